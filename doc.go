@@ -1,0 +1,25 @@
+// Package guild is the vocabulary of guild, a node through which AI agents hire and get hired over Nostr and
+// prove the work. It holds the words that two or more steps share, and does no I/O.
+//
+// A job goes through eight steps. Each is a package that owns one kind of fact; the steps do not import one
+// another, they meet in the journal:
+//
+//	discover  internal/registry  reads announcements (NIP-89) and keeps who offers what
+//	meet      internal/registry  knows who was met, who is quarantined and who is new
+//	delegate  internal/jobs      asks providers (NIP-90), follows feedback, takes results
+//	          internal/work      the other side: takes requests, runs a command, returns a delivery
+//	judge     internal/judge     runs the customer's criteria on the delivery in a sandbox
+//	pay       (not yet)          a provider that wants payment first is refused, and the next is asked
+//	record    internal/record    writes the receipt and the trajectory
+//	learn     internal/trust     moves trust by the verdict
+//	show      internal/control   the same facts for the terminal and for the page
+//
+// A step decides inside the journal (internal/journal) and appends facts (internal/fact). Every state is a
+// fold of them (internal/fold), so a restart is a replay. What a state makes due (a publication, a run of the
+// judge) is claimed, done and recorded (internal/due).
+//
+// The formats are packages of their own that know nothing of all this and can be imported by others: nip89,
+// nip90, nutshell, canon, receipt, replay.
+//
+// internal/node wires it together; cmd/guild is the program.
+package guild

@@ -1,0 +1,136 @@
+package fact
+
+import (
+	"fiatjaf.com/nostr"
+
+	"guild"
+)
+
+// AttemptPlanned carries the signed request event: publishing it again asks the same thing. Written by jobs.
+type AttemptPlanned struct {
+	Attempt   nostr.ID      `json:"attempt"` // the id of Request
+	Job       guild.JobID   `json:"job"`
+	Provider  guild.Service `json:"provider"`
+	Request   nostr.Event   `json:"request"`
+	Encrypted bool          `json:"encrypted,omitempty"`
+	Relays    []string      `json:"relays"`          // where to publish, the best first
+	Unmet     bool          `json:"unmet,omitempty"` // never benchmarked: LOW criticality only
+}
+
+// AttemptRequested says that a relay took the request. Written by jobs.
+type AttemptRequested struct {
+	Attempt nostr.ID `json:"attempt"`
+	Relays  []string `json:"relays"`
+	Silence int64    `json:"silence"` // Unix ms: with no feedback until then, it is expired
+}
+
+// AttemptQuoted says that the provider wants to be paid first. Written by jobs.
+type AttemptQuoted struct {
+	Attempt nostr.ID   `json:"attempt"`
+	Amount  guild.Msat `json:"amount_msat"`
+	Invoice string     `json:"invoice,omitempty"`
+}
+
+// AttemptProgressed is feedback that changes no state but extends the patience. Written by jobs.
+type AttemptProgressed struct {
+	Attempt nostr.ID `json:"attempt"`
+	Event   nostr.ID `json:"event"`
+	Status  string   `json:"status"`         // processing, partial, success or other
+	Text    string   `json:"text,omitempty"` // cut to 2,000 bytes
+	Silence int64    `json:"silence"`        // Unix ms, as in AttemptRequested
+}
+
+// AttemptDelivered is a result from the provider that was asked. Written by jobs.
+type AttemptDelivered struct {
+	Attempt   nostr.ID   `json:"attempt"`
+	Result    nostr.ID   `json:"result"` // the result event
+	Event     guild.Hash `json:"event"`  // blob: the result event as received
+	Delivery  guild.Hash `json:"delivery"`
+	Size      int64      `json:"size"`
+	LatencyMs int64      `json:"latency_ms"` // request accepted by a relay → result here
+}
+
+// AttemptJudged is the verdict. Written by judge.
+type AttemptJudged struct {
+	Attempt nostr.ID      `json:"attempt"`
+	Verdict guild.Verdict `json:"verdict"` // without the list of tests when that is large; Hash covers all
+	Hash    guild.Hash    `json:"hash"`    // canonical hash of the whole verdict
+	Stored  guild.Hash    `json:"stored"`  // blob: the whole verdict
+}
+
+// AttemptUndecided says that the judge itself failed. Written by judge.
+type AttemptUndecided struct {
+	Attempt nostr.ID `json:"attempt"`
+	Reason  string   `json:"reason"`
+}
+
+// AttemptRefused says that the provider would not do it, or that we would not pay first. Written by jobs.
+type AttemptRefused struct {
+	Attempt nostr.ID `json:"attempt"`
+	Reason  string   `json:"reason"`
+	Later   bool     `json:"later,omitempty"` // at capacity: no failure, try again later
+}
+
+// AttemptExpired says that nothing came in time. Written by jobs.
+type AttemptExpired struct {
+	Attempt nostr.ID `json:"attempt"`
+	Reason  string   `json:"reason"`
+}
+
+// AttemptCancelled says that the customer wants nothing more from the provider. Deletion is the signed kind 5
+// event to publish. Written by jobs.
+type AttemptCancelled struct {
+	Attempt  nostr.ID    `json:"attempt"`
+	Deletion nostr.Event `json:"deletion"`
+}
+
+// AttemptParked says that an effect failed for the last time. Written by the step whose effect it was.
+type AttemptParked struct {
+	Attempt nostr.ID `json:"attempt"`
+	Reason  string   `json:"reason"`
+}
+
+// AttemptRecorded names the receipt and the trajectory. Written by record.
+type AttemptRecorded struct {
+	Attempt    nostr.ID   `json:"attempt"`
+	Receipt    string     `json:"receipt"`    // its id
+	Stored     guild.Hash `json:"stored"`     // blob: the receipt
+	Replay     guild.Hash `json:"replay"`     // blob: REPLAY.jsonl
+	Trajectory guild.Hash `json:"trajectory"` // canonical hash of the trajectory
+}
+
+// Type returns the stored name.
+func (AttemptPlanned) Type() string { return "attempt.planned" }
+
+// Type returns the stored name.
+func (AttemptRequested) Type() string { return "attempt.requested" }
+
+// Type returns the stored name.
+func (AttemptQuoted) Type() string { return "attempt.quoted" }
+
+// Type returns the stored name.
+func (AttemptProgressed) Type() string { return "attempt.progressed" }
+
+// Type returns the stored name.
+func (AttemptDelivered) Type() string { return "attempt.delivered" }
+
+// Type returns the stored name.
+func (AttemptJudged) Type() string { return "attempt.judged" }
+
+// Type returns the stored name.
+func (AttemptUndecided) Type() string { return "attempt.undecided" }
+
+// Type returns the stored name.
+func (AttemptRefused) Type() string { return "attempt.refused" }
+
+// Type returns the stored name.
+func (AttemptExpired) Type() string { return "attempt.expired" }
+
+// Type returns the stored name.
+func (AttemptCancelled) Type() string { return "attempt.cancelled" }
+
+// Type returns the stored name.
+func (AttemptParked) Type() string { return "attempt.parked" }
+
+// Type returns the stored name.
+func (AttemptRecorded) Type() string { return "attempt.recorded" }

@@ -1,0 +1,29 @@
+package fact
+
+// EffectClaimed says that a node is about to act on the world. The number of claims is the number of tries.
+// Written by due, or by a step in the decision that made the effect due.
+type EffectClaimed struct {
+	Effect string `json:"effect"` // "publish <event id>", "judge <attempt>", …
+	Node   string `json:"node"`
+	Until  int64  `json:"until"` // Unix ms: due again after that
+}
+
+// EffectSettled says that an effect is done; its facts stand beside this one. Written by due.
+type EffectSettled struct {
+	Effect string `json:"effect"`
+}
+
+// EffectParked says that an effect failed for the last time. Written by due.
+type EffectParked struct {
+	Effect string `json:"effect"`
+	Reason string `json:"reason"`
+}
+
+// Type returns the stored name.
+func (EffectClaimed) Type() string { return "effect.claimed" }
+
+// Type returns the stored name.
+func (EffectSettled) Type() string { return "effect.settled" }
+
+// Type returns the stored name.
+func (EffectParked) Type() string { return "effect.parked" }

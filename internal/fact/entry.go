@@ -1,0 +1,150 @@
+// Package fact holds every type of fact that the journal keeps, one file per noun, so that the on-disk format
+// can be read in one place. Bodies are for ever: fields are added, never renamed or given another meaning; a
+// changed shape is a new type. The package does no I/O and knows no rules.
+package fact
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Version is the version of the entry format.
+const Version = 1
+
+// MaxEntry is the largest encoded entry, in bytes. What is larger belongs in a blob.
+const MaxEntry = 256 << 10
+
+// ErrUnknown marks a fact of a type that this program does not know: a newer one wrote it.
+var ErrUnknown = errors.New("unknown type of fact")
+
+// Fact is something that was decided. Type is the name under which it is stored, "noun.verbed".
+type Fact interface{ Type() string }
+
+// Subject is the noun and id that a fact is about, as "job.5f21…": the consistency boundary under which it
+// was decided. The journal stores it under "fact." + Subject.
+type Subject string
+
+// Noun is the part before the first dot.
+func (s Subject) Noun() string { noun, _, _ := strings.Cut(string(s), "."); return noun }
+
+// Entry is one decision: all its facts are one message of the journal, kept or lost together.
+type Entry struct {
+	Seq     uint64  `json:"-"` // position in the journal, given by it
+	Subject Subject `json:"-"` // the guard it was decided under, given by the journal
+
+	V     int    `json:"v"`
+	At    int64  `json:"at"`              // Unix ms; never goes back within a subject; order is Seq, not At
+	By    string `json:"by"`              // the node that decided
+	Cause string `json:"cause,omitempty"` // event id or entry that led to it
+	Prev  string `json:"prev,omitempty"`  // hash of the subject's previous entry, bare hex
+	Facts []Fact `json:"facts"`
+}
+
+// MarshalJSON writes the entry with each fact as one object whose "type" comes first.
+func (e Entry) MarshalJSON() ([]byte, error) {
+	type plain Entry
+	facts := make([]json.RawMessage, len(e.Facts))
+	for i, f := range e.Facts {
+		b, err := encode(f)
+		if err != nil {
+			return nil, err
+		}
+		facts[i] = b
+	}
+	return json.Marshal(struct {
+		plain
+		Facts []json.RawMessage `json:"facts"`
+	}{plain(e), facts})
+}
+
+// UnmarshalJSON reads an entry. A fact of an unknown type is an error that matches ErrUnknown: a state folded
+// without it would be wrong.
+func (e *Entry) UnmarshalJSON(b []byte) error {
+	type plain Entry
+	var wire struct {
+		plain
+		Facts []json.RawMessage `json:"facts"`
+	}
+	if err := json.Unmarshal(b, &wire); err != nil {
+		return fmt.Errorf("entry: %w", err)
+	}
+	if wire.V != Version {
+		return fmt.Errorf("entry: format %d, this program reads %d: %w", wire.V, Version, ErrUnknown)
+	}
+	*e = Entry(wire.plain)
+	e.Facts = make([]Fact, len(wire.Facts))
+	for i, raw := range wire.Facts {
+		f, err := decode(raw)
+		if err != nil {
+			return fmt.Errorf("entry: %w", err)
+		}
+		e.Facts[i] = f
+	}
+	return nil
+}
+
+func encode(f Fact) (json.RawMessage, error) {
+	body, err := json.Marshal(f)
+	if err != nil {
+		return nil, fmt.Errorf("fact %s: %w", f.Type(), err)
+	}
+	head := fmt.Sprintf(`{"type":%q`, f.Type())
+	if string(body) == "{}" {
+		return json.RawMessage(head + "}"), nil
+	}
+	return append(append([]byte(head), ','), body[1:]...), nil
+}
+
+func decode(raw json.RawMessage) (Fact, error) {
+	var head struct {
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return nil, err
+	}
+	read, ok := readers[head.Type]
+	if !ok {
+		return nil, fmt.Errorf("%q: %w", head.Type, ErrUnknown)
+	}
+	f, err := read(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", head.Type, err)
+	}
+	return f, nil
+}
+
+// readers is the table of all types. It is never written to.
+var readers = table(
+	reader[JobOpened](), reader[JobClosed](), reader[JobCancelled](),
+	reader[AttemptPlanned](), reader[AttemptRequested](), reader[AttemptQuoted](), reader[AttemptProgressed](),
+	reader[AttemptDelivered](), reader[AttemptJudged](), reader[AttemptUndecided](), reader[AttemptRefused](),
+	reader[AttemptExpired](), reader[AttemptCancelled](), reader[AttemptParked](), reader[AttemptRecorded](),
+	reader[RequestReceived](), reader[RequestStarted](), reader[RequestFinished](), reader[RequestCancelled](),
+	reader[ProviderMoved](), reader[TrustChanged](),
+	reader[EffectClaimed](), reader[EffectSettled](), reader[EffectParked](),
+	reader[JournalArchived](), reader[JournalRepaired](),
+)
+
+type entryReader struct {
+	name string
+	read func(json.RawMessage) (Fact, error)
+}
+
+func reader[T Fact]() entryReader {
+	var zero T
+	return entryReader{zero.Type(), func(raw json.RawMessage) (Fact, error) {
+		var f T
+		err := json.Unmarshal(raw, &f)
+		return f, err
+	}}
+}
+
+func table(all ...entryReader) map[string]func(json.RawMessage) (Fact, error) {
+	m := make(map[string]func(json.RawMessage) (Fact, error), len(all))
+	for _, r := range all {
+		m[r.name] = r.read
+	}
+	return m
+}

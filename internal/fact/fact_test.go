@@ -1,0 +1,42 @@
+package fact
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"fiatjaf.com/nostr"
+)
+
+func TestEveryTypeReadsWhatItWrites(t *testing.T) {
+	for name, read := range readers {
+		f, err := read(json.RawMessage(`{}`))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		wire, err := json.Marshal(Entry{V: Version, At: 1, By: "n", Facts: []Fact{f}})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		wire = bytes.ReplaceAll(wire, []byte(nostr.ZeroPK.Hex()), []byte(nostr.GetPublicKey(nostr.KeyOne).Hex()))
+		var back Entry
+		if err := json.Unmarshal(wire, &back); err != nil {
+			t.Errorf("%s: read back: %v", name, err)
+			continue
+		}
+		if got := back.Facts[0].Type(); got != name {
+			t.Errorf("%s came back as %s", name, got)
+		}
+	}
+}
+
+func TestAFactOfANewerProgramIsRefused(t *testing.T) {
+	var e Entry
+	err := json.Unmarshal([]byte(`{"v":1,"at":1,"by":"n","facts":[{"type":"moon.landed"}]}`), &e)
+	if !errors.Is(err, ErrUnknown) {
+		t.Errorf("got %v, want ErrUnknown", err)
+	}
+}

@@ -1,0 +1,22 @@
+package fact
+
+import (
+	"fiatjaf.com/nostr"
+
+	"guild"
+)
+
+// ProviderSubject is the boundary of what is decided about one provider.
+func ProviderSubject(p nostr.PubKey) Subject { return Subject("provider." + p.Hex()) }
+
+// ProviderMoved says that a provider is in another state now. Written by registry.
+type ProviderMoved struct {
+	Service guild.Service       `json:"service"`
+	From    guild.ProviderState `json:"from"`
+	To      guild.ProviderState `json:"to"`
+	Until   int64               `json:"until,omitempty"` // Unix ms: end of a quarantine
+	Cause   string              `json:"cause"`
+}
+
+// Type returns the stored name.
+func (ProviderMoved) Type() string { return "provider.moved" }

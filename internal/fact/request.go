@@ -1,0 +1,56 @@
+package fact
+
+import (
+	"fiatjaf.com/nostr"
+
+	"guild"
+)
+
+// RequestSubject is the boundary of what is decided about one request to us.
+func RequestSubject(id nostr.ID) Subject { return Subject("request." + id.Hex()) }
+
+// RequestReceived says that a customer asked us. Written by work.
+type RequestReceived struct {
+	Request   nostr.ID     `json:"request"`
+	Customer  nostr.PubKey `json:"customer"`
+	Task      string       `json:"task"`
+	Kind      int          `json:"kind"`
+	Job       string       `json:"job,omitempty"` // the customer's job id, as it says
+	Event     nostr.Event  `json:"event"`         // as received
+	Encrypted bool         `json:"encrypted,omitempty"`
+	Relays    []string     `json:"relays,omitempty"` // where the customer reads
+	From      string       `json:"from"`             // the relay it came from
+	Deadline  int64        `json:"deadline"`         // Unix ms: working on it after that is for nothing
+}
+
+// RequestStarted says that the worker's command is about to run. Written by work.
+type RequestStarted struct {
+	Request nostr.ID   `json:"request"`
+	Bundle  guild.Hash `json:"bundle"`
+}
+
+// RequestFinished ends our work on a request with the signed events that tell the customer. Written by work.
+type RequestFinished struct {
+	Request  nostr.ID      `json:"request"`
+	Ending   string        `json:"ending"` // delivered, refused or failed
+	Reason   string        `json:"reason,omitempty"`
+	Delivery guild.Hash    `json:"delivery,omitzero"`
+	Answers  []nostr.Event `json:"answers"` // result or error feedback, to be published
+}
+
+// RequestCancelled says that the customer took the request back. Written by work.
+type RequestCancelled struct {
+	Request nostr.ID `json:"request"`
+}
+
+// Type returns the stored name.
+func (RequestReceived) Type() string { return "request.received" }
+
+// Type returns the stored name.
+func (RequestStarted) Type() string { return "request.started" }
+
+// Type returns the stored name.
+func (RequestFinished) Type() string { return "request.finished" }
+
+// Type returns the stored name.
+func (RequestCancelled) Type() string { return "request.cancelled" }

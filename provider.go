@@ -1,0 +1,68 @@
+package guild
+
+import (
+	"fmt"
+	"slices"
+
+	"fiatjaf.com/nostr"
+)
+
+// Service is one service of a provider: trust is kept for it, not for the provider's key as a whole.
+type Service struct {
+	PubKey nostr.PubKey `json:"pubkey"`
+	D      string       `json:"d"` // the announcement's d tag in its canonical form
+}
+
+// ProviderState says how far we deal with a provider (DECISIONS, "Provider states").
+type ProviderState string
+
+// The states of a provider.
+const (
+	Seen         ProviderState = "seen"
+	Benchmarking ProviderState = "benchmarking"
+	Active       ProviderState = "active"
+	Conditional  ProviderState = "conditional"
+	Unqualified  ProviderState = "rejected"
+	Unresponsive ProviderState = "unresponsive"
+	Warned       ProviderState = "warned"
+	Reduced      ProviderState = "reduced"
+	Suspended    ProviderState = "suspended"
+	Removed      ProviderState = "removed"
+	Stale        ProviderState = "stale"
+	Archived     ProviderState = "archived"
+)
+
+// nextProvider is the table of seeds/001 sections 3.2.3 and 3.4: what a provider may become from where it is.
+var nextProvider = map[ProviderState][]ProviderState{
+	Seen:         {Benchmarking, Active, Conditional, Unqualified, Unresponsive, Suspended, Removed, Stale},
+	Benchmarking: {Active, Conditional, Unqualified, Unresponsive, Suspended, Removed},
+	Active:       {Conditional, Warned, Unresponsive, Suspended, Removed, Stale},
+	Conditional:  {Active, Unqualified, Warned, Unresponsive, Suspended, Removed, Stale},
+	Unqualified:  {Benchmarking, Removed, Stale},
+	Unresponsive: {Seen, Benchmarking, Active, Conditional, Suspended, Removed, Stale},
+	Warned:       {Active, Conditional, Reduced, Unresponsive, Suspended, Removed, Stale},
+	Reduced:      {Benchmarking, Active, Conditional, Unresponsive, Suspended, Removed, Stale},
+	Suspended:    {Benchmarking, Removed, Stale},
+	Removed:      {Seen},
+	Stale:        {Seen, Benchmarking, Active, Conditional, Archived},
+	Archived:     {Seen},
+}
+
+// CanBecome reports whether the table allows the step.
+func (s ProviderState) CanBecome(to ProviderState) bool { return slices.Contains(nextProvider[s], to) }
+
+// Provider is what we know of a service from its announcement and have decided about it.
+type Provider struct {
+	Service Service
+	State   ProviderState
+	Until   int64 // Unix ms: when a quarantine ends, 0 for none
+}
+
+// Move takes the provider to another state, or says why it cannot.
+func (p *Provider) Move(to ProviderState) error {
+	if !p.State.CanBecome(to) {
+		return fmt.Errorf("provider %.8s: %q does not follow %q", p.Service.PubKey.Hex(), to, p.State)
+	}
+	p.State = to
+	return nil
+}
