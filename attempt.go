@@ -38,7 +38,7 @@ var next = map[State][]State{
 	Planned:   {Requested, Refused, Delivered, Quoted, Expired, Cancelled, Parked},
 	Requested: {Quoted, Delivered, Refused, Expired, Cancelled, Parked},
 	Quoted:    {Requested, Delivered, Refused, Expired, Cancelled, Parked},
-	Delivered: {Accepted, Partially, Rejected, Violated, Undecided, Parked},
+	Delivered: {Accepted, Partially, Rejected, Violated, Undecided, Refused, Parked},
 	Undecided: {Accepted, Partially, Rejected, Violated, Parked},
 	Accepted:  {Paid, Released, Refunded, Disputed, Recorded},
 	Partially: {Paid, Refunded, Disputed, Recorded},

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"strings"
 )
 
 // JobID names a job. On the wire it is the d tag of every request of the job, as 32 hex digits.
@@ -42,6 +43,15 @@ func (id *JobID) UnmarshalText(b []byte) error {
 	parsed, err := ParseJobID(string(b))
 	*id = parsed
 	return err
+}
+
+// KindOf is the NIP-90 kind that requests for a task have by default. The task itself travels in the job_type
+// parameter; the kind only routes (DECISIONS, "Kinds").
+func KindOf(task string) int {
+	if strings.HasPrefix(task, "oa.") {
+		return 5050
+	}
+	return 5000
 }
 
 // Ending is how a job came out.

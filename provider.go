@@ -51,7 +51,7 @@ var nextProvider = map[ProviderState][]ProviderState{
 // CanBecome reports whether the table allows the step.
 func (s ProviderState) CanBecome(to ProviderState) bool { return slices.Contains(nextProvider[s], to) }
 
-// Provider is what we know of a service from its announcement and have decided about it.
+// Provider is what we have decided about a service.
 type Provider struct {
 	Service Service
 	State   ProviderState
@@ -65,4 +65,19 @@ func (p *Provider) Move(to ProviderState) error {
 	}
 	p.State = to
 	return nil
+}
+
+// Offer is what a service announces, as far as the other steps need it.
+type Offer struct {
+	Service   Service
+	Name      string
+	Tasks     []string
+	Kinds     []int
+	Relays    []string // where it reads requests, the best first
+	Encrypts  bool     // it reads NIP-44
+	Price     Msat     // 0 when it says nothing
+	Slots     int      // jobs at a time, 0 when it says nothing
+	Announced int64    // created_at of the announcement, Unix s
+	State     ProviderState
+	Until     int64 // Unix ms: when a quarantine ends
 }

@@ -12,6 +12,7 @@ type AttemptPlanned struct {
 	Job       guild.JobID   `json:"job"`
 	Provider  guild.Service `json:"provider"`
 	Request   nostr.Event   `json:"request"`
+	JobHash   guild.Hash    `json:"job_hash"` // as the request binds it (nip90)
 	Encrypted bool          `json:"encrypted,omitempty"`
 	Relays    []string      `json:"relays"`          // where to publish, the best first
 	Unmet     bool          `json:"unmet,omitempty"` // never benchmarked: LOW criticality only
@@ -47,7 +48,19 @@ type AttemptDelivered struct {
 	Event     guild.Hash `json:"event"`  // blob: the result event as received
 	Delivery  guild.Hash `json:"delivery"`
 	Size      int64      `json:"size"`
-	LatencyMs int64      `json:"latency_ms"` // request accepted by a relay → result here
+	Away      *Place     `json:"away,omitempty"` // where the delivery must be fetched from; absent when it came along
+	LatencyMs int64      `json:"latency_ms"`     // request accepted by a relay → result here
+}
+
+// Place is where a bundle too large for an event waits.
+type Place struct {
+	URL string `json:"url"`
+	Key string `json:"key,omitempty"` // hex: what it is sealed with
+}
+
+// AttemptFetched says that a delivery that was away is here, and that its hash is right. Written by jobs.
+type AttemptFetched struct {
+	Attempt nostr.ID `json:"attempt"`
 }
 
 // AttemptJudged is the verdict. Written by judge.
@@ -73,15 +86,17 @@ type AttemptRefused struct {
 
 // AttemptExpired says that nothing came in time. Written by jobs.
 type AttemptExpired struct {
-	Attempt nostr.ID `json:"attempt"`
-	Reason  string   `json:"reason"`
+	Attempt  nostr.ID     `json:"attempt"`
+	Reason   string       `json:"reason"`
+	Silent   bool         `json:"silent"`             // not one word from the provider
+	Deletion *nostr.Event `json:"deletion,omitempty"` // the signed kind 5 event to publish, when it was requested
 }
 
 // AttemptCancelled says that the customer wants nothing more from the provider. Deletion is the signed kind 5
 // event to publish. Written by jobs.
 type AttemptCancelled struct {
-	Attempt  nostr.ID    `json:"attempt"`
-	Deletion nostr.Event `json:"deletion"`
+	Attempt  nostr.ID     `json:"attempt"`
+	Deletion *nostr.Event `json:"deletion,omitempty"`
 }
 
 // AttemptParked says that an effect failed for the last time. Written by the step whose effect it was.
@@ -113,6 +128,9 @@ func (AttemptProgressed) Type() string { return "attempt.progressed" }
 
 // Type returns the stored name.
 func (AttemptDelivered) Type() string { return "attempt.delivered" }
+
+// Type returns the stored name.
+func (AttemptFetched) Type() string { return "attempt.fetched" }
 
 // Type returns the stored name.
 func (AttemptJudged) Type() string { return "attempt.judged" }

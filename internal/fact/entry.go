@@ -119,9 +119,9 @@ func decode(raw json.RawMessage) (Fact, error) {
 var readers = table(
 	reader[JobOpened](), reader[JobClosed](), reader[JobCancelled](),
 	reader[AttemptPlanned](), reader[AttemptRequested](), reader[AttemptQuoted](), reader[AttemptProgressed](),
-	reader[AttemptDelivered](), reader[AttemptJudged](), reader[AttemptUndecided](), reader[AttemptRefused](),
+	reader[AttemptDelivered](), reader[AttemptFetched](), reader[AttemptJudged](), reader[AttemptUndecided](), reader[AttemptRefused](),
 	reader[AttemptExpired](), reader[AttemptCancelled](), reader[AttemptParked](), reader[AttemptRecorded](),
-	reader[RequestReceived](), reader[RequestStarted](), reader[RequestFinished](), reader[RequestCancelled](),
+	reader[RequestReceived](), reader[RequestFinished](), reader[RequestCancelled](),
 	reader[ProviderMoved](), reader[TrustChanged](),
 	reader[EffectClaimed](), reader[EffectSettled](), reader[EffectParked](),
 	reader[JournalArchived](), reader[JournalRepaired](),

@@ -16,6 +16,7 @@ type ProviderMoved struct {
 	To      guild.ProviderState `json:"to"`
 	Until   int64               `json:"until,omitempty"` // Unix ms: end of a quarantine
 	Cause   string              `json:"cause"`
+	Attempt nostr.ID            `json:"attempt,omitzero"` // what it was moved for
 }
 
 // Type returns the stored name.

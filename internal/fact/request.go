@@ -14,6 +14,7 @@ type RequestReceived struct {
 	Request   nostr.ID     `json:"request"`
 	Customer  nostr.PubKey `json:"customer"`
 	Task      string       `json:"task"`
+	Service   string       `json:"service"` // our announcement's d
 	Kind      int          `json:"kind"`
 	Job       string       `json:"job,omitempty"` // the customer's job id, as it says
 	Event     nostr.Event  `json:"event"`         // as received
@@ -23,17 +24,12 @@ type RequestReceived struct {
 	Deadline  int64        `json:"deadline"`         // Unix ms: working on it after that is for nothing
 }
 
-// RequestStarted says that the worker's command is about to run. Written by work.
-type RequestStarted struct {
-	Request nostr.ID   `json:"request"`
-	Bundle  guild.Hash `json:"bundle"`
-}
-
 // RequestFinished ends our work on a request with the signed events that tell the customer. Written by work.
 type RequestFinished struct {
 	Request  nostr.ID      `json:"request"`
 	Ending   string        `json:"ending"` // delivered, refused or failed
 	Reason   string        `json:"reason,omitempty"`
+	Bundle   guild.Hash    `json:"bundle,omitzero"`
 	Delivery guild.Hash    `json:"delivery,omitzero"`
 	Answers  []nostr.Event `json:"answers"` // result or error feedback, to be published
 }
@@ -45,9 +41,6 @@ type RequestCancelled struct {
 
 // Type returns the stored name.
 func (RequestReceived) Type() string { return "request.received" }
-
-// Type returns the stored name.
-func (RequestStarted) Type() string { return "request.started" }
 
 // Type returns the stored name.
 func (RequestFinished) Type() string { return "request.finished" }

@@ -1,0 +1,39 @@
+# Go needs a home for its caches; a machine that gives none gets one here.
+ifeq ($(strip $(HOME)),)
+export HOME := $(CURDIR)/.cache/home
+endif
+
+GOFMT = $(shell go env GOROOT)/bin/gofmt
+TOOL = go tool -modfile=tools/go.mod
+# A checkout that git refuses to read ("dubious ownership") is built without its revision.
+VCS = $(shell git rev-parse HEAD >/dev/null 2>&1 || echo -buildvcs=false)
+
+.PHONY: demo test check fuzz bench fix build
+
+demo: build ## the whole loop on this machine, with four providers
+	@scripts/needs
+	@test -t 1 || export NO_COLOR=1; bin/guild demo
+
+build: ## bin/guild
+	go build $(VCS) -o bin/guild ./cmd/guild
+
+test: ## every test; FLAGS=-json and the like are passed on
+	@scripts/needs
+	go test $(FLAGS) ./...
+
+check: ## what must be clean before a commit
+	@scripts/needs race
+	go vet ./...
+	@out=$$($(GOFMT) -l *.go */); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
+	$(TOOL) staticcheck ./...
+	CGO_ENABLED=1 go test -race ./...
+
+fuzz: ## every fuzz target for FUZZTIME each
+	scripts/fuzz
+
+bench: ## compare two runs with: go tool -modfile=tools/go.mod benchstat old.txt new.txt
+	go test -run '^$$' -bench . -count 6 ./...
+
+fix: ## modernize and format
+	go fix ./...
+	$(GOFMT) -w *.go */

@@ -1,0 +1,413 @@
+package guild_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/build"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The rules that keep guild in parts. Each names its reason where it fails, because a rule whose reason is
+// forgotten is soon worked around.
+
+const module = "guild"
+
+// steps own one kind of fact each and meet in the journal.
+const stepLayer = 5
+
+// layers is where each package stands; it may import its own layer and those below. A step may not import
+// another step.
+var layers = map[string]int{
+	"":                 0, // the vocabulary
+	"internal/durable": 0,
+
+	"canon": 1, "nip89": 1, "nip90": 1, "nutshell": 1, "receipt": 1, "replay": 1,
+
+	"internal/fact": 2,
+
+	"internal/due": 3, "internal/fold": 3, "internal/journal": 3,
+
+	"internal/blob": 4, "internal/blossom": 4, "internal/config": 4, "internal/key": 4, "internal/relay": 4,
+	"internal/relayd": 4, "internal/sandbox": 4, "internal/workdir": 4,
+
+	"internal/jobs": stepLayer, "internal/judge": stepLayer, "internal/record": stepLayer,
+	"internal/registry": stepLayer, "internal/trust": stepLayer, "internal/work": stepLayer,
+
+	"internal/control": 6, "internal/node": 6,
+
+	"cmd/guild": 7,
+}
+
+// clocks may ask what time it is, and why.
+var clocks = map[string]string{
+	"cmd/guild":        "hands the clock to everything else",
+	"internal/node":    "hands the clock to the steps",
+	"internal/sandbox": "measures how long a run took, and stamps nothing",
+}
+
+// pseudo are the modules that have no release to require.
+var pseudo = map[string]string{
+	"fiatjaf.com/nostr":                  "never tagged",
+	"github.com/go-json-experiment/json": "never tagged",
+}
+
+// forBundles are directories that belong to the example bundles, and go.mod tells the go command to ignore.
+var forBundles = []string{"examples/spans", "examples/workers"}
+
+// source is one package as it is written.
+type source struct {
+	dir   string // relative to the module's root, "" for the root
+	files map[string]*ast.File
+}
+
+// String returns the import path.
+func (s source) String() string { return path.Join(module, s.dir) }
+
+// isLaboratory reports whether the package only serves tests.
+func (s source) isLaboratory() bool {
+	return strings.HasSuffix(s.dir, "test") || strings.HasPrefix(s.dir, "examples/") || strings.HasPrefix(s.dir, "bench")
+}
+
+// imports returns what the package imports, as paths.
+func (s source) imports() []string {
+	found := map[string]bool{}
+	for _, f := range s.files {
+		for _, spec := range f.Imports {
+			if p, err := strconv.Unquote(spec.Path.Value); err == nil {
+				found[p] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// sources parses every package of the module for this platform, without its tests.
+func sources(t *testing.T) (*token.FileSet, []source) {
+	t.Helper()
+	files := token.NewFileSet()
+	var all []source
+	err := filepath.WalkDir(".", func(dir string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		if dir != "." && isForeign(dir) {
+			return filepath.SkipDir
+		}
+		s, err := parsePackage(files, dir)
+		if len(s.files) > 0 {
+			all = append(all, s)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files, all
+}
+
+// isForeign reports whether the go command leaves the directory out of "./...".
+func isForeign(dir string) bool {
+	name := filepath.Base(dir)
+	if name == "testdata" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err == nil || slices.Contains(forBundles, filepath.ToSlash(dir))
+}
+
+func parsePackage(files *token.FileSet, dir string) (source, error) {
+	s := source{dir: strings.TrimPrefix(filepath.ToSlash(dir), "."), files: map[string]*ast.File{}}
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return s, err
+	}
+	for _, name := range names {
+		fits, err := build.Default.MatchFile(dir, filepath.Base(name))
+		if err != nil || !fits || strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(files, name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return s, err
+		}
+		s.files[name] = f
+	}
+	return s, nil
+}
+
+func TestImportsGoDown(t *testing.T) {
+	_, all := sources(t)
+	for _, s := range all {
+		if s.isLaboratory() {
+			continue
+		}
+		layer, known := layers[s.dir]
+		if !known {
+			t.Errorf("%s has no layer: decide where it stands and add it to the table in arch_test.go", s.dir)
+			continue
+		}
+		for _, p := range s.imports() {
+			if p != module && !strings.HasPrefix(p, module+"/") {
+				continue
+			}
+			other := strings.TrimPrefix(strings.TrimPrefix(p, module), "/")
+			switch below, known := layers[other]; {
+			case !known:
+				t.Errorf("%s imports %s, which only serves tests", s.dir, other)
+			case below > layer:
+				t.Errorf("%s imports %s, which stands above it: what is below must be readable without what is above", s.dir, other)
+			case layer == stepLayer && below == stepLayer:
+				t.Errorf("step %s imports step %s: steps meet in the journal, so that each can be read, tested and replaced alone", s.dir, other)
+			}
+		}
+	}
+}
+
+func TestTheTableOfLayersNamesRealPackages(t *testing.T) {
+	_, all := sources(t)
+	there := map[string]bool{}
+	for _, s := range all {
+		there[s.dir] = true
+	}
+	for dir := range layers {
+		if !there[dir] {
+			t.Errorf("the table in arch_test.go names %s, which is not there", dir)
+		}
+	}
+}
+
+func TestFormatsAndVocabularyArePure(t *testing.T) {
+	_, all := sources(t)
+	for _, s := range all {
+		if layer, known := layers[s.dir]; !known || layer > 2 || s.dir == "internal/durable" {
+			continue
+		}
+		for _, p := range s.imports() {
+			if slices.Contains([]string{"net", "os", "log", "syscall", "math/rand"}, p) || startsWithAny(p, "net/", "os/", "log/", "math/rand/") {
+				t.Errorf("%s imports %s: it turns bytes into values, the same ones everywhere and always; what it needs from the world is an argument", s, p)
+			}
+		}
+	}
+}
+
+func TestOnlyWiringAsksForTheTime(t *testing.T) {
+	files, all := sources(t)
+	for _, s := range all {
+		if _, allowed := clocks[s.dir]; allowed || s.isLaboratory() {
+			continue
+		}
+		for _, f := range s.files {
+			ast.Inspect(f, func(n ast.Node) bool {
+				if isSelector(n, "time", "Now") {
+					t.Errorf("%s: time.Now: take Now func() time.Time instead, so that a test in a bubble or after a crash decides what time it is", files.Position(n.Pos()).Filename)
+				}
+				return true
+			})
+		}
+	}
+}
+
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	_, all := sources(t)
+	for _, s := range all {
+		said := 0
+		for _, f := range s.files {
+			if f.Doc != nil {
+				said++
+			}
+		}
+		if said != 1 {
+			t.Errorf("%s has %d package comments, want one: what it owns and what it never does", s, said)
+		}
+	}
+}
+
+func TestNothingHappensOnImport(t *testing.T) {
+	files, all := sources(t)
+	for _, s := range all {
+		for _, f := range s.files {
+			for _, d := range f.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+					t.Errorf("%s: func init: what a package does is decided by its caller, not by being imported", files.Position(fn.Pos()).Filename)
+				}
+			}
+		}
+	}
+}
+
+func TestNoPackageKeepsStateInVariables(t *testing.T) {
+	files, all := sources(t)
+	for _, s := range all {
+		info := resolve(files, s)
+		for _, f := range s.files {
+			ast.Inspect(f, func(n ast.Node) bool {
+				for _, target := range written(n) {
+					if v := variable(info, target); v != nil && v.Parent() == v.Pkg().Scope() {
+						t.Errorf("%s writes to the package variable %s: two nodes in one process would share it", files.Position(n.Pos()).Filename, v.Name())
+					}
+				}
+				return true
+			})
+		}
+	}
+}
+
+// resolve finds out what the names in a package mean. What it imports stays unknown, so errors are expected.
+func resolve(files *token.FileSet, s source) *types.Info {
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
+	conf := types.Config{Error: func(error) {}, Importer: noImports{}}
+	_, _ = conf.Check(s.dir, files, slices.Collect(maps.Values(s.files)), info)
+	return info
+}
+
+type noImports struct{}
+
+func (noImports) Import(p string) (*types.Package, error) {
+	return nil, fmt.Errorf("%s is not needed", p)
+}
+
+// written returns what a statement assigns to, deletes from or clears.
+func written(n ast.Node) []ast.Expr {
+	switch n := n.(type) {
+	case *ast.AssignStmt:
+		return n.Lhs
+	case *ast.IncDecStmt:
+		return []ast.Expr{n.X}
+	case *ast.CallExpr:
+		if fn, ok := n.Fun.(*ast.Ident); ok && (fn.Name == "delete" || fn.Name == "clear") && len(n.Args) > 0 {
+			return n.Args[:1]
+		}
+	}
+	return nil
+}
+
+// variable is the variable that an expression such as x.f[i] reaches into, nil if it is none.
+func variable(info *types.Info, e ast.Expr) *types.Var {
+	for {
+		switch x := e.(type) {
+		case *ast.Ident:
+			v, _ := info.Uses[x].(*types.Var)
+			if v == nil || v.IsField() || v.Pkg() == nil {
+				return nil
+			}
+			return v
+		case *ast.SelectorExpr:
+			e = x.X
+		case *ast.IndexExpr:
+			e = x.X
+		case *ast.StarExpr:
+			e = x.X
+		case *ast.ParenExpr:
+			e = x.X
+		default:
+			return nil
+		}
+	}
+}
+
+func TestFilesAndFunctionsStaySmall(t *testing.T) {
+	const fileLines, functionLines = 600, 80
+	files, all := sources(t)
+	for _, s := range all {
+		for _, f := range s.files {
+			at := files.File(f.Pos())
+			if n := at.LineCount(); n > fileLines {
+				t.Errorf("%s has %d lines, more than %d: it is probably two things that have not been told apart", at.Name(), n, fileLines)
+			}
+			for _, d := range f.Decls {
+				fn, ok := d.(*ast.FuncDecl)
+				if !ok {
+					continue
+				}
+				if n := at.Line(fn.End()) - at.Line(fn.Pos()) + 1; n > functionLines {
+					t.Errorf("%s: %s has %d lines, more than %d", at.Name(), fn.Name.Name, n, functionLines)
+				}
+			}
+		}
+	}
+}
+
+func TestRequirementsAreExactReleasesThatAreUsed(t *testing.T) {
+	_, all := sources(t)
+	used := map[string]bool{}
+	for _, s := range all {
+		for _, p := range append(s.imports(), testImports(t, s.dir)...) {
+			used[p] = true
+		}
+	}
+	mod, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mod)) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		if slices.Contains([]string{"replace", "exclude", "toolchain"}, fields[0]) {
+			t.Errorf("go.mod has a %s line: whoever installs guild as a module would not get what we tested", fields[0])
+		}
+		if len(fields) == 2 && strings.HasPrefix(fields[1], "v") && line[0] == '\t' {
+			checkRequirement(t, fields[0], fields[1], used)
+		}
+	}
+}
+
+// checkRequirement checks a direct requirement of go.mod.
+func checkRequirement(t *testing.T, mod, version string, used map[string]bool) {
+	t.Helper()
+	if _, known := pseudo[mod]; !known && strings.HasPrefix(version, "v0.0.0-") {
+		t.Errorf("go.mod requires %s %s: a commit, not a release; say why in arch_test.go if there is none", mod, version)
+	}
+	if strings.HasSuffix(version, "+incompatible") {
+		t.Errorf("go.mod requires %s %s: a release from before modules", mod, version)
+	}
+	for p := range used {
+		if p == mod || strings.HasPrefix(p, mod+"/") {
+			return
+		}
+	}
+	t.Errorf("go.mod requires %s, which nothing imports", mod)
+}
+
+// testImports returns what the tests of a package import.
+func testImports(t *testing.T, dir string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := source{files: map[string]*ast.File{}}
+	for _, name := range names {
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests.files[name] = f
+	}
+	return tests.imports()
+}
+
+func isSelector(n ast.Node, pkg, member string) bool {
+	sel, ok := n.(*ast.SelectorExpr)
+	if !ok || sel.Sel.Name != member {
+		return false
+	}
+	x, ok := sel.X.(*ast.Ident)
+	return ok && x.Name == pkg
+}
+
+func startsWithAny(s string, prefixes ...string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(s, p) })
+}

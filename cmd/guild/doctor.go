@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"charm.land/lipgloss/v2"
+	"github.com/spf13/cobra"
+)
+
+// finding is what one check of doctor came to.
+type finding struct {
+	Check  string `json:"check"`
+	State  string `json:"state"` // ok, warning or failed
+	Text   string `json:"text"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// States of a finding.
+const (
+	stateOK      = "ok"
+	stateWarning = "warning"
+	stateFailed  = "failed"
+)
+
+var errUnwell = errors.New("something that guild needs is missing")
+
+func (p *program) doctorCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check this machine and say what is missing",
+		Long: `doctor checks the config, the identity, the journal, the sandbox, the test tools,
+the disk, the clock, the relays and the control socket. It changes nothing, and
+exits 1 when something that guild needs is missing.`,
+		Example: "  guild doctor\n  guild doctor --json",
+		Args:    noArgs(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runDoctor(cmd.Context(), asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (p *program) runDoctor(ctx context.Context, asJSON bool) error {
+	findings := p.examine(ctx)
+	if asJSON {
+		if err := printJSON(p.out, findings); err != nil {
+			return err
+		}
+	} else {
+		writeFindings(p.out, findings, colours())
+	}
+	return verdictOn(findings)
+}
+
+func verdictOn(findings []finding) error {
+	for _, f := range findings {
+		if f.State == stateFailed {
+			return withHint(errUnwell, f.Remedy)
+		}
+	}
+	return nil
+}
+
+// examine runs all checks. Those after the config need one, so a broken config ends it.
+func (p *program) examine(ctx context.Context) []finding {
+	c, err := p.config()
+	if err != nil {
+		return []finding{{"config", stateFailed, err.Error(), hintOf(err)}}
+	}
+	all := []finding{{"config", stateOK, c.Paths.Config, ""}, checkIdentity(c), checkJournal(c)}
+	all = append(all, checkSandbox(ctx)...)
+	all = append(all,
+		checkProgram("python", "python3", "apt-get install python3"),
+		checkProgram("pytest", "pytest", "apt-get install python3-pytest"),
+		checkDisk(c), p.checkClock(c), checkNode(ctx, c))
+	return append(all, p.checkRelays(ctx, c)...)
+}
+
+func writeFindings(w io.Writer, findings []finding, colour palette) {
+	for _, f := range findings {
+		mark := colour.good.Render("✓")
+		switch f.State {
+		case stateWarning:
+			mark = lipgloss.NewStyle().Foreground(lipgloss.Color("3")).Render("⚠")
+		case stateFailed:
+			mark = colour.bad.Render("✗")
+		}
+		line := fmt.Sprintf("%s %-9s %s", mark, f.Check, clean(f.Text))
+		if f.Remedy != "" && f.State != stateOK {
+			line += ": " + clean(f.Remedy)
+		}
+		lipgloss.Fprintln(w, line)
+	}
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"guild/internal/config"
+)
+
+// environmentTopic is the text of "guild help environment". It has no code to run, so cobra lists it as a topic.
+func environmentTopic() *cobra.Command {
+	var b strings.Builder
+	b.WriteString(`guild reads these environment variables.
+
+  GUILD_HOME          directory for everything, as --home
+  NOSTR_SECRET_KEY    the identity, nsec or hex; taken out of the environment
+  GUILD_PASSPHRASE    opens a sealed identity; taken out of the environment
+  NO_COLOR            no colours
+  XDG_CONFIG_HOME, XDG_DATA_HOME, XDG_STATE_HOME, XDG_RUNTIME_DIR
+                      where files live without a home
+
+These override a key of the config file. Lists are separated by commas.
+
+`)
+	for _, v := range config.Variables() {
+		fmt.Fprintf(&b, "  %-28s %s\n", v.Name, v.Key)
+	}
+	b.WriteString(`
+A command that runs for "guild work" sees none of them, but GUILD_BUNDLE,
+GUILD_DELIVERY and GUILD_JOB.`)
+	return &cobra.Command{Use: "environment", Short: "Environment variables that guild reads", Long: b.String()}
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func (p *program) eventsCommand() *cobra.Command {
+	var asJSON bool
+	rejected := &cobra.Command{
+		Use:   "rejected",
+		Short: "List events that were dropped, and why",
+		Long: `rejected lists the latest events that came from a relay and changed nothing: a bad
+signature, a result from a stranger, a second result. The newest is last.`,
+		Example: "  guild events rejected\n  guild events rejected --json | jq -r .reason | sort | uniq -c",
+		Args:    noArgs(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runEventsRejected(cmd.Context(), asJSON) },
+	}
+	rejected.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per line")
+	return group(&cobra.Command{
+		Use:     "events",
+		Short:   "Look at events from relays",
+		Example: "  guild events rejected",
+	}, rejected)
+}
+
+func (p *program) runEventsRejected(ctx context.Context, asJSON bool) error {
+	client, err := p.client()
+	if err != nil {
+		return err
+	}
+	all, err := client.Rejected(ctx)
+	if err != nil {
+		return err
+	}
+	rows := [][]string{{"AT", "REASON", "FROM", "EVENT"}}
+	for _, d := range all {
+		if asJSON {
+			if err := printLine(p.out, d); err != nil {
+				return err
+			}
+		}
+		at := time.UnixMilli(d.At).Format(time.DateTime)
+		rows = append(rows, []string{at, d.Reason, cut(d.From, 12), cut(clean(d.Event), 24)})
+	}
+	if asJSON {
+		return nil
+	}
+	return table(p.out, rows)
+}

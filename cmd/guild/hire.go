@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip05"
+	"fiatjaf.com/nostr/nip19"
+	"github.com/spf13/cobra"
+
+	"guild/internal/control"
+	"guild/nutshell"
+)
+
+type hireOptions struct {
+	Source   string // directory or .nut file
+	Task     string
+	Provider string
+	Timeout  time.Duration
+	Bid      int64 // millisatoshis
+	Tries    int
+	Private  bool
+	JSON     bool
+}
+
+func (p *program) hireCommand() *cobra.Command {
+	var o hireOptions
+	cmd := &cobra.Command{
+		Use:   "hire DIR|FILE.nut",
+		Short: "Have a task bundle done by a provider, and judge what comes back",
+		Long: `hire packs a task bundle, asks a provider for it, judges the delivery by the
+bundle's own acceptance criteria, and shows what happens until the job ends. It
+talks to the running node, or runs one until no job is open.
+
+Exit codes:
+  0    accepted
+  1    rejected, partly done, cancelled or parked (--json tells them apart)
+  2    usage
+  3    nobody took it
+  4    timed out
+  5    security violation: the delivery tried to break out of the sandbox
+  130  interrupted; the job goes on, guild job watch follows it`,
+		Example: `  guild hire ./fix-the-parser
+  guild hire task.nut --timeout 10m --bid 21000
+  guild hire ./task --provider npub1… --private --json`,
+		Args: oneArg("a directory or a .nut file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Source = args[0]
+			return p.runHire(cmd.Context(), o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Task, "task", "", "task to route by (default: the bundle's)")
+	f.StringVar(&o.Provider, "provider", "", "ask only this one: npub, hex or name@domain")
+	f.DurationVar(&o.Timeout, "timeout", 0, "for the whole job (default: timeouts.job, 1h)")
+	f.Int64Var(&o.Bid, "bid", 0, "most you would pay, in millisatoshis")
+	f.IntVar(&o.Tries, "tries", 0, "providers to ask in turn (default 3)")
+	f.BoolVar(&o.Private, "private", false, "only encrypted: skip providers who cannot")
+	f.BoolVar(&o.JSON, "json", false, "print one JSON object per event")
+	return cmd
+}
+
+func (p *program) runHire(ctx context.Context, o hireOptions) error {
+	if err := o.check(); err != nil {
+		return usage(err)
+	}
+	provider, err := resolveProvider(ctx, o.Provider)
+	if err != nil {
+		return usage(fmt.Errorf("--provider: %w", err))
+	}
+	bundle, err := packBundle(ctx, o.Source)
+	if err != nil {
+		return err
+	}
+	client, own, err := p.anyNode(ctx)
+	if err != nil {
+		return err
+	}
+	job, err := client.Hire(ctx, bytes.NewReader(bundle), control.Hire{
+		Task: o.Task, Provider: provider, Timeout: o.Timeout.Milliseconds(),
+		Bid: o.Bid, Tries: o.Tries, Private: o.Private,
+	})
+	if err == nil {
+		err = p.watch(ctx, client, job, o.JSON)
+	}
+	if own == nil {
+		return err
+	}
+	if codeOf(err) == exitInterrupted {
+		fmt.Fprintln(p.err, "guild: this process is the node, and stays until the job ends; Ctrl-C ends it, guild up goes on with the job")
+	}
+	return errors.Join(err, own())
+}
+
+func (o hireOptions) check() error {
+	switch {
+	case o.Timeout < 0:
+		return fmt.Errorf("--timeout %v is negative", o.Timeout)
+	case o.Timeout > 0 && o.Timeout < time.Second:
+		return fmt.Errorf("--timeout %v is less than a second", o.Timeout)
+	case o.Bid < 0:
+		return fmt.Errorf("--bid %d is negative", o.Bid)
+	case o.Tries < 0:
+		return fmt.Errorf("--tries %d is negative", o.Tries)
+	}
+	return nil
+}
+
+// anyNode returns a client of the running node, or of one that it starts in this process. Then own waits until no
+// job is open there and no other client is left, and ends it.
+func (p *program) anyNode(ctx context.Context) (client *control.Client, own func() error, err error) {
+	c, err := p.config()
+	if err != nil {
+		return nil, nil, err
+	}
+	client = control.Dial(c.Socket())
+	_, err = client.Status(ctx)
+	if !errors.Is(err, control.ErrNotRunning) {
+		return client, nil, err
+	}
+	id, err := p.identity(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	return startOwnNode(ctx, c, id, nodeOptions{Log: p.logger(p.err)})
+}
+
+// packBundle returns the bundle as it goes out: a directory is packed, a file is taken as it is.
+func packBundle(ctx context.Context, source string) ([]byte, error) {
+	info, err := os.Stat(source)
+	if err != nil {
+		return nil, usage(err)
+	}
+	if !info.IsDir() {
+		if filepath.Ext(source) != ".nut" {
+			return nil, withHint(usage(fmt.Errorf("%s is not a bundle", source)), "give a directory with a nutshell.json, or a .nut file")
+		}
+		return os.ReadFile(source)
+	}
+	var b bytes.Buffer
+	if _, err := nutshell.Pack(ctx, os.DirFS(source), &b, nutshell.Options{}); err != nil {
+		if _, missing := os.Stat(filepath.Join(source, "nutshell.json")); missing != nil {
+			return nil, withHint(usage(fmt.Errorf("%s is not a bundle: no nutshell.json", source)), "every bundle starts with a nutshell.json; examples/ has some")
+		}
+		return nil, fmt.Errorf("pack %s: %w", source, err)
+	}
+	return b.Bytes(), nil
+}
+
+// resolveProvider turns what a person writes for a provider into a hex key: hex, npub, nprofile, or a NIP-05
+// name, which asks its domain.
+func resolveProvider(ctx context.Context, text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	if strings.HasPrefix(text, "npub1") || strings.HasPrefix(text, "nprofile1") {
+		return decodeProvider(text)
+	}
+	if strings.ContainsAny(text, "@.") {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		found, err := nip05.QueryIdentifier(ctx, text)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", text, err)
+		}
+		return found.PublicKey.Hex(), nil
+	}
+	k, err := nostr.PubKeyFromHex(text)
+	if err != nil {
+		return "", fmt.Errorf("%q is no public key: want npub1…, 64 hex digits or name@domain", text)
+	}
+	return k.Hex(), nil
+}
+
+func decodeProvider(text string) (string, error) {
+	_, value, err := nip19.Decode(text)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", text, err)
+	}
+	switch v := value.(type) {
+	case nostr.PubKey:
+		return v.Hex(), nil
+	case nostr.ProfilePointer:
+		return v.PublicKey.Hex(), nil
+	}
+	return "", fmt.Errorf("%s names no provider", text)
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
+	"github.com/spf13/cobra"
+
+	"guild/internal/config"
+	"guild/internal/journal"
+	"guild/internal/key"
+)
+
+type initOptions struct {
+	Passphrase bool // seal the key (NIP-49)
+	Import     bool // read a key or a bunker address from standard input
+	JSON       bool
+}
+
+// initReport is what init --json prints.
+type initReport struct {
+	Identity string `json:"identity"` // nsec, ncryptsec, bunker or environment
+	Npub     string `json:"npub,omitempty"`
+	PubKey   string `json:"pubkey,omitempty"`
+	Config   string `json:"config"`
+	Data     string `json:"data"`
+	Journal  string `json:"journal"`
+}
+
+func (p *program) initCommand() *cobra.Command {
+	var o initOptions
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Make an identity, a config file and an empty journal",
+		Long: `init makes what a node needs: an identity (a Nostr key), a commented config file
+and an empty journal. It never overwrites any of them.
+
+The key rests in a file that only you can read. With --passphrase it is also
+encrypted (NIP-49). With --import the key is read from standard input instead of
+made: nsec…, 64 hex digits, or bunker://… for a remote signer (NIP-46).`,
+		Example: "  guild init\n  guild init --passphrase\n  guild init --import < nsec.txt\n  guild init --home ./node1",
+		Args:    noArgs(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runInit(cmd.Context(), o) },
+	}
+	cmd.Flags().BoolVar(&o.Passphrase, "passphrase", false, "encrypt the key with a passphrase")
+	cmd.Flags().BoolVar(&o.Import, "import", false, "read the key from standard input")
+	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (p *program) runInit(_ context.Context, o initOptions) error {
+	c, err := p.config()
+	if err != nil {
+		return err
+	}
+	public, err := p.makeIdentity(c.Paths.Data, o)
+	kept := errors.Is(err, key.ErrExists) && !o.Import && !o.Passphrase
+	if err != nil && !kept {
+		return err
+	}
+	if err := writeConfig(c.Paths.Config); err != nil {
+		return err
+	}
+	switch initErr := journal.Init(c.JournalDir()); {
+	case errors.Is(initErr, journal.ErrInitialised) && kept:
+		return err // nothing was missing
+	case initErr != nil && !errors.Is(initErr, journal.ErrInitialised):
+		return initErr
+	}
+	return p.reportInit(c, public, o.JSON)
+}
+
+// makeIdentity returns the zero key when it is not known: of a remote signer that has not answered yet, or of
+// an identity that was there before.
+func (p *program) makeIdentity(dir string, o initOptions) (nostr.PubKey, error) {
+	if os.Getenv("NOSTR_SECRET_KEY") != "" && !o.Import {
+		id, err := p.identity(config.Config{})
+		return id.PubKey, err
+	}
+	if _, err := key.Form(dir); !errors.Is(err, key.ErrNone) {
+		return nostr.PubKey{}, fmt.Errorf("%s: %w", filepath.Join(dir, key.File), key.ErrExists)
+	}
+	text, err := p.importText(o.Import)
+	if err != nil {
+		return nostr.PubKey{}, err
+	}
+	var passphrase []byte
+	if o.Passphrase {
+		if passphrase, err = newPassphrase(); err != nil {
+			return nostr.PubKey{}, err
+		}
+	}
+	if o.Import {
+		return key.Import(dir, text, passphrase)
+	}
+	return key.Create(dir, passphrase)
+}
+
+func (p *program) importText(wanted bool) (string, error) {
+	if !wanted {
+		return "", nil
+	}
+	b, err := io.ReadAll(io.LimitReader(p.in, 16<<10))
+	return string(b), err
+}
+
+// writeConfig writes the commented config file, unless there is one.
+func writeConfig(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(config.Template)
+	return errors.Join(err, f.Close())
+}
+
+func (p *program) reportInit(c config.Config, public nostr.PubKey, asJSON bool) error {
+	r := initReport{Identity: "environment", Config: c.Paths.Config, Data: c.Paths.Data, Journal: c.JournalDir()}
+	if form, err := key.Form(c.Paths.Data); err == nil {
+		r.Identity = form
+	}
+	if public != (nostr.PubKey{}) {
+		r.Npub, r.PubKey = nip19.EncodeNpub(public), public.Hex()
+	}
+	if asJSON {
+		return printJSON(p.out, r)
+	}
+	who := r.Npub
+	if who == "" {
+		who = r.Identity
+	}
+	_, err := fmt.Fprintf(p.out, "identity  %s\nconfig    %s\njournal   %s\n\nnext: guild up\n", who, r.Config, r.Journal)
+	return err
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"guild"
+	"guild/internal/control"
+)
+
+func (p *program) jobCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use:     "job",
+		Short:   "Look at jobs, watch or cancel them",
+		Example: "  guild job ls\n  guild job watch 5f21c9aa",
+	}, p.jobLsCommand(),
+		p.jobVerb("show", "Show one job with its attempts and verdicts", p.runJobShow),
+		p.jobVerb("watch", "Follow a job until it ends; exit codes as of guild hire", p.runJobWatch),
+		p.jobVerb("cancel", "Cancel a job: nothing more is asked, late results are not judged", p.runJobCancel))
+}
+
+// jobVerb makes a verb that takes one job.
+func (p *program) jobVerb(name, about string, run func(ctx context.Context, id string, asJSON bool) error) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:               name + " JOB",
+		Short:             about,
+		Long:              about + ".\n\nJOB is a job's id or the beginning of one.",
+		Example:           fmt.Sprintf("  guild job %s 5f21c9aa\n  guild job %s 5f21c9aa --json", name, name),
+		Args:              oneArg("one job id"),
+		ValidArgsFunction: p.completeJobs,
+		RunE:              func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args[0], asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (p *program) jobLsCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Short:   "List jobs, the oldest first",
+		Example: "  guild job ls\n  guild job ls --json | jq -r '.[] | select(.ending == \"\") | .id'",
+		Args:    noArgs(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runJobLs(cmd.Context(), asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (p *program) runJobLs(ctx context.Context, asJSON bool) error {
+	client, err := p.client()
+	if err != nil {
+		return err
+	}
+	jobs, err := client.Jobs(ctx)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(p.out, jobs)
+	}
+	rows := [][]string{{"JOB", "AGE", "ENDING", "TRIES", "TASK", "TITLE"}}
+	for _, j := range jobs {
+		rows = append(rows, []string{
+			short(j.ID), age(p.now(), j.Opened), endingWord(j.Ending), fmt.Sprint(len(j.Attempts)),
+			cut(clean(j.Task), 18), cut(clean(j.Title), 30),
+		})
+	}
+	return table(p.out, rows)
+}
+
+func endingWord(e guild.Ending) string {
+	if e == guild.Open {
+		return "open"
+	}
+	return string(e)
+}
+
+func (p *program) runJobShow(ctx context.Context, id string, asJSON bool) error {
+	client, err := p.client()
+	if err != nil {
+		return err
+	}
+	job, err := client.Job(ctx, id)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(p.out, job)
+	}
+	fmt.Fprintf(p.out, "job      %s\ntask     %s\ntitle    %s\nopened   %s\nending   %s\nbundle   %s, %d bytes\n",
+		job.ID, clean(job.Task), clean(job.Title), time.UnixMilli(job.Opened).Format(time.DateTime),
+		clean(summary(job)), job.Bundle, job.Size)
+	for _, a := range job.Attempts {
+		p.showAttempt(a)
+	}
+	return nil
+}
+
+func (p *program) showAttempt(a control.Attempt) {
+	fmt.Fprintf(p.out, "\nattempt  %s  %s\nasked    %s %s\n", short(a.ID), clean(a.State), clean(a.Name), shortNpub(a.Npub))
+	if a.Reason != "" {
+		fmt.Fprintf(p.out, "reason   %s\n", clean(a.Reason))
+	}
+	if v := a.Verdict; v != nil {
+		fmt.Fprintf(p.out, "verdict  %s, score %s, %d of %d passed, %s in %s\n", v.Outcome, v.Score, v.Passed, v.Expected, v.Strength, v.Tier)
+		for _, t := range v.Tests {
+			fmt.Fprintf(p.out, "  %s %s %s\n", testMark(t.State), clean(t.ID), cut(clean(t.Message), 60))
+		}
+		for _, b := range v.Breaches {
+			fmt.Fprintf(p.out, "  ✗ violation: %s %s\n", clean(b.Syscall), clean(b.Detail))
+		}
+	}
+	if a.TrustFrom != nil && a.TrustTo != nil {
+		fmt.Fprintf(p.out, "trust    %.2f → %.2f\n", *a.TrustFrom, *a.TrustTo)
+	}
+	if a.Receipt != "" {
+		fmt.Fprintf(p.out, "receipt  %s\n", clean(a.Receipt))
+	}
+}
+
+func testMark(state string) string {
+	switch state {
+	case guild.TestPassed:
+		return "✓"
+	case guild.TestSkipped:
+		return "⚠"
+	}
+	return "✗"
+}
+
+func (p *program) runJobWatch(ctx context.Context, id string, asJSON bool) error {
+	client, err := p.client()
+	if err != nil {
+		return err
+	}
+	job, err := client.Job(ctx, id)
+	if err != nil {
+		return err
+	}
+	return p.watch(ctx, client, job, asJSON)
+}
+
+func (p *program) runJobCancel(ctx context.Context, id string, asJSON bool) error {
+	client, err := p.client()
+	if err != nil {
+		return err
+	}
+	job, err := client.Cancel(ctx, id)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(p.out, job)
+	}
+	_, err = fmt.Fprintf(p.out, "job %s: %s\n", short(job.ID), clean(summary(job)))
+	return err
+}
+
+// completeJobs offers the ids of the running node's jobs to the shell.
+func (p *program) completeJobs(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	client, err := p.client()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), time.Second)
+	defer cancel()
+	jobs, err := client.Jobs(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var ids []string
+	for _, j := range jobs {
+		ids = append(ids, short(j.ID)+"\t"+endingWord(j.Ending)+" "+cut(clean(j.Title), 40))
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"os"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"guild/internal/control"
+)
+
+const frameTime = 100 * time.Millisecond
+
+// screen shows a timeline that moves. It holds nothing but the timeline: what happens comes in as messages.
+type screen struct {
+	timeline timeline
+	columns  int
+	left     bool
+	err      error
+}
+
+type tickMsg time.Time
+
+// overMsg says that the updates are over, and why when that is not well.
+type overMsg struct{ err error }
+
+// live shows the updates on a terminal until the job ends or the person leaves.
+func live(ctx context.Context, in, out *os.File, job control.Job, updates iter.Seq2[control.Update, error]) (control.Job, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	program := tea.NewProgram(&screen{timeline: timeline{job: job}, columns: 80},
+		tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
+	fed := make(chan struct{})
+	go func() {
+		defer close(fed)
+		program.Send(overMsg{feed(program, updates)})
+	}()
+	model, err := program.Run()
+	cancel()
+	<-fed
+	if errors.Is(err, tea.ErrProgramKilled) {
+		return control.Job{}, errLeft
+	}
+	if err != nil {
+		return control.Job{}, err
+	}
+	s := model.(*screen)
+	if s.left {
+		return control.Job{}, errLeft
+	}
+	return s.timeline.job, s.err
+}
+
+func feed(program *tea.Program, updates iter.Seq2[control.Update, error]) error {
+	for u, err := range updates {
+		if err != nil {
+			return err
+		}
+		program.Send(u)
+	}
+	return nil
+}
+
+func tick() tea.Cmd { return tea.Tick(frameTime, func(t time.Time) tea.Msg { return tickMsg(t) }) }
+
+// Init starts the clock.
+func (s *screen) Init() tea.Cmd { return tick() }
+
+// Update takes one message.
+func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case control.Update:
+		s.timeline.apply(msg)
+	case overMsg:
+		s.err = msg.err
+		return s, tea.Quit
+	case tickMsg:
+		s.timeline.frame++
+		s.timeline.now = max(s.timeline.now, time.Time(msg).UnixMilli())
+		return s, tick()
+	case tea.WindowSizeMsg:
+		s.columns = msg.Width
+	case tea.KeyPressMsg:
+		if k := msg.String(); k == "q" || k == "ctrl+c" || k == "esc" {
+			s.left = true
+			return s, tea.Quit
+		}
+	}
+	return s, nil
+}
+
+// View draws the timeline.
+func (s *screen) View() tea.View { return tea.NewView(s.timeline.view(s.columns, colours())) }

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"guild/internal/control"
+)
+
+type marketOptions struct {
+	Task string // only providers of this task
+	JSON bool
+}
+
+func (p *program) marketCommand() *cobra.Command {
+	var o marketOptions
+	ls := &cobra.Command{
+		Use:     "ls",
+		Short:   "List known providers, what they offer and how far they are trusted",
+		Example: "  guild market ls\n  guild market ls --task python",
+		Args:    noArgs(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runMarketLs(cmd.Context(), o) },
+	}
+	ls.Flags().StringVar(&o.Task, "task", "", "only those who offer this task")
+	ls.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
+	return group(&cobra.Command{
+		Use:     "market",
+		Short:   "Look at who offers what",
+		Example: "  guild market ls",
+	}, ls)
+}
+
+func (p *program) runMarketLs(ctx context.Context, o marketOptions) error {
+	client, err := p.client()
+	if err != nil {
+		return err
+	}
+	all, err := client.Providers(ctx, o.Task)
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		return printJSON(p.out, all)
+	}
+	rows := [][]string{{"NAME", "PROVIDER", "STATE", "SEEN", "TASKS", "TRUST"}}
+	for _, v := range all {
+		rows = append(rows, []string{
+			cut(clean(v.Name), 14), shortNpub(v.Npub), v.State, age(p.now(), v.Seen*1000),
+			cut(clean(strings.Join(v.Tasks, ",")), 18), describeTrust(v),
+		})
+	}
+	return table(p.out, rows)
+}
+
+// describeTrust is the trust of each task that the provider has been judged on.
+func describeTrust(v control.Provider) string {
+	var parts []string
+	for _, task := range slices.Sorted(maps.Keys(v.Trust)) {
+		parts = append(parts, fmt.Sprintf("%.2f", v.Trust[task]))
+	}
+	if len(parts) == 0 {
+		return "new"
+	}
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func (p *program) receiptCommand() *cobra.Command {
+	var asJSON bool
+	show := &cobra.Command{
+		Use:               "show JOB|RECEIPT",
+		Short:             "Print the receipt of a job",
+		Example:           "  guild receipt show 5f21c9aa\n  guild receipt show 5f21c9aa | jq .verdict",
+		Args:              oneArg("a job or a receipt id"),
+		ValidArgsFunction: p.completeJobs,
+		RunE:              func(cmd *cobra.Command, args []string) error { return p.runReceiptShow(cmd.Context(), args[0], asJSON) },
+	}
+	show.Flags().BoolVar(&asJSON, "json", false, "print it on one line, as it was hashed")
+	return group(&cobra.Command{
+		Use:     "receipt",
+		Short:   "Look at receipts",
+		Example: "  guild receipt show 5f21c9aa",
+	}, show)
+}
+
+func (p *program) runReceiptShow(ctx context.Context, id string, asJSON bool) error {
+	client, err := p.client()
+	if err != nil {
+		return err
+	}
+	receipt, err := client.Receipt(ctx, id)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		_, err = fmt.Fprintf(p.out, "%s\n", receipt)
+		return err
+	}
+	return printJSON(p.out, receipt)
+}

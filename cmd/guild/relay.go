@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"guild/internal/relayd"
+)
+
+type relayOptions struct {
+	Addr string
+	Dir  string
+}
+
+func (p *program) relayCommand() *cobra.Command {
+	var o relayOptions
+	cmd := &cobra.Command{
+		Use:   "relay",
+		Short: "Run the embedded relay alone",
+		Long: `relay runs the Nostr relay and Blossom server that a node has inside, without a
+node, so that several nodes on this machine can share it. It prints its URL.`,
+		Example: "  guild relay\n  guild relay --addr 127.0.0.1:0 --dir ./relay",
+		Args:    noArgs(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runRelay(cmd.Context(), o) },
+	}
+	cmd.Flags().StringVar(&o.Addr, "addr", "", "loopback address to listen on (default: relay.addr, 127.0.0.1:7447)")
+	cmd.Flags().StringVar(&o.Dir, "dir", "", "directory for its events and blobs (default: in the data directory)")
+	return cmd
+}
+
+func (p *program) runRelay(ctx context.Context, o relayOptions) error {
+	c, err := p.config()
+	if err != nil {
+		return err
+	}
+	if o.Addr == "" {
+		o.Addr = c.Relay.Addr
+	}
+	if o.Dir == "" {
+		o.Dir = filepath.Join(c.Paths.Data, "relay")
+	}
+	r, err := relayd.Open(relayd.Config{Dir: o.Dir, Addr: o.Addr, Name: "guild", Now: p.now, Log: p.logger(p.err)})
+	if err != nil {
+		return fmt.Errorf("relay: %w", err)
+	}
+	fmt.Fprintf(p.out, "relay    %s\nblossom  %s\n", r.URL(), r.HTTP())
+	return r.Run(ctx)
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"guild/internal/control"
+)
+
+func (p *program) statusCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "status",
+		Short:   "Show what the running node is doing",
+		Example: "  guild status\n  guild status --json",
+		Args:    noArgs(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runStatus(cmd.Context(), asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (p *program) runStatus(ctx context.Context, asJSON bool) error {
+	client, err := p.client()
+	if err != nil {
+		return err
+	}
+	s, err := client.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(p.out, s)
+	}
+	return writeStatus(p.out, s, p.now())
+}
+
+// writeStatus prints a status in at most 80 columns.
+func writeStatus(w io.Writer, s control.Status, now time.Time) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(label, format string, args ...any) {
+		fmt.Fprintf(tw, "%s\t%s\n", label, cut(clean(fmt.Sprintf(format, args...)), 68))
+	}
+	line("node", "%s", s.Npub)
+	line("up", "%s, version %s", age(now, s.Started), s.Version)
+	for i, r := range s.Relays {
+		line(first(i, "relays"), "%s", describeRelay(r, s.Local))
+	}
+	line("sandbox", "%s", s.Sandbox)
+	line("journal", "%d entries in %s", s.Journal.Last, s.Journal.Dir)
+	line("providers", "%d known", s.Seen)
+	line("jobs", "%s", counts(s.Jobs))
+	for i, v := range s.Services {
+		line(first(i, "services"), "%s: %d of %d running, %d queued, %d done, %d failed",
+			v.Task, v.Running, v.Slots, v.Queued, v.Done, v.Failed)
+	}
+	line("dropped", "%s", counts(s.Dropped))
+	for i, parked := range s.Parked {
+		line(first(i, "parked"), "%s", parked)
+	}
+	return tw.Flush()
+}
+
+// first is the label of the first line of a list and nothing on the others.
+func first(i int, label string) string {
+	if i > 0 {
+		return ""
+	}
+	return label
+}
+
+func describeRelay(r control.Relay, local string) string {
+	mark := "✓"
+	if !r.Connected {
+		mark = "✗"
+	}
+	text := fmt.Sprintf("%s %s, %d events", mark, r.URL, r.Events)
+	if r.URL == local {
+		text += ", embedded"
+	}
+	if r.Error != "" {
+		text += ": " + r.Error
+	}
+	return text
+}
+
+// counts writes a table of numbers on one line, the names sorted.
+func counts[N int | int64](m map[string]N) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if m[name] != 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", m[name], name))
+		}
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}

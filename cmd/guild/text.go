@@ -1,0 +1,105 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"charm.land/lipgloss/v2"
+)
+
+// clean makes text from elsewhere safe for a terminal: what could move the cursor, change colours, or turn the
+// reading direction becomes a dot, and lines become one.
+func clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n', r == '\t':
+			return ' '
+		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), r == unicode.ReplacementChar, r >= 0x2028 && r <= 0x2029:
+			return '·'
+		}
+		return r
+	}, text)
+}
+
+// cut shortens clean text to so many columns, with an ellipsis.
+func cut(text string, columns int) string {
+	if lipgloss.Width(text) <= columns {
+		return text
+	}
+	width := 0
+	for i, r := range text {
+		width += lipgloss.Width(string(r))
+		if width > columns-1 {
+			return text[:i] + "…"
+		}
+	}
+	return text
+}
+
+// short is enough of an id for a person and for the verbs that take one.
+func short(id string) string { return id[:min(8, len(id))] }
+
+// shortNpub shows both ends of an npub.
+func shortNpub(npub string) string {
+	if len(npub) < 20 {
+		return npub
+	}
+	return npub[:9] + "…" + npub[len(npub)-4:]
+}
+
+// msat writes an amount as a person reads it.
+func msat(amount int64) string {
+	if amount%1000 == 0 {
+		return fmt.Sprintf("%d sat", amount/1000)
+	}
+	return fmt.Sprintf("%d msat", amount)
+}
+
+// clock is the wall time of Unix milliseconds.
+func clock(ms int64) string { return time.UnixMilli(ms).Format("15:04:05") }
+
+// age is how long ago Unix milliseconds were, in one unit.
+func age(now time.Time, ms int64) string {
+	d := max(0, now.Sub(time.UnixMilli(ms)))
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+// table writes rows in aligned columns. The first row is the head.
+func table(w io.Writer, rows [][]string) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		for i := range row {
+			row[i] = clean(row[i])
+		}
+		fmt.Fprintln(tw, strings.Join(row, "\t"))
+	}
+	return tw.Flush()
+}
+
+// printJSON writes one value, indented, as --json promises.
+func printJSON(w io.Writer, value any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(value)
+}
+
+// printLine writes one value on one line.
+func printLine(w io.Writer, value any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(value)
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"charm.land/lipgloss/v2"
+
+	"guild"
+	"guild/internal/control"
+)
+
+// timeline is what a person sees of one job: its steps with when each ran and for how long, and the latest
+// feedback. It is a fold of updates; drawing it reads no clock.
+type timeline struct {
+	job   control.Job
+	steps [len(control.Steps)]span
+	notes []string // latest feedback, the newest last
+	now   int64    // Unix ms
+	frame int      // of the spinner
+	ended bool
+}
+
+// span is one step of the timeline. Times are Unix ms.
+type span struct {
+	state      string // "", start, progress, done or failed
+	start, end int64
+	text       string
+}
+
+const (
+	maxNotes   = 5
+	barColumns = 24 // of the drawing of all spans
+	meterWidth = 34 // of the progress bar
+)
+
+// apply adds what happened. A step that starts again, because another provider is asked, takes back those after
+// it.
+func (t *timeline) apply(u control.Update) {
+	t.now = max(t.now, u.At)
+	if u.Ended != nil {
+		t.job, t.ended = *u.Ended, true
+	}
+	i := stepIndex(u.Step)
+	if i < 0 {
+		return
+	}
+	s := &t.steps[i]
+	if u.State == "start" && (s.state == "done" || s.state == "failed") {
+		clear(t.steps[i:])
+	}
+	if s.start == 0 {
+		s.start = u.At
+	}
+	s.state, s.end, s.text = u.State, u.At, clean(u.Text)
+	if u.State == "failed" || u.Event == "attempt.progressed" {
+		t.note(u)
+	}
+}
+
+// note keeps feedback and failures: a later attempt takes the step's own line.
+func (t *timeline) note(u control.Update) {
+	t.notes = append(t.notes, clean(u.Text))
+	t.notes = t.notes[max(0, len(t.notes)-maxNotes):]
+}
+
+func stepIndex(name string) int {
+	for i, s := range control.Steps {
+		if s == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// palette is how the parts are coloured. The zero value colours nothing.
+type palette struct{ title, faint, good, bad, bar, meter lipgloss.Style }
+
+func colours() palette {
+	fg := func(c string) lipgloss.Style { return lipgloss.NewStyle().Foreground(lipgloss.Color(c)) }
+	return palette{
+		title: lipgloss.NewStyle().Bold(true), faint: fg("8"),
+		good: fg("2"), bad: fg("1"), bar: fg("75"), meter: fg("63"),
+	}
+}
+
+// view draws the timeline in so many columns.
+func (t *timeline) view(columns int, p palette) string {
+	var b strings.Builder
+	head := "job " + short(t.job.ID)
+	b.WriteString(p.title.Render(head) + "  " + p.faint.Render(cut(t.describe(), columns-len(head)-2)) + "\n\n")
+	for i := range t.steps {
+		b.WriteString(t.stepLine(i, columns, p) + "\n")
+	}
+	done := t.done()
+	full := meterWidth * done / len(t.steps)
+	fmt.Fprintf(&b, "\n  %s%s %d/%d\n", p.meter.Render(strings.Repeat("▌", full)),
+		p.faint.Render(strings.Repeat("░", meterWidth-full)), done, len(t.steps))
+	for _, note := range t.notes {
+		b.WriteString("  " + p.faint.Render("│ "+cut(note, columns-4)) + "\n")
+	}
+	b.WriteString(t.lastLine(columns, p))
+	return b.String()
+}
+
+func (t *timeline) describe() string {
+	parts := []string{t.job.Task}
+	if t.job.Title != "" {
+		parts = append(parts, t.job.Title)
+	}
+	return clean(strings.Join(parts, " · "))
+}
+
+func (t *timeline) lastLine(columns int, p palette) string {
+	if !t.ended {
+		return "  " + p.faint.Render("q leaves, the job goes on") + "\n"
+	}
+	style := p.bad
+	if t.job.Ending == guild.JobAccepted {
+		style = p.good
+	}
+	return "  " + style.Render(cut(summary(t.job), columns-2)) + "\n"
+}
+
+func (t *timeline) done() int {
+	n := 0
+	for _, s := range t.steps {
+		if s.state == "done" {
+			n++
+		}
+	}
+	return n
+}
+
+func (t *timeline) stepLine(i, columns int, p palette) string {
+	s := t.steps[i]
+	line := "  " + t.mark(s, p) + " " + fmt.Sprintf("%-9s", control.Steps[i])
+	if s.state == "" {
+		return strings.TrimRight(line, " ")
+	}
+	at, width := t.place(s)
+	line += strings.Repeat(" ", at) + p.bar.Render(strings.Repeat("━", width)) + strings.Repeat(" ", barColumns-at-width)
+	took := ""
+	if s.state == "done" || s.state == "failed" {
+		took = fmt.Sprintf("%.1fs", float64(s.end-s.start)/1000)
+	}
+	line += fmt.Sprintf("%7s  ", took)
+	return line + cut(s.text, columns-barColumns-22)
+}
+
+// spinner turns while a step runs.
+const spinner = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+func (t *timeline) mark(s span, p palette) string {
+	switch s.state {
+	case "done":
+		return p.good.Render("✓")
+	case "failed":
+		return p.bad.Render("✗")
+	case "":
+		return p.faint.Render("·")
+	}
+	frames := []rune(spinner)
+	return p.bar.Render(string(frames[t.frame%len(frames)]))
+}
+
+// place returns where the bar of a span begins and how long it is, in columns of the whole job so far.
+func (t *timeline) place(s span) (at, width int) {
+	begin, total := t.extent()
+	end := s.end
+	if s.state == "start" || s.state == "progress" {
+		end = max(end, t.now)
+	}
+	at = int(max(0, s.start-begin) * barColumns / total)
+	at = min(at, barColumns-1)
+	width = int((end - s.start) * barColumns / total)
+	return at, min(max(1, width), barColumns-at)
+}
+
+// extent is when the drawn part of the job begins and how long it is, in ms.
+func (t *timeline) extent() (begin, total int64) {
+	end := int64(0)
+	for _, s := range t.steps {
+		if s.start != 0 && (begin == 0 || s.start < begin) {
+			begin = s.start
+		}
+		end = max(end, s.end)
+	}
+	if !t.ended {
+		end = max(end, t.now)
+	}
+	return begin, max(1, end-begin)
+}
+
+// summary is the one line that remains of a job.
+func summary(job control.Job) string {
+	text := string(job.Ending)
+	if job.Ending == guild.Open {
+		text = "open"
+	}
+	for _, a := range job.Attempts {
+		if v := a.Verdict; v != nil && job.Ending == endingOf(a) {
+			text += fmt.Sprintf(" by %s: %d of %d passed", clean(nameOf(a)), v.Passed, v.Expected)
+			if a.Receipt != "" {
+				text += ", receipt " + clean(a.Receipt)
+			}
+			return text
+		}
+	}
+	if job.Reason != "" {
+		text += ": " + clean(job.Reason)
+	}
+	return text
+}
+
+// endingOf is what a job with only this attempt came to.
+func endingOf(a control.Attempt) guild.Ending {
+	if a.Verdict == nil {
+		return guild.Open
+	}
+	return guild.EndingOf([]guild.Attempt{{State: guild.StateFor(a.Verdict.Outcome)}})
+}
+
+// nameOf is how to call the provider of an attempt.
+func nameOf(a control.Attempt) string {
+	if a.Name != "" {
+		return a.Name
+	}
+	return shortNpub(a.Npub)
+}

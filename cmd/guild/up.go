@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+)
+
+type upOptions struct {
+	Relays []string // instead of the configured ones
+}
+
+func (p *program) upCommand() *cobra.Command {
+	var o upOptions
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Run a node until interrupted",
+		Long: `up runs a node: it meets providers on the relays, carries out jobs that were
+opened with guild hire, and answers the other verbs on its control socket.
+Ctrl-C ends it gracefully; a second one at once. Nothing is lost either way.`,
+		Example: "  guild up\n  guild up --relay wss://relay.example.com",
+		Args:    noArgs(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runUp(cmd.Context(), o) },
+	}
+	cmd.Flags().StringArrayVar(&o.Relays, "relay", nil, "relay to use instead of the configured ones (repeatable)")
+	return cmd
+}
+
+func (p *program) runUp(ctx context.Context, o upOptions) error {
+	return p.serve(ctx, o.Relays, nil)
+}
+
+// serve runs a node with the given services until ctx ends.
+func (p *program) serve(ctx context.Context, relays []string, services []service) error {
+	c, err := p.config()
+	if err != nil {
+		return err
+	}
+	if len(relays) > 0 {
+		c.Relays = relays
+	}
+	id, err := p.identity(c)
+	if err != nil {
+		return err
+	}
+	return runNode(ctx, c, id, nodeOptions{Services: services, Log: p.logger(p.err), Ready: p.out})
+}
+
+// logger writes warnings, or everything with --verbose.
+func (p *program) logger(w io.Writer) *slog.Logger {
+	level := slog.LevelWarn
+	if p.verbose {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+
+	"golang.org/x/term"
+
+	"guild/internal/control"
+)
+
+// errLeft says that the person left a job that goes on.
+var errLeft = errors.New("left")
+
+// watch shows a job until it ends, in the form that suits the output, and returns an error with the exit code
+// of its ending.
+func (p *program) watch(ctx context.Context, client *control.Client, job control.Job, asJSON bool) error {
+	ended, err := p.follow(ctx, client, job, asJSON)
+	if errors.Is(err, errLeft) || ctx.Err() != nil && !isEnded(ended) {
+		return interrupted(job.ID)
+	}
+	if err != nil {
+		return err
+	}
+	return endingError(ended)
+}
+
+func isEnded(job control.Job) bool { return job.Closed != 0 || job.Ending != "" }
+
+func (p *program) follow(ctx context.Context, client *control.Client, job control.Job, asJSON bool) (control.Job, error) {
+	updates := client.Watch(ctx, job.ID)
+	if asJSON {
+		return writeUpdates(updates, func(u control.Update) error { return printLine(p.out, u) })
+	}
+	if in, out, ok := p.terminal(); ok {
+		return live(ctx, in, out, job, updates)
+	}
+	fmt.Fprintf(p.out, "job %s  %s\n", short(job.ID), clean(job.Task))
+	return writeUpdates(updates, func(u control.Update) error {
+		_, err := fmt.Fprintln(p.out, eventLine(u))
+		return err
+	})
+}
+
+// writeUpdates writes each update and returns the job as it ended.
+func writeUpdates(updates iter.Seq2[control.Update, error], write func(control.Update) error) (control.Job, error) {
+	for u, err := range updates {
+		if err != nil {
+			return control.Job{}, err
+		}
+		if err := write(u); err != nil {
+			return control.Job{}, err
+		}
+		if u.Ended != nil {
+			return *u.Ended, nil
+		}
+	}
+	return control.Job{}, io.ErrUnexpectedEOF
+}
+
+// eventLine is one update as "12:00:01 request  asked npub1…".
+func eventLine(u control.Update) string {
+	text := clean(u.Text)
+	if u.Ended != nil && text == "" {
+		text = summary(*u.Ended)
+	}
+	mark := ""
+	if u.State == "failed" {
+		mark = "✗ "
+	}
+	return fmt.Sprintf("%s %-9s %s%s", clock(u.At), clean(u.Step), mark, text)
+}
+
+// terminal returns both streams when a person sits at them.
+func (p *program) terminal() (in, out *os.File, ok bool) {
+	in, okIn := p.in.(*os.File)
+	out, okOut := p.out.(*os.File)
+	if !okIn || !okOut || os.Getenv("TERM") == "dumb" {
+		return nil, nil, false
+	}
+	return in, out, term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
+}

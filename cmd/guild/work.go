@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"guild/internal/config"
+)
+
+type workOptions struct {
+	Service service
+	Relays  []string
+}
+
+func (p *program) workCommand() *cobra.Command {
+	var o workOptions
+	cmd := &cobra.Command{
+		Use:   "work --task TASK --exec 'COMMAND'",
+		Short: "Offer a service: run a command for every job that comes in",
+		Long: `work announces a service and runs COMMAND (by /bin/sh -c) for each request, in an
+empty directory with the unpacked bundle, in a sandbox. The command finds
+
+  GUILD_BUNDLE    the unpacked bundle; its nutshell.json says what to do
+  GUILD_DELIVERY  an empty directory: what it leaves there is delivered, and a
+                  result.json there is merged into the delivery's own
+  GUILD_JOB       the id of the job
+
+and nothing else of this environment but what --env names. Each line that it
+prints goes to the customer as feedback. It fails when it exits with other than 0.
+
+On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
+		Example: `  guild work --task python --exec 'python3 solve.py'
+  guild work --task python --exec 'my-agent --yes' --env ANTHROPIC_API_KEY --network
+  guild work --task shell --exec ./worker.sh --jobs 4 --time-limit 5m --price 21000`,
+		Args: noArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return p.runWork(cmd.Context(), o, cmd.Flags().Changed)
+		},
+	}
+	f, s := cmd.Flags(), &o.Service
+	f.StringVar(&s.Task, "task", "", "task to offer (required)")
+	f.StringVar(&s.Exec, "exec", "", "command to run for each job (required)")
+	f.StringVar(&s.Name, "name", "", "name to be known by")
+	f.StringVar(&s.D, "d", "", "tells several services of one key apart (default: the task)")
+	f.StringArrayVar(&s.Env, "env", nil, "environment variable that the command may see (repeatable)")
+	f.BoolVar(&s.Network, "network", false, "let the command reach the network")
+	f.BoolVar(&s.Unsandboxed, "unsandboxed", false, "run the command without a sandbox: strangers' bundles can read your files")
+	f.IntVar(&s.Jobs, "jobs", 0, "jobs at the same time (default: work.jobs, 2)")
+	f.IntVar(&s.Queue, "queue", 0, "jobs that may wait beyond those (default: work.queue, 16)")
+	f.DurationVar(&s.TimeLimit, "time-limit", 0, "longest run of the command (default: work.time_limit, 10m)")
+	f.Int64Var(&s.PriceMsat, "price", 0, "price of a job, in millisatoshis (default: work.price_msat, 0)")
+	f.StringArrayVar(&o.Relays, "relay", nil, "relay to use instead of the configured ones (repeatable)")
+	return cmd
+}
+
+func (p *program) runWork(ctx context.Context, o workOptions, given func(flag string) bool) error {
+	c, err := p.config()
+	if err != nil {
+		return err
+	}
+	s := o.Service.withDefaults(c.Work, given)
+	if err := s.check(); err != nil {
+		return usage(err)
+	}
+	return p.serve(ctx, o.Relays, []service{s})
+}
+
+// withDefaults fills in what was not given on the command line.
+func (s service) withDefaults(w config.Work, given func(flag string) bool) service {
+	if !given("jobs") {
+		s.Jobs = w.Jobs
+	}
+	if !given("queue") {
+		s.Queue = w.Queue
+	}
+	if !given("time-limit") {
+		s.TimeLimit = w.TimeLimit
+	}
+	if !given("price") {
+		s.PriceMsat = int64(w.Price)
+	}
+	if s.D == "" {
+		s.D = s.Task
+	}
+	if s.Name == "" {
+		s.Name = s.Task
+	}
+	return s
+}
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func (s service) check() error {
+	switch {
+	case s.Task == "":
+		return withHint(errors.New("--task is missing"), "guild work --task python --exec 'python3 solve.py'")
+	case s.Exec == "":
+		return withHint(errors.New("--exec is missing"), "guild work --task python --exec 'python3 solve.py'")
+	case s.Jobs < 1:
+		return fmt.Errorf("--jobs %d: want 1 or more", s.Jobs)
+	case s.Queue < 0:
+		return fmt.Errorf("--queue %d: want 0 or more", s.Queue)
+	case s.TimeLimit < time.Second:
+		return fmt.Errorf("--time-limit %v: want a second or more", s.TimeLimit)
+	case s.PriceMsat < 0:
+		return fmt.Errorf("--price %d: want 0 or more", s.PriceMsat)
+	}
+	return checkEnvNames(s.Env)
+}
+
+// checkEnvNames refuses what is no name, and the names of our own secrets.
+func checkEnvNames(names []string) error {
+	for _, name := range names {
+		if !envName.MatchString(name) {
+			return withHint(fmt.Errorf("--env %q is not the name of a variable", name), "give the name only: its value comes from this environment")
+		}
+		if name == "NOSTR_SECRET_KEY" || name == "GUILD_PASSPHRASE" {
+			return fmt.Errorf("--env %s: a worker never sees the node's secrets", name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,5 @@
+"""Statements: what happened to one account."""
+
+
+def statement(book, account):
+    raise NotImplementedError

@@ -1,0 +1,3 @@
+module example.org/spans
+
+go 1.24

@@ -1,0 +1,97 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// check refuses values that would fail later, and less clearly.
+func (c Config) check() error {
+	for _, u := range c.Relays {
+		if err := checkURL(u, "ws", "wss"); err != nil {
+			return fmt.Errorf("relays: %w", err)
+		}
+	}
+	for _, u := range c.Blossom {
+		if err := checkURL(u, "http", "https"); err != nil {
+			return fmt.Errorf("blossom: %w", err)
+		}
+	}
+	if err := checkLoopback(c.Relay.Addr); err != nil {
+		return fmt.Errorf("relay.addr: %w", err)
+	}
+	for task, set := range c.Tasks {
+		if set.Kind != 0 && (set.Kind < 5000 || set.Kind > 5999) {
+			return fmt.Errorf("tasks.%s: kind %d is not in 5000..5999 (NIP-90)", task, set.Kind)
+		}
+	}
+	if err := c.checkCounts(); err != nil {
+		return err
+	}
+	return checkDurations(reflect.ValueOf(c), "")
+}
+
+func (c Config) checkCounts() error {
+	switch {
+	case c.Work.Jobs < 1:
+		return fmt.Errorf("work.jobs: %d, want 1 or more", c.Work.Jobs)
+	case c.Work.Queue < 0:
+		return fmt.Errorf("work.queue: %d, want 0 or more", c.Work.Queue)
+	case c.Work.Price < 0:
+		return fmt.Errorf("work.price_msat: %d, want 0 or more", c.Work.Price)
+	case c.Judge.Jobs < 1:
+		return fmt.Errorf("judge.jobs: %d, want 1 or more", c.Judge.Jobs)
+	}
+	return nil
+}
+
+func checkURL(text string, schemes ...string) error {
+	u, err := url.Parse(text)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(schemes, u.Scheme) || u.Host == "" {
+		return fmt.Errorf("%q: want %s://host", text, schemes[len(schemes)-1])
+	}
+	return nil
+}
+
+// checkLoopback refuses to listen for other machines: that would need TLS and a password.
+func checkLoopback(addr string) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return err
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("%q: want a loopback address such as 127.0.0.1:7447", addr)
+	}
+	return nil
+}
+
+// checkDurations finds durations written without a unit: 300 is 300 ns, and nobody means that.
+func checkDurations(v reflect.Value, prefix string) error {
+	for f, value := range v.Fields() {
+		key := prefix + f.Tag.Get("koanf")
+		switch x := value.Interface().(type) {
+		case time.Duration:
+			if x < time.Millisecond {
+				return fmt.Errorf("%s: %v, want a positive time with its unit, such as \"30s\"", key, x)
+			}
+		case []time.Duration:
+			for _, d := range x {
+				if d < time.Millisecond {
+					return fmt.Errorf("%s: %v, want positive times with their unit, such as \"10s\"", key, d)
+				}
+			}
+		case Work, Judge, Timeouts:
+			if err := checkDurations(value, key+"."); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+// Package config owns what a person may set: defaults, the config file (TOML), the environment, and where the
+// node's files live. Zero configuration works. It opens nothing but the config file and creates only the
+// directory of the control socket.
+package config
+
+import (
+	"time"
+
+	"guild"
+)
+
+// Config is everything that can be set. The zero value is not useful; Default and Load make one.
+type Config struct {
+	Relays   []string           `koanf:"relays"`  // ws(s):// URLs to meet others on; none means the embedded one
+	Relay    Relay              `koanf:"relay"`   //
+	Blossom  []string           `koanf:"blossom"` // http(s):// servers for bundles too large for an event
+	Journal  Journal            `koanf:"journal"`
+	Work     Work               `koanf:"work"`
+	Judge    Judge              `koanf:"judge"`
+	Timeouts Timeouts           `koanf:"timeouts"`
+	Synonyms map[string]string  `koanf:"synonyms"` // word in an announcement → task it means (match confidence 0.8)
+	Tasks    map[string]TaskSet `koanf:"tasks"`    // task → what differs from the defaults
+
+	Paths Paths `koanf:"-"`
+}
+
+// Relay is the embedded relay with its Blossom server.
+type Relay struct {
+	Embedded *bool  `koanf:"embedded"` // nil: on when Relays is empty
+	Addr     string `koanf:"addr"`     // loopback address; a busy port is replaced by a free one
+}
+
+// Journal is the store of facts.
+type Journal struct {
+	Listen string `koanf:"listen"` // host:port for NATS clients; empty opens none
+	NoSync bool   `koanf:"no_sync"`
+	Dir    string `koanf:"dir"` // <data>/journal when empty
+}
+
+// Work is what holds for every service this node offers.
+type Work struct {
+	Jobs      int           `koanf:"jobs"`       // at the same time
+	Queue     int           `koanf:"queue"`      // waiting beyond those; more are refused as busy
+	TimeLimit time.Duration `koanf:"time_limit"` // of one command
+	Price     guild.Msat    `koanf:"price_msat"`
+}
+
+// Judge is how deliveries are judged.
+type Judge struct {
+	Jobs      int           `koanf:"jobs"`       // at the same time
+	TimeLimit time.Duration `koanf:"time_limit"` // of one run, when the request does not say
+}
+
+// Timeouts is the patience of the customer's side (DECISIONS "Timeouts").
+type Timeouts struct {
+	Discover time.Duration   `koanf:"discover"` // for the first answer of a relay
+	Delivery []time.Duration `koanf:"delivery"` // ladder: one wait for a relay's OK after another
+	Silence  time.Duration   `koanf:"silence"`  // of a provider that took a request
+	Result   time.Duration   `koanf:"result"`   // for the result after the last feedback
+	Retry    []time.Duration `koanf:"retry"`    // pauses before publishing the same request again
+	Job      time.Duration   `koanf:"job"`      // of a whole job, unless hire says otherwise
+}
+
+// TaskSet is what one task sets for itself.
+type TaskSet struct {
+	Kind int `koanf:"kind"` // NIP-90 kind of its requests; 5050 for oa.* and 5000 otherwise when 0
+}
+
+// Embeds reports whether this node runs a relay of its own.
+func (c Config) Embeds() bool {
+	if c.Relay.Embedded != nil {
+		return *c.Relay.Embedded
+	}
+	return len(c.Relays) == 0
+}
+
+// Default is the configuration of somebody who never set anything.
+func Default() Config {
+	return Config{
+		Relay: Relay{Addr: "127.0.0.1:7447"},
+		Work:  Work{Jobs: 2, Queue: 16, TimeLimit: 10 * time.Minute},
+		Judge: Judge{Jobs: 2, TimeLimit: time.Minute},
+		Timeouts: Timeouts{
+			Discover: 10 * time.Second,
+			Delivery: []time.Duration{10 * time.Second, 15 * time.Second, 20 * time.Second},
+			Silence:  300 * time.Second,
+			Result:   60 * time.Second,
+			Retry:    []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second},
+			Job:      time.Hour,
+		},
+	}
+}

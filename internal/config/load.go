@@ -1,0 +1,172 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/knadh/koanf/parsers/toml/v2"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+)
+
+// UnknownKeyError is a key of the config file that means nothing.
+type UnknownKeyError struct {
+	Path string // of the file
+	Key  string
+	Near string // the known key that is most like it
+}
+
+func (e *UnknownKeyError) Error() string { return fmt.Sprintf("%s: unknown key %q", e.Path, e.Key) }
+
+// Hint names the nearest key.
+func (e *UnknownKeyError) Hint() string { return fmt.Sprintf("did you mean %q?", e.Near) }
+
+// Load returns the defaults, overridden by the config file if there is one, overridden by the environment
+// (GUILD_RELAYS, GUILD_TIMEOUTS_SILENCE, … as Variables lists them). environ is os.Environ() outside tests.
+func Load(home string, environ []string) (Config, error) {
+	paths, err := Locate(home, lookup(environ))
+	if err != nil {
+		return Config{}, err
+	}
+	k := koanf.New(".")
+	if err := loadFile(k, paths.Config); err != nil {
+		return Config{}, err
+	}
+	if err := k.Load(env.Provider(".", envOptions(environ)), nil); err != nil {
+		return Config{}, fmt.Errorf("environment: %w", err)
+	}
+	c := Default()
+	if err := k.Unmarshal("", &c); err != nil {
+		return Config{}, fmt.Errorf("%s: %w", paths.Config, err)
+	}
+	c.Paths = paths
+	if err := c.check(); err != nil {
+		return Config{}, fmt.Errorf("%s: %w", paths.Config, err)
+	}
+	return c, nil
+}
+
+func lookup(environ []string) func(string) string {
+	return func(name string) string {
+		value := ""
+		for _, e := range environ {
+			if v, ok := strings.CutPrefix(e, name+"="); ok {
+				value = v
+			}
+		}
+		return value
+	}
+}
+
+func loadFile(k *koanf.Koanf, path string) error {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := k.Load(file.Provider(path), toml.Parser()); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if unknown := stray(k.Raw(), reflect.TypeFor[Config](), ""); unknown != "" {
+		return &UnknownKeyError{path, unknown, nearest(unknown)}
+	}
+	return nil
+}
+
+// stray returns the first key of m, by name, that t has no field for.
+func stray(m map[string]any, t reflect.Type, prefix string) string {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		inner, ok := member(t, name)
+		if !ok {
+			return prefix + name
+		}
+		if sub, ok := m[name].(map[string]any); ok {
+			if s := stray(sub, inner, prefix+name+"."); s != "" {
+				return s
+			}
+		}
+	}
+	return ""
+}
+
+// member returns the type behind the key name in a struct or map of the configuration.
+func member(t reflect.Type, name string) (reflect.Type, bool) {
+	switch t.Kind() {
+	case reflect.Map:
+		return t.Elem(), true
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if tag := f.Tag.Get("koanf"); tag == name && tag != "-" {
+				return f.Type, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// leaf is one key that holds a value, as "timeouts.silence".
+type leaf struct {
+	key  string
+	list bool
+}
+
+// leaves lists every fixed key; what is inside the maps is named by the person.
+func leaves(t reflect.Type, prefix string) []leaf {
+	var all []leaf
+	for f := range t.Fields() {
+		key := f.Tag.Get("koanf")
+		switch {
+		case key == "-":
+		case f.Type.Kind() == reflect.Struct:
+			all = append(all, leaves(f.Type, prefix+key+".")...)
+		default:
+			all = append(all, leaf{prefix + key, f.Type.Kind() == reflect.Slice})
+		}
+	}
+	return all
+}
+
+// Variable is one environment variable that overrides a key.
+type Variable struct{ Name, Key string }
+
+// Variables lists the environment variables that Load reads, in the order of Config.
+func Variables() []Variable {
+	var all []Variable
+	for _, l := range leaves(reflect.TypeFor[Config](), "") {
+		if l.key != "synonyms" && l.key != "tasks" {
+			all = append(all, Variable{variable(l.key), l.key})
+		}
+	}
+	return all
+}
+
+func variable(key string) string {
+	return "GUILD_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+}
+
+func envOptions(environ []string) env.Opt {
+	known := map[string]leaf{}
+	for _, l := range leaves(reflect.TypeFor[Config](), "") {
+		known[variable(l.key)] = l
+	}
+	return env.Opt{
+		Prefix:      "GUILD_",
+		EnvironFunc: func() []string { return environ },
+		TransformFunc: func(name, value string) (string, any) {
+			l := known[name]
+			if l.list {
+				return l.key, splitList(value)
+			}
+			return l.key, value
+		},
+	}
+}
+
+func splitList(value string) []string {
+	return strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
+}

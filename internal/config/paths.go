@@ -1,0 +1,129 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// Paths is where the node's files live. Without a home they follow the XDG base directories; with one
+// (--home, GUILD_HOME) all of them are inside it.
+type Paths struct {
+	Config  string // config.toml
+	Data    string // identity, journal, blobs, the embedded relay's store
+	State   string // logs: what may be lost
+	Runtime string // control socket, address of the embedded relay
+
+	short string // where a socket goes whose path would be too long
+}
+
+// maxSocket is the longest path of a unix socket on Linux, without the final zero byte.
+const maxSocket = 107
+
+// Locate finds the paths. An empty home is GUILD_HOME, else the XDG directories.
+func Locate(home string, getenv func(string) string) (Paths, error) {
+	if home == "" {
+		home = getenv("GUILD_HOME")
+	}
+	if home == "" {
+		return locateXDG(getenv)
+	}
+	dir, err := filepath.Abs(home)
+	if err != nil {
+		return Paths{}, fmt.Errorf("home %s: %w", home, err)
+	}
+	return Paths{
+		Config:  filepath.Join(dir, "config.toml"),
+		Data:    dir,
+		State:   filepath.Join(dir, "state"),
+		Runtime: filepath.Join(dir, "run"),
+		short:   shortDir(getenv),
+	}, nil
+}
+
+func locateXDG(getenv func(string) string) (Paths, error) {
+	p := Paths{Runtime: shortDir(getenv), short: shortDir(getenv)}
+	for _, d := range []struct {
+		to        *string
+		variable  string
+		underHome string
+	}{
+		{&p.Config, "XDG_CONFIG_HOME", ".config"},
+		{&p.Data, "XDG_DATA_HOME", ".local/share"},
+		{&p.State, "XDG_STATE_HOME", ".local/state"},
+	} {
+		base := getenv(d.variable)
+		if !filepath.IsAbs(base) { // the specification: a relative one is ignored
+			base = filepath.Join(getenv("HOME"), d.underHome)
+		}
+		if !filepath.IsAbs(base) {
+			return Paths{}, fmt.Errorf("neither HOME nor %s is set", d.variable)
+		}
+		*d.to = filepath.Join(base, "guild")
+	}
+	p.Config = filepath.Join(p.Config, "config.toml")
+	return p, nil
+}
+
+// shortDir is the user's runtime directory, or one of theirs under /tmp where that is missing.
+func shortDir(getenv func(string) string) string {
+	if dir := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) && len(dir) < maxSocket/2 {
+		return filepath.Join(dir, "guild")
+	}
+	return filepath.Join("/tmp", "guild-"+strconv.Itoa(os.Getuid()))
+}
+
+// Socket is the path of the control socket. Where it would be too long for a unix socket it is a short name,
+// made from the long one, in the user's runtime directory.
+func (c Config) Socket() string {
+	path := filepath.Join(c.Paths.Runtime, "guild.sock")
+	if len(path) <= maxSocket {
+		return path
+	}
+	sum := sha256.Sum256([]byte(path))
+	return filepath.Join(c.Paths.short, hex.EncodeToString(sum[:8])+".sock")
+}
+
+// RelayFile is where the node notes the URL of its embedded relay while it runs.
+func (p Paths) RelayFile() string { return filepath.Join(p.Runtime, "relay.url") }
+
+// JournalDir is where the journal lives.
+func (c Config) JournalDir() string {
+	if c.Journal.Dir != "" {
+		return c.Journal.Dir
+	}
+	return filepath.Join(c.Paths.Data, "journal")
+}
+
+// HighWater is a file outside the journal that also remembers how far it got, so that an old copy of it is found
+// out.
+func (c Config) HighWater() string { return filepath.Join(c.Paths.State, "journal.high") }
+
+// MakeSocketDir makes the directory of the control socket, and refuses one that somebody else made or can enter.
+func (c Config) MakeSocketDir() error {
+	dir := filepath.Dir(c.Socket())
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return private(dir)
+}
+
+func private(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if info.Mode().Type() != fs.ModeDir || !ok || int(owner.Uid) != os.Getuid() {
+		return fmt.Errorf("%s is not a directory of ours", dir)
+	}
+	if info.Mode().Perm()&0o077 == 0 {
+		return nil
+	}
+	return os.Chmod(dir, 0o700)
+}

@@ -1,0 +1,150 @@
+// Package control is the node's own API: HTTP and JSON on a unix socket that only the owner can open. The
+// terminal uses it, and the page will use the same. It shows what the folds hold and passes on what a person
+// decides; it has no state and no rules. docs/API.md describes it for others.
+package control
+
+import (
+	"encoding/json"
+
+	"guild"
+)
+
+// Status is the answer to GET /v1/status.
+type Status struct {
+	Version  string           `json:"version"`
+	Node     string           `json:"node"`
+	Npub     string           `json:"npub"`
+	PubKey   string           `json:"pubkey"`
+	Started  int64            `json:"started"` // Unix ms
+	Relays   []Relay          `json:"relays"`
+	Local    string           `json:"local_relay,omitempty"` // URL of the embedded relay, when it runs
+	Sandbox  string           `json:"sandbox"`               // tier, or why there is none
+	Journal  Journal          `json:"journal"`
+	Jobs     map[string]int   `json:"jobs"` // ending → count; "open" for those that go on
+	Services []Service        `json:"services,omitempty"`
+	Seen     int              `json:"providers"`
+	Dropped  map[string]int64 `json:"dropped"` // reason → events dropped since the start
+	Parked   []string         `json:"parked,omitempty"`
+}
+
+// Relay is one relay in Status.
+type Relay struct {
+	URL       string `json:"url"`
+	Connected bool   `json:"connected"`
+	Error     string `json:"error,omitempty"`
+	Events    int64  `json:"events"`
+}
+
+// Journal is the journal in Status.
+type Journal struct {
+	Dir  string `json:"dir"`
+	Last uint64 `json:"last"`
+}
+
+// Service is one service that this node offers.
+type Service struct {
+	Task    string `json:"task"`
+	D       string `json:"d"`
+	Running int    `json:"running"`
+	Queued  int    `json:"queued"`
+	Slots   int    `json:"slots"`
+	Done    int    `json:"done"`
+	Failed  int    `json:"failed"`
+}
+
+// Hire is what POST /v1/jobs takes in its query beside the packed bundle in its body. The answer is a Job.
+type Hire struct {
+	Task     string `json:"task,omitempty"`     // from the bundle when empty
+	Provider string `json:"provider,omitempty"` // npub or hex; any when empty
+	Timeout  int64  `json:"timeout_ms,omitempty"`
+	Bid      int64  `json:"bid_msat,omitempty"`
+	Tries    int    `json:"tries,omitempty"` // providers asked in turn; 3 when 0
+	Private  bool   `json:"private,omitempty"`
+	Kind     int    `json:"kind,omitempty"` // NIP-90 kind; by the task when 0
+}
+
+// Job is one job: GET /v1/jobs lists them, GET /v1/jobs/{id} shows one; an unambiguous prefix of the id will do.
+type Job struct {
+	ID       string       `json:"id"`
+	Task     string       `json:"task"`
+	Title    string       `json:"title"`
+	Opened   int64        `json:"opened"`   // Unix ms
+	Deadline int64        `json:"deadline"` // Unix ms
+	Closed   int64        `json:"closed,omitempty"`
+	Ending   guild.Ending `json:"ending"` // "" while it goes on
+	Reason   string       `json:"reason,omitempty"`
+	Bundle   string       `json:"bundle"` // hash
+	Size     int64        `json:"size"`
+	Attempts []Attempt    `json:"attempts"`
+}
+
+// Attempt is one request to one provider.
+type Attempt struct {
+	ID        string         `json:"id"` // of the request event
+	Provider  string         `json:"provider"`
+	Npub      string         `json:"npub"`
+	Name      string         `json:"name,omitempty"` // as it calls itself
+	D         string         `json:"d"`
+	State     string         `json:"state"`
+	Reason    string         `json:"reason,omitempty"`
+	Planned   int64          `json:"planned"` // Unix ms
+	Verdict   *guild.Verdict `json:"verdict,omitempty"`
+	Receipt   string         `json:"receipt,omitempty"`
+	TrustFrom *float64       `json:"trust_from,omitempty"`
+	TrustTo   *float64       `json:"trust_to,omitempty"`
+}
+
+// Steps of a job as the timeline shows them, in order.
+var Steps = [...]string{"discover", "bundle", "request", "work", "judge", "record", "trust"}
+
+// Update is one line of GET /v1/jobs/{id}/watch (application/x-ndjson): first everything that happened so far,
+// then each thing as it happens. The stream ends after the update whose Event is "ended".
+type Update struct {
+	Seq      uint64 `json:"seq"`
+	At       int64  `json:"at"` // Unix ms
+	Job      string `json:"job"`
+	Step     string `json:"step"`               // one of Steps
+	Event    string `json:"event"`              // the fact's name, or "ended"
+	State    string `json:"state"`              // start, progress, done or failed
+	Text     string `json:"text"`               // for a person, one line
+	Attempt  string `json:"attempt,omitempty"`  // id of the request event
+	Provider string `json:"provider,omitempty"` // npub
+	Name     string `json:"name,omitempty"`
+	Ended    *Job   `json:"ended,omitempty"` // with "ended": the job as it came out
+}
+
+// Provider is one known service: GET /v1/providers[?task=T].
+type Provider struct {
+	PubKey string             `json:"pubkey"`
+	Npub   string             `json:"npub"`
+	D      string             `json:"d"`
+	Name   string             `json:"name"`
+	State  string             `json:"state"`
+	Until  int64              `json:"until,omitempty"`
+	Tasks  []string           `json:"tasks"`
+	Kinds  []int              `json:"kinds"`
+	Seen   int64              `json:"seen"`  // created_at of the announcement, Unix s
+	Trust  map[string]float64 `json:"trust"` // task → trust
+}
+
+// Record is one entry of GET /v1/journal[?since=SEQ|RFC3339&subject=PREFIX] (x-ndjson) and GET /v1/journal/{seq}.
+type Record struct {
+	Seq     uint64          `json:"seq"`
+	Subject string          `json:"subject"`
+	Entry   json.RawMessage `json:"entry"`
+}
+
+// Dropped is one line of GET /v1/rejected: an event that changed nothing, the newest last.
+type Dropped struct {
+	At     int64  `json:"at"` // Unix ms
+	Reason string `json:"reason"`
+	From   string `json:"from"`
+	Event  string `json:"event"` // cut to 4 KB
+}
+
+// Problem is the body of every answer with a status of 400 and above.
+type Problem struct {
+	Error string `json:"error"`
+	Hint  string `json:"hint,omitempty"`
+	Code  string `json:"code,omitempty"` // usage, missing, ambiguous, full, unsandboxed, internal
+}

@@ -1,0 +1,90 @@
+package due
+
+import (
+	"encoding/json"
+	"maps"
+	"sync"
+
+	"guild/internal/fact"
+)
+
+// Claims is the fold of all open claims.
+type Claims struct {
+	mu   sync.RWMutex
+	open map[string]claim
+}
+
+type claim struct {
+	Tries  int    `json:"tries"`
+	Node   string `json:"node"`
+	Until  int64  `json:"until"`            // Unix ms
+	Seq    uint64 `json:"seq"`              // entry of the latest claim
+	Parked string `json:"parked,omitempty"` // why nobody tries any more
+}
+
+// NewClaims returns an empty fold.
+func NewClaims() *Claims { return &Claims{open: map[string]claim{}} }
+
+// Name implements fold.Fold.
+func (*Claims) Name() string { return "due" }
+
+// Version implements fold.Fold.
+func (*Claims) Version() int { return 1 }
+
+// Apply implements fold.Fold.
+func (c *Claims) Apply(e fact.Entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range e.Facts {
+		switch f := f.(type) {
+		case fact.EffectClaimed:
+			now := c.open[f.Effect]
+			c.open[f.Effect] = claim{Tries: now.Tries + 1, Node: f.Node, Until: f.Until, Seq: e.Seq}
+		case fact.EffectSettled:
+			delete(c.open, f.Effect)
+		case fact.EffectParked:
+			now := c.open[f.Effect]
+			now.Parked = f.Reason
+			c.open[f.Effect] = now
+		}
+	}
+}
+
+// Snapshot implements fold.Fold.
+func (c *Claims) Snapshot() ([]byte, error) {
+	c.mu.RLock()
+	open := maps.Clone(c.open)
+	c.mu.RUnlock()
+	return json.Marshal(open)
+}
+
+// Restore implements fold.Fold.
+func (c *Claims) Restore(b []byte) error {
+	open := map[string]claim{}
+	if err := json.Unmarshal(b, &open); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open = open
+	return nil
+}
+
+// Parked lists the effects that nobody tries any more, each with the reason.
+func (c *Claims) Parked() map[string]string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	parked := map[string]string{}
+	for key, claim := range c.open {
+		if claim.Parked != "" {
+			parked[key] = claim.Parked
+		}
+	}
+	return parked
+}
+
+func (c *Claims) get(key string) claim {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.open[key]
+}

@@ -1,0 +1,54 @@
+// Package due acts on the world for the steps. A step's state says what is due, as a pure function; the runner
+// claims it (a fact), acts, and appends what came of it (a fact). A claim that ends without a result is due
+// again; the number of claims is the number of tries, and one too many parks the effect before it is tried. It
+// owns the facts effect.claimed, effect.settled and effect.parked, and knows nothing of what an effect means.
+package due
+
+import (
+	"context"
+	"time"
+
+	"guild/internal/fact"
+	"guild/internal/journal"
+)
+
+// Work is one thing that a state makes due.
+type Work struct {
+	Key   string       // what it is, the same for every try: "publish <event id>"
+	Guard fact.Subject // the boundary its facts are decided under
+	Ready time.Time    // not before; zero is at once
+	Class string       // what it shares a limit on concurrency with; "" has none
+
+	// Act does it, and returns the decision that records what came of it. An error is a failed try.
+	Act func(ctx context.Context) (Decision, error)
+
+	// Free marks what may be done any number of times without harm, such as computing or signing. No claim is
+	// kept for it, and it is tried until it succeeds or the state changes.
+	Free bool
+
+	Tries int                                 // claims before it is parked; 4 if zero
+	Lease time.Duration                       // how long a claim holds against other nodes; a minute if zero
+	Park  func(tx *journal.Tx, reason string) // what parking means to the step; nil: nothing more
+}
+
+// Decision appends facts after looking at the state once more; it may be called several times.
+type Decision func(tx *journal.Tx) error
+
+// Source is a step's pure function from its state to what is due, the most urgent first.
+type Source func(now time.Time) []Work
+
+// Decide makes work that only decides, and acts on nothing.
+func Decide(key string, guard fact.Subject, ready time.Time, d Decision) Work {
+	return Work{Key: key, Guard: guard, Ready: ready, Free: true,
+		Act: func(context.Context) (Decision, error) { return d, nil }}
+}
+
+// Claim appends a claim on an effect in the very decision that makes it due, which saves a decision later.
+func Claim(tx *journal.Tx, key, node string) {
+	tx.Append(fact.EffectClaimed{Effect: key, Node: node, Until: tx.Now().Add(lease).UnixMilli()})
+}
+
+const (
+	lease = time.Minute
+	tries = 4
+)

@@ -1,0 +1,233 @@
+package due
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"guild/internal/fact"
+	"guild/internal/journal"
+)
+
+// Runner does what is due, each effect in a goroutine of its own.
+type Runner struct {
+	Journal *journal.Journal
+	Claims  *Claims
+	Node    string
+	Sources []Source
+	Now     func() time.Time
+
+	Limits map[string]int // of each class; one without a limit here runs freely
+	Log    *slog.Logger   // slog.Default() if nil
+
+	mu      sync.Mutex
+	born    uint64 // last entry before this process
+	running map[string]bool
+	classes map[string]int
+	failed  map[string]failure
+	acted   map[string]uint64 // effect → the claim it was last acted under
+	wake    chan struct{}
+}
+
+type failure struct {
+	times int
+	retry time.Time
+	err   error
+}
+
+// Run does what is due until ctx ends, and returns when everything it started has ended.
+func (r *Runner) Run(ctx context.Context) error {
+	if r.Log == nil {
+		r.Log = slog.Default()
+	}
+	r.born = r.Journal.Last()
+	r.running, r.classes = map[string]bool{}, map[string]int{}
+	r.failed, r.acted = map[string]failure{}, map[string]uint64{}
+	r.wake = make(chan struct{}, 1)
+	changed, stop := r.Journal.Changed()
+	defer stop()
+
+	var started sync.WaitGroup
+	defer started.Wait()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		timer.Reset(r.look(ctx, &started))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-r.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// look starts everything that is ready, and returns how long until the next thing will be.
+func (r *Runner) look(ctx context.Context, started *sync.WaitGroup) time.Duration {
+	const idle = time.Minute
+	now, wait := r.Now(), idle
+	for _, source := range r.Sources {
+		for _, w := range source(now) {
+			ready := r.ready(w, now)
+			if d := ready.Sub(now); d > 0 {
+				wait = min(wait, d)
+				continue
+			}
+			if r.take(w) {
+				started.Go(func() { r.do(ctx, w) })
+			}
+		}
+	}
+	return wait
+}
+
+// ready says when an effect may be tried: by the state, by the last failure, by somebody else's claim.
+func (r *Runner) ready(w Work, now time.Time) time.Time {
+	r.mu.Lock()
+	ready := r.failed[w.Key].retry
+	r.mu.Unlock()
+	if w.Ready.After(ready) {
+		ready = w.Ready
+	}
+	claim := r.Claims.get(w.Key)
+	if claim.Parked != "" {
+		return now.Add(time.Hour)
+	}
+	if claim.Node != r.Node {
+		if until := time.UnixMilli(claim.Until); until.After(ready) {
+			ready = until
+		}
+	}
+	return ready
+}
+
+func (r *Runner) take(w Work) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	limit, limited := r.Limits[w.Class]
+	if r.running[w.Key] || limited && r.classes[w.Class] >= limit {
+		return false
+	}
+	r.running[w.Key] = true
+	r.classes[w.Class]++
+	return true
+}
+
+func (r *Runner) release(w Work, err error) {
+	r.mu.Lock()
+	delete(r.running, w.Key)
+	r.classes[w.Class]--
+	if err == nil {
+		delete(r.failed, w.Key)
+	} else {
+		f := r.failed[w.Key]
+		r.failed[w.Key] = failure{f.times + 1, r.Now().Add(backOff(f.times)), err}
+	}
+	r.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// backOff is the one retry policy: 5, 10, 20 seconds and 20 from then on, each ±20 % (DECISIONS, "Timeouts").
+func backOff(failures int) time.Duration {
+	d := 5 * time.Second << min(failures, 2)
+	return d*4/5 + rand.N(d*2/5)
+}
+
+func (r *Runner) do(ctx context.Context, w Work) {
+	err := r.try(ctx, w)
+	if errors.Is(err, errNotOurs) || ctx.Err() != nil {
+		err = nil
+	}
+	if err != nil {
+		r.Log.Warn("an effect failed and will be tried again", "effect", w.Key, "err", err)
+	}
+	r.release(w, err)
+}
+
+var errNotOurs = errors.New("somebody else's, or parked")
+
+func (r *Runner) try(ctx context.Context, w Work) error {
+	if !w.Free {
+		if err := r.claim(ctx, w); err != nil {
+			return err
+		}
+	}
+	decide, err := w.Act(ctx)
+	if err != nil {
+		return err
+	}
+	// What was done must be recorded even when the node is stopping.
+	return r.Journal.Do(context.WithoutCancel(ctx), w.Guard, w.Key, func(tx *journal.Tx) error {
+		if !w.Free {
+			tx.Append(fact.EffectSettled{Effect: w.Key})
+		}
+		return decide(tx)
+	})
+}
+
+// claim makes the effect ours, or parks it when it was tried often enough. A claim that was made in this
+// process together with the effect itself (Claim) is used as it is.
+func (r *Runner) claim(ctx context.Context, w Work) error {
+	now := r.Claims.get(w.Key)
+	r.mu.Lock()
+	fresh := now.Node == r.Node && now.Seq > r.born && now.Parked == "" && r.acted[w.Key] != now.Seq
+	if fresh {
+		r.acted[w.Key] = now.Seq
+	}
+	r.mu.Unlock()
+	if fresh {
+		return nil
+	}
+	taken := false
+	err := r.Journal.Do(ctx, w.Guard, w.Key, func(tx *journal.Tx) error {
+		taken = r.decideClaim(tx, w)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if !taken {
+		return errNotOurs
+	}
+	r.mu.Lock()
+	r.acted[w.Key] = r.Claims.get(w.Key).Seq
+	r.mu.Unlock()
+	return nil
+}
+
+func (r *Runner) decideClaim(tx *journal.Tx, w Work) bool {
+	c := r.Claims.get(w.Key)
+	switch {
+	case c.Parked != "":
+		return false
+	case c.Node != "" && c.Node != r.Node && c.Until > tx.Now().UnixMilli():
+		return false
+	case c.Tries >= cmp.Or(w.Tries, tries):
+		reason := r.reason(w.Key)
+		tx.Append(fact.EffectParked{Effect: w.Key, Reason: reason})
+		if w.Park != nil {
+			w.Park(tx, reason)
+		}
+		return false
+	}
+	until := tx.Now().Add(cmp.Or(w.Lease, lease)).UnixMilli()
+	tx.Append(fact.EffectClaimed{Effect: w.Key, Node: r.Node, Until: until})
+	return true
+}
+
+func (r *Runner) reason(key string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f := r.failed[key]; f.err != nil {
+		return f.err.Error()
+	}
+	return "the node died each time it tried"
+}

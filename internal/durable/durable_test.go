@@ -1,0 +1,60 @@
+package durable_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"guild/internal/durable"
+)
+
+func TestAFileIsReplacedAsAWhole(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	for _, want := range []string{"first and longer", "second"} {
+		if err := durable.WriteBytes(path, []byte(want)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v, want 0600", info.Mode(), err)
+	}
+}
+
+func TestAFailedWriteLeavesTheFileAndNothingElse(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	if err := durable.WriteBytes(path, []byte("kept")); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	err := durable.Write(path, func(w io.Writer) error {
+		if _, err := w.Write([]byte("half")); err != nil {
+			return err
+		}
+		return broken
+	})
+	if !errors.Is(err, broken) {
+		t.Errorf("got %v, want the error of the writer", err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "kept" {
+		t.Errorf("got %q, %v, want what was there", got, err)
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
+		t.Errorf("%d files in the directory, %v, want 1", len(names), err)
+	}
+}
+
+func TestADirectoryThatIsNotThereIsAnError(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	if err := durable.WriteBytes(filepath.Join(missing, "f"), nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("write: got %v, want ErrNotExist", err)
+	}
+	if err := durable.SyncDir(missing); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("sync: got %v, want ErrNotExist", err)
+	}
+}

@@ -1,0 +1,258 @@
+package jobs
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/fact"
+)
+
+// Fold is the state of every job of ours and of its attempts.
+type Fold struct {
+	mu   sync.RWMutex
+	jobs map[guild.JobID]*Job
+
+	// Derived from jobs.
+	attempts map[nostr.ID]guild.JobID
+	open     map[guild.JobID]bool // the jobs that something may still be due for
+}
+
+// Job is one job as the facts have it. A *Job that was handed out is never changed again.
+type Job struct {
+	fact.JobOpened
+	At        int64        `json:"at"` // Unix ms when it was opened
+	Cancelled bool         `json:"cancelled,omitempty"`
+	Ending    guild.Ending `json:"ending,omitempty"`
+	Reason    string       `json:"reason,omitempty"`
+	Closed    int64        `json:"closed,omitempty"` // Unix ms
+	Attempts  []Attempt    `json:"attempts"`
+}
+
+// Attempt is one attempt with what the step needs to follow it.
+type Attempt struct {
+	guild.Attempt
+	Planned   fact.AttemptPlanned `json:"planned"`
+	At        int64               `json:"at"`      // Unix ms when it was planned
+	Asked     int64               `json:"asked"`   // Unix ms when a relay took it
+	Silence   int64               `json:"silence"` // Unix ms when our patience ends
+	Heard     int                 `json:"heard"`   // feedback events so far
+	Last      int64               `json:"last"`    // Unix ms of the last of them
+	Away      *fact.Place         `json:"away,omitempty"`
+	Size      int64               `json:"size,omitempty"`
+	Deletion  *nostr.Event        `json:"deletion,omitempty"`
+	Withdrawn bool                `json:"withdrawn,omitempty"` // the deletion was published, or given up
+	Verdict   *guild.Verdict      `json:"verdict,omitempty"`
+}
+
+// NewFold returns an empty fold.
+func NewFold() *Fold {
+	return &Fold{jobs: map[guild.JobID]*Job{}, attempts: map[nostr.ID]guild.JobID{}, open: map[guild.JobID]bool{}}
+}
+
+// Name implements fold.Fold.
+func (*Fold) Name() string { return "jobs" }
+
+// Version implements fold.Fold.
+func (*Fold) Version() int { return 1 }
+
+// Job returns a job.
+func (f *Fold) Job(id guild.JobID) (*Job, bool) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	job, ok := f.jobs[id]
+	return job, ok
+}
+
+// Attempt returns an attempt and its job.
+func (f *Fold) Attempt(id nostr.ID) (Attempt, *Job, bool) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	job, ok := f.jobs[f.attempts[id]]
+	if !ok {
+		return Attempt{}, nil, false
+	}
+	i := job.index(id)
+	return job.Attempts[i], job, true
+}
+
+// All lists the jobs, the newest first.
+func (f *Fold) All() []*Job {
+	f.mu.RLock()
+	all := slices.Collect(maps.Values(f.jobs))
+	f.mu.RUnlock()
+	slices.SortFunc(all, func(a, b *Job) int {
+		if a.At != b.At {
+			return int(b.At - a.At)
+		}
+		return slices.Compare(a.Job[:], b.Job[:])
+	})
+	return all
+}
+
+// active lists the jobs that something may be due for, the oldest first.
+func (f *Fold) active() []*Job {
+	f.mu.RLock()
+	var active []*Job
+	for id := range f.open {
+		active = append(active, f.jobs[id])
+	}
+	f.mu.RUnlock()
+	slices.SortFunc(active, func(a, b *Job) int { return int(a.At - b.At) })
+	return active
+}
+
+// load is the number of attempts that each provider has not answered yet.
+func (f *Fold) load() map[guild.Service]int {
+	load := map[guild.Service]int{}
+	for _, job := range f.active() {
+		for _, a := range job.Attempts {
+			if a.State.Waiting() {
+				load[a.Provider]++
+			}
+		}
+	}
+	return load
+}
+
+func (j *Job) index(attempt nostr.ID) int {
+	return slices.IndexFunc(j.Attempts, func(a Attempt) bool { return a.ID == attempt })
+}
+
+// live returns the attempt that the job waits for, if any: asked and not answered, or delivered and not judged.
+func (j *Job) live() (Attempt, bool) {
+	for _, a := range j.Attempts {
+		if a.State.Waiting() || a.State == guild.Delivered || a.State == guild.Undecided {
+			return a, true
+		}
+	}
+	return Attempt{}, false
+}
+
+func (j *Job) deadline() time.Time { return time.UnixMilli(j.Deadline) }
+
+func (j *Job) vocabulary() []guild.Attempt {
+	attempts := make([]guild.Attempt, len(j.Attempts))
+	for i, a := range j.Attempts {
+		attempts[i] = a.Attempt
+	}
+	return attempts
+}
+
+// quiet reports whether nothing can be due for the job any more.
+func (j *Job) quiet() bool {
+	if j.Ending == guild.Open {
+		return false
+	}
+	for _, a := range j.Attempts {
+		if a.Deletion != nil && !a.Withdrawn {
+			return false
+		}
+	}
+	return true
+}
+
+// Apply implements fold.Fold.
+func (f *Fold) Apply(e fact.Entry) {
+	if e.Subject.Noun() != "job" {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, one := range e.Facts {
+		f.apply(one, e.At)
+	}
+}
+
+func (f *Fold) apply(one fact.Fact, at int64) {
+	switch one := one.(type) {
+	case fact.JobOpened:
+		f.jobs[one.Job] = &Job{JobOpened: one, At: at}
+		f.open[one.Job] = true
+	case fact.JobCancelled:
+		f.change(one.Job, func(j *Job) { j.Cancelled = true })
+	case fact.JobClosed:
+		f.change(one.Job, func(j *Job) { j.Ending, j.Reason, j.Closed = one.Ending, one.Reason, at })
+	case fact.AttemptPlanned:
+		f.attempts[one.Attempt] = one.Job
+		f.change(one.Job, func(j *Job) { j.plan(one, at) })
+	case fact.EffectSettled:
+		f.published(one.Effect)
+	case fact.EffectParked:
+		f.published(one.Effect)
+	default:
+		f.applyToAttempt(one, at)
+	}
+}
+
+func (j *Job) plan(p fact.AttemptPlanned, at int64) {
+	j.Attempts = append(j.Attempts, Attempt{
+		Attempt: guild.Attempt{ID: p.Attempt, Job: p.Job, Provider: p.Provider, State: guild.Planned},
+		Planned: p, At: at,
+	})
+}
+
+// change replaces a job by a changed copy, so that readers keep what they hold.
+func (f *Fold) change(id guild.JobID, by func(*Job)) {
+	old, ok := f.jobs[id]
+	if !ok {
+		return
+	}
+	job := *old
+	job.Attempts = slices.Clone(old.Attempts)
+	by(&job)
+	f.jobs[id] = &job
+	if job.quiet() {
+		delete(f.open, id)
+	}
+}
+
+func (f *Fold) changeAttempt(id nostr.ID, by func(*Attempt)) {
+	f.change(f.attempts[id], func(j *Job) {
+		if i := j.index(id); i >= 0 {
+			by(&j.Attempts[i])
+		}
+	})
+}
+
+// published notes that a deletion is with a relay, or was given up: the next provider may be asked.
+func (f *Fold) published(effect string) {
+	id, ok := deletionOf(effect)
+	if !ok {
+		return
+	}
+	f.changeAttempt(id, func(a *Attempt) { a.Withdrawn = true })
+}
+
+// Snapshot implements fold.Fold.
+func (f *Fold) Snapshot() ([]byte, error) {
+	f.mu.RLock()
+	jobs := maps.Clone(f.jobs)
+	f.mu.RUnlock()
+	return json.Marshal(jobs)
+}
+
+// Restore implements fold.Fold.
+func (f *Fold) Restore(b []byte) error {
+	fresh := NewFold()
+	if err := json.Unmarshal(b, &fresh.jobs); err != nil {
+		return err
+	}
+	for id, job := range fresh.jobs {
+		for _, a := range job.Attempts {
+			fresh.attempts[a.ID] = id
+		}
+		if !job.quiet() {
+			fresh.open[id] = true
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.jobs, f.attempts, f.open = fresh.jobs, fresh.attempts, fresh.open
+	return nil
+}

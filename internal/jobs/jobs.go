@@ -1,0 +1,130 @@
+// Package jobs is the customer's step: it opens jobs, asks providers one after the other (NIP-90), follows
+// their feedback, and takes a result from the provider that was asked and from nobody else. It owns the facts
+// job.* and attempt.* up to attempt.delivered, and attempt.refused, expired and cancelled. It never judges a
+// delivery and never pays.
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/blob"
+	"guild/internal/fact"
+	"guild/internal/journal"
+)
+
+// Config says what the step needs.
+type Config struct {
+	Journal *journal.Journal
+	Blobs   *blob.Store
+	Keyer   nostr.Keyer
+	PubKey  nostr.PubKey // Keyer's
+	Node    string
+	Now     func() time.Time
+
+	Offers  func(task string, kind int) []guild.Offer                          // who offers a task
+	Trust   func(task string, s guild.Service) (t guild.Trust, met bool)       // how far it is trusted
+	Publish func(ctx context.Context, e guild.Verified, relays []string) error // nil when a relay took it
+	Relays  func() []string                                                    // where answers reach us
+	// Upload puts what is too large for an event where a provider can fetch it, sealed with a key if asked to.
+	Upload func(ctx context.Context, bundle []byte, seal bool) (url string, key *[32]byte, err error)
+	// Fetch is the other direction.
+	Fetch func(ctx context.Context, p fact.Place, want guild.Hash, size int64) (io.ReadCloser, error)
+
+	Patience Patience
+}
+
+// Patience is how long things may take. A zero field is DECISIONS' value, given beside it.
+type Patience struct {
+	Discover time.Duration    // for a provider to appear: 10 s
+	Ladder   [3]time.Duration // for a relay to take the request: 10, 15 and 20 s
+	Silence  time.Duration    // for the first feedback after the request: 300 s
+	Extend   time.Duration    // that each feedback adds at least: 60 s
+	Job      time.Duration    // for the whole job: 1 h
+}
+
+func (p Patience) orDefaults() Patience {
+	p.Discover = cmp.Or(p.Discover, 10*time.Second)
+	p.Ladder = cmp.Or(p.Ladder, [3]time.Duration{10 * time.Second, 15 * time.Second, 20 * time.Second})
+	p.Silence = cmp.Or(p.Silence, 300*time.Second)
+	p.Extend = cmp.Or(p.Extend, 60*time.Second)
+	p.Job = cmp.Or(p.Job, time.Hour)
+	return p
+}
+
+// Jobs is the step.
+type Jobs struct {
+	c      Config
+	fold   *Fold
+	signed sync.Map // nostr.ID → guild.Verified, from signing to publishing
+}
+
+// New returns the step on its fold.
+func New(c Config, f *Fold) *Jobs {
+	c.Patience = c.Patience.orDefaults()
+	return &Jobs{c: c, fold: f}
+}
+
+// Order is what a customer asks for.
+type Order struct {
+	Task    string
+	Title   string
+	Bundle  []byte // packed
+	Kind    int    // NIP-90 request kind
+	Bid     guild.Msat
+	Timeout time.Duration // for the whole job; Patience.Job if zero
+	Tries   int           // providers asked in turn; 3 if zero
+	Private bool
+
+	Provider *nostr.PubKey // only this one, whatever we think of it
+}
+
+// Open takes an order. The job is due from here on, through any restart.
+func (j *Jobs) Open(ctx context.Context, o Order) (guild.JobID, error) {
+	if err := j.c.Journal.Free(); err != nil {
+		return guild.JobID{}, fmt.Errorf("open a job: %w", err)
+	}
+	hash, err := j.c.Blobs.PutBytes(ctx, o.Bundle)
+	if err != nil {
+		return guild.JobID{}, fmt.Errorf("open a job: keep the bundle: %w", err)
+	}
+	id := guild.NewJobID()
+	opened := fact.JobOpened{
+		Job: id, Task: o.Task, Title: o.Title, Bundle: hash, Size: int64(len(o.Bundle)), Kind: o.Kind, Bid: o.Bid,
+		Tries: cmp.Or(o.Tries, 3), Private: o.Private,
+	}
+	if o.Provider != nil {
+		opened.Provider = &guild.Service{PubKey: *o.Provider}
+	}
+	err = j.c.Journal.Do(ctx, fact.JobSubject(id), "", func(tx *journal.Tx) error {
+		opened.Deadline = tx.Now().Add(cmp.Or(o.Timeout, j.c.Patience.Job)).UnixMilli()
+		tx.Append(opened)
+		return nil
+	})
+	if err != nil {
+		return guild.JobID{}, fmt.Errorf("open a job: %w", err)
+	}
+	return id, nil
+}
+
+// Cancel asks for nothing more: the provider is told by a kind 5, and what it still sends is kept, never
+// judged, never paid. A job that has ended stays as it is.
+func (j *Jobs) Cancel(ctx context.Context, id guild.JobID) error {
+	err := j.c.Journal.Do(ctx, fact.JobSubject(id), "", func(tx *journal.Tx) error {
+		if job, ok := j.fold.Job(id); ok && job.Ending == guild.Open && !job.Cancelled {
+			tx.Append(fact.JobCancelled{Job: id})
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("cancel job %s: %w", id.Short(), err)
+	}
+	return nil
+}

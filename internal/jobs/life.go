@@ -1,0 +1,63 @@
+package jobs
+
+import (
+	"guild"
+	"guild/internal/fact"
+)
+
+// applyToAttempt follows the life of an attempt. A step that the table does not allow cannot be in the journal,
+// because every decision checks it first; were it there all the same, the attempt stays where it is.
+func (f *Fold) applyToAttempt(one fact.Fact, at int64) {
+	switch one := one.(type) {
+	case fact.AttemptRequested:
+		f.changeAttempt(one.Attempt, func(a *Attempt) {
+			a.Move(guild.Requested)
+			a.Asked, a.Silence = at, max(a.Silence, one.Silence)
+		})
+	case fact.AttemptProgressed:
+		f.changeAttempt(one.Attempt, func(a *Attempt) {
+			a.Silence, a.Heard, a.Last = max(a.Silence, one.Silence), a.Heard+1, at
+		})
+	case fact.AttemptQuoted:
+		f.changeAttempt(one.Attempt, func(a *Attempt) { a.Move(guild.Quoted) })
+	case fact.AttemptDelivered:
+		f.changeAttempt(one.Attempt, func(a *Attempt) {
+			a.Move(guild.Delivered)
+			a.Delivery, a.Size, a.Away = one.Delivery, one.Size, one.Away
+		})
+	case fact.AttemptFetched:
+		f.changeAttempt(one.Attempt, func(a *Attempt) { a.Away = nil })
+	case fact.AttemptRefused:
+		f.changeAttempt(one.Attempt, func(a *Attempt) { a.end(guild.Refused, one.Reason) })
+	case fact.AttemptExpired:
+		f.changeAttempt(one.Attempt, func(a *Attempt) {
+			a.end(guild.Expired, one.Reason)
+			a.Deletion = one.Deletion
+		})
+	case fact.AttemptCancelled:
+		f.changeAttempt(one.Attempt, func(a *Attempt) {
+			a.end(guild.Cancelled, "taken back")
+			a.Deletion = one.Deletion
+		})
+	case fact.AttemptParked:
+		f.changeAttempt(one.Attempt, func(a *Attempt) { a.end(guild.Parked, one.Reason) })
+	case fact.AttemptUndecided:
+		f.changeAttempt(one.Attempt, func(a *Attempt) { a.end(guild.Undecided, one.Reason) })
+	case fact.AttemptJudged:
+		f.changeAttempt(one.Attempt, func(a *Attempt) {
+			a.end(guild.StateFor(one.Verdict.Outcome), one.Verdict.Cause)
+			a.Verdict = &one.Verdict
+		})
+	case fact.AttemptRecorded:
+		f.changeAttempt(one.Attempt, func(a *Attempt) {
+			a.Move(guild.Recorded)
+			a.Receipt = one.Receipt
+		})
+	}
+}
+
+func (a *Attempt) end(to guild.State, reason string) {
+	if a.Move(to) == nil {
+		a.Reason = reason
+	}
+}

@@ -1,0 +1,205 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/fact"
+	"guild/internal/journal"
+	"guild/nip90"
+	"guild/nutshell"
+)
+
+// Bounds on what a provider may send.
+const (
+	maxDelivery = 64 << 20         // bytes of a packed delivery
+	maxHeard    = 100              // feedback events that are kept at any rate
+	slowly      = 30 * time.Second // between those beyond that
+)
+
+// Observe takes a result (6000-6999) or feedback (7000). Only the provider that was asked is listened to. What
+// changes nothing is a *guild.DropError.
+func (j *Jobs) Observe(ctx context.Context, v guild.Verified) error {
+	e := v.Event()
+	ref := nip90.Correlate(e)
+	id := ref.Request
+	if id == nostr.ZeroID {
+		id = ref.Mentioned
+	}
+	a, job, ok := j.fold.Attempt(id)
+	switch {
+	case !ok:
+		return guild.Drop(guild.Unrequested, "kind %d from %.8s answers %.8s", e.Kind, e.PubKey.Hex(), id.Hex())
+	case e.PubKey != a.Provider.PubKey:
+		return guild.Drop(guild.Stranger, "%.8s answered for %.8s", e.PubKey.Hex(), a.Provider.PubKey.Hex())
+	case e.Kind == nip90.KindFeedback:
+		return j.hear(ctx, e, a, job)
+	case int(e.Kind) != nip90.ResultKind(int(a.Planned.Request.Kind)):
+		return guild.Drop(guild.WrongKind, "kind %d answers kind %d", e.Kind, a.Planned.Request.Kind)
+	}
+	return j.accept(ctx, e, a, job)
+}
+
+// open decrypts what a provider sent us.
+func (j *Jobs) open(ctx context.Context) nip90.Opener {
+	return func(sender nostr.PubKey, ciphertext string) (string, error) {
+		if bytes.Contains([]byte(ciphertext), []byte("?iv=")) {
+			return j.c.Keyer.Nip04Decrypt(ctx, ciphertext, sender)
+		}
+		return j.c.Keyer.Decrypt(ctx, ciphertext, sender)
+	}
+}
+
+// decide runs a decision on an attempt that must still be waiting for the provider.
+func (j *Jobs) decide(ctx context.Context, e nostr.Event, a Attempt, job *Job, d func(*journal.Tx, Attempt)) error {
+	var dropped error
+	err := j.c.Journal.Do(ctx, fact.JobSubject(job.Job), e.ID.Hex(), func(tx *journal.Tx) error {
+		now, job, ok := j.fold.Attempt(a.ID)
+		dropped = nil
+		switch {
+		case !ok || !now.State.Waiting():
+			dropped = over(e, now)
+		case tx.Now().After(job.deadline()) && e.Kind != nip90.KindFeedback:
+			dropped = guild.Drop(guild.Late, "the deadline of job %s has passed", job.Job.Short())
+		default:
+			d(tx, now)
+		}
+		return nil
+	})
+	return errors.Join(err, dropped)
+}
+
+// over says why an attempt that has moved on takes nothing more.
+func over(e nostr.Event, a Attempt) error {
+	if a.Delivery.IsZero() || e.Kind == nip90.KindFeedback {
+		return guild.Drop(guild.Late, "attempt %.8s is %s", a.ID.Hex(), a.State)
+	}
+	return guild.Drop(guild.Second, "attempt %.8s is %s", a.ID.Hex(), a.State)
+}
+
+func (j *Jobs) accept(ctx context.Context, e nostr.Event, a Attempt, job *Job) error {
+	if !a.State.Waiting() {
+		return over(e, a)
+	}
+	r, err := nip90.ParseResult(e, j.open(ctx))
+	if err != nil {
+		return guild.Drop(guild.Malformed, "%v", err)
+	}
+	if a.Planned.Encrypted && r.Encrypted == "" {
+		return j.refuse(ctx, e, a, job, "answered an encrypted request in clear", false)
+	}
+	p, err := r.Delivery()
+	if err != nil {
+		return j.refuse(ctx, e, a, job, fmt.Sprintf("the result holds no delivery: %v", err), false)
+	}
+	if p.Size > maxDelivery {
+		return j.refuse(ctx, e, a, job, fmt.Sprintf("the delivery of %d bytes is too large", p.Size), false)
+	}
+	return j.deliver(ctx, e, a, job, p)
+}
+
+// deliver keeps the event and the delivery as blobs before the fact that names them.
+func (j *Jobs) deliver(ctx context.Context, e nostr.Event, a Attempt, job *Job, p nip90.Parcel) error {
+	if reason := declined(p.Inline); reason != "" {
+		return j.refuse(ctx, e, a, job, reason, false)
+	}
+	raw, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
+	}
+	kept, err := j.c.Blobs.PutBytes(ctx, raw)
+	if err != nil {
+		return fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
+	}
+	d := fact.AttemptDelivered{Attempt: a.ID, Result: e.ID, Event: kept, Delivery: p.Hash, Size: p.Size}
+	if p.Inline == nil {
+		d.Away = &fact.Place{URL: p.URL}
+		if p.Key != nil {
+			d.Away.Key = hex.EncodeToString(p.Key[:])
+		}
+	} else if _, err := j.c.Blobs.PutBytes(ctx, p.Inline); err != nil {
+		return fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
+	}
+	return j.decide(ctx, e, a, job, func(tx *journal.Tx, now Attempt) {
+		d.LatencyMs = tx.Now().UnixMilli() - max(now.Asked, now.At)
+		tx.Append(d)
+	})
+}
+
+// declined says why a delivery is none by its own word: blocked and failed are neither judged nor paid. What
+// cannot be read is for the judge to say.
+func declined(bundle []byte) string {
+	if len(bundle) == 0 {
+		return ""
+	}
+	b, err := nutshell.Open(bytes.NewReader(bundle), int64(len(bundle)), nutshell.DefaultLimits())
+	if err != nil {
+		return ""
+	}
+	raw, err := b.ReadFile("delivery/result.json")
+	if err != nil {
+		return ""
+	}
+	result, err := nutshell.ParseResult(raw)
+	if err != nil || result.Status != "blocked" && result.Status != "failed" {
+		return ""
+	}
+	return fmt.Sprintf("delivered as %s: %.200s", result.Status, result.Summary)
+}
+
+// hear follows feedback of any dialect.
+func (j *Jobs) hear(ctx context.Context, e nostr.Event, a Attempt, job *Job) error {
+	if !a.State.Waiting() {
+		return over(e, a)
+	}
+	f, err := nip90.ParseFeedback(e, j.open(ctx))
+	if err != nil {
+		return guild.Drop(guild.Malformed, "%v", err)
+	}
+	text := f.Text
+	if text == "" {
+		text = f.Content
+	}
+	switch f.Status {
+	case nip90.PaymentRequired:
+		reason := fmt.Sprintf("wants %s first, and no way to pay is configured", f.Amount)
+		return j.refuse(ctx, e, a, job, reason, false)
+	case nip90.Error:
+		return j.refuse(ctx, e, a, job, guild.Cut(text, 500), f.Busy())
+	}
+	return j.progress(ctx, e, a, job, string(f.Status), text)
+}
+
+// progress keeps feedback and extends the patience, as often as is reasonable: a provider must not be able to
+// fill a journal that nobody may delete from.
+func (j *Jobs) progress(ctx context.Context, e nostr.Event, a Attempt, job *Job, status, text string) error {
+	flood := false
+	err := j.decide(ctx, e, a, job, func(tx *journal.Tx, now Attempt) {
+		flood = now.Heard >= maxHeard && tx.Now().UnixMilli()-now.Last < slowly.Milliseconds()
+		if flood {
+			return
+		}
+		tx.Append(fact.AttemptProgressed{
+			Attempt: a.ID, Event: e.ID, Status: status, Text: guild.Cut(text, 2000),
+			Silence: tx.Now().Add(j.c.Patience.Extend).UnixMilli(),
+		})
+	})
+	if err == nil && flood {
+		return guild.Drop(guild.Flood, "feedback on %.8s", a.ID.Hex())
+	}
+	return err
+}
+
+func (j *Jobs) refuse(ctx context.Context, e nostr.Event, a Attempt, job *Job, reason string, later bool) error {
+	return j.decide(ctx, e, a, job, func(tx *journal.Tx, _ Attempt) {
+		tx.Append(fact.AttemptRefused{Attempt: a.ID, Reason: reason, Later: later})
+	})
+}

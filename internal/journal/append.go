@@ -1,0 +1,211 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"guild/internal/fact"
+)
+
+// behind is how far the wall clock may be before the last fact.
+const behind = time.Minute
+
+// Tx is one decision being taken.
+type Tx struct {
+	now   time.Time
+	facts []fact.Fact
+}
+
+// Append adds facts to what was decided. They are recorded together, or not at all.
+func (tx *Tx) Append(facts ...fact.Fact) { tx.facts = append(tx.facts, facts...) }
+
+// Now is when the decision is taken: the time that its entry will carry, in milliseconds, never before the last
+// entry under its guard.
+func (tx *Tx) Now() time.Time { return tx.now }
+
+// Do takes one decision under a guard, the noun and id of what must not change meanwhile. decide sees all folds
+// at least up to the last entry under the guard and appends facts to tx; they are recorded only if nothing came
+// between, else decide is called again. So it changes nothing but tx. When Do returns nil the facts are on the
+// disk and in the folds. An error of decide is returned as it is and nothing is recorded; without facts nothing
+// is recorded either. cause is the event or entry that led to the decision, if any.
+//
+// ctx ends the waiting for a turn, not a decision that is being recorded. Errors to match: ErrClosed, ErrFull,
+// ErrClock, ErrTooLarge, ErrSubject, ErrUnknown, *DamagedError.
+func (j *Journal) Do(ctx context.Context, guard fact.Subject, cause string, decide func(*Tx) error) error {
+	if err := checkSubject(guard); err != nil {
+		return fmt.Errorf("decide: %w", err)
+	}
+	unlock, err := j.guard.lock(ctx, guard)
+	if err != nil {
+		return fmt.Errorf("decide on %s: %w", guard, err)
+	}
+	defer unlock()
+	d := decision{j: j, guard: guard, cause: cause, decide: decide}
+	for {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("decide on %s: %w", guard, err)
+		}
+		if done, err := d.try(context.WithoutCancel(ctx)); done || err != nil {
+			return err
+		}
+	}
+}
+
+// decision is one call of Do.
+type decision struct {
+	j      *Journal
+	guard  fact.Subject
+	cause  string
+	decide func(*Tx) error
+
+	unknown [][]byte // entries sent without an answer
+	since   uint64   // the guard's last entry before the first of them
+}
+
+// try decides once. It is not done if the decision must be taken again.
+func (d *decision) try(ctx context.Context) (done bool, err error) {
+	tip, err := d.ready()
+	if err != nil {
+		return false, fmt.Errorf("decide on %s: %w", d.guard, err)
+	}
+	m, err := d.take(tip)
+	if err != nil || len(m.entry.Facts) == 0 {
+		return true, err
+	}
+	done, err = d.record(ctx, tip, m)
+	if err != nil {
+		err = fmt.Errorf("record a decision on %s: %w", d.guard, err)
+	}
+	return done, err
+}
+
+// ready makes sure that a decision could be recorded now, and returns the guard's last entry.
+func (d *decision) ready() (tip, error) {
+	tip, latest, err := d.j.state.tip(d.guard)
+	if err != nil {
+		return tip, err
+	}
+	if now := d.j.o.Now(); now.Add(behind).UnixMilli() < latest {
+		return tip, fmt.Errorf("it is %s, the last fact is of %s: %w",
+			now.UTC().Format(time.RFC3339), time.UnixMilli(latest).UTC().Format(time.RFC3339), ErrClock)
+	}
+	return tip, d.j.space.room()
+}
+
+// take lets decide decide, and encodes what it decided.
+func (d *decision) take(tip tip) (message, error) {
+	at := max(d.j.o.Now().UnixMilli(), tip.at)
+	tx := Tx{now: time.UnixMilli(at)}
+	if err := d.decide(&tx); err != nil || len(tx.facts) == 0 {
+		return message{}, err
+	}
+	m := message{subject: d.guard, entry: fact.Entry{
+		V: fact.Version, At: at, By: d.j.o.Node, Cause: d.cause, Prev: tip.prev(), Facts: tx.facts,
+	}}
+	return m, m.encode()
+}
+
+// encode sets the stored form of an entry.
+func (m *message) encode() error {
+	data, err := json.Marshal(m.entry)
+	if err != nil {
+		return fmt.Errorf("encode a decision on %s: %w", m.subject, err)
+	}
+	if len(data) > fact.MaxEntry {
+		return fmt.Errorf("decide on %s: %d bytes, at most %d: %w", m.subject, len(data), fact.MaxEntry, ErrTooLarge)
+	}
+	m.entry.Subject, m.data = m.subject, data
+	return nil
+}
+
+// record appends what was decided after tip. It is not done if the decision must be taken again.
+func (d *decision) record(ctx context.Context, tip tip, m message) (done bool, err error) {
+	s, err := d.j.server(ctx)
+	if err != nil {
+		return false, err
+	}
+	seq, err := d.j.publish(ctx, s, tip, m)
+	switch {
+	case err == nil:
+		return true, d.j.recorded(ctx, m, seq)
+	case conflicts(err):
+		return d.overtaken(ctx, s)
+	case refused(err):
+		return false, err
+	default:
+		if len(d.unknown) == 0 {
+			d.since = tip.seq
+		}
+		d.unknown = append(d.unknown, m.data)
+		return d.unanswered(ctx, s)
+	}
+}
+
+// publish appends m after tip. The server knows no last entry of a guard whose entries are all archived.
+func (j *Journal) publish(ctx context.Context, s *store, tip tip, m message) (uint64, error) {
+	j.cutting.RLock()
+	defer j.cutting.RUnlock()
+	expected := tip.seq
+	if expected <= j.mark.get().Archived {
+		expected = 0
+	}
+	return s.publish(ctx, m, expected, j.o.PublishTimeout)
+}
+
+// recorded folds an entry that was acknowledged.
+func (j *Journal) recorded(ctx context.Context, m message, seq uint64) error {
+	m.seq, m.entry.Seq = seq, seq
+	j.state.offer(m)
+	return j.state.reach(ctx, seq)
+}
+
+// overtaken catches up with what came between.
+func (d *decision) overtaken(ctx context.Context, s *store) (done bool, err error) {
+	last, err := s.lastOf(ctx, d.guard)
+	if err != nil {
+		return false, err
+	}
+	if err := d.j.catchUp(ctx, s, last); err != nil {
+		return false, err
+	}
+	if len(d.unknown) == 0 {
+		return false, nil
+	}
+	return s.holds(ctx, d.guard, d.since, d.unknown)
+}
+
+// unanswered finds out whether an entry was recorded that the server did not acknowledge. To that end the
+// server is started anew: it may refuse everything since the disk was full once, and an entry on its way to it
+// arrives before or never.
+func (d *decision) unanswered(ctx context.Context, failed *store) (done bool, err error) {
+	s, err := d.j.revive(ctx, failed)
+	if err != nil {
+		return false, errors.Join(ErrUnknown, err)
+	}
+	return s.holds(ctx, d.guard, d.since, d.unknown)
+}
+
+// holds reports whether one of the given entries is under the guard after the sequence since.
+func (s *store) holds(ctx context.Context, guard fact.Subject, since uint64, entries [][]byte) (bool, error) {
+	for {
+		msg, err := s.facts.GetMsg(ctx, since+1, jetstream.WithGetMsgSubject(factsPrefix+string(guard)))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return false, nil
+		}
+		if err != nil {
+			return false, errors.Join(ErrUnknown, err)
+		}
+		for _, entry := range entries {
+			if bytes.Equal(entry, msg.Data) {
+				return true, nil
+			}
+		}
+		since = msg.Sequence
+	}
+}

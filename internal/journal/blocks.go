@@ -1,0 +1,152 @@
+package journal
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/minio/highwayhash"
+)
+
+// The server's block files, as of nats-server 2.2 to 2.15: one record after the other, each with a checksum.
+//
+//	length    4 bytes, little-endian, of the whole record; the highest bit says that there is a header
+//	sequence  8 bytes; one of the two highest bits marks an erased message
+//	time      8 bytes, Unix ns
+//	subject   its length in 2 bytes, and the subject
+//	header    if there is one: its length in 4 bytes, and the header
+//	message
+//	checksum  8 bytes, HighwayHash-64 of all but the lengths, keyed by stream and block
+//
+// The server cuts a block off at the first record that does not fit and carries on as if nothing had been
+// there. So the blocks are read before the server sees them.
+const (
+	recordHead   = 22
+	recordSum    = 8
+	recordLimit  = 32 << 20 // bytes
+	blockLimit   = 64 << 20 // bytes; a block is 8 MiB and a record
+	headerBit    = 1 << 31
+	erasedBits   = 1<<63 | 1<<62
+	blockPattern = ".blk"
+)
+
+// record is a message as found in a block.
+type record struct {
+	seq     uint64
+	subject string
+	data    []byte
+}
+
+// block is one file.
+type block struct {
+	path  string
+	index int
+}
+
+// blocks lists the block files of a stream, oldest first.
+func blocks(stream string) ([]block, error) {
+	dir := filepath.Join(stream, "msgs")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []block
+	for _, e := range entries {
+		digits, isBlock := strings.CutSuffix(e.Name(), blockPattern)
+		if index, err := strconv.Atoi(digits); isBlock && err == nil {
+			all = append(all, block{filepath.Join(dir, e.Name()), index})
+		}
+	}
+	slices.SortFunc(all, func(a, b block) int { return cmp.Compare(a.index, b.index) })
+	return all, nil
+}
+
+// load reads a block file.
+func (b block) load() ([]byte, error) {
+	info, err := os.Stat(b.path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > blockLimit {
+		return nil, damaged("%s has %d bytes", b.path, info.Size())
+	}
+	return os.ReadFile(b.path)
+}
+
+// checksum makes the checksum of a block's records.
+func (b block) checksum() (hash.Hash64, error) {
+	key := sha256.Sum256(fmt.Appendf(nil, "%s-%d", factsStream, b.index))
+	return highwayhash.New64(key[:])
+}
+
+// records yields what can be read in a block, in its order; ok is false for each stretch of bytes that is no
+// record, however long. After such a stretch it carries on at the next whole record.
+func (b block) records(buf []byte) (iter.Seq2[record, bool], error) {
+	sum, err := b.checksum()
+	if err != nil {
+		return nil, err
+	}
+	return func(yield func(record, bool) bool) {
+		for lost := false; len(buf) > 0; {
+			rec, size := parseRecord(buf, sum)
+			if size == 0 {
+				if !lost && !yield(record{}, false) {
+					return
+				}
+				lost, buf = true, buf[1:]
+				continue
+			}
+			lost, buf = false, buf[size:]
+			if rec.seq&erasedBits == 0 && rec.seq != 0 && !yield(rec, true) {
+				return
+			}
+		}
+	}, nil
+}
+
+// parseRecord reads the record at the front of b. A size of 0 says that there is none.
+func parseRecord(b []byte, sum hash.Hash64) (rec record, size int) {
+	if len(b) < recordHead+recordSum {
+		return record{}, 0
+	}
+	length := binary.LittleEndian.Uint32(b)
+	size = int(length &^ headerBit)
+	if size < recordHead+recordSum || size > len(b) || size > recordLimit {
+		return record{}, 0
+	}
+	subject, rest := int(binary.LittleEndian.Uint16(b[20:])), b[recordHead:size-recordSum]
+	if subject > len(rest) {
+		return record{}, 0
+	}
+	rec = record{seq: binary.LittleEndian.Uint64(b[4:]), subject: string(rest[:subject])}
+	body := rest[subject:]
+	rec.data = body
+	if length&headerBit != 0 {
+		if len(body) < 4 {
+			return record{}, 0
+		}
+		header := binary.LittleEndian.Uint32(body)
+		body = body[4:]
+		if uint64(header) > uint64(len(body)) {
+			return record{}, 0
+		}
+		rec.data = body[header:]
+	}
+	sum.Reset()
+	for _, part := range [][]byte{b[4:20], rest[:subject], body} {
+		sum.Write(part)
+	}
+	if !bytes.Equal(sum.Sum(nil), b[size-recordSum:size]) {
+		return record{}, 0
+	}
+	return rec, size
+}

@@ -1,0 +1,208 @@
+package journal
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"maps"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"guild"
+	"guild/internal/fact"
+)
+
+// The name and version under which snapshots of the chain are kept.
+const (
+	chainName    = "journal"
+	chainVersion = 1
+)
+
+// chain is what the journal itself knows of its entries: the last one under each guard, and a Merkle tree over
+// all of them (RFC 6962, as in golang.org/x/mod/sumdb/tlog), of which only the right edge is kept.
+type chain struct {
+	last     uint64     // sequence of the last entry
+	leaf     guild.Hash // its hash in the tree
+	at       int64      // the latest time of any entry, Unix ms
+	archived uint64     // the last journal.archived fact says so
+	tips     map[fact.Subject]tip
+	peaks    []guild.Hash // roots of the full subtrees, widest first
+}
+
+// tip is the last entry under a guard.
+type tip struct {
+	seq  uint64
+	at   int64      // Unix ms
+	hash guild.Hash // of the entry as encoded
+}
+
+// message is an entry as it is stored, and as it is read.
+type message struct {
+	seq     uint64
+	subject fact.Subject
+	data    []byte
+	entry   fact.Entry
+}
+
+// prev is what the next entry under the guard carries as Prev.
+func (t tip) prev() string {
+	if t.hash.IsZero() {
+		return ""
+	}
+	return t.hash.Hex()
+}
+
+// errChain means that an entry does not follow from those before it.
+var errChain = errors.New("does not fit the entry before it")
+
+func newChain() *chain { return &chain{tips: make(map[fact.Subject]tip)} }
+
+// fits reports whether m can be the next entry.
+func (c *chain) fits(m message) error {
+	if m.seq != c.last+1 {
+		return damaged("entry %d is followed by entry %d", c.last, m.seq)
+	}
+	if m.entry.Prev != c.tips[m.subject].prev() {
+		return damaged("entry %d of %s %v", m.seq, m.subject, errChain)
+	}
+	return nil
+}
+
+// add takes the next entry, which fits.
+func (c *chain) add(m message) {
+	c.last, c.leaf = m.seq, leafOf(m.subject, m.data)
+	c.at = max(c.at, m.entry.At)
+	c.tips[m.subject] = tip{m.seq, m.entry.At, guild.Sum(m.data)}
+	c.peaks = grow(c.peaks, c.leaf, m.seq)
+	if m.subject == fact.JournalSubject {
+		c.note(m.entry)
+	}
+}
+
+// note reads what an entry says about the journal itself.
+func (c *chain) note(e fact.Entry) {
+	for _, f := range e.Facts {
+		if archived, ok := f.(fact.JournalArchived); ok {
+			c.archived = archived.Through
+		}
+	}
+}
+
+// root is the hash of the tree over all entries.
+func (c *chain) root() guild.Hash {
+	if len(c.peaks) == 0 {
+		return guild.Hash{}
+	}
+	h := tlog.Hash(c.peaks[len(c.peaks)-1])
+	for i := len(c.peaks) - 2; i >= 0; i-- {
+		h = tlog.NodeHash(tlog.Hash(c.peaks[i]), h)
+	}
+	return guild.Hash(h)
+}
+
+// clone copies what add changes.
+func (c *chain) clone() *chain {
+	copied := *c
+	copied.tips = maps.Clone(c.tips)
+	copied.peaks = append([]guild.Hash(nil), c.peaks...)
+	return &copied
+}
+
+// leafOf is the hash of an entry in the tree: of its guard, a newline, and the entry as encoded.
+func leafOf(subject fact.Subject, data []byte) guild.Hash {
+	record := make([]byte, 0, len(subject)+1+len(data))
+	record = append(append(append(record, subject...), '\n'), data...)
+	return guild.Hash(tlog.RecordHash(record))
+}
+
+// grow adds the leaf of the entry seq to the right edge: two full subtrees of the same width become one.
+func grow(peaks []guild.Hash, leaf guild.Hash, seq uint64) []guild.Hash {
+	for n := seq - 1; n&1 == 1; n >>= 1 {
+		leaf = guild.Hash(tlog.NodeHash(tlog.Hash(peaks[len(peaks)-1]), tlog.Hash(leaf)))
+		peaks = peaks[:len(peaks)-1]
+	}
+	return append(peaks, leaf)
+}
+
+// encode writes the chain for a snapshot: numbers as varints, hashes as they are, strings with their length.
+func (c *chain) encode() []byte {
+	b := make([]byte, 0, 64+len(c.tips)*128)
+	for _, n := range []uint64{c.last, uint64(c.at), c.archived, uint64(len(c.peaks))} {
+		b = binary.AppendUvarint(b, n)
+	}
+	b = append(b, c.leaf[:]...)
+	for _, peak := range c.peaks {
+		b = append(b, peak[:]...)
+	}
+	for subject, t := range c.tips {
+		b = binary.AppendUvarint(b, uint64(len(subject)))
+		b = append(b, subject...)
+		b = binary.AppendUvarint(b, t.seq)
+		b = binary.AppendUvarint(b, uint64(t.at))
+		b = append(b, t.hash[:]...)
+	}
+	return b
+}
+
+// decodeChain reads what encode wrote.
+func decodeChain(b []byte) (*chain, error) {
+	r := chainReader{rest: b}
+	c := newChain()
+	c.last, c.at, c.archived = r.number(), int64(r.number()), r.number()
+	peaks := r.number()
+	c.leaf = r.hash()
+	for ; peaks > 0 && !r.bad; peaks-- {
+		c.peaks = append(c.peaks, r.hash())
+	}
+	for len(r.rest) > 0 && !r.bad {
+		subject := r.text()
+		c.tips[fact.Subject(subject)] = tip{r.number(), int64(r.number()), r.hash()}
+	}
+	if r.bad {
+		return nil, errors.New("chain: cut short")
+	}
+	return c, nil
+}
+
+// chainReader reads values from the front of rest. What is missing makes it bad, for good.
+type chainReader struct {
+	rest []byte
+	bad  bool
+}
+
+func (r *chainReader) number() uint64 {
+	n, size := binary.Uvarint(r.rest)
+	if size <= 0 {
+		r.bad, r.rest = true, nil
+		return 0
+	}
+	r.rest = r.rest[size:]
+	return n
+}
+
+func (r *chainReader) bytes(n uint64) []byte {
+	if n > uint64(len(r.rest)) {
+		r.bad, r.rest = true, nil
+		return nil
+	}
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *chainReader) text() string { return string(r.bytes(r.number())) }
+
+func (r *chainReader) hash() (h guild.Hash) {
+	copy(h[:], r.bytes(sha256.Size))
+	return h
+}
+
+// parseHex reads a bare hex hash.
+func parseHex(s string) (h guild.Hash, ok bool) {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != len(h) {
+		return h, false
+	}
+	return guild.Hash(b), true
+}

@@ -1,0 +1,117 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// follow feeds what other processes append to the folds. What we append ourselves comes by this way as well,
+// but as a rule the acknowledgement was here before. Where nobody else can reach the server there is nothing to
+// follow.
+func (j *Journal) follow(s *store) error {
+	if j.o.Listen == "" {
+		return nil
+	}
+	cons, err := s.js.OrderedConsumer(j.closing, factsStream, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq:   j.state.last() + 1,
+	})
+	if err != nil {
+		return fmt.Errorf("follow the journal: %w", err)
+	}
+	s.feed, err = cons.Consume(j.fed)
+	if err != nil {
+		return fmt.Errorf("follow the journal: %w", err)
+	}
+	return nil
+}
+
+// fed takes an entry from the feed.
+func (j *Journal) fed(msg jetstream.Msg) {
+	meta, err := msg.Metadata()
+	if err != nil || meta.Sequence.Stream <= j.state.last() {
+		return
+	}
+	m, err := read(meta.Sequence.Stream, guardOf(msg.Subject()), msg.Data())
+	if err != nil {
+		j.state.stop(err)
+		return
+	}
+	j.state.offer(m)
+}
+
+// catchUp folds everything that is stored through a sequence.
+func (j *Journal) catchUp(ctx context.Context, s *store, through uint64) error {
+	if s.feed != nil {
+		return j.state.reach(ctx, through)
+	}
+	for m, err := range s.history(ctx, j.state.last()+1, through) {
+		if err != nil {
+			return err
+		}
+		j.state.offer(m)
+	}
+	return j.state.reach(ctx, through)
+}
+
+// server returns the server that runs, or starts one if the last one could not be brought back.
+func (j *Journal) server(ctx context.Context) (*store, error) {
+	if s := j.store.Load(); s != nil {
+		return s, nil
+	}
+	return j.revive(ctx, nil)
+}
+
+// revive replaces a server that failed. What it had stored and not acknowledged is folded; that it has all it
+// acknowledged is verified. If another caller has replaced it already, that one's is returned.
+func (j *Journal) revive(ctx context.Context, failed *store) (*store, error) {
+	j.exchange.Lock()
+	defer j.exchange.Unlock()
+	if j.closing.Err() != nil {
+		return nil, ErrClosed
+	}
+	if s := j.store.Load(); s != failed {
+		return s, nil
+	}
+	if failed != nil {
+		j.o.Log.Warn("the journal's server does not answer and is started again")
+		j.store.Store(nil)
+		failed.stop()
+	}
+	if err := j.space.room(); err != nil {
+		return nil, err
+	}
+	s, err := j.serve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := j.resume(ctx, s); err != nil {
+		s.stop()
+		return nil, err
+	}
+	j.store.Store(s)
+	return s, nil
+}
+
+// resume verifies that a server started again has what it had, and folds what it has beyond that.
+func (j *Journal) resume(ctx context.Context, s *store) error {
+	last, leaf := j.state.position()
+	extent, err := s.extent(ctx)
+	if err != nil {
+		return err
+	}
+	err = s.matches(ctx, extent, last, leaf)
+	if _, lost := errors.AsType[*DamagedError](err); lost {
+		j.state.stop(err)
+	}
+	if err != nil {
+		return err
+	}
+	if err := j.catchUp(ctx, s, extent.last); err != nil {
+		return err
+	}
+	return j.follow(s)
+}

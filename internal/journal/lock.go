@@ -1,0 +1,57 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// lock is our hold on a journal's directory. The server has none of its own: what a second process appended
+// would vanish. The system gives the lock back when the process ends, however it ends.
+type lock struct{ f *os.File }
+
+// acquire takes the lock, or says at once who has it.
+func acquire(path string) (*lock, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, errors.Join(&LockedError{path, holder(f)}, f.Close())
+	}
+	if err == nil {
+		err = sign(f)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+	}
+	return &lock{f}, nil
+}
+
+// release gives the lock back. The file stays: removing it would let two processes lock two files.
+func (l *lock) release() error { return l.f.Close() }
+
+// sign writes our process id into the file, for the message that another process shows.
+func sign(f *os.File) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0)
+	return err
+}
+
+// holder reads who has the lock, 0 if that is not known.
+func holder(f *os.File) int {
+	b := make([]byte, 20)
+	n, _ := f.ReadAt(b, 0) // short, as a rule
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
+	if err != nil {
+		return 0
+	}
+	return pid
+}

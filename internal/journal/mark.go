@@ -1,0 +1,163 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"guild"
+	"guild/internal/durable"
+)
+
+// markDelay is how far the mark may be behind the journal.
+const markDelay = time.Second
+
+// high says how far a journal got. It is kept in the directory, but outside what the server writes, so that a
+// journal that lost its end is found; and, if the owner wants, outside the directory, so that a directory that
+// was copied back is found too.
+type high struct {
+	Journal  string     `json:"journal"`
+	Made     bool       `json:"made"`     // the streams exist
+	Seq      uint64     `json:"seq"`      // an entry that was on disk
+	Leaf     guild.Hash `json:"leaf"`     // its hash
+	Archived uint64     `json:"archived"` // entries through here are in archive files
+	Root     guild.Hash `json:"root"`     // of the entries through Archived
+}
+
+// readHigh reads a mark. A file that is not there is ErrNotExist.
+func readHigh(path string) (high, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return high{}, err
+	}
+	var h high
+	if err := json.Unmarshal(b, &h); err != nil {
+		return high{}, damaged("its high-water mark %s cannot be read", path)
+	}
+	return h, nil
+}
+
+func writeHigh(path string, h high) error {
+	b, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	return durable.WriteBytes(path, append(b, '\n'))
+}
+
+// mark keeps the high-water mark in its one or two files.
+type mark struct {
+	paths []string
+	log   *slog.Logger
+
+	mu    sync.Mutex
+	high  high
+	timer *time.Timer // nil if no write is due
+	ended bool
+}
+
+// openMark reads the mark of a journal. Of two files the one that is further counts.
+func openMark(f files, outside, journal string, log *slog.Logger) (*mark, error) {
+	own, err := readHigh(f.high())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, damaged("its high-water mark is gone")
+	}
+	if err != nil {
+		return nil, err
+	}
+	m := &mark{paths: []string{f.high()}, log: log, high: own}
+	if outside != "" {
+		if err := m.join(outside); err != nil {
+			return nil, err
+		}
+	}
+	if m.high.Journal != journal {
+		return nil, damaged("its high-water mark belongs to another journal")
+	}
+	return m, nil
+}
+
+// join adds the file outside the directory. It may not exist yet.
+func (m *mark) join(path string) error {
+	m.paths = append(m.paths, path)
+	h, err := readHigh(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if h.Journal != m.high.Journal {
+		return damaged("the high-water mark %s belongs to another journal", path)
+	}
+	if h.Seq > m.high.Seq {
+		m.high = h
+	}
+	return nil
+}
+
+// get returns the mark as last written.
+func (m *mark) get() high {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.high
+}
+
+// set changes the mark and writes it.
+func (m *mark) set(change func(*high)) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h := m.high
+	change(&h)
+	for _, path := range m.paths {
+		if err := writeHigh(path, h); err != nil {
+			return fmt.Errorf("high-water mark: %w", err)
+		}
+	}
+	m.high = h
+	return nil
+}
+
+// move writes where the journal is.
+func (m *mark) move(seq uint64, leaf guild.Hash) error {
+	if m.get().Seq == seq {
+		return nil
+	}
+	return m.set(func(h *high) { h.Seq, h.Leaf = seq, leaf })
+}
+
+// soon writes where the journal is in a moment, once for all that happens until then.
+func (m *mark) soon(where func() (uint64, guild.Hash)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.timer != nil || m.ended {
+		return
+	}
+	m.timer = time.AfterFunc(markDelay, func() {
+		m.mu.Lock()
+		m.timer = nil
+		ended := m.ended
+		m.mu.Unlock()
+		if ended {
+			return
+		}
+		if err := m.move(where()); err != nil { // the next one may succeed; until then the mark is merely older
+			m.log.Warn("the journal's high-water mark could not be written", "error", err)
+		}
+	})
+}
+
+// stop lets no more writes come due.
+func (m *mark) stop() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ended = true
+	if m.timer != nil {
+		m.timer.Stop()
+	}
+}

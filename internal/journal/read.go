@@ -1,0 +1,72 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"guild/internal/fact"
+)
+
+// Entry reads one entry. One that was never there, or is archived, is ErrNoEntry.
+func (j *Journal) Entry(ctx context.Context, seq uint64) (fact.Entry, error) {
+	s, err := j.server(ctx)
+	if err != nil {
+		return fact.Entry{}, fmt.Errorf("entry %d: %w", seq, err)
+	}
+	m, err := s.entry(ctx, seq)
+	return m.entry, err
+}
+
+// Entries yields the stored entries from a sequence to the last one folded, in their order. The archived ones
+// are not among them. After an error there are no more.
+func (j *Journal) Entries(ctx context.Context, from uint64) iter.Seq2[fact.Entry, error] {
+	return func(yield func(fact.Entry, error) bool) {
+		s, err := j.server(ctx)
+		if err != nil {
+			yield(fact.Entry{}, fmt.Errorf("entries from %d: %w", from, err))
+			return
+		}
+		from, through := max(from, j.mark.get().Archived+1), j.state.last()
+		for m, err := range s.history(ctx, from, through) {
+			if err == nil && m.seq != from {
+				err = damaged("entry %d cannot be read", from)
+			}
+			if !yield(m.entry, err) || err != nil {
+				return
+			}
+			from++
+		}
+		if from <= through {
+			yield(fact.Entry{}, damaged("entry %d cannot be read", from))
+		}
+	}
+}
+
+// Watch yields the stored entries from a sequence and then those to come, each once it is folded, until ctx
+// ends. After an error there are no more.
+func (j *Journal) Watch(ctx context.Context, from uint64) iter.Seq2[fact.Entry, error] {
+	return func(yield func(fact.Entry, error) bool) {
+		changed, stop := j.Changed()
+		defer stop()
+		for {
+			for e, err := range j.Entries(ctx, from) {
+				if ctx.Err() != nil {
+					return
+				}
+				if !yield(e, err) || err != nil {
+					return
+				}
+				from = e.Seq + 1
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			case <-j.closing.Done():
+				yield(fact.Entry{}, ErrClosed)
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"guild/internal/fact"
+)
+
+// The streams, and the first word of their subjects.
+const (
+	factsStream    = "FACTS"
+	seenStream     = "SEEN"
+	rejectedStream = "REJECTED"
+	activityStream = "ACTIVITY"
+
+	factsPrefix    = "fact."
+	seenPrefix     = "seen."
+	rejectedPrefix = "rejected."
+	activityPrefix = "activity."
+)
+
+const (
+	startTimeout = time.Minute // for the server to recover its streams
+	storeLimit   = 1 << 50     // bytes; the disk is the limit, and space watches that
+	memoryLimit  = 16 << 20    // bytes; nothing is kept in memory only
+)
+
+// store is one run of the server, and our connection to it.
+type store struct {
+	srv   *server.Server
+	conn  *nats.Conn
+	js    jetstream.JetStream
+	facts jetstream.Stream
+	feed  jetstream.ConsumeContext // what other processes append; nil if there are none
+}
+
+// startStore runs the server on the directory.
+func startStore(ctx context.Context, o Options, dir string) (*store, error) {
+	opts, err := serverOptions(o, dir)
+	if err != nil {
+		return nil, err
+	}
+	srv, err := server.NewServer(opts)
+	if err != nil {
+		return nil, fmt.Errorf("journal server: %w", err)
+	}
+	srv.SetLoggerV2(serverLog{o.Log.With("part", "journal server")}, false, false, false)
+	srv.Start()
+	s := &store{srv: srv}
+	if err := s.connect(ctx); err != nil {
+		s.stop()
+		return nil, fmt.Errorf("journal server: %w", err)
+	}
+	return s, nil
+}
+
+func serverOptions(o Options, dir string) (*server.Options, error) {
+	opts := &server.Options{
+		ServerName:             "guild",
+		DontListen:             o.Listen == "",
+		JetStream:              true,
+		StoreDir:               dir,
+		SyncAlways:             !o.NoSync,
+		JetStreamMaxStore:      storeLimit,
+		JetStreamMaxMemory:     memoryLimit,
+		DisableJetStreamBanner: true,
+		NoSigs:                 true,
+		MaxPayload:             1 << 20,
+	}
+	if o.Listen == "" {
+		return opts, nil
+	}
+	host, port, err := net.SplitHostPort(o.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %q: %w", o.Listen, err)
+	}
+	if opts.Port, err = strconv.Atoi(port); err != nil {
+		return nil, fmt.Errorf("listen on %q: %w", o.Listen, err)
+	}
+	if opts.Port == 0 {
+		opts.Port = server.RANDOM_PORT
+	}
+	opts.Host = host
+	return opts, nil
+}
+
+// connect connects to the server within the process.
+func (s *store) connect(ctx context.Context) error {
+	if !s.srv.ReadyForConnections(startTimeout) {
+		return errors.New("did not start")
+	}
+	if !s.srv.JetStreamEnabled() {
+		return errors.New("cannot use its directory")
+	}
+	conn, err := nats.Connect("", nats.InProcessServer(s.srv), nats.NoReconnect())
+	if err != nil {
+		return err
+	}
+	s.conn = conn
+	s.js, err = jetstream.New(conn)
+	if err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// stop ends the connection and the server, and waits until nothing writes any more.
+func (s *store) stop() {
+	if s.feed != nil {
+		s.feed.Stop()
+	}
+	if s.conn != nil {
+		s.conn.Close()
+	}
+	s.srv.Shutdown()
+	s.srv.WaitForShutdown()
+}
+
+// bind finds the streams. FACTS is made only where there was none; the others can always be made anew.
+func (s *store) bind(ctx context.Context, made bool, first uint64) (err error) {
+	if made {
+		s.facts, err = s.js.Stream(ctx, factsStream)
+	} else {
+		s.facts, err = s.js.CreateStream(ctx, factsConfig(first))
+	}
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return damaged("its stream of facts is gone")
+	}
+	if err != nil {
+		return fmt.Errorf("stream %s: %w", factsStream, err)
+	}
+	for _, cfg := range besides() {
+		if _, err := s.js.CreateOrUpdateStream(ctx, cfg); err != nil {
+			return fmt.Errorf("stream %s: %w", cfg.Name, err)
+		}
+	}
+	return nil
+}
+
+// factsConfig is the stream of our own decisions. Nothing is ever deleted from it; an archived beginning is
+// purged.
+func factsConfig(first uint64) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:              factsStream,
+		Subjects:          []string{factsPrefix + ">"},
+		Storage:           jetstream.FileStorage,
+		DenyDelete:        true,
+		AllowDirect:       true,
+		FirstSeq:          first,
+		MaxMsgSize:        fact.MaxEntry + 4<<10, // with its header
+		MaxMsgsPerSubject: -1,
+	}
+}
+
+// besides are the streams that strangers can fill, each with a limit and without fsync.
+func besides() []jetstream.StreamConfig {
+	limited := func(name, prefix string, size int64) jetstream.StreamConfig {
+		return jetstream.StreamConfig{
+			Name:        name,
+			Subjects:    []string{prefix + ">"},
+			Storage:     jetstream.FileStorage,
+			Discard:     jetstream.DiscardOld,
+			MaxBytes:    size,
+			AllowDirect: true,
+			PersistMode: jetstream.AsyncPersistMode,
+		}
+	}
+	seen := limited(seenStream, seenPrefix, 256<<20)
+	seen.MaxMsgsPerSubject = 1
+	rejected := limited(rejectedStream, rejectedPrefix, 8<<20)
+	rejected.MaxMsgs = 1000
+	return []jetstream.StreamConfig{seen, rejected, limited(activityStream, activityPrefix, 1<<30)}
+}
+
+// serverLog passes on what the server logs. What is ordinary to it is of no interest to a user.
+type serverLog struct{ log *slog.Logger }
+
+func (l serverLog) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
+func (l serverLog) Debugf(format string, v ...any)  { l.write(slog.LevelDebug, format, v) }
+func (l serverLog) Tracef(format string, v ...any)  { l.write(slog.LevelDebug, format, v) }
+func (l serverLog) Warnf(format string, v ...any)   { l.write(slog.LevelWarn, format, v) }
+func (l serverLog) Errorf(format string, v ...any)  { l.write(slog.LevelError, format, v) }
+func (l serverLog) Fatalf(format string, v ...any)  { l.write(slog.LevelError, format, v) }
+
+func (l serverLog) write(level slog.Level, format string, v []any) {
+	if l.log.Enabled(context.Background(), level) {
+		l.log.Log(context.Background(), level, strings.TrimSpace(fmt.Sprintf(format, v...)))
+	}
+}

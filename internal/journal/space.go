@@ -1,0 +1,95 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	reserveSize = 8 << 20 // what is set aside for recording on a full disk, in bytes
+	least       = 1 << 20 // free bytes under which nothing is appended any more
+)
+
+// space watches the free space of the disk that the journal is on.
+type space struct {
+	files files
+	floor uint64
+	least uint64
+}
+
+func newSpace(f files, floor int64) space { return space{f, uint64(floor), least} }
+
+// free is ErrFull when less than the floor is free.
+func (s space) free() error {
+	free, err := s.available()
+	if err != nil {
+		return err
+	}
+	if free < s.floor {
+		return fmt.Errorf("%d MiB free, want %d: %w", free>>20, s.floor>>20, ErrFull)
+	}
+	return nil
+}
+
+// room makes sure that an entry can be written. On a full disk it gives up the reserve for that.
+func (s space) room() error {
+	free, err := s.available()
+	if err != nil || free >= s.least {
+		return err
+	}
+	if err := s.release(); err != nil {
+		return err
+	}
+	if free, err = s.available(); err != nil || free >= s.least {
+		return err
+	}
+	return fmt.Errorf("%d KiB free: %w", free>>10, ErrFull)
+}
+
+// reserve sets the reserve aside if it is not there and the disk has room for it beyond the floor.
+func (s space) reserve() error {
+	info, err := os.Stat(s.files.reserved())
+	if err == nil && info.Size() == reserveSize {
+		return nil
+	}
+	free, err := s.available()
+	if err != nil || free < s.floor+reserveSize {
+		return err
+	}
+	f, err := os.OpenFile(s.files.reserved(), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(allocate(f, reserveSize), f.Close())
+}
+
+// release gives the reserve up.
+func (s space) release() error {
+	err := os.Remove(s.files.reserved())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// available is the free space for us, in bytes.
+func (s space) available() (uint64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(string(s.files), &st); err != nil {
+		return 0, fmt.Errorf("free space of %s: %w", string(s.files), err)
+	}
+	return st.Bavail * uint64(st.Bsize), nil
+}
+
+// allocate gives f blocks of its own. Where the file system cannot promise that, zeros are written.
+func allocate(f *os.File, size int64) error {
+	err := unix.Fallocate(int(f.Fd()), 0, 0, size)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		_, err = f.Write(make([]byte, size))
+	}
+	return err
+}

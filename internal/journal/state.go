@@ -1,0 +1,202 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"guild"
+	"guild/internal/fact"
+	"guild/internal/fold"
+)
+
+// state is the chain and the folds, brought forward one entry at a time in the order of the journal. Whoever
+// learns of the next entry first applies it, under one lock: the writer that it was acknowledged to, as a rule,
+// for handing it to a goroutine of its own costs two switches for each decision.
+type state struct {
+	appended func(fact.Entry) // may be nil
+	moved    func()           // called when entries were appended
+	at       atomic.Uint64    // last sequence applied
+
+	mu       sync.Mutex // held while an entry is applied
+	chain    *chain
+	folds    []*follower
+	waiting  map[uint64]message // known, but not those before them
+	err      error              // why nothing is applied any more
+	advanced chan struct{}      // closed when at moves; nil if nobody waits
+	watchers map[chan struct{}]bool
+}
+
+// follower is a fold and how far it is.
+type follower struct {
+	fold fold.Fold
+	seq  uint64
+}
+
+func newState(folds []fold.Fold, appended func(fact.Entry), moved func()) *state {
+	s := &state{
+		appended: appended,
+		moved:    moved,
+		chain:    newChain(),
+		waiting:  make(map[uint64]message),
+		watchers: make(map[chan struct{}]bool),
+	}
+	for _, f := range folds {
+		s.folds = append(s.folds, &follower{fold: f})
+	}
+	return s
+}
+
+// read decodes a stored entry.
+func read(seq uint64, subject fact.Subject, data []byte) (message, error) {
+	m := message{seq: seq, subject: subject, data: data}
+	if err := json.Unmarshal(data, &m.entry); err != nil {
+		return message{}, fmt.Errorf("entry %d of %s: %w", seq, subject, err)
+	}
+	m.entry.Seq, m.entry.Subject = seq, subject
+	return m, nil
+}
+
+// replay takes an entry of the history that the snapshots may or may not hold already.
+func (s *state) replay(m message) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.seq > s.chain.last {
+		if err := s.chain.fits(m); err != nil {
+			return err
+		}
+		s.chain.add(m)
+	}
+	s.apply(m.entry)
+	return nil
+}
+
+// apply gives an entry to the folds that do not have it.
+func (s *state) apply(e fact.Entry) {
+	for _, f := range s.folds {
+		if e.Seq > f.seq {
+			f.fold.Apply(e)
+			f.seq = e.Seq
+		}
+	}
+	s.at.Store(s.chain.last)
+}
+
+// offer tells of an entry. It is applied now, or once those before it are known.
+func (s *state) offer(m message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil || m.seq <= s.chain.last {
+		return
+	}
+	if m.seq > s.chain.last+1 {
+		s.waiting[m.seq] = m
+		return
+	}
+	for ok := true; ok && s.err == nil; {
+		s.advance(m)
+		m, ok = s.waiting[s.chain.last+1]
+		delete(s.waiting, m.seq)
+	}
+	s.announce()
+}
+
+// advance applies the next entry.
+func (s *state) advance(m message) {
+	if err := s.chain.fits(m); err != nil {
+		s.err = err
+		return
+	}
+	s.chain.add(m)
+	s.apply(m.entry)
+	if s.appended != nil {
+		s.appended(m.entry)
+	}
+}
+
+// announce tells those who wait that something changed.
+func (s *state) announce() {
+	if s.advanced != nil {
+		close(s.advanced)
+		s.advanced = nil
+	}
+	for ch := range s.watchers {
+		select {
+		case ch <- struct{}{}:
+		default: // a pulse is there already
+		}
+	}
+	s.moved()
+}
+
+// stop applies nothing more, because of err.
+func (s *state) stop(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = err
+		s.announce()
+	}
+}
+
+// reach waits until the entry seq is folded.
+func (s *state) reach(ctx context.Context, seq uint64) error {
+	for {
+		advanced, err := s.reached(seq)
+		if advanced == nil {
+			return err
+		}
+		select {
+		case <-advanced:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// reached returns a channel to wait on if the entry seq is not folded but may be.
+func (s *state) reached(seq uint64) (<-chan struct{}, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.chain.last >= seq {
+		return nil, nil
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	if s.advanced == nil {
+		s.advanced = make(chan struct{})
+	}
+	return s.advanced, nil
+}
+
+// tip returns the last entry under a guard and the latest time of all, or why there will be no more entries.
+func (s *state) tip(guard fact.Subject) (t tip, latest int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.chain.tips[guard], s.chain.at, s.err
+}
+
+// position is the last entry and its hash.
+func (s *state) position() (uint64, guild.Hash) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.chain.last, s.chain.leaf
+}
+
+func (s *state) last() uint64 { return s.at.Load() }
+
+// subscribe adds a watcher.
+func (s *state) subscribe() (<-chan struct{}, func()) {
+	ch := make(chan struct{}, 1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watchers[ch] = true
+	return ch, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.watchers, ch)
+	}
+}

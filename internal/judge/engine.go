@@ -1,0 +1,131 @@
+// Package judge is the fourth step: it runs the customer's acceptance criteria on a delivery, in a sandbox, and
+// owns the verdict. It never trusts what it judges: a delivery is run by a sandbox.Runner or not at all, its
+// files cannot replace a test or the judge's own configuration, and what decides is compared outside the
+// sandbox wherever the criterion allows it.
+//
+// # What is laid out
+//
+// The request bundle's files/ and, over it, the delivery's delivery/artifacts/ are copied to the workspace of a
+// fresh sandbox, where the criteria run. Paths below artifacts/ are relative to files/: artifacts/solution.py
+// replaces files/solution.py. A delivery that repeats the directory (artifacts/files/solution.py) means the
+// same. The request bundle's tests/, without criteria.json, is visible read-only at /judge/tests. Python finds
+// modules in its own library first, then in tests/, then in the workspace, then in the workspace's src/.
+//
+// # How strong a verdict is
+//
+// A verdict is strong when all that it says was decided outside the process that ran the delivery, by a
+// comparison with something that the delivery could not see (criteria of type io). It is weak when tests ran
+// beside the judged code (pytest, go-test) or could be read by it (shell scripts): hostile code can forge
+// those, whatever the judge does. It is as weak as its weakest criterion.
+package judge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"guild"
+	"guild/internal/sandbox"
+)
+
+// Engine runs a request bundle's acceptance criteria on a delivery. The zero value of every field but Runner
+// works.
+type Engine struct {
+	Runner sandbox.Runner
+	Tier   string // how verdicts name Runner, as Caps.Tier
+
+	Python string // the real interpreter, no shim; /usr/bin/python3 if empty
+	Go     string // the Go installation; the one on PATH or /usr/local/go if empty
+	Cache  string // a directory for what makes judging Go code faster; nothing is kept if empty
+}
+
+// ErrUndecided is what an error of Judge wraps when the criteria cannot be decided here, however good the
+// delivery is: they are missing, malformed, or need a tool that is not installed.
+var ErrUndecided = errors.New("undecided")
+
+func undecided(format string, a ...any) error {
+	return fmt.Errorf("%w: %w", ErrUndecided, fmt.Errorf(format, a...))
+}
+
+// Judge judges the delivery unpacked at deliveryDir by the request bundle unpacked at bundleDir. The delivery
+// is hostile. An error means that the judge itself failed and nothing is known about the delivery; it is a
+// *sandbox.UnusableError when there is no sandbox, for a delivery is never run outside one.
+func (e *Engine) Judge(ctx context.Context, bundleDir, deliveryDir string) (guild.Verdict, Evidence, error) {
+	if e.Runner == nil {
+		return guild.Verdict{}, nil, &sandbox.UnusableError{
+			Reason: "the judge was given none",
+			Remedy: "guild doctor says what to install",
+		}
+	}
+	criteria, err := readCriteria(bundleDir)
+	if err != nil {
+		return guild.Verdict{}, nil, err
+	}
+	j := &judgement{engine: e, criteria: criteria, bundle: bundleDir}
+	if err := j.layOut(deliveryDir); err != nil {
+		return guild.Verdict{}, nil, err
+	}
+	for _, c := range criteria.Criteria {
+		f, err := j.examine(ctx, c)
+		if err != nil {
+			return guild.Verdict{}, nil, fmt.Errorf("criterion %s: %w", c.ID, err)
+		}
+		j.findings = append(j.findings, f)
+		if len(f.Breaches) > 0 {
+			break // whoever tries to break out is not asked again
+		}
+	}
+	v := verdict(j.findings, e.Tier)
+	return v, j.evidence(v), nil
+}
+
+// judgement is one call of Judge.
+type judgement struct {
+	engine   *Engine
+	criteria Criteria
+	bundle   string // directory of the request bundle
+	layout   layout
+	findings []finding
+}
+
+// finding is what one criterion came to.
+type finding struct {
+	Criterion string            `json:"criterion"`
+	Framework string            `json:"framework"`
+	Strength  guild.Strength    `json:"strength"`
+	Tests     []guild.Test      `json:"tests"`
+	Fault     string            `json:"fault,omitempty"`      // why it is an ERROR: a crash, or the limit passed
+	OverLimit bool              `json:"over_limit,omitempty"` // the fault is a limit
+	Breaches  []guild.Breach    `json:"violations,omitempty"`
+	Usage     guild.Usage       `json:"usage"`
+	Tools     map[string]string `json:"tools,omitempty"` // name → version
+	Runs      []runRecord       `json:"runs"`
+}
+
+// examine runs one criterion by its framework.
+func (j *judgement) examine(ctx context.Context, c Criterion) (finding, error) {
+	f := finding{Criterion: c.ID, Framework: c.Framework, Strength: guild.Weak}
+	if j.layout.fault != "" {
+		f.Fault = j.layout.fault
+		f.Tests = []guild.Test{{ID: c.ID, State: guild.TestMissing, Message: f.Fault}}
+		return f, nil
+	}
+	var err error
+	switch c.Framework {
+	case pytest:
+		err = j.pytest(ctx, c, &f)
+	case goTest:
+		err = j.goTest(ctx, c, &f)
+	case ioCase:
+		err = j.compare(ctx, c, &f)
+	default:
+		err = j.shell(ctx, c, &f)
+	}
+	return f, err
+}
+
+// limits are those of the criteria for the judged run itself.
+func (j *judgement) limits() sandbox.Limits {
+	return sandbox.Limits{Wall: time.Duration(j.criteria.TimeLimit) * time.Second}
+}

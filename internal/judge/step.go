@@ -1,0 +1,254 @@
+package judge
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/canon"
+	"guild/internal/blob"
+	"guild/internal/due"
+	"guild/internal/fact"
+	"guild/internal/journal"
+	"guild/internal/workdir"
+	"guild/nutshell"
+)
+
+// Class is what runs of the judge share a limit under.
+const Class = "judge"
+
+// maxBundle is the largest packed bundle that is judged, in bytes.
+const maxBundle = 64 << 20
+
+// shown is the number of tests that a fact lists; the stored verdict lists all.
+const shown = 50
+
+// StepConfig says what the step needs.
+type StepConfig struct {
+	Blobs   *blob.Store
+	Scratch string // directory for unpacked bundles
+
+	// Examine judges a delivery directory by a bundle directory; (*Engine).Judge in earnest.
+	Examine func(ctx context.Context, bundleDir, deliveryDir string) (guild.Verdict, Evidence, error)
+}
+
+// Step is the judge's step: every delivery that is here gets one verdict.
+type Step struct {
+	c    StepConfig
+	fold *Fold
+}
+
+// NewStep returns the step on its fold.
+func NewStep(c StepConfig, f *Fold) *Step { return &Step{c, f} }
+
+// Due lists the deliveries to be judged. It implements due.Source.
+func (s *Step) Due(time.Time) []due.Work {
+	var work []due.Work
+	for _, c := range s.fold.ready() {
+		work = append(work, s.judge(c))
+	}
+	return work
+}
+
+func (s *Step) judge(c pending) due.Work {
+	return due.Work{
+		Key: "judge " + c.Attempt.Hex(), Guard: fact.JobSubject(c.Job), Class: Class, Tries: 8, Lease: 15 * time.Minute,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			judged, err := s.verdict(ctx, c)
+			if err != nil {
+				return nil, err
+			}
+			return func(tx *journal.Tx) error {
+				if s.fold.waits(c.Attempt) {
+					tx.Append(judged)
+				}
+				return nil
+			}, nil
+		},
+		Park: func(tx *journal.Tx, reason string) {
+			if s.fold.waits(c.Attempt) {
+				tx.Append(fact.AttemptUndecided{Attempt: c.Attempt, Reason: reason},
+					fact.AttemptParked{Attempt: c.Attempt, Reason: "the judge failed: " + reason})
+			}
+		},
+	}
+}
+
+// verdict judges, and keeps the evidence and the whole verdict as blobs before the fact that names them.
+func (s *Step) verdict(ctx context.Context, c pending) (fact.AttemptJudged, error) {
+	v, evidence, err := s.examine(ctx, c)
+	if err != nil {
+		return fact.AttemptJudged{}, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
+	}
+	if v.Evidence, err = s.c.Blobs.PutBytes(ctx, evidence); err != nil {
+		return fact.AttemptJudged{}, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fact.AttemptJudged{}, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
+	}
+	hash, err := canon.Hash(raw)
+	if err != nil {
+		return fact.AttemptJudged{}, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
+	}
+	stored, err := s.c.Blobs.PutBytes(ctx, raw)
+	if err != nil {
+		return fact.AttemptJudged{}, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
+	}
+	v.Tests = v.Tests[:min(len(v.Tests), shown)]
+	return fact.AttemptJudged{Attempt: c.Attempt, Verdict: v, Hash: hash, Stored: stored}, nil
+}
+
+// examine unpacks both bundles and judges. A delivery that is no bundle is a failure of the provider.
+func (s *Step) examine(ctx context.Context, c pending) (guild.Verdict, Evidence, error) {
+	dir, err := os.MkdirTemp(s.c.Scratch, "judge-")
+	if err != nil {
+		return guild.Verdict{}, nil, err
+	}
+	defer os.RemoveAll(dir)
+	bundle, delivery := filepath.Join(dir, "bundle"), filepath.Join(dir, "delivery")
+	if err := s.unpack(ctx, c.Bundle, bundle); err != nil {
+		return guild.Verdict{}, nil, fmt.Errorf("our own bundle: %w", err)
+	}
+	if err := s.unpack(ctx, c.Delivery, delivery); err != nil {
+		v := guild.Verdict{Outcome: guild.Failure, Strength: guild.Strong, Tier: "none",
+			Cause: guild.Cut("the delivery is no bundle: "+err.Error(), 500)}
+		return v, Evidence(v.Cause), nil
+	}
+	return s.c.Examine(ctx, bundle, delivery)
+}
+
+func (s *Step) unpack(ctx context.Context, h guild.Hash, dir string) error {
+	raw, err := s.c.Blobs.ReadAll(h, maxBundle)
+	if err != nil {
+		return err
+	}
+	b, err := nutshell.Open(bytes.NewReader(raw), int64(len(raw)), nutshell.DefaultLimits())
+	if err != nil {
+		return err
+	}
+	return workdir.Unpack(ctx, b, dir)
+}
+
+// Fold knows the deliveries that wait for a verdict.
+type Fold struct {
+	mu    sync.RWMutex
+	state folded
+}
+
+type folded struct {
+	Bundles map[guild.JobID]guild.Hash `json:"bundles"` // of the jobs that go on
+	Cases   map[string]pending         `json:"cases"`   // by attempt, from planning to verdict
+}
+
+type pending struct {
+	Job      guild.JobID `json:"job"`
+	Attempt  nostr.ID    `json:"attempt"`
+	Bundle   guild.Hash  `json:"bundle"`
+	Delivery guild.Hash  `json:"delivery"`
+	Here     bool        `json:"here"` // the delivery came, or was fetched
+	At       int64       `json:"at"`
+}
+
+// NewFold returns an empty fold.
+func NewFold() *Fold { return &Fold{state: empty()} }
+
+func empty() folded { return folded{map[guild.JobID]guild.Hash{}, map[string]pending{}} }
+
+// Name implements fold.Fold.
+func (*Fold) Name() string { return "judge" }
+
+// Version implements fold.Fold.
+func (*Fold) Version() int { return 1 }
+
+// ready lists the deliveries to be judged, the oldest first.
+func (f *Fold) ready() []pending {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	var ready []pending
+	for _, c := range f.state.Cases {
+		if c.Here {
+			ready = append(ready, c)
+		}
+	}
+	slices.SortFunc(ready, func(a, b pending) int { return cmp.Compare(a.At, b.At) })
+	return ready
+}
+
+func (f *Fold) waits(attempt nostr.ID) bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.state.Cases[attempt.Hex()].Here
+}
+
+// Apply implements fold.Fold.
+func (f *Fold) Apply(e fact.Entry) {
+	if e.Subject.Noun() != "job" {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, one := range e.Facts {
+		f.apply(one, e.At)
+	}
+}
+
+func (f *Fold) apply(one fact.Fact, at int64) {
+	switch one := one.(type) {
+	case fact.JobOpened:
+		f.state.Bundles[one.Job] = one.Bundle
+	case fact.JobClosed:
+		delete(f.state.Bundles, one.Job)
+	case fact.AttemptPlanned:
+		f.state.Cases[one.Attempt.Hex()] = pending{Job: one.Job, Attempt: one.Attempt, Bundle: f.state.Bundles[one.Job]}
+	case fact.AttemptDelivered:
+		c := f.state.Cases[one.Attempt.Hex()]
+		c.Delivery, c.Here, c.At = one.Delivery, one.Away == nil, at
+		f.state.Cases[one.Attempt.Hex()] = c
+	case fact.AttemptFetched:
+		c := f.state.Cases[one.Attempt.Hex()]
+		c.Here = true
+		f.state.Cases[one.Attempt.Hex()] = c
+	case fact.AttemptJudged:
+		delete(f.state.Cases, one.Attempt.Hex())
+	case fact.AttemptRefused:
+		delete(f.state.Cases, one.Attempt.Hex())
+	case fact.AttemptExpired:
+		delete(f.state.Cases, one.Attempt.Hex())
+	case fact.AttemptCancelled:
+		delete(f.state.Cases, one.Attempt.Hex())
+	case fact.AttemptParked:
+		delete(f.state.Cases, one.Attempt.Hex())
+	}
+}
+
+// Snapshot implements fold.Fold.
+func (f *Fold) Snapshot() ([]byte, error) {
+	f.mu.RLock()
+	state := folded{maps.Clone(f.state.Bundles), maps.Clone(f.state.Cases)}
+	f.mu.RUnlock()
+	return json.Marshal(state)
+}
+
+// Restore implements fold.Fold.
+func (f *Fold) Restore(b []byte) error {
+	fresh := empty()
+	if err := json.Unmarshal(b, &fresh); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state = fresh
+	return nil
+}

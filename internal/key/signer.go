@@ -1,0 +1,126 @@
+package key
+
+import (
+	"context"
+	"crypto/aes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip04"
+	"fiatjaf.com/nostr/nip44"
+)
+
+var _ nostr.Keyer = (*Signer)(nil)
+
+// maxConversations bounds the cache of NIP-44 keys: strangers choose who writes to us.
+const maxConversations = 1024
+
+// Signer signs and encrypts with a key that it holds. It is safe for concurrent use.
+type Signer struct {
+	secret Secret
+	public nostr.PubKey
+
+	mu            sync.Mutex
+	conversations map[nostr.PubKey][32]byte
+}
+
+// NewSigner makes a signer of s.
+func NewSigner(s Secret) *Signer {
+	return &Signer{secret: s, public: s.PubKey(), conversations: map[nostr.PubKey][32]byte{}}
+}
+
+// GetPublicKey returns the public key; it never fails.
+func (s *Signer) GetPublicKey(context.Context) (nostr.PubKey, error) { return s.public, nil }
+
+// SignEvent sets the event's pubkey, id and signature.
+func (s *Signer) SignEvent(_ context.Context, e *nostr.Event) error { return e.Sign(s.secret.Reveal()) }
+
+// Encrypt encrypts for recipient by NIP-44 version 2.
+func (s *Signer) Encrypt(_ context.Context, plain string, recipient nostr.PubKey) (string, error) {
+	k, err := s.conversation(recipient)
+	if err != nil {
+		return "", err
+	}
+	return nip44.Encrypt(plain, k)
+}
+
+// Decrypt reads what sender encrypted for us by NIP-44 version 2.
+func (s *Signer) Decrypt(_ context.Context, cipher string, sender nostr.PubKey) (string, error) {
+	k, err := s.conversation(sender)
+	if err != nil {
+		return "", err
+	}
+	return nip44.Decrypt(cipher, k)
+}
+
+// Nip04Encrypt is there for nostr.Keyer; we send NIP-44 only.
+func (s *Signer) Nip04Encrypt(_ context.Context, plain string, recipient nostr.PubKey) (string, error) {
+	shared, err := nip04.ComputeSharedSecret(recipient, s.secret.Reveal())
+	if err != nil {
+		return "", fmt.Errorf("nip04 key with %.8s: %w", recipient.Hex(), err)
+	}
+	return nip04.Encrypt(plain, shared)
+}
+
+// Nip04Decrypt reads the older encryption, which we accept and never send.
+func (s *Signer) Nip04Decrypt(_ context.Context, cipher string, sender nostr.PubKey) (string, error) {
+	if err := checkNip04(cipher); err != nil {
+		return "", fmt.Errorf("nip04 from %.8s: %w", sender.Hex(), err)
+	}
+	shared, err := nip04.ComputeSharedSecret(sender, s.secret.Reveal())
+	if err != nil {
+		return "", fmt.Errorf("nip04 key with %.8s: %w", sender.Hex(), err)
+	}
+	return nip04.Decrypt(cipher, shared)
+}
+
+// checkNip04 refuses the shapes on which the library panics: an IV that is not one AES block, a text that is not
+// whole blocks.
+func checkNip04(cipher string) error {
+	body, iv, ok := strings.Cut(cipher, "?iv=")
+	if !ok {
+		return errors.New("no ?iv=")
+	}
+	b, err := base64.StdEncoding.DecodeString(body)
+	if err != nil {
+		return err
+	}
+	v, err := base64.StdEncoding.DecodeString(iv)
+	if err != nil {
+		return err
+	}
+	if len(v) != aes.BlockSize || len(b) == 0 || len(b)%aes.BlockSize != 0 {
+		return fmt.Errorf("%d bytes with an IV of %d", len(b), len(v))
+	}
+	return nil
+}
+
+func (s *Signer) conversation(with nostr.PubKey) ([32]byte, error) {
+	s.mu.Lock()
+	k, ok := s.conversations[with]
+	s.mu.Unlock()
+	if ok {
+		return k, nil
+	}
+	k, err := nip44.GenerateConversationKey(with, s.secret.Reveal())
+	if err != nil {
+		return k, fmt.Errorf("nip44 key with %.8s: %w", with.Hex(), err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.conversations) >= maxConversations {
+		clear(s.conversations)
+	}
+	s.conversations[with] = k
+	return k, nil
+}
+
+// String names the public key.
+func (s *Signer) String() string { return "signer " + s.public.Hex() }
+
+// GoString is String: the conversation keys are secrets too.
+func (s *Signer) GoString() string { return s.String() }

@@ -1,0 +1,284 @@
+package record
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/canon"
+	"guild/internal/fact"
+)
+
+// Fold keeps, for the jobs that go on, all that their records will say, and for the others where the records are.
+type Fold struct {
+	mu    sync.RWMutex
+	state folded
+}
+
+type folded struct {
+	Jobs     map[guild.JobID]trace    `json:"jobs"`     // not yet recorded to the end
+	Sessions map[string]session       `json:"sessions"` // attempts not yet recorded
+	Stored   map[guild.JobID][]Stored `json:"stored"`
+}
+
+// trace is what happened to a job so far.
+type trace struct {
+	Task   string     `json:"task"`
+	Bundle guild.Hash `json:"bundle"`
+	Acts   []act      `json:"acts"`
+	Closed bool       `json:"closed"`
+}
+
+// session is one attempt on its way to its record.
+type session struct {
+	Job      guild.JobID         `json:"job"`
+	Attempt  nostr.ID            `json:"attempt"`
+	Provider guild.Service       `json:"provider"`
+	Task     string              `json:"task"`
+	Bundle   guild.Hash          `json:"bundle"`
+	JobHash  guild.Hash          `json:"job_hash"`
+	Result   nostr.ID            `json:"result"`
+	Delivery guild.Hash          `json:"delivery"`
+	Judged   *fact.AttemptJudged `json:"judged,omitempty"`
+	State    guild.State         `json:"state"`
+	Ended    int64               `json:"ended"` // Unix ms, 0 while it goes on
+	Acts     []act               `json:"acts,omitempty"`
+}
+
+// NewFold returns an empty fold.
+func NewFold() *Fold { return &Fold{state: empty()} }
+
+func empty() folded {
+	return folded{map[guild.JobID]trace{}, map[string]session{}, map[guild.JobID][]Stored{}}
+}
+
+// Name implements fold.Fold.
+func (*Fold) Name() string { return "record" }
+
+// Version implements fold.Fold.
+func (*Fold) Version() int { return 1 }
+
+// Of lists what is recorded of a job, the latest attempt last.
+func (f *Fold) Of(job guild.JobID) []Stored {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return slices.Clone(f.state.Stored[job])
+}
+
+// Receipt finds what is recorded under a receipt's id or a prefix of it that fits only one.
+func (f *Fold) Receipt(id string) (Stored, bool) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	var found []Stored
+	for _, all := range f.state.Stored {
+		for _, s := range all {
+			if s.Receipt != "" && strings.HasPrefix(s.Receipt, id) {
+				found = append(found, s)
+			}
+		}
+	}
+	if len(found) != 1 {
+		return Stored{}, false
+	}
+	return found[0], true
+}
+
+// ended lists the attempts that are due for their record, the oldest first.
+func (f *Fold) ended() []session {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	var ended []session
+	for _, s := range f.state.Sessions {
+		if s.Ended != 0 {
+			ended = append(ended, s)
+		}
+	}
+	slices.SortFunc(ended, func(a, b session) int { return int(a.Ended - b.Ended) })
+	return ended
+}
+
+func (f *Fold) due(attempt nostr.ID) bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	s, ok := f.state.Sessions[attempt.Hex()]
+	return ok && s.Ended != 0
+}
+
+// Apply implements fold.Fold.
+func (f *Fold) Apply(e fact.Entry) {
+	if e.Subject.Noun() != "job" {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, one := range e.Facts {
+		f.apply(one, e.At)
+	}
+}
+
+func (f *Fold) apply(one fact.Fact, at int64) {
+	switch one := one.(type) {
+	case fact.JobOpened:
+		t := trace{Task: one.Task, Bundle: one.Bundle}
+		t.note(at, "bundle.pack", one, one.Bundle.String(), 0)
+		f.state.Jobs[one.Job] = t
+	case fact.AttemptPlanned:
+		t := f.state.Jobs[one.Job]
+		f.state.Sessions[one.Attempt.Hex()] = session{
+			Job: one.Job, Attempt: one.Attempt, Provider: one.Provider, Task: t.Task, Bundle: t.Bundle,
+			JobHash: one.JobHash,
+		}
+	case fact.JobClosed:
+		t := f.state.Jobs[one.Job]
+		t.Closed = true
+		f.state.Jobs[one.Job] = t
+		f.tidy(one.Job)
+	case fact.AttemptRecorded:
+		f.recorded(one)
+	default:
+		f.happened(one, at)
+	}
+}
+
+// happened notes what one fact adds to the trajectory of its attempt's job.
+func (f *Fold) happened(one fact.Fact, at int64) {
+	switch one := one.(type) {
+	case fact.AttemptRequested:
+		f.act(one.Attempt, at, "nostr.publish", one, "OK from "+strings.Join(one.Relays, " "), 0)
+	case fact.AttemptProgressed:
+		f.act(one.Attempt, at, "nostr.feedback", one, one.Text, 0)
+	case fact.AttemptDelivered:
+		f.act(one.Attempt, at, "nostr.result", one, one.Delivery.String(), 0)
+		f.change(one.Attempt, func(s *session) { s.Result, s.Delivery = one.Result, one.Delivery })
+	case fact.AttemptJudged:
+		exit := 1
+		if one.Verdict.Outcome == guild.Success {
+			exit = 0
+		}
+		f.act(one.Attempt, at, "judge.run", summary{one.Attempt, one.Stored, one.Hash}, string(one.Verdict.Outcome), exit)
+		f.change(one.Attempt, func(s *session) { s.Judged = &one })
+		f.end(one.Attempt, at, guild.StateFor(one.Verdict.Outcome))
+	case fact.AttemptRefused:
+		f.act(one.Attempt, at, "nostr.refused", one, one.Reason, 1)
+		f.end(one.Attempt, at, guild.Refused)
+	case fact.AttemptExpired:
+		f.act(one.Attempt, at, "wait", one, one.Reason, 1)
+		f.end(one.Attempt, at, guild.Expired)
+	case fact.AttemptCancelled:
+		f.act(one.Attempt, at, "cancel", one, "", 0)
+		f.end(one.Attempt, at, guild.Cancelled)
+	case fact.AttemptParked:
+		f.act(one.Attempt, at, "park", one, one.Reason, 1)
+		f.end(one.Attempt, at, guild.Parked)
+	}
+}
+
+type summary struct {
+	Attempt nostr.ID   `json:"attempt"`
+	Verdict guild.Hash `json:"verdict"`
+	Hash    guild.Hash `json:"hash"`
+}
+
+func (f *Fold) act(attempt nostr.ID, at int64, tool string, params any, output string, exit int) {
+	job := f.state.Sessions[attempt.Hex()].Job
+	if t, ok := f.state.Jobs[job]; ok {
+		t.note(at, tool, params, output, exit)
+		f.state.Jobs[job] = t
+	}
+}
+
+// note appends an act. A fact is made of values that always marshal.
+func (t *trace) note(at int64, tool string, params any, output string, exit int) {
+	raw, err := json.Marshal(params)
+	if err != nil {
+		raw = []byte("{}")
+	}
+	a := act{At: at, Tool: tool, Params: raw, Output: output, Exit: exit}
+	if n := len(t.Acts); n > 0 {
+		a.Ms = at - t.Acts[n-1].At
+	}
+	t.Acts = append(t.Acts[:len(t.Acts):len(t.Acts)], a)
+}
+
+func (f *Fold) change(attempt nostr.ID, by func(*session)) {
+	if s, ok := f.state.Sessions[attempt.Hex()]; ok {
+		by(&s)
+		f.state.Sessions[attempt.Hex()] = s
+	}
+}
+
+func (f *Fold) end(attempt nostr.ID, at int64, state guild.State) {
+	f.change(attempt, func(s *session) {
+		s.State, s.Ended, s.Acts = state, at, f.state.Jobs[s.Job].Acts
+	})
+}
+
+func (f *Fold) recorded(r fact.AttemptRecorded) {
+	s, ok := f.state.Sessions[r.Attempt.Hex()]
+	if !ok {
+		return
+	}
+	delete(f.state.Sessions, r.Attempt.Hex())
+	f.state.Stored[s.Job] = append(f.state.Stored[s.Job][:len(f.state.Stored[s.Job]):len(f.state.Stored[s.Job])],
+		Stored{r.Attempt, r.Receipt, r.Stored, r.Replay})
+	f.tidy(s.Job)
+}
+
+// tidy forgets the acts of a job that is closed and recorded to the end.
+func (f *Fold) tidy(job guild.JobID) {
+	if !f.state.Jobs[job].Closed {
+		return
+	}
+	for _, s := range f.state.Sessions {
+		if s.Job == job {
+			return
+		}
+	}
+	delete(f.state.Jobs, job)
+}
+
+// Snapshot implements fold.Fold.
+func (f *Fold) Snapshot() ([]byte, error) {
+	f.mu.RLock()
+	state := folded{maps.Clone(f.state.Jobs), maps.Clone(f.state.Sessions), maps.Clone(f.state.Stored)}
+	f.mu.RUnlock()
+	return json.Marshal(state)
+}
+
+// Restore implements fold.Fold.
+func (f *Fold) Restore(b []byte) error {
+	fresh := empty()
+	if err := json.Unmarshal(b, &fresh); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state = fresh
+	return nil
+}
+
+// step is the part of the loop that an act belongs to.
+func (a act) step() string {
+	switch a.Tool {
+	case "bundle.pack":
+		return "bundle"
+	case "nostr.publish":
+		return "request"
+	case "judge.run":
+		return "judge"
+	}
+	return "work"
+}
+
+func paramsHash(raw json.RawMessage) (string, error) {
+	h, err := canon.Hash(raw)
+	if err != nil {
+		return "", err
+	}
+	return h.String(), nil
+}

@@ -1,0 +1,245 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+)
+
+const (
+	overlap  = 120 * nostr.Timestamp(1) // seconds that are read again, for clocks and relays that are late
+	maxPages = 1_000                    // of stored events read back in one go
+)
+
+// standing is a subscription that outlives connections.
+type standing struct {
+	name    string
+	filters []nostr.Filter
+	urls    []string // normalized; all held relays if empty
+	receive func(ctx context.Context, from string, e guild.Verified)
+
+	ready chan struct{} // closed when one relay is listened to without a gap
+	once  sync.Once
+}
+
+// Subscribe asks the relays for events, now and after every reconnect, and gives them to Config.Receive. URLs restrict it
+// to those relays, which are then kept connected until cancel; without any it is all relays
+// of the pool, also those added later. The name is the key of its watermark at each relay: filters given
+// under a name in use replace those before. The filters' Since is where the first reading begins; a Limit says that older
+// events than those are not wanted.
+func (p *Pool) Subscribe(name string, filters []nostr.Filter, urls ...string) (cancel func()) {
+	_, cancel = p.subscribe(name, filters, urls, p.receive)
+	return cancel
+}
+
+func (p *Pool) subscribe(name string, filters []nostr.Filter, urls []string,
+	receive func(ctx context.Context, from string, e guild.Verified)) (*standing, func()) {
+	sub := &standing{name: name, filters: p.plain(filters), receive: receive, ready: make(chan struct{})}
+	for _, raw := range urls {
+		if url, err := normalize(raw, p.cfg.AllowPlain); err == nil {
+			sub.urls = append(sub.urls, url)
+		}
+	}
+	p.Add(urls...)
+	p.mu.Lock()
+	before := p.subs[name]
+	p.subs[name] = sub
+	p.mu.Unlock()
+	if before != nil {
+		p.unhold(before.urls)
+	}
+	p.pokeAll()
+	return sub, sync.OnceFunc(func() { p.unsubscribe(sub) })
+}
+
+// plain replaces limit:0, which not every relay understands, by its meaning: from now on.
+func (p *Pool) plain(filters []nostr.Filter) []nostr.Filter {
+	own := make([]nostr.Filter, len(filters))
+	for i, f := range filters {
+		own[i] = f.Clone()
+		if f.LimitZero {
+			own[i].LimitZero = false
+			own[i].Since = max(f.Since, p.now())
+		}
+	}
+	return own
+}
+
+func (p *Pool) unsubscribe(sub *standing) {
+	p.mu.Lock()
+	current := p.subs[sub.name] == sub
+	if current {
+		delete(p.subs, sub.name)
+	}
+	p.mu.Unlock()
+	if current {
+		p.unhold(sub.urls)
+		p.pokeAll()
+	}
+}
+
+func (p *Pool) pokeAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.links {
+		l.poke()
+	}
+}
+
+// standingAt returns the subscriptions that concern a relay, by name.
+func (p *Pool) standingAt(url string) map[string]*standing {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.links[url]
+	wanted := make(map[string]*standing)
+	for name, sub := range p.subs {
+		all := len(sub.urls) == 0 && l != nil && l.holds > 0
+		if all || slices.Contains(sub.urls, url) {
+			wanted[name] = sub
+		}
+	}
+	return wanted
+}
+
+// feed is a standing subscription on one connection. It goes through three phases: what is stored since the
+// watermark, page by page if it is much; a second look at what came since the beginning, because a relay may
+// store an event after it has answered the query and before it listens for us; and then the live events. Only
+// after the second look may the watermark move: stored events come newest first. A feed belongs to the
+// goroutine that hands on the events of its session.
+type feed struct {
+	session *session
+	sub     *standing
+	lost    atomic.Bool // the reader had to drop an event of it
+
+	live    *stream // stays open
+	back    *stream // reads a page, or looks again
+	began   nostr.Timestamp
+	newest  nostr.Timestamp // created_at seen since began, no later than now
+	pages   int
+	looked  bool // the second look has begun
+	current bool // all that was stored has been read
+	refusal int  // CLOSED in a row
+}
+
+// start asks anew for everything since the watermark.
+func (f *feed) start(ctx context.Context) {
+	f.stop(ctx)
+	p, url := f.session.pool, f.session.link.url
+	f.began, f.newest, f.pages, f.looked, f.current = p.now(), 0, 0, false, false
+	filters := f.sub.filters
+	if mark := p.marks.Get(url, f.sub.name); mark != 0 {
+		filters = since(filters, mark-overlap)
+	}
+	f.live = f.open(ctx, filters)
+}
+
+// open sends a REQ. If it cannot be sent the connection has ended, or is overloaded and looked after by again.
+func (f *feed) open(ctx context.Context, filters []nostr.Filter) *stream {
+	st := &stream{filters: filters, feed: f}
+	if err := f.session.open(ctx, st); err != nil {
+		f.again(ctx, "error: "+err.Error())
+	}
+	return st
+}
+
+func (f *feed) stop(ctx context.Context) {
+	for _, st := range []*stream{f.live, f.back} {
+		if st != nil {
+			f.session.close(ctx, st)
+		}
+	}
+	f.live, f.back = nil, nil
+}
+
+// read notes an event that has been handed on.
+func (f *feed) read(st *stream, e nostr.Event) {
+	if st != f.live && st != f.back {
+		return // of an earlier start
+	}
+	if !f.current {
+		st.count(e)
+	}
+	f.newest = max(f.newest, min(e.CreatedAt, f.session.pool.now()))
+	f.mark()
+}
+
+func (f *feed) mark() {
+	if f.current && f.newest != 0 && !f.lost.Load() {
+		f.session.pool.marks.Set(f.session.link.url, f.sub.name, f.newest)
+	}
+}
+
+// eose goes on to the next page, the second look, or the live phase.
+func (f *feed) eose(ctx context.Context, st *stream) {
+	if st != f.live && st != f.back || f.current || f.lost.Load() {
+		return
+	}
+	if st == f.back {
+		f.session.close(ctx, st)
+		f.back = nil
+	}
+	if next := st.older(); len(next) > 0 && f.pages < maxPages {
+		f.pages++
+		f.back = f.open(ctx, next)
+		return
+	}
+	if !f.looked {
+		f.looked = true
+		f.back = f.open(ctx, since(f.sub.filters, f.began-overlap))
+		return
+	}
+	f.current, f.refusal = true, 0
+	f.mark()
+	f.sub.once.Do(func() { close(f.sub.ready) })
+}
+
+// closed deals with a CLOSED of the relay.
+func (f *feed) closed(ctx context.Context, st *stream, why string) {
+	if st == f.live || st == f.back {
+		f.again(ctx, why)
+	}
+}
+
+// again starts the feed later: after authenticating if the relay wants that, and not at once if it has
+// refused before.
+func (f *feed) again(ctx context.Context, why string) {
+	s := f.session
+	f.stop(ctx)
+	f.refusal++
+	s.link.note(fmt.Errorf("subscription %s: %s", f.sub.name, why))
+	wait := backoff(f.refusal)
+	if isAuth(why) && f.refusal == 1 {
+		wait = 0
+	}
+	s.tasks.Go(func() {
+		if !pause(ctx, wait) {
+			return
+		}
+		if isAuth(why) {
+			if err := s.authenticate(ctx); err != nil {
+				s.link.note(fmt.Errorf("subscription %s: %w", f.sub.name, err))
+			}
+		}
+		select {
+		case s.redo <- f:
+		case <-s.done:
+		}
+	})
+}
+
+// pause reports whether ctx lasted as long.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,189 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	firstWait = 500 * time.Millisecond // before the second try to connect
+	longest   = time.Minute            // wait between two tries
+	stable    = time.Minute            // a connection that lasted as long makes the waits short again
+	idle      = time.Minute            // after which a visited relay is left
+	soon      = time.Second            // a relay that will be tried within it is worth waiting for
+)
+
+// backoff returns the wait before try n+1, n counting the failures: exponential, with full jitter.
+func backoff(n int) time.Duration {
+	most := longest
+	if n < 8 {
+		most = min(longest, firstWait<<n)
+	}
+	return rand.N(most)
+}
+
+// link is one relay: its connections one after the other, and what is counted over all of them.
+type link struct {
+	pool *Pool
+	url  string
+
+	holds  int       // who wants it connected; under pool.mu
+	visits int       // who is using it; under pool.mu
+	left   time.Time // end of the last visit; under pool.mu
+	gone   chan struct{}
+
+	mu      sync.Mutex
+	session *session // nil while not connected
+	since   time.Time
+	lastErr error
+	failed  int           // connections that could not be made
+	next    time.Time     // of the next try
+	changed chan struct{} // closed and replaced at each change of the above
+
+	events, rejected atomic.Uint64
+}
+
+func newLink(p *Pool, url string) *link {
+	now := p.cfg.Now()
+	return &link{pool: p, url: url, left: now, since: now, gone: make(chan struct{}), changed: make(chan struct{})}
+}
+
+// hangUp ends the link for good. The caller holds pool.mu.
+func (l *link) hangUp() { close(l.gone) }
+
+// run connects, and connects again, until ctx ends or nobody needs the relay.
+func (l *link) run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	l.pool.tasks.Go(func() {
+		select {
+		case <-l.gone:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	for tries := 0; ; tries++ {
+		began := l.pool.cfg.Now()
+		l.connect(ctx)
+		if ctx.Err() != nil || l.pool.drop(l) {
+			return
+		}
+		if l.pool.cfg.Now().Sub(began) >= stable {
+			tries = 0
+		}
+		if !l.rest(ctx, backoff(tries)) {
+			return
+		}
+	}
+}
+
+// connect makes one connection and stays until it ends.
+func (l *link) connect(ctx context.Context) {
+	ws, err := l.pool.dial(ctx, l.url)
+	if err != nil {
+		l.set(func() { l.lastErr, l.failed = err, l.failed+1 })
+		l.pool.cfg.Log.Debug("relay not reached", "url", l.url, "err", err)
+		return
+	}
+	s := newSession(l, ws)
+	l.set(func() { l.session, l.since = s, l.pool.cfg.Now() })
+	l.pool.cfg.Log.Debug("relay connected", "url", l.url)
+	err = s.run(ctx)
+	l.set(func() { l.session, l.since, l.lastErr = nil, l.pool.cfg.Now(), err })
+	l.pool.cfg.Log.Debug("relay connection ended", "url", l.url, "err", err)
+}
+
+func (l *link) rest(ctx context.Context, d time.Duration) bool {
+	l.set(func() { l.next = l.pool.cfg.Now().Add(d) })
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (l *link) set(change func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change()
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// unused reports whether the relay is connected for nothing.
+func (l *link) unused() bool {
+	l.pool.mu.Lock()
+	defer l.pool.mu.Unlock()
+	return l.holds <= 0 && l.visits == 0 && l.pool.cfg.Now().Sub(l.left) >= idle
+}
+
+// connected waits for the connection, but not when the relay cannot be reached.
+func (l *link) connected(ctx context.Context) (*session, error) {
+	l.mu.Lock()
+	failed := l.failed
+	l.mu.Unlock()
+	for {
+		l.mu.Lock()
+		s, err, changed := l.session, l.down(failed), l.changed
+		l.mu.Unlock()
+		if s != nil {
+			return s, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-changed:
+		case <-l.gone:
+			return nil, errors.New("given up for another relay")
+		case <-l.pool.stopped:
+			return nil, ErrClosed
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// down returns why there is no use in waiting: a try failed since the caller began to wait, or the next one is
+// not soon.
+func (l *link) down(failed int) error {
+	if l.lastErr == nil || l.failed == failed && l.next.Sub(l.pool.cfg.Now()) <= soon {
+		return nil
+	}
+	return fmt.Errorf("not connected: %w", l.lastErr)
+}
+
+// poke makes the connection, if there is one, look at the subscriptions again.
+func (l *link) poke() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.session != nil {
+		l.session.wake()
+	}
+}
+
+func (l *link) note(err error) { l.set(func() { l.lastErr = err }) }
+
+func (l *link) status() Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := Status{URL: l.url, Connected: l.session != nil, Since: l.since,
+		Events: l.events.Load(), Rejected: l.rejected.Load()}
+	if l.lastErr != nil {
+		s.LastError = l.lastErr.Error()
+	}
+	return s
+}
+
+// reject counts and reports what is dropped.
+func (l *link) reject(ctx context.Context, reason Reason, raw []byte) {
+	l.rejected.Add(1)
+	l.pool.cfg.Reject(ctx, l.url, reason, bytes.Clone(raw[:min(len(raw), maxRaw)]))
+}

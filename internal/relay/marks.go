@@ -1,0 +1,121 @@
+package relay
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"fiatjaf.com/nostr"
+)
+
+const marksEvery = time.Second // writes of the file are at least so far apart
+
+// Marks remembers how far each subscription has been read at each relay. A mark that is too old costs
+// reading some events again and nothing else; therefore the file is written at most once a second, and one that
+// cannot be read is begun anew. The zero value keeps the marks in memory.
+type Marks struct {
+	path string
+
+	mu     sync.Mutex
+	marks  map[string]map[string]nostr.Timestamp // by relay and subscription
+	timer  *time.Timer                           // set while something is not yet written
+	closed bool
+	err    error // of the last write
+}
+
+// OpenWatermarks reads the marks kept in a file, which need not exist yet. Close writes what is new.
+func OpenWatermarks(path string) (*Marks, error) {
+	m := &Marks{path: path}
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("watermarks: %w", err)
+	}
+	if err := json.Unmarshal(b, &m.marks); err != nil {
+		m.marks = nil
+	}
+	return m, nil
+}
+
+// Get returns the mark of a subscription at a relay, 0 if there is none.
+func (m *Marks) Get(url, sub string) nostr.Timestamp {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.marks[url][sub]
+}
+
+// Set moves a mark forward. It never moves one back.
+func (m *Marks) Set(url, sub string, t nostr.Timestamp) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t <= m.marks[url][sub] {
+		return
+	}
+	if m.marks == nil {
+		m.marks = make(map[string]map[string]nostr.Timestamp)
+	}
+	if m.marks[url] == nil {
+		m.marks[url] = make(map[string]nostr.Timestamp)
+	}
+	m.marks[url][sub] = t
+	if m.path != "" && m.timer == nil && !m.closed {
+		m.timer = time.AfterFunc(marksEvery, m.flush)
+	}
+}
+
+// Close writes what is not yet written.
+func (m *Marks) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	if m.timer != nil {
+		m.timer.Stop()
+		m.write()
+	}
+	return m.err
+}
+
+func (m *Marks) flush() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.closed {
+		m.write()
+	}
+}
+
+// write replaces the file. The file is not synced: the one before it is as good.
+func (m *Marks) write() {
+	m.timer = nil
+	if err := m.replace(); err != nil {
+		m.err = fmt.Errorf("watermarks: %w", err)
+		return
+	}
+	m.err = nil
+}
+
+func (m *Marks) replace() error {
+	b, err := json.Marshal(m.marks)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(m.path), filepath.Base(m.path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), m.path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}

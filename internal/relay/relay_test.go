@@ -1,0 +1,363 @@
+package relay_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/keyer"
+	"fiatjaf.com/nostr/khatru"
+
+	"guild"
+	"guild/internal/relay"
+)
+
+func TestAPublishedEventComesToThoseWhoSubscribed(t *testing.T) {
+	_, url := honest(t, 500)
+	box := newInbox()
+	reader, _ := run(t, config(box, url))
+	reader.Subscribe("notes", notes())
+	writer, _ := run(t, config(newInbox(), url))
+	e := sign(t, 1, nostr.Now(), "hello")
+	acks, err := writer.Publish(t.Context(), e)
+	if err != nil || len(acks) != 1 || !acks[0].OK || acks[0].URL != url {
+		t.Fatalf("acks %v, err %v", acks, err)
+	}
+	if got := box.take(t, 1)[0].Event().ID; got != e.Event().ID {
+		t.Errorf("received %v", got)
+	}
+}
+
+func TestADuplicateCountsAsTaken(t *testing.T) {
+	_, url := honest(t, 500)
+	p, _ := run(t, config(newInbox(), url))
+	e := sign(t, 1, nostr.Now(), "twice")
+	for range 2 {
+		if _, err := p.Publish(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAQueryReturnsWhatIsStoredNewestFirst(t *testing.T) {
+	_, url := honest(t, 500)
+	p, _ := run(t, config(newInbox(), url))
+	all := signed(t, 20)
+	for _, e := range all {
+		if _, err := p.Publish(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := p.Query(t.Context(), notes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(all)
+	if !slices.Equal(contents(got), contents(all)) {
+		t.Errorf("got %v", contents(got))
+	}
+}
+
+func TestAQueriedEventIsStillDeliveredToASubscription(t *testing.T) {
+	_, url := honest(t, 500)
+	box := newInbox()
+	p, _ := run(t, config(box, url))
+	e := sign(t, 1, nostr.Now(), "asked first")
+	if _, err := p.Publish(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.Query(t.Context(), notes()); err != nil || len(got) != 1 {
+		t.Fatalf("got %v, err %v", got, err)
+	}
+	p.Subscribe("notes", notes())
+	box.take(t, 1)
+	if got, err := p.Query(t.Context(), notes()); err != nil || len(got) != 1 {
+		t.Errorf("after delivery: got %v, err %v", got, err)
+	}
+}
+
+func TestStoredEventsBeyondTheRelaysLimitAreReadPageByPage(t *testing.T) {
+	_, url := honest(t, 150)
+	writer, _ := run(t, config(newInbox(), url))
+	all := signed(t, 700)
+	for _, e := range all {
+		if _, err := writer.Publish(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	box := newInbox()
+	reader, _ := run(t, config(box, url))
+	reader.Subscribe("notes", notes())
+	got := contents(box.take(t, len(all)))
+	slices.Sort(got)
+	if n := len(slices.Compact(got)); n != len(all) {
+		t.Errorf("%d distinct events of %d", n, len(all))
+	}
+}
+
+func TestAnEventOfTwoRelaysIsReceivedOnce(t *testing.T) {
+	_, one := honest(t, 500)
+	_, two := honest(t, 500)
+	box := newInbox()
+	reader, stop := run(t, config(box, one, two))
+	reader.Subscribe("notes", notes())
+	writer, _ := run(t, config(newInbox()))
+	all := signed(t, 50)
+	for _, e := range all {
+		if acks, err := writer.Publish(t.Context(), e, one, two); err != nil || len(acks) != 2 {
+			t.Fatalf("acks %v, err %v", acks, err)
+		}
+	}
+	last := sign(t, 1, nostr.Now(), "last")
+	if _, err := writer.Publish(t.Context(), last, one, two); err != nil {
+		t.Fatal(err)
+	}
+	box.take(t, len(all)+1)
+	stop()
+	if len(box.events) != 0 {
+		t.Errorf("%d events came twice", len(box.events))
+	}
+}
+
+func TestWhatHappenedDuringADisconnectionIsReadAfterwards(t *testing.T) {
+	r, _ := honest(t, 500)
+	srv := httptest.NewServer(r)
+	defer srv.Close()
+	url := "ws" + strings.TrimPrefix(srv.URL, "http")
+	box := newInbox()
+	reader, _ := run(t, config(box, url))
+	reader.Subscribe("notes", notes())
+	writer, _ := run(t, config(newInbox(), url))
+	publish := func(content string) {
+		if _, err := writer.Publish(t.Context(), sign(t, 1, nostr.Now(), content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish("before")
+	box.take(t, 1)
+	srv.CloseClientConnections()
+	for _, err := writer.Publish(t.Context(), sign(t, 1, nostr.Now(), "between")); err != nil; {
+		_, err = writer.Publish(t.Context(), sign(t, 1, nostr.Now(), "between"))
+	}
+	if got := box.take(t, 1)[0].Event().Content; got != "between" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// guarded makes a relay demand authentication for reading and writing.
+func guarded(r *khatru.Relay) {
+	r.OnRequest = func(ctx context.Context, _ nostr.Filter) (bool, string) {
+		_, ok := khatru.GetAuthed(ctx)
+		return !ok, "auth-required: who are you?"
+	}
+	r.OnEvent = func(ctx context.Context, _ nostr.Event) (bool, string) {
+		_, ok := khatru.GetAuthed(ctx)
+		return !ok, "auth-required: who are you?"
+	}
+}
+
+func TestARelayThatDemandsAuthenticationGetsIt(t *testing.T) {
+	r, url := honest(t, 500)
+	guarded(r)
+	box := newInbox()
+	c := config(box, url)
+	c.Signer = keyer.NewPlainKeySigner(bob)
+	reader, _ := run(t, c)
+	reader.Subscribe("notes", notes())
+	c = config(newInbox(), url)
+	c.Signer = keyer.NewPlainKeySigner(alice)
+	writer, _ := run(t, c)
+	if _, err := writer.Publish(t.Context(), sign(t, 1, nostr.Now(), "for members")); err != nil {
+		t.Fatal(err)
+	}
+	box.take(t, 1)
+	if got, err := reader.Query(t.Context(), notes()); err != nil || len(got) != 1 {
+		t.Errorf("query: %v, %v", got, err)
+	}
+}
+
+func TestWithoutAKeyARelayThatDemandsAuthenticationRefuses(t *testing.T) {
+	r, url := honest(t, 500)
+	guarded(r)
+	p, _ := run(t, config(newInbox(), url))
+	_, err := p.Publish(t.Context(), sign(t, 1, nostr.Now(), "stranger"))
+	refused, ok := errors.AsType[*relay.RefusedError](err)
+	if !ok || len(refused.Acks) != 1 || !strings.HasPrefix(refused.Acks[0].Message, "auth-required:") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := p.Query(t.Context(), notes()); err == nil {
+		t.Error("the query was answered")
+	}
+}
+
+func TestPublishingToNobodyIsAnError(t *testing.T) {
+	e := sign(t, 1, nostr.Now(), "hello?")
+	p, stop := run(t, config(newInbox()))
+	tests := []struct {
+		name string
+		urls []string
+	}{
+		{"no relay is known", nil},
+		{"nobody listens there", []string{"ws://127.0.0.1:1"}},
+		{"not a relay's URL", []string{"https://example.com"}},
+		{"plain to another machine", []string{"ws://example.com"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			acks, err := p.Publish(t.Context(), e, test.urls...)
+			if !errors.Is(err, relay.ErrNoRelay) || len(acks) != len(test.urls) {
+				t.Errorf("acks %v, err %v", acks, err)
+			}
+		})
+	}
+	stop()
+	if _, err := p.Publish(t.Context(), e, "ws://127.0.0.1:1"); !errors.Is(err, relay.ErrNoRelay) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+func TestOneRelayThatTakesAnEventIsEnough(t *testing.T) {
+	_, good := honest(t, 500)
+	r, bad := honest(t, 500)
+	r.OnEvent = func(context.Context, nostr.Event) (bool, string) { return true, "blocked: not here" }
+	p, _ := run(t, config(newInbox(), good, bad))
+	acks, err := p.Publish(t.Context(), sign(t, 1, nostr.Now(), "hello"))
+	if err != nil || len(acks) != 2 {
+		t.Errorf("acks %v, err %v", acks, err)
+	}
+	_, err = p.Publish(t.Context(), sign(t, 1, nostr.Now(), "hello"), bad)
+	if refused, ok := errors.AsType[*relay.RefusedError](err); !ok || refused.Acks[0].Message != "blocked: not here" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestFiltersUnderTheSameNameReplaceThoseBefore(t *testing.T) {
+	_, url := honest(t, 500)
+	box := newInbox()
+	reader, _ := run(t, config(box, url))
+	reader.Subscribe("mine", notes())
+	writer, _ := run(t, config(newInbox(), url))
+	publish := func(kind nostr.Kind, content string) {
+		if _, err := writer.Publish(t.Context(), sign(t, kind, nostr.Now(), content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish(1, "first")
+	box.take(t, 1)
+	cancel := reader.Subscribe("mine", []nostr.Filter{{Kinds: []nostr.Kind{7}}})
+	publish(7, "second")
+	box.take(t, 1)
+	publish(1, "third")
+	publish(7, "fourth")
+	if got := box.take(t, 1)[0].Event().Content; got != "fourth" {
+		t.Errorf("got %q", got)
+	}
+	cancel()
+	cancel()
+}
+
+func TestASubscriptionWithRelaysOfItsOwnStaysThere(t *testing.T) {
+	_, one := honest(t, 500)
+	_, two := honest(t, 500)
+	box := newInbox()
+	reader, _ := run(t, config(box, one))
+	cancel := reader.Subscribe("there", notes(), two)
+	writer, _ := run(t, config(newInbox()))
+	for url, content := range map[string]string{one: "here", two: "there"} {
+		if _, err := writer.Publish(t.Context(), sign(t, 1, nostr.Now(), content), url); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := box.take(t, 1)[0].Event().Content; got != "there" {
+		t.Errorf("got %q", got)
+	}
+	if n := len(reader.Status()); n != 2 {
+		t.Errorf("%d relays", n)
+	}
+	cancel()
+}
+
+func TestReceiveMayPublishAndQuery(t *testing.T) {
+	_, url := honest(t, 500)
+	var p *relay.Pool
+	ready := make(chan struct{})
+	answered := make(chan error, 1)
+	c := config(newInbox(), url)
+	c.Receive = func(ctx context.Context, from string, e guild.Verified) {
+		<-ready
+		_, err := p.Publish(ctx, sign(t, 7, nostr.Now(), "answer"), from)
+		if err == nil {
+			_, err = p.Query(ctx, notes(), from)
+		}
+		answered <- err
+	}
+	p, _ = run(t, c)
+	close(ready)
+	p.Subscribe("notes", notes())
+	writer, _ := run(t, config(newInbox(), url))
+	if _, err := writer.Publish(t.Context(), sign(t, 1, nostr.Now(), "question")); err != nil {
+		t.Fatal(err)
+	}
+	if err := await(t, answered); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNothingRunsAfterRun(t *testing.T) {
+	_, url := honest(t, 500)
+	deaf := hostile(t, func(p peer) { p.drain() })
+	p, stop := run(t, config(newInbox(), url, deaf, "ws://127.0.0.1:1"))
+	p.Subscribe("notes", notes())
+	p.Publish(t.Context(), sign(t, 1, nostr.Now(), "hello"), url)
+	stop()
+	buf := make([]byte, 1<<20)
+	stacks := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
+	for _, s := range stacks {
+		if strings.Contains(s, "internal/relay.(") {
+			t.Errorf("still there:\n%s", s)
+		}
+	}
+	if err := p.Run(t.Context()); err == nil {
+		t.Error("ran twice")
+	}
+}
+
+func TestStatusTellsWhatIsUpAndWhatIsDown(t *testing.T) {
+	_, url := honest(t, 500)
+	box := newInbox()
+	p, _ := run(t, config(box, url, "ws://127.0.0.1:1"))
+	p.Subscribe("notes", notes())
+	p.Publish(t.Context(), sign(t, 1, nostr.Now(), "hello"))
+	box.take(t, 1)
+	for _, s := range p.Status() {
+		up := s.URL == url
+		if s.Connected != up || (s.LastError == "") != up || s.Since.After(time.Now()) {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+func TestARedirectIsNotFollowed(t *testing.T) {
+	_, url := honest(t, 500)
+	srv := httptest.NewServer(http.RedirectHandler("http"+strings.TrimPrefix(url, "ws"), http.StatusFound))
+	defer srv.Close()
+	p, _ := run(t, config(newInbox()))
+	_, err := p.Publish(t.Context(), sign(t, 1, nostr.Now(), "hello"), "ws"+strings.TrimPrefix(srv.URL, "http"))
+	if !errors.Is(err, relay.ErrNoRelay) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAWrongURLInTheConfigurationIsAnError(t *testing.T) {
+	p := relay.New(config(newInbox(), "http://example.com"))
+	if err := p.Run(t.Context()); err == nil {
+		t.Error("accepted")
+	}
+}

@@ -1,0 +1,132 @@
+package relay
+
+import (
+	"slices"
+	"sync"
+
+	"fiatjaf.com/nostr"
+)
+
+// stream is one REQ on one connection. It belongs to a feed or to a query.
+type stream struct {
+	id      string
+	filters []nostr.Filter // as sent
+	feed    *feed
+	query   *query
+
+	eose  bool   // only for the reader of the socket
+	spans []span // one for each filter; only for the feed
+}
+
+func (st *stream) asksFor(e nostr.Event) bool {
+	return slices.ContainsFunc(st.filters, func(f nostr.Filter) bool { return f.Matches(e) })
+}
+
+// span is what a filter brought of the stored events. Relays send the newest first and stop at a number of
+// their own, so a long span may have more behind its oldest event.
+type span struct {
+	count  int
+	oldest nostr.Timestamp
+}
+
+const fullPage = 100 // events; fewer are taken for all there are, no relay is known to stop earlier
+
+// count notes a stored event.
+func (st *stream) count(e nostr.Event) {
+	if st.spans == nil {
+		st.spans = make([]span, len(st.filters))
+	}
+	for i, f := range st.filters {
+		if !f.Matches(e) {
+			continue
+		}
+		sp := &st.spans[i]
+		if sp.count == 0 || e.CreatedAt < sp.oldest {
+			sp.oldest = e.CreatedAt
+		}
+		sp.count++
+	}
+}
+
+// older returns the filters that may have more behind what they brought, asking for that. A filter with a
+// limit of its own has got what it wanted; one that did not come further back never will.
+func (st *stream) older() []nostr.Filter {
+	var next []nostr.Filter
+	for i, sp := range st.spans {
+		f := st.filters[i]
+		if sp.count < fullPage || f.Limit > 0 || f.Until != 0 && sp.oldest >= f.Until {
+			continue
+		}
+		f.Until = sp.oldest
+		next = append(next, f)
+	}
+	return next
+}
+
+// since returns filters that begin no earlier than t.
+func since(filters []nostr.Filter, t nostr.Timestamp) []nostr.Filter {
+	later := slices.Clone(filters)
+	for i := range later {
+		later[i].Since = max(later[i].Since, t)
+	}
+	return later
+}
+
+// Bounds of what one query brings from one relay.
+const (
+	maxFound      = 10_000   // events
+	maxFoundBytes = 32 << 20 // see weight
+)
+
+// query collects stored events. The reader of the socket adds, the one who asked waits for over.
+type query struct {
+	over chan struct{} // closed at the end of the stored events
+
+	mu     sync.Mutex
+	items  []*item
+	bytes  int
+	closed string // why the relay refused; "" if it did not
+	done   bool
+}
+
+// add reports whether the event was taken.
+func (q *query) add(it *item) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.done {
+		return false
+	}
+	q.items = append(q.items, it)
+	q.bytes += weight(it.event)
+	if len(q.items) >= maxFound || q.bytes >= maxFoundBytes {
+		q.end()
+	}
+	return true
+}
+
+func (q *query) finish(label, why string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.done {
+		return
+	}
+	if label == "CLOSED" {
+		q.closed = "closed: " + why
+		if isAuth(why) {
+			q.closed = why
+		}
+	}
+	q.end()
+}
+
+func (q *query) end() {
+	q.done = true
+	close(q.over)
+}
+
+// found returns what came, also before the end.
+func (q *query) found() (items []*item, closed string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.items), q.closed
+}

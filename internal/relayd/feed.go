@@ -1,0 +1,74 @@
+package relayd
+
+import (
+	"sync"
+
+	"fiatjaf.com/nostr"
+)
+
+// feed knows every open subscription.
+type feed struct {
+	mu   sync.RWMutex
+	open map[*subscription]struct{}
+}
+
+func (f *feed) add(s *subscription) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.open == nil {
+		f.open = make(map[*subscription]struct{})
+	}
+	f.open[s] = struct{}{}
+}
+
+func (f *feed) remove(s *subscription) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.open, s)
+}
+
+// publish sends a new event to every subscription that wants it.
+func (f *feed) publish(e nostr.Event, encoded []byte) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	for s := range f.open {
+		if s.wants(e) {
+			s.deliver(stored{e.ID, encoded})
+		}
+	}
+}
+
+// subscription is what one REQ asked for. While its stored events are read, new ones are held back.
+type subscription struct {
+	filters []nostr.Filter
+	prefix  []byte
+	send    func([]byte) // does not block
+
+	mu   sync.Mutex
+	live bool
+	held []stored
+}
+
+func (s *subscription) wants(e nostr.Event) bool { return matchesAny(s.filters, e) }
+
+func (s *subscription) deliver(e stored) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.live {
+		s.held = append(s.held, e)
+		return
+	}
+	s.send(sayEvent(s.prefix, e.encoded))
+}
+
+// goLive delivers what was held back, except what the client has seen from the store.
+func (s *subscription) goLive(seen map[nostr.ID]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.held {
+		if !seen[e.id] {
+			s.send(sayEvent(s.prefix, e.encoded))
+		}
+	}
+	s.held, s.live = nil, true
+}

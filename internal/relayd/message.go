@@ -1,0 +1,154 @@
+package relayd
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+
+	"fiatjaf.com/nostr"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	maxFilters = 16 // in one REQ or COUNT
+	maxSubID   = 64 // characters (NIP-01)
+)
+
+// message is what a client sends: a JSON array that begins with a label.
+type message struct {
+	label string
+	args  []jsontext.Value
+}
+
+// parseMessage reads the outer array. It refuses what JSON leaves ambiguous: duplicate names and broken UTF-8.
+func parseMessage(b []byte) (message, error) {
+	d := jsontext.NewDecoder(bytes.NewBuffer(b))
+	if open, err := d.ReadToken(); err != nil || open.Kind() != '[' {
+		return message{}, errors.New("not a JSON array")
+	}
+	label, err := d.ReadToken()
+	if err != nil || label.Kind() != '"' {
+		return message{}, errors.New("no label")
+	}
+	m := message{label: label.String()}
+	for d.PeekKind() != ']' {
+		value, err := d.ReadValue()
+		if err != nil {
+			return message{}, fmt.Errorf("not JSON: %w", err)
+		}
+		if len(m.args) > maxFilters {
+			return message{}, errors.New("too many elements")
+		}
+		m.args = append(m.args, value.Clone())
+	}
+	return m, nil
+}
+
+// request is a REQ or a COUNT.
+type request struct {
+	id      string
+	filters []nostr.Filter
+}
+
+// subID is the first argument of REQ, COUNT and CLOSE.
+func (m message) subID() (string, error) {
+	if len(m.args) == 0 {
+		return "", errors.New("no subscription id")
+	}
+	quoted, err := jsontext.AppendUnquote(nil, m.args[0])
+	if n := utf8.RuneCount(quoted); err != nil || n == 0 || n > maxSubID {
+		return "", fmt.Errorf("a subscription id is a string of 1 to %d characters", maxSubID)
+	}
+	return string(quoted), nil
+}
+
+func (m message) request() (request, error) {
+	id, err := m.subID()
+	if err != nil {
+		return request{}, err
+	}
+	r := request{id: id}
+	for _, raw := range m.args[1:] {
+		filter, err := parseFilter(raw)
+		if err != nil {
+			return r, err
+		}
+		r.filters = append(r.filters, filter)
+	}
+	if len(r.filters) == 0 {
+		return r, errors.New("invalid: no filter")
+	}
+	return r, nil
+}
+
+func parseFilter(raw jsontext.Value) (nostr.Filter, error) {
+	var f nostr.Filter
+	if raw.Kind() != '{' {
+		return f, errors.New("invalid: a filter is an object")
+	}
+	if err := f.UnmarshalJSON(raw); err != nil {
+		return f, errors.New("invalid: malformed filter")
+	}
+	if f.Search != "" {
+		return f, errors.New("unsupported: search")
+	}
+	size := len(f.IDs) + len(f.Authors) + len(f.Kinds)
+	for _, values := range f.Tags {
+		size += len(values)
+	}
+	if size > maxPrefixes {
+		return f, fmt.Errorf("invalid: more than %d values in a filter", maxPrefixes)
+	}
+	return f, nil
+}
+
+func parseEvent(m message) (nostr.Event, error) {
+	var e nostr.Event
+	if len(m.args) != 1 || m.args[0].Kind() != '{' {
+		return e, errors.New("no event")
+	}
+	if err := e.UnmarshalJSON(m.args[0]); err != nil {
+		return e, errors.New("malformed event")
+	}
+	return e, nil
+}
+
+// What the relay says, each as one message of NIP-01, 42 or 45.
+
+func sayOK(id nostr.ID, ok bool, reason string) []byte {
+	b := append([]byte(`["OK","`), id.Hex()...)
+	b = strconv.AppendBool(append(b, `",`...), ok)
+	return append(quote(append(b, ','), reason), ']')
+}
+
+func sayEOSE(id string) []byte { return append(quote([]byte(`["EOSE",`), id), ']') }
+
+func sayNotice(text string) []byte { return append(quote([]byte(`["NOTICE",`), text), ']') }
+
+func sayChallenge(text string) []byte { return append(quote([]byte(`["AUTH",`), text), ']') }
+
+func sayClosed(id, reason string) []byte {
+	b := append(quote([]byte(`["CLOSED",`), id), ',')
+	return append(quote(b, reason), ']')
+}
+
+func sayCount(id string, n int) []byte {
+	b := append(quote([]byte(`["COUNT",`), id), `,{"count":`...)
+	return append(strconv.AppendInt(b, int64(n), 10), `}]`...)
+}
+
+// eventPrefix is the beginning of every EVENT message of a subscription; the event and a bracket follow.
+func eventPrefix(id string) []byte { return append(quote([]byte(`["EVENT",`), id), ',') }
+
+func sayEvent(prefix, encoded []byte) []byte {
+	b := make([]byte, 0, len(prefix)+len(encoded)+1)
+	return append(append(append(b, prefix...), encoded...), ']')
+}
+
+// quote appends a JSON string. What is not UTF-8 is replaced, which is the error that it returns.
+func quote(b []byte, s string) []byte {
+	b, _ = jsontext.AppendQuote(b, s)
+	return b
+}

@@ -1,0 +1,225 @@
+package relayd
+
+import (
+	"bytes"
+	"container/heap"
+	"context"
+	"iter"
+	"slices"
+
+	"fiatjaf.com/nostr"
+	"go.etcd.io/bbolt"
+)
+
+const (
+	maxResults  = 500       // events that one filter gets, and the default of its limit
+	maxPrefixes = 1000      // cursors that one filter may hold
+	pageEvents  = 100       // read in one transaction, which a slow client must not hold open
+	pageBytes   = 1 << 20   // the same in bytes
+	maxCounted  = 1_000_000 // events looked at for one COUNT
+)
+
+// match is a stored event with its bytes, which are valid only within the transaction.
+type match struct {
+	event   nostr.Event
+	encoded []byte
+	at      position
+}
+
+// stored is an event as it is served.
+type stored struct {
+	id      nostr.ID
+	encoded []byte
+}
+
+// query yields what the store has for a filter, newest first, at most limit events. It holds no transaction
+// while the caller works.
+func (s *store) query(ctx context.Context, filter nostr.Filter) iter.Seq2[stored, error] {
+	return func(yield func(stored, error) bool) {
+		left, after := resultLimit(filter), position{}
+		for left > 0 && ctx.Err() == nil {
+			page, last, err := s.page(filter, after, min(left, pageEvents))
+			if err != nil {
+				yield(stored{}, err)
+				return
+			}
+			for _, found := range page {
+				if !yield(found, nil) {
+					return
+				}
+			}
+			if last == (position{}) {
+				return
+			}
+			left, after = left-len(page), last
+		}
+	}
+}
+
+func resultLimit(f nostr.Filter) int {
+	switch {
+	case f.LimitZero:
+		return 0
+	case f.Limit <= 0:
+		return maxResults
+	default:
+		return min(f.Limit, maxResults)
+	}
+}
+
+// page reads up to limit events after a position. The last position is zero when there are no more.
+func (s *store) page(filter nostr.Filter, after position, limit int) (page []stored, last position, err error) {
+	now, size := s.stamp(), 0
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		for found := range scan(tx, filter, after) {
+			if expired(found.event, now) {
+				continue
+			}
+			page = append(page, stored{found.event.ID, bytes.Clone(found.encoded)})
+			size += len(found.encoded)
+			if len(page) == limit || size >= pageBytes {
+				last = found.at
+				return nil
+			}
+		}
+		return nil
+	})
+	return page, last, err
+}
+
+// count is how many events match one of the filters, whatever their limits say (NIP-45).
+func (s *store) count(ctx context.Context, filters []nostr.Filter) (n int, err error) {
+	now, seen := s.stamp(), 0
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		for i, filter := range filters {
+			for found := range scan(tx, filter, position{}) {
+				if !expired(found.event, now) && !matchesAny(filters[:i], found.event) {
+					n++
+				}
+				if seen++; seen == maxCounted || ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+			}
+		}
+		return nil
+	})
+	return n, err
+}
+
+func matchesAny(filters []nostr.Filter, e nostr.Event) bool {
+	return slices.ContainsFunc(filters, func(f nostr.Filter) bool { return f.Matches(e) })
+}
+
+// scan yields every event that matches, newest first, beginning after a position (the zero one is before all).
+// It merges one cursor for each prefix of the narrowest index.
+func scan(tx *bbolt.Tx, filter nostr.Filter, after position) iter.Seq[match] {
+	return func(yield func(match) bool) {
+		start := startOf(filter, after)
+		var merged cursors
+		for _, r := range ranges(filter) {
+			if c := openCursor(tx, r, start); c != nil {
+				merged = append(merged, c)
+			}
+		}
+		heap.Init(&merged)
+		previous := after
+		for len(merged) > 0 {
+			at := merged[0].at
+			merged.advance()
+			if at == previous {
+				continue // the same event under another prefix
+			}
+			previous = at
+			encoded := tx.Bucket(bucketEvents).Get(at[8:])
+			event, ok := decode(encoded)
+			if !ok || !filter.Matches(event) {
+				if filter.Since != 0 && ok && event.CreatedAt < filter.Since {
+					return
+				}
+				continue
+			}
+			if !yield(match{event, encoded, at}) {
+				return
+			}
+		}
+	}
+}
+
+// startOf is the first position of interest: where the last page ended, or the filter's until.
+func startOf(filter nostr.Filter, after position) position {
+	if filter.Until == 0 {
+		return after
+	}
+	until := positionOf(filter.Until, nostr.ID{})
+	if bytes.Compare(until[:], after[:]) > 0 {
+		return until
+	}
+	return after
+}
+
+// keyRange is one prefix of one index.
+type keyRange struct{ bucket, prefix []byte }
+
+// ranges picks the index that leaves the fewest candidates for a filter.
+func ranges(f nostr.Filter) []keyRange {
+	if f.IDs != nil {
+		return idRanges(f.IDs)
+	}
+	if tag := tagRanges(f); tag != nil {
+		return tag
+	}
+	switch {
+	case f.Authors != nil && f.Kinds != nil && len(f.Authors)*len(f.Kinds) <= maxPrefixes:
+		return makerRanges(f)
+	case f.Authors != nil:
+		out := make([]keyRange, len(f.Authors))
+		for i, author := range f.Authors {
+			out[i] = keyRange{bucketAuthor, author[:]}
+		}
+		return out
+	case f.Kinds != nil:
+		out := make([]keyRange, len(f.Kinds))
+		for i, kind := range f.Kinds {
+			out[i] = keyRange{bucketKind, kindPrefix(kind)}
+		}
+		return out
+	default:
+		return []keyRange{{bucketTime, nil}}
+	}
+}
+
+func idRanges(ids []nostr.ID) []keyRange {
+	out := make([]keyRange, len(ids))
+	for i := range ids {
+		out[i] = keyRange{bucketEvents, ids[i][:]}
+	}
+	return out
+}
+
+// tagRanges are those of the tag with the fewest values; nil if the filter has no indexed tag.
+func tagRanges(f nostr.Filter) []keyRange {
+	var letter string
+	for key, values := range f.Tags {
+		if len(key) == 1 && (letter == "" || len(values) < len(f.Tags[letter])) {
+			letter = key
+		}
+	}
+	if letter == "" {
+		return nil
+	}
+	out := make([]keyRange, len(f.Tags[letter]))
+	for i, value := range f.Tags[letter] {
+		out[i] = keyRange{bucketTag, tagPrefix(letter, value)}
+	}
+	return out
+}
+
+func makerRanges(f nostr.Filter) []keyRange {
+	out := make([]keyRange, 0, len(f.Authors)*len(f.Kinds))
+	for _, author := range f.Authors {
+		for _, kind := range f.Kinds {
+			out = append(out, keyRange{bucketMaker, makerPrefix(author, kind)})
+		}
+	}
+	return out
+}

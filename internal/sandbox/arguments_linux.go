@@ -1,0 +1,139 @@
+package sandbox
+
+import (
+	"cmp"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Who a run is inside. The number means nothing outside: it is mapped to the user that runs guild.
+const uid = "1000"
+
+// etc are the files of a sandbox's /etc that are written for it.
+var etc = map[string]string{
+	"passwd":        "box:x:" + uid + ":" + uid + "::" + Home + ":/bin/sh\nnobody:x:65534:65534::/:/bin/false\n",
+	"group":         "box:x:" + uid + ":\nnogroup:x:65534:\n",
+	"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+	"hosts":         "127.0.0.1 localhost box\n::1 localhost\n",
+}
+
+// Parts of the host's /etc that programs need and that hold no secret; the second list only with a network.
+var (
+	hostEtc = []string{
+		"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types",
+	}
+	hostEtcNetwork = []string{
+		"resolv.conf", "gai.conf", "services", "protocols", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs",
+		"pki/ca-trust/extracted", "ca-certificates", "ca-certificates.conf",
+	}
+)
+
+// arguments collects bwrap's command line. Files are passed by descriptor, so the collection can fail.
+type arguments struct {
+	list []string
+	fds  *descriptors
+	err  error
+}
+
+func (a *arguments) add(s ...string) { a.list = append(a.list, s...) }
+
+// file makes a read-only file inside with the given content.
+func (a *arguments) file(inside, content string) {
+	fd, err := a.fds.memory(inside, []byte(content))
+	if err != nil && a.err == nil {
+		a.err = err
+	}
+	a.add("--ro-bind-data", fd, inside)
+}
+
+// world lays out what every run sees, and then the mounts of this one.
+func (a *arguments) world(s Spec) {
+	a.add("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
+		"--uid", uid, "--gid", uid, "--hostname", "box", "--cap-drop", "ALL",
+		"--die-with-parent", "--new-session", "--clearenv")
+	if !s.Network {
+		a.add("--unshare-net")
+	}
+	a.system()
+	a.etc(s.Network)
+	a.add("--proc", "/proc", "--dev", "/dev", "--remount-ro", "/proc")
+	a.scratch(s.Limits.Disk)
+	for _, m := range s.Mounts {
+		kind := "--ro-bind"
+		if m.Writable {
+			kind = "--bind"
+		}
+		a.add(kind, m.Host, m.Inside)
+	}
+	a.add("--remount-ro", "/dev", "--remount-ro", "/")
+}
+
+// system shows the host's programs and libraries.
+func (a *arguments) system() {
+	a.add("--ro-bind", "/usr", "/usr")
+	if _, err := os.Stat("/usr/local/etc"); err == nil {
+		a.add("--tmpfs", "/usr/local/etc", "--remount-ro", "/usr/local/etc")
+	}
+	dirs, _ := filepath.Glob("/lib*")
+	for _, dir := range append(dirs, "/bin", "/sbin") {
+		if to, err := os.Readlink(dir); err == nil {
+			a.add("--symlink", to, dir)
+		} else {
+			a.add("--ro-bind-try", dir, dir)
+		}
+	}
+}
+
+func (a *arguments) etc(network bool) {
+	a.add("--dir", "/etc")
+	show := hostEtc
+	if network {
+		show = append(show[:len(show):len(show)], hostEtcNetwork...)
+	}
+	for _, name := range show {
+		a.add("--ro-bind-try", "/etc/"+name, "/etc/"+name)
+	}
+	for name, content := range etc {
+		a.file("/etc/"+name, content)
+	}
+}
+
+// scratch makes the bounded temporary file systems, which together hold size bytes, and the names by which
+// they are known. Shared memory has its own because bwrap cannot bind one part of the new world to another.
+func (a *arguments) scratch(size int64) {
+	tmpfs := func(mode, dir string, size int64) {
+		a.add("--size", strconv.FormatInt(size, 10), "--perms", mode, "--tmpfs", dir)
+	}
+	shm := shmSize(size)
+	tmpfs("1777", "/dev/shm", shm)
+	tmpfs("0755", box, size-shm)
+	a.add("--dir", Workspace, "--dir", Home)
+	a.add("--perms", "1777", "--dir", box+"/tmp", "--symlink", box+"/tmp", Temp)
+	a.add("--perms", "1777", "--dir", box+"/var", "--dir", "/var", "--symlink", box+"/var", "/var/tmp")
+}
+
+// shmSize is the part of a disk limit that is for /dev/shm.
+func shmSize(disk int64) int64 { return min(disk/8, 64<<20) }
+
+// box is where the temporary file system is mounted.
+const box = "/box"
+
+// command says what to run. With copies to unpack, a shell of the host unpacks them from copiesFD before the
+// command starts, when nothing of a stranger's has run yet.
+func (a *arguments) command(s Spec) {
+	for _, v := range s.Env {
+		name, value, _ := strings.Cut(v, "=")
+		a.add("--setenv", name, value)
+	}
+	dir := path.Clean(cmp.Or(s.Dir, Workspace))
+	if len(s.Copies) == 0 {
+		a.add("--chdir", dir, "--")
+	} else {
+		const unpack = `dir=$1; shift; /bin/tar -x -o -C / -f - <&4 && cd "$dir" && exec 4<&- && exec "$@"`
+		a.add("--chdir", box, "--", "/bin/sh", "-c", unpack, "sandbox", dir)
+	}
+	a.add(s.Argv...)
+}

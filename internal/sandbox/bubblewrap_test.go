@@ -1,0 +1,12 @@
+package sandbox_test
+
+import (
+	"testing"
+
+	"guild/internal/sandbox"
+	"guild/internal/sandbox/sandboxtest"
+)
+
+func TestBubblewrap(t *testing.T) {
+	sandboxtest.Test(t, func(*testing.T) sandbox.Runner { return sandbox.Bubblewrap{} })
+}

@@ -1,0 +1,62 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ticksPerSecond is USER_HZ, which is 100 on every Linux that Go runs on.
+const ticksPerSecond = 100
+
+// family is what the processes of a run use now. They are all descendants of the first one, for whoever loses
+// its parent in a process namespace gets that one.
+type family struct {
+	processes int
+	threads   int
+	cpu       time.Duration // including children that are gone
+	memory    int64         // resident bytes; shared pages count once for each process
+}
+
+// familyOf looks at a process and its descendants through /proc. What ends meanwhile is left out.
+func familyOf(pid int) family {
+	var f family
+	f.visit(strconv.Itoa(pid))
+	return f
+}
+
+func (f *family) visit(pid string) {
+	b, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return
+	}
+	f.processes++
+	f.count(string(b))
+	tasks, _ := filepath.Glob("/proc/" + pid + "/task/*/children")
+	for _, t := range tasks {
+		children, _ := os.ReadFile(t)
+		for child := range strings.FieldsSeq(string(children)) {
+			f.visit(child)
+		}
+	}
+}
+
+// count reads the line of /proc/PID/stat (proc(5)): times are fields 14 to 17, threads 20, pages 24.
+func (f *family) count(stat string) {
+	_, after, _ := strings.Cut(stat[strings.LastIndexByte(stat, ')')+1:], " ")
+	fields := strings.Fields(after) // the first is field 3
+	if len(fields) < 22 {
+		return
+	}
+	at := func(field int) int64 {
+		n, _ := strconv.ParseInt(fields[field-3], 10, 64)
+		return n
+	}
+	f.cpu += time.Duration(at(14)+at(15)+at(16)+at(17)) * time.Second / ticksPerSecond
+	f.threads += int(at(20))
+	f.memory += at(24) * int64(unix.Getpagesize())
+}

@@ -1,0 +1,187 @@
+// Package sandbox runs commands that nobody trusts: a stranger's agent on the provider's side, a stranger's
+// delivery on the customer's. It owns the meaning of a limit and of a breach; what a run is for, and what its
+// output means, is the caller's business.
+//
+// Whatever builds the walls is behind Runner. It never runs a command without them: where no runner is usable,
+// Best returns an *UnusableError that says what to install.
+//
+// Every run sees the same world: the host's programs and libraries read-only, an almost empty /etc, a fresh
+// /proc and /dev, and one bounded temporary file system that is the workspace, /tmp and /dev/shm at once.
+// Nothing of the host's environment, homes, configuration or processes is there, nor, unless the Spec says so,
+// any network but an empty loopback. When the command ends, everything it started ends with it.
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"guild"
+)
+
+// Places inside every sandbox.
+const (
+	Workspace = "/box/work" // where a run starts when Spec.Dir is empty; writable and empty
+	Home      = "/box/home" // an empty home directory, for programs that insist on one
+	Temp      = "/tmp"
+)
+
+// ResultsFD is the descriptor inside the sandbox whose data arrives at IO.Results.
+const ResultsFD = 3
+
+// Defaults of Limits (DECISIONS, "Limits").
+const (
+	DefaultWall   = 5 * time.Minute
+	DefaultCPU    = 60 * time.Second
+	DefaultMemory = 4 << 30
+	DefaultDisk   = 100 << 20
+	DefaultOutput = 1 << 20
+	DefaultPids   = 100
+)
+
+// overflow is how many times Limits.Output a run may write before it is killed.
+const overflow = 16
+
+// Causes of Result.Killed.
+const (
+	KilledWall   = "wall"
+	KilledCPU    = "cpu"
+	KilledMemory = "memory"
+	KilledPids   = "pids"
+	KilledDisk   = "disk"
+	KilledOutput = "output"
+)
+
+// Caps says what a runner can do on this machine.
+type Caps struct {
+	Tier   string // its name in verdicts, as "bubblewrap"
+	Usable bool
+	Reason string   // why it is not usable
+	Remedy string   // one line that makes it usable, as "install bubblewrap: apt-get install bubblewrap"
+	Gaps   []string // what it does less well here than it should; shown by guild doctor
+}
+
+// Mount makes a file or directory of the host visible inside.
+type Mount struct {
+	Host, Inside string // absolute paths
+	Writable     bool   // what is written there lands on the host, outside Limits.Disk
+}
+
+// Copy puts a private, writable copy of a directory of the host inside. Only regular files and directories are
+// copied: a link, device or socket is an error, because a stranger may have made it. Its bytes count against
+// Limits.Disk. Where two copies meet, the later one wins.
+type Copy struct {
+	Host   string // absolute path of a directory
+	Inside string // absolute path below Workspace or Home
+
+	// Skip reports whether to leave a file or a whole directory out. The name is relative to Host, with
+	// slashes. Nil leaves nothing out.
+	Skip func(name string) bool
+}
+
+// Limits bound one run; zero fields take the defaults.
+type Limits struct {
+	Wall   time.Duration // from the start to the end of everything
+	CPU    time.Duration // all processes together
+	Memory int64         // bytes, all processes and the workspace together
+	Disk   int64         // bytes in the workspace, Temp and /dev/shm together
+	Output int64         // bytes kept of each of stdout, stderr and results; 16 times that in total kills the run
+	Pids   int           // processes and threads at one time
+}
+
+// WithDefaults fills the zero fields in.
+func (l Limits) WithDefaults() Limits {
+	l.Wall = cmp.Or(l.Wall, DefaultWall)
+	l.CPU = cmp.Or(l.CPU, DefaultCPU)
+	l.Memory = cmp.Or(l.Memory, DefaultMemory)
+	l.Disk = cmp.Or(l.Disk, DefaultDisk)
+	l.Output = cmp.Or(l.Output, DefaultOutput)
+	l.Pids = cmp.Or(l.Pids, DefaultPids)
+	return l
+}
+
+// Spec is one run.
+type Spec struct {
+	Argv    []string // Argv[0] is an absolute path or a name found on PATH of Env
+	Env     []string // "NAME=value"; complete: nothing is inherited
+	Dir     string   // where it starts; Workspace if empty
+	Mounts  []Mount
+	Copies  []Copy
+	Network bool // the host's network; without it only an empty loopback
+	Limits  Limits
+}
+
+// IO is what flows in and out of a run. Nil readers are empty, nil writers discard. Output arrives as it is
+// written, so a line-wise writer can follow a long run.
+type IO struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Results        io.Writer // what is written to descriptor ResultsFD
+}
+
+// Result is how a run ended.
+type Result struct {
+	Exit     int    // the exit code; 128 plus the signal's number if a signal ended it
+	Signal   string // "SIGSEGV" and the like; empty for an ordinary exit
+	Killed   string // the limit that ended it, one of the Killed constants; empty if none did
+	Cut      bool   // output was longer than Limits.Output
+	Usage    guild.Usage
+	Breaches []guild.Breach // attempts to escape or to reach out that were seen, all of them refused
+}
+
+// Runner is something that builds sandboxes. Its methods may be called concurrently; runs share nothing.
+type Runner interface {
+	// Probe really runs a command and reports what works.
+	Probe(ctx context.Context) Caps
+
+	// Run runs a command to its end. The error is about the sandbox or ctx; a program that fails, or that a
+	// limit ends, is a Result. When Run returns, nothing of the run is left: no process, mount or file.
+	Run(ctx context.Context, s Spec, streams IO) (Result, error)
+}
+
+// UnusableError says that no runner works on this machine, and what would help.
+type UnusableError struct {
+	Reason string
+	Remedy string // one line
+}
+
+func (e *UnusableError) Error() string {
+	return fmt.Sprintf("no sandbox is usable: %s", e.Reason)
+}
+
+// check refuses what no runner can do or what would be ambiguous.
+func (s Spec) check() error {
+	if len(s.Argv) == 0 {
+		return errors.New("sandbox: no command")
+	}
+	for _, v := range append(slices.Clone(s.Env), s.Argv...) {
+		if strings.ContainsRune(v, 0) {
+			return fmt.Errorf("sandbox: %.40q contains a zero byte", v)
+		}
+	}
+	for _, v := range s.Env {
+		if name, _, ok := strings.Cut(v, "="); !ok || name == "" {
+			return fmt.Errorf("sandbox: environment: %.40q is not NAME=value", v)
+		}
+	}
+	for _, m := range s.Mounts {
+		if !path.IsAbs(m.Host) || !path.IsAbs(m.Inside) {
+			return fmt.Errorf("sandbox: mount %s at %s: want absolute paths", m.Host, m.Inside)
+		}
+	}
+	for _, c := range s.Copies {
+		inside := path.Clean(c.Inside)
+		if !path.IsAbs(c.Host) || !below(inside, Workspace) && !below(inside, Home) {
+			return fmt.Errorf("sandbox: copy %s to %s: want an absolute path and a place in %s", c.Host, c.Inside, Workspace)
+		}
+	}
+	return nil
+}
+
+func below(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }

@@ -1,0 +1,140 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/fact"
+	"guild/nip90"
+)
+
+// answerDelivery signs the result. A request that came encrypted is answered encrypted, always.
+func (w *Work) answerDelivery(ctx context.Context, r fact.RequestReceived, f fact.RequestFinished, packed []byte) (fact.RequestFinished, error) {
+	f.Ending, f.Delivery = delivered, guild.Sum(packed)
+	if _, err := w.c.Blobs.PutBytes(ctx, packed); err != nil {
+		return f, err
+	}
+	p := nip90.Parcel{Hash: f.Delivery, Size: int64(len(packed))}
+	if len(packed) <= nip90.MaxInline {
+		p.Inline = packed
+	} else {
+		var err error
+		if p.URL, p.Key, err = w.c.Upload(ctx, packed, r.Encrypted); err != nil {
+			return f, fmt.Errorf("upload the delivery: %w", err)
+		}
+	}
+	result := nip90.Result{Kind: nip90.ResultKind(r.Kind), Request: r.Request, Customer: r.Customer, Status: "success"}
+	if err := result.SetDelivery(p); err != nil {
+		return f, err
+	}
+	e, err := w.sealed(ctx, r, result.Event, result.Sealed)
+	f.Answers = []nostr.Event{e}
+	return f, err
+}
+
+func (w *Work) answerFeedback(ctx context.Context, r fact.RequestReceived, f fact.RequestFinished, say nip90.Feedback) (fact.RequestFinished, error) {
+	e, err := w.feedback(ctx, r, say)
+	f.Answers = []nostr.Event{e}
+	return f, err
+}
+
+func (w *Work) feedback(ctx context.Context, r fact.RequestReceived, f nip90.Feedback) (nostr.Event, error) {
+	f.Request, f.Customer = r.Request, r.Customer
+	plain := func() (nostr.Event, error) { return f.Event(), nil }
+	return w.sealed(ctx, r, plain, f.Sealed)
+}
+
+type seal = func(plaintext string) (string, error)
+
+// sealed builds an answer in clear or encrypted, as the request was, and signs it.
+func (w *Work) sealed(ctx context.Context, r fact.RequestReceived, plain func() (nostr.Event, error),
+	sealed func(seal) (nostr.Event, error)) (nostr.Event, error) {
+	var e nostr.Event
+	var err error
+	if r.Encrypted {
+		e, err = sealed(func(text string) (string, error) { return w.c.Keyer.Encrypt(ctx, text, r.Customer) })
+	} else {
+		e, err = plain()
+	}
+	if err != nil {
+		return nostr.Event{}, fmt.Errorf("answer %.8s: %w", r.Request.Hex(), err)
+	}
+	return w.sign(ctx, e)
+}
+
+func (w *Work) sign(ctx context.Context, e nostr.Event) (nostr.Event, error) {
+	e.CreatedAt = nostr.Timestamp(w.c.Now().Unix())
+	v, err := guild.Sign(ctx, w.c.Keyer, e)
+	if err != nil {
+		return nostr.Event{}, err
+	}
+	w.signed.Store(v.Event().ID, v)
+	return v.Event(), nil
+}
+
+// told is feedback on its way to a customer. It is not kept: what counts is the result.
+type told struct {
+	request fact.RequestReceived
+	say     nip90.Feedback
+}
+
+// say tells the customer how it goes. When the relay is slower than the worker, lines are left out.
+func (w *Work) say(r fact.RequestReceived, s nip90.Status, line string) {
+	select {
+	case w.talk <- told{r, nip90.Feedback{Status: s, Content: guild.Cut(line, 2000)}}:
+	default:
+	}
+}
+
+// decline tells a customer that we will not take its request.
+func (w *Work) decline(ctx context.Context, from string, e nostr.Event, r nip90.Request, reason string) {
+	received := fact.RequestReceived{Request: e.ID, Customer: e.PubKey, Encrypted: r.Encrypted != "", Relays: r.Relays, From: from}
+	select {
+	case w.talk <- told{received, nip90.Feedback{Status: nip90.Error, Text: guild.Cut(reason, 500)}}:
+	default:
+		w.c.Log.Debug("too busy to decline a request", "request", e.ID.Hex())
+	}
+}
+
+// Talk publishes feedback until ctx ends, for each request at most one partial in half a second.
+func (w *Work) Talk(ctx context.Context) error {
+	const pause = 500 * time.Millisecond
+	last := map[nostr.ID]time.Time{}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case t := <-w.talk:
+			now := w.c.Now()
+			if t.say.Status == nip90.Partial && now.Sub(last[t.request.Request]) < pause {
+				continue
+			}
+			last[t.request.Request] = now
+			if len(last) > 1000 {
+				clear(last)
+			}
+			if err := w.tell(ctx, t); err != nil && !errors.Is(err, context.Canceled) {
+				w.c.Log.Debug("feedback was not published", "request", t.request.Request.Hex(), "err", err)
+			}
+		}
+	}
+}
+
+func (w *Work) tell(ctx context.Context, t told) error {
+	e, err := w.feedback(ctx, t.request, t.say)
+	if err != nil {
+		return err
+	}
+	v, err := w.own(e)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return w.c.Publish(ctx, v, append([]string{t.request.From}, t.request.Relays...))
+}

@@ -1,0 +1,49 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"guild/internal/sandbox"
+)
+
+// Bare runs a worker's command without a sandbox, in a process group of its own that is killed as a whole. It
+// is for owners who trust every customer, and is never used for judging.
+type Bare struct{}
+
+// Probe implements sandbox.Runner.
+func (Bare) Probe(context.Context) sandbox.Caps {
+	return sandbox.Caps{Tier: "none", Usable: true, Gaps: []string{"there is no sandbox at all"}}
+}
+
+// Run implements sandbox.Runner. Mounts and limits but the wall time mean nothing here.
+func (Bare) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
+	limits := s.Limits.WithDefaults()
+	limited, cancel := context.WithTimeout(ctx, limits.Wall)
+	defer cancel()
+	cmd := exec.CommandContext(limited, s.Argv[0], s.Argv[1:]...)
+	cmd.Env, cmd.Dir = s.Env, s.Dir
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = streams.Stdin, streams.Stdout, streams.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	killGroup := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = killGroup
+	cmd.WaitDelay = time.Second
+	start := time.Now()
+	if err := cmd.Start(); err != nil {
+		return sandbox.Result{}, err
+	}
+	err := cmd.Wait()
+	killGroup() // what it left running goes with it
+	result := sandbox.Result{Exit: cmd.ProcessState.ExitCode()}
+	result.Usage.WallMs = time.Since(start).Milliseconds()
+	if _, exited := errors.AsType[*exec.ExitError](err); !exited && !errors.Is(err, exec.ErrWaitDelay) && err != nil && ctx.Err() == nil {
+		return result, err
+	}
+	if limited.Err() != nil && ctx.Err() == nil {
+		result.Killed = sandbox.KilledWall
+	}
+	return result, nil
+}

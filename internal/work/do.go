@@ -1,0 +1,255 @@
+package work
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/due"
+	"guild/internal/fact"
+	"guild/internal/journal"
+	"guild/internal/workdir"
+	"guild/nip90"
+	"guild/nutshell"
+)
+
+// How a request can end.
+const (
+	delivered = "delivered"
+	refused   = "refused"
+	failed    = "failed"
+)
+
+// maxBundle is the largest packed bundle taken or sent, in bytes.
+const maxBundle = 64 << 20
+
+func doing(request nostr.ID) string    { return "work on " + request.Hex() }
+func publishing(event nostr.ID) string { return "publish " + event.Hex() }
+
+// Due lists the requests to work on and the answers to publish. It implements due.Source.
+func (w *Work) Due(now time.Time) []due.Work {
+	var all []due.Work
+	for _, r := range w.fold.pending() {
+		if r.Finished != nil {
+			all = append(all, w.answers(r)...)
+			continue
+		}
+		if s, ok := w.services[r.Service]; ok && !w.Draining() {
+			all = append(all, w.work(s, r))
+		}
+	}
+	return all
+}
+
+func (w *Work) answers(r request) []due.Work {
+	var all []due.Work
+	for _, e := range r.Finished.Answers {
+		relays := append([]string{r.Received.From}, r.Received.Relays...)
+		all = append(all, due.Work{
+			Key: publishing(e.ID), Guard: fact.RequestSubject(r.ID), Tries: 8,
+			Act: func(ctx context.Context) (due.Decision, error) {
+				v, err := w.own(e)
+				if err != nil {
+					return nil, fmt.Errorf("the answer to %.8s: %w", r.ID.Hex(), err)
+				}
+				ctx, cancel := context.WithTimeout(ctx, 45*time.Second)
+				defer cancel()
+				return func(*journal.Tx) error { return nil }, w.c.Publish(ctx, v, relays)
+			},
+		})
+	}
+	return all
+}
+
+// own returns one of our own events as verified: at once if this process signed it.
+func (w *Work) own(e nostr.Event) (guild.Verified, error) {
+	if v, ok := w.signed.LoadAndDelete(e.ID); ok {
+		return v.(guild.Verified), nil
+	}
+	return guild.Verify(e)
+}
+
+// work has the request done. Two tries: a worker that takes the whole node down twice is not started again.
+func (w *Work) work(s Service, r request) due.Work {
+	return due.Work{
+		Key: doing(r.ID), Guard: fact.RequestSubject(r.ID), Class: class(s.D), Tries: 3, Lease: s.Limit + time.Minute,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			finished, err := w.finish(ctx, s, *r.Received)
+			if err != nil {
+				return nil, err
+			}
+			return func(tx *journal.Tx) error {
+				if now, ok := w.fold.request(r.ID); !ok || now.Ending != "" || now.Withdrew {
+					return nil
+				}
+				tx.Append(finished)
+				for _, e := range finished.Answers {
+					due.Claim(tx, publishing(e.ID), w.c.Node)
+				}
+				return nil
+			}, nil
+		},
+		Park: func(tx *journal.Tx, reason string) {
+			tx.Append(fact.RequestFinished{Request: r.ID, Ending: failed, Reason: reason})
+		},
+	}
+}
+
+// finish does the work and signs the answer. An error means that the node could not, not that the worker failed.
+func (w *Work) finish(ctx context.Context, s Service, r fact.RequestReceived) (fact.RequestFinished, error) {
+	ctx, stop := context.WithDeadline(ctx, time.UnixMilli(r.Deadline))
+	defer stop()
+	w.mark(r.Request, stop)
+	defer w.mark(r.Request, nil)
+
+	finished := fact.RequestFinished{Request: r.Request, Ending: refused}
+	if s.Price > 0 {
+		finished.Reason = "payment required"
+		f := nip90.Feedback{Status: nip90.PaymentRequired, Amount: s.Price}
+		return w.answerFeedback(context.WithoutCancel(ctx), r, finished, f)
+	}
+	delivery, bundle, err := w.deliver(ctx, s, r)
+	finished.Bundle = bundle
+	switch {
+	case err == nil:
+		return w.answerDelivery(ctx, r, finished, delivery)
+	case errors.Is(ctx.Err(), context.Canceled):
+		return finished, fmt.Errorf("stopped: %w", ctx.Err())
+	}
+	finished.Ending, finished.Reason = failed, err.Error()
+	f := nip90.Feedback{Status: nip90.Error, Text: guild.Cut(err.Error(), 500)}
+	return w.answerFeedback(context.WithoutCancel(ctx), r, finished, f)
+}
+
+func (w *Work) mark(id nostr.ID, stop context.CancelFunc) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if stop == nil {
+		delete(w.running, id)
+	} else {
+		w.running[id] = stop
+	}
+}
+
+// deliver unpacks the bundle, has the worker do it, and packs what it left.
+func (w *Work) deliver(ctx context.Context, s Service, r fact.RequestReceived) (delivery []byte, bundle guild.Hash, err error) {
+	raw, err := w.bundle(ctx, r)
+	if err != nil {
+		return nil, bundle, fmt.Errorf("the bundle: %w", err)
+	}
+	bundle = guild.Sum(raw)
+	if _, err := w.c.Blobs.PutBytes(ctx, raw); err != nil {
+		return nil, bundle, err
+	}
+	b, err := nutshell.Open(bytes.NewReader(raw), int64(len(raw)), nutshell.DefaultLimits())
+	if err != nil {
+		return nil, bundle, fmt.Errorf("the bundle: %w", err)
+	}
+	dir, err := os.MkdirTemp(w.c.Scratch, "request-")
+	if err != nil {
+		return nil, bundle, err
+	}
+	defer os.RemoveAll(dir)
+	delivery, err = w.assign(ctx, s, r, b, dir)
+	return delivery, bundle, err
+}
+
+func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b *nutshell.Bundle, dir string) ([]byte, error) {
+	a := Assignment{
+		Bundle: filepath.Join(dir, "bundle"), Delivery: filepath.Join(dir, "delivery"), Job: r.Job,
+		Limit: min(s.Limit, time.UnixMilli(r.Deadline).Sub(w.c.Now())),
+		Say:   func(line string) { w.say(r, nip90.Partial, line) },
+	}
+	if err := workdir.Unpack(ctx, b, a.Bundle); err != nil {
+		return nil, fmt.Errorf("the bundle: %w", err)
+	}
+	if _, err := workdir.Quarantine(a.Bundle); err != nil {
+		return nil, fmt.Errorf("the bundle: %w", err)
+	}
+	if err := os.Mkdir(a.Delivery, 0o755); err != nil {
+		return nil, err
+	}
+	w.say(r, nip90.Processing, "")
+	limited, cancel := context.WithTimeout(ctx, a.Limit)
+	defer cancel()
+	if err := s.Do(limited, a); err != nil {
+		if errors.Is(limited.Err(), context.DeadlineExceeded) {
+			return nil, fmt.Errorf("the worker ran over its %s", a.Limit.Round(time.Second))
+		}
+		return nil, err
+	}
+	return w.pack(ctx, b, a.Delivery)
+}
+
+// bundle brings the request's bundle: it came along, or waits where the request says.
+func (w *Work) bundle(ctx context.Context, r fact.RequestReceived) ([]byte, error) {
+	request, err := nip90.ParseRequest(r.Event, w.open(ctx))
+	if err != nil {
+		return nil, err
+	}
+	p, err := request.Bundle()
+	if err != nil || p.Inline != nil {
+		return p.Inline, err
+	}
+	if p.Size > maxBundle {
+		return nil, fmt.Errorf("%d bytes are too many", p.Size)
+	}
+	place := fact.Place{URL: p.URL}
+	if p.Key != nil {
+		place.Key = fmt.Sprintf("%x", p.Key[:])
+	}
+	body, err := w.c.Fetch(ctx, place, p.Hash, p.Size)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	return io.ReadAll(io.LimitReader(body, p.Size))
+}
+
+// pack turns the directory that the worker filled into a delivery bundle.
+func (w *Work) pack(ctx context.Context, request *nutshell.Bundle, dir string) ([]byte, error) {
+	left, err := workdir.FS(dir, nutshell.DefaultLimits())
+	if err != nil {
+		return nil, fmt.Errorf("what the worker left: %w", err)
+	}
+	defer left.Close()
+	if entries, err := fs.ReadDir(left, "."); err != nil || len(entries) == 0 {
+		return nil, errors.New("the worker left nothing in GUILD_DELIVERY")
+	}
+	own, err := nutshell.WorkerResult(left)
+	if err != nil {
+		return nil, fmt.Errorf("the worker's result.json: %w", err)
+	}
+	tree, err := nutshell.Delivery(request.Manifest(), own, left, nutshell.DeliveryInfo{
+		ID: "nut-" + newUUID(), Deliverer: w.c.Node, CompletedAt: w.c.Now(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the delivery: %w", err)
+	}
+	var packed bytes.Buffer
+	if _, err := nutshell.Pack(ctx, tree, &packed, nutshell.Options{}); err != nil {
+		return nil, fmt.Errorf("the delivery: %w", err)
+	}
+	if packed.Len() > maxBundle {
+		return nil, fmt.Errorf("the delivery of %d bytes is too large", packed.Len())
+	}
+	return packed.Bytes(), nil
+}
+
+// newUUID makes a random (version 4) UUID, as bundle ids have it.
+func newUUID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

@@ -1,0 +1,123 @@
+package work
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"guild"
+	"guild/internal/sandbox"
+)
+
+// Exec is a worker that is a command: any agent's command line fits. It runs in the unpacked bundle with
+// GUILD_BUNDLE, GUILD_DELIVERY and GUILD_JOB in an otherwise cleared environment.
+type Exec struct {
+	Command string         // for /bin/sh -c
+	Env     []string       // "NAME=value" that the owner passes through
+	Mounts  []string       // host directories that it may read, at the same place
+	Network bool           // it may reach out
+	Runner  sandbox.Runner // Bare only when the owner said so
+	Limits  sandbox.Limits // Wall is the assignment's
+}
+
+// Where the command finds its directories inside the sandbox.
+const (
+	insideBundle   = "/box/bundle"
+	insideDelivery = "/box/delivery"
+)
+
+// Do runs the command to its end and everything it started with it.
+func (x Exec) Do(ctx context.Context, a Assignment) error {
+	spec := x.spec(a)
+	out, done := lines(a.Say)
+	var stderr tail
+	result, err := x.Runner.Run(ctx, spec, sandbox.IO{Stdin: strings.NewReader(""), Stdout: out, Stderr: &stderr})
+	out.Close()
+	<-done
+	switch {
+	case err != nil:
+		return fmt.Errorf("the sandbox: %w", err)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case result.Killed != "":
+		return fmt.Errorf("the worker went over its limit: %s", result.Killed)
+	case result.Exit != 0:
+		return fmt.Errorf("the worker failed with exit code %d", result.Exit)
+	}
+	return nil
+}
+
+func (x Exec) spec(a Assignment) sandbox.Spec {
+	bundle, delivery, home := insideBundle, insideDelivery, sandbox.Home
+	if _, bare := x.Runner.(Bare); bare {
+		bundle, delivery, home = a.Bundle, a.Delivery, filepath.Dir(a.Bundle)
+	}
+	limits := x.Limits
+	limits.Wall = a.Limit
+	spec := sandbox.Spec{
+		Argv: []string{"/bin/sh", "-c", x.Command}, Dir: bundle, Network: x.Network, Limits: limits,
+		Env: append([]string{
+			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "HOME=" + home,
+			"GUILD_BUNDLE=" + bundle, "GUILD_DELIVERY=" + delivery, "GUILD_JOB=" + a.Job,
+		}, x.Env...),
+		Mounts: []sandbox.Mount{
+			{Host: a.Bundle, Inside: insideBundle, Writable: true},
+			{Host: a.Delivery, Inside: insideDelivery, Writable: true},
+		},
+	}
+	for _, dir := range x.Mounts {
+		spec.Mounts = append(spec.Mounts, sandbox.Mount{Host: dir, Inside: dir})
+	}
+	return spec
+}
+
+// lines hands each line written to say. Closing it ends done once all were handed over.
+func lines(say func(string)) (w io.WriteCloser, done <-chan struct{}) {
+	r, w := io.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		scan := bufio.NewScanner(r)
+		for scan.Scan() {
+			if line := strings.TrimSpace(scan.Text()); line != "" {
+				say(guild.Cut(line, 2000))
+			}
+		}
+		io.Copy(io.Discard, r) // a line too long: the rest is not told, but the worker must not block on it
+	}()
+	return w, ended
+}
+
+// tail keeps nothing: what a worker writes to its standard error is the provider's own affair.
+type tail struct{}
+
+func (*tail) Write(p []byte) (int, error) { return len(p), nil }
+
+// Resolve makes the program of a command findable from inside the sandbox: a program named by a path is named
+// by its absolute path, and the directory that it stands in is returned to be mounted.
+func Resolve(command string) (resolved string, mounts []string, err error) {
+	program, rest, _ := strings.Cut(strings.TrimSpace(command), " ")
+	if program == "" {
+		return "", nil, errors.New("the command is empty")
+	}
+	if !strings.ContainsRune(program, '/') {
+		return command, nil, nil
+	}
+	path, err := filepath.Abs(program)
+	if err != nil {
+		return "", nil, fmt.Errorf("the command %q: %w", program, err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.IsDir() {
+		return "", nil, fmt.Errorf("the command %q is no program: %w", program, err)
+	}
+	return strings.TrimSpace(quote(path) + " " + rest), []string{filepath.Dir(path)}, nil
+}
+
+// quote makes a path one word for the shell.
+func quote(path string) string { return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'" }

@@ -1,0 +1,80 @@
+package workdir
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// foreign are the names, in lower case, under which coding agents, editors and shells look for configuration
+// and act on it without asking: hooks, tool servers, tasks, permissions.
+//
+// Files of instructions (CLAUDE.md, AGENTS.md and their kin) are among them. An agent takes them for its own
+// owner's orders, while all that a stranger may ask is in nutshell.json and context/, which an agent reads as
+// the task. They are moved, not deleted: whoever needs one as a text still finds it.
+var foreign = map[string]bool{
+	".git": true, ".hg": true, ".svn": true, ".jj": true, ".husky": true, ".envrc": true,
+	".vscode": true, ".idea": true, ".zed": true, ".devcontainer": true, ".devcontainer.json": true,
+	".claude": true, ".claude.json": true, ".mcp.json": true, "claude.md": true, "claude.local.md": true,
+	".codex": true, "agents.md": true, "agents.override.md": true, "agent.md": true,
+	".gemini": true, "gemini.md": true, "copilot-instructions.md": true,
+	".cursor": true, ".cursorrules": true, ".windsurf": true, ".windsurfrules": true,
+	".aider": true, ".aider.conf.yml": true, ".continue": true, ".cline": true, ".clinerules": true,
+	".roo": true, ".roorules": true, ".roomodes": true, ".goose": true, ".goosehints": true,
+	".opencode": true, "opencode.json": true, "opencode.jsonc": true, ".amp": true, ".kiro": true, ".junie": true,
+}
+
+// isForeign reports whether a file or folder of this name is moved.
+func isForeign(base string) bool {
+	lower := strings.ToLower(base)
+	return foreign[lower] || strings.HasSuffix(lower, ".instructions.md")
+}
+
+// Quarantine moves the configuration of agents, editors and version control that came with an unpacked bundle
+// out of dir, wherever in the tree it is, into dir + ".quarantine", under the same paths. It returns the paths
+// that were moved, sorted. There is no such folder if nothing was moved.
+func Quarantine(dir string) ([]string, error) {
+	dir = filepath.Clean(dir)
+	root, err := os.OpenRoot(filepath.Dir(dir))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	base := filepath.Base(dir)
+	found, err := findForeign(root, base)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range found {
+		to := path.Join(base+".quarantine", p)
+		if err := root.MkdirAll(path.Dir(to), 0o700); err != nil {
+			return nil, err
+		}
+		if err := root.Rename(path.Join(base, p), to); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// findForeign lists what is foreign below base, relative to it, the outermost of each.
+func findForeign(root *os.Root, base string) ([]string, error) {
+	tree, err := fs.Sub(root.FS(), base)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	err = fs.WalkDir(tree, ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || p == "." || !isForeign(d.Name()) {
+			return err
+		}
+		found = append(found, p)
+		if d.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
+	})
+	return found, err
+}

@@ -1,0 +1,290 @@
+package nip89
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+)
+
+// Parse reads an announcement. What it does not understand it keeps or leaves out; only an event of another
+// kind, one over the limits, and a content that is neither empty nor a JSON object are errors.
+func Parse(e nostr.Event) (Handler, error) {
+	h, err := parse(e)
+	if err != nil {
+		return Handler{}, fmt.Errorf("announcement %.8s: %w", e.ID.Hex(), err)
+	}
+	return h, nil
+}
+
+func parse(e nostr.Event) (Handler, error) {
+	if err := check(e, Kind); err != nil {
+		return Handler{}, err
+	}
+	h := Handler{PubKey: e.PubKey, D: e.Tags.GetD(), CreatedAt: e.CreatedAt, NoK: true}
+	inTags := h.readTags(e.Tags)
+	inContent, err := h.readContent(e.Content)
+	if err != nil {
+		return Handler{}, err
+	}
+	h.reconcile(inTags, inContent)
+	return h, nil
+}
+
+func check(e nostr.Event, kind nostr.Kind) error {
+	switch {
+	case e.Kind != kind:
+		return fmt.Errorf("kind %d: %w", e.Kind, ErrKind)
+	case len(e.Content) > MaxContent:
+		return fmt.Errorf("content of %d bytes: %w", len(e.Content), ErrTooBig)
+	case len(e.Tags) > MaxTags:
+		return fmt.Errorf("%d tags: %w", len(e.Tags), ErrTooBig)
+	}
+	for _, tag := range e.Tags {
+		if len(tag) > MaxWords {
+			return fmt.Errorf("tag of %d values: %w", len(tag), ErrTooBig)
+		}
+		for _, value := range tag {
+			if len(value) > MaxValue {
+				return fmt.Errorf("tag value of %d bytes: %w", len(value), ErrTooBig)
+			}
+		}
+	}
+	return nil
+}
+
+func (h *Handler) readTags(tags nostr.Tags) (c claims) {
+	for _, tag := range tags {
+		if len(tag) < 2 {
+			continue
+		}
+		switch tag[0] {
+		case "k":
+			h.NoK = false
+			c.add(tag[1])
+		case "t":
+			c.add(tag[1])
+		case "handler", "capability": // OpenAgents
+			c.addWords(tag[1])
+		case "relays":
+			h.Relays = addRelays(h.Relays, tag[1:])
+		case "encryption":
+			h.Encryption = append(h.Encryption, encryptions(tag[1:])...)
+		case "price": // OpenAgents: ["price", msats]
+			h.readPrice(tag[1:])
+		}
+	}
+	return c
+}
+
+// addWords is add for values that are never kinds.
+func (c *claims) addWords(value string) {
+	if _, err := strconv.Atoi(value); err != nil {
+		c.add(value)
+	}
+}
+
+// readPrice reads a price that is written as text: a number and perhaps its unit, else a phrase.
+func (h *Handler) readPrice(words []string) {
+	unit := "msat"
+	if len(words) > 1 {
+		unit = strings.TrimSuffix(strings.ToLower(words[1]), "s")
+	}
+	price, err := strconv.ParseUint(strings.TrimSpace(words[0]), 10, 53)
+	switch {
+	case err == nil && unit == "msat":
+		h.Price = guild.Msat(price)
+	case err == nil && unit == "sat":
+		h.Price = guild.Msat(price) * 1000
+	default:
+		h.PriceText = strings.Join(words, " ")
+	}
+}
+
+// readContent reads the fields it knows out of the content and leaves the rest in Extra. An empty content is
+// valid: kind 0 of the key describes the provider then.
+func (h *Handler) readContent(content string) (c claims, err error) {
+	if strings.TrimSpace(content) == "" {
+		return c, nil
+	}
+	var fields object
+	if err := json.Unmarshal([]byte(content), &fields); err != nil {
+		return c, fmt.Errorf("%w: %w", ErrContent, err)
+	}
+	if fields == nil { // null
+		return c, ErrContent
+	}
+	h.readProfile(fields)
+	c = h.readClaims(fields)
+	for _, text := range fields.words("pricing") {
+		h.readPrice([]string{text})
+	}
+	fields.inside("pricing", h.readPricing)
+	fields.inside("capacity", h.readCapacity)
+	fields.inside("stability", h.readStability)
+	fields.inside("performance", func(o object) { o.take("typical_latency_ms", &h.Performance.TypicalLatencyMs) })
+	if len(fields) > 0 {
+		h.Extra = fields
+	}
+	return c, nil
+}
+
+func (h *Handler) readProfile(fields object) {
+	fields.take("name", &h.Name)
+	fields.take("about", &h.About)
+	if h.About == "" {
+		fields.take("description", &h.About)
+	}
+	fields.take("version", &h.Version)
+	fields.take("supply_class", &h.SupplyClass)
+	h.Encryption = append(h.Encryption, encryptions(fields.words("encryption"))...)
+	h.Relays = addRelays(h.Relays, fields.words("relays"))
+}
+
+// readClaims reads the kinds and tasks that the content names. capabilities is a list of words in one
+// dialect (seeds/001) and an object in another (seeds/003).
+func (h *Handler) readClaims(fields object) (c claims) {
+	for _, name := range []string{"supported_kinds", "supported_jobs", "capabilities"} {
+		for _, value := range fields.words(name) {
+			c.add(value)
+		}
+	}
+	fields.inside("capabilities", func(o object) {
+		for _, value := range o.words("supported_jobs") {
+			c.add(value)
+		}
+		h.Models = o.words("models")
+		o.inside("hardware", h.readHardware)
+	})
+	return c
+}
+
+func (h *Handler) readHardware(o object) {
+	o.take("memory_gb", &h.Hardware.MemoryGB)
+	o.take("gpu_type", &h.Hardware.GPU)
+	o.take("vram_gb", &h.Hardware.VRAMGB)
+}
+
+func (h *Handler) readPricing(o object) {
+	o.take("text", &h.PriceText)
+	o.takeMsat("per_job_msats", &h.Price)
+	o.takeMsat("input_tokens_per_1k_msats", &h.Rates.InputPer1k)
+	o.takeMsat("output_tokens_per_1k_msats", &h.Rates.OutputPer1k)
+	o.takeMsat("sandbox_per_minute_msats", &h.Rates.SandboxPerMinute)
+}
+
+func (h *Handler) readCapacity(o object) {
+	o.takeCount("max_concurrent_jobs", &h.MaxConcurrent)
+	o.takeCount("max_context_tokens", &h.MaxContext)
+}
+
+func (h *Handler) readStability(o object) {
+	o.take("success_rate", &h.Stability.SuccessRate)
+	o.take("avg_latency_ms", &h.Stability.AvgLatencyMs)
+	o.take("jobs_completed", &h.Stability.JobsCompleted)
+}
+
+// reconcile joins what the two sources claim: either is enough to be listed, both are needed to be confirmed,
+// and a difference between two sources that both speak is a contradiction.
+func (h *Handler) reconcile(tags, content claims) {
+	h.Kinds = union(tags.kinds, content.kinds)
+	h.Confirmed = intersection(tags.kinds, content.kinds)
+	h.Tasks = union(tags.words, content.words)
+	h.Encryption = union(h.Encryption)
+	if len(tags.kinds) > 0 && len(content.kinds) > 0 {
+		h.Contradictions = slices.Concat(
+			contradictions("kind", "content", without(tags.kinds, content.kinds)),
+			contradictions("kind", "tags", without(content.kinds, tags.kinds)))
+	}
+	if len(tags.words) > 0 && len(content.words) > 0 {
+		h.Contradictions = slices.Concat(h.Contradictions,
+			contradictions("task", "content", without(tags.words, content.words)),
+			contradictions("task", "tags", without(content.words, tags.words)))
+	}
+}
+
+// contradictions is a sentence for each thing that one source names and the other, where, does not.
+func contradictions[T int | string](what, where string, missing []T) (sentences []string) {
+	for _, x := range missing {
+		sentences = append(sentences, fmt.Sprintf("%s %v is not in the %s", what, x, where))
+	}
+	return sentences
+}
+
+// object is a JSON object whose fields are taken out as they are understood.
+type object map[string]json.RawMessage
+
+// take moves a field into v if it is there and of that type.
+func (o object) take(name string, v any) {
+	raw, ok := o[name]
+	if ok && string(raw) != "null" && json.Unmarshal(raw, v) == nil {
+		delete(o, name)
+	}
+}
+
+func (o object) takeMsat(name string, m *guild.Msat) {
+	var n uint64
+	if o.take(name, &n); n <= math.MaxInt64 && n > 0 {
+		*m = guild.Msat(n)
+	}
+}
+
+func (o object) takeCount(name string, count *int) {
+	var n uint32
+	if o.take(name, &n); n <= math.MaxInt32 && n > 0 {
+		*count = int(n)
+	}
+}
+
+// words takes a field that is a word, a number, or a list of both. Items of a list that are neither are left
+// out.
+func (o object) words(name string) []string {
+	raw := o[name]
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		list = []json.RawMessage{raw}
+	}
+	var words []string
+	for _, item := range list {
+		if word, ok := wordOf(item); ok && len(words) < MaxWords {
+			words = append(words, word)
+		}
+	}
+	if words != nil {
+		delete(o, name)
+	}
+	return words
+}
+
+// wordOf reads a string or a small integer.
+func wordOf(raw json.RawMessage) (string, bool) {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s, len(s) <= MaxValue && string(raw) != "null"
+	}
+	var n uint32
+	err := json.Unmarshal(raw, &n)
+	return strconv.FormatUint(uint64(n), 10), err == nil
+}
+
+// inside reads a field that is an object, and keeps what read leaves of it.
+func (o object) inside(name string, read func(object)) {
+	var inner object
+	if json.Unmarshal(o[name], &inner) != nil || inner == nil {
+		return
+	}
+	read(inner)
+	if len(inner) == 0 {
+		delete(o, name)
+		return
+	}
+	if b, err := json.Marshal(inner); err == nil {
+		o[name] = b
+	}
+}

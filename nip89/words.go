@@ -1,0 +1,100 @@
+package nip89
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+)
+
+// CanonicalD is the form of a d tag that the index uses: NFKC, case folded, runs of white space collapsed.
+// Two spellings of one service are one service.
+func CanonicalD(d string) string {
+	d = cases.Fold().String(norm.NFKC.String(clean(d)))
+	return strings.Join(strings.Fields(norm.NFKC.String(d)), " ")
+}
+
+// Word is the form in which tasks are compared: that of CanonicalD with dashes for spaces.
+func Word(s string) string { return strings.ReplaceAll(CanonicalD(s), " ", "-") }
+
+// claims are the kinds and words that one source, the tags or the content, names.
+type claims struct {
+	kinds []int
+	words []string
+}
+
+// add reads one value: an integer, a word, or a list of them with commas between.
+func (c *claims) add(value string) {
+	for part := range strings.SplitSeq(value, ",") {
+		part = Word(part)
+		if kind, err := strconv.ParseUint(part, 10, 16); err == nil {
+			c.kinds = append(c.kinds, int(kind))
+		} else if part != "" && len(part) <= MaxValue {
+			c.words = append(c.words, part)
+		}
+	}
+}
+
+// union is what any of the sources names, sorted, each once.
+func union[T int | string](sources ...[]T) []T {
+	all := slices.Concat(sources...)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	return all[:min(len(all), MaxWords)]
+}
+
+// intersection is what both sources name, sorted, each once.
+func intersection(a, b []int) []int {
+	return slices.DeleteFunc(union(a), func(k int) bool { return !slices.Contains(b, k) })
+}
+
+// without is what a names and b does not.
+func without[T int | string](a, b []T) []T {
+	return slices.DeleteFunc(union(a), func(x T) bool { return slices.Contains(b, x) })
+}
+
+// clean removes control characters other than \n and \t, and bytes that are not UTF-8: programs that
+// serialise them differently from NIP-01 compute another id and drop the event.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}
+
+// isRelayURL is the form check; whether there is a relay is found out by whoever calls it.
+func isRelayURL(s string) bool {
+	return len(s) <= MaxValue && (strings.HasPrefix(s, "wss://") || strings.HasPrefix(s, "ws://")) &&
+		!strings.ContainsFunc(s, func(r rune) bool {
+			return unicode.IsSpace(r) || unicode.IsControl(r) || r == unicode.ReplacementChar
+		})
+}
+
+// addRelays adds those of urls that are relays and not there yet.
+func addRelays(relays, urls []string) []string {
+	for _, url := range urls {
+		url = strings.TrimSpace(url)
+		if isRelayURL(url) && !slices.Contains(relays, url) && len(relays) < MaxWords {
+			relays = append(relays, url)
+		}
+	}
+	return relays
+}
+
+// encryptions are the encryptions that values name, as NIP-44 or nip44 or nip44_v2.
+func encryptions(values []string) (known []string) {
+	for _, value := range values {
+		value = strings.ReplaceAll(strings.ToLower(value), "-", "")
+		for _, name := range []string{"nip04", "nip44"} {
+			if strings.Contains(value, name) {
+				known = append(known, name)
+			}
+		}
+	}
+	return known
+}

@@ -1,0 +1,159 @@
+package nip89
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+)
+
+// Event builds the unsigned announcement. The same handler always gives the same tags and content; the key and
+// the date are left to whoever signs. Contradictions are not repeated: what was said anywhere is said in both
+// places.
+func (h Handler) Event() nostr.Event {
+	return nostr.Event{Kind: Kind, Tags: h.tags(), Content: h.content()}
+}
+
+func (h Handler) tags() nostr.Tags {
+	tags := nostr.Tags{{"d", clean(h.D)}}
+	for _, kind := range union(h.Kinds) {
+		tags = append(tags, nostr.Tag{"k", strconv.Itoa(kind)})
+	}
+	for _, task := range h.words() {
+		tags = append(tags, nostr.Tag{"t", task})
+	}
+	if relays := addRelays(nil, h.Relays); len(relays) > 0 {
+		tags = append(tags, append(nostr.Tag{"relays"}, relays...))
+	}
+	if known := union(encryptions(h.Encryption)); len(known) > 0 {
+		tags = append(tags, append(nostr.Tag{"encryption"}, known...))
+	}
+	return tags
+}
+
+// words are the tasks in the form in which they are compared.
+func (h Handler) words() []string {
+	var c claims
+	for _, task := range h.Tasks {
+		c.add(task)
+	}
+	return union(c.words)
+}
+
+// content is the JSON object of seeds/003 "Announcement Content" with the fields of seeds/001 section 1.3.2
+// beside it.
+func (h Handler) content() string {
+	fields := tree{}
+	fields.put("name", clean(h.Name))
+	fields.put("about", clean(h.About))
+	fields.put("version", clean(h.Version))
+	fields.put("supply_class", clean(h.SupplyClass))
+	fields.put("supported_kinds", union(h.Kinds))
+	fields.put("capabilities", h.capabilities())
+	fields.put("pricing", h.pricing())
+	fields.put("capacity", capacity{h.MaxConcurrent, h.MaxContext})
+	fields.put("stability", stability{h.Stability.SuccessRate, h.Stability.AvgLatencyMs, h.Stability.JobsCompleted})
+	fields.put("performance", performance{h.Performance.TypicalLatencyMs})
+	fields.merge(h.Extra)
+	return clean(string(fields.encode()))
+}
+
+type capabilities struct {
+	SupportedJobs []string `json:"supported_jobs,omitempty"`
+	Models        []string `json:"models,omitempty"`
+	Hardware      hardware `json:"hardware,omitzero"`
+}
+
+type hardware struct {
+	MemoryGB float64 `json:"memory_gb,omitempty"`
+	GPU      string  `json:"gpu_type,omitempty"`
+	VRAMGB   float64 `json:"vram_gb,omitempty"`
+}
+
+type pricing struct {
+	PerJob           guild.Msat `json:"per_job_msats,omitempty"`
+	InputPer1k       guild.Msat `json:"input_tokens_per_1k_msats,omitempty"`
+	OutputPer1k      guild.Msat `json:"output_tokens_per_1k_msats,omitempty"`
+	SandboxPerMinute guild.Msat `json:"sandbox_per_minute_msats,omitempty"`
+	Text             string     `json:"text,omitempty"`
+}
+
+type capacity struct {
+	MaxConcurrent int `json:"max_concurrent_jobs,omitempty"`
+	MaxContext    int `json:"max_context_tokens,omitempty"`
+}
+
+type stability struct {
+	SuccessRate   *float64 `json:"success_rate,omitempty"`
+	AvgLatencyMs  *float64 `json:"avg_latency_ms,omitempty"`
+	JobsCompleted *float64 `json:"jobs_completed,omitempty"`
+}
+
+type performance struct {
+	TypicalLatencyMs *float64 `json:"typical_latency_ms,omitempty"`
+}
+
+func (h Handler) capabilities() capabilities {
+	c := capabilities{SupportedJobs: h.words(), Hardware: hardware(h.Hardware)}
+	for _, model := range h.Models {
+		c.Models = append(c.Models, clean(model))
+	}
+	return c
+}
+
+// pricing is a word if that is all there is to say.
+func (h Handler) pricing() any {
+	p := pricing{h.Price, h.Rates.InputPer1k, h.Rates.OutputPer1k, h.Rates.SandboxPerMinute, clean(h.PriceText)}
+	if p == (pricing{Text: p.Text}) {
+		return p.Text
+	}
+	return p
+}
+
+// tree is a JSON object that is being written.
+type tree map[string]json.RawMessage
+
+// put sets a field, unless the value is empty.
+func (t tree) put(name string, v any) {
+	b, err := encodeJSON(v)
+	if err == nil && !slices.Contains([]string{`""`, `{}`, `[]`, `null`}, string(b)) {
+		t[name] = b
+	}
+}
+
+// merge adds the fields of more that t does not have, and inside fields that are objects in both likewise.
+func (t tree) merge(more map[string]json.RawMessage) {
+	for name, raw := range more {
+		ours, ok := t[name]
+		var a, b tree
+		switch {
+		case !json.Valid(raw): // set by hand; nobody could read the rest
+		case !ok:
+			t[name] = raw
+		case json.Unmarshal(ours, &a) == nil && json.Unmarshal(raw, &b) == nil:
+			a.merge(b)
+			t[name] = a.encode()
+		}
+	}
+}
+
+// encode writes the object with sorted keys. It cannot fail: all values are valid JSON.
+func (t tree) encode() json.RawMessage {
+	b, _ := encodeJSON(t)
+	return b
+}
+
+// encodeJSON is json.Marshal without the escapes that are only for HTML.
+func encodeJSON(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(b.Bytes()), nil
+}

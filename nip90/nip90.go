@@ -1,0 +1,94 @@
+// Package nip90 reads and writes the events of NIP-90 data vending machines: job requests (kinds 5000-5999),
+// job results (6000-6999) and job feedback (7000). It is the one place that knows how they look on the wire.
+//
+// Many dialects are read; one is written. Reading merges what stands outside and inside an encrypted event.
+// Writing puts the tags of a request in the order p, d, i, param (by key), output, bid, relays, rest, and
+// strips the control characters on which other people's event ids break.
+//
+// # Bundle jobs
+//
+// A bundle job is our profile of NIP-90: the input is a Nutshell bundle, and so is the result. A request has
+//
+//	["i", <base64 of the bundle>, "text", "", "bundle"]  a bundle of at most MaxInline bytes, or
+//	["i", <URL>, "url", "", "bundle"]                    where a larger one is
+//	["param", "job_type", <task or schema id>]
+//	["param", "job_hash", <hex>]                         see Request.JobHash
+//	["param", "bundle_sha256", <hex>]                    of the plaintext bundle
+//	["param", "bundle_size", <bytes>]                    of the plaintext bundle
+//	["param", "bundle_key", <hex>]                       opens what is at the URL; only in an encrypted request
+//	["param", "deadline", <Unix seconds>]
+//	["param", "time-limit", <seconds>]                   for the judged run
+//
+// and the content of its result is one JSON object:
+//
+//	{"v":1,"delivery_sha256":<hex>,"size":<bytes>,"bundle":<base64>}
+//	{"v":1,"delivery_sha256":<hex>,"size":<bytes>,"url":<URL>,"key":<hex>}
+//
+// with a key only in an encrypted result. Parcel is both sides of it.
+//
+// The package decides nothing: whether a result is wanted, a price is right or an answer came too late is the
+// business of whoever reads it. It does not check signatures (guild.Verify does), and it has no clock and no
+// key: who encrypts and decrypts is passed in.
+package nip90
+
+import (
+	"errors"
+
+	"fiatjaf.com/nostr"
+)
+
+// KindFeedback is the kind of every feedback event.
+const KindFeedback nostr.Kind = 7000
+
+// MaxInline is the largest bundle, in bytes, that travels inside an event.
+const MaxInline = 32 << 10
+
+// Limits on what is read.
+const (
+	MaxText   = 1 << 20 // bytes of content and tags together, and of what an encrypted content opens to
+	MaxTags   = 1000    // tags of an event, outside and inside
+	MaxRelays = 20      // relays that are kept of a request
+	MaxURL    = 2048    // bytes of a URL
+)
+
+// Names of parameters and the marker of bundle jobs.
+const (
+	MarkerBundle = "bundle"
+
+	ParamJobType      = "job_type"
+	ParamJobHash      = "job_hash"
+	ParamBundleSHA256 = "bundle_sha256"
+	ParamBundleSize   = "bundle_size"
+	ParamBundleKey    = "bundle_key"
+	ParamDeadline     = "deadline"
+	ParamTimeLimit    = "time-limit"
+)
+
+// Encryptions by name.
+const (
+	NIP44 = "nip44"
+	NIP04 = "nip04" // read, never sent
+)
+
+// Reasons why an event is not what it should be.
+var (
+	ErrKind      = errors.New("not of the expected kind")
+	ErrTooBig    = errors.New("over a limit")
+	ErrMalformed = errors.New("malformed")
+	ErrEncrypted = errors.New("encrypted, and there is no key to open it")
+	ErrSecret    = errors.New("a key does not travel in clear")
+	ErrNoBundle  = errors.New("no bundle")
+)
+
+// Opener decrypts what sender encrypted for us. Whether it is NIP-44 or NIP-04 is told by the ciphertext:
+// NIP-04 has "?iv=" in it.
+type Opener func(sender nostr.PubKey, ciphertext string) (plaintext string, err error)
+
+// Sealer encrypts for the one who is to read it.
+type Sealer = func(plaintext string) (ciphertext string, err error)
+
+// ResultKind is the kind of the results of a request's kind.
+func ResultKind(request int) int { return request + 1000 }
+
+func isRequest(kind int) bool { return 5000 <= kind && kind < 6000 }
+func isResult(kind int) bool  { return 6000 <= kind && kind < 7000 }

@@ -1,0 +1,267 @@
+package nip90
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"guild"
+)
+
+// Parcel is a bundle on its way: either the bytes themselves or where they are.
+type Parcel struct {
+	Hash   guild.Hash // of the plaintext bundle
+	Size   int64      // of the plaintext bundle, in bytes
+	Inline []byte     // the bundle, at most MaxInline bytes; or
+	URL    string     // where it is, http or https
+	Key    *[32]byte  // opens what is at URL; nil if that is not encrypted
+}
+
+// NewParcel is a bundle that travels inside the event, which it must be small enough for.
+func NewParcel(bundle []byte) Parcel {
+	return Parcel{Hash: guild.Sum(bundle), Size: int64(len(bundle)), Inline: bundle}
+}
+
+// String describes the parcel without its bytes and its key.
+func (p Parcel) String() string {
+	where := cmp.Or(p.URL, "inline")
+	return fmt.Sprintf("bundle %.8s of %d bytes, %s", p.Hash.Hex(), p.Size, where)
+}
+
+// Format keeps the key out of every way of printing.
+func (p Parcel) Format(s fmt.State, _ rune) { fmt.Fprint(s, p.String()) }
+
+// MarshalJSON fails: what Encode writes may hold a key, and is written on purpose only.
+func (p Parcel) MarshalJSON() ([]byte, error) {
+	return nil, errors.New("a parcel is serialized by Encode")
+}
+
+// check says what is wrong with a parcel, whether it was read or is to be sent.
+func (p Parcel) check() error {
+	switch {
+	case p.Hash.IsZero():
+		return fmt.Errorf("no hash: %w", ErrMalformed)
+	case p.Size <= 0:
+		return fmt.Errorf("size %d: %w", p.Size, ErrMalformed)
+	case (len(p.Inline) > 0) == (p.URL != ""):
+		return fmt.Errorf("neither or both of bytes and URL: %w", ErrMalformed)
+	case p.URL != "":
+		return checkURL(p.URL)
+	case p.Key != nil:
+		return fmt.Errorf("a key for bytes that are here: %w", ErrMalformed)
+	case len(p.Inline) > MaxInline:
+		return fmt.Errorf("%d bytes inline: %w", len(p.Inline), ErrTooBig)
+	case int64(len(p.Inline)) != p.Size || guild.Sum(p.Inline) != p.Hash:
+		return fmt.Errorf("the bytes do not match their hash and size: %w", ErrMalformed)
+	}
+	return nil
+}
+
+func checkURL(url string) error {
+	if !isHTTPURL(url) {
+		return fmt.Errorf("URL %.80q: %w", url, ErrMalformed)
+	}
+	return nil
+}
+
+// parcelWire is the content of a result that carries a delivery.
+type parcelWire struct {
+	V      int    `json:"v"`
+	Hash   string `json:"delivery_sha256"` // bare hex
+	Size   int64  `json:"size"`
+	Bundle string `json:"bundle,omitempty"` // standard base64
+	URL    string `json:"url,omitempty"`
+	Key    string `json:"key,omitempty"` // hex
+}
+
+// Encode writes the parcel as the content of a result.
+func (p Parcel) Encode() (string, error) {
+	if err := p.check(); err != nil {
+		return "", fmt.Errorf("delivery: %w", err)
+	}
+	w := parcelWire{V: 1, Hash: p.Hash.Hex(), Size: p.Size, URL: p.URL}
+	if p.URL == "" {
+		w.Bundle = base64.StdEncoding.EncodeToString(p.Inline)
+	}
+	if p.Key != nil {
+		w.Key = hex.EncodeToString(p.Key[:])
+	}
+	b, err := json.Marshal(w)
+	if err != nil {
+		return "", fmt.Errorf("delivery: %w", err)
+	}
+	return string(b), nil
+}
+
+// DecodeParcel reads what Encode writes, and checks bytes that are inline against their hash and size. A
+// content that is not of this form is ErrNoBundle.
+func DecodeParcel(content string) (Parcel, error) {
+	p, err := decodeParcel(content)
+	if err != nil {
+		return Parcel{}, fmt.Errorf("delivery: %w", err)
+	}
+	return p, nil
+}
+
+func decodeParcel(content string) (Parcel, error) {
+	var w parcelWire
+	if len(content) > MaxText {
+		return Parcel{}, fmt.Errorf("%d bytes: %w", len(content), ErrTooBig)
+	}
+	if err := json.Unmarshal([]byte(content), &w); err != nil {
+		return Parcel{}, fmt.Errorf("%w: %w", ErrNoBundle, err)
+	}
+	if w.V != 1 || w.Hash == "" {
+		return Parcel{}, ErrNoBundle
+	}
+	p := Parcel{Size: w.Size, URL: w.URL}
+	var err error
+	if p.Hash, err = guild.ParseHash(w.Hash); err != nil {
+		return Parcel{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if p.Inline, err = decodeInline(w.Bundle); err != nil {
+		return Parcel{}, err
+	}
+	if p.Key, err = parseKey(w.Key); err != nil {
+		return Parcel{}, err
+	}
+	return p, p.check()
+}
+
+func decodeInline(text string) ([]byte, error) {
+	if len(text) > base64.StdEncoding.EncodedLen(MaxInline) {
+		return nil, fmt.Errorf("%d bytes of base64 inline: %w", len(text), ErrTooBig)
+	}
+	b, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, fmt.Errorf("inline bundle: %w: %w", ErrMalformed, err)
+	}
+	return b, nil
+}
+
+// parseKey reads a key. The error does not repeat it.
+func parseKey(s string) (*[32]byte, error) {
+	if s == "" {
+		return nil, nil
+	}
+	key, ok := parseHex32(s)
+	if !ok {
+		return nil, fmt.Errorf("bundle key: want 64 hex digits: %w", ErrMalformed)
+	}
+	return &key, nil
+}
+
+// SetBundle makes p the bundle of r: an input and its parameters, in place of those that were there. With a
+// key, r can only be sealed.
+func (r *Request) SetBundle(p Parcel) error {
+	if err := p.check(); err != nil {
+		return fmt.Errorf("bundle: %w", err)
+	}
+	in := Input{Data: p.URL, Type: "url", Marker: MarkerBundle}
+	if p.URL == "" {
+		in = Input{Data: base64.StdEncoding.EncodeToString(p.Inline), Type: "text", Marker: MarkerBundle}
+	}
+	r.Inputs = slices.DeleteFunc(slices.Clone(r.Inputs), Input.isBundle)
+	r.Inputs = append(r.Inputs, in)
+	r.Set(ParamBundleSHA256, p.Hash.Hex())
+	r.Set(ParamBundleSize, strconv.FormatInt(p.Size, 10))
+	r.Unset(ParamBundleKey)
+	if p.Key != nil {
+		r.Set(ParamBundleKey, hex.EncodeToString(p.Key[:]))
+	}
+	return nil
+}
+
+func (in Input) isBundle() bool { return in.Marker == MarkerBundle }
+
+// Bundle returns the bundle that r carries, checked as far as it is inline. A request without one is
+// ErrNoBundle.
+func (r Request) Bundle() (Parcel, error) {
+	p, err := r.bundle()
+	if err != nil {
+		return Parcel{}, fmt.Errorf("bundle: %w", err)
+	}
+	return p, nil
+}
+
+func (r Request) bundle() (p Parcel, err error) {
+	i := slices.IndexFunc(r.Inputs, Input.isBundle)
+	if i < 0 {
+		return Parcel{}, ErrNoBundle
+	}
+	if p.Hash, err = guild.ParseHash(r.Get(ParamBundleSHA256)); err != nil {
+		return Parcel{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if p.Key, err = parseKey(r.Get(ParamBundleKey)); err != nil {
+		return Parcel{}, err
+	}
+	switch in := r.Inputs[i]; in.Type {
+	case "url":
+		p.URL = in.Data
+	case "text":
+		p.Inline, err = decodeInline(in.Data)
+	default:
+		err = fmt.Errorf("input of type %.20q: %w", in.Type, ErrMalformed)
+	}
+	if err != nil {
+		return Parcel{}, err
+	}
+	if p.Size, err = r.bundleSize(len(p.Inline)); err != nil {
+		return Parcel{}, err
+	}
+	return p, p.check()
+}
+
+// bundleSize is the size that the request states, or that of the inline bytes if it states none.
+func (r Request) bundleSize(inline int) (int64, error) {
+	text := r.Get(ParamBundleSize)
+	if text == "" {
+		return int64(inline), nil
+	}
+	size, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("size %.40q: %w", text, ErrMalformed)
+	}
+	return size, nil
+}
+
+// Delivery returns the delivery bundle that r carries. A key in a result that came in clear is ErrSecret: it
+// is no secret any more.
+func (r Result) Delivery() (Parcel, error) {
+	p, err := DecodeParcel(r.Content)
+	if err != nil {
+		return Parcel{}, err
+	}
+	if p.Key != nil && r.Encrypted == "" {
+		return Parcel{}, fmt.Errorf("delivery: %w", ErrSecret)
+	}
+	return p, nil
+}
+
+// SetDelivery makes p the content of r. With a key, r can only be sealed.
+func (r *Result) SetDelivery(p Parcel) error {
+	content, err := p.Encode()
+	if err != nil {
+		return err
+	}
+	r.Content = content
+	return nil
+}
+
+// holdsKey reports whether a content is a delivery with a key.
+func holdsKey(content string) bool {
+	var w struct {
+		Hash json.RawMessage `json:"delivery_sha256"`
+		Key  json.RawMessage `json:"key"`
+	}
+	if !bytes.HasPrefix(bytes.TrimSpace([]byte(content)), []byte("{")) {
+		return false
+	}
+	return json.Unmarshal([]byte(content), &w) == nil && w.Hash != nil && w.Key != nil
+}

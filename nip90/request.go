@@ -1,0 +1,341 @@
+package nip90
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/canon"
+)
+
+// Request is a job request.
+type Request struct {
+	Kind     int           // 5000 to 5999
+	Provider *nostr.PubKey // the first p tag; nil asks whoever reads it
+	Job      string        // the d tag: the customer's id of the job
+	Inputs   []Input
+	Params   []Param    // in the order of the event
+	Output   string     // MIME type of the wanted result
+	Bid      guild.Msat // what the customer pays at most; 0 for no bid
+	Relays   []string   // where to publish the answer
+	Content  string     // free text
+
+	Extra     nostr.Tags // tags that are not understood, kept
+	Encrypted string     // how it came: "", NIP44 or NIP04; Event and Sealed do not look at it
+}
+
+// Input is one i tag.
+type Input struct {
+	Data   string
+	Type   string // url, event, job or text
+	Relay  string // where an event or job is to be found
+	Marker string // what the input is for
+}
+
+// Param is one param tag.
+type Param struct {
+	Key    string
+	Values []string
+}
+
+// Format prints the parameter, without its values if they are a key.
+func (p Param) Format(s fmt.State, _ rune) {
+	if p.Key == ParamBundleKey {
+		fmt.Fprintf(s, "{%s [secret]}", p.Key)
+		return
+	}
+	fmt.Fprintf(s, "{%s %q}", p.Key, p.Values)
+}
+
+// ParseRequest reads a job request. If it is encrypted, open decrypts it; a nil open makes that ErrEncrypted.
+// What stands inside the ciphertext wins over what stands outside; relays are joined. A bundle key outside is ErrSecret.
+func ParseRequest(e nostr.Event, open Opener) (Request, error) {
+	r, err := parseRequest(e, open)
+	if err != nil {
+		return Request{}, fmt.Errorf("request %.8s: %w", e.ID.Hex(), err)
+	}
+	return r, nil
+}
+
+func parseRequest(e nostr.Event, open Opener) (Request, error) {
+	if !isRequest(int(e.Kind)) {
+		return Request{}, fmt.Errorf("kind %d: %w", e.Kind, ErrKind)
+	}
+	w, err := unwrap(e, open)
+	if err != nil {
+		return Request{}, err
+	}
+	if w.outer.FindWithValue("param", ParamBundleKey) != nil {
+		return Request{}, ErrSecret
+	}
+	if w.encrypted != "" {
+		tags, err := decodeTags(w.content)
+		if err != nil {
+			return Request{}, err
+		}
+		w.takeInner(tags)
+	}
+	r := Request{Kind: int(e.Kind), Content: w.content, Encrypted: w.encrypted}
+	for _, tag := range slices.Concat(w.outer, w.inner) {
+		if err := r.take(tag); err != nil {
+			return Request{}, err
+		}
+	}
+	return r, nil
+}
+
+// take reads one tag. A later bid or output replaces an earlier one, and what is encrypted comes later.
+func (r *Request) take(tag nostr.Tag) error {
+	if len(tag) == 0 || tag[0] == "encrypted" {
+		return nil
+	}
+	if len(tag) == 1 {
+		r.Extra = append(r.Extra, tag)
+		return nil
+	}
+	switch tag[0] {
+	case "p":
+		return r.takeProvider(tag)
+	case "d":
+		r.Job = cmp.Or(r.Job, tag[1])
+	case "i":
+		r.Inputs = append(r.Inputs, parseInput(tag))
+	case "param":
+		r.Params = append(r.Params, Param{Key: tag[1], Values: slices.Clone(tag[2:])})
+	case "output":
+		r.Output = mimeType(tag[1])
+	case "bid":
+		bid, err := parseMsat(tag[1])
+		if err != nil {
+			return fmt.Errorf("bid tag: %w", err)
+		}
+		r.Bid = bid
+	case "relays":
+		r.Relays = addRelays(r.Relays, tag)
+	default:
+		r.Extra = append(r.Extra, tag)
+	}
+	return nil
+}
+
+func (r *Request) takeProvider(tag nostr.Tag) error {
+	p, ok := parsePubKey(tag[1])
+	switch {
+	case !ok:
+		return fmt.Errorf("p tag %.80q: %w", tag[1], ErrMalformed)
+	case r.Provider == nil:
+		r.Provider = &p
+	case *r.Provider != p:
+		r.Extra = append(r.Extra, tag)
+	}
+	return nil
+}
+
+// parseInput reads ["i", data, type, relay, marker]. A type that NIP-90 does not have is text, and a fourth
+// value that is no relay is the marker: some write ["i", data, "json", "spec"].
+func parseInput(tag nostr.Tag) Input {
+	in := Input{Data: tag[1], Type: value(tag, 2), Relay: value(tag, 3), Marker: value(tag, 4)}
+	if !slices.Contains([]string{"url", "event", "job", "text"}, in.Type) {
+		in.Type = "text"
+	}
+	if !isRelayURL(in.Relay) {
+		in.Marker = cmp.Or(in.Marker, in.Relay)
+		in.Relay = ""
+	}
+	return in
+}
+
+// mimeType spells the words that some write for a MIME type out.
+func mimeType(s string) string {
+	switch s {
+	case "json":
+		return "application/json"
+	case "text", "txt":
+		return "text/plain"
+	case "markdown", "md":
+		return "text/markdown"
+	}
+	return s
+}
+
+// Get returns the first value of a parameter, "" if there is none.
+func (r Request) Get(key string) string {
+	for _, p := range r.Params {
+		if p.Key == key && len(p.Values) > 0 {
+			return p.Values[0]
+		}
+	}
+	return ""
+}
+
+// Set gives a parameter its values, in place of those it had.
+func (r *Request) Set(key string, values ...string) {
+	r.Unset(key)
+	r.Params = append(r.Params, Param{Key: key, Values: values})
+}
+
+// Unset removes a parameter.
+func (r *Request) Unset(key string) {
+	r.Params = slices.DeleteFunc(slices.Clone(r.Params), func(p Param) bool { return p.Key == key })
+}
+
+// Asks reports whether the request is for p: it is named, or nobody is.
+func (r Request) Asks(p nostr.PubKey) bool {
+	return r.Provider == nil || *r.Provider == p || r.Extra.FindWithValue("p", p.Hex()) != nil
+}
+
+// Deadline is when the customer stops waiting; the zero time if the request does not say.
+func (r Request) Deadline() time.Time {
+	seconds, err := strconv.ParseInt(r.Get(ParamDeadline), 10, 64)
+	if err != nil || seconds <= 0 || seconds > 1<<40 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0)
+}
+
+// TimeLimit is how long the judged run may take; 0 if the request does not say.
+func (r Request) TimeLimit() time.Duration {
+	seconds, err := strconv.ParseUint(r.Get(ParamTimeLimit), 10, 31)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// Event builds the unsigned request in clear. A request with a bundle key is ErrSecret: seal it.
+func (r Request) Event() (nostr.Event, error) {
+	if err := r.check(); err != nil {
+		return nostr.Event{}, err
+	}
+	if r.Get(ParamBundleKey) != "" {
+		return nostr.Event{}, fmt.Errorf("request of kind %d: %w", r.Kind, ErrSecret)
+	}
+	tags := slices.Concat(r.address(), r.work(), r.bid(), r.relays(), r.Extra)
+	return unsigned(r.Kind, tags, r.Content), nil
+}
+
+// Sealed builds the unsigned request with everything about the work encrypted by seal. The bid and the relays
+// stand outside as well, because some providers read only one of the two.
+func (r Request) Sealed(seal Sealer) (nostr.Event, error) {
+	if err := r.check(); err != nil {
+		return nostr.Event{}, err
+	}
+	inner := slices.Concat(r.work(), r.bid(), r.relays(), r.extra(false))
+	if r.Content != "" {
+		inner = append(inner, nostr.Tag{"content", r.Content})
+	}
+	ciphertext, err := seal(encodeTags(cleanTags(inner)))
+	if err != nil {
+		return nostr.Event{}, fmt.Errorf("request of kind %d: encrypt: %w", r.Kind, err)
+	}
+	outer := slices.Concat(r.address(), nostr.Tags{{"encrypted"}}, r.bid(), r.relays(), r.extra(true))
+	return unsigned(r.Kind, outer, ciphertext), nil
+}
+
+func (r Request) check() error {
+	if !isRequest(r.Kind) {
+		return fmt.Errorf("request of kind %d: %w", r.Kind, ErrKind)
+	}
+	if r.Bid < 0 {
+		return fmt.Errorf("request of kind %d: bid of %s: %w", r.Kind, r.Bid, ErrMalformed)
+	}
+	return nil
+}
+
+func (r Request) address() (tags nostr.Tags) {
+	if r.Provider != nil {
+		tags = append(tags, nostr.Tag{"p", r.Provider.Hex()})
+	}
+	if r.Job != "" {
+		tags = append(tags, nostr.Tag{"d", r.Job})
+	}
+	return tags
+}
+
+// work is what the job is: the tags that an encrypted request hides.
+func (r Request) work() (tags nostr.Tags) {
+	for _, in := range r.Inputs {
+		tags = append(tags, in.tag())
+	}
+	for _, p := range r.sortedParams() {
+		tags = append(tags, append(nostr.Tag{"param", p.Key}, p.Values...))
+	}
+	if r.Output != "" {
+		tags = append(tags, nostr.Tag{"output", r.Output})
+	}
+	return tags
+}
+
+func (r Request) sortedParams() []Param {
+	return slices.SortedStableFunc(slices.Values(r.Params), func(a, b Param) int { return cmp.Compare(a.Key, b.Key) })
+}
+
+func (in Input) tag() nostr.Tag {
+	tag := nostr.Tag{"i", in.Data, cmp.Or(in.Type, "text")}
+	if isRelayURL(in.Relay) {
+		tag = append(tag, in.Relay)
+	} else if in.Marker != "" {
+		tag = append(tag, "")
+	}
+	if in.Marker != "" {
+		tag = append(tag, in.Marker)
+	}
+	return tag
+}
+
+func (r Request) bid() nostr.Tags {
+	if r.Bid == 0 {
+		return nil
+	}
+	return nostr.Tags{{"bid", strconv.FormatInt(int64(r.Bid), 10)}}
+}
+
+func (r Request) relays() nostr.Tags {
+	if len(r.Relays) == 0 {
+		return nil
+	}
+	return nostr.Tags{append(nostr.Tag{"relays"}, r.Relays...)}
+}
+
+// extra is the part of Extra that relays act on, or the rest.
+func (r Request) extra(forRelays bool) (tags nostr.Tags) {
+	for _, tag := range r.Extra {
+		if len(tag) > 0 && slices.Contains([]string{"p", "expiration", "-", "nonce"}, tag[0]) == forRelays {
+			tags = append(tags, tag)
+		}
+	}
+	return tags
+}
+
+// transport are the parameters that say how a job travels, not what it is.
+var transport = []string{ParamJobType, ParamJobHash, ParamBundleSHA256, ParamBundleSize, ParamBundleKey, ParamDeadline}
+
+// JobHash is the hash that names what a bundle job asks: the canonical hash of
+//
+//	{"bundle_sha256":<hex>,"job_type":<task>,"params":[[<key>,<value>,…],…]}
+//
+// where params are the other parameters, by key, without those that only say how the job travels (job_hash,
+// bundle_size, bundle_key, deadline).
+func (r Request) JobHash() (guild.Hash, error) {
+	params := [][]string{}
+	for _, p := range r.sortedParams() {
+		if !slices.Contains(transport, p.Key) {
+			params = append(params, append([]string{clean(p.Key)}, cleanTags(nostr.Tags{p.Values})[0]...))
+		}
+	}
+	h, err := canon.HashValue(map[string]any{
+		"job_type":      clean(r.Get(ParamJobType)),
+		"bundle_sha256": strings.ToLower(r.Get(ParamBundleSHA256)),
+		"params":        params,
+	})
+	if err != nil {
+		return guild.Hash{}, fmt.Errorf("job hash: %w", err)
+	}
+	return h, nil
+}

@@ -1,0 +1,178 @@
+package nip90
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+)
+
+// Result is a job result.
+type Result struct {
+	Kind        int          // 6000 to 6999
+	Request     nostr.ID     // the e tag; zero if there is none: see Correlate
+	Customer    nostr.PubKey // the p tag; zero if there is none
+	Amount      guild.Msat   // what the provider wants; 0 for nothing
+	Invoice     string       // bolt11, for Amount
+	Content     string       // the result itself
+	Status      string       // some say "success" here too
+	RequestJSON string       // the request tag: the request event as JSON, unchecked
+
+	Extra     nostr.Tags // tags that are not understood, kept
+	Encrypted string     // how it came: "", NIP44 or NIP04; Event and Sealed do not look at it
+}
+
+// ParseResult reads a job result. If it is encrypted, open decrypts the content; a nil open makes that
+// ErrEncrypted.
+func ParseResult(e nostr.Event, open Opener) (Result, error) {
+	r, err := parseResult(e, open)
+	if err != nil {
+		return Result{}, fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
+	}
+	return r, nil
+}
+
+func parseResult(e nostr.Event, open Opener) (Result, error) {
+	if !isResult(int(e.Kind)) {
+		return Result{}, fmt.Errorf("kind %d: %w", e.Kind, ErrKind)
+	}
+	w, err := unwrap(e, open)
+	if err != nil {
+		return Result{}, err
+	}
+	r := Result{Kind: int(e.Kind), Content: w.content, Encrypted: w.encrypted}
+	for _, tag := range w.outer {
+		if err := r.take(tag); err != nil {
+			return Result{}, err
+		}
+	}
+	return r, nil
+}
+
+func (r *Result) take(tag nostr.Tag) (err error) {
+	if len(tag) == 0 || tag[0] == "encrypted" {
+		return nil
+	}
+	switch {
+	case len(tag) >= 2 && takeReference(tag, &r.Request, &r.Customer):
+	case len(tag) >= 2 && tag[0] == "request":
+		r.RequestJSON = tag[1]
+	case len(tag) >= 2 && tag[0] == "status":
+		r.Status = tag[1]
+	case len(tag) >= 2 && tag[0] == "amount":
+		r.Amount, r.Invoice, err = parseAmount(tag)
+	default:
+		r.Extra = append(r.Extra, tag)
+	}
+	return err
+}
+
+// takeReference takes the first good e tag and the first good p tag, and reports whether tag was one.
+func takeReference(tag nostr.Tag, request *nostr.ID, customer *nostr.PubKey) bool {
+	switch tag[0] {
+	case "e":
+		id, ok := parseID(tag[1])
+		return ok && setOnce(request, id)
+	case "p":
+		p, ok := parsePubKey(tag[1])
+		return ok && setOnce(customer, p)
+	}
+	return false
+}
+
+// setOnce sets what is still zero, and reports whether it has that value now.
+func setOnce[T comparable](field *T, v T) bool {
+	var zero T
+	if *field == zero {
+		*field = v
+	}
+	return *field == v
+}
+
+func referenceTags(request nostr.ID, customer nostr.PubKey) (tags nostr.Tags) {
+	if request != (nostr.ID{}) {
+		tags = append(tags, nostr.Tag{"e", request.Hex()})
+	}
+	if customer != (nostr.PubKey{}) {
+		tags = append(tags, nostr.Tag{"p", customer.Hex()})
+	}
+	return tags
+}
+
+// Event builds the unsigned result in clear. A delivery with a key is ErrSecret: seal it.
+func (r Result) Event() (nostr.Event, error) {
+	if !isResult(r.Kind) {
+		return nostr.Event{}, fmt.Errorf("result of kind %d: %w", r.Kind, ErrKind)
+	}
+	if holdsKey(r.Content) {
+		return nostr.Event{}, fmt.Errorf("result of kind %d: %w", r.Kind, ErrSecret)
+	}
+	tags := referenceTags(r.Request, r.Customer)
+	if r.RequestJSON != "" {
+		tags = append(tags, nostr.Tag{"request", r.RequestJSON})
+	}
+	tags = slices.Concat(tags, amountTag(r.Amount, r.Invoice))
+	if r.Status != "" {
+		tags = append(tags, nostr.Tag{"status", r.Status})
+	}
+	return unsigned(r.Kind, slices.Concat(tags, r.Extra), r.Content), nil
+}
+
+// Sealed builds the unsigned result with its content encrypted by seal. Outside stand only what it answers and
+// what it costs.
+func (r Result) Sealed(seal Sealer) (nostr.Event, error) {
+	if !isResult(r.Kind) {
+		return nostr.Event{}, fmt.Errorf("result of kind %d: %w", r.Kind, ErrKind)
+	}
+	ciphertext, err := seal(clean(r.Content))
+	if err != nil {
+		return nostr.Event{}, fmt.Errorf("result of kind %d: encrypt: %w", r.Kind, err)
+	}
+	tags := slices.Concat(referenceTags(r.Request, r.Customer), nostr.Tags{{"encrypted"}}, amountTag(r.Amount, r.Invoice))
+	return unsigned(r.Kind, tags, ciphertext), nil
+}
+
+// Reference is what a result or feedback says it answers, the most reliable first. What is absent is zero.
+// Whatever matches, an answer counts only if it comes from a key that was asked.
+type Reference struct {
+	Request   nostr.ID     // the e tag
+	Customer  nostr.PubKey // the p tag: with the provider and the time it may tell which request
+	Mentioned nostr.ID     // a request named in the request tag or in a JSON content
+}
+
+// Correlate reads the reference of a result or feedback. It does not decrypt.
+func Correlate(e nostr.Event) Reference {
+	var ref Reference
+	if checkSize(e) != nil {
+		return ref
+	}
+	for _, tag := range e.Tags {
+		if len(tag) >= 2 {
+			takeReference(tag, &ref.Request, &ref.Customer)
+		}
+	}
+	if tag := e.Tags.Find("request"); tag != nil {
+		ref.Mentioned = mentioned(tag[1], "id")
+	}
+	if ref.Mentioned == (nostr.ID{}) {
+		ref.Mentioned = mentioned(e.Content, "request_id", "request_event", "request")
+	}
+	return ref
+}
+
+// mentioned is the event id under the first of the keys that holds one, in a JSON object.
+func mentioned(text string, keys ...string) nostr.ID {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal([]byte(text), &fields) != nil {
+		return nostr.ID{}
+	}
+	for _, key := range keys {
+		if id, ok := parseID(textOf(fields[key])); ok {
+			return id
+		}
+	}
+	return nostr.ID{}
+}

@@ -1,0 +1,169 @@
+package nutshell
+
+import (
+	"archive/tar"
+	"errors"
+	"io"
+	"strings"
+)
+
+// block is the unit of a tar archive, and endMarker the two empty ones that end it.
+const (
+	block     = 512
+	endMarker = 2 * block
+)
+
+// archive is the file of a bundle and the limits it is read with. It can be scanned many times.
+type archive struct {
+	r      io.ReaderAt
+	size   int64
+	limits Limits
+}
+
+// scan reads the archive from end to end and calls visit with each regular file, whose Hash is not set yet.
+// What visit leaves unread is skipped. It refuses everything that a bundle must not have, except what takes
+// the manifest to see.
+func (a archive) scan(visit func(Entry, io.Reader) error) error {
+	p, err := openPayload(a.r, a.size)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	in := a.limits.budget(p, a.size)
+	if err := a.entries(in, visit); err != nil {
+		return err
+	}
+	if err := padding(in); err != nil {
+		return err
+	}
+	return p.finish()
+}
+
+// entries goes through the tar archive up to its end marker.
+func (a archive) entries(in *budgetReader, visit func(Entry, io.Reader) error) error {
+	t := tar.NewReader(in)
+	sum := tally{limits: a.limits}
+	end := int64(0) // of the last entry
+	for {
+		header, err := t.Next()
+		if errors.Is(err, io.EOF) && in.n >= end+endMarker {
+			return nil
+		}
+		if err != nil {
+			return tarError(err)
+		}
+		if err := sum.add(header); err != nil {
+			return err
+		}
+		end = in.n + (header.Size+block-1)/block*block
+		if header.Typeflag == tar.TypeDir {
+			continue
+		}
+		if err := visit(entryOf(header), entryReader{t}); err != nil {
+			return err
+		}
+	}
+}
+
+// entryReader reads the content of one entry and words its errors.
+type entryReader struct{ r io.Reader }
+
+func (e entryReader) Read(p []byte) (int, error) {
+	n, err := e.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = tarError(err)
+	}
+	return n, err
+}
+
+// tarError keeps the errors that already say what is wrong and words those of package tar.
+func tarError(err error) error {
+	if _, ok := errors.AsType[*LimitError](err); ok || errors.Is(err, ErrTruncated) || errors.Is(err, ErrDamaged) {
+		return err
+	}
+	return damage(err)
+}
+
+func entryOf(h *tar.Header) Entry {
+	e := Entry{Path: h.Name, Size: h.Size, Mode: 0o644}
+	if h.Mode&0o111 != 0 {
+		e.Mode = 0o755
+	}
+	return e
+}
+
+// tally is what has been seen of an archive so far.
+type tally struct {
+	limits  Limits
+	names   names
+	entries int
+	bytes   int64
+}
+
+// add takes in an entry, or refuses it.
+func (t *tally) add(h *tar.Header) error {
+	if reason := unwanted(h); reason != "" {
+		return &EntryError{h.Name, reason}
+	}
+	if h.Typeflag == tar.TypeDir {
+		h.Name, h.Size = strings.TrimSuffix(h.Name, "/"), 0
+	}
+	return t.addPath(h.Name, h.Size, h.Typeflag == tar.TypeReg)
+}
+
+// addPath takes in a file or folder, or refuses it.
+func (t *tally) addPath(path string, size int64, file bool) error {
+	t.entries++
+	t.bytes += size
+	switch {
+	case t.entries > t.limits.Entries:
+		return &LimitError{What: "Entries", Limit: int64(t.limits.Entries), Path: path}
+	case size > t.limits.File:
+		return &LimitError{What: "File", Limit: t.limits.File, Path: path}
+	case t.bytes > t.limits.Total:
+		return &LimitError{What: "Total", Limit: t.limits.Total, Path: path}
+	}
+	if err := t.limits.checkPath(path); err != nil {
+		return err
+	}
+	return t.names.add(path, file)
+}
+
+// unwanted says why an entry is neither a regular file nor a folder, or nothing.
+func unwanted(h *tar.Header) string {
+	switch h.Typeflag {
+	case tar.TypeReg:
+		for key := range h.PAXRecords {
+			if strings.HasPrefix(key, "GNU.sparse.") {
+				return "is a sparse file"
+			}
+		}
+		return ""
+	case tar.TypeDir:
+		return ""
+	case tar.TypeSymlink, tar.TypeLink:
+		return "is a link"
+	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
+		return "is a device or a pipe"
+	}
+	return "is neither a regular file nor a folder"
+}
+
+// padding reads the rest of the stream, which may only be the zeros that fill the last record.
+func padding(r io.Reader) error {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := r.Read(buf)
+		for _, b := range buf[:n] {
+			if b != 0 {
+				return ErrTrailing
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return tarError(err)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package nutshell
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// CriteriaFile is where the acceptance criteria of a bundle usually are. The manifest's
+// acceptance.criteria_file says where they are.
+const CriteriaFile = "tests/criteria.json"
+
+// Criteria are machine-readable acceptance tests (seeds/004 section 9). Raw is the whole document, with the
+// fields that this package does not know.
+type Criteria struct {
+	Version        string          `json:"criteria_version"`
+	Framework      string          `json:"test_framework"` // shell, pytest, go-test, jest or custom
+	AutoVerifiable bool            `json:"auto_verifiable"`
+	Criteria       []Criterion     `json:"criteria"`
+	Raw            json.RawMessage `json:"-"`
+}
+
+// Criterion is one acceptance test. Raw is the whole of it, with the fields that this package does not know.
+type Criterion struct {
+	ID          string          `json:"id"` // unique among the criteria
+	Description string          `json:"description"`
+	Type        string          `json:"type"`     // api_test, sql_check, …
+	Script      string          `json:"script"`   // the path of a file of the bundle
+	Query       string          `json:"query"`    // of a sql_check
+	Expected    json.RawMessage `json:"expected"` // nil if absent
+	Raw         json.RawMessage `json:"-"`
+}
+
+// ParseCriteria reads a criteria.json. Every criterion needs an id of its own, and a script must be a path
+// within the bundle. Its errors are those of ParseManifest.
+func ParseCriteria(b []byte) (*Criteria, error) {
+	text, err := parseDocument(CriteriaFile, b)
+	if err != nil {
+		return nil, err
+	}
+	c := &Criteria{Raw: text.raw}
+	if err := text.decode(c); err != nil {
+		return nil, err
+	}
+	if err := c.keepRaw(text); err != nil {
+		return nil, err
+	}
+	return c, c.check()
+}
+
+// keepRaw gives each criterion its own text.
+func (c *Criteria) keepRaw(text document) error {
+	list, ok := text.get("criteria")
+	if !ok {
+		return nil
+	}
+	var raw []json.RawMessage
+	if err := decode(CriteriaFile, list, &raw); err != nil {
+		return err
+	}
+	for i := range c.Criteria {
+		c.Criteria[i].Raw = raw[i]
+	}
+	return nil
+}
+
+func (c *Criteria) check() error {
+	seen := make(map[string]bool, len(c.Criteria))
+	for i, one := range c.Criteria {
+		field := fmt.Sprintf("criteria.%d", i)
+		switch {
+		case one.ID == "":
+			return &ManifestError{CriteriaFile, field + ".id", "is required"}
+		case seen[one.ID]:
+			return &ManifestError{CriteriaFile, field + ".id", fmt.Sprintf("%.80q stands there twice", one.ID)}
+		}
+		if reason := unsafePath(one.Script); one.Script != "" && reason != "" {
+			return &ManifestError{CriteriaFile, field + ".script", reason}
+		}
+		seen[one.ID] = true
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package nutshell
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"time"
+)
+
+// Where a delivery bundle has what was made, and the log of making it.
+const (
+	ArtifactsDir = "delivery/artifacts"
+	LogFile      = "delivery/logs/execution.log"
+)
+
+// DeliveryInfo is what a delivery says about itself. It comes from the caller because this package has neither
+// a clock nor randomness.
+type DeliveryInfo struct {
+	ID          string    // "nut-…"
+	Deliverer   string    // name of the agent or person
+	CompletedAt time.Time // written in UTC, to the second
+
+	Model  string // which model did it; left out if empty
+	Status string // Completed if empty; the worker's own word wins
+	Log    []byte // becomes LogFile; left out if empty
+}
+
+// Delivery lays out the bundle that answers the request req, for Pack to write: nutshell.json,
+// delivery/result.json, the artifacts under ArtifactsDir, and the log. Nothing of the artifacts is held in
+// memory.
+//
+// The worker's own result, if there is one (WorkerResult finds it), is merged into delivery/result.json: its
+// members win and its unknown ones are kept, but what identifies the delivery (nutshell_version, bundle_type,
+// request_id and id) is ours. Its errors are those of ParseManifest.
+func Delivery(req *Manifest, result json.RawMessage, artifacts fs.FS, info DeliveryInfo) (fs.FS, error) {
+	manifest, err := deliveryManifest(req, info)
+	if err != nil {
+		return nil, err
+	}
+	made, err := listArtifacts(artifacts)
+	if err != nil {
+		return nil, err
+	}
+	merged, err := mergeResult(req, result, made, info)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{ManifestFile: manifest, ResultFile: merged}
+	if len(info.Log) > 0 {
+		files[LogFile] = info.Log
+	}
+	return overlay{files, artifacts}, nil
+}
+
+// WorkerResult returns the result.json at the top of what a worker left, or nil if there is none. It is an
+// error if there is one that cannot be merged: not JSON, a status that there is not, a member of the wrong type.
+func WorkerResult(artifacts fs.FS) (json.RawMessage, error) {
+	f, err := artifacts.Open("result.json")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
+	if err != nil {
+		return nil, fmt.Errorf("result.json: %w", err)
+	}
+	if _, err := parseResult(raw); err != nil {
+		return nil, err
+	}
+	return raw, nil
+}
+
+// identity is what a delivery's two documents begin with.
+type identity struct {
+	Version    string `json:"nutshell_version"`
+	BundleType string `json:"bundle_type"`
+	RequestID  string `json:"request_id"`
+	ID         string `json:"id"`
+}
+
+// owned are the members of a result that a worker cannot set.
+var owned = []string{"nutshell_version", "bundle_type", "request_id", "id"}
+
+func identify(req *Manifest, info DeliveryInfo) identity {
+	return identity{Version, TypeDelivery, req.ID(), info.ID}
+}
+
+// moment writes a time as the specification does.
+func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// deliveryManifest makes the manifest. Its title is the request's, so that a person knows what it answers.
+func deliveryManifest(req *Manifest, info DeliveryInfo) ([]byte, error) {
+	type task struct {
+		Title string `json:"title"`
+	}
+	type publisher struct {
+		Name string `json:"name"`
+	}
+	text, err := written(ManifestFile, struct {
+		identity
+		CreatedAt string    `json:"created_at"`
+		Task      task      `json:"task"`
+		Publisher publisher `json:"publisher"`
+	}{identify(req, info), moment(info.CompletedAt), task{req.Task().Title}, publisher{info.Deliverer}})
+	if err != nil {
+		return nil, err
+	}
+	m, err := newManifest(text)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := m.Validate(); err != nil {
+		return nil, err
+	}
+	return text.raw, nil
+}
+
+// written makes a document of our own, laid out for people.
+func written(file string, v any) (document, error) {
+	raw, err := encode(v)
+	if err != nil {
+		return document{}, &ManifestError{File: file, Reason: err.Error()}
+	}
+	return parseDocument(file, indented(raw, ""))
+}
+
+// listArtifacts returns the paths that the artifacts have in the bundle, sorted.
+func listArtifacts(artifacts fs.FS) ([]string, error) {
+	var made []string
+	err := fs.WalkDir(artifacts, ".", func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			made = append(made, ArtifactsDir+"/"+p)
+		}
+		return err
+	})
+	slices.Sort(made)
+	return made, err
+}
+
+// mergeResult makes delivery/result.json.
+func mergeResult(req *Manifest, worker json.RawMessage, made []string, info DeliveryInfo) ([]byte, error) {
+	text, err := ownResult(req, made, info)
+	if err != nil {
+		return nil, err
+	}
+	if worker != nil {
+		if _, err := parseResult(worker); err != nil {
+			return nil, err
+		}
+	}
+	for _, m := range members(worker) {
+		if slices.Contains(owned, m.name) {
+			continue
+		}
+		if text, err = text.merge(m.name, worker[m.value:m.end]); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := ParseResult(text.raw); err != nil {
+		return nil, err
+	}
+	return text.raw, nil
+}
+
+// merge sets a member, or the members of it where both sides have an object.
+func (d document) merge(name string, value []byte) (document, error) {
+	inner := members(value)
+	if len(inner) == 0 || !d.has(name) {
+		return d.set([]string{name}, json.RawMessage(value))
+	}
+	for _, m := range inner {
+		var err error
+		if d, err = d.set([]string{name, m.name}, json.RawMessage(value[m.value:m.end])); err != nil {
+			return document{}, err
+		}
+	}
+	return d, nil
+}
+
+// ownResult is the result as we know it without the worker's word.
+func ownResult(req *Manifest, made []string, info DeliveryInfo) (document, error) {
+	type deliverer struct {
+		Name  string `json:"name"`
+		Model string `json:"model,omitempty"`
+	}
+	type artifact struct {
+		Path string `json:"path"`
+	}
+	type artifacts struct {
+		Created []artifact `json:"files_created"`
+	}
+	type log struct {
+		FullLog string `json:"full_log"`
+	}
+	own := struct {
+		identity
+		CompletedAt string    `json:"completed_at"`
+		Deliverer   deliverer `json:"deliverer"`
+		Status      string    `json:"status"`
+		Artifacts   artifacts `json:"artifacts"`
+		Log         *log      `json:"execution_log,omitempty"`
+	}{
+		identity: identify(req, info), CompletedAt: moment(info.CompletedAt),
+		Deliverer: deliverer{info.Deliverer, info.Model}, Status: cmp.Or(info.Status, Completed),
+	}
+	for _, p := range made {
+		own.Artifacts.Created = append(own.Artifacts.Created, artifact{p})
+	}
+	if len(info.Log) > 0 {
+		own.Log = &log{LogFile}
+	}
+	return written(ResultFile, own)
+}

@@ -1,0 +1,73 @@
+package nutshell
+
+import (
+	"errors"
+	"fmt"
+
+	"guild"
+)
+
+// What may be wrong with a bundle as a whole.
+var (
+	ErrNotBundle  = errors.New("not a Nutshell bundle")
+	ErrEncrypted  = errors.New(`an encrypted bundle (NUT\x02, an undocumented form of the reference program)`)
+	ErrNoManifest = errors.New("the bundle has no nutshell.json")
+	ErrTruncated  = errors.New("the bundle ends too early")
+	ErrDamaged    = errors.New("the bundle is damaged")
+	ErrTrailing   = errors.New("there are bytes after the end of the archive")
+	ErrChanged    = errors.New("the file changed while it was read")
+)
+
+// EntryError is a file or directory that a bundle must not contain, or not in this place.
+type EntryError struct{ Path, Reason string }
+
+func (e *EntryError) Error() string { return fmt.Sprintf("%.200q: %s", e.Path, e.Reason) }
+
+// LimitError is a limit that a bundle exceeds. What names the field of Limits, or says in words what a JSON
+// document has too much of; Path is set when one entry is to blame.
+type LimitError struct {
+	What  string
+	Limit int64
+	Path  string
+}
+
+func (e *LimitError) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("more than the limit of %d (%s)", e.Limit, e.What)
+	}
+	return fmt.Sprintf("%.200q: more than the limit of %d (%s)", e.Path, e.Limit, e.What)
+}
+
+// HashError is a file that is not what files.tree in the manifest says, by its bytes.
+type HashError struct {
+	Path      string
+	Want, Got guild.Hash
+}
+
+func (e *HashError) Error() string {
+	return fmt.Sprintf("%.200q: the manifest says %v, the file is %v", e.Path, e.Want, e.Got)
+}
+
+// SizeError is a file, or with an empty path the number of files, that is not what the manifest says.
+type SizeError struct {
+	Path      string
+	Want, Got int64
+}
+
+func (e *SizeError) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("files.total_count: the manifest says %d, the archive has %d", e.Want, e.Got)
+	}
+	return fmt.Sprintf("%.200q: the manifest says %d bytes, the file has %d", e.Path, e.Want, e.Got)
+}
+
+// ManifestError is a JSON document of a bundle that cannot be used: File is its path, Field the dotted path of
+// the member to blame, if one is.
+type ManifestError struct{ File, Field, Reason string }
+
+func (e *ManifestError) Error() string {
+	if e.Field == "" {
+		return fmt.Sprintf("%s: %s", e.File, e.Reason)
+	}
+	return fmt.Sprintf("%s: %s: %s", e.File, e.Field, e.Reason)
+}

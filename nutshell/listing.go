@@ -1,0 +1,97 @@
+package nutshell
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"guild"
+)
+
+// checkListing compares the files of an archive with the list in its manifest. Where the list has hashes it is
+// binding: every file must be on it, and everything on it must be there. Without hashes it is a hint. The
+// reference program lists the manifest, which cannot contain its own hash: that line is skipped.
+func checkListing(list Files, files []Entry) (warnings []string, err error) {
+	listed, hashed, err := byPath(list.Tree)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range files {
+		stated, ok := listed[e.Path]
+		switch {
+		case e.Path == ManifestFile:
+		case ok:
+			if err := stated.check(e); err != nil {
+				return nil, err
+			}
+		case hashed:
+			return nil, &EntryError{e.Path, "is in the archive, but not in files.tree"}
+		}
+		delete(listed, e.Path)
+	}
+	delete(listed, ManifestFile)
+	if hashed && len(listed) > 0 {
+		return nil, &EntryError{slices.Min(slices.Collect(maps.Keys(listed))), "is in files.tree, but not in the archive"}
+	}
+	if hashed || list.Tree != nil && len(list.Tree) == 0 {
+		if err := checkCount(list, len(files)-1); err != nil {
+			return nil, err
+		}
+	}
+	if !hashed {
+		warnings = unverified(len(listed), len(files)-1)
+	}
+	return warnings, nil
+}
+
+// byPath indexes a list and reports whether it has hashes.
+func byPath(tree []TreeEntry) (listed map[string]TreeEntry, hashed bool, err error) {
+	listed = make(map[string]TreeEntry, len(tree))
+	for _, e := range tree {
+		if _, twice := listed[e.Path]; twice {
+			return nil, false, &ManifestError{ManifestFile, "files.tree", fmt.Sprintf("lists %.200q twice", e.Path)}
+		}
+		listed[e.Path] = e
+		hashed = hashed || e.Hash != ""
+	}
+	return listed, hashed, nil
+}
+
+// check compares what the list says with what is there.
+func (t TreeEntry) check(e Entry) error {
+	if t.Size != nil && *t.Size != e.Size {
+		return &SizeError{e.Path, *t.Size, e.Size}
+	}
+	if t.Hash == "" {
+		return nil
+	}
+	want, err := guild.ParseHash(t.Hash)
+	if err != nil {
+		return &ManifestError{ManifestFile, "files.tree", err.Error()}
+	}
+	if want != e.Hash {
+		return &HashError{e.Path, want, e.Hash}
+	}
+	return nil
+}
+
+// checkCount holds a manifest to the number of files that it states beside a list. The reference program
+// counts the manifest too; zero is what a manifest says that was never packed.
+func checkCount(list Files, files int) error {
+	if n := list.TotalCount; n != 0 && n != int64(files) && n != int64(files)+1 {
+		return &SizeError{Want: n, Got: int64(files)}
+	}
+	return nil
+}
+
+// unverified words what is not known of a bundle without hashes.
+func unverified(missing, files int) []string {
+	var warnings []string
+	if files > 0 {
+		warnings = append(warnings, "files.tree has no hashes: nothing vouches for the content of the files")
+	}
+	if missing > 0 {
+		warnings = append(warnings, fmt.Sprintf("files.tree lists %d files that are not in the archive", missing))
+	}
+	return warnings
+}

@@ -1,0 +1,136 @@
+package nutshell
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// ManifestFile is the path of the manifest, the first entry of every bundle.
+const ManifestFile = "nutshell.json"
+
+// Manifest is a nutshell.json. Its text is the truth: what is read from it is typed, what is set in it changes
+// only the bytes of that member, so that unknown fields, key order and the spelling of numbers survive. The
+// zero Manifest is not usable: ParseManifest makes one.
+type Manifest struct {
+	text document
+	read sections
+}
+
+// ParseManifest reads a manifest. It is a *ManifestError if the bytes are not one JSON object in UTF-8 without
+// byte order mark, comments or duplicate keys, or a known member has the wrong type; a *LimitError if it is
+// too large or too deep. It does not ask for the required fields: Validate does.
+func ParseManifest(b []byte) (*Manifest, error) {
+	text, err := parseDocument(ManifestFile, b)
+	if err != nil {
+		return nil, err
+	}
+	return newManifest(text)
+}
+
+func newManifest(text document) (*Manifest, error) {
+	m := &Manifest{text: text}
+	if err := text.decode(&m.read); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Bytes returns the manifest's text.
+func (m *Manifest) Bytes() []byte { return append([]byte(nil), m.text.raw...) }
+
+// Set changes one member, named by a dotted path as in "task.title", or adds it where the specification's order
+// wants it. Objects on the way are made. The manifest is unchanged when the result would not be one.
+func (m *Manifest) Set(path string, value any) error {
+	return m.set(strings.Split(path, "."), value)
+}
+
+// SetExtension changes or adds the extension called name (section 10), which may contain dots.
+func (m *Manifest) SetExtension(name string, value any) error {
+	return m.set([]string{"extensions", name}, value)
+}
+
+func (m *Manifest) set(path []string, value any) error {
+	text, err := m.text.set(path, value)
+	if err != nil {
+		return err
+	}
+	changed, err := newManifest(text)
+	if err != nil {
+		return err
+	}
+	*m = *changed
+	return nil
+}
+
+// remove deletes a member, if there is one.
+func (m *Manifest) remove(path ...string) {
+	m.text = m.text.remove(path)
+	m.read = sections{}
+	m.text.decode(&m.read) // a member less cannot make another one wrong
+}
+
+// Extension decodes the extension called name into v. It reports false if there is none.
+func (m *Manifest) Extension(name string, v any) (bool, error) {
+	raw, ok := m.read.Extensions[name]
+	if !ok {
+		return false, nil
+	}
+	return true, decode(ManifestFile, raw, v)
+}
+
+// Extensions returns all extensions as they are written.
+func (m *Manifest) Extensions() map[string]json.RawMessage { return m.read.Extensions }
+
+// Version returns nutshell_version.
+func (m *Manifest) Version() string { return m.read.Version }
+
+// BundleType returns bundle_type: one of the Type constants, or a type that this package does not know.
+func (m *Manifest) BundleType() string { return m.read.BundleType }
+
+// ID returns the id of the bundle, "nut-…".
+func (m *Manifest) ID() string { return m.read.ID }
+
+// RequestID returns the id of the request that a delivery answers.
+func (m *Manifest) RequestID() string { return m.read.RequestID }
+
+// CreatedAt returns created_at.
+func (m *Manifest) CreatedAt() Timestamp { return m.read.CreatedAt }
+
+// ExpiresAt returns expires_at, the deadline.
+func (m *Manifest) ExpiresAt() Timestamp { return m.read.ExpiresAt }
+
+// Task returns what is to be done.
+func (m *Manifest) Task() Task { return m.read.Task }
+
+// Tags returns the labels of the task.
+func (m *Manifest) Tags() Tags { return m.read.Tags }
+
+// Publisher returns who made the bundle.
+func (m *Manifest) Publisher() Publisher { return m.read.Publisher }
+
+// Context returns the pointers to the files that explain the task.
+func (m *Manifest) Context() Context { return m.read.Context }
+
+// Files returns the list of files as the manifest has it. Bundle.Files is what the archive has.
+func (m *Manifest) Files() Files { return m.read.Files }
+
+// APIs returns the interfaces that the task may call.
+func (m *Manifest) APIs() APIs { return m.read.APIs }
+
+// Credentials returns where the vault is and what is in it.
+func (m *Manifest) Credentials() Credentials { return m.read.Credentials }
+
+// Acceptance returns how the work will be judged.
+func (m *Manifest) Acceptance() Acceptance { return m.read.Acceptance }
+
+// Harness returns the advice to whatever runs the agent.
+func (m *Manifest) Harness() Harness { return m.read.Harness }
+
+// Resources returns the things outside the bundle.
+func (m *Manifest) Resources() Resources { return m.read.Resources }
+
+// Completeness returns what the last check found.
+func (m *Manifest) Completeness() Completeness { return m.read.Completeness }
+
+// Compression returns what the manifest says about the archive.
+func (m *Manifest) Compression() Compression { return m.read.Compression }

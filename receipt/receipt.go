@@ -1,0 +1,145 @@
+// Package receipt reads and writes receipts: what binds a job, its delivery, its verdict and its payment
+// together, so that a third party can follow one to the others (seeds/003 "Receipt Schema").
+//
+// A receipt is canonical JSON without floats; its hash names it. The package checks the form only: that the
+// events exist, that a preimage fits its invoice and that a signature verifies is found out elsewhere.
+package receipt
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
+
+	"guild"
+	"guild/canon"
+)
+
+// MaxSize is the largest receipt that is read, in bytes.
+const MaxSize = 64 << 10
+
+// Reasons why a receipt is none.
+var (
+	ErrTooBig  = errors.New("over the size limit")
+	ErrInvalid = errors.New("invalid receipt")
+)
+
+// Receipt has the minimum fields of seeds/003 first, then ours. Fields that may be null are null when nothing
+// was paid, never a placeholder.
+type Receipt struct {
+	ID             string        `json:"receipt_id"` // see NewID
+	SessionID      string        `json:"session_id"`
+	TrajectoryHash guild.Hash    `json:"trajectory_hash"` // of REPLAY.jsonl
+	PolicyBundleID string        `json:"policy_bundle_id"`
+	JobHash        guild.Hash    `json:"job_hash"`
+	PaymentProof   *PaymentProof `json:"payment_proof"`
+	Rail           *string       `json:"rail"`     // lightning, cashu, onchain or taproot_assets
+	AssetID        *string       `json:"asset_id"` // rail-qualified, as BTC_LN or BTC_CASHU(<mint>)
+	AmountMsats    guild.Msat    `json:"amount_msats"`
+	ProviderID     string        `json:"provider_id"` // npub of ProviderPubKey
+	ApprovalRuleID *string       `json:"approval_rule_id"`
+	Timestamp      string        `json:"timestamp"` // ISO 8601
+
+	ProviderPubKey nostr.PubKey  `json:"provider_pubkey"`
+	Task           string        `json:"task,omitempty"`
+	Job            guild.JobID   `json:"job"`
+	Attempt        nostr.ID      `json:"attempt"`
+	RequestEvent   nostr.ID      `json:"request_event,omitzero"`
+	ResultEvent    nostr.ID      `json:"result_event,omitzero"` // absent if nothing came
+	BundleHash     guild.Hash    `json:"bundle_hash,omitzero"`
+	DeliveryHash   guild.Hash    `json:"delivery_hash,omitzero"`
+	Outcome        guild.Outcome `json:"outcome,omitempty"` // absent if nothing was judged
+	VerdictHash    guild.Hash    `json:"verdict_hash,omitzero"`
+
+	Extra map[string]json.RawMessage `json:"-"` // fields that are not understood, kept
+}
+
+// names are the fields of a receipt that are not extra.
+var names = []string{
+	"receipt_id", "session_id", "trajectory_hash", "policy_bundle_id", "job_hash", "payment_proof", "rail", "asset_id",
+	"amount_msats", "provider_id", "approval_rule_id", "timestamp", "provider_pubkey", "task", "job", "attempt",
+	"request_event", "result_event", "bundle_hash", "delivery_hash", "outcome", "verdict_hash",
+}
+
+// PaymentProof proves that money moved.
+type PaymentProof struct {
+	Type  string `json:"type"` // lightning_preimage, cashu_proof, onchain_txid or taproot_assets_proof
+	Value string `json:"value"`
+}
+
+// NewID derives the id of the receipt for an attempt, so that recording it twice makes one receipt. result is
+// zero if nothing came.
+func NewID(job guild.JobID, attempt, result nostr.ID) string {
+	triple := fmt.Appendf(nil, "[%q,%q,%q]", job, attempt.Hex(), result.Hex())
+	return "r-" + guild.Sum(triple).Hex()[:16]
+}
+
+// SetProvider sets both forms of the provider's key.
+func (r *Receipt) SetProvider(p nostr.PubKey) {
+	r.ProviderPubKey, r.ProviderID = p, nip19.EncodeNpub(p)
+}
+
+// Encode writes the receipt as canonical JSON. It does not validate.
+func (r Receipt) Encode() ([]byte, error) {
+	b, err := canon.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("receipt %s: %w", r.ID, err)
+	}
+	if len(r.Extra) == 0 {
+		return b, nil
+	}
+	if b, err = withExtra(b, r.Extra); err != nil {
+		return nil, fmt.Errorf("receipt %s: %w", r.ID, err)
+	}
+	return b, nil
+}
+
+// withExtra adds fields to an object that is not empty. A field that it has already is an error of canon.
+func withExtra(object []byte, extra map[string]json.RawMessage) ([]byte, error) {
+	object = object[:len(object)-1]
+	for _, name := range slices.Sorted(maps.Keys(extra)) {
+		key, err := json.Marshal(name)
+		if err != nil {
+			return nil, err
+		}
+		object = append(append(object, ','), key...)
+		object = append(append(object, ':'), extra[name]...)
+	}
+	return canon.Canonical(append(object, '}'))
+}
+
+// Decode reads a receipt in any JSON form. It does not validate.
+func Decode(b []byte) (Receipt, error) {
+	if len(b) > MaxSize {
+		return Receipt{}, fmt.Errorf("receipt of %d bytes: %w", len(b), ErrTooBig)
+	}
+	canonical, err := canon.Canonical(b) // refuses what two readers could read differently
+	if err != nil {
+		return Receipt{}, fmt.Errorf("receipt: %w", err)
+	}
+	var r Receipt
+	if err := json.Unmarshal(canonical, &r); err != nil {
+		return Receipt{}, fmt.Errorf("receipt: %w", err)
+	}
+	if err := json.Unmarshal(canonical, &r.Extra); err != nil {
+		return Receipt{}, fmt.Errorf("receipt: %w", err)
+	}
+	maps.DeleteFunc(r.Extra, func(name string, _ json.RawMessage) bool { return slices.Contains(names, name) })
+	if len(r.Extra) == 0 {
+		r.Extra = nil
+	}
+	return r, nil
+}
+
+// Hash is the hash of the canonical form.
+func (r Receipt) Hash() (guild.Hash, error) {
+	b, err := r.Encode()
+	if err != nil {
+		return guild.Hash{}, err
+	}
+	return guild.Sum(b), nil
+}

@@ -1,0 +1,128 @@
+package receipt
+
+import (
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
+
+	"guild"
+)
+
+// Validate says what is wrong with the form of r, or nil. Its errors match ErrInvalid.
+func (r Receipt) Validate() error {
+	for _, check := range []func(Receipt) error{
+		Receipt.checkIdentity, Receipt.checkProvider, Receipt.checkOutcome, Receipt.checkPayment,
+	} {
+		if err := check(r); err != nil {
+			return fmt.Errorf("receipt %.40s: %w", r.ID, err)
+		}
+	}
+	return nil
+}
+
+// invalid is an error about one field.
+func invalid(field, reason string, args ...any) error {
+	return fmt.Errorf("%w: %s %s", ErrInvalid, field, fmt.Sprintf(reason, args...))
+}
+
+func (r Receipt) checkIdentity() error {
+	switch {
+	case r.ID == "":
+		return invalid("receipt_id", "is missing")
+	case r.SessionID == "":
+		return invalid("session_id", "is missing")
+	case r.PolicyBundleID == "":
+		return invalid("policy_bundle_id", "is missing")
+	case r.TrajectoryHash.IsZero():
+		return invalid("trajectory_hash", "is missing")
+	case r.JobHash.IsZero():
+		return invalid("job_hash", "is missing")
+	}
+	if _, err := time.Parse(time.RFC3339Nano, r.Timestamp); err != nil {
+		return invalid("timestamp", "%.40q is not ISO 8601", r.Timestamp)
+	}
+	return nil
+}
+
+func (r Receipt) checkProvider() error {
+	if r.ProviderPubKey == (nostr.PubKey{}) {
+		return invalid("provider_pubkey", "is missing")
+	}
+	if want := nip19.EncodeNpub(r.ProviderPubKey); r.ProviderID != want {
+		return invalid("provider_id", "%.80q is not the npub of provider_pubkey, %s", r.ProviderID, want)
+	}
+	return nil
+}
+
+func (r Receipt) checkOutcome() error {
+	outcomes := []guild.Outcome{guild.Success, guild.Partial, guild.Failure, guild.Error, guild.Violation}
+	switch {
+	case r.Outcome == "" && r.VerdictHash.IsZero():
+		return nil
+	case !slices.Contains(outcomes, r.Outcome):
+		return invalid("outcome", "%.40q is none", r.Outcome)
+	case r.VerdictHash.IsZero():
+		return invalid("verdict_hash", "is missing beside an outcome")
+	case r.ResultEvent == (nostr.ID{}):
+		return invalid("result_event", "is missing beside an outcome")
+	}
+	return nil
+}
+
+func (r Receipt) checkPayment() error {
+	paid := r.PaymentProof != nil
+	switch {
+	case r.AmountMsats < 0:
+		return invalid("amount_msats", "is negative")
+	case paid != (r.AmountMsats > 0):
+		return invalid("payment_proof", "and amount_msats %d do not fit", r.AmountMsats)
+	case paid != (r.Rail != nil) || paid != (r.AssetID != nil):
+		return invalid("rail, asset_id and payment_proof", "are all null or none is")
+	case paid:
+		return r.checkProof()
+	}
+	return nil
+}
+
+// qualified is the form of an asset id: a ticker and the rail it moves on.
+var qualified = regexp.MustCompile(`^[A-Z0-9]+_[A-Z0-9_]+(\([^()\s]+\))?$`)
+
+// rails says what belongs together.
+var rails = map[string]struct{ proof, asset string }{
+	"lightning":      {"lightning_preimage", `_LN$`},
+	"cashu":          {"cashu_proof", `_CASHU\([^()\s]+\)$`},
+	"onchain":        {"onchain_txid", ``},
+	"taproot_assets": {"taproot_assets_proof", ``},
+}
+
+func (r Receipt) checkProof() error {
+	rail, ok := rails[*r.Rail]
+	if !ok {
+		return invalid("rail", "%.40q is none", *r.Rail)
+	}
+	if match, _ := regexp.MatchString(rail.asset, *r.AssetID); !match || !qualified.MatchString(*r.AssetID) {
+		return invalid("asset_id", "%.80q is no asset on the rail %s", *r.AssetID, *r.Rail)
+	}
+	if r.PaymentProof.Type != rail.proof {
+		return invalid("payment_proof", "of type %.40q is not of the rail %s", r.PaymentProof.Type, *r.Rail)
+	}
+	if !plausible(*r.PaymentProof) {
+		return invalid("payment_proof", "has no value of its type")
+	}
+	return nil
+}
+
+// plausible reports whether the value has the form of its type: 32 bytes of hex, or for ecash and asset proofs
+// anything.
+func plausible(p PaymentProof) bool {
+	if p.Type != "lightning_preimage" && p.Type != "onchain_txid" {
+		return p.Value != ""
+	}
+	b, err := hex.DecodeString(p.Value)
+	return err == nil && len(b) == 32
+}

@@ -1,0 +1,78 @@
+// Package replay reads and writes trajectories in the format REPLAY.jsonl version 1 (seeds/003 "Trajectory
+// Format"): one event per line, a header first, SessionStart second, SessionEnd last.
+//
+// Reading is lenient: unknown events and fields are kept as they came, statuses may be in lower case, and a
+// faulty line is reported and passed over. Writing is strict: the order is enforced, times and hashes are
+// checked, and each line is canonical JSON, so that the hash of a trajectory can be taken while it is written.
+//
+// The package does not decide what belongs into a trajectory, and never redacts: what is written is what is
+// hashed.
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"guild"
+)
+
+// Limits.
+const (
+	MaxLine    = 1 << 20 // bytes of one line that is read
+	MaxPreview = 2000    // characters of a preview
+)
+
+// Reasons why a line or a file is not what it should be.
+var (
+	ErrOrder      = errors.New("out of order")
+	ErrIncomplete = errors.New("ends without SessionEnd")
+	ErrTooLong    = errors.New("line too long")
+	ErrValue      = errors.New("value not allowed")
+)
+
+// order is where an event may stand: header, SessionStart, anything else, SessionEnd, nothing.
+type order struct {
+	lines int // so far
+	ended bool
+}
+
+// next takes the next event, or a line that could not be read ("").
+func (o *order) next(name string) error {
+	line := o.lines
+	o.lines++
+	switch {
+	case o.ended:
+		return fmt.Errorf("%.40s after SessionEnd: %w", name, ErrOrder)
+	case name == "":
+		return nil
+	case (line == 0) != (name == "ReplayHeader"):
+		return fmt.Errorf("%.40s as line %d: %w", name, line+1, ErrOrder)
+	case (line == 1) != (name == "SessionStart"):
+		return fmt.Errorf("%.40s as line %d: %w", name, line+1, ErrOrder)
+	}
+	o.ended = name == "SessionEnd"
+	return nil
+}
+
+func checkTime(s string) error {
+	if _, err := time.Parse(time.RFC3339Nano, s); err != nil {
+		return fmt.Errorf("time %.40q: %w", s, ErrValue)
+	}
+	return nil
+}
+
+func checkHash(s string) error {
+	if _, err := guild.ParseHash(s); err != nil || !strings.HasPrefix(s, "sha256:") {
+		return fmt.Errorf("hash %.80q: %w", s, ErrValue)
+	}
+	return nil
+}
+
+func both(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}

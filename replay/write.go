@@ -1,0 +1,114 @@
+package replay
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"hash"
+	"io"
+
+	"guild"
+	"guild/canon"
+)
+
+// Writer writes one trajectory.
+type Writer struct {
+	w     io.Writer
+	order order
+	hash  hash.Hash // of the array of lines so far, without the closing bracket
+	err   error     // of w: after it nothing more is written
+}
+
+// NewWriter returns a Writer to w. Each event is one call of w.Write.
+func NewWriter(w io.Writer) *Writer {
+	return &Writer{w: w, hash: sha256.New()}
+}
+
+// Write appends an event. An event that must not stand here, or is not as the format wants it, is refused, and
+// nothing is written.
+func (w *Writer) Write(e Event) error {
+	if w.err != nil {
+		return w.err
+	}
+	line, err := encode(e)
+	if err != nil {
+		return fmt.Errorf("replay: %s: %w", e.EventName(), err)
+	}
+	after := w.order
+	if err := after.next(e.EventName()); err != nil {
+		return fmt.Errorf("replay: %w", err)
+	}
+	if _, err := w.w.Write(append(line, '\n')); err != nil {
+		w.err = fmt.Errorf("replay: line %d: %w", after.lines, err)
+		return w.err
+	}
+	addToHash(w.hash, line, after.lines)
+	w.order = after
+	return nil
+}
+
+// Close reports whether the file is whole, and returns its trajectory hash. It does not close the io.Writer.
+func (w *Writer) Close() (guild.Hash, error) {
+	if w.err != nil {
+		return guild.Hash{}, w.err
+	}
+	if !w.order.ended {
+		return guild.Hash{}, fmt.Errorf("replay: %w", ErrIncomplete)
+	}
+	return sumOf(w.hash), nil
+}
+
+// encode is the canonical line of an event, completed.
+func encode(e Event) ([]byte, error) {
+	e, err := complete(e)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.check(); err != nil {
+		return nil, err
+	}
+	body, err := canon.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	return canon.Canonical(append(fmt.Appendf(nil, `{"event":%q,`, e.EventName()), body[1:]...))
+}
+
+// complete fills what may be left out, and cuts what may be cut.
+func complete(e Event) (Event, error) {
+	switch e := e.(type) {
+	case ReplayHeader:
+		if e.Version == 0 {
+			e.Version = 1
+		}
+		return e, nil
+	case ToolCall:
+		if len(e.Params) == 0 {
+			e.Params = []byte("{}")
+		}
+		h, err := canon.Hash(e.Params)
+		if e.ParamsHash == "" {
+			e.ParamsHash = h.String()
+		}
+		return e, err
+	case ToolResult:
+		e.Preview = Preview(e.Preview)
+		return e, nil
+	}
+	return e, nil
+}
+
+// addToHash adds the canonical line number n, counted from 1, to the hash of the array of all lines.
+func addToHash(h hash.Hash, line []byte, n int) {
+	if n == 1 {
+		h.Write([]byte{'['})
+	} else {
+		h.Write([]byte{','})
+	}
+	h.Write(line)
+}
+
+// sumOf is the hash of the array with its closing bracket.
+func sumOf(h hash.Hash) guild.Hash {
+	h.Write([]byte{']'})
+	return guild.Hash(h.Sum(nil))
+}

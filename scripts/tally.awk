@@ -1,0 +1,42 @@
+# Reads the output of go test -json: prints a line for each package, what a failed test printed, and at the end
+# "N passed, N failed". Exits with 1 if anything failed or nothing ran.
+
+# field returns the value of a string field of the JSON object in the line.
+function field(name,    at, rest) {
+	at = index($0, "\"" name "\":\"")
+	if (!at) return ""
+	rest = substr($0, at + length(name) + 4)
+	match(rest, /^([^"\\]|\\.)*/)
+	return substr(rest, 1, RLENGTH)
+}
+
+function plain(text) {
+	gsub(/\\n/, "\n", text); gsub(/\\t/, "\t", text); gsub(/\\"/, "\"", text)
+	gsub(/\\u003c/, "<", text); gsub(/\\u003e/, ">", text); gsub(/\\u0026/, "\\&", text); gsub(/\\u001b/, "", text)
+	gsub(/\\\\/, "\\", text)
+	return text
+}
+
+!/^\{/ { print; next }
+
+{
+	action = field("Action"); package = field("Package"); test = field("Test")
+}
+
+action == "build-output" { printf "%s", plain(field("Output")) }
+action == "output" { said[package, test] = said[package, test] plain(field("Output")) }
+action == "pass" && test != "" { passed++; of[package]++ }
+action == "skip" && test != "" { skipped++ }
+action == "fail" && test != "" { failed++; here[package]++; printf "%s", said[package, test] }
+action == "fail" && test == "" {
+	if (!here[package]) { failed++; printf "%s", said[package, ""] }
+	print "FAIL " package
+}
+action == "pass" && test == "" { printf "ok   %s (%d passed)\n", package, of[package] }
+(action == "pass" || action == "fail" || action == "skip") { delete said[package, test] }
+
+END {
+	if (skipped) print skipped " skipped"
+	printf "%d passed, %d failed\n", passed, failed
+	exit failed > 0 || passed == 0
+}
