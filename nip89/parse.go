@@ -128,7 +128,7 @@ func (h *Handler) readContent(content string) (c claims, err error) {
 	fields.inside("pricing", h.readPricing)
 	fields.inside("capacity", h.readCapacity)
 	fields.inside("stability", h.readStability)
-	fields.inside("performance", func(o object) { o.take("typical_latency_ms", &h.Performance.TypicalLatencyMs) })
+	fields.inside("performance", func(o object) { take(o, "typical_latency_ms", &h.Performance.TypicalLatencyMs) })
 	if len(fields) > 0 {
 		h.Extra = fields
 	}
@@ -136,13 +136,13 @@ func (h *Handler) readContent(content string) (c claims, err error) {
 }
 
 func (h *Handler) readProfile(fields object) {
-	fields.take("name", &h.Name)
-	fields.take("about", &h.About)
+	take(fields, "name", &h.Name)
+	take(fields, "about", &h.About)
 	if h.About == "" {
-		fields.take("description", &h.About)
+		take(fields, "description", &h.About)
 	}
-	fields.take("version", &h.Version)
-	fields.take("supply_class", &h.SupplyClass)
+	take(fields, "version", &h.Version)
+	take(fields, "supply_class", &h.SupplyClass)
 	h.Encryption = append(h.Encryption, encryptions(fields.words("encryption"))...)
 	h.Relays = addRelays(h.Relays, fields.words("relays"))
 }
@@ -166,13 +166,13 @@ func (h *Handler) readClaims(fields object) (c claims) {
 }
 
 func (h *Handler) readHardware(o object) {
-	o.take("memory_gb", &h.Hardware.MemoryGB)
-	o.take("gpu_type", &h.Hardware.GPU)
-	o.take("vram_gb", &h.Hardware.VRAMGB)
+	take(o, "memory_gb", &h.Hardware.MemoryGB)
+	take(o, "gpu_type", &h.Hardware.GPU)
+	take(o, "vram_gb", &h.Hardware.VRAMGB)
 }
 
 func (h *Handler) readPricing(o object) {
-	o.take("text", &h.PriceText)
+	take(o, "text", &h.PriceText)
 	o.takeMsat("per_job_msats", &h.Price)
 	o.takeMsat("input_tokens_per_1k_msats", &h.Rates.InputPer1k)
 	o.takeMsat("output_tokens_per_1k_msats", &h.Rates.OutputPer1k)
@@ -185,9 +185,9 @@ func (h *Handler) readCapacity(o object) {
 }
 
 func (h *Handler) readStability(o object) {
-	o.take("success_rate", &h.Stability.SuccessRate)
-	o.take("avg_latency_ms", &h.Stability.AvgLatencyMs)
-	o.take("jobs_completed", &h.Stability.JobsCompleted)
+	take(o, "success_rate", &h.Stability.SuccessRate)
+	take(o, "avg_latency_ms", &h.Stability.AvgLatencyMs)
+	take(o, "jobs_completed", &h.Stability.JobsCompleted)
 }
 
 // reconcile joins what the two sources claim: either is enough to be listed, both are needed to be confirmed,
@@ -221,23 +221,25 @@ func contradictions[T int | string](what, where string, missing []T) (sentences 
 type object map[string]json.RawMessage
 
 // take moves a field into v if it is there and of that type.
-func (o object) take(name string, v any) {
+func take[T any](o object, name string, v *T) {
+	var x T
 	raw, ok := o[name]
-	if ok && string(raw) != "null" && json.Unmarshal(raw, v) == nil {
+	if ok && string(raw) != "null" && json.Unmarshal(raw, &x) == nil {
+		*v = x
 		delete(o, name)
 	}
 }
 
 func (o object) takeMsat(name string, m *guild.Msat) {
 	var n uint64
-	if o.take(name, &n); n <= math.MaxInt64 && n > 0 {
+	if take(o, name, &n); n <= math.MaxInt64 && n > 0 {
 		*m = guild.Msat(n)
 	}
 }
 
 func (o object) takeCount(name string, count *int) {
 	var n uint32
-	if o.take(name, &n); n <= math.MaxInt32 && n > 0 {
+	if take(o, name, &n); n <= math.MaxInt32 && n > 0 {
 		*count = int(n)
 	}
 }

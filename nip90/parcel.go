@@ -5,11 +5,13 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"guild"
 )
@@ -135,6 +137,9 @@ func decodeParcel(content string) (Parcel, error) {
 }
 
 func decodeInline(text string) ([]byte, error) {
+	if text == "" {
+		return nil, nil
+	}
 	if len(text) > base64.StdEncoding.EncodedLen(MaxInline) {
 		return nil, fmt.Errorf("%d bytes of base64 inline: %w", len(text), ErrTooBig)
 	}
@@ -257,8 +262,8 @@ func (r *Result) SetDelivery(p Parcel) error {
 // holdsKey reports whether a content is a delivery with a key.
 func holdsKey(content string) bool {
 	var w struct {
-		Hash json.RawMessage `json:"delivery_sha256"`
-		Key  json.RawMessage `json:"key"`
+		Hash jsontext.Value `json:"delivery_sha256"`
+		Key  jsontext.Value `json:"key"`
 	}
 	if !bytes.HasPrefix(bytes.TrimSpace([]byte(content)), []byte("{")) {
 		return false

@@ -150,7 +150,7 @@ func mergeResult(req *Manifest, worker json.RawMessage, made []string, info Deli
 	if err != nil {
 		return nil, err
 	}
-	if worker != nil {
+	if len(worker) > 0 {
 		if _, err := parseResult(worker); err != nil {
 			return nil, err
 		}

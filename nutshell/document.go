@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -122,13 +123,17 @@ func (d document) get(path ...string) ([]byte, bool) {
 
 // set returns the document with the member at path changed or added.
 func (d document) set(path []string, value any) (document, error) {
+	field := strings.Join(path, ".")
+	if !utf8.ValidString(field) {
+		return document{}, &ManifestError{d.file, field, "is not UTF-8"}
+	}
 	b, err := encode(value)
 	if err != nil {
-		return document{}, &ManifestError{d.file, strings.Join(path, "."), err.Error()}
+		return document{}, &ManifestError{d.file, field, err.Error()}
 	}
 	raw, err := setMember(d.raw, path, b, order)
 	if err != nil {
-		return document{}, &ManifestError{d.file, strings.Join(path, "."), err.Error()}
+		return document{}, &ManifestError{d.file, field, err.Error()}
 	}
 	return parseDocument(d.file, raw)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -138,7 +139,9 @@ func writeBundle(ctx context.Context, out *counter, fsys fs.FS, m *Manifest, fil
 func compressor(w io.Writer, form string) (io.WriteCloser, error) {
 	switch form {
 	case "", Gzip:
-		return gzip.NewWriter(w), nil
+		z := gzip.NewWriter(w)
+		z.ModTime = time.Unix(0, 0) // the zero Time is not zero there
+		return z, nil
 	case Zstd:
 		return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
 	case None:

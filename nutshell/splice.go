@@ -161,6 +161,6 @@ func indented(value []byte, prefix string) []byte {
 }
 
 func quote(name string) []byte {
-	b, _ := jsontext.AppendQuote(nil, name) // an invalid name fails the check that follows
+	b, _ := jsontext.AppendQuote(nil, name) // document.set has checked that it is UTF-8
 	return b
 }

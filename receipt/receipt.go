@@ -6,7 +6,7 @@
 package receipt
 
 import (
-	"encoding/json"
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,6 +14,7 @@ import (
 
 	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
+	"github.com/go-json-experiment/json"
 
 	"guild"
 	"guild/canon"
@@ -44,7 +45,7 @@ type Receipt struct {
 	ApprovalRuleID *string       `json:"approval_rule_id"`
 	Timestamp      string        `json:"timestamp"` // ISO 8601
 
-	ProviderPubKey nostr.PubKey  `json:"provider_pubkey"`
+	ProviderPubKey nostr.PubKey  `json:"provider_pubkey,omitzero"`
 	Task           string        `json:"task,omitempty"`
 	Job            guild.JobID   `json:"job"`
 	Attempt        nostr.ID      `json:"attempt"`
@@ -55,7 +56,7 @@ type Receipt struct {
 	Outcome        guild.Outcome `json:"outcome,omitempty"` // absent if nothing was judged
 	VerdictHash    guild.Hash    `json:"verdict_hash,omitzero"`
 
-	Extra map[string]json.RawMessage `json:"-"` // fields that are not understood, kept
+	Extra map[string]stdjson.RawMessage `json:"-"` // fields that are not understood, kept
 }
 
 // names are the fields of a receipt that are not extra.
@@ -99,7 +100,7 @@ func (r Receipt) Encode() ([]byte, error) {
 }
 
 // withExtra adds fields to an object that is not empty. A field that it has already is an error of canon.
-func withExtra(object []byte, extra map[string]json.RawMessage) ([]byte, error) {
+func withExtra(object []byte, extra map[string]stdjson.RawMessage) ([]byte, error) {
 	object = object[:len(object)-1]
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
 		key, err := json.Marshal(name)
@@ -128,7 +129,7 @@ func Decode(b []byte) (Receipt, error) {
 	if err := json.Unmarshal(canonical, &r.Extra); err != nil {
 		return Receipt{}, fmt.Errorf("receipt: %w", err)
 	}
-	maps.DeleteFunc(r.Extra, func(name string, _ json.RawMessage) bool { return slices.Contains(names, name) })
+	maps.DeleteFunc(r.Extra, func(name string, _ stdjson.RawMessage) bool { return slices.Contains(names, name) })
 	if len(r.Extra) == 0 {
 		r.Extra = nil
 	}

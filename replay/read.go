@@ -4,11 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+
+	"github.com/go-json-experiment/json"
 
 	"guild"
 	"guild/canon"
@@ -16,9 +17,9 @@ import (
 
 // Line is one line as it was read.
 type Line struct {
-	Number int             // from 1
-	Event  Event           // one of the types of this package, not a pointer
-	Raw    json.RawMessage // as received; with the fields that Event does not have
+	Number int    // from 1
+	Event  Event  // one of the types of this package, not a pointer
+	Raw    []byte // as received; with the fields that Event does not have
 
 	canonical []byte
 }

@@ -40,10 +40,11 @@ type order struct {
 
 // next takes the next event, or a line that could not be read ("").
 func (o *order) next(name string) error {
-	line := o.lines
+	line, ended := o.lines, o.ended
 	o.lines++
+	o.ended = ended || name == "SessionEnd"
 	switch {
-	case o.ended:
+	case ended:
 		return fmt.Errorf("%.40s after SessionEnd: %w", name, ErrOrder)
 	case name == "":
 		return nil
@@ -52,7 +53,6 @@ func (o *order) next(name string) error {
 	case (line == 1) != (name == "SessionStart"):
 		return fmt.Errorf("%.40s as line %d: %w", name, line+1, ErrOrder)
 	}
-	o.ended = name == "SessionEnd"
 	return nil
 }
 

@@ -52,14 +52,6 @@ func shortNpub(npub string) string {
 	return npub[:9] + "…" + npub[len(npub)-4:]
 }
 
-// msat writes an amount as a person reads it.
-func msat(amount int64) string {
-	if amount%1000 == 0 {
-		return fmt.Sprintf("%d sat", amount/1000)
-	}
-	return fmt.Sprintf("%d msat", amount)
-}
-
 // clock is the wall time of Unix milliseconds.
 func clock(ms int64) string { return time.UnixMilli(ms).Format("15:04:05") }
 

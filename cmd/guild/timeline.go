@@ -39,7 +39,8 @@ const (
 func (t *timeline) apply(u control.Update) {
 	t.now = max(t.now, u.At)
 	if u.Ended != nil {
-		t.job, t.ended = *u.Ended, true
+		t.end(*u.Ended)
+		return
 	}
 	i := stepIndex(u.Step)
 	if i < 0 {
@@ -57,6 +58,18 @@ func (t *timeline) apply(u control.Update) {
 		t.note(u)
 	}
 }
+
+// end stops what still runs: nothing more comes.
+func (t *timeline) end(job control.Job) {
+	t.job, t.ended = job, true
+	for i := range t.steps {
+		if s := &t.steps[i]; s.running() {
+			s.state, s.end = "failed", t.now
+		}
+	}
+}
+
+func (s span) running() bool { return s.state == "start" || s.state == "progress" }
 
 // note keeps feedback and failures: a later attempt takes the step's own line.
 func (t *timeline) note(u control.Update) {
@@ -134,7 +147,7 @@ func (t *timeline) done() int {
 
 func (t *timeline) stepLine(i, columns int, p palette) string {
 	s := t.steps[i]
-	line := "  " + t.mark(s, p) + " " + fmt.Sprintf("%-9s", control.Steps[i])
+	line := "  " + t.mark(s, p) + " " + fmt.Sprintf("%-10s", control.Steps[i])
 	if s.state == "" {
 		return strings.TrimRight(line, " ")
 	}
@@ -145,7 +158,7 @@ func (t *timeline) stepLine(i, columns int, p palette) string {
 		took = fmt.Sprintf("%.1fs", float64(s.end-s.start)/1000)
 	}
 	line += fmt.Sprintf("%7s  ", took)
-	return line + cut(s.text, columns-barColumns-22)
+	return line + cut(s.text, columns-barColumns-23)
 }
 
 // spinner turns while a step runs.
@@ -168,7 +181,7 @@ func (t *timeline) mark(s span, p palette) string {
 func (t *timeline) place(s span) (at, width int) {
 	begin, total := t.extent()
 	end := s.end
-	if s.state == "start" || s.state == "progress" {
+	if s.running() {
 		end = max(end, t.now)
 	}
 	at = int(max(0, s.start-begin) * barColumns / total)

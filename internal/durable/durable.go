@@ -46,7 +46,7 @@ func Rename(f *os.File, path string) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// SyncDir makes the names in a directory durable.
+// SyncDir makes the names in a directory durable. For a file it syncs the file.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,7 +27,9 @@ type Fold struct {
 // Job is one job as the facts have it. A *Job that was handed out is never changed again.
 type Job struct {
 	fact.JobOpened
-	At        int64        `json:"at"` // Unix ms when it was opened
+	Seq       uint64       `json:"seq"`  // entry that opened it
+	Last      uint64       `json:"last"` // latest entry about it
+	At        int64        `json:"at"`   // Unix ms when it was opened
 	Cancelled bool         `json:"cancelled,omitempty"`
 	Ending    guild.Ending `json:"ending,omitempty"`
 	Reason    string       `json:"reason,omitempty"`
@@ -165,14 +168,18 @@ func (f *Fold) Apply(e fact.Entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, one := range e.Facts {
-		f.apply(one, e.At)
+		f.apply(one, e)
+	}
+	if id, err := guild.ParseJobID(strings.TrimPrefix(string(e.Subject), "job.")); err == nil {
+		f.change(id, func(j *Job) { j.Last = e.Seq })
 	}
 }
 
-func (f *Fold) apply(one fact.Fact, at int64) {
+func (f *Fold) apply(one fact.Fact, e fact.Entry) {
+	at := e.At
 	switch one := one.(type) {
 	case fact.JobOpened:
-		f.jobs[one.Job] = &Job{JobOpened: one, At: at}
+		f.jobs[one.Job] = &Job{JobOpened: one, Seq: e.Seq, At: at}
 		f.open[one.Job] = true
 	case fact.JobCancelled:
 		f.change(one.Job, func(j *Job) { j.Cancelled = true })

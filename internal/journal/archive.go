@@ -1,20 +1,19 @@
 package journal
 
 import (
-	"bufio"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
-	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"guild"
 	"guild/internal/durable"
@@ -23,17 +22,6 @@ import (
 
 // Sign signs a checkpoint.
 type Sign func(ctx context.Context, checkpoint []byte) (signature []byte, err error)
-
-// Report says what Archive or Repair did.
-type Report struct {
-	Kept    uint64   // entries in the journal afterwards
-	Through uint64   // the last entry archived, 0 if none
-	File    string   // the archive file written, "" if none
-	Root    string   // hash of the Merkle tree over all entries through Through, bare hex
-	Dropped []uint64 // entries that could not be kept, in order
-	Aside   string   // where the copy of the damaged journal is, "" if none was made
-	Reason  string   // what was wrong
-}
 
 // Checkpoint is the last line of an archive file: what stands for all entries up to there.
 type Checkpoint struct {
@@ -68,6 +56,9 @@ func (j *Journal) Archive(ctx context.Context, before time.Time, sign Sign) (Rep
 
 func (j *Journal) archive(ctx context.Context, before time.Time, sign Sign) (Report, error) {
 	from := j.mark.get().Archived + 1
+	if err := j.files.discardArchives(from); err != nil {
+		return Report{}, err
+	}
 	through, err := j.oldest(ctx, from, before)
 	if err != nil {
 		return Report{}, err
@@ -109,40 +100,53 @@ func (j *Journal) oldest(ctx context.Context, from uint64, before time.Time) (ui
 	return through, nil
 }
 
-// writeArchive writes one file of entries.
+// writeArchive writes one file of entries and reads it back.
 func (j *Journal) writeArchive(ctx context.Context, from, through uint64, sign Sign) (Checkpoint, error) {
-	point := Checkpoint{Journal: j.id, From: from, Through: through}
 	if err := os.MkdirAll(j.files.archive(), 0o700); err != nil {
-		return point, err
+		return Checkpoint{}, err
 	}
-	peaks, err := j.peaksAt(from - 1)
+	before, err := j.files.checkpoint(from - 1)
 	if err != nil {
-		return point, err
+		return Checkpoint{}, err
 	}
 	s, err := j.server(ctx)
 	if err != nil {
-		return point, err
+		return Checkpoint{}, err
 	}
-	err = durable.Write(j.files.archived(from, through), func(w io.Writer) error {
+	point := Checkpoint{Journal: j.id, From: from, Through: through, Peaks: slices.Clone(before.Peaks)}
+	path := j.files.archived(from, through)
+	err = durable.Write(path, func(w io.Writer) error {
 		return compress(w, func(lines *json.Encoder) error {
-			for m, err := range s.history(ctx, from, through) {
-				if err != nil {
-					return err
-				}
-				if m.seq != from {
-					return damaged("entry %d cannot be read", from)
-				}
-				from++
-				peaks = grow(peaks, leafOf(m.subject, m.data), m.seq)
-				if err := lines.Encode(archived{Seq: m.seq, Subject: m.subject, Entry: m.data}); err != nil {
-					return err
-				}
+			if err := writeEntries(lines, s.history(ctx, from, through), &point); err != nil {
+				return err
 			}
-			point.Peaks, point.Root = peaks, (&chain{peaks: peaks}).root()
 			return writeCheckpoint(ctx, lines, point, sign)
 		})
 	})
-	return point, err
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	return archiveFile{path, from, through}.read(before, func(message) error { return nil })
+}
+
+// writeEntries writes the lines of entries and computes the checkpoint.
+func writeEntries(lines *json.Encoder, entries iter.Seq2[message, error], point *Checkpoint) error {
+	want := point.From
+	for m, err := range entries {
+		if err != nil {
+			return err
+		}
+		if m.seq != want {
+			return damaged("entry %d cannot be read", want)
+		}
+		want++
+		point.Peaks = grow(point.Peaks, leafOf(m.subject, m.data), m.seq)
+		if err := lines.Encode(archived{Seq: m.seq, Subject: m.subject, Entry: m.data}); err != nil {
+			return err
+		}
+	}
+	point.Root = rootOf(point.Peaks)
+	return nil
 }
 
 func writeCheckpoint(ctx context.Context, lines *json.Encoder, point Checkpoint, sign Sign) error {
@@ -170,23 +174,6 @@ func compress(w io.Writer, write func(*json.Encoder) error) error {
 	return errors.Join(write(lines), z.Close())
 }
 
-// peaksAt is the right edge of the tree at the end of what was archived before.
-func (j *Journal) peaksAt(through uint64) ([]guild.Hash, error) {
-	var point Checkpoint
-	for through > point.Through {
-		a, err := j.files.openArchive(point)
-		if err != nil {
-			return nil, err
-		}
-		next, err := a.readAll(func(message) error { return nil })
-		if err != nil {
-			return nil, err
-		}
-		point = next
-	}
-	return point.Peaks, nil
-}
-
 // cut records that entries are archived, and removes them from the stream.
 func (j *Journal) cut(ctx context.Context, point Checkpoint) error {
 	s, err := j.server(ctx)
@@ -195,14 +182,46 @@ func (j *Journal) cut(ctx context.Context, point Checkpoint) error {
 	}
 	j.cutting.Lock()
 	defer j.cutting.Unlock()
-	err = j.mark.set(func(h *high) { h.Archived, h.Root = point.Through, point.Root })
+	err = j.mark.set(func(h *high) { h.Archived, h.Peaks = point.Through, point.Peaks })
 	if err != nil {
 		return err
 	}
 	return s.cutOff(ctx, point.Through)
 }
 
-var _ hash.Hash = sha256.New()
-var _ = bufio.NewReader
-var _ = fs.ErrNotExist
-var _ = filepath.Join
+// cutOff removes the entries through a sequence from the stream.
+func (s *store) cutOff(ctx context.Context, through uint64) error {
+	if err := s.facts.Purge(ctx, jetstream.WithPurgeSequence(through+1)); err != nil {
+		return fmt.Errorf("cut off the entries through %d: %w", through, err)
+	}
+	return nil
+}
+
+// finishArchive records the last archive as a fact, unless that was done.
+func (j *Journal) finishArchive(ctx context.Context) error {
+	return j.Do(ctx, fact.JournalSubject, "", func(tx *Tx) error {
+		h := j.mark.get()
+		if j.state.archived() >= h.Archived {
+			return nil
+		}
+		a, err := j.files.archiveThrough(h.Archived)
+		if err != nil {
+			return err
+		}
+		sum, err := a.sum()
+		if err != nil {
+			return err
+		}
+		tx.Append(fact.JournalArchived{
+			Through: h.Archived, Root: rootOf(h.Peaks).Hex(), File: filepath.Base(a.path), Hash: sum.Hex(),
+		})
+		return nil
+	})
+}
+
+// archived is the last entry that a fact says is archived.
+func (s *state) archived() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.chain.archived
+}

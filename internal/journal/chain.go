@@ -3,9 +3,9 @@ package journal
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"maps"
+	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -90,13 +90,16 @@ func (c *chain) note(e fact.Entry) {
 }
 
 // root is the hash of the tree over all entries.
-func (c *chain) root() guild.Hash {
-	if len(c.peaks) == 0 {
+func (c *chain) root() guild.Hash { return rootOf(c.peaks) }
+
+// rootOf is the hash of the tree with the given right edge.
+func rootOf(peaks []guild.Hash) guild.Hash {
+	if len(peaks) == 0 {
 		return guild.Hash{}
 	}
-	h := tlog.Hash(c.peaks[len(c.peaks)-1])
-	for i := len(c.peaks) - 2; i >= 0; i-- {
-		h = tlog.NodeHash(tlog.Hash(c.peaks[i]), h)
+	h := tlog.Hash(peaks[len(peaks)-1])
+	for _, peak := range slices.Backward(peaks[:len(peaks)-1]) {
+		h = tlog.NodeHash(tlog.Hash(peak), h)
 	}
 	return guild.Hash(h)
 }
@@ -105,7 +108,7 @@ func (c *chain) root() guild.Hash {
 func (c *chain) clone() *chain {
 	copied := *c
 	copied.tips = maps.Clone(c.tips)
-	copied.peaks = append([]guild.Hash(nil), c.peaks...)
+	copied.peaks = slices.Clone(c.peaks)
 	return &copied
 }
 
@@ -196,13 +199,4 @@ func (r *chainReader) text() string { return string(r.bytes(r.number())) }
 func (r *chainReader) hash() (h guild.Hash) {
 	copy(h[:], r.bytes(sha256.Size))
 	return h
-}
-
-// parseHex reads a bare hex hash.
-func parseHex(s string) (h guild.Hash, ok bool) {
-	b, err := hex.DecodeString(s)
-	if err != nil || len(b) != len(h) {
-		return h, false
-	}
-	return guild.Hash(b), true
 }

@@ -5,15 +5,48 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+
+	"guild"
 )
 
-// examine reads everything that the server stored, before the server does: it would cut off what it cannot
+// examination reads everything that the server stored, before the server does: it would cut off what it cannot
 // read, and carry on. Only an entry that was being written when the machine stopped may be incomplete, at the
 // very end and after the mark.
-func examine(f files, h high) error {
-	if !h.Made {
-		return nil
+type examination struct {
+	last  uint64       // all entries through here are whole
+	torn  bool         // after that something is not
+	peaks []guild.Hash // the right edge of the tree over all entries
+	roots map[uint64]guild.Hash
+}
+
+// examine holds what is stored against the mark, and returns the roots of the tree over the entries through
+// each of the given sequences.
+func examine(f files, h high, at ...uint64) (map[uint64]guild.Hash, error) {
+	x := &examination{last: h.Archived, peaks: slices.Clone(h.Peaks), roots: make(map[uint64]guild.Hash)}
+	for _, seq := range append(at, h.Seq) {
+		x.roots[seq] = guild.Hash{}
 	}
+	if !h.Made {
+		return x.roots, nil
+	}
+	if err := f.complete(); err != nil {
+		return nil, err
+	}
+	if err := x.stream(f.facts()); err != nil {
+		return nil, err
+	}
+	if x.last < h.Seq {
+		return nil, damaged("it ends at entry %d, but entry %d was on disk", x.last, h.Seq)
+	}
+	if x.roots[h.Seq] != h.Root && h.Seq > h.Archived {
+		return nil, damaged("its entries through %d are not those that were on disk", h.Seq)
+	}
+	return x.roots, nil
+}
+
+// complete makes sure that the server will find the stream of facts, and not begin a new one.
+func (f files) complete() error {
 	for _, name := range []string{"meta.inf", "meta.sum", "msgs"} {
 		_, err := os.Stat(filepath.Join(f.facts(), name))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -23,45 +56,46 @@ func examine(f files, h high) error {
 			return err
 		}
 	}
-	last, err := lastWhole(f.facts(), h.Archived)
+	return nil
+}
+
+func (x *examination) stream(path string) error {
+	all, err := blocks(path)
 	if err != nil {
 		return err
 	}
-	if last < h.Seq {
-		return damaged("it ends at entry %d, but entry %d was on disk", last, h.Seq)
+	for _, b := range all {
+		buf, err := b.load()
+		if err != nil {
+			return err
+		}
+		records, err := b.records(buf)
+		if err != nil {
+			return err
+		}
+		for rec, ok := range records {
+			if err := x.record(rec, ok); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
-// lastWhole is the last sequence up to which all entries after the archived ones are whole.
-func lastWhole(stream string, archived uint64) (uint64, error) {
-	all, err := blocks(stream)
-	if err != nil {
-		return 0, err
-	}
-	last := archived
-	torn := false
-	for _, b := range all {
-		buf, err := b.load()
-		if err != nil {
-			return 0, err
-		}
-		records, err := b.records(buf)
-		if err != nil {
-			return 0, err
-		}
-		for rec, ok := range records {
-			switch {
-			case torn: // and something follows: it was not the end
-				return 0, damaged("after entry %d something cannot be read", last)
-			case !ok:
-				torn = true
-			case rec.seq > last+1:
-				return 0, damaged("entry %d is followed by entry %d", last, rec.seq)
-			default:
-				last = max(last, rec.seq)
-			}
+func (x *examination) record(rec record, ok bool) error {
+	switch {
+	case x.torn: // and something follows: it was not the end
+		return damaged("after entry %d something cannot be read", x.last)
+	case !ok:
+		x.torn = true
+	case rec.seq > x.last+1:
+		return damaged("entry %d is followed by entry %d", x.last, rec.seq)
+	case rec.seq == x.last+1:
+		x.last = rec.seq
+		x.peaks = grow(x.peaks, leafOf(guardOf(rec.subject), rec.data), rec.seq)
+		if _, wanted := x.roots[rec.seq]; wanted {
+			x.roots[rec.seq] = rootOf(x.peaks)
 		}
 	}
-	return last, nil
+	return nil
 }

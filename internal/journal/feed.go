@@ -98,7 +98,7 @@ func (j *Journal) revive(ctx context.Context, failed *store) (*store, error) {
 
 // resume verifies that a server started again has what it had, and folds what it has beyond that.
 func (j *Journal) resume(ctx context.Context, s *store) error {
-	last, leaf := j.state.position()
+	last, leaf := j.state.newest()
 	extent, err := s.extent(ctx)
 	if err != nil {
 		return err

@@ -31,21 +31,24 @@ func Init(dir string) error {
 	if err := f.vacant(); err != nil {
 		return fmt.Errorf("make a journal: %w", err)
 	}
-	if err := f.make(identity{layout, rand.Text()}); err != nil {
+	if err := f.make(high{Journal: newID()}); err != nil {
 		return fmt.Errorf("make a journal: %w", err)
 	}
 	return nil
 }
 
-// make writes the files of an empty journal; the one that makes it a journal comes last.
-func (f files) make(id identity) error {
+// newID names a new journal.
+func newID() string { return rand.Text() }
+
+// make writes the files of a journal with the given mark; the one that makes it a journal comes last.
+func (f files) make(h high) error {
 	if err := newSpace(f, 0).reserve(); err != nil {
 		return err
 	}
-	if err := writeHigh(f.high(), high{Journal: id.Journal}); err != nil {
+	if err := writeHigh(f.high(), h); err != nil {
 		return err
 	}
-	b, err := json.Marshal(id)
+	b, err := json.Marshal(identity{layout, h.Journal})
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -115,10 +116,12 @@ func (j *Journal) open(ctx context.Context) (err error) {
 	if j.mark, err = openMark(j.files, j.o.HighWater, j.id, j.o.Log); err != nil {
 		return err
 	}
-	if err := examine(j.files, j.mark.get()); err != nil {
+	if j.snaps, err = fold.OpenStore(j.files.snapshots()); err != nil {
 		return err
 	}
-	if j.snaps, err = fold.OpenStore(j.files.snapshots()); err != nil {
+	chains := slices.Collect(j.snaps.Load(chainName, chainVersion))
+	roots, err := examine(j.files, j.mark.get(), sequences(chains)...)
+	if err != nil {
 		return err
 	}
 	if err := j.space.reserve(); err != nil {
@@ -130,7 +133,7 @@ func (j *Journal) open(ctx context.Context) (err error) {
 	}
 	j.store.Store(s)
 	j.state = newState(j.o.Folds, j.o.Appended, j.noteAppended)
-	if err := j.recover(ctx, s); err != nil {
+	if err := j.recover(ctx, s, chains, roots); err != nil {
 		return err
 	}
 	if err := j.mark.move(j.state.position()); err != nil {
@@ -217,6 +220,16 @@ func (f files) reserved() string  { return filepath.Join(string(f), "reserve") }
 func (f files) stream() string    { return filepath.Join(string(f), "stream") }
 func (f files) snapshots() string { return filepath.Join(string(f), "snapshot") }
 func (f files) archive() string   { return filepath.Join(string(f), "archive") }
+func (f files) damaged() string   { return filepath.Join(string(f), "damaged") }
+
+// Repair builds the new stream beside the old one, and then lets them change places.
+func (f files) rebuilt() string  { return f.stream() + ".new" }
+func (f files) replaced() string { return f.stream() + ".old" }
+
+// own are the files that make the journal.
+func (f files) own() []string {
+	return []string{f.marker(), f.high(), f.stream(), f.snapshots(), f.archive()}
+}
 
 // facts is where the server keeps the FACTS stream.
 func (f files) facts() string {

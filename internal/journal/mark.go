@@ -24,9 +24,10 @@ type high struct {
 	Journal  string     `json:"journal"`
 	Made     bool       `json:"made"`     // the streams exist
 	Seq      uint64     `json:"seq"`      // an entry that was on disk
-	Leaf     guild.Hash `json:"leaf"`     // its hash
+	Root     guild.Hash `json:"root"`     // of the Merkle tree over the entries through Seq
 	Archived uint64     `json:"archived"` // entries through here are in archive files
-	Root     guild.Hash `json:"root"`     // of the entries through Archived
+
+	Peaks []guild.Hash `json:"peaks,omitempty"` // the right edge of the tree over those
 }
 
 // readHigh reads a mark. A file that is not there is ErrNotExist.
@@ -124,11 +125,11 @@ func (m *mark) set(change func(*high)) error {
 }
 
 // move writes where the journal is.
-func (m *mark) move(seq uint64, leaf guild.Hash) error {
+func (m *mark) move(seq uint64, root guild.Hash) error {
 	if m.get().Seq == seq {
 		return nil
 	}
-	return m.set(func(h *high) { h.Seq, h.Leaf = seq, leaf })
+	return m.set(func(h *high) { h.Seq, h.Root = seq, root })
 }
 
 // soon writes where the journal is in a moment, once for all that happens until then.

@@ -47,85 +47,83 @@ func (s *store) matches(ctx context.Context, e extent, seq uint64, leaf guild.Ha
 	return nil
 }
 
-// recover brings the folds up to the last entry, from snapshots and from what came after them.
-func (j *Journal) recover(ctx context.Context, s *store) error {
+// recover brings the folds up to the last entry, from snapshots and from what came after them. roots are those
+// of the stored entries.
+func (j *Journal) recover(ctx context.Context, s *store, chains []fold.Snapshot, roots map[uint64]guild.Hash) error {
 	e, err := s.extent(ctx)
 	if err != nil {
 		return err
 	}
-	h := j.mark.get()
-	if err := s.matches(ctx, e, h.Seq, h.Leaf); err != nil {
-		return err
+	archived := j.mark.get().Archived
+	if e.first > archived+1 {
+		return damaged("it begins at entry %d, but only those through %d are archived", e.first, archived)
 	}
-	if e.first > h.Archived+1 {
-		return damaged("it begins at entry %d, but only those through %d are archived", e.first, h.Archived)
-	}
-	if e.first <= h.Archived {
-		if err := s.cutOff(ctx, h.Archived); err != nil {
+	if e.first <= archived {
+		if err := s.cutOff(ctx, archived); err != nil {
 			return err
 		}
 	}
-	if err := j.restore(ctx, s, e); err != nil {
+	if err := j.restoreChain(chains, roots, e); err != nil {
 		return err
+	}
+	for _, f := range j.state.folds {
+		j.restore(f, roots)
 	}
 	return j.replay(ctx, s, e)
 }
 
-// restore takes the newest snapshots that fit the journal.
-func (j *Journal) restore(ctx context.Context, s *store, e extent) error {
-	roots, err := j.restoreChain(ctx, s, e)
-	if err != nil {
-		return err
+// sequences are those after which the snapshots were made.
+func sequences(snaps []fold.Snapshot) []uint64 {
+	seqs := make([]uint64, len(snaps))
+	for i, snap := range snaps {
+		seqs[i] = snap.Seq
 	}
-	for _, f := range j.state.folds {
-		for snap := range j.snaps.Load(f.fold.Name(), f.fold.Version()) {
-			if root, known := roots[snap.Seq]; !known || root != snap.Prefix {
-				continue
-			}
-			if err := f.fold.Restore(snap.State); err != nil {
-				j.o.Log.Warn("a snapshot was passed over", "fold", snap.Fold, "seq", snap.Seq, "error", err)
-				continue
-			}
-			f.seq = snap.Seq
-			break
+	return seqs
+}
+
+// restoreChain takes the newest snapshot of the chain that fits the stored entries.
+func (j *Journal) restoreChain(chains []fold.Snapshot, roots map[uint64]guild.Hash, e extent) error {
+	for _, snap := range chains {
+		if snap.Seq > e.last {
+			return damaged("it ends at entry %d, but a snapshot was made at entry %d", e.last, snap.Seq)
+		}
+	}
+	for _, snap := range chains {
+		c, err := decodeChain(snap.State)
+		if err == nil && c.last == snap.Seq && c.root() == snap.Prefix && fitting(snap, roots) {
+			j.state.chain = c
+			return nil
 		}
 	}
 	return nil
 }
 
-// restoreChain takes the newest snapshot of the chain that fits, and returns the prefix hashes that all those
-// that fit vouch for, by sequence.
-func (j *Journal) restoreChain(ctx context.Context, s *store, e extent) (map[uint64]guild.Hash, error) {
-	roots := make(map[uint64]guild.Hash)
-	archived := j.mark.get().Archived
-	for snap := range j.snaps.Load(chainName, chainVersion) {
-		if snap.Seq > e.last {
-			return nil, damaged("it ends at entry %d, but a snapshot was made at entry %d", e.last, snap.Seq)
-		}
-		c, ok := chainOf(snap)
-		if !ok || snap.Seq <= archived {
-			continue
-		}
-		if err := s.matches(ctx, e, c.last, c.leaf); err != nil {
-			return nil, err
-		}
-		if len(roots) == 0 {
-			j.state.chain = c
-		}
-		roots[snap.Seq] = snap.Prefix
-	}
-	return roots, nil
+// fitting reports whether a snapshot was made of the stored entries.
+func fitting(snap fold.Snapshot, roots map[uint64]guild.Hash) bool {
+	return !snap.Prefix.IsZero() && roots[snap.Seq] == snap.Prefix
 }
 
-// chainOf reads a snapshot of the chain.
-func chainOf(snap fold.Snapshot) (*chain, bool) {
-	c, err := decodeChain(snap.State)
-	return c, err == nil && c.last == snap.Seq && c.root() == snap.Prefix
+// restore takes the newest snapshot of a fold that fits the stored entries.
+func (j *Journal) restore(f *follower, roots map[uint64]guild.Hash) {
+	for snap := range j.snaps.Load(f.fold.Name(), f.fold.Version()) {
+		if !fitting(snap, roots) {
+			continue
+		}
+		err := f.fold.Restore(snap.State)
+		if err == nil {
+			f.seq = snap.Seq
+			return
+		}
+		j.o.Log.Warn("a snapshot was passed over", "fold", snap.Fold, "seq", snap.Seq, "error", err)
+	}
 }
 
 // replay applies what the snapshots do not hold.
 func (j *Journal) replay(ctx context.Context, s *store, e extent) error {
 	from := j.state.needs()
+	if from > e.last {
+		j.snapped = e.last
+	}
 	if archived := j.mark.get().Archived; from <= archived {
 		if err := j.replayArchives(from); err != nil {
 			return err

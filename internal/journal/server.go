@@ -45,7 +45,7 @@ type store struct {
 	feed  jetstream.ConsumeContext // what other processes append; nil if there are none
 }
 
-// startStore runs the server on the directory.
+// startStore runs the server on a directory.
 func startStore(ctx context.Context, o Options, dir string) (*store, error) {
 	opts, err := serverOptions(o, dir)
 	if err != nil {
@@ -151,6 +151,9 @@ func (s *store) bind(ctx context.Context, made bool, first uint64) (err error) {
 // factsConfig is the stream of our own decisions. Nothing is ever deleted from it; an archived beginning is
 // purged.
 func factsConfig(first uint64) jetstream.StreamConfig {
+	if first == 1 {
+		first = 0 // as it is without saying; said, it makes the server purge the empty stream
+	}
 	return jetstream.StreamConfig{
 		Name:              factsStream,
 		Subjects:          []string{factsPrefix + ">"},

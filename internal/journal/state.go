@@ -179,8 +179,15 @@ func (s *state) tip(guard fact.Subject) (t tip, latest int64, err error) {
 	return s.chain.tips[guard], s.chain.at, s.err
 }
 
-// position is the last entry and its hash.
-func (s *state) position() (uint64, guild.Hash) {
+// position is the last entry, and the root of the tree over all through it.
+func (s *state) position() (seq uint64, root guild.Hash) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.chain.last, s.chain.root()
+}
+
+// newest is the last entry and its hash.
+func (s *state) newest() (seq uint64, leaf guild.Hash) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.chain.last, s.chain.leaf

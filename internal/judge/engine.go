@@ -23,6 +23,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"guild"
@@ -57,6 +58,13 @@ func (e *Engine) Judge(ctx context.Context, bundleDir, deliveryDir string) (guil
 			Reason: "the judge was given none",
 			Remedy: "guild doctor says what to install",
 		}
+	}
+	bundleDir, err := filepath.Abs(bundleDir)
+	if err != nil {
+		return guild.Verdict{}, nil, err
+	}
+	if deliveryDir, err = filepath.Abs(deliveryDir); err != nil {
+		return guild.Verdict{}, nil, err
 	}
 	criteria, err := readCriteria(bundleDir)
 	if err != nil {

@@ -22,6 +22,12 @@ import (
 //go:embed examiner.py
 var examiner string
 
+// Exit codes of pytest: some tests failed, none were found.
+const (
+	pytestFailed  = 1
+	pytestNothing = 5
+)
+
 // order is what the examiner reads from standard input before anything else.
 type order struct {
 	Word       string   `json:"word"` // marks the examiner's records
@@ -175,7 +181,7 @@ func (rep *report) fault(res sandbox.Result) string {
 		return fmt.Sprintf("the run ended before its tests did, with exit code %d", res.Exit)
 	case rep.end.Code != res.Exit || rep.end.Reported != len(rep.tests):
 		return "the report does not agree with how the run ended"
-	case rep.end.Code > 1 && len(rep.broken) == 0:
+	case rep.end.Code > pytestFailed && rep.end.Code != pytestNothing && len(rep.broken) == 0:
 		return fmt.Sprintf("pytest failed with exit code %d", rep.end.Code)
 	default:
 		return ""

@@ -126,7 +126,10 @@ func TestAForgeryOnOneRelayDoesNotMaskTheEventOnAnother(t *testing.T) {
 	box := newInbox()
 	p, _ := run(t, config(box, forger, truthful))
 	p.Subscribe("notes", notes())
-	if got := box.take(t, len(all)); !slices.Equal(contents(got), contents(all)) {
+	got, want := contents(box.take(t, len(all))), contents(all)
+	slices.Sort(got) // each event comes from the relay that was first
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
 		t.Error("events are missing")
 	}
 }

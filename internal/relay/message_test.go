@@ -13,7 +13,7 @@ import (
 func example(t testing.TB) nostr.Event {
 	t.Helper()
 	v, err := guild.Sign(t.Context(), keyer.NewPlainKeySigner(nostr.SecretKey{1}), nostr.Event{
-		Kind: 5050, CreatedAt: 1_700_000_000, Content: "a \"quoted\"\n\tline \u2028 \U0001F600 \\ \b\f\x01/",
+		Kind: 5050, CreatedAt: 1_700_000_000, Content: "a \"quoted\"\n\tline \u2028 \U0001F600 \\ \x01/",
 		Tags: nostr.Tags{{"p", "x"}, {}, {"d", "", "\x7f"}},
 	})
 	if err != nil {

@@ -66,7 +66,7 @@ func New(c Config) *Pool {
 		client:  httpClient(c.Dial),
 		seen:    newSeen(),
 		marks:   c.Watermarks,
-		ahead:   make(chan *item, 256),
+		ahead:   make(chan *item, maxQueued/lightest),
 		links:   make(map[string]*link),
 		subs:    make(map[string]*standing),
 		stopped: make(chan struct{}),

@@ -3,6 +3,8 @@ package relay_test
 import (
 	"context"
 	"errors"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -359,5 +361,18 @@ func TestAWrongURLInTheConfigurationIsAnError(t *testing.T) {
 	p := relay.New(config(newInbox(), "http://example.com"))
 	if err := p.Run(t.Context()); err == nil {
 		t.Error("accepted")
+	}
+}
+
+func TestARelayWithoutATrustedCertificateIsNotReached(t *testing.T) {
+	r, _ := honest(t, 500)
+	srv := httptest.NewUnstartedServer(r)
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+	srv.StartTLS()
+	defer srv.Close()
+	p, _ := run(t, config(newInbox()))
+	acks, err := p.Publish(t.Context(), sign(t, 1, nostr.Now(), "hello"), "wss"+strings.TrimPrefix(srv.URL, "https"))
+	if !errors.Is(err, relay.ErrNoRelay) || !strings.Contains(acks[0].Message, "certificate") {
+		t.Errorf("acks %v, err %v", acks, err)
 	}
 }

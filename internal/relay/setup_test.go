@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"log"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -50,10 +52,28 @@ func signed(t testing.TB, n int) []guild.Verified {
 	return all
 }
 
+// locked makes the library's store in memory fit for several connections.
+type locked struct {
+	mu sync.Mutex
+	slicestore.SliceStore
+}
+
+func (l *locked) QueryEvents(f nostr.Filter, limit int) iter.Seq[nostr.Event] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Values(slices.Collect(l.SliceStore.QueryEvents(f, limit)))
+}
+
+func (l *locked) SaveEvent(e nostr.Event) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.SliceStore.SaveEvent(e)
+}
+
 // honest starts a real relay. The URL is ws://127.0.0.1:port.
 func honest(t testing.TB, limit int) (*khatru.Relay, string) {
 	t.Helper()
-	store := &slicestore.SliceStore{}
+	store := &locked{}
 	if err := store.Init(); err != nil {
 		t.Fatal(err)
 	}

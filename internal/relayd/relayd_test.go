@@ -329,4 +329,3 @@ func benchmarkEvent(b *testing.B, key nostr.SecretKey) nostr.Event {
 		{"p", nostr.GetPublicKey(key).Hex()}, {"d", id.Hex()}, {"param", "job_type", "code.v1"},
 	}})
 }
-

@@ -23,6 +23,7 @@ var (
 	errSuperseded = errors.New("duplicate: have a newer version of this event")
 	errDeleted    = errors.New("blocked: its author has deleted this event")
 	errFull       = errors.New("error: the store is full")
+	errUnwritten  = errors.New("error: not stored") // until the transaction says otherwise
 )
 
 // store keeps events in one bbolt file. Writers that come together share one transaction.
@@ -53,7 +54,7 @@ type write struct {
 // put stores a verified event with all that follows from it: what it replaces goes, what it deletes goes.
 // encoded is the event as it will be served.
 func (s *store) put(v guild.Verified, encoded []byte) error {
-	w := &write{event: v.Event(), encoded: encoded}
+	w := &write{event: v.Event(), encoded: encoded, refused: errUnwritten}
 	s.queue.Lock()
 	s.queued = append(s.queued, w)
 	s.queue.Unlock()

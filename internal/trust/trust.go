@@ -36,6 +36,8 @@ type folded struct {
 	Tasks map[guild.JobID]string `json:"tasks"`
 	Asked map[string]asked       `json:"asked"` // attempt → whom; until it ends
 	Owed  []owed                 `json:"owed"`
+	Moved map[string]Change      `json:"moved"` // attempt → what it changed
+	Lasts map[guild.JobID]uint64 `json:"lasts"` // job → latest entry that moved trust for it
 }
 
 type asked struct {
@@ -65,7 +67,8 @@ func NewFold(p Policy) (*Fold, error) {
 }
 
 func empty() folded {
-	return folded{map[string]Standing{}, map[string]day{}, map[guild.JobID]string{}, map[string]asked{}, nil}
+	return folded{map[string]Standing{}, map[string]day{}, map[guild.JobID]string{}, map[string]asked{}, nil,
+		map[string]Change{}, map[guild.JobID]uint64{}}
 }
 
 // Policy is the hash of the policy in force.
@@ -101,6 +104,28 @@ func (f *Fold) Of(s guild.Service) map[string]guild.Trust {
 	return of
 }
 
+// Change is what one attempt did to trust.
+type Change struct {
+	From, To  guild.Trust
+	First     bool // nothing was there before
+	Unfounded bool // and nothing is there now
+}
+
+// Change returns what an attempt did to trust, once that is decided.
+func (f *Fold) Change(attempt nostr.ID) (Change, bool) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	c, ok := f.state.Moved[attempt.Hex()]
+	return c, ok
+}
+
+// Last is the latest entry that moved trust for a job, 0 for none.
+func (f *Fold) Last(job guild.JobID) uint64 {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.state.Lasts[job]
+}
+
 // Settled reports whether nothing is left to learn from the attempts of a job.
 func (f *Fold) Settled(job guild.JobID) bool {
 	f.mu.RLock()
@@ -113,11 +138,11 @@ func (f *Fold) Apply(e fact.Entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, one := range e.Facts {
-		f.apply(one, e.At)
+		f.apply(one, e)
 	}
 }
 
-func (f *Fold) apply(one fact.Fact, at int64) {
+func (f *Fold) apply(one fact.Fact, e fact.Entry) {
 	switch one := one.(type) {
 	case fact.JobOpened:
 		f.state.Tasks[one.Job] = one.Task
@@ -135,7 +160,7 @@ func (f *Fold) apply(one fact.Fact, at int64) {
 	case fact.AttemptParked:
 		delete(f.state.Asked, one.Attempt.Hex())
 	case fact.TrustChanged:
-		f.changed(one, at)
+		f.changed(one, e)
 	}
 }
 
@@ -156,14 +181,16 @@ func (f *Fold) owe(attempt nostr.ID, e Evidence, reason string) {
 	f.state.Owed = append(f.state.Owed, owed{whom, attempt, e, reason})
 }
 
-func (f *Fold) changed(c fact.TrustChanged, at int64) {
+func (f *Fold) changed(c fact.TrustChanged, e fact.Entry) {
+	f.state.Lasts[c.Job] = e.Seq
 	f.state.Owed = slices.DeleteFunc(f.state.Owed, func(o owed) bool { return o.Attempt == c.Attempt })
+	f.state.Moved[c.Attempt.Hex()] = Change{From: c.From, To: c.To, First: c.First, Unfounded: c.Unfounded}
 	if c.Unfounded {
 		return
 	}
 	f.state.Table[key(c.Task, c.Service)] = Standing{Trust: c.To, EMA: c.EMA, Runs: c.Runs, Met: true}
 	if !c.First {
-		today := f.today(c.Task, at)
+		today := f.today(c.Task, e.At)
 		f.state.Days[c.Task] = day{today.Day, today.Spent + max(c.To-c.From, c.From-c.To)}
 	}
 }
@@ -209,7 +236,7 @@ func (f *Fold) learn(tx *journal.Tx, task string, o owed) {
 func (f *Fold) Snapshot() ([]byte, error) {
 	f.mu.RLock()
 	state := folded{maps.Clone(f.state.Table), maps.Clone(f.state.Days), maps.Clone(f.state.Tasks),
-		maps.Clone(f.state.Asked), slices.Clone(f.state.Owed)}
+		maps.Clone(f.state.Asked), slices.Clone(f.state.Owed), maps.Clone(f.state.Moved), maps.Clone(f.state.Lasts)}
 	f.mu.RUnlock()
 	return json.Marshal(state)
 }

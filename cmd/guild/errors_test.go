@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"guild"
+	"guild/internal/control"
+	"guild/internal/key"
+	"guild/internal/sandbox"
+)
+
+func TestEachEndingHasItsExitCode(t *testing.T) {
+	for ending, want := range map[guild.Ending]int{
+		guild.JobAccepted: 0, guild.JobPartial: 1, guild.JobRejected: 1, guild.JobCancelled: 1, guild.JobParked: 1,
+		guild.JobUnclaimed: 3, guild.JobTimedOut: 4, guild.JobViolated: 5,
+	} {
+		p := &program{err: &bytes.Buffer{}}
+		if got := p.report(endingError(control.Job{ID: "5f21c9aa00", Ending: ending})); got != want {
+			t.Errorf("%s: exit %d, want %d", ending, got, want)
+		}
+	}
+}
+
+func TestEachErrorHasItsExitCode(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want int
+	}{
+		"none":                    {nil, 0},
+		"plain":                   {errors.New("x"), 1},
+		"usage":                   {usage(errors.New("x")), 2},
+		"usage with a hint":       {fmt.Errorf("x: %w", withHint(usage(errors.New("x")), "y")), 2},
+		"the node's usage":        {&control.ProblemError{Problem: control.Problem{Error: "x", Code: "usage"}}, 2},
+		"interrupted":             {interrupted("5f21"), 130},
+		"cancelled":               {fmt.Errorf("x: %w", context.Canceled), 130},
+		"interrupted, and a stop": {errors.Join(interrupted("5f21"), nil), 130},
+	} {
+		if got := (&program{err: &bytes.Buffer{}}).report(c.err); got != c.want {
+			t.Errorf("%s: exit %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+func TestErrorsEndWithAHint(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{control.ErrNotRunning, "guild up"},
+		{key.ErrNone, "guild init"},
+		{&key.ModeError{Path: "/x/identity", Mode: 0o644}, "chmod 600 /x/identity"},
+		{&sandbox.UnusableError{Reason: "x", Remedy: "apt-get install bubblewrap"}, "apt-get install bubblewrap"},
+		{&control.ProblemError{Problem: control.Problem{Error: "x", Hint: "more digits"}}, "more digits"},
+		{interrupted("5f21c9aa00"), "guild job watch 5f21c9aa"},
+		{endingError(control.Job{ID: "5f21c9aa00", Ending: guild.JobRejected, Attempts: []control.Attempt{{Receipt: "r-1"}}}), "guild receipt show 5f21c9aa"},
+	} {
+		var b bytes.Buffer
+		(&program{err: &b}).report(fmt.Errorf("wrapped: %w", c.err))
+		first, second, _ := strings.Cut(b.String(), "\n")
+		if !strings.HasPrefix(first, "guild: wrapped: ") || !strings.HasPrefix(second, "hint: ") || !strings.Contains(second, c.want) {
+			t.Errorf("%v: %q", c.err, b.String())
+		}
+	}
+}
+
+func TestErrorsFromElsewhereCannotDriveTheTerminal(t *testing.T) {
+	var b bytes.Buffer
+	(&program{err: &b}).report(withHint(errors.New("bad\x1b[2J\nguild: fake"), "\x07bell"))
+	if strings.ContainsAny(b.String(), "\x1b\x07") || strings.Count(b.String(), "\n") != 2 {
+		t.Errorf("%q", b.String())
+	}
+}

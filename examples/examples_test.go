@@ -1,0 +1,130 @@
+package examples_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"guild"
+	"guild/internal/judge"
+	"guild/internal/sandbox"
+)
+
+// bundles returns the names of the example bundles.
+func bundles(t *testing.T) []string {
+	t.Helper()
+	manifests, err := filepath.Glob("*/nutshell.json")
+	if err != nil || len(manifests) < 6 {
+		t.Fatalf("found %d bundles, want six: %v", len(manifests), err)
+	}
+	for i := range manifests {
+		manifests[i] = filepath.Dir(manifests[i])
+	}
+	return manifests
+}
+
+// manifest is the part of nutshell.json that is checked here.
+type manifest struct {
+	ID         string
+	Type       string `json:"bundle_type"`
+	Context    struct{ Requirements string }
+	Acceptance struct {
+		File    string   `json:"criteria_file"`
+		Scripts []string `json:"test_scripts"`
+	}
+	Extensions struct{ Guild struct{ Task string } }
+}
+
+func read(t *testing.T, name string) manifest {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(name, "nutshell.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m manifest
+	if err := json.Unmarshal(b, &m); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return m
+}
+
+func TestEveryBundleHasWhatItsManifestNames(t *testing.T) {
+	seen := map[string]bool{}
+	for _, name := range bundles(t) {
+		m := read(t, name)
+		if m.ID != "nut-example-"+name || m.Type != "request" || seen[m.ID] {
+			t.Errorf("%s: id %q, type %q", name, m.ID, m.Type)
+		}
+		seen[m.ID] = true
+		if !slices.Contains([]string{"python", "go", "shell"}, m.Extensions.Guild.Task) {
+			t.Errorf("%s: task %q", name, m.Extensions.Guild.Task)
+		}
+		for _, file := range append(m.Acceptance.Scripts, m.Acceptance.File, m.Context.Requirements) {
+			if info, err := os.Stat(filepath.Join(name, file)); err != nil || !info.Mode().IsRegular() {
+				t.Errorf("%s names %q, which is no file", name, file)
+			}
+		}
+	}
+}
+
+// TestProvidersGetWhatTheyDeserve has each of the demo's providers work on each bundle and judges what it leaves.
+func TestProvidersGetWhatTheyDeserve(t *testing.T) {
+	runner, caps, err := sandbox.Best(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := &judge.Engine{Runner: runner, Tier: caps.Tier, Cache: cache(t)}
+	deserved := map[string][]guild.Outcome{
+		"able":   {guild.Success},
+		"sloppy": {guild.Partial, guild.Failure},
+		"cheat":  {guild.Failure, guild.Error, guild.Violation},
+	}
+	for _, name := range bundles(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bundle, err := filepath.Abs(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for worker, want := range deserved {
+				v, _, err := engine.Judge(t.Context(), bundle, deliver(t, worker, bundle))
+				if err != nil {
+					t.Fatalf("%s: %v", worker, err)
+				}
+				if !slices.Contains(want, v.Outcome) {
+					t.Errorf("%s: %s (%d of %d tests, %s), want one of %v", worker, v.Outcome, v.Passed, v.Expected, v.Cause, want)
+				}
+			}
+		})
+	}
+}
+
+// cache is where the judge keeps Go's standard library between the runs of this test: to build it takes longer
+// than all the rest.
+func cache(t *testing.T) string {
+	t.Helper()
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return t.TempDir()
+	}
+	return filepath.Join(dir, "guild-test")
+}
+
+// deliver runs a worker as internal/work does, without the sandbox, and returns the delivery's directory.
+func deliver(t *testing.T, worker, bundle string) string {
+	t.Helper()
+	delivery := t.TempDir()
+	artifacts := filepath.Join(delivery, "delivery", "artifacts")
+	if err := os.MkdirAll(artifacts, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run := exec.CommandContext(t.Context(), filepath.Join("workers", worker))
+	run.Env = []string{"PATH=/usr/bin:/bin", "GUILD_BUNDLE=" + bundle, "GUILD_DELIVERY=" + artifacts, "GUILD_JOB=test"}
+	if out, err := run.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", worker, err, out)
+	}
+	return delivery
+}

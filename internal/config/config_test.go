@@ -1,0 +1,163 @@
+package config_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"guild/internal/config"
+)
+
+// load writes text as the config file of a fresh home, when there is any, and loads it.
+func load(t *testing.T, text string, environ ...string) (config.Config, error) {
+	t.Helper()
+	home := t.TempDir()
+	if text != "" {
+		if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return config.Load(home, environ)
+}
+
+// same reports whether two configurations set the same.
+func same(a, b config.Config) bool {
+	a.Paths, b.Paths = config.Paths{}, config.Paths{}
+	return reflect.DeepEqual(a, b)
+}
+
+func TestZeroConfigurationWorks(t *testing.T) {
+	c, err := load(t, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !same(c, config.Default()) {
+		t.Errorf("got %+v", c)
+	}
+	if !c.Embeds() {
+		t.Error("no relay of its own, and none configured")
+	}
+}
+
+func TestTheWrittenConfigFileShowsTheDefaults(t *testing.T) {
+	c, err := load(t, string(config.Template))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !same(c, config.Default()) {
+		t.Errorf("the file as written changes something: %+v", c)
+	}
+	example := regexp.MustCompile(`(?m)^#([a-z_"].* = |\[)`)
+	active := example.ReplaceAllString(string(config.Template), "$1")
+	c, err = load(t, active)
+	if err != nil {
+		t.Fatalf("with every line active: %v", err)
+	}
+	want := config.Default()
+	if c.Timeouts.Job != want.Timeouts.Job || c.Work != want.Work || c.Judge != want.Judge || !reflect.DeepEqual(c.Timeouts, want.Timeouts) {
+		t.Errorf("the defaults shown are not the defaults: %+v", c)
+	}
+	for _, v := range config.Variables() {
+		name := v.Key[strings.LastIndexByte(v.Key, '.')+1:]
+		if !bytes.Contains(config.Template, []byte("\n#"+name+" = ")) {
+			t.Errorf("%s is not in the file", v.Key)
+		}
+	}
+}
+
+func TestTheEnvironmentOverridesTheFile(t *testing.T) {
+	c, err := load(t, `
+relays = ["wss://file.example"]
+[timeouts]
+silence = "1m"
+retry = ["1s"]
+[tasks."oa.sandbox_run.v1"]
+kind = 5051
+`, "GUILD_RELAYS=wss://a.example,ws://b.example:7", "GUILD_TIMEOUTS_SILENCE=90s", "GUILD_TIMEOUTS_DELIVERY=1s,2s",
+		"GUILD_RELAY_EMBEDDED=true", "GUILD_WORK_PRICE_MSAT=21000", "GUILD_JOB=ignored", "GUILD=ignored", "RELAYS=ignored")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(c.Relays, []string{"wss://a.example", "ws://b.example:7"}) || !c.Embeds() {
+		t.Errorf("relays %v, embedded %v", c.Relays, c.Embeds())
+	}
+	if c.Timeouts.Silence != 90*time.Second || len(c.Timeouts.Delivery) != 2 || c.Timeouts.Delivery[1] != 2*time.Second {
+		t.Errorf("timeouts %+v", c.Timeouts)
+	}
+	if len(c.Timeouts.Retry) != 1 || c.Timeouts.Retry[0] != time.Second {
+		t.Errorf("a shorter list keeps the default's tail: %v", c.Timeouts.Retry)
+	}
+	if c.Work.Price != 21000 || c.Tasks["oa.sandbox_run.v1"].Kind != 5051 {
+		t.Errorf("price %v, tasks %v", c.Work.Price, c.Tasks)
+	}
+}
+
+func TestAnUnknownKeyNamesTheNearest(t *testing.T) {
+	for text, want := range map[string][2]string{
+		"relayz = []":                      {"relayz", "relays"},
+		"[timeouts]\nsilense = \"1m\"":     {"timeouts.silense", "timeouts.silence"},
+		"[timeout]\nsilence = \"1m\"":      {"timeout", "timeouts.job"},
+		"[tasks.\"a.b\"]\nkid = 5000":      {"tasks.a.b.kid", "tasks"},
+		"[work]\njobs = 1\nprice-msat = 1": {"work.price-msat", "work.price_msat"},
+	} {
+		_, err := load(t, text)
+		unknown, ok := errors.AsType[*config.UnknownKeyError](err)
+		if !ok {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if unknown.Key != want[0] {
+			t.Errorf("%q: key %q, want %q", text, unknown.Key, want[0])
+		}
+		if unknown.Near == "" || want[0] != "timeout" && !strings.HasPrefix(unknown.Near, want[1]) {
+			t.Errorf("%q: nearest %q, want %q", text, unknown.Near, want[1])
+		}
+	}
+}
+
+func TestValuesThatWouldFailLaterAreRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		`relays = ["https://a.example"]`:       "relays",
+		`relays = ["wss://"]`:                  "relays",
+		`relays = ["::"]`:                      "relays",
+		`blossom = ["wss://a.example"]`:        "blossom",
+		"[relay]\naddr = \"0.0.0.0:7447\"":     "relay.addr",
+		"[relay]\naddr = \"example.com:7447\"": "relay.addr",
+		"[relay]\naddr = \"127.0.0.1\"":        "relay.addr",
+		"[timeouts]\nsilence = 300":            "timeouts.silence",
+		"[timeouts]\nsilence = \"-1s\"":        "timeouts.silence",
+		"[timeouts]\nretry = [\"5s\", \"0s\"]": "timeouts.retry",
+		"[timeouts]\nsilence = \"five\"":       "silence",
+		"[work]\njobs = 0":                     "work.jobs",
+		"[work]\nqueue = -1":                   "work.queue",
+		"[work]\nprice_msat = -1":              "work.price_msat",
+		"[work]\njobs = \"two\"":               "jobs",
+		"[judge]\njobs = 0":                    "judge.jobs",
+		"[judge]\ntime_limit = \"0s\"":         "judge.time_limit",
+		"[tasks.x]\nkind = 1":                  "tasks.x",
+		"relays = [":                           "config.toml",
+		"relay = 1":                            "relay",
+	} {
+		_, err := load(t, text)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "config.toml") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add(string(config.Template))
+	f.Add("relays = [1, 2]\n[tasks.x]\nkind = 5000")
+	f.Add("[timeouts]\nretry = \"1s\"\n[synonyms]\na = \"b\"")
+	f.Fuzz(func(t *testing.T, text string) {
+		home := t.TempDir()
+		os.WriteFile(filepath.Join(home, "config.toml"), []byte(text), 0o600)
+		config.Load(home, nil) // must not panic
+	})
+}

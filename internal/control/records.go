@@ -1,0 +1,173 @@
+package control
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"fiatjaf.com/nostr/nip19"
+
+	"guild"
+	"guild/internal/fact"
+	"guild/internal/journal"
+	"guild/internal/record"
+)
+
+// maxDocument is the largest receipt or trajectory, in bytes.
+const maxDocument = 64 << 20
+
+// getReceipt answers with a receipt as it is stored, by its id, or by its job: then the last one.
+func (s *Server) getReceipt(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	stored, ok := s.c.Record.Receipt(id)
+	if !strings.HasPrefix(id, "r-") {
+		j, found := s.find(w, r)
+		if !found {
+			return
+		}
+		stored, ok = lastReceipt(s.c.Record.Of(j.Job))
+	}
+	if !ok {
+		refuse(w, http.StatusNotFound, "missing", "a receipt is written once a delivery was judged", fmt.Errorf("no receipt %.40q", id))
+		return
+	}
+	s.document(w, stored.Blob, "application/json")
+}
+
+func lastReceipt(all []record.Stored) (last record.Stored, ok bool) {
+	for _, s := range all {
+		if s.Receipt != "" {
+			last, ok = s, true
+		}
+	}
+	return last, ok
+}
+
+// getReplay answers with the trajectory of a job up to its last recorded attempt.
+func (s *Server) getReplay(w http.ResponseWriter, r *http.Request) {
+	j, ok := s.find(w, r)
+	if !ok {
+		return
+	}
+	all := s.c.Record.Of(j.Job)
+	if len(all) == 0 {
+		refuse(w, http.StatusNotFound, "missing", "a trajectory is written when an attempt has ended", fmt.Errorf("no trajectory of job %s yet", j.Job.Short()))
+		return
+	}
+	s.document(w, all[len(all)-1].Replay, "application/x-ndjson")
+}
+
+func (s *Server) document(w http.ResponseWriter, h guild.Hash, mime string) {
+	raw, err := s.c.Blobs.ReadAll(h, maxDocument)
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, "internal", "", err)
+		return
+	}
+	w.Header().Set("Content-Type", mime)
+	w.Write(raw)
+}
+
+func (s *Server) getProviders(w http.ResponseWriter, r *http.Request) {
+	task := r.URL.Query().Get("task")
+	kind := 0
+	if task != "" {
+		kind = guild.KindOf(task)
+	}
+	views := []Provider{}
+	for _, o := range s.c.Registry.Offers(task, kind) {
+		view := Provider{
+			PubKey: o.Service.PubKey.Hex(), Npub: nip19.EncodeNpub(o.Service.PubKey), D: o.Service.D, Name: o.Name,
+			State: string(o.State), Until: o.Until, Tasks: o.Tasks, Kinds: o.Kinds, Seen: o.Announced,
+			Trust: map[string]float64{},
+		}
+		for task, t := range s.c.Trust.Of(o.Service) {
+			view.Trust[task] = t.Float()
+		}
+		views = append(views, view)
+	}
+	answer(w, views)
+}
+
+// getJournal lists entries from a sequence or a time on, of subjects with a prefix.
+func (s *Server) getJournal(w http.ResponseWriter, r *http.Request) {
+	from, after, err := since(r.URL.Query().Get("since"), s.c.Now())
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "usage", "give a sequence, a duration like 1h, or a time like 2026-11-20T06:00:00Z", err)
+		return
+	}
+	subject := r.URL.Query().Get("subject")
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	out := json.NewEncoder(w)
+	for e, err := range s.c.Journal.Entries(r.Context(), from) {
+		if err != nil {
+			return // the headers are sent; a cut stream is the only way left to say so
+		}
+		if e.At >= after && strings.HasPrefix(string(e.Subject), subject) {
+			out.Encode(toRecord(e))
+		}
+	}
+}
+
+// since reads a sequence, a duration before now, or a time.
+func since(text string, now time.Time) (from uint64, after int64, err error) {
+	if text == "" {
+		return 0, 0, nil
+	}
+	if seq, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return seq, 0, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		return 0, now.Add(-d).UnixMilli(), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return 0, 0, fmt.Errorf("since %.40q: %w", text, err)
+	}
+	return 0, t.UnixMilli(), nil
+}
+
+func toRecord(e fact.Entry) Record {
+	raw, err := json.Marshal(e)
+	if err != nil {
+		raw = []byte("null")
+	}
+	return Record{Seq: e.Seq, Subject: string(e.Subject), Entry: raw}
+}
+
+func (s *Server) getRecord(w http.ResponseWriter, r *http.Request) {
+	seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 64)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "usage", "guild journal ls lists the sequences", fmt.Errorf("entry %.40q: not a number", r.PathValue("seq")))
+		return
+	}
+	e, err := s.c.Journal.Entry(r.Context(), seq)
+	switch {
+	case errors.Is(err, journal.ErrNoEntry):
+		refuse(w, http.StatusNotFound, "missing", "guild journal ls lists the sequences", err)
+	case err != nil:
+		refuse(w, http.StatusInternalServerError, "internal", journal.Hint(err), err)
+	default:
+		answer(w, toRecord(e))
+	}
+}
+
+// getRejected lists the events that changed nothing, the newest last.
+func (s *Server) getRejected(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	out := json.NewEncoder(w)
+	for m, err := range s.c.Journal.Rejected(r.Context()) {
+		if err != nil {
+			return
+		}
+		var d Dropped
+		if json.Unmarshal(m.Data, &d) == nil {
+			d.At, d.Reason = m.At.UnixMilli(), cmp.Or(d.Reason, m.Reason)
+			out.Encode(d)
+		}
+	}
+}

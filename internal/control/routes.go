@@ -1,0 +1,244 @@
+package control
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
+
+	"guild"
+	"guild/internal/fact"
+	"guild/internal/jobs"
+	"guild/internal/journal"
+	"guild/internal/sandbox"
+	"guild/nutshell"
+)
+
+// maxBundle is the largest packed bundle that can be hired for, in bytes.
+const maxBundle = 64 << 20
+
+func (s *Server) getStatus(w http.ResponseWriter, r *http.Request) { answer(w, s.c.Status()) }
+
+func (s *Server) postJob(w http.ResponseWriter, r *http.Request) {
+	order, err := s.order(w, r)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "usage", hintFor(err), err)
+		return
+	}
+	if err := s.c.Sandbox(r.Context()); err != nil {
+		hint := ""
+		if unusable, ok := errors.AsType[*sandbox.UnusableError](err); ok {
+			hint = unusable.Remedy
+		}
+		refuse(w, http.StatusServiceUnavailable, "unsandboxed", hint, fmt.Errorf("a delivery could not be judged here: %w", err))
+		return
+	}
+	id, err := s.c.Jobs.Open(r.Context(), order)
+	if errors.Is(err, journal.ErrFull) {
+		refuse(w, http.StatusInsufficientStorage, "full", journal.Hint(err), err)
+		return
+	}
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, "internal", journal.Hint(err), err)
+		return
+	}
+	job, _ := s.c.Fold.Job(id)
+	w.Header().Set("Location", "/v1/jobs/"+id.String())
+	answer(w, s.job(job))
+}
+
+// taskError is a bundle that does not say which task it is.
+type taskError struct{}
+
+func (taskError) Error() string { return "which task is it?" }
+
+func hintFor(err error) string {
+	if errors.As(err, &taskError{}) {
+		return `name one with --task, or in the bundle: "extensions": {"guild": {"task": "python"}}; guild market ls lists what is offered`
+	}
+	return ""
+}
+
+// order reads what a customer asks for: the bundle in the body, the rest in the query.
+func (s *Server) order(w http.ResponseWriter, r *http.Request) (jobs.Order, error) {
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBundle))
+	if err != nil {
+		return jobs.Order{}, fmt.Errorf("read the bundle: %w", err)
+	}
+	b, err := nutshell.Open(bytes.NewReader(raw), int64(len(raw)), nutshell.DefaultLimits())
+	if err != nil {
+		return jobs.Order{}, fmt.Errorf("not a bundle: %w", err)
+	}
+	q := params{r.URL.Query(), nil}
+	o := jobs.Order{
+		Task: q.Get("task"), Title: b.Manifest().Task().Title, Bundle: raw,
+		Bid: guild.Msat(q.number("bid_msat")), Tries: int(q.number("tries")), Private: q.Get("private") == "true",
+		Timeout: time.Duration(q.number("timeout_ms")) * time.Millisecond, Kind: int(q.number("kind")),
+	}
+	if p := q.Get("provider"); p != "" {
+		key, err := parsePubKey(p)
+		q.err = errors.Join(q.err, err)
+		o.Provider = &key
+	}
+	if o.Task == "" {
+		o.Task = taskOf(b.Manifest())
+	}
+	if o.Task == "" {
+		return jobs.Order{}, taskError{}
+	}
+	if o.Kind == 0 {
+		o.Kind = guild.KindOf(o.Task)
+	}
+	if o.Kind < 5000 || o.Kind > 5999 {
+		q.err = errors.Join(q.err, fmt.Errorf("kind %d is not a job request (5000 to 5999)", o.Kind))
+	}
+	return o, q.err
+}
+
+// taskOf is the task that a bundle names: extensions.guild.task, else its first required skill.
+func taskOf(m *nutshell.Manifest) string {
+	var ours struct {
+		Task string `json:"task"`
+	}
+	if ok, err := m.Extension("guild", &ours); ok && err == nil && ours.Task != "" {
+		return ours.Task
+	}
+	if skills := m.Tags().SkillsRequired; len(skills) > 0 {
+		return skills[0]
+	}
+	return ""
+}
+
+type params struct {
+	values interface{ Get(string) string }
+	err    error
+}
+
+// Get returns a parameter, or "".
+func (q *params) Get(name string) string { return q.values.Get(name) }
+
+// number returns a parameter that is a number of 0 or more, and 0 when it is absent.
+func (q *params) number(name string) int64 {
+	text := q.values.Get(name)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		q.err = errors.Join(q.err, fmt.Errorf("%s %.40q: want a number of 0 or more", name, text))
+	}
+	return n
+}
+
+// parsePubKey reads npub or hex.
+func parsePubKey(text string) (nostr.PubKey, error) {
+	if strings.HasPrefix(text, "npub1") {
+		prefix, value, err := nip19.Decode(text)
+		if key, ok := value.(nostr.PubKey); err == nil && ok && prefix == "npub" {
+			return key, nil
+		}
+		return nostr.PubKey{}, fmt.Errorf("provider %.80q is not an npub: %w", text, err)
+	}
+	key, err := nostr.PubKeyFromHex(text)
+	if err != nil {
+		return nostr.PubKey{}, fmt.Errorf("provider %.80q is neither an npub nor a key in hex: %w", text, err)
+	}
+	return key, nil
+}
+
+func (s *Server) getJobs(w http.ResponseWriter, r *http.Request) {
+	views := []Job{}
+	for _, j := range s.c.Fold.All() {
+		views = append(views, s.job(j))
+	}
+	answer(w, views)
+}
+
+// find returns the job that the path names by its id or a prefix of it, or answers why there is none.
+func (s *Server) find(w http.ResponseWriter, r *http.Request) (*jobs.Job, bool) {
+	prefix := strings.ToLower(r.PathValue("id"))
+	var found []*jobs.Job
+	for _, j := range s.c.Fold.All() {
+		if strings.HasPrefix(j.Job.String(), prefix) {
+			found = append(found, j)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], true
+	case len(found) == 0 || prefix == "":
+		refuse(w, http.StatusNotFound, "missing", "guild job ls lists the jobs", fmt.Errorf("no job %.40q", prefix))
+	default:
+		refuse(w, http.StatusConflict, "ambiguous", "give more digits", fmt.Errorf("%d jobs begin with %q", len(found), prefix))
+	}
+	return nil, false
+}
+
+func (s *Server) getJob(w http.ResponseWriter, r *http.Request) {
+	if j, ok := s.find(w, r); ok {
+		answer(w, s.job(j))
+	}
+}
+
+func (s *Server) cancelJob(w http.ResponseWriter, r *http.Request) {
+	j, ok := s.find(w, r)
+	if !ok {
+		return
+	}
+	if err := s.c.Jobs.Cancel(r.Context(), j.Job); err != nil {
+		refuse(w, http.StatusInternalServerError, "internal", journal.Hint(err), err)
+		return
+	}
+	j, _ = s.c.Fold.Job(j.Job)
+	answer(w, s.job(j))
+}
+
+// watchJob tells a job from its first fact to its end, a line for each thing.
+func (s *Server) watchJob(w http.ResponseWriter, r *http.Request) {
+	j, ok := s.find(w, r)
+	if !ok {
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	out := json.NewEncoder(w)
+	flush := http.NewResponseController(w)
+	for e, err := range s.c.Journal.Watch(r.Context(), j.Seq) {
+		if err != nil {
+			return // the client left, or the node is stopping
+		}
+		if !about(e, j.Job) {
+			continue
+		}
+		for _, u := range s.updates(e, j) {
+			out.Encode(u)
+		}
+		if now, ok := s.c.Fold.Job(j.Job); ok && s.settled(now) && s.lastOf(e, now) {
+			view := s.job(now)
+			out.Encode(Update{Seq: e.Seq, At: e.At, Job: view.ID, Step: "trust", Event: "ended", State: ended(now),
+				Text: fmt.Sprintf("the job is %s", now.Ending), Ended: &view})
+			flush.Flush()
+			return
+		}
+		flush.Flush()
+	}
+}
+
+// lastOf reports whether e is the last entry about a settled job, so that a late watcher hears all of it.
+func (s *Server) lastOf(e fact.Entry, j *jobs.Job) bool {
+	return e.Seq >= max(j.Last, s.c.Trust.Last(j.Job))
+}
+
+func ended(j *jobs.Job) string {
+	if j.Ending == guild.JobAccepted {
+		return "done"
+	}
+	return "failed"
+}

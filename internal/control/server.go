@@ -1,0 +1,148 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"guild/internal/blob"
+	"guild/internal/jobs"
+	"guild/internal/journal"
+	"guild/internal/record"
+	"guild/internal/registry"
+	"guild/internal/trust"
+)
+
+// ServerConfig says what the server shows.
+type ServerConfig struct {
+	Journal  *journal.Journal
+	Blobs    *blob.Store
+	Jobs     *jobs.Jobs
+	Fold     *jobs.Fold
+	Registry *registry.Registry
+	Trust    *trust.Fold
+	Record   *record.Fold
+	Status   func() Status
+	Now      func() time.Time
+	Sandbox  func(ctx context.Context) error // why nothing could be judged here; nil when it could
+
+	Log *slog.Logger // slog.Default() if nil
+}
+
+// Server answers on the control socket.
+type Server struct {
+	c       ServerConfig
+	mux     *http.ServeMux
+	clients atomic.Int64 // requests under way
+}
+
+// NewServer returns the handler.
+func NewServer(c ServerConfig) *Server {
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	s := &Server{c: c, mux: http.NewServeMux()}
+	s.mux.HandleFunc("GET /v1/status", s.getStatus)
+	s.mux.HandleFunc("POST /v1/jobs", s.postJob)
+	s.mux.HandleFunc("GET /v1/jobs", s.getJobs)
+	s.mux.HandleFunc("GET /v1/jobs/{id}", s.getJob)
+	s.mux.HandleFunc("GET /v1/jobs/{id}/watch", s.watchJob)
+	s.mux.HandleFunc("POST /v1/jobs/{id}/cancel", s.cancelJob)
+	s.mux.HandleFunc("GET /v1/receipts/{id}", s.getReceipt)
+	s.mux.HandleFunc("GET /v1/replays/{id}", s.getReplay)
+	s.mux.HandleFunc("GET /v1/providers", s.getProviders)
+	s.mux.HandleFunc("GET /v1/journal", s.getJournal)
+	s.mux.HandleFunc("GET /v1/journal/{seq}", s.getRecord)
+	s.mux.HandleFunc("GET /v1/rejected", s.getRejected)
+	return s
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.clients.Add(1)
+	defer s.clients.Add(-1)
+	s.mux.ServeHTTP(w, r)
+}
+
+// Clients is the number of requests under way.
+func (s *Server) Clients() int { return int(s.clients.Load()) }
+
+// Serve answers on l until ctx ends.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	server := &http.Server{
+		Handler: s, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog:    slog.NewLogLogger(s.c.Log.Handler(), slog.LevelDebug),
+	}
+	stop := context.AfterFunc(ctx, func() { server.Close() })
+	defer stop()
+	if err := server.Serve(owners{l}); !errors.Is(err, http.ErrServerClosed) && ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// Listen opens the control socket at path. Its directory exists and is the owner's alone. A socket that a dead
+// node left behind is replaced: the caller holds the lock of the node's directory, so no node serves it.
+func Listen(path string) (net.Listener, error) {
+	if err := unix.Unlink(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, &net.OpError{Op: "listen", Net: "unix", Addr: &net.UnixAddr{Name: path}, Err: err}
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// owners accepts connections of processes of the same user, or of root, and closes all others.
+type owners struct{ net.Listener }
+
+// Accept implements net.Listener.
+func (o owners) Accept() (net.Conn, error) {
+	for {
+		conn, err := o.Listener.Accept()
+		if err != nil || owns(conn) {
+			return conn, err
+		}
+		conn.Close()
+	}
+}
+
+func owns(conn net.Conn) bool {
+	c, ok := conn.(*net.UnixConn)
+	if !ok {
+		return false
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var peer *unix.Ucred
+	failed := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	return failed == nil && err == nil && (int(peer.Uid) == unix.Getuid() || peer.Uid == 0)
+}
+
+func answer(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(v) // the client is gone if this fails
+}
+
+// refuse answers with a Problem.
+func refuse(w http.ResponseWriter, status int, code, hint string, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(Problem{Error: err.Error(), Hint: hint, Code: code})
+}

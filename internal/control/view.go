@@ -1,0 +1,218 @@
+package control
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
+
+	"guild"
+	"guild/internal/fact"
+	"guild/internal/jobs"
+)
+
+// job shows one job.
+func (s *Server) job(j *jobs.Job) Job {
+	view := Job{
+		ID: j.Job.String(), Task: j.Task, Title: j.Title, Opened: j.At, Deadline: j.Deadline, Closed: j.Closed,
+		Ending: j.Ending, Reason: j.Reason, Bundle: j.Bundle.String(), Size: j.Size,
+	}
+	for _, a := range j.Attempts {
+		view.Attempts = append(view.Attempts, s.attempt(a))
+	}
+	return view
+}
+
+func (s *Server) attempt(a jobs.Attempt) Attempt {
+	view := Attempt{
+		ID: a.ID.Hex(), Provider: a.Provider.PubKey.Hex(), Npub: nip19.EncodeNpub(a.Provider.PubKey),
+		Name: s.c.Registry.Name(a.Provider), D: a.Provider.D, State: string(a.Outcome()), Reason: a.Reason,
+		Planned: a.At, Verdict: a.Verdict, Receipt: a.Receipt,
+	}
+	if change, ok := s.c.Trust.Change(a.ID); ok {
+		if !change.First && !change.Unfounded {
+			from := change.From.Float()
+			view.TrustFrom = &from
+		}
+		if !change.Unfounded {
+			to := change.To.Float()
+			view.TrustTo = &to
+		}
+	}
+	return view
+}
+
+// settled reports whether nothing more will happen to a job: it is closed, all its attempts are recorded, and
+// trust has learned from them.
+func (s *Server) settled(j *jobs.Job) bool {
+	if j.Ending == guild.Open {
+		return false
+	}
+	for _, a := range j.Attempts {
+		if a.State != guild.Recorded {
+			return false
+		}
+	}
+	return s.c.Trust.Settled(j.Job)
+}
+
+// about says which job an entry is about, if any.
+func about(e fact.Entry, job guild.JobID) bool {
+	if e.Subject == fact.JobSubject(job) {
+		return true
+	}
+	for _, f := range e.Facts {
+		if changed, ok := f.(fact.TrustChanged); ok && changed.Job == job {
+			return true
+		}
+	}
+	return false
+}
+
+// updates tells one entry of a job, a line for each fact that a person wants to hear of.
+func (s *Server) updates(e fact.Entry, job *jobs.Job) []Update {
+	var lines []Update
+	for _, f := range e.Facts {
+		u, ok := s.tell(f, job)
+		if !ok {
+			continue
+		}
+		u.Seq, u.At, u.Job, u.Event = e.Seq, e.At, job.Job.String(), f.Type()
+		if a, _, ok := s.c.Fold.Attempt(u.attempt); ok {
+			u.Attempt, u.Provider = a.ID.Hex(), nip19.EncodeNpub(a.Provider.PubKey)
+			u.Name = s.c.Registry.Name(a.Provider)
+		}
+		lines = append(lines, u.Update)
+	}
+	return lines
+}
+
+// line is an update in the making.
+type line struct {
+	Update
+	attempt nostr.ID
+}
+
+func say(step, state, format string, args ...any) line {
+	return line{Update: Update{Step: step, State: state, Text: fmt.Sprintf(format, args...)}}
+}
+
+func (l line) of(attempt nostr.ID) (line, bool) { l.attempt = attempt; return l, true }
+
+// tell puts a fact into words. Facts that say nothing new to a person are left out.
+func (s *Server) tell(f fact.Fact, job *jobs.Job) (line, bool) {
+	switch f := f.(type) {
+	case fact.JobOpened:
+		return say("bundle", "done", "%s, %s", size(f.Size), f.Bundle), true
+	case fact.JobCancelled:
+		return say("request", "progress", "cancelling"), true
+	case fact.JobClosed:
+		return s.closed(f), true
+	case fact.AttemptPlanned:
+		return say("discover", "done", "%s offers %q%s", s.who(f.Provider), job.Task, unmet(f)).of(f.Attempt)
+	case fact.AttemptRequested:
+		return say("request", "done", "asked %s, taken by %s", s.who(s.provider(f.Attempt)), f.Relays[0]).of(f.Attempt)
+	case fact.AttemptProgressed:
+		return say("work", "progress", "%s", cmp.Or(f.Text, f.Status)).of(f.Attempt)
+	case fact.AttemptDelivered:
+		took := time.Duration(f.LatencyMs) * time.Millisecond
+		return say("work", "done", "delivery %s, %s after the request", size(f.Size), took.Round(time.Millisecond)).of(f.Attempt)
+	case fact.AttemptFetched:
+		return say("work", "progress", "delivery fetched").of(f.Attempt)
+	}
+	return s.tellEnd(f)
+}
+
+// tellEnd tells how an attempt came out.
+func (s *Server) tellEnd(f fact.Fact) (line, bool) {
+	switch f := f.(type) {
+	case fact.AttemptJudged:
+		return judged(f.Verdict).of(f.Attempt)
+	case fact.AttemptUndecided:
+		return say("judge", "failed", "undecided: %s", f.Reason).of(f.Attempt)
+	case fact.AttemptRefused:
+		return say("request", "failed", "refused: %s", f.Reason).of(f.Attempt)
+	case fact.AttemptExpired:
+		return say("work", "failed", "expired: %s", f.Reason).of(f.Attempt)
+	case fact.AttemptCancelled:
+		return say("request", "failed", "taken back").of(f.Attempt)
+	case fact.AttemptParked:
+		return say("judge", "failed", "parked: %s", f.Reason).of(f.Attempt)
+	case fact.AttemptRecorded:
+		return say("record", "done", "%s", recorded(f)).of(f.Attempt)
+	case fact.TrustChanged:
+		return say("trust", "done", "%s %s", s.who(f.Service), moved(f)).of(f.Attempt)
+	}
+	return line{}, false
+}
+
+func (s *Server) closed(f fact.JobClosed) line {
+	if f.Ending == guild.JobUnclaimed {
+		return say("discover", "failed", "%s", f.Reason)
+	}
+	return say("record", "progress", "the job is %s", f.Ending)
+}
+
+func judged(v guild.Verdict) line {
+	state := "failed"
+	if v.Outcome == guild.Success {
+		state = "done"
+	}
+	text := fmt.Sprintf("%s: %d of %d passed, score %s, %s, %s", v.Outcome, v.Passed, v.Expected, v.Score, v.Strength, v.Tier)
+	if v.Cause != "" {
+		text += ": " + v.Cause
+	}
+	return say("judge", state, "%s", text)
+}
+
+func recorded(f fact.AttemptRecorded) string {
+	if f.Receipt == "" {
+		return "trajectory " + f.Trajectory.String()
+	}
+	return "receipt " + f.Receipt
+}
+
+func moved(f fact.TrustChanged) string {
+	switch {
+	case f.Unfounded:
+		return "founds no trust: " + f.Reason
+	case f.First:
+		return "now trusted " + f.To.String()
+	}
+	return f.From.String() + " → " + f.To.String()
+}
+
+func unmet(f fact.AttemptPlanned) string {
+	if f.Unmet {
+		return ", not met before"
+	}
+	return ""
+}
+
+func (s *Server) provider(attempt nostr.ID) guild.Service {
+	a, _, _ := s.c.Fold.Attempt(attempt)
+	return a.Provider
+}
+
+// who names a provider for a person.
+func (s *Server) who(p guild.Service) string {
+	npub := nip19.EncodeNpub(p.PubKey)
+	short := npub[:10] + "…" + npub[len(npub)-4:]
+	if name := s.c.Registry.Name(p); name != "" {
+		return guild.Cut(name, 40) + " (" + short + ")"
+	}
+	return short
+}
+
+// size writes a number of bytes for a person.
+func size(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
+}

@@ -1,0 +1,215 @@
+package journal
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+
+	"guild"
+)
+
+// archiveFormat names an archive file by its first and its last entry. The names sort by sequence.
+const archiveFormat = "%020d-%020d.jsonl.zst"
+
+// maxWindow bounds what one archive file may make us allocate while it is read, in bytes.
+const maxWindow = 64 << 20
+
+// archiveFile is one file of entries that are no longer in the stream.
+type archiveFile struct {
+	path          string
+	from, through uint64
+}
+
+func (f files) archived(from, through uint64) string {
+	return filepath.Join(f.archive(), fmt.Sprintf(archiveFormat, from, through))
+}
+
+// archives lists the archive files, oldest first.
+func (f files) archives() ([]archiveFile, error) {
+	entries, err := os.ReadDir(f.archive())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []archiveFile
+	for _, e := range entries {
+		a := archiveFile{path: filepath.Join(f.archive(), e.Name())}
+		if n, err := fmt.Sscanf(e.Name(), archiveFormat, &a.from, &a.through); err == nil && n == 2 {
+			all = append(all, a)
+		}
+	}
+	return all, nil
+}
+
+// archivesThrough yields the files that together hold the entries 1 to through.
+func (f files) archivesThrough(through uint64) iter.Seq2[archiveFile, error] {
+	return func(yield func(archiveFile, error) bool) {
+		all, err := f.archives()
+		if err != nil {
+			yield(archiveFile{}, err)
+			return
+		}
+		for next := uint64(1); next <= through; {
+			i := slices.IndexFunc(all, func(a archiveFile) bool { return a.from == next && a.through <= through })
+			if i < 0 {
+				yield(archiveFile{}, damaged("the archive file that begins with entry %d is gone", next))
+				return
+			}
+			if !yield(all[i], nil) {
+				return
+			}
+			next = all[i].through + 1
+		}
+	}
+}
+
+// archiveThrough finds the file whose last entry is given.
+func (f files) archiveThrough(through uint64) (archiveFile, error) {
+	all, err := f.archives()
+	if err != nil {
+		return archiveFile{}, err
+	}
+	i := slices.IndexFunc(all, func(a archiveFile) bool { return a.through == through })
+	if i < 0 {
+		return archiveFile{}, damaged("the archive file that ends with entry %d is gone", through)
+	}
+	return all[i], nil
+}
+
+// discardArchives removes files whose entries, from a given one on, were never cut off: an Archive that a crash
+// interrupted left them.
+func (f files) discardArchives(from uint64) error {
+	all, err := f.archives()
+	if err != nil {
+		return err
+	}
+	for _, a := range all {
+		if a.from >= from {
+			if err := os.Remove(a.path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkpoint reads the archives through a sequence and returns what stands for them.
+func (f files) checkpoint(through uint64) (Checkpoint, error) {
+	return f.readArchives(through, func(message) error { return nil })
+}
+
+// readArchives visits the archived entries 1 to through, and returns the last checkpoint.
+func (f files) readArchives(through uint64, visit func(message) error) (point Checkpoint, err error) {
+	for a, err := range f.archivesThrough(through) {
+		if err != nil {
+			return Checkpoint{}, err
+		}
+		if point, err = a.read(point, visit); err != nil {
+			return Checkpoint{}, err
+		}
+	}
+	return point, nil
+}
+
+// replayArchives applies the archived entries from a sequence on.
+func (j *Journal) replayArchives(from uint64) error {
+	h := j.mark.get()
+	point, err := j.files.readArchives(h.Archived, func(m message) error {
+		if m.seq < from {
+			return nil
+		}
+		return j.state.replay(m)
+	})
+	if err != nil {
+		return err
+	}
+	if point.Root != rootOf(h.Peaks) {
+		return damaged("the archive files are not those of the entries through %d", h.Archived)
+	}
+	return nil
+}
+
+// sum is the hash of the file.
+func (a archiveFile) sum() (h guild.Hash, err error) {
+	f, err := os.Open(a.path)
+	if err != nil {
+		return h, err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return h, err
+	}
+	return guild.Hash(sum.Sum(nil)), nil
+}
+
+// read visits the entries of the file, which follows the given checkpoint, and returns its own checkpoint. The
+// file is what was written if that is the one expected.
+func (a archiveFile) read(before Checkpoint, visit func(message) error) (Checkpoint, error) {
+	f, err := os.Open(a.path)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	defer f.Close()
+	z, err := zstd.NewReader(f, zstd.WithDecoderMaxMemory(maxWindow))
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	defer z.Close()
+	point, err := readEntries(json.NewDecoder(z), before, visit)
+	if err != nil {
+		return Checkpoint{}, fmt.Errorf("archive file %s: %w", filepath.Base(a.path), err)
+	}
+	if point.From != a.from || point.Through != a.through {
+		return Checkpoint{}, damaged("the archive file %s has another name than it was given", a.path)
+	}
+	return point, nil
+}
+
+// readEntries reads lines up to the checkpoint.
+func readEntries(lines *json.Decoder, before Checkpoint, visit func(message) error) (Checkpoint, error) {
+	peaks := slices.Clone(before.Peaks)
+	for next := before.Through + 1; ; next++ {
+		var line archived
+		if err := lines.Decode(&line); err != nil {
+			return Checkpoint{}, damaged("the line of entry %d cannot be read: %v", next, err)
+		}
+		if line.Checkpoint != nil {
+			return readCheckpoint(line.Checkpoint, before.Through+1, next-1, rootOf(peaks))
+		}
+		if line.Seq != next {
+			return Checkpoint{}, damaged("entry %d is followed by entry %d", next-1, line.Seq)
+		}
+		peaks = grow(peaks, leafOf(line.Subject, line.Entry), line.Seq)
+		m, err := read(line.Seq, line.Subject, line.Entry)
+		if err != nil {
+			return Checkpoint{}, err
+		}
+		if err := visit(m); err != nil {
+			return Checkpoint{}, err
+		}
+	}
+}
+
+// readCheckpoint reads a checkpoint and holds it against what was computed.
+func readCheckpoint(text json.RawMessage, from, through uint64, root guild.Hash) (Checkpoint, error) {
+	var point Checkpoint
+	if err := json.Unmarshal(text, &point); err != nil {
+		return Checkpoint{}, damaged("a checkpoint cannot be read: %v", err)
+	}
+	if point.From != from || point.Through != through || point.Root != root || rootOf(point.Peaks) != root {
+		return Checkpoint{}, damaged("the checkpoint at entry %d does not fit its entries", through)
+	}
+	return point, nil
+}

@@ -1,0 +1,371 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"guild"
+	"guild/internal/durable"
+	"guild/internal/fact"
+)
+
+// lostSubject is where Repair puts an entry without facts for each one that is lost, so that all others keep
+// their sequences and no sequence is ever given to two different entries.
+const lostSubject fact.Subject = "journal.lost"
+
+// droppedAtOnce is how many sequences one journal.repaired fact lists.
+const droppedAtOnce = 10_000
+
+// Report says what Archive or Repair did.
+type Report struct {
+	Kept    uint64   // entries kept in the journal
+	Through uint64   // the last entry archived, 0 if none
+	File    string   // the archive file written, "" if none
+	Root    string   // hash of the Merkle tree over all entries through Through, bare hex
+	Dropped []uint64 // entries that could not be kept, in order
+	Aside   string   // where the copy of the damaged journal is, "" if nothing was wrong
+	Reason  string   // what was wrong, "" if nothing was
+}
+
+// Repair rebuilds a damaged journal from what is provably intact, after a full copy of it was put aside in a
+// directory below o.Dir. A journal that opens is left alone.
+//
+// An entry is kept if it is whole and follows, by its Prev, from the entry kept before it under the same guard;
+// for a guard is the boundary within which decisions depend on each other, so that what is kept of each guard
+// is a beginning of its history that really was its history once. An entry that is lost leaves an empty one in
+// its place. What is dropped is listed in a journal.repaired fact and in the report.
+//
+// Without the archive files the chains cannot be followed, and without knowing a type of fact nothing can be
+// said about its entry: then Repair fails and changes nothing.
+func Repair(ctx context.Context, o Options) (Report, error) {
+	o = o.withDefaults()
+	reason, err := diagnose(ctx, o)
+	if err != nil {
+		return Report{}, fmt.Errorf("repair the journal: %w", err)
+	}
+	if reason == "" {
+		return Report{}, nil
+	}
+	f := files(o.Dir)
+	lock, err := acquire(f.lock())
+	if err != nil {
+		return Report{}, fmt.Errorf("repair the journal: %w", err)
+	}
+	report, err := f.repair(ctx, o, reason)
+	if err = errors.Join(err, lock.release()); err != nil {
+		return report, fmt.Errorf("repair the journal: %w", err)
+	}
+	return report, nil
+}
+
+// diagnose says what keeps the journal from being opened, "" if nothing does.
+func diagnose(ctx context.Context, o Options) (string, error) {
+	o.Folds, o.Appended, o.Listen = nil, nil, ""
+	j, err := Open(ctx, o)
+	if err == nil {
+		return "", j.Close()
+	}
+	if damage, ok := errors.AsType[*DamagedError](err); ok {
+		return damage.What, nil
+	}
+	return "", err
+}
+
+func (f files) repair(ctx context.Context, o Options, reason string) (Report, error) {
+	if err := f.undoSwap(); err != nil {
+		return Report{}, err
+	}
+	h, err := f.remembered(o.HighWater)
+	if err != nil {
+		return Report{}, err
+	}
+	aside, err := f.putAside(o.Now())
+	if err != nil {
+		return Report{}, err
+	}
+	r := &rebuilding{o: o, files: f, high: h, chain: newChain(), report: Report{Aside: aside, Reason: reason}}
+	if err := r.run(ctx); err != nil {
+		return r.report, err
+	}
+	return r.report, f.swap(r.high, o.HighWater)
+}
+
+// remembered is what is still known of how far the journal was.
+func (f files) remembered(outside string) (high, error) {
+	id, err := f.identity()
+	if _, lost := errors.AsType[*DamagedError](err); err != nil && !lost {
+		return high{}, err
+	}
+	best := high{Journal: id}
+	for _, path := range []string{f.high(), outside} {
+		h, err := readHigh(path)
+		if err != nil || id != "" && h.Journal != id {
+			continue
+		}
+		if h.Seq >= best.Seq {
+			best = h
+		}
+	}
+	if best.Journal == "" {
+		best.Journal = newID()
+	}
+	best.Made = true
+	if best.Archived == 0 {
+		if best.Archived, best.Peaks, err = f.lastArchive(); err != nil {
+			return high{}, err
+		}
+	}
+	return best, nil
+}
+
+// lastArchive is the entry that the archive files reach to, and the right edge of the tree up to there.
+func (f files) lastArchive() (uint64, []guild.Hash, error) {
+	all, err := f.archives()
+	if err != nil {
+		return 0, nil, err
+	}
+	var through uint64
+	for _, a := range all {
+		if a.from == through+1 {
+			through = a.through
+		}
+	}
+	point, err := f.checkpoint(through)
+	return through, point.Peaks, err
+}
+
+// putAside copies the journal's files. The blobs are not touched by a repair and not copied.
+func (f files) putAside(now time.Time) (string, error) {
+	aside := filepath.Join(f.damaged(), now.UTC().Format("20060102T150405.000"))
+	if err := os.MkdirAll(f.damaged(), 0o700); err != nil {
+		return "", err
+	}
+	if err := os.Mkdir(aside, 0o700); err != nil {
+		return "", err
+	}
+	for _, path := range f.own() {
+		if err := copyTree(path, filepath.Join(aside, filepath.Base(path))); err != nil {
+			return "", errors.Join(fmt.Errorf("copy the journal: %w", err), os.RemoveAll(aside))
+		}
+	}
+	return aside, syncTree(aside)
+}
+
+// swap puts the rebuilt stream in the place of the damaged one, and makes the other files fit it.
+func (f files) swap(h high, outside string) error {
+	if err := os.Rename(f.stream(), f.replaced()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Rename(f.rebuilt(), f.stream()); err != nil {
+		return err
+	}
+	if err := durable.SyncDir(string(f)); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(f.snapshots()); err != nil {
+		return err
+	}
+	if outside != "" {
+		if err := writeHigh(outside, h); err != nil {
+			return err
+		}
+	}
+	if err := f.make(h); err != nil {
+		return err
+	}
+	return os.RemoveAll(f.replaced())
+}
+
+// undoSwap puts the damaged stream back if a repair was interrupted before it was done with it.
+func (f files) undoSwap() error {
+	_, err := os.Stat(f.replaced())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(f.stream()); err != nil {
+		return err
+	}
+	return os.Rename(f.replaced(), f.stream())
+}
+
+// rebuilding is a repair at work.
+type rebuilding struct {
+	o      Options
+	files  files
+	high   high
+	chain  *chain // of what is kept
+	store  *store // of the new stream
+	found  uint64 // the last sequence seen, kept or not
+	report Report
+}
+
+func (r *rebuilding) run(ctx context.Context) error {
+	if _, err := r.files.readArchives(r.high.Archived, r.keepArchived); err != nil {
+		return err
+	}
+	if err := r.start(ctx); err != nil {
+		return err
+	}
+	err := r.rebuild(ctx)
+	r.store.stop()
+	if err != nil {
+		return err
+	}
+	r.high.Seq, r.high.Root = r.chain.last, r.chain.root()
+	return syncTree(r.files.rebuilt())
+}
+
+func (r *rebuilding) keepArchived(m message) error {
+	if err := r.chain.fits(m); err != nil {
+		return err
+	}
+	r.chain.add(m)
+	return nil
+}
+
+// start makes the new streams. Those beside the facts are taken over as they are.
+func (r *rebuilding) start(ctx context.Context) error {
+	if err := os.RemoveAll(r.files.rebuilt()); err != nil {
+		return err
+	}
+	streams, err := filepath.Rel(r.files.stream(), filepath.Dir(r.files.facts()))
+	if err != nil {
+		return err
+	}
+	for _, cfg := range besides() {
+		name := filepath.Join(streams, cfg.Name)
+		if err := copyTree(filepath.Join(r.files.stream(), name), filepath.Join(r.files.rebuilt(), name)); err != nil {
+			return err
+		}
+	}
+	o := r.o
+	o.Listen, o.NoSync = "", true // synced as a whole when it is done
+	if r.store, err = startStore(ctx, o, r.files.rebuilt()); err != nil {
+		return err
+	}
+	if err := r.store.bind(ctx, false, r.high.Archived+1); err != nil {
+		r.store.stop()
+		return err
+	}
+	return nil
+}
+
+// rebuild appends what is kept, and what stands for what is lost.
+func (r *rebuilding) rebuild(ctx context.Context) error {
+	all, err := blocks(r.files.facts())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, b := range all {
+		if err := r.salvage(ctx, b); err != nil {
+			return err
+		}
+	}
+	if err := r.fill(ctx, max(r.found, r.high.Seq)); err != nil {
+		return err
+	}
+	return r.confess(ctx)
+}
+
+// salvage keeps what can be kept of a block.
+func (r *rebuilding) salvage(ctx context.Context, b block) error {
+	buf, err := b.load()
+	if err != nil {
+		return err
+	}
+	records, err := b.records(buf)
+	if err != nil {
+		return err
+	}
+	for rec, ok := range records {
+		if !ok || rec.seq <= r.chain.last {
+			continue
+		}
+		r.found = rec.seq
+		if err := r.fill(ctx, rec.seq-1); err != nil {
+			return err
+		}
+		m, err := read(rec.seq, guardOf(rec.subject), slices.Clone(rec.data))
+		if errors.Is(err, fact.ErrUnknown) {
+			return err
+		}
+		if err != nil || r.chain.fits(m) != nil {
+			continue // filled when the next one is found, or at the end
+		}
+		if err := r.keep(ctx, m); err != nil {
+			return err
+		}
+		if m.subject != lostSubject {
+			r.report.Kept++
+		}
+	}
+	return nil
+}
+
+// fill puts an empty entry in the place of each lost one through a sequence.
+func (r *rebuilding) fill(ctx context.Context, through uint64) error {
+	for r.chain.last < through {
+		r.report.Dropped = append(r.report.Dropped, r.chain.last+1)
+		if err := r.write(ctx, lostSubject); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// confess records what was done.
+func (r *rebuilding) confess(ctx context.Context) error {
+	dropped := r.report.Dropped
+	for first := true; first || len(dropped) > 0; first = false {
+		n := min(len(dropped), droppedAtOnce)
+		err := r.write(ctx, fact.JournalSubject, fact.JournalRepaired{
+			Kept: r.report.Kept, Dropped: dropped[:n], Reason: r.report.Reason,
+		})
+		if err != nil {
+			return err
+		}
+		dropped = dropped[n:]
+	}
+	return nil
+}
+
+// write appends an entry of our own.
+func (r *rebuilding) write(ctx context.Context, guard fact.Subject, facts ...fact.Fact) error {
+	at := r.chain.at
+	if guard == fact.JournalSubject {
+		at = max(at, r.o.Now().UnixMilli())
+	}
+	m := message{seq: r.chain.last + 1, subject: guard, entry: fact.Entry{
+		V: fact.Version, At: at, By: r.o.Node, Cause: "repair", Prev: r.chain.tips[guard].prev(), Facts: facts,
+	}}
+	if err := m.encode(); err != nil {
+		return err
+	}
+	return r.keep(ctx, m)
+}
+
+// keep appends the next entry to the new stream.
+func (r *rebuilding) keep(ctx context.Context, m message) error {
+	expected := r.chain.tips[m.subject].seq
+	if expected <= r.high.Archived {
+		expected = 0
+	}
+	seq, err := r.store.publish(ctx, m, expected, r.o.PublishTimeout)
+	if err != nil {
+		return fmt.Errorf("entry %d: %w", m.seq, err)
+	}
+	if seq != m.seq {
+		return fmt.Errorf("entry %d became entry %d", m.seq, seq)
+	}
+	r.chain.add(m)
+	return nil
+}

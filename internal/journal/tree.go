@@ -1,0 +1,42 @@
+package journal
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"guild/internal/durable"
+)
+
+// copyTree copies a file, or a directory with all in it. What is not there need not be copied.
+func copyTree(from, to string) error {
+	info, err := os.Stat(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		if err := os.MkdirAll(to, 0o700); err != nil {
+			return err
+		}
+		return os.CopyFS(to, os.DirFS(from))
+	}
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return durable.WriteBytes(to, b)
+}
+
+// syncTree makes everything in a directory durable.
+func syncTree(dir string) error {
+	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return durable.SyncDir(path)
+	})
+}

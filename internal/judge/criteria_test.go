@@ -1,0 +1,90 @@
+package judge
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestACriterionIsJudgedByItsTypeElseByTheFramework(t *testing.T) {
+	c, err := parseCriteria([]byte(`{"test_framework": "shell", "time_limit_seconds": 3, "criteria": [
+		{"type": "pytest"}, {"id": "x", "type": "api_test", "script": "tests/a/../x.sh"},
+		{"type": "pytest", "script": "tests/test_x.py::test_a"}, {"type": "io", "command": ["true"]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"AC-1 pytest ", "x shell tests/x.sh", "AC-3 pytest tests/test_x.py::test_a", "AC-4 io "}
+	for i, c := range c.Criteria {
+		if got := strings.Join([]string{c.ID, c.Framework, c.Script}, " "); got != want[i] {
+			t.Errorf("%q, want %q", got, want[i])
+		}
+	}
+}
+
+func TestCriteriaThatCannotBeJudgedAreRefused(t *testing.T) {
+	for _, bad := range []string{
+		``, `[]`, `{}`, `{"criteria": []}`,
+		`{"criteria": [{"script": "tests/x.sh"}]}`,
+		`{"test_framework": "jest", "criteria": [{"script": "tests/x.js"}]}`,
+		`{"test_framework": "shell", "criteria": [{"type": "shell"}]}`,
+		`{"test_framework": "shell", "criteria": [{"type": "sql_check"}]}`,
+		`{"test_framework": "shell", "criteria": [{"script": "files/x.sh"}]}`,
+		`{"test_framework": "shell", "criteria": [{"script": "tests/../files/x.sh"}]}`,
+		`{"test_framework": "shell", "criteria": [{"script": "/etc/passwd"}]}`,
+		`{"test_framework": "shell", "criteria": [{"script": "tests/x.sh", "expected": {"status_code": 200}}]}`,
+		`{"test_framework": "io", "criteria": [{"stdin": "x"}]}`,
+		`{"test_framework": "shell", "time_limit_seconds": -1, "criteria": [{"script": "tests/x.sh"}]}`,
+		`{"test_framework": "shell", "time_limit_seconds": 99999, "criteria": [{"script": "tests/x.sh"}]}`,
+	} {
+		if _, err := parseCriteria([]byte(bad)); !errors.Is(err, ErrUndecided) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+func FuzzCriteria(f *testing.F) {
+	f.Add([]byte(`{"test_framework": "shell", "criteria": [{"script": "tests/x.sh", "expected": {"exit_code": 1}}]}`))
+	f.Add([]byte(`{"criteria": [{"type": "io", "command": ["x"], "expected": {"stdout": ""}}]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := parseCriteria(b)
+		if err != nil {
+			return
+		}
+		for _, c := range c.Criteria {
+			if c.Script != "" && c.Framework != ioCase && c.Script != "tests" && !strings.HasPrefix(c.Script, "tests/") {
+				t.Errorf("script %q", c.Script)
+			}
+		}
+	})
+}
+
+// FuzzReport feeds what a hostile run may write: nothing of it counts unless it was expected.
+func FuzzReport(f *testing.F) {
+	f.Add(`{"word":"w","kind":"plan","tests":{"a":1}}` + "\n" + `{"word":"w","kind":"test","id":"a[1]","state":"passed"}`)
+	f.Add("{}\n\n{")
+	f.Fuzz(func(t *testing.T, results string) {
+		rep := readReport(results, "w")
+		expected := map[string]int{"a": 1, "b": 0, "c": 3}
+		tests := rep.match(expected)
+		count := map[string]int{}
+		for _, got := range tests {
+			if _, known := expected[function(got.ID)]; !known {
+				t.Fatalf("unexpected %q", got.ID)
+			}
+			count[function(got.ID)]++
+		}
+		if count["a"] != 1 || count["b"] < 1 || count["c"] != 3 {
+			t.Fatalf("%v", count)
+		}
+	})
+}
+
+func FuzzGoEvents(f *testing.F) {
+	f.Add(`{"Action":"pass","Test":"TestA"}` + "\n" + `{"Action":"pass","Test":"TestA"}`)
+	f.Fuzz(func(t *testing.T, stdout string) {
+		states, failure := readGoEvents(stdout)
+		if got := goMatch(map[string]int{"..TestA": 1, "x.TestA": 1}, states, failure); len(got) != 2 {
+			t.Fatalf("%v", got)
+		}
+	})
+}

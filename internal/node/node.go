@@ -1,0 +1,310 @@
+// Package node wires the steps together: the journal with their folds, the relays, the table that says which
+// step takes which kind of event, the runner that does what is due, and the control socket. It has no rules of
+// its own.
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"golang.org/x/sync/errgroup"
+
+	"guild"
+	"guild/internal/blob"
+	"guild/internal/control"
+	"guild/internal/due"
+	"guild/internal/fact"
+	"guild/internal/fold"
+	"guild/internal/jobs"
+	"guild/internal/journal"
+	"guild/internal/judge"
+	"guild/internal/key"
+	"guild/internal/record"
+	"guild/internal/registry"
+	"guild/internal/relay"
+	"guild/internal/relayd"
+	"guild/internal/sandbox"
+	"guild/internal/trust"
+	"guild/internal/work"
+)
+
+// Config says what a node is.
+type Config struct {
+	Dir      string // identity, journal, blobs and the embedded relay's store live here
+	Socket   string // of the control API; none if empty
+	Identity key.Identity
+	Version  string
+	Now      func() time.Time
+
+	Name       string              // for people and for claims; the start of the npub if empty
+	JournalDir string              // Dir/journal if empty
+	Relays     []string            // to meet others on
+	Embed      bool                // run a relay of our own
+	Addr       string              // where; "127.0.0.1:7447" if empty
+	Blossom    []string            // servers for bundles too large for an event; the embedded relay's if empty
+	Listen     string              // NATS host:port for other processes; none if empty
+	NoSync     bool                // no fsync for each fact
+	Workers    []Worker            // services that we offer
+	Patience   jobs.Patience       // zero fields have defaults
+	Synonyms   map[string][]string // task → other words for it
+	Judges     int                 // deliveries judged at a time; the number of CPUs if zero
+	Grace      time.Duration       // for running work when the node is stopped; 10 s if zero
+	Ready      func(Ready)         // called once the node can be used
+	Appended   func(fact.Entry)    // called after each fact
+	Log        *slog.Logger        // slog.Default() if nil
+
+	// Examine replaces the judge, for measuring everything but it.
+	Examine func(ctx context.Context, bundleDir, deliveryDir string) (guild.Verdict, judge.Evidence, error)
+}
+
+// Ready is what a node says once it can be used.
+type Ready struct {
+	PubKey nostr.PubKey
+	Relays []string
+}
+
+// Node is an opened node.
+type Node struct {
+	c       Config
+	started time.Time
+	keyer   nostr.Keyer
+	pubkey  nostr.PubKey
+
+	journal *journal.Journal
+	blobs   *blob.Store
+	claims  *due.Claims
+	folds   folds
+
+	local   *relayd.Relay // nil when we use others' relays only
+	urls    []string      // of all our relays
+	marks   *relay.Marks
+	pool    *relay.Pool
+	parcels parcels
+	gate    *gate
+
+	registry *registry.Registry
+	jobs     *jobs.Jobs
+	work     *work.Work
+	judge    *judge.Step
+	record   *record.Record
+	runner   *due.Runner
+	control  *control.Server
+
+	runnerBox sandbox.Runner
+	caps      sandbox.Caps
+	unboxed   error // why there is no sandbox
+
+	signerPool *relay.Pool // to a remote signer, if there is one
+	stopSigner func()
+}
+
+type folds struct {
+	jobs     *jobs.Fold
+	work     *work.Fold
+	judge    *judge.Fold
+	registry *registry.Fold
+	trust    *trust.Fold
+	record   *record.Fold
+}
+
+// Run runs a node until ctx ends, and then stops it in order: no new work, what runs is finished or handed
+// back, what was offered is taken back, and everything is on disk.
+func Run(ctx context.Context, c Config) error {
+	n := &Node{c: c.withDefaults()}
+	n.started = n.c.Now()
+	if err := n.open(ctx); err != nil {
+		return errors.Join(err, n.close())
+	}
+	return errors.Join(n.run(ctx), n.close())
+}
+
+func (c Config) withDefaults() Config {
+	c.JournalDir = cmp.Or(c.JournalDir, filepath.Join(c.Dir, "journal"))
+	c.Addr = cmp.Or(c.Addr, "127.0.0.1:7447")
+	c.Judges = cmp.Or(c.Judges, runtime.NumCPU())
+	c.Grace = cmp.Or(c.Grace, 10*time.Second)
+	c.Log = cmp.Or(c.Log, slog.Default())
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c
+}
+
+// open opens everything from the journal up. The journal comes first: its lock says that we are alone.
+func (n *Node) open(ctx context.Context) (err error) {
+	if err := n.openJournal(ctx); err != nil {
+		return err
+	}
+	if n.blobs, err = blob.Open(filepath.Join(n.c.Dir, "blob")); err != nil {
+		return fmt.Errorf("open the blobs: %w", err)
+	}
+	if err := os.MkdirAll(n.scratch(), 0o700); err != nil {
+		return err
+	}
+	if err := n.openRelays(ctx); err != nil {
+		return err
+	}
+	return n.openSteps(ctx)
+}
+
+func (n *Node) scratch() string { return filepath.Join(n.c.Dir, "scratch") }
+
+func (n *Node) openJournal(ctx context.Context) (err error) {
+	n.claims = due.NewClaims()
+	learned, err := trust.NewFold(trust.Default())
+	if err != nil {
+		return err
+	}
+	n.folds = folds{jobs.NewFold(), work.NewFold(), judge.NewFold(), registry.NewFold(), learned, record.NewFold()}
+	n.journal, err = journal.Open(ctx, journal.Options{
+		Dir: n.c.JournalDir, Node: n.name(), Now: n.c.Now,
+		Folds:  []fold.Fold{n.claims, n.folds.jobs, n.folds.work, n.folds.judge, n.folds.registry, n.folds.trust, n.folds.record},
+		Listen: n.c.Listen, NoSync: n.c.NoSync, Appended: n.c.Appended, Log: n.c.Log,
+	})
+	if err != nil {
+		return fmt.Errorf("open the journal: %w", err)
+	}
+	return nil
+}
+
+// name is how the node calls itself in claims and announcements.
+func (n *Node) name() string {
+	if n.c.Name != "" {
+		return n.c.Name
+	}
+	if n.c.Identity.Signer != nil {
+		return "guild-" + n.c.Identity.PubKey.Hex()[:8]
+	}
+	return "guild"
+}
+
+func (n *Node) openSteps(ctx context.Context) (err error) {
+	n.registry, err = registry.Open(ctx, registry.Config{Journal: n.journal, Now: n.c.Now, Synonyms: n.c.Synonyms}, n.folds.registry)
+	if err != nil {
+		return err
+	}
+	n.runnerBox, n.caps, n.unboxed = sandbox.Best(ctx)
+	n.jobs = jobs.New(jobs.Config{
+		Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Now: n.c.Now,
+		Offers: n.registry.Offers, Trust: n.folds.trust.Trust, Publish: n.publish, Relays: n.relays,
+		Upload: n.parcels.upload, Fetch: n.parcels.fetch, Patience: n.c.Patience,
+	}, n.folds.jobs)
+	services, err := n.services()
+	if err != nil {
+		return err
+	}
+	n.work = work.New(work.Config{
+		Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Now: n.c.Now,
+		Services: services, Scratch: n.scratch(), Publish: n.publish, Relays: n.relays,
+		Upload: n.parcels.upload, Fetch: n.parcels.fetch, Log: n.c.Log,
+	}, n.folds.work)
+	n.judge = judge.NewStep(judge.StepConfig{Blobs: n.blobs, Scratch: n.scratch(), Examine: n.examine()}, n.folds.judge)
+	n.record = record.New(record.Config{
+		Blobs: n.blobs, Policy: n.folds.trust.Policy, Producer: "guild@" + n.c.Version,
+	}, n.folds.record)
+	n.openRunner()
+	n.openControl()
+	return nil
+}
+
+func (n *Node) openRunner() {
+	limits := n.work.Classes()
+	limits[judge.Class] = n.c.Judges
+	n.runner = &due.Runner{
+		Journal: n.journal, Claims: n.claims, Node: n.name(), Now: n.c.Now, Log: n.c.Log, Limits: limits,
+		Sources: []due.Source{n.jobs.Due, n.work.Due, n.judge.Due, n.record.Due, n.folds.trust.Due, n.folds.registry.Due},
+	}
+}
+
+// examine is the judge in earnest, unless the configuration replaces it. Nothing is ever judged unsandboxed.
+func (n *Node) examine() func(context.Context, string, string) (guild.Verdict, judge.Evidence, error) {
+	if n.c.Examine != nil {
+		return n.c.Examine
+	}
+	if n.unboxed != nil {
+		return func(context.Context, string, string) (guild.Verdict, judge.Evidence, error) {
+			return guild.Verdict{}, nil, n.unboxed
+		}
+	}
+	engine := &judge.Engine{Runner: n.runnerBox, Tier: n.caps.Tier}
+	return engine.Judge
+}
+
+// run runs every part until ctx ends.
+func (n *Node) run(ctx context.Context) error {
+	base, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	parts, alive := errgroup.WithContext(base)
+	if n.local != nil {
+		parts.Go(func() error { return n.local.Run(base) })
+	}
+	parts.Go(func() error { return n.pool.Run(base) })
+	parts.Go(func() error { return n.runner.Run(base) })
+	parts.Go(func() error { return n.work.Talk(base) })
+	if err := n.serveControl(base, parts); err != nil {
+		stop()
+		return errors.Join(err, parts.Wait())
+	}
+	n.subscribe()
+	parts.Go(func() error {
+		return n.work.Announce(either(ctx, alive), n.announced())
+	})
+	select {
+	case <-ctx.Done():
+	case <-alive.Done():
+	}
+	n.drain()
+	stop()
+	return parts.Wait()
+}
+
+// either returns a context that ends when one of two does.
+func either(a, b context.Context) context.Context {
+	both, cancel := context.WithCancel(a)
+	context.AfterFunc(b, cancel)
+	return both
+}
+
+func (n *Node) drain() {
+	grace, cancel := context.WithTimeout(context.Background(), n.c.Grace)
+	defer cancel()
+	if err := n.work.Drain(grace); err != nil {
+		n.c.Log.Warn("requests are left for the next start", "err", err)
+	}
+}
+
+// announced calls Ready after the first announcement, whether or not a relay took it: it is tried again.
+func (n *Node) announced() func(error) {
+	told := false
+	return func(err error) {
+		if err != nil {
+			n.c.Log.Warn("not announced yet", "err", err)
+		}
+		if !told && n.c.Ready != nil {
+			n.c.Ready(Ready{n.pubkey, n.relays()})
+		}
+		told = true
+	}
+}
+
+func (n *Node) close() error {
+	var errs []error
+	if n.stopSigner != nil {
+		n.stopSigner()
+	}
+	if n.marks != nil {
+		errs = append(errs, n.marks.Close())
+	}
+	if n.journal != nil {
+		errs = append(errs, n.journal.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,172 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/blossom"
+	"guild/internal/key"
+	"guild/internal/relay"
+	"guild/internal/relayd"
+)
+
+// openRelays opens the embedded relay if we run one, finds out who we are, and makes the client for all relays.
+func (n *Node) openRelays(ctx context.Context) (err error) {
+	n.urls = append(n.urls, n.c.Relays...)
+	if n.c.Embed {
+		if err := n.embed(ctx); err != nil {
+			return err
+		}
+	}
+	if err := n.identify(ctx); err != nil {
+		return err
+	}
+	if n.marks, err = relay.OpenWatermarks(filepath.Join(n.c.Dir, "watermarks.json")); err != nil {
+		return err
+	}
+	n.gate = newGate(n.journal, n.c.Now, n.c.Log)
+	n.pool = relay.New(relay.Config{
+		URLs: n.urls, Now: n.c.Now, Receive: n.receive, Signer: n.keyer, Watermarks: n.marks, Log: n.c.Log,
+		Reject: func(ctx context.Context, from string, reason relay.Reason, raw []byte) {
+			n.gate.drop(ctx, string(reason), from, raw)
+		},
+	})
+	n.parcels = parcels{
+		client: &blossom.Client{Signer: n.keyer, Now: n.c.Now, Allow: localHosts(append(n.urls, n.c.Blossom...))},
+		home:   n.blossomServers(), scratch: n.scratch(),
+	}
+	return nil
+}
+
+// embed runs a relay of our own, or joins the one that another node of this machine runs at the same address.
+func (n *Node) embed(ctx context.Context) error {
+	config := relayd.Config{Dir: filepath.Join(n.c.Dir, "relay"), Addr: n.c.Addr, Now: n.c.Now, Log: n.c.Log}
+	local, err := relayd.Open(config)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		if speaksNostr(ctx, n.c.Addr) {
+			n.urls = append(n.urls, "ws://"+n.c.Addr)
+			return nil
+		}
+		host, _, _ := strings.Cut(n.c.Addr, ":")
+		config.Addr = host + ":0"
+		local, err = relayd.Open(config)
+	}
+	if err != nil {
+		return fmt.Errorf("open the embedded relay: %w", err)
+	}
+	n.local = local
+	n.urls = append(n.urls, local.URL())
+	return nil
+}
+
+// speaksNostr reports whether a relay answers at a loopback address, by its information document (NIP-11).
+func speaksNostr(ctx context.Context, addr string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr, nil)
+	if err != nil {
+		return false
+	}
+	r.Header.Set("Accept", "application/nostr+json")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode == http.StatusOK && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/nostr+json")
+}
+
+// identify sets who we are. A remote signer is reached over relays of its own.
+func (n *Node) identify(ctx context.Context) (err error) {
+	n.keyer, n.pubkey = n.c.Identity.Signer, n.c.Identity.PubKey
+	if n.keyer != nil {
+		return nil
+	}
+	companion, err := key.Companion(n.c.Dir)
+	if err != nil {
+		return err
+	}
+	n.signerPool = relay.New(relay.Config{Now: n.c.Now, Log: n.c.Log, Receive: func(context.Context, string, guild.Verified) {}})
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	n.stopSigner = stop
+	go n.signerPool.Run(background)
+	bunker, err := relay.OpenBunker(ctx, relay.BunkerConfig{
+		Pool: n.signerPool, URL: string(n.c.Identity.Bunker), Key: companion.Reveal(), Now: n.c.Now,
+		AuthURL: func(url string) { n.c.Log.Warn("the remote signer wants you to confirm", "url", url) },
+	})
+	if err != nil {
+		return fmt.Errorf("remote signer: %w", err)
+	}
+	n.keyer = bunker
+	n.pubkey, err = bunker.GetPublicKey(ctx)
+	return err
+}
+
+func (n *Node) relays() []string { return n.urls }
+
+func (n *Node) publish(ctx context.Context, e guild.Verified, relays []string) error {
+	_, err := n.pool.Publish(ctx, e, unique(relays)...)
+	return err
+}
+
+func unique(urls []string) []string {
+	seen := map[string]bool{}
+	var once []string
+	for _, u := range urls {
+		if u != "" && !seen[nostr.NormalizeURL(u)] {
+			seen[nostr.NormalizeURL(u)] = true
+			once = append(once, u)
+		}
+	}
+	return once
+}
+
+// subscribe asks for all announcements, and for everything that is addressed to us.
+func (n *Node) subscribe() {
+	n.pool.Subscribe("announcements", []nostr.Filter{
+		{Kinds: []nostr.Kind{31990}, Limit: 1000},
+		{Kinds: []nostr.Kind{5}, Tags: nostr.TagMap{"k": {"31990"}}, Since: n.lookBack()},
+	})
+	n.pool.Subscribe("inbox", []nostr.Filter{{Tags: nostr.TagMap{"p": {n.pubkey.Hex()}}, Since: n.lookBack()}})
+}
+
+// lookBack is how far a relay is read when we have never read it.
+func (n *Node) lookBack() nostr.Timestamp {
+	return nostr.Timestamp(n.c.Now().Add(-24 * time.Hour).Unix())
+}
+
+// blossomServers is where large bundles go: where the configuration says, else to the relays of this machine,
+// which are guild's own and keep blobs too.
+func (n *Node) blossomServers() []string {
+	if len(n.c.Blossom) > 0 {
+		return n.c.Blossom
+	}
+	var servers []string
+	for _, u := range n.urls {
+		if parsed, err := url.Parse(u); err == nil && parsed.Scheme == "ws" {
+			servers = append(servers, "http://"+parsed.Host)
+		}
+	}
+	return servers
+}
+
+// localHosts lists the hosts of URLs that the owner configured: they may have private addresses.
+func localHosts(urls []string) []string {
+	var hosts []string
+	for _, u := range urls {
+		if parsed, err := url.Parse(u); err == nil {
+			hosts = append(hosts, parsed.Host)
+		}
+	}
+	return hosts
+}

@@ -1,0 +1,244 @@
+package relayd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"pgregory.net/rapid"
+
+	"guild"
+)
+
+func openTestStore(t testing.TB) *store {
+	t.Helper()
+	s, err := openStore(filepath.Join(t.TempDir(), "events.db"), testConfig(t).withDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func putEvent(t testing.TB, s *store, e nostr.Event) error {
+	t.Helper()
+	v, err := guild.Verify(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.put(v, []byte(encode(t, e)))
+}
+
+var testKeys = []nostr.SecretKey{{31: 1}, {31: 2}, {31: 3}}
+
+// anEvent draws from a small world, so that filters hit and times tie.
+func anEvent(t *rapid.T, content string) nostr.Event {
+	e := nostr.Event{
+		Kind:      nostr.Kind(rapid.SampledFrom([]uint16{1, 2, 5050, 7000}).Draw(t, "kind")),
+		CreatedAt: nostr.Timestamp(rapid.Int64Range(1, 6).Draw(t, "at")),
+		Content:   content,
+		Tags:      nostr.Tags{},
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "tags") {
+		e.Tags = append(e.Tags, nostr.Tag{rapid.SampledFrom([]string{"t", "p", "long"}).Draw(t, "tag"), rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "value")})
+	}
+	e.Sign(rapid.SampledFrom(testKeys).Draw(t, "key"))
+	return e
+}
+
+func aFilter(t *rapid.T, events []nostr.Event) nostr.Filter {
+	var f nostr.Filter
+	if rapid.Bool().Draw(t, "by kind") {
+		f.Kinds = rapid.SliceOfN(rapid.SampledFrom([]nostr.Kind{1, 2, 5050}), 0, 3).Draw(t, "kinds")
+	}
+	if rapid.Bool().Draw(t, "by author") {
+		for _, key := range rapid.SliceOfN(rapid.SampledFrom(testKeys), 0, 3).Draw(t, "authors") {
+			f.Authors = append(f.Authors, nostr.GetPublicKey(key))
+		}
+	}
+	for _, name := range []string{"t", "p", "long"} {
+		if rapid.IntRange(0, 2).Draw(t, "by "+name) == 0 {
+			if f.Tags == nil {
+				f.Tags = nostr.TagMap{}
+			}
+			f.Tags[name] = rapid.SliceOfN(rapid.SampledFrom([]string{"", "a", "b"}), 0, 2).Draw(t, "values")
+		}
+	}
+	if len(events) > 0 && rapid.IntRange(0, 4).Draw(t, "by id") == 0 {
+		for _, e := range rapid.SliceOfN(rapid.SampledFrom(events), 1, 4).Draw(t, "ids") {
+			f.IDs = append(f.IDs, e.ID)
+		}
+	}
+	f.Since = nostr.Timestamp(rapid.Int64Range(0, 6).Draw(t, "since"))
+	f.Until = nostr.Timestamp(rapid.Int64Range(0, 6).Draw(t, "until"))
+	f.Limit = rapid.IntRange(0, 5).Draw(t, "limit")
+	return f
+}
+
+// plainQuery is what a filter means, without an index.
+func plainQuery(events []nostr.Event, f nostr.Filter) []nostr.ID {
+	sorted := slices.Clone(events)
+	slices.SortFunc(sorted, func(a, b nostr.Event) int {
+		pa, pb := positionOf(a.CreatedAt, a.ID), positionOf(b.CreatedAt, b.ID)
+		return slices.Compare(pa[:], pb[:])
+	})
+	ids := []nostr.ID{}
+	for _, e := range sorted {
+		if f.Matches(e) && len(ids) < resultLimit(f) {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids
+}
+
+func TestTheIndexAnswersAsAPlainSearchWould(t *testing.T) {
+	dir := t.TempDir()
+	rounds := 0
+	rapid.Check(t, func(t *rapid.T) {
+		rounds++
+		s, err := openStore(filepath.Join(dir, fmt.Sprint(rounds)), Config{Now: time.Now, MaxStore: 1 << 30})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		var events []nostr.Event
+		for i := range rapid.IntRange(0, 15).Draw(t, "events") {
+			e := anEvent(t, fmt.Sprint(i))
+			events = append(events, e)
+			b, _ := e.MarshalJSON()
+			v, err := guild.Verify(e)
+			if err := errors.Join(err, s.put(v, b)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 8 {
+			f := aFilter(t, events)
+			got := []nostr.ID{}
+			for found, err := range s.query(context.Background(), f) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, found.id)
+			}
+			if want := plainQuery(events, f); !slices.Equal(got, want) {
+				t.Fatalf("%s\n got %v\nwant %v", f, got, want)
+			}
+			f.Limit = 0
+			if n, err := s.count(context.Background(), []nostr.Filter{f}); err != nil || n != len(plainQuery(events, f)) {
+				t.Fatalf("%s: counted %d, %v", f, n, err)
+			}
+		}
+	})
+}
+
+func TestALongAnswerIsReadInPages(t *testing.T) {
+	s := openTestStore(t)
+	const n = 3*pageEvents + 7
+	for i := range n {
+		e := sign(t, testKeys[0], nostr.Event{Kind: 1, Content: fmt.Sprint(i), CreatedAt: nostr.Timestamp(1 + i/10)})
+		if err := putEvent(t, s, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := make(map[nostr.ID]bool)
+	for found, err := range s.query(t.Context(), nostr.Filter{Kinds: []nostr.Kind{1}}) {
+		if err != nil || seen[found.id] {
+			t.Fatalf("twice, or %v", err)
+		}
+		seen[found.id] = true
+	}
+	if len(seen) != n {
+		t.Errorf("%d of %d", len(seen), n)
+	}
+}
+
+func TestAFullStoreRefusesAndRoomIsMadeByDeletion(t *testing.T) {
+	s := openTestStore(t)
+	s.maxSize = 5000
+	var stored []nostr.Event
+	for i := 0; ; i++ {
+		e := sign(t, testKeys[0], nostr.Event{Kind: 1, Content: fmt.Sprint(i, strings.Repeat("x", 500))})
+		if err := putEvent(t, s, e); errors.Is(err, errFull) {
+			break
+		} else if err != nil || i > 20 {
+			t.Fatal(i, err)
+		}
+		stored = append(stored, e)
+	}
+	s.maxSize += 1000
+	deletion := nostr.Event{Kind: 5}
+	for _, e := range stored {
+		deletion.Tags = append(deletion.Tags, nostr.Tag{"e", e.ID.Hex()})
+	}
+	if err := putEvent(t, s, sign(t, testKeys[0], deletion)); err != nil {
+		t.Fatal(err)
+	}
+	s.maxSize -= 1000
+	if err := putEvent(t, s, sign(t, testKeys[0], nostr.Event{Kind: 1, Content: "again"})); err != nil {
+		t.Errorf("after the deletion: %v", err)
+	}
+}
+
+func TestAStoreDamagedByAPowerFailureIsPutAside(t *testing.T) {
+	c := testConfig(t).withDefaults()
+	path := filepath.Join(c.Dir, "events.db")
+	fill := func() {
+		t.Helper()
+		s, err := openStore(path, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 200 {
+			if err := putEvent(t, s, sign(t, testKeys[0], nostr.Event{Kind: 1, Content: fmt.Sprint(i, strings.Repeat("x", 300))})); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damage := map[string]func([]byte) []byte{
+		"pages of zeros":     func(b []byte) []byte { clear(b[3*4096 : len(b)/2]); return b },
+		"half the file":      func(b []byte) []byte { return b[:len(b)/2] },
+		"a few bytes":        func(b []byte) []byte { return b[:100] },
+		"noise in one event": func(b []byte) []byte { copy(b[strings.Index(string(b), "xxxx"):], "yy"); return b },
+		"nothing":            func(b []byte) []byte { return b },
+	}
+	for name, spoil := range damage {
+		t.Run(name, func(t *testing.T) {
+			for _, old := range []string{path, path + ".open"} {
+				if err := os.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					t.Fatal(err)
+				}
+			}
+			fill()
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(os.WriteFile(path, spoil(b), 0o600), os.WriteFile(path+".open", []byte("another boot"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			s, err := openStore(path, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			want := 0
+			if name == "nothing" {
+				want = 200
+			}
+			if n, err := s.count(t.Context(), []nostr.Filter{{}}); n != want || err != nil {
+				t.Errorf("%d events, %v, want %d", n, err, want)
+			}
+		})
+	}
+}
