@@ -27,10 +27,11 @@ type tickMsg time.Time
 // overMsg says that the updates are over, and why when that is not well.
 type overMsg struct{ err error }
 
-// live shows the updates on a terminal until the job ends or the person leaves.
-func live(ctx context.Context, in, out *os.File, job control.Job, updates iter.Seq2[control.Update, error]) (control.Job, error) {
+// live shows a job on a terminal until it ends or the person leaves.
+func live(ctx context.Context, in, out *os.File, client *control.Client, job control.Job) (control.Job, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	updates := client.Watch(ctx, job.ID)
 	program := tea.NewProgram(&screen{timeline: timeline{job: job}, columns: 80},
 		tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
 	fed := make(chan struct{})

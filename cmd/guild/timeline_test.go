@@ -91,11 +91,11 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// golden compares got with a file under testdata, or rewrites it when UPDATE is set.
+// golden compares got with a file under testdata, or rewrites it with -update.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", "timeline", name+".txt")
-	if os.Getenv("UPDATE") != "" {
+	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -32,12 +32,12 @@ func (p *program) watch(ctx context.Context, client *control.Client, job control
 func isEnded(job control.Job) bool { return job.Closed != 0 || job.Ending != "" }
 
 func (p *program) follow(ctx context.Context, client *control.Client, job control.Job, asJSON bool) (control.Job, error) {
+	if in, out, ok := p.terminal(); ok && !asJSON {
+		return live(ctx, in, out, client, job)
+	}
 	updates := client.Watch(ctx, job.ID)
 	if asJSON {
 		return writeUpdates(updates, func(u control.Update) error { return printLine(p.out, u) })
-	}
-	if in, out, ok := p.terminal(); ok {
-		return live(ctx, in, out, job, updates)
 	}
 	fmt.Fprintf(p.out, "job %s  %s\n", short(job.ID), clean(job.Task))
 	return writeUpdates(updates, func(u control.Update) error {

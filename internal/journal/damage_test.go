@@ -230,6 +230,7 @@ func TestDamageIsFoundAndRepaired(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				dir := filled(t, 700)
 				tt.damage(t, dir)

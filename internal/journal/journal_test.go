@@ -17,7 +17,6 @@ import (
 	"guild/internal/journal/journaltest"
 )
 
-func TestMain(m *testing.M) { journaltest.Main(m) }
 
 // jobs is a fold that counts the entries under each guard and lists the reasons of closed jobs.
 type jobs struct {

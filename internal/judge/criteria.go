@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Frameworks that a criterion can be judged by.
@@ -35,7 +36,8 @@ const (
 //	  "criteria_version": "0.2.0",
 //	  "test_framework": "pytest",        shell, pytest, go-test or io; what a criterion without a type of
 //	                                     its own is judged by
-//	  "time_limit_seconds": 3,           wall time of each criterion's run; 10 if absent, 3600 at most
+//	  "time_limit_seconds": 3,           processor time of each criterion's run and, with a few seconds to
+//	                                     start, wall time; 10 if absent, 3600 at most
 //	  "criteria": [
 //	    {"id": "AC-1", "type": "pytest", "script": "tests/test_solution.py"},
 //	    {"id": "AC-2", "type": "shell", "script": "tests/scripts/check.sh", "expected": {"exit_code": 0}},
@@ -147,6 +149,9 @@ func readSome(root *os.Root, name string) ([]byte, error) {
 	}
 	return b, err
 }
+
+// timeLimit is what one run may take.
+func (c Criteria) timeLimit() time.Duration { return time.Duration(c.TimeLimit) * time.Second }
 
 // scripts are the criteria of a bundle that only lists its scripts.
 func scripts(list []string) (Criteria, error) {

@@ -133,7 +133,15 @@ func (j *judgement) examine(ctx context.Context, c Criterion) (finding, error) {
 	return f, err
 }
 
-// limits are those of the criteria for the judged run itself.
+// What a run may take on top of the bundle's time limit: an interpreter must start, and a busy machine makes
+// everybody wait who does nothing wrong.
+const (
+	startCPU  = 250 * time.Millisecond
+	startWall = 5 * time.Second
+)
+
+// limits are those of the criteria for one run. A loop is cut by its processor time, a sleeper by the clock.
 func (j *judgement) limits() sandbox.Limits {
-	return sandbox.Limits{Wall: time.Duration(j.criteria.TimeLimit) * time.Second}
+	t := j.criteria.timeLimit()
+	return sandbox.Limits{Wall: t + startWall, CPU: min(t+startCPU, sandbox.DefaultCPU)}
 }

@@ -58,7 +58,7 @@ func (j *judgement) goTest(ctx context.Context, c Criterion, f *finding) error {
 	switch {
 	case f.Fault != "":
 	case strings.Contains(run.Stdout, "panic: test timed out after"):
-		f.Fault, f.OverLimit = fmt.Sprintf("stopped after %v", j.limits().Wall), true
+		f.Fault, f.OverLimit = fmt.Sprintf("stopped after %v", j.criteria.timeLimit()), true
 	case run.Result.Exit > 1 || run.Result.Cut:
 		f.Fault = "go test failed: " + cut(lastLine(run.Stderr))
 	case run.Result.Exit == 1 && passed(f.Tests) == len(f.Tests):
@@ -78,7 +78,8 @@ func (j *judgement) goSpec(goroot, cache string, packages []string) sandbox.Spec
 		copies = append(copies, sandbox.Copy{Host: cache, Inside: goCache})
 	}
 	l := j.limits()
-	argv := []string{goroot + "/bin/go", "test", "-json", "-vet=off", "-count=1", "-timeout=" + l.Wall.String()}
+	limit := j.criteria.timeLimit().String()
+	argv := []string{goroot + "/bin/go", "test", "-json", "-vet=off", "-count=1", "-timeout=" + limit}
 	l.Wall += buildTime
 	l.CPU = buildTime
 	l.Disk, l.Output = buildDisk, buildOutput

@@ -254,14 +254,19 @@ func (n *Node) run(ctx context.Context) error {
 		return errors.Join(err, parts.Wait())
 	}
 	n.subscribe()
-	parts.Go(func() error {
-		return n.work.Announce(either(ctx, alive), n.announced())
-	})
+	retracted := make(chan struct{})
+	go func() {
+		defer close(retracted)
+		if err := n.work.Announce(either(ctx, alive), n.announced()); err != nil {
+			n.c.Log.Warn("the announcement could not be taken back", "err", err)
+		}
+	}()
 	select {
 	case <-ctx.Done():
 	case <-alive.Done():
 	}
 	n.drain()
+	<-retracted
 	stop()
 	return parts.Wait()
 }

@@ -61,7 +61,7 @@ type relayList struct {
 func Open(ctx context.Context, c Config, f *Fold) (*Registry, error) {
 	r := &Registry{c: c, fold: f, cards: map[guild.Service]card{},
 		gone: map[guild.Service]nostr.Timestamp{}, reads: map[nostr.PubKey]relayList{}}
-	for m, err := range c.Journal.Seen(ctx, "registry.") {
+	for m, err := range c.Journal.Seen(ctx, "registry") {
 		if err != nil {
 			return nil, fmt.Errorf("what was seen of providers: %w", err)
 		}

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	overlap  = 120 * nostr.Timestamp(1) // seconds that are read again, for clocks and relays that are late
-	maxPages = 1_000                    // of stored events read back in one go
+	overlap  = nostr.Timestamp(120) // seconds that are read again, for clocks and relays that are late
+	maxPages = 1_000                // of stored events read back in one go
 )
 
 // standing is a subscription that outlives connections.
@@ -29,11 +29,11 @@ type standing struct {
 	once  sync.Once
 }
 
-// Subscribe asks the relays for events, now and after every reconnect, and gives them to Config.Receive. URLs restrict it
-// to those relays, which are then kept connected until cancel; without any it is all relays
-// of the pool, also those added later. The name is the key of its watermark at each relay: filters given
-// under a name in use replace those before. The filters' Since is where the first reading begins; a Limit says that older
-// events than those are not wanted.
+// Subscribe asks the relays for events, now and after every reconnect, and gives them to Config.Receive. URLs
+// restrict it to those relays, which are then kept connected until cancel; without any it is all relays of the
+// pool, also those added later. The name is the key of its watermark at each relay: filters given under a name
+// in use replace those before. The filters' Since is where the first reading begins; a Limit says that older
+// events than those are not wanted. What was already read may still be received after cancel.
 func (p *Pool) Subscribe(name string, filters []nostr.Filter, urls ...string) (cancel func()) {
 	_, cancel = p.subscribe(name, filters, urls, p.receive)
 	return cancel

@@ -133,8 +133,11 @@ func TestARelayHasOneSpelling(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`["EVENT","1",` + example(f).String() + `]`))
-	for _, seed := range []string{`["OK","` + strings.Repeat("41", 33) + `",true,""]`, `["EOSE","1"]`, `["CLOSED","1","auth-required: x"]`,
-		`["NOTICE",""]`, `["AUTH","x"]`, `["EVENT","1",{"tags":[[[[`, `[]`, `["EVENT","1",{"id":"` + strings.Repeat("zz", 32) + `"}]`} {
+	for _, seed := range []string{
+		`["OK","` + strings.Repeat("41", 33) + `",true,""]`, `["EOSE","1"]`, `["CLOSED","1","auth-required: x"]`,
+		`["NOTICE",""]`, `["AUTH","x"]`, `["EVENT","1",{"tags":[[[[`, `[]`,
+		`["EVENT","1",{"id":"` + strings.Repeat("zz", 32) + `"}]`,
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {

@@ -50,9 +50,9 @@ func newQueue() *queue {
 	return &queue{items: make(chan *item, maxQueued/lightest+maxStreams), space: make(chan struct{}, 1)}
 }
 
-// put appends an item. When the queue is full it waits, which holds up the sender at the other end of the socket; when
-// it has been full for longer than patience it refuses events until it is half empty again, so that
-// the reader gets to see pings and answers.
+// put appends an item. When the queue is full it waits, which holds up the sender at the other end of the
+// socket; when it has been full for longer than patience it refuses events until it is half empty again, so
+// that the reader gets to see pings and answers.
 func (q *queue) put(ctx context.Context, it *item) (taken bool) {
 	if it.end == "" && !q.wait(ctx) {
 		return false

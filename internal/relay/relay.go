@@ -26,17 +26,24 @@ import (
 
 // Config says which relays a Pool uses and what it does with what they send.
 type Config struct {
-	URLs    []string                                                 // ws:// or wss://, kept connected
-	Now     func() time.Time                                         // stamps subscriptions and authentications
-	Receive func(ctx context.Context, from string, e guild.Verified) // each distinct event of the subscriptions, once; called one at a time per socket
+	URLs []string         // ws:// or wss://, kept connected
+	Now  func() time.Time // stamps subscriptions and authentications
 
-	Signer     nostr.Signer                                                         // answers NIP-42 challenges; nil: never authenticate
-	Reject     func(ctx context.Context, from string, reason Reason, raw []byte)    // what was dropped; raw is cut to 4 KiB
-	Watermarks *Marks                                                               // in memory only if nil
-	MaxEvent   int                                                                  // bytes of one message from a relay; 512 KiB if zero
-	AllowPlain bool                                                                 // ws:// to other hosts than loopback
-	Dial       func(ctx context.Context, network, address string) (net.Conn, error) // net.Dialer if nil
-	Log        *slog.Logger                                                         // slog.Default() if nil
+	// Receive gets each distinct event of the subscriptions once. It is called for one event of a socket after
+	// the other, for those of several sockets at the same time.
+	Receive func(ctx context.Context, from string, e guild.Verified)
+
+	Signer     nostr.Signer // answers NIP-42 challenges; nil: never authenticate
+	Watermarks *Marks       // in memory only if nil
+	MaxEvent   int          // bytes of one message from a relay; 512 KiB if zero
+	AllowPlain bool         // ws:// to other hosts than this machine
+	Log        *slog.Logger // slog.Default() if nil
+
+	// Reject gets what was dropped, cut to 4 KiB. It is called by the readers of the sockets: it must not wait.
+	Reject func(ctx context.Context, from string, reason Reason, raw []byte)
+
+	// Dial opens the connection below TLS and the websocket; that of net.Dialer if nil.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Reason says why a message was dropped.

@@ -43,8 +43,8 @@ func newSeen() *seen {
 	return &seen{at: make(map[nostr.ID]int), flights: make(map[nostr.ID]chan struct{})}
 }
 
-// verify returns the event as verified. Of several that come at the same time with the same id and content one is verified;
-// the others take over its result if it is good, and have their own try if it is not, for their
+// verify returns the event as verified. Of several that come at the same time with the same id and content one
+// is verified; the others take over its result if it is good, and have their own try if it is not, for their
 // signature may be another.
 func (s *seen) verify(e nostr.Event) (guild.Verified, error) {
 	if guild.EventID(e) != e.ID {

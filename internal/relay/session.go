@@ -28,8 +28,8 @@ const (
 var errLost = errors.New("the connection was lost")
 
 // session is one connection. Four goroutines serve it: one reads, one writes, one pings, and one hands on what
-// was read, in its order, and drives the subscriptions. Answers to publications and queries do not go that way: the
-// reader gives them to those who wait, so a slow Receive holds up nobody but itself.
+// was read, in its order, and drives the subscriptions. Answers to publications and queries do not go that way:
+// the reader gives them to those who wait, so a slow Receive holds up nobody but itself.
 type session struct {
 	link   *link
 	pool   *Pool

@@ -29,7 +29,8 @@ type span struct {
 	oldest nostr.Timestamp
 }
 
-const fullPage = 100 // events; fewer are taken for all there are, no relay is known to stop earlier
+// fullPage is how many events make it worth asking for older ones. Relays stop at 500 or so.
+const fullPage = 100
 
 // count notes a stored event.
 func (st *stream) count(e nostr.Event) {

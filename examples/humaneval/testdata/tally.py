@@ -4,7 +4,8 @@ import pathlib
 import signal
 import sys
 
-PATIENCE = 0.05  # seconds of CPU for one test; all of them need far less
+PATIENCE = 2  # seconds of CPU for one test; all of them need far less
+NO_PATIENCE = 0.01  # for the variant of which every test takes for ever
 
 
 class OutOfTime(BaseException):
@@ -15,8 +16,8 @@ def stop(*_):
     raise OutOfTime
 
 
-def passes(test):
-    signal.setitimer(signal.ITIMER_VIRTUAL, PATIENCE * (4 if test.__name__ == "test_check" else 1))
+def passes(test, patience):
+    signal.setitimer(signal.ITIMER_VIRTUAL, patience)
     try:
         test()
         return True
@@ -30,10 +31,11 @@ def tally(folder):
     scope = {}
     exec((folder / "test_solution.py").read_text(), scope)
     tests = [value for name, value in scope.items() if name.startswith("test_")]
+    patience = NO_PATIENCE if folder.name == "endless loop" else PATIENCE
     passed = 0
     for test in tests:
         try:
-            passed += passes(test)
+            passed += passes(test, patience)
         except OutOfTime:
             break
         except Exception:

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"flag"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files and the cmp sections of the scripts")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"guild": main})
+}
+
+// TestScripts runs the sessions under testdata/script. Each has an empty HOME and no XDG directories.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("HOME", e.WorkDir+"/home")
+			e.Setenv("XDG_RUNTIME_DIR", e.WorkDir+"/run")
+			e.Setenv("TZ", "UTC")
+			return nil
+		},
+	})
+}
+
+func TestEveryVerbHasAnExample(t *testing.T) {
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		generated := cmd.Name() == "help" || cmd.HasParent() && cmd.Parent().Name() == "completion"
+		if cmd.Runnable() && !generated && !strings.Contains(cmd.Example, cmd.CommandPath()) && cmd.HasParent() {
+			t.Errorf("%s has no example of itself: %q", cmd.CommandPath(), cmd.Example)
+		}
+		if cmd.Short == "" {
+			t.Errorf("%s does not say what it does", cmd.CommandPath())
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk((&program{}).rootCommand())
+}
+
+func TestHelpFitsATerminal(t *testing.T) {
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for line := range strings.Lines(cmd.Long + "\n" + cmd.Example) {
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 84 {
+				t.Errorf("%s: %d columns: %s", cmd.CommandPath(), n, line)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			if sub.Name() != "completion" {
+				walk(sub)
+			}
+		}
+	}
+	walk((&program{}).rootCommand())
+}
