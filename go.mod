@@ -88,3 +88,8 @@ require (
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/tools v0.51.0 // indirect
 )
+
+ignore (
+	./examples/spans
+	./examples/workers
+)

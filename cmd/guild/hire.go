@@ -20,14 +20,14 @@ import (
 )
 
 type hireOptions struct {
-	Source   string // directory or .nut file
-	Task     string
-	Provider string
-	Timeout  time.Duration
-	Bid      int64 // millisatoshis
-	Tries    int
-	Private  bool
-	JSON     bool
+	Source    string // directory or .nut file
+	Task      string
+	Providers []string // npub, hex or NIP-05 name; any when empty
+	Timeout   time.Duration
+	Bid       int64 // millisatoshis
+	Tries     int
+	Private   bool
+	JSON      bool
 }
 
 func (p *program) hireCommand() *cobra.Command {
@@ -58,10 +58,10 @@ Exit codes:
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Task, "task", "", "task to route by (default: the bundle's)")
-	f.StringVar(&o.Provider, "provider", "", "ask only this one: npub, hex or name@domain")
+	f.StringArrayVar(&o.Providers, "provider", nil, "ask only this one: npub, hex or name@domain (repeatable, in order)")
 	f.DurationVar(&o.Timeout, "timeout", 0, "for the whole job (default: timeouts.job, 1h)")
 	f.Int64Var(&o.Bid, "bid", 0, "most you would pay, in millisatoshis")
-	f.IntVar(&o.Tries, "tries", 0, "providers to ask in turn (default 3)")
+	f.IntVar(&o.Tries, "tries", 0, "providers to ask in turn (default 3, or as many as --provider names)")
 	f.BoolVar(&o.Private, "private", false, "only encrypted: skip providers who cannot")
 	f.BoolVar(&o.JSON, "json", false, "print one JSON object per event")
 	return cmd
@@ -71,7 +71,7 @@ func (p *program) runHire(ctx context.Context, o hireOptions) error {
 	if err := o.check(); err != nil {
 		return usage(err)
 	}
-	provider, err := resolveProvider(ctx, o.Provider)
+	providers, err := resolveProviders(ctx, o.Providers)
 	if err != nil {
 		return usage(fmt.Errorf("--provider: %w", err))
 	}
@@ -84,7 +84,7 @@ func (p *program) runHire(ctx context.Context, o hireOptions) error {
 		return err
 	}
 	job, err := client.Hire(ctx, bytes.NewReader(bundle), control.Hire{
-		Task: o.Task, Provider: provider, Timeout: o.Timeout.Milliseconds(),
+		Task: o.Task, Providers: providers, Timeout: o.Timeout.Milliseconds(),
 		Bid: o.Bid, Tries: o.Tries, Private: o.Private,
 	})
 	if err == nil {
@@ -154,12 +154,21 @@ func packBundle(ctx context.Context, source string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+func resolveProviders(ctx context.Context, texts []string) ([]string, error) {
+	var keys []string
+	for _, text := range texts {
+		k, err := resolveProvider(ctx, text)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, k)
+	}
+	return keys, nil
+}
+
 // resolveProvider turns what a person writes for a provider into a hex key: hex, npub, nprofile, or a NIP-05
 // name, which asks its domain.
 func resolveProvider(ctx context.Context, text string) (string, error) {
-	if text == "" {
-		return "", nil
-	}
 	if strings.HasPrefix(text, "npub1") || strings.HasPrefix(text, "nprofile1") {
 		return decodeProvider(text)
 	}

@@ -68,6 +68,9 @@ func (p *program) runInit(_ context.Context, o initOptions) error {
 	if err := writeConfig(c.Paths.Config); err != nil {
 		return err
 	}
+	if err := c.Paths.MakeDirs(); err != nil {
+		return err
+	}
 	switch initErr := journal.Init(c.JournalDir()); {
 	case errors.Is(initErr, journal.ErrInitialised) && kept:
 		return err // nothing was missing

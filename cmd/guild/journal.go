@@ -132,7 +132,7 @@ func (p *program) records(ctx context.Context, since, subject string) (iter.Seq2
 	if !errors.Is(err, control.ErrNotRunning) {
 		return nil, nil, err
 	}
-	j, err := journal.Open(ctx, p.journalAt(c))
+	j, err := p.openJournal(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -142,6 +142,13 @@ func (p *program) records(ctx context.Context, since, subject string) (iter.Seq2
 // journalAt says how the verbs open the journal of a node that does not run.
 func (p *program) journalAt(c config.Config) journal.Options {
 	return journal.Options{Dir: c.JournalDir(), HighWater: c.HighWater(), Now: p.now, Log: p.logger(p.err)}
+}
+
+func (p *program) openJournal(ctx context.Context, c config.Config) (*journal.Journal, error) {
+	if err := c.Paths.MakeDirs(); err != nil {
+		return nil, err
+	}
+	return journal.Open(ctx, p.journalAt(c))
 }
 
 // stored yields the entries of an open journal as the API does.
@@ -197,7 +204,7 @@ func (p *program) runJournalShow(ctx context.Context, text string) error {
 }
 
 func (p *program) storedRecord(ctx context.Context, c config.Config, seq uint64) (control.Record, error) {
-	j, err := journal.Open(ctx, p.journalAt(c))
+	j, err := p.openJournal(ctx, c)
 	if err != nil {
 		return control.Record{}, err
 	}

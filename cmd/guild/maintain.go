@@ -73,7 +73,7 @@ func (p *program) runArchive(ctx context.Context, o archiveOptions) error {
 	if err != nil {
 		return err
 	}
-	j, err := journal.Open(ctx, p.journalAt(c))
+	j, err := p.openJournal(ctx, c)
 	if err != nil {
 		return err
 	}

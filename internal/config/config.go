@@ -1,6 +1,6 @@
 // Package config owns what a person may set: defaults, the config file (TOML), the environment, and where the
-// node's files live. Zero configuration works. It opens nothing but the config file and creates only the
-// directory of the control socket.
+// node's files live. Zero configuration works. It opens nothing but the config file, and creates
+// directories but no files.
 package config
 
 import (

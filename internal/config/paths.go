@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -103,6 +104,11 @@ func (c Config) JournalDir() string {
 // HighWater is a file outside the journal that also remembers how far it got, so that an old copy of it is found
 // out.
 func (c Config) HighWater() string { return filepath.Join(c.Paths.State, "journal.high") }
+
+// MakeDirs makes the directories of the data and the state, for this user only.
+func (p Paths) MakeDirs() error {
+	return errors.Join(os.MkdirAll(p.Data, 0o700), os.MkdirAll(p.State, 0o700))
+}
 
 // MakeSocketDir makes the directory of the control socket, and refuses one that somebody else made or can enter.
 func (c Config) MakeSocketDir() error {

@@ -54,13 +54,13 @@ type Service struct {
 
 // Hire is what POST /v1/jobs takes in its query beside the packed bundle in its body. The answer is a Job.
 type Hire struct {
-	Task     string `json:"task,omitempty"`     // from the bundle when empty
-	Provider string `json:"provider,omitempty"` // npub or hex; any when empty
-	Timeout  int64  `json:"timeout_ms,omitempty"`
-	Bid      int64  `json:"bid_msat,omitempty"`
-	Tries    int    `json:"tries,omitempty"` // providers asked in turn; 3 when 0
-	Private  bool   `json:"private,omitempty"`
-	Kind     int    `json:"kind,omitempty"` // NIP-90 kind; by the task when 0
+	Task      string   `json:"task,omitempty"`      // from the bundle when empty
+	Providers []string `json:"providers,omitempty"` // npub or hex: only these, in this order; any when empty
+	Timeout   int64    `json:"timeout_ms,omitempty"`
+	Bid       int64    `json:"bid_msat,omitempty"`
+	Tries     int      `json:"tries,omitempty"` // providers asked in turn; as many as are named, or 3, when 0
+	Private   bool     `json:"private,omitempty"`
+	Kind      int      `json:"kind,omitempty"` // NIP-90 kind; by the task when 0
 }
 
 // Job is one job: GET /v1/jobs lists them, GET /v1/jobs/{id} shows one; an unambiguous prefix of the id will do.

@@ -75,7 +75,9 @@ func (h Hire) query() url.Values {
 		}
 	}
 	set("task", h.Task)
-	set("provider", h.Provider)
+	for _, p := range h.Providers {
+		q.Add("provider", p)
+	}
 	set("timeout_ms", strconv.FormatInt(h.Timeout, 10))
 	set("bid_msat", strconv.FormatInt(h.Bid, 10))
 	set("tries", strconv.Itoa(h.Tries))

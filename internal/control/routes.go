@@ -83,10 +83,10 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) (jobs.Order, erro
 		Bid: guild.Msat(q.number("bid_msat")), Tries: int(q.number("tries")), Private: q.Get("private") == "true",
 		Timeout: time.Duration(q.number("timeout_ms")) * time.Millisecond, Kind: int(q.number("kind")),
 	}
-	if p := q.Get("provider"); p != "" {
+	for _, p := range r.URL.Query()["provider"] {
 		key, err := parsePubKey(p)
 		q.err = errors.Join(q.err, err)
-		o.Provider = &key
+		o.Providers = append(o.Providers, key)
 	}
 	if o.Task == "" {
 		o.Task = taskOf(b.Manifest())

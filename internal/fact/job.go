@@ -1,23 +1,27 @@
 package fact
 
-import "guild"
+import (
+	"fiatjaf.com/nostr"
+
+	"guild"
+)
 
 // JobSubject is the boundary of everything that is decided about one job of ours.
 func JobSubject(id guild.JobID) Subject { return Subject("job." + id.String()) }
 
 // JobOpened says that a person or program wants a bundle done. Written by jobs.
 type JobOpened struct {
-	Job      guild.JobID    `json:"job"`
-	Task     string         `json:"task"`
-	Title    string         `json:"title"`
-	Bundle   guild.Hash     `json:"bundle"`             // blob: the packed request bundle
-	Size     int64          `json:"size"`               // of the bundle, in bytes
-	Kind     int            `json:"kind"`               // NIP-90 kind of its requests
-	Bid      guild.Msat     `json:"bid_msat"`           // most we would pay
-	Deadline int64          `json:"deadline"`           // Unix ms
-	Tries    int            `json:"tries"`              // how many providers may be asked in turn
-	Private  bool           `json:"private,omitempty"`  // never in clear
-	Provider *guild.Service `json:"provider,omitempty"` // only this one
+	Job       guild.JobID    `json:"job"`
+	Task      string         `json:"task"`
+	Title     string         `json:"title"`
+	Bundle    guild.Hash     `json:"bundle"`              // blob: the packed request bundle
+	Size      int64          `json:"size"`                // of the bundle, in bytes
+	Kind      int            `json:"kind"`                // NIP-90 kind of its requests
+	Bid       guild.Msat     `json:"bid_msat"`            // most we would pay
+	Deadline  int64          `json:"deadline"`            // Unix ms
+	Tries     int            `json:"tries"`               // how many providers may be asked in turn
+	Private   bool           `json:"private,omitempty"`   // never in clear
+	Providers []nostr.PubKey `json:"providers,omitempty"` // only these, in this order
 }
 
 // JobClosed ends a job: nothing more is asked. Written by jobs.

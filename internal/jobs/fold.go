@@ -98,6 +98,13 @@ func (f *Fold) All() []*Job {
 	return all
 }
 
+// Open is the number of jobs that something may still be due for.
+func (f *Fold) Open() int {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return len(f.open)
+}
+
 // active lists the jobs that something may be due for, the oldest first.
 func (f *Fold) active() []*Job {
 	f.mu.RLock()

@@ -80,10 +80,10 @@ type Order struct {
 	Kind    int    // NIP-90 request kind
 	Bid     guild.Msat
 	Timeout time.Duration // for the whole job; Patience.Job if zero
-	Tries   int           // providers asked in turn; 3 if zero
+	Tries   int           // providers asked in turn; 3 if zero, or as many as Providers
 	Private bool
 
-	Provider *nostr.PubKey // only this one, whatever we think of it
+	Providers []nostr.PubKey // only these, in this order, whatever we think of them
 }
 
 // Open takes an order. The job is due from here on, through any restart.
@@ -98,10 +98,7 @@ func (j *Jobs) Open(ctx context.Context, o Order) (guild.JobID, error) {
 	id := guild.NewJobID()
 	opened := fact.JobOpened{
 		Job: id, Task: o.Task, Title: o.Title, Bundle: hash, Size: int64(len(o.Bundle)), Kind: o.Kind, Bid: o.Bid,
-		Tries: cmp.Or(o.Tries, 3), Private: o.Private,
-	}
-	if o.Provider != nil {
-		opened.Provider = &guild.Service{PubKey: *o.Provider}
+		Tries: cmp.Or(o.Tries, len(o.Providers), 3), Private: o.Private, Providers: o.Providers,
 	}
 	err = j.c.Journal.Do(ctx, fact.JobSubject(id), "", func(tx *journal.Tx) error {
 		opened.Deadline = tx.Now().Add(cmp.Or(o.Timeout, j.c.Patience.Job)).UnixMilli()

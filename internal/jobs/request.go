@@ -27,6 +27,7 @@ const (
 func (j *Jobs) choose(job *Job, now time.Time) (*guild.Offer, string) {
 	type candidate struct {
 		guild.Offer
+		turn  int // in the customer's own order
 		trust guild.Trust
 		load  int
 		order guild.Hash
@@ -45,13 +46,14 @@ func (j *Jobs) choose(job *Job, now time.Time) (*guild.Offer, string) {
 			trust = 0 // below the threshold all are alike: they get the first tries of unimportant work
 		}
 		order := guild.Sum(append(job.Job[:], o.Service.PubKey[:]...))
-		fit = append(fit, candidate{o, trust, load[o.Service] / max(o.Slots, 1), order})
+		turn := slices.Index(job.Providers, o.Service.PubKey)
+		fit = append(fit, candidate{o, turn, trust, load[o.Service] / max(o.Slots, 1), order})
 	}
 	if len(fit) == 0 {
 		return nil, nobody(job, len(offers), excluded)
 	}
 	best := slices.MinFunc(fit, func(a, b candidate) int {
-		return cmp.Or(-cmp.Compare(a.trust, b.trust), cmp.Compare(a.Price, b.Price),
+		return cmp.Or(cmp.Compare(a.turn, b.turn), -cmp.Compare(a.trust, b.trust), cmp.Compare(a.Price, b.Price),
 			cmp.Compare(a.load, b.load), slices.Compare(a.order[:], b.order[:]))
 	})
 	return &best.Offer, ""
@@ -62,13 +64,13 @@ func (j *Jobs) excludes(job *Job, o guild.Offer, trust guild.Trust, met bool, no
 	name := fmt.Sprintf("%s (%.8s)", cmp.Or(o.Name, "a provider"), o.Service.PubKey.Hex())
 	asked := slices.ContainsFunc(job.Attempts, func(a Attempt) bool { return a.Provider == o.Service })
 	switch {
-	case job.Provider != nil && o.Service.PubKey != job.Provider.PubKey:
-		return "only " + job.Provider.PubKey.Hex()[:8] + " was to be asked"
+	case len(job.Providers) > 0 && !slices.Contains(job.Providers, o.Service.PubKey):
+		return name + " was not to be asked"
 	case asked:
 		return name + " was asked already"
 	case job.Private && !o.Encrypts:
 		return name + " does not read encrypted requests"
-	case job.Provider != nil:
+	case len(job.Providers) > 0:
 		return "" // the customer's own choice
 	case !slices.Contains(eligible[:], o.State):
 		return fmt.Sprintf("%s is %s", name, o.State)

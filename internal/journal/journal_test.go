@@ -17,7 +17,6 @@ import (
 	"guild/internal/journal/journaltest"
 )
 
-
 // jobs is a fold that counts the entries under each guard and lists the reasons of closed jobs.
 type jobs struct {
 	mu    sync.RWMutex

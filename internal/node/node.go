@@ -61,6 +61,9 @@ type Config struct {
 	Appended   func(fact.Entry)    // called after each fact
 	Log        *slog.Logger        // slog.Default() if nil
 
+	// Quit, once closed, ends the node as soon as no job goes on and no client is left; never if nil.
+	Quit <-chan struct{}
+
 	// Examine replaces the judge, for measuring everything but it.
 	Examine func(ctx context.Context, bundleDir, deliveryDir string) (guild.Verdict, judge.Evidence, error)
 }
@@ -264,11 +267,33 @@ func (n *Node) run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case <-alive.Done():
+	case <-n.idle(alive):
 	}
 	n.drain()
 	<-retracted
 	stop()
 	return parts.Wait()
+}
+
+// idle is closed once the node was asked to quit when idle, and is.
+func (n *Node) idle(ctx context.Context) <-chan struct{} {
+	idle := make(chan struct{})
+	go func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.c.Quit:
+		}
+		for tick := time.Tick(50 * time.Millisecond); n.control.Clients() > 0 || n.folds.jobs.Open() > 0; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick:
+			}
+		}
+		close(idle)
+	}()
+	return idle
 }
 
 // either returns a context that ends when one of two does.

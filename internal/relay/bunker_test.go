@@ -9,6 +9,7 @@ import (
 
 	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/keyer"
+	"fiatjaf.com/nostr/khatru"
 	"fiatjaf.com/nostr/nip46"
 
 	"guild"
@@ -16,8 +17,10 @@ import (
 )
 
 // signer answers NIP-46 requests at a relay as the library's signer does, if answer says so.
-func signer(t *testing.T, url string, answer func(method string) bool) (bunkerURL string) {
+func signer(t *testing.T, r *khatru.Relay, url string, answer func(method string) bool) (bunkerURL string) {
 	t.Helper()
+	listening := make(chan struct{}, 100)
+	r.OnListenerAdded = func(*khatru.WebSocket, int, string, nostr.Filter) { listening <- struct{}{} }
 	key := nostr.SecretKey{77}
 	static := nip46.NewStaticKeySigner(key)
 	ready := make(chan *relay.Pool, 1)
@@ -39,9 +42,7 @@ func signer(t *testing.T, url string, answer func(method string) bool) (bunkerUR
 	p.Subscribe("requests", []nostr.Filter{{
 		Kinds: []nostr.Kind{nostr.KindNostrConnect}, Tags: nostr.TagMap{"p": {public}},
 	}})
-	if _, err := p.Query(t.Context(), notes()); err != nil { // by then it listens
-		t.Fatal(err)
-	}
+	await(t, listening)
 	return "bunker://" + public + "?relay=" + url + "&secret=hush"
 }
 
@@ -59,8 +60,8 @@ func open(t *testing.T, url, bunkerURL string, timeout time.Duration) (*relay.Bu
 }
 
 func TestABunkerSignsAndEncryptsWithAKeyElsewhere(t *testing.T) {
-	_, url := honest(t, 500)
-	b, err := open(t, url, signer(t, url, all), 0)
+	r, url := honest(t, 500)
+	b, err := open(t, url, signer(t, r, url, all), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,8 +103,8 @@ func isRefusal(err error, method string) bool {
 }
 
 func TestABunkerThatDoesNotAnswerIsGivenUp(t *testing.T) {
-	_, url := honest(t, 500)
-	b, err := open(t, url, signer(t, url, func(method string) bool { return method != "sign_event" }), time.Second)
+	r, url := honest(t, 500)
+	b, err := open(t, url, signer(t, r, url, func(method string) bool { return method != "sign_event" }), time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +136,8 @@ func TestABunkerThatCannotBeUsedIsRefusedWithoutItsSecret(t *testing.T) {
 }
 
 func TestABunkerThatSignsSomethingElseIsFound(t *testing.T) {
-	_, url := honest(t, 500)
-	b, err := open(t, url, signer(t, url, all), 0)
+	r, url := honest(t, 500)
+	b, err := open(t, url, signer(t, r, url, all), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,8 +43,6 @@ func positionOf(at nostr.Timestamp, id nostr.ID) position {
 	return p
 }
 
-func (p position) id() nostr.ID { return nostr.ID(p[8:]) }
-
 // ordered maps a timestamp to an unsigned number of the same order.
 func ordered(at nostr.Timestamp) uint64 { return uint64(at) ^ 1<<63 }
 

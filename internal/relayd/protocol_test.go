@@ -278,7 +278,7 @@ func TestMessagesOfOneConnectionAreHandledInOrder(t *testing.T) {
 	p, key := dial(t, r), nostr.Generate()
 	p.send(`["REQ","live",{"kinds":[1]}]`)
 	p.expect("EOSE")
-	const n = 50
+	const n = 20
 	for i := range n {
 		p.send(`["EVENT",` + encode(t, sign(t, key, nostr.Event{Kind: 1, Content: fmt.Sprint(i)})) + `]`)
 	}
@@ -294,7 +294,7 @@ func TestMessagesOfOneConnectionAreHandledInOrder(t *testing.T) {
 // store or live, never neither and never both.
 func TestNoEventFallsBetweenTheStoreAndTheFeed(t *testing.T) {
 	r, _ := start(t, testConfig(t))
-	const events, rounds = 150, 20
+	const events, rounds = 60, 10
 	key := nostr.Generate()
 	publisher := dial(t, r)
 	var all sync.WaitGroup

@@ -1,10 +1,11 @@
 package relayd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,19 +40,28 @@ func putEvent(t testing.TB, s *store, e nostr.Event) error {
 
 var testKeys = []nostr.SecretKey{{31: 1}, {31: 2}, {31: 3}}
 
-// anEvent draws from a small world, so that filters hit and times tie.
-func anEvent(t *rapid.T, content string) nostr.Event {
-	e := nostr.Event{
-		Kind:      nostr.Kind(rapid.SampledFrom([]uint16{1, 2, 5050, 7000}).Draw(t, "kind")),
-		CreatedAt: nostr.Timestamp(rapid.Int64Range(1, 6).Draw(t, "at")),
-		Content:   content,
-		Tags:      nostr.Tags{},
+// aSmallWorld has events whose kinds, authors, tags and times coincide often, so that filters hit and times tie.
+func aSmallWorld(t *testing.T) []guild.Verified {
+	t.Helper()
+	random := rand.New(rand.NewPCG(1, 2))
+	world := make([]guild.Verified, 60)
+	for i := range world {
+		e := nostr.Event{
+			Kind:      []nostr.Kind{1, 2, 5050, 7000}[random.IntN(4)],
+			CreatedAt: nostr.Timestamp(1 + random.IntN(6)),
+			Content:   fmt.Sprint(i),
+			Tags:      nostr.Tags{},
+		}
+		for range random.IntN(4) {
+			e.Tags = append(e.Tags, nostr.Tag{[]string{"t", "p", "long"}[random.IntN(3)], []string{"", "a", "b"}[random.IntN(3)]})
+		}
+		v, err := guild.Verify(sign(t, testKeys[random.IntN(3)], e))
+		if err != nil {
+			t.Fatal(err)
+		}
+		world[i] = v
 	}
-	for range rapid.IntRange(0, 3).Draw(t, "tags") {
-		e.Tags = append(e.Tags, nostr.Tag{rapid.SampledFrom([]string{"t", "p", "long"}).Draw(t, "tag"), rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "value")})
-	}
-	e.Sign(rapid.SampledFrom(testKeys).Draw(t, "key"))
-	return e
+	return world
 }
 
 func aFilter(t *rapid.T, events []nostr.Event) nostr.Filter {
@@ -100,8 +110,7 @@ func plainQuery(events []nostr.Event, f nostr.Filter) []nostr.ID {
 }
 
 func TestTheIndexAnswersAsAPlainSearchWould(t *testing.T) {
-	dir := t.TempDir()
-	rounds := 0
+	dir, world, rounds := t.TempDir(), aSmallWorld(t), 0
 	rapid.Check(t, func(t *rapid.T) {
 		rounds++
 		s, err := openStore(filepath.Join(dir, fmt.Sprint(rounds)), Config{Now: time.Now, MaxStore: 1 << 30})
@@ -110,38 +119,40 @@ func TestTheIndexAnswersAsAPlainSearchWould(t *testing.T) {
 		}
 		defer s.Close()
 		var events []nostr.Event
-		for i := range rapid.IntRange(0, 15).Draw(t, "events") {
-			e := anEvent(t, fmt.Sprint(i))
-			events = append(events, e)
-			b, _ := e.MarshalJSON()
-			v, err := guild.Verify(e)
+		for _, v := range rapid.SliceOfNDistinct(rapid.SampledFrom(world), 0, 15, func(v guild.Verified) nostr.ID { return v.Event().ID }).Draw(t, "events") {
+			events = append(events, v.Event())
+			b, err := v.Event().MarshalJSON()
 			if err := errors.Join(err, s.put(v, b)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for range 8 {
-			f := aFilter(t, events)
-			got := []nostr.ID{}
-			for found, err := range s.query(context.Background(), f) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				got = append(got, found.id)
-			}
-			if want := plainQuery(events, f); !slices.Equal(got, want) {
-				t.Fatalf("%s\n got %v\nwant %v", f, got, want)
-			}
-			f.Limit = 0
-			if n, err := s.count(context.Background(), []nostr.Filter{f}); err != nil || n != len(plainQuery(events, f)) {
-				t.Fatalf("%s: counted %d, %v", f, n, err)
-			}
+			compare(t, s, events, aFilter(t, events))
 		}
 	})
 }
 
+func compare(t *rapid.T, s *store, events []nostr.Event, f nostr.Filter) {
+	t.Helper()
+	got := []nostr.ID{}
+	for found, err := range s.query(context.Background(), f) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, found.id)
+	}
+	if want := plainQuery(events, f); !slices.Equal(got, want) {
+		t.Fatalf("%s\n got %v\nwant %v", f, got, want)
+	}
+	f.Limit = 0
+	if n, err := s.count(context.Background(), []nostr.Filter{f}); err != nil || n != len(plainQuery(events, f)) {
+		t.Fatalf("%s: counted %d, %v", f, n, err)
+	}
+}
+
 func TestALongAnswerIsReadInPages(t *testing.T) {
 	s := openTestStore(t)
-	const n = 3*pageEvents + 7
+	const n = pageEvents + 7
 	for i := range n {
 		e := sign(t, testKeys[0], nostr.Event{Kind: 1, Content: fmt.Sprint(i), CreatedAt: nostr.Timestamp(1 + i/10)})
 		if err := putEvent(t, s, e); err != nil {
@@ -187,24 +198,32 @@ func TestAFullStoreRefusesAndRoomIsMadeByDeletion(t *testing.T) {
 	}
 }
 
-func TestAStoreDamagedByAPowerFailureIsPutAside(t *testing.T) {
-	c := testConfig(t).withDefaults()
-	path := filepath.Join(c.Dir, "events.db")
-	fill := func() {
-		t.Helper()
-		s, err := openStore(path, c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range 200 {
-			if err := putEvent(t, s, sign(t, testKeys[0], nostr.Event{Kind: 1, Content: fmt.Sprint(i, strings.Repeat("x", 300))})); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := s.Close(); err != nil {
+// filledFile is the content of a store of fifty events.
+func filledFile(t *testing.T, path string, c Config) []byte {
+	t.Helper()
+	s, err := openStore(path, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 50 {
+		if err := putEvent(t, s, sign(t, testKeys[0], nostr.Event{Kind: 1, Content: fmt.Sprint(i, strings.Repeat("x", 2000))})); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestAStoreDamagedByAPowerFailureIsPutAside(t *testing.T) {
+	c := testConfig(t).withDefaults()
+	path := filepath.Join(c.Dir, "events.db")
+	sound := filledFile(t, path, c)
 	damage := map[string]func([]byte) []byte{
 		"pages of zeros":     func(b []byte) []byte { clear(b[3*4096 : len(b)/2]); return b },
 		"half the file":      func(b []byte) []byte { return b[:len(b)/2] },
@@ -214,17 +233,11 @@ func TestAStoreDamagedByAPowerFailureIsPutAside(t *testing.T) {
 	}
 	for name, spoil := range damage {
 		t.Run(name, func(t *testing.T) {
-			for _, old := range []string{path, path + ".open"} {
-				if err := os.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
-					t.Fatal(err)
-				}
-			}
-			fill()
-			b, err := os.ReadFile(path)
+			err := errors.Join(
+				os.WriteFile(path, spoil(bytes.Clone(sound)), 0o600),
+				os.WriteFile(path+".open", []byte("another boot"), 0o600),
+			)
 			if err != nil {
-				t.Fatal(err)
-			}
-			if err := errors.Join(os.WriteFile(path, spoil(b), 0o600), os.WriteFile(path+".open", []byte("another boot"), 0o600)); err != nil {
 				t.Fatal(err)
 			}
 			s, err := openStore(path, c)
@@ -234,7 +247,7 @@ func TestAStoreDamagedByAPowerFailureIsPutAside(t *testing.T) {
 			defer s.Close()
 			want := 0
 			if name == "nothing" {
-				want = 200
+				want = 50
 			}
 			if n, err := s.count(t.Context(), []nostr.Filter{{}}); n != want || err != nil {
 				t.Errorf("%d events, %v, want %d", n, err, want)
