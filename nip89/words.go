@@ -26,9 +26,13 @@ type claims struct {
 	words []string
 }
 
-// add reads one value: an integer, a word, or a list of them with commas between.
+// add reads one value: an integer, a word, or a list of them with commas between. What is over the limits is
+// not looked at: an announcement could repeat itself for a long time.
 func (c *claims) add(value string) {
 	for part := range strings.SplitSeq(value, ",") {
+		if len(c.kinds)+len(c.words) >= 2*MaxWords {
+			return
+		}
 		part = Word(part)
 		if kind, err := strconv.ParseUint(part, 10, 16); err == nil {
 			c.kinds = append(c.kinds, int(kind))

@@ -36,7 +36,7 @@ func TestBundleTravels(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := must[nostr.Event](t)(r.Sealed(customer.sealTo(provider)))
-		r = must[nip90.Request](t)(nip90.ParseRequest(customer.sign(t, e), provider.open))
+		r = must[nip90.Request](t)(nip90.ParseRequest(customer.publish(t, e), provider.open))
 		if got := must[nip90.Parcel](t)(r.Bundle()); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %v, want %v", name, got, want)
 		}
@@ -46,7 +46,7 @@ func TestBundleTravels(t *testing.T) {
 			t.Fatal(err)
 		}
 		e = must[nostr.Event](t)(answer.Sealed(provider.sealTo(customer)))
-		answer = must[nip90.Result](t)(nip90.ParseResult(provider.sign(t, e), customer.open))
+		answer = must[nip90.Result](t)(nip90.ParseResult(provider.publish(t, e), customer.open))
 		if got := must[nip90.Parcel](t)(answer.Delivery()); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: delivered %v, want %v", name, got, want)
 		}

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"go/build"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"testing/fstest"
 
@@ -18,7 +18,7 @@ import (
 // sources is a tree of real source files: the net package of the Go that runs the benchmark.
 func sources(b *testing.B) (tree fstest.MapFS, size int64) {
 	tree = fstest.MapFS{"nutshell.json": {Data: []byte(someManifest)}}
-	from := os.DirFS(filepath.Join(runtime.GOROOT(), "src", "net"))
+	from := os.DirFS(filepath.Join(build.Default.GOROOT, "src", "net"))
 	err := fs.WalkDir(from, ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(p) != ".go" {
 			return err

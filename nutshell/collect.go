@@ -16,6 +16,7 @@ import (
 type found struct {
 	files   []Entry // sorted by path, without the manifest
 	skipped []Skipped
+	sum     tally
 }
 
 // collector goes through a tree.
@@ -24,12 +25,12 @@ type collector struct {
 	ctx  context.Context
 	fsys fs.FS
 	o    Options
-	sum  tally
+	buf  []byte
 }
 
 // collect finds the files of a tree and hashes them.
 func collect(ctx context.Context, fsys fs.FS, o Options) (found, error) {
-	c := collector{ctx: ctx, fsys: fsys, o: o, sum: tally{limits: o.Limits}}
+	c := collector{found: found{sum: tally{limits: o.Limits}}, ctx: ctx, fsys: fsys, o: o, buf: make([]byte, 64<<10)}
 	if err := fs.WalkDir(fsys, ".", c.visit); err != nil {
 		return found{}, err
 	}
@@ -41,8 +42,11 @@ func (c *collector) visit(p string, d fs.DirEntry, err error) error {
 	if err == nil {
 		err = c.ctx.Err()
 	}
-	if err != nil || p == "." || p == ManifestFile {
+	if err != nil || p == "." {
 		return err
+	}
+	if p == ManifestFile && d.Type().IsRegular() {
+		return nil // it comes first, with what is found here
 	}
 	if reason := c.excluded(p); reason != "" {
 		c.skipped = append(c.skipped, Skipped{p, reason})
@@ -128,7 +132,7 @@ func (c *collector) read(p string) (e Entry, head []byte, err error) {
 	}
 	begin := &prefix{}
 	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(sum, begin), io.LimitReader(reader{c.ctx, f}, c.sum.limits.File+1))
+	n, err := io.CopyBuffer(io.MultiWriter(sum, begin), io.LimitReader(reader{c.ctx, f}, c.sum.limits.File+1), c.buf)
 	if err != nil {
 		return Entry{}, nil, fmt.Errorf("%.200q: %w", p, err)
 	}

@@ -146,46 +146,25 @@ func listArtifacts(artifacts fs.FS) ([]string, error) {
 
 // mergeResult makes delivery/result.json.
 func mergeResult(req *Manifest, worker json.RawMessage, made []string, info DeliveryInfo) ([]byte, error) {
-	text, err := ownResult(req, made, info)
+	own, err := ownResult(req, made, info)
 	if err != nil {
 		return nil, err
 	}
-	if len(worker) > 0 {
-		if _, err := parseResult(worker); err != nil {
-			return nil, err
-		}
+	if len(worker) == 0 {
+		return own, nil
 	}
-	for _, m := range members(worker) {
-		if slices.Contains(owned, m.name) {
-			continue
-		}
-		if text, err = text.merge(m.name, worker[m.value:m.end]); err != nil {
-			return nil, err
-		}
-	}
-	if _, err := ParseResult(text.raw); err != nil {
+	if _, err := parseResult(worker); err != nil {
 		return nil, err
 	}
-	return text.raw, nil
-}
-
-// merge sets a member, or the members of it where both sides have an object.
-func (d document) merge(name string, value []byte) (document, error) {
-	inner := members(value)
-	if len(inner) == 0 || !d.has(name) {
-		return d.set([]string{name}, json.RawMessage(value))
+	r, err := ParseResult(indented(mergeMembers(own, worker, owned), ""))
+	if err != nil {
+		return nil, err
 	}
-	for _, m := range inner {
-		var err error
-		if d, err = d.set([]string{name, m.name}, json.RawMessage(value[m.value:m.end])); err != nil {
-			return document{}, err
-		}
-	}
-	return d, nil
+	return r.Raw, nil
 }
 
 // ownResult is the result as we know it without the worker's word.
-func ownResult(req *Manifest, made []string, info DeliveryInfo) (document, error) {
+func ownResult(req *Manifest, made []string, info DeliveryInfo) ([]byte, error) {
 	type deliverer struct {
 		Name  string `json:"name"`
 		Model string `json:"model,omitempty"`
@@ -216,5 +195,10 @@ func ownResult(req *Manifest, made []string, info DeliveryInfo) (document, error
 	if len(info.Log) > 0 {
 		own.Log = &log{LogFile}
 	}
-	return written(ResultFile, own)
+	text, err := written(ResultFile, own)
+	if err != nil {
+		return nil, err
+	}
+	_, err = ParseResult(text.raw)
+	return text.raw, err
 }

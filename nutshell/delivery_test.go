@@ -3,6 +3,7 @@ package nutshell_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -124,6 +125,17 @@ func TestAResultThatCannotBeMergedIsAnError(t *testing.T) {
 		if _, err := nutshell.Delivery(parse(t, someManifest), json.RawMessage(text), tree, info); err == nil {
 			t.Errorf("%s was merged", text)
 		}
+	}
+}
+
+func TestAResultWithVeryManyMembersIsMergedInTime(t *testing.T) {
+	var many strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&many, `,"x%d":%d`, i, i)
+	}
+	_, r := deliver(t, `{"status":"failed"`+many.String()+`,"deliverer":{"name":"eve"`+many.String()+`}}`, fstest.MapFS{})
+	if r.Status != nutshell.Failed || r.Deliverer.Name != "eve" || !strings.HasSuffix(string(r.Raw), "\"x99999\": 99999\n}") {
+		t.Errorf("%.200s", r.Raw)
 	}
 }
 

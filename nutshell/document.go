@@ -41,7 +41,7 @@ func parseDocument(file string, b []byte) (document, error) {
 }
 
 func checkObject(file string, b []byte) error {
-	d := jsontext.NewDecoder(bytes.NewReader(b))
+	d := jsontext.NewDecoder(bytes.NewBuffer(b)) // reads from b itself
 	if kind := d.PeekKind(); kind != '{' && kind != jsontext.KindInvalid {
 		return &ManifestError{File: file, Reason: "is not a JSON object"}
 	}
@@ -121,24 +121,36 @@ func (d document) get(path ...string) ([]byte, bool) {
 	return raw, true
 }
 
-// set returns the document with the member at path changed or added.
-func (d document) set(path []string, value any) (document, error) {
-	field := strings.Join(path, ".")
-	if !utf8.ValidString(field) {
-		return document{}, &ManifestError{d.file, field, "is not UTF-8"}
-	}
-	b, err := encode(value)
-	if err != nil {
-		return document{}, &ManifestError{d.file, field, err.Error()}
-	}
-	raw, err := setMember(d.raw, path, b, order)
-	if err != nil {
-		return document{}, &ManifestError{d.file, field, err.Error()}
+// change is a member, by its path, and its new value.
+type change struct {
+	path  []string
+	value any
+}
+
+// set returns the document with members changed or added.
+func (d document) set(changes ...change) (document, error) {
+	raw := d.raw
+	for _, c := range changes {
+		var err error
+		if raw, err = c.apply(raw); err != nil {
+			return document{}, &ManifestError{d.file, strings.Join(c.path, "."), err.Error()}
+		}
 	}
 	return parseDocument(d.file, raw)
 }
 
+func (c change) apply(raw []byte) ([]byte, error) {
+	if !utf8.ValidString(strings.Join(c.path, "")) {
+		return nil, errors.New("the name is not UTF-8")
+	}
+	value, err := encode(c.value)
+	if err != nil {
+		return nil, err
+	}
+	return setMember(raw, c.path, value, order)
+}
+
 // remove returns the document without the member at path.
-func (d document) remove(path []string) document {
+func (d document) remove(path ...string) document {
 	return document{d.file, removeMember(d.raw, path)}
 }

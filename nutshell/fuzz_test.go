@@ -3,6 +3,7 @@ package nutshell_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -33,6 +34,7 @@ func FuzzParseManifest(f *testing.F) {
 	addFiles(f, "reference/src/*/nutshell.json")
 	f.Add([]byte(someManifest))
 	f.Add([]byte("\ufeff{}"))
+	f.Add([]byte("\n {} \n"))
 	f.Add([]byte(`{"task":{"title":"t"},"files":{"tree":[{"path":"a","role":"b"},null]},"x":1e400}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := nutshell.ParseManifest(b)
@@ -43,7 +45,10 @@ func FuzzParseManifest(f *testing.F) {
 			t.Fatalf("changed by reading: %q", m.Bytes())
 		}
 		m.Validate()
-		if m.Set("task.title", "new") != nil {
+		if err := m.Set("task.title", "new"); err != nil {
+			if _, tooLarge := errors.AsType[*nutshell.LimitError](err); !tooLarge {
+				t.Fatalf("%q: %v", b, err)
+			}
 			return
 		}
 		again, err := nutshell.ParseManifest(m.Bytes())

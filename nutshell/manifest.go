@@ -41,16 +41,17 @@ func (m *Manifest) Bytes() []byte { return append([]byte(nil), m.text.raw...) }
 // Set changes one member, named by a dotted path as in "task.title", or adds it where the specification's order
 // wants it. Objects on the way are made. The manifest is unchanged when the result would not be one.
 func (m *Manifest) Set(path string, value any) error {
-	return m.set(strings.Split(path, "."), value)
+	return m.set(change{strings.Split(path, "."), value})
 }
 
 // SetExtension changes or adds the extension called name (section 10), which may contain dots.
 func (m *Manifest) SetExtension(name string, value any) error {
-	return m.set([]string{"extensions", name}, value)
+	return m.set(change{[]string{"extensions", name}, value})
 }
 
-func (m *Manifest) set(path []string, value any) error {
-	text, err := m.text.set(path, value)
+// set makes changes, all or none.
+func (m *Manifest) set(changes ...change) error {
+	text, err := m.text.set(changes...)
 	if err != nil {
 		return err
 	}
@@ -60,13 +61,6 @@ func (m *Manifest) set(path []string, value any) error {
 	}
 	*m = *changed
 	return nil
-}
-
-// remove deletes a member, if there is one.
-func (m *Manifest) remove(path ...string) {
-	m.text = m.text.remove(path)
-	m.read = sections{}
-	m.text.decode(&m.read) // a member less cannot make another one wrong
 }
 
 // Extension decodes the extension called name into v. It reports false if there is none.

@@ -127,6 +127,7 @@ func TestSetChangesOneMember(t *testing.T) {
 		{"a new section, in its place", `{"id":"nut-1","files":{},"zzz":1}`, "task.title", "t", `{"id":"nut-1","task":{"title":"t"},"files":{},"zzz":1}`},
 		{"an unknown section, at the end", `{"id":"nut-1"}`, "zzz", 1, `{"id":"nut-1","zzz":1}`},
 		{"into an empty object", `{}`, "id", "nut-1", `{"id":"nut-1"}`},
+		{"in an object with space around", "\n {\"x\":1} \n", "y", 2, "\n {\"x\":1,\"y\":2} \n"},
 		{"into null", `{"task":null}`, "task.title", "t", `{"task":{"title":"t"}}`},
 		{"a raw value", `{}`, "zzz", json.RawMessage(`{"n":85.0,"s":"\u00e9\/"}`), `{"zzz":{"n":85.0,"s":"\u00e9\/"}}`},
 		{"over several lines", "{\n  \"id\": \"nut-1\",\n  \"tags\": {}\n}\n", "task.title", "t",

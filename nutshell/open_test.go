@@ -234,6 +234,18 @@ func TestLimitsHoldWhileReading(t *testing.T) {
 	}
 }
 
+func TestABombIsStoppedInEveryCompression(t *testing.T) {
+	archive := tarOf(t, plain("nutshell.json", someManifest), plain("zeros", strings.Repeat("\x00", 64<<20)))
+	for _, form := range []string{nutshell.Gzip, nutshell.Zstd} {
+		if _, err := open(append([]byte("NUT\x01"), compressed(t, form, archive)...)); !limitError("Ratio")(err) {
+			t.Errorf("%s: %v", form, err)
+		}
+	}
+	if _, err := open(append([]byte("NUT\x01"), archive...)); err != nil {
+		t.Errorf("uncompressed it is none: %v", err)
+	}
+}
+
 func compressed(t testing.TB, form string, archive []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -336,6 +348,18 @@ func TestABundleWithoutHashesIsOpenedWithAWarning(t *testing.T) {
 	}
 	if got := strings.Join(b.Warnings, "\n"); !strings.Contains(got, "no hashes") || !strings.Contains(got, "not the first") {
 		t.Error(got)
+	}
+}
+
+func TestASizeThatIsNotTheFilesIsSurvived(t *testing.T) {
+	b := readTestdata(t, "reference/minimal.nut")
+	for size, want := range map[int64]func(error) bool{
+		-1: is(nutshell.ErrNotBundle), 0: is(nutshell.ErrNotBundle), 3: is(nutshell.ErrNotBundle),
+		5: is(nutshell.ErrNotBundle), 100: is(nutshell.ErrTruncated), int64(len(b)) + 100: opens,
+	} {
+		if _, err := nutshell.Open(bytes.NewReader(b), size, nutshell.Limits{}); !want(err) {
+			t.Errorf("%d: %v", size, err)
+		}
 	}
 }
 

@@ -62,11 +62,11 @@ func Pack(ctx context.Context, fsys fs.FS, w io.Writer, o Options) (Info, error)
 	if err != nil {
 		return Info{}, err
 	}
-	dangling, err := m.list(found.files)
+	dangling, err := m.describe(found.files, o.Compression)
 	if err != nil {
 		return Info{}, err
 	}
-	if err := m.describe(found.files, o.Compression); err != nil {
+	if err := found.sum.addPath(ManifestFile, int64(len(m.text.raw)), true); err != nil {
 		return Info{}, err
 	}
 	sum := sha256.New()

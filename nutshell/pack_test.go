@@ -261,6 +261,14 @@ func TestSecretsVersionControlAndBundlesAreNeverPacked(t *testing.T) {
 func TestWhatCannotBePackedIsAnError(t *testing.T) {
 	link := someTree()
 	link["l"] = &fstest.MapFile{Mode: fs.ModeSymlink, Data: []byte("/etc/passwd")}
+	dir := t.TempDir()
+	elsewhere := filepath.Join(t.TempDir(), "manifest")
+	if err := errors.Join(os.WriteFile(elsewhere, []byte(someManifest), 0o600), os.Symlink(elsewhere, filepath.Join(dir, "nutshell.json"))); err != nil {
+		t.Fatal(err)
+	}
+	linked := os.DirFS(dir)
+	rival := someTree()
+	rival["Nutshell.json"] = &fstest.MapFile{}
 	pipe := someTree()
 	pipe["p"] = &fstest.MapFile{Mode: fs.ModeNamedPipe}
 	strange := someTree()
@@ -284,6 +292,10 @@ func TestWhatCannotBePackedIsAnError(t *testing.T) {
 		{"names that collide", colliding, nutshell.Options{}, entryError("context-notes.md", "case")},
 		{"more than the ratio", bomb, nutshell.Options{}, limitError("Ratio")},
 		{"too many files", someTree(), nutshell.Options{Limits: nutshell.Limits{Entries: 2}}, limitError("Entries")},
+		{"too many files with the manifest", someTree(), nutshell.Options{Limits: nutshell.Limits{Entries: 3}}, limitError("Entries")},
+		{"no room for the manifest", someTree(), nutshell.Options{Limits: nutshell.Limits{Total: 40}}, limitError("Total")},
+		{"a link for a manifest", linked, nutshell.Options{}, entryError("nutshell.json", "symbolic link")},
+		{"a file that collides with the manifest", rival, nutshell.Options{}, entryError("nutshell.json", "case")},
 		{"too large a file", someTree(), nutshell.Options{Limits: nutshell.Limits{File: 6}}, limitError("File")},
 		{"too much", someTree(), nutshell.Options{Limits: nutshell.Limits{Total: 20}}, limitError("Total")},
 		{"an unknown compression", someTree(), nutshell.Options{Compression: "lzma"}, func(err error) bool { return err != nil }},

@@ -33,7 +33,7 @@ func openPayload(r io.ReaderAt, size int64) (*payload, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read the bundle: %w", err)
 	}
-	head = head[:min(int64(n), size)]
+	head = head[:max(0, min(int64(n), size))]
 	if err := checkMagic(head); err != nil {
 		return nil, err
 	}

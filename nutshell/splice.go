@@ -2,6 +2,7 @@ package nutshell
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"slices"
 
@@ -17,7 +18,7 @@ type member struct {
 
 // members lists the members of an object whose syntax has been checked. Of anything else there are none.
 func members(object []byte) []member {
-	d := jsontext.NewDecoder(bytes.NewReader(object))
+	d := jsontext.NewDecoder(bytes.NewBuffer(object))
 	if begin, err := d.ReadToken(); err != nil || begin.Kind() != '{' {
 		return nil
 	}
@@ -46,17 +47,18 @@ func indexOf(all []member, name string) int {
 
 // setMember returns the text of object with the member at path replaced by value, or added where the order of
 // keys wants it.
-func setMember(object []byte, path []string, value []byte, order []string) ([]byte, error) {
-	if string(object) == "null" {
+func setMember(object []byte, path []string, value []byte, keys []string) ([]byte, error) {
+	switch jsontext.Value(object).Kind() {
+	case 'n':
 		return wrap(path, value), nil
-	}
-	if len(object) == 0 || object[0] != '{' {
+	case '{':
+	default:
 		return nil, errors.New("is within something that is not an object")
 	}
 	all := members(object)
 	i := indexOf(all, path[0])
 	if i < 0 {
-		return insertMember(object, all, path[0], wrap(path[1:], value), order), nil
+		return insertMember(object, all, path[0], wrap(path[1:], value), keys), nil
 	}
 	old := object[all[i].value:all[i].end]
 	if len(path) == 1 {
@@ -78,11 +80,11 @@ func wrap(path []string, value []byte) []byte {
 	return value
 }
 
-func insertMember(object []byte, all []member, name string, value []byte, order []string) []byte {
+func insertMember(object []byte, all []member, name string, value []byte, keys []string) []byte {
 	if len(all) == 0 {
 		return wrap([]string{name}, value)
 	}
-	next := insertAt(all, name, order)
+	next := insertAt(all, name, keys)
 	neighbour := all[min(next, len(all)-1)]
 	space := spaceBefore(object, neighbour)
 	text := slices.Concat(quote(name), colon(object, neighbour), laidOut(value, object, neighbour))
@@ -93,18 +95,17 @@ func insertMember(object []byte, all []member, name string, value []byte, order 
 	return splice(object, neighbour.start, neighbour.start, slices.Concat(text, []byte(","), space))
 }
 
-// insertAt returns the index before which name belongs: where the order wants it, else at the end.
-func insertAt(all []member, name string, order []string) int {
-	rank := slices.Index(order, name)
-	if rank < 0 {
+// insertAt returns the index before which name belongs: where the order of keys wants it, else at the end.
+func insertAt(all []member, name string, keys []string) int {
+	place := slices.Index(keys, name)
+	if place < 0 {
 		return len(all)
 	}
-	for i, m := range all {
-		if slices.Index(order, m.name) > rank {
-			return i
-		}
+	next := slices.IndexFunc(all, func(m member) bool { return slices.Index(keys, m.name) > place })
+	if next < 0 {
+		return len(all)
 	}
-	return len(all)
+	return next
 }
 
 func removeMember(object []byte, path []string) []byte {
@@ -122,6 +123,44 @@ func removeMember(object []byte, path []string) []byte {
 		return splice(object, all[i-1].end, all[i].end, nil)
 	}
 	return splice(object, all[i].start, all[i].end, nil)
+}
+
+// mergeMembers returns the object own with the members of another one put in, except those named in keep. Where
+// both have an object, their members are merged. Known members stand in their order, others follow.
+func mergeMembers(own, other []byte, keep []string) []byte {
+	texts := make(map[string][]byte)
+	var names []string
+	for _, m := range members(own) {
+		names = append(names, m.name)
+		texts[m.name] = own[m.value:m.end]
+	}
+	for _, m := range members(other) {
+		value := other[m.value:m.end]
+		was, both := texts[m.name]
+		switch {
+		case slices.Contains(keep, m.name):
+			continue
+		case !both:
+			names = append(names, m.name)
+		case was[0] == '{' && value[0] == '{':
+			value = mergeMembers(was, value, nil)
+		}
+		texts[m.name] = value
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	var text []byte
+	for _, name := range names {
+		text = append(append(append(append(text, quote(name)...), ':'), texts[name]...), ',')
+	}
+	return slices.Concat([]byte("{"), bytes.TrimSuffix(text, []byte(",")), []byte("}"))
+}
+
+// rank is the place of a member in the specification's order; what is not in it comes last.
+func rank(name string) int {
+	if i := slices.Index(order, name); i >= 0 {
+		return i
+	}
+	return len(order)
 }
 
 // splice returns text with the bytes from start to end replaced. The text itself stays.

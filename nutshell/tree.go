@@ -1,13 +1,14 @@
 package nutshell
 
 import (
+	"cmp"
 	"encoding/json"
-	"strings"
 )
 
-// list writes files.tree with the totals: what the tree already says of a file stays, beside size and hash. It
-// returns the lines of the old tree whose file is not there.
-func (m *Manifest) list(files []Entry) (dangling []Skipped, err error) {
+// describe writes into the manifest what Pack knows: the list of files, their totals and the compression. What
+// the list already says of a file stays, beside size and hash. It returns the lines of the old list whose file
+// is not there.
+func (m *Manifest) describe(files []Entry, form string) (dangling []Skipped, err error) {
 	known, err := m.knownEntries()
 	if err != nil {
 		return nil, err
@@ -28,50 +29,14 @@ func (m *Manifest) list(files []Entry) (dangling []Skipped, err error) {
 			dangling = append(dangling, Skipped{e.Path, "is in files.tree of the manifest, but not there"})
 		}
 	}
-	return dangling, m.setAll([]change{
-		{"files.total_count", len(files)},
-		{"files.total_size_bytes", total},
-		{"files.tree", tree},
-	})
-}
-
-// describe writes the compression section: the form, and the bytes of all files.
-func (m *Manifest) describe(files []Entry, form string) error {
-	if form == "" {
-		form = Gzip
-	}
-	total := int64(0)
-	for _, e := range files {
-		total += e.Size
-	}
-	m.remove("compression", "compressed_size_bytes")
-	return m.setAll([]change{
-		{"compression.algorithm", form},
-		{"compression.original_size_bytes", total},
-	})
-}
-
-// change is a member and its new value.
-type change struct {
-	path  string
-	value any
-}
-
-// setAll makes several changes and checks the result once.
-func (m *Manifest) setAll(changes []change) error {
-	text := m.text
-	for _, c := range changes {
-		var err error
-		if text, err = text.set(strings.Split(c.path, "."), c.value); err != nil {
-			return err
-		}
-	}
-	changed, err := newManifest(text)
-	if err != nil {
-		return err
-	}
-	*m = *changed
-	return nil
+	m.text = m.text.remove("compression", "compressed_size_bytes")
+	return dangling, m.set(
+		change{[]string{"files", "total_count"}, len(files)},
+		change{[]string{"files", "total_size_bytes"}, total},
+		change{[]string{"files", "tree"}, tree},
+		change{[]string{"compression", "algorithm"}, cmp.Or(form, Gzip)},
+		change{[]string{"compression", "original_size_bytes"}, total},
+	)
 }
 
 // knownEntries returns the lines of files.tree as they are written, by path.
@@ -100,10 +65,6 @@ func listed(known document, e Entry) (json.RawMessage, error) {
 			Hash string `json:"hash"`
 		}{e.Path, e.Size, e.Hash.String()})
 	}
-	sized, err := known.set([]string{"size"}, e.Size)
-	if err != nil {
-		return nil, err
-	}
-	line, err := sized.set([]string{"hash"}, e.Hash.String())
+	line, err := known.set(change{[]string{"size"}, e.Size}, change{[]string{"hash"}, e.Hash.String()})
 	return line.raw, err
 }

@@ -45,11 +45,10 @@ func TestEncodedForm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"amount_msats":0,"approval_rule_id":null,"asset_id":null,` +
-		`"attempt":"0200000000000000000000000000000000000000000000000000000000000000",` +
-		`"bundle_hash":"sha256:e8e2dc4a29e8be2d4c1df3a6f0e6f2a9bb29f2b5ed8e6a0f6c6f8d3e9d9d9d9d",`
-	if prefix := want[:strings.Index(want, `"bundle_hash"`)]; !strings.HasPrefix(string(b), prefix) {
-		t.Errorf("got %s", b)
+	const start = `{"amount_msats":0,"approval_rule_id":null,"asset_id":null,` +
+		`"attempt":"0200000000000000000000000000000000000000000000000000000000000000","bundle_hash":"sha256:`
+	if !strings.HasPrefix(string(b), start) {
+		t.Errorf("got %s, want it to start with %s", b, start)
 	}
 	for _, field := range []string{
 		`"payment_proof":null`, `"rail":null`, `"note":"later"`, `"provider_pubkey":"` + provider.Hex() + `"`, `"provider_id":"npub1`,

@@ -43,7 +43,7 @@ func (p *program) runEventsRejected(ctx context.Context, asJSON bool) error {
 			}
 		}
 		at := time.UnixMilli(d.At).Format(time.DateTime)
-		rows = append(rows, []string{at, d.Reason, cut(d.From, 12), cut(clean(d.Event), 24)})
+		rows = append(rows, []string{at, d.Reason, cut(d.From, 26), cut(clean(d.Event), 24)})
 	}
 	if asJSON {
 		return nil

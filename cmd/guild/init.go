@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 
 	"fiatjaf.com/nostr"
-	"fiatjaf.com/nostr/nip19"
 	"github.com/spf13/cobra"
 
 	"guild/internal/config"
@@ -136,7 +135,7 @@ func (p *program) reportInit(c config.Config, public nostr.PubKey, asJSON bool) 
 		r.Identity = form
 	}
 	if public != (nostr.PubKey{}) {
-		r.Npub, r.PubKey = nip19.EncodeNpub(public), public.Hex()
+		r.Npub, r.PubKey = npub(public), public.Hex()
 	}
 	if asJSON {
 		return printJSON(p.out, r)

@@ -42,7 +42,7 @@ func (p *program) jobLsCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "ls",
-		Short:   "List jobs, the oldest first",
+		Short:   "List jobs, the newest first",
 		Example: "  guild job ls\n  guild job ls --json | jq -r '.[] | select(.ending == \"\") | .id'",
 		Args:    noArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runJobLs(cmd.Context(), asJSON) },

@@ -113,7 +113,8 @@ func (p *program) writeRecord(r control.Record, asJSON bool) error {
 		types = append(types, f.Type)
 	}
 	at := time.UnixMilli(e.At).Format(time.DateTime)
-	_, err := fmt.Fprintf(p.out, "%6d  %s  %-18s %s\n", r.Seq, at, cut(clean(r.Subject), 18), clean(strings.Join(types, " ")))
+	noun, id, _ := strings.Cut(r.Subject, ".")
+	_, err := fmt.Fprintf(p.out, "%6d  %s  %-17s %s\n", r.Seq, at, clean(noun+"."+short(id)), clean(strings.Join(types, " ")))
 	return err
 }
 

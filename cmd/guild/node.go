@@ -2,14 +2,22 @@ package main
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
+	"fiatjaf.com/nostr/nip19"
+
+	"guild"
 	"guild/internal/config"
 	"guild/internal/control"
+	"guild/internal/jobs"
 	"guild/internal/key"
+	"guild/internal/node"
 )
 
 // nodeOptions is what the verbs that run a node ask of it.
@@ -26,6 +34,7 @@ type service struct {
 	D           string        // tells services of one key apart
 	Exec        string        // run by /bin/sh -c
 	Env         []string      // names of variables that pass through
+	Mounts      []string      // host directories that the command may read
 	Network     bool          // the command may reach the network
 	Unsandboxed bool          // the command runs without a sandbox
 	Jobs        int           // at the same time
@@ -34,24 +43,78 @@ type service struct {
 	PriceMsat   int64
 }
 
-var errNoNode = errors.New("this program was built without the node")
+func (s service) worker() node.Worker {
+	return node.Worker{
+		Task: s.Task, D: s.D, Name: s.Name, Command: s.Exec, Env: s.Env, Mounts: s.Mounts, Network: s.Network,
+		Unsandboxed: s.Unsandboxed, Slots: s.Jobs, Queue: s.Queue, Limit: s.TimeLimit, Price: guild.Msat(s.PriceMsat),
+	}
+}
+
+// nodeConfig turns what a person set into what a node is.
+func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, error) {
+	if err := c.PrepareRuntime(); err != nil {
+		return node.Config{}, err
+	}
+	n := node.Config{
+		Dir: c.Paths.Data, Socket: c.Socket(), Identity: id, Version: build().Version, Now: time.Now,
+		JournalDir: c.JournalDir(), HighWater: c.HighWater(), Relays: c.Relays, Embed: c.Embeds(), Addr: c.Relay.Addr, Blossom: c.Blossom,
+		Listen: c.Journal.Listen, NoSync: c.Journal.NoSync, Synonyms: synonyms(c.Synonyms), Judges: c.Judge.Jobs,
+		Patience: patience(c.Timeouts), Log: o.Log,
+	}
+	for _, s := range o.Services {
+		n.Workers = append(n.Workers, s.worker())
+	}
+	if o.Ready != nil {
+		n.Ready = func(r node.Ready) {
+			fmt.Fprintf(o.Ready, "ready  %s  %s\n", nip19.EncodeNpub(r.PubKey), strings.Join(r.Relays, " "))
+		}
+	}
+	return n, nil
+}
+
+func patience(t config.Timeouts) jobs.Patience {
+	p := jobs.Patience{Discover: t.Discover, Silence: t.Silence, Extend: t.Result, Job: t.Job}
+	copy(p.Ladder[:], t.Delivery)
+	return p
+}
+
+// synonyms turns "word means task" into the words of each task.
+func synonyms(words map[string]string) map[string][]string {
+	of := map[string][]string{}
+	for _, word := range slices.Sorted(maps.Keys(words)) {
+		of[words[word]] = append(of[words[word]], word)
+	}
+	return of
+}
 
 // runNode runs a node until ctx ends.
 func runNode(ctx context.Context, c config.Config, id key.Identity, o nodeOptions) error {
-	return errNoNode
+	n, err := nodeConfig(c, id, o)
+	if err != nil {
+		return err
+	}
+	return node.Run(ctx, n)
 }
 
 // startOwnNode runs a node inside this process for a verb that found none running. stop returns when no other
 // client and no open job remains.
 func startOwnNode(ctx context.Context, c config.Config, id key.Identity, o nodeOptions) (client *control.Client, stop func() error, err error) {
-	return nil, nil, errNoNode
+	n, err := nodeConfig(c, id, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	ready, quit, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	n.Quit = quit
+	n.Ready = func(node.Ready) { close(ready) }
+	go func() { done <- node.Run(context.WithoutCancel(ctx), n) }()
+	select {
+	case err := <-done:
+		return nil, nil, err
+	case <-ready:
+	}
+	stop = func() error {
+		close(quit)
+		return <-done
+	}
+	return control.Dial(c.Socket()), stop, nil
 }
-
-// demoOptions is what "guild demo" asks for.
-type demoOptions struct {
-	JSON bool
-	Keep string // directory that is left behind; a temporary one when empty
-}
-
-// runDemo runs the whole loop on this machine and prints what came of it.
-func runDemo(ctx context.Context, o demoOptions, out io.Writer) error { return errNoNode }

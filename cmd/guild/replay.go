@@ -55,6 +55,7 @@ func (p *program) runReplayShow(ctx context.Context, job string, asJSON bool) er
 }
 
 // replayLine is one line of REPLAY.jsonl as "12:00:01 ToolCall      id=tc_001 tool=publish", whatever the event.
+// Hashes are for machines, and left out.
 func replayLine(line []byte) (string, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(line, &fields); err != nil {
@@ -66,6 +67,7 @@ func replayLine(line []byte) (string, error) {
 	}
 	delete(fields, "event")
 	delete(fields, "t")
+	maps.DeleteFunc(fields, func(name string, _ json.RawMessage) bool { return strings.HasSuffix(name, "_hash") })
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		parts = append(parts, clean(name)+"="+cut(clean(jsonText(fields[name])), 60))

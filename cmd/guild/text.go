@@ -10,6 +10,8 @@ import (
 	"unicode"
 
 	"charm.land/lipgloss/v2"
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
 )
 
 // clean makes text from elsewhere safe for a terminal: what could move the cursor, change colours, or turn the
@@ -43,6 +45,9 @@ func cut(text string, columns int) string {
 
 // short is enough of an id for a person and for the verbs that take one.
 func short(id string) string { return id[:min(8, len(id))] }
+
+// npub is how a person writes a public key.
+func npub(k nostr.PubKey) string { return nip19.EncodeNpub(k) }
 
 // shortNpub shows both ends of an npub.
 func shortNpub(npub string) string {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"charm.land/lipgloss/v2"
@@ -13,12 +14,13 @@ import (
 // timeline is what a person sees of one job: its steps with when each ran and for how long, and the latest
 // feedback. It is a fold of updates; drawing it reads no clock.
 type timeline struct {
-	job   control.Job
-	steps [len(control.Steps)]span
-	notes []string // latest feedback, the newest last
-	now   int64    // Unix ms
-	frame int      // of the spinner
-	ended bool
+	job      control.Job
+	steps    [len(control.Steps)]span
+	attempts []string // ids, the newest last
+	notes    []string // latest feedback, the newest last
+	now      int64    // Unix ms
+	frame    int      // of the spinner
+	ended    bool
 }
 
 // span is one step of the timeline. Times are Unix ms.
@@ -34,8 +36,7 @@ const (
 	meterWidth = 34 // of the progress bar
 )
 
-// apply adds what happened. A step that starts again, because another provider is asked, takes back those after
-// it.
+// apply adds what happened.
 func (t *timeline) apply(u control.Update) {
 	t.now = max(t.now, u.At)
 	if u.Ended != nil {
@@ -46,16 +47,59 @@ func (t *timeline) apply(u control.Update) {
 	if i < 0 {
 		return
 	}
-	s := &t.steps[i]
-	if u.State == "start" && (s.state == "done" || s.state == "failed") {
-		clear(t.steps[i:])
+	if u.State == "failed" || u.Event == "attempt.progressed" {
+		t.note(u.Text)
 	}
-	if s.start == 0 {
+	if t.turn(u.Attempt) {
+		t.steps[i].move(u)
+		t.advance(u.At)
+	}
+}
+
+// turn reports whether an update of an attempt belongs to what is drawn. A new attempt takes back the steps that
+// it goes through again; what is still heard of an older one does not touch them.
+func (t *timeline) turn(attempt string) bool {
+	last := len(t.attempts) - 1
+	if attempt == "" || last >= 0 && t.attempts[last] == attempt {
+		return true
+	}
+	if slices.Contains(t.attempts, attempt) {
+		return false
+	}
+	if last >= 0 {
+		clear(t.steps[stepIndex("request"):])
+	}
+	t.attempts = append(t.attempts, attempt)
+	return true
+}
+
+// move takes a step on. One that is over stays over: what else is said of it changes its text at most.
+func (s *span) move(u control.Update) {
+	over := s.state == "done" || s.state == "failed"
+	if over && u.State == "progress" {
+		return
+	}
+	s.text = clean(u.Text)
+	if over && u.State == s.state {
+		return
+	}
+	if s.start == 0 || u.State == "start" {
 		s.start = u.At
 	}
-	s.state, s.end, s.text = u.State, u.At, clean(u.Text)
-	if u.State == "failed" || u.Event == "attempt.progressed" {
-		t.note(u)
+	s.state, s.end = u.State, u.At
+}
+
+// advance starts the first step that is not done: the facts say what is finished, rarely what begins.
+func (t *timeline) advance(at int64) {
+	for i := range t.steps {
+		s := &t.steps[i]
+		if s.state == "done" {
+			continue
+		}
+		if s.state == "" {
+			*s = span{state: "start", start: at, end: at}
+		}
+		return
 	}
 }
 
@@ -71,9 +115,9 @@ func (t *timeline) end(job control.Job) {
 
 func (s span) running() bool { return s.state == "start" || s.state == "progress" }
 
-// note keeps feedback and failures: a later attempt takes the step's own line.
-func (t *timeline) note(u control.Update) {
-	t.notes = append(t.notes, clean(u.Text))
+// note keeps feedback and failures: what comes later takes the step's own line.
+func (t *timeline) note(text string) {
+	t.notes = append(t.notes, clean(text))
 	t.notes = t.notes[max(0, len(t.notes)-maxNotes):]
 }
 
@@ -158,7 +202,7 @@ func (t *timeline) stepLine(i, columns int, p palette) string {
 		took = fmt.Sprintf("%.1fs", float64(s.end-s.start)/1000)
 	}
 	line += fmt.Sprintf("%7s  ", took)
-	return line + cut(s.text, columns-barColumns-23)
+	return strings.TrimRight(line+cut(s.text, columns-barColumns-23), " ")
 }
 
 // spinner turns while a step runs.

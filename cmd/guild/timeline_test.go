@@ -33,13 +33,27 @@ func progress(at int64, text string) control.Update {
 	return u
 }
 
+func of(attempt string, u control.Update) control.Update {
+	u.Attempt = attempt
+	return u
+}
+
+// toldByFacts is a job as its facts alone tell it: they say what is finished, never what begins.
+func toldByFacts() []control.Update {
+	return []control.Update{
+		step(0, "bundle", "done", "1.2 KB"), of("a1", step(400, "discover", "done", "able offers python")),
+		of("a1", step(900, "request", "done", "asked able")), of("a1", progress(1500, "halfway")),
+		of("a1", step(2000, "work", "done", "delivery 3 KB")),
+	}
+}
+
 // begun is how every tale begins.
 func begun() []control.Update {
 	return []control.Update{
 		step(0, "discover", "start", ""), step(400, "discover", "done", "14 providers, 5 fit python"),
 		step(400, "bundle", "start", ""), step(800, "bundle", "done", "45.0 KB gz, sha256:9f3c…"),
-		step(800, "request", "start", "asked able"), step(1200, "request", "done", "accepted in 390 ms"),
-		step(1200, "work", "start", "able works"),
+		of("a1", step(800, "request", "start", "asked able")), of("a1", step(1200, "request", "done", "accepted in 390 ms")),
+		of("a1", step(1200, "work", "start", "able works")),
 	}
 }
 
@@ -79,8 +93,9 @@ func TestTimeline(t *testing.T) {
 			step(3600, "record", "done", "receipt r-8812"), step(3600, "trust", "start", ""),
 			step(3600, "trust", "done", "able 0.71 → 0.74"), ended), 90_000, 80},
 		"retry": {append(begun(), step(6200, "work", "failed", "silent said nothing for 5s"),
-			step(6300, "request", "start", "asked able"), step(6400, "request", "done", "accepted in 80 ms"),
-			step(6400, "work", "start", "able works")), 7000, 80},
+			of("b2", step(6300, "discover", "done", "able offers python")), of("a1", step(6350, "trust", "done", "silent 0.50 → 0.42")),
+			of("b2", step(6400, "request", "done", "asked able")), of("b2", progress(6800, "able works"))), 7000, 80},
+		"facts":     {toldByFacts(), 2500, 80},
 		"unclaimed": {append(begun(), unclaimed), 90_000, 80},
 		"narrow":    {append(begun(), progress(1700, strings.Repeat("long ", 40))), 2000, 60},
 		"hostile":   {append(begun(), progress(1700, "\x1b[2J\x1b]0;owned\x07\r\nline\u202eevil")), 2000, 80},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"time"
 
@@ -13,7 +15,8 @@ import (
 )
 
 type workOptions struct {
-	Service service
+	Service service  // of every task
+	Tasks   []string // a service for each
 	Relays  []string
 }
 
@@ -43,11 +46,12 @@ On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
 		},
 	}
 	f, s := cmd.Flags(), &o.Service
-	f.StringVar(&s.Task, "task", "", "task to offer (required)")
+	f.StringArrayVar(&o.Tasks, "task", nil, "task to offer (required, repeatable)")
 	f.StringVar(&s.Exec, "exec", "", "command to run for each job (required)")
 	f.StringVar(&s.Name, "name", "", "name to be known by")
 	f.StringVar(&s.D, "d", "", "tells several services of one key apart (default: the task)")
 	f.StringArrayVar(&s.Env, "env", nil, "environment variable that the command may see (repeatable)")
+	f.StringArrayVar(&s.Mounts, "mount", nil, "directory that the command may read, beside the system's (repeatable)")
 	f.BoolVar(&s.Network, "network", false, "let the command reach the network")
 	f.BoolVar(&s.Unsandboxed, "unsandboxed", false, "run the command without a sandbox: strangers' bundles can read your files")
 	f.IntVar(&s.Jobs, "jobs", 0, "jobs at the same time (default: work.jobs, 2)")
@@ -63,11 +67,32 @@ func (p *program) runWork(ctx context.Context, o workOptions, given func(flag st
 	if err != nil {
 		return err
 	}
-	s := o.Service.withDefaults(c.Work, given)
-	if err := s.check(); err != nil {
+	services, err := o.services(c.Work, given)
+	if err != nil {
 		return usage(err)
 	}
-	return p.serve(ctx, o.Relays, []service{s})
+	return p.serve(ctx, o.Relays, services)
+}
+
+// services makes one service of each task.
+func (o workOptions) services(w config.Work, given func(flag string) bool) ([]service, error) {
+	if len(o.Tasks) == 0 {
+		o.Tasks = []string{""} // for check to complain about
+	}
+	if o.Service.D != "" && len(o.Tasks) > 1 {
+		return nil, errors.New("--d names one service, and there are several tasks")
+	}
+	var services []service
+	for _, task := range o.Tasks {
+		s := o.Service
+		s.Task = task
+		s = s.withDefaults(w, given)
+		if err := errors.Join(s.check(), s.resolveMounts()); err != nil {
+			return nil, err
+		}
+		services = append(services, s)
+	}
+	return services, nil
 }
 
 // withDefaults fills in what was not given on the command line.
@@ -91,6 +116,21 @@ func (s service) withDefaults(w config.Work, given func(flag string) bool) servi
 		s.Name = s.Task
 	}
 	return s
+}
+
+// resolveMounts makes the directories absolute, and refuses what is none.
+func (s service) resolveMounts() error {
+	for i, dir := range s.Mounts {
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return fmt.Errorf("--mount %s: %w", dir, err)
+		}
+		if info, err := os.Stat(abs); err != nil || !info.IsDir() {
+			return fmt.Errorf("--mount %s is not a directory", dir)
+		}
+		s.Mounts[i] = abs
+	}
+	return nil
 }
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)

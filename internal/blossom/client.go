@@ -7,22 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/dial"
 )
-
-// ErrPrivateAddress is why a URL from somebody else was not followed.
-var ErrPrivateAddress = errors.New("the address is not public")
 
 // Client uploads to and downloads from Blossom servers. It connects to public addresses only, whatever a name
 // resolves to; goes through no proxy, which would hide the address; and follows no redirect to another host.
@@ -174,11 +169,12 @@ func (c *Client) transport(anyAddress bool) (*http.Transport, error) {
 		}
 		t.TLSClientConfig = given.TLSClientConfig.Clone()
 	}
-	dialer := &net.Dialer{Timeout: 10 * time.Second}
-	if !anyAddress {
-		dialer.Control = c.checkAddress
+	t.DialContext = dial.Public
+	if anyAddress {
+		t.DialContext = dial.Any
+	} else if c.AllowLoopback {
+		t.DialContext = dial.PublicOrLoopback
 	}
-	t.DialContext = dialer.DialContext
 	t.DisableKeepAlives = true
 	t.DisableCompression = true // a small answer must not grow
 	t.ForceAttemptHTTP2 = true
@@ -186,47 +182,6 @@ func (c *Client) transport(anyAddress bool) (*http.Transport, error) {
 	t.ResponseHeaderTimeout = time.Minute
 	t.MaxResponseHeaderBytes = 64 << 10
 	return t, nil
-}
-
-// checkAddress runs on the resolved address of every connection, just before it is made: a name that resolves
-// to something else the second time gains nothing.
-func (c *Client) checkAddress(_, address string, _ syscall.RawConn) error {
-	ap, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return fmt.Errorf("%w: %s", ErrPrivateAddress, address)
-	}
-	ip := ap.Addr().WithZone("").Unmap()
-	if isPublic(ip) || c.AllowLoopback && ip.IsLoopback() {
-		return nil
-	}
-	return fmt.Errorf("%w: %s", ErrPrivateAddress, ip)
-}
-
-// special are ranges that are global unicast by their form but lead to this network, to no single host, or,
-// wrapped, to any IPv4 address (IANA's special-purpose address registries).
-var special = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"),
-	netip.MustParsePrefix("100.64.0.0/10"),
-	netip.MustParsePrefix("192.0.0.0/24"),
-	netip.MustParsePrefix("192.0.2.0/24"),
-	netip.MustParsePrefix("192.88.99.0/24"),
-	netip.MustParsePrefix("198.18.0.0/15"),
-	netip.MustParsePrefix("198.51.100.0/24"),
-	netip.MustParsePrefix("203.0.113.0/24"),
-	netip.MustParsePrefix("240.0.0.0/4"),
-	netip.MustParsePrefix("::/96"),
-	netip.MustParsePrefix("64:ff9b::/96"),
-	netip.MustParsePrefix("64:ff9b:1::/48"),
-	netip.MustParsePrefix("100::/64"),
-	netip.MustParsePrefix("2001::/23"),
-	netip.MustParsePrefix("2001:db8::/32"),
-	netip.MustParsePrefix("2002::/16"),
-	netip.MustParsePrefix("fec0::/10"),
-}
-
-func isPublic(ip netip.Addr) bool {
-	return ip.IsGlobalUnicast() && !ip.IsPrivate() &&
-		!slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
 // sameHost follows a few redirects within one scheme and host: an authorization, and the permission to connect,

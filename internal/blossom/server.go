@@ -27,7 +27,7 @@ type Config struct {
 
 	MaxBlob  int64                          // bytes of one blob; 64 MiB if zero
 	MaxStore int64                          // bytes of all blobs; 4 GiB if zero
-	Upload   func(pubkey nostr.PubKey) bool // who may upload; any key that proves itself if nil
+	Upload   func(pubkey nostr.PubKey) bool // who may upload; any key that proves itself if nil; called concurrently
 	Patience time.Duration                  // an upload may take this long, and a second for each 64 KiB; 30 s if zero
 	Log      *slog.Logger                   // slog.Default() if nil
 }

@@ -21,9 +21,9 @@ import (
 	"time"
 
 	"fiatjaf.com/nostr"
-	"fiatjaf.com/nostr/keyer"
 
 	"guild"
+	"guild/internal/key"
 )
 
 func testConfig(t testing.TB) Config {
@@ -42,18 +42,23 @@ func start(t testing.TB, c Config) *httptest.Server {
 	return server
 }
 
-func signer(key nostr.SecretKey) nostr.Signer { return keyer.NewPlainKeySigner(key) }
+func signer(secret nostr.SecretKey) nostr.Signer { return key.NewSigner(key.NewSecret(secret)) }
+
+func sign(t testing.TB, secret nostr.SecretKey, e nostr.Event) nostr.Event {
+	t.Helper()
+	v, err := guild.Sign(context.Background(), signer(secret), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Event()
+}
 
 var alice, bob = nostr.SecretKey{31: 1}, nostr.SecretKey{31: 2}
 
 // header signs a kind 24242 event with the given tags.
-func header(t testing.TB, key nostr.SecretKey, tags ...nostr.Tag) string {
+func header(t testing.TB, secret nostr.SecretKey, tags ...nostr.Tag) string {
 	t.Helper()
-	e := nostr.Event{Kind: 24242, CreatedAt: nostr.Now(), Tags: tags}
-	if err := e.Sign(key); err != nil {
-		t.Fatal(err)
-	}
-	return headerOf(t, e)
+	return headerOf(t, sign(t, secret, nostr.Event{Kind: 24242, CreatedAt: nostr.Now(), Tags: tags}))
 }
 
 func headerOf(t testing.TB, e nostr.Event) string {
@@ -195,8 +200,7 @@ func TestAnUploadNeedsAGoodAuthorization(t *testing.T) {
 	signed := func(change func(*nostr.Event)) nostr.Event {
 		e := nostr.Event{Kind: 24242, CreatedAt: nostr.Now(), Tags: nostr.Tags{verb, x, later()}}
 		change(&e)
-		e.Sign(alice)
-		return e
+		return sign(t, alice, e)
 	}
 	forged := signed(func(*nostr.Event) {})
 	forged.Sig[5] ^= 1

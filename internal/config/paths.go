@@ -110,10 +110,11 @@ func (p Paths) MakeDirs() error {
 	return errors.Join(os.MkdirAll(p.Data, 0o700), os.MkdirAll(p.State, 0o700))
 }
 
-// MakeSocketDir makes the directory of the control socket, and refuses one that somebody else made or can enter.
-func (c Config) MakeSocketDir() error {
+// PrepareRuntime makes every directory that a node needs. It refuses one for the control socket that somebody
+// else made, and closes one that others can enter.
+func (c Config) PrepareRuntime() error {
 	dir := filepath.Dir(c.Socket())
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := errors.Join(c.Paths.MakeDirs(), os.MkdirAll(dir, 0o700)); err != nil {
 		return err
 	}
 	return private(dir)

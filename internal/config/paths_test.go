@@ -77,7 +77,7 @@ func TestTheSocketDirectoryIsPrivate(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.MakeSocketDir(); err != nil {
+	if err := c.PrepareRuntime(); err != nil {
 		t.Fatal(err)
 	}
 	if info, _ := os.Stat(dir); info.Mode().Perm() != 0o700 {
@@ -98,7 +98,7 @@ func TestASocketDirectoryThatIsALinkIsRefused(t *testing.T) {
 	if err := os.Symlink(t.TempDir(), filepath.Dir(c.Socket())); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.MakeSocketDir(); err == nil {
+	if err := c.PrepareRuntime(); err == nil {
 		t.Error("a link was taken for our directory")
 	}
 }

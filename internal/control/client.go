@@ -86,7 +86,7 @@ func (h Hire) query() url.Values {
 	return q
 }
 
-// Jobs is GET /v1/jobs: all jobs, in the order in which they were opened.
+// Jobs is GET /v1/jobs: all jobs, the newest first.
 func (c *Client) Jobs(ctx context.Context) ([]Job, error) {
 	return get[[]Job](ctx, c, "/v1/jobs", nil)
 }

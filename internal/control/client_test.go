@@ -71,7 +71,7 @@ func TestHireSendsTheBundleAndItsTerms(t *testing.T) {
 	job, err := client.Hire(t.Context(), strings.NewReader("NUT"), control.Hire{
 		Task: "a b&c", Providers: []string{"npub1x", "npub1y"}, Timeout: 90_000, Bid: 21_000, Tries: 2, Private: true, Kind: 5050,
 	})
-	want := "bid_msat=21000&kind=5050&private=true&provider=npub1x&task=a+b%26c&timeout_ms=90000&tries=2"
+	want := "bid_msat=21000&kind=5050&private=true&provider=npub1x&provider=npub1y&task=a+b%26c&timeout_ms=90000&tries=2"
 	if err != nil || job.Title != "NUT" || job.Task != want {
 		t.Errorf("%+v, %v", job, err)
 	}

@@ -106,7 +106,9 @@ func (j *Jobs) request(ctx context.Context, job *Job, o guild.Offer) (fact.Attem
 	if err != nil {
 		return fact.AttemptPlanned{}, err
 	}
-	r.SetBundle(parcel)
+	if err := r.SetBundle(parcel); err != nil {
+		return fact.AttemptPlanned{}, fmt.Errorf("request to %.8s: %w", provider.Hex(), err)
+	}
 	hash, err := r.JobHash()
 	if err != nil {
 		return fact.AttemptPlanned{}, fmt.Errorf("request to %.8s: %w", provider.Hex(), err)

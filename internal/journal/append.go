@@ -16,6 +16,9 @@ import (
 // behind is how far the wall clock may be before the last fact.
 const behind = time.Minute
 
+// unansweredLimit is how often one decision is sent to a server that does not answer.
+const unansweredLimit = 3
+
 // Tx is one decision being taken.
 type Tx struct {
 	now   time.Time
@@ -188,7 +191,11 @@ func (d *decision) unanswered(ctx context.Context, failed *store) (done bool, er
 	if err != nil {
 		return false, errors.Join(ErrUnknown, err)
 	}
-	return s.holds(ctx, d.guard, d.since, d.unknown)
+	done, err = s.holds(ctx, d.guard, d.since, d.unknown)
+	if !done && err == nil && len(d.unknown) == unansweredLimit {
+		return false, ErrUnknown
+	}
+	return done, err
 }
 
 // holds reports whether one of the given entries is under the guard after the sequence since.

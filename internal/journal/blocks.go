@@ -32,7 +32,7 @@ import (
 const (
 	recordHead   = 22
 	recordSum    = 8
-	recordLimit  = 32 << 20 // bytes
+	recordLimit  = 1 << 20  // bytes; no entry comes near
 	blockLimit   = 64 << 20 // bytes; a block is 8 MiB and a record
 	headerBit    = 1 << 31
 	erasedBits   = 1<<63 | 1<<62

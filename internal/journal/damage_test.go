@@ -311,6 +311,27 @@ func TestAnEntryThatWasReplacedIsFound(t *testing.T) {
 	})
 }
 
+func TestAnEntryThatWasBeingWrittenWhenTheMachineStoppedIsNoDamage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := filled(t, 100)
+		path := stream(dir, "msgs", block(t, dir))
+		whole := read(t, path)
+		half := whole[:150]
+		if err := os.WriteFile(path, append(whole, half...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f := newJobs()
+		j := open(t, options(dir, f))
+		decide(t, j, 10)
+		closeIt(t, j)
+		j = open(t, options(dir, f))
+		defer closeIt(t, j)
+		if len(f.reasons()) != 110 {
+			t.Errorf("%d entries", len(f.reasons()))
+		}
+	})
+}
+
 func TestWhatIsAsideIsTheWholeDamagedJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filled(t, 50)

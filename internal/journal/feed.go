@@ -68,8 +68,8 @@ func (j *Journal) server(ctx context.Context) (*store, error) {
 // revive replaces a server that failed. What it had stored and not acknowledged is folded; that it has all it
 // acknowledged is verified. If another caller has replaced it already, that one's is returned.
 func (j *Journal) revive(ctx context.Context, failed *store) (*store, error) {
-	j.exchange.Lock()
-	defer j.exchange.Unlock()
+	j.exchange <- struct{}{}
+	defer func() { <-j.exchange }()
 	if j.closing.Err() != nil {
 		return nil, ErrClosed
 	}

@@ -74,7 +74,7 @@ type Journal struct {
 	mark  *mark
 	guard guards
 
-	exchange sync.Mutex            // held while the server is exchanged
+	exchange chan struct{}         // holds a value while the server is exchanged: a lock to wait for in a bubble
 	store    atomic.Pointer[store] // nil if it could not be started again
 	cutting  sync.RWMutex          // held while an archived beginning is cut off
 
@@ -101,7 +101,7 @@ func Open(ctx context.Context, o Options) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the journal: %w", err)
 	}
-	j := &Journal{o: o, files: files, id: id, lock: lock, space: newSpace(files, o.Floor)}
+	j := &Journal{o: o, files: files, id: id, lock: lock, space: newSpace(files, o.Floor), exchange: make(chan struct{}, 1)}
 	j.closing, j.close = context.WithCancel(context.WithoutCancel(ctx))
 	j.closed = sync.OnceValue(j.shutDown)
 	if err := j.open(ctx); err != nil {
@@ -182,8 +182,8 @@ func (j *Journal) Close() error { return j.closed() }
 func (j *Journal) shutDown() error {
 	j.close()
 	j.running.Wait()
-	j.exchange.Lock()
-	defer j.exchange.Unlock()
+	j.exchange <- struct{}{}
+	defer func() { <-j.exchange }()
 	err := j.takeSnapshots()
 	j.state.stop(ErrClosed)
 	j.mark.stop()

@@ -53,7 +53,7 @@ func child(role, dir string) error {
 		if err := j.Do(context.Background(), subject(i%5), "", closing(fmt.Sprint(i))); err != nil {
 			return err
 		}
-		if i%500 == 499 {
+		if i%200 == 199 {
 			if err := j.Snapshot(context.Background()); err != nil {
 				return err
 			}
@@ -127,7 +127,7 @@ func TestNothingAcknowledgedIsLostOrDoubledWhenTheProcessIsKilled(t *testing.T) 
 	acknowledged := 0
 	for range 20 {
 		cmd, _, out := start(t, "append", dir)
-		for n := rand.IntN(300); n > 0 && out.Scan(); n-- {
+		for n := rand.IntN(150); n > 0 && out.Scan(); n-- {
 			acknowledged++
 		}
 		if err := cmd.Process.Kill(); err != nil {

@@ -30,6 +30,10 @@ const (
 	activityPrefix = "activity."
 )
 
+// linger is how long the server's writers of streams without fsync can go on after the server says that it is
+// shut down: it does not wait for them (nats-server 2.15: 8 ms).
+const linger = 10 * time.Millisecond
+
 const (
 	startTimeout = time.Minute // for the server to recover its streams
 	storeLimit   = 1 << 50     // bytes; the disk is the limit, and space watches that
@@ -125,6 +129,7 @@ func (s *store) stop() {
 	}
 	s.srv.Shutdown()
 	s.srv.WaitForShutdown()
+	time.Sleep(linger)
 }
 
 // bind finds the streams. FACTS is made only where there was none; the others can always be made anew.
@@ -141,11 +146,27 @@ func (s *store) bind(ctx context.Context, made bool, first uint64) (err error) {
 		return fmt.Errorf("stream %s: %w", factsStream, err)
 	}
 	for _, cfg := range besides() {
-		if _, err := s.js.CreateOrUpdateStream(ctx, cfg); err != nil {
+		if err := s.ensure(ctx, cfg); err != nil {
 			return fmt.Errorf("stream %s: %w", cfg.Name, err)
 		}
 	}
 	return nil
+}
+
+// ensure makes a stream if it is not there, and gives it new limits if these changed. On a full disk that is
+// not touched which can stay.
+func (s *store) ensure(ctx context.Context, cfg jetstream.StreamConfig) error {
+	stream, err := s.js.Stream(ctx, cfg.Name)
+	if err == nil {
+		is := stream.CachedInfo().Config
+		if is.MaxBytes == cfg.MaxBytes && (is.MaxMsgs == cfg.MaxMsgs || cfg.MaxMsgs == 0) {
+			return nil
+		}
+	}
+	if err == nil || errors.Is(err, jetstream.ErrStreamNotFound) {
+		_, err = s.js.CreateOrUpdateStream(ctx, cfg)
+	}
+	return err
 }
 
 // factsConfig is the stream of our own decisions. Nothing is ever deleted from it; an archived beginning is

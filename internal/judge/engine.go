@@ -24,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"guild"
@@ -39,6 +40,8 @@ type Engine struct {
 	Python string // the real interpreter, no shim; /usr/bin/python3 if empty
 	Go     string // the Go installation; the one on PATH or /usr/local/go if empty
 	Cache  string // a directory for what makes judging Go code faster; nothing is kept if empty
+
+	preparing sync.Mutex // held while Cache is filled
 }
 
 // ErrUndecided is what an error of Judge wraps when the criteria cannot be decided here, however good the

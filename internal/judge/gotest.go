@@ -57,7 +57,7 @@ func (j *judgement) goTest(ctx context.Context, c Criterion, f *finding) error {
 	f.Tests = goMatch(expected, states, failure)
 	switch {
 	case f.Fault != "":
-	case strings.Contains(run.Stdout, "panic: test timed out after"):
+	case strings.Contains(run.Stdout, "signal: killed") || strings.Contains(run.Stdout, "exit status 137"):
 		f.Fault, f.OverLimit = fmt.Sprintf("stopped after %v", j.criteria.timeLimit()), true
 	case run.Result.Exit > 1 || run.Result.Cut:
 		f.Fault = "go test failed: " + cut(lastLine(run.Stderr))
@@ -78,10 +78,10 @@ func (j *judgement) goSpec(goroot, cache string, packages []string) sandbox.Spec
 		copies = append(copies, sandbox.Copy{Host: cache, Inside: goCache})
 	}
 	l := j.limits()
-	limit := j.criteria.timeLimit().String()
-	argv := []string{goroot + "/bin/go", "test", "-json", "-vet=off", "-count=1", "-timeout=" + limit}
+	stop := fmt.Sprintf("-exec=timeout -s KILL %d", j.criteria.TimeLimit) // go's own -timeout asks the judged process
+	argv := []string{goroot + "/bin/go", "test", "-json", "-vet=off", "-count=1", "-timeout=0", stop}
 	l.Wall += buildTime
-	l.CPU = buildTime
+	l.CPU += buildTime
 	l.Disk, l.Output = buildDisk, buildOutput
 	return sandbox.Spec{
 		Argv: append(argv, packages...), Env: goEnvironment(goroot, goCache), Copies: copies,
@@ -125,7 +125,7 @@ func (e *Engine) goroot() (dir, version string, err error) {
 }
 
 // usual are packages of the standard library that, with all that they import, most tests need.
-var usual = []string{"testing", "testing/internal/testdeps", "net/http/httptest", "encoding/xml", "math/big"}
+var usual = []string{"testing", "testing/internal/testdeps", "encoding/json", "math/big", "os/exec", "maps", "slices"}
 
 // goCache prepares, once for each version of Go, a build cache that has the standard library; runs get a copy
 // of it. Without Engine.Cache there is none, and each run compiles everything it needs.
@@ -133,6 +133,8 @@ func (e *Engine) goCache(ctx context.Context, goroot, version string) (string, e
 	if e.Cache == "" {
 		return "", nil
 	}
+	e.preparing.Lock()
+	defer e.preparing.Unlock()
 	dir := filepath.Join(e.Cache, "go-build-"+version)
 	if isDir(dir) {
 		return dir, nil
@@ -164,7 +166,7 @@ func (e *Engine) goCache(ctx context.Context, goroot, version string) (string, e
 	return dir, nil
 }
 
-// goTests lists the tests of the customer's source below script as "dir.TestName", and the packages to test.
+// goTests lists the tests of the customer's source below script as "dir.TestName", in the top directory as "TestName", and the packages to test.
 func goTests(bundle, script string) (expected map[string]int, packages []string, err error) {
 	tests := filepath.Join(bundle, "tests")
 	from := tests
@@ -186,7 +188,7 @@ func goTests(bundle, script string) (expected map[string]int, packages []string,
 		}
 		for _, decl := range file.Decls {
 			if name := testName(decl); name != "" {
-				expected[dir+"."+name] = 1
+				expected[strings.TrimPrefix(filepath.ToSlash(dir)+"."+name, "..")] = 1
 				packages = append(packages, "./"+filepath.ToSlash(dir))
 			}
 		}

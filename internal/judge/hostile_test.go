@@ -130,7 +130,7 @@ func deliver(t *testing.T, artifacts map[string]string) string {
 }
 
 // lay writes files below dir.
-func lay(t *testing.T, dir string, files map[string]string) {
+func lay(t testing.TB, dir string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
 		file := filepath.Join(dir, name)
@@ -143,7 +143,7 @@ func lay(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-func newEngine(t *testing.T) *judge.Engine {
+func newEngine(t testing.TB) *judge.Engine {
 	t.Helper()
 	runner, caps, err := sandbox.Best(t.Context())
 	if err != nil {

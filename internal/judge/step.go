@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"guild/internal/due"
 	"guild/internal/fact"
 	"guild/internal/journal"
+	"guild/internal/sandbox"
 	"guild/internal/workdir"
 	"guild/nutshell"
 )
@@ -66,6 +68,9 @@ func (s *Step) judge(c pending) due.Work {
 		Key: "judge " + c.Attempt.Hex(), Guard: fact.JobSubject(c.Job), Class: Class, Tries: 8, Lease: 15 * time.Minute,
 		Act: func(ctx context.Context) (due.Decision, error) {
 			judged, err := s.verdict(ctx, c)
+			if unusable := (*sandbox.UnusableError)(nil); errors.Is(err, ErrUndecided) || errors.As(err, &unusable) {
+				return func(tx *journal.Tx) error { s.park(tx, c, err.Error()); return nil }, nil // no use in trying again
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -76,12 +81,15 @@ func (s *Step) judge(c pending) due.Work {
 				return nil
 			}, nil
 		},
-		Park: func(tx *journal.Tx, reason string) {
-			if s.fold.waits(c.Attempt) {
-				tx.Append(fact.AttemptUndecided{Attempt: c.Attempt, Reason: reason},
-					fact.AttemptParked{Attempt: c.Attempt, Reason: "the judge failed: " + reason})
-			}
-		},
+		Park: func(tx *journal.Tx, reason string) { s.park(tx, c, reason) },
+	}
+}
+
+// park leaves a delivery to a person: the judge itself has failed.
+func (s *Step) park(tx *journal.Tx, c pending, reason string) {
+	if s.fold.waits(c.Attempt) {
+		tx.Append(fact.AttemptUndecided{Attempt: c.Attempt, Reason: reason},
+			fact.AttemptParked{Attempt: c.Attempt, Reason: "the judge failed: " + reason})
 	}
 }
 

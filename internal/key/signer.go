@@ -12,6 +12,10 @@ import (
 	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip04"
 	"fiatjaf.com/nostr/nip44"
+	"github.com/btcsuite/btcd/btcec/v2"
+	"github.com/btcsuite/btcd/btcec/v2/schnorr"
+
+	"guild"
 )
 
 var _ nostr.Keyer = (*Signer)(nil)
@@ -37,7 +41,21 @@ func NewSigner(s Secret) *Signer {
 func (s *Signer) GetPublicKey(context.Context) (nostr.PubKey, error) { return s.public, nil }
 
 // SignEvent sets the event's pubkey, id and signature.
-func (s *Signer) SignEvent(_ context.Context, e *nostr.Event) error { return e.Sign(s.secret.Reveal()) }
+func (s *Signer) SignEvent(_ context.Context, e *nostr.Event) error {
+	secret := s.secret.Reveal()
+	private, _ := btcec.PrivKeyFromBytes(secret[:])
+	if e.Tags == nil {
+		e.Tags = nostr.Tags{}
+	}
+	e.PubKey = s.public
+	e.ID = guild.EventID(*e) // the library's id leaves out the escapes of \b and \f
+	signature, err := schnorr.Sign(private, e.ID[:], schnorr.FastSign())
+	if err != nil {
+		return err
+	}
+	e.Sig = [64]byte(signature.Serialize())
+	return nil
+}
 
 // Encrypt encrypts for recipient by NIP-44 version 2.
 func (s *Signer) Encrypt(_ context.Context, plain string, recipient nostr.PubKey) (string, error) {

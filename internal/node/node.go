@@ -46,6 +46,7 @@ type Config struct {
 
 	Name       string              // for people and for claims; the start of the npub if empty
 	JournalDir string              // Dir/journal if empty
+	HighWater  string              // a file elsewhere that remembers how far the journal got; none if empty
 	Relays     []string            // to meet others on
 	Embed      bool                // run a relay of our own
 	Addr       string              // where; "127.0.0.1:7447" if empty
@@ -169,8 +170,8 @@ func (n *Node) openJournal(ctx context.Context) (err error) {
 	n.folds = folds{jobs.NewFold(), work.NewFold(), judge.NewFold(), registry.NewFold(), learned, record.NewFold()}
 	n.journal, err = journal.Open(ctx, journal.Options{
 		Dir: n.c.JournalDir, Node: n.name(), Now: n.c.Now,
-		Folds:  []fold.Fold{n.claims, n.folds.jobs, n.folds.work, n.folds.judge, n.folds.registry, n.folds.trust, n.folds.record},
-		Listen: n.c.Listen, NoSync: n.c.NoSync, Appended: n.c.Appended, Log: n.c.Log,
+		Folds:     []fold.Fold{n.claims, n.folds.jobs, n.folds.work, n.folds.judge, n.folds.registry, n.folds.trust, n.folds.record},
+		HighWater: n.c.HighWater, Listen: n.c.Listen, NoSync: n.c.NoSync, Appended: n.c.Appended, Log: n.c.Log,
 	})
 	if err != nil {
 		return fmt.Errorf("open the journal: %w", err)
@@ -237,7 +238,7 @@ func (n *Node) examine() func(context.Context, string, string) (guild.Verdict, j
 			return guild.Verdict{}, nil, n.unboxed
 		}
 	}
-	engine := &judge.Engine{Runner: n.runnerBox, Tier: n.caps.Tier}
+	engine := &judge.Engine{Runner: n.runnerBox, Tier: n.caps.Tier, Cache: filepath.Join(n.c.Dir, "judge")}
 	return engine.Judge
 }
 
@@ -257,10 +258,12 @@ func (n *Node) run(ctx context.Context) error {
 		return errors.Join(err, parts.Wait())
 	}
 	n.subscribe()
+	open, closeDoors := context.WithCancel(ctx)
+	defer closeDoors()
 	retracted := make(chan struct{})
 	go func() {
 		defer close(retracted)
-		if err := n.work.Announce(either(ctx, alive), n.announced()); err != nil {
+		if err := n.work.Announce(open, n.announced()); err != nil {
 			n.c.Log.Warn("the announcement could not be taken back", "err", err)
 		}
 	}()
@@ -269,6 +272,7 @@ func (n *Node) run(ctx context.Context) error {
 	case <-alive.Done():
 	case <-n.idle(alive):
 	}
+	closeDoors()
 	n.drain()
 	<-retracted
 	stop()
@@ -294,13 +298,6 @@ func (n *Node) idle(ctx context.Context) <-chan struct{} {
 		close(idle)
 	}()
 	return idle
-}
-
-// either returns a context that ends when one of two does.
-func either(a, b context.Context) context.Context {
-	both, cancel := context.WithCancel(a)
-	context.AfterFunc(b, cancel)
-	return both
 }
 
 func (n *Node) drain() {

@@ -15,6 +15,7 @@ import (
 
 	"guild"
 	"guild/internal/blossom"
+	"guild/internal/dial"
 	"guild/internal/key"
 	"guild/internal/relay"
 	"guild/internal/relayd"
@@ -37,6 +38,7 @@ func (n *Node) openRelays(ctx context.Context) (err error) {
 	n.gate = newGate(n.journal, n.c.Now, n.c.Log)
 	n.pool = relay.New(relay.Config{
 		URLs: n.urls, Now: n.c.Now, Receive: n.receive, Signer: n.keyer, Watermarks: n.marks, Log: n.c.Log,
+		Dial: dial.Except(localHosts(n.urls)),
 		Reject: func(ctx context.Context, from string, reason relay.Reason, raw []byte) {
 			n.gate.drop(ctx, string(reason), from, raw)
 		},

@@ -187,6 +187,8 @@ func (b *Bunker) receive(_ context.Context, _ string, e guild.Verified) {
 
 // call makes one request and waits for its answer.
 func (b *Bunker) call(ctx context.Context, method string, params ...string) (string, error) {
+	var sending sync.WaitGroup
+	defer sending.Wait()
 	ctx, cancel := context.WithTimeoutCause(ctx, b.cfg.Timeout, ErrNoAnswer)
 	defer cancel()
 	id := rand.Text()
@@ -200,10 +202,10 @@ func (b *Bunker) call(ctx context.Context, method string, params ...string) (str
 	b.mu.Unlock()
 	defer b.unawait(id)
 	sent := make(chan error, 1)
-	go func() {
+	sending.Go(func() {
 		_, err := b.cfg.Pool.Publish(ctx, request, b.relays...)
 		sent <- err
-	}()
+	})
 	a, err := await(ctx, answer, sent)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", method, err)

@@ -39,7 +39,8 @@ type Config struct {
 	AllowPlain bool         // ws:// to other hosts than this machine
 	Log        *slog.Logger // slog.Default() if nil
 
-	// Reject gets what was dropped, cut to 4 KiB. It is called by the readers of the sockets: it must not wait.
+	// Reject gets what was dropped, cut to 4 KiB. It is called at the same time for several sockets and must not
+	// wait.
 	Reject func(ctx context.Context, from string, reason Reason, raw []byte)
 
 	// Dial opens the connection below TLS and the websocket; that of net.Dialer if nil.

@@ -41,7 +41,6 @@ type session struct {
 	frames atomic.Uint64 // read
 	tasks  sync.WaitGroup
 
-	end  context.CancelCauseFunc
 	done chan struct{} // closed when the connection has ended
 
 	mu        sync.Mutex
@@ -75,7 +74,7 @@ func newSession(l *link, ws *websocket.Conn) *session {
 // run serves the connection until it ends and all that came in before has been handed on.
 func (s *session) run(ctx context.Context) error {
 	live, end := context.WithCancelCause(ctx)
-	s.end = end
+	defer end(nil)
 	var ioTasks sync.WaitGroup
 	for _, task := range []func(context.Context) error{s.read, s.write, s.ping} {
 		ioTasks.Go(func() { end(task(live)) })

@@ -38,7 +38,7 @@ func openStore(path string, c Config) (*store, error) {
 
 func openBolt(path string, noSync bool) (*bbolt.DB, error) {
 	return bbolt.Open(path, 0o600, &bbolt.Options{
-		Timeout:      2 * time.Second, // another process holds it
+		Timeout:      time.Second, // another process holds it
 		FreelistType: bbolt.FreelistMapType,
 		NoSync:       noSync,
 	})

@@ -18,11 +18,11 @@ import (
 	"time"
 
 	"fiatjaf.com/nostr"
-	"fiatjaf.com/nostr/keyer"
 	"github.com/coder/websocket"
 
 	"guild"
 	"guild/internal/blossom"
+	"guild/internal/key"
 )
 
 func TestOnlyKnownHostsAndOriginsComeIn(t *testing.T) {
@@ -136,7 +136,7 @@ func TestAbsurdLengthsAreHarmless(t *testing.T) {
 
 func TestBlobsAreServedOnTheSamePort(t *testing.T) {
 	r, _ := start(t, testConfig(t))
-	client := blossom.Client{Signer: keyer.NewPlainKeySigner(nostr.Generate()), Now: time.Now, AllowLoopback: true}
+	client := blossom.Client{Signer: key.NewSigner(key.NewSecret(nostr.Generate())), Now: time.Now, AllowLoopback: true}
 	content := []byte("a bundle")
 	url, err := client.Upload(t.Context(), r.HTTP(), bytes.NewReader(content), int64(len(content)), guild.Sum(content))
 	if err != nil {
@@ -167,14 +167,14 @@ func TestARelayForOthersSpeaksTLS(t *testing.T) {
 
 func certificate(t *testing.T) tls.Certificate {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}
 }

@@ -32,7 +32,7 @@ type Config struct {
 	MaxEvent    int                            // bytes of one event; 512 KiB if zero
 	MaxBlob     int64                          // bytes of one blob; 64 MiB if zero
 	MaxStore    int64                          // bytes of all events, and as many of all blobs; 4 GiB if zero
-	Upload      func(pubkey nostr.PubKey) bool // who may upload blobs; any key that proves itself if nil
+	Upload      func(pubkey nostr.PubKey) bool // who may upload blobs; any key that proves itself if nil; called concurrently
 	RequireAuth bool                           // only clients that have proved a key (NIP-42) publish and read
 	AllowRemote bool                           // listen on an address that is not loopback; demands TLS
 	TLS         *tls.Config                    // serve wss and https

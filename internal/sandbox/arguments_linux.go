@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -132,7 +133,7 @@ func (a *arguments) command(s Spec) {
 	if len(s.Copies) == 0 {
 		a.add("--chdir", dir, "--")
 	} else {
-		const unpack = `dir=$1; shift; /bin/tar -x -o -C / -f - <&4 && cd "$dir" && exec 4<&- && exec "$@"`
+		unpack := fmt.Sprintf(`dir=$1; shift; /bin/tar -x -o -C / -f - <&%d && cd "$dir" && exec %[1]d<&- && exec "$@"`, copiesFD)
 		a.add("--chdir", box, "--", "/bin/sh", "-c", unpack, "sandbox", dir)
 	}
 	a.add(s.Argv...)

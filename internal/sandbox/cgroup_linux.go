@@ -126,7 +126,22 @@ func makeGroup(mount, at string) (string, error) {
 	if _, err := os.Stat(base); err != nil {
 		base = mount
 	}
-	return os.MkdirTemp(base, fmt.Sprintf("guild-run-%d-", os.Getpid()))
+	sweep(base)
+	return os.MkdirTemp(base, fmt.Sprintf("%s%d-", groupPrefix, os.Getpid()))
+}
+
+// groupPrefix begins the names of our groups; the process id follows, so that each process knows its own.
+const groupPrefix = "guild-run-"
+
+// sweep removes the groups that a process left because it was killed. Their runs ended with it.
+func sweep(base string) {
+	left, _ := filepath.Glob(filepath.Join(base, groupPrefix+"*"))
+	for _, dir := range left {
+		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), groupPrefix), "-")
+		if _, err := os.Stat("/proc/" + pid); errors.Is(err, os.ErrNotExist) {
+			unix.Rmdir(dir) // fails while something runs there
+		}
+	}
 }
 
 func (g *cgroup) limit(l Limits) error {

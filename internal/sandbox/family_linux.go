@@ -16,10 +16,10 @@ const ticksPerSecond = 100
 // family is what the processes of a run use now. They are all descendants of the first one, for whoever loses
 // its parent in a process namespace gets that one.
 type family struct {
-	processes int
-	threads   int
-	cpu       time.Duration // including children that are gone
-	memory    int64         // resident bytes; shared pages count once for each process
+	pids    []string
+	threads int
+	cpu     time.Duration // including children that are gone
+	memory  int64         // resident bytes; shared pages count once for each process
 }
 
 // familyOf looks at a process and its descendants through /proc. What ends meanwhile is left out.
@@ -34,7 +34,7 @@ func (f *family) visit(pid string) {
 	if err != nil {
 		return
 	}
-	f.processes++
+	f.pids = append(f.pids, pid)
 	f.count(string(b))
 	tasks, _ := filepath.Glob("/proc/" + pid + "/task/*/children")
 	for _, t := range tasks {
@@ -59,4 +59,20 @@ func (f *family) count(stat string) {
 	f.cpu += time.Duration(at(14)+at(15)+at(16)+at(17)) * time.Second / ticksPerSecond
 	f.threads += int(at(20))
 	f.memory += at(24) * int64(unix.Getpagesize())
+}
+
+// proportional is the memory in bytes with each shared page counted once. It costs more than memory, and is
+// never more.
+func (f family) proportional() int64 {
+	var sum int64
+	for _, pid := range f.pids {
+		b, _ := os.ReadFile("/proc/" + pid + "/smaps_rollup")
+		for line := range strings.Lines(string(b)) {
+			if kb, found := strings.CutPrefix(line, "Pss:"); found {
+				n, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(kb), " kB"), 10, 64)
+				sum += n << 10
+			}
+		}
+	}
+	return sum
 }

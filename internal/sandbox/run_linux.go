@@ -40,8 +40,9 @@ type run struct {
 	first    int // process id of the sandbox's first process
 	pidfd    int // the same, for sure
 	group    *cgroup
-	counters []*os.File // of the network namespace
-	peak     int64      // bytes of memory seen by polling
+	counters []*os.File    // of the network namespace
+	peak     int64         // most bytes of memory seen by polling
+	cpu      time.Duration // processor time seen by polling
 	started  time.Time
 }
 
@@ -147,6 +148,7 @@ func (r *run) run(ctx context.Context) (Result, error) {
 	ended := make(chan error, 1)
 	go func() { ended <- r.cmd.Wait() }()
 	killed, err := r.watch(ctx, ended)
+	r.awaitAll()
 	if r.copies != nil {
 		r.copies.Close()
 	}
@@ -248,6 +250,18 @@ func (r *run) kill() {
 	}
 }
 
+// awaitAll waits until the sandbox's first process has ended, and with it all others: bwrap itself is gone a
+// moment before.
+func (r *run) awaitAll() {
+	r.kill()
+	poll := []unix.PollFd{{Fd: int32(r.pidfd), Events: unix.POLLIN}}
+	for {
+		if _, err := unix.Poll(poll, -1); err != unix.EINTR {
+			return
+		}
+	}
+}
+
 // result reads what is left when everything has ended.
 func (r *run) result(killed string, status *json.Decoder) (Result, error) {
 	var s struct {
@@ -290,11 +304,10 @@ func (r *run) exceeded(killed *string) bool {
 
 func (r *run) usage() guild.Usage {
 	u := guild.Usage{WallMs: time.Since(r.started).Milliseconds(), MemoryPeak: r.peak}
-	state := r.cmd.ProcessState
-	u.CPUMs = (state.UserTime() + state.SystemTime()).Milliseconds()
-	if rusage, ok := state.SysUsage().(*syscall.Rusage); ok {
-		u.MemoryPeak = max(u.MemoryPeak, rusage.Maxrss*1024)
+	if rusage, ok := r.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		u.MemoryPeak = max(u.MemoryPeak, rusage.Maxrss*1024) // of bwrap's first steps, at least
 	}
+	u.CPUMs = r.cpu.Milliseconds()
 	if r.group != nil {
 		if t, counted := r.group.cpuTime(); counted {
 			u.CPUMs = t.Milliseconds()

@@ -26,8 +26,7 @@ func (r *run) watch(ctx context.Context, ended <-chan error) (killed string, err
 	defer scratch.close()
 	over, cancelled := r.flood.over, ctx.Done()
 	for {
-		switch cause := killed; {
-		case cause != "" || err != nil:
+		if killed != "" || err != nil {
 			r.kill()
 			over, cancelled, wall.C, look.C = nil, nil, nil, nil
 		}
@@ -57,27 +56,27 @@ func waitError(err error) error {
 
 // look names the limit that the run is over, if any.
 func (r *run) look(s *scratch) string {
-	l := r.spec.Limits
-	now := familyOf(r.first)
-	r.peak = max(r.peak, now.memory)
-	cpu := now.cpu
+	l, now := r.spec.Limits, familyOf(r.first)
 	if r.group != nil {
 		if killed := r.group.exceeded(); killed != "" {
 			return killed
 		}
 		if t, counted := r.group.cpuTime(); counted {
-			cpu = t
+			now.cpu = t
 		}
 	}
+	r.peak, r.cpu = max(r.peak, now.memory), max(r.cpu, now.cpu)
 	switch {
-	case cpu >= l.CPU:
+	case now.cpu >= l.CPU:
 		return KilledCPU
 	case s.full():
 		return KilledDisk
-	case r.group == nil && now.memory+s.used() >= l.Memory:
-		return KilledMemory
-	case r.group == nil && now.threads > l.Pids:
+	case r.group != nil:
+		return ""
+	case now.threads >= l.Pids:
 		return KilledPids
+	case now.memory+s.used() >= l.Memory && now.proportional()+s.used() >= l.Memory:
+		return KilledMemory
 	default:
 		return ""
 	}
