@@ -25,7 +25,7 @@ import (
 type ServerConfig struct {
 	Journal  *journal.Journal
 	Blobs    *blob.Store
-	Jobs     *jobs.Jobs
+	Jobs     *jobs.Jobs // nil when no node runs and its records are only looked at
 	Fold     *jobs.Fold
 	Registry *registry.Registry
 	Trust    *trust.Fold
@@ -50,12 +50,14 @@ func NewServer(c ServerConfig) *Server {
 		c.Log = slog.Default()
 	}
 	s := &Server{c: c, mux: http.NewServeMux()}
-	s.mux.HandleFunc("GET /v1/status", s.getStatus)
-	s.mux.HandleFunc("POST /v1/jobs", s.postJob)
+	if c.Jobs != nil { // a running node; one that is only inspected does nothing
+		s.mux.HandleFunc("GET /v1/status", s.getStatus)
+		s.mux.HandleFunc("POST /v1/jobs", s.postJob)
+		s.mux.HandleFunc("POST /v1/jobs/{id}/cancel", s.cancelJob)
+	}
 	s.mux.HandleFunc("GET /v1/jobs", s.getJobs)
 	s.mux.HandleFunc("GET /v1/jobs/{id}", s.getJob)
 	s.mux.HandleFunc("GET /v1/jobs/{id}/watch", s.watchJob)
-	s.mux.HandleFunc("POST /v1/jobs/{id}/cancel", s.cancelJob)
 	s.mux.HandleFunc("GET /v1/receipts/{id}", s.getReceipt)
 	s.mux.HandleFunc("GET /v1/replays/{id}", s.getReplay)
 	s.mux.HandleFunc("GET /v1/providers", s.getProviders)

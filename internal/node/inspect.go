@@ -1,0 +1,42 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"guild/internal/blob"
+	"guild/internal/control"
+	"guild/internal/registry"
+)
+
+// Inspect opens what a stopped node left, to look at: no relay is asked and nothing is due. The client answers
+// everything but what needs a running node. close gives the directory free again.
+func Inspect(ctx context.Context, c Config) (client *control.Client, close func() error, err error) {
+	n := &Node{c: c.withDefaults()}
+	n.started = n.c.Now()
+	if err := n.openStopped(ctx); err != nil {
+		return nil, nil, errors.Join(err, n.close())
+	}
+	client, hangUp := control.InProcess(ctx, n.control)
+	return client, func() error {
+		hangUp()
+		return n.close()
+	}, nil
+}
+
+func (n *Node) openStopped(ctx context.Context) (err error) {
+	if err := n.openJournal(ctx); err != nil {
+		return err
+	}
+	if n.blobs, err = blob.Open(filepath.Join(n.c.Dir, "blob")); err != nil {
+		return fmt.Errorf("open the blobs: %w", err)
+	}
+	n.registry, err = registry.Open(ctx, registry.Config{Journal: n.journal, Now: n.c.Now, Synonyms: n.c.Synonyms}, n.folds.registry)
+	if err != nil {
+		return err
+	}
+	n.openControl()
+	return nil
+}
