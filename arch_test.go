@@ -36,7 +36,7 @@ var layers = map[string]int{
 
 	"internal/fact": 2,
 
-	"internal/due": 3, "internal/fold": 3, "internal/journal": 3,
+	"internal/dial": 3, "internal/due": 3, "internal/fold": 3, "internal/journal": 3,
 
 	"internal/blob": 4, "internal/blossom": 4, "internal/config": 4, "internal/key": 4, "internal/relay": 4,
 	"internal/relayd": 4, "internal/sandbox": 4, "internal/workdir": 4,

@@ -13,7 +13,6 @@ const (
 	Stranger    Reason = "stranger"          // not from the provider that was asked
 	WrongKind   Reason = "wrong result kind" // not the request's kind + 1000
 	Second      Reason = "second result"
-	Repeated    Reason = "repeated request"
 	Late        Reason = "late" // after the attempt had ended
 	Future      Reason = "from the future"
 	Outdated    Reason = "outdated" // an older announcement than the one we hold

@@ -27,10 +27,11 @@ signature, a result from a stranger, a second result. The newest is last.`,
 }
 
 func (p *program) runEventsRejected(ctx context.Context, asJSON bool) error {
-	client, err := p.client()
+	client, done, err := p.reader(ctx)
 	if err != nil {
 		return err
 	}
+	defer done()
 	all, err := client.Rejected(ctx)
 	if err != nil {
 		return err

@@ -52,10 +52,11 @@ func (p *program) jobLsCommand() *cobra.Command {
 }
 
 func (p *program) runJobLs(ctx context.Context, asJSON bool) error {
-	client, err := p.client()
+	client, done, err := p.reader(ctx)
 	if err != nil {
 		return err
 	}
+	defer done()
 	jobs, err := client.Jobs(ctx)
 	if err != nil {
 		return err
@@ -81,10 +82,11 @@ func endingWord(e guild.Ending) string {
 }
 
 func (p *program) runJobShow(ctx context.Context, id string, asJSON bool) error {
-	client, err := p.client()
+	client, done, err := p.reader(ctx)
 	if err != nil {
 		return err
 	}
+	defer done()
 	job, err := client.Job(ctx, id)
 	if err != nil {
 		return err

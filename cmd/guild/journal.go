@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"iter"
 	"strconv"
 	"strings"
 	"time"
@@ -14,7 +12,6 @@ import (
 
 	"guild/internal/config"
 	"guild/internal/control"
-	"guild/internal/fact"
 	"guild/internal/journal"
 )
 
@@ -65,12 +62,12 @@ func (p *program) runJournalLs(ctx context.Context, o journalOptions) error {
 	if err != nil {
 		return usage(err)
 	}
-	records, done, err := p.records(ctx, since, o.Subject)
+	client, done, err := p.reader(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	for r, err := range records {
+	for r, err := range client.Journal(ctx, since, o.Subject) {
 		if err != nil {
 			return err
 		}
@@ -118,28 +115,6 @@ func (p *program) writeRecord(r control.Record, asJSON bool) error {
 	return err
 }
 
-// records yields entries from the running node or, when none runs, from the journal itself, which its lock
-// then keeps from any node.
-func (p *program) records(ctx context.Context, since, subject string) (iter.Seq2[control.Record, error], func(), error) {
-	c, err := p.config()
-	if err != nil {
-		return nil, nil, err
-	}
-	client := control.Dial(c.Socket())
-	_, err = client.Status(ctx)
-	if err == nil {
-		return client.Journal(ctx, since, subject), func() {}, nil
-	}
-	if !errors.Is(err, control.ErrNotRunning) {
-		return nil, nil, err
-	}
-	j, err := p.openJournal(ctx, c)
-	if err != nil {
-		return nil, nil, err
-	}
-	return stored(ctx, j, since, subject), func() { j.Close() }, nil
-}
-
 // journalAt says how the verbs open the journal of a node that does not run.
 func (p *program) journalAt(c config.Config) journal.Options {
 	return journal.Options{Dir: c.JournalDir(), HighWater: c.HighWater(), Now: p.now, Log: p.logger(p.err)}
@@ -152,67 +127,19 @@ func (p *program) openJournal(ctx context.Context, c config.Config) (*journal.Jo
 	return journal.Open(ctx, p.journalAt(c))
 }
 
-// stored yields the entries of an open journal as the API does.
-func stored(ctx context.Context, j *journal.Journal, since, subject string) iter.Seq2[control.Record, error] {
-	return func(yield func(control.Record, error) bool) {
-		from, notBefore := sinceBounds(since)
-		for e, err := range j.Entries(ctx, from) {
-			if err != nil {
-				yield(control.Record{}, err)
-				return
-			}
-			if e.At < notBefore || !strings.HasPrefix(string(e.Subject), subject) {
-				continue
-			}
-			if !yield(record(e)) {
-				return
-			}
-		}
-	}
-}
-
-// sinceBounds splits what parseSince returned: a first sequence, or the Unix ms of a first time.
-func sinceBounds(since string) (from uint64, notBefore int64) {
-	if t, err := time.Parse(time.RFC3339, since); err == nil {
-		return 1, t.UnixMilli()
-	}
-	from, _ = strconv.ParseUint(since, 10, 64)
-	return max(1, from), 0
-}
-
-func record(e fact.Entry) (control.Record, error) {
-	b, err := json.Marshal(e)
-	return control.Record{Seq: e.Seq, Subject: string(e.Subject), Entry: b}, err
-}
-
 func (p *program) runJournalShow(ctx context.Context, text string) error {
 	seq, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || seq == 0 {
 		return usage(fmt.Errorf("%q is not the number of an entry", text))
 	}
-	c, err := p.config()
+	client, done, err := p.reader(ctx)
 	if err != nil {
 		return err
 	}
-	r, err := control.Dial(c.Socket()).Record(ctx, seq)
-	if errors.Is(err, control.ErrNotRunning) {
-		r, err = p.storedRecord(ctx, c, seq)
-	}
+	defer done()
+	r, err := client.Record(ctx, seq)
 	if err != nil {
 		return err
 	}
 	return printJSON(p.out, r)
-}
-
-func (p *program) storedRecord(ctx context.Context, c config.Config, seq uint64) (control.Record, error) {
-	j, err := p.openJournal(ctx, c)
-	if err != nil {
-		return control.Record{}, err
-	}
-	defer j.Close()
-	e, err := j.Entry(ctx, seq)
-	if err != nil {
-		return control.Record{}, err
-	}
-	return record(e)
 }

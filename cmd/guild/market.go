@@ -36,10 +36,11 @@ func (p *program) marketCommand() *cobra.Command {
 }
 
 func (p *program) runMarketLs(ctx context.Context, o marketOptions) error {
-	client, err := p.client()
+	client, done, err := p.reader(ctx)
 	if err != nil {
 		return err
 	}
+	defer done()
 	all, err := client.Providers(ctx, o.Task)
 	if err != nil {
 		return err

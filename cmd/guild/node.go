@@ -59,7 +59,7 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 		Dir: c.Paths.Data, Socket: c.Socket(), Identity: id, Version: build().Version, Now: time.Now,
 		JournalDir: c.JournalDir(), HighWater: c.HighWater(), Relays: c.Relays, Embed: c.Embeds(), Addr: c.Relay.Addr, Blossom: c.Blossom,
 		Listen: c.Journal.Listen, NoSync: c.Journal.NoSync, Synonyms: synonyms(c.Synonyms), Judges: c.Judge.Jobs,
-		Patience: patience(c.Timeouts), Log: o.Log,
+		Patience: patience(c.Timeouts), Retry: c.Timeouts.Retry, Kinds: kinds(c.Tasks), Log: o.Log,
 	}
 	for _, s := range o.Services {
 		n.Workers = append(n.Workers, s.worker())
@@ -76,6 +76,16 @@ func patience(t config.Timeouts) jobs.Patience {
 	p := jobs.Patience{Discover: t.Discover, Silence: t.Silence, Extend: t.Result, Job: t.Job}
 	copy(p.Ladder[:], t.Delivery)
 	return p
+}
+
+func kinds(tasks map[string]config.TaskSet) map[string]int {
+	kinds := map[string]int{}
+	for task, set := range tasks {
+		if set.Kind != 0 {
+			kinds[task] = set.Kind
+		}
+	}
+	return kinds
 }
 
 // synonyms turns "word means task" into the words of each task.

@@ -26,10 +26,11 @@ func (p *program) receiptCommand() *cobra.Command {
 }
 
 func (p *program) runReceiptShow(ctx context.Context, id string, asJSON bool) error {
-	client, err := p.client()
+	client, done, err := p.reader(ctx)
 	if err != nil {
 		return err
 	}
+	defer done()
 	receipt, err := client.Receipt(ctx, id)
 	if err != nil {
 		return err

@@ -32,10 +32,11 @@ func (p *program) replayCommand() *cobra.Command {
 }
 
 func (p *program) runReplayShow(ctx context.Context, job string, asJSON bool) error {
-	client, err := p.client()
+	client, done, err := p.reader(ctx)
 	if err != nil {
 		return err
 	}
+	defer done()
 	replay, err := client.Replay(ctx, job)
 	if err != nil {
 		return err

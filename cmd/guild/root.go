@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,8 @@ import (
 
 	"guild/internal/config"
 	"guild/internal/control"
+	"guild/internal/key"
+	"guild/internal/node"
 )
 
 // program is what every verb gets: the streams, the clock and the global flags.
@@ -132,6 +135,32 @@ func nameCompletions(root *cobra.Command) {
 }
 
 func (p *program) config() (config.Config, error) { return config.Load(p.home, os.Environ()) }
+
+// reader returns a client for looking at things: of the running node, or of what a stopped one left on disk.
+// done closes what had to be opened.
+func (p *program) reader(ctx context.Context) (client *control.Client, done func(), err error) {
+	c, err := p.config()
+	if err != nil {
+		return nil, nil, err
+	}
+	client = control.Dial(c.Socket())
+	if _, err := client.Status(ctx); !errors.Is(err, control.ErrNotRunning) {
+		return client, func() {}, err
+	}
+	n, err := nodeConfig(c, key.Identity{}, nodeOptions{Log: p.logger(p.err)})
+	if err != nil {
+		return nil, nil, err
+	}
+	client, closeAll, err := node.Inspect(ctx, n)
+	if err != nil {
+		return nil, nil, err
+	}
+	return client, func() {
+		if err := closeAll(); err != nil {
+			p.logger(p.err).Warn("closing what a stopped node left", "err", err)
+		}
+	}, nil
+}
 
 // client speaks to the node of this home, whether one runs or not.
 func (p *program) client() (*control.Client, error) {

@@ -47,8 +47,7 @@ type Work struct {
 
 // Judge is how deliveries are judged.
 type Judge struct {
-	Jobs      int           `koanf:"jobs"`       // at the same time
-	TimeLimit time.Duration `koanf:"time_limit"` // of one run, when the request does not say
+	Jobs int `koanf:"jobs"` // at the same time
 }
 
 // Timeouts is the patience of the customer's side (DECISIONS "Timeouts").
@@ -79,7 +78,7 @@ func Default() Config {
 	return Config{
 		Relay: Relay{Addr: "127.0.0.1:7447"},
 		Work:  Work{Jobs: 2, Queue: 16, TimeLimit: 10 * time.Minute},
-		Judge: Judge{Jobs: 2, TimeLimit: time.Minute},
+		Judge: Judge{Jobs: 2},
 		Timeouts: Timeouts{
 			Discover: 10 * time.Second,
 			Delivery: []time.Duration{10 * time.Second, 15 * time.Second, 20 * time.Second},

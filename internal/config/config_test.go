@@ -139,7 +139,6 @@ func TestValuesThatWouldFailLaterAreRefused(t *testing.T) {
 		"[work]\nprice_msat = -1":              "work.price_msat",
 		"[work]\njobs = \"two\"":               "jobs",
 		"[judge]\njobs = 0":                    "judge.jobs",
-		"[judge]\ntime_limit = \"0s\"":         "judge.time_limit",
 		"[tasks.x]\nkind = 1":                  "tasks.x",
 		"relays = [":                           "config.toml",
 		"relay = 1":                            "relay",

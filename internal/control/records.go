@@ -76,7 +76,7 @@ func (s *Server) getProviders(w http.ResponseWriter, r *http.Request) {
 	task := r.URL.Query().Get("task")
 	kind := 0
 	if task != "" {
-		kind = guild.KindOf(task)
+		kind = s.c.Kind(task)
 	}
 	views := []Provider{}
 	for _, o := range s.c.Registry.Offers(task, kind) {

@@ -95,7 +95,7 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) (jobs.Order, erro
 		return jobs.Order{}, taskError{}
 	}
 	if o.Kind == 0 {
-		o.Kind = guild.KindOf(o.Task)
+		o.Kind = s.c.Kind(o.Task)
 	}
 	if o.Kind < 5000 || o.Kind > 5999 {
 		q.err = errors.Join(q.err, fmt.Errorf("kind %d is not a job request (5000 to 5999)", o.Kind))

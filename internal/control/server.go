@@ -31,6 +31,7 @@ type ServerConfig struct {
 	Trust    *trust.Fold
 	Record   *record.Fold
 	Status   func() Status
+	Kind     func(task string) int // NIP-90 kind of requests for a task
 	Now      func() time.Time
 	Sandbox  func(ctx context.Context) error // why nothing could be judged here; nil when it could
 

@@ -21,8 +21,9 @@ type Runner struct {
 	Sources []Source
 	Now     func() time.Time
 
-	Limits map[string]int // of each class; one without a limit here runs freely
-	Log    *slog.Logger   // slog.Default() if nil
+	Limits map[string]int  // of each class; one without a limit here runs freely
+	Waits  []time.Duration // between tries, the last one again and again; 5, 10 and 20 s if empty
+	Log    *slog.Logger    // slog.Default() if nil
 
 	mu      sync.Mutex
 	born    uint64 // last entry before this process
@@ -30,6 +31,7 @@ type Runner struct {
 	classes map[string]int
 	failed  map[string]failure
 	acted   map[string]uint64 // effect → the claim it was last acted under
+	once    sync.Once
 	wake    chan struct{}
 }
 
@@ -47,7 +49,6 @@ func (r *Runner) Run(ctx context.Context) error {
 	r.born = r.Journal.Last()
 	r.running, r.classes = map[string]bool{}, map[string]int{}
 	r.failed, r.acted = map[string]failure{}, map[string]uint64{}
-	r.wake = make(chan struct{}, 1)
 	changed, stop := r.Journal.Changed()
 	defer stop()
 
@@ -61,7 +62,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-changed:
-		case <-r.wake:
+		case <-r.waker():
 		case <-timer.C:
 		}
 	}
@@ -126,19 +127,33 @@ func (r *Runner) release(w Work, err error) {
 		delete(r.failed, w.Key)
 	} else {
 		f := r.failed[w.Key]
-		r.failed[w.Key] = failure{f.times + 1, r.Now().Add(backOff(f.times)), err}
+		r.failed[w.Key] = failure{f.times + 1, r.Now().Add(r.backOff(f.times)), err}
 	}
 	r.mu.Unlock()
+	r.Wake()
+}
+
+// Wake has the sources looked at again, after something changed that is no fact.
+func (r *Runner) Wake() {
 	select {
-	case r.wake <- struct{}{}:
+	case r.waker() <- struct{}{}:
 	default:
 	}
 }
 
-// backOff is the one retry policy: 5, 10, 20 seconds and 20 from then on, each ±20 % (DECISIONS, "Timeouts").
-func backOff(failures int) time.Duration {
-	d := 5 * time.Second << min(failures, 2)
-	return d*4/5 + rand.N(d*2/5)
+func (r *Runner) waker() chan struct{} {
+	r.once.Do(func() { r.wake = make(chan struct{}, 1) })
+	return r.wake
+}
+
+// backOff is the one retry policy: the next of the waits, ±20 % (DECISIONS, "Timeouts").
+func (r *Runner) backOff(failures int) time.Duration {
+	waits := r.Waits
+	if len(waits) == 0 {
+		waits = []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second}
+	}
+	d := waits[min(failures, len(waits)-1)]
+	return d*4/5 + rand.N(d*2/5+1)
 }
 
 func (r *Runner) do(ctx context.Context, w Work) {

@@ -46,6 +46,8 @@ type Attempt struct {
 	Silence   int64               `json:"silence"` // Unix ms when our patience ends
 	Heard     int                 `json:"heard"`   // feedback events so far
 	Last      int64               `json:"last"`    // Unix ms of the last of them
+	Result    nostr.ID            `json:"result,omitzero"`
+	Over      int64               `json:"over,omitempty"` // Unix ms when the provider's part was over
 	Away      *fact.Place         `json:"away,omitempty"`
 	Size      int64               `json:"size,omitempty"`
 	Deletion  *nostr.Event        `json:"deletion,omitempty"`

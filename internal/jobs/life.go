@@ -23,29 +23,29 @@ func (f *Fold) applyToAttempt(one fact.Fact, at int64) {
 	case fact.AttemptDelivered:
 		f.changeAttempt(one.Attempt, func(a *Attempt) {
 			a.Move(guild.Delivered)
-			a.Delivery, a.Size, a.Away = one.Delivery, one.Size, one.Away
+			a.Result, a.Delivery, a.Size, a.Away, a.Over = one.Result, one.Delivery, one.Size, one.Away, at
 		})
 	case fact.AttemptFetched:
 		f.changeAttempt(one.Attempt, func(a *Attempt) { a.Away = nil })
 	case fact.AttemptRefused:
-		f.changeAttempt(one.Attempt, func(a *Attempt) { a.end(guild.Refused, one.Reason) })
+		f.changeAttempt(one.Attempt, func(a *Attempt) { a.end(guild.Refused, one.Reason, at) })
 	case fact.AttemptExpired:
 		f.changeAttempt(one.Attempt, func(a *Attempt) {
-			a.end(guild.Expired, one.Reason)
+			a.end(guild.Expired, one.Reason, at)
 			a.Deletion = one.Deletion
 		})
 	case fact.AttemptCancelled:
 		f.changeAttempt(one.Attempt, func(a *Attempt) {
-			a.end(guild.Cancelled, "taken back")
+			a.end(guild.Cancelled, "taken back", at)
 			a.Deletion = one.Deletion
 		})
 	case fact.AttemptParked:
-		f.changeAttempt(one.Attempt, func(a *Attempt) { a.end(guild.Parked, one.Reason) })
+		f.changeAttempt(one.Attempt, func(a *Attempt) { a.end(guild.Parked, one.Reason, at) })
 	case fact.AttemptUndecided:
-		f.changeAttempt(one.Attempt, func(a *Attempt) { a.end(guild.Undecided, one.Reason) })
+		f.changeAttempt(one.Attempt, func(a *Attempt) { a.end(guild.Undecided, one.Reason, at) })
 	case fact.AttemptJudged:
 		f.changeAttempt(one.Attempt, func(a *Attempt) {
-			a.end(guild.StateFor(one.Verdict.Outcome), one.Verdict.Cause)
+			a.end(guild.StateFor(one.Verdict.Outcome), one.Verdict.Cause, at)
 			a.Verdict = &one.Verdict
 		})
 	case fact.AttemptRecorded:
@@ -56,8 +56,8 @@ func (f *Fold) applyToAttempt(one fact.Fact, at int64) {
 	}
 }
 
-func (a *Attempt) end(to guild.State, reason string) {
+func (a *Attempt) end(to guild.State, reason string, at int64) {
 	if a.Move(to) == nil {
-		a.Reason = reason
+		a.Reason, a.Over = reason, at
 	}
 }

@@ -77,8 +77,12 @@ func (j *Jobs) decide(ctx context.Context, e nostr.Event, a Attempt, job *Job, d
 	return errors.Join(err, dropped)
 }
 
-// over says why an attempt that has moved on takes nothing more.
+// over says why an attempt that has moved on takes nothing more. What a relay merely sends again is no reason
+// for a word.
 func over(e nostr.Event, a Attempt) error {
+	if e.ID == a.Result || e.Kind == nip90.KindFeedback && int64(e.CreatedAt)*1000 <= a.Over {
+		return nil
+	}
 	if a.Delivery.IsZero() || e.Kind == nip90.KindFeedback {
 		return guild.Drop(guild.Late, "attempt %.8s is %s", a.ID.Hex(), a.State)
 	}

@@ -165,7 +165,10 @@ func (j *Journal) publish(ctx context.Context, s *store, tip tip, m message) (ui
 func (j *Journal) recorded(ctx context.Context, m message, seq uint64) error {
 	m.seq, m.entry.Seq = seq, seq
 	j.state.offer(m)
-	return j.state.reach(ctx, seq)
+	if err := j.state.reach(ctx, seq); err != nil {
+		return errors.Join(ErrUnknown, err)
+	}
+	return nil
 }
 
 // overtaken catches up with what came between.

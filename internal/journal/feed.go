@@ -73,13 +73,13 @@ func (j *Journal) revive(ctx context.Context, failed *store) (*store, error) {
 	if j.closing.Err() != nil {
 		return nil, ErrClosed
 	}
-	if s := j.store.Load(); s != failed {
-		return s, nil
-	}
-	if failed != nil {
+	if s := j.store.Load(); s != nil {
+		if s != failed {
+			return s, nil
+		}
 		j.o.Log.Warn("the journal's server does not answer and is started again")
 		j.store.Store(nil)
-		failed.stop()
+		s.stop()
 	}
 	if err := j.space.room(); err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ type Options struct {
 	Now   func() time.Time // stamps entries
 	Folds []fold.Fold      // empty states, kept up to the last entry
 
-	Listen         string           // NATS host:port for other processes of a team; none if empty
+	Listen         string           // NATS host:port for other processes of a team, for all who reach it; none if empty
 	HighWater      string           // a file outside Dir that also remembers how far the journal got; none if empty
 	NoSync         bool             // no fsync for each entry: only for tests and measurements
 	SnapshotEvery  time.Duration    // 5 minutes if zero
@@ -169,6 +169,9 @@ func (j *Journal) serve(ctx context.Context) (*store, error) {
 
 // abandon gives back what a failed Open took.
 func (j *Journal) abandon() error {
+	if j.mark != nil {
+		j.mark.stop()
+	}
 	if s := j.store.Load(); s != nil {
 		s.stop()
 	}

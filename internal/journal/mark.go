@@ -56,6 +56,8 @@ type mark struct {
 	paths []string
 	log   *slog.Logger
 
+	writing sync.Mutex // held while the files are written, for which nobody else waits
+
 	mu    sync.Mutex
 	high  high
 	timer *time.Timer // nil if no write is due
@@ -111,15 +113,17 @@ func (m *mark) get() high {
 
 // set changes the mark and writes it.
 func (m *mark) set(change func(*high)) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	h := m.high
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	h := m.get()
 	change(&h)
 	for _, path := range m.paths {
 		if err := writeHigh(path, h); err != nil {
 			return fmt.Errorf("high-water mark: %w", err)
 		}
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.high = h
 	return nil
 }

@@ -8,13 +8,14 @@ import (
 	"fiatjaf.com/nostr/nip19"
 	"golang.org/x/sync/errgroup"
 
+	"guild"
 	"guild/internal/control"
 )
 
 func (n *Node) openControl() {
 	n.control = control.NewServer(control.ServerConfig{
 		Journal: n.journal, Blobs: n.blobs, Jobs: n.jobs, Fold: n.folds.jobs, Registry: n.registry,
-		Trust: n.folds.trust, Record: n.folds.record, Status: n.status, Now: n.c.Now, Log: n.c.Log,
+		Trust: n.folds.trust, Record: n.folds.record, Status: n.status, Kind: n.kind, Now: n.c.Now, Log: n.c.Log,
 		Sandbox: func(context.Context) error {
 			if n.c.Examine != nil {
 				return nil
@@ -23,6 +24,9 @@ func (n *Node) openControl() {
 		},
 	})
 }
+
+// kind is the NIP-90 kind of requests for a task.
+func (n *Node) kind(task string) int { return cmp.Or(n.c.Kinds[task], guild.KindOf(task)) }
 
 func (n *Node) serveControl(ctx context.Context, parts *errgroup.Group) error {
 	if n.c.Socket == "" {

@@ -55,7 +55,9 @@ type Config struct {
 	NoSync     bool                // no fsync for each fact
 	Workers    []Worker            // services that we offer
 	Patience   jobs.Patience       // zero fields have defaults
+	Retry      []time.Duration     // waits between tries of one effect; 5, 10 and 20 s if empty
 	Synonyms   map[string][]string // task → other words for it
+	Kinds      map[string]int      // task → NIP-90 kind of its requests, where it is not the usual one
 	Judges     int                 // deliveries judged at a time; the number of CPUs if zero
 	Grace      time.Duration       // for running work when the node is stopped; 10 s if zero
 	Ready      func(Ready)         // called once the node can be used
@@ -174,7 +176,7 @@ func (n *Node) openJournal(ctx context.Context) (err error) {
 		HighWater: n.c.HighWater, Listen: n.c.Listen, NoSync: n.c.NoSync, Appended: n.c.Appended, Log: n.c.Log,
 	})
 	if err != nil {
-		return fmt.Errorf("open the journal: %w", err)
+		return err
 	}
 	return nil
 }
@@ -191,7 +193,9 @@ func (n *Node) name() string {
 }
 
 func (n *Node) openSteps(ctx context.Context) (err error) {
-	n.registry, err = registry.Open(ctx, registry.Config{Journal: n.journal, Now: n.c.Now, Synonyms: n.c.Synonyms}, n.folds.registry)
+	n.registry, err = registry.Open(ctx, registry.Config{
+		Journal: n.journal, Now: n.c.Now, Synonyms: n.c.Synonyms, Changed: func() { n.runner.Wake() },
+	}, n.folds.registry)
 	if err != nil {
 		return err
 	}
@@ -223,7 +227,7 @@ func (n *Node) openRunner() {
 	limits := n.work.Classes()
 	limits[judge.Class] = n.c.Judges
 	n.runner = &due.Runner{
-		Journal: n.journal, Claims: n.claims, Node: n.name(), Now: n.c.Now, Log: n.c.Log, Limits: limits,
+		Journal: n.journal, Claims: n.claims, Node: n.name(), Now: n.c.Now, Log: n.c.Log, Limits: limits, Waits: n.c.Retry,
 		Sources: []due.Source{n.jobs.Due, n.work.Due, n.judge.Due, n.record.Due, n.folds.trust.Due, n.folds.registry.Due},
 	}
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -45,7 +46,7 @@ func (n *Node) services() ([]work.Service, error) {
 			do = command.Do
 		}
 		services = append(services, work.Service{
-			Task: w.Task, D: w.D, Name: w.Name, Kind: w.Kind, Slots: w.Slots, Queue: w.Queue, Limit: w.Limit,
+			Task: w.Task, D: w.D, Name: w.Name, Kind: cmp.Or(w.Kind, n.kind(w.Task)), Slots: w.Slots, Queue: w.Queue, Limit: w.Limit,
 			Price: w.Price, Do: do,
 		})
 	}

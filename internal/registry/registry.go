@@ -34,6 +34,7 @@ type Config struct {
 	Now     func() time.Time
 
 	Synonyms map[string][]string // task → other words for it
+	Changed  func()              // called after the offers have changed, if not nil
 }
 
 // Registry knows who announced what, and how we stand with each.
@@ -78,8 +79,11 @@ func Open(ctx context.Context, c Config, f *Fold) (*Registry, error) {
 func (r *Registry) Observe(ctx context.Context, v guild.Verified) error {
 	e := v.Event()
 	subject, err := r.take(e)
-	if err != nil {
-		return err
+	if err != nil || subject == "" {
+		return err // "" is what a relay sends again
+	}
+	if r.c.Changed != nil {
+		r.c.Changed()
 	}
 	raw, err := json.Marshal(e)
 	if err != nil {
@@ -112,7 +116,9 @@ func (r *Registry) announced(e nostr.Event) (string, error) {
 		return "", guild.Drop(guild.Malformed, "%v", err)
 	}
 	service := h.Service()
-	if old, ok := r.cards[service]; ok && !newer(e, old.CreatedAt, old.id) || r.gone[service] >= e.CreatedAt {
+	if old, ok := r.cards[service]; ok && old.id == e.ID {
+		return "", nil
+	} else if ok && !newer(e, old.CreatedAt, old.id) || r.gone[service] >= e.CreatedAt {
 		return "", guild.Drop(guild.Outdated, "announcement %q", h.D)
 	}
 	r.cards[service] = card{h, e.ID}
@@ -143,6 +149,9 @@ func (r *Registry) deleted(e nostr.Event) (string, error) {
 			continue
 		}
 		service := nip89.Handler{PubKey: e.PubKey, D: t[1][len(prefix):]}.Service()
+		if r.gone[service] >= e.CreatedAt {
+			return "", nil
+		}
 		if old, ok := r.cards[service]; ok && old.CreatedAt > e.CreatedAt {
 			continue
 		}

@@ -35,28 +35,49 @@ type standing struct {
 // in use replace those before. The filters' Since is where the first reading begins; a Limit says that older
 // events than those are not wanted. What was already read may still be received after cancel.
 func (p *Pool) Subscribe(name string, filters []nostr.Filter, urls ...string) (cancel func()) {
-	_, cancel = p.subscribe(name, filters, urls, p.receive)
-	return cancel
-}
-
-func (p *Pool) subscribe(name string, filters []nostr.Filter, urls []string,
-	receive func(ctx context.Context, from string, e guild.Verified)) (*standing, func()) {
-	sub := &standing{name: name, filters: p.plain(filters), receive: receive, ready: make(chan struct{})}
+	sub := &standing{name: name, filters: p.plain(filters), receive: p.receive, ready: make(chan struct{})}
 	for _, raw := range urls {
 		if url, err := normalize(raw, p.cfg.AllowPlain); err == nil {
 			sub.urls = append(sub.urls, url)
 		}
 	}
-	p.Add(urls...)
+	return p.stand(sub)
+}
+
+// Listen is Subscribe with a receiver of its own. It returns once one of the relays is listened to without a
+// gap; if that has not come about when ctx ends, nothing is subscribed to and the error matches ErrNoRelay.
+func (p *Pool) Listen(ctx context.Context, name string, filters []nostr.Filter,
+	receive func(ctx context.Context, from string, e guild.Verified), urls ...string) (cancel func(), err error) {
+	sub := &standing{name: name, filters: p.plain(filters), receive: receive, ready: make(chan struct{})}
+	for _, raw := range urls {
+		url, err := normalize(raw, p.cfg.AllowPlain)
+		if err != nil {
+			return nil, err
+		}
+		sub.urls = append(sub.urls, url)
+	}
+	cancel = p.stand(sub)
+	select {
+	case <-sub.ready:
+		return cancel, nil
+	case <-ctx.Done():
+		cancel()
+		return nil, fmt.Errorf("listen at %v: %w: %w", urls, ErrNoRelay, context.Cause(ctx))
+	}
+}
+
+// stand makes a subscription the one under its name.
+func (p *Pool) stand(sub *standing) (cancel func()) {
+	p.Add(sub.urls...)
 	p.mu.Lock()
-	before := p.subs[name]
-	p.subs[name] = sub
+	before := p.subs[sub.name]
+	p.subs[sub.name] = sub
 	p.mu.Unlock()
 	if before != nil {
 		p.unhold(before.urls)
 	}
 	p.pokeAll()
-	return sub, sync.OnceFunc(func() { p.unsubscribe(sub) })
+	return sync.OnceFunc(func() { p.unsubscribe(sub) })
 }
 
 // plain replaces limit:0, which not every relay understands, by its meaning: from now on.

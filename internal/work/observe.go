@@ -2,7 +2,6 @@ package work
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,7 +23,7 @@ const oldest = time.Hour
 func (w *Work) Observe(ctx context.Context, from string, v guild.Verified) error {
 	e := v.Event()
 	if _, known := w.fold.request(e.ID); known {
-		return guild.Drop(guild.Repeated, "request %.8s", e.ID.Hex())
+		return nil // a relay sends it again
 	}
 	if len(w.services) == 0 {
 		return guild.Drop(guild.Misdirected, "we offer nothing")
@@ -83,15 +82,12 @@ func (w *Work) receive(ctx context.Context, from string, e nostr.Event, r nip90.
 	}
 	err := w.c.Journal.Do(ctx, fact.RequestSubject(e.ID), e.ID.Hex(), func(tx *journal.Tx) error {
 		if _, known := w.fold.request(e.ID); known {
-			return guild.Drop(guild.Repeated, "request %.8s", e.ID.Hex())
+			return nil
 		}
 		tx.Append(received)
 		due.Claim(tx, doing(e.ID), w.c.Node)
 		return nil
 	})
-	if dropped, ok := errors.AsType[*guild.DropError](err); ok {
-		return dropped
-	}
 	if err != nil {
 		return fmt.Errorf("request %.8s: %w", e.ID.Hex(), err)
 	}
