@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 
 	"github.com/spf13/cobra"
+
+	"guild/internal/journal"
 )
 
 type upOptions struct {
@@ -45,7 +48,11 @@ func (p *program) serve(ctx context.Context, relays []string, services []service
 	if err != nil {
 		return err
 	}
-	return runNode(ctx, c, id, nodeOptions{Services: services, Log: p.logger(p.err), Ready: p.out})
+	err = runNode(ctx, c, id, nodeOptions{Services: services, Log: p.logger(p.err), Ready: p.out})
+	if errors.Is(err, journal.ErrLocked) {
+		return withHint(err, "stop that one, or give this one a home of its own: guild init --home DIR, then add --home DIR")
+	}
+	return err
 }
 
 // logger writes warnings, or everything with --verbose.

@@ -15,11 +15,24 @@ type Claims struct {
 }
 
 type claim struct {
-	Tries  int    `json:"tries"`
+	Failed int    `json:"failed"` // tries before this one that failed
+	Died   int    `json:"died"`   // tries before this one that ended with their process
 	Node   string `json:"node"`
 	Until  int64  `json:"until"`            // Unix ms
 	Seq    uint64 `json:"seq"`              // entry of the latest claim
 	Parked string `json:"parked,omitempty"` // why nobody tries any more
+}
+
+// again counts the try before the next one: it failed for a reason, or nobody lived to give one.
+func (c claim) again(failed string) claim {
+	switch {
+	case c.Node == "": // there was none
+	case failed != "":
+		c.Failed++
+	default:
+		c.Died++
+	}
+	return c
 }
 
 // NewClaims returns an empty fold.
@@ -29,7 +42,7 @@ func NewClaims() *Claims { return &Claims{open: map[string]claim{}} }
 func (*Claims) Name() string { return "due" }
 
 // Version implements fold.Fold.
-func (*Claims) Version() int { return 1 }
+func (*Claims) Version() int { return 2 }
 
 // Apply implements fold.Fold.
 func (c *Claims) Apply(e fact.Entry) {
@@ -38,8 +51,9 @@ func (c *Claims) Apply(e fact.Entry) {
 	for _, f := range e.Facts {
 		switch f := f.(type) {
 		case fact.EffectClaimed:
-			now := c.open[f.Effect]
-			c.open[f.Effect] = claim{Tries: now.Tries + 1, Node: f.Node, Until: f.Until, Seq: e.Seq}
+			now := c.open[f.Effect].again(f.Failed)
+			now.Node, now.Until, now.Seq = f.Node, f.Until, e.Seq
+			c.open[f.Effect] = now
 		case fact.EffectSettled:
 			delete(c.open, f.Effect)
 		case fact.EffectParked:

@@ -1,6 +1,8 @@
 // Package due acts on the world for the steps. A step's state says what is due, as a pure function; the runner
 // claims it (a fact), acts, and appends what came of it (a fact). A claim that ends without a result is due
-// again; the number of claims is the number of tries, and one too many parks the effect before it is tried. It
+// again; the number of claims is the number of tries, and one too many parks the effect before it is tried. A
+// process dies of many things and seldom of what it was about to do, so a try that ended with its process weighs
+// less than one that failed. It
 // owns the facts effect.claimed, effect.settled and effect.parked, and knows nothing of what an effect means.
 package due
 
@@ -26,9 +28,10 @@ type Work struct {
 	// kept for it, and it is tried until it succeeds or the state changes.
 	Free bool
 
-	Tries int                                 // claims before it is parked; 4 if zero
-	Lease time.Duration                       // how long a claim holds against other nodes; a minute if zero
-	Park  func(tx *journal.Tx, reason string) // what parking means to the step; nil: nothing more
+	Tries  int                                 // failures that park it; 4 if zero
+	Deaths int                                 // of the process during it, that park it; 25 if zero
+	Lease  time.Duration                       // how long a claim holds against other nodes; a minute if zero
+	Park   func(tx *journal.Tx, reason string) // what parking means to the step; nil: nothing more
 }
 
 // Decision appends facts after looking at the state once more; it may be called several times.
@@ -49,6 +52,7 @@ func Claim(tx *journal.Tx, key, node string) {
 }
 
 const (
-	lease = time.Minute
-	tries = 4
+	lease  = time.Minute
+	tries  = 4
+	deaths = 25
 )

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
 
+	"guild"
 	"guild/internal/fact"
 	"guild/internal/journal"
 )
@@ -225,8 +227,9 @@ func (r *Runner) decideClaim(tx *journal.Tx, w Work) bool {
 		return false
 	case c.Node != "" && c.Node != r.Node && c.Until > tx.Now().UnixMilli():
 		return false
-	case c.Tries >= cmp.Or(w.Tries, tries):
-		reason := r.reason(w.Key)
+	}
+	failed := r.reason(w.Key)
+	if reason := w.enough(c.again(failed), failed); reason != "" {
 		tx.Append(fact.EffectParked{Effect: w.Key, Reason: reason})
 		if w.Park != nil {
 			w.Park(tx, reason)
@@ -234,15 +237,27 @@ func (r *Runner) decideClaim(tx *journal.Tx, w Work) bool {
 		return false
 	}
 	until := tx.Now().Add(cmp.Or(w.Lease, lease)).UnixMilli()
-	tx.Append(fact.EffectClaimed{Effect: w.Key, Node: r.Node, Until: until})
+	tx.Append(fact.EffectClaimed{Effect: w.Key, Node: r.Node, Until: until, Failed: failed})
 	return true
 }
 
+// enough says why an effect that was tried so often is not tried again, or nothing.
+func (w Work) enough(c claim, failed string) string {
+	switch {
+	case c.Failed >= cmp.Or(w.Tries, tries):
+		return cmp.Or(failed, "it failed too often")
+	case c.Died >= cmp.Or(w.Deaths, deaths):
+		return fmt.Sprintf("the node died %d times at it", c.Died)
+	}
+	return ""
+}
+
+// reason is why the latest try failed, as far as this process knows.
 func (r *Runner) reason(key string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if f := r.failed[key]; f.err != nil {
-		return f.err.Error()
+		return guild.Cut(f.err.Error(), 500)
 	}
-	return "the node died each time it tried"
+	return ""
 }

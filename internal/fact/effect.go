@@ -5,7 +5,8 @@ package fact
 type EffectClaimed struct {
 	Effect string `json:"effect"` // "publish <event id>", "judge <attempt>", …
 	Node   string `json:"node"`
-	Until  int64  `json:"until"` // Unix ms: due again after that
+	Until  int64  `json:"until"`            // Unix ms: due again after that
+	Failed string `json:"failed,omitempty"` // why the try before failed, if its process lived to say so
 }
 
 // EffectSettled says that an effect is done; its facts stand beside this one. Written by due.

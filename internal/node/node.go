@@ -108,8 +108,7 @@ type Node struct {
 	caps      sandbox.Caps
 	unboxed   error // why there is no sandbox
 
-	signerPool *relay.Pool // to a remote signer, if there is one
-	stopSigner func()
+	stopSigner func() // ends the connection to a remote signer; nil without one
 }
 
 type folds struct {
@@ -152,7 +151,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if n.blobs, err = blob.Open(filepath.Join(n.c.Dir, "blob")); err != nil {
 		return fmt.Errorf("open the blobs: %w", err)
 	}
-	if err := os.MkdirAll(n.scratch(), 0o700); err != nil {
+	if err := n.emptyScratch(); err != nil {
 		return err
 	}
 	if err := n.openRelays(ctx); err != nil {
@@ -162,6 +161,14 @@ func (n *Node) open(ctx context.Context) (err error) {
 }
 
 func (n *Node) scratch() string { return filepath.Join(n.c.Dir, "scratch") }
+
+// emptyScratch removes the unpacked bundles of a process that was killed.
+func (n *Node) emptyScratch() error {
+	if err := os.RemoveAll(n.scratch()); err != nil {
+		n.c.Log.Warn("what an earlier run left cannot be removed", "err", err)
+	}
+	return os.MkdirAll(n.scratch(), 0o700)
+}
 
 func (n *Node) openJournal(ctx context.Context) (err error) {
 	n.claims = due.NewClaims()

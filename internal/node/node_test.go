@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,7 +21,6 @@ import (
 	"guild/internal/key"
 	"guild/internal/relayd"
 	"guild/internal/work"
-	"guild/nutshell"
 )
 
 // startRelay runs a real relay for the test.
@@ -98,18 +99,17 @@ func socket(t *testing.T) string {
 	return filepath.Join(dir, "s")
 }
 
-func bundle(t *testing.T) []byte {
+// bundle is a small request for the task "echo".
+func bundle(t *testing.T) []byte { return bundleOf(t, []byte("hello")) }
+
+// bundleOf is a request for the task "echo" with that in its only file.
+func bundleOf(t *testing.T, input []byte) []byte {
 	t.Helper()
-	tree := fstest.MapFS{
+	return pack(t, fstest.MapFS{
 		"nutshell.json": {Data: []byte(`{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-test",
-			"task":{"title":"Echo"},"extensions":{"guild":{"task":"echo"}}}`)},
-		"files/in.txt": {Data: []byte("hello")},
-	}
-	var b bytes.Buffer
-	if _, err := nutshell.Pack(t.Context(), tree, &b, nutshell.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
+			"task":{"title":"Echo what is there"},"extensions":{"guild":{"task":"echo"}}}`)},
+		"files/in.txt": {Data: input},
+	})
 }
 
 // echo is a worker that delivers what it got.
@@ -121,25 +121,71 @@ func echo(ctx context.Context, a work.Assignment) error {
 	return os.WriteFile(filepath.Join(a.Delivery, "out.txt"), b, 0o644)
 }
 
+// hire opens a job and waits for its end.
 func hire(t *testing.T, c *control.Client, h control.Hire) control.Job {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	job, err := c.Hire(ctx, bytes.NewReader(bundle(t)), h)
+	return finish(t, c, open(t, c, bundle(t), h))
+}
+
+// open opens a job.
+func open(t *testing.T, c *control.Client, bundle []byte, h control.Hire) (id string) {
+	t.Helper()
+	job, err := c.Hire(t.Context(), bytes.NewReader(bundle), h)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for u, err := range c.Watch(ctx, job.ID) {
+	return job.ID
+}
+
+// finish waits for the end of a job.
+func finish(t *testing.T, c *control.Client, id string) control.Job {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	job, err := watch(ctx, c, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return job
+}
+
+// watch waits for the end of a job.
+func watch(ctx context.Context, c *control.Client, id string) (control.Job, error) {
+	for u, err := range c.Watch(ctx, id) {
 		if err != nil {
-			t.Fatal(err)
+			return control.Job{}, err
 		}
-		t.Logf("%-8s %-8s %s", u.Step, u.State, u.Text)
 		if u.Ended != nil {
-			return *u.Ended
+			return *u.Ended, nil
 		}
 	}
-	t.Fatal("the stream ended before the job")
-	return control.Job{}
+	return control.Job{}, errors.New("the stream ended before the job")
+}
+
+// reach waits until the latest attempt of a job is in a state, or the job has ended.
+func reach(t *testing.T, c *control.Client, id string, state guild.State) control.Job {
+	t.Helper()
+	var job control.Job
+	eventually(t, fmt.Sprintf("job %.8s is %s", id, state), func() bool {
+		var err error
+		job, err = c.Job(t.Context(), id)
+		n := len(job.Attempts)
+		return err == nil && n > 0 && (job.Attempts[n-1].State == string(state) || job.Ending != guild.Open)
+	})
+	return job
+}
+
+// eventually waits for what real sockets and processes bring about in their own time.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	late := time.After(time.Minute)
+	for tick := time.Tick(5 * time.Millisecond); !holds(); {
+		select {
+		case <-tick:
+		case <-late:
+			t.Fatalf("it did not come about that %s", what)
+		}
+	}
 }
 
 func TestAJobGoesFromBundleToReceipt(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"guild"
 	"guild/internal/blossom"
+	"guild/internal/bunker"
 	"guild/internal/dial"
 	"guild/internal/key"
 	"guild/internal/relay"
@@ -98,20 +99,32 @@ func (n *Node) identify(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	n.signerPool = relay.New(relay.Config{Now: n.c.Now, Log: n.c.Log, Receive: func(context.Context, string, guild.Verified) {}})
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	n.stopSigner = stop
-	go n.signerPool.Run(background)
-	bunker, err := relay.OpenBunker(ctx, relay.BunkerConfig{
-		Pool: n.signerPool, URL: string(n.c.Identity.Bunker), Key: companion.Reveal(), Now: n.c.Now,
+	pool := relay.New(relay.Config{Now: n.c.Now, Log: n.c.Log})
+	n.stopSigner = runPool(ctx, pool)
+	signer, err := bunker.Open(ctx, bunker.Config{
+		Pool: pool, URL: string(n.c.Identity.Bunker), Key: companion, Now: n.c.Now,
 		AuthURL: func(url string) { n.c.Log.Warn("the remote signer wants you to confirm", "url", url) },
 	})
 	if err != nil {
 		return fmt.Errorf("remote signer: %w", err)
 	}
-	n.keyer = bunker
-	n.pubkey, err = bunker.GetPublicKey(ctx)
+	n.keyer = signer
+	n.pubkey, err = signer.GetPublicKey(ctx)
 	return err
+}
+
+// runPool runs a pool until stop, which waits for its end: what we sign last is signed after ctx has ended.
+func runPool(ctx context.Context, pool *relay.Pool) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = pool.Run(ctx) // fails only for a wrong URL, and it has none
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
 }
 
 func (n *Node) relays() []string { return n.urls }

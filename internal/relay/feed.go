@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -9,8 +10,6 @@ import (
 	"time"
 
 	"fiatjaf.com/nostr"
-
-	"guild"
 )
 
 const (
@@ -20,10 +19,11 @@ const (
 
 // standing is a subscription that outlives connections.
 type standing struct {
-	name    string
-	filters []nostr.Filter
-	urls    []string // normalized; all held relays if empty
-	receive func(ctx context.Context, from string, e guild.Verified)
+	name       string
+	filters    []nostr.Filter
+	everywhere bool     // at all relays that are held, else at urls
+	urls       []string // normalized
+	receive    Receiver
 
 	ready chan struct{} // closed when one relay is listened to without a gap
 	once  sync.Once
@@ -35,39 +35,53 @@ type standing struct {
 // in use replace those before. The filters' Since is where the first reading begins; a Limit says that older
 // events than those are not wanted. What was already read may still be received after cancel.
 func (p *Pool) Subscribe(name string, filters []nostr.Filter, urls ...string) (cancel func()) {
-	sub := &standing{name: name, filters: p.plain(filters), receive: p.receive, ready: make(chan struct{})}
-	for _, raw := range urls {
-		if url, err := normalize(raw, p.cfg.AllowPlain); err == nil {
-			sub.urls = append(sub.urls, url)
-		}
+	sub, err := p.standing(name, filters, p.receive, urls)
+	if err != nil {
+		p.cfg.Log.Warn("relay left out of a subscription", "subscription", name, "err", err)
 	}
-	return p.stand(sub)
+	return p.put(sub)
 }
 
 // Listen is Subscribe with a receiver of its own. It returns once one of the relays is listened to without a
 // gap; if that has not come about when ctx ends, nothing is subscribed to and the error matches ErrNoRelay.
-func (p *Pool) Listen(ctx context.Context, name string, filters []nostr.Filter,
-	receive func(ctx context.Context, from string, e guild.Verified), urls ...string) (cancel func(), err error) {
-	sub := &standing{name: name, filters: p.plain(filters), receive: receive, ready: make(chan struct{})}
-	for _, raw := range urls {
-		url, err := normalize(raw, p.cfg.AllowPlain)
-		if err != nil {
-			return nil, err
-		}
-		sub.urls = append(sub.urls, url)
+func (p *Pool) Listen(ctx context.Context, name string, filters []nostr.Filter, receive Receiver, urls ...string) (cancel func(), err error) {
+	sub, err := p.standing(name, filters, receive, urls)
+	if err != nil {
+		return nil, err
 	}
-	cancel = p.stand(sub)
+	cancel = p.put(sub)
 	select {
 	case <-sub.ready:
 		return cancel, nil
 	case <-ctx.Done():
 		cancel()
 		return nil, fmt.Errorf("listen at %v: %w: %w", urls, ErrNoRelay, context.Cause(ctx))
+	case <-p.stopped:
+		cancel()
+		return nil, fmt.Errorf("listen at %v: %w", urls, ErrClosed)
 	}
 }
 
-// stand makes a subscription the one under its name.
-func (p *Pool) stand(sub *standing) (cancel func()) {
+// standing makes a subscription of what Subscribe got. The error is about URLs, which are left out.
+func (p *Pool) standing(name string, filters []nostr.Filter, receive Receiver, urls []string) (*standing, error) {
+	sub := &standing{
+		name: name, filters: p.plain(filters), everywhere: len(urls) == 0,
+		receive: receive, ready: make(chan struct{}),
+	}
+	var errs []error
+	for _, raw := range urls {
+		url, err := normalize(raw, p.cfg.AllowPlain)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		sub.urls = append(sub.urls, url)
+	}
+	return sub, errors.Join(errs...)
+}
+
+// put makes a subscription the one under its name.
+func (p *Pool) put(sub *standing) (cancel func()) {
 	p.Add(sub.urls...)
 	p.mu.Lock()
 	before := p.subs[sub.name]
@@ -119,10 +133,10 @@ func (p *Pool) standingAt(url string) map[string]*standing {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := p.links[url]
+	held := l != nil && l.holds > 0
 	wanted := make(map[string]*standing)
 	for name, sub := range p.subs {
-		all := len(sub.urls) == 0 && l != nil && l.holds > 0
-		if all || slices.Contains(sub.urls, url) {
+		if sub.everywhere && held || slices.Contains(sub.urls, url) {
 			wanted[name] = sub
 		}
 	}

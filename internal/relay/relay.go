@@ -31,7 +31,7 @@ type Config struct {
 
 	// Receive gets each distinct event of the subscriptions once. It is called for one event of a socket after
 	// the other, for those of several sockets at the same time.
-	Receive func(ctx context.Context, from string, e guild.Verified)
+	Receive Receiver
 
 	Signer     nostr.Signer // answers NIP-42 challenges; nil: never authenticate
 	Watermarks *Marks       // in memory only if nil
@@ -46,6 +46,9 @@ type Config struct {
 	// Dial opens the connection below TLS and the websocket; that of net.Dialer if nil.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
+
+// Receiver takes an event and the URL of the relay that it came from.
+type Receiver func(ctx context.Context, from string, e guild.Verified)
 
 // Reason says why a message was dropped.
 type Reason string

@@ -112,8 +112,9 @@ func (a *arguments) scratch(size int64) {
 	tmpfs("1777", "/dev/shm", shm)
 	tmpfs("0755", box, size-shm)
 	a.add("--dir", Workspace, "--dir", Home)
-	a.add("--perms", "1777", "--dir", box+"/tmp", "--symlink", box+"/tmp", Temp)
-	a.add("--perms", "1777", "--dir", box+"/var", "--dir", "/var", "--symlink", box+"/var", "/var/tmp")
+	// Relative links, because mounts below /tmp are made while the new root is not yet the root.
+	a.add("--perms", "1777", "--dir", box+"/tmp", "--symlink", "."+box+"/tmp", Temp)
+	a.add("--perms", "1777", "--dir", box+"/var", "--dir", "/var", "--symlink", ".."+box+"/var", "/var/tmp")
 }
 
 // shmSize is the part of a disk limit that is for /dev/shm.

@@ -44,7 +44,9 @@ func (w *Work) Due(now time.Time) []due.Work {
 			all = append(all, w.answers(r)...)
 			continue
 		}
-		if s, ok := w.services[r.Service]; ok && !w.Draining() {
+		if r.Parked != "" {
+			all = append(all, w.giveUp(r))
+		} else if s, ok := w.services[r.Service]; ok && !w.Draining() {
 			all = append(all, w.work(s, r))
 		}
 	}
@@ -79,10 +81,11 @@ func (w *Work) own(e nostr.Event) (guild.Verified, error) {
 	return guild.Verify(e)
 }
 
-// work has the request done. Two tries: a worker that takes the whole node down twice is not started again.
+// work has the request done. A worker that takes the whole node down three times is not started again.
 func (w *Work) work(s Service, r request) due.Work {
 	return due.Work{
-		Key: doing(r.ID), Guard: fact.RequestSubject(r.ID), Class: class(s.D), Tries: 3, Lease: s.Limit + time.Minute,
+		Key: doing(r.ID), Guard: fact.RequestSubject(r.ID), Class: class(s.D), Tries: 3, Deaths: 3,
+		Lease: s.Limit + time.Minute,
 		Act: func(ctx context.Context) (due.Decision, error) {
 			finished, err := w.finish(ctx, s, *r.Received)
 			if err != nil {
@@ -99,9 +102,33 @@ func (w *Work) work(s Service, r request) due.Work {
 				return nil
 			}, nil
 		},
-		Park: func(tx *journal.Tx, reason string) {
-			tx.Append(fact.RequestFinished{Request: r.ID, Ending: failed, Reason: reason})
+	}
+}
+
+// giveUp tells the customer of a request whose work was parked that nothing will come.
+func (w *Work) giveUp(r request) due.Work {
+	return due.Work{
+		Key: "give up " + r.ID.Hex(), Guard: fact.RequestSubject(r.ID), Free: true,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			finished := fact.RequestFinished{Request: r.ID, Ending: failed, Reason: r.Parked}
+			finished, err := w.answerFeedback(ctx, *r.Received, finished,
+				nip90.Feedback{Status: nip90.Error, Text: guild.Cut(r.Parked, 500)})
+			return w.settled(r.ID, finished), err
 		},
+	}
+}
+
+// settled is the decision that ends a request without doing its work any more.
+func (w *Work) settled(id nostr.ID, finished fact.RequestFinished) due.Decision {
+	return func(tx *journal.Tx) error {
+		if now, ok := w.fold.request(id); !ok || now.Ending != "" || now.Withdrew {
+			return nil
+		}
+		tx.Append(finished, fact.EffectSettled{Effect: doing(id)})
+		for _, e := range finished.Answers {
+			due.Claim(tx, publishing(e.ID), w.c.Node)
+		}
+		return nil
 	}
 }
 
@@ -123,12 +150,19 @@ func (w *Work) finish(ctx context.Context, s Service, r fact.RequestReceived) (f
 	switch {
 	case err == nil:
 		return w.answerDelivery(ctx, r, finished, delivery)
+	case w.withdrawn(r.Request):
+		return finished, nil // nobody waits for it
 	case errors.Is(ctx.Err(), context.Canceled):
 		return finished, fmt.Errorf("stopped: %w", ctx.Err())
 	}
 	finished.Ending, finished.Reason = failed, err.Error()
 	f := nip90.Feedback{Status: nip90.Error, Text: guild.Cut(err.Error(), 500)}
 	return w.answerFeedback(context.WithoutCancel(ctx), r, finished, f)
+}
+
+func (w *Work) withdrawn(request nostr.ID) bool {
+	r, ok := w.fold.request(request)
+	return ok && r.Withdrew
 }
 
 func (w *Work) mark(id nostr.ID, stop context.CancelFunc) {

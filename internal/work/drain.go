@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"guild/internal/due"
 	"guild/internal/fact"
-	"guild/internal/journal"
 	"guild/nip90"
 )
 
@@ -64,14 +62,5 @@ func (w *Work) handBack() error {
 }
 
 func (w *Work) record(ctx context.Context, r request, finished fact.RequestFinished) error {
-	return w.c.Journal.Do(ctx, fact.RequestSubject(r.ID), "closing", func(tx *journal.Tx) error {
-		if now, ok := w.fold.request(r.ID); !ok || now.Ending != "" || now.Withdrew {
-			return nil
-		}
-		tx.Append(finished, fact.EffectSettled{Effect: doing(r.ID)})
-		for _, e := range finished.Answers {
-			due.Claim(tx, publishing(e.ID), w.c.Node)
-		}
-		return nil
-	})
+	return w.c.Journal.Do(ctx, fact.RequestSubject(r.ID), "closing", w.settled(r.ID, finished))
 }

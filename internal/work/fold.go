@@ -25,6 +25,7 @@ type request struct {
 	Service  string       `json:"service"`            // d of ours
 	Ending   string       `json:"ending,omitempty"`   // how we finished it
 	Withdrew bool         `json:"withdrew,omitempty"` // the customer did
+	Parked   string       `json:"parked,omitempty"`   // why nobody works on it any more
 
 	Received *fact.RequestReceived `json:"received,omitempty"`
 	Finished *fact.RequestFinished `json:"finished,omitempty"`
@@ -128,7 +129,19 @@ func (f *Fold) apply(one fact.Fact) {
 	case fact.EffectSettled:
 		f.published(one.Effect)
 	case fact.EffectParked:
+		f.parked(one)
 		f.published(one.Effect)
+	}
+}
+
+// parked notes that a request will not be worked on again.
+func (f *Fold) parked(p fact.EffectParked) {
+	for id := range f.open {
+		if doing(id) == p.Effect {
+			r := f.requests[id]
+			r.Parked = p.Reason
+			f.requests[id] = r
+		}
 	}
 }
 

@@ -1,0 +1,141 @@
+// Command loop measures how long the loop takes from request to result, beside the floor below which nothing can
+// get: two clients that publish a signed request, read it, publish a signed result and read that, and do nothing
+// else. Both run on one relay in one process, in turns, so that whatever slows the machine down slows both.
+//
+// The loop is two nodes with everything that makes them nodes (journal, folds, blobs, bundles, encryption), a
+// worker that writes one small file, and a judge that accepts everything. It runs with the journal's fsync off
+// and on. The command decides nothing about guild and is no part of it.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/pprof"
+	"runtime/trace"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "loop:", err)
+		os.Exit(1)
+	}
+}
+
+// options is what the command line says.
+type options struct {
+	n, c, rounds int
+	json         bool
+
+	cpu, block, trace string // files for profiles
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	f := flag.NewFlagSet("loop", flag.ContinueOnError)
+	f.IntVar(&o.n, "n", 200, "requests that each contestant makes")
+	f.IntVar(&o.c, "c", 1, "requests under way at a time")
+	f.IntVar(&o.rounds, "rounds", 10, "turns that each contestant takes")
+	f.BoolVar(&o.json, "json", false, "print JSON")
+	f.StringVar(&o.cpu, "cpuprofile", "", "write a CPU profile, with the label part: floor, relay, fsync off, fsync on")
+	f.StringVar(&o.block, "blockprofile", "", "write a profile of waiting")
+	f.StringVar(&o.trace, "trace", "", "write an execution trace")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if o.n < 1 || o.c < 1 || o.rounds < 1 || o.n < o.rounds {
+		return o, fmt.Errorf("-n %d -c %d -rounds %d: want at least one request in each round", o.n, o.c, o.rounds)
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "loop")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	s, err := openStand(ctx, dir, o.c)
+	if err != nil {
+		return err
+	}
+	results, err := measure(ctx, s, o)
+	if err := s.close(err); err != nil {
+		return err
+	}
+	r := newReport(o, results)
+	if o.json {
+		return r.writeJSON(out)
+	}
+	return r.writeTable(out)
+}
+
+// measure warms everything up and lets the contestants take turns while the profiles are written.
+func measure(ctx context.Context, s *stand, o options) ([]*result, error) {
+	if err := s.warmUp(ctx); err != nil {
+		return nil, fmt.Errorf("warm up: %w", err)
+	}
+	stop, err := o.profile()
+	if err != nil {
+		return nil, err
+	}
+	results, err := race(ctx, s.contestants(), o)
+	if stopErr := stop(); err == nil {
+		err = stopErr
+	}
+	return results, err
+}
+
+// profile starts the profiles that are wanted, and returns what ends them.
+func (o options) profile() (stop func() error, err error) {
+	var ends []func() error
+	stop = func() error {
+		var first error
+		for _, end := range ends {
+			if err := end(); first == nil {
+				first = err
+			}
+		}
+		return first
+	}
+	if o.cpu != "" {
+		err = into(o.cpu, &ends, pprof.StartCPUProfile, pprof.StopCPUProfile)
+	}
+	if o.trace != "" && err == nil {
+		err = into(o.trace, &ends, trace.Start, trace.Stop)
+	}
+	if o.block != "" && err == nil {
+		runtime.SetBlockProfileRate(1000)
+		ends = append(ends, func() error { return writeBlocks(o.block) })
+	}
+	return stop, err
+}
+
+// into starts something that writes to a file until it is stopped.
+func into(path string, ends *[]func() error, start func(io.Writer) error, stop func()) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	*ends = append(*ends, func() error { stop(); return f.Close() })
+	return start(f)
+}
+
+func writeBlocks(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return pprof.Lookup("block").WriteTo(f, 0)
+}

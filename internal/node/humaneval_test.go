@@ -1,0 +1,276 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"guild"
+	"guild/examples/humaneval"
+	"guild/internal/control"
+	"guild/internal/sandbox"
+	"guild/nutshell"
+)
+
+// canonical is the variant that must be accepted.
+const canonical = "canonical"
+
+// TestTheCanonicalSolutionIsAcceptedAndEachMutantRejected hires for every problem of HumanEval and every variant
+// of its solution: over a relay, from a provider in a process of its own ("guild work" with a shell script), with
+// the judge in earnest. With -short it is the canonical solutions alone.
+func TestTheCanonicalSolutionIsAcceptedAndEachMutantRejected(t *testing.T) {
+	needSandbox(t)
+	relay := startRelay(t)
+	customer, _ := start(t, relay, func(c *Config) { c.Examine = nil })
+	market := openMarket(t, relay)
+	awaitProviders(t, customer, len(market.providers))
+
+	checks := market.checks(t)
+	var tally tally
+	var crew errgroup.Group
+	crew.SetLimit(8) // enough that the judge never waits for work
+	for _, c := range checks {
+		crew.Go(func() error { tally.add(t, c, c.run(t, customer, market.providers[c.variant])); return nil })
+	}
+	crew.Wait()
+	fmt.Printf("%d passed, %d failed\n", tally.passed, tally.failed)
+	t.Logf("the longest canonical run took %d ms of processor time; the limit is %d s", tally.longest, humaneval.TimeLimit)
+	if tally.failed > 0 || tally.passed != len(checks) {
+		t.Errorf("%d of %d checks passed", tally.passed, len(checks))
+	}
+}
+
+// needSandbox fails the test where nothing can be judged, and says what to do about it.
+func needSandbox(t *testing.T) {
+	t.Helper()
+	_, _, err := sandbox.Best(t.Context())
+	if unusable, ok := errors.AsType[*sandbox.UnusableError](err); ok {
+		t.Fatalf("%v; remedy: %s", err, unusable.Remedy)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// market is one provider process for each variant of a solution.
+type market struct {
+	problems  []humaneval.Problem
+	providers map[string]string // variant → npub
+}
+
+func openMarket(t *testing.T, relay string) market {
+	t.Helper()
+	m := market{providers: map[string]string{}}
+	var err error
+	if m.problems, err = humaneval.Problems(); err != nil {
+		t.Fatal(err)
+	}
+	program, worker := build(t), workerScript(t)
+	for variant, dir := range m.writeSolutions(t) {
+		exec := fmt.Sprintf("%s '%s'", worker, dir)
+		m.providers[variant] = startProvider(t, program, relay, "--exec", exec, "--mount", dir, "--name", variant,
+			"--task", humaneval.Task, "--queue", "1000")
+	}
+	return m
+}
+
+// build builds guild itself.
+func build(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "guild")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, "guild/cmd/guild").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return program
+}
+
+// workerScript is the shell script of the examples that looks a request up in a directory of solutions.
+func workerScript(t *testing.T) string {
+	t.Helper()
+	script, err := filepath.Abs("../../examples/workers/able")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return script
+}
+
+// writeSolutions lays out what each variant delivers, as DIR/<bundle id>/solution.py.
+func (m market) writeSolutions(t *testing.T) (dirs map[string]string) {
+	t.Helper()
+	dirs = map[string]string{}
+	for _, variant := range variants() {
+		dirs[variant] = t.TempDir()
+		for _, p := range m.problems {
+			dir := filepath.Join(dirs[variant], p.BundleID())
+			err := os.Mkdir(dir, 0o755)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(dir, "solution.py"), []byte(solution(p, variant)), 0o644)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return dirs
+}
+
+func solution(p humaneval.Problem, variant string) string {
+	if variant == canonical {
+		return p.Canonical()
+	}
+	return p.Mutants()[variant]
+}
+
+// variants lists what is hired for; the endless loops take longest and come last.
+func variants() []string {
+	if testing.Short() {
+		return []string{canonical}
+	}
+	return []string{canonical, humaneval.WrongResult, humaneval.Exception, humaneval.MissingFunction, humaneval.EndlessLoop}
+}
+
+// startProvider runs "guild work" until the test ends and returns its npub.
+func startProvider(t *testing.T, program, relay string, args ...string) (npub string) {
+	t.Helper()
+	home := t.TempDir()
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
+	made := exec.CommandContext(t.Context(), program, "init", "--home", home, "--json")
+	made.Env = env
+	out, err := made.Output()
+	var identity struct{ Npub string }
+	if err != nil || json.Unmarshal(out, &identity) != nil {
+		t.Fatalf("guild init: %v\n%s", err, out)
+	}
+	var said bytes.Buffer
+	work := exec.Command(program, append([]string{"work", "--home", home, "--relay", relay}, args...)...)
+	work.Env, work.Stdout, work.Stderr = env, &said, &said
+	work.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	if err := work.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		work.Process.Signal(os.Interrupt)
+		hard := time.AfterFunc(20*time.Second, func() { work.Process.Kill() })
+		defer hard.Stop()
+		if err := work.Wait(); err != nil || t.Failed() {
+			t.Errorf("guild work: %v\n%s", err, guild.Cut(said.String(), 4000))
+		}
+	})
+	return identity.Npub
+}
+
+// awaitProviders waits until a customer has seen so many services announced.
+func awaitProviders(t *testing.T, customer *control.Client, n int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d services are announced", n), func() bool {
+		known, err := customer.Providers(t.Context(), "")
+		return err == nil && len(known) >= n
+	})
+}
+
+// check is one job whose end is known.
+type check struct {
+	problem humaneval.Problem
+	variant string
+	bundle  []byte
+}
+
+// checks lists all jobs. The endless loops are spread among the others, so that the judge always has both.
+func (m market) checks(t *testing.T) []check {
+	t.Helper()
+	var all []check
+	for _, p := range m.problems {
+		tree, err := p.Bundle()
+		if err != nil {
+			t.Fatal(err)
+		}
+		packed := pack(t, tree)
+		for _, variant := range variants() {
+			all = append(all, check{p, variant, packed})
+		}
+	}
+	return all
+}
+
+// pack packs a tree into a bundle.
+func pack(t *testing.T, tree fs.FS) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if _, err := nutshell.Pack(t.Context(), tree, &b, nutshell.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func (c check) run(t *testing.T, customer *control.Client, provider string) control.Job {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	job, err := customer.Hire(ctx, bytes.NewReader(c.bundle), control.Hire{Providers: []string{provider}})
+	if err == nil {
+		job, err = watch(ctx, customer, job.ID)
+	}
+	if err != nil {
+		t.Errorf("%s, %s: %v", c.problem.ID, c.variant, err)
+	}
+	return job
+}
+
+// want is what the judge must come to.
+func (c check) want() []guild.Outcome {
+	switch c.variant {
+	case canonical:
+		return []guild.Outcome{guild.Success}
+	case humaneval.EndlessLoop:
+		return []guild.Outcome{guild.Error}
+	default:
+		return []guild.Outcome{guild.Failure}
+	}
+}
+
+func (c check) ending() guild.Ending {
+	if c.variant == canonical {
+		return guild.JobAccepted
+	}
+	return guild.JobRejected
+}
+
+// tally counts the checks.
+type tally struct {
+	mu             sync.Mutex
+	passed, failed int
+	longest        int64 // ms of processor time of a canonical run
+}
+
+func (y *tally) add(t *testing.T, c check, job control.Job) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if len(job.Attempts) != 1 || job.Attempts[0].Verdict == nil {
+		y.failed++
+		t.Errorf("%s, %s: no verdict: %s %s %+v", c.problem.ID, c.variant, job.Ending, job.Reason, job.Attempts)
+		return
+	}
+	v := job.Attempts[0].Verdict
+	if job.Ending != c.ending() || !slices.Contains(c.want(), v.Outcome) || job.Attempts[0].Receipt == "" {
+		y.failed++
+		t.Errorf("%s, %s: %s, %s: %s", c.problem.ID, c.variant, job.Ending, v.Outcome, strings.TrimSpace(v.Cause))
+		return
+	}
+	y.passed++
+	if c.variant == canonical {
+		y.longest = max(y.longest, v.Usage.CPUMs)
+	}
+}
