@@ -36,10 +36,10 @@ var layers = map[string]int{
 
 	"internal/fact": 2,
 
-	"internal/dial": 3, "internal/due": 3, "internal/fold": 3, "internal/journal": 3,
+	"internal/due": 3, "internal/fold": 3, "internal/journal": 3,
 
-	"internal/blob": 4, "internal/blossom": 4, "internal/config": 4, "internal/key": 4, "internal/relay": 4,
-	"internal/relayd": 4, "internal/sandbox": 4, "internal/workdir": 4,
+	"internal/blob": 4, "internal/blossom": 4, "internal/bunker": 4, "internal/config": 4, "internal/dial": 4,
+	"internal/key": 4, "internal/relay": 4, "internal/relayd": 4, "internal/sandbox": 4, "internal/workdir": 4,
 
 	"internal/jobs": stepLayer, "internal/judge": stepLayer, "internal/record": stepLayer,
 	"internal/registry": stepLayer, "internal/trust": stepLayer, "internal/work": stepLayer,

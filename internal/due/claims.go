@@ -2,6 +2,8 @@ package due
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"sync"
 
@@ -74,9 +76,12 @@ func (c *Claims) Snapshot() ([]byte, error) {
 
 // Restore implements fold.Fold.
 func (c *Claims) Restore(b []byte) error {
-	open := map[string]claim{}
+	var open map[string]claim
 	if err := json.Unmarshal(b, &open); err != nil {
-		return err
+		return fmt.Errorf("claims: %w", err)
+	}
+	if open == nil {
+		return errors.New("claims: the snapshot is empty")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

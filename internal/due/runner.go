@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -40,8 +41,11 @@ type Runner struct {
 type failure struct {
 	times int
 	retry time.Time
-	err   error
+	err   error // nil when nothing failed, but nothing changed either
 }
+
+// rest is how long an effect waits that was done, changed nothing, and is due all the same.
+const rest = time.Second
 
 // Run does what is due until ctx ends, and returns when everything it started has ended.
 func (r *Runner) Run(ctx context.Context) error {
@@ -74,19 +78,30 @@ func (r *Runner) Run(ctx context.Context) error {
 func (r *Runner) look(ctx context.Context, started *sync.WaitGroup) time.Duration {
 	const idle = time.Minute
 	now, wait := r.Now(), idle
+	seen, due := r.Journal.Last(), map[string]bool{}
 	for _, source := range r.Sources {
 		for _, w := range source(now) {
+			due[w.Key] = true
 			ready := r.ready(w, now)
 			if d := ready.Sub(now); d > 0 {
 				wait = min(wait, d)
 				continue
 			}
 			if r.take(w) {
-				started.Go(func() { r.do(ctx, w) })
+				started.Go(func() { r.do(ctx, w, seen) })
 			}
 		}
 	}
+	r.forget(due)
 	return wait
+}
+
+// forget drops what is known of effects that are not due any more.
+func (r *Runner) forget(due map[string]bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.failed, func(key string, _ failure) bool { return !due[key] && !r.running[key] })
+	maps.DeleteFunc(r.acted, func(key string, _ uint64) bool { return !due[key] && !r.running[key] })
 }
 
 // ready says when an effect may be tried: by the state, by the last failure, by somebody else's claim.
@@ -125,10 +140,12 @@ func (r *Runner) release(w Work, err error) {
 	r.mu.Lock()
 	delete(r.running, w.Key)
 	r.classes[w.Class]--
-	if err == nil {
+	switch f := r.failed[w.Key]; {
+	case err == nil:
 		delete(r.failed, w.Key)
-	} else {
-		f := r.failed[w.Key]
+	case errors.Is(err, errIdle):
+		r.failed[w.Key] = failure{retry: r.Now().Add(rest)}
+	default:
 		r.failed[w.Key] = failure{f.times + 1, r.Now().Add(r.backOff(f.times)), err}
 	}
 	r.mu.Unlock()
@@ -158,18 +175,25 @@ func (r *Runner) backOff(failures int) time.Duration {
 	return d*4/5 + rand.N(d*2/5+1)
 }
 
-func (r *Runner) do(ctx context.Context, w Work) {
+// do does an effect that was due when the journal ended at the entry seen.
+func (r *Runner) do(ctx context.Context, w Work, seen uint64) {
 	err := r.try(ctx, w)
 	if errors.Is(err, errNotOurs) || ctx.Err() != nil {
 		err = nil
 	}
-	if err != nil {
+	if err == nil && w.Free && r.Journal.Last() == seen {
+		err = errIdle // it would be due again at once, for ever
+	}
+	if err != nil && !errors.Is(err, errIdle) {
 		r.Log.Warn("an effect failed and will be tried again", "effect", w.Key, "err", err)
 	}
 	r.release(w, err)
 }
 
-var errNotOurs = errors.New("somebody else's, or parked")
+var (
+	errNotOurs = errors.New("somebody else's, or parked")
+	errIdle    = errors.New("nothing changed")
+)
 
 func (r *Runner) try(ctx context.Context, w Work) error {
 	if !w.Free {

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -58,7 +59,7 @@ func (j *Jobs) dueForJob(job *Job, now time.Time) (due.Work, bool) {
 		return j.close(job, ending, ""), true
 	case job.Cancelled:
 		return j.close(job, guild.JobCancelled, "cancelled by the customer"), true
-	case !now.Before(job.deadline()):
+	case len(job.Attempts) > 0 && !now.Before(job.deadline()):
 		return j.close(job, timedOut(ending), "the deadline passed"), true
 	case len(job.Attempts) >= job.Tries:
 		return j.close(job, ending, fmt.Sprintf("%d of %d tries used", len(job.Attempts), job.Tries)), true
@@ -82,8 +83,8 @@ func (j *Jobs) next(job *Job, now time.Time) (due.Work, bool) {
 		}
 	}
 	choice, why := j.choose(job, now)
-	if choice == nil {
-		return j.giveUp(job, now, why), true
+	if choice == nil || !now.Before(job.deadline()) {
+		return j.giveUp(job, now, cmp.Or(why, "the deadline passed before anybody was asked")), true
 	}
 	return j.plan(job, *choice), true
 }
@@ -91,14 +92,18 @@ func (j *Jobs) next(job *Job, now time.Time) (due.Work, bool) {
 func (j *Jobs) giveUp(job *Job, now time.Time, why string) due.Work {
 	ending := guild.EndingOf(job.vocabulary())
 	patience := time.UnixMilli(job.At).Add(j.c.Patience.Discover)
-	if len(job.Attempts) > 0 {
+	switch {
+	case len(job.Attempts) > 0:
 		patience = now
+	case job.deadline().Before(patience):
+		patience = job.deadline()
 	}
 	w := j.close(job, ending, why)
 	w.Ready = patience
 	w.Act = func(context.Context) (due.Decision, error) {
 		return func(tx *journal.Tx) error {
-			if choice, _ := j.choose(job, tx.Now()); choice != nil {
+			choice, _ := j.choose(job, tx.Now())
+			if choice != nil && tx.Now().Before(job.deadline()) {
 				return nil // somebody came after all
 			}
 			return j.decideClose(tx, job, ending, why)

@@ -45,7 +45,7 @@ func BenchmarkVerify(b *testing.B) {
 
 // BenchmarkPublish is the time from Publish to the OK of a real relay on this machine, which verifies too.
 func BenchmarkPublish(b *testing.B) {
-	_, url := honest(b, 500)
+	url := honest(b)
 	p, _ := run(b, config(newInbox(), url))
 	all := signed(b, 1)
 	for i := 0; b.Loop(); i++ {

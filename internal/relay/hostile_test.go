@@ -145,7 +145,7 @@ func TestASlowReceiverHoldsUpItsOwnSocketOnly(t *testing.T) {
 		}
 		p.drain()
 	})
-	_, quick := honest(t, 500)
+	quick := honest(t)
 	c := config(newInbox(), slow, quick)
 	first := make(chan struct{}, len(all))
 	received := make(chan string, len(all)+1)
@@ -220,7 +220,7 @@ func TestOnlySoManyStrangersRelaysAreVisitedAtATime(t *testing.T) {
 	if n != 8 {
 		t.Errorf("%d relays were too many, want 8", n)
 	}
-	_, url := honest(t, 500)
+	url := honest(t)
 	if _, err := p.Publish(t.Context(), sign(t, 1, nostr.Now(), "later"), url); err != nil {
 		t.Errorf("no idle relay gave way: %v", err)
 	}

@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"fiatjaf.com/nostr"
-	"fiatjaf.com/nostr/keyer"
 
 	"guild"
+	"guild/internal/key"
 )
 
 func example(t testing.TB) nostr.Event {
 	t.Helper()
-	v, err := guild.Sign(t.Context(), keyer.NewPlainKeySigner(nostr.SecretKey{1}), nostr.Event{
+	v, err := guild.Sign(t.Context(), key.NewSigner(key.NewSecret(nostr.SecretKey{1})), nostr.Event{
 		Kind: 5050, CreatedAt: 1_700_000_000, Content: "a \"quoted\"\n\tline \u2028 \U0001F600 \\ \x01/",
 		Tags: nostr.Tags{{"p", "x"}, {}, {"d", "", "\x7f"}},
 	})

@@ -14,15 +14,14 @@ import (
 	"time"
 
 	"fiatjaf.com/nostr"
-	"fiatjaf.com/nostr/keyer"
-	"fiatjaf.com/nostr/khatru"
 
 	"guild"
 	"guild/internal/relay"
+	"guild/internal/relayd"
 )
 
 func TestAPublishedEventComesToThoseWhoSubscribed(t *testing.T) {
-	_, url := honest(t, 500)
+	url := honest(t)
 	box := newInbox()
 	reader, _ := run(t, config(box, url))
 	reader.Subscribe("notes", notes())
@@ -38,7 +37,7 @@ func TestAPublishedEventComesToThoseWhoSubscribed(t *testing.T) {
 }
 
 func TestADuplicateCountsAsTaken(t *testing.T) {
-	_, url := honest(t, 500)
+	url := honest(t)
 	p, _ := run(t, config(newInbox(), url))
 	e := sign(t, 1, nostr.Now(), "twice")
 	for range 2 {
@@ -49,7 +48,7 @@ func TestADuplicateCountsAsTaken(t *testing.T) {
 }
 
 func TestAQueryReturnsWhatIsStoredNewestFirst(t *testing.T) {
-	_, url := honest(t, 500)
+	url := honest(t)
 	p, _ := run(t, config(newInbox(), url))
 	all := signed(t, 20)
 	for _, e := range all {
@@ -68,7 +67,7 @@ func TestAQueryReturnsWhatIsStoredNewestFirst(t *testing.T) {
 }
 
 func TestAQueriedEventIsStillDeliveredToASubscription(t *testing.T) {
-	_, url := honest(t, 500)
+	url := honest(t)
 	box := newInbox()
 	p, _ := run(t, config(box, url))
 	e := sign(t, 1, nostr.Now(), "asked first")
@@ -86,7 +85,7 @@ func TestAQueriedEventIsStillDeliveredToASubscription(t *testing.T) {
 }
 
 func TestStoredEventsBeyondTheRelaysLimitAreReadPageByPage(t *testing.T) {
-	_, url := honest(t, 150)
+	url := honest(t)
 	writer, _ := run(t, config(newInbox(), url))
 	all := signed(t, 700)
 	for _, e := range all {
@@ -105,8 +104,8 @@ func TestStoredEventsBeyondTheRelaysLimitAreReadPageByPage(t *testing.T) {
 }
 
 func TestAnEventOfTwoRelaysIsReceivedOnce(t *testing.T) {
-	_, one := honest(t, 500)
-	_, two := honest(t, 500)
+	one := honest(t)
+	two := honest(t)
 	box := newInbox()
 	reader, stop := run(t, config(box, one, two))
 	reader.Subscribe("notes", notes())
@@ -129,52 +128,46 @@ func TestAnEventOfTwoRelaysIsReceivedOnce(t *testing.T) {
 }
 
 func TestWhatHappenedDuringADisconnectionIsReadAfterwards(t *testing.T) {
-	r, _ := honest(t, 500)
-	srv := httptest.NewServer(r)
-	defer srv.Close()
-	url := "ws" + strings.TrimPrefix(srv.URL, "http")
+	c := relayd.Config{Dir: t.TempDir(), Addr: "127.0.0.1:0"}
+	url, stop := honestAt(t, c)
 	box := newInbox()
 	reader, _ := run(t, config(box, url))
 	reader.Subscribe("notes", notes())
-	writer, _ := run(t, config(newInbox(), url))
-	publish := func(content string) {
-		if _, err := writer.Publish(t.Context(), sign(t, 1, nostr.Now(), content)); err != nil {
+	writer, _ := run(t, config(newInbox()))
+	publish := func(url, content string) {
+		if _, err := writer.Publish(t.Context(), sign(t, 1, nostr.Now(), content), url); err != nil {
 			t.Fatal(err)
 		}
 	}
-	publish("before")
+	publish(url, "before")
 	box.take(t, 1)
-	srv.CloseClientConnections()
-	for _, err := writer.Publish(t.Context(), sign(t, 1, nostr.Now(), "between")); err != nil; {
-		_, err = writer.Publish(t.Context(), sign(t, 1, nostr.Now(), "between"))
-	}
+	stop()
+	elsewhere, stop := honestAt(t, c) // the same relay, where the reader does not look for it
+	publish(elsewhere, "between")
+	stop()
+	c.Addr = strings.TrimPrefix(url, "ws://")
+	honestAt(t, c)
 	if got := box.take(t, 1)[0].Event().Content; got != "between" {
 		t.Errorf("got %q", got)
 	}
 }
 
-// guarded makes a relay demand authentication for reading and writing.
-func guarded(r *khatru.Relay) {
-	r.OnRequest = func(ctx context.Context, _ nostr.Filter) (bool, string) {
-		_, ok := khatru.GetAuthed(ctx)
-		return !ok, "auth-required: who are you?"
-	}
-	r.OnEvent = func(ctx context.Context, _ nostr.Event) (bool, string) {
-		_, ok := khatru.GetAuthed(ctx)
-		return !ok, "auth-required: who are you?"
-	}
+// guarded starts a relay that demands authentication for reading and writing.
+func guarded(t *testing.T) string {
+	t.Helper()
+	url, _ := honestAt(t, relayd.Config{Dir: t.TempDir(), Addr: "127.0.0.1:0", RequireAuth: true})
+	return url
 }
 
 func TestARelayThatDemandsAuthenticationGetsIt(t *testing.T) {
-	r, url := honest(t, 500)
-	guarded(r)
+	url := guarded(t)
 	box := newInbox()
 	c := config(box, url)
-	c.Signer = keyer.NewPlainKeySigner(bob)
+	c.Signer = bob
 	reader, _ := run(t, c)
 	reader.Subscribe("notes", notes())
 	c = config(newInbox(), url)
-	c.Signer = keyer.NewPlainKeySigner(alice)
+	c.Signer = alice
 	writer, _ := run(t, c)
 	if _, err := writer.Publish(t.Context(), sign(t, 1, nostr.Now(), "for members")); err != nil {
 		t.Fatal(err)
@@ -186,8 +179,7 @@ func TestARelayThatDemandsAuthenticationGetsIt(t *testing.T) {
 }
 
 func TestWithoutAKeyARelayThatDemandsAuthenticationRefuses(t *testing.T) {
-	r, url := honest(t, 500)
-	guarded(r)
+	url := guarded(t)
 	p, _ := run(t, config(newInbox(), url))
 	_, err := p.Publish(t.Context(), sign(t, 1, nostr.Now(), "stranger"))
 	refused, ok := errors.AsType[*relay.RefusedError](err)
@@ -226,9 +218,12 @@ func TestPublishingToNobodyIsAnError(t *testing.T) {
 }
 
 func TestOneRelayThatTakesAnEventIsEnough(t *testing.T) {
-	_, good := honest(t, 500)
-	r, bad := honest(t, 500)
-	r.OnEvent = func(context.Context, nostr.Event) (bool, string) { return true, "blocked: not here" }
+	good := honest(t)
+	bad := hostile(t, func(p peer) {
+		for m := p.next(); m != nil; m = p.next() {
+			p.say(`["OK","` + eventID(m[1]) + `",false,"blocked: not here"]`)
+		}
+	})
 	p, _ := run(t, config(newInbox(), good, bad))
 	acks, err := p.Publish(t.Context(), sign(t, 1, nostr.Now(), "hello"))
 	if err != nil || len(acks) != 2 {
@@ -241,7 +236,7 @@ func TestOneRelayThatTakesAnEventIsEnough(t *testing.T) {
 }
 
 func TestFiltersUnderTheSameNameReplaceThoseBefore(t *testing.T) {
-	_, url := honest(t, 500)
+	url := honest(t)
 	box := newInbox()
 	reader, _ := run(t, config(box, url))
 	reader.Subscribe("mine", notes())
@@ -266,8 +261,8 @@ func TestFiltersUnderTheSameNameReplaceThoseBefore(t *testing.T) {
 }
 
 func TestASubscriptionWithRelaysOfItsOwnStaysThere(t *testing.T) {
-	_, one := honest(t, 500)
-	_, two := honest(t, 500)
+	one := honest(t)
+	two := honest(t)
 	box := newInbox()
 	reader, _ := run(t, config(box, one))
 	cancel := reader.Subscribe("there", notes(), two)
@@ -287,7 +282,7 @@ func TestASubscriptionWithRelaysOfItsOwnStaysThere(t *testing.T) {
 }
 
 func TestReceiveMayPublishAndQuery(t *testing.T) {
-	_, url := honest(t, 500)
+	url := honest(t)
 	var p *relay.Pool
 	ready := make(chan struct{})
 	answered := make(chan error, 1)
@@ -313,7 +308,7 @@ func TestReceiveMayPublishAndQuery(t *testing.T) {
 }
 
 func TestNothingRunsAfterRun(t *testing.T) {
-	_, url := honest(t, 500)
+	url := honest(t)
 	deaf := hostile(t, func(p peer) { p.drain() })
 	p, stop := run(t, config(newInbox(), url, deaf, "ws://127.0.0.1:1"))
 	p.Subscribe("notes", notes())
@@ -332,7 +327,7 @@ func TestNothingRunsAfterRun(t *testing.T) {
 }
 
 func TestStatusTellsWhatIsUpAndWhatIsDown(t *testing.T) {
-	_, url := honest(t, 500)
+	url := honest(t)
 	box := newInbox()
 	p, _ := run(t, config(box, url, "ws://127.0.0.1:1"))
 	p.Subscribe("notes", notes())
@@ -347,7 +342,7 @@ func TestStatusTellsWhatIsUpAndWhatIsDown(t *testing.T) {
 }
 
 func TestARedirectIsNotFollowed(t *testing.T) {
-	_, url := honest(t, 500)
+	url := honest(t)
 	srv := httptest.NewServer(http.RedirectHandler("http"+strings.TrimPrefix(url, "ws"), http.StatusFound))
 	defer srv.Close()
 	p, _ := run(t, config(newInbox()))
@@ -365,8 +360,7 @@ func TestAWrongURLInTheConfigurationIsAnError(t *testing.T) {
 }
 
 func TestARelayWithoutATrustedCertificateIsNotReached(t *testing.T) {
-	r, _ := honest(t, 500)
-	srv := httptest.NewUnstartedServer(r)
+	srv := httptest.NewUnstartedServer(playing(func(p peer) { p.drain() }))
 	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 	srv.StartTLS()
 	defer srv.Close()

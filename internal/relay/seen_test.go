@@ -8,14 +8,14 @@ import (
 	"testing"
 
 	"fiatjaf.com/nostr"
-	"fiatjaf.com/nostr/keyer"
 
 	"guild"
+	"guild/internal/key"
 )
 
 func note(t *testing.T, content string) nostr.Event {
 	t.Helper()
-	v, err := guild.Sign(t.Context(), keyer.NewPlainKeySigner(nostr.SecretKey{1}), nostr.Event{Kind: 1, Content: content})
+	v, err := guild.Sign(t.Context(), key.NewSigner(key.NewSecret(nostr.SecretKey{1})), nostr.Event{Kind: 1, Content: content})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,38 +4,33 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"iter"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"fiatjaf.com/nostr"
-	"fiatjaf.com/nostr/eventstore/slicestore"
-	"fiatjaf.com/nostr/keyer"
-	"fiatjaf.com/nostr/khatru"
 	"github.com/coder/websocket"
 
 	"guild"
+	"guild/internal/key"
 	"guild/internal/relay"
+	"guild/internal/relayd"
 )
 
 var (
-	alice = nostr.SecretKey{1}
-	bob   = nostr.SecretKey{2}
+	alice = key.NewSigner(key.NewSecret(nostr.SecretKey{1}))
+	bob   = key.NewSigner(key.NewSecret(nostr.SecretKey{2}))
 )
 
 // sign makes an event of alice's.
 func sign(t testing.TB, kind nostr.Kind, at nostr.Timestamp, content string, tags ...nostr.Tag) guild.Verified {
 	t.Helper()
-	v, err := guild.Sign(t.Context(), keyer.NewPlainKeySigner(alice),
+	v, err := guild.Sign(t.Context(), alice,
 		nostr.Event{Kind: kind, CreatedAt: at, Content: content, Tags: append(nostr.Tags{}, tags...)})
 	if err != nil {
 		t.Fatal(err)
@@ -52,37 +47,33 @@ func signed(t testing.TB, n int) []guild.Verified {
 	return all
 }
 
-// locked makes the library's store in memory fit for several connections.
-type locked struct {
-	mu sync.Mutex
-	slicestore.SliceStore
-}
-
-func (l *locked) QueryEvents(f nostr.Filter, limit int) iter.Seq[nostr.Event] {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Values(slices.Collect(l.SliceStore.QueryEvents(f, limit)))
-}
-
-func (l *locked) SaveEvent(e nostr.Event) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.SliceStore.SaveEvent(e)
-}
-
-// honest starts a real relay. The URL is ws://127.0.0.1:port.
-func honest(t testing.TB, limit int) (*khatru.Relay, string) {
+// honest starts a real relay and returns its URL, ws://127.0.0.1:port.
+func honest(t testing.TB) string {
 	t.Helper()
-	store := &locked{}
-	if err := store.Init(); err != nil {
+	url, _ := honestAt(t, relayd.Config{Dir: t.TempDir(), Addr: "127.0.0.1:0"})
+	return url
+}
+
+// honestAt starts a real relay where its configuration says, and stops it at the end of the test, or when stop
+// is called.
+func honestAt(t testing.TB, c relayd.Config) (url string, stop func()) {
+	t.Helper()
+	c.Now, c.Log = time.Now, slog.New(slog.DiscardHandler)
+	r, err := relayd.Open(c)
+	if err != nil {
 		t.Fatal(err)
 	}
-	r := khatru.NewRelay()
-	r.Log = log.New(io.Discard, "", 0)
-	r.UseEventstore(store, limit)
-	srv := httptest.NewServer(r)
-	t.Cleanup(srv.Close)
-	return r, "ws" + strings.TrimPrefix(srv.URL, "http")
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the relay: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return r.URL(), stop
 }
 
 // peer is the relay's side of one connection in a test that plays the relay.

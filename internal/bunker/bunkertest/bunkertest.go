@@ -23,7 +23,6 @@ type Options struct {
 	Silent func(method string) bool             // which requests get no answer; none if nil
 	Change func(signed nostr.Event) nostr.Event // what is returned for a signed event; the event itself if nil
 	Ask    string                               // a URL at which every sign_event is first to be confirmed
-	Tell   func(method string, err error)       // called after each request
 }
 
 // secret is the token in the URL that Start returns.
@@ -100,9 +99,6 @@ func (s *signer) receive(ctx context.Context, _ string, e guild.Verified) {
 		a.Error = err.Error()
 	}
 	s.send(ctx, e.Event().PubKey, a)
-	if s.options.Tell != nil {
-		s.options.Tell(r.Method, err)
-	}
 }
 
 func (s *signer) send(ctx context.Context, to nostr.PubKey, a answer) {
