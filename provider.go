@@ -38,7 +38,7 @@ var nextProvider = map[ProviderState][]ProviderState{
 	Benchmarking: {Active, Conditional, Unqualified, Unresponsive, Suspended, Removed},
 	Active:       {Conditional, Warned, Unresponsive, Suspended, Removed, Stale},
 	Conditional:  {Active, Unqualified, Warned, Unresponsive, Suspended, Removed, Stale},
-	Unqualified:  {Benchmarking, Removed, Stale},
+	Unqualified:  {Seen, Benchmarking, Removed, Stale},
 	Unresponsive: {Seen, Benchmarking, Active, Conditional, Suspended, Removed, Stale},
 	Warned:       {Active, Conditional, Reduced, Unresponsive, Suspended, Removed, Stale},
 	Reduced:      {Benchmarking, Active, Conditional, Unresponsive, Suspended, Removed, Stale},

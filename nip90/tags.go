@@ -137,12 +137,25 @@ func cleanTags(tags nostr.Tags) nostr.Tags {
 // clean removes control characters other than \n and \t, and bytes that are not UTF-8: programs that
 // serialise them differently from NIP-01 compute another id and drop the event.
 func clean(s string) string {
+	if isPlain(s) {
+		return s
+	}
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
 			return -1
 		}
 		return r
 	}, strings.ToValidUTF8(s, "\uFFFD"))
+}
+
+// isPlain reports whether s is printable ASCII only, as bundles in base64 and ciphertexts are.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // value is the nth value of a tag, counted from the name, or "".

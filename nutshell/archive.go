@@ -151,7 +151,7 @@ func unwanted(h *tar.Header) string {
 
 // padding reads the rest of the stream, which may only be the zeros that fill the last record.
 func padding(r io.Reader) error {
-	buf := make([]byte, 32<<10)
+	buf := make([]byte, 4<<10)
 	for {
 		n, err := r.Read(buf)
 		for _, b := range buf[:n] {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -139,15 +140,30 @@ func writeBundle(ctx context.Context, out *counter, fsys fs.FS, m *Manifest, fil
 func compressor(w io.Writer, form string) (io.WriteCloser, error) {
 	switch form {
 	case "", Gzip:
-		z := gzip.NewWriter(w)
+		z := gzips.Get().(*gzip.Writer)
+		z.Reset(w)
 		z.ModTime = time.Unix(0, 0) // the zero Time is not zero there
-		return z, nil
+		return reused{z}, nil
 	case Zstd:
 		return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
 	case None:
 		return nopCloser{w}, nil
 	}
 	return nil, fmt.Errorf("compression %.40q is not one of gzip, zstd, none", form)
+}
+
+// gzips are writers to be used again: one takes a megabyte, which is more work to make than most bundles are to
+// compress. What was written before does not show in what is written next.
+var gzips = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
+
+// reused is a gzip writer that is given back when it is closed.
+type reused struct{ *gzip.Writer }
+
+func (z reused) Close() error {
+	err := z.Writer.Close()
+	z.Reset(io.Discard) // do not hold on to what it wrote to
+	gzips.Put(z.Writer)
+	return err
 }
 
 type nopCloser struct{ io.Writer }

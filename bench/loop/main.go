@@ -32,6 +32,7 @@ func main() {
 type options struct {
 	n, c, rounds int
 	json         bool
+	dir          string
 
 	cpu, block, trace string // files for profiles
 }
@@ -43,6 +44,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.c, "c", 1, "requests under way at a time")
 	f.IntVar(&o.rounds, "rounds", 10, "turns that each contestant takes")
 	f.BoolVar(&o.json, "json", false, "print JSON")
+	f.StringVar(&o.dir, "dir", "", "where the journals, the blobs and the relay's store lie; the system's temporary directory if empty")
 	f.StringVar(&o.cpu, "cpuprofile", "", "write a CPU profile, with the label part: floor, relay, fsync off, fsync on")
 	f.StringVar(&o.block, "blockprofile", "", "write a profile of waiting")
 	f.StringVar(&o.trace, "trace", "", "write an execution trace")
@@ -60,7 +62,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "loop")
+	dir, err := os.MkdirTemp(o.dir, "loop")
 	if err != nil {
 		return err
 	}

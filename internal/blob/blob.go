@@ -31,6 +31,8 @@ var (
 
 // Store keeps blobs in one directory. Several goroutines may use it.
 type Store struct {
+	NoSync bool // no fsync of what is stored: only beside a journal that does without, and set before the first use
+
 	dir string
 	tmp string // what is being written
 }
@@ -49,7 +51,7 @@ func Open(dir string) (*Store, error) {
 }
 
 // Put stores all that r yields and returns its hash and its size in bytes. When it returns nil the blob is on
-// the disk.
+// the disk, unless NoSync.
 func (s *Store) Put(ctx context.Context, r io.Reader) (guild.Hash, int64, error) {
 	return s.PutMax(ctx, r, math.MaxInt64)
 }
@@ -62,7 +64,7 @@ func (s *Store) PutMax(ctx context.Context, r io.Reader, limit int64) (guild.Has
 	}
 	h, size, err := receive(f, &capped{ctx, r, limit})
 	if err == nil {
-		err = durable.Rename(f, s.path(h))
+		err = s.keep(f, h)
 	}
 	if err != nil {
 		discard(f)
@@ -122,14 +124,22 @@ func (s *Store) Has(h guild.Hash) bool {
 
 func (s *Store) path(h guild.Hash) string { return filepath.Join(s.dir, h.Hex()) }
 
-// receive copies r to f, syncs it, and returns its hash and size.
+// receive copies r to f, and returns its hash and size.
 func receive(f *os.File, r io.Reader) (guild.Hash, int64, error) {
 	sum := sha256.New()
 	size, err := io.Copy(io.MultiWriter(f, sum), r)
-	if err != nil {
-		return guild.Hash{}, 0, err
+	return guild.Hash(sum.Sum(nil)), size, err
+}
+
+// keep gives a file that was written its name, and puts both on the disk.
+func (s *Store) keep(f *os.File, h guild.Hash) error {
+	if s.NoSync {
+		return errors.Join(os.Rename(f.Name(), s.path(h)), f.Close())
 	}
-	return guild.Hash(sum.Sum(nil)), size, f.Sync()
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return durable.Rename(f, s.path(h))
 }
 
 // discard removes what was written in vain. If that fails, the next Open removes it.

@@ -2,6 +2,8 @@ package control
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
@@ -22,8 +25,13 @@ import (
 	"guild/nutshell"
 )
 
-// maxBundle is the largest packed bundle that can be hired for, in bytes.
-const maxBundle = 64 << 20
+// Bounds on what a customer may ask for.
+const (
+	maxBundle  = 64 << 20                     // bytes of a packed bundle
+	maxTimeout = 366 * 24 * time.Hour         // for a job
+	maxBid     = 21_000_000 * 100_000_000_000 // msat: all there will ever be
+	maxTries   = 1000
+)
 
 func (s *Server) getStatus(w http.ResponseWriter, r *http.Request) { answer(w, s.c.Status()) }
 
@@ -80,8 +88,8 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) (jobs.Order, erro
 	q := params{r.URL.Query(), nil}
 	o := jobs.Order{
 		Task: q.Get("task"), Title: b.Manifest().Task().Title, Bundle: raw,
-		Bid: guild.Msat(q.number("bid_msat")), Tries: int(q.number("tries")), Private: q.Get("private") == "true",
-		Timeout: time.Duration(q.number("timeout_ms")) * time.Millisecond, Kind: int(q.number("kind")),
+		Bid: guild.Msat(q.number("bid_msat", maxBid)), Tries: int(q.number("tries", maxTries)), Private: q.Get("private") == "true",
+		Timeout: time.Duration(q.number("timeout_ms", maxTimeout.Milliseconds())) * time.Millisecond, Kind: int(q.number("kind", 65535)),
 	}
 	for _, p := range r.URL.Query()["provider"] {
 		key, err := parsePubKey(p)
@@ -93,6 +101,9 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) (jobs.Order, erro
 	}
 	if o.Task == "" {
 		return jobs.Order{}, taskError{}
+	}
+	if !utf8.ValidString(o.Task) {
+		q.err = errors.Join(q.err, fmt.Errorf("task %q is not text", o.Task))
 	}
 	if o.Kind == 0 {
 		o.Kind = s.c.Kind(o.Task)
@@ -125,27 +136,31 @@ type params struct {
 // Get returns a parameter, or "".
 func (q *params) Get(name string) string { return q.values.Get(name) }
 
-// number returns a parameter that is a number of 0 or more, and 0 when it is absent.
-func (q *params) number(name string) int64 {
+// number returns a parameter that is a number from 0 to most, and 0 when it is absent.
+func (q *params) number(name string, most int64) int64 {
 	text := q.values.Get(name)
 	if text == "" {
 		return 0
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 {
-		q.err = errors.Join(q.err, fmt.Errorf("%s %.40q: want a number of 0 or more", name, text))
+	if err != nil || n < 0 || n > most {
+		q.err = errors.Join(q.err, fmt.Errorf("%s %.40q: want a number from 0 to %d", name, text, most))
+		return 0
 	}
 	return n
 }
 
+var errNoKey = errors.New("it names no key")
+
 // parsePubKey reads npub or hex.
 func parsePubKey(text string) (nostr.PubKey, error) {
 	if strings.HasPrefix(text, "npub1") {
-		prefix, value, err := nip19.Decode(text)
-		if key, ok := value.(nostr.PubKey); err == nil && ok && prefix == "npub" {
-			return key, nil
+		_, value, err := nip19.Decode(text)
+		key, ok := value.(nostr.PubKey)
+		if err != nil || !ok {
+			return nostr.PubKey{}, fmt.Errorf("provider %.80q is not an npub: %w", text, cmp.Or(err, errNoKey))
 		}
-		return nostr.PubKey{}, fmt.Errorf("provider %.80q is not an npub: %w", text, err)
+		text = key.Hex() // nip19 does not check that it is a key
 	}
 	key, err := nostr.PubKeyFromHex(text)
 	if err != nil {
@@ -209,6 +224,10 @@ func (s *Server) watchJob(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := json.NewEncoder(w)
+	if s.archived(r.Context(), j) {
+		out.Encode(s.end(j, fact.Entry{Seq: s.last(j), At: j.Closed}))
+		return
+	}
 	flush := http.NewResponseController(w)
 	for e, err := range s.c.Journal.Watch(r.Context(), j.Seq) {
 		if err != nil {
@@ -220,21 +239,36 @@ func (s *Server) watchJob(w http.ResponseWriter, r *http.Request) {
 		for _, u := range s.updates(e, j) {
 			out.Encode(u)
 		}
-		if now, ok := s.c.Fold.Job(j.Job); ok && s.settled(now) && s.lastOf(e, now) {
-			view := s.job(now)
-			out.Encode(Update{Seq: e.Seq, At: e.At, Job: view.ID, Step: "trust", Event: "ended", State: ended(now),
-				Text: fmt.Sprintf("the job is %s", now.Ending), Ended: &view})
-			flush.Flush()
-			return
+		now, _ := s.c.Fold.Job(j.Job)
+		over := s.settled(now) && e.Seq >= s.last(now) // so that a late watcher hears all of it
+		if over {
+			out.Encode(s.end(now, e))
 		}
 		flush.Flush()
+		if over {
+			return
+		}
 	}
 }
 
-// lastOf reports whether e is the last entry about a settled job, so that a late watcher hears all of it.
-func (s *Server) lastOf(e fact.Entry, j *jobs.Job) bool {
-	return e.Seq >= max(j.Last, s.c.Trust.Last(j.Job))
+// end is the last update of a job.
+func (s *Server) end(j *jobs.Job, e fact.Entry) Update {
+	view := s.job(j)
+	return Update{Seq: e.Seq, At: e.At, Job: view.ID, Step: "trust", Event: "ended", State: ended(j),
+		Text: fmt.Sprintf("the job is %s", j.Ending), Ended: &view}
 }
+
+// archived reports whether a job is over and nothing about it is in the journal any more.
+func (s *Server) archived(ctx context.Context, j *jobs.Job) bool {
+	if !s.settled(j) {
+		return false
+	}
+	_, err := s.c.Journal.Entry(ctx, s.last(j))
+	return errors.Is(err, journal.ErrNoEntry)
+}
+
+// last is the latest entry about a job.
+func (s *Server) last(j *jobs.Job) uint64 { return max(j.Last, s.c.Trust.Last(j.Job)) }
 
 func ended(j *jobs.Job) string {
 	if j.Ending == guild.JobAccepted {

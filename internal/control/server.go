@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -65,6 +66,9 @@ func NewServer(c ServerConfig) *Server {
 	s.mux.HandleFunc("GET /v1/journal", s.getJournal)
 	s.mux.HandleFunc("GET /v1/journal/{seq}", s.getRecord)
 	s.mux.HandleFunc("GET /v1/rejected", s.getRejected)
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, http.StatusNotFound, "missing", "docs/API.md lists the routes", fmt.Errorf("no route %s %.80q", r.Method, r.URL.Path))
+	})
 	return s
 }
 

@@ -3,6 +3,7 @@ package control
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -113,7 +114,7 @@ func (s *Server) tell(f fact.Fact, job *jobs.Job) (line, bool) {
 	case fact.AttemptPlanned:
 		return say("discover", "done", "%s offers %q%s", s.who(f.Provider), job.Task, unmet(f)).of(f.Attempt)
 	case fact.AttemptRequested:
-		return say("request", "done", "asked %s, taken by %s", s.who(s.provider(f.Attempt)), f.Relays[0]).of(f.Attempt)
+		return say("request", "done", "asked %s, taken by %s", s.who(s.provider(f.Attempt)), strings.Join(f.Relays, ", ")).of(f.Attempt)
 	case fact.AttemptProgressed:
 		return say("work", "progress", "%s", cmp.Or(f.Text, f.Status)).of(f.Attempt)
 	case fact.AttemptDelivered:

@@ -44,7 +44,8 @@ type failure struct {
 	err   error // nil when nothing failed, but nothing changed either
 }
 
-// rest is how long an effect waits that was done, changed nothing, and is due all the same.
+// rest is how long an effect waits that is still due after it was done, so that a step that forgot to look at
+// what it had done cannot fill the journal.
 const rest = time.Second
 
 // Run does what is due until ctx ends, and returns when everything it started has ended.
@@ -141,9 +142,9 @@ func (r *Runner) release(w Work, err error) {
 	delete(r.running, w.Key)
 	r.classes[w.Class]--
 	switch f := r.failed[w.Key]; {
-	case err == nil:
+	case err == nil && w.Free:
 		delete(r.failed, w.Key)
-	case errors.Is(err, errIdle):
+	case err == nil || errors.Is(err, errIdle):
 		r.failed[w.Key] = failure{retry: r.Now().Add(rest)}
 	default:
 		r.failed[w.Key] = failure{f.times + 1, r.Now().Add(r.backOff(f.times)), err}

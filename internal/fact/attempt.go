@@ -82,6 +82,7 @@ type AttemptRefused struct {
 	Attempt nostr.ID `json:"attempt"`
 	Reason  string   `json:"reason"`
 	Later   bool     `json:"later,omitempty"` // at capacity: no failure, try again later
+	Fault   bool     `json:"fault,omitempty"` // it did answer, but not as agreed: counted like a delivery that failed
 }
 
 // AttemptExpired says that nothing came in time. Written by jobs.

@@ -3,13 +3,16 @@ package jobs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/blossom"
 	"guild/internal/due"
 	"guild/internal/fact"
 	"guild/internal/journal"
@@ -181,7 +184,11 @@ func (j *Jobs) publish(job *Job, a Attempt) due.Work {
 			}, nil
 		},
 		Park: func(tx *journal.Tx, reason string) {
-			if now, _, ok := j.fold.Attempt(a.ID); ok && now.State == guild.Planned {
+			switch now, _, ok := j.fold.Attempt(a.ID); {
+			case !ok || now.State != guild.Planned:
+			case now.Heard > 0: // no relay said so, but the provider has it
+				tx.Append(fact.AttemptRequested{Attempt: a.ID, Relays: a.Planned.Relays, Silence: now.Silence})
+			default:
 				tx.Append(fact.AttemptParked{Attempt: a.ID, Reason: "no relay took the request: " + reason})
 			}
 		},
@@ -211,7 +218,7 @@ func (j *Jobs) climb(ctx context.Context, a Attempt) ([]string, error) {
 }
 
 func rungs(hints, ours []string) [3][]string {
-	all := append(append([]string{}, hints...), ours...)
+	all := slices.Concat(hints, ours)
 	rungs := [3][]string{all, all, all}
 	if len(hints) > 0 {
 		rungs[0] = hints[:1]
@@ -283,7 +290,7 @@ func (j *Jobs) withdraw(job *Job, a Attempt) due.Work {
 			}
 			ctx, cancel := context.WithTimeout(ctx, j.c.Patience.Ladder[0])
 			defer cancel()
-			if err := j.c.Publish(ctx, e, append(a.Planned.Relays, j.c.Relays()...)); err != nil {
+			if err := j.c.Publish(ctx, e, slices.Concat(a.Planned.Relays, j.c.Relays())); err != nil {
 				return nil, err
 			}
 			return func(*journal.Tx) error { return nil }, nil
@@ -321,6 +328,9 @@ func (j *Jobs) fetch(job *Job, a Attempt) due.Work {
 // bring stores the delivery, and says why it is none when its own status does.
 func (j *Jobs) bring(ctx context.Context, a Attempt) (refusal string, err error) {
 	r, err := j.c.Fetch(ctx, *a.Away, a.Delivery, a.Size)
+	if errors.Is(err, blossom.ErrWrongContent) || errors.Is(err, blossom.ErrSealBroken) || errors.Is(err, blossom.ErrTooLarge) {
+		return fmt.Sprintf("the delivery is not what the result names: %v", err), nil // it never will be
+	}
 	if err != nil {
 		return "", err
 	}

@@ -2,6 +2,8 @@ package jobs
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -40,19 +42,20 @@ type Job struct {
 // Attempt is one attempt with what the step needs to follow it.
 type Attempt struct {
 	guild.Attempt
-	Planned   fact.AttemptPlanned `json:"planned"`
-	At        int64               `json:"at"`      // Unix ms when it was planned
-	Asked     int64               `json:"asked"`   // Unix ms when a relay took it
-	Silence   int64               `json:"silence"` // Unix ms when our patience ends
-	Heard     int                 `json:"heard"`   // feedback events so far
-	Last      int64               `json:"last"`    // Unix ms of the last of them
-	Result    nostr.ID            `json:"result,omitzero"`
-	Over      int64               `json:"over,omitempty"` // Unix ms when the provider's part was over
-	Away      *fact.Place         `json:"away,omitempty"`
-	Size      int64               `json:"size,omitempty"`
-	Deletion  *nostr.Event        `json:"deletion,omitempty"`
-	Withdrawn bool                `json:"withdrawn,omitempty"` // the deletion was published, or given up
-	Verdict   *guild.Verdict      `json:"verdict,omitempty"`
+	Planned   *fact.AttemptPlanned `json:"planned,omitempty"` // as long as something of it may be due
+	Encrypted bool                 `json:"encrypted,omitempty"`
+	At        int64                `json:"at"`      // Unix ms when it was planned
+	Asked     int64                `json:"asked"`   // Unix ms when a relay took it
+	Silence   int64                `json:"silence"` // Unix ms when our patience ends
+	Heard     int                  `json:"heard"`   // feedback events so far
+	Last      int64                `json:"last"`    // Unix ms of the last of them
+	Result    nostr.ID             `json:"result,omitzero"`
+	Over      int64                `json:"over,omitempty"` // Unix ms when the provider's part was over
+	Away      *fact.Place          `json:"away,omitempty"`
+	Size      int64                `json:"size,omitempty"`
+	Deletion  *nostr.Event         `json:"deletion,omitempty"`
+	Withdrawn bool                 `json:"withdrawn,omitempty"` // the deletion was published, or given up
+	Verdict   *guild.Verdict       `json:"verdict,omitempty"`
 }
 
 // NewFold returns an empty fold.
@@ -209,7 +212,7 @@ func (f *Fold) apply(one fact.Fact, e fact.Entry) {
 func (j *Job) plan(p fact.AttemptPlanned, at int64) {
 	j.Attempts = append(j.Attempts, Attempt{
 		Attempt: guild.Attempt{ID: p.Attempt, Job: p.Job, Provider: p.Provider, State: guild.Planned},
-		Planned: p, At: at,
+		Planned: &p, Encrypted: p.Encrypted, At: at,
 	})
 }
 
@@ -232,8 +235,18 @@ func (f *Fold) changeAttempt(id nostr.ID, by func(*Attempt)) {
 	f.change(f.attempts[id], func(j *Job) {
 		if i := j.index(id); i >= 0 {
 			by(&j.Attempts[i])
+			j.Attempts[i].slim()
 		}
 	})
+}
+
+// slim drops the events of an attempt that nothing more will be sent for: requests carry whole bundles, and jobs
+// are kept for ever.
+func (a *Attempt) slim() {
+	if a.State.Waiting() || a.Deletion != nil && !a.Withdrawn {
+		return
+	}
+	a.Planned, a.Deletion = nil, nil
 }
 
 // published notes that a deletion is with a relay, or was given up: the next provider may be asked.
@@ -256,10 +269,17 @@ func (f *Fold) Snapshot() ([]byte, error) {
 // Restore implements fold.Fold.
 func (f *Fold) Restore(b []byte) error {
 	fresh := NewFold()
+	fresh.jobs = nil
 	if err := json.Unmarshal(b, &fresh.jobs); err != nil {
-		return err
+		return fmt.Errorf("jobs: %w", err)
+	}
+	if fresh.jobs == nil {
+		return errors.New("jobs: the snapshot is empty")
 	}
 	for id, job := range fresh.jobs {
+		if job == nil {
+			return fmt.Errorf("jobs: job %s is empty", id)
+		}
 		for _, a := range job.Attempts {
 			fresh.attempts[a.ID] = id
 		}

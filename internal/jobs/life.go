@@ -46,7 +46,7 @@ func (f *Fold) applyToAttempt(one fact.Fact, at int64) {
 	case fact.AttemptJudged:
 		f.changeAttempt(one.Attempt, func(a *Attempt) {
 			a.end(guild.StateFor(one.Verdict.Outcome), one.Verdict.Cause, at)
-			a.Verdict = &one.Verdict
+			a.Verdict = short(one.Verdict)
 		})
 	case fact.AttemptRecorded:
 		f.changeAttempt(one.Attempt, func(a *Attempt) {
@@ -60,4 +60,17 @@ func (a *Attempt) end(to guild.State, reason string, at int64) {
 	if a.Move(to) == nil {
 		a.Reason, a.Over = reason, at
 	}
+}
+
+// short keeps of a verdict's tests the first few that did not pass; the whole verdict is in the journal.
+func short(v guild.Verdict) *guild.Verdict {
+	const most = 10
+	var failed []guild.Test
+	for _, t := range v.Tests {
+		if t.State != guild.TestPassed && len(failed) < most {
+			failed = append(failed, t)
+		}
+	}
+	v.Tests = failed
+	return &v
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fiatjaf.com/nostr"
+	"golang.org/x/sync/errgroup"
 
 	"guild"
 	"guild/internal/fact"
@@ -42,8 +43,8 @@ func (j *Jobs) Observe(ctx context.Context, v guild.Verified) error {
 		return guild.Drop(guild.Stranger, "%.8s answered for %.8s", e.PubKey.Hex(), a.Provider.PubKey.Hex())
 	case e.Kind == nip90.KindFeedback:
 		return j.hear(ctx, e, a, job)
-	case int(e.Kind) != nip90.ResultKind(int(a.Planned.Request.Kind)):
-		return guild.Drop(guild.WrongKind, "kind %d answers kind %d", e.Kind, a.Planned.Request.Kind)
+	case int(e.Kind) != nip90.ResultKind(job.Kind):
+		return guild.Drop(guild.WrongKind, "kind %d answers kind %d", e.Kind, job.Kind)
 	}
 	return j.accept(ctx, e, a, job)
 }
@@ -97,15 +98,15 @@ func (j *Jobs) accept(ctx context.Context, e nostr.Event, a Attempt, job *Job) e
 	if err != nil {
 		return guild.Drop(guild.Malformed, "%v", err)
 	}
-	if a.Planned.Encrypted && r.Encrypted == "" {
-		return j.refuse(ctx, e, a, job, "answered an encrypted request in clear", false)
+	if a.Encrypted && r.Encrypted == "" {
+		return j.fault(ctx, e, a, job, "answered an encrypted request in clear")
 	}
 	p, err := r.Delivery()
 	if err != nil {
-		return j.refuse(ctx, e, a, job, fmt.Sprintf("the result holds no delivery: %v", err), false)
+		return j.fault(ctx, e, a, job, fmt.Sprintf("the result holds no delivery: %v", err))
 	}
 	if p.Size > maxDelivery {
-		return j.refuse(ctx, e, a, job, fmt.Sprintf("the delivery of %d bytes is too large", p.Size), false)
+		return j.fault(ctx, e, a, job, fmt.Sprintf("the delivery of %d bytes is too large", p.Size))
 	}
 	return j.deliver(ctx, e, a, job, p)
 }
@@ -119,17 +120,24 @@ func (j *Jobs) deliver(ctx context.Context, e nostr.Event, a Attempt, job *Job, 
 	if err != nil {
 		return fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
 	}
-	kept, err := j.c.Blobs.PutBytes(ctx, raw)
-	if err != nil {
-		return fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
-	}
-	d := fact.AttemptDelivered{Attempt: a.ID, Result: e.ID, Event: kept, Delivery: p.Hash, Size: p.Size}
+	d := fact.AttemptDelivered{Attempt: a.ID, Result: e.ID, Delivery: p.Hash, Size: p.Size}
+	var keeping errgroup.Group // together, for each waits for the disk
+	keeping.Go(func() (err error) {
+		d.Event, err = j.c.Blobs.PutBytes(ctx, raw)
+		return err
+	})
 	if p.Inline == nil {
 		d.Away = &fact.Place{URL: p.URL}
 		if p.Key != nil {
 			d.Away.Key = hex.EncodeToString(p.Key[:])
 		}
-	} else if _, err := j.c.Blobs.PutBytes(ctx, p.Inline); err != nil {
+	} else {
+		keeping.Go(func() error {
+			_, err := j.c.Blobs.PutBytes(ctx, p.Inline)
+			return err
+		})
+	}
+	if err := keeping.Wait(); err != nil {
 		return fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
 	}
 	return j.decide(ctx, e, a, job, func(tx *journal.Tx, now Attempt) {
@@ -205,5 +213,12 @@ func (j *Jobs) progress(ctx context.Context, e nostr.Event, a Attempt, job *Job,
 func (j *Jobs) refuse(ctx context.Context, e nostr.Event, a Attempt, job *Job, reason string, later bool) error {
 	return j.decide(ctx, e, a, job, func(tx *journal.Tx, _ Attempt) {
 		tx.Append(fact.AttemptRefused{Attempt: a.ID, Reason: reason, Later: later})
+	})
+}
+
+// fault ends the attempt because the provider broke the protocol, and holds that against it.
+func (j *Jobs) fault(ctx context.Context, e nostr.Event, a Attempt, job *Job, reason string) error {
+	return j.decide(ctx, e, a, job, func(tx *journal.Tx, _ Attempt) {
+		tx.Append(fact.AttemptRefused{Attempt: a.ID, Reason: reason, Fault: true})
 	})
 }

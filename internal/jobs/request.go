@@ -62,8 +62,10 @@ func (j *Jobs) choose(job *Job, now time.Time) (*guild.Offer, string) {
 // excludes says why a provider must not be asked, or "".
 func (j *Jobs) excludes(job *Job, o guild.Offer, trust guild.Trust, met bool, now time.Time) string {
 	name := fmt.Sprintf("%s (%.8s)", cmp.Or(o.Name, "a provider"), o.Service.PubKey.Hex())
-	asked := slices.ContainsFunc(job.Attempts, func(a Attempt) bool { return a.Provider == o.Service })
+	asked := slices.ContainsFunc(job.Attempts, func(a Attempt) bool { return a.Provider.PubKey == o.Service.PubKey })
 	switch {
+	case o.Service.PubKey == j.c.PubKey:
+		return "nobody hires itself"
 	case len(job.Providers) > 0 && !slices.Contains(job.Providers, o.Service.PubKey):
 		return name + " was not to be asked"
 	case asked:
@@ -174,11 +176,9 @@ func (j *Jobs) parcel(ctx context.Context, job *Job, encrypt bool) (nip90.Parcel
 	return p, nil
 }
 
-// deletion is the signed kind 5 event that takes a request back. A request that never left needs none.
+// deletion is the signed kind 5 event that takes a request back, also one that is only on its way: a relay may
+// have it and not have said so.
 func (j *Jobs) deletion(ctx context.Context, a Attempt, reason string) (*nostr.Event, error) {
-	if a.State == guild.Planned && a.Asked == 0 {
-		return nil, nil
-	}
 	e, err := j.sign(ctx, nostr.Event{
 		Kind: 5, Content: reason,
 		Tags: nostr.Tags{

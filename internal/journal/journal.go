@@ -38,6 +38,7 @@ type Options struct {
 
 	Listen         string           // NATS host:port for other processes of a team, for all who reach it; none if empty
 	HighWater      string           // a file outside Dir that also remembers how far the journal got; none if empty
+	Wait           time.Duration    // for another process to give the directory free; not at all if zero
 	NoSync         bool             // no fsync for each entry: only for tests and measurements
 	SnapshotEvery  time.Duration    // 5 minutes if zero
 	Floor          int64            // free space, in bytes, under which Free refuses; 64 MiB if zero
@@ -97,7 +98,7 @@ func Open(ctx context.Context, o Options) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the journal: %w", err)
 	}
-	lock, err := acquire(files.lock())
+	lock, err := acquire(ctx, files.lock(), o.Wait)
 	if err != nil {
 		return nil, fmt.Errorf("open the journal: %w", err)
 	}

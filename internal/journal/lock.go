@@ -1,11 +1,13 @@
 package journal
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,8 +16,26 @@ import (
 // would vanish. The system gives the lock back when the process ends, however it ends.
 type lock struct{ f *os.File }
 
-// acquire takes the lock, or says at once who has it.
-func acquire(path string) (*lock, error) {
+// acquire takes the lock, or says who still has it after a while.
+func acquire(ctx context.Context, path string, wait time.Duration) (*lock, error) {
+	const pause = 20 * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for {
+		l, err := tryAcquire(path)
+		if !errors.Is(err, ErrLocked) {
+			return l, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// tryAcquire takes the lock, or says at once who has it.
+func tryAcquire(path string) (*lock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err

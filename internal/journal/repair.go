@@ -53,7 +53,7 @@ func Repair(ctx context.Context, o Options) (Report, error) {
 		return Report{}, nil
 	}
 	f := files(o.Dir)
-	lock, err := acquire(f.lock())
+	lock, err := acquire(ctx, f.lock(), o.Wait)
 	if err != nil {
 		return Report{}, fmt.Errorf("repair the journal: %w", err)
 	}

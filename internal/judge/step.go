@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -129,12 +130,22 @@ func (s *Step) examine(ctx context.Context, c pending) (guild.Verdict, Evidence,
 	if err := s.unpack(ctx, c.Bundle, bundle); err != nil {
 		return guild.Verdict{}, nil, fmt.Errorf("our own bundle: %w", err)
 	}
-	if err := s.unpack(ctx, c.Delivery, delivery); err != nil {
+	if err := s.unpack(ctx, c.Delivery, delivery); ours(err) {
+		return guild.Verdict{}, nil, fmt.Errorf("the delivery: %w", err)
+	} else if err != nil {
 		v := guild.Verdict{Outcome: guild.Failure, Strength: guild.Strong, Tier: "none",
 			Cause: guild.Cut("the delivery is no bundle: "+err.Error(), 500)}
 		return v, Evidence(v.Cause), nil
 	}
 	return s.c.Examine(ctx, bundle, delivery)
+}
+
+// ours reports whether it is this machine that failed to unpack a bundle, and not the bundle.
+func ours(err error) bool {
+	return slices.ContainsFunc([]error{
+		blob.ErrMissing, blob.ErrDamaged, context.Canceled, context.DeadlineExceeded, syscall.ENOSPC, syscall.EDQUOT,
+		syscall.EIO, syscall.EROFS, syscall.EACCES, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM,
+	}, func(reason error) bool { return errors.Is(err, reason) })
 }
 
 func (s *Step) unpack(ctx context.Context, h guild.Hash, dir string) error {
@@ -221,13 +232,9 @@ func (f *Fold) apply(one fact.Fact, at int64) {
 	case fact.AttemptPlanned:
 		f.state.Cases[one.Attempt.Hex()] = pending{Job: one.Job, Attempt: one.Attempt, Bundle: f.state.Bundles[one.Job]}
 	case fact.AttemptDelivered:
-		c := f.state.Cases[one.Attempt.Hex()]
-		c.Delivery, c.Here, c.At = one.Delivery, one.Away == nil, at
-		f.state.Cases[one.Attempt.Hex()] = c
+		f.change(one.Attempt, func(c *pending) { c.Delivery, c.Here, c.At = one.Delivery, one.Away == nil, at })
 	case fact.AttemptFetched:
-		c := f.state.Cases[one.Attempt.Hex()]
-		c.Here = true
-		f.state.Cases[one.Attempt.Hex()] = c
+		f.change(one.Attempt, func(c *pending) { c.Here = true })
 	case fact.AttemptJudged:
 		delete(f.state.Cases, one.Attempt.Hex())
 	case fact.AttemptRefused:
@@ -241,6 +248,13 @@ func (f *Fold) apply(one fact.Fact, at int64) {
 	}
 }
 
+func (f *Fold) change(attempt nostr.ID, by func(*pending)) {
+	if c, ok := f.state.Cases[attempt.Hex()]; ok {
+		by(&c)
+		f.state.Cases[attempt.Hex()] = c
+	}
+}
+
 // Snapshot implements fold.Fold.
 func (f *Fold) Snapshot() ([]byte, error) {
 	f.mu.RLock()
@@ -251,9 +265,12 @@ func (f *Fold) Snapshot() ([]byte, error) {
 
 // Restore implements fold.Fold.
 func (f *Fold) Restore(b []byte) error {
-	fresh := empty()
+	var fresh folded
 	if err := json.Unmarshal(b, &fresh); err != nil {
-		return err
+		return fmt.Errorf("judge: %w", err)
+	}
+	if fresh.Bundles == nil || fresh.Cases == nil {
+		return errors.New("judge: the snapshot is incomplete")
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -151,6 +151,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if n.blobs, err = blob.Open(filepath.Join(n.c.Dir, "blob")); err != nil {
 		return fmt.Errorf("open the blobs: %w", err)
 	}
+	n.blobs.NoSync = n.c.NoSync
 	if err := n.emptyScratch(); err != nil {
 		return err
 	}
@@ -170,6 +171,9 @@ func (n *Node) emptyScratch() error {
 	return os.MkdirAll(n.scratch(), 0o700)
 }
 
+// glance is how long somebody who only looks at a stopped node's journal may keep others from opening it.
+const glance = 2 * time.Second
+
 func (n *Node) openJournal(ctx context.Context) (err error) {
 	n.claims = due.NewClaims()
 	learned, err := trust.NewFold(trust.Default())
@@ -180,7 +184,7 @@ func (n *Node) openJournal(ctx context.Context) (err error) {
 	n.journal, err = journal.Open(ctx, journal.Options{
 		Dir: n.c.JournalDir, Node: n.name(), Now: n.c.Now,
 		Folds:     []fold.Fold{n.claims, n.folds.jobs, n.folds.work, n.folds.judge, n.folds.registry, n.folds.trust, n.folds.record},
-		HighWater: n.c.HighWater, Listen: n.c.Listen, NoSync: n.c.NoSync, Appended: n.c.Appended, Log: n.c.Log,
+		HighWater: n.c.HighWater, Wait: glance, Listen: n.c.Listen, NoSync: n.c.NoSync, Appended: n.c.Appended, Log: n.c.Log,
 	})
 	if err != nil {
 		return err

@@ -24,14 +24,20 @@ import (
 )
 
 // startRelay runs a real relay for the test.
-func startRelay(t *testing.T) string {
+func startRelay(t *testing.T) (url string) {
 	t.Helper()
-	r, err := relayd.Open(relayd.Config{Dir: t.TempDir(), Addr: "127.0.0.1:0", Now: time.Now})
+	url, _ = startRelayAt(t, t.TempDir(), "127.0.0.1:0")
+	return url
+}
+
+// startRelayAt runs a real relay in a directory at an address.
+func startRelayAt(t *testing.T, dir, addr string) (url string, stop func()) {
+	t.Helper()
+	r, err := relayd.Open(relayd.Config{Dir: dir, Addr: addr, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, r.Run)
-	return r.URL()
+	return r.URL(), run(t, r.Run)
 }
 
 // run runs something until the test ends, and fails the test if it fails.

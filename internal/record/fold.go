@@ -2,6 +2,8 @@ package record
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -252,9 +254,12 @@ func (f *Fold) Snapshot() ([]byte, error) {
 
 // Restore implements fold.Fold.
 func (f *Fold) Restore(b []byte) error {
-	fresh := empty()
+	var fresh folded
 	if err := json.Unmarshal(b, &fresh); err != nil {
-		return err
+		return fmt.Errorf("record: %w", err)
+	}
+	if fresh.Jobs == nil || fresh.Sessions == nil || fresh.Stored == nil {
+		return errors.New("record: the snapshot is incomplete")
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

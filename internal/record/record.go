@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -114,6 +115,9 @@ func (r *Record) receipt(s session, trajectory guild.Hash) (receipt.Receipt, err
 
 // replay writes REPLAY.jsonl: what the node did for the job, each act a tool call with its result.
 func (r *Record) replay(to *bytes.Buffer, s session) (guild.Hash, error) {
+	if len(s.Acts) == 0 {
+		return guild.Hash{}, errors.New("nothing is known of what happened")
+	}
 	w := replay.NewWriter(to)
 	start := moment(s.Acts[0].At)
 	events := []replay.Event{

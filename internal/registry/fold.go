@@ -2,6 +2,7 @@ package registry
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -97,6 +98,9 @@ func (f *Fold) apply(one fact.Fact, at int64) {
 	case fact.AttemptJudged:
 		f.judged(one, at)
 	case fact.AttemptRefused:
+		if one.Fault {
+			f.owe(one.Attempt, guild.Unqualified, cooldown, at, one.Reason)
+		}
 		delete(f.state.Asked, one.Attempt.Hex())
 	case fact.AttemptCancelled:
 		delete(f.state.Asked, one.Attempt.Hex())
@@ -207,9 +211,12 @@ func (f *Fold) Snapshot() ([]byte, error) {
 
 // Restore implements fold.Fold.
 func (f *Fold) Restore(b []byte) error {
-	fresh := NewFold().state
+	var fresh folded
 	if err := json.Unmarshal(b, &fresh); err != nil {
-		return err
+		return fmt.Errorf("registry: %w", err)
+	}
+	if fresh.Providers == nil || fresh.Blocked == nil || fresh.Asked == nil {
+		return errors.New("registry: the snapshot is incomplete")
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

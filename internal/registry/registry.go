@@ -142,24 +142,24 @@ func (r *Registry) listed(e nostr.Event) (string, error) {
 }
 
 // deleted takes back the announcements that a deletion names by address (NIP-09) and that are its author's.
-func (r *Registry) deleted(e nostr.Event) (string, error) {
+func (r *Registry) deleted(e nostr.Event) (subject string, err error) {
+	err = guild.Drop(guild.Misdirected, "deletion of nothing we know")
 	prefix := fmt.Sprintf("%d:%s:", Kind, e.PubKey.Hex())
 	for _, t := range e.Tags {
 		if len(t) < 2 || t[0] != "a" || !strings.HasPrefix(t[1], prefix) {
 			continue
 		}
 		service := nip89.Handler{PubKey: e.PubKey, D: t[1][len(prefix):]}.Service()
-		if r.gone[service] >= e.CreatedAt {
-			return "", nil
+		switch old, ok := r.cards[service]; {
+		case r.gone[service] >= e.CreatedAt: // a relay sends it again
+			err = nil
+		case !ok || old.CreatedAt <= e.CreatedAt:
+			delete(r.cards, service)
+			r.gone[service] = e.CreatedAt
+			subject, err = cmp.Or(subject, place(service)), nil
 		}
-		if old, ok := r.cards[service]; ok && old.CreatedAt > e.CreatedAt {
-			continue
-		}
-		delete(r.cards, service)
-		r.gone[service] = e.CreatedAt
-		return place(service), nil
 	}
-	return "", guild.Drop(guild.Misdirected, "deletion of nothing we know")
+	return subject, err
 }
 
 // newer says whether e replaces an event of that time and id: the newest wins, then the lowest id.

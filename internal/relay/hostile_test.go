@@ -22,7 +22,7 @@ import (
 func TestWhatIsNotAnEventOfOursIsDroppedAndCounted(t *testing.T) {
 	good := sign(t, 1, nostr.Now(), "good")
 	json := good.Event().String()
-	forged := good.Event()
+	forged := sign(t, 1, nostr.Now(), "forged").Event() // one of good would be dropped unseen if good came first
 	forged.Sig[5] ^= 1
 	other := good.Event()
 	other.Content = "bad"

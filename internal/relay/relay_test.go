@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"log"
@@ -279,6 +280,74 @@ func TestASubscriptionWithRelaysOfItsOwnStaysThere(t *testing.T) {
 		t.Errorf("%d relays", n)
 	}
 	cancel()
+}
+
+func TestASubscriptionAtNoUsableRelayIsNotOneAtAll(t *testing.T) {
+	url := honest(t)
+	box := newInbox()
+	p, stop := run(t, config(box, url))
+	p.Subscribe("there", notes(), "https://example.com")
+	p.Subscribe("here", []nostr.Filter{{Kinds: []nostr.Kind{7}}})
+	for _, kind := range []nostr.Kind{1, 7} {
+		if _, err := p.Publish(t.Context(), sign(t, kind, nostr.Now(), "hello")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := box.take(t, 1)[0].Event().Kind; got != 7 {
+		t.Errorf("kind %d came through", got)
+	}
+	stop()
+	if len(box.events) != 0 {
+		t.Error("a second event came")
+	}
+}
+
+func TestWhatIsPublishedAfterListenComesToItsOwnReceiver(t *testing.T) {
+	url := honest(t)
+	box, own := newInbox(), newInbox()
+	p, _ := run(t, config(box, url))
+	for range 20 {
+		cancel, err := p.Listen(t.Context(), "live", []nostr.Filter{{Kinds: []nostr.Kind{20001}}}, own.receive, url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := sign(t, 20001, nostr.Now(), rand.Text()) // not stored: heard now or never
+		if _, err := p.Publish(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		if got := own.take(t, 1)[0].Event().ID; got != e.Event().ID {
+			t.Errorf("received %v", got)
+		}
+		cancel()
+	}
+	if len(box.events) != 0 {
+		t.Error("the pool's receiver got some")
+	}
+}
+
+func TestListenIsAnErrorWhereNobodyCanBeHeard(t *testing.T) {
+	p, stop := run(t, config(newInbox()))
+	listen := func(url string) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		_, err := p.Listen(ctx, "live", notes(), newInbox().receive, url)
+		return err
+	}
+	if err := listen("https://example.com"); err == nil {
+		t.Error("not a relay's URL: no error")
+	}
+	for name, url := range map[string]string{
+		"nobody listens there": "ws://127.0.0.1:1",
+		"it never answers":     hostile(t, func(p peer) { p.drain() }),
+	} {
+		if err := listen(url); !errors.Is(err, relay.ErrNoRelay) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	stop()
+	if err := listen("ws://127.0.0.1:1"); !errors.Is(err, relay.ErrClosed) {
+		t.Errorf("after the end: %v", err)
+	}
 }
 
 func TestReceiveMayPublishAndQuery(t *testing.T) {

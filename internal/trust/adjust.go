@@ -55,15 +55,15 @@ func Adjust(s Standing, e Evidence, spent guild.Trust, p Policy) (Standing, bool
 	if !s.Met {
 		return first(e, p)
 	}
-	raw, runs := decayed(s, e, p), 0
+	most := min(p.Step, max(0, p.Daily-spent))
+	raw, runs, down, up := decayed(s, e, p), 0, most, guild.Trust(0)
 	if e.Pattern == success {
 		runs = s.Runs + 1
-		raw = grown(s, e, runs, p)
+		raw, down, up = grown(s, e, runs, p), 0, most
 	}
 	ema := mul(raw, p.Alpha) + mul(s.EMA, guild.Micro-p.Alpha)
-	left := max(0, p.Daily-spent)
-	most := min(p.Step, left)
-	next := s.Trust + clamp(ema-s.Trust, -most, most)
+	// Where a limit held trust back, the average is ahead of it: a failure must not raise it all the same.
+	next := s.Trust + clamp(ema-s.Trust, -down, up)
 	next = clamp(next, p.Floor, p.Ceiling)
 	return Standing{Trust: next, EMA: ema, Runs: runs, Met: true}, true
 }

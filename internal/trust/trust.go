@@ -5,6 +5,7 @@ package trust
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -43,6 +44,7 @@ type folded struct {
 type asked struct {
 	Job     guild.JobID   `json:"job"`
 	Service guild.Service `json:"service"`
+	Reached bool          `json:"reached,omitempty"` // a relay took the request, or the provider spoke
 }
 
 type owed struct {
@@ -147,13 +149,23 @@ func (f *Fold) apply(one fact.Fact, e fact.Entry) {
 	case fact.JobOpened:
 		f.state.Tasks[one.Job] = one.Task
 	case fact.AttemptPlanned:
-		f.state.Asked[one.Attempt.Hex()] = asked{one.Job, one.Provider}
+		f.state.Asked[one.Attempt.Hex()] = asked{Job: one.Job, Service: one.Provider}
+	case fact.AttemptRequested:
+		f.reached(one.Attempt)
+	case fact.AttemptProgressed:
+		f.reached(one.Attempt)
 	case fact.AttemptJudged:
 		f.owe(one.Attempt, Evidence{pattern(one.Verdict.Outcome), one.Verdict.Score},
 			fmt.Sprintf("%s, score %s", one.Verdict.Outcome, one.Verdict.Score))
 	case fact.AttemptExpired:
-		f.owe(one.Attempt, Evidence{Pattern: "TIMEOUT"}, one.Reason)
+		if f.state.Asked[one.Attempt.Hex()].Reached {
+			f.owe(one.Attempt, Evidence{Pattern: "TIMEOUT"}, one.Reason)
+		}
+		delete(f.state.Asked, one.Attempt.Hex()) // what never left is nobody's fault
 	case fact.AttemptRefused:
+		if one.Fault {
+			f.owe(one.Attempt, Evidence{Pattern: pattern(guild.Failure)}, one.Reason)
+		}
 		delete(f.state.Asked, one.Attempt.Hex())
 	case fact.AttemptCancelled:
 		delete(f.state.Asked, one.Attempt.Hex())
@@ -161,6 +173,13 @@ func (f *Fold) apply(one fact.Fact, e fact.Entry) {
 		delete(f.state.Asked, one.Attempt.Hex())
 	case fact.TrustChanged:
 		f.changed(one, e)
+	}
+}
+
+func (f *Fold) reached(attempt nostr.ID) {
+	if whom, ok := f.state.Asked[attempt.Hex()]; ok {
+		whom.Reached = true
+		f.state.Asked[attempt.Hex()] = whom
 	}
 }
 
@@ -243,9 +262,12 @@ func (f *Fold) Snapshot() ([]byte, error) {
 
 // Restore implements fold.Fold.
 func (f *Fold) Restore(b []byte) error {
-	fresh := empty()
+	var fresh folded
 	if err := json.Unmarshal(b, &fresh); err != nil {
-		return err
+		return fmt.Errorf("trust: %w", err)
+	}
+	if fresh.Table == nil || fresh.Days == nil || fresh.Tasks == nil || fresh.Asked == nil || fresh.Moved == nil || fresh.Lasts == nil {
+		return errors.New("trust: the snapshot is incomplete")
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -10,9 +10,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"fiatjaf.com/nostr"
+	"golang.org/x/sync/errgroup"
 
 	"guild"
 	"guild/internal/due"
@@ -32,6 +34,10 @@ const (
 
 // maxBundle is the largest packed bundle taken or sent, in bytes.
 const maxBundle = 64 << 20
+
+// presently is how long a worker may take without the customer being told that it has begun. What is done sooner
+// needs no such event: it would arrive together with the result, to be signed, stored and verified for nothing.
+const presently = 100 * time.Millisecond
 
 func doing(request nostr.ID) string    { return "work on " + request.Hex() }
 func publishing(event nostr.ID) string { return "publish " + event.Hex() }
@@ -155,8 +161,8 @@ func (w *Work) finish(ctx context.Context, s Service, r fact.RequestReceived) (f
 	case errors.Is(ctx.Err(), context.Canceled):
 		return finished, fmt.Errorf("stopped: %w", ctx.Err())
 	}
-	finished.Ending, finished.Reason = failed, err.Error()
-	f := nip90.Feedback{Status: nip90.Error, Text: guild.Cut(err.Error(), 500)}
+	finished.Ending, finished.Reason = failed, guild.Cut(err.Error(), 500)
+	f := nip90.Feedback{Status: nip90.Error, Text: finished.Reason}
 	return w.answerFeedback(context.WithoutCancel(ctx), r, finished, f)
 }
 
@@ -177,14 +183,14 @@ func (w *Work) mark(id nostr.ID, stop context.CancelFunc) {
 
 // deliver unpacks the bundle, has the worker do it, and packs what it left.
 func (w *Work) deliver(ctx context.Context, s Service, r fact.RequestReceived) (delivery []byte, bundle guild.Hash, err error) {
+	if ctx.Err() != nil {
+		return nil, bundle, errors.New("its deadline passed before its turn came")
+	}
 	raw, err := w.bundle(ctx, r)
 	if err != nil {
 		return nil, bundle, fmt.Errorf("the bundle: %w", err)
 	}
 	bundle = guild.Sum(raw)
-	if _, err := w.c.Blobs.PutBytes(ctx, raw); err != nil {
-		return nil, bundle, err
-	}
 	b, err := nutshell.Open(bytes.NewReader(raw), int64(len(raw)), nutshell.DefaultLimits())
 	if err != nil {
 		return nil, bundle, fmt.Errorf("the bundle: %w", err)
@@ -193,27 +199,51 @@ func (w *Work) deliver(ctx context.Context, s Service, r fact.RequestReceived) (
 	if err != nil {
 		return nil, bundle, err
 	}
-	defer os.RemoveAll(dir)
+	defer w.discard(dir)
+	var keeping errgroup.Group
+	keeping.Go(func() error {
+		_, err := w.c.Blobs.PutBytes(ctx, raw)
+		return err
+	})
 	delivery, err = w.assign(ctx, s, r, b, dir)
-	return delivery, bundle, err
+	return delivery, bundle, errors.Join(err, keeping.Wait())
+}
+
+// discard removes the directory that a request was worked on in, while the answer is on its way already. Drain
+// waits for it.
+func (w *Work) discard(dir string) {
+	w.mu.Lock()
+	w.discarding++
+	w.mu.Unlock()
+	go func() {
+		if err := os.RemoveAll(dir); err != nil {
+			w.c.Log.Warn("what a worker left cannot be removed", "err", err)
+		}
+		w.mu.Lock()
+		w.discarding--
+		w.mu.Unlock()
+	}()
 }
 
 func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b *nutshell.Bundle, dir string) ([]byte, error) {
+	begin := sync.OnceFunc(func() { w.say(r, nip90.Processing, "") })
 	a := Assignment{
 		Bundle: filepath.Join(dir, "bundle"), Delivery: filepath.Join(dir, "delivery"), Job: r.Job,
 		Limit: min(s.Limit, time.UnixMilli(r.Deadline).Sub(w.c.Now())),
-		Say:   func(line string) { w.say(r, nip90.Partial, line) },
+		Say:   func(line string) { begin(); w.say(r, nip90.Partial, line) },
 	}
 	if err := workdir.Unpack(ctx, b, a.Bundle); err != nil {
 		return nil, fmt.Errorf("the bundle: %w", err)
 	}
-	if _, err := workdir.Quarantine(a.Bundle); err != nil {
-		return nil, fmt.Errorf("the bundle: %w", err)
+	if workdir.HoldsForeign(b) {
+		if _, err := workdir.Quarantine(a.Bundle); err != nil {
+			return nil, fmt.Errorf("the bundle: %w", err)
+		}
 	}
 	if err := os.Mkdir(a.Delivery, 0o755); err != nil {
 		return nil, err
 	}
-	w.say(r, nip90.Processing, "")
+	defer time.AfterFunc(presently, begin).Stop()
 	limited, cancel := context.WithTimeout(ctx, a.Limit)
 	defer cancel()
 	if err := s.Do(limited, a); err != nil {

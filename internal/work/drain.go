@@ -24,7 +24,7 @@ func (w *Work) Drain(ctx context.Context) error {
 	w.mu.Unlock()
 	for tick := time.NewTicker(50 * time.Millisecond); ; {
 		w.mu.Lock()
-		running := len(w.running)
+		running := len(w.running) + w.discarding
 		w.mu.Unlock()
 		if running == 0 {
 			tick.Stop()

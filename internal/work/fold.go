@@ -1,7 +1,10 @@
 package work
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -27,6 +30,7 @@ type request struct {
 	Withdrew bool         `json:"withdrew,omitempty"` // the customer did
 	Parked   string       `json:"parked,omitempty"`   // why nobody works on it any more
 
+	At       int64                 `json:"at,omitempty"` // Unix ms when it came
 	Received *fact.RequestReceived `json:"received,omitempty"`
 	Finished *fact.RequestFinished `json:"finished,omitempty"`
 	Sent     []nostr.ID            `json:"sent,omitempty"` // answers that a relay has, or would never take
@@ -39,7 +43,7 @@ func NewFold() *Fold { return &Fold{requests: map[nostr.ID]request{}, open: map[
 func (*Fold) Name() string { return "work" }
 
 // Version implements fold.Fold.
-func (*Fold) Version() int { return 1 }
+func (*Fold) Version() int { return 2 }
 
 func (f *Fold) request(id nostr.ID) (request, bool) {
 	f.mu.RLock()
@@ -57,10 +61,7 @@ func (f *Fold) pending() []request {
 	}
 	f.mu.RUnlock()
 	slices.SortFunc(pending, func(a, b request) int {
-		if a.Received.Event.CreatedAt != b.Received.Event.CreatedAt {
-			return int(a.Received.Event.CreatedAt - b.Received.Event.CreatedAt)
-		}
-		return slices.Compare(a.ID[:], b.ID[:])
+		return cmp.Or(cmp.Compare(a.At, b.At), slices.Compare(a.ID[:], b.ID[:]))
 	})
 	return pending
 }
@@ -105,32 +106,41 @@ func (f *Fold) Apply(e fact.Entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, one := range e.Facts {
-		f.apply(one)
+		f.apply(one, e.At)
 	}
 }
 
-func (f *Fold) apply(one fact.Fact) {
+func (f *Fold) apply(one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.RequestReceived:
-		f.requests[one.Request] = request{ID: one.Request, Customer: one.Customer, Service: one.Service, Received: &one}
+		f.requests[one.Request] = request{ID: one.Request, Customer: one.Customer, Service: one.Service,
+			At: at, Received: &one}
 		f.open[one.Request] = true
 	case fact.RequestCancelled:
-		r := f.requests[one.Request]
-		r.Withdrew = true
-		f.requests[one.Request] = r
-		f.forget(one.Request)
-	case fact.RequestFinished:
-		r := f.requests[one.Request]
-		r.Finished, r.Ending = &one, one.Ending
-		f.requests[one.Request] = r
-		if len(one.Answers) == 0 {
+		if r, ok := f.requests[one.Request]; ok {
+			r.Withdrew = true
+			f.requests[one.Request] = r
 			f.forget(one.Request)
 		}
+	case fact.RequestFinished:
+		f.finished(one)
 	case fact.EffectSettled:
 		f.published(one.Effect)
 	case fact.EffectParked:
 		f.parked(one)
 		f.published(one.Effect)
+	}
+}
+
+func (f *Fold) finished(one fact.RequestFinished) {
+	r, ok := f.requests[one.Request]
+	if !ok || r.Received == nil {
+		return
+	}
+	r.Finished, r.Ending = &one, one.Ending
+	f.requests[one.Request] = r
+	if len(one.Answers) == 0 {
+		f.forget(one.Request)
 	}
 }
 
@@ -177,7 +187,7 @@ func (f *Fold) forget(id nostr.ID) {
 // Snapshot implements fold.Fold.
 func (f *Fold) Snapshot() ([]byte, error) {
 	f.mu.RLock()
-	all := slices.Collect(maps.Values(f.requests))
+	all := slices.AppendSeq(make([]request, 0, len(f.requests)), maps.Values(f.requests))
 	f.mu.RUnlock()
 	slices.SortFunc(all, func(a, b request) int { return slices.Compare(a.ID[:], b.ID[:]) })
 	return json.Marshal(all)
@@ -187,7 +197,10 @@ func (f *Fold) Snapshot() ([]byte, error) {
 func (f *Fold) Restore(b []byte) error {
 	var all []request
 	if err := json.Unmarshal(b, &all); err != nil {
-		return err
+		return fmt.Errorf("work: %w", err)
+	}
+	if all == nil {
+		return errors.New("work: the snapshot is empty")
 	}
 	fresh := NewFold()
 	for _, r := range all {

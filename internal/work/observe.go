@@ -2,8 +2,8 @@ package work
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -53,8 +53,8 @@ func (w *Work) open(ctx context.Context) nip90.Opener {
 }
 
 func (w *Work) deadline(e nostr.Event, r nip90.Request) time.Time {
-	if s, err := strconv.ParseInt(r.Get(nip90.ParamDeadline), 10, 64); err == nil {
-		return time.Unix(s, 0)
+	if said := r.Deadline(); !said.IsZero() {
+		return said
 	}
 	return e.CreatedAt.Time().Add(oldest)
 }
@@ -88,6 +88,10 @@ func (w *Work) receive(ctx context.Context, from string, e nostr.Event, r nip90.
 		due.Claim(tx, doing(e.ID), w.c.Node)
 		return nil
 	})
+	if errors.Is(err, journal.ErrTooLarge) {
+		w.decline(ctx, from, e, r, "the request is too large: send the bundle by URL")
+		return guild.Drop(guild.Malformed, "request %.8s: %v", e.ID.Hex(), err)
+	}
 	if err != nil {
 		return fmt.Errorf("request %.8s: %w", e.ID.Hex(), err)
 	}

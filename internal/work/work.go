@@ -75,6 +75,8 @@ type Work struct {
 	running  map[nostr.ID]context.CancelFunc
 	signed   sync.Map // nostr.ID → guild.Verified, from signing to publishing
 	talk     chan told
+
+	discarding int // directories that are being removed
 }
 
 // New returns the step on its fold. The zero fields of its services get their defaults.

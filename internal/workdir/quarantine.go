@@ -5,7 +5,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"guild/nutshell"
 )
 
 // foreign are the names, in lower case, under which coding agents, editors and shells look for configuration
@@ -30,6 +33,13 @@ var foreign = map[string]bool{
 func isForeign(base string) bool {
 	lower := strings.ToLower(base)
 	return foreign[lower] || strings.HasSuffix(lower, ".instructions.md")
+}
+
+// HoldsForeign reports whether Quarantine would move anything of an unpacked bundle.
+func HoldsForeign(b *nutshell.Bundle) bool {
+	return slices.ContainsFunc(b.Files(), func(e nutshell.Entry) bool {
+		return slices.ContainsFunc(strings.Split(e.Path, "/"), isForeign)
+	})
 }
 
 // Quarantine moves the configuration of agents, editors and version control that came with an unpacked bundle

@@ -1,0 +1,311 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"golang.org/x/sync/errgroup"
+
+	"guild"
+	"guild/internal/control"
+	"guild/internal/work"
+)
+
+// crew is the worker of one provider: it counts how often it is called, for which jobs and how many at a time,
+// and works only once it may.
+type crew struct {
+	may chan struct{} // closed when work may be done
+
+	mu      sync.Mutex
+	jobs    map[string]int // job → calls
+	running int
+	most    int // running at a time
+}
+
+func newCrew() *crew { return &crew{may: make(chan struct{}), jobs: map[string]int{}} }
+
+func (c *crew) do(ctx context.Context, a work.Assignment) error {
+	c.count(a.Job, 1)
+	defer c.count("", -1)
+	select {
+	case <-c.may:
+		return echo(ctx, a)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *crew) count(job string, change int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if job != "" {
+		c.jobs[job]++
+	}
+	c.running += change
+	c.most = max(c.most, c.running)
+}
+
+// busy is the number of requests that are worked on right now.
+func (c *crew) busy() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.running
+}
+
+func TestTwentyJobsAtOnceAreEachDoneOnce(t *testing.T) {
+	t.Parallel()
+	const jobs, slots = 20, 2
+	url := startRelay(t)
+	var crews [2]*crew
+	var providers [2]*control.Client
+	for i := range crews {
+		crews[i] = newCrew()
+		providers[i], _ = start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: crews[i].do, Slots: slots}} })
+	}
+	customer, _ := start(t, url, func(*Config) {})
+	awaitProviders(t, customer, len(providers))
+
+	ids := openAll(t, customer, jobs)
+	awaitQueues(t, providers[:], jobs, slots)
+	for _, c := range crews {
+		close(c.may)
+	}
+	attempts := map[string]bool{}
+	for _, id := range ids {
+		job := finish(t, customer, id)
+		if job.Ending != guild.JobAccepted || len(job.Attempts) != 1 || job.Attempts[0].Receipt == "" {
+			t.Errorf("job %.8s: %s after %d attempts", id, job.Ending, len(job.Attempts))
+			continue
+		}
+		attempts[job.Attempts[0].ID] = true
+		if calls := crews[0].jobs[id] + crews[1].jobs[id]; calls != 1 {
+			t.Errorf("job %.8s was worked on %d times", id, calls)
+		}
+	}
+	for i, c := range crews {
+		if c.most != slots {
+			t.Errorf("provider %d worked on %d requests at a time, want %d", i, c.most, slots)
+		}
+	}
+	checkOnce(t, customer, attempts, jobs)
+	checkServed(t, providers[:], jobs)
+}
+
+// openAll opens jobs at the same time.
+func openAll(t *testing.T, customer *control.Client, n int) []string {
+	t.Helper()
+	ids, packed := make([]string, n), bundle(t)
+	var all errgroup.Group
+	for i := range ids {
+		all.Go(func() error {
+			job, err := customer.Hire(t.Context(), bytes.NewReader(packed), control.Hire{})
+			ids[i] = job.ID
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+// awaitQueues waits until all requests have come in, and every provider has its hands full and a queue.
+func awaitQueues(t *testing.T, providers []*control.Client, jobs, slots int) {
+	t.Helper()
+	eventually(t, "both providers are busy and have a queue", func() bool {
+		total := 0
+		for _, p := range providers {
+			s := service(t, p)
+			if s.Running != slots || s.Queued == 0 {
+				return false
+			}
+			total += s.Running + s.Queued
+		}
+		return total == jobs
+	})
+}
+
+// service is the one service of a provider.
+func service(t *testing.T, provider *control.Client) control.Service {
+	t.Helper()
+	s, err := provider.Status(t.Context())
+	if err != nil || len(s.Services) != 1 {
+		t.Fatalf("%d services, %v", len(s.Services), err)
+	}
+	return s.Services[0]
+}
+
+// checkOnce looks at the journal: each attempt was planned, delivered, judged and recorded once.
+func checkOnce(t *testing.T, customer *control.Client, attempts map[string]bool, jobs int) {
+	t.Helper()
+	if len(attempts) != jobs {
+		t.Errorf("%d different attempts, want %d", len(attempts), jobs)
+	}
+	count := map[string]int{}
+	for _, f := range facts(t, customer, "") {
+		count[f]++
+	}
+	for _, f := range []string{"job.opened", "attempt.planned", "attempt.requested", "attempt.delivered", "attempt.judged",
+		"attempt.recorded", "job.closed", "trust.changed"} {
+		if count[f] != jobs {
+			t.Errorf("%d facts %s, want %d", count[f], f, jobs)
+		}
+	}
+}
+
+func checkServed(t *testing.T, providers []*control.Client, jobs int) {
+	t.Helper()
+	done := 0
+	for i, p := range providers {
+		s := service(t, p)
+		if s.Done == 0 || s.Failed != 0 || s.Running != 0 || s.Queued != 0 {
+			t.Errorf("provider %d: %+v", i, s)
+		}
+		done += s.Done
+	}
+	if done != jobs {
+		t.Errorf("%d deliveries, want %d", done, jobs)
+	}
+}
+
+func TestAfterARefusalTheNextProviderIsAsked(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		refuse func(p *peer, request nostr.Event) nostr.Event
+		reason string
+	}{
+		{"payment wanted first", func(p *peer, r nostr.Event) nostr.Event {
+			return p.feedback(r, nostr.Tag{"status", "payment-required"}, nostr.Tag{"amount", "21000"})
+		}, "wants 21000 msat first, and no way to pay is configured"},
+		{"payment wanted first, with an underscore", func(p *peer, r nostr.Event) nostr.Event {
+			return p.feedback(r, nostr.Tag{"status", "payment_required"}, nostr.Tag{"amount", "5000", "lnbc50n1"})
+		}, "wants 5000 msat first, and no way to pay is configured"},
+		{"payment wanted first, the text before the word", func(p *peer, r nostr.Event) nostr.Event {
+			return p.feedback(r, nostr.Tag{"status", "pay me", "payment-required"}, nostr.Tag{"amount", "1"})
+		}, "wants 1 msat first, and no way to pay is configured"},
+		{"at capacity", func(p *peer, r nostr.Event) nostr.Event {
+			return p.feedback(r, nostr.Tag{"status", "error", "at capacity, come back later"})
+		}, "at capacity, come back later"},
+		{"an error that is in the content only", func(p *peer, r nostr.Event) nostr.Event {
+			e := p.feedback(r, nostr.Tag{"status", "error"})
+			e.Content = "no GPU is left"
+			return e
+		}, "no GPU is left"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			url := startRelay(t)
+			_, able := start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })
+			first := newPeer(t, url)
+			first.announce()
+			customer, _ := start(t, url, func(*Config) {})
+			awaitProviders(t, customer, 2)
+
+			id := open(t, customer, bundle(t), control.Hire{Providers: []string{first.pubkey.Hex(), able.Hex()}})
+			first.publish(test.refuse(first, first.next(5000)))
+			checkRefused(t, finish(t, customer, id), test.reason)
+		})
+	}
+}
+
+// checkRefused looks for a first attempt that was refused for a reason, and a second one that was accepted.
+func checkRefused(t *testing.T, job control.Job, reason string) {
+	t.Helper()
+	if job.Ending != guild.JobAccepted || len(job.Attempts) != 2 {
+		t.Fatalf("%s after %d attempts: %s", job.Ending, len(job.Attempts), job.Reason)
+	}
+	a := job.Attempts[0]
+	if a.State != string(guild.Refused) || !strings.Contains(a.Reason, reason) {
+		t.Errorf("the first attempt is %s: %q, want %q", a.State, a.Reason, reason)
+	}
+	if a.Verdict != nil || a.TrustTo != nil || a.Receipt != "" {
+		t.Errorf("a refusal has a verdict, trust or a receipt: %+v", a)
+	}
+	if job.Attempts[1].State != string(guild.Accepted) {
+		t.Errorf("the second attempt is %s", job.Attempts[1].State)
+	}
+}
+
+func TestAProviderWithAPriceRefusesAndTheNextOneIsAsked(t *testing.T) {
+	t.Parallel()
+	url := startRelay(t)
+	_, dear := start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo, Price: 21_000}} })
+	_, free := start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })
+	customer, _ := start(t, url, func(*Config) {})
+	awaitProviders(t, customer, 2)
+	job := hire(t, customer, control.Hire{Providers: []string{dear.Hex(), free.Hex()}})
+	checkRefused(t, job, "wants 21000 msat first, and no way to pay is configured")
+}
+
+func TestWhoHasAFullQueueRefusesAndTheNextOneIsAsked(t *testing.T) {
+	t.Parallel()
+	url := startRelay(t)
+	slow := newCrew()
+	full, busy := start(t, url, func(c *Config) {
+		c.Workers = []Worker{{Task: "echo", Do: slow.do, Slots: 1, Queue: 1}}
+	})
+	_, able := start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })
+	customer, _ := start(t, url, func(*Config) {})
+	awaitProviders(t, customer, 2)
+
+	only := control.Hire{Providers: []string{busy.Hex()}}
+	waiting := []string{open(t, customer, bundle(t), only), open(t, customer, bundle(t), only)}
+	eventually(t, "the queue is full", func() bool { s := service(t, full); return s.Running == 1 && s.Queued == 1 })
+	job := hire(t, customer, control.Hire{Providers: []string{busy.Hex(), able.Hex()}})
+	checkRefused(t, job, "at capacity")
+	close(slow.may)
+	for _, id := range waiting {
+		if job := finish(t, customer, id); job.Ending != guild.JobAccepted {
+			t.Errorf("what waited is %s: %s", job.Ending, job.Reason)
+		}
+	}
+}
+
+func TestANodeDoesNotHireItself(t *testing.T) {
+	t.Parallel()
+	url := startRelay(t)
+	both, _ := start(t, url, func(c *Config) {
+		c.Workers = []Worker{{Task: "echo", Do: echo}}
+		c.Patience.Discover = 100 * time.Millisecond
+	})
+	awaitProviders(t, both, 1)
+	if job := hire(t, both, control.Hire{}); job.Ending != guild.JobUnclaimed || len(job.Attempts) != 0 {
+		t.Errorf("%s after %d attempts: %s", job.Ending, len(job.Attempts), job.Reason)
+	}
+}
+
+// facts lists the types of the facts in a journal whose subject begins with a prefix, in order.
+func facts(t *testing.T, c *control.Client, subject string) (types []string) {
+	t.Helper()
+	for r, err := range c.Journal(t.Context(), "", subject) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		types = append(types, factTypes(t, r)...)
+	}
+	return types
+}
+
+// factTypes lists the types of the facts in one entry.
+func factTypes(t *testing.T, r control.Record) (types []string) {
+	t.Helper()
+	var entry struct {
+		Facts []struct{ Type string }
+	}
+	if err := json.Unmarshal(r.Entry, &entry); err != nil {
+		t.Fatal(fmt.Errorf("entry %d: %w", r.Seq, err))
+	}
+	for _, f := range entry.Facts {
+		types = append(types, f.Type)
+	}
+	return types
+}

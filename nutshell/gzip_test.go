@@ -1,0 +1,52 @@
+package nutshell
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+func TestAGzipWriterThatWasUsedBeforeWritesTheSameBytes(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range 300 {
+		content := someText(random)
+		var first bytes.Buffer
+		fresh := gzip.NewWriter(&first)
+		fresh.ModTime = time.Unix(0, 0)
+		compress(t, fresh, content)
+
+		var second bytes.Buffer
+		used, err := compressor(&second, Gzip)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compress(t, used, content)
+		if !bytes.Equal(first.Bytes(), second.Bytes()) {
+			t.Fatalf("the writer gave other bytes for the text %d of %d bytes", i, len(content))
+		}
+	}
+}
+
+// someText is up to 400 KB of lines that repeat each other and earlier texts.
+func someText(random *rand.Rand) []byte {
+	var b bytes.Buffer
+	for range random.IntN(1 << random.IntN(15)) {
+		fmt.Fprintf(&b, "line %d of %d\n", random.IntN(500), random.IntN(20))
+	}
+	return b.Bytes()
+}
+
+func compress(t *testing.T, w io.WriteCloser, content []byte) {
+	t.Helper()
+	if _, err := w.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
