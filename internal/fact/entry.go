@@ -42,21 +42,30 @@ type Entry struct {
 	Facts []Fact `json:"facts"`
 }
 
-// MarshalJSON writes the entry with each fact as one object whose "type" comes first.
-func (e Entry) MarshalJSON() ([]byte, error) {
+// MarshalJSON is Encode.
+func (e Entry) MarshalJSON() ([]byte, error) { return e.Encode() }
+
+// Encode writes the entry as it is stored: each fact is one object whose "type" comes first. It gives the same
+// bytes as json.Marshal, which would go over all of them once more.
+func (e Entry) Encode() ([]byte, error) {
 	type plain Entry
-	facts := make([]json.RawMessage, len(e.Facts))
+	head, err := json.Marshal(struct {
+		plain
+		Facts *struct{} `json:"facts,omitempty"`
+	}{plain: plain(e)})
+	if err != nil {
+		return nil, err
+	}
+	b := append(head[:len(head)-1], `,"facts":[`...)
 	for i, f := range e.Facts {
-		b, err := encode(f)
-		if err != nil {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if b, err = appendFact(b, f); err != nil {
 			return nil, err
 		}
-		facts[i] = b
 	}
-	return json.Marshal(struct {
-		plain
-		Facts []json.RawMessage `json:"facts"`
-	}{plain(e), facts})
+	return append(b, "]}"...), nil
 }
 
 // UnmarshalJSON reads an entry. A fact of an unknown type is an error that matches ErrUnknown: a state folded
@@ -85,16 +94,16 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-func encode(f Fact) (json.RawMessage, error) {
+func appendFact(b []byte, f Fact) ([]byte, error) {
 	body, err := json.Marshal(f)
 	if err != nil {
 		return nil, fmt.Errorf("fact %s: %w", f.Type(), err)
 	}
-	head := fmt.Sprintf(`{"type":%q`, f.Type())
-	if string(body) == "{}" {
-		return json.RawMessage(head + "}"), nil
+	b = fmt.Appendf(b, `{"type":%q`, f.Type())
+	if len(body) > len("{}") {
+		b = append(b, ',')
 	}
-	return append(append([]byte(head), ','), body[1:]...), nil
+	return append(b, body[1:]...), nil
 }
 
 func decode(raw json.RawMessage) (Fact, error) {

@@ -111,39 +111,48 @@ func (j *Jobs) accept(ctx context.Context, e nostr.Event, a Attempt, job *Job) e
 	return j.deliver(ctx, e, a, job, p)
 }
 
-// deliver keeps the event and the delivery as blobs before the fact that names them.
+// deliver keeps the event and the delivery as blobs before the fact that names them, and reads meanwhile whether
+// it is one at all.
 func (j *Jobs) deliver(ctx context.Context, e nostr.Event, a Attempt, job *Job, p nip90.Parcel) error {
-	if reason := declined(p.Inline); reason != "" {
-		return j.refuse(ctx, e, a, job, reason, false)
-	}
+	d := fact.AttemptDelivered{Attempt: a.ID, Result: e.ID, Delivery: p.Hash, Size: p.Size, Away: away(p)}
 	raw, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
 	}
-	d := fact.AttemptDelivered{Attempt: a.ID, Result: e.ID, Delivery: p.Hash, Size: p.Size}
-	var keeping errgroup.Group // together, for each waits for the disk
+	var keeping errgroup.Group
 	keeping.Go(func() (err error) {
 		d.Event, err = j.c.Blobs.PutBytes(ctx, raw)
 		return err
 	})
-	if p.Inline == nil {
-		d.Away = &fact.Place{URL: p.URL}
-		if p.Key != nil {
-			d.Away.Key = hex.EncodeToString(p.Key[:])
-		}
-	} else {
+	if p.Inline != nil {
 		keeping.Go(func() error {
 			_, err := j.c.Blobs.PutBytes(ctx, p.Inline)
 			return err
 		})
 	}
+	reason := declined(p.Inline)
 	if err := keeping.Wait(); err != nil {
 		return fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
+	}
+	if reason != "" {
+		return j.refuse(ctx, e, a, job, reason, false)
 	}
 	return j.decide(ctx, e, a, job, func(tx *journal.Tx, now Attempt) {
 		d.LatencyMs = tx.Now().UnixMilli() - max(now.Asked, now.At)
 		tx.Append(d)
 	})
+}
+
+// away is where a delivery that did not come along is, nil for one that did.
+func away(p nip90.Parcel) *fact.Place {
+	if p.Inline != nil {
+		return nil
+	}
+	place := &fact.Place{URL: p.URL}
+	if p.Key != nil {
+		place.Key = hex.EncodeToString(p.Key[:])
+	}
+	return place
 }
 
 // declined says why a delivery is none by its own word: blocked and failed are neither judged nor paid. What

@@ -103,7 +103,7 @@ func (j *Jobs) request(ctx context.Context, job *Job, o guild.Offer) (fact.Attem
 		Bid: job.Bid, Relays: j.c.Relays(), Content: job.Title,
 	}
 	r.Set(nip90.ParamJobType, job.Task)
-	r.Set(nip90.ParamDeadline, strconv.FormatInt(job.Deadline/1000, 10))
+	r.Set(nip90.ParamDeadline, strconv.FormatInt((job.Deadline+999)/1000, 10))
 	parcel, err := j.parcel(ctx, job, o.Encrypts)
 	if err != nil {
 		return fact.AttemptPlanned{}, err

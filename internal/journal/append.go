@@ -3,7 +3,6 @@ package journal
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -116,7 +115,7 @@ func (d *decision) take(tip tip) (message, error) {
 
 // encode sets the stored form of an entry.
 func (m *message) encode() error {
-	data, err := json.Marshal(m.entry)
+	data, err := m.entry.Encode()
 	if err != nil {
 		return fmt.Errorf("encode a decision on %s: %w", m.subject, err)
 	}

@@ -162,7 +162,7 @@ func (f *Fold) Due(now time.Time) []due.Work {
 		work = append(work, f.move(o))
 	}
 	for _, p := range f.state.Providers {
-		if p.Until != 0 && p.State.CanBecome(guild.Seen) {
+		if p.Until != 0 && p.State.CanBecome(guild.Seen) && !f.state.Blocked[p.Service.PubKey.Hex()] {
 			until := time.UnixMilli(p.Until)
 			work = append(work, f.again(p, until))
 		}

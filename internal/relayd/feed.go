@@ -43,10 +43,12 @@ type subscription struct {
 	filters []nostr.Filter
 	prefix  []byte
 	send    func([]byte) // does not block
+	cut     func()       // ends the session of a client that is too slow
 
-	mu   sync.Mutex
-	live bool
-	held []stored
+	mu       sync.Mutex
+	live     bool
+	held     []stored
+	heldSize int // bytes
 }
 
 func (s *subscription) wants(e nostr.Event) bool { return matchesAny(s.filters, e) }
@@ -54,11 +56,16 @@ func (s *subscription) wants(e nostr.Event) bool { return matchesAny(s.filters, 
 func (s *subscription) deliver(e stored) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.live {
-		s.held = append(s.held, e)
+	if s.live {
+		s.send(sayEvent(s.prefix, e.encoded))
 		return
 	}
-	s.send(sayEvent(s.prefix, e.encoded))
+	if s.heldSize += len(e.encoded); s.heldSize > maxWaiting {
+		s.held = nil
+		s.cut()
+		return
+	}
+	s.held = append(s.held, e)
 }
 
 // goLive delivers what was held back, except what the client has seen from the store.

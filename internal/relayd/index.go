@@ -2,6 +2,7 @@ package relayd
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"iter"
@@ -178,7 +179,7 @@ func deletionsOf(tx *bbolt.Tx, author nostr.PubKey, letter, target string) iter.
 		Kinds: []nostr.Kind{nostr.KindDeletion}, Authors: []nostr.PubKey{author}, Tags: nostr.TagMap{letter: {target}},
 	}
 	return func(yield func(nostr.Event) bool) {
-		for found := range scan(tx, filter, position{}) {
+		for found := range scan(context.Background(), tx, filter, position{}) {
 			if !yield(found.event) {
 				return
 			}

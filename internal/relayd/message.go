@@ -83,27 +83,6 @@ func (m message) request() (request, error) {
 	return r, nil
 }
 
-func parseFilter(raw jsontext.Value) (nostr.Filter, error) {
-	var f nostr.Filter
-	if raw.Kind() != '{' {
-		return f, errors.New("invalid: a filter is an object")
-	}
-	if err := f.UnmarshalJSON(raw); err != nil {
-		return f, errors.New("invalid: malformed filter")
-	}
-	if f.Search != "" {
-		return f, errors.New("unsupported: search")
-	}
-	size := len(f.IDs) + len(f.Authors) + len(f.Kinds)
-	for _, values := range f.Tags {
-		size += len(values)
-	}
-	if size > maxPrefixes {
-		return f, fmt.Errorf("invalid: more than %d values in a filter", maxPrefixes)
-	}
-	return f, nil
-}
-
 func parseEvent(m message) (nostr.Event, error) {
 	var e nostr.Event
 	if len(m.args) != 1 || m.args[0].Kind() != '{' {

@@ -38,7 +38,7 @@ func (s *store) query(ctx context.Context, filter nostr.Filter) iter.Seq2[stored
 	return func(yield func(stored, error) bool) {
 		left, after := resultLimit(filter), position{}
 		for left > 0 && ctx.Err() == nil {
-			page, last, err := s.page(filter, after, min(left, pageEvents))
+			page, last, err := s.page(ctx, filter, after, min(left, pageEvents))
 			if err != nil {
 				yield(stored{}, err)
 				return
@@ -68,10 +68,10 @@ func resultLimit(f nostr.Filter) int {
 }
 
 // page reads up to limit events after a position. The last position is zero when there are no more.
-func (s *store) page(filter nostr.Filter, after position, limit int) (page []stored, last position, err error) {
+func (s *store) page(ctx context.Context, filter nostr.Filter, after position, limit int) (page []stored, last position, err error) {
 	now, size := s.stamp(), 0
 	err = s.db.View(func(tx *bbolt.Tx) error {
-		for found := range scan(tx, filter, after) {
+		for found := range scan(ctx, tx, filter, after) {
 			if expired(found.event, now) {
 				continue
 			}
@@ -82,7 +82,7 @@ func (s *store) page(filter nostr.Filter, after position, limit int) (page []sto
 				return nil
 			}
 		}
-		return nil
+		return context.Cause(ctx)
 	})
 	return page, last, err
 }
@@ -92,16 +92,16 @@ func (s *store) count(ctx context.Context, filters []nostr.Filter) (n int, err e
 	now, seen := s.stamp(), 0
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		for i, filter := range filters {
-			for found := range scan(tx, filter, position{}) {
+			for found := range scan(ctx, tx, filter, position{}) {
 				if !expired(found.event, now) && !matchesAny(filters[:i], found.event) {
 					n++
 				}
-				if seen++; seen == maxCounted || ctx.Err() != nil {
-					return context.Cause(ctx)
+				if seen++; seen == maxCounted {
+					return nil
 				}
 			}
 		}
-		return nil
+		return context.Cause(ctx)
 	})
 	return n, err
 }
@@ -111,8 +111,9 @@ func matchesAny(filters []nostr.Filter, e nostr.Event) bool {
 }
 
 // scan yields every event that matches, newest first, beginning after a position (the zero one is before all).
-// It merges one cursor for each prefix of the narrowest index.
-func scan(tx *bbolt.Tx, filter nostr.Filter, after position) iter.Seq[match] {
+// It merges one cursor for each prefix of the narrowest index. It stops early when ctx ends: candidates may be
+// many and matches none.
+func scan(ctx context.Context, tx *bbolt.Tx, filter nostr.Filter, after position) iter.Seq[match] {
 	return func(yield func(match) bool) {
 		start := startOf(filter, after)
 		var merged cursors
@@ -123,7 +124,7 @@ func scan(tx *bbolt.Tx, filter nostr.Filter, after position) iter.Seq[match] {
 		}
 		heap.Init(&merged)
 		previous := after
-		for len(merged) > 0 {
+		for len(merged) > 0 && ctx.Err() == nil {
 			at := merged[0].at
 			merged.advance()
 			if at == previous {

@@ -286,7 +286,9 @@ func (s *session) handleReq(ctx context.Context, m message) error {
 	if len(s.open) >= maxSubscriptions {
 		return s.say(ctx, sayClosed(req.id, fmt.Sprintf("blocked: more than %d subscriptions", maxSubscriptions)))
 	}
-	sub := &subscription{filters: req.filters, prefix: eventPrefix(req.id), send: s.send}
+	sub := &subscription{
+		filters: req.filters, prefix: eventPrefix(req.id), send: s.send, cut: func() { s.fail(errTooSlow) },
+	}
 	s.open[req.id] = sub
 	s.relay.feed.add(sub)
 	seen, err := s.sendStored(ctx, sub)

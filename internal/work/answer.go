@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fiatjaf.com/nostr"
+	"golang.org/x/sync/errgroup"
 
 	"guild"
 	"guild/internal/fact"
@@ -16,25 +17,32 @@ import (
 // answerDelivery signs the result. A request that came encrypted is answered encrypted, always.
 func (w *Work) answerDelivery(ctx context.Context, r fact.RequestReceived, f fact.RequestFinished, packed []byte) (fact.RequestFinished, error) {
 	f.Ending, f.Delivery = delivered, guild.Sum(packed)
-	if _, err := w.c.Blobs.PutBytes(ctx, packed); err != nil {
-		return f, err
-	}
-	p := nip90.Parcel{Hash: f.Delivery, Size: int64(len(packed))}
+	var keeping errgroup.Group
+	keeping.Go(func() error {
+		_, err := w.c.Blobs.PutBytes(ctx, packed)
+		return err
+	})
+	e, err := w.result(ctx, r, f.Delivery, packed)
+	f.Answers = []nostr.Event{e}
+	return f, errors.Join(err, keeping.Wait())
+}
+
+// result signs the event that carries a delivery.
+func (w *Work) result(ctx context.Context, r fact.RequestReceived, hash guild.Hash, packed []byte) (nostr.Event, error) {
+	p := nip90.Parcel{Hash: hash, Size: int64(len(packed))}
 	if len(packed) <= nip90.MaxInline {
 		p.Inline = packed
 	} else {
 		var err error
 		if p.URL, p.Key, err = w.c.Upload(ctx, packed, r.Encrypted); err != nil {
-			return f, fmt.Errorf("upload the delivery: %w", err)
+			return nostr.Event{}, fmt.Errorf("upload the delivery: %w", err)
 		}
 	}
 	result := nip90.Result{Kind: nip90.ResultKind(r.Kind), Request: r.Request, Customer: r.Customer, Status: "success"}
 	if err := result.SetDelivery(p); err != nil {
-		return f, err
+		return nostr.Event{}, err
 	}
-	e, err := w.sealed(ctx, r, result.Event, result.Sealed)
-	f.Answers = []nostr.Event{e}
-	return f, err
+	return w.sealed(ctx, r, result.Event, result.Sealed)
 }
 
 func (w *Work) answerFeedback(ctx context.Context, r fact.RequestReceived, f fact.RequestFinished, say nip90.Feedback) (fact.RequestFinished, error) {

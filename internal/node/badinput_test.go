@@ -1,0 +1,479 @@
+package node
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"github.com/coder/websocket"
+
+	"guild"
+	"guild/internal/control"
+	"guild/internal/relay"
+	"guild/internal/work"
+)
+
+// puppet is a relay that takes everything, keeps nothing, and sends what a test makes it send.
+type puppet struct {
+	t   *testing.T
+	url string
+
+	mu   sync.Mutex
+	ws   *websocket.Conn
+	subs map[string]string // "inbox" or "announcements" → id of the subscription
+}
+
+func startPuppet(t *testing.T) *puppet {
+	t.Helper()
+	p := &puppet{t: t, subs: map[string]string{}}
+	s := httptest.NewServer(http.HandlerFunc(p.serve))
+	t.Cleanup(s.Close)
+	t.Cleanup(s.CloseClientConnections)
+	p.url = "ws" + strings.TrimPrefix(s.URL, "http")
+	return p
+}
+
+func (p *puppet) serve(w http.ResponseWriter, r *http.Request) {
+	ws, err := websocket.Accept(w, r, nil)
+	if err != nil {
+		return
+	}
+	defer ws.CloseNow()
+	ws.SetReadLimit(1 << 20)
+	p.mu.Lock()
+	p.ws = ws
+	p.mu.Unlock()
+	for {
+		_, raw, err := ws.Read(r.Context())
+		var m []json.RawMessage
+		if err != nil || json.Unmarshal(raw, &m) != nil || len(m) < 2 {
+			return
+		}
+		p.answer(m)
+	}
+}
+
+// answer says what every relay says to a REQ and an EVENT. The first subscription of each sort is remembered: it
+// is the one that stays open.
+func (p *puppet) answer(m []json.RawMessage) {
+	switch string(m[0]) {
+	case `"REQ"`:
+		var sub string
+		if json.Unmarshal(m[1], &sub) != nil {
+			return
+		}
+		sort := "announcements"
+		if strings.Contains(string(m[2]), `"#p"`) {
+			sort = "inbox"
+		}
+		p.mu.Lock()
+		if p.subs[sort] == "" {
+			p.subs[sort] = sub
+		}
+		p.mu.Unlock()
+		p.send(fmt.Sprintf(`["EOSE",%q]`, sub))
+	case `"EVENT"`:
+		var e struct{ ID string }
+		if json.Unmarshal(m[1], &e) == nil {
+			p.send(fmt.Sprintf(`["OK",%q,true,""]`, e.ID))
+		}
+	}
+}
+
+// send sends a message as it stands.
+func (p *puppet) send(message string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.ws.Write(p.t.Context(), websocket.MessageText, []byte(message)); err != nil && p.t.Context().Err() == nil {
+		p.t.Errorf("the node has left: %v", err)
+	}
+}
+
+// event sends something in the place of an event, under the subscription that an event of that kind comes by.
+func (p *puppet) event(kind nostr.Kind, event string) {
+	sort := "inbox"
+	if kind == 31990 {
+		sort = "announcements"
+	}
+	eventually(p.t, "the node is subscribed", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.subs[sort] != "" })
+	p.mu.Lock()
+	sub := p.subs[sort]
+	p.mu.Unlock()
+	p.send(fmt.Sprintf(`["EVENT",%q,%s]`, sub, event))
+}
+
+// trial is a customer with an open job, the provider that it has asked, and a relay that lies.
+type trial struct {
+	*testing.T
+	customer *control.Client
+	we       nostr.PubKey
+	provider *peer
+	stranger *peer
+	puppet   *puppet
+	job      string
+	request  nostr.Event
+}
+
+// newTrial opens a job and has the provider's first word arrive.
+func newTrial(t *testing.T, change func(*Config)) *trial {
+	t.Helper()
+	url := startRelay(t)
+	r := &trial{T: t, puppet: startPuppet(t), provider: newPeer(t, url), stranger: newPeer(t, url)}
+	r.provider.announce()
+	r.customer, r.we = start(t, url, func(c *Config) {
+		c.Relays = append(c.Relays, r.puppet.url)
+		change(c)
+	})
+	awaitProviders(t, r.customer, 1)
+	r.ask()
+	return r
+}
+
+// ask opens a job and has the provider say that it works on it.
+func (r *trial) ask() {
+	r.Helper()
+	r.job = open(r.T, r.customer, bundle(r.T), control.Hire{Providers: []string{r.provider.pubkey.Hex()}})
+	r.request = r.provider.next(5000)
+	r.provider.publish(r.provider.feedback(r.request, nostr.Tag{"status", "processing"}))
+	eventually(r.T, "the provider's word has come", func() bool {
+		return slices.Contains(facts(r.T, r.customer, "job."+r.job), "attempt.progressed")
+	})
+}
+
+// state is everything that must not change: the job as it is shown, its journal, and what is known of providers.
+func (r *trial) state() string {
+	r.Helper()
+	job, err := r.customer.Job(r.Context(), r.job)
+	if err != nil {
+		r.Fatal(err)
+	}
+	providers, err := r.customer.Providers(r.Context(), "")
+	if err != nil {
+		r.Fatal(err)
+	}
+	var entries []control.Record
+	for e, err := range r.customer.Journal(r.Context(), "", "") {
+		if err != nil {
+			r.Fatal(err)
+		}
+		entries = append(entries, e)
+	}
+	b, err := json.MarshalIndent([]any{job, providers, entries}, "", " ")
+	if err != nil {
+		r.Fatal(err)
+	}
+	return string(b)
+}
+
+// dropped is how many events were dropped for a reason.
+func (r *trial) dropped(reason string) int64 {
+	r.Helper()
+	s, err := r.customer.Status(r.Context())
+	if err != nil {
+		r.Fatal(err)
+	}
+	return s.Dropped[reason]
+}
+
+// mustDrop does something, and looks that an event is dropped for the reason, kept, and changes nothing.
+func (r *trial) mustDrop(reason string, do func()) {
+	r.Helper()
+	before, state := r.dropped(reason), r.state()
+	do()
+	eventually(r.T, "an event is dropped as "+reason, func() bool { return r.dropped(reason) > before })
+	if n := r.dropped(reason); n != before+1 {
+		r.Errorf("%d events dropped as %s, want one", n-before, reason)
+	}
+	if now := r.state(); now != state {
+		r.Errorf("%s: something has changed:\n%s\nbefore:\n%s", reason, now, state)
+	}
+	if !slices.Contains(r.rejected(), reason) {
+		r.Errorf("what was dropped as %s was not kept: %q", reason, r.rejected())
+	}
+}
+
+// rejected lists the reasons of the events that were dropped and kept.
+func (r *trial) rejected() (reasons []string) {
+	r.Helper()
+	kept, err := r.customer.Rejected(r.Context())
+	if err != nil {
+		r.Fatal(err)
+	}
+	for _, d := range kept {
+		reasons = append(reasons, d.Reason)
+	}
+	return reasons
+}
+
+// TestWhatARelayForgesIsDroppedAndCounted has a relay send what no honest one lets through.
+func TestWhatARelayForgesIsDroppedAndCounted(t *testing.T) {
+	t.Parallel()
+	r := newTrial(t, func(*Config) {})
+	result := r.provider.sign(r.provider.result(r.request)).Event()
+	tests := []struct {
+		name   string
+		event  func() string
+		reason relay.Reason
+	}{
+		{"bad signature", func() string { e := result; e.Sig[7] ^= 1; return e.String() }, relay.BadSignature},
+		{"signature of somebody else", func() string { e := result; e.Sig = r.stranger.sign(e).Event().Sig; return e.String() }, relay.BadSignature},
+		{"content that is not the id's", func() string { e := result; e.Content += " "; return e.String() }, relay.WrongID},
+		{"key that is not the id's", func() string { e := result; e.PubKey = r.stranger.pubkey; return e.String() }, relay.WrongID},
+		{"10 MB of content", func() string { e := result; e.Content = strings.Repeat("x", 10<<20); return e.String() }, relay.TooLarge},
+		{"deep JSON", func() string {
+			return strings.Replace(result.String(), "{", `{"x":`+strings.Repeat("[", 50_000)+strings.Repeat("]", 50_000)+",", 1)
+		}, relay.Malformed},
+		{"kind as a text", func() string { return strings.Replace(result.String(), `"kind":6000`, `"kind":"6000"`, 1) }, relay.Malformed},
+		{"no event", func() string { return "null" }, relay.Malformed},
+		{"what was not asked for", func() string { return r.stranger.sign(nostr.Event{Kind: 6000}).Event().String() }, relay.Unsolicited},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			r.T = t
+			r.mustDrop(string(test.reason), func() { r.puppet.event(6000, test.event()) })
+		})
+	}
+	r.T = t
+	r.mustFinish()
+}
+
+// mustFinish has the provider deliver: nothing that came before may be in the way.
+func (r *trial) mustFinish() {
+	r.Helper()
+	r.provider.publish(r.provider.result(r.request))
+	if job := finish(r.T, r.customer, r.job); job.Ending != guild.JobAccepted || len(job.Attempts) != 1 {
+		r.Errorf("%s after %d attempts: %s", job.Ending, len(job.Attempts), job.Reason)
+	}
+}
+
+// TestWhatStrangersSendIsDroppedAndCounted has events come that are well signed and mean nothing good.
+func TestWhatStrangersSendIsDroppedAndCounted(t *testing.T) {
+	t.Parallel()
+	r := newTrial(t, func(*Config) {})
+	p, s := r.provider, r.stranger
+	other := r.request
+	other.ID = nostr.ID{1, 2, 3}
+	tests := []struct {
+		name   string
+		event  func() guild.Verified
+		reason guild.Reason
+	}{
+		{"result from a stranger", func() guild.Verified { return s.sign(s.result(r.request)) }, guild.Stranger},
+		{"feedback from a stranger", func() guild.Verified { return s.sign(s.feedback(r.request, nostr.Tag{"status", "error"})) }, guild.Stranger},
+		{"result of the wrong kind", func() guild.Verified { e := p.result(r.request); e.Kind = 6050; return p.sign(e) }, guild.WrongKind},
+		{"result for a request that never was", func() guild.Verified { return p.sign(p.result(other)) }, guild.Unrequested},
+		{"result with an amount that is no number", func() guild.Verified {
+			e := p.result(r.request)
+			e.Tags = append(e.Tags, nostr.Tag{"amount", "much"})
+			return p.sign(e)
+		}, guild.Malformed},
+		{"result that pretends to be encrypted", func() guild.Verified {
+			e := p.result(r.request)
+			e.Tags, e.Content = append(e.Tags, nostr.Tag{"encrypted"}), "AgAA"
+			return p.sign(e)
+		}, guild.Malformed},
+		{"feedback with an amount that is no number", func() guild.Verified {
+			return p.sign(p.feedback(r.request, nostr.Tag{"status", "processing"}, nostr.Tag{"amount", "-1"}))
+		}, guild.Malformed},
+		{"feedback of too many tags", func() guild.Verified {
+			return p.sign(p.feedback(r.request, slices.Repeat([]nostr.Tag{{"x", "y"}}, 1001)...))
+		}, guild.Unrequested},
+		{"request to one who offers nothing", func() guild.Verified {
+			return s.sign(nostr.Event{Kind: 5000, Tags: nostr.Tags{{"p", r.we.Hex()}}})
+		}, guild.Misdirected},
+		{"deletion of somebody else's request", func() guild.Verified {
+			return s.sign(nostr.Event{Kind: 5, Tags: nostr.Tags{{"e", r.request.ID.Hex()}, {"k", "5000"}, {"p", r.we.Hex()}}})
+		}, guild.Misdirected},
+		{"a note", func() guild.Verified { return s.sign(nostr.Event{Kind: 1, Tags: nostr.Tags{{"p", r.we.Hex()}}}) }, guild.Unexpected},
+		{"announcement from the future", func() guild.Verified { return s.sign(dated(s.announcement(), 2*time.Hour)) }, guild.Future},
+		{"announcement that is older than the one we hold", func() guild.Verified {
+			e := dated(p.announcement("nip44"), -time.Hour)
+			e.Tags = append(e.Tags, nostr.Tag{"t", "everything"})
+			return p.sign(e)
+		}, guild.Outdated},
+		{"announcement that is no JSON", func() guild.Verified { e := s.announcement(); e.Content = "{"; return s.sign(e) }, guild.Malformed},
+		{"announcement of 100 KB", func() guild.Verified {
+			e := s.announcement()
+			e.Content = fmt.Sprintf(`{"about":%q}`, strings.Repeat("x", 100_000))
+			return s.sign(e)
+		}, guild.Malformed},
+		{"deletion of somebody else's announcement", func() guild.Verified {
+			return s.sign(nostr.Event{Kind: 5, Tags: nostr.Tags{{"a", "31990:" + p.pubkey.Hex() + ":echo"}, {"k", "31990"}, {"p", r.we.Hex()}}})
+		}, guild.Misdirected},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			r.T = t
+			e := test.event().Event()
+			r.mustDrop(string(test.reason), func() { r.puppet.event(e.Kind, e.String()) })
+		})
+	}
+	r.T = t
+	r.mustFinish()
+}
+
+// dated makes an event of another time.
+func dated(e nostr.Event, off time.Duration) nostr.Event {
+	e.CreatedAt = nostr.Timestamp(time.Now().Add(off).Unix())
+	return e
+}
+
+func TestASecondResultAndALateWordChangeNothing(t *testing.T) {
+	t.Parallel()
+	r := newTrial(t, func(*Config) {})
+	r.mustFinish()
+	second := r.provider.result(r.request)
+	second.Content = strings.Replace(second.Content, "{", "{ ", 1)
+	r.mustDrop(string(guild.Second), func() { r.provider.publish(second) })
+	r.mustDrop(string(guild.Late), func() {
+		r.provider.publish(dated(r.provider.feedback(r.request, nostr.Tag{"status", "error", "give it back"}), 5*time.Second))
+	})
+	r.mustDrop(string(guild.Stranger), func() { r.stranger.publish(r.stranger.result(r.request)) })
+}
+
+func TestAResultAfterTheJobWasCancelledIsLate(t *testing.T) {
+	t.Parallel()
+	r := newTrial(t, func(*Config) {})
+	if _, err := r.customer.Cancel(t.Context(), r.job); err != nil {
+		t.Fatal(err)
+	}
+	if job := finish(t, r.customer, r.job); job.Ending != guild.JobCancelled {
+		t.Fatalf("%s: %s", job.Ending, job.Reason)
+	}
+	checkDeletion(t, r.provider.next(5), r.request)
+	r.mustDrop(string(guild.Late), func() { r.provider.publish(r.provider.result(r.request)) })
+}
+
+// checkDeletion looks at the kind 5 event that takes a request back.
+func checkDeletion(t *testing.T, deletion, request nostr.Event) {
+	t.Helper()
+	if deletion.PubKey != request.PubKey || deletion.Tags.FindWithValue("e", request.ID.Hex()) == nil ||
+		deletion.Tags.FindWithValue("k", strconv.Itoa(int(request.Kind))) == nil {
+		t.Errorf("the deletion does not name the request: %s", deletion)
+	}
+}
+
+func TestAResultAfterTheAttemptExpiredIsLate(t *testing.T) {
+	t.Parallel()
+	r := newTrial(t, func(c *Config) { c.Patience.Silence, c.Patience.Extend = 2*time.Second, 500*time.Millisecond })
+	if job := finish(t, r.customer, r.job); job.Ending != guild.JobTimedOut {
+		t.Fatalf("%s: %s", job.Ending, job.Reason)
+	}
+	checkDeletion(t, r.provider.next(5), r.request)
+	r.mustDrop(string(guild.Late), func() { r.provider.publish(r.provider.result(r.request)) })
+}
+
+func TestAFloodOfFeedbackIsCutOff(t *testing.T) {
+	t.Parallel()
+	const kept, more = 100, 50
+	r := newTrial(t, func(*Config) {})
+	for i := range kept + more {
+		e := r.provider.feedback(r.request, nostr.Tag{"status", "partial"})
+		e.Content = fmt.Sprint("line ", i)
+		r.puppet.event(e.Kind, r.provider.sign(e).Event().String())
+	}
+	eventually(t, "the flood is dropped", func() bool { return r.dropped(string(guild.Flood)) == more+1 }) // one was there before
+	progressed := 0
+	for _, f := range facts(t, r.customer, "job."+r.job) {
+		if f == "attempt.progressed" {
+			progressed++
+		}
+	}
+	if progressed != kept {
+		t.Errorf("%d feedback events kept, want %d", progressed, kept)
+	}
+	r.mustFinish()
+}
+
+// TestAbsurdUploadsAndForeignPagesDoNoHarmToANode knocks at the relay of a running node.
+func TestAbsurdUploadsAndForeignPagesDoNoHarmToANode(t *testing.T) {
+	t.Parallel()
+	n, _ := start(t, "", func(c *Config) {
+		c.Relays, c.Embed, c.Addr = nil, true, "127.0.0.1:0"
+	})
+	s, err := n.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := strings.TrimPrefix(s.Local, "ws://")
+	hash := strings.Repeat("0", 64)
+	upgrade := "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+	for _, knock := range []struct {
+		name, head string
+		want       int
+	}{
+		{"an upload of 300 GB", "PUT /upload HTTP/1.1\r\nHost: " + host + "\r\nContent-Length: 300000000000\r\n", 413},
+		{"an upload from a foreign page", "PUT /upload HTTP/1.1\r\nHost: " + host + "\r\nOrigin: https://evil.example\r\nContent-Length: 3\r\n", 403},
+		{"a download from a foreign page", "GET /" + hash + " HTTP/1.1\r\nHost: " + host + "\r\nOrigin: https://evil.example\r\n", 403},
+		{"a session of a foreign page", "GET / HTTP/1.1\r\nHost: " + host + "\r\nOrigin: https://evil.example\r\n" + upgrade, 403},
+		{"a name rebound to this machine", "GET / HTTP/1.1\r\nHost: evil.example\r\n" + upgrade, 421},
+	} {
+		if got := answerTo(t, host, knock.head+"\r\nfew"); got != knock.want {
+			t.Errorf("%s: %d, want %d", knock.name, got, knock.want)
+		}
+	}
+	start(t, s.Local, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })
+	if job := hire(t, n, control.Hire{}); job.Ending != guild.JobAccepted {
+		t.Errorf("after all that: %s: %s", job.Ending, job.Reason)
+	}
+}
+
+// answerTo sends bytes as they stand and returns the status of the answer.
+func answerTo(t *testing.T, host, request string) int {
+	t.Helper()
+	conn, err := net.Dial("tcp", host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(30 * time.Second))
+	fmt.Fprint(conn, request)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode
+}
+
+// TestACancelledJobStopsTheWorker follows a cancellation to the provider's worker.
+func TestACancelledJobStopsTheWorker(t *testing.T) {
+	t.Parallel()
+	url, begun, stopped := startRelay(t), make(chan struct{}), make(chan struct{})
+	provider, _ := start(t, url, func(c *Config) {
+		c.Workers = []Worker{{Task: "echo", Do: func(ctx context.Context, a work.Assignment) error {
+			close(begun)
+			<-ctx.Done()
+			close(stopped)
+			return ctx.Err()
+		}}}
+	})
+	customer, _ := start(t, url, func(*Config) {})
+	id := open(t, customer, bundle(t), control.Hire{})
+	<-begun
+	if _, err := customer.Cancel(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	job := finish(t, customer, id)
+	if job.Ending != guild.JobCancelled || only(t, job).State != string(guild.Cancelled) {
+		t.Errorf("%s: %+v", job.Ending, job.Attempts)
+	}
+	<-stopped
+	eventually(t, "the provider has nothing to do", func() bool {
+		s := service(t, provider)
+		return s.Running == 0 && s.Queued == 0 && s.Done == 0
+	})
+	if answered := facts(t, provider, "request."); slices.Contains(answered, "request.finished") {
+		t.Errorf("the provider answered all the same: %q", answered)
+	}
+}

@@ -1,0 +1,138 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/control"
+	"guild/internal/work"
+)
+
+// connected waits until a node is connected to its relay, or is not.
+func connected(t *testing.T, c *control.Client, want bool) {
+	t.Helper()
+	eventually(t, "the connection changes", func() bool {
+		s, err := c.Status(t.Context())
+		return err == nil && len(s.Relays) == 1 && s.Relays[0].Connected == want
+	})
+}
+
+// TestAJobOutlivesItsRelay has the only relay die while the worker works, and come back after it has delivered.
+func TestAJobOutlivesItsRelay(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	url, stop := startRelayAt(t, dir, "127.0.0.1:0")
+	team := newCrew()
+	provider, _ := start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: team.do}} })
+	customer, _ := start(t, url, func(*Config) {})
+	awaitProviders(t, customer, 1)
+	id := open(t, customer, bundle(t), control.Hire{})
+	eventually(t, "the worker works", func() bool { return team.busy() == 1 })
+
+	stop()
+	connected(t, provider, false)
+	connected(t, customer, false)
+	close(team.may)
+	eventually(t, "the provider is done", func() bool {
+		return slices.Contains(facts(t, provider, "request."), "request.finished")
+	})
+	startRelayAt(t, dir, strings.TrimPrefix(url, "ws://"))
+
+	if job := finish(t, customer, id); job.Ending != guild.JobAccepted || len(job.Attempts) != 1 {
+		t.Errorf("%s after %d attempts: %s", job.Ending, len(job.Attempts), job.Reason)
+	}
+	if team.jobs[id] != 1 {
+		t.Errorf("the worker was called %d times", team.jobs[id])
+	}
+}
+
+// TestAJobThatIsOpenedWithoutARelayIsAskedForOnceThereIsOne has the relay gone when the job is opened.
+func TestAJobThatIsOpenedWithoutARelayIsAskedForOnceThereIsOne(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	url, stop := startRelayAt(t, dir, "127.0.0.1:0")
+	start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })
+	customer, _ := start(t, url, func(*Config) {})
+	awaitProviders(t, customer, 1)
+	stop()
+	connected(t, customer, false)
+	id := open(t, customer, bundle(t), control.Hire{})
+	eventually(t, "the request is planned", func() bool {
+		return slices.Contains(facts(t, customer, "job."+id), "attempt.planned")
+	})
+	startRelayAt(t, dir, strings.TrimPrefix(url, "ws://"))
+	if job := finish(t, customer, id); job.Ending != guild.JobAccepted || len(job.Attempts) != 1 {
+		t.Errorf("%s after %d attempts: %s", job.Ending, len(job.Attempts), job.Reason)
+	}
+}
+
+// TestAJobEndsAtItsDeadline has a provider that promises and does not deliver.
+func TestAJobEndsAtItsDeadline(t *testing.T) {
+	t.Parallel()
+	url := startRelay(t)
+	p := newPeer(t, url)
+	p.announce()
+	customer, _ := start(t, url, func(*Config) {})
+	awaitProviders(t, customer, 1)
+	began := time.Now()
+	id := open(t, customer, bundle(t), control.Hire{Timeout: 2000})
+	request := p.next(5000)
+	p.publish(p.feedback(request, nostr.Tag{"status", "processing", "soon"}))
+	job := finish(t, customer, id)
+	if job.Ending != guild.JobTimedOut || only(t, job).State != string(guild.Expired) {
+		t.Errorf("%s: %s: %+v", job.Ending, job.Reason, job.Attempts)
+	}
+	if took := time.Since(began); took < 2*time.Second || took > 20*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	checkDeletion(t, p.next(5), request)
+}
+
+// TestAWorkerIsStoppedAtTheDeadline follows the deadline to the provider.
+func TestAWorkerIsStoppedAtTheDeadline(t *testing.T) {
+	t.Parallel()
+	url, stopped := startRelay(t), make(chan struct{})
+	provider, _ := start(t, url, func(c *Config) {
+		c.Workers = []Worker{{Task: "echo", Do: func(ctx context.Context, a work.Assignment) error {
+			<-ctx.Done()
+			close(stopped)
+			return ctx.Err()
+		}}}
+	})
+	customer, _ := start(t, url, func(*Config) {})
+	job := finish(t, customer, open(t, customer, bundle(t), control.Hire{Timeout: 3000}))
+	if job.Ending == guild.JobAccepted {
+		t.Errorf("%s: %+v", job.Ending, job.Attempts)
+	}
+	t.Logf("%s: %s: %s", job.Ending, job.Reason, only(t, job).Reason)
+	<-stopped
+	eventually(t, "the provider has nothing to do", func() bool {
+		s := service(t, provider)
+		return s.Running == 0 && s.Queued == 0 && s.Done == 0
+	})
+}
+
+// TestASilentProviderIsLeftForTheNext has the first provider say nothing at all.
+func TestASilentProviderIsLeftForTheNext(t *testing.T) {
+	t.Parallel()
+	url := startRelay(t)
+	silent := newPeer(t, url)
+	silent.announce()
+	_, able := start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })
+	customer, _ := start(t, url, func(c *Config) { c.Patience.Silence = time.Second })
+	awaitProviders(t, customer, 2)
+	id := open(t, customer, bundle(t), control.Hire{Providers: []string{silent.pubkey.Hex(), able.Hex()}})
+	request := silent.next(5000)
+	job := finish(t, customer, id)
+	if job.Ending != guild.JobAccepted || len(job.Attempts) != 2 || job.Attempts[0].State != string(guild.Expired) ||
+		job.Attempts[0].Reason != "no answer" {
+		t.Errorf("%s: %+v", job.Ending, job.Attempts)
+	}
+	checkDeletion(t, silent.next(5), request)
+}
