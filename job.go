@@ -46,7 +46,7 @@ func (id *JobID) UnmarshalText(b []byte) error {
 }
 
 // KindOf is the NIP-90 kind that requests for a task have by default. The task itself travels in the job_type
-// parameter; the kind only routes (DECISIONS, "Kinds").
+// parameter; the kind only routes.
 func KindOf(task string) int {
 	if strings.HasPrefix(task, "oa.") {
 		return 5050

@@ -13,7 +13,7 @@ type Service struct {
 	D      string       `json:"d"` // the announcement's d tag in its canonical form
 }
 
-// ProviderState says how far we deal with a provider (DECISIONS, "Provider states").
+// ProviderState says how far we deal with a provider.
 type ProviderState string
 
 // The states of a provider.
@@ -32,7 +32,8 @@ const (
 	Archived     ProviderState = "archived"
 )
 
-// nextProvider is the table of seeds/001 sections 3.2.3 and 3.4: what a provider may become from where it is.
+// nextProvider is the table of sections 3.2.3 and 3.4 of the partnership protocol: what a provider may become
+// from where it is.
 var nextProvider = map[ProviderState][]ProviderState{
 	Seen:         {Benchmarking, Active, Conditional, Unqualified, Unresponsive, Suspended, Removed, Stale},
 	Benchmarking: {Active, Conditional, Unqualified, Unresponsive, Suspended, Removed},

@@ -1,6 +1,6 @@
 package guild
 
-// Outcome is what a verdict comes to (seeds/001 section 4.2.4).
+// Outcome is what a verdict comes to (the partnership protocol, section 4.2.4).
 type Outcome string
 
 // The outcomes of judging a delivery.

@@ -1,6 +1,6 @@
-// Package canon writes JSON in the one form that OpenAgents' hashes are taken of (seeds/003 "Hashing Rules"):
-// no white space, object keys sorted by code point, strings and keys escaped and numbers spelled as serde_json
-// does. It is not RFC 8785: there 1.0 becomes 1, here it stays 1.0.
+// Package canon writes JSON in the one form that OpenAgents' hashes are taken of (the OpenAgents surface,
+// "Hashing Rules"): no white space, object keys sorted by code point, strings and keys escaped and numbers
+// spelled as serde_json does. It is not RFC 8785: there 1.0 becomes 1, here it stays 1.0.
 //
 // The package never guesses. A value that two readers could understand differently is refused: an object with
 // the same key twice, a number beyond the range of a double, a lone surrogate, bytes that are not UTF-8. It

@@ -118,7 +118,7 @@ func (h Handler) Accepts(encryption string) bool { return slices.Contains(h.Encr
 // Confidence says how sure it is that a handler does a task, from 0 to 1.
 type Confidence float64
 
-// The degrees of confidence (seeds/001 section 1.4.2).
+// The degrees of confidence (the partnership protocol, section 1.4.2).
 const (
 	None     Confidence = 0
 	Inferred Confidence = 0.6 // takes the kind and publishes performance figures, but does not name the task

@@ -38,7 +38,7 @@ func TestDialects(t *testing.T) {
 		event nostr.Event
 		want  func(h nip89.Handler) bool
 	}{
-		{"the printed example of seeds/001", event(
+		{"the printed example of the partnership protocol", event(
 			`{"name": "ComputeNode Alpha", "capabilities": ["benchmark-task", "data-processing"], "version": "2.1.0",
 			  "pricing": "per-request", "performance": {"typical_latency_ms": 5000}}`,
 			nostr.Tag{"d", "benchmark-platform-v2"}, nostr.Tag{"k", "5000"}, nostr.Tag{"k", "benchmark-task"},
@@ -49,7 +49,7 @@ func TestDialects(t *testing.T) {
 					slices.Equal(h.Relays, []string{"wss://relay.benchmark-platform.io", "wss://relay.damus.io"}) &&
 					h.PriceText == "per-request" && *h.Performance.TypicalLatencyMs == 5000 && !h.NoK && h.Extra == nil
 			}},
-		{"the content of seeds/003", event(
+		{"the content of the OpenAgents surface", event(
 			`{"supply_class":"SingleNode","capabilities":{"supported_jobs":["oa.sandbox_run.v1"],"models":["gpt-4"],
 			  "hardware":{"memory_gb":64,"gpu_type":"M4 Max","vram_gb":128}},
 			  "pricing":{"input_tokens_per_1k_msats":10,"output_tokens_per_1k_msats":30,"sandbox_per_minute_msats":100},

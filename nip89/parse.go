@@ -148,7 +148,7 @@ func (h *Handler) readProfile(fields object) {
 }
 
 // readClaims reads the kinds and tasks that the content names. capabilities is a list of words in one
-// dialect (seeds/001) and an object in another (seeds/003).
+// dialect (the partnership protocol) and an object in another (the OpenAgents surface).
 func (h *Handler) readClaims(fields object) (c claims) {
 	for _, name := range []string{"supported_kinds", "supported_jobs", "capabilities"} {
 		for _, value := range fields.words(name) {

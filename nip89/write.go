@@ -44,8 +44,8 @@ func (h Handler) words() []string {
 	return union(c.words)
 }
 
-// content is the JSON object of seeds/003 "Announcement Content" with the fields of seeds/001 section 1.3.2
-// beside it.
+// content is the JSON object of "Announcement Content" in the OpenAgents surface with the fields of section
+// 1.3.2 of the partnership protocol beside it.
 func (h Handler) content() string {
 	fields := tree{}
 	fields.put("name", clean(h.Name))

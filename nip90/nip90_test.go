@@ -150,7 +150,7 @@ func TestRequestDialects(t *testing.T) {
 		tags    nostr.Tags
 		want    func(r nip90.Request) bool
 	}{
-		{"the printed example of seeds/001", "Benchmark", nostr.Tags{
+		{"the printed example of the partnership protocol", "Benchmark", nostr.Tags{
 			{"p", provider.pub.Hex()}, {"d", "benchmark-eval-2024-001"}, {"i", `{"benchmark_id": "std-v3"}`, "json", "spec"},
 			{"param", "benchmark-type", "standard"}, {"output", "json"}, {"bid", "1000"}, {"relays", "wss://a.io", "wss://b.io"}},
 			func(r nip90.Request) bool {

@@ -54,7 +54,8 @@ func (p Param) Format(s fmt.State, _ rune) {
 }
 
 // ParseRequest reads a job request. If it is encrypted, open decrypts it; a nil open makes that ErrEncrypted.
-// What stands inside the ciphertext wins over what stands outside; relays are joined. A bundle key outside is ErrSecret.
+// What stands inside the ciphertext wins over what stands outside; relays are joined. A bundle key outside is
+// ErrSecret.
 func ParseRequest(e nostr.Event, open Opener) (Request, error) {
 	r, err := parseRequest(e, open)
 	if err != nil {

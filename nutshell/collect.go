@@ -30,7 +30,7 @@ type collector struct {
 
 // collect finds the files of a tree and hashes them.
 func collect(ctx context.Context, fsys fs.FS, o Options) (found, error) {
-	c := collector{found: found{sum: tally{limits: o.Limits}}, ctx: ctx, fsys: fsys, o: o, buf: make([]byte, 64<<10)}
+	c := collector{found: found{sum: tally{limits: o.Limits}}, ctx: ctx, fsys: fsys, o: o, buf: make([]byte, 32<<10)}
 	if err := fs.WalkDir(fsys, ".", c.visit); err != nil {
 		return found{}, err
 	}

@@ -9,8 +9,8 @@ import (
 // acceptance.criteria_file says where they are.
 const CriteriaFile = "tests/criteria.json"
 
-// Criteria are machine-readable acceptance tests (seeds/004 section 9). Raw is the whole document, with the
-// fields that this package does not know.
+// Criteria are machine-readable acceptance tests (section 9 of the specification). Raw is the whole document,
+// with the fields that this package does not know.
 type Criteria struct {
 	Version        string          `json:"criteria_version"`
 	Framework      string          `json:"test_framework"` // shell, pytest, go-test, jest or custom

@@ -1,4 +1,4 @@
-// Package nutshell is the Nutshell bundle format (.nut, seeds/004): a task, or what came of it, with everything
+// Package nutshell is the Nutshell bundle format (.nut): a task, or what came of it, with everything
 // that an agent needs, in one file.
 //
 // A bundle is the four bytes "NUT\x01" and one compressed tar whose first entry is nutshell.json, the manifest.

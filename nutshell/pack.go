@@ -179,7 +179,7 @@ func writeArchive(ctx context.Context, w io.Writer, fsys fs.FS, m *Manifest, fil
 	if _, err := t.Write(raw); err != nil {
 		return err
 	}
-	buf := make([]byte, 64<<10)
+	buf := make([]byte, 32<<10)
 	for _, e := range files {
 		if err := t.WriteHeader(headerOf(e)); err != nil {
 			return fmt.Errorf("%.200q: %w", e.Path, err)

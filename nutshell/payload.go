@@ -65,7 +65,7 @@ func checkMagic(head []byte) error {
 
 // openGzip opens one gzip member. Another one after it counts as trailing bytes.
 func openGzip(r *io.SectionReader) (*payload, error) {
-	in := bufio.NewReaderSize(r, int(min(r.Size(), 64<<10)))
+	in := bufio.NewReaderSize(r, int(min(r.Size(), 32<<10)))
 	unpacked, err := gzip.NewReader(in)
 	if err != nil {
 		return nil, damage(err)

@@ -20,8 +20,8 @@ const (
 
 var statuses = []string{Completed, Partial, Blocked, Failed}
 
-// Result is a delivery/result.json (seeds/004 section 5). Raw is the whole of it, with the fields that this
-// package does not know.
+// Result is a delivery/result.json (section 5 of the specification). Raw is the whole of it, with the fields
+// that this package does not know.
 type Result struct {
 	Version              string                     `json:"nutshell_version"`
 	BundleType           string                     `json:"bundle_type"`

@@ -17,8 +17,8 @@ const (
 	TypePartial    = "partial"
 )
 
-// sections are the members of a manifest that this package understands (seeds/004 section 3). They are read
-// from the manifest's text and never written back whole, so that what they lack is not lost.
+// sections are the members of a manifest that this package understands (section 3 of the specification). They
+// are read from the manifest's text and never written back whole, so that what they lack is not lost.
 type sections struct {
 	Version    string    `json:"nutshell_version"`
 	BundleType string    `json:"bundle_type"`

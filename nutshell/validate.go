@@ -29,9 +29,9 @@ var enums = []struct {
 		[]string{Gzip, Zstd, None, "nutcracker"}},
 }
 
-// Validate asks for what a bundle cannot do without (seeds/004 section 3, "Required Fields"): a version with
-// major 0, a type, an id "nut-…", a title. Its error is a *ManifestError. What is only odd is a warning: an
-// empty title, which makes the bundle a draft; a delivery without one; a value outside a fixed set.
+// Validate asks for what a bundle cannot do without (section 3 of the specification, "Required Fields"): a
+// version with major 0, a type, an id "nut-…", a title. Its error is a *ManifestError. What is only odd is a
+// warning: an empty title, which makes the bundle a draft; a delivery without one; a value outside a fixed set.
 func (m *Manifest) Validate() (warnings []string, err error) {
 	if err := m.checkRequired(); err != nil {
 		return nil, err

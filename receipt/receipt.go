@@ -1,5 +1,5 @@
 // Package receipt reads and writes receipts: what binds a job, its delivery, its verdict and its payment
-// together, so that a third party can follow one to the others (seeds/003 "Receipt Schema").
+// together, so that a third party can follow one to the others (the OpenAgents surface, "Receipt Schema").
 //
 // A receipt is canonical JSON without floats; its hash names it. The package checks the form only: that the
 // events exist, that a preimage fits its invoice and that a signature verifies is found out elsewhere.
@@ -29,8 +29,8 @@ var (
 	ErrInvalid = errors.New("invalid receipt")
 )
 
-// Receipt has the minimum fields of seeds/003 first, then ours. Fields that may be null are null when nothing
-// was paid, never a placeholder.
+// Receipt has the minimum fields of the OpenAgents surface first, then ours. Fields that may be null are null
+// when nothing was paid, never a placeholder.
 type Receipt struct {
 	ID             string        `json:"receipt_id"` // see NewID
 	SessionID      string        `json:"session_id"`

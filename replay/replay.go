@@ -1,5 +1,5 @@
-// Package replay reads and writes trajectories in the format REPLAY.jsonl version 1 (seeds/003 "Trajectory
-// Format"): one event per line, a header first, SessionStart second, SessionEnd last.
+// Package replay reads and writes trajectories in the format REPLAY.jsonl version 1 (the OpenAgents surface,
+// "Trajectory Format"): one event per line, a header first, SessionStart second, SessionEnd last.
 //
 // Reading is lenient: unknown events and fields are kept as they came, statuses may be in lower case, and a
 // faulty line is reported and passed over. Writing is strict: the order is enforced, times and hashes are

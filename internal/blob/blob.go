@@ -58,13 +58,17 @@ func (s *Store) Put(ctx context.Context, r io.Reader) (guild.Hash, int64, error)
 
 // PutMax is Put for at most limit bytes. More is ErrTooLarge, and nothing is stored.
 func (s *Store) PutMax(ctx context.Context, r io.Reader, limit int64) (guild.Hash, int64, error) {
+	return s.put(&capped{ctx, r, limit}, !s.NoSync)
+}
+
+func (s *Store) put(r io.Reader, sync bool) (guild.Hash, int64, error) {
 	f, err := os.CreateTemp(s.tmp, "") // 0600
 	if err != nil {
 		return guild.Hash{}, 0, fmt.Errorf("blob: %w", err)
 	}
-	h, size, err := receive(f, &capped{ctx, r, limit})
+	h, size, err := receive(f, r)
 	if err == nil {
-		err = s.keep(f, h)
+		err = keep(f, s.path(h), sync)
 	}
 	if err != nil {
 		discard(f)
@@ -76,6 +80,17 @@ func (s *Store) PutMax(ctx context.Context, r io.Reader, limit int64) (guild.Has
 // PutBytes stores b.
 func (s *Store) PutBytes(ctx context.Context, b []byte) (guild.Hash, error) {
 	h, _, err := s.Put(ctx, bytes.NewReader(b))
+	return h, err
+}
+
+// PutCopy stores b without waiting for the disk: for what the journal holds as well, which is all that is left
+// should the machine lose power now.
+func (s *Store) PutCopy(ctx context.Context, b []byte) (guild.Hash, error) {
+	h := guild.Sum(b)
+	if info, err := os.Stat(s.path(h)); err == nil && info.Size() == int64(len(b)) {
+		return h, nil // it may be on the disk already, and must not come off it
+	}
+	h, _, err := s.put(&capped{ctx, bytes.NewReader(b), math.MaxInt64}, false)
 	return h, err
 }
 
@@ -131,15 +146,15 @@ func receive(f *os.File, r io.Reader) (guild.Hash, int64, error) {
 	return guild.Hash(sum.Sum(nil)), size, err
 }
 
-// keep gives a file that was written its name, and puts both on the disk.
-func (s *Store) keep(f *os.File, h guild.Hash) error {
-	if s.NoSync {
-		return errors.Join(os.Rename(f.Name(), s.path(h)), f.Close())
+// keep gives a file that was written its name, and puts both on the disk if it is to be synced.
+func keep(f *os.File, path string, sync bool) error {
+	if !sync {
+		return errors.Join(os.Rename(f.Name(), path), f.Close())
 	}
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	return durable.Rename(f, s.path(h))
+	return durable.Rename(f, path)
 }
 
 // discard removes what was written in vain. If that fails, the next Open removes it.

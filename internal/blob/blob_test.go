@@ -69,6 +69,43 @@ func TestABlobComesBackUnderItsHash(t *testing.T) {
 	}
 }
 
+func TestACopyIsStoredOnceAndLeavesWhatIsThere(t *testing.T) {
+	s, dir := store(t)
+	content := []byte("also in the journal")
+	h, err := s.PutCopy(t.Context(), content)
+	if got, readErr := s.ReadAll(h, 100); err != nil || readErr != nil || !bytes.Equal(got, content) {
+		t.Fatalf("%q, %v, %v", got, err, readErr)
+	}
+	before, err := os.Stat(filepath.Join(dir, h.Hex()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := s.PutCopy(t.Context(), content); err != nil || again != h {
+		t.Errorf("put again: %v, %v", again, err)
+	}
+	if after, err := os.Stat(filepath.Join(dir, h.Hex())); err != nil || !os.SameFile(before, after) {
+		t.Errorf("the file was replaced by one that may not be on the disk: %v", err)
+	}
+	if n := left(t, dir); n != 1 {
+		t.Errorf("%d files, want 1", n)
+	}
+}
+
+func TestACopyReplacesOneThatACrashCutShort(t *testing.T) {
+	s, dir := store(t)
+	content := []byte("also in the journal")
+	h := guild.Sum(content)
+	if err := os.WriteFile(filepath.Join(dir, h.Hex()), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PutCopy(t.Context(), content); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.ReadAll(h, 100); err != nil || !bytes.Equal(got, content) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 func TestABlobIsReadInPieces(t *testing.T) {
 	s, _ := store(t)
 	h, err := s.PutBytes(t.Context(), []byte("hello"))

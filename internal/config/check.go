@@ -7,12 +7,14 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"guild/internal/dial"
 )
 
 // check refuses values that would fail later, and less clearly.
 func (c Config) check() error {
 	for _, u := range c.Relays {
-		if err := checkURL(u, "ws", "wss"); err != nil {
+		if err := checkRelay(u); err != nil {
 			return fmt.Errorf("relays: %w", err)
 		}
 	}
@@ -49,6 +51,17 @@ func (c Config) checkCounts() error {
 	return nil
 }
 
+// checkRelay refuses what the relay client would: a connection in clear to another machine.
+func checkRelay(text string) error {
+	if err := checkURL(text, "ws", "wss"); err != nil {
+		return err
+	}
+	if u, err := url.Parse(text); err != nil || u.Scheme == "ws" && !dial.IsLoopback(u.Hostname()) {
+		return fmt.Errorf("%q: ws:// is not encrypted and only for this machine: use wss://", text)
+	}
+	return nil
+}
+
 func checkURL(text string, schemes ...string) error {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -66,7 +79,7 @@ func checkLoopback(addr string) error {
 	if err != nil {
 		return err
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !dial.IsLoopback(host) {
 		return fmt.Errorf("%q: want a loopback address such as 127.0.0.1:7447", addr)
 	}
 	return nil

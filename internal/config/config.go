@@ -11,8 +11,8 @@ import (
 
 // Config is everything that can be set. The zero value is not useful; Default and Load make one.
 type Config struct {
-	Relays   []string           `koanf:"relays"`  // ws(s):// URLs to meet others on; none means the embedded one
-	Relay    Relay              `koanf:"relay"`   //
+	Relays   []string           `koanf:"relays"` // ws(s):// URLs to meet others on; none means the embedded one
+	Relay    Relay              `koanf:"relay"`
 	Blossom  []string           `koanf:"blossom"` // http(s):// servers for bundles too large for an event
 	Journal  Journal            `koanf:"journal"`
 	Work     Work               `koanf:"work"`
@@ -50,7 +50,7 @@ type Judge struct {
 	Jobs int `koanf:"jobs"` // at the same time
 }
 
-// Timeouts is the patience of the customer's side (DECISIONS "Timeouts").
+// Timeouts is the patience of the customer's side.
 type Timeouts struct {
 	Discover time.Duration   `koanf:"discover"` // for the first answer of a relay
 	Delivery []time.Duration `koanf:"delivery"` // ladder: one wait for a relay's OK after another

@@ -79,12 +79,12 @@ silence = "1m"
 retry = ["1s"]
 [tasks."oa.sandbox_run.v1"]
 kind = 5051
-`, "GUILD_RELAYS=wss://a.example,ws://b.example:7", "GUILD_TIMEOUTS_SILENCE=90s", "GUILD_TIMEOUTS_DELIVERY=1s,2s",
+`, "GUILD_RELAYS=wss://a.example,ws://127.0.0.1:7", "GUILD_TIMEOUTS_SILENCE=90s", "GUILD_TIMEOUTS_DELIVERY=1s,2s",
 		"GUILD_RELAY_EMBEDDED=true", "GUILD_WORK_PRICE_MSAT=21000", "GUILD_JOB=ignored", "GUILD=ignored", "RELAYS=ignored")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(c.Relays, []string{"wss://a.example", "ws://b.example:7"}) || !c.Embeds() {
+	if !reflect.DeepEqual(c.Relays, []string{"wss://a.example", "ws://127.0.0.1:7"}) || !c.Embeds() {
 		t.Errorf("relays %v, embedded %v", c.Relays, c.Embeds())
 	}
 	if c.Timeouts.Silence != 90*time.Second || len(c.Timeouts.Delivery) != 2 || c.Timeouts.Delivery[1] != 2*time.Second {
@@ -125,6 +125,7 @@ func TestValuesThatWouldFailLaterAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		`relays = ["https://a.example"]`:       "relays",
 		`relays = ["wss://"]`:                  "relays",
+		`relays = ["ws://a.example"]`:          "relays",
 		`relays = ["::"]`:                      "relays",
 		`blossom = ["wss://a.example"]`:        "blossom",
 		"[relay]\naddr = \"0.0.0.0:7447\"":     "relay.addr",

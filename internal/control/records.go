@@ -126,7 +126,7 @@ func since(text string, now time.Time) (from uint64, after int64, err error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return 0, 0, fmt.Errorf("since %.40q: %w", text, err)
+		return 0, 0, fmt.Errorf("since %.40q: not a sequence, a duration or a time", text)
 	}
 	return 0, t.UnixMilli(), nil
 }
@@ -141,8 +141,8 @@ func toRecord(e fact.Entry) Record {
 
 func (s *Server) getRecord(w http.ResponseWriter, r *http.Request) {
 	seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 64)
-	if err != nil {
-		refuse(w, http.StatusBadRequest, "usage", "guild journal ls lists the sequences", fmt.Errorf("entry %.40q: not a number", r.PathValue("seq")))
+	if err != nil || seq == 0 {
+		refuse(w, http.StatusBadRequest, "usage", "guild journal ls lists the sequences", fmt.Errorf("entry %.40q: not a number from 1 on", r.PathValue("seq")))
 		return
 	}
 	e, err := s.c.Journal.Entry(r.Context(), seq)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -46,6 +47,12 @@ func Except(allowed []string) Func {
 		}
 		return Public(ctx, network, address)
 	}
+}
+
+// IsLoopback reports whether a host, as it stands in a URL, is this machine: "localhost", or a loopback address.
+func IsLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }
 
 // control runs on the resolved address of every connection, just before it is made: a name that resolves to

@@ -23,6 +23,17 @@ func TestPublicAddresses(t *testing.T) {
 	}
 }
 
+func TestThisMachineIsKnownByNameAndByAddress(t *testing.T) {
+	for host, want := range map[string]bool{
+		"localhost": true, "LocalHost": true, "127.0.0.1": true, "127.9.9.9": true, "::1": true,
+		"": false, "localhost.example": false, "127.0.0.1.example": false, "0.0.0.0": false, "192.168.0.1": false,
+	} {
+		if IsLoopback(host) != want {
+			t.Errorf("%q: %v", host, !want)
+		}
+	}
+}
+
 func TestOnlyTheOwnersHostsMayBePrivate(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -166,7 +166,7 @@ func (r *Runner) waker() chan struct{} {
 	return r.wake
 }
 
-// backOff is the one retry policy: the next of the waits, ±20 % (DECISIONS, "Timeouts").
+// backOff is the one retry policy: the next of the waits, ±20 %.
 func (r *Runner) backOff(failures int) time.Duration {
 	waits := r.Waits
 	if len(waits) == 0 {

@@ -33,6 +33,25 @@ func TestEveryTypeReadsWhatItWrites(t *testing.T) {
 	}
 }
 
+func TestAnEntryIsEncodedAsEncodingJSONWould(t *testing.T) {
+	for _, e := range []Entry{
+		{V: 1},
+		{V: 1, At: 7, By: "a<b", Cause: "c", Prev: "p", Facts: []Fact{}},
+		{V: 1, At: 7, By: "n", Facts: []Fact{
+			JobClosed{Reason: "tags & \u2028 <html>"}, EffectClaimed{Effect: "publish", Until: 1 << 60},
+			AttemptRequested{Relays: []string{"ws://a"}},
+		}},
+	} {
+		direct, err := e.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if usual, err := json.Marshal(e); err != nil || !bytes.Equal(direct, usual) {
+			t.Errorf("%s\nis not %s (%v)", direct, usual, err)
+		}
+	}
+}
+
 func TestAFactOfANewerProgramIsRefused(t *testing.T) {
 	var e Entry
 	err := json.Unmarshal([]byte(`{"v":1,"at":1,"by":"n","facts":[{"type":"moon.landed"}]}`), &e)

@@ -195,8 +195,8 @@ func (j *Jobs) publish(job *Job, a Attempt) due.Work {
 	}
 }
 
-// climb is the delivery ladder of seeds/001 section 2.3.2: the relay that the provider likes best, then the
-// next, then all we have.
+// climb is the delivery ladder (the partnership protocol, section 2.3.2): the relay that the provider likes
+// best, then the next, then all we have.
 func (j *Jobs) climb(ctx context.Context, a Attempt) ([]string, error) {
 	request, err := j.own(a.Planned.Request)
 	if err != nil {

@@ -41,7 +41,7 @@ type Config struct {
 	Patience Patience
 }
 
-// Patience is how long things may take. A zero field is DECISIONS' value, given beside it.
+// Patience is how long things may take. A zero field is the value given beside it.
 type Patience struct {
 	Discover time.Duration    // for a provider to appear: 10 s
 	Ladder   [3]time.Duration // for a relay to take the request: 10, 15 and 20 s

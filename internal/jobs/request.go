@@ -15,8 +15,7 @@ import (
 	"guild/nip90"
 )
 
-// Trust below which a provider gets no ordinary work, and below which it gets none at all (DECISIONS,
-// "validation, trust, routing").
+// Trust below which a provider gets no ordinary work, and below which it gets none at all.
 const (
 	ordinary guild.Trust = guild.Micro / 2
 	none     guild.Trust = 3 * guild.Micro / 10

@@ -79,7 +79,7 @@ type world struct {
 	trust     map[guild.Service]guild.Trust
 	published []publication
 	relay     func(ctx context.Context, e nostr.Event, relays []string) error // what relays do; nil takes all
-	remote    map[string][]byte                                              // by URL
+	remote    map[string][]byte                                               // by URL
 	patience  Patience
 }
 

@@ -30,7 +30,7 @@ const (
 	maxTime         = 3600 // seconds
 )
 
-// Criteria is tests/criteria.json (seeds/004 section 9), the part of it that the judge reads:
+// Criteria is tests/criteria.json (the Nutshell specification, section 9), the part of it that the judge reads:
 //
 //	{
 //	  "criteria_version": "0.2.0",

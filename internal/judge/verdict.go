@@ -7,7 +7,7 @@ import (
 	"guild"
 )
 
-// dimension is one part of the composite score (seeds/001 section 3.2.1).
+// dimension is one part of the composite score (the partnership protocol, section 3.2.1).
 type dimension struct {
 	weight int64 // percent
 	value  guild.Score
@@ -43,7 +43,7 @@ func score(passed, expected int, withinLimits bool) guild.Score {
 	return composite(correctness, resources)
 }
 
-// outcome classifies by the share of tests that passed (seeds/001 section 4.2.4).
+// outcome classifies by the share of tests that passed (the partnership protocol, section 4.2.4).
 func outcome(passed, expected int) guild.Outcome {
 	switch {
 	case expected > 0 && passed == expected:

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -166,19 +165,6 @@ func watch(ctx context.Context, c *control.Client, id string) (control.Job, erro
 		}
 	}
 	return control.Job{}, errors.New("the stream ended before the job")
-}
-
-// reach waits until the latest attempt of a job is in a state, or the job has ended.
-func reach(t *testing.T, c *control.Client, id string, state guild.State) control.Job {
-	t.Helper()
-	var job control.Job
-	eventually(t, fmt.Sprintf("job %.8s is %s", id, state), func() bool {
-		var err error
-		job, err = c.Job(t.Context(), id)
-		n := len(job.Attempts)
-		return err == nil && n > 0 && (job.Attempts[n-1].State == string(state) || job.Ending != guild.Open)
-	})
-	return job
 }
 
 // eventually waits for what real sockets and processes bring about in their own time.

@@ -136,3 +136,58 @@ func TestASilentProviderIsLeftForTheNext(t *testing.T) {
 	}
 	checkDeletion(t, silent.next(5), request)
 }
+
+// TestACancelledJobStopsTheWorker follows a cancellation to the provider's worker.
+func TestACancelledJobStopsTheWorker(t *testing.T) {
+	t.Parallel()
+	url, begun, stopped := startRelay(t), make(chan struct{}), make(chan struct{})
+	provider, _ := start(t, url, func(c *Config) {
+		c.Workers = []Worker{{Task: "echo", Do: func(ctx context.Context, a work.Assignment) error {
+			close(begun)
+			<-ctx.Done()
+			close(stopped)
+			return ctx.Err()
+		}}}
+	})
+	customer, _ := start(t, url, func(*Config) {})
+	id := open(t, customer, bundle(t), control.Hire{})
+	<-begun
+	if _, err := customer.Cancel(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	job := finish(t, customer, id)
+	if job.Ending != guild.JobCancelled || only(t, job).State != string(guild.Cancelled) {
+		t.Errorf("%s: %+v", job.Ending, job.Attempts)
+	}
+	<-stopped
+	eventually(t, "the provider has nothing to do", func() bool {
+		s := service(t, provider)
+		return s.Running == 0 && s.Queued == 0 && s.Done == 0
+	})
+	if answered := facts(t, provider, "request."); slices.Contains(answered, "request.finished") {
+		t.Errorf("the provider answered all the same: %q", answered)
+	}
+}
+
+// TestACancelledJobKillsTheCommand is the same for a command in the sandbox that would never end.
+func TestACancelledJobKillsTheCommand(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	url := startRelay(t)
+	provider, _ := start(t, url, func(c *Config) {
+		c.Workers = []Worker{{Task: "echo", Command: "while :; do echo on it; sleep 0.1; done"}}
+	})
+	customer, _ := start(t, url, func(*Config) {})
+	id := open(t, customer, bundle(t), control.Hire{})
+	eventually(t, "the command has spoken", func() bool {
+		all := strings.Join(facts(t, customer, "job."+id), " ")
+		return strings.Count(all, "attempt.progressed") >= 2
+	})
+	if _, err := customer.Cancel(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if job := finish(t, customer, id); job.Ending != guild.JobCancelled {
+		t.Errorf("%s: %s", job.Ending, job.Reason)
+	}
+	eventually(t, "the command has ended", func() bool { s := service(t, provider); return s.Running == 0 && s.Queued == 0 })
+}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -39,13 +41,13 @@ func (n *Node) openRelays(ctx context.Context) (err error) {
 	n.gate = newGate(n.journal, n.c.Now, n.c.Log)
 	n.pool = relay.New(relay.Config{
 		URLs: n.urls, Now: n.c.Now, Receive: n.receive, Signer: n.keyer, Watermarks: n.marks, Log: n.c.Log,
-		Dial: dial.Except(localHosts(n.urls)),
+		Dial: dial.Except(localAddresses(n.urls)),
 		Reject: func(ctx context.Context, from string, reason relay.Reason, raw []byte) {
 			n.gate.drop(ctx, string(reason), from, raw)
 		},
 	})
 	n.parcels = parcels{
-		client: &blossom.Client{Signer: n.keyer, Now: n.c.Now, Allow: localHosts(append(n.urls, n.c.Blossom...))},
+		client: &blossom.Client{Signer: n.keyer, Now: n.c.Now, Allow: localHosts(slices.Concat(n.urls, n.c.Blossom))},
 		home:   n.blossomServers(), scratch: n.scratch(),
 	}
 	return nil
@@ -130,20 +132,8 @@ func runPool(ctx context.Context, pool *relay.Pool) (stop func()) {
 func (n *Node) relays() []string { return n.urls }
 
 func (n *Node) publish(ctx context.Context, e guild.Verified, relays []string) error {
-	_, err := n.pool.Publish(ctx, e, unique(relays)...)
+	_, err := n.pool.Publish(ctx, e, relays...)
 	return err
-}
-
-func unique(urls []string) []string {
-	seen := map[string]bool{}
-	var once []string
-	for _, u := range urls {
-		if u != "" && !seen[nostr.NormalizeURL(u)] {
-			seen[nostr.NormalizeURL(u)] = true
-			once = append(once, u)
-		}
-	}
-	return once
 }
 
 // subscribe asks for all announcements, and for everything that is addressed to us.
@@ -175,7 +165,8 @@ func (n *Node) blossomServers() []string {
 	return servers
 }
 
-// localHosts lists the hosts of URLs that the owner configured: they may have private addresses.
+// localHosts lists the hosts of URLs that the owner configured, as they stand there: they may have private
+// addresses.
 func localHosts(urls []string) []string {
 	var hosts []string
 	for _, u := range urls {
@@ -184,4 +175,21 @@ func localHosts(urls []string) []string {
 		}
 	}
 	return hosts
+}
+
+// localAddresses lists the same hosts as they are dialled: in lower case, each with its port.
+func localAddresses(urls []string) []string {
+	var addresses []string
+	for _, u := range urls {
+		parsed, err := url.Parse(u)
+		if err != nil {
+			continue
+		}
+		port := parsed.Port()
+		if port == "" {
+			port = map[string]string{"ws": "80", "wss": "443"}[parsed.Scheme]
+		}
+		addresses = append(addresses, net.JoinHostPort(strings.ToLower(parsed.Hostname()), port))
+	}
+	return addresses
 }

@@ -17,10 +17,10 @@ import (
 	"guild/internal/journal"
 )
 
-// Silence is how long a provider that did not answer is left alone (seeds/001 section 2.3.3).
+// Silence is how long a provider that did not answer is left alone (the partnership protocol, section 2.3.3).
 const Silence = 24 * time.Hour
 
-// cooldown is how long a provider whose first work failed is left alone (seeds/001 section 3.4.3).
+// cooldown is how long a provider whose first work failed is left alone (the partnership protocol, section 3.4.3).
 const cooldown = 24 * time.Hour
 
 // Fold is the state of every provider, and what became of attempts that has not yet moved it.
@@ -120,8 +120,8 @@ func (f *Fold) moved(m fact.ProviderMoved) {
 	})
 }
 
-// judged applies seeds/001 section 3.2.1 to one verdict: from 0.8 active, from 0.6 or with a test failed
-// conditional, below that rejected. A violation removes the provider for good.
+// judged applies section 3.2.1 of the partnership protocol to one verdict: from 0.8 active, from 0.6 or with a
+// test failed conditional, below that rejected. A violation removes the provider for good.
 func (f *Fold) judged(j fact.AttemptJudged, at int64) {
 	v := j.Verdict
 	switch {

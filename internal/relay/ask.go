@@ -188,8 +188,8 @@ func (s *session) answerChallenge(ctx context.Context, signer nostr.Signer, chal
 }
 
 // Query returns the stored events of the given relays, or of all of the pool without any, each once, newest
-// first. A relay may stop at a number of its own; ask for older ones with Until then. The error is nil when at least one relay has sent all that it has; what came before another end is
-// returned with the error.
+// first. A relay may stop at a number of its own; ask for older ones with Until then. The error is nil when at
+// least one relay has sent all that it has; what came before another end is returned with the error.
 func (p *Pool) Query(ctx context.Context, filters []nostr.Filter, urls ...string) ([]guild.Verified, error) {
 	links, failed := p.visit(urls)
 	found := each(p, links, func(l *link) finding { return l.query(ctx, p.plain(filters)) })

@@ -70,7 +70,7 @@ func (p *Pool) standing(name string, filters []nostr.Filter, receive Receiver, u
 	}
 	var errs []error
 	for _, raw := range urls {
-		url, err := normalize(raw, p.cfg.AllowPlain)
+		url, err := normalize(raw)
 		if err != nil {
 			errs = append(errs, err)
 			continue

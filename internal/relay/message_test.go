@@ -121,13 +121,10 @@ func TestARelayHasOneSpelling(t *testing.T) {
 		{"", ""},
 	}
 	for _, test := range tests {
-		got, err := normalize(test.raw, false)
+		got, err := normalize(test.raw)
 		if got != test.want || (err == nil) != (test.want != "") {
 			t.Errorf("%q: got %q, %v", test.raw, got, err)
 		}
-	}
-	if _, err := normalize("ws://example.com", true); err != nil {
-		t.Errorf("plain, allowed: %v", err)
 	}
 }
 

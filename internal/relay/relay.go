@@ -36,7 +36,6 @@ type Config struct {
 	Signer     nostr.Signer // answers NIP-42 challenges; nil: never authenticate
 	Watermarks *Marks       // in memory only if nil
 	MaxEvent   int          // bytes of one message from a relay; 512 KiB if zero
-	AllowPlain bool         // ws:// to other hosts than this machine
 	Log        *slog.Logger // slog.Default() if nil
 
 	// Reject gets what was dropped, cut to 4 KiB. It is called at the same time for several sockets and must not

@@ -4,17 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
 	"strings"
+
+	"guild/internal/dial"
 )
 
 const maxURL = 512 // bytes
 
 // normalize gives a relay's URL the one spelling under which it is known: lower case scheme and host, no
-// default port, no trailing slash, no fragment. Plain ws:// is refused for other hosts than this machine unless
-// plain is set.
-func normalize(raw string, plain bool) (string, error) {
+// default port, no trailing slash, no fragment. Plain ws:// is refused for other hosts than this machine.
+func normalize(raw string) (string, error) {
 	if len(raw) > maxURL {
 		return "", fmt.Errorf("relay %.80q...: longer than %d bytes", raw, maxURL)
 	}
@@ -22,7 +22,7 @@ func normalize(raw string, plain bool) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("relay %q: %w", raw, err)
 	}
-	if err := acceptable(u, plain); err != nil {
+	if err := acceptable(u); err != nil {
 		return "", fmt.Errorf("relay %q: %w", raw, err)
 	}
 	host := strings.ToLower(u.Hostname())
@@ -35,7 +35,7 @@ func normalize(raw string, plain bool) (string, error) {
 	return clean.String(), nil
 }
 
-func acceptable(u *url.URL, plain bool) error {
+func acceptable(u *url.URL) error {
 	switch {
 	case u.Scheme != "ws" && u.Scheme != "wss":
 		return errors.New("want ws:// or wss://")
@@ -43,16 +43,8 @@ func acceptable(u *url.URL, plain bool) error {
 		return errors.New("no host")
 	case u.User != nil:
 		return errors.New("a user name or password has no place in it")
-	case u.Scheme == "ws" && !plain && !loopback(u.Hostname()):
+	case u.Scheme == "ws" && !dial.IsLoopback(u.Hostname()):
 		return errors.New("ws:// is not encrypted and only for this machine: use wss://")
 	}
 	return nil
-}
-
-func loopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.IsLoopback()
 }

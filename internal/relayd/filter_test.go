@@ -13,7 +13,7 @@ import (
 
 func TestAFilterMeansWhatNIP01Says(t *testing.T) {
 	r, _ := start(t, testConfig(t))
-	p, alice, bob := dial(t, r), testKeys[0], testKeys[1]
+	p, alice, bob := connect(t, r), testKeys[0], testKeys[1]
 	a := sign(t, alice, nostr.Event{Kind: 1, CreatedAt: 10, Content: "a", Tags: nostr.Tags{{"t", "x"}, {"e", zeros}}})
 	b := sign(t, alice, nostr.Event{Kind: 2, CreatedAt: 20, Content: "b", Tags: nostr.Tags{{"t", "y", "x"}, {"t", "z"}, {"T", "x"}}})
 	c := sign(t, bob, nostr.Event{Kind: 1, CreatedAt: 30, Content: "c", Tags: nostr.Tags{{"t"}, {"long", "x"}, {}}})
@@ -57,7 +57,7 @@ func TestAFilterMeansWhatNIP01Says(t *testing.T) {
 
 func TestADeletionByAddressReachesAllVersionsUpToItsTime(t *testing.T) {
 	r, _ := start(t, testConfig(t))
-	p, key := dial(t, r), testKeys[0]
+	p, key := connect(t, r), testKeys[0]
 	author := nostr.GetPublicKey(key).Hex()
 	version := func(kind nostr.Kind, d string, at nostr.Timestamp) nostr.Event {
 		return sign(t, key, nostr.Event{Kind: kind, CreatedAt: at, Content: fmt.Sprint(int(kind), " ", d, " ", int(at)), Tags: nostr.Tags{{"d", d}}})

@@ -131,7 +131,7 @@ func TestAbsurdLengthsAreHarmless(t *testing.T) {
 	if _, err := io.Copy(io.Discard, conn); err != nil && strings.Contains(err.Error(), "timeout") {
 		t.Error("the relay waits for the rest of the frame")
 	}
-	dial(t, r).mustPublish(sign(t, nostr.Generate(), nostr.Event{Kind: 1}))
+	connect(t, r).mustPublish(sign(t, nostr.Generate(), nostr.Event{Kind: 1}))
 }
 
 func TestBlobsAreServedOnTheSamePort(t *testing.T) {

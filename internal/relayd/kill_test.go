@@ -56,6 +56,7 @@ func serveUntilKilled(dir string) {
 type process struct {
 	url, http string
 	kill      func()
+	gone      chan struct{} // closed by kill
 }
 
 func startProcess(t *testing.T, dir string) process {
@@ -63,8 +64,7 @@ func startProcess(t *testing.T, dir string) process {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), relayDir+"="+dir)
 	cmd.Stderr = t.Output()
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
+	if _, err := cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
 	stdout, err := cmd.StdoutPipe()
@@ -74,10 +74,11 @@ func startProcess(t *testing.T, dir string) process {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	gone := make(chan struct{})
 	kill := sync.OnceFunc(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
-		stdin.Close()
+		close(gone)
 	})
 	t.Cleanup(kill)
 	line, err := bufio.NewReader(stdout).ReadString('\n')
@@ -85,7 +86,7 @@ func startProcess(t *testing.T, dir string) process {
 	if err != nil || len(urls) != 2 {
 		t.Fatalf("the relay says %q, %v", line, err)
 	}
-	return process{urls[0], urls[1], kill}
+	return process{urls[0], urls[1], kill, gone}
 }
 
 // acknowledged is what a relay has said that it has.
@@ -93,21 +94,37 @@ type acknowledged struct {
 	mu     sync.Mutex
 	events []nostr.ID
 	blobs  []guild.Hash
-	more   chan struct{} // an element for each
+
+	missing int           // acknowledgements until enough
+	enough  chan struct{} // closed then
+}
+
+// expect begins to count anew.
+func (a *acknowledged) expect(n int) (enough <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.missing, a.enough = n, make(chan struct{})
+	return a.enough
 }
 
 func (a *acknowledged) event(id nostr.ID) {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.events = append(a.events, id)
-	a.mu.Unlock()
-	a.more <- struct{}{}
+	a.count()
 }
 
 func (a *acknowledged) blob(h guild.Hash) {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.blobs = append(a.blobs, h)
-	a.mu.Unlock()
-	a.more <- struct{}{}
+	a.count()
+}
+
+func (a *acknowledged) count() {
+	if a.missing--; a.missing == 0 {
+		close(a.enough)
+	}
 }
 
 // publishUntilKilled publishes one event after the other until the relay is gone.
@@ -152,46 +169,36 @@ func upload(t *testing.T, server string, body io.Reader, content []byte) error {
 }
 
 // uploadHalf sends half of a blob and then nothing more until the server is gone.
-func uploadHalf(t *testing.T, server string, content []byte, half chan<- struct{}) {
+func uploadHalf(t *testing.T, p process, content []byte, half chan<- struct{}) {
 	r, w := io.Pipe()
 	go func() {
 		w.Write(content[:len(content)/2])
-		half <- struct{}{}
-		io.Copy(w, neverEnding{t.Context()})
+		close(half)
+		<-p.gone
 		w.CloseWithError(io.ErrUnexpectedEOF)
 	}()
-	if err := upload(t, server, r, content); err == nil {
+	if err := upload(t, p.http, r, content); err == nil {
 		t.Error("half a blob was taken")
 	}
-	r.CloseWithError(io.ErrClosedPipe)
-}
-
-// neverEnding yields nothing until its context ends.
-type neverEnding struct{ ctx context.Context }
-
-func (n neverEnding) Read([]byte) (int, error) {
-	<-n.ctx.Done()
-	return 0, io.EOF
 }
 
 func TestNothingAcknowledgedIsLostWhenTheRelayIsKilled(t *testing.T) {
 	dir := t.TempDir()
-	a := &acknowledged{more: make(chan struct{}, 1_000)}
+	a := &acknowledged{}
 	halves := [][]byte{}
 	for round := range 6 {
 		p := startProcess(t, dir)
+		enough := a.expect(between(t, 1, 60))
 		var clients sync.WaitGroup
 		for _, secret := range testKeys {
 			clients.Go(func() { publishUntilKilled(t, p.url, secret, a) })
 		}
 		clients.Go(func() { uploadUntilKilled(t, p.http, a) })
-		content, half := bytes.Repeat([]byte{byte(round)}, 8<<20), make(chan struct{}, 1)
+		content, half := bytes.Repeat([]byte{byte(round)}, 8<<20), make(chan struct{})
 		halves = append(halves, content)
-		clients.Go(func() { uploadHalf(t, p.http, content, half) })
+		clients.Go(func() { uploadHalf(t, p, content, half) })
 		<-half
-		for range between(t, 1, 60) {
-			<-a.more
-		}
+		<-enough
 		p.kill()
 		clients.Wait()
 	}

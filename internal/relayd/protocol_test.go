@@ -19,7 +19,7 @@ import (
 
 func TestAnEventIsStoredAndReachesTheSubscriber(t *testing.T) {
 	r, _ := start(t, testConfig(t))
-	alice, bob, key := dial(t, r), dial(t, r), nostr.Generate()
+	alice, bob, key := connect(t, r), connect(t, r), nostr.Generate()
 	bob.send(`["REQ","live",{"kinds":[5050]},{"kinds":[5050],"limit":0}]`)
 	bob.expect("EOSE", "live")
 	e := sign(t, key, nostr.Event{Kind: 5050, Content: "<work> & ünïcode \n\"quoted\" \u2028", Tags: nostr.Tags{{"t", "code"}}})
@@ -43,7 +43,7 @@ func TestAnEventIsStoredAndReachesTheSubscriber(t *testing.T) {
 
 func TestForgedAndMalformedEventsAreRefused(t *testing.T) {
 	r, _ := start(t, testConfig(t))
-	p, key := dial(t, r), nostr.Generate()
+	p, key := connect(t, r), nostr.Generate()
 	wrongID := sign(t, key, nostr.Event{Kind: 1, Content: "a"})
 	wrongID.Content = "b"
 	wrongSig := sign(t, key, nostr.Event{Kind: 1, Content: "c"})
@@ -75,7 +75,7 @@ func TestForgedAndMalformedEventsAreRefused(t *testing.T) {
 
 func TestOnlyTheNewestVersionStands(t *testing.T) {
 	r, _ := start(t, testConfig(t))
-	p, key := dial(t, r), nostr.Generate()
+	p, key := connect(t, r), nostr.Generate()
 	for _, kind := range []nostr.Kind{0, 3, 10002, 31990} {
 		version := func(content string, at nostr.Timestamp, d string) nostr.Event {
 			return sign(t, key, nostr.Event{Kind: kind, Content: content, CreatedAt: at, Tags: nostr.Tags{{"d", d}}})
@@ -103,7 +103,7 @@ func TestOnlyTheNewestVersionStands(t *testing.T) {
 
 func TestAVersionWithoutAnIndexableDIsReplacedToo(t *testing.T) {
 	r, _ := start(t, testConfig(t))
-	p, key := dial(t, r), nostr.Generate()
+	p, key := connect(t, r), nostr.Generate()
 	for _, d := range []nostr.Tags{nil, {{"d", ""}}, {{"d", strings.Repeat("long", 100)}}} {
 		p.mustPublish(
 			sign(t, key, nostr.Event{Kind: 31990, Content: "old", CreatedAt: 1000, Tags: d}),
@@ -117,7 +117,7 @@ func TestAVersionWithoutAnIndexableDIsReplacedToo(t *testing.T) {
 
 func TestOnlyTheAuthorDeletes(t *testing.T) {
 	r, _ := start(t, testConfig(t))
-	p, alice, mallory := dial(t, r), nostr.Generate(), nostr.Generate()
+	p, alice, mallory := connect(t, r), nostr.Generate(), nostr.Generate()
 	note := sign(t, alice, nostr.Event{Kind: 1, Content: "note", CreatedAt: 1000})
 	card := sign(t, alice, nostr.Event{Kind: 31990, Content: "card", CreatedAt: 1000, Tags: nostr.Tags{{"d", "a:b"}}})
 	address := "31990:" + nostr.GetPublicKey(alice).Hex() + ":a:b"
@@ -151,7 +151,7 @@ func TestAnExpiredEventIsNotServedAndThenRemoved(t *testing.T) {
 	config := testConfig(t)
 	config.Now = c.now
 	r, _ := start(t, config)
-	p := dial(t, r)
+	p := connect(t, r)
 	soon := fmt.Sprint(time.Now().Add(time.Hour).Unix())
 	p.mustPublish(sign(t, nostr.Generate(), nostr.Event{Kind: 1, Content: "brief", Tags: nostr.Tags{{"expiration", soon}}}))
 	if got := p.stored(`{"kinds":[1]}`); len(got) != 1 {
@@ -172,7 +172,7 @@ func TestAnExpiredEventIsNotServedAndThenRemoved(t *testing.T) {
 
 func TestEphemeralEventsAreDeliveredAndNotStored(t *testing.T) {
 	r, _ := start(t, testConfig(t))
-	alice, bob := dial(t, r), dial(t, r)
+	alice, bob := connect(t, r), connect(t, r)
 	bob.send(`["REQ","live",{"kinds":[20001]}]`)
 	bob.expect("EOSE")
 	alice.mustPublish(sign(t, nostr.Generate(), nostr.Event{Kind: 20001, Content: "now"}))
@@ -184,7 +184,7 @@ func TestEphemeralEventsAreDeliveredAndNotStored(t *testing.T) {
 
 func TestCountCountsTheUnionOfItsFilters(t *testing.T) {
 	r, _ := start(t, testConfig(t))
-	p, key := dial(t, r), nostr.Generate()
+	p, key := connect(t, r), nostr.Generate()
 	for i := range 7 {
 		p.mustPublish(sign(t, key, nostr.Event{Kind: nostr.Kind(1 + i%2), Content: fmt.Sprint(i), Tags: nostr.Tags{{"t", "x"}}}))
 	}
@@ -205,7 +205,7 @@ func TestAClientMustProveAKeyWhereItIsRequired(t *testing.T) {
 	config := testConfig(t)
 	config.RequireAuth = true
 	r, _ := start(t, config)
-	p, key := dial(t, r), nostr.Generate()
+	p, key := connect(t, r), nostr.Generate()
 	challenge := p.expect("AUTH")[1]
 	e := sign(t, key, nostr.Event{Kind: 1, Content: "x"})
 	p.send(`["EVENT",` + encode(t, e) + `]`)
@@ -277,7 +277,7 @@ func TestTheRelayDescribesItself(t *testing.T) {
 
 func TestMessagesOfOneConnectionAreHandledInOrder(t *testing.T) {
 	r, _ := start(t, testConfig(t))
-	p, key := dial(t, r), nostr.Generate()
+	p, key := connect(t, r), nostr.Generate()
 	p.send(`["REQ","live",{"kinds":[1]}]`)
 	p.expect("EOSE")
 	const n = 20
@@ -298,10 +298,10 @@ func TestNoEventFallsBetweenTheStoreAndTheFeed(t *testing.T) {
 	r, _ := start(t, testConfig(t))
 	const events, rounds = 60, 10
 	key := nostr.Generate()
-	publisher := dial(t, r)
+	publisher := connect(t, r)
 	var all sync.WaitGroup
 	for range rounds {
-		subscriber := dial(t, r)
+		subscriber := connect(t, r)
 		all.Go(func() {
 			subscriber.send(`["REQ","s",{"kinds":[1]}]`)
 			seen := make(map[string]int)
@@ -325,7 +325,7 @@ func TestNoEventFallsBetweenTheStoreAndTheFeed(t *testing.T) {
 
 func TestTheSameSubscriptionIDReplaces(t *testing.T) {
 	r, _ := start(t, testConfig(t))
-	p, key := dial(t, r), nostr.Generate()
+	p, key := connect(t, r), nostr.Generate()
 	p.send(`["REQ","s",{"kinds":[1]}]`)
 	p.expect("EOSE", "s")
 	p.send(`["REQ","s",{"kinds":[2]}]`)
@@ -338,7 +338,7 @@ func TestTheSameSubscriptionIDReplaces(t *testing.T) {
 
 func TestWhatIsNotAMessageIsAnsweredAndDoesNoHarm(t *testing.T) {
 	r, _ := start(t, testConfig(t))
-	p := dial(t, r)
+	p := connect(t, r)
 	long := strings.Repeat("x", 65)
 	many := `{"kinds":[1` + strings.Repeat(`,1`, 1000) + `]}`
 	for message, want := range map[string]string{
@@ -390,7 +390,7 @@ func TestWhatIsNotAMessageIsAnsweredAndDoesNoHarm(t *testing.T) {
 
 func TestLimitsOfOneConnection(t *testing.T) {
 	r, _ := start(t, testConfig(t))
-	p := dial(t, r)
+	p := connect(t, r)
 	for i := range maxSubscriptions {
 		p.send(fmt.Sprintf(`["REQ","%d",{"kinds":[1]}]`, i))
 		p.expect("EOSE")
@@ -405,7 +405,7 @@ func TestLimitsOfOneConnection(t *testing.T) {
 		},
 		"a binary message": func(p *peer) error { return p.conn.Write(t.Context(), websocket.MessageBinary, []byte("x")) },
 	} {
-		bad := dial(t, r)
+		bad := connect(t, r)
 		send(bad) // may fail: the relay stops reading
 		if _, _, err := bad.conn.Read(context.Background()); err == nil {
 			t.Errorf("%s: the connection lives on", name)

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"guild/internal/blossom"
+	"guild/internal/dial"
 )
 
 // Config says where a relay lives and whom it lets in.
@@ -99,10 +99,7 @@ func (c Config) check() error {
 	if err != nil {
 		return fmt.Errorf("relay: address: %w", err)
 	}
-	if ip, err := netip.ParseAddr(host); host == "localhost" || err == nil && ip.IsLoopback() {
-		return nil
-	}
-	if !c.AllowRemote || c.TLS == nil {
+	if !dial.IsLoopback(host) && (!c.AllowRemote || c.TLS == nil) {
 		return fmt.Errorf("relay: %q is not a loopback address: listening for others must be allowed and needs TLS", c.Addr)
 	}
 	return nil

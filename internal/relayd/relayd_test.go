@@ -58,7 +58,7 @@ type peer struct {
 	conn *websocket.Conn
 }
 
-func dial(t testing.TB, r *Relay) *peer {
+func connect(t testing.TB, r *Relay) *peer {
 	t.Helper()
 	conn, _, err := websocket.Dial(t.Context(), r.URL(), nil)
 	if err != nil {
@@ -207,7 +207,7 @@ func TestTwoRelaysDoNotShareADirectory(t *testing.T) {
 func TestRunEndsEveryConnectionAndClosesTheStore(t *testing.T) {
 	c := testConfig(t)
 	r, stop := start(t, c)
-	p := dial(t, r)
+	p := connect(t, r)
 	p.send(`["REQ","live",{"kinds":[1]}]`)
 	p.expect("EOSE", "live")
 	closed := make(chan error, 1)
@@ -224,7 +224,7 @@ func TestRunEndsEveryConnectionAndClosesTheStore(t *testing.T) {
 
 func TestRunEndsThoughAClientDoesNotAnswer(t *testing.T) {
 	r, stop := start(t, testConfig(t))
-	dial(t, r) // never reads, so it never answers the close
+	connect(t, r) // never reads, so it never answers the close
 	began := time.Now()
 	stop()
 	if took := time.Since(began); took > 5*time.Second {
@@ -236,13 +236,13 @@ func TestEventsOutliveARestart(t *testing.T) {
 	c := testConfig(t)
 	key := nostr.Generate()
 	r, stop := start(t, c)
-	dial(t, r).mustPublish(
+	connect(t, r).mustPublish(
 		sign(t, key, nostr.Event{Kind: 1, Content: "kept"}),
 		sign(t, key, nostr.Event{Kind: 0, Content: "profile"}),
 	)
 	stop()
 	r, _ = start(t, c)
-	p := dial(t, r)
+	p := connect(t, r)
 	if got := p.stored(`{"kinds":[1]}`); len(got) != 1 || got[0] != "kept" {
 		t.Errorf("after the restart: %q", got)
 	}
@@ -255,7 +255,7 @@ func TestEventsOutliveARestart(t *testing.T) {
 
 func TestASlowSubscriberIsCutAndHoldsUpNobody(t *testing.T) {
 	r, _ := start(t, testConfig(t))
-	slow, quick := dial(t, r), dial(t, r)
+	slow, quick := connect(t, r), connect(t, r)
 	slow.send(`["REQ","s",{"kinds":[1]}]`)
 	slow.expect("EOSE")
 	key := nostr.Generate()
@@ -281,7 +281,7 @@ func BenchmarkPublishToOK(b *testing.B) {
 			c := testConfig(b)
 			c.SyncAlways = always
 			r, _ := start(b, c)
-			p, key := dial(b, r), nostr.Generate()
+			p, key := connect(b, r), nostr.Generate()
 			for b.Loop() {
 				b.StopTimer()
 				m := `["EVENT",` + encode(b, benchmarkEvent(b, key)) + `]`
@@ -295,7 +295,7 @@ func BenchmarkPublishToOK(b *testing.B) {
 
 func BenchmarkPublishToSubscriber(b *testing.B) {
 	r, _ := start(b, testConfig(b))
-	publisher, subscriber, key := dial(b, r), dial(b, r), nostr.Generate()
+	publisher, subscriber, key := connect(b, r), connect(b, r), nostr.Generate()
 	subscriber.send(`["REQ","s",{"kinds":[5050]}]`)
 	subscriber.expect("EOSE")
 	for b.Loop() {

@@ -35,7 +35,7 @@ const (
 // ResultsFD is the descriptor inside the sandbox whose data arrives at IO.Results.
 const ResultsFD = 3
 
-// Defaults of Limits (DECISIONS, "Limits").
+// Defaults of Limits.
 const (
 	DefaultWall   = 5 * time.Minute
 	DefaultCPU    = 60 * time.Second

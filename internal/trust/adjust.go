@@ -20,7 +20,7 @@ type Policy struct {
 	Decay map[string]guild.Trust `json:"decay_micro"` // by what went wrong
 }
 
-// Default is the policy of seeds/001 chapter 5 as DECISIONS has it.
+// Default is the policy of chapter 5 of the partnership protocol.
 func Default() Policy {
 	return Policy{
 		Version: 1,
@@ -68,7 +68,7 @@ func Adjust(s Standing, e Evidence, spent guild.Trust, p Policy) (Standing, bool
 	return Standing{Trust: next, EMA: ema, Runs: runs, Met: true}, true
 }
 
-// first is seeds/001 section 3.3.2: the trust of somebody new. A failure founds none.
+// first is section 3.3.2 of the partnership protocol: the trust of somebody new. A failure founds none.
 func first(e Evidence, p Policy) (Standing, bool) {
 	var t guild.Trust
 	switch {
@@ -88,7 +88,7 @@ func first(e Evidence, p Policy) (Standing, bool) {
 
 const success = "SUCCESS"
 
-// grown is seeds/001 section 5.2.1 without the bonus for latency, which needs a baseline.
+// grown is section 5.2.1 of the partnership protocol without the bonus for latency, which needs a baseline.
 func grown(s Standing, e Evidence, runs int, p Policy) guild.Trust {
 	increment := mul(p.Growth, max(0, p.Ceiling-s.Trust))
 	if e.Score > 0.95*guild.Micro {
@@ -98,7 +98,7 @@ func grown(s Standing, e Evidence, runs int, p Policy) guild.Trust {
 	return s.Trust + mul(increment, dampening)
 }
 
-// decayed is seeds/001 section 5.2.2.
+// decayed is section 5.2.2 of the partnership protocol.
 func decayed(s Standing, e Evidence, p Policy) guild.Trust {
 	rate, ok := p.Decay[e.Pattern]
 	if !ok {

@@ -17,8 +17,8 @@ func won(s guild.Score) Evidence { return Evidence{Pattern: "SUCCESS", Score: s}
 
 func lost(pattern string) Evidence { return Evidence{Pattern: pattern} }
 
-// The numbers are seeds/001 sections 5.2.1 and 5.2.2 done by hand: raw is their formula, and trust moves to the
-// average 0.3·raw + 0.7·trust (5.2.4).
+// The numbers are those of sections 5.2.1 and 5.2.2 of the partnership protocol, done by hand: raw is their
+// formula, and trust moves to the average 0.3·raw + 0.7·trust (5.2.4).
 func TestTrustMovesByTheFormulas(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -183,7 +183,7 @@ func (f *Fold) reached(attempt nostr.ID) {
 	}
 }
 
-// pattern maps an outcome to the name it has in seeds/001 section 5.2.2.
+// pattern maps an outcome to the name it has in the partnership protocol, section 5.2.2.
 func pattern(o guild.Outcome) string {
 	if o == guild.Failure {
 		return "VALIDATION_FAIL"

@@ -18,10 +18,7 @@ import (
 func (w *Work) answerDelivery(ctx context.Context, r fact.RequestReceived, f fact.RequestFinished, packed []byte) (fact.RequestFinished, error) {
 	f.Ending, f.Delivery = delivered, guild.Sum(packed)
 	var keeping errgroup.Group
-	keeping.Go(func() error {
-		_, err := w.c.Blobs.PutBytes(ctx, packed)
-		return err
-	})
+	keeping.Go(func() error { return w.keep(ctx, packed, len(packed) <= nip90.MaxInline) })
 	e, err := w.result(ctx, r, f.Delivery, packed)
 	f.Answers = []nostr.Event{e}
 	return f, errors.Join(err, keeping.Wait())

@@ -95,9 +95,11 @@ func (w *Work) work(s Service, r request) due.Work {
 		Act: func(ctx context.Context) (due.Decision, error) {
 			finished, err := w.finish(ctx, s, *r.Received)
 			if err != nil {
+				w.mark(r.ID, nil)
 				return nil, err
 			}
 			return func(tx *journal.Tx) error {
+				w.mark(r.ID, nil) // whoever hands it back now decides after this
 				if now, ok := w.fold.request(r.ID); !ok || now.Ending != "" || now.Withdrew {
 					return nil
 				}
@@ -139,11 +141,11 @@ func (w *Work) settled(id nostr.ID, finished fact.RequestFinished) due.Decision 
 }
 
 // finish does the work and signs the answer. An error means that the node could not, not that the worker failed.
+// The request counts as running from here until that is decided upon.
 func (w *Work) finish(ctx context.Context, s Service, r fact.RequestReceived) (fact.RequestFinished, error) {
 	ctx, stop := context.WithDeadline(ctx, time.UnixMilli(r.Deadline))
 	defer stop()
 	w.mark(r.Request, stop)
-	defer w.mark(r.Request, nil)
 
 	finished := fact.RequestFinished{Request: r.Request, Ending: refused}
 	if s.Price > 0 {
@@ -186,7 +188,7 @@ func (w *Work) deliver(ctx context.Context, s Service, r fact.RequestReceived) (
 	if ctx.Err() != nil {
 		return nil, bundle, errors.New("its deadline passed before its turn came")
 	}
-	raw, err := w.bundle(ctx, r)
+	raw, inline, err := w.bundle(ctx, r)
 	if err != nil {
 		return nil, bundle, fmt.Errorf("the bundle: %w", err)
 	}
@@ -201,12 +203,19 @@ func (w *Work) deliver(ctx context.Context, s Service, r fact.RequestReceived) (
 	}
 	defer w.discard(dir)
 	var keeping errgroup.Group
-	keeping.Go(func() error {
-		_, err := w.c.Blobs.PutBytes(ctx, raw)
-		return err
-	})
+	keeping.Go(func() error { return w.keep(ctx, raw, inline) })
 	delivery, err = w.assign(ctx, s, r, b, dir)
 	return delivery, bundle, errors.Join(err, keeping.Wait())
+}
+
+// keep stores a bundle. One that is inside of an event is in the journal too.
+func (w *Work) keep(ctx context.Context, bundle []byte, inline bool) error {
+	put := w.c.Blobs.PutBytes
+	if inline {
+		put = w.c.Blobs.PutCopy
+	}
+	_, err := put(ctx, bundle)
+	return err
 }
 
 // discard removes the directory that a request was worked on in, while the answer is on its way already. Drain
@@ -255,18 +264,18 @@ func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b 
 	return w.pack(ctx, b, a.Delivery)
 }
 
-// bundle brings the request's bundle: it came along, or waits where the request says.
-func (w *Work) bundle(ctx context.Context, r fact.RequestReceived) ([]byte, error) {
+// bundle brings the request's bundle: it came along, inline, or waits where the request says.
+func (w *Work) bundle(ctx context.Context, r fact.RequestReceived) (raw []byte, inline bool, err error) {
 	request, err := nip90.ParseRequest(r.Event, w.open(ctx))
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	p, err := request.Bundle()
 	if err != nil || p.Inline != nil {
-		return p.Inline, err
+		return p.Inline, true, err
 	}
 	if p.Size > maxBundle {
-		return nil, fmt.Errorf("%d bytes are too many", p.Size)
+		return nil, false, fmt.Errorf("%d bytes are too many", p.Size)
 	}
 	place := fact.Place{URL: p.URL}
 	if p.Key != nil {
@@ -274,10 +283,11 @@ func (w *Work) bundle(ctx context.Context, r fact.RequestReceived) ([]byte, erro
 	}
 	body, err := w.c.Fetch(ctx, place, p.Hash, p.Size)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer body.Close()
-	return io.ReadAll(io.LimitReader(body, p.Size))
+	raw, err = io.ReadAll(io.LimitReader(body, p.Size))
+	return raw, false, err
 }
 
 // pack turns the directory that the worker filled into a delivery bundle.

@@ -16,34 +16,46 @@ func (w *Work) Draining() bool {
 	return w.draining
 }
 
+// farewell is how long handing back may take, until the relays have the last answer.
+const farewell = 5 * time.Second
+
 // Drain takes nothing new, waits for what is running until ctx ends, and then hands back what is left: each
-// customer hears an honest error instead of silence.
+// customer hears an honest error instead of silence. It returns when the relays have every answer.
 func (w *Work) Drain(ctx context.Context) error {
 	w.mu.Lock()
 	w.draining = true
 	w.mu.Unlock()
-	for tick := time.NewTicker(50 * time.Millisecond); ; {
+	until(ctx, func() bool {
 		w.mu.Lock()
-		running := len(w.running) + w.discarding
-		w.mu.Unlock()
-		if running == 0 {
-			tick.Stop()
-			break
-		}
-		select {
-		case <-tick.C:
-			continue
-		case <-ctx.Done():
-			tick.Stop()
-		}
-		break
+		defer w.mu.Unlock()
+		return len(w.running)+w.discarding == 0
+	})
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer cancel()
+	if err := w.handBack(ctx); err != nil {
+		return err
 	}
-	return w.handBack()
+	if !until(ctx, func() bool { return len(w.fold.pending()) == 0 }) {
+		return fmt.Errorf("%d answers are not with a relay yet", len(w.fold.pending()))
+	}
+	return nil
 }
 
-func (w *Work) handBack() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
+// until waits for something to be so, and reports whether it is when ctx ends.
+func until(ctx context.Context, so func() bool) bool {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !so() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return so()
+		}
+	}
+	return true
+}
+
+func (w *Work) handBack(ctx context.Context) error {
 	for _, r := range w.fold.pending() {
 		if r.Finished != nil {
 			continue

@@ -52,7 +52,7 @@ func fill(ctx context.Context, b *nutshell.Bundle, dir string) error {
 	if err := root.Chmod(".", 0o755); err != nil {
 		return err
 	}
-	buf := make([]byte, 64<<10)
+	buf := make([]byte, 32<<10)
 	return b.Walk(func(e nutshell.Entry, r io.Reader) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -63,8 +63,10 @@ func fill(ctx context.Context, b *nutshell.Bundle, dir string) error {
 
 // write makes one file, which must not be there yet.
 func write(root *os.Root, e nutshell.Entry, r io.Reader, buf []byte) error {
-	if err := root.MkdirAll(path.Dir(e.Path), 0o755); err != nil {
-		return err
+	if folder := path.Dir(e.Path); folder != "." {
+		if err := root.MkdirAll(folder, 0o755); err != nil {
+			return err
+		}
 	}
 	f, err := root.OpenFile(e.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, e.Mode)
 	if err != nil {

@@ -217,6 +217,17 @@ func TestForeignConfigurationIsQuarantined(t *testing.T) {
 	}
 }
 
+func TestABundleTellsWhetherItHoldsForeignConfiguration(t *testing.T) {
+	for path, want := range map[string]bool{
+		"files/main.go": false, "files/claude.md.txt": false, "CLAUDE.md": true,
+		"files/a/.Husky/pre-commit": true, "files/x.instructions.md": true,
+	} {
+		if got := workdir.HoldsForeign(opened(t, map[string]string{path: ""})); got != want {
+			t.Errorf("%s: %v, want %v", path, got, want)
+		}
+	}
+}
+
 func TestNothingForeignLeavesNoQuarantine(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "job")

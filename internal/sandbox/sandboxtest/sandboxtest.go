@@ -299,6 +299,11 @@ func shared(t *testing.T, r sandbox.Runner) {
 		t.Errorf("%q, %v", b, err)
 	}
 
+	below := filepath.Join(sandbox.Temp, "guild", "in") // where a directory of the host's own /tmp would be
+	sh(t, r, "cat "+below+"/a; touch "+sandbox.Temp+"/b", func(s *sandbox.Spec) {
+		s.Mounts = []sandbox.Mount{{Host: in, Inside: below}}
+	}).prints(t, "from outside")
+
 	over := t.TempDir()
 	os.WriteFile(filepath.Join(over, "a"), []byte("later"), 0o644)
 	copies := func(s *sandbox.Spec) {

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"guild/internal/control"
+	"guild/internal/fact"
+	"guild/internal/node"
+)
+
+// mortal is a program for the tests: guild up, or guild work if there is a command, that notes each entry of its
+// journal in a file before anything can follow from it, and is killed by what it has noted last.
+func mortal() {
+	flags := flag.NewFlagSet("mortal", flag.ExitOnError)
+	home := flags.String("home", "", "as of guild")
+	relay := flags.String("relay", "", "as of guild up")
+	task := flags.String("task", "", "as of guild work")
+	command := flags.String("exec", "", "as of guild work")
+	notes := flags.String("notes", "", "file for the number and the hash of each entry")
+	after := flags.Int("after", 0, "entries that it lives to see; never ends if zero")
+	flags.Parse(os.Args[1:])
+
+	p := &program{home: *home, out: os.Stdout, err: os.Stderr, now: time.Now}
+	var offers []service
+	if *command != "" {
+		offers = []service{{Task: *task, D: *task, Name: *task, Exec: *command, Jobs: 2, Queue: 16, TimeLimit: time.Minute}}
+	}
+	os.Exit(p.report(p.runMortal(*relay, offers, witness(*notes, *after))))
+}
+
+func (p *program) runMortal(relay string, offers []service, appended func(fact.Entry)) error {
+	ctx, stop := interruptible()
+	defer stop()
+	c, err := p.config()
+	if err != nil {
+		return err
+	}
+	c.Relays = []string{relay}
+	id, err := p.identity(c)
+	if err != nil {
+		return err
+	}
+	n, err := nodeConfig(c, id, nodeOptions{Services: offers, Log: p.logger(p.err), Ready: p.out})
+	if err != nil {
+		return err
+	}
+	n.Appended = appended
+	return node.Run(ctx, n)
+}
+
+// witness notes entries, and kills this process after some of them.
+func witness(path string, after int) func(fact.Entry) {
+	notes, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	seen := 0
+	return func(e fact.Entry) {
+		raw, err := json.Marshal(e)
+		if err == nil {
+			_, err = fmt.Fprintf(notes, "%d %x\n", e.Seq, sha256.Sum256(raw))
+		}
+		if err != nil {
+			panic(err)
+		}
+		if seen++; seen == after {
+			syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}
+}
+
+// notesOf is where the mortal node of a home writes its notes.
+func notesOf(home string) string { return home + ".notes" }
+
+// mortalUp runs a customer that lives to see some entries.
+func (w *town) mortalUp(home string, after int) *process {
+	w.t.Helper()
+	return w.start("mortal", nil, "-home", home, "-relay", w.relay, "-notes", notesOf(home), "-after", fmt.Sprint(after))
+}
+
+// mortalWork runs a provider that does.
+func (w *town) mortalWork(home, task, command string, after int) *process {
+	w.t.Helper()
+	return w.start("mortal", nil, "-home", home, "-relay", w.relay, "-notes", notesOf(home), "-after", fmt.Sprint(after),
+		"-task", task, "-exec", command)
+}
+
+// awaitDeath waits until a node has died of its last entry. Feedback that came too late to be noted leaves a job
+// with an entry less: then the job ends, and the node is killed after that.
+func (p *process) awaitDeath(t *testing.T, c *control.Client) {
+	t.Helper()
+	eventually(t, "its death", func(ctx context.Context) error {
+		select {
+		case <-p.ended:
+			return nil
+		default:
+		}
+		if jobs, err := c.Jobs(ctx); err == nil && len(jobs) == 1 && isOver(jobs[0]) {
+			p.kill()
+		}
+		return fmt.Errorf("it still lives")
+	})
+}
+
+// mustHoldWhatWasNoted fails the test unless every entry that a mortal node noted is in its journal, unchanged.
+func mustHoldWhatWasNoted(t *testing.T, home string, all []fact.Entry) {
+	t.Helper()
+	held := map[string]bool{}
+	for _, e := range all {
+		raw, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held[fmt.Sprintf("%d %x", e.Seq, sha256.Sum256(raw))] = true
+	}
+	notes, err := os.ReadFile(notesOf(home))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(notes)) {
+		if !held[strings.TrimSpace(line)] {
+			t.Errorf("entry %s was acknowledged and is not in the journal", strings.TrimSpace(line))
+		}
+	}
+}
+
+// isOver reports whether nothing more will happen to a job of one attempt.
+func isOver(job control.Job) bool {
+	return job.Closed != 0 && len(job.Attempts) == 1 && job.Attempts[0].TrustTo != nil && job.Attempts[0].Receipt != ""
+}

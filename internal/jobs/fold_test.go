@@ -1,0 +1,142 @@
+package jobs
+
+import (
+	"strings"
+	"testing"
+
+	"fiatjaf.com/nostr"
+	"pgregory.net/rapid"
+
+	"guild"
+	"guild/internal/fact"
+	"guild/internal/fold"
+)
+
+// history draws entries about a few jobs, of which not all make sense.
+func history(t *rapid.T) (all []fact.Entry) {
+	add := func(job guild.JobID, f fact.Fact) {
+		seq := len(all) + 1
+		all = append(all, fact.Entry{Seq: uint64(seq), At: int64(seq), Subject: fact.JobSubject(job), Facts: []fact.Fact{f}})
+	}
+	for n := range rapid.IntRange(0, 4).Draw(t, "jobs") {
+		job := guild.JobID{byte(n + 1)}
+		add(job, fact.JobOpened{Job: job, Task: "python", Providers: []nostr.PubKey{alice.key}, Tries: 3})
+		for m := range rapid.IntRange(0, 3).Draw(t, "attempts") {
+			id := nostr.ID{byte(n + 1), byte(m + 1)}
+			request := nostr.Event{ID: id, Kind: 5000, PubKey: customer.key, Tags: nostr.Tags{{"p", alice.key.Hex()}}}
+			add(job, fact.AttemptPlanned{Attempt: id, Job: job, Provider: alice.service(), Request: request, Relays: []string{"wss://x"}})
+			for _, f := range rapid.SliceOfN(life(id, request), 0, 5).Draw(t, "life") {
+				add(job, f)
+			}
+		}
+		if rapid.Bool().Draw(t, "cancelled") {
+			add(job, fact.JobCancelled{Job: job})
+		}
+		if rapid.Bool().Draw(t, "closed") {
+			add(job, fact.JobClosed{Job: job, Ending: guild.JobRejected, Reason: "x"})
+		}
+	}
+	return all
+}
+
+func life(id nostr.ID, deletion nostr.Event) *rapid.Generator[fact.Fact] {
+	return rapid.SampledFrom([]fact.Fact{
+		fact.AttemptRequested{Attempt: id, Silence: 7}, fact.AttemptProgressed{Attempt: id, Silence: 9}, fact.AttemptQuoted{Attempt: id},
+		fact.AttemptDelivered{Attempt: id, Result: id, Delivery: guild.Hash{1}, Size: 3, Away: &fact.Place{URL: "https://x"}},
+		fact.AttemptFetched{Attempt: id}, fact.AttemptRefused{Attempt: id, Reason: "x"},
+		fact.AttemptExpired{Attempt: id, Reason: "x", Deletion: &deletion}, fact.AttemptCancelled{Attempt: id, Deletion: &deletion},
+		fact.AttemptParked{Attempt: id, Reason: "x"}, fact.AttemptUndecided{Attempt: id, Reason: "x"},
+		fact.AttemptJudged{Attempt: id, Verdict: guild.Verdict{Outcome: guild.Success, Tests: []guild.Test{{ID: "a", State: guild.TestFailed}}}},
+		fact.AttemptRecorded{Attempt: id, Receipt: "r-1"}, fact.EffectSettled{Effect: withdrawing(id)}, fact.EffectParked{Effect: withdrawing(id)},
+		fact.AttemptRefused{Attempt: nostr.ID{99}}, fact.EffectSettled{Effect: "publish x"},
+	})
+}
+
+func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := history(t)
+		cut := rapid.IntRange(0, len(all)).Draw(t, "cut")
+		whole, before, after := NewFold(), NewFold(), NewFold()
+		for i, e := range all {
+			whole.Apply(e)
+			if i < cut {
+				before.Apply(e)
+			}
+		}
+		if err := after.Restore([]byte(snapshot(t, before))); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range all[cut:] {
+			after.Apply(e)
+		}
+		if a, b := snapshot(t, whole), snapshot(t, after); a != b {
+			t.Fatalf("%s\n%s", a, b)
+		}
+		if whole.Open() != after.Open() {
+			t.Fatalf("%d and %d open", whole.Open(), after.Open())
+		}
+	})
+}
+
+func TestNoFactLeadsWhereTheTableDoesNot(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := NewFold()
+		before := map[nostr.ID]guild.State{}
+		for _, e := range history(t) {
+			f.Apply(e)
+			for _, job := range f.All() {
+				for _, a := range job.Attempts {
+					if was, ok := before[a.ID]; ok && was != a.State && !was.CanBecome(a.State) {
+						t.Fatalf("%T took an attempt from %s to %s", e.Facts[0], was, a.State)
+					}
+					before[a.ID] = a.State
+				}
+			}
+		}
+	})
+}
+
+func TestAJobThatWasHandedOutNeverChanges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := NewFold()
+		all := history(t)
+		for i, e := range all {
+			held := f.All()
+			states := map[*Job]string{}
+			for _, job := range held {
+				states[job] = show(t, job)
+			}
+			f.Apply(e)
+			for _, job := range held {
+				if show(t, job) != states[job] {
+					t.Fatalf("entry %d changed a job that somebody holds", i+1)
+				}
+			}
+		}
+	})
+}
+
+func show(t *rapid.T, job *Job) string {
+	f := NewFold()
+	f.jobs[job.Job] = job
+	return snapshot(t, f)
+}
+
+func snapshot(t interface{ Fatal(...any) }, f fold.Fold) string {
+	b, err := f.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestAGarbledSnapshotIsRefusedAndChangesNothing(t *testing.T) {
+	f := NewFold()
+	f.Apply(fact.Entry{Seq: 1, Subject: fact.JobSubject(guild.JobID{1}), Facts: []fact.Fact{fact.JobOpened{Job: guild.JobID{1}, Task: "python"}}})
+	before := snapshot(t, f)
+	for _, garbage := range []string{``, `null`, `[]`, before[:len(before)-1], `{"x":{}}`, `{"` + strings.Repeat("0", 32) + `":null}`} {
+		if err := f.Restore([]byte(garbage)); err == nil || snapshot(t, f) != before || f.Open() != 1 {
+			t.Errorf("%q: %v", garbage, err)
+		}
+	}
+}

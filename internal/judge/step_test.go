@@ -1,0 +1,360 @@
+package judge
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"pgregory.net/rapid"
+
+	"guild"
+	"guild/canon"
+	"guild/internal/blob"
+	"guild/internal/due"
+	"guild/internal/fact"
+	"guild/internal/fold"
+	"guild/internal/journal"
+	"guild/internal/journal/journaltest"
+	"guild/internal/sandbox"
+	"guild/nutshell"
+)
+
+func TestMain(m *testing.M) { journaltest.Main(m) }
+
+// court is a journal with the judge's step at work, and a function for the engine.
+type court struct {
+	*testing.T
+	fold    *Fold
+	blobs   *blob.Store
+	journal *journal.Journal
+	scratch string
+
+	mu   sync.Mutex
+	runs int
+	does func(ctx context.Context, bundleDir, deliveryDir string) (guild.Verdict, Evidence, error)
+}
+
+func newCourt(t *testing.T) *court {
+	t.Helper()
+	c := &court{T: t, fold: NewFold(), scratch: t.TempDir()}
+	c.does = func(context.Context, string, string) (guild.Verdict, Evidence, error) {
+		return guild.Verdict{Outcome: guild.Success, Score: guild.Micro, Strength: guild.Strong, Tier: "none"}, Evidence("fine"), nil
+	}
+	var err error
+	if c.blobs, err = blob.Open(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	claims := due.NewClaims()
+	c.journal = journaltest.Open(t, claims, c.fold)
+	step := NewStep(StepConfig{Blobs: c.blobs, Scratch: c.scratch, Examine: c.examine}, c.fold)
+	runner := due.Runner{Journal: c.journal, Claims: claims, Node: "test", Now: time.Now, Limits: map[string]int{Class: 1},
+		Sources: []due.Source{step.Due}, Log: slog.New(slog.DiscardHandler)}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); runner.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return c
+}
+
+func (c *court) examine(ctx context.Context, bundle, delivery string) (guild.Verdict, Evidence, error) {
+	c.mu.Lock()
+	c.runs++
+	does := c.does
+	c.mu.Unlock()
+	return does(ctx, bundle, delivery)
+}
+
+func (c *court) put(b []byte) guild.Hash {
+	c.Helper()
+	h, err := c.blobs.PutBytes(c.Context(), b)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return h
+}
+
+// packed is a bundle with one file.
+func packed(t *testing.T, kind, name, content string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	tree := fstest.MapFS{
+		"nutshell.json": {Data: []byte(`{"nutshell_version":"0.2.0","bundle_type":"` + kind + `","id":"nut-1","task":{"title":"x"}}`)},
+		name:            {Data: []byte(content)},
+	}
+	if _, err := nutshell.Pack(t.Context(), tree, &b, nutshell.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// delivered writes a job with an attempt and its delivery.
+func (c *court) delivered(n byte, delivery guild.Hash, away *fact.Place) nostr.ID {
+	c.Helper()
+	id, job := nostr.ID{n}, guild.JobID{n}
+	c.append(job, fact.JobOpened{Job: job, Bundle: c.put(packed(c.T, "request", "tests/x.sh", "true"))},
+		fact.AttemptPlanned{Attempt: id, Job: job}, fact.AttemptDelivered{Attempt: id, Delivery: delivery, Away: away})
+	return id
+}
+
+func (c *court) append(job guild.JobID, facts ...fact.Fact) {
+	c.Helper()
+	err := c.journal.Do(c.Context(), fact.JobSubject(job), "", func(tx *journal.Tx) error { tx.Append(facts...); return nil })
+	if err != nil {
+		c.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// written lists the facts that followed those of delivered.
+func (c *court) written(n byte) (all []fact.Fact) {
+	c.Helper()
+	// The first entry is a request by nobody, which cannot be read back.
+	for seq := uint64(2); seq <= c.journal.Last(); seq++ {
+		e, err := c.journal.Entry(c.Context(), seq)
+		if err == nil && e.Subject == fact.JobSubject(guild.JobID{n}) {
+			all = append(all, e.Facts...)
+		}
+	}
+	return all
+}
+
+func types(facts []fact.Fact) (names []string) {
+	for _, f := range facts {
+		names = append(names, f.Type())
+	}
+	return names
+}
+
+func TestADeliveryGetsOneVerdict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt(t)
+		c.does = func(_ context.Context, bundle, delivery string) (guild.Verdict, Evidence, error) {
+			if b, err := os.ReadFile(filepath.Join(bundle, "tests", "x.sh")); err != nil || string(b) != "true" {
+				return guild.Verdict{}, nil, fmt.Errorf("the bundle: %q, %w", b, err)
+			}
+			if b, err := os.ReadFile(filepath.Join(delivery, "delivery", "x")); err != nil || string(b) != "done" {
+				return guild.Verdict{}, nil, fmt.Errorf("the delivery: %q, %w", b, err)
+			}
+			v := guild.Verdict{Outcome: guild.Partial, Score: 900_000, Strength: guild.Strong, Tier: "none", Expected: 60, Passed: 59}
+			for i := range 60 {
+				v.Tests = append(v.Tests, guild.Test{ID: fmt.Sprint(i), State: guild.TestPassed})
+			}
+			return v, Evidence("the full output"), nil
+		}
+		c.delivered(1, c.put(packed(t, "delivery", "delivery/x", "done")), nil)
+		time.Sleep(time.Hour)
+		facts := c.written(1)
+		if got := types(facts); !slices.Equal(got, []string{"effect.claimed", "effect.settled", "attempt.judged"}) {
+			t.Fatalf("facts %v", got)
+		}
+		judged := facts[2].(fact.AttemptJudged)
+		if judged.Verdict.Outcome != guild.Partial || len(judged.Verdict.Tests) != shown || c.runs != 1 {
+			t.Errorf("%+v after %d runs", judged.Verdict, c.runs)
+		}
+		whole, err := c.blobs.ReadAll(judged.Stored, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var v guild.Verdict
+		hash, err := canon.Hash(whole)
+		if err != nil || hash != judged.Hash || json.Unmarshal(whole, &v) != nil || len(v.Tests) != 60 {
+			t.Errorf("the whole verdict: %d tests, %v", len(v.Tests), err)
+		}
+		if evidence, err := c.blobs.ReadAll(v.Evidence, 1<<20); err != nil || string(evidence) != "the full output" {
+			t.Errorf("the evidence: %q, %v", evidence, err)
+		}
+		if left, _ := os.ReadDir(c.scratch); len(left) != 0 {
+			t.Errorf("left in scratch: %v", left)
+		}
+		if len(c.fold.state.Cases) != 0 {
+			t.Errorf("left in the fold: %v", c.fold.state.Cases)
+		}
+	})
+}
+
+func TestADeliveryThatIsNoBundleIsTheProvidersFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt(t)
+		c.delivered(1, c.put([]byte("\x7fELF")), nil)
+		judged, ok := c.written(1)[2].(fact.AttemptJudged)
+		if !ok || judged.Verdict.Outcome != guild.Failure || !strings.HasPrefix(judged.Verdict.Cause, "the delivery is no bundle") || c.runs != 0 {
+			t.Errorf("%+v after %d runs", judged.Verdict, c.runs)
+		}
+	})
+}
+
+func TestWhatThisMachineLostIsNotTheProvidersFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt(t)
+		c.delivered(1, guild.Sum([]byte("lost")), nil)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		got := types(c.written(1))
+		if slices.Contains(got, "attempt.judged") || !slices.Contains(got, "attempt.parked") || c.runs != 0 {
+			t.Errorf("facts %v", got)
+		}
+	})
+}
+
+func TestADeliveryThatIsAwayIsJudgedOnceItIsHere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt(t)
+		id := c.delivered(1, c.put(packed(t, "delivery", "delivery/x", "done")), &fact.Place{URL: "https://x"})
+		time.Sleep(time.Hour)
+		if c.runs != 0 {
+			t.Fatal("judged before it was here")
+		}
+		c.append(guild.JobID{1}, fact.AttemptFetched{Attempt: id})
+		if c.runs != 1 {
+			t.Errorf("%d runs", c.runs)
+		}
+	})
+}
+
+func TestWhatIsOverIsNotJudged(t *testing.T) {
+	for name, end := range map[string]func(nostr.ID) fact.Fact{
+		"refused":   func(id nostr.ID) fact.Fact { return fact.AttemptRefused{Attempt: id} },
+		"parked":    func(id nostr.ID) fact.Fact { return fact.AttemptParked{Attempt: id} },
+		"cancelled": func(id nostr.ID) fact.Fact { return fact.AttemptCancelled{Attempt: id} },
+		"expired":   func(id nostr.ID) fact.Fact { return fact.AttemptExpired{Attempt: id} },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCourt(t)
+			id := c.delivered(1, c.put(packed(t, "delivery", "delivery/x", "done")), &fact.Place{URL: "https://x"})
+			c.append(guild.JobID{1}, end(id), fact.AttemptFetched{Attempt: id})
+			time.Sleep(time.Minute)
+			if c.runs != 0 || len(c.fold.state.Cases) != 0 {
+				t.Errorf("%s: %d runs, %v", name, c.runs, c.fold.state.Cases)
+			}
+		})
+	}
+}
+
+func TestAJudgeThatCannotDecideLeavesItToAPersonAtOnce(t *testing.T) {
+	for name, err := range map[string]error{
+		"criteria that make no sense": fmt.Errorf("criteria: %w", ErrUndecided),
+		"no sandbox":                  &sandbox.UnusableError{},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCourt(t)
+			c.does = func(context.Context, string, string) (guild.Verdict, Evidence, error) {
+				return guild.Verdict{}, nil, err
+			}
+			c.delivered(1, c.put(packed(t, "delivery", "delivery/x", "done")), nil)
+			want := []string{"effect.claimed", "effect.settled", "attempt.undecided", "attempt.parked"}
+			if got := types(c.written(1)); !slices.Equal(got, want) || c.runs != 1 {
+				t.Errorf("%s: facts %v after %d runs", name, got, c.runs)
+			}
+		})
+	}
+}
+
+func TestAJudgeThatFailsTriesAgainAndThenLeavesItToAPerson(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt(t)
+		c.does = func(context.Context, string, string) (guild.Verdict, Evidence, error) {
+			return guild.Verdict{}, nil, errors.New("out of memory")
+		}
+		c.delivered(1, c.put(packed(t, "delivery", "delivery/x", "done")), nil)
+		time.Sleep(time.Hour)
+		facts := c.written(1)
+		last, ok := facts[len(facts)-1].(fact.AttemptParked)
+		if !ok || c.runs != 8 || !strings.HasPrefix(last.Reason, "the judge failed: judge attempt ") || !strings.HasSuffix(last.Reason, "out of memory") {
+			t.Errorf("%v after %d runs: %s", types(facts), c.runs, last.Reason)
+		}
+	})
+}
+
+func TestDeliveriesAreJudgedInTheOrderTheyCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt(t)
+		var order []string
+		c.does = func(_ context.Context, _, delivery string) (guild.Verdict, Evidence, error) {
+			b, err := os.ReadFile(filepath.Join(delivery, "delivery", "x"))
+			order = append(order, string(b)) // one at a time
+			time.Sleep(time.Minute)
+			return guild.Verdict{Outcome: guild.Success}, nil, err
+		}
+		for _, n := range []byte{3, 1, 2} {
+			c.delivered(n, c.put(packed(t, "delivery", "delivery/x", fmt.Sprint(n))), nil)
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Hour)
+		if !slices.Equal(order, []string{"3", "1", "2"}) {
+			t.Errorf("%v", order)
+		}
+	})
+}
+
+// history draws entries about a few attempts, of which not all make sense.
+func history(t *rapid.T) (all []fact.Entry) {
+	for n := range byte(rapid.IntRange(0, 5).Draw(t, "attempts")) {
+		id, job := nostr.ID{n + 1}, guild.JobID{n/2 + 1}
+		one := rapid.SampledFrom([]fact.Fact{
+			fact.JobOpened{Job: job, Bundle: guild.Hash{1}}, fact.AttemptPlanned{Attempt: id, Job: job},
+			fact.AttemptDelivered{Attempt: id, Delivery: guild.Hash{2}}, fact.AttemptDelivered{Attempt: id, Away: &fact.Place{}},
+			fact.AttemptFetched{Attempt: id}, fact.AttemptJudged{Attempt: id}, fact.AttemptRefused{Attempt: id},
+			fact.AttemptParked{Attempt: id}, fact.JobClosed{Job: job},
+		})
+		for _, f := range rapid.SliceOfN(one, 0, 6).Draw(t, "life") {
+			seq := len(all) + 1
+			all = append(all, fact.Entry{Seq: uint64(seq), At: int64(seq), Subject: fact.JobSubject(job), Facts: []fact.Fact{f}})
+		}
+	}
+	return all
+}
+
+func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := history(t)
+		cut := rapid.IntRange(0, len(all)).Draw(t, "cut")
+		whole, before, after := NewFold(), NewFold(), NewFold()
+		for i, e := range all {
+			whole.Apply(e)
+			if i < cut {
+				before.Apply(e)
+			}
+		}
+		if err := after.Restore([]byte(snapshot(t, before))); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range all[cut:] {
+			after.Apply(e)
+		}
+		if a, b := snapshot(t, whole), snapshot(t, after); a != b {
+			t.Fatalf("%s\n%s", a, b)
+		}
+	})
+}
+
+func snapshot(t interface{ Fatal(...any) }, f fold.Fold) string {
+	b, err := f.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestAGarbledSnapshotIsRefusedAndChangesNothing(t *testing.T) {
+	f := NewFold()
+	f.Apply(fact.Entry{Seq: 1, Subject: "job.1", Facts: []fact.Fact{fact.JobOpened{Job: guild.JobID{1}}}})
+	before := snapshot(t, f)
+	for _, garbage := range []string{``, `null`, `{}`, `[]`, before[:len(before)-1], strings.Replace(before, `{}`, `null`, 1)} {
+		if err := f.Restore([]byte(garbage)); err == nil || snapshot(t, f) != before {
+			t.Errorf("%q: %v", garbage, err)
+		}
+	}
+}

@@ -1,0 +1,427 @@
+package record
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
+	"pgregory.net/rapid"
+
+	"guild"
+	"guild/internal/blob"
+	"guild/internal/due"
+	"guild/internal/fact"
+	"guild/internal/fold"
+	"guild/internal/journal"
+	"guild/internal/journal/journaltest"
+	"guild/receipt"
+	"guild/replay"
+)
+
+func TestMain(m *testing.M) { journaltest.Main(m) }
+
+var (
+	provider = guild.Service{PubKey: nostr.GetPublicKey(nostr.SecretKey{31: 1}), D: "python"}
+	policy   = guild.Sum([]byte("policy"))
+	bundle   = guild.Sum([]byte("bundle"))
+	delivery = guild.Sum([]byte("delivery"))
+)
+
+// archive is a journal with the step at work.
+type archive struct {
+	*testing.T
+	fold    *Fold
+	step    *Record
+	blobs   *blob.Store
+	journal *journal.Journal
+	dir     string
+	stop    func()
+}
+
+func newArchive(t *testing.T) *archive {
+	t.Helper()
+	a := &archive{T: t, dir: t.TempDir()}
+	var err error
+	if a.blobs, err = blob.Open(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	if err := journal.Init(a.dir); err != nil {
+		t.Fatal(err)
+	}
+	a.start()
+	return a
+}
+
+// start opens the journal and runs the step, until the test ends or stop is called.
+func (a *archive) start() {
+	a.Helper()
+	a.fold = NewFold()
+	claims := due.NewClaims()
+	a.journal = journaltest.Reopen(a.T, a.dir, claims, a.fold)
+	a.step = New(Config{Blobs: a.blobs, Policy: func() guild.Hash { return policy }, Producer: "guild@test"}, a.fold)
+	runner := due.Runner{Journal: a.journal, Claims: claims, Node: "test", Now: time.Now,
+		Sources: []due.Source{a.step.Due}, Log: slog.New(slog.DiscardHandler)}
+	ctx, cancel := context.WithCancel(a.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); runner.Run(ctx) }()
+	a.stop = func() { cancel(); <-done }
+	a.Cleanup(a.stop)
+}
+
+func (a *archive) append(job guild.JobID, facts ...fact.Fact) {
+	a.Helper()
+	err := a.journal.Do(a.Context(), fact.JobSubject(job), "", func(tx *journal.Tx) error { tx.Append(facts...); return nil })
+	if err != nil {
+		a.Fatal(err)
+	}
+	time.Sleep(150 * time.Millisecond)
+	synctest.Wait()
+}
+
+// opened writes a job and its nth attempt up to the relay's OK.
+func (a *archive) opened(job guild.JobID, n byte) nostr.ID {
+	a.Helper()
+	id := nostr.ID{job[0], n}
+	if n == 1 {
+		a.append(job, fact.JobOpened{Job: job, Task: "python", Title: "Do <it> \u2028", Bundle: bundle, Size: 7, Kind: 5000})
+	}
+	a.append(job, fact.AttemptPlanned{Attempt: id, Job: job, Provider: provider, JobHash: guild.Sum([]byte("job")),
+		Request: nostr.Event{ID: id, PubKey: provider.PubKey}})
+	a.append(job, fact.AttemptRequested{Attempt: id, Relays: []string{"wss://a", "wss://b"}})
+	return id
+}
+
+// judged lets an attempt be delivered and judged.
+func (a *archive) judged(job guild.JobID, id nostr.ID, o guild.Outcome, s guild.Score) {
+	a.Helper()
+	a.append(job, fact.AttemptProgressed{Attempt: id, Event: nostr.ID{9}, Status: "partial", Text: strings.Repeat("ü", 900)})
+	a.append(job, fact.AttemptDelivered{Attempt: id, Result: nostr.ID{8}, Delivery: delivery, Size: 8, LatencyMs: 300})
+	a.append(job, fact.AttemptJudged{Attempt: id, Hash: guild.Sum([]byte("verdict")), Stored: guild.Sum([]byte("stored")),
+		Verdict: guild.Verdict{Outcome: o, Score: s, Passed: 3, Expected: 4}})
+}
+
+// replayed reads a trajectory back, event by event.
+func (a *archive) replayed(h guild.Hash) (events []replay.Event, hash guild.Hash) {
+	a.Helper()
+	raw, err := a.blobs.ReadAll(h, 1<<20)
+	if err != nil {
+		a.Fatal(err)
+	}
+	for line, err := range replay.Read(bytes.NewReader(raw)) {
+		if err != nil {
+			a.Fatal(err)
+		}
+		events = append(events, line.Event)
+	}
+	if hash, err = replay.TrajectoryHash(bytes.NewReader(raw)); err != nil {
+		a.Fatal(err)
+	}
+	return events, hash
+}
+
+// recorded is the fact that was written for an attempt.
+func (a *archive) recorded(id nostr.ID) fact.AttemptRecorded {
+	a.Helper()
+	for e, err := range a.journal.Entries(a.Context(), 1) {
+		if err != nil {
+			a.Fatal(err)
+		}
+		for _, f := range e.Facts {
+			if r, ok := f.(fact.AttemptRecorded); ok && r.Attempt == id {
+				return r
+			}
+		}
+	}
+	a.Fatalf("attempt %.4s is not recorded", id.Hex())
+	return fact.AttemptRecorded{}
+}
+
+func tools(events []replay.Event) (names []string) {
+	for _, e := range events {
+		if call, ok := e.(replay.ToolCall); ok {
+			names = append(names, call.Tool)
+		}
+	}
+	return names
+}
+
+func TestATrajectoryTellsTheJobFromItsBundleToItsVerdict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, job := newArchive(t), guild.JobID{1}
+		id := a.opened(job, 1)
+		a.judged(job, id, guild.Partial, 900_000)
+		r := a.recorded(id)
+		events, hash := a.replayed(r.Replay)
+		if hash != r.Trajectory {
+			t.Errorf("the trajectory hash is %s, recorded as %s", hash, r.Trajectory)
+		}
+		header, _ := events[0].(replay.ReplayHeader)
+		start, _ := events[1].(replay.SessionStart)
+		end, _ := events[len(events)-1].(replay.SessionEnd)
+		if header.Producer != "guild@test" || start.SessionID != job.String() || start.PolicyBundleID != policy.String() {
+			t.Errorf("%+v, %+v", header, start)
+		}
+		want := []string{"bundle.pack", "nostr.publish", "nostr.feedback", "nostr.result", "judge.run"}
+		if got := tools(events); !slices.Equal(got, want) || end.TotalToolCalls != len(want) {
+			t.Errorf("calls %v, %d at the end", got, end.TotalToolCalls)
+		}
+		if end.Status != replay.Failed || end.Confidence != 0.9 || end.TotalLatencyMs != 5*150 {
+			t.Errorf("%+v", end)
+		}
+		check, ok := events[len(events)-2].(replay.Verification)
+		if !ok || !slices.Equal(check.ExitCodes, []int{1}) || check.Delta != 3 || check.Commands[0] != fmt.Sprintf("guild judge %s %s", bundle, delivery) {
+			t.Errorf("%+v", check)
+		}
+	})
+}
+
+func TestEachCallHasItsResultAndTheHashOfItsWholeOutput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, job := newArchive(t), guild.JobID{1}
+		id := a.opened(job, 1)
+		a.judged(job, id, guild.Success, 1_000_000)
+		events, _ := a.replayed(a.recorded(id).Replay)
+		calls := map[string]replay.ToolCall{}
+		for _, e := range events {
+			switch e := e.(type) {
+			case replay.ToolCall:
+				calls[e.ID] = e
+			case replay.ToolResult:
+				call, ok := calls[e.ID]
+				if !ok || when(t, call.T).After(when(t, e.T)) || *e.ExitCode != 0 || e.StepUtility != 1 {
+					t.Errorf("%+v answers %+v", e, call)
+				}
+				if call.Tool == "nostr.feedback" && e.OutputHash != guild.Sum([]byte(strings.Repeat("ü", 900))).String() {
+					t.Errorf("the hash is of %q", e.Preview)
+				}
+				delete(calls, e.ID)
+			}
+		}
+		if len(calls) != 0 {
+			t.Errorf("calls without a result: %v", calls)
+		}
+	})
+}
+
+func when(t *testing.T, text string) time.Time {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+func TestAReceiptBindsEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, job := newArchive(t), guild.JobID{1}
+		id := a.opened(job, 1)
+		a.judged(job, id, guild.Success, 1_000_000)
+		r := a.recorded(id)
+		raw, err := a.blobs.ReadAll(r.Stored, receipt.MaxSize)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := receipt.Decode(raw)
+		if err != nil || got.Validate() != nil {
+			t.Fatalf("%v, %v", err, got.Validate())
+		}
+		want := receipt.Receipt{
+			ID: receipt.NewID(job, id, nostr.ID{8}), SessionID: job.String(), TrajectoryHash: r.Trajectory, PolicyBundleID: policy.String(),
+			JobHash: guild.Sum([]byte("job")), ProviderID: nip19.EncodeNpub(provider.PubKey), ProviderPubKey: provider.PubKey,
+			Timestamp: got.Timestamp, Task: "python", Job: job, Attempt: id, RequestEvent: id, ResultEvent: nostr.ID{8},
+			BundleHash: bundle, DeliveryHash: delivery, Outcome: guild.Success, VerdictHash: guild.Sum([]byte("verdict")),
+		}
+		wanted, err := want.Encode()
+		if err != nil || string(wanted) != string(raw) || r.Receipt != want.ID {
+			t.Errorf("%s\nwant %s, %v", raw, wanted, err)
+		}
+		if found, ok := a.fold.Receipt(r.Receipt[:6]); !ok || found.Attempt != id || found.Blob != r.Stored {
+			t.Errorf("%+v, %v", found, ok)
+		}
+	})
+}
+
+func TestWhatWasNotJudgedHasATrajectoryAndNoReceipt(t *testing.T) {
+	for _, c := range []struct {
+		end  func(nostr.ID) fact.Fact
+		want replay.Status
+		tool string
+	}{
+		{func(id nostr.ID) fact.Fact { return fact.AttemptExpired{Attempt: id, Reason: "no answer"} }, replay.Timeout, "wait"},
+		{func(id nostr.ID) fact.Fact { return fact.AttemptRefused{Attempt: id, Reason: "busy"} }, replay.Failed, "nostr.refused"},
+		{func(id nostr.ID) fact.Fact { return fact.AttemptCancelled{Attempt: id} }, replay.Cancelled, "cancel"},
+		{func(id nostr.ID) fact.Fact { return fact.AttemptParked{Attempt: id, Reason: "no relay"} }, replay.Failed, "park"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a, job := newArchive(t), guild.JobID{1}
+			id := a.opened(job, 1)
+			a.append(job, c.end(id))
+			r := a.recorded(id)
+			events, hash := a.replayed(r.Replay)
+			end, _ := events[len(events)-1].(replay.SessionEnd)
+			names := tools(events)
+			if r.Receipt != "" || !r.Stored.IsZero() || hash != r.Trajectory || end.Status != c.want || end.Confidence != 0 || names[len(names)-1] != c.tool {
+				t.Errorf("%+v: %+v, %v", r, end, names)
+			}
+			if _, ok := a.fold.Receipt("r-"); ok {
+				t.Error("there is a receipt")
+			}
+		})
+	}
+}
+
+func TestTheSecondAttemptTellsTheFirstToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, job := newArchive(t), guild.JobID{1}
+		first := a.opened(job, 1)
+		a.append(job, fact.AttemptExpired{Attempt: first, Reason: "no answer"})
+		second := a.opened(job, 2)
+		a.judged(job, second, guild.Success, 1_000_000)
+		a.append(job, fact.JobClosed{Job: job, Ending: guild.JobAccepted})
+		events, _ := a.replayed(a.recorded(second).Replay)
+		want := []string{"bundle.pack", "nostr.publish", "wait", "nostr.publish", "nostr.feedback", "nostr.result", "judge.run"}
+		if got := tools(events); !slices.Equal(got, want) {
+			t.Errorf("%v", got)
+		}
+		stored := a.fold.Of(job)
+		if len(stored) != 2 || stored[0].Attempt != first || stored[1].Attempt != second {
+			t.Errorf("%+v", stored)
+		}
+		if len(a.fold.state.Jobs) != 0 || len(a.fold.state.Sessions) != 0 {
+			t.Errorf("kept of a job that is recorded to its end: %v %v", a.fold.state.Jobs, a.fold.state.Sessions)
+		}
+	})
+}
+
+func TestTheDocumentsAreTheSameHoweverOftenTheyAreComputed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, job := newArchive(t), guild.JobID{1}
+		id := a.opened(job, 1)
+		a.stop() // nothing is recorded for now
+		a.judged(job, id, guild.Success, 1_000_000)
+		var all []fact.AttemptRecorded
+		compute := func() {
+			for _, s := range a.fold.ended() {
+				r, err := a.step.documents(t.Context(), s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, r)
+			}
+		}
+		compute()
+		compute()
+		if err := a.journal.Close(); err != nil {
+			t.Fatal(err)
+		}
+		a.start() // from a snapshot and the journal, which now records it
+		synctest.Wait()
+		all = append(all, a.recorded(id))
+
+		a.stop()
+		again := NewFold() // from the journal alone
+		for e, err := range a.journal.Entries(t.Context(), 1) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, last := e.Facts[0].(fact.AttemptRecorded); !last {
+				again.Apply(e)
+			}
+		}
+		a.fold = again
+		compute()
+		if len(all) != 4 {
+			t.Fatalf("computed %d times", len(all))
+		}
+		for _, r := range all {
+			if r != all[0] {
+				t.Errorf("%+v, and %+v", all[0], r)
+			}
+		}
+	})
+}
+
+func TestAPrefixThatFitsTwoReceiptsFindsNone(t *testing.T) {
+	f := NewFold()
+	for n := range byte(2) {
+		id, job := nostr.ID{n + 1}, guild.JobID{n + 1}
+		f.Apply(fact.Entry{Seq: uint64(n + 1), Subject: fact.JobSubject(job), Facts: []fact.Fact{
+			fact.JobOpened{Job: job}, fact.AttemptPlanned{Attempt: id, Job: job}, fact.AttemptRecorded{Attempt: id, Receipt: fmt.Sprint("r-", n)}}})
+	}
+	if _, ok := f.Receipt("r-"); ok {
+		t.Error("one of two was taken")
+	}
+	if s, ok := f.Receipt("r-1"); !ok || s.Receipt != "r-1" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// history draws entries about a few attempts, of which not all make sense.
+func history(t *rapid.T) (all []fact.Entry) {
+	for n := range byte(rapid.IntRange(0, 5).Draw(t, "attempts")) {
+		id, job := nostr.ID{n + 1}, guild.JobID{n/2 + 1}
+		one := rapid.SampledFrom([]fact.Fact{
+			fact.JobOpened{Job: job, Task: "python"}, fact.AttemptPlanned{Attempt: id, Job: job, Provider: provider},
+			fact.AttemptRequested{Attempt: id}, fact.AttemptProgressed{Attempt: id, Text: "x"}, fact.AttemptDelivered{Attempt: id},
+			fact.AttemptJudged{Attempt: id, Verdict: guild.Verdict{Outcome: guild.Success}}, fact.AttemptRefused{Attempt: id},
+			fact.AttemptExpired{Attempt: id}, fact.AttemptCancelled{Attempt: id}, fact.AttemptParked{Attempt: id},
+			fact.AttemptRecorded{Attempt: id, Receipt: "r-1"}, fact.JobClosed{Job: job},
+		})
+		for _, f := range rapid.SliceOfN(one, 0, 8).Draw(t, "life") {
+			seq := len(all) + 1
+			all = append(all, fact.Entry{Seq: uint64(seq), At: int64(seq), Subject: fact.JobSubject(job), Facts: []fact.Fact{f}})
+		}
+	}
+	return all
+}
+
+func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := history(t)
+		cut := rapid.IntRange(0, len(all)).Draw(t, "cut")
+		whole, before, after := NewFold(), NewFold(), NewFold()
+		for i, e := range all {
+			whole.Apply(e)
+			if i < cut {
+				before.Apply(e)
+			}
+		}
+		if err := after.Restore([]byte(snapshot(t, before))); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range all[cut:] {
+			after.Apply(e)
+		}
+		if a, b := snapshot(t, whole), snapshot(t, after); a != b {
+			t.Fatalf("%s\n%s", a, b)
+		}
+	})
+}
+
+func snapshot(t interface{ Fatal(...any) }, f fold.Fold) string {
+	b, err := f.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestAGarbledSnapshotIsRefusedAndChangesNothing(t *testing.T) {
+	f := NewFold()
+	f.Apply(fact.Entry{Seq: 1, Subject: "job.1", Facts: []fact.Fact{fact.JobOpened{Job: guild.JobID{1}}}})
+	before := snapshot(t, f)
+	for _, garbage := range []string{``, `null`, `{}`, `[]`, before[:len(before)-1], strings.Replace(before, `{}`, `null`, 1)} {
+		if err := f.Restore([]byte(garbage)); err == nil || snapshot(t, f) != before {
+			t.Errorf("%q: %v", garbage, err)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package work
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// assignment is one on real directories, for commands that really run.
+func assignment(t *testing.T) (a Assignment, said func() []string) {
+	t.Helper()
+	dir := t.TempDir()
+	a = Assignment{Bundle: filepath.Join(dir, "bundle"), Delivery: filepath.Join(dir, "delivery"), Job: "job-1", Limit: 10 * time.Second}
+	for _, d := range []string{a.Bundle, a.Delivery} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	var lines []string
+	a.Say = func(line string) { mu.Lock(); defer mu.Unlock(); lines = append(lines, line) }
+	return a, func() []string { mu.Lock(); defer mu.Unlock(); return slices.Clone(lines) }
+}
+
+func TestACommandFindsItsDirectoriesAndSpeaksByLines(t *testing.T) {
+	a, said := assignment(t)
+	x := Exec{Runner: Bare{}, Env: []string{"MODEL=small"},
+		Command: `echo "half way"; echo; pwd; echo "$GUILD_JOB $MODEL"; env | grep -c NOSTR; echo done > "$GUILD_DELIVERY/out.txt"`}
+	t.Setenv("NOSTR_SECRET_KEY", "secret")
+	if err := x.Do(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	if got := said(); !slices.Equal(got, []string{"half way", a.Bundle, "job-1 small", "0"}) {
+		t.Errorf("said %q", got)
+	}
+	if out, err := os.ReadFile(filepath.Join(a.Delivery, "out.txt")); err != nil || string(out) != "done\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+func TestACommandThatFailsIsAnError(t *testing.T) {
+	a, _ := assignment(t)
+	if err := (Exec{Runner: Bare{}, Command: "exit 3"}).Do(t.Context(), a); err == nil || err.Error() != "the worker failed with exit code 3" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestACommandThatRunsOverIsKilledWithAllItStarted(t *testing.T) {
+	a, _ := assignment(t)
+	a.Limit = 300 * time.Millisecond
+	began := time.Now()
+	err := (Exec{Runner: Bare{}, Command: `sleep 60 & echo $! > "$GUILD_DELIVERY/child"; wait`}).Do(t.Context(), a)
+	if err == nil || !strings.Contains(err.Error(), "limit") || time.Since(began) > 10*time.Second {
+		t.Errorf("%v after %v", err, time.Since(began))
+	}
+	child, err := os.ReadFile(filepath.Join(a.Delivery, "child"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(child)) + "/stat")
+	if err == nil && !strings.Contains(string(stat), ") Z ") {
+		t.Errorf("what it started lives on: %s", stat)
+	}
+}
+
+func TestACommandThatIsTakenBackEnds(t *testing.T) {
+	a, _ := assignment(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	a.Say = func(string) { cancel() }
+	began := time.Now()
+	if err := (Exec{Runner: Bare{}, Command: "echo begun; sleep 60"}).Do(ctx, a); err == nil || time.Since(began) > 10*time.Second {
+		t.Errorf("%v after %v", err, time.Since(began))
+	}
+}
+
+func TestALineWithoutEndDoesNotBlockTheCommand(t *testing.T) {
+	a, said := assignment(t)
+	x := Exec{Runner: Bare{}, Command: `head -c 3000000 /dev/zero | tr '\0' x; echo done > "$GUILD_DELIVERY/out.txt"`}
+	if err := x.Do(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range said() {
+		if len(line) > 2000 {
+			t.Errorf("a line of %d bytes", len(line))
+		}
+	}
+}
+
+func TestAProgramIsNamedByItsAbsolutePath(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "it's a worker")
+	if err := os.WriteFile(program, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	if resolved, mounts, err := Resolve("cat -n"); resolved != "cat -n" || mounts != nil || err != nil {
+		t.Errorf("%q, %v, %v", resolved, mounts, err)
+	}
+	for _, bad := range []string{"", "   ", "./absent -x", "./"} {
+		if _, _, err := Resolve(bad); err == nil {
+			t.Errorf("%q is a command", bad)
+		}
+	}
+	if err := os.Rename(program, filepath.Join(dir, "it's")); err != nil {
+		t.Fatal(err)
+	}
+	resolved, mounts, err := Resolve("./it's --fast")
+	if err != nil || resolved != `'`+dir+`/it'\''s' --fast` || !slices.Equal(mounts, []string{dir}) {
+		t.Errorf("%q, %v, %v", resolved, mounts, err)
+	}
+}
