@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -30,6 +31,41 @@ func TestAGzipWriterThatWasUsedBeforeWritesTheSameBytes(t *testing.T) {
 			t.Fatalf("the writer gave other bytes for the text %d of %d bytes", i, len(content))
 		}
 	}
+}
+
+func TestAnEntryReadTooLateIsNotOfTheNextBundle(t *testing.T) {
+	request := packed(t, "first")
+	b, err := Open(bytes.NewReader(request), int64(len(request)), Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var late io.Reader
+	if err := b.Walk(func(_ Entry, r io.Reader) error { late = r; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	next := packed(t, "second")
+	err = archive{bytes.NewReader(next), int64(len(next)), Limits{}.OrDefault()}.scan(func(Entry, io.Reader) error {
+		if got, _ := io.ReadAll(late); len(got) > 0 {
+			t.Errorf("read %q", got)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func packed(t *testing.T, content string) []byte {
+	t.Helper()
+	tree := fstest.MapFS{
+		ManifestFile:   {Data: []byte(`{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-1","task":{"title":"t"}}`)},
+		"files/in.txt": {Data: []byte(content)},
+	}
+	var b bytes.Buffer
+	if _, err := Pack(t.Context(), tree, &b, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }
 
 // someText is up to 400 KB of lines that repeat each other and earlier texts.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -64,21 +65,35 @@ func checkMagic(head []byte) error {
 }
 
 // openGzip opens one gzip member. Another one after it counts as trailing bytes.
-func openGzip(r *io.SectionReader) (*payload, error) {
-	in := bufio.NewReaderSize(r, int(min(r.Size(), 32<<10)))
-	unpacked, err := gzip.NewReader(in)
-	if err != nil {
+func openGzip(r io.Reader) (*payload, error) {
+	g := gunzips.Get().(*gunzip)
+	g.in.Reset(r)
+	if err := g.out.Reset(g.in); err != nil {
 		return nil, damage(err)
 	}
-	unpacked.Multistream(false)
+	g.out.Multistream(false)
 	finish := func() error {
-		if _, err := in.ReadByte(); err == nil {
+		if _, err := g.in.ReadByte(); err == nil {
 			return ErrTrailing
 		}
 		return nil
 	}
-	return &payload{unpacked, finish, func() { unpacked.Close() }}, nil
+	p := &payload{Reader: &g.out, finish: finish}
+	p.close = func() {
+		p.Reader = bytes.NewReader(nil) // what is read too late must not come from the next bundle
+		g.in.Reset(nil)
+		gunzips.Put(g)
+	}
+	return p, nil
 }
+
+// gunzip is a gzip reader with its buffer. Most bundles are smaller than it is, so it is used again.
+type gunzip struct {
+	in  *bufio.Reader
+	out gzip.Reader
+}
+
+var gunzips = sync.Pool{New: func() any { return &gunzip{in: bufio.NewReaderSize(nil, 32<<10)} }}
 
 // openZstd opens one zstd frame. Whatever follows it, be it another frame, counts as trailing bytes.
 func openZstd(r *io.SectionReader) (*payload, error) {

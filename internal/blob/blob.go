@@ -4,7 +4,6 @@
 package blob
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -58,29 +57,14 @@ func (s *Store) Put(ctx context.Context, r io.Reader) (guild.Hash, int64, error)
 
 // PutMax is Put for at most limit bytes. More is ErrTooLarge, and nothing is stored.
 func (s *Store) PutMax(ctx context.Context, r io.Reader, limit int64) (guild.Hash, int64, error) {
-	return s.put(&capped{ctx, r, limit}, !s.NoSync)
-}
-
-func (s *Store) put(r io.Reader, sync bool) (guild.Hash, int64, error) {
-	f, err := os.CreateTemp(s.tmp, "") // 0600
-	if err != nil {
-		return guild.Hash{}, 0, fmt.Errorf("blob: %w", err)
-	}
-	h, size, err := receive(f, r)
-	if err == nil {
-		err = keep(f, s.path(h), sync)
-	}
-	if err != nil {
-		discard(f)
-		return guild.Hash{}, 0, fmt.Errorf("blob: %w", err)
-	}
-	return h, size, nil
+	return s.put(!s.NoSync, func(f *os.File) (guild.Hash, int64, error) {
+		return receive(f, &capped{ctx, r, limit})
+	})
 }
 
 // PutBytes stores b.
 func (s *Store) PutBytes(ctx context.Context, b []byte) (guild.Hash, error) {
-	h, _, err := s.Put(ctx, bytes.NewReader(b))
-	return h, err
+	return s.putBytes(ctx, b, guild.Sum(b), !s.NoSync)
 }
 
 // PutCopy stores b without waiting for the disk: for what the journal holds as well, which is all that is left
@@ -90,8 +74,35 @@ func (s *Store) PutCopy(ctx context.Context, b []byte) (guild.Hash, error) {
 	if info, err := os.Stat(s.path(h)); err == nil && info.Size() == int64(len(b)) {
 		return h, nil // it may be on the disk already, and must not come off it
 	}
-	h, _, err := s.put(&capped{ctx, bytes.NewReader(b), math.MaxInt64}, false)
+	return s.putBytes(ctx, b, h, false)
+}
+
+func (s *Store) putBytes(ctx context.Context, b []byte, h guild.Hash, sync bool) (guild.Hash, error) {
+	h, _, err := s.put(sync, func(f *os.File) (guild.Hash, int64, error) {
+		if err := ctx.Err(); err != nil {
+			return guild.Hash{}, 0, err
+		}
+		n, err := f.Write(b)
+		return h, int64(n), err
+	})
 	return h, err
+}
+
+// put stores what fill writes.
+func (s *Store) put(sync bool, fill func(*os.File) (guild.Hash, int64, error)) (guild.Hash, int64, error) {
+	f, err := os.CreateTemp(s.tmp, "") // 0600
+	if err != nil {
+		return guild.Hash{}, 0, fmt.Errorf("blob: %w", err)
+	}
+	h, size, err := fill(f)
+	if err == nil {
+		err = keep(f, s.path(h), sync)
+	}
+	if err != nil {
+		discard(f)
+		return guild.Hash{}, 0, fmt.Errorf("blob: %w", err)
+	}
+	return h, size, nil
 }
 
 // Open opens a blob for reading and returns its size in bytes. The content is not verified: for that use

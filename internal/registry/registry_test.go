@@ -418,7 +418,7 @@ func TestAViolationRemovesAProviderWithAllItsServices(t *testing.T) {
 		w.attempt(mallory.service("two"), judged(guild.Violation, 0))
 		w.announces(mallory, python("three"))
 		last := w.journal.Last()
-		time.Sleep(48 * time.Hour)
+		time.Sleep(Silence + time.Minute)
 		synctest.Wait()
 		for _, d := range []string{"one", "two", "three"} {
 			w.wantState(mallory.service(d), guild.Removed)

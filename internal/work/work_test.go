@@ -515,3 +515,31 @@ func TestAWorkerFindsItsTwoDirectoriesSideBySide(t *testing.T) {
 		w.opened(customer, id)
 	})
 }
+
+func TestTheStateIsTheSameAfterAReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := python(func(_ context.Context, a Assignment) error { return errors.New("no \xff compiler for " + a.Job) })
+		s.Slots = 1
+		w := newWorld(t, s)
+		for n := range 3 {
+			r := task(t, bundle(t, nil))
+			r.Job = fmt.Sprint(n)
+			w.asks(customer, r)
+		}
+		w.relays(true)
+		r := task(t, bundle(t, nil))
+		r.Job = "unanswered"
+		w.asks(customer, r)
+		w.pass(time.Minute)
+		replayed := NewFold()
+		for e, err := range w.journal.Entries(t.Context(), 1) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			replayed.Apply(e)
+		}
+		if live, again := snapshot(t, w.fold), snapshot(t, replayed); live != again {
+			t.Errorf("live   %s\nreplay %s", live, again)
+		}
+	})
+}
