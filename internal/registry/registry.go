@@ -28,6 +28,9 @@ const (
 	KindDeletion = nostr.Kind(5)
 )
 
+// most is the number of services, and of relay lists, that are kept in memory: strangers write them.
+const most = 200_000
+
 // Config says what a registry needs.
 type Config struct {
 	Journal *journal.Journal
@@ -120,6 +123,8 @@ func (r *Registry) announced(e nostr.Event) (string, error) {
 		return "", nil
 	} else if ok && !newer(e, old.CreatedAt, old.id) || r.gone[service] >= e.CreatedAt {
 		return "", guild.Drop(guild.Outdated, "announcement %q", h.D)
+	} else if !ok && len(r.cards) >= most {
+		return "", guild.Drop(guild.Flood, "%d services are known already", most)
 	}
 	r.cards[service] = card{h, e.ID}
 	delete(r.gone, service)
@@ -132,10 +137,13 @@ func (r *Registry) listed(e nostr.Event) (string, error) {
 	}
 	list := relayList{at: e.CreatedAt, id: e.ID}
 	for _, t := range e.Tags {
-		const most = 16
-		if len(t) >= 2 && t[0] == "r" && (len(t) == 2 || t[2] == "read") && len(list.urls) < most {
+		const relays = 16
+		if len(t) >= 2 && t[0] == "r" && (len(t) == 2 || t[2] == "read") && len(list.urls) < relays {
 			list.urls = append(list.urls, t[1])
 		}
+	}
+	if _, ok := r.reads[e.PubKey]; !ok && len(r.reads) >= most {
+		return "", guild.Drop(guild.Flood, "%d relay lists are known already", most)
 	}
 	r.reads[e.PubKey] = list
 	return "relays." + e.PubKey.Hex(), nil
@@ -152,6 +160,8 @@ func (r *Registry) deleted(e nostr.Event) (subject string, err error) {
 		service := nip89.Handler{PubKey: e.PubKey, D: t[1][len(prefix):]}.Service()
 		switch old, ok := r.cards[service]; {
 		case r.gone[service] >= e.CreatedAt: // a relay sends it again
+			err = nil
+		case !ok && len(r.gone) >= most: // what was never seen need not be forgotten
 			err = nil
 		case !ok || old.CreatedAt <= e.CreatedAt:
 			delete(r.cards, service)

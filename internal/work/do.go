@@ -50,9 +50,13 @@ func (w *Work) Due(now time.Time) []due.Work {
 			all = append(all, w.answers(r)...)
 			continue
 		}
-		if r.Parked != "" {
-			all = append(all, w.giveUp(r))
-		} else if s, ok := w.services[r.Service]; ok && !w.Draining() {
+		s, offered := w.services[r.Service]
+		switch {
+		case r.Parked != "":
+			all = append(all, w.giveUp(r, r.Parked))
+		case !offered:
+			all = append(all, w.giveUp(r, "the task is no longer offered here"))
+		case !w.Draining():
 			all = append(all, w.work(s, r))
 		}
 	}
@@ -113,14 +117,14 @@ func (w *Work) work(s Service, r request) due.Work {
 	}
 }
 
-// giveUp tells the customer of a request whose work was parked that nothing will come.
-func (w *Work) giveUp(r request) due.Work {
+// giveUp tells the customer of a request that nothing will come of it, and why.
+func (w *Work) giveUp(r request, reason string) due.Work {
 	return due.Work{
 		Key: "give up " + r.ID.Hex(), Guard: fact.RequestSubject(r.ID), Free: true,
 		Act: func(ctx context.Context) (due.Decision, error) {
-			finished := fact.RequestFinished{Request: r.ID, Ending: failed, Reason: r.Parked}
+			finished := fact.RequestFinished{Request: r.ID, Ending: failed, Reason: reason}
 			finished, err := w.answerFeedback(ctx, *r.Received, finished,
-				nip90.Feedback{Status: nip90.Error, Text: guild.Cut(r.Parked, 500)})
+				nip90.Feedback{Status: nip90.Error, Text: guild.Cut(reason, 500)})
 			return w.settled(r.ID, finished), err
 		},
 	}
