@@ -25,6 +25,9 @@ import (
 // longest is how long a test waits for what must come.
 const longest = 60 * time.Second
 
+// hasty is how a program under the race detector ends at once, and not a second later.
+const hasty = "atexit_sleep_ms=0"
+
 // town is where the processes of one test live: a relay, and a home for each node.
 type town struct {
 	t     *testing.T
@@ -100,7 +103,7 @@ type process struct {
 func (w *town) start(program string, env []string, args ...string) *process {
 	w.t.Helper()
 	cmd := exec.Command(program, args...)
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = append(append(os.Environ(), "GORACE="+hasty), env...)
 	p := &process{cmd: cmd, lines: make(chan string, 100), ended: make(chan struct{})}
 	cmd.Stderr = &p.errs
 	out, err := cmd.StdoutPipe()
@@ -122,6 +125,9 @@ func (w *town) start(program string, env []string, args ...string) *process {
 	}()
 	w.t.Cleanup(func() {
 		p.kill()
+		if strings.Contains(p.errs.String(), "DATA RACE") {
+			w.t.Errorf("%s %s has a data race", program, strings.Join(args, " "))
+		}
 		if w.t.Failed() && p.errs.String() != "" {
 			w.t.Logf("%s %s: %s", program, strings.Join(args, " "), p.errs.String())
 		}

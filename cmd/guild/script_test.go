@@ -26,6 +26,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir+"/home")
 			e.Setenv("XDG_RUNTIME_DIR", e.WorkDir+"/run")
 			e.Setenv("TZ", "UTC")
+			e.Setenv("GORACE", hasty)
 			return nil
 		},
 	})

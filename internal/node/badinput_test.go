@@ -267,6 +267,9 @@ func (r *trial) mustFinish() {
 	if job := finish(r.T, r.customer, r.job); job.Ending != guild.JobAccepted || len(job.Attempts) != 1 {
 		r.Errorf("%s after %d attempts: %s", job.Ending, len(job.Attempts), job.Reason)
 	}
+	eventually(r.T, "the provider is no longer merely seen", func() bool {
+		return slices.Contains(facts(r.T, r.customer, "provider."), "provider.moved")
+	})
 }
 
 // TestWhatStrangersSendIsDroppedAndCounted has events come that are well signed and mean nothing good.
