@@ -32,7 +32,9 @@
 package nip90
 
 import (
+	"context"
 	"errors"
+	"strings"
 
 	"fiatjaf.com/nostr"
 )
@@ -92,3 +94,13 @@ func ResultKind(request int) int { return request + 1000 }
 
 func isRequest(kind int) bool { return 5000 <= kind && kind < 6000 }
 func isResult(kind int) bool  { return 6000 <= kind && kind < 7000 }
+
+// OpenWith opens what is encrypted to the owner of a key: NIP-44, or NIP-04 where the ciphertext carries its mark.
+func OpenWith(ctx context.Context, key nostr.Cipher) Opener {
+	return func(sender nostr.PubKey, ciphertext string) (string, error) {
+		if strings.Contains(ciphertext, "?iv=") {
+			return key.Nip04Decrypt(ctx, ciphertext, sender)
+		}
+		return key.Decrypt(ctx, ciphertext, sender)
+	}
+}

@@ -10,6 +10,8 @@ import (
 	"context"
 	"time"
 
+	"fiatjaf.com/nostr"
+
 	"guild/internal/fact"
 	"guild/internal/journal"
 )
@@ -56,3 +58,6 @@ const (
 	tries  = 4
 	deaths = 25
 )
+
+// Publishing is the key of the effect that publishes an event.
+func Publishing(event nostr.ID) string { return "publish " + event.Hex() }

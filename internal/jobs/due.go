@@ -143,14 +143,12 @@ func (j *Jobs) plan(job *Job, o guild.Offer) due.Work {
 					return nil
 				}
 				tx.Append(planned)
-				due.Claim(tx, publishing(planned.Attempt), j.c.Node)
+				due.Claim(tx, due.Publishing(planned.Attempt), j.c.Node)
 				return nil
 			}, nil
 		},
 	}
 }
-
-func publishing(event nostr.ID) string { return "publish " + event.Hex() }
 
 const deleting = "publish the deletion of "
 
@@ -169,7 +167,7 @@ func deletionOf(effect string) (nostr.ID, bool) {
 // publish hands the request to relays. It may be done again at any time: the event, and so its id, is the same.
 func (j *Jobs) publish(job *Job, a Attempt) due.Work {
 	return due.Work{
-		Key: publishing(a.ID), Guard: fact.JobSubject(job.Job), Lease: 2 * time.Minute,
+		Key: due.Publishing(a.ID), Guard: fact.JobSubject(job.Job), Lease: 2 * time.Minute,
 		Act: func(ctx context.Context) (due.Decision, error) {
 			relays, err := j.climb(ctx, a)
 			if err != nil {

@@ -49,16 +49,6 @@ func (j *Jobs) Observe(ctx context.Context, v guild.Verified) error {
 	return j.accept(ctx, e, a, job)
 }
 
-// open decrypts what a provider sent us.
-func (j *Jobs) open(ctx context.Context) nip90.Opener {
-	return func(sender nostr.PubKey, ciphertext string) (string, error) {
-		if bytes.Contains([]byte(ciphertext), []byte("?iv=")) {
-			return j.c.Keyer.Nip04Decrypt(ctx, ciphertext, sender)
-		}
-		return j.c.Keyer.Decrypt(ctx, ciphertext, sender)
-	}
-}
-
 // decide runs a decision on an attempt that must still be waiting for the provider.
 func (j *Jobs) decide(ctx context.Context, e nostr.Event, a Attempt, job *Job, d func(*journal.Tx, Attempt)) error {
 	var dropped error
@@ -94,7 +84,7 @@ func (j *Jobs) accept(ctx context.Context, e nostr.Event, a Attempt, job *Job) e
 	if !a.State.Waiting() {
 		return over(e, a)
 	}
-	r, err := nip90.ParseResult(e, j.open(ctx))
+	r, err := nip90.ParseResult(e, nip90.OpenWith(ctx, j.c.Keyer))
 	if err != nil {
 		return guild.Drop(guild.Malformed, "%v", err)
 	}
@@ -181,7 +171,7 @@ func (j *Jobs) hear(ctx context.Context, e nostr.Event, a Attempt, job *Job) err
 	if !a.State.Waiting() {
 		return over(e, a)
 	}
-	f, err := nip90.ParseFeedback(e, j.open(ctx))
+	f, err := nip90.ParseFeedback(e, nip90.OpenWith(ctx, j.c.Keyer))
 	if err != nil {
 		return guild.Drop(guild.Malformed, "%v", err)
 	}

@@ -39,8 +39,7 @@ const maxBundle = 64 << 20
 // needs no such event: it would arrive together with the result, to be signed, stored and verified for nothing.
 const presently = 100 * time.Millisecond
 
-func doing(request nostr.ID) string    { return "work on " + request.Hex() }
-func publishing(event nostr.ID) string { return "publish " + event.Hex() }
+func doing(request nostr.ID) string { return "work on " + request.Hex() }
 
 // Due lists the requests to work on and the answers to publish. It implements due.Source.
 func (w *Work) Due(now time.Time) []due.Work {
@@ -68,7 +67,7 @@ func (w *Work) answers(r request) []due.Work {
 	for _, e := range r.Finished.Answers {
 		relays := append([]string{r.Received.From}, r.Received.Relays...)
 		all = append(all, due.Work{
-			Key: publishing(e.ID), Guard: fact.RequestSubject(r.ID), Tries: 8,
+			Key: due.Publishing(e.ID), Guard: fact.RequestSubject(r.ID), Tries: 8,
 			Act: func(ctx context.Context) (due.Decision, error) {
 				v, err := w.own(e)
 				if err != nil {
@@ -109,7 +108,7 @@ func (w *Work) work(s Service, r request) due.Work {
 				}
 				tx.Append(finished)
 				for _, e := range finished.Answers {
-					due.Claim(tx, publishing(e.ID), w.c.Node)
+					due.Claim(tx, due.Publishing(e.ID), w.c.Node)
 				}
 				return nil
 			}, nil
@@ -138,7 +137,7 @@ func (w *Work) settled(id nostr.ID, finished fact.RequestFinished) due.Decision 
 		}
 		tx.Append(finished, fact.EffectSettled{Effect: doing(id)})
 		for _, e := range finished.Answers {
-			due.Claim(tx, publishing(e.ID), w.c.Node)
+			due.Claim(tx, due.Publishing(e.ID), w.c.Node)
 		}
 		return nil
 	}
@@ -270,7 +269,7 @@ func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b 
 
 // bundle brings the request's bundle: it came along, inline, or waits where the request says.
 func (w *Work) bundle(ctx context.Context, r fact.RequestReceived) (raw []byte, inline bool, err error) {
-	request, err := nip90.ParseRequest(r.Event, w.open(ctx))
+	request, err := nip90.ParseRequest(r.Event, nip90.OpenWith(ctx, w.c.Keyer))
 	if err != nil {
 		return nil, false, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"fiatjaf.com/nostr"
 
+	"guild/internal/due"
 	"guild/internal/fact"
 )
 
@@ -163,7 +164,7 @@ func (f *Fold) published(effect string) {
 			continue
 		}
 		for _, answer := range r.Finished.Answers {
-			if publishing(answer.ID) != effect || slices.Contains(r.Sent, answer.ID) {
+			if due.Publishing(answer.ID) != effect || slices.Contains(r.Sent, answer.ID) {
 				continue
 			}
 			r.Sent = append(slices.Clone(r.Sent), answer.ID)

@@ -6,6 +6,7 @@ import (
 	"fiatjaf.com/nostr"
 	"pgregory.net/rapid"
 
+	"guild/internal/due"
 	"guild/internal/fact"
 	"guild/internal/fold"
 )
@@ -20,7 +21,7 @@ func history(t *rapid.T) (all []fact.Entry) {
 			fact.RequestReceived{Request: id, Customer: customer.key, Service: "python", Event: event},
 			fact.RequestFinished{Request: id, Ending: delivered, Answers: []nostr.Event{answer}},
 			fact.RequestFinished{Request: id, Ending: failed}, fact.RequestCancelled{Request: id},
-			fact.EffectSettled{Effect: publishing(answer.ID)}, fact.EffectParked{Effect: publishing(answer.ID), Reason: "x"},
+			fact.EffectSettled{Effect: due.Publishing(answer.ID)}, fact.EffectParked{Effect: due.Publishing(answer.ID), Reason: "x"},
 			fact.EffectParked{Effect: doing(id), Reason: "x"}, fact.EffectSettled{Effect: doing(id)},
 		})
 		for _, f := range rapid.SliceOfN(one, 0, 6).Draw(t, "life") {

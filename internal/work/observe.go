@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -28,7 +27,7 @@ func (w *Work) Observe(ctx context.Context, from string, v guild.Verified) error
 	if len(w.services) == 0 {
 		return guild.Drop(guild.Misdirected, "we offer nothing")
 	}
-	r, err := nip90.ParseRequest(e, w.open(ctx))
+	r, err := nip90.ParseRequest(e, nip90.OpenWith(ctx, w.c.Keyer))
 	if err != nil {
 		return guild.Drop(guild.Malformed, "%v", err)
 	}
@@ -40,16 +39,6 @@ func (w *Work) Observe(ctx context.Context, from string, v guild.Verified) error
 		return guild.Drop(guild.Late, "request %.8s ended %s", e.ID.Hex(), deadline)
 	}
 	return w.receive(ctx, from, e, r, deadline)
-}
-
-// open decrypts what a customer sent us.
-func (w *Work) open(ctx context.Context) nip90.Opener {
-	return func(sender nostr.PubKey, ciphertext string) (string, error) {
-		if strings.Contains(ciphertext, "?iv=") {
-			return w.c.Keyer.Nip04Decrypt(ctx, ciphertext, sender)
-		}
-		return w.c.Keyer.Decrypt(ctx, ciphertext, sender)
-	}
 }
 
 func (w *Work) deadline(e nostr.Event, r nip90.Request) time.Time {
