@@ -8,12 +8,14 @@ import (
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
+
+	"guild"
 )
 
 // CanonicalD is the form of a d tag that the index uses: NFKC, case folded, runs of white space collapsed.
 // Two spellings of one service are one service.
 func CanonicalD(d string) string {
-	d = cases.Fold().String(norm.NFKC.String(clean(d)))
+	d = cases.Fold().String(norm.NFKC.String(guild.Clean(d)))
 	return strings.Join(strings.Fields(norm.NFKC.String(d)), " ")
 }
 
@@ -58,17 +60,6 @@ func intersection(a, b []int) []int {
 // without is what a names and b does not.
 func without[T int | string](a, b []T) []T {
 	return slices.DeleteFunc(union(a), func(x T) bool { return slices.Contains(b, x) })
-}
-
-// clean removes control characters other than \n and \t, and bytes that are not UTF-8: programs that
-// serialise them differently from NIP-01 compute another id and drop the event.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
 // isRelayURL is the form check; whether there is a relay is found out by whoever calls it.

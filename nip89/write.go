@@ -19,7 +19,7 @@ func (h Handler) Event() nostr.Event {
 }
 
 func (h Handler) tags() nostr.Tags {
-	tags := nostr.Tags{{"d", clean(h.D)}}
+	tags := nostr.Tags{{"d", guild.Clean(h.D)}}
 	for _, kind := range union(h.Kinds) {
 		tags = append(tags, nostr.Tag{"k", strconv.Itoa(kind)})
 	}
@@ -48,10 +48,10 @@ func (h Handler) words() []string {
 // 1.3.2 of the partnership protocol beside it.
 func (h Handler) content() string {
 	fields := tree{}
-	fields.put("name", clean(h.Name))
-	fields.put("about", clean(h.About))
-	fields.put("version", clean(h.Version))
-	fields.put("supply_class", clean(h.SupplyClass))
+	fields.put("name", guild.Clean(h.Name))
+	fields.put("about", guild.Clean(h.About))
+	fields.put("version", guild.Clean(h.Version))
+	fields.put("supply_class", guild.Clean(h.SupplyClass))
 	fields.put("supported_kinds", union(h.Kinds))
 	fields.put("capabilities", h.capabilities())
 	fields.put("pricing", h.pricing())
@@ -59,7 +59,7 @@ func (h Handler) content() string {
 	fields.put("stability", stability{h.Stability.SuccessRate, h.Stability.AvgLatencyMs, h.Stability.JobsCompleted})
 	fields.put("performance", performance{h.Performance.TypicalLatencyMs})
 	fields.merge(h.Extra)
-	return clean(string(fields.encode()))
+	return guild.Clean(string(fields.encode()))
 }
 
 type capabilities struct {
@@ -100,14 +100,14 @@ type performance struct {
 func (h Handler) capabilities() capabilities {
 	c := capabilities{SupportedJobs: h.words(), Hardware: hardware(h.Hardware)}
 	for _, model := range h.Models {
-		c.Models = append(c.Models, clean(model))
+		c.Models = append(c.Models, guild.Clean(model))
 	}
 	return c
 }
 
 // pricing is a word if that is all there is to say.
 func (h Handler) pricing() any {
-	p := pricing{h.Price, h.Rates.InputPer1k, h.Rates.OutputPer1k, h.Rates.SandboxPerMinute, clean(h.PriceText)}
+	p := pricing{h.Price, h.Rates.InputPer1k, h.Rates.OutputPer1k, h.Rates.SandboxPerMinute, guild.Clean(h.PriceText)}
 	if p == (pricing{Text: p.Text}) {
 		return p.Text
 	}

@@ -327,11 +327,11 @@ func (r Request) JobHash() (guild.Hash, error) {
 	params := [][]string{}
 	for _, p := range r.sortedParams() {
 		if !slices.Contains(transport, p.Key) {
-			params = append(params, append([]string{clean(p.Key)}, cleanTags(nostr.Tags{p.Values})[0]...))
+			params = append(params, append([]string{guild.Clean(p.Key)}, cleanTags(nostr.Tags{p.Values})[0]...))
 		}
 	}
 	h, err := canon.HashValue(map[string]any{
-		"job_type":      clean(r.Get(ParamJobType)),
+		"job_type":      guild.Clean(r.Get(ParamJobType)),
 		"bundle_sha256": strings.ToLower(r.Get(ParamBundleSHA256)),
 		"params":        params,
 	})

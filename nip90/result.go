@@ -127,7 +127,7 @@ func (r Result) Sealed(seal Sealer) (nostr.Event, error) {
 	if !isResult(r.Kind) {
 		return nostr.Event{}, fmt.Errorf("result of kind %d: %w", r.Kind, ErrKind)
 	}
-	ciphertext, err := seal(clean(r.Content))
+	ciphertext, err := seal(guild.Clean(r.Content))
 	if err != nil {
 		return nostr.Event{}, fmt.Errorf("result of kind %d: encrypt: %w", r.Kind, err)
 	}

@@ -120,7 +120,7 @@ func encodeTags(tags nostr.Tags) string {
 
 // unsigned builds an event from tags and content, without the characters that break ids elsewhere.
 func unsigned(kind int, tags nostr.Tags, content string) nostr.Event {
-	return nostr.Event{Kind: nostr.Kind(kind), Tags: cleanTags(tags), Content: clean(content)}
+	return nostr.Event{Kind: nostr.Kind(kind), Tags: cleanTags(tags), Content: guild.Clean(content)}
 }
 
 func cleanTags(tags nostr.Tags) nostr.Tags {
@@ -128,34 +128,10 @@ func cleanTags(tags nostr.Tags) nostr.Tags {
 	for i, tag := range tags {
 		out[i] = make(nostr.Tag, len(tag))
 		for j, value := range tag {
-			out[i][j] = clean(value)
+			out[i][j] = guild.Clean(value)
 		}
 	}
 	return out
-}
-
-// clean removes control characters other than \n and \t, and bytes that are not UTF-8: programs that
-// serialise them differently from NIP-01 compute another id and drop the event.
-func clean(s string) string {
-	if isPlain(s) {
-		return s
-	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
-}
-
-// isPlain reports whether s is printable ASCII only, as bundles in base64 and ciphertexts are.
-func isPlain(s string) bool {
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
 }
 
 // value is the nth value of a tag, counted from the name, or "".
