@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -16,6 +18,8 @@ import (
 	"guild/internal/control"
 	"guild/internal/fact"
 )
+
+var killSeed = flag.Uint64("kill-seed", 0, "of the random kills; the time if zero")
 
 // entries reads a node's whole journal.
 func entries(t *testing.T, c *control.Client) (all []fact.Entry) {
@@ -313,8 +317,8 @@ func parentOf(pid string) string {
 func TestTwentyRandomKillsLoseNothing(t *testing.T) {
 	needSandbox(t)
 	t.Parallel()
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := cmp.Or(*killSeed, uint64(time.Now().UnixNano()))
+	t.Logf("to do the same again: -kill-seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	w := newTown(t)
 	home, provider := w.settle("customer"), w.settle("provider")
@@ -344,11 +348,25 @@ func TestTwentyRandomKillsLoseNothing(t *testing.T) {
 		ending(t, customer, job.ID)
 		delete(opened, job.ID)
 	}
-	t.Logf("%d jobs", len(jobs))
+	t.Logf("%d jobs; at most %d claims on one effect", len(jobs), mostClaims(entries(t, customer)))
 	if len(opened) > 0 {
 		t.Errorf("%d jobs were acknowledged and are not there", len(opened))
 	}
 	mustAllBeDoneOnce(t, w, home, provider)
+}
+
+// mostClaims is how often the effect that was cut off most often was begun.
+func mostClaims(all []fact.Entry) (most int) {
+	claims := map[string]int{}
+	for _, e := range all {
+		for _, f := range e.Facts {
+			if claimed, ok := f.(fact.EffectClaimed); ok {
+				claims[claimed.Effect]++
+				most = max(most, claims[claimed.Effect])
+			}
+		}
+	}
+	return most
 }
 
 // hireUntil opens at most so many jobs until the node's life is over, and returns those that it acknowledged.
