@@ -54,7 +54,7 @@ func newTown(t *testing.T) *town {
 func needSandbox(t *testing.T) {
 	t.Helper()
 	if _, _, err := sandbox.Best(t.Context()); err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 }
 

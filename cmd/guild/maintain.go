@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -116,6 +117,27 @@ func (p *program) writeReport(what string, report journal.Report, asJSON bool) e
 	if asJSON {
 		return printJSON(p.out, report)
 	}
-	_, err := fmt.Fprintf(p.out, "%s: %+v\n", what, report)
+	_, err := fmt.Fprintln(p.out, what+":", reportText(report))
 	return err
+}
+
+// reportText says in a few lines what was done to a journal.
+func reportText(r journal.Report) string {
+	if r.Aside == "" && r.File == "" {
+		return "there was nothing to do"
+	}
+	lines := []string{fmt.Sprintf("%d entries kept", r.Kept)}
+	if r.Reason != "" {
+		lines = append(lines, "found     "+clean(r.Reason))
+	}
+	if len(r.Dropped) > 0 {
+		lines = append(lines, fmt.Sprintf("lost      %d entries: %s", len(r.Dropped), clean(fmt.Sprint(r.Dropped))))
+	}
+	if r.Aside != "" {
+		lines = append(lines, "a copy of everything as it was is in "+r.Aside)
+	}
+	if r.File != "" {
+		lines = append(lines, fmt.Sprintf("entries up to %d are in %s", r.Through, r.File))
+	}
+	return strings.Join(lines, "\n  ")
 }

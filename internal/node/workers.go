@@ -60,7 +60,7 @@ func (n *Node) command(w Worker) (work.Exec, error) {
 	}
 	x := work.Exec{
 		Command: command, Env: pick(w.Env), Mounts: append(mounts, w.Mounts...), Network: w.Network, Runner: n.runnerBox,
-		Limits: workerLimits,
+		Limits: workerLimits, Log: n.c.Log,
 	}
 	switch {
 	case w.Unsandboxed:

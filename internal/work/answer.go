@@ -106,27 +106,56 @@ func (w *Work) decline(ctx context.Context, from string, e nostr.Event, r nip90.
 	}
 }
 
-// Talk publishes feedback until ctx ends, for each request at most one partial in half a second.
+// pause is the least time between two partial feedback events on one request.
+const pause = 500 * time.Millisecond
+
+// Talk publishes feedback until ctx ends. Of the lines that a worker prints within a pause, the last is told.
 func (w *Work) Talk(ctx context.Context) error {
-	const pause = 500 * time.Millisecond
-	last := map[nostr.ID]time.Time{}
+	last, held := map[nostr.ID]time.Time{}, map[nostr.ID]told{}
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case t := <-w.talk:
-			now := w.c.Now()
-			if t.say.Status == nip90.Partial && now.Sub(last[t.request.Request]) < pause {
+			id := t.request.Request
+			if t.say.Status == nip90.Partial && w.c.Now().Sub(last[id]) < pause {
+				held[id] = t
 				continue
 			}
-			last[t.request.Request] = now
-			if len(last) > 1000 {
-				clear(last)
-			}
-			if err := w.tell(ctx, t); err != nil && !errors.Is(err, context.Canceled) {
-				w.c.Log.Debug("feedback was not published", "request", t.request.Request.Hex(), "err", err)
-			}
+			delete(held, id)
+			last[id] = w.c.Now()
+			w.try(ctx, t)
+		case <-tick.C:
+			w.flush(ctx, last, held)
 		}
+	}
+}
+
+// flush tells what was held back and still interests somebody, and forgets who was told long ago.
+func (w *Work) flush(ctx context.Context, last map[nostr.ID]time.Time, held map[nostr.ID]told) {
+	now := w.c.Now()
+	for id, t := range held {
+		if now.Sub(last[id]) < pause {
+			continue
+		}
+		delete(held, id)
+		if r, ok := w.fold.request(id); ok && r.Ending == "" && !r.Withdrew {
+			last[id] = now
+			w.try(ctx, t)
+		}
+	}
+	for id, at := range last {
+		if now.Sub(at) > time.Minute {
+			delete(last, id)
+		}
+	}
+}
+
+func (w *Work) try(ctx context.Context, t told) {
+	if err := w.tell(ctx, t); err != nil && ctx.Err() == nil {
+		w.c.Log.Debug("feedback was not published", "request", t.request.Request.Hex(), "err", err)
 	}
 }
 

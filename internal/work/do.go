@@ -37,6 +37,7 @@ const maxBundle = 64 << 20
 
 // presently is how long a worker may take without the customer being told that it has begun. What is done sooner
 // needs no such event: it would arrive together with the result, to be signed, stored and verified for nothing.
+// It is also how long an answer has the processor to itself before what is left of the work is cleared away.
 const presently = 100 * time.Millisecond
 
 func doing(request nostr.ID) string { return "work on " + request.Hex() }
@@ -221,20 +222,20 @@ func (w *Work) keep(ctx context.Context, bundle []byte, inline bool) error {
 	return err
 }
 
-// discard removes the directory that a request was worked on in, while the answer is on its way already. Drain
-// waits for it.
+// discard removes the directory that a request was worked on in, a little later, so that the answer need not
+// share the processor and the disk with that. Drain waits for it.
 func (w *Work) discard(dir string) {
 	w.mu.Lock()
 	w.discarding++
 	w.mu.Unlock()
-	go func() {
+	time.AfterFunc(presently, func() {
 		if err := os.RemoveAll(dir); err != nil {
 			w.c.Log.Warn("what a worker left cannot be removed", "err", err)
 		}
 		w.mu.Lock()
 		w.discarding--
 		w.mu.Unlock()
-	}()
+	})
 }
 
 func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b *nutshell.Bundle, dir string) ([]byte, error) {

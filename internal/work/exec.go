@@ -2,10 +2,12 @@ package work
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,6 +25,8 @@ type Exec struct {
 	Network bool           // it may reach out
 	Runner  sandbox.Runner // Bare only when the owner said so
 	Limits  sandbox.Limits // Wall is the assignment's
+
+	Log *slog.Logger // hears what a failing command said last; slog.Default() if nil
 }
 
 // Where the command finds its directories inside the sandbox.
@@ -45,11 +49,14 @@ func (x Exec) Do(ctx context.Context, a Assignment) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case result.Killed != "":
-		return fmt.Errorf("the worker went over its limit: %s", result.Killed)
+		err = fmt.Errorf("the worker went over its limit: %s", result.Killed)
 	case result.Exit != 0:
-		return fmt.Errorf("the worker failed with exit code %d", result.Exit)
+		err = fmt.Errorf("the worker failed with exit code %d", result.Exit)
 	}
-	return nil
+	if err != nil { // the owner sees why; the customer is told no more than that it failed
+		cmp.Or(x.Log, slog.Default()).Warn("a worker failed", "job", a.Job, "err", err, "stderr", stderr.String())
+	}
+	return err
 }
 
 func (x Exec) spec(a Assignment) sandbox.Spec {
@@ -93,10 +100,18 @@ func lines(say func(string)) (w io.WriteCloser, done <-chan struct{}) {
 	return w, ended
 }
 
-// tail keeps nothing: what a worker writes to its standard error is the provider's own affair.
-type tail struct{}
+// tail keeps the last of what a worker writes to its standard error: the provider's own affair.
+type tail struct{ last []byte }
 
-func (*tail) Write(p []byte) (int, error) { return len(p), nil }
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	const most = 2000
+	t.last = append(t.last, p...)
+	t.last = t.last[max(0, len(t.last)-most):]
+	return len(p), nil
+}
+
+func (t *tail) String() string { return strings.TrimSpace(strings.ToValidUTF8(string(t.last), "")) }
 
 // Resolve makes the program of a command findable from inside the sandbox: a program named by a path is named
 // by its absolute path, and the directory that it stands in is returned to be mounted.
