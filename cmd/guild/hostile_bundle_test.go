@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"archive/tar"
 	"bytes"
 	"fmt"
@@ -299,10 +300,13 @@ func (v *victim) mustBeAsItWas(t *testing.T) {
 			t.Errorf("it wrote into %s", dir)
 		}
 	}
-	left, err := filepath.Glob(filepath.Join(v.home, "guild", "scratch", "*"))
-	if err != nil || len(left) != 0 {
-		t.Errorf("in the scratch directory there are %v, %v", left, err)
-	}
+	eventually(t, "the scratch directory is emptied", func(context.Context) error {
+		left, err := filepath.Glob(filepath.Join(v.home, "guild", "scratch", "*"))
+		if err == nil && len(left) != 0 {
+			err = fmt.Errorf("there are %v", left)
+		}
+		return err
+	})
 	mustNotHold(t, v.home, v.mark)
 }
 

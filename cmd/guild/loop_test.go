@@ -50,7 +50,7 @@ func newTown(t *testing.T) *town {
 	return w
 }
 
-// needSandbox skips a test whose workers or judges cannot run here.
+// needSandbox fails a test whose workers or judges cannot run here.
 func needSandbox(t *testing.T) {
 	t.Helper()
 	if _, _, err := sandbox.Best(t.Context()); err != nil {
