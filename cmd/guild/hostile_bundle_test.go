@@ -1,9 +1,9 @@
 package main
 
 import (
-	"context"
 	"archive/tar"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"io/fs"
