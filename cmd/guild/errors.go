@@ -122,6 +122,9 @@ func describeEnding(job control.Job) string {
 func endingHint(job control.Job) string {
 	switch job.Ending {
 	case guild.JobUnclaimed:
+		if len(job.Attempts) > 0 {
+			break
+		}
 		return "guild market ls shows who offers what; guild doctor checks the relays"
 	case guild.JobTimedOut:
 		return "give it more time with --timeout, or ask another with --provider"

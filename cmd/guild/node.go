@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -116,13 +117,19 @@ func startOwnNode(ctx context.Context, c config.Config, id key.Identity, o nodeO
 	ready, quit, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	n.Quit = quit
 	n.Ready = func(node.Ready) { close(ready) }
-	go func() { done <- node.Run(context.WithoutCancel(ctx), n) }()
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	go func() { done <- node.Run(running, n) }()
 	select {
 	case err := <-done:
+		cancel()
 		return nil, nil, err
+	case <-ctx.Done():
+		cancel()
+		return nil, nil, errors.Join(ctx.Err(), <-done)
 	case <-ready:
 	}
 	stop = func() error {
+		defer cancel()
 		close(quit)
 		return <-done
 	}

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"charm.land/lipgloss/v2"
 	"fiatjaf.com/nostr"
@@ -86,9 +87,31 @@ func table(w io.Writer, rows [][]string) error {
 	return tw.Flush()
 }
 
+// plain writes JSON with every character escaped that a terminal might obey. Such characters only stand inside
+// strings, where the escape means the same. encoding/json writes a value in one go, so none is ever cut in two.
+type plain struct{ w io.Writer }
+
+// Write implements io.Writer.
+func (p plain) Write(b []byte) (int, error) {
+	var out []byte
+	for rest := b; len(rest) > 0; {
+		r, n := utf8.DecodeRune(rest)
+		if r == 0x7F || unicode.Is(unicode.Cc, r) && r > 0x7F || unicode.Is(unicode.Bidi_Control, r) {
+			out = fmt.Appendf(out, `\u%04x`, r)
+		} else {
+			out = append(out, rest[:n]...)
+		}
+		rest = rest[n:]
+	}
+	if _, err := p.w.Write(out); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
 // printJSON writes one value, indented, as --json promises.
 func printJSON(w io.Writer, value any) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(plain{w})
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(value)
@@ -96,7 +119,7 @@ func printJSON(w io.Writer, value any) error {
 
 // printLine writes one value on one line.
 func printLine(w io.Writer, value any) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(plain{w})
 	e.SetEscapeHTML(false)
 	return e.Encode(value)
 }

@@ -33,11 +33,14 @@ empty directory with the unpacked bundle, in a sandbox. The command finds
                   result.json there is merged into the delivery's own
   GUILD_JOB       the id of the job
 
-and nothing else of this environment but what --env names. Each line that it
-prints goes to the customer as feedback. It fails when it exits with other than 0.
+and nothing else of this environment but what --env names. It starts in the bundle,
+so relative names are the customer's files. A program named by its path is found,
+and sees the directory that it stands in, unless the node's own files are there;
+--mount shows it more. Each line that it prints goes to the customer as feedback. It
+fails when it exits with other than 0.
 
 On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
-		Example: `  guild work --task python --exec 'python3 solve.py'
+		Example: `  guild work --task python --exec ./agent/solve.sh
   guild work --task python --exec 'my-agent --yes' --env ANTHROPIC_API_KEY --network
   guild work --task shell --exec ./worker.sh --jobs 4 --time-limit 5m --price 21000`,
 		Args: noArgs(),
@@ -138,9 +141,9 @@ var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 func (s service) check() error {
 	switch {
 	case s.Task == "":
-		return withHint(errors.New("--task is missing"), "guild work --task python --exec 'python3 solve.py'")
+		return withHint(errors.New("--task is missing"), "guild work --task python --exec ./agent/solve.sh")
 	case s.Exec == "":
-		return withHint(errors.New("--exec is missing"), "guild work --task python --exec 'python3 solve.py'")
+		return withHint(errors.New("--exec is missing"), "guild work --task python --exec ./agent/solve.sh")
 	case s.Jobs < 1:
 		return fmt.Errorf("--jobs %d: want 1 or more", s.Jobs)
 	case s.Queue < 0:

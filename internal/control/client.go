@@ -25,6 +25,9 @@ const maxAnswer = 64 << 20
 // ErrNotRunning says that no node listens on the socket.
 var ErrNotRunning = errors.New("no node is running")
 
+// ErrForeign says that somebody else listens on the socket.
+var ErrForeign = errors.New("the node that listens there is not yours")
+
 // ProblemError is the node's answer that something cannot be done.
 type ProblemError struct {
 	Status  int // of HTTP
@@ -49,7 +52,12 @@ func Dial(socket string) *Client {
 	return &Client{socket, &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return d.DialContext(ctx, "unix", socket)
+			conn, err := d.DialContext(ctx, "unix", socket)
+			if err == nil && !owns(conn) {
+				conn.Close()
+				return nil, fmt.Errorf("%s: %w", socket, ErrForeign)
+			}
+			return conn, err
 		},
 	}}}
 }

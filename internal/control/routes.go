@@ -87,7 +87,7 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) (jobs.Order, erro
 	}
 	q := params{r.URL.Query(), nil}
 	o := jobs.Order{
-		Task: q.Get("task"), Title: b.Manifest().Task().Title, Bundle: raw,
+		Task: q.Get("task"), Title: guild.Cut(b.Manifest().Task().Title, 200), Bundle: raw,
 		Bid: guild.Msat(q.number("bid_msat", maxBid)), Tries: int(q.number("tries", maxTries)), Private: q.Get("private") == "true",
 		Timeout: time.Duration(q.number("timeout_ms", maxTimeout.Milliseconds())) * time.Millisecond, Kind: int(q.number("kind", 65535)),
 	}

@@ -43,7 +43,7 @@ func (j *Jobs) dueForAttempt(work []due.Work, job *Job, a Attempt) []due.Work {
 	case a.State.Waiting():
 		work = append(work, j.expireAsked(job, a))
 	case a.State == guild.Delivered && a.Away != nil:
-		work = append(work, j.fetch(job, a))
+		work = append(work, j.fetch(job, a), j.abandon(job, a))
 	}
 	if a.Deletion != nil && !a.Withdrawn {
 		work = append(work, j.withdraw(job, a))
@@ -65,7 +65,7 @@ func (j *Jobs) dueForJob(job *Job, now time.Time) (due.Work, bool) {
 	case len(job.Attempts) > 0 && !now.Before(job.deadline()):
 		return j.close(job, timedOut(ending), "the deadline passed"), true
 	case len(job.Attempts) >= job.Tries:
-		return j.close(job, ending, fmt.Sprintf("%d of %d tries used", len(job.Attempts), job.Tries)), true
+		return j.close(job, ending, fmt.Sprintf("%d of %d tries used; the last: %s", len(job.Attempts), job.Tries, job.Attempts[len(job.Attempts)-1].why())), true
 	}
 	return j.next(job, now)
 }
@@ -321,6 +321,20 @@ func (j *Jobs) fetch(job *Job, a Attempt) due.Work {
 			tx.Append(fact.AttemptParked{Attempt: a.ID, Reason: "the delivery cannot be fetched: " + reason})
 		},
 	}
+}
+
+// abandon gives a delivery up that could not be fetched by the job's deadline, or that nobody wants any more.
+func (j *Jobs) abandon(job *Job, a Attempt) due.Work {
+	ready, reason := job.deadline(), "the delivery could not be fetched before the job's deadline"
+	if job.Cancelled {
+		ready, reason = time.Time{}, "no longer needed"
+	}
+	return due.Decide("abandon "+a.ID.Hex(), fact.JobSubject(job.Job), ready, func(tx *journal.Tx) error {
+		if now, _, ok := j.fold.Attempt(a.ID); ok && now.State == guild.Delivered && now.Away != nil {
+			tx.Append(fact.AttemptRefused{Attempt: a.ID, Reason: reason})
+		}
+		return nil
+	})
 }
 
 // bring stores the delivery, and says why it is none when its own status does.

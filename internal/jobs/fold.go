@@ -139,6 +139,14 @@ func (j *Job) index(attempt nostr.ID) int {
 	return slices.IndexFunc(j.Attempts, func(a Attempt) bool { return a.ID == attempt })
 }
 
+// why says how an attempt came out.
+func (a Attempt) why() string {
+	if a.Reason == "" {
+		return string(a.Outcome())
+	}
+	return string(a.Outcome()) + ", " + guild.Cut(a.Reason, 200)
+}
+
 // live returns the attempt that the job waits for, if any: asked and not answered, or delivered and not judged.
 func (j *Job) live() (Attempt, bool) {
 	for _, a := range j.Attempts {

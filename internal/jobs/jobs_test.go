@@ -224,7 +224,7 @@ func TestTheTriesOfAJobAreItsLimit(t *testing.T) {
 		id := w.opens(Order{Tries: 2})
 		w.pass(20 * time.Minute)
 		w.wants(id, guild.Expired, guild.Expired)
-		if job := w.ends(id, guild.JobTimedOut); job.Reason != "2 of 2 tries used" {
+		if job := w.ends(id, guild.JobTimedOut); job.Reason != "2 of 2 tries used; the last: expired, no answer" {
 			t.Error(job.Reason)
 		}
 	})

@@ -59,6 +59,20 @@ func (c *crew) busy() int {
 	return c.running
 }
 
+// called is the number of times that a job was worked on.
+func (c *crew) called(job string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.jobs[job]
+}
+
+// peak is the largest number of requests that were worked on at one time.
+func (c *crew) peak() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.most
+}
+
 func TestTwentyJobsAtOnceAreEachDoneOnce(t *testing.T) {
 	t.Parallel()
 	const jobs, slots = 20, 2
@@ -85,13 +99,13 @@ func TestTwentyJobsAtOnceAreEachDoneOnce(t *testing.T) {
 			continue
 		}
 		attempts[job.Attempts[0].ID] = true
-		if calls := crews[0].jobs[id] + crews[1].jobs[id]; calls != 1 {
+		if calls := crews[0].called(id) + crews[1].called(id); calls != 1 {
 			t.Errorf("job %.8s was worked on %d times", id, calls)
 		}
 	}
 	for i, c := range crews {
-		if c.most != slots {
-			t.Errorf("provider %d worked on %d requests at a time, want %d", i, c.most, slots)
+		if most := c.peak(); most != slots {
+			t.Errorf("provider %d worked on %d requests at a time, want %d", i, most, slots)
 		}
 	}
 	checkOnce(t, customer, attempts, jobs)

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"time"
 
 	"guild"
 	"guild/internal/blossom"
@@ -45,7 +46,9 @@ func (p parcels) upload(ctx context.Context, bundle []byte, seal bool) (url stri
 
 // fetch brings a bundle. What is sealed is addressed by the hash of its ciphertext, which the URL holds.
 func (p parcels) fetch(ctx context.Context, at fact.Place, want guild.Hash, size int64) (io.ReadCloser, error) {
-	const overhead = 1 << 20 // of sealing
+	const overhead = 1 << 20                               // of sealing
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // the server is a stranger's
+	defer cancel()
 	f, err := os.CreateTemp(p.scratch, "parcel-")
 	if err != nil {
 		return nil, err

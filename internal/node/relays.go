@@ -62,8 +62,8 @@ func (n *Node) embed(ctx context.Context) error {
 			n.urls = append(n.urls, "ws://"+n.c.Addr)
 			return nil
 		}
-		host, _, _ := strings.Cut(n.c.Addr, ":")
-		config.Addr = host + ":0"
+		host, _, _ := net.SplitHostPort(n.c.Addr) // it was bound, so it has that form
+		config.Addr = net.JoinHostPort(host, "0")
 		local, err = relayd.Open(config)
 	}
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"guild"
@@ -54,12 +56,16 @@ func (n *Node) services() ([]work.Service, error) {
 }
 
 func (n *Node) command(w Worker) (work.Exec, error) {
-	command, mounts, err := work.Resolve(w.Command)
+	command, program, err := work.Resolve(w.Command)
+	if err != nil {
+		return work.Exec{}, err
+	}
+	mounts, err := n.mounts(program, w)
 	if err != nil {
 		return work.Exec{}, err
 	}
 	x := work.Exec{
-		Command: command, Env: pick(w.Env), Mounts: append(mounts, w.Mounts...), Network: w.Network, Runner: n.runnerBox,
+		Command: command, Env: pick(w.Env), Mounts: mounts, Network: w.Network, Runner: n.runnerBox,
 		Limits: workerLimits, Log: n.c.Log,
 	}
 	switch {
@@ -69,6 +75,62 @@ func (n *Node) command(w Worker) (work.Exec, error) {
 		return work.Exec{}, n.unboxed
 	}
 	return x, nil
+}
+
+// mounts is what a worker sees of this machine: the directories that its owner names, and the one that its
+// program stands in. Where the node's own files are there too, it sees the program alone.
+func (n *Node) mounts(program string, w Worker) ([]string, error) {
+	for _, dir := range w.Mounts {
+		if err := n.mayShow(dir); err != nil && !w.Unsandboxed {
+			return nil, err
+		}
+	}
+	if program == "" {
+		return w.Mounts, nil
+	}
+	dir := filepath.Dir(program)
+	if n.mayShow(dir) != nil {
+		dir = program
+	}
+	return append([]string{dir}, w.Mounts...), nil
+}
+
+// MountError is a directory that a worker must not see.
+type MountError struct{ Dir, Secret string }
+
+func (e *MountError) Error() string {
+	return fmt.Sprintf("a worker in %s would see this node's own files in %s", e.Dir, e.Secret)
+}
+
+// Hint says what to do instead.
+func (*MountError) Hint() string {
+	return "name a directory apart from the home of the node"
+}
+
+// mayShow refuses to show a worker a directory that holds, or lies in, what is the node's own: its key is there.
+func (n *Node) mayShow(dir string) error {
+	shown, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return fmt.Errorf("the directory %s for a worker: %w", dir, err)
+	}
+	for _, own := range []string{n.c.Dir, n.c.JournalDir, filepath.Dir(n.c.HighWater), filepath.Dir(n.c.Socket)} {
+		if own == "." {
+			continue // not set
+		}
+		if real, err := filepath.EvalSymlinks(own); err == nil {
+			own = real
+		}
+		if holds(shown, own) || holds(own, shown) {
+			return &MountError{dir, own}
+		}
+	}
+	return nil
+}
+
+// holds reports whether one directory is the other or lies above it.
+func holds(above, below string) bool {
+	rel, err := filepath.Rel(above, below)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
 // workerLimits are wider than the judge's: an agent is no test.

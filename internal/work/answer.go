@@ -170,5 +170,5 @@ func (w *Work) tell(ctx context.Context, t told) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	return w.c.Publish(ctx, v, append([]string{t.request.From}, t.request.Relays...))
+	return w.c.Publish(ctx, v, []string{t.request.From}) // one relay: a slow one must not hold up the others' feedback
 }

@@ -150,6 +150,9 @@ func (w *Work) finish(ctx context.Context, s Service, r fact.RequestReceived) (f
 	ctx, stop := context.WithDeadline(ctx, time.UnixMilli(r.Deadline))
 	defer stop()
 	w.mark(r.Request, stop)
+	if w.withdrawn(r.Request) {
+		stop() // it was taken back before there was anything to stop
+	}
 
 	finished := fact.RequestFinished{Request: r.Request, Ending: refused}
 	if s.Price > 0 {

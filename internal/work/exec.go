@@ -114,24 +114,52 @@ func (t *tail) Write(p []byte) (int, error) {
 func (t *tail) String() string { return strings.TrimSpace(strings.ToValidUTF8(string(t.last), "")) }
 
 // Resolve makes the program of a command findable from inside the sandbox: a program named by a path is named
-// by its absolute path, and the directory that it stands in is returned to be mounted.
-func Resolve(command string) (resolved string, mounts []string, err error) {
-	program, rest, _ := strings.Cut(strings.TrimSpace(command), " ")
-	if program == "" {
-		return "", nil, errors.New("the command is empty")
+// by its absolute path, which is returned too, for it must be mounted.
+func Resolve(command string) (resolved, program string, err error) {
+	word, rest, _ := strings.Cut(strings.TrimSpace(command), " ")
+	if word == "" {
+		return "", "", errors.New("the command is empty")
 	}
-	if !strings.ContainsRune(program, '/') {
-		return command, nil, nil
+	if err := checkNames(rest); err != nil {
+		return "", "", err
 	}
-	path, err := filepath.Abs(program)
+	if !strings.ContainsRune(word, '/') {
+		return command, "", nil
+	}
+	if program, err = filepath.Abs(word); err != nil {
+		return "", "", fmt.Errorf("the command %q: %w", word, err)
+	}
+	info, err := os.Stat(program)
 	if err != nil {
-		return "", nil, fmt.Errorf("the command %q: %w", program, err)
+		return "", "", fmt.Errorf("the command %q: %w", word, err)
 	}
-	info, err := os.Stat(path)
-	if err != nil || info.IsDir() {
-		return "", nil, fmt.Errorf("the command %q is no program: %w", program, err)
+	if info.IsDir() {
+		return "", "", fmt.Errorf("the command %q is a directory", word)
 	}
-	return strings.TrimSpace(quote(path) + " " + rest), []string{filepath.Dir(path)}, nil
+	return strings.TrimSpace(quote(program) + " " + rest), program, nil
+}
+
+// NameError is a word of a command that means a file of the owner's here, and one of the customer's where the
+// command runs.
+type NameError struct{ Word string }
+
+func (e *NameError) Error() string {
+	return fmt.Sprintf("%q is a file here, but the command runs in the customer's bundle, where that name is the customer's", e.Word)
+}
+
+// Hint says what to do instead.
+func (e *NameError) Hint() string {
+	return "make it a program and name that by its path, as --exec ./worker.sh: its own directory is what a worker sees of yours"
+}
+
+// checkNames refuses arguments that would run the customer's file of a name instead of the owner's.
+func checkNames(arguments string) error {
+	for word := range strings.FieldsSeq(arguments) {
+		if info, err := os.Stat(word); err == nil && !info.IsDir() && !filepath.IsAbs(word) {
+			return &NameError{word}
+		}
+	}
+	return nil
 }
 
 // quote makes a path one word for the shell.

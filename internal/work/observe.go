@@ -41,8 +41,14 @@ func (w *Work) Observe(ctx context.Context, from string, v guild.Verified) error
 	return w.receive(ctx, from, e, r, deadline)
 }
 
+// farthest is how far ahead a deadline counts, whatever the customer says.
+const farthest = 24 * time.Hour
+
 func (w *Work) deadline(e nostr.Event, r nip90.Request) time.Time {
 	if said := r.Deadline(); !said.IsZero() {
+		if latest := w.c.Now().Add(farthest); said.After(latest) {
+			return latest
+		}
 		return said
 	}
 	return e.CreatedAt.Time().Add(oldest)

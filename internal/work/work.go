@@ -136,7 +136,7 @@ func (w *Work) Services() []Status {
 		s = s.withDefaults()
 		st := w.fold.counts(s.D)
 		st.Service, st.Running = s, w.busy(s.D)
-		st.Queued -= st.Running
+		st.Queued = max(0, st.Queued-st.Running)
 		all = append(all, st)
 	}
 	return all
