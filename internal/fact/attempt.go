@@ -43,13 +43,14 @@ type AttemptProgressed struct {
 
 // AttemptDelivered is a result from the provider that was asked. Written by jobs.
 type AttemptDelivered struct {
-	Attempt   nostr.ID   `json:"attempt"`
-	Result    nostr.ID   `json:"result"` // the result event
-	Event     guild.Hash `json:"event"`  // blob: the result event as received
-	Delivery  guild.Hash `json:"delivery"`
-	Size      int64      `json:"size"`
-	Away      *Place     `json:"away,omitempty"` // where the delivery must be fetched from; absent when it came along
-	LatencyMs int64      `json:"latency_ms"`     // request accepted by a relay → result here
+	Attempt   nostr.ID     `json:"attempt"`
+	Result    nostr.ID     `json:"result"`           // the result event
+	Event     guild.Hash   `json:"event"`            // hash of the result event as received; a blob, unless Answer has it
+	Answer    *nostr.Event `json:"answer,omitempty"` // the result event, when it is small and brought the delivery along
+	Delivery  guild.Hash   `json:"delivery"`
+	Size      int64        `json:"size"`
+	Away      *Place       `json:"away,omitempty"` // where the delivery must be fetched from; absent when it came along
+	LatencyMs int64        `json:"latency_ms"`     // request accepted by a relay → result here
 }
 
 // Place is where a bundle too large for an event waits.

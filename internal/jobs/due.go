@@ -45,6 +45,9 @@ func (j *Jobs) dueForAttempt(work []due.Work, job *Job, a Attempt) []due.Work {
 	case a.State == guild.Delivered && a.Away != nil:
 		work = append(work, j.fetch(job, a), j.abandon(job, a))
 	}
+	if a.Answer != nil && j.isOld(job, a) {
+		work = append(work, j.restore(job, a))
+	}
 	if a.Deletion != nil && !a.Withdrawn {
 		work = append(work, j.withdraw(job, a))
 	}

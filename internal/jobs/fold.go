@@ -44,11 +44,12 @@ type Attempt struct {
 	guild.Attempt
 	Planned   *fact.AttemptPlanned `json:"planned,omitempty"` // as long as something of it may be due
 	Encrypted bool                 `json:"encrypted,omitempty"`
-	At        int64                `json:"at"`      // Unix ms when it was planned
-	Asked     int64                `json:"asked"`   // Unix ms when a relay took it
-	Silence   int64                `json:"silence"` // Unix ms when our patience ends
-	Heard     int                  `json:"heard"`   // feedback events so far
-	Last      int64                `json:"last"`    // Unix ms of the last of them
+	At        int64                `json:"at"`               // Unix ms when it was planned
+	Asked     int64                `json:"asked"`            // Unix ms when a relay took it
+	Silence   int64                `json:"silence"`          // Unix ms when our patience ends
+	Answer    *nostr.Event         `json:"answer,omitempty"` // the result event, until the delivery is judged
+	Heard     int                  `json:"heard"`            // feedback events so far
+	Last      int64                `json:"last"`             // Unix ms of the last of them
 	Result    nostr.ID             `json:"result,omitzero"`
 	Over      int64                `json:"over,omitempty"` // Unix ms when the provider's part was over
 	Away      *fact.Place          `json:"away,omitempty"`
@@ -251,6 +252,9 @@ func (f *Fold) changeAttempt(id nostr.ID, by func(*Attempt)) {
 // slim drops the events of an attempt that nothing more will be sent for: requests carry whole bundles, and jobs
 // are kept for ever.
 func (a *Attempt) slim() {
+	if a.State != guild.Delivered && a.State != guild.Undecided {
+		a.Answer = nil
+	}
 	if a.State.Waiting() || a.Deletion != nil && !a.Withdrawn {
 		return
 	}

@@ -64,12 +64,18 @@ type Jobs struct {
 	c      Config
 	fold   *Fold
 	signed sync.Map // nostr.ID → guild.Verified, from signing to publishing
+	born   uint64   // last entry about an open job before this process
+	whole  sync.Map // nostr.ID → true: deliveries of before that were seen to be whole
 }
 
 // New returns the step on its fold.
 func New(c Config, f *Fold) *Jobs {
 	c.Patience = c.Patience.orDefaults()
-	return &Jobs{c: c, fold: f}
+	j := &Jobs{c: c, fold: f}
+	for _, job := range f.active() {
+		j.born = max(j.born, job.Last)
+	}
+	return j
 }
 
 // Order is what a customer asks for.

@@ -3,6 +3,8 @@ package jobs
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -401,6 +403,34 @@ func TestARestartGoesOnWhereItStopped(t *testing.T) {
 		w.wants(id, guild.Expired, guild.Delivered)
 		w.judges(id, guild.Success)
 		w.ends(id, guild.JobAccepted)
+	})
+}
+
+func TestADeliveryThatWasLostWithThePowerIsTakenFromTheJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(1))
+		id := w.opens(Order{})
+		if err := w.delivers(alice, w.attempt(id).ID, []byte("the work")); err != nil {
+			t.Fatal(err)
+		}
+		delivery := w.attempt(id).Delivery
+		for name, lose := range map[string]func(string) error{
+			"missing": os.Remove,
+			"torn":    func(path string) error { return os.Truncate(path, 3) },
+			"blank":   func(path string) error { return os.WriteFile(path, make([]byte, len("the work")), 0o600) },
+		} {
+			if err := lose(filepath.Join(w.blobDir, delivery.Hex())); err != nil {
+				t.Fatal(err)
+			}
+			w.restart()
+			if got, err := w.blobs.ReadAll(delivery, 100); string(got) != "the work" {
+				t.Errorf("%s: %q, %v", name, got, err)
+			}
+		}
+		w.judges(id, guild.Success)
+		if a := w.attempt(id); a.Answer != nil {
+			t.Error("the event is kept after the verdict")
+		}
 	})
 }
 

@@ -24,6 +24,7 @@ func (f *Fold) applyToAttempt(one fact.Fact, at int64) {
 		f.changeAttempt(one.Attempt, func(a *Attempt) {
 			a.Move(guild.Delivered)
 			a.Result, a.Delivery, a.Size, a.Away, a.Over = one.Result, one.Delivery, one.Size, one.Away, at
+			a.Answer = one.Answer
 		})
 	case fact.AttemptFetched:
 		f.changeAttempt(one.Attempt, func(a *Attempt) { a.Away = nil })

@@ -21,9 +21,10 @@ import (
 
 // Bounds on what a provider may send.
 const (
-	maxDelivery = 64 << 20         // bytes of a packed delivery
-	maxHeard    = 100              // feedback events that are kept at any rate
-	slowly      = 30 * time.Second // between those beyond that
+	maxDelivery = 64 << 20          // bytes of a packed delivery
+	maxAnswer   = fact.MaxEntry / 2 // bytes of a result event that is kept in the journal
+	maxHeard    = 100               // feedback events that are kept at any rate
+	slowly      = 30 * time.Second  // between those beyond that
 )
 
 // Observe takes a result (6000-6999) or feedback (7000). Only the provider that was asked is listened to. What
@@ -110,16 +111,7 @@ func (j *Jobs) deliver(ctx context.Context, e nostr.Event, a Attempt, job *Job, 
 		return fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
 	}
 	var keeping errgroup.Group
-	keeping.Go(func() (err error) {
-		d.Event, err = j.c.Blobs.PutBytes(ctx, raw)
-		return err
-	})
-	if p.Inline != nil {
-		keeping.Go(func() error {
-			_, err := j.c.Blobs.PutBytes(ctx, p.Inline)
-			return err
-		})
-	}
+	keeping.Go(func() error { return j.keep(ctx, &d, e, raw, p.Inline) })
 	reason := declined(p.Inline)
 	if err := keeping.Wait(); err != nil {
 		return fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
@@ -143,6 +135,20 @@ func away(p nip90.Parcel) *fact.Place {
 		place.Key = hex.EncodeToString(p.Key[:])
 	}
 	return place
+}
+
+// keep stores a result and the delivery that came along in it. A small one stands in the journal, and the
+// delivery is no more than a copy that can be had from there again (restore); a large one is two blobs.
+func (j *Jobs) keep(ctx context.Context, d *fact.AttemptDelivered, e nostr.Event, raw, inline []byte) (err error) {
+	if d.Event = guild.Sum(raw); inline != nil && len(raw) <= maxAnswer {
+		d.Answer = &e
+		_, err = j.c.Blobs.PutCopy(ctx, inline)
+		return err
+	}
+	if _, err = j.c.Blobs.PutBytes(ctx, raw); err == nil && inline != nil {
+		_, err = j.c.Blobs.PutBytes(ctx, inline)
+	}
+	return err
 }
 
 // declined says why a delivery is none by its own word: blocked and failed are neither judged nor paid. What

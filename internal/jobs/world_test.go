@@ -68,6 +68,7 @@ type world struct {
 	*testing.T
 	*Jobs
 	dir     string
+	blobDir string
 	blobs   *blob.Store
 	journal *journal.Journal
 	runner  *due.Runner
@@ -86,10 +87,10 @@ type world struct {
 // newWorld begins a world in which these services are offered.
 func newWorld(t *testing.T, offers ...guild.Offer) *world {
 	t.Helper()
-	w := &world{T: t, dir: t.TempDir(), began: time.Now(), offers: offers,
+	w := &world{T: t, dir: t.TempDir(), blobDir: t.TempDir(), began: time.Now(), offers: offers,
 		trust: map[guild.Service]guild.Trust{}, remote: map[string][]byte{}}
 	var err error
-	if w.blobs, err = blob.Open(t.TempDir()); err != nil {
+	if w.blobs, err = blob.Open(w.blobDir); err != nil {
 		t.Fatal(err)
 	}
 	if err := journal.Init(w.dir); err != nil {
