@@ -89,6 +89,9 @@ func (j *Jobs) next(job *Job, now time.Time) (due.Work, bool) {
 		}
 	}
 	choice, why := j.choose(job, now)
+	if choice == nil && len(job.Attempts) > 0 {
+		why = job.Attempts[len(job.Attempts)-1].why() + "; " + why
+	}
 	if choice == nil || !now.Before(job.deadline()) {
 		return j.giveUp(job, now, cmp.Or(why, "the deadline passed before anybody was asked")), true
 	}
