@@ -216,7 +216,7 @@ func (n *Node) openSteps(ctx context.Context) (err error) {
 		Offers: n.registry.Offers, Trust: n.folds.trust.Trust, Publish: n.publish, Relays: n.relays,
 		Upload: n.parcels.upload, Fetch: n.parcels.fetch, Patience: n.c.Patience,
 	}, n.folds.jobs)
-	services, err := n.services()
+	services, err := n.services(ctx)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ type Worker struct {
 }
 
 // services turns the workers into services. Without a sandbox only an explicit Unsandboxed works.
-func (n *Node) services() ([]work.Service, error) {
+func (n *Node) services(ctx context.Context) ([]work.Service, error) {
 	var services []work.Service
 	for _, w := range n.c.Workers {
 		do := w.Do
@@ -45,6 +45,7 @@ func (n *Node) services() ([]work.Service, error) {
 			if err != nil {
 				return nil, fmt.Errorf("the service %q: %w", w.Task, err)
 			}
+			n.look(ctx, w, command)
 			do = command.Do
 		}
 		services = append(services, work.Service{
@@ -53,6 +54,14 @@ func (n *Node) services() ([]work.Service, error) {
 		})
 	}
 	return services, nil
+}
+
+// look warns of a command that will not be found, before the first customer hears of it.
+func (n *Node) look(ctx context.Context, w Worker, x work.Exec) {
+	found, err := x.Find(ctx)
+	if err != nil || !found {
+		n.c.Log.Warn("the worker's program is not found where it will run: name it by its path", "task", w.Task, "command", w.Command, "err", err)
+	}
 }
 
 func (n *Node) command(w Worker) (work.Exec, error) {

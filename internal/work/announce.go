@@ -26,7 +26,7 @@ func (w *Work) Announce(ctx context.Context, ready func(error)) error {
 		return nil
 	}
 	wait, announced := time.Duration(0), nostr.Timestamp(0)
-	for {
+	for failures := 0; ; {
 		select {
 		case <-ctx.Done():
 			return w.retract(announced)
@@ -36,10 +36,11 @@ func (w *Work) Announce(ctx context.Context, ready func(error)) error {
 		err := w.announce(ctx, at)
 		wait = refresh
 		if err == nil {
-			announced = at
+			announced, failures = at, 0
 		} else if ctx.Err() == nil {
 			w.c.Log.Warn("the announcement was not published and will be tried again", "err", err)
-			wait = 10 * time.Second
+			wait = min(time.Second<<failures, 10*time.Second) // soon: a second later the time is another, too
+			failures = min(failures+1, 4)
 		}
 		ready(err)
 	}

@@ -105,10 +105,10 @@ func TestAnAnnouncementThatNoRelayTakesIsTriedAgain(t *testing.T) {
 		w := newPublic(t, python(echo))
 		w.relays(true)
 		told, stop := w.announced()
-		w.pass(25 * time.Second)
+		w.pass(24 * time.Second) // at once, and after 1, 2, 4 and 8 seconds
 		w.relays(false)
 		w.pass(10 * time.Second)
-		if n := len(*told); n != 4 || (*told)[2] == nil || (*told)[3] != nil {
+		if n := len(*told); n != 6 || (*told)[4] == nil || (*told)[5] != nil {
 			t.Errorf("ready was told %v", *told)
 		}
 		if err := stop(); err != nil {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"guild"
 	"guild/internal/sandbox"
@@ -57,6 +58,22 @@ func (x Exec) Do(ctx context.Context, a Assignment) error {
 		cmp.Or(x.Log, slog.Default()).Warn("a worker failed", "job", a.Job, "err", err, "stderr", stderr.String())
 	}
 	return err
+}
+
+// Find reports whether the command's program is there in the sandbox. It looks at the first word only.
+func (x Exec) Find(ctx context.Context) (found bool, err error) {
+	word, _, _ := strings.Cut(strings.TrimSpace(x.Command), " ")
+	if strings.ContainsAny(word, "=(){};&|<>$`") {
+		return true, nil // a script of its own
+	}
+	spec := x.spec(Assignment{Bundle: os.TempDir(), Delivery: os.TempDir(), Limit: time.Minute})
+	spec.Argv = []string{"/bin/sh", "-c", "command -v " + word}
+	spec.Dir, spec.Mounts = sandbox.Workspace, spec.Mounts[2:] // without a bundle and a delivery
+	if _, bare := x.Runner.(Bare); bare {
+		spec.Dir = "/"
+	}
+	result, err := x.Runner.Run(ctx, spec, sandbox.IO{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard})
+	return result.Exit == 0, err
 }
 
 func (x Exec) spec(a Assignment) sandbox.Spec {

@@ -139,3 +139,13 @@ func TestAnArgumentIsNotMistakenForTheOwnersFile(t *testing.T) {
 		}
 	}
 }
+
+func TestAProgramThatIsNotThereIsMissedBeforeTheFirstJob(t *testing.T) {
+	for command, want := range map[string]bool{
+		"cat -n": true, "cd files && ls": true, "A=1 sh -c true": true, "no-such-program --fast": false,
+	} {
+		if found, err := (Exec{Runner: Bare{}, Command: command}).Find(t.Context()); found != want || err != nil {
+			t.Errorf("%s: %v, %v", command, found, err)
+		}
+	}
+}
