@@ -230,11 +230,18 @@ func (d *desk) open(id guild.JobID) {
 	d.append(fact.JobSubject(id), fact.JobOpened{Job: id, Task: "python", Title: "Sort it", Size: 2048, Tries: 3, Deadline: time.Now().Add(time.Hour).UnixMilli()})
 }
 
+// nextMillisecond returns in another millisecond than it was called in: that is how finely facts are dated.
+func nextMillisecond() {
+	for began := time.Now().UnixMilli(); time.Now().UnixMilli() == began; {
+		runtime.Gosched()
+	}
+}
+
 func TestAJobIsFoundByAnUnambiguousBeginningOfItsID(t *testing.T) {
 	d := openDesk(t)
 	first, second := guild.JobID{0xab, 1}, guild.JobID{0xab, 2}
 	d.open(first)
-	time.Sleep(2 * time.Millisecond) // the wall clock of the journal is in milliseconds
+	nextMillisecond()
 	d.open(second)
 	for _, prefix := range []string{"ab01", "AB01", first.String()} {
 		if job, err := d.Job(t.Context(), prefix); err != nil || job.ID != first.String() {

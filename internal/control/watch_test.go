@@ -135,9 +135,9 @@ func TestAJobThatIsArchivedIsOverForItsWatcher(t *testing.T) {
 	d := openDesk(t)
 	d.open(guild.JobID{1})
 	d.life(guild.JobID{1}, func() {})
-	time.Sleep(2 * time.Millisecond)
+	nextMillisecond()
 	between := time.Now()
-	time.Sleep(2 * time.Millisecond)
+	nextMillisecond()
 	d.open(guild.JobID{2})
 	if _, err := d.journal.Archive(t.Context(), between, nil); err != nil {
 		t.Fatal(err)
