@@ -187,8 +187,7 @@ func (j *Jobs) hear(ctx context.Context, e nostr.Event, a Attempt, job *Job) err
 	}
 	switch f.Status {
 	case nip90.PaymentRequired:
-		reason := fmt.Sprintf("wants %s first, and no way to pay is configured", f.Amount)
-		return j.refuse(ctx, e, a, job, reason, false)
+		return j.quote(ctx, e, a, job, f)
 	case nip90.Error:
 		return j.refuse(ctx, e, a, job, guild.Cut(text, 500), f.Busy())
 	}
@@ -213,6 +212,15 @@ func (j *Jobs) progress(ctx context.Context, e nostr.Event, a Attempt, job *Job,
 		return guild.Drop(guild.Flood, "feedback on %.8s", a.ID.Hex())
 	}
 	return err
+}
+
+// quote keeps what the provider asks for, and ends the attempt: there is no way to pay yet.
+func (j *Jobs) quote(ctx context.Context, e nostr.Event, a Attempt, job *Job, f nip90.Feedback) error {
+	return j.decide(ctx, e, a, job, func(tx *journal.Tx, _ Attempt) {
+		reason := fmt.Sprintf("wants %s first, and no way to pay is configured", f.Amount)
+		tx.Append(fact.AttemptQuoted{Attempt: a.ID, Amount: f.Amount, Invoice: guild.Cut(f.Invoice, 4<<10)},
+			fact.AttemptRefused{Attempt: a.ID, Reason: reason})
+	})
 }
 
 func (j *Jobs) refuse(ctx context.Context, e nostr.Event, a Attempt, job *Job, reason string, later bool) error {

@@ -155,6 +155,9 @@ func TestARefusalLeadsToTheNext(t *testing.T) {
 				if len(w.sent(5)) != 0 {
 					t.Error("a provider that refused need not be told")
 				}
+				if quoted := slices.Contains(w.facts(id), "attempt.quoted"); quoted != (name == "payment first") {
+					t.Errorf("a quote is kept: %v", quoted)
+				}
 			})
 		})
 	}

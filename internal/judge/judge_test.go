@@ -83,7 +83,7 @@ func TestAShellCriterionRunsTheScriptInTheWorkspace(t *testing.T) {
 
 func TestAGoCriterionCompilesTheCustomersTestsWithTheDelivery(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("Go is not installed")
+		t.Fatal("go is not on PATH")
 	}
 	bundle := request(t, map[string]string{
 		"files/go.mod": "module task\n\ngo 1.22\n",
