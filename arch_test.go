@@ -39,7 +39,11 @@ var layers = map[string]int{
 	"internal/due": 3, "internal/fold": 3, "internal/journal": 3,
 
 	"internal/blob": 4, "internal/blossom": 4, "internal/bunker": 4, "internal/config": 4, "internal/dial": 4,
-	"internal/key": 4, "internal/relay": 4, "internal/relayd": 4, "internal/sandbox": 4, "internal/workdir": 4,
+	"internal/key": 4, "internal/relay": 4, "internal/relayd": 4, "internal/workdir": 4,
+
+	"internal/sandbox": 4, "internal/sandbox/confine": 4, "internal/sandbox/namespaces": 4,
+	"internal/sandbox/bubblewrap": 4, "internal/sandbox/container": 4, "internal/sandbox/landlock": 4,
+	"internal/sandbox/tiers": 4, "internal/exam": 4, "internal/analysis": 4, "internal/opinion": 4,
 
 	"internal/jobs": stepLayer, "internal/judge": stepLayer, "internal/record": stepLayer,
 	"internal/registry": stepLayer, "internal/trust": stepLayer, "internal/work": stepLayer,
@@ -51,10 +55,10 @@ var layers = map[string]int{
 
 // clocks are the packages and files that may ask what time it is, and why.
 var clocks = map[string]string{
-	"cmd/guild":                     "hands the clock to everything else",
-	"internal/node":                 "hands the clock to the steps",
-	"internal/sandbox/run_linux.go": "measures how long a run took, and stamps nothing",
-	"internal/work/bare.go":         "measures how long a run took, and stamps nothing",
+	"cmd/guild":     "hands the clock to everything else",
+	"internal/node": "hands the clock to the steps",
+	"internal/sandbox/confine/watch_linux.go": "measures how long a run took, and stamps nothing",
+	"internal/work/bare.go":                   "measures how long a run took, and stamps nothing",
 }
 
 // pseudo are the modules that have no release to require.

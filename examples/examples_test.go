@@ -9,8 +9,9 @@ import (
 	"testing"
 
 	"guild"
+	"guild/internal/exam"
 	"guild/internal/judge"
-	"guild/internal/sandbox"
+	"guild/internal/sandbox/tiers"
 )
 
 // bundles returns the names of the example bundles.
@@ -72,11 +73,11 @@ func TestEveryBundleHasWhatItsManifestNames(t *testing.T) {
 
 // TestProvidersGetWhatTheyDeserve has each of the demo's providers work on each bundle and judges what it leaves.
 func TestProvidersGetWhatTheyDeserve(t *testing.T) {
-	runner, caps, err := sandbox.Best(t.Context())
+	runner, caps, err := tiers.Best(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine := &judge.Engine{Runner: runner, Tier: caps.Tier, Cache: cache(t)}
+	engine := &judge.Judge{Exam: &exam.Engine{Runner: runner, Cache: cache(t)}, Caps: caps}
 	deserved := map[string][]guild.Outcome{
 		"able":   {guild.Success},
 		"sloppy": {guild.Partial, guild.Failure},

@@ -16,7 +16,7 @@ import (
 	"guild/internal/config"
 	"guild/internal/control"
 	"guild/internal/key"
-	"guild/internal/sandbox"
+	"guild/internal/sandbox/tiers"
 )
 
 const (
@@ -46,7 +46,7 @@ func checkJournal(c config.Config) finding {
 
 // checkSandbox also lists what the sandbox does less well here than it should.
 func checkSandbox(ctx context.Context) []finding {
-	_, caps, err := sandbox.Best(ctx)
+	_, caps, err := tiers.Best(ctx)
 	if err != nil {
 		return []finding{{"sandbox", stateFailed, err.Error(), caps.Remedy}}
 	}

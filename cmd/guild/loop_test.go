@@ -18,7 +18,7 @@ import (
 	"guild/internal/control"
 	"guild/internal/journal"
 	"guild/internal/key"
-	"guild/internal/sandbox"
+	"guild/internal/sandbox/tiers"
 	"guild/nutshell"
 )
 
@@ -53,7 +53,7 @@ func newTown(t *testing.T) *town {
 // needSandbox fails a test whose workers or judges cannot run here.
 func needSandbox(t *testing.T) {
 	t.Helper()
-	if _, _, err := sandbox.Best(t.Context()); err != nil {
+	if _, _, err := tiers.Best(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"guild"
+	"guild/internal/exam"
 	"guild/internal/judge"
-	"guild/internal/sandbox"
+	"guild/internal/sandbox/tiers"
 )
 
 // hostile says what the deliveries of testdata/hostile.txtar come to. A SUCCESS of one that does not solve the
@@ -143,11 +144,11 @@ func lay(t testing.TB, dir string, files map[string]string) {
 	}
 }
 
-func newEngine(t testing.TB) *judge.Engine {
+func newEngine(t testing.TB) *judge.Judge {
 	t.Helper()
-	runner, caps, err := sandbox.Best(t.Context())
+	runner, caps, err := tiers.Best(t.Context())
 	if err != nil {
 		t.Fatalf("%v; %s", err, caps.Remedy)
 	}
-	return &judge.Engine{Runner: runner, Tier: caps.Tier}
+	return &judge.Judge{Exam: &exam.Engine{Runner: runner}, Caps: caps}
 }

@@ -10,8 +10,10 @@ import (
 	"testing"
 
 	"guild"
+	"guild/internal/exam"
 	"guild/internal/judge"
 	"guild/internal/sandbox"
+	"guild/internal/sandbox/bubblewrap"
 )
 
 // request makes the directory of an unpacked request bundle.
@@ -23,7 +25,7 @@ func request(t *testing.T, files map[string]string) string {
 }
 
 // judged judges and expects no error.
-func judged(t *testing.T, e *judge.Engine, bundle, delivery string) (guild.Verdict, judge.Evidence) {
+func judged(t *testing.T, e *judge.Judge, bundle, delivery string) (guild.Verdict, judge.Evidence) {
 	t.Helper()
 	v, evidence, err := e.Judge(t.Context(), bundle, delivery)
 	if err != nil {
@@ -93,9 +95,9 @@ func TestAGoCriterionCompilesTheCustomersTestsWithTheDelivery(t *testing.T) {
 		"tests/criteria.json": `{"test_framework": "go-test", "time_limit_seconds": 5, "criteria": [{"type": "go-test"}]}`,
 	})
 	e := newEngine(t)
-	e.Cache = t.TempDir()
+	e.Exam.Cache = t.TempDir()
 	if dir, err := os.UserCacheDir(); err == nil {
-		e.Cache = filepath.Join(dir, "guild-judge-test") // preparing it takes longer than all the rest
+		e.Exam.Cache = filepath.Join(dir, "guild-judge-test") // preparing it takes longer than all the rest
 	}
 	for name, c := range map[string]struct {
 		source string
@@ -150,7 +152,7 @@ func TestWhatCannotBeJudgedIsUndecided(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, _, err := newEngine(t).Judge(t.Context(), request(t, files), delivery)
-			if !errors.Is(err, judge.ErrUndecided) {
+			if !errors.Is(err, exam.ErrUndecided) {
 				t.Errorf("%+v, %v", v, err)
 			}
 		})
@@ -160,8 +162,8 @@ func TestWhatCannotBeJudgedIsUndecided(t *testing.T) {
 func TestADeliveryIsNeverRunWithoutASandbox(t *testing.T) {
 	bundle := "testdata/add"
 	delivery := deliver(t, map[string]string{"solution.py": "open('/tmp/ran', 'w')"})
-	for _, e := range []*judge.Engine{{}, {Runner: sandbox.Bubblewrap{Path: "/no/such/bwrap"}}} {
-		_, _, err := e.Judge(t.Context(), bundle, delivery)
+	for _, e := range []*exam.Engine{{}, {Runner: bubblewrap.Runner{Path: "/no/such/bwrap"}}} {
+		_, err := e.Examine(t.Context(), bundle, delivery)
 		if unusable, ok := errors.AsType[*sandbox.UnusableError](err); !ok || unusable.Remedy == "" {
 			t.Errorf("error %v", err)
 		}

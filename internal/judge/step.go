@@ -21,6 +21,7 @@ import (
 	"guild/canon"
 	"guild/internal/blob"
 	"guild/internal/due"
+	"guild/internal/exam"
 	"guild/internal/fact"
 	"guild/internal/journal"
 	"guild/internal/sandbox"
@@ -42,7 +43,7 @@ type StepConfig struct {
 	Blobs   *blob.Store
 	Scratch string // directory for unpacked bundles
 
-	// Examine judges a delivery directory by a bundle directory; (*Engine).Judge in earnest.
+	// Examine judges a delivery directory by a bundle directory; (*Judge).Judge in earnest.
 	Examine func(ctx context.Context, bundleDir, deliveryDir string) (guild.Verdict, Evidence, error)
 }
 
@@ -69,7 +70,7 @@ func (s *Step) judge(c pending) due.Work {
 		Key: "judge " + c.Attempt.Hex(), Guard: fact.JobSubject(c.Job), Class: Class, Tries: 8, Lease: 15 * time.Minute,
 		Act: func(ctx context.Context) (due.Decision, error) {
 			judged, err := s.verdict(ctx, c)
-			if unusable := (*sandbox.UnusableError)(nil); errors.Is(err, ErrUndecided) || errors.As(err, &unusable) {
+			if unusable := (*sandbox.UnusableError)(nil); errors.Is(err, exam.ErrUndecided) || errors.As(err, &unusable) {
 				return func(tx *journal.Tx) error { s.park(tx, c, err.Error()); return nil }, nil // no use in trying again
 			}
 			if err != nil {

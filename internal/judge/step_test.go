@@ -24,6 +24,7 @@ import (
 	"guild/canon"
 	"guild/internal/blob"
 	"guild/internal/due"
+	"guild/internal/exam"
 	"guild/internal/fact"
 	"guild/internal/fold"
 	"guild/internal/journal"
@@ -245,7 +246,7 @@ func TestWhatIsOverIsNotJudged(t *testing.T) {
 
 func TestAJudgeThatCannotDecideLeavesItToAPersonAtOnce(t *testing.T) {
 	for name, err := range map[string]error{
-		"criteria that make no sense": fmt.Errorf("criteria: %w", ErrUndecided),
+		"criteria that make no sense": fmt.Errorf("criteria: %w", exam.ErrUndecided),
 		"no sandbox":                  &sandbox.UnusableError{},
 	} {
 		synctest.Test(t, func(t *testing.T) {

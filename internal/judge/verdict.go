@@ -5,7 +5,11 @@ import (
 	"strings"
 
 	"guild"
+	"guild/internal/exam"
 )
+
+// maxCause is how long a cause may be, in bytes.
+const maxCause = 500
 
 // dimension is one part of the composite score (the partnership protocol, section 3.2.1).
 type dimension struct {
@@ -56,14 +60,16 @@ func outcome(passed, expected int) guild.Outcome {
 }
 
 // verdict adds the findings up. A breach outweighs everything, a crash or a limit outweighs the tests.
-func verdict(findings []finding, tier string) guild.Verdict {
+func verdict(findings []exam.Finding, tier string) guild.Verdict {
 	v := guild.Verdict{Strength: guild.Strong, Tier: tier}
 	var fault string
 	withinLimits := true
 	for _, f := range findings {
 		v.Tests = append(v.Tests, f.Tests...)
 		v.Breaches = append(v.Breaches, f.Breaches...)
-		v.Usage = add(v.Usage, f.Usage)
+		v.Warnings = append(v.Warnings, f.Warnings...)
+		v.Decided += f.Decided
+		v.Usage = exam.Add(v.Usage, f.Usage)
 		withinLimits = withinLimits && !f.OverLimit
 		if f.Strength != guild.Strong {
 			v.Strength = guild.Weak
@@ -72,7 +78,7 @@ func verdict(findings []finding, tier string) guild.Verdict {
 			fault = f.Fault
 		}
 	}
-	v.Expected, v.Passed = len(v.Tests), passed(v.Tests)
+	v.Expected, v.Passed = len(v.Tests), exam.Passed(v.Tests)
 	v.Score = score(v.Passed, v.Expected, withinLimits)
 	switch {
 	case len(v.Breaches) > 0:
@@ -84,27 +90,8 @@ func verdict(findings []finding, tier string) guild.Verdict {
 		v.Outcome = outcome(v.Passed, v.Expected)
 		v.Cause = cause(v)
 	}
-	v.Cause = cut(v.Cause)
+	v.Cause = guild.Cut(v.Cause, maxCause)
 	return v
-}
-
-// add sums what two runs used; the peak is the higher one, for they do not run at the same time.
-func add(a, b guild.Usage) guild.Usage {
-	return guild.Usage{
-		WallMs:     a.WallMs + b.WallMs,
-		CPUMs:      a.CPUMs + b.CPUMs,
-		MemoryPeak: max(a.MemoryPeak, b.MemoryPeak),
-	}
-}
-
-func passed(tests []guild.Test) int {
-	n := 0
-	for _, t := range tests {
-		if t.State == guild.TestPassed {
-			n++
-		}
-	}
-	return n
 }
 
 // cause says in a few words which tests did not pass.

@@ -5,6 +5,7 @@ import (
 	"testing/quick"
 
 	"guild"
+	"guild/internal/exam"
 )
 
 func TestScoreWeighsCorrectnessAndResources(t *testing.T) {
@@ -64,7 +65,7 @@ func TestTheOutcomeFollowsTheShareThatPassed(t *testing.T) {
 }
 
 func TestABreachOutweighsAFaultAndAFaultTheTests(t *testing.T) {
-	passed := finding{Strength: guild.Strong, Tests: []guild.Test{{ID: "a", State: guild.TestPassed}}}
+	passed := exam.Finding{Strength: guild.Strong, Tests: []guild.Test{{ID: "a", State: guild.TestPassed}}}
 	faulty, breached := passed, passed
 	faulty.Fault, faulty.OverLimit = "stopped after 3s", true
 	breached.Breaches = []guild.Breach{{Syscall: "connect", Detail: "1 attempt"}}
@@ -72,15 +73,15 @@ func TestABreachOutweighsAFaultAndAFaultTheTests(t *testing.T) {
 	weak.Strength = guild.Weak
 	for _, c := range []struct {
 		name     string
-		findings []finding
+		findings []exam.Finding
 		want     guild.Outcome
 		strength guild.Strength
 		score    guild.Score
 	}{
-		{"all well", []finding{passed, passed}, guild.Success, guild.Strong, 1_000_000},
-		{"as weak as the weakest", []finding{passed, weak}, guild.Success, guild.Weak, 1_000_000},
-		{"a fault", []finding{passed, faulty}, guild.Error, guild.Strong, 769_230},
-		{"a breach", []finding{faulty, breached}, guild.Violation, guild.Strong, 0},
+		{"all well", []exam.Finding{passed, passed}, guild.Success, guild.Strong, 1_000_000},
+		{"as weak as the weakest", []exam.Finding{passed, weak}, guild.Success, guild.Weak, 1_000_000},
+		{"a fault", []exam.Finding{passed, faulty}, guild.Error, guild.Strong, 769_230},
+		{"a breach", []exam.Finding{faulty, breached}, guild.Violation, guild.Strong, 0},
 	} {
 		v := verdict(c.findings, "bubblewrap")
 		if v.Outcome != c.want || v.Strength != c.strength || v.Score != c.score || v.Expected != 2 || v.Tier != "bubblewrap" {

@@ -23,6 +23,7 @@ import (
 	"guild/examples/humaneval"
 	"guild/internal/control"
 	"guild/internal/sandbox"
+	"guild/internal/sandbox/tiers"
 	"guild/nutshell"
 )
 
@@ -57,7 +58,7 @@ func TestTheCanonicalSolutionIsAcceptedAndEachMutantRejected(t *testing.T) {
 // needSandbox fails the test where nothing can be judged, and says what to do about it.
 func needSandbox(t *testing.T) {
 	t.Helper()
-	_, _, err := sandbox.Best(t.Context())
+	_, _, err := tiers.Best(t.Context())
 	if unusable, ok := errors.AsType[*sandbox.UnusableError](err); ok {
 		t.Fatalf("%v; remedy: %s", err, unusable.Remedy)
 	} else if err != nil {

@@ -21,6 +21,7 @@ import (
 	"guild/internal/blob"
 	"guild/internal/control"
 	"guild/internal/due"
+	"guild/internal/exam"
 	"guild/internal/fact"
 	"guild/internal/fold"
 	"guild/internal/jobs"
@@ -32,6 +33,7 @@ import (
 	"guild/internal/relay"
 	"guild/internal/relayd"
 	"guild/internal/sandbox"
+	"guild/internal/sandbox/tiers"
 	"guild/internal/trust"
 	"guild/internal/work"
 )
@@ -210,7 +212,7 @@ func (n *Node) openSteps(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	n.runnerBox, n.caps, n.unboxed = sandbox.Best(ctx)
+	n.runnerBox, n.caps, n.unboxed = tiers.Best(ctx)
 	n.jobs = jobs.New(jobs.Config{
 		Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Now: n.c.Now,
 		Offers: n.registry.Offers, Trust: n.folds.trust.Trust, Publish: n.publish, Relays: n.relays,
@@ -253,8 +255,8 @@ func (n *Node) examine() func(context.Context, string, string) (guild.Verdict, j
 			return guild.Verdict{}, nil, n.unboxed
 		}
 	}
-	engine := &judge.Engine{Runner: n.runnerBox, Tier: n.caps.Tier, Cache: filepath.Join(n.c.Dir, "judge")}
-	return engine.Judge
+	engine := &exam.Engine{Runner: n.runnerBox, Cache: filepath.Join(n.c.Dir, "judge")}
+	return (&judge.Judge{Exam: engine, Caps: n.caps}).Judge
 }
 
 // run runs every part until ctx ends.

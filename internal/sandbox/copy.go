@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// writeCopies writes what the copies hold as one tar stream whose names are relative to the root of the
+// WriteCopies writes what the copies hold as one tar stream whose names are relative to the root of the
 // sandbox. Directories are opened as an os.Root, so that a link made by a stranger can lead nowhere.
-func writeCopies(w io.Writer, copies []Copy) error {
+func WriteCopies(w io.Writer, copies []Copy) error {
 	tw := tar.NewWriter(w)
 	for _, c := range copies {
 		if err := writeCopy(tw, c); err != nil {

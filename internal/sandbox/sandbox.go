@@ -17,7 +17,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -29,11 +31,15 @@ import (
 const (
 	Workspace = "/box/work" // where a run starts when Spec.Dir is empty; writable and empty
 	Home      = "/box/home" // an empty home directory, for programs that insist on one
+	Judge     = "/judge"    // for what the judge lays out beside the workspace
 	Temp      = "/tmp"
 )
 
-// ResultsFD is the descriptor inside the sandbox whose data arrives at IO.Results.
-const ResultsFD = 3
+// Descriptors inside every sandbox, beside the usual three.
+const (
+	ResultsFD = 3 // what is written to it arrives at IO.Results
+	ChannelFD = 4 // one end of IO.Channel, if that is given
+)
 
 // Defaults of Limits.
 const (
@@ -43,10 +49,12 @@ const (
 	DefaultDisk   = 100 << 20
 	DefaultOutput = 1 << 20
 	DefaultPids   = 100
-)
 
-// overflow is how many times Limits.Output a run may write before it is killed.
-const overflow = 16
+	DefaultCPUs       = 2
+	DefaultInodes     = 20_000
+	DefaultSoftCPU    = 30 * time.Second
+	DefaultSoftMemory = 512 << 20
+)
 
 // Causes of Result.Killed.
 const (
@@ -62,6 +70,9 @@ const (
 type Caps struct {
 	Tier   string // its name in verdicts, as "bubblewrap"
 	Usable bool
+	MAC    string   // the mandatory access control in force, as "landlock 7"; empty if none is
+	Rootfs string   // what the programs and libraries are: "host", or the hash of an image, "sha256:…"
+	Forks  bool     // keeps an interpreter warm for Spec.Program and forks it
 	Reason string   // why it is not usable
 	Remedy string   // one line that makes it usable, as "install bubblewrap: apt-get install bubblewrap"
 	Gaps   []string // what it does less well here than it should; shown by guild doctor
@@ -78,7 +89,10 @@ type Mount struct {
 // Limits.Disk. Where two copies meet, the later one wins.
 type Copy struct {
 	Host   string // absolute path of a directory
-	Inside string // absolute path below Workspace or Home
+	Inside string // absolute path below Workspace, Home or Judge
+
+	// ReadOnly keeps the run from changing what was copied. Such a copy may not lie below another.
+	ReadOnly bool
 
 	// Skip reports whether to leave a file or a whole directory out. The name is relative to Host, with
 	// slashes. Nil leaves nothing out.
@@ -93,6 +107,11 @@ type Limits struct {
 	Disk   int64         // bytes in the workspace, Temp and /dev/shm together
 	Output int64         // bytes kept of each of stdout, stderr and results; 16 times that in total kills the run
 	Pids   int           // processes and threads at one time
+
+	CPUs       int           // processors that may be busy at one time
+	Inodes     int64         // files and directories in the same places as Disk
+	SoftCPU    time.Duration // passing it is a warning
+	SoftMemory int64         // bytes; passing it is a warning
 }
 
 // WithDefaults fills the zero fields in.
@@ -103,18 +122,50 @@ func (l Limits) WithDefaults() Limits {
 	l.Disk = cmp.Or(l.Disk, DefaultDisk)
 	l.Output = cmp.Or(l.Output, DefaultOutput)
 	l.Pids = cmp.Or(l.Pids, DefaultPids)
+	l.CPUs = cmp.Or(l.CPUs, DefaultCPUs)
+	l.Inodes = cmp.Or(l.Inodes, DefaultInodes)
+	l.SoftCPU = cmp.Or(l.SoftCPU, min(DefaultSoftCPU, l.CPU))
+	l.SoftMemory = cmp.Or(l.SoftMemory, min(DefaultSoftMemory, l.Memory))
 	return l
 }
+
+// Profile is a set of system calls that a run may make.
+type Profile string
+
+// The profiles: what a wide program needs (threads, processes, sockets of its own, asyncio, databases), and what
+// a plain computation does. What neither allows is refused as an old kernel would (ENOSYS) and counted in
+// Usage.Refused; only an attempt to escape or to reach out is a breach.
+const (
+	Standard Profile = "standard" // the default
+	Strict   Profile = "strict"
+)
+
+// Program is a Python program in two parts, so that a runner may do the first once, in a trusted process that
+// it forks for each run. Setup is our own source: it imports, and defines main(). It must not read anything,
+// start threads, or keep what differs from run to run; main() does the work.
+type Program struct {
+	Name  string // for evidence, as "examiner"
+	Setup string
+}
+
+// Source is the program in one part, for python3 -c.
+func (p *Program) Source() string { return p.Setup + "\n\nmain()\n" }
 
 // Spec is one run.
 type Spec struct {
 	Argv    []string // Argv[0] is an absolute path or a name found on PATH of Env
+	Program *Program // nil, or what Argv, a Python interpreter with its options, is to run
+	Profile Profile
 	Env     []string // "NAME=value"; complete: nothing is inherited
 	Dir     string   // where it starts; Workspace if empty
 	Mounts  []Mount
 	Copies  []Copy
 	Network bool // the host's network; without it only an empty loopback
 	Limits  Limits
+
+	// Collect names files and directories below Workspace that are handed to IO.Files when the command has
+	// ended and nothing of it runs any more. What is not there, and what is no file, is left out.
+	Collect []string
 }
 
 // IO is what flows in and out of a run. Nil readers are empty, nil writers discard. Output arrives as it is
@@ -123,6 +174,11 @@ type IO struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Results        io.Writer // what is written to descriptor ResultsFD
+	Files          io.Writer // a tar stream of what Spec.Collect names, below Workspace; hostile
+
+	// Channel is a connected stream socket that the run has as descriptor ChannelFD, to talk to another run.
+	// Run closes it, early enough that the other side sees the end when the run ends.
+	Channel *os.File
 }
 
 // Result is how a run ended.
@@ -133,6 +189,7 @@ type Result struct {
 	Cut      bool   // output was longer than Limits.Output
 	Usage    guild.Usage
 	Breaches []guild.Breach // attempts to escape or to reach out that were seen, all of them refused
+	Warnings []string       // soft limits passed and the like; they decide nothing
 }
 
 // Runner is something that builds sandboxes. Its methods may be called concurrently; runs share nothing.
@@ -155,8 +212,8 @@ func (e *UnusableError) Error() string {
 	return fmt.Sprintf("no sandbox is usable: %s", e.Reason)
 }
 
-// check refuses what no runner can do or what would be ambiguous.
-func (s Spec) check() error {
+// Check refuses what no runner can do or what would be ambiguous.
+func (s Spec) Check() error {
 	if len(s.Argv) == 0 {
 		return errors.New("sandbox: no command")
 	}
@@ -177,11 +234,27 @@ func (s Spec) check() error {
 	}
 	for _, c := range s.Copies {
 		inside := path.Clean(c.Inside)
-		if !path.IsAbs(c.Host) || !below(inside, Workspace) && !below(inside, Home) {
+		if !path.IsAbs(c.Host) || !below(inside, Workspace) && !below(inside, Home) && !below(inside, Judge) {
 			return fmt.Errorf("sandbox: copy %s to %s: want an absolute path and a place in %s", c.Host, c.Inside, Workspace)
 		}
 	}
+	for _, name := range s.Collect {
+		if !filepath.IsLocal(name) {
+			return fmt.Errorf("sandbox: collect %q: want a name below %s", name, Workspace)
+		}
+	}
+	if s.Profile != "" && s.Profile != Standard && s.Profile != Strict {
+		return fmt.Errorf("sandbox: no profile %q", s.Profile)
+	}
 	return nil
+}
+
+// Command is the whole command line of a run on a runner that starts it as it stands.
+func (s Spec) Command() []string {
+	if s.Program == nil {
+		return s.Argv
+	}
+	return append(slices.Clone(s.Argv), "-c", s.Program.Source())
 }
 
 func below(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }

@@ -1,4 +1,4 @@
-package sandbox
+package bubblewrap
 
 import (
 	"cmp"
@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"guild/internal/sandbox"
 )
 
 // Who a run is inside. The number means nothing outside: it is mapped to the user that runs guild.
@@ -15,7 +17,7 @@ const uid = "1000"
 
 // etc are the files of a sandbox's /etc that are written for it.
 var etc = map[string]string{
-	"passwd":        "box:x:" + uid + ":" + uid + "::" + Home + ":/bin/sh\nnobody:x:65534:65534::/:/bin/false\n",
+	"passwd":        "box:x:" + uid + ":" + uid + "::" + sandbox.Home + ":/bin/sh\nnobody:x:65534:65534::/:/bin/false\n",
 	"group":         "box:x:" + uid + ":\nnogroup:x:65534:\n",
 	"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
 	"hosts":         "127.0.0.1 localhost box\n::1 localhost\n",
@@ -51,7 +53,7 @@ func (a *arguments) file(inside, content string) {
 }
 
 // world lays out what every run sees, and then the mounts of this one.
-func (a *arguments) world(s Spec) {
+func (a *arguments) world(s sandbox.Spec) {
 	a.add("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
 		"--uid", uid, "--gid", uid, "--hostname", "box", "--cap-drop", "ALL",
 		"--die-with-parent", "--new-session", "--clearenv")
@@ -111,9 +113,9 @@ func (a *arguments) scratch(size int64) {
 	shm := shmSize(size)
 	tmpfs("1777", "/dev/shm", shm)
 	tmpfs("0755", box, size-shm)
-	a.add("--dir", Workspace, "--dir", Home)
+	a.add("--dir", sandbox.Workspace, "--dir", sandbox.Home)
 	// Relative links, because mounts below /tmp are made while the new root is not yet the root.
-	a.add("--perms", "1777", "--dir", box+"/tmp", "--symlink", "."+box+"/tmp", Temp)
+	a.add("--perms", "1777", "--dir", box+"/tmp", "--symlink", "."+box+"/tmp", sandbox.Temp)
 	a.add("--perms", "1777", "--dir", box+"/var", "--dir", "/var", "--symlink", ".."+box+"/var", "/var/tmp")
 }
 
@@ -125,17 +127,17 @@ const box = "/box"
 
 // command says what to run. With copies to unpack, a shell of the host unpacks them from copiesFD before the
 // command starts, when nothing of a stranger's has run yet.
-func (a *arguments) command(s Spec) {
+func (a *arguments) command(s sandbox.Spec) {
 	for _, v := range s.Env {
 		name, value, _ := strings.Cut(v, "=")
 		a.add("--setenv", name, value)
 	}
-	dir := path.Clean(cmp.Or(s.Dir, Workspace))
+	dir := path.Clean(cmp.Or(s.Dir, sandbox.Workspace))
 	if len(s.Copies) == 0 {
 		a.add("--chdir", dir, "--")
 	} else {
 		unpack := fmt.Sprintf(`dir=$1; shift; /bin/tar -x -o -C / -f - <&%d && cd "$dir" && exec %[1]d<&- && exec "$@"`, copiesFD)
 		a.add("--chdir", box, "--", "/bin/sh", "-c", unpack, "sandbox", dir)
 	}
-	a.add(s.Argv...)
+	a.add(s.Command()...)
 }

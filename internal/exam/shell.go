@@ -1,4 +1,4 @@
-package judge
+package exam
 
 import (
 	"bufio"
@@ -13,7 +13,7 @@ import (
 
 // shell runs a script of the customer's in the workspace. The script decides beside the delivery, which can
 // read it and change what it looks at: the finding is weak.
-func (j *judgement) shell(ctx context.Context, c Criterion, f *finding) error {
+func (j *examination) shell(ctx context.Context, c Criterion, f *Finding) error {
 	interpreter, err := interpreterOf(filepath.Join(j.bundle, c.Script))
 	if err != nil {
 		return undecided("%w", err)
@@ -25,7 +25,7 @@ func (j *judgement) shell(ctx context.Context, c Criterion, f *finding) error {
 }
 
 // compare runs a command on the delivery, with no test in sight, and compares what it printed out here.
-func (j *judgement) compare(ctx context.Context, c Criterion, f *finding) error {
+func (j *examination) compare(ctx context.Context, c Criterion, f *Finding) error {
 	if c.Expected.Stdout != nil || c.Expected.StdoutContains != "" {
 		f.Strength = guild.Strong
 	}
@@ -33,7 +33,7 @@ func (j *judgement) compare(ctx context.Context, c Criterion, f *finding) error 
 }
 
 // expect runs a command and judges it by its exit code and output.
-func (j *judgement) expect(ctx context.Context, c Criterion, f *finding, s sandbox.Spec) error {
+func (j *examination) expect(ctx context.Context, c Criterion, f *Finding, s sandbox.Spec) error {
 	s.Env = environment()
 	s.Copies = j.layout.copies(true, nil)
 	s.Limits = j.limits()

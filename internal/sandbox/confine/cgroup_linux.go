@@ -1,4 +1,4 @@
-package sandbox
+package confine
 
 import (
 	"bufio"
@@ -13,16 +13,18 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"guild/internal/sandbox"
 )
 
-// cgroup is the control group of one run, of version 1 (a directory for each controller) or 2 (one directory).
-type cgroup struct {
+// Cgroup is the control group of one run, of version 1 (a directory for each controller) or 2 (one directory).
+type Cgroup struct {
 	v2                bool
 	memory, pids, cpu string // directories; cpu may be empty in version 1
 }
 
-// newCgroup makes a control group below the calling process's own, or says why it cannot.
-func newCgroup(l Limits) (*cgroup, error) {
+// NewCgroup makes a control group below the calling process's own, or says why it cannot.
+func NewCgroup(l sandbox.Limits) (*Cgroup, error) {
 	h, err := findHierarchies()
 	if err != nil {
 		return nil, err
@@ -32,7 +34,7 @@ func newCgroup(l Limits) (*cgroup, error) {
 		return nil, err
 	}
 	if err := g.limit(l); err != nil {
-		return nil, errors.Join(err, g.remove())
+		return nil, errors.Join(err, g.Remove())
 	}
 	return g, nil
 }
@@ -76,11 +78,11 @@ func findHierarchies() (hierarchies, error) {
 }
 
 // group makes the directories of a new group, of whichever version has the memory and pids controllers.
-func (h hierarchies) group() (*cgroup, error) {
+func (h hierarchies) group() (*Cgroup, error) {
 	if h.mounts["memory"] == "" || h.mounts["pids"] == "" {
 		return h.groupV2()
 	}
-	g := &cgroup{}
+	g := &Cgroup{}
 	for _, c := range []struct {
 		dir        *string
 		controller string
@@ -90,7 +92,7 @@ func (h hierarchies) group() (*cgroup, error) {
 		}
 		dir, err := makeGroup(h.mounts[c.controller], h.own[c.controller])
 		if err != nil {
-			return nil, errors.Join(err, g.remove())
+			return nil, errors.Join(err, g.Remove())
 		}
 		*c.dir = dir
 	}
@@ -99,7 +101,7 @@ func (h hierarchies) group() (*cgroup, error) {
 
 // groupV2 makes the group in the nearest group above this process that hands memory and pids on to its
 // children: version 2 allows no processes where it does.
-func (h hierarchies) groupV2() (*cgroup, error) {
+func (h hierarchies) groupV2() (*Cgroup, error) {
 	mount := h.mounts[""]
 	if mount == "" {
 		return nil, errors.New("no cgroup file system is mounted")
@@ -112,7 +114,7 @@ func (h hierarchies) groupV2() (*cgroup, error) {
 			if err != nil {
 				return nil, err
 			}
-			return &cgroup{v2: true, memory: dir, pids: dir, cpu: dir}, nil
+			return &Cgroup{v2: true, memory: dir, pids: dir, cpu: dir}, nil
 		}
 		if at == "/" || at == "." {
 			return nil, errors.New("no cgroup hands memory and pids on to its children")
@@ -144,7 +146,7 @@ func sweep(base string) {
 	}
 }
 
-func (g *cgroup) limit(l Limits) error {
+func (g *Cgroup) limit(l sandbox.Limits) error {
 	memory, pids := strconv.FormatInt(l.Memory, 10), strconv.Itoa(l.Pids)
 	if g.v2 {
 		optional(g.memory, "memory.swap.max", "0")
@@ -157,14 +159,14 @@ func (g *cgroup) limit(l Limits) error {
 }
 
 // dirs are the group's directories, each once.
-func (g *cgroup) dirs() []string {
+func (g *Cgroup) dirs() []string {
 	all := []string{g.memory, g.pids, g.cpu}
 	slices.Sort(all)
 	return slices.DeleteFunc(slices.Compact(all), func(d string) bool { return d == "" })
 }
 
-// add moves a process in. What it starts later is in, too.
-func (g *cgroup) add(pid int) error {
+// Add moves a process in. What it starts later is in, too.
+func (g *Cgroup) Add(pid int) error {
 	for _, dir := range g.dirs() {
 		if err := write(dir, "cgroup.procs", strconv.Itoa(pid)); err != nil {
 			return err
@@ -173,8 +175,8 @@ func (g *cgroup) add(pid int) error {
 	return nil
 }
 
-// cpuTime is the processor time used so far; false if this group does not count it.
-func (g *cgroup) cpuTime() (time.Duration, bool) {
+// CPUTime is the processor time used so far; false if this group does not count it.
+func (g *Cgroup) CPUTime() (time.Duration, bool) {
 	switch {
 	case g.v2:
 		return time.Duration(g.field(g.cpu, "cpu.stat", "usage_usec")) * time.Microsecond, true
@@ -185,32 +187,32 @@ func (g *cgroup) cpuTime() (time.Duration, bool) {
 	}
 }
 
-// memoryPeak is the most memory ever used, in bytes; 0 on kernels that do not keep it.
-func (g *cgroup) memoryPeak() int64 {
+// MemoryPeak is the most memory ever used, in bytes; 0 on kernels that do not keep it.
+func (g *Cgroup) MemoryPeak() int64 {
 	if g.v2 {
 		return number(g.memory, "memory.peak")
 	}
 	return number(g.memory, "memory.max_usage_in_bytes")
 }
 
-// exceeded names the limit that the group has run into.
-func (g *cgroup) exceeded() string {
+// Exceeded names the limit that the group has run into.
+func (g *Cgroup) Exceeded() string {
 	ooms := "memory.oom_control"
 	if g.v2 {
 		ooms = "memory.events"
 	}
 	switch {
 	case g.field(g.memory, ooms, "oom_kill") > 0:
-		return KilledMemory
+		return sandbox.KilledMemory
 	case g.field(g.pids, "pids.events", "max") > 0:
-		return KilledPids
+		return sandbox.KilledPids
 	default:
 		return ""
 	}
 }
 
-// remove takes the directories away. The kernel may still be busy with the last process for a moment.
-func (g *cgroup) remove() error {
+// Remove takes the directories away. The kernel may still be busy with the last process for a moment.
+func (g *Cgroup) Remove() error {
 	var errs []error
 	for _, dir := range g.dirs() {
 		err := unix.Rmdir(dir)
@@ -228,7 +230,7 @@ func (g *cgroup) remove() error {
 }
 
 // field reads one "name value" line of a group's file.
-func (g *cgroup) field(dir, file, name string) int64 {
+func (g *Cgroup) field(dir, file, name string) int64 {
 	b, _ := os.ReadFile(filepath.Join(dir, file))
 	for s := bufio.NewScanner(bytes.NewReader(b)); s.Scan(); {
 		if value, found := strings.CutPrefix(s.Text(), name+" "); found {

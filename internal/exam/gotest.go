@@ -1,4 +1,4 @@
-package judge
+package exam
 
 import (
 	"bufio"
@@ -35,7 +35,7 @@ const goCache = sandbox.Home + "/.cache"
 
 // goTest compiles the customer's tests with the delivery and runs them, all in one sandbox. The delivery's own
 // tests are left out: they could have a TestMain. The tests that count are read from the customer's source.
-func (j *judgement) goTest(ctx context.Context, c Criterion, f *finding) error {
+func (j *examination) goTest(ctx context.Context, c Criterion, f *Finding) error {
 	goroot, version, err := j.engine.goroot()
 	if err != nil {
 		return err
@@ -61,14 +61,14 @@ func (j *judgement) goTest(ctx context.Context, c Criterion, f *finding) error {
 		f.Fault, f.OverLimit = fmt.Sprintf("stopped after %v", j.criteria.timeLimit()), true
 	case run.Result.Exit > 1 || run.Result.Cut:
 		f.Fault = "go test failed: " + cut(lastLine(run.Stderr))
-	case run.Result.Exit == 1 && passed(f.Tests) == len(f.Tests):
+	case run.Result.Exit == 1 && Passed(f.Tests) == len(f.Tests):
 		f.Fault = "the report does not agree with how the run ended"
 	}
 	return nil
 }
 
 // goSpec is the run of go test on the packages that have tests.
-func (j *judgement) goSpec(goroot, cache string, packages []string) sandbox.Spec {
+func (j *examination) goSpec(goroot, cache string, packages []string) sandbox.Spec {
 	own := func(name string) bool { return strings.HasSuffix(name, "_test.go") || path.Base(name) == "go.work" }
 	copies := append(j.layout.copies(true, own), sandbox.Copy{
 		Host: filepath.Join(j.bundle, "tests"), Inside: sandbox.Workspace,

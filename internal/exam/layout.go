@@ -1,4 +1,4 @@
-package judge
+package exam
 
 import (
 	"errors"
@@ -30,7 +30,7 @@ type layout struct {
 }
 
 // layOut finds the directories and looks at the delivery before any of it is used.
-func (j *judgement) layOut(deliveryDir string) error {
+func (j *examination) layOut(deliveryDir string) error {
 	seen := map[string]bool{}
 	if dir := filepath.Join(j.bundle, "files"); isDir(dir) {
 		j.layout.files = dir

@@ -1,4 +1,4 @@
-package sandbox
+package confine
 
 import (
 	"strings"
@@ -21,7 +21,7 @@ func TestAttemptsWithoutARouteAreReadFromBothCounters(t *testing.T) {
 
 func TestOutputIsKeptUpToTheLimitAndCountedBeyond(t *testing.T) {
 	var out strings.Builder
-	f := newFlood(4)
+	f := NewFlood(4)
 	k := &keep{&out, 4, f}
 	for range 16 {
 		if n, err := k.Write([]byte("abcd")); n != 4 || err != nil {

@@ -1,9 +1,8 @@
-package judge
+package exam
 
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -11,12 +10,8 @@ import (
 	"guild/internal/sandbox"
 )
 
-// Evidence is the judge's full output as JSON, to be kept as a blob: whoever has the bundle, the delivery and
-// this can judge again and compare.
-type Evidence []byte
-
-// runRecord is one run of a sandbox: what was started, under which limits, and all that came of it.
-type runRecord struct {
+// RunRecord is one run of a sandbox: what was started, under which limits, and all that came of it.
+type RunRecord struct {
 	Argv    []string       `json:"argv"`
 	Limits  sandbox.Limits `json:"limits"`
 	Result  sandbox.Result `json:"result"`
@@ -25,22 +20,8 @@ type runRecord struct {
 	Results string         `json:"results,omitempty"`
 }
 
-func (j *judgement) evidence(v guild.Verdict) Evidence {
-	b, err := json.Marshal(struct {
-		Format    string        `json:"format"`
-		Verdict   guild.Verdict `json:"verdict"`
-		Criteria  Criteria      `json:"criteria"`
-		Delivered []string      `json:"delivered"`
-		Findings  []finding     `json:"findings"`
-	}{"guild judge evidence 1", v, j.criteria, j.layout.Delivered, j.findings})
-	if err != nil {
-		panic("judge: evidence: " + err.Error()) // strings and integers only
-	}
-	return b
-}
-
 // run runs one sandbox for a finding and records it there.
-func (j *judgement) run(ctx context.Context, f *finding, s sandbox.Spec, stdin string) (*runRecord, error) {
+func (j *examination) run(ctx context.Context, f *Finding, s sandbox.Spec, stdin string) (*RunRecord, error) {
 	var stdout, stderr, results bytes.Buffer
 	res, err := j.engine.Runner.Run(ctx, s, sandbox.IO{
 		Stdin: strings.NewReader(stdin), Stdout: &stdout, Stderr: &stderr, Results: &results,
@@ -48,9 +29,10 @@ func (j *judgement) run(ctx context.Context, f *finding, s sandbox.Spec, stdin s
 	if err != nil {
 		return nil, err
 	}
-	f.Runs = append(f.Runs, runRecord{s.Argv, s.Limits.WithDefaults(), res, stdout.String(), stderr.String(), results.String()})
-	f.Usage = add(f.Usage, res.Usage)
+	f.Runs = append(f.Runs, RunRecord{s.Argv, s.Limits.WithDefaults(), res, stdout.String(), stderr.String(), results.String()})
+	f.Usage = Add(f.Usage, res.Usage)
 	f.Breaches = append(f.Breaches, res.Breaches...)
+	f.Warnings = append(f.Warnings, res.Warnings...)
 	if res.Killed != "" {
 		f.Fault, f.OverLimit = overLimit(res, s.Limits.WithDefaults()), true
 	}
@@ -81,4 +63,28 @@ func environment(more ...string) []string {
 		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + sandbox.Home, "LANG=C.UTF-8", "TMPDIR=" + sandbox.Temp,
 		"PYTHONDONTWRITEBYTECODE=1", "GUILD_TESTS=" + testsDir,
 	}, more...)
+}
+
+// Add sums what two runs used; of peaks it takes the higher one, for the runs did not overlap.
+func Add(a, b guild.Usage) guild.Usage {
+	return guild.Usage{
+		WallMs:     a.WallMs + b.WallMs,
+		CPUMs:      a.CPUMs + b.CPUMs,
+		MemoryPeak: max(a.MemoryPeak, b.MemoryPeak),
+		DiskPeak:   max(a.DiskPeak, b.DiskPeak),
+		PidsPeak:   max(a.PidsPeak, b.PidsPeak),
+		Output:     a.Output + b.Output,
+		Refused:    a.Refused + b.Refused,
+	}
+}
+
+// Passed is how many of the tests did.
+func Passed(tests []guild.Test) int {
+	n := 0
+	for _, t := range tests {
+		if t.State == guild.TestPassed {
+			n++
+		}
+	}
+	return n
 }

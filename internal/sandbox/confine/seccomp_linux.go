@@ -1,4 +1,4 @@
-package sandbox
+package confine
 
 import (
 	"bytes"
@@ -50,6 +50,15 @@ const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | u
 
 // architectures maps GOARCH to the kernel's name for it. Elsewhere there is no filter, and Caps says so.
 var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
+
+// Denylist is the filter for a runner that cannot supervise: a breach ends the process that tries it. Nil for a
+// processor that it does not know.
+func Denylist() []byte {
+	if f := newFilter(); f != nil {
+		return f.bytes()
+	}
+	return nil
+}
 
 // filter is a classic BPF program as seccomp(2) takes it.
 type filter []unix.SockFilter

@@ -1,4 +1,4 @@
-package judge
+package exam
 
 import (
 	"bufio"
@@ -68,7 +68,7 @@ type report struct {
 
 // pytest runs the customer's tests beside the delivery. Their ids are fixed before any submitted code runs;
 // only those count, and each must be reported as passed.
-func (j *judgement) pytest(ctx context.Context, c Criterion, f *finding) error {
+func (j *examination) pytest(ctx context.Context, c Criterion, f *Finding) error {
 	script := cmp.Or(c.Script, "tests")
 	rep, run, err := j.examinePytest(ctx, f, script, false)
 	if err != nil {
@@ -98,7 +98,7 @@ func (j *judgement) pytest(ctx context.Context, c Criterion, f *finding) error {
 }
 
 // examinePytest runs the examiner, with the delivery or, to list the tests, without.
-func (j *judgement) examinePytest(ctx context.Context, f *finding, script string, collect bool) (report, *runRecord, error) {
+func (j *examination) examinePytest(ctx context.Context, f *Finding, script string, collect bool) (report, *RunRecord, error) {
 	o := order{
 		Word: rand.Text(), Root: judgeDir, Script: script, Collect: collect,
 		Path:       []string{testsDir, judgeDir, sandbox.Workspace, sandbox.Workspace + "/src"},
@@ -190,11 +190,11 @@ func (rep *report) fault(res sandbox.Result) string {
 
 // expectedTests is how many of each test there must be. Where the source does not tell, the tests are listed in
 // a sandbox without the delivery; if they cannot even be imported there, one of each is expected.
-func (j *judgement) expectedTests(ctx context.Context, plan *record, script string) (map[string]int, error) {
+func (j *examination) expectedTests(ctx context.Context, plan *record, script string) (map[string]int, error) {
 	if plan.Certain {
 		return plan.Tests, someTests(plan.Tests)
 	}
-	var f finding
+	var f Finding
 	rep, _, err := j.examinePytest(ctx, &f, script, true)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,6 @@
-package sandbox
+// Package bubblewrap is the sandbox.Runner that calls bwrap(1). It owns bwrap's command line, and nothing else of
+// a run's life: limits and their enforcement are confine's.
+package bubblewrap
 
 import (
 	"bytes"
@@ -9,30 +11,33 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"guild/internal/sandbox"
+	"guild/internal/sandbox/confine"
 )
 
-// Bubblewrap is the Runner that calls bwrap(1), version 0.8 or later.
+// Runner is the sandbox.Runner that calls bwrap(1), version 0.8 or later.
 //
 // bwrap builds the walls: namespaces for users, mounts, processes, network, IPC, host name and control groups;
 // no capabilities, no new privileges, a new session, an empty environment. What it has no options for is done
 // from outside while it waits on a descriptor (--block-fd), before the command starts: control group, resource
 // limits, and a hold on the network namespace's counters.
-type Bubblewrap struct {
+type Runner struct {
 	Path string // the bwrap executable; found on PATH if empty
 }
 
 const remedy = "install bubblewrap: apt-get install bubblewrap"
 
 // Probe implements Runner by running true.
-func (b Bubblewrap) Probe(ctx context.Context) Caps {
-	c := Caps{Tier: "bubblewrap", Remedy: remedy}
+func (b Runner) Probe(ctx context.Context) sandbox.Caps {
+	c := sandbox.Caps{Rootfs: "host", Tier: "bubblewrap", Remedy: remedy}
 	if _, err := b.path(); err != nil {
 		c.Reason = err.Error()
 		return c
 	}
 	var stderr bytes.Buffer
-	spec := Spec{Argv: []string{"/bin/true"}, Env: []string{"PATH=/usr/bin:/bin"}, Limits: Limits{Wall: 10 * time.Second}}
-	res, err := b.Run(ctx, spec, IO{Stderr: &stderr})
+	spec := sandbox.Spec{Argv: []string{"/bin/true"}, Env: []string{"PATH=/usr/bin:/bin"}, Limits: sandbox.Limits{Wall: 10 * time.Second}}
+	res, err := b.Run(ctx, spec, sandbox.IO{Stderr: &stderr})
 	switch {
 	case err != nil:
 		c.Reason = err.Error()
@@ -65,33 +70,33 @@ func gaps() []string {
 	if os.Geteuid() == 0 {
 		g = append(g, "runs share root's user id outside their user namespace; run guild as an ordinary user to avoid that")
 	}
-	if group, err := newCgroup(Limits{}.WithDefaults()); err != nil {
+	if group, err := confine.NewCgroup(sandbox.Limits{}.WithDefaults()); err != nil {
 		g = append(g, "no control group ("+err.Error()+"): memory and processes are polled, not capped by the kernel")
 	} else {
-		group.remove() // made a moment ago and empty
+		group.Remove() // made a moment ago and empty
 	}
-	if newFilter() == nil {
+	if confine.Denylist() == nil {
 		g = append(g, "no system call filter for this processor")
 	}
 	return g
 }
 
-func (b Bubblewrap) path() (string, error) { return exec.LookPath(cmp.Or(b.Path, "bwrap")) }
+func (b Runner) path() (string, error) { return exec.LookPath(cmp.Or(b.Path, "bwrap")) }
 
 // Run implements Runner.
-func (b Bubblewrap) Run(ctx context.Context, s Spec, streams IO) (Result, error) {
+func (b Runner) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
 	bwrap, err := b.path()
 	if err != nil {
-		return Result{}, &UnusableError{err.Error(), remedy}
+		return sandbox.Result{}, &sandbox.UnusableError{Reason: err.Error(), Remedy: remedy}
 	}
-	if err := s.check(); err != nil {
-		return Result{}, err
+	if err := s.Check(); err != nil {
+		return sandbox.Result{}, err
 	}
 	s.Limits = s.Limits.WithDefaults()
-	r := &run{spec: s, streams: streams, flood: newFlood(s.Limits.Output)}
+	r := &run{spec: s, streams: streams, flood: confine.NewFlood(s.Limits.Output)}
 	defer r.close()
 	if err := r.prepare(bwrap); err != nil {
-		return Result{}, fmt.Errorf("bubblewrap: %w", err)
+		return sandbox.Result{}, fmt.Errorf("bubblewrap: %w", err)
 	}
 	return r.run(ctx)
 }

@@ -1,0 +1,29 @@
+//go:build !linux
+
+package bubblewrap
+
+import (
+	"context"
+
+	"guild/internal/sandbox"
+)
+
+// Runner is the sandbox.Runner that calls bwrap(1), which is for Linux only.
+type Runner struct {
+	Path string // the bwrap executable
+}
+
+// Probe implements Runner.
+func (b Runner) Probe(context.Context) sandbox.Caps {
+	return sandbox.Caps{
+		Tier:   "bubblewrap",
+		Reason: "bubblewrap needs Linux",
+		Remedy: "run guild on Linux, or in a Linux virtual machine",
+	}
+}
+
+// Run implements Runner.
+func (b Runner) Run(ctx context.Context, _ sandbox.Spec, _ sandbox.IO) (sandbox.Result, error) {
+	c := b.Probe(ctx)
+	return sandbox.Result{}, &sandbox.UnusableError{Reason: c.Reason, Remedy: c.Remedy}
+}

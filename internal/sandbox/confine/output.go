@@ -1,0 +1,63 @@
+package confine
+
+import (
+	"io"
+	"sync/atomic"
+)
+
+// overflow is how many times Limits.Output a run may write before it is killed.
+const overflow = 16
+
+// Flood counts what one run writes on all its streams, and tells when it is too much.
+type Flood struct {
+	written atomic.Int64
+	limit   int64
+	cut     atomic.Bool
+	over    chan struct{} // closed once the limit is passed
+}
+
+// NewFlood returns the count for a run that may keep so many bytes of each stream.
+func NewFlood(kept int64) *Flood {
+	return &Flood{limit: kept * overflow, over: make(chan struct{})}
+}
+
+// Written is how many bytes were written so far, kept or not.
+func (f *Flood) Written() int64 { return f.written.Load() }
+
+// Cut reports whether a stream was longer than what is kept.
+func (f *Flood) Cut() bool { return f.cut.Load() }
+
+// add counts n more bytes.
+func (f *Flood) add(n int) {
+	now := f.written.Add(int64(n))
+	if now > f.limit && now-int64(n) <= f.limit {
+		close(f.over)
+	}
+}
+
+// Keep returns a writer for one stream that passes the first bytes on to w, which may be nil.
+func (f *Flood) Keep(w io.Writer, bytes int64) io.Writer { return &keep{w, bytes, f} }
+
+// keep passes the first bytes of one stream on and swallows the rest, so that the writer inside never blocks
+// and never learns where the cut is.
+type keep struct {
+	to    io.Writer
+	left  int64
+	flood *Flood
+}
+
+func (k *keep) Write(p []byte) (int, error) {
+	k.flood.add(len(p))
+	n := min(int64(len(p)), k.left)
+	if n < int64(len(p)) {
+		k.flood.cut.Store(true)
+	}
+	k.left -= n
+	if n == 0 || k.to == nil {
+		return len(p), nil
+	}
+	if _, err := k.to.Write(p[:n]); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

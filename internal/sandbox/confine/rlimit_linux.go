@@ -1,0 +1,52 @@
+package confine
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"guild/internal/sandbox"
+)
+
+// SetRlimits sets the resource limits of a process; what it starts inherits them. They are a second line behind
+// the control group, for each counts one process only.
+func SetRlimits(pid int, l sandbox.Limits) error {
+	for resource, n := range Rlimits(l) {
+		if err := unix.Prlimit(pid, resource, &unix.Rlimit{Cur: n, Max: n}, nil); err != nil {
+			return fmt.Errorf("resource limit %d: %w", resource, err)
+		}
+	}
+	return nil
+}
+
+// Rlimits are the resource limits of every process of a run.
+func Rlimits(l sandbox.Limits) map[int]uint64 {
+	limits := map[int]uint64{
+		unix.RLIMIT_CPU:    uint64(l.CPU/time.Second) + 1,
+		unix.RLIMIT_FSIZE:  uint64(l.Disk),
+		unix.RLIMIT_NOFILE: 1024,
+		unix.RLIMIT_CORE:   0,
+	}
+	if os.Geteuid() != 0 && limitsByNamespace() {
+		limits[unix.RLIMIT_NPROC] = uint64(l.Pids)
+	}
+	return limits
+}
+
+// limitsByNamespace reports whether RLIMIT_NPROC counts the processes of a user namespace, as since Linux 5.14.
+// Before, it counts all that the user has, and a busy desktop would be over the limit from the start.
+func limitsByNamespace() bool {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return false
+	}
+	major, rest, _ := strings.Cut(unix.ByteSliceToString(u.Release[:]), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	x, _ := strconv.Atoi(major)
+	y, _ := strconv.Atoi(minor)
+	return x > 5 || x == 5 && y >= 14
+}
