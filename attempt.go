@@ -21,7 +21,7 @@ const (
 	Partially State = "partial"
 	Rejected  State = "rejected"
 	Violated  State = "violated"
-	Undecided State = "undecided" // the judge itself failed
+	Undecided State = "undecided" // the judge itself failed, or a person must rule
 	Refused   State = "refused"   // the provider would not, or asked for what we do not pay
 	Expired   State = "expired"   // silence, or past the deadline
 	Cancelled State = "cancelled"

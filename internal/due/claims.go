@@ -56,6 +56,11 @@ func (c *Claims) Apply(e fact.Entry) {
 			now := c.open[f.Effect].again(f.Failed)
 			now.Node, now.Until, now.Seq = f.Node, f.Until, e.Seq
 			c.open[f.Effect] = now
+		case fact.EffectRenewed:
+			if now := c.open[f.Effect]; now.Node == f.Node {
+				now.Until = f.Until
+				c.open[f.Effect] = now
+			}
 		case fact.EffectSettled:
 			delete(c.open, f.Effect)
 		case fact.EffectParked:

@@ -243,6 +243,63 @@ func TestAClaimOfAnotherNodeIsRespectedUntilItEnds(t *testing.T) {
 	})
 }
 
+func TestAClaimIsRenewedForAsLongAsTheWorkLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, mine, theirs := newWorld(t), &calls{}, &calls{}
+		long := acting("judge", mine, nil)
+		act := long.Act
+		long.Act = func(ctx context.Context) (Decision, error) {
+			select {
+			case <-time.After(10 * time.Minute):
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+			return act(ctx)
+		}
+		w.list.add(long)
+		w.run()
+		other := &Runner{Journal: w.journal, Claims: w.claims, Node: "another", Now: time.Now, Log: w.runner.Log,
+			Sources: []Source{(&list{work: []Work{acting("judge", theirs, nil)}}).due}}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		w.pass(time.Second)
+		go func() { ended <- other.Run(ctx) }()
+		w.pass(9 * time.Minute)
+		if n := len(theirs.times()); n != 0 {
+			t.Errorf("%d tries by another node while the first was at it", n)
+		}
+		w.pass(2 * time.Minute)
+		if n := len(mine.times()); n != 1 {
+			t.Errorf("done %d times, want once", n)
+		}
+		cancel()
+		<-ended
+	})
+}
+
+func TestWorkThatAnotherNodeHasTakenIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, stopped := newWorld(t), make(chan error, 1)
+		w.list.add(Work{Key: "judge", Guard: guard, Act: func(ctx context.Context) (Decision, error) {
+			<-ctx.Done()
+			stopped <- context.Cause(ctx)
+			return nil, ctx.Err()
+		}})
+		w.run()
+		w.pass(time.Second)
+		w.append(fact.EffectClaimed{Effect: "judge", Node: "another", Until: w.start.Add(time.Hour).UnixMilli()})
+		w.pass(time.Minute)
+		select {
+		case err := <-stopped:
+			if !errors.Is(err, errNotOurs) {
+				t.Errorf("stopped by %v", err)
+			}
+		default:
+			t.Error("it goes on, though another node does it")
+		}
+	})
+}
+
 func TestAClaimOfADeadProcessOfTheSameNodeIsTakenOverAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, done := newWorld(t), &calls{}
@@ -439,7 +496,7 @@ func TestStoppingWaitsAndStillRecordsWhatWasDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.list.add(Work{Key: "pay", Guard: guard, Act: func(context.Context) (Decision, error) {
-			time.Sleep(time.Minute) // it cannot be interrupted
+			time.Sleep(20 * time.Second) // it cannot be interrupted
 			return func(tx *journal.Tx) error { tx.Append(fact.JobCancelled{}); return nil }, nil
 		}})
 		w.run()

@@ -202,7 +202,7 @@ func (r *Runner) try(ctx context.Context, w Work) error {
 			return err
 		}
 	}
-	decide, err := w.Act(ctx)
+	decide, err := r.act(ctx, w)
 	if err != nil {
 		return err
 	}
@@ -213,6 +213,58 @@ func (r *Runner) try(ctx context.Context, w Work) error {
 		}
 		return decide(tx)
 	})
+}
+
+// act does it, and renews the claim for as long as that lasts, so that no other node takes it for dead. When the
+// claim was lost all the same, to a node that could not see it renewed, the act is stopped.
+func (r *Runner) act(ctx context.Context, w Work) (Decision, error) {
+	if w.Free {
+		return w.Act(ctx)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var renewing sync.WaitGroup
+	defer renewing.Wait()
+	done := make(chan struct{})
+	defer close(done)
+	renewing.Go(func() {
+		every := time.NewTicker(cmp.Or(w.Lease, lease) / 2)
+		defer every.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-every.C:
+			}
+			if err := r.renew(context.WithoutCancel(ctx), w); errors.Is(err, errNotOurs) {
+				cancel(err)
+				return
+			} else if err != nil {
+				r.Log.Warn("a claim could not be renewed", "effect", w.Key, "err", err)
+			}
+		}
+	})
+	decide, err := w.Act(ctx)
+	if errors.Is(context.Cause(ctx), errNotOurs) {
+		return nil, errNotOurs
+	}
+	return decide, err
+}
+
+// renew keeps the claim for another lease, if it is still ours.
+func (r *Runner) renew(ctx context.Context, w Work) error {
+	ours := false
+	err := r.Journal.Do(ctx, w.Guard, w.Key, func(tx *journal.Tx) error {
+		if ours = r.Claims.get(w.Key).Node == r.Node; ours {
+			until := tx.Now().Add(cmp.Or(w.Lease, lease)).UnixMilli()
+			tx.Append(fact.EffectRenewed{Effect: w.Key, Node: r.Node, Until: until})
+		}
+		return nil
+	})
+	if err == nil && !ours {
+		return errNotOurs
+	}
+	return err
 }
 
 // claim makes the effect ours, or parks it when it was tried often enough. A claim that was made in this

@@ -72,10 +72,12 @@ type AttemptJudged struct {
 	Stored  guild.Hash    `json:"stored"`  // blob: the whole verdict
 }
 
-// AttemptUndecided says that the judge itself failed. Written by judge.
+// AttemptUndecided says that there is no verdict yet: the judge itself failed, or the criteria ask for a person,
+// whose ruling then is the verdict. Written by judge.
 type AttemptUndecided struct {
-	Attempt nostr.ID `json:"attempt"`
-	Reason  string   `json:"reason"`
+	Attempt nostr.ID   `json:"attempt"`
+	Reason  string     `json:"reason"`
+	Held    guild.Hash `json:"held,omitzero"` // blob: the verdict so far, which waits for a person
 }
 
 // AttemptRefused says that the provider would not do it, or that we would not pay first. Written by jobs.

@@ -9,6 +9,13 @@ type EffectClaimed struct {
 	Failed string `json:"failed,omitempty"` // why the try before failed, if its process lived to say so
 }
 
+// EffectRenewed says that a node is still at an effect that it claimed. It is no new try. Written by due.
+type EffectRenewed struct {
+	Effect string `json:"effect"`
+	Node   string `json:"node"`
+	Until  int64  `json:"until"` // Unix ms: as in EffectClaimed
+}
+
 // EffectSettled says that an effect is done; its facts stand beside this one. Written by due.
 type EffectSettled struct {
 	Effect string `json:"effect"`
@@ -22,6 +29,9 @@ type EffectParked struct {
 
 // Type returns the stored name.
 func (EffectClaimed) Type() string { return "effect.claimed" }
+
+// Type returns the stored name.
+func (EffectRenewed) Type() string { return "effect.renewed" }
 
 // Type returns the stored name.
 func (EffectSettled) Type() string { return "effect.settled" }

@@ -132,7 +132,7 @@ var readers = table(
 	reader[AttemptExpired](), reader[AttemptCancelled](), reader[AttemptParked](), reader[AttemptRecorded](),
 	reader[RequestReceived](), reader[RequestFinished](), reader[RequestCancelled](),
 	reader[ProviderMoved](), reader[TrustChanged](),
-	reader[EffectClaimed](), reader[EffectSettled](), reader[EffectParked](),
+	reader[EffectClaimed](), reader[EffectRenewed](), reader[EffectSettled](), reader[EffectParked](),
 	reader[JournalArchived](), reader[JournalRepaired](),
 )
 

@@ -67,18 +67,25 @@ func (s *Step) Due(time.Time) []due.Work {
 
 func (s *Step) judge(c pending) due.Work {
 	return due.Work{
-		Key: "judge " + c.Attempt.Hex(), Guard: fact.JobSubject(c.Job), Class: Class, Tries: 8, Lease: 15 * time.Minute,
+		Key: "judge " + c.Attempt.Hex(), Guard: fact.JobSubject(c.Job), Class: Class, Tries: 8, Lease: 2 * time.Minute,
 		Act: func(ctx context.Context) (due.Decision, error) {
 			judged, err := s.verdict(ctx, c)
+			if person, ok := errors.AsType[*PersonNeeded](err); ok {
+				return s.hold(ctx, c, judged, person.Reason)
+			}
 			if unusable := (*sandbox.UnusableError)(nil); errors.Is(err, exam.ErrUndecided) || errors.As(err, &unusable) {
 				return func(tx *journal.Tx) error { s.park(tx, c, err.Error()); return nil }, nil // no use in trying again
 			}
 			if err != nil {
 				return nil, err
 			}
+			kept, err := s.keep(ctx, c.Attempt, judged)
+			if err != nil {
+				return nil, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
+			}
 			return func(tx *journal.Tx) error {
 				if s.fold.waits(c.Attempt) {
-					tx.Append(judged)
+					tx.Append(kept)
 				}
 				return nil
 			}, nil
@@ -95,29 +102,66 @@ func (s *Step) park(tx *journal.Tx, c pending, reason string) {
 	}
 }
 
-// verdict judges, and keeps the evidence and the whole verdict as blobs before the fact that names them.
-func (s *Step) verdict(ctx context.Context, c pending) (fact.AttemptJudged, error) {
-	v, evidence, err := s.examine(ctx, c)
-	if err != nil {
-		return fact.AttemptJudged{}, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
-	}
-	if v.Evidence, err = s.c.Blobs.PutBytes(ctx, evidence); err != nil {
-		return fact.AttemptJudged{}, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
-	}
+// hold leaves a delivery to a person, with what the programs found.
+func (s *Step) hold(ctx context.Context, c pending, v guild.Verdict, reason string) (due.Decision, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return fact.AttemptJudged{}, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
+		return nil, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
+	}
+	held, err := s.c.Blobs.PutBytes(ctx, raw)
+	if err != nil {
+		return nil, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
+	}
+	return func(tx *journal.Tx) error {
+		if s.fold.waits(c.Attempt) {
+			tx.Append(fact.AttemptUndecided{Attempt: c.Attempt, Reason: guild.Cut(reason, maxCause), Held: held})
+		}
+		return nil
+	}, nil
+}
+
+// verdict judges, and keeps the evidence as a blob. The verdict counts also beside a *PersonNeeded.
+func (s *Step) verdict(ctx context.Context, c pending) (guild.Verdict, error) {
+	v, evidence, judged := s.examine(ctx, c)
+	if _, person := errors.AsType[*PersonNeeded](judged); judged != nil && !person {
+		return guild.Verdict{}, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), judged)
+	}
+	var err error
+	if v.Evidence, err = s.c.Blobs.PutBytes(ctx, evidence); err != nil {
+		return guild.Verdict{}, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
+	}
+	return v, judged
+}
+
+// keep stores the whole verdict as a blob before the fact that names it.
+func (s *Step) keep(ctx context.Context, attempt nostr.ID, v guild.Verdict) (fact.AttemptJudged, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fact.AttemptJudged{}, err
 	}
 	hash, err := canon.Hash(raw)
 	if err != nil {
-		return fact.AttemptJudged{}, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
+		return fact.AttemptJudged{}, err
 	}
 	stored, err := s.c.Blobs.PutBytes(ctx, raw)
 	if err != nil {
-		return fact.AttemptJudged{}, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
+		return fact.AttemptJudged{}, err
 	}
+	return fact.AttemptJudged{Attempt: attempt, Verdict: brief(v), Hash: hash, Stored: stored}, nil
+}
+
+// brief is the verdict as a fact holds it: what makes a long one long stays in the blob.
+func brief(v guild.Verdict) guild.Verdict {
 	v.Tests = v.Tests[:min(len(v.Tests), shown)]
-	return fact.AttemptJudged{Attempt: c.Attempt, Verdict: v, Hash: hash, Stored: stored}, nil
+	v.Breaches = v.Breaches[:min(len(v.Breaches), shown)]
+	v.Warnings = v.Warnings[:min(len(v.Warnings), shown)]
+	v.Hidden = v.Hidden[:min(len(v.Hidden), shown)]
+	if q := v.Quality; q != nil && len(q.Findings) > shown {
+		short := *q
+		short.Findings = q.Findings[:shown]
+		v.Quality = &short
+	}
+	return v
 }
 
 // examine unpacks both bundles and judges. A delivery that is no bundle is a failure of the provider.
@@ -177,7 +221,8 @@ type pending struct {
 	Attempt  nostr.ID    `json:"attempt"`
 	Bundle   guild.Hash  `json:"bundle"`
 	Delivery guild.Hash  `json:"delivery"`
-	Here     bool        `json:"here"` // the delivery came, or was fetched
+	Here     bool        `json:"here"`          // the delivery came, or was fetched
+	Held     guild.Hash  `json:"held,omitzero"` // blob: the verdict so far, when a person must rule
 	At       int64       `json:"at"`
 }
 
@@ -192,24 +237,42 @@ func (*Fold) Name() string { return "judge" }
 // Version implements fold.Fold.
 func (*Fold) Version() int { return 1 }
 
-// ready lists the deliveries to be judged, the oldest first.
+// ready lists the deliveries to be judged: each job's first before any job's second, so that a job with many
+// attempts holds up nobody, and among those the oldest first.
 func (f *Fold) ready() []pending {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	var ready []pending
 	for _, c := range f.state.Cases {
-		if c.Here {
+		if c.Here && c.Held.IsZero() {
 			ready = append(ready, c)
 		}
 	}
-	slices.SortFunc(ready, func(a, b pending) int { return cmp.Compare(a.At, b.At) })
+	slices.SortFunc(ready, func(a, b pending) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), bytes.Compare(a.Attempt[:], b.Attempt[:]))
+	})
+	turn, seen := map[nostr.ID]int{}, map[guild.JobID]int{}
+	for _, c := range ready {
+		turn[c.Attempt] = seen[c.Job]
+		seen[c.Job]++
+	}
+	slices.SortStableFunc(ready, func(a, b pending) int { return cmp.Compare(turn[a.Attempt], turn[b.Attempt]) })
 	return ready
 }
 
 func (f *Fold) waits(attempt nostr.ID) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	return f.state.Cases[attempt.Hex()].Here
+	c := f.state.Cases[attempt.Hex()]
+	return c.Here && c.Held.IsZero()
+}
+
+// held returns a delivery that waits for a person.
+func (f *Fold) held(attempt nostr.ID) (pending, bool) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	c := f.state.Cases[attempt.Hex()]
+	return c, !c.Held.IsZero()
 }
 
 // Apply implements fold.Fold.
@@ -236,6 +299,8 @@ func (f *Fold) apply(one fact.Fact, at int64) {
 		f.change(one.Attempt, func(c *pending) { c.Delivery, c.Here, c.At = one.Delivery, one.Away == nil, at })
 	case fact.AttemptFetched:
 		f.change(one.Attempt, func(c *pending) { c.Here = true })
+	case fact.AttemptUndecided:
+		f.change(one.Attempt, func(c *pending) { c.Held = one.Held })
 	case fact.AttemptJudged:
 		delete(f.state.Cases, one.Attempt.Hex())
 	case fact.AttemptRefused:

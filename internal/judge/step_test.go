@@ -39,6 +39,7 @@ func TestMain(m *testing.M) { journaltest.Main(m) }
 type court struct {
 	*testing.T
 	fold    *Fold
+	claims  *due.Claims
 	blobs   *blob.Store
 	journal *journal.Journal
 	scratch string
@@ -58,10 +59,10 @@ func newCourt(t *testing.T) *court {
 	if c.blobs, err = blob.Open(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	claims := due.NewClaims()
-	c.journal = journaltest.Open(t, claims, c.fold)
+	c.claims = due.NewClaims()
+	c.journal = journaltest.Open(t, c.claims, c.fold)
 	step := NewStep(StepConfig{Blobs: c.blobs, Scratch: c.scratch, Examine: c.examine}, c.fold)
-	runner := due.Runner{Journal: c.journal, Claims: claims, Node: "test", Now: time.Now, Limits: map[string]int{Class: 1},
+	runner := due.Runner{Journal: c.journal, Claims: c.claims, Node: "test", Now: time.Now, Limits: map[string]int{Class: 1},
 		Sources: []due.Source{step.Due}, Log: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -308,7 +309,7 @@ func history(t *rapid.T) (all []fact.Entry) {
 			fact.JobOpened{Job: job, Bundle: guild.Hash{1}}, fact.AttemptPlanned{Attempt: id, Job: job},
 			fact.AttemptDelivered{Attempt: id, Delivery: guild.Hash{2}}, fact.AttemptDelivered{Attempt: id, Away: &fact.Place{}},
 			fact.AttemptFetched{Attempt: id}, fact.AttemptJudged{Attempt: id}, fact.AttemptRefused{Attempt: id},
-			fact.AttemptParked{Attempt: id}, fact.JobClosed{Job: job},
+			fact.AttemptParked{Attempt: id}, fact.AttemptUndecided{Attempt: id, Held: guild.Hash{3}}, fact.JobClosed{Job: job},
 		})
 		for _, f := range rapid.SliceOfN(one, 0, 6).Draw(t, "life") {
 			seq := len(all) + 1
