@@ -18,7 +18,7 @@ build: ## bin/guild
 	go build $(VCS) -o bin/guild ./cmd/guild
 
 test: ## every test; FLAGS=-json and the like are passed on
-	@scripts/needs
+	@scripts/needs test
 	go test $(FLAGS) ./...
 
 check: ## what must be clean before a commit

@@ -42,8 +42,9 @@ var layers = map[string]int{
 	"internal/key": 4, "internal/relay": 4, "internal/relayd": 4, "internal/workdir": 4,
 
 	"internal/sandbox": 4, "internal/sandbox/confine": 4, "internal/sandbox/namespaces": 4,
+	"internal/sandbox/namespaces/plan": 4, "internal/sandbox/boxinit": 4,
 	"internal/sandbox/bubblewrap": 4, "internal/sandbox/container": 4, "internal/sandbox/landlock": 4,
-	"internal/sandbox/tiers": 4, "internal/exam": 4, "internal/analysis": 4, "internal/opinion": 4,
+	"internal/sandbox/probe": 4, "internal/sandbox/tiers": 4, "internal/exam": 4, "internal/analysis": 4, "internal/opinion": 4,
 
 	"internal/jobs": stepLayer, "internal/judge": stepLayer, "internal/record": stepLayer,
 	"internal/registry": stepLayer, "internal/trust": stepLayer, "internal/work": stepLayer,
@@ -55,8 +56,9 @@ var layers = map[string]int{
 
 // clocks are the packages and files that may ask what time it is, and why.
 var clocks = map[string]string{
-	"cmd/guild":     "hands the clock to everything else",
-	"internal/node": "hands the clock to the steps",
+	"cmd/guild":            "hands the clock to everything else",
+	"internal/node":        "hands the clock to the steps",
+	"internal/exam/api.go": "measures how long an answer took, and stamps nothing",
 	"internal/sandbox/confine/watch_linux.go": "measures how long a run took, and stamps nothing",
 	"internal/work/bare.go":                   "measures how long a run took, and stamps nothing",
 }

@@ -5,9 +5,9 @@ type Outcome string
 
 // The outcomes of judging a delivery.
 const (
-	Success   Outcome = "SUCCESS"            // every test passed, nothing violated
-	Partial   Outcome = "PARTIAL"            // 80 to 99 % passed
-	Failure   Outcome = "FAILURE"            // less than 80 % passed
+	Success   Outcome = "SUCCESS"            // every functional test passed, nothing violated
+	Partial   Outcome = "PARTIAL"            // 80 to 99 % of them passed
+	Failure   Outcome = "FAILURE"            // less than 80 % of them passed, or a smoke test did not
 	Error     Outcome = "ERROR"              // the judged code crashed or ran over a limit
 	Violation Outcome = "SECURITY_VIOLATION" // the judged code tried to escape or to reach out
 )
@@ -30,13 +30,14 @@ const (
 	TestMissing = "missing" // collected before the run, not reported after it
 )
 
-// Layers of tests (the partnership protocol, section 4.2.2). A test without a layer counts as correctness.
+// Layers of tests (the partnership protocol, section 4.2.2). Smoke and correctness tests are the functional ones,
+// which decide the outcome. A test without a layer counts as correctness.
 const (
 	LayerSmoke       = "smoke"       // a failure rejects at once
 	LayerCorrectness = "correctness" // the core of the score
 	LayerEdge        = "edge"        // failures lower the quality
 	LayerPerformance = "performance" // set the speed class
-	LayerSecurity    = "security"
+	LayerSecurity    = "security"    // as edge
 )
 
 // Test is one test, or one acceptance criterion that is a single check.
@@ -75,7 +76,7 @@ type Verdict struct {
 	Strength Strength `json:"strength"`
 	Tier     string   `json:"tier"` // the sandbox that ran it, as "bubblewrap"
 
-	Expected int    `json:"expected"` // tests fixed before the run
+	Expected int    `json:"expected"` // tests fixed before the run, of all layers
 	Passed   int    `json:"passed"`
 	Tests    []Test `json:"tests,omitempty"`
 
@@ -127,6 +128,22 @@ type Dimension struct {
 	Value  Score  `json:"value_micro"`
 	Known  bool   `json:"known"`
 	Reason string `json:"reason,omitempty"` // why it is not known, or what lowered it
+}
+
+// MayPay reports whether a verdict alone may release an amount. Only a SUCCESS may. A strong one releases
+// whatever was agreed, and so does one that a person ruled on. What the judged code could have forged, and what
+// is an opinion, releases at most the cap that the owner set for those; zero is nothing.
+func (v Verdict) MayPay(amount, cap Msat) bool {
+	switch {
+	case v.Outcome != Success || len(v.Breaches) > 0 || amount < 0:
+		return false
+	case v.Ruling != nil:
+		return true
+	case v.Opinion != nil || v.Strength != Strong:
+		return amount <= cap
+	default:
+		return true
+	}
 }
 
 // Quality is what static analysis and coverage say. It lowers the score, and never violates.

@@ -69,6 +69,9 @@ func (c *collector) excluded(p string) string {
 	if reason := secretName(path.Base(p)); reason != "" {
 		return reason
 	}
+	if p == HiddenDir {
+		return "hidden tests stay with the customer"
+	}
 	if c.o.Exclude != nil && c.o.Exclude(p) {
 		return "excluded"
 	}

@@ -29,6 +29,7 @@ type Options struct {
 	Compression string                 // Gzip if empty, Zstd or None
 	Limits      Limits                 // those of the readers that are to open it
 	Exclude     func(path string) bool // what else to leave out; a folder takes what is in it with it
+	Hidden      []guild.Commitment     // to each file below HiddenDir, as Commit makes them
 }
 
 // Info says what was packed.
@@ -51,12 +52,19 @@ type Skipped struct{ Path, Reason string }
 // out, because a number cannot be inside of what it measures.
 //
 // Environment files, private keys, version control folders and bundles are never packed; Info.Skipped names
-// them. Links and other irregular files are an *EntryError, what is beyond the limits a *LimitError, a file that
+// them. So does HiddenDir: its files stay with the customer, and acceptance.hidden_tests of the manifest gets the
+// commitments to them instead. Options.Hidden must match what is there, else it is ErrHidden. Links and other irregular files are an *EntryError, what is beyond the limits a *LimitError, a file that
 // changes meanwhile ErrChanged. On an error, what was written to w is not a bundle.
 func Pack(ctx context.Context, fsys fs.FS, w io.Writer, o Options) (Info, error) {
 	o.Limits = o.Limits.OrDefault()
 	m, err := readManifest(fsys)
 	if err != nil {
+		return Info{}, err
+	}
+	if err := m.commitTo(ctx, fsys, o); err != nil {
+		return Info{}, err
+	}
+	if err := m.withoutHidden(); err != nil {
 		return Info{}, err
 	}
 	found, err := collect(ctx, fsys, o)

@@ -3,6 +3,8 @@ package nutshell
 import (
 	"encoding/json"
 	"time"
+
+	"guild"
 )
 
 // Version is the version of the specification that this package writes.
@@ -129,10 +131,18 @@ type Scope struct {
 
 // Acceptance says how the work will be judged.
 type Acceptance struct {
-	CriteriaFile   string   `json:"criteria_file"`
-	TestScripts    []string `json:"test_scripts"`
-	AutoVerifiable bool     `json:"auto_verifiable"`
-	Checklist      []string `json:"checklist"`
+	CriteriaFile   string       `json:"criteria_file"`
+	TestScripts    []string     `json:"test_scripts"`
+	AutoVerifiable bool         `json:"auto_verifiable"`
+	HumanReview    bool         `json:"human_review_required"`
+	Checklist      []string     `json:"checklist"`
+	HiddenTests    []HiddenTest `json:"hidden_tests"`
+}
+
+// HiddenTest is the commitment to a test that stays with the customer: the hash of a salt and the file.
+type HiddenTest struct {
+	Path string     `json:"path"`
+	Hash guild.Hash `json:"hash"`
 }
 
 // Harness is advice to whatever runs the agent.

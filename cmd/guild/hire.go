@@ -15,6 +15,7 @@ import (
 	"fiatjaf.com/nostr/nip19"
 	"github.com/spf13/cobra"
 
+	"guild"
 	"guild/internal/control"
 	"guild/nutshell"
 )
@@ -38,6 +39,9 @@ func (p *program) hireCommand() *cobra.Command {
 		Long: `hire packs a task bundle, asks a provider for it, judges the delivery by the
 bundle's own acceptance criteria, and shows what happens until the job ends. It
 talks to the running node, or runs one until no job is open.
+
+Tests below tests/hidden of a directory stay on this machine: the bundle has a
+commitment to each, and the judge uses exactly those.
 
 Exit codes:
   0    accepted
@@ -75,7 +79,11 @@ func (p *program) runHire(ctx context.Context, o hireOptions) error {
 	if err != nil {
 		return usage(fmt.Errorf("--provider: %w", err))
 	}
-	bundle, err := packBundle(ctx, o.Source)
+	commitments, hidden, err := hiddenTests(ctx, o.Source)
+	if err != nil {
+		return err
+	}
+	bundle, err := packBundle(ctx, o.Source, commitments)
 	if err != nil {
 		return err
 	}
@@ -83,10 +91,17 @@ func (p *program) runHire(ctx context.Context, o hireOptions) error {
 	if err != nil {
 		return err
 	}
-	job, err := client.Hire(ctx, bytes.NewReader(bundle), control.Hire{
+	hire := control.Hire{
 		Task: o.Task, Providers: providers, Timeout: o.Timeout.Milliseconds(),
 		Bid: o.Bid, Tries: o.Tries, Private: o.Private,
-	})
+	}
+	if hidden != nil {
+		hire.Hidden, err = client.Hide(ctx, bytes.NewReader(hidden))
+	}
+	var job control.Job
+	if err == nil {
+		job, err = client.Hire(ctx, bytes.NewReader(bundle), hire)
+	}
 	if err == nil {
 		err = p.watch(ctx, client, job, o.JSON)
 	}
@@ -133,7 +148,7 @@ func (p *program) anyNode(ctx context.Context) (client *control.Client, own func
 }
 
 // packBundle returns the bundle as it goes out: a directory is packed, a file is taken as it is.
-func packBundle(ctx context.Context, source string) ([]byte, error) {
+func packBundle(ctx context.Context, source string, hidden []guild.Commitment) ([]byte, error) {
 	info, err := os.Stat(source)
 	if err != nil {
 		return nil, usage(err)
@@ -145,7 +160,7 @@ func packBundle(ctx context.Context, source string) ([]byte, error) {
 		return os.ReadFile(source)
 	}
 	var b bytes.Buffer
-	if _, err := nutshell.Pack(ctx, os.DirFS(source), &b, nutshell.Options{}); err != nil {
+	if _, err := nutshell.Pack(ctx, os.DirFS(source), &b, nutshell.Options{Hidden: hidden}); err != nil {
 		if _, missing := os.Stat(filepath.Join(source, "nutshell.json")); missing != nil {
 			return nil, withHint(usage(fmt.Errorf("%s is not a bundle: no nutshell.json", source)), "every bundle starts with a nutshell.json; examples/ has some")
 		}

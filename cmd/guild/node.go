@@ -59,7 +59,7 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 	n := node.Config{
 		Dir: c.Paths.Data, Socket: c.Socket(), Identity: id, Version: build().Version, Now: time.Now,
 		JournalDir: c.JournalDir(), HighWater: c.HighWater(), Relays: c.Relays, Embed: c.Embeds(), Addr: c.Relay.Addr, Blossom: c.Blossom,
-		Listen: c.Journal.Listen, NoSync: c.Journal.NoSync, Synonyms: synonyms(c.Synonyms), Judges: c.Judge.Jobs,
+		Listen: c.Journal.Listen, NoSync: c.Journal.NoSync, Synonyms: synonyms(c.Synonyms), Judges: c.Judge.Jobs, Tier: c.Judge.Tier, Analysis: c.Judge.Analysis,
 		Patience: patience(c.Timeouts), Retry: c.Timeouts.Retry, Kinds: kinds(c.Tasks), Log: o.Log,
 	}
 	for _, s := range o.Services {

@@ -82,7 +82,7 @@ sandbox, and keeps a receipt.`,
 	group(root,
 		p.initCommand(), p.upCommand(), p.statusCommand(), p.demoCommand(), p.hireCommand(), p.jobCommand(),
 		p.workCommand(), p.relayCommand(), p.marketCommand(), p.journalCommand(), p.receiptCommand(),
-		p.replayCommand(), p.eventsCommand(), p.doctorCommand(), p.versionCommand(), environmentTopic())
+		p.replayCommand(), p.judgeCommand(), p.eventsCommand(), p.doctorCommand(), p.versionCommand(), environmentTopic())
 	nameCompletions(root)
 	return root
 }

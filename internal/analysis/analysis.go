@@ -1,4 +1,206 @@
 // Package analysis reads delivered code without running it, and measures how much of it the tests reach: pylint,
 // mypy, bandit, patterns of its own, and coverage. Every tool runs in a sandbox, for a linter's plugins and
-// configuration are code, too. What it finds lowers a score; it never decides one alone.
+// configuration are code, too, and a parser that strangers feed may have holes. What it finds lowers a score; it
+// never decides one alone.
+//
+// Only Python files that were delivered are read. What they say about the tools (configuration files, comments
+// that silence a check) is not listened to, and no module of theirs is loaded by a tool. Coverage is the exception:
+// it runs the customer's tests beside the delivery, in a sandbox that is thrown away, so its numbers are the
+// delivery's own word. They earn an annotation, and nothing else.
 package analysis
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"guild"
+	"guild/internal/sandbox"
+)
+
+// Names of the tools, as they stand in verdicts.
+const (
+	Bandit   = "bandit"
+	Patterns = "pattern"
+	Pylint   = "pylint"
+	Mypy     = "mypy"
+	Coverage = "coverage"
+)
+
+// Bounds of an analysis.
+const (
+	defaultTime = 2 * time.Minute
+	atOnce      = 2  // tools that run at one time
+	shown       = 50 // findings in a verdict; the report has all
+)
+
+// Analyst runs the tools. The zero value of every field but Runner works. It must not be copied after its first use.
+type Analyst struct {
+	Runner sandbox.Runner
+
+	Python string        // the real interpreter, no shim; /usr/bin/python3 if empty
+	Time   time.Duration // for all tools together; two minutes if zero
+	Cache  string        // a directory for what makes mypy faster; nothing is kept if empty
+
+	learning sync.Mutex // held while Cache is filled
+	dull     bool       // that failed, and is not tried again; guarded by learning
+}
+
+// Subject is a delivery to be analysed.
+type Subject struct {
+	Bundle   string   // directory of the unpacked request bundle
+	Delivery string   // directory of the unpacked delivery; hostile
+	Scripts  []string // what pytest runs, as "tests/test_x.py"; coverage is not measured if empty
+}
+
+// Report is what the tools said.
+type Report struct {
+	Quality  *guild.Quality    `json:"quality,omitempty"`  // nil if there is nothing to read
+	Tools    []guild.Tool      `json:"tools,omitempty"`    // that answered
+	Reason   string            `json:"reason,omitempty"`   // why there is no grade
+	Unknown  map[string]string `json:"unknown,omitempty"`  // tool → why it said nothing
+	Findings []guild.Notice    `json:"findings,omitempty"` // all of them; Quality has the worst
+	Usage    guild.Usage       `json:"usage"`              // of all tools
+}
+
+// Analyse lets every tool read the delivery. A tool that is not installed, fails or takes too long leaves its part
+// unknown; the only error is that of ctx.
+func (a *Analyst) Analyse(ctx context.Context, s Subject) (Report, error) {
+	files, err := survey(s.Delivery)
+	switch {
+	case err != nil:
+		return Report{Reason: err.Error()}, ctx.Err()
+	case len(files.python) == 0:
+		return Report{Reason: "there is no Python in it"}, ctx.Err()
+	}
+	limited, cancel := context.WithTimeout(ctx, cmp.Or(a.Time, defaultTime))
+	defer cancel()
+	jobs := a.jobs(s, files)
+	answers := make([]answer, len(jobs))
+	crew := new(errgroup.Group)
+	crew.SetLimit(atOnce)
+	for i, j := range jobs {
+		crew.Go(func() error {
+			answers[i] = a.ask(limited, j, files)
+			return nil
+		})
+	}
+	_ = crew.Wait() // no job has an error, only an answer
+	if err := ctx.Err(); err != nil {
+		return Report{}, fmt.Errorf("analysis: %w", err)
+	}
+	return combine(jobs, answers), nil
+}
+
+// jobs are the tools with what each is to do.
+func (a *Analyst) jobs(s Subject, f files) []job {
+	order := order{Files: f.inside()}
+	list := []job{
+		{tool: Patterns, source: patternsSource, order: order},
+		{tool: Bandit, source: banditSource, order: order},
+		{tool: Pylint, source: pylintSource, order: order},
+		{tool: Mypy, source: mypySource, order: order},
+	}
+	if len(s.Scripts) == 0 {
+		return list
+	}
+	order.Root, order.Path = sandbox.Judge, importPath()
+	for _, script := range s.Scripts {
+		order.Scripts = append(order.Scripts, sandbox.Judge+"/"+cmp.Or(script, "tests"))
+	}
+	return append(list, job{tool: Coverage, source: coverageSource, order: order, bundle: s.Bundle})
+}
+
+// combine makes one report of the answers.
+func combine(jobs []job, answers []answer) Report {
+	r := Report{Quality: new(guild.Quality), Unknown: map[string]string{}}
+	for i, j := range jobs {
+		a := answers[i]
+		r.Usage = addUsage(r.Usage, a.usage)
+		if a.Version != "" {
+			r.Tools = append(r.Tools, guild.Tool{Name: j.tool, Version: a.Version})
+		}
+		if a.unknown != "" {
+			r.Unknown[j.tool] = a.unknown
+			continue
+		}
+		r.take(j.tool, a)
+	}
+	if !r.Quality.Linted {
+		r.Reason = "pylint: " + cmp.Or(r.Unknown[Pylint], "there is no statement to grade")
+	}
+	slices.SortStableFunc(r.Findings, worseFirst)
+	r.Quality.Findings = r.Findings[:min(len(r.Findings), shown)]
+	return r
+}
+
+// take puts a tool's answer in its place.
+func (r *Report) take(tool string, a answer) {
+	q := r.Quality
+	if tool != Coverage { // whose answer is the delivery's word
+		for _, n := range a.Findings {
+			n.Tool = tool
+			r.Findings = append(r.Findings, n)
+		}
+	}
+	switch tool {
+	case Pylint:
+		q.Pylint, q.Linted = a.Grade, a.Statements > 0
+	case Mypy:
+		q.Types = a.Count
+	case Coverage:
+		q.Covered = a.Statements > 0
+		q.Lines, q.Branches = part(a.Covered, a.Statements), part(a.Taken, a.Branches)
+	}
+}
+
+// part is a share of one. Nothing to reach is all reached.
+func part(some, all int64) guild.Score {
+	if all <= 0 {
+		return guild.Micro
+	}
+	return guild.Score(some * guild.Micro / all)
+}
+
+// worseFirst puts what costs before what is only shown, and the severe first.
+func worseFirst(a, b guild.Notice) int {
+	return cmp.Or(
+		cmp.Compare(rank(a.Tool), rank(b.Tool)),
+		cmp.Compare(slices.Index(severities(), a.Severity), slices.Index(severities(), b.Severity)),
+		cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Code, b.Code),
+	)
+}
+
+// rank is 0 for the tools whose findings lower the quality, 1 for the others.
+func rank(tool string) int {
+	if tool == Bandit || tool == Patterns {
+		return 0
+	}
+	return 1
+}
+
+// severities are those that a finding may have, the worst first.
+func severities() []string { return []string{"high", "medium", "low"} }
+
+// addUsage sums what two tools used. They may have run at one time, so their wall times are only an upper bound.
+func addUsage(a, b guild.Usage) guild.Usage {
+	return guild.Usage{
+		WallMs: a.WallMs + b.WallMs, CPUMs: a.CPUMs + b.CPUMs, MemoryPeak: max(a.MemoryPeak, b.MemoryPeak),
+		DiskPeak: max(a.DiskPeak, b.DiskPeak), PidsPeak: max(a.PidsPeak, b.PidsPeak),
+		Output: a.Output + b.Output, Refused: a.Refused + b.Refused,
+	}
+}
+
+// importPath is where Python finds modules in a judged run.
+func importPath() []string {
+	return []string{sandbox.Judge + "/tests", sandbox.Judge, sandbox.Workspace, sandbox.Workspace + "/src"}
+}
+
+// inWorkspace is a delivered file's place in the sandbox.
+func inWorkspace(name string) string { return sandbox.Workspace + "/" + filepath.ToSlash(name) }

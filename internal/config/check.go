@@ -45,8 +45,10 @@ func (c Config) checkCounts() error {
 		return fmt.Errorf("work.queue: %d, want 0 or more", c.Work.Queue)
 	case c.Work.Price < 0:
 		return fmt.Errorf("work.price_msat: %d, want 0 or more", c.Work.Price)
-	case c.Judge.Jobs < 1:
-		return fmt.Errorf("judge.jobs: %d, want 1 or more", c.Judge.Jobs)
+	case c.Judge.Jobs < 0:
+		return fmt.Errorf("judge.jobs: %d, want 0 or more", c.Judge.Jobs)
+	case c.Judge.Opinion.Cap < 0:
+		return fmt.Errorf("judge.opinion.max_pay_msat: %d, want 0 or more", c.Judge.Opinion.Cap)
 	}
 	return nil
 }

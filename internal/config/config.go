@@ -47,7 +47,20 @@ type Work struct {
 
 // Judge is how deliveries are judged.
 type Judge struct {
-	Jobs int `koanf:"jobs"` // at the same time
+	Jobs     int    `koanf:"jobs"`     // at the same time; 0 is one for each processor
+	Tier     string `koanf:"tier"`     // the sandbox to use; the best that works if empty
+	Analysis bool   `koanf:"analysis"` // whether linters look at what was delivered
+
+	Opinion Opinion `koanf:"opinion"`
+}
+
+// Opinion is who is asked about what no test can decide.
+type Opinion struct {
+	Command string `koanf:"command"` // of the owner's, run without a sandbox
+	URL     string `koanf:"url"`     // of an OpenAI-compatible endpoint, as "https://host/v1"
+	Model   string `koanf:"model"`
+	KeyEnv  string `koanf:"key_env"`      // name of the environment variable with the endpoint's key
+	Cap     int64  `koanf:"max_pay_msat"` // most that is ever paid on an opinion alone
 }
 
 // Timeouts is the patience of the customer's side.
@@ -78,7 +91,7 @@ func Default() Config {
 	return Config{
 		Relay: Relay{Addr: "127.0.0.1:7447"},
 		Work:  Work{Jobs: 2, Queue: 16, TimeLimit: 10 * time.Minute},
-		Judge: Judge{Jobs: 2},
+		Judge: Judge{Analysis: true},
 		Timeouts: Timeouts{
 			Discover: 10 * time.Second,
 			Delivery: []time.Duration{10 * time.Second, 15 * time.Second, 20 * time.Second},

@@ -139,7 +139,7 @@ func TestValuesThatWouldFailLaterAreRefused(t *testing.T) {
 		"[work]\nqueue = -1":                   "work.queue",
 		"[work]\nprice_msat = -1":              "work.price_msat",
 		"[work]\njobs = \"two\"":               "jobs",
-		"[judge]\njobs = 0":                    "judge.jobs",
+		"[judge]\njobs = -1":                   "judge.jobs",
 		"[tasks.x]\nkind = 1":                  "tasks.x",
 		"relays = [":                           "config.toml",
 		"relay = 1":                            "relay",

@@ -60,7 +60,8 @@ type Hire struct {
 	Bid       int64    `json:"bid_msat,omitempty"`
 	Tries     int      `json:"tries,omitempty"` // providers asked in turn; as many as are named, or 3, when 0
 	Private   bool     `json:"private,omitempty"`
-	Kind      int      `json:"kind,omitempty"` // NIP-90 kind; by the task when 0
+	Kind      int      `json:"kind,omitempty"`   // NIP-90 kind; by the task when 0
+	Hidden    string   `json:"hidden,omitempty"` // what Client.Hide returned
 }
 
 // Job is one job: GET /v1/jobs lists them, GET /v1/jobs/{id} shows one; an unambiguous prefix of the id will do.
@@ -92,6 +93,26 @@ type Attempt struct {
 	Receipt   string         `json:"receipt,omitempty"`
 	TrustFrom *float64       `json:"trust_from,omitempty"`
 	TrustTo   *float64       `json:"trust_to,omitempty"`
+}
+
+// Exam is what the judge kept of one attempt: GET /v1/jobs/{id}/evidence lists those of a job.
+type Exam struct {
+	Attempt  string          `json:"attempt"`
+	Name     string          `json:"name,omitempty"` // of the provider
+	Npub     string          `json:"npub"`
+	State    string          `json:"state"`
+	Reason   string          `json:"reason,omitempty"` // why there is no verdict
+	Held     bool            `json:"held,omitempty"`   // it waits for a person's ruling
+	Verdict  *guild.Verdict  `json:"verdict,omitempty"`
+	Evidence json.RawMessage `json:"evidence,omitempty"`
+}
+
+// Rule is what POST /v1/jobs/{id}/rule takes: a person's ruling on an attempt that waits for one. The answer is
+// the Job.
+type Rule struct {
+	Attempt string        `json:"attempt,omitempty"` // id or a prefix; may be left out when only one waits
+	Outcome guild.Outcome `json:"outcome"`           // SUCCESS, PARTIAL or FAILURE
+	Note    string        `json:"note,omitempty"`
 }
 
 // Steps of a job as the timeline shows them, in order.

@@ -2,6 +2,7 @@ package control
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -91,6 +92,7 @@ func (h Hire) query() url.Values {
 	set("tries", strconv.Itoa(h.Tries))
 	set("private", strconv.FormatBool(h.Private))
 	set("kind", strconv.Itoa(h.Kind))
+	set("hidden", h.Hidden)
 	return q
 }
 
@@ -124,6 +126,27 @@ func (c *Client) Watch(ctx context.Context, prefix string) iter.Seq2[Update, err
 // Cancel is POST /v1/jobs/{id}/cancel.
 func (c *Client) Cancel(ctx context.Context, prefix string) (Job, error) {
 	return call[Job](ctx, c, http.MethodPost, "/v1/jobs/"+url.PathEscape(prefix)+"/cancel", nil, nil)
+}
+
+// Hide is POST /v1/hidden: it leaves a packed bundle of hidden tests with the node, and returns what names it in
+// Hire.Hidden.
+func (c *Client) Hide(ctx context.Context, bundle io.Reader) (string, error) {
+	stored, err := call[struct{ Hash string }](ctx, c, http.MethodPost, "/v1/hidden", nil, bundle)
+	return stored.Hash, err
+}
+
+// Evidence is GET /v1/jobs/{id}/evidence.
+func (c *Client) Evidence(ctx context.Context, prefix string) ([]Exam, error) {
+	return get[[]Exam](ctx, c, "/v1/jobs/"+url.PathEscape(prefix)+"/evidence", nil)
+}
+
+// Rule is POST /v1/jobs/{id}/rule.
+func (c *Client) Rule(ctx context.Context, prefix string, r Rule) (Job, error) {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return Job{}, err
+	}
+	return call[Job](ctx, c, http.MethodPost, "/v1/jobs/"+url.PathEscape(prefix)+"/rule", nil, bytes.NewReader(raw))
 }
 
 // Receipt is GET /v1/receipts/{id}: the receipt with that id, or of the job that has that id.

@@ -96,6 +96,9 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) (jobs.Order, erro
 		q.err = errors.Join(q.err, err)
 		o.Providers = append(o.Providers, key)
 	}
+	if o.Hidden, err = s.hidden(q.Get("hidden")); err != nil {
+		q.err = errors.Join(q.err, err)
+	}
 	if o.Task == "" {
 		o.Task = taskOf(b.Manifest())
 	}

@@ -17,6 +17,7 @@ import (
 	"guild/internal/blob"
 	"guild/internal/jobs"
 	"guild/internal/journal"
+	"guild/internal/judge"
 	"guild/internal/record"
 	"guild/internal/registry"
 	"guild/internal/trust"
@@ -31,6 +32,9 @@ type ServerConfig struct {
 	Registry *registry.Registry
 	Trust    *trust.Fold
 	Record   *record.Fold
+	Judge    *judge.Step // nil when no node runs
+	Judging  *judge.Fold
+	PubKey   string // hex, of who rules where the criteria ask for a person
 	Status   func() Status
 	Kind     func(task string) int // NIP-90 kind of requests for a task
 	Now      func() time.Time
@@ -54,12 +58,17 @@ func NewServer(c ServerConfig) *Server {
 	s := &Server{c: c, mux: http.NewServeMux()}
 	if c.Jobs != nil { // a running node; one that is only inspected does nothing
 		s.mux.HandleFunc("GET /v1/status", s.getStatus)
+		s.mux.HandleFunc("POST /v1/hidden", s.postHidden)
 		s.mux.HandleFunc("POST /v1/jobs", s.postJob)
 		s.mux.HandleFunc("POST /v1/jobs/{id}/cancel", s.cancelJob)
+	}
+	if c.Judge != nil {
+		s.mux.HandleFunc("POST /v1/jobs/{id}/rule", s.ruleJob)
 	}
 	s.mux.HandleFunc("GET /v1/jobs", s.getJobs)
 	s.mux.HandleFunc("GET /v1/jobs/{id}", s.getJob)
 	s.mux.HandleFunc("GET /v1/jobs/{id}/watch", s.watchJob)
+	s.mux.HandleFunc("GET /v1/jobs/{id}/evidence", s.getEvidence)
 	s.mux.HandleFunc("GET /v1/receipts/{id}", s.getReceipt)
 	s.mux.HandleFunc("GET /v1/replays/{id}", s.getReplay)
 	s.mux.HandleFunc("GET /v1/providers", s.getProviders)

@@ -26,6 +26,7 @@ import (
 	"guild/internal/jobs"
 	"guild/internal/journal"
 	"guild/internal/journal/journaltest"
+	"guild/internal/judge"
 	"guild/internal/record"
 	"guild/internal/registry"
 	"guild/internal/trust"
@@ -55,8 +56,8 @@ func openDesk(t *testing.T) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	met, recorded := registry.NewFold(), record.NewFold()
-	d.journal = journaltest.Open(t, d.jobs, learned, met, recorded)
+	met, recorded, judging := registry.NewFold(), record.NewFold(), judge.NewFold()
+	d.journal = journaltest.Open(t, d.jobs, learned, met, recorded, judging)
 	if d.blobs, err = blob.Open(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
@@ -65,6 +66,7 @@ func openDesk(t *testing.T) *desk {
 	}
 	d.server = control.NewServer(control.ServerConfig{
 		Journal: d.journal, Blobs: d.blobs, Fold: d.jobs, Registry: d.registry, Trust: learned, Record: recorded,
+		Judge: judge.NewStep(judge.StepConfig{Blobs: d.blobs}, judging), Judging: judging, PubKey: "ab",
 		Jobs:   jobs.New(jobs.Config{Journal: d.journal, Blobs: d.blobs, Now: time.Now}, d.jobs),
 		Status: func() control.Status { return control.Status{Version: "v1", Node: "test"} },
 		Kind:   guild.KindOf, Now: time.Now, Log: slog.New(slog.DiscardHandler),
@@ -270,7 +272,7 @@ func TestANodeThatIsOnlyLookedAtDoesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	inspected := control.NewServer(control.ServerConfig{Journal: d.journal, Blobs: d.blobs, Fold: d.jobs, Registry: d.registry,
-		Trust: learned, Record: record.NewFold(), Kind: guild.KindOf, Now: time.Now})
+		Trust: learned, Record: record.NewFold(), Judging: judge.NewFold(), Kind: guild.KindOf, Now: time.Now})
 	client, hangUp := control.InProcess(t.Context(), inspected)
 	defer hangUp()
 	if all, err := client.Jobs(t.Context()); err != nil || len(all) != 1 {
@@ -278,6 +280,9 @@ func TestANodeThatIsOnlyLookedAtDoesNothing(t *testing.T) {
 	}
 	if _, err := client.Cancel(t.Context(), "01"); err == nil {
 		t.Error("it cancelled a job")
+	}
+	if _, err := client.Rule(t.Context(), "01", control.Rule{Outcome: guild.Success}); err == nil {
+		t.Error("it ruled")
 	}
 	if _, err := client.Hire(t.Context(), bytes.NewReader(packed(t, "")), control.Hire{Task: "python"}); err == nil {
 		t.Error("it hired")

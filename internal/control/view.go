@@ -124,15 +124,18 @@ func (s *Server) tell(f fact.Fact, job *jobs.Job) (line, bool) {
 	case fact.AttemptFetched:
 		return say("work", "progress", "delivery fetched").of(f.Attempt)
 	}
-	return s.tellEnd(f)
+	return s.tellEnd(f, job)
 }
 
 // tellEnd tells how an attempt came out.
-func (s *Server) tellEnd(f fact.Fact) (line, bool) {
+func (s *Server) tellEnd(f fact.Fact, job *jobs.Job) (line, bool) {
 	switch f := f.(type) {
 	case fact.AttemptJudged:
 		return judged(f.Verdict).of(f.Attempt)
 	case fact.AttemptUndecided:
+		if !f.Held.IsZero() {
+			return say("judge", "progress", "waits for a person: %s: guild judge rule %s accept", f.Reason, job.Job.Short()).of(f.Attempt)
+		}
 		return say("judge", "failed", "undecided: %s", f.Reason).of(f.Attempt)
 	case fact.AttemptRefused:
 		return say("request", "failed", "refused: %s", f.Reason).of(f.Attempt)

@@ -2,6 +2,7 @@ package exam
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -25,7 +26,7 @@ func TestCriteriaThatCannotBeJudgedAreRefused(t *testing.T) {
 	for _, bad := range []string{
 		``, `[]`, `{}`, `{"criteria": []}`,
 		`{"criteria": [{"script": "tests/x.sh"}]}`,
-		`{"test_framework": "jest", "criteria": [{"script": "tests/x.js"}]}`,
+		`{"test_framework": "mocha", "criteria": [{"script": "tests/x.js"}]}`,
 		`{"test_framework": "shell", "criteria": [{"type": "shell"}]}`,
 		`{"test_framework": "shell", "criteria": [{"type": "sql_check"}]}`,
 		`{"test_framework": "shell", "criteria": [{"script": "files/x.sh"}]}`,
@@ -33,6 +34,36 @@ func TestCriteriaThatCannotBeJudgedAreRefused(t *testing.T) {
 		`{"test_framework": "shell", "criteria": [{"script": "/etc/passwd"}]}`,
 		`{"test_framework": "shell", "criteria": [{"script": "tests/x.sh", "expected": {"status_code": 200}}]}`,
 		`{"test_framework": "io", "criteria": [{"stdin": "x"}]}`,
+		`{"criteria": [{"type": "io", "command": ["x"], "cases": [{"stdin": "x", "expect": {"stdout": "y"}}]}]}`,
+		`{"criteria": [{"type": "io", "command": ["x"], "cases": [{"id": "a"}, {"id": "a"}]}]}`,
+		`{"criteria": [{"type": "io", "command": ["x"], "cases": [{"id": "a"}], "expected": {"stdout": ""}}]}`,
+		`{"criteria": [{"type": "io", "command": ["x"], "id": "a"}, {"type": "io", "command": ["x"], "id": "a"}]}`,
+		`{"criteria": [{"type": "io", "command": ["x"], "id": "a/1"}, {"type": "io", "command": ["x"], "id": "a", "cases": [{}]}]}`,
+		`{"criteria": [{"type": "io", "command": ["x"], "layer": "smoky"}]}`,
+		`{"criteria": [{"type": "io", "command": ["x"], "files": {"../x": ""}}]}`,
+		`{"criteria": [{"type": "io", "command": ["x"], "files": {"/x": ""}}]}`,
+		`{"criteria": [{"type": "io", "command": ["x"], "expected": {"files": {"a/../b": "x"}}}]}`,
+		`{"criteria": [{"type": "io", "command": ["x"], "expected": {"status_code": 200}}]}`,
+		`{"criteria": [{"type": "pytest", "expected": {"stdout": "x"}}]}`,
+		`{"criteria": [{"type": "pytest", "mode": "trusting"}]}`,
+		`{"criteria": [{"type": "pytest", "tests": 3}]}`,
+		`{"python_mode": "x", "criteria": [{"type": "pytest"}]}`,
+		`{"criteria": [{"type": "custom"}]}`,
+		`{"criteria": [{"type": "custom", "command": ["x"], "report": "tap"}]}`,
+		`{"criteria": [{"type": "custom", "command": ["x"], "report": "junit", "tests": 1}]}`,
+		`{"criteria": [{"type": "custom", "command": ["x"], "report": "tap", "tests": 1000000000}]}`,
+		`{"criteria": [{"type": "node-test", "tests": -1}]}`,
+		`{"criteria": [{"type": "api_test", "command": ["x"], "endpoint": "http://192.0.2.1/"}]}`,
+		`{"criteria": [{"type": "api_test", "command": ["x"], "endpoint": "https://127.0.0.1/"}]}`,
+		`{"criteria": [{"type": "api_test", "command": ["x"], "endpoint": "http://127.0.0.1:1/"}]}`,
+		`{"criteria": [{"type": "api_test", "command": ["x"], "headers": {"a\r\nb": "c"}}]}`,
+		`{"criteria": [{"type": "api_test", "command": ["x"], "method": "GET /\r\n"}]}`,
+		`{"criteria": [{"type": "api_test", "command": ["x"], "port": 70000}]}`,
+		`{"criteria": [{"type": "api_test", "command": ["x"], "expected": {"exit_code": 1}}]}`,
+		`{"criteria": [{"type": "sql_check", "command": ["x"], "expected": {"result": 1}}]}`,
+		`{"criteria": [{"type": "sql_check", "command": ["x"], "query": "SELECT 1"}]}`,
+		`{"criteria": [{"type": "sql_check", "command": ["x"], "query": "SELECT 1", "expected": {"result": 1}, "engine": "oracle"}]}`,
+		`{"criteria": [{"type": "sql_check", "command": ["x"], "query": "SELECT 1", "expected": {"result": 1}, "database": "../x"}]}`,
 		`{"test_framework": "shell", "time_limit_seconds": -1, "criteria": [{"script": "tests/x.sh"}]}`,
 		`{"test_framework": "shell", "time_limit_seconds": 99999, "criteria": [{"script": "tests/x.sh"}]}`,
 	} {
@@ -45,13 +76,26 @@ func TestCriteriaThatCannotBeJudgedAreRefused(t *testing.T) {
 func FuzzCriteria(f *testing.F) {
 	f.Add([]byte(`{"test_framework": "shell", "criteria": [{"script": "tests/x.sh", "expected": {"exit_code": 1}}]}`))
 	f.Add([]byte(`{"criteria": [{"type": "io", "command": ["x"], "expected": {"stdout": ""}}]}`))
+	f.Add([]byte(`{"criteria": [{"type": "io", "command": ["x"], "cases": [{"files": {"a/b": "c"}, "expected": {"files": {"d": {"json": 1, "abs": 0.1}}}}]}]}`))
+	f.Add([]byte(`{"service": {"command": ["x"]}, "criteria": [{"type": "api_test", "endpoint": "PUT /a", "body": {"b": 1}, "expected": {"status_code": 201}}]}`))
+	f.Add([]byte(`{"criteria": [{"type": "sql_check", "query": "SELECT 1", "engine": "postgresql", "script": "tests/x", "expected": {"rows": [[1]]}}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c, err := parseCriteria(b)
 		if err != nil {
 			return
 		}
 		for _, c := range c.Criteria {
-			if c.Script != "" && c.Framework != ioCase && c.Script != "tests" && !strings.HasPrefix(c.Script, "tests/") {
+			for _, one := range c.all() {
+				for name := range one.Files {
+					if !filepath.IsLocal(name) {
+						t.Errorf("file %q", name)
+					}
+				}
+				if req, err := c.request(one); c.Framework == apiTest && (err != nil || req.URL.Hostname() != "127.0.0.1" && req.URL.Hostname() != "localhost" && req.URL.Hostname() != "::1") {
+					t.Errorf("request %v %v", req, err)
+				}
+			}
+			if c.Script != "" && c.Script != "tests" && !strings.HasPrefix(c.Script, "tests/") {
 				t.Errorf("script %q", c.Script)
 			}
 		}

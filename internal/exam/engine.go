@@ -14,17 +14,20 @@
 //
 // # How strong a verdict is
 //
-// A verdict is strong when all that it says was decided outside the process that ran the delivery, by a
-// comparison with something that the delivery could not see (criteria of type io). It is weak when tests ran
-// beside the judged code (pytest, go-test) or could be read by it (shell scripts): hostile code can forge
-// those, whatever the judge does. It is as weak as its weakest criterion.
+// A verdict is strong when all that it says was decided outside the process that ran the delivery: by a
+// comparison with something that the delivery could not see (io, api_test, sql_check of a file), or by tests in
+// a sandbox of their own (pytest). It is weak when tests ran beside the judged code (go-test, jest, node-test) or
+// could be read by it (shell, custom): hostile code can forge those, whatever the judge does. It is as weak as
+// its weakest criterion. docs/CRITERIA.md has the whole list.
 package exam
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,37 +59,42 @@ func undecided(format string, a ...any) error {
 // The delivery is hostile. An error means that the examination itself failed and nothing is known about the
 // delivery; it is a *sandbox.UnusableError when there is no sandbox, for a delivery is never run outside one.
 func (e *Engine) Examine(ctx context.Context, bundleDir, deliveryDir string) (Report, error) {
+	return e.ExamineHidden(ctx, bundleDir, deliveryDir, "")
+}
+
+// ExamineHidden is Examine with the customer's hidden tests, which the bundle only commits to: hiddenDir is the
+// directory that is tests/hidden where the bundle was made, with the side file that has the salts. Empty, it is
+// the bundle directory's own tests/hidden, if that has one. A hidden test that does not match the commitment to
+// it, or that is not there, leaves the criteria undecided.
+func (e *Engine) ExamineHidden(ctx context.Context, bundleDir, deliveryDir, hiddenDir string) (r Report, err error) {
 	if e.Runner == nil {
 		return Report{}, &sandbox.UnusableError{
 			Reason: "the judge was given none",
 			Remedy: "guild doctor says what to install",
 		}
 	}
-	bundleDir, err := filepath.Abs(bundleDir)
-	if err != nil {
+	j := &examination{engine: e}
+	for dir, given := range map[*string]string{&j.bundle: bundleDir, &deliveryDir: deliveryDir} {
+		if *dir, err = filepath.Abs(given); err != nil {
+			return Report{}, err
+		}
+	}
+	defer func() { err = errors.Join(err, j.clean()) }()
+	if err := j.readBundle(ctx, hiddenDir); err != nil {
 		return Report{}, err
 	}
-	if deliveryDir, err = filepath.Abs(deliveryDir); err != nil {
-		return Report{}, err
-	}
-	criteria, err := readCriteria(bundleDir)
-	if err != nil {
-		return Report{}, err
-	}
-	j := &examination{engine: e, criteria: criteria, bundle: bundleDir}
 	if err := j.layOut(deliveryDir); err != nil {
 		return Report{}, err
 	}
-	r := Report{Criteria: criteria, Delivered: j.layout.Delivered}
-	for _, c := range criteria.Criteria {
-		f, err := j.examine(ctx, c)
-		if err != nil {
-			return Report{}, fmt.Errorf("criterion %s: %w", c.ID, err)
-		}
-		r.Findings = append(r.Findings, f)
-		if len(f.Breaches) > 0 {
-			break // whoever tries to break out is not asked again
-		}
+	r = Report{
+		Criteria: j.criteria, Delivered: j.layout.Delivered,
+		Claims: claims(deliveryDir), Person: j.person(), Hidden: j.hidden,
+	}
+	if r.Findings, err = j.examineAll(ctx); err != nil {
+		return Report{}, err
+	}
+	if len(r.Findings) > 0 {
+		r.Findings[0].Warnings = append(r.Findings[0].Warnings, j.warnings...)
 	}
 	return r, nil
 }
@@ -104,10 +112,17 @@ type Report struct {
 
 // examination is one call of Examine.
 type examination struct {
-	engine   *Engine
-	criteria Criteria
-	bundle   string // directory of the request bundle
-	layout   layout
+	engine     *Engine
+	criteria   Criteria
+	acceptance acceptance
+	bundle     string // directory of the request bundle
+	tests      string // directory on the host that runs see as tests/; empty if there is none
+	layout     layout
+	scratch    string // directory of this examination on the host; empty until something needs it
+
+	hidden      []guild.Commitment // hidden tests that are used
+	uncommitted bool               // some are used that nobody committed to
+	warnings    []string
 }
 
 // Finding is what one criterion came to.
@@ -115,6 +130,7 @@ type Finding struct {
 	Criterion string            `json:"criterion"`
 	Framework string            `json:"framework"`
 	Strength  guild.Strength    `json:"strength"`
+	Because   string            `json:"because,omitempty"` // why it is that strong
 	Tests     []guild.Test      `json:"tests"`
 	Fault     string            `json:"fault,omitempty"`      // why it is an ERROR: a crash, or the limit passed
 	OverLimit bool              `json:"over_limit,omitempty"` // the fault is a limit
@@ -126,12 +142,63 @@ type Finding struct {
 	Runs      []RunRecord       `json:"runs"`
 }
 
-// examine runs one criterion by its framework.
-func (j *examination) examine(ctx context.Context, c Criterion) (Finding, error) {
+// examineAll runs the criteria, those of the smoke layer first. Whoever fails a smoke test, or tries to break
+// out, is not asked again: the tests that are left are missing. The findings are in the criteria's order.
+func (j *examination) examineAll(ctx context.Context) ([]Finding, error) {
+	criteria := j.criteria.Criteria
+	order := make([]int, len(criteria))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(criteria[a].haste(), criteria[b].haste()) })
+	findings := make([]Finding, len(criteria))
+	stopped := ""
+	for _, i := range order {
+		f, err := j.examine(ctx, criteria[i], stopped)
+		if err != nil {
+			return nil, fmt.Errorf("criterion %s: %w", criteria[i].ID, err)
+		}
+		f.settle(criteria[i])
+		if findings[i] = f; stopped == "" {
+			stopped = f.stops()
+		}
+	}
+	return findings, nil
+}
+
+// haste is 0 for what decides early whether the rest is worth running.
+func (c Criterion) haste() int {
+	if c.layer() == guild.LayerSmoke {
+		return 0
+	}
+	return 1
+}
+
+// stops says why nothing more is to be run after a finding; empty if the rest is.
+func (f Finding) stops() string {
+	if len(f.Breaches) > 0 {
+		return "not run: the delivery tried what it must not"
+	}
+	for _, t := range f.Tests {
+		if t.Layer == guild.LayerSmoke && t.State != guild.TestPassed {
+			return "not run: the smoke test " + t.ID + " did not pass"
+		}
+	}
+	return ""
+}
+
+// examine runs one criterion by its framework, unless there is a reason not to run anything any more.
+func (j *examination) examine(ctx context.Context, c Criterion, stopped string) (Finding, error) {
 	f := Finding{Criterion: c.ID, Framework: c.Framework, Strength: guild.Weak}
-	if j.layout.fault != "" {
-		f.Fault = j.layout.fault
-		f.Tests = []guild.Test{{ID: c.ID, State: guild.TestMissing, Message: f.Fault}}
+	switch {
+	case j.layout.fault != "":
+		f.Fault, stopped = j.layout.fault, j.layout.fault
+	case c.Unverifiable != "":
+		stopped = "this criterion cannot be verified: " + c.Unverifiable
+	}
+	if stopped != "" {
+		f.Strength, f.Because = guild.Strong, stopped // nothing ran that could have forged it
+		f.Tests = j.planned(c, stopped)
 		return f, nil
 	}
 	var err error
@@ -141,11 +208,40 @@ func (j *examination) examine(ctx context.Context, c Criterion) (Finding, error)
 	case goTest:
 		err = j.goTest(ctx, c, &f)
 	case ioCase:
-		err = j.compare(ctx, c, &f)
+		err = j.io(ctx, c, &f)
+	case apiTest:
+		err = j.api(ctx, c, &f)
+	case jest, nodeTest:
+		err = j.node(ctx, c, &f)
+	case sqlCheck:
+		err = j.sql(ctx, c, &f)
 	default:
-		err = j.shell(ctx, c, &f)
+		err = j.program(ctx, c, &f)
 	}
 	return f, err
+}
+
+// planned are the tests of a criterion that is not run, as far as their ids are known without running it.
+func (j *examination) planned(c Criterion, why string) []guild.Test {
+	ids := map[string]int{c.ID: 1}
+	switch c.Framework {
+	case ioCase, apiTest, sqlCheck:
+		ids = map[string]int{}
+		for _, one := range c.all() {
+			ids[one.ID] = 1
+		}
+	case goTest:
+		if expected, _, err := goTests(j.tests, c.Script); err == nil {
+			ids = expected
+		}
+	case shell, custom:
+		ids[c.ID] = max(1, c.Tests)
+	}
+	tests := missing(ids)
+	for i := range tests {
+		tests[i].Message = cut(why)
+	}
+	return tests
 }
 
 // What a run may take on top of the bundle's time limit: an interpreter must start, and a busy machine makes

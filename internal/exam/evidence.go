@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"guild"
@@ -18,18 +19,31 @@ type RunRecord struct {
 	Stdout  string         `json:"stdout"`
 	Stderr  string         `json:"stderr"`
 	Results string         `json:"results,omitempty"`
+	Channel string         `json:"channel,omitempty"` // what a service answered
 }
 
 // run runs one sandbox for a finding and records it there.
 func (j *examination) run(ctx context.Context, f *Finding, s sandbox.Spec, stdin string) (*RunRecord, error) {
+	return j.runWith(ctx, f, s, sandbox.IO{Stdin: strings.NewReader(stdin)})
+}
+
+// runFiles is run for a command whose files are collected.
+func (j *examination) runFiles(ctx context.Context, f *Finding, s sandbox.Spec, stdin string, files io.Writer) (*RunRecord, error) {
+	return j.runWith(ctx, f, s, sandbox.IO{Stdin: strings.NewReader(stdin), Files: files})
+}
+
+// runWith runs one sandbox with streams of the caller's; what it writes is recorded.
+func (j *examination) runWith(ctx context.Context, f *Finding, s sandbox.Spec, streams sandbox.IO) (*RunRecord, error) {
 	var stdout, stderr, results bytes.Buffer
-	res, err := j.engine.Runner.Run(ctx, s, sandbox.IO{
-		Stdin: strings.NewReader(stdin), Stdout: &stdout, Stderr: &stderr, Results: &results,
-	})
+	streams.Stdout, streams.Stderr, streams.Results = &stdout, &stderr, &results
+	res, err := j.engine.Runner.Run(ctx, s, streams)
 	if err != nil {
 		return nil, err
 	}
-	f.Runs = append(f.Runs, RunRecord{s.Argv, s.Limits.WithDefaults(), res, stdout.String(), stderr.String(), results.String()})
+	f.Runs = append(f.Runs, RunRecord{
+		Argv: s.Argv, Limits: s.Limits.WithDefaults(), Result: res,
+		Stdout: stdout.String(), Stderr: stderr.String(), Results: results.String(),
+	})
 	f.Usage = Add(f.Usage, res.Usage)
 	f.Breaches = append(f.Breaches, res.Breaches...)
 	f.Warnings = append(f.Warnings, res.Warnings...)
@@ -60,7 +74,7 @@ func overLimit(res sandbox.Result, l sandbox.Limits) string {
 // environment is what every judged command sees.
 func environment(more ...string) []string {
 	return append([]string{
-		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + sandbox.Home, "LANG=C.UTF-8", "TMPDIR=" + sandbox.Temp,
+		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + sandbox.Home, "LANG=C.UTF-8",
 		"PYTHONDONTWRITEBYTECODE=1", "GUILD_TESTS=" + testsDir,
 	}, more...)
 }

@@ -41,9 +41,15 @@ func (j *examination) goTest(ctx context.Context, c Criterion, f *Finding) error
 		return err
 	}
 	f.Tools = map[string]string{"go": version}
-	expected, packages, err := goTests(j.bundle, c.Script)
+	f.Because = "the tests ran in the process of the code that they test"
+	expected, packages, err := goTests(j.tests, c.Script)
 	if err != nil {
 		return undecided("%w", err)
+	}
+	if name := j.inTheWay(j.tests, "."); name != "" {
+		f.Fault = "the delivery has a directory or a file in the way of " + name
+		f.Tests = missing(expected)
+		return nil
 	}
 	cache, err := j.engine.goCache(ctx, goroot, version)
 	if err != nil {
@@ -55,6 +61,9 @@ func (j *examination) goTest(ctx context.Context, c Criterion, f *Finding) error
 	}
 	states, failure := readGoEvents(run.Stdout)
 	f.Tests = goMatch(expected, states, failure)
+	for i := range f.Tests {
+		f.Tests[i].Layer = layerOf(strings.TrimSuffix(f.Tests[i].ID, "."+bareName(f.Tests[i].ID)) + "/")
+	}
 	switch {
 	case f.Fault != "":
 	case strings.Contains(run.Stdout, "signal: killed") || strings.Contains(run.Stdout, "exit status 137"):
@@ -71,8 +80,7 @@ func (j *examination) goTest(ctx context.Context, c Criterion, f *Finding) error
 func (j *examination) goSpec(goroot, cache string, packages []string) sandbox.Spec {
 	own := func(name string) bool { return strings.HasSuffix(name, "_test.go") || path.Base(name) == "go.work" }
 	copies := append(j.layout.copies(true, own), sandbox.Copy{
-		Host: filepath.Join(j.bundle, "tests"), Inside: sandbox.Workspace,
-		Skip: func(name string) bool { return name == "criteria.json" },
+		Host: j.tests, Inside: sandbox.Workspace, Skip: private,
 	})
 	if cache != "" {
 		copies = append(copies, sandbox.Copy{Host: cache, Inside: goCache})
@@ -167,12 +175,11 @@ func (e *Engine) goCache(ctx context.Context, goroot, version string) (string, e
 }
 
 // goTests lists the tests of the customer's source below script as "dir.TestName", in the top directory as "TestName", and the packages to test.
-func goTests(bundle, script string) (expected map[string]int, packages []string, err error) {
-	tests := filepath.Join(bundle, "tests")
-	from := tests
-	if script != "" {
-		from = filepath.Join(bundle, script)
+func goTests(tests, script string) (expected map[string]int, packages []string, err error) {
+	if tests == "" {
+		return nil, nil, errors.New("the bundle has no tests/")
 	}
+	from := filepath.Join(tests, strings.TrimPrefix(script, "tests"))
 	expected = map[string]int{}
 	err = filepath.WalkDir(from, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(p, "_test.go") {

@@ -1,12 +1,11 @@
 package exam
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
+	"strings"
 
 	"guild/internal/sandbox"
 )
@@ -22,27 +21,28 @@ const maxFiles = 20_000
 
 // layout is what the sandboxes of one judgement are made of.
 type layout struct {
-	files     string   // the request bundle's files/; empty if it has none
-	artifacts []string // the delivery's directories, the later over the earlier
-	tests     []sandbox.Mount
-	fault     string   // what is wrong with the delivery, so that nothing of it is run
-	Delivered []string // names of the delivery's files, for the evidence
+	files     string          // the request bundle's files/; empty if it has none
+	artifacts []string        // the delivery's directories, the later over the earlier
+	seen      map[string]bool // names in the workspace → whether it is a directory
+	fault     string          // what is wrong with the delivery, so that nothing of it is run
+	Delivered []string        // names of the delivery's files, for the evidence
 }
 
 // layOut finds the directories and looks at the delivery before any of it is used.
 func (j *examination) layOut(deliveryDir string) error {
 	seen := map[string]bool{}
+	j.layout.seen = seen
 	if dir := filepath.Join(j.bundle, "files"); isDir(dir) {
 		j.layout.files = dir
 		if _, err := survey(dir, seen); err != nil {
 			return undecided("the bundle's files: %w", err)
 		}
 	}
-	tests, err := testMounts(filepath.Join(j.bundle, "tests"))
-	if err != nil {
-		return undecided("the bundle's tests: %w", err)
+	if j.tests != "" {
+		if _, err := survey(j.tests, map[string]bool{}); err != nil {
+			return undecided("the bundle's tests: %w", err)
+		}
 	}
-	j.layout.tests = tests
 	artifacts := filepath.Join(deliveryDir, "delivery", "artifacts")
 	for _, dir := range []string{artifacts, filepath.Join(artifacts, "files")} {
 		if !isDir(dir) {
@@ -81,6 +81,10 @@ func survey(dir string, seen map[string]bool) (files []string, err error) {
 		}
 		wasDir, known := seen[name]
 		switch {
+		case shortcuts(name) && d.IsDir():
+			return fs.SkipDir
+		case shortcuts(name):
+			return nil
 		case !d.IsDir() && !d.Type().IsRegular():
 			return fmt.Errorf("%q is not a file", name)
 		case known && wasDir != d.IsDir():
@@ -105,36 +109,31 @@ func survey(dir string, seen map[string]bool) (files []string, err error) {
 	return files, err
 }
 
-// testMounts shows tests/ entry by entry, so that criteria.json, which has the expected outputs, stays out.
-func testMounts(dir string) ([]sandbox.Mount, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+// showTests lets a run see tests/ below /judge, read-only and without what is private in it.
+func (j *examination) showTests(s *sandbox.Spec) {
+	if j.tests != "" {
+		s.Copies = append(s.Copies, sandbox.Copy{Host: j.tests, Inside: testsDir, ReadOnly: true, Skip: private})
 	}
-	var mounts []sandbox.Mount
-	for _, e := range entries {
-		if e.Name() == "criteria.json" {
-			continue
-		}
-		if !e.IsDir() && !e.Type().IsRegular() {
-			return nil, fmt.Errorf("%q is not a file", e.Name())
-		}
-		mounts = append(mounts, sandbox.Mount{Host: filepath.Join(dir, e.Name()), Inside: path.Join(testsDir, e.Name())})
-	}
-	return mounts, nil
 }
 
 // copies are the workspace: the request's files, and over them the delivery's unless it is to stay out.
 func (l layout) copies(delivered bool, skip func(string) bool) []sandbox.Copy {
 	var c []sandbox.Copy
 	if l.files != "" {
-		c = append(c, sandbox.Copy{Host: l.files, Inside: sandbox.Workspace})
+		c = append(c, sandbox.Copy{Host: l.files, Inside: sandbox.Workspace, Skip: shortcuts})
 	}
 	if !delivered {
 		return c
 	}
+	without := func(name string) bool { return shortcuts(name) || skip != nil && skip(name) }
 	for _, dir := range l.artifacts {
-		c = append(c, sandbox.Copy{Host: dir, Inside: sandbox.Workspace, Skip: skip})
+		c = append(c, sandbox.Copy{Host: dir, Inside: sandbox.Workspace, Skip: without})
 	}
 	return c
+}
+
+// shortcuts reports whether a name is that of a directory in which npm keeps links to programs, which are no use
+// to a run and could not be copied.
+func shortcuts(name string) bool {
+	return strings.HasSuffix("/"+filepath.ToSlash(name), "/node_modules/.bin")
 }

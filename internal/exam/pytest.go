@@ -17,10 +17,33 @@ import (
 	"guild/internal/sandbox"
 )
 
-// examiner is the program that runs pytest inside; its own comment says what it promises.
-//
-//go:embed examiner.py
-var examiner string
+// The programs that run in the sandboxes. Their own comments say what they promise.
+var (
+	//go:embed python/plan.py
+	planSource string
+	//go:embed python/examiner.py
+	inprocSource string
+	//go:embed python/wire.py
+	wireSource string
+	//go:embed python/mirror.py
+	mirrorSource string
+	//go:embed python/proxies.py
+	proxiesSource string
+	//go:embed python/split.py
+	splitSource string
+	//go:embed python/subject.py
+	subjectSource string
+)
+
+// The programs, put together. A runner that forks keeps one interpreter warm for each.
+var (
+	inprocProgram   = &sandbox.Program{Name: "inproc.py", Setup: planSource + inprocSource}
+	examinerProgram = &sandbox.Program{
+		Name:  "examiner.py",
+		Setup: planSource + wireSource + mirrorSource + proxiesSource + splitSource,
+	}
+	subjectProgram = &sandbox.Program{Name: "subject.py", Setup: wireSource + mirrorSource + subjectSource}
+)
 
 // Exit codes of pytest: some tests failed, none were found.
 const (
@@ -52,8 +75,14 @@ type record struct {
 	Python  string         `json:"python"`
 	Pytest  string         `json:"pytest"`
 
-	Code     int `json:"code"`
-	Reported int `json:"reported"`
+	Layer   string `json:"layer"`   // one of the guild.Layer constants, or empty
+	Micros  int64  `json:"us"`      // of a test's call
+	Decided int    `json:"decided"` // as in guild.Test
+
+	Code     int      `json:"code"`
+	Reported int      `json:"reported"`
+	Notes    []string `json:"notes"`  // what the examiner could not do
+	Closed   string   `json:"closed"` // why the subject could not be asked any more
 }
 
 // report is what is believed of the examiner's records.
@@ -66,27 +95,20 @@ type report struct {
 	forged int // lines that were not the examiner's, or came when it had nothing more to say
 }
 
-// pytest runs the customer's tests beside the delivery. Their ids are fixed before any submitted code runs;
-// only those count, and each must be reported as passed.
+// pytest runs the customer's tests. Their ids are fixed before any submitted code runs, or in a sandbox where
+// none does; only those count, and each must be reported as passed.
 func (j *examination) pytest(ctx context.Context, c Criterion, f *Finding) error {
-	script := cmp.Or(c.Script, "tests")
-	rep, run, err := j.examinePytest(ctx, f, script, false)
+	if c.Mode != modeInproc {
+		return j.split(ctx, c, f)
+	}
+	f.Because = "the tests ran in the process of the code that they test"
+	rep, run, err := j.examineInproc(ctx, f, c, false)
 	if err != nil {
 		return err
 	}
-	if rep.plan == nil {
-		if f.Fault != "" || len(f.Breaches) > 0 {
-			f.Tests = missing(map[string]int{c.ID: 1})
-			return nil
-		}
-		return undecided("the tests cannot be read: %s", cut(lastLine(run.Stderr)))
-	}
-	f.Tools = map[string]string{"python": rep.plan.Python, "pytest": rep.plan.Pytest}
-	expected, err := j.expectedTests(ctx, rep.plan, script)
-	if err != nil {
+	if err := j.believe(ctx, c, f, &rep, &run.Result, run.Stderr); err != nil {
 		return err
 	}
-	f.Tests = rep.match(expected)
 	if rep.forged > 0 {
 		detail := fmt.Sprintf("%d records that are not the judge's own", rep.forged)
 		f.Breaches = append(f.Breaches, guild.Breach{Syscall: "results", Detail: detail})
@@ -97,32 +119,59 @@ func (j *examination) pytest(ctx context.Context, c Criterion, f *Finding) error
 	return nil
 }
 
-// examinePytest runs the examiner, with the delivery or, to list the tests, without.
-func (j *examination) examinePytest(ctx context.Context, f *Finding, script string, collect bool) (report, *RunRecord, error) {
-	o := order{
-		Word: rand.Text(), Root: judgeDir, Script: script, Collect: collect,
-		Path:       []string{testsDir, judgeDir, sandbox.Workspace, sandbox.Workspace + "/src"},
-		Descriptor: 100 + random(800),
+// believe takes over what an examiner reported, held against the tests that there must be.
+func (j *examination) believe(ctx context.Context, c Criterion, f *Finding, rep *report, res *sandbox.Result, stderr string) error {
+	if rep.plan == nil {
+		if strings.Contains(stderr, "No module named 'pytest'") {
+			return undecided("pytest is not installed for %s: apt-get install python3-pytest", j.python()[0])
+		}
+		if f.Fault != "" || len(f.Breaches) > 0 || res.Killed != "" {
+			f.Tests = missing(map[string]int{c.ID: 1})
+			return nil
+		}
+		return undecided("the tests cannot be read: %s", cut(lastLine(stderr)))
 	}
+	f.Tools = map[string]string{"python": rep.plan.Python, "pytest": rep.plan.Pytest}
+	expected, err := j.expectedTests(ctx, c, rep)
+	if err != nil {
+		return err
+	}
+	f.Tests = rep.match(expected)
+	for _, t := range f.Tests {
+		f.Decided += t.Decided
+	}
+	if rep.end != nil {
+		f.Warnings = append(f.Warnings, rep.end.Notes...)
+	}
+	return nil
+}
+
+// order is what an examiner is told.
+func (j *examination) order(c Criterion, path []string) order {
+	return order{
+		Word: rand.Text(), Root: judgeDir, Script: cmp.Or(c.Script, "tests"),
+		Path: path, Descriptor: 100 + random(800),
+	}
+}
+
+// examineInproc runs the examiner beside the delivery or, to list the tests, without it.
+func (j *examination) examineInproc(ctx context.Context, f *Finding, c Criterion, collect bool) (report, *RunRecord, error) {
+	o := j.order(c, []string{testsDir, judgeDir, sandbox.Workspace, sandbox.Workspace + "/src"})
+	o.Collect = collect
 	stdin, err := json.Marshal(o)
 	if err != nil {
 		return report{}, nil, err
 	}
-	python := cmp.Or(j.engine.Python, "/usr/bin/python3")
-	run, err := j.run(ctx, f, sandbox.Spec{
-		Argv:   []string{python, "-I", "-B", "-c", examiner},
-		Env:    environment("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1"),
-		Mounts: j.layout.tests,
-		Copies: j.layout.copies(!collect, nil),
-		Limits: j.limits(),
-	}, string(stdin))
+	s := sandbox.Spec{
+		Argv: j.python(), Program: inprocProgram, Env: environment("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1"),
+		Copies: j.layout.copies(!collect, nil), Limits: j.limits(),
+	}
+	j.showTests(&s)
+	run, err := j.run(ctx, f, s, string(stdin))
 	if err != nil {
 		return report{}, nil, err
 	}
-	run.Argv = []string{python, "-I", "-B", "-c", "examiner.py"} // its text would drown the evidence
-	if strings.Contains(run.Stderr, "No module named 'pytest'") && run.Results == "" {
-		return report{}, nil, undecided("pytest is not installed for %s: apt-get install python3-pytest", python)
-	}
+	run.Argv = append(j.python(), "-c", inprocProgram.Name)
 	return readReport(run.Results, o.Word), run, nil
 }
 
@@ -188,22 +237,27 @@ func (rep *report) fault(res sandbox.Result) string {
 	}
 }
 
-// expectedTests is how many of each test there must be. Where the source does not tell, the tests are listed in
-// a sandbox without the delivery; if they cannot even be imported there, one of each is expected.
-func (j *examination) expectedTests(ctx context.Context, plan *record, script string) (map[string]int, error) {
-	if plan.Certain {
-		return plan.Tests, someTests(plan.Tests)
+// expectedTests is how many of each test there must be. Where the source does not tell, an examiner that shares
+// no process with the delivery is believed; otherwise, or if it could not import the tests, they are listed in a
+// sandbox without the delivery. If even that fails, one of each is expected.
+func (j *examination) expectedTests(ctx context.Context, c Criterion, rep *report) (map[string]int, error) {
+	if rep.plan.Certain {
+		return rep.plan.Tests, someTests(rep.plan.Tests)
 	}
-	var f Finding
-	rep, _, err := j.examinePytest(ctx, &f, script, true)
-	if err != nil {
-		return nil, err
+	items := rep.items
+	if c.Mode == modeInproc || len(items) == 0 || len(rep.broken) > 0 {
+		var f Finding
+		listed, _, err := j.examineInproc(ctx, &f, c, true)
+		if err != nil {
+			return nil, err
+		}
+		items = listed.items
 	}
 	expected := map[string]int{}
-	for _, id := range rep.items {
+	for _, id := range items {
 		expected[function(id)]++
 	}
-	for id, n := range plan.Tests {
+	for id, n := range rep.plan.Tests {
 		expected[id] = max(expected[id], n)
 	}
 	return expected, someTests(expected)
@@ -235,13 +289,14 @@ func (rep *report) match(expected map[string]int) []guild.Test {
 			continue // more of it than there are
 		}
 		if t == nil {
-			t = &guild.Test{ID: r.ID, State: r.State}
+			t = &guild.Test{ID: r.ID, State: r.State, Layer: r.Layer, Micros: r.Micros}
 			states[r.ID] = t
 			tests = append(tests, t)
 			found[function(r.ID)]++
 		} else {
 			t.State = guild.TestFailed // said twice: a failing teardown, or a forgery
 		}
+		t.Decided = max(t.Decided, r.Decided)
 		if t.State != guild.TestPassed {
 			t.Message = cut(r.Message)
 		}

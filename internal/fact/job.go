@@ -15,6 +15,7 @@ type JobOpened struct {
 	Task      string         `json:"task"`
 	Title     string         `json:"title"`
 	Bundle    guild.Hash     `json:"bundle"`              // blob: the packed request bundle
+	Hidden    guild.Hash     `json:"hidden,omitzero"`     // blob: a packed bundle whose files are the hidden tests
 	Size      int64          `json:"size"`                // of the bundle, in bytes
 	Kind      int            `json:"kind"`                // NIP-90 kind of its requests
 	Bid       guild.Msat     `json:"bid_msat"`            // most we would pay

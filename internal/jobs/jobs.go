@@ -83,6 +83,7 @@ type Order struct {
 	Task    string
 	Title   string
 	Bundle  []byte // packed
+	Hidden  []byte // hidden tests as the files of a packed bundle, which never leaves this machine; nil without any
 	Kind    int    // NIP-90 request kind
 	Bid     guild.Msat
 	Timeout time.Duration // for the whole job; Patience.Job if zero
@@ -101,9 +102,15 @@ func (j *Jobs) Open(ctx context.Context, o Order) (guild.JobID, error) {
 	if err != nil {
 		return guild.JobID{}, fmt.Errorf("open a job: keep the bundle: %w", err)
 	}
+	var hidden guild.Hash
+	if len(o.Hidden) > 0 {
+		if hidden, err = j.c.Blobs.PutBytes(ctx, o.Hidden); err != nil {
+			return guild.JobID{}, fmt.Errorf("open a job: keep the hidden tests: %w", err)
+		}
+	}
 	id := guild.NewJobID()
 	opened := fact.JobOpened{
-		Job: id, Task: o.Task, Title: o.Title, Bundle: hash, Size: int64(len(o.Bundle)), Kind: o.Kind, Bid: o.Bid,
+		Job: id, Task: o.Task, Title: o.Title, Bundle: hash, Hidden: hidden, Size: int64(len(o.Bundle)), Kind: o.Kind, Bid: o.Bid,
 		Tries: cmp.Or(o.Tries, len(o.Providers), 3), Private: o.Private, Providers: o.Providers,
 	}
 	err = j.c.Journal.Do(ctx, fact.JobSubject(id), "", func(tx *journal.Tx) error {

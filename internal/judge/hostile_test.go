@@ -1,8 +1,14 @@
 package judge_test
 
 import (
+	"context"
+	"io"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,115 +17,269 @@ import (
 	"guild"
 	"guild/internal/exam"
 	"guild/internal/judge"
+	"guild/internal/sandbox"
 	"guild/internal/sandbox/tiers"
 )
 
-// hostile says what the deliveries of testdata/hostile.txtar come to. A SUCCESS of one that does not solve the
-// task is a forgery that pytest beside the submission cannot prevent: it is why such verdicts are weak.
-var hostile = []struct {
-	delivery string
-	want     guild.Outcome
-}{
-	{"honest", guild.Success},
-	{"honest_in_src", guild.Success},
-	{"honest_repeats_files", guild.Success},
-	{"wrong", guild.Failure},
-	{"mostly_right", guild.Partial},
-	{"nothing", guild.Failure},
-	{"no_function", guild.Failure},
-	{"syntax_error", guild.Failure},
-	{"raises", guild.Failure},
-	{"not_utf8_output", guild.Failure},
-
-	{"conftest_forges", guild.Failure},
-	{"sitecustomize", guild.Failure},
-	{"configuration", guild.Failure},
-	{"shadows_modules", guild.Failure},
-	{"reads_the_tests", guild.Failure},
-	{"reads_the_expectations", guild.Success},
-
-	{"skips", guild.Failure},
-	{"skips_the_module", guild.Failure},
-	{"xfails", guild.Failure},
-	{"deselects", guild.Failure},
-	{"collect_only_by_option", guild.Failure},
-	{"exits_at_import", guild.Error},
-	{"sys_exit_at_import", guild.Failure},
-	{"exits_in_a_call", guild.Error},
-	{"exits_pytest", guild.Failure},
-	{"raises_base_exception", guild.Error},
-	{"closes_descriptors", guild.Error},
-	{"crashes", guild.Error},
-	{"kills_everybody", guild.Failure},
-	{"writes_descriptor_3", guild.Error},
-	{"floods_descriptors", guild.Violation},
-
-	{"endless_loop", guild.Error},
-	{"sleeps", guild.Error},
-	{"fork_bomb", guild.Error},
-	{"thread_bomb", guild.Error},
-	{"eats_memory", guild.Error},
-	{"fills_the_disk", guild.Error},
-	{"floods_stdout", guild.Error},
-	{"floods_quietly", guild.Success},
-	{"leaves_a_daemon", guild.Success},
-
-	{"connects_out", guild.Violation},
-	{"sends_a_datagram", guild.Violation},
-	{"ptrace", guild.Violation},
-	{"mount", guild.Violation},
-	{"unshare", guild.Violation},
-
-	{"patches_reports", guild.Failure},
-	{"replaces_the_tests", guild.Failure},
-	{"always_equal", guild.Success},          // forged
-	{"patches_the_call", guild.Success},      // forged
-	{"walks_to_the_examiner", guild.Success}, // forged
+// submission is a line of the tables in testdata/attacks, which the README there explains.
+type submission struct {
+	family   string
+	name     string
+	request  string
+	outcomes []guild.Outcome // any of them
+	unseen   bool            // a tier that does not see what processes of processes do may take it for harmless
+	causes   []string        // the cause of any other than a SUCCESS contains one of them
+	reason   string          // why it may be a SUCCESS
+	files    map[string]string
 }
 
-func TestHostileDeliveriesComeToWhatTheTableSays(t *testing.T) {
-	archive, err := txtar.ParseFile("testdata/hostile.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	listed := map[string]bool{}
-	e := newEngine(t)
-	for _, h := range hostile {
-		listed[h.delivery] = true
-		t.Run(h.delivery, func(t *testing.T) {
-			t.Parallel()
-			v, evidence, err := e.Judge(t.Context(), "testdata/add", unpack(t, archive, h.delivery))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if v.Outcome != h.want || v.Expected != 5 && v.Outcome != guild.Violation {
-				t.Errorf("%s (%s), want %s; %d of %d\n%.3000s", v.Outcome, v.Cause, h.want, v.Passed, v.Expected, evidence)
-			}
-			if v.Strength != guild.Weak {
-				t.Error("pytest beside the submission is weak")
-			}
-			if v.Outcome != guild.Success && v.Cause == "" {
-				t.Error("no cause")
-			}
-		})
-	}
-	for _, f := range archive.Files {
-		if name, _, _ := strings.Cut(f.Name, "/"); !listed[name] {
-			t.Errorf("%s is not in the table", name)
-		}
-	}
-}
+// How a table's reason for a SUCCESS begins.
+const (
+	harmless = "harmless: " // what it tried got nowhere, and the task is solved
+	decided  = "decided: "  // the tests ask the submission about itself, and the verdict counts how often
+	forged   = "forged: "   // the proof that tests beside the submission are weak; nowhere else
+)
 
-// unpack makes the directory of an unpacked delivery from the files below name.
-func unpack(t *testing.T, a *txtar.Archive, name string) string {
+var (
+	tableHead = regexp.MustCompile(`(?m)^submission +request +outcome +cause contains\n`)
+	columns   = regexp.MustCompile(` {2,}`)
+)
+
+// corpus reads all families. What is wrong with a table fails the test.
+func corpus(t *testing.T) []submission {
 	t.Helper()
-	files := map[string]string{}
-	for _, f := range a.Files {
-		if inside, found := strings.CutPrefix(f.Name, name+"/"); found {
-			files[inside] = string(f.Data)
+	archives, err := filepath.Glob("testdata/attacks/*.txtar")
+	if err != nil || len(archives) == 0 {
+		t.Fatal("no archives", err)
+	}
+	var all []submission
+	for _, file := range archives {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, family(t, strings.TrimSuffix(filepath.Base(file), ".txtar"), archive)...)
+	}
+	return all
+}
+
+// family reads one archive: the table in its comment, and the files of each submission.
+func family(t *testing.T, name string, archive *txtar.Archive) []submission {
+	t.Helper()
+	files := map[string]map[string]string{}
+	for _, f := range archive.Files {
+		dir, inside, _ := strings.Cut(f.Name, "/")
+		if files[dir] == nil {
+			files[dir] = map[string]string{}
+		}
+		files[dir][inside] = string(f.Data)
+	}
+	comment := string(archive.Comment)
+	head := tableHead.FindStringIndex(comment)
+	if head == nil {
+		t.Fatalf("%s has no table", name)
+	}
+	var all []submission
+	listed := map[string]bool{}
+	for line := range strings.Lines(comment[head[1]:]) {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		s := parseSubmission(t, line)
+		s.family, s.files = name, files[s.name]
+		listed[s.name] = true
+		if len(s.files) == 0 {
+			t.Errorf("%s: %s has no files", name, s.name)
+		}
+		all = append(all, s)
+	}
+	for dir := range files {
+		if !listed[dir] {
+			t.Errorf("%s: %s is not in the table", name, dir)
 		}
 	}
-	return deliver(t, files)
+	return all
+}
+
+func parseSubmission(t *testing.T, line string) submission {
+	t.Helper()
+	f := append(columns.Split(line, 4), "")
+	if len(f) < 4 {
+		t.Fatalf("table: %q", line)
+	}
+	s := submission{name: f[0], request: f[1]}
+	allowed, unseen := strings.CutSuffix(f[2], "*")
+	for o := range strings.SplitSeq(allowed, "/") {
+		s.outcomes = append(s.outcomes, guild.Outcome(o))
+	}
+	s.unseen = unseen
+	for c := range strings.SplitSeq(f[3], " | ") {
+		switch {
+		case strings.HasPrefix(c, harmless), strings.HasPrefix(c, decided), strings.HasPrefix(c, forged) && s.isInproc():
+			s.reason = c
+		case c != "":
+			s.causes = append(s.causes, c)
+		}
+	}
+	if slices.Contains(s.outcomes, guild.Success) && s.reason == "" {
+		t.Errorf("table: %q may pass for no reason", line)
+	}
+	return s
+}
+
+// isInproc reports whether the tests run beside the submission because the request says so.
+func (s submission) isInproc() bool { return path.Base(s.request) == "inproc" }
+
+// waits reports whether it is the clock that is to end it.
+func (s submission) waits() bool { return slices.Contains(s.causes, "stopped after") }
+
+// check holds a verdict against the table.
+func (s submission) check(t *testing.T, caps sandbox.Caps, v guild.Verdict, evidence judge.Evidence) {
+	t.Helper()
+	t.Logf("%s %s (%s) %d of %d, decided %d, %d ms", v.Strength, v.Outcome, v.Cause, v.Passed, v.Expected, v.Decided, v.Usage.WallMs)
+	if s.unseen && v.Outcome == guild.Success && seesLess(caps) {
+		return
+	}
+	expected := v.Outcome == guild.Success || len(s.causes) == 0 ||
+		slices.ContainsFunc(s.causes, func(c string) bool { return strings.Contains(v.Cause, c) })
+	switch {
+	case !slices.Contains(s.outcomes, v.Outcome):
+		t.Errorf("%s (%s), want %v; %d of %d\n%.6000s", v.Outcome, v.Cause, s.outcomes, v.Passed, v.Expected, evidence)
+	case !expected:
+		t.Errorf("%s because of %q, want %q\n%.3000s", v.Outcome, v.Cause, s.causes, evidence)
+	case v.Outcome == guild.Success && strings.HasPrefix(s.reason, decided) && v.Decided == 0:
+		t.Error("the verdict does not say what the submission decided")
+	case v.Outcome != guild.Success && v.Cause == "":
+		t.Errorf("%s without a cause", v.Outcome)
+	case v.Outcome == guild.Violation && len(v.Breaches) == 0:
+		t.Error("a violation of nothing")
+	}
+	if weak := v.Strength == guild.Weak; weak != s.isInproc() {
+		t.Errorf("the verdict is %s", v.Strength)
+	}
+}
+
+// seesLess reports whether a tier says of itself that it notices a breach only in the command itself.
+func seesLess(caps sandbox.Caps) bool {
+	return slices.ContainsFunc(caps.Gaps, func(gap string) bool { return strings.Contains(gap, "reported only if it ends the command itself") })
+}
+
+// tight is a runner with smaller limits than the judge's, so that passing them takes little time. Only for
+// submissions that wait the clock is set forward, too: a busy machine must not decide what ends the others.
+type tight struct {
+	sandbox.Runner
+	impatient bool
+}
+
+func (r tight) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
+	l := s.Limits.WithDefaults()
+	if l.CPU /= 2; r.impatient {
+		l.Wall /= 2
+	} else {
+		l.Wall *= 4
+	}
+	l.Memory = min(l.Memory, 256<<20)
+	l.Disk = min(l.Disk, 16<<20)
+	l.Pids = min(l.Pids, 40)
+	l.Inodes = min(l.Inodes, 4000)
+	s.Limits = l
+	return r.Runner.Run(ctx, s, streams)
+}
+
+func TestHostileDeliveriesComeToWhatTheTablesSayAndLeaveNothing(t *testing.T) {
+	submissions := corpus(t)
+	t.Setenv("TMPDIR", t.TempDir()) // nobody else's files are there
+	before := traces(t)
+	e, impatient, closeRunner := tightEngines(t)
+	inproc := inprocRequests(t)
+	t.Run("submission", func(t *testing.T) {
+		seen := map[string]int{}
+		for _, s := range submissions {
+			if seen[s.family]++; testing.Short() && seen[s.family]%8 != 1 || s.isForeign() {
+				continue
+			}
+			bundle := filepath.Join("testdata", s.request)
+			if s.isInproc() {
+				bundle = inproc[path.Dir(s.request)]
+			}
+			t.Run(path.Join(s.family, s.name, s.request), func(t *testing.T) {
+				t.Parallel()
+				e := e
+				if s.waits() {
+					e = impatient
+				}
+				v, evidence := judged(t, e, bundle, deliver(t, s.files))
+				s.check(t, e.Caps, v, evidence)
+			})
+		}
+	})
+	closeRunner()
+	before.compare(t, traces(t))
+}
+
+// isForeign reports whether the submission is for another kind of processor.
+func (s submission) isForeign() bool {
+	_, arch, found := strings.Cut(s.name, "_amd64")
+	return found && arch == "" && runtime.GOARCH != "amd64"
+}
+
+// inprocRequests are copies of the requests with pytest that ask for the tests to run beside the submission.
+func inprocRequests(t *testing.T) map[string]string {
+	t.Helper()
+	requests := map[string]string{}
+	for _, name := range []string{"add", "account", "tools"} {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", name))); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, "tests", "criteria.json")
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := strings.Replace(string(text), `"criteria":`, `"python_mode": "inproc", "criteria":`, 1)
+		if err := os.WriteFile(file, []byte(asked), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		requests[name] = dir
+	}
+	return requests
+}
+
+// tightEngines are judges in the best sandbox that there is, with small limits, and what ends their sandbox.
+func tightEngines(t *testing.T) (e, impatient *judge.Judge, closeRunner func()) {
+	t.Helper()
+	runner, caps := bestRunner(t)
+	e = &judge.Judge{Exam: &exam.Engine{Runner: tight{Runner: runner}}, Caps: caps}
+	impatient = &judge.Judge{Exam: &exam.Engine{Runner: tight{runner, true}}, Caps: caps}
+	return e, impatient, func() { closeOne(t, runner) }
+}
+
+// bestRunner is the strongest runner of this machine, which keeps nothing warm beyond the test.
+func bestRunner(t testing.TB) (sandbox.Runner, sandbox.Caps) {
+	t.Helper()
+	runner, caps, err := tiers.Best(t.Context())
+	if err != nil {
+		t.Fatalf("%v; %s", err, caps.Remedy)
+	}
+	t.Cleanup(func() { closeOne(t, runner) })
+	return runner, caps
+}
+
+// closeOne ends what a runner keeps warm, if it does.
+func closeOne(t testing.TB, runner sandbox.Runner) {
+	t.Helper()
+	if c, ok := runner.(io.Closer); ok {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func newEngine(t testing.TB) *judge.Judge {
+	t.Helper()
+	runner, caps := bestRunner(t)
+	return &judge.Judge{Exam: &exam.Engine{Runner: runner}, Caps: caps}
 }
 
 // deliver makes the directory of an unpacked delivery with these artifacts.
@@ -142,13 +302,4 @@ func lay(t testing.TB, dir string, files map[string]string) {
 			t.Fatal(err)
 		}
 	}
-}
-
-func newEngine(t testing.TB) *judge.Judge {
-	t.Helper()
-	runner, caps, err := tiers.Best(t.Context())
-	if err != nil {
-		t.Fatalf("%v; %s", err, caps.Remedy)
-	}
-	return &judge.Judge{Exam: &exam.Engine{Runner: runner}, Caps: caps}
 }

@@ -62,7 +62,7 @@ var faults = []struct {
 
 func TestHumanEvalSolutionsPassAndFaultyOnesDoNot(t *testing.T) {
 	if testing.Short() {
-		t.Skip("runs 164 sandboxes")
+		t.Skip("runs 328 sandboxes")
 	}
 	e := newEngine(t)
 	for i, p := range problems(t) {
@@ -72,8 +72,8 @@ func TestHumanEvalSolutionsPassAndFaultyOnesDoNot(t *testing.T) {
 			bundle := request(t, p.files())
 			right := p.Prompt + p.Solution
 			v, evidence := judged(t, e, bundle, deliver(t, map[string]string{"solution.py": right}))
-			if v.Outcome != guild.Success {
-				t.Errorf("the canonical solution: %s (%s) %.2000s", v.Outcome, v.Cause, evidence)
+			if v.Outcome != guild.Success || v.Strength != guild.Strong {
+				t.Errorf("the canonical solution: %s %s (%s) %.2000s", v.Strength, v.Outcome, v.Cause, evidence)
 			}
 			wrong := right + fmt.Sprintf(fault.code, p.Function)
 			v, _ = judged(t, e, bundle, deliver(t, map[string]string{"solution.py": wrong}))

@@ -9,35 +9,77 @@ import (
 	"fmt"
 
 	"guild"
+	"guild/internal/analysis"
 	"guild/internal/exam"
 	"guild/internal/sandbox"
 )
 
-// Judge examines deliveries and scores what was found.
+// Judge examines deliveries and scores what was found. The zero value of every field but Exam works.
 type Judge struct {
 	Exam *exam.Engine
 	Caps sandbox.Caps // of Exam.Runner
+
+	// Analysis reads the delivered code for the quality of the verdict; nothing is read if it is nil.
+	Analysis *analysis.Analyst
+
+	// ProfileHash says what a system call profile allows, for whoever wants to judge again.
+	ProfileHash func(sandbox.Profile) string
 }
 
 // Evidence is the judge's full output as JSON, to be kept as a blob: whoever has the bundle, the delivery and
 // this can judge again and compare.
 type Evidence []byte
 
-// Judge judges the delivery unpacked at deliveryDir by the request bundle unpacked at bundleDir. An error is as
-// of exam.Engine.Examine: nothing is known about the delivery.
+// Judge judges a delivery of which nothing is known but its files. It is Hear for those who judge by hand.
 func (j *Judge) Judge(ctx context.Context, bundleDir, deliveryDir string) (guild.Verdict, Evidence, error) {
-	report, err := j.Exam.Examine(ctx, bundleDir, deliveryDir)
+	return j.Hear(ctx, Case{Bundle: bundleDir, Delivery: deliveryDir})
+}
+
+// Hear judges a case. An error is as of exam.Engine.ExamineHidden, and nothing is known about the delivery; but with a
+// *PersonNeeded come the verdict so far and its evidence. A delivery that tried to break out needs no person.
+func (j *Judge) Hear(ctx context.Context, c Case) (guild.Verdict, Evidence, error) {
+	report, err := j.Exam.ExamineHidden(ctx, c.Bundle, c.Delivery, c.Hidden)
 	if err != nil {
 		return guild.Verdict{}, nil, err
 	}
-	v := verdict(report.Findings, j.Caps.Tier)
+	read, err := j.read(ctx, c, report)
+	if err != nil {
+		return guild.Verdict{}, nil, err
+	}
+	v := j.verdict(c, report, read)
 	evidence, err := json.Marshal(struct {
-		Format  string        `json:"format"`
-		Verdict guild.Verdict `json:"verdict"`
+		Format   string          `json:"format"`
+		Verdict  guild.Verdict   `json:"verdict"`
+		Baseline Baseline        `json:"baseline"`
+		Analysis analysis.Report `json:"analysis"`
 		exam.Report
-	}{"guild judge evidence 1", v, report})
+	}{"guild judge evidence 1", v, c.Baseline, read, report})
 	if err != nil {
 		return guild.Verdict{}, nil, fmt.Errorf("evidence: %w", err)
 	}
+	if report.Person != "" && v.Outcome != guild.Violation {
+		return v, evidence, &PersonNeeded{Reason: report.Person}
+	}
 	return v, evidence, nil
+}
+
+// read analyses the delivery's code once the examination is over, so that the one does not slow down the other.
+// What tried to break out is not touched again.
+func (j *Judge) read(ctx context.Context, c Case, r exam.Report) (analysis.Report, error) {
+	sum := add(r.Findings)
+	switch {
+	case j.Analysis == nil:
+		return analysis.Report{Reason: "analysis is switched off"}, nil
+	case len(sum.breaches) > 0:
+		return analysis.Report{Reason: "it tried to break out"}, nil
+	case !sum.ran:
+		return analysis.Report{Reason: "nothing was run"}, nil
+	}
+	var scripts []string
+	for _, criterion := range r.Criteria.Criteria {
+		if criterion.Framework == "pytest" {
+			scripts = append(scripts, criterion.Script)
+		}
+	}
+	return j.Analysis.Analyse(ctx, analysis.Subject{Bundle: c.Bundle, Delivery: c.Delivery, Scripts: scripts})
 }

@@ -135,9 +135,9 @@ func TestTestsWhoseNumberTheSourceDoesNotTellAreListedWithoutTheDelivery(t *test
 	})
 	e := newEngine(t)
 	v, _ := judged(t, e, bundle, deliver(t, map[string]string{"solution.py": "def square(n): return n * n"}))
-	wants(t, v, guild.Success, guild.Weak, 5, 5)
+	wants(t, v, guild.Success, guild.Strong, 5, 5)
 	v, _ = judged(t, e, bundle, deliver(t, map[string]string{"solution.py": "import os; os._exit(0)"}))
-	wants(t, v, guild.Error, guild.Weak, 0, 5)
+	wants(t, v, guild.Error, guild.Strong, 0, 5)
 }
 
 func TestWhatCannotBeJudgedIsUndecided(t *testing.T) {

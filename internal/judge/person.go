@@ -73,7 +73,7 @@ func (r Ruled) apply(v guild.Verdict) guild.Verdict {
 	}
 	ruling := r.Ruling
 	v.Ruling = &ruling
-	return v
+	return rescored(v)
 }
 
 // provisional reads the verdict that waits.

@@ -16,7 +16,7 @@ import (
 )
 
 // undecided is a judge whose criteria ask for a person.
-func undecided(context.Context, string, string) (guild.Verdict, Evidence, error) {
+func undecided(context.Context, Case) (guild.Verdict, Evidence, error) {
 	v := guild.Verdict{Outcome: guild.Success, Score: 700_000, Strength: guild.Strong, Tier: "none", Expected: 2, Passed: 2}
 	return v, Evidence("so far"), &PersonNeeded{"the checklist has 3 points"}
 }
@@ -72,7 +72,7 @@ func TestAPersonCannotRuleOnWhatProgramsDecide(t *testing.T) {
 func TestJudgesOnTwoNodesShareTheDeliveriesAndJudgeEachOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t)
-		c.does = func(context.Context, string, string) (guild.Verdict, Evidence, error) {
+		c.does = func(context.Context, Case) (guild.Verdict, Evidence, error) {
 			time.Sleep(10 * time.Minute) // several leases long
 			return guild.Verdict{Outcome: guild.Success, Strength: guild.Strong}, nil, nil
 		}

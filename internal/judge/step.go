@@ -43,8 +43,10 @@ type StepConfig struct {
 	Blobs   *blob.Store
 	Scratch string // directory for unpacked bundles
 
-	// Examine judges a delivery directory by a bundle directory; (*Judge).Judge in earnest.
-	Examine func(ctx context.Context, bundleDir, deliveryDir string) (guild.Verdict, Evidence, error)
+	// Examine judges a case; (*Judge).Hear in earnest.
+	Examine func(ctx context.Context, c Case) (guild.Verdict, Evidence, error)
+
+	Baseline func(task string) Baseline // what deliveries of a task usually take; none is known if nil
 }
 
 // Step is the judge's step: every delivery that is here gets one verdict.
@@ -172,7 +174,7 @@ func (s *Step) examine(ctx context.Context, c pending) (guild.Verdict, Evidence,
 	}
 	defer os.RemoveAll(dir)
 	bundle, delivery := filepath.Join(dir, "bundle"), filepath.Join(dir, "delivery")
-	if err := s.unpack(ctx, c.Bundle, bundle); err != nil {
+	if err := s.unpack(ctx, c.Order.Bundle, bundle); err != nil {
 		return guild.Verdict{}, nil, fmt.Errorf("our own bundle: %w", err)
 	}
 	if err := s.unpack(ctx, c.Delivery, delivery); ours(err) {
@@ -182,7 +184,18 @@ func (s *Step) examine(ctx context.Context, c pending) (guild.Verdict, Evidence,
 			Cause: guild.Cut("the delivery is no bundle: "+err.Error(), 500)}
 		return v, Evidence(v.Cause), nil
 	}
-	return s.c.Examine(ctx, bundle, delivery)
+	hearing := Case{Bundle: bundle, Delivery: delivery, Task: c.Order.Task, Latency: time.Duration(c.Latency) * time.Millisecond}
+	if s.c.Baseline != nil {
+		hearing.Baseline = s.c.Baseline(c.Order.Task)
+	}
+	if !c.Order.Hidden.IsZero() {
+		hidden := filepath.Join(dir, "hidden")
+		if err := s.unpack(ctx, c.Order.Hidden, hidden); err != nil {
+			return guild.Verdict{}, nil, fmt.Errorf("our own hidden tests: %w", err)
+		}
+		hearing.Hidden = filepath.Join(hidden, "files")
+	}
+	return s.c.Examine(ctx, hearing)
 }
 
 // ours reports whether it is this machine that failed to unpack a bundle, and not the bundle.
@@ -212,15 +225,23 @@ type Fold struct {
 }
 
 type folded struct {
-	Bundles map[guild.JobID]guild.Hash `json:"bundles"` // of the jobs that go on
-	Cases   map[string]pending         `json:"cases"`   // by attempt, from planning to verdict
+	Jobs  map[guild.JobID]order `json:"jobs"`  // that go on
+	Cases map[string]pending    `json:"cases"` // by attempt, from planning to verdict
+}
+
+// order is what a job's deliveries are judged by.
+type order struct {
+	Task   string     `json:"task"`
+	Bundle guild.Hash `json:"bundle"`
+	Hidden guild.Hash `json:"hidden,omitzero"` // tests that stay here, as a bundle
 }
 
 type pending struct {
 	Job      guild.JobID `json:"job"`
 	Attempt  nostr.ID    `json:"attempt"`
-	Bundle   guild.Hash  `json:"bundle"`
+	Order    order       `json:"order"`
 	Delivery guild.Hash  `json:"delivery"`
+	Latency  int64       `json:"latency_ms"`    // from the request to its result
 	Here     bool        `json:"here"`          // the delivery came, or was fetched
 	Held     guild.Hash  `json:"held,omitzero"` // blob: the verdict so far, when a person must rule
 	At       int64       `json:"at"`
@@ -229,13 +250,13 @@ type pending struct {
 // NewFold returns an empty fold.
 func NewFold() *Fold { return &Fold{state: empty()} }
 
-func empty() folded { return folded{map[guild.JobID]guild.Hash{}, map[string]pending{}} }
+func empty() folded { return folded{map[guild.JobID]order{}, map[string]pending{}} }
 
 // Name implements fold.Fold.
 func (*Fold) Name() string { return "judge" }
 
 // Version implements fold.Fold.
-func (*Fold) Version() int { return 1 }
+func (*Fold) Version() int { return 2 }
 
 // ready lists the deliveries to be judged: each job's first before any job's second, so that a job with many
 // attempts holds up nobody, and among those the oldest first.
@@ -267,6 +288,12 @@ func (f *Fold) waits(attempt nostr.ID) bool {
 	return c.Here && c.Held.IsZero()
 }
 
+// Held returns the verdict so far, as a blob, of a delivery that waits for a person.
+func (f *Fold) Held(attempt nostr.ID) (guild.Hash, bool) {
+	c, ok := f.held(attempt)
+	return c.Held, ok
+}
+
 // held returns a delivery that waits for a person.
 func (f *Fold) held(attempt nostr.ID) (pending, bool) {
 	f.mu.RLock()
@@ -290,13 +317,15 @@ func (f *Fold) Apply(e fact.Entry) {
 func (f *Fold) apply(one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.JobOpened:
-		f.state.Bundles[one.Job] = one.Bundle
+		f.state.Jobs[one.Job] = order{one.Task, one.Bundle, one.Hidden}
 	case fact.JobClosed:
-		delete(f.state.Bundles, one.Job)
+		delete(f.state.Jobs, one.Job)
 	case fact.AttemptPlanned:
-		f.state.Cases[one.Attempt.Hex()] = pending{Job: one.Job, Attempt: one.Attempt, Bundle: f.state.Bundles[one.Job]}
+		f.state.Cases[one.Attempt.Hex()] = pending{Job: one.Job, Attempt: one.Attempt, Order: f.state.Jobs[one.Job]}
 	case fact.AttemptDelivered:
-		f.change(one.Attempt, func(c *pending) { c.Delivery, c.Here, c.At = one.Delivery, one.Away == nil, at })
+		f.change(one.Attempt, func(c *pending) {
+			c.Delivery, c.Here, c.At, c.Latency = one.Delivery, one.Away == nil, at, one.LatencyMs
+		})
 	case fact.AttemptFetched:
 		f.change(one.Attempt, func(c *pending) { c.Here = true })
 	case fact.AttemptUndecided:
@@ -324,7 +353,7 @@ func (f *Fold) change(attempt nostr.ID, by func(*pending)) {
 // Snapshot implements fold.Fold.
 func (f *Fold) Snapshot() ([]byte, error) {
 	f.mu.RLock()
-	state := folded{maps.Clone(f.state.Bundles), maps.Clone(f.state.Cases)}
+	state := folded{maps.Clone(f.state.Jobs), maps.Clone(f.state.Cases)}
 	f.mu.RUnlock()
 	return json.Marshal(state)
 }
@@ -335,7 +364,7 @@ func (f *Fold) Restore(b []byte) error {
 	if err := json.Unmarshal(b, &fresh); err != nil {
 		return fmt.Errorf("judge: %w", err)
 	}
-	if fresh.Bundles == nil || fresh.Cases == nil {
+	if fresh.Jobs == nil || fresh.Cases == nil {
 		return errors.New("judge: the snapshot is incomplete")
 	}
 	f.mu.Lock()

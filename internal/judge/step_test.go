@@ -46,13 +46,13 @@ type court struct {
 
 	mu   sync.Mutex
 	runs int
-	does func(ctx context.Context, bundleDir, deliveryDir string) (guild.Verdict, Evidence, error)
+	does func(context.Context, Case) (guild.Verdict, Evidence, error)
 }
 
 func newCourt(t *testing.T) *court {
 	t.Helper()
 	c := &court{T: t, fold: NewFold(), scratch: t.TempDir()}
-	c.does = func(context.Context, string, string) (guild.Verdict, Evidence, error) {
+	c.does = func(context.Context, Case) (guild.Verdict, Evidence, error) {
 		return guild.Verdict{Outcome: guild.Success, Score: guild.Micro, Strength: guild.Strong, Tier: "none"}, Evidence("fine"), nil
 	}
 	var err error
@@ -71,12 +71,12 @@ func newCourt(t *testing.T) *court {
 	return c
 }
 
-func (c *court) examine(ctx context.Context, bundle, delivery string) (guild.Verdict, Evidence, error) {
+func (c *court) examine(ctx context.Context, hearing Case) (guild.Verdict, Evidence, error) {
 	c.mu.Lock()
 	c.runs++
 	does := c.does
 	c.mu.Unlock()
-	return does(ctx, bundle, delivery)
+	return does(ctx, hearing)
 }
 
 func (c *court) put(b []byte) guild.Hash {
@@ -143,11 +143,11 @@ func types(facts []fact.Fact) (names []string) {
 func TestADeliveryGetsOneVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t)
-		c.does = func(_ context.Context, bundle, delivery string) (guild.Verdict, Evidence, error) {
-			if b, err := os.ReadFile(filepath.Join(bundle, "tests", "x.sh")); err != nil || string(b) != "true" {
+		c.does = func(_ context.Context, h Case) (guild.Verdict, Evidence, error) {
+			if b, err := os.ReadFile(filepath.Join(h.Bundle, "tests", "x.sh")); err != nil || string(b) != "true" {
 				return guild.Verdict{}, nil, fmt.Errorf("the bundle: %q, %w", b, err)
 			}
-			if b, err := os.ReadFile(filepath.Join(delivery, "delivery", "x")); err != nil || string(b) != "done" {
+			if b, err := os.ReadFile(filepath.Join(h.Delivery, "delivery", "x")); err != nil || string(b) != "done" {
 				return guild.Verdict{}, nil, fmt.Errorf("the delivery: %q, %w", b, err)
 			}
 			v := guild.Verdict{Outcome: guild.Partial, Score: 900_000, Strength: guild.Strong, Tier: "none", Expected: 60, Passed: 59}
@@ -252,7 +252,7 @@ func TestAJudgeThatCannotDecideLeavesItToAPersonAtOnce(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCourt(t)
-			c.does = func(context.Context, string, string) (guild.Verdict, Evidence, error) {
+			c.does = func(context.Context, Case) (guild.Verdict, Evidence, error) {
 				return guild.Verdict{}, nil, err
 			}
 			c.delivered(1, c.put(packed(t, "delivery", "delivery/x", "done")), nil)
@@ -267,7 +267,7 @@ func TestAJudgeThatCannotDecideLeavesItToAPersonAtOnce(t *testing.T) {
 func TestAJudgeThatFailsTriesAgainAndThenLeavesItToAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t)
-		c.does = func(context.Context, string, string) (guild.Verdict, Evidence, error) {
+		c.does = func(context.Context, Case) (guild.Verdict, Evidence, error) {
 			return guild.Verdict{}, nil, errors.New("out of memory")
 		}
 		c.delivered(1, c.put(packed(t, "delivery", "delivery/x", "done")), nil)
@@ -284,8 +284,8 @@ func TestDeliveriesAreJudgedInTheOrderTheyCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t)
 		var order []string
-		c.does = func(_ context.Context, _, delivery string) (guild.Verdict, Evidence, error) {
-			b, err := os.ReadFile(filepath.Join(delivery, "delivery", "x"))
+		c.does = func(_ context.Context, h Case) (guild.Verdict, Evidence, error) {
+			b, err := os.ReadFile(filepath.Join(h.Delivery, "delivery", "x"))
 			order = append(order, string(b)) // one at a time
 			time.Sleep(time.Minute)
 			return guild.Verdict{Outcome: guild.Success}, nil, err

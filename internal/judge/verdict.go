@@ -2,108 +2,190 @@ package judge
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	"guild"
+	"guild/internal/analysis"
 	"guild/internal/exam"
 )
 
 // maxCause is how long a cause may be, in bytes.
 const maxCause = 500
 
-// dimension is one part of the composite score (the partnership protocol, section 3.2.1).
-type dimension struct {
-	weight int64 // percent
-	value  guild.Score
-	known  bool // a dimension that a task does not have is left out
+// Case is a delivery to be judged, and what is known of it beside its files.
+type Case struct {
+	Bundle   string // directory of the unpacked request bundle
+	Delivery string // directory of the unpacked delivery; hostile
+	Hidden   string // directory of the hidden tests; empty for the bundle's own, if it has any
+
+	Task     string        // empty when it is judged by hand
+	Latency  time.Duration // from the request to its result; 0 if unknown
+	Baseline Baseline      // of the task; the zero value if there is none
 }
 
-// composite is the weighted mean of the known dimensions, rounded down; 0 if none is known.
-func composite(dimensions ...dimension) guild.Score {
-	var sum, weights int64
-	for _, d := range dimensions {
-		if d.known {
-			sum += d.weight * int64(d.value)
-			weights += d.weight
-		}
-	}
-	if weights == 0 {
-		return 0
-	}
-	return guild.Score(sum / weights)
+// findings are what an examination found, added up.
+type findings struct {
+	tests     []guild.Test
+	breaches  []guild.Breach
+	warnings  []string
+	usage     guild.Usage
+	tools     map[string]string
+	decided   int
+	strength  guild.Strength
+	fault     string
+	overLimit bool
+	ran       bool
 }
 
-// score weighs what the judge measures so far: correctness 50 and resources 15. Performance (25) needs a
-// baseline and quality (10) a linter; until there are any, the weights of the others are renormalised.
-func score(passed, expected int, withinLimits bool) guild.Score {
-	correctness := dimension{weight: 50, known: expected > 0}
-	if expected > 0 {
-		correctness.value = guild.Score(int64(passed) * guild.Micro / int64(expected))
-	}
-	resources := dimension{weight: 15, known: true}
-	if withinLimits {
-		resources.value = guild.Micro
-	}
-	return composite(correctness, resources)
-}
-
-// outcome classifies by the share of tests that passed (the partnership protocol, section 4.2.4).
-func outcome(passed, expected int) guild.Outcome {
-	switch {
-	case expected > 0 && passed == expected:
-		return guild.Success
-	case expected > 0 && passed*100 >= expected*80:
-		return guild.Partial
-	default:
-		return guild.Failure
-	}
-}
-
-// verdict adds the findings up. A breach outweighs everything, a crash or a limit outweighs the tests.
-func verdict(findings []exam.Finding, tier string) guild.Verdict {
-	v := guild.Verdict{Strength: guild.Strong, Tier: tier}
-	var fault string
-	withinLimits := true
-	for _, f := range findings {
-		v.Tests = append(v.Tests, f.Tests...)
-		v.Breaches = append(v.Breaches, f.Breaches...)
-		v.Warnings = append(v.Warnings, f.Warnings...)
-		v.Decided += f.Decided
-		v.Usage = exam.Add(v.Usage, f.Usage)
-		withinLimits = withinLimits && !f.OverLimit
+func add(list []exam.Finding) findings {
+	sum := findings{strength: guild.Strong, tools: map[string]string{}}
+	for _, f := range list {
+		sum.tests = append(sum.tests, f.Tests...)
+		sum.breaches = append(sum.breaches, f.Breaches...)
+		sum.warnings = append(sum.warnings, f.Warnings...)
+		sum.decided += f.Decided
+		sum.usage = exam.Add(sum.usage, f.Usage)
+		sum.overLimit = sum.overLimit || f.OverLimit
+		sum.ran = sum.ran || len(f.Runs) > 0
+		maps.Copy(sum.tools, f.Tools)
 		if f.Strength != guild.Strong {
-			v.Strength = guild.Weak
+			sum.strength = guild.Weak
 		}
-		if fault == "" {
-			fault = f.Fault
+		if sum.fault == "" {
+			sum.fault = f.Fault
 		}
 	}
-	v.Expected, v.Passed = len(v.Tests), exam.Passed(v.Tests)
-	v.Score = score(v.Passed, v.Expected, withinLimits)
-	switch {
-	case len(v.Breaches) > 0:
-		v.Outcome, v.Score = guild.Violation, 0
-		v.Cause = v.Breaches[0].Syscall + ": " + v.Breaches[0].Detail
-	case fault != "":
-		v.Outcome, v.Cause = guild.Error, fault
-	default:
-		v.Outcome = outcome(v.Passed, v.Expected)
-		v.Cause = cause(v)
+	if len(list) == 0 {
+		sum.strength = guild.Weak // nothing was shown
 	}
-	v.Cause = guild.Cut(v.Cause, maxCause)
+	return sum
+}
+
+// verdict makes of a report what it comes to. A breach outweighs everything, a crash or a limit outweighs the
+// tests, and a smoke test that did not pass outweighs the other tests.
+func (j *Judge) verdict(c Case, r exam.Report, read analysis.Report) guild.Verdict {
+	sum := add(r.Findings)
+	tests := count(sum.tests)
+	v := guild.Verdict{
+		Strength: sum.strength, Tier: j.Caps.Tier,
+		Expected: len(sum.tests), Passed: exam.Passed(sum.tests), Tests: sum.tests,
+		Quality: read.Quality, Decided: sum.decided, Claims: r.Claims, Hidden: r.Hidden,
+		Warnings: slices.Compact(sum.warnings), Breaches: sum.breaches, Usage: sum.usage,
+		Box: j.box(r.Findings), Tools: tools(sum.tools, read.Tools),
+	}
+	v.Dimensions = measured{
+		tests: tests, ran: sum.ran, fault: sum.fault != "", overLimit: sum.overLimit, wallMs: sum.usage.WallMs,
+		baseline: wallBaseline(c.Baseline), why: c.Baseline.why(), quality: read.Quality, unread: read.Reason,
+	}.dimensions()
+	v.Score = composite(v.Dimensions)
+	v.Outcome, v.Cause = j.outcome(sum, tests)
+	if v.Outcome == guild.Violation {
+		v.Score = 0
+	}
+	v.Standing = StandingOf(v.Score, v.Outcome == guild.Success)
+	if tests.smokeFailed() {
+		v.Standing = guild.StandingRejected
+	}
+	if v.Outcome == guild.Success || v.Outcome == guild.Partial {
+		v.Speed = speed(tests.performance, reference{
+			runMs: sum.usage.WallMs, baselineMs: wallBaseline(c.Baseline),
+			testsUs: micros(sum.tests, guild.LayerPerformance), limitUs: int64(r.Criteria.TimeLimit) * guild.Micro,
+		})
+	}
+	v.Annotations = annotations(c, v)
 	return v
 }
 
-// cause says in a few words which tests did not pass.
-func cause(v guild.Verdict) string {
-	if v.Outcome == guild.Success {
-		return ""
+// outcome says how it came out, and why if not well.
+func (j *Judge) outcome(sum findings, tests tallies) (guild.Outcome, string) {
+	var out guild.Outcome
+	var cause string
+	switch {
+	case len(sum.breaches) > 0:
+		out, cause = guild.Violation, sum.breaches[0].Syscall+": "+sum.breaches[0].Detail
+	case sum.fault != "":
+		out, cause = guild.Error, sum.fault
+	case tests.smokeFailed():
+		out, cause = guild.Failure, "a smoke test did not pass: "+strings.Join(unpassed(sum.tests, guild.LayerSmoke), ", ")
+	default:
+		if out = outcome(tests.functional); out != guild.Success {
+			f := tests.functional
+			cause = fmt.Sprintf("%d of %d tests did not pass: %s", f.expected-f.passed, f.expected, strings.Join(unpassed(sum.tests, ""), ", "))
+		}
 	}
+	return out, guild.Cut(cause, maxCause)
+}
+
+// rescored is a verdict whose outcome a person has ruled: that is its correctness now, and the rest is weighed as it
+// was measured.
+func rescored(v guild.Verdict) guild.Verdict {
+	v.Dimensions = slices.Clone(v.Dimensions)
+	for i := range v.Dimensions {
+		d := &v.Dimensions[i]
+		if d.Name != correctness {
+			continue
+		}
+		d.Known, d.Reason = true, "a person's ruling"
+		switch v.Outcome {
+		case guild.Success:
+			d.Value = guild.Micro
+		case guild.Failure:
+			d.Value = 0
+		}
+	}
+	v.Score = composite(v.Dimensions)
+	v.Standing = StandingOf(v.Score, v.Outcome == guild.Success)
+	return v
+}
+
+// unpassed names the first three tests that did not pass and decide, or those of one layer.
+func unpassed(tests []guild.Test, layer string) []string {
 	var names []string
-	for _, t := range v.Tests {
-		if t.State != guild.TestPassed && len(names) < 3 {
+	for _, t := range tests {
+		beside := t.Layer == guild.LayerEdge || t.Layer == guild.LayerPerformance || t.Layer == guild.LayerSecurity
+		if t.State != guild.TestPassed && (t.Layer == layer || layer == "" && !beside) && len(names) < 3 {
 			names = append(names, t.ID)
 		}
 	}
-	return fmt.Sprintf("%d of %d tests did not pass: %s", v.Expected-v.Passed, v.Expected, strings.Join(names, ", "))
+	return names
+}
+
+// wallBaseline is the usual run time in milliseconds, 0 if there is none to speak of.
+func wallBaseline(b Baseline) int64 {
+	if !b.Known() {
+		return 0
+	}
+	return max(b.Wall.Median, 1)
+}
+
+// micros is how long the tests of a layer took together.
+func micros(tests []guild.Test, layer string) int64 {
+	var sum int64
+	for _, t := range tests {
+		if t.Layer == layer {
+			sum += t.Micros
+		}
+	}
+	return sum
+}
+
+// annotations are the praise of section 3.2.2, which only a success earns.
+func annotations(c Case, v guild.Verdict) []string {
+	if v.Outcome != guild.Success {
+		return nil
+	}
+	var notes []string
+	if c.Latency > 0 {
+		notes = Punctual([]time.Duration{c.Latency}, c.Baseline)
+	}
+	if v.Box != nil && efficient(v.Usage.MemoryPeak, v.Box.Memory) {
+		notes = append(notes, Efficient)
+	}
+	if thorough(v.Quality) {
+		notes = append(notes, Thorough)
+	}
+	return notes
 }

@@ -21,7 +21,6 @@ import (
 	"guild/internal/blob"
 	"guild/internal/control"
 	"guild/internal/due"
-	"guild/internal/exam"
 	"guild/internal/fact"
 	"guild/internal/fold"
 	"guild/internal/jobs"
@@ -61,6 +60,8 @@ type Config struct {
 	Synonyms   map[string][]string // task → other words for it
 	Kinds      map[string]int      // task → NIP-90 kind of its requests, where it is not the usual one
 	Judges     int                 // deliveries judged at a time; the number of CPUs if zero
+	Tier       string              // the sandbox for the judge and the workers; the best that works if empty
+	Analysis   bool                // whether linters read what was delivered
 	Grace      time.Duration       // for running work when the node is stopped; 10 s if zero
 	Ready      func(Ready)         // called once the node can be used
 	Appended   func(fact.Entry)    // called after each fact
@@ -70,7 +71,7 @@ type Config struct {
 	Quit <-chan struct{}
 
 	// Examine replaces the judge, for measuring everything but it.
-	Examine func(ctx context.Context, bundleDir, deliveryDir string) (guild.Verdict, judge.Evidence, error)
+	Examine func(context.Context, judge.Case) (guild.Verdict, judge.Evidence, error)
 }
 
 // Ready is what a node says once it can be used.
@@ -120,6 +121,8 @@ type folds struct {
 	registry *registry.Fold
 	trust    *trust.Fold
 	record   *record.Fold
+
+	baselines *judge.Baselines
 }
 
 // Run runs a node until ctx ends, and then stops it in order: no new work, what runs is finished or handed
@@ -182,10 +185,10 @@ func (n *Node) openJournal(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	n.folds = folds{jobs.NewFold(), work.NewFold(), judge.NewFold(), registry.NewFold(), learned, record.NewFold()}
+	n.folds = folds{jobs.NewFold(), work.NewFold(), judge.NewFold(), registry.NewFold(), learned, record.NewFold(), judge.NewBaselines()}
 	n.journal, err = journal.Open(ctx, journal.Options{
 		Dir: n.c.JournalDir, Node: n.name(), Now: n.c.Now,
-		Folds:     []fold.Fold{n.claims, n.folds.jobs, n.folds.work, n.folds.judge, n.folds.registry, n.folds.trust, n.folds.record},
+		Folds:     []fold.Fold{n.claims, n.folds.jobs, n.folds.work, n.folds.judge, n.folds.registry, n.folds.trust, n.folds.record, n.folds.baselines},
 		HighWater: n.c.HighWater, Wait: glance, Listen: n.c.Listen, NoSync: n.c.NoSync, Appended: n.c.Appended, Log: n.c.Log,
 	})
 	if err != nil {
@@ -212,7 +215,7 @@ func (n *Node) openSteps(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	n.runnerBox, n.caps, n.unboxed = tiers.Best(ctx)
+	n.runnerBox, n.caps, n.unboxed = tiers.Pick(ctx, n.c.Tier)
 	n.jobs = jobs.New(jobs.Config{
 		Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Now: n.c.Now,
 		Offers: n.registry.Offers, Trust: n.folds.trust.Trust, Publish: n.publish, Relays: n.relays,
@@ -227,7 +230,9 @@ func (n *Node) openSteps(ctx context.Context) (err error) {
 		Services: services, Scratch: n.scratch(), Publish: n.publish, Relays: n.relays,
 		Upload: n.parcels.upload, Fetch: n.parcels.fetch, Log: n.c.Log,
 	}, n.folds.work)
-	n.judge = judge.NewStep(judge.StepConfig{Blobs: n.blobs, Scratch: n.scratch(), Examine: n.examine()}, n.folds.judge)
+	n.judge = judge.NewStep(judge.StepConfig{
+		Blobs: n.blobs, Scratch: n.scratch(), Examine: n.examine(), Baseline: n.folds.baselines.Baseline,
+	}, n.folds.judge)
 	n.record = record.New(record.Config{
 		Blobs: n.blobs, Policy: n.folds.trust.Policy, Producer: "guild@" + n.c.Version,
 	}, n.folds.record)
@@ -246,17 +251,16 @@ func (n *Node) openRunner() {
 }
 
 // examine is the judge in earnest, unless the configuration replaces it. Nothing is ever judged unsandboxed.
-func (n *Node) examine() func(context.Context, string, string) (guild.Verdict, judge.Evidence, error) {
+func (n *Node) examine() func(context.Context, judge.Case) (guild.Verdict, judge.Evidence, error) {
 	if n.c.Examine != nil {
 		return n.c.Examine
 	}
 	if n.unboxed != nil {
-		return func(context.Context, string, string) (guild.Verdict, judge.Evidence, error) {
+		return func(context.Context, judge.Case) (guild.Verdict, judge.Evidence, error) {
 			return guild.Verdict{}, nil, n.unboxed
 		}
 	}
-	engine := &exam.Engine{Runner: n.runnerBox, Cache: filepath.Join(n.c.Dir, "judge")}
-	return (&judge.Judge{Exam: engine, Caps: n.caps}).Judge
+	return judge.On(n.runnerBox, n.caps, judge.Config{Cache: filepath.Join(n.c.Dir, "judge"), Analysis: n.c.Analysis}).Hear
 }
 
 // run runs every part until ctx ends.

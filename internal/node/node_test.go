@@ -76,7 +76,7 @@ func start(t *testing.T, relay string, change func(*Config)) (*control.Client, n
 	c := Config{
 		Dir: dir, Socket: socket(t), Identity: key.Identity{Signer: signer, PubKey: pubkey}, NoSync: true,
 		Relays: []string{relay}, Version: "test", Ready: func(r Ready) { ready <- r },
-		Examine: func(context.Context, string, string) (guild.Verdict, judge.Evidence, error) {
+		Examine: func(context.Context, judge.Case) (guild.Verdict, judge.Evidence, error) {
 			return guild.Verdict{Outcome: guild.Success, Score: guild.Micro, Strength: guild.Strong, Tier: "none", Expected: 1, Passed: 1}, judge.Evidence("fine"), nil
 		},
 	}

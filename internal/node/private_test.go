@@ -163,10 +163,10 @@ func noise(t *testing.T) []byte {
 }
 
 // examineDelivered is a judge that accepts exactly one content of out.txt.
-func examineDelivered(want []byte) func(context.Context, string, string) (guild.Verdict, judge.Evidence, error) {
-	return func(_ context.Context, _, dir string) (guild.Verdict, judge.Evidence, error) {
+func examineDelivered(want []byte) func(context.Context, judge.Case) (guild.Verdict, judge.Evidence, error) {
+	return func(_ context.Context, c judge.Case) (guild.Verdict, judge.Evidence, error) {
 		v := guild.Verdict{Outcome: guild.Failure, Strength: guild.Strong, Tier: "none", Expected: 1, Cause: "another content"}
-		got, err := os.ReadFile(filepath.Join(dir, "delivery", "artifacts", "out.txt"))
+		got, err := os.ReadFile(filepath.Join(c.Delivery, "delivery", "artifacts", "out.txt"))
 		if err == nil && bytes.Equal(got, want) {
 			v = guild.Verdict{Outcome: guild.Success, Score: guild.Micro, Strength: guild.Strong, Tier: "none", Expected: 1, Passed: 1}
 		}

@@ -1,3 +1,132 @@
 // Package opinion compares what no test can decide: several results of a subjective job, by majority, by a
-// command, or by a model. It owns how opinions are asked and combined, and what they can never decide alone.
+// command, or by a model. It owns how opinions are asked and combined, and never what they are worth: whoever pays
+// on them sets a cap (guild.Verdict.MayPay).
+//
+// Results are written by strangers who know that they are judged. They are data everywhere: quoted, bounded, never
+// part of an instruction, and whoever is asked can only answer A, B or tie. Every pair is asked in both orders, and
+// an answer that follows the place instead of the content counts for nothing.
 package opinion
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"guild"
+)
+
+// Ways to adjudicate, as jobs name them.
+const (
+	None         = "none"          // every result is taken as it is
+	MajorityVote = "majority_vote" // more than half of the results must agree
+	JudgeModel   = "judge_model"   // somebody is asked which is better
+	MergeResults = "merge"         // the results are made into one
+)
+
+// Bounds of a question.
+const (
+	maxResults = 10
+	maxResult  = 64 << 10  // bytes
+	maxRequest = 256 << 10 // bytes
+	maxReason  = 300       // bytes
+)
+
+// Question is several results of one job.
+type Question struct {
+	Task    string            // the job's type, as "oa.retrieval_rerank.v1"
+	Request json.RawMessage   // what was asked for
+	Results []json.RawMessage // what came; hostile
+}
+
+// Check refuses what is too much to compare, and what is no JSON.
+func (q Question) Check() error {
+	switch {
+	case len(q.Results) == 0:
+		return errors.New("opinion: there are no results")
+	case len(q.Results) > maxResults:
+		return fmt.Errorf("opinion: %d results are more than %d", len(q.Results), maxResults)
+	case len(q.Request) > maxRequest || len(q.Request) > 0 && !json.Valid(q.Request):
+		return fmt.Errorf("opinion: the request is no JSON of at most %d bytes", maxRequest)
+	}
+	for i, r := range q.Results {
+		if len(r) > maxResult || !json.Valid(r) {
+			return fmt.Errorf("opinion: result %d is no JSON of at most %d bytes", i, maxResult)
+		}
+	}
+	return nil
+}
+
+// Choice is what an opinion comes to.
+type Choice struct {
+	Best     []int    // which of the results are the best, or agree; ascending, empty if the opinion is undecided
+	Voters   int      // results that voted, or answers that were asked for
+	Agreeing int      // of those, with the choice
+	Models   []string // that answered
+	Reason   string   // in a few words; may be a stranger's
+}
+
+// Opinion chooses among results. Its methods may be called concurrently.
+type Opinion interface {
+	// Best chooses. The error is about asking (no answer, one that is not understood): the same question may
+	// be asked again. Not to know is a Choice.
+	Best(ctx context.Context, q Question) (Choice, error)
+}
+
+// Side is an answer to which of two results is better.
+type Side string
+
+// The sides.
+const (
+	A   Side = "A"
+	B   Side = "B"
+	Tie Side = "tie"
+)
+
+// other is the same answer when the two results have changed places.
+func (s Side) other() Side {
+	switch s {
+	case A:
+		return B
+	case B:
+		return A
+	default:
+		return s
+	}
+}
+
+// answer is the only thing that whoever compares two results may say.
+type answer struct {
+	Choice Side   `json:"choice"`
+	Reason string `json:"reason"`
+}
+
+// readAnswer reads an answer and nothing beside it.
+func readAnswer(raw []byte) (answer, error) {
+	var a answer
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&a); err != nil {
+		return answer{}, errors.New("the answer is not the JSON that was asked for")
+	}
+	if d.More() || len(bytes.TrimSpace(raw[d.InputOffset():])) > 0 {
+		return answer{}, errors.New("there is something after the answer")
+	}
+	if !slices.Contains([]Side{A, B, Tie}, a.Choice) {
+		return answer{}, errors.New("the answer is not A, B or tie")
+	}
+	a.Reason = brief(a.Reason)
+	return a, nil
+}
+
+// brief makes a short reason of text that strangers may have written.
+func brief(s string) string { return guild.Cut(guild.Clean(s), maxReason) }
+
+// Record is the choice as a verdict shows it.
+func (c Choice) Record(adjudication string) *guild.Opinion {
+	return &guild.Opinion{
+		Adjudication: adjudication, Voters: c.Voters, Agreeing: c.Agreeing, Models: c.Models, Reason: brief(c.Reason),
+	}
+}

@@ -33,7 +33,8 @@ func WriteFiles(w io.Writer, root *os.Root, names []string, l Limits) (left int,
 }
 
 // SiftFiles passes on, of a tar stream that was made inside a run by whoever, what WriteFiles could have written
-// for the names. A stream that is no tar ends there; only the error of writing is one.
+// for the names. Where it is no tar any more it ends; an error, which wraps io.ErrUnexpectedEOF, is one that ends
+// within a file, for what was written by then is no tar either.
 func SiftFiles(w io.Writer, r io.Reader, names []string, l Limits) (left int, err error) {
 	c := newCollector(w, l)
 	tr := tar.NewReader(r)
@@ -142,10 +143,13 @@ func (c *collector) sift(h *tar.Header, r io.Reader, names []string) error {
 		return c.directory(name)
 	}
 	err := c.file(name, h.Mode, h.Size, r)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("collect %s: the stream ends in it", name)
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("collect %s: %w", name, err)
+	}
+	return nil
 }
 
 // wanted reports whether a name is one of names or below one.

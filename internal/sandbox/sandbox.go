@@ -76,7 +76,35 @@ type Caps struct {
 	Reason string   // why it is not usable
 	Remedy string   // one line that makes it usable, as "install bubblewrap: apt-get install bubblewrap"
 	Gaps   []string // what it does less well here than it should; shown by guild doctor
+
+	// Lacks are the features of the contract that it does not have here, for programs; Gaps says them to people.
+	Lacks []Feature
 }
+
+// Feature is something that not every runner can do. What a run must not do is refused by all of them, and what
+// it does not need of these decides nothing.
+type Feature string
+
+// The features.
+const (
+	ReportsEscapes     Feature = "reports escapes"           // an attempt to escape is a Breach
+	ReportsDescendants Feature = "reports descendants"       // also one of a process that the command started
+	ReportsNetwork     Feature = "reports network attempts"  // an attempt to reach out is a Breach
+	ReportsAddresses   Feature = "reports addresses"         // and says where to
+	LimitsInodes       Feature = "limits inodes"             // Limits.Inodes bites
+	LimitsShared       Feature = "limits /dev/shm"           // Limits.Disk holds there, too
+	NamesLimits        Feature = "names limits"              // Killed tells processes and disk from an ordinary end
+	MeasuresDisk       Feature = "measures disk"             // Usage.DiskPeak
+	MeasuresPids       Feature = "measures processes"        // Usage.PidsPeak
+	CountsRefused      Feature = "counts refused calls"      // Usage.Refused
+	SharesNetwork      Feature = "shares the host's network" // Spec.Network
+	OrdinaryUser       Feature = "runs as user 1000"         // whatever user runs guild
+	KeepsFirst         Feature = "keeps its first process"   // a run cannot end or stop the process that all of it ends with
+	CollectsKilled     Feature = "collects from a killed run"
+)
+
+// Has reports whether the runner has a feature.
+func (c Caps) Has(f Feature) bool { return !slices.Contains(c.Lacks, f) }
 
 // Mount makes a file or directory of the host visible inside.
 type Mount struct {
@@ -232,11 +260,8 @@ func (s Spec) Check() error {
 			return fmt.Errorf("sandbox: mount %s at %s: want absolute paths", m.Host, m.Inside)
 		}
 	}
-	for _, c := range s.Copies {
-		inside := path.Clean(c.Inside)
-		if !path.IsAbs(c.Host) || !below(inside, Workspace) && !below(inside, Home) && !below(inside, Judge) {
-			return fmt.Errorf("sandbox: copy %s to %s: want an absolute path and a place in %s", c.Host, c.Inside, Workspace)
-		}
+	if err := s.checkCopies(); err != nil {
+		return err
 	}
 	for _, name := range s.Collect {
 		if !filepath.IsLocal(name) {
@@ -245,6 +270,25 @@ func (s Spec) Check() error {
 	}
 	if s.Profile != "" && s.Profile != Standard && s.Profile != Strict {
 		return fmt.Errorf("sandbox: no profile %q", s.Profile)
+	}
+	return nil
+}
+
+func (s Spec) checkCopies() error {
+	for i, c := range s.Copies {
+		inside := path.Clean(c.Inside)
+		if !path.IsAbs(c.Host) || !below(inside, Workspace) && !below(inside, Home) && !below(inside, Judge) {
+			return fmt.Errorf("sandbox: copy %s to %s: want an absolute path and a place in %s", c.Host, c.Inside, Workspace)
+		}
+		for j, other := range s.Copies {
+			at := path.Clean(other.Inside)
+			if c.ReadOnly && i != j && below(inside, at) && (inside != at || !other.ReadOnly) {
+				return fmt.Errorf("sandbox: read-only copy to %s: lies in the one to %s", c.Inside, other.Inside)
+			}
+			if c.ReadOnly && !other.ReadOnly && below(at, inside) {
+				return fmt.Errorf("sandbox: copy to %s: lies in the read-only one to %s", other.Inside, c.Inside)
+			}
+		}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -63,7 +64,8 @@ func (a *arguments) world(s sandbox.Spec) {
 	a.system()
 	a.etc(s.Network)
 	a.add("--proc", "/proc", "--dev", "/dev", "--remount-ro", "/proc")
-	a.scratch(s.Limits.Disk)
+	a.scratch(s)
+	a.readOnly(s.Copies)
 	for _, m := range s.Mounts {
 		kind := "--ro-bind"
 		if m.Writable {
@@ -104,40 +106,50 @@ func (a *arguments) etc(network bool) {
 	}
 }
 
-// scratch makes the bounded temporary file systems, which together hold size bytes, and the names by which
-// they are known. Shared memory has its own because bwrap cannot bind one part of the new world to another.
-func (a *arguments) scratch(size int64) {
+// scratch makes the bounded temporary file systems, which together hold Limits.Disk, and the names by which
+// they are known. Shared memory, and what is copied beside the workspace, have their own because bwrap cannot
+// bind one part of the new world to another.
+func (a *arguments) scratch(s sandbox.Spec) {
 	tmpfs := func(mode, dir string, size int64) {
 		a.add("--size", strconv.FormatInt(size, 10), "--perms", mode, "--tmpfs", dir)
 	}
-	shm := shmSize(size)
-	tmpfs("1777", "/dev/shm", shm)
-	tmpfs("0755", box, size-shm)
+	left, part := s.Limits.Disk, min(s.Limits.Disk/8, 64<<20)
+	tmpfs("1777", "/dev/shm", part)
+	left -= part
+	if slices.ContainsFunc(s.Copies, besideWorkspace) {
+		tmpfs("0755", sandbox.Judge, left/2)
+		left -= left / 2
+	}
+	tmpfs("0755", box, left)
 	a.add("--dir", sandbox.Workspace, "--dir", sandbox.Home)
 	// Relative links, because mounts below /tmp are made while the new root is not yet the root.
 	a.add("--perms", "1777", "--dir", box+"/tmp", "--symlink", "."+box+"/tmp", sandbox.Temp)
 	a.add("--perms", "1777", "--dir", box+"/var", "--dir", "/var", "--symlink", ".."+box+"/var", "/var/tmp")
 }
 
-// shmSize is the part of a disk limit that is for /dev/shm.
-func shmSize(disk int64) int64 { return min(disk/8, 64<<20) }
+// besideWorkspace reports whether a copy needs a writable place outside box.
+func besideWorkspace(c sandbox.Copy) bool {
+	return !c.ReadOnly && strings.HasPrefix(path.Clean(c.Inside)+"/", sandbox.Judge+"/")
+}
 
 // box is where the temporary file system is mounted.
 const box = "/box"
 
-// command says what to run. With copies to unpack, a shell of the host unpacks them from copiesFD before the
-// command starts, when nothing of a stranger's has run yet.
-func (a *arguments) command(s sandbox.Spec) {
+// command says what to run. Where there is something to lay out first, or the workspace is to be held from
+// outside, a shell of the host takes a first step, when nothing of a stranger's has run yet: it says that the
+// world stands, unpacks what it is given, and says so.
+func (a *arguments) command(s sandbox.Spec, first *firstStep) {
 	for _, v := range s.Env {
 		name, value, _ := strings.Cut(v, "=")
 		a.add("--setenv", name, value)
 	}
 	dir := path.Clean(cmp.Or(s.Dir, sandbox.Workspace))
-	if len(s.Copies) == 0 {
+	if first == nil {
 		a.add("--chdir", dir, "--")
 	} else {
-		unpack := fmt.Sprintf(`dir=$1; shift; /bin/tar -x -o -C / -f - <&%d && cd "$dir" && exec %[1]d<&- && exec "$@"`, copiesFD)
-		a.add("--chdir", box, "--", "/bin/sh", "-c", unpack, "sandbox", dir)
+		step := fmt.Sprintf(`dir=$1; shift; echo >&%[2]s && /bin/tar -x -o -C / -f - <&%[1]s && cd "$dir" && `+
+			`echo >&%[2]s && exec %[1]s<&- %[2]s>&- && exec "$@"`, first.copiesFD, first.doneFD)
+		a.add("--chdir", box, "--", "/bin/sh", "-c", step, "sandbox", dir)
 	}
 	a.add(s.Command()...)
 }

@@ -9,9 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copiesFD is where the sandbox's own first step reads the files to unpack.
-const copiesFD = 4
-
 // descriptors are the files handed to a child, numbered from 3 in the order in which they are added, and our
 // ends of the pipes among them.
 type descriptors struct {

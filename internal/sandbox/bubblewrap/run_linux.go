@@ -2,6 +2,7 @@ package bubblewrap
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,9 +35,8 @@ type run struct {
 	stderr bytes.Buffer // the beginning of it, in case it is bwrap that complains
 	status *os.File     // bwrap's JSON lines
 	gate   *os.File     // writing to it starts the command
-	copies *os.File     // the files to unpack; nil if there are none
+	first  *firstStep   // nil if the command starts at once
 	pump   sync.WaitGroup
-	copied error
 
 	watch    confine.Watch
 	counters confine.Counters // of the network namespace
@@ -50,8 +50,11 @@ func (r *run) prepare(bwrap string) error {
 	if err != nil {
 		return err
 	}
-	if len(r.spec.Copies) > 0 {
-		if r.copies, _, err = r.fds.in(); err != nil { // the second, so copiesFD
+	if r.streams.Channel != nil {
+		r.fds.give(r.streams.Channel) // the second, so ChannelFD
+	}
+	if needsFirstStep(r.spec) {
+		if r.first, err = newFirstStep(&r.fds); err != nil {
 			return err
 		}
 	}
@@ -71,7 +74,7 @@ func (r *run) prepare(bwrap string) error {
 		a.add("--seccomp", fd)
 	}
 	a.world(r.spec)
-	a.command(r.spec)
+	a.command(r.spec, r.first)
 	if a.err != nil {
 		return a.err
 	}
@@ -144,9 +147,6 @@ func (r *run) run(ctx context.Context) (sandbox.Result, error) {
 	go func() { ended <- r.cmd.Wait() }()
 	killed, err := r.watch.Wait(ctx, ended)
 	r.awaitAll()
-	if r.copies != nil {
-		r.copies.Close()
-	}
 	r.pump.Wait()
 	if err != nil {
 		return sandbox.Result{}, err
@@ -173,11 +173,8 @@ func (r *run) open(status *json.Decoder) error {
 	if !r.spec.Network {
 		r.counters = confine.OpenCounters(s.Pid)
 	}
-	if len(r.spec.Copies) > 0 {
-		r.pump.Go(func() {
-			r.copied = sandbox.WriteCopies(r.copies, r.spec.Copies)
-			r.copies.Close()
-		})
+	if r.first != nil {
+		r.pump.Go(func() { r.first.run(s.Pid, r.spec.Copies) })
 	}
 	_, err = r.gate.Write([]byte{1})
 	return err
@@ -220,13 +217,11 @@ func (r *run) result(killed string, status *json.Decoder) (sandbox.Result, error
 	}
 	for s.Exit == nil && status.Decode(&s) == nil {
 	}
-	if r.copied != nil && !errors.Is(r.copied, syscall.EPIPE) && !errors.Is(r.copied, os.ErrClosed) {
-		return sandbox.Result{}, r.copied
+	res := sandbox.Result{Killed: cmp.Or(killed, r.watch.Exceeded()), Cut: r.flood.Cut(), Usage: r.usage()}
+	if err := r.laidOut(&res); err != nil {
+		return sandbox.Result{}, err
 	}
-	if killed == "" {
-		killed = r.watch.Exceeded()
-	}
-	if s.Exit == nil && killed == "" {
+	if s.Exit == nil && res.Killed == "" {
 		complaint := strings.TrimSpace(r.stderr.String())
 		if !strings.Contains(complaint, "bwrap: execvp ") {
 			return sandbox.Result{}, fmt.Errorf("bubblewrap: %s", complaint)
@@ -234,10 +229,9 @@ func (r *run) result(killed string, status *json.Decoder) (sandbox.Result, error
 		notFound := 127 // as a shell says it
 		s.Exit = &notFound
 	}
-	res := sandbox.Result{Killed: killed, Cut: r.flood.Cut(), Usage: r.usage()}
 	res.Warnings = r.watch.Warnings(res.Usage)
 	switch {
-	case killed != "":
+	case res.Killed != "":
 		res.Exit, res.Signal = 128+int(unix.SIGKILL), unix.SignalName(unix.SIGKILL)
 	case *s.Exit > 128:
 		res.Exit, res.Signal = *s.Exit, unix.SignalName(syscall.Signal(*s.Exit-128))
@@ -245,7 +239,42 @@ func (r *run) result(killed string, status *json.Decoder) (sandbox.Result, error
 		res.Exit = *s.Exit
 	}
 	res.Breaches = r.breaches(res.Signal)
-	return res, nil
+	err := r.collect(&res)
+	return res, err
+}
+
+// laidOut looks at what the first step came to, and at what became of the file system.
+func (r *run) laidOut(res *sandbox.Result) error {
+	if r.first == nil {
+		return nil
+	}
+	bytes, inodes, full := r.first.used()
+	res.Usage.DiskPeak = max(res.Usage.DiskPeak, bytes)
+	if res.Killed == "" && (inodes > r.spec.Limits.Inodes || full && !r.first.laidOut) {
+		res.Killed = sandbox.KilledDisk
+	}
+	switch {
+	case res.Killed != "":
+		return nil
+	case r.first.err != nil:
+		return r.first.err
+	case !r.first.laidOut:
+		return fmt.Errorf("bubblewrap: the copies cannot be unpacked: %s", strings.TrimSpace(r.stderr.String()))
+	default:
+		return nil
+	}
+}
+
+// collect hands out the files that were asked for.
+func (r *run) collect(res *sandbox.Result) error {
+	if len(r.spec.Collect) == 0 || r.streams.Files == nil || r.first.scratch == nil {
+		return nil
+	}
+	warning, err := r.first.collect(r.streams.Files, r.spec)
+	if warning != "" {
+		res.Warnings = append(res.Warnings, warning)
+	}
+	return err
 }
 
 // usage adds what bwrap's first steps took, at least.
@@ -279,6 +308,9 @@ func (r *run) close() {
 	}
 	r.fds.close()
 	r.pump.Wait()
+	if r.first != nil {
+		r.first.close()
+	}
 	if r.watch.Group != nil {
 		r.watch.Group.Remove()
 	}

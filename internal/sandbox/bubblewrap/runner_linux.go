@@ -16,6 +16,9 @@ import (
 	"guild/internal/sandbox/confine"
 )
 
+// Tier is the runner's name in verdicts.
+const Tier = "bubblewrap"
+
 // Runner is the sandbox.Runner that calls bwrap(1), version 0.8 or later.
 //
 // bwrap builds the walls: namespaces for users, mounts, processes, network, IPC, host name and control groups;
@@ -30,7 +33,7 @@ const remedy = "install bubblewrap: apt-get install bubblewrap"
 
 // Probe implements Runner by running true.
 func (b Runner) Probe(ctx context.Context) sandbox.Caps {
-	c := sandbox.Caps{Rootfs: "host", Tier: "bubblewrap", Remedy: remedy}
+	c := sandbox.Caps{Rootfs: "host", Tier: Tier, Remedy: remedy}
 	if _, err := b.path(); err != nil {
 		c.Reason = err.Error()
 		return c
@@ -47,6 +50,9 @@ func (b Runner) Probe(ctx context.Context) sandbox.Caps {
 	default:
 		c.Usable, c.Remedy = true, ""
 		c.Gaps = gaps()
+		c.Lacks = []sandbox.Feature{
+			sandbox.ReportsDescendants, sandbox.ReportsAddresses, sandbox.CountsRefused, sandbox.LimitsInodes,
+		}
 	}
 	return c
 }
@@ -65,6 +71,8 @@ func gaps() []string {
 	g := []string{
 		"a forbidden system call is reported only if it ends the command itself, not a process that it started",
 		"a network attempt is reported without its address, and a look-up of a name not at all",
+		"the profiles strict and standard are the same, and calls that are refused are not counted",
+		"the number of files is not limited while a run lasts",
 		"the host's /usr is visible, so a run depends on the versions installed here",
 	}
 	if os.Geteuid() == 0 {
@@ -85,6 +93,9 @@ func (b Runner) path() (string, error) { return exec.LookPath(cmp.Or(b.Path, "bw
 
 // Run implements Runner.
 func (b Runner) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
+	if streams.Channel != nil {
+		defer streams.Channel.Close() // it is closed already once the sandbox has it
+	}
 	bwrap, err := b.path()
 	if err != nil {
 		return sandbox.Result{}, &sandbox.UnusableError{Reason: err.Error(), Remedy: remedy}

@@ -8,6 +8,9 @@ import (
 	"guild/internal/sandbox"
 )
 
+// Tier is the runner's name in verdicts.
+const Tier = "bubblewrap"
+
 // Runner is the sandbox.Runner that calls bwrap(1), which is for Linux only.
 type Runner struct {
 	Path string // the bwrap executable
@@ -16,14 +19,17 @@ type Runner struct {
 // Probe implements Runner.
 func (b Runner) Probe(context.Context) sandbox.Caps {
 	return sandbox.Caps{
-		Tier:   "bubblewrap",
+		Tier:   Tier,
 		Reason: "bubblewrap needs Linux",
 		Remedy: "run guild on Linux, or in a Linux virtual machine",
 	}
 }
 
 // Run implements Runner.
-func (b Runner) Run(ctx context.Context, _ sandbox.Spec, _ sandbox.IO) (sandbox.Result, error) {
+func (b Runner) Run(ctx context.Context, _ sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
+	if streams.Channel != nil {
+		streams.Channel.Close()
+	}
 	c := b.Probe(ctx)
 	return sandbox.Result{}, &sandbox.UnusableError{Reason: c.Reason, Remedy: c.Remedy}
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,13 +19,20 @@ import (
 	"guild/internal/sandbox"
 )
 
+// cpuPeriod is the time in which a run may use as much processor time as it has processors, in microseconds.
+const cpuPeriod = 100_000
+
 // Cgroup is the control group of one run, of version 1 (a directory for each controller) or 2 (one directory).
 type Cgroup struct {
-	v2                bool
-	memory, pids, cpu string // directories; cpu may be empty in version 1
+	v2                         bool
+	memory, pids, cpuacct, cpu string   // directories; the last two may be empty in version 1
+	dir                        *os.File // of version 2
+
+	before atomic.Pointer[string] // what was exceeded before Kill, which makes that unreadable
 }
 
-// NewCgroup makes a control group below the calling process's own, or says why it cannot.
+// NewCgroup makes a control group below the calling process's own, or says why it cannot. Where version 2 demands
+// it, and the group was delegated, it moves this process into a group within its own first.
 func NewCgroup(l sandbox.Limits) (*Cgroup, error) {
 	h, err := findHierarchies()
 	if err != nil {
@@ -39,111 +48,37 @@ func NewCgroup(l sandbox.Limits) (*Cgroup, error) {
 	return g, nil
 }
 
-// hierarchies says where the controllers are mounted and where in them this process is.
-type hierarchies struct {
-	mounts map[string]string // controller, "" for version 2 → the directory it is mounted at
-	own    map[string]string // controller, "" for version 2 → this process's group
+// Version is 1 or 2.
+func (g *Cgroup) Version() int {
+	if g.v2 {
+		return 2
+	}
+	return 1
 }
 
-func findHierarchies() (hierarchies, error) {
-	h := hierarchies{mounts: map[string]string{}, own: map[string]string{}}
-	groups, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return h, err
-	}
-	for line := range strings.Lines(string(groups)) { // 4:cpu,cpuacct:/user.slice
-		if f := strings.SplitN(strings.TrimSpace(line), ":", 3); len(f) == 3 {
-			for controller := range strings.SplitSeq(f[1], ",") {
-				h.own[controller] = f[2]
-			}
-		}
-	}
-	mounts, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		return h, err
-	}
-	for line := range strings.Lines(string(mounts)) { // cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0
-		f := strings.Fields(line)
-		switch {
-		case len(f) < 4:
-		case f[2] == "cgroup2":
-			h.mounts[""] = f[1]
-		case f[2] == "cgroup":
-			for option := range strings.SplitSeq(f[3], ",") {
-				h.mounts[option] = f[1]
-			}
-		}
-	}
-	return h, nil
-}
+// FD is the directory for syscall.SysProcAttr.CgroupFD, which starts a process inside. It is nil in version 1; the
+// group closes it.
+func (g *Cgroup) FD() *os.File { return g.dir }
 
-// group makes the directories of a new group, of whichever version has the memory and pids controllers.
-func (h hierarchies) group() (*Cgroup, error) {
-	if h.mounts["memory"] == "" || h.mounts["pids"] == "" {
-		return h.groupV2()
+// Tasks opens the files through which a thread can move itself in: it writes "0" to each, and what it starts
+// later is in, too. That takes half a millisecond, where Add waits 10 for the kernel to have no process between
+// two states. Only in version 1; in version 2, which has FD, there are none. The caller closes them.
+func (g *Cgroup) Tasks() ([]*os.File, error) {
+	if g.v2 {
+		return nil, nil
 	}
-	g := &Cgroup{}
-	for _, c := range []struct {
-		dir        *string
-		controller string
-	}{{&g.memory, "memory"}, {&g.pids, "pids"}, {&g.cpu, "cpuacct"}} {
-		if h.mounts[c.controller] == "" {
-			continue
-		}
-		dir, err := makeGroup(h.mounts[c.controller], h.own[c.controller])
+	var files []*os.File
+	for _, dir := range g.dirs() {
+		f, err := os.OpenFile(filepath.Join(dir, "tasks"), os.O_WRONLY, 0)
 		if err != nil {
-			return nil, errors.Join(err, g.Remove())
-		}
-		*c.dir = dir
-	}
-	return g, nil
-}
-
-// groupV2 makes the group in the nearest group above this process that hands memory and pids on to its
-// children: version 2 allows no processes where it does.
-func (h hierarchies) groupV2() (*Cgroup, error) {
-	mount := h.mounts[""]
-	if mount == "" {
-		return nil, errors.New("no cgroup file system is mounted")
-	}
-	for at := h.own[""]; ; at = filepath.Dir(at) {
-		handed, _ := os.ReadFile(filepath.Join(mount, at, "cgroup.subtree_control"))
-		controllers := strings.Fields(string(handed))
-		if slices.Contains(controllers, "memory") && slices.Contains(controllers, "pids") {
-			dir, err := makeGroup(mount, at)
-			if err != nil {
-				return nil, err
+			for _, f := range files {
+				f.Close()
 			}
-			return &Cgroup{v2: true, memory: dir, pids: dir, cpu: dir}, nil
+			return nil, err
 		}
-		if at == "/" || at == "." {
-			return nil, errors.New("no cgroup hands memory and pids on to its children")
-		}
+		files = append(files, f)
 	}
-}
-
-// makeGroup makes a directory below the group at, or below the mount if at is not visible there.
-func makeGroup(mount, at string) (string, error) {
-	base := filepath.Join(mount, at)
-	if _, err := os.Stat(base); err != nil {
-		base = mount
-	}
-	sweep(base)
-	return os.MkdirTemp(base, fmt.Sprintf("%s%d-", groupPrefix, os.Getpid()))
-}
-
-// groupPrefix begins the names of our groups; the process id follows, so that each process knows its own.
-const groupPrefix = "guild-run-"
-
-// sweep removes the groups that a process left because it was killed. Their runs ended with it.
-func sweep(base string) {
-	left, _ := filepath.Glob(filepath.Join(base, groupPrefix+"*"))
-	for _, dir := range left {
-		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), groupPrefix), "-")
-		if _, err := os.Stat("/proc/" + pid); errors.Is(err, os.ErrNotExist) {
-			unix.Rmdir(dir) // fails while something runs there
-		}
-	}
+	return files, nil
 }
 
 func (g *Cgroup) limit(l sandbox.Limits) error {
@@ -151,28 +86,43 @@ func (g *Cgroup) limit(l sandbox.Limits) error {
 	if g.v2 {
 		optional(g.memory, "memory.swap.max", "0")
 		optional(g.memory, "memory.oom.group", "1")
+		if l.CPUs > 0 {
+			optional(g.cpu, "cpu.max", fmt.Sprintf("%d %d", l.CPUs*cpuPeriod, cpuPeriod))
+		}
 		return errors.Join(write(g.memory, "memory.max", memory), write(g.pids, "pids.max", pids))
 	}
 	err := errors.Join(write(g.memory, "memory.limit_in_bytes", memory), write(g.pids, "pids.max", pids))
-	optional(g.memory, "memory.memsw.limit_in_bytes", memory)
+	optional(g.memory, "memory.memsw.limit_in_bytes", memory) // of memory and swap together
+	if g.cpu != "" && l.CPUs > 0 {
+		optional(g.cpu, "cpu.cfs_period_us", strconv.Itoa(cpuPeriod))
+		optional(g.cpu, "cpu.cfs_quota_us", strconv.Itoa(l.CPUs*cpuPeriod))
+	}
 	return err
 }
 
 // dirs are the group's directories, each once.
 func (g *Cgroup) dirs() []string {
-	all := []string{g.memory, g.pids, g.cpu}
+	all := []string{g.memory, g.pids, g.cpuacct, g.cpu}
 	slices.Sort(all)
 	return slices.DeleteFunc(slices.Compact(all), func(d string) bool { return d == "" })
 }
 
-// Add moves a process in. What it starts later is in, too.
+// Add moves a process in. What it starts later is in, too. The kernel makes each write wait; those of one moment
+// wait together where several runs start at once.
 func (g *Cgroup) Add(pid int) error {
-	for _, dir := range g.dirs() {
-		if err := write(dir, "cgroup.procs", strconv.Itoa(pid)); err != nil {
-			return err
-		}
+	dirs := g.dirs()
+	errs := make([]error, len(dirs))
+	var all sync.WaitGroup
+	for i, dir := range dirs {
+		all.Go(func() {
+			err := write(dir, "cgroup.procs", strconv.Itoa(pid))
+			if dir != g.cpu || dir == g.cpuacct || g.v2 { // a real-time process may not enter a group of shares
+				errs[i] = err
+			}
+		})
 	}
-	return nil
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // CPUTime is the processor time used so far; false if this group does not count it.
@@ -180,8 +130,8 @@ func (g *Cgroup) CPUTime() (time.Duration, bool) {
 	switch {
 	case g.v2:
 		return time.Duration(g.field(g.cpu, "cpu.stat", "usage_usec")) * time.Microsecond, true
-	case g.cpu != "":
-		return time.Duration(number(g.cpu, "cpuacct.usage")), true
+	case g.cpuacct != "":
+		return time.Duration(number(g.cpuacct, "cpuacct.usage")), true
 	default:
 		return 0, false
 	}
@@ -190,13 +140,30 @@ func (g *Cgroup) CPUTime() (time.Duration, bool) {
 // MemoryPeak is the most memory ever used, in bytes; 0 on kernels that do not keep it.
 func (g *Cgroup) MemoryPeak() int64 {
 	if g.v2 {
-		return number(g.memory, "memory.peak")
+		return number(g.memory, "memory.peak") // since Linux 5.19
 	}
 	return number(g.memory, "memory.max_usage_in_bytes")
 }
 
+// Memory is what is used now, in bytes.
+func (g *Cgroup) Memory() int64 {
+	if g.v2 {
+		return number(g.memory, "memory.current")
+	}
+	return number(g.memory, "memory.usage_in_bytes")
+}
+
+// Pids is how many processes and threads there were at most, where the kernel keeps that (version 2 since Linux
+// 6.5), and how many there are now where it does not.
+func (g *Cgroup) Pids() int64 {
+	return max(number(g.pids, "pids.peak"), number(g.pids, "pids.current"))
+}
+
 // Exceeded names the limit that the group has run into.
 func (g *Cgroup) Exceeded() string {
+	if before := g.before.Load(); before != nil {
+		return *before
+	}
 	ooms := "memory.oom_control"
 	if g.v2 {
 		ooms = "memory.events"
@@ -211,8 +178,34 @@ func (g *Cgroup) Exceeded() string {
 	}
 }
 
+// Kill ends every process of the group. It needs two seconds at most.
+func (g *Cgroup) Kill() {
+	before := g.Exceeded()
+	g.before.CompareAndSwap(nil, &before)
+	if g.v2 && write(g.memory, "cgroup.kill", "1") == nil { // since Linux 5.14
+		return
+	}
+	optional(g.pids, "pids.max", "0") // nobody is born meanwhile
+	for range 2000 {
+		b, _ := os.ReadFile(filepath.Join(g.pids, "cgroup.procs"))
+		pids := strings.Fields(string(b))
+		if len(pids) == 0 {
+			return
+		}
+		for _, s := range pids {
+			if pid, err := strconv.Atoi(s); err == nil && pid > 1 {
+				unix.Kill(pid, unix.SIGKILL)
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // Remove takes the directories away. The kernel may still be busy with the last process for a moment.
 func (g *Cgroup) Remove() error {
+	if g.dir != nil {
+		g.dir.Close()
+	}
 	var errs []error
 	for _, dir := range g.dirs() {
 		err := unix.Rmdir(dir)

@@ -52,7 +52,7 @@ func TestAProcessWithSpacesAndBracketsInItsNameIsCounted(t *testing.T) {
 }
 
 func TestAFilterEndsWithAnAnswerAndJumpsOnlyForwardInside(t *testing.T) {
-	f := newFilter()
+	f := denylist()
 	for i, ins := range f {
 		if next := i + 1 + int(max(ins.Jt, ins.Jf)); ins.Code&7 == 5 && next >= len(f) {
 			t.Errorf("instruction %d jumps to %d of %d", i, next, len(f))

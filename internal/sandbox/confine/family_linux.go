@@ -29,13 +29,30 @@ func familyOf(pid int) family {
 	return f
 }
 
-func (f *family) visit(pid string) {
+// familyOfAll looks at these processes only.
+func familyOfAll(pids []int) family {
+	var f family
+	for _, pid := range pids {
+		f.look(strconv.Itoa(pid))
+	}
+	return f
+}
+
+// look counts one process, and reports whether it is there.
+func (f *family) look(pid string) bool {
 	b, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
-		return
+		return false
 	}
 	f.pids = append(f.pids, pid)
 	f.count(string(b))
+	return true
+}
+
+func (f *family) visit(pid string) {
+	if !f.look(pid) {
+		return
+	}
 	tasks, _ := filepath.Glob("/proc/" + pid + "/task/*/children")
 	for _, t := range tasks {
 		children, _ := os.ReadFile(t)

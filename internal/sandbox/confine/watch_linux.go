@@ -36,6 +36,11 @@ type Watch struct {
 	Scratch string          // where in the run its bounded file system is mounted; empty if there is none
 	Breach  <-chan struct{} // closed when a breach is to end the run; nil if nothing tells
 
+	// For a run without namespaces of its own; nil otherwise.
+	Members func() []int                    // its processes, where they need not descend from First
+	Used    func() (bytes int64, full bool) // what it has written, where Scratch is not a file system of its own
+	End     func()                          // kills all of its processes
+
 	started time.Time
 	wall    time.Duration
 	peak    int64 // bytes of memory, seen by polling
@@ -46,6 +51,9 @@ type Watch struct {
 
 // Kill ends the first process, and with it, by the rules of a process namespace, all others.
 func (w *Watch) Kill() {
+	if w.End != nil {
+		w.End()
+	}
 	unix.PidfdSendSignal(w.Pidfd, unix.SIGKILL, nil, 0) // it may have ended by itself
 }
 
@@ -107,25 +115,53 @@ func waitError(err error) error {
 
 // look names the limit that the run is over, if any.
 func (w *Watch) look(s *scratch) string {
-	l, now := w.Limits, familyOf(w.First)
-	if w.Group != nil {
-		if killed := w.Group.Exceeded(); killed != "" {
-			return killed
-		}
-		if t, counted := w.Group.CPUTime(); counted {
-			now.cpu = t
-		}
-	}
 	used, full := s.look()
-	w.peak, w.cpu = max(w.peak, now.memory), max(w.cpu, now.cpu)
-	w.disk, w.pids = max(w.disk, used), max(w.pids, int64(now.threads))
+	if w.Used != nil {
+		used, full = w.Used()
+	}
+	w.disk = max(w.disk, used)
+	var over string
+	if w.Group != nil {
+		over = w.lookAtGroup()
+	} else {
+		over = w.lookAtFamily(used)
+	}
 	switch {
-	case now.cpu >= l.CPU:
+	case over != "":
+		return over
+	case w.cpu >= w.Limits.CPU:
 		return sandbox.KilledCPU
 	case full:
 		return sandbox.KilledDisk
-	case w.Group != nil:
+	default:
 		return ""
+	}
+}
+
+// lookAtGroup asks the kernel, which keeps count.
+func (w *Watch) lookAtGroup() string {
+	w.pids, w.peak = max(w.pids, w.Group.Pids()), max(w.peak, w.Group.Memory())
+	t, counted := w.Group.CPUTime()
+	if !counted {
+		t = w.family().cpu
+	}
+	w.cpu = max(w.cpu, t)
+	return w.Group.Exceeded()
+}
+
+func (w *Watch) family() family {
+	if w.Members == nil {
+		return familyOf(w.First)
+	}
+	return familyOfAll(w.Members())
+}
+
+// lookAtFamily counts what the kernel does not.
+func (w *Watch) lookAtFamily(used int64) string {
+	l, now := w.Limits, w.family()
+	w.peak, w.cpu = max(w.peak, now.memory), max(w.cpu, now.cpu)
+	w.pids = max(w.pids, int64(now.threads))
+	switch {
 	case now.threads >= l.Pids:
 		return sandbox.KilledPids
 	case now.memory+used >= l.Memory && now.proportional()+used >= l.Memory:
@@ -155,9 +191,8 @@ func (w *Watch) Usage() guild.Usage {
 	if t, counted := w.Group.CPUTime(); counted {
 		u.CPUMs = t.Milliseconds()
 	}
-	if peak := w.Group.MemoryPeak(); peak > 0 {
-		u.MemoryPeak = peak
-	}
+	u.MemoryPeak = max(u.MemoryPeak, w.Group.MemoryPeak())
+	u.PidsPeak = max(u.PidsPeak, w.Group.Pids())
 	return u
 }
 
@@ -200,7 +235,7 @@ func (s *scratch) look() (used int64, full bool) {
 		s.close()
 		return 0, false
 	}
-	return int64(st.Blocks-st.Bfree) * st.Bsize, st.Bavail == 0 || st.Ffree == 0
+	return int64(st.Blocks-st.Bfree) * int64(st.Bsize), st.Bavail == 0 || st.Ffree == 0
 }
 
 func (s *scratch) close() {

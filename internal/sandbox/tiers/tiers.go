@@ -4,22 +4,95 @@ package tiers
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"guild/internal/sandbox"
 	"guild/internal/sandbox/bubblewrap"
+	"guild/internal/sandbox/container"
+	"guild/internal/sandbox/landlock"
+	"guild/internal/sandbox/namespaces"
 )
 
-// Best returns the strongest runner that works on this machine and what it can do, or an *UnusableError.
-func Best(ctx context.Context) (sandbox.Runner, sandbox.Caps, error) {
-	var last sandbox.Caps
-	for _, r := range All() {
-		last = r.Probe(ctx)
-		if last.Usable {
-			return r, last, nil
-		}
-	}
-	return nil, last, &sandbox.UnusableError{Reason: last.Reason, Remedy: last.Remedy}
+// tier is a runner with its name, which is known before it is asked.
+type tier struct {
+	name   string
+	runner sandbox.Runner
 }
 
+// order is the strongest first: a kernel of its own; then namespaces of the host's kernel, which are alike in
+// strength, by how much they report and what they cost; then what only restricts.
+func order() []tier {
+	return []tier{
+		{container.TierGVisor, container.GVisor{}},
+		{namespaces.Tier, new(namespaces.Runner)},
+		{bubblewrap.Tier, bubblewrap.Runner{}},
+		{container.TierPodman, container.Podman{}},
+		{container.TierDocker, container.Docker{}},
+		{landlock.Tier, landlock.Runner{}},
+	}
+}
+
+// own is the tier that needs nothing installed, so what it lacks is what to tell who has none.
+const own = namespaces.Tier
+
 // All are the runners there are, the strongest first.
-func All() []sandbox.Runner { return []sandbox.Runner{bubblewrap.Runner{}} }
+func All() []sandbox.Runner {
+	var all []sandbox.Runner
+	for _, t := range order() {
+		all = append(all, t.runner)
+	}
+	return all
+}
+
+// Names are the names of the tiers, the strongest first.
+func Names() []string {
+	var names []string
+	for _, t := range order() {
+		names = append(names, t.name)
+	}
+	return names
+}
+
+// ByName returns the runner of a tier, usable or not.
+func ByName(name string) (sandbox.Runner, error) {
+	for _, t := range order() {
+		if t.name == name {
+			return t.runner, nil
+		}
+	}
+	return nil, fmt.Errorf("no sandbox is called %q, only %s", name, strings.Join(Names(), ", "))
+}
+
+// Best returns the strongest runner that works on this machine and what it can do, or an *UnusableError. It tries
+// a run in each until one works.
+func Best(ctx context.Context) (sandbox.Runner, sandbox.Caps, error) {
+	var said sandbox.Caps
+	for _, t := range order() {
+		c := t.runner.Probe(ctx)
+		if c.Usable {
+			return t.runner, c, nil
+		}
+		if t.name == own {
+			said = c
+		}
+	}
+	return nil, said, &sandbox.UnusableError{Reason: said.Reason, Remedy: said.Remedy}
+}
+
+// Pick returns the runner of a tier by its name, or the best if the name is empty. No other takes the place of one
+// that was asked for. The error is an *UnusableError.
+func Pick(ctx context.Context, name string) (sandbox.Runner, sandbox.Caps, error) {
+	if name == "" {
+		return Best(ctx)
+	}
+	r, err := ByName(name)
+	if err != nil {
+		return nil, sandbox.Caps{}, &sandbox.UnusableError{Reason: err.Error(), Remedy: "guild judge doctor lists them"}
+	}
+	c := r.Probe(ctx)
+	if !c.Usable {
+		return nil, c, &sandbox.UnusableError{Reason: name + ": " + c.Reason, Remedy: c.Remedy}
+	}
+	return r, c, nil
+}

@@ -1,0 +1,73 @@
+// Command judge measures what judging costs, beside what it would cost to run the same tests with no judge and no
+// sandbox at all: a file of 15 tests, run cold by /usr/bin/python3 -m pytest. All take turns in one run, so that
+// whatever slows the machine down slows all of them; what counts are the ratios. With -soak it starts sandboxes
+// without end instead, and shows that nothing is left of them.
+//
+// The command decides nothing about guild and is no part of it.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "judge:", err)
+		os.Exit(1)
+	}
+}
+
+// options is what the command line says.
+type options struct {
+	n, c, rounds int
+	soak, width  int
+	json         bool
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	f := flag.NewFlagSet("judge", flag.ContinueOnError)
+	f.IntVar(&o.n, "n", 30, "runs of each contestant, one at a time, and as many again -c at a time")
+	f.IntVar(&o.c, "c", 2, "runs at a time where throughput is measured")
+	f.IntVar(&o.rounds, "rounds", 5, "turns that each contestant takes")
+	f.BoolVar(&o.json, "json", false, "print JSON")
+	f.IntVar(&o.soak, "soak", 0, "instead, run so many sandboxes in a row, and then -width at once")
+	f.IntVar(&o.width, "width", 200, "with -soak: sandboxes at once")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if o.n < 1 || o.c < 1 || o.rounds < 1 || o.n < o.rounds || o.width < 1 {
+		return o, fmt.Errorf("-n %d -c %d -rounds %d: want at least one run in each round", o.n, o.c, o.rounds)
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	s, err := newStand()
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if o.soak > 0 {
+		return s.soak(ctx, o, out)
+	}
+	r, err := s.measure(ctx, o)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return r.writeJSON(out)
+	}
+	return r.writeTable(out)
+}

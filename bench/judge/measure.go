@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"guild/internal/sandbox"
+)
+
+// measure lets everybody run.
+func (s *stand) measure(ctx context.Context, o options) (*report, error) {
+	version, err := exec.CommandContext(ctx, python, "-m", "pytest", "--version").CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("pytest: %w: %s", err, version)
+	}
+	r := newReport(o, strings.TrimSpace(string(version)))
+	usable, absent := others(ctx)
+	r.Absent = absent
+	for _, h := range []struct {
+		name string
+		all  []contestant
+	}{{"15 tests", s.testers(usable)}, {"true", s.starters(usable)}} {
+		all := r.present(ctx, h.all)
+		results, err := race(ctx, all, o)
+		if err != nil {
+			return nil, err
+		}
+		r.Heats = append(r.Heats, newHeat(h.name, results))
+	}
+	if r.Memory, err = s.idle(ctx, usable); err != nil {
+		return nil, err
+	}
+	for _, gap := range s.own.Probe(ctx).Gaps {
+		r.Absent["own runtime"] += gap + "; "
+	}
+	r.judge()
+	return r, nil
+}
+
+// present leaves out who cannot do it here, and notes why. The floor must be able to.
+func (r *report) present(ctx context.Context, all []contestant) []contestant {
+	return slices.DeleteFunc(all, func(c contestant) bool {
+		err := c.lap(ctx)
+		if err != nil {
+			r.Absent[c.name] = err.Error()
+		}
+		return err != nil
+	})
+}
+
+// testers run the 15 tests.
+func (s *stand) testers(usable map[string]sandbox.Runner) []contestant {
+	args := append([]string{"-m", "pytest"}, append(pytestOptions, "test_solution.py")...)
+	all := []contestant{
+		{barePytest, func(ctx context.Context) error { return s.bare(ctx, python, args...) }},
+		{ownCold, s.pytest(s.own)},
+		{ownFork, s.forked()},
+		{splitJudging, s.split()},
+	}
+	for _, tier := range slices.Sorted(maps.Keys(usable)) {
+		all = append(all, contestant{tier, s.pytest(usable[tier])})
+	}
+	return all
+}
+
+// starters run nothing at all.
+func (s *stand) starters(usable map[string]sandbox.Runner) []contestant {
+	bwrap := []string{
+		"--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin",
+		"--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev",
+		"--tmpfs", "/tmp", "/bin/true",
+	}
+	nothing := sandbox.Spec{Argv: []string{"/bin/true"}}
+	all := []contestant{
+		{bareBwrap, func(ctx context.Context) error { return s.bare(ctx, "bwrap", bwrap...) }},
+		{ownCold, s.sandboxed(s.own, nothing)},
+		{ownFork, s.sandboxed(s.own, sandbox.Spec{
+			Argv: []string{python, "-I"}, Program: &sandbox.Program{Name: "nothing", Setup: "import os\ndef main():\n    os._exit(0)\n"},
+		})},
+	}
+	for _, tier := range slices.Sorted(maps.Keys(usable)) {
+		all = append(all, contestant{tier, s.sandboxed(usable[tier], nothing)})
+	}
+	return all
+}

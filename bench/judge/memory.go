@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"guild/internal/sandbox"
+)
+
+// idlers is how many sandboxes wait at once while their memory is measured.
+const idlers = 10
+
+// idle measures what a sandbox takes in which a program waits for input.
+func (s *stand) idle(ctx context.Context, usable map[string]sandbox.Runner) ([]memory, error) {
+	waiting := sandbox.Spec{Argv: []string{"/bin/cat"}}
+	warm := sandbox.Spec{
+		Argv: []string{python, "-B"}, Program: &sandbox.Program{Name: "bench", Setup: setup + "\n\ndef main():\n    print('up', flush=True)\n    sys.stdin.read()\n    os._exit(0)\n"},
+	}
+	all := []struct {
+		name   string
+		runner sandbox.Runner
+		spec   sandbox.Spec
+	}{{ownCold, s.own, waiting}, {ownFork, s.own, warm}}
+	for _, tier := range slices.Sorted(maps.Keys(usable)) {
+		if tier == "bubblewrap" { // the others' processes are not our descendants
+			all = append(all, struct {
+				name   string
+				runner sandbox.Runner
+				spec   sandbox.Spec
+			}{tier, usable[tier], waiting})
+		}
+	}
+	var found []memory
+	for _, one := range all {
+		bytes, err := idleMemory(ctx, one.runner, one.spec)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", one.name, err)
+		}
+		found = append(found, memory{one.name, round(float64(bytes) / (1 << 20))})
+	}
+	return found, nil
+}
+
+// idleMemory is the proportional memory in bytes of one waiting sandbox, on top of one that was there before, so
+// that what all share counts once.
+func idleMemory(ctx context.Context, r sandbox.Runner, spec sandbox.Spec) (int64, error) {
+	spec.Env = env()
+	var all sync.WaitGroup
+	failed := make(chan error, idlers+1)
+	start := func() *os.File {
+		in, out, err := os.Pipe()
+		if err != nil {
+			failed <- err
+			return nil
+		}
+		up := make(chan struct{})
+		all.Go(func() {
+			defer in.Close()
+			_, err := r.Run(ctx, spec, sandbox.IO{Stdin: in, Stdout: &first{up: up}})
+			failed <- err
+		})
+		fmt.Fprintln(out, "hello") // cat says it, a program says up
+		<-up
+		return out
+	}
+	ends := []*os.File{start()}
+	before := proportional(strconv.Itoa(os.Getpid()))
+	for range idlers {
+		ends = append(ends, start())
+	}
+	after := proportional(strconv.Itoa(os.Getpid()))
+	for _, end := range ends {
+		end.Close()
+	}
+	all.Wait()
+	for range ends {
+		if err := <-failed; err != nil {
+			return 0, err
+		}
+	}
+	return (after - before) / idlers, nil
+}
+
+// first tells of the first write.
+type first struct {
+	once sync.Once
+	up   chan struct{}
+}
+
+func (f *first) Write(p []byte) (int, error) {
+	f.once.Do(func() { close(f.up) })
+	return len(p), nil
+}
+
+// proportional is the memory of a process's descendants, each shared page counted once.
+func proportional(pid string) int64 {
+	var sum int64
+	for _, child := range children(pid) {
+		sum += pss(child) + proportional(child)
+	}
+	return sum
+}
+
+func children(pid string) []string {
+	var found []string
+	tasks, _ := filepath.Glob("/proc/" + pid + "/task/*/children")
+	for _, t := range tasks {
+		b, _ := os.ReadFile(t)
+		found = append(found, strings.Fields(string(b))...)
+	}
+	return found
+}
+
+func pss(pid string) int64 {
+	b, _ := os.ReadFile("/proc/" + pid + "/smaps_rollup")
+	for line := range bytes.Lines(b) {
+		if kb, found := bytes.CutPrefix(line, []byte("Pss:")); found {
+			n, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(string(kb)), " kB"), 10, 64)
+			return n << 10
+		}
+	}
+	return 0
+}

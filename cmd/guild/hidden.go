@@ -1,0 +1,69 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"guild"
+	"guild/internal/durable"
+	"guild/nutshell"
+)
+
+// hiddenManifest is that of the bundle in which hidden tests reach the node. It never leaves the machine.
+const hiddenManifest = `{"nutshell_version": "0.2.0", "bundle_type": "partial", "id": "nut-hidden", "task": {"title": "hidden tests"}}`
+
+// hiddenTests commits to the hidden tests of a task directory, keeps the salts beside them, and packs them for the
+// node. Without any, both results are nil.
+func hiddenTests(ctx context.Context, source string) ([]guild.Commitment, []byte, error) {
+	hidden := filepath.Join(source, nutshell.HiddenDir)
+	if info, err := os.Stat(hidden); err != nil || !info.IsDir() {
+		return nil, nil, nil
+	}
+	salts := filepath.Join(source, nutshell.SaltsFile)
+	var known []guild.Commitment
+	raw, err := os.ReadFile(salts)
+	if err == nil {
+		known, err = nutshell.ParseSalts(raw)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("%s: %w", salts, err)
+	}
+	commitments, err := nutshell.Commit(ctx, os.DirFS(source), rand.Reader, known)
+	if err != nil || len(commitments) == 0 {
+		return nil, nil, err
+	}
+	if raw, err = nutshell.Salts(commitments); err != nil {
+		return nil, nil, err
+	}
+	if err := durable.WriteBytes(salts, raw); err != nil {
+		return nil, nil, fmt.Errorf("keep the salts: %w", err)
+	}
+	packed, err := packHidden(ctx, hidden)
+	return commitments, packed, err
+}
+
+// packHidden packs the hidden tests, with their salts, as the files of a bundle.
+func packHidden(ctx context.Context, hidden string) ([]byte, error) {
+	dir, err := os.MkdirTemp("", "guild-hidden-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.CopyFS(filepath.Join(dir, "files"), os.DirFS(hidden)); err != nil {
+		return nil, fmt.Errorf("hidden tests: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "nutshell.json"), []byte(hiddenManifest), 0o600); err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if _, err := nutshell.Pack(ctx, os.DirFS(dir), &b, nutshell.Options{}); err != nil {
+		return nil, fmt.Errorf("pack the hidden tests: %w", err)
+	}
+	return b.Bytes(), nil
+}

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"charm.land/lipgloss/v2"
+	"github.com/spf13/cobra"
+
+	"guild"
+	"guild/internal/control"
+)
+
+func (p *program) judgeCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "judge",
+		Short: "Judge deliveries by hand, see why a verdict came about, rule where a person must",
+		Example: "  guild judge run ./my-task ./its-delivery\n" +
+			"  guild judge explain 5f21c9aa\n  guild judge doctor",
+	}, p.judgeRunCommand(), p.judgeExplainCommand(), p.judgeRuleCommand(), p.judgeCompareCommand(), p.judgeDoctorCommand())
+}
+
+func (p *program) judgeExplainCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain JOB",
+		Short: "Show what a verdict rests on",
+		Long: `explain shows what the judge kept of each delivery of a job: the tests with what
+they said, what was measured, the walls it ran in, what static analysis found, and
+what the delivery claims of itself. With --json it prints the evidence whole.
+
+JOB is a job's id or the beginning of one.`,
+		Example:           "  guild judge explain 5f21c9aa\n  guild judge explain 5f21c9aa --json | jq '.[0].evidence.findings'",
+		Args:              oneArg("one job id"),
+		ValidArgsFunction: p.completeJobs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.runJudgeExplain(cmd.Context(), args[0], asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the evidence whole")
+	return cmd
+}
+
+func (p *program) runJudgeExplain(ctx context.Context, id string, asJSON bool) error {
+	client, done, err := p.reader(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	exams, err := client.Evidence(ctx, id)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(p.out, exams)
+	}
+	if len(exams) == 0 {
+		return withHint(fmt.Errorf("nothing of job %s was judged yet", id), "guild job show "+id)
+	}
+	for i, e := range exams {
+		if i > 0 {
+			fmt.Fprintln(p.out)
+		}
+		p.explain(e)
+	}
+	return nil
+}
+
+// explain shows one attempt: the whole verdict when the evidence has it, else the one in the fact.
+func (p *program) explain(e control.Exam) {
+	fmt.Fprintf(p.out, "attempt     %s  %s by %s %s\n", short(e.Attempt), clean(e.State), clean(e.Name), shortNpub(e.Npub))
+	if e.Verdict == nil {
+		fmt.Fprintf(p.out, "no verdict  %s\n", clean(e.Reason))
+		return
+	}
+	if e.Held {
+		fmt.Fprintf(p.out, "waits       for a person: guild judge rule JOB accept|partial|reject\n")
+	}
+	v := *e.Verdict
+	var whole struct{ Verdict guild.Verdict }
+	if json.Unmarshal(e.Evidence, &whole) == nil && whole.Verdict.Outcome != "" {
+		whole.Verdict.Ruling = v.Ruling
+		whole.Verdict.Outcome, whole.Verdict.Cause = v.Outcome, v.Cause
+		v = whole.Verdict
+	}
+	writeVerdict(p.out, v, colours())
+}
+
+// writeVerdict shows a verdict to a person: how it came out, the tests, and then what it rests on.
+func writeVerdict(w io.Writer, v guild.Verdict, colour palette) {
+	mark := colour.bad.Render("✗")
+	if v.Outcome == guild.Success {
+		mark = colour.good.Render("✓")
+	}
+	line(w, "%s %s, %d of %d passed, score %s, %s, in %s", mark, v.Outcome, v.Passed, v.Expected, v.Score, v.Strength, v.Tier)
+	if v.Cause != "" {
+		line(w, "  cause       %s", clean(v.Cause))
+	}
+	for _, b := range v.Breaches {
+		line(w, "  %s violation %s %s", colour.bad.Render("✗"), clean(b.Syscall), clean(b.Detail))
+	}
+	for _, t := range v.Tests {
+		writeTest(w, t, colour)
+	}
+	writeScore(w, v)
+	writeGrounds(w, v)
+}
+
+func writeTest(w io.Writer, t guild.Test, colour palette) {
+	mark := colour.bad.Render(testMark(t.State))
+	if t.State == guild.TestPassed {
+		mark = colour.good.Render(testMark(t.State))
+	}
+	text := "  " + mark + " " + clean(t.ID)
+	if t.Layer != "" && t.Layer != guild.LayerCorrectness {
+		text += " (" + t.Layer + ")"
+	}
+	if t.Decided > 0 {
+		text += fmt.Sprintf(" [%d decided by the delivery]", t.Decided)
+	}
+	if t.State != guild.TestPassed {
+		text += "  " + t.State
+		if t.Message != "" {
+			text += ": " + cut(clean(lastOf(t.Message)), 100)
+		}
+	}
+	line(w, "%s", text)
+}
+
+// lastOf is the last line with something on it, which says most.
+func lastOf(s string) string {
+	s = strings.TrimSpace(s)
+	return s[strings.LastIndexByte(s, '\n')+1:]
+}
+
+// writeScore shows what the score is made of.
+func writeScore(w io.Writer, v guild.Verdict) {
+	for _, d := range v.Dimensions {
+		text := fmt.Sprintf("  %-11s %3d %%  %s", d.Name, d.Weight, d.Value)
+		if !d.Known {
+			text = fmt.Sprintf("  %-11s    –  left out", d.Name)
+		}
+		if d.Reason != "" {
+			text += ": " + clean(d.Reason)
+		}
+		line(w, "%s", text)
+	}
+	var words []string
+	if v.Standing != "" {
+		words = append(words, "standing "+string(v.Standing))
+	}
+	if v.Speed != "" {
+		words = append(words, string(v.Speed))
+	}
+	if words = append(words, v.Annotations...); len(words) > 0 {
+		line(w, "  %s", strings.Join(words, ", "))
+	}
+}
+
+// writeGrounds shows what the verdict rests on.
+func writeGrounds(w io.Writer, v guild.Verdict) {
+	u := v.Usage
+	line(w, "  used        %d ms, %d ms of processor time, %d MB of memory, %d MB on disk, %d processes, %d calls refused",
+		u.WallMs, u.CPUMs, u.MemoryPeak>>20, u.DiskPeak>>20, u.PidsPeak, u.Refused)
+	if q := v.Quality; q != nil {
+		for _, n := range q.Findings[:min(len(q.Findings), 10)] {
+			line(w, "  %-11s %s %s %s:%d %s", clean(n.Tool), clean(n.Code), n.Severity, clean(n.File), n.Line, cut(clean(n.Text), 60))
+		}
+	}
+	if c := v.Claims; c != nil {
+		line(w, "  claims      %d passed, %d failed, %d skipped, by the delivery's own word", c.Passed, c.Failed, c.Skipped)
+	}
+	if r := v.Ruling; r != nil {
+		line(w, "  ruled       by %s: %s", short(r.By), clean(r.Note))
+	}
+	if o := v.Opinion; o != nil {
+		line(w, "  opinion     %s: %d of %d agree %s", o.Adjudication, o.Agreeing, o.Voters, clean(o.Reason))
+	}
+	for _, c := range v.Hidden {
+		line(w, "  hidden      %s matches its commitment %s", clean(c.Path), c.Hash)
+	}
+	for _, text := range v.Warnings {
+		line(w, "  warning     %s", clean(text))
+	}
+	if b := v.Box; b != nil {
+		line(w, "  walls       %s; %s; %s", b.Rootfs, orNone(b.MAC), b.Profile)
+	}
+	var tools []string
+	for _, t := range v.Tools {
+		tools = append(tools, clean(t.Name)+" "+clean(t.Version))
+	}
+	if len(tools) > 0 {
+		line(w, "  tools       %s", strings.Join(tools, ", "))
+	}
+}
+
+func orNone(mac string) string {
+	if mac == "" {
+		return "no mandatory access control"
+	}
+	return mac
+}
+
+func (p *program) judgeRuleCommand() *cobra.Command {
+	var rule control.Rule
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "rule JOB accept|partial|reject",
+		Short: "Decide on a delivery whose criteria ask for a person",
+		Long: `rule gives the verdict where no program can: on a delivery whose criteria say
+"auto_verifiable": false, ask for a human review, or are a checklist. What programs
+found stays in the verdict beside the ruling; guild judge explain JOB shows it.`,
+		Example: "  guild judge rule 5f21c9aa accept\n  guild judge rule 5f21c9aa reject --note 'the third point is missing'",
+		Args:    arity(cobra.ExactArgs(2), "a job and accept, partial or reject"),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 1 {
+				return []string{"accept", "partial", "reject"}, cobra.ShellCompDirectiveNoFileComp
+			}
+			return p.completeJobs(cmd, args, typed)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			outcome, ok := map[string]guild.Outcome{"accept": guild.Success, "partial": guild.Partial, "reject": guild.Failure}[args[1]]
+			if !ok {
+				return withHint(usage(fmt.Errorf("%q is no ruling", args[1])), "accept, partial or reject")
+			}
+			rule.Outcome = outcome
+			return p.runJudgeRule(cmd.Context(), args[0], rule, asJSON)
+		},
+	}
+	cmd.Flags().StringVar(&rule.Note, "note", "", "why, for the record")
+	cmd.Flags().StringVar(&rule.Attempt, "attempt", "", "which attempt, when several wait")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (p *program) runJudgeRule(ctx context.Context, id string, rule control.Rule, asJSON bool) error {
+	client, err := p.client()
+	if err != nil {
+		return err
+	}
+	job, err := client.Rule(ctx, id, rule)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(p.out, job)
+	}
+	_, err = fmt.Fprintf(p.out, "job %s: ruled %s\n", short(job.ID), rule.Outcome)
+	return err
+}
+
+// line writes a line in colours that w can show.
+func line(w io.Writer, format string, args ...any) {
+	lipgloss.Fprintln(w, fmt.Sprintf(format, args...))
+}

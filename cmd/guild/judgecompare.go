@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"guild"
+	"guild/internal/config"
+	"guild/internal/judge"
+	"guild/internal/opinion"
+)
+
+// compareOptions are the flags of judge compare.
+type compareOptions struct {
+	adjudication string
+	task         string
+	json         bool
+}
+
+func (p *program) judgeCompareCommand() *cobra.Command {
+	var o compareOptions
+	cmd := &cobra.Command{
+		Use:   "compare REQUEST RESULT...",
+		Short: "Compare several results of a job that no test can decide",
+		Long: `compare adjudicates results of a subjective job, such as a ranking or an analysis.
+REQUEST and each RESULT are JSON files. The ways to adjudicate:
+
+  majority_vote  more than half of the results must say the same
+  judge_model    a model, or a command of yours, compares them in both orders;
+                 [judge.opinion] in the configuration says which
+  merge          one result is made of all
+  none           every result is taken
+
+All verdicts are weak: alone they release no more money than max_pay_msat allows.`,
+		Example: "  guild judge compare request.json a.json b.json c.json\n" +
+			"  guild judge compare request.json a.json b.json --adjudication judge_model --json",
+		Args: arity(cobra.MinimumNArgs(2), "a request and its results"),
+		RunE: func(cmd *cobra.Command, args []string) error { return p.runJudgeCompare(cmd.Context(), args, o) },
+	}
+	cmd.Flags().StringVar(&o.adjudication, "adjudication", opinion.MajorityVote, "majority_vote, judge_model, merge or none")
+	cmd.Flags().StringVar(&o.task, "task", "oa.retrieval_rerank.v1", "the job's type")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
+	return cmd
+}
+
+// compared is what judge compare prints with --json.
+type compared struct {
+	Best     []string        `json:"best"` // files
+	Verdicts []guild.Verdict `json:"verdicts"`
+	Merged   json.RawMessage `json:"merged,omitempty"`
+	Person   string          `json:"person,omitempty"`
+}
+
+func (p *program) runJudgeCompare(ctx context.Context, files []string, o compareOptions) error {
+	q := opinion.Question{Task: o.task}
+	for i, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return usage(err)
+		}
+		if i == 0 {
+			q.Request = raw
+		} else {
+			q.Results = append(q.Results, raw)
+		}
+	}
+	if err := q.Check(); err != nil {
+		return usage(err)
+	}
+	asked, err := p.opinion()
+	if err != nil {
+		return err
+	}
+	choice, merged, err := opinion.Adjudicate(ctx, o.adjudication, q, asked)
+	if errors.Is(err, opinion.ErrNoJudge) {
+		return withHint(usage(err), "name a command, or a url and a model, in [judge.opinion] of the configuration")
+	}
+	if err != nil {
+		return err
+	}
+	out := compared{Best: []string{}, Merged: merged}
+	for _, i := range choice.Best {
+		out.Best = append(out.Best, files[1+i])
+	}
+	verdicts, err := judge.Opine(o.adjudication, len(q.Results), choice)
+	out.Verdicts = verdicts
+	person, undecided := errors.AsType[*judge.PersonNeeded](err)
+	if undecided {
+		out.Person = person.Reason
+	}
+	return p.printCompared(files[1:], out, o.json)
+}
+
+func (p *program) printCompared(files []string, out compared, asJSON bool) error {
+	if asJSON {
+		if err := printJSON(p.out, out); err != nil {
+			return err
+		}
+	} else {
+		for i, v := range out.Verdicts {
+			fmt.Fprintf(p.out, "%s %s  %s %s\n", testMark(v.Tests[0].State), clean(files[i]), v.Outcome, clean(v.Cause))
+		}
+		if out.Merged != nil {
+			fmt.Fprintf(p.out, "%s\n", clean(string(out.Merged)))
+		}
+	}
+	if out.Person != "" {
+		return codedError{&judge.PersonNeeded{Reason: out.Person}, exitPerson}
+	}
+	return nil
+}
+
+// opinion is whom the configuration appoints to compare results; nil if nobody.
+func (p *program) opinion() (opinion.Opinion, error) {
+	c, err := p.config()
+	if err != nil {
+		return nil, err
+	}
+	return appointed(c.Judge.Opinion)
+}
+
+func appointed(c config.Opinion) (opinion.Opinion, error) {
+	switch {
+	case c.Command != "":
+		return opinion.Command{Argv: []string{"/bin/sh", "-c", c.Command}, Env: os.Environ()}, nil
+	case c.URL == "":
+		return nil, nil
+	}
+	chat := opinion.Chat{URL: c.URL, Model: c.Model}
+	if c.KeyEnv != "" {
+		text, set := os.LookupEnv(c.KeyEnv)
+		if !set {
+			return nil, withHint(fmt.Errorf("judge.opinion.key_env: %s is not set", c.KeyEnv), "set it to the endpoint's key")
+		}
+		chat.Key = opinion.NewKey(strings.TrimSpace(text))
+	}
+	return chat, chat.Check()
+}

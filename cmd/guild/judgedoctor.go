@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"guild/internal/sandbox"
+	"guild/internal/sandbox/probe"
+	"guild/internal/sandbox/tiers"
+)
+
+func (p *program) judgeDoctorCommand() *cobra.Command {
+	var tier string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Try every sandbox with hostile programs, and say what holds",
+		Long: `doctor runs small hostile programs in each sandbox that this machine can build:
+they connect, trace, mount, write to /usr, read /root, fork without end and more. It
+prints what held and what did not, what was reported, and what would help, in one
+line each. Nothing that it runs harms the machine if a wall does not hold.
+
+It exits 1 when no sandbox is usable, or the one that would be used does not hold.`,
+		Example: "  guild judge doctor\n  guild judge doctor --tier bubblewrap --json",
+		Args:    noArgs(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runJudgeDoctor(cmd.Context(), tier, asJSON) },
+	}
+	cmd.Flags().StringVar(&tier, "tier", "", "only this sandbox")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// examined is what doctor says of one sandbox.
+type examined struct {
+	Tier     string   `json:"tier"`
+	Usable   bool     `json:"usable"`
+	Used     bool     `json:"used"` // it is the one that judges by default
+	Held     bool     `json:"held"` // everything that was tried
+	Reason   string   `json:"reason,omitempty"`
+	MAC      string   `json:"mac,omitempty"`
+	Rootfs   string   `json:"rootfs,omitempty"`
+	Checks   []check  `json:"checks"`
+	Gaps     []string `json:"gaps"`
+	Remedies []string `json:"remedies"`
+}
+
+// check is one thing that was tried.
+type check struct {
+	Name     string `json:"name"`
+	Held     bool   `json:"held"`
+	Reported bool   `json:"reported"`
+	Skipped  bool   `json:"skipped,omitempty"`
+	Detail   string `json:"detail,omitempty"`
+}
+
+var errNoWalls = errors.New("no sandbox here holds what judging needs")
+
+func (p *program) runJudgeDoctor(ctx context.Context, tier string, asJSON bool) error {
+	var all []examined
+	used, holds := false, false
+	for _, r := range tiers.All() {
+		one, err := examineTier(ctx, r, tier)
+		if err != nil {
+			return err
+		}
+		if one == nil {
+			continue
+		}
+		if one.Usable && !used {
+			one.Used, used, holds = true, true, one.Held
+		}
+		all = append(all, *one)
+		if !asJSON {
+			p.writeExamined(*one)
+		}
+	}
+	if asJSON {
+		if err := printJSON(p.out, all); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(all) == 0:
+		return withHint(usage(fmt.Errorf("no sandbox is called %q", tier)), "guild judge doctor lists them")
+	case !holds:
+		return withHint(errNoWalls, firstRemedy(all))
+	}
+	return nil
+}
+
+// examineTier tries one sandbox; nil if it is not the one asked for.
+func examineTier(ctx context.Context, r sandbox.Runner, tier string) (*examined, error) {
+	if tier != "" && r.Probe(ctx).Tier != tier {
+		return nil, nil
+	}
+	report, err := probe.Examine(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	c := report.Caps
+	one := &examined{Tier: c.Tier, Usable: c.Usable, Held: report.Held(), Reason: c.Reason, MAC: c.MAC, Rootfs: c.Rootfs,
+		Checks: []check{}, Gaps: append([]string{}, c.Gaps...), Remedies: append([]string{}, report.Remedies...)}
+	for _, c := range report.Checks {
+		one.Checks = append(one.Checks, check(c))
+	}
+	return one, nil
+}
+
+func firstRemedy(all []examined) string {
+	for _, one := range all {
+		if len(one.Remedies) > 0 {
+			return one.Remedies[0]
+		}
+	}
+	return ""
+}
+
+func (p *program) writeExamined(one examined) {
+	colour := colours()
+	good, bad := colour.good.Render("✓"), colour.bad.Render("✗")
+	switch {
+	case !one.Usable:
+		line(p.out, "%s %s: not usable: %s", bad, one.Tier, clean(one.Reason))
+	case one.Used:
+		line(p.out, "%s %s: used to judge; %s; %s", good, one.Tier, clean(one.Rootfs), orNone(one.MAC))
+	default:
+		line(p.out, "%s %s: usable; %s; %s", good, one.Tier, clean(one.Rootfs), orNone(one.MAC))
+	}
+	for _, c := range one.Checks {
+		mark, told := good, ""
+		if !c.Held {
+			mark = bad
+		}
+		if c.Skipped {
+			mark = "–"
+		}
+		if c.Reported {
+			told = ", reported"
+		}
+		line(p.out, "    %s %-34s %s%s", mark, clean(c.Name), cut(clean(c.Detail), 60), told)
+	}
+	for _, gap := range one.Gaps {
+		line(p.out, "    gap: %s", clean(gap))
+	}
+	for _, remedy := range one.Remedies {
+		line(p.out, "    do:  %s", clean(remedy))
+	}
+}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"guild"
+	"guild/internal/exam"
+	"guild/internal/judge"
+)
+
+// judgeOptions are the flags of judge run.
+type judgeOptions struct {
+	tier    string
+	against string
+	hidden  string
+	json    bool
+	keep    bool
+}
+
+func (p *program) judgeRunCommand() *cobra.Command {
+	var o judgeOptions
+	cmd := &cobra.Command{
+		Use:   "run BUNDLE DELIVERY",
+		Short: "Judge a delivery by a bundle's criteria, without any node",
+		Long: `run judges a delivery by the acceptance criteria of a request bundle, in a sandbox,
+and prints the verdict. It needs no node and no identity. BUNDLE and DELIVERY are
+each a directory or a .nut file; docs/CRITERIA.md says what criteria there are, and
+docs/JUDGE.md what a verdict says.
+
+With --keep the verdict, the evidence and what was judged stay in a directory. With
+--against the delivery is judged again and compared with an earlier verdict.
+
+Exit codes: 0 SUCCESS, 1 PARTIAL, FAILURE or ERROR, or nothing could be judged,
+2 wrong usage, 5 SECURITY_VIOLATION, 6 a person must decide.`,
+		Example: "  guild judge run ./my-task ./its-delivery\n" +
+			"  guild judge run task.nut delivery.nut --json | jq .outcome",
+		Args: arity(cobra.ExactArgs(2), "a bundle and a delivery"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.runJudge(cmd.Context(), args[0], args[1], o)
+		},
+	}
+	cmd.Flags().StringVar(&o.tier, "tier", "", "the sandbox to use (default: the best that works; guild judge doctor lists them)")
+	cmd.Flags().StringVar(&o.hidden, "hidden", "", "directory of the hidden tests (default: the bundle's tests/hidden)")
+	cmd.Flags().StringVar(&o.against, "against", "", "a verdict.json to compare with")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&o.keep, "keep", false, "keep verdict, evidence and what was judged")
+	return cmd
+}
+
+// exitPerson is judge run's exit code when the criteria ask for a person.
+const exitPerson = 6
+
+func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judgeOptions) error {
+	scratch, err := os.MkdirTemp("", "guild-judge-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if !o.keep {
+			os.RemoveAll(scratch)
+		}
+	}()
+	hearing := judge.Case{Hidden: o.hidden}
+	if hearing.Bundle, err = opened(ctx, bundle, scratch); err != nil {
+		return err
+	}
+	if hearing.Delivery, err = opened(ctx, delivery, scratch); err != nil {
+		return err
+	}
+	j, err := p.openJudge(ctx, o.tier)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	v, evidence, err := j.Hear(ctx, hearing)
+	person, held := errors.AsType[*judge.PersonNeeded](err)
+	if err != nil && !held {
+		return err
+	}
+	kept := ""
+	if o.keep {
+		if kept, err = scratch, keepVerdict(scratch, v, evidence); err != nil {
+			return err
+		}
+	}
+	if err := p.printJudged(v, person, kept, o); err != nil {
+		return err
+	}
+	if o.against != "" {
+		return compare(o.against, v)
+	}
+	return judgedError(v, person)
+}
+
+// opened is a bundle's directory, whether it is one or is packed; what is unpacked goes to scratch and stays there.
+func opened(ctx context.Context, path, scratch string) (string, error) {
+	dir, _, err := exam.Open(ctx, path, scratch)
+	if err != nil {
+		return "", withHint(usage(err), "give a directory or a .nut bundle")
+	}
+	return dir, nil
+}
+
+// openJudge is the judge of this home's configuration, or of the defaults where there is none.
+func (p *program) openJudge(ctx context.Context, tier string) (*judge.Judge, error) {
+	c, err := p.config()
+	if err != nil {
+		return nil, err
+	}
+	return judge.Open(ctx, judge.Config{
+		Tier: cmp.Or(tier, c.Judge.Tier), Analysis: c.Judge.Analysis, Cache: judgeCache(),
+	})
+}
+
+// judgeCache is where judging without a node keeps what makes it faster; nowhere if there is no home.
+func judgeCache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "guild", "judge")
+}
+
+// keepVerdict writes what others need to check the verdict.
+func keepVerdict(dir string, v guild.Verdict, evidence judge.Evidence) error {
+	raw, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(dir, "verdict.json"), append(raw, '\n'), 0o600),
+		os.WriteFile(filepath.Join(dir, "evidence.json"), evidence, 0o600),
+	)
+}
+
+// judged is what judge run prints with --json.
+type judged struct {
+	Outcome    guild.Outcome  `json:"outcome"`
+	Cause      string         `json:"cause"`
+	Score      float64        `json:"score"` // 0 to 1
+	Strength   guild.Strength `json:"strength"`
+	Tier       string         `json:"tier"`
+	Tests      testCounts     `json:"tests"`
+	Violations []guild.Breach `json:"violations"`
+	Metrics    guild.Usage    `json:"metrics"`
+	Person     string         `json:"person,omitempty"` // why a person must decide; then the outcome is only so far
+	Kept       string         `json:"kept,omitempty"`   // directory
+	Verdict    guild.Verdict  `json:"verdict"`          // all of it, as it is hashed and kept
+}
+
+// testCounts are the tests of a verdict by their states.
+type testCounts struct {
+	Expected int `json:"expected"`
+	Passed   int `json:"passed"`
+	Failed   int `json:"failed"`
+	Skipped  int `json:"skipped"`
+	Missing  int `json:"missing"`
+}
+
+func countTests(v guild.Verdict) testCounts {
+	c := testCounts{Expected: v.Expected, Passed: v.Passed}
+	for _, t := range v.Tests {
+		switch t.State {
+		case guild.TestFailed:
+			c.Failed++
+		case guild.TestSkipped:
+			c.Skipped++
+		case guild.TestMissing:
+			c.Missing++
+		}
+	}
+	return c
+}
+
+func (p *program) printJudged(v guild.Verdict, person *judge.PersonNeeded, kept string, o judgeOptions) error {
+	if o.json {
+		out := judged{
+			Outcome: v.Outcome, Cause: v.Cause, Score: v.Score.Float(), Strength: v.Strength, Tier: v.Tier,
+			Tests: countTests(v), Violations: v.Breaches, Metrics: v.Usage, Kept: kept, Verdict: v,
+		}
+		if out.Violations == nil {
+			out.Violations = []guild.Breach{}
+		}
+		if person != nil {
+			out.Person = person.Reason
+		}
+		return printJSON(p.out, out)
+	}
+	writeVerdict(p.out, v, colours())
+	if kept != "" {
+		fmt.Fprintf(p.out, "kept in %s\n", kept)
+	}
+	return nil
+}
+
+// judgedError is the exit code for a verdict that is not SUCCESS. The verdict itself was printed.
+func judgedError(v guild.Verdict, person *judge.PersonNeeded) error {
+	switch {
+	case person != nil:
+		return codedError{person, exitPerson}
+	case v.Outcome == guild.Success:
+		return nil
+	case v.Outcome == guild.Violation:
+		return codedError{fmt.Errorf("%s: %s", v.Outcome, v.Cause), exitViolation}
+	default:
+		return codedError{fmt.Errorf("%s: %s", v.Outcome, v.Cause), exitFailed}
+	}
+}
+
+// compare says where a verdict differs from an earlier one in what must be the same each time.
+func compare(file string, now guild.Verdict) error {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return usage(err)
+	}
+	var then guild.Verdict
+	if err := json.Unmarshal(raw, &then); err != nil {
+		return usage(fmt.Errorf("%s: %w", file, err))
+	}
+	if then.Outcome != now.Outcome || then.Passed != now.Passed || then.Expected != now.Expected {
+		return fmt.Errorf("%s says %s with %d of %d passed; now it is %s with %d of %d",
+			file, then.Outcome, then.Passed, then.Expected, now.Outcome, now.Passed, now.Expected)
+	}
+	states := map[string]string{}
+	for _, t := range then.Tests {
+		states[t.ID] = t.State
+	}
+	for _, t := range now.Tests {
+		if was, known := states[t.ID]; !known || was != t.State {
+			return fmt.Errorf("%s says that test %s is %q; now it is %q", file, t.ID, was, t.State)
+		}
+	}
+	return nil
+}

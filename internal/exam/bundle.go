@@ -1,0 +1,227 @@
+package exam
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"guild"
+	"guild/nutshell"
+)
+
+// acceptance is what a request bundle's manifest says about judging.
+type acceptance struct {
+	File       string                `json:"criteria_file"`
+	Scripts    []string              `json:"test_scripts"`
+	Verifiable *bool                 `json:"auto_verifiable"`
+	Review     bool                  `json:"human_review_required"`
+	Checklist  []string              `json:"checklist"`
+	Hidden     []nutshell.HiddenTest `json:"hidden_tests"`
+}
+
+// Names of criteria below tests/.
+const (
+	criteriaName       = "criteria.json"
+	hiddenName         = "hidden"
+	hiddenCriteriaName = "hidden/criteria.json"
+	saltsName          = "hidden/.salts.json"
+)
+
+// private are the files below tests/ that no run sees: they have the expected outputs, or open the commitments.
+func private(name string) bool {
+	return shortcuts(name) || slices.Contains([]string{criteriaName, hiddenCriteriaName, saltsName}, name)
+}
+
+// readBundle finds and checks what the request bundle says: its criteria, and its tests with the hidden ones.
+func (j *examination) readBundle(ctx context.Context, hiddenDir string) error {
+	root, err := os.OpenRoot(j.bundle)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	var manifest struct {
+		Acceptance acceptance `json:"acceptance"`
+	}
+	if err := readJSON(root, nutshell.ManifestFile, &manifest); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return undecided("nutshell.json: %w", err)
+	}
+	j.acceptance = manifest.Acceptance
+	if err := j.stage(ctx, hiddenDir); err != nil {
+		return err
+	}
+	if j.criteria, err = readCriteria(root, j.acceptance); err != nil {
+		return err
+	}
+	return j.addHiddenCriteria()
+}
+
+// readCriteria reads the criteria that everybody may know. A bundle that has a checklist alone has none.
+func readCriteria(root *os.Root, a acceptance) (Criteria, error) {
+	file := a.File
+	if file == "" {
+		file = nutshell.CriteriaFile
+	}
+	b, err := readSome(root, file)
+	none := errors.Is(err, fs.ErrNotExist) && a.File == ""
+	switch {
+	case err == nil:
+		return parseCriteria(b)
+	case none && len(a.Scripts) > 0:
+		return scripts(a.Scripts)
+	case none && len(a.Checklist) > 0:
+		return Criteria{TimeLimit: defaultTime}, nil
+	default:
+		return Criteria{}, undecided("acceptance criteria: %w", err)
+	}
+}
+
+// addHiddenCriteria adds the criteria of tests/hidden/criteria.json, if the hidden tests have that.
+func (j *examination) addHiddenCriteria() error {
+	if j.tests == "" || len(j.hidden) == 0 && !j.uncommitted {
+		return nil
+	}
+	root, err := os.OpenRoot(j.tests)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	b, err := readSome(root, hiddenCriteriaName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return undecided("hidden criteria: %w", err)
+	}
+	more, err := parseCriteria(b)
+	if err != nil {
+		return fmt.Errorf("hidden %w", err)
+	}
+	for _, c := range more.Criteria {
+		if slices.ContainsFunc(j.criteria.Criteria, func(other Criterion) bool { return other.ID == c.ID }) {
+			return undecided("hidden criteria: criterion %s stands in the public ones too", c.ID)
+		}
+		j.criteria.Criteria = append(j.criteria.Criteria, c)
+	}
+	return nil
+}
+
+// readJSON reads a small file of the bundle.
+func readJSON(root *os.Root, name string, v any) error {
+	b, err := readSome(root, name)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, v)
+}
+
+func readSome(root *os.Root, name string) ([]byte, error) {
+	f, err := root.Open(path.Clean(name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxCriteriaFile+1))
+	if err == nil && len(b) > maxCriteriaFile {
+		err = fmt.Errorf("%s: more than %d bytes", name, maxCriteriaFile)
+	}
+	return b, err
+}
+
+// person says why a person must decide, empty if the criteria suffice.
+func (j *examination) person() string {
+	var why []string
+	add := func(holds bool, reason string) {
+		if holds {
+			why = append(why, reason)
+		}
+	}
+	isFalse := func(b *bool) bool { return b != nil && !*b }
+	add(len(j.criteria.Criteria) == 0, "the request has a checklist, but no criteria that a program could verify")
+	add(isFalse(j.acceptance.Verifiable) || isFalse(j.criteria.Verifiable), "the request says that it is not auto-verifiable")
+	add(j.acceptance.Review || j.criteria.Review, "the request asks for a person's review")
+	for _, c := range j.criteria.Criteria {
+		add(c.Review, fmt.Sprintf("criterion %s asks for a person's review", c.ID))
+	}
+	return cut(strings.Join(append(why, j.unverifiable()...), "; "))
+}
+
+// unverifiable says which criteria no program can judge, those with one reason together.
+func (j *examination) unverifiable() []string {
+	var reasons []string
+	ids := map[string][]string{}
+	for _, c := range j.criteria.Criteria {
+		if c.Unverifiable == "" {
+			continue
+		}
+		if len(ids[c.Unverifiable]) == 0 {
+			reasons = append(reasons, c.Unverifiable)
+		}
+		ids[c.Unverifiable] = append(ids[c.Unverifiable], c.ID)
+	}
+	for i, reason := range reasons {
+		reasons[i] = fmt.Sprintf("%s cannot be verified: %s", strings.Join(ids[reason], ", "), reason)
+	}
+	return reasons
+}
+
+// claims reads what a delivery says of itself. It is a stranger's file and decides nothing: what cannot be read
+// is not there.
+func claims(deliveryDir string) *guild.Claims {
+	root, err := os.OpenRoot(deliveryDir)
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	if info, err := root.Lstat(nutshell.ResultFile); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	b, err := readSome(root, nutshell.ResultFile)
+	if err != nil {
+		return nil
+	}
+	result, err := nutshell.ParseResult(b)
+	if err != nil {
+		return nil
+	}
+	a := result.AcceptanceResults
+	c := guild.Claims{Passed: count(a.TestsPassed), Failed: count(a.TestsFailed), Skipped: count(a.TestsSkipped)}
+	if c == (guild.Claims{}) {
+		return nil
+	}
+	return &c
+}
+
+// count keeps a stranger's number within reason.
+func count(n int64) int { return int(min(max(n, 0), 1_000_000)) }
+
+// scratchDir is a directory on the host for this examination.
+func (j *examination) scratchDir(name string) (string, error) {
+	if j.scratch == "" {
+		dir, err := os.MkdirTemp("", "exam-")
+		if err != nil {
+			return "", err
+		}
+		j.scratch = dir
+	}
+	dir, err := os.MkdirTemp(j.scratch, name+"-")
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(dir)
+}
+
+// clean removes what was written on the host.
+func (j *examination) clean() error {
+	if j.scratch == "" {
+		return nil
+	}
+	return os.RemoveAll(j.scratch)
+}

@@ -1,0 +1,59 @@
+package exam
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"guild"
+)
+
+// TestTheExamplesOfTheDocument runs every example of docs/CRITERIA.md and compares what came of it with what
+// stands above it there.
+func TestTheExamplesOfTheDocument(t *testing.T) {
+	page, err := os.ReadFile("../../docs/CRITERIA.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := strings.Split(string(page), "```txtar\n")[1:]
+	if len(examples) < 9 {
+		t.Fatalf("%d examples", len(examples))
+	}
+	for i, text := range examples {
+		text, _, _ = strings.Cut(text, "```")
+		t.Run(fmt.Sprint(i+1), func(t *testing.T) { example(t, txtar.Parse([]byte(text))) })
+	}
+}
+
+func example(t *testing.T, a *txtar.Archive) {
+	bundle, delivery := t.TempDir(), t.TempDir()
+	for _, f := range a.Files {
+		dir := bundle
+		if strings.HasPrefix(f.Name, "delivery/") {
+			dir = delivery
+		}
+		lay(t, dir, map[string]string{f.Name: string(f.Data)})
+	}
+	e := newEngine(t)
+	if cache, err := os.UserCacheDir(); err == nil {
+		e.Cache = filepath.Join(cache, "guild-judge-test") // preparing it takes longer than all the rest
+	}
+	r, err := e.Examine(t.Context(), bundle, delivery)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.TrimSpace(string(a.Comment))
+	for _, strength := range []guild.Strength{guild.Strong, guild.Weak} {
+		if rest, said := strings.CutPrefix(want, string(strength)+"\n"); said {
+			r.wants(t, strength, strings.Split(rest, "\n")...)
+			return
+		}
+	}
+	if got := states(r); got != want {
+		t.Errorf("tests:\n%s\nwant:\n%s\n%+v", got, want, r.Findings)
+	}
+}

@@ -1,0 +1,116 @@
+package exam
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+)
+
+// maxFrame bounds one frame of a channel, in bytes.
+const maxFrame = 64 << 10
+
+// newChannel connects the judge to a run: its own end, and the one for sandbox.IO.Channel.
+func newChannel() (ours net.Conn, theirs *os.File, err error) {
+	syscall.ForkLock.RLock()
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(pair[0])
+		syscall.CloseOnExec(pair[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, fmt.Errorf("channel: %w", err)
+	}
+	end := os.NewFile(uintptr(pair[0]), "channel")
+	defer end.Close()
+	theirs = os.NewFile(uintptr(pair[1]), "channel")
+	if ours, err = net.FileConn(end); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("channel: %w", err), theirs.Close())
+	}
+	return ours, theirs, nil
+}
+
+// writeFrame sends a length of four bytes and what it counts.
+func writeFrame(w io.Writer, b []byte) error {
+	head := binary.BigEndian.AppendUint32(nil, uint32(len(b)))
+	_, err := w.Write(append(head, b...))
+	return err
+}
+
+// frameReader reads what a hostile run sends in frames. As an io.Reader it is one answer, which an empty frame ends.
+type frameReader struct {
+	r      *bufio.Reader
+	left   int  // bytes of the current frame
+	open   bool // an answer whose end was not read yet
+	broken bool // the channel is of no more use
+}
+
+// head reads the length of the next frame.
+func (f *frameReader) head() (int, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(f.r, head[:]); err != nil {
+		f.broken = true
+		return 0, err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if n > maxFrame {
+		f.broken = true
+		return 0, fmt.Errorf("a frame of %d bytes", n)
+	}
+	return int(n), nil
+}
+
+// whole reads one frame.
+func (f *frameReader) whole() ([]byte, error) {
+	n, err := f.head()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, n)
+	if _, err = io.ReadFull(f.r, b); err != nil {
+		f.broken = true
+	}
+	return b, err
+}
+
+// next goes to the next answer, past what is left of the one before.
+func (f *frameReader) next() error {
+	var rest [4 << 10]byte
+	for f.open {
+		if _, err := f.Read(rest[:]); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	f.open = true
+	return nil
+}
+
+// Read implements io.Reader for one answer.
+func (f *frameReader) Read(p []byte) (int, error) {
+	if !f.open {
+		return 0, io.EOF
+	}
+	if f.left == 0 {
+		n, err := f.head()
+		if err != nil {
+			f.open = false
+			return 0, io.ErrUnexpectedEOF
+		}
+		if n == 0 {
+			f.open = false
+			return 0, io.EOF
+		}
+		f.left = n
+	}
+	n, err := f.r.Read(p[:min(len(p), f.left)])
+	f.left -= n
+	if err != nil {
+		f.open, f.broken = false, true
+	}
+	return n, err
+}

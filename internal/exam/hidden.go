@@ -1,0 +1,171 @@
+package exam
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"guild"
+	"guild/nutshell"
+)
+
+// stage finds the directory that runs see as tests/. Where hidden tests are used it is a copy of the bundle's
+// with them in it, each checked against the commitment to it while it was copied; without, it is the bundle's own.
+func (j *examination) stage(ctx context.Context, hiddenDir string) error {
+	own := filepath.Join(j.bundle, "tests")
+	if hiddenDir == "" {
+		hiddenDir = filepath.Join(own, hiddenName)
+	}
+	if isDir(own) {
+		j.tests = own
+	}
+	if !isDir(hiddenDir) {
+		if n := len(j.acceptance.Hidden); n > 0 {
+			j.warnings = append(j.warnings, fmt.Sprintf("%d hidden tests were committed to, but are not here and were not used", n))
+		}
+		return nil
+	}
+	staged, err := j.scratchDir("tests")
+	if err != nil {
+		return err
+	}
+	if j.tests != "" {
+		if err := copyTree(ctx, own, staged, func(name string) bool { return name == hiddenName }); err != nil {
+			return undecided("the bundle's tests: %w", err)
+		}
+	}
+	if err := copyTree(ctx, hiddenDir, filepath.Join(staged, hiddenName), nil); err != nil {
+		return undecided("the hidden tests: %w", err)
+	}
+	j.tests = staged
+	return j.openCommitments(ctx)
+}
+
+// openCommitments checks the hidden tests that were just copied to tests-…/hidden.
+func (j *examination) openCommitments(ctx context.Context) error {
+	salts, err := readSalts(filepath.Join(j.tests, hiddenName))
+	if err != nil {
+		return undecided("%s: %w", nutshell.SaltsFile, err)
+	}
+	files := map[string][]byte{}
+	if err := eachFile(ctx, filepath.Join(j.tests, hiddenName), func(name string, content []byte) error {
+		if name != filepath.Base(nutshell.SaltsFile) {
+			files[nutshell.HiddenDir+"/"+name] = content
+		}
+		return nil
+	}); err != nil {
+		return undecided("the hidden tests: %w", err)
+	}
+	if len(j.acceptance.Hidden) == 0 {
+		j.takeUncommitted(files, salts)
+		return nil
+	}
+	for _, promised := range j.acceptance.Hidden {
+		content, here := files[promised.Path]
+		if !here {
+			return undecided("hidden test %q was committed to and is not here", promised.Path)
+		}
+		c := guild.Commitment{Path: promised.Path, Hash: promised.Hash, Salt: salts[promised.Path].Salt}
+		if !nutshell.Opens(c, content) {
+			return undecided("hidden test %q does not match the commitment to it", promised.Path)
+		}
+		j.hidden = append(j.hidden, c)
+		delete(files, promised.Path)
+	}
+	for name := range files {
+		return undecided("hidden test %q was not committed to", name)
+	}
+	return nil
+}
+
+// takeUncommitted uses the hidden tests of a customer's own directory, whose manifest does not commit to any: it
+// does so where it is packed. Those that the side file knows are listed, the others are named in a warning.
+func (j *examination) takeUncommitted(files map[string][]byte, salts map[string]guild.Commitment) {
+	var unknown []string
+	for name, content := range files {
+		if c, known := salts[name]; known && nutshell.Opens(c, content) {
+			j.hidden = append(j.hidden, c)
+		} else {
+			unknown = append(unknown, name)
+		}
+	}
+	slices.SortFunc(j.hidden, func(a, b guild.Commitment) int { return strings.Compare(a.Path, b.Path) })
+	slices.Sort(unknown)
+	if j.uncommitted = len(unknown) > 0; j.uncommitted {
+		j.warnings = append(j.warnings, "hidden tests that nobody committed to: "+cut(strings.Join(unknown, ", ")))
+	}
+}
+
+// readSalts reads the side file by path; without one there are no salts.
+func readSalts(dir string) (map[string]guild.Commitment, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	b, err := readSome(root, filepath.Base(nutshell.SaltsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	list, err := nutshell.ParseSalts(b)
+	salts := make(map[string]guild.Commitment, len(list))
+	for _, c := range list {
+		salts[c.Path] = c
+	}
+	return salts, err
+}
+
+// copyTree copies files and directories, and nothing else, within the bounds of what is laid out for a run.
+func copyTree(ctx context.Context, from, to string, skip func(string) bool) error {
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(to)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return eachFile(ctx, from, func(name string, content []byte) error {
+		if top, _, _ := strings.Cut(name, "/"); skip != nil && skip(top) {
+			return nil
+		}
+		if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			return err
+		}
+		return root.WriteFile(name, content, 0o700) // a script may be run as it is
+	})
+}
+
+// eachFile reads the regular files of a tree; a link, device or socket in it is an error.
+func eachFile(ctx context.Context, dir string, fn func(name string, content []byte) error) error {
+	names, err := survey(dir, map[string]bool{})
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		content, err := root.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if err := fn(filepath.ToSlash(name), content); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package exam
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"guild"
+)
+
+// layer is what a criterion says of all its tests, by itself or by the directory that its script is in; empty if
+// it does not say.
+func (c Criterion) layer() string {
+	file, _, _ := strings.Cut(c.Script, "::")
+	return cmp.Or(c.Layer, layerOf(file))
+}
+
+// layerOf finds the layer of a test by the directories above it: tests/smoke/test_import.py is a smoke test.
+func layerOf(file string) string {
+	parts := strings.Split(strings.TrimPrefix(file, "/"), "/")
+	layers := []string{guild.LayerSmoke, guild.LayerCorrectness, guild.LayerEdge, guild.LayerPerformance, guild.LayerSecurity}
+	for _, dir := range parts[:len(parts)-1] {
+		if slices.Contains(layers, dir) {
+			return dir
+		}
+	}
+	return ""
+}
+
+// settle puts every test of a finding in a layer: what is known of the test itself (a marker, a case) comes
+// first, then what the criterion says, then the directory that the test is in.
+func (f *Finding) settle(c Criterion) {
+	f.Criterion = c.ID
+	for i := range f.Tests {
+		t := &f.Tests[i]
+		file, _, _ := strings.Cut(t.ID, "::")
+		t.Layer = cmp.Or(t.Layer, c.layer(), layerOf(file), guild.LayerCorrectness)
+	}
+}

@@ -1,0 +1,174 @@
+package exam
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"guild"
+	"guild/internal/sandbox"
+)
+
+// How long the subject may go on when the examiner has ended, and how much longer than the subject the examiner
+// may take: it must still be able to say what it was waiting for.
+const (
+	grace        = 2 * time.Second
+	examinerWall = 3 * time.Second
+	examinerCPU  = 5 * time.Second
+)
+
+// half is what came of one of the two sandboxes of a split examination.
+type half struct {
+	spec                    sandbox.Spec
+	stdout, stderr, results bytes.Buffer
+	result                  sandbox.Result
+	err                     error
+}
+
+func (h *half) record(name string) RunRecord {
+	return RunRecord{
+		Argv:   append(h.spec.Argv[:len(h.spec.Argv):len(h.spec.Argv)], "-c", name), // the text would drown the evidence
+		Limits: h.spec.Limits.WithDefaults(), Result: h.result,
+		Stdout: h.stdout.String(), Stderr: h.stderr.String(), Results: h.results.String(),
+	}
+}
+
+// split runs the customer's tests in one sandbox and the delivery in another, joined by a socket. The tests reach
+// the delivery through proxies; nothing of it runs where the results are made, and it never sees what is expected.
+func (j *examination) split(ctx context.Context, c Criterion, f *Finding) error {
+	f.Strength = guild.Strong
+	f.Because = "the tests ran in a sandbox of their own, and what decides was compared there"
+	o := j.order(c, []string{testsDir, judgeDir})
+	stdin, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	examiner, subject := &half{spec: j.examinerSpec()}, &half{spec: j.subjectSpec()}
+	if err := j.runBoth(ctx, examiner, subject, stdin); err != nil {
+		return err
+	}
+	f.Runs = append(f.Runs, examiner.record(examinerProgram.Name), subject.record(subjectProgram.Name))
+	f.Usage = Add(f.Usage, subject.result.Usage)
+	f.Breaches = append(f.Breaches, subject.result.Breaches...)
+	f.Warnings = append(f.Warnings, subject.result.Warnings...)
+	for _, b := range examiner.result.Breaches {
+		f.Warnings = append(f.Warnings, "the tests themselves: "+b.Syscall+": "+b.Detail)
+	}
+	rep := readReport(examiner.results.String(), o.Word)
+	if err := j.believe(ctx, c, f, &rep, &examiner.result, examiner.stderr.String()); err != nil {
+		return err
+	}
+	if f.Fault == "" {
+		f.Fault, f.OverLimit = splitFault(&rep, examiner, subject)
+	}
+	return nil
+}
+
+// splitFault says why the two halves did not come to their proper end. The subject's reasons come first, for the
+// examiner fails when it does.
+func splitFault(rep *report, examiner, subject *half) (fault string, limit bool) {
+	closed := rep.end == nil || rep.end.Closed != ""
+	switch res := subject.result; {
+	case res.Killed != "":
+		return overLimit(res, subject.spec.Limits.WithDefaults()), true
+	case errors.Is(subject.err, errLingers):
+		return "the delivery's process did not end", true
+	case closed && res.Signal != "":
+		return "the delivery's process was ended by " + res.Signal, false
+	case rep.end != nil && strings.HasPrefix(rep.end.Closed, "the connection"):
+		return fmt.Sprintf("the delivery's process ended, exit code %d", res.Exit), false
+	case rep.end != nil && rep.end.Closed != "":
+		return "the delivery's answers cannot be read: " + cut(rep.end.Closed), false
+	}
+	if res := examiner.result; res.Killed != "" {
+		return "the tests: " + overLimit(res, examiner.spec.Limits.WithDefaults()), true
+	}
+	return rep.fault(examiner.result), false
+}
+
+// errLingers is why a subject was stopped that went on when there was nothing left to ask.
+var errLingers = errors.New("the examination is over")
+
+// runBoth runs the two sandboxes at the same time, each with one end of a socket, until both have ended.
+func (j *examination) runBoth(ctx context.Context, examiner, subject *half, stdin []byte) error {
+	ends, err := channelPair()
+	if err != nil {
+		return err
+	}
+	bounded, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		subject.result, subject.err = j.engine.Runner.Run(bounded, subject.spec, sandbox.IO{
+			Stdout: &subject.stdout, Stderr: &subject.stderr, Channel: ends[1],
+		})
+	}()
+	examiner.result, examiner.err = j.engine.Runner.Run(ctx, examiner.spec, sandbox.IO{
+		Stdin: bytes.NewReader(stdin), Stdout: &examiner.stdout, Stderr: &examiner.stderr, Results: &examiner.results,
+		Channel: ends[0],
+	})
+	late := time.AfterFunc(grace, func() { stop(errLingers) })
+	if examiner.err != nil {
+		stop(examiner.err)
+	}
+	<-done
+	late.Stop()
+	if subject.err != nil && errors.Is(context.Cause(bounded), errLingers) && ctx.Err() == nil {
+		subject.err = errLingers
+		return examiner.err
+	}
+	return errors.Join(examiner.err, subject.err)
+}
+
+// channelPair is two ends of a connected stream socket. A runner closes the end that it is given.
+func channelPair() (ends [2]*os.File, err error) {
+	syscall.ForkLock.RLock()
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(pair[0])
+		syscall.CloseOnExec(pair[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return ends, fmt.Errorf("channel: %w", err)
+	}
+	for i, fd := range pair {
+		ends[i] = os.NewFile(uintptr(fd), "channel")
+	}
+	return ends, nil
+}
+
+// examinerSpec is the sandbox of the tests. It has the bundle's files, which tests may read, and nothing of the
+// delivery.
+func (j *examination) examinerSpec() sandbox.Spec {
+	l := j.limits()
+	l.Wall += examinerWall
+	l.CPU = min(l.CPU+examinerCPU, sandbox.DefaultCPU)
+	s := sandbox.Spec{
+		Argv: j.python(), Program: examinerProgram, Env: environment("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1"),
+		Copies: j.layout.copies(false, nil), Limits: l,
+	}
+	j.showTests(&s)
+	return s
+}
+
+// subjectSpec is the sandbox of the delivery, with no test in it.
+func (j *examination) subjectSpec() sandbox.Spec {
+	return sandbox.Spec{
+		Argv: j.python(), Program: subjectProgram, Env: environment(),
+		Copies: j.layout.copies(true, nil), Limits: j.limits(),
+	}
+}
+
+// python is the command line of the interpreter: isolated, and without writing compiled files.
+func (j *examination) python() []string {
+	return []string{cmp.Or(j.engine.Python, "/usr/bin/python3"), "-I", "-B"}
+}

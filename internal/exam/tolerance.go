@@ -1,0 +1,133 @@
+package exam
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// tolerance is how far two numbers may be apart and still count as the same.
+type tolerance struct{ abs, rel float64 }
+
+// exact reports whether there is none.
+func (t tolerance) exact() bool { return t.abs == 0 && t.rel == 0 }
+
+// sameNumber compares two JSON numbers by value. Whole numbers are compared to the last digit, however many
+// there are, unless there is a tolerance.
+func (t tolerance) sameNumber(want, got string) bool {
+	if isWhole(want) && isWhole(got) && t.exact() {
+		return wholeDigits(want) == wholeDigits(got)
+	}
+	a, errA := strconv.ParseFloat(want, 64)
+	b, errB := strconv.ParseFloat(got, 64)
+	if errA != nil && !errors.Is(errA, strconv.ErrRange) || errB != nil && !errors.Is(errB, strconv.ErrRange) {
+		return false
+	}
+	return t.near(a, b)
+}
+
+// near compares two numbers. Not-a-number is like itself, an infinity like nothing else.
+func (t tolerance) near(want, got float64) bool {
+	if want == got || math.IsNaN(want) && math.IsNaN(got) {
+		return true
+	}
+	if math.IsInf(want, 0) || math.IsInf(got, 0) {
+		return false
+	}
+	return math.Abs(want-got) <= max(t.abs, t.rel*math.Abs(want))
+}
+
+// sameWords compares what stands between white space.
+func (t tolerance) sameWords(want, got string) bool {
+	wanted := strings.Fields(want)
+	i := 0
+	for word := range strings.FieldsSeq(got) {
+		if i == len(wanted) || word != wanted[i] && !(isNumber(wanted[i]) && isNumber(word) && t.sameNumber(wanted[i], word)) {
+			return false
+		}
+		i++
+	}
+	return i == len(wanted)
+}
+
+// isNumber reports whether a word is a decimal number.
+func isNumber(word string) bool {
+	if strings.ContainsAny(word, "xX_pP") {
+		return false // Go's own notations
+	}
+	_, err := strconv.ParseFloat(word, 64)
+	return err == nil || errors.Is(err, strconv.ErrRange)
+}
+
+func isWhole(s string) bool {
+	digits := strings.TrimPrefix(s, "-")
+	return digits != "" && strings.Trim(digits, "0123456789") == ""
+}
+
+// wholeDigits spells a whole number in one way only.
+func wholeDigits(s string) string {
+	digits, negative := strings.CutPrefix(s, "-")
+	if digits = strings.TrimLeft(digits, "0"); digits == "" {
+		return "0"
+	}
+	if negative {
+		return "-" + digits
+	}
+	return digits
+}
+
+// sameJSON compares two JSON texts by value: the order of members does not count, that of elements does.
+func (t tolerance) sameJSON(want, got []byte) bool {
+	a, errA := decodeJSON(want)
+	b, errB := decodeJSON(got)
+	return errA == nil && errB == nil && t.sameValue(a, b)
+}
+
+// decodeJSON reads one JSON value and nothing after it. Numbers keep their digits.
+func decodeJSON(b []byte) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("more than one JSON value")
+	}
+	return v, nil
+}
+
+func (t tolerance) sameValue(want, got any) bool {
+	switch want := want.(type) {
+	case json.Number:
+		got, ok := got.(json.Number)
+		return ok && t.sameNumber(want.String(), got.String())
+	case []any:
+		got, ok := got.([]any)
+		if !ok || len(got) != len(want) {
+			return false
+		}
+		for i := range want {
+			if !t.sameValue(want[i], got[i]) {
+				return false
+			}
+		}
+		return true
+	case map[string]any:
+		got, ok := got.(map[string]any)
+		if !ok || len(got) != len(want) {
+			return false
+		}
+		for k, v := range want {
+			if other, there := got[k]; !there || !t.sameValue(v, other) {
+				return false
+			}
+		}
+		return true
+	default:
+		return want == got
+	}
+}

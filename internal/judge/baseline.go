@@ -1,0 +1,186 @@
+package judge
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"guild"
+	"guild/internal/fact"
+)
+
+// Bounds of the baselines.
+const (
+	window    = 100   // runs of a task that are remembered
+	fewest    = 5     // runs that make a baseline: fewer say more about one machine's day than about the task
+	mostTasks = 1_000 // tasks that are remembered; more are the names that somebody makes up
+)
+
+// Distribution is the middle and the slow end of some durations, in milliseconds.
+type Distribution struct {
+	Median int64 `json:"median_ms"`
+	P95    int64 `json:"p95_ms"`
+}
+
+// Baseline is what deliveries of a task usually take. Only those that succeeded count: what fails at once must not
+// make the honest look slow.
+type Baseline struct {
+	Runs    int          `json:"runs"`    // that it is made of
+	Wall    Distribution `json:"wall"`    // of the judged runs, by the judge's clock
+	CPU     Distribution `json:"cpu"`     // processor time of the judged runs
+	Latency Distribution `json:"latency"` // from the request to its result
+}
+
+// Known reports whether there were enough runs to compare with.
+func (b Baseline) Known() bool { return b.Runs >= fewest }
+
+// why says why there is no baseline.
+func (b Baseline) why() string {
+	return fmt.Sprintf("no baseline yet: %d of %d successful deliveries of the task", b.Runs, fewest)
+}
+
+// distribution computes both by nearest rank, so that each is a duration that was measured.
+func distribution(ms []int64) Distribution {
+	if len(ms) == 0 {
+		return Distribution{}
+	}
+	sorted := slices.Sorted(slices.Values(ms))
+	rank := func(percent int) int64 { return sorted[(len(sorted)*percent+99)/100-1] }
+	return Distribution{Median: rank(50), P95: rank(95)}
+}
+
+// Baselines is a fold: the last successful runs of each task, as the journal tells them.
+type Baselines struct {
+	mu    sync.RWMutex
+	state memory
+}
+
+type memory struct {
+	Jobs     map[guild.JobID]string `json:"jobs"`     // the task of each open job
+	Attempts map[string]underway    `json:"attempts"` // by event id, from planning to its end
+	Tasks    map[string][]sample    `json:"tasks"`    // the newest last, window at most
+	Order    []string               `json:"order"`    // of the tasks, the last one to be judged last
+}
+
+type underway struct {
+	Task      string `json:"task"`
+	LatencyMs int64  `json:"latency_ms"`
+}
+
+// sample is one successful run.
+type sample struct {
+	WallMs    int64 `json:"wall_ms"`
+	CPUMs     int64 `json:"cpu_ms"`
+	LatencyMs int64 `json:"latency_ms"`
+}
+
+// NewBaselines returns an empty fold.
+func NewBaselines() *Baselines { return &Baselines{state: noMemory()} }
+
+func noMemory() memory {
+	return memory{map[guild.JobID]string{}, map[string]underway{}, map[string][]sample{}, []string{}}
+}
+
+// Baseline is what deliveries of a task usually take, by the last hundred that succeeded.
+func (b *Baselines) Baseline(task string) Baseline {
+	b.mu.RLock()
+	samples := b.state.Tasks[task] // never changed in place
+	b.mu.RUnlock()
+	of := func(part func(sample) int64) Distribution {
+		ms := make([]int64, 0, len(samples))
+		for _, s := range samples {
+			ms = append(ms, part(s))
+		}
+		return distribution(ms)
+	}
+	return Baseline{
+		Runs:    len(samples),
+		Wall:    of(func(s sample) int64 { return s.WallMs }),
+		CPU:     of(func(s sample) int64 { return s.CPUMs }),
+		Latency: of(func(s sample) int64 { return s.LatencyMs }),
+	}
+}
+
+// Name implements fold.Fold.
+func (*Baselines) Name() string { return "baselines" }
+
+// Version implements fold.Fold.
+func (*Baselines) Version() int { return 1 }
+
+// Apply implements fold.Fold.
+func (b *Baselines) Apply(e fact.Entry) {
+	if e.Subject.Noun() != "job" {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, one := range e.Facts {
+		b.state.apply(one)
+	}
+}
+
+func (h *memory) apply(one fact.Fact) {
+	switch one := one.(type) {
+	case fact.JobOpened:
+		h.Jobs[one.Job] = one.Task
+	case fact.JobClosed:
+		delete(h.Jobs, one.Job)
+	case fact.AttemptPlanned:
+		h.Attempts[one.Attempt.Hex()] = underway{Task: h.Jobs[one.Job]}
+	case fact.AttemptDelivered:
+		if a, ok := h.Attempts[one.Attempt.Hex()]; ok {
+			a.LatencyMs = one.LatencyMs
+			h.Attempts[one.Attempt.Hex()] = a
+		}
+	case fact.AttemptJudged:
+		if a, ok := h.Attempts[one.Attempt.Hex()]; ok && a.Task != "" && one.Verdict.Outcome == guild.Success {
+			h.remember(a, one.Verdict.Usage)
+		}
+		delete(h.Attempts, one.Attempt.Hex()) // judged again, it does not count again
+	case fact.AttemptRefused:
+		delete(h.Attempts, one.Attempt.Hex())
+	case fact.AttemptExpired:
+		delete(h.Attempts, one.Attempt.Hex())
+	case fact.AttemptCancelled:
+		delete(h.Attempts, one.Attempt.Hex())
+	case fact.AttemptRecorded:
+		delete(h.Attempts, one.Attempt.Hex()) // a parked one may still be judged until then
+	}
+}
+
+// remember adds a run, and forgets the oldest ones and the task that was not seen for longest.
+func (h *memory) remember(a underway, u guild.Usage) {
+	samples := append(slices.Clone(h.Tasks[a.Task]), sample{WallMs: u.WallMs, CPUMs: u.CPUMs, LatencyMs: a.LatencyMs})
+	h.Tasks[a.Task] = samples[max(0, len(samples)-window):]
+	h.Order = append(slices.DeleteFunc(h.Order, func(task string) bool { return task == a.Task }), a.Task)
+	if len(h.Order) > mostTasks {
+		delete(h.Tasks, h.Order[0])
+		h.Order = slices.Delete(h.Order, 0, 1)
+	}
+}
+
+// Snapshot implements fold.Fold.
+func (b *Baselines) Snapshot() ([]byte, error) {
+	b.mu.RLock()
+	state := memory{maps.Clone(b.state.Jobs), maps.Clone(b.state.Attempts), maps.Clone(b.state.Tasks), slices.Clone(b.state.Order)}
+	b.mu.RUnlock()
+	return json.Marshal(state)
+}
+
+// Restore implements fold.Fold.
+func (b *Baselines) Restore(raw []byte) error {
+	var fresh memory
+	if err := json.Unmarshal(raw, &fresh); err != nil {
+		return fmt.Errorf("baselines: %w", err)
+	}
+	if fresh.Jobs == nil || fresh.Attempts == nil || fresh.Tasks == nil || len(fresh.Order) != len(fresh.Tasks) {
+		return errors.New("baselines: the snapshot is incomplete")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.state = fresh
+	return nil
+}

@@ -1,0 +1,228 @@
+package judge_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// trace is what a run could leave on the host, each as one line.
+type trace struct{ processes, mounts, groups, files, descriptors []string }
+
+// traces looks for what is there now. Orphans below this process are found because it adopts them.
+func traces(t *testing.T) trace {
+	t.Helper()
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trace{
+		processes:   descendants("self"),
+		mounts:      slices.DeleteFunc(strings.Split(string(mounts), "\n"), ofAnother),
+		groups:      groups(),
+		files:       append(names(os.TempDir()), marks()...),
+		descriptors: names("/proc/self/fd"),
+	}
+}
+
+// ofAnother reports whether a mount belongs to a container of somebody else's, who may be at work meanwhile.
+func ofAnother(mount string) bool {
+	return strings.Contains(mount, "/containers/") || strings.Contains(mount, "/docker/")
+}
+
+// compare wants nothing now that was not there before. What the kernel is still busy with gets a moment.
+func (before trace) compare(t *testing.T, now trace) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Second); len(now.processes) > len(before.processes) && time.Now().Before(deadline); {
+		now = traces(t)
+	}
+	for _, c := range []struct {
+		what        string
+		before, now []string
+	}{
+		{"processes", before.processes, now.processes},
+		{"mounts", before.mounts, now.mounts},
+		{"control groups", before.groups, now.groups},
+		{"files", before.files, now.files},
+	} {
+		if left := without(c.now, c.before); len(left) > 0 {
+			t.Errorf("%s are left: %q", c.what, left)
+		}
+	}
+	if len(now.descriptors) > len(before.descriptors) {
+		t.Errorf("descriptors are left: %q, before %q", now.descriptors, before.descriptors)
+	}
+}
+
+// without is a minus b, each line as often as it is there.
+func without(a, b []string) []string {
+	b = slices.Clone(b)
+	return slices.DeleteFunc(slices.Clone(a), func(s string) bool {
+		i := slices.Index(b, s)
+		if i >= 0 {
+			b = slices.Delete(b, i, i+1)
+		}
+		return i >= 0
+	})
+}
+
+// descendants are the command lines of all processes below pid. One that has ended and is only waited for has
+// none, and does not count.
+func descendants(pid string) []string {
+	var all []string
+	tasks, _ := filepath.Glob("/proc/" + pid + "/task/*/children")
+	for _, task := range tasks {
+		children, _ := os.ReadFile(task)
+		for child := range strings.FieldsSeq(string(children)) {
+			if line := commandLine(child); line != "" {
+				all = append(all, line)
+			}
+			all = append(all, descendants(child)...)
+		}
+	}
+	return all
+}
+
+func commandLine(pid string) string {
+	line, _ := os.ReadFile("/proc/" + pid + "/cmdline")
+	return strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " "))
+}
+
+// groups are the control groups of this process's runs.
+func groups() []string {
+	var all []string
+	filepath.WalkDir("/sys/fs/cgroup", func(name string, d os.DirEntry, err error) error {
+		if err == nil && strings.HasPrefix(d.Name(), fmt.Sprintf("guild-run-%d-", os.Getpid())) {
+			all = append(all, name)
+		}
+		return nil
+	})
+	return all
+}
+
+// marks are files and shared objects of the host that bear the name by which the submissions try to make some.
+func marks() []string {
+	var all []string
+	for _, dir := range []string{"/", "/tmp", "/var/tmp", "/dev", "/dev/shm", "/dev/mqueue", "/etc", "/usr", "/usr/bin", "/lib", "/run"} {
+		for _, name := range names(dir) {
+			if strings.HasPrefix(name, "guild-attack") {
+				all = append(all, filepath.Join(dir, name))
+			}
+		}
+	}
+	for _, kind := range []string{"shm", "sem", "msg"} {
+		table, _ := os.ReadFile("/proc/sysvipc/" + kind)
+		for line := range strings.Lines(string(table)) {
+			var key int64
+			if fmt.Sscan(line, &key); key>>16 == 0x6174 {
+				all = append(all, kind+" "+line)
+			}
+		}
+	}
+	return all
+}
+
+func names(dir string) []string {
+	entries, _ := os.ReadDir(dir)
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
+}
+
+func TestHostileDeliveriesDoNoMoreHarmAsAnOrdinaryUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("the test above has run as one")
+	}
+	user := 60_000 + os.Getpid()%5000
+	dir := t.TempDir()
+	program := filepath.Join(dir, "judge.test")
+	copyProgram(t, program)
+	home, temp := filepath.Join(dir, "home"), filepath.Join(dir, "tmp")
+	for _, d := range []string{home, temp} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(d, user, user); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open(t, dir)
+	// What the channel and the examiner make of a submission does not depend on who the judge is; the walls do.
+	const walls = "^TestHostileDeliveriesComeToWhatTheTablesSayAndLeaveNothing$/^submission$/^(plain|escape|exhaustion|network|program)$"
+	args := []string{"-test.run=" + walls, "-test.timeout=9m"}
+	if testing.Short() {
+		args = append(args, "-test.short")
+	}
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + temp}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(user), Gid: uint32(user)}}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "PASS") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, d := range []string{home, temp} {
+		if left := names(d); len(left) > 0 {
+			t.Errorf("%s has %q", filepath.Base(d), left)
+		}
+	}
+	if left := processesOf(user); len(left) > 0 {
+		t.Errorf("processes are left: %q", left)
+	}
+}
+
+// open lets everybody pass through the directories that the testing package made for this test alone.
+func open(t *testing.T, dir string) {
+	t.Helper()
+	for ; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// copyProgram copies the running program, which lies where only its builder can read.
+func copyProgram(t *testing.T, to string) {
+	t.Helper()
+	from, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// processesOf are the command lines of a user's processes.
+func processesOf(user int) []string {
+	var all []string
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		info, err := os.Stat(dir)
+		if err != nil {
+			continue
+		}
+		if s, ok := info.Sys().(*syscall.Stat_t); ok && int(s.Uid) == user {
+			if line := commandLine(filepath.Base(dir)); line != "" {
+				all = append(all, line)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,79 @@
+package judge
+
+import (
+	"time"
+
+	"guild"
+)
+
+// Annotations of a verdict (the partnership protocol, section 3.2.2).
+const (
+	Fast      = "fast"      // the median latency is below 75 % of the task's
+	Reliable  = "reliable"  // the 95th percentile of the latency is below the task's
+	Efficient = "efficient" // the memory peak is below 80 % of the limit
+	Thorough  = "thorough"  // more than 90 % of the lines and branches were run by the tests
+)
+
+// thoroughFrom is what coverage has to pass.
+const thoroughFrom = 9 * guild.Micro / 10
+
+// reference is what the time of a delivery's performance tests is held against.
+type reference struct {
+	runMs      int64 // how long the judged run took
+	baselineMs int64 // as usual for the task; 0 if that is not known
+
+	testsUs int64 // how long the performance tests took, in microseconds; 0 if that was not measured
+	limitUs int64 // the time limit of the criteria
+}
+
+// speed is the class of a delivery by its performance tests; empty if there are none. SLOW: fewer than 80 % of
+// them passed, or it ran more than 150 % of the baseline. FAST: all passed, in at most 75 % of the baseline. Where
+// there is no baseline, all must have passed within half of the time limit to be FAST, and none is too slow.
+func speed(tests tally, r reference) guild.Speed {
+	switch {
+	case tests.expected == 0:
+		return ""
+	case tests.passed*100 < tests.expected*80:
+		return guild.Slow
+	case r.baselineMs > 0 && r.runMs*2 > r.baselineMs*3:
+		return guild.Slow
+	case !tests.whole():
+		return guild.Steady
+	case r.baselineMs > 0 && r.runMs*4 <= r.baselineMs*3:
+		return guild.Fast
+	case r.baselineMs == 0 && r.testsUs > 0 && r.testsUs*2 <= r.limitUs:
+		return guild.Fast
+	default:
+		return guild.Steady
+	}
+}
+
+// Punctual returns which of fast and reliable the latencies of one provider deserve, beside those of everybody in
+// the task. Of a single latency the median and the 95th percentile are itself.
+func Punctual(latencies []time.Duration, b Baseline) []string {
+	if len(latencies) == 0 || !b.Known() {
+		return nil
+	}
+	var ms []int64
+	for _, l := range latencies {
+		ms = append(ms, l.Milliseconds())
+	}
+	own := distribution(ms)
+	var notes []string
+	if own.Median*4 < b.Latency.Median*3 {
+		notes = append(notes, Fast)
+	}
+	if own.P95 < b.Latency.P95 {
+		notes = append(notes, Reliable)
+	}
+	return notes
+}
+
+// efficient reports whether a run stayed well below its memory limit.
+func efficient(peak, limit int64) bool { return peak > 0 && limit > 0 && peak < limit/10*8 }
+
+// thorough reports whether the tests reached more than nine tenths of the delivery. Code without branches has
+// them all run.
+func thorough(q *guild.Quality) bool {
+	return q != nil && q.Covered && q.Lines > thoroughFrom && q.Branches > thoroughFrom
+}

@@ -1,0 +1,48 @@
+package judge
+
+import (
+	"slices"
+
+	"guild"
+	"guild/internal/opinion"
+)
+
+// Scores of results that an opinion did not choose.
+const (
+	outdone guild.Score = conditionalFrom // another result was better: this one may still be good
+	outvote guild.Score = 0               // most results say something else
+)
+
+// Opine makes a verdict on each of n results of a subjective job of what an opinion came to, in their order. All
+// are weak: MayPay says what that means for money. An opinion that is undecided leaves it to a person.
+func Opine(adjudication string, n int, c opinion.Choice) ([]guild.Verdict, error) {
+	verdicts := make([]guild.Verdict, n)
+	for i := range verdicts {
+		verdicts[i] = opined(adjudication, c, slices.Contains(c.Best, i))
+	}
+	if len(c.Best) == 0 {
+		return verdicts, &PersonNeeded{Reason: "the opinion is undecided: " + c.Reason}
+	}
+	return verdicts, nil
+}
+
+// opined is the verdict on one result.
+func opined(adjudication string, c opinion.Choice, best bool) guild.Verdict {
+	test := guild.Test{ID: adjudication, State: guild.TestPassed, Layer: guild.LayerCorrectness}
+	v := guild.Verdict{Outcome: guild.Success, Score: guild.Micro, Passed: 1}
+	switch {
+	case best:
+	case len(c.Best) > 0 && adjudication == opinion.JudgeModel:
+		v = guild.Verdict{Outcome: guild.Partial, Score: outdone, Cause: "another result was preferred"}
+	default:
+		v = guild.Verdict{Outcome: guild.Failure, Score: outvote, Cause: guild.Cut("not chosen: "+c.Reason, maxCause)}
+	}
+	if !best {
+		test.State, test.Message = guild.TestFailed, v.Cause
+	}
+	v.Strength, v.Tier, v.Expected, v.Tests = guild.Weak, "none", 1, []guild.Test{test}
+	v.Dimensions = []guild.Dimension{{Name: correctness, Weight: correctnessWeight, Value: v.Score, Known: true, Reason: "an opinion: " + c.Reason}}
+	v.Standing = StandingOf(v.Score, best)
+	v.Opinion = c.Record(adjudication)
+	return v
+}

@@ -1,0 +1,45 @@
+package opinion
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+)
+
+// ErrKey is what every attempt to serialise a Key gives.
+var ErrKey = errors.New("a key is not serialised")
+
+const redacted = "[key]"
+
+// Key is an endpoint's key, which cannot be printed, logged or serialised. The zero value is none.
+type Key struct{ reveal func() string }
+
+// NewKey hides a key; the empty text is none.
+func NewKey(text string) Key {
+	if text == "" {
+		return Key{}
+	}
+	return Key{func() string { return text }}
+}
+
+// IsZero reports whether there is no key.
+func (k Key) IsZero() bool { return k.reveal == nil }
+
+// String returns a placeholder.
+func (Key) String() string { return redacted }
+
+// GoString returns a placeholder.
+func (Key) GoString() string { return redacted }
+
+// Format writes a placeholder, whatever the verb.
+func (Key) Format(w fmt.State, _ rune) { io.WriteString(w, redacted) }
+
+// LogValue returns a placeholder.
+func (Key) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalJSON refuses.
+func (Key) MarshalJSON() ([]byte, error) { return nil, ErrKey }
+
+// MarshalText refuses.
+func (Key) MarshalText() ([]byte, error) { return nil, ErrKey }

@@ -1,0 +1,144 @@
+package opinion
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"guild"
+	"guild/canon"
+)
+
+// maxMerged is how many entries of one list a merged result keeps.
+const maxMerged = 1000
+
+// ErrNoMerge is what merging results of a type that nobody knows comes to.
+var ErrNoMerge = errors.New("results of this type cannot be merged")
+
+// Merge makes one result of several, and says which of them took part: those that could be understood.
+func Merge(q Question) (json.RawMessage, Choice, error) {
+	if err := q.Check(); err != nil {
+		return nil, Choice{}, err
+	}
+	var merged any
+	var used []int
+	switch q.Task {
+	case Rerank:
+		merged, used = mergeRankings(q)
+	case ChunkAnalysis:
+		merged, used = mergeAnalyses(q.Results)
+	default:
+		return nil, Choice{}, fmt.Errorf("merge %q: %w", q.Task, ErrNoMerge)
+	}
+	c := Choice{Best: used, Voters: len(q.Results), Agreeing: len(used), Reason: fmt.Sprintf("%d of %d results were merged", len(used), len(q.Results))}
+	if len(used) == 0 {
+		return nil, c, nil
+	}
+	raw, err := json.Marshal(merged)
+	return raw, c, err
+}
+
+// place is a place in a merged ranking.
+type place struct {
+	Rank  int         `json:"rank"`
+	ID    string      `json:"id"`
+	Score json.Number `json:"score"` // part of the points that there were, to three digits
+}
+
+// mergeRankings counts as Borda did: the first of k places is worth k points, the last one 1. Only the request's
+// candidates count, and of a tie the one whose id comes first.
+func mergeRankings(q Question) (merged any, used []int) {
+	var request struct {
+		Candidates []struct {
+			ID string `json:"id"`
+		} `json:"candidates"`
+		K *int `json:"k"`
+	}
+	if json.Unmarshal(q.Request, &request) != nil {
+		return nil, nil
+	}
+	k := 10
+	if request.K != nil {
+		k = min(max(*request.K, 1), maxRanked)
+	}
+	points := map[string]int{}
+	for _, c := range request.Candidates {
+		points[c.ID] = 0
+	}
+	for i, result := range q.Results {
+		ids, err := ranking(result)
+		if err != nil || slices.ContainsFunc(ids, func(id string) bool { _, there := points[id]; return !there }) {
+			continue
+		}
+		used = append(used, i)
+		for at, id := range ids[:min(len(ids), k)] {
+			points[id] += k - at
+		}
+	}
+	order := slices.SortedFunc(maps.Keys(points), func(a, b string) int {
+		return cmp.Or(cmp.Compare(points[b], points[a]), cmp.Compare(a, b))
+	})
+	topk := []place{}
+	for at, id := range order[:min(len(order), k)] {
+		if most := k * len(used); points[id] > 0 {
+			topk = append(topk, place{at + 1, id, thousandths(points[id] * 1000 / most)})
+		}
+	}
+	return map[string]any{"topk": topk}, used
+}
+
+func thousandths(n int) json.Number { return json.Number(fmt.Sprintf("%d.%03d", n/1000, n%1000)) }
+
+// analysis is a result of code_chunk_analysis, as far as merging it goes.
+type analysis struct {
+	Summary    string            `json:"summary"`
+	Symbols    []json.RawMessage `json:"symbols"`
+	Faults     []json.RawMessage `json:"suspected_faults"`
+	Probes     []json.RawMessage `json:"recommended_next_probes"`
+	Confidence json.Number       `json:"confidence"`
+}
+
+// mergeAnalyses keeps the first summary and every entry that any has, each once, and is as confident as the least
+// confident.
+func mergeAnalyses(results []json.RawMessage) (merged any, used []int) {
+	var sum analysis
+	lowest := 1.0
+	for i, result := range results {
+		var a analysis
+		confidence, err := 0.0, json.Unmarshal(result, &a)
+		if err == nil {
+			confidence, err = a.Confidence.Float64()
+		}
+		if err != nil || a.Summary == "" || confidence < 0 || confidence > 1 {
+			continue
+		}
+		if used = append(used, i); len(used) == 1 {
+			sum.Summary = a.Summary
+		}
+		if confidence <= lowest {
+			lowest, sum.Confidence = confidence, a.Confidence
+		}
+		sum.Symbols = append(sum.Symbols, a.Symbols...)
+		sum.Faults = append(sum.Faults, a.Faults...)
+		sum.Probes = append(sum.Probes, a.Probes...)
+	}
+	sum.Symbols, sum.Faults, sum.Probes = once(sum.Symbols), once(sum.Faults), once(sum.Probes)
+	return sum, used
+}
+
+// once drops the entries that were there before.
+func once(entries []json.RawMessage) []json.RawMessage {
+	seen := map[guild.Hash]bool{}
+	kept := []json.RawMessage{}
+	for _, e := range entries {
+		h, err := canon.Hash(e)
+		if err == nil && !seen[h] && len(kept) < maxMerged {
+			seen[h] = true
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,82 @@
+package opinion
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// pair is one question to somebody who compares: which of A and B does better what the request asks for? The
+// results are strings in it, not JSON: no text of theirs can look like a part of the question.
+type pair struct {
+	Task    string `json:"task"`
+	Request string `json:"request"`
+	A       string `json:"a"`
+	B       string `json:"b"`
+}
+
+// ask asks one such question.
+type ask func(ctx context.Context, p pair) (answer, error)
+
+// knockOut lets the best result so far meet the next one, each time in both orders. Whoever contradicts himself
+// when the order changes does not know, and so the choice is undecided.
+func knockOut(ctx context.Context, q Question, ask ask) (Choice, error) {
+	if err := q.Check(); err != nil {
+		return Choice{}, err
+	}
+	if len(q.Results) == 1 {
+		return Choice{Reason: "there is one result, and nothing to compare it with"}, nil
+	}
+	c := Choice{Best: []int{0}}
+	for i := 1; i < len(q.Results); i++ {
+		side, sure, err := both(ctx, q, c.Best[0], i, ask, &c)
+		if err != nil {
+			return Choice{}, err
+		}
+		if !sure {
+			c.Best, c.Reason = nil, fmt.Sprintf("the answer on results %d and %d changed with their order", c.first(), i)
+			return c, nil
+		}
+		switch side {
+		case B:
+			c.Best = []int{i}
+		case Tie:
+			c.Best = append(c.Best, i)
+		}
+	}
+	return c, nil
+}
+
+// first is the best result so far, -1 if there is none.
+func (c Choice) first() int {
+	if len(c.Best) == 0 {
+		return -1
+	}
+	return c.Best[0]
+}
+
+// both asks for two results in both orders, and whether the answers agree. Two results that are the same need no
+// asking.
+func both(ctx context.Context, q Question, i, j int, ask ask, c *Choice) (side Side, sure bool, err error) {
+	if bytes.Equal(q.Results[i], q.Results[j]) {
+		return Tie, true, nil
+	}
+	there, err := ask(ctx, question(q, q.Results[i], q.Results[j]))
+	if err != nil {
+		return "", false, fmt.Errorf("opinion on results %d and %d: %w", i, j, err)
+	}
+	back, err := ask(ctx, question(q, q.Results[j], q.Results[i]))
+	if err != nil {
+		return "", false, fmt.Errorf("opinion on results %d and %d: %w", j, i, err)
+	}
+	c.Voters, c.Reason = c.Voters+2, there.Reason
+	if sure = there.Choice == back.Choice.other(); sure {
+		c.Agreeing += 2
+	}
+	return there.Choice, sure, nil
+}
+
+func question(q Question, a, b json.RawMessage) pair {
+	return pair{Task: q.Task, Request: string(q.Request), A: string(a), B: string(b)}
+}

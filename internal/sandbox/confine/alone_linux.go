@@ -1,0 +1,213 @@
+//go:build linux && (amd64 || arm64)
+
+package confine
+
+import (
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"guild/internal/sandbox"
+)
+
+// MarkLimit is the resource limit by which the processes of a run without namespaces are told from others: the
+// kernel ignores it, whoever is born has it from its parent, and AloneFilter lets nobody change it.
+const MarkLimit = unix.RLIMIT_LOCKS
+
+// What a run without namespaces must not do beside: touch what the host shares without a name in a file system,
+// change other processes of the same user, or change files that it may only read.
+var (
+	sharedWithHost = []uint32{
+		unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMDT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP,
+		unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL, unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL,
+		unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
+	}
+	// Landlock does not know these, so they succeed and do nothing: programs that copy a file with its mode go on.
+	pretended = []uint32{
+		unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT,
+		unix.SYS_UTIMENSAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR,
+		unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR,
+	}
+	// These name a process in their first argument, or nobody for the caller.
+	ofOneself = []uint32{
+		unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETSCHEDULER,
+		unix.SYS_SCHED_SETATTR,
+	}
+	// These do so in their second.
+	ofOneself2 = []uint32{unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET}
+
+	signals = []uint32{
+		unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO,
+		unix.SYS_PIDFD_SEND_SIGNAL,
+	}
+)
+
+// AloneFilter is the filter of a run that has no namespaces, and so no wall but Landlock's and this: no socket
+// reaches anything, and nothing that a run may change a moment later decides. What the machine's Landlock, of
+// version abi, does not know yet is refused or, as signals before version 6, put to the supervisor. Nil for a
+// processor that it does not know.
+func AloneFilter(p sandbox.Profile, abi int) []byte { return alone(p, abi).bytes() }
+
+func alone(p sandbox.Profile, abi int) filter {
+	var f filter
+	f.entry(ask)
+	f.each(sharedWithHost, fail(unix.ENOSYS))
+	f.each(slices.Concat(pretended, pretendedHere), fail(0))
+	f.each([]uint32{unix.SYS_BIND, unix.SYS_LISTEN}, fail(unix.EACCES))
+	f.call(unix.SYS_SOCKET, aloneSocketFilter())
+	f.call(unix.SYS_SOCKETPAIR, connectedFilter())
+	f.call(unix.SYS_SENDTO, aloneSendtoFilter())
+	f.call(unix.SYS_SENDMSG, fastOpenFilter(offsetArg2))
+	f.call(unix.SYS_SENDMMSG, fastOpenFilter(offsetArg3))
+	f.call(unix.SYS_FCNTL, ownerFilter())
+	f.call(unix.SYS_SETRLIMIT, limitFilter(offsetArg0))
+	for _, n := range ofOneself {
+		f.call(n, selfFilter(offsetArg0, n == unix.SYS_PRLIMIT64))
+	}
+	for _, n := range ofOneself2 {
+		f.call(n, selfFilter(offsetArg1, false))
+	}
+	if abi < 6 {
+		f.each(signals, ask)
+	}
+	if abi < 3 {
+		f.each([]uint32{unix.SYS_TRUNCATE}, fail(unix.ENOSYS))
+	}
+	return append(f, supervised(p)[len(preamble()):]...)
+}
+
+// preamble is the beginning of every filter.
+func preamble() filter {
+	var f filter
+	f.entry(ask)
+	return f
+}
+
+// aloneSocketFilter lets sockets be made that lead nowhere, so that an attempt to connect one is seen. A datagram
+// would need no such attempt.
+func aloneSocketFilter() filter {
+	var f filter
+	f.load(offsetArg0)
+	f.call(unix.AF_UNIX, connectedFilter())
+	for _, family := range []uint32{unix.AF_PACKET, unix.AF_VSOCK} {
+		f.when(unix.BPF_JEQ, family, ask)
+	}
+	internet := streamFilter()
+	f.call(unix.AF_INET, internet)
+	f.call(unix.AF_INET6, internet)
+	f.end(fail(unix.EAFNOSUPPORT))
+	return f
+}
+
+func streamFilter() filter {
+	var f filter
+	f.load(offsetArg1)
+	f.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0, 0, socketKind)
+	f.when(unix.BPF_JEQ, unix.SOCK_STREAM, unix.SECCOMP_RET_ALLOW)
+	f.end(ask)
+	return f
+}
+
+// connectedFilter is for the sockets of this machine: those that ignore the address of a message.
+func connectedFilter() filter {
+	var f filter
+	f.load(offsetArg1)
+	f.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0, 0, socketKind)
+	for _, kind := range []uint32{unix.SOCK_STREAM, unix.SOCK_SEQPACKET} {
+		f.when(unix.BPF_JEQ, kind, unix.SECCOMP_RET_ALLOW)
+	}
+	f.end(fail(unix.EPROTONOSUPPORT))
+	return f
+}
+
+func aloneSendtoFilter() filter {
+	var f filter
+	f.load(offsetArg3)
+	f.when(unix.BPF_JSET, unix.MSG_FASTOPEN, ask)
+	return append(f, sendtoFilter()...)
+}
+
+// fastOpenFilter refuses to connect by sending.
+func fastOpenFilter(offset uint32) filter {
+	var f filter
+	f.load(offset)
+	f.when(unix.BPF_JSET, unix.MSG_FASTOPEN, fail(unix.EOPNOTSUPP))
+	f.end(unix.SECCOMP_RET_ALLOW)
+	return f
+}
+
+// ownerFilter refuses to name a process that is to get a descriptor's signals, and which signal.
+func ownerFilter() filter {
+	var f filter
+	f.load(offsetArg1)
+	for _, command := range []uint32{unix.F_SETOWN, unix.F_SETOWN_EX, unix.F_SETSIG} {
+		f.when(unix.BPF_JEQ, command, fail(unix.EPERM))
+	}
+	f.end(unix.SECCOMP_RET_ALLOW)
+	return f
+}
+
+// limitFilter keeps the mark. The resource's number is at an offset.
+func limitFilter(offset uint32) filter {
+	var f filter
+	f.load(offset)
+	f.when(unix.BPF_JEQ, MarkLimit, fail(unix.EPERM))
+	f.end(unix.SECCOMP_RET_ALLOW)
+	return f
+}
+
+// selfFilter lets a process change itself only.
+func selfFilter(offset uint32, limits bool) filter {
+	var f filter
+	f.load(offset)
+	f.unless(unix.BPF_JEQ, 0, fail(unix.EPERM))
+	if limits {
+		return append(f, limitFilter(offsetArg1)...)
+	}
+	f.end(unix.SECCOMP_RET_ALLOW)
+	return f
+}
+
+// alone answers what only a run without namespaces asks.
+func (s *Supervisor) alone(n *notification, t thread) (v answer, decided bool) {
+	number := uint32(n.number)
+	switch {
+	case reaching[number] != "":
+		return s.reachAlone(n, t), true
+	case number == unix.SYS_SOCKET && n.args[1]&socketKind == unix.SOCK_DGRAM:
+		return answer{errno: unix.EACCES, call: "socket", detail: "for datagrams was refused: " + socketArguments(n.args)}, true
+	case slices.Contains(signals, number):
+		return s.signal(n), true
+	default:
+		return answer{}, false
+	}
+}
+
+func (s *Supervisor) reachAlone(n *notification, t thread) answer {
+	v := answer{errno: unix.EACCES}
+	for _, a := range t.addresses() {
+		switch a.where() {
+		case outside:
+			return t.outside(a)
+		case loopback:
+			v = answer{errno: unix.ECONNREFUSED, call: reaching[uint32(n.number)], detail: "to the host's own loopback was refused: " + a.String()}
+		case unreadable:
+			v = answer{errno: unix.EACCES, call: reaching[uint32(n.number)], detail: "to an address that cannot be read was refused"}
+		}
+	}
+	return v
+}
+
+// signal lets signals go to the run's own processes. The numbers are in registers, which nobody can change
+// meanwhile.
+func (s *Supervisor) signal(n *notification) answer {
+	target := int(int32(n.args[0]))
+	if uint32(n.number) != unix.SYS_PIDFD_SEND_SIGNAL && target > 0 && s.member(target) {
+		return answer{verb: goOn}
+	}
+	if target == 0 && uint32(n.number) == unix.SYS_KILL && s.member(n.tid) {
+		return answer{verb: goOn} // its own group, which is within its own session
+	}
+	return answer{errno: unix.EPERM, call: "kill", detail: fmt.Sprintf("of process %d was refused", target)}
+}

@@ -1,0 +1,248 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Names of the groups that we make. After groupPrefix comes the process id, so that each process knows its own.
+const (
+	groupPrefix     = "guild-run-"
+	supervisorGroup = "guild-supervisor" // where this process goes if its own group is to hold the runs
+	runsGroup       = "guild-runs"       // beside it, holds the runs
+)
+
+// hierarchies says where the controllers are mounted and where in them this process is.
+type hierarchies struct {
+	mounts map[string]string // controller, "" for version 2 → the directory it is mounted at
+	own    map[string]string // controller, "" for version 2 → this process's group
+}
+
+func findHierarchies() (hierarchies, error) {
+	groups, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return hierarchies{}, err
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return hierarchies{}, err
+	}
+	return parseHierarchies(string(groups), string(mounts)), nil
+}
+
+func parseHierarchies(groups, mounts string) hierarchies {
+	h := hierarchies{mounts: map[string]string{}, own: map[string]string{}}
+	for line := range strings.Lines(groups) { // 4:cpu,cpuacct:/user.slice
+		if f := strings.SplitN(strings.TrimSpace(line), ":", 3); len(f) == 3 {
+			for controller := range strings.SplitSeq(f[1], ",") {
+				h.own[controller] = f[2]
+			}
+		}
+	}
+	for line := range strings.Lines(mounts) { // cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0
+		f := strings.Fields(line)
+		switch {
+		case len(f) < 4:
+		case f[2] == "cgroup2":
+			h.mounts[""] = f[1]
+		case f[2] == "cgroup":
+			for option := range strings.SplitSeq(f[3], ",") {
+				h.mounts[option] = f[1]
+			}
+		}
+	}
+	return h
+}
+
+// group makes the directories of a new group, of whichever version has the memory and pids controllers.
+func (h hierarchies) group() (*Cgroup, error) {
+	if h.mounts["memory"] == "" || h.mounts["pids"] == "" {
+		return h.groupV2()
+	}
+	g := &Cgroup{}
+	for _, c := range []struct {
+		dir        *string
+		controller string
+		needed     bool
+	}{{&g.memory, "memory", true}, {&g.pids, "pids", true}, {&g.cpuacct, "cpuacct", false}, {&g.cpu, "cpu", false}} {
+		mount := h.mounts[c.controller]
+		if mount == "" {
+			continue
+		}
+		if c.controller == "cpu" && mount == h.mounts["cpuacct"] {
+			g.cpu = g.cpuacct
+			continue
+		}
+		dir, err := makeGroup(visible(mount, h.own[c.controller]))
+		if err != nil && c.needed {
+			return nil, errors.Join(err, g.Remove())
+		}
+		*c.dir = dir
+	}
+	return g, nil
+}
+
+// visible is where a group is mounted; in a container, its path may be one that only the host sees.
+func visible(mount, at string) string {
+	base := filepath.Join(mount, at)
+	if _, err := os.Stat(base); err != nil {
+		return mount
+	}
+	return base
+}
+
+// groupV2 makes the group where version 2 allows it.
+func (h hierarchies) groupV2() (*Cgroup, error) {
+	mount := h.mounts[""]
+	if mount == "" {
+		return nil, errors.New("no cgroup file system is mounted")
+	}
+	base, err := baseV2(mount, visible(mount, h.own[""]))
+	if err != nil {
+		return nil, err
+	}
+	dir, err := makeGroup(base)
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, errors.Join(err, unix.Rmdir(dir))
+	}
+	return &Cgroup{v2: true, memory: dir, pids: dir, cpuacct: dir, cpu: dir, dir: file}, nil
+}
+
+// baseV2 is the group below which runs can have groups with memory and pids of their own. A group of version 2
+// that hands controllers on to its children has no processes itself, so one that was delegated to us is left for
+// a group within; otherwise the nearest group above that does hand them on is used, where we may write to it.
+func baseV2(mount, own string) (string, error) {
+	if filepath.Base(own) == supervisorGroup { // left before, by us or by who started us
+		own = filepath.Dir(own)
+		return filepath.Join(own, runsGroup), makeRuns(own)
+	}
+	if handsOn(own) || offers(own) && handOn(own) == nil { // the latter at the root, which may have processes
+		return own, nil
+	}
+	if isDelegated(own) {
+		return filepath.Join(own, runsGroup), leave(own)
+	}
+	for at := own; at != mount && strings.HasPrefix(at, mount); {
+		at = filepath.Dir(at)
+		if handsOn(at) && unix.Access(at, unix.W_OK) == nil && unix.Access(filepath.Join(at, "cgroup.procs"), unix.W_OK) == nil {
+			return at, nil
+		}
+	}
+	if offers(own) && own == mount { // in a container of our own
+		return filepath.Join(own, runsGroup), leave(own)
+	}
+	return "", errors.New("no cgroup that we may write to hands memory and pids on to its children")
+}
+
+// handsOn reports whether the group's children can have limits of memory and processes.
+func handsOn(group string) bool { return has(group, "cgroup.subtree_control") }
+
+// offers reports whether the group could hand them on.
+func offers(group string) bool { return has(group, "cgroup.controllers") }
+
+func has(group, file string) bool {
+	b, _ := os.ReadFile(filepath.Join(group, file))
+	controllers := strings.Fields(string(b))
+	return slices.Contains(controllers, "memory") && slices.Contains(controllers, "pids")
+}
+
+// isDelegated reports whether whoever manages the groups, which is systemd, has left this one to us.
+func isDelegated(group string) bool {
+	for _, name := range []string{"user.delegate", "trusted.delegate"} {
+		var b [8]byte
+		if n, err := unix.Getxattr(group, name, b[:]); err == nil && string(b[:n]) == "1" {
+			return offers(group)
+		}
+	}
+	info, err := os.Stat(group) // or somebody gave it away by hand
+	if err != nil || os.Geteuid() == 0 {
+		return false
+	}
+	above, err := os.Stat(filepath.Dir(group))
+	return err == nil && owner(info) == os.Geteuid() && owner(above) != os.Geteuid() && offers(group)
+}
+
+func owner(info fs.FileInfo) int {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(st.Uid)
+	}
+	return -1
+}
+
+// leave moves the processes of a group, of which this is one, into a group within, so that it can hand its
+// controllers on. Doing it again does nothing.
+func leave(group string) error {
+	inner := filepath.Join(group, supervisorGroup)
+	if err := os.Mkdir(inner, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	for range 10 { // for those that are started meanwhile
+		b, err := os.ReadFile(filepath.Join(group, "cgroup.procs"))
+		if err != nil {
+			return err
+		}
+		pids := strings.Fields(string(b))
+		if len(pids) == 0 {
+			break
+		}
+		for _, pid := range pids {
+			if err := write(inner, "cgroup.procs", pid); err != nil && !errors.Is(err, unix.ESRCH) {
+				return fmt.Errorf("leave the control group: %w", err)
+			}
+		}
+	}
+	return makeRuns(group)
+}
+
+// makeRuns makes the group that holds the runs, beside the supervisor's.
+func makeRuns(group string) error {
+	runs := filepath.Join(group, runsGroup)
+	if handsOn(runs) {
+		return nil
+	}
+	if err := handOn(group); err != nil {
+		return err
+	}
+	if err := os.Mkdir(runs, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return handOn(runs)
+}
+
+func handOn(group string) error {
+	optional(group, "cgroup.subtree_control", "+cpu")
+	return write(group, "cgroup.subtree_control", "+memory +pids")
+}
+
+// makeGroup makes the directory of one run.
+func makeGroup(base string) (string, error) {
+	sweep(base)
+	return os.MkdirTemp(base, fmt.Sprintf("%s%d-", groupPrefix, os.Getpid()))
+}
+
+// sweep removes the groups that a process left because it was killed. Their runs ended with it.
+func sweep(base string) {
+	left, _ := filepath.Glob(filepath.Join(base, groupPrefix+"*"))
+	for _, dir := range left {
+		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), groupPrefix), "-")
+		if _, err := strconv.Atoi(pid); err != nil {
+			continue
+		}
+		if _, err := os.Stat("/proc/" + pid); errors.Is(err, os.ErrNotExist) {
+			unix.Rmdir(dir) // fails while something runs there
+		}
+	}
+}

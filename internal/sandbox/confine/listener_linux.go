@@ -1,0 +1,142 @@
+package confine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Sizes and offsets of struct seccomp_notif and struct seccomp_notif_resp. A kernel may have a longer first one.
+const (
+	sizeNotif    = 80
+	sizeResponse = 24
+	roomForNotif = 4096
+)
+
+// notification is one system call that waits for an answer.
+type notification struct {
+	id     uint64
+	tid    int // of the thread, as seen from here; 0 if it is not visible
+	number int32
+	arch   uint32
+	args   [6]uint64
+}
+
+// listener is the listener of a filter, waited for without holding a thread.
+type listener struct {
+	file   *os.File
+	conn   syscall.RawConn
+	buffer [roomForNotif]byte
+}
+
+// newListener takes a file over.
+func newListener(f *os.File) (*listener, error) {
+	defer f.Close()
+	file, err := duplicate(f)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := file.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return &listener{file: file, conn: conn}, nil
+}
+
+// duplicate returns a second descriptor of the same file, in the mode in which the runtime waits for it.
+func duplicate(f *os.File) (*os.File, error) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	fd := -1
+	controlled := conn.Control(func(old uintptr) {
+		if fd, err = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0); err == nil {
+			err = unix.SetNonblock(fd, true)
+		}
+	})
+	if controlled != nil || err != nil {
+		return nil, fmt.Errorf("listener: %w", errors.Join(controlled, err))
+	}
+	return os.NewFile(uintptr(fd), "seccomp"), nil
+}
+
+// receive waits for the next call. It returns nil and no error for one whose process is gone already, and io.EOF
+// when no process is left that could make one.
+func (l *listener) receive() (*notification, error) {
+	var n *notification
+	var end error
+	err := l.conn.Read(func(fd uintptr) bool {
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		if _, err := unix.Poll(poll, 0); err != nil {
+			return err != unix.EINTR // looked at again
+		}
+		switch {
+		case poll[0].Revents&unix.POLLIN != 0:
+			n = l.read(fd)
+			return true
+		case poll[0].Revents != 0:
+			end = io.EOF
+			return true
+		default:
+			return false
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return n, end
+}
+
+// read takes one call that is there: the kernel does not wait then.
+func (l *listener) read(fd uintptr) *notification {
+	clear(l.buffer[:])
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&l.buffer))); errno != 0 {
+		return nil
+	}
+	return parseNotification(l.buffer[:sizeNotif])
+}
+
+func parseNotification(b []byte) *notification {
+	order := binary.NativeEndian
+	n := &notification{
+		id: order.Uint64(b), tid: int(int32(order.Uint32(b[8:]))),
+		number: int32(order.Uint32(b[16:])), arch: order.Uint32(b[20:]),
+	}
+	for i := range n.args {
+		n.args[i] = order.Uint64(b[32+8*i:])
+	}
+	return n
+}
+
+// valid reports whether the call still waits: only then was what was read of its process, read of its process.
+func (l *listener) valid(n *notification) bool {
+	ok := false
+	l.conn.Control(func(fd uintptr) {
+		id := n.id
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, uintptr(unsafe.Pointer(&id)))
+		ok = errno == 0
+	})
+	return ok
+}
+
+// send answers. The process may be gone, which does not matter.
+func (l *listener) send(n *notification, v answer) {
+	var b [sizeResponse]byte
+	order := binary.NativeEndian
+	order.PutUint64(b[0:], n.id)
+	if v.verb == goOn {
+		order.PutUint32(b[20:], unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE)
+	} else {
+		order.PutUint32(b[16:], uint32(-int32(v.errno)))
+	}
+	l.conn.Control(func(fd uintptr) {
+		unix.Syscall(unix.SYS_IOCTL, fd, unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&b)))
+	})
+}

@@ -1,0 +1,156 @@
+package container
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"guild/internal/sandbox"
+)
+
+// bundle is the part of an OCI runtime specification (config.json, version 1.0) that we write.
+type bundle struct {
+	Version  string     `json:"ociVersion"`
+	Process  process    `json:"process"`
+	Root     rootfs     `json:"root"`
+	Hostname string     `json:"hostname"`
+	Mounts   []ociMount `json:"mounts"`
+	Linux    linux      `json:"linux"`
+}
+
+type process struct {
+	User struct {
+		UID int `json:"uid"`
+		GID int `json:"gid"`
+	} `json:"user"`
+	Args            []string `json:"args"`
+	Env             []string `json:"env"`
+	Cwd             string   `json:"cwd"`
+	Capabilities    struct{} `json:"capabilities"` // none
+	NoNewPrivileges bool     `json:"noNewPrivileges"`
+	Rlimits         []rlimit `json:"rlimits"`
+}
+
+type rlimit struct {
+	Type string `json:"type"`
+	Hard uint64 `json:"hard"`
+	Soft uint64 `json:"soft"`
+}
+
+type rootfs struct {
+	Path     string `json:"path"`
+	Readonly bool   `json:"readonly"`
+}
+
+type ociMount struct {
+	Destination string   `json:"destination"`
+	Type        string   `json:"type"`
+	Source      string   `json:"source"`
+	Options     []string `json:"options"`
+}
+
+type linux struct {
+	Namespaces  []namespace `json:"namespaces"`
+	UIDMappings []mapping   `json:"uidMappings,omitempty"`
+	GIDMappings []mapping   `json:"gidMappings,omitempty"`
+	Seccomp     *seccomp    `json:"seccomp,omitempty"`
+}
+
+type namespace struct {
+	Type string `json:"type"`
+}
+
+type mapping struct {
+	Inside  int `json:"containerID"`
+	Outside int `json:"hostID"`
+	Size    int `json:"size"`
+}
+
+// Who a run is inside when the host's root starts it: root itself, unmapped, so that nothing of the host's
+// belongs to it but what root shows it. Root inside is nobody.
+const (
+	boxUser = 1000
+	nobody  = 65534
+)
+
+// writeBundle writes the bundle of a run into its directory, as user uid inside.
+func (r *run) writeBundle(uid int) error {
+	_, binds, err := r.skeleton(uid, false)
+	if err != nil {
+		return err
+	}
+	b := bundle{Version: "1.0.2", Hostname: "box", Root: rootfs{Path: "root", Readonly: true}}
+	b.Process = process{
+		Args: entry(r.spec), Env: append([]string{}, r.spec.Env...), Cwd: "/", NoNewPrivileges: true,
+		Rlimits: ociRlimits(r.spec.Limits),
+	}
+	b.Process.User.UID, b.Process.User.GID = uid, uid
+	b.Mounts = r.ociMounts(binds)
+	for _, kind := range []string{"pid", "ipc", "uts", "mount", "network", "user"} {
+		if kind == "user" && uid == 0 || kind == "network" && r.spec.Network {
+			continue
+		}
+		b.Linux.Namespaces = append(b.Linux.Namespaces, namespace{kind})
+	}
+	if uid != 0 {
+		b.Linux.UIDMappings = []mapping{{uid, os.Geteuid(), 1}, {0, nobody, 1}}
+		b.Linux.GIDMappings = []mapping{{uid, os.Getegid(), 1}, {0, nobody, 1}}
+	}
+	b.Linux.Seccomp = gvisorSeccomp()
+	text, err := json.Marshal(b)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(r.dir, "config.json"), text, 0o644)
+}
+
+func (r *run) ociMounts(binds []bind) []ociMount {
+	boxes, temp, shm, judged := shares(r.spec.Limits.Disk, besideWorkspace(r.spec))
+	tmpfs := func(at, mode string, size int64) ociMount {
+		return ociMount{at, "tmpfs", "tmpfs", []string{"nosuid", "nodev", "mode=" + mode, "size=" + strconv.FormatInt(size, 10)}}
+	}
+	// gVisor would make the directories above a mount its own.
+	own := map[string]int64{}
+	for _, dir := range []string{sandbox.Workspace, sandbox.Home} {
+		if slices.ContainsFunc(binds, func(b bind) bool { return strings.HasPrefix(b.inside, dir+"/") }) {
+			own[dir] = boxes / 2
+			boxes -= boxes / 2
+		}
+	}
+	mounts := []ociMount{
+		{"/proc", "proc", "proc", []string{"nosuid", "noexec", "nodev"}},
+		{"/dev", "tmpfs", "tmpfs", []string{"ro", "nosuid", "mode=0755", "size=65536"}},
+		{"/sys", "tmpfs", "tmpfs", []string{"ro", "size=4096"}}, // or gVisor puts its own there
+		tmpfs("/dev/shm", "1777", shm), tmpfs("/tmp", "1777", temp), tmpfs(box, "0777", boxes),
+	}
+	for dir, size := range own {
+		mounts = append(mounts, tmpfs(dir, "0777", size))
+	}
+	if judged > 0 {
+		mounts = append(mounts, tmpfs(sandbox.Judge, "0777", judged))
+	}
+	for _, m := range binds {
+		kind := "ro"
+		if m.writable {
+			kind = "rw"
+		}
+		mounts = append(mounts, ociMount{m.inside, "bind", m.host, []string{"rbind", kind, "nosuid", "nodev"}})
+	}
+	return mounts
+}
+
+// ociRlimits are each process's own limits. Processor time is as gVisor's kernel counts it, which is more than it
+// was on a busy machine, so the watch from outside should be first.
+func ociRlimits(l sandbox.Limits) []rlimit {
+	var all []rlimit
+	for name, n := range map[string]uint64{
+		"RLIMIT_CPU": 4 * (uint64(l.CPU/time.Second) + 1), "RLIMIT_FSIZE": uint64(l.Disk), "RLIMIT_NOFILE": 1024, "RLIMIT_CORE": 0,
+	} {
+		all = append(all, rlimit{name, n, n})
+	}
+	return all
+}

@@ -1,0 +1,25 @@
+package container_test
+
+import (
+	"testing"
+
+	"guild/internal/sandbox"
+	"guild/internal/sandbox/container"
+	"guild/internal/sandbox/sandboxtest"
+)
+
+func TestGVisor(t *testing.T) {
+	conform(t, container.GVisor{})
+}
+
+func TestPodman(t *testing.T) {
+	conform(t, container.Podman{})
+}
+
+// conform runs the suite if the machine has the runner.
+func conform(t *testing.T, r sandbox.Runner) {
+	if c := r.Probe(t.Context()); !c.Usable {
+		t.Skipf("not usable here: %s; %s", c.Reason, c.Remedy)
+	}
+	sandboxtest.Test(t, func(*testing.T) sandbox.Runner { return r })
+}

@@ -1,0 +1,52 @@
+package container
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"os/exec"
+	"strings"
+
+	"guild/internal/sandbox"
+)
+
+// Docker says what becomes of the docker command line here: it is found and its engine asked, but no run is made
+// with it. It connects a run's three streams only and hands on no descriptors, so neither results nor a channel
+// could flow; podman's, which is used alike, does.
+type Docker struct {
+	Path string // the docker executable; found on PATH if empty
+}
+
+// Probe implements Runner.
+func (d Docker) Probe(ctx context.Context) sandbox.Caps {
+	c := sandbox.Caps{Tier: TierDocker, Remedy: "install podman, which takes docker's place"}
+	docker, err := exec.LookPath(cmp.Or(d.Path, "docker"))
+	if err != nil {
+		c.Reason = err.Error()
+		return c
+	}
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, docker, "version", "--format", "{{.Server.Version}}")
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		c.Reason = "no engine answers: " + cmp.Or(strings.TrimSpace(stderr.String()), err.Error())
+		return c
+	}
+	c.Reason = "docker " + strings.TrimSpace(stdout.String()) + " answers, but connects only the three standard streams of a run"
+	c.Remedy = "install podman; or run guild itself in docker, with --security-opt seccomp=unconfined " +
+		"--security-opt systempaths=unconfined, where its own namespaces work"
+	return c
+}
+
+// Run implements Runner.
+func (d Docker) Run(ctx context.Context, _ sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
+	return refuse(streams, d.Probe(ctx))
+}
+
+// refuse is a run on a runner that is not usable.
+func refuse(streams sandbox.IO, c sandbox.Caps) (sandbox.Result, error) {
+	if streams.Channel != nil {
+		streams.Channel.Close()
+	}
+	return sandbox.Result{}, &sandbox.UnusableError{Reason: c.Reason, Remedy: c.Remedy}
+}

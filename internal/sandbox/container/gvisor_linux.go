@@ -1,0 +1,246 @@
+package container
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"guild/internal/sandbox"
+	"guild/internal/sandbox/confine"
+)
+
+// GVisor is the sandbox.Runner that calls gVisor's runsc: a kernel of its own, written in Go, stands between the
+// run and the host's. It needs runsc and unshare(1); neither a daemon nor root.
+type GVisor struct {
+	Path string // the runsc executable; found on PATH if empty
+}
+
+const gvisorRemedy = "install gVisor's runsc on PATH: https://gvisor.dev/docs/user_guide/install/"
+
+// What gVisor itself takes: threads of its kernel and of those that hold the run's, and bytes.
+const (
+	gvisorThreads = 100
+	gvisorMemory  = 96 << 20
+)
+
+// Probe implements Runner by running true.
+func (g GVisor) Probe(ctx context.Context) sandbox.Caps {
+	c := sandbox.Caps{Rootfs: "host", Tier: TierGVisor, Remedy: gvisorRemedy}
+	if _, err := g.paths(); err != nil {
+		c.Reason = err.Error()
+		return c
+	}
+	if reason := try(ctx, g); reason != "" {
+		c.Reason, c.Remedy = reason, "runsc needs unprivileged user namespaces and about 100 MB of memory: "+
+			"sysctl -w kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0"
+		return c
+	}
+	c.Usable, c.Remedy = true, ""
+	c.Gaps = []string{
+		"starting a run takes about a tenth of a second, and system calls are slower than the host's",
+		"an attempt to send without connecting is reported without its address",
+		"the profiles strict and standard are the same, and calls that are refused are not counted",
+		"the workspace, /tmp and /dev/shm are bounded each for itself, by parts of the limit, and not measured",
+		"processes are limited with those of gVisor's own kernel, and not measured; files are not counted",
+		"nothing can be collected from a run that a limit ended",
+		"a run can end its own first process, and with it itself",
+	}
+	c.Lacks = []sandbox.Feature{
+		sandbox.LimitsInodes, sandbox.NamesLimits, sandbox.MeasuresDisk, sandbox.MeasuresPids,
+		sandbox.CountsRefused, sandbox.CollectsKilled, sandbox.KeepsFirst,
+	}
+	if os.Geteuid() != 0 {
+		c.Gaps = append(c.Gaps, "the run believes that it is root, though it has no capabilities")
+		c.Lacks = append(c.Lacks, sandbox.OrdinaryUser)
+	}
+	return c
+}
+
+// try runs true, and says why that does not work.
+func try(ctx context.Context, r sandbox.Runner) (reason string) {
+	var stderr bytes.Buffer
+	spec := sandbox.Spec{
+		Argv: []string{"/bin/true"}, Env: []string{"PATH=/usr/bin:/bin"}, Limits: sandbox.Limits{Wall: 30 * time.Second},
+	}
+	res, err := r.Run(ctx, spec, sandbox.IO{Stderr: &stderr})
+	switch {
+	case err != nil:
+		return err.Error()
+	case res.Killed != "":
+		return "a trial run was ended by its limit: " + res.Killed
+	case res.Exit != 0:
+		return fmt.Sprintf("a trial run exits %d: %s", res.Exit, strings.TrimSpace(stderr.String()))
+	default:
+		return ""
+	}
+}
+
+// programs are what a run is started with.
+type programs struct{ runsc, unshare string }
+
+func (g GVisor) paths() (p programs, err error) {
+	if p.runsc, err = exec.LookPath(cmp.Or(g.Path, "runsc")); err != nil {
+		return p, err
+	}
+	if p.runsc, err = filepath.Abs(p.runsc); err != nil {
+		return p, err
+	}
+	p.unshare, err = exec.LookPath("unshare")
+	return p, err
+}
+
+// Run implements Runner.
+func (g GVisor) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
+	if streams.Channel != nil {
+		defer streams.Channel.Close() // it is closed already once the sandbox has it
+	}
+	p, err := g.paths()
+	if err != nil {
+		return sandbox.Result{}, &sandbox.UnusableError{Reason: err.Error(), Remedy: gvisorRemedy}
+	}
+	if err := s.Check(); err != nil {
+		return sandbox.Result{}, err
+	}
+	s.Limits = s.Limits.WithDefaults()
+	r, err := newRun(s, streams)
+	if r != nil {
+		defer r.close()
+	}
+	if err != nil {
+		return sandbox.Result{}, fmt.Errorf("gvisor: %w", err)
+	}
+	res, err := r.runsc(ctx, p)
+	if err != nil {
+		return sandbox.Result{}, fmt.Errorf("gvisor: %w", err)
+	}
+	return res, nil
+}
+
+// Descriptors of the step before runsc, which are not handed on to it.
+const (
+	gateFD  = 8
+	readyFD = 9
+)
+
+// step is the first process of the namespace that runsc runs in: it says that it is there, and waits until
+// its limits are set.
+var step = fmt.Sprintf(`echo >&%d; read x <&%d; exec "$@" %[2]d<&- %[1]d>&-`, readyFD, gateFD)
+
+// runsc runs a whole run.
+func (r *run) runsc(ctx context.Context, p programs) (sandbox.Result, error) {
+	uid := boxUser
+	if os.Geteuid() != 0 {
+		uid = 0 // only one user can be mapped, and gVisor needs that to be root
+	}
+	if err := r.writeBundle(uid); err != nil {
+		return sandbox.Result{}, err
+	}
+	seen, err := newTracer(r.dir, r.spec.Network)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	defer seen.close()
+	ready, err := r.out(readyFD)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	gate, err := r.in(gateFD)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	defer pin()()
+	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
+	if err := r.start(r.runscCommand(p), []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin"}, attr); err != nil {
+		return sandbox.Result{}, err
+	}
+	if err := r.hold(ready, gate); err != nil {
+		r.cmd.Process.Kill()
+		r.cmd.Wait()
+		return sandbox.Result{}, fmt.Errorf("%w: %s", err, strings.TrimSpace(r.stderr.String()))
+	}
+	r.watch.Breach = seen.breach
+	r.pump.Go(func() {
+		if r.stands() {
+			r.layOut()
+		} else {
+			r.copies.Close()
+		}
+	})
+	killed, err := r.wait(ctx)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	seen.close()
+	res, err := r.result(killed)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	if !seen.heard && res.Killed == "" { // at least of the end of a process it should have
+		return sandbox.Result{}, errors.New("gVisor's kernel does not report what it sees")
+	}
+	res.Breaches = append(res.Breaches, seen.breaches()...)
+	return res, nil
+}
+
+// runscCommand is runsc in namespaces of its own, so that it cannot outlive us or leave anything running.
+func (r *run) runscCommand(p programs) []string {
+	argv := []string{p.unshare}
+	if os.Geteuid() != 0 {
+		argv = append(argv, "--user", "--map-root-user")
+	}
+	network := "none"
+	if r.spec.Network {
+		network = "host"
+	}
+	argv = append(argv, "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+		"--", "/bin/sh", "-c", step, "sandbox",
+		p.runsc, "--root", filepath.Join(r.dir, "state"), "--rootless", "--network="+network, "--platform=systrap",
+		"--ignore-cgroups", "--overlay2=none", "--host-settings=ignore", "--oci-seccomp",
+		"--log", filepath.Join(r.dir, "log"), "--pod-init-config", filepath.Join(r.dir, traceConfig),
+		"run", "--bundle", r.dir)
+	for i, f := range r.child {
+		if n := strconv.Itoa(sandbox.ResultsFD + i); f != nil && sandbox.ResultsFD+i < gateFD {
+			argv = append(argv, "--pass-fd", n+":"+n)
+		}
+	}
+	return append(argv, "box")
+}
+
+// hold takes hold of the first process of runsc's namespace, puts the limits on it and lets it go on.
+func (r *run) hold(ready, gate *os.File) error {
+	var b [1]byte
+	if n, _ := ready.Read(b[:]); n == 0 {
+		return fmt.Errorf("no namespace for runsc")
+	}
+	parent := r.cmd.Process.Pid
+	list, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", parent))
+	if err != nil {
+		return err
+	}
+	first, err := strconv.Atoi(strings.TrimSpace(string(list)))
+	if err != nil {
+		return fmt.Errorf("the first process: %w", err)
+	}
+	fd, err := unix.PidfdOpen(first, 0)
+	if err != nil {
+		return fmt.Errorf("pidfd: %w", err)
+	}
+	l := r.spec.Limits
+	l.Pids += gvisorThreads
+	l.Memory += gvisorMemory
+	r.watch = confine.Watch{First: first, Pidfd: fd, Limits: l, Flood: r.flood}
+	r.limit(first, l)
+	_, err = gate.Write([]byte{'\n'})
+	return err
+}

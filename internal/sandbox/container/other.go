@@ -1,0 +1,43 @@
+//go:build !linux
+
+package container
+
+import (
+	"context"
+
+	"guild/internal/sandbox"
+)
+
+// GVisor is the sandbox.Runner that calls gVisor's runsc, which is for Linux only.
+type GVisor struct {
+	Path string // the runsc executable
+}
+
+// Probe implements Runner.
+func (GVisor) Probe(context.Context) sandbox.Caps { return elsewhere(TierGVisor) }
+
+// Run implements Runner.
+func (g GVisor) Run(ctx context.Context, _ sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
+	return refuse(streams, g.Probe(ctx))
+}
+
+// Podman is the sandbox.Runner that calls podman(1) beside an engine on the same kernel, which is for Linux only.
+type Podman struct {
+	Path string // the podman executable
+}
+
+// Probe implements Runner.
+func (Podman) Probe(context.Context) sandbox.Caps { return elsewhere(TierPodman) }
+
+// Run implements Runner.
+func (p Podman) Run(ctx context.Context, _ sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
+	return refuse(streams, p.Probe(ctx))
+}
+
+func elsewhere(tier string) sandbox.Caps {
+	return sandbox.Caps{
+		Tier:   tier,
+		Reason: "a run's results and files reach guild through the Linux kernel that runs it",
+		Remedy: "run guild itself on Linux, or in a Linux virtual machine such as podman machine",
+	}
+}

@@ -1,0 +1,285 @@
+package container
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"guild/internal/sandbox"
+	"guild/internal/sandbox/confine"
+)
+
+// Podman is the sandbox.Runner that calls podman(1), version 4.3 or later, as root or not. It needs no image: the
+// host's own programs are shown in a root directory made for each run.
+//
+// Of the walls, podman builds the namespaces, and installs our filter of system calls. The limits are set from
+// outside while the run's first process waits for its files, as for every tier on the host's kernel.
+type Podman struct {
+	Path string // the podman executable; found on PATH if empty
+}
+
+const podmanRemedy = "install podman: apt-get install podman crun"
+
+// How long podman may take to start a run and to clear one away.
+const (
+	podmanStarts = time.Minute
+	podmanClears = 30 * time.Second
+)
+
+// Probe implements Runner by running true.
+func (p Podman) Probe(ctx context.Context) sandbox.Caps {
+	c := sandbox.Caps{Rootfs: "host", Tier: TierPodman, Remedy: podmanRemedy}
+	podman, err := p.path()
+	if err != nil {
+		c.Reason = err.Error()
+		return c
+	}
+	if reason := try(ctx, p); reason != "" {
+		c.Reason, c.Remedy = reason, remedyFor(podman, reason)
+		return c
+	}
+	c.Usable, c.Remedy = true, ""
+	c.Gaps = []string{
+		"starting a run takes about half a second",
+		"a forbidden system call is reported only if it ends the command itself, not a process that it started",
+		"a network attempt is reported without its address, and a look-up of a name not at all",
+		"the profiles strict and standard are the same, and calls that are refused are not counted",
+		"the number of files is not limited, and nothing can be collected from a run that a limit ended",
+	}
+	c.Lacks = []sandbox.Feature{
+		sandbox.ReportsDescendants, sandbox.ReportsAddresses, sandbox.CountsRefused, sandbox.LimitsInodes,
+		sandbox.CollectsKilled,
+	}
+	return c
+}
+
+// remedyFor knows how podman comes to refuse.
+func remedyFor(podman, reason string) string {
+	switch {
+	case strings.Contains(reason, "hybrid mode"):
+		return "crun does not work with this machine's control groups: apt-get install runc, and set runtime = \"runc\" in containers.conf"
+	case strings.Contains(reason, "subuid") || strings.Contains(reason, "newuidmap"):
+		return "give this user ids for containers: apt-get install uidmap; usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER"
+	case strings.Contains(reason, "executable file not found"), strings.Contains(reason, "could not find"):
+		return "install what podman needs: apt-get install crun conmon"
+	default:
+		return podman + " info says what is wrong"
+	}
+}
+
+func (p Podman) path() (string, error) { return exec.LookPath(cmp.Or(p.Path, "podman")) }
+
+// Run implements Runner.
+func (p Podman) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
+	if streams.Channel != nil {
+		defer streams.Channel.Close() // it is closed already once the sandbox has it
+	}
+	podman, err := p.path()
+	if err != nil {
+		return sandbox.Result{}, &sandbox.UnusableError{Reason: err.Error(), Remedy: podmanRemedy}
+	}
+	if err := s.Check(); err != nil {
+		return sandbox.Result{}, err
+	}
+	s.Limits = s.Limits.WithDefaults()
+	r, err := newRun(s, streams)
+	if r != nil {
+		defer r.close()
+	}
+	if err != nil {
+		return sandbox.Result{}, fmt.Errorf("podman: %w", err)
+	}
+	res, err := r.podman(ctx, podman)
+	if err != nil {
+		return sandbox.Result{}, fmt.Errorf("podman: %w", err)
+	}
+	return res, nil
+}
+
+// podman runs a whole run.
+func (r *run) podman(ctx context.Context, podman string) (sandbox.Result, error) {
+	name := "guild-" + strings.ToLower(rand.Text())
+	argv, err := r.podmanCommand(podman, name)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	if err := r.fill(); err != nil {
+		return sandbox.Result{}, err
+	}
+	defer pin()()
+	if err := r.start(argv, podmanEnv(), &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}); err != nil {
+		return sandbox.Result{}, err
+	}
+	if err := r.begin(ctx); err != nil {
+		r.cmd.Process.Kill()
+		r.cmd.Wait()
+		clear(podman, name)
+		return sandbox.Result{}, fmt.Errorf("%w: %s", err, complaint(r.stderr.String()))
+	}
+	killed, err := r.wait(ctx)
+	if err != nil || killed != "" {
+		clear(podman, name)
+	}
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	res, err := r.result(killed)
+	if res.Signal == "SIGSYS" {
+		res.Breaches = append(res.Breaches, sigsys())
+	}
+	return res, err
+}
+
+// complaint is what podman's log says last, which is why it gives up.
+func complaint(log string) string {
+	if _, last, found := strings.Cut(log, "Error: "); found {
+		log = last
+	}
+	return strings.TrimSpace(log)
+}
+
+// podmanCommand is podman's command line.
+func (r *run) podmanCommand(podman, name string) ([]string, error) {
+	uid := boxUser
+	root, binds, err := r.skeleton(uid, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(root, "etc/sandbox"), []byte(wholeEntry(r.spec, r.streams.Channel != nil)), 0o644); err != nil {
+		return nil, err
+	}
+	filter, err := r.writeSeccomp(engineSeccomp())
+	if err != nil {
+		return nil, err
+	}
+	l := r.spec.Limits
+	argv := []string{
+		podman, "run", "--interactive", "--rm", "--name", name, "--pidfile", r.pidfile(), "--log-driver", "none",
+		"--read-only", "--read-only-tmpfs=false", "--cap-drop", "ALL", "--hostname", "box", "--no-hosts", "--passwd=false",
+		"--security-opt", "no-new-privileges", "--security-opt", "seccomp=" + filter, "--security-opt", "mask=/sys",
+		"--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096", "--ulimit", "core=0:0",
+		"--timeout", strconv.Itoa(int((l.Wall + podmanStarts) / time.Second)),
+		"--preserve-fds", strconv.Itoa(len(r.child)), "--user", fmt.Sprintf("%d:%[1]d", uid),
+	}
+	if r.spec.Network {
+		argv = append(argv, "--network", "host")
+	} else {
+		argv = append(argv, "--network", "none")
+	}
+	if os.Geteuid() == 0 {
+		argv = append(argv, "--uidmap", fmt.Sprintf("%d:0:1", uid), "--uidmap", "0:100000:1000",
+			"--gidmap", fmt.Sprintf("%d:0:1", uid), "--gidmap", "0:100000:1000")
+	} else {
+		argv = append(argv, fmt.Sprintf("--userns=keep-id:uid=%d,gid=%[1]d", uid))
+	}
+	argv = append(argv, r.podmanMounts(binds)...)
+	return append(argv, "--rootfs", root, "/bin/sh", "/etc/sandbox"), nil
+}
+
+func (r *run) podmanMounts(binds []bind) []string {
+	shm, judged := r.spec.Limits.Disk/8, int64(0)
+	tmpfs := func(at string, size int64) []string {
+		return []string{"--tmpfs", fmt.Sprintf("%s:rw,exec,nosuid,nodev,mode=0777,tmpcopyup,size=%d", at, size)}
+	}
+	argv := []string{"--shm-size", strconv.FormatInt(shm, 10)}
+	if besideWorkspace(r.spec) {
+		judged = r.spec.Limits.Disk / 8
+		argv = append(argv, tmpfs(sandbox.Judge, judged)...)
+	}
+	argv = append(argv, tmpfs(box, r.spec.Limits.Disk-shm-judged)...)
+	for _, m := range binds {
+		kind := "true"
+		if m.writable {
+			kind = "false"
+		}
+		argv = append(argv, "--mount", fmt.Sprintf(`type=bind,"src=%s","dst=%s",readonly=%s`, m.host, m.inside, kind))
+	}
+	return argv
+}
+
+func (r *run) pidfile() string { return filepath.Join(r.dir, "pid") }
+
+// fill puts something in the place of descriptors that this run does not have: podman hands on a range.
+func (r *run) fill() error {
+	for i, f := range r.child {
+		if f != nil {
+			continue
+		}
+		null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		r.child[i] = null
+	}
+	return nil
+}
+
+// begin waits until the run's first process waits for its files, puts the limits on it, and sends them.
+func (r *run) begin(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, podmanStarts)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { r.done.SetReadDeadline(time.Unix(1, 0)) })
+	stands := r.stands()
+	if !stop() {
+		return fmt.Errorf("the run does not start: %w", context.Cause(ctx))
+	}
+	if !stands {
+		return errors.New("the run does not start")
+	}
+	text, err := os.ReadFile(r.pidfile())
+	if err != nil {
+		return err
+	}
+	first, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.pidfile(), err)
+	}
+	fd, err := unix.PidfdOpen(first, 0)
+	if err != nil {
+		return fmt.Errorf("pidfd: %w", err)
+	}
+	r.watch = confine.Watch{First: first, Pidfd: fd, Limits: r.spec.Limits, Flood: r.flood, Scratch: box}
+	r.limit(first, r.spec.Limits)
+	if err := confine.SetRlimits(first, r.spec.Limits); err != nil {
+		return err
+	}
+	if !r.spec.Network {
+		r.counters = confine.OpenCounters(first)
+	}
+	r.layOut()
+	return nil
+}
+
+// podmanEnv is what podman itself needs of the environment.
+func podmanEnv() []string {
+	env := []string{"PATH=" + cmp.Or(os.Getenv("PATH"), "/usr/bin:/bin:/usr/sbin:/sbin")}
+	for _, name := range []string{"HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "TMPDIR", "CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "DBUS_SESSION_BUS_ADDRESS"} {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// clear removes what podman may have left of a run that it did not see to its end.
+func clear(podman, name string) {
+	ctx, cancel := context.WithTimeout(context.Background(), podmanClears)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, podman, "rm", "--force", "--time", "0", "--ignore", name)
+	cmd.Env = podmanEnv()
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Run() // what is not there cannot be removed
+}

@@ -1,0 +1,270 @@
+package container
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"guild"
+	"guild/internal/sandbox"
+	"guild/internal/sandbox/confine"
+)
+
+// run is one run, whichever engine starts it.
+type run struct {
+	spec    sandbox.Spec
+	streams sandbox.IO
+	flood   *confine.Flood
+	dir     string // of the host, private to this run; removed at its end
+
+	cmd    *exec.Cmd
+	child  []*os.File // its descriptors from 3 on; nil where there is none
+	ours   []*os.File // our ends of the pipes among them
+	copies *os.File
+	done   *os.File
+	stderr bytes.Buffer // the beginning of it, in case it is the engine that complains
+	pump   sync.WaitGroup
+
+	laidOut bool
+	copied  error // of writing the copies
+	sifted  error // of reading what was collected
+	left    int   // how many files to collect were left out
+
+	watch    confine.Watch
+	counters confine.Counters // of the network namespace; nil where there is none of the host's
+}
+
+// newRun makes what every engine needs: a directory, pipes and the child's descriptors.
+func newRun(s sandbox.Spec, streams sandbox.IO) (*run, error) {
+	r := &run{spec: s, streams: streams, flood: confine.NewFlood(s.Limits.Output)}
+	r.watch.Pidfd = -1
+	var err error
+	if r.dir, err = os.MkdirTemp("", "guild-box-"); err != nil {
+		return nil, err
+	}
+	r.child = make([]*os.File, doneFD-sandbox.ResultsFD+1)
+	r.give(sandbox.ChannelFD, streams.Channel)
+	results, err := r.out(sandbox.ResultsFD)
+	if err != nil {
+		return r, err
+	}
+	r.pump.Go(func() { io.Copy(r.flood.Keep(streams.Results, s.Limits.Output), results) })
+	if r.done, err = r.out(doneFD); err != nil {
+		return r, err
+	}
+	if r.copies, err = r.in(copiesFD); err != nil {
+		return r, err
+	}
+	if len(s.Collect) > 0 {
+		files, err := r.out(filesFD)
+		if err != nil {
+			return r, err
+		}
+		r.pump.Go(func() { r.sift(files) })
+	}
+	return r, nil
+}
+
+// give makes f the child's descriptor of that number. The child may be nil.
+func (r *run) give(number int, f *os.File) {
+	for len(r.child) <= number-sandbox.ResultsFD {
+		r.child = append(r.child, nil)
+	}
+	r.child[number-sandbox.ResultsFD] = f
+}
+
+// out makes a pipe that the child writes, and returns our end.
+func (r *run) out(number int) (*os.File, error) {
+	here, there, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	r.give(number, there)
+	r.ours = append(r.ours, here)
+	return here, nil
+}
+
+// in makes a pipe that the child reads, and returns our end.
+func (r *run) in(number int) (*os.File, error) {
+	there, here, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	r.give(number, there)
+	r.ours = append(r.ours, here)
+	return here, nil
+}
+
+// sift hands on what is collected, and swallows what is too much so that nobody inside waits for us.
+func (r *run) sift(files io.Reader) {
+	to := r.streams.Files
+	if to == nil {
+		to = io.Discard
+	}
+	r.left, r.sifted = sandbox.SiftFiles(to, files, r.spec.Collect, r.spec.Limits)
+	io.Copy(io.Discard, files)
+}
+
+// command sets the engine's command line and starts it.
+func (r *run) start(argv []string, env []string, attr *syscall.SysProcAttr) error {
+	kept := r.spec.Limits.Output
+	stderr := r.streams.Stderr
+	if stderr == nil {
+		stderr = io.Discard
+	}
+	r.cmd = exec.Command(argv[0], argv[1:]...)
+	r.cmd.Env, r.cmd.SysProcAttr = env, attr
+	r.cmd.Stdin = r.streams.Stdin
+	r.cmd.Stdout = r.flood.Keep(r.streams.Stdout, kept)
+	r.cmd.Stderr = r.flood.Keep(io.MultiWriter(stderr, &start{&r.stderr}), kept)
+	r.cmd.ExtraFiles = r.child
+	r.cmd.WaitDelay = time.Second // for a Stdin that never ends
+	err := r.cmd.Start()
+	r.started()
+	return err
+}
+
+// started closes what is the child's alone.
+func (r *run) started() {
+	for i, f := range r.child {
+		if f != nil {
+			f.Close()
+		}
+		r.child[i] = nil
+	}
+}
+
+// start keeps the first bytes of a stream.
+type start struct{ *bytes.Buffer }
+
+func (s *start) Write(p []byte) (int, error) {
+	s.Buffer.Write(p[:min(len(p), max(0, 2000-s.Len()))])
+	return len(p), nil
+}
+
+// layOut sends the copies that are not shown in place, and then lets the command start.
+func (r *run) layOut() {
+	r.pump.Go(func() {
+		defer r.copies.Close()
+		var copies []sandbox.Copy
+		for _, c := range r.spec.Copies {
+			if !c.ReadOnly {
+				copies = append(copies, c)
+			}
+		}
+		err := sandbox.WriteCopies(r.copies, copies)
+		if err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, os.ErrClosed) {
+			r.copied = err
+			return
+		}
+		r.copies.Close()
+		var b [1]byte
+		n, _ := r.done.Read(b[:])
+		r.laidOut = n > 0
+	})
+}
+
+// stands waits until the first process inside says that its world stands, or has ended.
+func (r *run) stands() bool {
+	var b [1]byte
+	n, _ := r.done.Read(b[:])
+	return n > 0
+}
+
+// limit puts a process in a control group; what it starts later is in, too. Without one, the watch polls.
+func (r *run) limit(pid int, l sandbox.Limits) {
+	g, err := confine.NewCgroup(l)
+	if err != nil {
+		return
+	}
+	if err := g.Add(pid); err != nil {
+		g.Remove() // nothing is in it
+		return
+	}
+	r.watch.Group = g
+}
+
+// wait watches the run to its end.
+func (r *run) wait(ctx context.Context) (killed string, err error) {
+	ended := make(chan error, 1)
+	go func() { ended <- r.cmd.Wait() }()
+	killed, err = r.watch.Wait(ctx, ended)
+	r.watch.Kill()
+	r.watch.Gone()
+	for _, f := range r.ours { // whoever holds the other ends now is not of the run
+		f.SetReadDeadline(time.Now().Add(time.Second))
+	}
+	r.pump.Wait()
+	return killed, err
+}
+
+// result says how a run ended that was watched to its end.
+func (r *run) result(killed string) (sandbox.Result, error) {
+	exit := r.cmd.ProcessState.ExitCode()
+	res := sandbox.Result{Exit: exit, Killed: cmp.Or(killed, r.watch.Exceeded()), Cut: r.flood.Cut(), Usage: r.watch.Usage()}
+	res.Warnings = r.watch.Warnings(res.Usage)
+	switch {
+	case res.Killed != "":
+		res.Exit = 128 + int(unix.SIGKILL)
+	case r.copied != nil:
+		return sandbox.Result{}, r.copied
+	case !r.laidOut:
+		return sandbox.Result{}, fmt.Errorf("exit code %d: %s", exit, strings.TrimSpace(r.stderr.String()))
+	case r.sifted != nil:
+		return sandbox.Result{}, r.sifted
+	}
+	if res.Exit > 128 {
+		res.Signal = unix.SignalName(syscall.Signal(res.Exit - 128))
+	}
+	if r.left > 0 {
+		res.Warnings = append(res.Warnings, fmt.Sprintf("%d of the files to collect were left out", r.left))
+	}
+	if n := r.counters.NoRoutes(); n > 0 {
+		detail := fmt.Sprintf("%d attempts to reach an address outside", n)
+		res.Breaches = append(res.Breaches, guild.Breach{Syscall: "connect", Detail: detail})
+	}
+	return res, nil
+}
+
+// close lets go of everything.
+func (r *run) close() {
+	r.started()
+	for _, f := range r.ours {
+		f.Close()
+	}
+	r.pump.Wait()
+	r.counters.Close()
+	if r.watch.Pidfd >= 0 {
+		unix.Close(r.watch.Pidfd)
+	}
+	if r.watch.Group != nil {
+		r.watch.Group.Remove()
+	}
+	removeAll(r.dir)
+}
+
+// removeAll removes a directory whose own directories may be read-only.
+func removeAll(dir string) { os.RemoveAll(dir) }
+
+// pin keeps the calling goroutine on its thread: the kernel ends the child with the thread that started it.
+func pin() (unpin func()) {
+	runtime.LockOSThread()
+	return runtime.UnlockOSThread
+}
+
+// sigsys is the breach of a command that the filter ended.
+func sigsys() guild.Breach {
+	return guild.Breach{Syscall: "seccomp", Detail: "killed at a forbidden system call"}
+}

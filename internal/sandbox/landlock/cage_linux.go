@@ -1,0 +1,128 @@
+package landlock
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// cage is a thread under the rules of one run, whose processes are started from it and have them for good. All
+// of this process's other threads are as they were.
+type cage struct {
+	work chan func()
+	done chan struct{}
+
+	listener *os.File // of the filter
+	scoped   bool     // a signal of this thread's reaches the run's processes and nobody else
+}
+
+// newCage makes the thread.
+func newCage(r *rules, filter []byte, scoped bool) (*cage, error) {
+	c := &cage{work: make(chan func()), done: make(chan struct{})}
+	ready := make(chan error)
+	go c.live(ready, func() error { return c.lock(r, filter, scoped) })
+	return c, <-ready
+}
+
+// live is the thread's life: it locks itself up, does what it is given, and ends.
+func (c *cage) live(ready chan<- error, lock func() error) {
+	runtime.LockOSThread() // and never unlocked, so that the runtime ends the thread with the goroutine
+	if unix.Gettid() == unix.Getpid() {
+		// The main thread cannot end. While this goroutine holds it, another one gets another.
+		go c.live(ready, lock)
+		<-c.done
+		runtime.UnlockOSThread()
+		return
+	}
+	defer close(c.done)
+	err := lock()
+	ready <- err
+	if err != nil {
+		return
+	}
+	for f := range c.work {
+		f()
+	}
+}
+
+// do runs f on the thread. It may not open files: the thread must not.
+func (c *cage) do(f func()) {
+	finished := make(chan struct{})
+	c.work <- func() { defer close(finished); f() }
+	<-finished
+}
+
+// close ends the thread.
+func (c *cage) close() {
+	close(c.work)
+	<-c.done
+}
+
+// lock puts the thread under the rules.
+func (c *cage) lock(r *rules, filter []byte, scoped bool) error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("no_new_privs: %w", err)
+	}
+	if err := dropCapabilities(); err != nil {
+		return err
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(r.fd), 0, 0); errno != 0 {
+		return fmt.Errorf("landlock: %w", errno)
+	}
+	// Whoever is outside must be out of reach before anything may be sent to everybody who is in reach.
+	c.scoped = scoped && unix.Kill(1, 0) == unix.EPERM && unix.Kill(unix.Getppid(), 0) == unix.EPERM
+	return c.filter(filter)
+}
+
+// dropCapabilities leaves the thread none, for the case that guild runs as root. With no_new_privs, a program
+// that it executes gets none either.
+func dropCapabilities() error {
+	unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) // old kernels have none
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	if err := unix.Capset(&header, &none[0]); err != nil {
+		return fmt.Errorf("drop capabilities: %w", err)
+	}
+	return nil
+}
+
+// filter installs a system call filter on the thread and keeps its listener.
+func (c *cage) filter(program []byte) error {
+	const instruction = int(unsafe.Sizeof(unix.SockFilter{}))
+	if len(program) == 0 {
+		return errors.New("no system call filter for this processor")
+	}
+	p := unix.SockFprog{
+		Len: uint16(len(program) / instruction), Filter: (*unix.SockFilter)(unsafe.Pointer(&program[0])),
+	}
+	for _, more := range []uintptr{unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, 0} { // the former since Linux 5.19
+		fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER,
+			unix.SECCOMP_FILTER_FLAG_NEW_LISTENER|more, uintptr(unsafe.Pointer(&p)))
+		if errno == 0 {
+			c.listener = os.NewFile(fd, "seccomp")
+			return nil
+		}
+		if errno != unix.EINVAL {
+			return fmt.Errorf("seccomp: %w", errno)
+		}
+	}
+	return errors.New("seccomp: no user notification")
+}
+
+// start starts a process in the cage.
+func (c *cage) start(argv []string, attr *syscall.ProcAttr) (pid int, err error) {
+	c.do(func() { pid, err = syscall.ForkExec(argv[0], argv, attr) })
+	return pid, err
+}
+
+// killAll sends SIGKILL to every process in the cage at one moment.
+func (c *cage) killAll() {
+	if c.scoped {
+		c.do(func() { unix.Kill(-1, unix.SIGKILL) })
+	}
+}

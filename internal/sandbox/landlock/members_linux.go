@@ -1,0 +1,61 @@
+package landlock
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"guild/internal/sandbox/confine"
+)
+
+// mark is what tells the processes of one run from all others, whoever their parent is: a resource limit without
+// effect that they cannot change.
+type mark uint64
+
+func newMark() mark {
+	var b [8]byte
+	rand.Read(b[:])
+	return mark(binary.NativeEndian.Uint64(b[:])>>2 | 1<<40)
+}
+
+// limits adds the mark to a run's resource limits.
+func (m mark) limits(limits map[int]uint64) map[int]uint64 {
+	limits[confine.MarkLimit] = uint64(m)
+	return limits
+}
+
+// has reports whether a process carries the mark.
+func (m mark) has(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
+	return err == nil && m.in(b)
+}
+
+// in looks for the mark in a limits file of proc(5).
+func (m mark) in(limits []byte) bool {
+	for line := range bytes.Lines(limits) {
+		if value, found := strings.CutPrefix(string(line), "Max file locks"); found {
+			f := strings.Fields(value)
+			return len(f) > 0 && f[0] == strconv.FormatUint(uint64(m), 10)
+		}
+	}
+	return false
+}
+
+// members are the processes that carry the mark and have not ended.
+func (m mark) members() []int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var all []int
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil && m.has(pid) {
+			all = append(all, pid)
+		}
+	}
+	return all
+}

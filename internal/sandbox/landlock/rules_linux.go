@@ -1,0 +1,138 @@
+package landlock
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// What a rule can give, by the version of the interface that knows it.
+const (
+	readFile  = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE
+	read      = readFile | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	changeDir = unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
+		unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK |
+		unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER
+	devices = unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK
+	write   = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	control = unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	network = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+	scopes  = unix.LANDLOCK_SCOPE_SIGNAL | unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
+)
+
+// abi is the version of the kernel's Landlock; 0 without it.
+func abi() int {
+	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0
+	}
+	return int(v)
+}
+
+// handled is what a ruleset of a version refuses unless a rule gives it.
+func handled(abi int) (unix.LandlockRulesetAttr, uintptr) {
+	a := unix.LandlockRulesetAttr{Handled_access_fs: read | changeDir | devices | write | control}
+	size := unsafe.Offsetof(a.Handled_access_net)
+	if abi < 5 {
+		a.Handled_access_fs &^= control
+	}
+	if abi < 3 {
+		a.Handled_access_fs &^= unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	}
+	if abi < 2 {
+		a.Handled_access_fs &^= unix.LANDLOCK_ACCESS_FS_REFER
+	}
+	if abi >= 4 {
+		a.Handled_access_net, size = network, unsafe.Offsetof(a.Scoped)
+	}
+	if abi >= 6 {
+		a.Scoped, size = scopes, unsafe.Offsetof(a.Quiet_access_fs)
+	}
+	return a, size
+}
+
+// rules are a ruleset that is being made.
+type rules struct {
+	fd   int
+	able uint64 // the accesses to files that this kernel handles
+}
+
+func newRules(abi int) (*rules, error) {
+	attr, size := handled(abi)
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
+	if errno != 0 {
+		return nil, fmt.Errorf("landlock: %w", errno)
+	}
+	return &rules{int(fd), attr.Handled_access_fs}, nil
+}
+
+// give allows accesses to a file, or to a directory and all below it. What is not there is left out.
+func (r *rules) give(path string, access uint64) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("landlock: %s: %w", path, err)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("landlock: %s: %w", path, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		access &= readFile | write | control
+	}
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: access & r.able, Parent_fd: int32(fd)}
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(r.fd), unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	if errno != 0 {
+		return fmt.Errorf("landlock: %s: %w", path, errno)
+	}
+	return nil
+}
+
+// system gives what every run sees of the host: programs, libraries and harmless devices.
+func (r *rules) system() error {
+	places := []string{"/bin", "/sbin"}
+	for _, pattern := range []string{"/lib*", "/usr/*", "/usr/local/*"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			return err
+		}
+		places = append(places, found...)
+	}
+	for _, name := range []string{
+		"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types", "passwd", "group",
+		"nsswitch.conf",
+	} {
+		places = append(places, "/etc/"+name)
+	}
+	for _, place := range places {
+		if place == "/usr/local" || place == "/usr/local/etc" { // secrets may be in the latter
+			continue
+		}
+		if err := r.give(place, read); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"null", "zero", "full", "random", "urandom"} {
+		if err := r.give("/dev/"+name, unix.LANDLOCK_ACCESS_FS_READ_FILE|write|control); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *rules) close() { unix.Close(r.fd) }
+
+// exists reports whether a file is there.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

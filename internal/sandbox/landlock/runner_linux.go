@@ -1,0 +1,101 @@
+package landlock
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"guild/internal/sandbox"
+	"guild/internal/sandbox/confine"
+)
+
+// Runner is the sandbox.Runner that needs no namespaces. A run is a process of the same user, on the host's own
+// file system, that may read the host's programs and libraries and one directory of its own, reach no address
+// and no process but its own. Its zero value works.
+type Runner struct{}
+
+// Tier is the runner's name in verdicts.
+const Tier = "landlock"
+
+const remedy = "a kernel from 5.13 on with Landlock among its security modules (lsm=landlock,…)"
+
+// Probe implements sandbox.Runner by running true.
+func (r Runner) Probe(ctx context.Context) sandbox.Caps {
+	version := abi()
+	c := sandbox.Caps{Tier: Tier, Rootfs: "host", Remedy: remedy}
+	if version == 0 {
+		c.Reason = "the kernel has no Landlock"
+		return c
+	}
+	var stderr bytes.Buffer
+	spec := sandbox.Spec{
+		Argv: []string{"/bin/true"}, Env: []string{"PATH=/usr/bin:/bin"}, Limits: sandbox.Limits{Wall: 10 * time.Second},
+	}
+	res, err := r.Run(ctx, spec, sandbox.IO{Stderr: &stderr})
+	switch {
+	case err != nil:
+		c.Reason = err.Error()
+	case res.Exit != 0:
+		c.Reason = fmt.Sprintf("true exits %d: %s", res.Exit, strings.TrimSpace(stderr.String()))
+	default:
+		c.Usable, c.Remedy, c.MAC = true, "", fmt.Sprintf("landlock %d", version)
+		c.Gaps, c.Lacks = gaps(version), lacks
+	}
+	return c
+}
+
+// lacks are the features that no version of this tier has.
+var lacks = []sandbox.Feature{
+	sandbox.LimitsShared, sandbox.SharesNetwork, sandbox.OrdinaryUser,
+}
+
+// gaps says what this tier does less well than one with namespaces.
+func gaps(version int) []string {
+	g := []string{
+		"a run is a process of the user that runs guild, among all others: it sees that files of the host exist, and their names and times, though not their content",
+		"no /proc, no /dev/shm and no temporary directory but TMPDIR: programs that insist on them fail",
+		"no loopback: a program cannot talk to itself over the network, nor listen on a Unix socket",
+		"modes, owners, times and attributes of files cannot be changed; to try succeeds and does nothing",
+		"what a run writes lands on the host's disk and is counted by looking; a file that is open and has no name is not counted",
+		"if guild is killed, what a run started in the background lives on until its processor time is used up",
+		"the host's /usr is visible, so a run depends on the versions installed here",
+	}
+	if version < 6 {
+		g = append(g, fmt.Sprintf("Landlock %d does not keep signals in (version 6 does): each is looked at, and processes are found by looking", version))
+	}
+	if os.Geteuid() == 0 {
+		g = append(g, "runs share root's user id, without its capabilities; run guild as an ordinary user to avoid that")
+	}
+	if group, err := confine.NewCgroup(sandbox.Limits{}.WithDefaults()); err != nil {
+		g = append(g, "no control group ("+err.Error()+"): memory and processes are polled, not capped by the kernel")
+	} else {
+		group.Remove() // made a moment ago and empty
+	}
+	return g
+}
+
+// Run implements sandbox.Runner.
+func (Runner) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
+	r := &run{spec: s, streams: streams, mark: newMark()}
+	defer r.close()
+	if err := s.Check(); err != nil {
+		return sandbox.Result{}, err
+	}
+	if s.Network {
+		return sandbox.Result{}, errors.New("landlock: without namespaces there is no network")
+	}
+	if abi() == 0 {
+		return sandbox.Result{}, &sandbox.UnusableError{Reason: "the kernel has no Landlock", Remedy: remedy}
+	}
+	r.spec.Limits = s.Limits.WithDefaults()
+	r.spec.Profile = cmp.Or(s.Profile, sandbox.Standard)
+	if err := r.prepare(); err != nil {
+		return sandbox.Result{}, fmt.Errorf("landlock: %w", err)
+	}
+	return r.run(ctx)
+}

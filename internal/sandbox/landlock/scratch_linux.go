@@ -1,0 +1,214 @@
+package landlock
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"guild/internal/sandbox"
+)
+
+// scratch is the directory of the host that holds what a run writes. Places of the sandbox are below it.
+type scratch struct {
+	base string
+	root *os.Root
+}
+
+func newScratch() (*scratch, error) {
+	base, err := os.MkdirTemp("", "guild-landlock-")
+	if err != nil {
+		return nil, err
+	}
+	if base, err = filepath.EvalSymlinks(base); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(base)
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(base))
+	}
+	s := &scratch{base, root}
+	for _, place := range []string{sandbox.Workspace, sandbox.Home, sandbox.Judge, sandbox.Temp} {
+		if err := root.MkdirAll(local(place), 0o700); err != nil {
+			return nil, errors.Join(err, s.remove())
+		}
+	}
+	return s, nil
+}
+
+// local is a place of the sandbox, relative to the scratch directory.
+func local(place string) string { return strings.TrimPrefix(filepath.Clean(place), "/") }
+
+// at is where a place of the sandbox is on the host.
+func (s *scratch) at(place string) string { return filepath.Join(s.base, place) }
+
+// places finds the names of the sandbox's own places in a text, where they stand for themselves.
+var places = regexp.MustCompile(`(^|[^\w./-])(` + sandbox.Workspace + `|` + sandbox.Home + `|` + sandbox.Judge + `)\b`)
+
+// translate puts the host's names for the sandbox's places.
+func (s *scratch) translate(texts []string) []string {
+	var all []string
+	for _, t := range texts {
+		all = append(all, places.ReplaceAllString(t, "${1}"+strings.ReplaceAll(s.base, "$", "$$")+"${2}"))
+	}
+	return all
+}
+
+// unpack lays out the copies.
+func (s *scratch) unpack(copies []sandbox.Copy) error {
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(sandbox.WriteCopies(w, copies)) }()
+	defer r.Close()
+	for tr := tar.NewReader(r); ; {
+		h, err := tr.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.unpackOne(h, tr); err != nil {
+			return err
+		}
+	}
+	for _, c := range copies {
+		if c.ReadOnly {
+			if err := s.seal(local(c.Inside)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *scratch) unpackOne(h *tar.Header, content io.Reader) error {
+	name := filepath.Clean(h.Name)
+	if h.Typeflag == tar.TypeDir {
+		return s.root.MkdirAll(name, 0o755)
+	}
+	if err := s.root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	f, err := s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, h.FileInfo().Mode().Perm())
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, content)
+	return errors.Join(err, f.Close())
+}
+
+// seal takes the right to write away, which nobody in the run can give back.
+func (s *scratch) seal(name string) error {
+	return fs.WalkDir(s.root.FS(), filepath.ToSlash(name), func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		return s.root.Chmod(name, info.Mode().Perm()&0o555)
+	})
+}
+
+// show makes a place of the sandbox stand for a path of the host.
+func (s *scratch) show(m sandbox.Mount) error {
+	if m.Host == m.Inside {
+		return nil
+	}
+	if !strings.HasPrefix(m.Inside, "/box/") && !strings.HasPrefix(m.Inside, sandbox.Judge+"/") {
+		return fmt.Errorf("%s cannot be shown at %s without namespaces, only where it is", m.Host, m.Inside)
+	}
+	if err := s.root.MkdirAll(local(filepath.Dir(m.Inside)), 0o755); err != nil {
+		return err
+	}
+	return os.Symlink(m.Host, s.at(m.Inside)) // nothing of the run is there yet
+}
+
+// used is how much has been written, and whether that is all there may be. What was unlinked and is still open is
+// not seen.
+func (s *scratch) used(l sandbox.Limits) (bytes int64, full bool) {
+	var files int64
+	fs.WalkDir(s.root.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // it changes while we look
+		}
+		files++
+		if info, err := d.Info(); err == nil && d.Type().IsRegular() {
+			bytes += info.Size()
+		}
+		if bytes >= l.Disk || files >= l.Inodes {
+			full = true
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return bytes, full
+}
+
+// collect writes the named files and directories below the workspace as a tar stream. Nothing of the run runs
+// any more, and a link that it left leads nowhere.
+func (s *scratch) collect(w io.Writer, names []string) error {
+	root, err := s.root.OpenRoot(local(sandbox.Workspace))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	tw := tar.NewWriter(w)
+	for _, name := range names {
+		err := fs.WalkDir(root.FS(), filepath.ToSlash(filepath.Clean(name)), func(name string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return nil // not there, or unreadable by its own will
+			case d.IsDir() && name != ".":
+				return tw.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755})
+			case d.Type().IsRegular():
+				return collectFile(tw, root, name)
+			default:
+				return nil
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return tw.Close()
+}
+
+func collectFile(tw *tar.Writer, root *os.Root, name string) error {
+	f, err := root.Open(name)
+	if err != nil {
+		return nil // left out
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	mode := int64(0o644 | info.Mode().Perm()&0o111)
+	if err := tw.WriteHeader(&tar.Header{Name: name, Mode: mode, Size: info.Size()}); err != nil {
+		return err
+	}
+	_, err = io.CopyN(tw, f, info.Size())
+	return err
+}
+
+// remove takes the directory away, whatever rights the run has given its own directories.
+func (s *scratch) remove() error {
+	defer s.root.Close()
+	if os.RemoveAll(s.base) == nil {
+		return nil
+	}
+	fs.WalkDir(s.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() && err == nil {
+			s.root.Chmod(name, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(s.base)
+}

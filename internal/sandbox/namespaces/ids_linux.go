@@ -1,0 +1,106 @@
+package namespaces
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Who a run is inside.
+const insideUser = 1000
+
+// User ids of the host that root gives to runs, 65536 to each that goes on at one time: beyond those that
+// distributions hand out, and below those that systemd keeps for itself.
+const (
+	firstID  = 0x7000_0000
+	idsEach  = 0x1_0000
+	idRanges = 4000
+)
+
+// ids is the user that a run is on the host, and what it may become there.
+type ids struct {
+	ranged bool      // there are idsEach of them from first on; else only the caller's own
+	first  int       //
+	lock   *os.File  // held while the range is ours; nil without one
+	maps   [2]idMaps // of users and of groups
+}
+
+type idMaps = []syscall.SysProcIDMap
+
+// takeIDs takes a range that no other run on this machine has, if the caller is a root that has ranges to give.
+// inside is who an ordinary user is inside.
+func takeIDs(inside int) (*ids, error) {
+	if os.Geteuid() != 0 || !mapsEverything("/proc/self/uid_map") || !mapsEverything("/proc/self/gid_map") {
+		own := func(id int) idMaps { return idMaps{{ContainerID: inside, HostID: id, Size: 1}} }
+		return &ids{first: os.Geteuid(), maps: [2]idMaps{own(os.Geteuid()), own(os.Getegid())}}, nil
+	}
+	start := rand.IntN(idRanges)
+	for i := range idRanges {
+		n := (start + i) % idRanges
+		lock, err := lockRange(n)
+		if errors.Is(err, unix.EADDRINUSE) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		first := firstID + n*idsEach
+		all := idMaps{{ContainerID: 0, HostID: first, Size: idsEach}}
+		return &ids{ranged: true, first: first, lock: lock, maps: [2]idMaps{all, all}}, nil
+	}
+	return nil, errors.New("every range of user ids is in use")
+}
+
+// lockRange holds a range by a name in the abstract name space of sockets: the kernel lets it go with us.
+func lockRange(n int) (*os.File, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("range of user ids: %w", err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("@guild/ids/%d", n)}); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("range of user ids: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "ids"), nil
+}
+
+// mapsEverything reports whether a user namespace, as the first one, has all ids that we give away.
+func mapsEverything(file string) bool {
+	b, _ := os.ReadFile(file)
+	for line := range strings.Lines(string(b)) {
+		var inside, outside, count int64
+		if n, _ := fmt.Sscan(line, &inside, &outside, &count); n == 3 &&
+			inside <= firstID && inside+count >= firstID+idRanges*idsEach {
+			return true
+		}
+	}
+	return false
+}
+
+// firstProcess is what the first process is to be: root in its range; else the one user there is, with the
+// capabilities in its namespaces that it would lose when it is executed.
+func (i *ids) firstProcess(attr *syscall.SysProcAttr) {
+	attr.UidMappings, attr.GidMappings = i.maps[0], i.maps[1]
+	if i.ranged {
+		attr.GidMappingsEnableSetgroups = true
+		attr.Credential = &syscall.Credential{}
+		return
+	}
+	if i.maps[0][0].ContainerID == 0 {
+		return // root keeps them
+	}
+	attr.AmbientCaps = []uintptr{
+		unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP, unix.CAP_KILL, unix.CAP_SYS_PTRACE,
+		unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH,
+	}
+}
+
+func (i *ids) release() {
+	if i.lock != nil {
+		i.lock.Close()
+	}
+}

@@ -1,0 +1,56 @@
+package namespaces
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"guild/internal/sandbox/confine"
+)
+
+// The first process of every run is built for each processor that guild knows, from the source beside this
+// package, and carried inside. A test builds it again and compares.
+//
+//go:generate env CGO_ENABLED=0 GOOS=linux GOARCH=amd64 GOAMD64=v1 GOFLAGS= go build -trimpath -buildvcs=false -ldflags "-s -w -buildid=" -o boxinit_amd64 guild/internal/sandbox/boxinit
+//go:generate env CGO_ENABLED=0 GOOS=linux GOARCH=arm64 GOARM64=v8.0 GOFLAGS= go build -trimpath -buildvcs=false -ldflags "-s -w -buildid=" -o boxinit_arm64 guild/internal/sandbox/boxinit
+//go:generate sh -c "go env GOVERSION >boxinit_version"
+
+// initFile is the program of the first process, in a file that exists in memory only and cannot be changed any
+// more. A process needs one, which stays open.
+var initFile = sync.OnceValues(func() (*os.File, error) {
+	if len(initProgram) == 0 {
+		return nil, fmt.Errorf("no first process is built for this processor")
+	}
+	fd, err := unix.MemfdCreate("guild-box", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
+	if err == unix.EINVAL { // before Linux 6.3
+		fd, err = unix.MemfdCreate("guild-box", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("memfd: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "guild-box")
+	if _, err := f.Write(initProgram); err != nil {
+		return nil, errors.Join(fmt.Errorf("memfd: %w", err), f.Close())
+	}
+	const all = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, all); err != nil {
+		return nil, errors.Join(fmt.Errorf("seal: %w", err), f.Close())
+	}
+	return f, nil
+})
+
+// startInit starts the first process's program, as os.StartProcess does, in a control group or, without one, in
+// our own. It finds the program among its files, as the last of them: any other number may mean another file by
+// the time it is executed.
+func startInit(g *confine.Cgroup, argument string, attr *os.ProcAttr) (*os.Process, error) {
+	program, err := initFile()
+	if err != nil {
+		return nil, err
+	}
+	name := fmt.Sprintf("/proc/self/fd/%d", len(attr.Files))
+	attr.Files = append(attr.Files, program)
+	return startIn(g, name, []string{"box", argument}, attr)
+}

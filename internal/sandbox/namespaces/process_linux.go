@@ -1,0 +1,121 @@
+package namespaces
+
+import (
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"guild/internal/sandbox/confine"
+	"guild/internal/sandbox/namespaces/plan"
+)
+
+// process is the first process of new namespaces.
+type process struct {
+	os      *os.Process
+	pidfd   *os.File
+	control *net.UnixConn
+}
+
+// newNamespaces are those that every run has; without a network of the host's it has its own of that, too.
+const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC |
+	unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
+
+// beginning is what a first process is started with.
+type beginning struct {
+	plan    *plan.Plan
+	who     *ids
+	stdio   [3]*os.File
+	passed  []*os.File      // the command's, from descriptor 3 on
+	own     []*os.File      // the first process's, behind the plan and the control socket
+	network bool            // the host's
+	group   *confine.Cgroup // nil for none
+}
+
+// begin starts a first process, which is in its control group before it does anything.
+func begin(b beginning) (*process, error) {
+	encoded, err := memory("plan", b.plan.Encode())
+	if err != nil {
+		return nil, err
+	}
+	defer encoded.Close()
+	control, theirs, err := socketpair("control")
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	files := append(append([]*os.File{}, b.stdio[:]...), b.passed...)
+	number := len(files)
+	files = append(append(files, encoded, theirs), b.own...)
+	pidfd := -1
+	attr := &os.ProcAttr{Env: []string{"GOMAXPROCS=1", "GOGC=off"}, Files: files, Dir: "/", Sys: &syscall.SysProcAttr{
+		Cloneflags: newNamespaces, Setsid: true, PidFD: &pidfd,
+	}}
+	if !b.network {
+		attr.Sys.Cloneflags |= unix.CLONE_NEWNET
+	}
+	b.who.firstProcess(attr.Sys)
+	p, err := startInit(b.group, strconv.Itoa(number), attr)
+	if err != nil {
+		control.Close()
+		return nil, err
+	}
+	return &process{os: p, pidfd: os.NewFile(uintptr(pidfd), "pidfd"), control: control}, nil
+}
+
+// receive waits for the next message, and the descriptor that comes with it or nil. The error is io.EOF when the
+// process has ended.
+func (p *process) receive() (*plan.Message, *os.File, error) {
+	text, extra := make([]byte, plan.MaxMessage), make([]byte, unix.CmsgSpace(4))
+	n, extraN, _, _, err := p.control.ReadMsgUnix(text, extra)
+	if err != nil {
+		return nil, nil, err
+	}
+	if n == 0 {
+		return nil, nil, io.EOF
+	}
+	m, err := plan.DecodeMessage(text[:n])
+	if err != nil {
+		return nil, nil, err
+	}
+	parts, err := unix.ParseSocketControlMessage(extra[:extraN])
+	if err != nil || len(parts) != 1 {
+		return m, nil, err
+	}
+	fds, err := unix.ParseUnixRights(&parts[0])
+	if err != nil || len(fds) != 1 {
+		return m, nil, err
+	}
+	return m, os.NewFile(uintptr(fds[0]), "received"), nil
+}
+
+// kill ends the process, and with it, by the rules of a process namespace, all others of its run.
+func (p *process) kill() {
+	unix.PidfdSendSignal(int(p.pidfd.Fd()), unix.SIGKILL, nil, 0) // it may have ended by itself
+}
+
+// wait waits for the end, and lets go of everything.
+func (p *process) wait() *os.ProcessState {
+	state, _ := p.os.Wait()
+	p.control.Close()
+	p.pidfd.Close()
+	return state
+}
+
+// setupError is why a first process could not build its world.
+type setupError struct {
+	what  string
+	errno unix.Errno
+}
+
+func (e *setupError) Error() string {
+	if e.errno == 0 {
+		return e.what
+	}
+	return e.what + ": " + e.errno.Error()
+}
+
+func (e *setupError) Unwrap() error { return e.errno }

@@ -1,0 +1,35 @@
+//go:build !linux
+
+package namespaces
+
+import (
+	"context"
+
+	"guild/internal/sandbox"
+)
+
+// Tier is the runner's name in verdicts.
+const Tier = "namespaces"
+
+// Runner is guild's own sandbox.Runner, which is for Linux only.
+type Runner struct {
+	Rootfs string // a directory with the programs and libraries that runs see
+}
+
+// Probe implements sandbox.Runner.
+func (r *Runner) Probe(context.Context) sandbox.Caps {
+	return sandbox.Caps{
+		Tier:   Tier,
+		Reason: "namespaces are Linux's",
+		Remedy: "run guild on Linux, or in a Linux virtual machine",
+	}
+}
+
+// Run implements sandbox.Runner.
+func (r *Runner) Run(ctx context.Context, _ sandbox.Spec, _ sandbox.IO) (sandbox.Result, error) {
+	c := r.Probe(ctx)
+	return sandbox.Result{}, &sandbox.UnusableError{Reason: c.Reason, Remedy: c.Remedy}
+}
+
+// Close has nothing to end.
+func (r *Runner) Close() error { return nil }

@@ -1,0 +1,84 @@
+package namespaces
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+
+	"guild/internal/sandbox"
+	"guild/internal/sandbox/namespaces/plan"
+)
+
+// box is where the bounded temporary file system is.
+const box = "/box"
+
+// etcFiles are the files of a sandbox's /etc that are written for it.
+func etcFiles() []plan.File {
+	uid := strconv.Itoa(insideUser)
+	return []plan.File{
+		{Inside: "/etc/passwd", Content: "box:x:" + uid + ":" + uid + "::" + sandbox.Home + ":/bin/sh\nnobody:x:65534:65534::/:/bin/false\n"},
+		{Inside: "/etc/group", Content: "box:x:" + uid + ":\nnogroup:x:65534:\n"},
+		{Inside: "/etc/nsswitch.conf", Content: "passwd: files\ngroup: files\nhosts: files dns\n"},
+		{Inside: "/etc/hosts", Content: "127.0.0.1 localhost box\n::1 localhost\n"},
+	}
+}
+
+// Parts of the host's /etc that programs need and that hold no secret; the second list only with a network.
+func etcOfHost(network bool) []string {
+	show := []string{"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types"}
+	if !network {
+		return show
+	}
+	return append(show,
+		"resolv.conf", "gai.conf", "services", "protocols", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs",
+		"pki/ca-trust/extracted", "ca-certificates", "ca-certificates.conf")
+}
+
+// world is what every run sees of a root directory, "/" for the host's: its programs and libraries, a little of
+// its /etc, and a few devices. Where a run is in it, and what it may write, comes later.
+func world(root string, network bool) *plan.Plan {
+	p := &plan.Plan{Hostname: "box", Loopback: !network, Terminal: true, User: insideUser}
+	p.Dirs = []string{"/proc", "/usr"}
+	p.Binds = append(p.Binds, plan.Bind{From: path.Join(root, "usr"), Inside: "/usr"})
+	if _, err := os.Stat(path.Join(root, "usr/local/etc")); err == nil {
+		p.Hidden = append(p.Hidden, "/usr/local/etc")
+	}
+	dirs, _ := filepath.Glob(path.Join(root, "lib*"))
+	for _, dir := range append(dirs, path.Join(root, "bin"), path.Join(root, "sbin")) {
+		inside := "/" + path.Base(dir)
+		if to, err := os.Readlink(dir); err == nil {
+			p.Links = append(p.Links, plan.Link{To: to, Inside: inside})
+		} else {
+			p.Binds = append(p.Binds, plan.Bind{From: dir, Inside: inside, Optional: true})
+		}
+	}
+	for _, name := range etcOfHost(network) {
+		p.Binds = append(p.Binds, plan.Bind{From: path.Join(root, "etc", name), Inside: "/etc/" + name, Optional: true})
+	}
+	p.Files = etcFiles()
+	devices(p)
+	return p
+}
+
+// devices are the same everywhere, and the host's.
+func devices(p *plan.Plan) {
+	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
+		p.Binds = append(p.Binds, plan.Bind{From: "/dev/" + name, Inside: "/dev/" + name, Device: true, Optional: name == "tty"})
+	}
+	p.Links = append(p.Links,
+		plan.Link{To: "/proc/self/fd", Inside: "/dev/fd"}, plan.Link{To: "/proc/self/fd/0", Inside: "/dev/stdin"},
+		plan.Link{To: "/proc/self/fd/1", Inside: "/dev/stdout"}, plan.Link{To: "/proc/self/fd/2", Inside: "/dev/stderr"},
+		plan.Link{To: "pts/ptmx", Inside: "/dev/ptmx"})
+}
+
+// parts are the places that share the bounded temporary file system.
+func parts() []plan.Part {
+	return []plan.Part{
+		{Inside: box, Mode: 0o755, Mine: true, Dirs: []string{"work", "home"}},
+		{Inside: sandbox.Temp, Mode: 0o1777},
+		{Inside: "/var/tmp", Mode: 0o1777},
+		{Inside: "/dev/shm", Mode: 0o1777},
+		{Inside: sandbox.Judge, Mode: 0o755, Mine: true},
+	}
+}

@@ -1,0 +1,105 @@
+package sandboxtest
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+func leftovers(t *testing.T, r runner) {
+	mark := fmt.Sprintf("guild-leftover-%d", time.Now().UnixNano())
+	daemon := "import os, sys, time\n" +
+		"if os.fork() == 0:\n os.setsid()\n if os.fork() == 0:\n  os.closerange(0, 9); time.sleep(1000)\n os._exit(0)\n" +
+		"time.sleep(0.1)\nprint('parent') # " + mark
+	temp := shortTemp(t)
+	t.Setenv("TMPDIR", temp)
+	sh(t, r, "true") // what a runner keeps from its first run on is no leftover
+	mounts, groups, goroutines, files := mounted(t), controlGroups(t), runtime.NumGoroutine(), descriptors(t)
+	py(t, r, daemon).prints(t, "parent")
+	for range 3 {
+		sh(t, r, "sleep 1000 & exit 0 # "+mark)
+	}
+	if left := processes(mark); len(left) > 0 {
+		t.Errorf("processes: %v", left)
+	}
+	if now := mounted(t); now != mounts {
+		t.Errorf("mounts: %s\nbefore: %s", now, mounts)
+	}
+	if now := controlGroups(t); now > groups {
+		t.Errorf("%d control groups, %d before", now, groups)
+	}
+	if now := descriptors(t); now > files {
+		t.Errorf("%d open files, %d before", now, files)
+	}
+	for deadline := time.After(time.Second); runtime.NumGoroutine() > goroutines; runtime.Gosched() {
+		select {
+		case <-deadline:
+			t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), goroutines)
+			return
+		default:
+		}
+	}
+	if left, _ := os.ReadDir(temp); len(left) > 0 {
+		t.Errorf("files: %v", left)
+	}
+}
+
+// shortTemp is a directory whose name leaves room for the names of sockets below it.
+func shortTemp(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "gt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// descriptors is how many files this process has open.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip("this part looks at /proc: " + err.Error())
+	}
+	return len(list)
+}
+
+// processes are those with mark in their command line.
+func processes(mark string) []string {
+	var left []string
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, f := range files {
+		if b, _ := os.ReadFile(f); bytes.Contains(b, []byte(mark)) {
+			left = append(left, fmt.Sprintf("%s: %q", f, b))
+		}
+	}
+	return left
+}
+
+func mounted(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Skip("this part looks at /proc: " + err.Error())
+	}
+	return string(b)
+}
+
+// controlGroups counts the directories of this process's runs.
+func controlGroups(t *testing.T) int {
+	t.Helper()
+	n := 0
+	filepath.WalkDir("/sys/fs/cgroup", func(path string, d os.DirEntry, err error) error {
+		if err == nil && strings.HasPrefix(d.Name(), fmt.Sprintf("guild-run-%d-", os.Getpid())) {
+			n++
+		}
+		return nil
+	})
+	return n
+}
