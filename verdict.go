@@ -150,17 +150,17 @@ func (v Verdict) MayPay(amount, cap Msat) bool {
 type Quality struct {
 	Pylint   int64    `json:"pylint_milli"` // pylint's grade, 0 to 10, in thousandths
 	Linted   bool     `json:"linted"`       // there was Python to grade
-	Lines    Score    `json:"lines_micro"`  // part of the lines that the tests ran
+	Lines    Score    `json:"lines_micro"`  // part of the lines that the tests ran; the delivery's own word
 	Branches Score    `json:"branches_micro"`
-	Covered  bool     `json:"covered"` // coverage was measured
-	Types    int      `json:"types"`   // complaints of the type checker
-	Findings []Notice `json:"findings,omitempty"`
+	Covered  bool     `json:"covered"`            // coverage was measured
+	Types    int      `json:"types"`              // complaints of the type checker, which cost nothing
+	Findings []Notice `json:"findings,omitempty"` // the worst 50
 }
 
 // Notice is something that static analysis found.
 type Notice struct {
 	Tool     string `json:"tool"`     // bandit, pattern, pylint, mypy
-	Code     string `json:"code"`     // as B301
+	Code     string `json:"code"`     // the tool's own, as B301
 	Severity string `json:"severity"` // low, medium, high
 	File     string `json:"file"`
 	Line     int    `json:"line"`

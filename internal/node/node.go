@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -347,6 +348,9 @@ func (n *Node) close() error {
 	var errs []error
 	if n.stopSigner != nil {
 		n.stopSigner()
+	}
+	if warm, ok := n.runnerBox.(io.Closer); ok {
+		errs = append(errs, warm.Close())
 	}
 	if n.marks != nil {
 		errs = append(errs, n.marks.Close())

@@ -222,9 +222,14 @@ func makeRuns(group string) error {
 	return handOn(runs)
 }
 
+// handOn lets a group's children have limits. Processor time comes last: in a group that has processes, it alone
+// would be handed on, and leave children that nothing may enter.
 func handOn(group string) error {
-	optional(group, "cgroup.subtree_control", "+cpu")
-	return write(group, "cgroup.subtree_control", "+memory +pids")
+	err := write(group, "cgroup.subtree_control", "+memory +pids")
+	if err == nil {
+		optional(group, "cgroup.subtree_control", "+cpu")
+	}
+	return err
 }
 
 // makeGroup makes the directory of one run.

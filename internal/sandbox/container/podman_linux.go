@@ -125,12 +125,12 @@ func (r *run) podman(ctx context.Context, podman string) (sandbox.Result, error)
 	if err := r.begin(ctx); err != nil {
 		r.cmd.Process.Kill()
 		r.cmd.Wait()
-		clear(podman, name)
+		clearAway(podman, name)
 		return sandbox.Result{}, fmt.Errorf("%w: %s", err, complaint(r.stderr.String()))
 	}
 	killed, err := r.wait(ctx)
 	if err != nil || killed != "" {
-		clear(podman, name)
+		clearAway(podman, name)
 	}
 	if err != nil {
 		return sandbox.Result{}, err
@@ -273,8 +273,8 @@ func podmanEnv() []string {
 	return env
 }
 
-// clear removes what podman may have left of a run that it did not see to its end.
-func clear(podman, name string) {
+// clearAway removes what podman may have left of a run that it did not see to its end.
+func clearAway(podman, name string) {
 	ctx, cancel := context.WithTimeout(context.Background(), podmanClears)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, podman, "rm", "--force", "--time", "0", "--ignore", name)

@@ -117,7 +117,7 @@ func (r *run) sift(files io.Reader) {
 	io.Copy(io.Discard, files)
 }
 
-// command sets the engine's command line and starts it.
+// start starts the engine.
 func (r *run) start(argv []string, env []string, attr *syscall.SysProcAttr) error {
 	kept := r.spec.Limits.Output
 	stderr := r.streams.Stderr
@@ -128,7 +128,7 @@ func (r *run) start(argv []string, env []string, attr *syscall.SysProcAttr) erro
 	r.cmd.Env, r.cmd.SysProcAttr = env, attr
 	r.cmd.Stdin = r.streams.Stdin
 	r.cmd.Stdout = r.flood.Keep(r.streams.Stdout, kept)
-	r.cmd.Stderr = r.flood.Keep(io.MultiWriter(stderr, &start{&r.stderr}), kept)
+	r.cmd.Stderr = r.flood.Keep(io.MultiWriter(stderr, &head{&r.stderr}), kept)
 	r.cmd.ExtraFiles = r.child
 	r.cmd.WaitDelay = time.Second // for a Stdin that never ends
 	err := r.cmd.Start()
@@ -146,11 +146,11 @@ func (r *run) started() {
 	}
 }
 
-// start keeps the first bytes of a stream.
-type start struct{ *bytes.Buffer }
+// head keeps the first bytes of a stream.
+type head struct{ *bytes.Buffer }
 
-func (s *start) Write(p []byte) (int, error) {
-	s.Buffer.Write(p[:min(len(p), max(0, 2000-s.Len()))])
+func (h *head) Write(p []byte) (int, error) {
+	h.Buffer.Write(p[:min(len(p), max(0, 2000-h.Len()))])
 	return len(p), nil
 }
 
@@ -203,9 +203,9 @@ func (r *run) wait(ctx context.Context) (killed string, err error) {
 	killed, err = r.watch.Wait(ctx, ended)
 	r.watch.Kill()
 	r.watch.Gone()
-	for _, f := range r.ours { // whoever holds the other ends now is not of the run
-		f.SetReadDeadline(time.Now().Add(time.Second))
-	}
+	// Whoever holds the other ends for longer is not of the run.
+	late := time.AfterFunc(time.Second, r.closeOurs)
+	defer late.Stop()
 	r.pump.Wait()
 	return killed, err
 }
@@ -241,9 +241,7 @@ func (r *run) result(killed string) (sandbox.Result, error) {
 // close lets go of everything.
 func (r *run) close() {
 	r.started()
-	for _, f := range r.ours {
-		f.Close()
-	}
+	r.closeOurs()
 	r.pump.Wait()
 	r.counters.Close()
 	if r.watch.Pidfd >= 0 {
@@ -252,11 +250,15 @@ func (r *run) close() {
 	if r.watch.Group != nil {
 		r.watch.Group.Remove()
 	}
-	removeAll(r.dir)
+	os.RemoveAll(r.dir)
 }
 
-// removeAll removes a directory whose own directories may be read-only.
-func removeAll(dir string) { os.RemoveAll(dir) }
+// closeOurs closes our ends of all pipes; some are closed already.
+func (r *run) closeOurs() {
+	for _, f := range r.ours {
+		f.Close()
+	}
+}
 
 // pin keeps the calling goroutine on its thread: the kernel ends the child with the thread that started it.
 func pin() (unpin func()) {

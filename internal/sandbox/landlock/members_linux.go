@@ -45,17 +45,33 @@ func (m mark) in(limits []byte) bool {
 	return false
 }
 
-// members are the processes that carry the mark and have not ended.
+// members are the processes that carry the mark and run.
 func (m mark) members() []int {
+	running, _ := m.find()
+	return running
+}
+
+// find tells the processes that carry the mark by whether they run, or have ended and wait for their parent.
+func (m mark) find() (running, ended []int) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return nil
+		return nil, nil
 	}
-	var all []int
 	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil && m.has(pid) {
-			all = append(all, pid)
+		pid, err := strconv.Atoi(e.Name())
+		switch {
+		case err != nil || !m.has(pid):
+		case isZombie(pid):
+			ended = append(ended, pid)
+		default:
+			running = append(running, pid)
 		}
 	}
-	return all
+	return running, ended
+}
+
+func isZombie(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	after := b[bytes.LastIndexByte(b, ')')+1:] // the state follows the name, which may contain anything
+	return err != nil || bytes.HasPrefix(after, []byte(" Z")) || bytes.HasPrefix(after, []byte(" X"))
 }

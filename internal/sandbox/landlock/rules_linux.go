@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"unsafe"
 
@@ -130,9 +129,3 @@ func (r *rules) system() error {
 }
 
 func (r *rules) close() { unix.Close(r.fd) }
-
-// exists reports whether a file is there.
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}

@@ -269,12 +269,12 @@ func (r *run) killAll() {
 func (r *run) end() {
 	for range 2000 {
 		r.killAll()
-		left := r.mark.members()
+		left, ended := r.mark.find()
+		for _, pid := range ended {
+			unix.Wait4(pid, nil, unix.WNOHANG, nil) // for a guild that is the first process of a container
+		}
 		if len(left) == 0 {
 			return
-		}
-		for _, pid := range left {
-			unix.Wait4(pid, nil, unix.WNOHANG, nil) // for a guild that is the first process of a container
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -21,7 +21,12 @@ func (r *Runner) base(argv, env []string, stdio [3]*os.File, files []*os.File) (
 	if err != nil {
 		return nil, nil, err
 	}
+	var t trees
+	defer t.close()
 	p, err := r.world(false)
+	if err == nil {
+		err = r.openRootfs(p, who, &t)
+	}
 	if err != nil {
 		who.release()
 		return nil, nil, err
@@ -31,7 +36,7 @@ func (r *Runner) base(argv, env []string, stdio [3]*os.File, files []*os.File) (
 	for _, part := range parts() {
 		p.Dirs = append(p.Dirs, part.Inside)
 	}
-	first, err := begin(beginning{plan: p, who: who, stdio: stdio, passed: files})
+	first, err := begin(beginning{plan: p, who: who, stdio: stdio, passed: files, own: t.files})
 	if err != nil {
 		who.release()
 		return nil, nil, fmt.Errorf("base: %w", err)

@@ -1,9 +1,11 @@
 package namespaces
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -28,7 +30,7 @@ func startIn(g *confine.Cgroup, name string, argv []string, attr *os.ProcAttr) (
 	var p *os.Process
 	onThread(func() {
 		for _, t := range tasks {
-			if _, err = t.Write([]byte("0")); err != nil {
+			if _, err = t.Write([]byte("0")); err != nil && !isShares(t, err) {
 				err = fmt.Errorf("control group: %w", err)
 				return
 			}
@@ -36,6 +38,12 @@ func startIn(g *confine.Cgroup, name string, argv []string, attr *os.ProcAttr) (
 		p, err = os.StartProcess(name, argv, attr)
 	})
 	return p, err
+}
+
+// isShares reports whether a group refused a thread because it shares processors out, which the kernel does not do
+// for a real-time thread; that one goes without.
+func isShares(tasks *os.File, err error) bool {
+	return errors.Is(err, unix.EINVAL) && strings.Contains(tasks.Name(), "/cpu")
 }
 
 // onThread calls f on a thread that ends afterwards, and waits for it. That is never the main thread, which

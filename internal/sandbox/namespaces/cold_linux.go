@@ -104,11 +104,18 @@ func (r *coldRun) makeGroup() {
 
 // begin starts the first process, in the control group that the run is to be in.
 func (r *coldRun) begin() error {
-	var err error
-	r.first, err = begin(beginning{
+	b := beginning{
 		plan: r.plan, who: r.who, stdio: r.ends.stdio, passed: r.ends.passed, own: r.ends.own,
 		network: r.spec.Network, group: r.watch.Group,
-	})
+	}
+	var err error
+	if r.first, err = begin(b); err != nil && b.group != nil { // which may be ours to make and not to use
+		b.group.Remove()
+		b.group, r.watch.Group = nil, nil
+		if r.first, err = begin(b); err == nil {
+			r.runner.noGroup.Store(true)
+		}
+	}
 	closeAll(r.ends.inside)
 	if err != nil {
 		return err

@@ -21,10 +21,8 @@ func (r *coldRun) makePlan() error {
 		return err
 	}
 	r.plan = p
-	if r.runner.Rootfs != "" && r.who.ranged {
-		if err := r.openRootfs(); err != nil {
-			return err
-		}
+	if err := r.runner.openRootfs(p, r.who, &r.trees); err != nil {
+		return err
 	}
 	if p.Proc = plan.ProcessesOnly; r.runner.noProc.Load() {
 		p.Proc = plan.NoProc
@@ -40,19 +38,23 @@ func (r *coldRun) makePlan() error {
 }
 
 // openRootfs opens on this side what the first process, as a stranger to the host, may not reach.
-func (r *coldRun) openRootfs() error {
-	for i, b := range r.plan.Binds {
-		if !strings.HasPrefix(b.From, r.runner.Rootfs+"/") {
+func (r *Runner) openRootfs(p *plan.Plan, who *ids, t *trees) error {
+	if r.Rootfs == "" || !who.ranged {
+		return nil
+	}
+	for i, b := range p.Binds {
+		if !strings.HasPrefix(b.From, path.Clean(r.Rootfs)+"/") {
 			continue
 		}
-		position, err := r.trees.openDir(b.From)
+		position, err := t.openDir(b.From)
 		switch {
 		case err == nil:
-			r.plan.Binds[i].Tree = position
+			p.Binds[i].Tree = position
 		case !b.Optional:
 			return err
 		}
 	}
+	p.Trees = len(t.files)
 	return nil
 }
 

@@ -65,8 +65,8 @@ func (r *Runner) gaps() (gaps []string, lacks []sandbox.Feature) {
 	}
 	if group, err := confine.NewCgroup(sandbox.Limits{}.WithDefaults()); err != nil {
 		gaps = append(gaps, "no control group ("+err.Error()+"): memory and processes are polled, not capped by the kernel")
-	} else {
-		group.Remove() // made a moment ago and empty
+	} else if group.Remove(); r.noGroup.Load() {
+		gaps = append(gaps, "control groups cannot be entered: memory and processes are polled, not capped by the kernel")
 	}
 	if who, err := takeIDs(insideUser); err == nil {
 		if who.release(); os.Geteuid() == 0 && !who.ranged {

@@ -94,7 +94,13 @@ func (p *process) receive() (*plan.Message, *os.File, error) {
 
 // kill ends the process, and with it, by the rules of a process namespace, all others of its run.
 func (p *process) kill() {
-	unix.PidfdSendSignal(int(p.pidfd.Fd()), unix.SIGKILL, nil, 0) // it may have ended by itself
+	raw, err := p.pidfd.SyscallConn()
+	if err != nil {
+		return // wait has closed it
+	}
+	raw.Control(func(fd uintptr) { // which keeps wait from closing it meanwhile
+		unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) // it may have ended by itself
+	})
 }
 
 // wait waits for the end, and lets go of everything.

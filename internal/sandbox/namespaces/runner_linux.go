@@ -28,6 +28,7 @@ type Runner struct {
 
 	noProc  atomic.Bool // this machine refuses a new /proc
 	unasked atomic.Bool // this machine refuses a second supervisor of system calls
+	noGroup atomic.Bool // this machine lets us make control groups and nobody enter them
 }
 
 // world is what a run sees of the root directory.

@@ -100,11 +100,9 @@ def serve():
             os._exit(0)  # whoever started us has gone
         control = _socket.socket(fileno=fds[0])
         try:
-            mapped, release = os.pipe()
-            child = syscall("clone", CLONE, NEWUSER | NEWNS | NEWPID | NEWNET | NEWIPC | NEWUTS | _signal.SIGCHLD)
+            child, mapped, release = spawn()
         except OSError as e:
-            control.send(refusal(e))
-            control.close()
+            refuse(control, e)
             continue
         if child == 0:
             server.close()
@@ -116,6 +114,27 @@ def serve():
         os.close(mapped)
         identify(child, int.from_bytes(user, "little") % users, release)
         os.close(release)
+
+
+def spawn():
+    """Forks into new namespaces: the child, or 0 in it, and both ends of the pipe by which it learns who it is."""
+    mapped, release = os.pipe()
+    try:
+        new = NEWUSER | NEWNS | NEWPID | NEWNET | NEWIPC | NEWUTS
+        return syscall("clone", CLONE, new | _signal.SIGCHLD), mapped, release
+    except OSError:
+        os.close(mapped)
+        os.close(release)
+        raise
+
+
+def refuse(control, error):
+    """Says that there is no run, and why. The run goes another way then."""
+    try:
+        control.send(b"e" + str(error).encode()[:1000])
+    except OSError:
+        pass  # nobody waits for it any more
+    control.close()
 
 
 def identify(child, user, release):
@@ -148,10 +167,9 @@ def begin(control, mapped):
         with open(fds.pop(), "rb") as orders:
             settings = read_settings(orders)
             build(settings, orders)
-        gate, inside = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-        inside = _socket.socket(fileno=fcntl.fcntl(inside.detach(), fcntl.F_DUPFD, HIGH))
+        gate, inside = gates()
         child = os.fork()
-    except Exception as e:  # the run goes another way, and the reason goes with it
+    except Exception as e:  # whatever it is
         give_up(control, e)
     if child:
         inside.close()
@@ -165,20 +183,23 @@ def begin(control, mapped):
         os._exit(1)
 
 
+def gates():
+    """A pair of sockets between the first process and the payload, whose own is above its other descriptors."""
+    gate, low = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+    inside = _socket.socket(fileno=fcntl.fcntl(low.fileno(), fcntl.F_DUPFD, HIGH))
+    low.close()
+    return gate, inside
+
+
 def enter(group):
     """Moves this process into a control group, by the group's file of tasks."""
     os.write(group, b"0")
     os.close(group)
 
 
-def refusal(error):
-    """The word that there is no run, and why."""
-    return b"e" + str(error).encode()[:1000]
-
-
 def give_up(control, error):
     """Ends the first process with a reason."""
-    control.send(refusal(error))
+    refuse(control, error)
     os._exit(1)
 
 

@@ -3,9 +3,11 @@ package sandboxtest
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,8 +29,8 @@ func leftovers(t *testing.T, r runner) {
 	if left := processes(mark); len(left) > 0 {
 		t.Errorf("processes: %v", left)
 	}
-	if now := mounted(t); now != mounts {
-		t.Errorf("mounts: %s\nbefore: %s", now, mounts)
+	if left := stillMounted(t, mounts); len(left) > 0 {
+		t.Errorf("mounts: %q", left)
 	}
 	if now := controlGroups(t); now > groups {
 		t.Errorf("%d control groups, %d before", now, groups)
@@ -82,13 +84,35 @@ func processes(mark string) []string {
 	return left
 }
 
-func mounted(t *testing.T) string {
+// mounted are the machine's mounts.
+func mounted(t *testing.T) map[string]bool {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
 		t.Skip("this part looks at /proc: " + err.Error())
 	}
-	return string(b)
+	all := map[string]bool{}
+	for line := range strings.Lines(string(b)) {
+		all[strings.TrimSpace(line)] = true
+	}
+	return all
+}
+
+// stillMounted are mounts that came since before and stay: those of other programs on the machine may come and go.
+func stillMounted(t *testing.T, before map[string]bool) []string {
+	t.Helper()
+	left := mounted(t)
+	maps.DeleteFunc(left, func(line string, _ bool) bool { return before[line] })
+	for deadline := time.After(3 * time.Second); len(left) > 0; {
+		select {
+		case <-deadline:
+			return slices.Collect(maps.Keys(left))
+		case <-time.After(50 * time.Millisecond):
+			now := mounted(t)
+			maps.DeleteFunc(left, func(line string, _ bool) bool { return !now[line] })
+		}
+	}
+	return nil
 }
 
 // controlGroups counts the directories of this process's runs.

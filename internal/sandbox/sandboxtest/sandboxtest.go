@@ -89,7 +89,7 @@ func small() sandbox.Spec {
 	return sandbox.Spec{
 		Env: []string{"PATH=/usr/bin:/bin", "LANG=C.UTF-8"},
 		Limits: sandbox.Limits{
-			Wall: 10 * time.Second, CPU: 5 * time.Second, Memory: 256 << 20, Disk: 32 << 20, Output: 64 << 10, Pids: 50,
+			Wall: 20 * time.Second, CPU: 5 * time.Second, Memory: 256 << 20, Disk: 32 << 20, Output: 64 << 10, Pids: 50,
 		},
 	}
 }

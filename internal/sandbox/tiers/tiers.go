@@ -20,12 +20,13 @@ type tier struct {
 	runner sandbox.Runner
 }
 
-// order is the strongest first: a kernel of its own; then namespaces of the host's kernel, which are alike in
-// strength, by how much they report and what they cost; then what only restricts.
+// order is the preferred first: our own, which reports the most; then gVisor, whose walls are the strongest and
+// which costs the most, for whoever names it or has no namespaces; then what else makes namespaces, by how much it
+// reports; then what only restricts.
 func order() []tier {
 	return []tier{
-		{container.TierGVisor, container.GVisor{}},
 		{namespaces.Tier, new(namespaces.Runner)},
+		{container.TierGVisor, container.GVisor{}},
 		{bubblewrap.Tier, bubblewrap.Runner{}},
 		{container.TierPodman, container.Podman{}},
 		{container.TierDocker, container.Docker{}},
@@ -36,7 +37,7 @@ func order() []tier {
 // own is the tier that needs nothing installed, so what it lacks is what to tell who has none.
 const own = namespaces.Tier
 
-// All are the runners there are, the strongest first.
+// All are the runners there are, the preferred first.
 func All() []sandbox.Runner {
 	var all []sandbox.Runner
 	for _, t := range order() {
@@ -45,7 +46,7 @@ func All() []sandbox.Runner {
 	return all
 }
 
-// Names are the names of the tiers, the strongest first.
+// Names are the names of the tiers, the preferred first.
 func Names() []string {
 	var names []string
 	for _, t := range order() {
@@ -64,7 +65,7 @@ func ByName(name string) (sandbox.Runner, error) {
 	return nil, fmt.Errorf("no sandbox is called %q, only %s", name, strings.Join(Names(), ", "))
 }
 
-// Best returns the strongest runner that works on this machine and what it can do, or an *UnusableError. It tries
+// Best returns the preferred runner of those that work on this machine and what it can do, or an *UnusableError. It tries
 // a run in each until one works.
 func Best(ctx context.Context) (sandbox.Runner, sandbox.Caps, error) {
 	var said sandbox.Caps
