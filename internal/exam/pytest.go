@@ -25,10 +25,18 @@ var (
 	inprocSource string
 	//go:embed python/wire.py
 	wireSource string
+	//go:embed python/values.py
+	valuesSource string
 	//go:embed python/mirror.py
 	mirrorSource string
 	//go:embed python/proxies.py
 	proxiesSource string
+	//go:embed python/arrival.py
+	arrivalSource string
+	//go:embed python/link.py
+	linkSource string
+	//go:embed python/modules.py
+	modulesSource string
 	//go:embed python/split.py
 	splitSource string
 	//go:embed python/subject.py
@@ -39,10 +47,11 @@ var (
 var (
 	inprocProgram   = &sandbox.Program{Name: "inproc.py", Setup: planSource + inprocSource}
 	examinerProgram = &sandbox.Program{
-		Name:  "examiner.py",
-		Setup: planSource + wireSource + mirrorSource + proxiesSource + splitSource,
+		Name: "examiner.py",
+		Setup: planSource + wireSource + valuesSource + mirrorSource + proxiesSource + arrivalSource + linkSource +
+			modulesSource + splitSource,
 	}
-	subjectProgram = &sandbox.Program{Name: "subject.py", Setup: wireSource + mirrorSource + subjectSource}
+	subjectProgram = &sandbox.Program{Name: "subject.py", Setup: wireSource + valuesSource + mirrorSource + subjectSource}
 )
 
 // Exit codes of pytest: some tests failed, none were found.

@@ -16,8 +16,8 @@ def load(*names):
     return space
 
 
-EXAMINER = load("plan", "wire", "mirror", "proxies")
-SUBJECT = load("wire", "mirror", "subject")
+EXAMINER = load("plan", "wire", "values", "mirror", "proxies", "arrival", "link", "modules")
+SUBJECT = load("wire", "values", "mirror", "subject")
 ALLOWED = (int, str, float, bool, type(None), list, dict, tuple, set, frozenset, bytes, bytearray, complex, range, slice,
            type(Ellipsis), type(NotImplemented), type, BaseException)
 

@@ -32,6 +32,7 @@ func (f *first) start() (command, error) {
 	if err := chdir(f.plan.Dir); err != nil {
 		return command{}, err
 	}
+	unix.Umask(0o022) // the command's; the world is built
 	l := launch{f: f, filtered: make(chan int), told: make(chan struct{}), done: make(chan struct{})}
 	go l.run()
 	select {

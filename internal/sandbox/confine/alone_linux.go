@@ -11,10 +11,6 @@ import (
 	"guild/internal/sandbox"
 )
 
-// MarkLimit is the resource limit by which the processes of a run without namespaces are told from others: the
-// kernel ignores it, whoever is born has it from its parent, and AloneFilter lets nobody change it.
-const MarkLimit = unix.RLIMIT_LOCKS
-
 // What a run without namespaces must not do beside: touch what the host shares without a name in a file system,
 // change other processes of the same user, or change files that it may only read.
 var (
@@ -61,6 +57,7 @@ func alone(p sandbox.Profile, abi int) filter {
 	f.call(unix.SYS_SENDMSG, fastOpenFilter(offsetArg2))
 	f.call(unix.SYS_SENDMMSG, fastOpenFilter(offsetArg3))
 	f.call(unix.SYS_FCNTL, ownerFilter())
+	f.call(unix.SYS_IOCTL, ioctlFilter())
 	f.call(unix.SYS_SETRLIMIT, limitFilter(offsetArg0))
 	for _, n := range ofOneself {
 		f.call(n, selfFilter(offsetArg0, n == unix.SYS_PRLIMIT64))
@@ -148,6 +145,23 @@ func ownerFilter() filter {
 	return f
 }
 
+// ioctlFilter refuses the same for sockets, and what changes a file that is only open to be read: its flags, its
+// project, and whether it can ever be changed again (the groups f and X of the file systems).
+func ioctlFilter() filter {
+	const setOwner, group = 0x8901, 0xff00 // FIOSETOWN
+	var f filter
+	f.load(offsetArg1)
+	for _, command := range []uint32{setOwner, unix.SIOCSPGRP} {
+		f.when(unix.BPF_JEQ, command, fail(unix.EPERM))
+	}
+	f.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0, 0, group)
+	for _, command := range []uint32{'f' << 8, 'X' << 8} {
+		f.when(unix.BPF_JEQ, command, fail(unix.ENOTTY))
+	}
+	f.end(unix.SECCOMP_RET_ALLOW)
+	return f
+}
+
 // limitFilter keeps the mark. The resource's number is at an offset.
 func limitFilter(offset uint32) filter {
 	var f filter
@@ -176,7 +190,8 @@ func (s *Supervisor) alone(n *notification, t thread) (v answer, decided bool) {
 	case reaching[number] != "":
 		return s.reachAlone(n, t), true
 	case number == unix.SYS_SOCKET && n.args[1]&socketKind == unix.SOCK_DGRAM:
-		return answer{errno: unix.EACCES, call: "socket", detail: "for datagrams was refused: " + socketArguments(n.args)}, true
+		detail := "for datagrams was refused: " + socketArguments(n.args)
+		return answer{errno: unix.EACCES, call: "socket", detail: detail}, true
 	case slices.Contains(signals, number):
 		return s.signal(n), true
 	default:
@@ -185,15 +200,15 @@ func (s *Supervisor) alone(n *notification, t thread) (v answer, decided bool) {
 }
 
 func (s *Supervisor) reachAlone(n *notification, t thread) answer {
-	v := answer{errno: unix.EACCES}
+	v, call := answer{errno: unix.EACCES}, reaching[uint32(n.number)]
 	for _, a := range t.addresses() {
 		switch a.where() {
 		case outside:
 			return t.outside(a)
 		case loopback:
-			v = answer{errno: unix.ECONNREFUSED, call: reaching[uint32(n.number)], detail: "to the host's own loopback was refused: " + a.String()}
+			v = answer{errno: unix.ECONNREFUSED, call: call, detail: "to the host's own loopback was refused: " + a.String()}
 		case unreadable:
-			v = answer{errno: unix.EACCES, call: reaching[uint32(n.number)], detail: "to an address that cannot be read was refused"}
+			v = answer{errno: unix.EACCES, call: call, detail: "to an address that cannot be read was refused"}
 		}
 	}
 	return v

@@ -50,15 +50,3 @@ func TestAProcessWithSpacesAndBracketsInItsNameIsCounted(t *testing.T) {
 	f.count("7 (x")
 	f.count("")
 }
-
-func TestAFilterEndsWithAnAnswerAndJumpsOnlyForwardInside(t *testing.T) {
-	f := denylist()
-	for i, ins := range f {
-		if next := i + 1 + int(max(ins.Jt, ins.Jf)); ins.Code&7 == 5 && next >= len(f) {
-			t.Errorf("instruction %d jumps to %d of %d", i, next, len(f))
-		}
-	}
-	if len(f.bytes()) != 8*len(f) {
-		t.Errorf("%d bytes for %d instructions", len(f.bytes()), len(f))
-	}
-}

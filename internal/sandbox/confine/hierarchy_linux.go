@@ -137,7 +137,7 @@ func baseV2(mount, own string) (string, error) {
 	}
 	for at := own; at != mount && strings.HasPrefix(at, mount); {
 		at = filepath.Dir(at)
-		if handsOn(at) && unix.Access(at, unix.W_OK) == nil && unix.Access(filepath.Join(at, "cgroup.procs"), unix.W_OK) == nil {
+		if handsOn(at) && isWritable(at) && isWritable(filepath.Join(at, "cgroup.procs")) {
 			return at, nil
 		}
 	}
@@ -174,6 +174,8 @@ func isDelegated(group string) bool {
 	above, err := os.Stat(filepath.Dir(group))
 	return err == nil && owner(info) == os.Geteuid() && owner(above) != os.Geteuid() && offers(group)
 }
+
+func isWritable(path string) bool { return unix.Access(path, unix.W_OK) == nil }
 
 func owner(info fs.FileInfo) int {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {

@@ -97,7 +97,8 @@ func (l *listener) receive() (*notification, error) {
 // read takes one call that is there: the kernel does not wait then.
 func (l *listener) read(fd uintptr) *notification {
 	clear(l.buffer[:])
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&l.buffer))); errno != 0 {
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&l.buffer)))
+	if errno != 0 {
 		return nil
 	}
 	return parseNotification(l.buffer[:sizeNotif])

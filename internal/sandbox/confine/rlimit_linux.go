@@ -12,6 +12,10 @@ import (
 	"guild/internal/sandbox"
 )
 
+// MarkLimit is the resource limit by which the processes of a run without namespaces are told from others: the
+// kernel ignores it, whoever is born has it from its parent, and AloneFilter lets nobody change it.
+const MarkLimit = unix.RLIMIT_LOCKS
+
 // SetRlimits sets the resource limits of a process; what it starts inherits them. They are a second line behind
 // the control group, for each counts one process only.
 func SetRlimits(pid int, l sandbox.Limits) error {

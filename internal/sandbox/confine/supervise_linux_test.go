@@ -271,6 +271,8 @@ func TestWithoutNamespacesNothingGoesOnThatAWallWouldHaveToStop(t *testing.T) {
 		"os.kill(77, 0)":                                             {"1", nil},
 		"os.kill(1, 0); raise OSError(0, '')":                        {"0", nil},
 		"fcntl.fcntl(0, fcntl.F_SETOWN, 1)":                          {"1", nil},
+		"fcntl.ioctl(0, 0x8901, 1)":                                  {"1", nil},
+		"fcntl.ioctl(0, 0x40806685, bytes(128))":                     {"25", nil},
 		"os.setpriority(os.PRIO_PROCESS, 1, 19)":                     {"1", nil},
 		"os.chmod('/no/such', 0); raise OSError(0, '')":              {"0", nil},
 		"os.truncate('/dev/null', 0); raise OSError(0, '')":          {"22", nil},
@@ -431,5 +433,28 @@ func TestOnlyAnAddressOutsideIsOutside(t *testing.T) {
 		if a.where() != c.want || c.text != "" && a.String() != c.text {
 			t.Errorf("% x: %d %s, want %d %s", c.sockaddr, a.where(), a, c.want, c.text)
 		}
+	}
+}
+
+func TestAFilterEndsWithAnAnswerAndJumpsOnlyForwardInside(t *testing.T) {
+	for name, f := range map[string]filter{
+		"denylist": denylist(), "standard": supervised(sandbox.Standard), "strict": supervised(sandbox.Strict),
+		"alone": alone(sandbox.Standard, 1),
+	} {
+		for i, ins := range f {
+			if next := i + 1 + int(max(ins.Jt, ins.Jf)); ins.Code&7 == 5 && next >= len(f) {
+				t.Errorf("%s: instruction %d jumps to %d of %d", name, i, next, len(f))
+			}
+		}
+		if len(f.bytes()) != 8*len(f) || len(f) > 4096 {
+			t.Errorf("%s: %d bytes for %d instructions", name, len(f.bytes()), len(f))
+		}
+		t.Logf("%s: %d instructions", name, len(f))
+	}
+	for _, p := range []sandbox.Profile{sandbox.Standard, sandbox.Strict} {
+		t.Logf("%s: %d calls, %s", p, len(allowed(p)), ProfileHash(p))
+	}
+	if ProfileHash(sandbox.Standard) == ProfileHash(sandbox.Strict) {
+		t.Error("two profiles are one")
 	}
 }

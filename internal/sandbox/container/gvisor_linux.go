@@ -135,7 +135,7 @@ const (
 
 // step is the first process of the namespace that runsc runs in: it says that it is there, and waits until
 // its limits are set.
-var step = fmt.Sprintf(`echo >&%d; read x <&%d; exec "$@" %[2]d<&- %[1]d>&-`, readyFD, gateFD)
+const step = `echo >&9; read x <&8; exec "$@" 8<&- 9>&-`
 
 // runsc runs a whole run.
 func (r *run) runsc(ctx context.Context, p programs) (sandbox.Result, error) {

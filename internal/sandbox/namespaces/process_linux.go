@@ -51,7 +51,7 @@ func begin(b beginning) (*process, error) {
 	number := len(files)
 	files = append(append(files, encoded, theirs), b.own...)
 	pidfd := -1
-	attr := &os.ProcAttr{Env: []string{"GOMAXPROCS=1", "GOGC=off"}, Files: files, Dir: "/", Sys: &syscall.SysProcAttr{
+	attr := &os.ProcAttr{Env: []string{"GOMAXPROCS=2", "GOGC=off"}, Files: files, Dir: "/", Sys: &syscall.SysProcAttr{
 		Cloneflags: newNamespaces, Setsid: true, PidFD: &pidfd,
 	}}
 	if !b.network {
