@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -164,6 +165,9 @@ func (d *demo) startCustomer(ctx context.Context) (stop func() error, relay stri
 
 func (d *demo) run(ctx context.Context, relay string) (rows []demoRow, err error) {
 	fmt.Fprintf(d.progress(), "one relay at %s, one customer, four providers\n", relay)
+	// The kernel tells the providers to end when the thread ends that started them, so it is kept.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	for _, name := range demoProviders() {
 		p, err := d.startProvider(ctx, name, relay)
 		if err != nil {

@@ -10,19 +10,17 @@ import (
 	"strings"
 )
 
-// WriteCopies writes what the copies hold as one tar stream whose names are relative to the root of the
-// sandbox. Directories are opened as an os.Root, so that a link made by a stranger can lead nowhere.
-func WriteCopies(w io.Writer, copies []Copy) error {
-	tw := tar.NewWriter(w)
-	for _, c := range copies {
-		if err := writeCopy(tw, c); err != nil {
-			return fmt.Errorf("copy %s: %w", c.Host, err)
-		}
-	}
-	return tw.Close()
+// Entry is a directory or a file of a Copy.
+type Entry struct {
+	Name    string      // relative to Copy.Host, with slashes
+	Mode    fs.FileMode // permissions: everybody may read it, and the owner write; it keeps who may execute it
+	Size    int64
+	Content io.Reader // of Size bytes; nil for a directory
 }
 
-func writeCopy(tw *tar.Writer, c Copy) error {
+// Walk calls visit for what the copy holds, a directory before what is in it, and refuses all that is neither file
+// nor directory. Host is opened as an os.Root, so that a link made by a stranger can lead nowhere.
+func (c Copy) Walk(visit func(Entry) error) error {
 	root, err := os.OpenRoot(c.Host)
 	if err != nil {
 		return err
@@ -38,19 +36,19 @@ func writeCopy(tw *tar.Writer, c Copy) error {
 			}
 			return nil
 		}
-		inside := strings.TrimPrefix(path.Join(c.Inside, name), "/")
 		switch {
 		case d.IsDir():
-			return tw.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: inside + "/", Mode: 0o755})
+			return visit(Entry{Name: name, Mode: 0o755})
 		case d.Type().IsRegular():
-			return writeFile(tw, root, name, inside)
+			return visitFile(root, name, visit)
 		default:
-			return fmt.Errorf("%s: only files and directories are copied", name)
+			return notCopied(name)
 		}
 	})
 }
 
-func writeFile(tw *tar.Writer, root *os.Root, name, inside string) error {
+// visitFile calls visit for a file, unless it has become something else since it was seen.
+func visitFile(root *os.Root, name string, visit func(Entry) error) error {
 	f, err := root.Open(name)
 	if err != nil {
 		return err
@@ -61,12 +59,35 @@ func writeFile(tw *tar.Writer, root *os.Root, name, inside string) error {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s: only files and directories are copied", name)
+		return notCopied(name)
 	}
-	mode := int64(0o644 | info.Mode().Perm()&0o111)
-	if err := tw.WriteHeader(&tar.Header{Name: inside, Mode: mode, Size: info.Size()}); err != nil {
+	return visit(Entry{name, 0o644 | info.Mode().Perm()&0o111, info.Size(), io.LimitReader(f, info.Size())})
+}
+
+func notCopied(name string) error {
+	return fmt.Errorf("%s: only files and directories are copied", name)
+}
+
+// WriteCopies writes what the copies hold as one tar stream whose names are relative to the root of the sandbox.
+func WriteCopies(w io.Writer, copies []Copy) error {
+	tw := tar.NewWriter(w)
+	for _, c := range copies {
+		err := c.Walk(func(e Entry) error { return writeEntry(tw, c.Inside, e) })
+		if err != nil {
+			return fmt.Errorf("copy %s: %w", c.Host, err)
+		}
+	}
+	return tw.Close()
+}
+
+func writeEntry(tw *tar.Writer, inside string, e Entry) error {
+	name := strings.TrimPrefix(path.Join(inside, e.Name), "/")
+	if e.Content == nil {
+		return tw.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: int64(e.Mode)})
+	}
+	if err := tw.WriteHeader(&tar.Header{Name: name, Mode: int64(e.Mode), Size: e.Size}); err != nil {
 		return err
 	}
-	_, err = io.CopyN(tw, f, info.Size())
+	_, err := io.CopyN(tw, e.Content, e.Size)
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -31,6 +32,9 @@ func (Bare) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sandbo
 	killGroup := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Cancel = killGroup
 	cmd.WaitDelay = time.Second
+	// The kernel kills the command when the thread that started it ends, so it is kept until then.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	start := time.Now()
 	if err := cmd.Start(); err != nil {
 		return sandbox.Result{}, err

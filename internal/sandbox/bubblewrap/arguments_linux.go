@@ -6,33 +6,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
 	"guild/internal/sandbox"
-)
-
-// Who a run is inside. The number means nothing outside: it is mapped to the user that runs guild.
-const uid = "1000"
-
-// etc are the files of a sandbox's /etc that are written for it.
-var etc = map[string]string{
-	"passwd":        "box:x:" + uid + ":" + uid + "::" + sandbox.Home + ":/bin/sh\nnobody:x:65534:65534::/:/bin/false\n",
-	"group":         "box:x:" + uid + ":\nnogroup:x:65534:\n",
-	"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
-	"hosts":         "127.0.0.1 localhost box\n::1 localhost\n",
-}
-
-// Parts of the host's /etc that programs need and that hold no secret; the second list only with a network.
-var (
-	hostEtc = []string{
-		"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types",
-	}
-	hostEtcNetwork = []string{
-		"resolv.conf", "gai.conf", "services", "protocols", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs",
-		"pki/ca-trust/extracted", "ca-certificates", "ca-certificates.conf",
-	}
 )
 
 // arguments collects bwrap's command line. Files are passed by descriptor, so the collection can fail.
@@ -55,6 +32,7 @@ func (a *arguments) file(inside, content string) {
 
 // world lays out what every run sees, and then the mounts of this one.
 func (a *arguments) world(s sandbox.Spec) {
+	uid := strconv.Itoa(sandbox.User) // means nothing outside: it is mapped to the user that runs guild
 	a.add("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
 		"--uid", uid, "--gid", uid, "--hostname", "box", "--cap-drop", "ALL",
 		"--die-with-parent", "--new-session", "--clearenv")
@@ -94,14 +72,10 @@ func (a *arguments) system() {
 
 func (a *arguments) etc(network bool) {
 	a.add("--dir", "/etc")
-	show := hostEtc
-	if network {
-		show = append(show[:len(show):len(show)], hostEtcNetwork...)
-	}
-	for _, name := range show {
+	for _, name := range sandbox.HostEtc(network) {
 		a.add("--ro-bind-try", "/etc/"+name, "/etc/"+name)
 	}
-	for name, content := range etc {
+	for name, content := range sandbox.Etc(sandbox.User) {
 		a.file("/etc/"+name, content)
 	}
 }
@@ -116,24 +90,16 @@ func (a *arguments) scratch(s sandbox.Spec) {
 	left, part := s.Limits.Disk, min(s.Limits.Disk/8, 64<<20)
 	tmpfs("1777", "/dev/shm", part)
 	left -= part
-	if slices.ContainsFunc(s.Copies, besideWorkspace) {
+	if s.WritesJudge() {
 		tmpfs("0755", sandbox.Judge, left/2)
 		left -= left / 2
 	}
-	tmpfs("0755", box, left)
+	tmpfs("0755", sandbox.Box, left)
 	a.add("--dir", sandbox.Workspace, "--dir", sandbox.Home)
 	// Relative links, because mounts below /tmp are made while the new root is not yet the root.
-	a.add("--perms", "1777", "--dir", box+"/tmp", "--symlink", "."+box+"/tmp", sandbox.Temp)
-	a.add("--perms", "1777", "--dir", box+"/var", "--dir", "/var", "--symlink", ".."+box+"/var", "/var/tmp")
+	a.add("--perms", "1777", "--dir", sandbox.Box+"/tmp", "--symlink", "."+sandbox.Box+"/tmp", sandbox.Temp)
+	a.add("--perms", "1777", "--dir", sandbox.Box+"/var", "--dir", "/var", "--symlink", ".."+sandbox.Box+"/var", "/var/tmp")
 }
-
-// besideWorkspace reports whether a copy needs a writable place outside box.
-func besideWorkspace(c sandbox.Copy) bool {
-	return !c.ReadOnly && strings.HasPrefix(path.Clean(c.Inside)+"/", sandbox.Judge+"/")
-}
-
-// box is where the temporary file system is mounted.
-const box = "/box"
 
 // command says what to run. Where there is something to lay out first, or the workspace is to be held from
 // outside, a shell of the host takes a first step, when nothing of a stranger's has run yet: it says that the
@@ -149,7 +115,7 @@ func (a *arguments) command(s sandbox.Spec, first *firstStep) {
 	} else {
 		step := fmt.Sprintf(`dir=$1; shift; echo >&%[2]s && /bin/tar -x -o -C / -f - <&%[1]s && cd "$dir" && `+
 			`echo >&%[2]s && exec %[1]s<&- %[2]s>&- && exec "$@"`, first.copiesFD, first.doneFD)
-		a.add("--chdir", box, "--", "/bin/sh", "-c", step, "sandbox", dir)
+		a.add("--chdir", sandbox.Box, "--", "/bin/sh", "-c", step, "sandbox", dir)
 	}
 	a.add(s.Command()...)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 
 	"golang.org/x/sys/unix"
 
@@ -17,19 +18,14 @@ type firstStep struct {
 	copies, done     *os.File // the files to unpack; a byte when the world stands, and one when all is laid out
 	copiesFD, doneFD string   // the same inside
 
-	scratch *os.File // the directory box; nil until it is held
+	scratch *os.File // the directory sandbox.Box; nil until it is held
 	laidOut bool
 	err     error
 }
 
 // needsFirstStep reports whether a run has something to lay out or to collect.
 func needsFirstStep(s sandbox.Spec) bool {
-	for _, c := range s.Copies {
-		if !c.ReadOnly {
-			return true
-		}
-	}
-	return len(s.Collect) > 0
+	return len(s.Collect) > 0 || len(s.Writable()) > 0
 }
 
 // newFirstStep hands its two descriptors to the child. They must be below 10: a plain shell knows no others.
@@ -43,23 +39,17 @@ func newFirstStep(fds *descriptors) (*firstStep, error) {
 	return &f, err
 }
 
-// run plays our part. It ends with the shell at the latest.
+// run plays our part, with the copies to lay out. It ends with the shell at the latest.
 func (f *firstStep) run(first int, copies []sandbox.Copy) {
 	defer f.copies.Close()
 	var b [1]byte
 	if n, _ := f.done.Read(b[:]); n == 0 {
 		return
 	}
-	if f.scratch, f.err = os.OpenFile(fmt.Sprintf("/proc/%d/root%s", first, box), unix.O_PATH|unix.O_DIRECTORY, 0); f.err != nil {
+	if f.scratch, f.err = os.OpenFile(fmt.Sprintf("/proc/%d/root%s", first, sandbox.Box), unix.O_PATH|unix.O_DIRECTORY, 0); f.err != nil {
 		return
 	}
-	var writable []sandbox.Copy
-	for _, c := range copies {
-		if !c.ReadOnly {
-			writable = append(writable, c)
-		}
-	}
-	if err := sandbox.WriteCopies(f.copies, writable); err != nil {
+	if err := sandbox.WriteCopies(f.copies, copies); err != nil {
 		if !errors.Is(err, unix.EPIPE) && !errors.Is(err, os.ErrClosed) {
 			f.err = err
 		}
@@ -79,37 +69,43 @@ func (f *firstStep) used() (bytes, inodes int64, full bool) {
 	return int64(st.Blocks-st.Bfree) * st.Bsize, int64(st.Files - st.Ffree), st.Bavail == 0 || st.Ffree == 0
 }
 
-// collect writes what the run leaves, which nothing changes any more, and says what it left out. The run may have
-// put anything in the place of the workspace itself.
-func (f *firstStep) collect(w io.Writer, s sandbox.Spec) (warning string, err error) {
-	box, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", f.scratch.Fd()))
+// collect writes what the run leaves, which nothing changes any more, and warns of what it left out.
+func (f *firstStep) collect(w io.Writer, s sandbox.Spec, res *sandbox.Result) error {
+	work, err := f.workspace()
 	if err != nil {
-		return "the workspace cannot be read", nothing(w, s)
-	}
-	defer box.Close()
-	if info, err := box.Lstat(workName); err != nil || !info.IsDir() {
-		return "the workspace is gone", nothing(w, s)
-	}
-	work, err := box.OpenRoot(workName)
-	if err != nil {
-		return "the workspace cannot be read", nothing(w, s)
+		res.Warnings = append(res.Warnings, err.Error())
+		_, err := sandbox.WriteFiles(w, nil, nil, s.Limits) // a stream of no files
+		return err
 	}
 	defer work.Close()
 	left, err := sandbox.WriteFiles(w, work, s.Collect, s.Limits)
-	if left > 0 {
-		warning = fmt.Sprintf("%d of the files to collect were left out", left)
-	}
-	return warning, err
-}
-
-// nothing writes a stream of no files.
-func nothing(w io.Writer, s sandbox.Spec) error {
-	_, err := sandbox.WriteFiles(w, nil, nil, s.Limits)
+	res.LeaveOut(left)
 	return err
 }
 
-// workName is the workspace, below box.
-const workName = "work"
+// Why nothing can be collected.
+var (
+	errGone       = errors.New("the workspace is gone")
+	errUnreadable = errors.New("the workspace cannot be read")
+)
+
+// workspace opens the workspace, in whose place the run may have put anything.
+func (f *firstStep) workspace() (*os.Root, error) {
+	box, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", f.scratch.Fd()))
+	if err != nil {
+		return nil, errUnreadable
+	}
+	defer box.Close()
+	name := path.Base(sandbox.Workspace)
+	if info, err := box.Lstat(name); err != nil || !info.IsDir() {
+		return nil, errGone
+	}
+	work, err := box.OpenRoot(name)
+	if err != nil {
+		return nil, errUnreadable
+	}
+	return work, nil
+}
 
 func (f *firstStep) close() {
 	if f.scratch != nil {

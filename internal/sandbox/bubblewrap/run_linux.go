@@ -166,7 +166,7 @@ func (r *run) open(status *json.Decoder) error {
 	if err != nil {
 		return fmt.Errorf("pidfd: %w", err)
 	}
-	r.watch = confine.Watch{First: s.Pid, Pidfd: fd, Limits: r.spec.Limits, Flood: r.flood, Scratch: box}
+	r.watch = confine.Watch{First: s.Pid, Pidfd: fd, Limits: r.spec.Limits, Flood: r.flood, Scratch: sandbox.Box}
 	if err := r.limit(); err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (r *run) open(status *json.Decoder) error {
 		r.counters = confine.OpenCounters(s.Pid)
 	}
 	if r.first != nil {
-		r.pump.Go(func() { r.first.run(s.Pid, r.spec.Copies) })
+		r.pump.Go(func() { r.first.run(s.Pid, r.spec.Writable()) })
 	}
 	_, err = r.gate.Write([]byte{1})
 	return err
@@ -270,11 +270,7 @@ func (r *run) collect(res *sandbox.Result) error {
 	if len(r.spec.Collect) == 0 || r.streams.Files == nil || r.first.scratch == nil {
 		return nil
 	}
-	warning, err := r.first.collect(r.streams.Files, r.spec)
-	if warning != "" {
-		res.Warnings = append(res.Warnings, warning)
-	}
-	return err
+	return r.first.collect(r.streams.Files, r.spec, res)
 }
 
 // usage adds what bwrap's first steps took, at least.

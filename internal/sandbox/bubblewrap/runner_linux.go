@@ -3,14 +3,12 @@
 package bubblewrap
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"strings"
-	"time"
 
 	"guild/internal/sandbox"
 	"guild/internal/sandbox/confine"
@@ -38,21 +36,14 @@ func (b Runner) Probe(ctx context.Context) sandbox.Caps {
 		c.Reason = err.Error()
 		return c
 	}
-	var stderr bytes.Buffer
-	spec := sandbox.Spec{Argv: []string{"/bin/true"}, Env: []string{"PATH=/usr/bin:/bin"}, Limits: sandbox.Limits{Wall: 10 * time.Second}}
-	res, err := b.Run(ctx, spec, sandbox.IO{Stderr: &stderr})
-	switch {
-	case err != nil:
-		c.Reason = err.Error()
-		c.Remedy = remedyFor(err)
-	case res.Exit != 0:
-		c.Reason = fmt.Sprintf("bwrap exits %d: %s", res.Exit, strings.TrimSpace(stderr.String()))
-	default:
-		c.Usable, c.Remedy = true, ""
-		c.Gaps = gaps()
-		c.Lacks = []sandbox.Feature{
-			sandbox.ReportsDescendants, sandbox.ReportsAddresses, sandbox.CountsRefused, sandbox.LimitsInodes,
-		}
+	if err := sandbox.Try(ctx, b); err != nil {
+		c.Reason, c.Remedy = err.Error(), remedyFor(err)
+		return c
+	}
+	c.Usable, c.Remedy = true, ""
+	c.Gaps = gaps()
+	c.Lacks = []sandbox.Feature{
+		sandbox.ReportsDescendants, sandbox.ReportsAddresses, sandbox.CountsRefused, sandbox.LimitsInodes,
 	}
 	return c
 }
@@ -98,7 +89,7 @@ func (b Runner) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sa
 	}
 	bwrap, err := b.path()
 	if err != nil {
-		return sandbox.Result{}, &sandbox.UnusableError{Reason: err.Error(), Remedy: remedy}
+		return sandbox.Refuse(sandbox.Caps{Reason: err.Error(), Remedy: remedy}, streams)
 	}
 	if err := s.Check(); err != nil {
 		return sandbox.Result{}, err

@@ -27,9 +27,5 @@ func (b Runner) Probe(context.Context) sandbox.Caps {
 
 // Run implements Runner.
 func (b Runner) Run(ctx context.Context, _ sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
-	if streams.Channel != nil {
-		streams.Channel.Close()
-	}
-	c := b.Probe(ctx)
-	return sandbox.Result{}, &sandbox.UnusableError{Reason: c.Reason, Remedy: c.Remedy}
+	return sandbox.Refuse(b.Probe(ctx), streams)
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -89,7 +90,7 @@ func small() sandbox.Spec {
 	return sandbox.Spec{
 		Env: []string{"PATH=/usr/bin:/bin", "LANG=C.UTF-8"},
 		Limits: sandbox.Limits{
-			Wall: 20 * time.Second, CPU: 5 * time.Second, Memory: 256 << 20, Disk: 32 << 20, Output: 64 << 10, Pids: 50,
+			Wall: 20 * patience(), CPU: 5 * patience(), Memory: 256 << 20, Disk: 32 << 20, Output: 64 << 10, Pids: 50,
 		},
 	}
 }
@@ -220,4 +221,13 @@ func stopped(t *testing.T, r runner) {
 	if _, err := r.Run(t.Context(), sandbox.Spec{}, sandbox.IO{}); err == nil {
 		t.Error("a run of nothing")
 	}
+}
+
+// patience is a second, or as many as GUILD_PATIENCE says, for machines that are emulated.
+func patience() time.Duration {
+	n, err := strconv.Atoi(os.Getenv("GUILD_PATIENCE"))
+	if err != nil || n < 1 {
+		n = 1
+	}
+	return time.Duration(n) * time.Second
 }

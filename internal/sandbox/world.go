@@ -1,0 +1,82 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Box is where a run's bounded temporary file system is: Workspace and Home lie in it.
+const Box = "/box"
+
+// User is who a run is inside, where its tier can choose.
+const User = 1000
+
+// Etc are the files of a sandbox's /etc that are written for it, by name, for a run as that user.
+func Etc(user int) map[string]string {
+	return map[string]string{
+		"passwd":        fmt.Sprintf("box:x:%d:%[1]d::%s:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n", user, Home),
+		"group":         fmt.Sprintf("box:x:%d:\nnogroup:x:65534:\n", user),
+		"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+		"hosts":         "127.0.0.1 localhost box\n::1 localhost\n",
+	}
+}
+
+// HostEtc are the names below /etc that programs need and that hold no secret, so that a run sees the host's;
+// more of them with a network.
+func HostEtc(network bool) []string {
+	names := []string{"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types"}
+	if !network {
+		return names
+	}
+	return append(names,
+		"resolv.conf", "gai.conf", "services", "protocols", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs",
+		"pki/ca-trust/extracted", "ca-certificates", "ca-certificates.conf")
+}
+
+// Writable are the copies that the run may change, in their order.
+func (s Spec) Writable() []Copy {
+	return slices.DeleteFunc(slices.Clone(s.Copies), func(c Copy) bool { return c.ReadOnly })
+}
+
+// WritesJudge reports whether the run may change something below Judge, beside its workspace.
+func (s Spec) WritesJudge() bool {
+	return slices.ContainsFunc(s.Writable(), func(c Copy) bool { return below(path.Clean(c.Inside), Judge) })
+}
+
+// Try runs true, as a Probe does, and says why that does not work.
+func Try(ctx context.Context, r Runner) error {
+	var stderr bytes.Buffer
+	res, err := r.Run(ctx, Spec{
+		Argv: []string{"/bin/true"}, Env: []string{"PATH=/usr/bin:/bin"}, Limits: Limits{Wall: 30 * time.Second},
+	}, IO{Stderr: &stderr})
+	switch {
+	case err != nil:
+		return err
+	case res.Killed != "":
+		return fmt.Errorf("a trial run was ended by its limit: %s", res.Killed)
+	case res.Exit != 0:
+		return fmt.Errorf("a trial run exits %d: %s", res.Exit, strings.TrimSpace(stderr.String()))
+	default:
+		return nil
+	}
+}
+
+// Refuse is a run on a runner that is not usable, which its Caps say why.
+func Refuse(c Caps, streams IO) (Result, error) {
+	if streams.Channel != nil {
+		streams.Channel.Close()
+	}
+	return Result{}, &UnusableError{Reason: c.Reason, Remedy: c.Remedy}
+}
+
+// LeaveOut warns of files that were to be collected and are left out, if there are any.
+func (r *Result) LeaveOut(files int) {
+	if files > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%d of the files to collect were left out", files))
+	}
+}
