@@ -67,6 +67,20 @@ type Usage struct {
 	Refused    int64 `json:"syscalls_refused,omitempty"` // calls that got ENOSYS or EPERM and decide nothing
 }
 
+// Add sums what two runs consumed; of peaks it takes the higher one. If they ran at one time, the sum of their wall
+// times is only an upper bound.
+func (u Usage) Add(v Usage) Usage {
+	return Usage{
+		WallMs:     u.WallMs + v.WallMs,
+		CPUMs:      u.CPUMs + v.CPUMs,
+		MemoryPeak: max(u.MemoryPeak, v.MemoryPeak),
+		DiskPeak:   max(u.DiskPeak, v.DiskPeak),
+		PidsPeak:   max(u.PidsPeak, v.PidsPeak),
+		Output:     u.Output + v.Output,
+		Refused:    u.Refused + v.Refused,
+	}
+}
+
 // Verdict is what the judge found: bound to one delivery, and of the same form wherever it is shown, stored
 // or hashed. It has no floats, so that its canonical hash is the same everywhere.
 type Verdict struct {

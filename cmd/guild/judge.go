@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -197,12 +198,7 @@ func writeGrounds(w io.Writer, v guild.Verdict) {
 	}
 }
 
-func orNone(mac string) string {
-	if mac == "" {
-		return "no mandatory access control"
-	}
-	return mac
-}
+func orNone(mac string) string { return cmp.Or(mac, "no mandatory access control") }
 
 func (p *program) judgeRuleCommand() *cobra.Command {
 	var rule control.Rule

@@ -122,7 +122,7 @@ func combine(jobs []job, answers []answer) Report {
 	r := Report{Quality: new(guild.Quality), Unknown: map[string]string{}}
 	for i, j := range jobs {
 		a := answers[i]
-		r.Usage = addUsage(r.Usage, a.usage)
+		r.Usage = r.Usage.Add(a.usage)
 		if a.Version != "" {
 			r.Tools = append(r.Tools, guild.Tool{Name: j.tool, Version: a.Version})
 		}
@@ -187,15 +187,6 @@ func rank(tool string) int {
 
 // severities are those that a finding may have, the worst first.
 func severities() []string { return []string{"high", "medium", "low"} }
-
-// addUsage sums what two tools used. They may have run at one time, so their wall times are only an upper bound.
-func addUsage(a, b guild.Usage) guild.Usage {
-	return guild.Usage{
-		WallMs: a.WallMs + b.WallMs, CPUMs: a.CPUMs + b.CPUMs, MemoryPeak: max(a.MemoryPeak, b.MemoryPeak),
-		DiskPeak: max(a.DiskPeak, b.DiskPeak), PidsPeak: max(a.PidsPeak, b.PidsPeak),
-		Output: a.Output + b.Output, Refused: a.Refused + b.Refused,
-	}
-}
 
 // importPath is where Python finds modules in a judged run.
 func importPath() []string {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -172,7 +173,7 @@ func read(raw []byte, delivered []string) answer {
 	findings := a.Findings[:min(len(a.Findings), maxFindings)]
 	a.Findings = nil
 	for _, n := range findings {
-		if there[n.File] && severity(n.Severity) && 0 <= n.Line && n.Line <= maxCount {
+		if there[n.File] && slices.Contains(severities(), n.Severity) && 0 <= n.Line && n.Line <= maxCount {
 			n.Code, n.Text = guild.Cut(guild.Clean(n.Code), maxCode), brief(n.Text)
 			a.Findings = append(a.Findings, n)
 		}
@@ -186,5 +187,3 @@ func (a answer) plausible() bool {
 	return a.Version != "" && within(a.Grade, maxGrade) && within(int64(a.Count), maxCount) && within(a.Statements, maxCount) &&
 		within(a.Covered, a.Statements) && within(a.Branches, maxCount) && within(a.Taken, a.Branches)
 }
-
-func severity(s string) bool { return s == "high" || s == "medium" || s == "low" }

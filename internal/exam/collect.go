@@ -17,17 +17,6 @@ const (
 	maxCollection = 1000                    // entries of the archive that are looked at
 )
 
-// bounded keeps the beginning of what is written and drops the rest, so that a run can go on writing.
-type bounded struct {
-	b    []byte
-	most int
-}
-
-func (w *bounded) Write(p []byte) (int, error) {
-	w.b = append(w.b, p[:min(len(p), w.most-len(w.b))]...)
-	return len(p), nil
-}
-
 // collected reads the files of these names out of the archive that a run handed back. The archive is hostile:
 // only regular files count, of a name that is there twice the first one, and where it is damaged it ends.
 func collected(archive []byte, names []string) map[string][]byte {

@@ -44,7 +44,7 @@ func (j *examination) runWith(ctx context.Context, f *Finding, s sandbox.Spec, s
 		Argv: s.Argv, Limits: s.Limits.WithDefaults(), Result: res,
 		Stdout: stdout.String(), Stderr: stderr.String(), Results: results.String(),
 	})
-	f.Usage = Add(f.Usage, res.Usage)
+	f.Usage = f.Usage.Add(res.Usage)
 	f.Breaches = append(f.Breaches, res.Breaches...)
 	f.Warnings = append(f.Warnings, res.Warnings...)
 	if res.Killed != "" {
@@ -79,16 +79,19 @@ func environment(more ...string) []string {
 	}, more...)
 }
 
-// Add sums what two runs used; of peaks it takes the higher one, for the runs did not overlap.
-func Add(a, b guild.Usage) guild.Usage {
-	return guild.Usage{
-		WallMs:     a.WallMs + b.WallMs,
-		CPUMs:      a.CPUMs + b.CPUMs,
-		MemoryPeak: max(a.MemoryPeak, b.MemoryPeak),
-		DiskPeak:   max(a.DiskPeak, b.DiskPeak),
-		PidsPeak:   max(a.PidsPeak, b.PidsPeak),
-		Output:     a.Output + b.Output,
-		Refused:    a.Refused + b.Refused,
+// Add is guild.Usage.Add.
+func Add(a, b guild.Usage) guild.Usage { return a.Add(b) }
+
+// distrust sets the fault of a finding whose report cannot be all that its run came to.
+func (f *Finding) distrust(res sandbox.Result) {
+	switch {
+	case f.Fault != "":
+	case res.Signal != "":
+		f.Fault = "ended by " + res.Signal
+	case res.Cut:
+		f.Fault = "the report is too long"
+	case res.Exit != 0 && Passed(f.Tests) == len(f.Tests):
+		f.Fault = "the report does not agree with how the run ended"
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"syscall"
 )
 
 // maxFrame bounds one frame of a channel, in bytes.
@@ -16,23 +15,15 @@ const maxFrame = 64 << 10
 
 // newChannel connects the judge to a run: its own end, and the one for sandbox.IO.Channel.
 func newChannel() (ours net.Conn, theirs *os.File, err error) {
-	syscall.ForkLock.RLock()
-	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	if err == nil {
-		syscall.CloseOnExec(pair[0])
-		syscall.CloseOnExec(pair[1])
-	}
-	syscall.ForkLock.RUnlock()
+	ends, err := channelPair()
 	if err != nil {
-		return nil, nil, fmt.Errorf("channel: %w", err)
+		return nil, nil, err
 	}
-	end := os.NewFile(uintptr(pair[0]), "channel")
-	defer end.Close()
-	theirs = os.NewFile(uintptr(pair[1]), "channel")
-	if ours, err = net.FileConn(end); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("channel: %w", err), theirs.Close())
+	defer ends[0].Close()
+	if ours, err = net.FileConn(ends[0]); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("channel: %w", err), ends[1].Close())
 	}
-	return ours, theirs, nil
+	return ours, ends[1], nil
 }
 
 // writeFrame sends a length of four bytes and what it counts.

@@ -174,7 +174,8 @@ func (e *Engine) goCache(ctx context.Context, goroot, version string) (string, e
 	return dir, nil
 }
 
-// goTests lists the tests of the customer's source below script as "dir.TestName", in the top directory as "TestName", and the packages to test.
+// goTests lists the tests of the customer's source below script as "dir.TestName", in the top directory as
+// "TestName", and the packages to test.
 func goTests(tests, script string) (expected map[string]int, packages []string, err error) {
 	if tests == "" {
 		return nil, nil, errors.New("the bundle has no tests/")

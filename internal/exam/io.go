@@ -124,13 +124,13 @@ func (j *examination) writeFiles(files map[string]string) (dir string, err error
 
 // expect runs a command and judges it by its exit code, its output and the files that it leaves.
 func (j *examination) expect(ctx context.Context, one Case, f *Finding, s sandbox.Spec) error {
-	archive := &bounded{most: maxArchive}
+	archive := &sandbox.Head{Most: maxArchive}
 	run, err := j.runFiles(ctx, f, s, one.Stdin, archive)
 	if err != nil {
 		return err
 	}
 	t := guild.Test{ID: one.ID, State: guild.TestPassed, Layer: one.Layer, Micros: run.Result.Usage.WallMs * 1000}
-	got := output{exit: run.Result.Exit, stdout: run.Stdout, stderr: run.Stderr, files: collected(archive.b, s.Collect)}
+	got := output{exit: run.Result.Exit, stdout: run.Stdout, stderr: run.Stderr, files: collected(archive.Bytes(), s.Collect)}
 	switch why := one.Expected.met(got); {
 	case run.Result.Killed != "":
 		t.State, t.Message = guild.TestFailed, f.Fault

@@ -15,12 +15,16 @@ func (c Criterion) layer() string {
 	return cmp.Or(c.Layer, layerOf(file))
 }
 
+// layers are those that a test can be in.
+func layers() []string {
+	return []string{guild.LayerSmoke, guild.LayerCorrectness, guild.LayerEdge, guild.LayerPerformance, guild.LayerSecurity}
+}
+
 // layerOf finds the layer of a test by the directories above it: tests/smoke/test_import.py is a smoke test.
 func layerOf(file string) string {
 	parts := strings.Split(strings.TrimPrefix(file, "/"), "/")
-	layers := []string{guild.LayerSmoke, guild.LayerCorrectness, guild.LayerEdge, guild.LayerPerformance, guild.LayerSecurity}
 	for _, dir := range parts[:len(parts)-1] {
-		if slices.Contains(layers, dir) {
+		if slices.Contains(layers(), dir) {
 			return dir
 		}
 	}

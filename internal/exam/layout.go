@@ -12,8 +12,8 @@ import (
 
 // Places in a judged sandbox.
 const (
-	judgeDir = "/judge"
-	testsDir = "/judge/tests"
+	judgeDir = sandbox.Judge
+	testsDir = judgeDir + "/tests"
 )
 
 // maxFiles bounds what is laid out for one run.

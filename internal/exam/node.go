@@ -76,15 +76,7 @@ func (j *examination) node(ctx context.Context, c Criterion, f *Finding) error {
 	} else {
 		f.Tests = nodeMatch(reports, expected)
 	}
-	switch res := run.Result; {
-	case f.Fault != "":
-	case res.Signal != "":
-		f.Fault = "ended by " + res.Signal
-	case res.Cut:
-		f.Fault = "the report is too long"
-	case res.Exit != 0 && Passed(f.Tests) == len(f.Tests):
-		f.Fault = "the report does not agree with how the run ended"
-	}
+	f.distrust(run.Result)
 	return nil
 }
 
@@ -141,12 +133,12 @@ func (j *examination) runJest(ctx context.Context, f *Finding, s sandbox.Spec, f
 	s.Argv = append([]string{"node", program, "--ci", "--runInBand", "--rootDir", sandbox.Workspace, "--config", config,
 		"--json", "--outputFile=" + sandbox.Workspace + "/" + results, "--runTestsByPath"}, files...)
 	s.Collect = []string{results}
-	archive := &bounded{most: maxArchive}
+	archive := &sandbox.Head{Most: maxArchive}
 	run, err := j.runFiles(ctx, f, s, "", archive)
 	if err != nil {
 		return nil, nil, err
 	}
-	return readJest(string(collected(archive.b, s.Collect)[results])), run, nil
+	return readJest(string(collected(archive.Bytes(), s.Collect)[results])), run, nil
 }
 
 // notNode reports whether a delivered file stays out: one that would stand beside the tests, configure the runner

@@ -70,15 +70,7 @@ func (j *examination) tap(ctx context.Context, c Criterion, f *Finding, s sandbo
 		return err
 	}
 	f.Tests = readTAP(run.Stdout, c.ID, c.Tests)
-	switch exit := run.Result.Exit; {
-	case f.Fault != "":
-	case run.Result.Signal != "":
-		f.Fault = "ended by " + run.Result.Signal
-	case run.Result.Cut:
-		f.Fault = "the report is too long"
-	case exit != 0 && Passed(f.Tests) == len(f.Tests):
-		f.Fault = "the report does not agree with how the run ended"
-	}
+	f.distrust(run.Result)
 	return nil
 }
 

@@ -29,14 +29,20 @@ var (
 	valuesSource string
 	//go:embed python/mirror.py
 	mirrorSource string
+	//go:embed python/sharing.py
+	sharingSource string
 	//go:embed python/proxies.py
 	proxiesSource string
+	//go:embed python/lending.py
+	lendingSource string
 	//go:embed python/arrival.py
 	arrivalSource string
 	//go:embed python/link.py
 	linkSource string
 	//go:embed python/modules.py
 	modulesSource string
+	//go:embed python/asserts.py
+	assertsSource string
 	//go:embed python/split.py
 	splitSource string
 	//go:embed python/subject.py
@@ -48,8 +54,8 @@ var (
 	inprocProgram   = &sandbox.Program{Name: "inproc.py", Setup: planSource + inprocSource}
 	examinerProgram = &sandbox.Program{
 		Name: "examiner.py",
-		Setup: planSource + wireSource + valuesSource + mirrorSource + proxiesSource + arrivalSource + linkSource +
-			modulesSource + splitSource,
+		Setup: planSource + wireSource + valuesSource + mirrorSource + sharingSource + proxiesSource + lendingSource +
+			arrivalSource + linkSource + modulesSource + assertsSource + splitSource,
 	}
 	subjectProgram = &sandbox.Program{Name: "subject.py", Setup: wireSource + valuesSource + mirrorSource + subjectSource}
 )
@@ -87,6 +93,8 @@ type record struct {
 	Layer   string `json:"layer"`   // one of the guild.Layer constants, or empty
 	Micros  int64  `json:"us"`      // of a test's call
 	Decided int    `json:"decided"` // as in guild.Test
+	Asserts int    `json:"asserts"` // assert statements that passed
+	Left    int    `json:"left"`    // of which were left to the delivery to decide
 
 	Code     int      `json:"code"`
 	Reported int      `json:"reported"`

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -58,17 +59,58 @@ func (j *examination) split(ctx context.Context, c Criterion, f *Finding) error 
 	f.Usage = Add(f.Usage, subject.result.Usage)
 	f.Breaches = append(f.Breaches, subject.result.Breaches...)
 	f.Warnings = append(f.Warnings, subject.result.Warnings...)
-	for _, b := range examiner.result.Breaches {
-		f.Warnings = append(f.Warnings, "the tests themselves: "+b.Syscall+": "+b.Detail)
+	if err := j.blame(ctx, c, f, examiner.result.Breaches); err != nil {
+		return err
 	}
 	rep := readReport(examiner.results.String(), o.Word)
 	if err := j.believe(ctx, c, f, &rep, &examiner.result, examiner.stderr.String()); err != nil {
 		return err
 	}
+	if n := rep.left(f.Tests); n > 0 {
+		f.Strength = guild.Weak
+		f.Because = fmt.Sprintf("%d of the tests passed by what the delivery says of its own objects alone", n)
+	}
 	if f.Fault == "" {
 		f.Fault, f.OverLimit = splitFault(&rep, examiner, subject)
 	}
 	return nil
+}
+
+// blame says whose the breaches in the tests' sandbox are. The tests' own, which happen without the delivery, too,
+// are warnings; for all else the delivery is responsible, for only what it answered made the difference.
+func (j *examination) blame(ctx context.Context, c Criterion, f *Finding, breaches []guild.Breach) error {
+	if len(breaches) == 0 {
+		return nil
+	}
+	var alone Finding
+	if _, _, err := j.examineInproc(ctx, &alone, c, true); err != nil {
+		return err
+	}
+	for _, b := range breaches {
+		if slices.ContainsFunc(alone.Breaches, func(own guild.Breach) bool { return own.Syscall == b.Syscall }) {
+			f.Warnings = append(f.Warnings, "the tests themselves: "+b.Syscall+": "+b.Detail)
+			continue
+		}
+		b.Detail = "in the tests, with what the delivery answered: " + b.Detail
+		f.Breaches = append(f.Breaches, b)
+	}
+	return nil
+}
+
+// left is how many passed tests have assert statements of which the delivery decided every one: it was asked whether
+// its own objects are equal or the like, and nothing that is known here was compared.
+func (rep *report) left(tests []guild.Test) int {
+	passed := map[string]bool{}
+	for _, t := range tests {
+		passed[t.ID] = t.State == guild.TestPassed
+	}
+	n := 0
+	for _, r := range rep.tests {
+		if passed[r.ID] && r.Asserts > 0 && r.Left == r.Asserts {
+			n++
+		}
+	}
+	return n
 }
 
 // splitFault says why the two halves did not come to their proper end. The subject's reasons come first, for the
@@ -88,7 +130,7 @@ func splitFault(rep *report, examiner, subject *half) (fault string, limit bool)
 		return "the delivery's answers cannot be read: " + cut(rep.end.Closed), false
 	}
 	if res := examiner.result; res.Killed != "" {
-		return "the tests: " + overLimit(res, examiner.spec.Limits.WithDefaults()), true
+		return "the tests, with what the delivery answered: " + overLimit(res, examiner.spec.Limits.WithDefaults()), true
 	}
 	return rep.fault(examiner.result), false
 }

@@ -95,12 +95,12 @@ func (j *examination) makeDatabase(ctx context.Context, c Criterion, f *Finding)
 	if c.Script != "" {
 		j.showTests(&s)
 	}
-	archive := &bounded{most: maxArchive}
+	archive := &sandbox.Head{Most: maxArchive}
 	if _, err := j.runFiles(ctx, f, s, "", archive); err != nil {
 		return nil, err
 	}
 	database := map[string]string{}
-	for name, content := range collected(archive.b, s.Collect) {
+	for name, content := range collected(archive.Bytes(), s.Collect) {
 		database[name] = string(content)
 	}
 	return database, nil

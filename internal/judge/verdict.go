@@ -47,7 +47,7 @@ func add(list []exam.Finding) findings {
 		sum.breaches = append(sum.breaches, f.Breaches...)
 		sum.warnings = append(sum.warnings, f.Warnings...)
 		sum.decided += f.Decided
-		sum.usage = exam.Add(sum.usage, f.Usage)
+		sum.usage = sum.usage.Add(f.Usage)
 		sum.overLimit = sum.overLimit || f.OverLimit
 		sum.ran = sum.ran || len(f.Runs) > 0
 		maps.Copy(sum.tools, f.Tools)
@@ -81,7 +81,7 @@ func (j *Judge) verdict(c Case, r exam.Report, read analysis.Report) guild.Verdi
 		baseline: wallBaseline(c.Baseline), why: c.Baseline.why(), quality: read.Quality, unread: read.Reason,
 	}.dimensions()
 	v.Score = composite(v.Dimensions)
-	v.Outcome, v.Cause = j.outcome(sum, tests)
+	v.Outcome, v.Cause = decide(sum, tests)
 	if v.Outcome == guild.Violation {
 		v.Score = 0
 	}
@@ -99,8 +99,8 @@ func (j *Judge) verdict(c Case, r exam.Report, read analysis.Report) guild.Verdi
 	return v
 }
 
-// outcome says how it came out, and why if not well.
-func (j *Judge) outcome(sum findings, tests tallies) (guild.Outcome, string) {
+// decide says how it came out, and why if not well.
+func decide(sum findings, tests tallies) (guild.Outcome, string) {
 	var out guild.Outcome
 	var cause string
 	switch {

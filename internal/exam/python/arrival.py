@@ -136,6 +136,11 @@ class Arrival(Codec):
 
     def library_exception(self, cls, args, own):
         """An exception of the library's, with its arguments and its plain attributes."""
+        if cls is FileNotFoundError and len(args) == 3 and type(args[2]) is str:
+            place = self.files.place(args[2])
+            if place and os.path.lexists(place):
+                self.note("the submission looked for %.200s, which the test did not pass to it: needs mode inproc, or "
+                          "the directory to be passed" % place)
         try:
             e = cls(*args) if cls in NAMED else cls.__new__(cls, *args)
         except Exception:

@@ -18,15 +18,19 @@ class Link(Arrival):
         self.released = []
         self.named = set()  # classes that the tests name
         self.lent = set()  # numbers of what the submission may ask of
+        self.shapes = {}  # class of the library's → the number that describes it
         self.decided = 0
+        self.mutated = 0  # containers of the test's that the submission has changed
+        self.printed = 0  # characters that it has printed
         self.calls = 0
+        self.spelled = None  # names that the tests use as classes
         self.refused = None  # why the running test cannot be believed
         self.notes = []  # what split examination could not do
         self.told = {"threads": False}  # the environment and the like, as last told
         self.watched = []
         self.seeds = []
         self.fresh = True
-        self.files = Mirror()
+        self.files = Shared()
         self.threads = 0
         self.reader = None
         self.decoders.update(h=self.take_handle, C=self.take_class, E=self.take_exception, M=self._known)
@@ -62,6 +66,7 @@ class Link(Arrival):
         numbers = range(before + 2, self.last + 1, 2)
         self.forget(numbers)
         self.lent.difference_update(numbers)
+        self.shapes = {cls: n for cls, n in self.shapes.items() if n not in numbers}
 
     def result(self, frame):
         """The value of an answer. Whatever is malformed in it ends the conversation."""
@@ -111,12 +116,16 @@ class Link(Arrival):
             for number, payload in _is(extra.get("u", []), list):
                 if number in self.shared:
                     self.refill(number, payload)
+                    self.mutated += number % 2 == self.last % 2
                 elif type(number) is not int or number in self.objects or number in self.classes:
                     raise Malformed("a change of what is not shared")
             if "f" in extra:
                 self.files.take(extra["f"])
             told = [(stream == 2, _is(text, str).encode("utf-8", "replace").decode())
                     for stream, text in _is(extra.get("w", []), list)]
+            self.printed += sum(len(text) for _, text in told)
+            if self.printed > PRINTED:
+                raise Malformed("too much text")
         except (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError, OverflowError) as e:
             raise Malformed("what does not fit: %s" % type(e).__name__)
         for error, text in told:
@@ -276,13 +285,19 @@ class Link(Arrival):
             if about and name in about.methods:
                 return Method(o, name)
         value = self.ask("get", lambda: [self.encode(o), name])
-        if _is_class(value) and value in self.about and name.lstrip("_")[:1].isupper():
+        if _is_class(value) and value in self.about and (name.lstrip("_")[:1].isupper() or name in self.classes_named()):
             self.named.add(value)
         return value
 
+    def classes_named(self):
+        """The names that the tests' own text uses as classes."""
+        if self.spelled is None:
+            self.spelled = classes_of(self.tests)
+        return self.spelled
+
     def known(self, o):
         """Whether the tests know an object's class, or one above it: they have asked for it by a name that is
-        spelled like a class's. A class in the place of a function is not what they expect."""
+        spelled or used like a class's. A class in the place of a function is not what they expect."""
         return any(c in self.named for c in (o.__mro__ if isinstance(o, type) else type(o).__mro__))
 
     def set(self, o, name, value):
@@ -303,8 +318,8 @@ class Link(Arrival):
     def method(self, o, name, args, kwargs):
         self.calls += 1
         value = self.ask("method", lambda: [self.encode(o), name, *self.arguments(args, kwargs)])
-        if (value is True or value is False) and (args or kwargs) and not self.known(o):
-            self.decided += 1
+        if (value is True or value is False) and (hasattr(str, name) or (args or kwargs) and not self.known(o)):
+            self.decided += 1  # as if it were asked about a text, which it is not
         return value
 
     def arguments(self, args, kwargs):
@@ -333,7 +348,8 @@ class Link(Arrival):
                 self.note("%s was compared with plain data, and not asked whether it is equal" % type(o).__name__)
             return NotImplemented
         if not ours and not self.known(o):
-            self.note("an object of class %s, which the tests do not name, was not asked to compute" % type(o).__name__)
+            self.note("an object of class %s, which the tests do not use as a class, was not asked to compute: "
+                      "needs mode inproc" % type(o).__name__)
             return NotImplemented
         if name in COMPARISONS:
             return self.decide(name, o, other)
@@ -393,7 +409,12 @@ class Link(Arrival):
         """Something of the test's own that the submission is given."""
         if isinstance(v, BaseException):
             return self.lend_exception(v, depth)
+        known = library_name(v) if isinstance(v, (type,) + _ROUTINES) else None
+        if known:
+            return {"n": [self.new_number(v)] + known}
         if isinstance(v, type):
+            if not _of_tests(v, self.tests):
+                raise self.unsupported("a test gives the submission the class %s" % v.__name__)
             return self.lend_class(v)
         if isinstance(v, (types.FunctionType, types.MethodType)):
             number = self.lend(v)
@@ -405,7 +426,8 @@ class Link(Arrival):
         if not _lendable(type(v), self.tests):
             raise self.unsupported("a test gives the submission a %s" % type(v).__name__)
         number = self.lend(v)
-        return {"x": [number, "o", type(v).__name__, self.lend_class(type(v))]}
+        cls = self.lend_class(type(v)) if _of_tests(type(v), self.tests) else self.describe(type(v))
+        return {"x": [number, "o", type(v).__name__, cls]}
 
     def lend(self, v):
         number = self.new_number(v)
@@ -415,19 +437,31 @@ class Link(Arrival):
         return number
 
     def lend_class(self, cls):
+        """A class of the tests', which the submission may call."""
         number = self.numbers.get(id(cls))
         if number is not None:
             return {"k": number}
+        return {"x": [self.lend(cls), "c", cls.__name__, self.operations(cls)]}
+
+    def describe(self, cls):
+        """A class of the library's, of which the submission only learns what can be asked of the object that it is
+        given."""
+        if cls in self.shapes:
+            return {"k": self.shapes[cls]}
+        number = self.shapes[cls] = self.new_number(Shape())
+        return {"x": [number, "c", cls.__name__, self.operations(cls)]}
+
+    def operations(self, cls):
+        """What can be asked of the instances of a class."""
         operations = [n for n in [*OPERATIONS, "__call__"] if n not in ("__str__", "__repr__", "__format__", "__hash__")
                       and hasattr(cls, n) and getattr(cls, n) is not getattr(object, n, None)]
-        operations += [n for n in ("__str__", "__repr__") if getattr(cls, n) is not getattr(object, n)]
-        return {"x": [self.lend(cls), "c", cls.__name__, operations]}
+        return operations + [n for n in ("__str__", "__repr__") if getattr(cls, n) is not getattr(object, n)]
 
     def lend_exception(self, e, depth):
         base = next((NAMED[c] for c in type(e).__mro__ if c in NAMED), "builtins.Exception")
         number = self.new_number(e)
         try:
-            args = self.items(e.args, depth)
+            args = [] if is_outcome(e) else self.items(e.args, depth)
         except (Unsupported, Deep):
             args = []
         return {"X": [number, type(e).__name__, base, args]}
@@ -484,10 +518,18 @@ class Link(Arrival):
         except (Gone, Unsupported):
             raise
         except BaseException as e:
+            self.overhear(e)
             kind, value = RAISED, e
         with self.channel.sending:
             extra = self.extra()
             self.channel.send([kind, number, self.encode(value), extra])
+
+    def overhear(self, e):
+        """Keeps what a test's own function has found, for the submission may catch it. What the submission itself
+        has raised is not that."""
+        if is_outcome(e) and not any(e is p for p in self.passing.values()) and self.refused is None:
+            text = str(e).partition("\n")[0]
+            self.refused = "in what the test gave the submission: %s: %s" % (type(e).__name__, text)
 
     def owned(self, o):
         number = self.numbers.get(id(o))
@@ -499,16 +541,28 @@ class Link(Arrival):
         return self.owned(f)(*args, **dict(kwargs))
 
     def serve_get(self, o, name):
-        value = getattr(self.owned(o), _public(name))
+        if not may_get(self.owned(o), _public(name), self.tests):
+            self.not_given("asked for", o, name)
+        value = getattr(o, name)
         if isinstance(value, (types.ModuleType, types.FrameType, types.CodeType)):
             raise AttributeError(name)
         return value
 
     def serve_set(self, o, name, value):
-        setattr(self.owned(o), _public(name), value)
+        if not may_set(self.owned(o), _public(name), value, self.tests):
+            self.not_given("tried to replace", o, name)
+        setattr(o, name, value)
 
     def serve_del(self, o, name):
-        delattr(self.owned(o), _public(name))
+        if not may_set(self.owned(o), _public(name), NotImplemented, self.tests):
+            self.not_given("tried to delete", o, name)
+        delattr(o, name)
+
+    def not_given(self, what, o, name):
+        """Refuses what does not belong to what the submission was given."""
+        kind = (o if isinstance(o, type) else type(o)).__name__
+        self.note("the submission %s %.50s of a %s of the test's: needs mode inproc, if it is meant to" % (what, name, kind))
+        raise AttributeError("%r object has no attribute %r" % (kind, name))
 
     def serve_op(self, name, o, *args):
         return OPERATIONS[name](self.owned(o), *args)

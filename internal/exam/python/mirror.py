@@ -12,6 +12,7 @@ class Mirror:
 
     def __init__(self):
         self.temporary = os.path.realpath("/tmp") + "/"
+        self.ever = set()  # roots that were shared in any test
         self.clear()
 
     def clear(self):
@@ -19,13 +20,20 @@ class Mirror:
         self.roots = set()
         self.seen = {}  # path → what it was like when last told
 
-    def root(self, path):
-        """The part of a path that is shared as a whole, a test's own directory or what lies in the temporary
-        one; None if the path is elsewhere."""
+    def place(self, path):
+        """A path as it is spelled on both sides; None if it is elsewhere."""
         if path.startswith("/tmp/"):
             path = self.temporary + path[5:]
         path = os.path.normpath(path)
         if not path.startswith(self.temporary) or len(path) > 1000 or "\0" in path:
+            return None
+        return path
+
+    def root(self, path):
+        """The part of a path that belongs together, a test's own directory or what lies in the temporary one; None
+        if the path is elsewhere."""
+        path = self.place(path)
+        if path is None:
             return None
         parts = path[len(self.temporary):].split("/")
         depth = 3 if parts[0].startswith("pytest-of-") else 1
@@ -77,17 +85,21 @@ class Mirror:
         return told
 
     def take(self, changes):
-        """Does here what was done there. What was here before and was not mentioned stays as it is."""
-        for path, content in _is(changes, list):
-            root = self.root(_is(path, str))
-            if root is None or os.path.normpath(path) != path:
-                raise Malformed("a file in a wrong place")
-            if root not in self.roots and os.path.lexists(root):
+        """Does here what was done there. What was here before and was not mentioned stays as it is. True in place
+        of contents says that a path is meant at which there is nothing yet."""
+        for path, content in changes:
+            root = self.root(path)
+            if root not in self.ever and os.path.lexists(root):
                 continue
             self.roots.add(root)
-            if os.path.realpath(os.path.dirname(path)) == os.path.dirname(path) and not os.path.islink(path):
-                self._write(path, content)  # a link of the test's own is not followed
+            self.ever.add(root)
+            if content is not True and self.straight(path):
+                self._write(path, content)
         self.seen = self.look()
+
+    def straight(self, path):
+        """Whether no link leads elsewhere on the way to a path."""
+        return os.path.realpath(os.path.dirname(path)) == os.path.dirname(path) and not os.path.islink(path)
 
     def _write(self, path, content):
         try:

@@ -35,7 +35,9 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return None
         try:
             found = self.link.ask("import", lambda: [name, name in self.modules])
-        except Exception as e:
+        except (Exception, KeyboardInterrupt) as e:
+            if isinstance(e, KeyboardInterrupt):
+                e = ImportError("KeyboardInterrupt in " + name)
             if isinstance(e, ModuleNotFoundError) and e.name == name:
                 return None
             self.outcome[name] = e
@@ -79,7 +81,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             self.used = words_of(self.link.tests)
         own, used = bound_names(file), self.used
         return [n for n in names if type(n) is str and n in used and not hasattr(builtins, n)
-                and n not in own and not n.startswith(("test", "Test", "pytest", "_pytest"))]
+                and n not in own and not n.startswith(("__", "test", "Test", "pytest", "_pytest"))]
 
     def importer(self):
         frame = sys._getframe(2)
@@ -116,3 +118,41 @@ def bound_names(file):
         else:
             names |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     return names
+
+
+def classes_of(tests):
+    """The names that the tests use as classes: in isinstance, or by calling them and then asking the result for
+    something that no plain value has."""
+    names = set()
+    for directory, _, files in os.walk(tests):
+        for name in files:
+            if name.endswith(".py"):
+                with open(os.path.join(directory, name), "rb") as f:
+                    names |= _used_as_classes(ast.parse(f.read()))
+    return names
+
+
+def _used_as_classes(tree):
+    """The names that one module uses as classes."""
+    found, made = set(), []  # made: a name or attribute, and what was called to make it
+    asked = set()  # names and attributes that are asked for what no plain value has
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            made += [(_last(t), _last(node.value.func)) for t in node.targets if isinstance(node.value, ast.Call)]
+        elif isinstance(node, ast.withitem) and isinstance(node.context_expr, ast.Call) and node.optional_vars:
+            made.append((_last(node.optional_vars), _last(node.context_expr.func)))
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            results = [n.value for n in ast.walk(node) if isinstance(n, (ast.Return, ast.Yield))]
+            made += [(node.name, _last(r.func)) for r in results if isinstance(r, ast.Call)]
+        elif isinstance(node, ast.Attribute) and not any(hasattr(t, node.attr) for t in _VALUES):
+            if isinstance(node.value, ast.Call):
+                found.add(_last(node.value.func))
+            asked.add(_last(node.value))
+        elif isinstance(node, ast.Call) and _last(node.func) in ("isinstance", "issubclass") and len(node.args) == 2:
+            found |= {_last(n) for n in ast.walk(node.args[1])}
+    return found | {f for name, f in made if name in asked} - {None}
+
+
+def _last(node):
+    """The last part of a name, dotted or not."""
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None

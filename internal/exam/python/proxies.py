@@ -16,6 +16,7 @@ import weakref
 MOST = 512 << 20  # bytes that the subject may send in all
 LENT = 100_000  # things that may be known at one time
 THREADS = 64
+PRINTED = 4 << 20  # characters that the subject may print; it is honest about fewer
 NATIVE = {int, float, complex, str, bytes, tuple, frozenset}
 ANSWERED = {  # the special attributes that are asked for; all others an object of the submission does not have
     "__name__", "__qualname__", "__doc__", "__dict__", "__annotations__", "__wrapped__", "__defaults__", "__all__",
@@ -216,7 +217,7 @@ def _bool(self):
 
 
 def _len(self):
-    return LINK[0].decide("__len__", self)
+    return LINK[0].operate("__len__", self)  # a number, which is compared here
 
 
 def _contains(self, value):
@@ -325,7 +326,10 @@ def _library_exception(module, qualname):
     return found if _is_class(found) and issubclass(found, BaseException) else None
 
 
-STANDARD = getattr(sys, "stdlib_module_names", None) or {
+STANDARD = getattr(sys, "stdlib_module_names", None) or set(sys.builtin_module_names) | {
+    "os", "posixpath", "math", "random", "io", "string", "collections", "functools", "itertools", "operator", "datetime",
+    "types", "enum", "typing", "unittest", "threading", "pathlib", "uuid", "tempfile", "contextlib", "logging", "heapq", "bisect",
+    "array", "abc", "numbers", "textwrap", "hashlib", "base64",
     "json", "decimal", "fractions", "sqlite3", "subprocess", "queue", "struct", "zlib", "argparse", "dataclasses",
     "configparser", "csv", "socket", "ssl", "shutil", "tarfile", "zipfile", "xml", "urllib", "http", "email", "asyncio",
     "concurrent", "copy", "pickle", "statistics", "binascii", "calendar", "optparse", "getopt", "locale", "re", "sre_constants",
@@ -364,5 +368,6 @@ def _lendable(cls, tests):
 
 
 def _of_tests(cls, tests):
+    """Whether a class is the customer's: of the tests, or of the bundle's files beside them."""
     file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
-    return file.startswith(tests + "/")
+    return type(cls) is not RemoteClass and file.startswith(os.path.dirname(tests) + "/")

@@ -6,6 +6,7 @@ import fcntl
 import time
 
 import pytest
+from _pytest.assertion import rewrite
 from _pytest.config import get_config
 
 LAYERS = ("smoke", "correctness", "edge", "performance", "security")
@@ -18,7 +19,7 @@ class Reporter:
     def __init__(self, link, emit, collect):
         self.link, self.emit, self.reported = link, emit, 0
         self.quiet = set()  # tests whose call raised nothing
-        self.micros, self.decided, self.began = {}, {}, 0
+        self.micros, self.asserts = {}, Asserts(link)
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item):
@@ -26,12 +27,22 @@ class Reporter:
         self.link.fresh = True
         self.link.files.clear()
         self.link.decided, self.link.refused = 0, None
+        self.asserts.begin()
         yield
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_setup(self, item):
+        fail_only((yield))
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_teardown(self, item):
+        fail_only((yield))
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(self, item):
         start = time.perf_counter()
         outcome = yield
+        fail_only(outcome)
         self.micros[item.nodeid] = int((time.perf_counter() - start) * 1e6)
         if outcome.excinfo is None:
             self.quiet.add(item.nodeid)
@@ -51,7 +62,8 @@ class Reporter:
             state, message = "failed", self.link.refused
         self.reported += 1
         self.emit(kind="test", id=report.nodeid, state=state, when=report.when, message=message, layer=report.layer,
-                  us=self.micros.get(report.nodeid, 0), decided=self.link.decided)
+                  us=self.micros.get(report.nodeid, 0), decided=self.link.decided,
+                  asserts=self.asserts.passed, left=self.asserts.left)
 
     def pytest_collectreport(self, report):
         if report.outcome == "failed":
@@ -62,6 +74,17 @@ class Reporter:
             self.emit(kind="item", id=item.nodeid)
         if self.link.calls:
             self.link.note("the delivery was asked %d times while the tests were listed" % self.link.calls)
+
+
+def fail_only(outcome):
+    """Makes an interrupt, which would end the session, the failure of one test: nobody sits at a keyboard here."""
+    if outcome.excinfo is None or not isinstance(outcome.excinfo[1], KeyboardInterrupt):
+        return
+    failure = RuntimeError("KeyboardInterrupt")
+    if hasattr(outcome, "force_exception"):
+        outcome.force_exception(failure)
+    else:
+        outcome._excinfo = (RuntimeError, failure, outcome.excinfo[2])
 
 
 def layer(item):
@@ -94,6 +117,7 @@ def main():
     link.watch()
     link.look_inside()
     reporter = Reporter(link, emit, False)
+    reporter.asserts.install(rewrite)
     code = int(pytest.main(ARGUMENTS + ["--rootdir", root, "--confcutdir", root, os.path.join(root, script)],
                            plugins=[reporter]))
     emit(kind="end", code=code, reported=reporter.reported, notes=link.notes, closed=link.channel.closed or "")

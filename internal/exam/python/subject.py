@@ -117,7 +117,8 @@ class Subject(Codec):
         self.opaque = {}  # class → the number that its instances have when they go as handles
         self.loop = None
         self.files = Mirror()
-        self.decoders.update(x=self.borrow, X=self.borrow_exception, a=self.bound)
+        self.named = {}  # id of something of the library's that a test has named → its number
+        self.decoders.update(x=self.borrow, X=self.borrow_exception, a=self.bound, n=self.library)
         self.pid = os.getpid()
 
     # Being asked.
@@ -321,6 +322,8 @@ class Subject(Codec):
         self.files.mention(path)
 
     def other(self, v, depth, key):
+        if id(v) in self.named:
+            return {"k": self.named[id(v)]}
         if isinstance(v, type):
             return self.class_(v, depth)
         if isinstance(v, BaseException):
@@ -407,6 +410,15 @@ class Subject(Codec):
     def bound(self, payload, depth):
         o, name = payload
         return getattr(self.decode(o, depth), name)
+
+    def library(self, payload, depth):
+        """A class or function of the standard library, of which there is one here, too."""
+        number, module, name = payload
+        v = importlib.import_module(module)
+        for part in name.split("."):
+            v = getattr(v, part)
+        self.objects[number], self.named[id(v)] = v, number
+        return v
 
     def borrow(self, payload, depth):
         """Something of the test's: a function, a class or an object."""

@@ -1,9 +1,15 @@
 """Tests of the protocol: plain values come back exactly, and no frame, however hostile, does anything but raise
 Malformed. Run by TestWire."""
+import decimal
+import functools
 import json
+import operator
 import os
+import pathlib
 import random
+import tempfile
 import unittest
+from unittest import mock
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python")
 
@@ -16,7 +22,7 @@ def load(*names):
     return space
 
 
-EXAMINER = load("plan", "wire", "values", "mirror", "proxies", "arrival", "link", "modules")
+EXAMINER = load("plan", "wire", "values", "mirror", "sharing", "proxies", "lending", "arrival", "link", "modules")
 SUBJECT = load("wire", "values", "mirror", "subject")
 ALLOWED = (int, str, float, bool, type(None), list, dict, tuple, set, frozenset, bytes, bytearray, complex, range, slice,
            type(Ellipsis), type(NotImplemented), type, BaseException)
@@ -182,10 +188,55 @@ class Hostile(unittest.TestCase):
                 side.serve_get(test_function, name)
 
     def test_files_stay_in_their_place(self):
-        mirror = EXAMINER["Mirror"]()
+        mirror = EXAMINER["Shared"]()
         for path in ("/etc/x", "/tmp/../etc/x", "/tmp", "/judge/tests/x", "/tmp//x", "/tmp/a/../b", "x", "/tmp/\0", 5):
             with self.assertRaises(EXAMINER["Malformed"]):
                 mirror.take([[path, "eA=="]])
+
+    def test_only_what_was_passed_is_shared(self):
+        with tempfile.TemporaryDirectory() as own:
+            mirror = EXAMINER["Shared"]()
+            given, wanted, new = [os.path.join(os.path.realpath(own), n) for n in ("given", "wanted", "new")]
+            for path in (given, wanted):
+                with open(path, "w") as f:
+                    f.write("before")
+            mirror.mention(given)
+            self.assertEqual([p for p, content in mirror.changes() if type(content) is str], [given])
+            mirror.take([[p, "eA=="] for p in (given, wanted, new)] + [[wanted, False]])
+            self.assertEqual([pathlib.Path(p).read_text() for p in (given, wanted, new)], ["x", "before", "x"])
+            with open(new, "w") as f:
+                f.write("the test's")
+            mirror.take([[new, "eA=="]])
+            self.assertEqual(pathlib.Path(new).read_text(), "the test's")
+            with self.assertRaises(EXAMINER["Malformed"]):
+                mirror.take([[new + str(n), "eHh4" * (1 << 20)] for n in range(12)])
+
+    def test_what_is_lent_keeps_what_lies_behind_it(self):
+        side = link()
+        file, callback, getter, part = open(os.devnull), mock.Mock(), operator.attrgetter("x"), functools.partial(len, [])
+        for given, names in ((file, ("buffer", "raw", "detach", "reconfigure")), (getter, ("x", "__class__")), (part, ("func", "args")),
+                             (callback, ("assert_called_once_with", "called", "call_args", "method_calls", "return_value", "attach_mock"))):
+            encoded = side.encode(given)
+            shape = encoded["x"][3]["x"][0]
+            with self.assertRaises(TypeError):
+                side.serve_call(side.objects[shape], ("/etc/passwd",), ())
+            for name in names:
+                with self.assertRaises(AttributeError):
+                    side.serve_get(given, name)
+                with self.assertRaises(AttributeError):
+                    side.serve_set(given, name, 3)
+        read = side.serve_get(file, "read")
+        side.encode(read)
+        self.assertEqual(side.serve_call(read, (), ()), "")
+        side.serve_set(callback, "child", 3)
+        self.assertEqual(callback.child, 3)
+        file.close()
+
+    def test_what_is_of_the_library_goes_by_name(self):
+        for thing in (len, open, os.path.join, str.upper, json.loads, decimal.Decimal, mock.Mock):
+            side = link()
+            self.assertIn("n", side.encode(thing), thing)
+            self.assertFalse(side.lent)
 
 
 def test_function():

@@ -1,7 +1,6 @@
 package bubblewrap
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -32,7 +31,7 @@ type run struct {
 
 	cmd    *exec.Cmd
 	fds    descriptors
-	stderr bytes.Buffer // the beginning of it, in case it is bwrap that complains
+	stderr sandbox.Head // in case it is bwrap that complains
 	status *os.File     // bwrap's JSON lines
 	gate   *os.File     // writing to it starts the command
 	first  *firstStep   // nil if the command starts at once
@@ -45,6 +44,7 @@ type run struct {
 // prepare makes the command line and everything that is handed to the child.
 func (r *run) prepare(bwrap string) error {
 	r.watch.Pidfd = -1
+	r.stderr.Most = 1000
 	a := &arguments{fds: &r.fds}
 	results, _, err := r.fds.out() // the first, so ResultsFD
 	if err != nil {
@@ -99,7 +99,7 @@ func (r *run) command(bwrap string, list []string, results *os.File) error {
 	r.cmd.Env = []string{}
 	r.cmd.Stdin = r.streams.Stdin
 	r.cmd.Stdout = r.flood.Keep(r.streams.Stdout, kept)
-	r.cmd.Stderr = r.flood.Keep(io.MultiWriter(orDiscard(r.streams.Stderr), &start{&r.stderr}), kept)
+	r.cmd.Stderr = r.flood.Keep(io.MultiWriter(orDiscard(r.streams.Stderr), &r.stderr), kept)
 	r.cmd.ExtraFiles = r.fds.child
 	r.cmd.WaitDelay = time.Second // for a Stdin that never ends
 	r.pump.Go(func() {
@@ -113,14 +113,6 @@ func orDiscard(w io.Writer) io.Writer {
 		return io.Discard
 	}
 	return w
-}
-
-// start keeps the first bytes of a stream.
-type start struct{ *bytes.Buffer }
-
-func (s *start) Write(p []byte) (int, error) {
-	s.Buffer.Write(p[:min(len(p), max(0, 1000-s.Len()))])
-	return len(p), nil
 }
 
 // run starts the command, watches it to its end and says how it ended.

@@ -27,6 +27,10 @@ func SetRlimits(pid int, l sandbox.Limits) error {
 	return nil
 }
 
+// spare is how many processes more than Limits.Pids the resource limit lets a run have: the control group, or who
+// looks at the run, must come first, for nobody tells of a resource limit that was reached.
+const spare = 64
+
 // Rlimits are the resource limits of every process of a run.
 func Rlimits(l sandbox.Limits) map[int]uint64 {
 	limits := map[int]uint64{
@@ -36,7 +40,7 @@ func Rlimits(l sandbox.Limits) map[int]uint64 {
 		unix.RLIMIT_CORE:   0,
 	}
 	if os.Geteuid() != 0 && limitsByNamespace() {
-		limits[unix.RLIMIT_NPROC] = uint64(l.Pids)
+		limits[unix.RLIMIT_NPROC] = uint64(l.Pids) + spare
 	}
 	return limits
 }

@@ -176,7 +176,14 @@ func (w *Watch) Exceeded() string {
 	if w.Group == nil {
 		return ""
 	}
-	return w.Group.Exceeded()
+	if limit := w.Group.Exceeded(); limit != "" {
+		return limit
+	}
+	// A resource limit ends a process a little above the limit, and nobody tells that it did.
+	if used, counted := w.Group.CPUTime(); counted && used >= w.Limits.CPU {
+		return sandbox.KilledCPU
+	}
+	return ""
 }
 
 // Usage is what the run used, after the end and before the control group is removed.

@@ -70,12 +70,8 @@ type mapping struct {
 	Size    int `json:"size"`
 }
 
-// Who a run is inside when the host's root starts it: root itself, unmapped, so that nothing of the host's
-// belongs to it but what root shows it. Root inside is nobody.
-const (
-	boxUser = 1000
-	nobody  = 65534
-)
+// nobody is who root is inside where a run is sandbox.User, which the host's root is then.
+const nobody = 65534
 
 // writeBundle writes the bundle of a run into its directory, as user uid inside.
 func (r *run) writeBundle(uid int) error {
@@ -109,7 +105,7 @@ func (r *run) writeBundle(uid int) error {
 }
 
 func (r *run) ociMounts(binds []bind) []ociMount {
-	boxes, temp, shm, judged := shares(r.spec.Limits.Disk, besideWorkspace(r.spec))
+	boxes, temp, shm, judged := shares(r.spec.Limits.Disk, r.spec.WritesJudge())
 	tmpfs := func(at, mode string, size int64) ociMount {
 		return ociMount{at, "tmpfs", "tmpfs", []string{"nosuid", "nodev", "mode=" + mode, "size=" + strconv.FormatInt(size, 10)}}
 	}
@@ -125,7 +121,7 @@ func (r *run) ociMounts(binds []bind) []ociMount {
 		{"/proc", "proc", "proc", []string{"nosuid", "noexec", "nodev"}},
 		{"/dev", "tmpfs", "tmpfs", []string{"ro", "nosuid", "mode=0755", "size=65536"}},
 		{"/sys", "tmpfs", "tmpfs", []string{"ro", "size=4096"}}, // or gVisor puts its own there
-		tmpfs("/dev/shm", "1777", shm), tmpfs("/tmp", "1777", temp), tmpfs(box, "0777", boxes),
+		tmpfs("/dev/shm", "1777", shm), tmpfs("/tmp", "1777", temp), tmpfs(sandbox.Box, "0777", boxes),
 	}
 	for dir, size := range own {
 		mounts = append(mounts, tmpfs(dir, "0777", size))

@@ -40,13 +40,5 @@ func (d Docker) Probe(ctx context.Context) sandbox.Caps {
 
 // Run implements Runner.
 func (d Docker) Run(ctx context.Context, _ sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
-	return refuse(streams, d.Probe(ctx))
-}
-
-// refuse is a run on a runner that is not usable.
-func refuse(streams sandbox.IO, c sandbox.Caps) (sandbox.Result, error) {
-	if streams.Channel != nil {
-		streams.Channel.Close()
-	}
-	return sandbox.Result{}, &sandbox.UnusableError{Reason: c.Reason, Remedy: c.Remedy}
+	return sandbox.Refuse(d.Probe(ctx), streams)
 }

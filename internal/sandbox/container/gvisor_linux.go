@@ -1,7 +1,6 @@
 package container
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -12,12 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"guild/internal/sandbox"
-	"guild/internal/sandbox/confine"
 )
 
 // GVisor is the sandbox.Runner that calls gVisor's runsc: a kernel of its own, written in Go, stands between the
@@ -41,8 +36,8 @@ func (g GVisor) Probe(ctx context.Context) sandbox.Caps {
 		c.Reason = err.Error()
 		return c
 	}
-	if reason := try(ctx, g); reason != "" {
-		c.Reason, c.Remedy = reason, "runsc needs unprivileged user namespaces and about 100 MB of memory: "+
+	if err := sandbox.Try(ctx, g); err != nil {
+		c.Reason, c.Remedy = err.Error(), "runsc needs unprivileged user namespaces and about 100 MB of memory: "+
 			"sysctl -w kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0"
 		return c
 	}
@@ -67,25 +62,6 @@ func (g GVisor) Probe(ctx context.Context) sandbox.Caps {
 	return c
 }
 
-// try runs true, and says why that does not work.
-func try(ctx context.Context, r sandbox.Runner) (reason string) {
-	var stderr bytes.Buffer
-	spec := sandbox.Spec{
-		Argv: []string{"/bin/true"}, Env: []string{"PATH=/usr/bin:/bin"}, Limits: sandbox.Limits{Wall: 30 * time.Second},
-	}
-	res, err := r.Run(ctx, spec, sandbox.IO{Stderr: &stderr})
-	switch {
-	case err != nil:
-		return err.Error()
-	case res.Killed != "":
-		return "a trial run was ended by its limit: " + res.Killed
-	case res.Exit != 0:
-		return fmt.Sprintf("a trial run exits %d: %s", res.Exit, strings.TrimSpace(stderr.String()))
-	default:
-		return ""
-	}
-}
-
 // programs are what a run is started with.
 type programs struct{ runsc, unshare string }
 
@@ -102,29 +78,11 @@ func (g GVisor) paths() (p programs, err error) {
 
 // Run implements Runner.
 func (g GVisor) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
-	if streams.Channel != nil {
-		defer streams.Channel.Close() // it is closed already once the sandbox has it
-	}
 	p, err := g.paths()
 	if err != nil {
-		return sandbox.Result{}, &sandbox.UnusableError{Reason: err.Error(), Remedy: gvisorRemedy}
+		return sandbox.Refuse(sandbox.Caps{Reason: err.Error(), Remedy: gvisorRemedy}, streams)
 	}
-	if err := s.Check(); err != nil {
-		return sandbox.Result{}, err
-	}
-	s.Limits = s.Limits.WithDefaults()
-	r, err := newRun(s, streams)
-	if r != nil {
-		defer r.close()
-	}
-	if err != nil {
-		return sandbox.Result{}, fmt.Errorf("gvisor: %w", err)
-	}
-	res, err := r.runsc(ctx, p)
-	if err != nil {
-		return sandbox.Result{}, fmt.Errorf("gvisor: %w", err)
-	}
-	return res, nil
+	return whole(TierGVisor, s, streams, func(r *run) (sandbox.Result, error) { return r.runsc(ctx, p) })
 }
 
 // Descriptors of the step before runsc, which are not handed on to it.
@@ -139,7 +97,7 @@ const step = `echo >&9; read x <&8; exec "$@" 8<&- 9>&-`
 
 // runsc runs a whole run.
 func (r *run) runsc(ctx context.Context, p programs) (sandbox.Result, error) {
-	uid := boxUser
+	uid := sandbox.User
 	if os.Geteuid() != 0 {
 		uid = 0 // only one user can be mapped, and gVisor needs that to be root
 	}
@@ -164,7 +122,7 @@ func (r *run) runsc(ctx context.Context, p programs) (sandbox.Result, error) {
 	if err := r.start(r.runscCommand(p), []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin"}, attr); err != nil {
 		return sandbox.Result{}, err
 	}
-	if err := r.hold(ready, gate); err != nil {
+	if err := r.limit(ready, gate); err != nil {
 		r.cmd.Process.Kill()
 		r.cmd.Wait()
 		return sandbox.Result{}, fmt.Errorf("%w: %s", err, strings.TrimSpace(r.stderr.String()))
@@ -217,30 +175,22 @@ func (r *run) runscCommand(p programs) []string {
 	return append(argv, "box")
 }
 
-// hold takes hold of the first process of runsc's namespace, puts the limits on it and lets it go on.
-func (r *run) hold(ready, gate *os.File) error {
+// limit puts the limits on the first process of runsc's namespace and lets it go on.
+func (r *run) limit(ready, gate *os.File) error {
 	var b [1]byte
 	if n, _ := ready.Read(b[:]); n == 0 {
-		return fmt.Errorf("no namespace for runsc")
+		return errors.New("no namespace for runsc")
 	}
-	parent := r.cmd.Process.Pid
-	list, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", parent))
+	first, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", r.cmd.Process.Pid))
 	if err != nil {
 		return err
-	}
-	first, err := strconv.Atoi(strings.TrimSpace(string(list)))
-	if err != nil {
-		return fmt.Errorf("the first process: %w", err)
-	}
-	fd, err := unix.PidfdOpen(first, 0)
-	if err != nil {
-		return fmt.Errorf("pidfd: %w", err)
 	}
 	l := r.spec.Limits
 	l.Pids += gvisorThreads
 	l.Memory += gvisorMemory
-	r.watch = confine.Watch{First: first, Pidfd: fd, Limits: l, Flood: r.flood}
-	r.limit(first, l)
+	if err := r.hold(first, l); err != nil {
+		return err
+	}
 	_, err = gate.Write([]byte{'\n'})
 	return err
 }

@@ -18,7 +18,7 @@ func (GVisor) Probe(context.Context) sandbox.Caps { return elsewhere(TierGVisor)
 
 // Run implements Runner.
 func (g GVisor) Run(ctx context.Context, _ sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
-	return refuse(streams, g.Probe(ctx))
+	return sandbox.Refuse(g.Probe(ctx), streams)
 }
 
 // Podman is the sandbox.Runner that calls podman(1) beside an engine on the same kernel, which is for Linux only.
@@ -31,7 +31,7 @@ func (Podman) Probe(context.Context) sandbox.Caps { return elsewhere(TierPodman)
 
 // Run implements Runner.
 func (p Podman) Run(ctx context.Context, _ sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
-	return refuse(streams, p.Probe(ctx))
+	return sandbox.Refuse(p.Probe(ctx), streams)
 }
 
 func elsewhere(tier string) sandbox.Caps {

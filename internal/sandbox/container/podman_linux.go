@@ -15,8 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"guild/internal/sandbox"
 	"guild/internal/sandbox/confine"
 )
@@ -46,8 +44,8 @@ func (p Podman) Probe(ctx context.Context) sandbox.Caps {
 		c.Reason = err.Error()
 		return c
 	}
-	if reason := try(ctx, p); reason != "" {
-		c.Reason, c.Remedy = reason, remedyFor(podman, reason)
+	if err := sandbox.Try(ctx, p); err != nil {
+		c.Reason, c.Remedy = err.Error(), remedyFor(podman, err.Error())
 		return c
 	}
 	c.Usable, c.Remedy = true, ""
@@ -83,29 +81,11 @@ func (p Podman) path() (string, error) { return exec.LookPath(cmp.Or(p.Path, "po
 
 // Run implements Runner.
 func (p Podman) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
-	if streams.Channel != nil {
-		defer streams.Channel.Close() // it is closed already once the sandbox has it
-	}
 	podman, err := p.path()
 	if err != nil {
-		return sandbox.Result{}, &sandbox.UnusableError{Reason: err.Error(), Remedy: podmanRemedy}
+		return sandbox.Refuse(sandbox.Caps{Reason: err.Error(), Remedy: podmanRemedy}, streams)
 	}
-	if err := s.Check(); err != nil {
-		return sandbox.Result{}, err
-	}
-	s.Limits = s.Limits.WithDefaults()
-	r, err := newRun(s, streams)
-	if r != nil {
-		defer r.close()
-	}
-	if err != nil {
-		return sandbox.Result{}, fmt.Errorf("podman: %w", err)
-	}
-	res, err := r.podman(ctx, podman)
-	if err != nil {
-		return sandbox.Result{}, fmt.Errorf("podman: %w", err)
-	}
-	return res, nil
+	return whole(TierPodman, s, streams, func(r *run) (sandbox.Result, error) { return r.podman(ctx, podman) })
 }
 
 // podman runs a whole run.
@@ -152,7 +132,7 @@ func complaint(log string) string {
 
 // podmanCommand is podman's command line.
 func (r *run) podmanCommand(podman, name string) ([]string, error) {
-	uid := boxUser
+	uid := sandbox.User
 	root, binds, err := r.skeleton(uid, true)
 	if err != nil {
 		return nil, err
@@ -194,11 +174,11 @@ func (r *run) podmanMounts(binds []bind) []string {
 		return []string{"--tmpfs", fmt.Sprintf("%s:rw,exec,nosuid,nodev,mode=0777,tmpcopyup,size=%d", at, size)}
 	}
 	argv := []string{"--shm-size", strconv.FormatInt(shm, 10)}
-	if besideWorkspace(r.spec) {
+	if r.spec.WritesJudge() {
 		judged = r.spec.Limits.Disk / 8
 		argv = append(argv, tmpfs(sandbox.Judge, judged)...)
 	}
-	argv = append(argv, tmpfs(box, r.spec.Limits.Disk-shm-judged)...)
+	argv = append(argv, tmpfs(sandbox.Box, r.spec.Limits.Disk-shm-judged)...)
 	for _, m := range binds {
 		kind := "true"
 		if m.writable {
@@ -238,25 +218,19 @@ func (r *run) begin(ctx context.Context) error {
 	if !stands {
 		return errors.New("the run does not start")
 	}
-	text, err := os.ReadFile(r.pidfile())
+	first, err := os.ReadFile(r.pidfile())
 	if err != nil {
 		return err
 	}
-	first, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		return fmt.Errorf("%s: %w", r.pidfile(), err)
+	if err := r.hold(first, r.spec.Limits); err != nil {
+		return err
 	}
-	fd, err := unix.PidfdOpen(first, 0)
-	if err != nil {
-		return fmt.Errorf("pidfd: %w", err)
-	}
-	r.watch = confine.Watch{First: first, Pidfd: fd, Limits: r.spec.Limits, Flood: r.flood, Scratch: box}
-	r.limit(first, r.spec.Limits)
-	if err := confine.SetRlimits(first, r.spec.Limits); err != nil {
+	r.watch.Scratch = sandbox.Box
+	if err := confine.SetRlimits(r.watch.First, r.spec.Limits); err != nil {
 		return err
 	}
 	if !r.spec.Network {
-		r.counters = confine.OpenCounters(first)
+		r.counters = confine.OpenCounters(r.watch.First)
 	}
 	r.layOut()
 	return nil

@@ -1,7 +1,6 @@
 package container
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -34,7 +34,7 @@ type run struct {
 	ours   []*os.File // our ends of the pipes among them
 	copies *os.File
 	done   *os.File
-	stderr bytes.Buffer // the beginning of it, in case it is the engine that complains
+	stderr sandbox.Head // in case it is the engine that complains
 	pump   sync.WaitGroup
 
 	laidOut bool
@@ -46,10 +46,34 @@ type run struct {
 	counters confine.Counters // of the network namespace; nil where there is none of the host's
 }
 
+// whole makes a run of a Spec and has an engine run it.
+func whole(tier string, s sandbox.Spec, streams sandbox.IO, engine func(*run) (sandbox.Result, error)) (sandbox.Result, error) {
+	if streams.Channel != nil {
+		defer streams.Channel.Close() // it is closed already once the sandbox has it
+	}
+	if err := s.Check(); err != nil {
+		return sandbox.Result{}, err
+	}
+	s.Limits = s.Limits.WithDefaults()
+	r, err := newRun(s, streams)
+	if r != nil {
+		defer r.close()
+	}
+	if err != nil {
+		return sandbox.Result{}, fmt.Errorf("%s: %w", tier, err)
+	}
+	res, err := engine(r)
+	if err != nil {
+		return sandbox.Result{}, fmt.Errorf("%s: %w", tier, err)
+	}
+	return res, nil
+}
+
 // newRun makes what every engine needs: a directory, pipes and the child's descriptors.
 func newRun(s sandbox.Spec, streams sandbox.IO) (*run, error) {
 	r := &run{spec: s, streams: streams, flood: confine.NewFlood(s.Limits.Output)}
 	r.watch.Pidfd = -1
+	r.stderr.Most = 2000
 	var err error
 	if r.dir, err = os.MkdirTemp("", "guild-box-"); err != nil {
 		return nil, err
@@ -128,7 +152,7 @@ func (r *run) start(argv []string, env []string, attr *syscall.SysProcAttr) erro
 	r.cmd.Env, r.cmd.SysProcAttr = env, attr
 	r.cmd.Stdin = r.streams.Stdin
 	r.cmd.Stdout = r.flood.Keep(r.streams.Stdout, kept)
-	r.cmd.Stderr = r.flood.Keep(io.MultiWriter(stderr, &head{&r.stderr}), kept)
+	r.cmd.Stderr = r.flood.Keep(io.MultiWriter(stderr, &r.stderr), kept)
 	r.cmd.ExtraFiles = r.child
 	r.cmd.WaitDelay = time.Second // for a Stdin that never ends
 	err := r.cmd.Start()
@@ -146,25 +170,11 @@ func (r *run) started() {
 	}
 }
 
-// head keeps the first bytes of a stream.
-type head struct{ *bytes.Buffer }
-
-func (h *head) Write(p []byte) (int, error) {
-	h.Buffer.Write(p[:min(len(p), max(0, 2000-h.Len()))])
-	return len(p), nil
-}
-
 // layOut sends the copies that are not shown in place, and then lets the command start.
 func (r *run) layOut() {
 	r.pump.Go(func() {
 		defer r.copies.Close()
-		var copies []sandbox.Copy
-		for _, c := range r.spec.Copies {
-			if !c.ReadOnly {
-				copies = append(copies, c)
-			}
-		}
-		err := sandbox.WriteCopies(r.copies, copies)
+		err := sandbox.WriteCopies(r.copies, r.spec.Writable())
 		if err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, os.ErrClosed) {
 			r.copied = err
 			return
@@ -183,13 +193,28 @@ func (r *run) stands() bool {
 	return n > 0
 }
 
-// limit puts a process in a control group; what it starts later is in, too. Without one, the watch polls.
-func (r *run) limit(pid int, l sandbox.Limits) {
-	g, err := confine.NewCgroup(l)
+// hold takes hold of the run's first process, whose number is given as text, and of all that it starts later.
+func (r *run) hold(number []byte, l sandbox.Limits) error {
+	first, err := strconv.Atoi(strings.TrimSpace(string(number)))
+	if err != nil {
+		return fmt.Errorf("the first process: %w", err)
+	}
+	fd, err := unix.PidfdOpen(first, 0)
+	if err != nil {
+		return fmt.Errorf("pidfd: %w", err)
+	}
+	r.watch = confine.Watch{First: first, Pidfd: fd, Limits: l, Flood: r.flood}
+	r.group()
+	return nil
+}
+
+// group puts the first process in a control group. Without one, the watch polls.
+func (r *run) group() {
+	g, err := confine.NewCgroup(r.watch.Limits)
 	if err != nil {
 		return
 	}
-	if err := g.Add(pid); err != nil {
+	if err := g.Add(r.watch.First); err != nil {
 		g.Remove() // nothing is in it
 		return
 	}
@@ -228,9 +253,7 @@ func (r *run) result(killed string) (sandbox.Result, error) {
 	if res.Exit > 128 {
 		res.Signal = unix.SignalName(syscall.Signal(res.Exit - 128))
 	}
-	if r.left > 0 {
-		res.Warnings = append(res.Warnings, fmt.Sprintf("%d of the files to collect were left out", r.left))
-	}
+	res.LeaveOut(r.left)
 	if n := r.counters.NoRoutes(); n > 0 {
 		detail := fmt.Sprintf("%d attempts to reach an address outside", n)
 		res.Breaches = append(res.Breaches, guild.Breach{Syscall: "connect", Detail: detail})

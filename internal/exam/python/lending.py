@@ -1,0 +1,126 @@
+"""What the submission may do with what a test has given it: call it, compute with it, and use what of it is known to
+be harmless. What lies behind it is not given with it: its class, what a function is made of, what a mock remembers."""
+
+_FILE = frozenset(
+    "read read1 readline readlines readinto write writelines seek tell truncate close closed flush readable writable "
+    "seekable isatty fileno name mode encoding errors newlines getvalue".split())
+_QUEUE = frozenset("put get put_nowait get_nowait task_done join qsize empty full".split())
+_THREAD = frozenset("acquire release locked set clear is_set wait wait_for notify notify_all start join is_alive name "
+                    "daemon run cancel abort reset parties n_waiting broken".split())
+_PATH = frozenset("parts name stem suffix suffixes parent anchor drive root as_posix joinpath".split())
+ALL = None
+HARMLESS = {  # module of a class of the library → what may be asked of what has it from that class
+    "_io": _FILE, "io": _FILE, "queue": _QUEUE, "_queue": _QUEUE, "threading": _THREAD, "_thread": _THREAD,
+    "pathlib": _PATH, "pathlib._local": _PATH, "functools": frozenset(["cache_info", "cache_clear", "cache_parameters"]),
+    "enum": frozenset(["name", "value"]), "string": frozenset(["substitute", "safe_substitute", "template"]),
+    "logging": frozenset("handle emit format setLevel setFormatter acquire release createLock filter addFilter flush "
+                         "close level name formatter".split()),
+    "json.encoder": frozenset(["encode", "iterencode", "default"]), "json.decoder": frozenset(["decode", "raw_decode"]),
+    "ast": frozenset(["visit", "generic_visit"]),
+    "weakref": frozenset("add discard get items keys values pop remove".split()),
+    "re": ALL, "random": ALL, "_random": ALL, "array": ALL, "collections": ALL, "collections.abc": ALL, "typing": ALL,
+    "datetime": ALL, "zoneinfo": ALL, "decimal": ALL, "fractions": ALL, "numbers": ALL, "uuid": ALL,
+}
+_VALUES = (int, float, complex, str, bytes, bytearray, list, dict, set, frozenset, tuple, range, slice, memoryview,
+           types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.MappingProxyType)
+_FORMATS = ("format", "format_map")  # reach any attribute of what they print
+_ROUTINES = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.MethodDescriptorType,
+             types.WrapperDescriptorType)
+
+
+class Shape:
+    """What a number means that only describes the class of something lent: nothing can be done with it."""
+
+
+def library_name(v):
+    """Where the submission finds its own copy of a class or function of the standard library: module and name."""
+    owner = getattr(v, "__objclass__", v)
+    module, name = getattr(owner, "__module__", None), getattr(v, "__qualname__", None)
+    if type(module) is not str or type(name) is not str or module.partition(".")[0] not in STANDARD:
+        return None
+    found = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None) if found is not None else None
+    return [module, name] if found is v else None
+
+
+def is_mock(o):
+    mock = sys.modules.get("unittest.mock")
+    return mock is not None and isinstance(o, mock.NonCallableMock)
+
+
+def _mocks_own(name):
+    """Whether a mock uses a name itself, to remember how it was called and to be asked about that."""
+    mock = sys.modules["unittest.mock"]
+    return name in ("method_calls", "mock") or name.startswith("assert") or hasattr(mock.AsyncMock, name)
+
+
+def _definer(cls, name):
+    """The class that an object has an attribute from."""
+    return next((c for c in cls.__mro__ if name in vars(c)), None)
+
+
+def _own(o):
+    """The attributes of an object that are not its class's."""
+    try:
+        return object.__getattribute__(o, "__dict__")
+    except AttributeError:
+        return {}
+
+
+def may_get(o, name, tests):
+    """Whether the submission may ask for an attribute of something lent."""
+    if isinstance(o, _ROUTINES):
+        own = getattr(o, "__dict__", {})
+        return name in own and "mock" not in own
+    if is_mock(o):
+        return not _mocks_own(name)
+    cls = o if isinstance(o, type) else type(o)
+    definer = _definer(cls, name)
+    if definer is None:
+        if isinstance(o, type):
+            return name in getattr(o, "_member_map_", ())
+        dynamic = _definer(cls, "__getattr__")
+        return name in _own(o) or dynamic is not None and _of_tests(dynamic, tests)
+    if _of_tests(definer, tests):
+        return True
+    if definer in _VALUES:
+        return name not in _FORMATS
+    allowed = HARMLESS.get(definer.__module__, ())
+    return allowed is ALL or name in allowed
+
+
+def _acts(v):
+    """Whether something is there to be called. What the submission itself has put there is not the test's."""
+    return not isinstance(v, (Remote, RemoteClass, Method)) and (callable(v) or is_mock(v) or hasattr(type(v), "__get__"))
+
+
+def may_set(o, name, value, tests):
+    """Whether the submission may replace an attribute of something lent, by value or, if that is NotImplemented,
+    by nothing. Methods, callbacks and mocks of the test's stay as they are."""
+    if is_mock(o):
+        theirs = isinstance(value, (Remote, RemoteClass, Method)) or callable(value)
+        return not _mocks_own(name) and not theirs and value is not NotImplemented
+    if isinstance(o, types.FunctionType):
+        return "mock" not in vars(o) and not _acts(vars(o).get(name))
+    cls = o if isinstance(o, type) else type(o)
+    if isinstance(o, _ROUTINES) or not _of_tests(cls, tests) and cls is not types.SimpleNamespace:
+        return False
+    definer = _definer(cls, name)
+    if definer is None:
+        return isinstance(o, type) or not _acts(_own(o).get(name))
+    if not _of_tests(definer, tests):
+        return False
+    there = vars(definer)[name]
+    if isinstance(there, types.MemberDescriptorType) and not isinstance(o, type):
+        return not _acts(getattr(o, name, None))
+    if hasattr(type(there), "__set__"):
+        return not isinstance(o, type)
+    return not _acts(there) and not _acts(_own(o).get(name))
+
+
+def is_outcome(e):
+    """Whether an exception says what a test has come to."""
+    return isinstance(e, AssertionError) or any(
+        c.__module__ == "_pytest.outcomes" or (c.__module__, c.__name__) == ("unittest.case", "SkipTest")
+        for c in type(e).__mro__)

@@ -1,0 +1,87 @@
+"""The examiner's side of the files that are shared. What a test has named goes out, with what is below it. What comes
+back may be put there, or may be new; all else that a test has written is out of reach."""
+
+HELD = 32 << 20  # bytes that the submission may have written here in all
+
+
+class Shared(Mirror):
+    """What the examiner shares of the temporary directory."""
+
+    def __init__(self):
+        super().__init__()
+        self.held = self.entries = 0
+        self.most = None
+
+    def clear(self):
+        super().clear()
+        self.theirs = {}  # path → what it was like when the submission had made it
+        self.awaited = set()  # paths that the submission knows to be meant, though there is nothing yet
+
+    def mention(self, path):
+        """Notes a path that a test gives the submission."""
+        if self.root(path):
+            self.roots.add(self.place(path))
+
+    def look(self):
+        """What there is now, with the directories above, but not what is beside."""
+        found = super().look()
+        for root in self.roots:
+            above = os.path.dirname(root)
+            while self.root(above) and above not in found and os.path.isdir(above):
+                found[above] = (True, 0, 0)
+                above = os.path.dirname(above)
+        return found
+
+    def changes(self):
+        told = super().changes()
+        new = sorted(r for r in self.roots - self.awaited if r not in self.seen)
+        self.awaited.update(new)
+        return told + [[r, True] for r in new]
+
+    def take(self, changes):
+        """Does here what was done there, where that is allowed."""
+        for path, content in _is(changes, list):
+            root = self.root(_is(path, str))
+            if root is None or self.place(path) != path or content is True:
+                raise Malformed("a file in a wrong place")
+            if self.allowed(path, root) and self.straight(path):
+                self.charge(path, content)
+                self._write(path, content)
+                self.theirs[path] = self.like(path)
+        self.seen = self.look()
+
+    def allowed(self, path, root):
+        """Whether the submission may write a path: it was given it, has made it, or nobody has and it is beside
+        something that it was given or in a new place of its own."""
+        if any(path == r or path.startswith(r + "/") for r in self.roots):
+            return True
+        if path in self.theirs:
+            return self.theirs[path] == self.like(path)
+        if os.path.lexists(path):
+            return False
+        if any(self.root(r) == root for r in self.roots):
+            return True
+        of_tests = root[len(self.temporary):].startswith("pytest-of-")
+        return not of_tests and (root in self.theirs or not os.path.lexists(root))
+
+    def like(self, path):
+        try:
+            s = os.lstat(path)
+        except OSError:
+            return None
+        return s.st_mode, s.st_ino, s.st_size if stat.S_ISREG(s.st_mode) else 0, s.st_mtime_ns if stat.S_ISREG(s.st_mode) else 0
+
+    def charge(self, path, content):
+        """Counts what is about to be written, so that the submission cannot fill the examiner's disk."""
+        before = self.like(path)
+        if content is not False:
+            self.entries += before is None
+            self.held += len(content) * 3 // 4 if type(content) is str else 0
+        if before is not None:
+            self.held -= before[2]
+            self.entries -= content is False
+        if self.most is None:
+            disk = os.statvfs(self.temporary)
+            self.most = min(HELD, disk.f_blocks * disk.f_frsize // 3)
+        if self.held > self.most or self.entries > 2 * ENTRIES:
+            raise Malformed("too many files, or too large ones")
