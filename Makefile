@@ -33,6 +33,7 @@ fuzz: ## every fuzz target for FUZZTIME each
 
 bench: ## compare two runs with: go tool -modfile=tools/go.mod benchstat old.txt new.txt
 	go run ./bench/loop
+	go run ./bench/judge
 	go test -run '^$$' -bench . -count 6 ./...
 
 fix: ## modernize and format

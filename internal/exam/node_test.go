@@ -25,7 +25,7 @@ test.describe('edges', () => {
 func needNode(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("node"); err != nil {
-		t.Skip("no Node.js")
+		t.Fatal("no Node.js: apt-get install nodejs")
 	}
 }
 

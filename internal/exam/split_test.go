@@ -109,6 +109,10 @@ func honestPass(t *testing.T, e *Engine, all map[string]map[string]string) {
 			wait()
 			defer done()
 			mode, strength := modeSplit, guild.Strong
+			if reason, weak := files["weak"]; weak {
+				t.Logf("weak: %s", strings.TrimSpace(reason))
+				strength = guild.Weak
+			}
 			if inproc {
 				t.Logf("needs inproc: %s", strings.TrimSpace(reason))
 				mode, strength = modeInproc, guild.Weak
@@ -258,6 +262,55 @@ func TestWhatTheDeliveryDecidedIsCounted(t *testing.T) {
 		" def __eq__(self, o): return True\n def __bool__(self): return True\n"})).Findings[0]
 	if Passed(f.Tests) != 2 || f.Tests[0].Decided != 2 || f.Tests[1].Decided != 0 || f.Decided != 2 {
 		t.Errorf("%+v", f.Tests)
+	}
+}
+
+func TestATestThatOnlyTheDeliveryDecidesIsWeak(t *testing.T) {
+	for asserts, want := range map[string]guild.Strength{
+		"    assert Box() == Box()\n":                                           guild.Weak,
+		"    assert Box() == Box()\n    assert Box().value == 1\n":              guild.Strong,
+		"    assert Box() == Box() and Box().value == 1\n":                      guild.Strong,
+		"    n = [2, 1]\n    assert emptied(n) == sorted(n)\n":                  guild.Weak,
+		"    n = [2, 1]\n    emptied(n)\n    assert n == []\n":                  guild.Strong,
+		"    assert text().startswith('a')\n":                                   guild.Weak,
+		"    assert odd().startswith('a')\n":                                    guild.Weak,
+		"    assert odd().valid('a')\n":                                         guild.Weak,
+		"    assert Box().startswith('a')\n":                                    guild.Weak,
+		"    from unittest import TestCase\n    TestCase().assertEqual(1, 1)\n": guild.Strong,
+	} {
+		bundle := bundleOf(t, map[string]string{"tests/test_solution.py": "from solution import *\ndef test_it():\n" + asserts}, nil, "")
+		f := examined(t, bundle, deliver(t, map[string]string{"solution.py": "class Box:\n value = 1\n" +
+			" def __eq__(self, o): return True\n def startswith(self, o): return True\n" +
+			"class Yes:\n def __call__(self, *a): return True\nclass no:\n def __new__(self, *a): return True\n" +
+			"class Odd:\n startswith, valid = Yes(), no\ndef odd(): return Odd()\n" +
+			"def emptied(n):\n n.clear()\n return []\ndef text(): return Box()\n"})).Findings[0]
+		if Passed(f.Tests) != 1 || f.Strength != want || (want == guild.Weak) != (f.Decided > 0 && strings.Contains(f.Because, "1 of the tests")) {
+			t.Errorf("%s%d passed, %s, decided %d: %s, want %s", asserts, Passed(f.Tests), f.Strength, f.Decided, f.Because, want)
+			unpassed(t, f)
+		}
+	}
+}
+
+func TestClassesNeedNoCapitalLetters(t *testing.T) {
+	tests := map[string]string{"tests/test_solution.py": "from solution import stack, add, make\n" +
+		"def test_stack():\n    s = stack()\n    s.push(3)\n    assert 3 in s and s + 1 == 4 and s.size == 1\n" +
+		"def test_add(): assert add(1, 2) + 1 == 4\n" +
+		"def test_made(): assert make().depth + 1 == 4\n"}
+	f := examined(t, bundleOf(t, tests, nil, ""), deliver(t, map[string]string{"solution.py": "class stack:\n size = 1\n" +
+		" def push(self, n): pass\n def __contains__(self, n): return True\n def __add__(self, n): return 4\n" +
+		"class add:\n def __init__(self, *a): pass\n def __add__(self, n): return 4\n" +
+		"class odd(add): pass\nclass make: depth = odd()\n"})).Findings[0]
+	if Passed(f.Tests) != 1 || f.Tests[0].State != guild.TestPassed || !strings.Contains(fmt.Sprint(f.Warnings), "needs mode inproc") {
+		t.Errorf("%+v, %v", f.Tests, f.Warnings)
+	}
+}
+
+func TestAnInterruptFailsOneTest(t *testing.T) {
+	tests := map[string]string{"tests/test_solution.py": "import pytest, solution\ndef test_a(): solution.interrupt()\n" +
+		"def test_b():\n    with pytest.raises(KeyboardInterrupt): solution.interrupt()\n"}
+	f := examined(t, bundleOf(t, tests, nil, ""), deliver(t, map[string]string{"solution.py": "def interrupt(): raise KeyboardInterrupt"})).Findings[0]
+	if Passed(f.Tests) != 1 || f.Tests[0].State != guild.TestFailed || f.Fault != "" {
+		t.Errorf("%+v, %s", f.Tests, f.Fault)
 	}
 }
 

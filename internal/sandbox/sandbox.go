@@ -3,7 +3,7 @@
 // output means, is the caller's business.
 //
 // Whatever builds the walls is behind Runner. It never runs a command without them: where no runner is usable,
-// Best returns an *UnusableError that says what to install.
+// tiers.Best returns an *UnusableError that says what to install.
 //
 // Every run sees the same world: the host's programs and libraries read-only, an almost empty /etc, a fresh
 // /proc and /dev, and one bounded temporary file system that is the workspace, /tmp and /dev/shm at once.

@@ -158,6 +158,8 @@ class Arrival(Codec):
             e = cls.__new__(cls, *args)
         except Exception:
             e = cls.__new__(cls)
+        if isinstance(e, StopIteration):
+            StopIteration.__init__(e, *args)  # the interpreter reads its value without looking
         e.args = args
         e.__dict__.update(_remote=number, _text=text if type(text) is str else "")
         self.alive[number] = e

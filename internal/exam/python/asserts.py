@@ -2,12 +2,21 @@
 
 
 class Marker(ast.NodeTransformer):
-    """Puts a note before and after each assert statement of a test module."""
+    """Puts a note before and after each assert statement of a test module. One that is true if all of its parts
+    are is taken as a statement for each part, which is the same to the test."""
 
     def visit_Assert(self, node):
-        before = _note(node, "@asserting")
-        after = _note(node, "@passed", ast.Constant(_repeats(node.test)))
-        return [before, node, after]
+        marked = []
+        for test in _parts(node.test):
+            part = ast.copy_location(ast.Assert(test, node.msg), node)
+            marked += [_note(node, "@asserting"), part, _note(node, "@passed", ast.Constant(_repeats(test)))]
+        return marked
+
+
+def _parts(test):
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return [part for value in test.values for part in _parts(value)]
+    return [test]
 
 
 def _note(node, name, *args):

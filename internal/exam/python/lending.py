@@ -84,8 +84,10 @@ def may_get(o, name, tests):
         return name in _own(o) or dynamic is not None and _of_tests(dynamic, tests)
     if _of_tests(definer, tests):
         return True
+    if name in _FORMATS:
+        return False
     if definer in _VALUES:
-        return name not in _FORMATS
+        return True
     allowed = HARMLESS.get(definer.__module__, ())
     return allowed is ALL or name in allowed
 

@@ -20,6 +20,7 @@ class Link(Arrival):
         self.lent = set()  # numbers of what the submission may ask of
         self.shapes = {}  # class of the library's → the number that describes it
         self.decided = 0
+        self.members = {}  # number of what was an attribute of an object and is called → whether its yes is a decision
         self.mutated = 0  # containers of the test's that the submission has changed
         self.printed = 0  # characters that it has printed
         self.calls = 0
@@ -280,6 +281,10 @@ class Link(Arrival):
         """An attribute of an object, class or module of the submission's."""
         if name.startswith("__") and name not in ANSWERED or name.startswith(("_pytest", "pytest")):
             raise AttributeError("%r object has no attribute %r" % (type(o).__name__, name))
+        if not isinstance(o, (Remote, RemoteClass, RemoteModule, Method)):
+            return getattr(o, name)  # the test's own, which it has put in a place of the submission's
+        if name.startswith("assert_"):
+            self.decided += 1  # asked as a mock is, which it is not
         if not whole and isinstance(o, Remote) and not isinstance(o, type):
             about = self.about.get(type(o))
             if about and name in about.methods:
@@ -287,7 +292,13 @@ class Link(Arrival):
         value = self.ask("get", lambda: [self.encode(o), name])
         if _is_class(value) and value in self.about and (name.lstrip("_")[:1].isupper() or name in self.classes_named()):
             self.named.add(value)
+        if isinstance(o, Remote) and not isinstance(o, type) and isinstance(value, (Remote, RemoteClass)):
+            self.members[self.number(value)] = hasattr(str, name) or not self.known(o)
         return value
+
+    def number(self, o):
+        """The number of a class or object of the submission's."""
+        return self.about[o].number if isinstance(o, type) else o._remote
 
     def classes_named(self):
         """The names that the tests' own text uses as classes."""
@@ -313,7 +324,10 @@ class Link(Arrival):
 
     def call(self, f, args, kwargs):
         self.calls += 1
-        return self.ask("call", lambda: [self.encode(f), *self.arguments(args, kwargs)])
+        value = self.ask("call", lambda: [self.encode(f), *self.arguments(args, kwargs)])
+        if (value is True or value is False) and self.members and self.members.get(self.number(f)):
+            self.decided += 1
+        return value
 
     def method(self, o, name, args, kwargs):
         self.calls += 1
@@ -458,7 +472,7 @@ class Link(Arrival):
         return operations + [n for n in ("__str__", "__repr__") if getattr(cls, n) is not getattr(object, n)]
 
     def lend_exception(self, e, depth):
-        base = next((NAMED[c] for c in type(e).__mro__ if c in NAMED), "builtins.Exception")
+        base = next(NAMED.get(c) or library_name(c) for c in type(e).__mro__ if c in NAMED or library_name(c))
         number = self.new_number(e)
         try:
             args = [] if is_outcome(e) else self.items(e.args, depth)

@@ -414,9 +414,7 @@ class Subject(Codec):
     def library(self, payload, depth):
         """A class or function of the standard library, of which there is one here, too."""
         number, module, name = payload
-        v = importlib.import_module(module)
-        for part in name.split("."):
-            v = getattr(v, part)
+        v = _found(module, name)
         self.objects[number], self.named[id(v)] = v, number
         return v
 
@@ -458,8 +456,14 @@ class Subject(Codec):
     def borrow_exception(self, payload, depth):
         """An exception of the test's own class, which is one of the library's here."""
         number, name, base, args = payload
-        base = BY_NAME.get(base, Exception)
-        e = type(name, (base,), {"__module__": "test"})(*self.values(args, depth))
+        base = BY_NAME.get(base, Exception) if type(base) is str else _found(*base)
+        cls = base if base.__name__ == name else type(name, (base,), {"__module__": "test"})
+        args = self.values(args, depth)
+        try:
+            e = cls(*args)
+        except TypeError:  # its arguments are not what it was made of
+            e = cls.__new__(cls)
+            e.args = tuple(args)
         self.keep(number, e)
         return e
 
@@ -501,6 +505,14 @@ def _bases(cls):
 def _library(cls):
     spec = getattr(sys.modules.get(cls.__module__), "__spec__", None)
     return spec is None or not _ours(spec)
+
+
+def _found(module, name):
+    """A class or function of the standard library."""
+    v = importlib.import_module(module)
+    for part in name.split("."):
+        v = getattr(v, part)
+    return v
 
 
 def _until_gone(f):

@@ -174,6 +174,12 @@ class Hostile(unittest.TestCase):
             self.assertNotIn("submission", repr(vars(cls).get(name)))
             self.assertIsNot(vars(cls).get(name), name)
 
+    def test_an_end_of_iteration_has_a_value(self):
+        cls = {"C": [2, "End", "m", "End", [{"g": "builtins.StopIteration"}], None, [], [], None, []]}
+        e = link().take({"E": [4, cls, [], "", None, None, {"D": [6, []]}]})
+        self.assertIsInstance(e, StopIteration)
+        self.assertIsNone(e.value)
+
     def test_requests_are_answered_only_for_what_was_lent(self):
         side = link()
         secret = [1]

@@ -174,14 +174,9 @@ func (r *run) open(status *json.Decoder) error {
 
 // limit puts the first process in a control group and sets its resource limits; all others inherit both.
 func (r *run) limit() error {
-	if g, err := confine.NewCgroup(r.spec.Limits); err == nil {
-		r.watch.Group = g
-		if err := g.Add(r.watch.First); err != nil {
-			r.watch.Group = nil
-			if err := g.Remove(); err != nil {
-				return err
-			}
-		}
+	var err error
+	if r.watch.Group, err = confine.Enclose(r.watch.First, r.spec.Limits); err != nil {
+		return err
 	}
 	return confine.SetRlimits(r.watch.First, r.spec.Limits)
 }
@@ -278,14 +273,9 @@ func (r *run) usage() guild.Usage {
 func (r *run) breaches(signal string) []guild.Breach {
 	var found []guild.Breach
 	if signal == "SIGSYS" {
-		found = append(found, guild.Breach{Syscall: "seccomp", Detail: "killed at a forbidden system call"})
+		found = append(found, confine.Forbidden())
 	}
-	noRoute := r.counters.NoRoutes()
-	if noRoute > 0 {
-		detail := fmt.Sprintf("%d attempts to reach an address outside", noRoute)
-		found = append(found, guild.Breach{Syscall: "connect", Detail: detail})
-	}
-	return found
+	return append(found, r.counters.Breaches()...)
 }
 
 // close lets go of everything. The control group is removed last: it must be empty.

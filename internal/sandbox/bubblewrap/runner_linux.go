@@ -69,11 +69,7 @@ func gaps() []string {
 	if os.Geteuid() == 0 {
 		g = append(g, "runs share root's user id outside their user namespace; run guild as an ordinary user to avoid that")
 	}
-	if group, err := confine.NewCgroup(sandbox.Limits{}.WithDefaults()); err != nil {
-		g = append(g, "no control group ("+err.Error()+"): memory and processes are polled, not capped by the kernel")
-	} else {
-		group.Remove() // made a moment ago and empty
-	}
+	g = append(g, confine.GroupGaps()...)
 	if confine.Denylist() == nil {
 		g = append(g, "no system call filter for this processor")
 	}

@@ -38,7 +38,7 @@ const ask = unix.SECCOMP_RET_USER_NOTIF
 // Whoever installs it (SECCOMP_SET_MODE_FILTER with SECCOMP_FILTER_FLAG_NEW_LISTENER, and, where the kernel has
 // it, SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV) must hand the listener over without sendmsg(2), which is one of the
 // calls that wait for the supervisor: by a thread that is not under the filter, or by writing the descriptor's
-// number for TakeListener.
+// number to whoever takes it by pidfd_getfd(2).
 func Filter(p sandbox.Profile) []byte { return supervised(p).bytes() }
 
 // ProfileHash identifies the rules of a profile's filter on this processor.

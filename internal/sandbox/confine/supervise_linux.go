@@ -2,13 +2,9 @@ package confine
 
 import (
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"guild"
 )
@@ -72,15 +68,6 @@ func supervise(listener *os.File, s *Supervisor) *Supervisor {
 	return s
 }
 
-// TakeListener takes the listener of a filter out of a process, as seen from here, that has it as descriptor fd.
-func TakeListener(pidfd, fd int) (*os.File, error) {
-	got, err := unix.PidfdGetfd(pidfd, fd, 0)
-	if err != nil {
-		return nil, fmt.Errorf("take the listener of a filter: %w", err)
-	}
-	return os.NewFile(uintptr(got), "seccomp"), nil
-}
-
 // Breach is closed when a breach is to end the run. The call that did it is not answered: its thread waits there
 // for the kill.
 func (s *Supervisor) Breach() <-chan struct{} { return s.breach }
@@ -124,13 +111,6 @@ func (s *Supervisor) Refused() int64 {
 		n += times
 	}
 	return n
-}
-
-// RefusedCalls are the numbers of the calls that Refused counts, in order.
-func (s *Supervisor) RefusedCalls() []int32 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Sorted(maps.Keys(s.refused))
 }
 
 // Warnings are what it saw and let be.

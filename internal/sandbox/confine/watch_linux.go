@@ -273,14 +273,17 @@ func (c Counters) Close() {
 	}
 }
 
-// NoRoutes is how many packets and connections had nowhere to go.
-func (c Counters) NoRoutes() int64 {
+// Breaches are the attempts to reach out, which had nowhere to go.
+func (c Counters) Breaches() []guild.Breach {
 	var n int64
 	for _, f := range c {
 		b, _ := io.ReadAll(f)
 		n += noRoutes(string(b))
 	}
-	return n
+	if n == 0 {
+		return nil
+	}
+	return []guild.Breach{{Syscall: "connect", Detail: fmt.Sprintf("%d attempts to reach an address outside", n)}}
 }
 
 // noRoutes reads the counter of packets and connections that had nowhere to go from /proc/net/snmp, where a
@@ -309,4 +312,9 @@ func noRoutes(file string) int64 {
 func atoi(s string) int64 {
 	n, _ := strconv.ParseInt(s, 10, 64)
 	return n
+}
+
+// Forbidden is the breach of a command that a filter without a supervisor has ended with SIGSYS.
+func Forbidden() guild.Breach {
+	return guild.Breach{Syscall: "seccomp", Detail: "killed at a forbidden system call"}
 }

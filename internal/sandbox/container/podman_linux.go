@@ -117,7 +117,7 @@ func (r *run) podman(ctx context.Context, podman string) (sandbox.Result, error)
 	}
 	res, err := r.result(killed)
 	if res.Signal == "SIGSYS" {
-		res.Breaches = append(res.Breaches, sigsys())
+		res.Breaches = append(res.Breaches, confine.Forbidden())
 	}
 	return res, err
 }

@@ -17,7 +17,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"guild"
 	"guild/internal/sandbox"
 	"guild/internal/sandbox/confine"
 )
@@ -204,21 +203,8 @@ func (r *run) hold(number []byte, l sandbox.Limits) error {
 		return fmt.Errorf("pidfd: %w", err)
 	}
 	r.watch = confine.Watch{First: first, Pidfd: fd, Limits: l, Flood: r.flood}
-	r.group()
-	return nil
-}
-
-// group puts the first process in a control group. Without one, the watch polls.
-func (r *run) group() {
-	g, err := confine.NewCgroup(r.watch.Limits)
-	if err != nil {
-		return
-	}
-	if err := g.Add(r.watch.First); err != nil {
-		g.Remove() // nothing is in it
-		return
-	}
-	r.watch.Group = g
+	r.watch.Group, err = confine.Enclose(first, l)
+	return err
 }
 
 // wait watches the run to its end.
@@ -254,10 +240,7 @@ func (r *run) result(killed string) (sandbox.Result, error) {
 		res.Signal = unix.SignalName(syscall.Signal(res.Exit - 128))
 	}
 	res.LeaveOut(r.left)
-	if n := r.counters.NoRoutes(); n > 0 {
-		detail := fmt.Sprintf("%d attempts to reach an address outside", n)
-		res.Breaches = append(res.Breaches, guild.Breach{Syscall: "connect", Detail: detail})
-	}
+	res.Breaches = append(res.Breaches, r.counters.Breaches()...)
 	return res, nil
 }
 
@@ -287,9 +270,4 @@ func (r *run) closeOurs() {
 func pin() (unpin func()) {
 	runtime.LockOSThread()
 	return runtime.UnlockOSThread
-}
-
-// sigsys is the breach of a command that the filter ended.
-func sigsys() guild.Breach {
-	return guild.Breach{Syscall: "seccomp", Detail: "killed at a forbidden system call"}
 }

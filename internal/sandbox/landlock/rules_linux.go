@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"guild/internal/sandbox"
 )
 
 // What a rule can give, by the version of the interface that knows it.
@@ -106,10 +108,7 @@ func (r *rules) system() error {
 		}
 		places = append(places, found...)
 	}
-	for _, name := range []string{
-		"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types", "passwd", "group",
-		"nsswitch.conf",
-	} {
+	for _, name := range append(sandbox.HostEtc(false), "passwd", "group", "nsswitch.conf") {
 		places = append(places, "/etc/"+name)
 	}
 	for _, place := range places {

@@ -223,12 +223,8 @@ func (r *run) open() error {
 		return fmt.Errorf("landlock: pidfd: %w", err)
 	}
 	r.watch.Pidfd = fd
-	if g, err := confine.NewCgroup(r.spec.Limits); err == nil {
-		if g.Add(r.watch.First) == nil {
-			r.watch.Group = g
-		} else if err := g.Remove(); err != nil {
-			return err
-		}
+	if r.watch.Group, err = confine.Enclose(r.watch.First, r.spec.Limits); err != nil {
+		return err
 	}
 	limits := r.mark.limits(confine.Rlimits(r.spec.Limits))
 	delete(limits, unix.RLIMIT_NPROC) // would count all that the user has
@@ -304,9 +300,11 @@ func (r *run) result(killed string) (sandbox.Result, error) {
 		res.Exit = r.status.ExitStatus()
 	}
 	if len(r.spec.Collect) > 0 && r.streams.Files != nil {
-		if err := r.scratch.collect(r.streams.Files, r.spec.Collect); err != nil {
-			return sandbox.Result{}, fmt.Errorf("landlock: collect: %w", err)
+		left, err := r.scratch.collect(r.streams.Files, r.spec)
+		if err != nil {
+			return sandbox.Result{}, fmt.Errorf("landlock: %w", err)
 		}
+		res.LeaveOut(left)
 	}
 	return res, nil
 }

@@ -1,14 +1,11 @@
 package landlock
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"strings"
-	"time"
 
 	"guild/internal/sandbox"
 	"guild/internal/sandbox/confine"
@@ -32,20 +29,12 @@ func (r Runner) Probe(ctx context.Context) sandbox.Caps {
 		c.Reason = "the kernel has no Landlock"
 		return c
 	}
-	var stderr bytes.Buffer
-	spec := sandbox.Spec{
-		Argv: []string{"/bin/true"}, Env: []string{"PATH=/usr/bin:/bin"}, Limits: sandbox.Limits{Wall: 10 * time.Second},
-	}
-	res, err := r.Run(ctx, spec, sandbox.IO{Stderr: &stderr})
-	switch {
-	case err != nil:
+	if err := sandbox.Try(ctx, r); err != nil {
 		c.Reason = err.Error()
-	case res.Exit != 0:
-		c.Reason = fmt.Sprintf("true exits %d: %s", res.Exit, strings.TrimSpace(stderr.String()))
-	default:
-		c.Usable, c.Remedy, c.MAC = true, "", fmt.Sprintf("landlock %d", version)
-		c.Gaps, c.Lacks = gaps(version), lacks
+		return c
 	}
+	c.Usable, c.Remedy, c.MAC = true, "", fmt.Sprintf("landlock %d", version)
+	c.Gaps, c.Lacks = gaps(version), lacks
 	return c
 }
 
@@ -71,12 +60,7 @@ func gaps(version int) []string {
 	if os.Geteuid() == 0 {
 		g = append(g, "runs share root's user id, without its capabilities; run guild as an ordinary user to avoid that")
 	}
-	if group, err := confine.NewCgroup(sandbox.Limits{}.WithDefaults()); err != nil {
-		g = append(g, "no control group ("+err.Error()+"): memory and processes are polled, not capped by the kernel")
-	} else {
-		group.Remove() // made a moment ago and empty
-	}
-	return g
+	return append(g, confine.GroupGaps()...)
 }
 
 // Run implements sandbox.Runner.

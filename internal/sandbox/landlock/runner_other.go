@@ -21,9 +21,5 @@ func (Runner) Probe(context.Context) sandbox.Caps {
 
 // Run implements sandbox.Runner.
 func (r Runner) Run(ctx context.Context, _ sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
-	if streams.Channel != nil {
-		streams.Channel.Close()
-	}
-	c := r.Probe(ctx)
-	return sandbox.Result{}, &sandbox.UnusableError{Reason: c.Reason, Remedy: c.Remedy}
+	return sandbox.Refuse(r.Probe(ctx), streams)
 }

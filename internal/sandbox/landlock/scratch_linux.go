@@ -121,7 +121,7 @@ func (s *scratch) show(m sandbox.Mount) error {
 	if m.Host == m.Inside {
 		return nil
 	}
-	if !strings.HasPrefix(m.Inside, "/box/") && !strings.HasPrefix(m.Inside, sandbox.Judge+"/") {
+	if !strings.HasPrefix(m.Inside, sandbox.Box+"/") && !strings.HasPrefix(m.Inside, sandbox.Judge+"/") {
 		return fmt.Errorf("%s cannot be shown at %s without namespaces, only where it is", m.Host, m.Inside)
 	}
 	if err := s.root.MkdirAll(local(filepath.Dir(m.Inside)), 0o755); err != nil {
@@ -152,50 +152,14 @@ func (s *scratch) used(l sandbox.Limits) (bytes int64, full bool) {
 }
 
 // collect writes the named files and directories below the workspace as a tar stream. Nothing of the run runs
-// any more, and a link that it left leads nowhere.
-func (s *scratch) collect(w io.Writer, names []string) error {
+// any more.
+func (s *scratch) collect(w io.Writer, spec sandbox.Spec) (left int, err error) {
 	root, err := s.root.OpenRoot(local(sandbox.Workspace))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer root.Close()
-	tw := tar.NewWriter(w)
-	for _, name := range names {
-		err := fs.WalkDir(root.FS(), filepath.ToSlash(filepath.Clean(name)), func(name string, d fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return nil // not there, or unreadable by its own will
-			case d.IsDir() && name != ".":
-				return tw.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755})
-			case d.Type().IsRegular():
-				return collectFile(tw, root, name)
-			default:
-				return nil
-			}
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return tw.Close()
-}
-
-func collectFile(tw *tar.Writer, root *os.Root, name string) error {
-	f, err := root.Open(name)
-	if err != nil {
-		return nil // left out
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return nil
-	}
-	mode := int64(0o644 | info.Mode().Perm()&0o111)
-	if err := tw.WriteHeader(&tar.Header{Name: name, Mode: mode, Size: info.Size()}); err != nil {
-		return err
-	}
-	_, err = io.CopyN(tw, f, info.Size())
-	return err
+	return sandbox.WriteFiles(w, root, spec.Collect, spec.Limits)
 }
 
 // remove takes the directory away, whatever rights the run has given its own directories.

@@ -47,7 +47,7 @@ const grace = 5 * time.Second
 // run brings the run to its end and says how that was.
 func (r *coldRun) run(ctx context.Context) (sandbox.Result, error) {
 	r.flood = confine.NewFlood(r.spec.Limits.Output)
-	r.watch = confine.Watch{Pidfd: -1, Limits: r.spec.Limits, Flood: r.flood, Scratch: box}
+	r.watch = confine.Watch{Pidfd: -1, Limits: r.spec.Limits, Flood: r.flood, Scratch: sandbox.Box}
 	var group sync.WaitGroup
 	group.Go(r.makeGroup) // which takes as long as everything else
 	err := r.prepare()
@@ -84,7 +84,7 @@ func (r *coldRun) run(ctx context.Context) (sandbox.Result, error) {
 // prepare makes everything that the first process is started with.
 func (r *coldRun) prepare() error {
 	var err error
-	if r.who, err = takeIDs(insideUser); err != nil {
+	if r.who, err = takeIDs(sandbox.User); err != nil {
 		return err
 	}
 	if err := r.makePlan(); err != nil {

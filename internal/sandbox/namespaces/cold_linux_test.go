@@ -46,12 +46,12 @@ func TestRunsAtOnceHaveUsersOfTheirOwn(t *testing.T) {
 	for i, m := range maps {
 		var inside, outside, count int
 		fmt.Sscan(m, &inside, &outside, &count)
-		switch who, err := takeIDs(insideUser); {
+		switch who, err := takeIDs(sandbox.User); {
 		case err != nil:
 			t.Fatal(err)
 		case who.ranged && (inside != 0 || outside < firstID || count != idsEach || slices.Contains(maps[:i], m)):
 			t.Errorf("run %d: %q", i, m)
-		case !who.ranged && (inside != insideUser || outside != os.Geteuid() || count != 1):
+		case !who.ranged && (inside != sandbox.User || outside != os.Geteuid() || count != 1):
 			t.Errorf("run %d: %q", i, m)
 		default:
 			who.release()
@@ -64,7 +64,7 @@ func TestARangeOfUsersIsGivenOnce(t *testing.T) {
 		t.Log("an ordinary user has none to give")
 		return
 	}
-	a, err := takeIDs(insideUser)
+	a, err := takeIDs(sandbox.User)
 	if err != nil || !a.ranged {
 		t.Fatalf("%+v %v", a, err)
 	}
@@ -150,14 +150,21 @@ func TestMain(m *testing.M) {
 }
 
 func TestKillingTheJudgeEndsTheRun(t *testing.T) {
+	killJudges(t, 20, 2*time.Millisecond, playsJudge+"=echo started; (setsid sleep 1000 &) ; sleep 1000")
+}
+
+// killJudges lets this binary play a judge, as the variable and the arguments say, and kills it: the first one when
+// its run goes on, the others somewhere on the way there, each a little later than the one before.
+func killJudges(t *testing.T, judges int, later time.Duration, variable string, args ...string) {
+	t.Helper()
 	// What loses its parent becomes ours, so that we see it.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-	for i := range 20 {
-		judge := exec.Command("/proc/self/exe")
-		judge.Env = []string{playsJudge + "=echo started; (setsid sleep 1000 &) ; sleep 1000"}
+	for i := range judges {
+		judge := exec.Command("/proc/self/exe", args...)
+		judge.Env = []string{variable}
 		out, err := judge.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -168,7 +175,7 @@ func TestKillingTheJudgeEndsTheRun(t *testing.T) {
 		if i == 0 {
 			out.Read(make([]byte, 8)) // it runs
 		} else {
-			<-time.After(time.Duration(i) * 2 * time.Millisecond) // somewhere on the way there
+			<-time.After(time.Duration(i) * later)
 		}
 		judge.Process.Kill()
 		judge.Wait()

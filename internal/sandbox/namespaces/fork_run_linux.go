@@ -41,7 +41,7 @@ func (ts *templates) run(ctx context.Context, launch launcher, s sandbox.Spec, s
 	f := &fork{coldRun: coldRun{
 		spec: s, streams: streams, flood: confine.NewFlood(s.Limits.Output), plan: &plan.Plan{},
 	}}
-	f.watch = confine.Watch{Pidfd: -1, Limits: s.Limits, Flood: f.flood, Scratch: box}
+	f.watch = confine.Watch{Pidfd: -1, Limits: s.Limits, Flood: f.flood, Scratch: sandbox.Box}
 	defer f.close()
 	if err := f.begin(ctx, t, user); err != nil {
 		if ctx.Err() == nil && errors.Is(err, os.ErrDeadlineExceeded) {

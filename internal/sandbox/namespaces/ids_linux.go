@@ -11,9 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Who a run is inside.
-const insideUser = 1000
-
 // User ids of the host that root gives to runs, 65536 to each that goes on at one time: beyond those that
 // distributions hand out, and below those that systemd keeps for itself.
 const (

@@ -63,12 +63,12 @@ func (r *Runner) gaps() (gaps []string, lacks []sandbox.Feature) {
 	if r.Rootfs == "" {
 		gaps = append(gaps, "the host's /usr is visible, so a run depends on the versions installed here")
 	}
-	if group, err := confine.NewCgroup(sandbox.Limits{}.WithDefaults()); err != nil {
-		gaps = append(gaps, "no control group ("+err.Error()+"): memory and processes are polled, not capped by the kernel")
-	} else if group.Remove(); r.noGroup.Load() {
+	if groupless := confine.GroupGaps(); groupless != nil {
+		gaps = append(gaps, groupless...)
+	} else if r.noGroup.Load() {
 		gaps = append(gaps, "control groups cannot be entered: memory and processes are polled, not capped by the kernel")
 	}
-	if who, err := takeIDs(insideUser); err == nil {
+	if who, err := takeIDs(sandbox.User); err == nil {
 		if who.release(); os.Geteuid() == 0 && !who.ranged {
 			gaps = append(gaps, "guild is root of a user namespace with few users, so that runs share its own")
 		}

@@ -9,6 +9,7 @@ import (
 
 	"guild"
 	"guild/internal/sandbox"
+	"guild/internal/sandbox/confine"
 )
 
 // result reads what is left when everything has ended.
@@ -25,9 +26,7 @@ func (r *coldRun) result(killed string) (sandbox.Result, error) {
 	if r.supervisor != nil {
 		res.Warnings = append(res.Warnings, r.supervisor.Warnings()...)
 	}
-	if r.left > 0 {
-		res.Warnings = append(res.Warnings, fmt.Sprintf("%d of the files to collect were left out", r.left))
-	}
+	res.LeaveOut(r.left)
 	return res, r.ending(&res)
 }
 
@@ -70,14 +69,13 @@ func (r *coldRun) breaches() []guild.Breach {
 	if r.supervisor != nil {
 		found = r.supervisor.Breaches()
 	} else if r.last != nil && unix.WaitStatus(r.last.Status).Signal() == unix.SIGSYS {
-		found = append(found, guild.Breach{Syscall: "seccomp", Detail: "killed at a forbidden system call"})
+		found = append(found, confine.Forbidden())
 	}
 	reached := slices.ContainsFunc(found, func(b guild.Breach) bool {
 		return slices.Contains([]string{"connect", "sendto", "sendmsg", "sendmmsg"}, b.Syscall)
 	})
-	if n := r.counters.NoRoutes(); n > 0 && !reached {
-		detail := fmt.Sprintf("%d attempts to reach an address outside", n)
-		found = append(found, guild.Breach{Syscall: "connect", Detail: detail})
+	if reached {
+		return found
 	}
-	return found
+	return append(found, r.counters.Breaches()...)
 }

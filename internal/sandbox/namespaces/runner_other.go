@@ -26,9 +26,8 @@ func (r *Runner) Probe(context.Context) sandbox.Caps {
 }
 
 // Run implements sandbox.Runner.
-func (r *Runner) Run(ctx context.Context, _ sandbox.Spec, _ sandbox.IO) (sandbox.Result, error) {
-	c := r.Probe(ctx)
-	return sandbox.Result{}, &sandbox.UnusableError{Reason: c.Reason, Remedy: c.Remedy}
+func (r *Runner) Run(ctx context.Context, _ sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
+	return sandbox.Refuse(r.Probe(ctx), streams)
 }
 
 // Close has nothing to end.

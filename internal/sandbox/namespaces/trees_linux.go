@@ -84,8 +84,8 @@ func (t *trees) mapped(uid, gid uint32, who *ids) (*os.File, error) {
 		return f, nil
 	}
 	f, err := userNamespace(
-		syscall.SysProcIDMap{ContainerID: int(uid), HostID: who.first + insideUser, Size: 1},
-		syscall.SysProcIDMap{ContainerID: int(gid), HostID: who.first + insideUser, Size: 1})
+		syscall.SysProcIDMap{ContainerID: int(uid), HostID: who.first + sandbox.User, Size: 1},
+		syscall.SysProcIDMap{ContainerID: int(gid), HostID: who.first + sandbox.User, Size: 1})
 	if err != nil {
 		return nil, err
 	}

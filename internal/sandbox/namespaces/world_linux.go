@@ -1,44 +1,30 @@
 package namespaces
 
 import (
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
-	"strconv"
+	"slices"
 
 	"guild/internal/sandbox"
 	"guild/internal/sandbox/namespaces/plan"
 )
 
-// box is where the bounded temporary file system is.
-const box = "/box"
-
 // etcFiles are the files of a sandbox's /etc that are written for it.
 func etcFiles() []plan.File {
-	uid := strconv.Itoa(insideUser)
-	return []plan.File{
-		{Inside: "/etc/passwd", Content: "box:x:" + uid + ":" + uid + "::" + sandbox.Home + ":/bin/sh\nnobody:x:65534:65534::/:/bin/false\n"},
-		{Inside: "/etc/group", Content: "box:x:" + uid + ":\nnogroup:x:65534:\n"},
-		{Inside: "/etc/nsswitch.conf", Content: "passwd: files\ngroup: files\nhosts: files dns\n"},
-		{Inside: "/etc/hosts", Content: "127.0.0.1 localhost box\n::1 localhost\n"},
+	written := sandbox.Etc(sandbox.User)
+	var files []plan.File
+	for _, name := range slices.Sorted(maps.Keys(written)) {
+		files = append(files, plan.File{Inside: "/etc/" + name, Content: written[name]})
 	}
-}
-
-// Parts of the host's /etc that programs need and that hold no secret; the second list only with a network.
-func etcOfHost(network bool) []string {
-	show := []string{"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types"}
-	if !network {
-		return show
-	}
-	return append(show,
-		"resolv.conf", "gai.conf", "services", "protocols", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs",
-		"pki/ca-trust/extracted", "ca-certificates", "ca-certificates.conf")
+	return files
 }
 
 // world is what every run sees of a root directory, "/" for the host's: its programs and libraries, a little of
 // its /etc, and a few devices. Where a run is in it, and what it may write, comes later.
 func world(root string, network bool) *plan.Plan {
-	p := &plan.Plan{Hostname: "box", Loopback: !network, Terminal: true, User: insideUser}
+	p := &plan.Plan{Hostname: "box", Loopback: !network, Terminal: true, User: sandbox.User}
 	p.Dirs = []string{"/proc", "/usr"}
 	p.Binds = append(p.Binds, plan.Bind{From: path.Join(root, "usr"), Inside: "/usr"})
 	if _, err := os.Stat(path.Join(root, "usr/local/etc")); err == nil {
@@ -53,7 +39,7 @@ func world(root string, network bool) *plan.Plan {
 			p.Binds = append(p.Binds, plan.Bind{From: dir, Inside: inside, Optional: true})
 		}
 	}
-	for _, name := range etcOfHost(network) {
+	for _, name := range sandbox.HostEtc(network) {
 		p.Binds = append(p.Binds, plan.Bind{From: path.Join(root, "etc", name), Inside: "/etc/" + name, Optional: true})
 	}
 	p.Files = etcFiles()
@@ -75,7 +61,7 @@ func devices(p *plan.Plan) {
 // parts are the places that share the bounded temporary file system.
 func parts() []plan.Part {
 	return []plan.Part{
-		{Inside: box, Mode: 0o755, Mine: true, Dirs: []string{"work", "home"}},
+		{Inside: sandbox.Box, Mode: 0o755, Mine: true, Dirs: []string{"work", "home"}},
 		{Inside: sandbox.Temp, Mode: 0o1777},
 		{Inside: "/var/tmp", Mode: 0o1777},
 		{Inside: "/dev/shm", Mode: 0o1777},

@@ -55,8 +55,8 @@ func Names() []string {
 	return names
 }
 
-// ByName returns the runner of a tier, usable or not.
-func ByName(name string) (sandbox.Runner, error) {
+// byName returns the runner of a tier, usable or not.
+func byName(name string) (sandbox.Runner, error) {
 	for _, t := range order() {
 		if t.name == name {
 			return t.runner, nil
@@ -65,8 +65,8 @@ func ByName(name string) (sandbox.Runner, error) {
 	return nil, fmt.Errorf("no sandbox is called %q, only %s", name, strings.Join(Names(), ", "))
 }
 
-// Best returns the preferred runner of those that work on this machine and what it can do, or an *UnusableError. It tries
-// a run in each until one works.
+// Best returns the preferred runner of those that work on this machine and what it can do, or an *UnusableError. It
+// tries a run in each until one works.
 func Best(ctx context.Context) (sandbox.Runner, sandbox.Caps, error) {
 	var said sandbox.Caps
 	for _, t := range order() {
@@ -87,7 +87,7 @@ func Pick(ctx context.Context, name string) (sandbox.Runner, sandbox.Caps, error
 	if name == "" {
 		return Best(ctx)
 	}
-	r, err := ByName(name)
+	r, err := byName(name)
 	if err != nil {
 		return nil, sandbox.Caps{}, &sandbox.UnusableError{Reason: err.Error(), Remedy: "guild judge doctor lists them"}
 	}
