@@ -61,20 +61,21 @@ var errNoWalls = errors.New("no sandbox here holds what judging needs")
 func (p *program) runJudgeDoctor(ctx context.Context, tier string, asJSON bool) error {
 	var all []examined
 	used, holds := false, false
-	for _, r := range tiers.All() {
-		one, err := examineTier(ctx, r, tier)
+	names := tiers.Names()
+	for i, r := range tiers.All() {
+		if tier != "" && tier != names[i] {
+			continue
+		}
+		one, err := examineTier(ctx, r)
 		if err != nil {
 			return err
-		}
-		if one == nil {
-			continue
 		}
 		if one.Usable && !used {
 			one.Used, used, holds = true, true, one.Held
 		}
-		all = append(all, *one)
+		all = append(all, one)
 		if !asJSON {
-			p.writeExamined(*one)
+			p.writeExamined(one)
 		}
 	}
 	if asJSON {
@@ -91,17 +92,14 @@ func (p *program) runJudgeDoctor(ctx context.Context, tier string, asJSON bool) 
 	return nil
 }
 
-// examineTier tries one sandbox; nil if it is not the one asked for.
-func examineTier(ctx context.Context, r sandbox.Runner, tier string) (*examined, error) {
-	if tier != "" && r.Probe(ctx).Tier != tier {
-		return nil, nil
-	}
+// examineTier tries one sandbox.
+func examineTier(ctx context.Context, r sandbox.Runner) (examined, error) {
 	report, err := probe.Examine(ctx, r)
 	if err != nil {
-		return nil, err
+		return examined{}, err
 	}
 	c := report.Caps
-	one := &examined{Tier: c.Tier, Usable: c.Usable, Held: report.Held(), Reason: c.Reason, MAC: c.MAC, Rootfs: c.Rootfs,
+	one := examined{Tier: c.Tier, Usable: c.Usable, Held: report.Held(), Reason: c.Reason, MAC: c.MAC, Rootfs: c.Rootfs,
 		Checks: []check{}, Gaps: append([]string{}, c.Gaps...), Remedies: append([]string{}, report.Remedies...)}
 	for _, c := range report.Checks {
 		one.Checks = append(one.Checks, check(c))

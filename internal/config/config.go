@@ -60,7 +60,7 @@ type Opinion struct {
 	URL     string `koanf:"url"`     // of an OpenAI-compatible endpoint, as "https://host/v1"
 	Model   string `koanf:"model"`
 	KeyEnv  string `koanf:"key_env"`      // name of the environment variable with the endpoint's key
-	Cap     int64  `koanf:"max_pay_msat"` // most that is ever paid on an opinion alone
+	Cap     int64  `koanf:"max_pay_msat"` // most that a weak verdict or an opinion may release alone
 }
 
 // Timeouts is the patience of the customer's side.

@@ -141,7 +141,7 @@ func (r *run) run(ctx context.Context) (sandbox.Result, error) {
 	r.awaitAll()
 	r.pump.Wait()
 	if err != nil {
-		return sandbox.Result{}, err
+		return sandbox.Result{}, fmt.Errorf("bubblewrap: %w", err)
 	}
 	return r.result(killed, status)
 }

@@ -68,7 +68,7 @@ func (w *Watch) Gone() {
 }
 
 // Wait waits for the end, which it brings about when a limit is passed, a breach says so, or ctx ends. It returns
-// the limit, if one was passed.
+// the limit, if one was passed; the error is ctx's cause, or about waiting.
 func (w *Watch) Wait(ctx context.Context, ended <-chan error) (killed string, err error) {
 	w.started = time.Now()
 	wall := time.NewTimer(w.Limits.Wall)
@@ -90,7 +90,7 @@ func (w *Watch) Wait(ctx context.Context, ended <-chan error) (killed string, er
 			w.wall = time.Since(w.started)
 			return killed, errors.Join(err, waitError(end))
 		case <-cancelled:
-			err = fmt.Errorf("sandbox: %w", context.Cause(ctx))
+			err = context.Cause(ctx)
 		case <-breach:
 			w.Kill()
 			over, breach, wall.C, look.C = nil, nil, nil, nil

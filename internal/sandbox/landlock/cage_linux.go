@@ -72,7 +72,7 @@ func (c *cage) lock(r *rules, filter []byte, scoped bool) error {
 		return err
 	}
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(r.fd), 0, 0); errno != 0 {
-		return fmt.Errorf("landlock: %w", errno)
+		return fmt.Errorf("restrict a thread: %w", errno)
 	}
 	// Whoever is outside must be out of reach before anything may be sent to everybody who is in reach.
 	c.scoped = scoped && unix.Kill(1, 0) == unix.EPERM && unix.Kill(unix.Getppid(), 0) == unix.EPERM

@@ -67,7 +67,7 @@ func newRules(abi int) (*rules, error) {
 	attr, size := handled(abi)
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
 	if errno != 0 {
-		return nil, fmt.Errorf("landlock: %w", errno)
+		return nil, fmt.Errorf("make a ruleset: %w", errno)
 	}
 	return &rules{int(fd), attr.Handled_access_fs}, nil
 }
@@ -79,12 +79,12 @@ func (r *rules) give(path string, access uint64) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("landlock: %s: %w", path, err)
+		return fmt.Errorf("a rule for %s: %w", path, err)
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return fmt.Errorf("landlock: %s: %w", path, err)
+		return fmt.Errorf("a rule for %s: %w", path, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		access &= readFile | write | control
@@ -93,7 +93,7 @@ func (r *rules) give(path string, access uint64) error {
 	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(r.fd), unix.LANDLOCK_RULE_PATH_BENEATH,
 		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
 	if errno != 0 {
-		return fmt.Errorf("landlock: %s: %w", path, errno)
+		return fmt.Errorf("a rule for %s: %w", path, errno)
 	}
 	return nil
 }

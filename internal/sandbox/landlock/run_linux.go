@@ -166,7 +166,7 @@ func (r *run) environment() []string {
 // run starts the command, watches it to its end and says how it ended.
 func (r *run) run(ctx context.Context) (sandbox.Result, error) {
 	if err := r.start(); err != nil {
-		return sandbox.Result{}, fmt.Errorf("landlock: %w", err)
+		return sandbox.Result{}, err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- r.wait() }()
@@ -220,7 +220,7 @@ func (r *run) start() error {
 func (r *run) open() error {
 	fd, err := unix.PidfdOpen(r.watch.First, 0)
 	if err != nil {
-		return fmt.Errorf("landlock: pidfd: %w", err)
+		return fmt.Errorf("pidfd: %w", err)
 	}
 	r.watch.Pidfd = fd
 	if r.watch.Group, err = confine.Enclose(r.watch.First, r.spec.Limits); err != nil {
@@ -230,7 +230,7 @@ func (r *run) open() error {
 	delete(limits, unix.RLIMIT_NPROC) // would count all that the user has
 	for resource, n := range limits {
 		if err := unix.Prlimit(r.watch.First, resource, &unix.Rlimit{Cur: n, Max: n}, nil); err != nil {
-			return fmt.Errorf("landlock: resource limit %d: %w", resource, err)
+			return fmt.Errorf("resource limit %d: %w", resource, err)
 		}
 	}
 	_, err = r.gate.Write([]byte("go\n"))
@@ -302,7 +302,7 @@ func (r *run) result(killed string) (sandbox.Result, error) {
 	if len(r.spec.Collect) > 0 && r.streams.Files != nil {
 		left, err := r.scratch.collect(r.streams.Files, r.spec)
 		if err != nil {
-			return sandbox.Result{}, fmt.Errorf("landlock: %w", err)
+			return sandbox.Result{}, err
 		}
 		res.LeaveOut(left)
 	}

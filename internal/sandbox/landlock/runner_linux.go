@@ -81,5 +81,9 @@ func (Runner) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sand
 	if err := r.prepare(); err != nil {
 		return sandbox.Result{}, fmt.Errorf("landlock: %w", err)
 	}
-	return r.run(ctx)
+	res, err := r.run(ctx)
+	if err != nil {
+		return sandbox.Result{}, fmt.Errorf("landlock: %w", err)
+	}
+	return res, nil
 }

@@ -73,7 +73,7 @@ func (r *coldRun) run(ctx context.Context) (sandbox.Result, error) {
 	r.starve()
 	r.pump.Wait()
 	if err != nil {
-		return sandbox.Result{}, err
+		return sandbox.Result{}, fmt.Errorf("sandbox: %w", err)
 	}
 	if ctx.Err() != nil {
 		return sandbox.Result{}, fmt.Errorf("sandbox: %w", context.Cause(ctx))

@@ -183,7 +183,7 @@ func (f *fork) finish(ctx context.Context) (sandbox.Result, error) {
 	f.starve()
 	f.pump.Wait()
 	if err != nil {
-		return sandbox.Result{}, err
+		return sandbox.Result{}, fmt.Errorf("sandbox: %w", err)
 	}
 	return f.result(killed)
 }
