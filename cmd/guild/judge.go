@@ -125,16 +125,16 @@ func writeTest(w io.Writer, t guild.Test, colour palette) {
 	if t.State != guild.TestPassed {
 		text += "  " + t.State
 		if t.Message != "" {
-			text += ": " + cut(clean(lastOf(t.Message)), 100)
+			text += ": " + cut(clean(firstOf(t.Message)), 100)
 		}
 	}
 	line(w, "%s", text)
 }
 
-// lastOf is the last line with something on it, which says most.
-func lastOf(s string) string {
-	s = strings.TrimSpace(s)
-	return s[strings.LastIndexByte(s, '\n')+1:]
+// firstOf is the first line with something on it, which says most: what follows explains it.
+func firstOf(s string) string {
+	first, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return first
 }
 
 // writeScore shows what the score is made of.

@@ -35,11 +35,12 @@ and prints the verdict. It needs no node and no identity. BUNDLE and DELIVERY ar
 each a directory or a .nut file; docs/CRITERIA.md says what criteria there are, and
 docs/JUDGE.md what a verdict says.
 
-With --keep the verdict, the evidence and what was judged stay in a directory. With
---against the delivery is judged again and compared with an earlier verdict.
+With --keep the verdict, the evidence and what was unpacked stay in a directory.
+With --against the delivery is judged again and compared with an earlier verdict.
 
 Exit codes: 0 SUCCESS, 1 PARTIAL, FAILURE or ERROR, or nothing could be judged,
-2 wrong usage, 5 SECURITY_VIOLATION, 6 a person must decide.`,
+2 wrong usage, 5 SECURITY_VIOLATION, 6 a person must decide (with --json the outcome
+is then empty, and so_far says what programs found).`,
 		Example: "  guild judge run ./my-task ./its-delivery\n" +
 			"  guild judge run task.nut delivery.nut --json | jq .outcome",
 		Args: arity(cobra.ExactArgs(2), "a bundle and a delivery"),
@@ -51,7 +52,7 @@ Exit codes: 0 SUCCESS, 1 PARTIAL, FAILURE or ERROR, or nothing could be judged,
 	cmd.Flags().StringVar(&o.hidden, "hidden", "", "directory of the hidden tests (default: the bundle's tests/hidden)")
 	cmd.Flags().StringVar(&o.against, "against", "", "a verdict.json to compare with")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&o.keep, "keep", false, "keep verdict, evidence and what was judged")
+	cmd.Flags().BoolVar(&o.keep, "keep", false, "keep the verdict, the evidence and what was unpacked")
 	return cmd
 }
 
@@ -59,6 +60,9 @@ Exit codes: 0 SUCCESS, 1 PARTIAL, FAILURE or ERROR, or nothing could be judged,
 const exitPerson = 6
 
 func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judgeOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
 	scratch, err := os.MkdirTemp("", "guild-judge-")
 	if err != nil {
 		return err
@@ -83,6 +87,9 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 	v, evidence, err := j.Hear(ctx, hearing)
 	person, held := errors.AsType[*judge.PersonNeeded](err)
 	if err != nil && !held {
+		if o.json && errors.Is(err, exam.ErrUndecided) {
+			err = errors.Join(printJSON(p.out, judged{Cause: err.Error(), Violations: []guild.Breach{}}), err)
+		}
 		return err
 	}
 	kept := ""
@@ -98,6 +105,40 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 		return compare(o.against, v)
 	}
 	return judgedError(v, person)
+}
+
+// check looks at what the flags name before anything is judged.
+func (o judgeOptions) check() error {
+	if o.hidden != "" {
+		info, err := os.Stat(o.hidden)
+		if err == nil && !info.IsDir() {
+			err = fmt.Errorf("%s is not a directory", o.hidden)
+		}
+		if err != nil {
+			return usage(fmt.Errorf("--hidden: %w", err))
+		}
+	}
+	if o.against != "" {
+		_, err := readVerdict(o.against)
+		return err
+	}
+	return nil
+}
+
+// readVerdict reads a verdict that judge run kept.
+func readVerdict(file string) (guild.Verdict, error) {
+	var v guild.Verdict
+	raw, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(raw, &v)
+	}
+	if err == nil && v.Outcome == "" {
+		err = fmt.Errorf("%s is no verdict", file)
+	}
+	if err != nil {
+		return v, withHint(usage(fmt.Errorf("--against: %w", err)), "guild judge run --keep writes a verdict.json")
+	}
+	return v, nil
 }
 
 // opened is a bundle's directory, whether it is one or is packed; what is unpacked goes to scratch and stays there.
@@ -151,7 +192,8 @@ type judged struct {
 	Tests      testCounts     `json:"tests"`
 	Violations []guild.Breach `json:"violations"`
 	Metrics    guild.Usage    `json:"metrics"`
-	Person     string         `json:"person,omitempty"` // why a person must decide; then the outcome is only so far
+	Person     string         `json:"person,omitempty"` // why a person must decide; then there is no outcome
+	SoFar      guild.Outcome  `json:"so_far,omitempty"` // what programs found, where a person must decide
 	Kept       string         `json:"kept,omitempty"`   // directory
 	Verdict    guild.Verdict  `json:"verdict"`          // all of it, as it is hashed and kept
 }
@@ -190,7 +232,7 @@ func (p *program) printJudged(v guild.Verdict, person *judge.PersonNeeded, kept 
 			out.Violations = []guild.Breach{}
 		}
 		if person != nil {
-			out.Person = person.Reason
+			out.Person, out.Outcome, out.SoFar = person.Reason, "", v.Outcome
 		}
 		return printJSON(p.out, out)
 	}
@@ -217,13 +259,9 @@ func judgedError(v guild.Verdict, person *judge.PersonNeeded) error {
 
 // compare says where a verdict differs from an earlier one in what must be the same each time.
 func compare(file string, now guild.Verdict) error {
-	raw, err := os.ReadFile(file)
+	then, err := readVerdict(file)
 	if err != nil {
-		return usage(err)
-	}
-	var then guild.Verdict
-	if err := json.Unmarshal(raw, &then); err != nil {
-		return usage(fmt.Errorf("%s: %w", file, err))
+		return err
 	}
 	if then.Outcome != now.Outcome || then.Passed != now.Passed || then.Expected != now.Expected {
 		return fmt.Errorf("%s says %s with %d of %d passed; now it is %s with %d of %d",

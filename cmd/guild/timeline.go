@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -134,7 +135,12 @@ func stepIndex(name string) int {
 type palette struct{ title, faint, good, bad, bar, meter lipgloss.Style }
 
 func colours() palette {
-	fg := func(c string) lipgloss.Style { return lipgloss.NewStyle().Foreground(lipgloss.Color(c)) }
+	fg := func(c string) lipgloss.Style {
+		if os.Getenv("NO_COLOR") != "" {
+			return lipgloss.NewStyle()
+		}
+		return lipgloss.NewStyle().Foreground(lipgloss.Color(c))
+	}
 	return palette{
 		title: lipgloss.NewStyle().Bold(true), faint: fg("8"),
 		good: fg("2"), bad: fg("1"), bar: fg("75"), meter: fg("63"),

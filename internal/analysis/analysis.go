@@ -36,8 +36,9 @@ const (
 // Bounds of an analysis.
 const (
 	defaultTime = 2 * time.Minute
-	atOnce      = 2  // tools that run at one time
-	shown       = 50 // findings in a verdict; the report has all
+	spare       = 10 * time.Second // for coverage beside what the tests took
+	atOnce      = 2                // tools that run at one time
+	shown       = 50               // findings in a verdict; the report has all
 )
 
 // Analyst runs the tools. The zero value of every field but Runner works. It must not be copied after its first use.
@@ -57,6 +58,8 @@ type Subject struct {
 	Bundle   string   // directory of the unpacked request bundle
 	Delivery string   // directory of the unpacked delivery; hostile
 	Scripts  []string // what pytest runs, as "tests/test_x.py"; coverage is not measured if empty
+
+	Took time.Duration // the tests; to measure what they cover may take some times as long
 }
 
 // Report is what the tools said.
@@ -114,7 +117,7 @@ func (a *Analyst) jobs(s Subject, f files) []job {
 	for _, script := range s.Scripts {
 		order.Scripts = append(order.Scripts, sandbox.Judge+"/"+cmp.Or(script, "tests"))
 	}
-	return append(list, job{tool: Coverage, source: coverageSource, order: order, bundle: s.Bundle})
+	return append(list, job{tool: Coverage, source: coverageSource, order: order, bundle: s.Bundle, most: 5*s.Took + spare})
 }
 
 // combine makes one report of the answers.

@@ -38,6 +38,8 @@ type job struct {
 	source string
 	order  order
 	bundle string // its files and tests are laid out, too, if it is there
+
+	most time.Duration // it may take; as long as all tools together if zero
 }
 
 // order is what a tool reads from standard input.
@@ -86,6 +88,9 @@ func (a *Analyst) spec(j job) sandbox.Spec {
 			"PYTEST_DISABLE_PLUGIN_AUTOLOAD=1",
 		},
 		Limits: sandbox.Limits{Wall: cmp.Or(a.Time, defaultTime), CPU: 20 * time.Second, Memory: 1 << 30},
+	}
+	if j.most > 0 {
+		s.Limits.Wall = min(s.Limits.Wall, j.most)
 	}
 	if j.order.Kept != "" {
 		s.Copies = []sandbox.Copy{{Host: a.kept(), Inside: keptInside, ReadOnly: true}}

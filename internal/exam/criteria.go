@@ -84,6 +84,8 @@ type Criterion struct {
 
 	Framework    string `json:"-"` // what judges it, once resolved
 	Unverifiable string `json:"-"` // why no program can judge it; empty if one can
+
+	usual bool // the bundle does not name the database of a sql_check
 }
 
 // Service is a command, or a script of the bundle, and the port of a service that it starts.

@@ -86,6 +86,7 @@ func (e *Engine) ExamineHidden(ctx context.Context, bundleDir, deliveryDir, hidd
 	if err := j.layOut(deliveryDir); err != nil {
 		return Report{}, err
 	}
+	j.settleDatabases()
 	r = Report{
 		Criteria: j.criteria, Delivered: j.layout.Delivered,
 		Claims: claims(deliveryDir), Person: j.person(), Hidden: j.hidden,

@@ -68,12 +68,10 @@ const (
 
 // order is what the examiner reads from standard input before anything else.
 type order struct {
-	Word       string   `json:"word"` // marks the examiner's records
-	Root       string   `json:"root"`
-	Script     string   `json:"script"`
-	Path       []string `json:"path"`       // appended to sys.path
-	Descriptor int      `json:"descriptor"` // where it hides the results
-	Collect    bool     `json:"collect"`    // only list the tests
+	Word       string `json:"word"` // marks the examiner's records
+	Script     string `json:"script"`
+	Descriptor int    `json:"descriptor"` // where it hides the results
+	Collect    bool   `json:"collect"`    // only list the tests
 }
 
 // record is one line of what the examiner reports.
@@ -164,23 +162,27 @@ func (j *examination) believe(ctx context.Context, c Criterion, f *Finding, rep 
 }
 
 // order is what an examiner is told.
-func (j *examination) order(c Criterion, path []string) order {
-	return order{
-		Word: rand.Text(), Root: judgeDir, Script: cmp.Or(c.Script, "tests"),
-		Path: path, Descriptor: 100 + random(800),
-	}
+func (j *examination) order(c Criterion) order {
+	return order{Word: rand.Text(), Script: cmp.Or(c.Script, "tests"), Descriptor: 100 + random(800)}
+}
+
+// places are where an examiner finds the tests and, after its own library, modules. They are in its environment, for
+// a runner that has no names of its own for the sandbox's places translates them there.
+func places(more ...string) string {
+	return "GUILD_PLACES=" + strings.Join(append([]string{testsDir, judgeDir}, more...), ":")
 }
 
 // examineInproc runs the examiner beside the delivery or, to list the tests, without it.
 func (j *examination) examineInproc(ctx context.Context, f *Finding, c Criterion, collect bool) (report, *RunRecord, error) {
-	o := j.order(c, []string{testsDir, judgeDir, sandbox.Workspace, sandbox.Workspace + "/src"})
+	o := j.order(c)
 	o.Collect = collect
 	stdin, err := json.Marshal(o)
 	if err != nil {
 		return report{}, nil, err
 	}
 	s := sandbox.Spec{
-		Argv: j.python(), Program: inprocProgram, Env: environment("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1"),
+		Argv: j.python(), Program: inprocProgram,
+		Env:    environment("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", places(sandbox.Workspace, sandbox.Workspace+"/src")),
 		Copies: j.layout.copies(!collect, nil), Limits: j.limits(),
 	}
 	j.showTests(&s)

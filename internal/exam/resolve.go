@@ -106,7 +106,7 @@ func (c *Criterion) resolveKind(all *Criteria) error {
 	case sqlCheck:
 		return c.resolveSQL()
 	default:
-		if c.Script == "" && !own {
+		if c.Script == "" && !own && c.Type != "" {
 			return fmt.Errorf("%q needs a script", c.Type)
 		}
 		if len(c.Cases) > 0 {
@@ -155,6 +155,9 @@ func (c *Criterion) resolveAPI(all *Criteria) error {
 		c.Unverifiable = "it has an endpoint, but neither a script nor a command that starts the service"
 	}
 	for _, one := range c.all() {
+		if len(c.Cases) > 0 && c.Script != "" && !one.asks() {
+			return fmt.Errorf("case %s has no endpoint to ask", one.ID)
+		}
 		if _, err := c.request(one); err != nil {
 			return err
 		}
@@ -178,11 +181,10 @@ func (c *Criterion) resolveSQL() error {
 		return fmt.Errorf("engine %q is neither %s nor %s", c.Engine, sqlite, postgres)
 	case c.Database != "" && (!local(c.Database) || c.Engine == postgres):
 		return fmt.Errorf("database %q is not a file below the workspace", c.Database)
-	case c.Script == "" && len(c.Command) == 0 && c.Database == "":
-		c.Unverifiable = "it has neither a script nor a command that makes the database, nor a database that is delivered"
 	case c.Script == "" && len(c.Command) == 0 && c.Engine == postgres:
 		c.Unverifiable = "it has neither a script nor a command that fills the database"
 	}
+	c.usual = c.Database == ""
 	c.Database = cmp.Or(c.Database, defaultDatabase)
 	return c.only(sqlCheck)
 }

@@ -46,12 +46,16 @@ func (h *half) record(name string) RunRecord {
 func (j *examination) split(ctx context.Context, c Criterion, f *Finding) error {
 	f.Strength = guild.Strong
 	f.Because = "the tests ran in a sandbox of their own, and what decides was compared there"
-	o := j.order(c, []string{testsDir, judgeDir})
+	o := j.order(c)
 	stdin, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
-	examiner, subject := &half{spec: j.examinerSpec()}, &half{spec: j.subjectSpec()}
+	empty, err := j.writeFiles(nil)
+	if err != nil {
+		return err
+	}
+	examiner, subject := &half{spec: j.examinerSpec()}, &half{spec: j.subjectSpec(empty)}
 	if err := j.runBoth(ctx, examiner, subject, stdin); err != nil {
 		return err
 	}
@@ -167,7 +171,10 @@ func (j *examination) runBoth(ctx context.Context, examiner, subject *half, stdi
 		subject.err = errLingers
 		return examiner.err
 	}
-	return errors.Join(examiner.err, subject.err)
+	if examiner.err != nil {
+		return examiner.err // which has stopped the subject, too
+	}
+	return subject.err
 }
 
 // channelPair is two ends of a connected stream socket. A runner closes the end that it is given.
@@ -195,18 +202,20 @@ func (j *examination) examinerSpec() sandbox.Spec {
 	l.Wall += examinerWall
 	l.CPU = min(l.CPU+examinerCPU, sandbox.DefaultCPU)
 	s := sandbox.Spec{
-		Argv: j.python(), Program: examinerProgram, Env: environment("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1"),
+		Argv: j.python(), Program: examinerProgram,
+		Env:    environment("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", places()),
 		Copies: j.layout.copies(false, nil), Limits: l,
 	}
 	j.showTests(&s)
 	return s
 }
 
-// subjectSpec is the sandbox of the delivery, with no test in it.
-func (j *examination) subjectSpec() sandbox.Spec {
+// subjectSpec is the sandbox of the delivery, with no test in it: where the tests are, it has an empty directory, in
+// which it finds what data files of theirs a test passes to it.
+func (j *examination) subjectSpec(empty string) sandbox.Spec {
 	return sandbox.Spec{
-		Argv: j.python(), Program: subjectProgram, Env: environment(),
-		Copies: j.layout.copies(true, nil), Limits: j.limits(),
+		Argv: j.python(), Program: subjectProgram, Env: environment(), Limits: j.limits(),
+		Copies: append(j.layout.copies(true, nil), sandbox.Copy{Host: empty, Inside: testsDir}),
 	}
 }
 

@@ -63,6 +63,20 @@ func (j *examination) sql(ctx context.Context, c Criterion, f *Finding) error {
 	})
 }
 
+// settleDatabases waits for a person where a bundle says neither how a database is made nor its name, and none has
+// the usual name.
+func (j *examination) settleDatabases() {
+	for i := range j.criteria.Criteria {
+		c := &j.criteria.Criteria[i]
+		if c.Framework != sqlCheck || !c.usual || c.Script != "" || len(c.Command) > 0 || c.Unverifiable != "" {
+			continue
+		}
+		if isDir, there := j.layout.seen[c.Database]; isDir || !there {
+			c.Unverifiable = "it has neither a script nor a command that makes the database, and no " + c.Database + " was delivered"
+		}
+	}
+}
+
 // noDatabase says why there is nothing to ask.
 func noDatabase(f *Finding, database map[string]string, c Criterion) string {
 	last := f.Runs[len(f.Runs)-1]

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"guild"
 	"guild/internal/analysis"
@@ -77,9 +78,11 @@ func (j *Judge) read(ctx context.Context, c Case, r exam.Report) (analysis.Repor
 	}
 	var scripts []string
 	for _, criterion := range r.Criteria.Criteria {
-		if criterion.Framework == "pytest" {
+		// What fails, or does not end, is not run again: how much of it is covered would decide nothing.
+		if criterion.Framework == "pytest" && sum.fault == "" && exam.Passed(sum.tests) == len(sum.tests) {
 			scripts = append(scripts, criterion.Script)
 		}
 	}
-	return j.Analysis.Analyse(ctx, analysis.Subject{Bundle: c.Bundle, Delivery: c.Delivery, Scripts: scripts})
+	return j.Analysis.Analyse(ctx, analysis.Subject{Bundle: c.Bundle, Delivery: c.Delivery, Scripts: scripts,
+		Took: time.Duration(sum.usage.WallMs) * time.Millisecond})
 }

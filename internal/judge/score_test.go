@@ -197,7 +197,7 @@ func TestABreachOutweighsAFaultAndAFaultTheTests(t *testing.T) {
 		{"a fault", []exam.Finding{passed, faulty}, guild.Error, guild.Strong, 769_230, guild.StandingConditional, "stopped after 3s"},
 		{"a breach", []exam.Finding{faulty, breached}, guild.Violation, guild.Strong, 0, guild.StandingRejected, "connect: 1 attempt"},
 		{"a smoke test failed", []exam.Finding{smoky, finding(tests("", 15, 15)...)}, guild.Failure, guild.Strong, 961_538, guild.StandingRejected, "a smoke test did not pass: smoke"},
-		{"nothing was found", nil, guild.Failure, guild.Weak, 0, guild.StandingRejected, "0 of 0 tests did not pass: "},
+		{"nothing was found", nil, guild.Failure, guild.Weak, 0, guild.StandingRejected, "nothing was run: there is no test"},
 	} {
 		v := (&Judge{Caps: sandbox.Caps{Tier: "bubblewrap"}}).verdict(Case{}, exam.Report{Findings: c.findings}, analysis.Report{})
 		if v.Outcome != c.want || v.Strength != c.strength || v.Score != c.score || v.Standing != c.standing || v.Cause != c.cause || v.Tier != "bubblewrap" {

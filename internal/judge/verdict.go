@@ -110,6 +110,8 @@ func decide(sum findings, tests tallies) (guild.Outcome, string) {
 		out, cause = guild.Error, sum.fault
 	case tests.smokeFailed():
 		out, cause = guild.Failure, "a smoke test did not pass: "+strings.Join(unpassed(sum.tests, guild.LayerSmoke), ", ")
+	case len(sum.tests) == 0:
+		out, cause = guild.Failure, "nothing was run: there is no test"
 	default:
 		if out = outcome(tests.functional); out != guild.Success {
 			f := tests.functional

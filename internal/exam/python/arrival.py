@@ -6,7 +6,7 @@ class Arrival(Codec):
 
     def take_class(self, payload, depth):
         """A class of the submission's."""
-        number, name, module, qualname, bases, base, operations, methods, doc, meta = _is(payload, list)
+        number, name, module, qualname, bases, base, operations, methods, doc, meta, derives = _is(payload, list)
         self.accept(number)
         for text in (name, module, qualname):
             if not 0 < len(_is(text, str)) < 500 or "\0" in text:
@@ -31,6 +31,11 @@ class Arrival(Codec):
         for abstract in ("Mapping", "Sequence", "Set", "MutableMapping", "Generator", "Coroutine"):
             if abstract in about.abstract(name, module):
                 ABSTRACT[abstract].register(cls)
+        told = _library_classes(derives)
+        for abstract in told:
+            if isinstance(abstract, abc.ABCMeta):
+                abstract.register(cls)
+        about.derives = told  # from here on, who asks for them is counted
         return cls
 
     def make_class(self, name, module, above, about):
@@ -136,8 +141,8 @@ class Arrival(Codec):
 
     def library_exception(self, cls, args, own):
         """An exception of the library's, with its arguments and its plain attributes."""
-        if cls is FileNotFoundError and len(args) == 3 and type(args[2]) is str:
-            place = self.files.place(args[2])
+        if cls in (FileNotFoundError, PermissionError) and len(args) == 3 and type(args[2]) is str:
+            place = args[2] if self.given.below(args[2]) else self.files.place(args[2])
             if place and os.path.lexists(place):
                 self.note("the submission looked for %.200s, which the test did not pass to it: needs mode inproc, or "
                           "the directory to be passed" % place)

@@ -12,6 +12,7 @@ import pytest
 def reporter(emit, numbers):
     """A pytest plugin that sends what happens to each test."""
     quiet = set()  # tests whose call raised nothing
+    causes = {}  # module of tests → why it cannot be imported
 
     class Reporter:
         @pytest.hookimpl(hookwrapper=True)
@@ -29,9 +30,14 @@ def reporter(emit, numbers):
             numbers["reported"] += 1
             emit(kind="test", id=report.nodeid, state=state, when=report.when, message=explain(report))
 
+        def pytest_exception_interact(self, node, call, report):
+            if isinstance(node, pytest.Collector):
+                causes[report.nodeid] = cause(call.excinfo.value, report.nodeid)
+
         def pytest_collectreport(self, report):
             if report.outcome == "failed":
-                emit(kind="broken", id=report.nodeid, message=explain(report))
+                message = causes.get(report.nodeid) or explain(report)
+                emit(kind="broken", id=report.nodeid, message=message)
 
         def pytest_collection_finish(self, session):
             if numbers["collect"]:
@@ -44,7 +50,8 @@ def reporter(emit, numbers):
 def main():
     order = json.loads(sys.stdin.buffer.read())
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    word, root, script = order["word"], order["root"], order["script"]
+    path = os.environ.pop("GUILD_PLACES").split(":")
+    word, root, script = order["word"], path[1], order["script"]
     out = fcntl.fcntl(3, fcntl.F_DUPFD_CLOEXEC, order["descriptor"])
     os.close(3)
     write, encode, leave = os.write, json.JSONEncoder().encode, os._exit
@@ -56,7 +63,7 @@ def main():
 
     tests, certain = plan(root, script)
     emit(kind="plan", tests=tests, certain=certain, python=sys.version.split()[0], pytest=pytest.__version__)
-    sys.path += order["path"]
+    sys.path += path
     sys.argv[:] = ["pytest"]
     numbers = {"reported": 0, "collect": order["collect"]}
     arguments = ["-c", os.devnull, "--rootdir", root, "--confcutdir", root, "-p", "no:cacheprovider",

@@ -31,7 +31,8 @@ class Link(Arrival):
         self.watched = []
         self.seeds = []
         self.fresh = True
-        self.files = Shared()
+        self.files, self.given = Shared(), Given(tests)
+        self.hint = None  # what the running test did that may be why it fails
         self.threads = 0
         self.reader = None
         self.decoders.update(h=self.take_handle, C=self.take_class, E=self.take_exception, M=self._known)
@@ -48,7 +49,11 @@ class Link(Arrival):
             before = self.last
             try:
                 extra = self.extra()
+                self.given.meant.clear()
                 args = build()
+                given = self.given.contents() if self.given.meant and op in GIVING else None
+                if given:
+                    extra["g"] = given
                 files = self.files.changes() if self.files.roots else None
                 if files:
                     extra["f"] = files
@@ -402,7 +407,11 @@ class Link(Arrival):
     # What goes out.
 
     def mention(self, path):
-        self.files.mention(path)
+        if not self.given.below(path):
+            return self.files.mention(path)
+        self.given.meant.append(path)
+        if os.path.isdir(path):
+            self.note("the submission does not see what is in %.200s, a directory of the tests: needs mode inproc" % path)
 
     def encode(self, v, depth=0, key=False):
         t = type(v)
@@ -585,5 +594,6 @@ class Link(Arrival):
         return {"read": sys.stdin.read, "readline": sys.stdin.readline}[name](_is(size, int))
 
 
+GIVING = ("call", "method", "set")  # requests whose arguments the submission is meant to use
 SERVED = {"call": Link.serve_call, "get": Link.serve_get, "set": Link.serve_set, "del": Link.serve_del,
           "op": Link.serve_op, "stdin": Link.serve_stdin}

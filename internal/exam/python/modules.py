@@ -92,6 +92,35 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return None
 
 
+def absent(args, directory):
+    """The program, file or module that a command line names and that is not here; None if there is none."""
+    words = args.split() if type(args) is str else [str(w) for w in args] if isinstance(args, (list, tuple)) else []
+    for n, word in enumerate(words[:4]):
+        if word == "-m" and n + 1 < len(words):
+            name = words[n + 1].partition(".")[0]
+            return None if importlib.machinery.PathFinder.find_spec(name) else words[n + 1]
+        if word == "-c":
+            return None
+        file = "/" in word or word.endswith((".py", ".sh", ".js"))
+        if file and word[:1] != "-" and not os.path.lexists(os.path.join(directory or os.getcwd(), word)):
+            return word
+    return None
+
+
+def watch_programs(link):
+    """Begins to notice when a test starts a program that only the submission has."""
+    import subprocess
+    begin = subprocess.Popen.__init__
+
+    def noticed(popen, args, *a, **k):
+        name = absent(args, k.get("cwd"))
+        if name:
+            link.hint = ("the test starts %.100s, which is not where the tests run: needs mode inproc, or a criterion "
+                         "of type io" % name)
+        begin(popen, args, *a, **k)
+    subprocess.Popen.__init__ = noticed
+
+
 def words_of(tests):
     """All names that the tests use."""
     words = set()

@@ -83,3 +83,26 @@ def explain(report):
     """The last of what pytest has to say about a failure."""
     crash = getattr(report.longrepr, "reprcrash", None)
     return (crash.message if crash else str(report.longrepr or ""))[-500:]
+
+
+def cause(e, module):
+    """Why a module of tests cannot be imported, in one line."""
+    while type(e).__name__ == "CollectError" and e.__cause__ is not None:
+        e = e.__cause__
+    if type(e).__name__ == "CollectError":
+        return None
+    name, text = type(e).__name__, str(e)
+    if isinstance(e, SyntaxError) and type(e.filename) is str:
+        name, text = "%s in %s line %s" % (name, inside(e.filename), e.lineno), str(e.msg)
+    elif isinstance(e, ImportError):
+        text = text.partition(" (/")[0]
+    return ("%s: %s, when %s was imported" % (name, text.partition("\n")[0], module))[:500]
+
+
+def inside(file):
+    """The name of a file below the workspace or the tests."""
+    for place in ("/box/work/", "/judge/"):
+        head, found, rest = file.rpartition(place)
+        if found:
+            return rest
+    return file

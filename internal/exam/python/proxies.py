@@ -5,8 +5,10 @@ its place in the hierarchy, but none of its code; derived data (a namedtuple, an
 carries its plain value, and is compared by that. What only the submission could decide, such as whether two of
 its objects are equal, is counted.
 """
+import abc
 import builtins
 import collections.abc
+import enum
 import importlib.abc
 import importlib.machinery
 import re
@@ -259,6 +261,7 @@ class Description:
     def __init__(self, number, operations, methods, base, meta):
         self.number, self.methods, self.base = number, frozenset(methods), base
         self.all, self.meta, self.hashes = frozenset(operations), meta, {}
+        self.derives = ()  # classes of the library's that it says it is derived from
         self.operations = [n for n in operations if n in MEMBERS]
 
     def abstract(self, name, module):
@@ -324,6 +327,41 @@ def _library_exception(module, qualname):
     for name in qualname.split("."):
         found = getattr(found, name, None) if found is not None else None
     return found if _is_class(found) and issubclass(found, BaseException) else None
+
+
+FOUNDATIONS = ("collections.abc", "numbers", "contextlib", "enum", "os", "io")  # where a submission finds its bases
+
+
+def _library_classes(names):
+    """The abstract classes and enumerations among what a class says it is derived from."""
+    found = []
+    for module, name in [_words(pair) for pair in _is(names, list)[:50]]:
+        cls = getattr(importlib.import_module(module), name, None) if module in FOUNDATIONS else None
+        if isinstance(cls, (abc.ABCMeta, enum.EnumMeta)):
+            found.append(cls)
+    return tuple(found)
+
+
+def watch_enums(link):
+    """Lets isinstance and issubclass find the library's enumerations above a class of the submission's, and counts
+    where only the submission's word says that it is one."""
+    def told(cls, kind):
+        about = link.about.get(cls) if type(cls) is RemoteClass else None
+        if about is None or kind not in about.derives:
+            return False
+        link.decided += 1
+        return True
+
+    plain, plain_sub = abc.ABCMeta.__instancecheck__, abc.ABCMeta.__subclasscheck__
+    enum.EnumMeta.__instancecheck__ = lambda kind, o: type.__instancecheck__(kind, o) or told(type(o), kind)
+    enum.EnumMeta.__subclasscheck__ = lambda kind, cls: type.__subclasscheck__(kind, cls) or told(cls, kind)
+
+    def instance(kind, o):
+        return plain(kind, o) and (told(type(o), kind) or True)
+
+    def subclass(kind, cls):
+        return plain_sub(kind, cls) and (told(cls, kind) or True)
+    abc.ABCMeta.__instancecheck__, abc.ABCMeta.__subclasscheck__ = instance, subclass
 
 
 STANDARD = getattr(sys, "stdlib_module_names", None) or set(sys.builtin_module_names) | {

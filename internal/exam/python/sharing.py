@@ -1,6 +1,7 @@
 """The examiner's side of the files that are shared. What a test has named goes out, with what is below it. What comes
 back may be put there, or may be new; all else that a test has written is out of reach."""
 
+SECRET = ("criteria.json", "conftest.py")  # names below the tests that are never given away
 HELD = 32 << 20  # bytes that the submission may have written here in all
 
 
@@ -85,3 +86,34 @@ class Shared(Mirror):
             self.most = min(HELD, disk.f_blocks * disk.f_frsize // 3)
         if self.held > self.most or self.entries > 2 * ENTRIES:
             raise Malformed("too many files, or too large ones")
+
+
+class Given:
+    """The customer's data files that tests pass to the submission, each of which it gets once, to read."""
+
+    def __init__(self, tests):
+        self.tests, self.known, self.meant = tests + "/", set(), []
+
+    def below(self, path):
+        return path.startswith(self.tests)
+
+    def contents(self):
+        """What was meant and is new: [path, contents]."""
+        found, size = [], 0
+        for path in self.meant:
+            if path in self.known or not self.is_data(path):
+                continue
+            size += os.path.getsize(path)
+            if size > MIRRORED:
+                raise Deep("the files are too large to be shared")
+            with open(path, "rb") as f:
+                found.append([path, binascii.b2a_base64(f.read(MIRRORED), newline=False).decode()])
+            self.known.add(path)
+        return found
+
+    def is_data(self, path):
+        """Whether a path is that of a plain file which is no test and nothing that the customer hides."""
+        parts = path[len(self.tests):].split("/")
+        secret = parts[0] == "hidden" or parts[-1] in SECRET or any(p.startswith(".") for p in parts)
+        source = os.path.splitext(path)[1].startswith(".py")
+        return not secret and not source and os.path.realpath(path) == path and os.path.isfile(path)

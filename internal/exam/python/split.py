@@ -20,13 +20,14 @@ class Reporter:
         self.link, self.emit, self.reported = link, emit, 0
         self.quiet = set()  # tests whose call raised nothing
         self.micros, self.asserts = {}, Asserts(link)
+        self.causes = {}  # module of tests → why it cannot be imported
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item):
         """What the subject decided and what it could not be asked belong to the test that was running."""
         self.link.fresh = True
         self.link.files.clear()
-        self.link.decided, self.link.refused = 0, None
+        self.link.decided, self.link.refused, self.link.hint = 0, None, None
         self.asserts.begin()
         yield
 
@@ -60,14 +61,22 @@ class Reporter:
             state = "failed"
         if self.link.refused and state == "passed":
             state, message = "failed", self.link.refused
+        if self.link.hint and state == "failed":
+            self.link.note(self.link.hint)
+            message = self.link.hint + "\n" + message
         self.reported += 1
         self.emit(kind="test", id=report.nodeid, state=state, when=report.when, message=message, layer=report.layer,
                   us=self.micros.get(report.nodeid, 0), decided=self.link.decided,
                   asserts=self.asserts.passed, left=self.asserts.left)
 
+    def pytest_exception_interact(self, node, call, report):
+        if isinstance(node, pytest.Collector):
+            self.causes[report.nodeid] = cause(call.excinfo.value, report.nodeid)
+
     def pytest_collectreport(self, report):
         if report.outcome == "failed":
-            self.emit(kind="broken", id=report.nodeid, message=explain(report))
+            message = self.causes.get(report.nodeid) or explain(report)
+            self.emit(kind="broken", id=report.nodeid, message=message)
 
     def pytest_collection_finish(self, session):
         for item in session.items:
@@ -107,15 +116,18 @@ def main():
         while data:
             data = data[os.write(3, data):]
 
-    root, script = order["root"], order["script"]
+    path = os.environ.pop("GUILD_PLACES").split(":")
+    root, script = path[1], order["script"]
     tests, certain = plan(root, script)
     emit(kind="plan", tests=tests, certain=certain, python=sys.version.split()[0], pytest=pytest.__version__)
-    sys.path += order["path"]
+    sys.path += path
     sys.argv[:] = ["pytest"]
     link = Link(os.path.join(root, "tests"))
     sys.meta_path.append(Finder(link))
     link.watch()
     link.look_inside()
+    watch_programs(link)
+    watch_enums(link)
     reporter = Reporter(link, emit, False)
     reporter.asserts.install(rewrite)
     code = int(pytest.main(ARGUMENTS + ["--rootdir", root, "--confcutdir", root, os.path.join(root, script)],

@@ -164,6 +164,8 @@ class Subject(Codec):
             random.seed(*self.decode(extra["seed"]))
         if "n" in extra:
             self.files.clear()
+        for path, content in extra.get("g", ()):
+            _keep_given(path, binascii.a2b_base64(content))
         if "f" in extra:
             self.files.take(extra["f"])
         if "d" in extra:
@@ -403,7 +405,7 @@ class Subject(Codec):
         meta = [n for c in type(cls).__mro__ if c not in (type, object) for n in vars(c) if n in OPERATIONS]
         return {"C": [number, cls.__name__, cls.__module__ if type(cls.__module__) is str else "",
                       cls.__qualname__, [] if opaque else [self.class_(b, depth) for b in _bases(cls)],
-                      NAMED[base] if base else None, operations, methods, self.encode(doc), meta]}
+                      NAMED[base] if base else None, operations, methods, self.encode(doc), meta, _library_bases(cls)]}
 
     # Values in.
 
@@ -502,6 +504,12 @@ def _bases(cls):
     return found
 
 
+def _library_bases(cls):
+    """The library's classes that one is derived from, by module and name; exceptions are known anyway."""
+    return [[c.__module__, c.__qualname__] for c in cls.__mro__ if c is not object and c not in NAMED
+            and not issubclass(c, BaseException) and _library(c) and type(c.__module__) is str]
+
+
 def _library(cls):
     spec = getattr(sys.modules.get(cls.__module__), "__spec__", None)
     return spec is None or not _ours(spec)
@@ -513,6 +521,17 @@ def _found(module, name):
     for part in name.split("."):
         v = getattr(v, part)
     return v
+
+
+def _keep_given(path, content):
+    """Puts a file of the tests where they have it, if that place can be had."""
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "xb") as f:
+            f.write(content)
+        os.chmod(path, 0o444)
+    except OSError:
+        pass
 
 
 def _until_gone(f):

@@ -95,10 +95,11 @@ class Hostile(unittest.TestCase):
         {"k": 2}, {"f": "nan"}, {"b": "eA=="}, {"s": "eda080"}, {"c": [1.0, 2.0]}, {"r": [1, 2, 3]}, {"e": 0},
         {"g": "builtins.int"}, {"v": ["datetime.date", [2024, 1, 1]]}, {"v": ["decimal.Decimal", ["1"]]},
         {"Q": [2, [1], 3]}, {"X": [2, ["a", 1], {"g": "builtins.list"}]}, {"N": [2, ["a", 1]]}, {"Y": [2, "00"]},
-        {"C": [2, "A", "solution", "A", [], None, ["__eq__", "__call__"], ["m"], None, []]},
-        {"h": [4, {"C": [2, "A", "m", "A", [], "builtins.int", ["__add__"], [], "doc", []]}, {"d": 5}]},
-        {"h": [4, {"C": [2, "A", "m", "A", [], "builtins.list", [], [], None, []]}, {"c": [1]}]},
-        {"E": [4, {"C": [2, "E", "m", "E", [{"g": "builtins.ValueError"}], None, [], [], None, []]}, ["x"], "x", None,
+        {"C": [2, "A", "solution", "A", [], None, ["__eq__", "__call__"], ["m"], None, [], []]},
+        {"C": [2, "A", "m", "A", [], None, [], [], None, [], [["enum", "Enum"], ["numbers", "Number"], ["os", "x"]]]},
+        {"h": [4, {"C": [2, "A", "m", "A", [], "builtins.int", ["__add__"], [], "doc", [], []]}, {"d": 5}]},
+        {"h": [4, {"C": [2, "A", "m", "A", [], "builtins.list", [], [], None, [], []]}, {"c": [1]}]},
+        {"E": [4, {"C": [2, "E", "m", "E", [{"g": "builtins.ValueError"}], None, [], [], None, [], []]}, ["x"], "x", None,
                None, {"D": [6, []]}]},
         {"E": [2, {"g": "builtins.KeyError"}, [1], "x", {"k": 2}, None, {"D": [4, []]}]},
         {"l": [1, None, 2]}, {"z": [1]}, {"M": 2}, {"v": ["datetime.datetime", [2024, 1, 1, 0, 0, 0, 0, 0, None]]},
@@ -170,12 +171,12 @@ class Hostile(unittest.TestCase):
 
     def test_a_class_cannot_bring_names_of_its_own(self):
         for name in ("__del__", "__class__", "__getattribute__", "__init_subclass__", "__reduce__", "__new__", "__slots__"):
-            cls = link().take({"C": [2, "A", "m", "A", [], None, [name], [name], None, [name]]})
+            cls = link().take({"C": [2, "A", "m", "A", [], None, [name], [name], None, [name], []]})
             self.assertNotIn("submission", repr(vars(cls).get(name)))
             self.assertIsNot(vars(cls).get(name), name)
 
     def test_an_end_of_iteration_has_a_value(self):
-        cls = {"C": [2, "End", "m", "End", [{"g": "builtins.StopIteration"}], None, [], [], None, []]}
+        cls = {"C": [2, "End", "m", "End", [{"g": "builtins.StopIteration"}], None, [], [], None, [], []]}
         e = link().take({"E": [4, cls, [], "", None, None, {"D": [6, []]}]})
         self.assertIsInstance(e, StopIteration)
         self.assertIsNone(e.value)

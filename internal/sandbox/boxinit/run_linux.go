@@ -113,5 +113,6 @@ func (f *first) measure(m *plan.Message) {
 	var st unix.Statfs_t
 	if parts := f.plan.Scratch.Parts; len(parts) > 0 && unix.Statfs(parts[0].Inside, &st) == nil {
 		m.Disk = int64(st.Blocks-st.Bfree) * int64(st.Bsize)
+		m.Full = st.Bavail == 0 || st.Ffree == 0
 	}
 }

@@ -237,7 +237,7 @@ func (r *run) laidOut(res *sandbox.Result) error {
 	}
 	bytes, inodes, full := r.first.used()
 	res.Usage.DiskPeak = max(res.Usage.DiskPeak, bytes)
-	if res.Killed == "" && (inodes > r.spec.Limits.Inodes || full && !r.first.laidOut) {
+	if res.Killed == "" && (inodes > r.spec.Limits.Inodes || full) {
 		res.Killed = sandbox.KilledDisk
 	}
 	switch {

@@ -1,6 +1,10 @@
 package confine
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+
 	"guild/internal/sandbox"
 )
 
@@ -17,14 +21,23 @@ func Enclose(pid int, l sandbox.Limits) (*Cgroup, error) {
 	return g, nil
 }
 
-// NoGroup says why no control group can be made for a run here; nil if one can.
+// NoGroup says why no control group can be made for a run here; nil if one can. It says the same each time: names of
+// groups, which differ from run to run, are left out.
 func NoGroup() error {
 	g, err := NewCgroup(sandbox.Limits{}.WithDefaults())
 	if err != nil {
-		return err
+		return withoutNames(err)
 	}
 	g.Remove() // made a moment ago and empty
 	return nil
+}
+
+// withoutNames is an error about a file that leaves its name out.
+func withoutNames(err error) error {
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("%s: %w", failed.Op, failed.Err)
+	}
+	return err
 }
 
 // GroupGaps are the gaps of a runner on this machine, as in sandbox.Caps, for want of control groups.

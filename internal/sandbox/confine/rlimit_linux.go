@@ -28,8 +28,9 @@ func SetRlimits(pid int, l sandbox.Limits) error {
 }
 
 // spare is how many processes more than Limits.Pids the resource limit lets a run have: the control group, or who
-// looks at the run, must come first, for nobody tells of a resource limit that was reached.
-const spare = 64
+// looks at the run, must come first, for nobody tells of a resource limit that was reached. To start so many takes
+// longer than the time between two looks.
+const spare = 512
 
 // Rlimits are the resource limits of every process of a run.
 func Rlimits(l sandbox.Limits) map[int]uint64 {
@@ -40,9 +41,18 @@ func Rlimits(l sandbox.Limits) map[int]uint64 {
 		unix.RLIMIT_CORE:   0,
 	}
 	if os.Geteuid() != 0 && limitsByNamespace() {
-		limits[unix.RLIMIT_NPROC] = uint64(l.Pids) + spare
+		limits[unix.RLIMIT_NPROC] = min(uint64(l.Pids)+spare, hardest(unix.RLIMIT_NPROC))
 	}
 	return limits
+}
+
+// hardest is the limit that this process has itself, above which it can set no other's.
+func hardest(resource int) uint64 {
+	var now unix.Rlimit
+	if err := unix.Getrlimit(resource, &now); err != nil {
+		return unix.RLIM_INFINITY
+	}
+	return now.Max
 }
 
 // limitsByNamespace reports whether RLIMIT_NPROC counts the processes of a user namespace, as since Linux 5.14.

@@ -20,10 +20,13 @@ import (
 	"guild/internal/sandbox"
 )
 
-// How often the limits that the kernel does not enforce are looked at: often at first, for most runs are short.
+// How often the limits that the kernel does not enforce are looked at. Where processes are counted by looking, it is
+// more often while the run is young, for most are short, and while there are many, for they may be gone at once.
 const (
 	firstLook = 10 * time.Millisecond
 	lookEvery = 50 * time.Millisecond
+	lookOften = 20 * time.Millisecond
+	young     = 300 * time.Millisecond
 )
 
 // Watch keeps one run to its limits from outside. Its fields are set once the run's first process is known.
@@ -45,7 +48,8 @@ type Watch struct {
 	wall    time.Duration
 	peak    int64 // bytes of memory, seen by polling
 	disk    int64 // bytes written, seen by polling
-	pids    int64
+	pids    int64 // processes and threads at most
+	threads int   // at the last look; 0 where a control group counts
 	cpu     time.Duration
 }
 
@@ -100,8 +104,22 @@ func (w *Watch) Wait(ctx context.Context, ended <-chan error) (killed string, er
 			killed = sandbox.KilledOutput
 		case <-look.C:
 			killed = w.look(s)
-			look.Reset(lookEvery)
+			look.Reset(w.nextLook())
 		}
+	}
+}
+
+// nextLook is how long after a look the next one is.
+func (w *Watch) nextLook() time.Duration {
+	switch {
+	case w.Group != nil:
+		return lookEvery
+	case time.Since(w.started) < young:
+		return firstLook
+	case w.threads > w.Limits.Pids/2:
+		return lookOften
+	default:
+		return lookEvery
 	}
 }
 
@@ -160,7 +178,7 @@ func (w *Watch) family() family {
 func (w *Watch) lookAtFamily(used int64) string {
 	l, now := w.Limits, w.family()
 	w.peak, w.cpu = max(w.peak, now.memory), max(w.cpu, now.cpu)
-	w.pids = max(w.pids, int64(now.threads))
+	w.threads, w.pids = now.threads, max(w.pids, int64(now.threads))
 	switch {
 	case now.threads >= l.Pids:
 		return sandbox.KilledPids
@@ -171,8 +189,19 @@ func (w *Watch) lookAtFamily(used int64) string {
 	}
 }
 
-// Exceeded asks the control group, after the end, for a limit that the polling was too slow to see.
+// Exceeded names, after the end, a limit that was reached before the polling could end the run for it.
 func (w *Watch) Exceeded() string {
+	if limit := w.groupExceeded(); limit != "" {
+		return limit
+	}
+	if w.Group == nil && w.pids >= int64(w.Limits.Pids) {
+		return sandbox.KilledPids
+	}
+	return ""
+}
+
+// groupExceeded asks the control group, which keeps count.
+func (w *Watch) groupExceeded() string {
 	if w.Group == nil {
 		return ""
 	}
@@ -184,6 +213,12 @@ func (w *Watch) Exceeded() string {
 		return sandbox.KilledCPU
 	}
 	return ""
+}
+
+// Filled reports whether a bounded file system of which so many bytes are in use has no room left: a page or two may
+// stay free, as where the limit is not a number of whole pages.
+func Filled(used int64, l sandbox.Limits) bool {
+	return used > 0 && used >= l.Disk-2*int64(unix.Getpagesize())
 }
 
 // Usage is what the run used, after the end and before the control group is removed.
@@ -283,7 +318,11 @@ func (c Counters) Breaches() []guild.Breach {
 	if n == 0 {
 		return nil
 	}
-	return []guild.Breach{{Syscall: "connect", Detail: fmt.Sprintf("%d attempts to reach an address outside", n)}}
+	detail := "to an address outside"
+	if n > 1 {
+		detail += fmt.Sprintf(", %d times", n)
+	}
+	return []guild.Breach{{Syscall: "connect", Detail: detail}}
 }
 
 // noRoutes reads the counter of packets and connections that had nowhere to go from /proc/net/snmp, where a

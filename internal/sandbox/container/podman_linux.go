@@ -26,6 +26,8 @@ import (
 // outside while the run's first process waits for its files, as for every tier on the host's kernel.
 type Podman struct {
 	Path string // the podman executable; found on PATH if empty
+
+	home string // where podman keeps what is its own, instead of the user's directories; empty for those
 }
 
 const podmanRemedy = "install podman: apt-get install podman crun"
@@ -44,7 +46,11 @@ func (p Podman) Probe(ctx context.Context) sandbox.Caps {
 		c.Reason = err.Error()
 		return c
 	}
-	if err := sandbox.Try(ctx, p); err != nil {
+	if reason := noRange(); reason != "" {
+		c.Reason, c.Remedy = reason, remedyFor(podman, reason)
+		return c
+	}
+	if err := p.try(ctx); err != nil {
 		c.Reason, c.Remedy = err.Error(), remedyFor(podman, err.Error())
 		return c
 	}
@@ -85,11 +91,11 @@ func (p Podman) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sa
 	if err != nil {
 		return sandbox.Refuse(sandbox.Caps{Reason: err.Error(), Remedy: podmanRemedy}, streams)
 	}
-	return whole(TierPodman, s, streams, func(r *run) (sandbox.Result, error) { return r.podman(ctx, podman) })
+	return whole(TierPodman, s, streams, func(r *run) (sandbox.Result, error) { return r.podman(ctx, podman, podmanEnv(p.home)) })
 }
 
 // podman runs a whole run.
-func (r *run) podman(ctx context.Context, podman string) (sandbox.Result, error) {
+func (r *run) podman(ctx context.Context, podman string, env []string) (sandbox.Result, error) {
 	name := "guild-" + strings.ToLower(rand.Text())
 	argv, err := r.podmanCommand(podman, name)
 	if err != nil {
@@ -99,18 +105,18 @@ func (r *run) podman(ctx context.Context, podman string) (sandbox.Result, error)
 		return sandbox.Result{}, err
 	}
 	defer pin()()
-	if err := r.start(argv, podmanEnv(), &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}); err != nil {
+	if err := r.start(argv, env, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}); err != nil {
 		return sandbox.Result{}, err
 	}
 	if err := r.begin(ctx); err != nil {
 		r.cmd.Process.Kill()
 		r.cmd.Wait()
-		clearAway(podman, name)
+		clearAway(podman, env, name)
 		return sandbox.Result{}, fmt.Errorf("%w: %s", err, complaint(r.stderr.String()))
 	}
 	killed, err := r.wait(ctx)
 	if err != nil || killed != "" {
-		clearAway(podman, name)
+		clearAway(podman, env, name)
 	}
 	if err != nil {
 		return sandbox.Result{}, err
@@ -127,7 +133,7 @@ func complaint(log string) string {
 	if _, last, found := strings.Cut(log, "Error: "); found {
 		log = last
 	}
-	return strings.TrimSpace(log)
+	return strings.TrimSuffix(strings.TrimSpace(log), ": %!w(<nil>)") // podman's own slip
 }
 
 // podmanCommand is podman's command line.
@@ -236,23 +242,30 @@ func (r *run) begin(ctx context.Context) error {
 	return nil
 }
 
-// podmanEnv is what podman itself needs of the environment.
-func podmanEnv() []string {
+// podmanEnv is what podman itself needs of the environment; what it writes goes below home, if that is not empty.
+func podmanEnv(home string) []string {
 	env := []string{"PATH=" + cmp.Or(os.Getenv("PATH"), "/usr/bin:/bin:/usr/sbin:/sbin")}
 	for _, name := range []string{"HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "TMPDIR", "CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "DBUS_SESSION_BUS_ADDRESS"} {
 		if v, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+v)
 		}
 	}
-	return env
+	if home == "" {
+		return env
+	}
+	env = append(env, "HOME="+home, "TMPDIR="+home, "XDG_RUNTIME_DIR="+home, "XDG_DATA_HOME="+home) // the last one counts
+	if settings := cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(os.Getenv("HOME"), ".config")); hasSettings(settings) {
+		return append(env, "XDG_CONFIG_HOME="+settings)
+	}
+	return append(env, "XDG_CONFIG_HOME="+home)
 }
 
 // clearAway removes what podman may have left of a run that it did not see to its end.
-func clearAway(podman, name string) {
+func clearAway(podman string, env []string, name string) {
 	ctx, cancel := context.WithTimeout(context.Background(), podmanClears)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, podman, "rm", "--force", "--time", "0", "--ignore", name)
-	cmd.Env = podmanEnv()
+	cmd.Env = env
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.Run() // what is not there cannot be removed

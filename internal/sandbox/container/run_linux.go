@@ -74,7 +74,7 @@ func newRun(s sandbox.Spec, streams sandbox.IO) (*run, error) {
 	r.watch.Pidfd = -1
 	r.stderr.Most = 2000
 	var err error
-	if r.dir, err = os.MkdirTemp("", "guild-box-"); err != nil {
+	if r.dir, err = sandbox.TempDir("guild-box-"); err != nil {
 		return nil, err
 	}
 	r.child = make([]*os.File, doneFD-sandbox.ResultsFD+1)

@@ -286,13 +286,16 @@ func (r *run) result(killed string) (sandbox.Result, error) {
 	own := time.Duration(r.rusage.Utime.Nano()+r.rusage.Stime.Nano()) * time.Nanosecond
 	res.Usage.CPUMs = max(res.Usage.CPUMs, own.Milliseconds())
 	res.Usage.MemoryPeak = max(res.Usage.MemoryPeak, r.rusage.Maxrss<<10)
-	used, _ := r.scratch.used(r.spec.Limits)
+	used, full := r.scratch.used(r.spec.Limits)
 	res.Usage.DiskPeak = max(res.Usage.DiskPeak, used)
+	if res.Killed == "" && full {
+		res.Killed = sandbox.KilledDisk
+	}
 	res.Usage.Refused = r.super.Refused()
 	res.Breaches = r.super.Breaches()
 	res.Warnings = append(r.watch.Warnings(res.Usage), r.super.Warnings()...)
 	switch {
-	case killed != "":
+	case res.Killed != "":
 		res.Exit, res.Signal = 128+int(unix.SIGKILL), unix.SignalName(unix.SIGKILL)
 	case r.status.Signaled():
 		res.Exit, res.Signal = 128+int(r.status.Signal()), unix.SignalName(r.status.Signal())

@@ -21,7 +21,7 @@ type scratch struct {
 }
 
 func newScratch() (*scratch, error) {
-	base, err := os.MkdirTemp("", "guild-landlock-")
+	base, err := sandbox.TempDir("guild-landlock-")
 	if err != nil {
 		return nil, err
 	}
@@ -165,14 +165,5 @@ func (s *scratch) collect(w io.Writer, spec sandbox.Spec) (left int, err error) 
 // remove takes the directory away, whatever rights the run has given its own directories.
 func (s *scratch) remove() error {
 	defer s.root.Close()
-	if os.RemoveAll(s.base) == nil {
-		return nil
-	}
-	fs.WalkDir(s.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		if d != nil && d.IsDir() && err == nil {
-			s.root.Chmod(name, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(s.base)
+	return sandbox.RemoveTree(s.base)
 }

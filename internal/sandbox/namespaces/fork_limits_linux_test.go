@@ -46,6 +46,40 @@ func TestTheLimitsOfAForkBite(t *testing.T) {
 	}
 }
 
+// atOnce are programs that reach a limit and end, before or after anybody looks.
+var atOnce = []struct{ name, lines, killed string }{
+	{"disk", "try: open('/tmp/x', 'wb').write(bytes(40 << 20))\nexcept OSError: pass", sandbox.KilledDisk},
+	{"shared memory", "try: open('/dev/shm/x', 'wb').write(bytes(40 << 20))\nexcept OSError: pass", sandbox.KilledDisk},
+	{"files", "try:\n  for i in range(30000): os.mknod('/tmp/%d' % i)\nexcept OSError: pass", sandbox.KilledDisk},
+	{"almost all of the disk", "open('/tmp/x', 'wb').write(bytes(31 << 20))", ""},
+	{"threads", "import threading, time\ntry:\n  while True: threading.Thread(target=time.sleep, args=(9,), daemon=True).start()\n" +
+		"except RuntimeError: os._exit(0)", sandbox.KilledPids},
+	{"processes", "try:\n  while os.fork(): pass\n  os._exit(0)\nexcept OSError: pass", sandbox.KilledPids},
+}
+
+func TestTheLimitsOfAForkBiteThoughItEndsAtOnce(t *testing.T) {
+	r := warm(t)
+	for _, c := range atOnce {
+		t.Run(c.name, func(t *testing.T) {
+			if got := forked(t, r, does(c.lines, func(s *sandbox.Spec) { s.Limits.Disk = 32 << 20 })); got.killed != c.killed {
+				t.Errorf("killed by %q, want %q: %.500s", got.killed, c.killed, fmt.Sprintf("%+v", got))
+			}
+		})
+	}
+}
+
+func TestACommandThatReachesALimitAndEndsIsKilledByIt(t *testing.T) {
+	for _, c := range atOnce {
+		t.Run(c.name, func(t *testing.T) {
+			s := sandbox.Spec{Argv: []string{"python3", "-c", "import os\n" + c.lines}}
+			s.Limits.Disk = 32 << 20
+			if res, out := attempt(t, &Runner{}, s); res.Killed != c.killed {
+				t.Errorf("killed by %q, want %q: %.500s", res.Killed, c.killed, fmt.Sprintf("%+v %s", res, out))
+			}
+		})
+	}
+}
+
 func TestBreachesOfAForkAreSeen(t *testing.T) {
 	r := warm(t)
 	call := "import ctypes\nc = ctypes.CDLL(None)\nprint(%s, 'came back')"

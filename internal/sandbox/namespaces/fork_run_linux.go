@@ -196,8 +196,9 @@ func (f *fork) listen() {
 			f.watch.Gone()
 			return
 		}
-		last := &plan.Message{Kind: plan.Ended}
-		if n, _ := fmt.Sscanf(m.text, "s%d %d %d %d", &last.Status, &last.CPU, &last.Memory, &last.Disk); n == 4 {
+		last, full := &plan.Message{Kind: plan.Ended}, 0
+		if n, _ := fmt.Sscanf(m.text, "s%d %d %d %d %d", &last.Status, &last.CPU, &last.Memory, &last.Disk, &full); n == 5 {
+			last.Full = full != 0
 			f.last = last
 		}
 	}

@@ -21,6 +21,9 @@ func (r *coldRun) result(killed string) (sandbox.Result, error) {
 		r.supervisor.Close()
 	}
 	res := sandbox.Result{Killed: cmp.Or(killed, r.watch.Exceeded()), Cut: r.flood.Cut(), Usage: r.usage()}
+	if res.Killed == "" && r.filled(res.Usage) {
+		res.Killed = sandbox.KilledDisk
+	}
 	res.Breaches = r.breaches()
 	res.Warnings = append(r.watch.Warnings(res.Usage), r.trees.warnings...)
 	if r.supervisor != nil {
@@ -28,6 +31,11 @@ func (r *coldRun) result(killed string) (sandbox.Result, error) {
 	}
 	res.LeaveOut(r.left)
 	return res, r.ending(&res)
+}
+
+// filled reports whether the run has used all of its disk up, which it may have done between two looks at it.
+func (r *coldRun) filled(u guild.Usage) bool {
+	return r.last != nil && r.last.Full || confine.Filled(u.DiskPeak, r.spec.Limits)
 }
 
 // ending says how the command ended.

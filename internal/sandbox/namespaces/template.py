@@ -334,20 +334,21 @@ def watch(control, gate, child, fds):
         while True:
             pid, status = os.wait()
             if pid == child:
-                control.send(b"s%d %d %d %d" % (status, *used()))
+                control.send(b"s%d %d %d %d %d" % (status, *used()))
                 os._exit(0)
     except Exception as e:  # as above
         give_up(control, e)
 
 
 def used():
-    """What the payload took, at least: microseconds of processor time, bytes of memory, bytes of files."""
+    """What the payload took, at least: microseconds of processor time, bytes of memory, bytes of files; and whether no more fits."""
     usage = (ctypes.c_long * 36)()
     children = -1
     libc.getrusage(children, usage)
     files = os.statvfs("/box")
     cpu = (usage[0] + usage[2]) * 1000000 + usage[1] + usage[3]
-    return cpu, usage[4] << 10, (files.f_blocks - files.f_bfree) * files.f_frsize
+    full = files.f_bavail == 0 or files.f_ffree == 0
+    return cpu, usage[4] << 10, (files.f_blocks - files.f_bfree) * files.f_frsize, full
 
 
 def take_listener(control, gate, child):

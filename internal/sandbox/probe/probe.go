@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"guild"
 	"guild/internal/sandbox"
 )
 
@@ -79,6 +80,14 @@ func (a attack) try(ctx context.Context, r sandbox.Runner) (Check, error) {
 	return a.judge(res, strings.TrimSpace(out.String()), strings.TrimSpace(complaints.String())), nil
 }
 
+// saidOf is a breach for people, whose detail may name the system call itself.
+func saidOf(b guild.Breach) string {
+	if strings.HasPrefix(b.Detail, b.Syscall+" ") {
+		return b.Detail
+	}
+	return b.Syscall + " " + b.Detail
+}
+
 // judge reads what a program said: one line that begins with a word of ours, or nothing if it was ended.
 func (a attack) judge(res sandbox.Result, said, complaint string) Check {
 	c := Check{Name: a.name, Reported: len(res.Breaches) > 0 || res.Killed != "" || len(res.Warnings) > 0}
@@ -93,14 +102,14 @@ func (a attack) judge(res sandbox.Result, said, complaint string) Check {
 	case res.Killed != "":
 		c.Held, c.Detail = true, "ended by the limit of "+res.Killed
 	case len(res.Breaches) > 0:
-		c.Held, c.Detail = true, res.Breaches[0].Syscall+" "+res.Breaches[0].Detail
+		c.Held = true
 	case res.Signal != "":
 		c.Held, c.Detail = true, "ended by "+res.Signal
 	default:
 		c.Skipped, c.Reported, c.Detail = true, false, "it did not run: "+complaint
 	}
 	if c.Held && len(res.Breaches) > 0 {
-		c.Detail = res.Breaches[0].Syscall + " " + res.Breaches[0].Detail
+		c.Detail = saidOf(res.Breaches[0])
 	}
 	c.Detail = strings.ToValidUTF8(c.Detail[:min(len(c.Detail), longestDetail)], "")
 	return c

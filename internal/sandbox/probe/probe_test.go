@@ -49,6 +49,7 @@ func TestWhatAProgramSaysIsWhatHappened(t *testing.T) {
 		{sandbox.Result{}, "failed Permission denied", Check{Held: true, Detail: "Permission denied"}},
 		{sandbox.Result{Breaches: breach}, "failed Network is unreachable", Check{Held: true, Reported: true, Detail: "connect 192.0.2.1:80 tcp"}},
 		{sandbox.Result{Breaches: breach}, "", Check{Held: true, Reported: true, Detail: "connect 192.0.2.1:80 tcp"}},
+		{sandbox.Result{Breaches: []guild.Breach{{Syscall: "ptrace", Detail: "ptrace request 0x0"}}}, "", Check{Held: true, Reported: true, Detail: "ptrace request 0x0"}},
 		{sandbox.Result{Killed: sandbox.KilledMemory}, "", Check{Held: true, Reported: true, Detail: "ended by the limit of memory"}},
 		{sandbox.Result{Signal: "SIGSYS"}, "", Check{Held: true, Detail: "ended by SIGSYS"}},
 		{sandbox.Result{Exit: 127}, "", Check{Skipped: true, Detail: "it did not run: no python3"}},
@@ -82,6 +83,12 @@ func TestARemedyFitsTheMachine(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	if got := remedies(fstest.MapFS{}, sandbox.Caps{Usable: true}); slices.Contains(got, inContainer) {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestALimitThatIsPolledIsNoMatterWhereNothingRuns(t *testing.T) {
+	if got := remedies(fstest.MapFS{}, sandbox.Caps{Remedy: "install it"}); !slices.Equal(got, []string{"install it"}) {
 		t.Errorf("%q", got)
 	}
 }

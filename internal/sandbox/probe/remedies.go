@@ -53,6 +53,9 @@ func remedies(m fs.FS, c sandbox.Caps) []string {
 	if isContainer(m) && filtered.applies(m) {
 		all = append(all, inContainer)
 	}
+	if !c.Usable { // for another reason, and runs here have no limits to poll
+		return all
+	}
 	return append(all, groupRemedies()...)
 }
 

@@ -111,6 +111,7 @@ func (m *Message) code(c *coder) {
 	number(c, &m.CPU)
 	number(c, &m.Memory)
 	number(c, &m.Disk)
+	c.flags(&m.Full)
 }
 
 // coder writes to b or reads from it. After an error it does nothing more.

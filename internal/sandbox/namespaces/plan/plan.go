@@ -101,7 +101,7 @@ const (
 	Failed   = 'f' // the world could not be built: Errno, Text
 	Listener = 'l' // the filter is in force; its listener comes with the message
 	Started  = 's' // the command runs; a pidfd of it comes with the message
-	Ended    = 'e' // the command and everything that it started have ended: Status, CPU, Memory, Disk
+	Ended    = 'e' // the command and everything that it started have ended: Status, CPU, Memory, Disk, Full
 )
 
 // Message is what the first process reports on the control socket, in packets. When that socket ends, the first
@@ -114,6 +114,7 @@ type Message struct {
 	CPU    int64  // microseconds, user and system, of all that was waited for
 	Memory int64  // bytes that the largest process had resident
 	Disk   int64  // bytes in use in the scratch file system
+	Full   bool   // it has no room for another page or file
 }
 
 // MaxMessage is the longest encoded message in bytes.

@@ -29,7 +29,7 @@ func TestWhatIsEncodedIsDecoded(t *testing.T) {
 	if got, err := Decode(p.Encode()); err != nil || !reflect.DeepEqual(got, p) {
 		t.Errorf("%v\n%+v\nwant\n%+v", err, got, p)
 	}
-	m := &Message{Ended, 1, "text", 256, 1 << 40, 1 << 41, 1 << 20}
+	m := &Message{Ended, 1, "text", 256, 1 << 40, 1 << 41, 1 << 20, true}
 	if got, err := DecodeMessage(m.Encode()); err != nil || *got != *m {
 		t.Errorf("%+v %v", got, err)
 	}
@@ -66,6 +66,6 @@ func FuzzDecode(f *testing.F) {
 }
 
 func FuzzDecodeMessage(f *testing.F) {
-	f.Add((&Message{Failed, 1, "mount /proc", 0, 0, 0, 0}).Encode())
+	f.Add((&Message{Failed, 1, "mount /proc", 0, 0, 0, 0, false}).Encode())
 	f.Fuzz(func(t *testing.T, b []byte) { DecodeMessage(b) })
 }

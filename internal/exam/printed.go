@@ -1,0 +1,97 @@
+package exam
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+
+	"guild"
+	"guild/internal/sandbox"
+)
+
+// asks reports whether a case says what the judge is to ask a service.
+func (c Case) asks() bool { return c.Endpoint != "" || c.Method != "" }
+
+// called is for a script without an endpoint: it starts the service or asks it, beside the delivery, and prints the
+// answer.
+func (j *examination) called(ctx context.Context, c Criterion, f *Finding) error {
+	f.Because = "the script asked the service itself, beside the delivery"
+	argv, err := j.start(c.Service)
+	if err != nil {
+		return err
+	}
+	s := sandbox.Spec{
+		Argv: argv, Env: environment("PORT=" + strconv.Itoa(c.Port)),
+		Copies: j.layout.copies(true, nil), Limits: j.limits(),
+	}
+	j.showTests(&s)
+	run, err := j.run(ctx, f, s, "")
+	if err != nil {
+		return err
+	}
+	switch a, err := printedAnswer(run.Stdout); {
+	case f.Fault != "":
+		f.Tests = failed(c.all(), f.Fault)
+	case run.Result.Exit != 0 || run.Result.Signal != "":
+		why := fmt.Sprintf("the script ended with exit code %d; %s", run.Result.Exit, lastLine(run.Stderr))
+		f.Tests = failed(c.all(), cut(why))
+	default:
+		f.Tests = []guild.Test{a.test(c.Case, err)}
+	}
+	f.distrust(run.Result)
+	return nil
+}
+
+// printedAnswer reads the answer that a script printed: all of it, as curl -i does, the last one if there are
+// several; or the body with the status code in a line of its own before or after it, as curl -w does.
+func printedAnswer(text string) (answer, error) {
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	if i := strings.LastIndex("\n"+text, "\nHTTP/"); i >= 0 {
+		return wholeAnswer(text[i:])
+	}
+	text = strings.Trim(text, "\n")
+	first, after, _ := strings.Cut(text, "\n")
+	if code := statusCode(first); code != 0 {
+		return answer{status: code, body: after}, nil
+	}
+	last := lastLine(text)
+	if code := statusCode(last); code != 0 {
+		return answer{status: code, body: strings.TrimSuffix(text, last)}, nil
+	}
+	return answer{}, errors.New("the script printed no answer: it must print the whole of it, as curl -i does, or the criterion must have an endpoint")
+}
+
+// wholeAnswer reads an answer from its status line on. Who printed it has read the body already, whatever the
+// header says of its length and coding.
+func wholeAnswer(text string) (answer, error) {
+	in := textproto.NewReader(bufio.NewReader(strings.NewReader(text)))
+	line, err := in.ReadLine()
+	if err != nil {
+		return answer{}, err
+	}
+	words := strings.Fields(line)
+	if len(words) < 2 || statusCode(words[1]) == 0 {
+		return answer{}, fmt.Errorf("no answer: %s is not the first line of one", quote(line))
+	}
+	header, err := in.ReadMIMEHeader()
+	if err != nil && !errors.Is(err, io.EOF) {
+		return answer{}, fmt.Errorf("no answer: %w", err)
+	}
+	body, err := io.ReadAll(in.R)
+	return answer{statusCode(words[1]), http.Header(header), string(body)}, err
+}
+
+// statusCode reads a line that is nothing but a status code; 0 if it is not.
+func statusCode(line string) int {
+	code, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil || code < 100 || code > 599 {
+		return 0
+	}
+	return code
+}
