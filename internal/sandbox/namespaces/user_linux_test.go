@@ -22,6 +22,9 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 		t.Log("all of this package's tests run as an ordinary user anyway")
 		return
 	}
+	if testing.Short() {
+		t.Skip("runs the whole package again")
+	}
 	out, err := asOrdinaryUser(t, "-test.v", "-test.run", ownTests).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
