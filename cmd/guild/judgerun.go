@@ -95,7 +95,8 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 	kept := ""
 	if o.keep {
 		if kept, err = scratch, keepVerdict(scratch, v, evidence); err != nil {
-			return err
+			o.keep = false // nothing half-written stays
+			return withHint(fmt.Errorf("keep the verdict: %w", err), "TMPDIR says where it is kept")
 		}
 	}
 	if err := p.printJudged(v, person, kept, o); err != nil {
