@@ -34,12 +34,17 @@ var layers = map[string]int{
 
 	"canon": 1, "nip89": 1, "nip90": 1, "nutshell": 1, "receipt": 1, "replay": 1,
 
+	"nutshell/brief": 1, "nutshell/check": 1, "nutshell/clawnet": 1, "nutshell/diff": 1, "nutshell/ignore": 1,
+	"nutshell/parts": 1, "nutshell/schema": 1, "nutshell/signature": 1, "nutshell/vault": 1,
+
 	"internal/fact": 2,
 
 	"internal/due": 3, "internal/fold": 3, "internal/journal": 3,
 
 	"internal/blob": 4, "internal/blossom": 4, "internal/bunker": 4, "internal/config": 4, "internal/dial": 4,
 	"internal/key": 4, "internal/relay": 4, "internal/relayd": 4, "internal/workdir": 4,
+
+	"internal/cli": 4, "internal/taskserver": 4, "nutshell/vault/age": 4, "nutshell/vault/plaintext": 4, "nutshell/vault/sops": 4, "nutshell/vault/transit": 4,
 
 	"internal/sandbox": 4, "internal/sandbox/confine": 4, "internal/sandbox/namespaces": 4,
 	"internal/sandbox/namespaces/plan": 4, "internal/sandbox/boxinit": 4,
@@ -49,14 +54,15 @@ var layers = map[string]int{
 	"internal/jobs": stepLayer, "internal/judge": stepLayer, "internal/record": stepLayer,
 	"internal/registry": stepLayer, "internal/trust": stepLayer, "internal/work": stepLayer,
 
-	"internal/control": 6, "internal/node": 6,
+	"internal/control": 6, "internal/node": 6, "internal/nut": 6,
 
-	"cmd/guild": 7,
+	"cmd/guild": 7, "cmd/nutshell": 7,
 }
 
 // clocks are the packages and files that may ask what time it is, and why.
 var clocks = map[string]string{
 	"cmd/guild":            "hands the clock to everything else",
+	"cmd/nutshell":         "hands the clock to the verbs",
 	"internal/node":        "hands the clock to the steps",
 	"internal/exam/api.go": "measures how long an answer took, and stamps nothing",
 	"internal/sandbox/confine/watch_linux.go": "measures how long a run took, and stamps nothing",

@@ -118,6 +118,17 @@ type Credentials struct {
 	Vault      string  `json:"vault"`
 	Encryption string  `json:"encryption"` // age, sops, vault or none
 	Scopes     []Scope `json:"scopes"`
+
+	// What follows is not in the specification (docs/adr/0012).
+	Recipients []string  `json:"recipients"` // whom the vault is sealed for: public keys
+	Beside     bool      `json:"beside"`     // the vault travels beside the bundle, not in it
+	Rotation   *Rotation `json:"rotation"`   // how newer vaults are known
+}
+
+// Rotation says whose newer vaults take the place of the one that came with a bundle, and where they may be found.
+type Rotation struct {
+	PubKey string `json:"pubkey"` // who signs them: a Nostr key in hex
+	URL    string `json:"url"`    // https; empty if they only come by hand
 }
 
 // Scope is what one credential allows.

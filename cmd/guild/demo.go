@@ -2,6 +2,8 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"guild/internal/cli"
 )
 
 func (p *program) demoCommand() *cobra.Command {
@@ -14,7 +16,7 @@ embedded relay - able, sloppy, cheat and silent - and hires for the bundles unde
 examples/. It ends with a table: who was asked, what happened, the verdict, trust
 before and after, and the receipt. It needs no account and no network.`,
 		Example: "  guild demo\n  guild demo --keep ./demo-home",
-		Args:    noArgs(),
+		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), o, p.out) },
 	}
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print the table as JSON")

@@ -8,6 +8,8 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
+
+	"guild/internal/cli"
 )
 
 // finding is what one check of doctor came to.
@@ -36,7 +38,7 @@ func (p *program) doctorCommand() *cobra.Command {
 the disk, the clock, the relays and the control socket. It changes nothing, and
 exits 1 when something that guild needs is missing.`,
 		Example: "  guild doctor\n  guild doctor --json",
-		Args:    noArgs(),
+		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runDoctor(cmd.Context(), asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -46,7 +48,7 @@ exits 1 when something that guild needs is missing.`,
 func (p *program) runDoctor(ctx context.Context, asJSON bool) error {
 	findings := p.examine(ctx)
 	if asJSON {
-		if err := printJSON(p.out, findings); err != nil {
+		if err := cli.PrintJSON(p.out, findings); err != nil {
 			return err
 		}
 	} else {
@@ -58,7 +60,7 @@ func (p *program) runDoctor(ctx context.Context, asJSON bool) error {
 func verdictOn(findings []finding) error {
 	for _, f := range findings {
 		if f.State == stateFailed {
-			return withHint(errUnwell, f.Remedy)
+			return cli.WithHint(errUnwell, f.Remedy)
 		}
 	}
 	return nil
@@ -88,9 +90,9 @@ func writeFindings(w io.Writer, findings []finding, colour palette) {
 		case stateFailed:
 			mark = colour.bad.Render("✗")
 		}
-		line := fmt.Sprintf("%s %-9s %s", mark, f.Check, clean(f.Text))
+		line := fmt.Sprintf("%s %-9s %s", mark, f.Check, cli.Clean(f.Text))
 		if f.Remedy != "" && f.State != stateOK {
-			line += ": " + clean(f.Remedy)
+			line += ": " + cli.Clean(f.Remedy)
 		}
 		lipgloss.Fprintln(w, line)
 	}

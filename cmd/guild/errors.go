@@ -1,11 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"guild"
+	"guild/internal/cli"
 	"guild/internal/control"
 	"guild/internal/journal"
 	"guild/internal/key"
@@ -23,48 +23,17 @@ const (
 	exitInterrupted = 130
 )
 
-// codedError is an error that decides the exit code.
-type codedError struct {
-	error
-	code int
-}
-
-func (e codedError) Unwrap() error { return e.error }
-
-// hintedError is an error with a word to the person.
-type hintedError struct {
-	error
-	hint string
-}
-
-func (e hintedError) Unwrap() error { return e.error }
-func (e hintedError) Hint() string  { return e.hint }
-
-func usage(err error) error { return codedError{err, exitUsage} }
-
-// withHint adds what the person can do about err.
-func withHint(err error, hint string) error { return hintedError{err, hint} }
-
 func codeOf(err error) int {
-	if coded, ok := errors.AsType[codedError](err); ok {
-		return coded.code
-	}
 	if e, ok := errors.AsType[*control.ProblemError](err); ok && e.Problem.Code == "usage" {
 		return exitUsage
 	}
-	if errors.Is(err, context.Canceled) {
-		return exitInterrupted
-	}
-	return exitFailed
+	return cli.CodeOf(err)
 }
 
 // hintOf is what the outermost error that knows a remedy says.
 func hintOf(err error) string {
-	if h, ok := errors.AsType[interface {
-		error
-		Hint() string
-	}](err); ok && h.Hint() != "" {
-		return h.Hint()
+	if hint := cli.HintOf(err); hint != "" {
+		return hint
 	}
 	if hint := journal.Hint(err); hint != "" {
 		return hint
@@ -99,7 +68,7 @@ func endingError(job control.Job) error {
 		code = exitViolation
 	}
 	err := fmt.Errorf("job %s: %s", short(job.ID), describeEnding(job))
-	return withHint(codedError{err, code}, endingHint(job))
+	return cli.WithHint(cli.WithCode(err, code), endingHint(job))
 }
 
 func describeEnding(job control.Job) string {
@@ -139,6 +108,6 @@ func endingHint(job control.Job) string {
 
 // interrupted is what a person sees who leaves a job that goes on.
 func interrupted(job string) error {
-	err := codedError{fmt.Errorf("job %s goes on", short(job)), exitInterrupted}
-	return withHint(err, "guild job watch "+short(job))
+	err := cli.WithCode(fmt.Errorf("job %s goes on", short(job)), exitInterrupted)
+	return cli.WithHint(err, "guild job watch "+short(job))
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"guild"
+	"guild/internal/cli"
 	"guild/internal/control"
 	"guild/internal/key"
 	"guild/internal/sandbox"
@@ -33,8 +34,8 @@ func TestEachErrorHasItsExitCode(t *testing.T) {
 	}{
 		"none":                    {nil, 0},
 		"plain":                   {errors.New("x"), 1},
-		"usage":                   {usage(errors.New("x")), 2},
-		"usage with a hint":       {fmt.Errorf("x: %w", withHint(usage(errors.New("x")), "y")), 2},
+		"usage":                   {cli.Usage(errors.New("x")), 2},
+		"usage with a hint":       {fmt.Errorf("x: %w", cli.WithHint(cli.Usage(errors.New("x")), "y")), 2},
 		"the node's usage":        {&control.ProblemError{Problem: control.Problem{Error: "x", Code: "usage"}}, 2},
 		"interrupted":             {interrupted("5f21"), 130},
 		"cancelled":               {fmt.Errorf("x: %w", context.Canceled), 130},
@@ -70,7 +71,7 @@ func TestErrorsEndWithAHint(t *testing.T) {
 
 func TestErrorsFromElsewhereCannotDriveTheTerminal(t *testing.T) {
 	var b bytes.Buffer
-	(&program{err: &b}).report(withHint(errors.New("bad\x1b[2J\nguild: fake"), "\x07bell"))
+	(&program{err: &b}).report(cli.WithHint(errors.New("bad\x1b[2J\nguild: fake"), "\x07bell"))
 	if strings.ContainsAny(b.String(), "\x1b\x07") || strings.Count(b.String(), "\n") != 2 {
 		t.Errorf("%q", b.String())
 	}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"guild/internal/cli"
 )
 
 func (p *program) eventsCommand() *cobra.Command {
@@ -15,11 +17,11 @@ func (p *program) eventsCommand() *cobra.Command {
 		Long: `rejected lists the latest events that came from a relay and changed nothing: a bad
 signature, a result from a stranger, a second result. The newest is last.`,
 		Example: "  guild events rejected\n  guild events rejected --json | jq -r .reason | sort | uniq -c",
-		Args:    noArgs(),
+		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runEventsRejected(cmd.Context(), asJSON) },
 	}
 	rejected.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per line")
-	return group(&cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:     "events",
 		Short:   "Look at events from relays",
 		Example: "  guild events rejected",
@@ -39,15 +41,15 @@ func (p *program) runEventsRejected(ctx context.Context, asJSON bool) error {
 	rows := [][]string{{"AT", "REASON", "FROM", "EVENT"}}
 	for _, d := range all {
 		if asJSON {
-			if err := printLine(p.out, d); err != nil {
+			if err := cli.PrintLine(p.out, d); err != nil {
 				return err
 			}
 		}
 		at := time.UnixMilli(d.At).Format(time.DateTime)
-		rows = append(rows, []string{at, d.Reason, cut(d.From, 26), cut(clean(d.Event), 24)})
+		rows = append(rows, []string{at, d.Reason, cli.Cut(d.From, 26), cli.Cut(cli.Clean(d.Event), 24)})
 	}
 	if asJSON {
 		return nil
 	}
-	return table(p.out, rows)
+	return cli.Table(p.out, rows)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild"
+	"guild/internal/cli"
 	"guild/internal/control"
 	"guild/nutshell"
 )
@@ -54,7 +55,7 @@ Exit codes:
 		Example: `  guild hire ./fix-the-parser
   guild hire task.nut --timeout 10m --bid 21000
   guild hire ./task --provider npub1… --private --json`,
-		Args: oneArg("a directory or a .nut file"),
+		Args: cli.OneArg("a directory or a .nut file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Source = args[0]
 			return p.runHire(cmd.Context(), o)
@@ -73,11 +74,11 @@ Exit codes:
 
 func (p *program) runHire(ctx context.Context, o hireOptions) error {
 	if err := o.check(); err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	providers, err := resolveProviders(ctx, o.Providers)
 	if err != nil {
-		return usage(fmt.Errorf("--provider: %w", err))
+		return cli.Usage(fmt.Errorf("--provider: %w", err))
 	}
 	commitments, hidden, err := hiddenTests(ctx, o.Source)
 	if err != nil {
@@ -151,18 +152,18 @@ func (p *program) anyNode(ctx context.Context) (client *control.Client, own func
 func packBundle(ctx context.Context, source string, hidden []guild.Commitment) ([]byte, error) {
 	info, err := os.Stat(source)
 	if err != nil {
-		return nil, usage(err)
+		return nil, cli.Usage(err)
 	}
 	if !info.IsDir() {
 		if filepath.Ext(source) != ".nut" {
-			return nil, withHint(usage(fmt.Errorf("%s is not a bundle", source)), "give a directory with a nutshell.json, or a .nut file")
+			return nil, cli.WithHint(cli.Usage(fmt.Errorf("%s is not a bundle", source)), "give a directory with a nutshell.json, or a .nut file")
 		}
 		return os.ReadFile(source)
 	}
 	var b bytes.Buffer
 	if _, err := nutshell.Pack(ctx, os.DirFS(source), &b, nutshell.Options{Hidden: hidden}); err != nil {
 		if _, missing := os.Stat(filepath.Join(source, "nutshell.json")); missing != nil {
-			return nil, withHint(usage(fmt.Errorf("%s is not a bundle: no nutshell.json", source)), "every bundle starts with a nutshell.json; examples/ has some")
+			return nil, cli.WithHint(cli.Usage(fmt.Errorf("%s is not a bundle: no nutshell.json", source)), "every bundle starts with a nutshell.json; examples/ has some")
 		}
 		return nil, fmt.Errorf("pack %s: %w", source, err)
 	}

@@ -3,11 +3,8 @@ package main
 import (
 	"bytes"
 	"errors"
-	"fmt"
-	"os"
 
-	"golang.org/x/term"
-
+	"guild/internal/cli"
 	"guild/internal/config"
 	"guild/internal/key"
 )
@@ -17,16 +14,12 @@ func (p *program) identity(c config.Config) (key.Identity, error) {
 	return key.Load(c.Paths.Data, func() ([]byte, error) { return askPassphrase("Passphrase: ") }, key.TakeEnv)
 }
 
-// askPassphrase reads a passphrase from the terminal itself, without echo, wherever the streams go.
+// askPassphrase reads a passphrase from the terminal.
 func askPassphrase(prompt string) ([]byte, error) {
-	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
-	if err != nil {
-		return nil, withHint(errors.New("no terminal to ask for the passphrase on"), "set GUILD_PASSPHRASE")
+	passphrase, err := cli.AskSecret(prompt)
+	if errors.Is(err, cli.ErrNoTerminal) {
+		err = cli.WithHint(err, "set GUILD_PASSPHRASE")
 	}
-	defer tty.Close()
-	fmt.Fprint(tty, prompt)
-	passphrase, err := term.ReadPassword(int(tty.Fd()))
-	fmt.Fprintln(tty)
 	return passphrase, err
 }
 
@@ -40,14 +33,14 @@ func newPassphrase() ([]byte, error) {
 		return nil, err
 	}
 	if len(first) == 0 {
-		return nil, usage(errors.New("the passphrase is empty"))
+		return nil, cli.Usage(errors.New("the passphrase is empty"))
 	}
 	second, err := askPassphrase("Again: ")
 	if err != nil {
 		return nil, err
 	}
 	if !bytes.Equal(first, second) {
-		return nil, usage(errors.New("the two passphrases differ"))
+		return nil, cli.Usage(errors.New("the two passphrases differ"))
 	}
 	return first, nil
 }

@@ -12,6 +12,7 @@ import (
 	"fiatjaf.com/nostr"
 	"github.com/spf13/cobra"
 
+	"guild/internal/cli"
 	"guild/internal/config"
 	"guild/internal/journal"
 	"guild/internal/key"
@@ -45,7 +46,7 @@ The key rests in a file that only you can read. With --passphrase it is also
 encrypted (NIP-49). With --import the key is read from standard input instead of
 made: nsec…, 64 hex digits, or bunker://… for a remote signer (NIP-46).`,
 		Example: "  guild init\n  guild init --passphrase\n  guild init --import < nsec.txt\n  guild init --home ./node1",
-		Args:    noArgs(),
+		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runInit(cmd.Context(), o) },
 	}
 	cmd.Flags().BoolVar(&o.Passphrase, "passphrase", false, "encrypt the key with a passphrase")
@@ -138,7 +139,7 @@ func (p *program) reportInit(c config.Config, public nostr.PubKey, asJSON bool) 
 		r.Npub, r.PubKey = npub(public), public.Hex()
 	}
 	if asJSON {
-		return printJSON(p.out, r)
+		return cli.PrintJSON(p.out, r)
 	}
 	who := r.Npub
 	if who == "" {

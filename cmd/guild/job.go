@@ -8,11 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild"
+	"guild/internal/cli"
 	"guild/internal/control"
 )
 
 func (p *program) jobCommand() *cobra.Command {
-	return group(&cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:     "job",
 		Short:   "Look at jobs, watch or cancel them",
 		Example: "  guild job ls\n  guild job watch 5f21c9aa",
@@ -30,7 +31,7 @@ func (p *program) jobVerb(name, about string, run func(ctx context.Context, id s
 		Short:             about,
 		Long:              about + ".\n\nJOB is a job's id or the beginning of one.",
 		Example:           fmt.Sprintf("  guild job %s 5f21c9aa\n  guild job %s 5f21c9aa --json", name, name),
-		Args:              oneArg("one job id"),
+		Args:              cli.OneArg("one job id"),
 		ValidArgsFunction: p.completeJobs,
 		RunE:              func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args[0], asJSON) },
 	}
@@ -44,7 +45,7 @@ func (p *program) jobLsCommand() *cobra.Command {
 		Use:     "ls",
 		Short:   "List jobs, the newest first",
 		Example: "  guild job ls\n  guild job ls --json | jq -r '.[] | select(.ending == \"\") | .id'",
-		Args:    noArgs(),
+		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runJobLs(cmd.Context(), asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -62,16 +63,16 @@ func (p *program) runJobLs(ctx context.Context, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return printJSON(p.out, jobs)
+		return cli.PrintJSON(p.out, jobs)
 	}
 	rows := [][]string{{"JOB", "AGE", "ENDING", "TRIES", "TASK", "TITLE"}}
 	for _, j := range jobs {
 		rows = append(rows, []string{
 			short(j.ID), age(p.now(), j.Opened), endingWord(j.Ending), fmt.Sprint(len(j.Attempts)),
-			cut(clean(j.Task), 18), cut(clean(j.Title), 30),
+			cli.Cut(cli.Clean(j.Task), 18), cli.Cut(cli.Clean(j.Title), 30),
 		})
 	}
-	return table(p.out, rows)
+	return cli.Table(p.out, rows)
 }
 
 func endingWord(e guild.Ending) string {
@@ -92,11 +93,11 @@ func (p *program) runJobShow(ctx context.Context, id string, asJSON bool) error 
 		return err
 	}
 	if asJSON {
-		return printJSON(p.out, job)
+		return cli.PrintJSON(p.out, job)
 	}
 	fmt.Fprintf(p.out, "job      %s\ntask     %s\ntitle    %s\nopened   %s\nending   %s\nbundle   %s, %d bytes\n",
-		job.ID, clean(job.Task), clean(job.Title), time.UnixMilli(job.Opened).Format(time.DateTime),
-		clean(summary(job)), job.Bundle, job.Size)
+		job.ID, cli.Clean(job.Task), cli.Clean(job.Title), time.UnixMilli(job.Opened).Format(time.DateTime),
+		cli.Clean(summary(job)), job.Bundle, job.Size)
 	for _, a := range job.Attempts {
 		p.showAttempt(a)
 	}
@@ -104,24 +105,24 @@ func (p *program) runJobShow(ctx context.Context, id string, asJSON bool) error 
 }
 
 func (p *program) showAttempt(a control.Attempt) {
-	fmt.Fprintf(p.out, "\nattempt  %s  %s\nasked    %s %s\n", short(a.ID), clean(a.State), clean(a.Name), shortNpub(a.Npub))
+	fmt.Fprintf(p.out, "\nattempt  %s  %s\nasked    %s %s\n", short(a.ID), cli.Clean(a.State), cli.Clean(a.Name), shortNpub(a.Npub))
 	if a.Reason != "" {
-		fmt.Fprintf(p.out, "reason   %s\n", clean(a.Reason))
+		fmt.Fprintf(p.out, "reason   %s\n", cli.Clean(a.Reason))
 	}
 	if v := a.Verdict; v != nil {
 		fmt.Fprintf(p.out, "verdict  %s, score %s, %d of %d passed, %s in %s\n", v.Outcome, v.Score, v.Passed, v.Expected, v.Strength, v.Tier)
 		for _, t := range v.Tests {
-			fmt.Fprintf(p.out, "  %s %s %s\n", testMark(t.State), clean(t.ID), cut(clean(t.Message), 60))
+			fmt.Fprintf(p.out, "  %s %s %s\n", testMark(t.State), cli.Clean(t.ID), cli.Cut(cli.Clean(t.Message), 60))
 		}
 		for _, b := range v.Breaches {
-			fmt.Fprintf(p.out, "  ✗ violation: %s %s\n", clean(b.Syscall), clean(b.Detail))
+			fmt.Fprintf(p.out, "  ✗ violation: %s %s\n", cli.Clean(b.Syscall), cli.Clean(b.Detail))
 		}
 	}
 	if a.TrustFrom != nil && a.TrustTo != nil {
 		fmt.Fprintf(p.out, "trust    %.2f → %.2f\n", *a.TrustFrom, *a.TrustTo)
 	}
 	if a.Receipt != "" {
-		fmt.Fprintf(p.out, "receipt  %s\n", clean(a.Receipt))
+		fmt.Fprintf(p.out, "receipt  %s\n", cli.Clean(a.Receipt))
 	}
 }
 
@@ -157,9 +158,9 @@ func (p *program) runJobCancel(ctx context.Context, id string, asJSON bool) erro
 		return err
 	}
 	if asJSON {
-		return printJSON(p.out, job)
+		return cli.PrintJSON(p.out, job)
 	}
-	_, err = fmt.Fprintf(p.out, "job %s: %s\n", short(job.ID), clean(summary(job)))
+	_, err = fmt.Fprintf(p.out, "job %s: %s\n", short(job.ID), cli.Clean(summary(job)))
 	return err
 }
 
@@ -180,7 +181,7 @@ func (p *program) completeJobs(cmd *cobra.Command, args []string, _ string) ([]s
 	}
 	var ids []string
 	for _, j := range jobs {
-		ids = append(ids, short(j.ID)+"\t"+endingWord(j.Ending)+" "+cut(clean(j.Title), 40))
+		ids = append(ids, short(j.ID)+"\t"+endingWord(j.Ending)+" "+cli.Cut(cli.Clean(j.Title), 40))
 	}
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }

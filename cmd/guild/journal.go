@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"guild/internal/cli"
 	"guild/internal/config"
 	"guild/internal/control"
 	"guild/internal/journal"
@@ -22,7 +23,7 @@ type journalOptions struct {
 }
 
 func (p *program) journalCommand() *cobra.Command {
-	return group(&cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "journal",
 		Short: "Look at the journal of facts, repair or archive it",
 		Long: `The journal holds every decision of this node, in order; everything else that guild
@@ -38,7 +39,7 @@ func (p *program) journalLsCommand() *cobra.Command {
 		Use:     "ls",
 		Short:   "List entries, the oldest first",
 		Example: "  guild journal ls --since 1h\n  guild journal ls --subject trust --json",
-		Args:    noArgs(),
+		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runJournalLs(cmd.Context(), o) },
 	}
 	cmd.Flags().StringVar(&o.Since, "since", "", "from this entry number, RFC 3339 time, or so long ago (as 1h)")
@@ -52,7 +53,7 @@ func (p *program) journalShowCommand() *cobra.Command {
 		Use:     "show SEQ",
 		Short:   "Print one entry as JSON",
 		Example: "  guild journal show 42",
-		Args:    oneArg("the number of an entry"),
+		Args:    cli.OneArg("the number of an entry"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return p.runJournalShow(cmd.Context(), args[0]) },
 	}
 }
@@ -60,7 +61,7 @@ func (p *program) journalShowCommand() *cobra.Command {
 func (p *program) runJournalLs(ctx context.Context, o journalOptions) error {
 	since, err := p.parseSince(o.Since)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	client, done, err := p.reader(ctx)
 	if err != nil {
@@ -94,7 +95,7 @@ func (p *program) parseSince(text string) (string, error) {
 
 func (p *program) writeRecord(r control.Record, asJSON bool) error {
 	if asJSON {
-		return printLine(p.out, r)
+		return cli.PrintLine(p.out, r)
 	}
 	var e struct {
 		At    int64 `json:"at"`
@@ -111,7 +112,7 @@ func (p *program) writeRecord(r control.Record, asJSON bool) error {
 	}
 	at := time.UnixMilli(e.At).Format(time.DateTime)
 	noun, id, _ := strings.Cut(r.Subject, ".")
-	_, err := fmt.Fprintf(p.out, "%6d  %s  %-17s %s\n", r.Seq, at, clean(noun+"."+short(id)), clean(strings.Join(types, " ")))
+	_, err := fmt.Fprintf(p.out, "%6d  %s  %-17s %s\n", r.Seq, at, cli.Clean(noun+"."+short(id)), cli.Clean(strings.Join(types, " ")))
 	return err
 }
 
@@ -130,7 +131,7 @@ func (p *program) openJournal(ctx context.Context, c config.Config) (*journal.Jo
 func (p *program) runJournalShow(ctx context.Context, text string) error {
 	seq, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || seq == 0 {
-		return usage(fmt.Errorf("%q is not the number of an entry", text))
+		return cli.Usage(fmt.Errorf("%q is not the number of an entry", text))
 	}
 	client, done, err := p.reader(ctx)
 	if err != nil {
@@ -141,5 +142,5 @@ func (p *program) runJournalShow(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	return printJSON(p.out, r)
+	return cli.PrintJSON(p.out, r)
 }

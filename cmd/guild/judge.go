@@ -12,11 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild"
+	"guild/internal/cli"
 	"guild/internal/control"
 )
 
 func (p *program) judgeCommand() *cobra.Command {
-	return group(&cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "judge",
 		Short: "Judge deliveries by hand, see why a verdict came about, rule where a person must",
 		Example: "  guild judge run ./my-task ./its-delivery\n" +
@@ -35,7 +36,7 @@ what the delivery claims of itself. With --json it prints the evidence whole.
 
 JOB is a job's id or the beginning of one.`,
 		Example:           "  guild judge explain 5f21c9aa\n  guild judge explain 5f21c9aa --json | jq '.[0].evidence.findings'",
-		Args:              oneArg("one job id"),
+		Args:              cli.OneArg("one job id"),
 		ValidArgsFunction: p.completeJobs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.runJudgeExplain(cmd.Context(), args[0], asJSON)
@@ -56,10 +57,10 @@ func (p *program) runJudgeExplain(ctx context.Context, id string, asJSON bool) e
 		return err
 	}
 	if asJSON {
-		return printJSON(p.out, exams)
+		return cli.PrintJSON(p.out, exams)
 	}
 	if len(exams) == 0 {
-		return withHint(fmt.Errorf("nothing of job %s was judged yet", id), "guild job show "+id)
+		return cli.WithHint(fmt.Errorf("nothing of job %s was judged yet", id), "guild job show "+id)
 	}
 	for i, e := range exams {
 		if i > 0 {
@@ -72,9 +73,9 @@ func (p *program) runJudgeExplain(ctx context.Context, id string, asJSON bool) e
 
 // explain shows one attempt: the whole verdict when the evidence has it, else the one in the fact.
 func (p *program) explain(e control.Exam) {
-	fmt.Fprintf(p.out, "attempt     %s  %s by %s %s\n", short(e.Attempt), clean(e.State), clean(e.Name), shortNpub(e.Npub))
+	fmt.Fprintf(p.out, "attempt     %s  %s by %s %s\n", short(e.Attempt), cli.Clean(e.State), cli.Clean(e.Name), shortNpub(e.Npub))
 	if e.Verdict == nil {
-		fmt.Fprintf(p.out, "no verdict  %s\n", clean(e.Reason))
+		fmt.Fprintf(p.out, "no verdict  %s\n", cli.Clean(e.Reason))
 		return
 	}
 	if e.Held {
@@ -98,10 +99,10 @@ func writeVerdict(w io.Writer, v guild.Verdict, colour palette) {
 	}
 	line(w, "%s %s, %d of %d passed, score %s, %s, in %s", mark, v.Outcome, v.Passed, v.Expected, v.Score, v.Strength, v.Tier)
 	if v.Cause != "" {
-		line(w, "  cause       %s", clean(v.Cause))
+		line(w, "  cause       %s", cli.Clean(v.Cause))
 	}
 	for _, b := range v.Breaches {
-		line(w, "  %s violation %s %s", colour.bad.Render("✗"), clean(b.Syscall), clean(b.Detail))
+		line(w, "  %s violation %s %s", colour.bad.Render("✗"), cli.Clean(b.Syscall), cli.Clean(b.Detail))
 	}
 	for _, t := range v.Tests {
 		writeTest(w, t, colour)
@@ -115,7 +116,7 @@ func writeTest(w io.Writer, t guild.Test, colour palette) {
 	if t.State == guild.TestPassed {
 		mark = colour.good.Render(testMark(t.State))
 	}
-	text := "  " + mark + " " + clean(t.ID)
+	text := "  " + mark + " " + cli.Clean(t.ID)
 	if t.Layer != "" && t.Layer != guild.LayerCorrectness {
 		text += " (" + t.Layer + ")"
 	}
@@ -125,7 +126,7 @@ func writeTest(w io.Writer, t guild.Test, colour palette) {
 	if t.State != guild.TestPassed {
 		text += "  " + t.State
 		if t.Message != "" {
-			text += ": " + cut(clean(firstOf(t.Message)), 100)
+			text += ": " + cli.Cut(cli.Clean(firstOf(t.Message)), 100)
 		}
 	}
 	line(w, "%s", text)
@@ -145,7 +146,7 @@ func writeScore(w io.Writer, v guild.Verdict) {
 			text = fmt.Sprintf("  %-11s    –  left out", d.Name)
 		}
 		if d.Reason != "" {
-			text += ": " + clean(d.Reason)
+			text += ": " + cli.Clean(d.Reason)
 		}
 		line(w, "%s", text)
 	}
@@ -168,30 +169,30 @@ func writeGrounds(w io.Writer, v guild.Verdict) {
 		u.WallMs, u.CPUMs, u.MemoryPeak>>20, u.DiskPeak>>20, u.PidsPeak, u.Refused)
 	if q := v.Quality; q != nil {
 		for _, n := range q.Findings[:min(len(q.Findings), 10)] {
-			line(w, "  %-11s %s %s %s:%d %s", clean(n.Tool), clean(n.Code), n.Severity, clean(n.File), n.Line, cut(clean(n.Text), 60))
+			line(w, "  %-11s %s %s %s:%d %s", cli.Clean(n.Tool), cli.Clean(n.Code), n.Severity, cli.Clean(n.File), n.Line, cli.Cut(cli.Clean(n.Text), 60))
 		}
 	}
 	if c := v.Claims; c != nil {
 		line(w, "  claims      %d passed, %d failed, %d skipped, by the delivery's own word", c.Passed, c.Failed, c.Skipped)
 	}
 	if r := v.Ruling; r != nil {
-		line(w, "  ruled       by %s: %s", short(r.By), clean(r.Note))
+		line(w, "  ruled       by %s: %s", short(r.By), cli.Clean(r.Note))
 	}
 	if o := v.Opinion; o != nil {
-		line(w, "  opinion     %s: %d of %d agree %s", o.Adjudication, o.Agreeing, o.Voters, clean(o.Reason))
+		line(w, "  opinion     %s: %d of %d agree %s", o.Adjudication, o.Agreeing, o.Voters, cli.Clean(o.Reason))
 	}
 	for _, c := range v.Hidden {
-		line(w, "  hidden      %s matches its commitment %s", clean(c.Path), c.Hash)
+		line(w, "  hidden      %s matches its commitment %s", cli.Clean(c.Path), c.Hash)
 	}
 	for _, text := range v.Warnings {
-		line(w, "  warning     %s", clean(text))
+		line(w, "  warning     %s", cli.Clean(text))
 	}
 	if b := v.Box; b != nil {
 		line(w, "  walls       %s; %s; %s", b.Rootfs, orNone(b.MAC), b.Profile)
 	}
 	var tools []string
 	for _, t := range v.Tools {
-		tools = append(tools, clean(t.Name)+" "+clean(t.Version))
+		tools = append(tools, cli.Clean(t.Name)+" "+cli.Clean(t.Version))
 	}
 	if len(tools) > 0 {
 		line(w, "  tools       %s", strings.Join(tools, ", "))
@@ -210,7 +211,7 @@ func (p *program) judgeRuleCommand() *cobra.Command {
 "auto_verifiable": false, ask for a human review, or are a checklist. What programs
 found stays in the verdict beside the ruling; guild judge explain JOB shows it.`,
 		Example: "  guild judge rule 5f21c9aa accept\n  guild judge rule 5f21c9aa reject --note 'the third point is missing'",
-		Args:    arity(cobra.ExactArgs(2), "a job and accept, partial or reject"),
+		Args:    cli.Arity(cobra.ExactArgs(2), "a job and accept, partial or reject"),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 1 {
 				return []string{"accept", "partial", "reject"}, cobra.ShellCompDirectiveNoFileComp
@@ -220,7 +221,7 @@ found stays in the verdict beside the ruling; guild judge explain JOB shows it.`
 		RunE: func(cmd *cobra.Command, args []string) error {
 			outcome, ok := map[string]guild.Outcome{"accept": guild.Success, "partial": guild.Partial, "reject": guild.Failure}[args[1]]
 			if !ok {
-				return withHint(usage(fmt.Errorf("%q is no ruling", args[1])), "accept, partial or reject")
+				return cli.WithHint(cli.Usage(fmt.Errorf("%q is no ruling", args[1])), "accept, partial or reject")
 			}
 			rule.Outcome = outcome
 			return p.runJudgeRule(cmd.Context(), args[0], rule, asJSON)
@@ -242,7 +243,7 @@ func (p *program) runJudgeRule(ctx context.Context, id string, rule control.Rule
 		return err
 	}
 	if asJSON {
-		return printJSON(p.out, job)
+		return cli.PrintJSON(p.out, job)
 	}
 	_, err = fmt.Fprintf(p.out, "job %s: ruled %s\n", short(job.ID), rule.Outcome)
 	return err

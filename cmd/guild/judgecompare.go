@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild"
+	"guild/internal/cli"
 	"guild/internal/config"
 	"guild/internal/judge"
 	"guild/internal/opinion"
@@ -40,7 +41,7 @@ REQUEST and each RESULT are JSON files. The ways to adjudicate:
 All verdicts are weak: alone they release no more money than max_pay_msat allows.`,
 		Example: "  guild judge compare request.json a.json b.json c.json\n" +
 			"  guild judge compare request.json a.json b.json --adjudication judge_model --json",
-		Args: arity(cobra.MinimumNArgs(2), "a request and its results"),
+		Args: cli.Arity(cobra.MinimumNArgs(2), "a request and its results"),
 		RunE: func(cmd *cobra.Command, args []string) error { return p.runJudgeCompare(cmd.Context(), args, o) },
 	}
 	cmd.Flags().StringVar(&o.adjudication, "adjudication", opinion.MajorityVote, "majority_vote, judge_model, merge or none")
@@ -62,7 +63,7 @@ func (p *program) runJudgeCompare(ctx context.Context, files []string, o compare
 	for i, file := range files {
 		raw, err := os.ReadFile(file)
 		if err != nil {
-			return usage(err)
+			return cli.Usage(err)
 		}
 		if i == 0 {
 			q.Request = raw
@@ -71,7 +72,7 @@ func (p *program) runJudgeCompare(ctx context.Context, files []string, o compare
 		}
 	}
 	if err := q.Check(); err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	asked, err := p.opinion()
 	if err != nil {
@@ -79,7 +80,7 @@ func (p *program) runJudgeCompare(ctx context.Context, files []string, o compare
 	}
 	choice, merged, err := opinion.Adjudicate(ctx, o.adjudication, q, asked)
 	if errors.Is(err, opinion.ErrNoJudge) {
-		return withHint(usage(err), "name a command, or a url and a model, in [judge.opinion] of the configuration")
+		return cli.WithHint(cli.Usage(err), "name a command, or a url and a model, in [judge.opinion] of the configuration")
 	}
 	if err != nil {
 		return err
@@ -99,19 +100,19 @@ func (p *program) runJudgeCompare(ctx context.Context, files []string, o compare
 
 func (p *program) printCompared(files []string, out compared, asJSON bool) error {
 	if asJSON {
-		if err := printJSON(p.out, out); err != nil {
+		if err := cli.PrintJSON(p.out, out); err != nil {
 			return err
 		}
 	} else {
 		for i, v := range out.Verdicts {
-			fmt.Fprintf(p.out, "%s %s  %s %s\n", testMark(v.Tests[0].State), clean(files[i]), v.Outcome, clean(v.Cause))
+			fmt.Fprintf(p.out, "%s %s  %s %s\n", testMark(v.Tests[0].State), cli.Clean(files[i]), v.Outcome, cli.Clean(v.Cause))
 		}
 		if out.Merged != nil {
-			fmt.Fprintf(p.out, "%s\n", clean(string(out.Merged)))
+			fmt.Fprintf(p.out, "%s\n", cli.Clean(string(out.Merged)))
 		}
 	}
 	if out.Person != "" {
-		return codedError{&judge.PersonNeeded{Reason: out.Person}, exitPerson}
+		return cli.WithCode(&judge.PersonNeeded{Reason: out.Person}, exitPerson)
 	}
 	return nil
 }
@@ -136,7 +137,7 @@ func appointed(c config.Opinion) (opinion.Opinion, error) {
 	if c.KeyEnv != "" {
 		text, set := os.LookupEnv(c.KeyEnv)
 		if !set {
-			return nil, withHint(fmt.Errorf("judge.opinion.key_env: %s is not set", c.KeyEnv), "set it to the endpoint's key")
+			return nil, cli.WithHint(fmt.Errorf("judge.opinion.key_env: %s is not set", c.KeyEnv), "set it to the endpoint's key")
 		}
 		chat.Key = opinion.NewKey(strings.TrimSpace(text))
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"guild/internal/cli"
 	"guild/internal/sandbox"
 	"guild/internal/sandbox/probe"
 	"guild/internal/sandbox/tiers"
@@ -25,7 +26,7 @@ line each. Nothing that it runs harms the machine if a wall does not hold.
 
 It exits 1 when no sandbox is usable, or the one that would be used does not hold.`,
 		Example: "  guild judge doctor\n  guild judge doctor --tier bubblewrap --json",
-		Args:    noArgs(),
+		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runJudgeDoctor(cmd.Context(), tier, asJSON) },
 	}
 	cmd.Flags().StringVar(&tier, "tier", "", "only this sandbox")
@@ -79,15 +80,15 @@ func (p *program) runJudgeDoctor(ctx context.Context, tier string, asJSON bool) 
 		}
 	}
 	if asJSON {
-		if err := printJSON(p.out, all); err != nil {
+		if err := cli.PrintJSON(p.out, all); err != nil {
 			return err
 		}
 	}
 	switch {
 	case len(all) == 0:
-		return withHint(usage(fmt.Errorf("no sandbox is called %q", tier)), "guild judge doctor lists them")
+		return cli.WithHint(cli.Usage(fmt.Errorf("no sandbox is called %q", tier)), "guild judge doctor lists them")
 	case !holds:
-		return withHint(errNoWalls, firstRemedy(all))
+		return cli.WithHint(errNoWalls, firstRemedy(all))
 	}
 	return nil
 }
@@ -121,11 +122,11 @@ func (p *program) writeExamined(one examined) {
 	good, bad := colour.good.Render("✓"), colour.bad.Render("✗")
 	switch {
 	case !one.Usable:
-		line(p.out, "%s %s: not usable: %s", bad, one.Tier, clean(one.Reason))
+		line(p.out, "%s %s: not usable: %s", bad, one.Tier, cli.Clean(one.Reason))
 	case one.Used:
-		line(p.out, "%s %s: used to judge; %s; %s", good, one.Tier, clean(one.Rootfs), orNone(one.MAC))
+		line(p.out, "%s %s: used to judge; %s; %s", good, one.Tier, cli.Clean(one.Rootfs), orNone(one.MAC))
 	default:
-		line(p.out, "%s %s: usable; %s; %s", good, one.Tier, clean(one.Rootfs), orNone(one.MAC))
+		line(p.out, "%s %s: usable; %s; %s", good, one.Tier, cli.Clean(one.Rootfs), orNone(one.MAC))
 	}
 	for _, c := range one.Checks {
 		mark, told := good, ""
@@ -138,12 +139,12 @@ func (p *program) writeExamined(one examined) {
 		if c.Reported {
 			told = ", reported"
 		}
-		line(p.out, "    %s %-34s %s%s", mark, clean(c.Name), cut(clean(c.Detail), 60), told)
+		line(p.out, "    %s %-34s %s%s", mark, cli.Clean(c.Name), cli.Cut(cli.Clean(c.Detail), 60), told)
 	}
 	for _, gap := range one.Gaps {
-		line(p.out, "    gap: %s", clean(gap))
+		line(p.out, "    gap: %s", cli.Clean(gap))
 	}
 	for _, remedy := range one.Remedies {
-		line(p.out, "    do:  %s", clean(remedy))
+		line(p.out, "    do:  %s", cli.Clean(remedy))
 	}
 }

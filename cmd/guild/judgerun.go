@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild"
+	"guild/internal/cli"
 	"guild/internal/exam"
 	"guild/internal/judge"
 )
@@ -43,7 +44,7 @@ Exit codes: 0 SUCCESS, 1 PARTIAL, FAILURE or ERROR, or nothing could be judged,
 is then empty, and so_far says what programs found).`,
 		Example: "  guild judge run ./my-task ./its-delivery\n" +
 			"  guild judge run task.nut delivery.nut --json | jq .outcome",
-		Args: arity(cobra.ExactArgs(2), "a bundle and a delivery"),
+		Args: cli.Arity(cobra.ExactArgs(2), "a bundle and a delivery"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.runJudge(cmd.Context(), args[0], args[1], o)
 		},
@@ -88,7 +89,7 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 	person, held := errors.AsType[*judge.PersonNeeded](err)
 	if err != nil && !held {
 		if o.json && errors.Is(err, exam.ErrUndecided) {
-			err = errors.Join(printJSON(p.out, judged{Cause: err.Error(), Violations: []guild.Breach{}}), err)
+			err = errors.Join(cli.PrintJSON(p.out, judged{Cause: err.Error(), Violations: []guild.Breach{}}), err)
 		}
 		return err
 	}
@@ -96,7 +97,7 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 	if o.keep {
 		if kept, err = scratch, keepVerdict(scratch, v, evidence); err != nil {
 			o.keep = false // nothing half-written stays
-			return withHint(fmt.Errorf("keep the verdict: %w", err), "TMPDIR says where it is kept")
+			return cli.WithHint(fmt.Errorf("keep the verdict: %w", err), "TMPDIR says where it is kept")
 		}
 	}
 	if err := p.printJudged(v, person, kept, o); err != nil {
@@ -116,7 +117,7 @@ func (o judgeOptions) check() error {
 			err = fmt.Errorf("%s is not a directory", o.hidden)
 		}
 		if err != nil {
-			return usage(fmt.Errorf("--hidden: %w", err))
+			return cli.Usage(fmt.Errorf("--hidden: %w", err))
 		}
 	}
 	if o.against != "" {
@@ -137,7 +138,7 @@ func readVerdict(file string) (guild.Verdict, error) {
 		err = fmt.Errorf("%s is no verdict", file)
 	}
 	if err != nil {
-		return v, withHint(usage(fmt.Errorf("--against: %w", err)), "guild judge run --keep writes a verdict.json")
+		return v, cli.WithHint(cli.Usage(fmt.Errorf("--against: %w", err)), "guild judge run --keep writes a verdict.json")
 	}
 	return v, nil
 }
@@ -146,7 +147,7 @@ func readVerdict(file string) (guild.Verdict, error) {
 func opened(ctx context.Context, path, scratch string) (string, error) {
 	dir, _, err := exam.Open(ctx, path, scratch)
 	if err != nil {
-		return "", withHint(usage(err), "give a directory or a .nut bundle")
+		return "", cli.WithHint(cli.Usage(err), "give a directory or a .nut bundle")
 	}
 	return dir, nil
 }
@@ -235,7 +236,7 @@ func (p *program) printJudged(v guild.Verdict, person *judge.PersonNeeded, kept 
 		if person != nil {
 			out.Person, out.Outcome, out.SoFar = person.Reason, "", v.Outcome
 		}
-		return printJSON(p.out, out)
+		return cli.PrintJSON(p.out, out)
 	}
 	writeVerdict(p.out, v, colours())
 	if kept != "" {
@@ -248,13 +249,13 @@ func (p *program) printJudged(v guild.Verdict, person *judge.PersonNeeded, kept 
 func judgedError(v guild.Verdict, person *judge.PersonNeeded) error {
 	switch {
 	case person != nil:
-		return codedError{person, exitPerson}
+		return cli.WithCode(person, exitPerson)
 	case v.Outcome == guild.Success:
 		return nil
 	case v.Outcome == guild.Violation:
-		return codedError{fmt.Errorf("%s: %s", v.Outcome, v.Cause), exitViolation}
+		return cli.WithCode(fmt.Errorf("%s: %s", v.Outcome, v.Cause), exitViolation)
 	default:
-		return codedError{fmt.Errorf("%s: %s", v.Outcome, v.Cause), exitFailed}
+		return cli.WithCode(fmt.Errorf("%s: %s", v.Outcome, v.Cause), exitFailed)
 	}
 }
 

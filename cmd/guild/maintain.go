@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild"
+	"guild/internal/cli"
 	"guild/internal/config"
 	"guild/internal/journal"
 )
@@ -28,7 +29,7 @@ func (p *program) journalRepairCommand() *cobra.Command {
 		Long: `repair keeps a copy of everything, rebuilds the journal from the entries that are
 whole and fit their chain, and says what is lost. No node may be running.`,
 		Example: "  guild journal repair",
-		Args:    noArgs(),
+		Args:    cli.NoArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := p.config()
 			if err != nil {
@@ -54,7 +55,7 @@ func (p *program) journalArchiveCommand() *cobra.Command {
 compressed file beside the journal, and notes that in the journal. Nothing that
 guild shows changes. No node may be running.`,
 		Example: "  guild journal archive --before 2160h",
-		Args:    noArgs(),
+		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runArchive(cmd.Context(), o) },
 	}
 	cmd.Flags().DurationVar(&o.Before, "before", 0, "age of the youngest entry that goes, as 720h (required)")
@@ -64,7 +65,7 @@ guild shows changes. No node may be running.`,
 
 func (p *program) runArchive(ctx context.Context, o archiveOptions) error {
 	if o.Before <= 0 {
-		return usage(withHint(fmt.Errorf("--before is missing"), "guild journal archive --before 2160h"))
+		return cli.Usage(cli.WithHint(fmt.Errorf("--before is missing"), "guild journal archive --before 2160h"))
 	}
 	c, err := p.config()
 	if err != nil {
@@ -115,7 +116,7 @@ func (p *program) checkpointSigner(c config.Config) (journal.Sign, error) {
 
 func (p *program) writeReport(what string, report journal.Report, asJSON bool) error {
 	if asJSON {
-		return printJSON(p.out, report)
+		return cli.PrintJSON(p.out, report)
 	}
 	_, err := fmt.Fprintln(p.out, what+":", reportText(report))
 	return err
@@ -128,10 +129,10 @@ func reportText(r journal.Report) string {
 	}
 	lines := []string{fmt.Sprintf("%d entries kept", r.Kept)}
 	if r.Reason != "" {
-		lines = append(lines, "found     "+clean(r.Reason))
+		lines = append(lines, "found     "+cli.Clean(r.Reason))
 	}
 	if len(r.Dropped) > 0 {
-		lines = append(lines, fmt.Sprintf("lost      %d entries: %s", len(r.Dropped), clean(fmt.Sprint(r.Dropped))))
+		lines = append(lines, fmt.Sprintf("lost      %d entries: %s", len(r.Dropped), cli.Clean(fmt.Sprint(r.Dropped))))
 	}
 	if r.Aside != "" {
 		lines = append(lines, "a copy of everything as it was is in "+r.Aside)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"guild/internal/cli"
 	"guild/internal/control"
 )
 
@@ -23,12 +24,12 @@ func (p *program) marketCommand() *cobra.Command {
 		Use:     "ls",
 		Short:   "List known providers, what they offer and how far they are trusted",
 		Example: "  guild market ls\n  guild market ls --task python",
-		Args:    noArgs(),
+		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runMarketLs(cmd.Context(), o) },
 	}
 	ls.Flags().StringVar(&o.Task, "task", "", "only those who offer this task")
 	ls.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
-	return group(&cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:     "market",
 		Short:   "Look at who offers what",
 		Example: "  guild market ls",
@@ -46,16 +47,16 @@ func (p *program) runMarketLs(ctx context.Context, o marketOptions) error {
 		return err
 	}
 	if o.JSON {
-		return printJSON(p.out, all)
+		return cli.PrintJSON(p.out, all)
 	}
 	rows := [][]string{{"NAME", "PROVIDER", "STATE", "SEEN", "TASKS", "TRUST"}}
 	for _, v := range all {
 		rows = append(rows, []string{
-			cut(clean(v.Name), 14), shortNpub(v.Npub), v.State, age(p.now(), v.Seen*1000),
-			cut(clean(strings.Join(v.Tasks, ",")), 18), describeTrust(v),
+			cli.Cut(cli.Clean(v.Name), 14), shortNpub(v.Npub), v.State, age(p.now(), v.Seen*1000),
+			cli.Cut(cli.Clean(strings.Join(v.Tasks, ",")), 18), describeTrust(v),
 		})
 	}
-	return table(p.out, rows)
+	return cli.Table(p.out, rows)
 }
 
 // describeTrust is the trust of each task that the provider has been judged on.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"guild/internal/cli"
 	"guild/internal/control"
 	"guild/internal/fact"
 	"guild/internal/node"
@@ -38,7 +39,7 @@ func mortal() {
 }
 
 func (p *program) runMortal(relay string, offers []service, appended func(fact.Entry)) error {
-	ctx, stop := interruptible()
+	ctx, stop := cli.Interruptible()
 	defer stop()
 	c, err := p.config()
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"guild/internal/cli"
 )
 
 func (p *program) receiptCommand() *cobra.Command {
@@ -13,12 +15,12 @@ func (p *program) receiptCommand() *cobra.Command {
 		Use:               "show JOB|RECEIPT",
 		Short:             "Print the receipt of a job",
 		Example:           "  guild receipt show 5f21c9aa\n  guild receipt show 5f21c9aa | jq .verdict",
-		Args:              oneArg("a job or a receipt id"),
+		Args:              cli.OneArg("a job or a receipt id"),
 		ValidArgsFunction: p.completeJobs,
 		RunE:              func(cmd *cobra.Command, args []string) error { return p.runReceiptShow(cmd.Context(), args[0], asJSON) },
 	}
 	show.Flags().BoolVar(&asJSON, "json", false, "print it on one line, as it was hashed")
-	return group(&cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:     "receipt",
 		Short:   "Look at receipts",
 		Example: "  guild receipt show 5f21c9aa",
@@ -39,5 +41,5 @@ func (p *program) runReceiptShow(ctx context.Context, id string, asJSON bool) er
 		_, err = fmt.Fprintf(p.out, "%s\n", receipt)
 		return err
 	}
-	return printJSON(p.out, receipt)
+	return cli.PrintJSON(p.out, receipt)
 }

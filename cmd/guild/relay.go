@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"guild/internal/cli"
 	"guild/internal/relayd"
 )
 
@@ -23,7 +24,7 @@ func (p *program) relayCommand() *cobra.Command {
 		Long: `relay runs the Nostr relay and Blossom server that a node has inside, without a
 node, so that several nodes on this machine can share it. It prints its URL.`,
 		Example: "  guild relay\n  guild relay --addr 127.0.0.1:0 --dir ./relay",
-		Args:    noArgs(),
+		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runRelay(cmd.Context(), o) },
 	}
 	cmd.Flags().StringVar(&o.Addr, "addr", "", "loopback address to listen on (default: relay.addr, 127.0.0.1:7447)")

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"guild/internal/cli"
 )
 
 func (p *program) replayCommand() *cobra.Command {
@@ -19,12 +21,12 @@ func (p *program) replayCommand() *cobra.Command {
 		Use:               "show JOB",
 		Short:             "Print what the node did for a job, step by step",
 		Example:           "  guild replay show 5f21c9aa\n  guild replay show 5f21c9aa --json > REPLAY.jsonl",
-		Args:              oneArg("one job id"),
+		Args:              cli.OneArg("one job id"),
 		ValidArgsFunction: p.completeJobs,
 		RunE:              func(cmd *cobra.Command, args []string) error { return p.runReplayShow(cmd.Context(), args[0], asJSON) },
 	}
 	show.Flags().BoolVar(&asJSON, "json", false, "print REPLAY.jsonl as it is stored and hashed")
-	return group(&cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:     "replay",
 		Short:   "Look at the trajectories of jobs",
 		Example: "  guild replay show 5f21c9aa",
@@ -71,9 +73,9 @@ func replayLine(line []byte) (string, error) {
 	maps.DeleteFunc(fields, func(name string, _ json.RawMessage) bool { return strings.HasSuffix(name, "_hash") })
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		parts = append(parts, clean(name)+"="+cut(clean(jsonText(fields[name])), 60))
+		parts = append(parts, cli.Clean(name)+"="+cli.Cut(cli.Clean(jsonText(fields[name])), 60))
 	}
-	return fmt.Sprintf("%8s %-13s %s", at, clean(event), strings.Join(parts, " ")), nil
+	return fmt.Sprintf("%8s %-13s %s", at, cli.Clean(event), strings.Join(parts, " ")), nil
 }
 
 // jsonText is a string without its quotes, and anything else as it is written.

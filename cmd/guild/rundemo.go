@@ -18,6 +18,7 @@ import (
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
+	"guild/internal/cli"
 	"guild/internal/config"
 	"guild/internal/control"
 	"guild/internal/journal"
@@ -138,7 +139,7 @@ func findExamples(given string) (string, error) {
 			return filepath.Abs(dir)
 		}
 	}
-	return "", withHint(errors.New("the examples are not here"), "run guild demo in guild's source directory, or name it: --examples DIR")
+	return "", cli.WithHint(errors.New("the examples are not here"), "run guild demo in guild's source directory, or name it: --examples DIR")
 }
 
 // startCustomer runs the customer node and the relay that everybody meets on. Its patience is counted in seconds,
@@ -285,7 +286,7 @@ func (d *demo) row(bundle string, job control.Job, a control.Attempt) demoRow {
 
 func (d *demo) report(rows []demoRow) error {
 	if d.o.JSON {
-		return printJSON(d.out, rows)
+		return cli.PrintJSON(d.out, rows)
 	}
 	fmt.Fprintf(d.out, "\n%-8s %-15s %-20s %-14s %-12s %s\n", "PROVIDER", "BUNDLE", "WHAT HAPPENED", "VERDICT", "TRUST", "RECEIPT")
 	for _, r := range rows {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"guild/internal/cli"
 	"guild/internal/control"
 )
 
@@ -21,7 +22,7 @@ func (p *program) statusCommand() *cobra.Command {
 		Use:     "status",
 		Short:   "Show what the running node is doing",
 		Example: "  guild status\n  guild status --json",
-		Args:    noArgs(),
+		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runStatus(cmd.Context(), asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -38,7 +39,7 @@ func (p *program) runStatus(ctx context.Context, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return printJSON(p.out, s)
+		return cli.PrintJSON(p.out, s)
 	}
 	return writeStatus(p.out, s, p.now())
 }
@@ -47,7 +48,7 @@ func (p *program) runStatus(ctx context.Context, asJSON bool) error {
 func writeStatus(w io.Writer, s control.Status, now time.Time) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(label, format string, args ...any) {
-		fmt.Fprintf(tw, "%s\t%s\n", label, cut(clean(fmt.Sprintf(format, args...)), 68))
+		fmt.Fprintf(tw, "%s\t%s\n", label, cli.Cut(cli.Clean(fmt.Sprintf(format, args...)), 68))
 	}
 	line("node", "%s", s.Npub)
 	line("up", "%s, version %s", age(now, s.Started), s.Version)

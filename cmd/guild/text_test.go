@@ -7,13 +7,15 @@ import (
 	"unicode/utf8"
 
 	"charm.land/lipgloss/v2"
+
+	"guild/internal/cli"
 )
 
 func TestCutKeepsWithinItsColumns(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "short": "short", "exactly 10": "exactly 10", "one more 11": "one more …", "漢字漢字漢字": "漢字漢字…",
 	} {
-		if got := cut(text, 10); got != want || lipgloss.Width(got) > 10 {
+		if got := cli.Cut(text, 10); got != want || lipgloss.Width(got) > 10 {
 			t.Errorf("cut(%q) = %q, want %q", text, got, want)
 		}
 	}
@@ -23,7 +25,7 @@ func FuzzClean(f *testing.F) {
 	f.Add("\x1b]8;;http://evil\x07link\x1b]8;;\x07", 10)
 	f.Add("a\u202eb\u2028c\x00\x9b31m", 3)
 	f.Fuzz(func(t *testing.T, text string, columns int) {
-		got := cut(clean(text), columns%200)
+		got := cli.Cut(cli.Clean(text), columns%200)
 		if !utf8.ValidString(got) {
 			t.Errorf("%q is not UTF-8", got)
 		}

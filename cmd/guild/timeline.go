@@ -9,6 +9,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"guild"
+	"guild/internal/cli"
 	"guild/internal/control"
 )
 
@@ -80,7 +81,7 @@ func (s *span) move(u control.Update) {
 	if over && u.State == "progress" {
 		return
 	}
-	s.text = clean(u.Text)
+	s.text = cli.Clean(u.Text)
 	if over && u.State == s.state {
 		return
 	}
@@ -118,7 +119,7 @@ func (s span) running() bool { return s.state == "start" || s.state == "progress
 
 // note keeps feedback and failures: what comes later takes the step's own line.
 func (t *timeline) note(text string) {
-	t.notes = append(t.notes, clean(text))
+	t.notes = append(t.notes, cli.Clean(text))
 	t.notes = t.notes[max(0, len(t.notes)-maxNotes):]
 }
 
@@ -151,7 +152,7 @@ func colours() palette {
 func (t *timeline) view(columns int, p palette) string {
 	var b strings.Builder
 	head := "job " + short(t.job.ID)
-	b.WriteString(p.title.Render(head) + "  " + p.faint.Render(cut(t.describe(), columns-len(head)-2)) + "\n\n")
+	b.WriteString(p.title.Render(head) + "  " + p.faint.Render(cli.Cut(t.describe(), columns-len(head)-2)) + "\n\n")
 	for i := range t.steps {
 		b.WriteString(t.stepLine(i, columns, p) + "\n")
 	}
@@ -160,7 +161,7 @@ func (t *timeline) view(columns int, p palette) string {
 	fmt.Fprintf(&b, "\n  %s%s %d/%d\n", p.meter.Render(strings.Repeat("▌", full)),
 		p.faint.Render(strings.Repeat("░", meterWidth-full)), done, len(t.steps))
 	for _, note := range t.notes {
-		b.WriteString("  " + p.faint.Render("│ "+cut(note, columns-4)) + "\n")
+		b.WriteString("  " + p.faint.Render("│ "+cli.Cut(note, columns-4)) + "\n")
 	}
 	b.WriteString(t.lastLine(columns, p))
 	return b.String()
@@ -171,7 +172,7 @@ func (t *timeline) describe() string {
 	if t.job.Title != "" {
 		parts = append(parts, t.job.Title)
 	}
-	return clean(strings.Join(parts, " · "))
+	return cli.Clean(strings.Join(parts, " · "))
 }
 
 func (t *timeline) lastLine(columns int, p palette) string {
@@ -182,7 +183,7 @@ func (t *timeline) lastLine(columns int, p palette) string {
 	if t.job.Ending == guild.JobAccepted {
 		style = p.good
 	}
-	return "  " + style.Render(cut(summary(t.job), columns-2)) + "\n"
+	return "  " + style.Render(cli.Cut(summary(t.job), columns-2)) + "\n"
 }
 
 func (t *timeline) done() int {
@@ -208,7 +209,7 @@ func (t *timeline) stepLine(i, columns int, p palette) string {
 		took = fmt.Sprintf("%.1fs", float64(s.end-s.start)/1000)
 	}
 	line += fmt.Sprintf("%7s  ", took)
-	return strings.TrimRight(line+cut(s.text, columns-barColumns-23), " ")
+	return strings.TrimRight(line+cli.Cut(s.text, columns-barColumns-23), " ")
 }
 
 // spinner turns while a step runs.
@@ -263,15 +264,15 @@ func summary(job control.Job) string {
 	}
 	for _, a := range job.Attempts {
 		if v := a.Verdict; v != nil && job.Ending == endingOf(a) {
-			text += fmt.Sprintf(" by %s: %d of %d passed", clean(nameOf(a)), v.Passed, v.Expected)
+			text += fmt.Sprintf(" by %s: %d of %d passed", cli.Clean(nameOf(a)), v.Passed, v.Expected)
 			if a.Receipt != "" {
-				text += ", receipt " + clean(a.Receipt)
+				text += ", receipt " + cli.Clean(a.Receipt)
 			}
 			return text
 		}
 	}
 	if job.Reason != "" {
-		text += ": " + clean(job.Reason)
+		text += ": " + cli.Clean(job.Reason)
 	}
 	return text
 }

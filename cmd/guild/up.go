@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"guild/internal/cli"
 	"guild/internal/journal"
 )
 
@@ -24,7 +25,7 @@ func (p *program) upCommand() *cobra.Command {
 opened with guild hire, and answers the other verbs on its control socket.
 Ctrl-C ends it gracefully; a second one at once. Nothing is lost either way.`,
 		Example: "  guild up\n  guild up --relay wss://relay.example.com",
-		Args:    noArgs(),
+		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runUp(cmd.Context(), o) },
 	}
 	cmd.Flags().StringArrayVar(&o.Relays, "relay", nil, "relay to use instead of the configured ones (repeatable)")
@@ -50,7 +51,7 @@ func (p *program) serve(ctx context.Context, relays []string, services []service
 	}
 	err = runNode(ctx, c, id, nodeOptions{Services: services, Log: p.logger(p.err), Ready: p.out})
 	if errors.Is(err, journal.ErrLocked) {
-		return withHint(err, "stop that one, or give this one a home of its own: guild init --home DIR, then add --home DIR")
+		return cli.WithHint(err, "stop that one, or give this one a home of its own: guild init --home DIR, then add --home DIR")
 	}
 	return err
 }

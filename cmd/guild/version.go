@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"guild/internal/cli"
 )
 
 // buildReport is what version --json prints.
@@ -23,11 +25,11 @@ func (p *program) versionCommand() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version of this program",
 		Example: "  guild version\n  guild version --json",
-		Args:    noArgs(),
+		Args:    cli.NoArgs(),
 		RunE: func(*cobra.Command, []string) error {
 			b := build()
 			if asJSON {
-				return printJSON(p.out, b)
+				return cli.PrintJSON(p.out, b)
 			}
 			_, err := fmt.Fprintf(p.out, "guild %s %s %s\n", b.Version, b.Platform, b.Go)
 			return err

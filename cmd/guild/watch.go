@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/term"
 
+	"guild/internal/cli"
 	"guild/internal/control"
 )
 
@@ -37,9 +38,9 @@ func (p *program) follow(ctx context.Context, client *control.Client, job contro
 	}
 	updates := client.Watch(ctx, job.ID)
 	if asJSON {
-		return writeUpdates(updates, func(u control.Update) error { return printLine(p.out, u) })
+		return writeUpdates(updates, func(u control.Update) error { return cli.PrintLine(p.out, u) })
 	}
-	fmt.Fprintf(p.out, "job %s  %s\n", short(job.ID), clean(job.Task))
+	fmt.Fprintf(p.out, "job %s  %s\n", short(job.ID), cli.Clean(job.Task))
 	return writeUpdates(updates, func(u control.Update) error {
 		_, err := fmt.Fprintln(p.out, eventLine(u))
 		return err
@@ -64,7 +65,7 @@ func writeUpdates(updates iter.Seq2[control.Update, error], write func(control.U
 
 // eventLine is one update as "12:00:01 request  asked npub1…".
 func eventLine(u control.Update) string {
-	text := clean(u.Text)
+	text := cli.Clean(u.Text)
 	if u.Ended != nil && text == "" {
 		text = summary(*u.Ended)
 	}
@@ -72,7 +73,7 @@ func eventLine(u control.Update) string {
 	if u.State == "failed" {
 		mark = "✗ "
 	}
-	return fmt.Sprintf("%s %-9s %s%s", clock(u.At), clean(u.Step), mark, text)
+	return fmt.Sprintf("%s %-9s %s%s", clock(u.At), cli.Clean(u.Step), mark, text)
 }
 
 // terminal returns both streams when a person sits at them.

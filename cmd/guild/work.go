@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"guild/internal/cli"
 	"guild/internal/config"
 )
 
@@ -43,7 +44,7 @@ On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
 		Example: `  guild work --task python --exec ./agent/solve.sh
   guild work --task python --exec 'my-agent --yes' --env ANTHROPIC_API_KEY --network
   guild work --task shell --exec ./worker.sh --jobs 4 --time-limit 5m --price 21000`,
-		Args: noArgs(),
+		Args: cli.NoArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return p.runWork(cmd.Context(), o, cmd.Flags().Changed)
 		},
@@ -72,7 +73,7 @@ func (p *program) runWork(ctx context.Context, o workOptions, given func(flag st
 	}
 	services, err := o.services(c.Work, given)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	return p.serve(ctx, o.Relays, services)
 }
@@ -141,9 +142,9 @@ var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 func (s service) check() error {
 	switch {
 	case s.Task == "":
-		return withHint(errors.New("--task is missing"), "guild work --task python --exec ./agent/solve.sh")
+		return cli.WithHint(errors.New("--task is missing"), "guild work --task python --exec ./agent/solve.sh")
 	case s.Exec == "":
-		return withHint(errors.New("--exec is missing"), "guild work --task python --exec ./agent/solve.sh")
+		return cli.WithHint(errors.New("--exec is missing"), "guild work --task python --exec ./agent/solve.sh")
 	case s.Jobs < 1:
 		return fmt.Errorf("--jobs %d: want 1 or more", s.Jobs)
 	case s.Queue < 0:
@@ -160,7 +161,7 @@ func (s service) check() error {
 func checkEnvNames(names []string) error {
 	for _, name := range names {
 		if !envName.MatchString(name) {
-			return withHint(fmt.Errorf("--env %q is not the name of a variable", name), "give the name only: its value comes from this environment")
+			return cli.WithHint(fmt.Errorf("--env %q is not the name of a variable", name), "give the name only: its value comes from this environment")
 		}
 		if name == "NOSTR_SECRET_KEY" || name == "GUILD_PASSPHRASE" {
 			return fmt.Errorf("--env %s: a worker never sees the node's secrets", name)

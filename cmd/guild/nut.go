@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+
+	"fiatjaf.com/nostr"
+	"github.com/spf13/cobra"
+
+	"guild/internal/cli"
+	"guild/internal/nut"
+)
+
+// nutCommand is the verbs of the program nutshell.
+func (p *program) nutCommand() *cobra.Command {
+	n := &nut.Program{
+		Name: "guild nut", In: p.in, Out: p.out, Err: p.err, Now: p.now, Random: rand.Reader, AskSecret: cli.AskSecret,
+		Signer: func(ctx context.Context) (nostr.Keyer, error) {
+			c, err := p.config()
+			if err != nil {
+				return nil, err
+			}
+			return nut.Signer(ctx, c.Paths.Data)
+		},
+		ConfigDir: func() (string, error) {
+			c, err := p.config()
+			return c.Paths.Config, err
+		},
+	}
+	return cli.Group(&cobra.Command{
+		Use:     "nut",
+		Short:   "Make, check, open and compare Nutshell bundles",
+		Example: "  guild nut init --dir my-task\n  guild nut check --dir my-task\n  guild nut pack --dir my-task -o my-task.nut",
+	}, n.Commands()...)
+}

@@ -1,0 +1,58 @@
+// Command nutshell packs, checks, opens and compares Nutshell bundles (.nut). Its verbs are those of `guild nut`.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"github.com/spf13/cobra"
+
+	"guild/internal/cli"
+	"guild/internal/config"
+	"guild/internal/nut"
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+// run is the whole program: it returns the exit code.
+func run(args []string) int {
+	ctx, stop := cli.Interruptible()
+	defer stop()
+	root := rootCommand()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	cli.Report(os.Stderr, "nutshell", err, cli.HintOf(err))
+	return cli.CodeOf(err)
+}
+
+func rootCommand() *cobra.Command {
+	p := &nut.Program{
+		Name: "nutshell", In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Now: time.Now, Random: rand.Reader,
+		Signer: signer, ConfigDir: configDir, AskSecret: cli.AskSecret,
+	}
+	root := cli.Root(&cobra.Command{
+		Use:     "nutshell",
+		Short:   "Package tasks so that agents can do them",
+		Example: "  nutshell init --dir my-task\n  nutshell check --dir my-task\n  nutshell pack --dir my-task -o my-task.nut",
+	})
+	cli.Group(root, p.Commands()...)
+	cli.NameCompletions(root)
+	return root
+}
+
+// signer is the identity that guild init made, or the one in the environment.
+func signer(ctx context.Context) (nostr.Keyer, error) {
+	c, err := config.Load("", os.Environ())
+	if err != nil {
+		return nil, err
+	}
+	return nut.Signer(ctx, c.Paths.Data)
+}
+
+func configDir() (string, error) {
+	c, err := config.Load("", os.Environ())
+	return c.Paths.Config, err
+}

@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// ErrNoTerminal is that there is nobody to ask.
+var ErrNoTerminal = errors.New("there is no terminal to ask on")
+
+// AskSecret reads a line from the terminal itself, without echo, wherever the streams go.
+func AskSecret(prompt string) ([]byte, error) {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return nil, ErrNoTerminal
+	}
+	defer tty.Close()
+	fmt.Fprint(tty, prompt)
+	secret, err := term.ReadPassword(int(tty.Fd()))
+	fmt.Fprintln(tty)
+	return secret, err
+}
+
+// IsTerminal reports whether a stream, which may be anything, is a terminal.
+func IsTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Colours reports whether w wants colours: a terminal, where NO_COLOR does not say otherwise.
+func Colours(w io.Writer) bool { return os.Getenv("NO_COLOR") == "" && IsTerminal(w) }

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Root makes cmd the root of a program: it reports errors itself, and a wrong flag is wrong usage.
+func Root(cmd *cobra.Command) *cobra.Command {
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return WithHint(Usage(err), cmd.CommandPath()+" --help lists the flags")
+	})
+	return cmd
+}
+
+// Group makes cmd a verb that only has verbs: alone it shows its help, and a wrong word gets suggestions.
+func Group(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
+	cmd.AddCommand(verbs...)
+	cmd.Args = cobra.ArbitraryArgs // so that RunE sees the wrong word
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		err := Usage(fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath()))
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			return WithHint(err, fmt.Sprintf("did you mean %q?", strings.Join(near, `" or "`)))
+		}
+		return WithHint(err, fmt.Sprintf("%s --help lists them", cmd.CommandPath()))
+	}
+	return cmd
+}
+
+// Arity is a check of cobra's whose failure is a usage error. What it wants is worded as in "takes a job".
+func Arity(check cobra.PositionalArgs, want string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if check(cmd, args) == nil {
+			return nil
+		}
+		err := Usage(fmt.Errorf("%s takes %s, not %d arguments", cmd.CommandPath(), want, len(args)))
+		return WithHint(err, cmd.UseLine())
+	}
+}
+
+// NoArgs is the arity of verbs that take flags only.
+func NoArgs() cobra.PositionalArgs { return Arity(cobra.NoArgs, "no arguments") }
+
+// OneArg is the arity of verbs that take one thing, described by want.
+func OneArg(want string) cobra.PositionalArgs { return Arity(cobra.ExactArgs(1), want) }
+
+// NameCompletions gives cobra's completion verb the form of the others.
+func NameCompletions(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			Group(cmd)
+			cmd.Short = fmt.Sprintf("Print a script that completes %s's commands in your shell", root.Name())
+			cmd.Example = fmt.Sprintf("  %[1]s completion bash > ~/.local/share/bash-completion/completions/%[1]s", root.Name())
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package vault
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+const redacted = "[secret]"
+
+// ErrSecret is that somebody tried to write a secret out in passing.
+var ErrSecret = errors.New("a secret is not serialized")
+
+// Secret is bytes that are not to be seen: every way of printing and serializing it gives "[secret]" or an error.
+type Secret struct{ reveal func() []byte }
+
+// NewSecret takes a copy of b.
+func NewSecret(b []byte) Secret {
+	kept := bytes.Clone(b)
+	return Secret{func() []byte { return kept }}
+}
+
+// Reveal returns the bytes. The caller must not change them, nor let them out.
+func (s Secret) Reveal() []byte {
+	if s.reveal == nil {
+		return nil
+	}
+	return s.reveal()
+}
+
+// IsZero reports whether there is no secret.
+func (s Secret) IsZero() bool { return s.reveal == nil }
+
+// String implements fmt.Stringer.
+func (Secret) String() string { return redacted }
+
+// GoString implements fmt.GoStringer.
+func (Secret) GoString() string { return redacted }
+
+// Format implements fmt.Formatter.
+func (Secret) Format(w fmt.State, _ rune) { io.WriteString(w, redacted) }
+
+// MarshalJSON implements json.Marshaler and fails.
+func (Secret) MarshalJSON() ([]byte, error) { return nil, ErrSecret }
+
+// MarshalText implements encoding.TextMarshaler and fails.
+func (Secret) MarshalText() ([]byte, error) { return nil, ErrSecret }
