@@ -1,39 +1,9 @@
 package main
 
 import (
-	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
-
-	"charm.land/lipgloss/v2"
-
-	"guild/internal/cli"
 )
-
-func TestCutKeepsWithinItsColumns(t *testing.T) {
-	for text, want := range map[string]string{
-		"": "", "short": "short", "exactly 10": "exactly 10", "one more 11": "one more …", "漢字漢字漢字": "漢字漢字…",
-	} {
-		if got := cli.Cut(text, 10); got != want || lipgloss.Width(got) > 10 {
-			t.Errorf("cut(%q) = %q, want %q", text, got, want)
-		}
-	}
-}
-
-func FuzzClean(f *testing.F) {
-	f.Add("\x1b]8;;http://evil\x07link\x1b]8;;\x07", 10)
-	f.Add("a\u202eb\u2028c\x00\x9b31m", 3)
-	f.Fuzz(func(t *testing.T, text string, columns int) {
-		got := cli.Cut(cli.Clean(text), columns%200)
-		if !utf8.ValidString(got) {
-			t.Errorf("%q is not UTF-8", got)
-		}
-		if strings.ContainsFunc(got, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 || r == 0x202e }) {
-			t.Errorf("%q would drive a terminal", got)
-		}
-	})
-}
 
 func TestAge(t *testing.T) {
 	now := time.UnixMilli(noon)
