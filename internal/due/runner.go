@@ -88,7 +88,7 @@ func (r *Runner) look(ctx context.Context, started *sync.WaitGroup) time.Duratio
 				wait = min(wait, d)
 				continue
 			}
-			if r.take(w) {
+			if r.take(w, now) {
 				started.Go(func() { r.do(ctx, w, seen) })
 			}
 		}
@@ -125,11 +125,12 @@ func (r *Runner) ready(w Work, now time.Time) time.Time {
 	return ready
 }
 
-func (r *Runner) take(w Work) bool {
+// take reserves an effect that was ready. The try before may have ended, and failed, since that was asked.
+func (r *Runner) take(w Work, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	limit, limited := r.Limits[w.Class]
-	if r.running[w.Key] || limited && r.classes[w.Class] >= limit {
+	if r.running[w.Key] || r.failed[w.Key].retry.After(now) || limited && r.classes[w.Class] >= limit {
 		return false
 	}
 	r.running[w.Key] = true
