@@ -8,7 +8,7 @@ TOOL = go tool -modfile=tools/go.mod
 # A checkout that git refuses to read ("dubious ownership") is built without its revision.
 VCS = $(shell git rev-parse HEAD >/dev/null 2>&1 || echo -buildvcs=false)
 
-.PHONY: demo test check fuzz bench fix build
+.PHONY: demo test lint check fuzz bench fix build
 
 demo: build ## the whole loop on this machine, with four providers
 	@scripts/needs
@@ -21,11 +21,13 @@ test: ## every test; FLAGS=-json and the like are passed on
 	@scripts/needs test
 	go test $(FLAGS) ./...
 
-check: ## what must be clean before a commit
-	@scripts/needs race
+lint:
 	go vet ./...
 	@out=$$($(GOFMT) -l *.go */); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
 	$(TOOL) staticcheck ./...
+
+check: lint ## what must be clean before a commit
+	@scripts/needs race
 	CGO_ENABLED=1 go test -race -short ./...
 
 fuzz: ## every fuzz target for FUZZTIME each
