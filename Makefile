@@ -33,6 +33,10 @@ check: lint ## what must be clean before a commit
 fuzz: ## every fuzz target for FUZZTIME each
 	scripts/fuzz
 
+stand: ## the tests that a real HashiCorp Vault answers; building it takes 12 minutes the first time
+	go build -C stand -o ../.cache/bin/vault github.com/hashicorp/vault
+	GUILD_VAULT_SERVER=$(CURDIR)/.cache/bin/vault go test -count 1 ./nutshell/vault/transit
+
 bench: ## compare two runs with: go tool -modfile=tools/go.mod benchstat old.txt new.txt
 	go run ./bench/loop
 	go run ./bench/judge

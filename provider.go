@@ -76,6 +76,7 @@ type Offer struct {
 	Kinds     []int
 	Relays    []string // where it reads requests, the best first
 	Encrypts  bool     // it reads NIP-44
+	Recipient string   // age recipient that its credentials are sealed for, "" when it says nothing
 	Price     Msat     // 0 when it says nothing
 	Slots     int      // jobs at a time, 0 when it says nothing
 	Announced int64    // created_at of the announcement, Unix s

@@ -59,6 +59,9 @@ type Handler struct {
 	Relays     []string // where the provider listens, in its order of preference
 	Encryption []string // "nip04", "nip44"; empty means unknown, which is none
 
+	// AgeRecipient is whom to seal a vault of credentials for, as "age1…"; empty if the provider announces nobody.
+	AgeRecipient string
+
 	Price     guild.Msat // for one job; 0 if unknown
 	PriceText string     // when the price is a phrase, as "per-request"
 	Rates     Rates

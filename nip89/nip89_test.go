@@ -18,6 +18,9 @@ import (
 
 var alice = nostr.MustPubKeyFromHex("6e468422dfb74a5738702a8823b9b28168abab8655faacb6853cd0ee15deee93")
 
+// recipient is one of age's own documentation.
+const recipient = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
+
 func event(content string, tags ...nostr.Tag) nostr.Event {
 	return nostr.Event{Kind: nip89.Kind, PubKey: alice, CreatedAt: 1774048752, Tags: tags, Content: content}
 }
@@ -84,6 +87,12 @@ func TestDialects(t *testing.T) {
 			func(h nip89.Handler) bool { return !h.Accepts("nip44") && !h.Accepts("nip04") }},
 		{"words are compared in one form", event("", nostr.Tag{"k", "  Benchmark  TASK "}, nostr.Tag{"t", "ＢＥＮＣＨＭＡＲＫ-task"}),
 			func(h nip89.Handler) bool { return slices.Equal(h.Tasks, []string{"benchmark-task"}) }},
+		{"an age recipient", event(`{"age_recipient":"`+recipient+`"}`),
+			func(h nip89.Handler) bool { return h.AgeRecipient == recipient && h.Extra == nil }},
+		{"what is no age recipient is kept, not believed", event(`{"age_recipient":"`+recipient[:61]+`x"}`),
+			func(h nip89.Handler) bool { return h.AgeRecipient == "" && len(h.Extra) == 1 }},
+		{"an age recipient in capitals neither", event(`{"age_recipient":"`+strings.ToUpper(recipient)+`"}`),
+			func(h nip89.Handler) bool { return h.AgeRecipient == "" }},
 		{"an empty content", event("", nostr.Tag{"k", "5000"}),
 			func(h nip89.Handler) bool { return slices.Equal(h.Kinds, []int{5000}) && h.Contradictions == nil }},
 		{"description stands for about, pricing as a number", event(`{"description":"does sums","pricing":1500}`),
@@ -174,7 +183,7 @@ func full() nip89.Handler {
 		PubKey: alice, D: "sums", CreatedAt: 1774048752, Name: "Alice's <sums>", About: "Sums & differences.", Version: "1.0",
 		Kinds: []int{5000, 5050}, Confirmed: []int{5000, 5050}, Tasks: []string{"benchmark-task", "oa.sandbox_run.v1"},
 		Relays: []string{"wss://b.example", "wss://a.example"}, Encryption: []string{"nip04", "nip44"},
-		Price: 1000, Rates: nip89.Rates{InputPer1k: 10, OutputPer1k: 30, SandboxPerMinute: 100},
+		AgeRecipient: recipient, Price: 1000, Rates: nip89.Rates{InputPer1k: 10, OutputPer1k: 30, SandboxPerMinute: 100},
 		SupplyClass: "SingleNode", Models: []string{"m"}, Hardware: nip89.Hardware{MemoryGB: 64, GPU: "M4", VRAMGB: 8},
 		MaxConcurrent: 4, MaxContext: 128000,
 		Stability:   nip89.Stability{SuccessRate: &rate, AvgLatencyMs: &latency, JobsCompleted: &jobs},
@@ -208,7 +217,7 @@ func TestWrittenForm(t *testing.T) {
 	if !reflect.DeepEqual(e.Tags, want) {
 		t.Errorf("tags %v, want %v", e.Tags, want)
 	}
-	const content = `{"about":"Sums & differences.","big":1.0,"capabilities":{"supported_jobs":["benchmark-task","oa.sandbox_run.v1"],` +
+	const content = `{"about":"Sums & differences.","age_recipient":"` + recipient + `","big":1.0,"capabilities":{"supported_jobs":["benchmark-task","oa.sandbox_run.v1"],` +
 		`"models":["m"],"hardware":{"memory_gb":64,"gpu_type":"M4","vram_gb":8}},` +
 		`"capacity":{"max_concurrent_jobs":4,"max_context_tokens":128000,"max_queue":9},"name":"Alice's <sums>",` +
 		`"performance":{"typical_latency_ms":250},` +

@@ -145,6 +145,7 @@ func (h *Handler) readProfile(fields object) {
 	take(fields, "supply_class", &h.SupplyClass)
 	h.Encryption = append(h.Encryption, encryptions(fields.words("encryption"))...)
 	h.Relays = addRelays(h.Relays, fields.words("relays"))
+	h.AgeRecipient = fields.recipient("age_recipient")
 }
 
 // readClaims reads the kinds and tasks that the content names. capabilities is a list of words in one
@@ -273,6 +274,16 @@ func wordOf(raw json.RawMessage) (string, bool) {
 	var n uint32
 	err := json.Unmarshal(raw, &n)
 	return strconv.FormatUint(uint64(n), 10), err == nil
+}
+
+// recipient takes a field that is an age recipient. What is none stays where it is.
+func (o object) recipient(name string) string {
+	var text string
+	if json.Unmarshal(o[name], &text) != nil || !IsAgeRecipient(text) {
+		return ""
+	}
+	delete(o, name)
+	return text
 }
 
 // inside reads a field that is an object, and keeps what read leaves of it.

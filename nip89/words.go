@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"filippo.io/age"
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 
@@ -68,6 +69,12 @@ func isRelayURL(s string) bool {
 		!strings.ContainsFunc(s, func(r rune) bool {
 			return unicode.IsSpace(r) || unicode.IsControl(r) || r == unicode.ReplacementChar
 		})
+}
+
+// IsAgeRecipient reports whether s is a native recipient of age (X25519), as "age1…" in lower case.
+func IsAgeRecipient(s string) bool {
+	_, err := age.ParseX25519Recipient(s)
+	return err == nil && s == strings.ToLower(s)
 }
 
 // addRelays adds those of urls that are relays and not there yet.

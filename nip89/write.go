@@ -57,6 +57,9 @@ func (h Handler) content() string {
 	fields.put("pricing", h.pricing())
 	fields.put("capacity", capacity{h.MaxConcurrent, h.MaxContext})
 	fields.put("stability", stability{h.Stability.SuccessRate, h.Stability.AvgLatencyMs, h.Stability.JobsCompleted})
+	if IsAgeRecipient(h.AgeRecipient) {
+		fields.put("age_recipient", h.AgeRecipient)
+	}
 	fields.put("performance", performance{h.Performance.TypicalLatencyMs})
 	fields.merge(h.Extra)
 	return guild.Clean(string(fields.encode()))

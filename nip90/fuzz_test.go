@@ -36,6 +36,7 @@ func addEvents(f *testing.F) {
 		f.Add(tags, e.Content)
 	}
 	f.Add([]byte(`[[],["e"],["i","\b"],["param","bundle_key","a"],["status","x","error"],["amount",""],["relays","wss://a b"]]`), "\x00")
+	f.Add([]byte(`[["encrypted"]]`), `[["param","vault","nip44","e30=","allow-expired"],["param","vault_sha256","44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"]]`)
 	f.Add([]byte(`[["encrypted"]]`), `[["status"],["content","\u0000<"],["bundle_key"]]`)
 }
 
@@ -56,6 +57,7 @@ func FuzzRequest(f *testing.F) {
 			return
 		}
 		r.Bundle()
+		r.Vault()
 		if _, err := r.JobHash(); err != nil {
 			t.Fatal(err)
 		}

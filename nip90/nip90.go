@@ -16,6 +16,9 @@
 //	["param", "bundle_sha256", <hex>]                    of the plaintext bundle
 //	["param", "bundle_size", <bytes>]                    of the plaintext bundle
 //	["param", "bundle_key", <hex>]                       opens what is at the URL; only in an encrypted request
+//	["param", "vault", "age", <base64>]                  credentials, sealed for the provider's age recipient, or
+//	["param", "vault", "nip44", <base64>]                their document itself; both only in an encrypted request
+//	["param", "vault_sha256", <hex>]                     of the bytes in the vault parameter
 //	["param", "deadline", <Unix seconds>]
 //	["param", "time-limit", <seconds>]                   for the judged run
 //
@@ -25,6 +28,9 @@
 //	{"v":1,"delivery_sha256":<hex>,"size":<bytes>,"url":<URL>,"key":<hex>}
 //
 // with a key only in an encrypted result. Parcel is both sides of it.
+//
+// A vault may have one value more, "allow-expired". It is at most MaxVault bytes and no part of the job hash, so
+// that each provider can get its own.
 //
 // The package decides nothing: whether a result is wanted, a price is right or an answer came too late is the
 // business of whoever reads it. It does not check signatures (guild.Verify does), and it has no clock and no
@@ -62,6 +68,8 @@ const (
 	ParamBundleSHA256 = "bundle_sha256"
 	ParamBundleSize   = "bundle_size"
 	ParamBundleKey    = "bundle_key"
+	ParamVault        = "vault"
+	ParamVaultSHA256  = "vault_sha256"
 	ParamDeadline     = "deadline"
 	ParamTimeLimit    = "time-limit"
 )
@@ -78,7 +86,7 @@ var (
 	ErrTooBig    = errors.New("over a limit")
 	ErrMalformed = errors.New("malformed")
 	ErrEncrypted = errors.New("encrypted, and there is no key to open it")
-	ErrSecret    = errors.New("a key does not travel in clear")
+	ErrSecret    = errors.New("a key or a credential does not travel in clear")
 	ErrNoBundle  = errors.New("no bundle")
 )
 

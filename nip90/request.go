@@ -44,9 +44,12 @@ type Param struct {
 	Values []string
 }
 
-// Format prints the parameter, without its values if they are a key.
+// isSecret reports whether a parameter travels inside an encrypted request only.
+func isSecret(key string) bool { return key == ParamBundleKey || key == ParamVault }
+
+// Format prints the parameter, without its values if they are a key or credentials.
 func (p Param) Format(s fmt.State, _ rune) {
-	if p.Key == ParamBundleKey {
+	if isSecret(p.Key) {
 		fmt.Fprintf(s, "{%s [secret]}", p.Key)
 		return
 	}
@@ -54,8 +57,8 @@ func (p Param) Format(s fmt.State, _ rune) {
 }
 
 // ParseRequest reads a job request. If it is encrypted, open decrypts it; a nil open makes that ErrEncrypted.
-// What stands inside the ciphertext wins over what stands outside; relays are joined. A bundle key outside is
-// ErrSecret.
+// What stands inside the ciphertext wins over what stands outside; relays are joined. A bundle key or
+// a vault outside is ErrSecret.
 func ParseRequest(e nostr.Event, open Opener) (Request, error) {
 	r, err := parseRequest(e, open)
 	if err != nil {
@@ -72,8 +75,10 @@ func parseRequest(e nostr.Event, open Opener) (Request, error) {
 	if err != nil {
 		return Request{}, err
 	}
-	if w.outer.FindWithValue("param", ParamBundleKey) != nil {
-		return Request{}, ErrSecret
+	for _, tag := range w.outer {
+		if len(tag) > 1 && tag[0] == "param" && isSecret(tag[1]) {
+			return Request{}, ErrSecret
+		}
 	}
 	if w.encrypted != "" {
 		tags, err := decodeTags(w.content)
@@ -209,12 +214,12 @@ func (r Request) TimeLimit() time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// Event builds the unsigned request in clear. A request with a bundle key is ErrSecret: seal it.
+// Event builds the unsigned request in clear. A request with a bundle key or a vault is ErrSecret: seal it.
 func (r Request) Event() (nostr.Event, error) {
 	if err := r.check(); err != nil {
 		return nostr.Event{}, err
 	}
-	if r.Get(ParamBundleKey) != "" {
+	if r.Get(ParamBundleKey) != "" || slices.ContainsFunc(r.Params, Param.isVault) {
 		return nostr.Event{}, fmt.Errorf("request of kind %d: %w", r.Kind, ErrSecret)
 	}
 	tags := slices.Concat(r.address(), r.work(), r.bid(), r.relays(), r.Extra)
@@ -315,14 +320,16 @@ func (r Request) extra(forRelays bool) (tags nostr.Tags) {
 }
 
 // transport are the parameters that say how a job travels, not what it is.
-var transport = []string{ParamJobType, ParamJobHash, ParamBundleSHA256, ParamBundleSize, ParamBundleKey, ParamDeadline}
+var transport = []string{
+	ParamJobType, ParamJobHash, ParamBundleSHA256, ParamBundleSize, ParamBundleKey, ParamVault, ParamVaultSHA256, ParamDeadline,
+}
 
 // JobHash is the hash that names what a bundle job asks: the canonical hash of
 //
 //	{"bundle_sha256":<hex>,"job_type":<task>,"params":[[<key>,<value>,…],…]}
 //
 // where params are the other parameters, by key, without those that only say how the job travels (job_hash,
-// bundle_size, bundle_key, deadline).
+// bundle_size, bundle_key, vault, vault_sha256, deadline).
 func (r Request) JobHash() (guild.Hash, error) {
 	params := [][]string{}
 	for _, p := range r.sortedParams() {

@@ -1,40 +1,67 @@
 package nutshell
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"fmt"
-	"io"
+	"hash/maphash"
 	"io/fs"
-	"path"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 )
 
 // found is what a tree has to pack.
 type found struct {
-	files   []Entry // sorted by path, without the manifest
+	files   []file // sorted by path, without the manifest
 	skipped []Skipped
 	sum     tally
+	seed    maphash.Seed // of the marks
+}
+
+// entries returns the files as the caller and the manifest see them.
+func (f found) entries() []Entry {
+	all := make([]Entry, len(f.files))
+	for i := range f.files {
+		all[i] = f.files[i].Entry
+	}
+	return all
 }
 
 // collector goes through a tree.
 type collector struct {
 	found
-	ctx  context.Context
-	fsys fs.FS
-	o    Options
-	buf  []byte
+	ctx     context.Context
+	fsys    fs.FS
+	exclude func(path string, isDir bool) bool
+	vault   string          // the one that is left out, if any
+	named   map[string]bool // files that no rule keeps out, and whether they have been found
+	within  Skipped         // the folder being searched for named files only, if any
+	pending []string        // files to be hashed
 }
 
-// collect finds the files of a tree and hashes them.
-func collect(ctx context.Context, fsys fs.FS, o Options) (found, error) {
-	c := collector{found: found{sum: tally{limits: o.Limits}}, ctx: ctx, fsys: fsys, o: o, buf: make([]byte, 32<<10)}
+// batch is how many files are listed before they are hashed. It bounds how far a tree beyond the limits is read.
+const batch = 256
+
+// collect finds the files of a tree and hashes them. It leaves out the file vault, if that is not empty.
+func collect(ctx context.Context, fsys fs.FS, o Options, vault string) (found, error) {
+	c := collector{found: found{sum: tally{limits: o.Limits}, seed: maphash.MakeSeed()}, ctx: ctx, fsys: fsys, exclude: o.Exclude, vault: vault}
+	c.named = make(map[string]bool, len(o.Include))
+	for _, p := range o.Include {
+		c.named[p] = p == ManifestFile
+	}
 	if err := fs.WalkDir(fsys, ".", c.visit); err != nil {
 		return found{}, err
 	}
-	slices.SortFunc(c.files, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
+	if err := c.hashPending(); err != nil {
+		return found{}, err
+	}
+	for _, p := range slices.Sorted(maps.Keys(c.named)) {
+		if !c.named[p] {
+			return found{}, &EntryError{p, "was named to be packed, but is not a file that can be"}
+		}
+	}
+	slices.SortFunc(c.files, func(a, b file) int { return strings.Compare(a.Path, b.Path) })
 	return c.found, nil
 }
 
@@ -48,12 +75,8 @@ func (c *collector) visit(p string, d fs.DirEntry, err error) error {
 	if p == ManifestFile && d.Type().IsRegular() {
 		return nil // it comes first, with what is found here
 	}
-	if reason := c.excluded(p); reason != "" {
-		c.skipped = append(c.skipped, Skipped{p, reason})
-		if d.IsDir() {
-			return fs.SkipDir
-		}
-		return nil
+	if reason := c.keptOut(p, d.IsDir()); reason != "" {
+		return c.skip(p, d, reason)
 	}
 	switch {
 	case d.IsDir():
@@ -61,36 +84,67 @@ func (c *collector) visit(p string, d fs.DirEntry, err error) error {
 	case !d.Type().IsRegular():
 		return &EntryError{p, irregular(d.Type())}
 	}
-	return c.add(p)
+	if c.pending = append(c.pending, p); len(c.pending) == batch {
+		return c.hashPending()
+	}
+	return nil
 }
 
-// excluded says why a path must not be packed, or nothing.
-func (c *collector) excluded(p string) string {
-	if reason := secretName(path.Base(p)); reason != "" {
+// skip leaves out a file or folder. A folder is searched nevertheless if there are named files below it.
+func (c *collector) skip(p string, d fs.DirEntry, reason string) error {
+	inside := c.isWithin(p)
+	if !inside {
+		c.skipped = append(c.skipped, Skipped{p, reason})
+	}
+	switch {
+	case !d.IsDir():
+		return nil
+	case p == HiddenDir || !c.leadsToNamed(p):
+		return fs.SkipDir
+	case !inside:
+		c.within = Skipped{p, reason}
+	}
+	return nil
+}
+
+// isWithin reports whether a path is below the folder that was left out last.
+func (c *collector) isWithin(p string) bool {
+	return c.within.Path != "" && strings.HasPrefix(p, c.within.Path+"/")
+}
+
+// leadsToNamed reports whether a file below a folder is to be packed in spite of the rules.
+func (c *collector) leadsToNamed(dir string) bool {
+	for p := range c.named {
+		if strings.HasPrefix(p, dir+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// keptOut says why a path is not packed, or nothing.
+func (c *collector) keptOut(p string, isDir bool) string {
+	switch {
+	case p == HiddenDir:
+		return "hidden tests stay with the customer"
+	case p == c.vault && !isDir:
+		return "travels beside the bundle"
+	}
+	if _, named := c.named[p]; named && !isDir {
+		c.named[p] = true
+		return ""
+	}
+	if c.isWithin(p) {
+		return c.within.Reason
+	}
+	if p == ignoreFile && !isDir {
+		return "says what to leave out"
+	}
+	if reason := secretName(p[strings.LastIndexByte(p, '/')+1:]); reason != "" {
 		return reason
 	}
-	if p == HiddenDir {
-		return "hidden tests stay with the customer"
-	}
-	if c.o.Exclude != nil && c.o.Exclude(p) {
+	if c.exclude != nil && c.exclude(p, isDir) {
 		return "excluded"
-	}
-	return ""
-}
-
-// secretName says why files or folders of this name are never packed, or nothing.
-func secretName(base string) string {
-	lower := strings.ToLower(base)
-	switch {
-	case strings.HasPrefix(lower, ".env"):
-		return "environment files may hold secrets"
-	case slices.Contains([]string{".git", ".hg", ".svn", ".bzr", ".jj", "cvs", "_darcs"}, lower):
-		return "belongs to version control"
-	case path.Ext(lower) == ".nut":
-		return "is a bundle itself"
-	case slices.Contains([]string{"id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"}, lower),
-		slices.Contains([]string{".key", ".p12", ".pfx", ".ppk", ".jks", ".keystore", ".kdbx"}, path.Ext(lower)):
-		return "is named like a private key"
 	}
 	return ""
 }
@@ -102,71 +156,65 @@ func irregular(mode fs.FileMode) string {
 	return "is not a regular file"
 }
 
-// add hashes a file and takes it in, unless it turns out to be a private key.
-func (c *collector) add(p string) error {
-	e, head, err := c.read(p)
-	if err != nil {
-		return err
+// hashed is what became of a pending file.
+type hashed struct {
+	file
+	key bool // a private key, which is left out
+	err error
+}
+
+// hashPending hashes the pending files and takes them in, in the order in which they were found.
+func (c *collector) hashPending() error {
+	for i, r := range c.hashAll() {
+		if r.err != nil {
+			return r.err
+		}
+		if r.key {
+			c.skipped = append(c.skipped, Skipped{c.pending[i], "is a private key"})
+			continue
+		}
+		if err := c.sum.addPath(r.Path, r.Size, true); err != nil {
+			return err
+		}
+		c.files = append(c.files, r.file)
 	}
-	if isPrivateKey(head) {
-		c.skipped = append(c.skipped, Skipped{p, "is a private key"})
-		return nil
-	}
-	if err := c.sum.addPath(p, e.Size, true); err != nil {
-		return err
-	}
-	c.files = append(c.files, e)
+	c.pending = c.pending[:0]
 	return nil
 }
 
-// read hashes a file and returns its beginning.
-func (c *collector) read(p string) (e Entry, head []byte, err error) {
-	f, err := c.fsys.Open(p)
-	if err != nil {
-		return Entry{}, nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return Entry{}, nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return Entry{}, nil, &EntryError{p, irregular(info.Mode())}
-	}
-	begin := &prefix{}
-	sum := sha256.New()
-	n, err := io.CopyBuffer(io.MultiWriter(sum, begin), io.LimitReader(reader{c.ctx, f}, c.sum.limits.File+1), c.buf)
-	if err != nil {
-		return Entry{}, nil, fmt.Errorf("%.200q: %w", p, err)
-	}
-	e = Entry{Path: p, Size: n, Mode: 0o644}
-	if info.Mode()&0o111 != 0 {
-		e.Mode = 0o755
-	}
-	sum.Sum(e.Hash[:0])
-	return e, begin.b, nil
-}
-
-// prefix keeps the first KiB of what is written to it.
-type prefix struct{ b []byte }
-
-func (p *prefix) Write(b []byte) (int, error) {
-	p.b = append(p.b, b[:min(len(b), 1<<10-len(p.b))]...)
-	return len(b), nil
-}
-
-// isPrivateKey recognises keys by their first lines: PEM, OpenSSH, PGP, age and Nostr.
-func isPrivateKey(head []byte) bool {
-	for line := range bytes.Lines(head) {
-		line = bytes.TrimSpace(line)
-		switch {
-		case bytes.HasPrefix(line, []byte("-----BEGIN ")) && bytes.Contains(line, []byte("PRIVATE KEY")),
-			bytes.HasPrefix(line, []byte("AGE-SECRET-KEY-")),
-			bytes.HasPrefix(line, []byte("nsec1")) && len(line) == len("nsec1")+58:
-			return true
-		case len(line) > 0 && line[0] != '#':
-			return false // what comes later is text about keys, or a test
+// hashAll hashes the pending files, on several processors if they are many. What it returns ends after a file that
+// failed, and after so many bytes that the limit for all files is exceeded.
+func (c *collector) hashAll() []hashed {
+	const share = 8 // files that are worth a goroutine
+	var next, bytes atomic.Int64
+	var failed atomic.Bool
+	results := make([]hashed, len(c.pending))
+	work := func() {
+		in := newIntake(c.ctx, c.fsys, c.seed)
+		defer in.close()
+		for !failed.Load() && c.sum.bytes+bytes.Load() <= c.sum.limits.Total {
+			i := next.Add(1) - 1
+			if i >= int64(len(results)) {
+				return
+			}
+			r := &results[i]
+			r.file, r.key, r.err = in.hash(c.pending[i], c.sum.limits.File)
+			if _, named := c.named[c.pending[i]]; named {
+				r.key = false
+			}
+			switch {
+			case r.err != nil:
+				failed.Store(true)
+			case !r.key:
+				bytes.Add(r.Size)
+			}
 		}
 	}
-	return false
+	var others sync.WaitGroup
+	for range min(workers(), len(results)/share) - 1 {
+		others.Go(work)
+	}
+	work()
+	others.Wait()
+	return results[:min(next.Load(), int64(len(results)))]
 }

@@ -1,6 +1,7 @@
 package nutshell
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 )
@@ -21,17 +22,17 @@ type Criteria struct {
 
 // Criterion is one acceptance test. Raw is the whole of it, with the fields that this package does not know.
 type Criterion struct {
-	ID          string          `json:"id"` // unique among the criteria
+	ID          string          `json:"id"` // unique among the criteria; AC-1 and so on where the file has none
 	Description string          `json:"description"`
-	Type        string          `json:"type"`     // api_test, sql_check, …
+	Type        string          `json:"type"`     // api_test, sql_check or another kind
 	Script      string          `json:"script"`   // the path of a file of the bundle
 	Query       string          `json:"query"`    // of a sql_check
 	Expected    json.RawMessage `json:"expected"` // nil if absent
 	Raw         json.RawMessage `json:"-"`
 }
 
-// ParseCriteria reads a criteria.json. Every criterion needs an id of its own, and a script must be a path
-// within the bundle. Its errors are those of ParseManifest.
+// ParseCriteria reads a criteria.json. No two criteria may have the same id, and a script must be a path within the
+// bundle. Its errors are those of ParseManifest.
 func ParseCriteria(b []byte) (*Criteria, error) {
 	text, err := parseDocument(CriteriaFile, b)
 	if err != nil {
@@ -65,12 +66,10 @@ func (c *Criteria) keepRaw(text document) error {
 
 func (c *Criteria) check() error {
 	seen := make(map[string]bool, len(c.Criteria))
-	for i, one := range c.Criteria {
-		field := fmt.Sprintf("criteria.%d", i)
-		switch {
-		case one.ID == "":
-			return &ManifestError{CriteriaFile, field + ".id", "is required"}
-		case seen[one.ID]:
+	for i := range c.Criteria {
+		one, field := &c.Criteria[i], fmt.Sprintf("criteria.%d", i)
+		one.ID = cmp.Or(one.ID, fmt.Sprintf("AC-%d", i+1))
+		if seen[one.ID] {
 			return &ManifestError{CriteriaFile, field + ".id", fmt.Sprintf("%.80q stands there twice", one.ID)}
 		}
 		if reason := unsafePath(one.Script); one.Script != "" && reason != "" {

@@ -31,18 +31,26 @@ func TestACriterionKeepsWhatIsNotKnown(t *testing.T) {
 	}
 }
 
+func TestACriterionWithoutAnIDGetsItsNumber(t *testing.T) {
+	c, err := nutshell.ParseCriteria([]byte(`{"criteria":[{"id":"first"},{"type":"go-test"}]}`))
+	if err != nil || c.Criteria[0].ID != "first" || c.Criteria[1].ID != "AC-2" {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
 func TestCriteriaThatCannotBeJudgedAreRefused(t *testing.T) {
 	table := []struct {
 		text string
 		want func(error) bool
 	}{
-		{`{"criteria":[{"description":"d"}]}`, manifestError("criteria.0.id", "required")},
+		{`{"criteria":[{"id":"AC-2"},{"description":"d"}]}`, manifestError("criteria.1.id", "twice")},
 		{`{"criteria":[{"id":"a"},{"id":"a"}]}`, manifestError("criteria.1.id", "twice")},
 		{`{"criteria":[{"id":"a","script":"../x"}]}`, manifestError("criteria.0.script", "..")},
 		{`{"criteria":[{"id":"a","script":"/x"}]}`, manifestError("criteria.0.script", "absolute")},
 		{`{"criteria":{}}`, manifestError("criteria", "")},
 		{`{"criteria":[5]}`, manifestError("criteria.0", "")},
 		{`[]`, manifestError("", "object")},
+		{`{"criteria":[{"description":"d"}]}`, opens},
 		{`{"criteria":null}`, opens},
 		{`{}`, opens},
 	}

@@ -128,7 +128,7 @@ func written(file string, v any) (document, error) {
 	if err != nil {
 		return document{}, &ManifestError{File: file, Reason: err.Error()}
 	}
-	return parseDocument(file, indented(raw, ""))
+	return parseDocument(file, indented(raw, "", "  "))
 }
 
 // listArtifacts returns the paths that the artifacts have in the bundle, sorted.
@@ -156,7 +156,7 @@ func mergeResult(req *Manifest, worker json.RawMessage, made []string, info Deli
 	if _, err := parseResult(worker); err != nil {
 		return nil, err
 	}
-	r, err := ParseResult(indented(mergeMembers(own, worker, owned), ""))
+	r, err := ParseResult(indented(mergeMembers(own, worker, owned, shapeOf(ResultFile)), "", "  "))
 	if err != nil {
 		return nil, err
 	}

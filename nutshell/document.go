@@ -2,10 +2,12 @@ package nutshell
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -80,20 +82,81 @@ func startsComment(b []byte, offset int) bool {
 }
 
 // dotted turns a JSON pointer into the form that people write.
-func dotted(p jsontext.Pointer) string { return strings.Join(slices.Collect(p.Tokens()), ".") }
+func dotted(p jsontext.Pointer) string { return Path(slices.Collect(p.Tokens())...) }
 
 // decode reads the document into v, which may know a part of it.
 func (d document) decode(v any) error { return decode(d.file, d.raw, v) }
 
 func decode(file string, raw []byte, v any) error {
-	err := json.Unmarshal(raw, v)
+	err := json.Unmarshal(raw, v, wholeNumbers)
 	if semantic, ok := errors.AsType[*json.SemanticError](err); ok {
-		return &ManifestError{file, dotted(semantic.JSONPointer), fmt.Sprintf("a JSON %s does not belong here", semantic.JSONKind)}
+		return &ManifestError{file, dotted(semantic.JSONPointer), misplaced(semantic)}
 	}
 	if err != nil {
 		return &ManifestError{File: file, Reason: err.Error()}
 	}
 	return nil
+}
+
+// misplaced words that a value is none of its kind.
+func misplaced(err *json.SemanticError) string {
+	switch {
+	case errors.Is(err.Err, errNotWhole):
+		return err.Err.Error()
+	case errors.Is(err.Err, strconv.ErrRange):
+		return fmt.Sprintf("%.40s is not a number that fits here", err.JSONValue)
+	}
+	return fmt.Sprintf("a JSON %s does not belong here", kindName(err.JSONKind))
+}
+
+func kindName(k jsontext.Kind) string {
+	switch k {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case 't', 'f':
+		return "boolean"
+	}
+	return k.String()
+}
+
+// wholeNumbers reads 12.0 and 1.2e1 as 12: for JSON they are the same number, and some programs write them so.
+var wholeNumbers = json.WithUnmarshalers(json.UnmarshalFromFunc(readWhole))
+
+var errNotWhole = errors.New("is not a whole number that fits here")
+
+func readWhole(d *jsontext.Decoder, n *int64) error {
+	if d.PeekKind() != '0' {
+		return errors.ErrUnsupported // for the decoder's own rules
+	}
+	literal, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	whole, ok := whole(string(literal))
+	if !ok {
+		return fmt.Errorf("%.40s %w", literal, errNotWhole)
+	}
+	*n = whole
+	return nil
+}
+
+// whole returns the value of a JSON number if it is a whole one that fits. The work does not grow with the number.
+func whole(literal string) (int64, bool) {
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(literal), "e")
+	left, right, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimRight(left+right, "0")
+	if strings.Trim(digits, "-0") == "" {
+		return 0, true
+	}
+	shift, err := strconv.Atoi(cmp.Or(exponent, "0"))
+	zeros := shift + len(left) - len(digits) // that follow the last other digit
+	if err != nil || zeros < 0 || zeros > 18 {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(digits+strings.Repeat("0", zeros), 10, 64)
+	return n, err == nil
 }
 
 // encode writes v as compact JSON, the same for the same value. Raw messages keep their spelling.
@@ -110,15 +173,24 @@ func (d document) has(path ...string) bool {
 // get returns the text of the member at path.
 func (d document) get(path ...string) ([]byte, bool) {
 	raw := d.raw
-	for _, name := range path {
-		all := members(raw)
-		i := indexOf(all, name)
-		if i < 0 {
+	for _, step := range path {
+		p, ok := find(raw, step)
+		if !ok {
 			return nil, false
 		}
-		raw = raw[all[i].value:all[i].end]
+		raw = raw[p.value:p.end]
 	}
 	return raw, true
+}
+
+// string returns the text that stands at path, or nothing if something else does.
+func (d document) string(path ...string) string {
+	raw, _ := d.get(path...)
+	if !isText(raw) {
+		return ""
+	}
+	unquoted, _ := jsontext.AppendUnquote(nil, raw) // checked before
+	return string(unquoted)
 }
 
 // change is a member, by its path, and its new value.
@@ -129,28 +201,31 @@ type change struct {
 
 // set returns the document with members changed or added.
 func (d document) set(changes ...change) (document, error) {
-	raw := d.raw
+	raw, e, s := d.raw, editorOf(d.raw), shapeOf(d.file)
 	for _, c := range changes {
 		var err error
-		if raw, err = c.apply(raw); err != nil {
-			return document{}, &ManifestError{d.file, strings.Join(c.path, "."), err.Error()}
+		if raw, err = c.apply(e, raw, s); err != nil {
+			return document{}, &ManifestError{d.file, Path(c.path...), err.Error()}
 		}
 	}
 	return parseDocument(d.file, raw)
 }
 
-func (c change) apply(raw []byte) ([]byte, error) {
-	if !utf8.ValidString(strings.Join(c.path, "")) {
+func (c change) apply(e editor, raw []byte, s shape) ([]byte, error) {
+	switch {
+	case len(c.path) > maxNesting:
+		return nil, fmt.Errorf("is more than %d levels deep", maxNesting)
+	case !utf8.ValidString(strings.Join(c.path, "")):
 		return nil, errors.New("the name is not UTF-8")
 	}
 	value, err := encode(c.value)
 	if err != nil {
 		return nil, err
 	}
-	return setMember(raw, c.path, value, order)
+	return e.set(raw, c.path, value, s)
 }
 
 // remove returns the document without the member at path.
 func (d document) remove(path ...string) document {
-	return document{d.file, removeMember(d.raw, path)}
+	return document{d.file, remove(d.raw, path)}
 }

@@ -71,3 +71,10 @@ func (e *ManifestError) Error() string {
 	}
 	return fmt.Sprintf("%s: %s: %s", e.File, e.Field, e.Reason)
 }
+
+// PlaintextError is a vault that is not encrypted, in a tree that is to be packed.
+type PlaintextError struct{ Vault string }
+
+func (e *PlaintextError) Error() string {
+	return fmt.Sprintf("%.200q: the vault is not encrypted (credentials.encryption is none): whoever gets the bundle gets the credentials", e.Vault)
+}

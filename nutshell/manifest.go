@@ -1,8 +1,9 @@
 package nutshell
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
-	"strings"
 )
 
 // ManifestFile is the path of the manifest, the first entry of every bundle.
@@ -13,7 +14,7 @@ const ManifestFile = "nutshell.json"
 // zero Manifest is not usable: ParseManifest makes one.
 type Manifest struct {
 	text document
-	read sections
+	read Sections
 }
 
 // ParseManifest reads a manifest. It is a *ManifestError if the bytes are not one JSON object in UTF-8 without
@@ -32,21 +33,57 @@ func newManifest(text document) (*Manifest, error) {
 	if err := text.decode(&m.read); err != nil {
 		return nil, err
 	}
+	if isFirst(m.read.Version) {
+		m.read.Publisher.Name = cmp.Or(m.read.Publisher.Name, text.string("publisher", "agent_name"))
+	}
 	return m, nil
 }
 
 // Bytes returns the manifest's text.
 func (m *Manifest) Bytes() []byte { return append([]byte(nil), m.text.raw...) }
 
-// Set changes one member, named by a dotted path as in "task.title", or adds it where the specification's order
-// wants it. Objects on the way are made. The manifest is unchanged when the result would not be one.
+// Set changes one member, or adds it where the specification's order wants it. Objects and lists on the way are
+// made. The manifest is unchanged when the result would not be one.
+//
+// The path has names with dots between them, as in "task.title". A name that has dots itself stands in quotes, as a
+// JSON string: extensions."org.example".level. Elements of a list have numbers from 0 on, and "-" is the place after
+// the last one: Set("context.additional.-", "context/faq.md") adds a file.
 func (m *Manifest) Set(path string, value any) error {
-	return m.set(change{strings.Split(path, "."), value})
+	names, err := SplitPath(path)
+	if err != nil {
+		return &ManifestError{ManifestFile, "", err.Error()}
+	}
+	return m.set(change{names, value})
 }
 
 // SetExtension changes or adds the extension called name (section 10), which may contain dots.
 func (m *Manifest) SetExtension(name string, value any) error {
 	return m.set(change{[]string{"extensions", name}, value})
+}
+
+// Remove takes out the member or element at path, if it is there. The rest keeps its bytes. The manifest is
+// unchanged when the result would not be one.
+func (m *Manifest) Remove(path string) error {
+	names, err := SplitPath(path)
+	if err != nil {
+		return &ManifestError{ManifestFile, "", err.Error()}
+	}
+	changed, err := newManifest(m.text.remove(names...))
+	if err != nil {
+		return err
+	}
+	*m = *changed
+	return nil
+}
+
+// Member returns what stands at path, as it is written. It reports false if there is nothing, or path is none.
+func (m *Manifest) Member(path string) (json.RawMessage, bool) {
+	names, err := SplitPath(path)
+	if err != nil {
+		return nil, false
+	}
+	raw, ok := m.text.get(names...)
+	return bytes.Clone(raw), ok
 }
 
 // set makes changes, all or none.
@@ -75,6 +112,9 @@ func (m *Manifest) Extension(name string, v any) (bool, error) {
 // Extensions returns all extensions as they are written.
 func (m *Manifest) Extensions() map[string]json.RawMessage { return m.read.Extensions }
 
+// Sections returns all that this package understands of the manifest, in one value. Read it, do not write.
+func (m *Manifest) Sections() Sections { return m.read }
+
 // Version returns nutshell_version.
 func (m *Manifest) Version() string { return m.read.Version }
 
@@ -86,6 +126,9 @@ func (m *Manifest) ID() string { return m.read.ID }
 
 // RequestID returns the id of the request that a delivery answers.
 func (m *Manifest) RequestID() string { return m.read.RequestID }
+
+// ParentID returns the id of the bundle that this one is a part of, as split makes them.
+func (m *Manifest) ParentID() string { return m.read.ParentID }
 
 // CreatedAt returns created_at.
 func (m *Manifest) CreatedAt() Timestamp { return m.read.CreatedAt }

@@ -117,6 +117,70 @@ func TestTheRequiredFieldsAreRequired(t *testing.T) {
 	}
 }
 
+func TestVersionsOfTheMajorNumberNoughtAreRead(t *testing.T) {
+	for version, want := range map[string]func(error) bool{
+		"0.1.0": opens, "0.2": opens, "0.2.0": opens, "0.2.7": opens, "0.3.0": opens, "0.12.0-rc.1+x": opens,
+		"1.0.0": manifestError("nutshell_version", "1.0.0"), "0": manifestError("nutshell_version", "only 0.x"),
+		"0.": manifestError("nutshell_version", "only 0.x"), "0.x": manifestError("nutshell_version", "only 0.x"),
+		"v0.2.0": manifestError("nutshell_version", "only 0.x"), "0.2.0\n": manifestError("nutshell_version", "only 0.x"),
+	} {
+		m := parse(t, someManifest)
+		if err := m.Set("nutshell_version", version); err != nil {
+			t.Fatal(err)
+		}
+		warnings, err := m.Validate()
+		if newer := version == "0.3.0" || version == "0.12.0-rc.1+x"; !want(err) || newer != (len(warnings) == 1) {
+			t.Errorf("%s: %q, %v", version, warnings, err)
+		}
+	}
+}
+
+func TestTheFirstDraftHadAnotherNameForNames(t *testing.T) {
+	text := `{"nutshell_version":"%s","publisher":{"agent_name":"ann","peer_id":"12D3"},"deliverer":{"agent_name":"bob"},"status":"completed"}`
+	for version, want := range map[string]string{"0.1.0": "ann bob", "0.2.0": " "} {
+		m := parse(t, fmt.Sprintf(text, version))
+		r, err := nutshell.ParseResult(m.Bytes())
+		if err != nil || m.Publisher().Name+" "+r.Deliverer.Name != want {
+			t.Errorf("%s: %+v, %+v, %v", version, m.Publisher(), r.Deliverer, err)
+		}
+	}
+}
+
+func TestValuesThatNobodyCanUseAreWarnedOf(t *testing.T) {
+	for path, value := range map[string]any{
+		"task.priority": "urgent", "apis.auth_method": "magic", "harness.agent_type_hint": "poet", "harness.execution_strategy": "never",
+		"credentials.encryption": "rot13", "completeness.status": "almost", "compression.algorithm": "lzma", "bundle_type": "poem",
+		"created_at": "yesterday", "expires_at": "2026-03-21", "harness.context_budget_hint": 35,
+	} {
+		m := parse(t, someManifest)
+		if err := m.Set(path, value); err != nil {
+			t.Fatal(err)
+		}
+		if warnings, err := m.Validate(); err != nil || len(warnings) != 1 || !strings.HasPrefix(warnings[0], path+": ") {
+			t.Errorf("%s: %q, %v", path, warnings, err)
+		}
+	}
+}
+
+func TestExtensionsNeverStandForCoreFields(t *testing.T) {
+	m := parse(t, someManifest)
+	evil := json.RawMessage(`{"id":"nut-evil","task":{"title":"evil"},"bundle_type":"delivery","n":1.0}`)
+	for _, name := range []string{"task", "id", "bundle_type", "..", "", "extensions", "task.title", "-", "0"} {
+		if err := m.SetExtension(name, evil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := m.Validate(); err != nil || m.ID() != "nut-1" || m.Task().Title != "t" || m.BundleType() != nutshell.TypeRequest {
+		t.Errorf("%s: %v", m.Bytes(), err)
+	}
+	if got := m.Extensions(); len(got) != 9 || string(got["task.title"]) != string(evil) {
+		t.Errorf("%q", got)
+	}
+	if top, _ := strings.CutSuffix(string(m.Bytes()), "}"); !strings.HasPrefix(top, strings.TrimSuffix(someManifest, "}")) {
+		t.Errorf("something beside the extensions was changed: %s", m.Bytes())
+	}
+}
+
 func TestSetChangesOneMember(t *testing.T) {
 	table := []struct {
 		name, before, path string
@@ -132,7 +196,22 @@ func TestSetChangesOneMember(t *testing.T) {
 		{"a raw value", `{}`, "zzz", json.RawMessage(`{"n":85.0,"s":"\u00e9\/"}`), `{"zzz":{"n":85.0,"s":"\u00e9\/"}}`},
 		{"over several lines", "{\n  \"id\": \"nut-1\",\n  \"tags\": {}\n}\n", "task.title", "t",
 			"{\n  \"id\": \"nut-1\",\n  \"task\": {\n    \"title\": \"t\"\n  },\n  \"tags\": {}\n}\n"},
-		{"at the end, over several lines", "{\n\t\"id\": \"nut-1\"\n}", "extensions.x", []int{1}, "{\n\t\"id\": \"nut-1\",\n\t\"extensions\": {\n\t  \"x\": [\n\t    1\n\t  ]\n\t}\n}"},
+		{"at the end, over several lines", "{\n\t\"id\": \"nut-1\"\n}", "extensions.x", []int{1}, "{\n\t\"id\": \"nut-1\",\n\t\"extensions\": {\n\t\t\"x\": [\n\t\t\t1\n\t\t]\n\t}\n}"},
+		{"a member of a section, in its place", `{"task":{"title":"t", "estimated_effort":"1h"}}`, "task.summary", "s", `{"task":{"title":"t", "summary":"s", "estimated_effort":"1h"}}`},
+		{"a member of an element, in its place", `{"files":{"tree":[{"size":1,"role":"x"}]}}`, "files.tree.0.path", "a", `{"files":{"tree":[{"path":"a","size":1,"role":"x"}]}}`},
+		{"the first of two", `{"id": "nut-1", "x": 1}`, "nutshell_version", "0.2.0", `{"nutshell_version": "0.2.0", "id": "nut-1", "x": 1}`},
+		{"beside the only one", `{"id": "nut-1"}`, "x", 1, `{"id": "nut-1", "x": 1}`},
+		{"into an empty section, over several lines", "{\n    \"tags\": {}\n}", "tags.domains.-", "go", "{\n    \"tags\": {\n        \"domains\": [\n            \"go\"\n        ]\n    }\n}"},
+		{"an element", `{"context":{"additional":["a", "b"]}}`, "context.additional.1", "c", `{"context":{"additional":["a", "c"]}}`},
+		{"one more element", `{"context":{"additional":["a", "b"]}}`, "context.additional.-", "c", `{"context":{"additional":["a", "b", "c"]}}`},
+		{"the next element", `{"context":{"additional":["a","b"]}}`, "context.additional.2", "c", `{"context":{"additional":["a","b","c"]}}`},
+		{"the first element of a list that is not there", `{}`, "context.additional.0", "a", `{"context":{"additional":["a"]}}`},
+		{"a list that nobody knows", `{"x":null}`, "x.-.n", 1, `{"x":[{"n":1}]}`},
+		{"a dash for a name", `{}`, "tags.custom.-", 1, `{"tags":{"custom":{"-":1}}}`},
+		{"a number for a name", `{"x":{"0":1}}`, "x.0", 2, `{"x":{"0":2}}`},
+		{"a name with dots", `{"x":{}}`, `x."a.b".c`, 1, `{"x":{"a.b":{"c":1}}}`},
+		{"a name with quotes", `{}`, `"a\"b"`, 1, `{"a\"b":1}`},
+		{"an empty name", `{}`, `x.""`, 1, `{"x":{"":1}}`},
 	}
 	for _, row := range table {
 		m := parse(t, row.before)
@@ -145,13 +224,22 @@ func TestSetChangesOneMember(t *testing.T) {
 func TestAChangeThatSpoilsTheManifestIsRefused(t *testing.T) {
 	m := parse(t, someManifest)
 	for path, value := range map[string]any{
-		"task":        5,
-		"id.x":        1,
-		"files.tree":  "x",
-		"a":           json.RawMessage(`{"a":1,"a":2}`),
-		"b":           json.RawMessage(`{`),
-		"c":           make(chan int),
-		"bad\xffname": 1,
+		"task":                         5,
+		"id.x":                         1,
+		"files.tree":                   "x",
+		"a":                            json.RawMessage(`{"a":1,"a":2}`),
+		"b":                            json.RawMessage(`{`),
+		"c":                            make(chan int),
+		"bad\xffname":                  1,
+		"":                             1,
+		"task.":                        1,
+		".task":                        1,
+		`"task`:                        1,
+		`"task"x`:                      1,
+		`"\ud800"`:                     1,
+		"id.0":                         1,
+		"context.additional.1":         "a", // there is no 0
+		strings.Repeat("x.", 64) + "x": 1,
 	} {
 		if err := m.Set(path, value); err == nil {
 			t.Errorf("%s: %s", path, m.Bytes())

@@ -36,8 +36,17 @@ type Bundle struct {
 // Errors are ErrNotBundle, ErrEncrypted, ErrNoManifest, ErrTruncated, ErrTrailing, ErrDamaged, *EntryError,
 // *LimitError, *ManifestError, *HashError and *SizeError.
 func Open(r io.ReaderAt, size int64, l Limits) (*Bundle, error) {
+	return Extract(r, size, l, func(Entry, io.Reader) error { return nil })
+}
+
+// Extract is Open and Walk in one: it reads the bundle only once, and calls fn with each file on the way, in
+// archive order, whose Hash is not set yet. Paths and limits have been checked before fn is called, but the rest of
+// the checks ends with the archive: unless Extract returns without an error, what fn was given must not be used. An
+// error of fn ends it and is returned as it is.
+func Extract(r io.ReaderAt, size int64, l Limits, fn func(Entry, io.Reader) error) (*Bundle, error) {
 	b := &Bundle{archive: archive{r, size, l.OrDefault()}}
-	if err := b.archive.scan(b.takeIn); err != nil {
+	err := b.archive.scan(func(e Entry, r io.Reader) error { return b.takeIn(e, r, fn) })
+	if err != nil {
 		return nil, err
 	}
 	if b.manifest == nil {
@@ -59,8 +68,9 @@ func Open(r io.ReaderAt, size int64, l Limits) (*Bundle, error) {
 }
 
 // takeIn adds a file to the list, and reads the manifest.
-func (b *Bundle) takeIn(e Entry, r io.Reader) error {
+func (b *Bundle) takeIn(e Entry, r io.Reader, fn func(Entry, io.Reader) error) error {
 	content := &hashReader{r: r, hash: sha256.New()}
+	r = content
 	if e.Path == ManifestFile {
 		raw, err := readBounded(content, e)
 		if err != nil {
@@ -69,7 +79,12 @@ func (b *Bundle) takeIn(e Entry, r io.Reader) error {
 		if b.manifest, err = ParseManifest(raw); err != nil {
 			return err
 		}
-	} else if _, err := io.Copy(io.Discard, content); err != nil {
+		r = bytes.NewReader(raw)
+	}
+	if err := fn(e, r); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, content); err != nil {
 		return err
 	}
 	e.Hash = content.sum()

@@ -1,6 +1,7 @@
 package nutshell
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -18,7 +19,7 @@ const (
 	Failed    = "failed"
 )
 
-var statuses = []string{Completed, Partial, Blocked, Failed}
+func statuses() []string { return []string{Completed, Partial, Blocked, Failed} }
 
 // Result is a delivery/result.json (section 5 of the specification). Raw is the whole of it, with the fields
 // that this package does not know.
@@ -53,6 +54,7 @@ type Deliverer struct {
 type Artifacts struct {
 	FilesCreated  []Artifact `json:"files_created"`
 	FilesModified []Artifact `json:"files_modified"`
+	TotalLines    int64      `json:"total_lines"`
 }
 
 // Artifact is one file of a delivery.
@@ -84,6 +86,29 @@ type ExecutionLog struct {
 	IssuesEncountered []json.RawMessage `json:"issues_encountered"`
 	CredentialsUsed   []json.RawMessage `json:"credentials_used"` // names, or objects with a name and a time
 	FullLog           string            `json:"full_log"`         // a file of the bundle
+}
+
+// CredentialUse is a credential that the work opened, by its name, and when; the time may be missing.
+type CredentialUse struct {
+	Name string    `json:"name"`
+	At   Timestamp `json:"at"`
+}
+
+// Uses reads CredentialsUsed: the names of the reference program as well as objects with a name and a time. What is
+// neither is left out.
+func (l ExecutionLog) Uses() []CredentialUse {
+	var all []CredentialUse
+	for _, raw := range l.CredentialsUsed {
+		var use CredentialUse
+		target := any(&use)
+		if isText(raw) {
+			target = &use.Name
+		}
+		if err := decode(ResultFile, raw, target); err == nil && use.Name != "" {
+			all = append(all, use)
+		}
+	}
+	return all
 }
 
 // Checkpoint is a moment of the work.
@@ -128,8 +153,11 @@ func parseResult(b []byte) (*Result, error) {
 	if err := text.decode(r); err != nil {
 		return nil, err
 	}
-	if r.Status != "" && !slices.Contains(statuses, r.Status) {
-		return nil, &ManifestError{ResultFile, "status", fmt.Sprintf("%.40q is not one of %s", r.Status, strings.Join(statuses, ", "))}
+	if isFirst(r.Version) {
+		r.Deliverer.Name = cmp.Or(r.Deliverer.Name, text.string("deliverer", "agent_name"))
+	}
+	if r.Status != "" && !slices.Contains(statuses(), r.Status) {
+		return nil, &ManifestError{ResultFile, "status", fmt.Sprintf("%.40q is not one of %s", r.Status, strings.Join(statuses(), ", "))}
 	}
 	return r, nil
 }

@@ -19,13 +19,15 @@ const (
 	TypePartial    = "partial"
 )
 
-// sections are the members of a manifest that this package understands (section 3 of the specification). They
-// are read from the manifest's text and never written back whole, so that what they lack is not lost.
-type sections struct {
+// Sections are the members of a manifest that this package understands (section 3 of the specification), in the
+// specification's order. They are read from the manifest's text and never written back whole, so that what they
+// lack is not lost.
+type Sections struct {
 	Version    string    `json:"nutshell_version"`
 	BundleType string    `json:"bundle_type"`
+	RequestID  string    `json:"request_id"` // of a delivery: what it answers
 	ID         string    `json:"id"`
-	RequestID  string    `json:"request_id"`
+	ParentID   string    `json:"parent_id"` // of a part: the bundle that was split
 	CreatedAt  Timestamp `json:"created_at"`
 	ExpiresAt  Timestamp `json:"expires_at"`
 
@@ -47,7 +49,7 @@ type sections struct {
 // order is the order in which the specification lists the members of a manifest and of a result. A member that
 // is added goes where this order wants it.
 var order = []string{
-	"nutshell_version", "bundle_type", "request_id", "id", "created_at", "expires_at", "completed_at", "deliverer",
+	"nutshell_version", "bundle_type", "request_id", "id", "parent_id", "created_at", "expires_at", "completed_at", "deliverer",
 	"task", "status", "completion_percentage", "summary", "artifacts", "acceptance_results", "execution_log", "tags",
 	"publisher", "context", "files", "apis", "credentials", "acceptance", "harness", "resources", "completeness",
 	"compression", "extensions",
@@ -102,7 +104,7 @@ type TreeEntry struct {
 	Path string `json:"path"`
 	Size *int64 `json:"size"` // bytes; nil when not stated
 	Hash string `json:"hash"` // "sha256:<hex>"; empty when not stated
-	Role string `json:"role"` // scaffold, reference, specification, …
+	Role string `json:"role"` // scaffold, reference, specification or another word
 }
 
 // APIs says which interfaces the task may call (section 8).

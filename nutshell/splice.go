@@ -4,137 +4,218 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// member is where one member of an object stands in the object's text.
-type member struct {
-	name       string
-	start      int // of the quoted name
-	value, end int // of the value
+// part is where one member of an object, or one element of a list, stands in the text of it.
+type part struct {
+	name       string // of a member
+	start      int    // of the quoted name, or of the element
+	value, end int    // of the value
 }
 
-// members lists the members of an object whose syntax has been checked. Of anything else there are none.
-func members(object []byte) []member {
-	d := jsontext.NewDecoder(bytes.NewBuffer(object))
-	if begin, err := d.ReadToken(); err != nil || begin.Kind() != '{' {
+// parts lists the members of an object or the elements of a list whose syntax has been checked. Of anything else
+// there are none.
+func parts(text []byte) []part {
+	d := jsontext.NewDecoder(bytes.NewBuffer(text))
+	begin, err := d.ReadToken()
+	if err != nil || begin.Kind() != '{' && begin.Kind() != '[' {
 		return nil
 	}
-	var all []member
-	for d.PeekKind() == '"' {
-		quoted, err := d.ReadValue()
+	named := begin.Kind() == '{'
+	var all []part
+	for d.PeekKind() != '}' && d.PeekKind() != ']' {
+		p, err := readPart(d, named)
 		if err != nil {
 			break
 		}
-		name, _ := jsontext.AppendUnquote(nil, quoted) // checked before
-		m := member{name: string(name), start: int(d.InputOffset()) - len(quoted)}
-		value, err := d.ReadValue()
-		if err != nil {
-			break
-		}
-		m.end = int(d.InputOffset())
-		m.value = m.end - len(value)
-		all = append(all, m)
+		all = append(all, p)
 	}
 	return all
 }
 
-func indexOf(all []member, name string) int {
-	return slices.IndexFunc(all, func(m member) bool { return m.name == name })
+func readPart(d *jsontext.Decoder, named bool) (part, error) {
+	p := part{start: -1}
+	if named {
+		quoted, err := d.ReadValue()
+		if err != nil {
+			return p, err
+		}
+		name, _ := jsontext.AppendUnquote(nil, quoted) // checked before
+		p.name, p.start = string(name), int(d.InputOffset())-len(quoted)
+	}
+	value, err := d.ReadValue()
+	p.end = int(d.InputOffset())
+	p.value = p.end - len(value)
+	if !named {
+		p.start = p.value
+	}
+	return p, err
 }
 
-// setMember returns the text of object with the member at path replaced by value, or added where the order of
-// keys wants it.
-func setMember(object []byte, path []string, value []byte, keys []string) ([]byte, error) {
-	switch jsontext.Value(object).Kind() {
+func indexOf(all []part, name string) int {
+	return slices.IndexFunc(all, func(p part) bool { return p.name == name })
+}
+
+// editor changes the text of a document. What a change does not name keeps its bytes.
+type editor struct{ unit string } // unit is what the document indents by
+
+// editorOf finds out how a document is laid out.
+func editorOf(document []byte) editor {
+	if all := parts(document); len(all) > 0 {
+		if unit, ok := indentation(document, all[0]); ok && unit != "" {
+			return editor{unit}
+		}
+	}
+	return editor{"  "}
+}
+
+// set returns the text of a value with what stands at path, which is not empty, replaced by another value, or
+// added where the shape wants it.
+func (e editor) set(text []byte, path []string, value []byte, s shape) ([]byte, error) {
+	switch jsontext.Value(text).Kind() {
 	case 'n':
-		return wrap(path, value), nil
+		return s.wrap(path, value)
 	case '{':
-	default:
-		return nil, errors.New("is within something that is not an object")
+		return e.setMember(text, path, value, s)
+	case '[':
+		return e.setElement(text, path, value, s)
 	}
-	all := members(object)
-	i := indexOf(all, path[0])
-	if i < 0 {
-		return insertMember(object, all, path[0], wrap(path[1:], value), keys), nil
+	return nil, errors.New("is within something that is neither an object nor a list")
+}
+
+func (e editor) setMember(object []byte, path []string, value []byte, s shape) ([]byte, error) {
+	all, inner := parts(object), s.at(path[0])
+	if i := indexOf(all, path[0]); i >= 0 {
+		return e.replace(object, all[i], path[1:], value, inner)
 	}
-	old := object[all[i].value:all[i].end]
-	if len(path) == 1 {
-		value = laidOut(value, object, all[i])
-	} else {
+	value, err := inner.wrap(path[1:], value)
+	if err != nil {
+		return nil, err
+	}
+	return e.insert(object, all, insertAt(all, path[0], s.names()), quote(path[0]), value), nil
+}
+
+func (e editor) setElement(list []byte, path []string, value []byte, s shape) ([]byte, error) {
+	all, inner := parts(list), s.at(path[0])
+	i, ok := index(path[0], len(all))
+	switch {
+	case !ok:
+		return nil, noElement(path[0], len(all))
+	case i < len(all):
+		return e.replace(list, all[i], path[1:], value, inner)
+	}
+	value, err := inner.wrap(path[1:], value)
+	if err != nil {
+		return nil, err
+	}
+	return e.insert(list, all, len(all), nil, value), nil
+}
+
+func noElement(step string, length int) error {
+	return fmt.Errorf("there is no element %.40q in a list of %d; %q adds one", step, length, end)
+}
+
+// replace changes what stands at path in one part of a text, or with an empty path the whole part.
+func (e editor) replace(text []byte, p part, path []string, value []byte, s shape) ([]byte, error) {
+	old := text[p.value:p.end]
+	whole := len(path) == 0 || len(parts(old)) == 0
+	if len(path) > 0 {
 		var err error
-		if value, err = setMember(old, path[1:], value, nil); err != nil {
+		if value, err = e.set(old, path, value, s); err != nil {
 			return nil, err
 		}
 	}
-	return splice(object, all[i].value, all[i].end, value), nil
-}
-
-// wrap puts value into an object for each name of path.
-func wrap(path []string, value []byte) []byte {
-	for _, name := range slices.Backward(path) {
-		value = slices.Concat([]byte("{"), quote(name), []byte(":"), value, []byte("}"))
+	if whole {
+		value = e.laidOut(value, text, p)
 	}
-	return value
+	return splice(text, p.value, p.end, value), nil
 }
 
-func insertMember(object []byte, all []member, name string, value []byte, keys []string) []byte {
+// wrap puts a value into the objects and lists that path leads through and that are not there yet.
+func (s shape) wrap(path []string, value []byte) ([]byte, error) {
+	if len(path) == 0 {
+		return value, nil
+	}
+	value, err := s.at(path[0]).wrap(path[1:], value)
+	switch {
+	case err != nil:
+		return nil, err
+	case s.isList() && path[0] != end && path[0] != "0":
+		return nil, noElement(path[0], 0)
+	case s.isList() || path[0] == end && !s.isObject():
+		return slices.Concat([]byte("["), value, []byte("]")), nil
+	}
+	return slices.Concat([]byte("{"), quote(path[0]), []byte(":"), value, []byte("}")), nil
+}
+
+// insert adds a part before the one with index at, laid out as its neighbours are. Elements have no name.
+func (e editor) insert(text []byte, all []part, at int, name, value []byte) []byte {
 	if len(all) == 0 {
-		return wrap([]string{name}, value)
+		if name != nil {
+			name = append(name, ':')
+		}
+		first, last := bytes.IndexAny(text, "{["), bytes.LastIndexAny(text, "}]")
+		return splice(text, first+1, last, slices.Concat(name, value))
 	}
-	next := insertAt(all, name, keys)
-	neighbour := all[min(next, len(all)-1)]
-	space := spaceBefore(object, neighbour)
-	text := slices.Concat(quote(name), colon(object, neighbour), laidOut(value, object, neighbour))
-	if next == len(all) {
-		at := all[next-1].end
-		return splice(object, at, at, slices.Concat([]byte(","), space, text))
+	neighbour := all[min(at, len(all)-1)]
+	if name != nil {
+		name = append(name, colon(text, neighbour)...)
 	}
-	return splice(object, neighbour.start, neighbour.start, slices.Concat(text, []byte(","), space))
+	added := append(name, e.laidOut(value, text, neighbour)...)
+	space := spaceBetween(text, all)
+	if at == len(all) {
+		after := all[at-1].end
+		return splice(text, after, after, slices.Concat([]byte(","), space, added))
+	}
+	return splice(text, neighbour.start, neighbour.start, slices.Concat(added, []byte(","), space))
 }
 
-// insertAt returns the index before which name belongs: where the order of keys wants it, else at the end.
-func insertAt(all []member, name string, keys []string) int {
-	place := slices.Index(keys, name)
+// insertAt returns the index before which name belongs: where the order of names wants it, else at the end.
+func insertAt(all []part, name string, names []string) int {
+	place := slices.Index(names, name)
 	if place < 0 {
 		return len(all)
 	}
-	next := slices.IndexFunc(all, func(m member) bool { return slices.Index(keys, m.name) > place })
+	next := slices.IndexFunc(all, func(p part) bool { return slices.Index(names, p.name) > place })
 	if next < 0 {
 		return len(all)
 	}
 	return next
 }
 
-func removeMember(object []byte, path []string) []byte {
-	all := members(object)
-	i := indexOf(all, path[0])
-	switch {
-	case i < 0:
-		return object
-	case len(path) > 1:
-		inner := removeMember(object[all[i].value:all[i].end], path[1:])
-		return splice(object, all[i].value, all[i].end, inner)
-	case i+1 < len(all):
-		return splice(object, all[i].start, all[i+1].start, nil)
-	case i > 0:
-		return splice(object, all[i-1].end, all[i].end, nil)
+// remove returns the text of a value without what stands at path.
+func remove(text []byte, path []string) []byte {
+	p, ok := find(text, path[0])
+	if !ok {
+		return text
 	}
-	return splice(object, all[i].start, all[i].end, nil)
+	if len(path) > 1 {
+		return splice(text, p.value, p.end, remove(text[p.value:p.end], path[1:]))
+	}
+	all := parts(text)
+	switch i := slices.Index(all, p); {
+	case i+1 < len(all):
+		return splice(text, p.start, all[i+1].start, nil)
+	case i > 0:
+		return splice(text, all[i-1].end, p.end, nil)
+	}
+	return splice(text, p.start, p.end, nil)
 }
 
 // mergeMembers returns the object own with the members of another one put in, except those named in keep. Where
 // both have an object, their members are merged. Known members stand in their order, others follow.
-func mergeMembers(own, other []byte, keep []string) []byte {
+func mergeMembers(own, other []byte, keep []string, s shape) []byte {
 	texts := make(map[string][]byte)
 	var names []string
-	for _, m := range members(own) {
+	for _, m := range parts(own) {
 		names = append(names, m.name)
 		texts[m.name] = own[m.value:m.end]
 	}
-	for _, m := range members(other) {
+	for _, m := range parts(other) {
 		value := other[m.value:m.end]
 		was, both := texts[m.name]
 		switch {
@@ -143,11 +224,12 @@ func mergeMembers(own, other []byte, keep []string) []byte {
 		case !both:
 			names = append(names, m.name)
 		case was[0] == '{' && value[0] == '{':
-			value = mergeMembers(was, value, nil)
+			value = mergeMembers(was, value, nil, s.at(m.name))
 		}
 		texts[m.name] = value
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	known := s.names()
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a, known), rank(b, known)) })
 	var text []byte
 	for _, name := range names {
 		text = append(append(append(append(text, quote(name)...), ':'), texts[name]...), ',')
@@ -155,12 +237,12 @@ func mergeMembers(own, other []byte, keep []string) []byte {
 	return slices.Concat([]byte("{"), bytes.TrimSuffix(text, []byte(",")), []byte("}"))
 }
 
-// rank is the place of a member in the specification's order; what is not in it comes last.
-func rank(name string) int {
-	if i := slices.Index(order, name); i >= 0 {
+// rank is the place of a member among the known ones; what is not known comes last.
+func rank(name string, known []string) int {
+	if i := slices.Index(known, name); i >= 0 {
 		return i
 	}
-	return len(order)
+	return len(known)
 }
 
 // splice returns text with the bytes from start to end replaced. The text itself stays.
@@ -168,32 +250,53 @@ func splice(text []byte, start, end int, by []byte) []byte {
 	return slices.Concat(text[:start], by, text[end:])
 }
 
-// spaceBefore returns the white space before a member, which is how its object is laid out.
-func spaceBefore(object []byte, m member) []byte {
-	before := object[:m.start]
+// spaceBefore returns the white space before a part, which is how the whole is laid out.
+func spaceBefore(text []byte, p part) []byte {
+	before := text[:p.start]
 	return before[len(bytes.TrimRight(before, " \t\r\n")):]
 }
 
+// spaceBetween returns the white space that follows the commas between parts.
+func spaceBetween(text []byte, all []part) []byte {
+	if len(all) > 1 {
+		return spaceBefore(text, all[1])
+	}
+	space := spaceBefore(text, all[0])
+	if len(space) == 0 && all[0].start < all[0].value {
+		return colon(text, all[0])[1:]
+	}
+	return space
+}
+
 // colon returns what stands between the name and the value of a member.
-func colon(object []byte, m member) []byte {
+func colon(object []byte, m part) []byte {
 	between := object[m.start:m.value]
 	return between[bytes.LastIndexByte(between, ':'):]
 }
 
-// laidOut formats a value as its neighbour's line is: over several lines, or in one.
-func laidOut(value, object []byte, neighbour member) []byte {
-	space := spaceBefore(object, neighbour)
+// indentation returns what the line of a part begins with. It reports false if the part begins no line.
+func indentation(text []byte, p part) (string, bool) {
+	space := spaceBefore(text, p)
 	newline := bytes.LastIndexByte(space, '\n')
 	if newline < 0 || bytes.IndexByte(space, '\r') > newline {
+		return "", false
+	}
+	return string(space[newline+1:]), true
+}
+
+// laidOut formats a value as its neighbour's line is: over several lines, or in one.
+func (e editor) laidOut(value, text []byte, neighbour part) []byte {
+	prefix, ok := indentation(text, neighbour)
+	if !ok {
 		return value
 	}
-	return indented(value, string(space[newline+1:]))
+	return indented(value, prefix, e.unit)
 }
 
 // indented formats a value over several lines, for lines that begin with prefix.
-func indented(value []byte, prefix string) []byte {
+func indented(value []byte, prefix, unit string) []byte {
 	v := jsontext.Value(bytes.Clone(value))
-	if err := v.Indent(jsontext.WithIndentPrefix(prefix), jsontext.WithIndent("  ")); err != nil {
+	if err := v.Indent(jsontext.WithIndentPrefix(prefix), jsontext.WithIndent(unit)); err != nil {
 		return value // not JSON, which the check that follows says
 	}
 	return v

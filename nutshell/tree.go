@@ -8,7 +8,7 @@ import (
 // describe writes into the manifest what Pack knows: the list of files, their totals and the compression. What
 // the list already says of a file stays, beside size and hash. It returns the lines of the old list whose file
 // is not there.
-func (m *Manifest) describe(files []Entry, form string) (dangling []Skipped, err error) {
+func (m *Manifest) describe(files []Entry, o Options) (dangling []Skipped, err error) {
 	known, err := m.knownEntries()
 	if err != nil {
 		return nil, err
@@ -30,13 +30,17 @@ func (m *Manifest) describe(files []Entry, form string) (dangling []Skipped, err
 		}
 	}
 	m.text = m.text.remove("compression", "compressed_size_bytes")
-	return dangling, m.set(
-		change{[]string{"files", "total_count"}, len(files)},
-		change{[]string{"files", "total_size_bytes"}, total},
-		change{[]string{"files", "tree"}, tree},
-		change{[]string{"compression", "algorithm"}, cmp.Or(form, Gzip)},
-		change{[]string{"compression", "original_size_bytes"}, total},
-	)
+	changes := []change{
+		{[]string{"files", "total_count"}, len(files)},
+		{[]string{"files", "total_size_bytes"}, total},
+		{[]string{"files", "tree"}, tree},
+		{[]string{"compression", "algorithm"}, cmp.Or(o.Compression, Gzip)},
+		{[]string{"compression", "original_size_bytes"}, total},
+	}
+	if o.Tokens > 0 {
+		changes = append(changes, change{[]string{"compression", "context_tokens_estimate"}, o.Tokens})
+	}
+	return dangling, m.set(changes...)
 }
 
 // knownEntries returns the lines of files.tree as they are written, by path.

@@ -2,36 +2,16 @@ package nutshell
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// enums are the members that have a fixed set of values: the specification's and, where they differ, those of
-// its older schema.
-var enums = []struct {
-	field string
-	value func(*sections) string
-	known []string
-}{
-	{"bundle_type", func(s *sections) string { return s.BundleType },
-		[]string{TypeRequest, TypeDelivery, TypeTemplate, TypeCheckpoint, TypePartial}},
-	{"task.priority", func(s *sections) string { return s.Task.Priority },
-		[]string{"critical", "high", "medium", "low"}},
-	{"credentials.encryption", func(s *sections) string { return s.Credentials.Encryption },
-		[]string{"age", "sops", "vault", "none"}},
-	{"harness.agent_type_hint", func(s *sections) string { return s.Harness.AgentTypeHint },
-		[]string{"research", "planning", "execution", "review"}},
-	{"harness.execution_strategy", func(s *sections) string { return s.Harness.ExecutionStrategy },
-		[]string{"one-shot", "incremental", "parallel"}},
-	{"completeness.status", func(s *sections) string { return s.Completeness.Status },
-		[]string{"draft", "incomplete", "ready"}},
-	{"compression.algorithm", func(s *sections) string { return s.Compression.Algorithm },
-		[]string{Gzip, Zstd, None, "nutcracker"}},
-}
-
 // Validate asks for what a bundle cannot do without (section 3 of the specification, "Required Fields"): a
 // version with major 0, a type, an id "nut-…", a title. Its error is a *ManifestError. What is only odd is a
-// warning: an empty title, which makes the bundle a draft; a delivery without one; a value outside a fixed set.
+// warning: an empty title, which makes the bundle a draft; a delivery without one; a version that is newer than
+// Version; a value outside a fixed set; a time that is none.
 func (m *Manifest) Validate() (warnings []string, err error) {
 	if err := m.checkRequired(); err != nil {
 		return nil, err
@@ -39,12 +19,41 @@ func (m *Manifest) Validate() (warnings []string, err error) {
 	if m.read.Task.Title == "" {
 		warnings = append(warnings, "task.title is empty")
 	}
+	if isNewer(m.read.Version) {
+		warnings = append(warnings, fmt.Sprintf("nutshell_version: %s is newer than %s; what it adds is kept, but not understood", m.read.Version, Version))
+	}
+	return slices.Concat(warnings, m.unknownValues(), m.oddValues()), nil
+}
+
+// unknownValues warns of values outside a fixed set.
+func (m *Manifest) unknownValues() (warnings []string) {
 	for _, e := range enums {
-		if v := e.value(&m.read); v != "" && !slices.Contains(e.known, v) {
+		if e.file != ManifestFile || e.free {
+			continue
+		}
+		v := m.text.string(strings.Split(e.field, ".")...)
+		if v != "" && !slices.Contains(e.known, v) {
 			warnings = append(warnings, fmt.Sprintf("%s: %.40q is not a value that the specification knows", e.field, v))
 		}
 	}
-	return warnings, nil
+	return warnings
+}
+
+// oddValues warns of values that nobody can make use of.
+func (m *Manifest) oddValues() (warnings []string) {
+	times := []struct {
+		field string
+		at    Timestamp
+	}{{"created_at", m.read.CreatedAt}, {"expires_at", m.read.ExpiresAt}}
+	for _, t := range times {
+		if _, err := t.at.Time(); t.at != "" && err != nil {
+			warnings = append(warnings, fmt.Sprintf("%s: %.40q is not a time in RFC 3339", t.field, string(t.at)))
+		}
+	}
+	if share := m.read.Harness.ContextBudgetHint; share < 0 || share > 1 {
+		warnings = append(warnings, fmt.Sprintf("harness.context_budget_hint: %v is not a share from 0 to 1", share))
+	}
+	return warnings
 }
 
 func (m *Manifest) checkRequired() error {
@@ -52,13 +61,13 @@ func (m *Manifest) checkRequired() error {
 	switch {
 	case m.read.Version == "":
 		return wrong("nutshell_version", "is required")
-	case !strings.HasPrefix(m.read.Version, "0."):
+	case !validVersion.MatchString(m.read.Version):
 		return wrong("nutshell_version", fmt.Sprintf("%.20q is not known, only 0.x", m.read.Version))
 	case m.read.BundleType == "":
 		return wrong("bundle_type", "is required")
 	case m.read.ID == "":
 		return wrong("id", "is required")
-	case !validID(m.read.ID):
+	case !validID.MatchString(m.read.ID):
 		return wrong("id", fmt.Sprintf(`%.80q is not "nut-" and letters, digits, dots or dashes`, m.read.ID))
 	case m.read.BundleType != TypeDelivery && !m.text.has("task", "title"):
 		return wrong("task.title", "is required")
@@ -66,10 +75,27 @@ func (m *Manifest) checkRequired() error {
 	return nil
 }
 
-// validID reports whether id has the form of a bundle's id. It is safe as a file name.
-func validID(id string) bool {
-	rest, ok := strings.CutPrefix(id, "nut-")
-	return ok && rest != "" && len(id) <= 128 && strings.Trim(rest, idCharacters) == ""
+// Patterns of the required members. Both have the same meaning in Go and in a JSON Schema.
+const (
+	VersionPattern = `^0\.[0-9]{1,9}(\.[0-9]{1,9})?([-+][0-9A-Za-z.+-]{1,64})?$` // major 0
+	IDPattern      = `^nut-[0-9A-Za-z_.-]{1,124}$`                               // safe as a file name
+)
+
+var (
+	validVersion = regexp.MustCompile(VersionPattern)
+	validID      = regexp.MustCompile(IDPattern)
+)
+
+// minor is the second number of a version.
+func minor(version string) int {
+	parts := strings.SplitN(version, ".", 3)
+	digits := strings.FieldsFunc(parts[min(1, len(parts)-1)], func(r rune) bool { return r < '0' || r > '9' })
+	n, _ := strconv.Atoi(strings.Join(digits[:min(1, len(digits))], "")) // checked before
+	return n
 }
 
-const idCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+// isNewer reports whether a version may have what this package has never heard of.
+func isNewer(version string) bool { return minor(version) > minor(Version) }
+
+// isFirst reports whether a document is of the specification's first draft, which had other names for some members.
+func isFirst(version string) bool { return strings.HasPrefix(version, "0.1.") || version == "0.1" }

@@ -29,6 +29,6 @@ These override a key of the config file. Lists are separated by commas.
 	}
 	b.WriteString(`
 A command that runs for "guild work" sees none of them, but GUILD_BUNDLE,
-GUILD_DELIVERY and GUILD_JOB.`)
+GUILD_DELIVERY, GUILD_JOB and, where credentials came with the job, GUILD_VAULT.`)
 	return &cobra.Command{Use: "environment", Short: "Environment variables that guild reads", Long: b.String()}
 }

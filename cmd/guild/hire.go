@@ -19,6 +19,7 @@ import (
 	"guild/internal/cli"
 	"guild/internal/control"
 	"guild/nutshell"
+	"guild/nutshell/vault"
 )
 
 type hireOptions struct {
@@ -29,6 +30,7 @@ type hireOptions struct {
 	Bid       int64 // millisatoshis
 	Tries     int
 	Private   bool
+	Release   releaseOptions
 	JSON      bool
 }
 
@@ -44,6 +46,10 @@ talks to the running node, or runs one until no job is open.
 Tests below tests/hidden of a directory stay on this machine: the bundle has a
 commitment to each, and the judge uses exactly those.
 
+A vault travels beside the bundle, and nothing of it unless --release says so: each
+credential by its name, sealed for the providers that --provider names, or by the
+node for the one that it asks. Only providers who read encrypted requests get any.
+
 Exit codes:
   0    accepted
   1    rejected, partly done, cancelled or parked (--json tells them apart)
@@ -54,7 +60,8 @@ Exit codes:
   130  interrupted; the job goes on, guild job watch follows it`,
 		Example: `  guild hire ./fix-the-parser
   guild hire task.nut --timeout 10m --bid 21000
-  guild hire ./task --provider npub1… --private --json`,
+  guild hire ./task --provider npub1… --private --json
+  guild hire ./task --release staging-db --release api-token`,
 		Args: cli.OneArg("a directory or a .nut file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Source = args[0]
@@ -68,6 +75,11 @@ Exit codes:
 	f.Int64Var(&o.Bid, "bid", 0, "most you would pay, in millisatoshis")
 	f.IntVar(&o.Tries, "tries", 0, "providers to ask in turn (default 3, or as many as --provider names)")
 	f.BoolVar(&o.Private, "private", false, "only encrypted: skip providers who cannot")
+	f.StringArrayVar(&o.Release.Names, "release", nil, "give the provider this credential of the vault; all for every one (repeatable)")
+	f.BoolVar(&o.Release.Without, "without-credentials", false, "give the provider none, although the task may need some")
+	f.StringArrayVarP(&o.Release.Identities, "identity", "i", nil, "file with the key that opens the vault (default: your age.key; repeatable)")
+	f.BoolVar(&o.Release.AllowExpired, "allow-expired", false, "release credentials that have expired, too")
+	f.BoolVar(&o.Release.Insecure, "insecure-plaintext", false, "release from a vault that is not encrypted; the provider gets it sealed")
 	f.BoolVar(&o.JSON, "json", false, "print one JSON object per event")
 	return cmd
 }
@@ -80,11 +92,7 @@ func (p *program) runHire(ctx context.Context, o hireOptions) error {
 	if err != nil {
 		return cli.Usage(fmt.Errorf("--provider: %w", err))
 	}
-	commitments, hidden, err := hiddenTests(ctx, o.Source)
-	if err != nil {
-		return err
-	}
-	bundle, err := packBundle(ctx, o.Source, commitments)
+	load, err := p.load(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -92,17 +100,7 @@ func (p *program) runHire(ctx context.Context, o hireOptions) error {
 	if err != nil {
 		return err
 	}
-	hire := control.Hire{
-		Task: o.Task, Providers: providers, Timeout: o.Timeout.Milliseconds(),
-		Bid: o.Bid, Tries: o.Tries, Private: o.Private,
-	}
-	if hidden != nil {
-		hire.Hidden, err = client.Hide(ctx, bytes.NewReader(hidden))
-	}
-	var job control.Job
-	if err == nil {
-		job, err = client.Hire(ctx, bytes.NewReader(bundle), hire)
-	}
+	job, err := p.order(ctx, client, o, providers, load)
 	if err == nil {
 		err = p.watch(ctx, client, job, o.JSON)
 	}
@@ -113,6 +111,44 @@ func (p *program) runHire(ctx context.Context, o hireOptions) error {
 		fmt.Fprintln(p.err, "guild: this process is the node, and stays until the job ends; Ctrl-C ends it, guild up goes on with the job")
 	}
 	return errors.Join(err, own())
+}
+
+// load is what a job takes along.
+type load struct {
+	bundle, hidden []byte
+	credentials    *vault.Vault // nil without any
+}
+
+func (p *program) load(ctx context.Context, o hireOptions) (l load, err error) {
+	if l.credentials, err = p.credentials(ctx, o.Source, o.Release); err != nil {
+		return load{}, err
+	}
+	commitments, hidden, err := hiddenTests(ctx, o.Source)
+	if err != nil {
+		return load{}, err
+	}
+	l.hidden = hidden
+	l.bundle, err = packBundle(ctx, o.Source, commitments)
+	return l, err
+}
+
+// order opens the job with the node.
+func (p *program) order(ctx context.Context, client *control.Client, o hireOptions, providers []string, l load) (job control.Job, err error) {
+	hire := control.Hire{
+		Task: o.Task, Providers: providers, Timeout: o.Timeout.Milliseconds(),
+		Bid: o.Bid, Tries: o.Tries, Private: o.Private,
+	}
+	if l.credentials != nil {
+		if hire.Release, err = p.release(ctx, client, l.credentials, providers, o.Release); err != nil {
+			return control.Job{}, err
+		}
+	}
+	if l.hidden != nil {
+		if hire.Hidden, err = client.Hide(ctx, bytes.NewReader(l.hidden)); err != nil {
+			return control.Job{}, err
+		}
+	}
+	return client.Hire(ctx, bytes.NewReader(l.bundle), hire)
 }
 
 func (o hireOptions) check() error {
@@ -126,7 +162,7 @@ func (o hireOptions) check() error {
 	case o.Tries < 0:
 		return fmt.Errorf("--tries %d is negative", o.Tries)
 	}
-	return nil
+	return o.Release.check()
 }
 
 // anyNode returns a client of the running node, or of one that it starts in this process. Then own waits until no
@@ -161,7 +197,7 @@ func packBundle(ctx context.Context, source string, hidden []guild.Commitment) (
 		return os.ReadFile(source)
 	}
 	var b bytes.Buffer
-	if _, err := nutshell.Pack(ctx, os.DirFS(source), &b, nutshell.Options{Hidden: hidden}); err != nil {
+	if _, err := nutshell.Pack(ctx, os.DirFS(source), &b, nutshell.Options{Hidden: hidden, VaultBeside: true}); err != nil {
 		if _, missing := os.Stat(filepath.Join(source, "nutshell.json")); missing != nil {
 			return nil, cli.WithHint(cli.Usage(fmt.Errorf("%s is not a bundle: no nutshell.json", source)), "every bundle starts with a nutshell.json; examples/ has some")
 		}

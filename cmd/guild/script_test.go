@@ -12,7 +12,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files and the cmp sections of the scripts")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"guild": main, "mortal": mortal})
+	testscript.Main(m, map[string]func(){"guild": main, "mortal": mortal, "announce": announce})
 }
 
 // TestScripts runs the sessions under testdata/script. Each has an empty HOME and no XDG directories.

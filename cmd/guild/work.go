@@ -33,12 +33,15 @@ empty directory with the unpacked bundle, in a sandbox. The command finds
   GUILD_DELIVERY  an empty directory: what it leaves there is delivered, and a
                   result.json there is merged into the delivery's own
   GUILD_JOB       the id of the job
+  GUILD_VAULT     credentials that came with the job, if any: a JSON file in memory
+                  that is gone when the command has ended
 
 and nothing else of this environment but what --env names. It starts in the bundle,
 so relative names are the customer's files. A program named by its path is found,
 and sees the directory that it stands in, unless the node's own files are there;
 --mount shows it more. Each line that it prints goes to the customer as feedback. It
-fails when it exits with other than 0.
+fails when it exits with other than 0. What it leaves is not delivered if it holds a
+secret of the credentials; the delivery lists by name which it was given.
 
 On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
 		Example: `  guild work --task python --exec ./agent/solve.sh

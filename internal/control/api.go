@@ -60,8 +60,23 @@ type Hire struct {
 	Bid       int64    `json:"bid_msat,omitempty"`
 	Tries     int      `json:"tries,omitempty"` // providers asked in turn; as many as are named, or 3, when 0
 	Private   bool     `json:"private,omitempty"`
-	Kind      int      `json:"kind,omitempty"`   // NIP-90 kind; by the task when 0
-	Hidden    string   `json:"hidden,omitempty"` // what Client.Hide returned
+	Kind      int      `json:"kind,omitempty"`    // NIP-90 kind; by the task when 0
+	Hidden    string   `json:"hidden,omitempty"`  // what Client.Hide returned
+	Release   string   `json:"release,omitempty"` // what Client.Release returned
+}
+
+// Release is what POST /v1/releases takes: credentials for the provider of a job to come, in ciphertext only.
+type Release struct {
+	Names        []string      `json:"names"`                   // of the credentials
+	Expires      int64         `json:"expires,omitempty"`       // Unix ms when the first of them does; 0 for never
+	AllowExpired bool          `json:"allow_expired,omitempty"` // they may be sent after that
+	Vaults       []SealedVault `json:"vaults"`                  // each holds all of them
+}
+
+// SealedVault is a vault of exactly the credentials that are released, sealed for one key.
+type SealedVault struct {
+	For    string `json:"for"`    // age recipient of a provider, or the node's own, which seals it again for whoever is asked
+	Sealed []byte `json:"sealed"` // an age file
 }
 
 // Job is one job: GET /v1/jobs lists them, GET /v1/jobs/{id} shows one; an unambiguous prefix of the id will do.
@@ -76,6 +91,7 @@ type Job struct {
 	Reason   string       `json:"reason,omitempty"`
 	Bundle   string       `json:"bundle"` // hash
 	Size     int64        `json:"size"`
+	Released []string     `json:"released,omitempty"` // names of the credentials for whoever is asked
 	Attempts []Attempt    `json:"attempts"`
 }
 
@@ -136,16 +152,20 @@ type Update struct {
 
 // Provider is one known service: GET /v1/providers[?task=T].
 type Provider struct {
-	PubKey string             `json:"pubkey"`
-	Npub   string             `json:"npub"`
-	D      string             `json:"d"`
-	Name   string             `json:"name"`
-	State  string             `json:"state"`
-	Until  int64              `json:"until,omitempty"`
-	Tasks  []string           `json:"tasks"`
-	Kinds  []int              `json:"kinds"`
-	Seen   int64              `json:"seen"`  // created_at of the announcement, Unix s
-	Trust  map[string]float64 `json:"trust"` // task → trust
+	PubKey string `json:"pubkey"`
+	Npub   string `json:"npub"`
+	D      string `json:"d"`
+	Name   string `json:"name"`
+	State  string `json:"state"`
+	Until  int64  `json:"until,omitempty"`
+	// Encrypts says that it reads NIP-44, Recipient whom of its to seal credentials for with age, if it announces that.
+	Encrypts  bool   `json:"encrypts"`
+	Recipient string `json:"age_recipient,omitempty"`
+
+	Tasks []string           `json:"tasks"`
+	Kinds []int              `json:"kinds"`
+	Seen  int64              `json:"seen"`  // created_at of the announcement, Unix s
+	Trust map[string]float64 `json:"trust"` // task → trust
 }
 
 // Record is one entry of GET /v1/journal[?since=SEQ|RFC3339&subject=PREFIX] (x-ndjson) and GET /v1/journal/{seq}.

@@ -93,6 +93,7 @@ func (h Hire) query() url.Values {
 	set("private", strconv.FormatBool(h.Private))
 	set("kind", strconv.Itoa(h.Kind))
 	set("hidden", h.Hidden)
+	set("release", h.Release)
 	return q
 }
 
@@ -132,6 +133,24 @@ func (c *Client) Cancel(ctx context.Context, prefix string) (Job, error) {
 // Hire.Hidden.
 func (c *Client) Hide(ctx context.Context, bundle io.Reader) (string, error) {
 	stored, err := call[struct{ Hash string }](ctx, c, http.MethodPost, "/v1/hidden", nil, bundle)
+	return stored.Hash, err
+}
+
+// Recipient is GET /v1/recipient: whom to seal credentials for, so that the node can seal them again for the
+// provider that it asks.
+func (c *Client) Recipient(ctx context.Context) (string, error) {
+	own, err := get[struct{ Recipient string }](ctx, c, "/v1/recipient", nil)
+	return own.Recipient, err
+}
+
+// Release is POST /v1/releases: it leaves sealed credentials with the node, and returns what names them in
+// Hire.Release.
+func (c *Client) Release(ctx context.Context, r Release) (string, error) {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return "", err
+	}
+	stored, err := call[struct{ Hash string }](ctx, c, http.MethodPost, "/v1/releases", nil, bytes.NewReader(raw))
 	return stored.Hash, err
 }
 

@@ -83,6 +83,7 @@ func (s *Server) getProviders(w http.ResponseWriter, r *http.Request) {
 		view := Provider{
 			PubKey: o.Service.PubKey.Hex(), Npub: nip19.EncodeNpub(o.Service.PubKey), D: o.Service.D, Name: o.Name,
 			State: string(o.State), Until: o.Until, Tasks: o.Tasks, Kinds: o.Kinds, Seen: o.Announced,
+			Encrypts: o.Encrypts, Recipient: o.Recipient,
 			Trust: map[string]float64{},
 		}
 		for task, t := range s.c.Trust.Of(o.Service) {

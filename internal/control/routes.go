@@ -99,6 +99,10 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) (jobs.Order, erro
 	if o.Hidden, err = s.hidden(q.Get("hidden")); err != nil {
 		q.err = errors.Join(q.err, err)
 	}
+	if o.Release, err = s.release(q.Get("release")); err != nil {
+		q.err = errors.Join(q.err, err)
+	}
+	o.Private = o.Private || holdsVault(b)
 	if o.Task == "" {
 		o.Task = taskOf(b.Manifest())
 	}

@@ -38,7 +38,9 @@ type ServerConfig struct {
 	Status   func() Status
 	Kind     func(task string) int // NIP-90 kind of requests for a task
 	Now      func() time.Time
-	Sandbox  func(ctx context.Context) error // why nothing could be judged here; nil when it could
+	// Recipient is the age recipient of this node's own key for credentials.
+	Recipient func() (string, error)
+	Sandbox   func(ctx context.Context) error // why nothing could be judged here; nil when it could
 
 	Log *slog.Logger // slog.Default() if nil
 }
@@ -59,6 +61,8 @@ func NewServer(c ServerConfig) *Server {
 	if c.Jobs != nil { // a running node; one that is only inspected does nothing
 		s.mux.HandleFunc("GET /v1/status", s.getStatus)
 		s.mux.HandleFunc("POST /v1/hidden", s.postHidden)
+		s.mux.HandleFunc("GET /v1/recipient", s.getRecipient)
+		s.mux.HandleFunc("POST /v1/releases", s.postRelease)
 		s.mux.HandleFunc("POST /v1/jobs", s.postJob)
 		s.mux.HandleFunc("POST /v1/jobs/{id}/cancel", s.cancelJob)
 	}

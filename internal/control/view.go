@@ -21,6 +21,9 @@ func (s *Server) job(j *jobs.Job) Job {
 		Ending: j.Ending, Reason: j.Reason, Bundle: j.Bundle.String(), Size: j.Size,
 		Attempts: []Attempt{},
 	}
+	if j.Release != nil {
+		view.Released = j.Release.Names
+	}
 	for _, a := range j.Attempts {
 		view.Attempts = append(view.Attempts, s.attempt(a))
 	}
@@ -107,7 +110,7 @@ func (l line) of(attempt nostr.ID) (line, bool) { l.attempt = attempt; return l,
 func (s *Server) tell(f fact.Fact, job *jobs.Job) (line, bool) {
 	switch f := f.(type) {
 	case fact.JobOpened:
-		return say("bundle", "done", "%s, %s", size(f.Size), f.Bundle), true
+		return say("bundle", "done", "%s, %s%s", size(f.Size), f.Bundle, releases(f)), true
 	case fact.JobCancelled:
 		return say("request", "progress", "cancelling"), true
 	case fact.JobClosed:
@@ -187,6 +190,13 @@ func moved(f fact.TrustChanged) string {
 		return "now trusted " + f.To.String()
 	}
 	return f.From.String() + " → " + f.To.String()
+}
+
+func releases(f fact.JobOpened) string {
+	if f.Release == nil {
+		return ""
+	}
+	return ", with the credentials " + strings.Join(f.Release.Names, ", ")
 }
 
 func unmet(f fact.AttemptPlanned) string {

@@ -23,6 +23,21 @@ type JobOpened struct {
 	Tries     int            `json:"tries"`               // how many providers may be asked in turn
 	Private   bool           `json:"private,omitempty"`   // never in clear
 	Providers []nostr.PubKey `json:"providers,omitempty"` // only these, in this order
+	Release   *Release       `json:"release,omitempty"`   // credentials for whoever is asked
+}
+
+// Release is what of a vault a person gives to whoever is asked, in ciphertext only.
+type Release struct {
+	Names   []string `json:"names"`             // of the credentials
+	Vaults  []Sealed `json:"vaults"`            // all hold the same
+	Expires int64    `json:"expires,omitempty"` // Unix ms when the first of them does; 0 for never
+	Anyway  bool     `json:"anyway,omitempty"`  // also what has expired, on purpose
+}
+
+// Sealed is a vault that is sealed for one key.
+type Sealed struct {
+	For   string     `json:"for,omitempty"` // age recipient; empty for this node's own, which seals it again
+	Vault guild.Hash `json:"vault"`         // blob: the sealed bytes
 }
 
 // JobClosed ends a job: nothing more is asked. Written by jobs.

@@ -141,6 +141,9 @@ func (j *Jobs) plan(job *Job, o guild.Offer) due.Work {
 		Key: "plan " + job.Job.String(), Guard: fact.JobSubject(job.Job), Free: true,
 		Act: func(ctx context.Context) (due.Decision, error) {
 			planned, err := j.request(ctx, job, o)
+			if lost, ok := errors.AsType[lostError](err); ok {
+				return j.parkLost(job, lost), nil
+			}
 			if err != nil {
 				return nil, err
 			}

@@ -18,6 +18,7 @@ import (
 	"guild/internal/blob"
 	"guild/internal/fact"
 	"guild/internal/journal"
+	"guild/nutshell/vault"
 )
 
 // Config says what the step needs.
@@ -35,7 +36,10 @@ type Config struct {
 	Relays  func() []string                                                    // where answers reach us
 	// Upload puts what is too large for an event where a provider can fetch it, sealed with a key if asked to.
 	Upload func(ctx context.Context, bundle []byte, seal bool) (url string, key *[32]byte, err error)
-	// Fetch is the other direction.
+	// Unseal opens a vault that was sealed for this node; SealFor seals one for an age recipient.
+	Unseal  func(ctx context.Context, sealed []byte) (vault.Secret, error)
+	SealFor func(ctx context.Context, recipient string, document vault.Secret) ([]byte, error)
+	// Fetch is the other direction of Upload.
 	Fetch func(ctx context.Context, p fact.Place, want guild.Hash, size int64) (io.ReadCloser, error)
 
 	Patience Patience
@@ -91,6 +95,7 @@ type Order struct {
 	Private bool
 
 	Providers []nostr.PubKey // only these, in this order, whatever we think of them
+	Release   *fact.Release  // credentials for whoever is asked, whose blobs are kept already; nil without any
 }
 
 // Open takes an order. The job is due from here on, through any restart.
@@ -111,7 +116,7 @@ func (j *Jobs) Open(ctx context.Context, o Order) (guild.JobID, error) {
 	id := guild.NewJobID()
 	opened := fact.JobOpened{
 		Job: id, Task: o.Task, Title: o.Title, Bundle: hash, Hidden: hidden, Size: int64(len(o.Bundle)), Kind: o.Kind, Bid: o.Bid,
-		Tries: cmp.Or(o.Tries, len(o.Providers), 3), Private: o.Private, Providers: o.Providers,
+		Tries: cmp.Or(o.Tries, len(o.Providers), 3), Private: o.Private, Providers: o.Providers, Release: o.Release,
 	}
 	err = j.c.Journal.Do(ctx, fact.JobSubject(id), "", func(tx *journal.Tx) error {
 		opened.Deadline = tx.Now().Add(cmp.Or(o.Timeout, j.c.Patience.Job)).UnixMilli()

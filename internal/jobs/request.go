@@ -31,6 +31,9 @@ func (j *Jobs) choose(job *Job, now time.Time) (*guild.Offer, string) {
 		load  int
 		order guild.Hash
 	}
+	if job.lapsed(now) {
+		return nil, "the credentials have expired"
+	}
 	offers := j.c.Offers(job.Task, job.Kind)
 	load := j.fold.load()
 	var fit []candidate
@@ -69,8 +72,10 @@ func (j *Jobs) excludes(job *Job, o guild.Offer, trust guild.Trust, met bool, no
 		return name + " was not to be asked"
 	case asked:
 		return name + " was asked already"
-	case job.Private && !o.Encrypts:
+	case (job.Private || job.Release != nil) && !o.Encrypts:
 		return name + " does not read encrypted requests"
+	case job.Release != nil && sealedFor(job.Release, o) == nil:
+		return "the credentials are not sealed for " + name
 	case len(job.Providers) > 0:
 		return "" // the customer's own choice
 	case !slices.Contains(eligible[:], o.State):
@@ -103,7 +108,11 @@ func (j *Jobs) request(ctx context.Context, job *Job, o guild.Offer) (fact.Attem
 	}
 	r.Set(nip90.ParamJobType, job.Task)
 	r.Set(nip90.ParamDeadline, strconv.FormatInt((job.Deadline+999)/1000, 10))
-	parcel, err := j.parcel(ctx, job, o.Encrypts)
+	vaulted, err := j.attachVault(ctx, job, o, &r)
+	if err != nil {
+		return fact.AttemptPlanned{}, err
+	}
+	parcel, err := j.parcel(ctx, job, o.Encrypts, nip90.MaxInline-vaulted)
 	if err != nil {
 		return fact.AttemptPlanned{}, err
 	}
@@ -158,13 +167,14 @@ func (j *Jobs) own(e nostr.Event) (guild.Verified, error) {
 	return guild.Verify(e)
 }
 
-func (j *Jobs) parcel(ctx context.Context, job *Job, encrypt bool) (nip90.Parcel, error) {
+// parcel is the bundle on its way: inside the event if it is at most inline bytes.
+func (j *Jobs) parcel(ctx context.Context, job *Job, encrypt bool, inline int) (nip90.Parcel, error) {
 	bundle, err := j.c.Blobs.ReadAll(job.Bundle, job.Size)
 	if err != nil {
 		return nip90.Parcel{}, fmt.Errorf("the bundle of job %s: %w", job.Job.Short(), err)
 	}
 	p := nip90.Parcel{Hash: job.Bundle, Size: job.Size}
-	if len(bundle) <= nip90.MaxInline {
+	if len(bundle) <= inline {
 		p.Inline = bundle
 		return p, nil
 	}

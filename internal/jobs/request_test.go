@@ -22,7 +22,7 @@ func turns(offers []guild.Offer, trust map[guild.Service]guild.Trust, o Order) (
 		Offers: func(string, int) []guild.Offer { return offers },
 		Trust:  func(_ string, s guild.Service) (guild.Trust, bool) { t, met := trust[s]; return t, met },
 	}, NewFold())
-	job := &Job{JobOpened: fact.JobOpened{Task: "python", Bid: o.Bid, Private: o.Private, Providers: o.Providers}}
+	job := &Job{JobOpened: fact.JobOpened{Task: "python", Bid: o.Bid, Private: o.Private, Providers: o.Providers, Release: o.Release}}
 	for {
 		choice, _ := j.choose(job, time.Now())
 		if choice == nil {
@@ -35,6 +35,8 @@ func turns(offers []guild.Offer, trust map[guild.Service]guild.Trust, o Order) (
 
 func TestWhoIsAskedFirst(t *testing.T) {
 	encrypting := func(o guild.Offer) guild.Offer { o.Encrypts = true; return o }
+	keyed := func(o guild.Offer, recipient string) guild.Offer { o.Encrypts, o.Recipient = true, recipient; return o }
+	forOwn := &fact.Release{Vaults: []fact.Sealed{{}}}
 	in := func(o guild.Offer, s guild.ProviderState) guild.Offer { o.State = s; return o }
 	for _, c := range []struct {
 		name   string
@@ -58,6 +60,13 @@ func TestWhoIsAskedFirst(t *testing.T) {
 		{"the stale and the suspended neither", []guild.Offer{in(alice.offers(1), guild.Stale), in(bob.offers(1), guild.Suspended),
 			in(carol.offers(3), guild.Active)}, nil, Order{}, []nostr.PubKey{carol.key}},
 		{"what is private goes to who can read it", []guild.Offer{alice.offers(1), encrypting(bob.offers(2))}, nil, Order{Private: true}, []nostr.PubKey{bob.key}},
+		{"credentials go to who can read them", []guild.Offer{alice.offers(1), encrypting(bob.offers(2))}, nil, Order{Release: forOwn}, []nostr.PubKey{bob.key}},
+		{"credentials that are sealed go to whom they are sealed for", []guild.Offer{encrypting(alice.offers(1)), keyed(bob.offers(2), "age1b"),
+			keyed(carol.offers(3), "age1c")}, nil, Order{Release: &fact.Release{Vaults: []fact.Sealed{{For: "age1c"}}}}, []nostr.PubKey{carol.key}},
+		{"what the node can seal again goes to all of those", []guild.Offer{encrypting(alice.offers(1)), keyed(bob.offers(2), "age1b")}, nil,
+			Order{Release: &fact.Release{Vaults: []fact.Sealed{{For: "age1c"}, {}}}}, []nostr.PubKey{alice.key, bob.key}},
+		{"no choice of the customer's overrules that", []guild.Offer{alice.offers(1), encrypting(bob.offers(2))}, nil,
+			Order{Release: forOwn, Providers: []nostr.PubKey{alice.key}}, nil},
 		{"the customer's own order wins", []guild.Offer{alice.offers(1), bob.offers(2), carol.offers(3)},
 			map[guild.Service]guild.Trust{alice.service(): 900_000}, Order{Providers: []nostr.PubKey{carol.key, alice.key}}, []nostr.PubKey{carol.key, alice.key}},
 		{"over everything that we think of them", []guild.Offer{in(alice.offers(9000), guild.Unqualified)},

@@ -79,6 +79,7 @@ type world struct {
 	offers    []guild.Offer
 	trust     map[guild.Service]guild.Trust
 	published []publication
+	own       keyring                                                         // of this node, for credentials
 	relay     func(ctx context.Context, e nostr.Event, relays []string) error // what relays do; nil takes all
 	remote    map[string][]byte                                               // by URL
 	patience  Patience
@@ -108,7 +109,7 @@ func (w *world) start() {
 	w.Jobs = New(Config{
 		Journal: w.journal, Blobs: w.blobs, Keyer: customer.signer, PubKey: customer.key, Node: "test", Now: time.Now,
 		Offers: w.offered, Trust: w.trusted, Publish: w.publish, Relays: func() []string { return []string{"wss://ours.example"} },
-		Upload: w.upload, Fetch: w.fetched, Patience: w.patience,
+		Upload: w.upload, Fetch: w.fetched, Unseal: w.unseal, SealFor: sealFor, Patience: w.patience,
 	}, fold)
 	w.runner = &due.Runner{Journal: w.journal, Claims: claims, Node: "test", Now: time.Now,
 		Sources: []due.Source{w.Due}, Log: slog.New(slog.DiscardHandler)}

@@ -108,6 +108,9 @@ type Node struct {
 	runner   *due.Runner
 	control  *control.Server
 
+	vaultKey *vaultKey
+	secrets  string // directory of the credentials that workers have
+
 	runnerBox sandbox.Runner
 	caps      sandbox.Caps
 	unboxed   error // why there is no sandbox
@@ -159,6 +162,9 @@ func (n *Node) open(ctx context.Context) (err error) {
 	}
 	n.blobs.NoSync = n.c.NoSync
 	if err := n.emptyScratch(); err != nil {
+		return err
+	}
+	if n.secrets, err = n.secretsDir(); err != nil {
 		return err
 	}
 	if err := n.openRelays(ctx); err != nil {
@@ -217,19 +223,27 @@ func (n *Node) openSteps(ctx context.Context) (err error) {
 		return err
 	}
 	n.runnerBox, n.caps, n.unboxed = tiers.Pick(ctx, n.c.Tier)
+	n.vaultKey = &vaultKey{path: filepath.Join(n.c.Dir, vaultKeyFile), now: n.c.Now}
 	n.jobs = jobs.New(jobs.Config{
 		Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Now: n.c.Now,
 		Offers: n.registry.Offers, Trust: n.folds.trust.Trust, Publish: n.publish, Relays: n.relays,
-		Upload: n.parcels.upload, Fetch: n.parcels.fetch, Patience: n.c.Patience,
+		Upload: n.parcels.upload, Fetch: n.parcels.fetch, Unseal: n.vaultKey.open, SealFor: n.vaultKey.sealFor, Patience: n.c.Patience,
 	}, n.folds.jobs)
 	services, err := n.services(ctx)
 	if err != nil {
 		return err
 	}
+	recipient := "" // who offers nothing is sent nothing
+	if len(services) > 0 {
+		if recipient, err = n.vaultKey.recipient(); err != nil {
+			return err
+		}
+	}
 	n.work = work.New(work.Config{
 		Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Now: n.c.Now,
 		Services: services, Scratch: n.scratch(), Publish: n.publish, Relays: n.relays,
 		Upload: n.parcels.upload, Fetch: n.parcels.fetch, Log: n.c.Log,
+		Secrets: n.secrets, Recipient: recipient, Unseal: n.vaultKey.open,
 	}, n.folds.work)
 	n.judge = judge.NewStep(judge.StepConfig{
 		Blobs: n.blobs, Scratch: n.scratch(), Examine: n.examine(), Baseline: n.folds.baselines.Baseline,
@@ -354,6 +368,9 @@ func (n *Node) close() error {
 	}
 	if n.marks != nil {
 		errs = append(errs, n.marks.Close())
+	}
+	if n.secrets != "" && n.secrets != n.scratch() {
+		errs = append(errs, os.RemoveAll(n.secrets))
 	}
 	if n.journal != nil {
 		errs = append(errs, n.journal.Close())

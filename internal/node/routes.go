@@ -15,6 +15,7 @@ import (
 	"guild/internal/control"
 	"guild/internal/journal"
 	"guild/internal/registry"
+	"guild/nip90"
 )
 
 // route says which step takes a range of kinds.
@@ -63,7 +64,7 @@ func (n *Node) receive(ctx context.Context, from string, v guild.Verified) {
 		}
 	}
 	if dropped, ok := errors.AsType[*guild.DropError](err); ok {
-		raw, _ := json.Marshal(e)
+		raw, _ := json.Marshal(nip90.Redacted(e))
 		n.gate.drop(ctx, string(dropped.Reason), from, raw)
 	} else if err != nil && ctx.Err() == nil {
 		n.c.Log.Error("an event could not be taken", "event", e.ID.Hex(), "kind", int(e.Kind), "err", err)

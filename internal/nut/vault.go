@@ -1,5 +1,20 @@
 package nut
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
 
-func (p *Program) vaultCommand() *cobra.Command { return &cobra.Command{Use: "vault", Short: "not written yet"} }
+	"guild/internal/cli"
+)
+
+func (p *Program) vaultCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "vault",
+		Short:   "Look after the credentials of a bundle",
+		Long:    "Look after the vault of a bundle: what is in it, whom it is sealed for, and until\nwhen it is good. '" + p.hint("add-credential") + "' puts something in.",
+		Example: "  " + p.hint("vault show") + "\n  " + p.hint("vault audit --dir my-task"),
+	}
+	return cli.Group(cmd,
+		p.vaultShowCommand(), p.vaultGetCommand(), p.vaultEditCommand(), p.vaultRemoveCommand(),
+		p.vaultRekeyCommand(), p.vaultRotateCommand(), p.vaultIssueCommand(), p.vaultAuditCommand(),
+	)
+}

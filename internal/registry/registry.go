@@ -222,7 +222,7 @@ func (r *Registry) offer(s guild.Service, c card, now time.Time) guild.Offer {
 	slices.Sort(relays[len(c.Relays):])
 	return guild.Offer{
 		Service: s, Name: c.Name, Tasks: c.Tasks, Kinds: c.Kinds, Relays: unique(relays),
-		Encrypts: c.Accepts("nip44"), Price: c.Price, Slots: c.MaxConcurrent,
+		Encrypts: c.Accepts("nip44"), Recipient: c.AgeRecipient, Price: c.Price, Slots: c.MaxConcurrent,
 		Announced: int64(c.CreatedAt), State: p.State, Until: p.Until,
 	}
 }

@@ -78,7 +78,7 @@ func readsAt(relays []string) nostr.Tags {
 func (w *Work) handler(s Service) nip89.Handler {
 	return nip89.Handler{
 		PubKey: w.c.PubKey, D: s.D, Name: cmp.Or(s.Name, w.c.Node), About: s.About,
-		Kinds: []int{s.Kind}, Tasks: []string{s.Task}, Relays: w.c.Relays(), Encryption: []string{"nip44"},
+		Kinds: []int{s.Kind}, Tasks: []string{s.Task}, Relays: w.c.Relays(), Encryption: []string{"nip44"}, AgeRecipient: w.c.Recipient,
 		Price: s.Price, SupplyClass: "SingleNode", MaxConcurrent: s.Slots,
 	}
 }

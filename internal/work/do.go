@@ -195,7 +195,11 @@ func (w *Work) deliver(ctx context.Context, s Service, r fact.RequestReceived) (
 	if ctx.Err() != nil {
 		return nil, bundle, errors.New("its deadline passed before its turn came")
 	}
-	raw, inline, err := w.bundle(ctx, r)
+	request, err := nip90.ParseRequest(r.Event, nip90.OpenWith(ctx, w.c.Keyer))
+	if err != nil {
+		return nil, bundle, err
+	}
+	raw, inline, err := w.bundle(ctx, request)
 	if err != nil {
 		return nil, bundle, fmt.Errorf("the bundle: %w", err)
 	}
@@ -209,10 +213,14 @@ func (w *Work) deliver(ctx context.Context, s Service, r fact.RequestReceived) (
 		return nil, bundle, err
 	}
 	defer w.discard(dir)
+	credentials, err := w.openVault(ctx, request)
+	if err != nil {
+		return nil, bundle, err
+	}
 	var keeping errgroup.Group
 	keeping.Go(func() error { return w.keep(ctx, raw, inline) })
-	delivery, err = w.assign(ctx, s, r, b, dir)
-	return delivery, bundle, errors.Join(err, keeping.Wait())
+	delivery, err = w.assign(ctx, s, r, b, dir, credentials)
+	return delivery, bundle, errors.Join(credentials.hideIn(err), keeping.Wait())
 }
 
 // keep stores a bundle. One that is inside of an event is in the journal too.
@@ -241,12 +249,14 @@ func (w *Work) discard(dir string) {
 	})
 }
 
-func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b *nutshell.Bundle, dir string) ([]byte, error) {
+// assign has the worker do it in directories below dir. The credentials are gone when the worker has ended.
+func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b *nutshell.Bundle, dir string, o *opened) ([]byte, error) {
+	defer w.shut(o)
 	begin := sync.OnceFunc(func() { w.say(r, nip90.Processing, "") })
 	a := Assignment{
-		Bundle: filepath.Join(dir, "bundle"), Delivery: filepath.Join(dir, "delivery"), Job: r.Job,
-		Limit: min(s.Limit, time.UnixMilli(r.Deadline).Sub(w.c.Now())),
-		Say:   func(line string) { begin(); w.say(r, nip90.Partial, line) },
+		Bundle: filepath.Join(dir, "bundle"), Delivery: filepath.Join(dir, "delivery"), Vault: o.path(), Job: r.Job,
+		Limit: min(s.Limit, time.UnixMilli(r.Deadline).Sub(w.c.Now())), Hide: o.hide,
+		Say: func(line string) { begin(); w.say(r, nip90.Partial, o.hide(line)) },
 	}
 	if err := workdir.Unpack(ctx, b, a.Bundle); err != nil {
 		return nil, fmt.Errorf("the bundle: %w", err)
@@ -268,16 +278,20 @@ func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b 
 		}
 		return nil, err
 	}
-	return w.pack(ctx, b, a.Delivery)
+	w.shut(o)
+	return w.pack(ctx, b, a.Delivery, o)
+}
+
+// shut takes the credentials away. It may be done twice.
+func (w *Work) shut(o *opened) {
+	if err := o.shut(); err != nil {
+		w.c.Log.Error("the credentials of a request could not be removed", "file", o.path(), "err", err)
+	}
 }
 
 // bundle brings the request's bundle: it came along, inline, or waits where the request says.
-func (w *Work) bundle(ctx context.Context, r fact.RequestReceived) (raw []byte, inline bool, err error) {
-	request, err := nip90.ParseRequest(r.Event, nip90.OpenWith(ctx, w.c.Keyer))
-	if err != nil {
-		return nil, false, err
-	}
-	p, err := request.Bundle()
+func (w *Work) bundle(ctx context.Context, r nip90.Request) (raw []byte, inline bool, err error) {
+	p, err := r.Bundle()
 	if err != nil || p.Inline != nil {
 		return p.Inline, true, err
 	}
@@ -297,8 +311,8 @@ func (w *Work) bundle(ctx context.Context, r fact.RequestReceived) (raw []byte, 
 	return raw, false, err
 }
 
-// pack turns the directory that the worker filled into a delivery bundle.
-func (w *Work) pack(ctx context.Context, request *nutshell.Bundle, dir string) ([]byte, error) {
+// pack turns the directory that the worker filled into a delivery bundle, which holds no secret that it was given.
+func (w *Work) pack(ctx context.Context, request *nutshell.Bundle, dir string, o *opened) ([]byte, error) {
 	left, err := workdir.FS(dir, nutshell.DefaultLimits())
 	if err != nil {
 		return nil, fmt.Errorf("what the worker left: %w", err)
@@ -307,7 +321,13 @@ func (w *Work) pack(ctx context.Context, request *nutshell.Bundle, dir string) (
 	if entries, err := fs.ReadDir(left, "."); err != nil || len(entries) == 0 {
 		return nil, errors.New("the worker left nothing in GUILD_DELIVERY")
 	}
+	if err := o.leak(left); err != nil {
+		return nil, err
+	}
 	own, err := nutshell.WorkerResult(left)
+	if err == nil {
+		own, err = o.mark(own)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the worker's result.json: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -18,7 +19,8 @@ import (
 )
 
 // Exec is a worker that is a command: any agent's command line fits. It runs in the unpacked bundle with
-// GUILD_BUNDLE, GUILD_DELIVERY and GUILD_JOB in an otherwise cleared environment.
+// GUILD_BUNDLE, GUILD_DELIVERY and GUILD_JOB, and GUILD_VAULT if credentials came with it, in an otherwise cleared
+// environment.
 type Exec struct {
 	Command string         // for /bin/sh -c
 	Env     []string       // "NAME=value" that the owner passes through
@@ -34,7 +36,15 @@ type Exec struct {
 const (
 	insideBundle   = "/box/bundle"
 	insideDelivery = "/box/delivery"
+	insideVault    = sandbox.Home + "/vault" // a copy in the sandbox's own memory
 )
+
+func (a Assignment) hide(text string) string {
+	if a.Hide == nil {
+		return text
+	}
+	return a.Hide(text)
+}
 
 // Do runs the command to its end and everything it started with it.
 func (x Exec) Do(ctx context.Context, a Assignment) error {
@@ -55,7 +65,7 @@ func (x Exec) Do(ctx context.Context, a Assignment) error {
 		err = fmt.Errorf("the worker failed with exit code %d", result.Exit)
 	}
 	if err != nil { // the owner sees why; the customer is told no more than that it failed
-		cmp.Or(x.Log, slog.Default()).Warn("a worker failed", "job", a.Job, "err", err, "stderr", stderr.String())
+		cmp.Or(x.Log, slog.Default()).Warn("a worker failed", "job", a.Job, "err", err, "stderr", a.hide(stderr.String()))
 	}
 	return err
 }
@@ -97,7 +107,19 @@ func (x Exec) spec(a Assignment) sandbox.Spec {
 	for _, dir := range x.Mounts {
 		spec.Mounts = append(spec.Mounts, sandbox.Mount{Host: dir, Inside: dir})
 	}
+	if a.Vault != "" {
+		x.show(&spec, a.Vault)
+	}
 	return spec
+}
+
+// show lets the command read the credentials, and change nothing about them.
+func (x Exec) show(spec *sandbox.Spec, credentials string) {
+	if _, bare := x.Runner.(Bare); !bare {
+		spec.Copies = []sandbox.Copy{{Host: filepath.Dir(credentials), Inside: insideVault, ReadOnly: true}}
+		credentials = path.Join(insideVault, filepath.Base(credentials))
+	}
+	spec.Env = append(spec.Env, "GUILD_VAULT="+credentials)
 }
 
 // lines hands each line written to say. Closing it ends done once all were handed over.

@@ -67,7 +67,7 @@ func (w *Work) receive(ctx context.Context, from string, e nostr.Event, r nip90.
 		w.decline(ctx, from, e, r, "at capacity, try again later")
 		return guild.Drop(guild.Flood, "the queue of %q is full", s.D)
 	}
-	if _, err := r.Bundle(); err != nil {
+	if err := check(r); err != nil {
 		w.decline(ctx, from, e, r, err.Error())
 		return guild.Drop(guild.Malformed, "request %.8s: %v", e.ID.Hex(), err)
 	}
@@ -91,6 +91,15 @@ func (w *Work) receive(ctx context.Context, from string, e nostr.Event, r nip90.
 		return fmt.Errorf("request %.8s: %w", e.ID.Hex(), err)
 	}
 	return nil
+}
+
+// check says what is wrong with what a request carries.
+func check(r nip90.Request) error {
+	if _, err := r.Bundle(); err != nil {
+		return err
+	}
+	_, err := r.Vault()
+	return err
 }
 
 // ObserveDeletion takes a kind 5 event by which a customer takes its request back.

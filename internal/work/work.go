@@ -18,6 +18,7 @@ import (
 	"guild/internal/blob"
 	"guild/internal/fact"
 	"guild/internal/journal"
+	"guild/nutshell/vault"
 )
 
 // Service is one thing that this node does for others.
@@ -40,9 +41,13 @@ type Service struct {
 type Assignment struct {
 	Bundle   string // directory: the unpacked request bundle, which the worker may change
 	Delivery string // directory: what the worker leaves here is delivered
+	Vault    string // file: the credentials that came with it, in clear; empty without any
 	Job      string // the customer's job id
 	Limit    time.Duration
 	Say      func(line string) // tells the customer how it goes
+
+	// Hide takes the secrets of the credentials out of what is kept or shown of the worker; nil when there are none.
+	Hide func(text string) string
 }
 
 // Config says what the step needs.
@@ -55,6 +60,10 @@ type Config struct {
 	Now      func() time.Time
 	Services []Service
 	Scratch  string // directory for unpacked bundles
+	Secrets  string // directory for opened vaults, best in memory; Scratch if empty
+
+	Recipient string                                                         // whom to seal credentials for, as announced; nobody if empty
+	Unseal    func(ctx context.Context, sealed []byte) (vault.Secret, error) // opens what is sealed for Recipient
 
 	Publish func(ctx context.Context, e guild.Verified, relays []string) error
 	Relays  func() []string // where we read requests

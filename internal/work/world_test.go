@@ -70,6 +70,8 @@ type world struct {
 	blobs    *blob.Store
 	journal  *journal.Journal
 	services []Service
+	keys     keyring // for credentials
+	secrets  string  // where they are opened
 	began    time.Time
 	stop     func()
 
@@ -82,7 +84,7 @@ type world struct {
 // newWorld begins a world in which we offer these services.
 func newWorld(t *testing.T, services ...Service) *world {
 	t.Helper()
-	w := &world{T: t, dir: t.TempDir(), began: time.Now(), services: services, remote: map[string][]byte{}}
+	w := &world{T: t, dir: t.TempDir(), began: time.Now(), services: services, keys: newKeyring(t), secrets: t.TempDir(), remote: map[string][]byte{}}
 	var err error
 	if w.blobs, err = blob.Open(t.TempDir()); err != nil {
 		t.Fatal(err)
@@ -103,6 +105,7 @@ func (w *world) start() {
 		Journal: w.journal, Blobs: w.blobs, Keyer: us.signer, PubKey: us.key, Node: "test", Now: time.Now,
 		Services: w.services, Scratch: w.TempDir(), Publish: w.publish, Relays: func() []string { return []string{"wss://ours.example"} },
 		Upload: w.upload, Fetch: w.fetched, Log: slog.New(slog.DiscardHandler),
+		Secrets: w.secrets, Recipient: w.keys.recipient, Unseal: w.keys.Open,
 	}, fold)
 	runner := due.Runner{Journal: w.journal, Claims: claims, Node: "test", Now: time.Now, Limits: w.Classes(),
 		Sources: []due.Source{w.Due}, Log: slog.New(slog.DiscardHandler)}

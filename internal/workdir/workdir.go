@@ -10,20 +10,45 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"syscall"
 
+	"guild/internal/durable"
 	"guild/nutshell"
 )
 
+// ErrBusy is that another process unpacks into the same directory.
+var ErrBusy = errors.New("something else is unpacking there")
+
 // Unpack writes the files of b into dir, which must be empty or not exist yet. They are written beside it
-// first and moved in place when all are there: after an error, dir is as it was and nothing else is left.
-// After a kill, a folder named ".<dir>.unpack-…" may be left beside it.
-func Unpack(ctx context.Context, b *nutshell.Bundle, dir string) (err error) {
+// first, into a folder named ".<dir>.unpacking", and moved in place when all are there: whatever happens, dir is
+// either as it was or has all of them. After an error nothing else is left; after a kill that folder is, until the
+// next Unpack into the same directory. It belongs to whoever has a lock on it, and a dead process has none.
+//
+// The files are not synced, because who unpacks for a job does so again after a crash. Extract syncs.
+func Unpack(ctx context.Context, b *nutshell.Bundle, dir string) error {
+	return unpack(dir, false, func(w *filler) error { return b.Walk(w.entry) }, ctx)
+}
+
+// Extract opens a bundle of size bytes and unpacks it into dir as Unpack does, but reads it only once: nothing has
+// the name dir before all of it was found sound. Once it returns, the directory survives a power cut; and if the
+// power is cut before, dir still is as it was or has all files with their content. Its errors are those of
+// nutshell.Open and of the disk.
+func Extract(ctx context.Context, r io.ReaderAt, size int64, l nutshell.Limits, dir string) (b *nutshell.Bundle, err error) {
+	err = unpack(dir, true, func(w *filler) error {
+		b, err = nutshell.Extract(r, size, l, w.entry)
+		return err
+	}, ctx)
+	return b, err
+}
+
+// unpack lets fill write into a temporary directory, which becomes dir.
+func unpack(dir string, sync bool, fill func(*filler) error, ctx context.Context) (err error) {
 	dir = filepath.Clean(dir)
-	temporary, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+".unpack-")
+	temporary := filepath.Join(filepath.Dir(dir), "."+filepath.Base(dir)+".unpacking")
+	lock, err := claim(temporary)
 	if err != nil {
 		return fmt.Errorf("unpack: %w", err)
 	}
@@ -31,50 +56,74 @@ func Unpack(ctx context.Context, b *nutshell.Bundle, dir string) (err error) {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("unpack: %w", err), os.RemoveAll(temporary))
 		}
+		lock.Close()
 	}()
-	if err := fill(ctx, b, temporary); err != nil {
+	if err := fillAll(ctx, temporary, fill); err != nil {
 		return err
+	}
+	if sync {
+		if err := syncTree(lock); err != nil {
+			return err
+		}
 	}
 	// Unlike os.Rename, the system call replaces an empty directory, in one step, and nothing else.
 	if err := syscall.Rename(temporary, dir); err != nil {
 		return &os.LinkError{Op: "rename", Old: temporary, New: dir, Err: err}
 	}
+	if sync {
+		// The directory is there whole; a failure here only means that nobody knows for how long.
+		return durable.SyncDir(filepath.Dir(dir))
+	}
 	return nil
 }
 
-// fill writes the files of b into an empty directory.
-func fill(ctx context.Context, b *nutshell.Bundle, dir string) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	if err := root.Chmod(".", 0o755); err != nil {
-		return err
-	}
-	buf := make([]byte, 32<<10)
-	return b.Walk(func(e nutshell.Entry, r io.Reader) error {
-		if err := ctx.Err(); err != nil {
-			return err
+// claim makes a directory and locks it. What a dead process left under that name is removed. Whoever has the lock
+// and finds the directory still under its name owns both, so that a leftover is never mistaken for one in use, nor
+// the other way round, whatever happens between two system calls.
+func claim(name string) (*os.File, error) {
+	for range 100 {
+		err := os.Mkdir(name, 0o755)
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
 		}
-		return write(root, e, r, buf)
-	})
+		made := err == nil
+		d, err := lockDir(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue // swept by another, who took it for a leftover
+		case err != nil:
+			return nil, err
+		case made:
+			return d, nil
+		}
+		err = os.RemoveAll(name)
+		d.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("%s: %w", name, ErrBusy)
 }
 
-// write makes one file, which must not be there yet.
-func write(root *os.Root, e nutshell.Entry, r io.Reader, buf []byte) error {
-	if folder := path.Dir(e.Path); folder != "." {
-		if err := root.MkdirAll(folder, 0o755); err != nil {
-			return err
+// lockDir opens and locks a directory, not a link to one. It is fs.ErrNotExist if it lost its name meanwhile.
+func lockDir(name string) (*os.File, error) {
+	d, err := os.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(d.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fmt.Errorf("%s: %w", name, ErrBusy)
+	}
+	if err == nil {
+		var named fs.FileInfo
+		if named, err = os.Lstat(name); err == nil && same(d, named) != nil {
+			err = fs.ErrNotExist
 		}
 	}
-	f, err := root.OpenFile(e.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, e.Mode)
 	if err != nil {
-		return err
+		d.Close()
+		return nil, err
 	}
-	_, err = io.CopyBuffer(struct{ io.Writer }{f}, r, buf)
-	if err == nil {
-		err = f.Chmod(e.Mode) // whatever the umask
-	}
-	return errors.Join(err, f.Close())
+	return d, nil
 }

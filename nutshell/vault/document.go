@@ -1,8 +1,16 @@
 package vault
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"guild/nutshell"
 )
@@ -13,62 +21,268 @@ const Version = "0.2.0"
 // File is where the vault of a bundle usually is. The manifest's credentials.vault says where it is.
 const File = "credentials/vault.enc.json"
 
-// Vault is an open vault. Unknown members of its document survive reading, changing and writing. The zero Vault is
-// not usable: New and Parse make one.
-type Vault struct {
-	doc document
-}
+// Bounds of a vault.
+const (
+	MaxCredentials = 1000
+	maxWord        = 128 // characters of a name or a type
+)
 
-// document is what is known of the document, and all of its text.
-type document struct {
-	Version     string             `json:"vault_version"`
-	CreatedAt   nutshell.Timestamp `json:"created_at"`
-	ExpiresAt   nutshell.Timestamp `json:"expires_at,omitempty"`
-	Credentials []Credential       `json:"credentials"`
+// Vault is an open vault. Its text is the truth: unknown members of the document and of every entry survive reading,
+// changing and writing. The zero Vault is not usable: New and Parse make one.
+type Vault struct {
+	text    Secret
+	expires nutshell.Timestamp
+	entries []Credential
 }
 
 // Credential is one entry of a vault. Only Value is secret.
 type Credential struct {
 	Name         string
 	Type         string // postgresql, bearer_token, …
-	Value        Secret // a JSON object or string
+	Value        Secret // the text of a JSON object or string; ValueOf makes one
 	Scopes       []string
 	Restrictions json.RawMessage    // tables, endpoints, rate limits: a JSON object; nil if there are none
 	ExpiresAt    nutshell.Timestamp // empty for the vault's own
 }
 
-// New returns an empty vault.
-func New(now time.Time) *Vault { panic("not written yet") }
+// document is what is known of a vault's text.
+type document struct {
+	Version     string             `json:"vault_version"`
+	ExpiresAt   nutshell.Timestamp `json:"expires_at"`
+	Credentials []jsontext.Value   `json:"credentials"`
+}
 
-// Parse reads the document of a vault. Names must be unique; its errors are those of nutshell.ParseManifest and
-// never hold a value.
-func Parse(document Secret) (*Vault, error) { panic("not written yet") }
+// entry is what is known of a credential's text.
+type entry struct {
+	Name         string             `json:"name"`
+	Type         string             `json:"type"`
+	Value        jsontext.Value     `json:"value"`
+	Scopes       []string           `json:"scopes"`
+	Restrictions jsontext.Value     `json:"restrictions"`
+	ExpiresAt    nutshell.Timestamp `json:"expires_at"`
+}
+
+// vaultText is a vault's document in errors.
+var vaultText = text{"vault", MaxSealed}
+
+// New returns an empty vault.
+func New(now time.Time) *Vault {
+	top := object{
+		{"vault_version", quoted(Version)}, {"created_at", quoted(string(moment(now)))}, {"credentials", jsontext.Value("[]")},
+	}
+	return &Vault{text: NewSecret(top.laidOut())}
+}
+
+// moment is a time as the specification writes it.
+func moment(t time.Time) nutshell.Timestamp {
+	return nutshell.Timestamp(t.UTC().Format(time.RFC3339))
+}
+
+// Parse reads the document of a vault. Names must be there and unique, values must be objects or strings, and every
+// expiry a time. Its errors are those of nutshell.ParseManifest, name members and lines, and repeat nothing of
+// the text.
+func Parse(document Secret) (*Vault, error) {
+	raw := document.Reveal()
+	if err := vaultText.check(raw); err != nil {
+		return nil, err
+	}
+	v := &Vault{text: document}
+	if err := v.read(raw); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+func (v *Vault) read(raw []byte) error {
+	var d document
+	if err := vaultText.decode("", raw, &d); err != nil {
+		return err
+	}
+	switch {
+	case !strings.HasPrefix(d.Version, "0."):
+		return vaultText.problem("vault_version", "is not 0.x")
+	case !isTime(d.ExpiresAt):
+		return vaultText.problem("expires_at", "is no time in RFC 3339")
+	case len(d.Credentials) > MaxCredentials:
+		return &nutshell.LimitError{What: "credentials of a vault", Limit: MaxCredentials}
+	}
+	v.expires = d.ExpiresAt
+	seen := make(map[string]bool)
+	for i, raw := range d.Credentials {
+		c, err := readEntry(fmt.Sprintf("credentials.%d", i), raw)
+		if err != nil {
+			return err
+		}
+		if seen[c.Name] {
+			return vaultText.problem(fmt.Sprintf("credentials.%d.name", i), "stands there twice")
+		}
+		seen[c.Name] = true
+		v.entries = append(v.entries, c)
+	}
+	return nil
+}
+
+func readEntry(path string, raw jsontext.Value) (Credential, error) {
+	var e entry
+	if err := vaultText.decode(path, raw, &e); err != nil {
+		return Credential{}, err
+	}
+	c := Credential{Name: e.Name, Type: e.Type, Value: NewSecret(e.Value), Scopes: e.Scopes, ExpiresAt: e.ExpiresAt}
+	if kind := e.Restrictions.Kind(); len(e.Restrictions) > 0 && kind != 'n' {
+		c.Restrictions = json.RawMessage(bytes.Clone(e.Restrictions))
+	}
+	if field, reason := c.problem(); reason != "" {
+		return Credential{}, vaultText.problem(under(path, field), reason)
+	}
+	return c, nil
+}
+
+// problem says which member of an entry is wrong, and why.
+func (c Credential) problem() (field, reason string) {
+	switch {
+	case !isWord(c.Name) || c.Name == "":
+		return "name", fmt.Sprintf("must be 1 to %d characters that can be printed", maxWord)
+	case !isWord(c.Type):
+		return "type", fmt.Sprintf("must be at most %d characters that can be printed", maxWord)
+	case !isValue(c.Value.Reveal()):
+		return "value", "must be a JSON object or string"
+	case len(c.Restrictions) > 0 && jsontext.Value(c.Restrictions).Kind() != '{':
+		return "restrictions", "must be a JSON object"
+	case !isTime(c.ExpiresAt):
+		return "expires_at", "is no time in RFC 3339"
+	}
+	return "", ""
+}
+
+func isWord(s string) bool {
+	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= maxWord && strings.TrimSpace(s) == s &&
+		!strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+func isValue(raw jsontext.Value) bool {
+	kind := raw.Kind()
+	return kind == '{' || kind == '"'
+}
+
+func isTime(t nutshell.Timestamp) bool {
+	_, err := t.Time()
+	return t == "" || err == nil
+}
+
+// ValueOf makes the value of a credential from what a person gave: a JSON object stays one, anything else is a string.
+func ValueOf(input Secret) Secret {
+	raw := bytes.TrimSpace(input.Reveal())
+	if (text{max: MaxSealed}).check(raw) == nil {
+		return NewSecret(raw)
+	}
+	return NewSecret(quoted(string(input.Reveal())))
+}
+
+// Field returns one field of a value in clear: of an object the member of that name, as text if it is a string, else
+// as JSON; of a string, or an object with a single member, what is in it when name is empty. It reports false if there
+// is none.
+func (c Credential) Field(name string) (Secret, bool) {
+	raw := jsontext.Value(c.Value.Reveal())
+	if raw.Kind() == '{' {
+		o := objectOf(raw)
+		if name == "" && len(o) == 1 {
+			name = o[0].name
+		}
+		raw = o.get(name)
+	} else if name != "" {
+		return Secret{}, false
+	}
+	if raw.Kind() != '"' {
+		return NewSecret(raw), len(raw) > 0
+	}
+	plain, err := jsontext.AppendUnquote(nil, raw)
+	return NewSecret(plain), err == nil
+}
+
+// Fields returns the names of the fields of a value, in their order: none for a string.
+func (c Credential) Fields() []string {
+	var names []string
+	for _, m := range objectOf(c.Value.Reveal()) {
+		names = append(names, m.name)
+	}
+	return names
+}
 
 // Document returns the text of the vault, for a Sealer.
-func (v *Vault) Document() Secret { panic("not written yet") }
+func (v *Vault) Document() Secret { return v.text }
 
 // Credentials returns the entries in their order.
-func (v *Vault) Credentials() []Credential { panic("not written yet") }
+func (v *Vault) Credentials() []Credential { return slices.Clone(v.entries) }
 
 // Get returns the entry of this name.
-func (v *Vault) Get(name string) (Credential, bool) { panic("not written yet") }
+func (v *Vault) Get(name string) (Credential, bool) {
+	i := v.index(name)
+	if i < 0 {
+		return Credential{}, false
+	}
+	return v.entries[i], true
+}
 
-// Put adds an entry, or replaces the one of the same name and keeps its unknown members.
-func (v *Vault) Put(c Credential) error { panic("not written yet") }
+func (v *Vault) index(name string) int {
+	return slices.IndexFunc(v.entries, func(c Credential) bool { return c.Name == name })
+}
+
+// Put adds an entry, or replaces the one of the same name and keeps its unknown members. The vault is unchanged when
+// it would not be one any more.
+func (v *Vault) Put(c Credential) error {
+	if field, reason := c.problem(); reason != "" {
+		return vaultText.problem(under("credential", field), reason)
+	}
+	scopes, err := json.Marshal(c.Scopes)
+	if err != nil {
+		return err
+	}
+	if len(c.Scopes) == 0 {
+		scopes = nil
+	}
+	top, all := v.parts()
+	i := v.index(c.Name)
+	if i < 0 {
+		i, all = len(all), append(all, jsontext.Value("{}"))
+	}
+	all[i] = objectOf(all[i]).setText("name", c.Name).setText("type", c.Type).set("value", c.Value.Reveal()).
+		set("scopes", scopes).set("restrictions", jsontext.Value(c.Restrictions)).setText("expires_at", string(c.ExpiresAt)).text()
+	return v.change(top.set("credentials", listText(all)))
+}
 
 // Remove takes an entry out. It reports false if there is none.
-func (v *Vault) Remove(name string) bool { panic("not written yet") }
+func (v *Vault) Remove(name string) bool {
+	i := v.index(name)
+	if i < 0 {
+		return false
+	}
+	top, all := v.parts()
+	return v.change(top.set("credentials", listText(slices.Delete(all, i, i+1)))) == nil
+}
 
-// ExpiresAt returns when an entry expires: by its own word or by the vault's, whichever is earlier. It is zero if
-// neither says so.
-func (v *Vault) ExpiresAt(name string) time.Time { panic("not written yet") }
+// SetExpiry sets when the whole vault expires, whatever its entries say; with no time it does not.
+func (v *Vault) SetExpiry(at nutshell.Timestamp) error {
+	top, _ := v.parts()
+	return v.change(top.setText("expires_at", string(at)))
+}
 
-// Only returns the vault with no other entries than those named, for somebody who is to get no more. It is an error
-// if one is missing, and ErrExpired if one has expired at now.
-func (v *Vault) Only(now time.Time, names ...string) (*Vault, error) { panic("not written yet") }
+// parts are the members of the document, and the entries in it.
+func (v *Vault) parts() (object, []jsontext.Value) {
+	top := objectOf(v.text.Reveal())
+	return top, list(top.get("credentials"))
+}
 
-// Current is an error that is ErrExpired and names what has expired at now, or nil.
-func (v *Vault) Current(now time.Time) error { panic("not written yet") }
+// change makes top the vault's text, if it is one.
+func (v *Vault) change(top object) error {
+	changed, err := Parse(NewSecret(top.laidOut()))
+	if err != nil {
+		return err
+	}
+	*v = *changed
+	return nil
+}
 
-// Scopes returns what a manifest may say of the entries: never a value.
-func (v *Vault) Scopes() []nutshell.Scope { panic("not written yet") }
+// InClear reports whether a file is a vault that nobody has sealed. What else is wrong with it, Parse says.
+func InClear(file []byte) bool {
+	return vaultText.check(file) == nil && objectOf(file).get("vault_version").Kind() == '"'
+}

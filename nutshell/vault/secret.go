@@ -12,7 +12,8 @@ const redacted = "[secret]"
 // ErrSecret is that somebody tried to write a secret out in passing.
 var ErrSecret = errors.New("a secret is not serialized")
 
-// Secret is bytes that are not to be seen: every way of printing and serializing it gives "[secret]" or an error.
+// Secret is bytes that are not to be seen: every way of printing, logging and serializing it gives "[secret]", or an
+// error, or an address. The zero value holds none.
 type Secret struct{ reveal func() []byte }
 
 // NewSecret takes a copy of b.
@@ -46,3 +47,9 @@ func (Secret) MarshalJSON() ([]byte, error) { return nil, ErrSecret }
 
 // MarshalText implements encoding.TextMarshaler and fails.
 func (Secret) MarshalText() ([]byte, error) { return nil, ErrSecret }
+
+// MarshalBinary implements encoding.BinaryMarshaler and fails.
+func (Secret) MarshalBinary() ([]byte, error) { return nil, ErrSecret }
+
+// GobEncode implements gob.GobEncoder and fails.
+func (Secret) GobEncode() ([]byte, error) { return nil, ErrSecret }

@@ -28,21 +28,34 @@ var (
 	ErrNotFor    = errors.New("the vault is not sealed for any key at hand")
 	ErrNotSealed = errors.New("the file is not a sealed vault of this form")
 	ErrTampered  = errors.New("the vault was changed after it was sealed")
+	ErrTooLarge  = errors.New("the vault is larger than 1 MiB")
+	ErrNoEntry   = errors.New("there is no such credential in the vault")
 )
 
-// MaxSealed is the size of a sealed vault at most, in bytes. Who reads one reads no more.
+// MaxSealed is the size of a sealed vault at most, and of the document in it, in bytes. Who reads one reads no more.
 const MaxSealed = 1 << 20
 
 // Sealer closes a vault for those who may open it, and opens what they may open. A Sealer keeps no plaintext, and
-// its errors never hold any.
+// its errors never hold any. It can be used by several goroutines.
 type Sealer interface {
 	// Form is one of the forms of encryption.
 	Form() string
 
-	// Seal encrypts the document of a vault. Sealing the same twice gives different bytes.
+	// Seal encrypts the document of a vault. Sealing the same twice gives different bytes. It is ErrTooLarge if the
+	// document or what would come out has more than MaxSealed bytes.
 	Seal(ctx context.Context, document Secret) ([]byte, error)
 
 	// Open decrypts what Seal made, here or elsewhere. It is ErrNotFor if no key at hand opens it, ErrNotSealed if it
-	// is of another form, and ErrTampered if it does not hold together.
+	// is of another form, ErrTampered if it does not hold together, and ErrTooLarge above MaxSealed.
 	Open(ctx context.Context, sealed []byte) (Secret, error)
+}
+
+// Open opens a sealed vault and reads it. Its errors are those of Sealer.Open and Parse; it does not ask what has
+// expired, which Vault.Current does.
+func Open(ctx context.Context, s Sealer, sealed []byte) (*Vault, error) {
+	document, err := s.Open(ctx, sealed)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(document)
 }

@@ -1,0 +1,130 @@
+package control
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"slices"
+
+	"guild"
+	"guild/internal/fact"
+	"guild/internal/journal"
+	"guild/nip89"
+	"guild/nip90"
+	"guild/nutshell"
+)
+
+// Bounds of what a person may release.
+const (
+	maxRelease    = 4 << 20 // bytes of the request
+	maxRecipients = 64      // keys that credentials are sealed for
+	maxNames      = 1000    // credentials
+	maxName       = 1024    // bytes of a credential's name
+)
+
+// getRecipient answers with whom to seal for, so that this node can open it.
+func (s *Server) getRecipient(w http.ResponseWriter, _ *http.Request) {
+	recipient, err := s.c.Recipient()
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, "internal", "", err)
+		return
+	}
+	answer(w, map[string]string{"recipient": recipient})
+}
+
+// postRelease keeps credentials for a job to come. It takes nothing but ciphertext.
+func (s *Server) postRelease(w http.ResponseWriter, r *http.Request) {
+	var asked Release
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRelease))
+	d.DisallowUnknownFields()
+	err := d.Decode(&asked)
+	if err == nil {
+		err = asked.check()
+	}
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "usage", "", fmt.Errorf("release: %w", err))
+		return
+	}
+	h, err := s.keepRelease(r, asked)
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, "internal", journal.Hint(err), err)
+		return
+	}
+	answer(w, map[string]string{"hash": h.String()})
+}
+
+func (r Release) check() error {
+	isBad := func(name string) bool { return name == "" || len(name) > maxName }
+	switch {
+	case len(r.Names) == 0 || len(r.Names) > maxNames || slices.ContainsFunc(r.Names, isBad):
+		return errors.New("it does not name the credentials")
+	case len(r.Vaults) == 0 || len(r.Vaults) > maxRecipients:
+		return fmt.Errorf("%d sealed vaults, want 1 to %d", len(r.Vaults), maxRecipients)
+	case r.Expires < 0:
+		return fmt.Errorf("expires %d: want a time", r.Expires)
+	}
+	for _, v := range r.Vaults {
+		switch {
+		case !nip89.IsAgeRecipient(v.For):
+			return fmt.Errorf("%.24q is no recipient of age (X25519)", v.For)
+		case !nip90.IsSealedVault(v.Sealed):
+			return errors.New("a vault is not sealed with age")
+		case len(v.Sealed) > nip90.MaxVault:
+			return fmt.Errorf("a sealed vault of %d bytes; %d travel at most with a request", len(v.Sealed), nip90.MaxVault)
+		}
+	}
+	return nil
+}
+
+// keepRelease stores the vaults, and what a job will say of them.
+func (s *Server) keepRelease(r *http.Request, asked Release) (guild.Hash, error) {
+	own, err := s.c.Recipient()
+	if err != nil {
+		return guild.Hash{}, err
+	}
+	release := fact.Release{Names: asked.Names, Expires: asked.Expires, Anyway: asked.AllowExpired}
+	for _, v := range asked.Vaults {
+		h, err := s.c.Blobs.PutBytes(r.Context(), v.Sealed)
+		if err != nil {
+			return guild.Hash{}, err
+		}
+		if v.For == own {
+			v.For = ""
+		}
+		release.Vaults = append(release.Vaults, fact.Sealed{For: v.For, Vault: h})
+	}
+	raw, err := json.Marshal(release)
+	if err != nil {
+		return guild.Hash{}, err
+	}
+	return s.c.Blobs.PutBytes(r.Context(), raw)
+}
+
+// release reads the credentials that a job names, if it names any.
+func (s *Server) release(text string) (*fact.Release, error) {
+	if text == "" {
+		return nil, nil
+	}
+	h, err := guild.ParseHash(text)
+	if err != nil {
+		return nil, fmt.Errorf("release %.80q: %w", text, err)
+	}
+	raw, err := s.c.Blobs.ReadAll(h, maxRelease)
+	if err != nil {
+		return nil, fmt.Errorf("release %.80q: %w", text, err)
+	}
+	var release fact.Release
+	if err := json.Unmarshal(raw, &release); err != nil || len(release.Vaults) == 0 {
+		return nil, fmt.Errorf("release %.80q is none", text)
+	}
+	return &release, nil
+}
+
+// holdsVault reports whether the vault that a bundle's manifest names is in the bundle: it then goes to nobody in
+// clear, whomever it is sealed for.
+func holdsVault(b *nutshell.Bundle) bool {
+	name := path.Clean(b.Manifest().Credentials().Vault)
+	return slices.ContainsFunc(b.Files(), func(e nutshell.Entry) bool { return e.Path == name })
+}

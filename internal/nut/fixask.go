@@ -1,0 +1,124 @@
+package nut
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"charm.land/huh/v2"
+
+	"guild/internal/cli"
+)
+
+// errNobody is that questions would have nobody to answer them.
+var errNobody = errors.New("there is no terminal to ask on")
+
+// asker asks a person. Every answer may be empty, which means to leave things as they are.
+type asker struct {
+	ctx   context.Context
+	in    io.Reader
+	out   io.Writer
+	plain bool // questions as lines of text, for dumb terminals and screen readers
+}
+
+// asks reports whether somebody can be asked.
+func (p *Program) asks() bool { return cli.IsTerminal(p.In) && cli.IsTerminal(p.Out) }
+
+// asker is ready to ask; it is errNobody if there is no terminal.
+func (p *Program) asker(ctx context.Context) (*asker, error) {
+	if !p.asks() {
+		return nil, errNobody
+	}
+	plain := os.Getenv("ACCESSIBLE") != "" || os.Getenv("TERM") == "dumb"
+	return &asker{ctx, p.In, p.Out, plain}, nil
+}
+
+// yes asks whether to do something. The default is to do it.
+func (a *asker) yes(question string) (bool, error) {
+	answer := true
+	err := a.run(huh.NewConfirm().Title(cli.Clean(question)).Value(&answer))
+	return answer && err == nil, err
+}
+
+// line asks for one line of text.
+func (a *asker) line(question, why string) (string, error) {
+	var answer string
+	input := huh.NewInput().Title(cli.Clean(question)).Value(&answer)
+	if !a.plain {
+		input.Description(cli.Clean(why))
+	}
+	err := a.run(input)
+	return strings.TrimSpace(answer), err
+}
+
+// lines asks for lines of text until an empty one.
+func (a *asker) lines(question, why string) ([]string, error) {
+	var all []string
+	for {
+		answer, err := a.line(question, why)
+		if err != nil || answer == "" {
+			return all, err
+		}
+		all = append(all, answer)
+		question, why = "And another?", "Leave it empty to go on."
+	}
+}
+
+// choose asks for one of a few words.
+func (a *asker) choose(question, usual string, words ...string) (string, error) {
+	answer := usual
+	err := a.run(huh.NewSelect[string]().Title(cli.Clean(question)).Options(huh.NewOptions(words...)...).Value(&answer))
+	return answer, err
+}
+
+// run asks one question. Ctrl-C and the end of the input are context.Canceled.
+func (a *asker) run(field huh.Field) error {
+	if a.plain {
+		in := &answers{ctx: a.ctx, r: a.in}
+		if err := field.RunAccessible(a.out, in); err != nil {
+			return err
+		}
+		return in.err
+	}
+	err := huh.NewForm(huh.NewGroup(field)).WithInput(a.in).WithOutput(a.out).WithShowHelp(false).RunWithContext(a.ctx)
+	if errors.Is(err, huh.ErrUserAborted) {
+		return context.Canceled
+	}
+	return err
+}
+
+// answers gives a plain question one byte at a time, so that it does not read the answer to the next one, and
+// remembers that nobody answered.
+type answers struct {
+	ctx context.Context
+	r   io.Reader
+	err error
+}
+
+// Read implements io.Reader. A terminal cannot be told to stop waiting: when the context ends, so does the program,
+// and with it the goroutine.
+func (a *answers) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	var one [1]byte
+	done := make(chan error, 1)
+	go func() {
+		_, err := io.ReadFull(a.r, one[:])
+		done <- err
+	}()
+	var err error
+	select {
+	case err = <-done:
+	case <-a.ctx.Done():
+		err = a.ctx.Err()
+	}
+	if err != nil {
+		a.err = context.Canceled
+		return 0, io.EOF
+	}
+	p[0] = one[0]
+	return 1, nil
+}

@@ -1,0 +1,153 @@
+package nut
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"time"
+
+	"guild"
+	"guild/internal/cli"
+	"guild/nutshell"
+	"guild/nutshell/clawnet"
+	"guild/nutshell/ignore"
+	"guild/nutshell/vault"
+)
+
+// sharedBundle is a directory as others get it: without its vault, and without the notes of where it was published.
+type sharedBundle struct {
+	file     *os.File // without a name
+	manifest *nutshell.Manifest
+	info     nutshell.Info
+	vault    string // the path of the vault that stays; empty if there is none
+}
+
+// share packs a tree for others. The extension is written into its manifest, without the notes.
+func (p *Program) share(ctx context.Context, tree fs.FS, e clawnet.Extension) (*sharedBundle, error) {
+	m, err := readManifest(tree)
+	if err != nil {
+		return nil, err
+	}
+	s := &sharedBundle{manifest: m, vault: m.Credentials().Vault}
+	if err := p.refusePlaintext(tree, m); err != nil {
+		return nil, err
+	}
+	if err := m.SetExtension(clawnet.Name, e.Unpublished()); err != nil {
+		return nil, err
+	}
+	o, err := sharedOptions(tree, m)
+	if err != nil {
+		return nil, err
+	}
+	if s.file, err = unnamed(); err != nil {
+		return nil, err
+	}
+	if s.info, err = nutshell.Pack(ctx, withManifest{tree, m.Bytes()}, s.file, o); err != nil {
+		s.file.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// refusePlaintext refuses a bundle whose vault anybody can read: it is not to be near a network.
+func (p *Program) refusePlaintext(tree fs.FS, m *nutshell.Manifest) error {
+	c := m.Credentials()
+	plain := c.Vault != "" && c.Encryption == vault.Plaintext
+	sealed, err := readVault(tree, c.Vault)
+	if err != nil {
+		return err
+	}
+	if plain || vault.InClear(sealed) {
+		err := fmt.Errorf("the vault %s is not encrypted, and such a bundle is not shared", cli.Clean(c.Vault))
+		return cli.WithHint(err, "seal it first: '"+p.hint("vault --help")+"' says how")
+	}
+	return nil
+}
+
+// readVault reads the vault of a tree; none is nothing.
+func readVault(tree fs.FS, name string) ([]byte, error) {
+	name = path.Clean(name)
+	if !fs.ValidPath(name) || name == "." {
+		return nil, nil
+	}
+	f, err := tree.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, vault.MaxSealed+1))
+}
+
+// sharedOptions leave out what .nutignore names and all credentials, and commit to the hidden tests.
+func sharedOptions(tree fs.FS, m *nutshell.Manifest) (nutshell.Options, error) {
+	patterns, err := ignoredIn(tree)
+	if err != nil {
+		return nutshell.Options{}, err
+	}
+	secret := func(name string) bool {
+		return name == path.Clean(m.Credentials().Vault) || name == path.Clean(m.APIs().CredentialRef) || name == path.Dir(vault.File)
+	}
+	o := nutshell.Options{
+		Exclude:     func(name string, isDir bool) bool { return secret(name) || patterns.Match(name, isDir) },
+		VaultBeside: m.Credentials().Vault != "",
+	}
+	o.Hidden, err = hiddenCommitments(tree)
+	return o, err
+}
+
+// ignoredIn are the patterns of the tree's .nutignore; without one they match nothing.
+func ignoredIn(tree fs.FS) (*ignore.Patterns, error) {
+	raw, err := fs.ReadFile(tree, ignore.File)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return ignore.Parse(raw)
+}
+
+// hiddenCommitments are those that pack has made before. Hidden tests without any are for pack to commit to.
+func hiddenCommitments(tree fs.FS) ([]guild.Commitment, error) {
+	raw, err := fs.ReadFile(tree, nutshell.SaltsFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return nutshell.ParseSalts(raw)
+}
+
+// withManifest is a tree with another manifest in it.
+type withManifest struct {
+	fs.FS
+	text []byte
+}
+
+// Open implements fs.FS.
+func (t withManifest) Open(name string) (fs.File, error) {
+	if name != nutshell.ManifestFile {
+		return t.FS.Open(name)
+	}
+	return &manifestText{bytes.NewReader(t.text)}, nil
+}
+
+// manifestText is a manifest in memory as a file.
+type manifestText struct{ *bytes.Reader }
+
+func (f *manifestText) Stat() (fs.FileInfo, error) { return f, nil }
+func (f *manifestText) Close() error               { return nil }
+func (f *manifestText) Name() string               { return nutshell.ManifestFile }
+func (f *manifestText) Mode() fs.FileMode          { return 0o644 }
+func (f *manifestText) ModTime() time.Time         { return time.Time{} }
+func (f *manifestText) IsDir() bool                { return false }
+func (f *manifestText) Sys() any                   { return nil }
+
+// content is the packed file from its beginning.
+func (s *sharedBundle) content() io.Reader { return io.NewSectionReader(s.file, 0, s.info.Size) }

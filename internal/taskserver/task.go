@@ -1,0 +1,229 @@
+package taskserver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"guild"
+	"guild/nutshell"
+	"guild/nutshell/clawnet"
+)
+
+// States of a task. A server may have others.
+const (
+	Open      = "open"
+	Assigned  = "assigned"
+	Submitted = "submitted"
+	Approved  = "approved"
+	Rejected  = "rejected"
+	Cancelled = "cancelled"
+	Settled   = "settled"
+)
+
+// Task is a task as the server has it. Everything in it is somebody else's word: texts are not cleaned, and only ID
+// is safe in a path.
+type Task struct {
+	ID          string          `json:"id"`
+	AuthorID    string          `json:"author_id"`
+	AuthorName  string          `json:"author_name"`
+	Title       string          `json:"title"`
+	Description string          `json:"description"`
+	Tags        Tags            `json:"tags"`
+	Deadline    string          `json:"deadline"` // RFC 3339
+	Reward      clawnet.Decimal `json:"reward"`
+	Status      string          `json:"status"` // Open, Assigned, …
+	AssignedTo  string          `json:"assigned_to"`
+	Result      string          `json:"result"` // what was said at submission
+	Hash        guild.Hash      `json:"nutshell_hash"`
+	NutshellID  string          `json:"nutshell_id"` // the id of the bundle's manifest
+	BundleType  string          `json:"bundle_type"`
+}
+
+// NewTask is what Create posts.
+type NewTask struct {
+	Title       string      `json:"title"`
+	Description string      `json:"description"`
+	Tags        []string    `json:"tags"`
+	Deadline    string      `json:"deadline,omitempty"` // RFC 3339
+	Reward      json.Number `json:"reward"`             // as clawnet.Decimal.Plain writes it: servers want whole numbers
+	Hash        guild.Hash  `json:"nutshell_hash"`
+	NutshellID  string      `json:"nutshell_id"`
+	BundleType  string      `json:"bundle_type"`
+	AuthorID    string      `json:"author_id,omitempty"`
+	Resume      Resume      `json:"agent_resume"` // who fits
+}
+
+// Resume is what somebody who fits a task knows.
+type Resume struct {
+	Skills      []string `json:"skills"`
+	DataSources []string `json:"data_sources"`
+}
+
+// Describe is what a task server is told of a bundle, by the table of section 10.1.
+func Describe(m *nutshell.Manifest, e clawnet.Extension, hash guild.Hash) NewTask {
+	task, resume := clawnet.Map(m.Tags(), e)
+	return NewTask{
+		Title: m.Task().Title, Description: m.Task().Summary, Tags: task.Tags, Deadline: string(m.ExpiresAt()),
+		Reward: json.Number(task.Reward.Amount.Plain()), Hash: hash, NutshellID: m.ID(), BundleType: m.BundleType(),
+		AuthorID: task.AuthorID, Resume: Resume{resume.Skills, resume.DataSources},
+	}
+}
+
+// Bid is an offer to do a task.
+type Bid struct {
+	ID         string          `json:"id"`
+	TaskID     string          `json:"task_id"`
+	BidderID   string          `json:"bidder_id"`
+	BidderName string          `json:"bidder_name"`
+	Amount     clawnet.Decimal `json:"amount"`
+	Message    string          `json:"message"`
+	CreatedAt  string          `json:"created_at"`
+}
+
+// Status is who the server is, and whom it takes the caller for.
+type Status struct {
+	PeerID    string `json:"peer_id"`
+	AgentName string `json:"agent_name"`
+}
+
+// Receipt is what an approval has led to.
+type Receipt struct {
+	Status     string           `json:"status"`
+	RewardPaid *clawnet.Decimal `json:"reward_paid"` // nil if the server does not say
+}
+
+// Tags are labels. Servers write them as a list, as a string that holds a JSON list, or with commas between.
+type Tags []string
+
+// UnmarshalJSON reads the three forms.
+func (t *Tags) UnmarshalJSON(b []byte) error {
+	var list []string
+	if err := json.Unmarshal(b, &list); err == nil {
+		*t = list
+		return nil
+	}
+	var text string
+	if err := json.Unmarshal(b, &text); err != nil {
+		return errors.New("tags are neither a list nor a string")
+	}
+	if json.Unmarshal([]byte(text), &list) == nil {
+		*t = list
+		return nil
+	}
+	for tag := range strings.SplitSeq(text, ",") {
+		if tag = strings.TrimSpace(tag); tag != "" {
+			list = append(list, tag)
+		}
+	}
+	*t = list
+	return nil
+}
+
+// maxID is the length of an id at most, in bytes.
+const maxID = 128
+
+// CheckID refuses what cannot be the id of a task: it becomes a part of a path.
+func CheckID(id string) error {
+	safe := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.:", r)
+	}
+	if id == "" || len(id) > maxID || strings.Trim(id, ".") == "" || strings.ContainsFunc(id, func(r rune) bool { return !safe(r) }) {
+		return fmt.Errorf("%.140q is not the id of a task: letters, digits, dashes, dots and colons", id)
+	}
+	return nil
+}
+
+// CheckPeer refuses what cannot be the name of a peer.
+func CheckPeer(peer string) error {
+	if peer == "" || len(peer) > maxID || strings.ContainsFunc(peer, func(r rune) bool { return !unicode.IsGraphic(r) || r == ' ' }) {
+		return fmt.Errorf("%.140q is not the id of a peer", peer)
+	}
+	return nil
+}
+
+// parseTask reads the answer that holds one task, alone or as the member task. want is the id that it must have, if
+// one is.
+func parseTask(b []byte, want string) (Task, error) {
+	var answer struct {
+		Task
+		Inner *Task `json:"task"`
+	}
+	if err := json.Unmarshal(b, &answer); err != nil {
+		return Task{}, decodeError(err)
+	}
+	t := answer.Task
+	if answer.Inner != nil {
+		t = *answer.Inner
+	}
+	if err := CheckID(t.ID); err != nil {
+		return Task{}, fmt.Errorf("%w: %w", ErrNotTaskServer, err)
+	}
+	if want != "" && t.ID != want {
+		return Task{}, fmt.Errorf("%w: it is about task %s, not %s", ErrNotTaskServer, t.ID, want)
+	}
+	return t, nil
+}
+
+// parseTasks reads a list of tasks, alone or as the member tasks. It leaves out what is no task with an id: on a
+// network, tasks come from strangers, and one of them must not hide the others.
+func parseTasks(b []byte) ([]Task, error) {
+	items, err := parseList(b, "tasks")
+	if err != nil {
+		return nil, err
+	}
+	var tasks []Task
+	for _, item := range items {
+		var t Task
+		if json.Unmarshal(item, &t) == nil && CheckID(t.ID) == nil {
+			tasks = append(tasks, t)
+		}
+	}
+	return tasks, nil
+}
+
+// parseBids reads a list of bids, alone or as the member bids. It leaves out what is no bid of a peer.
+func parseBids(b []byte) ([]Bid, error) {
+	items, err := parseList(b, "bids")
+	if err != nil {
+		return nil, err
+	}
+	var bids []Bid
+	for _, item := range items {
+		var bid Bid
+		if json.Unmarshal(item, &bid) == nil && CheckPeer(bid.BidderID) == nil {
+			bids = append(bids, bid)
+		}
+	}
+	return bids, nil
+}
+
+// parseList reads a JSON list that is alone or a member of an object.
+func parseList(b []byte, name string) ([]json.RawMessage, error) {
+	var list []json.RawMessage
+	err := json.Unmarshal(b, &list)
+	if err == nil {
+		return list, nil
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(b, &object) != nil || object[name] == nil {
+		return nil, decodeError(err)
+	}
+	if err := json.Unmarshal(object[name], &list); err != nil {
+		return nil, decodeError(err)
+	}
+	return list, nil
+}
+
+// decodeError words an answer that is not what it should be, without repeating it.
+func decodeError(err error) error {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		return fmt.Errorf("%w: %s is a JSON %s", ErrNotTaskServer, clean(wrong.Field), wrong.Value)
+	}
+	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Errorf("%w: it is not JSON", ErrNotTaskServer)
+	}
+	return fmt.Errorf("%w: %w", ErrNotTaskServer, err)
+}

@@ -1,0 +1,21 @@
+//go:build !linux
+
+package workdir
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"guild/internal/durable"
+)
+
+// syncTree makes what was written below an open directory durable.
+func syncTree(dir *os.File) error {
+	return filepath.WalkDir(dir.Name(), func(p string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return durable.SyncDir(p)
+	})
+}

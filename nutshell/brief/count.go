@@ -1,0 +1,110 @@
+package brief
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/tiktoken-go/tokenizer"
+)
+
+// Encodings are how models cut text into tokens.
+const (
+	O200k  = "o200k_base"  // of the models since 2024
+	CL100k = "cl100k_base" // of the ones before
+)
+
+// Counter counts the tokens of texts in one encoding. It can be used by many goroutines.
+type Counter struct{ codec tokenizer.Codec }
+
+// NewCounter returns a counter for O200k, which an empty name means too, or CL100k. The first one of each unpacks its
+// vocabulary, which takes some hundredths of a second and ten megabytes.
+func NewCounter(encoding string) (*Counter, error) {
+	if encoding == "" {
+		encoding = O200k
+	}
+	if encoding != O200k && encoding != CL100k {
+		return nil, fmt.Errorf("encoding %.40q is not one of %s, %s", encoding, O200k, CL100k)
+	}
+	codec, err := tokenizer.Get(tokenizer.Encoding(encoding))
+	return &Counter{codec}, err
+}
+
+// Count returns the number of tokens of a text. What looks like a control token of a model is text like any other. It
+// takes time in proportion to the length of the text: where one word, or one stretch of white space, goes on for
+// kilobytes, it is cut, and may count as one token more for each cut.
+func (c *Counter) Count(text string) (int64, error) {
+	n, _, err := c.countUpTo(text, -1)
+	return n, err
+}
+
+// countUpTo stops counting when there are more than most tokens, unless most is negative. It returns how many there
+// are in how many of the bytes.
+func (c *Counter) countUpTo(text string, most int64) (n int64, read int, err error) {
+	for chunk := range chunks(text) {
+		some, err := c.codec.Count(chunk)
+		if err != nil {
+			return 0, 0, fmt.Errorf("count tokens: %w", err)
+		}
+		n, read = n+int64(some), read+len(chunk)
+		if most >= 0 && n > most {
+			break
+		}
+	}
+	return n, read, nil
+}
+
+// Bounds of what is counted at once, because the time that the library takes for one word grows faster than the word.
+const (
+	maxChunk = 16 << 10 // bytes
+	maxSpace = 512      // bytes of white space in one stretch; a multiple of the longest token
+)
+
+// chunks cuts a text into pieces whose tokens add up to those of the whole.
+func chunks(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for text != "" {
+			n := cut(text)
+			if !yield(text[:n]) {
+				return
+			}
+			text = text[n:]
+		}
+	}
+}
+
+// cut returns where the first chunk of a text ends: at the last place before maxChunk where every encoding begins a
+// new token, if there is one.
+func cut(text string) int {
+	last, space := 0, 0 // the last good place, and where the white space began
+	for i, r := range text {
+		switch isSpace := unicode.IsSpace(r); {
+		case i >= maxChunk && last > 0:
+			return last
+		case i >= maxChunk || isSpace && i-space >= maxSpace:
+			return i
+		case !isSpace:
+			space = i + utf8.RuneLen(r)
+		}
+		if i > 0 && beginsToken(text, i, r) {
+			last = i
+		}
+	}
+	return len(text)
+}
+
+// beginsToken reports whether a token begins with the rune r at i whatever is around: after the end of a line, unless
+// white space or a slash goes on there, and with a space between two letters.
+func beginsToken(text string, i int, r rune) bool {
+	before := text[i-1]
+	if r == ' ' {
+		return isLetter(before) && i+1 < len(text) && isLetter(text[i+1])
+	}
+	return before == '\n' && r != '/' && !unicode.IsSpace(r)
+}
+
+func isLetter(c byte) bool { return strings.IndexByte(letters, c) >= 0 }
+
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

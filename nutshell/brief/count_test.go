@@ -1,0 +1,111 @@
+package brief_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tiktoken-go/tokenizer"
+	"pgregory.net/rapid"
+
+	"guild/nutshell/brief"
+)
+
+func counter(t testing.TB, encoding string) *brief.Counter {
+	t.Helper()
+	c, err := brief.NewCounter(encoding)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func count(t testing.TB, c *brief.Counter, text string) int64 {
+	t.Helper()
+	n, err := c.Count(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// The numbers are those that OpenAI publishes with its tokenizer and in its cookbook.
+func TestTokensAreCountedAsPublished(t *testing.T) {
+	for _, c := range []struct {
+		text          string
+		cl100k, o200k int64
+	}{
+		{"", 0, 0},
+		{"hello world", 2, 2},
+		{"tiktoken is great!", 6, 6},
+		{"antidisestablishmentarianism", 6, 6},
+		{"2 + 2 = 4", 7, 7},
+		{"お誕生日おめでとう", 9, 8},
+		{"<|endoftext|>", 7, 7}, // as ordinary text
+	} {
+		if n := count(t, counter(t, brief.CL100k), c.text); n != c.cl100k {
+			t.Errorf("%s: %q has %d tokens, want %d", brief.CL100k, c.text, n, c.cl100k)
+		}
+		if n := count(t, counter(t, ""), c.text); n != c.o200k {
+			t.Errorf("%s: %q has %d tokens, want %d", brief.O200k, c.text, n, c.o200k)
+		}
+	}
+}
+
+func TestAnUnknownEncodingIsRefused(t *testing.T) {
+	if _, err := brief.NewCounter("p50k_base"); err == nil || !strings.Contains(err.Error(), brief.CL100k) {
+		t.Error(err)
+	}
+}
+
+// words are what texts are made of. What is between them decides where a token may begin.
+var words = []string{
+	"a", "The", "word", "HTTPServer", "it's", "I'LL", "é", "漢字", "e\u0301", "1", "12345", ".", "…", "://", "//", "/", "=", "===", "\t", " ", "  ", "\u00a0",
+	"\u3000", "\n", "\r\n", "\n\n", " \n", "\n ", "\n/", ";\n", ";\n\n/", "🎉", "_", "\x00", "\u200d", "ʰ", "ǅ",
+}
+
+func TestTheTokensOfChunksAddUpToThoseOfTheWhole(t *testing.T) {
+	for _, encoding := range []string{brief.O200k, brief.CL100k} {
+		whole, err := tokenizer.Get(tokenizer.Encoding(encoding))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := counter(t, encoding)
+		rapid.Check(t, func(r *rapid.T) {
+			part := strings.Join(rapid.SliceOfN(rapid.SampledFrom(words), 1, 60).Draw(r, "words"), "")
+			end := rapid.SampledFrom([]string{"x y", "\nx", "}\nfunc"}).Draw(r, "end") // else there might be no good place
+			text := strings.Repeat(part+end, 1+40_000/len(part+end))
+			ids, _, err := whole.Encode(text)
+			if err != nil {
+				r.Fatal(err)
+			}
+			if n := count(t, c, text); n != int64(len(ids)) {
+				r.Errorf("%s: %d tokens, the library counts %d at once", encoding, n, len(ids))
+			}
+			if back, err := whole.Decode(ids); err != nil || back != text {
+				r.Errorf("%s: decoded to something else: %v", encoding, err)
+			}
+		})
+	}
+}
+
+// A quarter of a megabyte of each would take minutes if the time grew faster than the text: a test that ends is the
+// proof. What is cut counts as at most one token more for each cut.
+func TestHostileTextIsCountedInLinearTime(t *testing.T) {
+	c := counter(t, "")
+	for _, unit := range []string{"a", "Aa", " ", "\n", " \n", "\r ", "\t\n ", "\u3000\n", "=", "\x00", "\u0301", "9", "'s", "ʰ"} {
+		const small, large = 4 << 10, 256 << 10
+		a, b := count(t, c, strings.Repeat(unit, small/len(unit))), count(t, c, strings.Repeat(unit, large/len(unit)))
+		if b < a*large/small*9/10 || b > a*large/small*11/10+16 {
+			t.Errorf("%q: %d tokens in %d bytes, %d in %d", unit, a, small, b, large)
+		}
+	}
+}
+
+func BenchmarkCount(b *testing.B) {
+	c := counter(b, "")
+	text := strings.Repeat("func (w *writer) add(c candidate) error { // shows a file if it fits\n\treturn nil\n}\n", 10_000)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		count(b, c, text)
+	}
+}

@@ -1,0 +1,161 @@
+package brief
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of the work. What is beyond them is estimated by its beginning, and never shown.
+const (
+	maxShown    = 4 << 20  // bytes of a file
+	maxRead     = 16 << 20 // bytes that are counted altogether, beyond what the budget takes
+	sample      = 4 << 10  // bytes by which a file is estimated
+	usual       = 4        // bytes in a token of code and prose
+	densest     = 16       // bytes in a token, on the average, of what is worth counting
+	beginning   = 8 << 10  // bytes that tell text from other things
+	secretLines = 1 << 10  // bytes that tell a private key
+)
+
+// weighed is what is known of a file.
+type weighed struct {
+	tokens int64
+	reason string // why it cannot be shown, or nothing
+	text   string // ends in a newline
+}
+
+// weigh reads a file, and counts its tokens as long as there are no more than most.
+func (w *writer) weigh(p string, most int64) (weighed, error) {
+	f, size, err := open(w.fsys, p)
+	if err != nil {
+		return weighed{}, err
+	}
+	defer f.Close()
+	most = max(most, 0)
+	tooLarge := size > maxShown || size > densest*most
+	tooMuch := w.read > maxRead+densest*w.budget
+	length := size
+	if tooLarge || tooMuch {
+		length = sample
+	}
+	b, err := readText(w.ctx, f, length)
+	if no, ok := errors.AsType[*notText](err); ok {
+		return weighed{reason: no.reason}, nil
+	}
+	switch {
+	case err != nil:
+		return weighed{}, fmt.Errorf("%.200q: %w", p, err)
+	case tooMuch:
+		return weighed{tokens: size / usual, reason: needs(size/usual, false, most)}, nil
+	}
+	text := string(b)
+	n, read, err := w.count.countUpTo(text, most)
+	w.read += int64(read)
+	if err != nil || !tooLarge && n <= most {
+		return weighed{n, "", endLines(text)}, err
+	}
+	exact := !tooLarge && read == len(text)
+	n = inProportion(n, int64(read), size)
+	return weighed{tokens: n, reason: needs(n, exact, most)}, nil
+}
+
+// needs says that a file does not fit.
+func needs(tokens int64, exact bool, left int64) string {
+	about := "about "
+	if exact {
+		about = ""
+	}
+	if tokens <= left {
+		return fmt.Sprintf("needs %s%d tokens, and is too large to be looked at", about, tokens)
+	}
+	return fmt.Sprintf("needs %s%d tokens, %d are left", about, tokens, left)
+}
+
+// inProportion is how many tokens size bytes have if read of them have n.
+func inProportion(n, read, size int64) int64 {
+	if read == 0 {
+		return 0
+	}
+	return int64(float64(n) * float64(size) / float64(read))
+}
+
+// endLines ends the last line of a text.
+func endLines(text string) string {
+	if text == "" || strings.HasSuffix(text, "\n") {
+		return text
+	}
+	return text + "\n"
+}
+
+func open(fsys fs.FS, p string) (fs.File, int64, error) {
+	f, err := fsys.Open(p)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}
+
+// notText is why the content of a file cannot be shown.
+type notText struct{ reason string }
+
+func (e *notText) Error() string { return e.reason }
+
+// readText reads the first bytes of a file that is text, without half a character at the end. It is a *notText if it
+// is none, or a private key.
+func readText(ctx context.Context, f io.Reader, most int64) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > most {
+		b = wholeRunes(b[:most])
+	}
+	switch {
+	case bytes.IndexByte(b[:min(len(b), beginning)], 0) >= 0:
+		return nil, &notText{"binary"}
+	case !utf8.Valid(b):
+		return nil, &notText{"is not UTF-8 text"}
+	case isPrivateKey(b):
+		return nil, &notText{"is a private key"}
+	}
+	return b, nil
+}
+
+// wholeRunes cuts off the beginning of a character at the end.
+func wholeRunes(b []byte) []byte {
+	for i := 1; i <= utf8.UTFMax && i <= len(b); i++ {
+		if c := b[len(b)-i]; utf8.RuneStart(c) {
+			if !utf8.FullRune(b[len(b)-i:]) {
+				return b[:len(b)-i]
+			}
+			break
+		}
+	}
+	return b
+}
+
+// isPrivateKey recognises keys as nutshell.Pack does, by their first line that is no comment.
+func isPrivateKey(b []byte) bool {
+	for line := range bytes.Lines(b[:min(len(b), secretLines)]) {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		return bytes.HasPrefix(line, []byte("-----BEGIN ")) && bytes.Contains(line, []byte("PRIVATE KEY")) ||
+			bytes.HasPrefix(line, []byte("AGE-SECRET-KEY-")) || bytes.HasPrefix(line, []byte("nsec1")) && len(line) == 63
+	}
+	return false
+}

@@ -1,0 +1,147 @@
+package check
+
+import (
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"guild/nutshell"
+)
+
+// acceptance looks for the tests that the work will be judged by.
+func (c *checker) acceptance() {
+	a := c.m.Acceptance()
+	tests := 0
+	var criteria []nutshell.Criterion
+	if !blank(a.CriteriaFile) {
+		criteria = c.criteria(a.CriteriaFile)
+	}
+	for i, script := range a.TestScripts {
+		field := fmt.Sprintf("acceptance.test_scripts.%d", i)
+		if c.notBlank(field, script) {
+			tests++
+			c.present(reference{field: field, path: script, fix: "Create " + short(script) + " with a test that fails until the work is done"})
+		}
+	}
+	tests += c.scripts(criteria)
+	if tests == 0 && c.m.BundleType() != nutshell.TypeDelivery {
+		c.add(advice, "acceptance.test_scripts", "acceptance: no test scripts — agent can't self-verify",
+			"Create tests/scripts/test.sh, and name it with: "+c.command("set", "acceptance.test_scripts", `["tests/scripts/test.sh"]`))
+	}
+	c.hidden()
+}
+
+// criteria looks at the machine-readable criteria.
+func (c *checker) criteria(file string) []nutshell.Criterion {
+	var doc *nutshell.Criteria
+	r := reference{field: "acceptance.criteria_file", path: file, fix: "Create " + short(file) + " with acceptance criteria"}
+	ok := c.document(r, func(b []byte) (err error) { doc, err = nutshell.ParseCriteria(b); return err })
+	if !ok {
+		return nil
+	}
+	if len(doc.Criteria) == 0 {
+		c.add(advice, r.field, short(file)+": has no criteria — agent can't self-verify", "Add criteria to "+short(file))
+	}
+	return doc.Criteria
+}
+
+// scripts follows the scripts of criteria and returns how many criteria something can be run for.
+func (c *checker) scripts(criteria []nutshell.Criterion) (tests int) {
+	for _, one := range criteria {
+		if !blank(one.Script) || !blank(one.Query) {
+			tests++
+		}
+		if !blank(one.Script) {
+			c.present(reference{field: "acceptance.criteria." + one.ID, path: one.Script, by: one.ID,
+				fix: "Create " + short(one.Script) + " with the test of " + short(one.ID)})
+		}
+	}
+	return tests
+}
+
+// hidden looks at the tests that stay with the customer, and at the commitments to them.
+func (c *checker) hidden() {
+	committed := len(c.m.Acceptance().HiddenTests)
+	files := c.hiddenFiles()
+	const field = "acceptance.hidden_tests"
+	switch {
+	case files > 0 && c.o.Packed:
+		c.add(gap, field, nutshell.HiddenDir+": "+plural(files, "hidden test is", "hidden tests are")+" in the bundle — agent can read them",
+			"Pack the bundle again")
+	case files > 0:
+		c.add(fine, field, nutshell.HiddenDir+": "+plural(files, "hidden test stays", "hidden tests stay")+" with you", "")
+	case committed > 0:
+		c.add(fine, field, field+": committed to ("+fmt.Sprint(committed)+")", "")
+	}
+}
+
+// hiddenFiles counts the hidden tests that are here.
+func (c *checker) hiddenFiles() int {
+	n := 0
+	if _, err := fs.Stat(c.fsys, nutshell.HiddenDir); err != nil {
+		return 0
+	}
+	// A folder that cannot be read has no tests that anybody could see.
+	_ = fs.WalkDir(c.fsys, nutshell.HiddenDir, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && p != nutshell.SaltsFile {
+			n++
+		}
+		return nil
+	})
+	return n
+}
+
+// delivery looks for what a delivery says that it delivers.
+func (c *checker) delivery() {
+	if c.m.BundleType() != nutshell.TypeDelivery {
+		return
+	}
+	var result *nutshell.Result
+	r := reference{field: "delivery.result", path: nutshell.ResultFile,
+		fix: "Create " + nutshell.ResultFile + ", or let it be written with: " + c.command("deliver")}
+	ok := c.document(r, func(b []byte) (err error) { result, err = nutshell.ParseResult(b); return err })
+	if !ok {
+		return
+	}
+	c.answers(result)
+	c.artifacts(append(result.Artifacts.FilesCreated, result.Artifacts.FilesModified...))
+	if log := result.ExecutionLog.FullLog; !blank(log) {
+		c.present(reference{field: "delivery.full_log", path: log, by: nutshell.ResultFile, fix: "Put the log at " + short(log)})
+	}
+}
+
+// answers asks which request a delivery answers.
+func (c *checker) answers(result *nutshell.Result) {
+	switch id := c.m.RequestID(); {
+	case id == "" && result.RequestID == "":
+		c.add(strange, "request_id", "request_id: missing — nobody can tell what it answers", "")
+	case id != "" && result.RequestID != "" && result.RequestID != id:
+		c.add(strange, "request_id", fmt.Sprintf("request_id: %s answers another request (%s)", nutshell.ResultFile, short(result.RequestID)), "")
+	}
+}
+
+// artifacts looks for the files that the work made. Their paths are those of the bundle, or within its folder for
+// artifacts.
+func (c *checker) artifacts(made []nutshell.Artifact) {
+	listed, there := 0, 0
+	for _, a := range made {
+		r := reference{field: "delivery.artifacts", path: a.Path, by: nutshell.ResultFile, fix: "Put the file at " + short(a.Path)}
+		if blank(a.Path) {
+			continue
+		}
+		if p, reason := r.cleaned(); reason == "" && !strings.HasPrefix(p, nutshell.ArtifactsDir+"/") && !c.there(p) {
+			r.path = nutshell.ArtifactsDir + "/" + p
+			r.fix = "Put the file at " + short(r.path)
+		}
+		if c.told(r) {
+			continue
+		}
+		listed++
+		if _, _, ok := c.follow(r); ok {
+			there++
+		}
+	}
+	if there > 0 {
+		c.add(fine, "delivery.artifacts", nutshell.ArtifactsDir+": "+exist(there, listed), "")
+	}
+}

@@ -1,0 +1,202 @@
+package check
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"guild/nutshell"
+)
+
+// identity asks for what no reader can do without, and for the deadline.
+func (c *checker) identity() {
+	m := c.m
+	complete := true
+	for _, required := range []struct{ field, value, fix string }{
+		{"nutshell_version", m.Version(), c.command("set", "nutshell_version", nutshell.Version)},
+		{"bundle_type", m.BundleType(), c.command("set", "bundle_type", nutshell.TypeRequest)},
+		{"id", m.ID(), c.command("set", "id", c.someID())},
+	} {
+		if required.value == "" {
+			complete = false
+			c.add(gap, required.field, required.field+": missing — no reader takes the bundle", "Set it with: "+required.fix)
+		}
+	}
+	odd, err := m.Validate()
+	c.odd = slices.DeleteFunc(odd, func(w string) bool { return strings.HasPrefix(w, "task.title") })
+	wrong, ok := errors.AsType[*nutshell.ManifestError](err)
+	if complete && ok && wrong.Field != "task.title" {
+		c.add(gap, wrong.Field, wrong.Field+": "+wrong.Reason, c.identityFix(wrong.Field))
+	}
+	c.deadline()
+	for _, field := range []string{"nutshell_version", "bundle_type", "created_at", "expires_at"} {
+		c.unknownValues(field)
+	}
+}
+
+func (c *checker) identityFix(field string) string {
+	if field == "nutshell_version" {
+		return "Set it with: " + c.command("set", field, nutshell.Version)
+	}
+	return "Set it with: " + c.command("set", field, c.someID())
+}
+
+// someID is an id that the bundle could have: a name-based UUID of its manifest.
+func (c *checker) someID() string {
+	b := sha256.Sum256(c.m.Bytes())
+	b[6] = b[6]&0x0f | 0x80
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("nut-%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
+}
+
+// deadline looks at expires_at.
+func (c *checker) deadline() {
+	until := c.m.ExpiresAt()
+	if blank(string(until)) {
+		return
+	}
+	again := "Set a new deadline with: " + c.command("set", "expires_at", c.nextWeek().Format(time.RFC3339))
+	t, err := moment(until)
+	switch {
+	case err != nil:
+		c.add(outdated, "expires_at", fmt.Sprintf("expires_at: %q is not a date like 2026-03-21T10:00:00Z", short(string(until))), again)
+	case c.past(t):
+		c.add(outdated, "expires_at", "expires_at: passed on "+day(t)+" — agent would come too late", again)
+	}
+}
+
+// task asks what is to be done.
+func (c *checker) task() {
+	t := c.m.Task()
+	delivery := c.m.BundleType() == nutshell.TypeDelivery
+	switch {
+	case !blank(t.Title):
+		c.add(fine, "task.title", `task.title: "`+short(t.Title)+`"`, "")
+	case delivery:
+		c.add(strange, "task.title", "task.title: missing", "Set it with: "+c.command("set", "task.title", "title of the request"))
+	default:
+		c.add(gap, "task.title", "task.title: missing — agent doesn't know what to do",
+			"Give it a title with: "+c.command("set", "task.title", "what is to be done"))
+	}
+	switch {
+	case !blank(t.Summary):
+		c.add(fine, "task.summary", "task.summary: provided", "")
+	case !delivery:
+		c.add(advice, "task.summary", "task.summary: empty — agent only has the title to go by",
+			"Add a summary with: "+c.command("set", "task.summary", "the task in one or two sentences"))
+	}
+	c.unknownValues("task.")
+}
+
+// context follows the pointers to the files that explain the task.
+func (c *checker) context() {
+	x := c.m.Context()
+	for _, r := range []reference{
+		{field: "context.requirements", path: x.Requirements, fix: "with detailed requirements"},
+		{field: "context.architecture", path: x.Architecture, fix: "with system architecture"},
+		{field: "context.references", path: x.References, fix: "with external references and links"},
+	} {
+		if !blank(r.path) {
+			r.fix = "Create " + short(r.path) + " " + r.fix
+			c.explains(r)
+		}
+	}
+	for i, p := range x.Additional {
+		field := fmt.Sprintf("context.additional.%d", i)
+		if c.notBlank(field, p) {
+			c.explains(reference{field: field, path: p, fix: "Create " + short(p) + ", or take it out of context.additional"})
+		}
+	}
+}
+
+// notBlank tells about a path in a list that is none.
+func (c *checker) notBlank(field, p string) bool {
+	if blank(p) {
+		c.add(gap, field, field+": is an empty path", "Take it out of the list, or name a file")
+		return false
+	}
+	return true
+}
+
+// files looks for what the manifest lists. What is there and not listed, packing adds.
+func (c *checker) files() {
+	tree := c.m.Files().Tree
+	total, listed, there := int64(0), 0, 0
+	for _, e := range tree {
+		if e.Path == nutshell.ManifestFile || !c.notBlank("files.tree", e.Path) {
+			continue
+		}
+		r := reference{field: "files.tree", path: e.Path, fix: "Create " + short(e.Path) + ", or take it out of files.tree"}
+		if c.told(r) {
+			continue
+		}
+		listed++
+		if _, info, ok := c.follow(r); ok {
+			total += info.Size()
+			there++
+		}
+	}
+	if there > 0 {
+		c.add(fine, "files.tree", fmt.Sprintf("files: %s (%s)", exist(there, listed), size(total)), "")
+	}
+}
+
+// harness looks at the advice to whatever runs the agent. Nothing runs on a delivery.
+func (c *checker) harness() {
+	h := c.m.Harness()
+	n := count(h.Constraints)
+	switch {
+	case n > 0:
+		c.add(fine, "harness.constraints", fmt.Sprintf("harness.constraints: provided (%d)", n), "")
+	case c.m.BundleType() != nutshell.TypeDelivery:
+		c.add(advice, "harness.constraints", "harness.constraints: empty — agent has no guardrails",
+			"Add guardrails with: "+c.command("set", "harness.constraints", `["Do not modify files outside files/"]`))
+	}
+	if b := h.ContextBudgetHint; b < 0 || b > 1 {
+		c.add(strange, "harness.context_budget_hint", fmt.Sprintf("harness.context_budget_hint: %g is not between 0 and 1", b),
+			"Set a share of the context window with: "+c.command("set", "harness.context_budget_hint", "0.35"))
+	}
+	c.unknownValues("harness.")
+}
+
+// exist says how many files of those listed are there.
+func exist(there, listed int) string {
+	switch {
+	case there < listed:
+		return fmt.Sprintf("%d of %d exist", there, listed)
+	case there == 1:
+		return "1 exists"
+	}
+	return fmt.Sprintf("all %d exist", there)
+}
+
+// count returns how many texts are not blank.
+func count(texts []string) int {
+	n := 0
+	for _, t := range texts {
+		if !blank(t) {
+			n++
+		}
+	}
+	return n
+}
+
+// resources looks for the images, which are the only resources within a bundle.
+func (c *checker) resources() {
+	for i, image := range c.m.Resources().Images {
+		field := fmt.Sprintf("resources.images.%d", i)
+		if c.notBlank(field, image.Path) {
+			c.present(reference{field: field, path: image.Path, fix: "Put the image at " + short(image.Path) + ", or take it out of resources.images"})
+		}
+	}
+}
+
+// webAddress reports whether text is a URL that something can be asked at.
+func webAddress(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && u.Scheme != ""
+}

@@ -1,0 +1,93 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"guild/nutshell"
+)
+
+// plural counts things.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// size writes bytes as the specification does: "2.1 KB".
+func size(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KB", float64(n)/(1<<10))
+	case n < 1<<30:
+		return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GB", float64(n)/(1<<30))
+}
+
+// maxText is how many bytes of a stranger's text go into a line.
+const maxText = 200
+
+// short cuts text.
+func short(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	end := maxText
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}
+
+// blank reports whether there is nothing to read in text.
+func blank(text string) bool { return strings.TrimSpace(text) == "" }
+
+// command is how a person calls a verb. The words come from the manifest and are quoted for a shell.
+func (c *checker) command(verb string, words ...string) string {
+	line := c.o.Program + " " + verb
+	for _, w := range words {
+		line += " " + quote(w)
+	}
+	return line
+}
+
+const plainCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+,="
+
+// quote makes one word of text for a shell.
+func quote(text string) string {
+	if text != "" && strings.Trim(text, plainCharacters) == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// option is a flag with its value, which cannot be taken for another flag.
+func option(name, value string) []string {
+	if strings.HasPrefix(value, "-") {
+		return []string{"--" + name + "=" + value}
+	}
+	return []string{"--" + name, value}
+}
+
+// moment reads a time of a manifest, which may be a day: then its end is meant.
+func moment(t nutshell.Timestamp) (time.Time, error) {
+	if day, err := time.Parse(time.DateOnly, string(t)); err == nil {
+		return day.AddDate(0, 0, 1).Add(-time.Second), nil
+	}
+	return t.Time()
+}
+
+// past reports whether a moment lies before now.
+func (c *checker) past(t time.Time) bool { return !c.o.Now.Before(t) }
+
+// nextWeek is a new date for what has expired.
+func (c *checker) nextWeek() time.Time { return c.o.Now.UTC().AddDate(0, 0, 7).Truncate(time.Second) }
+
+// day writes the date of a moment.
+func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }

@@ -1,0 +1,107 @@
+package nutshell
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+)
+
+// EndpointsFile is where the description of the APIs of a bundle usually is. The manifest's apis.endpoints_spec says
+// where it is.
+const EndpointsFile = "apis/endpoints.json"
+
+// Endpoints describe the calls that a task may make (section 8 of the specification). Raw is the whole document,
+// with the fields that this package does not know.
+type Endpoints struct {
+	Version   string          `json:"api_version"`
+	BaseURL   string          `json:"base_url"`
+	Auth      Auth            `json:"auth"`
+	Endpoints []Endpoint      `json:"endpoints"`
+	Raw       json.RawMessage `json:"-"`
+}
+
+// Auth says how calls are authorised, and by which entry of the vault.
+type Auth struct {
+	Type          string `json:"type"`
+	CredentialRef string `json:"credential_ref"`
+}
+
+// Endpoint is one call. Its schemas are files, relative to the folder of the document.
+type Endpoint struct {
+	Method         string           `json:"method"`
+	Path           string           `json:"path"` // of the URL
+	Description    string           `json:"description"`
+	Params         map[string]Param `json:"params"` // by name
+	BodySchema     string           `json:"body_schema"`
+	ResponseSchema string           `json:"response_schema"`
+}
+
+// Param is a parameter of a call. What Default is depends on the type.
+type Param struct {
+	Type        string          `json:"type"`
+	Description string          `json:"description"`
+	Required    bool            `json:"required"`
+	Default     json.RawMessage `json:"default"` // nil if absent
+	Min         *float64        `json:"min"`
+	Max         *float64        `json:"max"`
+}
+
+// Reference is a file that a document of a bundle points to.
+type Reference struct {
+	Field string // the dotted path of the member that points to it
+	Path  string // of the file, within the bundle
+}
+
+// ParseEndpoints reads an endpoints.json. Its errors are those of ParseManifest.
+func ParseEndpoints(b []byte) (*Endpoints, error) {
+	text, err := parseDocument(EndpointsFile, b)
+	if err != nil {
+		return nil, err
+	}
+	e := &Endpoints{Raw: text.raw}
+	return e, text.decode(e)
+}
+
+// References lists the schemas that are files of the bundle, in their order; those on the web and within the
+// document are left out. The file is where the document is, EndpointsFile if it is empty. A schema that cannot be in
+// a bundle is a *ManifestError.
+func (e *Endpoints) References(file string) ([]Reference, error) {
+	file = cmp.Or(file, EndpointsFile)
+	var all []Reference
+	for field, ref := range e.schemas {
+		p, reason := within(path.Dir(file), ref)
+		if reason != "" {
+			return nil, &ManifestError{file, field, fmt.Sprintf("%.80q: %s", ref, reason)}
+		}
+		if p != "" {
+			all = append(all, Reference{field, p})
+		}
+	}
+	return all, nil
+}
+
+// schemas are the references as they are written, by their fields.
+func (e *Endpoints) schemas(yield func(field, ref string) bool) {
+	for i, one := range e.Endpoints {
+		field := fmt.Sprintf("endpoints.%d.", i)
+		if !yield(field+"body_schema", one.BodySchema) || !yield(field+"response_schema", one.ResponseSchema) {
+			return
+		}
+	}
+}
+
+// within resolves a reference against a folder of the bundle, or says what is wrong with it. It is empty if the
+// reference leads to the web or into the document itself.
+func within(dir, ref string) (p, reason string) {
+	ref, _, _ = strings.Cut(ref, "#")
+	if ref == "" || strings.Contains(ref, "://") {
+		return "", ""
+	}
+	if path.IsAbs(ref) {
+		return "", "the path is absolute"
+	}
+	p = path.Join(dir, ref)
+	return p, unsafePath(p)
+}

@@ -1,0 +1,71 @@
+package ignore
+
+import "strings"
+
+// pattern is one line. A name to match begins with the literal and goes on as the glob says.
+type pattern struct {
+	negated bool // "!": takes back in
+	folders bool // ends in "/": matches folders only
+	base    bool // has no other "/": matches the last segment of a path, wherever it is
+	literal string
+	glob    glob
+}
+
+// special are the bytes that are not themselves in a pattern.
+const special = `*?[\`
+
+// parseLine reads a line. It is false for a comment and for an empty line.
+func parseLine(line string) (pattern, bool) {
+	line, _ = strings.CutSuffix(line, "\n")
+	line, _ = strings.CutSuffix(line, "\r")
+	if strings.HasPrefix(line, "#") {
+		return pattern{}, false
+	}
+	var p pattern
+	text := trimSpaces(line)
+	text, p.negated = strings.CutPrefix(text, "!")
+	text, p.folders = strings.CutSuffix(text, "/")
+	if text == "" {
+		return pattern{}, false
+	}
+	p.base = !strings.Contains(text, "/")
+	if !p.base {
+		text = strings.TrimPrefix(text, "/")
+	}
+	// Git takes the literal beginning off before it reads the rest, so that in "a**/b" the stars stand at a beginning
+	// and span folders. So do we.
+	if end := strings.IndexAny(text, special); end >= 0 {
+		p.literal, p.glob = text[:end], compile(text[end:])
+	} else {
+		p.literal = text
+	}
+	return p, true
+}
+
+// trimSpaces takes off the spaces at the end that no backslash protects.
+func trimSpaces(line string) string {
+	end := 0
+	for i := 0; i < len(line); i++ {
+		switch line[i] {
+		case ' ':
+			continue
+		case '\\':
+			if i++; i == len(line) {
+				return line
+			}
+		}
+		end = i + 1
+	}
+	return line[:end]
+}
+
+func (p *pattern) match(path, base string, isDir bool) bool {
+	if p.folders && !isDir {
+		return false
+	}
+	if p.base {
+		path = base
+	}
+	rest, ok := strings.CutPrefix(path, p.literal)
+	return ok && p.glob.match(rest)
+}

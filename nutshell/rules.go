@@ -1,0 +1,47 @@
+package nutshell
+
+import (
+	"bytes"
+	"path"
+	"slices"
+	"strings"
+)
+
+// ignoreFile has the patterns of what to leave out, one a line. Package nutshell/ignore reads it, and what it says
+// reaches Pack as Options.Exclude.
+const ignoreFile = ".nutignore"
+
+// secretName says why files or folders of this name are not packed, or nothing.
+func secretName(base string) string {
+	lower := strings.ToLower(base)
+	switch {
+	case strings.HasPrefix(lower, ".env"):
+		return "environment files may hold secrets"
+	case slices.Contains([]string{".git", ".hg", ".svn", ".bzr", ".jj", "cvs", "_darcs"}, lower):
+		return "belongs to version control"
+	case path.Ext(lower) == ".nut":
+		return "is a bundle itself"
+	case strings.HasSuffix(lower, ".nut.sig"), strings.HasSuffix(lower, ".nut.vault"):
+		return "belongs beside a bundle"
+	case slices.Contains([]string{"id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"}, lower),
+		slices.Contains([]string{".key", ".p12", ".pfx", ".ppk", ".jks", ".keystore", ".kdbx"}, path.Ext(lower)):
+		return "is named like a private key"
+	}
+	return ""
+}
+
+// isPrivateKey recognises keys by their first lines: PEM, OpenSSH, PGP, age and Nostr.
+func isPrivateKey(head []byte) bool {
+	for line := range bytes.Lines(head) {
+		line = bytes.TrimSpace(line)
+		switch {
+		case bytes.HasPrefix(line, []byte("-----BEGIN ")) && bytes.Contains(line, []byte("PRIVATE KEY")),
+			bytes.HasPrefix(line, []byte("AGE-SECRET-KEY-")),
+			bytes.HasPrefix(line, []byte("nsec1")) && len(line) == len("nsec1")+58:
+			return true
+		case len(line) > 0 && line[0] != '#':
+			return false // what comes later is text about keys, or a test
+		}
+	}
+	return false
+}

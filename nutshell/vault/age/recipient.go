@@ -1,0 +1,163 @@
+package age
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"filippo.io/age"
+	"filippo.io/age/plugin"
+)
+
+// Passphrase, in place of a recipient, is a passphrase that the person is asked for.
+const Passphrase = "passphrase"
+
+// maxRecipient is the size of a recipient at most, in bytes. Post-quantum ones have two thousand.
+const maxRecipient = 8 << 10
+
+// workFactor is log2 of scrypt's N of what is sealed with a passphrase: what age takes, 256 MiB and a second.
+const workFactor = 18
+
+// What a recipient must be.
+var (
+	ErrRecipient = errors.New("is no recipient: want age1…, ssh-ed25519 …, ssh-rsa … or passphrase")
+	ErrAlone     = errors.New("a passphrase must be the only recipient")
+	ErrMixed     = errors.New("post-quantum recipients cannot be mixed with others, which would open the same vault")
+	ErrNoOne     = errors.New("there is nobody to seal the vault for")
+)
+
+// CheckRecipients asks that each is one that Seal can seal for: age1… (X25519), age1pq1… (post-quantum), age1name1… (the
+// plugin age-plugin-name), ssh-ed25519 … or ssh-rsa …, or Passphrase alone.
+func CheckRecipients(all []string) error {
+	if len(all) > maxStanzas {
+		return fmt.Errorf("%d recipients, more than %d", len(all), maxStanzas)
+	}
+	quantum := 0
+	for _, text := range all {
+		if text == Passphrase {
+			if len(all) > 1 {
+				return ErrAlone
+			}
+			continue
+		}
+		if _, err := parse(text, UI{}); err != nil {
+			return err
+		}
+		if strings.HasPrefix(text, "age1pq1") {
+			quantum++
+		}
+	}
+	if quantum != 0 && quantum != len(all) && !slices.ContainsFunc(all, isPlugin) {
+		return ErrMixed // what a plugin's recipients are, only the plugin knows
+	}
+	return nil
+}
+
+// Canonical returns a recipient as it is compared and listed: an SSH key without its comment.
+func Canonical(text string) (string, error) {
+	text = strings.TrimSpace(text)
+	if text == Passphrase {
+		return text, nil
+	}
+	if _, err := parse(text, UI{}); err != nil {
+		return "", err
+	}
+	if strings.HasPrefix(text, "ssh-") {
+		return withoutComment(text)
+	}
+	return text, nil
+}
+
+// IsNative reports whether a recipient is a key of age itself, classic or post-quantum. Sealing for one runs no
+// program and asks nobody, so that it may come from a stranger.
+func IsNative(text string) bool {
+	_, err := parse(text, UI{})
+	return err == nil && strings.HasPrefix(text, "age1") && !isPlugin(text)
+}
+
+// isPlugin reports whether a recipient is a plugin's: bech32 has a 1 only before its data.
+func isPlugin(text string) bool {
+	return strings.HasPrefix(text, "age1") && strings.Count(text, "1") > 1 && !strings.HasPrefix(text, "age1pq1")
+}
+
+// parse reads one recipient that is no passphrase. Its errors do not repeat it: it may be a secret key by mistake.
+func parse(text string, ui UI) (age.Recipient, error) {
+	r, err := parseAny(text, ui)
+	upper := strings.ToUpper(text)
+	switch {
+	case err == nil:
+		return r, nil
+	case strings.Contains(upper, "AGE-SECRET-KEY-") || strings.Contains(upper, "PRIVATE KEY"):
+		return nil, errors.New("a secret key was given in place of a recipient")
+	case strings.HasPrefix(text, "age1"), strings.HasPrefix(text, "ssh-"):
+		return nil, fmt.Errorf("%.24q %w", text, ErrRecipient)
+	}
+	return nil, fmt.Errorf("one of them %w", ErrRecipient)
+}
+
+func parseAny(text string, ui UI) (age.Recipient, error) {
+	switch {
+	case len(text) > maxRecipient, strings.ContainsAny(text, "\r\n"):
+		return nil, ErrRecipient
+	case strings.HasPrefix(text, "age1pq1"):
+		return age.ParseHybridRecipient(text)
+	case isPlugin(text):
+		return plugin.NewRecipient(text, ui.client(context.Background()))
+	case strings.HasPrefix(text, "age1"):
+		return age.ParseX25519Recipient(text)
+	case strings.HasPrefix(text, "ssh-"):
+		return parseSSH(text)
+	}
+	return nil, ErrRecipient
+}
+
+// wrappers are the recipients as age wants them. It asks for the passphrase, if that is what they are.
+func (s *Sealer) wrappers(ctx context.Context) ([]age.Recipient, error) {
+	if len(s.recipients) == 0 {
+		return nil, ErrNoOne
+	}
+	var all []age.Recipient
+	for _, text := range s.recipients {
+		r, err := s.wrapper(ctx, text)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+func (s *Sealer) wrapper(ctx context.Context, text string) (age.Recipient, error) {
+	switch {
+	case text == Passphrase:
+		return s.newPassphrase()
+	case isPlugin(text):
+		return pluginRecipient{ctx, text, s.ui}, nil
+	}
+	return parse(text, s.ui)
+}
+
+// newPassphrase asks for a passphrase twice.
+func (s *Sealer) newPassphrase() (age.Recipient, error) {
+	first, err := s.ui.ask("New passphrase of the vault: ")
+	if err != nil {
+		return nil, err
+	}
+	again, err := s.ui.ask("Again: ")
+	switch {
+	case err != nil:
+		return nil, err
+	case !bytes.Equal(first, again):
+		return nil, errors.New("the two passphrases differ")
+	case len(first) == 0:
+		return nil, errors.New("the passphrase is empty")
+	}
+	r, err := age.NewScryptRecipient(string(first))
+	if err == nil {
+		r.SetWorkFactor(s.workFactor)
+	}
+	return r, err
+}

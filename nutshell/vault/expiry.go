@@ -1,0 +1,76 @@
+package vault
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"guild/nutshell"
+)
+
+// ExpiresAt returns when an entry expires: by its own word or by the vault's, whichever is earlier. It is zero if
+// neither says so.
+func (v *Vault) ExpiresAt(name string) time.Time {
+	own, _ := v.Get(name)
+	at, _ := v.expiry(own).Time() // Parse has checked it
+	return at
+}
+
+// Expiry returns when the whole vault expires, empty if it does not say so.
+func (v *Vault) Expiry() nutshell.Timestamp { return v.expires }
+
+// expiry is the earlier of an entry's expiry and the vault's, as it is written.
+func (v *Vault) expiry(c Credential) nutshell.Timestamp {
+	own, ownErr := c.ExpiresAt.Time()
+	all, allErr := v.expires.Time()
+	switch {
+	case ownErr != nil:
+		return v.expires
+	case allErr == nil && all.Before(own):
+		return v.expires
+	}
+	return c.ExpiresAt
+}
+
+// Expired returns the names of the entries that have expired at now.
+func (v *Vault) Expired(now time.Time) []string {
+	var names []string
+	for _, c := range v.entries {
+		if at := v.ExpiresAt(c.Name); !at.IsZero() && !now.Before(at) {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// Current is an error that is ErrExpired and names what has expired at now, or nil.
+func (v *Vault) Current(now time.Time) error {
+	names := v.Expired(now)
+	if len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", strings.Join(names, ", "), ErrExpired)
+}
+
+// Only returns the vault with no other entries than those named, for somebody who is to get no more: what else is in
+// the document is left out, known or not. It is ErrNoEntry if one is missing, and ErrExpired if one has expired at now.
+func (v *Vault) Only(now time.Time, names ...string) (*Vault, error) {
+	top, all := v.parts()
+	var some []jsontext.Value
+	for _, name := range names {
+		i := v.index(name)
+		if i < 0 {
+			return nil, fmt.Errorf("%.200q: %w", name, ErrNoEntry)
+		}
+		some = append(some, all[i])
+	}
+	few := object{}.set("vault_version", top.get("vault_version")).set("created_at", top.get("created_at")).
+		set("expires_at", top.get("expires_at")).set("credentials", listText(some))
+	only, err := Parse(NewSecret(few.laidOut()))
+	if err != nil {
+		return nil, err
+	}
+	return only, only.Current(now)
+}

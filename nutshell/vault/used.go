@@ -1,0 +1,73 @@
+package vault
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"guild/nutshell"
+)
+
+// maxResult is the size of a result at most, in bytes: what nutshell reads of one.
+const maxResult = 8 << 20
+
+// Used is that a credential was opened.
+type Used struct {
+	Name string
+	At   time.Time
+}
+
+// MarkUsed returns a result.json (nutshell.ResultFile) whose execution_log.credentials_used says what was opened and
+// when, by name. What stands there already stays, as do all other members; no result at all becomes one with nothing
+// else. Its errors are those of nutshell.ParseResult.
+func MarkUsed(result []byte, used []Used) ([]byte, error) {
+	if len(used) == 0 {
+		return result, nil
+	}
+	if len(result) == 0 {
+		result = []byte("{}")
+	}
+	d := text{nutshell.ResultFile, maxResult}
+	if err := d.check(result); err != nil {
+		return nil, err
+	}
+	top := objectOf(result)
+	log, err := d.optional(top, "execution_log", '{', jsontext.Value("{}"))
+	if err != nil {
+		return nil, err
+	}
+	entries, err := d.optional(objectOf(log), "credentials_used", '[', jsontext.Value("[]"))
+	if err != nil {
+		return nil, err
+	}
+	all := addUsed(list(entries), used)
+	marked := top.set("execution_log", objectOf(log).set("credentials_used", listText(all)).text()).laidOut()
+	return marked, d.check(marked)
+}
+
+// optional returns a member that must be of this kind if it is there and not null.
+func (d text) optional(o object, name string, kind jsontext.Kind, otherwise jsontext.Value) (jsontext.Value, error) {
+	switch v := o.get(name); v.Kind() {
+	case kind:
+		return v, nil
+	case jsontext.KindInvalid, 'n':
+		return otherwise, nil
+	}
+	return nil, d.problem(name, "is of the wrong type")
+}
+
+// addUsed adds what is not there yet, word for word.
+func addUsed(all []jsontext.Value, used []Used) []jsontext.Value {
+	for _, u := range used {
+		o := object{}.setText("name", u.Name).setText("opened_at", string(moment(u.At))).text()
+		same := func(v jsontext.Value) bool {
+			v = v.Clone()
+			return v.Compact() == nil && string(v) == string(o)
+		}
+		if !slices.ContainsFunc(all, same) {
+			all = append(all, o)
+		}
+	}
+	return all
+}
