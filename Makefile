@@ -8,7 +8,7 @@ TOOL = go tool -modfile=tools/go.mod
 # A checkout that git refuses to read ("dubious ownership") is built without its revision.
 VCS = $(shell git rev-parse HEAD >/dev/null 2>&1 || echo -buildvcs=false)
 
-.PHONY: demo test lint check fuzz bench fix build
+.PHONY: demo test lint check fuzz bench fix build stand
 
 demo: build ## the whole loop on this machine, with four providers
 	@scripts/needs

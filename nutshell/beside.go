@@ -21,8 +21,6 @@ func (m *Manifest) vaultToPack(fsys fs.FS, o Options) (leftOut string, err error
 		return "", nil
 	case c.Vault == "":
 		return "", &ManifestError{ManifestFile, "credentials.vault", "names no vault that could travel beside the bundle"}
-	case !there:
-		return "", &ManifestError{ManifestFile, "credentials.vault", "names a file that is not there"}
 	}
 	return vault, m.set(change{[]string{"credentials", "beside"}, true})
 }

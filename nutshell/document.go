@@ -88,7 +88,10 @@ func dotted(p jsontext.Pointer) string { return Path(slices.Collect(p.Tokens()).
 func (d document) decode(v any) error { return decode(d.file, d.raw, v) }
 
 func decode(file string, raw []byte, v any) error {
-	err := json.Unmarshal(raw, v, wholeNumbers)
+	err := json.Unmarshal(raw, v)
+	if _, ok := errors.AsType[*json.SemanticError](err); ok {
+		err = json.Unmarshal(raw, v, wholeNumbers) // which takes longer, and is rarely needed
+	}
 	if semantic, ok := errors.AsType[*json.SemanticError](err); ok {
 		return &ManifestError{file, dotted(semantic.JSONPointer), misplaced(semantic)}
 	}

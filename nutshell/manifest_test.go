@@ -202,6 +202,7 @@ func TestSetChangesOneMember(t *testing.T) {
 		{"the first of two", `{"id": "nut-1", "x": 1}`, "nutshell_version", "0.2.0", `{"nutshell_version": "0.2.0", "id": "nut-1", "x": 1}`},
 		{"beside the only one", `{"id": "nut-1"}`, "x", 1, `{"id": "nut-1", "x": 1}`},
 		{"into an empty section, over several lines", "{\n    \"tags\": {}\n}", "tags.domains.-", "go", "{\n    \"tags\": {\n        \"domains\": [\n            \"go\"\n        ]\n    }\n}"},
+		{"with the line ends of another system", "{\r\n  \"id\": \"nut-1\"\r\n}", "tags.domains", []string{"a"}, "{\r\n  \"id\": \"nut-1\",\r\n  \"tags\": {\r\n    \"domains\": [\r\n      \"a\"\r\n    ]\r\n  }\r\n}"},
 		{"an element", `{"context":{"additional":["a", "b"]}}`, "context.additional.1", "c", `{"context":{"additional":["a", "c"]}}`},
 		{"one more element", `{"context":{"additional":["a", "b"]}}`, "context.additional.-", "c", `{"context":{"additional":["a", "b", "c"]}}`},
 		{"the next element", `{"context":{"additional":["a","b"]}}`, "context.additional.2", "c", `{"context":{"additional":["a","b","c"]}}`},

@@ -290,7 +290,11 @@ func (e editor) laidOut(value, text []byte, neighbour part) []byte {
 	if !ok {
 		return value
 	}
-	return indented(value, prefix, e.unit)
+	value = indented(value, prefix, e.unit)
+	if bytes.Contains(spaceBefore(text, neighbour), []byte("\r\n")) {
+		value = bytes.ReplaceAll(value, []byte("\n"), []byte("\r\n"))
+	}
+	return value
 }
 
 // indented formats a value over several lines, for lines that begin with prefix.

@@ -28,10 +28,10 @@ func (m *Manifest) Validate() (warnings []string, err error) {
 // unknownValues warns of values outside a fixed set.
 func (m *Manifest) unknownValues() (warnings []string) {
 	for _, e := range enums {
-		if e.file != ManifestFile || e.free {
+		if e.value == nil {
 			continue
 		}
-		v := m.text.string(strings.Split(e.field, ".")...)
+		v := e.value(&m.read)
 		if v != "" && !slices.Contains(e.known, v) {
 			warnings = append(warnings, fmt.Sprintf("%s: %.40q is not a value that the specification knows", e.field, v))
 		}
@@ -88,9 +88,8 @@ var (
 
 // minor is the second number of a version.
 func minor(version string) int {
-	parts := strings.SplitN(version, ".", 3)
-	digits := strings.FieldsFunc(parts[min(1, len(parts)-1)], func(r rune) bool { return r < '0' || r > '9' })
-	n, _ := strconv.Atoi(strings.Join(digits[:min(1, len(digits))], "")) // checked before
+	_, rest, _ := strings.Cut(version, ".")
+	n, _ := strconv.Atoi(rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]) // checked before
 	return n
 }
 

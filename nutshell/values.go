@@ -8,34 +8,43 @@ import (
 )
 
 // enums are the members that have a set of values: the specification's and, where they differ, those of its older
-// schema. Another value is worth a warning, unless the set is free: then it is only examples.
+// schema. Another value is worth a warning, unless the set is free: then it is only examples. (The status of a result
+// is neither: ParseResult refuses another one.)
 var enums = []struct {
-	file, field string // without the numbers of elements
-	free        bool
+	file, field string                 // without the numbers of elements
+	value       func(*Sections) string // what is checked; nil if the set is free
 	known       []string
 }{
-	{ManifestFile, "bundle_type", false, []string{TypeRequest, TypeDelivery, TypeTemplate, TypeCheckpoint, TypePartial}},
-	{ManifestFile, "task.priority", false, []string{"critical", "high", "medium", "low"}},
-	{ManifestFile, "files.tree.role", true, []string{"scaffold", "reference", "specification"}},
-	{ManifestFile, "apis.auth_method", false, []string{"bearer_token", "bearer", "api_key", "oauth2", "basic", "none"}},
-	{ManifestFile, "credentials.encryption", false, []string{"age", "sops", "vault", "none"}},
-	{ManifestFile, "credentials.scopes.access_level", true, []string{"read", "read-write", "invoke"}},
-	{ManifestFile, "harness.agent_type_hint", false, []string{"research", "planning", "execution", "review", "creative"}},
-	{ManifestFile, "harness.execution_strategy", false, []string{"one-shot", "incremental", "parallel", "batch", "streaming"}},
-	{ManifestFile, "completeness.status", false, []string{"draft", "incomplete", "ready"}},
-	{ManifestFile, "compression.algorithm", false, []string{Gzip, Zstd, None, "nutcracker"}},
+	{ManifestFile, "bundle_type", func(s *Sections) string { return s.BundleType },
+		[]string{TypeRequest, TypeDelivery, TypeTemplate, TypeCheckpoint, TypePartial}},
+	{ManifestFile, "task.priority", func(s *Sections) string { return s.Task.Priority },
+		[]string{"critical", "high", "medium", "low"}},
+	{ManifestFile, "files.tree.role", nil, []string{"scaffold", "reference", "specification"}},
+	{ManifestFile, "apis.auth_method", func(s *Sections) string { return s.APIs.AuthMethod },
+		[]string{"bearer_token", "bearer", "api_key", "oauth2", "basic", "none"}},
+	{ManifestFile, "credentials.encryption", func(s *Sections) string { return s.Credentials.Encryption },
+		[]string{"age", "sops", "vault", "none"}},
+	{ManifestFile, "credentials.scopes.access_level", nil, []string{"read", "read-write", "invoke"}},
+	{ManifestFile, "harness.agent_type_hint", func(s *Sections) string { return s.Harness.AgentTypeHint },
+		[]string{"research", "planning", "execution", "review", "creative"}},
+	{ManifestFile, "harness.execution_strategy", func(s *Sections) string { return s.Harness.ExecutionStrategy },
+		[]string{"one-shot", "incremental", "parallel", "batch", "streaming"}},
+	{ManifestFile, "completeness.status", func(s *Sections) string { return s.Completeness.Status },
+		[]string{"draft", "incomplete", "ready"}},
+	{ManifestFile, "compression.algorithm", func(s *Sections) string { return s.Compression.Algorithm },
+		[]string{Gzip, Zstd, None, "nutcracker"}},
 
-	{ResultFile, "bundle_type", true, []string{TypeDelivery}},
-	{ResultFile, "status", false, statuses()},
-	{ResultFile, "acceptance_results.checklist.status", true, []string{"passed", "failed", "skipped"}},
-	{ResultFile, "tags.complexity_actual", true, []string{"low", "medium", "high"}},
+	{ResultFile, "bundle_type", nil, []string{TypeDelivery}},
+	{ResultFile, "status", nil, statuses()},
+	{ResultFile, "acceptance_results.checklist.status", nil, []string{"passed", "failed", "skipped"}},
+	{ResultFile, "tags.complexity_actual", nil, []string{"low", "medium", "high"}},
 
-	{EndpointsFile, "auth.type", true, []string{"bearer_token", "api_key", "oauth2", "basic", "none"}},
-	{EndpointsFile, "endpoints.method", true, []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}},
-	{EndpointsFile, "endpoints.params.type", true, []string{"string", "integer", "number", "boolean", "array", "object"}},
+	{EndpointsFile, "auth.type", nil, []string{"bearer_token", "api_key", "oauth2", "basic", "none"}},
+	{EndpointsFile, "endpoints.method", nil, []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}},
+	{EndpointsFile, "endpoints.params.type", nil, []string{"string", "integer", "number", "boolean", "array", "object"}},
 
-	{CriteriaFile, "test_framework", true, []string{"shell", "pytest", "go-test", "jest", "node-test", "io", "custom"}},
-	{CriteriaFile, "criteria.type", true, []string{"api_test", "sql_check", "io", "pytest", "go-test", "jest", "node-test", "shell", "custom"}},
+	{CriteriaFile, "test_framework", nil, []string{"shell", "pytest", "go-test", "jest", "node-test", "io", "custom"}},
+	{CriteriaFile, "criteria.type", nil, []string{"api_test", "sql_check", "io", "pytest", "go-test", "jest", "node-test", "shell", "custom"}},
 }
 
 // Values returns the values that a member of a document is known to have, for a person to choose from, or nothing.

@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
 	"guild"
-	"guild/internal/durable"
+	"guild/internal/workdir"
 	"guild/nutshell"
 )
 
@@ -21,30 +19,11 @@ const hiddenManifest = `{"nutshell_version": "0.2.0", "bundle_type": "partial", 
 // hiddenTests commits to the hidden tests of a task directory, keeps the salts beside them, and packs them for the
 // node. Without any, both results are nil.
 func hiddenTests(ctx context.Context, source string) ([]guild.Commitment, []byte, error) {
-	hidden := filepath.Join(source, nutshell.HiddenDir)
-	if info, err := os.Stat(hidden); err != nil || !info.IsDir() {
-		return nil, nil, nil
-	}
-	salts := filepath.Join(source, nutshell.SaltsFile)
-	var known []guild.Commitment
-	raw, err := os.ReadFile(salts)
-	if err == nil {
-		known, err = nutshell.ParseSalts(raw)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("%s: %w", salts, err)
-	}
-	commitments, err := nutshell.Commit(ctx, os.DirFS(source), rand.Reader, known)
+	commitments, err := workdir.Commit(ctx, source, rand.Reader)
 	if err != nil || len(commitments) == 0 {
 		return nil, nil, err
 	}
-	if raw, err = nutshell.Salts(commitments); err != nil {
-		return nil, nil, err
-	}
-	if err := durable.WriteBytes(salts, raw); err != nil {
-		return nil, nil, fmt.Errorf("keep the salts: %w", err)
-	}
-	packed, err := packHidden(ctx, hidden)
+	packed, err := packHidden(ctx, filepath.Join(source, nutshell.HiddenDir))
 	return commitments, packed, err
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"path/filepath"
 
 	"fiatjaf.com/nostr"
 	"github.com/spf13/cobra"
@@ -13,7 +14,16 @@ import (
 
 // nutCommand is the verbs of the program nutshell.
 func (p *program) nutCommand() *cobra.Command {
-	n := &nut.Program{
+	return cli.Group(&cobra.Command{
+		Use:     "nut",
+		Short:   "Make, check, open and compare Nutshell bundles",
+		Example: "  guild nut init --dir my-task\n  guild nut check --dir my-task\n  guild nut pack --dir my-task -o my-task.nut",
+	}, p.nut().Commands()...)
+}
+
+// nut is what the verbs for bundles get, and hire for what it does with a vault.
+func (p *program) nut() *nut.Program {
+	return &nut.Program{
 		Name: "guild nut", In: p.in, Out: p.out, Err: p.err, Now: p.now, Random: rand.Reader, AskSecret: cli.AskSecret,
 		Signer: func(ctx context.Context) (nostr.Keyer, error) {
 			c, err := p.config()
@@ -24,12 +34,7 @@ func (p *program) nutCommand() *cobra.Command {
 		},
 		ConfigDir: func() (string, error) {
 			c, err := p.config()
-			return c.Paths.Config, err
+			return filepath.Dir(c.Paths.Config), err
 		},
 	}
-	return cli.Group(&cobra.Command{
-		Use:     "nut",
-		Short:   "Make, check, open and compare Nutshell bundles",
-		Example: "  guild nut init --dir my-task\n  guild nut check --dir my-task\n  guild nut pack --dir my-task -o my-task.nut",
-	}, n.Commands()...)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -141,24 +140,6 @@ func (p *program) mindFile(file string, size int64, o releaseOptions) error {
 		return unreleased(file)
 	}
 	return nil
-}
-
-// nut is what the verbs for bundles get, for what hire does with a vault.
-func (p *program) nut() *nut.Program {
-	return &nut.Program{
-		Name: "guild nut", In: p.in, Out: p.out, Err: p.err, Now: p.now, Random: rand.Reader, AskSecret: cli.AskSecret,
-		Signer: func(ctx context.Context) (nostr.Keyer, error) {
-			c, err := p.config()
-			if err != nil {
-				return nil, err
-			}
-			return nut.Signer(ctx, c.Paths.Data)
-		},
-		ConfigDir: func() (string, error) {
-			c, err := p.config()
-			return filepath.Dir(c.Paths.Config), err
-		},
-	}
 }
 
 // release seals the credentials for those who are to get them, leaves them with the node, and returns what names them

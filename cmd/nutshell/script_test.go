@@ -8,6 +8,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
+
+	"guild/internal/taskserver/taskservertest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files and the cmp sections of the scripts")
@@ -23,6 +25,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"taskserver": startTaskServer},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", e.WorkDir+"/home")
 			e.Setenv("TZ", "UTC")
@@ -31,6 +34,22 @@ func TestScripts(t *testing.T) {
 			return err
 		},
 	})
+}
+
+// startTaskServer runs a task server until the script ends, at the address in GUILD_TASK_SERVER. Its peers are alice,
+// bob and carol, by the tokens alice-token, bob-token and carol-token. With -bids tasks are bid for only, and the
+// server keeps the request's hash, as a ClawNet daemon does.
+func startTaskServer(ts *testscript.TestScript, neg bool, args []string) {
+	bids := len(args) == 1 && args[0] == "-bids"
+	if neg || len(args) > 0 && !bids {
+		ts.Fatalf("usage: taskserver [-bids]")
+	}
+	s := taskservertest.Start(taskservertest.Config{
+		Peers:   map[string]string{"alice-token": "alice", "bob-token": "bob", "carol-token": "carol"},
+		NoClaim: bids, KeepsHash: bids,
+	})
+	ts.Defer(s.Close)
+	ts.Setenv("GUILD_TASK_SERVER", s.URL)
 }
 
 func TestEveryVerbHasAnExampleAndFitsATerminal(t *testing.T) {

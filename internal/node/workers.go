@@ -122,7 +122,7 @@ func (n *Node) mayShow(dir string) error {
 	if err != nil {
 		return fmt.Errorf("the directory %s for a worker: %w", dir, err)
 	}
-	for _, own := range []string{n.c.Dir, n.c.JournalDir, filepath.Dir(n.c.HighWater), filepath.Dir(n.c.Socket)} {
+	for _, own := range []string{n.c.Dir, n.c.JournalDir, filepath.Dir(n.c.HighWater), filepath.Dir(n.c.Socket), cmp.Or(n.secrets, ".")} {
 		if own == "." {
 			continue // not set
 		}

@@ -62,9 +62,7 @@ func (p *Program) bid(ctx context.Context, f bidFlags, id string) error {
 	if err := c.Bid(ctx, id, amount, f.message); err != nil {
 		return err
 	}
-	if err := p.remember(c.URL()); err != nil {
-		return err
-	}
+	p.remember(c.URL())
 	if f.json {
 		return cli.PrintJSON(p.Out, struct {
 			TaskID string          `json:"task_id"`

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -116,13 +118,14 @@ func (p *Program) checkOptions(tree fs.FS, packed bool) (check.Options, error) {
 	return o, nil
 }
 
-// vaultState looks into vaults that the person's own age key opens. It asks for nothing, runs nothing and reaches
-// nobody: a vault that needs more stays closed.
+// vaultState looks into vaults that the person's own age key opens. It asks for nothing, and reaches no server: a
+// vault that needs more stays closed.
 func (p *Program) vaultState(sealed []byte, form string) (check.VaultState, error) {
 	if form != vault.Age {
 		return check.VaultState{}, nil
 	}
 	silent := *p
+	silent.In, silent.Out, silent.Err = strings.NewReader(""), io.Discard, io.Discard
 	silent.AskSecret = func(string) ([]byte, error) { return nil, cli.ErrNoTerminal }
 	v, err := silent.OpenVault(context.Background(), form, sealed, nil)
 	if errors.Is(err, vault.ErrTampered) || errors.Is(err, vault.ErrNotSealed) {
@@ -145,5 +148,5 @@ func (p *Program) incomplete(f checkFlags, packed bool, r check.Report) error {
 	case f.dir == ".":
 		return cli.WithHint(err, "'"+p.hint("check --fix")+"' goes through it with you")
 	}
-	return cli.WithHint(err, "the commands are for within "+f.dir+"; '"+p.hint("check --fix --dir "+f.dir)+"' goes through it with you")
+	return cli.WithHint(err, "the commands are for within "+f.dir+"; '"+p.within(f.dir, "check --fix")+"' goes through it with you")
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 
 	"charm.land/lipgloss/v2"
 
@@ -76,6 +77,19 @@ func verdict(r check.Report) string {
 		done += ", with " + counted(n, "warning", "warnings")
 	}
 	return "READY — " + done
+}
+
+// within is how to call a verb for a directory, which need not be named if it is this one.
+func (p *Program) within(dir, verb string) string {
+	if dir == "." {
+		return p.hint(verb)
+	}
+	if strings.ContainsFunc(dir, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./", r)
+	}) {
+		dir = "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
+	}
+	return p.hint(verb + " --dir " + dir)
 }
 
 func counted(n int, one, many string) string {

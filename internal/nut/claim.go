@@ -133,9 +133,7 @@ func (p *Program) claim(ctx context.Context, f claimFlags, id string) error {
 	if err := p.settle(ctx, d, made); err != nil {
 		return err
 	}
-	if err := p.remember(c.URL()); err != nil {
-		return err
-	}
+	p.remember(c.URL())
 	return p.printClaimed(made, f.json)
 }
 

@@ -25,6 +25,9 @@ type fixer struct {
 	title string
 	m     *nutshell.Manifest // as it was at the beginning
 	asked map[check.Credential]bool
+	test  string // the script that a criterion can name; empty if there is none
+
+	refused bool // the person has no test
 }
 
 // fix asks about each gap of a directory and does what the answers allow: it writes new files from templates and
@@ -32,7 +35,7 @@ type fixer struct {
 func (p *Program) fix(ctx context.Context, dir string) error {
 	a, err := p.asker(ctx)
 	if err != nil {
-		return cli.WithHint(err, "'"+p.hint("check --dir "+dir)+"' lists what to do")
+		return cli.WithHint(err, "'"+p.within(dir, "check")+"' lists what to do")
 	}
 	tree, done, err := p.openTree(ctx, dir)
 	if err != nil {
@@ -47,7 +50,11 @@ func (p *Program) fix(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	f := &fixer{asker: a, p: p, dir: dir, title: m.Task().Title, m: m, asked: make(map[check.Credential]bool)}
+	test := ""
+	if scripts := m.Acceptance().TestScripts; len(scripts) > 0 {
+		test = scripts[0]
+	}
+	f := &fixer{asker: a, p: p, dir: dir, title: m.Task().Title, m: m, asked: make(map[check.Credential]bool), test: test}
 	if err := f.extras(); err != nil {
 		return err
 	}
@@ -213,19 +220,21 @@ func (f *fixer) criteria(i check.Item) error {
 	if err != nil || description == "" {
 		return err
 	}
-	script := ""
-	if scripts := f.m.Acceptance().TestScripts; len(scripts) > 0 {
-		script = scripts[0]
+	if err := f.firstScript(); err != nil {
+		return err
 	}
-	content, err := firstCriteria(description, script)
+	content, err := firstCriteria(description, f.test)
 	if err != nil {
 		return err
 	}
 	return f.write(i.Path, content, 0o644)
 }
 
-// firstScript writes a test and names it in the manifest.
+// firstScript writes a test, unless there is one, and names it in the manifest.
 func (f *fixer) firstScript() error {
+	if f.test != "" || f.refused {
+		return nil
+	}
 	const file = "tests/scripts/test.sh"
 	var ok bool
 	var err error
@@ -235,8 +244,10 @@ func (f *fixer) firstScript() error {
 		ok, err = f.script(file)
 	}
 	if !ok || err != nil {
+		f.refused = true
 		return err
 	}
+	f.test = file
 	return f.set("acceptance.test_scripts", []string{file})
 }
 
@@ -271,7 +282,7 @@ func (f *fixer) credentials(wants []check.Credential) error {
 }
 
 func (f *fixer) constraints() error {
-	all, err := f.lines("What must the agent never do?", "One thing. Leave it empty to go on.")
+	all, err := f.lines("What must the agent never do? (empty: nothing)")
 	if err != nil || len(all) == 0 {
 		return err
 	}

@@ -54,15 +54,15 @@ func (a *asker) line(question, why string) (string, error) {
 }
 
 // lines asks for lines of text until an empty one.
-func (a *asker) lines(question, why string) ([]string, error) {
+func (a *asker) lines(question string) ([]string, error) {
 	var all []string
 	for {
-		answer, err := a.line(question, why)
+		answer, err := a.line(question, "")
 		if err != nil || answer == "" {
 			return all, err
 		}
 		all = append(all, answer)
-		question, why = "And another?", "Leave it empty to go on."
+		question = "And what else? (empty: nothing)"
 	}
 }
 
@@ -77,7 +77,8 @@ func (a *asker) choose(question, usual string, words ...string) (string, error) 
 func (a *asker) run(field huh.Field) error {
 	if a.plain {
 		in := &answers{ctx: a.ctx, r: a.in}
-		if err := field.RunAccessible(a.out, in); err != nil {
+		unstyled := huh.ThemeFunc(func(bool) *huh.Styles { return &huh.Styles{} })
+		if err := field.WithTheme(unstyled).RunAccessible(a.out, in); err != nil {
 			return err
 		}
 		return in.err

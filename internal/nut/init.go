@@ -63,6 +63,8 @@ flags do not say. Files that are there already stay as they are.`,
 	flags.StringSliceVar(&f.skills, "skills", nil, "what it takes, with commas between")
 	flags.StringVar(&f.kind, "type", nutshell.TypeRequest, "one of "+strings.Join(bundleTypes(), ", "))
 	flags.BoolVar(&f.json, "json", false, "print what was made as JSON, and ask nothing")
+	complete(cmd, "priority", priorities()...)
+	complete(cmd, "type", bundleTypes()...)
 	return cmd
 }
 
@@ -75,7 +77,7 @@ func (p *Program) init(cmd *cobra.Command, f initFlags) error {
 	}
 	if _, err := os.Lstat(filepath.Join(f.dir, nutshell.ManifestFile)); !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
-			err = cli.WithHint(fmt.Errorf("%s has a %s already", f.dir, nutshell.ManifestFile), "'"+p.hint("check "+f.dir)+"' says what it lacks")
+			err = cli.WithHint(fmt.Errorf("%s has a %s already", f.dir, nutshell.ManifestFile), "'"+p.within(f.dir, "check")+"' says what it lacks")
 		}
 		return err
 	}
@@ -268,7 +270,7 @@ func (p *Program) printBegun(b begun) error {
 			fmt.Fprintf(&out, "%s %s\n", sign(i.Mark, cli.Colours(p.Out)), cli.Clean(i.Text))
 		}
 	}
-	fmt.Fprintf(&out, "next: write %s, then '%s'\n", cli.Clean(filepath.Join(b.Dir, b.first())), cli.Clean(p.hint("check --fix --dir "+b.Dir)))
+	fmt.Fprintf(&out, "next: write %s, then '%s'\n", cli.Clean(filepath.Join(b.Dir, b.first())), cli.Clean(p.within(b.Dir, "check --fix")))
 	_, err := io.WriteString(p.Out, out.String())
 	return err
 }

@@ -79,7 +79,7 @@ func (p *Program) publish(ctx context.Context, f publishFlags) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.dir, err)
 	}
-	e, err := p.publishable(tree, m, f)
+	e, err := p.publishable(ctx, tree, m, f)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.dir, err)
 	}
@@ -103,15 +103,16 @@ func (p *Program) publish(ctx context.Context, f publishFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(p.remember(c.URL()), note(f.dir, e, made.TaskID, c.URL())); err != nil {
+	if err := note(f.dir, e, made.TaskID, c.URL()); err != nil {
 		return fmt.Errorf("%s is published, but that could not be noted: %w", made.TaskID, err)
 	}
+	p.remember(c.URL())
 	return p.printPublished(made, f.json)
 }
 
 // publishable asks whether a bundle is one to publish, and returns its extension with the reward that it is
 // published with.
-func (p *Program) publishable(tree fs.FS, m *nutshell.Manifest, f publishFlags) (clawnet.Extension, error) {
+func (p *Program) publishable(ctx context.Context, tree fs.FS, m *nutshell.Manifest, f publishFlags) (clawnet.Extension, error) {
 	e, _, err := clawnet.FromManifest(m)
 	if err != nil {
 		return e, err

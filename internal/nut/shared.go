@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"time"
 
 	"guild"
 	"guild/internal/cli"
@@ -135,19 +134,8 @@ func (t withManifest) Open(name string) (fs.File, error) {
 	if name != nutshell.ManifestFile {
 		return t.FS.Open(name)
 	}
-	return &manifestText{bytes.NewReader(t.text)}, nil
+	return &textFile{bytes.NewReader(t.text), name}, nil
 }
-
-// manifestText is a manifest in memory as a file.
-type manifestText struct{ *bytes.Reader }
-
-func (f *manifestText) Stat() (fs.FileInfo, error) { return f, nil }
-func (f *manifestText) Close() error               { return nil }
-func (f *manifestText) Name() string               { return nutshell.ManifestFile }
-func (f *manifestText) Mode() fs.FileMode          { return 0o644 }
-func (f *manifestText) ModTime() time.Time         { return time.Time{} }
-func (f *manifestText) IsDir() bool                { return false }
-func (f *manifestText) Sys() any                   { return nil }
 
 // content is the packed file from its beginning.
 func (s *sharedBundle) content() io.Reader { return io.NewSectionReader(s.file, 0, s.info.Size) }

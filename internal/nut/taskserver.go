@@ -91,12 +91,19 @@ func (p *Program) knownServers() []string {
 	return strings.Fields(string(b))
 }
 
-// remember notes that the person uses a server.
-func (p *Program) remember(server string) error {
+// remember notes that the person uses a server. What was done there is done, so that a note which cannot be written
+// is a warning.
+func (p *Program) remember(server string) {
 	known := p.knownServers()
 	if server == taskserver.Default || slices.Contains(known, server) {
-		return nil
+		return
 	}
+	if err := p.writeServers(append(known, server)); err != nil {
+		fmt.Fprintf(p.Err, "warning: it could not be noted that you use %s: %s\n", server, cli.Clean(err.Error()))
+	}
+}
+
+func (p *Program) writeServers(known []string) error {
 	dir, err := p.ConfigDir()
 	if err != nil {
 		return err
@@ -104,7 +111,7 @@ func (p *Program) remember(server string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	return durable.WriteBytes(filepath.Join(dir, serversFile), []byte(strings.Join(append(known, server), "\n")+"\n"))
+	return durable.WriteBytes(filepath.Join(dir, serversFile), []byte(strings.Join(known, "\n")+"\n"))
 }
 
 // advised adds what a person can do about an error of a task server.

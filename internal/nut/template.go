@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"guild/internal/cli"
+	"guild/nutshell"
 )
 
 // templates are the texts that a bundle's files begin with. Until somebody writes below their headings, check says
@@ -90,12 +91,16 @@ func firstCriteria(description, script string) ([]byte, error) {
 		Type        string `json:"type"`
 		Script      string `json:"script,omitempty"`
 	}
+	kind := "shell"
+	if script == "" {
+		kind = "custom"
+	}
 	return document(struct {
 		Version    string      `json:"criteria_version"`
 		Framework  string      `json:"test_framework"`
 		Verifiable bool        `json:"auto_verifiable"`
 		Criteria   []criterion `json:"criteria"`
-	}{"0.2.0", "shell", script != "", []criterion{{"AC-001", description, "script", script}}})
+	}{nutshell.Version, kind, script != "", []criterion{{"AC-001", description, kind, script}}})
 }
 
 // firstEndpoints is an endpoints.json with one endpoint.
@@ -109,7 +114,7 @@ func firstEndpoints(baseURL, method, path, description string) ([]byte, error) {
 		Version   string     `json:"api_version"`
 		BaseURL   string     `json:"base_url,omitempty"`
 		Endpoints []endpoint `json:"endpoints"`
-	}{"0.2.0", baseURL, []endpoint{{method, path, description}}})
+	}{nutshell.Version, baseURL, []endpoint{{method, path, description}}})
 }
 
 // document writes JSON as people do.

@@ -225,6 +225,9 @@ func (p *Program) printValidity(path string, v *validity) error {
 	if !v.Valid {
 		word = "invalid: " + counted(len(v.Errors), "fault", "faults")
 	}
+	if path == "-" {
+		path = "standard input"
+	}
 	fmt.Fprintf(&b, "%s is %s\n", cli.Clean(path), word)
 	colours := cli.Colours(p.Out)
 	printItems(&b, v.Errors, colours)

@@ -15,6 +15,7 @@ func (p *Program) vaultCommand() *cobra.Command {
 	}
 	return cli.Group(cmd,
 		p.vaultShowCommand(), p.vaultGetCommand(), p.vaultEditCommand(), p.vaultRemoveCommand(),
-		p.vaultRekeyCommand(), p.vaultRotateCommand(), p.vaultIssueCommand(), p.vaultAuditCommand(),
+		p.vaultRekeyCommand(), p.vaultRotateCommand(), p.vaultAuditCommand(), p.vaultIssuerCommand(),
+		p.vaultIssueCommand(), p.vaultFetchCommand(),
 	)
 }

@@ -77,7 +77,7 @@ func (p *Program) printIssued(path string, r vault.Revision, asJSON bool) error 
 func (p *Program) WriteRevision(ctx context.Context, bundle string, m *nutshell.Manifest, form string, sealed []byte) (vault.Revision, error) {
 	by, err := rotationKey(m)
 	if err != nil {
-		return vault.Revision{}, cli.WithHint(fmt.Errorf("%s: %w", bundle, err), "pack it with --vault-beside")
+		return vault.Revision{}, cli.WithHint(fmt.Errorf("%s: %w", bundle, err), "name the key with '"+p.hint("vault issuer")+"' before you pack the bundle")
 	}
 	signer, err := p.Signer(ctx)
 	if err != nil {

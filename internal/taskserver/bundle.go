@@ -31,13 +31,14 @@ func (c *Client) Upload(ctx context.Context, id string, r io.Reader, size int64,
 	}
 	ctx, w, stop := c.watched(ctx)
 	defer stop()
-	body := io.MultiReader(bytes.NewReader(form.head), w.reader(io.LimitReader(r, size)), bytes.NewReader(form.tail))
+	body := io.MultiReader(bytes.NewReader(form.head), w.reader(&exactly{r, size}), bytes.NewReader(form.tail))
 	req, err := c.request(ctx, http.MethodPost, c.at("", "tasks", id, "bundle"), body)
 	if err != nil {
 		return err
 	}
 	req.ContentLength = int64(len(form.head)) + size + int64(len(form.tail))
 	req.Header.Set("Content-Type", form.contentType)
+	req.Header.Set("Expect", "100-continue") // a server that wants none of it says so before it is sent
 	req.Header.Set("Idempotency-Key", idempotencyKey(req.URL, hash[:]))
 	resp, err := c.do(req)
 	if err != nil {
@@ -71,6 +72,24 @@ func newForm(hash guild.Hash) (form, error) {
 		return form{}, err
 	}
 	return form{head, b.Bytes(), w.FormDataContentType()}, nil
+}
+
+// exactly reads so many bytes, and fails if there are fewer: half a bundle must not look like one.
+type exactly struct {
+	r    io.Reader
+	left int64
+}
+
+func (e *exactly) Read(p []byte) (int, error) {
+	if e.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := e.r.Read(p[:min(int64(len(p)), e.left)])
+	e.left -= int64(n)
+	if errors.Is(err, io.EOF) && e.left > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
 }
 
 // Download writes the bundle of a task to w and returns its hash: at most limit bytes, beyond which it is

@@ -98,6 +98,7 @@ func transport(base *url.URL, c Config) *http.Transport {
 		ForceAttemptHTTP2:      true,
 		TLSHandshakeTimeout:    10 * time.Second,
 		ResponseHeaderTimeout:  c.Patience,
+		ExpectContinueTimeout:  time.Second,
 		MaxResponseHeaderBytes: maxHeader,
 		DisableKeepAlives:      true, // one verb asks a few questions and ends
 	}

@@ -363,9 +363,44 @@ func TestAnUploadIsStreamed(t *testing.T) {
 	if err := c.Upload(t.Context(), "t-1", io.LimitReader(zeros{}, size), size, sum); err != nil {
 		t.Error(err)
 	}
-	if err := c.Upload(t.Context(), "t-1", strings.NewReader("short"), 10, sum); err == nil {
-		t.Error("a bundle that is shorter than it was went through")
+}
+
+func TestHalfABundleIsNotUploaded(t *testing.T) {
+	c := against(t, func(_ http.ResponseWriter, r *http.Request) {
+		parts, err := r.MultipartReader()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if part, err := parts.NextPart(); err == nil {
+			if b, err := io.ReadAll(part); err == nil {
+				t.Errorf("%q looks like all of it", b)
+			}
+		}
+	})
+	if err := c.Upload(t.Context(), "t-1", strings.NewReader("short"), 10, guild.Sum(nil)); err == nil {
+		t.Error("it went through")
 	}
+}
+
+func TestABundleThatIsNotWantedIsNotSent(t *testing.T) {
+	c := against(t, says(http.StatusRequestEntityTooLarge, `{"error":"50 MB at most"}`))
+	counted := &counter{r: zeros{}}
+	err := c.Upload(t.Context(), "t-1", counted, 64<<20, guild.Hash{1})
+	if !taskserver.IsStatus(err, http.StatusRequestEntityTooLarge) || counted.n > 0 {
+		t.Errorf("%d bytes were read: %v", counted.n, err)
+	}
+}
+
+type counter struct {
+	r io.Reader
+	n int
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += n
+	return n, err
 }
 
 type zeros struct{}

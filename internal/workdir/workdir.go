@@ -29,7 +29,7 @@ var ErrBusy = errors.New("something else is unpacking there")
 //
 // The files are not synced, because who unpacks for a job does so again after a crash. Extract syncs.
 func Unpack(ctx context.Context, b *nutshell.Bundle, dir string) error {
-	return unpack(dir, false, func(w *filler) error { return b.Walk(w.entry) }, ctx)
+	return unpack(ctx, dir, false, func(w *filler) error { return b.Walk(w.entry) })
 }
 
 // Extract opens a bundle of size bytes and unpacks it into dir as Unpack does, but reads it only once: nothing has
@@ -37,15 +37,18 @@ func Unpack(ctx context.Context, b *nutshell.Bundle, dir string) error {
 // power is cut before, dir still is as it was or has all files with their content. Its errors are those of
 // nutshell.Open and of the disk.
 func Extract(ctx context.Context, r io.ReaderAt, size int64, l nutshell.Limits, dir string) (b *nutshell.Bundle, err error) {
-	err = unpack(dir, true, func(w *filler) error {
+	err = unpack(ctx, dir, true, func(w *filler) (err error) {
 		b, err = nutshell.Extract(r, size, l, w.entry)
 		return err
-	}, ctx)
-	return b, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 // unpack lets fill write into a temporary directory, which becomes dir.
-func unpack(dir string, sync bool, fill func(*filler) error, ctx context.Context) (err error) {
+func unpack(ctx context.Context, dir string, sync bool, fill func(*filler) error) (err error) {
 	dir = filepath.Clean(dir)
 	temporary := filepath.Join(filepath.Dir(dir), "."+filepath.Base(dir)+".unpacking")
 	lock, err := claim(temporary)

@@ -134,7 +134,7 @@ func TestLayersComeInTheOrderOfTheirWeight(t *testing.T) {
 
 func TestWhatDoesNotFitIsLeftOutAndLaterFilesStillMayFit(t *testing.T) {
 	tree := bundle(`"context":{"requirements":"context/requirements.md","architecture":"context/gone.md","additional":["../x","context/small.md"]}`, map[string]string{
-		"context/requirements.md": strings.Repeat("word ", 2_000), "context/small.md": "small\n", "files/image.png": "\x89PNG\x00", "files/latin1": "caf\xe9",
+		"context/requirements.md": strings.Repeat("word ", 1_000), "context/small.md": "small\n", "files/image.png": "\x89PNG\x00", "files/latin1": "caf\xe9",
 	})
 	b := layers(t, tree, brief.Options{Budget: 900})
 	reasons := map[string]string{}
@@ -145,7 +145,7 @@ func TestWhatDoesNotFitIsLeftOutAndLaterFilesStillMayFit(t *testing.T) {
 		}
 	}
 	for p, want := range map[string]string{
-		"context/requirements.md": "^needs 2001 tokens, [0-9]+ are left$", "context/gone.md": "^missing$", "../x": "^is not a path of the bundle$",
+		"context/requirements.md": "^needs 1001 tokens, [0-9]+ are left$", "context/gone.md": "^missing$", "../x": "^is not a path of the bundle$",
 		"files/image.png": "^binary$", "files/latin1": "^is not UTF-8 text$",
 	} {
 		if ok, _ := regexp.MatchString(want, reasons[p]); !ok {

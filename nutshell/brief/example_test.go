@@ -22,11 +22,11 @@ func ExampleLayers() {
 	}
 	fmt.Println("at most", b.Budget, "tokens")
 	for _, l := range b.Layers {
-		fmt.Println(l.Path, l.Included, l.Reason)
+		fmt.Printf("%s: %v %q\n", l.Path, l.Included, l.Reason)
 	}
 	// Output:
 	// at most 2800 tokens
-	// nutshell.json true
-	// context/requirements.md true
-	// files/list.bin false binary
+	// nutshell.json: true ""
+	// context/requirements.md: true ""
+	// files/list.bin: false "binary"
 }

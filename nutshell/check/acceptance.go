@@ -26,7 +26,7 @@ func (c *checker) acceptance() {
 	tests += c.scripts(criteria)
 	if tests == 0 && c.m.BundleType() != nutshell.TypeDelivery {
 		c.add(advice, "acceptance.test_scripts", "acceptance: no test scripts — agent can't self-verify",
-			"Create tests/scripts/test.sh, and name it with: "+c.command("set", "acceptance.test_scripts", `["tests/scripts/test.sh"]`))
+			"Create tests/scripts/test.sh, and name it with: "+c.command("set", "acceptance.test_scripts", "tests/scripts/test.sh"))
 	}
 	c.hidden()
 }

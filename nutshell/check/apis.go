@@ -16,7 +16,8 @@ import (
 func (c *checker) apis() {
 	a := c.m.APIs()
 	for _, name := range slices.Sorted(maps.Keys(a.BaseURLs)) {
-		if u := a.BaseURLs[name]; !webAddress(u) {
+		u := a.BaseURLs[name]
+		if _, _, ok := address(u); !ok {
 			c.add(strange, nutshell.Path("apis", "base_urls", name), fmt.Sprintf("apis.base_urls.%s: %q is not a URL", short(name), short(u)), "")
 		}
 	}

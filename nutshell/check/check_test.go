@@ -88,8 +88,8 @@ var cases = []struct {
 		},
 		fixes: []string{
 			"Add a summary with: nutshell set task.summary 'the task in one or two sentences'",
-			`Create tests/scripts/test.sh, and name it with: nutshell set acceptance.test_scripts '["tests/scripts/test.sh"]'`,
-			`Add guardrails with: nutshell set harness.constraints '["Do not modify files outside files/"]'`,
+			"Create tests/scripts/test.sh, and name it with: nutshell set acceptance.test_scripts tests/scripts/test.sh",
+			"Add guardrails with: nutshell set harness.constraints 'Do not modify files outside files/'",
 		},
 	},
 	{
@@ -237,6 +237,15 @@ var cases = []struct {
 		},
 		missing: []string{"credentials.vault"},
 	},
+	{
+		name: "data sources of all kinds", manifest: task(`"tags":{"data_sources":["mysql://u:p@10.0.0.1:3306/x","redis://[::1]:6379","s3","https://data.example.com/a b"]}`),
+		want: []string{"✗ credentials: no vault configured — agent won't have DB and API access"},
+		fixes: []string{
+			"Add credentials with: nutshell add-credential --name mysql --type mysql\nand: nutshell add-credential --name redis --type redis\n" +
+				"and: nutshell add-credential --name s3 --type s3\nand: nutshell add-credential --name 'https://data.example.com/a b' --type 'https://data.example.com/a b'",
+		},
+		missing: []string{"credentials.vault"},
+	},
 	{name: "an interface for everybody needs no credentials", manifest: task(`"apis":{"auth_method":"none"}`), want: []string{}},
 	{
 		name: "a vault that is not there", manifest: task(vaultAge),
@@ -272,6 +281,7 @@ var cases = []struct {
 	{
 		name: "a vault that says age and is in clear", manifest: task(vaultAge), files: []string{`v.json={"vault_version":"0.2.0","credentials":[]}`},
 		want:    []string{"✗ v.json: NOT ENCRYPTED, although credentials.encryption says age"},
+		fixes:   []string{"Say so with: nutshell set credentials.encryption none\nand seal it with: nutshell vault rekey --encryption age --insecure-plaintext"},
 		missing: []string{"credentials.vault"},
 	},
 	{

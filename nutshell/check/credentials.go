@@ -3,7 +3,6 @@ package check
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -71,12 +70,15 @@ func (c *checker) here(source string) bool {
 
 // ofSource names the credential for a data source such as "postgresql://staging-db.internal:5432/users".
 func ofSource(source string) Credential {
-	u, err := url.Parse(source)
-	if err != nil || u.Scheme == "" || u.Hostname() == "" {
+	scheme, host, ok := address(source)
+	if !ok {
 		return Credential{source, source}
 	}
-	name, _, _ := strings.Cut(u.Hostname(), ".")
-	return Credential{name, u.Scheme}
+	name, _, _ := strings.Cut(host, ".")
+	if strings.Trim(name, "[0123456789") == "" { // an address in numbers
+		name = scheme
+	}
+	return Credential{name, scheme}
 }
 
 // kindOr is a type of credential that can be named in a command.
@@ -205,7 +207,8 @@ func (c *checker) sealed(r reference, p string, sealed []byte, creds nutshell.Cr
 	case is == "":
 		c.file(gap, r, p, "not a sealed vault — nobody can open it", r.fix)
 	case is == vault.Plaintext && says != is:
-		c.file(gap, r, p, "NOT ENCRYPTED, although credentials.encryption says "+says, "Seal it with: "+c.command("vault rekey"))
+		c.file(gap, r, p, "NOT ENCRYPTED, although credentials.encryption says "+says,
+			"Say so with: "+c.command("set", "credentials.encryption", is)+"\nand seal it with: "+c.sealAgain())
 	case is != says:
 		c.file(gap, r, p, fmt.Sprintf("sealed with %s, but credentials.encryption says %s", is, says),
 			"Set it with: "+c.command("set", "credentials.encryption", is))
@@ -214,6 +217,10 @@ func (c *checker) sealed(r reference, p string, sealed []byte, creds nutshell.Cr
 	default:
 		c.whole(r, p, sealed, is, keys)
 	}
+}
+
+func (c *checker) sealAgain() string {
+	return c.command("vault rekey", "--encryption", vault.Age, "--insecure-plaintext")
 }
 
 func knownForm(form string) bool {
@@ -227,7 +234,7 @@ func (c *checker) whole(r reference, p string, sealed []byte, form string, keys 
 		text += " for " + plural(keys, "key", "keys")
 	}
 	if form == vault.Plaintext {
-		c.file(strange, r, p, "NOT ENCRYPTED — whoever gets the bundle reads every password in it", "Seal it with: "+c.command("vault rekey"))
+		c.file(strange, r, p, "NOT ENCRYPTED — whoever gets the bundle reads every password in it", "Seal it with: "+c.sealAgain())
 	} else {
 		c.file(fine, r, p, text, "")
 	}

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -154,7 +153,7 @@ func (c *checker) harness() {
 		c.add(fine, "harness.constraints", fmt.Sprintf("harness.constraints: provided (%d)", n), "")
 	case c.m.BundleType() != nutshell.TypeDelivery:
 		c.add(advice, "harness.constraints", "harness.constraints: empty — agent has no guardrails",
-			"Add guardrails with: "+c.command("set", "harness.constraints", `["Do not modify files outside files/"]`))
+			"Add guardrails with: "+c.command("set", "harness.constraints", "Do not modify files outside files/"))
 	}
 	if b := h.ContextBudgetHint; b < 0 || b > 1 {
 		c.add(strange, "harness.context_budget_hint", fmt.Sprintf("harness.context_budget_hint: %g is not between 0 and 1", b),
@@ -195,8 +194,3 @@ func (c *checker) resources() {
 	}
 }
 
-// webAddress reports whether text is a URL that something can be asked at.
-func webAddress(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && u.Host != "" && u.Scheme != ""
-}

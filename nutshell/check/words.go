@@ -57,7 +57,7 @@ func (c *checker) command(verb string, words ...string) string {
 	return line
 }
 
-const plainCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+,="
+const plainCharacters = letters + "0123456789-_./:@%+,="
 
 // quote makes one word of text for a shell.
 func quote(text string) string {
@@ -74,6 +74,18 @@ func option(name, value string) []string {
 	}
 	return []string{"--" + name, value}
 }
+
+// address takes a URL apart as far as it matters here: scheme://user@host:port/path. It reports false if text is none.
+func address(text string) (scheme, host string, ok bool) {
+	scheme, rest, _ := strings.Cut(text, "://")
+	rest, _, _ = strings.Cut(rest, "/")
+	rest = rest[strings.LastIndexByte(rest, '@')+1:]
+	host, _, _ = strings.Cut(rest, ":")
+	ok = scheme != "" && host != "" && strings.Trim(scheme, letters+"+-.0123456789") == "" && !strings.ContainsAny(text, " \t\r\n")
+	return scheme, host, ok
+}
+
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 // moment reads a time of a manifest, which may be a day: then its end is meant.
 func moment(t nutshell.Timestamp) (time.Time, error) {

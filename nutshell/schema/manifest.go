@@ -1,6 +1,13 @@
 package schema
 
+import "slices"
+
 func manifestTexts() []text {
+	return slices.Concat(taskTexts(), materialTexts(), conductTexts(), recordTexts())
+}
+
+// taskTexts are about which bundle it is, and what is to be done.
+func taskTexts() []text {
 	return []text{
 		{path: "nutshell_version", says: "Version of the specification that the bundle follows: 0.1 or later, with major number 0."},
 		{path: "bundle_type", says: "What the bundle is: a task (request), or what came of one (delivery). The others are from the older schema."},
@@ -26,7 +33,12 @@ func manifestTexts() []text {
 		{path: "publisher.name", says: "A person or an agent."},
 		{path: "publisher.contact", says: "How to reach the publisher."},
 		{path: "publisher.tool", says: "The tool that made the bundle."},
+	}
+}
 
+// materialTexts are about what the task is done with.
+func materialTexts() []text {
+	return []text{
 		{path: "context", says: "Files that explain the task, in the order in which an agent should read them."},
 		{path: "context.requirements", says: "The file with what is wanted in detail."},
 		{path: "context.architecture", says: "The file that says how the system is built."},
@@ -62,7 +74,12 @@ func manifestTexts() []text {
 		{path: "credentials.rotation", says: "How newer vaults are known. Not in the specification."},
 		{path: "credentials.rotation.pubkey", says: "Who signs newer vaults: a Nostr key in hex."},
 		{path: "credentials.rotation.url", says: "Where newer vaults are found: https."},
+	}
+}
 
+// conductTexts are about how the work is done and judged.
+func conductTexts() []text {
+	return []text{
 		{path: "acceptance", says: "How the work will be judged."},
 		{path: "acceptance.criteria_file", says: "The file with the criteria, tests/criteria.json (section 9)."},
 		{path: "acceptance.test_scripts", says: "Scripts that test the work."},
@@ -94,7 +111,12 @@ func manifestTexts() []text {
 		{path: "resources.links", says: "Anything else elsewhere."},
 		{path: "resources.links.url", says: "Where it is."},
 		{path: "resources.links.title", says: "What it is called."},
+	}
+}
 
+// recordTexts are about what tools write down.
+func recordTexts() []text {
+	return []text{
 		{path: "completeness", says: "What the last check found (section 4). check --write fills it in."},
 		{path: "completeness.status", says: "A draft has no title, an incomplete bundle has gaps, a ready one has none."},
 		{path: "completeness.missing", says: "What is missing, as dotted paths such as credentials.vault."},

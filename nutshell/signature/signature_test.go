@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"fiatjaf.com/nostr"
-	"fiatjaf.com/nostr/keyer"
 	"pgregory.net/rapid"
 
 	"guild"
+	"guild/internal/key"
 	"guild/nutshell/signature"
 )
 
@@ -25,7 +25,7 @@ var (
 	bob    = signer(2)
 )
 
-func signer(n byte) nostr.Signer { return keyer.NewPlainKeySigner(nostr.SecretKey{31: n}) }
+func signer(n byte) nostr.Signer { return key.NewSigner(key.NewSecret(nostr.SecretKey{31: n})) }
 
 func subject(hash guild.Hash) signature.Subject {
 	return signature.Subject{Hash: hash, Size: 8, MIME: signature.MIMEGzip, ID: "nut-1", Title: "Build a REST API"}
@@ -59,9 +59,9 @@ func TestASignatureHoldsForItsBundleAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, _ := alice.GetPublicKey(t.Context())
+	pub, _ := alice.GetPublicKey(t.Context())
 	s := all[0]
-	if len(all) != 1 || s.Signer != key || !s.At.Equal(at) || s.ID != "nut-1" || s.Title != "Build a REST API" || s.Size != 8 {
+	if len(all) != 1 || s.Signer != pub || !s.At.Equal(at) || s.ID != "nut-1" || s.Title != "Build a REST API" || s.Size != 8 {
 		t.Errorf("%+v", all)
 	}
 	if _, err := signature.Verify(b, guild.Sum([]byte("another"))); !errors.Is(err, signature.ErrOther) {

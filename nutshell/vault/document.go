@@ -70,7 +70,7 @@ func New(now time.Time) *Vault {
 	top := object{
 		{"vault_version", quoted(Version)}, {"created_at", quoted(string(moment(now)))}, {"credentials", jsontext.Value("[]")},
 	}
-	return &Vault{text: NewSecret(top.laidOut())}
+	return &Vault{text: NewSecret(append(top.lines(""), '\n'))}
 }
 
 // moment is a time as the specification writes it.
@@ -146,7 +146,7 @@ func (c Credential) problem() (field, reason string) {
 		return "type", fmt.Sprintf("must be at most %d characters that can be printed", maxWord)
 	case !isValue(c.Value.Reveal()):
 		return "value", "must be a JSON object or string"
-	case len(c.Restrictions) > 0 && jsontext.Value(c.Restrictions).Kind() != '{':
+	case len(c.Restrictions) > 0 && !isObject(jsontext.Value(c.Restrictions)):
 		return "restrictions", "must be a JSON object"
 	case !isTime(c.ExpiresAt):
 		return "expires_at", "is no time in RFC 3339"
@@ -161,8 +161,10 @@ func isWord(s string) bool {
 
 func isValue(raw jsontext.Value) bool {
 	kind := raw.Kind()
-	return kind == '{' || kind == '"'
+	return (kind == '{' || kind == '"') && raw.IsValid()
 }
+
+func isObject(raw jsontext.Value) bool { return raw.Kind() == '{' && raw.IsValid() }
 
 func isTime(t nutshell.Timestamp) bool {
 	_, err := t.Time()
@@ -246,8 +248,8 @@ func (v *Vault) Put(c Credential) error {
 		i, all = len(all), append(all, jsontext.Value("{}"))
 	}
 	all[i] = objectOf(all[i]).setText("name", c.Name).setText("type", c.Type).set("value", c.Value.Reveal()).
-		set("scopes", scopes).set("restrictions", jsontext.Value(c.Restrictions)).setText("expires_at", string(c.ExpiresAt)).text()
-	return v.change(top.set("credentials", listText(all)))
+		set("scopes", scopes).set("restrictions", jsontext.Value(c.Restrictions)).setText("expires_at", string(c.ExpiresAt)).lines("    ")
+	return v.change(top, all)
 }
 
 // Remove takes an entry out. It reports false if there is none.
@@ -257,13 +259,13 @@ func (v *Vault) Remove(name string) bool {
 		return false
 	}
 	top, all := v.parts()
-	return v.change(top.set("credentials", listText(slices.Delete(all, i, i+1)))) == nil
+	return v.change(top, slices.Delete(all, i, i+1)) == nil
 }
 
 // SetExpiry sets when the whole vault expires, whatever its entries say; with no time it does not.
 func (v *Vault) SetExpiry(at nutshell.Timestamp) error {
-	top, _ := v.parts()
-	return v.change(top.setText("expires_at", string(at)))
+	top, all := v.parts()
+	return v.change(top.setText("expires_at", string(at)), all)
 }
 
 // parts are the members of the document, and the entries in it.
@@ -272,9 +274,10 @@ func (v *Vault) parts() (object, []jsontext.Value) {
 	return top, list(top.get("credentials"))
 }
 
-// change makes top the vault's text, if it is one.
-func (v *Vault) change(top object) error {
-	changed, err := Parse(NewSecret(top.laidOut()))
+// change makes other members and entries the vault's, if they are such.
+func (v *Vault) change(top object, all []jsontext.Value) error {
+	top = top.set("credentials", listLines(all, "  "))
+	changed, err := Parse(NewSecret(append(top.lines(""), '\n')))
 	if err != nil {
 		return err
 	}

@@ -67,8 +67,8 @@ func (v *Vault) Only(now time.Time, names ...string) (*Vault, error) {
 		some = append(some, all[i])
 	}
 	few := object{}.set("vault_version", top.get("vault_version")).set("created_at", top.get("created_at")).
-		set("expires_at", top.get("expires_at")).set("credentials", listText(some))
-	only, err := Parse(NewSecret(few.laidOut()))
+		set("expires_at", top.get("expires_at")).set("credentials", listLines(some, "  "))
+	only, err := Parse(NewSecret(append(few.lines(""), '\n')))
 	if err != nil {
 		return nil, err
 	}

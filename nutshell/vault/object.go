@@ -162,11 +162,19 @@ func (o object) text() jsontext.Value {
 	return append(b, '}')
 }
 
-// laidOut writes the object over several lines, for people.
-func (o object) laidOut() []byte {
-	v := o.text()
-	_ = v.Indent(jsontext.WithIndent("  ")) // what is not JSON stays, and the check that follows says so
-	return append(v, '\n')
+// lines writes the object with a member on each line, for people. Values keep their spelling.
+func (o object) lines(indent string) jsontext.Value {
+	if len(o) == 0 {
+		return jsontext.Value("{}")
+	}
+	b := []byte("{")
+	for i, m := range o {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = fmt.Appendf(b, "\n%s  %s: %s", indent, quoted(m.name), m.value)
+	}
+	return fmt.Appendf(b, "\n%s}", indent)
 }
 
 // list takes an array apart whose syntax is checked.
@@ -174,6 +182,21 @@ func list(raw []byte) []jsontext.Value {
 	var all []jsontext.Value
 	_ = json.Unmarshal(raw, &all) // of anything else there are no elements
 	return all
+}
+
+// listLines writes an array with an element on each line.
+func listLines(all []jsontext.Value, indent string) jsontext.Value {
+	if len(all) == 0 {
+		return jsontext.Value("[]")
+	}
+	b := []byte("[")
+	for i, v := range all {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = fmt.Appendf(b, "\n%s  %s", indent, v)
+	}
+	return fmt.Appendf(b, "\n%s]", indent)
 }
 
 // listText writes an array in one line.

@@ -42,7 +42,8 @@ func MarkUsed(result []byte, used []Used) ([]byte, error) {
 		return nil, err
 	}
 	all := addUsed(list(entries), used)
-	marked := top.set("execution_log", objectOf(log).set("credentials_used", listText(all)).text()).laidOut()
+	log = objectOf(log).set("credentials_used", listLines(all, "    ")).lines("  ")
+	marked := append(top.set("execution_log", log).lines(""), '\n')
 	return marked, d.check(marked)
 }
 
@@ -61,7 +62,7 @@ func (d text) optional(o object, name string, kind jsontext.Kind, otherwise json
 func addUsed(all []jsontext.Value, used []Used) []jsontext.Value {
 	for _, u := range used {
 		o := object{}.setText("name", u.Name).setText("opened_at", string(moment(u.At))).text()
-		same := func(v jsontext.Value) bool {
+		same := func(v jsontext.Value) bool { // but for white space
 			v = v.Clone()
 			return v.Compact() == nil && string(v) == string(o)
 		}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"archive/tar"
+	"bufio"
+	stdgzip "compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"golang.org/x/sys/unix"
+
+	"guild/internal/workdir"
+	"guild/nutshell"
+)
+
+// limits are wide enough for the sources, and for the large tree.
+var limits = nutshell.Limits{Entries: 50_000, Total: 64 << 30}
+
+// laps are what a contestant does in its process, by name.
+var laps = map[string]func(ctx context.Context, o options) error{
+	"pack":              packLap(nutshell.Options{Limits: limits}),
+	"pack fast":         packLap(nutshell.Options{Limits: limits, Level: nutshell.Fast}),
+	"pack zstd":         packLap(nutshell.Options{Limits: limits, Compression: nutshell.Zstd}),
+	"straight pack":     straightPack,
+	"unpack":            extract,
+	"straight unpack":   straightUnpack(func(r io.Reader) (io.Reader, error) { return stdgzip.NewReader(r) }),
+	"unverified unpack": straightUnpack(func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) }),
+	"large gzip":        largeLap(nutshell.Options{Limits: limits}),
+	"large gzip best":   largeLap(nutshell.Options{Limits: limits, Level: nutshell.Best}),
+	"large zstd":        largeLap(nutshell.Options{Limits: limits, Compression: nutshell.Zstd}),
+	"large zstd best":   largeLap(nutshell.Options{Limits: limits, Compression: nutshell.Zstd, Level: nutshell.Best}),
+	"large open":        openLap,
+	"large unpack":      extract,
+}
+
+// runLap does one of them and prints the nanoseconds that it took.
+func runLap(ctx context.Context, o options, out io.Writer) error {
+	lap := laps[o.lap]
+	if lap == nil {
+		return fmt.Errorf("no contestant %q", o.lap)
+	}
+	begin := time.Now()
+	if err := lap(ctx, o); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(out, time.Since(begin).Nanoseconds())
+	return err
+}
+
+// into lets fill write a file.
+func into(path string, fill func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fill(f), f.Close())
+}
+
+func packLap(how nutshell.Options) func(context.Context, options) error {
+	return func(ctx context.Context, o options) error {
+		return into(o.to, func(w io.Writer) error {
+			_, err := nutshell.Pack(ctx, os.DirFS(o.from), w, how)
+			return err
+		})
+	}
+}
+
+// straightPack is how one packs a tree in Go without a thought: compress/gzip as it comes.
+func straightPack(_ context.Context, o options) error {
+	return into(o.to, func(w io.Writer) error {
+		z := stdgzip.NewWriter(w)
+		t := tar.NewWriter(z)
+		err := filepath.WalkDir(o.from, func(p string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			name, err := filepath.Rel(o.from, p)
+			if err != nil {
+				return err
+			}
+			return straightFile(t, p, name)
+		})
+		return errors.Join(err, t.Close(), z.Close())
+	})
+}
+
+func straightFile(t *tar.Writer, path, name string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: info.Size(), Mode: int64(info.Mode().Perm())}); err != nil {
+		return err
+	}
+	_, err = io.Copy(t, f)
+	return err
+}
+
+func extract(ctx context.Context, o options) error {
+	f, err := os.Open(o.from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	_, err = workdir.Extract(ctx, f, info.Size(), limits, o.to)
+	return err
+}
+
+// straightUnpack is how one unpacks a bundle without asking whether it is sound. It syncs, as we do, because only
+// what is beside that is of interest.
+func straightUnpack(gunzip func(io.Reader) (io.Reader, error)) func(context.Context, options) error {
+	return func(_ context.Context, o options) error {
+		f, err := os.Open(o.from)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in := bufio.NewReaderSize(f, 64<<10)
+		if _, err := in.Discard(len("NUT\x01")); err != nil {
+			return err
+		}
+		z, err := gunzip(in)
+		if err != nil {
+			return err
+		}
+		for t := tar.NewReader(z); ; {
+			h, err := t.Next()
+			if errors.Is(err, io.EOF) {
+				return syncTo(o.to)
+			}
+			if err != nil {
+				return err
+			}
+			if err := straightWrite(filepath.Join(o.to, h.Name), t, h.FileInfo().Mode()); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func straightWrite(path string, r io.Reader, mode fs.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, r)
+	return errors.Join(err, f.Close())
+}
+
+func syncTo(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Syncfs(int(d.Fd())), d.Close())
+}
+
+func largeLap(how nutshell.Options) func(context.Context, options) error {
+	return func(ctx context.Context, o options) error {
+		return into(o.to, func(w io.Writer) error {
+			_, err := nutshell.Pack(ctx, newLarge(o.large), w, how)
+			return err
+		})
+	}
+}
+
+func openLap(_ context.Context, o options) error {
+	f, err := os.Open(o.from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	_, err = nutshell.Open(f, info.Size(), limits)
+	return err
+}

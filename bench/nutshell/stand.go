@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"go/build"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"guild/nutshell"
+)
+
+const manifest = `{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-bench","task":{"title":"The standard library"}}`
+
+// stand is where everything is measured.
+type stand struct {
+	o      options
+	self   string // this program
+	dir    string
+	tree   string // what is packed
+	bundle string // it, packed
+	bytes  int64  // of the tree
+	files  int
+	turn   int
+}
+
+// newStand copies the sources of the standard library. Everybody packs the same files: those that a bundle never has
+// (private keys in test data) are taken out first, and the manifest is that of the bundle, with its list of files.
+func newStand(ctx context.Context, o options) (*stand, error) {
+	dir, err := os.MkdirTemp(o.dir, "bench-nutshell-")
+	if err != nil {
+		return nil, err
+	}
+	s := &stand{o: o, dir: dir, tree: filepath.Join(dir, "tree"), bundle: filepath.Join(dir, "tree.nut")}
+	s.self, err = os.Executable()
+	if err == nil {
+		err = s.prepare(ctx)
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *stand) close() { os.RemoveAll(s.dir) }
+
+func (s *stand) prepare(ctx context.Context) error {
+	sources := os.DirFS(filepath.Join(build.Default.GOROOT, "src"))
+	name := filepath.Join(s.tree, nutshell.ManifestFile)
+	if err := os.CopyFS(filepath.Join(s.tree, "files"), sources); err != nil {
+		return fmt.Errorf("copy the sources of Go: %w", err)
+	}
+	if err := os.WriteFile(name, []byte(manifest), 0o644); err != nil {
+		return err
+	}
+	var packed bytes.Buffer
+	info, err := nutshell.Pack(ctx, os.DirFS(s.tree), &packed, nutshell.Options{Limits: limits})
+	if err != nil {
+		return err
+	}
+	b, err := nutshell.Open(bytes.NewReader(packed.Bytes()), info.Size, limits)
+	if err != nil {
+		return err
+	}
+	for _, skipped := range info.Skipped {
+		if err := os.RemoveAll(filepath.Join(s.tree, skipped.Path)); err != nil {
+			return err
+		}
+	}
+	s.files, s.bytes = len(info.Files), b.Manifest().Files().TotalSizeBytes
+	return errors.Join(os.WriteFile(name, b.Manifest().Bytes(), 0o644), os.WriteFile(s.bundle, packed.Bytes(), 0o644))
+}
+
+// lap is what one turn of a contestant took.
+type lap struct {
+	took time.Duration
+	size int64 // of the file that was made
+	peak int64 // resident memory at most, in bytes
+}
+
+// run gives a contestant its turn on so many processors: one of ours, or tar.
+func (s *stand) run(ctx context.Context, name string, processors int, from, to string) (lap, error) {
+	var out, complaint bytes.Buffer
+	cmd := exec.CommandContext(ctx, s.self, "-lap", name, "-from", from, "-to", to, "-large", strconv.Itoa(s.o.large))
+	switch name {
+	case "tar cz":
+		cmd = exec.CommandContext(ctx, "tar", "-C", from, "-czf", to, ".")
+	case "tar xz":
+		cmd = exec.CommandContext(ctx, "sh", "-c", `tail -c +5 "$0" | tar -C "$1" -xz && sync -f "$1"`, from, to)
+	}
+	cmd.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(processors))
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	begin := time.Now()
+	if err := cmd.Run(); err != nil {
+		return lap{}, fmt.Errorf("%s: %w: %s", name, err, complaint.String())
+	}
+	l := lap{took: time.Since(begin)}
+	if ns, err := strconv.ParseInt(strings.TrimSpace(out.String()), 10, 64); err == nil {
+		l.took = time.Duration(ns) // without starting the process
+	}
+	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		l.peak = usage.Maxrss << 10
+	}
+	if info, err := os.Stat(to); err == nil && info.Mode().IsRegular() {
+		l.size = info.Size()
+	}
+	return l, nil
+}
+
+// pack is a lap whose file is thrown away.
+func (s *stand) pack(ctx context.Context, name string, processors int) (lap, error) {
+	to := s.fresh()
+	defer os.Remove(to)
+	return s.run(ctx, name, processors, s.tree, to)
+}
+
+// unpack is a lap whose directory is thrown away. What it is measured beside needs one to be there.
+func (s *stand) unpack(ctx context.Context, name string, processors int) (lap, error) {
+	to := s.fresh()
+	if err := os.Mkdir(to, 0o755); err != nil {
+		return lap{}, err
+	}
+	defer os.RemoveAll(to)
+	if err := syncTo(s.dir); err != nil { // or it pays for what was removed before
+		return lap{}, err
+	}
+	l, err := s.run(ctx, name, processors, s.bundle, to)
+	if err != nil {
+		return l, err
+	}
+	return l, sameFiles(to, s.files+1)
+}
+
+func (s *stand) fresh() string {
+	s.turn++
+	return filepath.Join(s.dir, "lap-"+strconv.Itoa(s.turn))
+}
+
+// sameFiles complains if not so many files were unpacked.
+func sameFiles(dir string, want int) error {
+	n := 0
+	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			n++
+		}
+		return err
+	})
+	if err == nil && n != want {
+		err = fmt.Errorf("%d files were unpacked, not %d", n, want)
+	}
+	return err
+}
+

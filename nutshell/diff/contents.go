@@ -1,0 +1,167 @@
+package diff
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aymanbagabas/go-udiff"
+)
+
+// Bounds of what is compared line by line. Beyond them sizes and hashes are all there is.
+const (
+	maxText  = 1 << 20 // bytes of a file
+	maxTexts = 8 << 20 // bytes of all diffs together
+)
+
+// Notes about files whose content differs and is not shown.
+const (
+	noteBinary = "binary files differ"
+	noteLarge  = "too large to be compared line by line"
+	noteSecret = "credentials differ"
+	noteMany   = "too many differences to show them all"
+)
+
+// contents compares what is in files.
+type contents struct {
+	ctx  context.Context
+	a, b *tree
+	used int // bytes of the diffs so far
+}
+
+func (c *contents) compare(all []pair) ([]File, error) {
+	files := []File{}
+	for _, p := range all {
+		if err := c.ctx.Err(); err != nil {
+			return nil, err
+		}
+		f := File{Path: p.path(), Change: p.change}
+		if p.a != nil {
+			f.Old = &p.a.State
+			if p.b != nil && p.a.path != p.b.path {
+				f.OldPath = p.a.path
+			}
+		}
+		if p.b != nil {
+			f.New = &p.b.State
+		}
+		if err := c.describe(&f, p); err != nil {
+			return nil, fmt.Errorf("%.200q: %w", f.Path, err)
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// describe adds the difference between the contents, or a note.
+func (c *contents) describe(f *File, p pair) error {
+	size := int64(0)
+	for _, s := range []*State{f.Old, f.New} {
+		if s != nil {
+			size = max(size, s.Size)
+		}
+	}
+	switch {
+	case f.Old != nil && f.New != nil && f.Old.Hash == f.New.Hash:
+		return nil
+	case c.isSecret(p):
+		f.Note = noteSecret
+		return nil
+	case size > maxText:
+		f.Note = noteLarge
+		return nil
+	}
+	before, err := contentOf(c.a.fsys, p.a)
+	if err != nil {
+		return err
+	}
+	after, err := contentOf(c.b.fsys, p.b)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !isText(before) || !isText(after):
+		f.Note = noteBinary
+	case c.used > maxTexts:
+		f.Note = noteMany
+	default:
+		f.unify(label("a/", p.a), label("b/", p.b), string(before), string(after))
+		c.used += len(f.Text)
+	}
+	return nil
+}
+
+// isSecret reports whether a file is one whose content is not shown: a vault, an environment file, a private key by
+// its name.
+func (c *contents) isSecret(p pair) bool {
+	return p.a != nil && isSecretIn(c.a, p.a.path) || p.b != nil && isSecretIn(c.b, p.b.path)
+}
+
+func isSecretIn(t *tree, p string) bool {
+	for _, vault := range []string{t.manifest.Credentials().Vault, t.manifest.APIs().CredentialRef} {
+		if vault != "" && path.Clean(vault) == p {
+			return true
+		}
+	}
+	first, _, _ := strings.Cut(p, "/")
+	return strings.EqualFold(first, "credentials") || slices.ContainsFunc(secretNames, func(name string) bool {
+		matches, err := path.Match(name, strings.ToLower(path.Base(p)))
+		return err == nil && matches
+	})
+}
+
+// secretNames are what files of secrets are usually called.
+var secretNames = []string{".env*", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*.key", "*.pem", ".netrc", ".npmrc"}
+
+// contentOf reads a file that is at most maxText long; one that is not there is empty.
+func contentOf(fsys fs.FS, e *entry) ([]byte, error) {
+	if e == nil {
+		return nil, nil
+	}
+	f, err := fsys.Open(e.path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxText))
+}
+
+func isText(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 }
+
+// label names a side as unified diffs do.
+func label(prefix string, e *entry) string {
+	if e == nil {
+		return "/dev/null"
+	}
+	if quoted := strconv.Quote(e.path); quoted != `"`+e.path+`"` || strings.Contains(e.path, " ") {
+		return strconv.Quote(prefix + e.path)
+	}
+	return prefix + e.path
+}
+
+// unify sets the difference as a unified diff, and counts its lines.
+func (f *File) unify(oldLabel, newLabel, before, after string) {
+	f.Text = udiff.Unified(oldLabel, newLabel, before, after)
+	for line := range strings.Lines(afterLabels(f.Text)) {
+		switch line[0] {
+		case '+':
+			f.Added++
+		case '-':
+			f.Removed++
+		}
+	}
+}
+
+// afterLabels is a unified diff without its first two lines.
+func afterLabels(text string) string {
+	_, text, _ = strings.Cut(text, "\n")
+	_, text, _ = strings.Cut(text, "\n")
+	return text
+}

@@ -1,0 +1,139 @@
+// Package diff says what is different between two bundles: the members of their manifests, their files, and what is
+// in these, as text where they are text. A delivery is held against the request that it answers instead: what was
+// asked for beside what was delivered.
+//
+// It compares what the bundles say and hold, and judges nothing. Files are read one after the other; those that are
+// large are compared by their hashes alone. Credentials are compared by their hashes too, so that no secret that
+// was left unencrypted shows. The package is pure.
+package diff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"guild/nutshell"
+)
+
+// Options say what is not part of a bundle, as .nutignore does. Either may be nil.
+type Options struct {
+	ExcludeA, ExcludeB func(path string, isDir bool) bool
+}
+
+// Diff is how the bundle B differs from the bundle A.
+type Diff struct {
+	A        Side      `json:"a"`
+	B        Side      `json:"b"`
+	Manifest []Member  `json:"manifest"` // in the order of A; nothing if Delivery is set
+	Files    []File    `json:"files"`    // by path
+	Delivery *Delivery `json:"delivery,omitempty"`
+}
+
+// Side is a bundle, by its own word.
+type Side struct {
+	ID         string `json:"id"`
+	BundleType string `json:"bundle_type"`
+	Title      string `json:"title"`
+	RequestID  string `json:"request_id,omitempty"`
+}
+
+// What may have happened to a member or a file from A to B.
+const (
+	Added   = "added"
+	Removed = "removed"
+	Changed = "changed"
+	Moved   = "moved" // a file: the same content at another path
+)
+
+// Differs reports whether there is any difference. A delivery always differs from its request.
+func (d Diff) Differs() bool { return len(d.Manifest) > 0 || len(d.Files) > 0 || d.Delivery != nil }
+
+// Bundles compares two bundles. If B is a delivery that answers A, it is held against it: Delivery is set, and Files
+// has the artifacts beside the files of the request that have their names. Its errors are nutshell.ErrNoManifest,
+// those of nutshell.ParseManifest, and those of reading.
+func Bundles(ctx context.Context, a, b fs.FS, o Options) (Diff, error) {
+	before, err := read(ctx, a, o.ExcludeA)
+	if err != nil {
+		return Diff{}, fmt.Errorf("the first bundle: %w", err)
+	}
+	after, err := read(ctx, b, o.ExcludeB)
+	if err != nil {
+		return Diff{}, fmt.Errorf("the second bundle: %w", err)
+	}
+	d := Diff{A: before.side(), B: after.side()}
+	c := contents{ctx: ctx, a: before, b: after}
+	if after.answers(before) {
+		d.Delivery = deliveryOf(before, after)
+		d.Files, err = c.compare(artifactChanges(before, after))
+		return d, err
+	}
+	d.Manifest = compareManifests(before.manifest, after.manifest)
+	d.Files, err = c.compare(changes(before.files, after.files))
+	return d, err
+}
+
+// tree is a bundle that is compared.
+type tree struct {
+	fsys     fs.FS
+	manifest *nutshell.Manifest
+	files    map[string]entry
+	result   *nutshell.Result // of a delivery; nil if there is none that can be read
+}
+
+func read(ctx context.Context, fsys fs.FS, exclude func(string, bool) bool) (*tree, error) {
+	raw, err := readBounded(fsys, nutshell.ManifestFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nutshell.ErrNoManifest
+	}
+	if err != nil {
+		return nil, err
+	}
+	m, err := nutshell.ParseManifest(raw)
+	if err != nil {
+		return nil, err
+	}
+	files, err := list(ctx, fsys, exclude)
+	if err != nil {
+		return nil, err
+	}
+	t := &tree{fsys: fsys, manifest: m, files: files}
+	if _, ok := files[nutshell.ResultFile]; ok {
+		if raw, err = readBounded(fsys, nutshell.ResultFile); err != nil {
+			return nil, err
+		}
+		t.result, _ = nutshell.ParseResult(raw) // one that is none is compared as the text that it is
+	}
+	return t, nil
+}
+
+// maxDocument is more than the largest document that package nutshell takes, in bytes.
+const maxDocument = 16 << 20
+
+func readBounded(fsys fs.FS, name string) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxDocument))
+}
+
+func (t *tree) side() Side {
+	m := t.manifest
+	return Side{m.ID(), m.BundleType(), m.Task().Title, t.requestID()}
+}
+
+func (t *tree) requestID() string {
+	if t.manifest.RequestID() == "" && t.result != nil {
+		return t.result.RequestID
+	}
+	return t.manifest.RequestID()
+}
+
+// answers reports whether a bundle is a delivery for a request.
+func (t *tree) answers(request *tree) bool {
+	return t.manifest.BundleType() == nutshell.TypeDelivery && t.result != nil &&
+		request.manifest.BundleType() != nutshell.TypeDelivery && request.manifest.ID() != "" && t.requestID() == request.manifest.ID()
+}

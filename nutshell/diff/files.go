@@ -1,0 +1,151 @@
+package diff
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"guild"
+	"guild/nutshell"
+)
+
+// File is a file that is not the same in both bundles.
+type File struct {
+	Path    string `json:"path"`               // in B, or in A if it was removed
+	OldPath string `json:"old_path,omitempty"` // in A, if it was moved or is another file's counterpart
+	Change  string `json:"change"`
+	Old     *State `json:"old,omitempty"` // in A
+	New     *State `json:"new,omitempty"` // in B
+
+	Text    string `json:"text,omitempty"` // a unified diff, if both are text
+	Note    string `json:"note,omitempty"` // why there is none although the content differs
+	Added   int    `json:"lines_added"`    // of Text
+	Removed int    `json:"lines_removed"`
+}
+
+// State is how a file is in one of the bundles.
+type State struct {
+	Size int64      `json:"size"` // bytes
+	Hash guild.Hash `json:"hash"`
+	Mode string     `json:"mode"` // "0644" or "0755"
+}
+
+// entry is a file of a bundle.
+type entry struct {
+	path string
+	State
+}
+
+// list finds and hashes the files of a bundle, without the manifest.
+func list(ctx context.Context, fsys fs.FS, exclude func(string, bool) bool) (map[string]entry, error) {
+	all := make(map[string]entry)
+	buf := make([]byte, 32<<10)
+	return all, fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
+		switch {
+		case err != nil || p == "." || p == nutshell.ManifestFile:
+			return err
+		case exclude != nil && exclude(p, d.IsDir()):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case !d.Type().IsRegular():
+			return nil
+		}
+		state, err := stateOf(fsys, p, buf)
+		all[p] = entry{p, state}
+		return err
+	})
+}
+
+func stateOf(fsys fs.FS, p string, buf []byte) (State, error) {
+	f, err := fsys.Open(p)
+	if err != nil {
+		return State{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return State{}, err
+	}
+	sum := sha256.New()
+	n, err := io.CopyBuffer(sum, struct{ io.Reader }{f}, buf)
+	if err != nil {
+		return State{}, fmt.Errorf("%.200q: %w", p, err)
+	}
+	s := State{Size: n, Hash: guild.Hash(sum.Sum(nil)), Mode: "0644"}
+	if info.Mode()&0o111 != 0 {
+		s.Mode = "0755"
+	}
+	return s, nil
+}
+
+// pair is a file of each bundle that are compared with one another; one of them may be missing.
+type pair struct {
+	a, b   *entry
+	change string
+}
+
+// changes pairs the files of two bundles that are not the same, sorted by path.
+func changes(a, b map[string]entry) []pair {
+	var all []pair
+	gone, came := map[guild.Hash][]entry{}, []entry(nil)
+	for _, p := range slices.Sorted(maps.Keys(a)) {
+		before := a[p]
+		after, ok := b[p]
+		switch {
+		case !ok:
+			gone[before.Hash] = append(gone[before.Hash], before)
+		case before.State != after.State:
+			all = append(all, pair{&before, &after, Changed})
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(b)) {
+		if _, ok := a[p]; !ok {
+			came = append(came, b[p])
+		}
+	}
+	for _, after := range came {
+		if before, ok := takeMoved(gone, after); ok {
+			all = append(all, pair{&before, &after, Moved})
+		} else {
+			all = append(all, pair{nil, &after, Added})
+		}
+	}
+	for _, left := range gone {
+		for _, before := range left {
+			all = append(all, pair{&before, nil, Removed})
+		}
+	}
+	slices.SortFunc(all, func(x, y pair) int { return strings.Compare(x.path(), y.path()) })
+	return all
+}
+
+func (p pair) path() string {
+	if p.b != nil {
+		return p.b.path
+	}
+	return p.a.path
+}
+
+// takeMoved takes out a file with the same content as one that came, rather one of the same name. Empty files have
+// nothing that could have been moved.
+func takeMoved(gone map[guild.Hash][]entry, came entry) (entry, bool) {
+	left := gone[came.Hash]
+	if len(left) == 0 || came.Size == 0 {
+		return entry{}, false
+	}
+	i := max(0, slices.IndexFunc(left, func(e entry) bool { return path.Base(e.path) == path.Base(came.path) }))
+	found := left[i]
+	gone[came.Hash] = slices.Delete(left, i, i+1)
+	return found, true
+}

@@ -1,0 +1,170 @@
+package diff
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"guild/nutshell"
+)
+
+// Member is a member of the manifest, or an element of a list in it, that is not the same.
+type Member struct {
+	Path   string          `json:"path"` // as nutshell.Manifest.Set takes it
+	Change string          `json:"change"`
+	Old    json.RawMessage `json:"old,omitempty"` // as it is written in A, without white space
+	New    json.RawMessage `json:"new,omitempty"` // as it is written in B
+}
+
+// compareManifests compares two manifests by what they say: neither white space nor the order of members counts,
+// but 1.0 and 1 are not the same. The files are listed by path; their sizes and hashes are not compared here.
+func compareManifests(a, b *nutshell.Manifest) []Member {
+	var found []Member
+	compareValues(&found, nil, withoutTree(a), withoutTree(b))
+	return append(found, compareTrees(a.Files().Tree, b.Files().Tree)...)
+}
+
+func withoutTree(m *nutshell.Manifest) jsontext.Value {
+	raw := m.Bytes()
+	if short, err := nutshell.ParseManifest(raw); err == nil && short.Remove("files.tree") == nil {
+		raw = short.Bytes()
+	}
+	return compact(raw)
+}
+
+// compact is a value without white space. What was parsed can be compacted.
+func compact(raw []byte) jsontext.Value {
+	v := jsontext.Value(slices.Clone(raw))
+	if v.Compact(jsontext.PreserveRawStrings(true)) != nil {
+		return jsontext.Value(raw)
+	}
+	return v
+}
+
+// part is a member of an object or an element of a list.
+type part struct {
+	name  string
+	value jsontext.Value
+}
+
+// parts takes an object or a list apart. Of anything else there are none.
+func parts(v jsontext.Value) []part {
+	d := jsontext.NewDecoder(bytes.NewBuffer(v))
+	begin, err := d.ReadToken()
+	if err != nil {
+		return nil
+	}
+	isObject := begin.Kind() == '{'
+	if !isObject && begin.Kind() != '[' {
+		return nil
+	}
+	var all []part
+	for d.PeekKind() != '}' && d.PeekKind() != ']' {
+		p := part{name: strconv.Itoa(len(all))}
+		if isObject {
+			name, err := d.ReadToken()
+			if err != nil {
+				return all
+			}
+			p.name = name.String()
+		}
+		value, err := d.ReadValue()
+		if err != nil {
+			return all
+		}
+		p.value = value.Clone()
+		all = append(all, p)
+	}
+	return all
+}
+
+func compareValues(found *[]Member, path []string, a, b jsontext.Value) {
+	switch {
+	case bytes.Equal(a, b):
+	case a.Kind() == '{' && b.Kind() == '{':
+		compareObjects(found, path, parts(a), parts(b))
+	case a.Kind() == '[' && b.Kind() == '[':
+		compareLists(found, path, parts(a), parts(b))
+	default:
+		*found = append(*found, Member{nutshell.Path(path...), Changed, json.RawMessage(a), json.RawMessage(b)})
+	}
+}
+
+func compareObjects(found *[]Member, path []string, a, b []part) {
+	there := make(map[string]jsontext.Value, len(b))
+	for _, p := range b {
+		there[p.name] = p.value
+	}
+	for _, p := range a {
+		if other, ok := there[p.name]; ok {
+			compareValues(found, below(path, p), p.value, other)
+			delete(there, p.name)
+		} else {
+			*found = append(*found, Member{Path: nutshell.Path(below(path, p)...), Change: Removed, Old: json.RawMessage(p.value)})
+		}
+	}
+	for _, p := range b {
+		if _, ok := there[p.name]; ok {
+			*found = append(*found, Member{Path: nutshell.Path(below(path, p)...), Change: Added, New: json.RawMessage(p.value)})
+		}
+	}
+}
+
+func below(path []string, p part) []string { return append(slices.Clone(path), p.name) }
+
+// compareLists compares what is left of two lists when what they begin and end with alike is taken off.
+func compareLists(found *[]Member, path []string, a, b []part) {
+	same := func(x, y part) bool { return bytes.Equal(x.value, y.value) }
+	for len(a) > 0 && len(b) > 0 && same(a[0], b[0]) {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && same(a[len(a)-1], b[len(b)-1]) {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	both := min(len(a), len(b))
+	for i := range both {
+		compareValues(found, below(path, a[i]), a[i].value, b[i].value)
+	}
+	for _, p := range a[both:] {
+		*found = append(*found, Member{Path: nutshell.Path(below(path, p)...), Change: Removed, Old: json.RawMessage(p.value)})
+	}
+	for _, p := range b[both:] {
+		*found = append(*found, Member{Path: nutshell.Path(below(path, p)...), Change: Added, New: json.RawMessage(p.value)})
+	}
+}
+
+// compareTrees compares the roles of files that both lists have.
+func compareTrees(a, b []nutshell.TreeEntry) []Member {
+	was := make(map[string]string, len(a))
+	for _, e := range a {
+		was[e.Path] = e.Role
+	}
+	var found []Member
+	for _, e := range b {
+		old, ok := was[e.Path]
+		if !ok || old == e.Role {
+			continue
+		}
+		m := Member{Path: nutshell.Path("files", "tree", e.Path, "role"), Change: Changed, Old: text(old), New: text(e.Role)}
+		switch "" {
+		case old:
+			m.Change = Added
+		case e.Role:
+			m.Change = Removed
+		}
+		found = append(found, m)
+	}
+	return found
+}
+
+// text is a string in JSON, and nothing if it is empty.
+func text(s string) json.RawMessage {
+	if s == "" {
+		return nil
+	}
+	b, _ := jsontext.AppendQuote(nil, s) // what was parsed is UTF-8
+	return b
+}

@@ -1,0 +1,296 @@
+package parts
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"guild/nutshell"
+)
+
+// Input is what was delivered for one part: a delivery bundle, or the directory of the part with a delivery in it.
+type Input struct {
+	Name string // what a person calls it, for errors
+	Tree fs.FS
+}
+
+// Whose file is taken when two parts have different ones of the same name.
+const (
+	PreferNone  = ""
+	PreferFirst = "first"
+	PreferLast  = "last"
+)
+
+// MergeOptions say what the merged delivery is.
+type MergeOptions struct {
+	ID     string // of the delivery, "nut-…"
+	Parent string // the id of the whole; if empty, the parts must name it
+	Prefer string // one of the Prefer constants
+}
+
+// ConflictError is a file of which two parts have delivered different ones, or that cannot stand beside another.
+type ConflictError struct{ Path, Other, A, B string }
+
+func (e *ConflictError) Error() string {
+	if e.Path != e.Other {
+		return fmt.Sprintf("%.200q of %s and %.200q of %s cannot stand beside one another", e.Path, e.A, e.Other, e.B)
+	}
+	return fmt.Sprintf("%.200q is not the same in %s and %s", e.Path, e.A, e.B)
+}
+
+// What may be wrong with the parts as a whole.
+var (
+	ErrNoResult = errors.New("there is no " + nutshell.ResultFile)
+	ErrNoParent = errors.New("the deliveries do not say which task they are parts of")
+	ErrParents  = errors.New("the deliveries are for parts of different tasks")
+	ErrTwice    = errors.New("two of the deliveries are for the same part")
+)
+
+// Merged is a delivery of the whole.
+type Merged struct {
+	RequestID string
+	Result    *nutshell.Result
+	Parts     []Number // in their order; zero for one that does not say
+	Missing   []int    // the parts that are not there, if it is known how many there are
+	Replaced  []string // the files of which another one was preferred
+	Tree      fs.FS    // the bundle; it reads from the trees that were merged
+}
+
+// Merge merges the deliveries of the parts of a task, in the order of the parts. Their artifacts stand beside one
+// another, the same paths as before; their logs are put into a folder for each. The result has the worst status of
+// all, and Partial at best if a part is missing; numbers are added up, lists put one after the other, and the
+// percentages weighed by how many items of the checklist each part had. What only one result says is kept.
+//
+// Its errors are ErrNoResult, ErrNoParent, ErrParents, ErrTwice, *ConflictError, those of nutshell.ParseManifest and
+// nutshell.ParseResult, and those of reading.
+func Merge(ctx context.Context, inputs []Input, o MergeOptions) (*Merged, error) {
+	if len(inputs) == 0 {
+		return nil, errors.New("there is nothing to merge")
+	}
+	all := make([]*delivered, len(inputs))
+	for i, in := range inputs {
+		var err error
+		if all[i], err = readDelivered(ctx, in); err != nil {
+			return nil, fmt.Errorf("%s: %w", in.Name, err)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *delivered) int { return cmp.Compare(a.place(), b.place()) })
+	merged := &Merged{RequestID: o.Parent}
+	if err := merged.checkParts(all); err != nil {
+		return nil, err
+	}
+	files, err := merged.files(ctx, all, o.Prefer)
+	if err != nil {
+		return nil, err
+	}
+	result, err := mergeResults(all, o.ID, merged)
+	if err != nil {
+		return nil, err
+	}
+	if merged.Result, err = nutshell.ParseResult(result); err != nil {
+		return nil, err
+	}
+	manifest, err := deliveryManifest(all, o.ID, merged)
+	if err != nil {
+		return nil, err
+	}
+	files[nutshell.ResultFile] = source{text: result}
+	files[nutshell.ManifestFile] = source{text: manifest}
+	merged.Tree = newView(files)
+	return merged, nil
+}
+
+// delivered is the delivery of one part.
+type delivered struct {
+	Input
+	manifest *nutshell.Manifest
+	result   *nutshell.Result
+	number   Number
+	files    []string // those that go into the merged delivery
+	label    string   // of its folder of logs: "part-2"
+}
+
+func readDelivered(ctx context.Context, in Input) (*delivered, error) {
+	raw, err := readBounded(in.Tree, nutshell.ManifestFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nutshell.ErrNoManifest
+	}
+	if err != nil {
+		return nil, err
+	}
+	d := &delivered{Input: in}
+	if d.manifest, err = nutshell.ParseManifest(raw); err != nil {
+		return nil, err
+	}
+	if raw, err = readBounded(in.Tree, nutshell.ResultFile); errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNoResult
+	}
+	if err != nil {
+		return nil, err
+	}
+	if d.result, err = nutshell.ParseResult(raw); err != nil {
+		return nil, err
+	}
+	d.number = numberOf(d.manifest)
+	d.files, err = list(ctx, in.Tree, d.excludes)
+	return d, err
+}
+
+// excludes reports whether a file stays behind: the result and all credentials, and of the directory of a part what
+// is not delivered.
+func (d *delivered) excludes(p string, isDir bool) bool {
+	delivery := path.Dir(nutshell.ResultFile)
+	isRequest := d.manifest.BundleType() != nutshell.TypeDelivery
+	return p == nutshell.ResultFile || isBelow(p, "credentials") || p == path.Clean(d.manifest.Credentials().Vault) ||
+		isRequest && !isBelow(p, delivery) && !(isDir && p == delivery)
+}
+
+// place is where a part stands; those that do not say come last.
+func (d *delivered) place() int { return cmp.Or(d.number.Part, MaxParts+1) }
+
+// request is the id of the part that was delivered.
+func (d *delivered) request() string {
+	if d.manifest.BundleType() != nutshell.TypeDelivery {
+		return d.manifest.ID()
+	}
+	return cmp.Or(d.result.RequestID, d.manifest.RequestID())
+}
+
+// checkParts finds out what the whole is, and which of its parts are there.
+func (m *Merged) checkParts(all []*delivered) error {
+	of, seen := 0, make(map[int]bool)
+	for i, d := range all {
+		parent := d.manifest.ParentID()
+		if m.RequestID == "" {
+			m.RequestID = parent
+		}
+		if parent != "" && parent != m.RequestID || d.number.Of != 0 && of != 0 && d.number.Of != of {
+			return ErrParents
+		}
+		if d.number.Part != 0 && seen[d.number.Part] {
+			return fmt.Errorf("%w: %s", ErrTwice, d.number)
+		}
+		of, seen[d.number.Part] = max(of, d.number.Of), true
+		d.label = "part-" + strconv.Itoa(cmp.Or(d.number.Part, i+1))
+		m.Parts = append(m.Parts, d.number)
+	}
+	if m.RequestID == "" {
+		return ErrNoParent
+	}
+	for part := 1; part <= of && !seen[0]; part++ {
+		if !seen[part] {
+			m.Missing = append(m.Missing, part)
+		}
+	}
+	return nil
+}
+
+// files puts the files of all parts into one tree.
+func (m *Merged) files(ctx context.Context, all []*delivered, prefer string) (map[string]source, error) {
+	if !slices.Contains([]string{PreferNone, PreferFirst, PreferLast}, prefer) {
+		return nil, fmt.Errorf("prefer %.40q is neither %s nor %s", prefer, PreferFirst, PreferLast)
+	}
+	files, from := make(map[string]source), make(map[string]*delivered)
+	for _, d := range all {
+		for _, name := range d.files {
+			as := d.mergedPath(name, len(all))
+			if other, twice := from[as]; twice {
+				same, err := sameContent(ctx, files[as], source{fsys: d.Tree, name: name})
+				switch {
+				case err != nil:
+					return nil, err
+				case same:
+					continue
+				case prefer == PreferNone:
+					return nil, &ConflictError{as, as, other.Name, d.Name}
+				}
+				m.Replaced = append(m.Replaced, as)
+				if prefer == PreferFirst {
+					continue
+				}
+			}
+			files[as], from[as] = source{fsys: d.Tree, name: name}, d
+		}
+	}
+	m.Replaced = slices.Compact(slices.Sorted(slices.Values(m.Replaced)))
+	if a, b := clash(slices.Sorted(maps.Keys(files))); a != "" {
+		return nil, &ConflictError{a, b, from[a].Name, from[b].Name}
+	}
+	return files, nil
+}
+
+// logs is the folder for what was noted while working.
+var logs = path.Dir(nutshell.LogFile)
+
+// mergedPath is where a file goes. The logs of all parts have the same names.
+func (d *delivered) mergedPath(name string, parts int) string {
+	if inside, ok := strings.CutPrefix(name, logs+"/"); ok && parts > 1 {
+		return path.Join(logs, d.label, inside)
+	}
+	return name
+}
+
+func sameContent(ctx context.Context, a, b source) (bool, error) {
+	x, err := a.hash(ctx)
+	if err != nil {
+		return false, err
+	}
+	y, err := b.hash(ctx)
+	return x == y, err
+}
+
+func (s source) hash(ctx context.Context) (sum [sha256.Size]byte, err error) {
+	if err := ctx.Err(); err != nil {
+		return sum, err
+	}
+	f, err := s.open(s.name)
+	if err != nil {
+		return sum, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return sum, fmt.Errorf("%.200q: %w", s.name, err)
+	}
+	h.Sum(sum[:0])
+	return sum, nil
+}
+
+// deliveryManifest makes the manifest of the merged delivery.
+func deliveryManifest(all []*delivered, id string, m *Merged) ([]byte, error) {
+	title := titleNumber.ReplaceAllString(all[0].manifest.Task().Title, "")
+	var o object
+	type publisher struct {
+		Name string `json:"name"`
+	}
+	for _, one := range []struct {
+		name  string
+		value any
+	}{
+		{"nutshell_version", nutshell.Version}, {"bundle_type", nutshell.TypeDelivery}, {"request_id", m.RequestID}, {"id", id},
+		{"created_at", m.Result.CompletedAt}, {"task", map[string]string{"title": title}}, {"publisher", publisher{m.Result.Deliverer.Name}},
+	} {
+		if err := o.add(one.name, one.value); err != nil {
+			return nil, err
+		}
+	}
+	text, err := o.text()
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := nutshell.ParseManifest(text)
+	if err != nil {
+		return nil, err
+	}
+	_, err = manifest.Validate()
+	return text, err
+}

@@ -1,0 +1,305 @@
+package parts
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"guild/nutshell"
+)
+
+// worst are the statuses, the worst first.
+var worst = []string{nutshell.Failed, nutshell.Blocked, nutshell.Partial, nutshell.Completed}
+
+// merger merges results member by member. The first error stays.
+type merger struct {
+	all  []*delivered
+	docs []object
+	err  error
+}
+
+// mergeResults makes the result of the whole.
+func mergeResults(all []*delivered, id string, m *Merged) ([]byte, error) {
+	r := &merger{all: all}
+	for _, d := range all {
+		o, err := readObject(d.result.Raw)
+		if err != nil {
+			return nil, err
+		}
+		r.docs = append(r.docs, o)
+	}
+	var o object
+	add := func(name string, value any) {
+		if r.err == nil {
+			r.err = o.add(name, value)
+		}
+	}
+	add("nutshell_version", nutshell.Version)
+	add("bundle_type", nutshell.TypeDelivery)
+	add("request_id", m.RequestID)
+	add("id", id)
+	add("completed_at", r.latest())
+	add("deliverer", r.deliverer())
+	add("status", r.status(len(m.Missing) > 0))
+	add("completion_percentage", r.percentage(m))
+	add("summary", r.summary())
+	add("artifacts", r.lists("artifacts", "path", "files_created", "files_modified"))
+	add("acceptance_results", r.acceptance())
+	add("execution_log", r.log())
+	add("tags", r.lists("tags", "", "skills_used", "tools_used"))
+	add("extensions", r.extensions())
+	r.others(&o)
+	if r.err != nil {
+		return nil, r.err
+	}
+	return o.text()
+}
+
+// others adds the members that are not merged otherwise: the first part that has one has its way.
+func (r *merger) others(o *object) {
+	for _, doc := range r.docs {
+		for _, m := range doc {
+			if r.err == nil {
+				r.err = o.add(m.name, m.value)
+			}
+		}
+	}
+}
+
+// section is one member of every result, as an object; nil where there is none.
+func (r *merger) section(name string) []object {
+	all := make([]object, len(r.docs))
+	for i, doc := range r.docs {
+		if raw := doc.get(name); raw.Kind() == '{' {
+			o, err := readObject(raw)
+			if err != nil && r.err == nil {
+				r.err = err
+			}
+			all[i] = o
+		}
+	}
+	return all
+}
+
+// latest is when the last part was completed.
+func (r *merger) latest() nutshell.Timestamp {
+	var latest nutshell.Timestamp
+	var at time.Time
+	for _, d := range r.all {
+		if t, err := d.result.CompletedAt.Time(); err == nil && (latest == "" || t.After(at)) {
+			latest, at = d.result.CompletedAt, t
+		}
+	}
+	return latest
+}
+
+// status is the worst one.
+func (r *merger) status(missing bool) string {
+	all := map[string]bool{nutshell.Partial: missing, nutshell.Completed: true}
+	for _, d := range r.all {
+		all[d.result.Status] = true
+	}
+	return worst[slices.IndexFunc(worst, func(s string) bool { return all[s] })]
+}
+
+// percentage weighs the parts by the items of their checklists. A part that is completed and states none is done; a
+// missing one counts as one like the average of the others, of which nothing is done.
+func (r *merger) percentage(m *Merged) float64 {
+	done, weights := 0.0, 0.0
+	for i, d := range r.all {
+		weight := float64(max(1, len(d.result.AcceptanceResults.Checklist)))
+		stated := d.result.CompletionPercentage
+		if r.docs[i].get("completion_percentage") == nil && d.result.Status == nutshell.Completed {
+			stated = 100
+		}
+		done += weight * min(max(stated, 0), 100)
+		weights += weight
+	}
+	weights += weights / float64(len(r.all)) * float64(len(m.Missing))
+	return math.Round(done/weights*100) / 100
+}
+
+// summary puts the summaries one below the other.
+func (r *merger) summary() string {
+	var lines []string
+	for _, d := range r.all {
+		if d.result.Summary != "" {
+			lines = append(lines, d.label+": "+d.result.Summary)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// deliverer names everybody, and adds up what it took.
+func (r *merger) deliverer() object {
+	var names, models []string
+	var sessions, tokens int64
+	for _, d := range r.all {
+		who := d.result.Deliverer
+		names, models = append(names, who.Name), append(models, who.Model)
+		sessions, tokens = sum(sessions, who.SessionsUsed), sum(tokens, who.TotalTokens)
+	}
+	var o object
+	r.add(&o, "name", join(names))
+	if model := join(models); model != "" {
+		r.add(&o, "model", model)
+	}
+	if sessions != 0 {
+		r.add(&o, "sessions_used", sessions)
+	}
+	if tokens != 0 {
+		r.add(&o, "total_tokens", tokens)
+	}
+	r.rest(&o, r.section("deliverer"))
+	return o
+}
+
+func (r *merger) add(o *object, name string, value any) {
+	if r.err == nil {
+		r.err = o.add(name, value)
+	}
+}
+
+// rest adds what sections have that has not been merged; the first has its way.
+func (r *merger) rest(o *object, sections []object) {
+	for _, s := range sections {
+		for _, m := range s {
+			r.add(o, m.name, m.value)
+		}
+	}
+}
+
+// join lists the different ones of some texts.
+func join(all []string) string {
+	var unique []string
+	for _, s := range all {
+		if s != "" && !slices.Contains(unique, s) {
+			unique = append(unique, s)
+		}
+	}
+	return strings.Join(unique, ", ")
+}
+
+// sum adds, and stops at the largest number: what is added is somebody's word.
+func sum(a, b int64) int64 {
+	if b > 0 && a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + max(b, 0)
+}
+
+// lists merges a section by putting its lists one after the other, each element as it is written. Elements that are
+// the same by key (themselves, if it is empty) come once.
+func (r *merger) lists(section, key string, names ...string) object {
+	sections := r.section(section)
+	var o object
+	for _, name := range names {
+		if merged, ok := concat(sections, name, key); ok {
+			r.add(&o, name, merged)
+		}
+	}
+	r.rest(&o, sections)
+	return o
+}
+
+// each is the key of lists whose elements all stay.
+const each = "*"
+
+// concat is false if there is no such list.
+func concat(sections []object, name, key string) (merged []jsontext.Value, ok bool) {
+	merged = []jsontext.Value{}
+	seen := make(map[string]bool)
+	for _, s := range sections {
+		if s.get(name).Kind() != '[' {
+			continue
+		}
+		ok = true
+		for _, e := range elements(s.get(name)) {
+			if id := idOf(e, key); key == each || !seen[id] {
+				seen[id] = true
+				merged = append(merged, e)
+			}
+		}
+	}
+	return merged, ok
+}
+
+// idOf is what makes an element the same as another one.
+func idOf(e jsontext.Value, key string) string {
+	if key != "" && e.Kind() == '{' {
+		if o, err := readObject(e); err == nil && o.get(key) != nil {
+			return string(o.get(key))
+		}
+	}
+	return string(e)
+}
+
+func (r *merger) acceptance() object {
+	var passed, failed, skipped int64
+	for _, d := range r.all {
+		a := d.result.AcceptanceResults
+		passed, failed, skipped = sum(passed, a.TestsPassed), sum(failed, a.TestsFailed), sum(skipped, a.TestsSkipped)
+	}
+	var o object
+	r.add(&o, "tests_passed", passed)
+	r.add(&o, "tests_failed", failed)
+	r.add(&o, "tests_skipped", skipped)
+	sections := r.section("acceptance_results")
+	if merged, ok := concat(sections, "checklist", each); ok {
+		r.add(&o, "checklist", merged)
+	}
+	r.rest(&o, sections)
+	return o
+}
+
+// log merges the execution logs. The full log of each part is named in the extension, because there are many.
+func (r *merger) log() object {
+	sections := r.section("execution_log")
+	var o object
+	if len(r.all) > 1 {
+		r.add(&o, "strategy_used", "parallel")
+		for i := range sections {
+			sections[i] = slices.DeleteFunc(sections[i], func(m member) bool { return m.name == "full_log" })
+		}
+	}
+	for _, name := range []string{"checkpoints", "decisions", "issues_encountered", "credentials_used"} {
+		if merged, ok := concat(sections, name, each); ok {
+			r.add(&o, name, merged)
+		}
+	}
+	r.rest(&o, sections)
+	return o
+}
+
+// made is what the extension of a merged delivery says of one part.
+type made struct {
+	Part      int    `json:"part,omitzero"`
+	RequestID string `json:"request_id"`
+	ID        string `json:"id,omitempty"`
+	Status    string `json:"status"`
+	FullLog   string `json:"full_log,omitempty"`
+}
+
+// extensions keeps those of all parts, and says what was merged.
+func (r *merger) extensions() object {
+	var of []made
+	for _, d := range r.all {
+		one := made{Part: d.number.Part, RequestID: d.request(), ID: d.result.ID, Status: d.result.Status}
+		if l := d.result.ExecutionLog.FullLog; l != "" {
+			one.FullLog = d.mergedPath(l, len(r.all))
+		}
+		of = append(of, one)
+	}
+	var o object
+	raw, err := json.Marshal(of)
+	if err != nil && r.err == nil {
+		r.err = err
+	}
+	r.add(&o, Extension, object{{"parts", raw}})
+	r.rest(&o, r.section("extensions"))
+	return o
+}
