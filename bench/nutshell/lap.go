@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
+	"strings"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -40,18 +42,50 @@ var laps = map[string]func(ctx context.Context, o options) error{
 	"large unpack":      extract,
 }
 
-// runLap does one of them and prints the nanoseconds that it took.
+// runLap does one of them and prints the nanoseconds and the bytes of memory that it took.
 func runLap(ctx context.Context, o options, out io.Writer) error {
 	lap := laps[o.lap]
 	if lap == nil {
 		return fmt.Errorf("no contestant %q", o.lap)
 	}
+	if o.profile != "" {
+		f, err := os.Create(o.profile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
 	begin := time.Now()
 	if err := lap(ctx, o); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(out, time.Since(begin).Nanoseconds())
+	took := time.Since(begin)
+	peak, err := peakMemory()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, took.Nanoseconds(), peak)
 	return err
+}
+
+// peakMemory is the resident memory that this process had at most, in bytes. What the system says of a process that
+// has ended counts that of its parent before the start as well.
+func peakMemory() (int64, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(status)) {
+		var kilobytes int64
+		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kilobytes); n == 1 {
+			return kilobytes << 10, nil
+		}
+	}
+	return 0, errors.New("/proc/self/status does not say how much memory was used")
 }
 
 // into lets fill write a file.

@@ -31,6 +31,7 @@ type options struct {
 	json          bool
 	lap           string // what this process is to do once, as a contestant
 	from, to      string
+	profile       string
 }
 
 func parse(args []string) (options, error) {
@@ -43,6 +44,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.lap, "lap", "", "run one lap of a contestant; the command calls itself with it")
 	f.StringVar(&o.from, "from", "", "with -lap: what is packed or unpacked")
 	f.StringVar(&o.to, "to", "", "with -lap: where to")
+	f.StringVar(&o.profile, "cpuprofile", "", "with -lap: write a profile")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +21,7 @@ import (
 	"guild/internal/cli"
 	"guild/internal/control"
 	"guild/nutshell"
+	"guild/nutshell/ignore"
 	"guild/nutshell/vault"
 )
 
@@ -197,13 +200,43 @@ func packBundle(ctx context.Context, source string, hidden []guild.Commitment) (
 		return os.ReadFile(source)
 	}
 	var b bytes.Buffer
-	if _, err := nutshell.Pack(ctx, os.DirFS(source), &b, nutshell.Options{Hidden: hidden, VaultBeside: true}); err != nil {
-		if _, missing := os.Stat(filepath.Join(source, "nutshell.json")); missing != nil {
-			return nil, cli.WithHint(cli.Usage(fmt.Errorf("%s is not a bundle: no nutshell.json", source)), "every bundle starts with a nutshell.json; examples/ has some")
-		}
+	err = packDir(ctx, source, &b, hidden)
+	switch {
+	case errors.Is(err, nutshell.ErrNoManifest):
+		return nil, cli.WithHint(cli.Usage(fmt.Errorf("%s is not a bundle: no nutshell.json", source)), "every bundle starts with a nutshell.json; examples/ has some")
+	case err != nil:
 		return nil, fmt.Errorf("pack %s: %w", source, err)
 	}
 	return b.Bytes(), nil
+}
+
+// packDir packs a directory without what its .nutignore names and without its vault, which travels beside the bundle.
+func packDir(ctx context.Context, dir string, to io.Writer, hidden []guild.Commitment) error {
+	tree := os.DirFS(dir)
+	raw, err := fs.ReadFile(tree, nutshell.ManifestFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nutshell.ErrNoManifest
+	}
+	if err != nil {
+		return err
+	}
+	m, err := nutshell.ParseManifest(raw)
+	if err != nil {
+		return err
+	}
+	if raw, err = fs.ReadFile(tree, ignore.File); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	patterns, err := ignore.Parse(raw)
+	if err != nil {
+		return err
+	}
+	beside := m.Credentials().Vault != ""
+	o := nutshell.Options{
+		Hidden: hidden, Exclude: patterns.Match, VaultBeside: beside, InsecurePlaintext: beside, // what stays here may be in clear
+	}
+	_, err = nutshell.Pack(ctx, tree, to, o)
+	return err
 }
 
 func resolveProviders(ctx context.Context, texts []string) ([]string, error) {

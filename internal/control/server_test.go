@@ -70,7 +70,8 @@ func openDesk(t *testing.T) *desk {
 		Jobs:   jobs.New(jobs.Config{Journal: d.journal, Blobs: d.blobs, Now: time.Now}, d.jobs),
 		Status: func() control.Status { return control.Status{Version: "v1", Node: "test"} },
 		Kind:   guild.KindOf, Now: time.Now, Log: slog.New(slog.DiscardHandler),
-		Sandbox: func(context.Context) error { return d.unboxed },
+		Sandbox:   func(context.Context) error { return d.unboxed },
+		Recipient: func() (string, error) { return ownRecipient, nil },
 	})
 	d.listen()
 	return d

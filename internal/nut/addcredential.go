@@ -30,14 +30,15 @@ func (p *Program) addCredentialCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add-credential --name NAME [--type TYPE]",
 		Short: "Put a credential into the bundle's vault",
-		Long: `Ask for a credential without showing it, and put it into the vault of the bundle,
-which is sealed. Where there is no terminal, or with --value-stdin, the value is
-read from standard input; it is never an argument. A JSON object stays one.
+		Long: `Ask for a credential without showing it, and put it into the vault of the
+bundle, which is sealed. Where there is no terminal, or with --value-stdin, the
+value is read from standard input; it is never an argument. A JSON object stays
+one.
 
-A new vault is sealed with age, for your own key and for every --recipient: an age
-or SSH public key. "--recipient passphrase" seals it with a passphrase instead. The
-first time, a key is made for you. A credential expires with the bundle's deadline,
-or after 30 days, unless --expires says otherwise.`,
+A new vault is sealed with age, for your own key and for every --recipient: an
+age or SSH public key. "--recipient passphrase" seals it with a passphrase
+instead. The first time, a key is made for you. A credential expires with the
+bundle's deadline, or after 30 days, unless --expires says otherwise.`,
 		Example: "  " + p.hint("add-credential --name staging-db --type postgresql") + "\n" +
 			"  " + p.hint("add-credential --name api --scope invoke --expires 7d < token"),
 		Args: cli.NoArgs(),

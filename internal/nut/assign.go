@@ -100,14 +100,9 @@ func (p *Program) toShare(ctx context.Context, f assignFlags, t taskserver.Task)
 	case t.NutshellID != "" && t.NutshellID != m.ID():
 		return nil, fmt.Errorf("%s is not what %s was published from: its id is %s", f.dir, titled(t), m.ID())
 	}
-	tree, done, err := p.openTree(ctx, f.dir)
+	s, err := p.share(ctx, f.dir, e)
 	if err != nil {
 		return nil, err
-	}
-	defer done()
-	s, err := p.share(ctx, tree, e)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.dir, err)
 	}
 	if !t.Hash.IsZero() && s.info.Hash != t.Hash {
 		s.file.Close()

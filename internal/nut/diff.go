@@ -117,6 +117,12 @@ func (d *diffPrinter) line(colour, format string, args ...any) {
 	fmt.Fprintln(d.w, text)
 }
 
+// section begins a part of the output.
+func (d *diffPrinter) section(name string) {
+	d.line("", "")
+	d.line("", "%s", name)
+}
+
 func (p *Program) printDiff(d diff.Diff, a, b string, withText bool) error {
 	w := &strings.Builder{}
 	out := &diffPrinter{w, cli.Colours(p.Out)}
@@ -133,13 +139,13 @@ func (p *Program) printDiff(d diff.Diff, a, b string, withText bool) error {
 		out.delivery(d.Delivery)
 	}
 	if len(d.Manifest) > 0 {
-		out.line("", "\n%s", nutshell.ManifestFile)
+		out.section(nutshell.ManifestFile)
 	}
 	for _, m := range d.Manifest {
 		out.member(m)
 	}
 	if len(d.Files) > 0 {
-		out.line("", "\nfiles")
+		out.section("files")
 	}
 	for _, f := range d.Files {
 		out.file(f)
@@ -231,9 +237,9 @@ func (d *diffPrinter) text(f diff.File) {
 
 // delivery prints what was asked for beside what was delivered.
 func (d *diffPrinter) delivery(v *diff.Delivery) {
-	d.line("", "\ndelivery: %s, %v %%, tests: %d passed, %d failed, %d skipped", v.Status, v.Percentage, v.Passed, v.Failed, v.Skipped)
+	d.section(fmt.Sprintf("delivery: %s, %v %%, tests: %d passed, %d failed, %d skipped", v.Status, v.Percentage, v.Passed, v.Failed, v.Skipped))
 	if len(v.Checklist) > 0 {
-		d.line("", "\nchecklist")
+		d.section("checklist")
 	}
 	for _, a := range v.Checklist {
 		switch {
@@ -247,14 +253,14 @@ func (d *diffPrinter) delivery(v *diff.Delivery) {
 	}
 	d.claims(v.Artifacts)
 	if len(v.Scopes) > 0 {
-		d.line("", "\ncredentials")
+		d.section("credentials")
 	}
 	for _, c := range v.Scopes {
 		switch {
 		case c.Used && !c.Offered:
 			d.line(red, "  ✗ %s: used, and not one of the request's", c.Name)
 		case c.Used:
-			d.line("", "  ✓ %s: used %s", c.Name, c.At)
+			d.line("", "%s", strings.TrimRight(fmt.Sprintf("  ✓ %s: used %s", c.Name, c.At), " "))
 		default:
 			d.line("", "  · %s: not used", c.Name)
 		}
@@ -269,7 +275,7 @@ func (d *diffPrinter) claims(all []diff.ArtifactClaim) {
 			continue
 		}
 		if !said {
-			d.line("", "\nartifacts")
+			d.section("artifacts")
 			said = true
 		}
 		if a.There {

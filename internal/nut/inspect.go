@@ -38,7 +38,8 @@ With --files, each file has a mark: ✓ if it is what the manifest says by its h
 		Example: "  " + p.hint("inspect task.nut --files") + "\n" +
 			"  curl -s https://example.com/task.nut | " + p.hint("inspect -") + "\n" +
 			"  " + p.hint("inspect task.nut --json | jq -r .manifest.task.title"),
-		Args: cli.OneArg("a bundle, a directory, or - for standard input"),
+		Args:              cli.OneArg("a bundle, a directory, or - for standard input"),
+		ValidArgsFunction: cobra.FixedCompletions([]string{"nut"}, cobra.ShellCompDirectiveFilterFileExt),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := p.contents(cmd.Context(), args[0])
 			switch {

@@ -61,7 +61,7 @@ func (p *Program) merge(ctx context.Context, args []string, f mergeFlags) (*part
 	if len(args) > parts.MaxParts {
 		return nil, "", cli.Usage(fmt.Errorf("%d deliveries are more than %d", len(args), parts.MaxParts))
 	}
-	o := parts.MergeOptions{Prefer: f.prefer}
+	o := parts.MergeOptions{Prefer: f.prefer, Now: p.Now()}
 	var err error
 	if o.Parent, err = p.wholeID(ctx, f.request); err != nil {
 		return nil, "", err

@@ -70,16 +70,11 @@ func (p *Program) publish(ctx context.Context, f publishFlags) error {
 	if isFile(f.dir) {
 		return cli.WithHint(cli.Usage(fmt.Errorf("%s is a file, and publish takes a directory", f.dir)), "unpack it with '"+p.hint("unpack "+f.dir)+"'")
 	}
-	tree, done, err := p.openTree(ctx, f.dir)
+	tree, m, err := p.ownTree(f.dir)
 	if err != nil {
 		return err
 	}
-	defer done()
-	m, err := readManifest(tree)
-	if err != nil {
-		return fmt.Errorf("%s: %w", f.dir, err)
-	}
-	e, err := p.publishable(ctx, tree, m, f)
+	e, err := p.publishable(tree, m, f)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.dir, err)
 	}
@@ -94,9 +89,9 @@ func (p *Program) publish(ctx context.Context, f publishFlags) error {
 	if e.PeerID == "" {
 		e.PeerID = status.PeerID
 	}
-	s, err := p.share(ctx, tree, e)
+	s, err := p.share(ctx, f.dir, e)
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.dir, err)
+		return err
 	}
 	defer s.file.Close()
 	made, err := p.announce(ctx, c, s, e, status.PeerID, f.hashOnly)
@@ -112,7 +107,7 @@ func (p *Program) publish(ctx context.Context, f publishFlags) error {
 
 // publishable asks whether a bundle is one to publish, and returns its extension with the reward that it is
 // published with.
-func (p *Program) publishable(ctx context.Context, tree fs.FS, m *nutshell.Manifest, f publishFlags) (clawnet.Extension, error) {
+func (p *Program) publishable(tree fs.FS, m *nutshell.Manifest, f publishFlags) (clawnet.Extension, error) {
 	e, _, err := clawnet.FromManifest(m)
 	if err != nil {
 		return e, err

@@ -19,10 +19,10 @@ func (p *Program) rotateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate [SCOPE]",
 		Short: "Give credentials a new expiry or a new value",
-		Long: `Without a scope and without --expires, say what has expired, as 'vault audit' does.
-With a scope, give that credential a new value, or with --expires a new expiry, as
-'vault rotate' does; with --expires alone, all of them. In a directory without a vault,
---expires changes what the manifest promises.
+		Long: `Without a scope and without --expires, say what has expired, as 'vault audit'
+does. With a scope, give that credential a new value, or with --expires a new
+expiry, as 'vault rotate' does; with --expires alone, all of them. In a
+directory without a vault, --expires changes what the manifest promises.
 
 Exit code 1: something has expired.`,
 		Example: "  " + p.hint("rotate") + "\n  " + p.hint("rotate staging-db --expires 2026-04-30"),

@@ -53,7 +53,7 @@ func (p *Program) serve(ctx context.Context, path string, port int, asJSON bool)
 	if port < 0 || port > 65535 {
 		return cli.Usage(fmt.Errorf("%d is no port", port))
 	}
-	trees, done, err := p.trees(ctx, path)
+	trees, packed, done, err := p.trees(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (p *Program) serve(ctx context.Context, path string, port int, asJSON bool)
 		return err
 	}
 	v := newViewer(l.Addr().(*net.TCPAddr).Port, hex.EncodeToString(token), trees)
-	v.name, v.program, v.now = path, p.Name, p.Now
+	v.name, v.packed, v.program, v.now = path, packed, p.Name, p.Now
 	if err := p.printAddress(v, path, asJSON); err != nil {
 		l.Close()
 		return err
@@ -110,14 +110,14 @@ func run(ctx context.Context, l net.Listener, h http.Handler) error {
 }
 
 // trees returns what opens the tree that is shown: a bundle is unpacked once, a directory is looked through each time.
-func (p *Program) trees(ctx context.Context, path string) (open func() (fs.FS, func(), error), done func(), err error) {
+func (p *Program) trees(ctx context.Context, path string) (open func() (fs.FS, func(), error), packed bool, done func(), err error) {
 	tree, done, err := p.openTree(ctx, path)
 	if err != nil {
-		return nil, nil, err
+		return nil, false, nil, err
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		done()
-		return func() (fs.FS, func(), error) { return p.openTree(ctx, path) }, func() {}, nil
+		return func() (fs.FS, func(), error) { return p.openTree(ctx, path) }, false, func() {}, nil
 	}
-	return func() (fs.FS, func(), error) { return tree, func() {}, nil }, done, nil
+	return func() (fs.FS, func(), error) { return tree, func() {}, nil }, true, done, nil
 }

@@ -159,7 +159,7 @@ func TestThePageShowsABundle(t *testing.T) {
 	if answer.StatusCode != 200 || answer.Header.Get("Content-Type") != "text/html; charset=utf-8" {
 		t.Fatal(answer.Status, answer.Header)
 	}
-	for _, word := range []string{"<h1>", "Completeness", "Files", "context/requirements.md", "kB"} {
+	for _, word := range []string{"<h1>", "Completeness", "Files", "context/requirements.md", "KB"} {
 		if !strings.Contains(page, word) {
 			t.Errorf("no %q on the page", word)
 		}

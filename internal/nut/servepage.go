@@ -121,7 +121,7 @@ func (v *viewer) index(w http.ResponseWriter, s *shown) {
 		return
 	}
 	page.describe(s.manifest)
-	if r, err := check.Tree(s.tree, check.Options{Now: v.now(), Program: v.program}); err == nil {
+	if r, err := check.Tree(s.tree, check.Options{Now: v.now(), Program: v.program, Packed: v.packed}); err == nil {
 		page.Verdict, page.Ready, page.Items = verdict(r), r.Ready(), r.Items
 	}
 	show(w, "index", page)

@@ -29,6 +29,7 @@ type viewer struct {
 	hosts   []string
 	trees   func() (fs.FS, func(), error)
 	name    string // what is shown, as the person called it
+	packed  bool   // it is a bundle, not a directory
 	program string // how the person calls this program
 	now     func() time.Time
 
@@ -149,14 +150,15 @@ func show(w http.ResponseWriter, page string, data any) {
 // link is the address of a file below prefix.
 func link(prefix, path string) string { return (&url.URL{Path: prefix + path}).EscapedPath() }
 
+// sizeText writes bytes as check does.
 func sizeText(n int64) string {
 	switch {
-	case n < 1000:
+	case n < 1<<10:
 		return strconv.FormatInt(n, 10) + " B"
-	case n < 1000*1000:
-		return strconv.FormatFloat(float64(n)/1000, 'f', 1, 64) + " kB"
+	case n < 1<<20:
+		return strconv.FormatFloat(float64(n)/(1<<10), 'f', 1, 64) + " KB"
 	}
-	return strconv.FormatFloat(float64(n)/1e6, 'f', 1, 64) + " MB"
+	return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MB"
 }
 
 // route finds what is asked for.

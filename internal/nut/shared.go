@@ -9,8 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 
-	"guild"
 	"guild/internal/cli"
 	"guild/nutshell"
 	"guild/nutshell/clawnet"
@@ -26,31 +26,42 @@ type sharedBundle struct {
 	vault    string // the path of the vault that stays; empty if there is none
 }
 
-// share packs a tree for others. The extension is written into its manifest, without the notes.
-func (p *Program) share(ctx context.Context, tree fs.FS, e clawnet.Extension) (*sharedBundle, error) {
-	m, err := readManifest(tree)
+// share packs a directory for others. The extension is written into its manifest, without the notes.
+func (p *Program) share(ctx context.Context, dir string, e clawnet.Extension) (*sharedBundle, error) {
+	tree, m, err := p.ownTree(dir)
 	if err != nil {
 		return nil, err
 	}
 	s := &sharedBundle{manifest: m, vault: m.Credentials().Vault}
 	if err := p.refusePlaintext(tree, m); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	if err := m.SetExtension(clawnet.Name, e.Unpublished()); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	o, err := sharedOptions(tree, m)
+	shown := withManifest{tree, m.Bytes()}
+	f := packFlags{dir: dir, vaultBeside: s.vault != ""}
+	o, err := p.packOptions(ctx, shown, f)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("pack %s: %w", dir, err)
 	}
+	o.Exclude = withoutSecrets(m, o.Exclude)
 	if s.file, err = unnamed(); err != nil {
 		return nil, err
 	}
-	if s.info, err = nutshell.Pack(ctx, withManifest{tree, m.Bytes()}, s.file, o); err != nil {
+	if s.info, err = nutshell.Pack(ctx, shown, s.file, o); err != nil {
 		s.file.Close()
-		return nil, err
+		return nil, p.packHint(fmt.Errorf("pack %s: %w", dir, err), f)
 	}
 	return s, nil
+}
+
+// withoutSecrets leaves out all credentials, beside what else is left out.
+func withoutSecrets(m *nutshell.Manifest, also func(string, bool) bool) func(string, bool) bool {
+	secrets := []string{path.Dir(vault.File), path.Clean(m.Credentials().Vault), path.Clean(m.APIs().CredentialRef)}
+	return func(name string, isDir bool) bool {
+		return slices.Contains(secrets, name) || also != nil && also(name, isDir)
+	}
 }
 
 // refusePlaintext refuses a bundle whose vault anybody can read: it is not to be near a network.
@@ -85,23 +96,6 @@ func readVault(tree fs.FS, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, vault.MaxSealed+1))
 }
 
-// sharedOptions leave out what .nutignore names and all credentials, and commit to the hidden tests.
-func sharedOptions(tree fs.FS, m *nutshell.Manifest) (nutshell.Options, error) {
-	patterns, err := ignoredIn(tree)
-	if err != nil {
-		return nutshell.Options{}, err
-	}
-	secret := func(name string) bool {
-		return name == path.Clean(m.Credentials().Vault) || name == path.Clean(m.APIs().CredentialRef) || name == path.Dir(vault.File)
-	}
-	o := nutshell.Options{
-		Exclude:     func(name string, isDir bool) bool { return secret(name) || patterns.Match(name, isDir) },
-		VaultBeside: m.Credentials().Vault != "",
-	}
-	o.Hidden, err = hiddenCommitments(tree)
-	return o, err
-}
-
 // ignoredIn are the patterns of the tree's .nutignore; without one they match nothing.
 func ignoredIn(tree fs.FS) (*ignore.Patterns, error) {
 	raw, err := fs.ReadFile(tree, ignore.File)
@@ -109,18 +103,6 @@ func ignoredIn(tree fs.FS) (*ignore.Patterns, error) {
 		return nil, err
 	}
 	return ignore.Parse(raw)
-}
-
-// hiddenCommitments are those that pack has made before. Hidden tests without any are for pack to commit to.
-func hiddenCommitments(tree fs.FS) ([]guild.Commitment, error) {
-	raw, err := fs.ReadFile(tree, nutshell.SaltsFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return nutshell.ParseSalts(raw)
 }
 
 // withManifest is a tree with another manifest in it.

@@ -29,8 +29,8 @@ func (p *Program) vaultAuditCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit [DIR|FILE.nut]",
 		Short: "Say which credentials have expired, or lack something",
-		Long: `Open the vault and say what is wrong with it: what has expired or soon will, what
-never does or has no restrictions, and where it and the manifest differ.
+		Long: `Open the vault and say what is wrong with it: what has expired or soon will,
+what never does or has no restrictions, and where it and the manifest differ.
 
 Exit code 1: something has expired.`,
 		Example: "  " + p.hint("vault audit") + "\n  " + p.hint("vault audit --within 2w --json"),

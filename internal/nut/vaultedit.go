@@ -31,11 +31,12 @@ func (p *Program) vaultEditCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "edit",
 		Short: "Open the vault in your editor",
-		Long: `Open the vault's JSON in $VISUAL, $EDITOR or vi, and seal it again when the editor is
-closed. What is wrong with it is said, and you can go back to it. While you edit, the
-vault is a private file in memory ($XDG_RUNTIME_DIR or /dev/shm); it is overwritten
-and removed at the end, also when the command is stopped. An editor that keeps copies
-elsewhere keeps them: see to that in its settings.`,
+		Long: `Open the vault's JSON in $VISUAL, $EDITOR or vi, and seal it again when the
+editor is closed. What is wrong with it is said, and you can go back to it.
+While you edit, the vault is a private file in memory ($XDG_RUNTIME_DIR or
+/dev/shm); it is overwritten and removed at the end, also when the command is
+stopped. An editor that keeps copies elsewhere keeps them: see to that in its
+settings.`,
 		Example: "  " + p.hint("vault edit") + "\n  EDITOR=nano " + p.hint("vault edit --dir my-task"),
 		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.editVault(cmd.Context(), f) },

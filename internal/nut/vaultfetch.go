@@ -32,10 +32,10 @@ func (p *Program) vaultIssuerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "issuer [NPUB]",
 		Short: "Name the key that may issue newer vaults for the bundle",
-		Long: `Write into the manifest whose newer vaults take the place of the one that comes with
-the bundle: a Nostr public key, yours if none is given; and, with --url, where they
-are found. Do that before you pack; then 'vault rotate' and 'vault issue' can change
-the vault while the packed bundle stays as it is.`,
+		Long: `Write into the manifest whose newer vaults take the place of the one that comes
+with the bundle: a Nostr public key, yours if none is given; and, with --url,
+where they are found. Do that before you pack; then 'vault rotate' and 'vault
+issue' can change the vault while the packed bundle stays as it is.`,
 		Example: "  " + p.hint("vault issuer") + "\n  " + p.hint("vault issuer --url https://example.com/task.nut.vault"),
 		Args:    cli.Arity(cobra.MaximumNArgs(1), "one public key at most"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -113,9 +113,9 @@ func (p *Program) vaultFetchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fetch BUNDLE.nut",
 		Short: "Fetch the newest vault of a packed bundle",
-		Long: `Fetch the vault from where the manifest of the bundle says that newer ones are found,
-and put it beside the bundle as BUNDLE.nut.vault. It must be signed by the key that the
-manifest names, and not be older than the one that is there.`,
+		Long: `Fetch the vault from where the manifest of the bundle says that newer ones are
+found, and put it beside the bundle as BUNDLE.nut.vault. It must be signed by
+the key that the manifest names, and not be older than the one that is there.`,
 		Example: "  " + p.hint("vault fetch task.nut"),
 		Args:    cli.OneArg("a packed bundle"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -25,10 +25,10 @@ func (p *Program) vaultGetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get NAME --reveal",
 		Short: "Write the value of one credential to standard output",
-		Long: `Write the value of a credential to standard output, for the program that needs it.
-This is the only verb that does, so it wants to be told twice: --reveal says that
-the value may be seen. It has no --json, because what prints JSON is logged. Without
---field a value with several fields is written as JSON.
+		Long: `Write the value of a credential to standard output, for the program that needs
+it. This is the only verb that does, so it wants to be told twice: --reveal says
+that the value may be seen. It has no --json, because what prints JSON is
+logged. Without --field a value with several fields is written as JSON.
 
 Expired credentials are refused, unless --allow-expired says otherwise.`,
 		Example: "  " + p.hint("vault get api-token --reveal") + "\n" +

@@ -23,10 +23,10 @@ func (p *Program) vaultIssueCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "issue BUNDLE.nut",
 		Short: "Write the vault beside a packed bundle, signed by your key",
-		Long: `Write the sealed vault of a directory as BUNDLE.nut.vault, an event signed by your key,
-which the manifest of the bundle must name (credentials.rotation.pubkey). Who has the
-bundle takes this vault in place of the one it came with; the bundle stays as it is. It
-is not opened for that.`,
+		Long: `Write the sealed vault of a directory as BUNDLE.nut.vault, an event signed by
+your key, which the manifest of the bundle must name
+(credentials.rotation.pubkey). Who has the bundle takes this vault in place of
+the one it came with; the bundle stays as it is. It is not opened for that.`,
 		Example: "  " + p.hint("vault issue ../task.nut"),
 		Args:    cli.OneArg("a packed bundle"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -17,8 +17,8 @@ func (p *Program) vaultRemoveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remove NAME …",
 		Short: "Take credentials out of the vault",
-		Long: `Take credentials out of the vault and out of what the manifest promises. Who had the
-vault before still has them: make them invalid where they are used.`,
+		Long: `Take credentials out of the vault and out of what the manifest promises. Who had
+the vault before still has them: make them invalid where they are used.`,
 		Example: "  " + p.hint("vault remove staging-db"),
 		Args:    cli.Arity(cobra.MinimumNArgs(1), "names of credentials"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,9 +71,9 @@ func (p *Program) vaultRekeyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rekey",
 		Short: "Seal the vault again, for others or in another form",
-		Long: `Seal the vault again with fresh keys: for one more recipient, for one less, or in
-another form of encryption. Who is removed can still open the vaults they had before:
-give what was in them new values with 'vault rotate'.`,
+		Long: `Seal the vault again with fresh keys: for one more recipient, for one less, or
+in another form of encryption. Who is removed can still open the vaults they had
+before: give what was in them new values with 'vault rotate'.`,
 		Example: "  " + p.hint("vault rekey --add age1… --remove age1…") + "\n  " + p.hint("vault rekey --encryption sops"),
 		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.rekey(cmd.Context(), f) },
@@ -132,12 +132,13 @@ func (p *Program) vaultRotateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate NAME",
 		Short: "Give a credential a new value, or a new expiry",
-		Long: `Ask for a new value of a credential, or read it from standard input, and seal the
-vault again. With --expires alone only the expiry changes. An expired credential that
-gets a new value is good until the bundle's deadline, or for 30 days.
+		Long: `Ask for a new value of a credential, or read it from standard input, and seal
+the vault again. With --expires alone only the expiry changes. An expired
+credential that gets a new value is good until the bundle's deadline, or for 30
+days.
 
-With --for a bundle that was packed before, the new vault is also written beside it, as
-BUNDLE.nut.vault, signed by your key: the bundle stays as it is.`,
+With --for a bundle that was packed before, the new vault is also written beside
+it, as BUNDLE.nut.vault, signed by your key: the bundle stays as it is.`,
 		Example: "  " + p.hint("vault rotate staging-db --for task.nut") + "\n  " + p.hint("vault rotate staging-db --expires 7d"),
 		Args:    cli.OneArg("the name of a credential"),
 		RunE: func(cmd *cobra.Command, args []string) error {

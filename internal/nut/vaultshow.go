@@ -19,11 +19,11 @@ func (p *Program) vaultShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [DIR|FILE.nut]",
 		Short: "List the credentials: names, scopes and expiry, never values",
-		Long: `Open the vault and list what is in it: names, types, scopes, restrictions, and until
-when each is good; and for whom it is sealed. Values are not shown.
+		Long: `Open the vault and list what is in it: names, types, scopes, restrictions, and
+until when each is good; and for whom it is sealed. Values are not shown.
 
-Beside a bundle file, FILE.nut.vault is taken in place of the vault in it, if it is
-signed by the key that the manifest names.`,
+Beside a bundle file, FILE.nut.vault is taken in place of the vault in it, if it
+is signed by the key that the manifest names.`,
 		Example: "  " + p.hint("vault show") + "\n  " + p.hint("vault show task.nut --identity key.txt --json"),
 		Args:    cli.Arity(cobra.MaximumNArgs(1), "one directory or bundle at most"),
 		RunE: func(cmd *cobra.Command, args []string) error {

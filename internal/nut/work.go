@@ -18,6 +18,7 @@ import (
 	"guild/internal/workdir"
 	"guild/nutshell"
 	"guild/nutshell/clawnet"
+	"guild/nutshell/ignore"
 	"guild/nutshell/vault"
 )
 
@@ -196,17 +197,14 @@ func (w *work) changes(tree fs.FS) ([]string, error) {
 		return nil, err
 	}
 	secret := path.Clean(w.request.Credentials().Vault)
-	apart := []string{deliveryDir, path.Dir(vault.File), nutshell.HiddenDir, secret, nutshell.ManifestFile, ".nutignore"}
+	apart := []string{deliveryDir, path.Dir(vault.File), nutshell.HiddenDir, secret, nutshell.ManifestFile, ignore.File}
 	files, err := filesOf(tree, func(name string, isDir bool) bool {
 		return !slices.Contains(apart, name) && !patterns.Match(name, isDir)
 	})
 	if err != nil {
 		return nil, err
 	}
-	known := make(map[string]string)
-	for _, e := range w.request.Files().Tree {
-		known[e.Path] = e.Hash
-	}
+	known := ownFiles(w.request)
 	var changed []string
 	for _, name := range files {
 		was, listed := known[name]
@@ -221,11 +219,30 @@ func (w *work) changes(tree fs.FS) ([]string, error) {
 	return changed, nil
 }
 
+// ownFiles are the files of a request with their hashes: those of its list, and those that it refers to, of which the
+// list of a directory that was never packed says nothing.
+func ownFiles(m *nutshell.Manifest) map[string]string {
+	c, a := m.Context(), m.Acceptance()
+	known := make(map[string]string)
+	for _, list := range [][]string{{c.Requirements, c.Architecture, c.References, m.APIs().EndpointsSpec, a.CriteriaFile}, c.Additional, a.TestScripts} {
+		for _, name := range list {
+			known[path.Clean(name)] = ""
+		}
+	}
+	for _, image := range m.Resources().Images {
+		known[path.Clean(image.Path)] = ""
+	}
+	for _, e := range m.Files().Tree {
+		known[e.Path] = e.Hash
+	}
+	return known
+}
+
 // isSame reports whether a file has this hash. Without one to compare it counts as the same.
 func isSame(tree fs.FS, name, hash string) (bool, error) {
 	want, err := guild.ParseHash(hash)
 	if err != nil {
-		return true, nil //nolint:nilerr // the reference program lists files without hashes
+		return true, nil // the reference program lists files without hashes
 	}
 	f, err := tree.Open(name)
 	if err != nil {

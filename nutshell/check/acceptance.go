@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"guild/nutshell"
@@ -73,6 +74,14 @@ func (c *checker) hidden() {
 	case committed > 0:
 		c.add(fine, field, field+": committed to ("+fmt.Sprint(committed)+")", "")
 	}
+}
+
+// isHidden reports whether a path is that of a test that stays with the customer.
+func (c *checker) isHidden(p string) bool { return strings.HasPrefix(p, nutshell.HiddenDir+"/") }
+
+// committed reports whether the manifest has a commitment to a hidden test.
+func (c *checker) committed(p string) bool {
+	return slices.ContainsFunc(c.m.Acceptance().HiddenTests, func(h nutshell.HiddenTest) bool { return h.Path == p })
 }
 
 // hiddenFiles counts the hidden tests that are here.

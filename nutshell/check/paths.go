@@ -79,6 +79,8 @@ func (c *checker) follow(r reference) (p string, info fs.FileInfo, ok bool) {
 	c.seen[p] = true
 	info, err := fs.Stat(c.fsys, p)
 	switch {
+	case c.isHidden(p) && (err == nil && !c.o.Packed || c.committed(p)):
+		c.file(strange, r, p, "a hidden test, which does not go into the bundle — agent can't see it", "")
 	case errors.Is(err, fs.ErrNotExist):
 		c.file(gap, r, p, r.dangling(), r.fix)
 	case err != nil:

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"guild/nutshell"
 )
@@ -32,9 +33,10 @@ const (
 
 // MergeOptions say what the merged delivery is.
 type MergeOptions struct {
-	ID     string // of the delivery, "nut-…"
-	Parent string // the id of the whole; if empty, the parts must name it
-	Prefer string // one of the Prefer constants
+	ID     string    // of the delivery, "nut-…"
+	Now    time.Time // when it is merged
+	Parent string    // the id of the whole; if empty, the parts must name it
+	Prefer string    // one of the Prefer constants
 }
 
 // ConflictError is a file of which two parts have delivered different ones, or that cannot stand beside another.
@@ -92,14 +94,14 @@ func Merge(ctx context.Context, inputs []Input, o MergeOptions) (*Merged, error)
 	if err != nil {
 		return nil, err
 	}
-	result, err := mergeResults(all, o.ID, merged)
+	result, err := mergeResults(all, files, o, merged)
 	if err != nil {
 		return nil, err
 	}
 	if merged.Result, err = nutshell.ParseResult(result); err != nil {
 		return nil, err
 	}
-	manifest, err := deliveryManifest(all, o.ID, merged)
+	manifest, err := deliveryManifest(all, o, merged)
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +268,7 @@ func (s source) hash(ctx context.Context) (sum [sha256.Size]byte, err error) {
 }
 
 // deliveryManifest makes the manifest of the merged delivery.
-func deliveryManifest(all []*delivered, id string, m *Merged) ([]byte, error) {
+func deliveryManifest(all []*delivered, opt MergeOptions, m *Merged) ([]byte, error) {
 	title := titleNumber.ReplaceAllString(all[0].manifest.Task().Title, "")
 	var o object
 	type publisher struct {
@@ -276,8 +278,8 @@ func deliveryManifest(all []*delivered, id string, m *Merged) ([]byte, error) {
 		name  string
 		value any
 	}{
-		{"nutshell_version", nutshell.Version}, {"bundle_type", nutshell.TypeDelivery}, {"request_id", m.RequestID}, {"id", id},
-		{"created_at", m.Result.CompletedAt}, {"task", map[string]string{"title": title}}, {"publisher", publisher{m.Result.Deliverer.Name}},
+		{"nutshell_version", nutshell.Version}, {"bundle_type", nutshell.TypeDelivery}, {"request_id", m.RequestID}, {"id", opt.ID},
+		{"created_at", moment(opt.Now)}, {"task", map[string]string{"title": title}}, {"publisher", publisher{m.Result.Deliverer.Name}},
 	} {
 		if err := o.add(one.name, one.value); err != nil {
 			return nil, err

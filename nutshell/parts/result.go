@@ -1,7 +1,10 @@
 package parts
 
 import (
+	"cmp"
+	"maps"
 	"math"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -23,52 +26,40 @@ type merger struct {
 }
 
 // mergeResults makes the result of the whole.
-func mergeResults(all []*delivered, id string, m *Merged) ([]byte, error) {
+func mergeResults(all []*delivered, files map[string]source, o MergeOptions, m *Merged) ([]byte, error) {
 	r := &merger{all: all}
 	for _, d := range all {
-		o, err := readObject(d.result.Raw)
+		doc, err := readObject(d.result.Raw)
 		if err != nil {
 			return nil, err
 		}
-		r.docs = append(r.docs, o)
+		r.docs = append(r.docs, doc)
 	}
-	var o object
-	add := func(name string, value any) {
-		if r.err == nil {
-			r.err = o.add(name, value)
-		}
-	}
+	var merged object
+	add := func(name string, value any) { r.add(&merged, name, value) }
 	add("nutshell_version", nutshell.Version)
 	add("bundle_type", nutshell.TypeDelivery)
 	add("request_id", m.RequestID)
-	add("id", id)
-	add("completed_at", r.latest())
+	add("id", o.ID)
+	add("completed_at", cmp.Or(r.latest(), moment(o.Now)))
 	add("deliverer", r.deliverer())
 	add("status", r.status(len(m.Missing) > 0))
 	add("completion_percentage", r.percentage(m))
 	add("summary", r.summary())
-	add("artifacts", r.lists("artifacts", "path", "files_created", "files_modified"))
+	add("artifacts", r.artifacts(files))
 	add("acceptance_results", r.acceptance())
 	add("execution_log", r.log())
 	add("tags", r.lists("tags", "", "skills_used", "tools_used"))
 	add("extensions", r.extensions())
-	r.others(&o)
+	r.rest(&merged, r.docs)
 	if r.err != nil {
 		return nil, r.err
 	}
-	return o.text()
+	return merged.text()
 }
 
-// others adds the members that are not merged otherwise: the first part that has one has its way.
-func (r *merger) others(o *object) {
-	for _, doc := range r.docs {
-		for _, m := range doc {
-			if r.err == nil {
-				r.err = o.add(m.name, m.value)
-			}
-		}
-	}
-}
+// moment writes a time as the specification does.
+func moment(t time.Time) nutshell.Timestamp { return nutshell.Timestamp(t.UTC().Format(time.RFC3339)) }
 
 // section is one member of every result, as an object; nil where there is none.
 func (r *merger) section(name string) []object {
@@ -76,9 +67,7 @@ func (r *merger) section(name string) []object {
 	for i, doc := range r.docs {
 		if raw := doc.get(name); raw.Kind() == '{' {
 			o, err := readObject(raw)
-			if err != nil && r.err == nil {
-				r.err = err
-			}
+			r.err = cmp.Or(r.err, err)
 			all[i] = o
 		}
 	}
@@ -144,7 +133,9 @@ func (r *merger) deliverer() object {
 		sessions, tokens = sum(sessions, who.SessionsUsed), sum(tokens, who.TotalTokens)
 	}
 	var o object
-	r.add(&o, "name", join(names))
+	if name := join(names); name != "" {
+		r.add(&o, "name", name)
+	}
 	if model := join(models); model != "" {
 		r.add(&o, "model", model)
 	}
@@ -166,9 +157,16 @@ func (r *merger) add(o *object, name string, value any) {
 
 // rest adds what sections have that has not been merged; the first has its way.
 func (r *merger) rest(o *object, sections []object) {
+	there := make(map[string]bool)
+	for _, m := range *o {
+		there[m.name] = true
+	}
 	for _, s := range sections {
 		for _, m := range s {
-			r.add(o, m.name, m.value)
+			if !there[m.name] {
+				there[m.name] = true
+				*o = append(*o, m)
+			}
 		}
 	}
 }
@@ -201,6 +199,33 @@ func (r *merger) lists(section, key string, names ...string) object {
 		if merged, ok := concat(sections, name, key); ok {
 			r.add(&o, name, merged)
 		}
+	}
+	r.rest(&o, sections)
+	return o
+}
+
+// artifacts lists what the results name, and what is there beside that.
+func (r *merger) artifacts(files map[string]source) object {
+	sections := r.section("artifacts")
+	created, _ := concat(sections, "files_created", "path")
+	modified, hasModified := concat(sections, "files_modified", "path")
+	named := make(map[string]bool)
+	for _, d := range r.all {
+		for _, a := range slices.Concat(d.result.Artifacts.FilesCreated, d.result.Artifacts.FilesModified) {
+			named[path.Clean(a.Path)] = true
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(files)) {
+		if isBelow(p, nutshell.ArtifactsDir) && !named[p] {
+			raw, err := json.Marshal(map[string]string{"path": p})
+			r.err = cmp.Or(r.err, err)
+			created = append(created, raw)
+		}
+	}
+	var o object
+	r.add(&o, "files_created", created)
+	if hasModified {
+		r.add(&o, "files_modified", modified)
 	}
 	r.rest(&o, sections)
 	return o
@@ -296,9 +321,7 @@ func (r *merger) extensions() object {
 	}
 	var o object
 	raw, err := json.Marshal(of)
-	if err != nil && r.err == nil {
-		r.err = err
-	}
+	r.err = cmp.Or(r.err, err)
 	r.add(&o, Extension, object{{"parts", raw}})
 	r.rest(&o, r.section("extensions"))
 	return o

@@ -152,7 +152,7 @@ func TestAPluginThatDoesNotOpenSaysWhy(t *testing.T) {
 func TestNobodyWaitsForeverForAPlugin(t *testing.T) {
 	dir := t.TempDir()
 	// It says nothing until its input ends, which it does with the test.
-	silent := "#!/bin/sh\necho >\"$SILENT\"\nexec cat >/dev/null\n"
+	silent := "#!/bin/sh\necho >\"$SILENT\"\nwhile read -r line; do :; done\n"
 	if err := os.WriteFile(filepath.Join(dir, "age-plugin-silent"), []byte(silent), 0o755); err != nil {
 		t.Fatal(err)
 	}

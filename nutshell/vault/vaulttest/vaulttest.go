@@ -206,11 +206,10 @@ func (s suite) stranger(t *testing.T) {
 func (s suite) flipped(t *testing.T) {
 	owner, _, sealed := s.sealed(t)
 	for _, at := range s.places(len(sealed)) {
-		for _, bit := range []byte{1, 0x20} {
-			changed := bytes.Clone(sealed)
-			changed[at] ^= bit
-			s.changed(t, owner, fmt.Sprintf("byte %d of %d flipped by %#x", at, len(sealed), bit), changed)
-		}
+		bit := []byte{1, 0x20}[at%2] // the second turns upper case into lower case
+		changed := bytes.Clone(sealed)
+		changed[at] ^= bit
+		s.changed(t, owner, fmt.Sprintf("byte %d of %d flipped by %#x", at, len(sealed), bit), changed)
 	}
 }
 
