@@ -36,6 +36,7 @@ require (
 	charm.land/huh/v2 v2.0.3 // indirect
 	fiatjaf.com/lib v0.3.7 // indirect
 	filippo.io/age v1.3.2 // indirect
+	filippo.io/edwards25519 v1.2.0 // indirect
 	filippo.io/hpke v0.4.0 // indirect
 	github.com/ImVexed/fasturl v0.0.0-20230304231329-4e41488060f3 // indirect
 	github.com/andybalholm/brotli v1.1.1 // indirect

@@ -128,20 +128,21 @@ func (t tree) put(name string, v any) {
 	}
 }
 
-// merge adds the fields of more that t does not have, and inside fields that are objects in both likewise.
-func (t tree) merge(more map[string]json.RawMessage) {
+// merge adds the fields of more that t does not have, and inside fields that are objects in both likewise. It reports
+// whether there were any: an object that gets none keeps its text.
+func (t tree) merge(more map[string]json.RawMessage) (added bool) {
 	for name, raw := range more {
 		ours, ok := t[name]
 		var a, b tree
 		switch {
 		case !json.Valid(raw): // set by hand; nobody could read the rest
 		case !ok:
-			t[name] = raw
-		case json.Unmarshal(ours, &a) == nil && json.Unmarshal(raw, &b) == nil:
-			a.merge(b)
-			t[name] = a.encode()
+			t[name], added = raw, true
+		case json.Unmarshal(ours, &a) == nil && json.Unmarshal(raw, &b) == nil && a.merge(b):
+			t[name], added = a.encode(), true
 		}
 	}
+	return added
 }
 
 // encode writes the object with sorted keys. It cannot fail: all values are valid JSON.

@@ -144,7 +144,7 @@ func (c *collector) keptOut(p string, isDir bool) string {
 		return reason
 	}
 	if c.exclude != nil && c.exclude(p, isDir) {
-		return "excluded"
+		return ReasonExcluded
 	}
 	return ""
 }

@@ -45,6 +45,9 @@ type Info struct {
 // Skipped is a file or folder that was left out, and why.
 type Skipped struct{ Path, Reason string }
 
+// ReasonExcluded is the Reason where Options.Exclude wanted it so.
+const ReasonExcluded = "excluded"
+
 // Pack writes the tree of files as a bundle: the magic bytes and one compressed tar with nutshell.json first,
 // the other files sorted by path, no times and no owners, mode 0644, or 0755 for what can be executed. The same
 // tree and options give the same bytes, on every machine. Files are hashed and compressed on as many processors as

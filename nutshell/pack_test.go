@@ -19,6 +19,7 @@ import (
 
 	"guild"
 	"guild/nutshell"
+	"guild/nutshell/ignore"
 )
 
 func pack(t testing.TB, tree fs.FS, o nutshell.Options) ([]byte, nutshell.Info) {
@@ -104,14 +105,7 @@ func rawHeaders(t *testing.T, bundle []byte) (names []string, blocks map[string]
 	if string(bundle[:4]) != "NUT\x01" {
 		t.Fatalf("magic %q", bundle[:4])
 	}
-	z, err := gzip.NewReader(bytes.NewReader(bundle[4:]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	archive, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	archive := rawArchive(t, bundle)
 	blocks = make(map[string][]byte)
 	in := bytes.NewReader(archive)
 	for r := tar.NewReader(in); ; {
@@ -125,34 +119,90 @@ func rawHeaders(t *testing.T, bundle []byte) (names []string, blocks map[string]
 	}
 }
 
-func TestOurBundlesHaveTheStructureOfTheReference(t *testing.T) {
-	reference := readTestdata(t, "reference/full-request.nut")
-	ours, _ := pack(t, os.DirFS("testdata/reference/src/full-request"), nutshell.Options{})
-	if !bytes.Equal(ours[:14], reference[:14]) {
-		t.Errorf("magic and gzip header % x, the reference has % x", ours[:14], reference[:14])
+// rawArchive is the tar archive of a bundle that is packed with gzip.
+func rawArchive(t *testing.T, bundle []byte) []byte {
+	t.Helper()
+	z, err := gzip.NewReader(bytes.NewReader(bundle[4:]))
+	if err != nil {
+		t.Fatal(err)
 	}
-	_, theirs := rawHeaders(t, reference)
+	archive, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return archive
+}
+
+func TestOurBundlesHaveTheStructureOfTheReference(t *testing.T) {
+	for name, level := range map[string]nutshell.Level{
+		"delivery": nutshell.Default, "full-request": nutshell.Default, "full-request.compress-best": nutshell.Best, "minimal": nutshell.Default,
+	} {
+		reference := readTestdata(t, "reference/"+name+".nut")
+		tree, _, _ := strings.Cut(name, ".")
+		ignored, err := ignore.Parse([]byte("debug.log\n.hidden/\n")) // the one by its .nutignore, the other by its dot
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours, _ := pack(t, os.DirFS("testdata/reference/src/"+tree), nutshell.Options{Level: level, Exclude: ignored.Match})
+		if !bytes.Equal(ours[:14], reference[:14]) {
+			t.Errorf("%s: magic and gzip header % x, the reference has % x", name, ours[:14], reference[:14])
+		}
+		compareHeaders(t, name, ours, reference)
+		compareEnds(t, name, rawArchive(t, ours), rawArchive(t, reference))
+	}
+}
+
+// compareHeaders compares the header blocks of all files, byte by byte.
+func compareHeaders(t *testing.T, bundle string, ours, reference []byte) {
+	t.Helper()
+	theirNames, theirs := rawHeaders(t, reference)
 	names, blocks := rawHeaders(t, ours)
-	if names[0] != nutshell.ManifestFile || !slices.IsSorted(names[1:]) {
-		t.Errorf("order of files: %q", names)
+	if names[0] != nutshell.ManifestFile || theirNames[0] != nutshell.ManifestFile || !slices.IsSorted(names[1:]) {
+		t.Errorf("%s: order of files: %q", bundle, names)
 	}
 	for name, want := range theirs {
 		switch got := blocks[name]; {
-		case name == ".env":
+		case name == ".env" || name == ".nutignore":
 			if got != nil {
-				t.Error("packed .env")
+				t.Errorf("%s: packed %s", bundle, name)
 			}
 		case name == "nutshell.json" || name == "tests/scripts/test_api.sh":
 			// size and mode differ, and with them the checksum: the rest is the same
-			if !bytes.Equal(got[136:148], want[136:148]) || !bytes.Equal(got[156:], want[156:]) || !bytes.Equal(got[:100], want[:100]) {
-				t.Errorf("%s: header %q, the reference has %q", name, got, want)
+			if !bytes.Equal(got[136:148], want[136:148]) || !bytes.Equal(got[156:], want[156:]) || !bytes.Equal(got[:100], want[:100]) || !bytes.Equal(got[108:124], want[108:124]) {
+				t.Errorf("%s: %s: header %q, the reference has %q", bundle, name, got, want)
 			}
 		case !bytes.Equal(got, want):
-			t.Errorf("%s: header %q, the reference has %q", name, got, want)
+			t.Errorf("%s: %s: header %q, the reference has %q", bundle, name, got, want)
 		}
 	}
-	if mode := string(blocks["tests/scripts/test_api.sh"][100:107]); mode != "0000755" {
-		t.Errorf("the executable bit was lost: %s", mode)
+	for _, name := range names {
+		if theirs[name] == nil {
+			t.Errorf("%s: packed %s, which the reference leaves out", bundle, name)
+		}
+	}
+	if script := blocks["tests/scripts/test_api.sh"]; script != nil && string(script[100:107]) != "0000755" {
+		t.Errorf("%s: the executable bit was lost: %s", bundle, script[100:107])
+	}
+}
+
+// compareEnds compares what stands after the last file: zeros to the end of its block, two blocks of zeros, and no
+// more, where other programs fill up a record.
+func compareEnds(t *testing.T, bundle string, ours, reference []byte) {
+	t.Helper()
+	for name, archive := range map[string][]byte{"ours": ours, "the reference's": reference} {
+		in := bytes.NewReader(archive)
+		r, end := tar.NewReader(in), 0
+		for {
+			h, err := r.Next()
+			if err != nil {
+				break
+			}
+			end = len(archive) - in.Len() + int(h.Size)
+		}
+		padded := (end + 511) / 512 * 512
+		if len(archive) != padded+1024 || len(bytes.Trim(archive[end:], "\x00")) != 0 {
+			t.Errorf("%s: %s archive has %d bytes after the last file at %d", bundle, name, len(archive)-end, end)
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ func TestAKilledClaimIsWholeOrNotThere(t *testing.T) {
 	into := t.TempDir()
 	work := filepath.Join(into, "work")
 	killed := 0
-	for patience := 2 * time.Millisecond; ; patience += patience / 4 {
+	for patience := 2 * time.Millisecond; ; patience += patience / 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		out, err := run(ctx, "b", "claim", "task-1", "-o", work)
 		interrupted := ctx.Err() != nil

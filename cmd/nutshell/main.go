@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"os"
+	"path/filepath"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -54,5 +55,5 @@ func signer(ctx context.Context) (nostr.Keyer, error) {
 
 func configDir() (string, error) {
 	c, err := config.Load("", os.Environ())
-	return c.Paths.Config, err
+	return filepath.Dir(c.Paths.Config), err
 }

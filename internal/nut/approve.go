@@ -38,6 +38,8 @@ reward; there is no way back. With -o the delivery is kept, to look at before.
 ` + aboutServer,
 		Example: "  " + p.hint("approve task-1 -o delivery.nut") + "\n  " + p.hint("approve task-1 --yes"),
 		Args:    taskID(),
+
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.advised(p.approve(cmd.Context(), f, args[0]))
 		},

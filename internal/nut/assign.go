@@ -36,6 +36,8 @@ server has already is compared with the published hash.
 ` + aboutServer,
 		Example: "  " + p.hint("assign task-1 --to 12D3KooWAbCdEf --dir my-task"),
 		Args:    taskID(),
+
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.to == "" {
 				return cli.WithHint(cli.Usage(errors.New("assign needs a peer")), "'"+p.hint("bids "+args[0])+"' lists them; then --to PEER")

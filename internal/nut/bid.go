@@ -28,6 +28,8 @@ func (p *Program) bidCommand() *cobra.Command {
 			"chooses; then claim gets you the bundle.\n\n" + aboutServer,
 		Example: "  " + p.hint("bid task-1 --amount 450 --message 'done by tomorrow'"),
 		Args:    taskID(),
+
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.amount == "" {
 				return cli.WithHint(cli.Usage(errors.New("a bid needs an amount")), "as in "+p.hint("bid "+args[0]+" --amount 450"))

@@ -19,6 +19,8 @@ func (p *Program) bidsCommand() *cobra.Command {
 		Long:    "List what was bid for a task, the least first.\n\n" + aboutServer,
 		Example: "  " + p.hint("bids task-1") + "\n  " + p.hint("bids task-1 --json"),
 		Args:    taskID(),
+
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.advised(p.bids(cmd.Context(), server, args[0], asJSON))
 		},

@@ -43,6 +43,8 @@ to look at, and you bid for it.
 ` + aboutServer,
 		Example: "  " + p.hint("claim --list") + "\n  " + p.hint("claim task-1 -o work"),
 		Args:    cobra.ArbitraryArgs,
+
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.list {
 				if err := cli.NoArgs()(cmd, args); err != nil {

@@ -201,9 +201,9 @@ func (p *Program) printCompressed(made compressedJSON) error {
 	return err
 }
 
-// saved is by how much something became smaller, in percent; it may be less than nothing.
+// saved is by how much something became smaller, in percent. What is small by itself may become larger.
 func saved(before, after int64) string {
-	if before == 0 {
+	if after >= before {
 		return "-"
 	}
 	return fmt.Sprintf("%.0f %%", 100*(1-float64(after)/float64(before)))

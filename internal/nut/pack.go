@@ -20,6 +20,7 @@ import (
 	"guild/internal/workdir"
 	"guild/nutshell"
 	"guild/nutshell/brief"
+	"guild/nutshell/ignore"
 )
 
 // packFlags is how pack was asked to do it.
@@ -252,10 +253,14 @@ type skippedJSON struct {
 	Reason string `json:"reason"`
 }
 
+// skippedOf words what was left out: to Pack, .nutignore is only somebody who wants it so.
 func skippedOf(all []nutshell.Skipped) []skippedJSON {
 	list := make([]skippedJSON, len(all))
 	for i, s := range all {
 		list[i] = skippedJSON{s.Path, s.Reason}
+		if s.Reason == nutshell.ReasonExcluded {
+			list[i].Reason = ignore.File + " names it"
+		}
 	}
 	return list
 }
@@ -271,11 +276,15 @@ func (p *Program) printPacked(f packFlags, m *nutshell.Manifest, o nutshell.Opti
 		})
 	}
 	var b strings.Builder
-	for _, s := range info.Skipped {
+	for _, s := range skippedOf(info.Skipped) {
 		fmt.Fprintf(&b, "left out %s: %s\n", cli.Clean(s.Path), cli.Clean(s.Reason))
 	}
-	if n := len(o.Hidden); n > 0 {
-		fmt.Fprintf(&b, "committed to %s, which stay here\n", count(n, "hidden test"))
+	switch n := len(o.Hidden); n {
+	case 0:
+	case 1:
+		fmt.Fprintln(&b, "committed to 1 hidden test, which stays here")
+	default:
+		fmt.Fprintf(&b, "committed to %d hidden tests, which stay here\n", n)
 	}
 	fmt.Fprintf(&b, "%s: %s, %s in %s\n", cli.Clean(f.output), count(len(info.Files), "file"), sizeText(total), sizeText(info.Size))
 	fmt.Fprintf(&b, "id    %s\nhash  %s\n", cli.Clean(m.ID()), info.Hash)

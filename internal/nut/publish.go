@@ -86,8 +86,12 @@ func (p *Program) publish(ctx context.Context, f publishFlags) error {
 	if err != nil {
 		return err
 	}
-	if e.PeerID == "" {
+	switch {
+	case taskserver.CheckPeer(status.PeerID) != nil:
+	case e.PeerID == "":
 		e.PeerID = status.PeerID
+	case e.PeerID != status.PeerID:
+		fmt.Fprintf(p.Err, "warning: extensions.clawnet.peer_id is %s, and the server knows you as %s\n", cli.Clean(e.PeerID), status.PeerID)
 	}
 	s, err := p.share(ctx, f.dir, e)
 	if err != nil {

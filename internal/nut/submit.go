@@ -36,6 +36,10 @@ it is the one that the manifest in --dir notes, as claim has written it.
 ` + aboutServer,
 		Example: "  " + p.hint("submit count-words-delivery.nut --dir work") + "\n  " + p.hint("submit task-1 count-words-delivery.nut"),
 		Args:    cli.Arity(cobra.RangeArgs(1, 2), "a task and a delivery bundle"),
+
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"nut"}, cobra.ShellCompDirectiveFilterFileExt
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.advised(p.submit(cmd.Context(), f, args))
 		},

@@ -41,7 +41,7 @@ empty or not exist; it is there whole or not at all, even if the power is cut.`,
 type unpackedJSON struct {
 	Dir      string   `json:"dir"`
 	ID       string   `json:"id"`
-	Files    int      `json:"files"`
+	Files    int      `json:"files"`      // without the manifest, as in the manifest itself
 	Size     int64    `json:"size_bytes"` // of the files
 	Warnings []string `json:"warnings"`
 }
@@ -60,9 +60,12 @@ func (p *Program) unpack(ctx context.Context, file, dir string, asJSON bool) err
 	if err != nil {
 		return p.unpackHint(file, dir, err)
 	}
-	done := unpackedJSON{dir, b.Manifest().ID(), len(b.Files()), 0, append([]string{}, b.Warnings...)}
+	done := unpackedJSON{Dir: dir, ID: b.Manifest().ID(), Warnings: append([]string{}, b.Warnings...)}
 	for _, e := range b.Files() {
-		done.Size += e.Size
+		if e.Path != nutshell.ManifestFile {
+			done.Files++
+			done.Size += e.Size
+		}
 	}
 	if asJSON {
 		return cli.PrintJSON(p.Out, done)
@@ -114,7 +117,7 @@ func (p *Program) unpackHint(file, dir string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return err
-	case errors.Is(err, syscall.ENOTEMPTY), errors.Is(err, syscall.EEXIST), errors.Is(err, syscall.ENOTDIR):
+	case errors.Is(err, syscall.ENOTEMPTY), errors.Is(err, syscall.EEXIST), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
 		return cli.WithHint(err, dir+" is there already and is left as it is: choose another directory with -o")
 	case errors.Is(err, workdir.ErrBusy):
 		return cli.WithHint(err, "wait for the other, or choose another directory with -o")

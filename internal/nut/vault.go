@@ -8,9 +8,10 @@ import (
 
 func (p *Program) vaultCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "vault",
-		Short:   "Look after the credentials of a bundle",
-		Long:    "Look after the vault of a bundle: what is in it, whom it is sealed for, and until\nwhen it is good. '" + p.hint("add-credential") + "' puts something in.",
+		Use:   "vault",
+		Short: "Look after the credentials of a bundle",
+		Long: "Look after the vault of a bundle: what is in it, whom it is sealed for, and until\nwhen it is good. '" + p.hint("add-credential") + "' puts something in.\n\n" +
+			"Vaults open with your own key, age.key in the configuration directory, and with\nwhat " + ageKeyVariable + " holds; or, with --identity, with the keys in those files:\nof age, of an age plugin, or a private SSH key.",
 		Example: "  " + p.hint("vault show") + "\n  " + p.hint("vault audit --dir my-task"),
 	}
 	return cli.Group(cmd,

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"fiatjaf.com/nostr"
-	"fiatjaf.com/nostr/keyer"
 
 	"guild"
 	"guild/internal/cli"
+	"guild/internal/key"
 	"guild/internal/workdir"
 	"guild/nutshell"
 	"guild/nutshell/vault"
@@ -30,7 +30,7 @@ func keeper(t *testing.T) (p *Program, dir string, k nostr.PubKey) {
 	p, _ = person(t)
 	secret := nostr.Generate()
 	p.Now = func() time.Time { return march }
-	p.Signer = func(context.Context) (nostr.Keyer, error) { return keyer.NewPlainKeySigner(secret), nil }
+	p.Signer = func(context.Context) (nostr.Keyer, error) { return key.NewSigner(key.NewSecret(secret)), nil }
 	dir = t.TempDir()
 	manifest := `{"nutshell_version": "0.2.0", "bundle_type": "request", "id": "nut-1", "task": {"title": "x"}}`
 	if err := os.WriteFile(filepath.Join(dir, nutshell.ManifestFile), []byte(manifest), 0o644); err != nil {

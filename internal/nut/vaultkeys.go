@@ -114,9 +114,6 @@ func (p *Program) ageIdentities(files []string) ([]age.Identity, error) {
 
 func (p *Program) ageKeyPath() (string, error) {
 	dir, err := p.ConfigDir()
-	if filepath.Ext(dir) == ".toml" { // the configuration file
-		dir = filepath.Dir(dir)
-	}
 	return filepath.Join(dir, ageKeyFile), err
 }
 

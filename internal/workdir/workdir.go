@@ -50,6 +50,9 @@ func Extract(ctx context.Context, r io.ReaderAt, size int64, l nutshell.Limits, 
 // unpack lets fill write into a temporary directory, which becomes dir.
 func unpack(ctx context.Context, dir string, sync bool, fill func(*filler) error) (err error) {
 	dir = filepath.Clean(dir)
+	if err := vacant(dir); err != nil {
+		return fmt.Errorf("unpack: %w", err)
+	}
 	temporary := filepath.Join(filepath.Dir(dir), "."+filepath.Base(dir)+".unpacking")
 	lock, err := claim(temporary)
 	if err != nil {
@@ -78,6 +81,26 @@ func unpack(ctx context.Context, dir string, sync bool, fill func(*filler) error
 		return durable.SyncDir(filepath.Dir(dir))
 	}
 	return nil
+}
+
+// vacant complains early about what the last step would be refused for: a directory with something in it, or none.
+func vacant(dir string) error {
+	d, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	_, err = d.Readdirnames(1)
+	switch {
+	case err == nil:
+		return &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTEMPTY}
+	case errors.Is(err, io.EOF):
+		return nil
+	}
+	return err
 }
 
 // claim makes a directory and locks it. What a dead process left under that name is removed. Whoever has the lock

@@ -1,10 +1,9 @@
 package vault
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
-
-	"encoding/json"
 
 	"github.com/go-json-experiment/json/jsontext"
 

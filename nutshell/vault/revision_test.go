@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"fiatjaf.com/nostr"
-	"fiatjaf.com/nostr/keyer"
 
 	"guild"
+	"guild/internal/key"
 	"guild/nutshell/vault"
 )
 
@@ -26,7 +26,7 @@ type publisher struct {
 
 func newPublisher() publisher {
 	k := nostr.Generate()
-	return publisher{keyer.NewPlainKeySigner(k), k.Public()}
+	return publisher{key.NewSigner(key.NewSecret(k)), k.Public()}
 }
 
 // issue signs a vault for a bundle.

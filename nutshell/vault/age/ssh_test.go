@@ -1,5 +1,3 @@
-//go:build agessh
-
 package age
 
 import (
