@@ -71,6 +71,7 @@ var clocks = map[string]string{
 
 // pseudo are the modules that have no release to require.
 var pseudo = map[string]string{
+	"c2sp.org/CCTV/age":                  "never tagged; test vectors",
 	"fiatjaf.com/nostr":                  "never tagged",
 	"github.com/go-json-experiment/json": "never tagged",
 }

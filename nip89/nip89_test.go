@@ -328,6 +328,7 @@ func FuzzHandler(f *testing.F) {
 	f.Add([]byte(`[["d","É x"],["k","5000,benchmark-*"],["relays","wss://a"],["encryption","nip44"],["price","1","sats"]]`),
 		`{"capabilities":["a",5001],"pricing":"free","performance":{"x":null},"name":null,"stability":{"success_rate":1e-7}}`)
 	f.Add([]byte(`[[],["k"],["d"],["handler","x"],["capability",""]]`), ``)
+	f.Add([]byte(`[["k","a.b"]]`), `{"capabilities":{"supported_jobs":[],"hardware":{"vram_gb":1}}}`)
 	f.Fuzz(func(t *testing.T, tags []byte, content string) {
 		e := nostr.Event{Kind: nip89.Kind, Content: content}
 		if json.Unmarshal(tags, &e.Tags) != nil {

@@ -25,9 +25,9 @@ func (p *Program) compressCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compress",
 		Short: "Pack a directory as small or as fast as possible, and say what shrank how much",
-		Long: `Pack a directory without asking whether it is complete, and list by kind of file how much
-it shrank. Each kind is measured by itself; in the bundle they share what they have in
-common.`,
+		Long: `Pack a directory without asking whether it is complete, and list by kind of file
+how much it shrank. Each kind is measured by itself; in the bundle they share what
+they have in common.`,
 		Example: "  " + p.hint("compress --dir my-task") + "\n  " + p.hint("compress --level fast -o my-task.nut"),
 		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.compress(cmd.Context(), f) },

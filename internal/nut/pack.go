@@ -39,13 +39,13 @@ func (p *Program) packCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pack",
 		Short: "Pack a directory into a bundle, once it has all that an agent needs",
-		Long: `Check the directory and pack it into one file. The same files give the same bytes, on
-every machine. What is missing keeps it from being packed, unless --force is given.
+		Long: `Check the directory and pack it into one file. The same files give the same bytes,
+on every machine. What is missing keeps it from being packed, unless --force is given.
 
 Environment files, private keys, version control folders, other bundles and what
-.nutignore names are left out, unless --include names a file. Tests below tests/hidden
-stay here; the bundle gets a commitment to each, and tests/hidden/.salts.json keeps the
-salts that prove it later.`,
+.nutignore names are left out, unless --include names a file. Tests below
+tests/hidden stay here; the bundle gets a commitment to each, and
+tests/hidden/.salts.json keeps the salts that prove it later.`,
 		Example: "  " + p.hint("pack") + "\n  " + p.hint("pack --dir my-task -o my-task.nut") + "\n  " +
 			p.hint("pack --compression zstd --include files/.env.example"),
 		Args: cli.NoArgs(),
