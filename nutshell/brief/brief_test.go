@@ -291,7 +291,7 @@ func TestALargeBundleIsEstimatedByAShareOfEveryFile(t *testing.T) {
 	files := map[string]string{}
 	want := int64(0)
 	for i, unit := range []string{"hello world, ", "func f() error {\n\treturn nil\n}\n", "0123456789,", "漢字漢字\n"} {
-		files[fmt.Sprint("files/", i)] = strings.Repeat(unit, (1<<20)/len(unit))
+		files[fmt.Sprint("files/", i)] = strings.Repeat(unit, (600<<10)/len(unit))
 		want += count(t, counter(t, ""), files[fmt.Sprint("files/", i)])
 	}
 	got, err := brief.Estimate(context.Background(), bundle("", files))

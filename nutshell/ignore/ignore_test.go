@@ -87,7 +87,7 @@ func TestTheWorstPatternsTakeNoTime(t *testing.T) {
 		strings.Repeat("[a]*", 1_000) + "[b]", strings.Repeat("**/", 1_300) + "[b]", strings.Repeat("?*", 2_000) + "/[b]",
 	} {
 		p := parse(t, text)
-		if p.Match(strings.Repeat("a", 4_000), false) || p.Match(strings.Repeat("a/", 31)+strings.Repeat("a", 4_000), false) {
+		if p.Match(strings.Repeat("a", 1_000), false) || p.Match(strings.Repeat("a/", 31)+strings.Repeat("a", 1_000), false) {
 			t.Errorf("%.20q… matches", text)
 		}
 	}
