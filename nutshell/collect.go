@@ -38,6 +38,7 @@ type collector struct {
 	named   map[string]bool // files that no rule keeps out, and whether they have been found
 	within  Skipped         // the folder being searched for named files only, if any
 	pending []string        // files to be hashed
+	results []hashed        // of the pending files; memory to be used again
 }
 
 // batch is how many files are listed before they are hashed. It bounds how far a tree beyond the limits is read.
@@ -188,7 +189,8 @@ func (c *collector) hashAll() []hashed {
 	const share = 8 // files that are worth a goroutine
 	var next, bytes atomic.Int64
 	var failed atomic.Bool
-	results := make([]hashed, len(c.pending))
+	c.results = append(c.results[:0], make([]hashed, len(c.pending))...)
+	results := c.results
 	work := func() {
 		in := newIntake(c.ctx, c.fsys, c.seed)
 		defer in.close()

@@ -74,9 +74,9 @@ func newZstdWriter(w io.Writer, l Level) (io.WriteCloser, error) {
 	case Fast:
 		level = zstd.SpeedFastest
 	case Best:
-		level, window = zstd.SpeedBetterCompression, 1<<20
+		level = zstd.SpeedBetterCompression
 	}
-	const most = 4 // goroutines; more would hold too many sections
+	const most = 3 // goroutines; more would hold too many sections
 	return zstd.NewWriter(w, zstd.WithEncoderLevel(level), zstd.WithWindowSize(window),
 		zstd.WithConcurrentBlocks(true), zstd.WithEncoderConcurrency(min(max(workers(), 2), most)))
 }

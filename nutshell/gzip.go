@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	pieceSize = 1 << 20  // bytes that are compressed in one go; a border costs a few bytes and 30 µs
-	reach     = 32 << 10 // how far deflate looks back
+	pieceSize = 512 << 10 // bytes that are compressed in one go; a border costs a few bytes and 100 µs
+	reach     = 32 << 10  // how far deflate looks back
 )
 
 // gzipWriter writes one gzip member (RFC 1952) with the work shared among processors. The text is cut after every
@@ -43,6 +43,14 @@ type piece struct {
 	done chan struct{} // closed when out is complete; nil if it is at once
 }
 
+// add appends to the text. What is more than a small bundle gets all its memory at once.
+func (p *piece) add(b []byte) {
+	if n := len(p.in) + len(b); n > cap(p.in) && n > reach {
+		p.in = append(make([]byte, 0, reach+pieceSize), p.in...)
+	}
+	p.in = append(p.in, b...)
+}
+
 // pieces are to be used again, because most bundles are smaller than the memory of one.
 var pieces = sync.Pool{New: func() any { return new(piece) }}
 
@@ -62,7 +70,7 @@ func (z *gzipWriter) Write(p []byte) (int, error) {
 			continue
 		}
 		some := p[:min(room, len(p))]
-		z.filling.in = append(z.filling.in, some...)
+		z.filling.add(some)
 		p = p[len(some):]
 	}
 	return n - len(p), z.err
@@ -88,7 +96,7 @@ func (z *gzipWriter) Close() error {
 func (z *gzipWriter) next() {
 	full := z.filling
 	z.filling = pieces.Get().(*piece)
-	z.filling.in = append(z.filling.in, full.in[len(full.in)-reach:]...)
+	z.filling.add(full.in[len(full.in)-reach:])
 	z.filling.dict = reach
 	z.start(full)
 	if len(z.pending) >= z.workers {

@@ -26,6 +26,7 @@ type intake struct {
 	fsys fs.FS
 	sum  hash.Hash
 	mark maphash.Hash
+	head prefix // of the file that was hashed last
 	buf  *[]byte
 }
 
@@ -59,10 +60,10 @@ func (in *intake) hash(path string, limit int64) (f file, key bool, err error) {
 	if info.Mode()&0o111 != 0 {
 		f.Mode = 0o755
 	}
-	var begin prefix
+	in.head.n = 0
 	in.sum.Reset()
 	f.Size, f.mark, err = in.each(from, limit+1, func(b []byte) error {
-		begin.add(b)
+		in.head.add(b)
 		_, err := in.sum.Write(b)
 		return err
 	})
@@ -70,7 +71,7 @@ func (in *intake) hash(path string, limit int64) (f file, key bool, err error) {
 		return file{}, false, fmt.Errorf("%.200q: %w", path, err)
 	}
 	in.sum.Sum(f.Hash[:0])
-	return f, isPrivateKey(begin.b[:begin.n]), nil
+	return f, isPrivateKey(in.head.b[:in.head.n]), nil
 }
 
 // copyTo writes a file to the archive if it still is what was hashed.

@@ -40,7 +40,8 @@ func (p *Program) packCommand() *cobra.Command {
 		Use:   "pack",
 		Short: "Pack a directory into a bundle, once it has all that an agent needs",
 		Long: `Check the directory and pack it into one file. The same files give the same bytes,
-on every machine. What is missing keeps it from being packed, unless --force is given.
+on every machine. What is missing keeps it from being packed, unless --force is
+given.
 
 Environment files, private keys, version control folders, other bundles and what
 .nutignore names are left out, unless --include names a file. Tests below

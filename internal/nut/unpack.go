@@ -24,7 +24,8 @@ func (p *Program) unpackCommand() *cobra.Command {
 		Use:   "unpack FILE.nut",
 		Short: "Unpack a bundle into a new directory, all of it or nothing",
 		Long: `Check every path, limit, size and hash of a bundle, and unpack it. The directory
-must be empty or not exist; it is there whole or not at all, even if the power is cut.`,
+must be empty or not exist; it is there whole or not at all, even if the power is
+cut.`,
 		Example: "  " + p.hint("unpack my-task.nut") + "\n  " + p.hint("unpack my-task.nut -o work") + "\n  " + p.hint("unpack - -o work <my-task.nut"),
 		Args:    cli.OneArg("a bundle"),
 		RunE: func(cmd *cobra.Command, args []string) error {
