@@ -65,18 +65,18 @@ type nopCloser struct{ io.Writer }
 func (nopCloser) Close() error { return nil }
 
 // newZstdWriter writes one frame, whose sections of four windows are compressed beside one another, each with an
-// eighth of a window of the one before it. The sections, and so the bytes, are the same for two goroutines and for
-// many, but not for one: it has no sections. So there are at least two, also on a single processor. The window is
-// smaller than what zstd would take by itself, because each goroutine holds a section.
+// eighth of a window of the one before it. There are always two goroutines: one alone would make no sections, and so
+// other bytes, and with more the memory for their sections would exceed what packing may take. That is why the window
+// is smaller than what zstd takes by itself, too.
 func newZstdWriter(w io.Writer, l Level) (io.WriteCloser, error) {
-	level, window := zstd.SpeedDefault, 512<<10
+	const window = 512 << 10
+	level := zstd.SpeedDefault
 	switch l {
 	case Fast:
 		level = zstd.SpeedFastest
 	case Best:
 		level = zstd.SpeedBetterCompression
 	}
-	const most = 3 // goroutines; more would hold too many sections
 	return zstd.NewWriter(w, zstd.WithEncoderLevel(level), zstd.WithWindowSize(window),
-		zstd.WithConcurrentBlocks(true), zstd.WithEncoderConcurrency(min(max(workers(), 2), most)))
+		zstd.WithConcurrentBlocks(true), zstd.WithEncoderConcurrency(2))
 }

@@ -77,13 +77,13 @@ func TestTheBytesDoNotDependOnTheProcessors(t *testing.T) {
 
 // The lengths are those around the borders of pieces (gzip) and sections (zstd).
 func TestEveryLengthComesBack(t *testing.T) {
-	const piece = 1 << 20
-	content := make([]byte, 5*piece)
+	const piece = 512 << 10
+	content := make([]byte, 10*piece)
 	random := rand.New(rand.NewPCG(3, 4))
 	for i := range content {
 		content[i] = "abcdefgh"[random.IntN(8)] + byte(i>>18)
 	}
-	for _, size := range []int{0, 1, piece - 4096, piece - 3072, piece - 2560, piece - 2048, piece - 1536, piece - 512, piece, 2 * piece, 2*piece - 2560, 4*piece + 1} {
+	for _, size := range []int{0, 1, piece - 4096, piece - 3072, piece - 2560, piece - 2048, piece - 1536, piece - 512, piece, 2 * piece, 2*piece - 2560, 4*piece - 2560, 4 * piece, 9*piece + 1} {
 		tree := fstest.MapFS{"nutshell.json": {Data: []byte(someManifest)}, "a": {Data: content[:size]}}
 		for _, form := range forms {
 			for _, level := range levels[:2] {

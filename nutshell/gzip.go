@@ -99,7 +99,7 @@ func (z *gzipWriter) next() {
 	z.filling.add(full.in[len(full.in)-reach:])
 	z.filling.dict = reach
 	z.start(full)
-	if len(z.pending) >= z.workers {
+	if z.workers == 1 || len(z.pending) > z.workers { // one more than there are processors, so that none waits for the next
 		z.settle()
 	}
 }

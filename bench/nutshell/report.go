@@ -37,6 +37,7 @@ type heat struct {
 type row struct {
 	Contestant string  `json:"contestant"`
 	Median     float64 `json:"median_ms"`
+	CPU        float64 `json:"cpu_ms"`        // of all processors together
 	Speed      float64 `json:"times_as_fast"` // as the first of the heat: the median over the rounds
 	Size       int64   `json:"size_bytes,omitempty"`
 	Larger     float64 `json:"size_ratio,omitempty"` // to the first of the heat
@@ -117,13 +118,14 @@ func (s *stand) heat(ctx context.Context, names []string, processors int, run fu
 
 func newRow(name string, laps, first []lap) row {
 	r := row{Contestant: name, Size: laps[0].size}
-	var times, speeds []float64
+	var times, cpus, speeds []float64
 	for i, l := range laps {
 		times = append(times, float64(l.took)/float64(time.Millisecond))
+		cpus = append(cpus, float64(l.cpu)/float64(time.Millisecond))
 		speeds = append(speeds, float64(first[i].took)/float64(l.took))
 		r.Peak = max(r.Peak, float64(l.peak)/1e6)
 	}
-	r.Median, r.Speed = median(times), median(speeds)
+	r.Median, r.CPU, r.Speed = median(times), median(cpus), median(speeds)
 	if first[0].size > 0 {
 		r.Larger = float64(r.Size) / float64(first[0].size)
 	}
@@ -209,9 +211,9 @@ func (r *report) writeTable(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%d files, %.1f MB, %d rounds, %d processors, %s\n", r.Files, float64(r.Bytes)/1e6, r.Rounds, r.CPUs, r.Go)
 	for _, h := range r.Heats {
-		fmt.Fprintf(w, "\n%s\tms\ttimes as fast\tMB\tsize\tpeak MB\n", h.Name)
+		fmt.Fprintf(w, "\n%s\tms\tCPU ms\ttimes as fast\tMB\tsize\tpeak MB\n", h.Name)
 		for _, one := range h.Rows {
-			fmt.Fprintf(w, "%s\t%.0f\t%.2f\t%.2f\t%.3f\t%.0f\n", one.Contestant, one.Median, one.Speed, float64(one.Size)/1e6, one.Larger, one.Peak)
+			fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.2f\t%.2f\t%.3f\t%.0f\n", one.Contestant, one.Median, one.CPU, one.Speed, float64(one.Size)/1e6, one.Larger, one.Peak)
 		}
 	}
 	fmt.Fprintf(w, "\nlarge tree\tprocessors\tpeak MB\n")

@@ -82,8 +82,9 @@ func (s *stand) prepare(ctx context.Context) error {
 // lap is what one turn of a contestant took.
 type lap struct {
 	took time.Duration
-	size int64 // of the file that was made
-	peak int64 // resident memory at most, in bytes; 0 if it is not known
+	cpu  time.Duration // of all processors together, with starting the process
+	size int64         // of the file that was made
+	peak int64         // resident memory at most, in bytes; 0 if it is not known
 }
 
 // run gives a contestant its turn on so many processors: one of ours, or tar.
@@ -102,7 +103,7 @@ func (s *stand) run(ctx context.Context, name string, processors int, from, to s
 	if err := cmd.Run(); err != nil {
 		return lap{}, fmt.Errorf("%s: %w: %s", name, err, complaint.String())
 	}
-	l := lap{took: time.Since(begin)}
+	l := lap{took: time.Since(begin), cpu: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
 	if _, err := fmt.Sscan(out.String(), &l.took, &l.peak); err != nil && !strings.HasPrefix(name, "tar ") {
 		return lap{}, fmt.Errorf("%s: %w", name, err) // its own time is without starting the process
 	}
