@@ -12,7 +12,7 @@ import (
 	"filippo.io/age/plugin"
 )
 
-// Passphrase, in place of a recipient, is a passphrase that the person is asked for.
+// Passphrase stands in place of a recipient for a passphrase that the person is asked for.
 const Passphrase = "passphrase"
 
 // maxRecipient is the size of a recipient at most, in bytes. Post-quantum ones have two thousand.
