@@ -34,7 +34,7 @@ var layers = map[string]int{
 
 	"canon": 1, "nip89": 1, "nip90": 1, "nutshell": 1, "receipt": 1, "replay": 1,
 
-	"nutshell/brief": 1, "nutshell/check": 1, "nutshell/clawnet": 1, "nutshell/diff": 1, "nutshell/ignore": 1,
+	"nutshell/brief": 1, "nutshell/check": 1, "nutshell/clawnet": 1, "nutshell/diff": 1, "nutshell/ignore": 1, "nutshell/object": 1,
 	"nutshell/parts": 1, "nutshell/schema": 1, "nutshell/signature": 1, "nutshell/vault": 1,
 
 	"internal/fact": 2,
@@ -44,7 +44,9 @@ var layers = map[string]int{
 	"internal/blob": 4, "internal/blossom": 4, "internal/bunker": 4, "internal/config": 4, "internal/dial": 4,
 	"internal/key": 4, "internal/relay": 4, "internal/relayd": 4, "internal/workdir": 4,
 
-	"internal/cli": 4, "internal/taskserver": 4, "nutshell/vault/age": 4, "nutshell/vault/plaintext": 4, "nutshell/vault/sops": 4, "nutshell/vault/transit": 4,
+	"internal/ask": 4, "internal/cli": 4, "internal/taskserver": 4, "internal/viewer": 4,
+
+	"nutshell/vault/age": 4, "nutshell/vault/plaintext": 4, "nutshell/vault/sops": 4, "nutshell/vault/transit": 4,
 
 	"internal/sandbox": 4, "internal/sandbox/confine": 4, "internal/sandbox/namespaces": 4,
 	"internal/sandbox/namespaces/plan": 4, "internal/sandbox/boxinit": 4,
@@ -54,7 +56,10 @@ var layers = map[string]int{
 	"internal/jobs": stepLayer, "internal/judge": stepLayer, "internal/record": stepLayer,
 	"internal/registry": stepLayer, "internal/trust": stepLayer, "internal/work": stepLayer,
 
-	"internal/control": 6, "internal/node": 6, "internal/nut": 6,
+	"internal/control": 6, "internal/node": 6,
+
+	"internal/nut": 6, "internal/nut/archive": 6, "internal/nut/credential": 6, "internal/nut/draft": 6,
+	"internal/nut/host": 6, "internal/nut/market": 6,
 
 	"cmd/guild": 7, "cmd/nutshell": 7,
 }

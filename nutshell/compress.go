@@ -78,5 +78,5 @@ func newZstdWriter(w io.Writer, l Level) (io.WriteCloser, error) {
 		level = zstd.SpeedBetterCompression
 	}
 	return zstd.NewWriter(w, zstd.WithEncoderLevel(level), zstd.WithWindowSize(window),
-		zstd.WithConcurrentBlocks(true), zstd.WithEncoderConcurrency(2))
+		zstd.WithConcurrentBlocks(true), zstd.WithEncoderConcurrency(2), zstd.WithLowerEncoderMem(true))
 }

@@ -32,8 +32,8 @@ func TestTheResultOfTheReferenceIsRead(t *testing.T) {
 
 func TestTheCredentialsThatWereOpenedAreNamed(t *testing.T) {
 	r, err := nutshell.ParseResult([]byte(`{"status":"completed","execution_log":{"credentials_used":
-		["staging-db", {"name":"api-token","at":"2026-03-15T10:00:00Z","x":1}, 5, {"at":"2026"}, "", null, {"name":7}]}}`))
-	want := []nutshell.CredentialUse{{Name: "staging-db"}, {Name: "api-token", At: "2026-03-15T10:00:00Z"}}
+		["staging-db", {"name":"api-token","opened_at":"2026-03-15T10:00:00Z","x":1}, {"name":"old","at":"2026-03-15T11:00:00Z"}, 5, {"at":"2026"}, "", null, {"name":7}]}}`))
+	want := []nutshell.CredentialUse{{Name: "staging-db"}, {Name: "api-token", At: "2026-03-15T10:00:00Z"}, {Name: "old", At: "2026-03-15T11:00:00Z"}}
 	if err != nil || !slices.Equal(r.ExecutionLog.Uses(), want) {
 		t.Errorf("%+v, %v", r, err)
 	}

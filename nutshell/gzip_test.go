@@ -13,8 +13,12 @@ import (
 
 func TestAGzipWriterThatWasUsedBeforeWritesTheSameBytes(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
+	rounds := 100
+	if testing.Short() {
+		rounds = 15
+	}
 	for _, level := range []Level{Fast, Default, Best} {
-		for i := range 100 {
+		for i := range rounds {
 			content := someText(random)
 			var first, second bytes.Buffer
 			d := deflatersOf(map[Level]int{Fast: 2, Default: 6, Best: 9}[level]).Get().(*flate.Writer)

@@ -4,6 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 )
 
 // ManifestFile is the path of the manifest, the first entry of every bundle.
@@ -26,6 +30,23 @@ func ParseManifest(b []byte) (*Manifest, error) {
 		return nil, err
 	}
 	return newManifest(text)
+}
+
+// ReadManifest reads the manifest of a tree: ErrNoManifest if there is none. Validate asks whether all is in it.
+func ReadManifest(fsys fs.FS) (*Manifest, error) {
+	f, err := fsys.Open(ManifestFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNoManifest
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", ManifestFile, err)
+	}
+	return ParseManifest(raw)
 }
 
 func newManifest(text document) (*Manifest, error) {

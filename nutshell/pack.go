@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -104,21 +103,9 @@ func Pack(ctx context.Context, fsys fs.FS, w io.Writer, o Options) (Info, error)
 	return Info{guild.Hash(sum.Sum(nil)), out.n, entries, skipped}, nil
 }
 
-// readManifest reads the manifest of a tree and asks for its required fields.
+// readManifest reads the manifest of a tree, with its required fields.
 func readManifest(fsys fs.FS) (*Manifest, error) {
-	f, err := fsys.Open(ManifestFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ErrNoManifest
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", ManifestFile, err)
-	}
-	m, err := ParseManifest(raw)
+	m, err := ReadManifest(fsys)
 	if err != nil {
 		return nil, err
 	}

@@ -91,24 +91,34 @@ type ExecutionLog struct {
 // CredentialUse is a credential that the work opened, by its name, and when; the time may be missing.
 type CredentialUse struct {
 	Name string    `json:"name"`
-	At   Timestamp `json:"at"`
+	At   Timestamp `json:"opened_at"`
 }
 
-// Uses reads CredentialsUsed: the names of the reference program as well as objects with a name and a time. What is
-// neither is left out.
+// Uses reads CredentialsUsed: the names of the reference program as well as objects with a name and a time, which
+// stands in opened_at, or in at. What is neither is left out.
 func (l ExecutionLog) Uses() []CredentialUse {
 	var all []CredentialUse
 	for _, raw := range l.CredentialsUsed {
-		var use CredentialUse
-		target := any(&use)
-		if isText(raw) {
-			target = &use.Name
-		}
-		if err := decode(ResultFile, raw, target); err == nil && use.Name != "" {
+		use, err := parseUse(raw)
+		if err == nil && use.Name != "" {
 			all = append(all, use)
 		}
 	}
 	return all
+}
+
+func parseUse(raw json.RawMessage) (CredentialUse, error) {
+	var use struct {
+		CredentialUse
+		At Timestamp `json:"at"`
+	}
+	if isText(raw) {
+		err := decode(ResultFile, raw, &use.Name)
+		return use.CredentialUse, err
+	}
+	err := decode(ResultFile, raw, &use)
+	use.CredentialUse.At = cmp.Or(use.CredentialUse.At, use.At)
+	return use.CredentialUse, err
 }
 
 // Checkpoint is a moment of the work.

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // shape is what the specification knows of a value in a document, read off the Go type for it: which members it
@@ -48,7 +49,7 @@ func (s shape) names() []string {
 	}
 	var names []string
 	for _, f := range fieldsOf(s.of) {
-		names = append(names, nameOf(f))
+		names = append(names, f.name)
 	}
 	return names
 }
@@ -61,8 +62,8 @@ func (s shape) at(step string) shape {
 		inner = s.of.Elem()
 	case reflect.Struct:
 		all := fieldsOf(s.of)
-		if i := slices.IndexFunc(all, func(f reflect.StructField) bool { return nameOf(f) == step }); i >= 0 {
-			inner = all[i].Type
+		if i := slices.IndexFunc(all, func(f field) bool { return f.name == step }); i >= 0 {
+			inner = all[i].of
 		}
 	}
 	if inner != nil && inner.Kind() == reflect.Pointer {
@@ -71,12 +72,31 @@ func (s shape) at(step string) shape {
 	return shape{of: inner}
 }
 
+// field is a field of a struct that stands for a member.
+type field struct {
+	name string
+	of   reflect.Type
+}
+
+// known has the fields of every struct that was asked for: they are read off a type once.
+var known sync.Map // reflect.Type → []field
+
 // fieldsOf lists the fields of a struct that stand for members.
-func fieldsOf(t reflect.Type) []reflect.StructField {
+func fieldsOf(t reflect.Type) []field {
 	if t == nil || t.Kind() != reflect.Struct {
 		return nil
 	}
-	return slices.DeleteFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return nameOf(f) == "" })
+	if all, ok := known.Load(t); ok {
+		return all.([]field)
+	}
+	var all []field
+	for _, f := range reflect.VisibleFields(t) {
+		if name := nameOf(f); name != "" {
+			all = append(all, field{name, f.Type})
+		}
+	}
+	known.Store(t, all)
+	return all
 }
 
 // nameOf is the name of the member that a field stands for, or nothing.

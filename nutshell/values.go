@@ -137,9 +137,9 @@ func Fields() []string {
 	var list func(prefix string, s shape)
 	list = func(prefix string, s shape) {
 		for _, f := range fieldsOf(s.of) {
-			path := prefix + nameOf(f)
+			path := prefix + f.name
 			all = append(all, path)
-			list(path+".", s.at(nameOf(f)))
+			list(path+".", s.at(f.name))
 		}
 	}
 	list("", shape{of: reflect.TypeFor[Sections]()})

@@ -10,6 +10,7 @@ import (
 
 	"guild/internal/cli"
 	"guild/internal/nut"
+	"guild/internal/nut/host"
 )
 
 // nutCommand is the verbs of the program nutshell.
@@ -18,12 +19,12 @@ func (p *program) nutCommand() *cobra.Command {
 		Use:     "nut",
 		Short:   "Make, check, open and compare Nutshell bundles",
 		Example: "  guild nut init --dir my-task\n  guild nut check --dir my-task\n  guild nut pack --dir my-task -o my-task.nut",
-	}, p.nut().Commands()...)
+	}, nut.Commands(p.nut())...)
 }
 
 // nut is what the verbs for bundles get, and hire for what it does with a vault.
-func (p *program) nut() *nut.Program {
-	return &nut.Program{
+func (p *program) nut() *host.Program {
+	return &host.Program{
 		Name: "guild nut", In: p.in, Out: p.out, Err: p.err, Now: p.now, Random: rand.Reader, AskSecret: cli.AskSecret,
 		Signer: func(ctx context.Context) (nostr.Keyer, error) {
 			c, err := p.config()

@@ -15,7 +15,7 @@ import (
 
 	"guild/internal/cli"
 	"guild/internal/control"
-	"guild/internal/nut"
+	"guild/internal/nut/credential"
 	"guild/nip90"
 	"guild/nutshell"
 	nutcheck "guild/nutshell/check"
@@ -50,7 +50,7 @@ func (p *program) credentials(ctx context.Context, source string, o releaseOptio
 	if len(o.Names) == 0 {
 		return nil, p.mind(source, o)
 	}
-	v, err := p.nut().OpenVaultOf(ctx, nut.VaultSource{Path: source, Identities: o.Identities, Insecure: o.Insecure})
+	v, err := credential.OpenOf(ctx, p.nut(), credential.Source{Path: source, Identities: o.Identities, Insecure: o.Insecure})
 	if err != nil {
 		return nil, err
 	}

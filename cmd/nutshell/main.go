@@ -14,6 +14,7 @@ import (
 	"guild/internal/cli"
 	"guild/internal/config"
 	"guild/internal/nut"
+	"guild/internal/nut/host"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -30,7 +31,7 @@ func run(args []string) int {
 }
 
 func rootCommand() *cobra.Command {
-	p := &nut.Program{
+	p := &host.Program{
 		Name: "nutshell", In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Now: time.Now, Random: rand.Reader,
 		Signer: signer, ConfigDir: configDir, AskSecret: cli.AskSecret,
 	}
@@ -39,7 +40,7 @@ func rootCommand() *cobra.Command {
 		Short:   "Package tasks so that agents can do them",
 		Example: "  nutshell init --dir my-task\n  nutshell check --dir my-task\n  nutshell pack --dir my-task -o my-task.nut",
 	})
-	cli.Group(root, p.Commands()...)
+	cli.Group(root, nut.Commands(p)...)
 	cli.NameCompletions(root)
 	return root
 }

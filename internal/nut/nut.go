@@ -1,49 +1,30 @@
-// Package nut is the verbs for Nutshell bundles: `guild nut` and the program nutshell have the same ones. Each verb
-// is one file. They work on directories and files of this machine and need no node.
+// Package nut is the verbs for Nutshell bundles: `guild nut` and the program nutshell have the same ones. They work on
+// directories and files of this machine and need no node. Each verb is one file, in the package that owns what it is
+// about: draft (a directory that becomes a bundle), archive (the packed file), credential (the vault) and market (the
+// task server).
 //
-// The package decides nothing about the format; it asks nutshell and the packages below it, puts what they say
-// before a person or, with --json, a program, and writes files whole or not at all.
+// The verbs decide nothing about the format; they ask nutshell and the packages below it, put what those say before a
+// person or, with --json, a program, and write files whole or not at all.
 package nut
 
 import (
-	"context"
-	"io"
-	"time"
+	"slices"
 
-	"fiatjaf.com/nostr"
 	"github.com/spf13/cobra"
+
+	"guild/internal/nut/archive"
+	"guild/internal/nut/credential"
+	"guild/internal/nut/draft"
+	"guild/internal/nut/host"
+	"guild/internal/nut/market"
 )
 
-// Program is what every verb gets from the program that it is part of.
-type Program struct {
-	Name string // how a person calls it, for hints: "nutshell" or "guild nut"
-
-	In       io.Reader
-	Out, Err io.Writer
-	Now      func() time.Time
-	Random   io.Reader
-
-	// Signer is the person's Nostr key. It may ask for a passphrase.
-	Signer func(context.Context) (nostr.Keyer, error)
-
-	// ConfigDir is where the person's age identity is kept. It need not exist.
-	ConfigDir func() (string, error)
-
-	// AskSecret reads a line without echo; cli.AskSecret where there is a terminal.
-	AskSecret func(prompt string) ([]byte, error)
-}
-
 // Commands returns the verbs, for cli.Group.
-func (p *Program) Commands() []*cobra.Command {
-	return []*cobra.Command{
-		p.initCommand(), p.checkCommand(), p.validateCommand(), p.setCommand(), p.schemaCommand(),
-		p.packCommand(), p.unpackCommand(), p.inspectCommand(), p.diffCommand(), p.contextCommand(),
-		p.signCommand(), p.addCredentialCommand(), p.vaultCommand(), p.rotateCommand(), p.splitCommand(),
-		p.mergeCommand(), p.compressCommand(), p.serveCommand(), p.deliverCommand(), p.publishCommand(),
-		p.bidsCommand(), p.bidCommand(), p.assignCommand(), p.claimCommand(), p.submitCommand(),
-		p.approveCommand(), p.versionCommand(),
-	}
+func Commands(p *host.Program) []*cobra.Command {
+	own := program{p}
+	return slices.Concat(draft.Commands(p), archive.Commands(p), credential.Commands(p), market.Commands(p),
+		[]*cobra.Command{own.schemaCommand(), own.versionCommand()})
 }
 
-// hint is how to call a verb of this program.
-func (p *Program) hint(verb string) string { return p.Name + " " + verb }
+// program is the program that the verbs are part of.
+type program struct{ *host.Program }

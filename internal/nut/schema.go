@@ -12,7 +12,7 @@ import (
 	"guild/nutshell/schema"
 )
 
-func (p *Program) schemaCommand() *cobra.Command {
+func (p program) schemaCommand() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "schema [manifest|result|endpoints|criteria|vault]",
@@ -23,8 +23,8 @@ none is named. Editors complete and check a document by it:
   "$schema": "./nutshell.schema.json"
 
 in nutshell.json does it for most of them.`,
-		Example: "  " + p.hint("schema -o nutshell.schema.json") + "\n" +
-			"  " + p.hint("schema criteria"),
+		Example: "  " + p.Hint("schema -o nutshell.schema.json") + "\n" +
+			"  " + p.Hint("schema criteria"),
 		ValidArgs: schema.Names(),
 		Args:      cli.Arity(cobra.MaximumNArgs(1), "the name of one document"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -35,7 +35,7 @@ in nutshell.json does it for most of them.`,
 	return cmd
 }
 
-func (p *Program) schema(name, out string) error {
+func (p program) schema(name, out string) error {
 	text, err := schema.Of(name)
 	if errors.Is(err, schema.ErrUnknown) {
 		return cli.WithHint(cli.Usage(err), "there are "+strings.Join(schema.Names(), ", "))
@@ -43,7 +43,7 @@ func (p *Program) schema(name, out string) error {
 	if err != nil {
 		return err
 	}
-	err = p.writeOutput(out, func(w io.Writer) error { _, err := w.Write(text); return err })
+	err = p.WriteOutput(out, func(w io.Writer) error { _, err := w.Write(text); return err })
 	if err != nil || out == "" {
 		return err
 	}

@@ -9,12 +9,12 @@ import (
 	"guild/nutshell"
 )
 
-func (p *Program) versionCommand() *cobra.Command {
+func (p program) versionCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of the specification that is written",
-		Example: "  " + p.hint("version"),
+		Example: "  " + p.Hint("version"),
 		Args:    cli.NoArgs(),
 		RunE: func(*cobra.Command, []string) error {
 			if asJSON {

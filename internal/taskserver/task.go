@@ -18,9 +18,6 @@ const (
 	Assigned  = "assigned"
 	Submitted = "submitted"
 	Approved  = "approved"
-	Rejected  = "rejected"
-	Cancelled = "cancelled"
-	Settled   = "settled"
 )
 
 // Task is a task as the server has it. Everything in it is somebody else's word: texts are not cleaned, and only ID

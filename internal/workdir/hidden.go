@@ -2,31 +2,44 @@ package workdir
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 
 	"guild"
-	"guild/internal/durable"
 	"guild/nutshell"
 )
 
 // Commit commits to the hidden tests of a task's directory and keeps the salts beside them, in nutshell.SaltsFile:
 // committing again gives the same for what has not changed. Without hidden tests there are no commitments, and
-// nothing is written.
+// nothing is written; what is no directory has none. A link out of the directory is an error: whoever filled it could have the salts written
+// anywhere, and files from anywhere committed to.
 func Commit(ctx context.Context, dir string, random io.Reader) ([]guild.Commitment, error) {
-	if info, err := os.Stat(filepath.Join(dir, nutshell.HiddenDir)); err != nil || !info.IsDir() {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return nil, nil
 	}
-	salts := filepath.Join(dir, nutshell.SaltsFile)
-	known, err := readSalts(salts)
+	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", salts, err)
+		return nil, err
 	}
-	commitments, err := nutshell.Commit(ctx, os.DirFS(dir), random, known)
+	defer root.Close()
+	info, err := root.Stat(nutshell.HiddenDir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	known, err := readSalts(root)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, nutshell.SaltsFile), err)
+	}
+	commitments, err := nutshell.Commit(ctx, root.FS(), random, known)
 	if err != nil || len(commitments) == 0 {
 		return nil, err
 	}
@@ -34,20 +47,56 @@ func Commit(ctx context.Context, dir string, random io.Reader) ([]guild.Commitme
 	if err != nil {
 		return nil, err
 	}
-	if err := durable.WriteBytes(salts, raw); err != nil {
+	if err := writeSalts(root, raw); err != nil {
 		return nil, fmt.Errorf("keep the salts: %w", err)
 	}
 	return commitments, nil
 }
 
 // readSalts reads the side file; without one there are none.
-func readSalts(path string) ([]guild.Commitment, error) {
-	raw, err := os.ReadFile(path)
+func readSalts(root *os.Root) ([]guild.Commitment, error) {
+	f, err := openRegular(root, nutshell.SaltsFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, nutshell.DefaultLimits().File))
+	if err != nil {
+		return nil, err
+	}
 	return nutshell.ParseSalts(raw)
+}
+
+// writeSalts replaces the side file, whole or not at all.
+func writeSalts(root *os.Root, raw []byte) (err error) {
+	folder, err := root.OpenRoot(nutshell.HiddenDir)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	temporary := ".tmp-" + rand.Text()
+	f, err := folder.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(raw)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = folder.Rename(temporary, path.Base(nutshell.SaltsFile))
+	}
+	if err != nil {
+		return errors.Join(err, folder.Remove(temporary))
+	}
+	return syncFolder(folder)
+}
+
+// syncFolder makes the names in a folder durable.
+func syncFolder(folder *os.Root) error {
+	d, err := folder.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }

@@ -18,7 +18,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 
 	"guild/nutshell"
@@ -127,23 +126,8 @@ func (o Options) budget(m *nutshell.Manifest) (int64, error) {
 	return int64(share * float64(window)), nil
 }
 
-// maxManifest is more than the largest manifest that nutshell.ParseManifest takes, in bytes.
-const maxManifest = 16 << 20
-
 func readManifest(fsys fs.FS) (*nutshell.Manifest, error) {
-	f, err := fsys.Open(nutshell.ManifestFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nutshell.ErrNoManifest
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxManifest))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", nutshell.ManifestFile, err)
-	}
-	m, err := nutshell.ParseManifest(raw)
+	m, err := nutshell.ReadManifest(fsys)
 	if err != nil {
 		return nil, err
 	}

@@ -29,8 +29,10 @@ func (c *checker) credentials() {
 // wanted is what an agent needs: what the scopes ask for, or else the data sources and the way to sign in.
 func (c *checker) wanted() []Credential {
 	var all []Credential
+	known := make(map[Credential]bool)
 	add := func(w Credential) {
-		if !slices.Contains(all, w) {
+		if !known[w] {
+			known[w] = true
 			all = append(all, w)
 		}
 	}

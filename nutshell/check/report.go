@@ -2,6 +2,7 @@ package check
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -77,6 +78,21 @@ func (r Report) Count(m Mark) int {
 		}
 	}
 	return n
+}
+
+// Verdict is what the status line of section 4 says.
+func (r Report) Verdict() string {
+	goal := "agent can start"
+	if r.Delivery {
+		goal = "it can be delivered"
+	}
+	if !r.Ready() {
+		return strings.ToUpper(r.Status) + " — " + plural(r.Count(Missing), "item needs", "items need") + " attention before " + goal
+	}
+	if n := r.Count(Warning); n > 0 {
+		goal += ", with " + plural(n, "warning", "warnings")
+	}
+	return "READY — " + goal
 }
 
 // Options say how to look at a tree. The zero value looks at a directory in which somebody works, at a time at which

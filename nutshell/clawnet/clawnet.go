@@ -13,6 +13,7 @@ import (
 	"fmt"
 
 	"guild/nutshell"
+	"guild/nutshell/object"
 )
 
 // Name is the member of extensions that this package reads and writes.
@@ -34,7 +35,7 @@ type Extension struct {
 	TaskID string
 	Server string // the task server's URL; not in the specification
 
-	read object
+	read object.Members
 }
 
 // Reward is what the work is worth to its publisher. Members that are not known survive.
@@ -42,7 +43,7 @@ type Reward struct {
 	Amount   Decimal // never negative
 	Currency string  // DefaultCurrency if empty
 
-	read object
+	read object.Members
 }
 
 // FromManifest reads the extension. It reports false if the manifest has none. A known member of the wrong type, or
@@ -76,13 +77,13 @@ func (e Extension) Unpublished() Extension {
 
 // IsZero reports whether there is nothing to write.
 func (e Extension) IsZero() bool {
-	o, err := e.object()
+	o, err := e.members()
 	return err == nil && len(o) == 0
 }
 
 // UnmarshalJSON reads the extension.
 func (e *Extension) UnmarshalJSON(b []byte) error {
-	o, err := parseObject(b)
+	o, err := object.Parse(b)
 	if err != nil {
 		return err
 	}
@@ -100,15 +101,15 @@ func (e *Extension) UnmarshalJSON(b []byte) error {
 
 // MarshalJSON writes the extension.
 func (e Extension) MarshalJSON() ([]byte, error) {
-	o, err := e.object()
+	o, err := e.members()
 	if err != nil {
 		return nil, err
 	}
-	return o.text()
+	return o.Text(), nil
 }
 
-// object is what was read, with what has changed since.
-func (e Extension) object() (object, error) {
+// members are what was read, with what has changed since.
+func (e Extension) members() (object.Members, error) {
 	o := e.read
 	for _, set := range []func() error{
 		func() error { return writeMember(&o, "peer_id", e.PeerID, e.PeerID == "") },
@@ -127,7 +128,7 @@ func (e Extension) object() (object, error) {
 
 // UnmarshalJSON reads a reward.
 func (r *Reward) UnmarshalJSON(b []byte) error {
-	o, err := parseObject(b)
+	o, err := object.Parse(b)
 	if err != nil {
 		return err
 	}
@@ -154,7 +155,7 @@ func (r Reward) MarshalJSON() ([]byte, error) {
 	if err := writeMember(&o, "currency", r.Currency, r.Currency == ""); err != nil {
 		return nil, err
 	}
-	return o.text()
+	return o.Text(), nil
 }
 
 // String is the amount and its currency, for people.
@@ -166,8 +167,8 @@ func (r Reward) String() string {
 }
 
 // readMember decodes a member into v; null is as good as none.
-func readMember(o object, name string, v any) error {
-	raw := o.value(name)
+func readMember(o object.Members, name string, v any) error {
+	raw := o.Value(name)
 	if raw == nil || bytes.Equal(raw, []byte("null")) {
 		return nil
 	}
@@ -186,11 +187,11 @@ func readMember(o object, name string, v any) error {
 
 // writeMember sets a member to v, unless it says so already. What is absent is taken out, except a null that was
 // there before.
-func writeMember(o *object, name string, v any, absent bool) error {
-	was := o.value(name)
+func writeMember(o *object.Members, name string, v any, absent bool) error {
+	was := o.Value(name)
 	if absent {
 		if !bytes.Equal(was, []byte("null")) {
-			*o = o.with(name, nil)
+			*o = o.With(name, nil)
 		}
 		return nil
 	}
@@ -199,7 +200,7 @@ func writeMember(o *object, name string, v any, absent bool) error {
 		return err
 	}
 	if !same(was, text) {
-		*o = o.with(name, text)
+		*o = o.With(name, text)
 	}
 	return nil
 }

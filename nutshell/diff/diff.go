@@ -9,7 +9,6 @@ package diff
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -83,14 +82,7 @@ type tree struct {
 }
 
 func read(ctx context.Context, fsys fs.FS, exclude func(string, bool) bool) (*tree, error) {
-	raw, err := readBounded(fsys, nutshell.ManifestFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nutshell.ErrNoManifest
-	}
-	if err != nil {
-		return nil, err
-	}
-	m, err := nutshell.ParseManifest(raw)
+	m, err := nutshell.ReadManifest(fsys)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +92,8 @@ func read(ctx context.Context, fsys fs.FS, exclude func(string, bool) bool) (*tr
 	}
 	t := &tree{fsys: fsys, manifest: m, files: files}
 	if _, ok := files[nutshell.ResultFile]; ok {
-		if raw, err = readBounded(fsys, nutshell.ResultFile); err != nil {
+		raw, err := readBounded(fsys, nutshell.ResultFile)
+		if err != nil {
 			return nil, err
 		}
 		t.result, _ = nutshell.ParseResult(raw) // one that is none is compared as the text that it is

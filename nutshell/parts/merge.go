@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"guild/nutshell"
+	"guild/nutshell/object"
 )
 
 // Input is what was delivered for one part: a delivery bundle, or the directory of the part with a delivery in it.
@@ -122,18 +123,13 @@ type delivered struct {
 }
 
 func readDelivered(ctx context.Context, in Input) (*delivered, error) {
-	raw, err := readBounded(in.Tree, nutshell.ManifestFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nutshell.ErrNoManifest
-	}
+	m, err := nutshell.ReadManifest(in.Tree)
 	if err != nil {
 		return nil, err
 	}
-	d := &delivered{Input: in}
-	if d.manifest, err = nutshell.ParseManifest(raw); err != nil {
-		return nil, err
-	}
-	if raw, err = readBounded(in.Tree, nutshell.ResultFile); errors.Is(err, fs.ErrNotExist) {
+	d := &delivered{Input: in, manifest: m}
+	raw, err := readBounded(in.Tree, nutshell.ResultFile)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNoResult
 	}
 	if err != nil {
@@ -270,7 +266,7 @@ func (s source) hash(ctx context.Context) (sum [sha256.Size]byte, err error) {
 // deliveryManifest makes the manifest of the merged delivery.
 func deliveryManifest(all []*delivered, opt MergeOptions, m *Merged) ([]byte, error) {
 	title := titleNumber.ReplaceAllString(all[0].manifest.Task().Title, "")
-	var o object
+	var o object.Members
 	type publisher struct {
 		Name string `json:"name"`
 	}
@@ -281,11 +277,11 @@ func deliveryManifest(all []*delivered, opt MergeOptions, m *Merged) ([]byte, er
 		{"nutshell_version", nutshell.Version}, {"bundle_type", nutshell.TypeDelivery}, {"request_id", m.RequestID}, {"id", opt.ID},
 		{"created_at", moment(opt.Now)}, {"task", map[string]string{"title": title}}, {"publisher", publisher{m.Result.Deliverer.Name}},
 	} {
-		if err := o.add(one.name, one.value); err != nil {
+		if err := add(&o, one.name, one.value); err != nil {
 			return nil, err
 		}
 	}
-	text, err := o.text()
+	text, err := document(o)
 	if err != nil {
 		return nil, err
 	}

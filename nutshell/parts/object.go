@@ -1,99 +1,41 @@
 package parts
 
 import (
-	"bytes"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"guild/nutshell/object"
 )
 
-// object is a JSON object whose members keep their order and their spelling.
-type object []member
-
-type member struct {
-	name  string
-	value jsontext.Value
-}
-
 // readObject takes an object apart. Nothing is an object without members.
-func readObject(raw []byte) (object, error) {
+func readObject(raw []byte) (object.Members, error) {
 	if len(raw) == 0 {
 		return nil, nil
 	}
-	d := jsontext.NewDecoder(bytes.NewBuffer(raw))
-	if begin, err := d.ReadToken(); err != nil || begin.Kind() != '{' {
-		return nil, fmt.Errorf("not a JSON object: %w", err)
-	}
-	var o object
-	for d.PeekKind() != '}' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return nil, err
-		}
-		m := member{name: name.String()}
-		value, err := d.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		m.value = value.Clone()
-		o = append(o, m)
-	}
-	return o, nil
-}
-
-func (o object) get(name string) jsontext.Value {
-	for _, m := range o {
-		if m.name == name {
-			return m.value
-		}
-	}
-	return nil
+	return object.Parse(raw)
 }
 
 // add adds a member, unless there is one of the name.
-func (o *object) add(name string, value any) error {
-	if o.get(name) != nil {
+func add(o *object.Members, name string, value any) error {
+	if o.Value(name) != nil {
 		return nil
 	}
-	raw, err := json.Marshal(value, json.Deterministic(true), jsontext.PreserveRawStrings(true))
+	raw, err := encode(value)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	*o = append(*o, member{name, raw})
+	*o = append(*o, object.Member{Name: name, Value: raw})
 	return nil
 }
 
-// replace changes the value of a member that is there.
-func (o object) replace(name string, value any) error {
-	for i := range o {
-		if o[i].name == name {
-			raw, err := json.Marshal(value, json.Deterministic(true), jsontext.PreserveRawStrings(true))
-			o[i].value = raw
-			return err
-		}
-	}
-	return nil
+func encode(value any) (jsontext.Value, error) {
+	return json.Marshal(value, json.Deterministic(true), jsontext.PreserveRawStrings(true))
 }
 
-// MarshalJSONTo writes the members in their order.
-func (o object) MarshalJSONTo(e *jsontext.Encoder) error {
-	if err := e.WriteToken(jsontext.BeginObject); err != nil {
-		return err
-	}
-	for _, m := range o {
-		if err := e.WriteToken(jsontext.String(m.name)); err != nil {
-			return err
-		}
-		if err := e.WriteValue(m.value); err != nil {
-			return err
-		}
-	}
-	return e.WriteToken(jsontext.EndObject)
-}
-
-// text writes an object as a document, laid out for people.
-func (o object) text() ([]byte, error) {
+// document writes an object, laid out for people.
+func document(o object.Members) ([]byte, error) {
 	b, err := json.Marshal(o, jsontext.WithIndent("  "), jsontext.PreserveRawStrings(true))
 	return append(b, '\n'), err
 }

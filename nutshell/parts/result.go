@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"guild/nutshell"
+	"guild/nutshell/object"
 )
 
 // worst are the statuses, the worst first.
@@ -21,7 +22,7 @@ var worst = []string{nutshell.Failed, nutshell.Blocked, nutshell.Partial, nutshe
 // merger merges results member by member. The first error stays.
 type merger struct {
 	all  []*delivered
-	docs []object
+	docs []object.Members
 	err  error
 }
 
@@ -35,7 +36,7 @@ func mergeResults(all []*delivered, files map[string]source, o MergeOptions, m *
 		}
 		r.docs = append(r.docs, doc)
 	}
-	var merged object
+	var merged object.Members
 	add := func(name string, value any) { r.add(&merged, name, value) }
 	add("nutshell_version", nutshell.Version)
 	add("bundle_type", nutshell.TypeDelivery)
@@ -55,17 +56,17 @@ func mergeResults(all []*delivered, files map[string]source, o MergeOptions, m *
 	if r.err != nil {
 		return nil, r.err
 	}
-	return merged.text()
+	return document(merged)
 }
 
 // moment writes a time as the specification does.
 func moment(t time.Time) nutshell.Timestamp { return nutshell.Timestamp(t.UTC().Format(time.RFC3339)) }
 
 // section is one member of every result, as an object; nil where there is none.
-func (r *merger) section(name string) []object {
-	all := make([]object, len(r.docs))
+func (r *merger) section(name string) []object.Members {
+	all := make([]object.Members, len(r.docs))
 	for i, doc := range r.docs {
-		if raw := doc.get(name); raw.Kind() == '{' {
+		if raw := doc.Value(name); raw.Kind() == '{' {
 			o, err := readObject(raw)
 			r.err = cmp.Or(r.err, err)
 			all[i] = o
@@ -102,7 +103,7 @@ func (r *merger) percentage(m *Merged) float64 {
 	for i, d := range r.all {
 		weight := float64(max(1, len(d.result.AcceptanceResults.Checklist)))
 		stated := d.result.CompletionPercentage
-		if r.docs[i].get("completion_percentage") == nil && d.result.Status == nutshell.Completed {
+		if r.docs[i].Value("completion_percentage") == nil && d.result.Status == nutshell.Completed {
 			stated = 100
 		}
 		done += weight * min(max(stated, 0), 100)
@@ -124,7 +125,7 @@ func (r *merger) summary() string {
 }
 
 // deliverer names everybody, and adds up what it took.
-func (r *merger) deliverer() object {
+func (r *merger) deliverer() object.Members {
 	var names, models []string
 	var sessions, tokens int64
 	for _, d := range r.all {
@@ -132,7 +133,7 @@ func (r *merger) deliverer() object {
 		names, models = append(names, who.Name), append(models, who.Model)
 		sessions, tokens = sum(sessions, who.SessionsUsed), sum(tokens, who.TotalTokens)
 	}
-	var o object
+	var o object.Members
 	if name := join(names); name != "" {
 		r.add(&o, "name", name)
 	}
@@ -149,22 +150,22 @@ func (r *merger) deliverer() object {
 	return o
 }
 
-func (r *merger) add(o *object, name string, value any) {
+func (r *merger) add(o *object.Members, name string, value any) {
 	if r.err == nil {
-		r.err = o.add(name, value)
+		r.err = add(o, name, value)
 	}
 }
 
 // rest adds what sections have that has not been merged; the first has its way.
-func (r *merger) rest(o *object, sections []object) {
+func (r *merger) rest(o *object.Members, sections []object.Members) {
 	there := make(map[string]bool)
 	for _, m := range *o {
-		there[m.name] = true
+		there[m.Name] = true
 	}
 	for _, s := range sections {
 		for _, m := range s {
-			if !there[m.name] {
-				there[m.name] = true
+			if !there[m.Name] {
+				there[m.Name] = true
 				*o = append(*o, m)
 			}
 		}
@@ -192,9 +193,9 @@ func sum(a, b int64) int64 {
 
 // lists merges a section by putting its lists one after the other, each element as it is written. Elements that are
 // the same by key (themselves, if it is empty) come once.
-func (r *merger) lists(section, key string, names ...string) object {
+func (r *merger) lists(section, key string, names ...string) object.Members {
 	sections := r.section(section)
-	var o object
+	var o object.Members
 	for _, name := range names {
 		if merged, ok := concat(sections, name, key); ok {
 			r.add(&o, name, merged)
@@ -205,7 +206,7 @@ func (r *merger) lists(section, key string, names ...string) object {
 }
 
 // artifacts lists what the results name, and what is there beside that.
-func (r *merger) artifacts(files map[string]source) object {
+func (r *merger) artifacts(files map[string]source) object.Members {
 	sections := r.section("artifacts")
 	created, _ := concat(sections, "files_created", "path")
 	modified, hasModified := concat(sections, "files_modified", "path")
@@ -222,7 +223,7 @@ func (r *merger) artifacts(files map[string]source) object {
 			created = append(created, raw)
 		}
 	}
-	var o object
+	var o object.Members
 	r.add(&o, "files_created", created)
 	if hasModified {
 		r.add(&o, "files_modified", modified)
@@ -235,15 +236,15 @@ func (r *merger) artifacts(files map[string]source) object {
 const each = "*"
 
 // concat is false if there is no such list.
-func concat(sections []object, name, key string) (merged []jsontext.Value, ok bool) {
+func concat(sections []object.Members, name, key string) (merged []jsontext.Value, ok bool) {
 	merged = []jsontext.Value{}
 	seen := make(map[string]bool)
 	for _, s := range sections {
-		if s.get(name).Kind() != '[' {
+		if s.Value(name).Kind() != '[' {
 			continue
 		}
 		ok = true
-		for _, e := range elements(s.get(name)) {
+		for _, e := range elements(s.Value(name)) {
 			if id := idOf(e, key); key == each || !seen[id] {
 				seen[id] = true
 				merged = append(merged, e)
@@ -256,20 +257,20 @@ func concat(sections []object, name, key string) (merged []jsontext.Value, ok bo
 // idOf is what makes an element the same as another one.
 func idOf(e jsontext.Value, key string) string {
 	if key != "" && e.Kind() == '{' {
-		if o, err := readObject(e); err == nil && o.get(key) != nil {
-			return string(o.get(key))
+		if o, err := readObject(e); err == nil && o.Value(key) != nil {
+			return string(o.Value(key))
 		}
 	}
 	return string(e)
 }
 
-func (r *merger) acceptance() object {
+func (r *merger) acceptance() object.Members {
 	var passed, failed, skipped int64
 	for _, d := range r.all {
 		a := d.result.AcceptanceResults
 		passed, failed, skipped = sum(passed, a.TestsPassed), sum(failed, a.TestsFailed), sum(skipped, a.TestsSkipped)
 	}
-	var o object
+	var o object.Members
 	r.add(&o, "tests_passed", passed)
 	r.add(&o, "tests_failed", failed)
 	r.add(&o, "tests_skipped", skipped)
@@ -282,13 +283,13 @@ func (r *merger) acceptance() object {
 }
 
 // log merges the execution logs. The full log of each part is named in the extension, because there are many.
-func (r *merger) log() object {
+func (r *merger) log() object.Members {
 	sections := r.section("execution_log")
-	var o object
+	var o object.Members
 	if len(r.all) > 1 {
 		r.add(&o, "strategy_used", "parallel")
 		for i := range sections {
-			sections[i] = slices.DeleteFunc(sections[i], func(m member) bool { return m.name == "full_log" })
+			sections[i] = slices.DeleteFunc(sections[i], func(m object.Member) bool { return m.Name == "full_log" })
 		}
 	}
 	for _, name := range []string{"checkpoints", "decisions", "issues_encountered", "credentials_used"} {
@@ -310,7 +311,7 @@ type made struct {
 }
 
 // extensions keeps those of all parts, and says what was merged.
-func (r *merger) extensions() object {
+func (r *merger) extensions() object.Members {
 	var of []made
 	for _, d := range r.all {
 		one := made{Part: d.number.Part, RequestID: d.request(), ID: d.result.ID, Status: d.result.Status}
@@ -319,10 +320,10 @@ func (r *merger) extensions() object {
 		}
 		of = append(of, one)
 	}
-	var o object
+	var o object.Members
 	raw, err := json.Marshal(of)
 	r.err = cmp.Or(r.err, err)
-	r.add(&o, Extension, object{{"parts", raw}})
+	r.add(&o, Extension, object.Members{}.With("parts", raw))
 	r.rest(&o, r.section("extensions"))
 	return o
 }

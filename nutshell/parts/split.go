@@ -233,10 +233,11 @@ func (s *splitter) writeCriteria(files map[string]source, some []nutshell.Criter
 	for _, c := range some {
 		raw = append(raw, jsontext.Value(c.Raw))
 	}
-	if err := o.replace("criteria", raw); err != nil {
+	list, err := encode(raw)
+	if err != nil {
 		return err
 	}
-	text, err := o.text()
+	text, err := document(o.With("criteria", list))
 	files[s.criteriaFile] = source{text: text}
 	return err
 }

@@ -36,7 +36,7 @@ func accessLevel(scopes []string) string {
 
 // rateLimit is what the restrictions say of it, if they do in words.
 func (c Credential) rateLimit() string {
-	raw := objectOf(c.Restrictions).get("rate_limit")
+	raw := objectOf(c.Restrictions).Value("rate_limit")
 	if raw.Kind() != '"' {
 		return ""
 	}
@@ -89,7 +89,7 @@ func Announce(m *nutshell.Manifest, v *Vault, p Placement) error {
 
 // mergeScopes is the manifest's list of scopes with those of the vault put in, as JSON.
 func (v *Vault) mergeScopes(m *nutshell.Manifest, removed []string) (jsontext.Value, error) {
-	own := list(objectOf(objectOf(m.Bytes()).get("credentials")).get("scopes"))
+	own := list(objectOf(objectOf(m.Bytes()).Value("credentials")).Value("scopes"))
 	var all []jsontext.Value
 	place := make(map[string]int)
 	for i, s := range m.Credentials().Scopes {
@@ -103,8 +103,8 @@ func (v *Vault) mergeScopes(m *nutshell.Manifest, removed []string) (jsontext.Va
 		if !ok {
 			i, all = len(all), append(all, jsontext.Value("{}"))
 		}
-		all[i] = objectOf(all[i]).setText("name", s.Name).setText("type", s.Type).setText("access_level", s.AccessLevel).
-			setText("rate_limit", s.RateLimit).setText("expires_at", string(s.ExpiresAt)).text()
+		all[i] = objectOf(all[i]).WithText("name", s.Name).WithText("type", s.Type).WithText("access_level", s.AccessLevel).
+			WithText("rate_limit", s.RateLimit).WithText("expires_at", string(s.ExpiresAt)).Text()
 	}
 	return listText(all), nil
 }
@@ -112,10 +112,10 @@ func (v *Vault) mergeScopes(m *nutshell.Manifest, removed []string) (jsontext.Va
 // Promise changes until when a manifest says that some of its scopes are good, where there is no vault that knows
 // better. An empty time is for ever.
 func Promise(m *nutshell.Manifest, until nutshell.Timestamp, names ...string) error {
-	all := list(objectOf(objectOf(m.Bytes()).get("credentials")).get("scopes"))
+	all := list(objectOf(objectOf(m.Bytes()).Value("credentials")).Value("scopes"))
 	for i, s := range m.Credentials().Scopes {
 		if slices.Contains(names, s.Name) {
-			all[i] = objectOf(all[i]).setText("expires_at", string(until)).text()
+			all[i] = objectOf(all[i]).WithText("expires_at", string(until)).Text()
 		}
 	}
 	return m.Set("credentials.scopes", json.RawMessage(listText(all)))

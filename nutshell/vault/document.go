@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"guild/nutshell"
+	"guild/nutshell/object"
 )
 
 // Version is the version of the vault's document that this package writes.
@@ -67,10 +68,9 @@ var vaultText = text{"vault", MaxSealed}
 
 // New returns an empty vault.
 func New(now time.Time) *Vault {
-	top := object{
-		{"vault_version", quoted(Version)}, {"created_at", quoted(string(moment(now)))}, {"credentials", jsontext.Value("[]")},
-	}
-	return &Vault{text: NewSecret(append(top.lines(""), '\n'))}
+	top := object.Members{}.WithText("vault_version", Version).WithText("created_at", string(moment(now))).
+		With("credentials", jsontext.Value("[]"))
+	return &Vault{text: NewSecret(append(lines(top, ""), '\n'))}
 }
 
 // moment is a time as the specification writes it.
@@ -177,7 +177,7 @@ func ValueOf(input Secret) Secret {
 	if (text{max: MaxSealed}).check(raw) == nil {
 		return NewSecret(raw)
 	}
-	return NewSecret(quoted(string(input.Reveal())))
+	return NewSecret(object.Quote(string(input.Reveal())))
 }
 
 // Field returns one field of a value in clear: of an object the member of that name, as text if it is a string, else
@@ -188,9 +188,9 @@ func (c Credential) Field(name string) (Secret, bool) {
 	if raw.Kind() == '{' {
 		o := objectOf(raw)
 		if name == "" && len(o) == 1 {
-			name = o[0].name
+			name = o[0].Name
 		}
-		raw = o.get(name)
+		raw = o.Value(name)
 	} else if name != "" {
 		return Secret{}, false
 	}
@@ -205,7 +205,7 @@ func (c Credential) Field(name string) (Secret, bool) {
 func (c Credential) Fields() []string {
 	var names []string
 	for _, m := range objectOf(c.Value.Reveal()) {
-		names = append(names, m.name)
+		names = append(names, m.Name)
 	}
 	return names
 }
@@ -216,8 +216,8 @@ func (v *Vault) Document() Secret { return v.text }
 // Credentials returns the entries in their order.
 func (v *Vault) Credentials() []Credential { return slices.Clone(v.entries) }
 
-// Get returns the entry of this name.
-func (v *Vault) Get(name string) (Credential, bool) {
+// Credential returns the entry of this name.
+func (v *Vault) Credential(name string) (Credential, bool) {
 	i := v.index(name)
 	if i < 0 {
 		return Credential{}, false
@@ -247,8 +247,8 @@ func (v *Vault) Put(c Credential) error {
 	if i < 0 {
 		i, all = len(all), append(all, jsontext.Value("{}"))
 	}
-	all[i] = objectOf(all[i]).setText("name", c.Name).setText("type", c.Type).set("value", c.Value.Reveal()).
-		set("scopes", scopes).set("restrictions", jsontext.Value(c.Restrictions)).setText("expires_at", string(c.ExpiresAt)).lines("    ")
+	all[i] = lines(objectOf(all[i]).WithText("name", c.Name).WithText("type", c.Type).With("value", c.Value.Reveal()).
+		With("scopes", scopes).With("restrictions", jsontext.Value(c.Restrictions)).WithText("expires_at", string(c.ExpiresAt)), "    ")
 	return v.change(top, all)
 }
 
@@ -265,19 +265,19 @@ func (v *Vault) Remove(name string) bool {
 // SetExpiry sets when the whole vault expires, whatever its entries say; with no time it does not.
 func (v *Vault) SetExpiry(at nutshell.Timestamp) error {
 	top, all := v.parts()
-	return v.change(top.setText("expires_at", string(at)), all)
+	return v.change(top.WithText("expires_at", string(at)), all)
 }
 
 // parts are the members of the document, and the entries in it.
-func (v *Vault) parts() (object, []jsontext.Value) {
+func (v *Vault) parts() (object.Members, []jsontext.Value) {
 	top := objectOf(v.text.Reveal())
-	return top, list(top.get("credentials"))
+	return top, list(top.Value("credentials"))
 }
 
 // change makes other members and entries the vault's, if they are such.
-func (v *Vault) change(top object, all []jsontext.Value) error {
-	top = top.set("credentials", listLines(all, "  "))
-	changed, err := Parse(NewSecret(append(top.lines(""), '\n')))
+func (v *Vault) change(top object.Members, all []jsontext.Value) error {
+	top = top.With("credentials", listLines(all, "  "))
+	changed, err := Parse(NewSecret(append(lines(top, ""), '\n')))
 	if err != nil {
 		return err
 	}
@@ -287,5 +287,5 @@ func (v *Vault) change(top object, all []jsontext.Value) error {
 
 // InClear reports whether a file is a vault that nobody has sealed. What else is wrong with it, Parse says.
 func InClear(file []byte) bool {
-	return vaultText.check(file) == nil && objectOf(file).get("vault_version").Kind() == '"'
+	return vaultText.check(file) == nil && objectOf(file).Value("vault_version").Kind() == '"'
 }

@@ -18,7 +18,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	c, _ := v.Get("staging-db")
+	c, _ := v.Credential("staging-db")
 	fmt.Println(c.Name, c.Value)
 	fmt.Println(v.Scopes()[0].AccessLevel)
 	fmt.Println(v.Current(now.AddDate(0, 0, 8)))

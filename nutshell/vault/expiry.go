@@ -8,12 +8,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"guild/nutshell"
+	"guild/nutshell/object"
 )
 
 // ExpiresAt returns when an entry expires: by its own word or by the vault's, whichever is earlier. It is zero if
 // neither says so.
 func (v *Vault) ExpiresAt(name string) time.Time {
-	own, _ := v.Get(name)
+	own, _ := v.Credential(name)
 	at, _ := v.expiry(own).Time() // Parse has checked it
 	return at
 }
@@ -66,9 +67,9 @@ func (v *Vault) Only(now time.Time, names ...string) (*Vault, error) {
 		}
 		some = append(some, all[i])
 	}
-	few := object{}.set("vault_version", top.get("vault_version")).set("created_at", top.get("created_at")).
-		set("expires_at", top.get("expires_at")).set("credentials", listLines(some, "  "))
-	only, err := Parse(NewSecret(append(few.lines(""), '\n')))
+	few := object.Members{}.With("vault_version", top.Value("vault_version")).With("created_at", top.Value("created_at")).
+		With("expires_at", top.Value("expires_at")).With("credentials", listLines(some, "  "))
+	only, err := Parse(NewSecret(append(lines(few, ""), '\n')))
 	if err != nil {
 		return nil, err
 	}

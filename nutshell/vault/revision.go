@@ -143,9 +143,9 @@ func tag(e nostr.Event, name string) (value string, one bool) {
 	return value, n == 1
 }
 
-// Supersedes reports whether r takes the place of another revision of the same bundle: it is later, or of the same
+// supersedes reports whether r takes the place of another revision of the same bundle: it is later, or of the same
 // second and has the lower id (NIP-01).
-func (r Revision) Supersedes(other Revision) bool {
+func (r Revision) supersedes(other Revision) bool {
 	if c := cmp.Compare(r.CreatedAt, other.CreatedAt); c != 0 {
 		return c > 0
 	}
@@ -154,20 +154,10 @@ func (r Revision) Supersedes(other Revision) bool {
 
 // After is ErrRollback if a known revision, of which the id and the time are enough, supersedes r.
 func (r Revision) After(known Revision) error {
-	if known.Supersedes(r) {
+	if known.supersedes(r) {
 		return fmt.Errorf("of %s, not %s: %w", when(r), when(known), ErrRollback)
 	}
 	return nil
 }
 
 func when(r Revision) string { return r.CreatedAt.Time().UTC().Format(time.RFC3339) }
-
-// Newest returns the revision that supersedes all others. It reports false if there are none.
-func Newest(all ...Revision) (newest Revision, ok bool) {
-	for i, r := range all {
-		if i == 0 || r.Supersedes(newest) {
-			newest = r
-		}
-	}
-	return newest, len(all) > 0
-}

@@ -59,7 +59,7 @@ func full(t testing.TB) (*vault.Vault, []any) {
 	if err := v.Put(vault.Credential{Name: "db", Value: s}); err != nil {
 		t.Fatal(err)
 	}
-	c, _ := v.Get("db")
+	c, _ := v.Credential("db")
 	var h holder
 	h.inner.secret = s
 	return v, []any{

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"guild/nutshell"
+	"guild/nutshell/object"
 )
 
 // maxResult is the size of a result at most, in bytes: what nutshell reads of one.
@@ -42,14 +43,14 @@ func MarkUsed(result []byte, used []Used) ([]byte, error) {
 		return nil, err
 	}
 	all := addUsed(list(entries), used)
-	log = objectOf(log).set("credentials_used", listLines(all, "    ")).lines("  ")
-	marked := append(top.set("execution_log", log).lines(""), '\n')
+	log = lines(objectOf(log).With("credentials_used", listLines(all, "    ")), "  ")
+	marked := append(lines(top.With("execution_log", log), ""), '\n')
 	return marked, d.check(marked)
 }
 
 // optional returns a member that must be of this kind if it is there and not null.
-func (d text) optional(o object, name string, kind jsontext.Kind, otherwise jsontext.Value) (jsontext.Value, error) {
-	switch v := o.get(name); v.Kind() {
+func (d text) optional(o object.Members, name string, kind jsontext.Kind, otherwise jsontext.Value) (jsontext.Value, error) {
+	switch v := o.Value(name); v.Kind() {
 	case kind:
 		return v, nil
 	case jsontext.KindInvalid, 'n':
@@ -61,7 +62,7 @@ func (d text) optional(o object, name string, kind jsontext.Kind, otherwise json
 // addUsed adds what is not there yet, word for word.
 func addUsed(all []jsontext.Value, used []Used) []jsontext.Value {
 	for _, u := range used {
-		o := object{}.setText("name", u.Name).setText("opened_at", string(moment(u.At))).text()
+		o := object.Members{}.WithText("name", u.Name).WithText("opened_at", string(moment(u.At))).Text()
 		same := func(v jsontext.Value) bool { // but for white space
 			v = v.Clone()
 			return v.Compact() == nil && string(v) == string(o)

@@ -59,7 +59,7 @@ func secret(s string) vault.Secret { return vault.ValueOf(vault.NewSecret([]byte
 
 func TestTheVaultOfTheSpecificationIsRead(t *testing.T) {
 	v := parse(t, specified)
-	c, ok := v.Get("staging-db")
+	c, ok := v.Credential("staging-db")
 	if !ok || c.Type != "postgresql" || !slices.Equal(c.Scopes, []string{"read", "write"}) || len(v.Credentials()) != 2 {
 		t.Fatalf("got %v", c)
 	}
@@ -143,7 +143,7 @@ func TestOnlyWhatIsNamedIsHandedOver(t *testing.T) {
 
 func TestUnknownMembersSurviveAChange(t *testing.T) {
 	v := parse(t, specified)
-	c, _ := v.Get("staging-db")
+	c, _ := v.Credential("staging-db")
 	c.Value = secret("new")
 	if err := v.Put(c); err != nil {
 		t.Fatal(err)
@@ -457,7 +457,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := again.Get("fuzz"); !ok || len(again.Credentials()) < before {
+		if _, ok := again.Credential("fuzz"); !ok || len(again.Credentials()) < before {
 			t.Error("an entry is lost")
 		}
 		for _, c := range again.Credentials() {

@@ -1,0 +1,295 @@
+package archive
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"guild/internal/cli"
+	"guild/internal/nut/host"
+	"guild/nutshell"
+	"guild/nutshell/diff"
+)
+
+func (p program) diffCommand() *cobra.Command {
+	var asJSON, stat, exitCode bool
+	cmd := &cobra.Command{
+		Use:   "diff A B",
+		Short: "Show what is different between two bundles",
+		Long: `Show what is different between two bundles or directories: the members of their
+manifests, their files, and what is in these. If B is a delivery that answers A, it
+is held against that instead: what was asked for beside what was delivered.
+
+Credentials are compared, and never shown. The exit code is 0 whether there are
+differences or not. With --exit-code it is 0 if there are none, 1 if there are, and
+2 if it cannot be told.`,
+		Example: "  " + p.Hint("diff old.nut new.nut") + "\n  " + p.Hint("diff my-task delivery.nut --stat"),
+		Args:    cli.Arity(cobra.ExactArgs(2), "two bundles or directories"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := p.diff(cmd.Context(), args[0], args[1])
+			if err == nil && asJSON {
+				err = cli.PrintJSON(p.Out, d)
+			} else if err == nil {
+				err = p.printDiff(d, args[0], args[1], !stat)
+			}
+			switch {
+			case exitCode && err != nil:
+				return cli.WithCode(err, 2)
+			case exitCode && d.Differs():
+				return cli.Shown(errors.New("the bundles differ"))
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the differences as JSON")
+	cmd.Flags().BoolVar(&stat, "stat", false, "print no lines of files, only which differ and by how much")
+	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 1 if there are differences")
+	return cmd
+}
+
+func (p program) diff(ctx context.Context, a, b string) (diff.Diff, error) {
+	if a == "-" && b == "-" {
+		return diff.Diff{}, cli.Usage(errors.New("standard input can only be one of the bundles"))
+	}
+	before, excludeA, doneA, err := p.openCompared(ctx, a)
+	if err != nil {
+		return diff.Diff{}, err
+	}
+	defer doneA()
+	after, excludeB, doneB, err := p.openCompared(ctx, b)
+	if err != nil {
+		return diff.Diff{}, err
+	}
+	defer doneB()
+	return diff.Bundles(ctx, before, after, diff.Options{ExcludeA: excludeA, ExcludeB: excludeB})
+}
+
+// openCompared opens a bundle or a directory, of which only that counts which would be in a bundle.
+func (p program) openCompared(ctx context.Context, name string) (fs.FS, func(string, bool) bool, func(), error) {
+	tree, done, err := p.OpenTree(ctx, name)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if info, err := os.Stat(name); err != nil || !info.IsDir() {
+		return tree, nil, done, nil
+	}
+	patterns, err := host.Ignored(tree)
+	if err != nil {
+		done()
+		return nil, nil, nil, err
+	}
+	return tree, func(p string, isDir bool) bool { return isNeverPacked(p) || patterns.Match(p, isDir) }, done, nil
+}
+
+// isNeverPacked reports whether a name is one that bundles do not have, whatever is there.
+func isNeverPacked(p string) bool {
+	switch base := strings.ToLower(path.Base(p)); base {
+	case ".git", ".hg", ".svn", ".bzr", ".jj", "cvs", "_darcs":
+		return true
+	default:
+		return p == nutshell.HiddenDir || strings.HasPrefix(base, ".env") || path.Ext(base) == ".nut"
+	}
+}
+
+// diffPrinter prints differences for a person. The first error ends it.
+type diffPrinter struct {
+	w      io.Writer
+	colour bool
+}
+
+const (
+	red, green, bold = "\x1b[31m", "\x1b[32m", "\x1b[1m"
+	plainAgain       = "\x1b[0m"
+)
+
+func (d *diffPrinter) line(colour, format string, args ...any) {
+	text := cleanTabs(fmt.Sprintf(format, args...))
+	if d.colour && colour != "" {
+		text = colour + text + plainAgain
+	}
+	fmt.Fprintln(d.w, text)
+}
+
+// section begins a part of the output.
+func (d *diffPrinter) section(name string) {
+	d.line("", "")
+	d.line("", "%s", name)
+}
+
+func (p program) printDiff(d diff.Diff, a, b string, withText bool) error {
+	w := &strings.Builder{}
+	out := &diffPrinter{w, cli.Colours(p.Out)}
+	if !d.Differs() {
+		out.line("", "no differences")
+	} else {
+		out.line(bold, "a: %s, %s", a, sideOf(d.A))
+		out.line(bold, "b: %s, %s", b, sideOf(d.B))
+	}
+	if d.B.RequestID != "" && d.Delivery == nil && d.B.RequestID != d.A.RequestID && d.Differs() {
+		out.line("", "b answers %s, not a", d.B.RequestID)
+	}
+	if d.Delivery != nil {
+		out.delivery(d.Delivery)
+	}
+	if len(d.Manifest) > 0 {
+		out.section(nutshell.ManifestFile)
+	}
+	for _, m := range d.Manifest {
+		out.member(m)
+	}
+	if len(d.Files) > 0 {
+		out.section("files")
+	}
+	for _, f := range d.Files {
+		out.file(f)
+	}
+	if withText {
+		for _, f := range d.Files {
+			out.text(f)
+		}
+	}
+	_, err := io.WriteString(p.Out, w.String())
+	return err
+}
+
+// sideOf is a bundle in a few words.
+func sideOf(s diff.Side) string {
+	text := s.BundleType + " " + s.ID
+	if s.Title != "" {
+		text += fmt.Sprintf(", %q", s.Title)
+	}
+	return text
+}
+
+func (d *diffPrinter) member(m diff.Member) {
+	switch m.Change {
+	case diff.Added:
+		d.line(green, "  + %s: %s", m.Path, short(m.New))
+	case diff.Removed:
+		d.line(red, "  - %s: %s", m.Path, short(m.Old))
+	default:
+		d.line("", "  ~ %s: %s → %s", m.Path, short(m.Old), short(m.New))
+	}
+}
+
+// short is a value as it is written, or its beginning.
+func short(raw json.RawMessage) string { return cli.Cut(cli.Clean(string(raw)), 200) }
+
+// letters are what happened to a file, as version control writes it.
+var letters = map[string]string{diff.Added: "A", diff.Removed: "D", diff.Changed: "M", diff.Moved: "R"}
+
+func (d *diffPrinter) file(f diff.File) {
+	name := f.Path
+	if f.OldPath != "" {
+		name = f.OldPath + " → " + f.Path
+	}
+	var facts []string
+	if f.Old != nil && f.New != nil && f.Old.Hash != f.New.Hash {
+		facts = append(facts, fmt.Sprintf("%d → %d bytes", f.Old.Size, f.New.Size))
+	} else if f.Change != diff.Moved && (f.Old == nil || f.New == nil) {
+		facts = append(facts, fmt.Sprintf("%d bytes", size(f)))
+	}
+	if f.Added+f.Removed > 0 {
+		facts = append(facts, fmt.Sprintf("+%d −%d", f.Added, f.Removed))
+	}
+	if f.Old != nil && f.New != nil && f.Old.Mode != f.New.Mode {
+		facts = append(facts, "mode "+f.Old.Mode+" → "+f.New.Mode)
+	}
+	if f.Note != "" {
+		facts = append(facts, f.Note)
+	}
+	d.line("", "%s", strings.TrimRight(fmt.Sprintf("  %s %s  %s", letters[f.Change], name, strings.Join(facts, ", ")), " "))
+}
+
+func size(f diff.File) int64 {
+	if f.New != nil {
+		return f.New.Size
+	}
+	return f.Old.Size
+}
+
+// text prints a unified diff.
+func (d *diffPrinter) text(f diff.File) {
+	if f.Text == "" {
+		return
+	}
+	d.line("", "")
+	for i, line := range strings.Split(strings.TrimSuffix(f.Text, "\n"), "\n") {
+		switch {
+		case i < 2:
+			d.line(bold, "%s", line)
+		case strings.HasPrefix(line, "+"):
+			d.line(green, "%s", line)
+		case strings.HasPrefix(line, "-"):
+			d.line(red, "%s", line)
+		default:
+			d.line("", "%s", line)
+		}
+	}
+}
+
+// delivery prints what was asked for beside what was delivered.
+func (d *diffPrinter) delivery(v *diff.Delivery) {
+	d.section(fmt.Sprintf("delivery: %s, %v %%, tests: %d passed, %d failed, %d skipped", v.Status, v.Percentage, v.Passed, v.Failed, v.Skipped))
+	if len(v.Checklist) > 0 {
+		d.section("checklist")
+	}
+	for _, a := range v.Checklist {
+		switch {
+		case a.Status == "":
+			d.line(red, "  ✗ %s: not answered", a.Item)
+		case !a.Asked:
+			d.line("", "  + %s: %s (not asked for)", a.Item, a.Status)
+		default:
+			d.line("", "  %s %s: %s", mark(a.Status), a.Item, a.Status)
+		}
+	}
+	d.claims(v.Artifacts)
+	if len(v.Scopes) > 0 {
+		d.section("credentials")
+	}
+	for _, c := range v.Scopes {
+		switch {
+		case c.Used && !c.Offered:
+			d.line(red, "  ✗ %s: used, and not one of the request's", c.Name)
+		case c.Used:
+			d.line("", "%s", strings.TrimRight(fmt.Sprintf("  ✓ %s: used %s", c.Name, c.At), " "))
+		default:
+			d.line("", "  · %s: not used", c.Name)
+		}
+	}
+}
+
+// claims prints what the result says about artifacts and is not so.
+func (d *diffPrinter) claims(all []diff.ArtifactClaim) {
+	said := false
+	for _, a := range all {
+		if a.There && a.Claimed != "" {
+			continue
+		}
+		if !said {
+			d.section("artifacts")
+			said = true
+		}
+		if a.There {
+			d.line("", "  + %s: there, and not in the result", a.Path)
+		} else {
+			d.line(red, "  ✗ %s: said to be %s, and not there", a.Path, a.Claimed)
+		}
+	}
+}
+
+func mark(status string) string {
+	if status == "passed" {
+		return "✓"
+	}
+	return "✗"
+}

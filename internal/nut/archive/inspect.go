@@ -1,0 +1,391 @@
+package archive
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"guild"
+	"guild/internal/cli"
+	"guild/internal/nut/credential"
+	"guild/internal/nut/host"
+	"guild/nutshell"
+)
+
+func (p program) inspectCommand() *cobra.Command {
+	var files, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "inspect FILE|DIR|-",
+		Short: "Show what is in a bundle, without unpacking it",
+		Long: `Show what is in a bundle, without unpacking it. The whole bundle is read and
+checked, as unpack would; - reads it from standard input. Of credentials, names and
+scopes are shown, never values.
+
+A directory shows what is there; packing may leave some of it out.
+
+With --files, each file has a mark: ✓ if it is what the manifest says by its hash,
+✗ if it is not, and - if the manifest does not say.`,
+		Example: "  " + p.Hint("inspect task.nut --files") + "\n" +
+			"  curl -s https://example.com/task.nut | " + p.Hint("inspect -") + "\n" +
+			"  " + p.Hint("inspect task.nut --json | jq -r .manifest.task.title"),
+		Args:              cli.OneArg("a bundle, a directory, or - for standard input"),
+		ValidArgsFunction: cobra.FixedCompletions([]string{"nut"}, cobra.ShellCompDirectiveFilterFileExt),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := p.contents(cmd.Context(), args[0])
+			switch {
+			case err != nil:
+				return p.inspectHint(err)
+			case asJSON:
+				return cli.PrintJSON(p.Out, c)
+			}
+			return p.printContents(c, files)
+		},
+	}
+	cmd.Flags().BoolVar(&files, "files", false, "list the files")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON, with the manifest as it is written")
+	return cmd
+}
+
+// inspectHint adds what can be done about a bundle that does not open.
+func (p program) inspectHint(err error) error {
+	switch {
+	case cli.HintOf(err) != "":
+		return err
+	case errors.Is(err, nutshell.ErrEncrypted):
+		return cli.WithHint(err, "ask for the bundle without --encrypt; what is secret belongs into its vault")
+	case errors.Is(err, nutshell.ErrNotBundle):
+		return cli.WithHint(err, "bundles are made by '"+p.Hint("pack")+"'")
+	}
+	return err
+}
+
+// contents is what inspect says with --json. Entries lists all paths, the manifest's among them.
+type contents struct {
+	Manifest    json.RawMessage       `json:"manifest"`
+	Files       []inspectedFile       `json:"files"`
+	Entries     []string              `json:"entries"`
+	Hash        guild.Hash            `json:"hash,omitzero"`         // of a bundle
+	Size        int64                 `json:"size,omitempty"`        // of a bundle, in bytes
+	Compression string                `json:"compression,omitempty"` // of a bundle, as it really is
+	Warnings    []string              `json:"warnings"`
+	Result      json.RawMessage       `json:"result,omitempty"` // of a delivery
+	Hidden      []nutshell.HiddenTest `json:"hidden_tests,omitempty"`
+
+	manifest *nutshell.Manifest
+	listed   map[string]nutshell.TreeEntry // files.tree by path
+	result   nutshell.Result
+}
+
+// inspectedFile is a file beside the manifest.
+type inspectedFile struct {
+	Path string     `json:"path"`
+	Size int64      `json:"size"`
+	Role string     `json:"role,omitempty"`
+	Hash guild.Hash `json:"hash"`
+
+	// Listed says whether the manifest has the file's hash, and Matches whether it is the right one.
+	Listed  bool `json:"listed"`
+	Matches bool `json:"matches"`
+}
+
+// contents reads a bundle or a directory.
+func (p program) contents(ctx context.Context, path string) (*contents, error) {
+	if info, err := os.Stat(path); path != "-" && err == nil && info.IsDir() {
+		return p.directoryContents(ctx, path)
+	}
+	b, f, done, err := p.OpenBundle(path)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	c := newContents(b.Manifest())
+	c.Warnings = append(c.Warnings, b.Warnings...)
+	for _, e := range b.Files() {
+		c.add(e.Path, e.Size, e.Hash)
+	}
+	c.takeResult(b.ReadFile(nutshell.ResultFile))
+	return c, c.describe(f)
+}
+
+func newContents(m *nutshell.Manifest) *contents {
+	c := &contents{
+		Manifest: m.Bytes(), Files: []inspectedFile{}, Warnings: []string{}, Hidden: m.Acceptance().HiddenTests,
+		manifest: m, listed: map[string]nutshell.TreeEntry{},
+	}
+	for _, e := range m.Files().Tree {
+		c.listed[e.Path] = e
+	}
+	return c
+}
+
+// takeResult reads what a delivery says of itself, if it is one.
+func (c *contents) takeResult(raw []byte, err error) {
+	if c.manifest.BundleType() != nutshell.TypeDelivery || errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var r *nutshell.Result
+	if err == nil {
+		r, err = nutshell.ParseResult(raw)
+	}
+	if err != nil {
+		c.Warnings = append(c.Warnings, err.Error())
+		return
+	}
+	c.result, c.Result = *r, r.Raw
+}
+
+// describe says of the file of a bundle what it is as a whole.
+func (c *contents) describe(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if c.Hash, err = host.HashOf(f); err != nil {
+		return err
+	}
+	c.Size, c.Compression = info.Size(), nutshell.None
+	head := make([]byte, 8)
+	if _, err := f.ReadAt(head, 0); err != nil {
+		return err
+	}
+	switch archive := string(head[4:]); {
+	case strings.HasPrefix(archive, "\x1f\x8b"):
+		c.Compression = nutshell.Gzip
+	case archive == "\x28\xb5\x2f\xfd":
+		c.Compression = nutshell.Zstd
+	}
+	return nil
+}
+
+// directoryContents is a bundle before it is packed. What is wrong with its manifest is only worth a warning.
+func (p program) directoryContents(ctx context.Context, dir string) (*contents, error) {
+	if err := p.Editable(dir); err != nil {
+		return nil, err
+	}
+	tree, done, err := p.OpenTree(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	m, err := nutshell.ReadManifest(tree)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	c := newContents(m)
+	odd, err := m.Validate()
+	if err != nil {
+		odd = append(odd, err.Error())
+	}
+	c.Warnings = append(c.Warnings, odd...)
+	c.takeResult(fs.ReadFile(tree, nutshell.ResultFile))
+	return c, fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		hash, size, err := sumOf(tree, name)
+		c.add(name, size, hash)
+		return err
+	})
+}
+
+// sumOf reads a file of a tree for its hash and size.
+func sumOf(tree fs.FS, name string) (sum guild.Hash, size int64, err error) {
+	f, err := tree.Open(name)
+	if err != nil {
+		return sum, 0, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if size, err = io.Copy(h, f); err != nil {
+		return sum, 0, fmt.Errorf("%s: %w", name, err)
+	}
+	return guild.Hash(h.Sum(nil)), size, nil
+}
+
+// add takes in a file.
+func (c *contents) add(path string, size int64, hash guild.Hash) {
+	c.Entries = append(c.Entries, path)
+	if path == nutshell.ManifestFile {
+		return
+	}
+	stated := c.listed[path]
+	want, err := guild.ParseHash(stated.Hash)
+	c.Files = append(c.Files, inspectedFile{path, size, stated.Role, hash, err == nil, err == nil && want == hash})
+}
+
+func (f inspectedFile) mark() string {
+	switch {
+	case f.Matches:
+		return "✓"
+	case f.Listed:
+		return "✗"
+	}
+	return "-"
+}
+
+// printContents shows a bundle to a person.
+func (p program) printContents(c *contents, files bool) error {
+	m := c.manifest
+	fmt.Fprintln(p.Out, cli.Clean(firstOf(m.Task().Title, "(no title)")))
+	if m.Task().Summary != "" {
+		fmt.Fprintln(p.Out, cli.Clean(m.Task().Summary))
+	}
+	fmt.Fprintln(p.Out)
+	rows := slices.DeleteFunc(slices.Concat(c.identity(p.Now()), outcome(c.result), about(m), constraints(m.Harness().Constraints), c.guarantees()), func(row []string) bool { return row[1] == "" })
+	if err := cli.Table(p.Out, rows); err != nil {
+		return err
+	}
+	if err := p.printScopes(m.Credentials()); err != nil {
+		return err
+	}
+	if files {
+		if err := p.printFiles(c.Files); err != nil {
+			return err
+		}
+	}
+	for _, w := range c.Warnings {
+		fmt.Fprintln(p.Err, "warning:", cli.Clean(w))
+	}
+	return nil
+}
+
+func firstOf(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// identity is which bundle it is.
+func (c *contents) identity(now time.Time) [][]string {
+	m := c.manifest
+	deadline := string(m.ExpiresAt())
+	if at, err := m.ExpiresAt().Time(); err == nil && !now.Before(at) {
+		deadline += " (expired)"
+	}
+	rows := [][]string{
+		{"type", fmt.Sprintf("%s (version %s)", m.BundleType(), m.Version())},
+		{"id", m.ID()}, {"answers", m.RequestID()}, {"part of", m.ParentID()},
+	}
+	if c.Size > 0 {
+		rows = append(rows, []string{"hash", c.Hash.String()}, []string{"size", fmt.Sprintf("%d bytes, %s", c.Size, c.Compression)})
+	}
+	return append(rows, []string{"created", string(m.CreatedAt())}, []string{"expires", deadline})
+}
+
+// about is what the manifest says of the task.
+func about(m *nutshell.Manifest) [][]string {
+	by := m.Publisher().Name
+	if tool := m.Publisher().Tool; tool != "" {
+		by += " (with " + tool + ")"
+	}
+	h, tokens := m.Harness(), ""
+	if n := m.Compression().ContextTokensEstimate; n > 0 {
+		tokens = fmt.Sprintf("about %d", n)
+	}
+	return [][]string{
+		{"priority", m.Task().Priority}, {"effort", m.Task().EstimatedEffort}, {"publisher", strings.TrimSpace(by)},
+		{"skills", strings.Join(m.Tags().SkillsRequired, ", ")}, {"domains", strings.Join(m.Tags().Domains, ", ")},
+		{"harness", joined(h.AgentTypeHint, h.ExecutionStrategy, budget(h.ContextBudgetHint))},
+		{"tokens", tokens}, {"status", m.Completeness().Status},
+		{"extensions", strings.Join(slices.Sorted(maps.Keys(m.Extensions())), ", ")},
+	}
+}
+
+// outcome is what a delivery says of itself.
+func outcome(r nutshell.Result) [][]string {
+	share := ""
+	if r.CompletionPercentage > 0 {
+		share = strconv.FormatFloat(r.CompletionPercentage, 'f', -1, 64) + " %"
+	}
+	return [][]string{
+		{"result", joined(r.Status, share)}, {"summary", r.Summary}, {"completed", string(r.CompletedAt)},
+		{"deliverer", joined(r.Deliverer.Name, r.Deliverer.Tool, r.Deliverer.Model)},
+	}
+}
+
+// constraints are one to a row.
+func constraints(list []string) (rows [][]string) {
+	label := "constraints"
+	for _, text := range list {
+		rows = append(rows, []string{label, text})
+		label = ""
+	}
+	return rows
+}
+
+// budget is the share of the context window that the task may fill.
+func budget(share float64) string {
+	if share == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(share*100, 'f', -1, 32) + " % of the context"
+}
+
+func joined(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), ", ")
+}
+
+// guarantees are the files, and what vouches for them and for the judgement.
+func (c *contents) guarantees() [][]string {
+	total, vouched := int64(0), 0
+	for _, f := range c.Files {
+		total += f.Size
+		if f.Matches {
+			vouched++
+		}
+	}
+	files := fmt.Sprintf("%s, %d bytes", cli.Count(len(c.Files), "file", "files"), total)
+	if len(c.Files) > 0 {
+		files += fmt.Sprintf(", %d with a hash that matches", vouched)
+	}
+	hidden := ""
+	if n := len(c.Hidden); n > 0 {
+		hidden = cli.Count(n, "commitment", "commitments")
+	}
+	return [][]string{{"files", files}, {"hidden tests", hidden}}
+}
+
+// printScopes shows what the credentials are for. There are no values in a manifest.
+func (p program) printScopes(c nutshell.Credentials) error {
+	if len(c.Scopes) == 0 {
+		return nil
+	}
+	rows := [][]string{{"CREDENTIAL", "TYPE", "ACCESS", "EXPIRES"}}
+	for _, s := range c.Scopes {
+		expires := firstOf(string(s.ExpiresAt), "not said")
+		if at, err := s.ExpiresAt.Time(); err == nil {
+			expires = credential.Until(at, p.Now())
+		}
+		rows = append(rows, []string{s.Name, s.Type, joined(s.AccessLevel, s.RateLimit), expires})
+	}
+	fmt.Fprintln(p.Out)
+	return cli.Table(p.Out, rows)
+}
+
+func (p program) printFiles(files []inspectedFile) error {
+	if len(files) == 0 {
+		return nil
+	}
+	rows := [][]string{{"", "SIZE", "ROLE", "FILE"}}
+	for _, f := range files {
+		rows = append(rows, []string{f.mark(), strconv.FormatInt(f.Size, 10), f.Role, f.Path})
+	}
+	fmt.Fprintln(p.Out)
+	return cli.Table(p.Out, rows)
+}

@@ -1,0 +1,126 @@
+package archive
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"guild/internal/cli"
+	"guild/internal/viewer"
+)
+
+// servePort is where serve listens unless it is told otherwise.
+const servePort = 3000
+
+func (p program) serveCommand() *cobra.Command {
+	var port int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "serve [FILE.nut|DIR]",
+		Short: "Look at a bundle in your browser",
+		Long: `Show a bundle, or a directory as it is at each moment, on a page of this machine:
+what is asked for, what is still missing, and the files with their sizes and hashes.
+
+The first line that is printed is the page's address. It has a token in it, without
+which nothing is shown, and no other machine can reach it. The page is for reading:
+it runs no scripts, shows every file as plain text, and leaves out dot files, keys,
+the vault and hidden tests. Ctrl-C ends it.`,
+		Example: "  " + p.Hint("serve my-task.nut") + "\n  " + p.Hint("serve my-task --port 0"),
+		Args:    cli.Arity(cobra.MaximumNArgs(1), "a bundle or a directory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.serve(cmd.Context(), append(args, ".")[0], port, asJSON)
+		},
+	}
+	cmd.Flags().IntVarP(&port, "port", "p", servePort, "port to listen on; 0 takes a free one")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the address as JSON")
+	cmd.ValidArgsFunction = cobra.FixedCompletions([]string{"nut"}, cobra.ShellCompDirectiveFilterFileExt)
+	return cmd
+}
+
+// serve shows a bundle until the context ends.
+func (p program) serve(ctx context.Context, path string, port int, asJSON bool) error {
+	if port < 0 || port > 65535 {
+		return cli.Usage(fmt.Errorf("%d is no port", port))
+	}
+	trees, packed, done, err := p.trees(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer done()
+	token := make([]byte, 24)
+	if _, err := io.ReadFull(p.Random, token); err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return cli.WithHint(fmt.Errorf("port %d is taken", port), "'--port 0' takes a free one")
+	}
+	if err != nil {
+		return err
+	}
+	v := viewer.New(viewer.Config{
+		Port: l.Addr().(*net.TCPAddr).Port, Token: hex.EncodeToString(token),
+		Trees: trees, Name: path, Packed: packed, Program: p.Name, Now: p.Now,
+	})
+	if err := p.printAddress(v, path, asJSON); err != nil {
+		l.Close()
+		return err
+	}
+	return run(ctx, l, v)
+}
+
+func (p program) printAddress(v *viewer.Viewer, path string, asJSON bool) error {
+	if asJSON {
+		return cli.PrintLine(p.Out, map[string]string{"url": v.URL()})
+	}
+	_, err := fmt.Fprintf(p.Out, "%s\nshowing %s; Ctrl-C ends it\n", v.URL(), cli.Clean(path))
+	return err
+}
+
+// run answers requests until the context ends, and waits a moment for those that are under way.
+func run(ctx context.Context, l net.Listener, h http.Handler) error {
+	server := &http.Server{
+		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 2 * time.Minute,
+		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0),
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if server.Shutdown(grace) != nil {
+		server.Close()
+	}
+	<-failed
+	return nil
+}
+
+// trees returns what opens the tree that is shown: a bundle is unpacked once, a directory is looked through each time.
+func (p program) trees(ctx context.Context, path string) (open func() (fs.FS, func(), error), packed bool, done func(), err error) {
+	tree, done, err := p.OpenTree(ctx, path)
+	if err != nil {
+		return nil, false, nil, err
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		done()
+		return func() (fs.FS, func(), error) { return p.OpenTree(ctx, path) }, false, func() {}, nil
+	}
+	return func() (fs.FS, func(), error) { return tree, func() {}, nil }, true, done, nil
+}

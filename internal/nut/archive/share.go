@@ -1,0 +1,113 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+
+	"guild/internal/cli"
+	"guild/internal/nut/host"
+	"guild/nutshell"
+	"guild/nutshell/clawnet"
+	"guild/nutshell/vault"
+)
+
+// Shared is a directory as others get it: without its vault, and without the notes of where it was published.
+type Shared struct {
+	File     *os.File // without a name
+	Manifest *nutshell.Manifest
+	Info     nutshell.Info
+	Vault    string // the path of the vault that stays; empty if there is none
+}
+
+// share packs a directory for others. The extension is written into its manifest, without the notes.
+func (p program) share(ctx context.Context, dir string, e clawnet.Extension) (*Shared, error) {
+	tree, m, err := p.OwnTree(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Shared{Manifest: m, Vault: m.Credentials().Vault}
+	if err := p.refusePlaintext(tree, m); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	if err := m.SetExtension(clawnet.Name, e.Unpublished()); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	shown := withManifest{tree, m.Bytes()}
+	f := packFlags{dir: dir, vaultBeside: s.Vault != ""}
+	o, err := p.packOptions(ctx, shown, f)
+	if err != nil {
+		return nil, fmt.Errorf("pack %s: %w", dir, err)
+	}
+	o.Exclude = withoutSecrets(m, o.Exclude)
+	if s.File, err = host.Unnamed(); err != nil {
+		return nil, err
+	}
+	if s.Info, err = nutshell.Pack(ctx, shown, s.File, o); err != nil {
+		s.File.Close()
+		return nil, p.packHint(fmt.Errorf("pack %s: %w", dir, err), f)
+	}
+	return s, nil
+}
+
+// withoutSecrets leaves out all credentials, beside what else is left out.
+func withoutSecrets(m *nutshell.Manifest, also func(string, bool) bool) func(string, bool) bool {
+	secrets := []string{path.Dir(vault.File), path.Clean(m.Credentials().Vault), path.Clean(m.APIs().CredentialRef)}
+	return func(name string, isDir bool) bool {
+		return slices.Contains(secrets, name) || also != nil && also(name, isDir)
+	}
+}
+
+// refusePlaintext refuses a bundle whose vault anybody can read: it is not to be near a network.
+func (p program) refusePlaintext(tree fs.FS, m *nutshell.Manifest) error {
+	c := m.Credentials()
+	plain := c.Vault != "" && c.Encryption == vault.Plaintext
+	sealed, err := readVault(tree, c.Vault)
+	if err != nil {
+		return err
+	}
+	if plain || vault.InClear(sealed) {
+		err := fmt.Errorf("the vault %s is not encrypted, and such a bundle is not shared", cli.Clean(c.Vault))
+		return cli.WithHint(err, "seal it first: '"+p.Hint("vault --help")+"' says how")
+	}
+	return nil
+}
+
+// readVault reads the vault of a tree; none is nothing.
+func readVault(tree fs.FS, name string) ([]byte, error) {
+	name = path.Clean(name)
+	if !fs.ValidPath(name) || name == "." {
+		return nil, nil
+	}
+	f, err := tree.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, vault.MaxSealed+1))
+}
+
+// withManifest is a tree with another manifest in it.
+type withManifest struct {
+	fs.FS
+	text []byte
+}
+
+// Open implements fs.FS.
+func (t withManifest) Open(name string) (fs.File, error) {
+	if name != nutshell.ManifestFile {
+		return t.FS.Open(name)
+	}
+	return host.TextFile(name, t.text), nil
+}
+
+// Content is the packed file from its beginning.
+func (s *Shared) Content() io.Reader { return io.NewSectionReader(s.File, 0, s.Info.Size) }

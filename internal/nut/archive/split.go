@@ -1,0 +1,192 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"guild/internal/cli"
+	"guild/internal/nut/host"
+	"guild/internal/workdir"
+	"guild/nutshell"
+	"guild/nutshell/parts"
+)
+
+// splitFlags is what split was asked to do.
+type splitFlags struct {
+	dir, output       string
+	n                 int
+	withVault, asJSON bool
+}
+
+func (p program) splitCommand() *cobra.Command {
+	var f splitFlags
+	cmd := &cobra.Command{
+		Use:   "split",
+		Short: "Split a task into parts that can be done at the same time",
+		Long: `Split a task into parts that can be done at the same time, each a directory of its
+own: <dir>-part-1, <dir>-part-2 and so on. Acceptance criteria, checklist items and
+test scripts are dealt out one after the other; context and files are in every part.
+
+Each part names the task as its parent_id. The reward and hidden tests stay with the
+whole, and so do credentials, unless --with-vault gives them to every part. What the
+parts deliver is put together again with '` + p.Hint("merge") + `'.`,
+		Example: "  " + p.Hint("split --dir my-task -n 3") + "\n  " + p.Hint("split --dir my-task -n 2 -o parts --with-vault"),
+		Args:    cli.NoArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			made, err := p.split(cmd.Context(), f)
+			if err != nil {
+				return p.splitHint(err)
+			}
+			return p.printSplit(made, f)
+		},
+	}
+	host.DirFlag(cmd.Flags(), &f.dir)
+	cmd.Flags().IntVarP(&f.n, "parts", "n", 2, "how many parts")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "", "the directory to make them in (default: the one that --dir is in)")
+	cmd.Flags().BoolVar(&f.withVault, "with-vault", false, "put the vault into every part")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the parts as JSON")
+	return cmd
+}
+
+// splitPart is a part that was written.
+type splitPart struct {
+	Dir       string   `json:"dir"`
+	Part      int      `json:"part"`
+	ID        string   `json:"id"`
+	ParentID  string   `json:"parent_id"`
+	Title     string   `json:"title"`
+	Criteria  []string `json:"criteria"`
+	Checklist []string `json:"checklist"`
+	Scripts   []string `json:"test_scripts"`
+}
+
+func (p program) split(ctx context.Context, f splitFlags) ([]splitPart, error) {
+	if f.n < 2 || f.n > parts.MaxParts {
+		return nil, cli.Usage(fmt.Errorf("-n %d is not between 2 and %d", f.n, parts.MaxParts))
+	}
+	tree, done, err := p.OpenTree(ctx, f.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	m, err := nutshell.ReadManifest(tree)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := m.Validate(); err != nil {
+		return nil, err
+	}
+	patterns, err := host.Ignored(tree)
+	if err != nil {
+		return nil, err
+	}
+	o := parts.SplitOptions{WithVault: f.withVault, Exclude: patterns.Match}
+	all, err := parts.Split(ctx, m, tree, f.n, o, func() (string, error) { return host.NewID(p.Random) })
+	if err != nil {
+		return nil, err
+	}
+	return p.writeParts(ctx, all, m.ID(), f)
+}
+
+// writeParts writes all parts, or none.
+func (p program) writeParts(ctx context.Context, all []parts.Part, parent string, f splitFlags) (made []splitPart, err error) {
+	whole, err := filepath.Abs(f.dir)
+	if err != nil {
+		return nil, err
+	}
+	in := filepath.Dir(whole)
+	if f.output != "" {
+		in = f.output
+		if err := os.MkdirAll(in, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	dirs := make([]string, len(all))
+	for i, part := range all {
+		dirs[i] = filepath.Join(in, fmt.Sprintf("%s-part-%d", filepath.Base(whole), part.Number.Part))
+		if err := refuseExisting(dirs[i]); err != nil {
+			return nil, err
+		}
+	}
+	defer func() {
+		for _, part := range made {
+			if err != nil {
+				err = errors.Join(err, os.RemoveAll(part.Dir))
+			}
+		}
+	}()
+	for i, part := range all {
+		if err := writeTree(ctx, part.Tree, dirs[i]); err != nil {
+			return made, err
+		}
+		made = append(made, splitPart{dirs[i], part.Number.Part, part.ID, parent, part.Title, part.Criteria, part.Checklist, part.Scripts})
+	}
+	return made, nil
+}
+
+// refuseExisting complains if a name is taken.
+func refuseExisting(path string) error {
+	_, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return cli.WithHint(fmt.Errorf("%s: %w", path, fs.ErrExist), "remove it, or choose another place with -o")
+}
+
+// writeTree writes a tree as a directory that is there whole or not at all. It goes through a bundle in a file
+// without a name, so that what must never be packed is not written, and the manifest lists what is.
+func writeTree(ctx context.Context, tree fs.FS, dir string) error {
+	f, err := host.Unnamed()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := nutshell.Pack(ctx, tree, f, nutshell.Options{Compression: nutshell.None})
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	_, err = workdir.Extract(ctx, f, info.Size, nutshell.Limits{}, dir)
+	return err
+}
+
+func (p program) splitHint(err error) error {
+	if few, ok := errors.AsType[*parts.TooFewError](err); ok && few.Have < 2 {
+		return cli.WithHint(err, "add what is to be done: '"+p.Hint("set acceptance.checklist.- 'A thing to do'")+"'")
+	} else if ok {
+		return cli.WithHint(err, fmt.Sprintf("make fewer parts, as in -n %d", few.Have))
+	}
+	return err
+}
+
+func (p program) printSplit(made []splitPart, f splitFlags) error {
+	if f.asJSON {
+		return cli.PrintJSON(p.Out, map[string]any{"parts": made})
+	}
+	for _, part := range made {
+		_, err := fmt.Fprintf(p.Out, "%s: %s\n", cli.Clean(shownPath(part.Dir)), cli.Count(len(part.Criteria), "criterion", "criteria")+", "+
+			cli.Count(len(part.Checklist), "checklist item", "checklist items")+", "+cli.Count(len(part.Scripts), "test script", "test scripts"))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shownPath is a path as seen from the working directory, if that is shorter.
+func shownPath(path string) string {
+	if here, err := os.Getwd(); err == nil {
+		if rel, err := filepath.Rel(here, path); err == nil && len(rel) < len(path) {
+			return rel
+		}
+	}
+	return path
+}

@@ -1,0 +1,223 @@
+package credential
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"guild/internal/cli"
+	"guild/nutshell/vault"
+)
+
+// editFlags say where the vault is in clear while it is edited.
+type editFlags struct {
+	vaultFlags
+	scratch string
+	json    bool
+}
+
+func (p program) vaultEditCommand() *cobra.Command {
+	var f editFlags
+	cmd := &cobra.Command{
+		Use:   "edit",
+		Short: "Open the vault in your editor",
+		Long: `Open the vault's JSON in $VISUAL, $EDITOR or vi, and seal it again when the
+editor is closed. What is wrong with it is said, and you can go back to it.
+While you edit, the vault is a private file in memory ($XDG_RUNTIME_DIR or
+/dev/shm); it is overwritten and removed at the end, also when the command is
+stopped. An editor that keeps copies elsewhere keeps them: see to that in its
+settings.`,
+		Example: "  " + p.Hint("vault edit") + "\n  EDITOR=nano " + p.Hint("vault edit --dir my-task"),
+		Args:    cli.NoArgs(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.editVault(cmd.Context(), f) },
+	}
+	f.vaultFlags.add(cmd)
+	cmd.Flags().StringVar(&f.scratch, "scratch", "", "a `directory` in memory to edit in, if neither is there")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print what is in the vault afterwards as JSON")
+	_ = cmd.MarkFlagDirname("scratch")
+	return cmd
+}
+
+func (p program) editVault(ctx context.Context, f editFlags) error {
+	s, err := p.changeVault(ctx, f.vaultFlags, false)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	recipients, err := s.recipients(ctx, s.form, nil, nil)
+	if err != nil {
+		return err
+	}
+	before := s.v
+	edited, err := p.edit(ctx, before, f.scratch)
+	if err != nil {
+		return err
+	}
+	if string(edited.Document().Reveal()) == string(before.Document().Reveal()) {
+		_, err := fmt.Fprintln(p.Err, "nothing was changed")
+		return err
+	}
+	s.v = edited
+	// Ctrl-C may have been meant for the editor.
+	ctx = context.WithoutCancel(ctx)
+	if err := s.save(ctx, placement{recipients: recipients, removed: gone(before, edited)}); err != nil {
+		return err
+	}
+	return p.printVault(ctx, s, f.json)
+}
+
+// gone are the names that only the first vault has.
+func gone(before, after *vault.Vault) []string {
+	var names []string
+	for _, c := range before.Credentials() {
+		if _, ok := after.Credential(c.Name); !ok {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// edit lets the person edit a vault until it is one, or they give up.
+func (p program) edit(ctx context.Context, v *vault.Vault, scratch string) (edited *vault.Vault, err error) {
+	dir, err := privateDir(scratch)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, wipe(dir)) }()
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	file := filepath.Join(dir, "vault.json")
+	if err := os.WriteFile(file, v.Document().Reveal(), 0o600); err != nil {
+		return nil, err
+	}
+	for {
+		if err := p.runEditor(file, signals); err != nil {
+			return nil, err
+		}
+		raw, err := readBounded(file, vault.MaxSealed)
+		if err != nil {
+			return nil, err
+		}
+		edited, err := vault.Parse(vault.NewSecret(raw))
+		if err == nil {
+			return edited, nil
+		}
+		if err := p.editAgain(ctx, err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// editAgain asks whether to go back to the editor. If there is nobody to ask, what is wrong is the error.
+func (p program) editAgain(ctx context.Context, wrong error) error {
+	wrong = fmt.Errorf("the vault was not changed: %w", wrong)
+	a, err := p.Asker(context.WithoutCancel(ctx))
+	if err != nil {
+		return wrong
+	}
+	fmt.Fprintln(p.Err, cli.Clean(wrong.Error()))
+	again, err := a.Yes("Edit it again?")
+	if err != nil || !again {
+		return cli.Shown(wrong)
+	}
+	return nil
+}
+
+// secretVariables are not for editors.
+var secretVariables = []string{ageKeyVariable, "NOSTR_SECRET_KEY", "GUILD_PASSPHRASE", "SOPS_AGE_KEY", "VAULT_TOKEN", "BAO_TOKEN"}
+
+// runEditor waits for the editor. Ctrl-C is the editor's; SIGTERM and SIGHUP end it.
+func (p program) runEditor(file string, signals <-chan os.Signal) error {
+	editor := "vi"
+	for _, name := range []string{"EDITOR", "VISUAL"} {
+		if set := os.Getenv(name); set != "" {
+			editor = set
+		}
+	}
+	cmd := exec.Command("sh", "-c", editor+` "$@"`, "sh", file) // with its own arguments, as git does
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.In, p.Out, p.Err
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains(secretVariables, name)
+	})
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	for {
+		select {
+		case err := <-done:
+			if err != nil {
+				return cli.WithHint(fmt.Errorf("the editor (%s): %w", editor, err), "the vault was not changed; $EDITOR says which editor to use")
+			}
+			return nil
+		case s := <-signals:
+			if s == os.Interrupt {
+				continue
+			}
+			_ = cmd.Process.Signal(s)
+			<-done
+			return context.Canceled
+		}
+	}
+}
+
+// privateDir makes a directory in memory that only the person can enter.
+func privateDir(scratch string) (string, error) {
+	places := []string{os.Getenv("XDG_RUNTIME_DIR"), "/dev/shm"}
+	if scratch != "" {
+		places = []string{scratch}
+	}
+	for _, place := range places {
+		if place != "" && (inMemory(place) || scratch != "") {
+			if dir, err := os.MkdirTemp(place, "nutshell-vault-"); err == nil { // 0700
+				return dir, nil
+			}
+		}
+	}
+	err := errors.New("there is no directory in memory to edit the vault in")
+	return "", cli.WithHint(err, "name a directory that is never written to a disk with --scratch")
+}
+
+// wipe overwrites and removes what an editor leaves.
+func wipe(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		err = errors.Join(err, overwrite(filepath.Join(dir, e.Name())))
+	}
+	return errors.Join(err, os.RemoveAll(dir))
+}
+
+func overwrite(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil // links and folders are only removed
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = io.CopyN(f, zeros{}, info.Size())
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// zeros never ends.
+type zeros struct{}
+
+// Read implements io.Reader.
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}

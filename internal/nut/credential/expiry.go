@@ -1,0 +1,85 @@
+package credential
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"guild/internal/cli"
+	"guild/nutshell"
+)
+
+// usualLife is how long a credential is good for when nobody says otherwise, and the bundle has no deadline.
+const usualLife = 30 * 24 * time.Hour
+
+// parseExpiry reads what --expires takes: a moment in RFC 3339, a date (to its end, UTC), a duration such as 36h, 7d
+// or 2w, or "never", which is empty.
+func parseExpiry(text string, now time.Time) (nutshell.Timestamp, error) {
+	if text == "never" {
+		return "", nil
+	}
+	at, err := expiryTime(text, now)
+	if err != nil {
+		return "", cli.WithHint(cli.Usage(fmt.Errorf("--expires: %w", err)), "as in 2026-03-21, 2026-03-21T10:00:00Z, 36h, 7d, 2w or never")
+	}
+	return nutshell.Timestamp(at.UTC().Format(time.RFC3339)), nil
+}
+
+func expiryTime(text string, now time.Time) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		if at, err = time.Parse(time.DateOnly, text); err == nil {
+			at = at.AddDate(0, 0, 1).Add(-time.Second)
+		}
+	}
+	if err != nil {
+		d, bad := duration(text)
+		if bad != nil {
+			return time.Time{}, fmt.Errorf("%.40q is no time", text)
+		}
+		at = now.Add(d)
+	}
+	if !at.After(now) {
+		return time.Time{}, errors.New("is in the past")
+	}
+	return at, nil
+}
+
+// duration is time.ParseDuration with days and weeks.
+func duration(text string) (time.Duration, error) {
+	for unit, hours := range map[string]int{"d": 24, "w": 7 * 24} {
+		if n, ok := strings.CutSuffix(text, unit); ok {
+			count, err := strconv.Atoi(n)
+			if err != nil || count < 1 || count > 36500 {
+				return 0, errors.New("is no duration")
+			}
+			return time.Duration(count*hours) * time.Hour, nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err == nil && d <= 0 {
+		err = errors.New("is no duration")
+	}
+	return d, err
+}
+
+// usualExpiry is until when a credential is good if nobody says: the bundle's deadline, or usualLife from now.
+func usualExpiry(m *nutshell.Manifest, now time.Time) nutshell.Timestamp {
+	if deadline, err := m.ExpiresAt().Time(); err == nil && deadline.After(now) {
+		return m.ExpiresAt()
+	}
+	return nutshell.Timestamp(now.Add(usualLife).UTC().Format(time.RFC3339))
+}
+
+// Until says when something expires, for a person.
+func Until(at, now time.Time) string {
+	switch {
+	case at.IsZero():
+		return "never"
+	case !now.Before(at):
+		return "expired " + at.UTC().Format("2006-01-02 15:04")
+	}
+	return at.UTC().Format("2006-01-02 15:04")
+}

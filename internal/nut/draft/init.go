@@ -1,0 +1,280 @@
+package draft
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"guild/internal/cli"
+	"guild/internal/nut/host"
+	"guild/nutshell"
+	"guild/nutshell/check"
+	"guild/nutshell/ignore"
+)
+
+// Outline is what the manifest of a new bundle begins with.
+type Outline struct {
+	Type                     string // one of the types of nutshell
+	Title, Summary, Priority string
+	Skills                   []string
+}
+
+// initFlags is what init was asked to do.
+type initFlags struct {
+	Outline
+	dir  string
+	json bool
+}
+
+// Values of --type and --priority.
+func bundleTypes() []string {
+	return []string{nutshell.TypeRequest, nutshell.TypeDelivery, nutshell.TypeTemplate, nutshell.TypeCheckpoint, nutshell.TypePartial}
+}
+
+func priorities() []string { return []string{"critical", "high", "medium", "low"} }
+
+func (p program) initCommand() *cobra.Command {
+	var f initFlags
+	cmd := &cobra.Command{
+		Use:   "init [DIR]",
+		Short: "Begin a bundle in a directory",
+		Long: `Write nutshell.json, a template for the requirements and a .nutignore into a
+directory, which is made if it is not there. On a terminal it asks for what the
+flags do not say. Files that are there already stay as they are.`,
+		Example: "  " + p.Hint("init my-task") + "\n  " + p.Hint(`init --dir my-task --title "Sort a list" --skills python`),
+		Args:    cli.Arity(cobra.MaximumNArgs(1), "one directory at most"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && cmd.Flags().Changed("dir") {
+				return cli.WithHint(cli.Usage(errors.New("the directory is given twice")), "leave out --dir")
+			}
+			if len(args) == 1 {
+				f.dir = args[0]
+			}
+			return p.init(cmd, f)
+		},
+	}
+	flags := cmd.Flags()
+	host.DirFlag(flags, &f.dir)
+	flags.StringVar(&f.Title, "title", "", "what is to be done, in one line")
+	flags.StringVar(&f.Summary, "summary", "", "the same in a sentence or two")
+	flags.StringVar(&f.Priority, "priority", "medium", "one of "+strings.Join(priorities(), ", "))
+	flags.StringSliceVar(&f.Skills, "skills", nil, "what it takes, with commas between")
+	flags.StringVar(&f.Type, "type", nutshell.TypeRequest, "one of "+strings.Join(bundleTypes(), ", "))
+	flags.BoolVar(&f.json, "json", false, "print what was made as JSON, and ask nothing")
+	host.Complete(cmd, "priority", priorities()...)
+	host.Complete(cmd, "type", bundleTypes()...)
+	return cmd
+}
+
+func (p program) init(cmd *cobra.Command, f initFlags) error {
+	if !slices.Contains(bundleTypes(), f.Type) {
+		return cli.WithHint(cli.Usage(fmt.Errorf("%q is no type of bundle", f.Type)), "--type is one of "+strings.Join(bundleTypes(), ", "))
+	}
+	if !slices.Contains(priorities(), f.Priority) {
+		return cli.WithHint(cli.Usage(fmt.Errorf("%q is no priority", f.Priority)), "--priority is one of "+strings.Join(priorities(), ", "))
+	}
+	if _, err := os.Lstat(filepath.Join(f.dir, nutshell.ManifestFile)); !errors.Is(err, fs.ErrNotExist) {
+		if err == nil {
+			err = cli.WithHint(fmt.Errorf("%s has a %s already", f.dir, nutshell.ManifestFile), "'"+p.Within(f.dir, "check")+"' says what it lacks")
+		}
+		return err
+	}
+	if !f.json && p.Asks() {
+		if err := p.askInit(cmd, &f); err != nil {
+			return err
+		}
+	}
+	made, err := p.begin(cmd.Context(), f)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return cli.PrintJSON(p.Out, made)
+	}
+	return p.printBegun(made)
+}
+
+// askInit asks for what the flags do not say.
+func (p program) askInit(cmd *cobra.Command, f *initFlags) error {
+	a, err := p.Asker(cmd.Context())
+	if err != nil {
+		return err
+	}
+	given := cmd.Flags().Changed
+	if !given("title") {
+		if f.Title, err = a.Line("What is to be done, in one line?", "The title of the task."); err != nil {
+			return err
+		}
+	}
+	if f.Type == nutshell.TypeDelivery {
+		return nil
+	}
+	if !given("summary") {
+		if f.Summary, err = a.Line("And in a sentence or two?", "The summary, which agents read first."); err != nil {
+			return err
+		}
+	}
+	if !given("priority") {
+		if f.Priority, err = a.Choose("How urgent is it?", f.Priority, priorities()...); err != nil {
+			return err
+		}
+	}
+	if !given("skills") {
+		skills, err := a.Line("Which skills does it take? (with commas between)", "Such as golang, postgresql.")
+		if err != nil {
+			return err
+		}
+		f.Skills = strings.Split(skills, ",")
+	}
+	return nil
+}
+
+// begun is what init has made.
+type begun struct {
+	Dir      string   `json:"dir"`
+	ID       string   `json:"id"`
+	Files    []string `json:"files"`
+	Kept     []string `json:"kept"` // what was there before
+	Status   string   `json:"status"`
+	Missing  []string `json:"missing"`
+	Warnings []string `json:"warnings"`
+
+	report check.Report
+}
+
+// begin writes the files of a new bundle; the manifest comes last, so that there is none without the rest.
+func (p program) begin(ctx context.Context, f initFlags) (begun, error) {
+	id, err := host.NewID(p.Random)
+	if err != nil {
+		return begun{}, err
+	}
+	manifest, err := Manifest(f.Outline, id, p.Now())
+	if err != nil {
+		return begun{}, err
+	}
+	files := []struct {
+		name    string
+		content []byte
+	}{{"context/requirements.md", requirementsTemplate(f.Title)}, {ignore.File, []byte(nutignore)}, {nutshell.ManifestFile, manifest}}
+	if f.Type == nutshell.TypeDelivery {
+		files = files[1:] // nobody works on a delivery
+	}
+	if err := os.MkdirAll(f.dir, 0o755); err != nil {
+		return begun{}, err
+	}
+	made := begun{Dir: f.dir, ID: id, Files: []string{}, Kept: []string{}}
+	for _, file := range files {
+		err := host.WriteNew(f.dir, file.name, file.content, 0o644)
+		switch {
+		case err == nil:
+			made.Files = append(made.Files, file.name)
+		case errors.Is(err, host.ErrExists) && file.name != nutshell.ManifestFile:
+			made.Kept = append(made.Kept, file.name)
+		default:
+			return begun{}, err
+		}
+	}
+	return made, p.firstCheck(ctx, &made)
+}
+
+// firstCheck writes into the new manifest what is still missing.
+func (p program) firstCheck(ctx context.Context, made *begun) error {
+	tree, done, err := p.OpenTree(ctx, made.Dir)
+	if err != nil {
+		return err
+	}
+	defer done()
+	r, err := p.completeness(tree, false)
+	if err != nil {
+		return err
+	}
+	made.report = r
+	made.Status, made.Missing, made.Warnings = r.Status, r.Missing(), r.Warnings()
+	return writeCompleteness(made.Dir, r)
+}
+
+// Manifest is a manifest to begin with, in the specification's order.
+func Manifest(o Outline, id string, now time.Time) ([]byte, error) {
+	type task struct {
+		Title    string `json:"title"`
+		Summary  string `json:"summary"`
+		Priority string `json:"priority"`
+	}
+	type tags struct {
+		Skills  []string `json:"skills_required"`
+		Domains []string `json:"domains"`
+	}
+	type pointers struct {
+		Requirements string   `json:"requirements"`
+		Additional   []string `json:"additional"`
+	}
+	type harness struct {
+		Agent       string   `json:"agent_type_hint"`
+		Budget      float64  `json:"context_budget_hint"`
+		Strategy    string   `json:"execution_strategy"`
+		Checkpoints bool     `json:"checkpoints"`
+		Constraints []string `json:"constraints"`
+	}
+	m := struct {
+		Version   string    `json:"nutshell_version"`
+		Type      string    `json:"bundle_type"`
+		ID        string    `json:"id"`
+		CreatedAt string    `json:"created_at"`
+		Task      task      `json:"task"`
+		Tags      *tags     `json:"tags,omitempty"`
+		Context   *pointers `json:"context,omitempty"`
+		Harness   *harness  `json:"harness,omitempty"`
+	}{nutshell.Version, o.Type, id, now.UTC().Format(time.RFC3339), task{o.Title, o.Summary, o.Priority}, nil, nil, nil}
+	if o.Type != nutshell.TypeDelivery {
+		m.Tags = &tags{words(o.Skills), []string{}}
+		m.Context = &pointers{"context/requirements.md", []string{}}
+		m.Harness = &harness{"execution", 0.35, "incremental", true, []string{}}
+	}
+	return document(m)
+}
+
+// words are texts without the empty ones and the space around them.
+func words(texts []string) []string {
+	all := []string{}
+	for _, t := range texts {
+		if t = strings.TrimSpace(t); t != "" {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+func (p program) printBegun(b begun) error {
+	var out strings.Builder
+	for _, file := range b.Files {
+		fmt.Fprintf(&out, "wrote %s\n", cli.Clean(filepath.Join(b.Dir, file)))
+	}
+	for _, file := range b.Kept {
+		fmt.Fprintf(&out, "kept %s\n", cli.Clean(filepath.Join(b.Dir, file)))
+	}
+	for _, i := range b.report.Items {
+		if i.Mark != check.OK {
+			fmt.Fprintf(&out, "%s %s\n", sign(i.Mark, cli.Colours(p.Out)), cli.Clean(i.Text))
+		}
+	}
+	fmt.Fprintf(&out, "next: write %s, then '%s'\n", cli.Clean(filepath.Join(b.Dir, b.first())), cli.Clean(p.Within(b.Dir, "check --fix")))
+	_, err := io.WriteString(p.Out, out.String())
+	return err
+}
+
+// first is the file to write first.
+func (b begun) first() string {
+	if slices.Contains(append(b.Files, b.Kept...), "context/requirements.md") {
+		return "context/requirements.md"
+	}
+	return nutshell.ResultFile
+}

@@ -1,0 +1,103 @@
+// Package host is what all verbs for bundles stand on: the program that they are part of, and the bundles and
+// directories of this machine, as a person names them. It has no verb of its own.
+package host
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+
+	"fiatjaf.com/nostr"
+	"github.com/spf13/cobra"
+
+	"guild/internal/ask"
+	"guild/internal/cli"
+)
+
+// Program is what every verb gets from the program that it is part of.
+type Program struct {
+	Name string // how a person calls it, for hints: "nutshell" or "guild nut"
+
+	In       io.Reader
+	Out, Err io.Writer
+	Now      func() time.Time
+	Random   io.Reader
+
+	// Signer is the person's Nostr key. It may ask for a passphrase.
+	Signer func(context.Context) (nostr.Keyer, error)
+
+	// ConfigDir is where the person's age identity is kept. It need not exist.
+	ConfigDir func() (string, error)
+
+	// AskSecret reads a line without echo; cli.AskSecret where there is a terminal.
+	AskSecret func(prompt string) ([]byte, error)
+}
+
+// Hint is how to call a verb of this program.
+func (p *Program) Hint(verb string) string { return p.Name + " " + verb }
+
+// Within is how to call a verb for a directory, which need not be named if it is this one.
+func (p *Program) Within(dir, verb string) string {
+	if dir == "." {
+		return p.Hint(verb)
+	}
+	if strings.ContainsFunc(dir, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./", r)
+	}) {
+		dir = "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
+	}
+	return p.Hint(verb + " --dir " + dir)
+}
+
+// Asks reports whether somebody can be asked.
+func (p *Program) Asks() bool { return cli.IsTerminal(p.In) && cli.IsTerminal(p.Out) }
+
+// Asker is ready to ask; it is ask.ErrNobody if there is no terminal.
+func (p *Program) Asker(ctx context.Context) (*ask.Person, error) {
+	if !p.Asks() {
+		return nil, ask.ErrNobody
+	}
+	return ask.New(ctx, p.In, p.Out), nil
+}
+
+// DirFlag adds --dir, which the verbs that work on a directory have.
+func DirFlag(flags interface {
+	StringVarP(p *string, name, shorthand, value, usage string)
+}, dir *string) {
+	flags.StringVarP(dir, "dir", "d", ".", "directory of the bundle")
+}
+
+// Complete offers the values of a flag.
+func Complete(cmd *cobra.Command, flag string, values ...string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // it is there
+}
+
+// NewID is a random id for a bundle: "nut-" and a UUID of version 4.
+func NewID(random io.Reader) (string, error) {
+	var b [16]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "", fmt.Errorf("a random id: %w", err)
+	}
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("nut-%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
+}
+
+// Slug is a name for files from a title, or otherwise if the title has no letters.
+func Slug(title, otherwise string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(title) {
+		switch {
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+			b.WriteRune(r)
+		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
+			b.WriteByte('-')
+		}
+	}
+	slug := b.String()
+	return cmp.Or(strings.Trim(slug[:min(len(slug), 40)], "-"), otherwise)
+}

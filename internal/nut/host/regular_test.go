@@ -1,0 +1,58 @@
+package host
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"guild/nutshell"
+)
+
+// hostile is a directory whose manifest is something else.
+func hostile(t *testing.T, put func(path string) error) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := put(filepath.Join(dir, nutshell.ManifestFile)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func pipe(path string) error { return syscall.Mkfifo(path, 0o600) }
+
+func TestNobodyWaitsForAPipe(t *testing.T) {
+	p := &Program{Name: "nutshell", In: &bytes.Buffer{}}
+	dir := hostile(t, pipe)
+	path := filepath.Join(dir, nutshell.ManifestFile)
+	if _, _, _, err := p.OpenBundle(path); err == nil {
+		t.Error("a pipe was opened as a bundle")
+	}
+	if _, _, err := p.OwnTree(dir); err == nil {
+		t.Error("a pipe was read as a manifest")
+	}
+	if err := RewriteManifest(dir, func(m *nutshell.Manifest) error { return m.Set("id", "nut-2") }); err == nil {
+		t.Error("a pipe was rewritten")
+	}
+	if f, err := ownDir(dir).Open(nutshell.ManifestFile); err != nil {
+		t.Error(err)
+	} else {
+		f.Close()
+	}
+}
+
+func TestAManifestElsewhereIsNotCopiedHere(t *testing.T) {
+	elsewhere := filepath.Join(t.TempDir(), "private")
+	if err := os.WriteFile(elsewhere, []byte(`{"id": "nut-1"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := hostile(t, func(path string) error { return os.Symlink(elsewhere, path) })
+	if err := RewriteManifest(dir, func(m *nutshell.Manifest) error { return m.Set("id", "nut-2") }); err == nil {
+		t.Error("a link was followed")
+	}
+	info, err := os.Lstat(filepath.Join(dir, nutshell.ManifestFile))
+	if err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link was replaced: %v, %v", info, err)
+	}
+}
