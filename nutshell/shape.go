@@ -78,26 +78,37 @@ type field struct {
 	of   reflect.Type
 }
 
-// known has the fields of every struct that was asked for: they are read off a type once.
-var known sync.Map // reflect.Type → []field
+// knownFields are the fields of every struct that a document may have, read off the types once.
+var knownFields = sync.OnceValue(func() map[reflect.Type][]field {
+	all := map[reflect.Type][]field{}
+	for _, file := range []string{ManifestFile, ResultFile, CriteriaFile, EndpointsFile} {
+		readFields(all, shapeOf(file).of)
+	}
+	return all
+})
 
-// fieldsOf lists the fields of a struct that stand for members.
-func fieldsOf(t reflect.Type) []field {
-	if t == nil || t.Kind() != reflect.Struct {
-		return nil
+// readFields reads the fields of t, and of what is in it.
+func readFields(all map[reflect.Type][]field, t reflect.Type) {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		t = t.Elem()
 	}
-	if all, ok := known.Load(t); ok {
-		return all.([]field)
+	if _, done := all[t]; done || t.Kind() != reflect.Struct {
+		return
 	}
-	var all []field
+	var fields []field
 	for _, f := range reflect.VisibleFields(t) {
 		if name := nameOf(f); name != "" {
-			all = append(all, field{name, f.Type})
+			fields = append(fields, field{name, f.Type})
 		}
 	}
-	known.Store(t, all)
-	return all
+	all[t] = fields
+	for _, f := range fields {
+		readFields(all, f.of)
+	}
 }
+
+// fieldsOf lists the fields of a struct that stand for members.
+func fieldsOf(t reflect.Type) []field { return knownFields()[t] }
 
 // nameOf is the name of the member that a field stands for, or nothing.
 func nameOf(f reflect.StructField) string {

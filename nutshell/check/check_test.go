@@ -265,3 +265,18 @@ func TestAFileThatCannotBeRead(t *testing.T) {
 		t.Errorf("%v %q", err, got)
 	}
 }
+
+func TestManyScopesAreLookedThroughInNoTime(t *testing.T) {
+	var scopes strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&scopes, `{"name":"c%d"},`, i)
+	}
+	m := task(`"credentials":{"scopes":[` + strings.TrimSuffix(scopes.String(), ",") + `]}`)
+	started := time.Now()
+	if _, err := check.Tree(tree(m, "t.sh"), check.Options{Now: now}); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(started); took > 15*time.Second {
+		t.Errorf("took %v", took)
+	}
+}

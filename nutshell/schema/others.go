@@ -47,7 +47,7 @@ func resultTexts() []text {
 		{path: "execution_log.decisions.decision", says: "What was chosen."},
 		{path: "execution_log.decisions.reason", says: "Why."},
 		{path: "execution_log.issues_encountered", says: "What went wrong on the way: texts, or objects with issue and resolution."},
-		{path: "execution_log.credentials_used", says: "The audit trail: names of credentials, or objects with name and at."},
+		{path: "execution_log.credentials_used", says: "The audit trail: names of credentials, or objects with name and opened_at."},
 		{path: "execution_log.full_log", says: "The file with the whole log, delivery/logs/execution.log."},
 
 		{path: "tags", says: "Labels of the work."},

@@ -135,7 +135,7 @@ func (p program) editAgain(ctx context.Context, wrong error) error {
 }
 
 // secretVariables are not for editors.
-var secretVariables = []string{ageKeyVariable, "NOSTR_SECRET_KEY", "GUILD_PASSPHRASE", "SOPS_AGE_KEY", "VAULT_TOKEN", "BAO_TOKEN"}
+var secretVariables = []string{ageKeyVariable, "NOSTR_SECRET_KEY", "GUILD_PASSPHRASE", "GUILD_TASK_TOKEN", "SOPS_AGE_KEY", "VAULT_TOKEN", "BAO_TOKEN"}
 
 // runEditor waits for the editor. Ctrl-C is the editor's; SIGTERM and SIGHUP end it.
 func (p program) runEditor(file string, signals <-chan os.Signal) error {

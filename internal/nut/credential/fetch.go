@@ -79,8 +79,8 @@ func (p program) nameIssuer(dir string, k nostr.PubKey, at string, asJSON bool) 
 			return cli.Usage(fmt.Errorf("--url: %w", err))
 		}
 	}
-	if _, err := os.Stat(dir + "/" + nutshell.ManifestFile); errors.Is(err, fs.ErrNotExist) {
-		return p.NoBundle(dir)
+	if err := p.Editable(dir); err != nil {
+		return err
 	}
 	err := host.RewriteManifest(dir, func(m *nutshell.Manifest) error {
 		err := m.Set("credentials.rotation.pubkey", k.Hex())

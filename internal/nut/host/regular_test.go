@@ -56,3 +56,16 @@ func TestAManifestElsewhereIsNotCopiedHere(t *testing.T) {
 		t.Errorf("the link was replaced: %v, %v", info, err)
 	}
 }
+
+func TestPatternsAreReadNoFurtherThanTheyMayGo(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, ".nutignore"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(dir, ".nutignore"), 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Ignored(ownDir(dir)); err == nil {
+		t.Error("a terabyte of patterns was taken")
+	}
+}

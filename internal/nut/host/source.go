@@ -123,8 +123,16 @@ func (p *Program) OpenBundle(path string) (b *nutshell.Bundle, f *os.File, done 
 
 // Ignored are the patterns of the tree's .nutignore; without one they match nothing.
 func Ignored(tree fs.FS) (*ignore.Patterns, error) {
-	raw, err := fs.ReadFile(tree, ignore.File)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	f, err := tree.Open(ignore.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ignore.Parse(nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, 1<<20)) // more than Parse takes
+	if err != nil {
 		return nil, err
 	}
 	return ignore.Parse(raw)
