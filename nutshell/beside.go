@@ -1,6 +1,7 @@
 package nutshell
 
 import (
+	"io"
 	"io/fs"
 	"path"
 )
@@ -13,7 +14,7 @@ func (m *Manifest) vaultToPack(fsys fs.FS, o Options) (leftOut string, err error
 	info, err := fs.Stat(fsys, vault)
 	there := err == nil && info.Mode().IsRegular()
 	switch {
-	case there && c.Encryption == "none" && !o.InsecurePlaintext:
+	case there && !o.InsecurePlaintext && (c.Encryption == "none" || inClear(fsys, vault)):
 		return "", &PlaintextError{vault}
 	case c.Beside:
 		return vault, nil
@@ -23,4 +24,20 @@ func (m *Manifest) vaultToPack(fsys fs.FS, o Options) (leftOut string, err error
 		return "", &ManifestError{ManifestFile, "credentials.vault", "names no vault that could travel beside the bundle"}
 	}
 	return vault, m.set(change{[]string{"credentials", "beside"}, true})
+}
+
+// inClear reports whether a vault is one that nobody has sealed, whatever the manifest says of it: a JSON document
+// with the version of a vault (section 7 of the specification).
+func inClear(fsys fs.FS, vault string) bool {
+	f, err := fsys.Open(vault)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
+	if err != nil {
+		return false
+	}
+	text, err := parseDocument(vault, raw)
+	return err == nil && text.has("vault_version")
 }

@@ -76,5 +76,5 @@ func (e *ManifestError) Error() string {
 type PlaintextError struct{ Vault string }
 
 func (e *PlaintextError) Error() string {
-	return fmt.Sprintf("%.200q: the vault is not encrypted (credentials.encryption is none): whoever gets the bundle gets the credentials", e.Vault)
+	return fmt.Sprintf("%.200q: the vault is not encrypted: whoever gets the bundle gets the credentials", e.Vault)
 }

@@ -130,6 +130,17 @@ func TestAVaultInClearIsOnlyPackedIfThatIsWanted(t *testing.T) {
 	pack(t, clear, nutshell.Options{}) // there is none
 }
 
+func TestAVaultInClearIsRefusedWhateverTheManifestSaysOfIt(t *testing.T) {
+	tree := fstest.MapFS{
+		"nutshell.json":              {Data: []byte(`{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-1","task":{"title":"T"},"credentials":{"vault":"credentials/vault.enc.json","encryption":"age"}}`)},
+		"credentials/vault.enc.json": {Data: []byte(`{"vault_version":"0.2.0","credentials":[{"name":"db","value":"hunter2hunter2"}]}`)},
+	}
+	_, err := nutshell.Pack(t.Context(), tree, io.Discard, nutshell.Options{})
+	if _, ok := errors.AsType[*nutshell.PlaintextError](err); !ok {
+		t.Errorf("got %v, want a PlaintextError", err)
+	}
+}
+
 func TestAnEstimateOfTokensIsWrittenIfThereIsOne(t *testing.T) {
 	for tokens, want := range map[int64]int64{0: 0, -1: 0, 4711: 4711} {
 		packed, _ := pack(t, someTree(), nutshell.Options{Tokens: tokens})

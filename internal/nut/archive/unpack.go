@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
+	"guild/internal/nut/host"
 	"guild/internal/workdir"
 	"guild/nutshell"
 )
@@ -62,6 +63,9 @@ func (p program) unpack(ctx context.Context, file, dir string, asJSON bool) erro
 		return p.unpackHint(file, dir, err)
 	}
 	done := unpackedJSON{Dir: dir, ID: b.Manifest().ID(), Warnings: append([]string{}, b.Warnings...)}
+	if workdir.HoldsForeign(b) {
+		done.Warnings = append(done.Warnings, "it brings configuration of agents, editors or version control, which programs obey that run in "+dir+": look at it first")
+	}
 	for _, e := range b.Files() {
 		if e.Path != nutshell.ManifestFile {
 			done.Files++
@@ -96,15 +100,12 @@ func (p program) openFile(path string) (f *os.File, size int64, err error) {
 	if path == "-" {
 		f, err = p.Spool()
 	} else {
-		f, err = os.Open(path)
+		f, err = host.OpenRegular(path)
 	}
 	if err != nil {
 		return nil, 0, err
 	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("is not a regular file")
-	}
 	if err != nil {
 		f.Close()
 		return nil, 0, err

@@ -89,11 +89,11 @@ func gone(before, after *vault.Vault) []string {
 
 // edit lets the person edit a vault until it is one, or they give up.
 func (p program) edit(ctx context.Context, v *vault.Vault, scratch string) (edited *vault.Vault, err error) {
-	dir, err := privateDir(scratch)
+	dir, held, err := privateDir(scratch)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, wipe(dir)) }()
+	defer func() { err = errors.Join(err, wipe(dir), held.Close()) }()
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
@@ -174,21 +174,54 @@ func (p program) runEditor(file string, signals <-chan os.Signal) error {
 	}
 }
 
-// privateDir makes a directory in memory that only the person can enter.
-func privateDir(scratch string) (string, error) {
+// privateName begins the names of the directories that a vault is edited in.
+const privateName = "nutshell-vault-"
+
+// privateDir makes a directory in memory that only the person can enter, and holds it until held is closed. What an
+// edit left there that was killed is wiped.
+func privateDir(scratch string) (dir string, held *os.File, err error) {
 	places := []string{os.Getenv("XDG_RUNTIME_DIR"), "/dev/shm"}
 	if scratch != "" {
 		places = []string{scratch}
 	}
 	for _, place := range places {
-		if place != "" && (inMemory(place) || scratch != "") {
-			if dir, err := os.MkdirTemp(place, "nutshell-vault-"); err == nil { // 0700
-				return dir, nil
-			}
+		if place == "" || !inMemory(place) && scratch == "" {
+			continue
+		}
+		sweep(place)
+		dir, err := os.MkdirTemp(place, privateName) // 0700
+		if err != nil {
+			continue
+		}
+		held, err := hold(dir)
+		return dir, held, err
+	}
+	err = errors.New("there is no directory in memory to edit the vault in")
+	return "", nil, cli.WithHint(err, "name a directory that is never written to a disk with --scratch")
+}
+
+// hold locks a directory for as long as this process has it open.
+func hold(dir string) (*os.File, error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// sweep wipes the directories of edits that nobody holds any more. Those of others cannot be opened.
+func sweep(place string) {
+	left, _ := filepath.Glob(filepath.Join(place, privateName+"*"))
+	for _, dir := range left {
+		if f, err := hold(dir); err == nil {
+			_ = wipe(dir) // what cannot be wiped now is tried again by the next edit
+			f.Close()
 		}
 	}
-	err := errors.New("there is no directory in memory to edit the vault in")
-	return "", cli.WithHint(err, "name a directory that is never written to a disk with --scratch")
 }
 
 // wipe overwrites and removes what an editor leaves.
