@@ -29,6 +29,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", e.WorkDir+"/home")
 			e.Setenv("TZ", "UTC")
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // under the race detector a process would linger for a second
 			data, err := os.Getwd()
 			e.Setenv("REPO", data+"/../..")
 			return err
