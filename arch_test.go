@@ -44,6 +44,8 @@ var layers = map[string]int{
 	"internal/blob": 4, "internal/blossom": 4, "internal/bunker": 4, "internal/config": 4, "internal/dial": 4,
 	"internal/key": 4, "internal/relay": 4, "internal/relayd": 4, "internal/workdir": 4,
 
+	"internal/scout": 4, "internal/suite": 4,
+
 	"internal/ask": 4, "internal/cli": 4, "internal/taskserver": 4, "internal/viewer": 4,
 
 	"nutshell/vault/age": 4, "nutshell/vault/plaintext": 4, "nutshell/vault/sops": 4, "nutshell/vault/transit": 4,
@@ -54,7 +56,7 @@ var layers = map[string]int{
 	"internal/sandbox/probe": 4, "internal/sandbox/tiers": 4, "internal/exam": 4, "internal/analysis": 4, "internal/opinion": 4,
 
 	"internal/jobs": stepLayer, "internal/judge": stepLayer, "internal/record": stepLayer,
-	"internal/registry": stepLayer, "internal/trust": stepLayer, "internal/work": stepLayer,
+	"internal/meet": stepLayer, "internal/registry": stepLayer, "internal/trust": stepLayer, "internal/work": stepLayer,
 
 	"internal/control": 6, "internal/node": 6,
 

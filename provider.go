@@ -82,4 +82,8 @@ type Offer struct {
 	Announced int64    // created_at of the announcement, Unix s
 	State     ProviderState
 	Until     int64 // Unix ms: when a quarantine ends
+
+	Confidence  float64 // that it does the task asked about: 1 exact, 0.8 a synonym, 0.6 inferred
+	Confirmed   bool    // tags and content both name the kind asked about
+	Recommended int     // recommendations (kind 31989) by keys that we follow
 }

@@ -25,6 +25,7 @@ import (
 type nodeOptions struct {
 	Services []service    // offered to others; none for a mere customer
 	Log      *slog.Logger // what the node does
+	Meet     bool         // candidates are met without being asked to
 	Ready    io.Writer    // gets one line when the node listens
 }
 
@@ -60,8 +61,12 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 		Dir: c.Paths.Data, Socket: c.Socket(), Identity: id, Version: build().Version, Now: time.Now,
 		JournalDir: c.JournalDir(), HighWater: c.HighWater(), Relays: c.Relays, Embed: c.Embeds(), Addr: c.Relay.Addr, Blossom: c.Blossom,
 		Listen: c.Journal.Listen, NoSync: c.Journal.NoSync, Synonyms: synonyms(c.Synonyms), Judges: c.Judge.Jobs, Tier: c.Judge.Tier, Analysis: c.Judge.Analysis,
-		Patience: patience(c.Timeouts), Retry: c.Timeouts.Retry, Kinds: kinds(c.Tasks), Log: o.Log,
+		Limits: jobs.Limits(c.Limits), Patience: patience(c.Timeouts), Retry: c.Timeouts.Retry, Kinds: kinds(c.Tasks), Log: o.Log,
 	}
+	n.Meeting = node.Meeting{
+		Auto: o.Meet && c.Meeting.Auto, Daily: c.Meeting.Daily, Count: c.Meeting.Count, AtOnce: c.Meeting.AtOnce, Timeout: c.Meeting.TimeLimit,
+	}
+	n.Fetch.Hosts = c.Work.Fetch
 	for _, s := range o.Services {
 		n.Workers = append(n.Workers, s.worker())
 	}

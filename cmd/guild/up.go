@@ -49,7 +49,7 @@ func (p *program) serve(ctx context.Context, relays []string, services []service
 	if err != nil {
 		return err
 	}
-	err = runNode(ctx, c, id, nodeOptions{Services: services, Log: p.logger(p.err), Ready: p.out})
+	err = runNode(ctx, c, id, nodeOptions{Meet: len(services) == 0, Services: services, Log: p.logger(p.err), Ready: p.out})
 	if errors.Is(err, journal.ErrLocked) {
 		return cli.WithHint(err, "stop that one, or give this one a home of its own: guild init --home DIR, then add --home DIR")
 	}

@@ -45,6 +45,12 @@ func (c Config) checkCounts() error {
 		return fmt.Errorf("work.queue: %d, want 0 or more", c.Work.Queue)
 	case c.Work.Price < 0:
 		return fmt.Errorf("work.price_msat: %d, want 0 or more", c.Work.Price)
+	case c.Work.MinBid < 0 || c.Work.PoW < 0 || c.Work.PerMinute < 0:
+		return fmt.Errorf("work: min_bid_msat, pow and per_minute are 0 or more")
+	case c.Meeting.Daily < 0 || c.Meeting.Count < 0 || c.Meeting.AtOnce < 1:
+		return fmt.Errorf("meeting: daily_msat and count are 0 or more, at_once 1 or more")
+	case c.Limits.AtOnce < 1 || c.Limits.PerMinute < 1:
+		return fmt.Errorf("limits: at_once and per_minute are 1 or more")
 	case c.Judge.Jobs < 0:
 		return fmt.Errorf("judge.jobs: %d, want 0 or more", c.Judge.Jobs)
 	case c.Judge.Opinion.Cap < 0:
@@ -102,7 +108,7 @@ func checkDurations(v reflect.Value, prefix string) error {
 					return fmt.Errorf("%s: %v, want positive times with their unit, such as \"10s\"", key, d)
 				}
 			}
-		case Work, Judge, Timeouts:
+		case Work, Meeting, Judge, Timeouts:
 			if err := checkDurations(value, key+"."); err != nil {
 				return err
 			}

@@ -18,6 +18,9 @@ type Config struct {
 	Work     Work               `koanf:"work"`
 	Judge    Judge              `koanf:"judge"`
 	Timeouts Timeouts           `koanf:"timeouts"`
+	Meeting  Meeting            `koanf:"meeting"`
+	Limits   Limits             `koanf:"limits"`
+	Follow   []string           `koanf:"follow"`   // npubs whose recommendations of providers count
 	Synonyms map[string]string  `koanf:"synonyms"` // word in an announcement → task it means (match confidence 0.8)
 	Tasks    map[string]TaskSet `koanf:"tasks"`    // task → what differs from the defaults
 
@@ -43,6 +46,27 @@ type Work struct {
 	Queue     int           `koanf:"queue"`      // waiting beyond those; more are refused as busy
 	TimeLimit time.Duration `koanf:"time_limit"` // of one command
 	Price     guild.Msat    `koanf:"price_msat"`
+
+	Allow     []string   `koanf:"allow"`        // npubs that may ask; everybody if empty
+	MinBid    guild.Msat `koanf:"min_bid_msat"` // below that a request is refused
+	PoW       int        `koanf:"pow"`          // leading zero bits that a request's id must have (NIP-13)
+	PerMinute int        `koanf:"per_minute"`   // requests of one customer; 0 for any number
+	Fetch     []string   `koanf:"fetch"`        // https hosts that inputs may be fetched from
+}
+
+// Meeting is how a node that is up gets to know providers by itself.
+type Meeting struct {
+	Auto      bool          `koanf:"auto"`       // new candidates are benchmarked without being asked to
+	Daily     guild.Msat    `koanf:"daily_msat"` // most that the benchmarks of a UTC day may bid
+	Count     int           `koanf:"count"`      // how many providers may be met on one
+	AtOnce    int           `koanf:"at_once"`    // at the same time
+	TimeLimit time.Duration `koanf:"time_limit"` // of one benchmark
+}
+
+// Limits is how much one provider is asked.
+type Limits struct {
+	AtOnce    int `koanf:"at_once"`    // requests that it has not answered
+	PerMinute int `koanf:"per_minute"` // new requests
 }
 
 // Judge is how deliveries are judged.
@@ -89,9 +113,11 @@ func (c Config) Embeds() bool {
 // Default is the configuration of somebody who never set anything.
 func Default() Config {
 	return Config{
-		Relay: Relay{Addr: "127.0.0.1:7447"},
-		Work:  Work{Jobs: 2, Queue: 16, TimeLimit: 10 * time.Minute},
-		Judge: Judge{Analysis: true},
+		Relay:   Relay{Addr: "127.0.0.1:7447"},
+		Meeting: Meeting{Auto: true, Daily: 100_000, Count: 20, AtOnce: 2, TimeLimit: 10 * time.Minute},
+		Limits:  Limits{AtOnce: 8, PerMinute: 30},
+		Work:    Work{Jobs: 2, Queue: 16, TimeLimit: 10 * time.Minute},
+		Judge:   Judge{Analysis: true},
 		Timeouts: Timeouts{
 			Discover: 10 * time.Second,
 			Delivery: []time.Duration{10 * time.Second, 15 * time.Second, 20 * time.Second},

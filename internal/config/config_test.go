@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"bytes"
+	"fmt"
 	"errors"
 	"os"
 	"path/filepath"
@@ -60,7 +61,7 @@ func TestTheWrittenConfigFileShowsTheDefaults(t *testing.T) {
 		t.Fatalf("with every line active: %v", err)
 	}
 	want := config.Default()
-	if c.Timeouts.Job != want.Timeouts.Job || c.Work != want.Work || c.Judge != want.Judge || !reflect.DeepEqual(c.Timeouts, want.Timeouts) {
+	if c.Timeouts.Job != want.Timeouts.Job || fmt.Sprint(c.Work) != fmt.Sprint(want.Work) || c.Meeting != want.Meeting || c.Limits != want.Limits || c.Judge != want.Judge || !reflect.DeepEqual(c.Timeouts, want.Timeouts) {
 		t.Errorf("the defaults shown are not the defaults: %+v", c)
 	}
 	for _, v := range config.Variables() {

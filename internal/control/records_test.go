@@ -103,7 +103,7 @@ func TestProvidersAreShownWithHowWeStand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.registry.Observe(t.Context(), v); err != nil {
+	if err := d.registry.Observe(t.Context(), "ws://relay", v); err != nil {
 		t.Fatal(err)
 	}
 	d.append(fact.ProviderSubject(alice.PubKey), fact.ProviderMoved{Service: alice, To: guild.Warned, Until: 7})

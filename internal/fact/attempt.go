@@ -16,6 +16,8 @@ type AttemptPlanned struct {
 	Encrypted bool          `json:"encrypted,omitempty"`
 	Relays    []string      `json:"relays"`          // where to publish, the best first
 	Unmet     bool          `json:"unmet,omitempty"` // never benchmarked: LOW criticality only
+
+	Key string `json:"idempotency_key,omitempty"` // the same from quote to receipt
 }
 
 // AttemptRequested says that a relay took the request. Written by jobs.
@@ -70,6 +72,14 @@ type AttemptJudged struct {
 	Verdict guild.Verdict `json:"verdict"` // without the list of tests when that is large; Hash covers all
 	Hash    guild.Hash    `json:"hash"`    // canonical hash of the whole verdict
 	Stored  guild.Hash    `json:"stored"`  // blob: the whole verdict
+}
+
+// AttemptCompared says with which earlier accepted delivery of its job one agrees: the first that did, or itself.
+// Written by jobs.
+type AttemptCompared struct {
+	Attempt nostr.ID   `json:"attempt"`
+	With    nostr.ID   `json:"with"`
+	Hash    guild.Hash `json:"hash"` // of what was compared
 }
 
 // AttemptUndecided says that there is no verdict yet: the judge itself failed, or the criteria ask for a person,
@@ -156,3 +166,6 @@ func (AttemptParked) Type() string { return "attempt.parked" }
 
 // Type returns the stored name.
 func (AttemptRecorded) Type() string { return "attempt.recorded" }
+
+// Type returns the stored name.
+func (AttemptCompared) Type() string { return "attempt.compared" }

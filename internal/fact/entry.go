@@ -132,6 +132,8 @@ var readers = table(
 	reader[AttemptExpired](), reader[AttemptCancelled](), reader[AttemptParked](), reader[AttemptRecorded](),
 	reader[RequestReceived](), reader[RequestFinished](), reader[RequestCancelled](),
 	reader[ProviderMoved](), reader[TrustChanged](),
+	reader[JobSolicited](), reader[JobOffered](), reader[AttemptCompared](),
+	reader[ServicePaused](), reader[ServiceResumed](), reader[MeetingBegan](), reader[MeetingEnded](),
 	reader[EffectClaimed](), reader[EffectRenewed](), reader[EffectSettled](), reader[EffectParked](),
 	reader[JournalArchived](), reader[JournalRepaired](),
 )

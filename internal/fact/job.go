@@ -24,6 +24,42 @@ type JobOpened struct {
 	Private   bool           `json:"private,omitempty"`   // never in clear
 	Providers []nostr.PubKey `json:"providers,omitempty"` // only these, in this order
 	Release   *Release       `json:"release,omitempty"`   // credentials for whoever is asked
+
+	Criticality guild.Criticality `json:"criticality,omitempty"` // how many do it, and how many must agree
+	Compare     string            `json:"compare,omitempty"`     // how deliveries are compared; "" is by what they are
+	Open        bool              `json:"open,omitempty"`        // everybody is asked for an offer first
+	Inputs      []Input           `json:"inputs,omitempty"`      // beside the bundle
+	Meeting     *Benchmark        `json:"meeting,omitempty"`     // the job is part of getting to know a provider
+}
+
+// Input is something that a job works on beside its bundle: one i tag of NIP-90.
+type Input struct {
+	Data   string `json:"data"`
+	Type   string `json:"type"` // url, event, job or text
+	Relay  string `json:"relay,omitempty"`
+	Marker string `json:"marker,omitempty"`
+}
+
+// Benchmark is the place of a job in a meeting.
+type Benchmark struct {
+	Meeting string `json:"meeting"` // its id
+	Run     int    `json:"run"`     // from 1
+}
+
+// JobSolicited says that everybody is asked for an offer. Written by jobs.
+type JobSolicited struct {
+	Job     guild.JobID `json:"job"`
+	Request nostr.Event `json:"request"` // signed; names no provider and carries no bundle
+	Until   int64       `json:"until"`   // Unix ms: offers are compared then
+}
+
+// JobOffered is one answer to that. Written by jobs.
+type JobOffered struct {
+	Job      guild.JobID  `json:"job"`
+	Provider nostr.PubKey `json:"provider"`
+	Event    nostr.ID     `json:"event"` // the feedback event
+	Price    guild.Msat   `json:"price_msat"`
+	Text     string       `json:"text,omitempty"` // cut to 500 bytes
 }
 
 // Release is what of a vault a person gives to whoever is asked, in ciphertext only.
@@ -45,6 +81,7 @@ type JobClosed struct {
 	Job    guild.JobID  `json:"job"`
 	Ending guild.Ending `json:"ending"`
 	Reason string       `json:"reason,omitempty"`
+	Chosen nostr.ID     `json:"chosen,omitzero"` // the attempt whose delivery counts, of several accepted ones
 }
 
 // JobCancelled says that the customer wants the job stopped. Written by jobs.
@@ -60,3 +97,9 @@ func (JobClosed) Type() string { return "job.closed" }
 
 // Type returns the stored name.
 func (JobCancelled) Type() string { return "job.cancelled" }
+
+// Type returns the stored name.
+func (JobSolicited) Type() string { return "job.solicited" }
+
+// Type returns the stored name.
+func (JobOffered) Type() string { return "job.offered" }

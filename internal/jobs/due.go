@@ -25,7 +25,9 @@ func (j *Jobs) Due(now time.Time) []due.Work {
 		for _, a := range job.Attempts {
 			work = j.dueForAttempt(work, job, a)
 		}
-		if w, ok := j.dueForJob(job, now); ok {
+		if offers, waits := j.dueForOffers(job, now); waits && job.Ending == guild.Open && !job.Cancelled {
+			work = append(work, offers...)
+		} else if w, ok := j.dueForJob(job, now); ok {
 			work = append(work, w)
 		}
 	}

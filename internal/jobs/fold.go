@@ -37,6 +37,10 @@ type Job struct {
 	Reason    string       `json:"reason,omitempty"`
 	Closed    int64        `json:"closed,omitempty"` // Unix ms
 	Attempts  []Attempt    `json:"attempts"`
+
+	Solicited *fact.JobSolicited `json:"solicited,omitempty"` // as long as offers may come
+	Offers    []fact.JobOffered  `json:"offers,omitempty"`
+	Chosen    nostr.ID           `json:"chosen,omitzero"` // the attempt whose delivery counts
 }
 
 // Attempt is one attempt with what the step needs to follow it.
@@ -57,6 +61,7 @@ type Attempt struct {
 	Deletion  *nostr.Event         `json:"deletion,omitempty"`
 	Withdrawn bool                 `json:"withdrawn,omitempty"` // the deletion was published, or given up
 	Verdict   *guild.Verdict       `json:"verdict,omitempty"`
+	Agrees    nostr.ID             `json:"agrees,omitzero"` // the first accepted attempt of the job that it agrees with
 }
 
 // NewFold returns an empty fold.
@@ -205,7 +210,11 @@ func (f *Fold) apply(one fact.Fact, e fact.Entry) {
 	case fact.JobCancelled:
 		f.change(one.Job, func(j *Job) { j.Cancelled = true })
 	case fact.JobClosed:
-		f.change(one.Job, func(j *Job) { j.Ending, j.Reason, j.Closed = one.Ending, one.Reason, at })
+		f.change(one.Job, func(j *Job) { j.Ending, j.Reason, j.Closed, j.Chosen = one.Ending, one.Reason, at, one.Chosen })
+	case fact.JobSolicited:
+		f.change(one.Job, func(j *Job) { j.solicited(one) })
+	case fact.JobOffered:
+		f.change(one.Job, func(j *Job) { j.offered(one) })
 	case fact.AttemptPlanned:
 		f.attempts[one.Attempt] = one.Job
 		f.change(one.Job, func(j *Job) { j.plan(one, at) })

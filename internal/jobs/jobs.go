@@ -43,6 +43,13 @@ type Config struct {
 	Fetch func(ctx context.Context, p fact.Place, want guild.Hash, size int64) (io.ReadCloser, error)
 
 	Patience Patience
+	Limits   Limits
+}
+
+// Limits is how much one provider is asked by us. A zero field is the value given beside it.
+type Limits struct {
+	AtOnce    int // requests that it has not answered: 8
+	PerMinute int // new requests: 30
 }
 
 // Patience is how long things may take. A zero field is the value given beside it.
@@ -96,6 +103,13 @@ type Order struct {
 
 	Providers []nostr.PubKey // only these, in this order, whatever we think of them
 	Release   *fact.Release  // credentials for whoever is asked, whose blobs are kept already; nil without any
+
+	ID          guild.JobID       // opening the same one again does nothing; a random one if zero
+	Criticality guild.Criticality // low if empty
+	Compare     string            // how the deliveries of several providers are compared; see Compare
+	Open        bool              // ask everybody for an offer first
+	Inputs      []fact.Input      // beside the bundle
+	Meeting     *fact.Benchmark   // the job is a benchmark: the provider's state does not matter
 }
 
 // Open takes an order. The job is due from here on, through any restart.
@@ -113,14 +127,20 @@ func (j *Jobs) Open(ctx context.Context, o Order) (guild.JobID, error) {
 			return guild.JobID{}, fmt.Errorf("open a job: keep the hidden tests: %w", err)
 		}
 	}
-	id := guild.NewJobID()
+	id := o.ID
+	if id == (guild.JobID{}) {
+		id = guild.NewJobID()
+	}
 	opened := fact.JobOpened{
 		Job: id, Task: o.Task, Title: o.Title, Bundle: hash, Hidden: hidden, Size: int64(len(o.Bundle)), Kind: o.Kind, Bid: o.Bid,
 		Tries: cmp.Or(o.Tries, len(o.Providers), 3), Private: o.Private, Providers: o.Providers, Release: o.Release,
+		Criticality: o.Criticality, Compare: o.Compare, Open: o.Open, Inputs: o.Inputs, Meeting: o.Meeting,
 	}
 	err = j.c.Journal.Do(ctx, fact.JobSubject(id), "", func(tx *journal.Tx) error {
 		opened.Deadline = tx.Now().Add(cmp.Or(o.Timeout, j.c.Patience.Job)).UnixMilli()
-		tx.Append(opened)
+		if _, known := j.fold.Job(id); !known {
+			tx.Append(opened)
+		}
 		return nil
 	})
 	if err != nil {

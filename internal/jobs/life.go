@@ -26,6 +26,8 @@ func (f *Fold) applyToAttempt(one fact.Fact, at int64) {
 			a.Result, a.Delivery, a.Size, a.Away, a.Over = one.Result, one.Delivery, one.Size, one.Away, at
 			a.Answer = one.Answer
 		})
+	case fact.AttemptCompared:
+		f.changeAttempt(one.Attempt, func(a *Attempt) { a.Agrees = one.With })
 	case fact.AttemptFetched:
 		f.changeAttempt(one.Attempt, func(a *Attempt) { a.Away = nil })
 	case fact.AttemptRefused:

@@ -28,12 +28,14 @@ import (
 	"guild/internal/journal"
 	"guild/internal/judge"
 	"guild/internal/key"
+	"guild/internal/meet"
 	"guild/internal/record"
 	"guild/internal/registry"
 	"guild/internal/relay"
 	"guild/internal/relayd"
 	"guild/internal/sandbox"
 	"guild/internal/sandbox/tiers"
+	"guild/internal/scout"
 	"guild/internal/trust"
 	"guild/internal/work"
 )
@@ -67,6 +69,11 @@ type Config struct {
 	Ready      func(Ready)         // called once the node can be used
 	Appended   func(fact.Entry)    // called after each fact
 	Log        *slog.Logger        // slog.Default() if nil
+
+	Meeting Meeting        // getting to know providers
+	Follow  []nostr.PubKey // whose recommendations of providers count
+	Limits  jobs.Limits    // how much one provider is asked; zero fields have defaults
+	Fetch   Fetch          // what workers' inputs may be fetched from
 
 	// Quit, once closed, ends the node as soon as no job goes on and no client is left; never if nil.
 	Quit <-chan struct{}
@@ -105,6 +112,8 @@ type Node struct {
 	work     *work.Work
 	judge    *judge.Step
 	record   *record.Record
+	meet     *meet.Meet
+	scout    *scout.Scout
 	runner   *due.Runner
 	control  *control.Server
 
@@ -125,6 +134,8 @@ type folds struct {
 	registry *registry.Fold
 	trust    *trust.Fold
 	record   *record.Fold
+	observed *registry.Observed
+	meet     *meet.Fold
 
 	baselines *judge.Baselines
 }
@@ -170,6 +181,9 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if err := n.openRelays(ctx); err != nil {
 		return err
 	}
+	if err := n.openScout(); err != nil {
+		return err
+	}
 	return n.openSteps(ctx)
 }
 
@@ -192,10 +206,12 @@ func (n *Node) openJournal(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	n.folds = folds{jobs.NewFold(), work.NewFold(), judge.NewFold(), registry.NewFold(), learned, record.NewFold(), judge.NewBaselines()}
+	n.folds = folds{jobs.NewFold(), work.NewFold(), judge.NewFold(), registry.NewFold(), learned, record.NewFold(),
+		registry.NewObserved(), meet.NewFold(), judge.NewBaselines()}
 	n.journal, err = journal.Open(ctx, journal.Options{
 		Dir: n.c.JournalDir, Node: n.name(), Now: n.c.Now,
-		Folds:     []fold.Fold{n.claims, n.folds.jobs, n.folds.work, n.folds.judge, n.folds.registry, n.folds.trust, n.folds.record, n.folds.baselines},
+		Folds: []fold.Fold{n.claims, n.folds.jobs, n.folds.work, n.folds.judge, n.folds.registry, n.folds.trust, n.folds.record, n.folds.baselines,
+			n.folds.observed, n.folds.meet},
 		HighWater: n.c.HighWater, Wait: glance, Listen: n.c.Listen, NoSync: n.c.NoSync, Appended: n.c.Appended, Log: n.c.Log,
 	})
 	if err != nil {
@@ -218,6 +234,7 @@ func (n *Node) name() string {
 func (n *Node) openSteps(ctx context.Context) (err error) {
 	n.registry, err = registry.Open(ctx, registry.Config{
 		Journal: n.journal, Now: n.c.Now, Synonyms: n.c.Synonyms, Changed: func() { n.runner.Wake() },
+		Observed: n.folds.observed, Follow: n.c.Follow,
 	}, n.folds.registry)
 	if err != nil {
 		return err
@@ -228,6 +245,7 @@ func (n *Node) openSteps(ctx context.Context) (err error) {
 		Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Now: n.c.Now,
 		Offers: n.registry.Offers, Trust: n.folds.trust.Trust, Publish: n.publish, Relays: n.relays,
 		Upload: n.parcels.upload, Fetch: n.parcels.fetch, Unseal: n.vaultKey.open, SealFor: n.vaultKey.sealFor, Patience: n.c.Patience,
+		Limits: n.c.Limits,
 	}, n.folds.jobs)
 	services, err := n.services(ctx)
 	if err != nil {
@@ -245,6 +263,7 @@ func (n *Node) openSteps(ctx context.Context) (err error) {
 		Upload: n.parcels.upload, Fetch: n.parcels.fetch, Log: n.c.Log,
 		Secrets: n.secrets, Recipient: recipient, Unseal: n.vaultKey.open,
 	}, n.folds.work)
+	n.openMeeting()
 	n.judge = judge.NewStep(judge.StepConfig{
 		Blobs: n.blobs, Scratch: n.scratch(), Examine: n.examine(), Baseline: n.folds.baselines.Baseline,
 	}, n.folds.judge)
@@ -261,7 +280,7 @@ func (n *Node) openRunner() {
 	limits[judge.Class] = n.c.Judges
 	n.runner = &due.Runner{
 		Journal: n.journal, Claims: n.claims, Node: n.name(), Now: n.c.Now, Log: n.c.Log, Limits: limits, Waits: n.c.Retry,
-		Sources: []due.Source{n.jobs.Due, n.work.Due, n.judge.Due, n.record.Due, n.folds.trust.Due, n.folds.registry.Due},
+		Sources: []due.Source{n.jobs.Due, n.work.Due, n.judge.Due, n.record.Due, n.folds.trust.Due, n.folds.registry.Due, n.meet.Due},
 	}
 }
 
@@ -289,6 +308,7 @@ func (n *Node) run(ctx context.Context) error {
 	parts.Go(func() error { return n.pool.Run(base) })
 	parts.Go(func() error { return n.runner.Run(base) })
 	parts.Go(func() error { return n.work.Talk(base) })
+	parts.Go(func() error { return n.scout.Run(base) })
 	if err := n.serveControl(base, parts); err != nil {
 		stop()
 		return errors.Join(err, parts.Wait())

@@ -30,9 +30,9 @@ func (n *Node) routes() []route {
 		return func(ctx context.Context, _ string, v guild.Verified) error { return observe(ctx, v) }
 	}
 	return []route{
-		{registry.Kind, registry.Kind, plain(n.registry.Observe)},
-		{registry.KindRelays, registry.KindRelays, plain(n.registry.Observe)},
-		{registry.KindDeletion, registry.KindDeletion, plain(n.deleted)},
+		{registry.Kind, registry.Kind, n.registry.Observe},
+		{registry.KindRelays, registry.KindRelays, n.registry.Observe},
+		{registry.KindDeletion, registry.KindDeletion, n.deleted},
 		{5000, 5999, n.work.Observe},
 		{6000, 6999, plain(n.jobs.Observe)},
 		{7000, 7000, plain(n.jobs.Observe)},
@@ -41,10 +41,10 @@ func (n *Node) routes() []route {
 
 // deleted routes a deletion by the kind of its target (NIP-09, the k tag): announcements to the registry,
 // everything else to the provider's side.
-func (n *Node) deleted(ctx context.Context, v guild.Verified) error {
+func (n *Node) deleted(ctx context.Context, from string, v guild.Verified) error {
 	for _, t := range v.Event().Tags {
 		if len(t) >= 2 && t[0] == "k" && t[1] == "31990" {
-			return n.registry.Observe(ctx, v)
+			return n.registry.Observe(ctx, from, v)
 		}
 	}
 	return n.work.ObserveDeletion(ctx, v)

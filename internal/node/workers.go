@@ -35,6 +35,13 @@ type Worker struct {
 	Do func(ctx context.Context, a work.Assignment) error
 }
 
+// Fetch says what inputs of requests may be fetched for our workers (NIP-90, i tags of type url).
+type Fetch struct {
+	Hosts []string      // exact names of https hosts; none if empty
+	Size  int64         // bytes; 16 MiB if zero
+	Time  time.Duration // for one; 30 s if zero
+}
+
 // services turns the workers into services. Without a sandbox only an explicit Unsandboxed works.
 func (n *Node) services(ctx context.Context) ([]work.Service, error) {
 	var services []work.Service

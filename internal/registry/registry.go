@@ -38,6 +38,8 @@ type Config struct {
 
 	Synonyms map[string][]string // task → other words for it
 	Changed  func()              // called after the offers have changed, if not nil
+	Observed *Observed           // what was measured; nil for nothing
+	Follow   []nostr.PubKey      // whose recommendations count
 }
 
 // Registry knows who announced what, and how we stand with each.
@@ -79,7 +81,7 @@ func Open(ctx context.Context, c Config, f *Fold) (*Registry, error) {
 
 // Observe takes an announcement, a relay list or a deletion of an announcement. What changes nothing is a
 // *guild.DropError.
-func (r *Registry) Observe(ctx context.Context, v guild.Verified) error {
+func (r *Registry) Observe(ctx context.Context, from string, v guild.Verified) error {
 	e := v.Event()
 	subject, err := r.take(e)
 	if err != nil || subject == "" {

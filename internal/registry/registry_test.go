@@ -86,7 +86,7 @@ func (w *world) observe(p provider, e nostr.Event) error {
 	if err != nil {
 		w.Fatal(err)
 	}
-	return w.Observe(w.Context(), v)
+	return w.Observe(w.Context(), "wss://relay.example.com", v)
 }
 
 // announces has p announce a service now.
