@@ -33,6 +33,10 @@ type hireOptions struct {
 	Bid       int64 // millisatoshis
 	Tries     int
 	Private   bool
+	Open      bool
+	Compare   string
+	Level     string   // of criticality
+	Inputs    []string // as parseInput reads them
 	Release   releaseOptions
 	JSON      bool
 }
@@ -53,6 +57,17 @@ A vault travels beside the bundle, and nothing of it unless --release says so: e
 credential by its name, sealed for the providers that --provider names, or by the
 node for the one that it asks. Only providers who read encrypted requests get any.
 
+With --criticality several providers do the job at the same time: medium asks two
+and takes the first accepted delivery, high asks three of which two must agree,
+critical five of which three must. Each is asked for itself, so it costs two, three
+or five times as much; who is still at it when enough agree is told to stop.
+
+--open asks everybody for an offer first, without showing the bundle, and then the
+best of those who answered.
+
+--input gives the provider something beside the bundle: url:https://…, event:nevent1…,
+job:ID (the result of an earlier job), blob:SHA256, text:…, or @FILE.
+
 Exit codes:
   0    accepted
   1    rejected, partly done, cancelled or parked (--json tells them apart)
@@ -64,6 +79,8 @@ Exit codes:
 		Example: `  guild hire ./fix-the-parser
   guild hire task.nut --timeout 10m --bid 21000
   guild hire ./task --provider npub1… --private --json
+  guild hire ./task --criticality high --compare json
+  guild hire ./summary --input job:5f21ab03 --input url:https://example.com/data.csv
   guild hire ./task --release staging-db --release api-token`,
 		Args: cli.OneArg("a directory or a .nut file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -83,7 +100,13 @@ Exit codes:
 	f.StringArrayVarP(&o.Release.Identities, "identity", "i", nil, "file with the key that opens the vault (default: your age.key; repeatable)")
 	f.BoolVar(&o.Release.AllowExpired, "allow-expired", false, "release credentials that have expired, too")
 	f.BoolVar(&o.Release.Insecure, "insecure-plaintext", false, "release from a vault that is not encrypted; the provider gets it sealed")
+	f.StringVar(&o.Level, "criticality", "", "low, medium, high or critical: how many do it, and how many must agree (default low)")
+	f.StringVar(&o.Compare, "compare", "", "how deliveries are compared: hash, json, text, numbers:TOLERANCE or tests (default: the bundle's)")
+	f.BoolVar(&o.Open, "open", false, "ask everybody for an offer first")
+	f.StringArrayVar(&o.Inputs, "input", nil, "something to work on beside the bundle (repeatable)")
 	f.BoolVar(&o.JSON, "json", false, "print one JSON object per event")
+	cli.Choices(cmd, "criticality", "low", "medium", "high", "critical")
+	cli.Choices(cmd, "compare", "hash", "json", "text", "numbers:1e-9", "tests")
 	return cmd
 }
 
@@ -140,6 +163,14 @@ func (p *program) order(ctx context.Context, client *control.Client, o hireOptio
 	hire := control.Hire{
 		Task: o.Task, Providers: providers, Timeout: o.Timeout.Milliseconds(),
 		Bid: o.Bid, Tries: o.Tries, Private: o.Private,
+		Criticality: o.Level, Compare: o.Compare, Open: o.Open,
+	}
+	for _, text := range o.Inputs {
+		in, err := parseInput(ctx, client, text)
+		if err != nil {
+			return control.Job{}, cli.Usage(fmt.Errorf("--input: %w", err))
+		}
+		hire.Inputs = append(hire.Inputs, in)
 	}
 	if l.credentials != nil {
 		if hire.Release, err = p.release(ctx, client, l.credentials, providers, o.Release); err != nil {
@@ -164,6 +195,12 @@ func (o hireOptions) check() error {
 		return fmt.Errorf("--bid %d is negative", o.Bid)
 	case o.Tries < 0:
 		return fmt.Errorf("--tries %d is negative", o.Tries)
+	}
+	if _, err := guild.ParseCriticality(o.Level); err != nil {
+		return fmt.Errorf("--criticality: %w", err)
+	}
+	if o.Open && o.Private {
+		return errors.New("--open shows everybody what the job is about, and --private nobody: choose one")
 	}
 	return o.Release.check()
 }

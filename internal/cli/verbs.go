@@ -62,3 +62,8 @@ func NameCompletions(root *cobra.Command) {
 		}
 	}
 }
+
+// Choices offers the values of a flag to the shell's completion.
+func Choices(cmd *cobra.Command, flag string, values ...string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // it is there
+}

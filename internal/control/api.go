@@ -63,6 +63,19 @@ type Hire struct {
 	Kind      int      `json:"kind,omitempty"`    // NIP-90 kind; by the task when 0
 	Hidden    string   `json:"hidden,omitempty"`  // what Client.Hide returned
 	Release   string   `json:"release,omitempty"` // what Client.Release returned
+
+	Criticality string  `json:"criticality,omitempty"` // low, medium, high or critical; low when empty
+	Compare     string  `json:"compare,omitempty"`     // how the deliveries of several providers are compared
+	Open        bool    `json:"open,omitempty"`        // everybody is asked for an offer first
+	Inputs      []Input `json:"inputs,omitempty"`      // beside the bundle
+}
+
+// Input is one input of a job beside its bundle: an i tag of NIP-90.
+type Input struct {
+	Data   string `json:"data"`
+	Type   string `json:"type"` // url, event, job or text
+	Relay  string `json:"relay,omitempty"`
+	Marker string `json:"marker,omitempty"`
 }
 
 // Release is what POST /v1/releases takes: credentials for the provider of a job to come, in ciphertext only.
@@ -148,24 +161,6 @@ type Update struct {
 	Provider string `json:"provider,omitempty"` // npub
 	Name     string `json:"name,omitempty"`
 	Ended    *Job   `json:"ended,omitempty"` // with "ended": the job as it came out
-}
-
-// Provider is one known service: GET /v1/providers[?task=T].
-type Provider struct {
-	PubKey string `json:"pubkey"`
-	Npub   string `json:"npub"`
-	D      string `json:"d"`
-	Name   string `json:"name"`
-	State  string `json:"state"`
-	Until  int64  `json:"until,omitempty"`
-	// Encrypts says that it reads NIP-44, Recipient whom of its to seal credentials for with age, if it announces that.
-	Encrypts  bool   `json:"encrypts"`
-	Recipient string `json:"age_recipient,omitempty"`
-
-	Tasks []string           `json:"tasks"`
-	Kinds []int              `json:"kinds"`
-	Seen  int64              `json:"seen"`  // created_at of the announcement, Unix s
-	Trust map[string]float64 `json:"trust"` // task → trust
 }
 
 // Record is one entry of GET /v1/journal[?since=SEQ|RFC3339&subject=PREFIX] (x-ndjson) and GET /v1/journal/{seq}.

@@ -94,6 +94,13 @@ func (h Hire) query() url.Values {
 	set("kind", strconv.Itoa(h.Kind))
 	set("hidden", h.Hidden)
 	set("release", h.Release)
+	set("criticality", h.Criticality)
+	set("compare", h.Compare)
+	set("open", strconv.FormatBool(h.Open))
+	for _, in := range h.Inputs {
+		raw, _ := json.Marshal(in) // strings cannot fail
+		q.Add("input", string(raw))
+	}
 	return q
 }
 

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"fiatjaf.com/nostr/nip19"
-
 	"guild"
 	"guild/internal/fact"
 	"guild/internal/journal"
@@ -70,28 +68,6 @@ func (s *Server) document(w http.ResponseWriter, h guild.Hash, mime string) {
 	}
 	w.Header().Set("Content-Type", mime)
 	w.Write(raw)
-}
-
-func (s *Server) getProviders(w http.ResponseWriter, r *http.Request) {
-	task := r.URL.Query().Get("task")
-	kind := 0
-	if task != "" {
-		kind = s.c.Kind(task)
-	}
-	views := []Provider{}
-	for _, o := range s.c.Registry.Offers(task, kind) {
-		view := Provider{
-			PubKey: o.Service.PubKey.Hex(), Npub: nip19.EncodeNpub(o.Service.PubKey), D: o.Service.D, Name: o.Name,
-			State: string(o.State), Until: o.Until, Tasks: o.Tasks, Kinds: o.Kinds, Seen: o.Announced,
-			Encrypts: o.Encrypts, Recipient: o.Recipient,
-			Trust: map[string]float64{},
-		}
-		for task, t := range s.c.Trust.Of(o.Service) {
-			view.Trust[task] = t.Float()
-		}
-		views = append(views, view)
-	}
-	answer(w, views)
 }
 
 // getJournal lists entries from a sequence or a time on, of subjects with a prefix.

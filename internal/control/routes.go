@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -102,6 +103,9 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) (jobs.Order, erro
 	if o.Release, err = s.release(q.Get("release")); err != nil {
 		q.err = errors.Join(q.err, err)
 	}
+	if err := replication(&o, r.URL.Query()); err != nil {
+		q.err = errors.Join(q.err, err)
+	}
 	o.Private = o.Private || holdsVault(b)
 	if o.Task == "" {
 		o.Task = taskOf(b.Manifest())
@@ -119,6 +123,27 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) (jobs.Order, erro
 		q.err = errors.Join(q.err, fmt.Errorf("kind %d is not a job request (5000 to 5999)", o.Kind))
 	}
 	return o, q.err
+}
+
+// replication reads how many providers do a job, how their deliveries are compared, and what they get beside the
+// bundle.
+func replication(o *jobs.Order, q url.Values) (err error) {
+	if o.Criticality, err = guild.ParseCriticality(q.Get("criticality")); err != nil {
+		return err
+	}
+	o.Compare, o.Open = q.Get("compare"), q.Get("open") == "true"
+	const most = 16
+	if len(q["input"]) > most {
+		return fmt.Errorf("%d inputs, and %d at most", len(q["input"]), most)
+	}
+	for _, text := range q["input"] {
+		var in Input
+		if err := json.Unmarshal([]byte(text), &in); err != nil {
+			return fmt.Errorf("input %.80q: %w", text, err)
+		}
+		o.Inputs = append(o.Inputs, fact.Input(in))
+	}
+	return nil
 }
 
 // taskOf is the task that a bundle names: extensions.guild.task, else its first required skill.

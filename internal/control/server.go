@@ -30,6 +30,7 @@ type ServerConfig struct {
 	Jobs     *jobs.Jobs // nil when no node runs and its records are only looked at
 	Fold     *jobs.Fold
 	Registry *registry.Registry
+	Observed *registry.Observed
 	Trust    *trust.Fold
 	Record   *record.Fold
 	Judge    *judge.Step // nil when no node runs

@@ -65,7 +65,7 @@ func openDesk(t *testing.T) *desk {
 		t.Fatal(err)
 	}
 	d.server = control.NewServer(control.ServerConfig{
-		Journal: d.journal, Blobs: d.blobs, Fold: d.jobs, Registry: d.registry, Trust: learned, Record: recorded,
+		Journal: d.journal, Blobs: d.blobs, Fold: d.jobs, Registry: d.registry, Observed: registry.NewObserved(), Trust: learned, Record: recorded,
 		Judge: judge.NewStep(judge.StepConfig{Blobs: d.blobs}, judging), Judging: judging, PubKey: "ab",
 		Jobs:   jobs.New(jobs.Config{Journal: d.journal, Blobs: d.blobs, Now: time.Now}, d.jobs),
 		Status: func() control.Status { return control.Status{Version: "v1", Node: "test"} },
@@ -272,7 +272,7 @@ func TestANodeThatIsOnlyLookedAtDoesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inspected := control.NewServer(control.ServerConfig{Journal: d.journal, Blobs: d.blobs, Fold: d.jobs, Registry: d.registry,
+	inspected := control.NewServer(control.ServerConfig{Journal: d.journal, Blobs: d.blobs, Fold: d.jobs, Registry: d.registry, Observed: registry.NewObserved(),
 		Trust: learned, Record: record.NewFold(), Judging: judge.NewFold(), Kind: guild.KindOf, Now: time.Now})
 	client, hangUp := control.InProcess(t.Context(), inspected)
 	defer hangUp()

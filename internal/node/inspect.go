@@ -33,7 +33,7 @@ func (n *Node) openStopped(ctx context.Context) (err error) {
 	if n.blobs, err = blob.Open(filepath.Join(n.c.Dir, "blob")); err != nil {
 		return fmt.Errorf("open the blobs: %w", err)
 	}
-	n.registry, err = registry.Open(ctx, registry.Config{Journal: n.journal, Now: n.c.Now, Synonyms: n.c.Synonyms}, n.folds.registry)
+	n.registry, err = registry.Open(ctx, registry.Config{Journal: n.journal, Now: n.c.Now, Synonyms: n.c.Synonyms, Observed: n.folds.observed}, n.folds.registry)
 	if err != nil {
 		return err
 	}

@@ -40,8 +40,8 @@ they have in common.`,
 	flags.StringVar(&f.compression, "compression", nutshell.Gzip, "gzip or zstd")
 	flags.BoolVar(&f.plaintext, "insecure-plaintext", false, "pack a vault that is not encrypted")
 	flags.BoolVar(&f.json, "json", false, "print it as JSON")
-	host.Complete(cmd, "level", string(nutshell.Fast), string(nutshell.Best))
-	host.Complete(cmd, "compression", nutshell.Gzip, nutshell.Zstd)
+	cli.Choices(cmd, "level", string(nutshell.Fast), string(nutshell.Best))
+	cli.Choices(cmd, "compression", nutshell.Gzip, nutshell.Zstd)
 	return cmd
 }
 

@@ -64,8 +64,8 @@ tests/hidden/.salts.json keeps the salts that prove it later.`,
 	flags.BoolVar(&f.vaultBeside, "vault-beside", false, "leave the vault out, for it to travel beside the bundle")
 	flags.BoolVar(&f.plaintext, "insecure-plaintext", false, "pack a vault that is not encrypted")
 	flags.BoolVar(&f.json, "json", false, "print it as JSON")
-	host.Complete(cmd, "compression", nutshell.Gzip, nutshell.Zstd, nutshell.None)
-	host.Complete(cmd, "level", string(nutshell.Fast), string(nutshell.Best))
+	cli.Choices(cmd, "compression", nutshell.Gzip, nutshell.Zstd, nutshell.None)
+	cli.Choices(cmd, "level", string(nutshell.Fast), string(nutshell.Best))
 	return cmd
 }
 

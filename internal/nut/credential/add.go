@@ -55,7 +55,7 @@ bundle's deadline, or after 30 days, unless --expires says otherwise.`,
 	flags.StringVar(&f.form, "encryption", "", "age, sops, vault or none, for a new vault (age)")
 	flags.BoolVar(&f.fromInput, "value-stdin", false, "read the value from standard input")
 	flags.BoolVar(&f.json, "json", false, "print what was done as JSON")
-	_ = cmd.RegisterFlagCompletionFunc("encryption", cobra.FixedCompletions(vaultForms(), cobra.ShellCompDirectiveNoFileComp))
+	cli.Choices(cmd, "encryption", vaultForms()...)
 	return cmd
 }
 

@@ -85,7 +85,7 @@ before: give what was in them new values with 'vault rotate'.`,
 	flags.StringArrayVar(&f.remove, "remove", nil, "a `recipient` who may not any more (repeatable)")
 	flags.StringVar(&f.form, "encryption", "", "age, sops, vault or none")
 	flags.BoolVar(&f.json, "json", false, "print what was done as JSON")
-	_ = cmd.RegisterFlagCompletionFunc("encryption", cobra.FixedCompletions(vaultForms(), cobra.ShellCompDirectiveNoFileComp))
+	cli.Choices(cmd, "encryption", vaultForms()...)
 	return cmd
 }
 

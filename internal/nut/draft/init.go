@@ -70,8 +70,8 @@ flags do not say. Files that are there already stay as they are.`,
 	flags.StringSliceVar(&f.Skills, "skills", nil, "what it takes, with commas between")
 	flags.StringVar(&f.Type, "type", nutshell.TypeRequest, "one of "+strings.Join(bundleTypes(), ", "))
 	flags.BoolVar(&f.json, "json", false, "print what was made as JSON, and ask nothing")
-	host.Complete(cmd, "priority", priorities()...)
-	host.Complete(cmd, "type", bundleTypes()...)
+	cli.Choices(cmd, "priority", priorities()...)
+	cli.Choices(cmd, "type", bundleTypes()...)
 	return cmd
 }
 

@@ -12,7 +12,6 @@ import (
 	"unicode"
 
 	"fiatjaf.com/nostr"
-	"github.com/spf13/cobra"
 
 	"guild/internal/ask"
 	"guild/internal/cli"
@@ -69,11 +68,6 @@ func DirFlag(flags interface {
 	StringVarP(p *string, name, shorthand, value, usage string)
 }, dir *string) {
 	flags.StringVarP(dir, "dir", "d", ".", "directory of the bundle")
-}
-
-// Complete offers the values of a flag.
-func Complete(cmd *cobra.Command, flag string, values ...string) {
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // it is there
 }
 
 // NewID is a random id for a bundle: "nut-" and a UUID of version 4.

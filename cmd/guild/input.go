@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
+
+	"guild"
+	"guild/internal/control"
+)
+
+// maxText is the largest text, in bytes, that is given as an input: more belongs into the bundle.
+const maxText = 32 << 10
+
+// parseInput reads what a person writes for an input beside the bundle.
+func parseInput(ctx context.Context, client *control.Client, text string) (control.Input, error) {
+	if file, ok := strings.CutPrefix(text, "@"); ok {
+		return textInput(file)
+	}
+	scheme, rest, _ := strings.Cut(text, ":")
+	switch {
+	case rest == "":
+	case scheme == "https":
+		return control.Input{Data: text, Type: "url"}, nil
+	case scheme == "url" || scheme == "text":
+		return control.Input{Data: rest, Type: scheme}, nil
+	case scheme == "blob":
+		if _, err := guild.ParseHash(rest); err != nil {
+			return control.Input{}, fmt.Errorf("%s: %w", text, err)
+		}
+		return control.Input{Data: "blob:" + strings.TrimPrefix(rest, "sha256:"), Type: "url"}, nil
+	case scheme == "event":
+		return eventInput(rest)
+	case scheme == "job":
+		return jobInput(ctx, client, rest)
+	}
+	return control.Input{}, fmt.Errorf("%q: want url:…, event:…, job:…, blob:…, text:… or @FILE", guild.Cut(text, 80))
+}
+
+// textInput is a file whose text goes along.
+func textInput(file string) (control.Input, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return control.Input{}, err
+	}
+	if len(raw) > maxText {
+		return control.Input{}, fmt.Errorf("%s has %d bytes, and %d at most go as an input: put it into the bundle", file, len(raw), maxText)
+	}
+	if !utf8.Valid(raw) {
+		return control.Input{}, fmt.Errorf("%s is not text: put it into the bundle", file)
+	}
+	return control.Input{Data: string(raw), Type: "text"}, nil
+}
+
+// eventInput is a Nostr event, as nevent, note or hex.
+func eventInput(text string) (control.Input, error) {
+	if !strings.HasPrefix(text, "nevent1") && !strings.HasPrefix(text, "note1") {
+		id, err := nostr.IDFromHex(text)
+		if err != nil {
+			return control.Input{}, fmt.Errorf("%q is no event: want nevent1…, note1… or 64 hex digits", guild.Cut(text, 80))
+		}
+		return control.Input{Data: id.Hex(), Type: "event"}, nil
+	}
+	_, value, err := nip19.Decode(text)
+	if err != nil {
+		return control.Input{}, fmt.Errorf("%s: %w", text, err)
+	}
+	event, ok := value.(nostr.EventPointer)
+	if !ok {
+		return control.Input{}, fmt.Errorf("%s names no event", text)
+	}
+	in := control.Input{Data: event.ID.Hex(), Type: "event"}
+	if len(event.Relays) > 0 {
+		in.Relay = event.Relays[0]
+	}
+	return in, nil
+}
+
+// jobInput is the result of a job: of ours, by the start of its id, or of anybody's, by the id of its request.
+func jobInput(ctx context.Context, client *control.Client, text string) (control.Input, error) {
+	if id, err := nostr.IDFromHex(text); err == nil {
+		return control.Input{Data: id.Hex(), Type: "job"}, nil
+	}
+	job, err := client.Job(ctx, text)
+	if e, ok := errors.AsType[*control.ProblemError](err); ok {
+		return control.Input{}, errors.New(e.Problem.Error)
+	}
+	if err != nil {
+		return control.Input{}, err
+	}
+	return control.Input{Data: job.ID, Type: "job"}, nil
+}
