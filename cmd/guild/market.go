@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -13,27 +14,34 @@ import (
 	"guild/internal/control"
 )
 
+func (p *program) marketCommand() *cobra.Command {
+	return cli.Group(&cobra.Command{
+		Use:     "market",
+		Short:   "Look at who offers what, try providers, recommend them",
+		Example: "  guild market ls --task python\n  guild market show npub1…\n  guild market bench npub1…",
+	}, p.marketLsCommand(), p.marketShowCommand(), p.marketWatchCommand())
+}
+
 type marketOptions struct {
 	Task string // only providers of this task
 	JSON bool
 }
 
-func (p *program) marketCommand() *cobra.Command {
+func (p *program) marketLsCommand() *cobra.Command {
 	var o marketOptions
-	ls := &cobra.Command{
-		Use:     "ls",
-		Short:   "List known providers, what they offer and how far they are trusted",
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List known providers, what they offer and how far they are trusted",
+		Long: `ls lists the services that were announced. FIT is how sure it is that a provider
+does the task: 1 when it names the task, 0.8 for a synonym, 0.6 when it is inferred.
+DONE is how many of the jobs that it had from this node were accepted.`,
 		Example: "  guild market ls\n  guild market ls --task python",
 		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runMarketLs(cmd.Context(), o) },
 	}
-	ls.Flags().StringVar(&o.Task, "task", "", "only those who offer this task")
-	ls.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
-	return cli.Group(&cobra.Command{
-		Use:     "market",
-		Short:   "Look at who offers what",
-		Example: "  guild market ls",
-	}, ls)
+	cmd.Flags().StringVar(&o.Task, "task", "", "only those who offer this task")
+	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
+	return cmd
 }
 
 func (p *program) runMarketLs(ctx context.Context, o marketOptions) error {
@@ -49,14 +57,41 @@ func (p *program) runMarketLs(ctx context.Context, o marketOptions) error {
 	if o.JSON {
 		return cli.PrintJSON(p.out, all)
 	}
-	rows := [][]string{{"NAME", "PROVIDER", "STATE", "SEEN", "TASKS", "TRUST"}}
+	if len(all) == 0 {
+		fmt.Fprintln(p.err, nobodyKnown(o.Task))
+		return nil
+	}
+	rows := [][]string{{"NAME", "PROVIDER", "STATE", "SEEN", "FIT", "TASKS", "DONE", "TRUST"}}
 	for _, v := range all {
 		rows = append(rows, []string{
-			cli.Cut(cli.Clean(v.Name), 14), shortNpub(v.Npub), v.State, age(p.now(), v.Seen*1000),
-			cli.Cut(cli.Clean(strings.Join(v.Tasks, ",")), 18), describeTrust(v),
+			cli.Cut(cli.Clean(v.Name), 12), shortNpub(v.Npub), v.State, age(p.now(), v.Seen*1000), fit(v, o.Task),
+			cli.Cut(cli.Clean(strings.Join(v.Tasks, ",")), 13), describeDone(v.Observed), describeTrust(v),
 		})
 	}
 	return cli.Table(p.out, rows)
+}
+
+func nobodyKnown(task string) string {
+	if task == "" {
+		return "nobody has announced anything on the relays yet"
+	}
+	return fmt.Sprintf("nobody offers the task %q; guild market ls lists all that is offered", task)
+}
+
+// fit is how sure it is that a provider does the task that was asked about.
+func fit(v control.Provider, task string) string {
+	if task == "" {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", v.Confidence)
+}
+
+// describeDone is how many of the jobs that ended were accepted.
+func describeDone(o *control.Observed) string {
+	if o == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%d/%d", o.Accepted, o.Asked)
 }
 
 // describeTrust is the trust of each task that the provider has been judged on.
@@ -69,4 +104,103 @@ func describeTrust(v control.Provider) string {
 		return "new"
 	}
 	return strings.Join(parts, " ")
+}
+
+type marketShowOptions struct {
+	D    string // of the service
+	JSON bool
+}
+
+func (p *program) marketShowCommand() *cobra.Command {
+	var o marketShowOptions
+	cmd := &cobra.Command{
+		Use:   "show PROVIDER",
+		Short: "Show what a provider claims beside what was measured",
+		Long: `show puts what a provider announces beside what this node has measured, and since
+when. A provider is named by its npub, its key in hex, a NIP-05 name, or the start of
+an npub as market ls shows it.`,
+		Example: "  guild market show npub1…\n  guild market show npub1… --d python --json",
+		Args:    cli.OneArg("a provider"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.runMarketShow(cmd.Context(), args[0], o)
+		},
+	}
+	cmd.Flags().StringVar(&o.D, "d", "", "only this service")
+	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (p *program) runMarketShow(ctx context.Context, who string, o marketShowOptions) error {
+	client, done, err := p.reader(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	key, err := namedProvider(ctx, who)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	cards, err := client.Cards(ctx, key, o.D)
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		return cli.PrintJSON(p.out, cards)
+	}
+	for i, card := range cards {
+		if i > 0 {
+			fmt.Fprintln(p.out)
+		}
+		p.showCard(p.out, card)
+	}
+	return nil
+}
+
+// namedProvider is a key, or the start of an npub that the node completes.
+func namedProvider(ctx context.Context, text string) (string, error) {
+	if strings.HasPrefix(text, "npub1") && len(text) < 63 {
+		start, _, _ := strings.Cut(text, "…")
+		return start, nil
+	}
+	return resolveProvider(ctx, text)
+}
+
+// showCard prints one service.
+func (p *program) showCard(w io.Writer, c control.Card) {
+	fmt.Fprintf(w, "%s  %s\n", cli.Clean(c.Name), c.Npub)
+	field := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "  %-12s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	field("service", "%s", cli.Clean(c.Display))
+	if c.About != "" {
+		field("about", "%s", cli.Cut(cli.Clean(c.About), 64))
+	}
+	field("state", "%s", c.State)
+	field("trust", "%s", trustByTask(c.Trust))
+	field("announced", "%s ago, first seen %s ago", age(p.now(), c.Seen*1000), age(p.now(), c.FirstSeen))
+	field("does", "%s", cli.Cut(cli.Clean(strings.Join(c.Tasks, ", ")), 64))
+	if len(c.Recommenders) > 0 {
+		field("recommended", "by %d whom you follow", len(c.Recommenders))
+	}
+	fmt.Fprintln(w)
+	cli.Table(w, claimsBeside(c))
+	if o := c.Observed; o != nil {
+		fmt.Fprintf(w, "\n  measured over %d requests in %s\n", o.Asked, age(p.now(), o.Since))
+	} else {
+		fmt.Fprintf(w, "\n  never asked from here: guild market bench %s\n", shortNpub(c.Npub))
+	}
+	for _, contradiction := range c.Contradictions {
+		fmt.Fprintf(w, "  contradicts itself: %s\n", cli.Clean(contradiction))
+	}
+}
+
+func trustByTask(trust map[string]float64) string {
+	var parts []string
+	for _, task := range slices.Sorted(maps.Keys(trust)) {
+		parts = append(parts, fmt.Sprintf("%s %.2f", cli.Clean(task), trust[task]))
+	}
+	if len(parts) == 0 {
+		return "none yet"
+	}
+	return strings.Join(parts, ", ")
 }

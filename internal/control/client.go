@@ -317,3 +317,17 @@ func problem(resp *http.Response) error {
 	}
 	return e
 }
+
+// Cards is GET /v1/providers/{key}: the services of one provider in full, or only the one of d.
+func (c *Client) Cards(ctx context.Context, key, d string) ([]Card, error) {
+	q := url.Values{}
+	if d != "" {
+		q.Set("d", d)
+	}
+	return get[[]Card](ctx, c, "/v1/providers/"+url.PathEscape(key), q)
+}
+
+// Changes is GET /v1/market/watch: what is new about providers, until ctx ends.
+func (c *Client) Changes(ctx context.Context) iter.Seq2[Change, error] {
+	return lines[Change](ctx, c, "/v1/market/watch", nil)
+}

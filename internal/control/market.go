@@ -106,3 +106,43 @@ func observed(m registry.Measured) *Observed {
 	}
 	return view
 }
+
+// Card is one service in full: GET /v1/providers/{key}[?d=D], the key as hex, an npub, or the start of an npub.
+type Card struct {
+	Provider
+	Display      string   `json:"display"` // the d tag for people, told apart from others' of the same form
+	About        string   `json:"about,omitempty"`
+	Version      string   `json:"version,omitempty"`
+	Event        string   `json:"event"`      // id of the announcement
+	FirstSeen    int64    `json:"first_seen"` // Unix ms
+	SeenOn       []string `json:"seen_on"`    // relays that it came from
+	Recommenders []string `json:"recommenders"`
+	Claimed      Claimed  `json:"claimed"`
+	// Contradictions is what its tags and its content say differently, a sentence each.
+	Contradictions []string `json:"contradictions"`
+}
+
+// Claimed is what an announcement says. What it does not say is absent.
+type Claimed struct {
+	SuccessRate   *float64 `json:"success_rate,omitempty"` // 0 to 1
+	LatencyMs     *float64 `json:"latency_ms,omitempty"`
+	JobsCompleted *float64 `json:"jobs_completed,omitempty"`
+	Price         int64    `json:"price_msat,omitempty"`
+	PriceText     string   `json:"price_text,omitempty"`
+	Kinds         []int    `json:"kinds"`
+	Encryption    []string `json:"encryption"`
+	Relays        []string `json:"relays"`
+	SupplyClass   string   `json:"supply_class,omitempty"`
+	Models        []string `json:"models,omitempty"`
+}
+
+// Change is one line of GET /v1/market/watch (application/x-ndjson): something about a provider is new.
+type Change struct {
+	At     int64  `json:"at"`    // Unix ms
+	Event  string `json:"event"` // announced, updated, retracted, or the state that it moved to
+	PubKey string `json:"pubkey"`
+	Npub   string `json:"npub"`
+	D      string `json:"d"`
+	Name   string `json:"name,omitempty"`
+	Text   string `json:"text"` // for a person, one line
+}

@@ -70,7 +70,7 @@ func (p *Pool) standing(name string, filters []nostr.Filter, receive Receiver, u
 	}
 	var errs []error
 	for _, raw := range urls {
-		url, err := normalize(raw)
+		url, err := Normalize(raw)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -117,6 +117,13 @@ func (p *Pool) unsubscribe(sub *standing) {
 	if current {
 		p.unhold(sub.urls)
 		p.pokeAll()
+	}
+}
+
+// Forget has a subscription of that name read a relay from the beginning the next time that it starts there.
+func (p *Pool) Forget(name, url string) {
+	if clean, err := Normalize(url); err == nil {
+		p.marks.Forget(clean, name)
 	}
 }
 

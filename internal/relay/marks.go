@@ -65,9 +65,25 @@ func (m *Marks) Set(url, sub string, t nostr.Timestamp) {
 		m.marks[url] = make(map[string]nostr.Timestamp)
 	}
 	m.marks[url][sub] = t
+	m.soon()
+}
+
+// soon arranges for the file to be written. The caller holds m.mu.
+func (m *Marks) soon() {
 	if m.path != "" && m.timer == nil && !m.closed {
 		m.timer = time.AfterFunc(marksEvery, m.flush)
 	}
+}
+
+// Forget drops the mark of a subscription at a relay, which is then read from the beginning again.
+func (m *Marks) Forget(url, sub string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.marks[url], sub)
+	if len(m.marks[url]) == 0 {
+		delete(m.marks, url)
+	}
+	m.soon()
 }
 
 // Close writes what is not yet written.

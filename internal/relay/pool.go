@@ -173,7 +173,7 @@ func (p *Pool) Add(urls ...string) {
 func (p *Pool) hold(urls []string) error {
 	var errs []error
 	for _, raw := range urls {
-		url, err := normalize(raw)
+		url, err := Normalize(raw)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -215,7 +215,7 @@ func (p *Pool) visit(raw []string) (links []*link, failed []Ack) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, url := range p.targets(raw) {
-		clean, err := normalize(url)
+		clean, err := Normalize(url)
 		switch {
 		case err != nil:
 			failed = append(failed, unreachable(url, err))

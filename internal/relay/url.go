@@ -12,9 +12,9 @@ import (
 
 const maxURL = 512 // bytes
 
-// normalize gives a relay's URL the one spelling under which it is known: lower case scheme and host, no
+// Normalize gives a relay's URL the one spelling under which it is known: lower case scheme and host, no
 // default port, no trailing slash, no fragment. Plain ws:// is refused for other hosts than this machine.
-func normalize(raw string) (string, error) {
+func Normalize(raw string) (string, error) {
 	if len(raw) > maxURL {
 		return "", fmt.Errorf("relay %.80q...: longer than %d bytes", raw, maxURL)
 	}

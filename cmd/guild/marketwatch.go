@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"guild/internal/cli"
+	"guild/internal/control"
+)
+
+func (p *program) marketWatchCommand() *cobra.Command {
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "Follow who comes, changes and goes",
+		Long: `watch prints a line whenever a provider is announced for the first time, changes what
+it says, is taken back, or moves to another state here. It needs a running node, and
+goes on until Ctrl-C.`,
+		Example: "  guild market watch\n  guild market watch --json",
+		Args:    cli.NoArgs(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runMarketWatch(cmd.Context(), asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per change")
+	return cmd
+}
+
+func (p *program) runMarketWatch(ctx context.Context, asJSON bool) error {
+	client, err := p.client()
+	if err != nil {
+		return err
+	}
+	for change, err := range client.Changes(ctx) {
+		if ctx.Err() != nil {
+			return nil // Ctrl-C is how it ends
+		}
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			err = cli.PrintLine(p.out, change)
+		} else {
+			_, err = fmt.Fprintln(p.out, describeChange(change))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return errors.New("the node has stopped")
+}
+
+func describeChange(c control.Change) string {
+	return fmt.Sprintf("%s  %-12s %s  %s", clock(c.At), c.Event, shortNpub(c.Npub), cli.Clean(c.Text))
+}
