@@ -68,6 +68,7 @@ const (
 	JobTimedOut  Ending = "timed out"
 	JobCancelled Ending = "cancelled"
 	JobParked    Ending = "parked"
+	JobDisagreed Ending = "disagreed" // deliveries were accepted, and too few of them agree
 )
 
 // endings orders what an attempt came to by what it means for its job, the best first. A violation outranks a
@@ -97,6 +98,21 @@ func EndingOf(attempts []Attempt) Ending {
 		}
 	}
 	return JobUnclaimed
+}
+
+// EndingOf is EndingOf for a job whose accepted deliveries must agree, and of which at most so many do. What does not
+// agree is neither accepted nor a failure; a violation outranks it.
+func (c Criticality) EndingOf(attempts []Attempt, agreeing int) Ending {
+	ending := EndingOf(attempts)
+	if ending != JobAccepted || agreeing >= c.Quorum() {
+		return ending
+	}
+	for i := range attempts {
+		if attempts[i].Outcome() == Violated {
+			return JobViolated
+		}
+	}
+	return JobDisagreed
 }
 
 // settled reports whether money has moved for an attempt, which only happens after it was accepted.

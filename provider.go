@@ -36,7 +36,7 @@ const (
 // from where it is.
 var nextProvider = map[ProviderState][]ProviderState{
 	Seen:         {Benchmarking, Active, Conditional, Unqualified, Unresponsive, Suspended, Removed, Stale},
-	Benchmarking: {Active, Conditional, Unqualified, Unresponsive, Suspended, Removed},
+	Benchmarking: {Seen, Active, Conditional, Unqualified, Unresponsive, Reduced, Suspended, Removed},
 	Active:       {Conditional, Warned, Unresponsive, Suspended, Removed, Stale},
 	Conditional:  {Active, Unqualified, Warned, Unresponsive, Suspended, Removed, Stale},
 	Unqualified:  {Seen, Benchmarking, Removed, Stale},

@@ -141,13 +141,20 @@ func (h Handler) Confidence(kind int, task string, synonyms map[string][]string)
 		return surest
 	case slices.ContainsFunc(h.Tasks, func(said string) bool { return means(said, task, synonyms[task]) }):
 		return min(Synonym, surest)
-	case slices.Contains(h.Kinds, kind) && h.publishesPerformance():
+	case slices.Contains(h.Kinds, kind) && h.PublishesPerformance():
 		return Inferred
 	}
 	return None
 }
 
-func (h Handler) publishesPerformance() bool {
+// Synonyms are the words that stand for a task where nothing is configured: the row "Fuzzy" of the table of section
+// 1.4.2 of the partnership protocol.
+func Synonyms() map[string][]string {
+	return map[string][]string{"benchmark-task": {"benchmark", "benchmarking", "perf-test", "compute-benchmark"}}
+}
+
+// PublishesPerformance reports whether h says anything about its speed, in a form that is understood or not.
+func (h Handler) PublishesPerformance() bool {
 	_, more := h.Extra["performance"]
 	return more || h.Performance != (Performance{})
 }

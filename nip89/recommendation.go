@@ -6,12 +6,15 @@ import (
 	"strings"
 
 	"fiatjaf.com/nostr"
+
+	"guild"
 )
 
 // Recommendation is what a user says about handlers for one kind of event (31989).
 type Recommendation struct {
 	PubKey   nostr.PubKey // who recommends
-	Handles  string       // the d tag: a kind in decimal, or a word
+	At       nostr.Timestamp
+	Handles  string // the d tag: a kind in decimal, or a word
 	Handlers []Recommended
 }
 
@@ -28,13 +31,55 @@ func ParseRecommendation(e nostr.Event) (Recommendation, error) {
 	if err := check(e, KindRecommendation); err != nil {
 		return Recommendation{}, fmt.Errorf("recommendation %.8s: %w", e.ID.Hex(), err)
 	}
-	r := Recommendation{PubKey: e.PubKey, Handles: e.Tags.GetD()}
+	r := Recommendation{PubKey: e.PubKey, At: e.CreatedAt, Handles: e.Tags.GetD()}
 	for tag := range e.Tags.FindAll("a") {
 		if handler, ok := parseAddress(tag); ok && len(r.Handlers) < MaxWords {
 			r.Handlers = append(r.Handlers, handler)
 		}
 	}
 	return r, nil
+}
+
+// Event builds the unsigned recommendation; the key and the date are left to whoever signs. It replaces what the same
+// key recommended before for the same d: what is to stay must be in it. Beyond MaxWords nothing is written, and an
+// announcement that is named twice is written once.
+func (r Recommendation) Event() nostr.Event {
+	tags := nostr.Tags{{"d", guild.Clean(r.Handles)}}
+	named := map[string]bool{}
+	for _, h := range r.Handlers {
+		tag := nostr.Tag{"a", h.address()}
+		if len(tag[1]) > MaxValue || named[tag[1]] || len(named) == MaxWords {
+			continue
+		}
+		named[tag[1]] = true
+		platform := guild.Clean(h.Platform)
+		switch {
+		case isRelayURL(h.Relay):
+			tag = append(tag, h.Relay)
+		case platform != "":
+			tag = append(tag, "")
+		}
+		if platform != "" {
+			tag = append(tag, platform)
+		}
+		tags = append(tags, tag)
+	}
+	return nostr.Event{Kind: KindRecommendation, Tags: tags}
+}
+
+func (h Recommended) address() string {
+	return fmt.Sprintf("%d:%s:%s", Kind, h.PubKey.Hex(), guild.Clean(h.D))
+}
+
+// Service is the identity under which the recommended announcement is known.
+func (h Recommended) Service() guild.Service {
+	return guild.Service{PubKey: h.PubKey, D: CanonicalD(h.D)}
+}
+
+// ParseAddress reads the address of an announcement, "31990:<pubkey>:<d>", as it stands in a tags.
+func ParseAddress(address string) (guild.Service, bool) {
+	h, ok := parseAddress(nostr.Tag{"a", address})
+	return h.Service(), ok
 }
 
 // parseAddress reads ["a", "31990:<pubkey>:<d>", relay, platform].

@@ -16,8 +16,29 @@ import (
 // CanonicalD is the form of a d tag that the index uses: NFKC, case folded, runs of white space collapsed.
 // Two spellings of one service are one service.
 func CanonicalD(d string) string {
+	if simple, ok := canonicalASCII(d); ok {
+		return simple
+	}
 	d = cases.Fold().String(norm.NFKC.String(guild.Clean(d)))
 	return strings.Join(strings.Fields(norm.NFKC.String(d)), " ")
+}
+
+// canonicalASCII is CanonicalD for printable ASCII, which nearly all d tags and words are and which Unicode has no
+// further say about.
+func canonicalASCII(d string) (string, bool) {
+	plain := true
+	for i := range len(d) {
+		switch c := d[i]; {
+		case c < ' ' || c > '~':
+			return "", false
+		case c == ' ' || 'A' <= c && c <= 'Z':
+			plain = false
+		}
+	}
+	if plain {
+		return d, true
+	}
+	return strings.Join(strings.Fields(strings.ToLower(d)), " "), true
 }
 
 // Word is the form in which tasks are compared: that of CanonicalD with dashes for spaces.

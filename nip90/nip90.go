@@ -9,7 +9,7 @@
 //
 // A bundle job is our profile of NIP-90: the input is a Nutshell bundle, and so is the result. A request has
 //
-//	["i", <base64 of the bundle>, "text", "", "bundle"]  a bundle of at most MaxInline bytes, or
+//	["i", <base64 of the bundle>, "text", "", "bundle"]  a small bundle, or
 //	["i", <URL>, "url", "", "bundle"]                    where a larger one is
 //	["param", "job_type", <task or schema id>]
 //	["param", "job_hash", <hex>]                         see Request.JobHash
@@ -21,6 +21,9 @@
 //	["param", "vault_sha256", <hex>]                     of the bytes in the vault parameter
 //	["param", "deadline", <Unix seconds>]
 //	["param", "time-limit", <seconds>]                   for the judged run
+//	["param", "accuracy", <share>]                       of the tests that must pass, as "1.00"
+//	["param", "idempotency_key", <hex>]                  see IdempotencyKey
+//	["param", "solicitation", "offer"]                   nothing but an offer is asked; see Solicits
 //
 // and the content of its result is one JSON object:
 //
@@ -28,6 +31,21 @@
 //	{"v":1,"delivery_sha256":<hex>,"size":<bytes>,"url":<URL>,"key":<hex>}
 //
 // with a key only in an encrypted result. Parcel is both sides of it.
+//
+// Beside the bundle a request may have any other inputs of NIP-90, the marker being the name that the customer gives
+// to one of them:
+//
+//	["i", <URL>, "url", "", <marker>]                    at a Blossom server if the path ends in 64 hex digits,
+//	                                                     which then are the SHA-256 of what is there: see BlobHash
+//	["i", <event id>, "event", <relay>, <marker>]        the content of that event
+//	["i", <request id>, "job", <relay>, <marker>]        the result of an earlier request, which may be read by all
+//	["i", <text>, "text", "", <marker>]                  the text; with the marker "job" or one that begins with
+//	                                                     "job:" the content of a result that not everybody may read
+//
+// A benchmark is a request of kind 5000 with the parameters benchmark-type (standard, stress or correctness),
+// time-limit, memory-limit (MB), iterations and language, and with one input more:
+//
+//	["i", {"benchmark_id":<suite>,"modules":[<module>,…]}, "text", "", "benchmark_spec"]
 //
 // A vault may have one value more, "allow-expired". It is at most MaxVault bytes and no part of the job hash, so
 // that each provider can get its own.
@@ -48,8 +66,15 @@ import (
 // KindFeedback is the kind of every feedback event.
 const KindFeedback nostr.Kind = 7000
 
-// MaxInline is the largest bundle, in bytes, that travels inside an event.
+// MaxInline is the largest bundle, in bytes, that is read from an event.
 const MaxInline = 32 << 10
+
+// Inline is the largest bundle, in bytes, that is sent inside an event. NIP-44 pads what is longer to a size whose
+// base64 is over MaxEvent.
+const Inline = 28 << 10
+
+// MaxEvent is the size of an event as JSON, in bytes, that common relays take.
+const MaxEvent = 64 << 10
 
 // Limits on what is read.
 const (
@@ -59,9 +84,11 @@ const (
 	MaxURL    = 2048    // bytes of a URL
 )
 
-// Names of parameters and the marker of bundle jobs.
+// Names of parameters and the markers of bundle jobs.
 const (
-	MarkerBundle = "bundle"
+	MarkerBundle    = "bundle"
+	MarkerBenchmark = "benchmark_spec"
+	MarkerJob       = "job"
 
 	ParamJobType      = "job_type"
 	ParamJobHash      = "job_hash"
@@ -72,6 +99,15 @@ const (
 	ParamVaultSHA256  = "vault_sha256"
 	ParamDeadline     = "deadline"
 	ParamTimeLimit    = "time-limit"
+
+	ParamAccuracy       = "accuracy"
+	ParamIdempotencyKey = "idempotency_key"
+	ParamSolicitation   = "solicitation"
+
+	ParamBenchmarkType = "benchmark-type"
+	ParamMemoryLimit   = "memory-limit"
+	ParamIterations    = "iterations"
+	ParamLanguage      = "language"
 )
 
 // Encryptions by name.
@@ -100,8 +136,11 @@ type Sealer = func(plaintext string) (ciphertext string, err error)
 // ResultKind is the kind of the results of a request's kind.
 func ResultKind(request int) int { return request + 1000 }
 
-func isRequest(kind int) bool { return 5000 <= kind && kind < 6000 }
-func isResult(kind int) bool  { return 6000 <= kind && kind < 7000 }
+// IsRequest reports whether a kind is one of job requests.
+func IsRequest(kind int) bool { return 5000 <= kind && kind < 6000 }
+
+// IsResult reports whether a kind is one of job results.
+func IsResult(kind int) bool { return 6000 <= kind && kind < 7000 }
 
 // OpenWith opens what is encrypted to the owner of a key: NIP-44, or NIP-04 where the ciphertext carries its mark.
 func OpenWith(ctx context.Context, key nostr.Cipher) Opener {

@@ -370,6 +370,20 @@ func TestFeedbackDialects(t *testing.T) {
 			func(f nip90.Feedback) bool {
 				return f.Status == nip90.Other && f.RawStatus == "chain-scheduled" && f.Text == "next"
 			}},
+		{"nostrdvm: payment-rejected", "", nostr.Tags{{"status", "payment-rejected"}},
+			func(f nip90.Feedback) bool { return f.Status == nip90.Other && f.RawStatus == "payment-rejected" }},
+		{"nostrdvm: subscription-required", "", nostr.Tags{{"status", "subscription-required"}, {"amount", "5"}},
+			func(f nip90.Feedback) bool {
+				return f.Status == nip90.Other && f.RawStatus == "subscription-required" && f.Amount == 5
+			}},
+		{"nostrdvm: subscription-success", "", nostr.Tags{{"status", "subscription-success"}},
+			func(f nip90.Feedback) bool { return f.Status == nip90.Other && f.RawStatus == "subscription-success" }},
+		{"nostrdvm: pong", "", nostr.Tags{{"status", "pong"}},
+			func(f nip90.Feedback) bool { return f.Status == nip90.Other && f.RawStatus == "pong" }},
+		{"2020117: a content that ends in a newline", "1 of 2\n", nostr.Tags{{"p", customer.pub.Hex()}, {"e", id.Hex()}, {"status", "partial"}},
+			func(f nip90.Feedback) bool { return f.Status == nip90.Partial && f.Content == "1 of 2\n" }},
+		{"an amount with an invoice", "", nostr.Tags{{"status", "payment-required"}, {"amount", "7", "lnbc1"}},
+			func(f nip90.Feedback) bool { return f.Amount == 7 && f.Invoice == "lnbc1" }},
 		{"no status at all", "hm", nil,
 			func(f nip90.Feedback) bool { return f.Status == nip90.Other && f.RawStatus == "" }},
 		{"nostrdvm: the whole tag list inside", whole, nostr.Tags{{"encrypted"}, {"p", customer.pub.Hex()}, {"e", id.Hex()}},

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -102,7 +103,7 @@ func (p Parcel) Encode() (string, error) {
 }
 
 // DecodeParcel reads what Encode writes, and checks bytes that are inline against their hash and size. A
-// content that is not of this form is ErrNoBundle.
+// content that does not claim to be of this form is ErrNoBundle: it is a result in plain.
 func DecodeParcel(content string) (Parcel, error) {
 	p, err := decodeParcel(content)
 	if err != nil {
@@ -116,11 +117,14 @@ func decodeParcel(content string) (Parcel, error) {
 	if len(content) > MaxText {
 		return Parcel{}, fmt.Errorf("%d bytes: %w", len(content), ErrTooBig)
 	}
-	if err := json.Unmarshal([]byte(content), &w); err != nil {
-		return Parcel{}, fmt.Errorf("%w: %w", ErrNoBundle, err)
-	}
-	if w.V != 1 || w.Hash == "" {
+	if !claimsParcel(content) {
 		return Parcel{}, ErrNoBundle
+	}
+	if err := json.Unmarshal([]byte(content), &w); err != nil {
+		return Parcel{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if w.V != 1 {
+		return Parcel{}, fmt.Errorf("version %d: %w", w.V, ErrMalformed)
 	}
 	p := Parcel{Size: w.Size, URL: w.URL}
 	var err error
@@ -134,6 +138,22 @@ func decodeParcel(content string) (Parcel, error) {
 		return Parcel{}, err
 	}
 	return p, p.check()
+}
+
+// claimsParcel reports whether a content is meant as a delivery: a JSON object that names the hash of one, or the
+// beginning of such an object.
+func claimsParcel(content string) bool {
+	const name, early = "delivery_sha256", 512 // bytes in which the name is found if what follows was cut off
+	content = strings.TrimSpace(content)
+	if !strings.HasPrefix(content, "{") {
+		return false
+	}
+	var members map[string]jsontext.Value
+	if err := json.Unmarshal([]byte(content), &members); err == nil {
+		_, ok := members[name]
+		return ok
+	}
+	return strings.Contains(content[:min(early, len(content))], strconv.Quote(name))
 }
 
 func decodeInline(text string) ([]byte, error) {

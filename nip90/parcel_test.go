@@ -144,7 +144,11 @@ func TestDeliveriesRefused(t *testing.T) {
 	}{
 		{"prose", "the answer is 42", nip90.ErrNoBundle},
 		{"other JSON", `{"answer":42}`, nip90.ErrNoBundle},
-		{"a later version", `{"v":2,"delivery_sha256":"` + sum + `"}`, nip90.ErrNoBundle},
+		{"a hash that is a number", `{"v":1,"delivery_sha256":5}`, nip90.ErrMalformed},
+		{"one that was cut off", `{"v":1,"delivery_sha256":"` + sum + `","bundle":"AAAA`, nip90.ErrMalformed},
+		{"JSON about deliveries", `{"text":"the delivery_sha256 is missing"}`, nip90.ErrNoBundle},
+		{"a list", `[{"delivery_sha256":"` + sum + `"}]`, nip90.ErrNoBundle},
+		{"a later version", `{"v":2,"delivery_sha256":"` + sum + `"}`, nip90.ErrMalformed},
 		{"a short hash", `{"v":1,"delivery_sha256":"ab","size":1,"bundle":"eA=="}`, nip90.ErrMalformed},
 		{"bytes of another hash", `{"v":1,"delivery_sha256":"` + sum + `","size":1,"bundle":"eQ=="}`, nip90.ErrMalformed},
 		{"bytes of another size", `{"v":1,"delivery_sha256":"` + sum + `","size":2,"bundle":"eA=="}`, nip90.ErrMalformed},

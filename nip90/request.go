@@ -68,7 +68,7 @@ func ParseRequest(e nostr.Event, open Opener) (Request, error) {
 }
 
 func parseRequest(e nostr.Event, open Opener) (Request, error) {
-	if !isRequest(int(e.Kind)) {
+	if !IsRequest(int(e.Kind)) {
 		return Request{}, fmt.Errorf("kind %d: %w", e.Kind, ErrKind)
 	}
 	w, err := unwrap(e, open)
@@ -245,7 +245,7 @@ func (r Request) Sealed(seal Sealer) (nostr.Event, error) {
 }
 
 func (r Request) check() error {
-	if !isRequest(r.Kind) {
+	if !IsRequest(r.Kind) {
 		return fmt.Errorf("request of kind %d: %w", r.Kind, ErrKind)
 	}
 	if r.Bid < 0 {
@@ -322,6 +322,7 @@ func (r Request) extra(forRelays bool) (tags nostr.Tags) {
 // transport are the parameters that say how a job travels, not what it is.
 var transport = []string{
 	ParamJobType, ParamJobHash, ParamBundleSHA256, ParamBundleSize, ParamBundleKey, ParamVault, ParamVaultSHA256, ParamDeadline,
+	ParamIdempotencyKey, ParamSolicitation,
 }
 
 // JobHash is the hash that names what a bundle job asks: the canonical hash of
@@ -329,7 +330,7 @@ var transport = []string{
 //	{"bundle_sha256":<hex>,"job_type":<task>,"params":[[<key>,<value>,…],…]}
 //
 // where params are the other parameters, by key, without those that only say how the job travels (job_hash,
-// bundle_size, bundle_key, vault, vault_sha256, deadline).
+// bundle_size, bundle_key, vault, vault_sha256, deadline, idempotency_key, solicitation).
 func (r Request) JobHash() (guild.Hash, error) {
 	params := [][]string{}
 	for _, p := range r.sortedParams() {

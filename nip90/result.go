@@ -36,7 +36,7 @@ func ParseResult(e nostr.Event, open Opener) (Result, error) {
 }
 
 func parseResult(e nostr.Event, open Opener) (Result, error) {
-	if !isResult(int(e.Kind)) {
+	if !IsResult(int(e.Kind)) {
 		return Result{}, fmt.Errorf("kind %d: %w", e.Kind, ErrKind)
 	}
 	w, err := unwrap(e, open)
@@ -104,7 +104,7 @@ func referenceTags(request nostr.ID, customer nostr.PubKey) (tags nostr.Tags) {
 
 // Event builds the unsigned result in clear. A delivery with a key is ErrSecret: seal it.
 func (r Result) Event() (nostr.Event, error) {
-	if !isResult(r.Kind) {
+	if !IsResult(r.Kind) {
 		return nostr.Event{}, fmt.Errorf("result of kind %d: %w", r.Kind, ErrKind)
 	}
 	if holdsKey(r.Content) {
@@ -124,7 +124,7 @@ func (r Result) Event() (nostr.Event, error) {
 // Sealed builds the unsigned result with its content encrypted by seal. Outside stand only what it answers and
 // what it costs.
 func (r Result) Sealed(seal Sealer) (nostr.Event, error) {
-	if !isResult(r.Kind) {
+	if !IsResult(r.Kind) {
 		return nostr.Event{}, fmt.Errorf("result of kind %d: %w", r.Kind, ErrKind)
 	}
 	ciphertext, err := seal(guild.Clean(r.Content))
@@ -161,6 +161,18 @@ func Correlate(e nostr.Event) Reference {
 		ref.Mentioned = mentioned(e.Content, "request_id", "request_event", "request")
 	}
 	return ref
+}
+
+// CorrelateInside is Correlate for what an encrypted event says inside; what cannot be opened refers to nothing.
+func CorrelateInside(e nostr.Event, open Opener) Reference {
+	w, err := unwrap(e, open)
+	if err != nil || w.encrypted == "" {
+		return Reference{}
+	}
+	if tags, err := decodeTags(w.content); err == nil {
+		w.takeInner(tags)
+	}
+	return Correlate(nostr.Event{Kind: e.Kind, Tags: w.inner, Content: w.content})
 }
 
 // mentioned is the event id under the first of the keys that holds one, in a JSON object.

@@ -55,6 +55,7 @@ type Receipt struct {
 	DeliveryHash   guild.Hash    `json:"delivery_hash,omitzero"`
 	Outcome        guild.Outcome `json:"outcome,omitempty"` // absent if nothing was judged
 	VerdictHash    guild.Hash    `json:"verdict_hash,omitzero"`
+	IdempotencyKey string        `json:"idempotency_key,omitempty"` // 64 hex digits; that of the request and of its quote
 
 	Extra map[string]stdjson.RawMessage `json:"-"` // fields that are not understood, kept
 }
@@ -63,7 +64,7 @@ type Receipt struct {
 var names = []string{
 	"receipt_id", "session_id", "trajectory_hash", "policy_bundle_id", "job_hash", "payment_proof", "rail", "asset_id",
 	"amount_msats", "provider_id", "approval_rule_id", "timestamp", "provider_pubkey", "task", "job", "attempt",
-	"request_event", "result_event", "bundle_hash", "delivery_hash", "outcome", "verdict_hash",
+	"request_event", "result_event", "bundle_hash", "delivery_hash", "outcome", "verdict_hash", "idempotency_key",
 }
 
 // PaymentProof proves that money moved.

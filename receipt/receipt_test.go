@@ -25,7 +25,7 @@ func unpaid() receipt.Receipt {
 		PolicyBundleID: "policy-1", JobHash: guild.Sum([]byte("job")), Timestamp: "2026-01-13T10:05:32Z",
 		Task: "benchmark-task", Job: job, Attempt: attempt, RequestEvent: attempt, ResultEvent: result,
 		BundleHash: guild.Sum([]byte("bundle")), DeliveryHash: guild.Sum([]byte("delivery")),
-		Outcome: guild.Success, VerdictHash: guild.Sum([]byte("verdict")),
+		Outcome: guild.Success, VerdictHash: guild.Sum([]byte("verdict")), IdempotencyKey: guild.Sum([]byte("attempt")).Hex(),
 	}
 	r.SetProvider(provider)
 	return r
@@ -150,6 +150,8 @@ func TestValidate(t *testing.T) {
 		{"no policy", change(func(r *receipt.Receipt) { r.PolicyBundleID = "" }), "policy_bundle_id"},
 		{"no trajectory", change(func(r *receipt.Receipt) { r.TrajectoryHash = guild.Hash{} }), "trajectory_hash"},
 		{"no job", change(func(r *receipt.Receipt) { r.JobHash = guild.Hash{} }), "job_hash"},
+		{"no idempotency key, as receipts before they had one", change(func(r *receipt.Receipt) { r.IdempotencyKey = "" }), ""},
+		{"a key that is none", change(func(r *receipt.Receipt) { r.IdempotencyKey = "abc" }), "idempotency_key"},
 		{"a time in words", change(func(r *receipt.Receipt) { r.Timestamp = "yesterday" }), "timestamp"},
 		{"no provider", change(func(r *receipt.Receipt) { r.ProviderPubKey = nostr.PubKey{} }), "provider_pubkey"},
 		{"another npub", change(func(r *receipt.Receipt) { r.ProviderID = "npub1x" }), "provider_id"},

@@ -42,6 +42,8 @@ func (r Receipt) checkIdentity() error {
 		return invalid("trajectory_hash", "is missing")
 	case r.JobHash.IsZero():
 		return invalid("job_hash", "is missing")
+	case r.IdempotencyKey != "" && !isHex32(r.IdempotencyKey):
+		return invalid("idempotency_key", "%.80q is not 64 hex digits", r.IdempotencyKey)
 	}
 	if _, err := time.Parse(time.RFC3339Nano, r.Timestamp); err != nil {
 		return invalid("timestamp", "%.40q is not ISO 8601", r.Timestamp)
@@ -123,6 +125,10 @@ func plausible(p PaymentProof) bool {
 	if p.Type != "lightning_preimage" && p.Type != "onchain_txid" {
 		return p.Value != ""
 	}
-	b, err := hex.DecodeString(p.Value)
+	return isHex32(p.Value)
+}
+
+func isHex32(s string) bool {
+	b, err := hex.DecodeString(s)
 	return err == nil && len(b) == 32
 }

@@ -33,7 +33,7 @@ func mortal() {
 	p := &program{home: *home, out: os.Stdout, err: os.Stderr, now: time.Now}
 	var offers []service
 	if *command != "" {
-		offers = []service{{Task: *task, D: *task, Name: *task, Exec: *command, Jobs: 2, Queue: 16, TimeLimit: time.Minute}}
+		offers = []service{{Tasks: []string{*task}, D: *task, Name: *task, Exec: *command, Jobs: 2, Queue: 16, TimeLimit: time.Minute}}
 	}
 	os.Exit(p.report(p.runMortal(*relay, offers, witness(*notes, *after))))
 }

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
 
-	"guild"
 	"guild/internal/config"
 	"guild/internal/control"
 	"guild/internal/jobs"
@@ -27,29 +27,6 @@ type nodeOptions struct {
 	Log      *slog.Logger // what the node does
 	Meet     bool         // candidates are met without being asked to
 	Ready    io.Writer    // gets one line when the node listens
-}
-
-// service is one service that "guild work" offers.
-type service struct {
-	Task        string
-	Name        string        // as it calls itself
-	D           string        // tells services of one key apart
-	Exec        string        // run by /bin/sh -c
-	Env         []string      // names of variables that pass through
-	Mounts      []string      // host directories that the command may read
-	Network     bool          // the command may reach the network
-	Unsandboxed bool          // the command runs without a sandbox
-	Jobs        int           // at the same time
-	Queue       int           // waiting beyond those
-	TimeLimit   time.Duration // of one command
-	PriceMsat   int64
-}
-
-func (s service) worker() node.Worker {
-	return node.Worker{
-		Task: s.Task, D: s.D, Name: s.Name, Command: s.Exec, Env: s.Env, Mounts: s.Mounts, Network: s.Network,
-		Unsandboxed: s.Unsandboxed, Slots: s.Jobs, Queue: s.Queue, Limit: s.TimeLimit, Price: guild.Msat(s.PriceMsat),
-	}
 }
 
 // nodeConfig turns what a person set into what a node is.
@@ -67,6 +44,19 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 		Auto: o.Meet && c.Meeting.Auto, Daily: c.Meeting.Daily, Count: c.Meeting.Count, AtOnce: c.Meeting.AtOnce, Timeout: c.Meeting.TimeLimit,
 	}
 	n.Fetch.Hosts = c.Work.Fetch
+	for _, text := range c.Follow {
+		followed, err := nostr.PubKeyFromHex(text)
+		if strings.HasPrefix(text, "npub1") {
+			var digits string
+			if digits, err = decodeProvider(text); err == nil {
+				followed, err = nostr.PubKeyFromHex(digits)
+			}
+		}
+		if err != nil {
+			return node.Config{}, fmt.Errorf("follow: %q is no npub: %w", text, err)
+		}
+		n.Follow = append(n.Follow, followed)
+	}
 	for _, s := range o.Services {
 		n.Workers = append(n.Workers, s.worker())
 	}

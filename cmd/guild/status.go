@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 
 	"guild/internal/cli"
 	"guild/internal/control"
+	"guild/internal/work"
 )
 
 func (p *program) statusCommand() *cobra.Command {
@@ -52,16 +54,25 @@ func writeStatus(w io.Writer, s control.Status, now time.Time) error {
 	}
 	line("node", "%s", s.Npub)
 	line("up", "%s, version %s", age(now, s.Started), s.Version)
+	tiers := map[int]int{}
 	for i, r := range s.Relays {
-		line(first(i, "relays"), "%s", describeRelay(r, s.Local))
+		if tiers[r.Tier]++; r.Tier <= 1 {
+			line(first(i, "relays"), "%s", describeRelay(r, s.Local))
+		}
+	}
+	if tiers[2]+tiers[3] > 0 {
+		line("", "%d more are asked every five minutes, %d about hourly", tiers[2], tiers[3])
 	}
 	line("sandbox", "%s", s.Sandbox)
 	line("journal", "%d entries in %s", s.Journal.Last, s.Journal.Dir)
 	line("providers", "%d known", s.Seen)
 	line("jobs", "%s", counts(s.Jobs))
 	for i, v := range s.Services {
-		line(first(i, "services"), "%s: %d of %d running, %d queued, %d done, %d failed",
-			v.Task, v.Running, v.Slots, v.Queued, v.Done, v.Failed)
+		line(first(i, "services"), "%s: %s%d of %d running, %d queued, %d done, %d failed",
+			cmp.Or(v.D, v.Task), closed(v.State), v.Running, v.Slots, v.Queued, v.Done, v.Failed)
+	}
+	if s.Yields != "" {
+		line("paused", "%s", s.Yields)
 	}
 	line("dropped", "%s", counts(s.Dropped))
 	for i, parked := range s.Parked {
@@ -76,6 +87,14 @@ func first(i int, label string) string {
 		return ""
 	}
 	return label
+}
+
+// closed says that a service takes nothing new.
+func closed(state string) string {
+	if state == "" || state == string(work.Open) {
+		return ""
+	}
+	return state + ", "
 }
 
 func describeRelay(r control.Relay, local string) string {

@@ -22,7 +22,9 @@ func (p *program) upCommand() *cobra.Command {
 		Use:   "up",
 		Short: "Run a node until interrupted",
 		Long: `up runs a node: it meets providers on the relays, carries out jobs that were
-opened with guild hire, and answers the other verbs on its control socket.
+opened with guild hire, and answers the other verbs on its control socket. It offers
+each service that the configuration has in a table [services.NAME]; guild work ls
+lists them.
 Ctrl-C ends it gracefully; a second one at once. Nothing is lost either way.`,
 		Example: "  guild up\n  guild up --relay wss://relay.example.com",
 		Args:    cli.NoArgs(),
@@ -33,11 +35,19 @@ Ctrl-C ends it gracefully; a second one at once. Nothing is lost either way.`,
 }
 
 func (p *program) runUp(ctx context.Context, o upOptions) error {
-	return p.serve(ctx, o.Relays, nil)
+	c, err := p.config()
+	if err != nil {
+		return err
+	}
+	services, err := configured(c)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	return p.serve(ctx, o.Relays, services, true)
 }
 
-// serve runs a node with the given services until ctx ends.
-func (p *program) serve(ctx context.Context, relays []string, services []service) error {
+// serve runs a node with the given services until ctx ends. It may meet providers.
+func (p *program) serve(ctx context.Context, relays []string, services []service, meet bool) error {
 	c, err := p.config()
 	if err != nil {
 		return err
@@ -49,7 +59,7 @@ func (p *program) serve(ctx context.Context, relays []string, services []service
 	if err != nil {
 		return err
 	}
-	err = runNode(ctx, c, id, nodeOptions{Meet: len(services) == 0, Services: services, Log: p.logger(p.err), Ready: p.out})
+	err = runNode(ctx, c, id, nodeOptions{Meet: meet, Services: services, Log: p.logger(p.err), Ready: p.out})
 	if errors.Is(err, journal.ErrLocked) {
 		return cli.WithHint(err, "stop that one, or give this one a home of its own: guild init --home DIR, then add --home DIR")
 	}

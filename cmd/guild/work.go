@@ -13,6 +13,7 @@ import (
 
 	"guild/internal/cli"
 	"guild/internal/config"
+	"guild/internal/work"
 )
 
 type workOptions struct {
@@ -25,7 +26,7 @@ func (p *program) workCommand() *cobra.Command {
 	var o workOptions
 	cmd := &cobra.Command{
 		Use:   "work --task TASK --exec 'COMMAND'",
-		Short: "Offer a service: run a command for every job that comes in",
+		Short: "Offer a service: run a command for every job that comes in; look after services",
 		Long: `work announces a service and runs COMMAND (by /bin/sh -c) for each request, in an
 empty directory with the unpacked bundle, in a sandbox. The command finds
 
@@ -43,14 +44,26 @@ and sees the directory that it stands in, unless the node's own files are there;
 fails when it exits with other than 0. What it leaves is not delivered if it holds a
 secret of the credentials; the delivery lists by name which it was given.
 
+Its network is none, or with --network full: a list of hosts or a proxy between them
+is not offered. Who may ask, for what bid, with how much work and how often is in the
+configuration: [work] for every service, [services.NAME] for services of their own,
+which guild up offers all at once. The verbs below look after what a running node
+offers, however it was started.
+
 On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
 		Example: `  guild work --task python --exec ./agent/solve.sh
   guild work --task python --exec 'my-agent --yes' --env ANTHROPIC_API_KEY --network
-  guild work --task shell --exec ./worker.sh --jobs 4 --time-limit 5m --price 21000`,
-		Args: cli.NoArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.runWork(cmd.Context(), o, cmd.Flags().Changed)
-		},
+  guild work --task shell --exec ./worker.sh --jobs 4 --time-limit 5m --price 21000
+  guild work ls
+  guild work pause python`,
+	}
+	cli.Group(cmd, p.workVerbs()...)
+	unknown := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return unknown(cmd, args)
+		}
+		return p.runWork(cmd.Context(), o, cmd.Flags().Changed)
 	}
 	f, s := cmd.Flags(), &o.Service
 	f.StringArrayVar(&o.Tasks, "task", nil, "task to offer (required, repeatable)")
@@ -59,7 +72,8 @@ On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
 	f.StringVar(&s.D, "d", "", "tells several services of one key apart (default: the task)")
 	f.StringArrayVar(&s.Env, "env", nil, "environment variable that the command may see (repeatable)")
 	f.StringArrayVar(&s.Mounts, "mount", nil, "directory that the command may read, beside the system's (repeatable)")
-	f.BoolVar(&s.Network, "network", false, "let the command reach the network")
+	f.StringVar(&s.Network, "network", "none", "what the command may reach: none, or full, which --network alone means")
+	f.Lookup("network").NoOptDefVal = "full"
 	f.BoolVar(&s.Unsandboxed, "unsandboxed", false, "run the command without a sandbox: strangers' bundles can read your files")
 	f.IntVar(&s.Jobs, "jobs", 0, "jobs at the same time (default: work.jobs, 2)")
 	f.IntVar(&s.Queue, "queue", 0, "jobs that may wait beyond those (default: work.queue, 16)")
@@ -78,7 +92,7 @@ func (p *program) runWork(ctx context.Context, o workOptions, given func(flag st
 	if err != nil {
 		return cli.Usage(err)
 	}
-	return p.serve(ctx, o.Relays, services)
+	return p.serve(ctx, o.Relays, services, false)
 }
 
 // services makes one service of each task.
@@ -92,9 +106,12 @@ func (o workOptions) services(w config.Work, given func(flag string) bool) ([]se
 	var services []service
 	for _, task := range o.Tasks {
 		s := o.Service
-		s.Task = task
-		s = s.withDefaults(w, given)
-		if err := errors.Join(s.check(), s.resolveMounts()); err != nil {
+		s.Tasks = []string{task}
+		s, err := s.withDefaults(w, given)
+		if err == nil {
+			err = errors.Join(s.check(), s.resolveMounts())
+		}
+		if err != nil {
 			return nil, err
 		}
 		services = append(services, s)
@@ -103,7 +120,7 @@ func (o workOptions) services(w config.Work, given func(flag string) bool) ([]se
 }
 
 // withDefaults fills in what was not given on the command line.
-func (s service) withDefaults(w config.Work, given func(flag string) bool) service {
+func (s service) withDefaults(w config.Work, given func(flag string) bool) (service, error) {
 	if !given("jobs") {
 		s.Jobs = w.Jobs
 	}
@@ -117,12 +134,14 @@ func (s service) withDefaults(w config.Work, given func(flag string) bool) servi
 		s.PriceMsat = int64(w.Price)
 	}
 	if s.D == "" {
-		s.D = s.Task
+		s.D = s.Tasks[0]
 	}
 	if s.Name == "" {
-		s.Name = s.Task
+		s.Name = s.Tasks[0]
 	}
-	return s
+	var err error
+	s.Terms, err = terms(w)
+	return s, err
 }
 
 // resolveMounts makes the directories absolute, and refuses what is none.
@@ -144,10 +163,12 @@ var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func (s service) check() error {
 	switch {
-	case s.Task == "":
+	case s.Tasks[0] == "":
 		return cli.WithHint(errors.New("--task is missing"), "guild work --task python --exec ./agent/solve.sh")
 	case s.Exec == "":
 		return cli.WithHint(errors.New("--exec is missing"), "guild work --task python --exec ./agent/solve.sh")
+	case s.Network != "" && s.Network != string(work.NetworkNone) && s.Network != string(work.NetworkFull):
+		return fmt.Errorf("--network=%s: want none or full", s.Network)
 	case s.Jobs < 1:
 		return fmt.Errorf("--jobs %d: want 1 or more", s.Jobs)
 	case s.Queue < 0:

@@ -34,19 +34,17 @@ func (c Config) check() error {
 	if err := c.checkCounts(); err != nil {
 		return err
 	}
+	if err := c.checkServices(); err != nil {
+		return err
+	}
 	return checkDurations(reflect.ValueOf(c), "")
 }
 
 func (c Config) checkCounts() error {
+	if err := c.Work.check(); err != nil {
+		return fmt.Errorf("work.%w", err)
+	}
 	switch {
-	case c.Work.Jobs < 1:
-		return fmt.Errorf("work.jobs: %d, want 1 or more", c.Work.Jobs)
-	case c.Work.Queue < 0:
-		return fmt.Errorf("work.queue: %d, want 0 or more", c.Work.Queue)
-	case c.Work.Price < 0:
-		return fmt.Errorf("work.price_msat: %d, want 0 or more", c.Work.Price)
-	case c.Work.MinBid < 0 || c.Work.PoW < 0 || c.Work.PerMinute < 0:
-		return fmt.Errorf("work: min_bid_msat, pow and per_minute are 0 or more")
 	case c.Meeting.Daily < 0 || c.Meeting.Count < 0 || c.Meeting.AtOnce < 1:
 		return fmt.Errorf("meeting: daily_msat and count are 0 or more, at_once 1 or more")
 	case c.Limits.AtOnce < 1 || c.Limits.PerMinute < 1:

@@ -23,6 +23,7 @@ type Config struct {
 	Follow   []string           `koanf:"follow"`   // npubs whose recommendations of providers count
 	Synonyms map[string]string  `koanf:"synonyms"` // word in an announcement → task it means (match confidence 0.8)
 	Tasks    map[string]TaskSet `koanf:"tasks"`    // task → what differs from the defaults
+	Services map[string]Service `koanf:"services"` // d of an announcement → what is offered under it
 
 	Paths Paths `koanf:"-"`
 }
@@ -40,7 +41,7 @@ type Journal struct {
 	Dir    string `koanf:"dir"` // <data>/journal when empty
 }
 
-// Work is what holds for every service this node offers.
+// Work is what holds for every service this node offers, unless the service has a setting of its own.
 type Work struct {
 	Jobs      int           `koanf:"jobs"`       // at the same time
 	Queue     int           `koanf:"queue"`      // waiting beyond those; more are refused as busy

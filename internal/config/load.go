@@ -138,7 +138,7 @@ type Variable struct{ Name, Key string }
 func Variables() []Variable {
 	var all []Variable
 	for _, l := range leaves(reflect.TypeFor[Config](), "") {
-		if l.key != "synonyms" && l.key != "tasks" {
+		if l.key != "synonyms" && l.key != "tasks" && l.key != "services" {
 			all = append(all, Variable{variable(l.key), l.key})
 		}
 	}

@@ -1,11 +1,18 @@
 package config
 
-import "reflect"
+import (
+	"reflect"
+	"strings"
+)
 
 // nearest returns the known key with the fewest edits from key.
 func nearest(key string) string {
+	known := leaves(reflect.TypeFor[Config](), "")
+	if strings.HasPrefix(key, "services.") { // the person named the table; its keys are ours
+		known = leaves(reflect.TypeFor[Service](), key[:strings.LastIndexByte(key, '.')+1])
+	}
 	best, fewest := "", -1
-	for _, l := range leaves(reflect.TypeFor[Config](), "") {
+	for _, l := range known {
 		if n := edits(key, l.key); fewest < 0 || n < fewest {
 			best, fewest = l.key, n
 		}

@@ -25,6 +25,7 @@ type Status struct {
 	Seen     int              `json:"providers"`
 	Dropped  map[string]int64 `json:"dropped"` // reason → events dropped since the start
 	Parked   []string         `json:"parked,omitempty"`
+	Yields   string           `json:"yields,omitempty"` // why the services are paused: another node has our key
 }
 
 // Relay is one relay in Status.
@@ -33,23 +34,13 @@ type Relay struct {
 	Connected bool   `json:"connected"`
 	Error     string `json:"error,omitempty"`
 	Events    int64  `json:"events"`
+	Tier      int    `json:"tier,omitempty"` // how announcements are read there: 1 always, 2 every five minutes, 3 about hourly
 }
 
 // Journal is the journal in Status.
 type Journal struct {
 	Dir  string `json:"dir"`
 	Last uint64 `json:"last"`
-}
-
-// Service is one service that this node offers.
-type Service struct {
-	Task    string `json:"task"`
-	D       string `json:"d"`
-	Running int    `json:"running"`
-	Queued  int    `json:"queued"`
-	Slots   int    `json:"slots"`
-	Done    int    `json:"done"`
-	Failed  int    `json:"failed"`
 }
 
 // Hire is what POST /v1/jobs takes in its query beside the packed bundle in its body. The answer is a Job.

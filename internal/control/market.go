@@ -1,11 +1,20 @@
 package control
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"strings"
+	"sync"
 
+	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
+	"guild/internal/fact"
+	"guild/internal/journal"
 	"guild/internal/registry"
 )
 
@@ -145,4 +154,132 @@ type Change struct {
 	D      string `json:"d"`
 	Name   string `json:"name,omitempty"`
 	Text   string `json:"text"` // for a person, one line
+}
+
+// getCards shows the services of a provider, named by its key or the start of its npub.
+func (s *Server) getCards(w http.ResponseWriter, r *http.Request) {
+	name, d := strings.ToLower(r.PathValue("key")), r.URL.Query().Get("d")
+	keys, cards := map[string]bool{}, []Card{}
+	for _, o := range s.c.Registry.Offers("", 0) {
+		if !named(o.Service.PubKey, name) || d != "" && o.Service.D != d {
+			continue
+		}
+		card, ok, err := s.c.Registry.Card(r.Context(), o.Service)
+		if err != nil {
+			refuse(w, http.StatusInternalServerError, "internal", journal.Hint(err), err)
+			return
+		}
+		if ok {
+			keys[o.Service.PubKey.Hex()] = true
+			cards = append(cards, s.card(o, card))
+		}
+	}
+	switch {
+	case len(cards) == 0:
+		refuse(w, http.StatusNotFound, "missing", "guild market ls lists the providers", fmt.Errorf("no provider %.80q", name))
+	case len(keys) > 1:
+		refuse(w, http.StatusConflict, "ambiguous", "give more of it", fmt.Errorf("%d providers begin with %.80q", len(keys), name))
+	default:
+		answer(w, cards)
+	}
+}
+
+// named reports whether a name means a key: all of it in hex, or enough of its npub.
+func named(key nostr.PubKey, name string) bool {
+	const least = len("npub1") + 4
+	return name == key.Hex() || len(name) >= least && strings.HasPrefix(nip19.EncodeNpub(key), name)
+}
+
+func (s *Server) card(o guild.Offer, c registry.Card) Card {
+	view := Card{
+		Provider: s.offer(o), Display: c.Display, About: c.About, Version: c.Version, Event: c.ID.Hex(), FirstSeen: c.First,
+		SeenOn: append([]string{}, c.From...), Recommenders: []string{}, Contradictions: append([]string{}, c.Contradictions...),
+		Claimed: Claimed{
+			SuccessRate: c.Stability.SuccessRate, LatencyMs: c.Stability.AvgLatencyMs, JobsCompleted: c.Stability.JobsCompleted,
+			Price: int64(c.Price), PriceText: c.PriceText, Kinds: append([]int{}, c.Kinds...),
+			Encryption: append([]string{}, c.Encryption...), Relays: append([]string{}, c.Relays...),
+			SupplyClass: c.SupplyClass, Models: c.Models,
+		},
+	}
+	if view.Claimed.LatencyMs == nil {
+		view.Claimed.LatencyMs = c.Performance.TypicalLatencyMs
+	}
+	for _, key := range c.Recommenders {
+		view.Recommenders = append(view.Recommenders, nip19.EncodeNpub(key))
+	}
+	return view
+}
+
+// watchMarket tells what is new about providers until the client leaves: what they announce, and how they move here.
+func (s *Server) watchMarket(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	out, flush := json.NewEncoder(w), http.NewResponseController(w)
+	flush.Flush()
+	ctx, stop := context.WithCancel(r.Context())
+	defer stop()
+	changes := make(chan Change)
+	tell := func(c Change) bool {
+		select {
+		case changes <- c:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	var sources sync.WaitGroup
+	defer sources.Wait()
+	defer stop()
+	sources.Go(func() { defer stop(); s.announced(ctx, tell) })
+	sources.Go(func() { defer stop(); s.moved(ctx, tell) })
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case c := <-changes:
+			if out.Encode(c) != nil || flush.Flush() != nil {
+				return
+			}
+		}
+	}
+}
+
+func (s *Server) announced(ctx context.Context, tell func(Change) bool) {
+	for c := range s.c.Registry.Watch(ctx) {
+		change := s.change(c.Service, c.At.UnixMilli(), string(c.What))
+		change.Name = c.Name
+		change.Text = cmp.Or(guild.Clean(c.Name), c.Service.D)
+		if o, ok := s.c.Registry.Offer(c.Service); ok {
+			change.Text += ": " + strings.Join(o.Tasks, ", ")
+		}
+		if c.Missed > 0 {
+			change.Text += fmt.Sprintf(" (%d changes before it were too many to show)", c.Missed)
+		}
+		if !tell(change) {
+			return
+		}
+	}
+}
+
+func (s *Server) moved(ctx context.Context, tell func(Change) bool) {
+	for e, err := range s.c.Journal.Watch(ctx, s.c.Journal.Last()+1) {
+		if err != nil {
+			return // the client left, or the node is stopping
+		}
+		for _, f := range e.Facts {
+			m, ok := f.(fact.ProviderMoved)
+			if !ok {
+				continue
+			}
+			change := s.change(m.Service, e.At, string(m.To))
+			change.Name = s.c.Registry.Name(m.Service)
+			change.Text = fmt.Sprintf("was %s: %s", m.From, m.Cause)
+			if !tell(change) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Server) change(p guild.Service, at int64, event string) Change {
+	return Change{At: at, Event: event, PubKey: p.PubKey.Hex(), Npub: nip19.EncodeNpub(p.PubKey), D: p.D}
 }

@@ -106,7 +106,7 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) (jobs.Order, erro
 	if err := replication(&o, r.URL.Query()); err != nil {
 		q.err = errors.Join(q.err, err)
 	}
-	o.Private = o.Private || holdsVault(b)
+	o.Private, o.Quality = o.Private || holdsVault(b), jobs.QualityOf(b)
 	if o.Task == "" {
 		o.Task = taskOf(b.Manifest())
 	}

@@ -18,9 +18,11 @@ import (
 	"guild/internal/jobs"
 	"guild/internal/journal"
 	"guild/internal/judge"
+	"guild/internal/meet"
 	"guild/internal/record"
 	"guild/internal/registry"
 	"guild/internal/trust"
+	"guild/internal/work"
 )
 
 // ServerConfig says what the server shows.
@@ -35,7 +37,10 @@ type ServerConfig struct {
 	Record   *record.Fold
 	Judge    *judge.Step // nil when no node runs
 	Judging  *judge.Fold
-	PubKey   string // hex, of who rules where the criteria ask for a person
+	Meet     *meet.Meet // nil when no node runs
+	Meetings *meet.Fold
+	Work     *work.Work // what it offers; nil when no node runs
+	PubKey   string     // hex, of who rules where the criteria ask for a person
 	Status   func() Status
 	Kind     func(task string) int // NIP-90 kind of requests for a task
 	Now      func() time.Time
@@ -66,6 +71,13 @@ func NewServer(c ServerConfig) *Server {
 		s.mux.HandleFunc("POST /v1/releases", s.postRelease)
 		s.mux.HandleFunc("POST /v1/jobs", s.postJob)
 		s.mux.HandleFunc("POST /v1/jobs/{id}/cancel", s.cancelJob)
+		s.mux.HandleFunc("GET /v1/market/watch", s.watchMarket)
+	}
+	if c.Work != nil {
+		s.serveServices()
+	}
+	if c.Meetings != nil {
+		s.serveMeetings()
 	}
 	if c.Judge != nil {
 		s.mux.HandleFunc("POST /v1/jobs/{id}/rule", s.ruleJob)
@@ -77,6 +89,7 @@ func NewServer(c ServerConfig) *Server {
 	s.mux.HandleFunc("GET /v1/receipts/{id}", s.getReceipt)
 	s.mux.HandleFunc("GET /v1/replays/{id}", s.getReplay)
 	s.mux.HandleFunc("GET /v1/providers", s.getProviders)
+	s.mux.HandleFunc("GET /v1/providers/{key}", s.getCards)
 	s.mux.HandleFunc("GET /v1/journal", s.getJournal)
 	s.mux.HandleFunc("GET /v1/journal/{seq}", s.getRecord)
 	s.mux.HandleFunc("GET /v1/rejected", s.getRejected)

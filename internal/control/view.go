@@ -115,6 +115,12 @@ func (s *Server) tell(f fact.Fact, job *jobs.Job) (line, bool) {
 		return say("request", "progress", "cancelling"), true
 	case fact.JobClosed:
 		return s.closed(f), true
+	case fact.JobSolicited:
+		return say("discover", "progress", "asked everybody for an offer"), true
+	case fact.JobOffered:
+		return say("discover", "progress", "%s offers to do it%s", s.whose(f.Provider), forPrice(f.Price)), true
+	case fact.AttemptCompared:
+		return s.agreed(f).of(f.Attempt)
 	case fact.AttemptPlanned:
 		return say("discover", "done", "%s offers %q%s", s.who(f.Provider), job.Task, unmet(f)).of(f.Attempt)
 	case fact.AttemptRequested:
@@ -205,6 +211,24 @@ func unmet(f fact.AttemptPlanned) string {
 	}
 	return ""
 }
+
+// agreed tells whether a delivery is like an earlier one.
+func (s *Server) agreed(f fact.AttemptCompared) line {
+	if f.With == f.Attempt {
+		return say("judge", "progress", "no accepted delivery before was like it")
+	}
+	return say("judge", "progress", "agrees with %s", s.who(s.provider(f.With)))
+}
+
+func forPrice(m guild.Msat) string {
+	if m == 0 {
+		return ""
+	}
+	return " for " + m.String()
+}
+
+// whose names a key of which no service is known.
+func (s *Server) whose(key nostr.PubKey) string { return s.who(guild.Service{PubKey: key}) }
 
 func (s *Server) provider(attempt nostr.ID) guild.Service {
 	a, _, _ := s.c.Fold.Attempt(attempt)

@@ -55,6 +55,17 @@ func IsLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }
 
+// MayBePublic reports whether a host, as it stands in a URL, may lead out of this network: an address that is public,
+// or a name with a dot that is not kept for local use. Where a name really leads is seen when it is connected to.
+func MayBePublic(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return isPublic(ip.WithZone("").Unmap())
+	}
+	name := strings.TrimSuffix(strings.ToLower(host), ".")
+	dot := strings.LastIndexByte(name, '.')
+	return dot > 0 && !slices.Contains([]string{"localhost", "local", "internal", "lan", "arpa"}, name[dot+1:])
+}
+
 // control runs on the resolved address of every connection, just before it is made: a name that resolves to
 // something else the second time gains nothing.
 func control(loopback bool) func(network, address string, _ syscall.RawConn) error {

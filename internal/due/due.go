@@ -8,6 +8,7 @@ package due
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -35,6 +36,10 @@ type Work struct {
 	Lease  time.Duration                       // how long a claim holds against other nodes; a minute if zero
 	Park   func(tx *journal.Tx, reason string) // what parking means to the step; nil: nothing more
 }
+
+// ErrLater is matched by the error of an act that could not even be tried: what it needs is not there for anybody,
+// such as any relay at all. That is not counted as a failure, and the claim stays as it is.
+var ErrLater = errors.New("not possible now")
 
 // Decision appends facts after looking at the state once more; it may be called several times.
 type Decision func(tx *journal.Tx) error

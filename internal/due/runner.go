@@ -42,6 +42,7 @@ type failure struct {
 	times int
 	retry time.Time
 	err   error // nil when nothing failed, but nothing changed either
+	later bool  // not counted, see ErrLater
 }
 
 // rest is how long an effect waits that is still due after it was done, so that a step that forgot to look at
@@ -148,7 +149,7 @@ func (r *Runner) release(w Work, err error) {
 	case err == nil || errors.Is(err, errIdle):
 		r.failed[w.Key] = failure{retry: r.Now().Add(rest)}
 	default:
-		r.failed[w.Key] = failure{f.times + 1, r.Now().Add(r.backOff(f.times)), err}
+		r.failed[w.Key] = failure{f.times + 1, r.Now().Add(r.backOff(f.times)), err, errors.Is(err, ErrLater)}
 	}
 	r.mu.Unlock()
 	r.Wake()
@@ -186,7 +187,9 @@ func (r *Runner) do(ctx context.Context, w Work, seen uint64) {
 	if err == nil && w.Free && r.Journal.Last() == seen {
 		err = errIdle // it would be due again at once, for ever
 	}
-	if err != nil && !errors.Is(err, errIdle) {
+	if errors.Is(err, ErrLater) {
+		r.Log.Debug("an effect is not possible now and will be tried again", "effect", w.Key, "err", err)
+	} else if err != nil && !errors.Is(err, errIdle) {
 		r.Log.Warn("an effect failed and will be tried again", "effect", w.Key, "err", err)
 	}
 	r.release(w, err)
@@ -207,13 +210,29 @@ func (r *Runner) try(ctx context.Context, w Work) error {
 	if err != nil {
 		return err
 	}
-	// What was done must be recorded even when the node is stopping.
-	return r.Journal.Do(context.WithoutCancel(ctx), w.Guard, w.Key, func(tx *journal.Tx) error {
-		if !w.Free {
-			tx.Append(fact.EffectSettled{Effect: w.Key})
+	return r.record(ctx, w, decide)
+}
+
+// record appends what came of an effect, even when the node is stopping. What was done must not be done again
+// because the journal takes nothing just now: then it waits until the clock is right, or the disk has room.
+func (r *Runner) record(ctx context.Context, w Work, decide Decision) error {
+	for {
+		err := r.Journal.Do(context.WithoutCancel(ctx), w.Guard, w.Key, func(tx *journal.Tx) error {
+			if !w.Free {
+				tx.Append(fact.EffectSettled{Effect: w.Key})
+			}
+			return decide(tx)
+		})
+		if w.Free || !errors.Is(err, journal.ErrClock) && !errors.Is(err, journal.ErrFull) {
+			return err
 		}
-		return decide(tx)
-	})
+		r.Log.Warn("what was done cannot be recorded yet", "effect", w.Key, "err", err)
+		select {
+		case <-time.After(r.backOff(0)):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // act does it, and renews the claim for as long as that lasts, so that no other node takes it for dead. When the
@@ -273,7 +292,8 @@ func (r *Runner) renew(ctx context.Context, w Work) error {
 func (r *Runner) claim(ctx context.Context, w Work) error {
 	now := r.Claims.get(w.Key)
 	r.mu.Lock()
-	fresh := now.Node == r.Node && now.Seq > r.born && now.Parked == "" && r.acted[w.Key] != now.Seq
+	unused := r.acted[w.Key] != now.Seq || r.failed[w.Key].later
+	fresh := now.Node == r.Node && now.Seq > r.born && now.Parked == "" && unused
 	if fresh {
 		r.acted[w.Key] = now.Seq
 	}

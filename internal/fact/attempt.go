@@ -32,15 +32,17 @@ type AttemptQuoted struct {
 	Attempt nostr.ID   `json:"attempt"`
 	Amount  guild.Msat `json:"amount_msat"`
 	Invoice string     `json:"invoice,omitempty"`
+	Key     string     `json:"idempotency_key,omitempty"` // the attempt's, which the quote is bound to
 }
 
 // AttemptProgressed is feedback that changes no state but extends the patience. Written by jobs.
 type AttemptProgressed struct {
 	Attempt nostr.ID `json:"attempt"`
 	Event   nostr.ID `json:"event"`
-	Status  string   `json:"status"`         // processing, partial, success or other
-	Text    string   `json:"text,omitempty"` // cut to 2,000 bytes
-	Silence int64    `json:"silence"`        // Unix ms, as in AttemptRequested
+	Status  string   `json:"status"`          // processing, partial, success or other
+	Text    string   `json:"text,omitempty"`  // cut to 2,000 bytes
+	Silence int64    `json:"silence"`         // Unix ms, as in AttemptRequested
+	Fault   bool     `json:"fault,omitempty"` // it broke the protocol by this, which is held against it and ends nothing
 }
 
 // AttemptDelivered is a result from the provider that was asked. Written by jobs.
@@ -51,8 +53,9 @@ type AttemptDelivered struct {
 	Answer    *nostr.Event `json:"answer,omitempty"` // the result event, when it is small and brought the delivery along
 	Delivery  guild.Hash   `json:"delivery"`
 	Size      int64        `json:"size"`
-	Away      *Place       `json:"away,omitempty"` // where the delivery must be fetched from; absent when it came along
-	LatencyMs int64        `json:"latency_ms"`     // request accepted by a relay → result here
+	Away      *Place       `json:"away,omitempty"`  // where the delivery must be fetched from; absent when it came along
+	LatencyMs int64        `json:"latency_ms"`      // request accepted by a relay → result here
+	Plain     bool         `json:"plain,omitempty"` // the result was no bundle; the delivery is one around it
 }
 
 // Place is where a bundle too large for an event waits.
@@ -96,6 +99,7 @@ type AttemptRefused struct {
 	Reason  string   `json:"reason"`
 	Later   bool     `json:"later,omitempty"` // at capacity: no failure, try again later
 	Fault   bool     `json:"fault,omitempty"` // it did answer, but not as agreed: counted like a delivery that failed
+	Event   nostr.ID `json:"event,omitzero"`  // the event that said so, if one did
 }
 
 // AttemptExpired says that nothing came in time. Written by jobs.

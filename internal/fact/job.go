@@ -30,9 +30,19 @@ type JobOpened struct {
 	Open        bool              `json:"open,omitempty"`        // everybody is asked for an offer first
 	Inputs      []Input           `json:"inputs,omitempty"`      // beside the bundle
 	Meeting     *Benchmark        `json:"meeting,omitempty"`     // the job is part of getting to know a provider
+	Quality     *Quality          `json:"quality,omitempty"`     // what the delivery is judged by, as far as a number says it
+}
+
+// Quality is what a provider is told about the judging of its delivery (the partnership protocol, section 4.1.2).
+type Quality struct {
+	Accuracy guild.Score `json:"accuracy"`               // share of the tests that must pass
+	Limit    int         `json:"time_limit_s,omitempty"` // of the judged run, in seconds; 0 when it is not said
 }
 
 // Input is something that a job works on beside its bundle: one i tag of NIP-90.
+//
+// The data of a job is the id of a request event, or the id of a job of ours, which is resolved when a provider is
+// asked. The data of a url may be "blob:" and the SHA-256 of what this node has.
 type Input struct {
 	Data   string `json:"data"`
 	Type   string `json:"type"` // url, event, job or text
@@ -44,6 +54,14 @@ type Input struct {
 type Benchmark struct {
 	Meeting string `json:"meeting"` // its id
 	Run     int    `json:"run"`     // from 1
+
+	Service  *guild.Service `json:"service,omitempty"`      // that is met: its provider may have others; nil when any will do
+	Suite    string         `json:"suite,omitempty"`        // name and version, as "python-v1"
+	Variant  string         `json:"variant,omitempty"`      // standard, stress or correctness
+	Modules  []string       `json:"modules,omitempty"`      // computation, memory, io
+	Limit    int            `json:"time_limit_s,omitempty"` // of a judged run, in seconds; 300 if 0
+	Memory   int            `json:"memory_mb,omitempty"`    // 512 if 0
+	Language string         `json:"language,omitempty"`     // that is run
 }
 
 // JobSolicited says that everybody is asked for an offer. Written by jobs.
@@ -60,6 +78,7 @@ type JobOffered struct {
 	Event    nostr.ID     `json:"event"` // the feedback event
 	Price    guild.Msat   `json:"price_msat"`
 	Text     string       `json:"text,omitempty"` // cut to 500 bytes
+	Said     int64        `json:"said,omitempty"` // created_at of the feedback event, Unix s
 }
 
 // Release is what of a vault a person gives to whoever is asked, in ciphertext only.

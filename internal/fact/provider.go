@@ -16,7 +16,8 @@ type ProviderMoved struct {
 	To      guild.ProviderState `json:"to"`
 	Until   int64               `json:"until,omitempty"` // Unix ms: end of a quarantine
 	Cause   string              `json:"cause"`
-	Attempt nostr.ID            `json:"attempt,omitzero"` // what it was moved for
+	Attempt nostr.ID            `json:"attempt,omitzero"`  // what it was moved for
+	Meeting string              `json:"meeting,omitempty"` // or the meeting
 }
 
 // Type returns the stored name.

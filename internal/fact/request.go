@@ -22,6 +22,9 @@ type RequestReceived struct {
 	Relays    []string     `json:"relays,omitempty"` // where the customer reads
 	From      string       `json:"from"`             // the relay it came from
 	Deadline  int64        `json:"deadline"`         // Unix ms: working on it after that is for nothing
+
+	Key     string   `json:"key,omitempty"`    // the customer's idempotency key
+	Repeats nostr.ID `json:"repeats,omitzero"` // the request with the same key whose answer this one gets
 }
 
 // RequestFinished ends our work on a request with the signed events that tell the customer. Written by work.

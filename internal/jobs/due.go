@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,30 +21,37 @@ import (
 func (j *Jobs) Due(now time.Time) []due.Work {
 	var work []due.Work
 	for _, job := range j.fold.active() {
+		v := j.view(job, now)
+		stops := v.stops()
 		for _, a := range job.Attempts {
-			work = j.dueForAttempt(work, job, a)
+			work = j.dueForAttempt(work, job, a, stops)
 		}
-		if offers, waits := j.dueForOffers(job, now); waits && job.Ending == guild.Open && !job.Cancelled {
-			work = append(work, offers...)
-		} else if w, ok := j.dueForJob(job, now); ok {
+		if w, waits := j.dueForInputs(job, now); waits {
+			work = append(work, w)
+			continue
+		}
+		offers, waits := j.dueForOffers(job, now)
+		work = append(work, offers...)
+		if w, ok := j.dueForJob(v, stops); ok && !waits {
 			work = append(work, w)
 		}
 	}
 	return work
 }
 
-func (j *Jobs) dueForAttempt(work []due.Work, job *Job, a Attempt) []due.Work {
+func (j *Jobs) dueForAttempt(work []due.Work, job *Job, a Attempt, stops bool) []due.Work {
 	switch {
-	case a.State == guild.Planned && job.Cancelled:
+	case a.State.Waiting() && stops:
 		work = append(work, j.cancel(job, a))
 	case a.State == guild.Planned:
 		work = append(work, j.publish(job, a), j.expire(job, a, job.deadline(), "the job's deadline passed"))
-	case a.State.Waiting() && job.Cancelled:
-		work = append(work, j.cancel(job, a))
 	case a.State.Waiting():
-		work = append(work, j.expireAsked(job, a))
+		if w, ok := j.retry(job, a); ok {
+			work = append(work, w)
+		}
+		work = j.giveUp(work, job, a)
 	case a.State == guild.Delivered && a.Away != nil:
-		work = append(work, j.fetch(job, a), j.abandon(job, a))
+		work = append(work, j.fetch(job, a), j.abandon(job, a, stops))
 	}
 	if a.Answer != nil && j.isOld(job, a) {
 		work = append(work, j.restore(job, a))
@@ -56,82 +62,50 @@ func (j *Jobs) dueForAttempt(work []due.Work, job *Job, a Attempt) []due.Work {
 	return work
 }
 
-// dueForJob decides what the job as a whole needs: another provider, or its end.
-func (j *Jobs) dueForJob(job *Job, now time.Time) (due.Work, bool) {
-	if _, live := job.live(); live || job.Ending != guild.Open {
+// dueForJob decides what the job as a whole needs: deliveries compared, another provider, or its end.
+func (j *Jobs) dueForJob(v *view, stops bool) (due.Work, bool) {
+	if v.Ending != guild.Open {
 		return due.Work{}, false
 	}
-	ending := guild.EndingOf(job.vocabulary())
-	switch {
-	case ending == guild.JobAccepted:
-		return j.close(job, ending, ""), true
-	case job.Cancelled:
-		return j.close(job, guild.JobCancelled, "cancelled by the customer"), true
-	case len(job.Attempts) > 0 && !now.Before(job.deadline()):
-		return j.close(job, timedOut(ending), "the deadline passed"), true
-	case len(job.Attempts) >= job.Tries:
-		return j.close(job, ending, fmt.Sprintf("%d of %d tries used; the last: %s", len(job.Attempts), job.Tries, job.Attempts[len(job.Attempts)-1].why())), true
+	if _, ends := v.end(); ends {
+		return j.conclude(v.Job, time.Time{}), true
 	}
-	return j.next(job, now)
-}
-
-// timedOut is what a job comes to at its deadline: a judged delivery still counts for what it was.
-func timedOut(e guild.Ending) guild.Ending {
-	if e == guild.JobUnclaimed {
-		return guild.JobTimedOut
+	if i := v.index(v.next()); i >= 0 && !v.enough() {
+		return j.compare(v.Job, v.Attempts[i]), true
 	}
-	return e
-}
-
-// next plans the next attempt, waits for a provider to appear, or gives up.
-func (j *Jobs) next(job *Job, now time.Time) (due.Work, bool) {
-	for _, a := range job.Attempts {
+	if stops || v.missing() <= 0 || !v.now.Before(v.deadline()) {
+		return due.Work{}, false
+	}
+	for _, a := range v.Attempts {
 		if a.Deletion != nil && !a.Withdrawn {
 			return due.Work{}, false // the old one is told first
 		}
 	}
-	choice, why := j.choose(job, now)
-	if choice == nil && len(job.Attempts) > 0 {
-		why = job.Attempts[len(job.Attempts)-1].why() + "; " + why
+	_, lost := v.lost()
+	switch who := v.field(); {
+	case lost:
+		return j.conclude(v.Job, v.patience()), true // unless somebody comes
+	case who.best != nil:
+		return j.plan(v.Job, *who.best), true
+	case who.count > 0 && who.when.Before(v.deadline()):
+		return j.conclude(v.Job, who.when), true // somebody may be asked then
+	case who.count > 0:
+		return j.conclude(v.Job, v.deadline()), true
 	}
-	if choice == nil || !now.Before(job.deadline()) {
-		return j.giveUp(job, now, cmp.Or(why, "the deadline passed before anybody was asked")), true
-	}
-	return j.plan(job, *choice), true
+	return due.Work{}, false // those who were asked are enough
 }
 
-func (j *Jobs) giveUp(job *Job, now time.Time, why string) due.Work {
-	ending := guild.EndingOf(job.vocabulary())
-	patience := time.UnixMilli(job.At).Add(j.c.Patience.Discover)
-	switch {
-	case len(job.Attempts) > 0:
-		patience = now
-	case job.deadline().Before(patience):
-		patience = job.deadline()
-	}
-	w := j.close(job, ending, why)
-	w.Ready = patience
-	w.Act = func(context.Context) (due.Decision, error) {
-		return func(tx *journal.Tx) error {
-			choice, _ := j.choose(job, tx.Now())
-			if choice != nil && tx.Now().Before(job.deadline()) {
-				return nil // somebody came after all
-			}
-			return j.decideClose(tx, job, ending, why)
-		}, nil
-	}
-	return w
-}
-
+// close ends the job for a reason that is not in its attempts.
 func (j *Jobs) close(job *Job, ending guild.Ending, reason string) due.Work {
 	return due.Decide("close "+job.Job.String(), fact.JobSubject(job.Job), time.Time{}, func(tx *journal.Tx) error {
 		return j.decideClose(tx, job, ending, reason)
 	})
 }
 
-// decideClose ends the job if it is still as it was when its end was due.
+// decideClose ends the job for a reason that is not in its attempts, unless some go on or others came.
 func (j *Jobs) decideClose(tx *journal.Tx, job *Job, ending guild.Ending, reason string) error {
-	if now, ok := j.fold.Job(job.Job); ok && now == job {
+	now, ok := j.fold.Job(job.Job)
+	if ok && now.Ending == guild.Open && len(now.Attempts) == len(job.Attempts) && now.count().live == 0 {
 		tx.Append(fact.JobClosed{Job: job.Job, Ending: ending, Reason: reason})
 	}
 	return nil
@@ -150,7 +124,11 @@ func (j *Jobs) plan(job *Job, o guild.Offer) due.Work {
 				return nil, err
 			}
 			return func(tx *journal.Tx) error {
-				if now, ok := j.fold.Job(job.Job); !ok || now != job {
+				now, ok := j.fold.Job(job.Job)
+				if !ok || len(now.Attempts) != len(job.Attempts) {
+					return nil
+				}
+				if v := j.view(now, tx.Now()); v.stops() || v.missing() <= 0 || !j.admit(planned, tx.Now()) {
 					return nil
 				}
 				tx.Append(planned)
@@ -204,72 +182,6 @@ func (j *Jobs) publish(job *Job, a Attempt) due.Work {
 	}
 }
 
-// climb is the delivery ladder (the partnership protocol, section 2.3.2): the relay that the provider likes
-// best, then the next, then all we have.
-func (j *Jobs) climb(ctx context.Context, a Attempt) ([]string, error) {
-	request, err := j.own(a.Planned.Request)
-	if err != nil {
-		return nil, fmt.Errorf("the planned request: %w", err)
-	}
-	ours, hints := j.c.Relays(), a.Planned.Relays
-	for i, rung := range rungs(hints, ours) {
-		step, cancel := context.WithTimeout(ctx, j.c.Patience.Ladder[i])
-		err = j.c.Publish(step, request, rung)
-		cancel()
-		if err == nil {
-			return rung, nil
-		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-	}
-	return nil, err
-}
-
-func rungs(hints, ours []string) [3][]string {
-	all := slices.Concat(hints, ours)
-	rungs := [3][]string{all, all, all}
-	if len(hints) > 0 {
-		rungs[0] = hints[:1]
-	}
-	if len(hints) > 1 {
-		rungs[1] = hints[1:2]
-	}
-	return rungs
-}
-
-// expireAsked ends the attempt when the provider's silence or the job's deadline has run out.
-func (j *Jobs) expireAsked(job *Job, a Attempt) due.Work {
-	silence, reason := time.UnixMilli(a.Silence), "silent for too long"
-	if a.Heard == 0 {
-		reason = "no answer"
-	}
-	if job.deadline().Before(silence) {
-		silence, reason = job.deadline(), "the job's deadline passed"
-	}
-	return j.expire(job, a, silence, reason)
-}
-
-func (j *Jobs) expire(job *Job, a Attempt, when time.Time, reason string) due.Work {
-	return due.Work{
-		Key: "expire " + a.ID.Hex(), Guard: fact.JobSubject(job.Job), Ready: when, Free: true,
-		Act: func(ctx context.Context) (due.Decision, error) {
-			deletion, err := j.deletion(ctx, a, reason)
-			if err != nil {
-				return nil, err
-			}
-			return func(tx *journal.Tx) error {
-				now, _, ok := j.fold.Attempt(a.ID)
-				if ok && now.State == a.State && now.Silence == a.Silence {
-					tx.Append(fact.AttemptExpired{Attempt: a.ID, Reason: reason, Deletion: deletion,
-						Silent: now.Heard == 0 && now.State == guild.Requested})
-				}
-				return nil
-			}, nil
-		},
-	}
-}
-
 func (j *Jobs) cancel(job *Job, a Attempt) due.Work {
 	return due.Work{
 		Key: "cancel " + a.ID.Hex(), Guard: fact.JobSubject(job.Job), Free: true,
@@ -279,7 +191,8 @@ func (j *Jobs) cancel(job *Job, a Attempt) due.Work {
 				return nil, err
 			}
 			return func(tx *journal.Tx) error {
-				if now, _, ok := j.fold.Attempt(a.ID); ok && now.State.Waiting() {
+				now, job, ok := j.fold.Attempt(a.ID)
+				if ok && now.State.Waiting() && j.view(job, tx.Now()).stops() {
 					tx.Append(fact.AttemptCancelled{Attempt: a.ID, Deletion: deletion})
 				}
 				return nil
@@ -335,9 +248,9 @@ func (j *Jobs) fetch(job *Job, a Attempt) due.Work {
 }
 
 // abandon gives a delivery up that could not be fetched by the job's deadline, or that nobody wants any more.
-func (j *Jobs) abandon(job *Job, a Attempt) due.Work {
+func (j *Jobs) abandon(job *Job, a Attempt, stops bool) due.Work {
 	ready, reason := job.deadline(), "the delivery could not be fetched before the job's deadline"
-	if job.Cancelled {
+	if stops {
 		ready, reason = time.Time{}, "no longer needed"
 	}
 	return due.Decide("abandon "+a.ID.Hex(), fact.JobSubject(job.Job), ready, func(tx *journal.Tx) error {

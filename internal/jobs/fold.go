@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,6 +25,10 @@ type Fold struct {
 	// Derived from jobs.
 	attempts map[nostr.ID]guild.JobID
 	open     map[guild.JobID]bool // the jobs that something may still be due for
+
+	traffic       traffic
+	turns         map[nostr.PubKey][]nostr.ID // the attempts of each provider, the latest last
+	solicitations map[nostr.ID]guild.JobID    // the requests for offers
 }
 
 // Job is one job as the facts have it. A *Job that was handed out is never changed again.
@@ -38,9 +43,11 @@ type Job struct {
 	Closed    int64        `json:"closed,omitempty"` // Unix ms
 	Attempts  []Attempt    `json:"attempts"`
 
-	Solicited *fact.JobSolicited `json:"solicited,omitempty"` // as long as offers may come
+	Solicited *fact.JobSolicited `json:"solicited,omitempty"`
 	Offers    []fact.JobOffered  `json:"offers,omitempty"`
-	Chosen    nostr.ID           `json:"chosen,omitzero"` // the attempt whose delivery counts
+	Sought    bool               `json:"sought,omitempty"`   // a relay took the solicitation
+	Unsought  bool               `json:"unsought,omitempty"` // it was taken back, or that was given up
+	Chosen    nostr.ID           `json:"chosen,omitzero"`    // the attempt whose delivery counts
 }
 
 // Attempt is one attempt with what the step needs to follow it.
@@ -55,25 +62,32 @@ type Attempt struct {
 	Heard     int                  `json:"heard"`            // feedback events so far
 	Last      int64                `json:"last"`             // Unix ms of the last of them
 	Result    nostr.ID             `json:"result,omitzero"`
-	Over      int64                `json:"over,omitempty"` // Unix ms when the provider's part was over
+	Answered  nostr.ID             `json:"answered,omitzero"` // the event that refused, if one did
+	Broke     string               `json:"broke,omitempty"`   // how the provider broke the protocol without ending it
+	Over      int64                `json:"over,omitempty"`    // Unix ms when the provider's part was over
 	Away      *fact.Place          `json:"away,omitempty"`
 	Size      int64                `json:"size,omitempty"`
 	Deletion  *nostr.Event         `json:"deletion,omitempty"`
 	Withdrawn bool                 `json:"withdrawn,omitempty"` // the deletion was published, or given up
 	Verdict   *guild.Verdict       `json:"verdict,omitempty"`
-	Agrees    nostr.ID             `json:"agrees,omitzero"` // the first accepted attempt of the job that it agrees with
+	Stored    guild.Hash           `json:"stored,omitzero"`   // blob: the whole verdict
+	Agrees    nostr.ID             `json:"agrees,omitzero"`   // the first accepted attempt of the job that it agrees with
+	Later     bool                 `json:"later,omitempty"`   // it was refused for want of capacity
+	Claimed   int64                `json:"claimed,omitempty"` // Unix ms when the provider said that it was done
+	Again     int                  `json:"again,omitempty"`   // how often the request was published once more
 }
 
 // NewFold returns an empty fold.
 func NewFold() *Fold {
-	return &Fold{jobs: map[guild.JobID]*Job{}, attempts: map[nostr.ID]guild.JobID{}, open: map[guild.JobID]bool{}}
+	return &Fold{jobs: map[guild.JobID]*Job{}, attempts: map[nostr.ID]guild.JobID{}, open: map[guild.JobID]bool{},
+		traffic: newTraffic(), turns: map[nostr.PubKey][]nostr.ID{}, solicitations: map[nostr.ID]guild.JobID{}}
 }
 
 // Name implements fold.Fold.
 func (*Fold) Name() string { return "jobs" }
 
 // Version implements fold.Fold.
-func (*Fold) Version() int { return 1 }
+func (*Fold) Version() int { return 2 }
 
 // Job returns a job.
 func (f *Fold) Job(id guild.JobID) (*Job, bool) {
@@ -153,16 +167,6 @@ func (a Attempt) why() string {
 	return string(a.Outcome()) + ", " + guild.Cut(a.Reason, 200)
 }
 
-// live returns the attempt that the job waits for, if any: asked and not answered, or delivered and not judged.
-func (j *Job) live() (Attempt, bool) {
-	for _, a := range j.Attempts {
-		if a.State.Waiting() || a.State == guild.Delivered || a.State == guild.Undecided {
-			return a, true
-		}
-	}
-	return Attempt{}, false
-}
-
 func (j *Job) deadline() time.Time { return time.UnixMilli(j.Deadline) }
 
 func (j *Job) vocabulary() []guild.Attempt {
@@ -179,11 +183,11 @@ func (j *Job) quiet() bool {
 		return false
 	}
 	for _, a := range j.Attempts {
-		if a.Deletion != nil && !a.Withdrawn {
+		if a.live() || a.Deletion != nil && !a.Withdrawn {
 			return false
 		}
 	}
-	return true
+	return j.Solicited == nil || j.Unsought
 }
 
 // Apply implements fold.Fold.
@@ -212,16 +216,21 @@ func (f *Fold) apply(one fact.Fact, e fact.Entry) {
 	case fact.JobClosed:
 		f.change(one.Job, func(j *Job) { j.Ending, j.Reason, j.Closed, j.Chosen = one.Ending, one.Reason, at, one.Chosen })
 	case fact.JobSolicited:
+		f.solicitations[one.Request.ID] = one.Job
 		f.change(one.Job, func(j *Job) { j.solicited(one) })
 	case fact.JobOffered:
 		f.change(one.Job, func(j *Job) { j.offered(one) })
 	case fact.AttemptPlanned:
 		f.attempts[one.Attempt] = one.Job
+		f.traffic.asked(one.Provider.PubKey, at)
+		f.turns[one.Provider.PubKey] = append(f.turns[one.Provider.PubKey], one.Attempt)
 		f.change(one.Job, func(j *Job) { j.plan(one, at) })
 	case fact.EffectSettled:
 		f.published(one.Effect)
+		f.sought(one.Effect, true)
 	case fact.EffectParked:
 		f.published(one.Effect)
+		f.sought(one.Effect, false)
 	default:
 		f.applyToAttempt(one, at)
 	}
@@ -244,6 +253,7 @@ func (f *Fold) change(id guild.JobID, by func(*Job)) {
 	job.Attempts = slices.Clone(old.Attempts)
 	by(&job)
 	f.jobs[id] = &job
+	f.traffic.changed(old.Attempts, job.Attempts)
 	if job.quiet() {
 		delete(f.open, id)
 	}
@@ -270,13 +280,15 @@ func (a *Attempt) slim() {
 	a.Planned, a.Deletion = nil, nil
 }
 
-// published notes that a deletion is with a relay, or was given up: the next provider may be asked.
+// published notes that a deletion is with a relay, or was given up: the next provider may be asked. And it counts how
+// often a request was published again.
 func (f *Fold) published(effect string) {
-	id, ok := deletionOf(effect)
-	if !ok {
-		return
+	if id, ok := deletionOf(effect); ok {
+		f.changeAttempt(id, func(a *Attempt) { a.Withdrawn = true })
 	}
-	f.changeAttempt(id, func(a *Attempt) { a.Withdrawn = true })
+	if id, ok := againOf(effect); ok {
+		f.changeAttempt(id, func(a *Attempt) { a.Again++ })
+	}
 }
 
 // Snapshot implements fold.Fold.
@@ -297,19 +309,28 @@ func (f *Fold) Restore(b []byte) error {
 	if fresh.jobs == nil {
 		return errors.New("jobs: the snapshot is empty")
 	}
+	var planned []Attempt
 	for id, job := range fresh.jobs {
 		if job == nil {
 			return fmt.Errorf("jobs: job %s is empty", id)
 		}
 		for _, a := range job.Attempts {
 			fresh.attempts[a.ID] = id
+			planned = append(planned, a)
 		}
+		fresh.traffic.changed(nil, job.Attempts)
 		if !job.quiet() {
 			fresh.open[id] = true
 		}
 	}
+	fresh.index()
+	slices.SortFunc(planned, func(a, b Attempt) int { return cmp.Compare(a.At, b.At) })
+	for _, a := range planned {
+		fresh.traffic.asked(a.Provider.PubKey, a.At)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.jobs, f.attempts, f.open = fresh.jobs, fresh.attempts, fresh.open
+	f.jobs, f.attempts, f.open, f.traffic = fresh.jobs, fresh.attempts, fresh.open, fresh.traffic
+	f.turns, f.solicitations = fresh.turns, fresh.solicitations
 	return nil
 }

@@ -5,10 +5,12 @@
 package jobs
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +20,8 @@ import (
 	"guild/internal/blob"
 	"guild/internal/fact"
 	"guild/internal/journal"
+	"guild/nip90"
+	"guild/nutshell"
 	"guild/nutshell/vault"
 )
 
@@ -30,10 +34,12 @@ type Config struct {
 	Node    string
 	Now     func() time.Time
 
-	Offers  func(task string, kind int) []guild.Offer                          // who offers a task
-	Trust   func(task string, s guild.Service) (t guild.Trust, met bool)       // how far it is trusted
-	Publish func(ctx context.Context, e guild.Verified, relays []string) error // nil when a relay took it
-	Relays  func() []string                                                    // where answers reach us
+	Offers func(task string, kind int) []guild.Offer                    // who offers a task
+	Trust  func(task string, s guild.Service) (t guild.Trust, met bool) // how far it is trusted
+
+	Provider func(guild.Service) guild.Provider                                 // what is known of one, announced or not; merely seen if nil
+	Publish  func(ctx context.Context, e guild.Verified, relays []string) error // nil when a relay took it
+	Relays   func() []string                                                    // where answers reach us
 	// Upload puts what is too large for an event where a provider can fetch it, sealed with a key if asked to.
 	Upload func(ctx context.Context, bundle []byte, seal bool) (url string, key *[32]byte, err error)
 	// Unseal opens a vault that was sealed for this node; SealFor seals one for an age recipient.
@@ -41,6 +47,11 @@ type Config struct {
 	SealFor func(ctx context.Context, recipient string, document vault.Secret) ([]byte, error)
 	// Fetch is the other direction of Upload.
 	Fetch func(ctx context.Context, p fact.Place, want guild.Hash, size int64) (io.ReadCloser, error)
+	// Look asks relays for the events of these kinds by which a provider answered a request. It fails when no relay
+	// answers. Without it nothing is looked for before an attempt is given up.
+	Look func(ctx context.Context, provider nostr.PubKey, request nostr.ID, kinds []nostr.Kind, relays []string) ([]guild.Verified, error)
+
+	Hears func() time.Time // since when what providers say reaches us, zero while it does not; always if nil
 
 	Patience Patience
 	Limits   Limits
@@ -55,18 +66,26 @@ type Limits struct {
 // Patience is how long things may take. A zero field is the value given beside it.
 type Patience struct {
 	Discover time.Duration    // for a provider to appear: 10 s
+	Offers   time.Duration    // for offers for an open job: 10 s
 	Ladder   [3]time.Duration // for a relay to take the request: 10, 15 and 20 s
 	Silence  time.Duration    // for the first feedback after the request: 300 s
 	Extend   time.Duration    // that each feedback adds at least: 60 s
 	Job      time.Duration    // for the whole job: 1 h
+	Retries  [3]time.Duration // between publishing the request to a silent provider and doing so again: 5, 10 and 20 s, ± 20 %
+	Result   time.Duration    // for the result after the provider said that it was done: 60 s
+	Busy     time.Duration    // before a provider without capacity is asked again, and twice that the next time: 60 s
 }
 
 func (p Patience) orDefaults() Patience {
 	p.Discover = cmp.Or(p.Discover, 10*time.Second)
+	p.Offers = cmp.Or(p.Offers, 10*time.Second)
 	p.Ladder = cmp.Or(p.Ladder, [3]time.Duration{10 * time.Second, 15 * time.Second, 20 * time.Second})
 	p.Silence = cmp.Or(p.Silence, 300*time.Second)
 	p.Extend = cmp.Or(p.Extend, 60*time.Second)
 	p.Job = cmp.Or(p.Job, time.Hour)
+	p.Retries = cmp.Or(p.Retries, [3]time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second})
+	p.Result = cmp.Or(p.Result, 60*time.Second)
+	p.Busy = cmp.Or(p.Busy, 60*time.Second)
 	return p
 }
 
@@ -77,12 +96,15 @@ type Jobs struct {
 	signed sync.Map // nostr.ID → guild.Verified, from signing to publishing
 	born   uint64   // last entry about an open job before this process
 	whole  sync.Map // nostr.ID → true: deliveries of before that were seen to be whole
+
+	promised sync.Mutex
+	promises map[nostr.ID]promise // see admit
 }
 
 // New returns the step on its fold.
 func New(c Config, f *Fold) *Jobs {
-	c.Patience = c.Patience.orDefaults()
-	j := &Jobs{c: c, fold: f}
+	c.Patience, c.Limits = c.Patience.orDefaults(), c.Limits.orDefaults()
+	j := &Jobs{c: c, fold: f, promises: map[nostr.ID]promise{}}
 	for _, job := range f.active() {
 		j.born = max(j.born, job.Last)
 	}
@@ -98,7 +120,7 @@ type Order struct {
 	Kind    int    // NIP-90 request kind
 	Bid     guild.Msat
 	Timeout time.Duration // for the whole job; Patience.Job if zero
-	Tries   int           // providers asked in turn; 3 if zero, or as many as Providers
+	Tries   int           // providers asked, at most; two more than are asked at once if zero, or as many as Providers
 	Private bool
 
 	Providers []nostr.PubKey // only these, in this order, whatever we think of them
@@ -106,15 +128,22 @@ type Order struct {
 
 	ID          guild.JobID       // opening the same one again does nothing; a random one if zero
 	Criticality guild.Criticality // low if empty
-	Compare     string            // how the deliveries of several providers are compared; see Compare
+	Compare     string            // hash, json, text, numbers:TOLERANCE or tests; what the bundle names, or by what they are, if empty
 	Open        bool              // ask everybody for an offer first
 	Inputs      []fact.Input      // beside the bundle
+	Quality     *fact.Quality     // what the judge asks, as far as a number says it
 	Meeting     *fact.Benchmark   // the job is a benchmark: the provider's state does not matter
 }
 
 // Open takes an order. The job is due from here on, through any restart.
 func (j *Jobs) Open(ctx context.Context, o Order) (guild.JobID, error) {
 	if err := j.c.Journal.Free(); err != nil {
+		return guild.JobID{}, fmt.Errorf("open a job: %w", err)
+	}
+	if o.Compare == byWhatTheyAre && o.Criticality.Quorum() > 1 {
+		o.Compare = namedComparer(o.Bundle)
+	}
+	if err := j.check(o); err != nil {
 		return guild.JobID{}, fmt.Errorf("open a job: %w", err)
 	}
 	hash, err := j.c.Blobs.PutBytes(ctx, o.Bundle)
@@ -133,20 +162,81 @@ func (j *Jobs) Open(ctx context.Context, o Order) (guild.JobID, error) {
 	}
 	opened := fact.JobOpened{
 		Job: id, Task: o.Task, Title: o.Title, Bundle: hash, Hidden: hidden, Size: int64(len(o.Bundle)), Kind: o.Kind, Bid: o.Bid,
-		Tries: cmp.Or(o.Tries, len(o.Providers), 3), Private: o.Private, Providers: o.Providers, Release: o.Release,
-		Criticality: o.Criticality, Compare: o.Compare, Open: o.Open, Inputs: o.Inputs, Meeting: o.Meeting,
+		Tries: cmp.Or(o.Tries, len(o.Providers), tries(o.Criticality)), Private: o.Private, Providers: o.Providers, Release: o.Release,
+		Criticality: o.Criticality, Compare: o.Compare, Open: o.Open, Inputs: o.Inputs, Meeting: o.Meeting, Quality: o.Quality,
 	}
 	err = j.c.Journal.Do(ctx, fact.JobSubject(id), "", func(tx *journal.Tx) error {
 		opened.Deadline = tx.Now().Add(cmp.Or(o.Timeout, j.c.Patience.Job)).UnixMilli()
-		if _, known := j.fold.Job(id); !known {
-			tx.Append(opened)
+		if known, ok := j.fold.Job(id); ok {
+			return known.same(opened)
 		}
+		tx.Append(opened)
 		return nil
 	})
 	if err != nil {
 		return guild.JobID{}, fmt.Errorf("open a job: %w", err)
 	}
 	return id, nil
+}
+
+// tries is how many providers may be asked, unless the customer says: two beyond those that are asked at once.
+func tries(c guild.Criticality) int { return c.Replicas() + 2 }
+
+// same is nil for an order that was taken before.
+func (j *Job) same(o fact.JobOpened) error {
+	if j.Bundle != o.Bundle || j.Hidden != o.Hidden || j.Task != o.Task {
+		return fmt.Errorf("there is a job %s already, and it is another", j.Job)
+	}
+	return nil
+}
+
+// namedComparer is what a bundle says about comparing its deliveries: extensions.guild.compare.
+func namedComparer(bundle []byte) string {
+	b, err := nutshell.Open(bytes.NewReader(bundle), int64(len(bundle)), nutshell.DefaultLimits())
+	if err != nil {
+		return byWhatTheyAre
+	}
+	var ours struct {
+		Compare string `json:"compare"`
+	}
+	if ok, err := b.Manifest().Extension("guild", &ours); !ok || err != nil {
+		return byWhatTheyAre
+	}
+	return ours.Compare
+}
+
+// checkReplication says why so many providers cannot be asked.
+func checkReplication(o Order) error {
+	if _, err := guild.ParseCriticality(string(o.Criticality)); err != nil {
+		return err
+	}
+	quorum := o.Criticality.Quorum()
+	named := slices.Clone(o.Providers)
+	slices.SortFunc(named, func(a, b nostr.PubKey) int { return slices.Compare(a[:], b[:]) })
+	if n := len(slices.Compact(named)); n > 0 && n < quorum {
+		return fmt.Errorf("%s criticality needs %d providers that agree, and %d may be asked", o.Criticality, quorum, n)
+	}
+	if o.Tries > 0 && o.Tries < quorum {
+		return fmt.Errorf("%s criticality needs %d providers that agree, and %d may be tried", o.Criticality, quorum, o.Tries)
+	}
+	return nil
+}
+
+// check says what is wrong with an order.
+func (j *Jobs) check(o Order) error {
+	if !nip90.IsRequest(o.Kind) {
+		return fmt.Errorf("kind %d is none of job requests: want 5000 to 5999", o.Kind)
+	}
+	if err := checkReplication(o); err != nil {
+		return err
+	}
+	if _, err := parseComparer(o.Compare); err != nil {
+		return err
+	}
+	if err := checkOpen(o); err != nil {
+		return err
+	}
+	return j.checkInputs(o)
 }
 
 // Cancel asks for nothing more: the provider is told by a kind 5, and what it still sends is kept, never

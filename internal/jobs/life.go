@@ -3,6 +3,7 @@ package jobs
 import (
 	"guild"
 	"guild/internal/fact"
+	"guild/nip90"
 )
 
 // applyToAttempt follows the life of an attempt. A step that the table does not allow cannot be in the journal,
@@ -17,6 +18,12 @@ func (f *Fold) applyToAttempt(one fact.Fact, at int64) {
 	case fact.AttemptProgressed:
 		f.changeAttempt(one.Attempt, func(a *Attempt) {
 			a.Silence, a.Heard, a.Last = max(a.Silence, one.Silence), a.Heard+1, at
+			if one.Status == string(nip90.Success) && a.Claimed == 0 {
+				a.Claimed = at
+			}
+			if one.Fault {
+				a.Broke = one.Text
+			}
 		})
 	case fact.AttemptQuoted:
 		f.changeAttempt(one.Attempt, func(a *Attempt) { a.Move(guild.Quoted) })
@@ -31,7 +38,10 @@ func (f *Fold) applyToAttempt(one fact.Fact, at int64) {
 	case fact.AttemptFetched:
 		f.changeAttempt(one.Attempt, func(a *Attempt) { a.Away = nil })
 	case fact.AttemptRefused:
-		f.changeAttempt(one.Attempt, func(a *Attempt) { a.end(guild.Refused, one.Reason, at) })
+		f.changeAttempt(one.Attempt, func(a *Attempt) {
+			a.Later = a.end(guild.Refused, one.Reason, at) == nil && one.Later
+			a.Answered = one.Event
+		})
 	case fact.AttemptExpired:
 		f.changeAttempt(one.Attempt, func(a *Attempt) {
 			a.end(guild.Expired, one.Reason, at)
@@ -49,7 +59,7 @@ func (f *Fold) applyToAttempt(one fact.Fact, at int64) {
 	case fact.AttemptJudged:
 		f.changeAttempt(one.Attempt, func(a *Attempt) {
 			a.end(guild.StateFor(one.Verdict.Outcome), one.Verdict.Cause, at)
-			a.Verdict = short(one.Verdict)
+			a.Verdict, a.Stored = short(one.Verdict), one.Stored
 		})
 	case fact.AttemptRecorded:
 		f.changeAttempt(one.Attempt, func(a *Attempt) {
@@ -59,10 +69,12 @@ func (f *Fold) applyToAttempt(one fact.Fact, at int64) {
 	}
 }
 
-func (a *Attempt) end(to guild.State, reason string, at int64) {
-	if a.Move(to) == nil {
+func (a *Attempt) end(to guild.State, reason string, at int64) error {
+	err := a.Move(to)
+	if err == nil {
 		a.Reason, a.Over = reason, at
 	}
+	return err
 }
 
 // short keeps of a verdict's tests the first few that did not pass; the whole verdict is in the journal.

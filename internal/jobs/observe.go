@@ -2,11 +2,13 @@ package jobs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -31,23 +33,40 @@ const (
 // changes nothing is a *guild.DropError.
 func (j *Jobs) Observe(ctx context.Context, v guild.Verified) error {
 	e := v.Event()
-	ref := nip90.Correlate(e)
-	id := ref.Request
-	if id == nostr.ZeroID {
-		id = ref.Mentioned
+	if e.Kind != nip90.KindFeedback && !nip90.IsResult(int(e.Kind)) {
+		return guild.Drop(guild.Unexpected, "kind %d", e.Kind)
 	}
-	a, job, ok := j.fold.Attempt(id)
+	if job, ok := j.isOffer(e); ok {
+		return j.observeOffer(ctx, e, job)
+	}
+	a, job, err := j.correlate(ctx, e)
 	switch {
-	case !ok:
-		return guild.Drop(guild.Unrequested, "kind %d from %.8s answers %.8s", e.Kind, e.PubKey.Hex(), id.Hex())
-	case e.PubKey != a.Provider.PubKey:
-		return guild.Drop(guild.Stranger, "%.8s answered for %.8s", e.PubKey.Hex(), a.Provider.PubKey.Hex())
+	case err != nil:
+		return err
 	case e.Kind == nip90.KindFeedback:
 		return j.hear(ctx, e, a, job)
 	case int(e.Kind) != nip90.ResultKind(job.Kind):
-		return guild.Drop(guild.WrongKind, "kind %d answers kind %d", e.Kind, job.Kind)
+		return j.mismatch(ctx, e, a, job)
 	}
 	return j.accept(ctx, e, a, job)
+}
+
+// mismatch holds it against a provider, once, that it answers in a kind that is not the request's + 1000 (the
+// partnership protocol, section 2.1.2). The right result may still come.
+func (j *Jobs) mismatch(ctx context.Context, e nostr.Event, a Attempt, job *Job) error {
+	if !a.State.Waiting() {
+		return over(e, a)
+	}
+	what := fmt.Sprintf("answered in kind %d instead of %d", e.Kind, nip90.ResultKind(job.Kind))
+	err := j.decide(ctx, e, a, job, func(tx *journal.Tx, now Attempt) {
+		if now.Broke == "" {
+			tx.Append(fact.AttemptProgressed{Attempt: a.ID, Event: e.ID, Status: "wrong-kind", Text: what, Fault: true})
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return guild.Drop(guild.WrongKind, "%.8s %s", e.PubKey.Hex(), what)
 }
 
 // decide runs a decision on an attempt that must still be waiting for the provider.
@@ -72,7 +91,7 @@ func (j *Jobs) decide(ctx context.Context, e nostr.Event, a Attempt, job *Job, d
 // over says why an attempt that has moved on takes nothing more. What a relay merely sends again is no reason
 // for a word.
 func over(e nostr.Event, a Attempt) error {
-	if e.ID == a.Result || e.Kind == nip90.KindFeedback && int64(e.CreatedAt)*1000 <= a.Over {
+	if e.ID == a.Result || e.ID == a.Answered || e.Kind == nip90.KindFeedback && int64(e.CreatedAt)*1000 <= a.Over {
 		return nil
 	}
 	if a.Delivery.IsZero() || e.Kind == nip90.KindFeedback {
@@ -92,20 +111,23 @@ func (j *Jobs) accept(ctx context.Context, e nostr.Event, a Attempt, job *Job) e
 	if a.Encrypted && r.Encrypted == "" {
 		return j.fault(ctx, e, a, job, "answered an encrypted request in clear")
 	}
-	p, err := r.Delivery()
-	if err != nil {
-		return j.fault(ctx, e, a, job, fmt.Sprintf("the result holds no delivery: %v", err))
+	p, plain, err := j.received(ctx, e, r, job)
+	switch {
+	case plain && err != nil && !errors.Is(err, errEmpty):
+		return fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
+	case err != nil:
+		return j.fault(ctx, e, a, job, plainly(err))
 	}
 	if p.Size > maxDelivery {
 		return j.fault(ctx, e, a, job, fmt.Sprintf("the delivery of %d bytes is too large", p.Size))
 	}
-	return j.deliver(ctx, e, a, job, p)
+	return j.deliver(ctx, e, a, job, p, plain)
 }
 
 // deliver keeps the event and the delivery as blobs before the fact that names them, and reads meanwhile whether
 // it is one at all.
-func (j *Jobs) deliver(ctx context.Context, e nostr.Event, a Attempt, job *Job, p nip90.Parcel) error {
-	d := fact.AttemptDelivered{Attempt: a.ID, Result: e.ID, Delivery: p.Hash, Size: p.Size, Away: away(p)}
+func (j *Jobs) deliver(ctx context.Context, e nostr.Event, a Attempt, job *Job, p nip90.Parcel, plain bool) error {
+	d := fact.AttemptDelivered{Attempt: a.ID, Result: e.ID, Delivery: p.Hash, Size: p.Size, Away: away(p), Plain: plain}
 	raw, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
@@ -142,6 +164,10 @@ func away(p nip90.Parcel) *fact.Place {
 func (j *Jobs) keep(ctx context.Context, d *fact.AttemptDelivered, e nostr.Event, raw, inline []byte) (err error) {
 	if d.Event = guild.Sum(raw); inline != nil && len(raw) <= maxAnswer {
 		d.Answer = &e
+		if d.Plain { // how it is packed may change with the program
+			_, err = j.c.Blobs.PutBytes(ctx, inline)
+			return err
+		}
 		_, err = j.c.Blobs.PutCopy(ctx, inline)
 		return err
 	}
@@ -181,17 +207,17 @@ func (j *Jobs) hear(ctx context.Context, e nostr.Event, a Attempt, job *Job) err
 	if err != nil {
 		return guild.Drop(guild.Malformed, "%v", err)
 	}
-	text := f.Text
-	if text == "" {
-		text = f.Content
-	}
 	switch f.Status {
 	case nip90.PaymentRequired:
 		return j.quote(ctx, e, a, job, f)
 	case nip90.Error:
-		return j.refuse(ctx, e, a, job, guild.Cut(text, 500), f.Busy())
+		return j.refuse(ctx, e, a, job, guild.Cut(said(f), 500), f.Busy())
+	case nip90.Partial:
+		return j.progress(ctx, e, a, job, string(f.Status), cmp.Or(f.Content, f.Text)) // the part itself
+	case nip90.Other:
+		return j.progress(ctx, e, a, job, string(f.Status), strings.TrimSuffix(f.RawStatus+": "+said(f), ": "))
 	}
-	return j.progress(ctx, e, a, job, string(f.Status), text)
+	return j.progress(ctx, e, a, job, string(f.Status), said(f))
 }
 
 // progress keeps feedback and extends the patience, as often as is reasonable: a provider must not be able to
@@ -218,20 +244,20 @@ func (j *Jobs) progress(ctx context.Context, e nostr.Event, a Attempt, job *Job,
 func (j *Jobs) quote(ctx context.Context, e nostr.Event, a Attempt, job *Job, f nip90.Feedback) error {
 	return j.decide(ctx, e, a, job, func(tx *journal.Tx, _ Attempt) {
 		reason := fmt.Sprintf("wants %s first, and no way to pay is configured", f.Amount)
-		tx.Append(fact.AttemptQuoted{Attempt: a.ID, Amount: f.Amount, Invoice: guild.Cut(f.Invoice, 4<<10)},
-			fact.AttemptRefused{Attempt: a.ID, Reason: reason})
+		tx.Append(fact.AttemptQuoted{Attempt: a.ID, Amount: f.Amount, Invoice: guild.Cut(f.Invoice, 4<<10), Key: a.Planned.Key},
+			fact.AttemptRefused{Attempt: a.ID, Reason: reason, Event: e.ID})
 	})
 }
 
 func (j *Jobs) refuse(ctx context.Context, e nostr.Event, a Attempt, job *Job, reason string, later bool) error {
 	return j.decide(ctx, e, a, job, func(tx *journal.Tx, _ Attempt) {
-		tx.Append(fact.AttemptRefused{Attempt: a.ID, Reason: reason, Later: later})
+		tx.Append(fact.AttemptRefused{Attempt: a.ID, Reason: reason, Later: later, Event: e.ID})
 	})
 }
 
 // fault ends the attempt because the provider broke the protocol, and holds that against it.
 func (j *Jobs) fault(ctx context.Context, e nostr.Event, a Attempt, job *Job, reason string) error {
 	return j.decide(ctx, e, a, job, func(tx *journal.Tx, _ Attempt) {
-		tx.Append(fact.AttemptRefused{Attempt: a.ID, Reason: reason, Fault: true})
+		tx.Append(fact.AttemptRefused{Attempt: a.ID, Reason: reason, Fault: true, Event: e.ID})
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/fact"
 	"guild/nip90"
 )
 
@@ -63,9 +64,6 @@ func TestAResultOfAStrangerChangesNothing(t *testing.T) {
 		wantDrop(t, w.says(mallory, feedback(request, nip90.Error, "no")), guild.Stranger)
 		wantDrop(t, w.delivers(alice, nostr.ID{1}, []byte("the work")), guild.Unrequested)
 		wantDrop(t, w.says(alice, nostr.Event{Kind: 6000}), guild.Unrequested)
-		other := result(t, request, nip90.NewParcel([]byte("the work")))
-		other.Kind = 6001
-		wantDrop(t, w.says(alice, other), guild.WrongKind)
 		wantDrop(t, w.says(alice, nostr.Event{Kind: 7000, Tags: nostr.Tags{{"e", request.Hex()}, {"amount", "-1"}}}), guild.Malformed)
 		w.wants(id, guild.Requested)
 		if w.journal.Last() != before {
@@ -187,16 +185,42 @@ func TestADeliveryThatIsNoneByItsOwnWordIsARefusal(t *testing.T) {
 	})
 }
 
-func TestAResultWithoutADeliveryEndsTheAttempt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, alice.offers(0))
-		id := w.opens(Order{})
-		empty := nostr.Event{Kind: 6000, Content: "done!", Tags: nostr.Tags{{"e", w.attempt(id).ID.Hex()}}}
-		if err := w.says(alice, empty); err != nil {
-			t.Fatal(err)
-		}
-		w.wants(id, guild.Refused)
-	})
+// TestWhatFeedbackDoes is the table of section 2.1.3 of the partnership protocol.
+func TestWhatFeedbackDoes(t *testing.T) {
+	words := strings.Repeat("a part of it\n", 150)
+	for _, c := range []struct {
+		said  nip90.Feedback
+		state guild.State
+		last  string        // fact
+		text  string        // of it
+		more  time.Duration // that the patience ends later, when nothing else had been said
+	}{
+		{nip90.Feedback{Status: nip90.PaymentRequired, Amount: 5000}, guild.Refused, "attempt.refused", "", 0},
+		{nip90.Feedback{Status: nip90.Processing, Text: "on it"}, guild.Requested, "attempt.progressed", "on it", 40 * time.Second},
+		{nip90.Feedback{Status: nip90.Partial, Text: "1 of 2", Content: words}, guild.Requested, "attempt.progressed", words, 40 * time.Second},
+		{nip90.Feedback{Status: nip90.Error, Text: "no compiler"}, guild.Refused, "attempt.refused", "", 0},
+		{nip90.Feedback{Status: nip90.Success}, guild.Requested, "attempt.progressed", "", 40 * time.Second},
+		{nip90.Feedback{Status: nip90.Other, RawStatus: "payment-rejected"}, guild.Requested, "attempt.progressed", "payment-rejected", 40 * time.Second},
+		{nip90.Feedback{Status: nip90.Other, RawStatus: "chain-scheduled", Text: "second"}, guild.Requested, "attempt.progressed", "chain-scheduled: second", 40 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, alice.offers(0))
+			id := w.opens(Order{})
+			w.pass(280 * time.Second)
+			silence := w.attempt(id).Silence
+			c.said.Request, c.said.Customer = w.attempt(id).ID, customer.key
+			if err := w.says(alice, c.said.Event()); err != nil {
+				t.Fatal(err)
+			}
+			facts := w.facts(id)
+			if a := w.attempt(id); a.State != c.state || a.Silence-silence != c.more.Milliseconds() || !slices.Contains(facts, c.last) {
+				t.Errorf("%s: %s, %d ms more, %v", c.said.Status, a.State, a.Silence-silence, facts)
+			}
+			if told := find[fact.AttemptProgressed](w); len(told) > 0 && told[0].Text != c.text {
+				t.Errorf("%s: kept %q, want %q", c.said.Status, told[0].Text, c.text)
+			}
+		})
+	}
 }
 
 func TestAFloodOfFeedbackIsNotKept(t *testing.T) {

@@ -1,1 +1,110 @@
 package jobs
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
+
+	"guild"
+	"guild/nip90"
+	"guild/nutshell"
+)
+
+// errEmpty is a result that says nothing at all.
+var errEmpty = errors.New("the result is empty")
+
+// received is the delivery that a result brings. Providers that know nothing of bundles answer with the work itself,
+// in plain: that is no fault, and the judge decides by the bundle's criteria whether it is what was asked (the
+// partnership protocol, section 2.2.4). A result that is meant as a delivery and is none stays an error.
+func (j *Jobs) received(ctx context.Context, e nostr.Event, r nip90.Result, job *Job) (p nip90.Parcel, plain bool, err error) {
+	p, err = r.Delivery()
+	if !errors.Is(err, nip90.ErrNoBundle) {
+		return p, false, err
+	}
+	if strings.TrimSpace(r.Content) == "" {
+		return p, true, errEmpty
+	}
+	request, err := j.manifest(job)
+	if err != nil {
+		return p, true, err
+	}
+	delivery, err := wrap(ctx, e, r.Content, request)
+	if err != nil {
+		return p, true, fmt.Errorf("wrap the result: %w", err)
+	}
+	return nip90.NewParcel(delivery), true, nil
+}
+
+// manifest is that of the job's own bundle, or what stands for it if that cannot be read.
+func (j *Jobs) manifest(job *Job) (*nutshell.Manifest, error) {
+	b, err := j.c.Blobs.ReadAll(job.Bundle, job.Size)
+	if err != nil {
+		return nil, fmt.Errorf("the bundle of job %s: %w", job.Job.Short(), err)
+	}
+	opened, err := nutshell.Open(bytes.NewReader(b), int64(len(b)), nutshell.DefaultLimits())
+	if err != nil {
+		return nutshell.ParseManifest(fmt.Appendf(nil,
+			`{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-%s","task":{"title":"a job"}}`, job.Job))
+	}
+	return opened.Manifest(), nil
+}
+
+// wrap makes a delivery bundle of a plain result. It follows from the event and the request alone, so that making it
+// again gives the same bytes.
+func wrap(ctx context.Context, e nostr.Event, content string, request *nutshell.Manifest) ([]byte, error) {
+	artifacts, err := oneFile(outputName(content), content)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := nutshell.Delivery(request, nil, artifacts, nutshell.DeliveryInfo{
+		ID: "nut-" + e.ID.Hex(), Deliverer: nip19.EncodeNpub(e.PubKey), CompletedAt: e.CreatedAt.Time(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	var packed bytes.Buffer
+	if _, err := nutshell.Pack(ctx, tree, &packed, nutshell.Options{}); err != nil {
+		return nil, err
+	}
+	return packed.Bytes(), nil
+}
+
+// outputName is the file that a plain result becomes below the delivered artifacts.
+func outputName(content string) string {
+	if text := strings.TrimSpace(content); strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
+		if json.Valid([]byte(text)) {
+			return "output.json"
+		}
+	}
+	return "output.txt"
+}
+
+// oneFile is a tree with one file in it.
+func oneFile(name, content string) (fs.FS, error) {
+	var archive bytes.Buffer
+	w := zip.NewWriter(&archive)
+	f, err := w.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Write([]byte(content)); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return zip.NewReader(bytes.NewReader(archive.Bytes()), int64(archive.Len()))
+}
+
+// plainly says for a person what a provider did instead of delivering.
+func plainly(err error) string {
+	return guild.Cut(fmt.Sprintf("the result holds no delivery: %v", err), 500)
+}

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -15,53 +16,108 @@ import (
 // request builds and signs the request event for one provider. A provider that reads NIP-44 gets it encrypted.
 func (j *Jobs) request(ctx context.Context, job *Job, o guild.Offer) (fact.AttemptPlanned, error) {
 	provider := o.Service.PubKey
-	r := nip90.Request{
-		Kind: job.Kind, Provider: &provider, Job: job.Job.String(), Output: "application/json",
-		Bid: job.Bid, Relays: j.c.Relays(), Content: job.Title,
+	key := nip90.IdempotencyKey(job.Job, provider, len(job.Attempts)+1)
+	r := j.describe(job)
+	r.Provider = &provider
+	r.Set(nip90.ParamIdempotencyKey, key)
+	written, err := j.attachInputs(ctx, job, o, &r)
+	if err != nil {
+		return fact.AttemptPlanned{}, err
 	}
-	r.Set(nip90.ParamJobType, job.Task)
-	r.Set(nip90.ParamDeadline, strconv.FormatInt((job.Deadline+999)/1000, 10))
 	vaulted, err := j.attachVault(ctx, job, o, &r)
 	if err != nil {
 		return fact.AttemptPlanned{}, err
 	}
-	parcel, err := j.parcel(ctx, job, o.Encrypts, nip90.MaxInline-vaulted)
-	if err != nil {
-		return fact.AttemptPlanned{}, err
-	}
-	if err := r.SetBundle(parcel); err != nil {
-		return fact.AttemptPlanned{}, fmt.Errorf("request to %.8s: %w", provider.Hex(), err)
-	}
-	hash, err := r.JobHash()
-	if err != nil {
-		return fact.AttemptPlanned{}, fmt.Errorf("request to %.8s: %w", provider.Hex(), err)
-	}
-	r.Set(nip90.ParamJobHash, hash.Hex())
-
-	e, err := j.wire(ctx, r, provider, o.Encrypts)
+	e, hash, err := j.carry(ctx, job, o, r, nip90.Inline-vaulted-written)
 	if err != nil {
 		return fact.AttemptPlanned{}, fmt.Errorf("request to %.8s: %w", provider.Hex(), err)
 	}
 	_, met := j.c.Trust(job.Task, o.Service)
 	return fact.AttemptPlanned{
 		Attempt: e.ID, Job: job.Job, Provider: o.Service, Request: e, JobHash: hash,
-		Encrypted: o.Encrypts, Relays: o.Relays, Unmet: !met,
+		Encrypted: o.Encrypts, Relays: o.Relays, Unmet: !met, Key: key,
 	}, nil
 }
 
-// wire signs the request. The event is remembered as signed by us, so that nobody verifies it again.
-func (j *Jobs) wire(ctx context.Context, r nip90.Request, provider nostr.PubKey, encrypt bool) (e nostr.Event, err error) {
-	if encrypt {
-		e, err = r.Sealed(func(plain string) (string, error) { return j.c.Keyer.Encrypt(ctx, plain, provider) })
-	} else {
-		e, err = r.Event()
+// describe is the part of a request that says what the job is, whoever does it (the partnership protocol, sections
+// 2.2 and 4.1.2).
+func (j *Jobs) describe(job *Job) nip90.Request {
+	r := nip90.Request{
+		Kind: job.Kind, Job: job.Job.String(), Output: "application/json", Bid: job.Bid, Relays: j.c.Relays(), Content: job.Title,
 	}
-	if err != nil {
-		return nostr.Event{}, err
+	r.Set(nip90.ParamJobType, job.Task)
+	r.Set(nip90.ParamDeadline, strconv.FormatInt((job.Deadline+999)/1000, 10))
+	r.Set(nip90.ParamBundleSHA256, job.Bundle.Hex())
+	r.Set(nip90.ParamBundleSize, strconv.FormatInt(job.Size, 10))
+	limit := 0
+	if q := job.Quality; q != nil {
+		r.Set(nip90.ParamAccuracy, q.Accuracy.String())
+		limit = q.Limit
 	}
-	return j.sign(ctx, e)
+	if b := job.Meeting; b != nil {
+		limit = cmp.Or(b.Limit, limit, 300)
+		describeBenchmark(&r, *b)
+	}
+	if limit > 0 {
+		r.Set(nip90.ParamTimeLimit, strconv.Itoa(limit))
+	}
+	return r
 }
 
+// iterations is how often a benchmark repeats what it measures (section 2.2.3).
+const iterations = 5
+
+// describeBenchmark says which benchmark it is, in the terms of sections 2.2.2 and 2.2.3.
+func describeBenchmark(r *nip90.Request, b fact.Benchmark) {
+	r.Set(nip90.ParamBenchmarkType, cmp.Or(b.Variant, "standard"))
+	r.Set(nip90.ParamMemoryLimit, strconv.Itoa(cmp.Or(b.Memory, 512)))
+	r.Set(nip90.ParamIterations, strconv.Itoa(iterations))
+	r.Set(nip90.ParamLanguage, cmp.Or(b.Language, "python3"))
+	spec := nip90.Benchmark{ID: cmp.Or(b.Suite, r.Get(nip90.ParamJobType)), Modules: b.Modules}
+	r.Inputs = append(r.Inputs, spec.Input())
+}
+
+// carry puts the bundle into r and signs it: inside the event if that stays small enough for common relays, else by
+// its URL.
+func (j *Jobs) carry(ctx context.Context, job *Job, o guild.Offer, r nip90.Request, inline int) (nostr.Event, guild.Hash, error) {
+	var e nostr.Event
+	for {
+		parcel, err := j.parcel(ctx, job, o.Encrypts, inline)
+		if err == nil {
+			err = r.SetBundle(parcel)
+		}
+		if err != nil {
+			return nostr.Event{}, guild.Hash{}, err
+		}
+		hash, err := r.JobHash()
+		if err != nil {
+			return nostr.Event{}, guild.Hash{}, err
+		}
+		r.Set(nip90.ParamJobHash, hash.Hex())
+		if e, err = j.seal(ctx, r, *r.Provider, o.Encrypts); err != nil {
+			return nostr.Event{}, guild.Hash{}, err
+		}
+		if parcel.Inline != nil && size(e) > nip90.MaxEvent {
+			inline = 0
+			continue
+		}
+		e, err = j.sign(ctx, e)
+		return e, hash, err
+	}
+}
+
+// size is that of an event as JSON, in bytes, once it is signed.
+func size(e nostr.Event) int { return len(e.String()) }
+
+// seal builds the event, encrypted for the provider or in clear.
+func (j *Jobs) seal(ctx context.Context, r nip90.Request, provider nostr.PubKey, encrypt bool) (nostr.Event, error) {
+	if !encrypt {
+		return r.Event()
+	}
+	return r.Sealed(func(plain string) (string, error) { return j.c.Keyer.Encrypt(ctx, plain, provider) })
+}
+
+// sign signs an event. It is remembered as signed by us, so that nobody verifies it again.
 func (j *Jobs) sign(ctx context.Context, e nostr.Event) (nostr.Event, error) {
 	e.CreatedAt = nostr.Timestamp(j.c.Now().Unix())
 	v, err := guild.Sign(ctx, j.c.Keyer, e)
@@ -82,18 +138,26 @@ func (j *Jobs) own(e nostr.Event) (guild.Verified, error) {
 
 // parcel is the bundle on its way: inside the event if it is at most inline bytes.
 func (j *Jobs) parcel(ctx context.Context, job *Job, encrypt bool, inline int) (nip90.Parcel, error) {
-	bundle, err := j.c.Blobs.ReadAll(job.Bundle, job.Size)
+	p, err := j.pack(ctx, job.Bundle, job.Size, encrypt, inline)
 	if err != nil {
 		return nip90.Parcel{}, fmt.Errorf("the bundle of job %s: %w", job.Job.Short(), err)
 	}
-	p := nip90.Parcel{Hash: job.Bundle, Size: job.Size}
-	if len(bundle) <= inline {
-		p.Inline = bundle
+	return p, nil
+}
+
+// pack makes a parcel of a blob: the bytes themselves if they are at most inline, else where they were put.
+func (j *Jobs) pack(ctx context.Context, hash guild.Hash, size int64, encrypt bool, inline int) (nip90.Parcel, error) {
+	b, err := j.c.Blobs.ReadAll(hash, size)
+	if err != nil {
+		return nip90.Parcel{}, err
+	}
+	p := nip90.Parcel{Hash: hash, Size: size}
+	if len(b) <= inline {
+		p.Inline = b
 		return p, nil
 	}
-	p.URL, p.Key, err = j.c.Upload(ctx, bundle, encrypt)
-	if err != nil {
-		return nip90.Parcel{}, fmt.Errorf("upload the bundle of job %s: %w", job.Job.Short(), err)
+	if p.URL, p.Key, err = j.c.Upload(ctx, b, encrypt); err != nil {
+		return nip90.Parcel{}, fmt.Errorf("upload: %w", err)
 	}
 	return p, nil
 }

@@ -23,7 +23,7 @@ func (j *Jobs) restore(job *Job, a Attempt) due.Work {
 		Key: "restore the delivery of " + a.ID.Hex(), Guard: fact.JobSubject(job.Job), Free: true,
 		Act: func(ctx context.Context) (due.Decision, error) {
 			if _, err := j.c.Blobs.ReadAll(a.Delivery, maxDelivery); err != nil {
-				if err := j.copyAgain(ctx, a); err != nil {
+				if err := j.copyAgain(ctx, job, a); err != nil {
 					return nil, err
 				}
 			}
@@ -33,12 +33,12 @@ func (j *Jobs) restore(job *Job, a Attempt) due.Work {
 	}
 }
 
-func (j *Jobs) copyAgain(ctx context.Context, a Attempt) error {
+func (j *Jobs) copyAgain(ctx context.Context, job *Job, a Attempt) error {
 	r, err := nip90.ParseResult(*a.Answer, nip90.OpenWith(ctx, j.c.Keyer))
 	if err != nil {
 		return fmt.Errorf("the result of %.8s: %w", a.ID.Hex(), err)
 	}
-	p, err := r.Delivery()
+	p, _, err := j.received(ctx, *a.Answer, r, job)
 	if err != nil {
 		return fmt.Errorf("the result of %.8s: %w", a.ID.Hex(), err)
 	}

@@ -103,7 +103,7 @@ func lost(err error) bool {
 func (j *Jobs) parkLost(job *Job, err lostError) due.Decision {
 	ending := guild.JobParked
 	if len(job.Attempts) > 0 {
-		ending = guild.EndingOf(job.vocabulary())
+		ending = job.Criticality.EndingOf(job.vocabulary(), job.count().agreeing)
 	}
 	return func(tx *journal.Tx) error { return j.decideClose(tx, job, ending, guild.Cut(err.Error(), 500)) }
 }

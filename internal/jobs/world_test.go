@@ -52,7 +52,7 @@ func (p person) service() guild.Service { return guild.Service{PubKey: p.key, D:
 
 // offers is what p announces, for that price.
 func (p person) offers(price guild.Msat) guild.Offer {
-	return guild.Offer{Service: p.service(), Tasks: []string{"python"}, Kinds: []int{5000}, Price: price, State: guild.Seen,
+	return guild.Offer{Service: p.service(), Tasks: []string{"python"}, Kinds: []int{5000}, Price: price, State: guild.Seen, Confidence: 1, Confirmed: true,
 		Relays: []string{"wss://first.example", "wss://second.example"}}
 }
 
@@ -83,6 +83,9 @@ type world struct {
 	relay     func(ctx context.Context, e nostr.Event, relays []string) error // what relays do; nil takes all
 	remote    map[string][]byte                                               // by URL
 	patience  Patience
+	limits    Limits
+	look      func(request nostr.ID) ([]guild.Verified, error) // what relays have stored; nil has nothing looked for
+	hears     func() time.Time
 }
 
 // newWorld begins a world in which these services are offered.
@@ -110,6 +113,7 @@ func (w *world) start() {
 		Journal: w.journal, Blobs: w.blobs, Keyer: customer.signer, PubKey: customer.key, Node: "test", Now: time.Now,
 		Offers: w.offered, Trust: w.trusted, Publish: w.publish, Relays: func() []string { return []string{"wss://ours.example"} },
 		Upload: w.upload, Fetch: w.fetched, Unseal: w.unseal, SealFor: sealFor, Patience: w.patience,
+		Limits: w.limits, Look: w.lookup(), Hears: w.hears,
 	}, fold)
 	w.runner = &due.Runner{Journal: w.journal, Claims: claims, Node: "test", Now: time.Now,
 		Sources: []due.Source{w.Due}, Log: slog.New(slog.DiscardHandler)}
@@ -153,6 +157,15 @@ func (w *world) publish(ctx context.Context, v guild.Verified, relays []string) 
 		return nil
 	}
 	return relay(ctx, v.Event(), relays)
+}
+
+func (w *world) lookup() func(context.Context, nostr.PubKey, nostr.ID, []nostr.Kind, []string) ([]guild.Verified, error) {
+	if w.look == nil {
+		return nil
+	}
+	return func(_ context.Context, _ nostr.PubKey, request nostr.ID, _ []nostr.Kind, _ []string) ([]guild.Verified, error) {
+		return w.look(request)
+	}
 }
 
 // relays changes what relays do from now on.

@@ -90,6 +90,10 @@ func (s *store) everything(ctx context.Context, stream string, from uint64, subj
 			yield(stored{}, err)
 			return
 		}
+		// Left alone it would stay until it is seen to be idle, and the server has room for a thousand.
+		defer func() {
+			_ = s.js.DeleteConsumer(context.WithoutCancel(ctx), stream, cons.CachedInfo().Name)
+		}()
 		if cons.CachedInfo().NumPending == 0 {
 			return
 		}

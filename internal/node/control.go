@@ -10,12 +10,13 @@ import (
 
 	"guild"
 	"guild/internal/control"
+	"guild/internal/relay"
 )
 
 func (n *Node) openControl() {
 	n.control = control.NewServer(control.ServerConfig{
 		Journal: n.journal, Blobs: n.blobs, Jobs: n.jobs, Fold: n.folds.jobs, Registry: n.registry, Observed: n.folds.observed,
-		Trust: n.folds.trust, Record: n.folds.record, Judge: n.judge, Judging: n.folds.judge, PubKey: n.pubkey.Hex(), Status: n.status, Kind: n.kind, Now: n.c.Now, Log: n.c.Log,
+		Trust: n.folds.trust, Record: n.folds.record, Judge: n.judge, Judging: n.folds.judge, Work: n.work, Meet: n.meet, Meetings: n.folds.meet, PubKey: n.pubkey.Hex(), Status: n.status, Kind: n.kind, Now: n.c.Now, Log: n.c.Log,
 		Recipient: func() (string, error) { return n.vaultKey.recipient() },
 		Sandbox: func(context.Context) error {
 			if n.c.Examine != nil {
@@ -41,6 +42,20 @@ func (n *Node) serveControl(ctx context.Context, parts *errgroup.Group) error {
 	return nil
 }
 
+// relayLines lists our relays, and those that announcements are read from, the best first.
+func (n *Node) relayLines() []control.Relay {
+	links := map[string]relay.Status{}
+	for _, r := range n.pool.Status() {
+		links[r.URL] = r
+	}
+	var lines []control.Relay
+	for _, s := range n.scout.Status() {
+		r := links[s.URL]
+		lines = append(lines, control.Relay{URL: s.URL, Connected: r.Connected, Error: r.LastError, Events: int64(r.Events), Tier: int(s.Tier)})
+	}
+	return lines
+}
+
 // status is what the node says of itself.
 func (n *Node) status() control.Status {
 	s := control.Status{
@@ -55,16 +70,12 @@ func (n *Node) status() control.Status {
 	if n.unboxed != nil {
 		s.Sandbox = n.unboxed.Error()
 	}
-	for _, r := range n.pool.Status() {
-		s.Relays = append(s.Relays, control.Relay{URL: r.URL, Connected: r.Connected, Error: r.LastError, Events: int64(r.Events)})
-	}
+	s.Yields, s.Relays = n.presence.yielding(), n.relayLines()
 	for _, j := range n.folds.jobs.All() {
 		s.Jobs[cmp.Or(string(j.Ending), "open")]++
 	}
 	for _, w := range n.work.Services() {
-		s.Services = append(s.Services, control.Service{
-			Task: w.Task, D: w.D, Running: w.Running, Queued: w.Queued, Slots: w.Slots, Done: w.Delivered, Failed: w.Failed,
-		})
+		s.Services = append(s.Services, control.ServiceLine(w))
 	}
 	for effect, reason := range n.claims.Parked() {
 		s.Parked = append(s.Parked, effect+": "+reason)

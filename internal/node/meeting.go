@@ -1,12 +1,20 @@
 package node
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
 
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/durable"
 	"guild/internal/jobs"
 	"guild/internal/meet"
 )
@@ -20,18 +28,50 @@ type Meeting struct {
 	Timeout time.Duration // for one run; 10 minutes if zero
 }
 
-func (n *Node) openMeeting() {
+// meetingKeyFile holds what the instances of benchmarks are made from. Without it they cannot be foretold.
+const meetingKeyFile = "meeting.key"
+
+// meetingKeySize is in bytes.
+const meetingKeySize = 32
+
+func (n *Node) openMeeting() error {
+	secret, err := meetingKey(filepath.Join(n.c.Dir, meetingKeyFile))
+	if err != nil {
+		return fmt.Errorf("the key for benchmarks: %w", err)
+	}
 	n.meet = meet.New(meet.Config{
-		Journal: n.journal, Node: n.name(), Now: n.c.Now, Offers: n.registry.Offers, Kind: n.kind, Run: n.benchmark,
+		Journal: n.journal, Self: n.pubkey, Now: n.c.Now, Secret: secret,
+		Offers: n.registry.Offers, Kind: n.kind, Run: n.benchmark,
 		Auto: n.c.Meeting.Auto, Daily: n.c.Meeting.Daily, Count: n.c.Meeting.Count, AtOnce: n.c.Meeting.AtOnce,
 	}, n.folds.meet)
+	return nil
+}
+
+// offersChanged has everybody look who waits for a provider.
+func (n *Node) offersChanged() {
+	n.meet.OffersChanged()
+	n.runner.Wake()
+}
+
+// meetingKey reads the key, or makes one. With another one only benchmarks that are not asked for yet change.
+func meetingKey(path string) ([]byte, error) {
+	secret, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		secret = make([]byte, meetingKeySize)
+		rand.Read(secret)
+		err = durable.WriteBytes(path, secret)
+	}
+	if err == nil && len(secret) != meetingKeySize {
+		err = fmt.Errorf("%s: %d bytes, want %d; without the file a new key is made", path, len(secret), meetingKeySize)
+	}
+	return secret, err
 }
 
 // benchmark opens the job of one run.
 func (n *Node) benchmark(ctx context.Context, r meet.Run) error {
 	_, err := n.jobs.Open(ctx, jobs.Order{
 		ID: r.Job, Task: r.Task, Kind: r.Kind, Title: r.Title, Bundle: r.Bundle, Hidden: r.Hidden, Bid: r.Bid, Tries: 1,
-		Providers: []nostr.PubKey{r.Service.PubKey}, Meeting: &r.Meeting, Timeout: n.c.Meeting.Timeout,
+		Providers: []nostr.PubKey{r.Service.PubKey}, Meeting: &r.Meeting, Timeout: cmp.Or(n.c.Meeting.Timeout, 10*time.Minute),
 	})
 	return err
 }

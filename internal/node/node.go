@@ -106,7 +106,9 @@ type Node struct {
 	pool    *relay.Pool
 	parcels parcels
 	gate    *gate
+	ears    *ears
 
+	presence *presence
 	registry *registry.Registry
 	jobs     *jobs.Jobs
 	work     *work.Work
@@ -181,6 +183,8 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if err := n.openRelays(ctx); err != nil {
 		return err
 	}
+	n.openEars()
+	n.openPresence()
 	if err := n.openScout(); err != nil {
 		return err
 	}
@@ -233,8 +237,8 @@ func (n *Node) name() string {
 
 func (n *Node) openSteps(ctx context.Context) (err error) {
 	n.registry, err = registry.Open(ctx, registry.Config{
-		Journal: n.journal, Now: n.c.Now, Synonyms: n.c.Synonyms, Changed: func() { n.runner.Wake() },
-		Observed: n.folds.observed, Follow: n.c.Follow,
+		Journal: n.journal, Now: n.c.Now, Synonyms: n.c.Synonyms, Changed: n.offersChanged,
+		Observed: n.folds.observed, Follow: n.c.Follow, Own: n.urls,
 	}, n.folds.registry)
 	if err != nil {
 		return err
@@ -243,9 +247,9 @@ func (n *Node) openSteps(ctx context.Context) (err error) {
 	n.vaultKey = &vaultKey{path: filepath.Join(n.c.Dir, vaultKeyFile), now: n.c.Now}
 	n.jobs = jobs.New(jobs.Config{
 		Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Now: n.c.Now,
-		Offers: n.registry.Offers, Trust: n.folds.trust.Trust, Publish: n.publish, Relays: n.relays,
+		Offers: n.registry.Offers, Provider: n.folds.registry.Provider, Trust: n.folds.trust.Trust, Publish: n.publish, Relays: n.relays,
 		Upload: n.parcels.upload, Fetch: n.parcels.fetch, Unseal: n.vaultKey.open, SealFor: n.vaultKey.sealFor, Patience: n.c.Patience,
-		Limits: n.c.Limits,
+		Limits: n.c.Limits, Hears: n.ears.hears, Look: n.answers,
 	}, n.folds.jobs)
 	services, err := n.services(ctx)
 	if err != nil {
@@ -259,11 +263,14 @@ func (n *Node) openSteps(ctx context.Context) (err error) {
 	}
 	n.work = work.New(work.Config{
 		Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Now: n.c.Now,
-		Services: services, Scratch: n.scratch(), Publish: n.publish, Relays: n.relays,
+		Services: services, Scratch: n.scratch(), Publish: n.publishAsProvider, Relays: n.relays,
 		Upload: n.parcels.upload, Fetch: n.parcels.fetch, Log: n.c.Log,
 		Secrets: n.secrets, Recipient: recipient, Unseal: n.vaultKey.open,
+		Inputs: n.inputs(), Find: n.find, Published: n.published,
 	}, n.folds.work)
-	n.openMeeting()
+	if err := n.openMeeting(); err != nil {
+		return err
+	}
 	n.judge = judge.NewStep(judge.StepConfig{
 		Blobs: n.blobs, Scratch: n.scratch(), Examine: n.examine(), Baseline: n.folds.baselines.Baseline,
 	}, n.folds.judge)
@@ -280,7 +287,7 @@ func (n *Node) openRunner() {
 	limits[judge.Class] = n.c.Judges
 	n.runner = &due.Runner{
 		Journal: n.journal, Claims: n.claims, Node: n.name(), Now: n.c.Now, Log: n.c.Log, Limits: limits, Waits: n.c.Retry,
-		Sources: []due.Source{n.jobs.Due, n.work.Due, n.judge.Due, n.record.Due, n.folds.trust.Due, n.folds.registry.Due, n.meet.Due},
+		Sources: []due.Source{n.jobs.Due, n.work.Due, n.judge.Due, n.record.Due, n.folds.trust.Due, n.registry.Due, n.meet.Due},
 	}
 }
 
@@ -306,6 +313,7 @@ func (n *Node) run(ctx context.Context) error {
 		parts.Go(func() error { return n.local.Run(base) })
 	}
 	parts.Go(func() error { return n.pool.Run(base) })
+	parts.Go(func() error { return n.ears.run(base) })
 	parts.Go(func() error { return n.runner.Run(base) })
 	parts.Go(func() error { return n.work.Talk(base) })
 	parts.Go(func() error { return n.scout.Run(base) })
@@ -313,15 +321,17 @@ func (n *Node) run(ctx context.Context) error {
 		stop()
 		return errors.Join(err, parts.Wait())
 	}
-	n.subscribe()
 	open, closeDoors := context.WithCancel(ctx)
 	defer closeDoors()
+	if err := n.beAlone(open, parts); err != nil {
+		stop()
+		return errors.Join(err, parts.Wait())
+	}
+	n.subscribe()
 	retracted := make(chan struct{})
 	go func() {
 		defer close(retracted)
-		if err := n.work.Announce(open, n.announced()); err != nil {
-			n.c.Log.Warn("the announcement could not be taken back", "err", err)
-		}
+		n.announce(open)
 	}()
 	select {
 	case <-ctx.Done():
@@ -361,6 +371,44 @@ func (n *Node) drain() {
 	defer cancel()
 	if err := n.work.Drain(grace); err != nil {
 		n.c.Log.Warn("requests are left for the next start", "err", err)
+	}
+}
+
+// beAlone makes sure that no older process with our key offers services, if we do.
+func (n *Node) beAlone(ctx context.Context, parts *errgroup.Group) error {
+	if len(n.c.Workers) == 0 {
+		return nil
+	}
+	leave, err := n.presence.begin(ctx)
+	if err != nil {
+		return err
+	}
+	parts.Go(func() error {
+		<-ctx.Done()
+		leave()
+		return nil
+	})
+	return nil
+}
+
+// announce offers our services until ctx ends, except while they are left to another process with our key.
+func (n *Node) announce(ctx context.Context) {
+	told := n.announced()
+	for {
+		turn, end := n.presence.turn(ctx)
+		err := n.work.Announce(turn, func(err error) {
+			if err == nil {
+				n.presence.announced()
+			}
+			told(err)
+		})
+		end()
+		if err != nil {
+			n.c.Log.Warn("the announcement could not be taken back", "err", err)
+		}
+		if ctx.Err() != nil {
+			return
+		}
 	}
 }
 

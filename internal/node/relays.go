@@ -19,7 +19,9 @@ import (
 	"guild/internal/blossom"
 	"guild/internal/bunker"
 	"guild/internal/dial"
+	"guild/internal/due"
 	"guild/internal/key"
+	"guild/internal/registry"
 	"guild/internal/relay"
 	"guild/internal/relayd"
 )
@@ -131,18 +133,51 @@ func runPool(ctx context.Context, pool *relay.Pool) (stop func()) {
 
 func (n *Node) relays() []string { return n.urls }
 
+// publish hands an event to relays, ours if none are named. While none of ours can be reached that is no failure
+// of the event's, and no reason to give up on it: the error matches due.ErrLater.
 func (n *Node) publish(ctx context.Context, e guild.Verified, relays []string) error {
+	if len(relays) == 0 {
+		relays = n.urls
+	}
 	_, err := n.pool.Publish(ctx, e, relays...)
+	if errors.Is(err, relay.ErrNoRelay) && n.ears.deaf() {
+		return fmt.Errorf("%w: %w", due.ErrLater, err)
+	}
 	return err
 }
 
-// subscribe asks for all announcements, and for everything that is addressed to us.
+// publishAsProvider is publish for what we offer. What another process with our key offers too is not taken back.
+func (n *Node) publishAsProvider(ctx context.Context, e guild.Verified, relays []string) error {
+	if n.presence.keepsCards() && deletesCard(e.Event()) {
+		return nil
+	}
+	return n.publish(ctx, e, relays)
+}
+
+// deletesCard reports whether an event is a deletion of an announcement (NIP-09, the k tag).
+func deletesCard(e nostr.Event) bool {
+	return e.Kind == registry.KindDeletion && e.Tags.FindWithValue("k", "31990") != nil
+}
+
+// subscribe asks our relays for everything that is addressed to us, and for the requests of the kinds that we do:
+// those to nobody are among them, and no filter asks for these alone. Announcements are the scout's.
 func (n *Node) subscribe() {
-	n.pool.Subscribe("announcements", []nostr.Filter{
-		{Kinds: []nostr.Kind{31990}, Limit: 1000},
-		{Kinds: []nostr.Kind{5}, Tags: nostr.TagMap{"k": {"31990"}}, Since: n.lookBack()},
-	})
-	n.pool.Subscribe("inbox", []nostr.Filter{{Tags: nostr.TagMap{"p": {n.pubkey.Hex()}}, Since: n.lookBack()}})
+	n.pool.Subscribe("inbox", []nostr.Filter{{Tags: nostr.TagMap{"p": {n.pubkey.Hex()}}, Since: n.lookBack()}}, n.urls...)
+	if kinds := n.openKinds(); len(kinds) > 0 {
+		n.pool.Subscribe("open requests", []nostr.Filter{{Kinds: kinds, Since: nostr.Timestamp(n.c.Now().Unix())}}, n.urls...)
+	}
+}
+
+// openKinds are the kinds of the requests that we do, in order and each once.
+func (n *Node) openKinds() []nostr.Kind {
+	var kinds []nostr.Kind
+	for _, s := range n.work.Services() {
+		if s.Kind >= 5000 && s.Kind <= 5999 {
+			kinds = append(kinds, nostr.Kind(s.Kind))
+		}
+	}
+	slices.Sort(kinds)
+	return slices.Compact(kinds)
 }
 
 // lookBack is how far a relay is read when we have never read it.
@@ -192,4 +227,11 @@ func localAddresses(urls []string) []string {
 		addresses = append(addresses, net.JoinHostPort(strings.ToLower(parsed.Hostname()), port))
 	}
 	return addresses
+}
+
+// answers asks relays for what a provider answered to a request.
+func (n *Node) answers(ctx context.Context, provider nostr.PubKey, request nostr.ID, kinds []nostr.Kind, relays []string) ([]guild.Verified, error) {
+	return n.pool.Query(ctx, []nostr.Filter{{
+		Kinds: kinds, Authors: []nostr.PubKey{provider}, Tags: nostr.TagMap{"e": {request.Hex()}}, Limit: 100,
+	}}, relays...)
 }

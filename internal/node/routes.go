@@ -32,35 +32,70 @@ func (n *Node) routes() []route {
 	return []route{
 		{registry.Kind, registry.Kind, n.registry.Observe},
 		{registry.KindRelays, registry.KindRelays, n.registry.Observe},
+		{kindRecommendation, kindRecommendation, n.registry.Observe},
 		{registry.KindDeletion, registry.KindDeletion, n.deleted},
-		{5000, 5999, n.work.Observe},
+		{5000, 5999, n.requested},
 		{6000, 6999, plain(n.jobs.Observe)},
 		{7000, 7000, plain(n.jobs.Observe)},
 	}
 }
 
-// deleted routes a deletion by the kind of its target (NIP-09, the k tag): announcements to the registry,
+// kindRecommendation is somebody's word for an announcement (NIP-89).
+const kindRecommendation nostr.Kind = 31989
+
+// requested passes on requests to us and to nobody. Those to others come with the latter; and while our services
+// are left to another process with our key, that one has what is for us. Neither is a fault of anybody's.
+func (n *Node) requested(ctx context.Context, from string, v guild.Verified) error {
+	tags := v.Event().Tags
+	if tags.Find("p") != nil && tags.FindWithValue("p", n.pubkey.Hex()) == nil || n.presence.yielding() != "" {
+		return nil
+	}
+	return n.work.Observe(ctx, from, v)
+}
+
+// deleted routes a deletion by the kind of its target (NIP-09): announcements and recommendations to the registry,
 // everything else to the provider's side.
 func (n *Node) deleted(ctx context.Context, from string, v guild.Verified) error {
-	for _, t := range v.Event().Tags {
-		if len(t) >= 2 && t[0] == "k" && t[1] == "31990" {
-			return n.registry.Observe(ctx, from, v)
-		}
+	if n.registry.Deletes(v.Event()) {
+		return n.registry.Observe(ctx, from, v)
 	}
 	return n.work.ObserveDeletion(ctx, v)
 }
 
-// receive hands an event to its step. Our own events come back to us too; nobody waits for them.
+// take hands an event to its step.
+func (n *Node) take(ctx context.Context, from string, v guild.Verified) error {
+	kind := v.Event().Kind
+	for _, r := range n.routes() {
+		if r.from <= kind && kind <= r.to {
+			return r.step(ctx, from, v)
+		}
+	}
+	return guild.Drop(guild.Unexpected, "kind %d", kind)
+}
+
+// unrecordable reports whether the journal takes no facts now and will again.
+func unrecordable(err error) bool {
+	return errors.Is(err, journal.ErrClock) || errors.Is(err, journal.ErrFull)
+}
+
+// receive hands an event to its step. Our own events come back to us too; nobody waits for them. An event that
+// leads to a fact while the journal takes none holds up those behind it: the relays keep them, and the
+// watermark stays before it.
 func (n *Node) receive(ctx context.Context, from string, v guild.Verified) {
 	e := v.Event()
 	if e.PubKey == n.pubkey && e.Kind != registry.Kind && e.Kind != registry.KindDeletion {
 		return
 	}
-	err := guild.Drop(guild.Unexpected, "kind %d", e.Kind)
-	for _, r := range n.routes() {
-		if r.from <= e.Kind && e.Kind <= r.to {
-			err = r.step(ctx, from, v)
-			break
+	err := n.take(ctx, from, v)
+	if unrecordable(err) {
+		n.c.Log.Warn("an event waits until it can be recorded", "event", e.ID.Hex(), "kind", int(e.Kind), "err", err)
+	}
+	for unrecordable(err) {
+		select {
+		case <-time.After(time.Second):
+			err = n.take(ctx, from, v)
+		case <-ctx.Done():
+			return
 		}
 	}
 	if dropped, ok := errors.AsType[*guild.DropError](err); ok {

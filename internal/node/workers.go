@@ -17,19 +17,25 @@ import (
 // Worker is a service that this node offers, done by a command.
 type Worker struct {
 	Task    string
+	Tasks   []string // all of them; Task alone if empty
 	D       string
 	Name    string
+	About   string
 	Kind    int
+	Kinds   []int    // all of them; Kind, or the usual ones of the tasks, if empty
+	Schema  string   // of its inputs, as announced
+	Open    bool     // answers requests that name nobody
 	Command string   // for /bin/sh -c
 	Env     []string // names of our variables that it may see
 	Mounts  []string // host directories that it may read
 
-	Network     bool
+	Network     work.Network // NetworkNone if empty; what runs unsandboxed reaches all
 	Unsandboxed bool
 	Slots       int
 	Queue       int
 	Limit       time.Duration
 	Price       guild.Msat
+	Terms       work.Terms
 
 	// Do replaces the command, for workers that are part of a program.
 	Do func(ctx context.Context, a work.Assignment) error
@@ -50,17 +56,33 @@ func (n *Node) services(ctx context.Context) ([]work.Service, error) {
 		if do == nil {
 			command, err := n.command(w)
 			if err != nil {
-				return nil, fmt.Errorf("the service %q: %w", w.Task, err)
+				return nil, fmt.Errorf("the service %q: %w", cmp.Or(w.D, w.Task), err)
 			}
 			n.look(ctx, w, command)
 			do = command.Do
 		}
-		services = append(services, work.Service{
-			Task: w.Task, D: w.D, Name: w.Name, Kind: cmp.Or(w.Kind, n.kind(w.Task)), Slots: w.Slots, Queue: w.Queue, Limit: w.Limit,
-			Price: w.Price, Do: do,
-		})
+		services = append(services, n.service(w, do))
 	}
 	return services, nil
+}
+
+func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error) work.Service {
+	s := work.Service{
+		Task: w.Task, Tasks: w.Tasks, D: w.D, Name: w.Name, About: w.About, Kind: w.Kind, Kinds: w.Kinds, Schema: w.Schema, Open: w.Open,
+		Slots: w.Slots, Queue: w.Queue, Limit: w.Limit, Price: w.Price, Terms: w.Terms, Network: w.Network, Walls: n.caps.Tier, Do: do,
+	}
+	if len(s.Tasks) == 0 {
+		s.Tasks = []string{w.Task}
+	}
+	if w.Kind == 0 && len(w.Kinds) == 0 {
+		for _, task := range s.Tasks {
+			s.Kinds = append(s.Kinds, n.kind(task))
+		}
+	}
+	if w.Unsandboxed {
+		s.Network, s.Walls = work.NetworkFull, "none"
+	}
+	return s
 }
 
 // look warns of a command that will not be found, before the first customer hears of it.
@@ -81,7 +103,7 @@ func (n *Node) command(w Worker) (work.Exec, error) {
 		return work.Exec{}, err
 	}
 	x := work.Exec{
-		Command: command, Env: pick(w.Env), Mounts: mounts, Network: w.Network, Runner: n.runnerBox,
+		Command: command, Env: pick(w.Env), Mounts: mounts, Network: w.Network == work.NetworkFull, Runner: n.runnerBox,
 		Limits: workerLimits, Log: n.c.Log,
 	}
 	switch {

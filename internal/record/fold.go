@@ -44,6 +44,7 @@ type session struct {
 	Task     string              `json:"task"`
 	Bundle   guild.Hash          `json:"bundle"`
 	JobHash  guild.Hash          `json:"job_hash"`
+	Key      string              `json:"key,omitempty"` // idempotency key
 	Result   nostr.ID            `json:"result"`
 	Delivery guild.Hash          `json:"delivery"`
 	Judged   *fact.AttemptJudged `json:"judged,omitempty"`
@@ -133,7 +134,7 @@ func (f *Fold) apply(one fact.Fact, at int64) {
 		t := f.state.Jobs[one.Job]
 		f.state.Sessions[one.Attempt.Hex()] = session{
 			Job: one.Job, Attempt: one.Attempt, Provider: one.Provider, Task: t.Task, Bundle: t.Bundle,
-			JobHash: one.JobHash,
+			JobHash: one.JobHash, Key: one.Key,
 		}
 	case fact.JobClosed:
 		t := f.state.Jobs[one.Job]
@@ -152,6 +153,8 @@ func (f *Fold) happened(one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.AttemptRequested:
 		f.act(one.Attempt, at, "nostr.publish", one, "OK from "+strings.Join(one.Relays, " "), 0)
+	case fact.AttemptQuoted:
+		f.act(one.Attempt, at, "nostr.quote", one, one.Amount.String(), 0)
 	case fact.AttemptProgressed:
 		f.act(one.Attempt, at, "nostr.feedback", one, one.Text, 0)
 	case fact.AttemptDelivered:

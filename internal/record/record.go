@@ -108,7 +108,7 @@ func (r *Record) receipt(s session, trajectory guild.Hash) (receipt.Receipt, err
 		Task:           s.Task, Job: s.Job, Attempt: s.Attempt,
 		RequestEvent: s.Attempt, ResultEvent: s.Result,
 		BundleHash: s.Bundle, DeliveryHash: s.Delivery,
-		Outcome: v.Verdict.Outcome, VerdictHash: v.Hash,
+		Outcome: v.Verdict.Outcome, VerdictHash: v.Hash, IdempotencyKey: s.Key,
 	}
 	return document, document.Validate()
 }

@@ -94,7 +94,7 @@ func (a *archive) opened(job guild.JobID, n byte) nostr.ID {
 		a.append(job, fact.JobOpened{Job: job, Task: "python", Title: "Do <it> \u2028", Bundle: bundle, Size: 7, Kind: 5000})
 	}
 	a.append(job, fact.AttemptPlanned{Attempt: id, Job: job, Provider: provider, JobHash: guild.Sum([]byte("job")),
-		Request: nostr.Event{ID: id, PubKey: provider.PubKey}})
+		Key: guild.Sum([]byte("key")).Hex(), Request: nostr.Event{ID: id, PubKey: provider.PubKey}})
 	a.append(job, fact.AttemptRequested{Attempt: id, Relays: []string{"wss://a", "wss://b"}})
 	return id
 }
@@ -239,6 +239,7 @@ func TestAReceiptBindsEverything(t *testing.T) {
 			JobHash: guild.Sum([]byte("job")), ProviderID: nip19.EncodeNpub(provider.PubKey), ProviderPubKey: provider.PubKey,
 			Timestamp: got.Timestamp, Task: "python", Job: job, Attempt: id, RequestEvent: id, ResultEvent: nostr.ID{8},
 			BundleHash: bundle, DeliveryHash: delivery, Outcome: guild.Success, VerdictHash: guild.Sum([]byte("verdict")),
+			IdempotencyKey: guild.Sum([]byte("key")).Hex(),
 		}
 		wanted, err := want.Encode()
 		if err != nil || string(wanted) != string(raw) || r.Receipt != want.ID {
@@ -246,6 +247,22 @@ func TestAReceiptBindsEverything(t *testing.T) {
 		}
 		if found, ok := a.fold.Receipt(r.Receipt[:6]); !ok || found.Attempt != id || found.Blob != r.Stored {
 			t.Errorf("%+v, %v", found, ok)
+		}
+	})
+}
+
+func TestAQuoteIsPartOfTheTrajectoryWithTheKeyThatItIsBoundTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, job, key := newArchive(t), guild.JobID{1}, guild.Sum([]byte("key")).Hex()
+		id := a.opened(job, 1)
+		a.append(job, fact.AttemptQuoted{Attempt: id, Amount: 5000, Key: key}, fact.AttemptRefused{Attempt: id, Reason: "wants 5000 msat first"})
+		events, _ := a.replayed(a.recorded(id).Replay)
+		quoted := slices.ContainsFunc(events, func(e replay.Event) bool {
+			call, ok := e.(replay.ToolCall)
+			return ok && call.Tool == "nostr.quote" && strings.Contains(string(call.Params), key)
+		})
+		if !quoted {
+			t.Errorf("no quote with the key among %v", tools(events))
 		}
 	})
 }

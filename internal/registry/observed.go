@@ -1,46 +1,146 @@
 package registry
 
 import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/relay"
 )
 
+// Bounds on what is remembered of one service.
+const (
+	maxSample  = 100 // latencies, the latest
+	maxPaths   = 16  // relays
+	maxPathLog = 64  // requests over one relay before the older ones count half
+	maxServed  = 32  // kinds
+)
+
+// inClear is in the reason of a refusal because an encrypted request was answered in clear. Jobs writes it.
+const inClear = "in clear"
+
 // Observed is what this node has measured of each provider that it asked: the other side of what is announced.
-type Observed struct{}
+type Observed struct {
+	mu      sync.RWMutex
+	state   observed
+	changes atomic.Uint64 // of how providers are reached
+}
+
+type observed struct {
+	Services map[identity]ledger `json:"services"`
+	Open     map[string]trace    `json:"open"` // attempts that have not ended
+}
+
+// ledger is what is remembered of one service. What it points to is never changed in place.
+type ledger struct {
+	Measured
+	Sample []int64 `json:"sample,omitempty"` // latencies in ms, the latest last
+}
+
+// trace is an attempt on its way.
+type trace struct {
+	Service   guild.Service `json:"service"`
+	Kind      int           `json:"kind"`
+	Encrypted bool          `json:"encrypted,omitempty"`
+	Relays    []string      `json:"relays,omitempty"` // that took it
+	Answered  bool          `json:"answered,omitempty"`
+	Quoted    bool          `json:"quoted,omitempty"`
+}
 
 // Measured is what was measured of one service. Times are in milliseconds; what was never seen is zero.
 type Measured struct {
-	Since     int64 // Unix ms: the first request
-	Asked     int   // requests that a relay took
-	Answered  int   // of them, those that were heard of at all
-	Delivered int
-	Accepted  int // deliveries whose verdict was SUCCESS
-	Expired   int // silent for too long
-	Refused   int
-	Faults    int        // answers that broke the protocol
-	P50, P95  int64      // request to result
-	Quoted    guild.Msat // the latest price asked for
-	Encrypted int        // results that came encrypted for encrypted requests
-	InClear   int        // and in clear for encrypted ones
-	Kinds     []int      // of the requests that were delivered
-	Relays    []Path     // by which it was reached, the best first
+	Since     int64      `json:"since"`     // Unix ms: the first request
+	Asked     int        `json:"asked"`     // requests that a relay took
+	Answered  int        `json:"answered"`  // of them, those that were heard of at all
+	Delivered int        `json:"delivered"` // results that held a delivery
+	Accepted  int        `json:"accepted"`  // deliveries whose verdict was SUCCESS
+	Ended     int        `json:"ended"`     // requests that came to an end for which the provider answers
+	Expired   int        `json:"expired"`   // nothing, or not enough, in time
+	Refused   int        `json:"refused"`
+	Faults    int        `json:"faults"`     // answers that broke the protocol
+	P50       int64      `json:"p50_ms"`     // request to result, of the latest hundred
+	P95       int64      `json:"p95_ms"`     // as P50
+	Quoted    guild.Msat `json:"quoted"`     // the latest price asked for
+	Encrypted int        `json:"encrypted"`  // results that came encrypted for encrypted requests
+	InClear   int        `json:"in_clear"`   // and in clear for encrypted ones
+	Kinds     []int      `json:"kinds"`      // of the requests that were delivered, ascending
+	Relays    []Path     `json:"relays"`     // by which it was reached, the best first
+	Heard     int64      `json:"last_heard"` // Unix ms: the last answer
 }
 
-// Path is how well a provider is reached over one relay (the partnership protocol, section 1.4.3).
+// Path is how well a provider is reached over one relay (the partnership protocol, section 1.4.3): requests that went
+// over it and were answered, and those of which nothing was ever heard. The older ones count less.
 type Path struct {
-	URL          string
-	Worked, Lost int
+	URL    string `json:"url"`
+	Worked int    `json:"worked"`
+	Lost   int    `json:"lost"`
 }
+
+// lossy is a path that is put behind all others: it lost more than it carried, and not only once.
+func (p Path) lossy() bool { return p.Lost >= 2 && p.Lost > p.Worked }
 
 // SuccessRate is the share of requests with an end whose delivery was accepted, from 0 to 1; ok is false when none
-// has ended.
-func (m Measured) SuccessRate() (rate float64, ok bool) { return 0, false }
+// has ended. What was put off, cancelled or not paid for is no end for which the provider answers.
+func (m Measured) SuccessRate() (rate float64, ok bool) {
+	if m.Ended == 0 {
+		return 0, false
+	}
+	return float64(m.Accepted) / float64(m.Ended), true
+}
 
 // NewObserved returns an empty fold.
-func NewObserved() *Observed { return &Observed{} }
+func NewObserved() *Observed {
+	return &Observed{state: observed{map[identity]ledger{}, map[string]trace{}}}
+}
 
 // Of returns what was measured of a service.
-func (o *Observed) Of(s guild.Service) (Measured, bool) { return Measured{}, false }
+func (o *Observed) Of(s guild.Service) (Measured, bool) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	l, ok := o.state.Services[identify(s)]
+	m := l.Measured
+	m.Kinds, m.Relays = slices.Clone(m.Kinds), slices.Clone(m.Relays)
+	slices.SortStableFunc(m.Relays, func(a, b Path) int {
+		return cmp.Or(cmp.Compare(b.Worked-b.Lost, a.Worked-a.Lost), strings.Compare(a.URL, b.URL))
+	})
+	m.P50, m.P95 = percentile(l.Sample, 50), percentile(l.Sample, 95)
+	return m, ok
+}
+
+// lossy lists the relays that have lost requests to a service.
+func (o *Observed) lossy(s guild.Service) (urls []string) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	if len(o.state.Services) == 0 {
+		return nil
+	}
+	for _, p := range o.state.Services[identify(s)].Relays {
+		if p.lossy() {
+			urls = append(urls, p.URL)
+		}
+	}
+	return urls
+}
+
+// age grows whenever a relay may have become lossy, or good again.
+func (o *Observed) age() uint64 { return o.changes.Load() }
+
+// percentile is the smallest value that p of a hundred do not exceed.
+func percentile(sample []int64, p int) int64 {
+	if len(sample) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(sample))
+	return sorted[(len(sorted)*p+99)/100-1]
+}
 
 // Name implements fold.Fold.
 func (*Observed) Name() string { return "observed" }
@@ -49,10 +149,162 @@ func (*Observed) Name() string { return "observed" }
 func (*Observed) Version() int { return 1 }
 
 // Apply implements fold.Fold.
-func (o *Observed) Apply(e fact.Entry) {}
+func (o *Observed) Apply(e fact.Entry) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, one := range e.Facts {
+		o.apply(one, e.At)
+	}
+}
+
+func (o *Observed) apply(one fact.Fact, at int64) {
+	switch one := one.(type) {
+	case fact.AttemptPlanned:
+		o.state.Open[one.Attempt.Hex()] = trace{Service: one.Provider, Kind: int(one.Request.Kind), Encrypted: one.Encrypted}
+	case fact.AttemptRequested:
+		o.sent(one, at)
+	case fact.AttemptQuoted:
+		o.answer(one.Attempt.Hex(), at, func(l *ledger, t *trace) { l.Quoted, t.Quoted = one.Amount, true })
+	case fact.AttemptProgressed:
+		o.answer(one.Attempt.Hex(), at, func(l *ledger, _ *trace) { l.Faults += count(one.Fault) })
+	case fact.AttemptDelivered:
+		o.answer(one.Attempt.Hex(), at, func(l *ledger, t *trace) { l.delivered(one, *t) })
+	case fact.AttemptRefused:
+		o.answer(one.Attempt.Hex(), at, func(l *ledger, t *trace) { l.refused(one, *t) })
+		delete(o.state.Open, one.Attempt.Hex())
+	case fact.AttemptExpired:
+		o.expired(one)
+	case fact.AttemptJudged:
+		o.edit(one.Attempt.Hex(), func(l *ledger, _ *trace) {
+			l.Ended++
+			l.Accepted += count(one.Verdict.Outcome == guild.Success)
+		})
+		delete(o.state.Open, one.Attempt.Hex())
+	case fact.AttemptCancelled:
+		delete(o.state.Open, one.Attempt.Hex())
+	case fact.AttemptRecorded:
+		delete(o.state.Open, one.Attempt.Hex())
+	}
+}
+
+// edit changes what is known of an attempt that has not ended, and of its service.
+func (o *Observed) edit(attempt string, change func(*ledger, *trace)) {
+	t, ok := o.state.Open[attempt]
+	if !ok {
+		return
+	}
+	i := identify(t.Service)
+	l := o.state.Services[i]
+	change(&l, &t)
+	o.state.Services[i], o.state.Open[attempt] = l, t
+}
+
+// sent counts a request once, however many relays take it in turn.
+func (o *Observed) sent(r fact.AttemptRequested, at int64) {
+	o.edit(r.Attempt.Hex(), func(l *ledger, t *trace) {
+		if len(t.Relays) == 0 {
+			l.Asked++
+			l.Since = cmp.Or(l.Since, at)
+		}
+		for _, raw := range r.Relays {
+			if url, err := relay.Normalize(raw); err == nil && len(t.Relays) < maxPaths {
+				t.Relays = unique(append(slices.Clone(t.Relays), url))
+			}
+		}
+	})
+}
+
+// answer notes that a provider was heard of; the first word says that the relays did their part.
+func (o *Observed) answer(attempt string, at int64, change func(*ledger, *trace)) {
+	o.edit(attempt, func(l *ledger, t *trace) {
+		l.Heard = max(l.Heard, at)
+		if !t.Answered {
+			t.Answered = true
+			l.Answered++
+			o.travelled(l, *t, true)
+		}
+		change(l, t)
+	})
+}
+
+func (o *Observed) expired(x fact.AttemptExpired) {
+	o.edit(x.Attempt.Hex(), func(l *ledger, t *trace) {
+		l.Expired++
+		l.Ended++
+		if x.Silent && !t.Answered {
+			o.travelled(l, *t, false)
+		}
+	})
+	delete(o.state.Open, x.Attempt.Hex())
+}
+
+// travelled counts a request for or against the relays that took it.
+func (o *Observed) travelled(l *ledger, t trace, worked bool) {
+	paths := slices.Clone(l.Relays)
+	for _, url := range t.Relays {
+		at := slices.IndexFunc(paths, func(p Path) bool { return p.URL == url })
+		if at < 0 {
+			if len(paths) == maxPaths {
+				paths = paths[1:]
+			}
+			at, paths = len(paths), append(paths, Path{URL: url})
+		}
+		p := &paths[at]
+		if p.Worked+p.Lost >= maxPathLog {
+			p.Worked, p.Lost = p.Worked/2, p.Lost/2
+		}
+		p.Worked += count(worked)
+		p.Lost += count(!worked)
+	}
+	l.Relays = paths
+	o.changes.Add(1)
+}
+
+func (l *ledger) delivered(d fact.AttemptDelivered, t trace) {
+	l.Delivered++
+	l.Encrypted += count(t.Encrypted) // in clear it would have been refused
+	sample := append(slices.Clone(l.Sample), max(d.LatencyMs, 0))
+	l.Sample = sample[max(0, len(sample)-maxSample):]
+	if !slices.Contains(l.Kinds, t.Kind) && len(l.Kinds) < maxServed {
+		l.Kinds = slices.Sorted(slices.Values(append(slices.Clone(l.Kinds), t.Kind)))
+	}
+}
+
+// refused counts a refusal. One for which the provider does not answer is no end: it is busy, or we did not pay.
+func (l *ledger) refused(r fact.AttemptRefused, t trace) {
+	l.Refused++
+	l.Faults += count(r.Fault)
+	l.InClear += count(r.Fault && t.Encrypted && strings.Contains(r.Reason, inClear))
+	l.Ended += count(!r.Later && !t.Quoted)
+}
+
+func count(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
 
 // Snapshot implements fold.Fold.
-func (o *Observed) Snapshot() ([]byte, error) { return []byte("{}"), nil }
+func (o *Observed) Snapshot() ([]byte, error) {
+	o.mu.RLock()
+	state := observed{maps.Clone(o.state.Services), maps.Clone(o.state.Open)}
+	o.mu.RUnlock()
+	return json.Marshal(state)
+}
 
 // Restore implements fold.Fold.
-func (o *Observed) Restore(b []byte) error { return nil }
+func (o *Observed) Restore(b []byte) error {
+	var fresh observed
+	if err := json.Unmarshal(b, &fresh); err != nil {
+		return fmt.Errorf("observed: %w", err)
+	}
+	if fresh.Services == nil || fresh.Open == nil {
+		return errors.New("observed: the snapshot is incomplete")
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.state = fresh
+	o.changes.Add(1)
+	return nil
+}

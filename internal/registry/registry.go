@@ -1,16 +1,14 @@
 // Package registry is the step that discovers: it reads announcements (NIP-89), keeps who offers what, and
 // owns the state of each provider (the fact provider.moved). What strangers announce is kept in the journal's
-// SEEN stream, which anybody may fill and which relays can give back; what we decide about a provider is a
-// fact. It never asks a provider for anything.
+// SEEN stream, which anybody may fill and which relays can give back; in memory is only what finding a provider
+// takes. What we decide about a provider is a fact. It never asks a provider for anything.
 package registry
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,238 +16,233 @@ import (
 
 	"guild"
 	"guild/internal/journal"
+	"guild/internal/relay"
 	"guild/nip89"
 )
 
 // Kinds that the registry takes.
 const (
-	Kind         = nip89.Kind
-	KindRelays   = nostr.Kind(10002)
-	KindDeletion = nostr.Kind(5)
+	Kind               = nip89.Kind
+	KindRecommendation = nip89.KindRecommendation
+	KindRelays         = nostr.Kind(10002)
+	KindDeletion       = nostr.Kind(5)
 )
 
-// most is the number of services, and of relay lists, that are kept in memory: strangers write them.
-const most = 200_000
+// Bounds on what is kept in memory: strangers write it.
+const (
+	most      = 200_000   // services; relay lists; services that were taken back
+	mostBytes = 384 << 20 // of announcements
+)
 
 // Config says what a registry needs.
 type Config struct {
 	Journal *journal.Journal
 	Now     func() time.Time
 
-	Synonyms map[string][]string // task → other words for it
+	Synonyms map[string][]string // task → other words for it, beside nip89.Synonyms
 	Changed  func()              // called after the offers have changed, if not nil
 	Observed *Observed           // what was measured; nil for nothing
 	Follow   []nostr.PubKey      // whose recommendations count
+	Own      []string            // relays of the owner's: also taken when they are not public
 }
 
 // Registry knows who announced what, and how we stand with each.
 type Registry struct {
-	c     Config
-	fold  *Fold
-	mu    sync.RWMutex
-	cards map[guild.Service]card
-	gone  map[guild.Service]nostr.Timestamp // taken back by their author
-	reads map[nostr.PubKey]relayList        // NIP-65
-}
+	c        Config
+	fold     *Fold
+	synonyms map[string][]string // by nip89.Word of a task, each in that form
+	own      []string            // normalised
+	orders   [64]sync.Mutex      // see order
 
-type card struct {
-	nip89.Handler
-	id nostr.ID
-}
-
-type relayList struct {
-	at   nostr.Timestamp
-	id   nostr.ID
-	urls []string
+	mu       sync.RWMutex
+	index    index
+	gone     map[identity]nostr.Timestamp // taken back by their author
+	lists    lists                        // NIP-65
+	praise   praise                       // NIP-89 recommendations
+	sources  sources
+	watchers map[*watcher]bool
+	answers  answers
 }
 
 // Open reads back what was seen before.
 func Open(ctx context.Context, c Config, f *Fold) (*Registry, error) {
-	r := &Registry{c: c, fold: f, cards: map[guild.Service]card{},
-		gone: map[guild.Service]nostr.Timestamp{}, reads: map[nostr.PubKey]relayList{}}
-	for m, err := range c.Journal.Seen(ctx, "registry") {
-		if err != nil {
-			return nil, fmt.Errorf("what was seen of providers: %w", err)
+	r := &Registry{
+		c: c, fold: f, synonyms: synonymsOf(nip89.Synonyms(), c.Synonyms), index: newIndex(),
+		gone: map[identity]nostr.Timestamp{}, lists: lists{}, praise: newPraise(c.Follow),
+		sources: sources{numbers: map[string]uint16{}}, watchers: map[*watcher]bool{},
+	}
+	for _, raw := range c.Own {
+		if url, err := relay.Normalize(raw); err == nil {
+			r.own = append(r.own, url)
 		}
-		var e nostr.Event
-		if json.Unmarshal(m.Data, &e) == nil {
-			r.take(e) // what is stored was verified when it came, and a card too old to count is harmless
-		}
+	}
+	if err := r.recall(ctx); err != nil {
+		return nil, fmt.Errorf("what was seen of providers: %w", err)
 	}
 	return r, nil
 }
 
-// Observe takes an announcement, a relay list or a deletion of an announcement. What changes nothing is a
-// *guild.DropError.
+// synonymsOf joins tables of synonyms, all words in the form in which they are compared.
+func synonymsOf(tables ...map[string][]string) map[string][]string {
+	all := map[string][]string{}
+	for _, table := range tables {
+		for task, words := range table {
+			task = nip89.Word(task)
+			for _, word := range words {
+				all[task] = append(all[task], nip89.Word(word))
+			}
+		}
+	}
+	for task := range maps.Keys(all) {
+		slices.Sort(all[task])
+		all[task] = slices.Compact(all[task])
+	}
+	return all
+}
+
+// Observe takes an announcement, a recommendation, a relay list or a deletion of one of these, and remembers that it
+// came from that relay. What changes nothing is a *guild.DropError. It may be called from many goroutines.
 func (r *Registry) Observe(ctx context.Context, from string, v guild.Verified) error {
 	e := v.Event()
-	subject, err := r.take(e)
-	if err != nil || subject == "" {
-		return err // "" is what a relay sends again
+	if e.CreatedAt > nostr.Timestamp(r.c.Now().Add(time.Hour).Unix()) {
+		return guild.Drop(guild.Future, "kind %d of %s", e.Kind, e.CreatedAt.Time())
 	}
+	switch e.Kind {
+	case Kind:
+		return r.announced(ctx, from, e)
+	case KindRecommendation:
+		return r.recommended(ctx, e)
+	case KindRelays:
+		return r.listed(ctx, e)
+	case KindDeletion:
+		return r.deleted(ctx, e)
+	}
+	return guild.Drop(guild.Unexpected, "kind %d", e.Kind)
+}
+
+// announced takes an announcement. What a relay sends again is only noted to be there too.
+func (r *Registry) announced(ctx context.Context, from string, e nostr.Event) error {
+	if again, err := r.again(ctx, from, e); again {
+		return err
+	}
+	h, err := nip89.Parse(e)
+	if err != nil {
+		return guild.Drop(guild.Malformed, "%v", err)
+	}
+	s := h.Service()
+	i := identify(s)
+	c := &card{pubkey: e.PubKey, id: e.ID, d: s.D, said: sayingOf(h, r.relays(h.Relays, maxNamed)).pack(), at: e.CreatedAt,
+		first: r.c.Now().UnixMilli()}
+	defer r.order(i)()
+	what, err := r.take(i, c, from, h.Name)
+	if err != nil || what == "" {
+		return err
+	}
+	return r.keep(ctx, i, c, e)
+}
+
+// order lets one goroutine at a time change the memory and SEEN for a service, so that both end with the same.
+func (r *Registry) order(i identity) (unlock func()) {
+	m := &r.orders[int(i[0])%len(r.orders)]
+	m.Lock()
+	return m.Unlock
+}
+
+// again notes that an announcement that is known came from another relay too.
+func (r *Registry) again(ctx context.Context, from string, e nostr.Event) (bool, error) {
+	r.mu.Lock()
+	c := r.index.event(e.ID)
+	if c == nil || !r.noted(c, from) {
+		r.mu.Unlock()
+		return c != nil, nil
+	}
+	i := identify(c.service())
+	r.answers.forget()
+	r.mu.Unlock()
+	r.changed()
+	defer r.order(i)()
+	if r.current(i) != e.ID {
+		return true, nil
+	}
+	return true, r.keep(ctx, i, c, e)
+}
+
+// noted adds a relay to those that a card came from, and reports whether that is news. The lock must be held.
+func (r *Registry) noted(c *card, from string) bool {
+	urls := r.relays([]string{from}, 1)
+	return len(urls) == 1 && c.note(r.sources.number(urls[0]))
+}
+
+// current is the id of the announcement that counts for a service.
+func (r *Registry) current(i identity) (id nostr.ID) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if c := r.index.find(i); c != nil {
+		id = c.id
+	}
+	return id
+}
+
+// take changes the memory by an announcement. The changed thing is "" when it is known already.
+func (r *Registry) take(i identity, c *card, from, name string) (what What, err error) {
+	r.mu.Lock()
+	what, err = r.put(i, c, from)
+	if what != "" {
+		r.tell(Change{What: what, Service: c.service(), Name: guild.Cut(name, maxName), At: c.at.Time()})
+	}
+	r.mu.Unlock()
+	if what != "" {
+		r.changed()
+	}
+	return what, err
+}
+
+func (r *Registry) changed() {
 	if r.c.Changed != nil {
 		r.c.Changed()
 	}
-	raw, err := json.Marshal(e)
-	if err != nil {
-		return fmt.Errorf("announcement %.8s: %w", e.ID.Hex(), err)
-	}
-	return r.c.Journal.See(ctx, "registry."+subject, raw)
 }
 
-// take changes the memory by an event and returns where it is to be kept.
-func (r *Registry) take(e nostr.Event) (subject string, err error) {
-	if e.CreatedAt > nostr.Timestamp(r.c.Now().Add(time.Hour).Unix()) {
-		return "", guild.Drop(guild.Future, "kind %d of %s", e.Kind, e.CreatedAt.Time())
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch e.Kind {
-	case Kind:
-		return r.announced(e)
-	case KindRelays:
-		return r.listed(e)
-	case KindDeletion:
-		return r.deleted(e)
-	}
-	return "", guild.Drop(guild.Unexpected, "kind %d", e.Kind)
-}
-
-func (r *Registry) announced(e nostr.Event) (string, error) {
-	h, err := nip89.Parse(e)
-	if err != nil {
-		return "", guild.Drop(guild.Malformed, "%v", err)
-	}
-	service := h.Service()
-	if old, ok := r.cards[service]; ok && old.id == e.ID {
+// put changes the memory by an announcement. The lock must be held.
+func (r *Registry) put(i identity, c *card, from string) (What, error) {
+	old := r.index.find(i)
+	what := Announced
+	switch {
+	case old != nil && old.id == c.id:
 		return "", nil
-	} else if ok && !newer(e, old.CreatedAt, old.id) || r.gone[service] >= e.CreatedAt {
-		return "", guild.Drop(guild.Outdated, "announcement %q", h.D)
-	} else if !ok && len(r.cards) >= most {
-		return "", guild.Drop(guild.Flood, "%d services are known already", most)
+	case old != nil && !newer(c.at, c.id, old.at, old.id) || r.gone[i] >= c.at:
+		return "", guild.Drop(guild.Outdated, "announcement %q", c.d)
+	case old == nil && (r.index.len() >= most || r.index.bytes >= mostBytes):
+		return "", guild.Drop(guild.Flood, "%d services are known already", r.index.len())
+	case old != nil:
+		c.first, what = old.first, Updated
 	}
-	r.cards[service] = card{h, e.ID}
-	delete(r.gone, service)
-	return place(service), nil
+	r.noted(c, from)
+	r.index.put(i, c)
+	delete(r.gone, i)
+	r.answers.forget()
+	return what, nil
 }
 
-func (r *Registry) listed(e nostr.Event) (string, error) {
-	if old, ok := r.reads[e.PubKey]; ok && !newer(e, old.at, old.id) {
-		return "", guild.Drop(guild.Outdated, "relay list")
-	}
-	list := relayList{at: e.CreatedAt, id: e.ID}
-	for _, t := range e.Tags {
-		const relays = 16
-		if len(t) >= 2 && t[0] == "r" && (len(t) == 2 || t[2] == "read") && len(list.urls) < relays {
-			list.urls = append(list.urls, t[1])
-		}
-	}
-	if _, ok := r.reads[e.PubKey]; !ok && len(r.reads) >= most {
-		return "", guild.Drop(guild.Flood, "%d relay lists are known already", most)
-	}
-	r.reads[e.PubKey] = list
-	return "relays." + e.PubKey.Hex(), nil
-}
-
-// deleted takes back the announcements that a deletion names by address (NIP-09) and that are its author's.
-func (r *Registry) deleted(e nostr.Event) (subject string, err error) {
-	err = guild.Drop(guild.Misdirected, "deletion of nothing we know")
-	prefix := fmt.Sprintf("%d:%s:", Kind, e.PubKey.Hex())
-	for _, t := range e.Tags {
-		if len(t) < 2 || t[0] != "a" || !strings.HasPrefix(t[1], prefix) {
-			continue
-		}
-		service := nip89.Handler{PubKey: e.PubKey, D: t[1][len(prefix):]}.Service()
-		switch old, ok := r.cards[service]; {
-		case r.gone[service] >= e.CreatedAt: // a relay sends it again
-			err = nil
-		case !ok && len(r.gone) >= most: // what was never seen need not be forgotten
-			err = nil
-		case !ok || old.CreatedAt <= e.CreatedAt:
-			delete(r.cards, service)
-			r.gone[service] = e.CreatedAt
-			subject, err = cmp.Or(subject, place(service)), nil
-		}
-	}
-	return subject, err
-}
-
-// newer says whether e replaces an event of that time and id: the newest wins, then the lowest id.
-func newer(e nostr.Event, at nostr.Timestamp, id nostr.ID) bool {
-	return e.CreatedAt > at || e.CreatedAt == at && slices.Compare(e.ID[:], id[:]) < 0
-}
-
-// place is the subject that a service's announcement is kept under: one message for each service.
-func place(s guild.Service) string {
-	return "card." + s.PubKey.Hex() + "." + guild.Sum([]byte(s.D)).Hex()[:16]
-}
-
-// Offers lists the services that offer a task, whatever we think of them: those that name it first, then those
-// that name a synonym, then those that seem to. With no task it lists all. Archived announcements are left out.
-func (r *Registry) Offers(task string, kind int) []guild.Offer {
-	now := r.c.Now()
-	type ranked struct {
-		guild.Offer
-		fit nip89.Confidence
-	}
-	var found []ranked
-	r.mu.RLock()
-	for service, c := range r.cards {
-		fit := nip89.Exact
-		if task != "" {
-			fit = c.Confidence(kind, task, r.c.Synonyms)
-		}
-		if fit > nip89.None && nip89.AgeOf(c.CreatedAt, now) != nip89.Archived {
-			found = append(found, ranked{r.offer(service, c, now), fit})
-		}
-	}
-	r.mu.RUnlock()
-	slices.SortFunc(found, func(a, b ranked) int {
-		return cmp.Or(-cmp.Compare(a.fit, b.fit), slices.Compare(a.Service.PubKey[:], b.Service.PubKey[:]),
-			cmp.Compare(a.Service.D, b.Service.D))
-	})
-	offers := make([]guild.Offer, len(found))
-	for i, f := range found {
-		offers[i] = f.Offer
-	}
-	return offers
-}
-
-func (r *Registry) offer(s guild.Service, c card, now time.Time) guild.Offer {
-	p := r.fold.Provider(s)
-	if p.State == guild.Seen && nip89.AgeOf(c.CreatedAt, now) == nip89.Stale {
-		p.State = guild.Stale
-	}
-	relays := slices.Concat(c.Relays, r.reads[s.PubKey].urls)
-	slices.Sort(relays[len(c.Relays):])
-	return guild.Offer{
-		Service: s, Name: c.Name, Tasks: c.Tasks, Kinds: c.Kinds, Relays: unique(relays),
-		Encrypts: c.Accepts("nip44"), Recipient: c.AgeRecipient, Price: c.Price, Slots: c.MaxConcurrent,
-		Announced: int64(c.CreatedAt), State: p.State, Until: p.Until,
-	}
-}
-
-// unique drops repetitions and keeps the order.
-func unique(urls []string) []string {
-	var once []string
-	for _, u := range urls {
-		if !slices.Contains(once, u) {
-			once = append(once, u)
-		}
-	}
-	return once
+// newer says whether one event replaces another: the newest wins, then the lowest id.
+func newer(at nostr.Timestamp, id nostr.ID, thanAt nostr.Timestamp, thanID nostr.ID) bool {
+	return at > thanAt || at == thanAt && slices.Compare(id[:], thanID[:]) < 0
 }
 
 // Name is what a provider calls one of its services, or "" when it is not known.
 func (r *Registry) Name(s guild.Service) string {
+	i := identify(s)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.cards[s].Name
+	if c := r.index.find(i); c != nil {
+		return unpack(c.said).name
+	}
+	return ""
 }
 
 // Len is the number of services known.
 func (r *Registry) Len() int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return len(r.cards)
+	return r.index.len()
 }

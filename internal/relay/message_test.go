@@ -121,7 +121,7 @@ func TestARelayHasOneSpelling(t *testing.T) {
 		{"", ""},
 	}
 	for _, test := range tests {
-		got, err := normalize(test.raw)
+		got, err := Normalize(test.raw)
 		if got != test.want || (err == nil) != (test.want != "") {
 			t.Errorf("%q: got %q, %v", test.raw, got, err)
 		}

@@ -104,6 +104,26 @@ func TestStoredEventsBeyondTheRelaysLimitAreReadPageByPage(t *testing.T) {
 	}
 }
 
+func TestALimitBeyondTheRelaysOwnIsReadPageByPageAndNoFurther(t *testing.T) {
+	url := honest(t)
+	writer, _ := run(t, config(newInbox(), url))
+	all := signed(t, 800)
+	for _, e := range all {
+		if _, err := writer.Publish(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	box := newInbox()
+	reader, _ := run(t, config(box, url))
+	const limit = 600
+	if _, err := reader.Listen(t.Context(), "notes", []nostr.Filter{{Kinds: []nostr.Kind{1}, Limit: limit}}, box.receive); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(box.events); n < limit-2 || n > limit {
+		t.Errorf("%d events, want the latest %d", n, limit)
+	}
+}
+
 func TestAnEventOfTwoRelaysIsReceivedOnce(t *testing.T) {
 	one := honest(t)
 	two := honest(t)

@@ -50,15 +50,16 @@ func (st *stream) count(e nostr.Event) {
 }
 
 // older returns the filters that may have more behind what they brought, asking for that. A filter with a
-// limit of its own has got what it wanted; one that did not come further back never will.
+// limit of its own wants no more than that; one that did not come further back never will.
 func (st *stream) older() []nostr.Filter {
 	var next []nostr.Filter
 	for i, sp := range st.spans {
 		f := st.filters[i]
-		if sp.count < fullPage || f.Limit > 0 || f.Until != 0 && sp.oldest >= f.Until {
+		if sp.count < fullPage || f.Limit > 0 && sp.count >= f.Limit || f.Until != 0 && sp.oldest >= f.Until {
 			continue
 		}
 		f.Until = sp.oldest
+		f.Limit = max(0, f.Limit-sp.count)
 		next = append(next, f)
 	}
 	return next

@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"fiatjaf.com/nostr"
 
+	"guild"
 	"guild/nip89"
 )
 
@@ -46,6 +49,30 @@ func (w *world) public(kind nostr.Kind) (all []publication) {
 	return all
 }
 
+// distinct lists what was published of a kind, each event once, in the order of its first publication.
+func (w *world) distinct(kind nostr.Kind) (all []publication) {
+	for _, p := range w.public(kind) {
+		if !slices.ContainsFunc(all, func(before publication) bool { return before.ID == p.ID }) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// latest is the newest announcement.
+func (w *world) latest() nip89.Handler {
+	w.Helper()
+	all := w.distinct(nip89.Kind)
+	if len(all) == 0 {
+		w.Fatal("nothing is announced")
+	}
+	h, err := nip89.Parse(all[len(all)-1].Event)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return h
+}
+
 func TestANodeAnnouncesWhatItOffersAgainAndAgainAndTakesItBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := python(echo)
@@ -77,9 +104,9 @@ func TestANodeAnnouncesWhatItOffersAgainAndAgainAndTakesItBack(t *testing.T) {
 		}
 
 		w.pass(refresh)
-		again := w.public(nip89.Kind)
+		again := w.distinct(nip89.Kind)
 		if len(again) != 4 || refresh > 7*24*time.Hour {
-			t.Errorf("%d announcements", len(again))
+			t.Fatalf("%d announcements", len(again))
 		}
 		w.pass(time.Hour)
 		if err := stop(); err != nil {
@@ -134,6 +161,255 @@ func TestWhoOffersNothingAnnouncesNothing(t *testing.T) {
 		told, stop := w.announced()
 		if err := stop(); err != nil || len(*told) != 1 || len(w.published) != 0 {
 			t.Errorf("%v, told %v, %d events", err, *told, len(w.published))
+		}
+	})
+}
+
+func TestAnAnnouncementSaysAllThatItsOwnerSaysOfAService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Service{
+			D: "agents", Tasks: []string{"oa.code_chunk_analysis.v1", "oa.sandbox_run.v1", "Code Review"}, Kinds: []int{5050, 5100}, Slots: 4, Do: echo,
+			Price: 100, Schema: `{"type":"object"}`, Claims: Claims{
+				SupplyClass: "BundleRack", Models: []string{"codex-3-sonnet"}, MaxContext: 128_000,
+				Hardware: nip89.Hardware{MemoryGB: 64, GPU: "M4 Max", VRAMGB: 128},
+			},
+		}
+		w := newPublic(t, s)
+		_, stop := w.announced()
+		defer stop()
+		e := w.public(nip89.Kind)[0].Event
+		var tags []string
+		for _, tag := range e.Tags {
+			tags = append(tags, strings.Join(tag, " "))
+		}
+		want := []string{"d agents", "k 5050", "k 5100", "t code-review", "t oa.code_chunk_analysis.v1", "t oa.sandbox_run.v1",
+			"relays wss://ours.example", "encryption nip44"}
+		if !slices.Equal(tags, want) {
+			t.Errorf("tags %q", tags)
+		}
+		const says = `{"capabilities":{"supported_jobs":["code-review","oa.code_chunk_analysis.v1","oa.sandbox_run.v1"],"models":["codex-3-sonnet"],` +
+			`"hardware":{"memory_gb":64,"gpu_type":"M4 Max","vram_gb":128}},"capacity":{"max_concurrent_jobs":4,"max_context_tokens":128000},"name":"test",` +
+			`"pricing":{"per_job_msats":100},"schema":{"type":"object"},"supply_class":"BundleRack","supported_kinds":[5050,5100]}`
+		if e.Content != says {
+			t.Errorf("content %s", e.Content)
+		}
+	})
+}
+
+func TestFiguresAreMeasuredRoundedAndNotNewsEachTime(t *testing.T) {
+	figures := func(delivered, failed int, latency time.Duration) string {
+		s := stability(Figures{Delivered: delivered, Failed: failed, Latency: latency})
+		if s.SuccessRate == nil {
+			return "nothing"
+		}
+		text := fmt.Sprint(*s.SuccessRate, *s.JobsCompleted)
+		if s.AvgLatencyMs != nil {
+			text += fmt.Sprint(" ", *s.AvgLatencyMs)
+		}
+		return text
+	}
+	for _, c := range []struct {
+		delivered, failed int
+		latency           time.Duration
+		want              string
+	}{
+		{0, 0, 0, "nothing"},
+		{0, 3, 0, "0 0"},
+		{1, 0, 900 * time.Microsecond, "1 1 0"},
+		{9, 1, 17 * time.Millisecond, "0.9 9 20"},
+		{1523, 80, 247 * time.Millisecond, "0.95 1000 200"},
+		{1999, 80, 251 * time.Millisecond, "0.95 1000 300"},
+		{96, 4, 95 * time.Second, "0.95 90 100000"},
+	} {
+		if got := figures(c.delivered, c.failed, c.latency); got != c.want {
+			t.Errorf("%d delivered, %d failed, %s: %s, want %s", c.delivered, c.failed, c.latency, got, c.want)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, python(echo))
+		_, stop := w.announced()
+		defer stop()
+		if s := w.latest().Stability; s.SuccessRate != nil {
+			t.Errorf("before the first job: %+v", s)
+		}
+		for i := range 20 {
+			r := task(t, bundle(t, nil))
+			r.Job = fmt.Sprint(i)
+			if i == 10 {
+				r.Inputs[0].Data = "TlVU" // "NUT"
+				r.Set("bundle_sha256", guild.Sum([]byte("NUT")).Hex())
+				r.Set("bundle_size", "3")
+			}
+			w.asks(customer, r)
+			w.pass(6 * time.Second)
+		}
+		if n := len(w.distinct(nip89.Kind)); n != 1 {
+			t.Errorf("%d announcements during the first minutes", n)
+		}
+		w.pass(look)
+		w.pass(24 * time.Hour)
+		s := w.latest().Stability
+		if n := len(w.distinct(nip89.Kind)); n != 2 || *s.SuccessRate != 0.95 || *s.JobsCompleted != 10 {
+			t.Errorf("%d announcements, %v, %v", n, *s.SuccessRate, *s.JobsCompleted)
+		}
+	})
+}
+
+func TestAPausedServiceIsTakenBackAtOnceAndComesBackLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, python(echo), Service{Task: "go", D: "gopher", Do: echo})
+		_, stop := w.announced()
+		first := w.public(nip89.Kind)
+		for range 3 { // in one second
+			if err := w.Pause(t.Context(), "python", false); err != nil {
+				t.Fatal(err)
+			}
+			w.pass(0)
+			if err := w.Resume(t.Context(), "python"); err != nil {
+				t.Fatal(err)
+			}
+			w.pass(0)
+		}
+		back, again := w.public(5), w.public(nip89.Kind)[2:]
+		if len(first) != 2 || len(back) != 3 || len(again) != 3 {
+			t.Fatalf("announced %d, taken back %d, announced again %d", len(first), len(back), len(again))
+		}
+		at := first[0].CreatedAt
+		for i := range again {
+			if back[i].CreatedAt != at || again[i].CreatedAt <= at || again[i].Tags.GetD() != "python" {
+				t.Errorf("taken back up to %d what is of %d, and announced anew at %d", back[i].CreatedAt, at, again[i].CreatedAt)
+			}
+			at = again[i].CreatedAt
+		}
+		if err := w.Pause(t.Context(), "python", true); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(24 * time.Hour)
+		if n := len(w.distinct(nip89.Kind)); n != 5 {
+			t.Errorf("%d announcements: a service that drains is announced", n)
+		}
+		if err := stop(); err != nil || len(w.distinct(5)) != 5 {
+			t.Errorf("%v, %d deletions: only what stood is taken back at the end", err, len(w.distinct(5)))
+		}
+	})
+}
+
+func TestWhatAnEarlierRunAnnouncedIsTakenBackWhereAServiceIsStillPaused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, python(echo))
+		if err := w.Pause(t.Context(), "python", false); err != nil {
+			t.Fatal(err)
+		}
+		w.restart()
+		_, stop := w.announced()
+		w.pass(time.Hour)
+		back := w.public(5)
+		if len(back) != 1 || back[0].CreatedAt.Time().Before(w.began) || len(w.public(nip89.Kind)) != 0 {
+			t.Errorf("%v, %v", back, w.public(nip89.Kind))
+		}
+		if err := w.Resume(t.Context(), "python"); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(0)
+		if h := w.latest(); h.CreatedAt <= back[0].CreatedAt {
+			t.Errorf("announced at %d, which the deletion of %d takes back", h.CreatedAt, back[0].CreatedAt)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestARelayThatWasDownGetsTheSameAnnouncementLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newPublic(t, python(echo))
+		_, stop := w.announced()
+		defer stop()
+		w.pass(look)
+		all := w.public(nip89.Kind)
+		if len(all) != 2 || all[0].ID != all[1].ID {
+			t.Errorf("%v", all)
+		}
+	})
+}
+
+// publishedBefore has relays hold these events of ours.
+func (w *world) publishedBefore(events ...nostr.Event) {
+	w.Helper()
+	var found []guild.Verified
+	for _, e := range events {
+		v, err := guild.Sign(w.Context(), us.signer, e)
+		if err != nil {
+			w.Fatal(err)
+		}
+		found = append(found, v)
+	}
+	w.c.Published = func(context.Context, ...nostr.Kind) ([]guild.Verified, error) { return found, nil }
+}
+
+func TestAProfileThatSomebodyElseMadeStays(t *testing.T) {
+	for name, c := range map[string]struct {
+		content string
+		want    int
+	}{
+		"a person's":                   {`{"name":"Ann","about":"I run a node","nip05":"ann@example.com"}`, 0},
+		"a person's, short":            {`{"name":"Ann","about":"me"}`, 0},
+		"one that cannot be read":      {`Ann`, 0},
+		"ours, with more in it":        {`{"name":"old","about":"a guild node","picture":"https://example.com/p.png"}`, 0},
+		"ours, and the same":           {`{"name":"test","about":"a guild node"}`, 0},
+		"ours, under the name of then": {`{"name":"old","about":"a guild node"}`, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newPublic(t, python(echo))
+				ahead := nostr.Timestamp(time.Now().Add(time.Minute).Unix()) // by another clock
+				w.publishedBefore(nostr.Event{Kind: 0, Content: c.content, CreatedAt: ahead})
+				_, stop := w.announced()
+				defer stop()
+				all := w.public(0)
+				if len(all) != c.want || len(all) > 0 && all[0].CreatedAt <= ahead {
+					t.Errorf("published %v", all)
+				}
+			})
+		})
+	}
+}
+
+func TestTheRelaysThatTheOwnerListsStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newPublic(t, python(echo))
+		w.publishedBefore(nostr.Event{Kind: 10002, Content: "x", Tags: nostr.Tags{
+			{"r", "wss://owners.example", "write"}, {"r", "wss://OURS.example/", "write"}, {"r", "ws://127.0.0.1:40000"}, {"alt", "relays"},
+		}})
+		_, stop := w.announced()
+		defer stop()
+		list := w.public(10002)[0]
+		want := nostr.Tags{{"r", "wss://owners.example", "write"}, {"alt", "relays"}, {"r", "wss://ours.example"}}
+		if fmt.Sprint(list.Tags) != fmt.Sprint(want) || list.Content != "x" {
+			t.Errorf("%v", list)
+		}
+	})
+}
+
+func TestWhereItCannotBeSeenWhatIsPublishedNothingIsOverwritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newPublic(t, python(echo))
+		w.c.Published = func(ctx context.Context, _ ...nostr.Kind) ([]guild.Verified, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		told, stop := w.announced()
+		w.pass(time.Minute)
+		if len(w.public(0))+len(w.public(10002)) != 0 || len(w.public(nip89.Kind)) != 1 || len(*told) != 1 || (*told)[0] != nil {
+			t.Errorf("%v, %v, told %v", w.public(0), w.public(10002), *told)
+		}
+		w.c.Published = nil
+		w.pass(look)
+		if len(w.public(0)) != 1 || len(w.public(10002)) != 1 {
+			t.Errorf("%v, %v", w.public(0), w.public(10002))
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -14,32 +15,63 @@ import (
 	"guild/nip90"
 )
 
+// delivery is what a worker left.
+type delivery struct {
+	packed []byte
+	text   *string // what goes to a customer who knows no bundles; nil where the bundle goes
+}
+
 // answerDelivery signs the result. A request that came encrypted is answered encrypted, always.
-func (w *Work) answerDelivery(ctx context.Context, r fact.RequestReceived, f fact.RequestFinished, packed []byte) (fact.RequestFinished, error) {
-	f.Ending, f.Delivery = delivered, guild.Sum(packed)
+func (w *Work) answerDelivery(ctx context.Context, r fact.RequestReceived, f fact.RequestFinished, d delivery) (fact.RequestFinished, error) {
+	f.Ending, f.Delivery = delivered, guild.Sum(d.packed)
 	var keeping errgroup.Group
-	keeping.Go(func() error { return w.keep(ctx, packed, len(packed) <= nip90.MaxInline) })
-	e, err := w.result(ctx, r, f.Delivery, packed)
+	keeping.Go(func() error { return w.keep(ctx, d.packed, d.text == nil && len(d.packed) <= nip90.Inline) })
+	e, err := w.result(ctx, r, f.Delivery, d)
 	f.Answers = []nostr.Event{e}
 	return f, errors.Join(err, keeping.Wait())
 }
 
 // result signs the event that carries a delivery.
-func (w *Work) result(ctx context.Context, r fact.RequestReceived, hash guild.Hash, packed []byte) (nostr.Event, error) {
-	p := nip90.Parcel{Hash: hash, Size: int64(len(packed))}
-	if len(packed) <= nip90.MaxInline {
-		p.Inline = packed
+func (w *Work) result(ctx context.Context, r fact.RequestReceived, hash guild.Hash, d delivery) (nostr.Event, error) {
+	result := nip90.Result{Kind: nip90.ResultKind(r.Kind), Request: r.Request, Customer: r.Customer, Status: "success"}
+	if d.text != nil {
+		err := plainResult(&result, r, *d.text)
+		if err != nil {
+			return nostr.Event{}, err
+		}
+		return w.sealed(ctx, r, result.Event, result.Sealed)
+	}
+	p := nip90.Parcel{Hash: hash, Size: int64(len(d.packed))}
+	if len(d.packed) <= nip90.Inline {
+		p.Inline = d.packed
 	} else {
 		var err error
-		if p.URL, p.Key, err = w.c.Upload(ctx, packed, r.Encrypted); err != nil {
+		if p.URL, p.Key, err = w.c.Upload(ctx, d.packed, r.Encrypted); err != nil {
 			return nostr.Event{}, fmt.Errorf("upload the delivery: %w", err)
 		}
 	}
-	result := nip90.Result{Kind: nip90.ResultKind(r.Kind), Request: r.Request, Customer: r.Customer, Status: "success"}
 	if err := result.SetDelivery(p); err != nil {
 		return nostr.Event{}, err
 	}
 	return w.sealed(ctx, r, result.Event, result.Sealed)
+}
+
+// plainResult makes a result one as NIP-90 has it: the text, the request and its inputs. Of a request that was
+// encrypted neither goes along: Sealed leaves them out.
+func plainResult(result *nip90.Result, r fact.RequestReceived, text string) error {
+	request, err := json.Marshal(r.Event)
+	if err != nil {
+		return err
+	}
+	const longest = 48 << 10 // relays take no event of any size
+	if result.Content = text; len(request) > longest {
+		return nil
+	}
+	result.RequestJSON = string(request)
+	for tag := range r.Event.Tags.FindAll("i") {
+		result.Extra = append(result.Extra, tag)
+	}
+	return nil
 }
 
 func (w *Work) answerFeedback(ctx context.Context, r fact.RequestReceived, f fact.RequestFinished, say nip90.Feedback) (fact.RequestFinished, error) {

@@ -6,10 +6,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,25 +43,54 @@ const presently = 100 * time.Millisecond
 
 func doing(request nostr.ID) string { return "work on " + request.Hex() }
 
-// Due lists the requests to work on and the answers to publish. It implements due.Source.
+// Due lists the answers to publish and the requests to work on, those of each service in the order in which its
+// customers take turns. It implements due.Source.
 func (w *Work) Due(now time.Time) []due.Work {
 	var all []due.Work
-	for _, r := range w.fold.pending() {
-		if r.Finished != nil {
-			all = append(all, w.answers(r)...)
-			continue
-		}
-		s, offered := w.services[r.Service]
+	pending, services := w.fold.pending(), map[string][]request{}
+	for _, r := range pending {
 		switch {
+		case r.Finished != nil:
+			all = append(all, w.answers(r)...)
 		case r.Parked != "":
 			all = append(all, w.giveUp(r, r.Parked))
-		case !offered:
-			all = append(all, w.giveUp(r, "the task is no longer offered here"))
-		case !w.Draining():
-			all = append(all, w.work(s, r))
+		case r.repeats():
+			all = append(all, w.again(r)...)
+		default:
+			services[r.Service] = append(services[r.Service], r)
+		}
+	}
+	w.forgetServed(pending)
+	here := w.now()
+	for _, d := range slices.Sorted(maps.Keys(services)) {
+		for _, t := range inTurn(services[d], here) {
+			all = append(all, w.toDo(t, now)...)
 		}
 	}
 	return all
+}
+
+// toDo lists what is due for a request that nobody has finished.
+func (w *Work) toDo(t turn, now time.Time) []due.Work {
+	s, offered := w.services[t.Service]
+	switch {
+	case t.running:
+		return []due.Work{w.work(s, t.request)}
+	case !offered:
+		return []due.Work{w.giveUp(t.request, "the task is no longer offered here")}
+	case w.Draining():
+		return nil
+	case !now.Before(time.UnixMilli(t.Received.Deadline)), w.state(t.Service) == Paused:
+		return []due.Work{w.late(t.request)}
+	}
+	return []due.Work{w.work(s, t.request), w.late(t.request)}
+}
+
+// late gives a request up once its deadline has passed, whatever it waits for.
+func (w *Work) late(r request) due.Work {
+	late := w.giveUp(r, "its deadline passed before its turn came")
+	late.Ready = time.UnixMilli(r.Received.Deadline)
+	return late
 }
 
 func (w *Work) answers(r request) []due.Work {
@@ -99,11 +129,11 @@ func (w *Work) work(s Service, r request) due.Work {
 		Act: func(ctx context.Context) (due.Decision, error) {
 			finished, err := w.finish(ctx, s, *r.Received)
 			if err != nil {
-				w.mark(r.ID, nil)
+				w.over(r)
 				return nil, err
 			}
 			return func(tx *journal.Tx) error {
-				w.mark(r.ID, nil) // whoever hands it back now decides after this
+				w.over(r) // whoever hands it back now decides after this
 				if now, ok := w.fold.request(r.ID); !ok || now.Ending != "" || now.Withdrew {
 					return nil
 				}
@@ -149,7 +179,7 @@ func (w *Work) settled(id nostr.ID, finished fact.RequestFinished) due.Decision 
 func (w *Work) finish(ctx context.Context, s Service, r fact.RequestReceived) (fact.RequestFinished, error) {
 	ctx, stop := context.WithDeadline(ctx, time.UnixMilli(r.Deadline))
 	defer stop()
-	w.mark(r.Request, stop)
+	w.begin(r, stop)
 	if w.withdrawn(r.Request) {
 		stop() // it was taken back before there was anything to stop
 	}
@@ -160,11 +190,11 @@ func (w *Work) finish(ctx context.Context, s Service, r fact.RequestReceived) (f
 		f := nip90.Feedback{Status: nip90.PaymentRequired, Amount: s.Price}
 		return w.answerFeedback(context.WithoutCancel(ctx), r, finished, f)
 	}
-	delivery, bundle, err := w.deliver(ctx, s, r)
+	d, bundle, err := w.deliver(ctx, s, r)
 	finished.Bundle = bundle
 	switch {
 	case err == nil:
-		return w.answerDelivery(ctx, r, finished, delivery)
+		return w.answerDelivery(ctx, r, finished, d)
 	case w.withdrawn(r.Request):
 		return finished, nil // nobody waits for it
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -180,47 +210,52 @@ func (w *Work) withdrawn(request nostr.ID) bool {
 	return ok && r.Withdrew
 }
 
-func (w *Work) mark(id nostr.ID, stop context.CancelFunc) {
+// begin notes that a worker is on a request.
+func (w *Work) begin(r fact.RequestReceived, stop context.CancelFunc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if stop == nil {
-		delete(w.running, id)
-	} else {
-		w.running[id] = stop
-	}
+	w.running[r.Request] = stop
+}
+
+// over notes that no worker is on a request any more, and that its customer has had its turn.
+func (w *Work) over(r request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.running, r.ID)
+	w.served[visitor{r.Customer, r.Service}] = w.c.Now().UnixMilli()
 }
 
 // deliver unpacks the bundle, has the worker do it, and packs what it left.
-func (w *Work) deliver(ctx context.Context, s Service, r fact.RequestReceived) (delivery []byte, bundle guild.Hash, err error) {
+func (w *Work) deliver(ctx context.Context, s Service, r fact.RequestReceived) (d delivery, bundle guild.Hash, err error) {
 	if ctx.Err() != nil {
-		return nil, bundle, errors.New("its deadline passed before its turn came")
+		return d, bundle, errors.New("its deadline passed before its turn came")
 	}
 	request, err := nip90.ParseRequest(r.Event, nip90.OpenWith(ctx, w.c.Keyer))
 	if err != nil {
-		return nil, bundle, err
-	}
-	raw, inline, err := w.bundle(ctx, request)
-	if err != nil {
-		return nil, bundle, fmt.Errorf("the bundle: %w", err)
-	}
-	bundle = guild.Sum(raw)
-	b, err := nutshell.Open(bytes.NewReader(raw), int64(len(raw)), nutshell.DefaultLimits())
-	if err != nil {
-		return nil, bundle, fmt.Errorf("the bundle: %w", err)
+		return d, bundle, err
 	}
 	dir, err := os.MkdirTemp(w.c.Scratch, "request-")
 	if err != nil {
-		return nil, bundle, err
+		return d, bundle, err
 	}
 	defer w.discard(dir)
+	m, err := w.material(ctx, s, r, request, dir)
+	if err != nil {
+		return d, bundle, err
+	}
+	bundle = guild.Sum(m.raw)
+	b, err := nutshell.Open(bytes.NewReader(m.raw), int64(len(m.raw)), nutshell.DefaultLimits())
+	if err != nil {
+		return d, bundle, fmt.Errorf("the bundle: %w", err)
+	}
 	credentials, err := w.openVault(ctx, request)
 	if err != nil {
-		return nil, bundle, err
+		return d, bundle, err
 	}
 	var keeping errgroup.Group
-	keeping.Go(func() error { return w.keep(ctx, raw, inline) })
-	delivery, err = w.assign(ctx, s, r, b, dir, credentials)
-	return delivery, bundle, errors.Join(credentials.hideIn(err), keeping.Wait())
+	keeping.Go(func() error { return w.keep(ctx, m.raw, m.inline) })
+	d, err = w.assign(ctx, s, r, b, m, dir, credentials)
+	return d, bundle, errors.Join(credentials.hideIn(err), keeping.Wait())
 }
 
 // keep stores a bundle. One that is inside of an event is in the journal too.
@@ -250,7 +285,7 @@ func (w *Work) discard(dir string) {
 }
 
 // assign has the worker do it in directories below dir. The credentials are gone when the worker has ended.
-func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b *nutshell.Bundle, dir string, o *opened) ([]byte, error) {
+func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b *nutshell.Bundle, m material, dir string, o *opened) (d delivery, err error) {
 	defer w.shut(o)
 	begin := sync.OnceFunc(func() { w.say(r, nip90.Processing, "") })
 	a := Assignment{
@@ -258,28 +293,31 @@ func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b 
 		Limit: min(s.Limit, time.UnixMilli(r.Deadline).Sub(w.c.Now())), Hide: o.hide,
 		Say: func(line string) { begin(); w.say(r, nip90.Partial, o.hide(line)) },
 	}
+	if a.Inputs = m.inputs; m.plain {
+		a.Inputs = filepath.Join(a.Bundle, plainInputs)
+	}
 	if err := workdir.Unpack(ctx, b, a.Bundle); err != nil {
-		return nil, fmt.Errorf("the bundle: %w", err)
+		return d, fmt.Errorf("the bundle: %w", err)
 	}
 	if workdir.HoldsForeign(b) {
 		if _, err := workdir.Quarantine(a.Bundle); err != nil {
-			return nil, fmt.Errorf("the bundle: %w", err)
+			return d, fmt.Errorf("the bundle: %w", err)
 		}
 	}
 	if err := os.Mkdir(a.Delivery, 0o755); err != nil {
-		return nil, err
+		return d, err
 	}
 	defer time.AfterFunc(presently, begin).Stop()
 	limited, cancel := context.WithTimeout(ctx, a.Limit)
 	defer cancel()
 	if err := s.Do(limited, a); err != nil {
 		if errors.Is(limited.Err(), context.DeadlineExceeded) {
-			return nil, fmt.Errorf("the worker ran over its %s", a.Limit.Round(time.Second))
+			return d, fmt.Errorf("the worker ran over its %s", a.Limit.Round(time.Second))
 		}
-		return nil, err
+		return d, err
 	}
 	w.shut(o)
-	return w.pack(ctx, b, a.Delivery, o)
+	return w.pack(ctx, b, m.plain, a.Delivery, o)
 }
 
 // shut takes the credentials away. It may be done twice.
@@ -289,62 +327,49 @@ func (w *Work) shut(o *opened) {
 	}
 }
 
-// bundle brings the request's bundle: it came along, inline, or waits where the request says.
-func (w *Work) bundle(ctx context.Context, r nip90.Request) (raw []byte, inline bool, err error) {
-	p, err := r.Bundle()
-	if err != nil || p.Inline != nil {
-		return p.Inline, true, err
-	}
-	if p.Size > maxBundle {
-		return nil, false, fmt.Errorf("%d bytes are too many", p.Size)
-	}
-	place := fact.Place{URL: p.URL}
-	if p.Key != nil {
-		place.Key = fmt.Sprintf("%x", p.Key[:])
-	}
-	body, err := w.c.Fetch(ctx, place, p.Hash, p.Size)
-	if err != nil {
-		return nil, false, err
-	}
-	defer body.Close()
-	raw, err = io.ReadAll(io.LimitReader(body, p.Size))
-	return raw, false, err
-}
-
 // pack turns the directory that the worker filled into a delivery bundle, which holds no secret that it was given.
-func (w *Work) pack(ctx context.Context, request *nutshell.Bundle, dir string, o *opened) ([]byte, error) {
+func (w *Work) pack(ctx context.Context, request *nutshell.Bundle, plain bool, dir string, o *opened) (d delivery, err error) {
 	left, err := workdir.FS(dir, nutshell.DefaultLimits())
 	if err != nil {
-		return nil, fmt.Errorf("what the worker left: %w", err)
+		return d, fmt.Errorf("what the worker left: %w", err)
 	}
 	defer left.Close()
 	if entries, err := fs.ReadDir(left, "."); err != nil || len(entries) == 0 {
-		return nil, errors.New("the worker left nothing in GUILD_DELIVERY")
+		return d, errors.New("the worker left nothing in GUILD_DELIVERY")
 	}
 	if err := o.leak(left); err != nil {
-		return nil, err
+		return d, err
 	}
 	own, err := nutshell.WorkerResult(left)
 	if err == nil {
 		own, err = o.mark(own)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the worker's result.json: %w", err)
+		return d, fmt.Errorf("the worker's result.json: %w", err)
+	}
+	if plain {
+		if err := unsuccessful(own); err != nil {
+			return d, err
+		}
+		if d.text, err = plainAnswer(left); err != nil {
+			return d, fmt.Errorf("what the worker left: %w", err)
+		}
 	}
 	tree, err := nutshell.Delivery(request.Manifest(), own, left, nutshell.DeliveryInfo{
 		ID: "nut-" + newUUID(), Deliverer: w.c.Node, CompletedAt: w.c.Now(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("the delivery: %w", err)
+		return d, fmt.Errorf("the delivery: %w", err)
 	}
 	var packed bytes.Buffer
 	if _, err := nutshell.Pack(ctx, tree, &packed, nutshell.Options{}); err != nil {
-		return nil, fmt.Errorf("the delivery: %w", err)
+		return d, fmt.Errorf("the delivery: %w", err)
 	}
 	if packed.Len() > maxBundle {
-		return nil, fmt.Errorf("the delivery of %d bytes is too large", packed.Len())
+		return d, fmt.Errorf("the delivery of %d bytes is too large", packed.Len())
 	}
-	return packed.Bytes(), nil
+	d.packed = packed.Bytes()
+	return d, nil
 }
 
 // newUUID makes a random (version 4) UUID, as bundle ids have it.

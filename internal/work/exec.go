@@ -19,8 +19,8 @@ import (
 )
 
 // Exec is a worker that is a command: any agent's command line fits. It runs in the unpacked bundle with
-// GUILD_BUNDLE, GUILD_DELIVERY and GUILD_JOB, and GUILD_VAULT if credentials came with it, in an otherwise cleared
-// environment.
+// GUILD_BUNDLE, GUILD_DELIVERY and GUILD_JOB, GUILD_INPUTS if anything was given beside the bundle, and GUILD_VAULT if
+// credentials came with it, in an otherwise cleared environment.
 type Exec struct {
 	Command string         // for /bin/sh -c
 	Env     []string       // "NAME=value" that the owner passes through
@@ -36,6 +36,7 @@ type Exec struct {
 const (
 	insideBundle   = "/box/bundle"
 	insideDelivery = "/box/delivery"
+	insideInputs   = "/box/inputs"
 	insideVault    = sandbox.Home + "/vault" // a copy in the sandbox's own memory
 )
 
@@ -107,10 +108,26 @@ func (x Exec) spec(a Assignment) sandbox.Spec {
 	for _, dir := range x.Mounts {
 		spec.Mounts = append(spec.Mounts, sandbox.Mount{Host: dir, Inside: dir})
 	}
+	if a.Inputs != "" {
+		x.give(&spec, a, bundle)
+	}
 	if a.Vault != "" {
 		x.show(&spec, a.Vault)
 	}
 	return spec
+}
+
+// give lets the command read what was given beside the bundle, which may lie in the bundle itself.
+func (x Exec) give(spec *sandbox.Spec, a Assignment, bundle string) {
+	inputs := a.Inputs
+	_, bare := x.Runner.(Bare)
+	if within, err := filepath.Rel(a.Bundle, a.Inputs); err == nil && filepath.IsLocal(within) {
+		inputs = filepath.Join(bundle, within)
+	} else if !bare {
+		inputs = insideInputs
+		spec.Mounts = append(spec.Mounts, sandbox.Mount{Host: a.Inputs, Inside: insideInputs})
+	}
+	spec.Env = append(spec.Env, "GUILD_INPUTS="+inputs)
 }
 
 // show lets the command read the credentials, and change nothing about them.

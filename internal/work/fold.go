@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"fiatjaf.com/nostr"
 
@@ -15,11 +16,21 @@ import (
 	"guild/internal/fact"
 )
 
-// Fold is the state of every request to us.
+// Fold is the state of every request to us, and of our services.
 type Fold struct {
 	mu       sync.RWMutex
 	requests map[nostr.ID]request
-	open     map[nostr.ID]bool // derived: not finished, or not yet answered
+	services map[string]past    // by d, whether they are offered now or not
+	open     map[nostr.ID]bool  // derived: not finished, or not yet answered
+	keys     map[keyed]nostr.ID // derived: the latest request that repeats no other, of each key
+}
+
+// past is what is kept of a service.
+type past struct {
+	State     State `json:"state,omitempty"` // Open if empty
+	Delivered int   `json:"delivered,omitempty"`
+	Failed    int   `json:"failed,omitempty"`
+	LatencyMs int64 `json:"latency_ms,omitempty"` // of all that was delivered, together
 }
 
 // request is one request to us. Once it is answered only what tells a repetition is kept.
@@ -30,6 +41,8 @@ type request struct {
 	Ending   string       `json:"ending,omitempty"`   // how we finished it
 	Withdrew bool         `json:"withdrew,omitempty"` // the customer did
 	Parked   string       `json:"parked,omitempty"`   // why nobody works on it any more
+	Key      string       `json:"key,omitempty"`      // the customer's idempotency key
+	Ended    uint64       `json:"ended,omitempty"`    // with a key: the entry that finished it
 
 	At       int64                 `json:"at,omitempty"` // Unix ms when it came
 	Received *fact.RequestReceived `json:"received,omitempty"`
@@ -37,14 +50,19 @@ type request struct {
 	Sent     []nostr.ID            `json:"sent,omitempty"` // answers that a relay has, or would never take
 }
 
+// repeats reports whether the request gets the answer of another one.
+func (r request) repeats() bool { return r.Received != nil && r.Received.Repeats != nostr.ID{} }
+
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{requests: map[nostr.ID]request{}, open: map[nostr.ID]bool{}} }
+func NewFold() *Fold {
+	return &Fold{requests: map[nostr.ID]request{}, services: map[string]past{}, open: map[nostr.ID]bool{}, keys: map[keyed]nostr.ID{}}
+}
 
 // Name implements fold.Fold.
 func (*Fold) Name() string { return "work" }
 
 // Version implements fold.Fold.
-func (*Fold) Version() int { return 2 }
+func (*Fold) Version() int { return 3 }
 
 func (f *Fold) request(id nostr.ID) (request, bool) {
 	f.mu.RLock()
@@ -67,56 +85,76 @@ func (f *Fold) pending() []request {
 	return pending
 }
 
+// state is what a service was told last.
+func (f *Fold) state(d string) State {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return cmp.Or(f.services[d].State, Open)
+}
+
 // counts is what a service has done; Queued is everything not finished.
 func (f *Fold) counts(d string) Status {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	var s Status
-	for _, r := range f.requests {
-		switch {
-		case r.Service != d || r.Withdrew:
-		case r.Ending == "":
+	h := f.services[d]
+	s := Status{Figures: Figures{Delivered: h.Delivered, Failed: h.Failed}}
+	if h.Delivered > 0 {
+		s.Latency = time.Duration(h.LatencyMs/int64(h.Delivered)) * time.Millisecond
+	}
+	for id := range f.open {
+		if r := f.requests[id]; r.Service == d && r.Ending == "" {
 			s.Queued++
-		case r.Ending == delivered:
-			s.Delivered++
-		default:
-			s.Failed++
 		}
 	}
 	return s
 }
 
-// waiting is the number of requests to a service that are not finished.
-func (f *Fold) waiting(d string) int {
+// waiting is the number of requests to a service that are not finished: all of them, and those of one customer.
+func (f *Fold) waiting(d string, customer nostr.PubKey) (all, theirs int) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	n := 0
 	for id := range f.open {
 		if r := f.requests[id]; r.Service == d && r.Ending == "" {
-			n++
+			all++
+			if r.Customer == customer {
+				theirs++
+			}
 		}
 	}
-	return n
+	return all, theirs
+}
+
+// standing finds the request of a customer whose answer another one with the same key gets: it goes on, or was
+// delivered. What failed or was taken back may be asked again; then, and without a key, it is the zero ID.
+func (f *Fold) standing(customer nostr.PubKey, key string) nostr.ID {
+	if key == "" {
+		return nostr.ID{}
+	}
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	r, ok := f.requests[f.keys[keyed{customer, key}]]
+	if !ok || r.Withdrew || r.Ending != "" && r.Ending != delivered {
+		return nostr.ID{}
+	}
+	return r.ID
 }
 
 // Apply implements fold.Fold.
 func (f *Fold) Apply(e fact.Entry) {
-	if e.Subject.Noun() != "request" {
+	if noun := e.Subject.Noun(); noun != "request" && noun != "service" {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, one := range e.Facts {
-		f.apply(one, e.At)
+		f.apply(one, e)
 	}
 }
 
-func (f *Fold) apply(one fact.Fact, at int64) {
+func (f *Fold) apply(one fact.Fact, e fact.Entry) {
 	switch one := one.(type) {
 	case fact.RequestReceived:
-		f.requests[one.Request] = request{ID: one.Request, Customer: one.Customer, Service: one.Service,
-			At: at, Received: &one}
-		f.open[one.Request] = true
+		f.received(one, e.At)
 	case fact.RequestCancelled:
 		if r, ok := f.requests[one.Request]; ok {
 			r.Withdrew = true
@@ -124,7 +162,11 @@ func (f *Fold) apply(one fact.Fact, at int64) {
 			f.forget(one.Request)
 		}
 	case fact.RequestFinished:
-		f.finished(one)
+		f.finished(one, e)
+	case fact.ServicePaused:
+		f.turn(one.Service, pausedState(one))
+	case fact.ServiceResumed:
+		f.turn(one.Service, "")
 	case fact.EffectSettled:
 		f.published(one.Effect)
 	case fact.EffectParked:
@@ -133,16 +175,56 @@ func (f *Fold) apply(one fact.Fact, at int64) {
 	}
 }
 
-func (f *Fold) finished(one fact.RequestFinished) {
+func (f *Fold) received(one fact.RequestReceived, at int64) {
+	r := request{ID: one.Request, Customer: one.Customer, Service: one.Service, Key: one.Key, At: at, Received: &one}
+	f.requests[one.Request] = r
+	f.open[one.Request] = true
+	if one.Key != "" && !r.repeats() {
+		f.keys[keyed{one.Customer, one.Key}] = one.Request
+	}
+}
+
+func pausedState(p fact.ServicePaused) State {
+	if p.Drain {
+		return Draining
+	}
+	return Paused
+}
+
+func (f *Fold) turn(d string, s State) {
+	h := f.services[d]
+	h.State = s
+	f.services[d] = h
+}
+
+func (f *Fold) finished(one fact.RequestFinished, e fact.Entry) {
 	r, ok := f.requests[one.Request]
 	if !ok || r.Received == nil {
 		return
 	}
+	if r.Ending == "" && !r.repeats() {
+		f.tally(r, one.Ending, e.At)
+	}
 	r.Finished, r.Ending = &one, one.Ending
+	if r.Key != "" {
+		r.Ended = e.Seq
+	}
 	f.requests[one.Request] = r
 	if len(one.Answers) == 0 {
 		f.forget(one.Request)
 	}
+}
+
+// tally counts how a request ended for its service.
+func (f *Fold) tally(r request, ending string, at int64) {
+	h := f.services[r.Service]
+	if ending == delivered {
+		h.Delivered++
+		h.LatencyMs += max(0, at-r.At)
+	} else {
+		h.Failed++
+	}
+	f.services[r.Service] = h
 }
 
 // parked notes that a request will not be worked on again.
@@ -185,33 +267,49 @@ func (f *Fold) forget(id nostr.ID) {
 	delete(f.open, id)
 }
 
+// stored is the fold in a snapshot.
+type stored struct {
+	Requests []request       `json:"requests"`
+	Services map[string]past `json:"services"`
+	Keys     []nostr.ID      `json:"keys,omitempty"` // the requests that stand for theirs
+}
+
 // Snapshot implements fold.Fold.
 func (f *Fold) Snapshot() ([]byte, error) {
 	f.mu.RLock()
-	all := slices.AppendSeq(make([]request, 0, len(f.requests)), maps.Values(f.requests))
+	s := stored{
+		Requests: slices.AppendSeq(make([]request, 0, len(f.requests)), maps.Values(f.requests)),
+		Services: maps.Clone(f.services), Keys: slices.Collect(maps.Values(f.keys)),
+	}
 	f.mu.RUnlock()
-	slices.SortFunc(all, func(a, b request) int { return slices.Compare(a.ID[:], b.ID[:]) })
-	return json.Marshal(all)
+	slices.SortFunc(s.Requests, func(a, b request) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	slices.SortFunc(s.Keys, func(a, b nostr.ID) int { return slices.Compare(a[:], b[:]) })
+	return json.Marshal(s)
 }
 
 // Restore implements fold.Fold.
 func (f *Fold) Restore(b []byte) error {
-	var all []request
-	if err := json.Unmarshal(b, &all); err != nil {
+	var s stored
+	if err := json.Unmarshal(b, &s); err != nil {
 		return fmt.Errorf("work: %w", err)
 	}
-	if all == nil {
+	if s.Requests == nil || s.Services == nil {
 		return errors.New("work: the snapshot is empty")
 	}
 	fresh := NewFold()
-	for _, r := range all {
+	fresh.services = s.Services
+	for _, r := range s.Requests {
 		fresh.requests[r.ID] = r
 		if r.Received != nil {
 			fresh.open[r.ID] = true
 		}
 	}
+	for _, id := range s.Keys {
+		r := fresh.requests[id]
+		fresh.keys[keyed{r.Customer, r.Key}] = id
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.requests, f.open = fresh.requests, fresh.open
+	f.requests, f.services, f.open, f.keys = fresh.requests, fresh.services, fresh.open, fresh.keys
 	return nil
 }

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,16 +28,22 @@ func (w *Work) Observe(ctx context.Context, from string, v guild.Verified) error
 	if len(w.services) == 0 {
 		return guild.Drop(guild.Misdirected, "we offer nothing")
 	}
+	if bits := w.leastWork(); difficulty(e) < bits && e.Tags.FindWithValue("p", w.c.PubKey.Hex()) != nil {
+		return w.turnDown(from, e, nip90.Request{Encrypted: isSealed(e)}, tooLittle(bits, e))
+	}
 	r, err := nip90.ParseRequest(e, nip90.OpenWith(ctx, w.c.Keyer))
 	if err != nil {
-		return guild.Drop(guild.Malformed, "%v", err)
+		return w.unreadable(from, e, err)
 	}
-	if r.Provider == nil || *r.Provider != w.c.PubKey {
+	if !r.Asks(w.c.PubKey) {
 		return guild.Drop(guild.Misdirected, "request %.8s is for somebody else", e.ID.Hex())
 	}
 	deadline := w.deadline(e, r)
 	if !deadline.After(w.c.Now()) {
 		return guild.Drop(guild.Late, "request %.8s ended %s", e.ID.Hex(), deadline)
+	}
+	if r.Solicits() || r.Provider == nil && !w.worksUnasked(r) {
+		return w.offer(from, e, r)
 	}
 	return w.receive(ctx, from, e, r, deadline)
 }
@@ -55,37 +62,36 @@ func (w *Work) deadline(e nostr.Event, r nip90.Request) time.Time {
 }
 
 // receive takes the request on, or tells the customer why not. What we refuse at once is no fact: strangers must
-// not be able to fill the journal.
+// not be able to fill the journal. Requests are received one after the other, so that no two of them take the same
+// last place or repeat each other unnoticed.
 func (w *Work) receive(ctx context.Context, from string, e nostr.Event, r nip90.Request, deadline time.Time) error {
 	task := r.Get(nip90.ParamJobType)
 	s, ok := w.service(task, r.Kind)
-	switch {
-	case !ok:
-		w.decline(ctx, from, e, r, fmt.Sprintf("this provider does not offer the task %q in kind %d", task, r.Kind))
-		return guild.Drop(guild.Misdirected, "task %.80q of kind %d", task, r.Kind)
-	case w.Draining() || w.fold.waiting(s.D) >= s.Slots+s.Queue:
-		w.decline(ctx, from, e, r, "at capacity, try again later")
-		return guild.Drop(guild.Flood, "the queue of %q is full", s.D)
+	if !ok {
+		return w.turnDown(from, e, r, refuse(guild.Misdirected, "this provider does not offer the task %q in kind %d", guild.Cut(task, 80), r.Kind))
 	}
-	if err := check(r); err != nil {
-		w.decline(ctx, from, e, r, err.Error())
-		return guild.Drop(guild.Malformed, "request %.8s: %v", e.ID.Hex(), err)
+	w.receiving.Lock()
+	defer w.receiving.Unlock()
+	if refused := w.admit(s, e, r); refused != nil {
+		return w.turnDown(from, e, r, refused)
 	}
 	received := fact.RequestReceived{
-		Request: e.ID, Customer: e.PubKey, Task: task, Service: s.D, Kind: r.Kind, Job: r.Job, Event: e,
-		Encrypted: r.Encrypted != "", Relays: r.Relays, From: from, Deadline: deadline.UnixMilli(),
+		Request: e.ID, Customer: e.PubKey, Task: cmp.Or(task, s.Task), Service: s.D, Kind: r.Kind, Job: r.Job, Event: e,
+		Encrypted: r.Encrypted != "", Relays: r.Relays, From: from, Deadline: deadline.UnixMilli(), Key: r.Get(nip90.ParamIdempotencyKey),
 	}
 	err := w.c.Journal.Do(ctx, fact.RequestSubject(e.ID), e.ID.Hex(), func(tx *journal.Tx) error {
 		if _, known := w.fold.request(e.ID); known {
 			return nil
 		}
+		received.Repeats = w.fold.standing(e.PubKey, received.Key)
 		tx.Append(received)
-		due.Claim(tx, doing(e.ID), w.c.Node)
+		if received.Repeats == (nostr.ID{}) {
+			due.Claim(tx, doing(e.ID), w.c.Node)
+		}
 		return nil
 	})
 	if errors.Is(err, journal.ErrTooLarge) {
-		w.decline(ctx, from, e, r, "the request is too large: send the bundle by URL")
-		return guild.Drop(guild.Malformed, "request %.8s: %v", e.ID.Hex(), err)
+		return w.turnDown(from, e, r, refuse(guild.Malformed, "the request is too large: send the bundle by URL"))
 	}
 	if err != nil {
 		return fmt.Errorf("request %.8s: %w", e.ID.Hex(), err)
@@ -94,12 +100,21 @@ func (w *Work) receive(ctx context.Context, from string, e nostr.Event, r nip90.
 }
 
 // check says what is wrong with what a request carries.
-func check(r nip90.Request) error {
-	if _, err := r.Bundle(); err != nil {
+func (w *Work) check(r nip90.Request) error {
+	if n := len(r.Get(nip90.ParamIdempotencyKey)); n > maxKey {
+		return fmt.Errorf("the %s has %d bytes, and %d are enough", nip90.ParamIdempotencyKey, n, maxKey)
+	}
+	switch _, err := r.Bundle(); {
+	case isPlain(r):
+	case errors.Is(err, nip90.ErrNoBundle):
+		return errors.New("there is nothing to do: no input, no content and no bundle")
+	case err != nil:
 		return err
 	}
-	_, err := r.Vault()
-	return err
+	if _, err := r.Vault(); err != nil {
+		return err
+	}
+	return w.checkInputs(r)
 }
 
 // ObserveDeletion takes a kind 5 event by which a customer takes its request back.

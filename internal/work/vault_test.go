@@ -331,7 +331,7 @@ func TestTheSearchHoldsLittle(t *testing.T) {
 func TestTheAnnouncementSaysWhomToSealFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(echo))
-		h, err := nip89.Parse(w.handler(w.services[0].withDefaults()).Event())
+		h, err := nip89.Parse(w.handler(w.services[0].withDefaults(), nip89.Stability{}).Event())
 		if err != nil || h.AgeRecipient != w.keys.recipient || !h.Accepts("nip44") {
 			t.Errorf("%+v, %v", h, err)
 		}

@@ -5,7 +5,6 @@
 package work
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -13,34 +12,21 @@ import (
 	"time"
 
 	"fiatjaf.com/nostr"
+	"golang.org/x/time/rate"
 
 	"guild"
 	"guild/internal/blob"
 	"guild/internal/fact"
+	"guild/internal/fetch"
 	"guild/internal/journal"
 	"guild/nutshell/vault"
 )
-
-// Service is one thing that this node does for others.
-type Service struct {
-	Task  string
-	D     string // the announcement's d tag; Task if empty
-	Name  string // for people; the node's name if empty
-	About string
-	Kind  int // NIP-90 request kind; guild.KindOf(Task) if zero
-
-	Slots int           // requests worked on at a time; 2 if zero
-	Queue int           // requests that may wait; 32 if zero
-	Limit time.Duration // for one request; 30 minutes if zero
-	Price guild.Msat    // asked for first; nothing can be paid yet, so a price refuses
-
-	Do func(ctx context.Context, a Assignment) error // the worker; an error is told to the customer
-}
 
 // Assignment is one request as a worker sees it.
 type Assignment struct {
 	Bundle   string // directory: the unpacked request bundle, which the worker may change
 	Delivery string // directory: what the worker leaves here is delivered
+	Inputs   string // directory: what was given beside the bundle, and inputs.json; empty without any
 	Vault    string // file: the credentials that came with it, in clear; empty without any
 	Job      string // the customer's job id
 	Limit    time.Duration
@@ -70,6 +56,10 @@ type Config struct {
 	Upload  func(ctx context.Context, bundle []byte, seal bool) (url string, key *[32]byte, err error)
 	Fetch   func(ctx context.Context, p fact.Place, want guild.Hash, size int64) (io.ReadCloser, error)
 
+	Inputs    fetch.Client                                                                         // brings what inputs point to
+	Find      func(ctx context.Context, f nostr.Filter, relays []string) ([]guild.Verified, error) // asks relays for stored events
+	Published func(ctx context.Context, kinds ...nostr.Kind) ([]guild.Verified, error)             // the newest of our own that relays have; nobody else uses our key if nil
+
 	Log *slog.Logger // slog.Default() if nil
 }
 
@@ -78,11 +68,18 @@ type Work struct {
 	c        Config
 	fold     *Fold
 	services map[string]Service // by D
+	order    []string           // their Ds, as they were configured
+	doors    *doors
+	offers   *rate.Limiter
+	turned   chan struct{} // what open says has changed
+
+	receiving sync.Mutex // held while a request is taken on
 
 	mu       sync.Mutex
 	draining bool
 	running  map[nostr.ID]context.CancelFunc
-	signed   sync.Map // nostr.ID → guild.Verified, from signing to publishing
+	served   map[visitor]int64 // Unix ms when work for a customer last ended
+	signed   sync.Map          // nostr.ID → guild.Verified, from signing to publishing
 	talk     chan told
 
 	discarding int // directories that are being removed
@@ -93,22 +90,16 @@ func New(c Config, f *Fold) *Work {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	w := &Work{c: c, fold: f, services: map[string]Service{}, running: map[nostr.ID]context.CancelFunc{},
-		talk: make(chan told, 256)}
+	w := &Work{c: c, fold: f, services: map[string]Service{}, doors: newDoors(), offers: newOffers(), turned: make(chan struct{}, 1),
+		running: map[nostr.ID]context.CancelFunc{}, served: map[visitor]int64{}, talk: make(chan told, 256)}
 	for _, s := range c.Services {
 		s = s.withDefaults()
+		if _, twice := w.services[s.D]; !twice {
+			w.order = append(w.order, s.D)
+		}
 		w.services[s.D] = s
 	}
 	return w
-}
-
-func (s Service) withDefaults() Service {
-	s.D = cmp.Or(s.D, s.Task)
-	s.Kind = cmp.Or(s.Kind, guild.KindOf(s.Task))
-	s.Slots = cmp.Or(s.Slots, 2)
-	s.Queue = cmp.Or(s.Queue, 32)
-	s.Limit = cmp.Or(s.Limit, 30*time.Minute)
-	return s
 }
 
 // Classes gives each service's limit on requests worked on at a time, for due.Runner.
@@ -121,45 +112,3 @@ func (w *Work) Classes() map[string]int {
 }
 
 func class(d string) string { return "work " + d }
-
-// service finds the service that a request is for.
-func (w *Work) service(task string, kind int) (Service, bool) {
-	for _, s := range w.services {
-		if s.Task == task && s.Kind == kind {
-			return s, true
-		}
-	}
-	return Service{}, false
-}
-
-// Status is one service with what it is doing.
-type Status struct {
-	Service
-	Running, Queued, Delivered, Failed int
-}
-
-// Services lists the services and what they are doing.
-func (w *Work) Services() []Status {
-	var all []Status
-	for _, s := range w.c.Services {
-		s = s.withDefaults()
-		st := w.fold.counts(s.D)
-		st.Service, st.Running = s, w.busy(s.D)
-		st.Queued = max(0, st.Queued-st.Running)
-		all = append(all, st)
-	}
-	return all
-}
-
-// busy is the number of requests to a service that a worker is on right now.
-func (w *Work) busy(d string) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n := 0
-	for id := range w.running {
-		if r, ok := w.fold.request(id); ok && r.Service == d {
-			n++
-		}
-	}
-	return n
-}

@@ -74,6 +74,7 @@ type world struct {
 	secrets  string  // where they are opened
 	began    time.Time
 	stop     func()
+	worker   *runs // where a test needs to know it
 
 	mu        sync.Mutex
 	published []publication

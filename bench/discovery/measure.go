@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/pprof"
+	"text/tabwriter"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"golang.org/x/sync/errgroup"
+
+	"guild"
+	"guild/internal/journal"
+	"guild/internal/registry"
+)
+
+// report is what was measured. Times are in seconds, memory in bytes for each provider.
+type report struct {
+	In         int     `json:"in"`
+	Kept       int     `json:"kept"`
+	Size       int     `json:"event_bytes"` // of one announcement as JSON
+	Processors int     `json:"processors"`
+	Peer       float64 `json:"go_nostr_seconds"`
+	Verify     float64 `json:"verify_seconds"`
+	TakeIn     float64 `json:"take_in_seconds"`
+	Ratio      float64 `json:"ratio"`
+	Memory     int64   `json:"bytes_per_provider"`
+	Journal    int64   `json:"journal_bytes_per_provider"` // of Memory
+	Restart    float64 `json:"restart_seconds"`
+	Recalled   int     `json:"recalled"`
+	Cold       float64 `json:"offers_cold_us"`
+	Warm       float64 `json:"offers_warm_us"`
+	Offers     int     `json:"offers"`
+}
+
+// measure runs one lap of everything.
+func measure(ctx context.Context, o options) (r report, err error) {
+	events, err := announcements(ctx, o.dir, o.n, time.Now())
+	if err != nil {
+		return r, err
+	}
+	dir, err := os.MkdirTemp(o.dir, "discovery")
+	if err != nil {
+		return r, err
+	}
+	defer os.RemoveAll(dir)
+	if err := journal.Init(dir); err != nil {
+		return r, err
+	}
+	r = report{In: o.n, Processors: runtime.GOMAXPROCS(0), Size: size(events)}
+	for _, part := range []struct {
+		name string
+		do   func(context.Context) error
+	}{
+		{"peer", func(context.Context) (err error) { r.Peer, err = alone(events); return err }},
+		{"verify", func(ctx context.Context) (err error) { r.Verify, err = verified(ctx, events, o.relays); return err }},
+		{"take in", func(ctx context.Context) error { return r.first(ctx, dir, events, o) }},
+		{"restart", func(ctx context.Context) error { return r.second(ctx, dir) }},
+	} {
+		pprof.Do(ctx, pprof.Labels("part", part.name), func(ctx context.Context) { err = part.do(ctx) })
+		if err != nil {
+			return r, fmt.Errorf("%s: %w", part.name, err)
+		}
+	}
+	r.Ratio = r.Peer / r.TakeIn
+	return r, nil
+}
+
+func size(events []nostr.Event) int {
+	total := 0
+	for _, e := range events {
+		total += len(e.String())
+	}
+	return total / len(events)
+}
+
+// alone has one goroutine check the events, as a client of the field does with what comes from a relay.
+func alone(events []nostr.Event) (seconds float64, err error) {
+	start := time.Now()
+	for _, e := range events {
+		if !checks(e) {
+			return 0, fmt.Errorf("event %.8s does not verify", e.ID.Hex())
+		}
+	}
+	return time.Since(start).Seconds(), nil
+}
+
+// verified is the part of the take-in that is verifying.
+func verified(ctx context.Context, events []nostr.Event, relays int) (seconds float64, err error) {
+	return spread(ctx, events, relays, func(_ context.Context, _ string, e nostr.Event) error {
+		_, err := guild.Verify(e)
+		return err
+	})
+}
+
+// spread gives the events to as many goroutines as there are relays.
+func spread(ctx context.Context, events []nostr.Event, relays int, take func(context.Context, string, nostr.Event) error) (seconds float64, err error) {
+	start := time.Now()
+	work, ctx := errgroup.WithContext(ctx)
+	for relay := range relays {
+		from := fmt.Sprintf("wss://from-%d.example.com", relay)
+		work.Go(func() error {
+			for i := relay; i < len(events); i += relays {
+				if err := take(ctx, from, events[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	err = work.Wait()
+	return time.Since(start).Seconds(), err
+}
+
+// node is the part of a node that discovers.
+type node struct {
+	journal  *journal.Journal
+	registry *registry.Registry
+}
+
+func open(ctx context.Context, dir string) (n node, err error) {
+	n.journal, err = journal.Open(ctx, journal.Options{
+		Dir: dir, Node: "bench", Now: time.Now, NoSync: true, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return n, err
+	}
+	n.registry, err = registry.Open(ctx, registry.Config{Journal: n.journal, Now: time.Now}, registry.NewFold())
+	return n, errors.Join(err, ctx.Err())
+}
+
+// first takes the announcements in, and measures the memory.
+func (r *report) first(ctx context.Context, dir string, events []nostr.Event, o options) error {
+	n, err := open(ctx, dir)
+	if err != nil {
+		return err
+	}
+	before := heap()
+	r.TakeIn, err = spread(ctx, events, o.relays, func(ctx context.Context, from string, e nostr.Event) error {
+		v, err := guild.Verify(e)
+		if err != nil {
+			return err
+		}
+		return n.registry.Observe(ctx, from, v)
+	})
+	if err != nil {
+		return errors.Join(err, n.journal.Close())
+	}
+	r.Kept = n.registry.Len()
+	time.Sleep(o.settle)
+	all := heap()
+	r.ask(n.registry)
+	n.registry = nil
+	rest := heap()
+	r.Memory, r.Journal = (all-before)/int64(len(events)), (rest-before)/int64(len(events))
+	runtime.KeepAlive(events)
+	return n.journal.Close()
+}
+
+// ask measures how long it takes to find out who does a task.
+func (r *report) ask(known *registry.Registry) {
+	start := time.Now()
+	r.Offers = len(known.Offers("special-7", 5000))
+	r.Cold = float64(time.Since(start).Nanoseconds()) / 1000
+	start = time.Now()
+	const times = 1000
+	for range times {
+		known.Offers("special-7", 5000)
+	}
+	r.Warm = float64(time.Since(start).Nanoseconds()) / 1000 / times
+}
+
+// second opens the same journal again.
+func (r *report) second(ctx context.Context, dir string) error {
+	start := time.Now()
+	n, err := open(ctx, dir)
+	if err != nil {
+		return err
+	}
+	r.Restart, r.Recalled = time.Since(start).Seconds(), n.registry.Len()
+	return n.journal.Close()
+}
+
+// heap is the memory that is in use.
+func heap() int64 {
+	debug.FreeOSMemory()
+	runtime.GC() // a second time for what had finalizers and was pooled
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func (r report) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	n := float64(r.In)
+	fmt.Fprintf(w, "announcements\t%d in, %d kept, %d after the restart\t%d bytes each\n", r.In, r.Kept, r.Recalled, r.Size)
+	fmt.Fprintf(w, "go-nostr checks them\t%.2f s\t%.0f µs each, one goroutine\n", r.Peer, r.Peer/n*1e6)
+	fmt.Fprintf(w, "guild verifies them\t%.2f s\t%.0f µs each, %d processors\n", r.Verify, r.Verify/n*1e6, r.Processors)
+	fmt.Fprintf(w, "guild takes them in\t%.2f s\t%.0f µs each, %.2f times as fast as go-nostr checks (goal: 3)\n", r.TakeIn, r.TakeIn/n*1e6, r.Ratio)
+	fmt.Fprintf(w, "memory\t%d bytes a provider\t%d of them the journal's (goal: 1,024 in all)\n", r.Memory, r.Journal)
+	fmt.Fprintf(w, "restart\t%.2f s\t(goal: 5)\n", r.Restart)
+	fmt.Fprintf(w, "who does a task\t%.0f µs\t%.1f µs when nothing has changed; %d offers\n", r.Cold, r.Warm, r.Offers)
+	return w.Flush()
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"guild"
+	"guild/internal/cli"
+	"guild/internal/control"
+	"guild/internal/suite"
+)
+
+type benchOptions struct {
+	Provider string // npub, hex or NIP-05 name
+	Task     string // any that it offers when empty
+	Type     string
+	Modules  []string
+	D        string
+	GivenD   bool // D was given, possibly empty
+	List     bool
+	JSON     bool
+}
+
+func (p *program) benchCommand() *cobra.Command {
+	var o benchOptions
+	cmd := &cobra.Command{
+		Use:   "bench NPUB | --ls",
+		Short: "Try a provider with benchmarks, now",
+		Long: `bench puts benchmarks to a provider, has the judge judge what comes back, and says
+what the provider is from now on: active, conditional or rejected. Three runs decide,
+or five when those do not agree. A node that is up tries new providers by itself,
+within a daily budget (meeting.daily_msat); this is outside of it.
+
+Each provider gets exercises of its own, and each run others. Their rules are told,
+the tests that decide are not.
+
+There are benchmarks for the tasks ` + strings.Join(suite.Tasks(), ", ") + `.
+
+Exit codes: 0 active, 1 anything else, 2 usage, 5 the provider tried to break out of
+the sandbox, 130 interrupted (a running node goes on).`,
+		Example: "  guild market bench npub1…\n" +
+			"  guild market bench npub1… --task python --type stress --modules memory,io\n" +
+			"  guild market bench --ls",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if o.List {
+				return cli.NoArgs()(cmd, args)
+			}
+			return cli.OneArg("a provider")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.List {
+				return p.runBenchLs(cmd.Context(), o)
+			}
+			o.Provider, o.GivenD = args[0], cmd.Flags().Changed("d")
+			return p.runBench(cmd.Context(), o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Task, "task", "", "task to try it with (default: one that it offers)")
+	f.StringVar(&o.Type, "type", suite.Variants[0], "type of benchmark: "+strings.Join(suite.Variants, ", "))
+	f.StringSliceVar(&o.Modules, "modules", suite.Modules, "parts of it")
+	f.StringVar(&o.D, "d", "", "which of its services (default: the one that surest does the task)")
+	f.BoolVar(&o.List, "ls", false, "list the meetings so far")
+	f.BoolVar(&o.JSON, "json", false, "print JSON, one meeting a line whenever it changes")
+	cli.Choices(cmd, "task", suite.Tasks()...)
+	cli.Choices(cmd, "type", suite.Variants...)
+	cli.Choices(cmd, "modules", suite.Modules...)
+	return cmd
+}
+
+func (p *program) runBench(ctx context.Context, o benchOptions) error {
+	key, err := resolveProvider(ctx, o.Provider)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	client, own, err := p.anyNode(ctx)
+	if err != nil {
+		return err
+	}
+	asked := control.Bench{Provider: key, Task: o.Task, Type: o.Type, Modules: o.Modules}
+	if o.GivenD {
+		asked.D = &o.D
+	}
+	m, err := bench(ctx, client, asked, own != nil)
+	if err == nil {
+		m, err = p.followMeeting(ctx, client, m, o.JSON)
+	}
+	switch {
+	case m.ID != "" && ctx.Err() != nil:
+		err = cli.WithHint(cli.WithCode(fmt.Errorf("the meeting %s goes on with the node", short(m.ID)), exitInterrupted), "guild market bench --ls")
+	case err == nil:
+		err = meetingError(m)
+	}
+	if own == nil {
+		return err
+	}
+	return errors.Join(err, own())
+}
+
+// bench asks the node. One that was only just started may not have heard of the provider yet.
+func bench(ctx context.Context, client *control.Client, asked control.Bench, fresh bool) (control.Meeting, error) {
+	const patience, pause = 10 * time.Second, 200 * time.Millisecond
+	for waited := time.Duration(0); ; waited += pause {
+		m, err := client.Bench(ctx, asked)
+		unknown, ok := errors.AsType[*control.ProblemError](err)
+		if !ok || unknown.Problem.Code != "missing" || !fresh || waited >= patience {
+			return m, err
+		}
+		select {
+		case <-ctx.Done():
+			return m, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// followMeeting shows a meeting until it has ended.
+func (p *program) followMeeting(ctx context.Context, client *control.Client, m control.Meeting, asJSON bool) (control.Meeting, error) {
+	if !asJSON {
+		fmt.Fprintf(p.out, "meeting %s  %s  %s (%s; %s)\n", short(m.ID), cmp.Or(cli.Clean(m.Name), shortNpub(m.Npub)), cli.Clean(m.Task), m.Type,
+			strings.Join(m.Modules, ", "))
+	}
+	shown := -1 // runs that were followed to their end
+	for {
+		now, err := client.Meeting(ctx, m.ID)
+		if err != nil {
+			return m, err
+		}
+		if asJSON && (shown < 0 || !sameMeeting(m, now)) {
+			if err := cli.PrintLine(p.out, now); err != nil {
+				return now, err
+			}
+		}
+		m, shown = now, max(shown, 0)
+		switch {
+		case !asJSON && shown < len(m.Runs):
+			if err := p.followRun(ctx, client, m.Runs[shown].Job, shown+1); err != nil {
+				return m, err
+			}
+			shown++
+			continue
+		case m.Ended != 0:
+			return m, nil
+		}
+		select {
+		case <-ctx.Done():
+			return m, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func sameMeeting(a, b control.Meeting) bool {
+	return a.Ended == b.Ended && slices.EqualFunc(a.Runs, b.Runs, func(x, y control.MeetingRun) bool {
+		return x.Job == y.Job && x.Closed == y.Closed && x.Outcome == y.Outcome
+	})
+}
+
+// followRun shows one benchmark as it goes.
+func (p *program) followRun(ctx context.Context, client *control.Client, job string, run int) error {
+	fmt.Fprintf(p.out, "run %d    job %s\n", run, short(job))
+	_, err := writeUpdates(client.Watch(ctx, job), func(u control.Update) error {
+		_, err := fmt.Fprintln(p.out, eventLine(u))
+		return err
+	})
+	return err
+}
+
+// meetingError says what a meeting came to when that is not an active partner.
+func meetingError(m control.Meeting) error {
+	what := fmt.Sprintf("%s is %s", shortNpub(m.Npub), m.To)
+	switch m.To {
+	case guild.Active:
+		return nil
+	case guild.Removed:
+		err := cli.WithCode(fmt.Errorf("%s: %s", what, cli.Clean(m.Cause)), exitViolation)
+		return cli.WithHint(err, "nothing of this provider is asked for again")
+	case "":
+		err := fmt.Errorf("nothing was learned about %s: %s", shortNpub(m.Npub), cli.Clean(m.Cause))
+		return cli.WithHint(err, "guild market show "+m.Npub+" says when it was last heard of")
+	}
+	hint := "it gets uncritical work only"
+	if m.To == guild.Unqualified {
+		hint = "it gets no work until it has been tried again"
+	}
+	if len(m.Runs) > 0 {
+		hint += "; guild judge explain " + short(m.Runs[len(m.Runs)-1].Job) + " says what was wrong"
+	}
+	return cli.WithHint(fmt.Errorf("%s: %s, score %.2f", what, cli.Clean(m.Cause), scoreOr0(m.Score)), hint)
+}
+
+func scoreOr0(s *float64) float64 {
+	if s == nil {
+		return 0
+	}
+	return *s
+}
+
+func (p *program) runBenchLs(ctx context.Context, o benchOptions) error {
+	client, done, err := p.reader(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	all, err := client.Meetings(ctx)
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		return cli.PrintJSON(p.out, all)
+	}
+	rows := [][]string{{"MEETING", "PROVIDER", "TASK", "BEGAN", "RUNS", "SCORE", "CAME TO"}}
+	for _, m := range all {
+		came, score := "goes on", "-"
+		if m.Ended != 0 {
+			came = cmp.Or(string(m.To), "nothing")
+		}
+		if m.Score != nil {
+			score = fmt.Sprintf("%.2f", *m.Score)
+		}
+		rows = append(rows, []string{short(m.ID), shortNpub(m.Npub), cli.Cut(cli.Clean(m.Task), 16), age(p.now(), m.Began), fmt.Sprint(len(m.Runs)), score, came})
+	}
+	return cli.Table(p.out, rows)
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"guild"
+	"guild/internal/config"
+	"guild/internal/node"
+	"guild/internal/work"
+)
+
+// service is one service that "guild work" or "guild up" offers.
+type service struct {
+	Tasks       []string
+	Kinds       []int         // of its requests; the usual ones of its tasks if empty
+	Name        string        // as it calls itself
+	About       string        // what it says of itself
+	D           string        // tells services of one key apart
+	Exec        string        // run by /bin/sh -c
+	Env         []string      // names of variables that pass through
+	Mounts      []string      // host directories that the command may read
+	Network     string        // what the command may reach: none or full; none if empty
+	Unsandboxed bool          // the command runs without a sandbox
+	Schema      string        // of its inputs: an id, or a JSON schema
+	Open        bool          // offers itself for requests that name nobody
+	Jobs        int           // at the same time
+	Queue       int           // waiting beyond those
+	TimeLimit   time.Duration // of one command
+	PriceMsat   int64
+	Terms       work.Terms
+}
+
+func (s service) worker() node.Worker {
+	return node.Worker{
+		Task: s.Tasks[0], Tasks: s.Tasks, Kinds: s.Kinds, D: s.D, Name: s.Name, About: s.About, Command: s.Exec, Env: s.Env,
+		Mounts: s.Mounts, Network: work.Network(s.Network), Unsandboxed: s.Unsandboxed, Schema: s.Schema, Open: s.Open, Slots: s.Jobs,
+		Queue: s.Queue, Limit: s.TimeLimit, Price: guild.Msat(s.PriceMsat), Terms: s.Terms,
+	}
+}
+
+// terms are the conditions that the configuration sets.
+func terms(w config.Work) (work.Terms, error) {
+	allow, err := config.Keys(w.Allow)
+	if err != nil {
+		return work.Terms{}, fmt.Errorf("work.allow: %w", err)
+	}
+	return work.Terms{Allow: allow, MinBid: w.MinBid, PoW: w.PoW, PerMinute: w.PerMinute}, nil
+}
+
+// configured lists the services of the configuration.
+func configured(c config.Config) ([]service, error) {
+	var services []service
+	for _, d := range slices.Sorted(maps.Keys(c.Services)) {
+		s, err := fromConfig(d, c.Services[d], c.Work)
+		if err == nil {
+			err = s.resolveMounts()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("services.%s: %w", d, err)
+		}
+		services = append(services, s)
+	}
+	return services, nil
+}
+
+func fromConfig(d string, set config.Service, w config.Work) (service, error) {
+	w = set.Under(w)
+	allowed, err := terms(w)
+	if err != nil {
+		return service{}, err
+	}
+	schema, err := config.ReadSchema(set.Schema)
+	if err != nil {
+		return service{}, err
+	}
+	return service{
+		Tasks: set.Tasks(d), Kinds: set.Kind, Name: cmp.Or(set.Name, d), About: set.About, D: d, Exec: set.Exec, Env: set.Env,
+		Mounts: slices.Clone(set.Mounts), Network: set.Network, Unsandboxed: set.Unsandboxed, Schema: schema, Open: set.Open,
+		Jobs: w.Jobs, Queue: w.Queue, TimeLimit: w.TimeLimit, PriceMsat: int64(w.Price), Terms: allowed,
+	}, checkEnvNames(set.Env)
+}

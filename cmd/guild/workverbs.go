@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"guild/internal/cli"
+	"guild/internal/control"
+)
+
+// workVerbs look after the services of a running node.
+func (p *program) workVerbs() []*cobra.Command {
+	var asJSON bool
+	ls := &cobra.Command{
+		Use:   "ls",
+		Short: "List the services that the running node offers",
+		Long: `ls lists the services that the running node offers. OK is the part of the finished
+requests that was delivered, TIME how long that takes on average, from the request to
+the result.`,
+		Example: "  guild work ls\n  guild work ls --json",
+		Args:    cli.NoArgs(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runWorkLs(cmd.Context(), asJSON) },
+	}
+	ls.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return []*cobra.Command{
+		ls, p.workShowCommand(),
+		p.turnCommand("pause", "Take nothing new; what waits, waits until the service is resumed", `Requests that come are refused as busy, and the announcement is taken back. What runs
+is finished; what waits is done after guild work resume, or told when its deadline has
+passed.`, (*control.Client).PauseService),
+		p.turnCommand("resume", "Take requests again after pause or drain", `What waited goes on, and the service is announced again.`,
+			(*control.Client).ResumeService),
+		p.turnCommand("drain", "Take nothing new; what waits is done", `Requests that come are refused as busy, and the announcement is taken back. What runs or
+waits is done. The node goes on: stop it when guild work ls shows nothing under way.`, (*control.Client).DrainService),
+	}
+}
+
+func (p *program) workShowCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show SERVICE",
+		Short: "Show a service: its settings, whom it serves and what it has done",
+		Long: `show shows a service: its settings, whom it serves and what it has done.
+
+SERVICE is its name in the configuration or the d of its announcement: its task,
+unless --d said otherwise.`,
+		Example:           "  guild work show python\n  guild work show python --json",
+		Args:              cli.OneArg("one service"),
+		ValidArgsFunction: p.completeServices,
+		RunE:              func(cmd *cobra.Command, args []string) error { return p.runWorkShow(cmd.Context(), args[0], asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// turning is what pause, resume and drain ask of the node.
+type turning func(c *control.Client, ctx context.Context, d string) (control.Service, error)
+
+// turnCommand makes a verb that takes one service, or all of them.
+func (p *program) turnCommand(name, about, more string, turn turning) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:               name + " [SERVICE]",
+		Short:             about,
+		Long:              about + ".\n\n" + more + "\nIt holds through any restart. Without SERVICE it is done to all.",
+		Example:           fmt.Sprintf("  guild work %s python\n  guild work %s --json", name, name),
+		Args:              cli.Arity(cobra.MaximumNArgs(1), "one service, or none for all"),
+		ValidArgsFunction: p.completeServices,
+		RunE:              func(cmd *cobra.Command, args []string) error { return p.runTurn(cmd.Context(), args, turn, asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (p *program) runTurn(ctx context.Context, args []string, turn turning, asJSON bool) error {
+	client, err := p.client()
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		all, err := p.offered(ctx, client)
+		if err != nil {
+			return err
+		}
+		for _, s := range all {
+			args = append(args, s.D)
+		}
+	}
+	turned := []control.Service{}
+	for _, d := range args {
+		s, err := turn(client, ctx, d)
+		if err != nil {
+			return err
+		}
+		turned = append(turned, s)
+	}
+	if asJSON {
+		return cli.PrintJSON(p.out, turned)
+	}
+	for _, s := range turned {
+		fmt.Fprintf(p.out, "%s: %s, %d running, %d queued\n", cli.Cut(cli.Clean(s.D), 40), s.State, s.Running, s.Queued)
+	}
+	return nil
+}
+
+// offered lists the services of the running node, and wants at least one.
+func (p *program) offered(ctx context.Context, client *control.Client) ([]control.Service, error) {
+	all, err := client.Services(ctx)
+	if err == nil && len(all) == 0 {
+		err = cli.WithHint(errors.New("the node offers no service"),
+			"guild work --task python --exec ./agent/solve.sh, or [services.NAME] in "+p.configPath()+" and guild up")
+	}
+	return all, err
+}
+
+// configPath is where the configuration is, or would be.
+func (p *program) configPath() string {
+	c, err := p.config()
+	if err != nil {
+		return "config.toml"
+	}
+	return c.Paths.Config
+}
+
+func (p *program) runWorkLs(ctx context.Context, asJSON bool) error {
+	client, err := p.client()
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		all, err := client.Services(ctx)
+		if err != nil {
+			return err
+		}
+		return cli.PrintJSON(p.out, all)
+	}
+	all, err := p.offered(ctx, client)
+	if err != nil {
+		return err
+	}
+	rows := [][]string{{"SERVICE", "STATE", "RUNNING", "QUEUED", "DONE", "FAILED", "OK", "TIME"}}
+	for _, s := range all {
+		rows = append(rows, []string{
+			cli.Cut(cli.Clean(s.D), 20), s.State, fmt.Sprintf("%d/%d", s.Running, s.Slots), fmt.Sprintf("%d/%d", s.Queued, s.Settings.Queue),
+			fmt.Sprint(s.Done), fmt.Sprint(s.Failed), successOf(s), latencyOf(s),
+		})
+	}
+	return cli.Table(p.out, rows)
+}
+
+func successOf(s control.Service) string {
+	if s.Success == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f%%", 100**s.Success)
+}
+
+func latencyOf(s control.Service) string {
+	if s.Done == 0 {
+		return "-"
+	}
+	return (time.Duration(s.LatencyMs) * time.Millisecond).String()
+}
+
+func (p *program) runWorkShow(ctx context.Context, d string, asJSON bool) error {
+	client, err := p.client()
+	if err != nil {
+		return err
+	}
+	s, err := client.Service(ctx, d)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return cli.PrintJSON(p.out, s)
+	}
+	p.showSettings(s, *s.Settings)
+	line := p.line
+	line("running", "%d of %d", s.Running, s.Slots)
+	line("queued", "%d of %d, %d of one customer with those running", s.Queued, s.Settings.Queue, s.Settings.Each)
+	line("done", "%d, %d failed, %s delivered", s.Done, s.Failed, successOf(s))
+	line("latency", "%s on average, from request to result", latencyOf(s))
+	for i, c := range s.Customers {
+		line(first(i, "serves"), "%s  %d running, %d queued", shortNpub(c.Npub), c.Running, c.Queued)
+	}
+	return nil
+}
+
+// line prints a label and what it stands for, in at most 80 columns.
+func (p *program) line(label, format string, args ...any) {
+	fmt.Fprintf(p.out, "%-9s %s\n", label, cli.Cut(cli.Clean(fmt.Sprintf(format, args...)), 70))
+}
+
+func (p *program) showSettings(s control.Service, set control.ServiceSettings) {
+	line := p.line
+	line("service", "%s", s.D)
+	line("state", "%s", s.State)
+	line("tasks", "%s", strings.Join(set.Tasks, ", "))
+	line("kinds", "%s", strings.Trim(fmt.Sprint(set.Kinds), "[]"))
+	if set.Name != "" {
+		line("name", "%s", set.Name)
+	}
+	if set.About != "" {
+		line("about", "%s", set.About)
+	}
+	if set.Schema != "" {
+		line("schema", "%s", set.Schema)
+	}
+	line("command", "in the sandbox %s, network %s, at most %s", s.Walls, s.Network, time.Duration(set.TimeLimit)*time.Millisecond)
+	line("price", "%d msat, least bid %d msat", set.Price, set.MinBid)
+	line("asks", "%d bits of work, %s", set.PoW, paceOf(set))
+	line("for", "%s%s", customersOf(set), openTo(set))
+}
+
+func paceOf(set control.ServiceSettings) string {
+	if set.PerMinute == 0 {
+		return "any number of requests in a minute"
+	}
+	return cli.Count(set.PerMinute, "request", "requests") + " of one customer in a minute"
+}
+
+func customersOf(set control.ServiceSettings) string {
+	if len(set.Allow) == 0 {
+		return "everybody"
+	}
+	return cli.Count(len(set.Allow), "listed customer", "listed customers")
+}
+
+func openTo(set control.ServiceSettings) string {
+	if set.Open {
+		return "; requests that name nobody, too"
+	}
+	return ""
+}
+
+// completeServices offers the services of the running node to the shell.
+func (p *program) completeServices(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	client, err := p.client()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), time.Second)
+	defer cancel()
+	all, err := client.Services(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, s := range all {
+		names = append(names, s.D+"\t"+cli.Cut(cli.Clean(s.State+", "+strings.Join(s.Settings.Tasks, ",")), 40))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,173 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
+
+	"guild"
+)
+
+// Service is one service that "guild up" offers: a table [services.NAME]. What is nil is as in [work].
+type Service struct {
+	Task        []string `koanf:"task"`    // one or several; NAME if there is none
+	Kind        []int    `koanf:"kind"`    // NIP-90 kinds of its requests; the usual ones of its tasks if empty
+	Exec        string   `koanf:"exec"`    // command for each request
+	Name        string   `koanf:"name"`    // for people
+	About       string   `koanf:"about"`   // for people
+	Env         []string `koanf:"env"`     // names of variables that the command may see
+	Mounts      []string `koanf:"mounts"`  // directories that it may read
+	Network     string   `koanf:"network"` // none or full; none if empty
+	Unsandboxed bool     `koanf:"unsandboxed"`
+	Schema      string   `koanf:"schema"` // of its inputs: the id of a JSON schema, or the path of one
+	Open        bool     `koanf:"open"`   // offers itself for requests that name nobody
+
+	Jobs      *int           `koanf:"jobs"`
+	Queue     *int           `koanf:"queue"`
+	TimeLimit *time.Duration `koanf:"time_limit"`
+	Price     *guild.Msat    `koanf:"price_msat"`
+	Allow     *[]string      `koanf:"allow"` // an empty list is everybody
+	MinBid    *guild.Msat    `koanf:"min_bid_msat"`
+	PoW       *int           `koanf:"pow"`
+	PerMinute *int           `koanf:"per_minute"`
+}
+
+// Under returns what holds for the service: its own settings, and those of w where it has none.
+func (s Service) Under(w Work) Work {
+	set(&w.Jobs, s.Jobs)
+	set(&w.Queue, s.Queue)
+	set(&w.TimeLimit, s.TimeLimit)
+	set(&w.Price, s.Price)
+	set(&w.Allow, s.Allow)
+	set(&w.MinBid, s.MinBid)
+	set(&w.PoW, s.PoW)
+	set(&w.PerMinute, s.PerMinute)
+	return w
+}
+
+func set[T any](field *T, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}
+
+// Tasks lists the tasks of the service NAME.
+func (s Service) Tasks(name string) []string {
+	if len(s.Task) == 0 {
+		return []string{name}
+	}
+	return s.Task
+}
+
+// checkServices refuses a service that could not be offered, and two that are for the same requests.
+func (c Config) checkServices() error {
+	taken := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
+		s := c.Services[name]
+		if err := s.check(c.Work); err != nil {
+			return fmt.Errorf("services.%s: %w", name, err)
+		}
+		for _, task := range s.Tasks(name) {
+			if other, twice := taken[task]; twice {
+				return fmt.Errorf("services.%s: the task %q is that of services.%s too", name, task, other)
+			}
+			taken[task] = name
+		}
+	}
+	return nil
+}
+
+func (s Service) check(w Work) error {
+	for _, kind := range s.Kind {
+		if kind < 5000 || kind > 5999 {
+			return fmt.Errorf("kind %d is not in 5000..5999 (NIP-90)", kind)
+		}
+	}
+	switch {
+	case strings.TrimSpace(s.Exec) == "":
+		return errors.New("exec is missing: the command for each request")
+	case slices.Contains(s.Task, ""):
+		return errors.New("task is empty")
+	case !slices.Contains([]string{"", "none", "full"}, s.Network):
+		return fmt.Errorf("network %q: want none or full", s.Network)
+	}
+	return s.Under(w).check()
+}
+
+// check refuses numbers that mean nothing, and customers who are none.
+func (w Work) check() error {
+	switch {
+	case w.Jobs < 1:
+		return fmt.Errorf("jobs: %d, want 1 or more", w.Jobs)
+	case w.Queue < 0:
+		return fmt.Errorf("queue: %d, want 0 or more", w.Queue)
+	case w.TimeLimit < time.Second:
+		return fmt.Errorf("time_limit: %v, want a second or more, with its unit, such as \"5m\"", w.TimeLimit)
+	case w.Price < 0:
+		return fmt.Errorf("price_msat: %d, want 0 or more", w.Price)
+	case w.MinBid < 0 || w.PoW < 0 || w.PerMinute < 0:
+		return errors.New("min_bid_msat, pow and per_minute are 0 or more")
+	case w.PoW > maxPoW:
+		return fmt.Errorf("pow: %d bits, and nobody finds more than %d", w.PoW, maxPoW)
+	}
+	_, err := Keys(w.Allow)
+	if err != nil {
+		return fmt.Errorf("allow: %w", err)
+	}
+	return nil
+}
+
+// maxPoW is the most work that a request can be asked for: weeks of one machine.
+const maxPoW = 48
+
+// Keys reads keys as people write them: npub1… or 64 hex digits.
+func Keys(texts []string) ([]nostr.PubKey, error) {
+	var keys []nostr.PubKey
+	for _, text := range texts {
+		hex := text
+		if strings.HasPrefix(text, "npub1") {
+			_, value, err := nip19.Decode(text)
+			key, ok := value.(nostr.PubKey)
+			if err != nil || !ok {
+				return nil, fmt.Errorf("%.80q is not an npub", text)
+			}
+			hex = key.Hex() // nip19 does not check that it is a key
+		}
+		key, err := nostr.PubKeyFromHex(hex)
+		if err != nil {
+			return nil, fmt.Errorf("%.80q is neither an npub nor a key in hex", text)
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+// maxSchema is the largest JSON schema that is announced, in bytes: an announcement has no more than 64 KB.
+const maxSchema = 16 << 10
+
+// ReadSchema returns what is announced of a service's inputs: the file that schema names, or schema itself where
+// that is an id.
+func ReadSchema(schema string) (string, error) {
+	info, err := os.Stat(schema)
+	if schema == "" || err != nil || info.IsDir() {
+		if strings.HasSuffix(schema, ".json") && !strings.Contains(schema, "://") {
+			return "", fmt.Errorf("the schema %s: %w", schema, err)
+		}
+		return schema, nil
+	}
+	if info.Size() > maxSchema {
+		return "", fmt.Errorf("the schema %s has %d bytes, and %d are enough", schema, info.Size(), maxSchema)
+	}
+	text, err := os.ReadFile(schema)
+	if err != nil {
+		return "", fmt.Errorf("the schema: %w", err)
+	}
+	return string(text), nil
+}

@@ -1,0 +1,25 @@
+package journal_test
+
+import (
+	"testing"
+
+	"guild/internal/journal/journaltest"
+)
+
+// TestTheHistoryCanBeReadAsOftenAsIsWanted reads more often than the server has room for readers that stay.
+func TestTheHistoryCanBeReadAsOftenAsIsWanted(t *testing.T) {
+	const entries, readings = 20, 1_100
+	j := journaltest.Open(t, newJobs())
+	decide(t, j, entries)
+	for i := range readings {
+		read := 0
+		for _, err := range j.Entries(t.Context(), 1) {
+			if err != nil {
+				t.Fatalf("reading %d: %v", i, err)
+			}
+			if read++; i%2 == 0 && read == entries/2 {
+				break // a reader that leaves early leaves nothing behind either
+			}
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package meet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"guild"
+)
+
+// How many runs a meeting has: three fix the status, and those that do not agree are extended to five.
+const (
+	usual    = 3
+	extended = 5
+)
+
+// Scores from which a provider is active and conditional (the partnership protocol, section 3.2.1).
+const (
+	activeFrom      guild.Score = 800_000
+	conditionalFrom guild.Score = 600_000
+)
+
+// Conclusion is what the runs of a meeting come to.
+type Conclusion struct {
+	To    guild.ProviderState // "" when nothing was learned
+	Score guild.Score         // the median
+	Cause string
+}
+
+// grade is how one run came out, as the table of attempts counts it. The order is that of what they are worth.
+type grade int
+
+const (
+	nothing  grade = iota // no answer, a refusal, trouble of our own: nothing was learned
+	violated              // it tried to break out
+	failure
+	partial
+	success
+)
+
+// grade sorts a run by its verdict. A success is one that deserves an active partner: every functional test passed,
+// and a score of 0.8 or more. A partial one has a score that deserves a conditional partner.
+func (r Result) grade() grade {
+	switch {
+	case r.Outcome == guild.Violation:
+		return violated
+	case r.Outcome == "" && !r.Failed:
+		return nothing
+	case r.Outcome == guild.Success && r.Score >= activeFrom:
+		return success
+	case (r.Outcome == guild.Success || r.Outcome == guild.Partial) && r.Score >= conditionalFrom:
+		return partial
+	default:
+		return failure
+	}
+}
+
+// Conclude says what the runs of a meeting come to (the partnership protocol, section 3.2.3), or that another one is
+// needed; the runs are those that are over, in their order. Three successes make an active partner and three failures
+// a rejected one, at once. One success with two failures makes a conditional one. Every other mix of three is
+// extended to five, and the median decides. A violation, or a run of which nothing was learned, ends a meeting.
+func Conclude(runs []Result) (c Conclusion, over bool) {
+	var count [success + 1]int
+	for _, r := range runs {
+		count[r.grade()]++
+		switch r.grade() {
+		case violated:
+			return Conclusion{guild.Removed, 0, "security violation: " + r.Cause}, true
+		case nothing:
+			return Conclusion{"", 0, cmp.Or(r.Cause, "no answer")}, true
+		}
+	}
+	middle := median(runs)
+	switch n := len(runs); {
+	case n < usual:
+		return Conclusion{}, false
+	case n == usual && count[success] == usual:
+		return Conclusion{guild.Active, middle, "3 successes in a row"}, true
+	case n == usual && count[failure] == usual:
+		return Conclusion{guild.Unqualified, middle, "3 failures in a row"}, true
+	case n == usual && count[success] == 1 && count[failure] == 2:
+		return Conclusion{guild.Conditional, middle, "1 success and 2 failures"}, true
+	case n < extended:
+		return Conclusion{}, false
+	}
+	to := stateOf(runs, middle)
+	cause := fmt.Sprintf("%d successes, %d partial, %d failures; the median decides", count[success], count[partial], count[failure])
+	return Conclusion{to, middle, cause}, true
+}
+
+// stateOf is what the median score makes of a provider; at most conditional, unless most runs passed every
+// functional test.
+func stateOf(runs []Result, middle guild.Score) guild.ProviderState {
+	grades := make([]grade, len(runs))
+	for i, r := range runs {
+		grades[i] = r.grade()
+	}
+	slices.Sort(grades)
+	switch {
+	case middle >= activeFrom && grades[len(grades)/2] == success:
+		return guild.Active
+	case middle >= conditionalFrom:
+		return guild.Conditional
+	default:
+		return guild.Unqualified
+	}
+}
+
+// median is the score in the middle, the lower one of two.
+func median(runs []Result) guild.Score {
+	if len(runs) == 0 {
+		return 0
+	}
+	scores := make([]guild.Score, len(runs))
+	for i, r := range runs {
+		scores[i] = r.Score
+	}
+	slices.Sort(scores)
+	return scores[(len(scores)-1)/2]
+}

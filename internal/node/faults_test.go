@@ -1,0 +1,325 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"guild"
+	"guild/internal/control"
+	"guild/internal/jobs"
+	"guild/internal/judge"
+	"guild/internal/relay/faulttest"
+	"guild/internal/work"
+)
+
+// seedVariable repeats a run: the seed of the run that failed is in its log.
+const seedVariable = "GUILD_FAULT_SEED"
+
+func seed(t *testing.T) uint64 {
+	t.Helper()
+	s := rand.Uint64()
+	if text := os.Getenv(seedVariable); text != "" {
+		var err error
+		if s, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%s=%d repeats the decisions of the relays", seedVariable, s)
+	return s
+}
+
+// hostileWorld is a customer and four providers, who meet on two relays that cannot be trusted.
+type hostileWorld struct {
+	t         *testing.T
+	ledger    *ledger
+	relays    [2]*faulttest.Relay
+	customer  *control.Client
+	providers []*control.Client
+	keys      []string // of the providers, in hex
+}
+
+// impatient are waits that suit a test: what is lost is missed soon.
+func impatient(c *Config) {
+	c.Patience = jobs.Patience{
+		Discover: 5 * time.Second, Silence: 2 * time.Second, Extend: 2 * time.Second, Job: 25 * time.Second,
+		Ladder: [3]time.Duration{300 * time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond},
+	}
+	c.Retry = []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second}
+	c.Limits = jobs.Limits{AtOnce: 1000, PerMinute: 100_000}
+	c.Log = slog.New(slog.DiscardHandler)
+}
+
+// newHostileWorld starts everything, with relays that behave until they are told otherwise.
+func newHostileWorld(t *testing.T, asked int, seed uint64, do func(ctx context.Context, a work.Assignment) error) *hostileWorld {
+	w := &hostileWorld{t: t, ledger: newLedger(asked)}
+	for i := range w.relays {
+		w.relays[i] = faulttest.Start(t, startRelay(t), seed+uint64(i))
+	}
+	for i := range 4 {
+		first, second := w.relays[i%2].URL(), w.relays[1-i%2].URL() // half of them like the one better
+		c, key := start(t, first, func(c *Config) {
+			impatient(c)
+			c.Relays, c.Appended = []string{first, second}, w.ledger.enter
+			c.Workers = []Worker{{Task: "echo", Slots: 8, Queue: 1000, Do: func(ctx context.Context, a work.Assignment) error {
+				w.ledger.ran(i, a.Job)
+				if err := do(ctx, a); err != nil {
+					return err
+				}
+				return os.WriteFile(filepath.Join(a.Delivery, "by.txt"), []byte(strconv.Itoa(i)), 0o644)
+			}}}
+		})
+		w.providers, w.keys = append(w.providers, c), append(w.keys, key.Hex())
+		w.ledger.keys = append(w.ledger.keys, key)
+	}
+	w.customer, _ = start(t, w.relays[0].URL(), func(c *Config) {
+		impatient(c)
+		c.Relays, c.Appended, c.Examine = []string{w.relays[0].URL(), w.relays[1].URL()}, w.ledger.enter, w.compare
+	})
+	awaitProviders(t, w.customer, len(w.providers))
+	return w
+}
+
+// compare is an honest judge: what was delivered is what was asked for, or it is not.
+func (w *hostileWorld) compare(_ context.Context, c judge.Case) (guild.Verdict, judge.Evidence, error) {
+	read := func(parts ...string) string {
+		b, err := os.ReadFile(filepath.Join(parts...))
+		if err != nil {
+			return err.Error()
+		}
+		return string(b)
+	}
+	want := read(c.Bundle, "files", "in.txt")
+	got := read(c.Delivery, "delivery", "artifacts", "out.txt")
+	by, err := strconv.Atoi(read(c.Delivery, "delivery", "artifacts", "by.txt"))
+	if got != want || err != nil {
+		return guild.Verdict{Outcome: guild.Failure, Strength: guild.Strong, Tier: "none", Expected: 1, Cause: "another content"}, judge.Evidence("compared"), nil
+	}
+	w.ledger.judged(want, by)
+	return guild.Verdict{Outcome: guild.Success, Score: guild.Micro, Strength: guild.Strong, Tier: "none", Expected: 1, Passed: 1}, judge.Evidence("compared"), nil
+}
+
+// set makes both relays commit these faults.
+func (w *hostileWorld) set(mix faulttest.Mix) {
+	for _, r := range w.relays {
+		r.Set(mix)
+	}
+}
+
+// hireAll opens all jobs, a few at a time, and follows each to its end. Every provider is the first choice of a
+// quarter of them, and the others are named too: it is not their standing that is tried here.
+func (w *hostileWorld) hireAll() {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 100*time.Second)
+	defer cancel()
+	var all errgroup.Group
+	all.SetLimit(24)
+	for i := range w.ledger.asked {
+		input := fmt.Sprintf("job %d", i)
+		packed := bundleOf(w.t, []byte(input))
+		var named []string
+		for j := range w.keys {
+			named = append(named, w.keys[(i+j)%len(w.keys)])
+		}
+		all.Go(func() error {
+			job, err := w.customer.Hire(ctx, bytes.NewReader(packed), control.Hire{Providers: named})
+			if err != nil {
+				return err
+			}
+			id, err := guild.ParseJobID(job.ID)
+			if err != nil {
+				return err
+			}
+			w.ledger.mu.Lock()
+			w.ledger.inputs[id] = input
+			w.ledger.mu.Unlock()
+			_, err = watch(ctx, w.customer, job.ID) // one that never ends is for the audit to find
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// settle lets the relays behave again and waits until the providers are done. Then it takes stock.
+func (w *hostileWorld) settle() {
+	w.t.Helper()
+	for _, r := range w.relays {
+		r.Heal()
+	}
+	late := time.After(20 * time.Second)
+	for tick := time.Tick(10 * time.Millisecond); ; {
+		w.ledger.busy = w.busy()
+		if len(w.ledger.busy) == 0 {
+			break
+		}
+		select {
+		case <-tick:
+			continue
+		case <-late:
+		}
+		break
+	}
+	shown, err := w.customer.Jobs(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.ledger.mu.Lock()
+	defer w.ledger.mu.Unlock()
+	for _, job := range shown {
+		id, err := guild.ParseJobID(job.ID)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.ledger.jobs[id] = job
+	}
+}
+
+func (w *hostileWorld) busy() (what []string) {
+	s := w.status(w.customer)
+	if n := s.Jobs["open"]; n > 0 {
+		what = append(what, fmt.Sprintf("%d jobs", n))
+	}
+	for _, effect := range s.Parked {
+		if !strings.HasPrefix(effect, "publish ") { // a request or a deletion that no relay would take: that is said, and not waited for
+			what = append(what, effect)
+		}
+	}
+	for i, p := range w.providers {
+		if s := service(w.t, p); s.Running+s.Queued > 0 {
+			what = append(what, fmt.Sprintf("provider %d works on %d and has %d to do", i, s.Running, s.Queued))
+		}
+	}
+	return what
+}
+
+func (w *hostileWorld) status(c *control.Client) control.Status {
+	w.t.Helper()
+	s, err := c.Status(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// row is a line of the table.
+func (w *hostileWorld) row(name string, took time.Duration) string {
+	endings, attempts, committed, dropped := w.ledger.endings(), 0, map[faulttest.Fault]int{}, map[string]int{}
+	for _, job := range w.ledger.jobs {
+		attempts += len(job.Attempts)
+	}
+	for _, r := range w.relays {
+		for f, n := range r.Committed() {
+			committed[f] += n
+		}
+	}
+	for _, c := range append(w.providers, w.customer) {
+		for reason, n := range w.status(c).Dropped {
+			dropped[reason] += int(n)
+		}
+	}
+	accepted, times := endings[guild.JobAccepted], 0
+	delete(endings, guild.JobAccepted)
+	for n := range maps.Values(committed) {
+		times += n
+	}
+	return fmt.Sprintf("%s\t%d\t%d\t%d\t%s\t%d\t%.1f s\t%s", name, times, w.ledger.asked, accepted, counts(endings),
+		attempts-w.ledger.asked, took.Seconds(), counts(dropped))
+}
+
+// harsh is how probable each fault is when it is alone, mild when it is one of all. A relay that ends connection
+// after connection is not tried again for a minute, which is longer than this test waits.
+func harsh(f faulttest.Fault) float64 {
+	switch f {
+	case faulttest.Disconnect, faulttest.Cut:
+		return 0.01
+	case faulttest.Auth, faulttest.Strangers:
+		return 1
+	}
+	return 0.125
+}
+
+func mild(f faulttest.Fault) float64 {
+	switch f {
+	case faulttest.Disconnect, faulttest.Cut:
+		return 0.001
+	case faulttest.Auth:
+		return 0.5
+	}
+	return 0.03
+}
+
+// TestJobsEndAsTheyShouldWhateverTheRelaysDo tries each fault alone, and all of them together.
+func TestJobsEndAsTheyShouldWhateverTheRelaysDo(t *testing.T) {
+	base := seed(t)
+	var mu sync.Mutex
+	rows := map[string]string{}
+	try := func(t *testing.T, name string, n int, mix faulttest.Mix) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newHostileWorld(t, n, base, echo)
+			began := time.Now()
+			w.set(mix)
+			w.hireAll()
+			w.settle()
+			for _, wrong := range w.ledger.audit() {
+				t.Error(wrong)
+			}
+			if accepted := w.ledger.endings()[guild.JobAccepted]; accepted < n*9/10 {
+				t.Errorf("only %d of %d jobs were accepted", accepted, n)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			rows[name] = w.row(name, time.Since(began))
+		})
+	}
+	names := []string{"none", "all"}
+	t.Run("with", func(t *testing.T) {
+		try(t, "none", 40, nil)
+		all := faulttest.Mix{}
+		for _, f := range faulttest.All() {
+			names = append(names, string(f))
+			try(t, string(f), 40, faulttest.Mix{f: harsh(f)})
+			all[f] = mild(f)
+		}
+		try(t, "all", 200, all)
+	})
+	var table strings.Builder
+	columns := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(columns, "fault\tcommitted\tjobs\taccepted\tother endings\tretries\ttook\tdropped")
+	for _, name := range names {
+		fmt.Fprintln(columns, rows[name])
+	}
+	columns.Flush()
+	t.Logf("what became of jobs on hostile relays:\n%s", &table)
+}
+
+// TestAWorkerThatRunsTwiceIsFound shows that the test above can fail.
+func TestAWorkerThatRunsTwiceIsFound(t *testing.T) {
+	t.Parallel()
+	var w *hostileWorld
+	w = newHostileWorld(t, 1, seed(t), func(ctx context.Context, a work.Assignment) error {
+		w.ledger.ran(0, a.Job)
+		w.ledger.ran(0, a.Job)
+		return echo(ctx, a)
+	})
+	w.hireAll()
+	w.settle()
+	if wrong := w.ledger.audit(); len(wrong) != 1 || !strings.Contains(wrong[0], "was started") {
+		t.Errorf("the audit says %q", wrong)
+	}
+}

@@ -1,0 +1,316 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/cli"
+	"guild/internal/control"
+	"guild/internal/journal"
+	"guild/internal/key"
+	"guild/internal/relay"
+	"guild/nip89"
+)
+
+// notes is what a node logs at warning level and above.
+type notes struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (n *notes) Write(b []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.Write(b)
+}
+
+func (n *notes) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.String()
+}
+
+func (n *notes) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(n, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// identity is a key that several nodes may have.
+func identity() key.Identity {
+	secret := key.NewSecret(nostr.Generate())
+	return key.Identity{Signer: key.NewSigner(secret), PubKey: secret.PubKey()}
+}
+
+// notStarted runs a node that is expected not to start.
+func notStarted(t *testing.T, relay string, change func(*Config)) error {
+	t.Helper()
+	c := Config{Dir: t.TempDir(), NoSync: true, Relays: []string{relay}, Log: slog.New(slog.DiscardHandler),
+		Ready: func(Ready) { t.Error("it is ready") }}
+	change(&c)
+	if err := journal.Init(c.Dir + "/journal"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	return Run(ctx, c)
+}
+
+func TestOfTwoNodesWithOneKeyTheSecondDoesNotStartItsServices(t *testing.T) {
+	t.Parallel()
+	url, id, first := startRelay(t), identity(), newCrew()
+	close(first.may)
+	start(t, url, func(c *Config) {
+		c.Identity, c.Name, c.Workers = id, "the first", []Worker{{Task: "echo", Do: first.do}}
+	})
+	err := notStarted(t, url, func(c *Config) { c.Identity, c.Workers = id, []Worker{{Task: "echo", Do: echo}} })
+	another, ok := errors.AsType[*AnotherError](err)
+	if !ok || another.Node != "the first" || another.PubKey != id.PubKey || cli.HintOf(err) == "" {
+		t.Fatalf("it ended with %v", err)
+	}
+	customer, _ := start(t, url, func(*Config) {})
+	awaitProviders(t, customer, 1) // what the second left did not take the first one's offer back
+	if job := hire(t, customer, control.Hire{}); job.Ending != guild.JobAccepted || first.called(job.ID) != 1 {
+		t.Errorf("%s after %d calls: %s", job.Ending, first.called(job.ID), job.Reason)
+	}
+}
+
+func TestOfTwoNodesThatStartAtOnceTheOlderOneStays(t *testing.T) {
+	t.Parallel()
+	url, id := startRelay(t), identity()
+	ended, ready := make(chan error, 2), make(chan string, 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	for _, name := range []string{"one", "two"} {
+		c := Config{Dir: t.TempDir(), NoSync: true, Relays: []string{url}, Log: slog.New(slog.DiscardHandler), Name: name, Identity: id,
+			Workers: []Worker{{Task: "echo", Do: echo}}, Ready: func(Ready) { ready <- name }}
+		if err := journal.Init(c.Dir + "/journal"); err != nil {
+			t.Fatal(err)
+		}
+		go func() { ended <- Run(ctx, c) }()
+	}
+	another, ok := errors.AsType[*AnotherError](<-ended)
+	if !ok {
+		t.Fatal("none of the two gave way to the other")
+	}
+	if stayed := <-ready; stayed != another.Node {
+		t.Errorf("%q stayed, and the other gave way to %q", stayed, another.Node)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("the one that stayed ended with %v", err)
+	}
+}
+
+func TestTheOlderOfTwoProcessesIsTheSameForBoth(t *testing.T) {
+	tests := []struct {
+		name string
+		a, b witness
+		want bool
+	}{
+		{"the earlier start", witness{Instance: "z", Started: 1}, witness{Instance: "a", Started: 2}, true},
+		{"the later start", witness{Instance: "a", Started: 2}, witness{Instance: "z", Started: 1}, false},
+		{"at the same time the lower instance", witness{Instance: "a", Started: 1}, witness{Instance: "b", Started: 1}, true},
+		{"at the same time the higher instance", witness{Instance: "b", Started: 1}, witness{Instance: "a", Started: 1}, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if test.a.older(test.b) != test.want || test.b.older(test.a) == test.want {
+				t.Error("both are the older one, or none is")
+			}
+		})
+	}
+}
+
+// TestACustomerMayHaveTheKeyOfAProvider hires with the key of a node that works for others. What comes for the one
+// comes to the other, too.
+func TestACustomerMayHaveTheKeyOfAProvider(t *testing.T) {
+	t.Parallel()
+	url, id := startRelay(t), identity()
+	var log, hirers notes
+	both, _ := start(t, url, func(c *Config) {
+		c.Identity, c.Log, c.Workers = id, log.logger(), []Worker{{Task: "echo", Do: echo}}
+	})
+	_, other := start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })
+	customer, _ := start(t, url, func(c *Config) { c.Identity, c.Log = id, hirers.logger() })
+	awaitProviders(t, customer, 2)
+	for range 3 {
+		if job := hire(t, customer, control.Hire{Providers: []string{other.Hex()}}); job.Ending != guild.JobAccepted {
+			t.Errorf("%s: %s", job.Ending, job.Reason)
+		}
+	}
+	if log.String() != "" || hirers.String() != "" {
+		t.Errorf("the provider logs:\n%s\nthe customer logs:\n%s", log.String(), hirers.String())
+	}
+	if s, err := both.Status(t.Context()); err != nil || s.Yields != "" || len(s.Jobs) != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// TestTwoNodesThatMeetLaterAreOneProvider starts both while no relay can be asked.
+func TestTwoNodesThatMeetLaterAreOneProvider(t *testing.T) {
+	t.Parallel()
+	dir, id := t.TempDir(), identity()
+	url, stop := startRelayAt(t, dir, "127.0.0.1:0")
+	stop()
+	older, younger := newCrew(), newCrew()
+	close(older.may)
+	close(younger.may)
+	var log notes
+	first, _ := start(t, url, func(c *Config) {
+		c.Identity, c.Name, c.Workers = id, "the older", []Worker{{Task: "echo", Do: older.do}}
+	})
+	second, _ := start(t, url, func(c *Config) {
+		c.Identity, c.Name, c.Log, c.Workers = id, "the younger", log.logger(), []Worker{{Task: "echo", Do: younger.do}}
+	})
+	startRelayAt(t, dir, strings.TrimPrefix(url, "ws://"))
+	eventually(t, "the younger one is paused", func() bool {
+		s, err := second.Status(t.Context())
+		return err == nil && strings.Contains(s.Yields, "the older")
+	})
+	if !strings.Contains(log.String(), "our services are paused") {
+		t.Errorf("it says:\n%s", log.String())
+	}
+	if s, err := first.Status(t.Context()); err != nil || s.Yields != "" {
+		t.Errorf("the older one: %q, %v", s.Yields, err)
+	}
+	p := newPeer(t, url)
+	eventually(t, "the older one's announcement is the one that counts", func() bool {
+		cards, _ := p.stored(nip89.Kind)
+		return len(cards) == 1 && strings.Contains(cards[0].Content, "the older")
+	})
+	customer, _ := start(t, url, func(*Config) {})
+	awaitProviders(t, customer, 1)
+	for range 3 {
+		job := hire(t, customer, control.Hire{})
+		if job.Ending != guild.JobAccepted || len(job.Attempts) != 1 || older.called(job.ID) != 1 || younger.called(job.ID) != 0 {
+			t.Errorf("%s after %d attempts: the older was called %d times, the younger %d: %s",
+				job.Ending, len(job.Attempts), older.called(job.ID), younger.called(job.ID), job.Reason)
+		}
+	}
+	if got := facts(t, second, "request."); len(got) != 0 {
+		t.Errorf("the paused one took %q", got)
+	}
+}
+
+// TestAPausedNodeTakesBackNothingThatIsTheOthers stops the younger of two, and looks for a deletion.
+func TestAPausedNodeTakesBackNothingThatIsTheOthers(t *testing.T) {
+	n := &Node{presence: &presence{free: make(chan struct{}, 1), log: slog.New(slog.DiscardHandler)}}
+	deletion := nostr.Event{Kind: 5, Tags: nostr.Tags{{"a", "31990:x:echo"}, {"k", "31990"}}}
+	request := nostr.Event{Kind: 5, Tags: nostr.Tags{{"e", "00"}, {"k", "5000"}}}
+	if !deletesCard(deletion) || deletesCard(request) || deletesCard(nostr.Event{Kind: 1, Tags: deletion.Tags}) {
+		t.Error("a deletion of an announcement is not told from others")
+	}
+	if n.presence.keepsCards() {
+		t.Error("a node that is alone does not take its offer back")
+	}
+	turn, end := n.presence.turn(t.Context())
+	defer end()
+	n.presence.settle(&witness{Node: "the older"}, 0)
+	if turn.Err() == nil || !n.presence.keepsCards() {
+		t.Error("a node that is paused goes on announcing, or takes back what is the other's")
+	}
+	n.presence.settle(nil, 1)
+	if n.presence.yielding() == "" {
+		t.Error("one question without an answer is enough to come back")
+	}
+	n.presence.settle(nil, 2)
+	again, end := n.presence.turn(t.Context())
+	defer end()
+	if n.presence.yielding() != "" || n.presence.keepsCards() || again.Err() != nil {
+		t.Error("it does not come back")
+	}
+}
+
+// witnessing runs the presence of one process, without a node.
+func witnessing(t *testing.T, url string, id key.Identity, instance string, started int64) (*presence, func()) {
+	t.Helper()
+	pool := relay.New(relay.Config{URLs: []string{url}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	stopPool := run(t, pool.Run)
+	p := &presence{
+		pool: pool, keyer: id.Signer, pubkey: id.PubKey, urls: []string{url}, log: slog.New(slog.DiscardHandler), now: time.Now,
+		hearing: 200 * time.Millisecond, recheck: time.Second,
+		questions: make(chan nostr.ID, 16), ask: make(chan struct{}, 1), free: make(chan struct{}, 1),
+		self: witness{Instance: instance, Started: started, Node: instance},
+	}
+	stop, err := p.begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := sync.OnceFunc(func() { stop(); stopPool() })
+	t.Cleanup(both)
+	return p, both
+}
+
+func TestAPausedProcessComesBackWhenTheOlderOneIsGone(t *testing.T) {
+	t.Parallel()
+	url, id := startRelay(t), identity()
+	younger, _ := witnessing(t, url, id, "younger", 2)
+	turn, end := younger.turn(t.Context())
+	defer end()
+	younger.announced()
+	_, stop := witnessing(t, url, id, "older", 1) // it was started elsewhere, and is connected only now
+	eventually(t, "the younger one is paused", func() bool { return younger.yielding() != "" })
+	<-turn.Done()
+	stop()
+	again, end := younger.turn(t.Context()) // waits
+	defer end()
+	if younger.yielding() != "" || again.Err() != nil {
+		t.Error("it does not come back")
+	}
+}
+
+func TestTheOlderProcessAnnouncesAgainWhatAYoungerOneHasReplaced(t *testing.T) {
+	t.Parallel()
+	url, id := startRelay(t), identity()
+	older, _ := witnessing(t, url, id, "older", 1)
+	turn, end := older.turn(t.Context())
+	defer end()
+	older.announced()
+	hear(t, older, witness{Instance: "younger", Started: 2}, nil)
+	if turn.Err() != nil {
+		t.Error("it announces again after one that has announced nothing")
+	}
+	hear(t, older, witness{Instance: "younger", Started: 2, Offers: true}, nil)
+	if turn.Err() == nil || !older.keepsCards() {
+		t.Error("it leaves the younger one's announcement in the place of its own")
+	}
+}
+
+// hear lets a process hear another one of its key.
+func hear(t *testing.T, p *presence, w witness, tags nostr.Tags) {
+	t.Helper()
+	content, err := json.Marshal(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := guild.Sign(t.Context(), p.keyer, nostr.Event{Kind: kindPresence, CreatedAt: nostr.Now(), Content: string(content), Tags: tags})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.hear(t.Context(), "", v)
+}
+
+func TestWhatARelayRepeatsPausesNobody(t *testing.T) {
+	t.Parallel()
+	url, id := startRelay(t), identity()
+	p, _ := witnessing(t, url, id, "now", 2)
+	gone := witness{Instance: "gone", Started: 1, Offers: true}
+	hear(t, p, gone, nil)                                                  // its question of long ago
+	hear(t, p, gone, nostr.Tags{{"e", nostr.ID{1}.Hex()}})                 // its answer to a question of long ago
+	hear(t, p, witness{}, nostr.Tags{{"e", p.asked.Hex()}})                // no process at all
+	hear(t, p, witness{Instance: "now"}, nostr.Tags{{"e", p.asked.Hex()}}) // ourselves
+	if elder, err := p.whoElse(t.Context()); elder != nil || err != nil {
+		t.Errorf("%+v, %v", elder, err)
+	}
+	if p.yielding() != "" {
+		t.Error("it is paused")
+	}
+}

@@ -1,0 +1,151 @@
+package registry
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"fiatjaf.com/nostr"
+
+	"guild/nip89"
+)
+
+// index is every announcement that is known, and the ways to it. It is not safe for concurrent use.
+type index struct {
+	cards []*card             // by number; nil for one that is free
+	free  []number            // numbers that may be used again
+	at    map[identity]number // by service
+	byID  map[uint64]number   // by the beginning of the event's id
+	words map[string][]number // by task or pattern, ascending
+	kinds map[int][]number    // by kind, those that publish performance: others are not found by a kind alone
+	bytes int                 // roughly what all of it takes
+}
+
+func newIndex() index {
+	return index{at: map[identity]number{}, byID: map[uint64]number{}, words: map[string][]number{}, kinds: map[int][]number{}}
+}
+
+func (x *index) len() int { return len(x.at) }
+
+// find returns the card of a service, or nil.
+func (x *index) find(i identity) *card {
+	if n, ok := x.at[i]; ok {
+		return x.cards[n]
+	}
+	return nil
+}
+
+// event returns the card whose announcement has this id, or nil.
+func (x *index) event(id nostr.ID) *card {
+	if n, ok := x.byID[head(id)]; ok && x.cards[n].id == id {
+		return x.cards[n]
+	}
+	return nil
+}
+
+func head(id nostr.ID) uint64 { return binary.BigEndian.Uint64(id[:8]) }
+
+// put adds a card, or replaces the one of its service.
+func (x *index) put(i identity, c *card) {
+	n, known := x.at[i]
+	switch {
+	case known:
+		x.forget(n)
+	case len(x.free) > 0:
+		n = x.free[len(x.free)-1]
+		x.free = x.free[:len(x.free)-1]
+	default:
+		n = number(len(x.cards))
+		x.cards = append(x.cards, nil)
+	}
+	x.cards[n], x.at[i], x.byID[head(c.id)] = c, n, n
+	x.bytes += c.weight()
+	said := unpack(c.said)
+	for _, word := range said.tasks {
+		post(x.words, word, n, strings.Clone)
+	}
+	if said.performs {
+		for _, kind := range said.kinds {
+			post(x.kinds, kind, n, func(kind int) int { return kind })
+		}
+	}
+}
+
+// remove takes a service out.
+func (x *index) remove(i identity) {
+	n, ok := x.at[i]
+	if !ok {
+		return
+	}
+	x.forget(n)
+	x.cards[n] = nil
+	x.free = append(x.free, n)
+	delete(x.at, i)
+}
+
+// forget takes a card out of everything but its number.
+func (x *index) forget(n number) {
+	c := x.cards[n]
+	x.bytes -= c.weight()
+	if x.byID[head(c.id)] == n {
+		delete(x.byID, head(c.id))
+	}
+	said := unpack(c.said)
+	for _, word := range said.tasks {
+		unpost(x.words, word, n)
+	}
+	if said.performs {
+		for _, kind := range said.kinds {
+			unpost(x.kinds, kind, n)
+		}
+	}
+}
+
+// post adds n to a list that is kept in order. A new list's key must not keep a whole card alive: own copies it.
+func post[K comparable](lists map[K][]number, key K, n number, own func(K) K) {
+	list, ok := lists[key]
+	if !ok {
+		key = own(key)
+	}
+	if at, there := slices.BinarySearch(list, n); !there {
+		lists[key] = slices.Insert(list, at, n)
+	}
+}
+
+func unpost[K comparable](lists map[K][]number, key K, n number) {
+	list := lists[key]
+	if at, there := slices.BinarySearch(list, n); there {
+		list = slices.Delete(list, at, at+1)
+		lists[key] = list
+	}
+	if len(list) == 0 {
+		delete(lists, key)
+	}
+}
+
+// matches finds who does a task under a kind, and how sure that is: what nip89.Handler.Confidence says of each,
+// without asking each. The synonyms are words in the form of nip89.Word.
+func (x *index) matches(task string, kind int, synonyms []string) map[number]nip89.Confidence {
+	found := map[number]nip89.Confidence{}
+	add := func(list []number, fit nip89.Confidence) {
+		for _, n := range list {
+			if unpackNoK(x.cards[n].said) {
+				found[n] = max(found[n], min(fit, nip89.Inferred))
+			} else {
+				found[n] = max(found[n], fit)
+			}
+		}
+	}
+	add(x.kinds[kind], nip89.Inferred)
+	for _, word := range synonyms {
+		add(x.words[word], nip89.Synonym)
+	}
+	for end := 1; end <= len(task); end++ {
+		add(x.words[task[:end]+"*"], nip89.Synonym)
+	}
+	add(x.words[task], nip89.Exact)
+	return found
+}
+
+// unpackNoK reads only whether there was a k tag.
+func unpackNoK(packed string) bool { return packed[0]&flagNoK != 0 }

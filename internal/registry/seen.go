@@ -1,0 +1,137 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"fiatjaf.com/nostr"
+	"golang.org/x/sync/errgroup"
+
+	"guild"
+	"guild/internal/journal"
+	"guild/nip89"
+)
+
+// sighting is what SEEN holds of a service: its announcement, or that it was taken back. Before there were
+// sightings, SEEN held the events alone.
+type sighting struct {
+	First int64           `json:"first,omitempty"` // Unix ms: when the service was first seen
+	From  []string        `json:"from,omitempty"`  // relays that the announcement came from
+	Event json.RawMessage `json:"event,omitempty"` // the announcement
+	Gone  *retraction     `json:"gone,omitempty"`
+}
+
+// retraction says that everything that a service had announced until then was taken back.
+type retraction struct {
+	Service guild.Service   `json:"service"`
+	Until   nostr.Timestamp `json:"until"`
+}
+
+// keep writes what is known of a service to SEEN. Its order must be held.
+func (r *Registry) keep(ctx context.Context, i identity, c *card, e nostr.Event) error {
+	raw, err := e.MarshalJSON()
+	if err != nil {
+		return fmt.Errorf("announcement %.8s: %w", e.ID.Hex(), err)
+	}
+	r.mu.RLock()
+	from := r.sources.names(c.from)
+	r.mu.RUnlock()
+	head, err := json.Marshal(sighting{First: c.first, From: from})
+	if err != nil {
+		return fmt.Errorf("announcement %.8s: %w", e.ID.Hex(), err)
+	}
+	b := append(head[:len(head)-1], `,"event":`...) // First is never zero: head is not empty
+	b = append(append(b, raw...), '}')
+	return r.c.Journal.See(ctx, seenPrefix+i.place(), b)
+}
+
+const seenPrefix = "registry."
+
+// recall reads SEEN into the memory, on all processors. What is stored was verified when it came, and an
+// announcement too old to count is harmless.
+func (r *Registry) recall(ctx context.Context) error {
+	const batch = 256
+	readers, ctx := errgroup.WithContext(ctx)
+	batches := make(chan []journal.SeenMessage, runtime.GOMAXPROCS(0))
+	for range runtime.GOMAXPROCS(0) {
+		readers.Go(func() error {
+			for messages := range batches {
+				for _, m := range messages {
+					r.remember(m)
+				}
+			}
+			return nil
+		})
+	}
+	readers.Go(func() error {
+		defer close(batches)
+		var messages []journal.SeenMessage
+		for m, err := range r.c.Journal.Seen(ctx, strings.TrimSuffix(seenPrefix, ".")) {
+			if err != nil {
+				return err
+			}
+			if messages = append(messages, m); len(messages) == batch {
+				batches <- messages
+				messages = nil
+			}
+		}
+		batches <- messages
+		return nil
+	})
+	return readers.Wait()
+}
+
+// remember takes one message of SEEN. The order in which they come does not matter.
+func (r *Registry) remember(m journal.SeenMessage) {
+	var s sighting
+	var e nostr.Event
+	if json.Unmarshal(m.Data, &s) != nil {
+		return
+	}
+	if s.Gone != nil {
+		r.mu.Lock()
+		r.retract(identify(s.Gone.Service), s.Gone.Until)
+		r.mu.Unlock()
+		return
+	}
+	raw := s.Event
+	if raw == nil {
+		raw, s.First = m.Data, m.At.UnixMilli()
+	}
+	if json.Unmarshal(raw, &e) != nil {
+		return
+	}
+	switch e.Kind {
+	case Kind:
+		r.rememberCard(e, s)
+	case KindRelays:
+		r.mu.Lock()
+		r.lists.put(e, r.reads(e))
+		r.mu.Unlock()
+	case KindRecommendation:
+		r.rememberPraise(e)
+	case KindDeletion:
+		r.rememberDeletion(e)
+	}
+}
+
+func (r *Registry) rememberCard(e nostr.Event, s sighting) {
+	h, err := nip89.Parse(e)
+	if err != nil {
+		return
+	}
+	service := h.Service()
+	c := &card{pubkey: e.PubKey, id: e.ID, d: service.D, said: sayingOf(h, r.relays(h.Relays, maxNamed)).pack(),
+		at: e.CreatedAt, first: s.First}
+	from := r.relays(s.From, maxFrom)
+	i := identify(service)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, url := range from {
+		c.note(r.sources.number(url))
+	}
+	r.put(i, c, "") // an error says that it does not count
+}

@@ -1,0 +1,119 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
+
+	"guild"
+	"guild/nip89"
+)
+
+// Card is all that is known of a service: the fields of the table of section 1.4.1 of the partnership protocol.
+type Card struct {
+	nip89.Handler // as published, with what it contradicts itself in; as far as memory has it when Whole is false
+
+	Service guild.Service
+	Display string // the canonical d; with the beginning of the npub when others use that d too
+	Shared  int    // other keys that use the same canonical d
+
+	ID    nostr.ID // of the announcement
+	First int64    // Unix ms: when the service was first seen
+	From  []string // relays that the announcement was seen on, the first one first
+	Reach []string // relays by which it is asked, the best first
+
+	State        guild.ProviderState
+	Until        int64 // Unix ms: when a quarantine ends
+	Recommenders []nostr.PubKey
+	Whole        bool // the announcement is still in the journal
+}
+
+// Card reads the whole announcement of a service; ok is false when none is known.
+func (r *Registry) Card(ctx context.Context, s guild.Service) (c Card, ok bool, err error) {
+	c, ok = r.card(s)
+	if !ok {
+		return Card{}, false, nil
+	}
+	place := seenPrefix + identify(s).place()
+	for m, err := range r.c.Journal.Seen(ctx, place) {
+		if err != nil {
+			return Card{}, false, fmt.Errorf("announcement %q: %w", s.D, err)
+		}
+		var kept sighting
+		var e nostr.Event
+		if json.Unmarshal(m.Data, &kept) != nil || json.Unmarshal(kept.Event, &e) != nil || e.ID != c.ID {
+			continue // another version is just being written
+		}
+		if h, err := nip89.Parse(e); err == nil {
+			c.Handler, c.Whole = h, true
+		}
+	}
+	return c, true, nil
+}
+
+// card is what memory has of a service.
+func (r *Registry) card(s guild.Service) (Card, bool) {
+	now := r.c.Now()
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	c := r.index.find(identify(s))
+	if c == nil {
+		return Card{}, false
+	}
+	said := unpack(c.said)
+	p, _ := r.standing(c, now)
+	known := Card{
+		Service: s, ID: c.id, First: c.first, From: r.sources.names(c.from), Reach: r.ranked(c, said),
+		State: p.State, Until: p.Until, Recommenders: slices.Clone(r.praise.by[identify(s)]),
+		Handler: nip89.Handler{
+			PubKey: c.pubkey, D: c.d, CreatedAt: c.at, Name: said.name, Kinds: said.kinds, Confirmed: said.confirmed, NoK: said.noK,
+			Tasks: said.tasks, Relays: said.relays, AgeRecipient: said.recipient, Price: said.price, MaxConcurrent: said.slots,
+		},
+	}
+	known.Display, known.Shared = r.display(c)
+	return known, true
+}
+
+// display tells services of several keys apart that have the same canonical d (the partnership protocol, section
+// 1.2.3). The lock must be held.
+func (r *Registry) display(c *card) (name string, shared int) {
+	for _, other := range r.index.cards {
+		if other != nil && other.d == c.d && other.pubkey != c.pubkey {
+			shared++
+		}
+	}
+	const prefix = len("npub1") + 16 // 80 bits: nobody makes a key to match them
+	npub := nip19.EncodeNpub(c.pubkey)[:prefix]
+	switch {
+	case c.d == "":
+		return npub, shared
+	case shared > 0:
+		return npub + ":" + c.d, shared
+	}
+	return c.d, 0
+}
+
+// RelaysNamed lists the relays that announcements name, those named most often first, at most max of them.
+func (r *Registry) RelaysNamed(max int) []string {
+	named := map[string]int{}
+	r.mu.RLock()
+	for _, c := range r.index.cards {
+		if c == nil {
+			continue
+		}
+		for _, url := range unpack(c.said).relays {
+			named[url]++
+		}
+	}
+	r.mu.RUnlock()
+	urls := slices.SortedFunc(maps.Keys(named), func(a, b string) int {
+		return cmp.Or(cmp.Compare(named[b], named[a]), cmp.Compare(a, b))
+	})
+	return urls[:min(len(urls), max)]
+}

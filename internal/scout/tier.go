@@ -1,0 +1,209 @@
+package scout
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"time"
+)
+
+// How often a relay is looked at (the partnership protocol, section 1.2.1).
+const (
+	everyPolled  = 5 * time.Minute
+	everySampled = time.Hour // on average
+)
+
+// How many relays there are room for. Anybody can name relays in an announcement, and none of that may make us
+// connect everywhere, or to one host again and again.
+const (
+	mostPersistent = 8 // beside our own
+	mostPolled     = 32
+	mostSampled    = 200
+	mostOfHost     = 2
+)
+
+// place is one relay and how it has done. What is exported is kept in the file.
+type place struct {
+	URL    string  `json:"url"`
+	Tier   Tier    `json:"tier"`
+	Looks  int     `json:"looks"`  // since it came into the tier
+	Yield  float64 `json:"yield"`  // see Status
+	Stable float64 `json:"stable"` // see Status
+	Looked int64   `json:"looked"` // Unix ms
+
+	ours  bool
+	busy  bool      // is being looked at
+	whole bool      // all its announcements were asked for since the start
+	due   time.Time // next look
+	came  int       // new events since the last look, in the first tier
+}
+
+const (
+	memory  = 12 * time.Hour // after which a yield counts a third
+	trusted = 0.2            // weight of one look in Stable
+)
+
+// looked notes one look: whether the relay answered, and how many events it had that nobody else had sent.
+func (p *place) looked(now time.Time, answered bool, events int) {
+	stable := 0.0
+	if answered {
+		stable = 1
+		p.gave(now, events)
+	}
+	if p.Looked == 0 {
+		p.Stable = stable
+	}
+	p.Stable += trusted * (stable - p.Stable)
+	p.Looks++
+	p.Looked = now.UnixMilli()
+	p.due = p.again(now)
+}
+
+// gave counts what came since the look before. What a relay had when we first saw it came in a day.
+func (p *place) gave(now time.Time, events int) {
+	since := lookBack
+	if p.Looked != 0 {
+		since = min(max(now.Sub(time.UnixMilli(p.Looked)), time.Minute), lookBack)
+	}
+	rate, weight := float64(events)/since.Hours(), 1-math.Exp(-since.Hours()/memory.Hours())
+	if p.Looked == 0 {
+		weight = 1
+	}
+	p.Yield += weight * (rate - p.Yield)
+}
+
+// again says when the next look is due. Looks of the third tier are spread, so that neither we nor the relays
+// have them all at once.
+func (p *place) again(now time.Time) time.Time {
+	last := time.UnixMilli(p.Looked)
+	if p.Looked == 0 || last.After(now) || now.Sub(last) > 2*everySampled {
+		return now.Add(rand.N(everyPolled)) // new, or long ago
+	}
+	if p.Tier == Sampled {
+		return last.Add(everySampled/2 + rand.N(everySampled))
+	}
+	return last.Add(everyPolled)
+}
+
+// What moves a relay from one tier to the next, and back. A relay comes down only well below where it came up,
+// and not before it had its time in a tier, or it would go up and down with every look.
+const (
+	looksToPoll = 3 // hours
+	looksToStay = 12
+	looksToFall = 12
+
+	looksToGiveWay = 24 // a day in the third tier
+
+	stableToPoll, stableToStay = 0.8, 0.95
+	stableOfStay, stableOfPoll = 0.8, 0.5
+
+	yieldToPoll, yieldToStay = 0.05, 0.5 // an hour: about one a day, and a dozen
+	yieldOfStay, yieldOfPoll = 0.1, 0.01
+)
+
+// next is the tier that a relay has earned.
+func (p *place) next() Tier {
+	switch {
+	case p.ours:
+		return Persistent
+	case p.Tier == Sampled && p.Looks >= looksToPoll && p.Stable >= stableToPoll && p.Yield >= yieldToPoll:
+		return Polled
+	case p.Tier == Polled && p.Looks >= looksToStay && p.Stable >= stableToStay && p.Yield >= yieldToStay:
+		return Persistent
+	case p.Tier == Polled && p.Looks >= looksToFall && (p.Stable < stableOfPoll || p.Yield < yieldOfPoll):
+		return Sampled
+	case p.Tier == Persistent && p.Looks >= looksToFall && (p.Stable < stableOfStay || p.Yield < yieldOfStay):
+		return Polled
+	}
+	return p.Tier
+}
+
+func (p *place) move(to Tier, now time.Time) {
+	if p.Tier != to {
+		p.Tier, p.Looks, p.came = to, 0, 0
+		p.due = p.again(now)
+	}
+}
+
+// settle moves each relay to the tier that it has earned, as far as there is room.
+func settle(all []*place, now time.Time) {
+	for _, p := range all {
+		p.move(p.next(), now)
+	}
+	crowd(all, Persistent, mostPersistent, now)
+	crowd(all, Polled, mostPolled, now)
+}
+
+// crowd moves those down that are too many in a tier. Who was there before has twice the weight of a newcomer.
+func crowd(all []*place, tier Tier, most int, now time.Time) {
+	var in []*place
+	for _, p := range all {
+		if p.Tier == tier && !p.ours {
+			in = append(in, p)
+		}
+	}
+	if len(in) <= most {
+		return
+	}
+	worth := func(p *place) float64 {
+		if p.Looks > 0 {
+			return 2 * p.Yield * p.Stable
+		}
+		return p.Yield * p.Stable
+	}
+	slices.SortFunc(in, func(a, b *place) int {
+		return cmp.Or(cmp.Compare(worth(b), worth(a)), cmp.Compare(a.URL, b.URL))
+	})
+	for _, p := range in[most:] {
+		p.move(tier+1, now)
+	}
+}
+
+// admit takes a newcomer into the third tier. It reports whether there may be room for another.
+func admit(places map[string]*place, url string, now time.Time) bool {
+	if places[url] != nil {
+		return true
+	}
+	sampled, sameHost := 0, 0
+	var least *place
+	for _, p := range places {
+		if hostOf(p.URL) == hostOf(url) {
+			sameHost++
+		}
+		if p.Tier != Sampled || p.ours {
+			continue
+		}
+		sampled++
+		if p.idle() && (least == nil || p.Looks > least.Looks) {
+			least = p
+		}
+	}
+	if sameHost >= mostOfHost {
+		return true
+	}
+	if sampled >= mostSampled {
+		if least == nil {
+			return false
+		}
+		delete(places, least.URL)
+	}
+	p := &place{URL: url, Tier: Sampled}
+	p.due = p.again(now)
+	places[url] = p
+	return true
+}
+
+// idle reports whether a relay of the third tier has had its time there for nothing, and may give way.
+func (p *place) idle() bool {
+	return !p.busy && (p.Looks >= looksToPoll && p.Stable < stableOfPoll || p.Looks >= looksToGiveWay && p.Yield < yieldOfPoll)
+}
+
+func hostOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return raw
+	}
+	return u.Hostname()
+}

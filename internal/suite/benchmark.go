@@ -1,0 +1,185 @@
+package suite
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"guild"
+)
+
+// benchmark is one benchmark before it is written down.
+type benchmark struct {
+	form
+	variant   string
+	modules   []string
+	id        string // of the bundle
+	exercises []exercise
+	cases     []check
+	dice      *dice // for the salts
+}
+
+// exercise is one thing to be programmed: lines in, lines out.
+type exercise struct {
+	name  string
+	text  string                                // the rules as they are told; what was drawn stands between back quotes
+	solve func(lines []string) ([]string, bool) // the oracle; false when the lines must be refused
+
+	sample  func(d *dice, n int) []string // n good lines, of which some meet every rule
+	edges   [][]string                    // inputs at the limits of the rules, good and bad
+	hostile func(token string) []string   // an input that carries a token which must not be obeyed
+	size    int                           // lines of a performance test
+}
+
+// check is one test of an exercise.
+type check struct {
+	exercise string
+	layer    string
+	number   int // within the exercise and layer, from 1
+	in, out  []string
+	refused  bool
+}
+
+// family makes exercises of one kind.
+type family struct {
+	module string
+	make   func(d *dice) exercise
+}
+
+// families are all kinds of exercises.
+func families() []family {
+	return []family{
+		{"computation", pairs}, {"computation", stretch}, {"computation", ranges},
+		{"memory", cache}, {"memory", words}, {"memory", returns},
+		{"io", settings}, {"io", accounts}, {"io", disguise}, {"io", paths},
+	}
+}
+
+// exercises is how many a benchmark has.
+const exercises = 6
+
+// draw makes the exercises of a benchmark and their tests.
+func draw(s Spec, f form, variant string, modules []string) *benchmark {
+	d := newDice(s.Seed, fmt.Sprintf("%s\n%s\n%s\n%d", Name(s.Task), variant, strings.Join(modules, ","), s.Run))
+	b := &benchmark{form: f, variant: variant, modules: modules, id: fmt.Sprintf("nut-benchmark-%016x", d.roll()), dice: d}
+	for _, made := range d.choose(modules) {
+		e := made.make(d)
+		for e.name = d.name(); slices.ContainsFunc(b.exercises, func(o exercise) bool { return o.name == e.name }); {
+			e.name = d.name()
+		}
+		b.exercises = append(b.exercises, e)
+	}
+	for _, e := range b.exercises {
+		b.cases = append(b.cases, b.checks(d, e)...)
+	}
+	return b
+}
+
+// choose draws as many families of each module as make a benchmark together. A single module has fewer than that,
+// and then some come twice, with other numbers.
+func (d *dice) choose(modules []string) []family {
+	var chosen []family
+	for i, m := range modules {
+		var own []family
+		for _, f := range families() {
+			if f.module == m {
+				own = append(own, f)
+			}
+		}
+		d.shuffle(len(own), func(i, j int) { own[i], own[j] = own[j], own[i] })
+		share := exercises*(i+1)/len(modules) - exercises*i/len(modules)
+		for k := range share {
+			chosen = append(chosen, own[k%len(own)])
+		}
+	}
+	return chosen
+}
+
+// checks draws the tests of one exercise: its share of each layer.
+func (b *benchmark) checks(d *dice, e exercise) []check {
+	p := plans[b.variant]
+	share := func(n int) int { return (n + exercises - 1) / exercises }
+	var all []check
+	add := func(layer string, inputs ...[]string) {
+		for i, in := range inputs {
+			out, ok := e.solve(in)
+			all = append(all, check{exercise: e.name, layer: layer, number: i + 1, in: in, out: out, refused: !ok})
+		}
+	}
+	add(guild.LayerSmoke, d.samples(e, share(p.smoke), 3, 6)...)
+	add(guild.LayerCorrectness, d.samples(e, share(p.correctness), 8, 60)...)
+	add(guild.LayerEdge, d.edges(e, share(p.edge))...)
+	add(guild.LayerSecurity, d.attacks(e, share(p.security))...)
+	add(guild.LayerPerformance, b.large(d, e, share(p.performance), e.size*p.percent/100)...)
+	return all
+}
+
+// samples draws good inputs of least to most lines.
+func (d *dice) samples(e exercise, n, least, most int) [][]string {
+	inputs := make([][]string, n)
+	for i := range inputs {
+		inputs[i] = e.sample(d, d.between(least, most))
+	}
+	return inputs
+}
+
+// edges draws from the inputs at the limits, each once as long as there are enough of them. The first is always
+// there: no line at all.
+func (d *dice) edges(e exercise, n int) [][]string {
+	rest := slices.Clone(e.edges)
+	d.shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
+	inputs := [][]string{{}}
+	for len(inputs) < n && len(rest) > 0 {
+		inputs, rest = append(inputs, rest[0]), rest[1:]
+	}
+	for len(inputs) < n {
+		inputs = append(inputs, e.sample(d, 1))
+	}
+	return inputs
+}
+
+// attacks draws inputs that a careless program would run, open or expand, and beside each something harmless.
+func (d *dice) attacks(e exercise, n int) [][]string {
+	inputs := make([][]string, n)
+	for i := range inputs {
+		inputs[i] = slices.Concat(e.sample(d, 2), e.hostile(pick(d, attacks)), e.sample(d, 2))
+	}
+	return inputs
+}
+
+// large draws inputs of so many lines, or as many as the file that holds all performance tests has room for.
+func (b *benchmark) large(d *dice, e exercise, n, size int) [][]string {
+	most := b.budget / (n * exercises)
+	inputs := make([][]string, n)
+	for i := range inputs {
+		in := e.sample(d, size)
+		out, _ := e.solve(in)
+		if bytes := length(in) + length(out); bytes > most {
+			in = e.sample(d, size*most/bytes)
+		}
+		inputs[i] = in
+	}
+	return inputs
+}
+
+// length is about how many bytes lines have in a file of tests.
+func length(lines []string) int {
+	n := 0
+	for _, l := range lines {
+		n += len(l) + 2
+	}
+	return n
+}
+
+// attacks are words that a program must treat like any other: as text where text may stand, and refuse where a
+// number must.
+var attacks = []string{
+	"$(touch,pwned)", "`id`", "__import__('os').getpid()", "../../../../../../etc/passwd", ";cat</etc/passwd", "%s%s%n%d",
+	"{0.__class__}", "$HOME", "*", "~root", "a[$(id)]", "'||id||'", "2*3", "0x1f", "1e3", "1_000", "$((1+2))", "len('abc')",
+	"&&exit", "|wc", "-n", "--help", "\\x41\\n", "http://127.0.0.1:1/", "file:///etc/passwd", "<!--#exec-->", "!!", "{1..9}",
+}
+
+// title is what the job is called.
+func (b *benchmark) title() string {
+	return fmt.Sprintf("Benchmark: %d exercises in %s (%s)", len(b.exercises), b.task, b.variant)
+}

@@ -1,0 +1,204 @@
+package work
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip13"
+
+	"guild"
+	"guild/nip90"
+)
+
+// on is a service on terms.
+func on(t Terms) Service {
+	s := python(echo)
+	s.Terms = t
+	return s
+}
+
+func TestARequestThatDoesNotMeetTheTermsIsRefusedWithWhatIsWanted(t *testing.T) {
+	for name, c := range map[string]struct {
+		terms  Terms
+		change func(*nip90.Request)
+		reason guild.Reason
+		says   string
+		amount guild.Msat
+	}{
+		"a stranger at a service for listed customers": {terms: Terms{Allow: []nostr.PubKey{mallory.key}}, reason: unlisted,
+			says: "this service is only for customers that its owner lists, and you are not among them"},
+		"no bid":        {terms: Terms{MinBid: 1000}, reason: lowBid, says: "the least bid is 1000 msat, and this request bids 0", amount: 1000},
+		"too low a bid": {Terms{MinBid: 1000}, func(r *nip90.Request) { r.Bid = 999 }, lowBid, "the least bid is 1000 msat, and this request bids 999", 1000},
+		"no work":       {terms: Terms{PoW: 60}, reason: lowWork, says: "proof of work is wanted: 60 bits (NIP-13), and this request has"},
+		"a key without end": {change: func(r *nip90.Request) { r.Set(nip90.ParamIdempotencyKey, strings.Repeat("k", 257)) }, reason: guild.Malformed,
+			says: "the idempotency_key has 257 bytes, and 256 are enough"},
+	} {
+		for _, sealed := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " sealed ", sealed), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, on(c.terms))
+					r := task(t, bundle(t, nil))
+					if c.change != nil {
+						c.change(&r)
+					}
+					send := w.sends
+					if sealed {
+						send = w.sendsSealed
+					}
+					id, err := send(customer, r)
+					wantDrop(t, err, c.reason)
+					told := w.told(customer, id)
+					if len(told) != 1 || told[0].Status != nip90.Error || !strings.HasPrefix(told[0].Text, c.says) || told[0].Amount != c.amount {
+						t.Errorf("told %+v", told)
+					}
+					if sealed && (told[0].Encrypted == "" || strings.Contains(w.sent(nip90.KindFeedback, id)[0].String(), c.says)) {
+						t.Error("an encrypted request was answered in clear")
+					}
+					if w.journal.Last() != 0 {
+						t.Error("a fact was written")
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestARequestThatMeetsTheTermsIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, on(Terms{Allow: []nostr.PubKey{mallory.key, customer.key}, MinBid: 1000, PoW: 8, PerMinute: 1}))
+		r := task(t, bundle(t, []byte("hello")))
+		r.Bid = 1000
+		e, err := r.Event()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.PubKey, e.CreatedAt = customer.key, nostr.Timestamp(time.Now().Unix())
+		for n, done := 0, false; !done; n++ { // by hand: DoWork has goroutines of its own
+			e.Tags = append(e.Tags.Clone()[:len(e.Tags):len(e.Tags)], nostr.Tag{"nonce", fmt.Sprint(n), "8"})
+			if done = nip13.Difficulty(e.GetID()) >= 8; !done {
+				e.Tags = e.Tags[:len(e.Tags)-1]
+			}
+		}
+		id, err := w.says(customer, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.opened(customer, id)
+	})
+}
+
+func TestTheWorkThatARequestProves(t *testing.T) {
+	id := func(hex string) nostr.ID { return nostr.MustIDFromHex(hex + strings.Repeat("f", 64-len(hex))) }
+	nonce := func(target ...string) nostr.Tags { return nostr.Tags{append(nostr.Tag{"nonce", "776797"}, target...)} }
+	for name, c := range map[string]struct {
+		id   nostr.ID
+		tags nostr.Tags
+		want int
+	}{
+		"the example of NIP-13":                       {id("000006d8c378af1779d2feebc7603a125d99eca0ccf1085959b307f64e5dd358"), nonce("21"), 21},
+		"an id without a nonce counts":                {id("002f"), nil, 10},
+		"no zero at all":                              {id("80"), nil, 0},
+		"more than was meant is luck":                 {id("0000"), nonce("8"), 8},
+		"less than was meant is what it is":           {id("00f0"), nonce("20"), 8},
+		"a nonce without a target commits to nothing": {id("000f"), nonce(), 12},
+		"a target that is no number":                  {id("0000"), nonce("many"), 0},
+		"a target below zero":                         {id("0000"), nonce("-9"), 0},
+	} {
+		if got := difficulty(nostr.Event{ID: c.id, Tags: c.tags}); got != c.want {
+			t.Errorf("%s: %d bits, want %d", name, got, c.want)
+		}
+	}
+}
+
+func TestWhatHasLessWorkThanAnyServiceWantsIsNotDecrypted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := on(Terms{PoW: 60}), on(Terms{PoW: 50})
+		b.Task = "go"
+		w := newWorld(t, a, b)
+		if got := w.leastWork(); got != 50 {
+			t.Errorf("%d bits", got)
+		}
+		id, err := w.says(customer, nostr.Event{Kind: 5000, Tags: nostr.Tags{{"p", us.key.Hex()}, {"encrypted"}}, Content: "no ciphertext at all"})
+		wantDrop(t, err, lowWork)
+		if len(w.told(customer, id)) != 1 {
+			t.Error("it was not told so")
+		}
+		_, err = w.says(customer, nostr.Event{Kind: 5000, Tags: nostr.Tags{{"p", mallory.key.Hex()}}, Content: "for somebody else"})
+		if wantDrop(t, err, guild.Misdirected); len(w.published) != 1 {
+			t.Errorf("%d events on what is not for us", len(w.published))
+		}
+	})
+}
+
+func TestACustomerIsTakenSoOftenInAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, on(Terms{PerMinute: 3}))
+		w.many(customer, "fast", 3) // a second apart
+		r := task(t, bundle(t, nil))
+		id, err := w.sends(customer, r)
+		wantDrop(t, err, guild.Flood)
+		if told := w.told(customer, id); len(told) != 1 || !told[0].Busy() || told[0].Text != "busy: 3 requests of one customer in a minute, try again later" {
+			t.Errorf("told %+v", told)
+		}
+		w.many(mallory, "another", 3)
+		w.pass(20 * time.Second) // a third of a minute
+		w.many(customer, "later", 1)
+	})
+}
+
+func TestAFloodOfRequestsIsNotAnsweredByAFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, on(Terms{MinBid: 1}))
+		packed := bundle(t, nil)
+		for n := range 500 {
+			r := task(t, packed)
+			r.Job = fmt.Sprint(n)
+			_, err := w.sends(mallory, r)
+			wantDrop(t, err, lowBid)
+		}
+		if n := len(w.published); n != tellOneBurst {
+			t.Errorf("one customer was told %d times", n)
+		}
+		for n := range 500 {
+			_, err := w.sends(newPerson(byte(n%200+20)), task(t, packed))
+			wantDrop(t, err, lowBid)
+		}
+		if n := len(w.published); n > tellAllBurst {
+			t.Errorf("%d events", n)
+		}
+		if w.journal.Last() != 0 {
+			t.Error("strangers filled the journal")
+		}
+		w.pass(time.Minute)
+		id, _ := w.sends(mallory, task(t, packed))
+		if len(w.told(mallory, id)) != 1 {
+			t.Error("who comes after the flood is told nothing")
+		}
+	})
+}
+
+func TestOnlySoManyCustomersAreRemembered(t *testing.T) {
+	d, now := newDoors(), time.Unix(1e9, 0)
+	s := Service{D: "x", Terms: Terms{PerMinute: 1}}
+	for n := range 3 * maxKnown {
+		d.enters(s, nostr.PubKey{byte(n), byte(n >> 8), byte(n >> 16)}, now)
+		if n := len(d.entered); n > maxKnown {
+			t.Fatalf("%d are", n)
+		}
+	}
+	slow := nostr.PubKey{31: 1}
+	if !d.enters(s, slow, now) || d.enters(s, slow, now.Add(59*time.Second)) || !d.enters(s, slow, now.Add(61*time.Second)) {
+		t.Error("one in a minute is not one in a minute")
+	}
+	now = now.Add(time.Hour) // all have rested
+	for n := range maxKnown {
+		d.enters(s, nostr.PubKey{byte(n), byte(n >> 8), 99}, now)
+	}
+	if n := len(d.entered); n > maxKnown {
+		t.Errorf("%d are", n)
+	}
+}
