@@ -3,7 +3,6 @@ package nip89
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,11 +112,12 @@ func (h *Handler) readContent(content string) (c claims, err error) {
 	if strings.TrimSpace(content) == "" {
 		return c, nil
 	}
-	var fields object
-	if err := json.Unmarshal([]byte(content), &fields); err != nil {
-		return c, fmt.Errorf("%w: %w", ErrContent, err)
+	raw := json.RawMessage(content)
+	if !json.Valid(raw) {
+		return c, fmt.Errorf("%w: %w", ErrContent, json.Unmarshal(raw, new(any)))
 	}
-	if fields == nil { // null
+	fields := members(raw)
+	if fields == nil {
 		return c, ErrContent
 	}
 	h.readProfile(fields)
@@ -216,88 +216,4 @@ func contradictions[T int | string](what, where string, missing []T) (sentences 
 		sentences = append(sentences, fmt.Sprintf("%s %v is not in the %s", what, x, where))
 	}
 	return sentences
-}
-
-// object is a JSON object whose fields are taken out as they are understood.
-type object map[string]json.RawMessage
-
-// take moves a field into v if it is there and of that type.
-func take[T any](o object, name string, v *T) {
-	var x T
-	raw, ok := o[name]
-	if ok && string(raw) != "null" && json.Unmarshal(raw, &x) == nil {
-		*v = x
-		delete(o, name)
-	}
-}
-
-func (o object) takeMsat(name string, m *guild.Msat) {
-	var n uint64
-	if take(o, name, &n); n <= math.MaxInt64 && n > 0 {
-		*m = guild.Msat(n)
-	}
-}
-
-func (o object) takeCount(name string, count *int) {
-	var n uint32
-	if take(o, name, &n); n <= math.MaxInt32 && n > 0 {
-		*count = int(n)
-	}
-}
-
-// words takes a field that is a word, a number, or a list of both. Items of a list that are neither are left
-// out.
-func (o object) words(name string) []string {
-	raw := o[name]
-	var list []json.RawMessage
-	if json.Unmarshal(raw, &list) != nil {
-		list = []json.RawMessage{raw}
-	}
-	var words []string
-	for _, item := range list {
-		if word, ok := wordOf(item); ok && len(words) < MaxWords {
-			words = append(words, word)
-		}
-	}
-	if words != nil {
-		delete(o, name)
-	}
-	return words
-}
-
-// wordOf reads a string or a small integer.
-func wordOf(raw json.RawMessage) (string, bool) {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		return s, len(s) <= MaxValue && string(raw) != "null"
-	}
-	var n uint32
-	err := json.Unmarshal(raw, &n)
-	return strconv.FormatUint(uint64(n), 10), err == nil
-}
-
-// recipient takes a field that is an age recipient. What is none stays where it is.
-func (o object) recipient(name string) string {
-	var text string
-	if json.Unmarshal(o[name], &text) != nil || !IsAgeRecipient(text) {
-		return ""
-	}
-	delete(o, name)
-	return text
-}
-
-// inside reads a field that is an object, and keeps what read leaves of it.
-func (o object) inside(name string, read func(object)) {
-	var inner object
-	if json.Unmarshal(o[name], &inner) != nil || inner == nil {
-		return
-	}
-	read(inner)
-	if len(inner) == 0 {
-		delete(o, name)
-		return
-	}
-	if b, err := json.Marshal(inner); err == nil {
-		o[name] = b
-	}
 }

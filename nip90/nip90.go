@@ -36,7 +36,7 @@
 // to one of them:
 //
 //	["i", <URL>, "url", "", <marker>]                    at a Blossom server if the path ends in 64 hex digits,
-//	                                                     which then are the SHA-256 of what is there: see BlobHash
+//	                                                     which then are the SHA-256 of what is there
 //	["i", <event id>, "event", <relay>, <marker>]        the content of that event
 //	["i", <request id>, "job", <relay>, <marker>]        the result of an earlier request, which may be read by all
 //	["i", <text>, "text", "", <marker>]                  the text; with the marker "job" or one that begins with

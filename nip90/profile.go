@@ -3,8 +3,6 @@ package nip90
 import (
 	"encoding/json"
 	"fmt"
-	"path"
-	"strings"
 
 	"fiatjaf.com/nostr"
 
@@ -16,12 +14,6 @@ import (
 // the job's attempts it is, from 1. Two events of one customer with the same key are one piece of work.
 func IdempotencyKey(job guild.JobID, provider nostr.PubKey, attempt int) string {
 	return guild.Sum(fmt.Appendf(nil, "[%q,%q,%d]", job, provider.Hex(), attempt)).Hex()
-}
-
-// IsIdempotencyKey reports whether a text has the form of one.
-func IsIdempotencyKey(s string) bool {
-	_, ok := parseHex32(s)
-	return ok
 }
 
 // offer is the one thing that is solicited.
@@ -47,19 +39,6 @@ type Benchmark struct {
 func (b Benchmark) Input() Input {
 	text, _ := json.Marshal(b) // strings cannot fail
 	return Input{Data: string(text), Type: "text", Marker: MarkerBenchmark}
-}
-
-// BlobHash is the SHA-256 of what a URL leads to, as the URL of a Blossom server names it: the last segment of its
-// path, which may have an extension.
-func (in Input) BlobHash() (h guild.Hash, ok bool) {
-	if in.Type != "url" || !isHTTPURL(in.Data) {
-		return h, false
-	}
-	location, _, _ := strings.Cut(in.Data, "#")
-	location, _, _ = strings.Cut(location, "?")
-	name := path.Base(location)
-	b, ok := parseHex32(strings.TrimSuffix(name, path.Ext(name)))
-	return guild.Hash(b), ok
 }
 
 // IsWebURL reports whether a text can be the data of an input of type url: an http or https URL of at most MaxURL

@@ -69,7 +69,7 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 }
 
 func patience(t config.Timeouts) jobs.Patience {
-	p := jobs.Patience{Discover: t.Discover, Silence: t.Silence, Extend: t.Result, Job: t.Job}
+	p := jobs.Patience{Discover: t.Discover, Offers: t.Offers, Silence: t.Silence, Extend: t.Result, Job: t.Job}
 	copy(p.Ladder[:], t.Delivery)
 	return p
 }

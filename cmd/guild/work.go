@@ -44,11 +44,11 @@ and sees the directory that it stands in, unless the node's own files are there;
 fails when it exits with other than 0. What it leaves is not delivered if it holds a
 secret of the credentials; the delivery lists by name which it was given.
 
-Its network is none, or with --network full: a list of hosts or a proxy between them
-is not offered. Who may ask, for what bid, with how much work and how often is in the
-configuration: [work] for every service, [services.NAME] for services of their own,
-which guild up offers all at once. The verbs below look after what a running node
-offers, however it was started.
+Its network is none, or with --network full: a list of hosts or a proxy between
+them is not offered. Who may ask, for what bid, with how much work and how often is
+in the configuration: [work] for every service, [services.NAME] for services of
+their own, which guild up offers all at once. The verbs below look after what a
+running node offers, however it was started.
 
 On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
 		Example: `  guild work --task python --exec ./agent/solve.sh

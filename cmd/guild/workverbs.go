@@ -19,9 +19,9 @@ func (p *program) workVerbs() []*cobra.Command {
 	ls := &cobra.Command{
 		Use:   "ls",
 		Short: "List the services that the running node offers",
-		Long: `ls lists the services that the running node offers. OK is the part of the finished
-requests that was delivered, TIME how long that takes on average, from the request to
-the result.`,
+		Long: `ls lists the services that the running node offers. OK is the part of the
+finished requests that was delivered, TIME how long that takes on average, from the
+request to the result.`,
 		Example: "  guild work ls\n  guild work ls --json",
 		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runWorkLs(cmd.Context(), asJSON) },
@@ -29,13 +29,14 @@ the result.`,
 	ls.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return []*cobra.Command{
 		ls, p.workShowCommand(),
-		p.turnCommand("pause", "Take nothing new; what waits, waits until the service is resumed", `Requests that come are refused as busy, and the announcement is taken back. What runs
-is finished; what waits is done after guild work resume, or told when its deadline has
-passed.`, (*control.Client).PauseService),
+		p.turnCommand("pause", "Take nothing new; what waits, waits until the service is resumed", `Requests that come are refused as busy, and the announcement is taken back. What
+runs is finished; what waits is done after guild work resume, or told when its
+deadline has passed.`, (*control.Client).PauseService),
 		p.turnCommand("resume", "Take requests again after pause or drain", `What waited goes on, and the service is announced again.`,
 			(*control.Client).ResumeService),
-		p.turnCommand("drain", "Take nothing new; what waits is done", `Requests that come are refused as busy, and the announcement is taken back. What runs or
-waits is done. The node goes on: stop it when guild work ls shows nothing under way.`, (*control.Client).DrainService),
+		p.turnCommand("drain", "Take nothing new; what waits is done", `Requests that come are refused as busy, and the announcement is taken back. What
+runs or waits is done. The node goes on: stop it when guild work ls shows nothing
+under way.`, (*control.Client).DrainService),
 	}
 }
 

@@ -91,6 +91,7 @@ type Opinion struct {
 // Timeouts is the patience of the customer's side.
 type Timeouts struct {
 	Discover time.Duration   `koanf:"discover"` // for the first answer of a relay
+	Offers   time.Duration   `koanf:"offers"`   // of those whom an open job asks
 	Delivery []time.Duration `koanf:"delivery"` // ladder: one wait for a relay's OK after another
 	Silence  time.Duration   `koanf:"silence"`  // of a provider that took a request
 	Result   time.Duration   `koanf:"result"`   // for the result after the last feedback
@@ -121,6 +122,7 @@ func Default() Config {
 		Judge:   Judge{Analysis: true},
 		Timeouts: Timeouts{
 			Discover: 10 * time.Second,
+			Offers:   10 * time.Second,
 			Delivery: []time.Duration{10 * time.Second, 15 * time.Second, 20 * time.Second},
 			Silence:  300 * time.Second,
 			Result:   60 * time.Second,

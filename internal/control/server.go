@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"fiatjaf.com/nostr"
 	"golang.org/x/sys/unix"
 
 	"guild/internal/blob"
@@ -23,6 +24,7 @@ import (
 	"guild/internal/registry"
 	"guild/internal/trust"
 	"guild/internal/work"
+	"guild/nip89"
 )
 
 // ServerConfig says what the server shows.
@@ -47,6 +49,9 @@ type ServerConfig struct {
 	// Recipient is the age recipient of this node's own key for credentials.
 	Recipient func() (string, error)
 	Sandbox   func(ctx context.Context) error // why nothing could be judged here; nil when it could
+	// Recommend publishes that the owner recommends an announcement for a kind of request beside others; nil when no node
+	// runs.
+	Recommend func(ctx context.Context, kind int, r nip89.Recommended) (id nostr.ID, others int, err error)
 
 	Log *slog.Logger // slog.Default() if nil
 }
@@ -72,6 +77,9 @@ func NewServer(c ServerConfig) *Server {
 		s.mux.HandleFunc("POST /v1/jobs", s.postJob)
 		s.mux.HandleFunc("POST /v1/jobs/{id}/cancel", s.cancelJob)
 		s.mux.HandleFunc("GET /v1/market/watch", s.watchMarket)
+	}
+	if c.Recommend != nil {
+		s.mux.HandleFunc("POST /v1/recommendations", s.postRecommendation)
 	}
 	if c.Work != nil {
 		s.serveServices()

@@ -118,7 +118,7 @@ func (s *Server) tell(f fact.Fact, job *jobs.Job) (line, bool) {
 	case fact.JobSolicited:
 		return say("discover", "progress", "asked everybody for an offer"), true
 	case fact.JobOffered:
-		return say("discover", "progress", "%s offers to do it%s", s.whose(f.Provider), forPrice(f.Price)), true
+		return say("discover", "progress", "%s offers to do it%s", s.whose(f.Provider, job), forPrice(f.Price)), true
 	case fact.AttemptCompared:
 		return s.agreed(f).of(f.Attempt)
 	case fact.AttemptPlanned:
@@ -227,8 +227,15 @@ func forPrice(m guild.Msat) string {
 	return " for " + m.String()
 }
 
-// whose names a key of which no service is known.
-func (s *Server) whose(key nostr.PubKey) string { return s.who(guild.Service{PubKey: key}) }
+// whose names a key by the service of it that offers a task.
+func (s *Server) whose(key nostr.PubKey, job *jobs.Job) string {
+	for _, o := range s.c.Registry.Offers(job.Task, job.Kind) {
+		if o.Service.PubKey == key {
+			return s.who(o.Service)
+		}
+	}
+	return s.who(guild.Service{PubKey: key})
+}
 
 func (s *Server) provider(attempt nostr.ID) guild.Service {
 	a, _, _ := s.c.Fold.Attempt(attempt)

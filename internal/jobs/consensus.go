@@ -26,13 +26,11 @@ type count struct {
 	uncompared int      // of those not compared yet
 	agreeing   int      // the most accepted deliveries that agree
 	chosen     nostr.ID // the first of those
-	classes    int      // accepted deliveries that differ
 	tried      int      // attempts that use up a try; a provider without capacity was not tried
 }
 
 func (j *Job) count() count {
 	var c count
-	agreeing := map[nostr.ID]int{}
 	for _, a := range j.Attempts {
 		if a.State.Waiting() {
 			c.waiting++
@@ -45,7 +43,10 @@ func (j *Job) count() count {
 		}
 	}
 	accepted := j.successes()
-	c.succeeded = len(accepted)
+	if c.succeeded = len(accepted); c.succeeded == 0 {
+		return c
+	}
+	agreeing := map[nostr.ID]int{}
 	for _, a := range accepted {
 		switch {
 		case j.Criticality.Quorum() == 1:
@@ -56,7 +57,6 @@ func (j *Job) count() count {
 			agreeing[a.Agrees]++
 		}
 	}
-	c.classes = len(agreeing)
 	for _, n := range agreeing {
 		c.agreeing = max(c.agreeing, n)
 	}
@@ -172,13 +172,12 @@ func (v *view) missing() int {
 
 // end says how the job ends, if it does now. It is decided once, from what is known then.
 func (v *view) end() (closed fact.JobClosed, ends bool) {
-	closed = fact.JobClosed{Job: v.Job.Job, Ending: v.Criticality.EndingOf(v.vocabulary(), v.agreeing)}
-	why, lost := "", false
+	closed.Job = v.Job.Job
 	switch {
 	case v.Ending != guild.Open:
 		return closed, false
 	case v.enough():
-		closed.Reason, closed.Chosen = v.accounts(), v.chosen
+		closed.Ending, closed.Reason, closed.Chosen = v.comesTo(), v.accounts(), v.chosen
 		return closed, v.waiting == 0
 	case v.live > 0 || v.uncompared > 0:
 		return closed, false
@@ -186,17 +185,22 @@ func (v *view) end() (closed fact.JobClosed, ends bool) {
 		closed.Ending, closed.Reason = guild.JobCancelled, "cancelled by the customer"
 		return closed, true
 	case len(v.Attempts) > 0 && !v.now.Before(v.deadline()):
-		closed.Ending, closed.Reason = timedOut(closed.Ending), v.disagreement()+"the deadline passed"
+		closed.Ending, closed.Reason = timedOut(v.comesTo()), v.disagreement()+"the deadline passed"
 		return closed, true
 	case len(v.Attempts) == 0 && v.now.Before(v.patience()):
 		return closed, false
 	}
-	if why, lost = v.lost(); !lost && v.now.Before(v.deadline()) {
+	why, lost := v.lost()
+	if !lost && v.now.Before(v.deadline()) {
 		return closed, false
 	}
+	closed.Ending = v.comesTo()
 	closed.Reason = guild.Cut(cmp.Or(why, v.field().why, "the deadline passed before anybody was asked"), 1000)
 	return closed, true
 }
+
+// comesTo is what the job comes to if nothing more is tried.
+func (v *view) comesTo() guild.Ending { return v.Criticality.EndingOf(v.vocabulary(), v.agreeing) }
 
 // accounts says how several deliveries came to be one, and why there were fewer than the criticality wants.
 func (v *view) accounts() string {

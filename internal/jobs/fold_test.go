@@ -48,6 +48,8 @@ func life(id nostr.ID, deletion nostr.Event) *rapid.Generator[fact.Fact] {
 		fact.AttemptParked{Attempt: id, Reason: "x"}, fact.AttemptUndecided{Attempt: id, Reason: "x"},
 		fact.AttemptJudged{Attempt: id, Verdict: guild.Verdict{Outcome: guild.Success, Tests: []guild.Test{{ID: "a", State: guild.TestFailed}}}},
 		fact.AttemptRecorded{Attempt: id, Receipt: "r-1"}, fact.EffectSettled{Effect: withdrawing(id)}, fact.EffectParked{Effect: withdrawing(id)},
+		fact.AttemptProgressed{Attempt: id, Status: "success"}, fact.AttemptRefused{Attempt: id, Reason: "busy", Later: true},
+		fact.AttemptCompared{Attempt: id, With: id}, fact.EffectSettled{Effect: again(id, 1)}, fact.EffectParked{Effect: again(id, 2)},
 		fact.AttemptRefused{Attempt: nostr.ID{99}}, fact.EffectSettled{Effect: "publish x"},
 	})
 }

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -143,15 +142,11 @@ func (w *world) wantsOneOfEach(id guild.JobID, died string) {
 			w.Errorf("after %s: %.8s was asked by %d events", died, to, len(ids))
 		}
 	}
-	taken := map[string]bool{}
-	for _, p := range w.sent(5) {
-		taken[p.Tags.Find("e")[1]] = true
-	}
 	job, _ := w.fold.Job(id)
 	for _, a := range job.Attempts {
 		withdrawn := seen["settled "+withdrawing(a.ID)] == 1
 		if withdrawn != (a.Outcome() == guild.Cancelled || a.Outcome() == guild.Expired) {
-			w.Errorf("after %s: attempt %s is %s, taken back: %t", died, strings.ToLower(a.ID.Hex()[:8]), a.Outcome(), withdrawn)
+			w.Errorf("after %s: attempt %s is %s, taken back: %t", died, a.ID.Hex()[:8], a.Outcome(), withdrawn)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func seed(t *testing.T) uint64 {
 	return s
 }
 
-// hostileWorld is a customer and four providers, who meet on two relays that cannot be trusted.
+// hostileWorld is a customer and three providers, who meet on two relays that cannot be trusted.
 type hostileWorld struct {
 	t         *testing.T
 	ledger    *ledger
@@ -69,8 +69,8 @@ func newHostileWorld(t *testing.T, asked int, seed uint64, do func(ctx context.C
 	for i := range w.relays {
 		w.relays[i] = faulttest.Start(t, startRelay(t), seed+uint64(i))
 	}
-	for i := range 4 {
-		first, second := w.relays[i%2].URL(), w.relays[1-i%2].URL() // half of them like the one better
+	for i := range 3 {
+		first, second := w.relays[i%2].URL(), w.relays[1-i%2].URL() // they do not all like the same one best
 		c, key := start(t, first, func(c *Config) {
 			impatient(c)
 			c.Relays, c.Appended = []string{first, second}, w.ledger.enter
@@ -120,7 +120,7 @@ func (w *hostileWorld) set(mix faulttest.Mix) {
 }
 
 // hireAll opens all jobs, a few at a time, and follows each to its end. Every provider is the first choice of a
-// quarter of them, and the others are named too: it is not their standing that is tried here.
+// third of them, and the others are named too: it is not their standing that is tried here.
 func (w *hostileWorld) hireAll() {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 100*time.Second)

@@ -341,7 +341,7 @@ func TestOurCustomerHiresProvidersOfOthers(t *testing.T) {
 			{persona: "Nostrdvm", encrypted: true, state: guild.Accepted, bid: true, progress: 5},
 			{persona: "NostrdvmPlain", state: guild.Accepted, bid: true, progress: 5},
 			{persona: "OpenAgents", state: guild.Accepted, progress: 1},
-			{persona: "WrongKind", state: guild.Refused, reason: "no such model"},
+			{persona: "WrongKind", state: guild.Refused, reason: "no such model", progress: 1},
 		},
 		"provider-ndk": {
 			{persona: "Bundles", state: guild.Accepted, progress: 1},
@@ -389,7 +389,13 @@ func (p *program) meet() map[string]string {
 // try hires one provider, and looks at how that came out.
 func (s stranger) try(t *testing.T, customer *control.Client, providers *program, key string) {
 	t.Helper()
-	id := open(t, customer, bundleOf(t, []byte("hello, "+s.persona)), control.Hire{Providers: []string{key}, Bid: 50_000, Timeout: 20_000, Tries: 1})
+	began, timeout := time.Now(), 20*time.Second
+	if s.later {
+		timeout = 2 * time.Second // it is waited for that long
+	}
+	id := open(t, customer, bundleOf(t, []byte("hello, "+s.persona)), control.Hire{
+		Providers: []string{key}, Bid: 50_000, Timeout: timeout.Milliseconds(), Tries: 1,
+	})
 	var heard struct {
 		Persona   string
 		Encrypted bool
@@ -407,6 +413,9 @@ func (s stranger) try(t *testing.T, customer *control.Client, providers *program
 	a := only(t, finish(t, customer, id))
 	if a.State != string(s.state) || !strings.Contains(a.Reason, s.reason) {
 		t.Errorf("the attempt is %s: %q, want %s: %q", a.State, a.Reason, s.state, s.reason)
+	}
+	if took := time.Since(began); took > timeout+10*time.Second {
+		t.Errorf("a job of %s took %s", timeout, took)
 	}
 	if judged := a.Verdict != nil; judged != (s.state == guild.Accepted) {
 		t.Errorf("judged: %v", judged)

@@ -124,8 +124,10 @@ func (f *Fold) provider(s guild.Service) guild.Provider {
 	if len(f.state.Blocked) > 0 && f.state.Blocked[s.PubKey.Hex()] {
 		return guild.Provider{Service: s, State: guild.Removed}
 	}
-	if p, ok := f.state.Providers[identify(s)]; ok {
-		return p
+	if len(f.state.Providers) > 0 {
+		if p, ok := f.state.Providers[identify(s)]; ok {
+			return p
+		}
 	}
 	return guild.Provider{Service: s, State: guild.Seen}
 }

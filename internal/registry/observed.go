@@ -207,8 +207,8 @@ func (o *Observed) sent(r fact.AttemptRequested, at int64) {
 			l.Since = cmp.Or(l.Since, at)
 		}
 		for _, raw := range r.Relays {
-			if url, err := relay.Normalize(raw); err == nil && len(t.Relays) < maxPaths {
-				t.Relays = unique(append(slices.Clone(t.Relays), url))
+			if url, err := relay.Normalize(raw); err == nil && !slices.Contains(t.Relays, url) && len(t.Relays) < maxPaths {
+				t.Relays = append(slices.Clone(t.Relays), url)
 			}
 		}
 	})

@@ -57,12 +57,12 @@ func (r *Registry) Offer(s guild.Service) (offer guild.Offer, ok bool) {
 
 // offer makes an offer of a card. The lock must be held.
 func (r *Registry) offer(c *card, p guild.Provider, fit nip89.Confidence, kind int) guild.Offer {
-	said, service := unpack(c.said), c.service()
+	said := unpack(c.said)
 	return guild.Offer{
-		Service: service, Name: said.name, Tasks: said.tasks, Kinds: said.kinds, Relays: r.ranked(c, said),
+		Service: c.service(), Name: said.name, Tasks: said.tasks, Kinds: said.kinds, Relays: r.ranked(c, said),
 		Encrypts: said.nip44, Recipient: said.recipient, Price: said.price, Slots: said.slots,
 		Announced: int64(c.at), State: p.State, Until: p.Until,
-		Confidence: float64(fit), Confirmed: slices.Contains(said.confirmed, kind), Recommended: len(r.praise.by[identify(service)]),
+		Confidence: float64(fit), Confirmed: slices.Contains(said.confirmed, kind), Recommended: len(r.praise.of(c.service())),
 	}
 }
 

@@ -108,6 +108,14 @@ func newPraise(follow []nostr.PubKey) praise {
 	return p
 }
 
+// of lists who recommends a service.
+func (p praise) of(s guild.Service) []nostr.PubKey {
+	if len(p.by) == 0 {
+		return nil
+	}
+	return p.by[identify(s)]
+}
+
 // maxPraise is the number of recommendations that are kept of one key.
 const maxPraise = 100
 
@@ -201,8 +209,7 @@ func (r *Registry) rememberPraise(e nostr.Event) {
 
 // Recommenders are the keys that we follow and that recommend a service.
 func (r *Registry) Recommenders(s guild.Service) []nostr.PubKey {
-	i := identify(s)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return slices.Clone(r.praise.by[i])
+	return slices.Clone(r.praise.of(s))
 }

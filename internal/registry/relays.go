@@ -4,7 +4,6 @@ import (
 	"net/url"
 	"slices"
 
-	"guild"
 	"guild/internal/dial"
 	"guild/internal/relay"
 )
@@ -38,44 +37,28 @@ func leadsOut(relay string) bool {
 // rank orders the relays of a service (the partnership protocol, sections 1.2.4 and 1.4.3): what it prefers, then
 // where its announcement was seen, then its NIP-65 list. Those that have lost its requests come last, whatever it
 // says about them.
-func rank(advertised, observed, listed []string, poor func(url string) bool) []string {
-	all := unique(slices.Concat(advertised, observed, listed))
-	if len(all) > maxRelays {
-		all = all[:maxRelays]
-	}
-	slices.SortStableFunc(all, func(a, b string) int {
-		switch a, b := poor(a), poor(b); {
-		case a == b:
-			return 0
-		case a:
-			return 1
+func rank(advertised, observed, listed, lossy []string) []string {
+	all := make([]string, 0, len(advertised)+len(observed)+len(listed))
+	for _, source := range [][]string{advertised, observed, listed} {
+		for _, url := range source {
+			if !slices.Contains(all, url) && len(all) < maxRelays {
+				all = append(all, url)
+			}
 		}
-		return -1
-	})
-	return all
+	}
+	if len(lossy) == 0 {
+		return all
+	}
+	bad := func(url string) bool { return slices.Contains(lossy, url) }
+	return append(slices.DeleteFunc(slices.Clone(all), bad),
+		slices.DeleteFunc(all, func(url string) bool { return !bad(url) })...)
 }
 
 // ranked is rank for a card. The lock must be held.
 func (r *Registry) ranked(c *card, said said) []string {
-	return rank(said.relays, r.sources.names(c.from), r.lists.of(c.pubkey), r.poorly(c.service()))
-}
-
-// poorly says which relays have lost requests to a service.
-func (r *Registry) poorly(s guild.Service) func(url string) bool {
-	if r.c.Observed == nil {
-		return func(string) bool { return false }
+	var lossy []string
+	if r.c.Observed != nil {
+		lossy = r.c.Observed.lossy(c.service())
 	}
-	lost := r.c.Observed.lossy(s)
-	return func(url string) bool { return slices.Contains(lost, url) }
-}
-
-// unique drops repetitions and keeps the order.
-func unique(urls []string) []string {
-	var once []string
-	for _, u := range urls {
-		if !slices.Contains(once, u) {
-			once = append(once, u)
-		}
-	}
-	return once
+	return rank(said.relays, r.sources.names(c.from), r.lists.of(c.pubkey), lossy)
 }

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,13 +16,13 @@ import (
 	"guild/nip89"
 )
 
-// sighting is what SEEN holds of a service: its announcement, or that it was taken back. Before there were
-// sightings, SEEN held the events alone.
+// sighting is what SEEN holds of a service, in two lines of JSON: this, and the announcement as it came. One that was
+// taken back has the first line only. Of other things, and of announcements before there were sightings, SEEN holds
+// the event alone.
 type sighting struct {
-	First int64           `json:"first,omitempty"` // Unix ms: when the service was first seen
-	From  []string        `json:"from,omitempty"`  // relays that the announcement came from
-	Event json.RawMessage `json:"event,omitempty"` // the announcement
-	Gone  *retraction     `json:"gone,omitempty"`
+	First int64       `json:"first"`          // Unix ms: when the service was first seen
+	From  []string    `json:"from,omitempty"` // relays that the announcement came from
+	Gone  *retraction `json:"gone,omitempty"`
 }
 
 // retraction says that everything that a service had announced until then was taken back.
@@ -30,21 +31,42 @@ type retraction struct {
 	Until   nostr.Timestamp `json:"until"`
 }
 
-// keep writes what is known of a service to SEEN. Its order must be held.
-func (r *Registry) keep(ctx context.Context, i identity, c *card, e nostr.Event) error {
+// encode writes a sighting of an event.
+func (s sighting) encode(e nostr.Event) ([]byte, error) {
+	head, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
 	raw, err := e.MarshalJSON()
 	if err != nil {
-		return fmt.Errorf("announcement %.8s: %w", e.ID.Hex(), err)
+		return nil, err
 	}
+	return append(append(head, '\n'), raw...), nil
+}
+
+// parseSighting reads what encode wrote, a retraction, or an event alone.
+func parseSighting(data []byte) (s sighting, e nostr.Event, err error) {
+	head, raw, ok := bytes.Cut(data, []byte{'\n'})
+	if ok || bytes.HasPrefix(data, []byte(`{"first":`)) {
+		err = json.Unmarshal(head, &s)
+	} else {
+		raw = data
+	}
+	if err == nil && s.Gone == nil {
+		err = e.UnmarshalJSON(raw)
+	}
+	return s, e, err
+}
+
+// keep writes what is known of a service to SEEN. Its order must be held.
+func (r *Registry) keep(ctx context.Context, i identity, c *card, e nostr.Event) error {
 	r.mu.RLock()
 	from := r.sources.names(c.from)
 	r.mu.RUnlock()
-	head, err := json.Marshal(sighting{First: c.first, From: from})
+	b, err := sighting{First: c.first, From: from}.encode(e)
 	if err != nil {
 		return fmt.Errorf("announcement %.8s: %w", e.ID.Hex(), err)
 	}
-	b := append(head[:len(head)-1], `,"event":`...) // First is never zero: head is not empty
-	b = append(append(b, raw...), '}')
 	return r.c.Journal.See(ctx, seenPrefix+i.place(), b)
 }
 
@@ -86,9 +108,8 @@ func (r *Registry) recall(ctx context.Context) error {
 
 // remember takes one message of SEEN. The order in which they come does not matter.
 func (r *Registry) remember(m journal.SeenMessage) {
-	var s sighting
-	var e nostr.Event
-	if json.Unmarshal(m.Data, &s) != nil {
+	s, e, err := parseSighting(m.Data)
+	if err != nil {
 		return
 	}
 	if s.Gone != nil {
@@ -97,12 +118,8 @@ func (r *Registry) remember(m journal.SeenMessage) {
 		r.mu.Unlock()
 		return
 	}
-	raw := s.Event
-	if raw == nil {
-		raw, s.First = m.Data, m.At.UnixMilli()
-	}
-	if json.Unmarshal(raw, &e) != nil {
-		return
+	if s.First == 0 {
+		s.First = m.At.UnixMilli()
 	}
 	switch e.Kind {
 	case Kind:

@@ -3,7 +3,6 @@ package registry
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -45,9 +44,8 @@ func (r *Registry) Card(ctx context.Context, s guild.Service) (c Card, ok bool, 
 		if err != nil {
 			return Card{}, false, fmt.Errorf("announcement %q: %w", s.D, err)
 		}
-		var kept sighting
-		var e nostr.Event
-		if json.Unmarshal(m.Data, &kept) != nil || json.Unmarshal(kept.Event, &e) != nil || e.ID != c.ID {
+		_, e, err := parseSighting(m.Data)
+		if err != nil || e.ID != c.ID {
 			continue // another version is just being written
 		}
 		if h, err := nip89.Parse(e); err == nil {
@@ -70,7 +68,7 @@ func (r *Registry) card(s guild.Service) (Card, bool) {
 	p, _ := r.standing(c, now)
 	known := Card{
 		Service: s, ID: c.id, First: c.first, From: r.sources.names(c.from), Reach: r.ranked(c, said),
-		State: p.State, Until: p.Until, Recommenders: slices.Clone(r.praise.by[identify(s)]),
+		State: p.State, Until: p.Until, Recommenders: slices.Clone(r.praise.of(s)),
 		Handler: nip89.Handler{
 			PubKey: c.pubkey, D: c.d, CreatedAt: c.at, Name: said.name, Kinds: said.kinds, Confirmed: said.confirmed, NoK: said.noK,
 			Tasks: said.tasks, Relays: said.relays, AgeRecipient: said.recipient, Price: said.price, MaxConcurrent: said.slots,

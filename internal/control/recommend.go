@@ -1,0 +1,148 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fiatjaf.com/nostr/nip19"
+
+	"guild"
+	"guild/internal/registry"
+	"guild/nip89"
+)
+
+// Recommend is what POST /v1/recommendations takes: a provider that the owner of this node recommends to all.
+type Recommend struct {
+	Provider string  `json:"provider"`       // npub, the start of one, or hex
+	D        *string `json:"d,omitempty"`    // of its service; the only one that fits when absent
+	Task     string  `json:"task,omitempty"` // for the kind of this task; for all kinds that it takes when there is neither
+	Kind     int     `json:"kind,omitempty"` // for this kind of request
+}
+
+// Recommendation is one recommendation (NIP-89, kind 31989) that was published. POST /v1/recommendations answers with a
+// list of them, one for each kind of request.
+type Recommendation struct {
+	Event  string `json:"event"` // id
+	Kind   int    `json:"kind"`  // of requests
+	Npub   string `json:"npub"`
+	PubKey string `json:"pubkey"`
+	D      string `json:"d"`
+	Name   string `json:"name,omitempty"`
+	Others int    `json:"others"` // announcements that the owner recommends for the same kind beside this one
+}
+
+// postRecommendation recommends a service that was announced: a recommendation names its announcement.
+func (s *Server) postRecommendation(w http.ResponseWriter, r *http.Request) {
+	const largest = 64 << 10
+	var asked Recommend
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, largest))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&asked); err != nil {
+		refuse(w, http.StatusBadRequest, "usage", "", fmt.Errorf("recommendation: %w", err))
+		return
+	}
+	card, err := s.recommended(r.Context(), asked)
+	if problem, ok := errors.AsType[*choiceError](err); ok {
+		refuse(w, problem.status, problem.code, problem.hint, err)
+		return
+	}
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, "internal", "", err)
+		return
+	}
+	all := []Recommendation{}
+	for _, kind := range s.kindsFor(asked, card) {
+		event, others, err := s.c.Recommend(r.Context(), kind, nip89.Recommended{PubKey: card.PubKey, D: card.D, Relay: first(card.Relays)})
+		if err != nil {
+			refuse(w, http.StatusBadGateway, "unpublished", "guild status shows the relays", fmt.Errorf("recommendation for kind %d: %w", kind, err))
+			return
+		}
+		all = append(all, Recommendation{
+			Event: event.Hex(), Kind: kind, Npub: nip19.EncodeNpub(card.PubKey), PubKey: card.PubKey.Hex(), D: card.D, Name: card.Name, Others: others,
+		})
+	}
+	answer(w, all)
+}
+
+// choiceError is a service that cannot be told from what was asked.
+type choiceError struct {
+	status     int
+	code, hint string
+	text       string
+}
+
+func (e *choiceError) Error() string { return e.text }
+
+// recommended finds the one service that is meant.
+func (s *Server) recommended(ctx context.Context, asked Recommend) (registry.Card, error) {
+	if asked.Kind != 0 && (asked.Kind < 5000 || asked.Kind > 5999) {
+		return registry.Card{}, &choiceError{http.StatusBadRequest, "usage", "", fmt.Sprintf("kind %d is not a job request (5000 to 5999)", asked.Kind)}
+	}
+	var found []guild.Offer
+	var ds []string
+	for _, o := range s.c.Registry.Offers(asked.Task, asked.Kind) {
+		if !named(o.Service.PubKey, strings.ToLower(asked.Provider)) || asked.D != nil && o.Service.D != nip89.CanonicalD(*asked.D) ||
+			asked.Kind != 0 && !slices.Contains(o.Kinds, asked.Kind) {
+			continue
+		}
+		found, ds = append(found, o), append(ds, strconv.Quote(o.Service.D))
+	}
+	if len(found) == 0 {
+		what := fmt.Sprintf("no service of %.80q is known", asked.Provider)
+		if asked.Task != "" || asked.Kind != 0 || asked.D != nil {
+			what += " that fits"
+		}
+		return registry.Card{}, &choiceError{http.StatusNotFound, "missing", "guild market ls lists what is announced", what}
+	}
+	if len(found) > 1 {
+		slices.Sort(ds)
+		return registry.Card{}, &choiceError{http.StatusConflict, "ambiguous", "say which with --d: " + strings.Join(slices.Compact(ds), ", "),
+			fmt.Sprintf("%d services of %.80q fit", len(found), asked.Provider)}
+	}
+	card, ok, err := s.c.Registry.Card(ctx, found[0].Service)
+	if err == nil && !ok {
+		err = &choiceError{http.StatusNotFound, "missing", "", "the announcement was just taken back"}
+	}
+	return card, err
+}
+
+// kindsFor are the kinds of requests for which a service is recommended: what was asked, else all that it announces.
+func (s *Server) kindsFor(asked Recommend, card registry.Card) []int {
+	if asked.Kind != 0 {
+		return []int{asked.Kind}
+	}
+	const most = 16
+	var kinds []int
+	for _, kind := range card.Kinds {
+		if kind >= 5000 && kind <= 5999 && len(kinds) < most {
+			kinds = append(kinds, kind)
+		}
+	}
+	if usual := s.c.Kind(asked.Task); asked.Task != "" && (len(kinds) == 0 || slices.Contains(kinds, usual)) {
+		return []int{usual}
+	}
+	return kinds
+}
+
+func first(all []string) string {
+	if len(all) == 0 {
+		return ""
+	}
+	return all[0]
+}
+
+// Recommend is POST /v1/recommendations.
+func (c *Client) Recommend(ctx context.Context, r Recommend) ([]Recommendation, error) {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	return call[[]Recommendation](ctx, c, http.MethodPost, "/v1/recommendations", nil, bytes.NewReader(raw))
+}

@@ -1,0 +1,679 @@
+package meet
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"pgregory.net/rapid"
+
+	"guild"
+	"guild/internal/due"
+	"guild/internal/fact"
+	"guild/internal/fold"
+	"guild/internal/journal"
+	"guild/internal/journal/journaltest"
+	"guild/internal/suite"
+)
+
+func TestMain(m *testing.M) { journaltest.Main(m) }
+
+// key is the public key of somebody.
+func key(n byte) nostr.PubKey { return nostr.SecretKey{31: n}.Public() }
+
+var self = key(9)
+
+func service(n byte) guild.Service { return guild.Service{PubKey: key(n), D: "solver"} }
+
+// seen is what a service announces that nobody tried yet.
+func seen(n byte, confidence float64) guild.Offer {
+	return guild.Offer{Service: service(n), State: guild.Seen, Confidence: confidence}
+}
+
+// world is a journal with the step, and what the rest of the node is to it: offers, and jobs that are opened.
+type world struct {
+	*testing.T
+	*Meet
+	dir     string
+	fold    *Fold
+	claims  *due.Claims
+	journal *journal.Journal
+	config  Config
+
+	mu     sync.Mutex
+	offers map[string][]guild.Offer // by task
+	opened []Run
+	looks  int
+	ends   func(run Result, n int) []fact.Fact // of the n-th run; nil leaves it open
+}
+
+func newWorld(t *testing.T, c Config) *world {
+	t.Helper()
+	w := &world{T: t, dir: t.TempDir(), config: c, offers: map[string][]guild.Offer{}}
+	if err := journal.Init(w.dir); err != nil {
+		t.Fatal(err)
+	}
+	w.open()
+	return w
+}
+
+// open opens the journal and makes the step.
+func (w *world) open() {
+	w.Helper()
+	w.fold, w.claims = NewFold(), due.NewClaims()
+	w.journal = journaltest.Reopen(w.T, w.dir, w.fold, w.claims)
+	c := w.config
+	c.Journal, c.Self, c.Now, c.Secret = w.journal, self, time.Now, []byte("secret")
+	c.Kind = guild.KindOf
+	c.Offers = func(task string, _ int) []guild.Offer {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.looks++
+		return slices.Clone(w.offers[task])
+	}
+	c.Run = w.benchmark
+	w.Meet = New(c, w.fold)
+}
+
+// restart does what a process does that died and was started again.
+func (w *world) restart() {
+	w.Helper()
+	if err := w.journal.Close(); err != nil {
+		w.Fatal(err)
+	}
+	w.open()
+}
+
+// run runs what is due until the test ends.
+func (w *world) run() {
+	runner := &due.Runner{Journal: w.journal, Claims: w.claims, Node: "test", Now: time.Now, Sources: []due.Source{w.Due},
+		Log: slog.New(slog.DiscardHandler)}
+	ctx, cancel := context.WithCancel(w.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); runner.Run(ctx) }()
+	w.Cleanup(func() { cancel(); <-done })
+}
+
+// benchmark opens a job as the step for jobs does: once, however often it is asked.
+func (w *world) benchmark(ctx context.Context, r Run) error {
+	w.mu.Lock()
+	w.opened = append(w.opened, r)
+	w.mu.Unlock()
+	return w.journal.Do(ctx, fact.JobSubject(r.Job), "", func(tx *journal.Tx) error {
+		for _, m := range w.fold.All() {
+			if slices.ContainsFunc(m.Runs, func(known Result) bool { return known.Job == r.Job }) {
+				return nil
+			}
+		}
+		tx.Append(fact.JobOpened{Job: r.Job, Task: r.Task, Bid: r.Bid, Meeting: &r.Meeting})
+		return nil
+	})
+}
+
+// attempt is the id of the only request of a job.
+func attempt(job guild.JobID) nostr.ID { return nostr.ID(append(job[:], job[:]...)) }
+
+// planned is that request.
+func planned(job guild.JobID) fact.Fact {
+	return fact.AttemptPlanned{Attempt: attempt(job), Job: job, Provider: service(1), Request: nostr.Event{PubKey: self}}
+}
+
+// life is a job that a provider answered with this verdict.
+func life(job guild.JobID, v guild.Verdict) []fact.Fact {
+	return []fact.Fact{
+		planned(job),
+		fact.AttemptProgressed{Attempt: attempt(job)},
+		fact.AttemptJudged{Attempt: attempt(job), Verdict: v},
+		fact.JobClosed{Job: job, Ending: guild.JobAccepted},
+	}
+}
+
+// write appends facts about a job, each an entry of its own.
+func (w *world) write(job guild.JobID, facts ...fact.Fact) {
+	w.Helper()
+	for _, f := range facts {
+		err := w.journal.Do(w.Context(), fact.JobSubject(job), "", func(tx *journal.Tx) error { tx.Append(f); return nil })
+		if err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// pending is the run that waits for the provider.
+func (w *world) pending() (r Result, n int, ok bool) {
+	for _, m := range w.fold.goingOn() {
+		for i, r := range m.Runs {
+			if r.Closed == 0 {
+				return r, i + 1, true
+			}
+		}
+	}
+	return Result{}, 0, false
+}
+
+func (w *world) only() *Meeting {
+	w.Helper()
+	all := w.fold.All()
+	if len(all) != 1 {
+		w.Fatalf("%d meetings", len(all))
+	}
+	return all[0]
+}
+
+func success950() guild.Verdict { return guild.Verdict{Outcome: guild.Success, Score: 950_000} }
+
+func TestACandidateIsMetAndBecomesActive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{Auto: true})
+		w.offers["python"] = []guild.Offer{seen(1, 1)}
+		w.run()
+		for range 3 {
+			synctest.Wait()
+			r, _, ok := w.pending()
+			if !ok {
+				t.Fatal("no run goes on")
+			}
+			w.write(r.Job, life(r.Job, success950())...)
+		}
+		synctest.Wait()
+		m := w.only()
+		if m.Ended == nil || m.Ended.To != guild.Active || m.Ended.Score != 950_000 || m.Ended.Runs != 3 || m.Asked {
+			t.Errorf("%+v", m.Ended)
+		}
+		if m.Bid != 1000 || m.Task != "python" || m.Kind != 5000 || m.Suite != "python-v1" || m.Variant != "standard" ||
+			!slices.Equal(m.Modules, suite.Modules) || m.Service != service(1) {
+			t.Errorf("%+v", m.MeetingBegan)
+		}
+		if len(w.opened) != 3 {
+			t.Fatalf("%d jobs", len(w.opened))
+		}
+		for i, r := range w.opened {
+			if r.Job != jobOf(m.Meeting, i+1) || r.Meeting.Run != i+1 || *r.Meeting.Service != service(1) || r.Meeting.Limit == 0 || len(r.Hidden) == 0 ||
+				i > 0 && bytes.Equal(r.Bundle, w.opened[i-1].Bundle) {
+				t.Errorf("run %d: %+v", i+1, r.Meeting)
+			}
+		}
+	})
+}
+
+func TestAWordFromAProviderDecidesWhatItsSilenceMeans(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  func(id nostr.ID) []fact.Fact
+		want grade
+	}{
+		{"not one word", func(id nostr.ID) []fact.Fact { return []fact.Fact{fact.AttemptExpired{Attempt: id, Silent: true, Reason: "no answer"}} }, nothing},
+		{"it took the work and never delivered", func(id nostr.ID) []fact.Fact {
+			return []fact.Fact{fact.AttemptProgressed{Attempt: id}, fact.AttemptExpired{Attempt: id, Reason: "silent for too long"}}
+		}, failure},
+		{"at capacity", func(id nostr.ID) []fact.Fact { return []fact.Fact{fact.AttemptRefused{Attempt: id, Later: true, Reason: "busy"}} }, nothing},
+		{"an answer against the protocol", func(id nostr.ID) []fact.Fact { return []fact.Fact{fact.AttemptRefused{Attempt: id, Fault: true}} }, failure},
+		{"trouble of our own", func(id nostr.ID) []fact.Fact { return []fact.Fact{fact.AttemptParked{Attempt: id, Reason: "no relay"}} }, nothing},
+		{"cancelled by a person", func(id nostr.ID) []fact.Fact { return []fact.Fact{fact.AttemptCancelled{Attempt: id}} }, nothing},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := NewFold()
+			job := jobOf("m", 1)
+			facts := []fact.Fact{fact.MeetingBegan{Meeting: "m", Service: service(1), Task: "python"},
+				fact.JobOpened{Job: job, Meeting: &fact.Benchmark{Meeting: "m", Run: 1}}, planned(job)}
+			facts = append(append(facts, c.end(attempt(job))...), fact.JobClosed{Job: job, Ending: guild.JobUnclaimed, Reason: "no more tries"})
+			for i, one := range facts {
+				f.Apply(fact.Entry{Seq: uint64(i + 1), At: int64(i + 1), Facts: []fact.Fact{one}})
+			}
+			m, _ := f.Meeting("m")
+			if got := m.Runs[0]; got.grade() != c.want || got.Cause == "" || got.Closed == 0 {
+				t.Errorf("%+v", got)
+			}
+			if len(f.state.Jobs)+len(f.state.Attempts) != 0 {
+				t.Errorf("left over: %v %v", f.state.Jobs, f.state.Attempts)
+			}
+		})
+	}
+}
+
+func TestTheSurestCandidateIsMetFirst(t *testing.T) {
+	w := newWorld(t, Config{Auto: true})
+	recommended := seen(3, 0.8)
+	recommended.Recommended = 2
+	tried, waiting, gone := seen(6, 1), seen(7, 1), seen(8, 1)
+	tried.State, gone.State = guild.Active, guild.Removed
+	waiting.Until = time.Now().Add(time.Hour).UnixMilli()
+	mine := seen(10, 1)
+	mine.Service.PubKey = self
+	w.offers["benchmark-task"] = []guild.Offer{seen(4, 0.6), seen(2, 0.8), recommended, tried, waiting, gone, mine}
+	w.offers["shell"] = []guild.Offer{seen(1, 1)}
+	var order []byte
+	people := map[nostr.PubKey]byte{}
+	for n := range byte(20) {
+		people[key(n+1)] = n + 1
+	}
+	for {
+		began, ok := w.candidate(time.Now())
+		if !ok {
+			break
+		}
+		order = append(order, people[began.Service.PubKey])
+		w.write(guild.JobID{}, began, fact.MeetingEnded{Meeting: began.Meeting, Service: began.Service})
+	}
+	if !slices.Equal(order, []byte{1, 3, 2, 4}) {
+		t.Errorf("met in the order %v", order)
+	}
+}
+
+// begin puts an automatic meeting with so many runs into the journal, and ends it if told to.
+func (w *world) begin(n byte, runs int, ended bool) {
+	w.Helper()
+	began := w.meeting(service(n), "python")
+	w.write(guild.JobID{n}, began)
+	for i := range runs {
+		job := jobOf(began.Meeting, i+1)
+		w.write(job, append([]fact.Fact{fact.JobOpened{Job: job, Meeting: &fact.Benchmark{Meeting: began.Meeting, Run: i + 1}}}, life(job, success950())...)...)
+	}
+	if ended {
+		w.write(guild.JobID{n}, fact.MeetingEnded{Meeting: began.Meeting, Service: service(n), Runs: runs, To: guild.Active})
+	}
+}
+
+func TestADayHasABudget(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		config Config
+		before func(w *world)
+		want   bool
+	}{
+		{"nothing yet", Config{}, func(*world) {}, true},
+		{"as many at once as allowed", Config{AtOnce: 1}, func(w *world) { w.begin(1, 1, false) }, false},
+		{"and one less", Config{AtOnce: 2}, func(w *world) { w.begin(1, 1, false) }, true},
+		{"as many on a day as allowed", Config{Count: 1}, func(w *world) { w.begin(1, 3, true) }, false},
+		{"and one less", Config{Count: 2}, func(w *world) { w.begin(1, 3, true) }, true},
+		{"a meeting may come to five runs of 1000 msat", Config{Daily: 4_999}, func(*world) {}, false},
+		{"which is just affordable", Config{Daily: 5_000}, func(*world) {}, true},
+		{"one that ended has cost its runs", Config{Daily: 8_000}, func(w *world) { w.begin(1, 3, true) }, true},
+		{"and no less", Config{Daily: 7_999}, func(w *world) { w.begin(1, 3, true) }, false},
+		{"one that goes on may still cost five", Config{Daily: 9_999}, func(w *world) { w.begin(1, 1, false) }, false},
+		{"what a person asked for is outside of it", Config{Daily: 5_000, Count: 1}, func(w *world) {
+			began := w.meeting(service(1), "python")
+			began.Asked = true
+			w.write(guild.JobID{1}, began)
+		}, true},
+		{"the next UTC day has its own", Config{Daily: 5_000, Count: 1}, func(w *world) {
+			w.begin(1, 3, true)
+			time.Sleep(time.Until(time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)))
+		}, true},
+		{"but not a moment sooner", Config{Daily: 5_000, Count: 1}, func(w *world) {
+			w.begin(1, 3, true)
+			time.Sleep(time.Until(time.Now().UTC().Truncate(24*time.Hour).Add(24*time.Hour)) - time.Second)
+		}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, c.config)
+				c.before(w)
+				if got := w.affords(time.Now()); got != c.want {
+					t.Errorf("one more is affordable: %v", got)
+				}
+			})
+		})
+	}
+}
+
+func TestADayOfManyCandidatesStaysInItsBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{Auto: true, Daily: 20_000, Count: 100, AtOnce: 3})
+		for n := range byte(60) {
+			w.offers["shell"] = append(w.offers["shell"], seen(100+n, 1))
+		}
+		w.run()
+		began := time.Now().UTC().Truncate(24 * time.Hour)
+		for time.Now().UTC().Before(began.Add(23 * time.Hour)) {
+			synctest.Wait()
+			if going := len(w.fold.goingOn()); going > 3 {
+				t.Fatalf("%d at once", going)
+			}
+			if r, _, ok := w.pending(); ok {
+				w.write(r.Job, life(r.Job, success950())...)
+			} else {
+				time.Sleep(10 * time.Minute)
+			}
+		}
+		spent := guild.Msat(0)
+		for _, r := range w.opened {
+			spent += r.Bid
+		}
+		if spent > 20_000 || spent < 15_000 {
+			t.Errorf("%s were bid, and 20000 msat are the budget", spent)
+		}
+		for _, m := range w.fold.All() {
+			if m.Ended == nil || m.Ended.To != guild.Active {
+				t.Errorf("%+v", m)
+			}
+		}
+	})
+}
+
+func TestTheOffersAreNotLookedThroughAfterEveryFact(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{Auto: true})
+		w.run()
+		synctest.Wait()
+		first := w.looks
+		for n := range 200 {
+			w.write(guild.JobID{byte(n)}, fact.JobCancelled{})
+			w.OffersChanged()
+			time.Sleep(10 * time.Millisecond)
+		}
+		tasks := len(suite.Tasks())
+		if first != tasks || w.looks > first+tasks {
+			t.Errorf("looked %d times, then %d: want once for each task", first, w.looks-first)
+		}
+		time.Sleep(time.Minute) // what is looked for at last
+		w.mu.Lock()
+		w.looks = 0
+		w.offers["python"] = []guild.Offer{seen(1, 1)}
+		w.mu.Unlock()
+		time.Sleep(time.Minute + time.Second)
+		synctest.Wait()
+		if w.looks == 0 || w.looks > 3*tasks || len(w.fold.All()) != 1 {
+			t.Errorf("looked %d times, %d meetings", w.looks, len(w.fold.All()))
+		}
+	})
+}
+
+func TestNewOffersAreLookedAtSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{Auto: true})
+		w.run()
+		synctest.Wait()
+		w.mu.Lock()
+		w.offers["python"] = []guild.Offer{seen(1, 1)}
+		w.mu.Unlock()
+		w.OffersChanged()
+		w.write(guild.JobID{1}, fact.JobCancelled{}) // the node wakes its runner
+		time.Sleep(soon + 2*time.Second)
+		synctest.Wait()
+		if len(w.fold.All()) != 1 {
+			t.Error("nobody was met")
+		}
+	})
+}
+
+func TestAServiceThatWasNotMovedIsLeftAloneForADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{Auto: true})
+		w.offers["python"] = []guild.Offer{seen(1, 1)}
+		w.run()
+		synctest.Wait()
+		r, _, _ := w.pending()
+		w.write(r.Job, planned(r.Job), fact.AttemptRefused{Attempt: attempt(r.Job), Later: true, Reason: "busy"},
+			fact.JobClosed{Job: r.Job, Ending: guild.JobUnclaimed})
+		synctest.Wait()
+		if m := w.only(); m.Ended == nil || m.Ended.To != "" || m.Ended.Cause != "busy" {
+			t.Fatalf("%+v", m.Ended)
+		}
+		time.Sleep(again - time.Minute)
+		w.only()
+		time.Sleep(3 * time.Minute)
+		if n := len(w.fold.All()); n != 2 {
+			t.Errorf("%d meetings after a day", n)
+		}
+	})
+}
+
+func TestNobodyIsMetUnasked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{})
+		w.offers["python"] = []guild.Offer{seen(1, 1)}
+		w.run()
+		time.Sleep(time.Hour)
+		if w.looks != 0 || len(w.fold.All()) != 0 {
+			t.Errorf("looked %d times, %d meetings", w.looks, len(w.fold.All()))
+		}
+	})
+}
+
+func TestAPersonMayAskForAMeeting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{Count: 1, Daily: 1})
+		active, removed := seen(1, 1), seen(2, 1)
+		active.State, removed.State = guild.Active, guild.Removed
+		w.offers["python"] = []guild.Offer{active, removed}
+		w.offers["shell"] = []guild.Offer{seen(3, 0.8), {Service: guild.Service{PubKey: key(1), D: "other"}, State: guild.Seen, Confidence: 0.8}}
+		s, task, err := w.Find(key(1), nil, "")
+		if err != nil || s != service(1) || task != "python" {
+			t.Fatalf("%v %s %v", s, task, err)
+		}
+		other := "other"
+		if s, task, err := w.Find(key(1), &other, ""); err != nil || s.D != "other" || task != "shell" {
+			t.Errorf("%v %s %v", s, task, err)
+		}
+		id, err := w.Begin(t.Context(), s, task, "stress", []string{"io", "memory"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := w.Begin(t.Context(), s, task, "", nil)
+		if err != nil || again != id {
+			t.Errorf("a second meeting with the same service: %s, %v", again, err)
+		}
+		if m := w.only(); !m.Asked || m.Variant != "stress" || !slices.Equal(m.Modules, []string{"memory", "io"}) {
+			t.Errorf("%+v", m)
+		}
+		for _, bad := range []struct {
+			p    byte
+			task string
+			want error
+		}{{2, "python", ErrRemoved}, {2, "shell", ErrUnoffered}, {5, "", ErrUnoffered}, {9, "", ErrSelf}, {1, "cobol", suite.ErrUnknown}} {
+			if _, _, err := w.Find(key(bad.p), nil, bad.task); !errors.Is(err, bad.want) {
+				t.Errorf("%d %s: %v", bad.p, bad.task, err)
+			}
+		}
+		if _, err := w.Begin(t.Context(), service(2), "python", "", nil); !errors.Is(err, ErrRemoved) {
+			t.Errorf("%v", err)
+		}
+		if _, err := w.Begin(t.Context(), s, task, "easy", nil); !errors.Is(err, suite.ErrUnknown) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// step does the first thing that is due, as a process does that dies right after.
+func (w *world) step() bool {
+	w.Helper()
+	for _, work := range w.Due(time.Now()) {
+		if work.Ready.After(time.Now()) {
+			continue
+		}
+		before := w.journal.Last()
+		decide, err := work.Act(w.Context())
+		if err == nil {
+			err = w.journal.Do(w.Context(), work.Guard, work.Key, decide)
+		}
+		if err != nil {
+			w.Fatal(err)
+		}
+		if w.journal.Last() != before {
+			return true
+		}
+	}
+	return false
+}
+
+// TestAProcessKilledAfterAnyFactOfAMeetingComesToTheSameEnd restarts after every single entry, and has everything
+// that is due done twice, as happens to a process that dies before it noted what it did.
+func TestAProcessKilledAfterAnyFactOfAMeetingComesToTheSameEnd(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		verdicts []guild.Verdict
+		want     guild.ProviderState
+	}{
+		{"three successes", []guild.Verdict{success950(), success950(), success950()}, guild.Active},
+		{"three failures", []guild.Verdict{{Outcome: guild.Failure}, {Outcome: guild.Error}, {Outcome: guild.Failure}}, guild.Unqualified},
+		{"five runs", []guild.Verdict{success950(), {Outcome: guild.Partial, Score: 700_000}, success950(), {Outcome: guild.Failure}, {Outcome: guild.Partial, Score: 650_000}}, guild.Conditional},
+		{"a violation", []guild.Verdict{success950(), {Outcome: guild.Violation}}, guild.Removed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, Config{Auto: true})
+			w.offers["python"] = []guild.Offer{seen(1, 1)}
+			for entries := 0; ; entries++ {
+				if entries > 100 {
+					t.Fatal("it does not end")
+				}
+				w.restart()
+				again := w.Due(time.Now()) // decided on before the one below was noted
+				if w.step() {
+					for _, work := range again {
+						if decide, err := work.Act(t.Context()); err != nil {
+							t.Fatal(err)
+						} else if err := w.journal.Do(t.Context(), work.Guard, work.Key, decide); err != nil {
+							t.Fatal(err)
+						}
+					}
+					continue
+				}
+				r, n, ok := w.pending()
+				if !ok {
+					break
+				}
+				for _, f := range life(r.Job, c.verdicts[n-1]) {
+					w.write(r.Job, f)
+					w.restart()
+					if f.Type() != "job.closed" && w.step() {
+						t.Errorf("something was due after %s", f.Type())
+					}
+				}
+			}
+			m := w.only()
+			if m.Ended == nil || m.Ended.To != c.want || len(m.Runs) != len(c.verdicts) || m.Ended.Runs != len(c.verdicts) {
+				t.Errorf("%+v after %d runs, want %s after %d", m.Ended, len(m.Runs), c.want, len(c.verdicts))
+			}
+			jobs := map[guild.JobID][]byte{}
+			for _, r := range w.opened {
+				if first, known := jobs[r.Job]; known && !bytes.Equal(first, r.Bundle) {
+					t.Errorf("run %d was asked for with two bundles", r.Meeting.Run)
+				}
+				jobs[r.Job] = r.Bundle
+			}
+			counts := w.facts()
+			if counts["meeting.began"] != 1 || counts["meeting.ended"] != 1 || counts["job.opened"] != len(c.verdicts) {
+				t.Errorf("%v", counts)
+			}
+		})
+	}
+}
+
+// facts counts the facts by their type.
+func (w *world) facts() map[string]int {
+	w.Helper()
+	counts := map[string]int{}
+	for e, err := range w.journal.Entries(w.Context(), 1) {
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, f := range e.Facts {
+			counts[f.Type()]++
+		}
+	}
+	return counts
+}
+
+func TestTwoWhoDecideAtOnceDoNotOverspend(t *testing.T) {
+	w := newWorld(t, Config{Auto: true, AtOnce: 10, Daily: 10_000})
+	for n := range byte(20) {
+		w.offers["python"] = append(w.offers["python"], seen(100+n, 1))
+	}
+	var ready sync.WaitGroup
+	for range 8 {
+		work := w.pick()
+		decide, err := work.Act(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ready.Go(func() {
+			if err := w.journal.Do(t.Context(), work.Guard, work.Key, decide); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	ready.Wait()
+	if n := len(w.fold.All()); n != 1 { // all of them chose the same candidate
+		t.Errorf("%d meetings", n)
+	}
+}
+
+// history draws entries as a journal could hold them.
+func history(t *rapid.T) (all []fact.Entry) {
+	add := func(f fact.Fact) {
+		all = append(all, fact.Entry{Seq: uint64(len(all) + 1), At: int64(len(all) + 1), Facts: []fact.Fact{f}})
+	}
+	for n := range rapid.IntRange(0, 4).Draw(t, "meetings") {
+		id := fmt.Sprint(n)
+		add(fact.MeetingBegan{Meeting: id, Service: service(byte(n + 1)), Task: "python"})
+		for run := range rapid.IntRange(0, 3).Draw(t, "runs") {
+			job := jobOf(id, run+1)
+			add(fact.JobOpened{Job: job, Meeting: &fact.Benchmark{Meeting: id, Run: run + 1}})
+			whole := life(job, guild.Verdict{Outcome: rapid.SampledFrom([]guild.Outcome{guild.Success, guild.Failure}).Draw(t, "outcome")})
+			for _, f := range whole[:rapid.IntRange(0, len(whole)).Draw(t, "lived")] {
+				add(f)
+			}
+		}
+		if rapid.Bool().Draw(t, "ended") {
+			add(fact.MeetingEnded{Meeting: id, Service: service(byte(n + 1)), To: guild.Active})
+		}
+	}
+	return all
+}
+
+func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := history(t)
+		cut := rapid.IntRange(0, len(all)).Draw(t, "cut")
+		whole, before, after := NewFold(), NewFold(), NewFold()
+		for i, e := range all {
+			whole.Apply(e)
+			if i < cut {
+				before.Apply(e)
+			}
+		}
+		if err := after.Restore([]byte(snapshot(t, before))); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range all[cut:] {
+			after.Apply(e)
+		}
+		if a, b := snapshot(t, whole), snapshot(t, after); a != b || len(whole.goingOn()) != len(after.goingOn()) {
+			t.Fatalf("%s\n%s", a, b)
+		}
+	})
+}
+
+func snapshot(t interface{ Fatal(...any) }, f fold.Fold) string {
+	b, err := f.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestAGarbledSnapshotIsRefusedAndChangesNothing(t *testing.T) {
+	f := NewFold()
+	f.Apply(fact.Entry{Seq: 1, Facts: []fact.Fact{fact.MeetingBegan{Meeting: "a", Service: service(1), Task: "python"}}})
+	before := snapshot(t, f)
+	for _, garbage := range []string{``, `null`, `{}`, `[]`, before[:len(before)-1], strings.Replace(before, `"attempts":{}`, `"attempts":null`, 1),
+		`{"meetings":{"a":null},"jobs":{},"attempts":{}}`} {
+		if err := f.Restore([]byte(garbage)); err == nil || snapshot(t, f) != before {
+			t.Errorf("%q: %v", garbage, err)
+		}
+	}
+	if !json.Valid([]byte(before)) {
+		t.Error(before)
+	}
+}

@@ -1,0 +1,219 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"guild"
+	"guild/internal/control"
+)
+
+// clock is a wall clock that somebody sets.
+type clock struct{ offset atomic.Int64 }
+
+func (c *clock) now() time.Time       { return time.Now().Add(time.Duration(c.offset.Load())) }
+func (c *clock) jump(d time.Duration) { c.offset.Add(int64(d)) }
+func (c *clock) nodes(config *Config) { config.Now = c.now }
+func (c *clock) impatient(cfg *Config) {
+	cfg.Now, cfg.Retry = c.now, []time.Duration{10 * time.Millisecond}
+}
+func patient(timeout time.Duration) int64 { return timeout.Milliseconds() }
+
+// tries counts the effects that were tried in vain because no relay was there.
+type tries struct {
+	slog.Handler
+	n *atomic.Int64
+}
+
+func newTries() tries { return tries{slog.DiscardHandler, &atomic.Int64{}} }
+
+func (tries) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h tries) Handle(_ context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "an effect is not possible now") {
+		h.n.Add(1)
+	}
+	return nil
+}
+
+// TestAllRelaysAreGoneForAnHour has two jobs meet an outage: the one is worked on when it begins, the other is
+// opened while it lasts. Patience for a provider's silence (five minutes) and for a relay (four tries) is over
+// many times before the relay is back.
+func TestAllRelaysAreGoneForAnHour(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	url, stop := startRelayAt(t, dir, "127.0.0.1:0")
+	var wall clock
+	team, theirs, ours := newCrew(), newTries(), newTries()
+	provider, able := start(t, url, func(c *Config) {
+		wall.impatient(c)
+		c.Log, c.Workers = slog.New(theirs), []Worker{{Task: "echo", Do: team.do}}
+	})
+	customer, _ := start(t, url, func(c *Config) { wall.impatient(c); c.Log = slog.New(ours) })
+	awaitProviders(t, customer, 1)
+	long := control.Hire{Timeout: patient(6 * time.Hour)}
+	before := open(t, customer, bundle(t), long)
+	eventually(t, "the worker works", func() bool { return team.busy() == 1 })
+
+	stop()
+	connected(t, provider, false)
+	connected(t, customer, false)
+	during := open(t, customer, bundleOf(t, []byte("later")), long)
+	close(team.may)
+	for range 60 {
+		wall.jump(time.Minute)
+		time.Sleep(20 * time.Millisecond) // for everybody to notice
+	}
+	const most = 20 // more than any effect may fail
+	eventually(t, "the request and the answer were tried often", func() bool { return theirs.n.Load() > most && ours.n.Load() > most })
+	startRelayAt(t, dir, strings.TrimPrefix(url, "ws://"))
+
+	for _, id := range []string{before, during} {
+		job := finish(t, customer, id)
+		if job.Ending != guild.JobAccepted || len(job.Attempts) != 1 || team.called(id) != 1 {
+			t.Errorf("%s after %d attempts and %d calls of the worker: %s", job.Ending, len(job.Attempts), team.called(id), job.Reason)
+		}
+	}
+	for name, c := range map[string]*control.Client{"customer": customer, "provider": provider} {
+		if s, err := c.Status(t.Context()); err != nil || len(s.Parked) != 0 {
+			t.Errorf("the %s has parked %q, %v", name, s.Parked, err)
+		}
+	}
+	if p := known(t, customer, able.Hex()); p.State != string(guild.Active) {
+		t.Errorf("the provider is %s", p.State)
+	}
+	if got := facts(t, customer, "job."); slices.Contains(got, "attempt.expired") || slices.Contains(got, "attempt.parked") {
+		t.Errorf("%q", got)
+	}
+}
+
+// known is what the node knows of a provider.
+func known(t *testing.T, c *control.Client, pubkey string) control.Provider {
+	t.Helper()
+	all, err := c.Providers(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		if p.PubKey == pubkey {
+			return p
+		}
+	}
+	t.Fatal("the provider is not known")
+	return control.Provider{}
+}
+
+func TestTheClockJumpsForwardAnHourWhileAJobRuns(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		timeout  time.Duration
+		ending   guild.Ending
+		state    guild.State
+		provider guild.ProviderState
+	}{
+		{"a job that has time is done by whom was asked", 3 * time.Hour, guild.JobAccepted, guild.Accepted, guild.Active},
+		{"a job without is over", 30 * time.Minute, guild.JobTimedOut, guild.Expired, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			url := startRelay(t)
+			var wall clock
+			team := newCrew()
+			provider, able := start(t, url, func(c *Config) { wall.nodes(c); c.Workers = []Worker{{Task: "echo", Do: team.do}} })
+			customer, _ := start(t, url, wall.nodes)
+			awaitProviders(t, customer, 1)
+			id := open(t, customer, bundle(t), control.Hire{Timeout: patient(test.timeout)})
+			eventually(t, "the worker works", func() bool { return team.busy() == 1 })
+			wall.jump(time.Hour)
+			if test.ending == guild.JobAccepted {
+				close(team.may)
+			}
+			job := finish(t, customer, id)
+			if job.Ending != test.ending || len(job.Attempts) != 1 || job.Attempts[0].State != string(test.state) || team.called(id) != 1 {
+				t.Errorf("%s after %d calls of the worker: %+v", job.Ending, team.called(id), job.Attempts)
+			}
+			if p := known(t, customer, able.Hex()); test.provider != "" && p.State != string(test.provider) {
+				t.Errorf("the provider is %s", p.State)
+			}
+			eventually(t, "the provider has nothing to do", func() bool { s := service(t, provider); return s.Running == 0 && s.Queued == 0 })
+		})
+	}
+}
+
+// TestTheClockGoesBackTenMinutesWhileAJobRuns has the worker finish, and its result come, while the journal takes
+// no facts: the last one is dated later than it is now. It goes on when the clock has been set right.
+func TestTheClockGoesBackTenMinutesWhileAJobRuns(t *testing.T) {
+	t.Parallel()
+	for _, whose := range []string{"the customer's", "the provider's", "both"} {
+		t.Run(whose, func(t *testing.T) {
+			t.Parallel()
+			url := startRelay(t)
+			var theirs, ours clock
+			team := newCrew()
+			provider, _ := start(t, url, func(c *Config) { theirs.impatient(c); c.Workers = []Worker{{Task: "echo", Do: team.do}} })
+			customer, _ := start(t, url, ours.impatient)
+			awaitProviders(t, customer, 1)
+			id := open(t, customer, bundle(t), control.Hire{})
+			eventually(t, "the worker works", func() bool { return team.busy() == 1 })
+			set := func(d time.Duration) {
+				if whose != "the customer's" {
+					theirs.jump(d)
+				}
+				if whose != "the provider's" {
+					ours.jump(d)
+				}
+			}
+			set(-10 * time.Minute)
+			close(team.may)
+			eventually(t, "the worker is done", func() bool { return team.busy() == 0 })
+			if whose != "the provider's" {
+				checkClock(t, customer)
+			}
+			if whose == "the customer's" {
+				eventually(t, "the provider has answered", func() bool { return service(t, provider).Done == 1 })
+			}
+			if got := facts(t, customer, "job."+id); slices.Contains(got, "attempt.delivered") {
+				t.Errorf("%q while the clock is wrong", got)
+			}
+			set(10 * time.Minute)
+			job := finish(t, customer, id)
+			if job.Ending != guild.JobAccepted || len(job.Attempts) != 1 || team.called(id) != 1 {
+				t.Errorf("%s after %d attempts and %d calls of the worker: %s", job.Ending, len(job.Attempts), team.called(id), job.Reason)
+			}
+		})
+	}
+}
+
+// checkClock has a node say that it decides nothing.
+func checkClock(t *testing.T, c *control.Client) {
+	t.Helper()
+	_, err := c.Hire(t.Context(), strings.NewReader(string(bundle(t))), control.Hire{})
+	if err == nil || !strings.Contains(err.Error(), "the clock is behind the journal") {
+		t.Errorf("a new job ends with %v", err)
+	}
+}
+
+// TestAClockThatIsSetBackALittleChangesNothing stays within the minute that the journal allows.
+func TestAClockThatIsSetBackALittleChangesNothing(t *testing.T) {
+	t.Parallel()
+	url := startRelay(t)
+	var wall clock
+	team := newCrew()
+	start(t, url, func(c *Config) { wall.nodes(c); c.Workers = []Worker{{Task: "echo", Do: team.do}} })
+	customer, _ := start(t, url, wall.nodes)
+	awaitProviders(t, customer, 1)
+	id := open(t, customer, bundle(t), control.Hire{})
+	eventually(t, "the worker works", func() bool { return team.busy() == 1 })
+	wall.jump(-50 * time.Second)
+	close(team.may)
+	if job := finish(t, customer, id); job.Ending != guild.JobAccepted || len(job.Attempts) != 1 || team.called(id) != 1 {
+		t.Errorf("%s after %d attempts: %s", job.Ending, len(job.Attempts), job.Reason)
+	}
+}

@@ -1,0 +1,48 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/nip89"
+)
+
+// recommend publishes that the owner recommends an announcement for a kind of request (NIP-89, kind 31989), beside the
+// others that it recommends for that kind: the event replaces the one before. It returns the event's id and the number
+// of the others. What cannot be read back is not overwritten.
+func (n *Node) recommend(ctx context.Context, kind int, r nip89.Recommended) (id nostr.ID, others int, err error) {
+	const patience = 30 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	handles := strconv.Itoa(kind)
+	found, err := n.find(ctx, nostr.Filter{
+		Kinds: []nostr.Kind{nip89.KindRecommendation}, Authors: []nostr.PubKey{n.pubkey}, Tags: nostr.TagMap{"d": {handles}},
+	}, n.urls)
+	if err != nil {
+		return id, 0, fmt.Errorf("what was recommended before: %w", err)
+	}
+	at := nostr.Timestamp(n.c.Now().Unix())
+	all := nip89.Recommendation{Handles: handles, Handlers: []nip89.Recommended{r}}
+	if len(found) > 0 { // the newest first
+		before, err := nip89.ParseRecommendation(found[0].Event())
+		if err != nil {
+			return id, 0, fmt.Errorf("what was recommended before: %w", err)
+		}
+		at = max(at, before.At+1)
+		rest := slices.DeleteFunc(before.Handlers, func(h nip89.Recommended) bool { return h.Service() == r.Service() })
+		all.Handlers, others = append(all.Handlers, rest...), len(rest)
+	}
+	e := all.Event()
+	e.CreatedAt = at
+	v, err := guild.Sign(ctx, n.keyer, e)
+	if err != nil {
+		return id, 0, err
+	}
+	return v.Event().ID, others, n.publish(ctx, v, n.urls)
+}
