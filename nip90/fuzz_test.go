@@ -58,6 +58,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		r.Bundle()
 		r.Vault()
+		r.Solicits()
 		if _, err := r.JobHash(); err != nil {
 			t.Fatal(err)
 		}
@@ -90,6 +91,7 @@ func FuzzResult(f *testing.F) {
 	f.Fuzz(func(t *testing.T, tags []byte, content string) {
 		e, ok := fuzzed(6000, tags, content)
 		nip90.Correlate(e)
+		nip90.CorrelateInside(e, unopened)
 		r, err := nip90.ParseResult(e, unopened)
 		if !ok || err != nil {
 			return

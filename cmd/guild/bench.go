@@ -147,7 +147,7 @@ func (p *program) followMeeting(ctx context.Context, client *control.Client, m c
 			shown++
 			continue
 		case m.Ended != 0:
-			return m, nil
+			return m, p.endMeeting(m, asJSON)
 		}
 		select {
 		case <-ctx.Done():
@@ -155,6 +155,15 @@ func (p *program) followMeeting(ctx context.Context, client *control.Client, m c
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+}
+
+// endMeeting shows what a meeting came to.
+func (p *program) endMeeting(m control.Meeting, asJSON bool) error {
+	if asJSON || m.To == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(p.out, "%-8s score %.2f  %s\n", m.To, scoreOr0(m.Score), cli.Clean(m.Cause))
+	return err
 }
 
 func sameMeeting(a, b control.Meeting) bool {

@@ -77,6 +77,7 @@ func describeEnding(job control.Job) string {
 		guild.JobRejected:  "the delivery was rejected",
 		guild.JobViolated:  "the delivery tried to break out of the sandbox",
 		guild.JobUnclaimed: "nobody took it",
+		guild.JobDisagreed: "too few deliveries agree",
 	}
 	text, ok := words[job.Ending]
 	if !ok {
@@ -93,6 +94,9 @@ func endingHint(job control.Job) string {
 	case guild.JobUnclaimed:
 		if len(job.Attempts) > 0 {
 			break
+		}
+		if job.Criticality.Replicas() > 1 {
+			return "lower --criticality, or get to know more providers with guild market bench"
 		}
 		return "guild market ls shows who offers what; guild doctor checks the relays"
 	case guild.JobTimedOut:

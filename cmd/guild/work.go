@@ -34,6 +34,8 @@ empty directory with the unpacked bundle, in a sandbox. The command finds
   GUILD_DELIVERY  an empty directory: what it leaves there is delivered, and a
                   result.json there is merged into the delivery's own
   GUILD_JOB       the id of the job
+  GUILD_INPUTS    what was given beside the bundle, if anything: inputs.json lists
+                  the files there
   GUILD_VAULT     credentials that came with the job, if any: a JSON file in memory
                   that is gone when the command has ended
 

@@ -11,6 +11,7 @@ import (
 	"guild/internal/config"
 	"guild/internal/node"
 	"guild/internal/work"
+	"guild/nip89"
 )
 
 // service is one service that "guild work" or "guild up" offers.
@@ -26,7 +27,8 @@ type service struct {
 	Network     string        // what the command may reach: none or full; none if empty
 	Unsandboxed bool          // the command runs without a sandbox
 	Schema      string        // of its inputs: an id, or a JSON schema
-	Open        bool          // offers itself for requests that name nobody
+	Open        bool          // works on requests that name nobody
+	Claims      work.Claims   // what else is announced
 	Jobs        int           // at the same time
 	Queue       int           // waiting beyond those
 	TimeLimit   time.Duration // of one command
@@ -37,7 +39,7 @@ type service struct {
 func (s service) worker() node.Worker {
 	return node.Worker{
 		Task: s.Tasks[0], Tasks: s.Tasks, Kinds: s.Kinds, D: s.D, Name: s.Name, About: s.About, Command: s.Exec, Env: s.Env,
-		Mounts: s.Mounts, Network: work.Network(s.Network), Unsandboxed: s.Unsandboxed, Schema: s.Schema, Open: s.Open, Slots: s.Jobs,
+		Mounts: s.Mounts, Network: work.Network(s.Network), Unsandboxed: s.Unsandboxed, Schema: s.Schema, Open: s.Open, Claims: s.Claims, Slots: s.Jobs,
 		Queue: s.Queue, Limit: s.TimeLimit, Price: guild.Msat(s.PriceMsat), Terms: s.Terms,
 	}
 }
@@ -81,5 +83,9 @@ func fromConfig(d string, set config.Service, w config.Work) (service, error) {
 		Tasks: set.Tasks(d), Kinds: set.Kind, Name: cmp.Or(set.Name, d), About: set.About, D: d, Exec: set.Exec, Env: set.Env,
 		Mounts: slices.Clone(set.Mounts), Network: set.Network, Unsandboxed: set.Unsandboxed, Schema: schema, Open: set.Open,
 		Jobs: w.Jobs, Queue: w.Queue, TimeLimit: w.TimeLimit, PriceMsat: int64(w.Price), Terms: allowed,
+		Claims: work.Claims{
+			SupplyClass: set.SupplyClass, Models: set.Models, MaxContext: set.MaxContext,
+			Hardware: nip89.Hardware{MemoryGB: set.MemoryGB, GPU: set.GPU, VRAMGB: set.VRAMGB},
+		},
 	}, checkEnvNames(set.Env)
 }

@@ -27,7 +27,15 @@ type Service struct {
 	Network     string   `koanf:"network"` // none or full; none if empty
 	Unsandboxed bool     `koanf:"unsandboxed"`
 	Schema      string   `koanf:"schema"` // of its inputs: the id of a JSON schema, or the path of one
-	Open        bool     `koanf:"open"`   // offers itself for requests that name nobody
+	Open        bool     `koanf:"open"`   // works on requests that name nobody, instead of offering to
+
+	// What else is announced, by the owner's word.
+	SupplyClass string   `koanf:"supply_class"` // SingleNode if empty
+	Models      []string `koanf:"models"`
+	MemoryGB    float64  `koanf:"memory_gb"`
+	GPU         string   `koanf:"gpu"`
+	VRAMGB      float64  `koanf:"vram_gb"`
+	MaxContext  int      `koanf:"max_context"` // tokens
 
 	Jobs      *int           `koanf:"jobs"`
 	Queue     *int           `koanf:"queue"`
@@ -84,6 +92,9 @@ func (c Config) checkServices() error {
 	return nil
 }
 
+// supplyClasses are those of the OpenAgents surface ("Announcement Content"); the first stands for SingleNode.
+var supplyClasses = [...]string{"", "SingleNode", "BundleLAN", "BundleRack", "InstanceMarket", "ReservePool"}
+
 func (s Service) check(w Work) error {
 	for _, kind := range s.Kind {
 		if kind < 5000 || kind > 5999 {
@@ -95,6 +106,10 @@ func (s Service) check(w Work) error {
 		return errors.New("exec is missing: the command for each request")
 	case slices.Contains(s.Task, ""):
 		return errors.New("task is empty")
+	case !slices.Contains(supplyClasses[:], s.SupplyClass):
+		return fmt.Errorf("supply_class %q: want one of%s", s.SupplyClass, strings.Join(supplyClasses[:], " "))
+	case s.MemoryGB < 0 || s.VRAMGB < 0 || s.MaxContext < 0:
+		return errors.New("memory_gb, vram_gb and max_context are 0 or more")
 	case !slices.Contains([]string{"", "none", "full"}, s.Network):
 		return fmt.Errorf("network %q: want none or full", s.Network)
 	}

@@ -97,6 +97,8 @@ type Job struct {
 	Size     int64        `json:"size"`
 	Released []string     `json:"released,omitempty"` // names of the credentials for whoever is asked
 	Attempts []Attempt    `json:"attempts"`
+
+	Criticality guild.Criticality `json:"criticality,omitempty"` // low when empty
 }
 
 // Attempt is one request to one provider.

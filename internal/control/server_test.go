@@ -30,6 +30,7 @@ import (
 	"guild/internal/record"
 	"guild/internal/registry"
 	"guild/internal/trust"
+	"guild/nip89"
 )
 
 // desk is a server on a real socket, over a real journal that a test writes to.
@@ -44,6 +45,8 @@ type desk struct {
 	registry *registry.Registry
 	jobs     *jobs.Fold
 	unboxed  error // why nothing can be judged
+
+	recommend func(ctx context.Context, kind int, r nip89.Recommended) (nostr.ID, int, error)
 }
 
 // alice is a provider.
@@ -70,7 +73,10 @@ func openDesk(t *testing.T) *desk {
 		Jobs:   jobs.New(jobs.Config{Journal: d.journal, Blobs: d.blobs, Now: time.Now}, d.jobs),
 		Status: func() control.Status { return control.Status{Version: "v1", Node: "test"} },
 		Kind:   guild.KindOf, Now: time.Now, Log: slog.New(slog.DiscardHandler),
-		Sandbox:   func(context.Context) error { return d.unboxed },
+		Sandbox: func(context.Context) error { return d.unboxed },
+		Recommend: func(ctx context.Context, kind int, r nip89.Recommended) (nostr.ID, int, error) {
+			return d.recommend(ctx, kind, r)
+		},
 		Recipient: func() (string, error) { return ownRecipient, nil },
 	})
 	d.listen()

@@ -121,10 +121,12 @@ func (j *Jobs) candidate(job *Job, o guild.Offer, load map[guild.Service]int, no
 	if c.when = when; !known {
 		c.when = now.Add(time.Hour) // or whenever it answers one
 	}
-	if again, busy := j.again(job, o.Service.PubKey); busy {
-		if c.busy = true; again.After(c.when) {
-			c.when = again
-		}
+	again, busy := j.again(job, o.Service.PubKey)
+	switch c.busy = busy; {
+	case busy && !again.Before(job.deadline()):
+		return candidate{}, fmt.Sprintf("%s has no capacity, and is not asked again before the deadline", nameOf(o))
+	case again.After(c.when):
+		c.when = again
 	}
 	return c, ""
 }
@@ -136,7 +138,7 @@ func qualified(o guild.Offer, trust guild.Trust, met bool) bool {
 
 // excludes says why a provider must not be asked, or "".
 func (j *Jobs) excludes(job *Job, o guild.Offer, trust guild.Trust, met bool, now time.Time) string {
-	name := fmt.Sprintf("%s (%.8s)", cmp.Or(o.Name, "a provider"), o.Service.PubKey.Hex())
+	name := nameOf(o)
 	switch {
 	case o.Service.PubKey == j.c.PubKey:
 		return "nobody hires itself"
@@ -168,6 +170,10 @@ func (j *Jobs) excludes(job *Job, o guild.Offer, trust guild.Trust, met bool, no
 		return fmt.Sprintf("%s %s", name, unqualified(o, trust, met))
 	}
 	return ""
+}
+
+func nameOf(o guild.Offer) string {
+	return fmt.Sprintf("%s (%.8s)", cmp.Or(o.Name, "a provider"), o.Service.PubKey.Hex())
 }
 
 // unqualified says why a provider gets unimportant work only.

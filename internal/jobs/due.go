@@ -105,7 +105,10 @@ func (j *Jobs) close(job *Job, ending guild.Ending, reason string) due.Work {
 // decideClose ends the job for a reason that is not in its attempts, unless some go on or others came.
 func (j *Jobs) decideClose(tx *journal.Tx, job *Job, ending guild.Ending, reason string) error {
 	now, ok := j.fold.Job(job.Job)
-	if ok && now.Ending == guild.Open && len(now.Attempts) == len(job.Attempts) && now.count().live == 0 {
+	if !ok || now.Ending != guild.Open || len(now.Attempts) != len(job.Attempts) {
+		return nil
+	}
+	if c := now.count(); c.live == 0 && c.uncompared == 0 {
 		tx.Append(fact.JobClosed{Job: job.Job, Ending: ending, Reason: reason})
 	}
 	return nil

@@ -1,7 +1,7 @@
-// Package jobs is the customer's step: it opens jobs, asks providers one after the other (NIP-90), follows
-// their feedback, and takes a result from the provider that was asked and from nobody else. It owns the facts
-// job.* and attempt.* up to attempt.delivered, and attempt.refused, expired and cancelled. It never judges a
-// delivery and never pays.
+// Package jobs is the customer's step: it opens jobs, asks as many providers at once as a job's criticality wants and
+// others in the place of those that fail (NIP-90), follows their feedback, takes a result from a provider that was
+// asked and from nobody else, and finds out which accepted deliveries agree. It owns the facts job.* and attempt.* up to
+// attempt.delivered, and attempt.refused, expired, cancelled and compared. It never judges a delivery and never pays.
 package jobs
 
 import (

@@ -36,6 +36,9 @@ func (j *Jobs) Observe(ctx context.Context, v guild.Verified) error {
 	if e.Kind != nip90.KindFeedback && !nip90.IsResult(int(e.Kind)) {
 		return guild.Drop(guild.Unexpected, "kind %d", e.Kind)
 	}
+	if len(e.Tags) > nip90.MaxTags {
+		return guild.Drop(guild.Unrequested, "kind %d from %.8s has %d tags", e.Kind, e.PubKey.Hex(), len(e.Tags))
+	}
 	if job, ok := j.isOffer(e); ok {
 		return j.observeOffer(ctx, e, job)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -238,9 +239,9 @@ func TestAResultThatMissedUsIsFoundOnTheRelays(t *testing.T) {
 func TestNobodyIsGivenUpWhileNoRelayAnswersUs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
-		away := true
+		var back atomic.Bool
 		w.look = func(request nostr.ID) ([]guild.Verified, error) {
-			if away {
+			if !back.Load() {
 				return nil, errors.New("no relay")
 			}
 			return w.stored(alice, []byte("the work"))(request)
@@ -249,7 +250,7 @@ func TestNobodyIsGivenUpWhileNoRelayAnswersUs(t *testing.T) {
 		id := w.opens(Order{Timeout: 2 * time.Hour})
 		w.pass(time.Hour)
 		w.wants(id, guild.Requested)
-		away = false
+		back.Store(true)
 		w.pass(time.Minute)
 		w.wants(id, guild.Delivered)
 	})
@@ -269,15 +270,16 @@ func TestWhatCannotBeLookedForEndsAtTheDeadline(t *testing.T) {
 func TestPatienceDoesNotRunOutWhileNothingCanReachUs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
-		since := w.began.Add(-time.Hour)
-		w.hears = func() time.Time { return since }
+		var since atomic.Value
+		since.Store(w.began.Add(-time.Hour))
+		w.hears = func() time.Time { return since.Load().(time.Time) }
 		w.restart()
 		id := w.opens(Order{Timeout: 3 * time.Hour})
 		w.pass(200 * time.Second)
-		since = time.Time{}
+		since.Store(time.Time{})
 		w.pass(time.Hour)
 		w.wants(id, guild.Requested)
-		since = time.Now()
+		since.Store(time.Now())
 		w.pass(59 * time.Second)
 		w.wants(id, guild.Requested)
 		w.pass(time.Minute)
@@ -311,6 +313,15 @@ func TestAProviderWithoutCapacityIsAskedAgainWhenNobodyElseIsLeft(t *testing.T) 
 		w.delivers(alice, w.attempt(id).ID, []byte("the work"))
 		w.judges(id, guild.Success)
 		w.ends(id, guild.JobAccepted)
+	})
+}
+
+func TestAPauseThatOutlastsTheDeadlineIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(1))
+		id := w.opens(Order{Timeout: 50 * time.Second})
+		w.says(alice, feedback(w.attempt(id).ID, nip90.Error, "busy"))
+		w.ends(id, guild.JobUnclaimed)
 	})
 }
 

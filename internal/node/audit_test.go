@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,15 +20,16 @@ import (
 // the workers, and the judge.
 type ledger struct {
 	mu        sync.Mutex
-	asked     int                         // jobs that were to be opened
-	opened    []guild.JobID               // by job.opened
-	closed    map[guild.JobID][]closing   // by job.closed
-	attempts  map[nostr.ID]guild.JobID    // by attempt.planned
-	providers map[nostr.ID]nostr.PubKey   // by attempt.planned
-	count     map[nostr.ID]map[string]int // request event → fact, on either side → times
-	runs      map[run1]int                // how often a worker was started
-	delivered map[string]int              // input of a job → the provider whose delivery was judged as good
-	jobs      map[guild.JobID]control.Job // as the customer shows them in the end
+	asked     int                           // jobs that were to be opened
+	opened    []guild.JobID                 // by job.opened
+	closed    map[guild.JobID][]closing     // by job.closed
+	over      map[guild.JobID]chan struct{} // closed by the first of those
+	attempts  map[nostr.ID]guild.JobID      // by attempt.planned
+	providers map[nostr.ID]nostr.PubKey     // by attempt.planned
+	count     map[nostr.ID]map[string]int   // request event → fact, on either side → times
+	runs      map[run1]int                  // how often a worker was started
+	delivered map[string]int                // input of a job → the provider whose delivery was judged as good
+	jobs      map[guild.JobID]control.Job   // as the customer shows them in the end
 	inputs    map[guild.JobID]string
 	keys      []nostr.PubKey // of the providers, by number
 	busy      []string       // what is still going on when all is over
@@ -46,7 +48,7 @@ type closing struct {
 
 func newLedger(asked int) *ledger {
 	return &ledger{
-		asked: asked, closed: map[guild.JobID][]closing{}, attempts: map[nostr.ID]guild.JobID{},
+		asked: asked, closed: map[guild.JobID][]closing{}, over: map[guild.JobID]chan struct{}{}, attempts: map[nostr.ID]guild.JobID{},
 		providers: map[nostr.ID]nostr.PubKey{}, count: map[nostr.ID]map[string]int{}, runs: map[run1]int{},
 		delivered: map[string]int{}, jobs: map[guild.JobID]control.Job{}, inputs: map[guild.JobID]string{},
 	}
@@ -61,7 +63,9 @@ func (l *ledger) enter(e fact.Entry) {
 		case fact.JobOpened:
 			l.opened = append(l.opened, f.Job)
 		case fact.JobClosed:
-			l.closed[f.Job] = append(l.closed[f.Job], closing{f.Ending, f.Reason})
+			if l.closed[f.Job] = append(l.closed[f.Job], closing{f.Ending, f.Reason}); len(l.closed[f.Job]) == 1 {
+				close(l.end(f.Job))
+			}
 		case fact.AttemptPlanned:
 			l.attempts[f.Attempt], l.providers[f.Attempt] = f.Job, f.Provider.PubKey
 			l.add(f.Attempt, f)
@@ -86,6 +90,28 @@ func (l *ledger) add(request nostr.ID, f fact.Fact) {
 		l.count[request] = map[string]int{}
 	}
 	l.count[request][f.Type()]++
+}
+
+// end is closed once a job is. The lock must be held.
+func (l *ledger) end(job guild.JobID) chan struct{} {
+	if l.over[job] == nil {
+		l.over[job] = make(chan struct{})
+	}
+	return l.over[job]
+}
+
+// follow waits for the end of a job, and notes what it is about.
+func (l *ledger) follow(ctx context.Context, job guild.JobID, input string) error {
+	l.mu.Lock()
+	l.inputs[job] = input
+	over := l.end(job)
+	l.mu.Unlock()
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("job %s: %w", job.Short(), ctx.Err())
+	}
 }
 
 // ran notes that a worker was started.

@@ -286,7 +286,6 @@ func TestWhatStrangersSendIsDroppedAndCounted(t *testing.T) {
 	}{
 		{"result from a stranger", func() guild.Verified { return s.sign(s.result(r.request)) }, guild.Stranger},
 		{"feedback from a stranger", func() guild.Verified { return s.sign(s.feedback(r.request, nostr.Tag{"status", "error"})) }, guild.Stranger},
-		{"result of the wrong kind", func() guild.Verified { e := p.result(r.request); e.Kind = 6050; return p.sign(e) }, guild.WrongKind},
 		{"result for a request that never was", func() guild.Verified { return p.sign(p.result(other)) }, guild.Unrequested},
 		{"result with an amount that is no number", func() guild.Verified {
 			e := p.result(r.request)
@@ -335,6 +334,21 @@ func TestWhatStrangersSendIsDroppedAndCounted(t *testing.T) {
 		})
 	}
 	r.T = t
+	r.mustFinish()
+}
+
+func TestAResultOfTheWrongKindIsHeldAgainstItsProviderAndEndsNothing(t *testing.T) {
+	t.Parallel()
+	r := newTrial(t, func(*Config) {})
+	wrong := r.provider.result(r.request)
+	wrong.Kind = 6050
+	before := r.dropped(string(guild.WrongKind))
+	r.puppet.event(wrong.Kind, r.provider.sign(wrong).Event().String())
+	eventually(t, "it is dropped", func() bool { return r.dropped(string(guild.WrongKind)) == before+1 })
+	eventually(t, "it is held against the provider", func() bool {
+		providers, err := r.customer.Providers(t.Context(), "")
+		return err == nil && slices.ContainsFunc(providers, func(p control.Provider) bool { return p.Observed != nil && p.Observed.Faults == 1 })
+	})
 	r.mustFinish()
 }
 

@@ -158,7 +158,8 @@ func TestTheClockGoesBackTenMinutesWhileAJobRuns(t *testing.T) {
 			var theirs, ours clock
 			team := newCrew()
 			provider, _ := start(t, url, func(c *Config) { theirs.impatient(c); c.Workers = []Worker{{Task: "echo", Do: team.do}} })
-			customer, _ := start(t, url, ours.impatient)
+			var log notes
+			customer, _ := start(t, url, func(c *Config) { ours.impatient(c); c.Log = log.logger() })
 			awaitProviders(t, customer, 1)
 			id := open(t, customer, bundle(t), control.Hire{})
 			eventually(t, "the worker works", func() bool { return team.busy() == 1 })
@@ -178,12 +179,16 @@ func TestTheClockGoesBackTenMinutesWhileAJobRuns(t *testing.T) {
 			}
 			if whose == "the customer's" {
 				eventually(t, "the provider has answered", func() bool { return service(t, provider).Done == 1 })
+				eventually(t, "the answer waits", func() bool { return strings.Contains(log.String(), "an event waits until it can be recorded") })
 			}
 			if got := facts(t, customer, "job."+id); slices.Contains(got, "attempt.delivered") {
 				t.Errorf("%q while the clock is wrong", got)
 			}
 			set(10 * time.Minute)
 			job := finish(t, customer, id)
+			if strings.Contains(log.String(), "could not be taken") {
+				t.Errorf("an event was lost:\n%s", log.String())
+			}
 			if job.Ending != guild.JobAccepted || len(job.Attempts) != 1 || team.called(id) != 1 {
 				t.Errorf("%s after %d attempts and %d calls of the worker: %s", job.Ending, len(job.Attempts), team.called(id), job.Reason)
 			}

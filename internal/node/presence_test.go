@@ -200,7 +200,6 @@ func TestTwoNodesThatMeetLaterAreOneProvider(t *testing.T) {
 	}
 }
 
-// TestAPausedNodeTakesBackNothingThatIsTheOthers stops the younger of two, and looks for a deletion.
 func TestAPausedNodeTakesBackNothingThatIsTheOthers(t *testing.T) {
 	n := &Node{presence: &presence{free: make(chan struct{}, 1), log: slog.New(slog.DiscardHandler)}}
 	deletion := nostr.Event{Kind: 5, Tags: nostr.Tags{{"a", "31990:x:echo"}, {"k", "31990"}}}

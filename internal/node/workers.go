@@ -22,9 +22,10 @@ type Worker struct {
 	Name    string
 	About   string
 	Kind    int
-	Kinds   []int    // all of them; Kind, or the usual ones of the tasks, if empty
-	Schema  string   // of its inputs, as announced
-	Open    bool     // answers requests that name nobody
+	Kinds   []int  // all of them; Kind, or the usual ones of the tasks, if empty
+	Schema  string // of its inputs, as announced
+	Open    bool   // works on requests that name nobody
+	Claims  work.Claims
 	Command string   // for /bin/sh -c
 	Env     []string // names of our variables that it may see
 	Mounts  []string // host directories that it may read
@@ -68,7 +69,7 @@ func (n *Node) services(ctx context.Context) ([]work.Service, error) {
 
 func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error) work.Service {
 	s := work.Service{
-		Task: w.Task, Tasks: w.Tasks, D: w.D, Name: w.Name, About: w.About, Kind: w.Kind, Kinds: w.Kinds, Schema: w.Schema, Open: w.Open,
+		Task: w.Task, Tasks: w.Tasks, D: w.D, Name: w.Name, About: w.About, Kind: w.Kind, Kinds: w.Kinds, Schema: w.Schema, Open: w.Open, Claims: w.Claims,
 		Slots: w.Slots, Queue: w.Queue, Limit: w.Limit, Price: w.Price, Terms: w.Terms, Network: w.Network, Walls: n.caps.Tier, Do: do,
 	}
 	if len(s.Tasks) == 0 {

@@ -46,6 +46,8 @@ type world struct {
 	fold     *Fold
 	claims   *due.Claims
 	journal  *journal.Journal
+	observed *Observed
+	follow   []nostr.PubKey
 	changes  int
 	attempts int
 }
@@ -53,11 +55,11 @@ type world struct {
 // newWorld opens a journal in a directory of its own and runs the step on it.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t, fold: NewFold(), claims: due.NewClaims()}
-	w.journal = journaltest.Open(t, w.claims, w.fold)
+	w := &world{T: t, fold: NewFold(), claims: due.NewClaims(), observed: NewObserved(), follow: []nostr.PubKey{newProvider(200).key}}
+	w.journal = journaltest.Open(t, w.claims, w.fold, w.observed)
 	w.open()
 	runner := due.Runner{Journal: w.journal, Claims: w.claims, Node: "test", Now: time.Now,
-		Sources: []due.Source{w.fold.Due}, Log: slog.New(slog.DiscardHandler)}
+		Sources: []due.Source{func(now time.Time) []due.Work { return w.Due(now) }}, Log: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); runner.Run(ctx) }()
@@ -69,7 +71,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) open() {
 	w.Helper()
 	r, err := Open(w.Context(), Config{Journal: w.journal, Now: time.Now, Changed: func() { w.changes++ },
-		Synonyms: map[string][]string{"python": {"py"}}}, w.fold)
+		Synonyms: map[string][]string{"python": {"py"}}, Observed: w.observed, Follow: w.follow}, w.fold)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -130,9 +132,9 @@ func TestAnAnnouncementBecomesAnOffer(t *testing.T) {
 			t.Fatalf("%d offers", len(offers))
 		}
 		o := offers[0]
-		relays := []string{"wss://alice.example", "wss://both.example", "wss://read.example"}
+		relays := []string{"wss://alice.example", "wss://relay.example.com", "wss://both.example", "wss://read.example"}
 		if o.Service != alice.service("alice") || o.State != guild.Seen || !o.Encrypts || o.Price != 7 || o.Slots != 3 ||
-			!slices.Equal(o.Relays, relays) || o.Announced != time.Now().Unix() {
+			!slices.Equal(o.Relays, relays) || o.Announced != time.Now().Unix() || o.Confidence != 1 || !o.Confirmed {
 			t.Errorf("%+v", o)
 		}
 		if w.Name(o.Service) != "alice" || w.Len() != 1 || w.changes != 2 {
@@ -459,7 +461,14 @@ func history(t *rapid.T) (all []fact.Entry) {
 			fact.AttemptRefused{Attempt: id}, fact.AttemptCancelled{Attempt: id}, fact.AttemptParked{Attempt: id},
 			fact.ProviderMoved{Service: s, To: guild.Warned, Until: 7, Attempt: id}, fact.ProviderMoved{Service: s, To: guild.Removed},
 		}).Draw(t, "end")
-		for _, f := range []fact.Fact{fact.AttemptPlanned{Attempt: id, Provider: s}, end} {
+		job, meeting := guild.JobID{byte(n + 1)}, fmt.Sprint("m", n%4)
+		opened := fact.JobOpened{Job: job}
+		if rapid.Bool().Draw(t, "of a meeting") {
+			opened.Meeting = &fact.Benchmark{Meeting: meeting}
+		}
+		turn := rapid.SampledFrom([]fact.Fact{fact.MeetingBegan{Meeting: meeting, Service: s}, fact.JobClosed{Job: job},
+			fact.MeetingEnded{Meeting: meeting, Service: s, To: guild.Unqualified}, fact.AttemptProgressed{Attempt: id}}).Draw(t, "turn")
+		for _, f := range []fact.Fact{opened, fact.AttemptPlanned{Attempt: id, Job: job, Provider: s}, turn, end} {
 			all = append(all, fact.Entry{Seq: uint64(len(all) + 1), At: int64(len(all)), Facts: []fact.Fact{f}})
 		}
 	}

@@ -57,7 +57,10 @@ func (w *Work) admit(s Service, e nostr.Event, r nip90.Request) *refusal {
 		return refuse(guild.Flood, "busy: %d requests of one customer in a minute, try again later", s.Terms.PerMinute)
 	}
 	all, theirs := w.fold.waiting(s.D, e.PubKey)
+	repeats := w.fold.standing(e.PubKey, r.Get(nip90.ParamIdempotencyKey)) != nostr.ID{}
 	switch {
+	case repeats && !w.doors.spares(e.PubKey, w.c.Now()):
+		return refuse(guild.Flood, "busy: it repeats another request, and you repeat too many, try again later")
 	case all >= s.Slots+s.Queue:
 		return refuse(guild.Flood, "at capacity, try again later")
 	case theirs >= s.Terms.Each:
@@ -152,6 +155,12 @@ const (
 	tellOne, tellOneBurst = rate.Limit(0.5), 20
 )
 
+// How often what costs a customer no worker becomes a fact: requests that repeat another, and taking one back.
+const (
+	spareAll, spareAllBurst = rate.Limit(5), 300
+	spareOne, spareOneBurst = rate.Limit(0.5), 30
+)
+
 // maxKnown is the number of customers whose pace is remembered.
 const maxKnown = 4096
 
@@ -160,7 +169,9 @@ type doors struct {
 	mu      sync.Mutex
 	entered map[visitor]*rate.Limiter
 	told    map[visitor]*rate.Limiter
-	all     *rate.Limiter
+	spared  map[visitor]*rate.Limiter
+
+	toldAll, sparedAll *rate.Limiter
 }
 
 // visitor is a customer at a service; at none where it is told of refusals.
@@ -170,7 +181,10 @@ type visitor struct {
 }
 
 func newDoors() *doors {
-	return &doors{entered: map[visitor]*rate.Limiter{}, told: map[visitor]*rate.Limiter{}, all: rate.NewLimiter(tellAll, tellAllBurst)}
+	return &doors{
+		entered: map[visitor]*rate.Limiter{}, told: map[visitor]*rate.Limiter{}, spared: map[visitor]*rate.Limiter{},
+		toldAll: rate.NewLimiter(tellAll, tellAllBurst), sparedAll: rate.NewLimiter(spareAll, spareAllBurst),
+	}
 }
 
 // enters counts a request of a customer, and reports whether it is within what the service takes in a minute.
@@ -187,7 +201,15 @@ func (d *doors) enters(s Service, p nostr.PubKey, now time.Time) bool {
 func (d *doors) tells(p nostr.PubKey, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return pace(d.told, visitor{customer: p}, tellOne, tellOneBurst, now).AllowN(now, 1) && d.all.AllowN(now, 1)
+	return pace(d.told, visitor{customer: p}, tellOne, tellOneBurst, now).AllowN(now, 1) && d.toldAll.AllowN(now, 1)
+}
+
+// spares counts what costs a customer no worker, and reports whether it may become a fact: strangers must not be
+// able to fill the journal with what is done at once.
+func (d *doors) spares(p nostr.PubKey, now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return pace(d.spared, visitor{customer: p}, spareOne, spareOneBurst, now).AllowN(now, 1) && d.sparedAll.AllowN(now, 1)
 }
 
 // pace is the limiter of a visitor. When there are too many, those who have rested are forgotten, which changes

@@ -2,6 +2,7 @@ package work
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -76,12 +77,15 @@ func TestARequestThatMeetsTheTermsIsTaken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.PubKey, e.CreatedAt = customer.key, nostr.Timestamp(time.Now().Unix())
-		for n, done := 0, false; !done; n++ { // by hand: DoWork has goroutines of its own
-			e.Tags = append(e.Tags.Clone()[:len(e.Tags):len(e.Tags)], nostr.Tag{"nonce", fmt.Sprint(n), "8"})
-			if done = nip13.Difficulty(e.GetID()) >= 8; !done {
-				e.Tags = e.Tags[:len(e.Tags)-1]
+		e.CreatedAt = nostr.Timestamp(time.Now().Unix())
+		plain := e.Tags
+		for n, bits := 0, 0; bits < 8; n++ {
+			e.Tags = append(slices.Clone(plain), nostr.Tag{"nonce", fmt.Sprint(n), "8"})
+			v, err := guild.Sign(t.Context(), customer.signer, e)
+			if err != nil {
+				t.Fatal(err)
 			}
+			bits = nip13.Difficulty(v.Event().ID)
 		}
 		id, err := w.says(customer, e)
 		if err != nil {
@@ -201,4 +205,38 @@ func TestOnlySoManyCustomersAreRemembered(t *testing.T) {
 	if n := len(d.entered); n > maxKnown {
 		t.Errorf("%d are", n)
 	}
+}
+
+func TestWhatCostsNoWorkerFillsNoJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, wide(&runs{takes: 24 * time.Hour}))
+		taken := 0
+		for n := range 100 { // asks, and takes it back
+			r := once(t, fmt.Sprint("back ", n), "")
+			id, err := w.sends(mallory, r)
+			if err != nil {
+				wantDrop(t, err, guild.Flood)
+				continue
+			}
+			if _, err := w.says(mallory, nostr.Event{Kind: 5, Tags: nostr.Tags{{"e", id.Hex()}}}); err == nil {
+				taken++
+			} else {
+				wantDrop(t, err, guild.Flood)
+			}
+		}
+		if taken != spareOneBurst || w.journal.Last() > 400 {
+			t.Errorf("%d were taken back, %d entries", taken, w.journal.Last())
+		}
+		w.asks(customer, once(t, "first", "k1"))
+		repeated := 0
+		for n := range 60 {
+			r := once(t, fmt.Sprint("again ", n), "k1")
+			if _, err := w.sends(customer, r); err == nil {
+				repeated++
+			}
+		}
+		if repeated > spareOneBurst {
+			t.Errorf("%d requests repeat another", repeated)
+		}
+	})
 }

@@ -21,6 +21,7 @@ import (
 	"guild/internal/blossom"
 	"guild/internal/dial"
 	"guild/internal/fetch"
+	"guild/internal/sandbox/tiers"
 	"guild/nip90"
 )
 
@@ -367,5 +368,32 @@ func TestACommandFindsWhatWasGivenBesideItsBundle(t *testing.T) {
 	a.Inputs = ""
 	if err := (Exec{Runner: Bare{}, Command: `test -z "${GUILD_INPUTS+set}"`}).Do(t.Context(), a); err != nil {
 		t.Errorf("GUILD_INPUTS without any: %v", err)
+	}
+}
+
+func TestInASandboxWhatWasGivenCanBeReadAndNotChanged(t *testing.T) {
+	runner, caps, err := tiers.Pick(t.Context(), "")
+	if err != nil {
+		t.Logf("there is no sandbox here, and nothing to see: %v", err)
+		return
+	}
+	if warm, ok := runner.(io.Closer); ok {
+		defer warm.Close()
+	}
+	a, _ := assignment(t)
+	a.Inputs = filepath.Join(filepath.Dir(a.Bundle), "inputs")
+	if err := os.Mkdir(a.Inputs, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(a.Inputs, indexFile), []byte("[]"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	x := Exec{Runner: runner, Command: `cat "$GUILD_INPUTS/inputs.json" > "$GUILD_DELIVERY/out"; echo no > "$GUILD_INPUTS/inputs.json" || echo kept >> "$GUILD_DELIVERY/out"`}
+	if err := x.Do(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.ReadFile(filepath.Join(a.Delivery, "out"))
+	if index, _ := os.ReadFile(filepath.Join(a.Inputs, indexFile)); err != nil || string(out) != "[]kept\n" || string(index) != "[]" {
+		t.Errorf("in %s: %q, %v, then %q", caps.Tier, out, err, index)
 	}
 }

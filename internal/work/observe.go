@@ -126,6 +126,9 @@ func (w *Work) ObserveDeletion(ctx context.Context, v guild.Verified) error {
 		}
 		id, err := nostr.IDFromHex(t[1])
 		if r, ok := w.fold.request(id); err == nil && ok && r.Customer == e.PubKey && r.Ending == "" && !r.Withdrew {
+			if !w.doors.spares(e.PubKey, w.c.Now()) {
+				return guild.Drop(guild.Flood, "too many requests are taken back: %.8s is worked on", id.Hex())
+			}
 			return w.cancelled(ctx, id, e)
 		}
 	}

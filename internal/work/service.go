@@ -22,7 +22,7 @@ type Service struct {
 	About string
 
 	Schema string // what its inputs look like, as announced: the id of a JSON schema, or one itself
-	Open   bool   // requests that name nobody are answered with an offer, too
+	Open   bool   // requests that name nobody are worked on, where it costs nothing; else they get an offer
 
 	Slots int           // requests worked on at a time; 2 if zero
 	Queue int           // requests that may wait; 32 if zero

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"guild"
+	"guild/internal/control"
+	"guild/internal/fact"
+)
+
+// solver is a command that solves benchmarks from nothing but what they tell a provider.
+func solver(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs("../../internal/suite/testdata/solver.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path + " . $GUILD_DELIVERY"
+}
+
+// theMeeting is the only meeting of a node.
+func theMeeting(ctx context.Context, c *control.Client) (control.Meeting, error) {
+	all, err := c.Meetings(ctx)
+	if err != nil {
+		return control.Meeting{}, err
+	}
+	if len(all) != 1 {
+		return control.Meeting{}, fmt.Errorf("%d meetings", len(all))
+	}
+	return all[0], nil
+}
+
+// TestAMeetingOutlivesANodeThatIsKilledAfterEveryFact kills the node after each entry that it writes, from the meeting's
+// first to its last.
+func TestAMeetingOutlivesANodeThatIsKilledAfterEveryFact(t *testing.T) {
+	needSandbox(t)
+	t.Parallel()
+	w := newTown(t)
+	provider, home := w.settle("provider"), w.settle("customer")
+	w.work(provider, "python", solver(t))
+	customer := w.client(home)
+
+	p := w.mortalUp(home, 1)
+	p.says(t, "ready")
+	meet(t, customer, "python")
+	known, err := customer.Providers(t.Context(), "python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = customer.Bench(t.Context(), control.Bench{Provider: known[0].Npub}) // it may die before it answers
+	deaths := 0
+	for over := false; !over; {
+		const most = 200 // entries
+		if deaths > most {
+			t.Fatal("it never ends")
+		}
+		eventually(t, "its death, or the end", func(ctx context.Context) error {
+			select {
+			case <-p.ended:
+				return nil
+			default:
+			}
+			if m, err := theMeeting(ctx, customer); err != nil || m.Ended == 0 || !settled(ctx, customer, m) {
+				return fmt.Errorf("neither yet: %+v, %w", m, err)
+			}
+			over = true
+			return nil
+		})
+		if !over {
+			deaths++
+			p = w.mortalUp(home, 1)
+		}
+	}
+
+	m, err := theMeeting(t.Context(), customer)
+	if err != nil || m.To != guild.Active || len(m.Runs) != 3 {
+		t.Errorf("%+v, %v", m, err)
+	}
+	all := entries(t, customer)
+	counts := map[string]int{}
+	for _, e := range all {
+		for _, f := range e.Facts {
+			counts[f.Type()]++
+		}
+	}
+	for name, want := range map[string]int{"meeting.began": 1, "meeting.ended": 1, "job.opened": 3, "job.closed": 3, "attempt.planned": 3, "attempt.judged": 3} {
+		if counts[name] != want {
+			t.Errorf("%d times %s, want %d", counts[name], name, want)
+		}
+	}
+	if deaths < 20 {
+		t.Errorf("it died %d times only: %v", deaths, counts)
+	}
+	mustHoldWhatWasNoted(t, home, all)
+	worked := 0
+	for _, e := range entries(t, w.client(provider)) {
+		for _, f := range e.Facts {
+			if _, ok := f.(fact.RequestReceived); ok {
+				worked++
+			}
+		}
+	}
+	if worked != 3 {
+		t.Errorf("the provider was asked %d times, want 3", worked)
+	}
+	t.Logf("it died %d times", deaths)
+}
+
+// settled reports whether everything has followed from a meeting's end: each of its jobs has its receipt, and the
+// provider is what the meeting made of it.
+func settled(ctx context.Context, c *control.Client, m control.Meeting) bool {
+	for _, r := range m.Runs {
+		job, err := c.Job(ctx, r.Job)
+		if err != nil || len(job.Attempts) != 1 || job.Attempts[0].Receipt == "" {
+			return false
+		}
+	}
+	known, err := c.Providers(ctx, m.Task)
+	return err == nil && len(known) == 1 && known[0].State == string(m.To)
+}

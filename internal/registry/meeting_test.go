@@ -1,0 +1,172 @@
+package registry
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/fact"
+	"guild/internal/journal"
+	"guild/nip89"
+)
+
+// append writes facts as some other step would, and lets the step follow.
+func (w *world) append(facts ...fact.Fact) {
+	w.Helper()
+	err := w.journal.Do(w.Context(), fact.MeetingSubject, "", func(tx *journal.Tx) error {
+		tx.Append(facts...)
+		return nil
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// meets has a meeting with one benchmark for each end, and ends it with a state.
+func (w *world) meets(s guild.Service, to guild.ProviderState, ends ...func(nostr.ID) fact.Fact) {
+	w.Helper()
+	w.attempts++
+	id := string(rune('a' + w.attempts))
+	w.append(fact.MeetingBegan{Meeting: id, Service: s})
+	for n, end := range ends {
+		w.attempts++
+		job, attempt := guild.JobID{byte(w.attempts)}, nostr.ID{byte(w.attempts)}
+		during := w.fold.Provider(s).State
+		w.append(fact.JobOpened{Job: job, Meeting: &fact.Benchmark{Meeting: id, Run: n + 1}}, fact.AttemptPlanned{Attempt: attempt, Job: job, Provider: s})
+		w.append(end(attempt))
+		w.append(fact.JobClosed{Job: job})
+		if got := w.fold.Provider(s).State; got != during && got != guild.Removed {
+			w.Errorf("run %d moved the provider from %s to %s", n+1, during, got)
+		}
+	}
+	w.append(fact.MeetingEnded{Meeting: id, Service: s, To: to, Cause: "met"})
+}
+
+func TestAMeetingMovesAProvider(t *testing.T) { // section 3.2.3
+	good, poor, failed := judged(guild.Success, 900_000), judged(guild.Partial, 700_000), judged(guild.Failure, 0)
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		name string
+		runs []func(nostr.ID) fact.Fact
+		to   guild.ProviderState
+		want guild.ProviderState
+		away time.Duration
+	}{
+		{"three successes", []func(nostr.ID) fact.Fact{good, good, good}, guild.Active, guild.Active, 0},
+		{"two successes, one part", []func(nostr.ID) fact.Fact{good, good, poor, good, poor}, guild.Active, guild.Active, 0},
+		{"one success, two failures", []func(nostr.ID) fact.Fact{good, failed, failed}, guild.Conditional, guild.Conditional, 0},
+		{"three failures", []func(nostr.ID) fact.Fact{failed, failed, failed}, guild.Unqualified, guild.Unqualified, 30 * day},
+		{"not good enough", []func(nostr.ID) fact.Fact{good, failed, failed, failed, failed}, guild.Unqualified, guild.Unqualified, day},
+		{"silence", []func(nostr.ID) fact.Fact{silent}, "", guild.Unresponsive, day},
+		{"nothing was learned", nil, "", guild.Seen, 0},
+		{"a violation at once", []func(nostr.ID) fact.Fact{judged(guild.Violation, 0)}, guild.Active, guild.Removed, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, s := newWorld(t), newProvider(1).service("a")
+				w.meets(s, c.to, c.runs...)
+				got := w.fold.Provider(s)
+				until := int64(0)
+				if c.away > 0 {
+					until = time.Now().Add(c.away).UnixMilli()
+				}
+				if got.State != c.want || got.Until != until {
+					t.Errorf("%s until %d, want %s until %d", got.State, got.Until, c.want, until)
+				}
+				if left := w.fold.state; len(left.Owed)+len(left.Asked)+len(left.Runs)+len(left.Meetings) != 0 {
+					t.Errorf("left over: %+v", left)
+				}
+			})
+		})
+	}
+}
+
+func TestAProviderIsBeingTriedWhileItIsMet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, s := newWorld(t), newProvider(1).service("a")
+		w.append(fact.MeetingBegan{Meeting: "m", Service: s})
+		w.wantState(s, guild.Benchmarking)
+		w.append(fact.MeetingEnded{Meeting: "m", Service: s, To: guild.Active})
+		w.wantState(s, guild.Active)
+		w.append(fact.MeetingBegan{Meeting: "n", Service: s})
+		w.wantState(s, guild.Active) // asked for by hand: it goes on working
+		w.append(fact.MeetingEnded{Meeting: "n", Service: s, To: guild.Unqualified})
+		w.wantState(s, guild.Warned)
+	})
+}
+
+func TestWhoFailsAgainIsLeftAloneForLonger(t *testing.T) { // section 3.4.3
+	synctest.Test(t, func(t *testing.T) {
+		w, s := newWorld(t), newProvider(1).service("a")
+		const day = 24 * time.Hour
+		for _, want := range []time.Duration{day, 3 * day, 7 * day, 30 * day, 30 * day} {
+			w.meets(s, guild.Unqualified, judged(guild.Failure, 0), judged(guild.Success, 900_000))
+			if got := time.UnixMilli(w.fold.Provider(s).Until).Sub(time.Now()); got != want {
+				t.Errorf("left alone for %v, want %v", got, want)
+			}
+			time.Sleep(want)
+			synctest.Wait()
+			w.wantState(s, guild.Seen)
+		}
+		w.meets(s, guild.Active, judged(guild.Success, 900_000))
+		if len(w.fold.state.Failed) != 0 {
+			t.Error("a success is no new beginning")
+		}
+	})
+}
+
+func TestAnActiveProviderThatIsNotHeardOfBecomesStaleAndThenArchived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, alice := newWorld(t), newProvider(1)
+		s := alice.service("alice")
+		w.announces(alice, python("alice"))
+		w.attempt(s, judged(guild.Success, 900_000))
+		const day = 24 * time.Hour
+		time.Sleep(30*day - time.Second)
+		synctest.Wait()
+		w.wantState(s, guild.Active)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		w.wantState(s, guild.Stale)
+		w.append(fact.AttemptPlanned{Attempt: nostr.ID{99}, Provider: s})
+		w.append(fact.AttemptProgressed{Attempt: nostr.ID{99}}) // an answered probe
+		synctest.Wait()
+		w.wantState(s, guild.Active)
+		time.Sleep(30 * day)
+		synctest.Wait()
+		w.wantState(s, guild.Stale)
+		time.Sleep(60 * day)
+		synctest.Wait()
+		w.wantState(s, guild.Archived)
+		if _, ok := w.Offer(s); !ok || len(w.Offers("python", 5000)) != 0 {
+			t.Error("what is archived is kept, and offered to nobody")
+		}
+		last := w.journal.Last()
+		time.Sleep(100 * day)
+		synctest.Wait()
+		if w.journal.Last() != last {
+			t.Error("that it is archived is noted again and again")
+		}
+		w.announces(alice, python("alice"))
+		w.append(fact.AttemptPlanned{Attempt: nostr.ID{98}, Provider: s}) // something wakes the runner
+		w.wantState(s, guild.Seen)
+	})
+}
+
+func TestOfStrangersNothingIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for n := range 20 {
+			w.announces(newProvider(byte(n+1)), nip89.Handler{D: "x", Tasks: []string{"python"}})
+		}
+		time.Sleep(200 * 24 * time.Hour)
+		synctest.Wait()
+		if w.journal.Last() != 0 || len(w.Due(time.Now())) != 0 {
+			t.Errorf("%d entries", w.journal.Last())
+		}
+	})
+}
