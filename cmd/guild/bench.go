@@ -34,9 +34,9 @@ func (p *program) benchCommand() *cobra.Command {
 		Use:   "bench NPUB | --ls",
 		Short: "Try a provider with benchmarks, now",
 		Long: `bench puts benchmarks to a provider, has the judge judge what comes back, and says
-what the provider is from now on: active, conditional or rejected. Three runs decide,
-or five when those do not agree. A node that is up tries new providers by itself,
-within a daily budget (meeting.daily_msat); this is outside of it.
+what the provider is from now on: active, conditional or rejected. Three runs
+decide, or five when those do not agree. A node that is up tries new providers by
+itself, within a daily budget (meeting.daily_msat); this is outside of it.
 
 Each provider gets exercises of its own, and each run others. Their rules are told,
 the tests that decide are not.

@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
+	"syscall"
+	"time"
 	"testing"
 
 	"guild"
@@ -63,8 +66,16 @@ func TestAMeetingOutlivesANodeThatIsKilledAfterEveryFact(t *testing.T) {
 				return nil
 			default:
 			}
+			ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+			defer cancel()
 			if m, err := theMeeting(ctx, customer); err != nil || m.Ended == 0 || !settled(ctx, customer, m) {
-				return fmt.Errorf("neither yet: %+v, %w", m, err)
+				if ctx.Err() != nil {
+					p.cmd.Process.Signal(syscall.SIGQUIT)
+					time.Sleep(time.Second)
+					os.WriteFile("/tmp/dump.txt", []byte(p.errs.String()), 0o644)
+					t.Fatal("dumped")
+				}
+				return fmt.Errorf("neither yet, after %d deaths: %s, %+v, %w", deaths, p.errs.String(), m, err)
 			}
 			over = true
 			return nil

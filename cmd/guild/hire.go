@@ -65,8 +65,8 @@ or five times as much; who is still at it when enough agree is told to stop.
 --open asks everybody for an offer first, without showing the bundle, and then the
 best of those who answered.
 
---input gives the provider something beside the bundle: url:https://…, event:nevent1…,
-job:ID (the result of an earlier job), blob:SHA256, text:…, or @FILE.
+--input gives the provider something beside the bundle: url:https://…,
+event:nevent1…, job:ID (the result of an earlier job), blob:SHA256, text:…, or @FILE.
 
 Exit codes:
   0    accepted

@@ -117,8 +117,8 @@ func (p *program) marketShowCommand() *cobra.Command {
 		Use:   "show PROVIDER",
 		Short: "Show what a provider claims beside what was measured",
 		Long: `show puts what a provider announces beside what this node has measured, and since
-when. A provider is named by its npub, its key in hex, a NIP-05 name, or the start of
-an npub as market ls shows it.`,
+when. A provider is named by its npub, its key in hex, a NIP-05 name, or the
+start of an npub as market ls shows it.`,
 		Example: "  guild market show npub1…\n  guild market show npub1… --d python --json",
 		Args:    cli.OneArg("a provider"),
 		RunE: func(cmd *cobra.Command, args []string) error {

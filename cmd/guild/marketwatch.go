@@ -16,9 +16,9 @@ func (p *program) marketWatchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Follow who comes, changes and goes",
-		Long: `watch prints a line whenever a provider is announced for the first time, changes what
-it says, is taken back, or moves to another state here. It needs a running node, and
-goes on until Ctrl-C.`,
+		Long: `watch prints a line whenever a provider is announced for the first time, changes
+what it says, is taken back, or moves to another state here. It needs a running
+node, and goes on until Ctrl-C.`,
 		Example: "  guild market watch\n  guild market watch --json",
 		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runMarketWatch(cmd.Context(), asJSON) },

@@ -25,12 +25,12 @@ func (p *program) recommendCommand() *cobra.Command {
 		Use:   "recommend PROVIDER",
 		Short: "Tell everybody that you recommend a provider",
 		Long: `recommend publishes, under your key, that you recommend a provider's announcement
-(NIP-89, kind 31989), one event for each kind of request. Who follows you can see it,
-and their nodes may try that provider first. What you recommended before for the same
-kind stays.
+(NIP-89, kind 31989), one event for each kind of request. Who follows you can see
+it, and their nodes may try that provider first. What you recommended before for
+the same kind stays.
 
-A provider is named by its npub, its key in hex, a NIP-05 name, or the start of an npub
-as market ls shows it.`,
+A provider is named by its npub, its key in hex, a NIP-05 name, or the start of an
+npub as market ls shows it.`,
 		Example: "  guild market recommend npub1…\n  guild market recommend npub1… --task python --d tests",
 		Args:    cli.OneArg("a provider"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -216,7 +216,7 @@ func (r *Runner) try(ctx context.Context, w Work) error {
 // record appends what came of an effect, even when the node is stopping. What was done must not be done again
 // because the journal takes nothing just now: then it waits until the clock is right, or the disk has room.
 func (r *Runner) record(ctx context.Context, w Work, decide Decision) error {
-	for {
+	for first := true; ; first = false {
 		err := r.Journal.Do(context.WithoutCancel(ctx), w.Guard, w.Key, func(tx *journal.Tx) error {
 			if !w.Free {
 				tx.Append(fact.EffectSettled{Effect: w.Key})
@@ -226,7 +226,9 @@ func (r *Runner) record(ctx context.Context, w Work, decide Decision) error {
 		if w.Free || !errors.Is(err, journal.ErrClock) && !errors.Is(err, journal.ErrFull) {
 			return err
 		}
-		r.Log.Warn("what was done cannot be recorded yet", "effect", w.Key, "err", err)
+		if first {
+			r.Log.Warn("what was done cannot be recorded yet", "effect", w.Key, "err", err)
+		}
 		select {
 		case <-time.After(r.backOff(0)):
 		case <-ctx.Done():

@@ -55,8 +55,8 @@ type hostileWorld struct {
 // impatient are waits that suit a test: what is lost is missed soon.
 func impatient(c *Config) {
 	c.Patience = jobs.Patience{
-		Discover: 5 * time.Second, Silence: 3 * time.Second, Extend: 3 * time.Second, Job: 40 * time.Second,
-		Ladder: [3]time.Duration{time.Second, time.Second, 2 * time.Second},
+		Discover: 5 * time.Second, Silence: 5 * time.Second, Extend: 5 * time.Second, Job: time.Minute,
+		Ladder: [3]time.Duration{3 * time.Second, 3 * time.Second, 6 * time.Second},
 	}
 	c.Retry = []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second}
 	c.Limits = jobs.Limits{AtOnce: 1000, PerMinute: 100_000}

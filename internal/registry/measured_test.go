@@ -42,7 +42,9 @@ func TestWhatIsMeasuredOfAProvider(t *testing.T) {
 	if m, ok := o.Of(alice); ok || m.Asked != 0 {
 		t.Errorf("%+v of one that was never asked", m)
 	}
-	again := func(id nostr.ID) fact.Fact { return fact.AttemptRequested{Attempt: id, Relays: []string{"wss://two.example"}} }
+	again := func(id nostr.ID) fact.Fact {
+		return fact.AttemptRequested{Attempt: id, Relays: []string{"wss://two.example"}}
+	}
 	quoted := func(id nostr.ID) fact.Fact { return fact.AttemptQuoted{Attempt: id, Amount: 21_000} }
 	fault := func(id nostr.ID) fact.Fact { return fact.AttemptProgressed{Attempt: id, Fault: true} }
 	asks(o, 1, alice, true, relays, again, delivered(300), judged(guild.Success, 900_000))

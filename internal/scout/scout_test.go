@@ -392,7 +392,6 @@ func TestAColdStartLooksBackADayAndForAllThatIsStoredAndALaterOneSinceTheWaterma
 		if !slices.ContainsFunc(asked, func(a asking) bool { return a.filters[0].Limit == 1000 && a.filters[0].Since == 0 }) {
 			t.Error("what is stored was not asked for with limit 1000")
 		}
-		s.announce("127.0.0.1")
 		w.stop()
 		n := len(s.all("127.0.0.1"))
 		w = start(t, c, relay.Config{Dial: s.dial, Watermarks: marks})
