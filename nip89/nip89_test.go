@@ -308,7 +308,8 @@ func TestRecommendation(t *testing.T) {
 		{"d", "5000"}, {"a", "31990:" + alice.Hex() + ":a:b", "wss://r.example", "web"},
 		{"a", "30023:" + alice.Hex() + ":x"}, {"a", "31990:short:x"}, {"a", "31990:" + alice.Hex() + ":c", "not a relay"},
 	}}
-	want := nip89.Recommendation{PubKey: alice, Handles: "5000", Handlers: []nip89.Recommended{
+	e.CreatedAt = 1774048752
+	want := nip89.Recommendation{PubKey: alice, At: 1774048752, Handles: "5000", Handlers: []nip89.Recommended{
 		{PubKey: alice, D: "a:b", Relay: "wss://r.example", Platform: "web"}, {PubKey: alice, D: "c"},
 	}}
 	if got, err := nip89.ParseRecommendation(e); err != nil || !reflect.DeepEqual(got, want) {
@@ -318,6 +319,55 @@ func TestRecommendation(t *testing.T) {
 	if _, err := nip89.ParseRecommendation(e); !errors.Is(err, nip89.ErrKind) {
 		t.Errorf("an announcement is no recommendation: %v", err)
 	}
+}
+
+func TestARecommendationReadsAsItWasWritten(t *testing.T) {
+	r := nip89.Recommendation{Handles: "5000", Handlers: []nip89.Recommended{
+		{PubKey: alice, D: "a:b", Relay: "wss://r.example", Platform: "web"}, {PubKey: alice, D: "c", Platform: "ios"}, {PubKey: alice},
+	}}
+	e := r.Event()
+	want := nostr.Tags{{"d", "5000"}, {"a", "31990:" + alice.Hex() + ":a:b", "wss://r.example", "web"},
+		{"a", "31990:" + alice.Hex() + ":c", "", "ios"}, {"a", "31990:" + alice.Hex() + ":"}}
+	if !reflect.DeepEqual(e.Tags, want) || e.Kind != nip89.KindRecommendation || e.Content != "" {
+		t.Errorf("written as %v", e.Tags)
+	}
+	if got, err := nip89.ParseRecommendation(e); err != nil || !reflect.DeepEqual(got, r) {
+		t.Errorf("read as %+v, %v", got, err)
+	}
+	r.Handlers = append(r.Handlers, r.Handlers[0], nip89.Recommended{PubKey: alice, D: strings.Repeat("x", nip89.MaxValue)},
+		nip89.Recommended{PubKey: alice, D: "d\x00", Relay: "no relay"})
+	if got := r.Event().Tags; len(got) != 5 || !slices.Equal(got[4], nostr.Tag{"a", "31990:" + alice.Hex() + ":d"}) {
+		t.Errorf("written as %q", got)
+	}
+	if s, ok := nip89.ParseAddress("31990:" + alice.Hex() + ":My  Service"); !ok || s != (guild.Service{PubKey: alice, D: "my service"}) {
+		t.Errorf("address read as %v", s)
+	}
+}
+
+// FuzzRecommendation: whatever is read can be written, and reads the same again.
+func FuzzRecommendation(f *testing.F) {
+	address := "31990:" + alice.Hex() + ":x"
+	for _, tags := range []string{`[["d","5000"],["a","` + address + `","wss://r","web"]]`, `[["a","` + address + `","",""],["a","` + address + `"]]`, `[["a"],["a","31990:"],[]]`} {
+		f.Add([]byte(tags))
+	}
+	f.Fuzz(func(t *testing.T, tags []byte) {
+		e := nostr.Event{Kind: nip89.KindRecommendation}
+		if json.Unmarshal(tags, &e.Tags) != nil {
+			return
+		}
+		first, err := nip89.ParseRecommendation(e)
+		if err != nil {
+			return
+		}
+		written := first.Event()
+		second, err := nip89.ParseRecommendation(written)
+		if err != nil || len(second.Handlers) > len(first.Handlers) {
+			t.Fatalf("%q: %v", written.Tags, err)
+		}
+		if again := second.Event(); !reflect.DeepEqual(again.Tags, written.Tags) {
+			t.Fatalf("written %q, then %q", written.Tags, again.Tags)
+		}
+	})
 }
 
 // FuzzHandler: whatever is read can be written, and reads the same again.

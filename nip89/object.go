@@ -26,7 +26,7 @@ func members(raw json.RawMessage) object {
 		name, after := cut(rest)
 		var value json.RawMessage
 		value, rest = cut(skipSpace(skipSpace(after)[1:])) // over the colon
-		if key, ok := text(name); ok {
+		if key, ok := stringOf(name); ok {
 			o[key] = value
 		}
 	}
@@ -97,8 +97,8 @@ func cut(raw json.RawMessage) (value, rest json.RawMessage) {
 	return raw, nil
 }
 
-// text reads a JSON string.
-func text(raw json.RawMessage) (s string, ok bool) {
+// stringOf reads a JSON string.
+func stringOf(raw json.RawMessage) (s string, ok bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return "", false
 	}
@@ -115,7 +115,7 @@ func take[T any](o object, name string, v *T) {
 		return
 	}
 	if v, isString := any(v).(*string); isString {
-		s, ok := text(raw)
+		s, ok := stringOf(raw)
 		if ok {
 			*v = s
 			delete(o, name)
@@ -168,7 +168,7 @@ func (o object) words(name string) []string {
 
 // wordOf reads a string or a small integer.
 func wordOf(raw json.RawMessage) (string, bool) {
-	if s, ok := text(raw); ok {
+	if s, ok := stringOf(raw); ok {
 		return s, len(s) <= MaxValue
 	}
 	n, err := strconv.ParseUint(string(raw), 10, 32)
@@ -177,7 +177,7 @@ func wordOf(raw json.RawMessage) (string, bool) {
 
 // recipient takes a field that is an age recipient. What is none stays where it is.
 func (o object) recipient(name string) string {
-	recipient, ok := text(o[name])
+	recipient, ok := stringOf(o[name])
 	if !ok || !IsAgeRecipient(recipient) {
 		return ""
 	}

@@ -3,6 +3,7 @@ package nip89
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -131,7 +132,9 @@ func (t tree) put(name string, v any) {
 // merge adds the fields of more that t does not have, and inside fields that are objects in both likewise. It reports
 // whether there were any: an object that gets none keeps its text.
 func (t tree) merge(more map[string]json.RawMessage) (added bool) {
-	for name, raw := range more {
+	for _, name := range slices.Sorted(maps.Keys(more)) {
+		raw := more[name]
+		name = guild.Clean(name) // before they are sorted to be written
 		ours, ok := t[name]
 		var a, b tree
 		switch {

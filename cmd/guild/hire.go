@@ -66,7 +66,8 @@ or five times as much; who is still at it when enough agree is told to stop.
 best of those who answered.
 
 --input gives the provider something beside the bundle: url:https://…,
-event:nevent1…, job:ID (the result of an earlier job), blob:SHA256, text:…, or @FILE.
+event:nevent1…, job:ID (the result of an earlier job), blob:SHA256, text:…, or
+@FILE.
 
 Exit codes:
   0    accepted

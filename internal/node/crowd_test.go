@@ -83,7 +83,7 @@ func TestTwentyJobsAtOnceAreEachDoneOnce(t *testing.T) {
 		crews[i] = newCrew()
 		providers[i], _ = start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: crews[i].do, Slots: slots}} })
 	}
-	customer, _ := start(t, url, func(*Config) {})
+	customer, _ := start(t, url, func(c *Config) { c.Limits.AtOnce = jobs })
 	awaitProviders(t, customer, len(providers))
 
 	ids := openAll(t, customer, jobs)

@@ -396,12 +396,7 @@ func (n *Node) announce(ctx context.Context) {
 	told := n.announced()
 	for {
 		turn, end := n.presence.turn(ctx)
-		err := n.work.Announce(turn, func(err error) {
-			if err == nil {
-				n.presence.announced()
-			}
-			told(err)
-		})
+		err := n.work.Announce(turn, told)
 		end()
 		if err != nil {
 			n.c.Log.Warn("the announcement could not be taken back", "err", err)

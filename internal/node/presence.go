@@ -31,7 +31,7 @@ type witness struct {
 	Instance string `json:"instance"`
 	Started  int64  `json:"started"` // Unix ms
 	Node     string `json:"node"`
-	Offers   bool   `json:"offers"` // has announced its services
+	Offers   bool   `json:"offers"` // may have announced its services
 }
 
 // older orders the processes: of two, both find the same one to be the older.
@@ -295,7 +295,7 @@ func (p *presence) settle(elder *witness, quiet int) {
 	defer p.mu.Unlock()
 	switch {
 	case elder != nil && p.yields == nil:
-		p.yields, p.self.Offers = elder, false
+		p.yields = elder
 		if p.silence != nil {
 			p.silence()
 			p.silence = nil
@@ -327,27 +327,37 @@ func (p *presence) keepsCards() bool {
 	return p.yields != nil || p.renewing
 }
 
-// turn waits until services may be announced, and returns a context that ends when they must not be any more.
+// turn waits until services may be announced, and returns a context that ends when they must not be any more. The
+// caller has stopped announcing.
 func (p *presence) turn(ctx context.Context) (context.Context, context.CancelFunc) {
 	for {
 		p.mu.Lock()
 		if p.yields == nil {
 			turn, end := context.WithCancel(ctx)
-			p.silence, p.renewing = end, false
+			p.silence, p.renewing, p.self.Offers = end, false, true
 			p.mu.Unlock()
 			return turn, end
 		}
+		announced := p.self.Offers
 		p.mu.Unlock()
+		if announced {
+			p.leave(ctx)
+		}
 		select {
 		case <-p.free:
+		case <-time.After(p.recheck):
 		case <-ctx.Done():
 			return ctx, func() {}
 		}
 	}
 }
 
-// announced notes that our services are known to others now.
-func (p *presence) announced() {
+// leave says once more that we had announced our services, now that we do not any longer: whoever is older
+// announces them again then.
+func (p *presence) leave(ctx context.Context) {
+	if _, err := p.say(ctx, nostr.ID{}); err != nil {
+		return // it is said again
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.self.Offers = p.yields == nil

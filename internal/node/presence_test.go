@@ -254,7 +254,6 @@ func TestAPausedProcessComesBackWhenTheOlderOneIsGone(t *testing.T) {
 	younger, _ := witnessing(t, url, id, "younger", 2)
 	turn, end := younger.turn(t.Context())
 	defer end()
-	younger.announced()
 	_, stop := witnessing(t, url, id, "older", 1) // it was started elsewhere, and is connected only now
 	eventually(t, "the younger one is paused", func() bool { return younger.yielding() != "" })
 	<-turn.Done()
@@ -272,7 +271,6 @@ func TestTheOlderProcessAnnouncesAgainWhatAYoungerOneHasReplaced(t *testing.T) {
 	older, _ := witnessing(t, url, id, "older", 1)
 	turn, end := older.turn(t.Context())
 	defer end()
-	older.announced()
 	hear(t, older, witness{Instance: "younger", Started: 2}, nil)
 	if turn.Err() != nil {
 		t.Error("it announces again after one that has announced nothing")

@@ -108,9 +108,7 @@ func TestWhoFailsAgainIsLeftAloneForLonger(t *testing.T) { // section 3.4.3
 			if got := time.UnixMilli(w.fold.Provider(s).Until).Sub(time.Now()); got != want {
 				t.Errorf("left alone for %v, want %v", got, want)
 			}
-			time.Sleep(want)
-			synctest.Wait()
-			w.wantState(s, guild.Seen)
+			w.append(fact.ProviderMoved{Service: s, From: guild.Unqualified, To: guild.Seen}) // when that is over
 		}
 		w.meets(s, guild.Active, judged(guild.Success, 900_000))
 		if len(w.fold.state.Failed) != 0 {
@@ -119,40 +117,62 @@ func TestWhoFailsAgainIsLeftAloneForLonger(t *testing.T) { // section 3.4.3
 	})
 }
 
-func TestAnActiveProviderThatIsNotHeardOfBecomesStaleAndThenArchived(t *testing.T) {
+// announcedAt has p announce a service at some time before now.
+func (w *world) announcedAt(p provider, h nip89.Handler, ago time.Duration) {
+	w.Helper()
+	e := h.Event()
+	e.CreatedAt = nostr.Timestamp(time.Now().Add(-ago).Unix())
+	if err := w.observe(p, e); err != nil {
+		w.Fatal(err)
+	}
+	w.append(fact.JobOpened{}) // a fact like any other wakes the runner
+}
+
+func TestAProviderThatIsNotHeardOfBecomesStaleAndThenArchived(t *testing.T) {
+	const day = 24 * time.Hour
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		s := alice.service("alice")
-		w.announces(alice, python("alice"))
-		w.attempt(s, judged(guild.Success, 900_000))
-		const day = 24 * time.Hour
-		time.Sleep(30*day - time.Second)
+		w.announcedAt(alice, python("alice"), 90*day-time.Minute)
+		w.append(fact.ProviderMoved{Service: s, From: guild.Seen, To: guild.Active})
+		w.wantState(s, guild.Stale) // 30 days are over
+		w.attempt(s, func(id nostr.ID) fact.Fact { return fact.AttemptProgressed{Attempt: id} })
+		w.wantState(s, guild.Active) // an answered probe lifts that
+		w.attempt(s, func(id nostr.ID) fact.Fact {
+			return fact.ProviderMoved{Service: s, From: guild.Active, To: guild.Stale}
+		})
+		w.wantState(s, guild.Active) // and goes on doing so
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w, alice := newWorld(t), newProvider(1)
+		s := alice.service("alice")
+		w.announcedAt(alice, python("alice"), 30*day-time.Minute)
+		w.append(fact.ProviderMoved{Service: s, From: guild.Seen, To: guild.Active})
+		time.Sleep(time.Minute - time.Second)
 		synctest.Wait()
 		w.wantState(s, guild.Active)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		w.wantState(s, guild.Stale)
-		w.append(fact.AttemptPlanned{Attempt: nostr.ID{99}, Provider: s})
-		w.append(fact.AttemptProgressed{Attempt: nostr.ID{99}}) // an answered probe
-		synctest.Wait()
-		w.wantState(s, guild.Active)
-		time.Sleep(30 * day)
-		synctest.Wait()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w, alice := newWorld(t), newProvider(1)
+		s := alice.service("alice")
+		w.announcedAt(alice, python("alice"), 90*day-time.Minute)
+		w.append(fact.ProviderMoved{Service: s, From: guild.Seen, To: guild.Stale})
 		w.wantState(s, guild.Stale)
-		time.Sleep(60 * day)
+		time.Sleep(time.Minute)
 		synctest.Wait()
 		w.wantState(s, guild.Archived)
 		if _, ok := w.Offer(s); !ok || len(w.Offers("python", 5000)) != 0 {
 			t.Error("what is archived is kept, and offered to nobody")
 		}
 		last := w.journal.Last()
-		time.Sleep(100 * day)
-		synctest.Wait()
+		time.Sleep(time.Hour)
 		if w.journal.Last() != last {
 			t.Error("that it is archived is noted again and again")
 		}
-		w.announces(alice, python("alice"))
-		w.append(fact.AttemptPlanned{Attempt: nostr.ID{98}, Provider: s}) // something wakes the runner
+		w.announcedAt(alice, python("alice"), 0)
 		w.wantState(s, guild.Seen)
 	})
 }
@@ -161,9 +181,12 @@ func TestOfStrangersNothingIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for n := range 20 {
-			w.announces(newProvider(byte(n+1)), nip89.Handler{D: "x", Tasks: []string{"python"}})
+			e := nip89.Handler{D: "x", Tasks: []string{"python"}}.Event()
+			e.CreatedAt = nostr.Timestamp(time.Now().Add(-time.Duration(n) * 10 * 24 * time.Hour).Unix())
+			if err := w.observe(newProvider(byte(n+1)), e); err != nil {
+				t.Fatal(err)
+			}
 		}
-		time.Sleep(200 * 24 * time.Hour)
 		synctest.Wait()
 		if w.journal.Last() != 0 || len(w.Due(time.Now())) != 0 {
 			t.Errorf("%d entries", w.journal.Last())

@@ -128,16 +128,6 @@ func (w *Work) say(r fact.RequestReceived, s nip90.Status, line string) {
 	}
 }
 
-// decline tells a customer that we will not take its request.
-func (w *Work) decline(ctx context.Context, from string, e nostr.Event, r nip90.Request, reason string) {
-	received := fact.RequestReceived{Request: e.ID, Customer: e.PubKey, Encrypted: r.Encrypted != "", Relays: r.Relays, From: from}
-	select {
-	case w.talk <- told{received, nip90.Feedback{Status: nip90.Error, Text: guild.Cut(reason, 500)}}:
-	default:
-		w.c.Log.Debug("too busy to decline a request", "request", e.ID.Hex())
-	}
-}
-
 // pause is the least time between two partial feedback events on one request.
 const pause = 500 * time.Millisecond
 
