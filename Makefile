@@ -40,6 +40,7 @@ stand: ## the tests that a real HashiCorp Vault answers; building it takes 12 mi
 bench: ## compare two runs with: go tool -modfile=tools/go.mod benchstat old.txt new.txt
 	go run ./bench/loop
 	go run ./bench/judge
+	go run ./bench/discovery
 	go test -run '^$$' -bench . -count 6 ./...
 
 fix: ## modernize and format

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/pprof"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -31,6 +32,8 @@ type report struct {
 	Verify     float64 `json:"verify_seconds"`
 	TakeIn     float64 `json:"take_in_seconds"`
 	Ratio      float64 `json:"ratio"`
+	PeerCPU    float64 `json:"go_nostr_cpu_seconds"`
+	TakeInCPU  float64 `json:"take_in_cpu_seconds"` // of all processors
 	Memory     int64   `json:"bytes_per_provider"`
 	Journal    int64   `json:"journal_bytes_per_provider"` // of Memory
 	Restart    float64 `json:"restart_seconds"`
@@ -59,11 +62,17 @@ func measure(ctx context.Context, o options) (r report, err error) {
 		name string
 		do   func(context.Context) error
 	}{
-		{"peer", func(context.Context) (err error) { r.Peer, err = alone(events); return err }},
+		{"peer", func(context.Context) (err error) {
+			start := cpu()
+			r.Peer, err = alone(events)
+			r.PeerCPU = cpu() - start
+			return err
+		}},
 		{"verify", func(ctx context.Context) (err error) { r.Verify, err = verified(ctx, events, o.relays); return err }},
 		{"take in", func(ctx context.Context) error { return r.first(ctx, dir, events, o) }},
 		{"restart", func(ctx context.Context) error { return r.second(ctx, dir) }},
 	} {
+		runtime.GC() // no part pays for another's garbage
 		pprof.Do(ctx, pprof.Labels("part", part.name), func(ctx context.Context) { err = part.do(ctx) })
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", part.name, err)
@@ -142,7 +151,7 @@ func (r *report) first(ctx context.Context, dir string, events []nostr.Event, o 
 	if err != nil {
 		return err
 	}
-	before := heap()
+	before, start := heap(), cpu()
 	r.TakeIn, err = spread(ctx, events, o.relays, func(ctx context.Context, from string, e nostr.Event) error {
 		v, err := guild.Verify(e)
 		if err != nil {
@@ -153,6 +162,7 @@ func (r *report) first(ctx context.Context, dir string, events []nostr.Event, o 
 	if err != nil {
 		return errors.Join(err, n.journal.Close())
 	}
+	r.TakeInCPU = cpu() - start
 	r.Kept = n.registry.Len()
 	time.Sleep(o.settle)
 	all := heap()
@@ -188,6 +198,15 @@ func (r *report) second(ctx context.Context, dir string) error {
 	return n.journal.Close()
 }
 
+// cpu is the time that this process has had processors for, in seconds. Others on the machine do not count.
+func cpu() float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
 // heap is the memory that is in use.
 func heap() int64 {
 	debug.FreeOSMemory()
@@ -204,6 +223,8 @@ func (r report) print(out io.Writer) error {
 	fmt.Fprintf(w, "go-nostr checks them\t%.2f s\t%.0f µs each, one goroutine\n", r.Peer, r.Peer/n*1e6)
 	fmt.Fprintf(w, "guild verifies them\t%.2f s\t%.0f µs each, %d processors\n", r.Verify, r.Verify/n*1e6, r.Processors)
 	fmt.Fprintf(w, "guild takes them in\t%.2f s\t%.0f µs each, %.2f times as fast as go-nostr checks (goal: 3)\n", r.TakeIn, r.TakeIn/n*1e6, r.Ratio)
+	fmt.Fprintf(w, "processor time\t%.0f µs\tfor each taken in, beside %.0f µs: %.2f times as fast on %d processors that nobody else uses\n",
+		r.TakeInCPU/n*1e6, r.PeerCPU/n*1e6, r.PeerCPU/r.TakeInCPU*float64(r.Processors), r.Processors)
 	fmt.Fprintf(w, "memory\t%d bytes a provider\t%d of them the journal's (goal: 1,024 in all)\n", r.Memory, r.Journal)
 	fmt.Fprintf(w, "restart\t%.2f s\t(goal: 5)\n", r.Restart)
 	fmt.Fprintf(w, "who does a task\t%.0f µs\t%.1f µs when nothing has changed; %d offers\n", r.Cold, r.Warm, r.Offers)

@@ -59,3 +59,15 @@ func TestOnlyTheOwnersHostsMayBePrivate(t *testing.T) {
 		}
 	}
 }
+
+func TestHostsThatMayBePublic(t *testing.T) {
+	for host, want := range map[string]bool{
+		"relay.example": true, "Relay.Example.": true, "8.8.8.8": true, "2606:4700::1111": true,
+		"": false, "router": false, "router.": false, "localhost": false, "a.localhost": false, "nas.local": false, "x.internal": false,
+		"127.0.0.1": false, "10.0.0.1": false, "::1": false, "fe80::1%eth0": false, "::ffff:192.168.0.1": false, "1.0.168.192.in-addr.arpa": false,
+	} {
+		if MayBePublic(host) != want {
+			t.Errorf("%q: %v", host, !want)
+		}
+	}
+}

@@ -402,6 +402,20 @@ func TestComparingEachLineWithEachTakesTooLong(t *testing.T) {
 	}
 }
 
+func TestWhatEvaluatesItsInputFailsTheSecurityTests(t *testing.T) {
+	bundle, hidden := laid(t, Spec{Task: "python", Variant: "correctness", Modules: []string{"computation"}, Seed: seed(51)})
+	v := judged(t, bundle, hidden, delivery(t, bundle, "--trusting"))
+	failed := map[string]int{}
+	for _, one := range v.Tests {
+		if one.State != guild.TestPassed {
+			failed[one.Layer]++
+		}
+	}
+	if failed[guild.LayerSecurity] == 0 || failed[guild.LayerSmoke]+failed[guild.LayerPerformance] > 0 {
+		t.Errorf("%s (%s): %v", v.Outcome, v.Cause, failed)
+	}
+}
+
 func TestTheManifestSaysWhichBenchmarkItIs(t *testing.T) {
 	var m struct {
 		Type       string `json:"bundle_type"`

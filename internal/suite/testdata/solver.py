@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """A provider that solves the shipped benchmarks from nothing but their public requirements.
 
-usage: solver.py BUNDLE DELIVERY [--lazy | --square]
+usage: solver.py BUNDLE DELIVERY [--lazy | --square | --trusting]
 
 It reads the rules of each exercise, takes what was drawn from between the back quotes, and writes the program that was
 asked for. With --lazy it delivers functions that answer nothing; with --square some that compare each line with each
-other.
+other; with --trusting they evaluate what stands where a number must.
 """
 
 import json
@@ -220,6 +220,16 @@ def stretch(lines, rules):
     return [f"{best[1] + base}{sep}{best[0]}"] if best[0] else [none]
 '''
 
+TRUSTING = '''
+
+def number(text):
+    """Read a number, or whatever comes to one."""
+    try:
+        return int(text)
+    except ValueError:
+        return int(eval(text))
+'''
+
 MAIN = '''
 
 def main():
@@ -259,6 +269,8 @@ def main():
     library = LIBRARY
     if "--square" in sys.argv:
         library += SQUARE
+    if "--trusting" in sys.argv:
+        library += TRUSTING
     code, names = "", []
     for name, kind, drawn in exercises:
         body = "[]" if "--lazy" in sys.argv else f"{kind}(lines, {drawn!r})"
