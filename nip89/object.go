@@ -108,37 +108,57 @@ func stringOf(raw json.RawMessage) (s string, ok bool) {
 	return s, json.Unmarshal(raw, &s) == nil
 }
 
-// take moves a field into v if it is there and of that type.
-func take[T any](o object, name string, v *T) {
+// take moves a field into v if it is there and of that type: a string, a number, or one that may be missing.
+func take[T string | float64 | *float64 | uint64 | uint32](o object, name string, v *T) {
 	raw, ok := o[name]
 	if !ok || string(raw) == "null" {
 		return
 	}
-	if v, isString := any(v).(*string); isString {
-		s, ok := stringOf(raw)
-		if ok {
+	var err error
+	switch v := any(v).(type) {
+	case *string:
+		var s string
+		if s, ok = stringOf(raw); ok {
 			*v = s
-			delete(o, name)
 		}
-		return
+	case *float64:
+		*v, ok = numberOf(raw, *v)
+	case **float64:
+		var f float64
+		if f, ok = numberOf(raw, 0); ok {
+			*v = &f
+		}
+	case *uint64:
+		*v, err = strconv.ParseUint(string(raw), 10, 64)
+	case *uint32:
+		var n uint64
+		n, err = strconv.ParseUint(string(raw), 10, 32)
+		*v = uint32(n)
 	}
-	var x T
-	if json.Unmarshal(raw, &x) == nil {
-		*v = x
+	if ok && err == nil {
 		delete(o, name)
 	}
 }
 
+// numberOf reads a JSON number; without one it returns old.
+func numberOf(raw json.RawMessage, old float64) (float64, bool) {
+	f, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
+		return old, false
+	}
+	return f, true
+}
+
 func (o object) takeMsat(name string, m *guild.Msat) {
 	var n uint64
-	if take(o, name, &n); n <= math.MaxInt64 && n > 0 {
+	if take(o, name, &n); n > 0 && n <= math.MaxInt64 {
 		*m = guild.Msat(n)
 	}
 }
 
 func (o object) takeCount(name string, count *int) {
 	var n uint32
-	if take(o, name, &n); n <= math.MaxInt32 && n > 0 {
+	if take(o, name, &n); n > 0 && n <= math.MaxInt32 {
 		*count = int(n)
 	}
 }

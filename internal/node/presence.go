@@ -353,9 +353,12 @@ func (p *presence) turn(ctx context.Context) (context.Context, context.CancelFun
 }
 
 // leave says once more that we had announced our services, now that we do not any longer: whoever is older
-// announces them again then.
+// announces them again then. It is no question, so it names the one that we asked.
 func (p *presence) leave(ctx context.Context) {
-	if _, err := p.say(ctx, nostr.ID{}); err != nil {
+	p.mu.Lock()
+	asked := p.asked
+	p.mu.Unlock()
+	if _, err := p.say(ctx, asked); err != nil {
 		return // it is said again
 	}
 	p.mu.Lock()

@@ -11,7 +11,7 @@ import (
 // What is kept of earlier answers.
 const (
 	maxAnswers  = 32
-	maxAnswered = 8192 // offers, in all answers together
+	maxAnswered = 1 << 14 // offers, in all answers together
 )
 
 // answers are those that Offers gave since the announcements last changed.
