@@ -41,7 +41,7 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 		Limits: jobs.Limits(c.Limits), Patience: patience(c.Timeouts), Retry: c.Timeouts.Retry, Kinds: kinds(c.Tasks), Log: o.Log,
 	}
 	n.Meeting = node.Meeting{
-		Auto: o.Meet && c.Meeting.Auto, Daily: c.Meeting.Daily, Count: c.Meeting.Count, AtOnce: c.Meeting.AtOnce, Timeout: c.Meeting.TimeLimit,
+		Auto: o.Meet && c.Meeting.Auto && c.Meeting.Daily > 0 && c.Meeting.Count > 0, Daily: c.Meeting.Daily, Count: c.Meeting.Count, AtOnce: c.Meeting.AtOnce, Timeout: c.Meeting.TimeLimit,
 	}
 	n.Fetch.Hosts = c.Work.Fetch
 	for _, text := range c.Follow {
