@@ -23,7 +23,8 @@ const kindPresence nostr.Kind = 21990
 
 const (
 	reaching  = 3 * time.Second // for a relay, before we start without
-	quietEnds = 2               // questions without an answer, after which an older process is gone
+	second    = 1100 * time.Millisecond
+	quietEnds = 2 // questions without an answer, after which an older process is gone
 )
 
 // witness is what one process with our key says of itself.
@@ -330,6 +331,12 @@ func (p *presence) keepsCards() bool {
 // turn waits until services may be announced, and returns a context that ends when they must not be any more. The
 // caller has stopped announcing.
 func (p *presence) turn(ctx context.Context) (context.Context, context.CancelFunc) {
+	if p.keepsCards() { // of two announcements of one second, chance would say which one counts
+		select {
+		case <-time.After(second):
+		case <-ctx.Done():
+		}
+	}
 	for {
 		p.mu.Lock()
 		if p.yields == nil {

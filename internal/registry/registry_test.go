@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +44,7 @@ func (p provider) service(d string) guild.Service { return guild.Service{PubKey:
 type world struct {
 	*testing.T
 	*Registry
+	latest   atomic.Pointer[Registry] // for the runner, which goes on while the test opens another
 	fold     *Fold
 	claims   *due.Claims
 	journal  *journal.Journal
@@ -59,7 +61,7 @@ func newWorld(t *testing.T) *world {
 	w.journal = journaltest.Open(t, w.claims, w.fold, w.observed)
 	w.open()
 	runner := due.Runner{Journal: w.journal, Claims: w.claims, Node: "test", Now: time.Now,
-		Sources: []due.Source{func(now time.Time) []due.Work { return w.Due(now) }}, Log: slog.New(slog.DiscardHandler)}
+		Sources: []due.Source{func(now time.Time) []due.Work { return w.latest.Load().Due(now) }}, Log: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); runner.Run(ctx) }()
@@ -76,6 +78,7 @@ func (w *world) open() {
 		w.Fatal(err)
 	}
 	w.Registry = r
+	w.latest.Store(r)
 }
 
 // observe signs an event as p and has it observed. It is dated now unless it says otherwise.

@@ -24,7 +24,7 @@ type Terms struct {
 	MinBid    guild.Msat     // a lower bid is refused
 	PoW       int            // leading zero bits that a request's id must have (NIP-13)
 	PerMinute int            // requests of one customer; any number if zero
-	Each      int            // unfinished requests of one customer; half of all places if zero
+	Each      int            // unfinished requests of one customer; as many as are done at a time, and half of the queue, if zero
 }
 
 // refusal is why a request is not taken: in a word for our counters, and in a sentence for its customer.

@@ -143,15 +143,15 @@ func TestOneCustomerCannotTakeTheWholeQueue(t *testing.T) {
 		s := python((&runs{takes: time.Minute}).do)
 		s.Slots, s.Queue = 2, 6
 		w := newWorld(t, s)
-		w.many(customer, "greedy", 4) // half of the places
+		w.many(customer, "greedy", 5) // two at work, and half of the queue
 		r := task(t, bundle(t, nil))
 		r.Job = "one too many"
 		id, err := w.sends(customer, r)
 		wantDrop(t, err, guild.Flood)
 		told := w.told(customer, id)
-		if len(told) != 1 || !told[0].Busy() || !strings.Contains(told[0].Text, "4 of your requests") {
+		if len(told) != 1 || !told[0].Busy() || !strings.Contains(told[0].Text, "5 of your requests") {
 			t.Errorf("told %+v", told)
 		}
-		w.many(mallory, "another", 4)
+		w.many(mallory, "another", 3)
 	})
 }

@@ -62,7 +62,7 @@ func (s Service) withDefaults() Service {
 	s.Queue = cmp.Or(s.Queue, 32)
 	s.Limit = cmp.Or(s.Limit, 30*time.Minute)
 	s.Network = cmp.Or(s.Network, NetworkNone)
-	s.Terms.Each = cmp.Or(s.Terms.Each, max(1, (s.Slots+s.Queue)/2))
+	s.Terms.Each = cmp.Or(s.Terms.Each, s.Slots+(s.Queue+1)/2)
 	return s
 }
 
