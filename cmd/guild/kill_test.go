@@ -22,20 +22,29 @@ import (
 var killSeed = flag.Uint64("kill-seed", 0, "of the random kills; the time if zero")
 
 // entries reads a node's whole journal.
-func entries(t *testing.T, c *control.Client) (all []fact.Entry) {
+func entries(t *testing.T, c *control.Client) []fact.Entry {
 	t.Helper()
-	for r, err := range c.Journal(t.Context(), "", "") {
+	all, err := journalOf(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// journalOf reads the whole journal of a node that may die meanwhile.
+func journalOf(ctx context.Context, c *control.Client) (all []fact.Entry, err error) {
+	for r, err := range c.Journal(ctx, "", "") {
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
-		e := fact.Entry{Seq: r.Seq, Subject: fact.Subject(r.Subject)}
+		e := fact.Entry{}
 		if err := json.Unmarshal(r.Entry, &e); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		e.Seq, e.Subject = r.Seq, fact.Subject(r.Subject)
 		all = append(all, e)
 	}
-	return all
+	return all, nil
 }
 
 // told counts the facts about one job by their type: everything under its own guard, and what trust learned.
@@ -339,7 +348,7 @@ func TestTwentyRandomKillsLoseNothing(t *testing.T) {
 			worker = w.mortalWork(provider, "greeting", hello, 0)
 		}
 	}
-	w.up(home)
+	w.mortalUp(home, 0).says(t, "ready")
 	jobs, err := customer.Jobs(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,14 +29,21 @@ func mortal() {
 	command := flags.String("exec", "", "as of guild work")
 	notes := flags.String("notes", "", "file for the number and the hash of each entry")
 	after := flags.Int("after", 0, "entries that it lives to see; never ends if zero")
+	last := flags.String("last", "", "type of a fact that it dies of")
+	bare := flags.Bool("unsandboxed", false, "as of guild work")
+	mount := flags.String("mount", "", "as of guild work")
+	slots := flags.Int("jobs", 2, "as of guild work")
 	flags.Parse(os.Args[1:])
 
 	p := &program{home: *home, out: os.Stdout, err: os.Stderr, now: time.Now}
 	var offers []service
 	if *command != "" {
-		offers = []service{{Tasks: []string{*task}, D: *task, Name: *task, Exec: *command, Jobs: 2, Queue: 16, TimeLimit: time.Minute}}
+		offers = []service{{Tasks: []string{*task}, D: *task, Name: *task, Exec: *command, Jobs: *slots, Queue: 16, TimeLimit: time.Minute, Unsandboxed: *bare}}
+		if *mount != "" {
+			offers[0].Mounts = []string{*mount}
+		}
 	}
-	os.Exit(p.report(p.runMortal(*relay, offers, witness(*notes, *after))))
+	os.Exit(p.report(p.runMortal(*relay, offers, witness(*notes, *after, *last))))
 }
 
 func (p *program) runMortal(relay string, offers []service, appended func(fact.Entry)) error {
@@ -55,11 +63,13 @@ func (p *program) runMortal(relay string, offers []service, appended func(fact.E
 		return err
 	}
 	n.Appended = appended
+	n.Limits.PerMinute = 1000 // what dies again and again does a lot in a minute
+	n.Patience.Offers, n.Patience.Busy = time.Second, time.Second
 	return node.Run(ctx, n)
 }
 
-// witness notes entries, and kills this process after some of them.
-func witness(path string, after int) func(fact.Entry) {
+// witness notes entries, and kills this process after some of them, or after one with a fact of the type last.
+func witness(path string, after int, last string) func(fact.Entry) {
 	notes, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		panic(err)
@@ -73,7 +83,8 @@ func witness(path string, after int) func(fact.Entry) {
 		if err != nil {
 			panic(err)
 		}
-		if seen++; seen == after {
+		isLast := func(f fact.Fact) bool { return f.Type() == last }
+		if seen++; seen == after || slices.ContainsFunc(e.Facts, isLast) {
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
 		}
@@ -90,10 +101,11 @@ func (w *town) mortalUp(home string, after int) *process {
 }
 
 // mortalWork runs a provider that does.
-func (w *town) mortalWork(home, task, command string, after int) *process {
+func (w *town) mortalWork(home, task, command string, after int, more ...string) *process {
 	w.t.Helper()
-	return w.start("mortal", nil, "-home", home, "-relay", w.relay, "-notes", notesOf(home), "-after", fmt.Sprint(after),
-		"-task", task, "-exec", command)
+	args := append([]string{"-home", home, "-relay", w.relay, "-notes", notesOf(home), "-after", fmt.Sprint(after),
+		"-task", task, "-exec", command}, more...)
+	return w.start("mortal", nil, args...)
 }
 
 // awaitDeath waits until a node has died of its last entry. Feedback that came too late to be noted leaves a job

@@ -26,7 +26,7 @@ func (j *Jobs) Due(now time.Time) []due.Work {
 		for _, a := range job.Attempts {
 			work = j.dueForAttempt(work, job, a, stops)
 		}
-		if w, waits := j.dueForInputs(job, now); waits {
+		if w, waits := j.dueForInputs(job); waits {
 			work = append(work, w)
 			continue
 		}
@@ -93,13 +93,6 @@ func (j *Jobs) dueForJob(v *view, stops bool) (due.Work, bool) {
 		return j.conclude(v.Job, v.deadline()), true
 	}
 	return due.Work{}, false // those who were asked are enough
-}
-
-// close ends the job for a reason that is not in its attempts.
-func (j *Jobs) close(job *Job, ending guild.Ending, reason string) due.Work {
-	return due.Decide("close "+job.Job.String(), fact.JobSubject(job.Job), time.Time{}, func(tx *journal.Tx) error {
-		return j.decideClose(tx, job, ending, reason)
-	})
 }
 
 // decideClose ends the job for a reason that is not in its attempts, unless some go on or others came.

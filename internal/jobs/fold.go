@@ -115,10 +115,7 @@ func (f *Fold) All() []*Job {
 	all := slices.Collect(maps.Values(f.jobs))
 	f.mu.RUnlock()
 	slices.SortFunc(all, func(a, b *Job) int {
-		if a.At != b.At {
-			return int(b.At - a.At)
-		}
-		return slices.Compare(a.Job[:], b.Job[:])
+		return cmp.Or(cmp.Compare(b.At, a.At), slices.Compare(a.Job[:], b.Job[:]))
 	})
 	return all
 }
@@ -138,7 +135,7 @@ func (f *Fold) active() []*Job {
 		active = append(active, f.jobs[id])
 	}
 	f.mu.RUnlock()
-	slices.SortFunc(active, func(a, b *Job) int { return int(a.At - b.At) })
+	slices.SortFunc(active, func(a, b *Job) int { return cmp.Compare(a.Seq, b.Seq) })
 	return active
 }
 

@@ -127,7 +127,7 @@ func (j *Job) earlier() []guild.JobID {
 
 // dueForInputs is what a job needs before anybody is asked to do it, because of the jobs that it builds on: to wait for
 // their end, or to end itself because one of them came to nothing. waits is false once all were accepted.
-func (j *Jobs) dueForInputs(job *Job, _ time.Time) (work due.Work, waits bool) {
+func (j *Jobs) dueForInputs(job *Job) (work due.Work, waits bool) {
 	if job.Ending != guild.Open || job.Cancelled || len(job.Attempts) > 0 {
 		return due.Work{}, false
 	}

@@ -38,7 +38,7 @@ func TestAnOpenJobGoesOnFromWhateverFactItWasKilledAfter(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, e := range whole[:n+1] {
-				time.Sleep(time.UnixMilli(e.At).Sub(time.Now()))
+				time.Sleep(time.Until(time.UnixMilli(e.At)))
 				err := w.journal.Do(t.Context(), e.Subject, "", func(tx *journal.Tx) error { tx.Append(e.Facts...); return nil })
 				if err != nil {
 					t.Fatal(err)

@@ -91,7 +91,7 @@ type world struct {
 // newWorld begins a world in which these services are offered.
 func newWorld(t *testing.T, offers ...guild.Offer) *world {
 	t.Helper()
-	w := &world{T: t, dir: t.TempDir(), blobDir: t.TempDir(), began: time.Now(), offers: offers,
+	w := &world{T: t, dir: journaltest.Dir(t), blobDir: journaltest.Dir(t), began: time.Now(), offers: offers,
 		trust: map[guild.Service]guild.Trust{}, remote: map[string][]byte{}}
 	var err error
 	if w.blobs, err = blob.Open(w.blobDir); err != nil {

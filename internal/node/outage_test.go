@@ -125,7 +125,7 @@ func TestASilentProviderIsLeftForTheNext(t *testing.T) {
 	silent := newPeer(t, url)
 	silent.announce()
 	_, able := start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })
-	customer, _ := start(t, url, func(c *Config) { c.Patience.Silence = time.Second })
+	customer, _ := start(t, url, func(c *Config) { c.Patience.Silence, c.Patience.Extend = time.Second, time.Second })
 	awaitProviders(t, customer, 2)
 	id := open(t, customer, bundle(t), control.Hire{Providers: []string{silent.pubkey.Hex(), able.Hex()}})
 	request := silent.next(5000)

@@ -85,9 +85,9 @@ type world struct {
 // newWorld begins a world in which we offer these services.
 func newWorld(t *testing.T, services ...Service) *world {
 	t.Helper()
-	w := &world{T: t, dir: t.TempDir(), began: time.Now(), services: services, keys: newKeyring(t), secrets: t.TempDir(), remote: map[string][]byte{}}
+	w := &world{T: t, dir: journaltest.Dir(t), began: time.Now(), services: services, keys: newKeyring(t), secrets: journaltest.Dir(t), remote: map[string][]byte{}}
 	var err error
-	if w.blobs, err = blob.Open(t.TempDir()); err != nil {
+	if w.blobs, err = blob.Open(journaltest.Dir(t)); err != nil {
 		t.Fatal(err)
 	}
 	if err := journal.Init(w.dir); err != nil {
@@ -104,7 +104,7 @@ func (w *world) start() {
 	w.journal = journaltest.Reopen(w.T, w.dir, fold, claims)
 	w.Work = New(Config{
 		Journal: w.journal, Blobs: w.blobs, Keyer: us.signer, PubKey: us.key, Node: "test", Now: time.Now,
-		Services: w.services, Scratch: w.TempDir(), Publish: w.publish, Relays: func() []string { return []string{"wss://ours.example"} },
+		Services: w.services, Scratch: journaltest.Dir(w.T), Publish: w.publish, Relays: func() []string { return []string{"wss://ours.example"} },
 		Upload: w.upload, Fetch: w.fetched, Log: slog.New(slog.DiscardHandler),
 		Secrets: w.secrets, Recipient: w.keys.recipient, Unseal: w.keys.Open,
 	}, fold)

@@ -4,6 +4,7 @@ package journaltest
 import (
 	"log/slog"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -20,10 +21,31 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// Dir returns an empty directory that is gone when t ends: in memory where the machine has plenty of that, for hundreds
+// of journals are opened and closed by the tests of one package, and none of them has to outlive a power failure.
+func Dir(t *testing.T) string {
+	t.Helper()
+	const memory, plenty = "/dev/shm", 1 << 30 // bytes
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(memory, &fs); err != nil || fs.Bavail*uint64(fs.Bsize) < plenty {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(memory, "guild-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("remove the test's directory: %v", err)
+		}
+	})
+	return dir
+}
+
 // Open opens an empty journal in a directory of t, without fsync, and closes it when t ends.
 func Open(t *testing.T, folds ...fold.Fold) *journal.Journal {
 	t.Helper()
-	dir := t.TempDir()
+	dir := Dir(t)
 	if err := journal.Init(dir); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,486 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/control"
+	"guild/internal/fact"
+	"guild/internal/key"
+	"guild/internal/relay"
+	"guild/nip90"
+)
+
+// path is a way that a job can go, from a customer who is killed again and again.
+type path struct {
+	name   string
+	silent int                                                        // of three providers, those who never deliver
+	before func(t *testing.T, w *town, home string) (job string)      // done in peace
+	hire   func(providers []string, before string) control.Hire       // what is asked for then
+	want   map[string]int                                             // how often each fact is there in the end
+	check  func(t *testing.T, all []fact.Entry, job string, r worked) // what else must be true
+}
+
+// paths are those that Meeting brings. Meetings have their own test.
+func paths() []path {
+	return []path{
+		{
+			name: "open to offers",
+			hire: func([]string, string) control.Hire { return control.Hire{Open: true} },
+			want: map[string]int{"job.solicited": 1, "job.offered": 3, "attempt.planned": 1, "attempt.delivered": 1,
+				"attempt.judged": 1, "attempt.recorded": 1, "trust.changed": 1},
+		},
+		{
+			name:   "done by three, compared, and the last one is cancelled",
+			silent: 1,
+			hire: func(providers []string, _ string) control.Hire {
+				return control.Hire{Criticality: string(guild.High), Providers: providers}
+			},
+			want: map[string]int{"attempt.planned": 3, "attempt.delivered": 2, "attempt.judged": 2, "attempt.compared": 1,
+				"attempt.cancelled": 1, "attempt.recorded": 3, "trust.changed": 2},
+		},
+		{
+			name: "built on another job",
+			before: func(t *testing.T, w *town, home string) string {
+				node, customer := w.mortalUp(home, 0), w.client(home)
+				defer node.kill()
+				node.says(t, "ready")
+				id, _ := hire(t.Context(), customer, pack(t, greeting()), "")
+				mustBeDoneOnce(t, entries(t, customer), ending(t, customer, id))
+				return id
+			},
+			hire: func(_ []string, before string) control.Hire {
+				return control.Hire{Inputs: []control.Input{{Data: before, Type: "job"}}}
+			},
+			want: map[string]int{"attempt.planned": 1, "attempt.delivered": 1, "attempt.judged": 1, "attempt.recorded": 1,
+				"trust.changed": 1},
+			check: func(t *testing.T, _ []fact.Entry, job string, r worked) {
+				if !slices.Contains(r[job], "with 01.nut") {
+					t.Errorf("the worker had %q, and not the delivery that it builds on", r[job])
+				}
+			},
+		},
+	}
+}
+
+// worked is what workers noted of their runs, by job.
+type worked map[string][]string
+
+// noting is the beginning of a worker that notes each of its runs in a file.
+func noting(file string) string {
+	return fmt.Sprintf(`echo "$GUILD_JOB with $(ls "${GUILD_INPUTS:-/nowhere}" 2>/dev/null | grep ^01)" >>%s; `, file)
+}
+
+func runsIn(t *testing.T, file string) worked {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	r := worked{}
+	for line := range strings.Lines(string(b)) {
+		job, with, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		r[job] = append(r[job], with)
+	}
+	return r
+}
+
+// TestACustomerKilledAgainAndAgainGoesOn kills the customer after every second or third of its entries, on every
+// path, and with two offsets: it dies of each fact in one of them.
+func TestACustomerKilledAgainAndAgainGoesOn(t *testing.T) {
+	needSandbox(t)
+	t.Parallel()
+	for _, p := range paths() {
+		for offset := range 2 {
+			t.Run(fmt.Sprintf("%s, offset %d", p.name, offset), func(t *testing.T) {
+				t.Parallel()
+				p.walk(t, offset)
+			})
+		}
+	}
+}
+
+func (p path) walk(t *testing.T, offset int) {
+	w := newTown(t)
+	file, home := filepath.Join(w.dir, "runs"), w.settle("customer")
+	homes, npubs := w.three(p.silent, file)
+	customer, before := w.client(home), ""
+	if p.before != nil {
+		before = p.before(t, w, home)
+	}
+	jobs := 1
+	if before != "" {
+		jobs++
+	}
+	node := w.mortalUp(home, 1+offset)
+	node.says(t, "ready")
+	_, _ = customer.Hire(t.Context(), strings.NewReader(string(pack(t, greeting()))), p.hire(npubs, before)) // it may die before it answers
+	deaths := w.dieUntil(home, node, offset, func(ctx context.Context) error { return atRest(ctx, customer, jobs) })
+
+	job := newest(t, customer, before)
+	all := entries(t, customer)
+	if job.Ending != guild.JobAccepted {
+		t.Errorf("%s (%s): %+v", job.Ending, job.Reason, job.Attempts)
+	}
+	counts, want := told(all, job.ID), map[string]int{"job.opened": 1, "job.closed": 1}
+	maps.Copy(want, p.want)
+	for name, n := range want {
+		if counts[name] != n {
+			t.Errorf("%d times %s, want %d", counts[name], name, n)
+		}
+	}
+	if counts["attempt.expired"]+counts["attempt.refused"]+counts["attempt.parked"] > 0 {
+		t.Errorf("%v", counts)
+	}
+	mustHoldWhatWasNoted(t, home, all)
+	ran := runsIn(t, file)
+	if got := len(ran[job.ID]); got != p.want["attempt.planned"] {
+		t.Errorf("workers ran %d times: %q", got, ran[job.ID])
+	}
+	for _, provider := range homes {
+		mustBeAskedOnce(t, w.client(provider), job.ID)
+	}
+	if p.check != nil {
+		p.check(t, all, job.ID, ran)
+	}
+	if status, err := customer.Status(t.Context()); err != nil || len(status.Parked) != 0 {
+		t.Errorf("parked %v, %v", status.Parked, err)
+	}
+	t.Logf("it died %d times", deaths)
+}
+
+// three runs three providers of greetings, the last ones of which never deliver.
+func (w *town) three(silent int, file string) (homes, npubs []string) {
+	w.t.Helper()
+	for i := range 3 {
+		home, command := w.settle(fmt.Sprintf("provider%d", i)), noting(file)+hello
+		if i >= 3-silent {
+			command = noting(file) + waitFor(filepath.Join(w.dir, "gate")) // that nobody opens
+		}
+		w.mortalWork(home, "greeting", command, 0, "-unsandboxed").says(w.t, "ready")
+		s, err := w.client(home).Status(w.t.Context())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		homes, npubs = append(homes, home), append(npubs, s.Npub)
+	}
+	return homes, npubs
+}
+
+// dieUntil starts a mortal node again each time that it has died, until something is true of it.
+func (w *town) dieUntil(home string, node *process, offset int, over func(context.Context) error) (deaths int) {
+	w.t.Helper()
+	for isOver := false; ; deaths++ {
+		eventually(w.t, fmt.Sprintf("its death number %d, or the end", deaths+1), func(ctx context.Context) error {
+			select {
+			case <-node.ended:
+				return nil
+			default:
+			}
+			err := over(ctx)
+			isOver = err == nil
+			return err
+		})
+		if isOver {
+			return deaths
+		}
+		const most = 100
+		if deaths == most {
+			w.t.Fatal("it never ends")
+		}
+		node = w.mortalUp(home, 2+(deaths+offset)%2)
+	}
+}
+
+// atRest says what is still to be done by a customer of so many jobs.
+func atRest(ctx context.Context, c *control.Client, jobs int) error {
+	all, err := c.Jobs(ctx)
+	if err != nil {
+		return err
+	}
+	if len(all) != jobs {
+		return fmt.Errorf("%d jobs", len(all))
+	}
+	for _, job := range all {
+		for _, a := range job.Attempts {
+			if job.Closed == 0 || a.Receipt == "" || a.Verdict != nil && a.TrustTo == nil {
+				return fmt.Errorf("%s %q, attempt %s", short(job.ID), job.Ending, a.State)
+			}
+		}
+		if len(job.Attempts) == 0 {
+			return fmt.Errorf("%s: nobody was asked", short(job.ID))
+		}
+	}
+	journal, err := journalOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	if under := underWay(journal); len(under) > 0 {
+		return fmt.Errorf("under way: %v", under)
+	}
+	return nil
+}
+
+// underWay lists the effects that were begun and are not done.
+func underWay(all []fact.Entry) []string {
+	begun := map[string]bool{}
+	for _, e := range all {
+		for _, f := range e.Facts {
+			switch f := f.(type) {
+			case fact.EffectClaimed:
+				begun[f.Effect] = true
+			case fact.EffectSettled:
+				delete(begun, f.Effect)
+			case fact.EffectParked:
+				delete(begun, f.Effect)
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(begun))
+}
+
+// newest is the job of a customer that is not the one of before.
+func newest(t *testing.T, c *control.Client, before string) control.Job {
+	t.Helper()
+	all, err := c.Jobs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all = slices.DeleteFunc(all, func(j control.Job) bool { return j.ID == before })
+	if len(all) != 1 {
+		t.Fatalf("%d jobs", len(all))
+	}
+	return all[0]
+}
+
+// mustBeAskedOnce fails the test unless a provider has received at most one request of a job, and ended it at most
+// once: by an answer, or because the customer took it back.
+func mustBeAskedOnce(t *testing.T, c *control.Client, job string) {
+	t.Helper()
+	var mine []nostr.ID
+	ends := map[nostr.ID]int{}
+	for _, e := range entries(t, c) {
+		for _, f := range e.Facts {
+			switch f := f.(type) {
+			case fact.RequestReceived:
+				if f.Job == job {
+					mine = append(mine, f.Request)
+				}
+			case fact.RequestFinished:
+				ends[f.Request]++
+			case fact.RequestCancelled:
+				ends[f.Request]++
+			}
+		}
+	}
+	if len(mine) > 1 {
+		t.Errorf("job %s: it received %d requests", short(job), len(mine))
+	}
+	for _, id := range mine {
+		if ends[id] != 1 {
+			t.Errorf("job %s: a request ended %d times", short(job), ends[id])
+		}
+	}
+}
+
+// person is a customer who knows NIP-90 and nothing of guild.
+type person struct {
+	key    *key.Signer
+	pubkey nostr.PubKey
+	pool   *relay.Pool
+}
+
+func (w *town) person() person {
+	secret := key.NewSecret(nostr.Generate())
+	p := person{key.NewSigner(secret), secret.PubKey(), relay.New(relay.Config{
+		URLs: []string{w.relay}, Now: time.Now, Log: slog.New(slog.DiscardHandler), Receive: func(context.Context, string, guild.Verified) {},
+	})}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- p.pool.Run(ctx) }()
+	w.t.Cleanup(func() { stop(); <-done })
+	return p
+}
+
+// asks has a relay take a request.
+func (p person) asks(t *testing.T, r nostr.Event) nostr.ID {
+	t.Helper()
+	r.CreatedAt = nostr.Now()
+	v, err := guild.Sign(t.Context(), p.key, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
+	defer cancel()
+	if _, err := p.pool.Publish(ctx, v); err != nil {
+		t.Fatal(err)
+	}
+	return v.Event().ID
+}
+
+// answers are the events of a kind that a relay has about a request.
+func (p person) answers(ctx context.Context, request nostr.ID, kind nostr.Kind) ([]guild.Verified, error) {
+	return p.pool.Query(ctx, []nostr.Filter{{Kinds: []nostr.Kind{kind}, Tags: nostr.TagMap{"e": {request.Hex()}}}})
+}
+
+func TestAProviderKilledAfterAnyFactAnswersAPlainRequestOnce(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	customer := w.person()
+	for n := 1; n <= 4; n++ { // received, said that it works on it, finished, answered
+		t.Run(fmt.Sprintf("entry %d", n), func(t *testing.T) {
+			t.Parallel()
+			w := &town{t, w.dir, w.relay}
+			home, runs := w.settle(fmt.Sprintf("provider%d", n)), filepath.Join(w.dir, fmt.Sprintf("runs%d", n))
+			command := noting(runs) + `echo hello >"$GUILD_DELIVERY/output.txt"`
+			node := w.mortalWork(home, "oa.greeting.v1", command, n, "-unsandboxed")
+			node.says(t, "ready")
+			provider := w.client(home)
+			s, err := provider.Status(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := customer.asks(t, nostr.Event{Kind: 5050, Tags: nostr.Tags{{"p", s.PubKey}, {"i", "say hello", "text"}}})
+			node.wait(t)
+
+			w.mortalWork(home, "oa.greeting.v1", command, 0, "-unsandboxed")
+			eventually(t, "the answer is with a relay, and nothing is under way", func(ctx context.Context) error {
+				got, err := customer.answers(ctx, id, 6050)
+				if err != nil || len(got) == 0 {
+					return fmt.Errorf("%d answers, %w", len(got), err)
+				}
+				all, err := journalOf(ctx, provider)
+				if under := underWay(all); err != nil || len(under) > 0 {
+					return fmt.Errorf("under way: %v, %w", under, err)
+				}
+				return nil
+			})
+			got, err := customer.answers(t.Context(), id, 6050)
+			if err != nil || len(got) != 1 || got[0].Event().Content != "hello\n" {
+				t.Errorf("%d answers, %v: %+v", len(got), err, got)
+			}
+			failed, err := customer.answers(t.Context(), id, nip90.KindFeedback)
+			for _, v := range failed {
+				if f, err := nip90.ParseFeedback(v.Event(), nil); err != nil || f.Status != nip90.Processing {
+					t.Errorf("%+v, %v", f, err)
+				}
+			}
+			if err != nil || len(failed) > 1 {
+				t.Errorf("%d times feedback, %v", len(failed), err)
+			}
+			if ran := runsIn(t, runs); len(ran) != 1 {
+				t.Errorf("its worker ran for %v", ran)
+			} else if all := slices.Concat(slices.Collect(maps.Values(ran))...); len(all) != 1 {
+				t.Errorf("its worker ran %d times", len(all))
+			}
+			mustHoldWhatWasNoted(t, home, entries(t, provider))
+		})
+	}
+}
+
+// TestAServiceKilledAsItIsTurnedKeepsWhatWaits has one job at work and one waiting when the service is told to pause,
+// or to drain. It dies of having written that, and again of having written that it is resumed. What waited is done
+// once; who came meanwhile is told to come again, and does.
+func TestAServiceKilledAsItIsTurnedKeepsWhatWaits(t *testing.T) {
+	needSandbox(t)
+	t.Parallel()
+	tests := []struct {
+		state string
+		turn  func(*control.Client, context.Context, string) (control.Service, error)
+	}{
+		{"paused", (*control.Client).PauseService},
+		{"draining", (*control.Client).DrainService},
+	}
+	for _, test := range tests {
+		t.Run(test.state, func(t *testing.T) {
+			t.Parallel()
+			w := newTown(t)
+			gate, home := filepath.Join(w.dir, "gate"), w.settle("provider")
+			if err := os.Mkdir(gate, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			work := func(last string) *process {
+				p := w.mortalWork(home, "greeting", waitFor(gate)+hello, 0, "-jobs", "1", "-mount", gate, "-last", last)
+				p.says(t, "ready")
+				return p
+			}
+			node, provider := work("service.paused"), w.client(home)
+			mine := w.settle("customer")
+			w.mortalUp(mine, 0).says(t, "ready")
+			customer, bundle := w.client(mine), pack(t, greeting())
+			meet(t, customer, "greeting")
+			first, _ := hire(t.Context(), customer, bundle, "")
+			second, _ := hire(t.Context(), customer, bundle, "")
+			is(t, provider, "open", 1, 1)
+
+			_, _ = test.turn(provider, t.Context(), "greeting") // it dies before it answers
+			node.wait(t)
+			node = work("service.resumed")
+			running, queued := 0, 2 // paused: whose worker died waits, too
+			if test.state == "draining" {
+				running, queued = 1, 1
+			}
+			is(t, provider, test.state, running, queued)
+			third := hireOf(t, customer, bundle, provider)
+			eventually(t, "who comes meanwhile is told so", func(ctx context.Context) error {
+				job, err := customer.Job(ctx, third)
+				if err != nil || len(job.Attempts) == 0 || job.Attempts[0].State != string(guild.Refused) {
+					return fmt.Errorf("%+v, %w", job.Attempts, err)
+				}
+				return nil
+			})
+			is(t, provider, test.state, running, queued)
+
+			_, _ = provider.ResumeService(t.Context(), "greeting")
+			node.wait(t)
+			work("")
+			open(t, gate)
+			for id, least := range map[string]int{first: 1, second: 1, third: 2} {
+				job := ending(t, customer, id)
+				if job.Ending != guild.JobAccepted || len(job.Attempts) < least || least == 1 && len(job.Attempts) != 1 {
+					t.Errorf("%s (%s) after %d attempts", job.Ending, job.Reason, len(job.Attempts))
+				}
+				mustBeAskedOnce(t, provider, id)
+			}
+			mustHoldWhatWasNoted(t, home, entries(t, provider))
+		})
+	}
+}
+
+// is waits until the only service of a provider is in a state, with so many requests at work and waiting.
+func is(t *testing.T, provider *control.Client, state string, running, queued int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("it is %s, with %d at work and %d waiting", state, running, queued), func(ctx context.Context) error {
+		all, err := provider.Services(ctx)
+		if err == nil && (len(all) != 1 || all[0].State != state || all[0].Running != running || all[0].Queued != queued) {
+			err = fmt.Errorf("%+v", all)
+		}
+		return err
+	})
+}
+
+// hireOf opens a job for one provider only.
+func hireOf(t *testing.T, customer *control.Client, bundle []byte, provider *control.Client) (id string) {
+	t.Helper()
+	s, err := provider.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, err := customer.Hire(t.Context(), strings.NewReader(string(bundle)), control.Hire{Providers: []string{s.Npub}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return job.ID
+}
