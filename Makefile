@@ -19,7 +19,7 @@ build: ## bin/guild
 
 test: ## every test; FLAGS=-json and the like are passed on
 	@scripts/needs test
-	go test $(FLAGS) ./...
+	go test -timeout 30m $(FLAGS) ./...
 
 lint:
 	go vet ./...
@@ -28,7 +28,7 @@ lint:
 
 check: lint ## what must be clean before a commit
 	@scripts/needs race
-	CGO_ENABLED=1 go test -race -short ./...
+	CGO_ENABLED=1 go test -timeout 30m -race -short ./...
 
 fuzz: ## every fuzz target for FUZZTIME each
 	scripts/fuzz

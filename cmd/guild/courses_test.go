@@ -23,8 +23,8 @@ import (
 	"guild/nip90"
 )
 
-// path is a way that a job can go, from a customer who is killed again and again.
-type path struct {
+// course is a way that a job can go, from a customer who is killed again and again.
+type course struct {
 	name   string
 	silent int                                                        // of three providers, those who never deliver
 	before func(t *testing.T, w *town, home string) (job string)      // done in peace
@@ -33,9 +33,9 @@ type path struct {
 	check  func(t *testing.T, all []fact.Entry, job string, r worked) // what else must be true
 }
 
-// paths are those that Meeting brings. Meetings have their own test.
-func paths() []path {
-	return []path{
+// courses are those that Meeting brings. Meetings have their own test.
+func courses() []course {
+	return []course{
 		{
 			name: "open to offers",
 			hire: func([]string, string) control.Hire { return control.Hire{Open: true} },
@@ -98,11 +98,11 @@ func runsIn(t *testing.T, file string) worked {
 }
 
 // TestACustomerKilledAgainAndAgainGoesOn kills the customer after every second or third of its entries, on every
-// path, and with two offsets: it dies of each fact in one of them.
+// course, and with two offsets: it dies of each fact in one of them.
 func TestACustomerKilledAgainAndAgainGoesOn(t *testing.T) {
 	needSandbox(t)
 	t.Parallel()
-	for _, p := range paths() {
+	for _, p := range courses() {
 		for offset := range 2 {
 			t.Run(fmt.Sprintf("%s, offset %d", p.name, offset), func(t *testing.T) {
 				t.Parallel()
@@ -112,7 +112,7 @@ func TestACustomerKilledAgainAndAgainGoesOn(t *testing.T) {
 	}
 }
 
-func (p path) walk(t *testing.T, offset int) {
+func (p course) walk(t *testing.T, offset int) {
 	w := newTown(t)
 	file, home := filepath.Join(w.dir, "runs"), w.settle("customer")
 	homes, npubs := w.three(p.silent, file)
