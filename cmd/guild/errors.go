@@ -96,9 +96,12 @@ func endingHint(job control.Job) string {
 			break
 		}
 		if job.Criticality.Replicas() > 1 {
-			return "lower --criticality, or get to know more providers with guild market bench"
+			return "guild market bench NPUB gets to know one more; guild market ls --task " + cli.Clean(job.Task) +
+				" shows whom; or lower --criticality"
 		}
 		return "guild market ls shows who offers what; guild doctor checks the relays"
+	case guild.JobDisagreed:
+		return "guild job show " + short(job.ID) + " says which agree; --compare sets by what (json, text, numbers:TOLERANCE, tests)"
 	case guild.JobTimedOut:
 		return "give it more time with --timeout, or ask another with --provider"
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ import (
 func TestEachEndingHasItsExitCode(t *testing.T) {
 	for ending, want := range map[guild.Ending]int{
 		guild.JobAccepted: 0, guild.JobPartial: 1, guild.JobRejected: 1, guild.JobCancelled: 1, guild.JobParked: 1,
-		guild.JobUnclaimed: 3, guild.JobTimedOut: 4, guild.JobViolated: 5,
+		guild.JobDisagreed: 1, guild.JobUnclaimed: 3, guild.JobTimedOut: 4, guild.JobViolated: 5,
 	} {
 		p := &program{err: &bytes.Buffer{}}
 		if got := p.report(endingError(control.Job{ID: "5f21c9aa00", Ending: ending})); got != want {
@@ -59,6 +60,8 @@ func TestErrorsEndWithAHint(t *testing.T) {
 		{&control.ProblemError{Problem: control.Problem{Error: "x", Hint: "more digits"}}, "more digits"},
 		{interrupted("5f21c9aa00"), "guild job watch 5f21c9aa"},
 		{endingError(control.Job{ID: "5f21c9aa00", Ending: guild.JobRejected, Attempts: []control.Attempt{{Receipt: "r-1"}}}), "guild receipt show 5f21c9aa"},
+		{endingError(control.Job{ID: "5f21c9aa00", Ending: guild.JobDisagreed, Attempts: []control.Attempt{{Receipt: "r-1"}}}), "guild job show 5f21c9aa says which agree"},
+		{endingError(control.Job{ID: "5f21c9aa00", Task: "python", Ending: guild.JobUnclaimed, Criticality: guild.High}), "guild market bench"},
 	} {
 		var b bytes.Buffer
 		(&program{err: &b}).report(fmt.Errorf("wrapped: %w", c.err))
@@ -74,5 +77,29 @@ func TestErrorsFromElsewhereCannotDriveTheTerminal(t *testing.T) {
 	(&program{err: &b}).report(cli.WithHint(errors.New("bad\x1b[2J\nguild: fake"), "\x07bell"))
 	if strings.ContainsAny(b.String(), "\x1b\x07") || strings.Count(b.String(), "\n") != 2 {
 		t.Errorf("%q", b.String())
+	}
+}
+
+func TestAJobOfSeveralShowsWhichDeliveryCountsAndWhichAgree(t *testing.T) {
+	job := control.Job{ID: "5f21c9aa00", Criticality: guild.High, Ending: guild.JobAccepted, Chosen: "bb00", Reason: "2 of 3 accepted agree",
+		Attempts: []control.Attempt{
+			{ID: "aa00", Npub: "npub1aaaaaaaaaaaaaa", State: "accepted", Agrees: "aa00", Verdict: &guild.Verdict{Outcome: guild.Success}},
+			{ID: "bb00", Npub: "npub1bbbbbbbbbbbbbb", Name: "bob", State: "accepted", Agrees: "bb00", Verdict: &guild.Verdict{Outcome: guild.Success, Passed: 3, Expected: 3}},
+			{ID: "cc00", Npub: "npub1cccccccccccccc", State: "accepted", Agrees: "bb00"},
+			{ID: "dd00", Npub: "npub1dddddddddddddd", State: "cancelled"},
+		}}
+	var got []string
+	for _, a := range job.Attempts {
+		got = append(got, placeOf(job, a))
+	}
+	if want := []string{"no other agrees", "this delivery is the job's", "agrees with bb00", ""}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := summary(job), "accepted by bob: 3 of 3 passed; 2 of 3 accepted agree"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	job.Criticality = guild.Low
+	if got := placeOf(job, job.Attempts[1]); got != "" {
+		t.Errorf("%q, and nobody else was asked", got)
 	}
 }

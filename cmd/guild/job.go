@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -98,14 +100,20 @@ func (p *program) runJobShow(ctx context.Context, id string, asJSON bool) error 
 	fmt.Fprintf(p.out, "job      %s\ntask     %s\ntitle    %s\nopened   %s\nending   %s\nbundle   %s, %d bytes\n",
 		job.ID, cli.Clean(job.Task), cli.Clean(job.Title), time.UnixMilli(job.Opened).Format(time.DateTime),
 		cli.Clean(summary(job)), job.Bundle, job.Size)
+	if n := job.Criticality.Replicas(); n > 1 {
+		fmt.Fprintf(p.out, "level    %s: %d at once, %d must agree\n", job.Criticality, n, job.Criticality.Quorum())
+	}
 	for _, a := range job.Attempts {
-		p.showAttempt(a)
+		p.showAttempt(job, a)
 	}
 	return nil
 }
 
-func (p *program) showAttempt(a control.Attempt) {
+func (p *program) showAttempt(job control.Job, a control.Attempt) {
 	fmt.Fprintf(p.out, "\nattempt  %s  %s\nasked    %s %s\n", short(a.ID), cli.Clean(a.State), cli.Clean(a.Name), shortNpub(a.Npub))
+	if place := placeOf(job, a); place != "" {
+		fmt.Fprintf(p.out, "counts   %s\n", place)
+	}
 	if a.Reason != "" {
 		fmt.Fprintf(p.out, "reason   %s\n", cli.Clean(a.Reason))
 	}
@@ -124,6 +132,25 @@ func (p *program) showAttempt(a control.Attempt) {
 	if a.Receipt != "" {
 		fmt.Fprintf(p.out, "receipt  %s\n", cli.Clean(a.Receipt))
 	}
+}
+
+// placeOf is what the delivery of an attempt is among those of a job of which several providers do the same.
+func placeOf(job control.Job, a control.Attempt) string {
+	if job.Criticality.Replicas() == 1 {
+		return ""
+	}
+	var words []string
+	if a.ID == job.Chosen {
+		words = append(words, "this delivery is the job's")
+	}
+	switch {
+	case a.Agrees == "":
+	case a.Agrees != a.ID:
+		words = append(words, "agrees with "+short(a.Agrees))
+	case !slices.ContainsFunc(job.Attempts, func(b control.Attempt) bool { return b.Agrees == a.ID && b.ID != a.ID }):
+		words = append(words, "no other agrees")
+	}
+	return strings.Join(words, "; ")
 }
 
 func testMark(state string) string {

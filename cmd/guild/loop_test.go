@@ -235,15 +235,19 @@ func eventually(t *testing.T, what string, try func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
+	var last error // that was not merely that there was no more time
 	for tick := time.Tick(20 * time.Millisecond); ; {
 		err := try(ctx)
 		if err == nil {
 			return
 		}
+		if ctx.Err() == nil {
+			last = err
+		}
 		select {
 		case <-tick:
 		case <-ctx.Done():
-			t.Fatalf("%s: %v", what, err)
+			t.Fatalf("%s: %v", what, last)
 		}
 	}
 }

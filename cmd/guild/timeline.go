@@ -263,10 +263,14 @@ func summary(job control.Job) string {
 		text = "open"
 	}
 	for _, a := range job.Attempts {
-		if v := a.Verdict; v != nil && job.Ending == endingOf(a) {
+		isIt := a.ID == job.Chosen || job.Chosen == "" && job.Ending == endingOf(a)
+		if v := a.Verdict; v != nil && isIt {
 			text += fmt.Sprintf(" by %s: %d of %d passed", cli.Clean(nameOf(a)), v.Passed, v.Expected)
 			if a.Receipt != "" {
 				text += ", receipt " + cli.Clean(a.Receipt)
+			}
+			if job.Reason != "" && job.Criticality.Replicas() > 1 {
+				text += "; " + cli.Clean(job.Reason)
 			}
 			return text
 		}

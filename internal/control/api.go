@@ -99,6 +99,7 @@ type Job struct {
 	Attempts []Attempt    `json:"attempts"`
 
 	Criticality guild.Criticality `json:"criticality,omitempty"` // low when empty
+	Chosen      string            `json:"chosen,omitempty"`      // id of the attempt whose delivery counts, of several accepted ones
 }
 
 // Attempt is one request to one provider.
@@ -115,6 +116,10 @@ type Attempt struct {
 	Receipt   string         `json:"receipt,omitempty"`
 	TrustFrom *float64       `json:"trust_from,omitempty"`
 	TrustTo   *float64       `json:"trust_to,omitempty"`
+
+	// Agrees is the id of the first accepted attempt of the job whose delivery is like this one: its own if none before
+	// was. It is left out where nothing was compared.
+	Agrees string `json:"agrees,omitempty"`
 }
 
 // Exam is what the judge kept of one attempt: GET /v1/jobs/{id}/evidence lists those of a job.

@@ -21,6 +21,9 @@ func (s *Server) job(j *jobs.Job) Job {
 		Ending: j.Ending, Reason: j.Reason, Bundle: j.Bundle.String(), Size: j.Size,
 		Attempts: []Attempt{}, Criticality: j.Criticality,
 	}
+	if j.Chosen != nostr.ZeroID {
+		view.Chosen = j.Chosen.Hex()
+	}
 	if j.Release != nil {
 		view.Released = j.Release.Names
 	}
@@ -35,6 +38,9 @@ func (s *Server) attempt(a jobs.Attempt) Attempt {
 		ID: a.ID.Hex(), Provider: a.Provider.PubKey.Hex(), Npub: nip19.EncodeNpub(a.Provider.PubKey),
 		Name: s.c.Registry.Name(a.Provider), D: a.Provider.D, State: string(a.Outcome()), Reason: a.Reason,
 		Planned: a.At, Verdict: a.Verdict, Receipt: a.Receipt,
+	}
+	if a.Agrees != nostr.ZeroID {
+		view.Agrees = a.Agrees.Hex()
 	}
 	if change, ok := s.c.Trust.Change(a.ID); ok {
 		if !change.First && !change.Unfounded {
@@ -166,7 +172,14 @@ func (s *Server) closed(f fact.JobClosed) line {
 	if f.Ending == guild.JobUnclaimed {
 		return say("discover", "failed", "%s", f.Reason)
 	}
-	return say("record", "progress", "the job is %s", f.Ending)
+	text := "the job is " + string(f.Ending)
+	if _, job, ok := s.c.Fold.Attempt(f.Chosen); ok && job.Criticality.Replicas() > 1 {
+		text += " by what " + s.who(s.provider(f.Chosen)) + " delivered"
+	}
+	if f.Reason != "" {
+		text += ": " + f.Reason
+	}
+	return say("record", "progress", "%s", text)
 }
 
 func judged(v guild.Verdict) line {

@@ -61,6 +61,7 @@ type Attempt struct {
 	Answer    *nostr.Event         `json:"answer,omitempty"` // the result event, until the delivery is judged
 	Heard     int                  `json:"heard"`            // feedback events so far
 	Last      int64                `json:"last"`             // Unix ms of the last of them
+	Words     []nostr.ID           `json:"words,omitempty"`  // the latest of them, as long as more may come
 	Result    nostr.ID             `json:"result,omitzero"`
 	Answered  nostr.ID             `json:"answered,omitzero"` // the event that refused, if one did
 	Broke     string               `json:"broke,omitempty"`   // how the provider broke the protocol without ending it
@@ -87,7 +88,7 @@ func NewFold() *Fold {
 func (*Fold) Name() string { return "jobs" }
 
 // Version implements fold.Fold.
-func (*Fold) Version() int { return 2 }
+func (*Fold) Version() int { return 3 }
 
 // Job returns a job.
 func (f *Fold) Job(id guild.JobID) (*Job, bool) {
@@ -271,7 +272,10 @@ func (a *Attempt) slim() {
 	if a.State != guild.Delivered && a.State != guild.Undecided {
 		a.Answer = nil
 	}
-	if a.State.Waiting() || a.Deletion != nil && !a.Withdrawn {
+	if a.State.Waiting() {
+		return
+	}
+	if a.Words = nil; a.Deletion != nil && !a.Withdrawn {
 		return
 	}
 	a.Planned, a.Deletion = nil, nil

@@ -1,7 +1,8 @@
 // Package jobs is the customer's step: it opens jobs, asks as many providers at once as a job's criticality wants and
 // others in the place of those that fail (NIP-90), follows their feedback, takes a result from a provider that was
-// asked and from nobody else, and finds out which accepted deliveries agree. It owns the facts job.* and attempt.* up to
-// attempt.delivered, and attempt.refused, expired, cancelled and compared. It never judges a delivery and never pays.
+// asked and from nobody else, and finds out which accepted deliveries agree. It owns the facts job.*, and of attempt.*
+// all but judged and undecided (judge) and recorded (record); parked is written by the step that gives up. It never
+// judges a delivery and never pays.
 package jobs
 
 import (
@@ -47,9 +48,9 @@ type Config struct {
 	SealFor func(ctx context.Context, recipient string, document vault.Secret) ([]byte, error)
 	// Fetch is the other direction of Upload.
 	Fetch func(ctx context.Context, p fact.Place, want guild.Hash, size int64) (io.ReadCloser, error)
-	// Look asks relays for the events of these kinds by which a provider answered a request. It fails when no relay
+	// Look asks relays for the events of a kind by which a provider answered a request. It fails when no relay
 	// answers. Without it nothing is looked for before an attempt is given up.
-	Look func(ctx context.Context, provider nostr.PubKey, request nostr.ID, kinds []nostr.Kind, relays []string) ([]guild.Verified, error)
+	Look func(ctx context.Context, provider nostr.PubKey, request nostr.ID, kind nostr.Kind, relays []string) ([]guild.Verified, error)
 
 	Hears func() time.Time // since when what providers say reaches us, zero while it does not; always if nil
 

@@ -1,6 +1,8 @@
 package jobs
 
 import (
+	"slices"
+
 	"guild"
 	"guild/internal/fact"
 	"guild/nip90"
@@ -18,6 +20,8 @@ func (f *Fold) applyToAttempt(one fact.Fact, at int64) {
 	case fact.AttemptProgressed:
 		f.changeAttempt(one.Attempt, func(a *Attempt) {
 			a.Silence, a.Heard, a.Last = max(a.Silence, one.Silence), a.Heard+1, at
+			a.Words = append(slices.Clip(a.Words), one.Event)
+			a.Words = a.Words[max(0, len(a.Words)-maxWords):]
 			if one.Status == string(nip90.Success) && a.Claimed == 0 {
 				a.Claimed = at
 			}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,7 @@ const (
 	maxAnswer   = fact.MaxEntry / 2 // bytes of a result event that is kept in the journal
 	maxHeard    = 100               // feedback events that are kept at any rate
 	slowly      = 30 * time.Second  // between those beyond that
+	maxWords    = 256               // feedback events of an attempt that are known again
 )
 
 // Observe takes a result (6000-6999) or feedback (7000). Only the provider that was asked is listened to. What
@@ -72,7 +74,8 @@ func (j *Jobs) mismatch(ctx context.Context, e nostr.Event, a Attempt, job *Job)
 	return guild.Drop(guild.WrongKind, "%.8s %s", e.PubKey.Hex(), what)
 }
 
-// decide runs a decision on an attempt that must still be waiting for the provider.
+// decide runs a decision on an attempt that must still be waiting for the provider. An event that it has heard already
+// says nothing again: relays send what they have stored as often as they are asked.
 func (j *Jobs) decide(ctx context.Context, e nostr.Event, a Attempt, job *Job, d func(*journal.Tx, Attempt)) error {
 	var dropped error
 	err := j.c.Journal.Do(ctx, fact.JobSubject(job.Job), e.ID.Hex(), func(tx *journal.Tx) error {
@@ -81,6 +84,7 @@ func (j *Jobs) decide(ctx context.Context, e nostr.Event, a Attempt, job *Job, d
 		switch {
 		case !ok || !now.State.Waiting():
 			dropped = over(e, now)
+		case slices.Contains(now.Words, e.ID):
 		case tx.Now().After(job.deadline()) && e.Kind != nip90.KindFeedback:
 			dropped = guild.Drop(guild.Late, "the deadline of job %s has passed", job.Job.Short())
 		default:

@@ -158,18 +158,23 @@ func (j *Jobs) audible(until time.Time, job *Job) time.Time {
 	return until
 }
 
-// look asks the relays for what the provider answered, and takes it in.
+// look asks the relays for what the provider answered, and takes it in: the result, and where there is none what it said
+// of its work. They are asked for apart, so that many words do not crowd out the result.
 func (j *Jobs) look(ctx context.Context, job *Job, a Attempt) error {
 	relays := rungs(a.Planned.Relays, j.c.Relays())[2]
-	kinds := []nostr.Kind{nostr.Kind(nip90.ResultKind(job.Kind))}
-	found, err := j.c.Look(ctx, a.Provider.PubKey, a.ID, kinds, relays)
-	if err != nil {
-		return fmt.Errorf("look for an answer to %.8s: %w", a.ID.Hex(), err)
-	}
-	for _, v := range found {
-		err := j.Observe(ctx, v)
-		if _, dropped := errors.AsType[*guild.DropError](err); err != nil && !dropped {
-			return err
+	for _, kind := range [...]nostr.Kind{nostr.Kind(nip90.ResultKind(job.Kind)), nip90.KindFeedback} {
+		found, err := j.c.Look(ctx, a.Provider.PubKey, a.ID, kind, relays)
+		if err != nil {
+			return fmt.Errorf("look for an answer to %.8s: %w", a.ID.Hex(), err)
+		}
+		for _, v := range found {
+			err := j.Observe(ctx, v)
+			if _, dropped := errors.AsType[*guild.DropError](err); err != nil && !dropped {
+				return err
+			}
+		}
+		if now, _, ok := j.fold.Attempt(a.ID); !ok || !now.State.Waiting() {
+			return nil
 		}
 	}
 	return nil

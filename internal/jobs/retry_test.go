@@ -236,6 +236,52 @@ func TestAResultThatMissedUsIsFoundOnTheRelays(t *testing.T) {
 	}
 }
 
+func TestAWordThatMissedUsIsFoundOnTheRelaysAndCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(0))
+		w.look = func(request nostr.ID) ([]guild.Verified, error) {
+			e := feedback(request, nip90.Processing, "half of it")
+			e.CreatedAt = nostr.Timestamp(w.began.Unix())
+			v, err := guild.Sign(context.Background(), alice.signer, e)
+			return []guild.Verified{v}, err
+		}
+		w.restart()
+		id := w.opens(Order{})
+		w.pass(359 * time.Second)
+		if a := w.attempt(id); a.State != guild.Requested || a.Heard != 1 {
+			t.Errorf("%s, %d words heard: the word at 300 s was worth 60 s", a.State, a.Heard)
+		}
+		w.pass(2 * time.Second)
+		if got := w.expired(id); got.Reason != "silent for too long" || got.Silent {
+			t.Errorf("%q, silent %t", got.Reason, got.Silent)
+		}
+	})
+}
+
+func TestWhatARelaySendsAgainGainsNoTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(0))
+		id := w.opens(Order{})
+		e := feedback(w.attempt(id).ID, nip90.Partial, "half of it")
+		e.CreatedAt = nostr.Timestamp(time.Now().Unix())
+		v, err := guild.Sign(t.Context(), alice.signer, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 7 {
+			w.pass(49 * time.Second)
+			w.restart()
+			if err := w.Observe(t.Context(), v); err != nil && w.attempt(id).State == guild.Requested {
+				t.Fatal(err)
+			}
+		}
+		w.wants(id, guild.Expired)
+		if a := w.attempt(id); a.Heard != 1 || len(a.Words) != 0 {
+			t.Errorf("heard %d times; %d words are kept of who is done", a.Heard, len(a.Words))
+		}
+	})
+}
+
 func TestNobodyIsGivenUpWhileNoRelayAnswersUs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))

@@ -159,12 +159,13 @@ func (w *world) publish(ctx context.Context, v guild.Verified, relays []string) 
 	return relay(ctx, v.Event(), relays)
 }
 
-func (w *world) lookup() func(context.Context, nostr.PubKey, nostr.ID, []nostr.Kind, []string) ([]guild.Verified, error) {
+func (w *world) lookup() func(context.Context, nostr.PubKey, nostr.ID, nostr.Kind, []string) ([]guild.Verified, error) {
 	if w.look == nil {
 		return nil
 	}
-	return func(_ context.Context, _ nostr.PubKey, request nostr.ID, _ []nostr.Kind, _ []string) ([]guild.Verified, error) {
-		return w.look(request)
+	return func(_ context.Context, _ nostr.PubKey, request nostr.ID, kind nostr.Kind, _ []string) ([]guild.Verified, error) {
+		stored, err := w.look(request)
+		return slices.DeleteFunc(stored, func(v guild.Verified) bool { return v.Event().Kind != kind }), err
 	}
 }
 

@@ -52,8 +52,9 @@ func (m *Meet) next(g *Meeting) (due.Work, bool) {
 		}
 	}
 	c, over := Conclude(g.Runs)
-	if suite.Name(g.Task) == "" {
-		c, over = Conclusion{Cause: "there is no benchmark for " + g.Task + " any more"}, true
+	if now := suite.Name(g.Task); !over && now != g.Suite {
+		// Runs of two suites say nothing together.
+		c, over = Conclusion{Cause: fmt.Sprintf("it was begun with the benchmarks %s, and there are now %s", g.Suite, cmp.Or(now, "none for the task"))}, true
 	}
 	if over {
 		return m.end(g, c), true
@@ -172,12 +173,15 @@ func (m *Meet) candidate(now time.Time) (fact.MeetingBegan, bool) {
 			if o.State != guild.Seen || o.Until > now.UnixMilli() || o.Service.PubKey == m.c.Self || met[o.Service] {
 				continue
 			}
-			if found == "" || before(o, best) {
+			if found == "" || m.before(o, best) {
 				best, found = o, task
 			}
 		}
 	}
-	return m.meeting(best.Service, found), found != ""
+	if found == "" {
+		return fact.MeetingBegan{}, false
+	}
+	return m.meeting(best.Service, found), true
 }
 
 // met are the services that are being met, or were a short while ago without having been moved since.
@@ -191,9 +195,13 @@ func (m *Meet) met(now time.Time) map[guild.Service]bool {
 	return met
 }
 
-// before reports whether a is met before b; between tasks of one service, the first one stays.
-func before(a, b guild.Offer) bool {
-	chance := func(s guild.Service) guild.Hash { return guild.Sum(append(s.PubKey[:], s.D...)) }
+// before reports whether a is met before b; between tasks of one service, the first one stays. The secret is part of
+// the chance, or somebody could search for keys that are always met first.
+func (m *Meet) before(a, b guild.Offer) bool {
+	if sure := cmp.Or(cmp.Compare(b.Confidence, a.Confidence), cmp.Compare(b.Recommended, a.Recommended)); sure != 0 {
+		return sure < 0
+	}
+	chance := func(s guild.Service) guild.Hash { return guild.Sum(slices.Concat(m.c.Secret, s.PubKey[:], []byte(s.D))) }
 	x, y := chance(a.Service), chance(b.Service)
-	return cmp.Or(cmp.Compare(b.Confidence, a.Confidence), cmp.Compare(b.Recommended, a.Recommended), slices.Compare(x[:], y[:])) < 0
+	return slices.Compare(x[:], y[:]) < 0
 }

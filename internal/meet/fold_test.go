@@ -1,16 +1,14 @@
 package meet
 
 import (
-	"encoding/json"
 	"fmt"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"guild"
 	"guild/internal/fact"
-	"guild/internal/fold"
+	"guild/internal/fold/foldtest"
 )
 
 // history draws entries as a journal could hold them.
@@ -37,47 +35,15 @@ func history(t *rapid.T) (all []fact.Entry) {
 }
 
 func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		all := history(t)
-		cut := rapid.IntRange(0, len(all)).Draw(t, "cut")
-		whole, before, after := NewFold(), NewFold(), NewFold()
-		for i, e := range all {
-			whole.Apply(e)
-			if i < cut {
-				before.Apply(e)
-			}
-		}
-		if err := after.Restore([]byte(snapshot(t, before))); err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range all[cut:] {
-			after.Apply(e)
-		}
-		if a, b := snapshot(t, whole), snapshot(t, after); a != b || len(whole.goingOn()) != len(after.goingOn()) {
-			t.Fatalf("%s\n%s", a, b)
+	foldtest.GoesOn(t, NewFold, history, func(t *rapid.T, whole, restored *Fold) {
+		if a, b := len(whole.goingOn()), len(restored.goingOn()); a != b {
+			t.Fatalf("%d and %d go on", a, b)
 		}
 	})
-}
-
-func snapshot(t interface{ Fatal(...any) }, f fold.Fold) string {
-	b, err := f.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
 }
 
 func TestAGarbledSnapshotIsRefusedAndChangesNothing(t *testing.T) {
 	f := NewFold()
 	f.Apply(fact.Entry{Seq: 1, Facts: []fact.Fact{fact.MeetingBegan{Meeting: "a", Service: service(1), Task: "python"}}})
-	before := snapshot(t, f)
-	for _, garbage := range []string{``, `null`, `{}`, `[]`, before[:len(before)-1], strings.Replace(before, `"attempts":{}`, `"attempts":null`, 1),
-		`{"meetings":{"a":null},"jobs":{},"attempts":{}}`} {
-		if err := f.Restore([]byte(garbage)); err == nil || snapshot(t, f) != before {
-			t.Errorf("%q: %v", garbage, err)
-		}
-	}
-	if !json.Valid([]byte(before)) {
-		t.Error(before)
-	}
+	foldtest.Refuses(t, f, "{}", `{"meetings":{"a":null},"jobs":{},"attempts":{}}`)
 }

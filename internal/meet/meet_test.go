@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -49,12 +50,11 @@ type world struct {
 	offers map[string][]guild.Offer // by task
 	opened []Run
 	looks  int
-	ends   func(run Result, n int) []fact.Fact // of the n-th run; nil leaves it open
 }
 
 func newWorld(t *testing.T, c Config) *world {
 	t.Helper()
-	w := &world{T: t, dir: t.TempDir(), config: c, offers: map[string][]guild.Offer{}}
+	w := &world{T: t, dir: journaltest.Dir(t), config: c, offers: map[string][]guild.Offer{}}
 	if err := journal.Init(w.dir); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,10 @@ func (w *world) open() {
 	w.fold, w.claims = NewFold(), due.NewClaims()
 	w.journal = journaltest.Reopen(w.T, w.dir, w.fold, w.claims)
 	c := w.config
-	c.Journal, c.Self, c.Now, c.Secret = w.journal, self, time.Now, []byte("secret")
+	c.Journal, c.Self, c.Now = w.journal, self, time.Now
+	if c.Secret == nil {
+		c.Secret = []byte("secret")
+	}
 	c.Kind = guild.KindOf
 	c.Offers = func(task string, _ int) []guild.Offer {
 		w.mu.Lock()
@@ -267,6 +270,51 @@ func TestTheSurestCandidateIsMetFirst(t *testing.T) {
 	if !slices.Equal(order, []byte{1, 3, 2, 4}) {
 		t.Errorf("met in the order %v", order)
 	}
+}
+
+func TestWhoIsMetFirstOfManyAlikeCannotBeForetold(t *testing.T) {
+	offers := make([]guild.Offer, 20)
+	for n := range offers {
+		offers[n] = seen(byte(n+1), 1)
+	}
+	first := map[guild.Service]bool{}
+	for secret := range byte(8) {
+		m := New(Config{Secret: []byte{secret}, Now: time.Now, Self: self, Kind: guild.KindOf,
+			Offers: func(string, int) []guild.Offer { return offers }}, NewFold())
+		one, ok := m.candidate(time.Now())
+		slices.Reverse(offers)
+		again, _ := m.candidate(time.Now())
+		if !ok || again.Service != one.Service {
+			t.Errorf("%v, then %v", one.Service, again.Service)
+		}
+		first[one.Service] = true
+	}
+	if len(first) < 3 {
+		t.Errorf("eight nodes begin with the same %d services", len(first))
+	}
+}
+
+func TestAMeetingThatWasBegunWithOtherBenchmarksEndsWithNothingLearned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{})
+		for task, name := range map[string]string{"python": "python-v0", "cobol": "cobol-v1"} {
+			began := w.meeting(service(1), task)
+			began.Suite = name
+			w.write(guild.JobID{1}, began)
+			job := jobOf(began.Meeting, 1)
+			w.write(job, append([]fact.Fact{fact.JobOpened{Job: job, Meeting: &fact.Benchmark{Meeting: began.Meeting, Run: 1}}}, life(job, success950())...)...)
+		}
+		w.run()
+		synctest.Wait()
+		for _, m := range w.fold.All() {
+			if m.Ended == nil || m.Ended.To != "" || m.Ended.Runs != 1 || !strings.Contains(m.Ended.Cause, m.Suite) {
+				t.Errorf("%s: %+v", m.Suite, m.Ended)
+			}
+		}
+		if len(w.opened) != 0 {
+			t.Errorf("%d more runs", len(w.opened))
+		}
+	})
 }
 
 // begin puts an automatic meeting with so many runs into the journal, and ends it if told to.

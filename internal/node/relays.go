@@ -230,8 +230,8 @@ func localAddresses(urls []string) []string {
 }
 
 // answers asks relays for what a provider answered to a request.
-func (n *Node) answers(ctx context.Context, provider nostr.PubKey, request nostr.ID, kinds []nostr.Kind, relays []string) ([]guild.Verified, error) {
+func (n *Node) answers(ctx context.Context, provider nostr.PubKey, request nostr.ID, kind nostr.Kind, relays []string) ([]guild.Verified, error) {
 	return n.pool.Query(ctx, []nostr.Filter{{
-		Kinds: kinds, Authors: []nostr.PubKey{provider}, Tags: nostr.TagMap{"e": {request.Hex()}}, Limit: 100,
+		Kinds: []nostr.Kind{kind}, Authors: []nostr.PubKey{provider}, Tags: nostr.TagMap{"e": {request.Hex()}}, Limit: 100,
 	}}, relays...)
 }

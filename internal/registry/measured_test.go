@@ -11,10 +11,11 @@ import (
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/fold/foldtest"
 )
 
-// asks has the fold see a request that went over relays, and what came of it.
-func asks(o *Observed, n int, s guild.Service, encrypted bool, relays []string, then ...func(nostr.ID) fact.Fact) {
+// requests is a request that went over relays, and what came of it.
+func requests(n int, s guild.Service, encrypted bool, relays []string, then ...func(nostr.ID) fact.Fact) (all []fact.Entry) {
 	id := nostr.ID{byte(n), byte(n >> 8), 1}
 	facts := []fact.Fact{
 		fact.AttemptPlanned{Attempt: id, Provider: s, Encrypted: encrypted, Request: nostr.Event{Kind: nostr.Kind(5000 + n%2)}},
@@ -24,7 +25,15 @@ func asks(o *Observed, n int, s guild.Service, encrypted bool, relays []string, 
 		facts = append(facts, f(id))
 	}
 	for _, f := range facts {
-		o.Apply(fact.Entry{At: int64(1000 + n), Facts: []fact.Fact{f}})
+		all = append(all, fact.Entry{At: int64(1000 + n), Facts: []fact.Fact{f}})
+	}
+	return all
+}
+
+// asks has the fold see it.
+func asks(o *Observed, n int, s guild.Service, encrypted bool, relays []string, then ...func(nostr.ID) fact.Fact) {
+	for _, e := range requests(n, s, encrypted, relays, then...) {
+		o.Apply(e)
 	}
 }
 
@@ -125,35 +134,15 @@ func TestARelayThatLosesRequestsIsAskedLast(t *testing.T) {
 }
 
 func TestMeasuresOutliveASnapshot(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		whole, before, after := NewObserved(), NewObserved(), NewObserved()
-		ends := rapid.SliceOf(rapid.SampledFrom([]func(nostr.ID) fact.Fact{silent, delivered(5), judged(guild.Success, 1), refused(fact.AttemptRefused{})}))
-		n := rapid.IntRange(0, 8).Draw(t, "attempts")
-		cut := rapid.IntRange(0, n).Draw(t, "cut")
-		for i := range n {
-			if i == cut {
-				if err := after.Restore([]byte(snapshot(t, before))); err != nil {
-					t.Fatal(err)
-				}
-			}
-			then := ends.Draw(t, "ends")
-			for _, o := range []*Observed{whole, before, after} {
-				if o == before && i >= cut || o == after && i < cut {
-					continue
-				}
-				asks(o, i, newProvider(1).service(fmt.Sprint(i%2)), false, []string{"wss://r.example"}, then...)
-			}
+	ends := rapid.SliceOf(rapid.SampledFrom([]func(nostr.ID) fact.Fact{silent, delivered(5), judged(guild.Success, 1), refused(fact.AttemptRefused{})}))
+	foldtest.GoesOn(t, NewObserved, func(t *rapid.T) (all []fact.Entry) {
+		for n := range rapid.IntRange(0, 8).Draw(t, "attempts") {
+			s := newProvider(1).service(fmt.Sprint(n % 2))
+			all = append(all, requests(n, s, false, []string{"wss://r.example"}, ends.Draw(t, "ends")...)...)
 		}
-		if cut == n {
-			after = before
-		}
-		if a, b := snapshot(t, whole), snapshot(t, after); a != b {
-			t.Fatalf("%s\n%s", a, b)
-		}
-	})
-	for _, garbage := range []string{``, `null`, `{}`, `{"services":{}}`, `{"services":{"x":{}},"open":{}}`} {
-		if err := NewObserved().Restore([]byte(garbage)); err == nil {
-			t.Errorf("%q is taken", garbage)
-		}
-	}
+		return all
+	}, nil)
+	o := NewObserved()
+	asks(o, 1, newProvider(1).service("a"), false, nil)
+	foldtest.Refuses(t, o, "{}", `{"services":{"x":{}},"open":{}}`)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,7 +17,7 @@ import (
 	"guild"
 	"guild/internal/due"
 	"guild/internal/fact"
-	"guild/internal/fold"
+	"guild/internal/fold/foldtest"
 	"guild/internal/journal"
 	"guild/internal/journal/journaltest"
 	"guild/internal/key"
@@ -479,43 +478,11 @@ func history(t *rapid.T) (all []fact.Entry) {
 }
 
 func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		all := history(t)
-		cut := rapid.IntRange(0, len(all)).Draw(t, "cut")
-		whole, before, after := NewFold(), NewFold(), NewFold()
-		for i, e := range all {
-			whole.Apply(e)
-			if i < cut {
-				before.Apply(e)
-			}
-		}
-		if err := after.Restore([]byte(snapshot(t, before))); err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range all[cut:] {
-			after.Apply(e)
-		}
-		if a, b := snapshot(t, whole), snapshot(t, after); a != b {
-			t.Fatalf("%s\n%s", a, b)
-		}
-	})
-}
-
-func snapshot(t interface{ Fatal(...any) }, f fold.Fold) string {
-	b, err := f.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
+	foldtest.GoesOn(t, NewFold, history, nil)
 }
 
 func TestAGarbledSnapshotIsRefusedAndChangesNothing(t *testing.T) {
 	f := NewFold()
 	f.Apply(fact.Entry{Seq: 1, Facts: []fact.Fact{fact.ProviderMoved{Service: newProvider(1).service("x"), To: guild.Active}}})
-	before := snapshot(t, f)
-	for _, garbage := range []string{``, `null`, `{}`, `[]`, before[:len(before)-1], strings.Replace(before, `{}`, `null`, 1)} {
-		if err := f.Restore([]byte(garbage)); err == nil || snapshot(t, f) != before {
-			t.Errorf("%q: %v", garbage, err)
-		}
-	}
+	foldtest.Refuses(t, f, "{}")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +14,7 @@ import (
 	"guild"
 	"guild/internal/due"
 	"guild/internal/fact"
-	"guild/internal/fold"
+	"guild/internal/fold/foldtest"
 	"guild/internal/journal"
 	"guild/internal/journal/journaltest"
 )
@@ -269,43 +268,11 @@ func history(t *rapid.T) (all []fact.Entry) {
 }
 
 func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		all := history(t)
-		cut := rapid.IntRange(0, len(all)).Draw(t, "cut")
-		whole, before, after := newFold(t), newFold(t), newFold(t)
-		for i, e := range all {
-			whole.Apply(e)
-			if i < cut {
-				before.Apply(e)
-			}
-		}
-		if err := after.Restore([]byte(snapshot(t, before))); err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range all[cut:] {
-			after.Apply(e)
-		}
-		if a, b := snapshot(t, whole), snapshot(t, after); a != b {
-			t.Fatalf("%s\n%s", a, b)
-		}
-	})
-}
-
-func snapshot(t interface{ Fatal(...any) }, f fold.Fold) string {
-	b, err := f.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
+	foldtest.GoesOn(t, func() *Fold { return newFold(t) }, history, nil)
 }
 
 func TestAGarbledSnapshotIsRefusedAndChangesNothing(t *testing.T) {
 	f := newFold(t)
 	f.Apply(fact.Entry{Seq: 1, Facts: []fact.Fact{fact.JobOpened{Job: guild.JobID{1}, Task: "python"}}})
-	before := snapshot(t, f)
-	for _, garbage := range []string{``, `null`, `{}`, `[]`, before[:len(before)-1], strings.Replace(before, `{}`, `null`, 1), `{"table":7}`} {
-		if err := f.Restore([]byte(garbage)); err == nil || snapshot(t, f) != before {
-			t.Errorf("%q: %v", garbage, err)
-		}
-	}
+	foldtest.Refuses(t, f, "{}", `{"table":7}`)
 }
