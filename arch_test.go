@@ -42,7 +42,7 @@ var layers = map[string]int{
 	"internal/due": 3, "internal/fold": 3, "internal/journal": 3,
 
 	"internal/blob": 4, "internal/blossom": 4, "internal/bunker": 4, "internal/config": 4, "internal/dial": 4, "internal/fetch": 4,
-	"internal/key": 4, "internal/relay": 4, "internal/relayd": 4, "internal/workdir": 4,
+	"internal/key": 4, "internal/outbox": 4, "internal/relay": 4, "internal/relayd": 4, "internal/workdir": 4,
 
 	"internal/scout": 4, "internal/suite": 4,
 

@@ -191,24 +191,33 @@ func (p *program) runJobCancel(ctx context.Context, id string, asJSON bool) erro
 	return err
 }
 
-// completeJobs offers the ids of the running node's jobs to the shell.
-func (p *program) completeJobs(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+// complete offers the shell what the running node lists, for the first argument.
+func complete[T any](p *program, list func(*control.Client, context.Context) ([]T, error), word func(T) string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		client, err := p.client()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), time.Second)
+		defer cancel()
+		all, err := list(client, ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var words []string
+		for _, one := range all {
+			words = append(words, word(one))
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
 	}
-	client, err := p.client()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), time.Second)
-	defer cancel()
-	jobs, err := client.Jobs(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var ids []string
-	for _, j := range jobs {
-		ids = append(ids, short(j.ID)+"\t"+endingWord(j.Ending)+" "+cli.Cut(cli.Clean(j.Title), 40))
-	}
-	return ids, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeJobs offers the ids of the running node's jobs.
+func (p *program) completeJobs(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	return complete(p, (*control.Client).Jobs, func(j control.Job) string {
+		return short(j.ID) + "\t" + endingWord(j.Ending) + " " + cli.Cut(cli.Clean(j.Title), 40)
+	})(cmd, args, begun)
 }

@@ -187,7 +187,7 @@ func (p *program) showCard(w io.Writer, c control.Card) {
 	if o := c.Observed; o != nil {
 		fmt.Fprintf(w, "\n  measured over %d requests in %s\n", o.Asked, age(p.now(), o.Since))
 	} else {
-		fmt.Fprintf(w, "\n  never asked from here: guild market bench %s\n", shortNpub(c.Npub))
+		fmt.Fprintf(w, "\n  never asked from here: guild market bench %s\n", c.Npub)
 	}
 	for _, contradiction := range c.Contradictions {
 		fmt.Fprintf(w, "  contradicts itself: %s\n", cli.Clean(contradiction))

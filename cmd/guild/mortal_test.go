@@ -30,6 +30,7 @@ func mortal() {
 	notes := flags.String("notes", "", "file for the number and the hash of each entry")
 	after := flags.Int("after", 0, "entries that it lives to see; never ends if zero")
 	last := flags.String("last", "", "type of a fact that it dies of")
+	fresh := flags.Int("fresh", 0, "occurrences of each type of fact in all its lives that it dies of; of effects the first only")
 	bare := flags.Bool("unsandboxed", false, "as of guild work")
 	mount := flags.String("mount", "", "as of guild work")
 	slots := flags.Int("jobs", 2, "as of guild work")
@@ -43,7 +44,11 @@ func mortal() {
 			offers[0].Mounts = []string{*mount}
 		}
 	}
-	os.Exit(p.report(p.runMortal(*relay, offers, witness(*notes, *after, *last))))
+	died := func(fact.Entry) bool { return false }
+	if *fresh > 0 {
+		died = fresher(*notes+".types", *fresh)
+	}
+	os.Exit(p.report(p.runMortal(*relay, offers, witness(*notes, *after, *last, died))))
 }
 
 func (p *program) runMortal(relay string, offers []service, appended func(fact.Entry)) error {
@@ -68,12 +73,42 @@ func (p *program) runMortal(relay string, offers []service, appended func(fact.E
 	return node.Run(ctx, n)
 }
 
-// witness notes entries, and kills this process after some of them, or after one with a fact of the type last.
-func witness(path string, after int, last string) func(fact.Entry) {
-	notes, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+// fresher reports whether an entry has one of the first facts of its type. It remembers those of earlier lives.
+func fresher(path string, first int) func(fact.Entry) bool {
+	seen := map[string]int{}
+	before, _ := os.ReadFile(path) // there is none in the first life
+	for line := range strings.Lines(string(before)) {
+		seen[strings.TrimSpace(line)]++
+	}
+	notes := appendTo(path)
+	return func(e fact.Entry) (fresh bool) {
+		for _, f := range e.Facts {
+			most := first
+			if strings.HasPrefix(f.Type(), "effect.") {
+				most = 1
+			}
+			if _, err := fmt.Fprintln(notes, f.Type()); err != nil {
+				panic(err)
+			}
+			seen[f.Type()]++
+			fresh = fresh || seen[f.Type()] <= most
+		}
+		return fresh
+	}
+}
+
+func appendTo(path string) *os.File {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		panic(err)
 	}
+	return f
+}
+
+// witness notes entries, and kills this process after some of them, after one with a fact of the type last, and
+// after one that it dies of.
+func witness(path string, after int, last string, dies func(fact.Entry) bool) func(fact.Entry) {
+	notes := appendTo(path)
 	seen := 0
 	return func(e fact.Entry) {
 		raw, err := json.Marshal(e)
@@ -84,7 +119,7 @@ func witness(path string, after int, last string) func(fact.Entry) {
 			panic(err)
 		}
 		isLast := func(f fact.Fact) bool { return f.Type() == last }
-		if seen++; seen == after || slices.ContainsFunc(e.Facts, isLast) {
+		if seen++; dies(e) || seen == after || slices.ContainsFunc(e.Facts, isLast) {
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
 		}
@@ -98,6 +133,12 @@ func notesOf(home string) string { return home + ".notes" }
 func (w *town) mortalUp(home string, after int) *process {
 	w.t.Helper()
 	return w.start("mortal", nil, "-home", home, "-relay", w.relay, "-notes", notesOf(home), "-after", fmt.Sprint(after))
+}
+
+// mortalFresh runs a customer that dies of the first facts of each type.
+func (w *town) mortalFresh(home string, first int) *process {
+	w.t.Helper()
+	return w.start("mortal", nil, "-home", home, "-relay", w.relay, "-notes", notesOf(home), "-fresh", fmt.Sprint(first))
 }
 
 // mortalWork runs a provider that does.

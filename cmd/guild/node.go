@@ -44,18 +44,8 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 		Auto: o.Meet && c.Meeting.Auto && c.Meeting.Daily > 0 && c.Meeting.Count > 0, Daily: c.Meeting.Daily, Count: c.Meeting.Count, AtOnce: c.Meeting.AtOnce, Timeout: c.Meeting.TimeLimit,
 	}
 	n.Fetch.Hosts = c.Work.Fetch
-	for _, text := range c.Follow {
-		followed, err := nostr.PubKeyFromHex(text)
-		if strings.HasPrefix(text, "npub1") {
-			var digits string
-			if digits, err = decodeProvider(text); err == nil {
-				followed, err = nostr.PubKeyFromHex(digits)
-			}
-		}
-		if err != nil {
-			return node.Config{}, fmt.Errorf("follow: %q is no npub: %w", text, err)
-		}
-		n.Follow = append(n.Follow, followed)
+	if n.Follow, err = config.Keys(c.Follow); err != nil {
+		return node.Config{}, fmt.Errorf("follow: %w", err)
 	}
 	for _, s := range o.Services {
 		n.Workers = append(n.Workers, s.worker())

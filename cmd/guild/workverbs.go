@@ -238,24 +238,9 @@ func openTo(set control.ServiceSettings) string {
 	return ""
 }
 
-// completeServices offers the services of the running node to the shell.
-func (p *program) completeServices(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	client, err := p.client()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), time.Second)
-	defer cancel()
-	all, err := client.Services(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
-	for _, s := range all {
-		names = append(names, s.D+"\t"+cli.Cut(cli.Clean(s.State+", "+strings.Join(s.Settings.Tasks, ",")), 40))
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+// completeServices offers the services of the running node.
+func (p *program) completeServices(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	return complete(p, (*control.Client).Services, func(s control.Service) string {
+		return s.D + "\t" + cli.Cut(cli.Clean(s.State+", "+strings.Join(s.Settings.Tasks, ",")), 40)
+	})(cmd, args, begun)
 }

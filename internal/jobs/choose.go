@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
 
 	"guild"
 )
@@ -172,8 +173,9 @@ func (j *Jobs) excludes(job *Job, o guild.Offer, trust guild.Trust, met bool, no
 	return ""
 }
 
+// nameOf names a provider so that a person can find it: the commands take the start of an npub.
 func nameOf(o guild.Offer) string {
-	return fmt.Sprintf("%s (%.8s)", cmp.Or(o.Name, "a provider"), o.Service.PubKey.Hex())
+	return fmt.Sprintf("%s (%.12s…)", guild.Cut(cmp.Or(o.Name, "a provider"), 40), nip19.EncodeNpub(o.Service.PubKey))
 }
 
 // unqualified says why a provider gets unimportant work only.

@@ -202,7 +202,7 @@ func (j *Jobs) withdraw(job *Job, a Attempt) due.Work {
 	return due.Work{
 		Key: withdrawing(a.ID), Guard: fact.JobSubject(job.Job), Tries: 2,
 		Act: func(ctx context.Context) (due.Decision, error) {
-			e, err := j.own(*a.Deletion)
+			e, err := j.outbox.Own(*a.Deletion)
 			if err != nil {
 				return nil, fmt.Errorf("the deletion of %.8s: %w", a.ID.Hex(), err)
 			}

@@ -21,6 +21,7 @@ import (
 	"guild/internal/blob"
 	"guild/internal/fact"
 	"guild/internal/journal"
+	"guild/internal/outbox"
 	"guild/nip90"
 	"guild/nutshell"
 	"guild/nutshell/vault"
@@ -94,7 +95,7 @@ func (p Patience) orDefaults() Patience {
 type Jobs struct {
 	c      Config
 	fold   *Fold
-	signed sync.Map // nostr.ID → guild.Verified, from signing to publishing
+	outbox *outbox.Outbox
 	born   uint64   // last entry about an open job before this process
 	whole  sync.Map // nostr.ID → true: deliveries of before that were seen to be whole
 
@@ -105,7 +106,7 @@ type Jobs struct {
 // New returns the step on its fold.
 func New(c Config, f *Fold) *Jobs {
 	c.Patience, c.Limits = c.Patience.orDefaults(), c.Limits.orDefaults()
-	j := &Jobs{c: c, fold: f, promises: map[nostr.ID]promise{}}
+	j := &Jobs{c: c, fold: f, outbox: outbox.New(c.Keyer, c.Now), promises: map[nostr.ID]promise{}}
 	for _, job := range f.active() {
 		j.born = max(j.born, job.Last)
 	}

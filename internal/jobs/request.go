@@ -101,7 +101,7 @@ func (j *Jobs) carry(ctx context.Context, job *Job, o guild.Offer, r nip90.Reque
 			inline = 0
 			continue
 		}
-		e, err = j.sign(ctx, e)
+		e, err = j.outbox.Sign(ctx, e)
 		return e, hash, err
 	}
 }
@@ -115,25 +115,6 @@ func (j *Jobs) seal(ctx context.Context, r nip90.Request, provider nostr.PubKey,
 		return r.Event()
 	}
 	return r.Sealed(func(plain string) (string, error) { return j.c.Keyer.Encrypt(ctx, plain, provider) })
-}
-
-// sign signs an event. It is remembered as signed by us, so that nobody verifies it again.
-func (j *Jobs) sign(ctx context.Context, e nostr.Event) (nostr.Event, error) {
-	e.CreatedAt = nostr.Timestamp(j.c.Now().Unix())
-	v, err := guild.Sign(ctx, j.c.Keyer, e)
-	if err != nil {
-		return nostr.Event{}, err
-	}
-	j.signed.Store(v.Event().ID, v)
-	return v.Event(), nil
-}
-
-// own returns one of our own events as verified: at once if this process signed it.
-func (j *Jobs) own(e nostr.Event) (guild.Verified, error) {
-	if v, ok := j.signed.LoadAndDelete(e.ID); ok {
-		return v.(guild.Verified), nil
-	}
-	return guild.Verify(e)
 }
 
 // parcel is the bundle on its way: inside the event if it is at most inline bytes.
@@ -165,7 +146,7 @@ func (j *Jobs) pack(ctx context.Context, hash guild.Hash, size int64, encrypt bo
 // deletion is the signed kind 5 event that takes a request back, also one that is only on its way: a relay may
 // have it and not have said so.
 func (j *Jobs) deletion(ctx context.Context, a Attempt, reason string) (*nostr.Event, error) {
-	e, err := j.sign(ctx, nostr.Event{
+	e, err := j.outbox.Sign(ctx, nostr.Event{
 		Kind: 5, Content: reason,
 		Tags: nostr.Tags{
 			{"e", a.ID.Hex()},

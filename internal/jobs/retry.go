@@ -20,7 +20,7 @@ import (
 
 // climb is the delivery ladder (the partnership protocol, section 2.3.2).
 func (j *Jobs) climb(ctx context.Context, a Attempt) (relays []string, err error) {
-	request, err := j.own(a.Planned.Request)
+	request, err := j.outbox.Own(a.Planned.Request)
 	if err != nil {
 		return nil, fmt.Errorf("the planned request: %w", err)
 	}
@@ -92,7 +92,7 @@ func (j *Jobs) retry(job *Job, a Attempt) (due.Work, bool) {
 	return due.Work{
 		Key: again(a.ID, a.Again+1), Guard: fact.JobSubject(job.Job), Ready: ready, Tries: 1,
 		Act: func(ctx context.Context) (due.Decision, error) {
-			request, err := j.own(a.Planned.Request)
+			request, err := j.outbox.Own(a.Planned.Request)
 			if err != nil {
 				return nil, fmt.Errorf("the planned request: %w", err)
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
 	"pgregory.net/rapid"
 
 	"guild"
@@ -385,7 +386,7 @@ func TestAProviderThatNeverHasCapacityIsNotAskedForEver(t *testing.T) {
 		}
 		w.wants(id, slices.Repeat([]guild.State{guild.Refused}, maxBusy)...)
 		job := w.ends(id, guild.JobUnclaimed)
-		if want := fmt.Sprintf("refused, overload; of 1 who offer the task %q none is left: a provider (%.8s) was asked already", "python", alice.key.Hex()); job.Reason != want {
+		if want := fmt.Sprintf("refused, overload; of 1 who offer the task %q none is left: a provider (%.12s…) was asked already", "python", nip19.EncodeNpub(alice.key)); job.Reason != want {
 			t.Error(job.Reason)
 		}
 	})

@@ -120,7 +120,7 @@ func (j *Jobs) solicitation(ctx context.Context, job *Job) (nostr.Event, error) 
 	if err != nil {
 		return nostr.Event{}, err
 	}
-	return j.sign(ctx, e)
+	return j.outbox.Sign(ctx, e)
 }
 
 // Keys of the two effects of a solicitation.
@@ -135,7 +135,7 @@ func (j *Jobs) seek(job *Job) due.Work {
 	return due.Work{
 		Key: seeking + request.ID.Hex(), Guard: fact.JobSubject(job.Job),
 		Act: func(ctx context.Context) (due.Decision, error) {
-			e, err := j.own(request)
+			e, err := j.outbox.Own(request)
 			if err != nil {
 				return nil, fmt.Errorf("the solicitation: %w", err)
 			}
@@ -164,14 +164,14 @@ func (j *Jobs) unseek(job *Job) due.Work {
 	return due.Work{
 		Key: unseeking + request.ID.Hex(), Guard: fact.JobSubject(job.Job), Tries: 2,
 		Act: func(ctx context.Context) (due.Decision, error) {
-			deletion, err := j.sign(ctx, nostr.Event{
+			deletion, err := j.outbox.Sign(ctx, nostr.Event{
 				Kind: 5, Content: "no more offers are wanted",
 				Tags: nostr.Tags{{"e", request.ID.Hex()}, {"k", strconv.Itoa(int(request.Kind))}},
 			})
 			if err != nil {
 				return nil, err
 			}
-			e, err := j.own(deletion)
+			e, err := j.outbox.Own(deletion)
 			if err != nil {
 				return nil, err
 			}

@@ -201,7 +201,9 @@ func (m *Meet) before(a, b guild.Offer) bool {
 	if sure := cmp.Or(cmp.Compare(b.Confidence, a.Confidence), cmp.Compare(b.Recommended, a.Recommended)); sure != 0 {
 		return sure < 0
 	}
-	chance := func(s guild.Service) guild.Hash { return guild.Sum(slices.Concat(m.c.Secret, s.PubKey[:], []byte(s.D))) }
+	chance := func(s guild.Service) guild.Hash {
+		return guild.Sum(slices.Concat(m.c.Secret, s.PubKey[:], []byte(s.D)))
+	}
 	x, y := chance(a.Service), chance(b.Service)
 	return slices.Compare(x[:], y[:]) < 0
 }

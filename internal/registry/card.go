@@ -65,8 +65,15 @@ type card struct {
 	from   [maxFrom]uint16 // relays that it came from, as the table of sources numbers them; 0 for none
 }
 
-// weight is roughly what a card takes, with its share of the maps.
-func (c *card) weight() int { return 300 + len(c.d) + len(c.said) }
+// weight is roughly what a card takes, in bytes, with its share of the maps: somebody may name tasks that nobody else
+// does, and each of them is a list of its own.
+func (c *card) weight(says said) int {
+	w := 300 + len(c.d) + len(c.said) + 8*len(says.kinds)
+	for _, task := range says.tasks {
+		w += 100 + len(task)
+	}
+	return w
+}
 
 func (c *card) service() guild.Service { return guild.Service{PubKey: c.pubkey, D: c.d} }
 

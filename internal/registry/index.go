@@ -59,8 +59,8 @@ func (x *index) put(i identity, c *card) {
 		x.cards = append(x.cards, nil)
 	}
 	x.cards[n], x.at[i], x.byID[head(c.id)] = c, n, n
-	x.bytes += c.weight()
 	said := unpack(c.said)
+	x.bytes += c.weight(said)
 	for _, word := range said.tasks {
 		post(x.words, word, n, strings.Clone)
 	}
@@ -86,11 +86,11 @@ func (x *index) remove(i identity) {
 // forget takes a card out of everything but its number.
 func (x *index) forget(n number) {
 	c := x.cards[n]
-	x.bytes -= c.weight()
 	if x.byID[head(c.id)] == n {
 		delete(x.byID, head(c.id))
 	}
 	said := unpack(c.said)
+	x.bytes -= c.weight(said)
 	for _, word := range said.tasks {
 		unpost(x.words, word, n)
 	}

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"slices"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -51,13 +52,7 @@ func (f *Fold) began(m fact.MeetingBegan, at int64) {
 func (f *Fold) ended(e fact.MeetingEnded, at int64) {
 	m := f.state.Meetings[e.Meeting]
 	delete(f.state.Meetings, e.Meeting)
-	kept := f.state.Owed[:0]
-	for _, o := range f.state.Owed {
-		if o.Meeting != e.Meeting {
-			kept = append(kept, o)
-		}
-	}
-	f.state.Owed = kept
+	f.state.Owed = slices.DeleteFunc(f.state.Owed, func(o owed) bool { return o.Meeting == e.Meeting })
 	now := f.provider(e.Service).State
 	to := e.To
 	switch {

@@ -212,7 +212,8 @@ func (r *Registry) put(i identity, c *card, from string) (What, error) {
 		return "", nil
 	case old != nil && !newer(c.at, c.id, old.at, old.id) || r.gone[i] >= c.at:
 		return "", guild.Drop(guild.Outdated, "announcement %q", c.d)
-	case old == nil && (r.index.len() >= most || r.index.bytes >= mostBytes):
+	case old == nil && (r.index.len() >= most || r.index.bytes >= mostBytes),
+		old != nil && len(c.said) > len(old.said) && r.index.bytes >= mostBytes:
 		return "", guild.Drop(guild.Flood, "%d services are known already", r.index.len())
 	case old != nil:
 		c.first, what = old.first, Updated

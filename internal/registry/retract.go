@@ -131,7 +131,11 @@ func (r *Registry) retract(i identity, until nostr.Timestamp) {
 		r.index.remove(i)
 		r.answers.forget()
 	}
-	if _, known := r.gone[i]; known || c != nil || len(r.gone) < most {
+	room := most
+	if c != nil {
+		room = 2 * most // what was never announced must not use up the place of what was
+	}
+	if _, known := r.gone[i]; known || len(r.gone) < room {
 		r.gone[i] = max(r.gone[i], until)
 	}
 }

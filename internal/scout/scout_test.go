@@ -394,7 +394,7 @@ func TestAColdStartLooksBackADayAndForAllThatIsStoredAndALaterOneSinceTheWaterma
 		}
 		w.stop()
 		n := len(s.all("127.0.0.1"))
-		w = start(t, c, relay.Config{Dial: s.dial, Watermarks: marks})
+		start(t, c, relay.Config{Dial: s.dial, Watermarks: marks})
 		time.Sleep(time.Minute)
 		asked = s.all("127.0.0.1")[n:]
 		if f := asked[0].filters[0]; f.Since.Time().Unix() != began.Add(-time.Hour).Unix()-120 {

@@ -63,9 +63,9 @@ func TestARelayIsInTheTierThatItEarns(t *testing.T) {
 
 func TestARelayDoesNotGoUpAndDownWithEachLook(t *testing.T) {
 	p := &place{URL: "wss://a", Tier: Sampled}
-	moves, now := 0, noon
+	moves := 0
 	for hour := range 30 * 24 {
-		now = p.due
+		now := p.due
 		if p.Looks == 0 && hour == 0 {
 			now = noon
 		}

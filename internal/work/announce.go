@@ -33,8 +33,7 @@ type Claims struct {
 
 // Announce publishes what we offer (kind 31990), where we read (10002) and who we are (0) until ctx ends, and then
 // takes the offer back. What an announcement says is never older than the service: one that is paused is taken back
-// at once. ready hears of every round that failed,
-// and of the first that did not.
+// at once. ready hears of every round that failed, and of the first that did not.
 func (w *Work) Announce(ctx context.Context, ready func(error)) error {
 	if len(w.services) == 0 {
 		ready(nil)

@@ -101,17 +101,7 @@ func (w *Work) sealed(ctx context.Context, r fact.RequestReceived, plain func() 
 	if err != nil {
 		return nostr.Event{}, fmt.Errorf("answer %.8s: %w", r.Request.Hex(), err)
 	}
-	return w.sign(ctx, e)
-}
-
-func (w *Work) sign(ctx context.Context, e nostr.Event) (nostr.Event, error) {
-	e.CreatedAt = nostr.Timestamp(w.c.Now().Unix())
-	v, err := guild.Sign(ctx, w.c.Keyer, e)
-	if err != nil {
-		return nostr.Event{}, err
-	}
-	w.signed.Store(v.Event().ID, v)
-	return v.Event(), nil
+	return w.outbox.Sign(ctx, e)
 }
 
 // told is feedback on its way to a customer. It is not kept: what counts is the result.
@@ -186,7 +176,7 @@ func (w *Work) tell(ctx context.Context, t told) error {
 	if err != nil {
 		return err
 	}
-	v, err := w.own(e)
+	v, err := w.outbox.Own(e)
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (w *Work) answers(r request) []due.Work {
 		all = append(all, due.Work{
 			Key: due.Publishing(e.ID), Guard: fact.RequestSubject(r.ID), Tries: 8,
 			Act: func(ctx context.Context) (due.Decision, error) {
-				v, err := w.own(e)
+				v, err := w.outbox.Own(e)
 				if err != nil {
 					return nil, fmt.Errorf("the answer to %.8s: %w", r.ID.Hex(), err)
 				}
@@ -111,14 +111,6 @@ func (w *Work) answers(r request) []due.Work {
 		})
 	}
 	return all
-}
-
-// own returns one of our own events as verified: at once if this process signed it.
-func (w *Work) own(e nostr.Event) (guild.Verified, error) {
-	if v, ok := w.signed.LoadAndDelete(e.ID); ok {
-		return v.(guild.Verified), nil
-	}
-	return guild.Verify(e)
 }
 
 // work has the request done. A worker that takes the whole node down three times is not started again.

@@ -37,8 +37,8 @@ func (w *Work) worksUnasked(r nip90.Request) bool {
 	return err == nil || isPlain(r)
 }
 
-// offer answers a request that names nobody, or asks for no more, with what we would do it for. Nobody works on it until its customer
-// comes with a request that names us, and nothing of it becomes a fact.
+// offer answers a request that names nobody, or asks for no more, with what we would do it for. Nobody works on it
+// until its customer comes with a request that names us, and nothing of it becomes a fact.
 func (w *Work) offer(from string, e nostr.Event, r nip90.Request) error {
 	s, ok := w.service(r.Get(nip90.ParamJobType), r.Kind)
 	if !ok {

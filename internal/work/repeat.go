@@ -59,7 +59,7 @@ func (w *Work) repeated(ctx context.Context, r, first request) (fact.RequestFini
 		if r.Received.Encrypted && !e.Tags.Has("encrypted") {
 			return finished, fmt.Errorf("%w: the request %.8s, which it repeats, was in clear", errUnrepeatable, first.ID.Hex())
 		}
-		again, err := w.sign(ctx, readdressed(e, r.Received.Event))
+		again, err := w.outbox.Sign(ctx, readdressed(e, r.Received.Event))
 		if err != nil {
 			return finished, err
 		}

@@ -1,7 +1,8 @@
 // Package work is the provider's step: it announces services (NIP-89), takes requests (NIP-90), has each done by
-// a worker in an empty directory, and returns a delivery bundle. It owns the facts request.*. A customer's bundle
-// is as hostile as a provider's delivery: it is unpacked within limits, and the worker's command runs in the
-// sandbox unless the owner said otherwise. It never works on a request twice and never leaves one unanswered.
+// a worker in an empty directory, and returns a delivery bundle, or to who knows no bundles the text in it. It owns the
+// facts request.* and service.*. A customer's bundle is as hostile as a provider's delivery: it is unpacked within
+// limits, and the worker's command runs in the sandbox unless the owner said otherwise. It never works on a request
+// twice, and never leaves one that it took unanswered.
 package work
 
 import (
@@ -19,6 +20,7 @@ import (
 	"guild/internal/fact"
 	"guild/internal/fetch"
 	"guild/internal/journal"
+	"guild/internal/outbox"
 	"guild/nutshell/vault"
 )
 
@@ -71,6 +73,7 @@ type Work struct {
 	order    []string           // their Ds, as they were configured
 	doors    *doors
 	offers   *rate.Limiter
+	outbox   *outbox.Outbox
 	turned   chan struct{} // what open says has changed
 
 	receiving sync.Mutex // held while a request is taken on
@@ -79,7 +82,6 @@ type Work struct {
 	draining bool
 	running  map[nostr.ID]context.CancelFunc
 	served   map[visitor]int64 // Unix ms when work for a customer last ended
-	signed   sync.Map          // nostr.ID → guild.Verified, from signing to publishing
 	talk     chan told
 
 	discarding int // directories that are being removed
@@ -90,7 +92,7 @@ func New(c Config, f *Fold) *Work {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	w := &Work{c: c, fold: f, services: map[string]Service{}, doors: newDoors(), offers: newOffers(), turned: make(chan struct{}, 1),
+	w := &Work{c: c, fold: f, services: map[string]Service{}, doors: newDoors(), offers: newOffers(), outbox: outbox.New(c.Keyer, c.Now), turned: make(chan struct{}, 1),
 		running: map[nostr.ID]context.CancelFunc{}, served: map[visitor]int64{}, talk: make(chan told, 256)}
 	for _, s := range c.Services {
 		s = s.withDefaults()

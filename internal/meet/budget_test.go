@@ -1,0 +1,125 @@
+package meet
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"guild"
+	"guild/internal/fact"
+)
+
+// begin puts an automatic meeting with so many runs into the journal, and ends it if told to.
+func (w *world) begin(n byte, runs int, ended bool) {
+	w.Helper()
+	began := w.meeting(service(n), "python")
+	w.write(guild.JobID{n}, began)
+	for i := range runs {
+		job := jobOf(began.Meeting, i+1)
+		w.write(job, append([]fact.Fact{fact.JobOpened{Job: job, Meeting: &fact.Benchmark{Meeting: began.Meeting, Run: i + 1}}}, life(job, success950())...)...)
+	}
+	if ended {
+		w.write(guild.JobID{n}, fact.MeetingEnded{Meeting: began.Meeting, Service: service(n), Runs: runs, To: guild.Active})
+	}
+}
+
+func TestADayHasABudget(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		config Config
+		before func(w *world)
+		want   bool
+	}{
+		{"nothing yet", Config{}, func(*world) {}, true},
+		{"as many at once as allowed", Config{AtOnce: 1}, func(w *world) { w.begin(1, 1, false) }, false},
+		{"and one less", Config{AtOnce: 2}, func(w *world) { w.begin(1, 1, false) }, true},
+		{"as many on a day as allowed", Config{Count: 1}, func(w *world) { w.begin(1, 3, true) }, false},
+		{"and one less", Config{Count: 2}, func(w *world) { w.begin(1, 3, true) }, true},
+		{"a meeting may come to five runs of 1000 msat", Config{Daily: 4_999}, func(*world) {}, false},
+		{"which is just affordable", Config{Daily: 5_000}, func(*world) {}, true},
+		{"one that ended has cost its runs", Config{Daily: 8_000}, func(w *world) { w.begin(1, 3, true) }, true},
+		{"and no less", Config{Daily: 7_999}, func(w *world) { w.begin(1, 3, true) }, false},
+		{"one that goes on may still cost five", Config{Daily: 9_999}, func(w *world) { w.begin(1, 1, false) }, false},
+		{"what a person asked for is outside of it", Config{Daily: 5_000, Count: 1}, func(w *world) {
+			began := w.meeting(service(1), "python")
+			began.Asked = true
+			w.write(guild.JobID{1}, began)
+		}, true},
+		{"the next UTC day has its own", Config{Daily: 5_000, Count: 1}, func(w *world) {
+			w.begin(1, 3, true)
+			time.Sleep(time.Until(time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)))
+		}, true},
+		{"but not a moment sooner", Config{Daily: 5_000, Count: 1}, func(w *world) {
+			w.begin(1, 3, true)
+			time.Sleep(time.Until(time.Now().UTC().Truncate(24*time.Hour).Add(24*time.Hour)) - time.Second)
+		}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, c.config)
+				c.before(w)
+				if got := w.affords(time.Now()); got != c.want {
+					t.Errorf("one more is affordable: %v", got)
+				}
+			})
+		})
+	}
+}
+
+func TestADayOfManyCandidatesStaysInItsBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{Auto: true, Daily: 20_000, Count: 100, AtOnce: 3})
+		for n := range byte(60) {
+			w.offers["shell"] = append(w.offers["shell"], seen(100+n, 1))
+		}
+		w.run()
+		began := time.Now().UTC().Truncate(24 * time.Hour)
+		for time.Now().UTC().Before(began.Add(23 * time.Hour)) {
+			synctest.Wait()
+			if going := len(w.fold.goingOn()); going > 3 {
+				t.Fatalf("%d at once", going)
+			}
+			if r, _, ok := w.pending(); ok {
+				w.write(r.Job, life(r.Job, success950())...)
+			} else {
+				time.Sleep(10 * time.Minute)
+			}
+		}
+		spent := guild.Msat(0)
+		for _, r := range w.opened {
+			spent += r.Bid
+		}
+		if spent > 20_000 || spent < 15_000 {
+			t.Errorf("%s were bid, and 20000 msat are the budget", spent)
+		}
+		for _, m := range w.fold.All() {
+			if m.Ended == nil || m.Ended.To != guild.Active {
+				t.Errorf("%+v", m)
+			}
+		}
+	})
+}
+
+func TestTwoWhoDecideAtOnceDoNotOverspend(t *testing.T) {
+	w := newWorld(t, Config{Auto: true, AtOnce: 10, Daily: 10_000})
+	var ready sync.WaitGroup
+	for n := range byte(8) {
+		w.offers["python"] = []guild.Offer{seen(100+n/2, 1)} // two choose the same, the others somebody else
+		work := w.pick()
+		decide, err := work.Act(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ready.Go(func() {
+			if err := w.journal.Do(t.Context(), work.Guard, work.Key, decide); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	ready.Wait()
+	all := w.fold.All()
+	if len(all) != 2 || all[0].Service == all[1].Service {
+		t.Errorf("%d meetings, and 10000 msat are enough for 2 of 5 runs", len(all))
+	}
+}
