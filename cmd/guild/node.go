@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
 
 	"guild/internal/config"
@@ -34,19 +33,22 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 	if err := c.PrepareRuntime(); err != nil {
 		return node.Config{}, err
 	}
+	followed, err := config.Keys(c.Follow)
+	if err != nil {
+		return node.Config{}, fmt.Errorf("follow: %w", err)
+	}
 	n := node.Config{
 		Dir: c.Paths.Data, Socket: c.Socket(), Identity: id, Version: build().Version, Now: time.Now,
 		JournalDir: c.JournalDir(), HighWater: c.HighWater(), Relays: c.Relays, Embed: c.Embeds(), Addr: c.Relay.Addr, Blossom: c.Blossom,
 		Listen: c.Journal.Listen, NoSync: c.Journal.NoSync, Synonyms: synonyms(c.Synonyms), Judges: c.Judge.Jobs, Tier: c.Judge.Tier, Analysis: c.Judge.Analysis,
 		Limits: jobs.Limits(c.Limits), Patience: patience(c.Timeouts), Retry: c.Timeouts.Retry, Kinds: kinds(c.Tasks), Log: o.Log,
+		Follow: followed,
 	}
 	n.Meeting = node.Meeting{
-		Auto: o.Meet && c.Meeting.Auto && c.Meeting.Daily > 0 && c.Meeting.Count > 0, Daily: c.Meeting.Daily, Count: c.Meeting.Count, AtOnce: c.Meeting.AtOnce, Timeout: c.Meeting.TimeLimit,
+		Auto:  o.Meet && c.Meeting.Auto && c.Meeting.Daily > 0 && c.Meeting.Count > 0,
+		Daily: c.Meeting.Daily, Count: c.Meeting.Count, AtOnce: c.Meeting.AtOnce, Timeout: c.Meeting.TimeLimit,
 	}
 	n.Fetch.Hosts = c.Work.Fetch
-	if n.Follow, err = config.Keys(c.Follow); err != nil {
-		return node.Config{}, fmt.Errorf("follow: %w", err)
-	}
 	for _, s := range o.Services {
 		n.Workers = append(n.Workers, s.worker())
 	}

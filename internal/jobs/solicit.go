@@ -237,7 +237,11 @@ func (j *Jobs) observeOffer(ctx context.Context, e nostr.Event, job *Job) error 
 		if f.Amount == 0 {
 			return guild.Drop(guild.Malformed, "the offer of %.8s names no price", e.PubKey.Hex())
 		}
-	case nip90.Processing, nip90.Other:
+	case nip90.Processing:
+	case nip90.Other: // an unknown word may as well mean no: only its price makes it an offer
+		if f.Amount == 0 {
+			return guild.Drop(guild.Unrequested, "%.40q without a price is no offer", f.RawStatus)
+		}
 	default:
 		return guild.Drop(guild.Unrequested, "%s is no offer", f.Status)
 	}

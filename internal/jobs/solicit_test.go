@@ -159,6 +159,8 @@ func TestWhatIsNoOfferChangesNothing(t *testing.T) {
 		wantDrop(t, w.delivers(alice, asked, []byte("the work")), guild.Unrequested)
 		wantDrop(t, w.says(alice, feedback(asked, nip90.Error, "no")), guild.Unrequested)
 		wantDrop(t, w.says(alice, feedback(asked, nip90.PaymentRequired, "a lot")), guild.Malformed)
+		declined := nip90.Feedback{Request: asked, Customer: customer.key, Status: nip90.Other, RawStatus: "declined"}
+		wantDrop(t, w.says(alice, declined.Event()), guild.Unrequested)
 		if w.journal.Last() != before {
 			t.Error("a fact was written")
 		}

@@ -328,6 +328,7 @@ func TestTheOffersAreNotLookedThroughAfterEveryFact(t *testing.T) {
 			w.OffersChanged()
 			time.Sleep(10 * time.Millisecond)
 		}
+		synctest.Wait()
 		tasks := len(suite.Tasks())
 		if first != tasks || w.looks > first+tasks {
 			t.Errorf("looked %d times, then %d: want once for each task", first, w.looks-first)

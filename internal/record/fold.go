@@ -64,7 +64,7 @@ func empty() folded {
 func (*Fold) Name() string { return "record" }
 
 // Version implements fold.Fold.
-func (*Fold) Version() int { return 1 }
+func (*Fold) Version() int { return 2 }
 
 // Of lists what is recorded of a job, the latest attempt last.
 func (f *Fold) Of(job guild.JobID) []Stored {

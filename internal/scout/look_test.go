@@ -36,7 +36,7 @@ func TestAPrivateAddressInAnAnnouncementIsNotConnectedTo(t *testing.T) {
 	}
 	url := "ws://" + l.Addr().String()
 	s.welcome([]string{url}, time.Now())
-	brief, end := context.WithTimeout(ctx, 2*time.Second)
+	brief, end := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer end()
 	if _, err := s.read(brief, recentAt(url), url, recent(time.Now())); err == nil {
 		t.Error("it was read")

@@ -115,6 +115,9 @@ func (s *Scout) Run(ctx context.Context) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
+			if s.lists.stop != nil {
+				s.lists.stop()
+			}
 			s.tasks.Wait()
 			return s.save()
 		}

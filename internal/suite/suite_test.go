@@ -2,6 +2,7 @@ package suite
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,6 +70,25 @@ func TestTheSameSpecificationGivesTheSameBytesAndAnotherOneOthers(t *testing.T) 
 		}
 		if made := first; made.Name != task+"-v1" || len(made.Bundle) > 30<<10 {
 			t.Errorf("%q is %d bytes, which hardly fit into a request", made.Name, len(made.Bundle))
+		}
+	}
+}
+
+// TestAVersionOfASuiteAlwaysAsksTheSame keeps scores comparable: a change of what is asked is a new version, and a
+// meeting that was begun with the old one ends.
+func TestAVersionOfASuiteAlwaysAsksTheSame(t *testing.T) {
+	for _, c := range []struct{ task, version, sum string }{
+		{"python", "python-v1", "a17217b73de7d14d"}, {"benchmark-task", "benchmark-task-v1", "d6b99e7d81127417"}, {"shell", "shell-v1", "22c7d0af2ea0685c"},
+	} {
+		b := drawn(t, spec(c.task, 1))
+		h := sha256.New()
+		for _, tree := range []files{b.public(), b.hidden()} {
+			for _, name := range slices.Sorted(maps.Keys(tree)) {
+				fmt.Fprintf(h, "%s %d\n%s", name, len(tree[name]), tree[name])
+			}
+		}
+		if sum := fmt.Sprintf("%.8x", h.Sum(nil)); Name(c.task) != c.version || sum != c.sum {
+			t.Errorf("%s is %s, and what it asks has the sum %s: a change needs another version", c.task, Name(c.task), sum)
 		}
 	}
 }
