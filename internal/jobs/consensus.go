@@ -119,7 +119,7 @@ func (v *view) lost() (why string, lost bool) {
 		return "", false
 	case have+left < quorum:
 		return fmt.Sprintf("%s%d of %d tries used%s", v.disagreement(), v.tried, v.Tries, v.last("; the last: ")), true
-	case have+min(left, v.field().count) >= quorum:
+	case have+min(left, v.field().count) >= quorum || v.now.Before(v.heard()):
 		return "", false
 	}
 	why = v.field().why
@@ -221,10 +221,26 @@ func (v *view) accounts() string {
 // patience is until when the job waits for enough providers to appear.
 func (v *view) patience() time.Time {
 	until := time.UnixMilli(v.At).Add(v.jobs.c.Patience.Discover)
+	if heard := v.heard(); heard.After(until) {
+		until = heard
+	}
 	if v.deadline().Before(until) {
 		return v.deadline()
 	}
 	return until
+}
+
+// heard is when everybody who offers something has had the time to be heard of. A process begins with knowing nobody,
+// and nothing may follow from that for a job that it found open: those who were asked would be taken back in vain.
+func (v *view) heard() time.Time {
+	if !v.jobs.older[v.Job.Job] || v.jobs.c.Hears == nil {
+		return time.Time{}
+	}
+	since := v.jobs.c.Hears()
+	if since.IsZero() {
+		return v.deadline()
+	}
+	return since.Add(v.jobs.c.Patience.Discover)
 }
 
 // timedOut is what a job comes to at its deadline: a judged delivery still counts for what it was.

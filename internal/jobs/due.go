@@ -91,6 +91,8 @@ func (j *Jobs) dueForJob(v *view, stops bool) (due.Work, bool) {
 		return j.conclude(v.Job, who.when), true // somebody may be asked then
 	case who.count > 0:
 		return j.conclude(v.Job, v.deadline()), true
+	case v.now.Before(v.heard()):
+		return j.conclude(v.Job, v.patience()), true
 	}
 	return due.Work{}, false // those who were asked are enough
 }

@@ -96,8 +96,9 @@ type Jobs struct {
 	c      Config
 	fold   *Fold
 	outbox *outbox.Outbox
-	born   uint64   // last entry about an open job before this process
-	whole  sync.Map // nostr.ID → true: deliveries of before that were seen to be whole
+	born   uint64               // last entry about an open job before this process
+	older  map[guild.JobID]bool // jobs that were open before this process
+	whole  sync.Map             // nostr.ID → true: deliveries of before that were seen to be whole
 
 	promised sync.Mutex
 	promises map[nostr.ID]promise // see admit
@@ -106,9 +107,10 @@ type Jobs struct {
 // New returns the step on its fold.
 func New(c Config, f *Fold) *Jobs {
 	c.Patience, c.Limits = c.Patience.orDefaults(), c.Limits.orDefaults()
-	j := &Jobs{c: c, fold: f, outbox: outbox.New(c.Keyer, c.Now), promises: map[nostr.ID]promise{}}
+	j := &Jobs{c: c, fold: f, outbox: outbox.New(c.Keyer, c.Now), older: map[guild.JobID]bool{}, promises: map[nostr.ID]promise{}}
 	for _, job := range f.active() {
 		j.born = max(j.born, job.Last)
+		j.older[job.Job] = true
 	}
 	return j
 }
