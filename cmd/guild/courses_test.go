@@ -182,7 +182,8 @@ func (w *town) three(silent int, file string) (homes, npubs []string) {
 	return homes, npubs
 }
 
-// dieUntil starts a mortal node again each time that it has died, until something is true of it.
+// dieUntil starts a mortal node again each time that it has died, until something is true of it. Then it starts one
+// that lives.
 func (w *town) dieUntil(home string, node *process, first int, over func(context.Context) error) (deaths int) {
 	w.t.Helper()
 	for isOver := false; ; deaths++ {
@@ -197,6 +198,8 @@ func (w *town) dieUntil(home string, node *process, first int, over func(context
 			return err
 		})
 		if isOver {
+			node.kill() // whatever it is at
+			w.up(home)
 			return deaths
 		}
 		const most = 100
@@ -349,7 +352,7 @@ func TestAProviderKilledAfterAnyFactAnswersAPlainRequestOnce(t *testing.T) {
 			id := customer.asks(t, nostr.Event{Kind: 5050, Tags: nostr.Tags{{"p", keyOf(t, provider)}, {"i", "say hello", "text"}}})
 			node.wait(t)
 
-			w.mortalWork(home, "oa.greeting.v1", command, 0, "-unsandboxed")
+			w.work(home, "oa.greeting.v1", command, "--unsandboxed")
 			eventually(t, "the answer is with a relay, and nothing is under way", func(ctx context.Context) error {
 				got, err := customer.answers(ctx, id, 6050)
 				if err != nil || len(got) == 0 {
@@ -445,7 +448,7 @@ func TestAServiceKilledAsItIsTurnedKeepsWhatWaits(t *testing.T) {
 
 			_, _ = provider.ResumeService(t.Context(), "greeting")
 			node.wait(t)
-			work("")
+			w.work(home, "greeting", waitFor(gate)+hello, "--jobs", "1", "--mount", gate)
 			open(t, gate)
 			for _, id := range []string{first, second, third} {
 				job := ending(t, customer, id)
