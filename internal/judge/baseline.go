@@ -16,6 +16,7 @@ import (
 const (
 	window    = 100   // runs of a task that are remembered
 	fewest    = 5     // runs that make a baseline: fewer say more about one machine's day than about the task
+	noise     = 50    // milliseconds: below that, what else the machine does decides how long a run takes
 	mostTasks = 1_000 // tasks that are remembered; more are the names that somebody makes up
 )
 
@@ -37,8 +38,19 @@ type Baseline struct {
 // Known reports whether there were enough runs to compare with.
 func (b Baseline) Known() bool { return b.Runs >= fewest }
 
+// wall is the median run time to compare with, in milliseconds, 0 if there is none.
+func (b Baseline) wall() int64 {
+	if !b.Known() || b.Wall.Median < noise {
+		return 0
+	}
+	return b.Wall.Median
+}
+
 // why says why there is no baseline.
 func (b Baseline) why() string {
+	if b.Known() {
+		return fmt.Sprintf("the baseline of %d ms is too short to compare with", b.Wall.Median)
+	}
 	return fmt.Sprintf("no baseline yet: %d of %d successful deliveries of the task", b.Runs, fewest)
 }
 

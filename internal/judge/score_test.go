@@ -254,3 +254,19 @@ func TestAVerdictCarriesWhatOthersNeedToCheckIt(t *testing.T) {
 		t.Errorf("score %d, %s", v.Score, v.Standing)
 	}
 }
+
+func TestWhatTakesNoTimeIsNotCompared(t *testing.T) {
+	for ms, want := range map[int64]int64{1: 0, 49: 0, 50: 50, 3000: 3000} {
+		if got := (Baseline{Runs: 5, Wall: Distribution{Median: ms}}).wall(); got != want {
+			t.Errorf("a baseline of %d ms: compared with %d, want %d", ms, got, want)
+		}
+	}
+	few := Baseline{Runs: 4, Wall: Distribution{Median: 3000}}
+	if few.wall() != 0 {
+		t.Error("four runs are compared with")
+	}
+	short := Baseline{Runs: 5, Wall: Distribution{Median: 6}}
+	if reason := short.why(); reason != "the baseline of 6 ms is too short to compare with" {
+		t.Error(reason)
+	}
+}

@@ -78,7 +78,7 @@ func (j *Judge) verdict(c Case, r exam.Report, read analysis.Report) guild.Verdi
 	}
 	v.Dimensions = measured{
 		tests: tests, ran: sum.ran, fault: sum.fault != "", overLimit: sum.overLimit, wallMs: sum.usage.WallMs,
-		baseline: wallBaseline(c.Baseline), why: c.Baseline.why(), quality: read.Quality, unread: read.Reason,
+		baseline: c.Baseline.wall(), why: c.Baseline.why(), quality: read.Quality, unread: read.Reason,
 	}.dimensions()
 	v.Score = composite(v.Dimensions)
 	v.Outcome, v.Cause = decide(sum, tests)
@@ -91,7 +91,7 @@ func (j *Judge) verdict(c Case, r exam.Report, read analysis.Report) guild.Verdi
 	}
 	if v.Outcome == guild.Success || v.Outcome == guild.Partial {
 		v.Speed = speed(tests.performance, reference{
-			runMs: sum.usage.WallMs, baselineMs: wallBaseline(c.Baseline),
+			runMs: sum.usage.WallMs, baselineMs: c.Baseline.wall(),
 			testsUs: micros(sum.tests, guild.LayerPerformance), limitUs: int64(r.Criteria.TimeLimit) * guild.Micro,
 		})
 	}
@@ -153,14 +153,6 @@ func unpassed(tests []guild.Test, layer string) []string {
 		}
 	}
 	return names
-}
-
-// wallBaseline is the usual run time in milliseconds, 0 if there is none to speak of.
-func wallBaseline(b Baseline) int64 {
-	if !b.Known() {
-		return 0
-	}
-	return max(b.Wall.Median, 1)
 }
 
 // micros is how long the tests of a layer took together.
