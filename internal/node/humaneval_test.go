@@ -36,7 +36,10 @@ const canonical = "canonical"
 func TestTheCanonicalSolutionIsAcceptedAndEachMutantRejected(t *testing.T) {
 	needSandbox(t)
 	relay := startRelay(t)
-	customer, _ := start(t, relay, func(c *Config) { c.Examine = nil })
+	customer, _ := start(t, relay, func(c *Config) {
+		c.Examine = nil
+		c.Limits.PerMinute = 10_000 // one provider is asked for all solutions of a sort
+	})
 	market := openMarket(t, relay)
 	awaitProviders(t, customer, len(market.providers))
 
