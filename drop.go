@@ -18,6 +18,7 @@ const (
 	Outdated    Reason = "outdated" // an older announcement than the one we hold
 	Misdirected Reason = "not for us"
 	Flood       Reason = "flood"
+	TooLarge    Reason = "too large"
 	Ambiguous   Reason = "ambiguous" // it may answer any of several requests
 )
 

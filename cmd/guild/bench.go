@@ -76,6 +76,9 @@ the sandbox, 130 interrupted (a running node goes on).`,
 }
 
 func (p *program) runBench(ctx context.Context, o benchOptions) error {
+	if _, _, err := suite.Check(cmp.Or(o.Task, suite.Tasks()[0]), o.Type, o.Modules); err != nil {
+		return cli.Usage(err)
+	}
 	key, err := resolveProvider(ctx, o.Provider)
 	if err != nil {
 		return cli.Usage(err)
@@ -88,13 +91,16 @@ func (p *program) runBench(ctx context.Context, o benchOptions) error {
 	if o.GivenD {
 		asked.D = &o.D
 	}
-	m, err := bench(ctx, client, asked, own != nil)
+	m, err := onceHeard(ctx, own != nil, func() (control.Meeting, error) { return client.Bench(ctx, asked) })
 	if err == nil {
 		m, err = p.followMeeting(ctx, client, m, o.JSON)
 	}
 	switch {
 	case m.ID != "" && ctx.Err() != nil:
 		err = cli.WithHint(cli.WithCode(fmt.Errorf("the meeting %s goes on with the node", short(m.ID)), exitInterrupted), "guild market bench --ls")
+	case m.ID != "" && isLost(err):
+		err = cli.WithHint(fmt.Errorf("the connection to the node was lost; the meeting %s goes on when it is started again", short(m.ID)),
+			"guild up, then guild market bench --ls")
 	case err == nil:
 		err = meetingError(m)
 	}
@@ -102,23 +108,6 @@ func (p *program) runBench(ctx context.Context, o benchOptions) error {
 		return err
 	}
 	return errors.Join(err, own())
-}
-
-// bench asks the node. One that was only just started may not have heard of the provider yet.
-func bench(ctx context.Context, client *control.Client, asked control.Bench, fresh bool) (control.Meeting, error) {
-	const patience, pause = 10 * time.Second, 200 * time.Millisecond
-	for waited := time.Duration(0); ; waited += pause {
-		m, err := client.Bench(ctx, asked)
-		unknown, ok := errors.AsType[*control.ProblemError](err)
-		if !ok || unknown.Problem.Code != "missing" || !fresh || waited >= patience {
-			return m, err
-		}
-		select {
-		case <-ctx.Done():
-			return m, ctx.Err()
-		case <-time.After(pause):
-		}
-	}
 }
 
 // followMeeting shows a meeting until it has ended.

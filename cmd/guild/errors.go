@@ -10,6 +10,7 @@ import (
 	"guild/internal/journal"
 	"guild/internal/key"
 	"guild/internal/sandbox"
+	"guild/internal/suite"
 )
 
 // Exit codes, as the help of hire documents them. Other verbs use 0, 1, 2 and 130.
@@ -94,6 +95,9 @@ func endingHint(job control.Job) string {
 	case guild.JobUnclaimed:
 		if len(job.Attempts) > 0 {
 			break
+		}
+		if job.Criticality.Replicas() > 1 && suite.Name(job.Task) == "" {
+			return "hire one of them once without --criticality; guild market ls --task " + cli.Clean(job.Task) + " shows whom"
 		}
 		if job.Criticality.Replicas() > 1 {
 			return "guild market bench NPUB gets to know one more; guild market ls --task " + cli.Clean(job.Task) +

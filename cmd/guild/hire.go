@@ -9,12 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
-	"fiatjaf.com/nostr"
-	"fiatjaf.com/nostr/nip05"
-	"fiatjaf.com/nostr/nip19"
 	"github.com/spf13/cobra"
 
 	"guild"
@@ -71,7 +67,8 @@ event:nevent1…, job:ID (the result of an earlier job), blob:SHA256, text:…, 
 
 Exit codes:
   0    accepted
-  1    rejected, partly done, cancelled or parked (--json tells them apart)
+  1    rejected, partly done, cancelled or parked (--json tells them apart); or the
+       node that had the job has died, and goes on with it when it is started again
   2    usage
   3    nobody took it
   4    timed out
@@ -91,7 +88,7 @@ Exit codes:
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Task, "task", "", "task to route by (default: the bundle's)")
-	f.StringArrayVar(&o.Providers, "provider", nil, "ask only this one: npub, hex or name@domain (repeatable, in order)")
+	f.StringArrayVar(&o.Providers, "provider", nil, "ask only this one: npub (also as lists shorten it), hex or name@domain (repeatable, in order)")
 	f.DurationVar(&o.Timeout, "timeout", 0, "for the whole job (default: timeouts.job, 1h)")
 	f.Int64Var(&o.Bid, "bid", 0, "most you would pay, in millisatoshis")
 	f.IntVar(&o.Tries, "tries", 0, "providers to ask in turn (default 3, or as many as --provider names)")
@@ -127,7 +124,10 @@ func (p *program) runHire(ctx context.Context, o hireOptions) error {
 	if err != nil {
 		return err
 	}
-	job, err := p.order(ctx, client, o, providers, load)
+	job, err := control.Job{}, error(nil)
+	if providers, err = fullKeys(ctx, client, providers, own != nil); err == nil {
+		job, err = p.order(ctx, client, o, providers, load)
+	}
 	if err == nil {
 		err = p.watch(ctx, client, job, o.JSON)
 	}
@@ -197,8 +197,12 @@ func (o hireOptions) check() error {
 	case o.Tries < 0:
 		return fmt.Errorf("--tries %d is negative", o.Tries)
 	}
-	if _, err := guild.ParseCriticality(o.Level); err != nil {
+	level, err := guild.ParseCriticality(o.Level)
+	if err != nil {
 		return fmt.Errorf("--criticality: %w", err)
+	}
+	if err := control.CheckReplication(level, o.Compare, o.Tries, len(o.Providers)); err != nil {
+		return err
 	}
 	if o.Open && o.Private {
 		return errors.New("--open shows everybody what the job is about, and --private nobody: choose one")
@@ -275,52 +279,4 @@ func packDir(ctx context.Context, dir string, to io.Writer, hidden []guild.Commi
 	}
 	_, err = nutshell.Pack(ctx, tree, to, o)
 	return err
-}
-
-func resolveProviders(ctx context.Context, texts []string) ([]string, error) {
-	var keys []string
-	for _, text := range texts {
-		k, err := resolveProvider(ctx, text)
-		if err != nil {
-			return nil, err
-		}
-		keys = append(keys, k)
-	}
-	return keys, nil
-}
-
-// resolveProvider turns what a person writes for a provider into a hex key: hex, npub, nprofile, or a NIP-05
-// name, which asks its domain.
-func resolveProvider(ctx context.Context, text string) (string, error) {
-	if strings.HasPrefix(text, "npub1") || strings.HasPrefix(text, "nprofile1") {
-		return decodeProvider(text)
-	}
-	if strings.ContainsAny(text, "@.") {
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-		defer cancel()
-		found, err := nip05.QueryIdentifier(ctx, text)
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", text, err)
-		}
-		return found.PublicKey.Hex(), nil
-	}
-	k, err := nostr.PubKeyFromHex(text)
-	if err != nil {
-		return "", fmt.Errorf("%q is no public key: want npub1…, 64 hex digits or name@domain", text)
-	}
-	return k.Hex(), nil
-}
-
-func decodeProvider(text string) (string, error) {
-	_, value, err := nip19.Decode(text)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", text, err)
-	}
-	switch v := value.(type) {
-	case nostr.PubKey:
-		return v.Hex(), nil
-	case nostr.ProfilePointer:
-		return v.PublicKey.Hex(), nil
-	}
-	return "", fmt.Errorf("%s names no provider", text)
 }

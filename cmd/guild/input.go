@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 	"unicode/utf8"
@@ -27,8 +28,10 @@ func parseInput(ctx context.Context, client *control.Client, text string) (contr
 	switch {
 	case rest == "":
 	case scheme == "https":
-		return control.Input{Data: text, Type: "url"}, nil
-	case scheme == "url" || scheme == "text":
+		return urlInput(text)
+	case scheme == "url":
+		return urlInput(rest)
+	case scheme == "text":
 		return control.Input{Data: rest, Type: scheme}, nil
 	case scheme == "blob":
 		if _, err := guild.ParseHash(rest); err != nil {
@@ -41,6 +44,15 @@ func parseInput(ctx context.Context, client *control.Client, text string) (contr
 		return jobInput(ctx, client, rest)
 	}
 	return control.Input{}, fmt.Errorf("%q: want url:…, event:…, job:…, blob:…, text:… or @FILE", guild.Cut(text, 80))
+}
+
+// urlInput is what is at a URL. Providers fetch over https; in clear only a blob from a server of their own.
+func urlInput(text string) (control.Input, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+		return control.Input{}, fmt.Errorf("%q is no URL that is fetched: want https://host/path", guild.Cut(text, 80))
+	}
+	return control.Input{Data: text, Type: "url"}, nil
 }
 
 // textInput is a file whose text goes along.

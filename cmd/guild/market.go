@@ -12,6 +12,7 @@ import (
 
 	"guild/internal/cli"
 	"guild/internal/control"
+	"guild/internal/suite"
 )
 
 func (p *program) marketCommand() *cobra.Command {
@@ -23,8 +24,9 @@ func (p *program) marketCommand() *cobra.Command {
 }
 
 type marketOptions struct {
-	Task string // only providers of this task
-	JSON bool
+	Task  string // only providers of this task
+	Limit int    // rows of the table; all if zero
+	JSON  bool
 }
 
 func (p *program) marketLsCommand() *cobra.Command {
@@ -34,17 +36,22 @@ func (p *program) marketLsCommand() *cobra.Command {
 		Short: "List known providers, what they offer and how far they are trusted",
 		Long: `ls lists the services that were announced. FIT is how sure it is that a provider
 does the task: 1 when it names the task, 0.8 for a synonym, 0.6 when it is inferred.
-DONE is how many of the jobs that it had from this node were accepted.`,
+DONE is how many of the jobs that it had from this node were accepted. Those whom
+this node has asked before come first.`,
 		Example: "  guild market ls\n  guild market ls --task python",
 		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runMarketLs(cmd.Context(), o) },
 	}
 	cmd.Flags().StringVar(&o.Task, "task", "", "only those who offer this task")
+	cmd.Flags().IntVar(&o.Limit, "limit", 50, "rows of the table; 0 for all (--json has all)")
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
 	return cmd
 }
 
 func (p *program) runMarketLs(ctx context.Context, o marketOptions) error {
+	if o.Limit < 0 {
+		return cli.Usage(fmt.Errorf("--limit %d is negative", o.Limit))
+	}
 	client, done, err := p.reader(ctx)
 	if err != nil {
 		return err
@@ -57,9 +64,30 @@ func (p *program) runMarketLs(ctx context.Context, o marketOptions) error {
 	if o.JSON {
 		return cli.PrintJSON(p.out, all)
 	}
+	if client.Socket() == "" {
+		fmt.Fprintln(p.err, "no node is running: this is what was known last; guild up listens for more")
+	}
 	if len(all) == 0 {
-		fmt.Fprintln(p.err, nobodyKnown(o.Task))
+		fmt.Fprintln(p.err, nobodyKnown(o.Task, client.Socket() != ""))
 		return nil
+	}
+	return p.listProviders(all, o)
+}
+
+// listProviders prints the table, those whom we know by experience first.
+func (p *program) listProviders(all []control.Provider, o marketOptions) error {
+	slices.SortStableFunc(all, func(a, b control.Provider) int {
+		switch known := isKnown(a); {
+		case known == isKnown(b):
+			return 0
+		case known:
+			return -1
+		}
+		return 1
+	})
+	more := 0
+	if o.Limit > 0 && len(all) > o.Limit {
+		all, more = all[:o.Limit], len(all)-o.Limit
 	}
 	rows := [][]string{{"NAME", "PROVIDER", "STATE", "SEEN", "FIT", "TASKS", "DONE", "TRUST"}}
 	for _, v := range all {
@@ -68,10 +96,20 @@ func (p *program) runMarketLs(ctx context.Context, o marketOptions) error {
 			cli.Cut(cli.Clean(strings.Join(v.Tasks, ",")), 13), describeDone(v.Observed), describeTrust(v),
 		})
 	}
-	return cli.Table(p.out, rows)
+	if err := cli.Table(p.out, rows); err != nil || more == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(p.out, "and %d more: --limit 0 shows all, --task only those who offer a task\n", more)
+	return err
 }
 
-func nobodyKnown(task string) string {
+// isKnown reports whether a provider was asked or judged here.
+func isKnown(v control.Provider) bool { return v.Observed != nil || len(v.Trust) > 0 }
+
+func nobodyKnown(task string, live bool) string {
+	if !live && task == "" {
+		return "nobody was known"
+	}
 	if task == "" {
 		return "nobody has announced anything on the relays yet"
 	}
@@ -117,8 +155,8 @@ func (p *program) marketShowCommand() *cobra.Command {
 		Use:   "show PROVIDER",
 		Short: "Show what a provider claims beside what was measured",
 		Long: `show puts what a provider announces beside what this node has measured, and since
-when. A provider is named by its npub, its key in hex, a NIP-05 name, or the
-start of an npub as market ls shows it.`,
+when. A provider is named by its npub, also shortened as market ls shows it or
+by its start alone, its key in hex, or a NIP-05 name.`,
 		Example: "  guild market show npub1…\n  guild market show npub1… --d python --json",
 		Args:    cli.OneArg("a provider"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -156,11 +194,11 @@ func (p *program) runMarketShow(ctx context.Context, who string, o marketShowOpt
 	return nil
 }
 
-// namedProvider is a key, or the start of an npub that the node completes.
+// namedProvider is a key, or what the node completes: an npub that is shortened, or its start.
 func namedProvider(ctx context.Context, text string) (string, error) {
-	if strings.HasPrefix(text, "npub1") && len(text) < 63 {
-		start, _, _ := strings.Cut(text, "…")
-		return start, nil
+	const whole = 63 // characters of an npub
+	if strings.HasPrefix(text, "npub1") && len(text) < whole {
+		return text, nil
 	}
 	return resolveProvider(ctx, text)
 }
@@ -187,11 +225,19 @@ func (p *program) showCard(w io.Writer, c control.Card) {
 	if o := c.Observed; o != nil {
 		fmt.Fprintf(w, "\n  measured over %d requests in %s\n", o.Asked, age(p.now(), o.Since))
 	} else {
-		fmt.Fprintf(w, "\n  never asked from here: guild market bench %s\n", c.Npub)
+		fmt.Fprintf(w, "\n  never asked from here: %s\n", firstJob(c))
 	}
 	for _, contradiction := range c.Contradictions {
 		fmt.Fprintf(w, "  contradicts itself: %s\n", cli.Clean(contradiction))
 	}
+}
+
+// firstJob says how a provider comes to be known.
+func firstJob(c control.Card) string {
+	if slices.ContainsFunc(c.Tasks, func(task string) bool { return suite.Name(task) != "" }) {
+		return "guild market bench " + shortNpub(c.Npub)
+	}
+	return "hire it once without --criticality (guild hire DIR --provider " + shortNpub(c.Npub) + ")"
 }
 
 func trustByTask(trust map[string]float64) string {

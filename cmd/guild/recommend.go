@@ -29,8 +29,8 @@ func (p *program) recommendCommand() *cobra.Command {
 it, and their nodes may try that provider first. What you recommended before for
 the same kind stays.
 
-A provider is named by its npub, its key in hex, a NIP-05 name, or the start of an
-npub as market ls shows it.`,
+A provider is named by its npub, also shortened as market ls shows it, its key in
+hex, or a NIP-05 name.`,
 		Example: "  guild market recommend npub1…\n  guild market recommend npub1… --task python --d tests",
 		Args:    cli.OneArg("a provider"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,7 +48,7 @@ npub as market ls shows it.`,
 }
 
 func (p *program) runRecommend(ctx context.Context, who string, o recommendOptions) error {
-	key, err := namedProvider(ctx, who)
+	key, err := resolveProvider(ctx, who)
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -60,7 +60,7 @@ func (p *program) runRecommend(ctx context.Context, who string, o recommendOptio
 	if o.GivenD {
 		asked.D = &o.D
 	}
-	all, err := client.Recommend(ctx, asked)
+	all, err := onceHeard(ctx, own != nil, func() ([]control.Recommendation, error) { return client.Recommend(ctx, asked) })
 	if err == nil {
 		err = p.showRecommendations(all, o.JSON)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"syscall"
 
 	"golang.org/x/term"
 
@@ -24,10 +25,24 @@ func (p *program) watch(ctx context.Context, client *control.Client, job control
 	if errors.Is(err, errLeft) || ctx.Err() != nil && !isEnded(ended) {
 		return interrupted(job.ID)
 	}
+	if isLost(err) {
+		lost := fmt.Errorf("the connection to the node was lost; job %s goes on when the node is started again", short(job.ID))
+		return cli.WithHint(lost, "guild up, then guild job watch "+short(job.ID))
+	}
 	if err != nil {
 		return err
 	}
 	return endingError(ended)
+}
+
+// isLost reports whether the node went away in the middle of what it was saying, or just before.
+func isLost(err error) bool {
+	for _, broken := range []error{io.ErrUnexpectedEOF, io.EOF, syscall.ECONNRESET, syscall.EPIPE, control.ErrNotRunning} {
+		if errors.Is(err, broken) {
+			return true
+		}
+	}
+	return false
 }
 
 func isEnded(job control.Job) bool { return job.Closed != 0 || job.Ending != "" }

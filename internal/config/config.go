@@ -118,7 +118,7 @@ func Default() Config {
 		Relay:   Relay{Addr: "127.0.0.1:7447"},
 		Meeting: Meeting{Auto: true, Daily: 100_000, Count: 20, AtOnce: 2, TimeLimit: 10 * time.Minute},
 		Limits:  Limits{AtOnce: 8, PerMinute: 30},
-		Work:    Work{Jobs: 2, Queue: 16, TimeLimit: 10 * time.Minute},
+		Work:    Work{Jobs: 2, Queue: 16, TimeLimit: 10 * time.Minute, PerMinute: 30},
 		Judge:   Judge{Analysis: true},
 		Timeouts: Timeouts{
 			Discover: 10 * time.Second,

@@ -122,6 +122,29 @@ func TestAnUnknownKeyNamesTheNearest(t *testing.T) {
 	}
 }
 
+func TestAKeyBelowTheWrongTableIsToldWhereItBelongs(t *testing.T) {
+	for text, want := range map[string]string{
+		"[timeouts]\njob = \"1h\"\nrelays = []":       "relays belongs above the first table: where it stands it is part of [timeouts]",
+		"[services.x]\nexec = \"true\"\nfollow = []":  "follow belongs above the first table: where it stands it is part of [services.x]",
+		"[timeouts]\nrelay = \"wss://relay.example\"": `did you mean "timeouts.retry"?`,
+	} {
+		_, err := load(t, text)
+		unknown, ok := errors.AsType[*config.UnknownKeyError](err)
+		if !ok || unknown.Hint() != want && !strings.HasPrefix(want, "did") || ok && !strings.HasPrefix(unknown.Hint(), want[:3]) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestWhoIsUnknownAsksOnlySoOftenUnlessTheOwnerSaysOtherwise(t *testing.T) {
+	if n := config.Default().Work.PerMinute; n != 30 {
+		t.Errorf("%d requests of one customer in a minute", n)
+	}
+	if c, err := load(t, "[work]\nper_minute = 0"); err != nil || c.Work.PerMinute != 0 {
+		t.Errorf("%d, %v", c.Work.PerMinute, err)
+	}
+}
+
 func TestValuesThatWouldFailLaterAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		`relays = ["https://a.example"]`:       "relays",

@@ -25,8 +25,20 @@ type UnknownKeyError struct {
 
 func (e *UnknownKeyError) Error() string { return fmt.Sprintf("%s: unknown key %q", e.Path, e.Key) }
 
-// Hint names the nearest key.
-func (e *UnknownKeyError) Hint() string { return fmt.Sprintf("did you mean %q?", e.Near) }
+// Hint names the nearest key, or the place for a key that only stands below the wrong line.
+func (e *UnknownKeyError) Hint() string {
+	at := strings.LastIndexByte(e.Key, '.')
+	if at >= 0 && isTop(e.Key[at+1:]) {
+		return fmt.Sprintf("%s belongs above the first table: where it stands it is part of [%s]", e.Key[at+1:], e.Key[:at])
+	}
+	return fmt.Sprintf("did you mean %q?", e.Near)
+}
+
+// isTop reports whether a key stands in no table.
+func isTop(key string) bool {
+	t, ok := member(reflect.TypeFor[Config](), key)
+	return ok && t.Kind() == reflect.Slice
+}
 
 // Load returns the defaults, overridden by the config file if there is one, overridden by the environment
 // (GUILD_RELAYS, GUILD_TIMEOUTS_SILENCE, … as Variables lists them). environ is os.Environ() outside tests.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
@@ -79,6 +81,9 @@ func (c Config) checkServices() error {
 	taken := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
 		s := c.Services[name]
+		if name == "" || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			return fmt.Errorf("services.%q: a name is text that can be shown on one line", name)
+		}
 		if err := s.check(c.Work); err != nil {
 			return fmt.Errorf("services.%s: %w", name, err)
 		}

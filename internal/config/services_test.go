@@ -69,6 +69,8 @@ func TestAServiceThatCouldNotBeOfferedIsRefused(t *testing.T) {
 		"[services.x]\nexec = \"true\"\ntime_limit = 300":                  "services.x: time_limit",
 		"[services.x]\nexec = \"true\"\nprice_msat = -1":                   "services.x: price_msat",
 		"[services.x]\nexec = \"true\"\npow = 300":                         "services.x: pow: 300",
+		"[services.\"a\\nb\"]\nexec = \"true\"":                            `services."a\nb"`,
+		"[services.\"\"]\nexec = \"true\"":                                 `services.""`,
 		"[services.x]\nexec = \"true\"\nper_minute = -1":                   "services.x",
 		"[services.x]\nexec = \"true\"\nallow = [\"bob\"]":                 `services.x: allow: "bob" is neither an npub nor a key in hex`,
 		"[work]\nallow = [\"npub1x\"]":                                     `work.allow: "npub1x" is not an npub`,

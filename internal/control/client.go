@@ -261,6 +261,9 @@ func lines[T any](ctx context.Context, c *Client, path string, q url.Values) ite
 		for scan.Scan() {
 			var value T
 			if err := json.Unmarshal(scan.Bytes(), &value); err != nil {
+				if broken := scan.Err(); broken != nil {
+					err = broken // half a line is no malformed one
+				}
 				yield(none, fmt.Errorf("%s: %w", path, err))
 				return
 			}

@@ -4,18 +4,21 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
-	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
 	"guild/internal/fact"
 	"guild/internal/journal"
 	"guild/internal/registry"
+	"guild/nip89"
 )
 
 // Provider is one known service: GET /v1/providers[?task=T].
@@ -156,12 +159,21 @@ type Change struct {
 	Text   string `json:"text"` // for a person, one line
 }
 
-// getCards shows the services of a provider, named by its key or the start of its npub.
+// getCards shows the services of a provider, named by its key or its npub, shortened or only begun.
 func (s *Server) getCards(w http.ResponseWriter, r *http.Request) {
-	name, d := strings.ToLower(r.PathValue("key")), r.URL.Query().Get("d")
-	keys, cards := map[string]bool{}, []Card{}
+	name, d := r.PathValue("key"), r.URL.Query().Get("d")
+	key, err := s.keyStarting(name)
+	if choice, ok := errors.AsType[*choiceError](err); ok {
+		refuseChoice(w, choice)
+		return
+	}
+	cards, others := []Card{}, []string{}
 	for _, o := range s.c.Registry.Offers("", 0) {
-		if !named(o.Service.PubKey, name) || d != "" && o.Service.D != d {
+		if o.Service.PubKey != key {
+			continue
+		}
+		if d != "" && o.Service.D != nip89.CanonicalD(d) {
+			others = append(others, strconv.Quote(guild.Cut(o.Service.D, 80)))
 			continue
 		}
 		card, ok, err := s.c.Registry.Card(r.Context(), o.Service)
@@ -170,24 +182,18 @@ func (s *Server) getCards(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if ok {
-			keys[o.Service.PubKey.Hex()] = true
 			cards = append(cards, s.card(o, card))
 		}
 	}
 	switch {
-	case len(cards) == 0:
-		refuse(w, http.StatusNotFound, "missing", "guild market ls lists the providers", fmt.Errorf("no provider %.80q", name))
-	case len(keys) > 1:
-		refuse(w, http.StatusConflict, "ambiguous", "give more of it", fmt.Errorf("%d providers begin with %.80q", len(keys), name))
-	default:
+	case len(cards) > 0:
 		answer(w, cards)
+	case len(others) > 0:
+		slices.Sort(others)
+		refuse(w, http.StatusNotFound, "missing", "", fmt.Errorf("no service %.80q of %s; it has: %s", d, shortNpub(key), strings.Join(others, ", ")))
+	default:
+		refuse(w, http.StatusNotFound, "missing", "guild market ls lists the providers", fmt.Errorf("no provider %.80q", name))
 	}
-}
-
-// named reports whether a name means a key: all of it in hex, or enough of its npub.
-func named(key nostr.PubKey, name string) bool {
-	const least = len("npub1") + 4
-	return name == key.Hex() || len(name) >= least && strings.HasPrefix(nip19.EncodeNpub(key), name)
 }
 
 func (s *Server) card(o guild.Offer, c registry.Card) Card {

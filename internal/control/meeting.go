@@ -2,14 +2,17 @@ package control
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
+	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
@@ -78,9 +81,13 @@ func (s *Server) postMeeting(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "usage", "", fmt.Errorf("meeting: %w", err))
 		return
 	}
-	key, err := parsePubKey(asked.Provider)
-	if err != nil {
-		refuse(w, http.StatusBadRequest, "usage", "", err)
+	key, err := s.keyNamed(asked.Provider)
+	if choice, ok := errors.AsType[*choiceError](err); ok {
+		refuseChoice(w, choice)
+		return
+	}
+	if _, _, err := suite.Check(cmp.Or(asked.Task, suite.Tasks()[0]), asked.Type, asked.Modules); err != nil {
+		refuseMeeting(w, err)
 		return
 	}
 	if err := s.c.Sandbox(r.Context()); err != nil {
@@ -88,6 +95,9 @@ func (s *Server) postMeeting(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	service, task, err := s.c.Meet.Find(key, asked.D, asked.Task)
+	if errors.Is(err, meet.ErrUnoffered) {
+		err = s.unoffered(key, asked, err)
+	}
 	if err != nil {
 		refuseMeeting(w, err)
 		return
@@ -100,6 +110,26 @@ func (s *Server) postMeeting(w http.ResponseWriter, r *http.Request) {
 	m, _ := s.c.Meetings.Meeting(id)
 	w.Header().Set("Location", "/v1/meetings/"+id)
 	answer(w, s.meeting(m))
+}
+
+// unoffered says what a provider offers instead of what it was to be tried with.
+func (s *Server) unoffered(key nostr.PubKey, asked Bench, err error) error {
+	var tasks []string
+	for _, o := range s.c.Registry.Offers("", 0) {
+		if o.Service.PubKey == key && (asked.D == nil || o.Service.D == *asked.D) {
+			tasks = append(tasks, o.Tasks...)
+		}
+	}
+	slices.Sort(tasks)
+	offers := guild.Cut(strings.Join(slices.Compact(tasks), ", "), 200)
+	switch name := shortNpub(key); {
+	case offers == "":
+		return fmt.Errorf("%s: %w", name, meet.ErrUnoffered)
+	case asked.Task == "":
+		return fmt.Errorf("%s offers %s, and there is a benchmark for none of these: %w", name, offers, meet.ErrUnoffered)
+	default:
+		return fmt.Errorf("%w; it offers %s", err, offers)
+	}
 }
 
 func refuseMeeting(w http.ResponseWriter, err error) {

@@ -20,7 +20,7 @@ import (
 
 // Recommend is what POST /v1/recommendations takes: a provider that the owner of this node recommends to all.
 type Recommend struct {
-	Provider string  `json:"provider"`       // npub, the start of one, or hex
+	Provider string  `json:"provider"`       // npub, also shortened as lists show it, or hex
 	D        *string `json:"d,omitempty"`    // of its service; the only one that fits when absent
 	Task     string  `json:"task,omitempty"` // for the kind of this task; for all kinds that it takes when there is neither
 	Kind     int     `json:"kind,omitempty"` // for this kind of request
@@ -85,10 +85,14 @@ func (s *Server) recommended(ctx context.Context, asked Recommend) (registry.Car
 	if asked.Kind != 0 && (asked.Kind < 5000 || asked.Kind > 5999) {
 		return registry.Card{}, &choiceError{http.StatusBadRequest, "usage", "", fmt.Sprintf("kind %d is not a job request (5000 to 5999)", asked.Kind)}
 	}
+	key, err := s.keyNamed(asked.Provider)
+	if err != nil {
+		return registry.Card{}, err
+	}
 	var found []guild.Offer
 	var ds []string
 	for _, o := range s.c.Registry.Offers(asked.Task, asked.Kind) {
-		if !named(o.Service.PubKey, strings.ToLower(asked.Provider)) || asked.D != nil && o.Service.D != nip89.CanonicalD(*asked.D) ||
+		if o.Service.PubKey != key || asked.D != nil && o.Service.D != nip89.CanonicalD(*asked.D) ||
 			asked.Kind != 0 && !slices.Contains(o.Kinds, asked.Kind) {
 			continue
 		}

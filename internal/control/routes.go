@@ -50,6 +50,9 @@ func (s *Server) postJob(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, "unsandboxed", hint, fmt.Errorf("a delivery could not be judged here: %w", err))
 		return
 	}
+	if s.c.Seek != nil {
+		s.c.Seek(r.Context(), order.Providers)
+	}
 	id, err := s.c.Jobs.Open(r.Context(), order)
 	if errors.Is(err, journal.ErrFull) {
 		refuse(w, http.StatusInsufficientStorage, "full", journal.Hint(err), err)
@@ -93,7 +96,7 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) (jobs.Order, erro
 		Timeout: time.Duration(q.number("timeout_ms", maxTimeout.Milliseconds())) * time.Millisecond, Kind: int(q.number("kind", 65535)),
 	}
 	for _, p := range r.URL.Query()["provider"] {
-		key, err := parsePubKey(p)
+		key, err := s.keyNamed(p)
 		q.err = errors.Join(q.err, err)
 		o.Providers = append(o.Providers, key)
 	}
@@ -105,6 +108,8 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) (jobs.Order, erro
 	}
 	if err := replication(&o, r.URL.Query()); err != nil {
 		q.err = errors.Join(q.err, err)
+	} else {
+		q.err = errors.Join(q.err, CheckReplication(o.Criticality, o.Compare, o.Tries, len(o.Providers)))
 	}
 	o.Private, o.Quality = o.Private || holdsVault(b), jobs.QualityOf(b)
 	if o.Task == "" {
@@ -142,6 +147,21 @@ func replication(o *jobs.Order, q url.Values) (err error) {
 			return fmt.Errorf("input %.80q: %w", text, err)
 		}
 		o.Inputs = append(o.Inputs, fact.Input(in))
+	}
+	return nil
+}
+
+// CheckReplication says what of how several providers do a job makes no sense together, or nil: an unknown comparer, or
+// fewer providers than must agree. tries and providers are zero where the customer says nothing of them.
+func CheckReplication(level guild.Criticality, compare string, tries, providers int) error {
+	if err := jobs.CheckCompare(compare); err != nil {
+		return err
+	}
+	switch quorum := level.Quorum(); {
+	case tries > 0 && tries < quorum:
+		return fmt.Errorf("criticality %s: %d must agree, and only %d may be asked", level, quorum, tries)
+	case providers > 0 && providers < quorum:
+		return fmt.Errorf("criticality %s: %d must agree, and only %d are named", level, quorum, providers)
 	}
 	return nil
 }

@@ -53,6 +53,9 @@ type ServerConfig struct {
 	// runs.
 	Recommend func(ctx context.Context, kind int, r nip89.Recommended) (id nostr.ID, others int, err error)
 
+	// Seek asks our relays for what keys announce, before they are hired by name; nobody is asked if nil.
+	Seek func(ctx context.Context, keys []nostr.PubKey)
+
 	Log *slog.Logger // slog.Default() if nil
 }
 

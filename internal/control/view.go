@@ -257,12 +257,17 @@ func (s *Server) provider(attempt nostr.ID) guild.Service {
 
 // who names a provider for a person.
 func (s *Server) who(p guild.Service) string {
-	npub := nip19.EncodeNpub(p.PubKey)
-	short := npub[:10] + "…" + npub[len(npub)-4:]
+	short := shortNpub(p.PubKey)
 	if name := s.c.Registry.Name(p); name != "" {
 		return guild.Cut(name, 40) + " (" + short + ")"
 	}
 	return short
+}
+
+// shortNpub shows both ends of a key, as the verbs take it.
+func shortNpub(key nostr.PubKey) string {
+	npub := nip19.EncodeNpub(key)
+	return npub[:10] + "…" + npub[len(npub)-4:]
 }
 
 // size writes a number of bytes for a person.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -155,7 +156,7 @@ func (c Client) blob(ctx context.Context, t target, w io.Writer) (int64, error) 
 		if err == nil {
 			return n, nil
 		}
-		errs = append(errs, err)
+		errs = append(errs, Discreet(err))
 		if out.written {
 			break
 		}
@@ -183,7 +184,7 @@ func (c Client) get(ctx context.Context, from *url.URL, w io.Writer) (int64, err
 	client := http.Client{Transport: c.transport(), CheckRedirect: sameHost}
 	resp, err := client.Do(req)
 	if err != nil {
-		return 0, withoutURL(err)
+		return 0, Discreet(err)
 	}
 	defer resp.Body.Close()
 	switch {
@@ -193,15 +194,40 @@ func (c Client) get(ctx context.Context, from *url.URL, w io.Writer) (int64, err
 		return 0, fmt.Errorf("%d bytes: %w", resp.ContentLength, ErrTooLarge)
 	}
 	n, err := c.copy(w, resp.Body)
+	if err != nil && !errors.Is(err, ErrTooLarge) {
+		err = Discreet(err)
+	}
 	if ctx.Err() != nil {
 		err = ctx.Err() // a server that sees us leave may end a body that is not whole as if it were
 	}
 	return n, err
 }
 
-// withoutURL is what went wrong, without the URL that its customer knows and that fills an error.
-func withoutURL(err error) error {
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+// unreachableError is a connection that failed. Its customer must not learn where a name leads from here, so its text
+// has neither addresses nor what a resolver said.
+type unreachableError struct{ cause error }
+
+func (e *unreachableError) Error() string {
+	if errors.Is(e.cause, dial.ErrPrivateAddress) {
+		return "the address of the host is not public"
+	}
+	return "the host could not be reached"
+}
+
+func (e *unreachableError) Unwrap() error { return e.cause }
+
+// Discreet is what went wrong, without the URL that its customer knows and that fills an error, and without what this
+// machine's network looks like.
+func Discreet(err error) error {
+	_, byNet := errors.AsType[net.Error](err)
+	wrapped, byURL := errors.AsType[*url.Error](err)
+	if byURL {
+		_, byNet = errors.AsType[net.Error](wrapped.Err) // a url.Error is a net.Error itself
+	}
+	switch {
+	case errors.Is(err, dial.ErrPrivateAddress), byNet && !errors.Is(err, context.DeadlineExceeded):
+		return &unreachableError{err}
+	case byURL:
 		return wrapped.Err
 	}
 	return err

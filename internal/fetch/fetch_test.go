@@ -156,12 +156,38 @@ func TestAnAllowedNameDoesNotLeadToAPrivateAddress(t *testing.T) {
 	s.Client.TLS = &tls.Config{InsecureSkipVerify: true} // so that nothing but the address is in the way
 	for _, host := range []string{"localhost:" + port, "127.0.0.1:" + port, "10.0.0.1", "169.254.169.254"} {
 		s.Hosts = []string{host}
-		if _, err := s.Fetch(t.Context(), "https://"+host+"/secret", io.Discard); !errors.Is(err, dial.ErrPrivateAddress) {
+		_, err := s.Fetch(t.Context(), "https://"+host+"/secret", io.Discard)
+		if !errors.Is(err, dial.ErrPrivateAddress) {
 			t.Errorf("%s: %v", host, err)
+		}
+		if want := "fetch from " + host + ": the address of the host is not public"; err == nil || err.Error() != want {
+			t.Errorf("it says %v, want %q", err, want)
 		}
 	}
 	if s.reached.Load() != 0 {
 		t.Error("the secret was reached")
+	}
+}
+
+func TestWhereANameLeadsIsNotTold(t *testing.T) {
+	closed := newSite(t)
+	closed.Server.Close()
+	lookup := &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "example.com", Server: "10.0.0.53:53", IsNotFound: true}}
+	for what, dial := range map[string]dial.Func{
+		"nobody listens":   closed.Dial,
+		"no such name":     func(context.Context, string, string) (net.Conn, error) { return nil, lookup },
+		"a private blob's": nil,
+	} {
+		c := closed.Client
+		c.Dial = dial
+		location, want := "https://example.com/file.csv", "fetch from example.com: the host could not be reached"
+		if dial == nil {
+			location = "https://10.1.2.3/" + strings.Repeat("a", 64)
+			c.Blobs, want = &blossom.Client{}, "blob aaaaaaaaaaaaaaaa: the address of the host is not public"
+		}
+		if _, err := c.Fetch(t.Context(), location, io.Discard); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %q", what, err, want)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -102,7 +103,7 @@ func (j *Jobs) field(job *Job, now time.Time) field {
 	case f.count > 0:
 		f.why = "everybody who may be asked has as much to do as we give at once"
 	default:
-		f.why = nobody(job, len(offers), f.excluded)
+		f.why = nobody(job, offers, f.excluded)
 	}
 	return f
 }
@@ -189,7 +190,12 @@ func unqualified(o guild.Offer, trust guild.Trust, met bool) string {
 	return fmt.Sprintf("is %s", o.State)
 }
 
-func nobody(job *Job, offers int, excluded string) string {
+func nobody(job *Job, all []guild.Offer, excluded string) string {
+	offers := len(all)
+	isNamed := func(o guild.Offer) bool { return slices.Contains(job.Providers, o.Service.PubKey) }
+	if !job.Open && len(job.Providers) > 0 && !slices.ContainsFunc(all, isNamed) {
+		return unheard(job)
+	}
 	if offers == 0 && job.Open {
 		return nobodyOffered(job)
 	}
@@ -197,6 +203,26 @@ func nobody(job *Job, offers int, excluded string) string {
 		return fmt.Sprintf("nobody offers the task %q", job.Task)
 	}
 	return fmt.Sprintf("of %d who offer the task %q none is left: %s", offers, job.Task, excluded)
+}
+
+// unheard says that none of those whom the customer named offers the task.
+func unheard(job *Job) string {
+	var names []string
+	for _, p := range job.Providers[:min(3, len(job.Providers))] {
+		npub := nip19.EncodeNpub(p)
+		names = append(names, npub[:10]+"…"+npub[len(npub)-4:])
+	}
+	if more := len(job.Providers) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return fmt.Sprintf("%s announced nothing on the relays for the task %q", hasOrHave(names), job.Task)
+}
+
+func hasOrHave(names []string) string {
+	if len(names) == 1 {
+		return names[0] + " has"
+	}
+	return strings.Join(names, ", ") + " have"
 }
 
 // maxBusy is how often one provider is asked for one job, at most, when it has no capacity each time.

@@ -47,6 +47,12 @@ type comparer struct {
 	tolerance float64 // by numbers: the largest difference
 }
 
+// CheckCompare says why deliveries cannot be compared by what a customer names: a *CompareError, or nil.
+func CheckCompare(name string) error {
+	_, err := parseComparer(name)
+	return err
+}
+
 func parseComparer(name string) (comparer, error) {
 	switch name {
 	case byWhatTheyAre, byHash, byJSON, byText, byTests:

@@ -43,6 +43,27 @@ func (j *Journal) See(ctx context.Context, subject string, data []byte) error {
 	return nil
 }
 
+// Unsee forgets what is kept under subject, if there is anything.
+func (j *Journal) Unsee(ctx context.Context, subject string) error {
+	if err := checkWords(subject); err != nil {
+		return fmt.Errorf("unsee: %w", err)
+	}
+	s, err := j.server(ctx)
+	if err != nil {
+		return fmt.Errorf("unsee: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, j.o.PublishTimeout)
+	defer cancel()
+	stream, err := s.js.Stream(ctx, seenStream)
+	if err == nil {
+		err = stream.Purge(ctx, jetstream.WithPurgeSubject(seenPrefix+subject))
+	}
+	if err != nil {
+		return fmt.Errorf("unsee %s: %w", subject, err)
+	}
+	return nil
+}
+
 // Seen yields everything stored whose subject is prefix or begins with prefix and a dot; with an empty prefix,
 // everything. The order is that of seeing.
 func (j *Journal) Seen(ctx context.Context, prefix string) iter.Seq2[SeenMessage, error] {

@@ -56,6 +56,34 @@ func TestOfWhatIsSeenTheLatestIsKeptUnderEachSubject(t *testing.T) {
 	})
 }
 
+func TestWhatIsUnseenDoesNotComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := filled(t, 0)
+		j := open(t, options(dir))
+		for _, subject := range []string{"a", "a.1", "b"} {
+			if err := j.See(t.Context(), subject, []byte("x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, subject := range []string{"a", "never.seen"} {
+			if err := j.Unsee(t.Context(), subject); err != nil {
+				t.Errorf("%s: %v", subject, err)
+			}
+		}
+		if err := j.Unsee(t.Context(), "*"); !errors.Is(err, journal.ErrSubject) {
+			t.Errorf("got %v, want ErrSubject", err)
+		}
+		for range 2 {
+			if got := fmt.Sprint(seen(t, j, "")); got != "[a.1=x b=x]" {
+				t.Errorf("seen: %s", got)
+			}
+			closeIt(t, j)
+			j = open(t, options(dir))
+		}
+		closeIt(t, j)
+	})
+}
+
 func TestTheLastThousandRejectedAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := journaltest.Open(t)

@@ -200,7 +200,7 @@ func besides() []jetstream.StreamConfig {
 			PersistMode: jetstream.AsyncPersistMode,
 		}
 	}
-	seen := limited(seenStream, seenPrefix, 256<<20)
+	seen := limited(seenStream, seenPrefix, 512<<20)
 	seen.MaxMsgsPerSubject = 1
 	rejected := limited(rejectedStream, rejectedPrefix, 8<<20)
 	rejected.MaxMsgs = 1000

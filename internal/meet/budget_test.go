@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"fiatjaf.com/nostr"
+
 	"guild"
 	"guild/internal/fact"
 )
@@ -97,6 +99,81 @@ func TestADayOfManyCandidatesStaysInItsBudget(t *testing.T) {
 			if m.Ended == nil || m.Ended.To != guild.Active {
 				t.Errorf("%+v", m)
 			}
+		}
+	})
+}
+
+// silence is a job to which the provider never said a word.
+func silence(job guild.JobID) []fact.Fact {
+	return []fact.Fact{planned(job), fact.AttemptExpired{Attempt: attempt(job), Silent: true, Reason: "no answer"},
+		fact.JobClosed{Job: job, Ending: guild.JobTimedOut}}
+}
+
+func TestAKeyThatAnnouncesManyServicesIsMetOnceADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{Auto: true})
+		for n := range byte(60) {
+			w.offers["shell"] = append(w.offers["shell"], guild.Offer{
+				Service: guild.Service{PubKey: key(100), D: string('A' + rune(n))}, State: guild.Seen, Confidence: 1})
+		}
+		for n := range byte(3) {
+			w.offers["shell"] = append(w.offers["shell"], seen(101+n, 0.3))
+		}
+		w.run()
+		midnight := time.Now().UTC().Truncate(24 * time.Hour)
+		for day := 1; day <= 2; day++ {
+			for time.Now().UTC().Before(midnight.Add(time.Duration(day) * 24 * time.Hour)) {
+				synctest.Wait()
+				if r, _, ok := w.pending(); ok {
+					w.write(r.Job, silence(r.Job)...)
+				} else {
+					time.Sleep(10 * time.Minute)
+				}
+			}
+			met := map[nostr.PubKey]int{}
+			for _, m := range w.fold.All() {
+				met[m.Service.PubKey]++
+			}
+			if len(met) != 4 || met[key(100)] != day {
+				t.Errorf("day %d: %v meetings by key", day, met)
+			}
+		}
+	})
+}
+
+func TestAKeyThatWasNeverMetIsMetBeforeASurerOneThatWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{Auto: true})
+		w.begin(1, 3, true)
+		time.Sleep(48 * time.Hour)
+		other := seen(1, 1)
+		other.Service.D = "another"
+		w.offers["shell"] = []guild.Offer{other, seen(2, 0.3)}
+		if began, ok := w.candidate(time.Now()); !ok || began.Service != service(2) {
+			t.Errorf("%+v", began.Service)
+		}
+		w.offers["shell"] = []guild.Offer{other}
+		if began, ok := w.candidate(time.Now()); !ok || began.Service != other.Service {
+			t.Errorf("%+v, and there is nobody else", began.Service)
+		}
+	})
+}
+
+func TestAnAskedForMeetingKeepsTheKeyFromAnotherOnlyWhileItGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{Auto: true})
+		other := seen(1, 1)
+		other.Service.D = "another"
+		w.offers["shell"] = []guild.Offer{other}
+		began := w.meeting(service(1), "python")
+		began.Asked = true
+		w.write(guild.JobID{1}, began)
+		if c, ok := w.candidate(time.Now()); ok {
+			t.Errorf("%+v is met at the same time", c.Service)
+		}
+		w.write(guild.JobID{1}, fact.MeetingEnded{Meeting: began.Meeting, Service: service(1), To: guild.Active})
+		if _, ok := w.candidate(time.Now()); !ok {
+			t.Error("it is not met, and the day's meeting is not used")
 		}
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"fiatjaf.com/nostr"
+
 	"guild"
 	"guild/internal/due"
 	"guild/internal/fact"
@@ -118,7 +120,7 @@ func (m *Meet) pick() due.Work {
 				return func(*journal.Tx) error { return nil }, nil
 			}
 			return func(tx *journal.Tx) error {
-				if m.affords(tx.Now()) && m.fold.with(began.Service, began.Task) == nil {
+				if m.affords(tx.Now()) && !m.met(tx.Now()).out(began.Service) {
 					tx.Append(began)
 				} else {
 					m.rest()
@@ -139,14 +141,13 @@ func (m *Meet) rest() {
 // affords reports whether one more automatic meeting may begin: by what goes on, and by the number and the bids of
 // those that began on the same UTC day. A meeting may come to five runs; once it has ended, those that it had count.
 func (m *Meet) affords(now time.Time) bool {
-	const day = 24 * time.Hour
-	midnight := now.UTC().Truncate(day).UnixMilli()
+	midnight := midnight(now)
 	going, count, spent := 0, 0, guild.Msat(0)
 	for _, g := range m.fold.All() {
 		if g.Ended == nil {
 			going++
 		}
-		if g.Asked || g.At < midnight || g.At >= midnight+day.Milliseconds() {
+		if g.Asked || g.At < midnight || g.At >= midnight+(24*time.Hour).Milliseconds() {
 			continue
 		}
 		count++
@@ -159,8 +160,11 @@ func (m *Meet) affords(now time.Time) bool {
 	return going < m.c.AtOnce && count < m.c.Count && spent+extended*m.c.Bid <= m.c.Daily
 }
 
-// candidate is the meeting to begin next: with a service that was merely seen, the surest to do the task first, of
-// those the recommended, and then by chance, but always the same.
+// midnight is when the UTC day of a moment began, in Unix ms.
+func midnight(now time.Time) int64 { return now.UTC().Truncate(24 * time.Hour).UnixMilli() }
+
+// candidate is the meeting to begin next: with a service that was merely seen. Keys that were never met come first, then
+// the surest to do the task, of those the recommended, and then by chance, but always the same.
 func (m *Meet) candidate(now time.Time) (fact.MeetingBegan, bool) {
 	if !m.affords(now) {
 		return fact.MeetingBegan{}, false
@@ -170,10 +174,10 @@ func (m *Meet) candidate(now time.Time) (fact.MeetingBegan, bool) {
 	found := ""
 	for _, task := range suite.Tasks() {
 		for _, o := range m.c.Offers(task, m.c.Kind(task)) {
-			if o.State != guild.Seen || o.Until > now.UnixMilli() || o.Service.PubKey == m.c.Self || met[o.Service] {
+			if o.State != guild.Seen || o.Until > now.UnixMilli() || o.Service.PubKey == m.c.Self || met.out(o.Service) {
 				continue
 			}
-			if found == "" || m.before(o, best) {
+			if found == "" || m.before(met, o, best) {
 				best, found = o, task
 			}
 		}
@@ -184,20 +188,38 @@ func (m *Meet) candidate(now time.Time) (fact.MeetingBegan, bool) {
 	return m.meeting(best.Service, found), true
 }
 
-// met are the services that are being met, or were a short while ago without having been moved since.
-func (m *Meet) met(now time.Time) map[guild.Service]bool {
-	met := map[guild.Service]bool{}
+// met says who was met. One key may announce any number of services, so that its turn is counted by the key.
+type met struct {
+	services map[guild.Service]bool // being met, or a short while ago without having been moved since
+	today    map[nostr.PubKey]bool  // being met, or met on this UTC day without anybody having asked for it
+	ever     map[nostr.PubKey]bool
+}
+
+func (m *Meet) met(now time.Time) met {
+	met := met{map[guild.Service]bool{}, map[nostr.PubKey]bool{}, map[nostr.PubKey]bool{}}
+	midnight := midnight(now)
 	for _, g := range m.fold.All() {
+		p := g.Service.PubKey
+		met.ever[p] = true
+		if g.Ended == nil || !g.Asked && g.At >= midnight {
+			met.today[p] = true
+		}
 		if g.Ended == nil || time.UnixMilli(g.Until).Add(again).After(now) {
-			met[g.Service] = true
+			met.services[g.Service] = true
 		}
 	}
 	return met
 }
 
+// out reports whether a service is not to be met now.
+func (m met) out(s guild.Service) bool { return m.services[s] || m.today[s.PubKey] }
+
 // before reports whether a is met before b; between tasks of one service, the first one stays. The secret is part of
 // the chance, or somebody could search for keys that are always met first.
-func (m *Meet) before(a, b guild.Offer) bool {
+func (m *Meet) before(met met, a, b guild.Offer) bool {
+	if x, y := met.ever[a.Service.PubKey], met.ever[b.Service.PubKey]; x != y {
+		return y
+	}
 	if sure := cmp.Or(cmp.Compare(b.Confidence, a.Confidence), cmp.Compare(b.Recommended, a.Recommended)); sure != 0 {
 		return sure < 0
 	}

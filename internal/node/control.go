@@ -17,7 +17,7 @@ func (n *Node) openControl() {
 	n.control = control.NewServer(control.ServerConfig{
 		Journal: n.journal, Blobs: n.blobs, Jobs: n.jobs, Fold: n.folds.jobs, Registry: n.registry, Observed: n.folds.observed,
 		Trust: n.folds.trust, Record: n.folds.record, Judge: n.judge, Judging: n.folds.judge, Work: n.work, Meet: n.meet, Meetings: n.folds.meet, PubKey: n.pubkey.Hex(), Status: n.status, Kind: n.kind, Now: n.c.Now, Log: n.c.Log,
-		Recommend: n.recommend,
+		Recommend: n.recommend, Seek: n.seek,
 		Recipient: func() (string, error) { return n.vaultKey.recipient() },
 		Sandbox: func(context.Context) error {
 			if n.c.Examine != nil {

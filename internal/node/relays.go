@@ -172,8 +172,10 @@ func (n *Node) subscribe() {
 func (n *Node) openKinds() []nostr.Kind {
 	var kinds []nostr.Kind
 	for _, s := range n.work.Services() {
-		if s.Kind >= 5000 && s.Kind <= 5999 {
-			kinds = append(kinds, nostr.Kind(s.Kind))
+		for _, kind := range s.Kinds {
+			if kind >= 5000 && kind <= 5999 {
+				kinds = append(kinds, nostr.Kind(kind))
+			}
 		}
 	}
 	slices.Sort(kinds)

@@ -52,9 +52,9 @@ func dropped(t *testing.T, c *control.Client, text string) bool {
 
 func TestRequestsAreReadOfTheKindsThatWeDo(t *testing.T) {
 	n := &Node{work: work.New(work.Config{Services: []work.Service{
-		{Task: "a", Kind: 5100}, {Task: "b", Kind: 5050}, {Task: "c", Kind: 5100}, {Task: "d", Kind: 7000},
+		{Task: "a", Kind: 5100}, {Task: "b", Kind: 5050}, {Task: "c", Kind: 5100}, {Task: "d", Kind: 7000}, {Task: "e", Kinds: []int{5050, 5300}},
 	}}, work.NewFold())}
-	if got, want := n.openKinds(), []nostr.Kind{5050, 5100}; !slices.Equal(got, want) {
+	if got, want := n.openKinds(), []nostr.Kind{5050, 5100, 5300}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -1,10 +1,14 @@
 package node
 
 import (
+	"context"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"fiatjaf.com/nostr"
 
+	"guild/internal/registry"
 	"guild/internal/scout"
 )
 
@@ -16,4 +20,22 @@ func (n *Node) openScout() (err error) {
 		People: func() (followed, providers []nostr.PubKey) { return n.c.Follow, n.folds.registry.Dealt(people) },
 	})
 	return err
+}
+
+// seek asks our relays for the announcements of keys of which none is known: somebody whom the owner names may have
+// announced what he does long ago, or have lost his place to others. What is not found in time is not waited for.
+func (n *Node) seek(ctx context.Context, keys []nostr.PubKey) {
+	keys = slices.DeleteFunc(slices.Clone(keys), n.registry.Announces)
+	if len(keys) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	found, err := n.pool.Query(ctx, []nostr.Filter{{Kinds: []nostr.Kind{registry.Kind}, Authors: keys, Limit: 100}}, n.urls...)
+	if err != nil {
+		n.c.Log.Debug("a provider was not asked for at all relays", "err", err)
+	}
+	for _, v := range found {
+		n.receive(ctx, "", v)
+	}
 }

@@ -62,13 +62,14 @@ type card struct {
 	said   string // see pack
 	at     nostr.Timestamp
 	first  int64           // Unix ms: when the service was first seen
+	stored uint32          // bytes that it takes in SEEN, roughly
 	from   [maxFrom]uint16 // relays that it came from, as the table of sources numbers them; 0 for none
 }
 
 // weight is roughly what a card takes, in bytes, with its share of the maps: somebody may name tasks that nobody else
 // does, and each of them is a list of its own.
 func (c *card) weight(says said) int {
-	w := 300 + len(c.d) + len(c.said) + 8*len(says.kinds)
+	w := 400 + len(c.d) + len(c.said) + 8*len(says.kinds)
 	for _, task := range says.tasks {
 		w += 100 + len(task)
 	}

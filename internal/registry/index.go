@@ -12,17 +12,21 @@ import (
 
 // index is every announcement that is known, and the ways to it. It is not safe for concurrent use.
 type index struct {
-	cards []*card             // by number; nil for one that is free
-	free  []number            // numbers that may be used again
-	at    map[identity]number // by service
-	byID  map[uint64]number   // by the beginning of the event's id
-	words map[string][]number // by task or pattern, ascending
-	kinds map[int][]number    // by kind, those that publish performance: others are not found by a kind alone
-	bytes int                 // roughly what all of it takes
+	cards []*card                   // by number; nil for one that is free
+	free  []number                  // numbers that may be used again
+	at    map[identity]number       // by service
+	byID  map[uint64]number         // by the beginning of the event's id
+	words map[string][]number       // by task or pattern, ascending
+	kinds map[int][]number          // by kind, those that publish performance: others are not found by a kind alone
+	keys  map[nostr.PubKey][]number // by key, in no order
+	bytes int                       // roughly what all of it takes
+
+	stored int // bytes that all of it takes in SEEN, roughly
 }
 
 func newIndex() index {
-	return index{at: map[identity]number{}, byID: map[uint64]number{}, words: map[string][]number{}, kinds: map[int][]number{}}
+	return index{at: map[identity]number{}, byID: map[uint64]number{}, words: map[string][]number{}, kinds: map[int][]number{},
+		keys: map[nostr.PubKey][]number{}}
 }
 
 func (x *index) len() int { return len(x.at) }
@@ -59,8 +63,10 @@ func (x *index) put(i identity, c *card) {
 		x.cards = append(x.cards, nil)
 	}
 	x.cards[n], x.at[i], x.byID[head(c.id)] = c, n, n
+	x.keys[c.pubkey] = append(x.keys[c.pubkey], n)
 	said := unpack(c.said)
 	x.bytes += c.weight(said)
+	x.stored += int(c.stored)
 	for _, word := range said.tasks {
 		post(x.words, word, n, strings.Clone)
 	}
@@ -89,8 +95,14 @@ func (x *index) forget(n number) {
 	if x.byID[head(c.id)] == n {
 		delete(x.byID, head(c.id))
 	}
+	if mine := x.keys[c.pubkey]; len(mine) == 1 {
+		delete(x.keys, c.pubkey)
+	} else if at := slices.Index(mine, n); at >= 0 {
+		x.keys[c.pubkey] = slices.Delete(mine, at, at+1)
+	}
 	said := unpack(c.said)
 	x.bytes -= c.weight(said)
+	x.stored -= int(c.stored)
 	for _, word := range said.tasks {
 		unpost(x.words, word, n)
 	}

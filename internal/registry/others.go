@@ -1,8 +1,10 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,9 +38,6 @@ func (l lists) put(e nostr.Event, urls []string) error {
 	if ok && !newer(e.CreatedAt, e.ID, old.at, old.id) {
 		return guild.Drop(guild.Outdated, "relay list")
 	}
-	if !ok && len(l) >= most {
-		return guild.Drop(guild.Flood, "%d relay lists are known already", most)
-	}
 	l[e.PubKey] = list{e.CreatedAt, e.ID, strings.Join(urls, "\n")}
 	return nil
 }
@@ -56,6 +55,8 @@ func (r *Registry) reads(e nostr.Event) []string {
 	return urls
 }
 
+// listed takes the relay list of somebody who announces something, or whom we deal with. What is kept of it is what
+// is used of it.
 func (r *Registry) listed(ctx context.Context, e nostr.Event) error {
 	urls := r.reads(e)
 	r.mu.Lock()
@@ -63,14 +64,70 @@ func (r *Registry) listed(ctx context.Context, e nostr.Event) error {
 		r.mu.Unlock()
 		return nil // a relay sends it again
 	}
+	if !r.matters(e.PubKey) {
+		r.mu.Unlock()
+		return guild.Drop(guild.Stranger, "a relay list of %.8s, who announces nothing", e.PubKey.Hex())
+	}
 	err := r.lists.put(e, urls)
+	r.boundLists(e.PubKey)
 	r.answers.forget()
 	r.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	r.changed()
-	return r.keepEvent(ctx, "relays."+e.PubKey.Hex(), e)
+	kept := nostr.Event{ID: e.ID, PubKey: e.PubKey, CreatedAt: e.CreatedAt, Kind: e.Kind, Tags: nostr.Tags{}}
+	for _, url := range urls {
+		kept.Tags = append(kept.Tags, nostr.Tag{"r", url})
+	}
+	return errors.Join(r.keepEvent(ctx, listPlace(e.PubKey), kept), r.sweep(ctx))
+}
+
+func listPlace(key nostr.PubKey) string { return "relays." + key.Hex() }
+
+// matters reports whether a relay list of a key may be used. The lock must be held.
+func (r *Registry) matters(key nostr.PubKey) bool {
+	return len(r.index.keys[key]) > 0 || r.praise.follow[key] || r.fold.deals(key)
+}
+
+// boundLists drops a list when there are too many: of somebody who announces nothing any more, else the oldest one of
+// a stranger. The lock must be held.
+func (r *Registry) boundLists(but nostr.PubKey) {
+	for len(r.lists) > mostLists {
+		var first nostr.PubKey
+		found, silent := false, false
+		for key, l := range r.lists {
+			quiet := len(r.index.keys[key]) == 0
+			if key == but || silent && !quiet {
+				continue
+			}
+			better := !found || quiet && !silent || cmp.Or(cmp.Compare(l.at, r.lists[first].at), compare(key, first)) < 0
+			if better && !r.praise.follow[key] && !r.fold.deals(key) {
+				first, found, silent = key, true, quiet
+			}
+		}
+		if !found {
+			return
+		}
+		r.dropList(first)
+	}
+}
+
+func (r *Registry) dropList(key nostr.PubKey) {
+	delete(r.lists, key)
+	r.left = append(r.left, leftover{place: listPlace(key)})
+}
+
+// pruneLists drops the lists of those who announce nothing any more.
+func (r *Registry) pruneLists() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key := range r.lists {
+		if !r.matters(key) {
+			r.dropList(key)
+		}
+	}
+	r.boundLists(nostr.PubKey{})
 }
 
 // keepEvent writes an event to SEEN as it is.

@@ -28,12 +28,6 @@ const (
 	KindDeletion       = nostr.Kind(5)
 )
 
-// Bounds on what is kept in memory: strangers write it.
-const (
-	most      = 200_000   // services; relay lists; services that were taken back
-	mostBytes = 384 << 20 // of announcements
-)
-
 // Config says what a registry needs.
 type Config struct {
 	Journal *journal.Journal
@@ -62,6 +56,9 @@ type Registry struct {
 	sources  sources
 	watchers map[*watcher]bool
 	answers  answers
+	room     room
+	line     []leaving  // see firstToGo
+	left     []leftover // see sweep
 }
 
 // Open reads back what was seen before.
@@ -70,13 +67,19 @@ func Open(ctx context.Context, c Config, f *Fold) (*Registry, error) {
 		c: c, fold: f, synonyms: synonymsOf(nip89.Synonyms(), c.Synonyms), index: newIndex(),
 		gone: map[identity]nostr.Timestamp{}, lists: lists{}, praise: newPraise(c.Follow),
 		sources: sources{numbers: map[string]uint16{}}, watchers: map[*watcher]bool{},
+		room: room{most, mostBytes, mostStored},
 	}
 	for _, raw := range c.Own {
 		if url, err := relay.Normalize(raw); err == nil {
 			r.own = append(r.own, url)
 		}
 	}
-	if err := r.recall(ctx); err != nil {
+	err := r.recall(ctx)
+	if err == nil {
+		r.pruneLists()
+		err = r.sweep(ctx)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("what was seen of providers: %w", err)
 	}
 	return r, nil
@@ -129,16 +132,39 @@ func (r *Registry) announced(ctx context.Context, from string, e nostr.Event) er
 	if err != nil {
 		return guild.Drop(guild.Malformed, "%v", err)
 	}
-	s := h.Service()
-	i := identify(s)
-	c := &card{pubkey: e.PubKey, id: e.ID, d: s.D, said: sayingOf(h, r.relays(h.Relays, maxNamed)).pack(), at: e.CreatedAt,
-		first: r.c.Now().UnixMilli()}
+	i := identify(h.Service())
+	raw, err := r.fitting(i, e)
+	if err != nil {
+		return err
+	}
+	c := &card{pubkey: e.PubKey, id: e.ID, d: h.Service().D, said: sayingOf(h, r.relays(h.Relays, maxNamed)).pack(), at: e.CreatedAt,
+		first: r.c.Now().UnixMilli(), stored: uint32(raw + framing)}
+	if err := r.replace(ctx, i, c, e, from, h.Name); err != nil {
+		return err
+	}
+	return r.sweep(ctx)
+}
+
+// replace changes the memory and SEEN by an announcement.
+func (r *Registry) replace(ctx context.Context, i identity, c *card, e nostr.Event, from, name string) error {
 	defer r.order(i)()
-	what, err := r.take(i, c, from, h.Name)
+	what, err := r.take(i, c, from, name)
 	if err != nil || what == "" {
 		return err
 	}
 	return r.keep(ctx, i, c, e)
+}
+
+// fitting is the length of an announcement as JSON, or says that it is too large for one of a stranger.
+func (r *Registry) fitting(i identity, e nostr.Event) (size int, err error) {
+	raw, err := e.MarshalJSON()
+	if err != nil {
+		return 0, guild.Drop(guild.Malformed, "%v", err)
+	}
+	if len(raw) > mostOfStranger && !r.concerned(i) {
+		return 0, guild.Drop(guild.TooLarge, "an announcement of %d bytes by somebody unknown, at most %d", len(raw), mostOfStranger)
+	}
+	return len(raw), nil
 }
 
 // order lets one goroutine at a time change the memory and SEEN for a service, so that both end with the same.
@@ -212,10 +238,11 @@ func (r *Registry) put(i identity, c *card, from string) (What, error) {
 		return "", nil
 	case old != nil && !newer(c.at, c.id, old.at, old.id) || r.gone[i] >= c.at:
 		return "", guild.Drop(guild.Outdated, "announcement %q", c.d)
-	case old == nil && (r.index.len() >= most || r.index.bytes >= mostBytes),
-		old != nil && len(c.said) > len(old.said) && r.index.bytes >= mostBytes:
-		return "", guild.Drop(guild.Flood, "%d services are known already", r.index.len())
-	case old != nil:
+	}
+	if err := r.admit(i, c, old); err != nil {
+		return "", err
+	}
+	if old != nil {
 		c.first, what = old.first, Updated
 	}
 	r.noted(c, from)
@@ -239,6 +266,13 @@ func (r *Registry) Name(s guild.Service) string {
 		return unpack(c.said).name
 	}
 	return ""
+}
+
+// Announces reports whether a service of a key is known.
+func (r *Registry) Announces(key nostr.PubKey) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.index.keys[key]) > 0
 }
 
 // Len is the number of services known.

@@ -112,20 +112,23 @@ func (r *Registry) withdraw(ctx context.Context, t target) (removed bool, err er
 		removed = true
 		r.tell(Change{What: Retracted, Service: t.service, Name: unpack(c.said).name, At: t.until.Time()})
 	}
-	r.retract(i, t.until)
+	kept := r.retract(i, t.until)
 	r.mu.Unlock()
 	if !removed {
 		return false, nil
 	}
-	b, err := json.Marshal(sighting{Gone: &retraction{t.service, t.until}})
+	if !kept {
+		return true, r.c.Journal.Unsee(ctx, seenPrefix+i.place())
+	}
+	b, err := json.Marshal(sighting{Gone: &retraction{ID: i, Until: t.until}})
 	if err != nil {
 		return true, fmt.Errorf("deletion: %w", err)
 	}
 	return true, r.c.Journal.See(ctx, seenPrefix+i.place(), b)
 }
 
-// retract changes the memory by a deletion. The lock must be held.
-func (r *Registry) retract(i identity, until nostr.Timestamp) {
+// retract changes the memory by a deletion, and reports whether there was room to remember it. The lock must be held.
+func (r *Registry) retract(i identity, until nostr.Timestamp) (kept bool) {
 	c := r.index.find(i)
 	if c != nil && c.at <= until {
 		r.index.remove(i)
@@ -137,7 +140,9 @@ func (r *Registry) retract(i identity, until nostr.Timestamp) {
 	}
 	if _, known := r.gone[i]; known || len(r.gone) < room {
 		r.gone[i] = max(r.gone[i], until)
+		kept = true
 	}
+	return kept
 }
 
 // unsay takes a recommendation back.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -25,10 +26,19 @@ type sighting struct {
 	Gone  *retraction `json:"gone,omitempty"`
 }
 
-// retraction says that everything that a service had announced until then was taken back.
+// retraction says that everything that a service had announced until then was taken back. The identity takes the same
+// room whatever the service is called.
 type retraction struct {
-	Service guild.Service   `json:"service"`
+	ID      identity        `json:"id,omitzero"`
+	Service guild.Service   `json:"service,omitzero"` // in place of the identity, in what was written before there was one
 	Until   nostr.Timestamp `json:"until"`
+}
+
+func (r retraction) identity() identity {
+	if r.ID == (identity{}) {
+		return identify(r.Service)
+	}
+	return r.ID
 }
 
 // encode writes a sighting of an event.
@@ -67,6 +77,12 @@ func (r *Registry) keep(ctx context.Context, i identity, c *card, e nostr.Event)
 	if err != nil {
 		return fmt.Errorf("announcement %.8s: %w", e.ID.Hex(), err)
 	}
+	r.mu.Lock()
+	if r.index.find(i) == c {
+		r.index.stored += len(b) + framing - int(c.stored)
+		c.stored = uint32(len(b) + framing)
+	}
+	r.mu.Unlock()
 	return r.c.Journal.See(ctx, seenPrefix+i.place(), b)
 }
 
@@ -114,7 +130,7 @@ func (r *Registry) remember(m journal.SeenMessage) {
 	}
 	if s.Gone != nil {
 		r.mu.Lock()
-		r.retract(identify(s.Gone.Service), s.Gone.Until)
+		r.retract(s.Gone.identity(), s.Gone.Until)
 		r.mu.Unlock()
 		return
 	}
@@ -123,10 +139,10 @@ func (r *Registry) remember(m journal.SeenMessage) {
 	}
 	switch e.Kind {
 	case Kind:
-		r.rememberCard(e, s)
+		r.rememberCard(e, s, m)
 	case KindRelays:
 		r.mu.Lock()
-		r.lists.put(e, r.reads(e))
+		r.lists.put(e, r.reads(e)) // see pruneLists
 		r.mu.Unlock()
 	case KindRecommendation:
 		r.rememberPraise(e)
@@ -135,20 +151,27 @@ func (r *Registry) remember(m journal.SeenMessage) {
 	}
 }
 
-func (r *Registry) rememberCard(e nostr.Event, s sighting) {
+// rememberCard takes an announcement out of SEEN. One that there is no room for goes from there too.
+func (r *Registry) rememberCard(e nostr.Event, s sighting, m journal.SeenMessage) {
 	h, err := nip89.Parse(e)
 	if err != nil {
 		return
 	}
 	service := h.Service()
 	c := &card{pubkey: e.PubKey, id: e.ID, d: service.D, said: sayingOf(h, r.relays(h.Relays, maxNamed)).pack(),
-		at: e.CreatedAt, first: s.First}
+		at: e.CreatedAt, first: s.First, stored: uint32(len(m.Data) + framing)}
 	from := r.relays(s.From, maxFrom)
 	i := identify(service)
+	_, err = r.fitting(i, e)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, url := range from {
 		c.note(r.sources.number(url))
 	}
-	r.put(i, c, "") // an error says that it does not count
+	if err == nil {
+		_, err = r.put(i, c, "")
+	}
+	if drop, ok := errors.AsType[*guild.DropError](err); ok && drop.Reason != guild.Outdated {
+		r.left = append(r.left, leftover{i, strings.TrimPrefix(m.Subject, seenPrefix)})
+	}
 }

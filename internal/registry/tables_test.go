@@ -304,7 +304,7 @@ func TestTheIndexAgreesWithTheAnnouncements(t *testing.T) {
 		for i := range told {
 			x.remove(i)
 		}
-		if x.bytes != 0 || len(x.words)+len(x.kinds)+len(x.byID)+len(x.at) != 0 {
+		if x.bytes != 0 || len(x.words)+len(x.kinds)+len(x.byID)+len(x.at)+len(x.keys)+x.stored != 0 {
 			t.Fatalf("left over: %d bytes, %v %v %v", x.bytes, x.words, x.kinds, x.byID)
 		}
 	})

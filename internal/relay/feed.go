@@ -184,7 +184,10 @@ func (f *feed) start(ctx context.Context) {
 
 // open sends a REQ. If it cannot be sent the connection has ended, or is overloaded and looked after by again.
 func (f *feed) open(ctx context.Context, filters []nostr.Filter) *stream {
-	st := &stream{filters: filters, feed: f}
+	return f.send(ctx, &stream{filters: filters, feed: f})
+}
+
+func (f *feed) send(ctx context.Context, st *stream) *stream {
 	if err := f.session.open(ctx, st); err != nil {
 		f.again(ctx, "error: "+err.Error())
 	}
@@ -227,9 +230,16 @@ func (f *feed) eose(ctx context.Context, st *stream) {
 		f.session.close(ctx, st)
 		f.back = nil
 	}
-	if next := st.older(); len(next) > 0 && f.pages < maxPages {
+	next, unread := st.older()
+	if next != nil && f.pages == maxPages {
+		next, unread = nil, append(unread, next.filters...)
+	}
+	for _, filter := range unread {
+		f.session.link.reject(ctx, Unread, []byte(filter.String()))
+	}
+	if next != nil {
 		f.pages++
-		f.back = f.open(ctx, next)
+		f.back = f.send(ctx, next)
 		return
 	}
 	if !f.looked {

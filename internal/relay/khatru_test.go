@@ -93,6 +93,35 @@ func TestAForeignRelayTakesAndReturnsEvents(t *testing.T) {
 	}
 }
 
+func TestASecondThatAForeignRelayCutsOffIsCountedAndWhatIsOlderIsRead(t *testing.T) {
+	_, srv := foreign(t, 150)
+	url := websocketURL(srv)
+	writer, _ := run(t, config(newInbox(), url))
+	all := crowd(t, 20, 200, 30)
+	for _, e := range all {
+		if _, err := writer.Publish(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	box := newInbox()
+	reader, _ := run(t, config(box, url))
+	if _, err := reader.Listen(t.Context(), "notes", notes(), box.receive); err != nil {
+		t.Fatal(err)
+	}
+	got := contents(box.take(t, len(box.events)))
+	for i, e := range all {
+		if one := e.Event().Content; (i < 20 || i >= 220) && !slices.Contains(got, one) {
+			t.Errorf("%s is missing", one)
+		}
+	}
+	if len(got) != 20+150+30 {
+		t.Errorf("%d events", len(got))
+	}
+	if reason := await(t, box.rejects); reason != relay.Unread || reader.Status()[0].Rejected == 0 {
+		t.Errorf("counted as %q", reason)
+	}
+}
+
 func TestAForeignRelayIsReadOnAfterADisconnection(t *testing.T) {
 	_, srv := foreign(t, 500)
 	url := websocketURL(srv)

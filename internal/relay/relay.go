@@ -52,13 +52,14 @@ type Receiver func(ctx context.Context, from string, e guild.Verified)
 // Reason says why a message was dropped.
 type Reason string
 
-// The reasons for which a message of a relay is dropped.
+// The reasons for which a message of a relay is dropped, or never came.
 const (
 	TooLarge     Reason = "too large"     // more than Config.MaxEvent bytes
 	Malformed    Reason = "malformed"     // not a message of NIP-01, or outside the bounds of one
 	WrongID      Reason = "wrong id"      // the id is not the hash of the event
 	BadSignature Reason = "bad signature" // the signature does not verify
 	Unsolicited  Reason = "unsolicited"   // matches no subscription of ours
+	Unread       Reason = "unread"        // the relay has more than it gives out; raw is the filter that asked for it
 )
 
 // Ack is what one relay said to a publication.
@@ -75,7 +76,7 @@ type Status struct {
 	Since     time.Time // of the last change of Connected
 	LastError string    // why the last connection or subscription ended; empty if none did
 	Events    uint64    // verified events received
-	Rejected  uint64    // messages dropped, see Reason
+	Rejected  uint64    // messages dropped, and filters not answered in full; see Reason
 }
 
 // Errors of Publish and Query.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -101,6 +102,36 @@ func TestStoredEventsBeyondTheRelaysLimitAreReadPageByPage(t *testing.T) {
 	slices.Sort(got)
 	if n := len(slices.Compact(got)); n != len(all) {
 		t.Errorf("%d distinct events of %d", n, len(all))
+	}
+}
+
+// crowd makes events of which so many are of each second, the last second being now.
+func crowd(t testing.TB, seconds ...int) (all []guild.Verified) {
+	now := nostr.Now()
+	for back, n := range seconds {
+		for range n {
+			all = append(all, sign(t, 1, now-nostr.Timestamp(len(seconds)-1-back), fmt.Sprint("note ", len(all))))
+		}
+	}
+	return all
+}
+
+func TestSecondsWithMoreEventsThanAPageAreReadWhole(t *testing.T) {
+	url := honest(t)
+	writer, _ := run(t, config(newInbox(), url))
+	all := crowd(t, 3, 1200, 501, 1)
+	for _, e := range all {
+		if _, err := writer.Publish(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	box := newInbox()
+	reader, _ := run(t, config(box, url))
+	if _, err := reader.Listen(t.Context(), "notes", notes(), box.receive); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(box.events); n != len(all) || len(box.rejects) != 0 {
+		t.Errorf("%d events of %d, %d complaints", n, len(all), len(box.rejects))
 	}
 }
 

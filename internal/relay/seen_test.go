@@ -89,24 +89,3 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 		t.Errorf("%d bytes in %d events", s.bytes, len(s.bodies))
 	}
 }
-
-func TestPagesGoBackWhereAFilterHasMore(t *testing.T) {
-	one, two, limited := nostr.Filter{Kinds: []nostr.Kind{1}}, nostr.Filter{Kinds: []nostr.Kind{2}},
-		nostr.Filter{Kinds: []nostr.Kind{1}, Limit: 100}
-	st := &stream{filters: []nostr.Filter{one, two, limited}}
-	for i := range fullPage {
-		st.count(nostr.Event{Kind: 1, CreatedAt: nostr.Timestamp(1000 - i)})
-	}
-	st.count(nostr.Event{Kind: 2, CreatedAt: 5})
-	next := st.older()
-	if len(next) != 1 || next[0].Kinds[0] != 1 || next[0].Until != 901 {
-		t.Fatalf("got %v", next)
-	}
-	st = &stream{filters: next}
-	for range fullPage {
-		st.count(nostr.Event{Kind: 1, CreatedAt: 901})
-	}
-	if next := st.older(); next != nil {
-		t.Errorf("would ask for the same again: %v", next)
-	}
-}

@@ -15,54 +15,12 @@ type stream struct {
 	query   *query
 
 	eose  bool   // only for the reader of the socket
+	pages []int  // for each filter that asks for a whole second, the page that had not all of it; else 0 or missing
 	spans []span // one for each filter; only for the feed
 }
 
 func (st *stream) asksFor(e nostr.Event) bool {
 	return slices.ContainsFunc(st.filters, func(f nostr.Filter) bool { return f.Matches(e) })
-}
-
-// span is what a filter brought of the stored events. Relays send the newest first and stop at a number of
-// their own, so a long span may have more behind its oldest event.
-type span struct {
-	count  int
-	oldest nostr.Timestamp
-}
-
-// fullPage is how many events make it worth asking for older ones. Relays stop at 500 or so.
-const fullPage = 100
-
-// count notes a stored event.
-func (st *stream) count(e nostr.Event) {
-	if st.spans == nil {
-		st.spans = make([]span, len(st.filters))
-	}
-	for i, f := range st.filters {
-		if !f.Matches(e) {
-			continue
-		}
-		sp := &st.spans[i]
-		if sp.count == 0 || e.CreatedAt < sp.oldest {
-			sp.oldest = e.CreatedAt
-		}
-		sp.count++
-	}
-}
-
-// older returns the filters that may have more behind what they brought, asking for that. A filter with a
-// limit of its own wants no more than that; one that did not come further back never will.
-func (st *stream) older() []nostr.Filter {
-	var next []nostr.Filter
-	for i, sp := range st.spans {
-		f := st.filters[i]
-		if sp.count < fullPage || f.Limit > 0 && sp.count >= f.Limit || f.Until != 0 && sp.oldest >= f.Until {
-			continue
-		}
-		f.Until = sp.oldest
-		f.Limit = max(0, f.Limit-sp.count)
-		next = append(next, f)
-	}
-	return next
 }
 
 // since returns filters that begin no earlier than t.

@@ -9,7 +9,8 @@ import (
 const maxWaiting = 8 << 20
 
 // outbox holds what is to be written to one client. Answers wait for room; live events do not, for one slow
-// client must not hold up the others.
+// client must not hold up the others. Answers leave half of the room to live events, or a client would count as too
+// slow because it is given much that is stored.
 type outbox struct {
 	mu      sync.Mutex
 	waiting [][]byte
@@ -22,11 +23,13 @@ func newOutbox() *outbox {
 	return &outbox{filled: make(chan struct{}, 1), drained: make(chan struct{}, 1)}
 }
 
-// offer queues a message, or reports that the client is too slow.
-func (o *outbox) offer(b []byte) bool {
+// offer queues a live event, or reports that the client is too slow.
+func (o *outbox) offer(b []byte) bool { return o.queue(b, maxWaiting) }
+
+func (o *outbox) queue(b []byte, room int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.size > 0 && o.size+len(b) > maxWaiting {
+	if o.size > 0 && o.size+len(b) > room {
 		return false
 	}
 	o.waiting = append(o.waiting, b)
@@ -35,9 +38,9 @@ func (o *outbox) offer(b []byte) bool {
 	return true
 }
 
-// put queues a message as soon as there is room. Only the session's own reader calls it.
+// put queues an answer as soon as there is room. Only the session's own reader calls it.
 func (o *outbox) put(ctx context.Context, b []byte) error {
-	for !o.offer(b) {
+	for !o.queue(b, maxWaiting/2) {
 		select {
 		case <-o.drained:
 		case <-ctx.Done():

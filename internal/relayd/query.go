@@ -13,6 +13,7 @@ import (
 
 const (
 	maxResults  = 500       // events that one filter gets, and the default of its limit
+	maxSecond   = 10_000    // the same for a filter that asks for a single second
 	maxPrefixes = 1000      // cursors that one filter may hold
 	pageEvents  = 100       // read in one transaction, which a slow client must not hold open
 	pageBytes   = 1 << 20   // the same in bytes
@@ -56,14 +57,20 @@ func (s *store) query(ctx context.Context, filter nostr.Filter) iter.Seq2[stored
 	}
 }
 
+// resultLimit is how many events a filter gets. A client reads more than that by asking for what is older, which
+// does not lead on within one second: a filter that asks for one gets more.
 func resultLimit(f nostr.Filter) int {
+	most := maxResults
+	if f.Since != 0 && f.Since == f.Until {
+		most = maxSecond
+	}
 	switch {
 	case f.LimitZero:
 		return 0
 	case f.Limit <= 0:
-		return maxResults
+		return most
 	default:
-		return min(f.Limit, maxResults)
+		return min(f.Limit, most)
 	}
 }
 

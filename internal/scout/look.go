@@ -22,7 +22,8 @@ const (
 	kindRelays    = nostr.Kind(10002)
 	kindRecommend = nostr.Kind(31989)
 
-	mostPeople   = 500  // whose lists are read
+	mostPeople   = 500  // whose lists and announcements are read
+	mostAuthors  = 100  // of a filter
 	mostFollowed = 100  // whose recommendations are
 	mostAdvice   = 1000 // recommendations of theirs
 )
@@ -36,9 +37,14 @@ func recent(now time.Time) []nostr.Filter {
 	}
 }
 
-// stored asks for announcements of any age: they are replaced, not repeated, and are usually old.
-func stored() []nostr.Filter {
-	return []nostr.Filter{{Kinds: []nostr.Kind{nip89.Kind}, Limit: mostStored}}
+// stored asks for announcements of any age: they are replaced, not repeated, and are usually old. Whoever announces
+// much and late fills that answer, so those of the providers that we deal with are asked for by their authors.
+func stored(providers []nostr.PubKey) []nostr.Filter {
+	filters := []nostr.Filter{{Kinds: []nostr.Kind{nip89.Kind}, Limit: mostStored}}
+	for some := range slices.Chunk(providers[:min(len(providers), mostPeople)], mostAuthors) {
+		filters = append(filters, nostr.Filter{Kinds: []nostr.Kind{nip89.Kind}, Authors: some, Limit: mostStored})
+	}
+	return filters
 }
 
 // The names of subscriptions, and so of watermarks. One relay has the same watermark in every tier.
@@ -75,7 +81,11 @@ func (s *Scout) whole(ctx context.Context, url string) (events int, err error) {
 		return 0, nil
 	}
 	s.c.Pool.Forget(storedAt(url), url)
-	events, err = s.read(ctx, storedAt(url), url, stored())
+	var providers []nostr.PubKey
+	if s.c.People != nil {
+		_, providers = s.c.People()
+	}
+	events, err = s.read(ctx, storedAt(url), url, stored(providers))
 	s.c.Pool.Forget(storedAt(url), url)
 	if err == nil {
 		s.put(url, func(p *place) { p.whole = true })

@@ -457,6 +457,27 @@ func TestARelayThatNobodyReachesCostsLittleAndComesBack(t *testing.T) {
 	})
 }
 
+func TestTheProvidersThatWeDealWithAreAskedForByTheirKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSea(t)
+		start(t, scout.Config{
+			Ours: []string{"ws://127.0.0.1"}, Known: named("ws://127.0.0.2"),
+			People: func() ([]nostr.PubKey, []nostr.PubKey) { return nil, []nostr.PubKey{{2}, {3}} },
+		}, relay.Config{Dial: s.dial})
+		time.Sleep(2 * time.Hour)
+		for _, host := range []string{"127.0.0.1", "127.0.0.2"} {
+			byAuthor := func(a asking) bool {
+				return slices.ContainsFunc(a.filters, func(f nostr.Filter) bool {
+					return f.Kinds[0] == nip89.Kind && slices.Equal(f.Authors, []nostr.PubKey{{2}, {3}}) && f.Since == 0
+				})
+			}
+			if !slices.ContainsFunc(s.all(host), byAuthor) {
+				t.Errorf("%s was not asked for what they announce", host)
+			}
+		}
+	})
+}
+
 func TestTheListsOfPeopleAreReadWhereWeStayAndAgainWhenThePeopleChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSea(t)

@@ -20,8 +20,11 @@ func TestTheNumbersAreThoseOfTheSpecification(t *testing.T) {
 	if f := filters[1]; len(f.Kinds) != 1 || f.Kinds[0] != 5 || f.Tags["k"][0] != "31990" {
 		t.Errorf("what was taken back is asked for with %v", f)
 	}
-	if f := stored()[0]; len(f.Kinds) != 1 || f.Kinds[0] != 31990 || f.Since != 0 || f.Limit != 1000 || len(f.Tags) != 0 {
+	if f := stored(nil)[0]; len(f.Kinds) != 1 || f.Kinds[0] != 31990 || f.Since != 0 || f.Limit != 1000 || len(f.Tags) != 0 {
 		t.Errorf("what is old is asked for with %v", f)
+	}
+	if f := stored(make([]nostr.PubKey, 600)); len(f) != 6 || len(f[1].Authors) != 100 || f[1].Kinds[0] != 31990 || f[1].Since != 0 {
+		t.Errorf("the announcements of those that we deal with are asked for with %v", f[1:])
 	}
 	if everyPolled != 5*time.Minute || everySampled != time.Hour {
 		t.Errorf("polled every %s, sampled every %s", everyPolled, everySampled)

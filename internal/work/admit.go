@@ -65,6 +65,8 @@ func (w *Work) admit(s Service, e nostr.Event, r nip90.Request) *refusal {
 		return refuse(guild.Flood, "at capacity, try again later")
 	case theirs >= s.Terms.Each:
 		return refuse(guild.Flood, "at capacity: %d of your requests are not finished, try again later", theirs)
+	case len(s.Terms.Allow) == 0 && !w.fold.hasServed(e.PubKey) && !w.doors.welcomes(w.c.Now()):
+		return refuse(guild.Flood, "busy: too many new customers, try again later")
 	}
 	return nil
 }
@@ -161,6 +163,10 @@ const (
 	spareOne, spareOneBurst = rate.Limit(0.5), 30
 )
 
+// How many requests of customers become facts whom we never delivered to and whom nobody lists: of all of them
+// together, because each may have as many keys as it likes.
+const newcomersAll, newcomersBurst = rate.Limit(5), 300
+
 // maxKnown is the number of customers whose pace is remembered.
 const maxKnown = 4096
 
@@ -171,7 +177,7 @@ type doors struct {
 	told    map[visitor]*rate.Limiter
 	spared  map[visitor]*rate.Limiter
 
-	toldAll, sparedAll *rate.Limiter
+	toldAll, sparedAll, newcomers *rate.Limiter
 }
 
 // visitor is a customer at a service; at none where it is told of refusals.
@@ -184,6 +190,7 @@ func newDoors() *doors {
 	return &doors{
 		entered: map[visitor]*rate.Limiter{}, told: map[visitor]*rate.Limiter{}, spared: map[visitor]*rate.Limiter{},
 		toldAll: rate.NewLimiter(tellAll, tellAllBurst), sparedAll: rate.NewLimiter(spareAll, spareAllBurst),
+		newcomers: rate.NewLimiter(newcomersAll, newcomersBurst),
 	}
 }
 
@@ -196,6 +203,9 @@ func (d *doors) enters(s Service, p nostr.PubKey, now time.Time) bool {
 	defer d.mu.Unlock()
 	return pace(d.entered, visitor{p, s.D}, rate.Limit(s.Terms.PerMinute)/60, s.Terms.PerMinute, now).AllowN(now, 1)
 }
+
+// welcomes counts a request of a customer who was never served, and reports whether it may become a fact.
+func (d *doors) welcomes(now time.Time) bool { return d.newcomers.AllowN(now, 1) }
 
 // tells counts a refusal, and reports whether its customer is told of it.
 func (d *doors) tells(p nostr.PubKey, now time.Time) bool {

@@ -154,6 +154,46 @@ func TestACustomerIsTakenSoOftenInAMinute(t *testing.T) {
 	})
 }
 
+func TestKeysThatNobodyKnowsFillNoJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		worker := &runs{takes: time.Second}
+		s := wide(worker)
+		s.Queue = 1000
+		w := newWorld(t, s)
+		w.many(customer, "regular", 1)
+		w.pass(time.Minute)
+		if !w.fold.hasServed(customer.key) || w.fold.hasServed(mallory.key) {
+			t.Error("who was served is not known")
+		}
+		worker.takes = 24 * time.Hour
+		packed, taken := bundle(t, nil), 0
+		for n := range 2 * newcomersBurst {
+			r := task(t, packed)
+			r.Job = fmt.Sprint(n)
+			if _, err := w.sends(newPerson(byte(n%200+20)), r); err == nil {
+				taken++
+			} else {
+				wantDrop(t, err, guild.Flood)
+			}
+		}
+		if taken != newcomersBurst {
+			t.Errorf("%d were taken", taken)
+		}
+		w.many(customer, "again", 1)
+		w.pass(time.Minute)
+		for n := range 2 * newcomersBurst {
+			r := task(t, packed)
+			r.Job = fmt.Sprint("later ", n)
+			if _, err := w.sends(newPerson(byte(n%200+20)), r); err == nil {
+				taken++
+			}
+		}
+		if taken > 2*newcomersBurst+10 {
+			t.Errorf("%d were taken in a minute", taken)
+		}
+	})
+}
+
 func TestAFloodOfRequestsIsNotAnsweredByAFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, on(Terms{MinBid: 1}))

@@ -20,9 +20,10 @@ import (
 type Fold struct {
 	mu       sync.RWMutex
 	requests map[nostr.ID]request
-	services map[string]past    // by d, whether they are offered now or not
-	open     map[nostr.ID]bool  // derived: not finished, or not yet answered
-	keys     map[keyed]nostr.ID // derived: the latest request that repeats no other, of each key
+	services map[string]past       // by d, whether they are offered now or not
+	open     map[nostr.ID]bool     // derived: not finished, or not yet answered
+	keys     map[keyed]nostr.ID    // derived: the latest request that repeats no other, of each key
+	regulars map[nostr.PubKey]bool // derived: customers to whom something was delivered
 }
 
 // past is what is kept of a service.
@@ -55,7 +56,8 @@ func (r request) repeats() bool { return r.Received != nil && r.Received.Repeats
 
 // NewFold returns an empty fold.
 func NewFold() *Fold {
-	return &Fold{requests: map[nostr.ID]request{}, services: map[string]past{}, open: map[nostr.ID]bool{}, keys: map[keyed]nostr.ID{}}
+	return &Fold{requests: map[nostr.ID]request{}, services: map[string]past{}, open: map[nostr.ID]bool{}, keys: map[keyed]nostr.ID{},
+		regulars: map[nostr.PubKey]bool{}}
 }
 
 // Name implements fold.Fold.
@@ -122,6 +124,13 @@ func (f *Fold) waiting(d string, customer nostr.PubKey) (all, theirs int) {
 		}
 	}
 	return all, theirs
+}
+
+// hasServed reports whether anything was ever delivered to a customer.
+func (f *Fold) hasServed(customer nostr.PubKey) bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.regulars[customer]
 }
 
 // standing finds the request of a customer whose answer another one with the same key gets: it goes on, or was
@@ -206,6 +215,9 @@ func (f *Fold) finished(one fact.RequestFinished, e fact.Entry) {
 		f.tally(r, one.Ending, e.At)
 	}
 	r.Finished, r.Ending = &one, one.Ending
+	if one.Ending == delivered {
+		f.regulars[r.Customer] = true
+	}
 	if r.Key != "" {
 		r.Ended = e.Seq
 	}
@@ -303,6 +315,9 @@ func (f *Fold) Restore(b []byte) error {
 		if r.Received != nil {
 			fresh.open[r.ID] = true
 		}
+		if r.Ending == delivered {
+			fresh.regulars[r.Customer] = true
+		}
 	}
 	for _, id := range s.Keys {
 		r := fresh.requests[id]
@@ -310,6 +325,6 @@ func (f *Fold) Restore(b []byte) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.requests, f.services, f.open, f.keys = fresh.requests, fresh.services, fresh.open, fresh.keys
+	f.requests, f.services, f.open, f.keys, f.regulars = fresh.requests, fresh.services, fresh.open, fresh.keys, fresh.regulars
 	return nil
 }

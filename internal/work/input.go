@@ -18,6 +18,7 @@ import (
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/fetch"
 	"guild/nip90"
 )
 
@@ -155,10 +156,10 @@ func (w *Work) find(ctx context.Context, f nostr.Filter, hint string) ([]guild.V
 		relays = append(relays, hint)
 	}
 	found, err := w.c.Find(ctx, f, relays)
-	if len(found) > 0 {
+	if len(found) > 0 || err == nil {
 		return found, nil // a relay that is down matters only where no other has it
 	}
-	return nil, err
+	return nil, fetch.Discreet(err)
 }
 
 // event finds the event with an id.

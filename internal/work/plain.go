@@ -18,6 +18,7 @@ import (
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/fetch"
 	"guild/internal/workdir"
 	"guild/nip90"
 	"guild/nutshell"
@@ -85,7 +86,7 @@ func (w *Work) carried(ctx context.Context, p nip90.Parcel) ([]byte, error) {
 	}
 	body, err := w.c.Fetch(ctx, place, p.Hash, p.Size)
 	if err != nil {
-		return nil, err
+		return nil, fetch.Discreet(err)
 	}
 	defer body.Close()
 	return io.ReadAll(io.LimitReader(body, p.Size))

@@ -1,0 +1,73 @@
+package control_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"fiatjaf.com/nostr/nip19"
+
+	"guild"
+	"guild/internal/control"
+	"guild/nip89"
+)
+
+func TestAProviderIsNamedByBothEndsOfItsNpub(t *testing.T) {
+	d := openDesk(t)
+	key := d.announces(3, nip89.Handler{D: "tests", Kinds: []int{5000}, Tasks: []string{"cobol"}})
+	npub := nip19.EncodeNpub(key)
+	start, end := npub[:9], npub[len(npub)-4:]
+	for name, want := range map[string]string{
+		npub: "", key.Hex(): "", start + "…" + end: "", start + "..." + end: "", npub[:12] + "…": "", npub[:12]: "",
+		start + "…zzzz": "no provider", start + "…zz" + end: "no provider", "npub1qqqq…" + end: "no provider", npub[:8]: "too short", npub[:8] + "…" + end: "too short",
+		"npub1…": "too short", "…" + end: "too short", "nobody": "neither an npub nor a key",
+	} {
+		cards, err := d.Cards(t.Context(), name, "")
+		if want == "" && (err != nil || len(cards) != 1 || cards[0].PubKey != key.Hex()) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %+v, %v, want %q", name, cards, err, want)
+		}
+	}
+	if _, err := d.Cards(t.Context(), npub, "nope"); err == nil || !strings.HasSuffix(err.Error(), `; it has: "tests"`) {
+		t.Errorf("a service that it lacks: %v", err)
+	}
+	for what, ask := range map[string]func(name string) error{
+		"recommend": func(name string) error {
+			_, err := d.Recommend(t.Context(), control.Recommend{Provider: name, Kind: 5200})
+			return err
+		},
+		"hire": func(name string) error {
+			_, err := d.Hire(t.Context(), bytes.NewReader(packed(t, "")), control.Hire{Task: "cobol", Providers: []string{name}})
+			return err
+		},
+	} {
+		for _, name := range []string{start + "…zzzz", npub[:12]} { // the end of another, and a start alone
+			if err := ask(name); err == nil || !strings.Contains(err.Error(), "no provider") && !strings.Contains(err.Error(), "not an npub") {
+				t.Errorf("%s %s: %v", what, name, err)
+			}
+		}
+		if err := ask(start + "…" + end); err != nil && (strings.Contains(err.Error(), "no provider") || strings.Contains(err.Error(), "npub ")) {
+			t.Errorf("%s by both ends: %v", what, err)
+		}
+	}
+}
+
+func TestWhatCannotComeToAgreementIsWrongUsage(t *testing.T) {
+	d := openDesk(t)
+	for query, says := range map[string]string{
+		"compare=foo":                                     "cannot be compared by",
+		"criticality=high&tries=1":                        "2 must agree, and only 1 may be asked",
+		"criticality=critical&tries=2":                    "3 must agree, and only 2 may be asked",
+		"criticality=high&provider=" + alice.PubKey.Hex(): "2 must agree, and only 1 are named",
+	} {
+		p := d.wantProblem("POST", "/v1/jobs?task=python&"+query, bytes.NewReader(packed(t, "")), 400, "usage")
+		if !strings.Contains(p.Error, says) {
+			t.Errorf("%s: %q, want %q", query, p.Error, says)
+		}
+	}
+	if err := control.CheckReplication(guild.High, "json", 2, 0); err != nil {
+		t.Error(err)
+	}
+	if err := control.CheckReplication(guild.Low, "", 0, 1); err != nil {
+		t.Error(err)
+	}
+}
