@@ -69,7 +69,7 @@ func (p *program) runMortal(relay string, offers []service, appended func(fact.E
 	}
 	n.Appended = appended
 	n.Limits.PerMinute = 1000 // what dies again and again does a lot in a minute
-	n.Patience.Offers, n.Patience.Discover = time.Second, longest
+	n.Patience.Offers, n.Patience.Discover = 10*time.Second, longest
 	return node.Run(ctx, n)
 }
 
