@@ -32,19 +32,19 @@ var layers = map[string]int{
 	"":                 0, // the vocabulary
 	"internal/durable": 0,
 
-	"canon": 1, "nip89": 1, "nip90": 1, "nutshell": 1, "receipt": 1, "replay": 1,
+	"canon": 1, "nip89": 1, "nip90": 1, "nipreview": 1, "nutshell": 1, "receipt": 1, "replay": 1,
 
 	"nutshell/brief": 1, "nutshell/check": 1, "nutshell/clawnet": 1, "nutshell/diff": 1, "nutshell/ignore": 1, "nutshell/object": 1,
 	"nutshell/parts": 1, "nutshell/schema": 1, "nutshell/signature": 1, "nutshell/vault": 1,
 
-	"internal/fact": 2,
+	"internal/fact": 2, "internal/letter": 2, "internal/policy": 2,
 
 	"internal/due": 3, "internal/fold": 3, "internal/journal": 3,
 
 	"internal/blob": 4, "internal/blossom": 4, "internal/bunker": 4, "internal/config": 4, "internal/dial": 4, "internal/fetch": 4,
 	"internal/key": 4, "internal/outbox": 4, "internal/relay": 4, "internal/relayd": 4, "internal/workdir": 4,
 
-	"internal/scout": 4, "internal/suite": 4,
+	"internal/scout": 4, "internal/suite": 4, "internal/route": 4, "internal/dm": 4,
 
 	"internal/ask": 4, "internal/cli": 4, "internal/taskserver": 4, "internal/viewer": 4,
 
@@ -57,6 +57,7 @@ var layers = map[string]int{
 
 	"internal/jobs": stepLayer, "internal/judge": stepLayer, "internal/record": stepLayer,
 	"internal/meet": stepLayer, "internal/registry": stepLayer, "internal/trust": stepLayer, "internal/work": stepLayer,
+	"internal/review": stepLayer, "internal/backup": stepLayer, "internal/trust/exchange": stepLayer, "internal/trust/variables": stepLayer,
 
 	"internal/control": 6, "internal/node": 6,
 

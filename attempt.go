@@ -44,7 +44,8 @@ var next = map[State][]State{
 	Partially: {Paid, Refunded, Disputed, Recorded},
 	Rejected:  {Refunded, Disputed, Recorded},
 	Violated:  {Refunded, Disputed, Recorded},
-	Disputed:  {Accepted, Partially, Rejected, Violated},
+	Disputed:  {Accepted, Partially, Rejected, Violated, Undecided, Parked},
+	Recorded:  {Disputed}, // by an objection while the record is young
 	Refused:   {Recorded},
 	Expired:   {Recorded},
 	Cancelled: {Recorded},

@@ -48,3 +48,17 @@ func (c Criticality) Quorum() int {
 	}
 	return 1
 }
+
+// The classes of tasks that trust learns differently from (the partnership protocol, section 5.2.3).
+const (
+	ClassBenchmark    = "benchmark" // that of every benchmark, which no customer names
+	ClassCriticalPath = "critical-path"
+	ClassExperimental = "experimental"
+	ClassBackground   = "background"
+	ClassFinancial    = "financial"
+)
+
+// Classes are the classes that a customer may name. A job of no class counts as it is.
+func Classes() []string {
+	return []string{ClassCriticalPath, ClassExperimental, ClassBackground, ClassFinancial}
+}

@@ -20,6 +20,8 @@ const (
 	Flood       Reason = "flood"
 	TooLarge    Reason = "too large"
 	Ambiguous   Reason = "ambiguous" // it may answer any of several requests
+	SelfReview  Reason = "self-review"
+	Repeated    Reason = "said before"
 )
 
 // DropError says why an incoming event changed nothing.

@@ -33,20 +33,21 @@ const (
 )
 
 // nextProvider is the table of sections 3.2.3 and 3.4 of the partnership protocol: what a provider may become
-// from where it is.
+// from where it is. Which step of the ladder leads where, and which arrows are an owner's word or an overturned
+// verdict's, is in docs/ARCHITECTURE.md.
 var nextProvider = map[ProviderState][]ProviderState{
 	Seen:         {Benchmarking, Active, Conditional, Unqualified, Unresponsive, Suspended, Removed, Stale},
-	Benchmarking: {Seen, Active, Conditional, Unqualified, Unresponsive, Reduced, Suspended, Removed},
+	Benchmarking: {Seen, Active, Conditional, Unqualified, Unresponsive, Reduced, Suspended, Removed, Stale},
 	Active:       {Conditional, Warned, Unresponsive, Suspended, Removed, Stale},
-	Conditional:  {Active, Unqualified, Warned, Unresponsive, Suspended, Removed, Stale},
-	Unqualified:  {Seen, Benchmarking, Removed, Stale},
-	Unresponsive: {Seen, Benchmarking, Active, Conditional, Suspended, Removed, Stale},
+	Conditional:  {Active, Warned, Unresponsive, Suspended, Removed, Stale},
+	Unqualified:  {Benchmarking, Active, Conditional, Suspended, Removed, Stale},
+	Unresponsive: {Seen, Benchmarking, Active, Conditional, Unqualified, Warned, Reduced, Suspended, Removed, Stale},
 	Warned:       {Active, Conditional, Reduced, Unresponsive, Suspended, Removed, Stale},
-	Reduced:      {Benchmarking, Active, Conditional, Unresponsive, Suspended, Removed, Stale},
-	Suspended:    {Benchmarking, Removed, Stale},
-	Removed:      {Seen},
-	Stale:        {Seen, Benchmarking, Active, Conditional, Archived},
-	Archived:     {Seen},
+	Reduced:      {Benchmarking, Active, Conditional, Warned, Suspended, Removed, Stale},
+	Suspended:    {Benchmarking, Active, Conditional, Warned, Reduced, Removed, Stale},
+	Removed:      {Seen, Active, Conditional, Unqualified, Warned, Reduced, Suspended},
+	Stale:        {Seen, Benchmarking, Active, Conditional, Unqualified, Warned, Reduced, Suspended, Removed, Archived},
+	Archived:     {Seen, Unqualified, Suspended, Removed},
 }
 
 // CanBecome reports whether the table allows the step.
@@ -87,3 +88,30 @@ type Offer struct {
 	Confirmed   bool    // tags and content both name the kind asked about
 	Recommended int     // recommendations (kind 31989) by keys that we follow
 }
+
+// Checkup is a benchmark that is due for a service we have dealt with before (the partnership protocol, section 3.4).
+type Checkup struct {
+	Service Service
+	Purpose string // one of the constants Purpose…
+	Task    string // that it last did for us, "" when that is not known
+	Since   int64  // Unix ms: when it became due
+}
+
+// What a benchmark of a provider is for that is not new. A heartbeat and a probe are one run, the others a whole
+// evaluation.
+const (
+	PurposeHeartbeat = "heartbeat" // it works for us, and is looked at every week
+	PurposeProbe     = "probe"     // nothing was heard of it
+	PurposeReverify  = "reverify"  // it is reduced
+	PurposeRetry     = "retry"     // it was rejected or suspended, and its time is over
+)
+
+// IsLook reports whether a benchmark for a purpose is one run: a look at somebody known, which takes no state away by
+// itself.
+func IsLook(purpose string) bool { return purpose == PurposeHeartbeat || purpose == PurposeProbe }
+
+// Scores from which a provider is active and conditional (the partnership protocol, section 3.2.1).
+const (
+	ActiveFrom      Score = 800_000
+	ConditionalFrom Score = 600_000
+)

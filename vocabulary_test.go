@@ -21,9 +21,9 @@ var states = []guild.State{
 	guild.Refunded, guild.Recorded,
 }
 
-func TestWhatIsRecordedStaysRecorded(t *testing.T) {
+func TestWhatIsRecordedStaysRecordedUnlessItIsDisputed(t *testing.T) {
 	for _, to := range states {
-		if guild.Recorded.CanBecome(to) {
+		if guild.Recorded.CanBecome(to) != (to == guild.Disputed) {
 			t.Errorf("a recorded attempt can become %s", to)
 		}
 	}
@@ -150,18 +150,54 @@ var providerStates = []guild.ProviderState{
 	guild.Reduced, guild.Suspended, guild.Removed, guild.Stale, guild.Archived,
 }
 
-func TestEveryProviderButAnArchivedOneCanBeRemoved(t *testing.T) {
+func TestEveryProviderCanBeRemoved(t *testing.T) {
 	for _, s := range providerStates {
-		if can := s.CanBecome(guild.Removed); can == (s == guild.Removed || s == guild.Stale || s == guild.Archived) {
-			t.Errorf("%s: %v", s, can)
+		if s.CanBecome(guild.Removed) != (s != guild.Removed) {
+			t.Errorf("%s", s)
 		}
 	}
 }
 
-func TestAQuarantinedProviderCanBeSeenAgain(t *testing.T) {
-	for _, s := range []guild.ProviderState{guild.Unresponsive, guild.Unqualified} {
-		if !s.CanBecome(guild.Seen) {
-			t.Errorf("%s is for ever", s)
+func TestNoProviderIsWhereItIsForEver(t *testing.T) {
+	for _, from := range providerStates {
+		reached := map[guild.ProviderState]bool{from: true}
+		for range providerStates {
+			for s := range reached {
+				for _, to := range providerStates {
+					if s.CanBecome(to) {
+						reached[to] = true
+					}
+				}
+			}
+		}
+		if !reached[guild.Active] {
+			t.Errorf("nothing leads from %s to work", from)
+		}
+	}
+}
+
+// TestTheLadderIsWalkedStepByStep is the table of section 3.4.2 of the partnership protocol.
+func TestTheLadderIsWalkedStepByStep(t *testing.T) {
+	ladder := []guild.ProviderState{guild.Active, guild.Warned, guild.Reduced, guild.Suspended, guild.Removed}
+	for i, from := range ladder[:len(ladder)-1] {
+		if !from.CanBecome(ladder[i+1]) {
+			t.Errorf("%s does not lead to %s", from, ladder[i+1])
+		}
+	}
+	for _, s := range []guild.ProviderState{guild.Warned, guild.Reduced, guild.Suspended} {
+		if !s.CanBecome(guild.Active) || !s.CanBecome(guild.Conditional) {
+			t.Errorf("there is no way back from %s", s)
+		}
+	}
+	if guild.Active.CanBecome(guild.Reduced) || guild.Conditional.CanBecome(guild.Reduced) {
+		t.Error("somebody is reduced without a warning")
+	}
+}
+
+func TestWhoWasRejectedWorksAgainOnlyAfterABenchmark(t *testing.T) {
+	for _, s := range []guild.ProviderState{guild.Unqualified, guild.Suspended} {
+		if s.CanBecome(guild.Seen) || !s.CanBecome(guild.Benchmarking) {
+			t.Errorf("%s", s)
 		}
 	}
 }

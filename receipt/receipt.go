@@ -56,6 +56,7 @@ type Receipt struct {
 	Outcome        guild.Outcome `json:"outcome,omitempty"` // absent if nothing was judged
 	VerdictHash    guild.Hash    `json:"verdict_hash,omitzero"`
 	IdempotencyKey string        `json:"idempotency_key,omitempty"` // 64 hex digits; that of the request and of its quote
+	Supersedes     string        `json:"supersedes,omitempty"`      // id of the receipt whose verdict was disputed and given again
 
 	Extra map[string]stdjson.RawMessage `json:"-"` // fields that are not understood, kept
 }
@@ -65,6 +66,7 @@ var names = []string{
 	"receipt_id", "session_id", "trajectory_hash", "policy_bundle_id", "job_hash", "payment_proof", "rail", "asset_id",
 	"amount_msats", "provider_id", "approval_rule_id", "timestamp", "provider_pubkey", "task", "job", "attempt",
 	"request_event", "result_event", "bundle_hash", "delivery_hash", "outcome", "verdict_hash", "idempotency_key",
+	"supersedes",
 }
 
 // PaymentProof proves that money moved.
@@ -74,10 +76,13 @@ type PaymentProof struct {
 }
 
 // NewID derives the id of the receipt for an attempt, so that recording it twice makes one receipt. result is
-// zero if nothing came.
-func NewID(job guild.JobID, attempt, result nostr.ID) string {
-	triple := fmt.Appendf(nil, "[%q,%q,%q]", job, attempt.Hex(), result.Hex())
-	return "r-" + guild.Sum(triple).Hex()[:16]
+// zero if nothing came; earlier is the id of the receipt that this one stands for, "" for the first.
+func NewID(job guild.JobID, attempt, result nostr.ID, earlier string) string {
+	of := fmt.Appendf(nil, "[%q,%q,%q]", job, attempt.Hex(), result.Hex())
+	if earlier != "" {
+		of = fmt.Appendf(of, "%q", earlier)
+	}
+	return "r-" + guild.Sum(of).Hex()[:16]
 }
 
 // SetProvider sets both forms of the provider's key.

@@ -21,7 +21,7 @@ var provider = nostr.MustPubKeyFromHex("6e468422dfb74a5738702a8823b9b28168abab86
 func unpaid() receipt.Receipt {
 	job, attempt, result := guild.JobID{1}, nostr.ID{2}, nostr.ID{3}
 	r := receipt.Receipt{
-		ID: receipt.NewID(job, attempt, result), SessionID: "session-1", TrajectoryHash: guild.Sum([]byte("trajectory")),
+		ID: receipt.NewID(job, attempt, result, ""), SessionID: "session-1", TrajectoryHash: guild.Sum([]byte("trajectory")),
 		PolicyBundleID: "policy-1", JobHash: guild.Sum([]byte("job")), Timestamp: "2026-01-13T10:05:32Z",
 		Task: "benchmark-task", Job: job, Attempt: attempt, RequestEvent: attempt, ResultEvent: result,
 		BundleHash: guild.Sum([]byte("bundle")), DeliveryHash: guild.Sum([]byte("delivery")),
@@ -81,7 +81,9 @@ func TestWhatIsEncodedDecodesTheSame(t *testing.T) {
 
 // TestEveryFieldIsKnown: a field that the list of names forgets would be kept as an extra and written twice.
 func TestEveryFieldIsKnown(t *testing.T) {
-	b, err := paid("lightning", "BTC_LN", "lightning_preimage", strings.Repeat("ab", 32)).Encode()
+	whole := paid("lightning", "BTC_LN", "lightning_preimage", strings.Repeat("ab", 32))
+	whole.Supersedes = "r-0123456789abcdef"
+	b, err := whole.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,14 +183,15 @@ func TestValidate(t *testing.T) {
 }
 
 func TestIDs(t *testing.T) {
-	a := receipt.NewID(guild.JobID{1}, nostr.ID{2}, nostr.ID{3})
-	if a != receipt.NewID(guild.JobID{1}, nostr.ID{2}, nostr.ID{3}) || len(a) != 18 || !strings.HasPrefix(a, "r-") {
+	a := receipt.NewID(guild.JobID{1}, nostr.ID{2}, nostr.ID{3}, "")
+	if a != receipt.NewID(guild.JobID{1}, nostr.ID{2}, nostr.ID{3}, "") || len(a) != 18 || !strings.HasPrefix(a, "r-") {
 		t.Errorf("id %q", a)
 	}
 	for _, b := range []string{
-		receipt.NewID(guild.JobID{9}, nostr.ID{2}, nostr.ID{3}),
-		receipt.NewID(guild.JobID{1}, nostr.ID{9}, nostr.ID{3}),
-		receipt.NewID(guild.JobID{1}, nostr.ID{2}, nostr.ID{}),
+		receipt.NewID(guild.JobID{9}, nostr.ID{2}, nostr.ID{3}, ""),
+		receipt.NewID(guild.JobID{1}, nostr.ID{9}, nostr.ID{3}, ""),
+		receipt.NewID(guild.JobID{1}, nostr.ID{2}, nostr.ID{}, ""),
+		receipt.NewID(guild.JobID{1}, nostr.ID{2}, nostr.ID{3}, a),
 	} {
 		if a == b {
 			t.Errorf("two receipts are %q", a)
@@ -250,7 +253,7 @@ func BenchmarkDecode(b *testing.B) {
 }
 
 func ExampleNewID() {
-	fmt.Println(receipt.NewID(guild.JobID{1}, nostr.ID{2}, nostr.ID{3}))
+	fmt.Println(receipt.NewID(guild.JobID{1}, nostr.ID{2}, nostr.ID{3}, ""))
 	// Output: r-3f99577a351adffc
 }
 

@@ -43,6 +43,7 @@ func TestAMeetingOutlivesANodeThatIsKilledAgainAndAgain(t *testing.T) {
 	w.work(provider, "python", solver(t))
 	customer := w.client(home)
 
+	w.adopts(home)
 	p := w.mortalUp(home, 1)
 	p.says(t, "ready")
 	meet(t, customer, "python")
@@ -75,6 +76,8 @@ func TestAMeetingOutlivesANodeThatIsKilledAgainAndAgain(t *testing.T) {
 		}
 	}
 
+	p.kill() // or it dies of what follows later
+	w.up(home)
 	m, err := theMeeting(t.Context(), customer)
 	if err != nil || m.To != guild.Active || len(m.Runs) != 3 {
 		t.Errorf("%+v, %v", m, err)

@@ -60,6 +60,13 @@ func courses() []course {
 				id, _ := hire(t.Context(), customer, pack(t, greeting()), "")
 				job := ending(t, customer, id)
 				mustBeDoneOnce(t, entries(t, customer), job)
+				eventually(t, "nothing is left to be said of it", func(ctx context.Context) error {
+					all, err := journalOf(ctx, customer)
+					if under := underWay(all); err != nil || len(under) > 0 || told(all, id)["attempt.told"] == 0 {
+						return fmt.Errorf("%v, %w", under, err)
+					}
+					return nil
+				})
 				return id
 			},
 			hire: func(_ []string, before string) control.Hire {
@@ -116,6 +123,7 @@ func (p course) walk(t *testing.T) {
 	file, home := filepath.Join(w.dir, "runs"), w.settle("customer")
 	homes, npubs := w.three(p.silent, file)
 	customer, before := w.client(home), ""
+	w.adopts(home)
 	if p.before != nil {
 		before = p.before(t, w, home)
 	}
@@ -130,6 +138,13 @@ func (p course) walk(t *testing.T) {
 	deaths := w.dieUntil(home, node, first, func(ctx context.Context) error { return atRest(ctx, customer, jobs) })
 
 	job := newest(t, customer, before)
+	eventually(t, "every attempt is recorded", func(ctx context.Context) error { // a cancelled one may be so after all else
+		all, err := journalOf(ctx, customer)
+		if n := told(all, job.ID)["attempt.recorded"]; err != nil || n < p.want["attempt.recorded"] {
+			return fmt.Errorf("%d are, %w", n, err)
+		}
+		return nil
+	})
 	all := entries(t, customer)
 	if job.Ending != guild.JobAccepted {
 		t.Errorf("%s (%s): %+v", job.Ending, job.Reason, job.Attempts)
@@ -346,6 +361,7 @@ func TestAProviderKilledAfterAnyFactAnswersAPlainRequestOnce(t *testing.T) {
 			w := &town{t, w.dir, w.relay}
 			home, runs := w.settle(fmt.Sprintf("provider%d", n)), filepath.Join(w.dir, fmt.Sprintf("runs%d", n))
 			command := noting(runs) + `echo hello >"$GUILD_DELIVERY/output.txt"`
+			w.adopts(home)
 			node := w.mortalWork(home, "oa.greeting.v1", command, n, "-unsandboxed")
 			node.says(t, "ready")
 			provider := w.client(home)

@@ -21,5 +21,6 @@ before and after, and the receipt. It needs no account and no network.`,
 	}
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print the table as JSON")
 	cmd.Flags().StringVar(&o.Keep, "keep", "", "directory for the nodes' files, kept for a closer look")
+	cmd.Flags().StringVar(&o.Examples, "examples", "", "directory with the bundles and workers (default: examples, here or beside the program)")
 	return cmd
 }

@@ -31,7 +31,11 @@ type hireOptions struct {
 	Private   bool
 	Open      bool
 	Compare   string
-	Level     string   // of criticality
+	Level     string // of criticality
+	Free      bool   // nothing is bid
+	Class     string // of the task
+	Urgency   string
+	Target    float64  // trust that a computed bid is meant for
 	Inputs    []string // as parseInput reads them
 	Release   releaseOptions
 	JSON      bool
@@ -90,7 +94,11 @@ Exit codes:
 	f.StringVar(&o.Task, "task", "", "task to route by (default: the bundle's)")
 	f.StringArrayVar(&o.Providers, "provider", nil, "ask only this one: npub (also as lists shorten it), hex or name@domain (repeatable, in order)")
 	f.DurationVar(&o.Timeout, "timeout", 0, "for the whole job (default: timeouts.job, 1h)")
-	f.Int64Var(&o.Bid, "bid", 0, "most you would pay, in millisatoshis")
+	f.Int64Var(&o.Bid, "bid", 0, "most you would pay, in millisatoshis (default: computed from what such jobs cost)")
+	f.BoolVar(&o.Free, "free", false, "bid nothing")
+	f.StringVar(&o.Class, "class", "", "critical-path, financial, experimental or background (default: the task's)")
+	f.StringVar(&o.Urgency, "urgency", "", "normal, urgent or critical: raises a computed bid (default normal)")
+	f.Float64Var(&o.Target, "target-trust", 0, "trust that a computed bid is meant for, 0.1 to 0.9")
 	f.IntVar(&o.Tries, "tries", 0, "providers to ask in turn (default 3, or as many as --provider names)")
 	f.BoolVar(&o.Private, "private", false, "only encrypted: skip providers who cannot")
 	f.StringArrayVar(&o.Release.Names, "release", nil, "give the provider this credential of the vault; all for every one (repeatable)")
@@ -103,6 +111,9 @@ Exit codes:
 	f.BoolVar(&o.Open, "open", false, "ask everybody for an offer first")
 	f.StringArrayVar(&o.Inputs, "input", nil, "something to work on beside the bundle (repeatable)")
 	f.BoolVar(&o.JSON, "json", false, "print one JSON object per event")
+	cli.Exclusive(cmd, "bid", "free")
+	cli.Choices(cmd, "class", guild.Classes()...)
+	cli.Choices(cmd, "urgency", "normal", "urgent", "critical")
 	cli.Choices(cmd, "criticality", "low", "medium", "high", "critical")
 	cli.Choices(cmd, "compare", "hash", "json", "text", "numbers:1e-9", "tests")
 	return cmd
@@ -165,6 +176,7 @@ func (p *program) order(ctx context.Context, client *control.Client, o hireOptio
 		Task: o.Task, Providers: providers, Timeout: o.Timeout.Milliseconds(),
 		Bid: o.Bid, Tries: o.Tries, Private: o.Private,
 		Criticality: o.Level, Compare: o.Compare, Open: o.Open,
+		Free: o.Free, Class: o.Class, Urgency: o.Urgency, Target: o.Target,
 	}
 	for _, text := range o.Inputs {
 		in, err := parseInput(ctx, client, text)
@@ -204,10 +216,26 @@ func (o hireOptions) check() error {
 	if err := control.CheckReplication(level, o.Compare, o.Tries, len(o.Providers)); err != nil {
 		return err
 	}
+	if err := o.worth(); err != nil {
+		return err
+	}
 	if o.Open && o.Private {
 		return errors.New("--open shows everybody what the job is about, and --private nobody: choose one")
 	}
 	return o.Release.check()
+}
+
+// worth checks what is said of what the job is worth.
+func (o hireOptions) worth() error {
+	err := control.CheckWorth(control.Hire{Bid: o.Bid, Free: o.Free, Class: o.Class, Urgency: o.Urgency})
+	if err == nil {
+		return nil
+	}
+	hint := "without --bid and --free the bid is computed from what such jobs cost; --class and --urgency move it"
+	if o.Free && o.Bid > 0 {
+		hint = "give one of --free and --bid"
+	}
+	return cli.WithHint(err, hint)
 }
 
 // anyNode returns a client of the running node, or of one that it starts in this process. Then own waits until no

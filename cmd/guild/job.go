@@ -22,7 +22,8 @@ func (p *program) jobCommand() *cobra.Command {
 	}, p.jobLsCommand(),
 		p.jobVerb("show", "Show one job with its attempts and verdicts", p.runJobShow),
 		p.jobVerb("watch", "Follow a job until it ends; exit codes as of guild hire", p.runJobWatch),
-		p.jobVerb("cancel", "Cancel a job: nothing more is asked, late results are not judged", p.runJobCancel))
+		p.jobVerb("cancel", "Cancel a job: nothing more is asked, late results are not judged", p.runJobCancel),
+		p.jobDisputeCommand())
 }
 
 // jobVerb makes a verb that takes one job.
@@ -102,6 +103,9 @@ func (p *program) runJobShow(ctx context.Context, id string, asJSON bool) error 
 		cli.Clean(summary(job)), job.Bundle, job.Size)
 	if n := job.Criticality.Replicas(); n > 1 {
 		fmt.Fprintf(p.out, "level    %s: %d at once, %d must agree\n", job.Criticality, n, job.Criticality.Quorum())
+	}
+	if job.Waits != "" {
+		fmt.Fprintf(p.out, "waits    %s\n", cli.Clean(job.Waits))
 	}
 	for _, a := range job.Attempts {
 		p.showAttempt(job, a)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,8 +14,10 @@ import (
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/config"
+	"guild/internal/fact"
 	"guild/internal/judge"
 	"guild/internal/opinion"
+	"guild/internal/trust/variables"
 )
 
 // compareOptions are the flags of judge compare.
@@ -74,7 +77,7 @@ func (p *program) runJudgeCompare(ctx context.Context, files []string, o compare
 	if err := q.Check(); err != nil {
 		return cli.Usage(err)
 	}
-	asked, err := p.opinion()
+	asked, err := p.opinion(ctx)
 	if err != nil {
 		return err
 	}
@@ -118,22 +121,51 @@ func (p *program) printCompared(files []string, out compared, asJSON bool) error
 }
 
 // opinion is whom the configuration appoints to compare results; nil if nobody.
-func (p *program) opinion() (opinion.Opinion, error) {
+func (p *program) opinion(ctx context.Context) (opinion.Opinion, error) {
 	c, err := p.config()
 	if err != nil {
 		return nil, err
 	}
-	return appointed(c.Judge.Opinion)
+	named := c.Judge.Opinion
+	if named.Command != "" || named.URL == "" || named.Model != "" && named.Model != opinion.Auto {
+		return appointed(named, nil)
+	}
+	prefer, err := p.preferred(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return appointed(named, prefer)
 }
 
-func appointed(c config.Opinion) (opinion.Opinion, error) {
+// preferred are the models that did well here for each task: the variable MODEL_PREFERENCE.
+func (p *program) preferred(ctx context.Context) (func(task string) []string, error) {
+	client, done, err := p.reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	m, err := client.Trust(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	of := map[string][]string{}
+	for _, v := range m.Variables {
+		var models []string
+		if v.Name == fact.ModelPreference && json.Unmarshal(v.Value, &models) == nil {
+			of[v.Key] = models
+		}
+	}
+	return func(task string) []string { return slices.Concat(of[task], of[variables.FallbackChain]) }, nil
+}
+
+func appointed(c config.Opinion, prefer func(task string) []string) (opinion.Opinion, error) {
 	switch {
 	case c.Command != "":
 		return opinion.Command{Argv: []string{"/bin/sh", "-c", c.Command}, Env: os.Environ()}, nil
 	case c.URL == "":
 		return nil, nil
 	}
-	chat := opinion.Chat{URL: c.URL, Model: c.Model}
+	chat := opinion.Chat{URL: c.URL, Model: c.Model, Prefer: prefer}
 	if c.KeyEnv != "" {
 		text, set := os.LookupEnv(c.KeyEnv)
 		if !set {

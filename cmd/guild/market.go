@@ -20,7 +20,7 @@ func (p *program) marketCommand() *cobra.Command {
 		Use:     "market",
 		Short:   "Look at who offers what, try providers, recommend them",
 		Example: "  guild market ls --task python\n  guild market show npub1…\n  guild market bench npub1…",
-	}, p.marketLsCommand(), p.marketShowCommand(), p.marketWatchCommand(), p.benchCommand(), p.recommendCommand())
+	}, p.marketLsCommand(), p.marketShowCommand(), p.marketWatchCommand(), p.benchCommand(), p.recommendCommand(), p.whyCommand(), p.rechooseCommand())
 }
 
 type marketOptions struct {

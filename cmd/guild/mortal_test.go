@@ -149,6 +149,14 @@ func (w *town) mortalWork(home, task, command string, after int, more ...string)
 	return w.start("mortal", nil, args...)
 }
 
+// adopts has a node adopt its policy, the first fact of a journal, and be killed of that. What comes after it is the
+// work that a test is about.
+func (w *town) adopts(home string) {
+	w.t.Helper()
+	p := w.start("mortal", nil, "-home", home, "-relay", w.relay, "-notes", notesOf(home), "-last", "policy.adopted")
+	p.wait(w.t)
+}
+
 // awaitDeath waits until a node has died of its last entry. Feedback that came too late to be noted leaves a job
 // with an entry less: then the job ends, and the node is killed after that.
 func (p *process) awaitDeath(t *testing.T, c *control.Client) {
@@ -169,13 +177,14 @@ func (p *process) awaitDeath(t *testing.T, c *control.Client) {
 // mustHoldWhatWasNoted fails the test unless every entry that a mortal node noted is in its journal, unchanged.
 func mustHoldWhatWasNoted(t *testing.T, home string, all []fact.Entry) {
 	t.Helper()
-	held := map[string]bool{}
+	held, there := map[string]bool{}, map[string]string{}
 	for _, e := range all {
 		raw, err := json.Marshal(e)
 		if err != nil {
 			t.Fatal(err)
 		}
 		held[fmt.Sprintf("%d %x", e.Seq, sha256.Sum256(raw))] = true
+		there[fmt.Sprint(e.Seq)] = string(raw)
 	}
 	notes, err := os.ReadFile(notesOf(home))
 	if err != nil {
@@ -183,7 +192,8 @@ func mustHoldWhatWasNoted(t *testing.T, home string, all []fact.Entry) {
 	}
 	for line := range strings.Lines(string(notes)) {
 		if !held[strings.TrimSpace(line)] {
-			t.Errorf("entry %s was acknowledged and is not in the journal", strings.TrimSpace(line))
+			seq, _, _ := strings.Cut(line, " ")
+			t.Errorf("entry %s was acknowledged and is not in the journal, which has %.600s", strings.TrimSpace(line), there[seq])
 		}
 	}
 }

@@ -13,11 +13,13 @@ import (
 
 	"fiatjaf.com/nostr/nip19"
 
+	"guild"
 	"guild/internal/config"
 	"guild/internal/control"
 	"guild/internal/jobs"
 	"guild/internal/key"
 	"guild/internal/node"
+	"guild/internal/policy"
 )
 
 // nodeOptions is what the verbs that run a node ask of it.
@@ -44,6 +46,10 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 		Limits: jobs.Limits(c.Limits), Patience: patience(c.Timeouts), Retry: c.Timeouts.Retry, Kinds: kinds(c.Tasks), Log: o.Log,
 		Follow: followed,
 	}
+	if n.Policy, err = policy.Named(c.Trust.Policy); err != nil {
+		return node.Config{}, fmt.Errorf("trust.policy: %w", err)
+	}
+	n.Learning = learning(c)
 	n.Meeting = node.Meeting{
 		Auto:  o.Meet && c.Meeting.Auto && c.Meeting.Daily > 0 && c.Meeting.Count > 0,
 		Daily: c.Meeting.Daily, Count: c.Meeting.Count, AtOnce: c.Meeting.AtOnce, Timeout: c.Meeting.TimeLimit,
@@ -64,6 +70,29 @@ func patience(t config.Timeouts) jobs.Patience {
 	p := jobs.Patience{Discover: t.Discover, Offers: t.Offers, Silence: t.Silence, Extend: t.Result, Job: t.Job}
 	copy(p.Ladder[:], t.Delivery)
 	return p
+}
+
+// learning is what is learned of providers, told of them, and kept away from this machine.
+func learning(c config.Config) node.Learning {
+	l := node.Learning{
+		Thresholds: map[string]guild.Trust{}, Classes: map[string]string{}, Budgets: map[string]jobs.Budget{},
+		Mirrors: c.Review.Mirrors, CID: c.Review.CID, Silent: !c.Review.Publish, Unsaved: !c.Backup.Auto,
+	}
+	if c.Budget != (config.Budget{}) {
+		l.Budgets[jobs.Others] = jobs.Budget{Daily: c.Budget.Daily, Monthly: c.Budget.Monthly}
+	}
+	for task, set := range c.Tasks {
+		if set.Threshold != 0 {
+			l.Thresholds[task] = guild.Trust(set.Threshold*guild.Micro + 0.5)
+		}
+		if set.Class != "" {
+			l.Classes[task] = set.Class
+		}
+		if set.Daily != 0 || set.Monthly != 0 || set.Bid != 0 {
+			l.Budgets[task] = jobs.Budget{Daily: set.Daily, Monthly: set.Monthly, Base: set.Bid}
+		}
+	}
+	return l
 }
 
 func kinds(tasks map[string]config.TaskSet) map[string]int {

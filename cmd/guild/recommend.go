@@ -43,7 +43,7 @@ hex, or a NIP-05 name.`,
 	f.IntVar(&o.Kind, "kind", 0, "only for this kind of request (5000 to 5999)")
 	f.StringVar(&o.D, "d", "", "which of its services (default: the only one that fits)")
 	f.BoolVar(&o.JSON, "json", false, "print JSON")
-	cmd.MarkFlagsMutuallyExclusive("task", "kind")
+	cli.Exclusive(cmd, "task", "kind")
 	return cmd
 }
 

@@ -59,7 +59,7 @@ sandbox, and keeps a receipt.`,
 	flags.BoolVarP(&p.verbose, "verbose", "v", false, "log what the node does")
 	cli.Group(root,
 		p.initCommand(), p.upCommand(), p.statusCommand(), p.demoCommand(), p.hireCommand(), p.jobCommand(),
-		p.workCommand(), p.relayCommand(), p.marketCommand(), p.journalCommand(), p.receiptCommand(),
+		p.workCommand(), p.relayCommand(), p.marketCommand(), p.trustCommand(), p.reviewCommand(), p.backupCommand(), p.journalCommand(), p.receiptCommand(),
 		p.replayCommand(), p.judgeCommand(), p.eventsCommand(), p.nutCommand(), p.doctorCommand(), p.versionCommand(), environmentTopic())
 	cli.NameCompletions(root)
 	return root

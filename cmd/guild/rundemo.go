@@ -302,7 +302,9 @@ look further:
   guild --home %[1]s replay show %[2]s
   guild --home %[1]s journal ls
   guild --home %[1]s market ls
-`, home, short(last.Job), last.Receipt)
+  guild --home %[1]s market why %[2]s
+  guild --home %[1]s trust history %[4]s
+`, home, short(last.Job), last.Receipt, shortNpub(d.keys["cheat"]))
 	return err
 }
 

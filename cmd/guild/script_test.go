@@ -29,7 +29,12 @@ func TestScripts(t *testing.T) {
 			e.Setenv("TZ", "UTC")
 			e.Setenv("GORACE", hasty)
 			solver, err := filepath.Abs("../../internal/suite/testdata/solver.py")
+			if err != nil {
+				return err
+			}
 			e.Setenv("SOLVER", solver) // of benchmarks
+			examples, err := filepath.Abs("../../examples")
+			e.Setenv("EXAMPLES", examples)
 			return err
 		},
 	})

@@ -29,6 +29,7 @@ request to the result.`,
 	ls.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return []*cobra.Command{
 		ls, p.workShowCommand(),
+		p.workCustomersCommand(), p.workJudgedCommand(), p.workObjectCommand(),
 		p.turnCommand("pause", "Take nothing new; what waits, waits until the service is resumed", `Requests that come are refused as busy, and the announcement is taken back. What
 runs is finished; what waits is done after guild work resume, or told when its
 deadline has passed.`, (*control.Client).PauseService),

@@ -63,6 +63,22 @@ func NameCompletions(root *cobra.Command) {
 	}
 }
 
+// Exclusive lets only one of some flags be given; more are wrong usage. It comes after cmd.Args is set.
+func Exclusive(cmd *cobra.Command, flags ...string) {
+	cmd.MarkFlagsMutuallyExclusive(flags...)
+	args := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, words []string) error {
+		if cmd.ValidateFlagGroups() != nil {
+			names := "--" + strings.Join(flags, ", --")
+			return WithHint(Usage(fmt.Errorf("give only one of %s", names)), cmd.CommandPath()+" --help says what each does")
+		}
+		if args == nil {
+			return nil
+		}
+		return args(cmd, words)
+	}
+}
+
 // Choices offers the values of a flag to the shell's completion.
 func Choices(cmd *cobra.Command, flag string, values ...string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // it is there

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"guild"
 	"guild/internal/dial"
+	"guild/internal/policy"
 )
 
 // check refuses values that would fail later, and less clearly.
@@ -27,9 +29,12 @@ func (c Config) check() error {
 		return fmt.Errorf("relay.addr: %w", err)
 	}
 	for task, set := range c.Tasks {
-		if set.Kind != 0 && (set.Kind < 5000 || set.Kind > 5999) {
-			return fmt.Errorf("tasks.%s: kind %d is not in 5000..5999 (NIP-90)", task, set.Kind)
+		if err := set.check(); err != nil {
+			return fmt.Errorf("tasks.%s: %w", task, err)
 		}
+	}
+	if _, err := policy.Named(c.Trust.Policy); err != nil {
+		return fmt.Errorf("trust.policy: %w", err)
 	}
 	if err := c.checkCounts(); err != nil {
 		return err
@@ -38,6 +43,20 @@ func (c Config) check() error {
 		return err
 	}
 	return checkDurations(reflect.ValueOf(c), "")
+}
+
+func (s TaskSet) check() error {
+	switch {
+	case s.Kind != 0 && (s.Kind < 5000 || s.Kind > 5999):
+		return fmt.Errorf("kind %d is not in 5000..5999 (NIP-90)", s.Kind)
+	case !slices.Contains(append(guild.Classes(), ""), s.Class):
+		return fmt.Errorf("class %q: want one of %q", s.Class, guild.Classes())
+	case s.Threshold != 0 && (s.Threshold < 0.1 || s.Threshold > 0.9):
+		return fmt.Errorf("threshold %v is not in 0.1..0.9", s.Threshold)
+	case s.Daily < 0 || s.Monthly < 0 || s.Bid < 0:
+		return fmt.Errorf("bid_msat, daily_msat and monthly_msat are 0 or more")
+	}
+	return nil
 }
 
 func (c Config) checkCounts() error {
@@ -49,6 +68,8 @@ func (c Config) checkCounts() error {
 		return fmt.Errorf("meeting: daily_msat and count are 0 or more, at_once 1 or more")
 	case c.Limits.AtOnce < 1 || c.Limits.PerMinute < 1:
 		return fmt.Errorf("limits: at_once and per_minute are 1 or more")
+	case c.Budget.Daily < 0 || c.Budget.Monthly < 0:
+		return fmt.Errorf("budget: daily_msat and monthly_msat are 0 or more")
 	case c.Judge.Jobs < 0:
 		return fmt.Errorf("judge.jobs: %d, want 0 or more", c.Judge.Jobs)
 	case c.Judge.Opinion.Cap < 0:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"guild"
+	"guild/internal/policy"
 )
 
 // Config is everything that can be set. The zero value is not useful; Default and Load make one.
@@ -20,6 +21,10 @@ type Config struct {
 	Timeouts Timeouts           `koanf:"timeouts"`
 	Meeting  Meeting            `koanf:"meeting"`
 	Limits   Limits             `koanf:"limits"`
+	Trust    Trust              `koanf:"trust"`
+	Budget   Budget             `koanf:"budget"`
+	Review   Review             `koanf:"review"`
+	Backup   Backup             `koanf:"backup"`
 	Follow   []string           `koanf:"follow"`   // npubs whose recommendations of providers count
 	Synonyms map[string]string  `koanf:"synonyms"` // word in an announcement → task it means (match confidence 0.8)
 	Tasks    map[string]TaskSet `koanf:"tasks"`    // task → what differs from the defaults
@@ -70,6 +75,30 @@ type Limits struct {
 	PerMinute int `koanf:"per_minute"` // new requests
 }
 
+// Trust is how providers are learned about and chosen.
+type Trust struct {
+	Policy string `koanf:"policy"` // name of the policy in force; internal/policy has them
+}
+
+// Budget is the most that the bids of all tasks together may come to, where a task has no budget of its own. Zero is
+// any amount.
+type Budget struct {
+	Daily   guild.Msat `koanf:"daily_msat"`   // of a UTC day
+	Monthly guild.Msat `koanf:"monthly_msat"` // of a UTC month
+}
+
+// Review is what is said in public of providers' work.
+type Review struct {
+	Publish bool   `koanf:"publish"` // whether reviews are published at all
+	Mirrors bool   `koanf:"mirrors"` // also as kind 31117 and as NIP-32 labels
+	CID     string `koanf:"cid"`     // IPFS CID that reviews name beside their receipt
+}
+
+// Backup is what is kept away from this machine.
+type Backup struct {
+	Auto bool `koanf:"auto"` // whether significant changes are backed up to relays and Blossom servers
+}
+
 // Judge is how deliveries are judged.
 type Judge struct {
 	Jobs     int    `koanf:"jobs"`     // at the same time; 0 is one for each processor
@@ -102,6 +131,12 @@ type Timeouts struct {
 // TaskSet is what one task sets for itself.
 type TaskSet struct {
 	Kind int `koanf:"kind"` // NIP-90 kind of its requests; 5050 for oa.* and 5000 otherwise when 0
+
+	Class     string     `koanf:"class"`        // critical-path, experimental, background, financial, or none
+	Threshold float64    `koanf:"threshold"`    // trust below which a provider gets no ordinary work; 0.5 if 0
+	Bid       guild.Msat `koanf:"bid_msat"`     // for a job as long as nothing is known of what such jobs cost
+	Daily     guild.Msat `koanf:"daily_msat"`   // most that its bids of a UTC day come to
+	Monthly   guild.Msat `koanf:"monthly_msat"` // and of a UTC month
 }
 
 // Embeds reports whether this node runs a relay of its own.
@@ -118,6 +153,9 @@ func Default() Config {
 		Relay:   Relay{Addr: "127.0.0.1:7447"},
 		Meeting: Meeting{Auto: true, Daily: 100_000, Count: 20, AtOnce: 2, TimeLimit: 10 * time.Minute},
 		Limits:  Limits{AtOnce: 8, PerMinute: 30},
+		Trust:   Trust{Policy: policy.Partnership},
+		Review:  Review{Publish: true},
+		Backup:  Backup{Auto: true},
 		Work:    Work{Jobs: 2, Queue: 16, TimeLimit: 10 * time.Minute, PerMinute: 30},
 		Judge:   Judge{Analysis: true},
 		Timeouts: Timeouts{

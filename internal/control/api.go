@@ -59,6 +59,11 @@ type Hire struct {
 	Compare     string  `json:"compare,omitempty"`     // how the deliveries of several providers are compared
 	Open        bool    `json:"open,omitempty"`        // everybody is asked for an offer first
 	Inputs      []Input `json:"inputs,omitempty"`      // beside the bundle
+
+	Free    bool    `json:"free,omitempty"`    // nothing is bid
+	Class   string  `json:"class,omitempty"`   // of the task: critical-path, financial, experimental or background
+	Urgency string  `json:"urgency,omitempty"` // normal, urgent or critical: a computed bid rises with it
+	Target  float64 `json:"target,omitempty"`  // trust that a computed bid is meant for
 }
 
 // Input is one input of a job beside its bundle: an i tag of NIP-90.
@@ -93,7 +98,8 @@ type Job struct {
 	Closed   int64        `json:"closed,omitempty"`
 	Ending   guild.Ending `json:"ending"` // "" while it goes on
 	Reason   string       `json:"reason,omitempty"`
-	Bundle   string       `json:"bundle"` // hash
+	Waits    string       `json:"waits,omitempty"` // why an open job asks nobody at the moment
+	Bundle   string       `json:"bundle"`          // hash
 	Size     int64        `json:"size"`
 	Released []string     `json:"released,omitempty"` // names of the credentials for whoever is asked
 	Attempts []Attempt    `json:"attempts"`

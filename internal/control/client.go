@@ -97,6 +97,10 @@ func (h Hire) query() url.Values {
 	set("criticality", h.Criticality)
 	set("compare", h.Compare)
 	set("open", strconv.FormatBool(h.Open))
+	set("free", strconv.FormatBool(h.Free))
+	set("class", h.Class)
+	set("urgency", h.Urgency)
+	set("target", strconv.FormatFloat(h.Target, 'f', -1, 64))
 	for _, in := range h.Inputs {
 		raw, _ := json.Marshal(in) // strings cannot fail
 		q.Add("input", string(raw))
@@ -153,11 +157,7 @@ func (c *Client) Recipient(ctx context.Context) (string, error) {
 // Release is POST /v1/releases: it leaves sealed credentials with the node, and returns what names them in
 // Hire.Release.
 func (c *Client) Release(ctx context.Context, r Release) (string, error) {
-	raw, err := json.Marshal(r)
-	if err != nil {
-		return "", err
-	}
-	stored, err := call[struct{ Hash string }](ctx, c, http.MethodPost, "/v1/releases", nil, bytes.NewReader(raw))
+	stored, err := post[struct{ Hash string }](ctx, c, "/v1/releases", r)
 	return stored.Hash, err
 }
 
@@ -168,11 +168,7 @@ func (c *Client) Evidence(ctx context.Context, prefix string) ([]Exam, error) {
 
 // Rule is POST /v1/jobs/{id}/rule.
 func (c *Client) Rule(ctx context.Context, prefix string, r Rule) (Job, error) {
-	raw, err := json.Marshal(r)
-	if err != nil {
-		return Job{}, err
-	}
-	return call[Job](ctx, c, http.MethodPost, "/v1/jobs/"+url.PathEscape(prefix)+"/rule", nil, bytes.NewReader(raw))
+	return post[Job](ctx, c, "/v1/jobs/"+url.PathEscape(prefix)+"/rule", r)
 }
 
 // Receipt is GET /v1/receipts/{id}: the receipt with that id, or of the job that has that id.
@@ -231,6 +227,16 @@ func query(pairs ...string) url.Values {
 
 func get[T any](ctx context.Context, c *Client, path string, q url.Values) (T, error) {
 	return call[T](ctx, c, http.MethodGet, path, q, nil)
+}
+
+// post sends a value as JSON.
+func post[T any](ctx context.Context, c *Client, path string, body any) (T, error) {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		var none T
+		return none, fmt.Errorf("%s: %w", path, err)
+	}
+	return call[T](ctx, c, http.MethodPost, path, nil, bytes.NewReader(raw))
 }
 
 func call[T any](ctx context.Context, c *Client, method, path string, q url.Values, body io.Reader) (T, error) {

@@ -13,7 +13,6 @@ import (
 
 	"guild"
 	"guild/internal/jobs"
-	"guild/internal/journal"
 	"guild/internal/judge"
 	"guild/nutshell"
 )
@@ -31,7 +30,7 @@ func (s *Server) getEvidence(w http.ResponseWriter, r *http.Request) {
 	for _, a := range j.Attempts {
 		e, ok, err := s.exam(a)
 		if err != nil {
-			refuse(w, http.StatusInternalServerError, "internal", "", err)
+			fail(w, err)
 			return
 		}
 		if ok {
@@ -78,12 +77,7 @@ func (s *Server) ruleJob(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var rule Rule
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRule))
-	if err == nil {
-		err = json.Unmarshal(raw, &rule)
-	}
-	if err != nil {
-		refuse(w, http.StatusBadRequest, "usage", "", fmt.Errorf("read the ruling: %w", err))
+	if !decode(w, r, maxRule, &rule) {
 		return
 	}
 	a, err := s.waiting(j, rule.Attempt)
@@ -99,7 +93,7 @@ func (s *Server) ruleJob(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusConflict, "usage", "", err)
 		return
 	case err != nil:
-		refuse(w, http.StatusInternalServerError, "internal", journal.Hint(err), err)
+		fail(w, err)
 		return
 	}
 	j, _ = s.c.Fold.Job(j.Job)
@@ -136,7 +130,7 @@ func (s *Server) postHidden(w http.ResponseWriter, r *http.Request) {
 	}
 	h, err := s.c.Blobs.PutBytes(r.Context(), raw)
 	if err != nil {
-		refuse(w, http.StatusInternalServerError, "internal", journal.Hint(err), err)
+		fail(w, err)
 		return
 	}
 	answer(w, map[string]string{"hash": h.String()})

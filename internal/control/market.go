@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -16,7 +15,6 @@ import (
 
 	"guild"
 	"guild/internal/fact"
-	"guild/internal/journal"
 	"guild/internal/registry"
 	"guild/nip89"
 )
@@ -163,8 +161,8 @@ type Change struct {
 func (s *Server) getCards(w http.ResponseWriter, r *http.Request) {
 	name, d := r.PathValue("key"), r.URL.Query().Get("d")
 	key, err := s.keyStarting(name)
-	if choice, ok := errors.AsType[*choiceError](err); ok {
-		refuseChoice(w, choice)
+	if err != nil {
+		fail(w, err)
 		return
 	}
 	cards, others := []Card{}, []string{}
@@ -178,7 +176,7 @@ func (s *Server) getCards(w http.ResponseWriter, r *http.Request) {
 		}
 		card, ok, err := s.c.Registry.Card(r.Context(), o.Service)
 		if err != nil {
-			refuse(w, http.StatusInternalServerError, "internal", journal.Hint(err), err)
+			fail(w, err)
 			return
 		}
 		if ok {

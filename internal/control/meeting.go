@@ -1,10 +1,8 @@
 package control
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,7 +14,6 @@ import (
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
-	"guild/internal/journal"
 	"guild/internal/meet"
 	"guild/internal/suite"
 )
@@ -73,17 +70,13 @@ func (s *Server) serveMeetings() {
 }
 
 func (s *Server) postMeeting(w http.ResponseWriter, r *http.Request) {
-	const most = 64 << 10
 	var asked Bench
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, most))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&asked); err != nil {
-		refuse(w, http.StatusBadRequest, "usage", "", fmt.Errorf("meeting: %w", err))
+	if !decode(w, r, maxWords, &asked) {
 		return
 	}
 	key, err := s.keyNamed(asked.Provider)
-	if choice, ok := errors.AsType[*choiceError](err); ok {
-		refuseChoice(w, choice)
+	if err != nil {
+		fail(w, err)
 		return
 	}
 	if _, _, err := suite.Check(cmp.Or(asked.Task, suite.Tasks()[0]), asked.Type, asked.Modules); err != nil {
@@ -141,11 +134,9 @@ func refuseMeeting(w http.ResponseWriter, err error) {
 	case errors.Is(err, meet.ErrUnoffered):
 		refuse(w, http.StatusNotFound, "missing", "guild market ls lists who offers what; there are benchmarks for "+strings.Join(suite.Tasks(), ", "), err)
 	case errors.Is(err, meet.ErrRemoved):
-		refuse(w, http.StatusConflict, "removed", "", err)
-	case errors.Is(err, journal.ErrFull):
-		refuse(w, http.StatusInsufficientStorage, "full", journal.Hint(err), err)
+		refuse(w, http.StatusConflict, "refused", "guild trust history tells why; guild trust set --state allowed makes it a stranger again", err)
 	default:
-		refuse(w, http.StatusInternalServerError, "internal", journal.Hint(err), err)
+		fail(w, err)
 	}
 }
 
@@ -205,11 +196,7 @@ func scoreOf(s guild.Score) *float64 {
 
 // Bench is POST /v1/meetings.
 func (c *Client) Bench(ctx context.Context, b Bench) (Meeting, error) {
-	raw, err := json.Marshal(b)
-	if err != nil {
-		return Meeting{}, err
-	}
-	return call[Meeting](ctx, c, http.MethodPost, "/v1/meetings", nil, bytes.NewReader(raw))
+	return post[Meeting](ctx, c, "/v1/meetings", b)
 }
 
 // Meetings is GET /v1/meetings: all meetings, the newest first.

@@ -7,17 +7,19 @@ import (
 
 	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
+
+	"guild"
 )
 
 // keyNamed returns the key that a name means: itself in hex or as an npub, or the one of a known provider whose npub
-// is shortened, as "npub1abcd…wxyz"; three dots will do for the ellipsis. Whatever is wrong is a *choiceError.
+// is shortened, as "npub1abcd…wxyz"; three dots will do for the ellipsis. Whatever is wrong is a *refusal.
 func (s *Server) keyNamed(name string) (nostr.PubKey, error) {
 	name = strings.ToLower(strings.ReplaceAll(name, "...", "…"))
 	start, end, isShort := strings.Cut(name, "…")
 	if !isShort {
 		key, err := parsePubKey(name)
 		if err != nil {
-			return key, &choiceError{http.StatusBadRequest, "usage", "", err.Error()}
+			return key, &refusal{http.StatusBadRequest, "usage", "", err.Error()}
 		}
 		return key, nil
 	}
@@ -33,6 +35,15 @@ func (s *Server) keyStarting(name string) (nostr.PubKey, error) {
 	return s.keyNamed(name)
 }
 
+// decided lists the services that something was decided about: asked, moved to a state, or trusted.
+func (s *Server) decided() []guild.Service {
+	all := s.c.Providers.Known()
+	for _, e := range s.c.Trust.All() { // another guild may have said it
+		all = append(all, e.Service)
+	}
+	return all
+}
+
 // npubLength is that of every npub, in characters.
 const npubLength = 63
 
@@ -40,24 +51,27 @@ const npubLength = 63
 func (s *Server) keyLike(name, start, end string) (nostr.PubKey, error) {
 	const least = len("npub1") + 4
 	if !strings.HasPrefix(start, "npub1") || len(start) < least {
-		return nostr.PubKey{}, &choiceError{http.StatusBadRequest, "usage", "give at least four characters after npub1",
+		return nostr.PubKey{}, &refusal{http.StatusBadRequest, "usage", "give at least four characters after npub1",
 			fmt.Sprintf("%.80q is too short for the start of an npub", name)}
 	}
 	found := map[nostr.PubKey]bool{}
-	for _, o := range s.c.Registry.Offers("", 0) {
-		npub := nip19.EncodeNpub(o.Service.PubKey)
+	look := func(key nostr.PubKey) {
+		npub := nip19.EncodeNpub(key)
 		if len(start)+len(end) <= len(npub) && strings.HasPrefix(npub, start) && strings.HasSuffix(npub, end) {
-			found[o.Service.PubKey] = true
+			found[key] = true
 		}
 	}
+	for _, o := range s.c.Registry.Offers("", 0) {
+		look(o.Service.PubKey)
+	}
+	for _, service := range s.decided() { // those who announce nothing any more
+		look(service.PubKey)
+	}
 	if len(found) > 1 {
-		return nostr.PubKey{}, &choiceError{http.StatusConflict, "ambiguous", "give more of it", fmt.Sprintf("%d providers are %.80q", len(found), name)}
+		return nostr.PubKey{}, &refusal{http.StatusConflict, "ambiguous", "give more of it", fmt.Sprintf("%d providers are %.80q", len(found), name)}
 	}
 	for key := range found {
 		return key, nil
 	}
-	return nostr.PubKey{}, &choiceError{http.StatusNotFound, "missing", "guild market ls lists the providers", fmt.Sprintf("no provider %.80q", name)}
+	return nostr.PubKey{}, &refusal{http.StatusNotFound, "missing", "guild market ls lists the providers", fmt.Sprintf("no provider %.80q", name)}
 }
-
-// refuseChoice answers with what keyNamed and keyStarting return.
-func refuseChoice(w http.ResponseWriter, e *choiceError) { refuse(w, e.status, e.code, e.hint, e) }

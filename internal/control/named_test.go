@@ -5,10 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
 	"guild/internal/control"
+	"guild/internal/fact"
 	"guild/nip89"
 )
 
@@ -69,5 +71,23 @@ func TestWhatCannotComeToAgreementIsWrongUsage(t *testing.T) {
 	}
 	if err := control.CheckReplication(guild.Low, "", 0, 1); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAProviderThatHasLeftIsStillKnownByItsNpub(t *testing.T) {
+	d := openDesk(t)
+	asked, trusted := nostr.GetPublicKey(nostr.SecretKey{31: 21}), nostr.GetPublicKey(nostr.SecretKey{31: 22})
+	d.asks(guild.JobID{1}, guild.Service{PubKey: asked, D: "tests"}, nostr.ID{1})
+	d.append(fact.TrustSubject("python"), fact.TrustChanged{Task: "python", Service: guild.Service{PubKey: trusted, D: "tests"}, To: 500_000, First: true, Rule: fact.RuleMerged})
+	for what, key := range map[string]nostr.PubKey{"whom we asked": asked, "whom another guild trusts": trusted} {
+		npub := nip19.EncodeNpub(key)
+		for _, name := range []string{npub[:10] + "…" + npub[len(npub)-4:], npub[:12], npub} {
+			if all, err := d.Standings(t.Context(), name, ""); err != nil || len(all) != 1 || all[0].PubKey != key.Hex() || all[0].D != "tests" {
+				t.Errorf("%s, as %s: %+v, %v", what, name, all, err)
+			}
+			if _, err := d.Story(t.Context(), name, ""); err != nil {
+				t.Errorf("the story of %s, as %s: %v", what, name, err)
+			}
+		}
 	}
 }

@@ -1,10 +1,7 @@
 package control
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -40,21 +37,13 @@ type Recommendation struct {
 
 // postRecommendation recommends a service that was announced: a recommendation names its announcement.
 func (s *Server) postRecommendation(w http.ResponseWriter, r *http.Request) {
-	const largest = 64 << 10
 	var asked Recommend
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, largest))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&asked); err != nil {
-		refuse(w, http.StatusBadRequest, "usage", "", fmt.Errorf("recommendation: %w", err))
+	if !decode(w, r, maxWords, &asked) {
 		return
 	}
 	card, err := s.recommended(r.Context(), asked)
-	if problem, ok := errors.AsType[*choiceError](err); ok {
-		refuse(w, problem.status, problem.code, problem.hint, err)
-		return
-	}
 	if err != nil {
-		refuse(w, http.StatusInternalServerError, "internal", "", err)
+		fail(w, err)
 		return
 	}
 	all := []Recommendation{}
@@ -71,19 +60,10 @@ func (s *Server) postRecommendation(w http.ResponseWriter, r *http.Request) {
 	answer(w, all)
 }
 
-// choiceError is a service that cannot be told from what was asked.
-type choiceError struct {
-	status     int
-	code, hint string
-	text       string
-}
-
-func (e *choiceError) Error() string { return e.text }
-
 // recommended finds the one service that is meant.
 func (s *Server) recommended(ctx context.Context, asked Recommend) (registry.Card, error) {
 	if asked.Kind != 0 && (asked.Kind < 5000 || asked.Kind > 5999) {
-		return registry.Card{}, &choiceError{http.StatusBadRequest, "usage", "", fmt.Sprintf("kind %d is not a job request (5000 to 5999)", asked.Kind)}
+		return registry.Card{}, &refusal{http.StatusBadRequest, "usage", "", fmt.Sprintf("kind %d is not a job request (5000 to 5999)", asked.Kind)}
 	}
 	key, err := s.keyNamed(asked.Provider)
 	if err != nil {
@@ -103,16 +83,16 @@ func (s *Server) recommended(ctx context.Context, asked Recommend) (registry.Car
 		if asked.Task != "" || asked.Kind != 0 || asked.D != nil {
 			what += " that fits"
 		}
-		return registry.Card{}, &choiceError{http.StatusNotFound, "missing", "guild market ls lists what is announced", what}
+		return registry.Card{}, &refusal{http.StatusNotFound, "missing", "guild market ls lists what is announced", what}
 	}
 	if len(found) > 1 {
 		slices.Sort(ds)
-		return registry.Card{}, &choiceError{http.StatusConflict, "ambiguous", "say which with --d: " + strings.Join(slices.Compact(ds), ", "),
+		return registry.Card{}, &refusal{http.StatusConflict, "ambiguous", "say which with --d: " + strings.Join(slices.Compact(ds), ", "),
 			fmt.Sprintf("%d services of %.80q fit", len(found), asked.Provider)}
 	}
 	card, ok, err := s.c.Registry.Card(ctx, found[0].Service)
 	if err == nil && !ok {
-		err = &choiceError{http.StatusNotFound, "missing", "", "the announcement was just taken back"}
+		err = &refusal{http.StatusNotFound, "missing", "", "the announcement was just taken back"}
 	}
 	return card, err
 }
@@ -144,9 +124,5 @@ func first(all []string) string {
 
 // Recommend is POST /v1/recommendations.
 func (c *Client) Recommend(ctx context.Context, r Recommend) ([]Recommendation, error) {
-	raw, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
-	return call[[]Recommendation](ctx, c, http.MethodPost, "/v1/recommendations", nil, bytes.NewReader(raw))
+	return post[[]Recommendation](ctx, c, "/v1/recommendations", r)
 }

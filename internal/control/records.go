@@ -63,7 +63,7 @@ func (s *Server) getReplay(w http.ResponseWriter, r *http.Request) {
 func (s *Server) document(w http.ResponseWriter, h guild.Hash, mime string) {
 	raw, err := s.c.Blobs.ReadAll(h, maxDocument)
 	if err != nil {
-		refuse(w, http.StatusInternalServerError, "internal", "", err)
+		fail(w, err)
 		return
 	}
 	w.Header().Set("Content-Type", mime)
@@ -127,7 +127,7 @@ func (s *Server) getRecord(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, journal.ErrNoEntry):
 		refuse(w, http.StatusNotFound, "missing", "guild journal ls lists the sequences", err)
 	case err != nil:
-		refuse(w, http.StatusInternalServerError, "internal", journal.Hint(err), err)
+		fail(w, err)
 	default:
 		answer(w, toRecord(e))
 	}

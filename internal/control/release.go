@@ -10,7 +10,6 @@ import (
 
 	"guild"
 	"guild/internal/fact"
-	"guild/internal/journal"
 	"guild/nip89"
 	"guild/nip90"
 	"guild/nutshell"
@@ -28,7 +27,7 @@ const (
 func (s *Server) getRecipient(w http.ResponseWriter, _ *http.Request) {
 	recipient, err := s.c.Recipient()
 	if err != nil {
-		refuse(w, http.StatusInternalServerError, "internal", "", err)
+		fail(w, err)
 		return
 	}
 	answer(w, map[string]string{"recipient": recipient})
@@ -37,19 +36,16 @@ func (s *Server) getRecipient(w http.ResponseWriter, _ *http.Request) {
 // postRelease keeps credentials for a job to come. It takes nothing but ciphertext.
 func (s *Server) postRelease(w http.ResponseWriter, r *http.Request) {
 	var asked Release
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRelease))
-	d.DisallowUnknownFields()
-	err := d.Decode(&asked)
-	if err == nil {
-		err = asked.check()
+	if !decode(w, r, maxRelease, &asked) {
+		return
 	}
-	if err != nil {
+	if err := asked.check(); err != nil {
 		refuse(w, http.StatusBadRequest, "usage", "", fmt.Errorf("release: %w", err))
 		return
 	}
 	h, err := s.keepRelease(r, asked)
 	if err != nil {
-		refuse(w, http.StatusInternalServerError, "internal", journal.Hint(err), err)
+		fail(w, err)
 		return
 	}
 	answer(w, map[string]string{"hash": h.String()})

@@ -54,12 +54,8 @@ func (s *Server) postJob(w http.ResponseWriter, r *http.Request) {
 		s.c.Seek(r.Context(), order.Providers)
 	}
 	id, err := s.c.Jobs.Open(r.Context(), order)
-	if errors.Is(err, journal.ErrFull) {
-		refuse(w, http.StatusInsufficientStorage, "full", journal.Hint(err), err)
-		return
-	}
 	if err != nil {
-		refuse(w, http.StatusInternalServerError, "internal", journal.Hint(err), err)
+		fail(w, err)
 		return
 	}
 	job, _ := s.c.Fold.Job(id)
@@ -109,7 +105,7 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) (jobs.Order, erro
 	if err := replication(&o, r.URL.Query()); err != nil {
 		q.err = errors.Join(q.err, err)
 	} else {
-		q.err = errors.Join(q.err, CheckReplication(o.Criticality, o.Compare, o.Tries, len(o.Providers)))
+		q.err = errors.Join(q.err, CheckReplication(o.Criticality, o.Compare, o.Tries, len(o.Providers)), jobs.CheckBid(o))
 	}
 	o.Private, o.Quality = o.Private || holdsVault(b), jobs.QualityOf(b)
 	if o.Task == "" {
@@ -117,6 +113,9 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) (jobs.Order, erro
 	}
 	if o.Task == "" {
 		return jobs.Order{}, taskError{}
+	}
+	if o.Class == "" && s.c.Class != nil {
+		o.Class = s.c.Class(o.Task)
 	}
 	if !utf8.ValidString(o.Task) {
 		q.err = errors.Join(q.err, fmt.Errorf("task %q is not text", o.Task))
@@ -130,13 +129,21 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) (jobs.Order, erro
 	return o, q.err
 }
 
-// replication reads how many providers do a job, how their deliveries are compared, and what they get beside the
-// bundle.
+// replication reads how many providers do a job, how their deliveries are compared, what the work is worth, and what
+// they get beside the bundle.
 func replication(o *jobs.Order, q url.Values) (err error) {
 	if o.Criticality, err = guild.ParseCriticality(q.Get("criticality")); err != nil {
 		return err
 	}
 	o.Compare, o.Open = q.Get("compare"), q.Get("open") == "true"
+	o.Free, o.Class, o.Urgency = q.Get("free") == "true", q.Get("class"), q.Get("urgency")
+	if text := q.Get("target"); text != "" {
+		t, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(t >= 0.1 && t <= 0.9) {
+			return fmt.Errorf("target %.20q: want trust from 0.1 to 0.9", text)
+		}
+		o.Target = guild.Trust(t*guild.Micro + 0.5)
+	}
 	const most = 16
 	if len(q["input"]) > most {
 		return fmt.Errorf("%d inputs, and %d at most", len(q["input"]), most)
@@ -164,6 +171,11 @@ func CheckReplication(level guild.Criticality, compare string, tries, providers 
 		return fmt.Errorf("criticality %s: %d must agree, and only %d are named", level, quorum, providers)
 	}
 	return nil
+}
+
+// CheckWorth says what of what a customer says of a job's worth makes no sense, or nil: its bid, class and urgency.
+func CheckWorth(h Hire) error {
+	return jobs.CheckBid(jobs.Order{Bid: guild.Msat(h.Bid), Free: h.Free, Class: h.Class, Urgency: h.Urgency})
 }
 
 // taskOf is the task that a bundle names: extensions.guild.task, else its first required skill.
@@ -251,7 +263,11 @@ func (s *Server) find(w http.ResponseWriter, r *http.Request) (*jobs.Job, bool) 
 
 func (s *Server) getJob(w http.ResponseWriter, r *http.Request) {
 	if j, ok := s.find(w, r); ok {
-		answer(w, s.job(j))
+		view := s.job(j)
+		if s.c.Jobs != nil {
+			view.Waits = s.c.Jobs.Waits(j.Job)
+		}
+		answer(w, view)
 	}
 }
 
@@ -261,7 +277,7 @@ func (s *Server) cancelJob(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := s.c.Jobs.Cancel(r.Context(), j.Job); err != nil {
-		refuse(w, http.StatusInternalServerError, "internal", journal.Hint(err), err)
+		fail(w, err)
 		return
 	}
 	j, _ = s.c.Fold.Job(j.Job)

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,37 +14,60 @@ import (
 	"fiatjaf.com/nostr"
 	"golang.org/x/sys/unix"
 
+	"guild"
+	"guild/internal/backup"
 	"guild/internal/blob"
 	"guild/internal/jobs"
 	"guild/internal/journal"
 	"guild/internal/judge"
 	"guild/internal/meet"
+	"guild/internal/policy"
 	"guild/internal/record"
 	"guild/internal/registry"
+	"guild/internal/review"
 	"guild/internal/trust"
+	"guild/internal/trust/exchange"
+	"guild/internal/trust/variables"
 	"guild/internal/work"
 	"guild/nip89"
 )
 
 // ServerConfig says what the server shows.
 type ServerConfig struct {
-	Journal  *journal.Journal
-	Blobs    *blob.Store
-	Jobs     *jobs.Jobs // nil when no node runs and its records are only looked at
-	Fold     *jobs.Fold
-	Registry *registry.Registry
-	Observed *registry.Observed
-	Trust    *trust.Fold
-	Record   *record.Fold
-	Judge    *judge.Step // nil when no node runs
-	Judging  *judge.Fold
-	Meet     *meet.Meet // nil when no node runs
-	Meetings *meet.Fold
-	Work     *work.Work // what it offers; nil when no node runs
-	PubKey   string     // hex, of who rules where the criteria ask for a person
-	Status   func() Status
-	Kind     func(task string) int // NIP-90 kind of requests for a task
-	Now      func() time.Time
+	Journal   *journal.Journal
+	Blobs     *blob.Store
+	Jobs      *jobs.Jobs // nil when no node runs and its records are only looked at
+	Fold      *jobs.Fold
+	Registry  *registry.Registry
+	Observed  *registry.Observed
+	Trust     *trust.Fold
+	Record    *record.Fold
+	Judge     *judge.Step // nil when no node runs
+	Judging   *judge.Fold
+	Meet      *meet.Meet // nil when no node runs
+	Meetings  *meet.Fold
+	Work      *work.Work // what it offers; nil when no node runs
+	Customers *work.Customers
+
+	Learn      *trust.Trust // nil when no node runs
+	Variables  *variables.Fold
+	Exchange   *exchange.Fold
+	Providers  *registry.Fold
+	Review     *review.Review // nil when no node runs
+	Backup     *backup.Step   // nil when no node runs
+	Backups    *backup.Fold
+	Mail       *review.Mail // nil when no node runs
+	Judgements *work.Judgements
+	Policy     policy.Policy              // in force
+	Matrix     func() (guild.Hash, error) // hash of what was learned of providers
+	// RestoreBackup takes the matrix over from the newest backup at our relays, and counts the messages that were read.
+	RestoreBackup func(ctx context.Context, force bool) (backup.Report, int, error)
+
+	PubKey string // hex, of who rules where the criteria ask for a person
+	Status func() Status
+	Kind   func(task string) int    // NIP-90 kind of requests for a task
+	Class  func(task string) string // that the configuration gives a task; none if nil
+	Now    func() time.Time
 	// Recipient is the age recipient of this node's own key for credentials.
 	Recipient func() (string, error)
 	Sandbox   func(ctx context.Context) error // why nothing could be judged here; nil when it could
@@ -90,6 +112,10 @@ func NewServer(c ServerConfig) *Server {
 	if c.Meetings != nil {
 		s.serveMeetings()
 	}
+	s.serveTrust()
+	s.serveReviews()
+	s.serveBackups()
+	s.serveDisputes()
 	if c.Judge != nil {
 		s.mux.HandleFunc("POST /v1/jobs/{id}/rule", s.ruleJob)
 	}
@@ -100,7 +126,11 @@ func NewServer(c ServerConfig) *Server {
 	s.mux.HandleFunc("GET /v1/receipts/{id}", s.getReceipt)
 	s.mux.HandleFunc("GET /v1/replays/{id}", s.getReplay)
 	s.mux.HandleFunc("GET /v1/providers", s.getProviders)
+	s.mux.HandleFunc("GET /v1/jobs/{id}/choices", s.getChoices)
 	s.mux.HandleFunc("GET /v1/providers/{key}", s.getCards)
+	s.mux.HandleFunc("GET /v1/providers/{key}/story", s.getStory)
+	s.mux.HandleFunc("GET /v1/customers", s.getCustomers)
+	s.mux.HandleFunc("POST /v1/market/replay", s.postReplay)
 	s.mux.HandleFunc("GET /v1/journal", s.getJournal)
 	s.mux.HandleFunc("GET /v1/journal/{seq}", s.getRecord)
 	s.mux.HandleFunc("GET /v1/rejected", s.getRejected)
@@ -178,16 +208,4 @@ func owns(conn net.Conn) bool {
 	var peer *unix.Ucred
 	failed := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
 	return failed == nil && err == nil && (int(peer.Uid) == unix.Getuid() || peer.Uid == 0)
-}
-
-func answer(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(v) // the client is gone if this fails
-}
-
-// refuse answers with a Problem.
-func refuse(w http.ResponseWriter, status int, code, hint string, err error) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(Problem{Error: err.Error(), Hint: hint, Code: code})
 }

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"guild"
+	"guild/internal/backup"
 	"guild/internal/blob"
 	"guild/internal/control"
 	"guild/internal/fact"
@@ -27,9 +28,15 @@ import (
 	"guild/internal/journal"
 	"guild/internal/journal/journaltest"
 	"guild/internal/judge"
+	"guild/internal/key"
+	"guild/internal/policy"
 	"guild/internal/record"
 	"guild/internal/registry"
+	"guild/internal/review"
 	"guild/internal/trust"
+	"guild/internal/trust/exchange"
+	"guild/internal/trust/variables"
+	"guild/internal/work"
 	"guild/nip89"
 )
 
@@ -47,6 +54,8 @@ type desk struct {
 	unboxed  error // why nothing can be judged
 
 	recommend func(ctx context.Context, kind int, r nip89.Recommended) (nostr.ID, int, error)
+	restore   func(force bool) (backup.Report, int, error)
+	stopped   control.ServerConfig // what there is to see of the node while it does not run
 }
 
 // alice is a provider.
@@ -55,30 +64,55 @@ var alice = guild.Service{PubKey: nostr.GetPublicKey(nostr.SecretKey{31: 2}), D:
 func openDesk(t *testing.T) *desk {
 	t.Helper()
 	d := &desk{T: t, jobs: jobs.NewFold()}
-	learned, err := trust.NewFold(trust.Default())
+	learned, err := trust.NewFold(policy.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
-	met, recorded, judging := registry.NewFold(), record.NewFold(), judge.NewFold()
-	d.journal = journaltest.Open(t, d.jobs, learned, met, recorded, judging)
+	met, recorded, judging := registry.NewFold(policy.Default()), record.NewFold(), judge.NewFold()
+	values, told, customers := variables.NewFold(policy.Default()), exchange.NewFold(policy.Default()), work.NewCustomers(policy.Default())
+	reviewed, saved := review.NewFold(), backup.NewFold(policy.Default().Backup)
+	d.journal = journaltest.Open(t, d.jobs, learned, met, recorded, judging, values, told, customers, reviewed, saved)
 	if d.blobs, err = blob.Open(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 	if d.registry, err = registry.Open(t.Context(), registry.Config{Journal: d.journal, Now: time.Now}, met); err != nil {
 		t.Fatal(err)
 	}
-	d.server = control.NewServer(control.ServerConfig{
+	own := key.NewSecret(nostr.SecretKey{31: 9})
+	told.Become(own.PubKey())
+	d.stopped = control.ServerConfig{
 		Journal: d.journal, Blobs: d.blobs, Fold: d.jobs, Registry: d.registry, Observed: registry.NewObserved(), Trust: learned, Record: recorded,
-		Judge: judge.NewStep(judge.StepConfig{Blobs: d.blobs}, judging), Judging: judging, PubKey: "ab",
-		Jobs:   jobs.New(jobs.Config{Journal: d.journal, Blobs: d.blobs, Now: time.Now}, d.jobs),
-		Status: func() control.Status { return control.Status{Version: "v1", Node: "test"} },
-		Kind:   guild.KindOf, Now: time.Now, Log: slog.New(slog.DiscardHandler),
-		Sandbox: func(context.Context) error { return d.unboxed },
-		Recommend: func(ctx context.Context, kind int, r nip89.Recommended) (nostr.ID, int, error) {
-			return d.recommend(ctx, kind, r)
+		Judging: judging, Kind: guild.KindOf, Now: time.Now, Policy: policy.Default(), Variables: values, Exchange: told, Providers: met,
+		Customers: customers, Backups: saved, Matrix: func() (guild.Hash, error) { return learned.Hash(), nil }, Log: slog.New(slog.DiscardHandler),
+	}
+	c := d.stopped
+	c.Judge, c.PubKey = judge.NewStep(judge.StepConfig{Blobs: d.blobs}, judging), "ab"
+	c.Jobs = jobs.New(jobs.Config{
+		Journal: d.journal, Blobs: d.blobs, Now: time.Now, Offers: d.registry.Offers, Trust: learned.Trust,
+	}, d.jobs)
+	c.Status = func() control.Status { return control.Status{Version: "v1", Node: "test"} }
+	c.Sandbox = func(context.Context) error { return d.unboxed }
+	c.Recommend = func(ctx context.Context, kind int, r nip89.Recommended) (nostr.ID, int, error) {
+		return d.recommend(ctx, kind, r)
+	}
+	c.Recipient = func() (string, error) { return ownRecipient, nil }
+	c.Learn = trust.New(trust.Config{Journal: d.journal, Now: time.Now}, learned)
+	c.Review, err = review.Open(t.Context(), review.Config{
+		Journal: d.journal, Keyer: key.NewSigner(own), PubKey: own.PubKey(), Now: time.Now, Policy: policy.Default,
+		Relays: func() []string { return nil }, Offer: d.registry.Offer,
+	}, reviewed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Backup = backup.New(backup.Config{
+		Journal: d.journal, Keyer: key.NewSigner(own), PubKey: own.PubKey(), Now: time.Now, Policy: policy.Default().Backup,
+		Parts: []backup.Part{{Name: "trust", Rows: learned.Rows}},
+		Upload: func(context.Context, []byte) ([]string, error) {
+			return nil, errors.New("no Blossom server is configured")
 		},
-		Recipient: func() (string, error) { return ownRecipient, nil },
-	})
+	}, saved)
+	c.RestoreBackup = func(_ context.Context, force bool) (backup.Report, int, error) { return d.restore(force) }
+	d.server = control.NewServer(c)
 	d.listen()
 	return d
 }
@@ -274,12 +308,7 @@ func TestAJobIsFoundByAnUnambiguousBeginningOfItsID(t *testing.T) {
 func TestANodeThatIsOnlyLookedAtDoesNothing(t *testing.T) {
 	d := openDesk(t)
 	d.open(guild.JobID{1})
-	learned, err := trust.NewFold(trust.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
-	inspected := control.NewServer(control.ServerConfig{Journal: d.journal, Blobs: d.blobs, Fold: d.jobs, Registry: d.registry, Observed: registry.NewObserved(),
-		Trust: learned, Record: record.NewFold(), Judging: judge.NewFold(), Kind: guild.KindOf, Now: time.Now})
+	inspected := control.NewServer(d.stopped)
 	client, hangUp := control.InProcess(t.Context(), inspected)
 	defer hangUp()
 	if all, err := client.Jobs(t.Context()); err != nil || len(all) != 1 {

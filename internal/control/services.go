@@ -10,7 +10,6 @@ import (
 	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
 
-	"guild/internal/journal"
 	"guild/internal/work"
 )
 
@@ -142,11 +141,7 @@ func refuseService(w http.ResponseWriter, err error) {
 		refuse(w, http.StatusNotFound, "missing", "guild work ls lists the services", err)
 		return
 	}
-	if errors.Is(err, journal.ErrFull) {
-		refuse(w, http.StatusInsufficientStorage, "full", journal.Hint(err), err)
-		return
-	}
-	refuse(w, http.StatusInternalServerError, "internal", journal.Hint(err), err)
+	fail(w, err)
 }
 
 // Services is GET /v1/services: what the node offers, in the order of its configuration.

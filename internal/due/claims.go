@@ -1,19 +1,17 @@
 package due
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"sync"
 
 	"guild/internal/fact"
+	"guild/internal/fold"
 )
 
 // Claims is the fold of all open claims.
 type Claims struct {
 	mu   sync.RWMutex
-	open map[string]claim
+	open fold.Table[string, claim]
 }
 
 type claim struct {
@@ -38,7 +36,7 @@ func (c claim) again(failed string) claim {
 }
 
 // NewClaims returns an empty fold.
-func NewClaims() *Claims { return &Claims{open: map[string]claim{}} }
+func NewClaims() *Claims { return &Claims{} }
 
 // Name implements fold.Fold.
 func (*Claims) Name() string { return "due" }
@@ -53,40 +51,37 @@ func (c *Claims) Apply(e fact.Entry) {
 	for _, f := range e.Facts {
 		switch f := f.(type) {
 		case fact.EffectClaimed:
-			now := c.open[f.Effect].again(f.Failed)
+			now := c.open.Of(f.Effect).again(f.Failed)
 			now.Node, now.Until, now.Seq = f.Node, f.Until, e.Seq
-			c.open[f.Effect] = now
+			c.open.Set(f.Effect, now)
 		case fact.EffectRenewed:
-			if now := c.open[f.Effect]; now.Node == f.Node {
+			if now := c.open.Of(f.Effect); now.Node == f.Node {
 				now.Until = f.Until
-				c.open[f.Effect] = now
+				c.open.Set(f.Effect, now)
 			}
 		case fact.EffectSettled:
-			delete(c.open, f.Effect)
+			c.open.Delete(f.Effect)
 		case fact.EffectParked:
-			now := c.open[f.Effect]
+			now := c.open.Of(f.Effect)
 			now.Parked = f.Reason
-			c.open[f.Effect] = now
+			c.open.Set(f.Effect, now)
 		}
 	}
 }
 
-// Snapshot implements fold.Fold.
-func (c *Claims) Snapshot() ([]byte, error) {
-	c.mu.RLock()
-	open := maps.Clone(c.open)
-	c.mu.RUnlock()
-	return json.Marshal(open)
+// Freeze implements fold.Fold.
+func (c *Claims) Freeze() func() ([]byte, error) {
+	c.mu.Lock()
+	open := c.open.Clone()
+	c.mu.Unlock()
+	return func() ([]byte, error) { return fold.Encode(open) }
 }
 
 // Restore implements fold.Fold.
 func (c *Claims) Restore(b []byte) error {
-	var open map[string]claim
-	if err := json.Unmarshal(b, &open); err != nil {
+	var open fold.Table[string, claim]
+	if err := fold.Decode(b, &open); err != nil {
 		return fmt.Errorf("claims: %w", err)
-	}
-	if open == nil {
-		return errors.New("claims: the snapshot is empty")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,7 +94,7 @@ func (c *Claims) Parked() map[string]string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	parked := map[string]string{}
-	for key, claim := range c.open {
+	for key, claim := range c.open.All() {
 		if claim.Parked != "" {
 			parked[key] = claim.Parked
 		}
@@ -110,5 +105,5 @@ func (c *Claims) Parked() map[string]string {
 func (c *Claims) get(key string) claim {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.open[key]
+	return c.open.Of(key)
 }

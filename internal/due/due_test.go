@@ -155,7 +155,7 @@ func TestAnEffectIsClaimedDoneAndSettledOnce(t *testing.T) {
 		if got := w.facts(); !slices.Equal(got, want) || len(done.times()) != 1 {
 			t.Errorf("facts %v after %d tries, want %v", got, len(done.times()), want)
 		}
-		if len(w.claims.open) != 0 || len(w.runner.acted) != 0 || len(w.runner.failed) != 0 || len(w.runner.running) != 0 {
+		if w.claims.open.Len() != 0 || len(w.runner.acted) != 0 || len(w.runner.failed) != 0 || len(w.runner.running) != 0 {
 			t.Errorf("something is kept: %v %v %v", w.claims.open, w.runner.acted, w.runner.failed)
 		}
 	})
@@ -573,7 +573,7 @@ func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
 				before.Apply(e)
 			}
 		}
-		snapshot, err := before.Snapshot()
+		snapshot, err := before.Freeze()()
 		if err == nil {
 			err = after.Restore(snapshot)
 		}
@@ -590,7 +590,7 @@ func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
 }
 
 func snapshotOf(t interface{ Fatal(...any) }, f fold.Fold) string {
-	b, err := f.Snapshot()
+	b, err := f.Freeze()()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,8 @@
 package fact
 
 import (
+	"fmt"
+
 	"fiatjaf.com/nostr"
 
 	"guild"
@@ -18,6 +20,57 @@ type AttemptPlanned struct {
 	Unmet     bool          `json:"unmet,omitempty"` // never benchmarked: LOW criticality only
 
 	Key string `json:"idempotency_key,omitempty"` // the same from quote to receipt
+
+	Bid    guild.Msat `json:"bid_msat,omitempty"` // that the request makes
+	Choice *Choice    `json:"choice,omitempty"`   // why this provider
+}
+
+// Choice is a routing decision with everything that it was made from (the partnership protocol, section 4.1.1).
+type Choice struct {
+	Policy     guild.Hash     `json:"policy"`
+	Rule       string         `json:"rule"`           // best, explored, unmet, named, offered or meeting
+	Tier       string         `json:"tier,omitempty"` // that the dice chose
+	Epsilon    guild.Trust    `json:"epsilon_micro"`  // the share of exploring at that time
+	Dice       [3]guild.Trust `json:"dice_micro"`     // whether to explore, which tier, whom; they follow from the job and the turn
+	Decided    int            `json:"decided"`        // decisions for the task before
+	Candidates []Candidate    `json:"candidates"`     // the best first, at most 16; whoever was chosen is among them
+	Count      int            `json:"count"`          // of all candidates
+	Excluded   []Exclusion    `json:"excluded,omitempty"`
+	Barred     map[string]int `json:"barred,omitempty"`  // how many were excluded, by what
+	Relaxed    []string       `json:"relaxed,omitempty"` // rules that could not be kept, and why
+}
+
+// Candidate is one service as the router saw it.
+type Candidate struct {
+	Service   guild.Service `json:"service"`
+	Name      string        `json:"name,omitempty"`
+	Trust     guild.Trust   `json:"trust_micro"`
+	Met       bool          `json:"met,omitempty"`
+	Tier      string        `json:"tier"`
+	Cost      guild.Msat    `json:"cost_msat"`
+	LatencyMs int64         `json:"latency_ms"` // predicted
+	Load      int           `json:"load"`       // requests that it has not answered
+	Samples   int           `json:"samples"`    // verdicts on it
+	Terms     Terms         `json:"terms_micro"`
+	Score     guild.Trust   `json:"score_micro"`
+
+	Unsure guild.Trust `json:"unsure_micro,omitempty"` // that the score is put back by in the order: it may not do the task at all
+}
+
+// Terms are what a candidate's score consists of, each already weighed.
+type Terms struct {
+	Trust       guild.Trust `json:"trust"`
+	Cost        guild.Trust `json:"cost"`
+	Latency     guild.Trust `json:"latency"`
+	Load        guild.Trust `json:"load"`
+	Exploration guild.Trust `json:"exploration"`
+}
+
+// Exclusion says what kept one service out.
+type Exclusion struct {
+	Service guild.Service `json:"service"`
+	By      string        `json:"by"` // the rule, in a word or two
+	Reason  string        `json:"reason"`
 }
 
 // AttemptRequested says that a relay took the request. Written by jobs.
@@ -43,7 +96,19 @@ type AttemptProgressed struct {
 	Text    string   `json:"text,omitempty"`  // cut to 2,000 bytes
 	Silence int64    `json:"silence"`         // Unix ms, as in AttemptRequested
 	Fault   bool     `json:"fault,omitempty"` // it broke the protocol by this, which is held against it and ends nothing
+
+	Capacity *Capacity `json:"capacity,omitempty"` // of the provider, when it says
 }
+
+// Capacity is what a provider says of how busy it is (the partnership protocol, section 5.3.3). In the content of a
+// processing feedback it is this object.
+type Capacity struct {
+	Queue int `json:"queue_depth"`   // requests that wait
+	Idle  int `json:"idle_capacity"` // requests that it could begin at once
+}
+
+// String says it for people.
+func (c Capacity) String() string { return fmt.Sprintf("queue %d, idle %d", c.Queue, c.Idle) }
 
 // AttemptDelivered is a result from the provider that was asked. Written by jobs.
 type AttemptDelivered struct {
@@ -100,6 +165,8 @@ type AttemptRefused struct {
 	Later   bool     `json:"later,omitempty"` // at capacity: no failure, try again later
 	Fault   bool     `json:"fault,omitempty"` // it did answer, but not as agreed: counted like a delivery that failed
 	Event   nostr.ID `json:"event,omitzero"`  // the event that said so, if one did
+
+	Price guild.Msat `json:"price_msat,omitempty"` // the least that it would have done it for, when it said so
 }
 
 // AttemptExpired says that nothing came in time. Written by jobs.
@@ -115,6 +182,22 @@ type AttemptExpired struct {
 type AttemptCancelled struct {
 	Attempt  nostr.ID     `json:"attempt"`
 	Deletion *nostr.Event `json:"deletion,omitempty"`
+}
+
+// AttemptDisputed says that the provider objects to the verdict, or that the owner doubts it: it is judged again.
+// Written by review.
+type AttemptDisputed struct {
+	Attempt nostr.ID `json:"attempt"`
+	By      string   `json:"by"` // provider or owner
+	Reason  string   `json:"reason"`
+	Event   nostr.ID `json:"event,omitzero"` // that said so
+}
+
+// AttemptTold says that the provider was sent the verdict. Written by review.
+type AttemptTold struct {
+	Attempt nostr.ID `json:"attempt"`
+	Message nostr.ID `json:"message"`         // id of the NIP-17 message inside its wraps
+	Given   string   `json:"given,omitempty"` // why it could not be sent, when that was given up
 }
 
 // AttemptParked says that an effect failed for the last time. Written by the step whose effect it was.
@@ -173,3 +256,9 @@ func (AttemptRecorded) Type() string { return "attempt.recorded" }
 
 // Type returns the stored name.
 func (AttemptCompared) Type() string { return "attempt.compared" }
+
+// Type returns the stored name.
+func (AttemptDisputed) Type() string { return "attempt.disputed" }
+
+// Type returns the stored name.
+func (AttemptTold) Type() string { return "attempt.told" }

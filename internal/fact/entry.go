@@ -134,6 +134,10 @@ var readers = table(
 	reader[ProviderMoved](), reader[TrustChanged](),
 	reader[JobSolicited](), reader[JobOffered](), reader[AttemptCompared](),
 	reader[ServicePaused](), reader[ServiceResumed](), reader[MeetingBegan](), reader[MeetingEnded](),
+	reader[AttemptDisputed](), reader[AttemptTold](), reader[RequestJudged](), reader[RequestObjected](),
+	reader[PolicyAdopted](), reader[VariableChanged](), reader[BidReserved](), reader[BidFreed](),
+	reader[ReviewDrafted](), reader[ReviewPublished](), reader[ReviewHeld](), reader[ReviewResumed](), reader[ReviewDropped](),
+	reader[BackupMade](), reader[BackupSent](), reader[BackupFailed](), reader[BackupChosen](), reader[BackupRestored](),
 	reader[EffectClaimed](), reader[EffectRenewed](), reader[EffectSettled](), reader[EffectParked](),
 	reader[JournalArchived](), reader[JournalRepaired](),
 )

@@ -31,6 +31,33 @@ type JobOpened struct {
 	Inputs      []Input           `json:"inputs,omitempty"`      // beside the bundle
 	Meeting     *Benchmark        `json:"meeting,omitempty"`     // the job is part of getting to know a provider
 	Quality     *Quality          `json:"quality,omitempty"`     // what the delivery is judged by, as far as a number says it
+
+	Class   string      `json:"class,omitempty"`        // of the task, section 5.2.3: critical-path, experimental, …
+	Urgency string      `json:"urgency,omitempty"`      // normal if empty; section 4.1.4
+	Unbid   bool        `json:"unbid,omitempty"`        // the customer named no bid: it is computed for each request
+	Target  guild.Trust `json:"target_micro,omitempty"` // trust that the bid is meant for; 0 for any
+}
+
+// BidSubject is the boundary of all bids: what one task does not use, another may.
+const BidSubject Subject = "bid.all"
+
+// BidReserved says that an attempt may bid so much of a budget. Written by jobs.
+type BidReserved struct {
+	Job    guild.JobID `json:"job"`
+	Turn   int         `json:"turn"` // the attempt's place in its job, from 1
+	Task   string      `json:"task"`
+	Amount guild.Msat  `json:"amount_msat"`
+	At     int64       `json:"at"` // Unix ms; its UTC day and month are charged
+
+	Day   map[string]guild.Msat `json:"day_msat,omitempty"`   // of it, what other tasks' budgets for the day give
+	Month map[string]guild.Msat `json:"month_msat,omitempty"` // as above, for the month
+}
+
+// BidFreed ends a reservation: what was not accepted is not owed. Written by jobs.
+type BidFreed struct {
+	Job   guild.JobID `json:"job"`
+	Turn  int         `json:"turn"`
+	Spent guild.Msat  `json:"spent_msat"`
 }
 
 // Quality is what a provider is told about the judging of its delivery (the partnership protocol, section 4.1.2).
@@ -122,3 +149,9 @@ func (JobSolicited) Type() string { return "job.solicited" }
 
 // Type returns the stored name.
 func (JobOffered) Type() string { return "job.offered" }
+
+// Type returns the stored name.
+func (BidReserved) Type() string { return "bid.reserved" }
+
+// Type returns the stored name.
+func (BidFreed) Type() string { return "bid.freed" }

@@ -42,6 +42,25 @@ type RequestCancelled struct {
 	Request nostr.ID `json:"request"`
 }
 
+// RequestJudged is what the customer says of our delivery, in a private message. Written by work.
+type RequestJudged struct {
+	Request nostr.ID      `json:"request"`
+	Message nostr.ID      `json:"message"` // NIP-17, inside its wraps
+	Outcome guild.Outcome `json:"outcome"`
+	Score   guild.Score   `json:"score"`
+	Verdict guild.Hash    `json:"verdict"` // as the customer names it
+	Text    string        `json:"text,omitempty"`
+	Until   int64         `json:"until,omitempty"` // Unix s: as long as the customer hears an objection
+}
+
+// RequestObjected says that we object to what the customer says of our delivery. Written by work.
+type RequestObjected struct {
+	Request nostr.ID `json:"request"`
+	Message nostr.ID `json:"message"` // ours, NIP-17, inside its wraps
+	Reason  string   `json:"reason"`
+	Sent    bool     `json:"sent,omitempty"` // a relay took it
+}
+
 // Type returns the stored name.
 func (RequestReceived) Type() string { return "request.received" }
 
@@ -50,3 +69,9 @@ func (RequestFinished) Type() string { return "request.finished" }
 
 // Type returns the stored name.
 func (RequestCancelled) Type() string { return "request.cancelled" }
+
+// Type returns the stored name.
+func (RequestJudged) Type() string { return "request.judged" }
+
+// Type returns the stored name.
+func (RequestObjected) Type() string { return "request.objected" }

@@ -11,13 +11,14 @@ import "guild/internal/fact"
 type Fold interface {
 	// Name tells the fold apart from others, in lower-case letters, digits and dashes.
 	Name() string
-	// Version is the version of what Snapshot writes; a snapshot of another version is not restored.
+	// Version is the version of what Freeze writes; a snapshot of another version is not restored.
 	Version() int
 	// Apply takes the next entry. It assigns, it does not compute or judge; types of fact that are not its own
 	// it ignores.
 	Apply(fact.Entry)
-	// Snapshot writes the state. Entries may wait for it: it copies under its lock and encodes after.
-	Snapshot() ([]byte, error)
-	// Restore replaces the state by one that Snapshot wrote. After an error the state is as it was.
+	// Freeze takes a copy of the state, which every decision waits for: what may grow large belongs in a Table. What
+	// it returns writes the copy, while entries go on being applied.
+	Freeze() (encode func() ([]byte, error))
+	// Restore replaces the state by one that Freeze wrote. After an error the state is as it was.
 	Restore([]byte) error
 }

@@ -68,15 +68,16 @@ func (j *Job) count() count {
 	return c
 }
 
-// live reports whether an attempt may still come to something: asked and not answered, or delivered and not judged.
+// live reports whether an attempt may still come to something: asked and not answered, or delivered and not judged. What
+// is judged a second time came to something before.
 func (a Attempt) live() bool {
-	return a.State.Waiting() || a.State == guild.Delivered || a.State == guild.Undecided
+	return a.State.Waiting() || a.Verdict == nil && (a.State == guild.Delivered || a.State == guild.Undecided)
 }
 
 // successes lists the attempts whose delivery was accepted, the first verdict first.
 func (j *Job) successes() (accepted []Attempt) {
 	for _, a := range j.Attempts {
-		if s := a.Outcome(); s == guild.Accepted || s == guild.Paid || s == guild.Released {
+		if s := a.stands(); s == guild.Accepted || s == guild.Paid || s == guild.Released {
 			accepted = append(accepted, a)
 		}
 	}
@@ -100,7 +101,8 @@ func (j *Jobs) view(job *Job, now time.Time) *view {
 
 func (v *view) field() *field {
 	if v.who == nil {
-		found := v.jobs.field(v.Job, v.now)
+		missing := v.Criticality.Quorum() - v.agreeing - v.uncompared - v.live
+		found := v.jobs.field(v.Job, max(missing, 1), v.now)
 		v.who = &found
 	}
 	return v.who
@@ -120,7 +122,7 @@ func (v *view) lost() (why string, lost bool) {
 	case have+left < quorum:
 		return fmt.Sprintf("%s%d of %d tries used%s", v.disagreement(), v.tried, v.Tries, v.last("; the last: ")), true
 	case have+min(left, v.field().count) >= quorum || v.now.Before(v.heard()):
-		return "", false
+		return v.broke()
 	}
 	why = v.field().why
 	if n := v.field().count; n > 0 {
@@ -188,14 +190,16 @@ func (v *view) end() (closed fact.JobClosed, ends bool) {
 		closed.Ending, closed.Reason = timedOut(v.comesTo()), v.disagreement()+"the deadline passed"
 		return closed, true
 	case len(v.Attempts) == 0 && v.now.Before(v.patience()):
-		return closed, false
+		why, never := v.hopeless()
+		closed.Ending, closed.Reason = v.comesTo(), why
+		return closed, never
 	}
 	why, lost := v.lost()
 	if !lost && v.now.Before(v.deadline()) {
 		return closed, false
 	}
 	closed.Ending = v.comesTo()
-	closed.Reason = guild.Cut(cmp.Or(why, v.field().why, "the deadline passed before anybody was asked"), 1000)
+	closed.Reason = guild.Cut(cmp.Or(why, v.field().why, v.asks().why, "the deadline passed before anybody was asked"), 1000)
 	return closed, true
 }
 

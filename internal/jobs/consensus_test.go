@@ -147,7 +147,7 @@ func TestTooFewWhoAreTrustedAreNotAskedAtAll(t *testing.T) {
 		job := w.ends(id, guild.JobUnclaimed)
 		const want = `a job of high criticality needs 2 providers that are trusted with it; of 4 who offer the task "python" 1 may be asked: ` +
 			`a provider (`
-		if !strings.HasPrefix(job.Reason, want) || !strings.HasSuffix(job.Reason, ") has not been met") || len(w.published) != 0 {
+		if !strings.HasPrefix(job.Reason, want) || !strings.HasSuffix(job.Reason, ") is conditional") || len(w.published) != 0 {
 			t.Errorf("%s; %d requests", job.Reason, len(w.published))
 		}
 		for person, want := range map[person]string{bob: "is conditional", carol: "is trusted 0.50 only", mallory: "has not been met"} {
@@ -155,8 +155,8 @@ func TestTooFewWhoAreTrustedAreNotAskedAtAll(t *testing.T) {
 			if person == bob {
 				offer = conditional(offer)
 			}
-			trust, met := w.trusted("", person.service())
-			if got := w.excludes(job, offer, trust, met, time.Now()); !strings.HasSuffix(got, want) {
+			f := w.Jobs.facts("python", offer, time.Now())
+			if got := w.explain(job, &f, w.bars(job, &f, time.Now())); !strings.HasSuffix(got, want) {
 				t.Errorf("%q, want %q", got, want)
 			}
 		}

@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -73,10 +72,9 @@ func (j *Jobs) inside(ctx context.Context, e nostr.Event) nip90.Reference {
 // nearest finds the one attempt that the provider may be answering now. With two of them nobody can tell, and a
 // delivery that is judged as another job's would be held against a provider that did its work.
 func (j *Jobs) nearest(e nostr.Event) (Attempt, *Job, error) {
-	const recent = 1000 // attempts that are looked at
 	asked := j.fold.turnsOf(e.PubKey)
 	var found []Attempt
-	for _, id := range slices.Backward(asked[max(0, len(asked)-recent):]) {
+	for _, id := range slices.Backward(asked[max(0, len(asked)-maxTurns):]) {
 		a, job, ok := j.fold.Attempt(id)
 		switch {
 		case !ok:
@@ -109,24 +107,21 @@ func (a Attempt) mayBeAnswered(e nostr.Event, job *Job) bool {
 	return a.State.Waiting() || gone && said.Before(time.UnixMilli(a.Over).Add(aftertow))
 }
 
-// turnsOf lists the attempts of a provider, the latest last.
+// maxTurns is how many attempts of one provider are looked at for an answer that names none.
+const maxTurns = 1000
+
+// turnsOf lists the latest attempts of a provider, the latest last.
 func (f *Fold) turnsOf(provider nostr.PubKey) []nostr.ID {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	return f.turns[provider]
+	return f.turns.Of(provider)
 }
 
-// index makes turns and solicitations anew from the jobs.
-func (f *Fold) index() {
-	var all []Attempt
-	for id, job := range f.jobs {
-		all = append(all, job.Attempts...)
-		if job.Solicited != nil {
-			f.solicitations[job.Solicited.Request.ID] = id
-		}
+// takeTurn adds an attempt to those of its provider. Whoever holds the list before keeps it.
+func (f *Fold) takeTurn(provider nostr.PubKey, attempt nostr.ID) {
+	turns := f.turns.Of(provider)
+	if len(turns) >= 2*maxTurns {
+		turns = slices.Clone(turns[len(turns)-maxTurns:])
 	}
-	slices.SortFunc(all, func(a, b Attempt) int { return cmp.Or(cmp.Compare(a.At, b.At), slices.Compare(a.ID[:], b.ID[:])) })
-	for _, a := range all {
-		f.turns[a.Provider.PubKey] = append(f.turns[a.Provider.PubKey], a.ID)
-	}
+	f.turns.Set(provider, append(turns, attempt))
 }

@@ -26,6 +26,10 @@ func (j *Jobs) Due(now time.Time) []due.Work {
 		for _, a := range job.Attempts {
 			work = j.dueForAttempt(work, job, a, stops)
 		}
+		if _, never := v.hopeless(); never && job.Ending == guild.Open && len(job.Attempts) == 0 {
+			work = append(work, j.conclude(job, time.Time{}))
+			continue
+		}
 		if w, waits := j.dueForInputs(job); waits {
 			work = append(work, w)
 			continue
@@ -36,7 +40,7 @@ func (j *Jobs) Due(now time.Time) []due.Work {
 			work = append(work, w)
 		}
 	}
-	return work
+	return append(work, j.dueForBids()...)
 }
 
 func (j *Jobs) dueForAttempt(work []due.Work, job *Job, a Attempt, stops bool) []due.Work {
@@ -85,8 +89,13 @@ func (j *Jobs) dueForJob(v *view, stops bool) (due.Work, bool) {
 	switch who := v.field(); {
 	case lost:
 		return j.conclude(v.Job, v.patience()), true // unless somebody comes
+	case who.best != nil && j.c.UpToDate != nil && !j.c.UpToDate(v.Task):
+		return due.Work{}, false // the fact that trust learns from it brings us back
 	case who.best != nil:
-		return j.plan(v.Job, *who.best), true
+		if until := v.asks().until; !until.IsZero() {
+			return j.conclude(v.Job, sooner(until, v.deadline())), true // unless the budgets allow it before
+		}
+		return j.ask(v.Job, *who.best), true
 	case who.count > 0 && who.when.Before(v.deadline()):
 		return j.conclude(v.Job, who.when), true // somebody may be asked then
 	case who.count > 0:
@@ -95,6 +104,13 @@ func (j *Jobs) dueForJob(v *view, stops bool) (due.Work, bool) {
 		return j.conclude(v.Job, v.patience()), true
 	}
 	return due.Work{}, false // those who were asked are enough
+}
+
+func sooner(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // decideClose ends the job for a reason that is not in its attempts, unless some go on or others came.
@@ -110,11 +126,18 @@ func (j *Jobs) decideClose(tx *journal.Tx, job *Job, ending guild.Ending, reason
 }
 
 // plan signs the request and records it together with our claim on publishing it.
-func (j *Jobs) plan(job *Job, o guild.Offer) due.Work {
+func (j *Jobs) plan(job *Job, o guild.Offer, bid guild.Msat) due.Work {
 	return due.Work{
 		Key: "plan " + job.Job.String(), Guard: fact.JobSubject(job.Job), Free: true,
 		Act: func(ctx context.Context) (due.Decision, error) {
-			planned, err := j.request(ctx, job, o)
+			o, bid, choice := j.settleOn(job, o, bid)
+			if choice == nil {
+				return func(*journal.Tx) error { return nil }, nil // it has no room any more; the next look finds another
+			}
+			planned, err := j.request(ctx, job, o, bid)
+			if planned.Choice = choice; err != nil {
+				j.forgo(job)
+			}
 			if lost, ok := errors.AsType[lostError](err); ok {
 				return j.parkLost(job, lost), nil
 			}
@@ -124,6 +147,9 @@ func (j *Jobs) plan(job *Job, o guild.Offer) due.Work {
 			return func(tx *journal.Tx) error {
 				now, ok := j.fold.Job(job.Job)
 				if !ok || len(now.Attempts) != len(job.Attempts) {
+					return nil
+				}
+				if had, ok := j.fold.reserved(now); j.limited(job.Task, bid) && (!ok || had < bid) {
 					return nil
 				}
 				if v := j.view(now, tx.Now()); v.stops() || v.missing() <= 0 || !j.admit(planned, tx.Now()) {
@@ -162,8 +188,8 @@ func (j *Jobs) publish(job *Job, a Attempt) due.Work {
 			}
 			return func(tx *journal.Tx) error {
 				if now, _, ok := j.fold.Attempt(a.ID); ok && now.State == guild.Planned {
-					silence := tx.Now().Add(j.c.Patience.Silence).UnixMilli()
-					tx.Append(fact.AttemptRequested{Attempt: a.ID, Relays: relays, Silence: silence})
+					silence := j.patienceWith(job, tx.Now())
+					tx.Append(fact.AttemptRequested{Attempt: a.ID, Relays: relays, Silence: silence.UnixMilli()})
 				}
 				return nil
 			}, nil

@@ -2,10 +2,6 @@ package jobs
 
 import (
 	"cmp"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -15,20 +11,27 @@ import (
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/fold"
+	"guild/internal/route"
 )
 
-// Fold is the state of every job of ours and of its attempts.
+// Fold is the state of every job of ours and of its attempts, and of what was bid for them.
 type Fold struct {
-	mu   sync.RWMutex
-	jobs map[guild.JobID]*Job
+	mu    sync.RWMutex
+	jobs  fold.Table[guild.JobID, *Job]
+	deals fold.Table[string, []deal] // the latest bids for each task, see bids.go
+	purse purse                      // what of the budgets is reserved and spent, see budget.go
+
+	strains strains // who is left alone for what it answered, see strain.go
 
 	// Derived from jobs.
-	attempts map[nostr.ID]guild.JobID
+	attempts fold.Table[nostr.ID, guild.JobID]
 	open     map[guild.JobID]bool // the jobs that something may still be due for
 
 	traffic       traffic
-	turns         map[nostr.PubKey][]nostr.ID // the attempts of each provider, the latest last
-	solicitations map[nostr.ID]guild.JobID    // the requests for offers
+	matrix        *route.Matrix                        // that is told what changes, if not nil
+	turns         fold.Table[nostr.PubKey, []nostr.ID] // the latest attempts of each provider, the latest last
+	solicitations fold.Table[nostr.ID, guild.JobID]    // the requests for offers, as long as one may come
 }
 
 // Job is one job as the facts have it. A *Job that was handed out is never changed again.
@@ -71,38 +74,40 @@ type Attempt struct {
 	Deletion  *nostr.Event         `json:"deletion,omitempty"`
 	Withdrawn bool                 `json:"withdrawn,omitempty"` // the deletion was published, or given up
 	Verdict   *guild.Verdict       `json:"verdict,omitempty"`
-	Stored    guild.Hash           `json:"stored,omitzero"`   // blob: the whole verdict
-	Agrees    nostr.ID             `json:"agrees,omitzero"`   // the first accepted attempt of the job that it agrees with
-	Later     bool                 `json:"later,omitempty"`   // it was refused for want of capacity
-	Claimed   int64                `json:"claimed,omitempty"` // Unix ms when the provider said that it was done
-	Again     int                  `json:"again,omitempty"`   // how often the request was published once more
+	Stored    guild.Hash           `json:"stored,omitzero"`    // blob: the whole verdict
+	Agrees    nostr.ID             `json:"agrees,omitzero"`    // the first accepted attempt of the job that it agrees with
+	Later     bool                 `json:"later,omitempty"`    // it was refused for want of capacity
+	Bid       guild.Msat           `json:"bid,omitempty"`      // that the request made
+	Quote     guild.Msat           `json:"quote,omitempty"`    // what the provider wants for it, when it said so
+	Claimed   int64                `json:"claimed,omitempty"`  // Unix ms when the provider said that it was done
+	Again     int                  `json:"again,omitempty"`    // how often the request was published once more
+	Capacity  *fact.Capacity       `json:"capacity,omitempty"` // of the provider, as it said last for this attempt
+	Reported  int64                `json:"reported,omitempty"` // Unix ms when it said so
 }
 
 // NewFold returns an empty fold.
 func NewFold() *Fold {
-	return &Fold{jobs: map[guild.JobID]*Job{}, attempts: map[nostr.ID]guild.JobID{}, open: map[guild.JobID]bool{},
-		traffic: newTraffic(), turns: map[nostr.PubKey][]nostr.ID{}, solicitations: map[nostr.ID]guild.JobID{}}
+	return &Fold{open: map[guild.JobID]bool{}, traffic: newTraffic()}
 }
 
 // Name implements fold.Fold.
 func (*Fold) Name() string { return "jobs" }
 
 // Version implements fold.Fold.
-func (*Fold) Version() int { return 3 }
+func (*Fold) Version() int { return 5 }
 
 // Job returns a job.
 func (f *Fold) Job(id guild.JobID) (*Job, bool) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	job, ok := f.jobs[id]
-	return job, ok
+	return f.jobs.Get(id)
 }
 
 // Attempt returns an attempt and its job.
 func (f *Fold) Attempt(id nostr.ID) (Attempt, *Job, bool) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	job, ok := f.jobs[f.attempts[id]]
+	job, ok := f.jobs.Get(f.attempts.Of(id))
 	if !ok {
 		return Attempt{}, nil, false
 	}
@@ -113,7 +118,10 @@ func (f *Fold) Attempt(id nostr.ID) (Attempt, *Job, bool) {
 // All lists the jobs, the newest first.
 func (f *Fold) All() []*Job {
 	f.mu.RLock()
-	all := slices.Collect(maps.Values(f.jobs))
+	all := make([]*Job, 0, f.jobs.Len())
+	for _, job := range f.jobs.All() {
+		all = append(all, job)
+	}
 	f.mu.RUnlock()
 	slices.SortFunc(all, func(a, b *Job) int {
 		return cmp.Or(cmp.Compare(b.At, a.At), slices.Compare(a.Job[:], b.Job[:]))
@@ -133,24 +141,11 @@ func (f *Fold) active() []*Job {
 	f.mu.RLock()
 	var active []*Job
 	for id := range f.open {
-		active = append(active, f.jobs[id])
+		active = append(active, f.jobs.Of(id))
 	}
 	f.mu.RUnlock()
 	slices.SortFunc(active, func(a, b *Job) int { return cmp.Compare(a.Seq, b.Seq) })
 	return active
-}
-
-// load is the number of attempts that each provider has not answered yet.
-func (f *Fold) load() map[guild.Service]int {
-	load := map[guild.Service]int{}
-	for _, job := range f.active() {
-		for _, a := range job.Attempts {
-			if a.State.Waiting() {
-				load[a.Provider]++
-			}
-		}
-	}
-	return load
 }
 
 func (j *Job) index(attempt nostr.ID) int {
@@ -160,9 +155,17 @@ func (j *Job) index(attempt nostr.ID) int {
 // why says how an attempt came out.
 func (a Attempt) why() string {
 	if a.Reason == "" {
-		return string(a.Outcome())
+		return string(a.stands())
 	}
-	return string(a.Outcome()) + ", " + guild.Cut(a.Reason, 200)
+	return string(a.stands()) + ", " + guild.Cut(a.Reason, 200)
+}
+
+// stands is the state that counts for the job. A verdict that is doubted stands until there is another.
+func (a Attempt) stands() guild.State {
+	if a.Verdict != nil && (a.State == guild.Disputed || a.State == guild.Undecided) {
+		return a.Ended
+	}
+	return a.Outcome()
 }
 
 func (j *Job) deadline() time.Time { return time.UnixMilli(j.Deadline) }
@@ -171,6 +174,7 @@ func (j *Job) vocabulary() []guild.Attempt {
 	attempts := make([]guild.Attempt, len(j.Attempts))
 	for i, a := range j.Attempts {
 		attempts[i] = a.Attempt
+		attempts[i].State = a.stands()
 	}
 	return attempts
 }
@@ -190,7 +194,13 @@ func (j *Job) quiet() bool {
 
 // Apply implements fold.Fold.
 func (f *Fold) Apply(e fact.Entry) {
-	if e.Subject.Noun() != "job" {
+	f.heed(e)
+	switch e.Subject.Noun() {
+	case "job":
+	case "bid":
+		f.applyBids(e)
+		return
+	default:
 		return
 	}
 	f.mu.Lock()
@@ -207,21 +217,21 @@ func (f *Fold) apply(one fact.Fact, e fact.Entry) {
 	at := e.At
 	switch one := one.(type) {
 	case fact.JobOpened:
-		f.jobs[one.Job] = &Job{JobOpened: one, Seq: e.Seq, At: at}
+		f.jobs.Set(one.Job, &Job{JobOpened: one, Seq: e.Seq, At: at})
 		f.open[one.Job] = true
 	case fact.JobCancelled:
 		f.change(one.Job, func(j *Job) { j.Cancelled = true })
 	case fact.JobClosed:
 		f.change(one.Job, func(j *Job) { j.Ending, j.Reason, j.Closed, j.Chosen = one.Ending, one.Reason, at, one.Chosen })
 	case fact.JobSolicited:
-		f.solicitations[one.Request.ID] = one.Job
+		f.solicitations.Set(one.Request.ID, one.Job)
 		f.change(one.Job, func(j *Job) { j.solicited(one) })
 	case fact.JobOffered:
 		f.change(one.Job, func(j *Job) { j.offered(one) })
 	case fact.AttemptPlanned:
-		f.attempts[one.Attempt] = one.Job
-		f.traffic.asked(one.Provider.PubKey, at)
-		f.turns[one.Provider.PubKey] = append(f.turns[one.Provider.PubKey], one.Attempt)
+		f.attempts.Set(one.Attempt, one.Job)
+		f.traffic.asked(f.traffic.decided(f.taskOf(one.Job)), one.Provider.PubKey, at)
+		f.takeTurn(one.Provider.PubKey, one.Attempt)
 		f.change(one.Job, func(j *Job) { j.plan(one, at) })
 	case fact.EffectSettled:
 		f.published(one.Effect)
@@ -237,28 +247,39 @@ func (f *Fold) apply(one fact.Fact, e fact.Entry) {
 func (j *Job) plan(p fact.AttemptPlanned, at int64) {
 	j.Attempts = append(j.Attempts, Attempt{
 		Attempt: guild.Attempt{ID: p.Attempt, Job: p.Job, Provider: p.Provider, State: guild.Planned},
-		Planned: &p, Encrypted: p.Encrypted, At: at,
+		Planned: &p, Encrypted: p.Encrypted, At: at, Bid: p.Bid,
 	})
 }
 
 // change replaces a job by a changed copy, so that readers keep what they hold.
 func (f *Fold) change(id guild.JobID, by func(*Job)) {
-	old, ok := f.jobs[id]
+	old, ok := f.jobs.Get(id)
 	if !ok {
 		return
 	}
 	job := *old
 	job.Attempts = slices.Clone(old.Attempts)
 	by(&job)
-	f.jobs[id] = &job
-	f.traffic.changed(old.Attempts, job.Attempts)
-	if job.quiet() {
-		delete(f.open, id)
+	if f.traffic.changed(old.Attempts, job.Attempts); job.quiet() {
+		f.rest(&job)
+	}
+	f.jobs.Set(id, &job)
+}
+
+// rest drops what of a job was only needed as long as something might be due for it. Jobs are kept for ever.
+func (f *Fold) rest(job *Job) {
+	delete(f.open, job.Job)
+	if job.Solicited != nil {
+		f.solicitations.Delete(job.Solicited.Request.ID)
+	}
+	job.Solicited, job.Offers, job.Providers, job.Inputs, job.Quality = nil, nil, nil, nil, nil
+	if job.Release != nil {
+		job.Release = &fact.Release{Names: job.Release.Names}
 	}
 }
 
 func (f *Fold) changeAttempt(id nostr.ID, by func(*Attempt)) {
-	f.change(f.attempts[id], func(j *Job) {
+	f.change(f.attempts.Of(id), func(j *Job) {
 		if i := j.index(id); i >= 0 {
 			by(&j.Attempts[i])
 			j.Attempts[i].slim()
@@ -290,48 +311,4 @@ func (f *Fold) published(effect string) {
 	if id, ok := againOf(effect); ok {
 		f.changeAttempt(id, func(a *Attempt) { a.Again++ })
 	}
-}
-
-// Snapshot implements fold.Fold.
-func (f *Fold) Snapshot() ([]byte, error) {
-	f.mu.RLock()
-	jobs := maps.Clone(f.jobs)
-	f.mu.RUnlock()
-	return json.Marshal(jobs)
-}
-
-// Restore implements fold.Fold.
-func (f *Fold) Restore(b []byte) error {
-	fresh := NewFold()
-	fresh.jobs = nil
-	if err := json.Unmarshal(b, &fresh.jobs); err != nil {
-		return fmt.Errorf("jobs: %w", err)
-	}
-	if fresh.jobs == nil {
-		return errors.New("jobs: the snapshot is empty")
-	}
-	var planned []Attempt
-	for id, job := range fresh.jobs {
-		if job == nil {
-			return fmt.Errorf("jobs: job %s is empty", id)
-		}
-		for _, a := range job.Attempts {
-			fresh.attempts[a.ID] = id
-			planned = append(planned, a)
-		}
-		fresh.traffic.changed(nil, job.Attempts)
-		if !job.quiet() {
-			fresh.open[id] = true
-		}
-	}
-	fresh.index()
-	slices.SortFunc(planned, func(a, b Attempt) int { return cmp.Compare(a.At, b.At) })
-	for _, a := range planned {
-		fresh.traffic.asked(a.Provider.PubKey, a.At)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.jobs, f.attempts, f.open, f.traffic = fresh.jobs, fresh.attempts, fresh.open, fresh.traffic
-	f.turns, f.solicitations = fresh.turns, fresh.solicitations
-	return nil
 }

@@ -20,14 +20,17 @@ func history(t *rapid.T) (all []fact.Entry) {
 	}
 	for n := range rapid.IntRange(0, 4).Draw(t, "jobs") {
 		job := guild.JobID{byte(n + 1)}
-		add(job, fact.JobOpened{Job: job, Task: "python", Providers: []nostr.PubKey{alice.key}, Tries: 3})
+		add(job, fact.JobOpened{Job: job, Task: "python", Providers: []nostr.PubKey{alice.key}, Tries: 3, Unbid: true})
 		for m := range rapid.IntRange(0, 3).Draw(t, "attempts") {
 			id := nostr.ID{byte(n + 1), byte(m + 1)}
 			request := nostr.Event{ID: id, Kind: 5000, PubKey: customer.key, Tags: nostr.Tags{{"p", alice.key.Hex()}}}
-			add(job, fact.AttemptPlanned{Attempt: id, Job: job, Provider: alice.service(), Request: request, Relays: []string{"wss://x"}})
+			add(job, fact.AttemptPlanned{Attempt: id, Job: job, Provider: alice.service(), Request: request, Relays: []string{"wss://x"}, Bid: 10})
 			for _, f := range rapid.SliceOfN(life(id, request), 0, 5).Draw(t, "life") {
 				add(job, f)
 			}
+		}
+		for _, f := range rapid.SliceOfN(bids(job), 0, 4).Draw(t, "bids") {
+			all = append(all, fact.Entry{Seq: uint64(len(all) + 1), At: int64(len(all) + 1), Subject: fact.BidSubject, Facts: []fact.Fact{f}})
 		}
 		if rapid.Bool().Draw(t, "cancelled") {
 			add(job, fact.JobCancelled{Job: job})
@@ -37,6 +40,16 @@ func history(t *rapid.T) (all []fact.Entry) {
 		}
 	}
 	return all
+}
+
+func bids(job guild.JobID) *rapid.Generator[fact.Fact] {
+	const tomorrow = 25 * 3_600_000
+	lent := map[string]guild.Msat{"docs": 5}
+	return rapid.SampledFrom([]fact.Fact{
+		fact.BidReserved{Job: job, Turn: 1, Task: "python", Amount: 10, At: 7}, fact.BidReserved{Job: job, Turn: 1, Task: "python", Amount: 12, At: 9, Day: lent},
+		fact.BidReserved{Job: job, Turn: 2, Task: "python", Amount: 10, At: tomorrow, Month: lent}, fact.BidFreed{Job: job, Turn: 1, Spent: 10},
+		fact.BidFreed{Job: job, Turn: 2}, fact.BidFreed{Job: job, Turn: 1, Spent: 1},
+	})
 }
 
 func life(id nostr.ID, deletion nostr.Event) *rapid.Generator[fact.Fact] {
@@ -51,6 +64,7 @@ func life(id nostr.ID, deletion nostr.Event) *rapid.Generator[fact.Fact] {
 		fact.AttemptProgressed{Attempt: id, Status: "success"}, fact.AttemptRefused{Attempt: id, Reason: "busy", Later: true},
 		fact.AttemptCompared{Attempt: id, With: id}, fact.EffectSettled{Effect: again(id, 1)}, fact.EffectParked{Effect: again(id, 2)},
 		fact.AttemptRefused{Attempt: nostr.ID{99}}, fact.EffectSettled{Effect: "publish x"},
+		fact.AttemptDisputed{Attempt: id}, fact.AttemptQuoted{Attempt: id, Amount: 5}, fact.AttemptRefused{Attempt: id, Price: 50},
 	})
 }
 
@@ -118,14 +132,14 @@ func TestAJobThatWasHandedOutNeverChanges(t *testing.T) {
 	})
 }
 
-func show(t *rapid.T, job *Job) string {
+func show(t interface{ Fatal(...any) }, job *Job) string {
 	f := NewFold()
-	f.jobs[job.Job] = job
+	f.jobs.Set(job.Job, job)
 	return snapshot(t, f)
 }
 
 func snapshot(t interface{ Fatal(...any) }, f fold.Fold) string {
-	b, err := f.Snapshot()
+	b, err := f.Freeze()()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,5 +154,35 @@ func TestAGarbledSnapshotIsRefusedAndChangesNothing(t *testing.T) {
 		if err := f.Restore([]byte(garbage)); err == nil || snapshot(t, f) != before || f.Open() != 1 {
 			t.Errorf("%q: %v", garbage, err)
 		}
+	}
+}
+
+func TestOfAJobThatIsOverOnlyWhatPeopleAskForIsKept(t *testing.T) {
+	f, job, attempt := NewFold(), guild.JobID{1}, nostr.ID{2}
+	event := nostr.Event{ID: attempt, Kind: 5000, PubKey: customer.key, Content: strings.Repeat("x", 60_000)}
+	for i, one := range []fact.Fact{
+		fact.JobOpened{Job: job, Task: "python", Open: true, Providers: []nostr.PubKey{alice.key}, Quality: &fact.Quality{},
+			Inputs: []fact.Input{{Data: strings.Repeat("x", 30_000), Type: "text"}}, Release: &fact.Release{Names: []string{"db"}, Vaults: []fact.Sealed{{}}}},
+		fact.JobSolicited{Job: job, Request: event},
+		fact.JobOffered{Job: job, Provider: alice.key, Text: strings.Repeat("x", 500)},
+		fact.AttemptPlanned{Attempt: attempt, Job: job, Provider: alice.service(), Request: event},
+		fact.AttemptRequested{Attempt: attempt},
+		fact.AttemptProgressed{Attempt: attempt, Event: attempt},
+		fact.AttemptDelivered{Attempt: attempt, Result: attempt, Delivery: guild.Hash{1}, Answer: &event},
+		fact.AttemptJudged{Attempt: attempt, Verdict: guild.Verdict{Outcome: guild.Success}},
+		fact.JobClosed{Job: job, Ending: guild.JobAccepted, Chosen: attempt},
+		fact.EffectSettled{Effect: unseeking + attempt.Hex()},
+	} {
+		f.Apply(fact.Entry{Seq: uint64(i + 1), Subject: fact.JobSubject(job), Facts: []fact.Fact{one}})
+	}
+	kept, _ := f.Job(job)
+	if n := len(show(t, kept)); n > 1500 || f.Open() != 0 {
+		t.Errorf("%d bytes, %d open", n, f.Open())
+	}
+	if a := kept.Attempts[0]; a.Delivery.IsZero() || a.Verdict == nil || a.Provider != alice.service() || kept.Release.Names[0] != "db" {
+		t.Errorf("%+v", kept)
+	}
+	if _, ok := f.solicitation(attempt); ok {
+		t.Error("an offer would still be taken for one")
 	}
 }

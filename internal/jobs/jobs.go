@@ -1,8 +1,9 @@
 // Package jobs is the customer's step: it opens jobs, asks as many providers at once as a job's criticality wants and
 // others in the place of those that fail (NIP-90), follows their feedback, takes a result from a provider that was
-// asked and from nobody else, and finds out which accepted deliveries agree. It owns the facts job.*, and of attempt.*
-// all but judged and undecided (judge) and recorded (record); parked is written by the step that gives up. It never
-// judges a delivery and never pays.
+// asked and from nobody else, and finds out which accepted deliveries agree. It computes what is bid, and keeps that
+// within the budgets. It owns the facts job.*, bid.*, and of attempt.* all but judged and undecided (judge), recorded
+// (record), and disputed and told (review); parked is written by the step that gives up. It never judges a delivery and
+// never pays.
 package jobs
 
 import (
@@ -22,6 +23,8 @@ import (
 	"guild/internal/fact"
 	"guild/internal/journal"
 	"guild/internal/outbox"
+	"guild/internal/policy"
+	"guild/internal/route"
 	"guild/nip90"
 	"guild/nutshell"
 	"guild/nutshell/vault"
@@ -57,6 +60,19 @@ type Config struct {
 
 	Patience Patience
 	Limits   Limits
+
+	Bids    func() policy.Bids                  // by which bids are computed; the partnership protocol's if nil
+	Budgets map[string]Budget                   // by task, and Others for every task without its own; no limit if empty
+	Extra   func(task string) guild.Msat        // what a month's budget has more, or less; nothing if nil (COST_BUDGET)
+	Factor  func(task string) guild.Trust       // of Patience.Silence, in micro-units; one if nil (TIMEOUT_CONFIGURATION)
+	AtOnce  func(nostr.PubKey) (n int, ok bool) // instead of Limits.AtOnce; if nil, for nobody (PARALLELISM_LIMIT)
+	// AllAtOnce is how many requests all providers together may have not answered; any number if nil (PARALLELISM_LIMIT).
+	AllAtOnce func() (n int, ok bool)
+
+	Routing Routing
+	// UpToDate reports whether trust has learned all there is to learn about a task: nobody is chosen by trust that is not
+	// (section 5.5.1). Always if nil.
+	UpToDate func(task string) bool
 }
 
 // Limits is how much one provider is asked by us. A zero field is the value given beside it.
@@ -100,14 +116,19 @@ type Jobs struct {
 	older  map[guild.JobID]bool // jobs that were open before this process
 	whole  sync.Map             // nostr.ID → true: deliveries of before that were seen to be whole
 
-	promised sync.Mutex
-	promises map[nostr.ID]promise // see admit
+	matrix   *route.Matrix
+	standard route.Settings // where the configuration says nothing
+	choosing sync.Mutex     // one provider is chosen after the other; nothing else is locked before it
+	promises promises
+	looks    map[guild.JobID]look // what was found for a job, see field
 }
 
 // New returns the step on its fold.
 func New(c Config, f *Fold) *Jobs {
 	c.Patience, c.Limits = c.Patience.orDefaults(), c.Limits.orDefaults()
-	j := &Jobs{c: c, fold: f, outbox: outbox.New(c.Keyer, c.Now), older: map[guild.JobID]bool{}, promises: map[nostr.ID]promise{}}
+	j := &Jobs{c: c, fold: f, outbox: outbox.New(c.Keyer, c.Now), older: map[guild.JobID]bool{},
+		promises: newPromises(), looks: map[guild.JobID]look{}}
+	j.route()
 	for _, job := range f.active() {
 		j.born = max(j.born, job.Last)
 		j.older[job.Job] = true
@@ -119,10 +140,10 @@ func New(c Config, f *Fold) *Jobs {
 type Order struct {
 	Task    string
 	Title   string
-	Bundle  []byte // packed
-	Hidden  []byte // hidden tests as the files of a packed bundle, which never leaves this machine; nil without any
-	Kind    int    // NIP-90 request kind
-	Bid     guild.Msat
+	Bundle  []byte        // packed
+	Hidden  []byte        // hidden tests as the files of a packed bundle, which never leaves this machine; nil without any
+	Kind    int           // NIP-90 request kind
+	Bid     guild.Msat    // most that is paid; computed for each request if zero, unless Free is set or it is a benchmark
 	Timeout time.Duration // for the whole job; Patience.Job if zero
 	Tries   int           // providers asked, at most; two more than are asked at once if zero, or as many as Providers
 	Private bool
@@ -137,6 +158,11 @@ type Order struct {
 	Inputs      []fact.Input      // beside the bundle
 	Quality     *fact.Quality     // what the judge asks, as far as a number says it
 	Meeting     *fact.Benchmark   // the job is a benchmark: the provider's state does not matter
+
+	Free    bool        // nothing is bid
+	Class   string      // of the task, by which trust moves: one of guild.Classes, or none
+	Urgency string      // normal, urgent or critical, by which a computed bid rises; normal if empty
+	Target  guild.Trust // trust that a computed bid is meant for; any if zero
 }
 
 // Open takes an order. The job is due from here on, through any restart.
@@ -168,6 +194,7 @@ func (j *Jobs) Open(ctx context.Context, o Order) (guild.JobID, error) {
 		Job: id, Task: o.Task, Title: o.Title, Bundle: hash, Hidden: hidden, Size: int64(len(o.Bundle)), Kind: o.Kind, Bid: o.Bid,
 		Tries: cmp.Or(o.Tries, len(o.Providers), tries(o.Criticality)), Private: o.Private, Providers: o.Providers, Release: o.Release,
 		Criticality: o.Criticality, Compare: o.Compare, Open: o.Open, Inputs: o.Inputs, Meeting: o.Meeting, Quality: o.Quality,
+		Class: o.Class, Urgency: o.Urgency, Target: o.Target, Unbid: o.Bid == 0 && !o.Free && o.Meeting == nil,
 	}
 	err = j.c.Journal.Do(ctx, fact.JobSubject(id), "", func(tx *journal.Tx) error {
 		opened.Deadline = tx.Now().Add(cmp.Or(o.Timeout, j.c.Patience.Job)).UnixMilli()
@@ -231,6 +258,9 @@ func (j *Jobs) check(o Order) error {
 	if !nip90.IsRequest(o.Kind) {
 		return fmt.Errorf("kind %d is none of job requests: want 5000 to 5999", o.Kind)
 	}
+	if len(o.Task) > fact.MaxTask {
+		return fmt.Errorf("task %.40q: %d bytes, at most %d", o.Task, len(o.Task), fact.MaxTask)
+	}
 	if err := checkReplication(o); err != nil {
 		return err
 	}
@@ -238,6 +268,9 @@ func (j *Jobs) check(o Order) error {
 		return err
 	}
 	if err := checkOpen(o); err != nil {
+		return err
+	}
+	if err := CheckBid(o); err != nil {
 		return err
 	}
 	return j.checkInputs(o)

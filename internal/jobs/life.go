@@ -11,6 +11,8 @@ import (
 // applyToAttempt follows the life of an attempt. A step that the table does not allow cannot be in the journal,
 // because every decision checks it first; were it there all the same, the attempt stays where it is.
 func (f *Fold) applyToAttempt(one fact.Fact, at int64) {
+	f.bargained(one)
+	f.strained(one, at)
 	switch one := one.(type) {
 	case fact.AttemptRequested:
 		f.changeAttempt(one.Attempt, func(a *Attempt) {
@@ -20,6 +22,9 @@ func (f *Fold) applyToAttempt(one fact.Fact, at int64) {
 	case fact.AttemptProgressed:
 		f.changeAttempt(one.Attempt, func(a *Attempt) {
 			a.Silence, a.Heard, a.Last = max(a.Silence, one.Silence), a.Heard+1, at
+			if one.Capacity != nil {
+				a.Capacity, a.Reported = one.Capacity, at
+			}
 			a.Words = append(slices.Clip(a.Words), one.Event)
 			a.Words = a.Words[max(0, len(a.Words)-maxWords):]
 			if one.Status == string(nip90.Success) && a.Claimed == 0 {
@@ -30,7 +35,11 @@ func (f *Fold) applyToAttempt(one fact.Fact, at int64) {
 			}
 		})
 	case fact.AttemptQuoted:
-		f.changeAttempt(one.Attempt, func(a *Attempt) { a.Move(guild.Quoted) })
+		f.changeAttempt(one.Attempt, func(a *Attempt) {
+			if a.Move(guild.Quoted) == nil {
+				a.Quote = one.Amount
+			}
+		})
 	case fact.AttemptDelivered:
 		f.changeAttempt(one.Attempt, func(a *Attempt) {
 			a.Move(guild.Delivered)
@@ -62,8 +71,15 @@ func (f *Fold) applyToAttempt(one fact.Fact, at int64) {
 		f.changeAttempt(one.Attempt, func(a *Attempt) { a.end(guild.Undecided, one.Reason, at) })
 	case fact.AttemptJudged:
 		f.changeAttempt(one.Attempt, func(a *Attempt) {
-			a.end(guild.StateFor(one.Verdict.Outcome), one.Verdict.Cause, at)
-			a.Verdict, a.Stored = short(one.Verdict), one.Stored
+			if a.end(guild.StateFor(one.Verdict.Outcome), one.Verdict.Cause, at) == nil {
+				a.Verdict, a.Stored = short(one.Verdict), one.Stored
+			}
+		})
+	case fact.AttemptDisputed:
+		f.changeAttempt(one.Attempt, func(a *Attempt) {
+			if was := a.Outcome(); a.Move(guild.Disputed) == nil {
+				a.Ended = was
+			}
 		})
 	case fact.AttemptRecorded:
 		f.changeAttempt(one.Attempt, func(a *Attempt) {

@@ -146,7 +146,7 @@ func (j *Jobs) deliver(ctx context.Context, e nostr.Event, a Attempt, job *Job, 
 		return fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
 	}
 	if reason != "" {
-		return j.refuse(ctx, e, a, job, reason, false)
+		return j.refuse(ctx, e, a, job, fact.AttemptRefused{Reason: reason})
 	}
 	return j.decide(ctx, e, a, job, func(tx *journal.Tx, now Attempt) {
 		d.LatencyMs = tx.Now().UnixMilli() - max(now.Asked, now.At)
@@ -218,28 +218,30 @@ func (j *Jobs) hear(ctx context.Context, e nostr.Event, a Attempt, job *Job) err
 	case nip90.PaymentRequired:
 		return j.quote(ctx, e, a, job, f)
 	case nip90.Error:
-		return j.refuse(ctx, e, a, job, guild.Cut(said(f), 500), f.Busy())
+		return j.refuse(ctx, e, a, job, fact.AttemptRefused{Reason: guild.Cut(said(f), 500), Later: f.Busy(), Price: f.Amount})
 	case nip90.Partial:
-		return j.progress(ctx, e, a, job, string(f.Status), cmp.Or(f.Content, f.Text)) // the part itself
+		return j.progress(ctx, e, a, job, fact.AttemptProgressed{Text: cmp.Or(f.Content, f.Text), Status: string(f.Status)}) // the part itself
 	case nip90.Other:
-		return j.progress(ctx, e, a, job, string(f.Status), strings.TrimSuffix(f.RawStatus+": "+said(f), ": "))
+		return j.progress(ctx, e, a, job, fact.AttemptProgressed{Text: strings.TrimSuffix(f.RawStatus+": "+said(f), ": "), Status: string(f.Status)})
+	case nip90.Processing:
+		text, capacity := processing(f)
+		return j.progress(ctx, e, a, job, fact.AttemptProgressed{Text: text, Status: string(f.Status), Capacity: capacity})
 	}
-	return j.progress(ctx, e, a, job, string(f.Status), said(f))
+	return j.progress(ctx, e, a, job, fact.AttemptProgressed{Text: said(f), Status: string(f.Status)})
 }
 
 // progress keeps feedback and extends the patience, as often as is reasonable: a provider must not be able to
 // fill a journal that nobody may delete from.
-func (j *Jobs) progress(ctx context.Context, e nostr.Event, a Attempt, job *Job, status, text string) error {
+func (j *Jobs) progress(ctx context.Context, e nostr.Event, a Attempt, job *Job, said fact.AttemptProgressed) error {
 	flood := false
 	err := j.decide(ctx, e, a, job, func(tx *journal.Tx, now Attempt) {
 		flood = now.Heard >= maxHeard && tx.Now().UnixMilli()-now.Last < slowly.Milliseconds()
 		if flood {
 			return
 		}
-		tx.Append(fact.AttemptProgressed{
-			Attempt: a.ID, Event: e.ID, Status: status, Text: guild.Cut(text, 2000),
-			Silence: tx.Now().Add(j.c.Patience.Extend).UnixMilli(),
-		})
+		said.Attempt, said.Event, said.Text = a.ID, e.ID, guild.Cut(said.Text, 2000)
+		said.Silence = tx.Now().Add(j.c.Patience.Extend).UnixMilli()
+		tx.Append(said)
 	})
 	if err == nil && flood {
 		return guild.Drop(guild.Flood, "feedback on %.8s", a.ID.Hex())
@@ -256,10 +258,9 @@ func (j *Jobs) quote(ctx context.Context, e nostr.Event, a Attempt, job *Job, f 
 	})
 }
 
-func (j *Jobs) refuse(ctx context.Context, e nostr.Event, a Attempt, job *Job, reason string, later bool) error {
-	return j.decide(ctx, e, a, job, func(tx *journal.Tx, _ Attempt) {
-		tx.Append(fact.AttemptRefused{Attempt: a.ID, Reason: reason, Later: later, Event: e.ID})
-	})
+func (j *Jobs) refuse(ctx context.Context, e nostr.Event, a Attempt, job *Job, refused fact.AttemptRefused) error {
+	refused.Attempt, refused.Event = a.ID, e.ID
+	return j.decide(ctx, e, a, job, func(tx *journal.Tx, _ Attempt) { tx.Append(refused) })
 }
 
 // fault ends the attempt because the provider broke the protocol, and holds that against it.

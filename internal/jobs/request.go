@@ -14,11 +14,11 @@ import (
 )
 
 // request builds and signs the request event for one provider. A provider that reads NIP-44 gets it encrypted.
-func (j *Jobs) request(ctx context.Context, job *Job, o guild.Offer) (fact.AttemptPlanned, error) {
+func (j *Jobs) request(ctx context.Context, job *Job, o guild.Offer, bid guild.Msat) (fact.AttemptPlanned, error) {
 	provider := o.Service.PubKey
 	key := nip90.IdempotencyKey(job.Job, provider, len(job.Attempts)+1)
 	r := j.describe(job)
-	r.Provider = &provider
+	r.Provider, r.Bid = &provider, bid
 	r.Set(nip90.ParamIdempotencyKey, key)
 	written, err := j.attachInputs(ctx, job, o, &r)
 	if err != nil {
@@ -35,7 +35,7 @@ func (j *Jobs) request(ctx context.Context, job *Job, o guild.Offer) (fact.Attem
 	_, met := j.c.Trust(job.Task, o.Service)
 	return fact.AttemptPlanned{
 		Attempt: e.ID, Job: job.Job, Provider: o.Service, Request: e, JobHash: hash,
-		Encrypted: o.Encrypts, Relays: o.Relays, Unmet: !met, Key: key,
+		Encrypted: o.Encrypts, Relays: o.Relays, Unmet: !met, Key: key, Bid: bid,
 	}, nil
 }
 

@@ -21,15 +21,18 @@ func turns(offers []guild.Offer, trust map[guild.Service]guild.Trust, o Order) (
 	j := New(Config{
 		Offers: func(string, int) []guild.Offer { return offers },
 		Trust:  func(_ string, s guild.Service) (guild.Trust, bool) { t, met := trust[s]; return t, met },
+		Now:    time.Now, Routing: Routing{Policy: orderly},
 	}, NewFold())
 	job := &Job{JobOpened: fact.JobOpened{Task: "python", Bid: o.Bid, Private: o.Private, Providers: o.Providers, Release: o.Release}}
 	for {
-		choice, _ := j.choose(job, time.Now())
+		choice := j.field(job, 1, time.Now()).best
 		if choice == nil {
 			return keys
 		}
 		keys = append(keys, choice.Service.PubKey)
-		job.Attempts = append(job.Attempts, Attempt{Attempt: guild.Attempt{Provider: choice.Service, State: guild.Expired}})
+		asked := *job
+		asked.Attempts = append(slices.Clip(job.Attempts), Attempt{Attempt: guild.Attempt{Provider: choice.Service, State: guild.Expired}})
+		job = &asked
 	}
 }
 
@@ -50,8 +53,8 @@ func TestWhoIsAskedFirst(t *testing.T) {
 			map[guild.Service]guild.Trust{bob.service(): 600_000}, Order{}, []nostr.PubKey{bob.key, alice.key}},
 		{"the more trusted first", []guild.Offer{alice.offers(1), bob.offers(2)},
 			map[guild.Service]guild.Trust{alice.service(): 600_000, bob.service(): 700_000}, Order{}, []nostr.PubKey{bob.key, alice.key}},
-		{"below the threshold all are alike", []guild.Offer{alice.offers(1), bob.offers(2)},
-			map[guild.Service]guild.Trust{bob.service(): 499_999}, Order{}, []nostr.PubKey{alice.key, bob.key}},
+		{"below the threshold too", []guild.Offer{alice.offers(1), bob.offers(2)},
+			map[guild.Service]guild.Trust{bob.service(): 499_999}, Order{}, []nostr.PubKey{bob.key, alice.key}},
 		{"below 0.3 nobody is asked", []guild.Offer{alice.offers(1), bob.offers(2)},
 			map[guild.Service]guild.Trust{alice.service(): 299_999}, Order{}, []nostr.PubKey{bob.key}},
 		{"over the bid nobody is asked", []guild.Offer{alice.offers(1001), bob.offers(1000)}, nil, Order{Bid: 1000}, []nostr.PubKey{bob.key}},
@@ -71,7 +74,8 @@ func TestWhoIsAskedFirst(t *testing.T) {
 			map[guild.Service]guild.Trust{alice.service(): 900_000}, Order{Providers: []nostr.PubKey{carol.key, alice.key}}, []nostr.PubKey{carol.key, alice.key}},
 		{"over everything that we think of them", []guild.Offer{in(alice.offers(9000), guild.Unqualified)},
 			map[guild.Service]guild.Trust{alice.service(): 100_000}, Order{Bid: 1, Providers: []nostr.PubKey{alice.key}}, []nostr.PubKey{alice.key}},
-		{"but not over privacy", []guild.Offer{alice.offers(1)}, nil, Order{Private: true, Providers: []nostr.PubKey{alice.key}}, nil},
+		{"but not over a removal", []guild.Offer{in(alice.offers(1), guild.Removed)}, nil, Order{Providers: []nostr.PubKey{alice.key}}, nil},
+		{"nor over privacy", []guild.Offer{alice.offers(1)}, nil, Order{Private: true, Providers: []nostr.PubKey{alice.key}}, nil},
 		{"a provider is asked once, whatever number of services it announces", []guild.Offer{alice.offers(1), another(alice.offers(2)), bob.offers(3)},
 			nil, Order{}, []nostr.PubKey{alice.key, bob.key}},
 	} {

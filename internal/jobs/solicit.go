@@ -193,7 +193,7 @@ func (f *Fold) sought(effect string, done bool) {
 		if err != nil {
 			continue
 		}
-		f.change(f.solicitations[id], func(j *Job) {
+		f.change(f.solicitations.Of(id), func(j *Job) {
 			j.Sought = j.Sought || prefix == seeking && done
 			j.Unsought = j.Unsought || prefix == unseeking
 		})
@@ -204,8 +204,7 @@ func (f *Fold) sought(effect string, done bool) {
 func (f *Fold) solicitation(id nostr.ID) (*Job, bool) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	job, ok := f.jobs[f.solicitations[id]]
-	return job, ok
+	return f.jobs.Get(f.solicitations.Of(id))
 }
 
 // isOffer reports whether an event answers one of our solicitations, and which job that was for.
@@ -312,32 +311,7 @@ func (j *Job) takes(offer fact.JobOffered, known map[nostr.PubKey]bool, now time
 	return nil
 }
 
-// offersFor lists who may be asked for a job: all who offer its task, or of an open job those who made an offer for
-// it, at their price. To offer is to confirm the kind. Who made one and never announced itself is asked by our own
-// relays, in clear, and for unimportant work only.
-func (j *Jobs) offersFor(job *Job) []guild.Offer {
-	announced := j.c.Offers(job.Task, job.Kind)
-	if !job.Open {
-		return announced
-	}
-	var offers []guild.Offer
-	known := map[nostr.PubKey]bool{}
-	for _, o := range announced {
-		known[o.Service.PubKey] = true
-		if price, ok := job.offerOf(o.Service.PubKey); ok {
-			o.Price, o.Confirmed = price, true
-			offers = append(offers, o)
-		}
-	}
-	for _, o := range job.Offers {
-		if !known[o.Provider] && job.Criticality.Replicas() == 1 {
-			known[o.Provider] = true
-			offers = append(offers, j.unannounced(job, o.Provider))
-		}
-	}
-	return offers
-}
-
+// unannounced is the offer of somebody who made one and never announced itself.
 func (j *Jobs) unannounced(job *Job, provider nostr.PubKey) guild.Offer {
 	price, _ := job.offerOf(provider)
 	o := guild.Offer{Service: guild.Service{PubKey: provider}, Tasks: []string{job.Task}, Kinds: []int{job.Kind}, Price: price,

@@ -272,7 +272,7 @@ func TestAnOpenJobSurvivesARestart(t *testing.T) {
 		if n := len(find[fact.JobSolicited](w)); n != 1 || len(w.sent(5)) != 1 {
 			t.Errorf("solicited %d times, taken back %d times", n, len(w.sent(5)))
 		}
-		state, err := w.fold.Snapshot()
+		state, err := w.fold.Freeze()()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,13 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"maps"
 	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/fold"
 )
 
 // The name and version under which snapshots of the chain are kept.
@@ -26,7 +26,7 @@ type chain struct {
 	leaf     guild.Hash // its hash in the tree
 	at       int64      // the latest time of any entry, Unix ms
 	archived uint64     // the last journal.archived fact says so
-	tips     map[fact.Subject]tip
+	tips     fold.Table[fact.Subject, tip]
 	peaks    []guild.Hash // roots of the full subtrees, widest first
 }
 
@@ -56,14 +56,12 @@ func (t tip) prev() string {
 // errChain means that an entry does not follow from those before it.
 var errChain = errors.New("does not fit the entry before it")
 
-func newChain() *chain { return &chain{tips: make(map[fact.Subject]tip)} }
-
 // fits reports whether m can be the next entry.
 func (c *chain) fits(m message) error {
 	if m.seq != c.last+1 {
 		return damaged("entry %d is followed by entry %d", c.last, m.seq)
 	}
-	if m.entry.Prev != c.tips[m.subject].prev() {
+	if m.entry.Prev != c.tips.Of(m.subject).prev() {
 		return damaged("entry %d of %s %v", m.seq, m.subject, errChain)
 	}
 	return nil
@@ -73,7 +71,7 @@ func (c *chain) fits(m message) error {
 func (c *chain) add(m message) {
 	c.last, c.leaf = m.seq, leafOf(m.subject, m.data)
 	c.at = max(c.at, m.entry.At)
-	c.tips[m.subject] = tip{m.seq, m.entry.At, guild.Sum(m.data)}
+	c.tips.Set(m.subject, tip{m.seq, m.entry.At, guild.Sum(m.data)})
 	c.peaks = grow(c.peaks, c.leaf, m.seq)
 	if m.subject == fact.JournalSubject {
 		c.note(m.entry)
@@ -104,19 +102,23 @@ func rootOf(peaks []guild.Hash) guild.Hash {
 	return guild.Hash(h)
 }
 
-// clone copies what add changes.
+// clone is a copy, which costs the same however many guards there are.
 func (c *chain) clone() *chain {
 	copied := *c
-	copied.tips = maps.Clone(c.tips)
+	copied.tips = c.tips.Clone()
 	copied.peaks = slices.Clone(c.peaks)
 	return &copied
 }
 
 // leafOf is the hash of an entry in the tree: of its guard, a newline, and the entry as encoded.
 func leafOf(subject fact.Subject, data []byte) guild.Hash {
-	record := make([]byte, 0, len(subject)+1+len(data))
-	record = append(append(append(record, subject...), '\n'), data...)
-	return guild.Hash(tlog.RecordHash(record))
+	const isLeaf = 0 // as in tlog.RecordHash, which would need all of it in one piece
+	h := sha256.New()
+	h.Write([]byte{isLeaf})
+	h.Write([]byte(subject))
+	h.Write([]byte{'\n'})
+	h.Write(data)
+	return guild.Hash(h.Sum(nil))
 }
 
 // grow adds the leaf of the entry seq to the right edge: two full subtrees of the same width become one.
@@ -130,7 +132,7 @@ func grow(peaks []guild.Hash, leaf guild.Hash, seq uint64) []guild.Hash {
 
 // encode writes the chain for a snapshot: numbers as varints, hashes as they are, strings with their length.
 func (c *chain) encode() []byte {
-	b := make([]byte, 0, 64+len(c.tips)*128)
+	b := make([]byte, 0, 64+c.tips.Len()*128)
 	for _, n := range []uint64{c.last, uint64(c.at), c.archived, uint64(len(c.peaks))} {
 		b = binary.AppendUvarint(b, n)
 	}
@@ -138,7 +140,7 @@ func (c *chain) encode() []byte {
 	for _, peak := range c.peaks {
 		b = append(b, peak[:]...)
 	}
-	for subject, t := range c.tips {
+	for subject, t := range c.tips.All() {
 		b = binary.AppendUvarint(b, uint64(len(subject)))
 		b = append(b, subject...)
 		b = binary.AppendUvarint(b, t.seq)
@@ -151,7 +153,7 @@ func (c *chain) encode() []byte {
 // decodeChain reads what encode wrote.
 func decodeChain(b []byte) (*chain, error) {
 	r := chainReader{rest: b}
-	c := newChain()
+	c := &chain{}
 	c.last, c.at, c.archived = r.number(), int64(r.number()), r.number()
 	peaks := r.number()
 	c.leaf = r.hash()
@@ -160,7 +162,7 @@ func decodeChain(b []byte) (*chain, error) {
 	}
 	for len(r.rest) > 0 && !r.bad {
 		subject := r.text()
-		c.tips[fact.Subject(subject)] = tip{r.number(), int64(r.number()), r.hash()}
+		c.tips.Set(fact.Subject(subject), tip{r.number(), int64(r.number()), r.hash()})
 	}
 	if r.bad {
 		return nil, errors.New("chain: cut short")

@@ -5,7 +5,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"guild"
 )
@@ -64,17 +67,20 @@ func (x *examination) stream(path string) error {
 	if err != nil {
 		return err
 	}
-	for _, b := range all {
-		buf, err := b.load()
-		if err != nil {
+	for some := range slices.Chunk(all, runtime.GOMAXPROCS(0)) {
+		leaves := make([][]leaf, len(some))
+		var reading errgroup.Group
+		for i, b := range some {
+			reading.Go(func() (err error) {
+				leaves[i], err = b.leaves()
+				return err
+			})
+		}
+		if err := reading.Wait(); err != nil {
 			return err
 		}
-		records, err := b.records(buf)
-		if err != nil {
-			return err
-		}
-		for rec, ok := range records {
-			if err := x.record(rec, ok); err != nil {
+		for _, l := range slices.Concat(leaves...) {
+			if err := x.take(l); err != nil {
 				return err
 			}
 		}
@@ -82,19 +88,45 @@ func (x *examination) stream(path string) error {
 	return nil
 }
 
-func (x *examination) record(rec record, ok bool) error {
+// leaf is an entry in the tree, or a stretch of bytes that is none.
+type leaf struct {
+	seq  uint64 // 0 for what cannot be read
+	hash guild.Hash
+}
+
+// leaves reads a block.
+func (b block) leaves() (all []leaf, err error) {
+	buf, err := b.load()
+	if err != nil {
+		return nil, err
+	}
+	records, err := b.records(buf)
+	if err != nil {
+		return nil, err
+	}
+	for rec, ok := range records {
+		if !ok {
+			all = append(all, leaf{})
+			continue
+		}
+		all = append(all, leaf{rec.seq, leafOf(guardOf(rec.subject), rec.data)})
+	}
+	return all, nil
+}
+
+func (x *examination) take(l leaf) error {
 	switch {
 	case x.torn: // and something follows: it was not the end
 		return damaged("after entry %d something cannot be read", x.last)
-	case !ok:
+	case l.seq == 0:
 		x.torn = true
-	case rec.seq > x.last+1:
-		return damaged("entry %d is followed by entry %d", x.last, rec.seq)
-	case rec.seq == x.last+1:
-		x.last = rec.seq
-		x.peaks = grow(x.peaks, leafOf(guardOf(rec.subject), rec.data), rec.seq)
-		if _, wanted := x.roots[rec.seq]; wanted {
-			x.roots[rec.seq] = rootOf(x.peaks)
+	case l.seq > x.last+1:
+		return damaged("entry %d is followed by entry %d", x.last, l.seq)
+	case l.seq == x.last+1:
+		x.last = l.seq
+		x.peaks = grow(x.peaks, l.hash, l.seq)
+		if _, wanted := x.roots[l.seq]; wanted {
+			x.roots[l.seq] = rootOf(x.peaks)
 		}
 	}
 	return nil

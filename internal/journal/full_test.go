@@ -32,10 +32,10 @@ type tally struct {
 
 func newTally() *tally { return &tally{times: make(map[string]int)} }
 
-func (*tally) Name() string              { return "tally" }
-func (*tally) Version() int              { return 1 }
-func (*tally) Snapshot() ([]byte, error) { return nil, nil }
-func (*tally) Restore([]byte) error      { return errors.New("not kept") }
+func (*tally) Name() string                   { return "tally" }
+func (*tally) Version() int                   { return 1 }
+func (*tally) Freeze() func() ([]byte, error) { return func() ([]byte, error) { return nil, nil } }
+func (*tally) Restore([]byte) error           { return errors.New("not kept") }
 
 func (f *tally) Apply(e fact.Entry) {
 	f.mu.Lock()

@@ -56,10 +56,11 @@ func (f *jobs) Apply(e fact.Entry) {
 	}
 }
 
-func (f *jobs) Snapshot() ([]byte, error) {
+func (f *jobs) Freeze() func() ([]byte, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	return json.Marshal(f.state)
+	b, err := json.Marshal(f.state)
+	return func() ([]byte, error) { return b, err }
 }
 
 func (f *jobs) Restore(b []byte) error {
@@ -277,6 +278,31 @@ func TestEntriesYieldsTheHistoryAndWatchGoesOn(t *testing.T) {
 		wg.Wait()
 		if next != 81 {
 			t.Errorf("watched up to %d", next-1)
+		}
+	})
+}
+
+func TestTheEntriesOfOneSubjectOrOfAllOfANounAreReadAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := journaltest.Open(t, newJobs())
+		for n := range 30 {
+			for _, guard := range []fact.Subject{fact.Subject(fmt.Sprintf("job.%d", n%3)), "provider.1"} {
+				if err := j.Do(t.Context(), guard, "", func(tx *journal.Tx) error { tx.Append(fact.JobClosed{}); return nil }); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for subject, want := range map[fact.Subject]int{"job.1": 10, "job": 30, "provider": 30, "provider.1": 30, "job.7": 0, "jo": 0} {
+			count, last := 0, uint64(0)
+			for e, err := range j.Of(t.Context(), subject) {
+				if err != nil || e.Seq <= last || !strings.HasPrefix(string(e.Subject), string(subject)) {
+					t.Fatalf("%s: entry %d of %s, %v", subject, e.Seq, e.Subject, err)
+				}
+				count, last = count+1, e.Seq
+			}
+			if count != want {
+				t.Errorf("%s: %d entries, want %d", subject, count, want)
+			}
 		}
 	})
 }

@@ -70,3 +70,28 @@ func (j *Journal) Watch(ctx context.Context, from uint64) iter.Seq2[fact.Entry, 
 		}
 	}
 }
+
+// Of yields the stored entries of one subject, or of all subjects of a noun where subject is that noun alone, as "trust",
+// in their order. The archived ones are not among them. After an error there are no more.
+func (j *Journal) Of(ctx context.Context, subject fact.Subject) iter.Seq2[fact.Entry, error] {
+	filter := factsPrefix + string(subject)
+	if subject.Noun() == string(subject) {
+		filter += ".>"
+	}
+	return func(yield func(fact.Entry, error) bool) {
+		through := j.state.last()
+		for msg, err := range j.beside(ctx, factsStream, filter) {
+			if err != nil {
+				yield(fact.Entry{}, fmt.Errorf("entries of %s: %w", subject, err))
+				return
+			}
+			if msg.seq > through {
+				return
+			}
+			m, err := read(msg.seq, guardOf(msg.Subject()), msg.Data())
+			if !yield(m.entry, err) || err != nil {
+				return
+			}
+		}
+	}
+}

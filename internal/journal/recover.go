@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
 
 	"guild"
 	"guild/internal/fold"
@@ -66,9 +69,7 @@ func (j *Journal) recover(ctx context.Context, s *store, chains []fold.Snapshot,
 	if err := j.restoreChain(chains, roots, e); err != nil {
 		return err
 	}
-	for _, f := range j.state.folds {
-		j.restore(f, roots)
-	}
+	j.restoreAll(roots)
 	return j.replay(ctx, s, e)
 }
 
@@ -101,6 +102,19 @@ func (j *Journal) restoreChain(chains []fold.Snapshot, roots map[uint64]guild.Ha
 // fitting reports whether a snapshot was made of the stored entries.
 func fitting(snap fold.Snapshot, roots map[uint64]guild.Hash) bool {
 	return !snap.Prefix.IsZero() && roots[snap.Seq] == snap.Prefix
+}
+
+// restoreAll restores the folds, several at a time: none knows of another.
+func (j *Journal) restoreAll(roots map[uint64]guild.Hash) {
+	var restoring errgroup.Group
+	restoring.SetLimit(runtime.GOMAXPROCS(0))
+	for _, f := range j.state.folds {
+		restoring.Go(func() error {
+			j.restore(f, roots)
+			return nil
+		})
+	}
+	_ = restoring.Wait() // what is not restored is replayed
 }
 
 // restore takes the newest snapshot of a fold that fits the stored entries.

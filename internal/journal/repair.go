@@ -89,7 +89,7 @@ func (f files) repair(ctx context.Context, o Options, reason string) (Report, er
 	if err != nil {
 		return Report{}, err
 	}
-	r := &rebuilding{o: o, files: f, high: h, chain: newChain(), report: Report{Aside: aside, Reason: reason}}
+	r := &rebuilding{o: o, files: f, high: h, chain: &chain{}, report: Report{Aside: aside, Reason: reason}}
 	if err := r.run(ctx); err != nil {
 		return r.report, err
 	}
@@ -345,7 +345,7 @@ func (r *rebuilding) write(ctx context.Context, guard fact.Subject, facts ...fac
 		at = max(at, r.o.Now().UnixMilli())
 	}
 	m := message{seq: r.chain.last + 1, subject: guard, entry: fact.Entry{
-		V: fact.Version, At: at, By: r.o.Node, Cause: "repair", Prev: r.chain.tips[guard].prev(), Facts: facts,
+		V: fact.Version, At: at, By: r.o.Node, Cause: "repair", Prev: r.chain.tips.Of(guard).prev(), Facts: facts,
 	}}
 	if err := m.encode(); err != nil {
 		return err
@@ -355,7 +355,7 @@ func (r *rebuilding) write(ctx context.Context, guard fact.Subject, facts ...fac
 
 // keep appends the next entry to the new stream.
 func (r *rebuilding) keep(ctx context.Context, m message) error {
-	expected := r.chain.tips[m.subject].seq
+	expected := r.chain.tips.Of(m.subject).seq
 	if expected <= r.high.Archived {
 		expected = 0
 	}

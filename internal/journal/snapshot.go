@@ -8,9 +8,6 @@ import (
 	"guild/internal/fold"
 )
 
-// undisturbed is how often snapshots are tried without holding up decisions.
-const undisturbed = 3
-
 // Snapshot writes snapshots of all folds, unless there are some of the last entry already.
 func (j *Journal) Snapshot(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
@@ -44,59 +41,34 @@ func (j *Journal) takeSnapshots() error {
 	if j.state.last() == j.snapped {
 		return nil
 	}
-	snaps, err := j.state.snapshots()
-	if err != nil {
+	// Entries wait while the states are copied. They are written one after the other while entries go on being applied.
+	c, states := j.state.freeze()
+	at := fold.Snapshot{Fold: chainName, Version: chainVersion, Seq: c.last, Prefix: c.root(), State: c.encode()}
+	if err := j.snaps.Save(at); err != nil {
 		return err
 	}
-	for _, snap := range snaps {
-		if err := j.snaps.Save(snap); err != nil {
+	for i, encode := range states {
+		f, err := j.state.folds[i].fold, error(nil)
+		if at.State, err = encode(); err != nil {
+			return fmt.Errorf("snapshot of %s: %w", f.Name(), err)
+		}
+		at.Fold, at.Version = f.Name(), f.Version()
+		if err := j.snaps.Save(at); err != nil {
 			return err
 		}
+		states[i] = nil // the copy is not needed any more
 	}
-	j.snapped = snaps[0].Seq
+	j.snapped = c.last
 	return nil
 }
 
-// snapshots takes a snapshot of the chain and of all folds after the same entry. The folds copy and encode by
-// themselves while entries go on being applied; only if that never leaves them alone long enough, entries wait.
-func (s *state) snapshots() ([]fold.Snapshot, error) {
-	for range undisturbed {
-		chain := s.copyChain()
-		snaps, err := s.snapshotsAt(chain)
-		if err != nil || s.settled(chain.last) {
-			return snaps, err
-		}
-	}
+// freeze copies the chain and the states of all folds after its last entry.
+func (s *state) freeze() (*chain, []func() ([]byte, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.snapshotsAt(s.chain.clone())
-}
-
-func (s *state) copyChain() *chain {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.chain.clone()
-}
-
-// settled reports whether the last entry is still seq, with none being applied.
-func (s *state) settled(seq uint64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.chain.last == seq
-}
-
-// snapshotsAt asks the folds for their states, which are those after the chain's last entry if nothing is
-// applied meanwhile.
-func (s *state) snapshotsAt(c *chain) ([]fold.Snapshot, error) {
-	at := fold.Snapshot{Fold: chainName, Version: chainVersion, Seq: c.last, Prefix: c.root(), State: c.encode()}
-	snaps := []fold.Snapshot{at}
+	var states []func() ([]byte, error)
 	for _, f := range s.folds {
-		b, err := f.fold.Snapshot()
-		if err != nil {
-			return nil, fmt.Errorf("snapshot of %s: %w", f.fold.Name(), err)
-		}
-		at.Fold, at.Version, at.State = f.fold.Name(), f.fold.Version(), b
-		snaps = append(snaps, at)
+		states = append(states, f.fold.Freeze())
 	}
-	return snaps, nil
+	return s.chain.clone(), states
 }

@@ -39,7 +39,7 @@ func newState(folds []fold.Fold, appended func(fact.Entry), moved func()) *state
 	s := &state{
 		appended: appended,
 		moved:    moved,
-		chain:    newChain(),
+		chain:    &chain{},
 		waiting:  make(map[uint64]message),
 		watchers: make(map[chan struct{}]bool),
 	}
@@ -176,7 +176,7 @@ func (s *state) reached(seq uint64) (<-chan struct{}, error) {
 func (s *state) tip(guard fact.Subject) (t tip, latest int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.chain.tips[guard], s.chain.at, s.err
+	return s.chain.tips.Of(guard), s.chain.at, s.err
 }
 
 // position is the last entry, and the root of the tree over all through it.

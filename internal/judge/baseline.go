@@ -1,15 +1,14 @@
 package judge
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/fold"
 )
 
 // Bounds of the baselines.
@@ -71,10 +70,10 @@ type Baselines struct {
 }
 
 type memory struct {
-	Jobs     map[guild.JobID]string `json:"jobs"`     // the task of each open job
-	Attempts map[string]underway    `json:"attempts"` // by event id, from planning to its end
-	Tasks    map[string][]sample    `json:"tasks"`    // the newest last, window at most
-	Order    []string               `json:"order"`    // of the tasks, the last one to be judged last
+	Jobs     fold.Table[guild.JobID, string] `json:"jobs"`     // the task of each open job
+	Attempts fold.Table[string, underway]    `json:"attempts"` // by event id, from planning to its end
+	Tasks    fold.Table[string, []sample]    `json:"tasks"`    // the newest last, window at most
+	Order    []string                        `json:"order"`    // of the tasks, the last one to be judged last
 }
 
 type underway struct {
@@ -90,16 +89,12 @@ type sample struct {
 }
 
 // NewBaselines returns an empty fold.
-func NewBaselines() *Baselines { return &Baselines{state: noMemory()} }
-
-func noMemory() memory {
-	return memory{map[guild.JobID]string{}, map[string]underway{}, map[string][]sample{}, []string{}}
-}
+func NewBaselines() *Baselines { return &Baselines{} }
 
 // Baseline is what deliveries of a task usually take, by the last hundred that succeeded.
 func (b *Baselines) Baseline(task string) Baseline {
 	b.mu.RLock()
-	samples := b.state.Tasks[task] // never changed in place
+	samples := b.state.Tasks.Of(task) // never changed in place
 	b.mu.RUnlock()
 	of := func(part func(sample) int64) Distribution {
 		ms := make([]int64, 0, len(samples))
@@ -137,62 +132,67 @@ func (b *Baselines) Apply(e fact.Entry) {
 func (h *memory) apply(one fact.Fact) {
 	switch one := one.(type) {
 	case fact.JobOpened:
-		h.Jobs[one.Job] = one.Task
+		h.Jobs.Set(one.Job, one.Task)
 	case fact.JobClosed:
-		delete(h.Jobs, one.Job)
+		h.Jobs.Delete(one.Job)
 	case fact.AttemptPlanned:
-		h.Attempts[one.Attempt.Hex()] = underway{Task: h.Jobs[one.Job]}
+		h.Attempts.Set(one.Attempt.Hex(), underway{Task: h.Jobs.Of(one.Job)})
 	case fact.AttemptDelivered:
-		if a, ok := h.Attempts[one.Attempt.Hex()]; ok {
+		if a, ok := h.Attempts.Get(one.Attempt.Hex()); ok {
 			a.LatencyMs = one.LatencyMs
-			h.Attempts[one.Attempt.Hex()] = a
+			h.Attempts.Set(one.Attempt.Hex(), a)
 		}
 	case fact.AttemptJudged:
-		if a, ok := h.Attempts[one.Attempt.Hex()]; ok && a.Task != "" && one.Verdict.Outcome == guild.Success {
+		if a, ok := h.Attempts.Get(one.Attempt.Hex()); ok && a.Task != "" && one.Verdict.Outcome == guild.Success {
 			h.remember(a, one.Verdict.Usage)
 		}
-		delete(h.Attempts, one.Attempt.Hex()) // judged again, it does not count again
+		h.Attempts.Delete(one.Attempt.Hex()) // judged again, it does not count again
 	case fact.AttemptRefused:
-		delete(h.Attempts, one.Attempt.Hex())
+		h.Attempts.Delete(one.Attempt.Hex())
 	case fact.AttemptExpired:
-		delete(h.Attempts, one.Attempt.Hex())
+		h.Attempts.Delete(one.Attempt.Hex())
 	case fact.AttemptCancelled:
-		delete(h.Attempts, one.Attempt.Hex())
+		h.Attempts.Delete(one.Attempt.Hex())
 	case fact.AttemptRecorded:
-		delete(h.Attempts, one.Attempt.Hex()) // a parked one may still be judged until then
+		h.Attempts.Delete(one.Attempt.Hex()) // a parked one may still be judged until then
 	}
 }
 
 // remember adds a run, and forgets the oldest ones and the task that was not seen for longest.
 func (h *memory) remember(a underway, u guild.Usage) {
-	samples := append(slices.Clone(h.Tasks[a.Task]), sample{WallMs: u.WallMs, CPUMs: u.CPUMs, LatencyMs: a.LatencyMs})
-	h.Tasks[a.Task] = samples[max(0, len(samples)-window):]
+	samples := append(slices.Clone(h.Tasks.Of(a.Task)), sample{WallMs: u.WallMs, CPUMs: u.CPUMs, LatencyMs: a.LatencyMs})
+	h.Tasks.Set(a.Task, samples[max(0, len(samples)-window):])
 	h.Order = append(slices.DeleteFunc(h.Order, func(task string) bool { return task == a.Task }), a.Task)
 	if len(h.Order) > mostTasks {
-		delete(h.Tasks, h.Order[0])
+		h.Tasks.Delete(h.Order[0])
 		h.Order = slices.Delete(h.Order, 0, 1)
 	}
 }
 
-// Snapshot implements fold.Fold.
-func (b *Baselines) Snapshot() ([]byte, error) {
-	b.mu.RLock()
-	state := memory{maps.Clone(b.state.Jobs), maps.Clone(b.state.Attempts), maps.Clone(b.state.Tasks), slices.Clone(b.state.Order)}
-	b.mu.RUnlock()
-	return json.Marshal(state)
+// Freeze implements fold.Fold.
+func (b *Baselines) Freeze() func() ([]byte, error) {
+	b.mu.Lock()
+	state := memory{b.state.Jobs.Clone(), b.state.Attempts.Clone(), b.state.Tasks.Clone(), slices.Clone(b.state.Order)}
+	b.mu.Unlock()
+	return func() ([]byte, error) { return fold.Encode(state) }
 }
 
 // Restore implements fold.Fold.
 func (b *Baselines) Restore(raw []byte) error {
-	var fresh memory
-	if err := json.Unmarshal(raw, &fresh); err != nil {
+	var fresh struct {
+		Jobs     *fold.Table[guild.JobID, string] `json:"jobs"`
+		Attempts *fold.Table[string, underway]    `json:"attempts"`
+		Tasks    *fold.Table[string, []sample]    `json:"tasks"`
+		Order    []string                         `json:"order"`
+	}
+	if err := fold.Decode(raw, &fresh); err != nil {
 		return fmt.Errorf("baselines: %w", err)
 	}
-	if fresh.Jobs == nil || fresh.Attempts == nil || fresh.Tasks == nil || len(fresh.Order) != len(fresh.Tasks) {
+	if fresh.Jobs == nil || fresh.Attempts == nil || fresh.Tasks == nil || len(fresh.Order) != fresh.Tasks.Len() {
 		return errors.New("baselines: the snapshot is incomplete")
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.state = fresh
+	b.state = memory{*fresh.Jobs, *fresh.Attempts, *fresh.Tasks, fresh.Order}
 	return nil
 }

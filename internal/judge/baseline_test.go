@@ -79,7 +79,7 @@ func TestAttemptsThatEndOtherwiseAreForgotten(t *testing.T) {
 		id := nostr.ID{byte(i + 1)}
 		j.tell(fact.JobOpened{Job: guild.JobID{1}, Task: "code"}, fact.AttemptPlanned{Job: guild.JobID{1}, Attempt: id}, end(id), fact.JobClosed{Job: guild.JobID{1}})
 	}
-	if len(j.b.state.Attempts)+len(j.b.state.Jobs) != 0 {
+	if j.b.state.Attempts.Len()+j.b.state.Jobs.Len() != 0 {
 		t.Errorf("%+v", j.b.state)
 	}
 }
@@ -90,8 +90,8 @@ func TestTasksThatWereNotSeenForLongAreForgotten(t *testing.T) {
 		j.delivered(fmt.Sprint("task ", i), guild.Success, 1, 1)
 		j.delivered("usual", guild.Success, 1, 1)
 	}
-	if len(j.b.state.Tasks) != mostTasks || j.b.Baseline("usual").Runs != window || j.b.Baseline("task 0").Runs != 0 {
-		t.Errorf("%d tasks, usual %+v", len(j.b.state.Tasks), j.b.Baseline("usual"))
+	if j.b.state.Tasks.Len() != mostTasks || j.b.Baseline("usual").Runs != window || j.b.Baseline("task 0").Runs != 0 {
+		t.Errorf("%d tasks, usual %+v", j.b.state.Tasks.Len(), j.b.Baseline("usual"))
 	}
 }
 
@@ -101,7 +101,7 @@ func TestBaselinesComeBackFromASnapshot(t *testing.T) {
 		j.delivered("code", guild.Success, i, i)
 	}
 	j.tell(fact.JobOpened{Job: guild.JobID{9}, Task: "code"}, fact.AttemptPlanned{Job: guild.JobID{9}, Attempt: nostr.ID{9}})
-	raw, err := j.b.Snapshot()
+	raw, err := j.b.Freeze()()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestBaselinesComeBackFromASnapshot(t *testing.T) {
 			t.Errorf("%q is restored", bad)
 		}
 	}
-	if after, _ := again.b.Snapshot(); bytes.Equal(after, []byte("{}")) || again.b.Baseline("code").Runs != 8 {
+	if after, _ := again.b.Freeze()(); bytes.Equal(after, []byte("{}")) || again.b.Baseline("code").Runs != 8 {
 		t.Error("a snapshot that is refused changes the state")
 	}
 }

@@ -17,12 +17,6 @@ const (
 	quality, qualityWeight         = "quality", 10
 )
 
-// Scores from which a standing is reached (the same section).
-const (
-	activeFrom      guild.Score = 800_000
-	conditionalFrom guild.Score = 600_000
-)
-
 // What lowers the quality.
 const (
 	fineGrade = 7_000           // pylint's grade in thousandths, below which quality is at most halfGood
@@ -240,9 +234,9 @@ func composite(dimensions []guild.Dimension) guild.Score {
 // conditional, however good the rest.
 func StandingOf(s guild.Score, whole bool) guild.Standing {
 	switch {
-	case s >= activeFrom && whole:
+	case s >= guild.ActiveFrom && whole:
 		return guild.StandingActive
-	case s >= conditionalFrom:
+	case s >= guild.ConditionalFrom:
 		return guild.StandingConditional
 	default:
 		return guild.StandingRejected

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,6 +22,7 @@ import (
 	"guild/internal/due"
 	"guild/internal/exam"
 	"guild/internal/fact"
+	"guild/internal/fold"
 	"guild/internal/journal"
 	"guild/internal/sandbox"
 	"guild/internal/workdir"
@@ -69,7 +69,7 @@ func (s *Step) Due(time.Time) []due.Work {
 
 func (s *Step) judge(c pending) due.Work {
 	return due.Work{
-		Key: "judge " + c.Attempt.Hex(), Guard: fact.JobSubject(c.Job), Class: Class, Tries: 8, Lease: 2 * time.Minute,
+		Key: c.key(), Guard: fact.JobSubject(c.Job), Class: Class, Tries: 8, Lease: 2 * time.Minute,
 		Act: func(ctx context.Context) (due.Decision, error) {
 			judged, err := s.verdict(ctx, c)
 			if person, ok := errors.AsType[*PersonNeeded](err); ok {
@@ -94,6 +94,14 @@ func (s *Step) judge(c pending) due.Work {
 		},
 		Park: func(tx *journal.Tx, reason string) { s.park(tx, c, reason) },
 	}
+}
+
+// key is that of the effect. A case that is heard again is another one.
+func (c pending) key() string {
+	if c.Again == 0 {
+		return "judge " + c.Attempt.Hex()
+	}
+	return fmt.Sprintf("judge %s again, for the %d. time", c.Attempt.Hex(), c.Again)
 }
 
 // park leaves a delivery to a person: the judge itself has failed.
@@ -225,9 +233,14 @@ type Fold struct {
 }
 
 type folded struct {
-	Jobs  map[guild.JobID]order `json:"jobs"`  // that go on
-	Cases map[string]pending    `json:"cases"` // by attempt, from planning to verdict
+	Jobs  fold.Table[guild.JobID, order] `json:"jobs"`            // that go on
+	Cases fold.Table[string, pending]    `json:"cases"`           // by attempt, from planning to verdict
+	Heard fold.Table[string, pending]    `json:"heard"`           // that have a verdict which may still be disputed
+	Order []string                       `json:"order,omitempty"` // of those, the oldest first
 }
+
+// disputable is how long a case is kept after its verdict, in ms: longer than anybody may object.
+const disputable = 48 * 60 * 60 * 1000
 
 // order is what a job's deliveries are judged by.
 type order struct {
@@ -245,18 +258,18 @@ type pending struct {
 	Here     bool        `json:"here"`          // the delivery came, or was fetched
 	Held     guild.Hash  `json:"held,omitzero"` // blob: the verdict so far, when a person must rule
 	At       int64       `json:"at"`
+	Over     int64       `json:"over,omitempty"`  // Unix ms of the verdict
+	Again    int         `json:"again,omitempty"` // how often it was disputed
 }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{state: empty()} }
-
-func empty() folded { return folded{map[guild.JobID]order{}, map[string]pending{}} }
+func NewFold() *Fold { return &Fold{} }
 
 // Name implements fold.Fold.
 func (*Fold) Name() string { return "judge" }
 
 // Version implements fold.Fold.
-func (*Fold) Version() int { return 2 }
+func (*Fold) Version() int { return 3 }
 
 // ready lists the deliveries to be judged: each job's first before any job's second, so that a job with many
 // attempts holds up nobody, and among those the oldest first.
@@ -264,7 +277,7 @@ func (f *Fold) ready() []pending {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	var ready []pending
-	for _, c := range f.state.Cases {
+	for _, c := range f.state.Cases.All() {
 		if c.Here && c.Held.IsZero() {
 			ready = append(ready, c)
 		}
@@ -284,7 +297,7 @@ func (f *Fold) ready() []pending {
 func (f *Fold) waits(attempt nostr.ID) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	c := f.state.Cases[attempt.Hex()]
+	c := f.state.Cases.Of(attempt.Hex())
 	return c.Here && c.Held.IsZero()
 }
 
@@ -298,7 +311,7 @@ func (f *Fold) Held(attempt nostr.ID) (guild.Hash, bool) {
 func (f *Fold) held(attempt nostr.ID) (pending, bool) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	c := f.state.Cases[attempt.Hex()]
+	c := f.state.Cases.Of(attempt.Hex())
 	return c, !c.Held.IsZero()
 }
 
@@ -317,11 +330,11 @@ func (f *Fold) Apply(e fact.Entry) {
 func (f *Fold) apply(one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.JobOpened:
-		f.state.Jobs[one.Job] = order{one.Task, one.Bundle, one.Hidden}
+		f.state.Jobs.Set(one.Job, order{one.Task, one.Bundle, one.Hidden})
 	case fact.JobClosed:
-		delete(f.state.Jobs, one.Job)
+		f.state.Jobs.Delete(one.Job)
 	case fact.AttemptPlanned:
-		f.state.Cases[one.Attempt.Hex()] = pending{Job: one.Job, Attempt: one.Attempt, Order: f.state.Jobs[one.Job]}
+		f.state.Cases.Set(one.Attempt.Hex(), pending{Job: one.Job, Attempt: one.Attempt, Order: f.state.Jobs.Of(one.Job)})
 	case fact.AttemptDelivered:
 		f.change(one.Attempt, func(c *pending) {
 			c.Delivery, c.Here, c.At, c.Latency = one.Delivery, one.Away == nil, at, one.LatencyMs
@@ -331,44 +344,76 @@ func (f *Fold) apply(one fact.Fact, at int64) {
 	case fact.AttemptUndecided:
 		f.change(one.Attempt, func(c *pending) { c.Held = one.Held })
 	case fact.AttemptJudged:
-		delete(f.state.Cases, one.Attempt.Hex())
+		f.heard(one.Attempt, at)
+	case fact.AttemptDisputed:
+		f.disputed(one.Attempt, at)
 	case fact.AttemptRefused:
-		delete(f.state.Cases, one.Attempt.Hex())
+		f.state.Cases.Delete(one.Attempt.Hex())
 	case fact.AttemptExpired:
-		delete(f.state.Cases, one.Attempt.Hex())
+		f.state.Cases.Delete(one.Attempt.Hex())
 	case fact.AttemptCancelled:
-		delete(f.state.Cases, one.Attempt.Hex())
+		f.state.Cases.Delete(one.Attempt.Hex())
 	case fact.AttemptParked:
-		delete(f.state.Cases, one.Attempt.Hex())
+		f.state.Cases.Delete(one.Attempt.Hex())
 	}
+}
+
+// heard puts a case aside that has its verdict, and lets those go that nobody may dispute any more.
+func (f *Fold) heard(attempt nostr.ID, at int64) {
+	for len(f.state.Order) > 0 && at-f.state.Heard.Of(f.state.Order[0]).Over >= disputable {
+		f.state.Heard.Delete(f.state.Order[0])
+		f.state.Order = f.state.Order[1:]
+	}
+	if c, ok := f.state.Cases.Get(attempt.Hex()); ok {
+		c.Over, c.Held = at, guild.Hash{}
+		f.state.Heard.Set(attempt.Hex(), c)
+		f.state.Order = append(f.state.Order, attempt.Hex())
+	}
+	f.state.Cases.Delete(attempt.Hex())
+}
+
+// disputed opens a case again.
+func (f *Fold) disputed(attempt nostr.ID, at int64) {
+	c, ok := f.state.Heard.Get(attempt.Hex())
+	if !ok {
+		return
+	}
+	c.At, c.Again = at, c.Again+1
+	f.state.Heard.Delete(attempt.Hex())
+	f.state.Cases.Set(attempt.Hex(), c)
 }
 
 func (f *Fold) change(attempt nostr.ID, by func(*pending)) {
-	if c, ok := f.state.Cases[attempt.Hex()]; ok {
+	if c, ok := f.state.Cases.Get(attempt.Hex()); ok {
 		by(&c)
-		f.state.Cases[attempt.Hex()] = c
+		f.state.Cases.Set(attempt.Hex(), c)
 	}
 }
 
-// Snapshot implements fold.Fold.
-func (f *Fold) Snapshot() ([]byte, error) {
-	f.mu.RLock()
-	state := folded{maps.Clone(f.state.Jobs), maps.Clone(f.state.Cases)}
-	f.mu.RUnlock()
-	return json.Marshal(state)
+// Freeze implements fold.Fold.
+func (f *Fold) Freeze() func() ([]byte, error) {
+	f.mu.Lock()
+	state := folded{f.state.Jobs.Clone(), f.state.Cases.Clone(), f.state.Heard.Clone(), slices.Clone(f.state.Order)}
+	f.mu.Unlock()
+	return func() ([]byte, error) { return fold.Encode(state) }
 }
 
 // Restore implements fold.Fold.
 func (f *Fold) Restore(b []byte) error {
-	var fresh folded
-	if err := json.Unmarshal(b, &fresh); err != nil {
+	var fresh struct {
+		Jobs  *fold.Table[guild.JobID, order] `json:"jobs"`
+		Cases *fold.Table[string, pending]    `json:"cases"`
+		Heard *fold.Table[string, pending]    `json:"heard"`
+		Order []string                        `json:"order"`
+	}
+	if err := fold.Decode(b, &fresh); err != nil {
 		return fmt.Errorf("judge: %w", err)
 	}
-	if fresh.Jobs == nil || fresh.Cases == nil {
+	if fresh.Jobs == nil || fresh.Cases == nil || fresh.Heard == nil {
 		return errors.New("judge: the snapshot is incomplete")
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.state = fresh
+	f.state = folded{*fresh.Jobs, *fresh.Cases, *fresh.Heard, fresh.Order}
 	return nil
 }

@@ -181,8 +181,41 @@ func TestADeliveryGetsOneVerdict(t *testing.T) {
 		if left, _ := os.ReadDir(c.scratch); len(left) != 0 {
 			t.Errorf("left in scratch: %v", left)
 		}
-		if len(c.fold.state.Cases) != 0 {
+		if c.fold.state.Cases.Len() != 0 {
 			t.Errorf("left in the fold: %v", c.fold.state.Cases)
+		}
+	})
+}
+
+func TestADisputedVerdictIsGivenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt(t)
+		c.does = func(context.Context, Case) (guild.Verdict, Evidence, error) {
+			return guild.Verdict{Outcome: guild.Failure, Cause: fmt.Sprint("run ", c.runs)}, nil, nil
+		}
+		id := c.delivered(1, c.put(packed(t, "delivery", "delivery/x", "done")), nil)
+		c.append(guild.JobID{1}, fact.JobClosed{Job: guild.JobID{1}})
+		time.Sleep(24 * time.Hour)
+		for again := 2; again <= 3; again++ {
+			c.append(guild.JobID{1}, fact.AttemptDisputed{Attempt: id})
+			facts := c.written(1)
+			judged, ok := facts[len(facts)-1].(fact.AttemptJudged)
+			if !ok || judged.Verdict.Cause != fmt.Sprint("run ", again) || c.runs != again || c.fold.state.Cases.Len() != 0 {
+				t.Fatalf("after %d runs %+v", c.runs, facts[len(facts)-1])
+			}
+		}
+	})
+}
+
+func TestAVerdictThatIsTwoDaysOldCannotBeDisputed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt(t)
+		id := c.delivered(1, c.put(packed(t, "delivery", "delivery/x", "done")), nil)
+		time.Sleep(48 * time.Hour)
+		c.delivered(2, c.put(packed(t, "delivery", "delivery/x", "done")), nil)
+		c.append(guild.JobID{1}, fact.AttemptDisputed{Attempt: id})
+		if c.runs != 2 || c.fold.state.Heard.Len() != 1 || len(c.fold.state.Order) != 1 {
+			t.Errorf("%d runs, %d cases kept", c.runs, c.fold.state.Heard.Len())
 		}
 	})
 }
@@ -238,7 +271,7 @@ func TestWhatIsOverIsNotJudged(t *testing.T) {
 			id := c.delivered(1, c.put(packed(t, "delivery", "delivery/x", "done")), &fact.Place{URL: "https://x"})
 			c.append(guild.JobID{1}, end(id), fact.AttemptFetched{Attempt: id})
 			time.Sleep(time.Minute)
-			if c.runs != 0 || len(c.fold.state.Cases) != 0 {
+			if c.runs != 0 || c.fold.state.Cases.Len() != 0 {
 				t.Errorf("%s: %d runs, %v", name, c.runs, c.fold.state.Cases)
 			}
 		})
@@ -310,6 +343,7 @@ func history(t *rapid.T) (all []fact.Entry) {
 			fact.AttemptDelivered{Attempt: id, Delivery: guild.Hash{2}}, fact.AttemptDelivered{Attempt: id, Away: &fact.Place{}},
 			fact.AttemptFetched{Attempt: id}, fact.AttemptJudged{Attempt: id}, fact.AttemptRefused{Attempt: id},
 			fact.AttemptParked{Attempt: id}, fact.AttemptUndecided{Attempt: id, Held: guild.Hash{3}}, fact.JobClosed{Job: job},
+			fact.AttemptDisputed{Attempt: id},
 		})
 		for _, f := range rapid.SliceOfN(one, 0, 6).Draw(t, "life") {
 			seq := len(all) + 1

@@ -9,7 +9,7 @@ import (
 
 // Scores of results that an opinion did not choose.
 const (
-	outdone guild.Score = conditionalFrom // another result was better: this one may still be good
+	outdone guild.Score = guild.ConditionalFrom // another result was better: this one may still be good
 	outvote guild.Score = 0               // most results say something else
 )
 

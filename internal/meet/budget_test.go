@@ -61,7 +61,7 @@ func TestADayHasABudget(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, c.config)
 				c.before(w)
-				if got := w.affords(time.Now()); got != c.want {
+				if got := w.affords(time.Now(), ""); got != c.want {
 					t.Errorf("one more is affordable: %v", got)
 				}
 			})

@@ -14,12 +14,6 @@ const (
 	extended = 5
 )
 
-// Scores from which a provider is active and conditional (the partnership protocol, section 3.2.1).
-const (
-	activeFrom      guild.Score = 800_000
-	conditionalFrom guild.Score = 600_000
-)
-
 // Conclusion is what the runs of a meeting come to.
 type Conclusion struct {
 	To    guild.ProviderState // "" when nothing was learned
@@ -46,13 +40,30 @@ func (r Result) grade() grade {
 		return violated
 	case r.Outcome == "" && !r.Failed:
 		return nothing
-	case r.Outcome == guild.Success && r.Score >= activeFrom:
+	case r.Outcome == guild.Success && r.Score >= guild.ActiveFrom:
 		return success
-	case (r.Outcome == guild.Success || r.Outcome == guild.Partial) && r.Score >= conditionalFrom:
+	case (r.Outcome == guild.Success || r.Outcome == guild.Partial) && r.Score >= guild.ConditionalFrom:
 		return partial
 	default:
 		return failure
 	}
+}
+
+// conclude says what a meeting comes to: of one that is only a look at somebody known, its one run says it.
+func conclude(m *Meeting) (c Conclusion, over bool) {
+	if !guild.IsLook(m.Purpose) || len(m.Runs) == 0 {
+		return Conclude(m.Runs)
+	}
+	r := m.Runs[0]
+	switch r.grade() {
+	case violated, nothing:
+		return Conclude(m.Runs[:1])
+	case success:
+		return Conclusion{guild.Active, r.Score, "it does its work"}, true
+	case partial:
+		return Conclusion{guild.Conditional, r.Score, cmp.Or(r.Cause, "it does part of its work")}, true
+	}
+	return Conclusion{guild.Unqualified, r.Score, cmp.Or(r.Cause, string(r.Outcome), "it failed")}, true
 }
 
 // Conclude says what the runs of a meeting come to (the partnership protocol, section 3.2.3), or that another one is
@@ -97,9 +108,9 @@ func stateOf(runs []Result, middle guild.Score) guild.ProviderState {
 	}
 	slices.Sort(grades)
 	switch {
-	case middle >= activeFrom && grades[len(grades)/2] == success:
+	case middle >= guild.ActiveFrom && grades[len(grades)/2] == success:
 		return guild.Active
-	case middle >= conditionalFrom:
+	case middle >= guild.ConditionalFrom:
 		return guild.Conditional
 	default:
 		return guild.Unqualified

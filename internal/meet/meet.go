@@ -24,7 +24,7 @@ import (
 // Errors of a meeting that was asked for.
 var (
 	ErrUnoffered = errors.New("it announces no such service")
-	ErrRemoved   = errors.New("it was removed for good, for an attempt to break out of the sandbox")
+	ErrRemoved   = errors.New("its key was removed")
 	ErrSelf      = errors.New("it is this node itself")
 )
 
@@ -38,12 +38,24 @@ type Config struct {
 	Offers func(task string, kind int) []guild.Offer // who offers a task, the surest first
 	Kind   func(task string) int                     // NIP-90 kind of requests for a task
 	Run    func(ctx context.Context, r Run) error    // opens the job of one run; doing it again does nothing
+	Make   func(suite.Spec) (suite.Made, error)      // makes the benchmark of one run; suite.Make if nil
+
+	// Checkups lists the benchmarks that are due for those we have dealt with, the most urgent first; nil for none.
+	Checkups func(now time.Time) []guild.Checkup
+
+	// Said is how well others speak of a service, from 0 to guild.Micro, by whom this node trusts; a half says nothing.
+	// Of those who are as sure to do a task and as much recommended, the best spoken of is met first.
+	Said func(guild.Service) guild.Trust
 
 	Auto   bool       // candidates are met without being asked to
 	Daily  guild.Msat // most that the automatic meetings of a UTC day may bid; 100,000 if zero
 	Count  int        // and how many may begin on one; 20 if zero
 	AtOnce int        // meetings under way at the same time; 2 if zero
 	Bid    guild.Msat // of one run; 1,000 if zero
+
+	// Newcomers is the share of a day's budget, in micro-units, that is kept for those who were never tried; a quarter if
+	// zero.
+	Newcomers guild.Trust
 }
 
 // Run is one benchmark job.
@@ -75,6 +87,10 @@ func New(c Config, f *Fold) *Meet {
 	c.Count = cmp.Or(c.Count, 20)
 	c.AtOnce = cmp.Or(c.AtOnce, 2)
 	c.Bid = cmp.Or(c.Bid, 1_000)
+	if c.Make == nil {
+		c.Make = suite.Make
+	}
+	c.Newcomers = cmp.Or(c.Newcomers, guild.Micro/4)
 	return &Meet{c: c, fold: f}
 }
 

@@ -244,8 +244,8 @@ func TestAWordFromAProviderDecidesWhatItsSilenceMeans(t *testing.T) {
 			if got := m.Runs[0]; got.grade() != c.want || got.Cause == "" || got.Closed == 0 {
 				t.Errorf("%+v", got)
 			}
-			if len(f.state.Jobs)+len(f.state.Attempts) != 0 {
-				t.Errorf("left over: %v %v", f.state.Jobs, f.state.Attempts)
+			if f.state.Jobs.Len()+f.state.Attempts.Len() != 0 {
+				t.Errorf("left over: %+v", f.state)
 			}
 		})
 	}
@@ -389,6 +389,32 @@ func TestAServiceThatWasNotMovedIsLeftAloneForADay(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		if n := len(w.fold.All()); n != 2 {
 			t.Errorf("%d meetings after a day", n)
+		}
+	})
+}
+
+func TestWhoNeverHasCapacityIsLeftAloneForLongerEachTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{})
+		w.offers["python"] = []guild.Offer{seen(1, 1)}
+		for _, days := range []int{1, 2, 4, 8, 16, 32, 32} {
+			began, ok := w.candidate(time.Now())
+			if !ok {
+				t.Fatalf("not met again before a pause of %d days", days)
+			}
+			w.write(guild.JobID{}, began)
+			w.write(guild.JobID{}, fact.MeetingEnded{Meeting: began.Meeting, Service: began.Service, Cause: "busy"})
+			time.Sleep(time.Duration(days)*24*time.Hour - time.Minute)
+			if _, ok := w.candidate(time.Now()); ok {
+				t.Errorf("met again within %d days", days)
+			}
+			time.Sleep(time.Minute)
+		}
+		began, _ := w.candidate(time.Now())
+		w.write(guild.JobID{}, began)
+		w.write(guild.JobID{}, fact.MeetingEnded{Meeting: began.Meeting, Service: began.Service, To: guild.Active})
+		if last := w.fold.last(began.Service); last.Vain != 0 || last.pause() != again {
+			t.Errorf("after something was learned it is left alone for %s", last.pause())
 		}
 	})
 }

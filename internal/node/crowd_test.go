@@ -268,17 +268,19 @@ func TestWhoHasAFullQueueRefusesAndTheNextOneIsAsked(t *testing.T) {
 		c.Workers = []Worker{{Task: "echo", Do: slow.do, Slots: 1, Queue: 1}}
 	})
 	_, able := start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })
-	customer, _ := start(t, url, func(*Config) {})
+	customer, _ := start(t, url, func(*Config) {}) // who knows nothing of what others ask
+	other, _ := start(t, url, func(*Config) {})
 	awaitProviders(t, customer, 2)
+	awaitProviders(t, other, 2)
 
 	only := control.Hire{Providers: []string{busy.Hex()}}
-	waiting := []string{open(t, customer, bundle(t), only), open(t, customer, bundle(t), only)}
+	waiting := []string{open(t, other, bundle(t), only), open(t, other, bundle(t), only)}
 	eventually(t, "the queue is full", func() bool { s := service(t, full); return s.Running == 1 && s.Queued == 1 })
 	job := hire(t, customer, control.Hire{Providers: []string{busy.Hex(), able.Hex()}})
 	checkRefused(t, job, "at capacity")
 	close(slow.may)
 	for _, id := range waiting {
-		if job := finish(t, customer, id); job.Ending != guild.JobAccepted {
+		if job := finish(t, other, id); job.Ending != guild.JobAccepted {
 			t.Errorf("what waited is %s: %s", job.Ending, job.Reason)
 		}
 	}

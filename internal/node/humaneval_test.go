@@ -151,7 +151,7 @@ func variants() []string {
 func startProvider(t *testing.T, program, relay string, args ...string) (npub string) {
 	t.Helper()
 	home := t.TempDir()
-	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "GUILD_WORK_PER_MINUTE=0"} // one customer asks for all at once
 	made := exec.CommandContext(t.Context(), program, "init", "--home", home, "--json")
 	made.Env = env
 	out, err := made.Output()

@@ -8,7 +8,9 @@ import (
 
 	"guild/internal/blob"
 	"guild/internal/control"
+	"guild/internal/policy"
 	"guild/internal/registry"
+	"guild/internal/review"
 )
 
 // Inspect opens what a stopped node left, to look at: no relay is asked and nothing is due. The client answers
@@ -34,6 +36,12 @@ func (n *Node) openStopped(ctx context.Context) (err error) {
 		return fmt.Errorf("open the blobs: %w", err)
 	}
 	n.registry, err = registry.Open(ctx, registry.Config{Journal: n.journal, Now: n.c.Now, Synonyms: n.c.Synonyms, Observed: n.folds.observed}, n.folds.registry)
+	if err != nil {
+		return err
+	}
+	n.review, err = review.Open(ctx, review.Config{
+		Journal: n.journal, PubKey: n.c.Identity.PubKey, Now: n.c.Now, Policy: func() policy.Policy { return n.c.Policy }, Follow: n.c.Follow,
+	}, n.folds.review)
 	if err != nil {
 		return err
 	}

@@ -41,10 +41,18 @@ func (n *Node) openMeeting() error {
 	}
 	n.meet = meet.New(meet.Config{
 		Journal: n.journal, Self: n.pubkey, Now: n.c.Now, Secret: secret,
-		Offers: n.registry.Offers, Kind: n.kind, Run: n.benchmark,
+		Offers: n.registry.Offers, Kind: n.kind, Run: n.benchmark, Checkups: n.registry.Checkups, Newcomers: n.c.Policy.Lifecycle.Newcomers, Said: n.said,
 		Auto: n.c.Meeting.Auto, Daily: n.c.Meeting.Daily, Count: n.c.Meeting.Count, AtOnce: n.c.Meeting.AtOnce,
 	}, n.folds.meet)
 	return nil
+}
+
+// said is how well others speak of a service.
+func (n *Node) said(s guild.Service) guild.Trust {
+	if n.review == nil {
+		return guild.Micro / 2
+	}
+	return n.review.Order(s)
 }
 
 // offersChanged has everybody look who waits for a provider.

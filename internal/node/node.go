@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"guild"
+	"guild/internal/backup"
 	"guild/internal/blob"
 	"guild/internal/control"
 	"guild/internal/due"
@@ -29,14 +30,18 @@ import (
 	"guild/internal/judge"
 	"guild/internal/key"
 	"guild/internal/meet"
+	"guild/internal/policy"
 	"guild/internal/record"
 	"guild/internal/registry"
 	"guild/internal/relay"
 	"guild/internal/relayd"
+	"guild/internal/review"
 	"guild/internal/sandbox"
 	"guild/internal/sandbox/tiers"
 	"guild/internal/scout"
 	"guild/internal/trust"
+	"guild/internal/trust/exchange"
+	"guild/internal/trust/variables"
 	"guild/internal/work"
 )
 
@@ -70,10 +75,12 @@ type Config struct {
 	Appended   func(fact.Entry)    // called after each fact
 	Log        *slog.Logger        // slog.Default() if nil
 
-	Meeting Meeting        // getting to know providers
-	Follow  []nostr.PubKey // whose recommendations of providers count
-	Limits  jobs.Limits    // how much one provider is asked; zero fields have defaults
-	Fetch   Fetch          // what workers' inputs may be fetched from
+	Meeting  Meeting        // getting to know providers
+	Follow   []nostr.PubKey // whose recommendations of providers count
+	Limits   jobs.Limits    // how much one provider is asked; zero fields have defaults
+	Learning Learning       // what is learned, told and kept
+	Policy   policy.Policy  // the numbers that are decided by; policy.Default() if it has no name
+	Fetch    Fetch          // what workers' inputs may be fetched from
 
 	// Quit, once closed, ends the node as soon as no job goes on and no client is left; never if nil.
 	Quit <-chan struct{}
@@ -108,16 +115,23 @@ type Node struct {
 	gate    *gate
 	ears    *ears
 
-	presence *presence
-	registry *registry.Registry
-	jobs     *jobs.Jobs
-	work     *work.Work
-	judge    *judge.Step
-	record   *record.Record
-	meet     *meet.Meet
-	scout    *scout.Scout
-	runner   *due.Runner
-	control  *control.Server
+	presence  *presence
+	registry  *registry.Registry
+	jobs      *jobs.Jobs
+	work      *work.Work
+	judge     *judge.Step
+	record    *record.Record
+	trust     *trust.Trust
+	variables *variables.Variables
+	review    *review.Review
+	mail      *review.Mail
+	boxes     letterboxes
+	post      *post
+	backup    *backup.Step
+	meet      *meet.Meet
+	scout     *scout.Scout
+	runner    *due.Runner
+	control   *control.Server
 
 	vaultKey *vaultKey
 	secrets  string // directory of the credentials that workers have
@@ -140,6 +154,13 @@ type folds struct {
 	meet     *meet.Fold
 
 	baselines *judge.Baselines
+	customers *work.Customers
+	variables *variables.Fold
+	exchange  *exchange.Fold
+	review    *review.Fold
+	backup    *backup.Fold
+	letters   *review.Letters
+	said      *work.Judgements
 }
 
 // Run runs a node until ctx ends, and then stops it in order: no new work, what runs is finished or handed
@@ -161,6 +182,9 @@ func (c Config) withDefaults() Config {
 	c.Log = cmp.Or(c.Log, slog.Default())
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Policy.Name == "" {
+		c.Policy = policy.Default()
 	}
 	return c
 }
@@ -206,16 +230,18 @@ const glance = time.Second
 
 func (n *Node) openJournal(ctx context.Context) (err error) {
 	n.claims = due.NewClaims()
-	learned, err := trust.NewFold(trust.Default())
+	rules := n.c.Policy
+	learned, err := trust.NewFold(rules)
 	if err != nil {
 		return err
 	}
-	n.folds = folds{jobs.NewFold(), work.NewFold(), judge.NewFold(), registry.NewFold(), learned, record.NewFold(),
-		registry.NewObserved(), meet.NewFold(), judge.NewBaselines()}
+	n.folds = folds{jobs.NewFold(), work.NewFold(), judge.NewFold(), registry.NewFold(rules), learned, record.NewFold(),
+		registry.NewObserved(), meet.NewFold(), judge.NewBaselines(), work.NewCustomers(rules),
+		variables.NewFold(rules), exchange.NewFold(rules), review.NewFold(), backup.NewFold(rules.Backup), review.NewLetters(), work.NewJudgements()}
 	n.journal, err = journal.Open(ctx, journal.Options{
 		Dir: n.c.JournalDir, Node: n.name(), Now: n.c.Now,
 		Folds: []fold.Fold{n.claims, n.folds.jobs, n.folds.work, n.folds.judge, n.folds.registry, n.folds.trust, n.folds.record, n.folds.baselines,
-			n.folds.observed, n.folds.meet},
+			n.folds.observed, n.folds.meet, n.folds.customers, n.folds.variables, n.folds.exchange, n.folds.review, n.folds.backup, n.folds.letters, n.folds.said},
 		HighWater: n.c.HighWater, Wait: glance, Listen: n.c.Listen, NoSync: n.c.NoSync, Appended: n.c.Appended, Log: n.c.Log,
 	})
 	if err != nil {
@@ -238,7 +264,8 @@ func (n *Node) name() string {
 func (n *Node) openSteps(ctx context.Context) (err error) {
 	n.registry, err = registry.Open(ctx, registry.Config{
 		Journal: n.journal, Now: n.c.Now, Synonyms: n.c.Synonyms, Changed: n.offersChanged,
-		Observed: n.folds.observed, Follow: n.c.Follow, Own: n.urls,
+		Observed: n.folds.observed, Follow: n.c.Follow, Own: n.urls, Hears: n.ears.hears,
+		Touched: n.touched,
 	}, n.folds.registry)
 	if err != nil {
 		return err
@@ -250,6 +277,13 @@ func (n *Node) openSteps(ctx context.Context) (err error) {
 		Offers: n.registry.Offers, Provider: n.folds.registry.Provider, Trust: n.folds.trust.Trust, Publish: n.publish, Relays: n.relays,
 		Upload: n.parcels.upload, Fetch: n.parcels.fetch, Unseal: n.vaultKey.open, SealFor: n.vaultKey.sealFor, Patience: n.c.Patience,
 		Limits: n.c.Limits, Hears: n.ears.hears, Look: n.answers,
+		Bids: func() policy.Bids { return n.c.Policy.Bids }, Budgets: n.c.Learning.Budgets, Extra: n.folds.variables.Budget,
+		Factor: n.folds.variables.Timeout, AtOnce: n.folds.variables.Parallelism, AllAtOnce: n.folds.variables.AtOnce,
+		UpToDate: n.learned,
+		Routing: jobs.Routing{
+			Policy:    func() (policy.Routing, guild.Hash) { return n.c.Policy.Routing, n.folds.trust.Policy() },
+			Threshold: n.threshold, Measured: n.folds.observed.Routing, Offer: n.registry.OfferOf,
+		},
 	}, n.folds.jobs)
 	services, err := n.services(ctx)
 	if err != nil {
@@ -266,7 +300,8 @@ func (n *Node) openSteps(ctx context.Context) (err error) {
 		Services: services, Scratch: n.scratch(), Publish: n.publishAsProvider, Relays: n.relays,
 		Upload: n.parcels.upload, Fetch: n.parcels.fetch, Log: n.c.Log,
 		Secrets: n.secrets, Recipient: recipient, Unseal: n.vaultKey.open,
-		Inputs: n.inputs(), Find: n.find, Published: n.published,
+		Inputs: n.inputs(), Find: n.find, Published: n.published, Customers: n.folds.customers,
+		Judgements: n.folds.said, Letterbox: n.letterbox,
 	}, n.folds.work)
 	if err := n.openMeeting(); err != nil {
 		return err
@@ -277,6 +312,9 @@ func (n *Node) openSteps(ctx context.Context) (err error) {
 	n.record = record.New(record.Config{
 		Blobs: n.blobs, Policy: n.folds.trust.Policy, Producer: "guild@" + n.c.Version,
 	}, n.folds.record)
+	if err := n.openLearning(ctx); err != nil {
+		return err
+	}
 	n.openRunner()
 	n.openControl()
 	return nil
@@ -287,7 +325,8 @@ func (n *Node) openRunner() {
 	limits[judge.Class] = n.c.Judges
 	n.runner = &due.Runner{
 		Journal: n.journal, Claims: n.claims, Node: n.name(), Now: n.c.Now, Log: n.c.Log, Limits: limits, Waits: n.c.Retry,
-		Sources: []due.Source{n.jobs.Due, n.work.Due, n.judge.Due, n.record.Due, n.folds.trust.Due, n.registry.Due, n.meet.Due},
+		Sources: []due.Source{n.jobs.Due, n.work.Due, n.judge.Due, n.record.Due, n.trust.Due, n.registry.Due, n.meet.Due,
+			n.variables.Due, n.review.Due, n.mail.Due, n.backup.Due},
 	}
 }
 
@@ -316,6 +355,7 @@ func (n *Node) run(ctx context.Context) error {
 	parts.Go(func() error { return n.ears.run(base) })
 	parts.Go(func() error { return n.runner.Run(base) })
 	parts.Go(func() error { return n.work.Talk(base) })
+	parts.Go(func() error { return n.post.run(base) })
 	parts.Go(func() error { return n.scout.Run(base) })
 	if err := n.serveControl(base, parts); err != nil {
 		stop()
@@ -328,6 +368,7 @@ func (n *Node) run(ctx context.Context) error {
 		return errors.Join(err, parts.Wait())
 	}
 	n.subscribe()
+	n.subscribeLetters()
 	retracted := make(chan struct{})
 	go func() {
 		defer close(retracted)

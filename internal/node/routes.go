@@ -15,28 +15,32 @@ import (
 	"guild/internal/control"
 	"guild/internal/journal"
 	"guild/internal/registry"
+	"guild/internal/review"
 	"guild/nip90"
 )
 
-// route says which step takes a range of kinds.
-type route struct {
+// destination says which step takes a range of kinds.
+type destination struct {
 	from, to nostr.Kind
 	step     func(ctx context.Context, relay string, v guild.Verified) error
 }
 
 // routes is the one table of where an incoming event goes.
-func (n *Node) routes() []route {
+func (n *Node) routes() []destination {
 	plain := func(observe func(context.Context, guild.Verified) error) func(context.Context, string, guild.Verified) error {
 		return func(ctx context.Context, _ string, v guild.Verified) error { return observe(ctx, v) }
 	}
-	return []route{
+	return []destination{
 		{registry.Kind, registry.Kind, n.registry.Observe},
 		{registry.KindRelays, registry.KindRelays, n.registry.Observe},
 		{kindRecommendation, kindRecommendation, n.registry.Observe},
 		{registry.KindDeletion, registry.KindDeletion, n.deleted},
+		{review.Kind, review.Kind, n.review.Observe},
+		{review.KindSet, review.KindSet, n.review.Observe},
 		{5000, 5999, n.requested},
 		{6000, 6999, plain(n.jobs.Observe)},
-		{7000, 7000, plain(n.jobs.Observe)},
+		{kindFeedback, kindFeedback, plain(n.heard)},
+		{nostr.KindGiftWrap, nostr.KindGiftWrap, n.post.put},
 	}
 }
 
@@ -58,6 +62,9 @@ func (n *Node) requested(ctx context.Context, from string, v guild.Verified) err
 func (n *Node) deleted(ctx context.Context, from string, v guild.Verified) error {
 	if n.registry.Deletes(v.Event()) {
 		return n.registry.Observe(ctx, from, v)
+	}
+	if n.review.Deletes(v.Event()) {
+		return n.review.Observe(ctx, from, v)
 	}
 	return n.work.ObserveDeletion(ctx, v)
 }
@@ -98,6 +105,12 @@ func (n *Node) receive(ctx context.Context, from string, v guild.Verified) {
 			return
 		}
 	}
+	n.taken(ctx, from, v, err)
+}
+
+// taken counts what was dropped, and logs what could not be taken.
+func (n *Node) taken(ctx context.Context, from string, v guild.Verified, err error) {
+	e := v.Event()
 	if dropped, ok := errors.AsType[*guild.DropError](err); ok {
 		raw, _ := json.Marshal(nip90.Redacted(e))
 		n.gate.drop(ctx, string(dropped.Reason), from, raw)

@@ -31,12 +31,23 @@ const instruction = `You compare two results of one job. The next message is a J
 	`Answer with one JSON object and nothing else: {"choice": "A", "reason": "..."}, where choice is "A", "B" or ` +
 	`"tie" and reason is one short sentence.`
 
+// Auto is the name of a model that leaves it to what is preferred, as no name does.
+const Auto = "auto"
+
+// mostModels is how many models are tried for one question.
+const mostModels = 4
+
 // Chat asks a model behind an endpoint that speaks OpenAI's chat completions. The zero value of every field but
-// URL and Model works.
+// URL and Model works, and Model may be empty or Auto where Prefer is set.
 type Chat struct {
 	URL   string // its base, as "https://host/v1"
 	Model string
 	Key   Key
+
+	// Prefer names the models for a task, the best first and then those to fall back on: the variable MODEL_PREFERENCE
+	// of the partnership protocol, section 5.3.1. It is asked where Model is empty or Auto; an endpoint that does not
+	// answer with one of them is asked for the next. The names may be strangers'.
+	Prefer func(task string) []string
 
 	Client   *http.Client  // one that follows no redirects if nil: a key goes where its owner sent it
 	Patience time.Duration // for one answer; a minute if zero
@@ -52,8 +63,10 @@ func (c Chat) Check() error {
 		return errors.New("opinion: the endpoint's address carries a secret: that belongs into the key")
 	case u.Scheme == "http" && !c.Key.IsZero() && !loopback(u.Hostname()):
 		return errors.New("opinion: the endpoint would get the key in clear: want https")
-	case c.Model == "":
+	case c.Model == "" && c.Prefer == nil:
 		return errors.New("opinion: the endpoint needs a model")
+	case c.Model == Auto && c.Prefer == nil:
+		return errors.New("opinion: nobody says which model the endpoint is to be asked for")
 	default:
 		return nil
 	}
@@ -69,9 +82,34 @@ func (c Chat) Best(ctx context.Context, q Question) (Choice, error) {
 	if err := c.Check(); err != nil {
 		return Choice{}, err
 	}
-	choice, err := knockOut(ctx, q, c.ask)
-	choice.Models = []string{c.Model}
-	return choice, err
+	if err := q.Check(); err != nil {
+		return Choice{}, err
+	}
+	models := c.models(q.Task)
+	if len(models) == 0 {
+		return Choice{}, errors.New("opinion: no model is preferred yet: name one")
+	}
+	var failed error
+	for _, model := range models {
+		one := c
+		one.Model = model
+		choice, err := knockOut(ctx, q, one.ask)
+		choice.Models = []string{model}
+		if err == nil || ctx.Err() != nil || len(models) == 1 {
+			return choice, err
+		}
+		failed = errors.Join(failed, fmt.Errorf("model %.40q: %w", model, err))
+	}
+	return Choice{}, failed
+}
+
+// models are the models to ask for, in turn.
+func (c Chat) models(task string) []string {
+	if c.Model != "" && c.Model != Auto {
+		return []string{c.Model}
+	}
+	models := c.Prefer(task)
+	return models[:min(len(models), mostModels)]
 }
 
 type message struct {

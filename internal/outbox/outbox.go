@@ -35,6 +35,11 @@ func New(keyer nostr.Keyer, now func() time.Time) *Outbox {
 // Sign dates an event now, signs and remembers it.
 func (o *Outbox) Sign(ctx context.Context, e nostr.Event) (nostr.Event, error) {
 	e.CreatedAt = nostr.Timestamp(o.now().Unix())
+	return o.SignDated(ctx, e)
+}
+
+// SignDated signs and remembers an event with the date that it has: one that replaces another must be later.
+func (o *Outbox) SignDated(ctx context.Context, e nostr.Event) (nostr.Event, error) {
 	v, err := guild.Sign(ctx, o.keyer, e)
 	if err != nil {
 		return nostr.Event{}, err

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"guild"
 	"guild/canon"
 	"guild/internal/fact"
+	"guild/internal/fold"
 )
 
 // Fold keeps, for the jobs that go on, all that their records will say, and for the others where the records are.
@@ -23,10 +23,15 @@ type Fold struct {
 }
 
 type folded struct {
-	Jobs     map[guild.JobID]trace    `json:"jobs"`     // not yet recorded to the end
-	Sessions map[string]session       `json:"sessions"` // attempts not yet recorded
-	Stored   map[guild.JobID][]Stored `json:"stored"`
+	Jobs     fold.Table[guild.JobID, trace]    `json:"jobs"`            // not yet recorded to the end
+	Sessions fold.Table[string, session]       `json:"sessions"`        // attempts not yet recorded
+	Stored   fold.Table[guild.JobID, []Stored] `json:"stored"`          // never changed in place
+	Young    fold.Table[string, session]       `json:"young"`           // recorded, and may still be disputed
+	Order    []string                          `json:"order,omitempty"` // of those, the oldest first
 }
+
+// disputable is how long an attempt's session is kept after its record, in ms: longer than anybody may object.
+const disputable = 48 * 60 * 60 * 1000
 
 // trace is what happened to a job so far.
 type trace struct {
@@ -49,36 +54,35 @@ type session struct {
 	Delivery guild.Hash          `json:"delivery"`
 	Judged   *fact.AttemptJudged `json:"judged,omitempty"`
 	State    guild.State         `json:"state"`
-	Ended    int64               `json:"ended"` // Unix ms, 0 while it goes on
+	Ended    int64               `json:"ended"`             // Unix ms, 0 while it goes on
+	Earlier  string              `json:"earlier,omitempty"` // id of the receipt that the next one stands for
+	Receipt  string              `json:"receipt,omitempty"` // the latest
 	Acts     []act               `json:"acts,omitempty"`
 }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{state: empty()} }
-
-func empty() folded {
-	return folded{map[guild.JobID]trace{}, map[string]session{}, map[guild.JobID][]Stored{}}
-}
+func NewFold() *Fold { return &Fold{} }
 
 // Name implements fold.Fold.
 func (*Fold) Name() string { return "record" }
 
 // Version implements fold.Fold.
-func (*Fold) Version() int { return 2 }
+func (*Fold) Version() int { return 3 }
 
 // Of lists what is recorded of a job, the latest attempt last.
 func (f *Fold) Of(job guild.JobID) []Stored {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	return slices.Clone(f.state.Stored[job])
+	return slices.Clone(f.state.Stored.Of(job))
 }
 
 // Receipt finds what is recorded under a receipt's id or a prefix of it that fits only one.
 func (f *Fold) Receipt(id string) (Stored, bool) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
+	f.mu.Lock()
+	stored := f.state.Stored.Clone() // nobody waits while all are looked through
+	f.mu.Unlock()
 	var found []Stored
-	for _, all := range f.state.Stored {
+	for _, all := range stored.All() {
 		for _, s := range all {
 			if s.Receipt != "" && strings.HasPrefix(s.Receipt, id) {
 				found = append(found, s)
@@ -96,7 +100,7 @@ func (f *Fold) ended() []session {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	var ended []session
-	for _, s := range f.state.Sessions {
+	for _, s := range f.state.Sessions.All() {
 		if s.Ended != 0 {
 			ended = append(ended, s)
 		}
@@ -108,7 +112,7 @@ func (f *Fold) ended() []session {
 func (f *Fold) due(attempt nostr.ID) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	s, ok := f.state.Sessions[attempt.Hex()]
+	s, ok := f.state.Sessions.Get(attempt.Hex())
 	return ok && s.Ended != 0
 }
 
@@ -129,20 +133,22 @@ func (f *Fold) apply(one fact.Fact, at int64) {
 	case fact.JobOpened:
 		t := trace{Task: one.Task, Bundle: one.Bundle}
 		t.note(at, "bundle.pack", one, one.Bundle.String(), 0)
-		f.state.Jobs[one.Job] = t
+		f.state.Jobs.Set(one.Job, t)
 	case fact.AttemptPlanned:
-		t := f.state.Jobs[one.Job]
-		f.state.Sessions[one.Attempt.Hex()] = session{
+		t := f.state.Jobs.Of(one.Job)
+		f.state.Sessions.Set(one.Attempt.Hex(), session{
 			Job: one.Job, Attempt: one.Attempt, Provider: one.Provider, Task: t.Task, Bundle: t.Bundle,
 			JobHash: one.JobHash, Key: one.Key,
-		}
+		})
 	case fact.JobClosed:
-		t := f.state.Jobs[one.Job]
+		t := f.state.Jobs.Of(one.Job)
 		t.Closed = true
-		f.state.Jobs[one.Job] = t
+		f.state.Jobs.Set(one.Job, t)
 		f.tidy(one.Job)
 	case fact.AttemptRecorded:
-		f.recorded(one)
+		f.recorded(one, at)
+	case fact.AttemptDisputed:
+		f.disputed(one, at)
 	default:
 		f.happened(one, at)
 	}
@@ -191,10 +197,10 @@ type summary struct {
 }
 
 func (f *Fold) act(attempt nostr.ID, at int64, tool string, params any, output string, exit int) {
-	job := f.state.Sessions[attempt.Hex()].Job
-	if t, ok := f.state.Jobs[job]; ok {
+	job := f.state.Sessions.Of(attempt.Hex()).Job
+	if t, ok := f.state.Jobs.Get(job); ok {
 		t.note(at, tool, params, output, exit)
-		f.state.Jobs[job] = t
+		f.state.Jobs.Set(job, t)
 	}
 }
 
@@ -212,62 +218,98 @@ func (t *trace) note(at int64, tool string, params any, output string, exit int)
 }
 
 func (f *Fold) change(attempt nostr.ID, by func(*session)) {
-	if s, ok := f.state.Sessions[attempt.Hex()]; ok {
+	if s, ok := f.state.Sessions.Get(attempt.Hex()); ok {
 		by(&s)
-		f.state.Sessions[attempt.Hex()] = s
+		f.state.Sessions.Set(attempt.Hex(), s)
 	}
 }
 
 func (f *Fold) end(attempt nostr.ID, at int64, state guild.State) {
 	f.change(attempt, func(s *session) {
-		s.State, s.Ended, s.Acts = state, at, f.state.Jobs[s.Job].Acts
+		s.State, s.Ended, s.Acts = state, at, f.state.Jobs.Of(s.Job).Acts
 	})
 }
 
-func (f *Fold) recorded(r fact.AttemptRecorded) {
-	s, ok := f.state.Sessions[r.Attempt.Hex()]
+func (f *Fold) recorded(r fact.AttemptRecorded, at int64) {
+	s, ok := f.state.Sessions.Get(r.Attempt.Hex())
 	if !ok {
 		return
 	}
-	delete(f.state.Sessions, r.Attempt.Hex())
-	f.state.Stored[s.Job] = append(f.state.Stored[s.Job][:len(f.state.Stored[s.Job]):len(f.state.Stored[s.Job])],
-		Stored{r.Attempt, r.Receipt, r.Stored, r.Replay})
+	f.state.Sessions.Delete(r.Attempt.Hex())
+	before := f.state.Stored.Of(s.Job)
+	f.state.Stored.Set(s.Job, append(before[:len(before):len(before)], Stored{r.Attempt, r.Receipt, r.Stored, r.Replay}))
+	if s.Judged != nil {
+		f.keep(s, r.Receipt, at)
+	}
 	f.tidy(s.Job)
+}
+
+// keep puts a session aside that may still be disputed, and lets those go that nobody may dispute any more.
+func (f *Fold) keep(s session, receipt string, at int64) {
+	for len(f.state.Order) > 0 && at-f.state.Young.Of(f.state.Order[0]).Ended >= disputable {
+		f.state.Young.Delete(f.state.Order[0])
+		f.state.Order = f.state.Order[1:]
+	}
+	s.Receipt = receipt
+	f.state.Young.Set(s.Attempt.Hex(), s)
+	f.state.Order = append(f.state.Order, s.Attempt.Hex())
+}
+
+// disputed takes a session up again: its next record stands for the one before.
+func (f *Fold) disputed(d fact.AttemptDisputed, at int64) {
+	s, ok := f.state.Young.Get(d.Attempt.Hex())
+	if !ok {
+		return
+	}
+	f.state.Young.Delete(d.Attempt.Hex())
+	if t, going := f.state.Jobs.Get(s.Job); !going {
+		t = trace{Task: s.Task, Bundle: s.Bundle, Acts: s.Acts, Closed: true}
+		f.state.Jobs.Set(s.Job, t)
+	}
+	s.Earlier, s.Ended = s.Receipt, 0
+	f.state.Sessions.Set(d.Attempt.Hex(), s)
+	f.act(d.Attempt, at, "nostr.objection", d, d.Reason, 1)
 }
 
 // tidy forgets the acts of a job that is closed and recorded to the end.
 func (f *Fold) tidy(job guild.JobID) {
-	if !f.state.Jobs[job].Closed {
+	if !f.state.Jobs.Of(job).Closed {
 		return
 	}
-	for _, s := range f.state.Sessions {
+	for _, s := range f.state.Sessions.All() {
 		if s.Job == job {
 			return
 		}
 	}
-	delete(f.state.Jobs, job)
+	f.state.Jobs.Delete(job)
 }
 
-// Snapshot implements fold.Fold.
-func (f *Fold) Snapshot() ([]byte, error) {
-	f.mu.RLock()
-	state := folded{maps.Clone(f.state.Jobs), maps.Clone(f.state.Sessions), maps.Clone(f.state.Stored)}
-	f.mu.RUnlock()
-	return json.Marshal(state)
+// Freeze implements fold.Fold.
+func (f *Fold) Freeze() func() ([]byte, error) {
+	f.mu.Lock()
+	state := folded{f.state.Jobs.Clone(), f.state.Sessions.Clone(), f.state.Stored.Clone(), f.state.Young.Clone(), slices.Clone(f.state.Order)}
+	f.mu.Unlock()
+	return func() ([]byte, error) { return fold.Encode(state) }
 }
 
 // Restore implements fold.Fold.
 func (f *Fold) Restore(b []byte) error {
-	var fresh folded
-	if err := json.Unmarshal(b, &fresh); err != nil {
+	var fresh struct {
+		Jobs     *fold.Table[guild.JobID, trace]    `json:"jobs"`
+		Sessions *fold.Table[string, session]       `json:"sessions"`
+		Stored   *fold.Table[guild.JobID, []Stored] `json:"stored"`
+		Young    *fold.Table[string, session]       `json:"young"`
+		Order    []string                           `json:"order"`
+	}
+	if err := fold.Decode(b, &fresh); err != nil {
 		return fmt.Errorf("record: %w", err)
 	}
-	if fresh.Jobs == nil || fresh.Sessions == nil || fresh.Stored == nil {
+	if fresh.Jobs == nil || fresh.Sessions == nil || fresh.Stored == nil || fresh.Young == nil {
 		return errors.New("record: the snapshot is incomplete")
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.state = fresh
+	f.state = folded{*fresh.Jobs, *fresh.Sessions, *fresh.Stored, *fresh.Young, fresh.Order}
 	return nil
 }
 

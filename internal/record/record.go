@@ -97,7 +97,8 @@ func (r *Record) documents(ctx context.Context, s session) (fact.AttemptRecorded
 func (r *Record) receipt(s session, trajectory guild.Hash) (receipt.Receipt, error) {
 	v := s.Judged
 	document := receipt.Receipt{
-		ID:             receipt.NewID(s.Job, s.Attempt, s.Result),
+		ID:             receipt.NewID(s.Job, s.Attempt, s.Result, s.Earlier),
+		Supersedes:     s.Earlier,
 		SessionID:      s.Job.String(),
 		TrajectoryHash: trajectory,
 		PolicyBundleID: r.c.Policy().String(),

@@ -127,8 +127,8 @@ func (a *archive) replayed(h guild.Hash) (events []replay.Event, hash guild.Hash
 	return events, hash
 }
 
-// recorded is the fact that was written for an attempt.
-func (a *archive) recorded(id nostr.ID) fact.AttemptRecorded {
+// recorded is the latest fact that was written for an attempt.
+func (a *archive) recorded(id nostr.ID) (last fact.AttemptRecorded) {
 	a.Helper()
 	for e, err := range a.journal.Entries(a.Context(), 1) {
 		if err != nil {
@@ -136,12 +136,14 @@ func (a *archive) recorded(id nostr.ID) fact.AttemptRecorded {
 		}
 		for _, f := range e.Facts {
 			if r, ok := f.(fact.AttemptRecorded); ok && r.Attempt == id {
-				return r
+				last = r
 			}
 		}
 	}
-	a.Fatalf("attempt %.4s is not recorded", id.Hex())
-	return fact.AttemptRecorded{}
+	if last.Attempt != id {
+		a.Fatalf("attempt %.4s is not recorded", id.Hex())
+	}
+	return last
 }
 
 func tools(events []replay.Event) (names []string) {
@@ -235,7 +237,7 @@ func TestAReceiptBindsEverything(t *testing.T) {
 			t.Fatalf("%v, %v", err, got.Validate())
 		}
 		want := receipt.Receipt{
-			ID: receipt.NewID(job, id, nostr.ID{8}), SessionID: job.String(), TrajectoryHash: r.Trajectory, PolicyBundleID: policy.String(),
+			ID: receipt.NewID(job, id, nostr.ID{8}, ""), SessionID: job.String(), TrajectoryHash: r.Trajectory, PolicyBundleID: policy.String(),
 			JobHash: guild.Sum([]byte("job")), ProviderID: nip19.EncodeNpub(provider.PubKey), ProviderPubKey: provider.PubKey,
 			Timestamp: got.Timestamp, Task: "python", Job: job, Attempt: id, RequestEvent: id, ResultEvent: nostr.ID{8},
 			BundleHash: bundle, DeliveryHash: delivery, Outcome: guild.Success, VerdictHash: guild.Sum([]byte("verdict")),
@@ -247,6 +249,36 @@ func TestAReceiptBindsEverything(t *testing.T) {
 		}
 		if found, ok := a.fold.Receipt(r.Receipt[:6]); !ok || found.Attempt != id || found.Blob != r.Stored {
 			t.Errorf("%+v, %v", found, ok)
+		}
+	})
+}
+
+func TestAVerdictThatWasDisputedHasAnotherReceiptThatNamesTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, job := newArchive(t), guild.JobID{1}
+		id := a.opened(job, 1)
+		a.judged(job, id, guild.Failure, 300_000)
+		first := a.recorded(id)
+		a.append(job, fact.JobClosed{Job: job})
+		a.append(job, fact.AttemptDisputed{Attempt: id, Reason: "my answer was right"})
+		a.append(job, fact.AttemptJudged{Attempt: id, Hash: guild.Sum([]byte("again")), Stored: guild.Sum([]byte("stored")),
+			Verdict: guild.Verdict{Outcome: guild.Success, Score: 1_000_000}})
+		second := a.recorded(id)
+		raw, err := a.blobs.ReadAll(second.Stored, receipt.MaxSize)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := receipt.Decode(raw)
+		if err != nil || got.Validate() != nil || got.ID == first.Receipt || got.Supersedes != first.Receipt || got.Outcome != guild.Success {
+			t.Errorf("%+v stands for %s, %v", got, first.Receipt, err)
+		}
+		events, _ := a.replayed(second.Replay)
+		names := tools(events)
+		if n := len(names); n < 3 || !slices.Equal(names[n-3:], []string{"judge.run", "nostr.objection", "judge.run"}) {
+			t.Errorf("the trajectory ends with %v", names)
+		}
+		if all := a.fold.Of(job); len(all) != 2 || a.fold.state.Jobs.Len() != 0 {
+			t.Errorf("%d records, and %d jobs under way", len(all), a.fold.state.Jobs.Len())
 		}
 	})
 }
@@ -313,7 +345,7 @@ func TestTheSecondAttemptTellsTheFirstToo(t *testing.T) {
 		if len(stored) != 2 || stored[0].Attempt != first || stored[1].Attempt != second {
 			t.Errorf("%+v", stored)
 		}
-		if len(a.fold.state.Jobs) != 0 || len(a.fold.state.Sessions) != 0 {
+		if a.fold.state.Jobs.Len() != 0 || a.fold.state.Sessions.Len() != 0 {
 			t.Errorf("kept of a job that is recorded to its end: %v %v", a.fold.state.Jobs, a.fold.state.Sessions)
 		}
 	})
@@ -390,8 +422,8 @@ func history(t *rapid.T) (all []fact.Entry) {
 			fact.JobOpened{Job: job, Task: "python"}, fact.AttemptPlanned{Attempt: id, Job: job, Provider: provider},
 			fact.AttemptRequested{Attempt: id}, fact.AttemptProgressed{Attempt: id, Text: "x"}, fact.AttemptDelivered{Attempt: id},
 			fact.AttemptJudged{Attempt: id, Verdict: guild.Verdict{Outcome: guild.Success}}, fact.AttemptRefused{Attempt: id},
-			fact.AttemptExpired{Attempt: id}, fact.AttemptCancelled{Attempt: id}, fact.AttemptParked{Attempt: id},
-			fact.AttemptRecorded{Attempt: id, Receipt: "r-1"}, fact.JobClosed{Job: job},
+			fact.AttemptExpired{Attempt: id}, fact.AttemptCancelled{Attempt: id}, fact.AttemptDisputed{Attempt: id}, fact.AttemptParked{Attempt: id},
+			fact.AttemptRecorded{Attempt: id, Receipt: "r-1"}, fact.JobClosed{Job: job}, fact.AttemptDisputed{Attempt: id},
 		})
 		for _, f := range rapid.SliceOfN(one, 0, 8).Draw(t, "life") {
 			seq := len(all) + 1

@@ -22,6 +22,8 @@ const (
 	maxTask  = 64 // bytes
 	maxNamed = 8  // relays
 	maxFrom  = 4  // relays that it was seen on
+
+	maxVersion = 64 // bytes
 )
 
 // number is a card's place in the index. It is used again once the card is gone.
@@ -81,6 +83,7 @@ func (c *card) service() guild.Service { return guild.Service{PubKey: c.pubkey, 
 // said is what an announcement says, as far as offers need it.
 type said struct {
 	name, recipient string
+	version         string
 	price           guild.Msat
 	slots           int
 	kinds           []int
@@ -99,7 +102,8 @@ const (
 // sayingOf takes out of an announcement what is kept in memory.
 func sayingOf(h nip89.Handler, relays []string) said {
 	s := said{
-		name: guild.Cut(h.Name, maxName), recipient: h.AgeRecipient, price: h.Price, slots: h.MaxConcurrent,
+		name: guild.Cut(h.Name, maxName), recipient: h.AgeRecipient, version: guild.Cut(h.Version, maxVersion),
+		price: h.Price, slots: h.MaxConcurrent,
 		kinds: h.Kinds[:min(len(h.Kinds), maxKinds)], relays: relays[:min(len(relays), maxNamed)],
 		noK: h.NoK, performs: h.PublishesPerformance(), nip44: h.Accepts("nip44"),
 	}
@@ -136,7 +140,7 @@ func (s said) pack() string {
 		}
 		b = binary.AppendUvarint(b, twice)
 	}
-	for _, list := range [][]string{{s.name, s.recipient}, s.tasks, s.relays} {
+	for _, list := range [][]string{{s.name, s.recipient, s.version}, s.tasks, s.relays} {
 		b = binary.AppendUvarint(b, uint64(len(list)))
 		for _, text := range list {
 			b = binary.AppendUvarint(b, uint64(len(text)))
@@ -163,7 +167,7 @@ func unpack(packed string) said {
 		}
 	}
 	head := r.list()
-	s.name, s.recipient = head[0], head[1]
+	s.name, s.recipient, s.version = head[0], head[1], head[2]
 	s.tasks, s.relays = r.list(), r.list()
 	return s
 }

@@ -2,148 +2,149 @@ package registry
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/due"
 	"guild/internal/fact"
-	"guild/internal/journal"
+	"guild/internal/fold"
+	"guild/internal/policy"
 )
-
-// Silence is how long a provider that did not answer is left alone (the partnership protocol, section 2.3.3).
-const Silence = 24 * time.Hour
-
-// cooldown is how long a provider whose first work failed is left alone (the partnership protocol, section 3.4.3).
-const cooldown = 24 * time.Hour
-
-// hopeless is how long one is left alone that failed three times in one evaluation (section 3.2.3), or in four of
-// them (section 3.4.3).
-const hopeless = 30 * 24 * time.Hour
-
-// cooldownAfter is the cooldown after that many failed evaluations.
-func cooldownAfter(failed int) time.Duration {
-	switch failed {
-	case 0, 1:
-		return cooldown
-	case 2:
-		return 3 * cooldown
-	case 3:
-		return 7 * cooldown
-	}
-	return hopeless
-}
 
 // Fold is the state of every provider, and what became of attempts that has not yet moved it.
 type Fold struct {
+	p    policy.Lifecycle
+	hash guild.Hash // of the policy that p is of
+
 	mu      sync.RWMutex
 	state   folded
-	changes atomic.Uint64 // of what providers are
+	keys    map[nostr.PubKey][]identity // derived: the services of a key that there are records of
+	changes atomic.Uint64               // of what providers are
+
+	agenda agenda // what is to be looked at, and when
 }
 
+// folded is all that follows from the facts. What it holds of one service is in its record.
 type folded struct {
-	Providers map[identity]guild.Provider      `json:"providers"`
-	Blocked   map[string]bool                  `json:"blocked"` // removed for good, with all their services
-	Asked     map[string]asked                 `json:"asked"`   // attempts that have not ended
-	Owed      []owed                           `json:"owed"`    // ends that a provider's state must follow
-	Failed    map[identity]int                 `json:"failed"`  // evaluations in a row
-	Heard     map[identity]int64               `json:"heard"`   // Unix ms: the last answer, to the day
-	Was       map[identity]guild.ProviderState `json:"was"`     // before it became stale
-	Runs      map[string]string                `json:"runs"`    // the meeting that an open job is part of
-	Meetings  map[string]meeting               `json:"meetings"`
+	Services fold.Table[identity, record]     `json:"services"`
+	Blocked  fold.Table[string, block]        `json:"blocked"`  // by key in hex: removed with all its services
+	Asked    fold.Table[identity, asked]      `json:"asked"`    // attempts that have not ended
+	Ended    fold.Table[identity, ended]      `json:"ended"`    // attempts that a record still knows
+	Jobs     fold.Table[guild.JobID, running] `json:"jobs"`     // open ones
+	Meetings fold.Table[string, meeting]      `json:"meetings"` // that go on
+	Tasks    fold.Table[string, []latency]    `json:"tasks"`    // latest latencies of each task, of all providers
 }
 
-func newFolded() folded {
-	return folded{
-		Providers: map[identity]guild.Provider{}, Blocked: map[string]bool{}, Asked: map[string]asked{}, Failed: map[identity]int{},
-		Heard: map[identity]int64{}, Was: map[identity]guild.ProviderState{}, Runs: map[string]string{}, Meetings: map[string]meeting{},
-	}
-}
-
-func (s folded) whole() bool {
-	return s.Providers != nil && s.Blocked != nil && s.Asked != nil && s.Failed != nil && s.Heard != nil && s.Was != nil &&
-		s.Runs != nil && s.Meetings != nil
-}
-
-func (s folded) clone() folded {
-	return folded{maps.Clone(s.Providers), maps.Clone(s.Blocked), maps.Clone(s.Asked), slices.Clone(s.Owed), maps.Clone(s.Failed),
-		maps.Clone(s.Heard), maps.Clone(s.Was), maps.Clone(s.Runs), maps.Clone(s.Meetings)}
+func (s *folded) clone() folded {
+	return folded{s.Services.Clone(), s.Blocked.Clone(), s.Asked.Clone(), s.Ended.Clone(), s.Jobs.Clone(), s.Meetings.Clone(), s.Tasks.Clone()}
 }
 
 // asked is an attempt that has not ended.
 type asked struct {
 	Service guild.Service `json:"service"`
 	Meeting string        `json:"meeting,omitempty"` // that it is part of
+	Task    string        `json:"task,omitempty"`
+	Heard   bool          `json:"heard,omitempty"` // the provider said something
+	Ms      int64         `json:"ms,omitempty"`    // from the request to the result
 }
 
-// owed is one end of an attempt or a turn of a meeting, and the state that it leads its provider to.
-type owed struct {
+// ended is an attempt that has ended, and may be judged once more.
+type ended struct {
+	Service identity `json:"service"`
+	Meeting string   `json:"meeting,omitempty"`
+}
+
+// running is an open job.
+type running struct {
+	Task    string `json:"task,omitempty"`
+	Meeting string `json:"meeting,omitempty"`
+}
+
+// block says why a key was removed.
+type block struct {
+	Service identity            `json:"service"` // the one that was
+	From    guild.ProviderState `json:"from"`
 	Attempt nostr.ID            `json:"attempt,omitzero"`
 	Meeting string              `json:"meeting,omitempty"`
-	Service guild.Service       `json:"service"`
-	To      guild.ProviderState `json:"to"`
-	For     time.Duration       `json:"for"` // length of a quarantine
-	At      int64               `json:"at"`  // Unix ms
-	Cause   string              `json:"cause"`
 }
 
-// paid reports whether a move is the one that is owed.
-func (o owed) paid(m fact.ProviderMoved) bool {
-	return o.Meeting == m.Meeting && o.Attempt == m.Attempt && o.To == m.To && o.Service == m.Service
+// latency is one delivery of a task by somebody.
+type latency struct {
+	By identity `json:"by"`
+	Ms int64    `json:"ms"`
 }
 
-func (o owed) key() string {
-	return fmt.Sprintf("move %s", cmp.Or(o.Meeting, o.Attempt.Hex()))
+// NewFold returns an empty fold that decides by a policy.
+func NewFold(p policy.Policy) *Fold {
+	hash, err := p.Hash()
+	if err != nil {
+		hash = guild.Hash{} // no policy that can be read has none
+	}
+	return &Fold{p: p.Lifecycle, hash: hash, keys: map[nostr.PubKey][]identity{}, agenda: newAgenda()}
 }
-
-// NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{state: newFolded()} }
 
 // Name implements fold.Fold.
 func (*Fold) Name() string { return "registry" }
 
 // Version implements fold.Fold.
-func (*Fold) Version() int { return 2 }
+func (*Fold) Version() int { return 4 }
 
 // Provider returns what was decided about a service; one that nothing was decided about is merely seen.
 func (f *Fold) Provider(s guild.Service) guild.Provider {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.provider(s)
-}
-
-func (f *Fold) provider(s guild.Service) guild.Provider {
-	if len(f.state.Blocked) > 0 && f.state.Blocked[s.PubKey.Hex()] {
-		return guild.Provider{Service: s, State: guild.Removed}
-	}
-	if len(f.state.Providers) > 0 {
-		if p, ok := f.state.Providers[identify(s)]; ok {
-			return p
-		}
-	}
-	return guild.Provider{Service: s, State: guild.Seen}
+	p, _ := f.standing(s)
+	return p
 }
 
 // standing is Provider, and the Unix ms at which it last answered.
 func (f *Fold) standing(s guild.Service) (guild.Provider, int64) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	if len(f.state.Heard) == 0 {
-		return f.provider(s), 0
+	p := guild.Provider{Service: s, State: guild.Seen}
+	if f.state.Services.Len() == 0 {
+		return p, 0
 	}
-	return f.provider(s), f.state.Heard[identify(s)]
+	r := f.state.Services.Of(identify(s))
+	if f.blocked(s.PubKey) {
+		p.State = guild.Removed
+		return p, r.Heard
+	}
+	p.State, p.Until = r.state(), r.Until
+	return p, r.Heard
+}
+
+func (f *Fold) blocked(key nostr.PubKey) bool {
+	return f.state.Blocked.Len() > 0 && f.state.Blocked.Has(key.Hex())
+}
+
+// record is what is known of a service now; blocked when its key was removed.
+func (f *Fold) record(i identity) (r record, blocked, ok bool) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	r, ok = f.state.Services.Get(i)
+	return r, ok && f.blocked(r.Service.PubKey), ok
 }
 
 // age grows whenever a provider may have become something else.
 func (f *Fold) age() uint64 { return f.changes.Load() }
+
+// concerns reports whether facts are about a service.
+func (f *Fold) concerns(i identity) bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.state.Services.Has(i)
+}
+
+// deals reports whether facts are about a service of a key.
+func (f *Fold) deals(key nostr.PubKey) bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return len(f.keys[key]) > 0
+}
 
 // Apply implements fold.Fold.
 func (f *Fold) Apply(e fact.Entry) {
@@ -158,36 +159,97 @@ func (f *Fold) Apply(e fact.Entry) {
 func (f *Fold) apply(one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.ProviderMoved:
-		f.moved(one)
+		f.moved(one, at)
 	case fact.JobOpened:
+		run := running{Task: one.Task}
 		if one.Meeting != nil {
-			f.state.Runs[one.Job.String()] = one.Meeting.Meeting
+			run.Meeting = one.Meeting.Meeting
 		}
+		f.state.Jobs.Set(one.Job, run)
 	case fact.JobClosed:
-		delete(f.state.Runs, one.Job.String())
+		f.state.Jobs.Delete(one.Job)
 	case fact.MeetingBegan:
 		f.began(one, at)
 	case fact.MeetingEnded:
 		f.ended(one, at)
 	case fact.AttemptPlanned:
-		f.state.Asked[one.Attempt.Hex()] = asked{one.Provider, f.state.Runs[one.Job.String()]}
+		job := f.state.Jobs.Of(one.Job)
+		f.state.Asked.Set(short(one.Attempt), asked{Service: one.Provider, Meeting: job.Meeting, Task: job.Task})
+		f.edit(one.Provider, func(r *record) { r.Asked, r.Name = at, cmp.Or(nameIn(one), r.Name) })
+	case fact.AttemptDelivered:
+		if a, ok := f.state.Asked.Get(short(one.Attempt)); ok {
+			a.Ms = max(one.LatencyMs, 0)
+			f.state.Asked.Set(short(one.Attempt), a)
+		}
+	case fact.TrustChanged:
+		if one.Suspends {
+			f.owe(one.Service, owed{What: floored, Attempt: one.Attempt, At: at, Cause: "trust in " + guild.Cut(one.Task, maxTask) + " reached its floor"})
+		}
+	default:
+		f.applyEnd(one, at)
+	}
+}
+
+// applyEnd takes the end of an attempt.
+func (f *Fold) applyEnd(one fact.Fact, at int64) {
+	switch one := one.(type) {
 	case fact.AttemptExpired:
 		f.expired(one, at)
 	case fact.AttemptJudged:
 		f.judged(one, at)
 	case fact.AttemptRefused:
-		if one.Fault && !f.ran(one.Attempt, run{failed: true}) {
-			f.reject(one.Attempt, at, one.Reason)
+		if one.Fault {
+			f.end(one.Attempt, failed, at, one.Reason)
 		}
-		delete(f.state.Asked, one.Attempt.Hex())
+		f.state.Asked.Delete(short(one.Attempt))
 	case fact.AttemptCancelled:
-		delete(f.state.Asked, one.Attempt.Hex())
+		f.state.Asked.Delete(short(one.Attempt))
 	case fact.AttemptParked:
-		delete(f.state.Asked, one.Attempt.Hex())
+		f.state.Asked.Delete(short(one.Attempt))
 	}
 }
 
-// hear notes that a provider answered. To the day is enough, for this only keeps it from becoming stale.
+// nameIn is what the chosen provider called its service, "" when the choice does not say.
+func nameIn(planned fact.AttemptPlanned) string {
+	if planned.Choice == nil {
+		return ""
+	}
+	for _, c := range planned.Choice.Candidates {
+		if c.Service == planned.Provider {
+			return c.Name
+		}
+	}
+	return ""
+}
+
+// short is what an attempt is known by in the maps: we make the ids, and nobody searches for two that begin alike.
+func short(attempt nostr.ID) identity { return identity(attempt[:len(identity{})]) }
+
+// edit changes the record of a service, and has it looked at.
+func (f *Fold) edit(s guild.Service, change func(*record)) {
+	i := identify(s)
+	r, known := f.state.Services.Get(i)
+	if !known {
+		r.Service = s
+		f.keys[s.PubKey] = append(f.keys[s.PubKey], i)
+	}
+	change(&r)
+	f.state.Services.Set(i, r)
+	f.agenda.touch(i)
+}
+
+// owe notes that something happened that a provider's state must follow, unless nothing follows from it.
+func (f *Fold) owe(s guild.Service, o owed) {
+	o.Cause = guild.Cut(o.Cause, maxCause)
+	f.edit(s, func(r *record) {
+		if !f.blocked(s.PubKey) || o.What == overturned {
+			r.Owed = append(slices.Clip(r.Owed), o)
+			f.settle(r)
+		}
+	})
+}
+
+// hear notes that a provider answered.
 func (f *Fold) hear(one fact.Fact, at int64) {
 	var attempt nostr.ID
 	switch one := one.(type) {
@@ -202,147 +264,183 @@ func (f *Fold) hear(one fact.Fact, at int64) {
 	default:
 		return
 	}
-	a, ok := f.state.Asked[attempt.Hex()]
-	if i := identify(a.Service); ok && at-f.state.Heard[i] >= (24*time.Hour).Milliseconds() {
-		f.state.Heard[i] = at
-		f.changes.Add(1)
+	a, ok := f.state.Asked.Get(short(attempt))
+	if !ok {
+		return
 	}
-}
-
-// moved also drops the debts that can no longer be paid from the new state.
-func (f *Fold) moved(m fact.ProviderMoved) {
-	i := identify(m.Service)
-	f.state.Providers[i] = guild.Provider{Service: m.Service, State: m.To, Until: m.Until}
-	switch m.To {
-	case guild.Removed:
-		f.state.Blocked[m.Service.PubKey.Hex()] = true
-	case guild.Unqualified:
-		f.state.Failed[i]++
-	case guild.Active:
-		delete(f.state.Failed, i)
-	case guild.Stale:
-		f.state.Was[i] = m.From
+	if !a.Heard {
+		a.Heard = true
+		f.state.Asked.Set(short(attempt), a)
 	}
-	if m.To != guild.Stale {
-		delete(f.state.Was, i)
-	}
-	f.state.Owed = slices.DeleteFunc(f.state.Owed, func(o owed) bool {
-		return o.paid(m) || !f.provider(o.Service).State.CanBecome(o.To)
+	f.edit(a.Service, func(r *record) {
+		// What an announcement's age makes of a stranger follows from it, by the day.
+		if at-r.Heard >= dayMs {
+			f.changes.Add(1)
+		}
+		r.Heard = max(r.Heard, at)
 	})
-	f.changes.Add(1)
 }
 
 func (f *Fold) expired(x fact.AttemptExpired, at int64) {
-	if !f.ran(x.Attempt, run{failed: true, silent: x.Silent}) && x.Silent {
-		f.owe(x.Attempt, guild.Unresponsive, Silence, at, "not a word: "+x.Reason)
+	a, ok := f.state.Asked.Get(short(x.Attempt))
+	switch {
+	case !ok:
+	case x.Silent:
+		f.end(x.Attempt, unheard, at, "not a word: "+x.Reason)
+	case a.Heard:
+		f.end(x.Attempt, timedOut, at, x.Reason)
+	case a.Meeting != "":
+		f.ran(a.Meeting, failed) // it counts for the meeting as before: nothing was learned
 	}
-	delete(f.state.Asked, x.Attempt.Hex())
+	f.state.Asked.Delete(short(x.Attempt))
 }
 
-// judged applies section 3.2.1 of the partnership protocol to one verdict: from 0.8 active, from 0.6 or with a
-// test failed conditional, below that rejected. A violation removes the provider for good. What any other verdict on
-// a benchmark means is said by the end of its meeting.
-func (f *Fold) judged(j fact.AttemptJudged, at int64) {
-	v := j.Verdict
-	good := v.Outcome == guild.Success || v.Outcome == guild.Partial && v.Score >= 0.6*guild.Micro
+// gradeOf is what one verdict is worth: below 0.6 it is a failure, and so is what crashed.
+func gradeOf(v guild.Verdict) kind {
 	switch {
 	case v.Outcome == guild.Violation:
-		f.owe(j.Attempt, guild.Removed, 0, at, "security violation: "+v.Cause)
-	case f.ran(j.Attempt, run{failed: !good}):
-	case v.Outcome == guild.Success && v.Score >= 0.8*guild.Micro:
-		f.owe(j.Attempt, guild.Active, 0, at, "score "+v.Score.String())
-	case good:
-		f.owe(j.Attempt, guild.Conditional, 0, at, "score "+v.Score.String())
-	default:
-		f.reject(j.Attempt, at, fmt.Sprintf("%s: %s", v.Outcome, v.Cause))
+		return violated
+	case v.Outcome == guild.Success && v.Score >= guild.ActiveFrom:
+		return good
+	case v.Outcome == guild.Success:
+		return fair
+	case v.Outcome == guild.Partial && v.Score >= guild.ConditionalFrom:
+		return partly
 	}
-	delete(f.state.Asked, j.Attempt.Hex())
+	return failed
 }
 
-// reject notes that a provider failed. One whose first work failed is rejected; one that had proven itself is only
-// warned by a failure, and what one failure makes of trust is the trust step's.
-func (f *Fold) reject(attempt nostr.ID, at int64, cause string) {
-	service := f.state.Asked[attempt.Hex()].Service
-	switch f.provider(service).State {
-	case guild.Active, guild.Conditional, guild.Warned:
-		f.owe(attempt, guild.Warned, 0, at, cause)
-	default:
-		f.owe(attempt, guild.Unqualified, cooldownAfter(f.state.Failed[identify(service)]+1), at, cause)
+func (f *Fold) judged(j fact.AttemptJudged, at int64) {
+	v := j.Verdict
+	cause := "score " + v.Score.String()
+	switch grade := gradeOf(v); {
+	case grade == violated:
+		cause = "security violation: " + v.Cause
+	case grade == failed:
+		cause = fmt.Sprintf("%s: %s", v.Outcome, v.Cause)
 	}
+	if f.state.Asked.Has(short(j.Attempt)) {
+		f.end(j.Attempt, gradeOf(v), at, cause)
+		f.state.Asked.Delete(short(j.Attempt))
+		return
+	}
+	f.rejudged(j.Attempt, gradeOf(v), at, cause)
 }
 
-// owe notes that a provider must move, if its state allows it.
-func (f *Fold) owe(attempt nostr.ID, to guild.ProviderState, quarantine time.Duration, at int64, cause string) {
-	a, ok := f.state.Asked[attempt.Hex()]
-	if ok && f.provider(a.Service).State.CanBecome(to) {
-		f.state.Owed = append(f.state.Owed, owed{attempt, "", a.Service, to, quarantine, at, cause})
+// end takes the end of an attempt for which the provider answers. What one run of a meeting means for its state is
+// said by the end of the meeting, unless it is a violation.
+func (f *Fold) end(attempt nostr.ID, k kind, at int64, cause string) {
+	a, ok := f.state.Asked.Get(short(attempt))
+	if !ok {
+		return
 	}
-}
-
-// Due lists the moves that are owed, and the quarantines that have ended. It implements due.Source.
-func (f *Fold) Due(now time.Time) []due.Work {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	var work []due.Work
-	for _, o := range f.state.Owed {
-		work = append(work, f.move(o))
-	}
-	for i, p := range f.state.Providers {
-		if p.Until != 0 && p.State.CanBecome(guild.Seen) && !f.state.Blocked[p.Service.PubKey.Hex()] {
-			work = append(work, f.turn("readmit "+i.String(), p, guild.Seen, time.UnixMilli(p.Until), "quarantine over"))
+	i := identify(a.Service)
+	f.edit(a.Service, func(r *record) {
+		for _, gone := range r.add(end{Attempt: short(attempt), At: at, Kind: k, Task: a.Task, Ms: a.Ms, Bench: a.Meeting != ""}) {
+			f.state.Ended.Delete(gone)
 		}
-	}
-	return work
-}
-
-func (f *Fold) move(o owed) due.Work {
-	return due.Decide(o.key(), fact.ProviderSubject(o.Service.PubKey), time.Time{}, func(tx *journal.Tx) error {
-		f.mu.RLock()
-		defer f.mu.RUnlock()
-		if !slices.Contains(f.state.Owed, o) {
-			return nil
-		}
-		moved := fact.ProviderMoved{Service: o.Service, From: f.provider(o.Service).State, To: o.To,
-			Cause: o.Cause, Attempt: o.Attempt, Meeting: o.Meeting}
-		if o.For > 0 {
-			moved.Until = o.At + o.For.Milliseconds()
-		}
-		tx.Append(moved)
-		return nil
 	})
-}
-
-// turn moves a provider at a time, unless it has moved before.
-func (f *Fold) turn(key string, p guild.Provider, to guild.ProviderState, at time.Time, cause string) due.Work {
-	return due.Decide(key, fact.ProviderSubject(p.Service.PubKey), at, func(tx *journal.Tx) error {
-		if f.Provider(p.Service) != p {
-			return nil
+	f.state.Ended.Set(short(attempt), ended{i, a.Meeting})
+	if a.Ms > 0 && a.Meeting == "" {
+		sample := append(slices.Clone(f.state.Tasks.Of(a.Task)), latency{i, a.Ms})
+		f.state.Tasks.Set(a.Task, sample[max(0, len(sample)-maxTaskSample):])
+	}
+	if a.Meeting != "" {
+		f.ran(a.Meeting, k)
+		if k != violated {
+			return
 		}
-		tx.Append(fact.ProviderMoved{Service: p.Service, From: p.State, To: to, Cause: cause})
-		return nil
-	})
+	}
+	f.owe(a.Service, owed{What: k, Attempt: attempt, At: at, Cause: cause, Row: f.state.Services.Of(i).row(k)})
 }
 
-// Snapshot implements fold.Fold.
-func (f *Fold) Snapshot() ([]byte, error) {
-	f.mu.RLock()
+// rejudged takes another verdict on a delivery that was judged before.
+func (f *Fold) rejudged(attempt nostr.ID, k kind, at int64, cause string) {
+	e, ok := f.state.Ended.Get(short(attempt))
+	if !ok {
+		return
+	}
+	r := f.state.Services.Of(e.Service)
+	n := slices.IndexFunc(r.Ends, func(e end) bool { return e.Attempt == short(attempt) })
+	if n < 0 || r.Ends[n].Kind == k {
+		return
+	}
+	was := r.Ends[n].Kind
+	f.edit(r.Service, func(r *record) {
+		r.Ends = slices.Clone(r.Ends)
+		r.Ends[n].Kind = k
+		if e.Meeting != "" && r.state() == guild.Unqualified && r.caused(nostr.ID{}, e.Meeting) && !k.bad() {
+			r.Excused = true
+		}
+	})
+	o := owed{What: overturned, As: k, Attempt: attempt, Meeting: e.Meeting, At: at, Cause: "judged again: " + cause}
+	if k.bad() && (k == violated || !was.bad() && e.Meeting == "") {
+		o.What, o.As = k, ""
+	}
+	f.owe(r.Service, o)
+}
+
+// moved takes a decision, and drops the debts from which nothing follows in the new state.
+func (f *Fold) moved(m fact.ProviderMoved, at int64) {
+	key := m.Service.PubKey.Hex()
+	i := identify(m.Service)
+	if m.To == guild.Removed {
+		f.state.Blocked.Set(key, block{i, m.From, m.Attempt, m.Meeting})
+	} else if b, _ := f.state.Blocked.Get(key); m.From == guild.Removed || m.Signal == fact.SignalRestored && b.Service == i {
+		f.state.Blocked.Delete(key)
+	}
+	f.edit(m.Service, func(r *record) {
+		r.moved(m, at)
+		f.settle(r)
+	})
+	for _, other := range f.keys[m.Service.PubKey] {
+		f.agenda.touch(other)
+	}
+	f.changes.Add(1)
+}
+
+// Freeze implements fold.Fold.
+func (f *Fold) Freeze() func() ([]byte, error) {
+	f.mu.Lock()
 	state := f.state.clone()
-	f.mu.RUnlock()
-	return json.Marshal(state)
+	f.mu.Unlock()
+	return func() ([]byte, error) { return fold.Encode(state) }
 }
 
 // Restore implements fold.Fold.
 func (f *Fold) Restore(b []byte) error {
-	var fresh folded
-	if err := json.Unmarshal(b, &fresh); err != nil {
+	var fresh struct {
+		Services *fold.Table[identity, record]     `json:"services"`
+		Blocked  *fold.Table[string, block]        `json:"blocked"`
+		Asked    *fold.Table[identity, asked]      `json:"asked"`
+		Ended    *fold.Table[identity, ended]      `json:"ended"`
+		Jobs     *fold.Table[guild.JobID, running] `json:"jobs"`
+		Meetings *fold.Table[string, meeting]      `json:"meetings"`
+		Tasks    *fold.Table[string, []latency]    `json:"tasks"`
+	}
+	if err := fold.Decode(b, &fresh); err != nil {
 		return fmt.Errorf("registry: %w", err)
 	}
-	if !fresh.whole() {
+	if fresh.Services == nil || fresh.Blocked == nil || fresh.Asked == nil || fresh.Ended == nil || fresh.Jobs == nil ||
+		fresh.Meetings == nil || fresh.Tasks == nil {
 		return errors.New("registry: the snapshot is incomplete")
+	}
+	keys := map[nostr.PubKey][]identity{}
+	for i, r := range fresh.Services.All() {
+		keys[r.Service.PubKey] = append(keys[r.Service.PubKey], i)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.state = fresh
+	f.state = folded{*fresh.Services, *fresh.Blocked, *fresh.Asked, *fresh.Ended, *fresh.Jobs, *fresh.Meetings, *fresh.Tasks}
+	f.keys = keys
+	f.touchAll()
 	f.changes.Add(1)
 	return nil
+}
+
+// touchAll has every service looked at that facts are about. The lock must be held.
+func (f *Fold) touchAll() {
+	for i := range f.state.Services.All() {
+		f.agenda.touch(i)
+	}
 }

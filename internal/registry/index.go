@@ -7,6 +7,7 @@ import (
 
 	"fiatjaf.com/nostr"
 
+	"guild"
 	"guild/nip89"
 )
 
@@ -22,10 +23,15 @@ type index struct {
 	bytes int                       // roughly what all of it takes
 
 	stored int // bytes that all of it takes in SEEN, roughly
+
+	touched func(guild.Service) // see Config
 }
 
-func newIndex() index {
-	return index{at: map[identity]number{}, byID: map[uint64]number{}, words: map[string][]number{}, kinds: map[int][]number{},
+func newIndex(touched func(guild.Service)) index {
+	if touched == nil {
+		touched = func(guild.Service) {}
+	}
+	return index{touched: touched, at: map[identity]number{}, byID: map[uint64]number{}, words: map[string][]number{}, kinds: map[int][]number{},
 		keys: map[nostr.PubKey][]number{}}
 }
 
@@ -75,6 +81,7 @@ func (x *index) put(i identity, c *card) {
 			post(x.kinds, kind, n, func(kind int) int { return kind })
 		}
 	}
+	x.touched(c.service())
 }
 
 // remove takes a service out.
@@ -84,6 +91,7 @@ func (x *index) remove(i identity) {
 		return
 	}
 	x.forget(n)
+	x.touched(x.cards[n].service())
 	x.cards[n] = nil
 	x.free = append(x.free, n)
 	delete(x.at, i)

@@ -79,8 +79,8 @@ func TestWhatIsMeasuredOfAProvider(t *testing.T) {
 	if _, ok := o.Of(newProvider(1).service("b")); ok {
 		t.Error("another service of the key is told to be measured")
 	}
-	if len(o.state.Open) != 1 {
-		t.Errorf("%d attempts are open", len(o.state.Open))
+	if o.state.Open.Len() != 1 {
+		t.Errorf("%d attempts are open", o.state.Open.Len())
 	}
 }
 
@@ -89,7 +89,7 @@ func TestWhatIsRememberedOfAProviderIsBounded(t *testing.T) {
 	for n := range 3000 {
 		asks(o, n, alice, false, []string{fmt.Sprintf("wss://r%d.example", n%40), "wss://same.example"}, delivered(int64(n)), judged(guild.Success, 1_000_000))
 	}
-	b, err := o.Snapshot()
+	b, err := o.Freeze()()
 	if err != nil || len(b) > 4<<10 {
 		t.Errorf("%d bytes, %v", len(b), err)
 	}

@@ -2,10 +2,8 @@ package registry
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +11,7 @@ import (
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/fold"
 	"guild/internal/relay"
 )
 
@@ -22,6 +21,8 @@ const (
 	maxPaths   = 16  // relays
 	maxPathLog = 64  // requests over one relay before the older ones count half
 	maxServed  = 32  // kinds
+	maxQuotes  = 21  // prices, the latest
+	maxDays    = 30  // of the rate of success
 )
 
 // inClear is in the reason of a refusal because an encrypted request was answered in clear. Jobs writes it.
@@ -35,14 +36,31 @@ type Observed struct {
 }
 
 type observed struct {
-	Services map[identity]ledger `json:"services"`
-	Open     map[string]trace    `json:"open"` // attempts that have not ended
+	Services fold.Table[identity, ledger] `json:"services"`
+	Open     fold.Table[string, trace]    `json:"open"` // attempts that have not ended
 }
 
 // ledger is what is remembered of one service. What it points to is never changed in place.
 type ledger struct {
 	Measured
-	Sample []int64 `json:"sample,omitempty"` // latencies in ms, the latest last
+	Sample []int64      `json:"sample,omitempty"` // latencies in ms, the latest last
+	Hours  []hour       `json:"hours,omitempty"`  // those by the UTC hour of the request: none, or 24
+	Quotes []guild.Msat `json:"quotes,omitempty"` // prices asked for, the latest last
+	Days   []ends       `json:"days,omitempty"`   // the latest, the last one last
+	Judged int64        `json:"judged,omitempty"` // Unix ms of the latest verdict
+}
+
+// hour is how long a service takes at one hour of the day.
+type hour struct {
+	Mean int64 `json:"mean"` // moving average, ms
+	Runs int   `json:"runs"` // that it was made from, counted to enough
+}
+
+// ends is how the requests of one UTC day ended.
+type ends struct {
+	Day      int64 `json:"day"` // since 1970
+	Ended    int   `json:"ended"`
+	Accepted int   `json:"accepted"`
 }
 
 // trace is an attempt on its way.
@@ -98,14 +116,14 @@ func (m Measured) SuccessRate() (rate float64, ok bool) {
 
 // NewObserved returns an empty fold.
 func NewObserved() *Observed {
-	return &Observed{state: observed{map[identity]ledger{}, map[string]trace{}}}
+	return &Observed{}
 }
 
 // Of returns what was measured of a service.
 func (o *Observed) Of(s guild.Service) (Measured, bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	l, ok := o.state.Services[identify(s)]
+	l, ok := o.state.Services.Get(identify(s))
 	m := l.Measured
 	m.Kinds, m.Relays = slices.Clone(m.Kinds), slices.Clone(m.Relays)
 	slices.SortStableFunc(m.Relays, func(a, b Path) int {
@@ -119,10 +137,10 @@ func (o *Observed) Of(s guild.Service) (Measured, bool) {
 func (o *Observed) lossy(s guild.Service) (urls []string) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	if len(o.state.Services) == 0 {
+	if o.state.Services.Len() == 0 {
 		return nil
 	}
-	for _, p := range o.state.Services[identify(s)].Relays {
+	for _, p := range o.state.Services.Of(identify(s)).Relays {
 		if p.lossy() {
 			urls = append(urls, p.URL)
 		}
@@ -146,7 +164,7 @@ func percentile(sample []int64, p int) int64 {
 func (*Observed) Name() string { return "observed" }
 
 // Version implements fold.Fold.
-func (*Observed) Version() int { return 1 }
+func (*Observed) Version() int { return 2 }
 
 // Apply implements fold.Fold.
 func (o *Observed) Apply(e fact.Entry) {
@@ -160,43 +178,45 @@ func (o *Observed) Apply(e fact.Entry) {
 func (o *Observed) apply(one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.AttemptPlanned:
-		o.state.Open[one.Attempt.Hex()] = trace{Service: one.Provider, Kind: int(one.Request.Kind), Encrypted: one.Encrypted}
+		o.state.Open.Set(one.Attempt.Hex(), trace{Service: one.Provider, Kind: int(one.Request.Kind), Encrypted: one.Encrypted})
 	case fact.AttemptRequested:
 		o.sent(one, at)
 	case fact.AttemptQuoted:
-		o.answer(one.Attempt.Hex(), at, func(l *ledger, t *trace) { l.Quoted, t.Quoted = one.Amount, true })
+		o.answer(one.Attempt.Hex(), at, func(l *ledger, t *trace) { l.quoted(one.Amount, t) })
 	case fact.AttemptProgressed:
 		o.answer(one.Attempt.Hex(), at, func(l *ledger, _ *trace) { l.Faults += count(one.Fault) })
 	case fact.AttemptDelivered:
-		o.answer(one.Attempt.Hex(), at, func(l *ledger, t *trace) { l.delivered(one, *t) })
+		o.answer(one.Attempt.Hex(), at, func(l *ledger, t *trace) { l.delivered(one, *t, at) })
 	case fact.AttemptRefused:
-		o.answer(one.Attempt.Hex(), at, func(l *ledger, t *trace) { l.refused(one, *t) })
-		delete(o.state.Open, one.Attempt.Hex())
+		o.answer(one.Attempt.Hex(), at, func(l *ledger, t *trace) { l.refused(one, *t, at) })
+		o.state.Open.Delete(one.Attempt.Hex())
 	case fact.AttemptExpired:
-		o.expired(one)
+		o.expired(one, at)
 	case fact.AttemptJudged:
 		o.edit(one.Attempt.Hex(), func(l *ledger, _ *trace) {
-			l.Ended++
 			l.Accepted += count(one.Verdict.Outcome == guild.Success)
+			l.Judged = at
+			l.ended(at, one.Verdict.Outcome == guild.Success)
 		})
-		delete(o.state.Open, one.Attempt.Hex())
+		o.state.Open.Delete(one.Attempt.Hex())
 	case fact.AttemptCancelled:
-		delete(o.state.Open, one.Attempt.Hex())
+		o.state.Open.Delete(one.Attempt.Hex())
 	case fact.AttemptRecorded:
-		delete(o.state.Open, one.Attempt.Hex())
+		o.state.Open.Delete(one.Attempt.Hex())
 	}
 }
 
 // edit changes what is known of an attempt that has not ended, and of its service.
 func (o *Observed) edit(attempt string, change func(*ledger, *trace)) {
-	t, ok := o.state.Open[attempt]
+	t, ok := o.state.Open.Get(attempt)
 	if !ok {
 		return
 	}
 	i := identify(t.Service)
-	l := o.state.Services[i]
+	l := o.state.Services.Of(i)
 	change(&l, &t)
-	o.state.Services[i], o.state.Open[attempt] = l, t
+	o.state.Services.Set(i, l)
+	o.state.Open.Set(attempt, t)
 }
 
 // sent counts a request once, however many relays take it in turn.
@@ -227,15 +247,15 @@ func (o *Observed) answer(attempt string, at int64, change func(*ledger, *trace)
 	})
 }
 
-func (o *Observed) expired(x fact.AttemptExpired) {
+func (o *Observed) expired(x fact.AttemptExpired, at int64) {
 	o.edit(x.Attempt.Hex(), func(l *ledger, t *trace) {
 		l.Expired++
-		l.Ended++
+		l.ended(at, false)
 		if x.Silent && !t.Answered {
 			o.travelled(l, *t, false)
 		}
 	})
-	delete(o.state.Open, x.Attempt.Hex())
+	o.state.Open.Delete(x.Attempt.Hex())
 }
 
 // travelled counts a request for or against the relays that took it.
@@ -260,22 +280,26 @@ func (o *Observed) travelled(l *ledger, t trace, worked bool) {
 	o.changes.Add(1)
 }
 
-func (l *ledger) delivered(d fact.AttemptDelivered, t trace) {
+func (l *ledger) delivered(d fact.AttemptDelivered, t trace, at int64) {
 	l.Delivered++
 	l.Encrypted += count(t.Encrypted) // in clear it would have been refused
 	sample := append(slices.Clone(l.Sample), max(d.LatencyMs, 0))
 	l.Sample = sample[max(0, len(sample)-maxSample):]
+	l.Measured.P50 = percentile(l.Sample, 50)
+	l.Hours = took(l.Hours, at-max(d.LatencyMs, 0), max(d.LatencyMs, 0))
 	if !slices.Contains(l.Kinds, t.Kind) && len(l.Kinds) < maxServed {
 		l.Kinds = slices.Sorted(slices.Values(append(slices.Clone(l.Kinds), t.Kind)))
 	}
 }
 
 // refused counts a refusal. One for which the provider does not answer is no end: it is busy, or we did not pay.
-func (l *ledger) refused(r fact.AttemptRefused, t trace) {
+func (l *ledger) refused(r fact.AttemptRefused, t trace, at int64) {
 	l.Refused++
 	l.Faults += count(r.Fault)
 	l.InClear += count(r.Fault && t.Encrypted && strings.Contains(r.Reason, inClear))
-	l.Ended += count(!r.Later && !t.Quoted)
+	if !r.Later && !t.Quoted {
+		l.ended(at, false)
+	}
 }
 
 func count(yes bool) int {
@@ -285,26 +309,29 @@ func count(yes bool) int {
 	return 0
 }
 
-// Snapshot implements fold.Fold.
-func (o *Observed) Snapshot() ([]byte, error) {
-	o.mu.RLock()
-	state := observed{maps.Clone(o.state.Services), maps.Clone(o.state.Open)}
-	o.mu.RUnlock()
-	return json.Marshal(state)
+// Freeze implements fold.Fold.
+func (o *Observed) Freeze() func() ([]byte, error) {
+	o.mu.Lock()
+	state := observed{o.state.Services.Clone(), o.state.Open.Clone()}
+	o.mu.Unlock()
+	return func() ([]byte, error) { return fold.Encode(state) }
 }
 
 // Restore implements fold.Fold.
 func (o *Observed) Restore(b []byte) error {
-	var fresh observed
-	if err := json.Unmarshal(b, &fresh); err != nil {
+	var read struct {
+		Services *fold.Table[identity, ledger] `json:"services"`
+		Open     *fold.Table[string, trace]    `json:"open"`
+	}
+	if err := fold.Decode(b, &read); err != nil {
 		return fmt.Errorf("observed: %w", err)
 	}
-	if fresh.Services == nil || fresh.Open == nil {
+	if read.Services == nil || read.Open == nil {
 		return errors.New("observed: the snapshot is incomplete")
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.state = fresh
+	o.state = observed{*read.Services, *read.Open}
 	o.changes.Add(1)
 	return nil
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"fiatjaf.com/nostr"
-
 	"guild"
 	"guild/nip89"
 )
@@ -74,7 +72,7 @@ func (r *Registry) standing(c *card, now time.Time) (p guild.Provider, until tim
 	if p.State != guild.Seen {
 		return p, never()
 	}
-	switch nip89.AgeOf(nostr.Timestamp(last.Unix()), now) {
+	switch ageOf(last, now) {
 	case nip89.Stale:
 		p.State = guild.Stale
 		return p, last.Add(archivedAfter)

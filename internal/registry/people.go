@@ -13,9 +13,9 @@ import (
 func (f *Fold) Dealt(max int) []nostr.PubKey {
 	f.mu.RLock()
 	var near, far []nostr.PubKey
-	for _, p := range f.state.Providers {
+	for _, p := range f.state.Services.All() {
 		switch p.State {
-		case guild.Removed, guild.Archived:
+		case "", guild.Removed, guild.Archived:
 		case guild.Active, guild.Conditional, guild.Warned, guild.Reduced, guild.Benchmarking:
 			near = append(near, p.Service.PubKey)
 		default:
@@ -38,3 +38,6 @@ func keys(all []nostr.PubKey) []nostr.PubKey {
 }
 
 func compare(a, b nostr.PubKey) int { return slices.Compare(a[:], b[:]) }
+
+// Deals reports whether facts are about a service of a key.
+func (f *Fold) Deals(key nostr.PubKey) bool { return f.deals(key) }

@@ -11,7 +11,7 @@ import (
 )
 
 func TestPeopleDealtWithAreThoseFirstThatMayGetWork(t *testing.T) {
-	f := NewFold()
+	f := newFold()
 	move := func(key byte, d string, to guild.ProviderState) {
 		f.Apply(fact.Entry{Facts: []fact.Fact{fact.ProviderMoved{Service: guild.Service{PubKey: nostr.PubKey{key}, D: d}, From: guild.Seen, To: to}}})
 	}

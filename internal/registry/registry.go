@@ -5,6 +5,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -35,9 +36,15 @@ type Config struct {
 
 	Synonyms map[string][]string // task → other words for it, beside nip89.Synonyms
 	Changed  func()              // called after the offers have changed, if not nil
+	Touched  func(guild.Service) // called for each service whose announcement came, changed or went, with locks held: it only takes note; not if nil
 	Observed *Observed           // what was measured; nil for nothing
 	Follow   []nostr.PubKey      // whose recommendations count
 	Own      []string            // relays of the owner's: also taken when they are not public
+
+	// Hears returns since when what others say reaches us, zero while it does not. Without it, nobody's silence and
+	// nobody's missing announcement means anything.
+	Hears    func() time.Time
+	Patience time.Duration // from then on, until everybody who announces something has been heard of; a minute if zero
 }
 
 // Registry knows who announced what, and how we stand with each.
@@ -64,7 +71,7 @@ type Registry struct {
 // Open reads back what was seen before.
 func Open(ctx context.Context, c Config, f *Fold) (*Registry, error) {
 	r := &Registry{
-		c: c, fold: f, synonyms: synonymsOf(nip89.Synonyms(), c.Synonyms), index: newIndex(),
+		c: c, fold: f, synonyms: synonymsOf(nip89.Synonyms(), c.Synonyms), index: newIndex(c.Touched),
 		gone: map[identity]nostr.Timestamp{}, lists: lists{}, praise: newPraise(c.Follow),
 		sources: sources{numbers: map[string]uint16{}}, watchers: map[*watcher]bool{},
 		room: room{most, mostBytes, mostStored},
@@ -74,6 +81,7 @@ func Open(ctx context.Context, c Config, f *Fold) (*Registry, error) {
 			r.own = append(r.own, url)
 		}
 	}
+	r.c.Patience = cmp.Or(c.Patience, time.Minute)
 	err := r.recall(ctx)
 	if err == nil {
 		r.pruneLists()
@@ -82,6 +90,9 @@ func Open(ctx context.Context, c Config, f *Fold) (*Registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("what was seen of providers: %w", err)
 	}
+	f.mu.Lock()
+	f.touchAll()
+	f.mu.Unlock()
 	return r, nil
 }
 
@@ -249,7 +260,15 @@ func (r *Registry) put(i identity, c *card, from string) (What, error) {
 	r.index.put(i, c)
 	delete(r.gone, i)
 	r.answers.forget()
+	r.sighted(i)
 	return what, nil
+}
+
+// sighted has a service looked at whose announcement is another now, if facts are about it.
+func (r *Registry) sighted(i identity) {
+	if r.fold.concerns(i) {
+		r.fold.agenda.touch(i)
+	}
 }
 
 // newer says whether one event replaces another: the newest wins, then the lowest id.
@@ -257,7 +276,8 @@ func newer(at nostr.Timestamp, id nostr.ID, thanAt nostr.Timestamp, thanID nostr
 	return at > thanAt || at == thanAt && slices.Compare(id[:], thanID[:]) < 0
 }
 
-// Name is what a provider calls one of its services, or "" when it is not known.
+// Name is what a provider calls one of its services, or has called it when it was asked last if it is not announced any
+// more; "" when neither is known.
 func (r *Registry) Name(s guild.Service) string {
 	i := identify(s)
 	r.mu.RLock()
@@ -265,7 +285,8 @@ func (r *Registry) Name(s guild.Service) string {
 	if c := r.index.find(i); c != nil {
 		return unpack(c.said).name
 	}
-	return ""
+	rec, _, _ := r.fold.record(i)
+	return rec.Name
 }
 
 // Announces reports whether a service of a key is known.

@@ -133,6 +133,7 @@ func (r *Registry) retract(i identity, until nostr.Timestamp) (kept bool) {
 	if c != nil && c.at <= until {
 		r.index.remove(i)
 		r.answers.forget()
+		r.sighted(i)
 	}
 	room := most
 	if c != nil {

@@ -186,31 +186,10 @@ func (r *Registry) clear(ctx context.Context, l leftover) error {
 	return r.c.Journal.Unsee(ctx, seenPrefix+l.place)
 }
 
-// concerns reports whether facts are about a service.
-func (f *Fold) concerns(i identity) bool {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	_, moved := f.state.Providers[i]
-	_, heard := f.state.Heard[i]
-	return moved || heard || f.state.Failed[i] > 0
-}
-
 // concerns reports whether a service was asked for work.
 func (o *Observed) concerns(i identity) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	_, ok := o.state.Services[i]
+	ok := o.state.Services.Has(i)
 	return ok
-}
-
-// deals reports whether something was decided about a service of a key.
-func (f *Fold) deals(key nostr.PubKey) bool {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	for _, p := range f.state.Providers {
-		if p.Service.PubKey == key {
-			return true
-		}
-	}
-	return false
 }

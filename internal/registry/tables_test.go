@@ -247,6 +247,9 @@ func TestTheTableOfConfidence(t *testing.T) { // section 1.4.2
 		last := 1.0
 		for _, o := range w.Offers("benchmark-task", 5000) {
 			got[o.Service.D] = o.Confidence
+			if alone, ok := w.OfferOf(o.Service, "Benchmark-Task", 5000); !ok || fmt.Sprintf("%+v", alone) != fmt.Sprintf("%+v", o) {
+				t.Errorf("asked for alone, it is %+v, %v, and not %+v", alone, ok, o)
+			}
 			if o.Confidence > last {
 				t.Errorf("%s comes after less certain ones", o.Service.D)
 			}
@@ -255,13 +258,18 @@ func TestTheTableOfConfidence(t *testing.T) { // section 1.4.2
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("got  %v\nwant %v", got, want)
 		}
+		for _, s := range []guild.Service{newProvider(9).service("neither"), newProvider(9).service("unknown")} {
+			if o, ok := w.OfferOf(s, "benchmark-task", 5000); ok {
+				t.Errorf("%+v is offered", o)
+			}
+		}
 	})
 }
 
 // TestTheIndexAgreesWithTheAnnouncements compares what is looked up with what each announcement says of itself.
 func TestTheIndexAgreesWithTheAnnouncements(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		x, told := newIndex(), map[identity]nip89.Handler{}
+		x, told := newIndex(nil), map[identity]nip89.Handler{}
 		words := rapid.SampledFrom([]string{"5000", "5100", "a", "a-b", "a-c", "a-*", "*", "b", "python", "p*", "é*", "été"})
 		latency := 1.0
 		for n := range rapid.IntRange(1, 30).Draw(t, "events") {
@@ -296,6 +304,9 @@ func TestTheIndexAgreesWithTheAnnouncements(t *testing.T) {
 			}
 			if got[x.at[i]] != want {
 				t.Fatalf("%+v for %s under %d: %v, want %v", h, task, kind, got[x.at[i]], want)
+			}
+			if fit := unpack(x.find(i).said).fits(task, kind, synonyms[task]); fit != want {
+				t.Fatalf("%+v alone for %s under %d: %v, want %v", h, task, kind, fit, want)
 			}
 		}
 		if len(got) != count || x.len() != len(told) {

@@ -29,6 +29,20 @@ type standing struct {
 	once  sync.Once
 }
 
+// overlap is how much before its watermark a subscription begins again. Gift wraps are dated up to two days back on
+// purpose (NIP-59), so that one which is dated before all that was read may still be new.
+func (s *standing) overlap() nostr.Timestamp {
+	for _, f := range s.filters {
+		if !slices.Contains(f.Kinds, nostr.KindGiftWrap) {
+			return overlap
+		}
+	}
+	return overlap + backdated
+}
+
+// backdated is how far back gift wraps are dated at most, in seconds.
+const backdated = 2 * 24 * 60 * 60
+
 // Subscribe asks the relays for events, now and after every reconnect, and gives them to Config.Receive. URLs
 // restrict it to those relays, which are then kept connected until cancel; without any it is all relays of the
 // pool, also those added later. The name is the key of its watermark at each relay: filters given under a name
@@ -177,7 +191,7 @@ func (f *feed) start(ctx context.Context) {
 	f.began, f.newest, f.pages, f.looked, f.current = p.now(), 0, 0, false, false
 	filters := f.sub.filters
 	if mark := p.marks.Get(url, f.sub.name); mark != 0 {
-		filters = since(filters, mark-overlap)
+		filters = since(filters, mark-f.sub.overlap())
 	}
 	f.live = f.open(ctx, filters)
 }
@@ -244,7 +258,7 @@ func (f *feed) eose(ctx context.Context, st *stream) {
 	}
 	if !f.looked {
 		f.looked = true
-		f.back = f.open(ctx, since(f.sub.filters, f.began-overlap))
+		f.back = f.open(ctx, since(f.sub.filters, f.began-f.sub.overlap()))
 		return
 	}
 	f.current, f.refusal = true, 0

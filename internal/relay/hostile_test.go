@@ -356,6 +356,22 @@ func TestASubscriptionBeginsTwoMinutesBeforeItsWatermark(t *testing.T) {
 	})
 }
 
+func TestGiftWrapsAreReadFromTwoDaysBeforeTheirWatermark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		marks := &relay.Marks{}
+		marks.Set("ws://localhost", "letters", nostr.Now()-1000)
+		asked := make(chan string, 1)
+		p := world(t, newInbox(), marks, func(p peer) {
+			asked <- string(p.next()[2])
+			p.drain()
+		})
+		p.Subscribe("letters", []nostr.Filter{{Kinds: []nostr.Kind{1059}}})
+		if got, want := <-asked, fmt.Sprintf(`{"kinds":[1059],"since":%d}`, nostr.Now()-1000-120-2*24*60*60); got != want {
+			t.Errorf("asked for %s, want %s", got, want)
+		}
+	})
+}
+
 func TestAnEventStoredBetweenTheQueryAndTheListenerIsFoundByTheSecondLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		box := newInbox()

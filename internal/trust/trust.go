@@ -1,276 +1,176 @@
-// Package trust is the step that learns: it moves the trust in a service for a task by what became of an
-// attempt, and owns the fact trust.changed. The arithmetic is a pure function (Adjust); the step applies it
-// once for each attempt, in one decision. It never chooses a provider.
+// Package trust is the step that learns: it moves the trust in a service for a task by what became of an attempt, and
+// owns the facts trust.changed and policy.adopted. The arithmetic is a pure function (Adjust); the step applies it once
+// for each attempt, in the order of the evidence, in one decision. It never chooses a provider, and never blacklists one.
+// In rooms of their own below it, exchange takes over what other guilds say, and variables moves what is not trust.
 package trust
 
 import (
-	"encoding/json"
-	"errors"
+	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"fiatjaf.com/nostr"
 
-	"guild"
-	"guild/canon"
 	"guild/internal/due"
 	"guild/internal/fact"
 	"guild/internal/journal"
 )
 
-// Fold is all trust, and the attempts that have not moved it yet.
-type Fold struct {
-	policy Policy
-	hash   guild.Hash
-
-	mu    sync.RWMutex
-	state folded
+// Config says what the step needs.
+type Config struct {
+	Journal *journal.Journal
+	Now     func() time.Time
 }
 
-type folded struct {
-	Table map[string]Standing    `json:"table"` // by key(task, service)
-	Days  map[string]day         `json:"days"`  // task → what moved in its latest day
-	Tasks map[guild.JobID]string `json:"tasks"`
-	Asked map[string]asked       `json:"asked"` // attempt → whom; until it ends
-	Owed  []owed                 `json:"owed"`
-	Moved map[string]Change      `json:"moved"` // attempt → what it changed
-	Lasts map[guild.JobID]uint64 `json:"lasts"` // job → latest entry that moved trust for it
+// Trust is the step.
+type Trust struct {
+	c    Config
+	fold *Fold
+	ours atomic.Bool // our policy was in force since this process began
 }
 
-type asked struct {
-	Job     guild.JobID   `json:"job"`
-	Service guild.Service `json:"service"`
-	Reached bool          `json:"reached,omitempty"` // a relay took the request, or the provider spoke
-}
+// New returns the step on its fold.
+func New(c Config, f *Fold) *Trust { return &Trust{c: c, fold: f} }
 
-type owed struct {
-	asked
-	Attempt nostr.ID `json:"attempt"`
-	Evidence
-	Reason string `json:"reason"`
-}
-
-type day struct {
-	Day   int64       `json:"day"` // days since 1970, UTC
-	Spent guild.Trust `json:"spent"`
-}
-
-// NewFold returns an empty fold under a policy.
-func NewFold(p Policy) (*Fold, error) {
-	hash, err := canon.HashValue(p)
-	if err != nil {
-		return nil, fmt.Errorf("trust policy: %w", err)
+// Due lists the evidence that is to be learned from, the first of each task, once the policy is adopted that it is
+// learned by. It implements due.Source. A node whose policy another node of the same journal has replaced learns nothing
+// more: they would replace each other's for ever.
+func (t *Trust) Due(time.Time) []due.Work {
+	switch adopted := t.fold.Adopted(); {
+	case adopted == t.fold.hash:
+		t.ours.Store(true)
+	case t.ours.Load():
+		return nil
+	default:
+		return []due.Work{due.Decide("adopt policy "+t.fold.hash.String(), fact.PolicySubject, time.Time{}, t.decideAdopt)}
 	}
-	return &Fold{policy: p, hash: hash, state: empty()}, nil
-}
-
-func empty() folded {
-	return folded{map[string]Standing{}, map[string]day{}, map[guild.JobID]string{}, map[string]asked{}, nil,
-		map[string]Change{}, map[guild.JobID]uint64{}}
-}
-
-// Policy is the hash of the policy in force.
-func (f *Fold) Policy() guild.Hash { return f.hash }
-
-// Name implements fold.Fold.
-func (*Fold) Name() string { return "trust" }
-
-// Version implements fold.Fold.
-func (*Fold) Version() int { return 1 }
-
-func key(task string, s guild.Service) string { return task + "\x00" + s.PubKey.Hex() + "\x00" + s.D }
-
-// Trust is how far a service is trusted with a task; met is false when no verdict has founded any.
-func (f *Fold) Trust(task string, s guild.Service) (t guild.Trust, met bool) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	standing := f.state.Table[key(task, s)]
-	return standing.Trust, standing.Met
-}
-
-// Of lists the trust in a service, by task.
-func (f *Fold) Of(s guild.Service) map[string]guild.Trust {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	suffix := key("", s)
-	of := map[string]guild.Trust{}
-	for k, standing := range f.state.Table {
-		if task, ok := strings.CutSuffix(k, suffix); ok {
-			of[task] = standing.Trust
-		}
-	}
-	return of
-}
-
-// Change is what one attempt did to trust.
-type Change struct {
-	From, To  guild.Trust
-	First     bool // nothing was there before
-	Unfounded bool // and nothing is there now
-}
-
-// Change returns what an attempt did to trust, once that is decided.
-func (f *Fold) Change(attempt nostr.ID) (Change, bool) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	c, ok := f.state.Moved[attempt.Hex()]
-	return c, ok
-}
-
-// Last is the latest entry that moved trust for a job, 0 for none.
-func (f *Fold) Last(job guild.JobID) uint64 {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.state.Lasts[job]
-}
-
-// Settled reports whether nothing is left to learn from the attempts of a job.
-func (f *Fold) Settled(job guild.JobID) bool {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return !slices.ContainsFunc(f.state.Owed, func(o owed) bool { return o.Job == job })
-}
-
-// Apply implements fold.Fold.
-func (f *Fold) Apply(e fact.Entry) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, one := range e.Facts {
-		f.apply(one, e)
-	}
-}
-
-func (f *Fold) apply(one fact.Fact, e fact.Entry) {
-	switch one := one.(type) {
-	case fact.JobOpened:
-		f.state.Tasks[one.Job] = one.Task
-	case fact.AttemptPlanned:
-		f.state.Asked[one.Attempt.Hex()] = asked{Job: one.Job, Service: one.Provider}
-	case fact.AttemptRequested:
-		f.reached(one.Attempt)
-	case fact.AttemptProgressed:
-		f.reached(one.Attempt)
-	case fact.AttemptJudged:
-		f.owe(one.Attempt, Evidence{pattern(one.Verdict.Outcome), one.Verdict.Score},
-			fmt.Sprintf("%s, score %s", one.Verdict.Outcome, one.Verdict.Score))
-	case fact.AttemptExpired:
-		if f.state.Asked[one.Attempt.Hex()].Reached {
-			f.owe(one.Attempt, Evidence{Pattern: "TIMEOUT"}, one.Reason)
-		}
-		delete(f.state.Asked, one.Attempt.Hex()) // what never left is nobody's fault
-	case fact.AttemptRefused:
-		if one.Fault {
-			f.owe(one.Attempt, Evidence{Pattern: pattern(guild.Failure)}, one.Reason)
-		}
-		delete(f.state.Asked, one.Attempt.Hex())
-	case fact.AttemptCancelled:
-		delete(f.state.Asked, one.Attempt.Hex())
-	case fact.AttemptParked:
-		delete(f.state.Asked, one.Attempt.Hex())
-	case fact.TrustChanged:
-		f.changed(one, e)
-	}
-}
-
-func (f *Fold) reached(attempt nostr.ID) {
-	if whom, ok := f.state.Asked[attempt.Hex()]; ok {
-		whom.Reached = true
-		f.state.Asked[attempt.Hex()] = whom
-	}
-}
-
-// pattern maps an outcome to the name it has in the partnership protocol, section 5.2.2.
-func pattern(o guild.Outcome) string {
-	if o == guild.Failure {
-		return "VALIDATION_FAIL"
-	}
-	return string(o)
-}
-
-func (f *Fold) owe(attempt nostr.ID, e Evidence, reason string) {
-	whom, ok := f.state.Asked[attempt.Hex()]
-	if !ok {
-		return
-	}
-	delete(f.state.Asked, attempt.Hex())
-	f.state.Owed = append(f.state.Owed, owed{whom, attempt, e, reason})
-}
-
-func (f *Fold) changed(c fact.TrustChanged, e fact.Entry) {
-	f.state.Lasts[c.Job] = e.Seq
-	f.state.Owed = slices.DeleteFunc(f.state.Owed, func(o owed) bool { return o.Attempt == c.Attempt })
-	f.state.Moved[c.Attempt.Hex()] = Change{From: c.From, To: c.To, First: c.First, Unfounded: c.Unfounded}
-	if c.Unfounded {
-		return
-	}
-	f.state.Table[key(c.Task, c.Service)] = Standing{Trust: c.To, EMA: c.EMA, Runs: c.Runs, Met: true}
-	if !c.First {
-		today := f.today(c.Task, e.At)
-		f.state.Days[c.Task] = day{today.Day, today.Spent + max(c.To-c.From, c.From-c.To)}
-	}
-}
-
-// today is what trust in a task has moved on the UTC day of at.
-func (f *Fold) today(task string, at int64) day {
-	const dayMs = 24 * 60 * 60 * 1000
-	if d := f.state.Days[task]; d.Day == at/dayMs {
-		return d
-	}
-	return day{Day: at / dayMs}
-}
-
-// Due lists the attempts that have not moved trust yet. It implements due.Source.
-func (f *Fold) Due(time.Time) []due.Work {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	work := make([]due.Work, 0, len(f.state.Owed))
-	for _, o := range f.state.Owed {
-		task := f.state.Tasks[o.Job]
-		work = append(work, due.Decide("learn from "+o.Attempt.Hex(), fact.TrustSubject(task), time.Time{},
-			func(tx *journal.Tx) error { f.learn(tx, task, o); return nil }))
+	var work []due.Work
+	for _, o := range t.fold.next() {
+		work = append(work, due.Decide("learn from "+o.Attempt.Hex(), fact.TrustSubject(o.Task), time.Time{},
+			func(tx *journal.Tx) error { t.fold.learn(tx, o.Task, o.Attempt); return nil }))
 	}
 	return work
 }
 
-func (f *Fold) learn(tx *journal.Tx, task string, o owed) {
+func (t *Trust) decideAdopt(tx *journal.Tx) error {
+	if t.fold.Adopted() == t.fold.hash {
+		return nil
+	}
+	document, err := t.fold.policy.Encode()
+	if err != nil {
+		return err
+	}
+	tx.Append(fact.PolicyAdopted{Policy: t.fold.hash, Name: t.fold.policy.Name, Document: document})
+	return nil
+}
+
+// adopt makes sure that our policy is in force before something is decided under it.
+func (t *Trust) adopt(ctx context.Context) error {
+	if t.fold.Adopted() == t.fold.hash {
+		return nil
+	}
+	if err := t.c.Journal.Do(ctx, fact.PolicySubject, "", t.decideAdopt); err != nil {
+		return fmt.Errorf("adopt policy %s: %w", t.fold.policy.Name, err)
+	}
+	return nil
+}
+
+// next is the first evidence of each task.
+func (f *Fold) next() []owed {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	if !slices.Contains(f.state.Owed, o) {
-		return
+	firsts := make([]owed, 0, f.state.Owed.Len())
+	for _, q := range f.state.Owed.All() {
+		firsts = append(firsts, q[0])
 	}
-	before := f.state.Table[key(task, o.Service)]
-	after, founded := Adjust(before, o.Evidence, f.today(task, tx.Now().UnixMilli()).Spent, f.policy)
-	tx.Append(fact.TrustChanged{
-		Task: task, Service: o.Service, From: before.Trust, To: after.Trust, EMA: after.EMA, Runs: after.Runs,
-		First: !before.Met && founded, Unfounded: !founded, Policy: f.hash,
-		Job: o.Job, Attempt: o.Attempt, Reason: o.Reason,
-	})
+	return firsts
 }
 
-// Snapshot implements fold.Fold.
-func (f *Fold) Snapshot() ([]byte, error) {
+// learn decides what the first evidence of a task changes, if that is still the one of the given attempt.
+func (f *Fold) learn(tx *journal.Tx, task string, attempt nostr.ID) {
 	f.mu.RLock()
-	state := folded{maps.Clone(f.state.Table), maps.Clone(f.state.Days), maps.Clone(f.state.Tasks),
-		maps.Clone(f.state.Asked), slices.Clone(f.state.Owed), maps.Clone(f.state.Moved), maps.Clone(f.state.Lasts)}
-	f.mu.RUnlock()
-	return json.Marshal(state)
+	defer f.mu.RUnlock()
+	if q := f.state.Owed.Of(task); len(q) > 0 && q[0].Attempt == attempt {
+		tx.Append(f.decide(q[0])...)
+	}
 }
 
-// Restore implements fold.Fold.
-func (f *Fold) Restore(b []byte) error {
-	var fresh folded
-	if err := json.Unmarshal(b, &fresh); err != nil {
-		return fmt.Errorf("trust: %w", err)
+func (f *Fold) decide(o owed) []fact.Fact {
+	r, p := f.state.Table.Of(key(o.Task, o.Service)), f.policy.Trust
+	s := f.stateOf(r, o)
+	if o.Again {
+		return []fact.Fact{f.judgedAgain(r, s, o)}
 	}
-	if fresh.Table == nil || fresh.Days == nil || fresh.Tasks == nil || fresh.Asked == nil || fresh.Moved == nil || fresh.Lasts == nil {
-		return errors.New("trust: the snapshot is incomplete")
+	made := Adjust(s, o.Evidence, p)
+	facts := []fact.Fact{f.fact(r, made, o)}
+	if back, ok := restored(s, made, p); ok {
+		c := f.fact(r, back, o)
+		c.Rule, c.From, c.Pattern, c.Reason = fact.RuleMean, made.Next.Trust, "", "changes in the wrong direction"
+		facts = append(facts, c)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.state = fresh
-	return nil
+	return facts
+}
+
+func (f *Fold) stateOf(r row, o owed) State {
+	at := max(o.At, r.Since)
+	s := State{Standing: r.Standing, Spent: f.today(o.Task, at).Spent, Fell: r.Fell.at(at).Spent, Past: r.relevant(), Last: r.Last}
+	if r.Met {
+		s.Mean = meanOf(addArea(r.Areas, r.Trust, r.Since, at), r.Trust, at, f.policy.Trust.Mean)
+	}
+	return s
+}
+
+// fact is a proposal as it is recorded.
+func (f *Fold) fact(r row, made Proposal, o owed) fact.TrustChanged {
+	return fact.TrustChanged{
+		Task: o.Task, Service: o.Service, From: r.Trust, To: made.Next.Trust, EMA: made.Next.EMA, Runs: made.Next.Runs,
+		First: !r.Met && made.Founded, Unfounded: !made.Founded, Policy: f.hash, Job: o.Job, Attempt: o.Attempt, Reason: o.Reason,
+		Rule: made.Rule, Pattern: o.Pattern, Score: o.Score, Class: o.Class, Confidence: made.Confidence, Action: made.Action,
+		Rationale: made.Rationale, Oscillates: made.Oscillates, Suspends: made.Suspends, Reverts: made.Reverts,
+		LatencyMs: o.LatencyMs, BaselineMs: o.BaselineMs, Consecutive: made.Next.Wrong, Samples: made.Next.Samples, Held: made.Held,
+	}
+}
+
+// judgedAgain puts another verdict in the place of the first: what that changed is taken off exactly, as far as it is
+// still in trust, and the new evidence moves trust from there.
+func (f *Fold) judgedAgain(r row, s State, o owed) fact.TrustChanged {
+	p := f.policy.Trust
+	undone := effective(f.state.Judged.Of(o.Attempt.Hex()), r, o.Attempt)
+	why := "nothing of the first verdict is in trust any more; "
+	switch {
+	case !r.Met:
+		why = ""
+	case undone.First:
+		s.Standing = Standing{Samples: max(0, s.Samples-1)}
+		why = "the first trust " + dec(r.Trust) + " is founded anew; "
+	case undone.Delta != 0:
+		s.Trust = clamp(r.Trust-undone.Delta, p.Floor, p.Ceiling)
+		why = "without the first verdict " + dec(r.Trust) + " would be " + dec(s.Trust) + "; "
+		s.EMA, s.Samples = s.Trust, max(0, s.Samples-1)
+		if at := max(o.At, r.Since); own(undone.direction(), p) {
+			s.Fell = max(0, s.Fell-undone.refund(r.Fell.at(at).Day))
+		} else {
+			s.Spent = max(0, s.Spent-undone.refund(f.today(o.Task, at).Day))
+		}
+	}
+	s.Runs, s.Wrong, s.Past = 0, 0, withoutChange(s.Past, undone.Seq)
+	made := moved(s, o.Evidence, p)
+	if !s.Met {
+		made = first(s, o.Evidence, p)
+	}
+	c := f.fact(r, made, o)
+	c.Rule, c.Reverts, c.Rationale = fact.RuleRejudged, o.Attempt, why+made.Rationale
+	return c
+}
+
+// withoutChange leaves out the change of one entry.
+func withoutChange(past []Past, seq uint64) []Past {
+	var kept []Past
+	for _, p := range past {
+		if p.Seq != seq {
+			kept = append(kept, p)
+		}
+	}
+	return kept
 }

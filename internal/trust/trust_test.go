@@ -17,6 +17,7 @@ import (
 	"guild/internal/fold/foldtest"
 	"guild/internal/journal"
 	"guild/internal/journal/journaltest"
+	"guild/internal/policy"
 )
 
 func TestMain(m *testing.M) { journaltest.Main(m) }
@@ -27,7 +28,7 @@ func service(n byte) guild.Service {
 }
 
 func newFold(t interface{ Fatal(...any) }) *Fold {
-	f, err := NewFold(Default())
+	f, err := NewFold(policy.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,45 +39,99 @@ func newFold(t interface{ Fatal(...any) }) *Fold {
 type world struct {
 	*testing.T
 	*Fold
+	step     *Trust
 	journal  *journal.Journal
+	claims   *due.Claims
 	attempts int
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t, Fold: newFold(t)}
-	claims := due.NewClaims()
-	w.journal = journaltest.Open(t, claims, w.Fold)
-	runner := due.Runner{Journal: w.journal, Claims: claims, Node: "test", Now: time.Now,
-		Sources: []due.Source{w.Due}, Log: slog.New(slog.DiscardHandler)}
-	ctx, cancel := context.WithCancel(t.Context())
+	w := stillWorld(t)
+	w.run()
+	return w
+}
+
+// stillWorld is a world in which nothing is decided until run is called.
+func stillWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{T: t, Fold: newFold(t), claims: due.NewClaims()}
+	w.journal = journaltest.Open(t, w.claims, w.Fold)
+	w.step = New(Config{Journal: w.journal, Now: time.Now}, w.Fold)
+	return w
+}
+
+func (w *world) run() {
+	runner := due.Runner{Journal: w.journal, Claims: w.claims, Node: "test", Now: time.Now,
+		Sources: []due.Source{w.step.Due}, Log: slog.New(slog.DiscardHandler)}
+	ctx, cancel := context.WithCancel(w.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); runner.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
-	return w
+	w.Cleanup(func() { cancel(); <-done })
+}
+
+// do appends facts in one decision, and lets trust learn from them.
+func (w *world) do(guard fact.Subject, facts ...fact.Fact) {
+	w.Helper()
+	if err := w.journal.Do(w.Context(), guard, "", func(tx *journal.Tx) error { tx.Append(facts...); return nil }); err != nil {
+		w.Fatal(err)
+	}
+	synctest.Wait()
 }
 
 // attempt writes the whole life of one attempt, and lets trust learn from it.
 func (w *world) attempt(s guild.Service, life ...fact.Fact) nostr.ID {
 	w.Helper()
+	return w.hired(fact.JobOpened{Task: "python"}, s, life...)
+}
+
+// hired is attempt for a job of some kind.
+func (w *world) hired(open fact.JobOpened, s guild.Service, life ...fact.Fact) nostr.ID {
+	w.Helper()
 	w.attempts++
-	id, job := nostr.ID{byte(w.attempts), byte(w.attempts >> 8)}, guild.JobID{byte(w.attempts), byte(w.attempts >> 8)}
-	err := w.journal.Do(w.Context(), fact.JobSubject(job), "", func(tx *journal.Tx) error {
-		tx.Append(fact.JobOpened{Job: job, Task: "python"}, fact.AttemptPlanned{Attempt: id, Job: job, Provider: s})
-		for _, f := range life {
-			tx.Append(of(id, f))
-		}
-		return nil
-	})
-	if err != nil {
-		w.Fatal(err)
+	id := attemptID(w.attempts)
+	open.Job = jobID(w.attempts)
+	facts := []fact.Fact{open, fact.AttemptPlanned{Attempt: id, Job: open.Job, Provider: s}}
+	for _, f := range life {
+		facts = append(facts, about(id, f))
 	}
-	synctest.Wait()
+	facts = append(facts, fact.JobClosed{Job: open.Job}, fact.AttemptRecorded{Attempt: id})
+	w.do(fact.JobSubject(open.Job), facts...)
 	return id
 }
 
-// of is a fact about an attempt.
-func of(id nostr.ID, f fact.Fact) fact.Fact {
+func attemptID(n int) nostr.ID { return nostr.ID{1, byte(n), byte(n >> 8)} }
+
+func jobID(n int) guild.JobID { return guild.JobID{byte(n), byte(n >> 8)} }
+
+// changes lists all changes of trust in the journal.
+func (w *world) changes() (all []fact.TrustChanged) {
+	w.Helper()
+	for e, err := range w.journal.Entries(w.Context(), 1) {
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, f := range e.Facts {
+			if c, ok := f.(fact.TrustChanged); ok {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// lastChange is the latest of them.
+func (w *world) lastChange() fact.TrustChanged {
+	w.Helper()
+	all := w.changes()
+	if len(all) == 0 {
+		w.Fatal("nothing was learned")
+	}
+	return all[len(all)-1]
+}
+
+// about makes a fact one about an attempt.
+func about(id nostr.ID, f fact.Fact) fact.Fact {
 	switch f := f.(type) {
 	case fact.AttemptRequested:
 		f.Attempt = id
@@ -97,6 +152,18 @@ func of(id nostr.ID, f fact.Fact) fact.Fact {
 		f.Attempt = id
 		return f
 	case fact.AttemptParked:
+		f.Attempt = id
+		return f
+	case fact.AttemptDelivered:
+		f.Attempt = id
+		return f
+	case fact.AttemptDisputed:
+		f.Attempt = id
+		return f
+	case fact.AttemptRecorded:
+		f.Attempt = id
+		return f
+	case fact.AttemptCompared:
 		f.Attempt = id
 		return f
 	}
@@ -136,23 +203,57 @@ func TestTrustIsMovedOnceForEachAttempt(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if last := w.journal.Last(); last != 6 {
-			t.Errorf("%d entries, want one for each attempt and one for each change", last)
+		if last := w.journal.Last(); last != 7 {
+			t.Errorf("%d entries, want one for the policy, one for each attempt and one for each change", last)
 		}
 	})
 }
 
-func TestAResultIsJudgedUnderThePolicyThatItNames(t *testing.T) {
+func TestTheHistoryHasThePolicyBeforeAnythingIsLearned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := stillWorld(t)
 		w.attempt(service(1), judged(guild.Success, 1_000_000))
+		if !w.Adopted().IsZero() || w.UpToDate("python") {
+			t.Error("something is decided that nobody decided")
+		}
+		w.run()
+		synctest.Wait()
 		e, err := w.journal.Entry(t.Context(), 2)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := e.Facts[0].(fact.TrustChanged)
-		if c.Policy != w.Policy() || c.Policy.IsZero() || e.Subject != fact.TrustSubject("python") {
-			t.Errorf("%+v under %s", c, e.Subject)
+		adopted, ok := e.Facts[0].(fact.PolicyAdopted)
+		if !ok || e.Subject != fact.PolicySubject || guild.Sum(adopted.Document) != adopted.Policy || adopted.Name != "partnership" {
+			t.Fatalf("%+v", e)
+		}
+		if p, err := policy.Decode(adopted.Document); err != nil || p.Trust.Alpha != 300_000 {
+			t.Errorf("%+v, %v", p, err)
+		}
+		if c := w.lastChange(); c.Policy != adopted.Policy || c.Policy != w.Policy() || w.Adopted() != c.Policy || !w.UpToDate("python") {
+			t.Errorf("%+v", c)
+		}
+
+		other := policy.Default()
+		other.Name, other.Trust.Alpha = "other", 500_000
+		next, err := NewFold(other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for e, err := range w.journal.Entries(t.Context(), 1) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			next.Apply(e)
+		}
+		step := New(Config{Journal: w.journal, Now: time.Now}, next)
+		if work := step.Due(time.Now()); len(work) != 1 || work[0].Guard != fact.PolicySubject {
+			t.Errorf("another policy is not adopted: %+v", work)
+		}
+		next.Apply(fact.Entry{Seq: 9, Facts: []fact.Fact{fact.PolicyAdopted{Policy: next.Policy()}}})
+		step.Due(time.Now())
+		next.Apply(fact.Entry{Seq: 10, Facts: []fact.Fact{fact.PolicyAdopted{Policy: w.Policy()}}})
+		if work := step.Due(time.Now()); len(work) != 0 {
+			t.Errorf("two nodes replace each other's policy for ever: %+v", work)
 		}
 	})
 }
@@ -180,8 +281,8 @@ func TestOnlyWhatAProviderDidCounts(t *testing.T) {
 				w.attempt(service(1), judged(guild.Success, 900_000))
 				w.attempt(service(1), c.life...)
 				w.wants(service(1), c.want)
-				if len(w.state.Asked) != 0 || len(w.state.Owed) != 0 {
-					t.Errorf("something is still owed: %v %v", w.state.Asked, w.state.Owed)
+				if w.state.Asked.Len()+w.state.Owed.Len()+w.state.Owing.Len()+w.state.Jobs.Len() != 0 {
+					t.Errorf("something is kept: %+v", w.state)
 				}
 			})
 		})
@@ -193,7 +294,7 @@ func TestAFailureOfSomebodyNewFoundsNoTrust(t *testing.T) {
 		w := newWorld(t)
 		id := w.attempt(service(1), judged(guild.Failure, 300_000))
 		w.wants(service(1), 0)
-		if c, ok := w.Change(id); !ok || !c.Unfounded || !w.Settled(guild.JobID{1}) {
+		if c, ok := w.Change(id); !ok || !c.Unfounded || !w.Settled(jobID(1)) {
 			t.Errorf("%+v, %v: it must be on record that nothing was learnt", c, ok)
 		}
 		w.attempt(service(1), judged(guild.Success, 1_000_000))
@@ -237,8 +338,8 @@ func TestTrustIsListedByTask(t *testing.T) {
 		if other := (guild.Service{PubKey: service(1).PubKey, D: "go"}); len(w.Of(other)) != 0 {
 			t.Error("another service of the same provider is trusted for it")
 		}
-		if w.Last(guild.JobID{1}) != 2 || w.Last(guild.JobID{2}) != 0 {
-			t.Errorf("last change at %d", w.Last(guild.JobID{1}))
+		if w.Last(jobID(1)) != 3 || w.Last(jobID(2)) != 0 {
+			t.Errorf("last change at %d", w.Last(jobID(1)))
 		}
 	})
 }
@@ -247,28 +348,42 @@ func TestTrustIsListedByTask(t *testing.T) {
 func history(t *rapid.T) (all []fact.Entry) {
 	ends := rapid.SampledFrom([]fact.Fact{
 		fact.AttemptRequested{}, fact.AttemptProgressed{}, fact.AttemptExpired{Reason: "x"}, judged(guild.Success, 900_000),
-		judged(guild.Failure, 0), fact.AttemptRefused{}, fact.AttemptCancelled{}, fact.AttemptParked{},
+		judged(guild.Failure, 0), judged(guild.Error, 0), fact.AttemptRefused{Fault: true}, fact.AttemptCancelled{}, fact.AttemptParked{},
+		fact.AttemptDelivered{LatencyMs: 700}, fact.AttemptDisputed{}, fact.AttemptRecorded{}, fact.AttemptCompared{With: nostr.ID{1}},
 	})
+	rule := rapid.SampledFrom([]string{"", "", "", fact.RuleContradiction, fact.RuleMean, fact.RuleOwner, fact.RuleRollback, fact.RuleRejudged, fact.RuleMerged})
 	for n := range rapid.IntRange(0, 8).Draw(t, "attempts") {
 		id, job, s := nostr.ID{byte(n + 1)}, guild.JobID{byte(n/2 + 1)}, service(byte(n%3+1))
-		facts := []fact.Fact{fact.JobOpened{Job: job, Task: fmt.Sprint("task ", n%2)}, fact.AttemptPlanned{Attempt: id, Job: job, Provider: s}}
-		for _, f := range rapid.SliceOfN(ends, 0, 3).Draw(t, "life") {
-			facts = append(facts, of(id, f))
+		task := fmt.Sprint("task ", n/2%2)
+		facts := []fact.Fact{fact.JobOpened{Job: job, Task: task, Criticality: [2]guild.Criticality{guild.Low, guild.High}[n/2%2]},
+			fact.AttemptPlanned{Attempt: id, Job: job, Provider: s}}
+		for _, f := range rapid.SliceOfN(ends, 0, 5).Draw(t, "life") {
+			facts = append(facts, about(id, f))
+		}
+		if rapid.Bool().Draw(t, "closed") {
+			facts = append(facts, fact.JobClosed{Job: job, Chosen: nostr.ID{1}})
 		}
 		if rapid.Bool().Draw(t, "learnt") {
-			facts = append(facts, fact.TrustChanged{Task: fmt.Sprint("task ", n%2), Service: s, From: 500_000,
-				To: guild.Trust(rapid.Int64Range(100_000, 900_000).Draw(t, "to")), First: n%3 == 0, Job: job, Attempt: id})
+			facts = append(facts, fact.TrustChanged{Task: task, Service: s, From: 500_000, Unfounded: n%4 == 3, Rule: rule.Draw(t, "rule"), Pattern: failed,
+				To: guild.Trust(rapid.Int64Range(100_000, 900_000).Draw(t, "to")), First: n%3 == 0, Job: job, Attempt: id, Reverts: nostr.ID{byte(n)}})
+		}
+		if rapid.Bool().Draw(t, "contested") {
+			facts = append(facts, about(id, fact.AttemptDisputed{}), about(id, judged(guild.Partial, 900_000)))
 		}
 		for _, f := range facts {
 			seq := len(all) + 1
-			all = append(all, fact.Entry{Seq: uint64(seq), At: int64(seq) * 7_000_000, Facts: []fact.Fact{f}})
+			all = append(all, fact.Entry{Seq: uint64(seq), At: int64(seq) * 3_000_000, Facts: []fact.Fact{f}})
 		}
 	}
 	return all
 }
 
 func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
-	foldtest.GoesOn(t, func() *Fold { return newFold(t) }, history, nil)
+	foldtest.GoesOn(t, func() *Fold { return newFold(t) }, history, func(t *rapid.T, whole, restored *Fold) {
+		if whole.Hash() != restored.Hash() || fmt.Sprint(whole.Of(service(1))) != fmt.Sprint(restored.Of(service(1))) {
+			t.Fatal("trust differs")
+		}
+	})
 }
 
 func TestAGarbledSnapshotIsRefusedAndChangesNothing(t *testing.T) {

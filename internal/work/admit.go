@@ -32,6 +32,14 @@ type refusal struct {
 	reason guild.Reason
 	text   string
 	amount guild.Msat // what would be enough, where that is the reason
+	spam   bool       // the customer asks too often
+}
+
+// tooOften is a refusal that its customer alone has caused.
+func tooOften(format string, args ...any) *refusal {
+	why := refuse(guild.Flood, format, args...)
+	why.spam = true
+	return why
 }
 
 func refuse(r guild.Reason, format string, args ...any) *refusal {
@@ -54,19 +62,37 @@ func (w *Work) admit(s Service, e nostr.Event, r nip90.Request) *refusal {
 		return refuse(guild.Malformed, "%v", err)
 	}
 	if !w.doors.enters(s, e.PubKey, w.c.Now()) {
-		return refuse(guild.Flood, "busy: %d requests of one customer in a minute, try again later", s.Terms.PerMinute)
+		return tooOften("busy: %d requests of one customer in a minute, try again later", s.Terms.PerMinute)
 	}
 	all, theirs := w.fold.waiting(s.D, e.PubKey)
+	if refused := w.scored(s, e.PubKey, theirs); refused != nil {
+		return refused
+	}
 	repeats := w.fold.standing(e.PubKey, r.Get(nip90.ParamIdempotencyKey)) != nostr.ID{}
 	switch {
 	case repeats && !w.doors.spares(e.PubKey, w.c.Now()):
-		return refuse(guild.Flood, "busy: it repeats another request, and you repeat too many, try again later")
+		return tooOften("busy: it repeats another request, and you repeat too many, try again later")
 	case all >= s.Slots+s.Queue:
 		return refuse(guild.Flood, "at capacity, try again later")
 	case theirs >= s.Terms.Each:
-		return refuse(guild.Flood, "at capacity: %d of your requests are not finished, try again later", theirs)
+		return tooOften("at capacity: %d of your requests are not finished, try again later", theirs)
 	case len(s.Terms.Allow) == 0 && !w.fold.hasServed(e.PubKey) && !w.doors.welcomes(w.c.Now()):
 		return refuse(guild.Flood, "busy: too many new customers, try again later")
+	}
+	return nil
+}
+
+// scored says why a customer is not served by what was seen of it, or nil. Whom the owner lists is not scored.
+func (w *Work) scored(s Service, p nostr.PubKey, unfinished int) *refusal {
+	if w.c.Customers == nil || slices.Contains(s.Terms.Allow, p) {
+		return nil
+	}
+	limits := w.c.Customers.policy
+	switch score := w.c.Customers.Score(w.c.Customers.Of(p), w.doors.refusals(p, w.c.Now())); {
+	case score < limits.Lowest:
+		return refuse(lowScore, "not taken: too many of your earlier requests here came to nothing")
+	case score < limits.Low && unfinished > 0:
+		return refuse(guild.Flood, "at capacity: you may have one request here at a time, try again later")
 	}
 	return nil
 }
@@ -91,6 +117,7 @@ const (
 	unlisted guild.Reason = "customer not listed"
 	lowBid   guild.Reason = "bid too low"
 	lowWork  guild.Reason = "too little proof of work"
+	lowScore guild.Reason = "customer scored too low"
 )
 
 func tooLittle(bits int, e nostr.Event) *refusal {
@@ -128,6 +155,9 @@ func (w *Work) turnDown(from string, e nostr.Event, r nip90.Request, why *refusa
 	dropped := guild.Drop(why.reason, "request %.8s: %.200s", e.ID.Hex(), why.text)
 	if e.Tags.FindWithValue("p", w.c.PubKey.Hex()) == nil {
 		return dropped // who asked nobody by name is waiting for those who would
+	}
+	if why.spam {
+		w.doors.refused(e.PubKey, w.c.Now())
 	}
 	if !w.doors.tells(e.PubKey, w.c.Now()) {
 		w.c.Log.Debug("a request is refused without a word", "request", e.ID.Hex(), "why", why.text)
@@ -176,6 +206,7 @@ type doors struct {
 	entered map[visitor]*rate.Limiter
 	told    map[visitor]*rate.Limiter
 	spared  map[visitor]*rate.Limiter
+	floods  map[nostr.PubKey]flood
 
 	toldAll, sparedAll, newcomers *rate.Limiter
 }
@@ -189,9 +220,44 @@ type visitor struct {
 func newDoors() *doors {
 	return &doors{
 		entered: map[visitor]*rate.Limiter{}, told: map[visitor]*rate.Limiter{}, spared: map[visitor]*rate.Limiter{},
+		floods:  map[nostr.PubKey]flood{},
 		toldAll: rate.NewLimiter(tellAll, tellAllBurst), sparedAll: rate.NewLimiter(spareAll, spareAllBurst),
 		newcomers: rate.NewLimiter(newcomersAll, newcomersBurst),
 	}
+}
+
+// flood is how often a customer was refused within an hour for asking too often.
+type flood struct {
+	hour int64 // Unix time in hours
+	n    int
+}
+
+// refused counts a refusal for asking too often.
+func (d *doors) refused(p nostr.PubKey, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f, hour := d.floods[p], now.Unix()/3600
+	if f.hour != hour {
+		f = flood{hour: hour, n: f.n / 2}
+	}
+	if _, known := d.floods[p]; !known && len(d.floods) >= maxKnown {
+		maps.DeleteFunc(d.floods, func(_ nostr.PubKey, f flood) bool { return f.hour != hour })
+	}
+	if len(d.floods) < maxKnown {
+		f.n++
+		d.floods[p] = f
+	}
+}
+
+// refusals is how often a customer was refused lately for asking too often.
+func (d *doors) refusals(p nostr.PubKey, now time.Time) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := d.floods[p]
+	if hours := now.Unix()/3600 - f.hour; hours > 0 {
+		return f.n >> min(hours, 30)
+	}
+	return f.n
 }
 
 // enters counts a request of a customer, and reports whether it is within what the service takes in a minute.

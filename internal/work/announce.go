@@ -31,12 +31,14 @@ type Claims struct {
 	MaxContext  int // tokens
 }
 
-// Announce publishes what we offer (kind 31990), where we read (10002) and who we are (0) until ctx ends, and then
-// takes the offer back. What an announcement says is never older than the service: one that is paused is taken back
-// at once. ready hears of every round that failed, and of the first that did not.
+// Announce publishes what we offer (kind 31990), where we read (10002, and private messages 10050) and who we are (0)
+// until ctx ends, and then takes the offer back. What an announcement says is never older than the service: one that is
+// paused is taken back at once. ready hears of every round that failed, and of the first that did not. Who offers nothing
+// says only where it reads private messages: providers object to its verdicts in them.
 func (w *Work) Announce(ctx context.Context, ready func(error)) error {
 	if len(w.services) == 0 {
 		ready(nil)
+		w.hangLetterbox(ctx)
 		<-ctx.Done()
 		return nil
 	}
@@ -156,7 +158,7 @@ func (p *notice) introduce(ctx context.Context, at nostr.Timestamp) error {
 	if p.w.c.Published != nil {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
-		found, err := p.w.c.Published(ctx, 0, 10002)
+		found, err := p.w.c.Published(ctx, 0, 10002, nostr.KindDMRelayList)
 		if err != nil {
 			return fmt.Errorf("what is published already: %w", err)
 		}
@@ -167,7 +169,7 @@ func (p *notice) introduce(ctx context.Context, at nostr.Timestamp) error {
 		}
 	}
 	var errs []error
-	for _, e := range []*nostr.Event{p.w.profile(theirs[0]), p.w.relayList(theirs[10002])} {
+	for _, e := range []*nostr.Event{p.w.profile(theirs[0]), p.w.relayList(theirs[10002]), p.w.letterbox(theirs[nostr.KindDMRelayList])} {
 		if e == nil {
 			continue
 		}

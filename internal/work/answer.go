@@ -112,8 +112,12 @@ type told struct {
 
 // say tells the customer how it goes. When the relay is slower than the worker, lines are left out.
 func (w *Work) say(r fact.RequestReceived, s nip90.Status, line string) {
+	w.tellLater(told{r, nip90.Feedback{Status: s, Content: guild.Cut(line, 2000)}})
+}
+
+func (w *Work) tellLater(t told) {
 	select {
-	case w.talk <- told{r, nip90.Feedback{Status: s, Content: guild.Cut(line, 2000)}}:
+	case w.talk <- t:
 	default:
 	}
 }

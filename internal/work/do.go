@@ -60,6 +60,7 @@ func (w *Work) Due(now time.Time) []due.Work {
 			services[r.Service] = append(services[r.Service], r)
 		}
 	}
+	all = append(all, w.objections()...)
 	w.forgetServed(pending)
 	here := w.now()
 	for _, d := range slices.Sorted(maps.Keys(services)) {
@@ -279,7 +280,7 @@ func (w *Work) discard(dir string) {
 // assign has the worker do it in directories below dir. The credentials are gone when the worker has ended.
 func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b *nutshell.Bundle, m material, dir string, o *opened) (d delivery, err error) {
 	defer w.shut(o)
-	begin := sync.OnceFunc(func() { w.say(r, nip90.Processing, "") })
+	begin := sync.OnceFunc(func() { w.sayBegun(s, r) })
 	a := Assignment{
 		Bundle: filepath.Join(dir, "bundle"), Delivery: filepath.Join(dir, "delivery"), Vault: o.path(), Job: r.Job,
 		Limit: min(s.Limit, time.UnixMilli(r.Deadline).Sub(w.c.Now())), Hide: o.hide,

@@ -2,10 +2,8 @@ package work
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,16 +12,17 @@ import (
 
 	"guild/internal/due"
 	"guild/internal/fact"
+	"guild/internal/fold"
 )
 
 // Fold is the state of every request to us, and of our services.
 type Fold struct {
 	mu       sync.RWMutex
-	requests map[nostr.ID]request
-	services map[string]past       // by d, whether they are offered now or not
-	open     map[nostr.ID]bool     // derived: not finished, or not yet answered
-	keys     map[keyed]nostr.ID    // derived: the latest request that repeats no other, of each key
-	regulars map[nostr.PubKey]bool // derived: customers to whom something was delivered
+	requests fold.Table[nostr.ID, request]
+	services fold.Table[string, past]    // by d, whether they are offered now or not
+	keys     fold.Table[keyed, nostr.ID] // the latest request that repeats no other, of each key
+	open     map[nostr.ID]bool           // derived: not finished, or not yet answered
+	regulars map[nostr.PubKey]bool       // derived: customers to whom something was delivered
 }
 
 // past is what is kept of a service.
@@ -56,8 +55,7 @@ func (r request) repeats() bool { return r.Received != nil && r.Received.Repeats
 
 // NewFold returns an empty fold.
 func NewFold() *Fold {
-	return &Fold{requests: map[nostr.ID]request{}, services: map[string]past{}, open: map[nostr.ID]bool{}, keys: map[keyed]nostr.ID{},
-		regulars: map[nostr.PubKey]bool{}}
+	return &Fold{open: map[nostr.ID]bool{}, regulars: map[nostr.PubKey]bool{}}
 }
 
 // Name implements fold.Fold.
@@ -69,7 +67,7 @@ func (*Fold) Version() int { return 3 }
 func (f *Fold) request(id nostr.ID) (request, bool) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	r, ok := f.requests[id]
+	r, ok := f.requests.Get(id)
 	return r, ok
 }
 
@@ -78,7 +76,7 @@ func (f *Fold) pending() []request {
 	f.mu.RLock()
 	pending := make([]request, 0, len(f.open))
 	for id := range f.open {
-		pending = append(pending, f.requests[id])
+		pending = append(pending, f.requests.Of(id))
 	}
 	f.mu.RUnlock()
 	slices.SortFunc(pending, func(a, b request) int {
@@ -91,20 +89,20 @@ func (f *Fold) pending() []request {
 func (f *Fold) state(d string) State {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	return cmp.Or(f.services[d].State, Open)
+	return cmp.Or(f.services.Of(d).State, Open)
 }
 
 // counts is what a service has done; Queued is everything not finished.
 func (f *Fold) counts(d string) Status {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	h := f.services[d]
+	h := f.services.Of(d)
 	s := Status{Figures: Figures{Delivered: h.Delivered, Failed: h.Failed}}
 	if h.Delivered > 0 {
 		s.Latency = time.Duration(h.LatencyMs/int64(h.Delivered)) * time.Millisecond
 	}
 	for id := range f.open {
-		if r := f.requests[id]; r.Service == d && r.Ending == "" {
+		if r := f.requests.Of(id); r.Service == d && r.Ending == "" {
 			s.Queued++
 		}
 	}
@@ -116,7 +114,7 @@ func (f *Fold) waiting(d string, customer nostr.PubKey) (all, theirs int) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	for id := range f.open {
-		if r := f.requests[id]; r.Service == d && r.Ending == "" {
+		if r := f.requests.Of(id); r.Service == d && r.Ending == "" {
 			all++
 			if r.Customer == customer {
 				theirs++
@@ -141,7 +139,7 @@ func (f *Fold) standing(customer nostr.PubKey, key string) nostr.ID {
 	}
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	r, ok := f.requests[f.keys[keyed{customer, key}]]
+	r, ok := f.requests.Get(f.keys.Of(keyed{customer, key}))
 	if !ok || r.Withdrew || r.Ending != "" && r.Ending != delivered {
 		return nostr.ID{}
 	}
@@ -165,9 +163,9 @@ func (f *Fold) apply(one fact.Fact, e fact.Entry) {
 	case fact.RequestReceived:
 		f.received(one, e.At)
 	case fact.RequestCancelled:
-		if r, ok := f.requests[one.Request]; ok {
+		if r, ok := f.requests.Get(one.Request); ok {
 			r.Withdrew = true
-			f.requests[one.Request] = r
+			f.requests.Set(one.Request, r)
 			f.forget(one.Request)
 		}
 	case fact.RequestFinished:
@@ -186,10 +184,10 @@ func (f *Fold) apply(one fact.Fact, e fact.Entry) {
 
 func (f *Fold) received(one fact.RequestReceived, at int64) {
 	r := request{ID: one.Request, Customer: one.Customer, Service: one.Service, Key: one.Key, At: at, Received: &one}
-	f.requests[one.Request] = r
+	f.requests.Set(one.Request, r)
 	f.open[one.Request] = true
 	if one.Key != "" && !r.repeats() {
-		f.keys[keyed{one.Customer, one.Key}] = one.Request
+		f.keys.Set(keyed{one.Customer, one.Key}, one.Request)
 	}
 }
 
@@ -201,13 +199,13 @@ func pausedState(p fact.ServicePaused) State {
 }
 
 func (f *Fold) turn(d string, s State) {
-	h := f.services[d]
+	h := f.services.Of(d)
 	h.State = s
-	f.services[d] = h
+	f.services.Set(d, h)
 }
 
 func (f *Fold) finished(one fact.RequestFinished, e fact.Entry) {
-	r, ok := f.requests[one.Request]
+	r, ok := f.requests.Get(one.Request)
 	if !ok || r.Received == nil {
 		return
 	}
@@ -221,7 +219,7 @@ func (f *Fold) finished(one fact.RequestFinished, e fact.Entry) {
 	if r.Key != "" {
 		r.Ended = e.Seq
 	}
-	f.requests[one.Request] = r
+	f.requests.Set(one.Request, r)
 	if len(one.Answers) == 0 {
 		f.forget(one.Request)
 	}
@@ -229,23 +227,23 @@ func (f *Fold) finished(one fact.RequestFinished, e fact.Entry) {
 
 // tally counts how a request ended for its service.
 func (f *Fold) tally(r request, ending string, at int64) {
-	h := f.services[r.Service]
+	h := f.services.Of(r.Service)
 	if ending == delivered {
 		h.Delivered++
 		h.LatencyMs += max(0, at-r.At)
 	} else {
 		h.Failed++
 	}
-	f.services[r.Service] = h
+	f.services.Set(r.Service, h)
 }
 
 // parked notes that a request will not be worked on again.
 func (f *Fold) parked(p fact.EffectParked) {
 	for id := range f.open {
 		if doing(id) == p.Effect {
-			r := f.requests[id]
+			r := f.requests.Of(id)
 			r.Parked = p.Reason
-			f.requests[id] = r
+			f.requests.Set(id, r)
 		}
 	}
 }
@@ -253,7 +251,7 @@ func (f *Fold) parked(p fact.EffectParked) {
 // published notes that an answer is with a relay, or that no relay would take it.
 func (f *Fold) published(effect string) {
 	for id := range f.open {
-		r := f.requests[id]
+		r := f.requests.Of(id)
 		if r.Finished == nil {
 			continue
 		}
@@ -262,7 +260,7 @@ func (f *Fold) published(effect string) {
 				continue
 			}
 			r.Sent = append(slices.Clone(r.Sent), answer.ID)
-			f.requests[id] = r
+			f.requests.Set(id, r)
 			if len(r.Sent) == len(r.Finished.Answers) {
 				f.forget(id)
 			}
@@ -273,45 +271,51 @@ func (f *Fold) published(effect string) {
 
 // forget drops all of a request but what tells a repetition and counts.
 func (f *Fold) forget(id nostr.ID) {
-	r := f.requests[id]
+	r := f.requests.Of(id)
 	r.Received, r.Finished, r.Sent = nil, nil, nil
-	f.requests[id] = r
+	f.requests.Set(id, r)
 	delete(f.open, id)
 }
 
 // stored is the fold in a snapshot.
 type stored struct {
-	Requests []request       `json:"requests"`
-	Services map[string]past `json:"services"`
-	Keys     []nostr.ID      `json:"keys,omitempty"` // the requests that stand for theirs
+	Requests []request                 `json:"requests"`
+	Services *fold.Table[string, past] `json:"services"`
+	Keys     []nostr.ID                `json:"keys,omitempty"` // the requests that stand for theirs
 }
 
-// Snapshot implements fold.Fold.
-func (f *Fold) Snapshot() ([]byte, error) {
-	f.mu.RLock()
-	s := stored{
-		Requests: slices.AppendSeq(make([]request, 0, len(f.requests)), maps.Values(f.requests)),
-		Services: maps.Clone(f.services), Keys: slices.Collect(maps.Values(f.keys)),
+// Freeze implements fold.Fold.
+func (f *Fold) Freeze() func() ([]byte, error) {
+	f.mu.Lock()
+	requests, services, keys := f.requests.Clone(), f.services.Clone(), f.keys.Clone()
+	f.mu.Unlock()
+	return func() ([]byte, error) {
+		s := stored{make([]request, 0, requests.Len()), &services, make([]nostr.ID, 0, keys.Len())}
+		for _, r := range requests.All() {
+			s.Requests = append(s.Requests, r)
+		}
+		for _, id := range keys.All() {
+			s.Keys = append(s.Keys, id)
+		}
+		slices.SortFunc(s.Requests, func(a, b request) int { return slices.Compare(a.ID[:], b.ID[:]) })
+		slices.SortFunc(s.Keys, func(a, b nostr.ID) int { return slices.Compare(a[:], b[:]) })
+		return fold.Encode(s)
 	}
-	f.mu.RUnlock()
-	slices.SortFunc(s.Requests, func(a, b request) int { return slices.Compare(a.ID[:], b.ID[:]) })
-	slices.SortFunc(s.Keys, func(a, b nostr.ID) int { return slices.Compare(a[:], b[:]) })
-	return json.Marshal(s)
 }
 
 // Restore implements fold.Fold.
 func (f *Fold) Restore(b []byte) error {
 	var s stored
-	if err := json.Unmarshal(b, &s); err != nil {
+	if err := fold.Decode(b, &s); err != nil {
 		return fmt.Errorf("work: %w", err)
 	}
 	if s.Requests == nil || s.Services == nil {
 		return errors.New("work: the snapshot is empty")
 	}
 	fresh := NewFold()
-	fresh.services = s.Services
+	fresh.services = *s.Services
 	for _, r := range s.Requests {
-		fresh.requests[r.ID] = r
+		fresh.requests.Set(r.ID, r)
 		if r.Received != nil {
 			fresh.open[r.ID] = true
 		}
@@ -320,8 +324,8 @@ func (f *Fold) Restore(b []byte) error {
 		}
 	}
 	for _, id := range s.Keys {
-		r := fresh.requests[id]
-		fresh.keys[keyed{r.Customer, r.Key}] = id
+		r := fresh.requests.Of(id)
+		fresh.keys.Set(keyed{r.Customer, r.Key}, id)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -62,7 +62,7 @@ func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
 }
 
 func snapshot(t interface{ Fatal(...any) }, f fold.Fold) string {
-	b, err := f.Snapshot()
+	b, err := f.Freeze()()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,6 +63,12 @@ type Config struct {
 	Published func(ctx context.Context, kinds ...nostr.Kind) ([]guild.Verified, error)             // the newest of our own that relays have; nobody else uses our key if nil
 
 	Log *slog.Logger // slog.Default() if nil
+
+	Customers *Customers // what was seen of those who ask; nobody is scored if nil
+
+	Judgements *Judgements // what customers say of our deliveries; nobody is listened to if nil
+	// Letterbox says at which relays somebody reads private messages (kind 10050), if that is known.
+	Letterbox func(ctx context.Context, p nostr.PubKey) []string
 }
 
 // Work is the step.

@@ -75,6 +75,9 @@ type world struct {
 	began    time.Time
 	stop     func()
 	worker   *runs // where a test needs to know it
+	heard    *Judgements
+
+	letterboxes []string // at which anybody reads private messages
 
 	mu        sync.Mutex
 	published []publication
@@ -101,12 +104,14 @@ func newWorld(t *testing.T, services ...Service) *world {
 func (w *world) start() {
 	w.Helper()
 	fold, claims := NewFold(), due.NewClaims()
-	w.journal = journaltest.Reopen(w.T, w.dir, fold, claims)
+	w.heard = NewJudgements()
+	w.journal = journaltest.Reopen(w.T, w.dir, fold, claims, w.heard)
 	w.Work = New(Config{
 		Journal: w.journal, Blobs: w.blobs, Keyer: us.signer, PubKey: us.key, Node: "test", Now: time.Now,
 		Services: w.services, Scratch: journaltest.Dir(w.T), Publish: w.publish, Relays: func() []string { return []string{"wss://ours.example"} },
 		Upload: w.upload, Fetch: w.fetched, Log: slog.New(slog.DiscardHandler),
 		Secrets: w.secrets, Recipient: w.keys.recipient, Unseal: w.keys.Open,
+		Judgements: w.heard, Letterbox: func(context.Context, nostr.PubKey) []string { return w.letterboxes },
 	}, fold)
 	runner := due.Runner{Journal: w.journal, Claims: claims, Node: "test", Now: time.Now, Limits: w.Classes(),
 		Sources: []due.Source{w.Due}, Log: slog.New(slog.DiscardHandler)}

@@ -74,7 +74,7 @@ func Refuses(t *testing.T, f fold.Fold, more ...string) {
 
 // Snapshot is what a fold writes.
 func Snapshot(t interface{ Fatal(...any) }, f fold.Fold) string {
-	b, err := f.Snapshot()
+	b, err := f.Freeze()()
 	if err != nil {
 		t.Fatal(err)
 	}

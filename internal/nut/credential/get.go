@@ -54,7 +54,7 @@ Expired credentials are refused, unless --allow-expired says otherwise.`,
 	flags.StringVar(&f.bundle, "bundle", "", "a packed bundle `file`, in place of a directory")
 	flags.BoolVar(&f.reveal, "reveal", false, "yes, write the secret out")
 	flags.BoolVar(&f.allowExpired, "allow-expired", false, "even if it has expired")
-	cmd.MarkFlagsMutuallyExclusive("bundle", "dir")
+	cli.Exclusive(cmd, "bundle", "dir")
 	_ = cmd.MarkFlagFilename("bundle", "nut")
 	return cmd
 }

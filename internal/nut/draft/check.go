@@ -50,7 +50,7 @@ Exit code 0: ready. 1: something is missing, or there is no bundle.`,
 	flags.BoolVar(&f.json, "json", false, "print it as JSON")
 	flags.BoolVar(&f.write, "write", false, "write the answer into completeness of the manifest")
 	flags.BoolVar(&f.fix, "fix", false, "go through what is missing, with questions; write files and the answer")
-	cmd.MarkFlagsMutuallyExclusive("json", "fix")
+	cli.Exclusive(cmd, "json", "fix")
 	return cmd
 }
 

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/nip89"
+	"guild/nip90"
+)
+
+// announcement is what a provider says of itself. All say that they are good.
+func announcement(p *provider) nip89.Handler {
+	return nip89.Handler{D: p.service().D, Name: fmt.Sprintf("Provider %d", p.n), Kinds: []int{kind}, Tasks: []string{task}, Relays: []string{relay},
+		Price: p.price, MaxConcurrent: p.slots}
+}
+
+// praise is what a colluding provider says of all of its kind.
+func (n *node) praise() nip89.Recommendation {
+	r := nip89.Recommendation{Handles: fmt.Sprint(kind)}
+	for _, p := range n.providers {
+		if p.character == colluding {
+			r.Handlers = append(r.Handlers, nip89.Recommended{PubKey: p.pubkey, D: p.service().D, Relay: relay})
+		}
+	}
+	return r
+}
+
+// publish is where the relays would be: they take everything, and the provider that a request is for hears of it once.
+func (n *node) publish(_ context.Context, v guild.Verified, _ []string) error {
+	e := v.Event()
+	if !nip90.IsRequest(int(e.Kind)) {
+		return nil
+	}
+	r, err := nip90.ParseRequest(e, nil)
+	if err == nil && r.Provider == nil {
+		err = errors.New("it is for nobody")
+	}
+	if err != nil {
+		return n.failed(err)
+	}
+	job, err := guild.ParseJobID(r.Job)
+	if err != nil {
+		return n.failed(err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p, now := n.by[*r.Provider], n.now()
+	if _, again := n.requests[e.ID]; again {
+		return nil
+	}
+	o := n.arrives(p, job, r.Bid, now)
+	n.requests[e.ID] = request{p, o, job, now}
+	n.going.Go(func() { n.answer(p, e.ID, o) })
+	return nil
+}
+
+// arrives says what will become of a request, and counts it. The lock must be held.
+func (n *node) arrives(p *provider, job guild.JobID, bid guild.Msat, now time.Duration) outcome {
+	number, ordinary := numberOf(job)
+	if !ordinary {
+		n.runs[p.n]++
+		o := n.ask(p, 1<<40+n.runs[p.n], now, true)
+		if o.ending != full {
+			n.benched(bid)
+		}
+		return o
+	}
+	if !n.turns[job] {
+		n.turns[job] = true
+		n.first(p, now)
+	}
+	o := n.ask(p, number, now, false)
+	n.asked(p, now, o)
+	return o
+}
+
+// answer is the provider at work: it says that it begins, and delivers.
+func (n *node) answer(p *provider, request nostr.ID, o outcome) {
+	switch o.ending {
+	case silent:
+	case full:
+		n.rest(o.after)
+		n.says(p, nip90.Feedback{Request: request, Customer: n.pubkey, Status: nip90.Error, Text: "at capacity"}.Event())
+	default:
+		n.rest(time.Second)
+		n.says(p, nip90.Feedback{Request: request, Customer: n.pubkey, Status: nip90.Processing}.Event())
+		n.rest(o.after - time.Second)
+		r := nip90.Result{Kind: nip90.ResultKind(kind), Request: request, Customer: n.pubkey}
+		err := r.SetDelivery(nip90.NewParcel(bundle))
+		e, unmade := r.Event()
+		if err := errors.Join(err, unmade); err != nil {
+			n.failed(err)
+			return
+		}
+		n.says(p, e)
+	}
+}
+
+// says has a provider sign an event, and jobs take it.
+func (n *node) says(p *provider, e nostr.Event) {
+	if n.ctx.Err() != nil {
+		return
+	}
+	v, err := n.sign(p, e)
+	if err == nil {
+		err = n.jobs.Observe(n.ctx, v)
+	}
+	if _, dropped := errors.AsType[*guild.DropError](err); !dropped && err != nil {
+		n.failed(fmt.Errorf("provider %d: %w", p.n, err))
+	}
+}

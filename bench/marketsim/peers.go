@@ -1,0 +1,195 @@
+package main
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// router chooses who is asked for a job, among the providers that were not asked for it yet, and learns from what
+// becomes of it. It knows what is announced: the prices, and nothing else.
+type router interface {
+	choose(t time.Duration, left []*provider) *provider
+	learn(t time.Duration, p *provider, o outcome)
+}
+
+// peer is a router that guild is compared with.
+type peer struct {
+	name string
+	make func(w *world, random *rand.Rand) router
+}
+
+// peers are the routers beside guild.
+var peers = []peer{
+	{"random", func(_ *world, r *rand.Rand) router { return &chance{r} }},
+	{"cheapest first", func(*world, *rand.Rand) router { return cheapest{} }},
+	{"round robin", func(w *world, _ *rand.Rand) router {
+		return &turns{w: w, until: make([]time.Duration, len(w.providers))}
+	}},
+	{"ε-greedy", func(w *world, r *rand.Rand) router { return &greedy{newArms(w.market), r} }},
+	{"UCB1", func(w *world, _ *rand.Rand) router { return &ucb{newArms(w.market)} }},
+	{"Thompson", func(w *world, r *rand.Rand) router { return &thompson{newArms(w.market), r} }},
+}
+
+// chance asks anybody.
+type chance struct{ random *rand.Rand }
+
+func (c *chance) choose(_ time.Duration, left []*provider) *provider {
+	return left[c.random.IntN(len(left))]
+}
+func (*chance) learn(time.Duration, *provider, outcome) {}
+
+// cheapest asks whoever announces the lowest price.
+type cheapest struct{}
+
+func (cheapest) choose(_ time.Duration, left []*provider) *provider {
+	return slices.MinFunc(left, func(a, b *provider) int { return int(a.price - b.price) })
+}
+func (cheapest) learn(time.Duration, *provider, outcome) {}
+
+// turns asks everybody in turn, but not within a day after a failure.
+type turns struct {
+	w     *world
+	next  int
+	until []time.Duration
+}
+
+func (r *turns) choose(t time.Duration, left []*provider) *provider {
+	n := len(r.until)
+	rank := func(p *provider) int {
+		place := (p.n - r.next + n) % n
+		if r.until[p.n] > t {
+			place += n
+		}
+		return place
+	}
+	p := slices.MinFunc(left, func(a, b *provider) int { return rank(a) - rank(b) })
+	r.next = (p.n + 1) % n
+	return p
+}
+
+func (r *turns) learn(t time.Duration, p *provider, o outcome) {
+	if o.ending != accepted && o.ending != full {
+		r.until[p.n] = t + day
+		if p.character == steady {
+			r.w.tally.Kept++
+		}
+	}
+}
+
+// arms is what was seen of each provider.
+type arms struct {
+	tries   int
+	n       []float64
+	won     []float64
+	mean    []float64 // utility, in msat
+	latency []float64 // sum in seconds
+}
+
+func newArms(m *market) arms {
+	of := func() []float64 { return make([]float64, len(m.providers)) }
+	return arms{n: of(), won: of(), mean: of(), latency: of()}
+}
+
+func (a *arms) learn(_ time.Duration, p *provider, o outcome) {
+	if o.ending == full {
+		return
+	}
+	u := -float64(p.price) - cost(o.after)
+	if o.ending == accepted {
+		u += float64(worth)
+		a.won[p.n]++
+	}
+	a.tries++
+	a.n[p.n]++
+	a.mean[p.n] += (u - a.mean[p.n]) / a.n[p.n]
+	a.latency[p.n] += o.after.Seconds()
+}
+
+func best(left []*provider, of func(*provider) float64) *provider {
+	var found *provider
+	most := math.Inf(-1)
+	for _, p := range left {
+		if v := of(p); v > most {
+			found, most = p, v
+		}
+	}
+	return found
+}
+
+// greedy asks whoever has done best so far, and anybody in one of ten cases.
+type greedy struct {
+	arms
+	random *rand.Rand
+}
+
+func (g *greedy) choose(_ time.Duration, left []*provider) *provider {
+	if g.random.Float64() < 0.1 {
+		return left[g.random.IntN(len(left))]
+	}
+	return best(left, func(p *provider) float64 { return g.mean[p.n] })
+}
+
+// ucb is UCB1 (Auer, Cesa-Bianchi and Fischer 2002) on the utility, scaled to 0..1.
+type ucb struct{ arms }
+
+func (u *ucb) choose(_ time.Duration, left []*provider) *provider {
+	const least, most = -70_000, 100_000 // msat that one request can come to
+	return best(left, func(p *provider) float64 {
+		if u.n[p.n] == 0 {
+			return math.Inf(1)
+		}
+		return (u.mean[p.n]-least)/(most-least) + math.Sqrt(2*math.Log(float64(u.tries))/u.n[p.n])
+	})
+}
+
+// thompson draws each provider's share of accepted deliveries from what was seen, Beta(1 + won, 1 + lost), and asks
+// whoever that is worth most with, at its price and its mean latency. One that was never asked counts as a minute.
+type thompson struct {
+	arms
+	random *rand.Rand
+}
+
+func (h *thompson) choose(_ time.Duration, left []*provider) *provider {
+	return best(left, func(p *provider) float64 {
+		share := h.beta(1+h.won[p.n], 1+h.n[p.n]-h.won[p.n])
+		latency := (60 + h.latency[p.n]) / (1 + h.n[p.n])
+		return share*float64(worth) - float64(p.price) - latency*float64(perSecond)
+	})
+}
+
+func (h *thompson) beta(a, b float64) float64 {
+	x, y := h.gamma(a), h.gamma(b)
+	return x / (x + y)
+}
+
+// gamma draws from the gamma distribution of a shape of at least one (Marsaglia and Tsang 2000).
+func (h *thompson) gamma(shape float64) float64 {
+	d := shape - 1.0/3
+	c := 1 / math.Sqrt(9*d)
+	for {
+		x := h.random.NormFloat64()
+		v := 1 + c*x
+		if v <= 0 {
+			continue
+		}
+		v *= v * v
+		if math.Log(1-h.random.Float64()) < 0.5*x*x+d-d*v+d*math.Log(v) {
+			return d * v
+		}
+	}
+}
+
+// knowing is the oracle: it knows everybody's true parameters, and asks whoever has room and is worth most.
+type knowing struct{ w *world }
+
+func (o knowing) choose(t time.Duration, left []*provider) *provider {
+	for _, p := range o.w.oracle(t) {
+		if slices.Contains(left, p) {
+			return p
+		}
+	}
+	return nil
+}
+func (knowing) learn(time.Duration, *provider, outcome) {}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"container/heap"
+	"slices"
+	"time"
+)
+
+// play has a router route all jobs of its world.
+func (w *world) play(r router) {
+	var line queue
+	for n, at := range w.jobs {
+		line = append(line, &order{at: at, job: uint64(n), left: nil})
+	}
+	heap.Init(&line)
+	for len(line) > 0 {
+		o := line[0]
+		if o.asked != nil {
+			r.learn(o.at, o.asked, o.end)
+		}
+		if !w.advance(r, o) {
+			heap.Pop(&line)
+			continue
+		}
+		heap.Fix(&line, 0)
+	}
+}
+
+// advance asks the next provider for a job at its time, and reports whether that was possible.
+func (w *world) advance(r router, o *order) bool {
+	if o.left == nil {
+		w.tally.Jobs++
+		o.left = slices.Clone(w.providers)
+	}
+	if o.asked != nil && o.end.ending == accepted || o.tried == tries || o.asks == asks {
+		return false
+	}
+	p := r.choose(o.at, w.idle(o))
+	if p == nil {
+		return false
+	}
+	if o.asked == nil {
+		w.first(p, o.at)
+	}
+	end := w.ask(p, o.job, o.at, false)
+	w.asked(p, o.at, end)
+	o.left = slices.DeleteFunc(o.left, func(other *provider) bool { return other == p })
+	o.asked, o.end, o.asks = p, end, o.asks+1
+	if end.ending != full {
+		w.waiting[p.n] = append(w.waiting[p.n], o.at+end.after)
+		o.tried++
+	}
+	o.at += end.after
+	return true
+}
+
+// idle lists those who were not asked for a job and, as far as one can know, have room: who has as many requests that
+// it has not answered as it announces to do at a time is left out, unless all have.
+func (w *world) idle(o *order) []*provider {
+	idle := make([]*provider, 0, len(o.left))
+	for _, p := range o.left {
+		if w.unanswered(p, o.at) < p.slots {
+			idle = append(idle, p)
+		}
+	}
+	if len(idle) == 0 {
+		return o.left
+	}
+	return idle
+}
+
+// unanswered is how many requests a provider has not answered.
+func (w *world) unanswered(p *provider, t time.Duration) int {
+	w.waiting[p.n] = slices.DeleteFunc(w.waiting[p.n], func(until time.Duration) bool { return until <= t })
+	return len(w.waiting[p.n])
+}
+
+// order is a job on its way.
+type order struct {
+	at    time.Duration // of what comes next
+	job   uint64
+	left  []*provider // who was not asked yet
+	asked *provider   // the latest
+	end   outcome     // of the latest request
+	tried int
+	asks  int
+}
+
+// queue is orders by time, and by number where they come at once.
+type queue []*order
+
+func (q queue) Len() int { return len(q) }
+func (q queue) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].job < q[j].job
+}
+func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(x any)   { *q = append(*q, x.(*order)) }
+func (q *queue) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"strconv"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server/ats"
+	"golang.org/x/sync/errgroup"
+
+	"guild/internal/policy"
+)
+
+// result is how one contestant did on one market.
+type result struct {
+	Contestant string  `json:"contestant"`
+	Seed       uint64  `json:"seed"`
+	Guild      bool    `json:"guild,omitempty"`
+	Entries    uint64  `json:"entries,omitempty"` // of the journal
+	Seconds    float64 `json:"seconds"`           // that it took
+	tally
+	Regret float64 `json:"regret"` // msat
+}
+
+// wasted is what was spent for nothing, in msat.
+func (r result) wasted() float64 { return float64(r.Lost + r.Benched) }
+
+const oracleName = "oracle"
+
+// race has everybody play every market. Guild plays in processes of its own, as many at a time as there are processors.
+func (o options) race(ctx context.Context) ([]result, error) {
+	names := make([]string, 0, len(peers)+1+len(o.policies))
+	names = append(names, oracleName)
+	for _, p := range peers {
+		names = append(names, p.name)
+	}
+	all := make([]result, o.seeds*(len(names)+len(o.policies)))
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(runtime.GOMAXPROCS(0))
+	at := 0
+	for s := range o.seeds {
+		seed := o.seed + uint64(s)
+		for _, name := range o.policies {
+			to := &all[at]
+			at++
+			work.Go(func() (err error) { *to, err = o.child(ctx, seed, name); return err })
+		}
+		for _, name := range names {
+			to := &all[at]
+			at++
+			work.Go(func() error { *to = o.play(seed, name); return nil })
+		}
+	}
+	return all, work.Wait()
+}
+
+// play has one of the peers, or the oracle, play a market.
+func (o options) play(seed uint64, name string) result {
+	began := time.Now()
+	m := newMarket(seed, o.days, o.providers, o.jobs)
+	w := newWorld(m)
+	var r router = knowing{w}
+	for _, p := range peers {
+		if p.name == name {
+			r = p.make(w, m.random(name))
+		}
+	}
+	w.play(r)
+	return result{Contestant: name, Seed: seed, tally: w.sum(), Seconds: time.Since(began).Seconds()}
+}
+
+// child drives guild in a process of its own.
+func (o options) child(ctx context.Context, seed uint64, policy string) (r result, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return r, err
+	}
+	cmd := exec.CommandContext(ctx, self, "-drive", policy, "-seed", strconv.FormatUint(seed, 10), "-days", strconv.Itoa(o.days),
+		"-providers", strconv.Itoa(o.providers), "-jobs", strconv.Itoa(o.jobs), "-dir", o.dir)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return r, fmt.Errorf("seed %d, policy %s: %w", seed, policy, err)
+	}
+	return r, json.Unmarshal(out.Bytes(), &r)
+}
+
+// driveHere drives guild in a bubble of this process, writes the result, and ends the process: that is how
+// testing.Main, which has the only way into a bubble, ends.
+func (o options) driveHere(out io.Writer) error {
+	p, err := named(o.drive)
+	if err != nil {
+		return err
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	os.Stdout = null // what testing says of its success
+	ats.Register()   // the clock that the servers of a process share starts outside the bubble
+	testing.Init()
+	if err := flag.CommandLine.Parse(nil); err != nil {
+		return err
+	}
+	failed := func(err error) {
+		fmt.Fprintln(os.Stderr, "marketsim:", err)
+		os.Exit(1)
+	}
+	testing.Main(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "market", F: func(t *testing.T) {
+		stop, err := o.profile()
+		if err != nil {
+			failed(err)
+		}
+		began := time.Now()
+		r := result{Contestant: o.drive, Seed: o.seed, Guild: true}
+		err = inDir(o.dir, func(dir string) error { return o.bubble(t, dir, p, &r) })
+		r.Seconds = time.Since(began).Seconds()
+		stop()
+		if err == nil {
+			err = json.NewEncoder(out).Encode(r)
+		}
+		if err != nil {
+			failed(err)
+		}
+	}}}, nil, nil)
+	return nil
+}
+
+// profile starts the profile that is wanted, and returns what ends it.
+func (o options) profile() (stop func(), err error) {
+	if o.cpu == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(o.cpu)
+	if err != nil {
+		return nil, err
+	}
+	return func() { pprof.StopCPUProfile(); f.Close() }, pprof.StartCPUProfile(f)
+}
+
+// inDir has a directory until do is done: in memory where there is plenty.
+func inDir(parent string, do func(dir string) error) error {
+	const memory, plenty = "/dev/shm", 2 << 30 // bytes
+	var fs syscall.Statfs_t
+	if parent == "" && syscall.Statfs(memory, &fs) == nil && fs.Bavail*uint64(fs.Bsize) > plenty {
+		parent = memory
+	}
+	dir, err := os.MkdirTemp(parent, "marketsim")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	return do(filepath.Clean(dir))
+}
+
+// bubble drives guild by a clock that stands still while anybody works.
+func (o options) bubble(t *testing.T, dir string, p policy.Policy, r *result) (err error) {
+	m := newMarket(o.seed, o.days, o.providers, o.jobs)
+	var trace io.Writer
+	if o.trace != "" {
+		f, err := os.Create(o.trace)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		trace = f
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var n *node
+		if n, err = drive(t.Context(), m, p, dir, trace); err == nil {
+			r.tally, r.Entries = n.sum(), n.journal.Last()
+		}
+	})
+	return err
+}

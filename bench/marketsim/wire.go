@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"guild"
+	"guild/internal/blob"
+	"guild/internal/due"
+	"guild/internal/fact"
+	"guild/internal/fold"
+	"guild/internal/jobs"
+	"guild/internal/journal"
+	"guild/internal/meet"
+	"guild/internal/policy"
+	"guild/internal/registry"
+	"guild/internal/suite"
+	"guild/internal/trust"
+	"guild/internal/trust/variables"
+)
+
+// folds are the states that decide about providers.
+type folds struct {
+	claims    *due.Claims
+	jobs      *jobs.Fold
+	registry  *registry.Fold
+	observed  *registry.Observed
+	trust     *trust.Fold
+	variables *variables.Fold
+	meet      *meet.Fold
+}
+
+// open puts the steps together as internal/node does.
+func (n *node) open(dir string) error {
+	trusted, err := trust.NewFold(n.policy)
+	if err != nil {
+		return err
+	}
+	f := folds{due.NewClaims(), jobs.NewFold(), registry.NewFold(n.policy), registry.NewObserved(), trusted, variables.NewFold(n.policy), meet.NewFold()}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	where := filepath.Join(dir, "journal")
+	if err := journal.Init(where); err != nil {
+		return err
+	}
+	n.journal, err = journal.Open(n.ctx, journal.Options{
+		Dir: where, Node: name, Now: time.Now, NoSync: true, SnapshotEvery: 1000 * day, Log: log, Appended: n.follow,
+		Folds: []fold.Fold{f.claims, f.jobs, f.registry, f.trust, f.variables, f.observed, f.meet},
+	})
+	if err != nil {
+		return err
+	}
+	if err := n.openSteps(f, dir, log); err != nil {
+		return errors.Join(err, n.journal.Close())
+	}
+	return nil
+}
+
+const name = "marketsim" // of the node
+
+func (n *node) openSteps(f folds, dir string, log *slog.Logger) (err error) {
+	hears := func() time.Time { return n.began }
+	n.registry, err = registry.Open(n.ctx, registry.Config{Journal: n.journal, Now: time.Now, Observed: f.observed, Hears: hears,
+		Changed: n.offersChanged, Touched: n.touched}, f.registry)
+	if err != nil {
+		return err
+	}
+	if n.jobs, err = n.openJobs(f, dir); err != nil {
+		return err
+	}
+	n.meet = meet.New(meet.Config{
+		Journal: n.journal, Self: n.pubkey, Now: time.Now, Secret: make([]byte, 32), Offers: n.registry.Offers,
+		Kind: func(string) int { return kind }, Run: n.benchmark, Make: benchmarkOf, Checkups: n.registry.Checkups,
+		Auto: true, Newcomers: n.policy.Lifecycle.Newcomers, Count: n.policy.Lifecycle.Meetings, Daily: 5_000 * guild.Msat(n.policy.Lifecycle.Meetings),
+	}, f.meet)
+	variables, err := variables.New(variables.Config{Journal: n.journal}, f.variables)
+	if err != nil {
+		return err
+	}
+	learning := trust.New(trust.Config{Journal: n.journal, Now: time.Now}, f.trust)
+	n.runner = &due.Runner{Journal: n.journal, Claims: f.claims, Node: name, Now: time.Now, Log: log,
+		Sources: []due.Source{n.jobs.Due, learning.Due, variables.Due, n.registry.Due, n.meet.Due}}
+	return nil
+}
+
+func (n *node) openJobs(f folds, dir string) (*jobs.Jobs, error) {
+	blobs, err := blob.Open(filepath.Join(dir, "blob"))
+	if err != nil {
+		return nil, err
+	}
+	blobs.NoSync = true
+	hash, err := n.policy.Hash()
+	if err != nil {
+		return nil, err
+	}
+	return jobs.New(jobs.Config{
+		Journal: n.journal, Blobs: blobs, Keyer: n.signer, PubKey: n.pubkey, Node: name, Now: time.Now,
+		Offers: n.registry.Offers, Provider: f.registry.Provider, Trust: f.trust.Trust, Publish: n.publish,
+		Relays: func() []string { return []string{relay} }, Hears: func() time.Time { return n.began },
+		Upload: func(context.Context, []byte, bool) (string, *[32]byte, error) { return "", nil, errAway },
+		Fetch:  func(context.Context, fact.Place, guild.Hash, int64) (io.ReadCloser, error) { return nil, errAway },
+		Factor: f.variables.Timeout, AtOnce: f.variables.Parallelism, AllAtOnce: f.variables.AtOnce,
+		Bids: func() policy.Bids { return n.policy.Bids },
+		Routing: jobs.Routing{
+			Policy:   func() (policy.Routing, guild.Hash) { return n.policy.Routing, hash },
+			Measured: f.observed.Routing, Offer: n.registry.OfferOf,
+		},
+	}, f.jobs), nil
+}
+
+var errAway = errors.New("everything is inside of the events")
+
+// offersChanged has everybody look who waits for a provider.
+func (n *node) offersChanged() {
+	if n.meet != nil {
+		n.meet.OffersChanged()
+		n.runner.Wake()
+	}
+}
+
+// touched tells the router whose announcement is another one.
+func (n *node) touched(s guild.Service) {
+	if n.jobs != nil {
+		n.jobs.Touch(s)
+	}
+}
+
+// benchmarkOf makes no benchmark: what would be in it is nothing to this market.
+func benchmarkOf(s suite.Spec) (suite.Made, error) {
+	return suite.Made{Name: suite.Name(s.Task), Title: "Benchmark", Bundle: bundle}, nil
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"guild"
+	"guild/internal/cli"
+	"guild/internal/control"
+	"guild/internal/fact"
+)
+
+func (p *program) whyCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "why JOB",
+		Short: "Explain why each provider of a job was asked",
+		Long: `why shows each routing decision of a job as it was made: the candidates with the
+terms of their scores, who was left out and by what, the dice, and the rules that
+could not be kept. A score is the sum of its terms, each already weighed.`,
+		Example:           "  guild market why 5f21c9aa\n  guild market why 5f21c9aa --json",
+		Args:              cli.OneArg("one job id"),
+		ValidArgsFunction: p.completeJobs,
+		RunE:              func(cmd *cobra.Command, args []string) error { return p.runWhy(cmd.Context(), args[0], asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (p *program) runWhy(ctx context.Context, job string, asJSON bool) error {
+	client, done, err := p.reader(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	all, err := client.Choices(ctx, job)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return cli.PrintJSON(p.out, all)
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(p.err, "nobody was asked for this job; guild job show says why, or what it waits for")
+	}
+	for i, d := range all {
+		if i > 0 {
+			fmt.Fprintln(p.out)
+		}
+		p.showDecision(p.out, i+1, d)
+	}
+	return nil
+}
+
+// showDecision prints one decision.
+func (p *program) showDecision(w io.Writer, turn int, d control.Decision) {
+	fmt.Fprintf(w, "%d. %s  %s  for %s at %s", turn, cli.Cut(cli.Clean(d.Name), 20), shortNpub(d.Provider), cli.Clean(d.Task), clock(d.At))
+	if d.State != "" {
+		fmt.Fprintf(w, ": %s", d.State)
+	}
+	fmt.Fprintln(w)
+	c := d.Choice
+	if c == nil {
+		fmt.Fprintln(w, "   it was asked before reasons were kept")
+		return
+	}
+	fmt.Fprintf(w, "   %s\n", describeRule(*c))
+	chosen := guild.Service{D: d.D}
+	rows := [][]string{{"    ", "NAME", "PROVIDER", "TIER", "SCORE", "TRUST", "COST", "LATENCY", "LOAD", "NEW"}}
+	for _, one := range c.Candidates {
+		mark := "    "
+		if npub(one.Service.PubKey) == d.Provider && one.Service.D == d.D {
+			mark, chosen = "   >", one.Service
+		}
+		rows = append(rows, []string{
+			mark, cli.Cut(cli.Clean(one.Name), 12), shortNpub(npub(one.Service.PubKey)), one.Tier, micro(one.Score),
+			micro(one.Terms.Trust), micro(one.Terms.Cost), micro(one.Terms.Latency), micro(one.Terms.Load), micro(one.Terms.Exploration),
+		})
+	}
+	if len(rows) > 1 {
+		cli.Table(w, rows)
+	}
+	if more := c.Count - len(c.Candidates); more > 0 {
+		fmt.Fprintf(w, "   and %d more candidates\n", more)
+	}
+	showExcluded(w, *c, chosen)
+}
+
+// describeRule says how the chosen one was chosen.
+func describeRule(c fact.Choice) string {
+	dice := fmt.Sprintf("dice %s against ε %s", micro(c.Dice[0]), micro(c.Epsilon))
+	switch c.Rule {
+	case "best":
+		return fmt.Sprintf("the best of the tier %s (%s; tier by %s)", c.Tier, dice, micro(c.Dice[1]))
+	case "explored":
+		return fmt.Sprintf("to learn more of somebody little known (%s)", dice)
+	case "unmet":
+		return "nobody is qualified: somebody who was never met, for unimportant work"
+	case "named":
+		return "named by whoever opened the job"
+	case "offered":
+		return "the best of the offers that came"
+	case "meeting":
+		return "a benchmark, to get to know it"
+	}
+	return c.Rule
+}
+
+// showExcluded says who was left out and by what, and which rules could not be kept. The chosen one was not left out: a
+// rule that it breaks was not kept.
+func showExcluded(w io.Writer, c fact.Choice, chosen guild.Service) {
+	barred := maps.Clone(c.Barred)
+	var excluded []fact.Exclusion
+	for _, e := range c.Excluded {
+		if e.Service == chosen && relaxes(c, e.By) {
+			barred[e.By]--
+			continue
+		}
+		excluded = append(excluded, e)
+	}
+	var parts []string
+	for _, by := range slices.Sorted(maps.Keys(barred)) {
+		if barred[by] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", barred[by], cli.Clean(by)))
+		}
+	}
+	if len(parts) > 0 {
+		fmt.Fprintf(w, "   left out: %s\n", strings.Join(parts, ", "))
+	}
+	for _, e := range excluded {
+		fmt.Fprintf(w, "     %s  %s\n", shortNpub(npub(e.Service.PubKey)), cli.Clean(e.Reason))
+	}
+	for _, rule := range c.Relaxed {
+		fmt.Fprintf(w, "   not kept: %s\n", cli.Clean(rule))
+	}
+}
+
+// relaxes reports whether a rule was not kept for the chosen one.
+func relaxes(c fact.Choice, by string) bool {
+	return slices.ContainsFunc(c.Relaxed, func(rule string) bool { return strings.HasPrefix(rule, by+":") })
+}
+
+// micro is a number in millionths as a person reads it.
+func micro(t guild.Trust) string { return fmt.Sprintf("%.3f", t.Float()) }

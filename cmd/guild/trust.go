@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"guild/internal/cli"
+	"guild/internal/control"
+)
+
+func (p *program) trustCommand() *cobra.Command {
+	return cli.Group(&cobra.Command{
+		Use:     "trust",
+		Short:   "See and set how far providers are trusted",
+		Example: "  guild trust ls\n  guild trust history npub1…\n  guild trust set npub1… --task python 0.7 --because \"audited by hand\"",
+	}, p.trustLsCommand(), p.trustShowCommand(), p.trustHistoryCommand(), p.trustSetCommand(), p.trustRollbackCommand(),
+		p.trustExportCommand(), p.trustImportCommand(), p.trustPolicyCommand())
+}
+
+func (p *program) trustLsCommand() *cobra.Command {
+	var task string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List how far providers are trusted, by task",
+		Long: `ls lists the routing matrix: for each task the services that were judged, the most
+trusted first, with their state. Below it stands what a person should look at, and
+the values beside trust that differ from the configuration.`,
+		Example: "  guild trust ls\n  guild trust ls --task python --json",
+		Args:    cli.NoArgs(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runTrustLs(cmd.Context(), task, asJSON) },
+	}
+	cmd.Flags().StringVar(&task, "task", "", "only this task")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (p *program) runTrustLs(ctx context.Context, task string, asJSON bool) error {
+	client, done, err := p.reader(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	m, err := client.Trust(ctx, task)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return cli.PrintJSON(p.out, m)
+	}
+	if len(m.Entries) == 0 {
+		fmt.Fprintln(p.err, "nobody was judged yet; guild market bench tries a provider, and guild hire learns from each job")
+	}
+	rows := [][]string{{"TASK", "NAME", "PROVIDER", "STATE", "TRUST", "RUN", "CHANGED"}}
+	for _, e := range m.Entries {
+		rows = append(rows, []string{
+			cli.Cut(cli.Clean(e.Task), 18), cli.Cut(cli.Clean(e.Name), 12), shortNpub(e.Npub), e.State,
+			fmt.Sprintf("%.2f", e.Trust), fmt.Sprint(e.Runs), ageOrNever(p, e.Changed),
+		})
+	}
+	if len(rows) > 1 {
+		if err := cli.Table(p.out, rows); err != nil {
+			return err
+		}
+	}
+	for _, v := range m.Variables {
+		fmt.Fprintln(p.out, describeVariable(v))
+	}
+	for _, a := range m.Alerts {
+		fmt.Fprintf(p.err, "look: %s\n", cli.Clean(a.Text))
+		if a.Hint != "" {
+			fmt.Fprintf(p.err, "      %s\n", cli.Clean(a.Hint))
+		}
+	}
+	return nil
+}
+
+// describeVariable says a variable's value, of what it is, and why.
+func describeVariable(v control.Variable) string {
+	text := v.Name
+	switch about := cli.Clean(v.Key); {
+	case v.Npub != "" && v.Provider != "":
+		text += " " + cli.Cut(cli.Clean(v.Provider), 20) + " " + shortNpub(v.Npub)
+	case v.Npub != "":
+		text += " " + shortNpub(v.Npub)
+	case about != "":
+		text += " " + cli.Cut(about, 40)
+	}
+	text += " = " + cli.Clean(string(v.Value))
+	if v.Why != "" {
+		text += "\n  " + cli.Clean(v.Why)
+	}
+	return text
+}
+
+func ageOrNever(p *program, ms int64) string {
+	if ms == 0 {
+		return "-"
+	}
+	return age(p.now(), ms)
+}
+
+func (p *program) trustShowCommand() *cobra.Command {
+	var d string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "show PROVIDER",
+		Short:   "Show how you stand with a provider, and what comes next",
+		Example: "  guild trust show npub1…\n  guild trust show npub1… --json",
+		Args:    cli.OneArg("a provider"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.runTrustShow(cmd.Context(), args[0], d, asJSON)
+		},
+	}
+	cmd.Flags().StringVar(&d, "d", "", "only this service")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (p *program) runTrustShow(ctx context.Context, who, d string, asJSON bool) error {
+	client, done, err := p.reader(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	key, err := namedProvider(ctx, who)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	all, err := client.Standings(ctx, key, d)
+	if err != nil {
+		return err
+	}
+	return p.showStandings(all, asJSON)
+}
+
+func (p *program) showStandings(all []control.Standing, asJSON bool) error {
+	if asJSON {
+		return cli.PrintJSON(p.out, all)
+	}
+	for i, s := range all {
+		if i > 0 {
+			fmt.Fprintln(p.out)
+		}
+		fmt.Fprintf(p.out, "%s  %s  %s\n", cli.Clean(s.Name), s.Npub, cli.Clean(s.D))
+		field := func(name, format string, args ...any) {
+			fmt.Fprintf(p.out, "  %-10s %s\n", name, fmt.Sprintf(format, args...))
+		}
+		field("state", "%s", s.State)
+		if s.Cause != "" {
+			field("because", "%s", cli.Cut(cli.Clean(s.Cause), 66))
+		}
+		if s.Next != "" {
+			field("next", "%s", cli.Cut(cli.Clean(s.Next), 66))
+		}
+		for _, t := range s.Trust {
+			field("trust", "%s %.3f, %s", cli.Clean(t.Task), t.Trust, cli.Count(t.Runs, "success in a row", "successes in a row"))
+		}
+		for _, r := range s.Reviews {
+			if r.Counted > 0 {
+				field("others", "%.1f of 5 in %s that count, of %d", r.Rating, cli.Count(r.Counted, "review", "reviews"), r.Count)
+			}
+		}
+	}
+	return nil
+}
+
+type trustSetOptions struct {
+	Task, D, State, Because string
+	GivenD, Force, JSON     bool
+}
+
+func (p *program) trustSetCommand() *cobra.Command {
+	var o trustSetOptions
+	cmd := &cobra.Command{
+		Use:   "set PROVIDER [TRUST]",
+		Short: "Set trust, or a provider's state, by your own word",
+		Long: `set overrides what was learned: trust for a task (0.1 to 0.9), or a state.
+
+  suspended   gets no work until you say otherwise
+  reinstated  is benchmarked again, and works if it passes; at once with --force
+  removed     is left alone for good, with all services of its key
+  allowed     is no longer removed: it is a stranger again
+
+The reason is kept with the change. What you set is not undone by itself, except by
+an attempt to break out of the sandbox.`,
+		Example: "  guild trust set npub1… 0.7 --task python --because \"audited by hand\"\n  guild trust set npub1… --state suspended --because \"they asked for a pause\"",
+		Args:    cli.Arity(cobra.RangeArgs(1, 2), "a provider, and trust unless --state is given"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.GivenD = cmd.Flags().Changed("d")
+			return p.runTrustSet(cmd.Context(), args, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Task, "task", "", "the task that trust is for")
+	f.StringVar(&o.State, "state", "", "suspended, reinstated, removed or allowed")
+	f.StringVar(&o.D, "d", "", "which of its services (default: the only one)")
+	f.StringVar(&o.Because, "because", "", "the reason, which is kept (required)")
+	f.BoolVar(&o.Force, "force", false, "reinstate without another benchmark")
+	f.BoolVar(&o.JSON, "json", false, "print JSON")
+	cli.Exclusive(cmd, "task", "state")
+	cli.Choices(cmd, "state", "suspended", "reinstated", "removed", "allowed")
+	return cmd
+}
+
+func (p *program) runTrustSet(ctx context.Context, args []string, o trustSetOptions) error {
+	set, err := o.change(args[1:])
+	if err != nil {
+		return cli.Usage(err)
+	}
+	key, err := resolveProvider(ctx, args[0])
+	if err != nil {
+		return cli.Usage(err)
+	}
+	return p.acting(ctx, func(client *control.Client, fresh bool) error {
+		all, err := onceHeard(ctx, fresh, func() ([]control.Standing, error) { return client.SetTrust(ctx, key, set) })
+		if err != nil {
+			return err
+		}
+		return p.showStandings(all, o.JSON)
+	})
+}
+
+// change reads what is to be set.
+func (o trustSetOptions) change(value []string) (control.SetTrust, error) {
+	set := control.SetTrust{Task: o.Task, State: o.State, Force: o.Force, Reason: o.Because}
+	if o.GivenD {
+		set.D = &o.D
+	}
+	switch {
+	case o.Because == "":
+		return set, errors.New("--because is missing: say why, for whoever reads the history")
+	case len(value) == 0 && o.State == "":
+		return set, errors.New("give a trust from 0.1 to 0.9, or --state")
+	case o.Force && o.State != "reinstated":
+		return set, errors.New("--force is for --state reinstated")
+	case len(value) == 1 && o.State != "":
+		return set, errors.New("give a trust or --state, not both")
+	case len(value) == 1 && strings.TrimSpace(o.Task) == "":
+		return set, errors.New("--task is missing: trust is set for one task")
+	case strings.ContainsFunc(o.Task, unicode.IsControl):
+		return set, fmt.Errorf("--task %.40q: a task is text without control characters", o.Task)
+	case len(value) == 1:
+		t, err := decimal(value[0])
+		if err != nil || !(t >= 0.1 && t <= 0.9) {
+			return set, fmt.Errorf("trust %.20q: want a number from 0.1 to 0.9", value[0])
+		}
+		set.Trust = &t
+	}
+	return set, nil
+}
+
+// acting runs something on the running node, or on one of its own.
+func (p *program) acting(ctx context.Context, act func(client *control.Client, fresh bool) error) error {
+	client, own, err := p.anyNode(ctx)
+	if err != nil {
+		return err
+	}
+	err = act(client, own != nil)
+	if own == nil {
+		return err
+	}
+	return errors.Join(err, own())
+}

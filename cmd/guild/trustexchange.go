@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"guild/internal/cli"
+	"guild/internal/control"
+	"guild/internal/durable"
+	"guild/internal/trust/exchange"
+)
+
+// decimal reads a number as people write it.
+func decimal(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
+
+func (p *program) trustExportCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "export [FILE]",
+		Short: "Write what this guild has learned, for another guild",
+		Long: `export writes trust with its vector clocks, to standard output or a file. Another
+guild that imports it takes over what it did not know; where both have learned
+something without knowing of each other, the lower trust counts.`,
+		Example: "  guild trust export team.json\n  guild trust export | ssh other guild trust import -",
+		Args:    cli.Arity(cobra.MaximumNArgs(1), "at most one file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.runTrustExport(cmd.Context(), append(args, "-")[0])
+		},
+	}
+}
+
+func (p *program) runTrustExport(ctx context.Context, to string) error {
+	return p.acting(ctx, func(client *control.Client, _ bool) error {
+		document, err := client.Export(ctx)
+		if err != nil {
+			return err
+		}
+		if to == "-" {
+			_, err = fmt.Fprintf(p.out, "%s\n", document)
+			return err
+		}
+		if err := durable.WriteBytes(to, append(document, '\n')); err != nil {
+			return fmt.Errorf("export: %w", err)
+		}
+		fmt.Fprintf(p.err, "wrote %s, %s\n", to, cli.Size(int64(len(document))))
+		return nil
+	})
+}
+
+func (p *program) trustImportCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Take over what another guild has learned",
+		Long: `import reads what guild trust export wrote elsewhere; - is standard input. Nothing
+is trusted more for it than a first benchmark would earn, unless that guild knew
+what this one had learned. What you have removed stays removed.`,
+		Example: "  guild trust import team.json",
+		Args:    cli.OneArg("one file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.runTrustImport(cmd.Context(), args[0], asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (p *program) runTrustImport(ctx context.Context, from string, asJSON bool) error {
+	document, err := readBounded(from, exchange.MaxDocument)
+	if err != nil {
+		return cli.Usage(fmt.Errorf("import: %w", err))
+	}
+	return p.acting(ctx, func(client *control.Client, _ bool) error {
+		changed, err := client.Import(ctx, bytes.NewReader(document))
+		if err != nil {
+			return err
+		}
+		for _, why := range changed.Skipped {
+			fmt.Fprintln(p.err, "left as it was:", cli.Clean(why))
+		}
+		return p.showChange(changed, asJSON)
+	})
+}
+
+// readBounded reads a file, or standard input if it is named -.
+func readBounded(name string, most int64) ([]byte, error) {
+	var in io.Reader = os.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	b, err := io.ReadAll(io.LimitReader(in, most+1))
+	if err == nil && int64(len(b)) > most {
+		err = fmt.Errorf("%s is larger than %s", name, cli.Size(most))
+	}
+	return b, err
+}
+
+func (p *program) showChange(c control.MatrixChange, asJSON bool) error {
+	if asJSON {
+		return cli.PrintJSON(p.out, c)
+	}
+	_, err := fmt.Fprintf(p.out, "%s changed; the matrix is %s\n", cli.Count(c.Entries, "entry", "entries"), c.Hash)
+	return err
+}
+
+func (p *program) trustRollbackCommand() *cobra.Command {
+	var to, task string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "rollback --to WHEN",
+		Short: "Restore trust as it was at an earlier time",
+		Long: `rollback restores all trust, or that of one task, as it was at a time: a duration
+ago, as 2h, or a moment, as 2026-11-20T06:00:00Z. What was learned since stays in
+the history and can be restored in turn.`,
+		Example: "  guild trust rollback --to 2h\n  guild trust rollback --to 2026-11-20T06:00:00Z --task python",
+		Args:    cli.NoArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			at, err := p.moment(to)
+			if err != nil {
+				return cli.Usage(fmt.Errorf("--to %w", err))
+			}
+			return p.acting(cmd.Context(), func(client *control.Client, _ bool) error {
+				changed, err := client.Rollback(cmd.Context(), control.Rollback{To: at.UnixMilli(), Task: task})
+				if err != nil {
+					return err
+				}
+				return p.showChange(changed, asJSON)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "when: a duration ago, or a moment (required)")
+	cmd.Flags().StringVar(&task, "task", "", "only this task")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// moment reads a duration before now, or a time.
+func (p *program) moment(text string) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return p.now().Add(-d), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	switch {
+	case err != nil:
+		return time.Time{}, fmt.Errorf("%.40q: want a duration ago as 2h, or a moment as 2026-11-20T06:00:00Z", text)
+	case t.After(p.now()):
+		return time.Time{}, fmt.Errorf("%.40q: that is to come", text)
+	}
+	return t, nil
+}
+
+func (p *program) trustPolicyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "policy",
+		Short: "Print the numbers that the node decides by",
+		Long: `policy prints, as canonical JSON, every number that providers are chosen and learned
+about by. Its hash stands in each change of trust and in each receipt, as
+policy_bundle_id. [trust] policy in the configuration chooses another one.`,
+		Example: "  guild trust policy | jq .routing",
+		Args:    cli.NoArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, done, err := p.reader(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer done()
+			document, err := client.Policy(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return cli.PrintJSON(p.out, json.RawMessage(document))
+		},
+	}
+}

@@ -1,0 +1,35 @@
+package control
+
+import (
+	"context"
+	"net/http"
+
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
+
+	"guild/internal/work"
+)
+
+// KnownCustomer is one customer as this node, as a provider, knows it: GET /v1/customers, the latest first.
+type KnownCustomer struct {
+	Npub  string  `json:"npub"`
+	Score float64 `json:"score"` // 0 to 1; 0.5 is a stranger's
+	work.Known
+}
+
+func (s *Server) getCustomers(w http.ResponseWriter, r *http.Request) {
+	all := []KnownCustomer{}
+	for _, known := range s.c.Customers.All() {
+		key, err := nostr.PubKeyFromHex(known.PubKey)
+		if err != nil {
+			continue // only keys are counted
+		}
+		all = append(all, KnownCustomer{Npub: nip19.EncodeNpub(key), Score: s.c.Customers.Score(known.Standing, 0).Float(), Known: known})
+	}
+	answer(w, all)
+}
+
+// Customers is GET /v1/customers.
+func (c *Client) Customers(ctx context.Context) ([]KnownCustomer, error) {
+	return get[[]KnownCustomer](ctx, c, "/v1/customers", nil)
+}

@@ -1,0 +1,126 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+)
+
+// Matrix is all trust: GET /v1/trust[?task=T].
+type Matrix struct {
+	Hash    string       `json:"hash"`   // of trust, states and variables: two nodes that learned the same have the same
+	Policy  string       `json:"policy"` // name of the policy in force
+	Bundle  string       `json:"policy_bundle_id"`
+	Entries []TrustEntry `json:"entries"`
+	Alerts  []Alert      `json:"alerts"`
+	// Variables are the values beside trust that differ from what is configured.
+	Variables []Variable `json:"variables"`
+}
+
+// TrustEntry is trust in one service for one task.
+type TrustEntry struct {
+	Task    string  `json:"task"`
+	PubKey  string  `json:"pubkey"`
+	Npub    string  `json:"npub"`
+	D       string  `json:"d"`
+	Name    string  `json:"name,omitempty"`
+	State   string  `json:"state"`
+	Until   int64   `json:"until,omitempty"` // Unix ms: end of a quarantine
+	Trust   float64 `json:"trust"`
+	Runs    int     `json:"successes_in_a_row"`
+	Changed int64   `json:"changed,omitempty"` // Unix ms: the latest change
+}
+
+// Alert is something about trust that a person should look at (the partnership protocol, section 5.5.4).
+type Alert struct {
+	Rule string `json:"rule"`
+	Task string `json:"task,omitempty"`
+	Text string `json:"text"`
+	Hint string `json:"hint,omitempty"`
+}
+
+// Variable is one of the values beside trust (section 5.3).
+type Variable struct {
+	Name  string          `json:"name"`
+	Key   string          `json:"key"`
+	Value json.RawMessage `json:"value"`
+	// Provider is the name of the provider that the key is of, if the key is one's, and Npub that key.
+	Provider string `json:"provider,omitempty"`
+	Npub     string `json:"npub,omitempty"`
+	Why      string `json:"why,omitempty"` // the arithmetic of its latest change, for a person
+}
+
+// Standing is how we stand with one service: GET /v1/trust/{key}[?d=D].
+type Standing struct {
+	PubKey  string       `json:"pubkey"`
+	Npub    string       `json:"npub"`
+	D       string       `json:"d"`
+	Name    string       `json:"name,omitempty"`
+	State   string       `json:"state"`
+	Until   int64        `json:"until,omitempty"`
+	Cause   string       `json:"cause,omitempty"` // of the latest change of state
+	Next    string       `json:"next,omitempty"`  // what comes of itself, for a person
+	Trust   []TrustEntry `json:"trust"`
+	Reviews []Aggregate  `json:"reviews"` // what others say, by task
+	Limit   int          `json:"at_once"` // requests that it may have of us
+}
+
+// SetTrust is what POST /v1/trust/{key} takes: a value for a task, or a state.
+type SetTrust struct {
+	D      *string  `json:"d,omitempty"` // of the service; the only one when absent
+	Task   string   `json:"task,omitempty"`
+	Trust  *float64 `json:"trust,omitempty"` // 0.1 to 0.9
+	State  string   `json:"state,omitempty"` // suspended, reinstated, removed or allowed
+	Force  bool     `json:"force,omitempty"` // reinstated without another benchmark
+	Reason string   `json:"reason"`
+}
+
+// Rollback is what POST /v1/trust/rollback takes.
+type Rollback struct {
+	To   int64  `json:"to"`             // Unix ms: trust is as it was then
+	Task string `json:"task,omitempty"` // only of this task
+}
+
+// MatrixChange says how much of the matrix an act changed.
+type MatrixChange struct {
+	Entries int      `json:"entries"`
+	Hash    string   `json:"hash"`              // of the matrix afterwards
+	Skipped []string `json:"skipped,omitempty"` // what was not taken over from another guild, and why; at most 100
+}
+
+// Trust is GET /v1/trust.
+func (c *Client) Trust(ctx context.Context, task string) (Matrix, error) {
+	return get[Matrix](ctx, c, "/v1/trust", query("task", task))
+}
+
+// Standings is GET /v1/trust/{key}.
+func (c *Client) Standings(ctx context.Context, key, d string) ([]Standing, error) {
+	return get[[]Standing](ctx, c, "/v1/trust/"+url.PathEscape(key), query("d", d))
+}
+
+// SetTrust is POST /v1/trust/{key}.
+func (c *Client) SetTrust(ctx context.Context, key string, set SetTrust) ([]Standing, error) {
+	return post[[]Standing](ctx, c, "/v1/trust/"+url.PathEscape(key), set)
+}
+
+// Rollback is POST /v1/trust/rollback.
+func (c *Client) Rollback(ctx context.Context, r Rollback) (MatrixChange, error) {
+	return post[MatrixChange](ctx, c, "/v1/trust/rollback", r)
+}
+
+// Export is GET /v1/trust/export: the document that another guild imports.
+func (c *Client) Export(ctx context.Context) (json.RawMessage, error) {
+	return get[json.RawMessage](ctx, c, "/v1/trust/export", nil)
+}
+
+// Import is POST /v1/trust/import of what Export returned elsewhere.
+func (c *Client) Import(ctx context.Context, document io.Reader) (MatrixChange, error) {
+	return call[MatrixChange](ctx, c, http.MethodPost, "/v1/trust/import", nil, document)
+}
+
+// Policy is GET /v1/policy: the numbers that the node decides by, as canonical JSON whose hash is the policy's id.
+func (c *Client) Policy(ctx context.Context) (json.RawMessage, error) {
+	return get[json.RawMessage](ctx, c, "/v1/policy", nil)
+}

@@ -1,0 +1,352 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
+
+	"guild"
+	"guild/internal/fact"
+	"guild/internal/registry"
+	"guild/internal/trust"
+	"guild/internal/trust/exchange"
+	"guild/nip89"
+)
+
+func (s *Server) serveTrust() {
+	s.mux.HandleFunc("GET /v1/trust", s.getMatrix)
+	s.mux.HandleFunc("GET /v1/trust/{key}", s.getStandings)
+	s.mux.HandleFunc("GET /v1/policy", s.getPolicy)
+	if s.c.Learn == nil {
+		return
+	}
+	s.mux.HandleFunc("GET /v1/trust/export", s.getExport)
+	s.mux.HandleFunc("POST /v1/trust/{key}", s.postTrust)
+	s.mux.HandleFunc("POST /v1/trust/rollback", s.postRollback)
+	s.mux.HandleFunc("POST /v1/trust/import", s.postImport)
+}
+
+func (s *Server) getMatrix(w http.ResponseWriter, r *http.Request) {
+	task := r.URL.Query().Get("task")
+	hash, err := s.c.Matrix()
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	m := Matrix{Hash: hash.String(), Policy: s.c.Policy.Name, Bundle: s.c.Trust.Policy().String(),
+		Entries: []TrustEntry{}, Alerts: []Alert{}, Variables: []Variable{}}
+	for _, e := range s.c.Trust.All() {
+		if task == "" || e.Task == task {
+			m.Entries = append(m.Entries, s.trusted(e))
+		}
+	}
+	for _, a := range s.c.Trust.Alerts(s.c.Now()) {
+		m.Alerts = append(m.Alerts, Alert{Rule: a.Rule, Task: a.Task, Text: a.Text + ": " + a.Means, Hint: a.Advice})
+	}
+	names := map[nostr.PubKey]string{}
+	for _, service := range s.decided() {
+		names[service.PubKey] = cmp.Or(names[service.PubKey], s.c.Registry.Name(service))
+	}
+	for _, a := range s.c.Variables.Alerts() {
+		about := a.Key
+		if key, ok := keyOf(a.Name, a.Key); ok {
+			about = strings.TrimSpace(names[key] + " " + shortNpub(key))
+		}
+		m.Alerts = append(m.Alerts, Alert{Rule: a.Rule, Task: a.Key, Text: fmt.Sprintf("%s %s: %s", a.Name, about, a.Rationale)})
+	}
+	for _, v := range s.c.Variables.All() {
+		view := Variable{Name: v.Name, Key: v.Key, Value: v.Value, Why: v.Rationale}
+		if key, ok := keyOf(v.Name, v.Key); ok {
+			view.Npub, view.Provider = nip19.EncodeNpub(key), names[key]
+		}
+		m.Variables = append(m.Variables, view)
+	}
+	answer(w, m)
+}
+
+// keyOf is the key of a provider that a variable is kept by, if it is kept by one.
+func keyOf(name, key string) (nostr.PubKey, bool) {
+	p, err := nostr.PubKeyFromHexCheap(key)
+	return p, err == nil && name == fact.Parallelism
+}
+
+func (s *Server) trusted(e trust.Entry) TrustEntry {
+	p := s.c.Providers.Provider(e.Service)
+	return TrustEntry{
+		Task: e.Task, PubKey: e.Service.PubKey.Hex(), Npub: nip19.EncodeNpub(e.Service.PubKey), D: e.Service.D,
+		Name: s.c.Registry.Name(e.Service), State: string(p.State), Until: p.Until, Trust: e.Trust.Float(), Runs: e.Runs, Changed: e.Changed,
+	}
+}
+
+// getStandings shows how we stand with the services of a provider.
+func (s *Server) getStandings(w http.ResponseWriter, r *http.Request) {
+	key, err := s.keyStarting(r.PathValue("key"))
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	var d *string
+	if text := r.URL.Query().Get("d"); text != "" {
+		d = &text
+	}
+	s.answerStandings(w, key, d)
+}
+
+func (s *Server) answerStandings(w http.ResponseWriter, key nostr.PubKey, d *string) {
+	services, err := s.servicesNamed(key, d)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	entries := slices.DeleteFunc(s.c.Trust.All(), func(e trust.Entry) bool { return e.Service.PubKey != key })
+	all := []Standing{}
+	for _, service := range services {
+		all = append(all, s.standing(service, entries))
+	}
+	answer(w, all)
+}
+
+// servicesNamed lists the services of a key that are known: the one named d, or all if d is nil. There is one at least.
+func (s *Server) servicesNamed(key nostr.PubKey, d *string) ([]guild.Service, error) {
+	all := s.servicesOf(key)
+	what := fmt.Sprintf("no service of %s is known", shortNpub(key))
+	if d != nil {
+		all = slices.DeleteFunc(all, func(one guild.Service) bool { return one.D != nip89.CanonicalD(*d) })
+		what = fmt.Sprintf("no service %.80q of %s is known", *d, shortNpub(key))
+	}
+	if len(all) == 0 {
+		return nil, &refusal{http.StatusNotFound, "missing", "guild market ls lists the providers", what}
+	}
+	return all, nil
+}
+
+// serviceNamed is the one service of a key that is meant: the one named d, the only one, or the only one that does a task
+// or is trusted with it. The task may be "".
+func (s *Server) serviceNamed(key nostr.PubKey, d *string, task string) (guild.Service, error) {
+	all, err := s.servicesNamed(key, d)
+	if err != nil {
+		return guild.Service{}, err
+	}
+	what := fmt.Sprintf("%s has %d services", shortNpub(key), len(all))
+	if able := slices.DeleteFunc(slices.Clone(all), func(one guild.Service) bool { return !s.does(one, task) }); len(all) > 1 && len(able) > 0 {
+		all, what = able, fmt.Sprintf("%s has %d services for %.80q", shortNpub(key), len(able), task)
+	}
+	if len(all) == 1 {
+		return all[0], nil
+	}
+	const most = 16
+	var names []string
+	for _, one := range all[:min(len(all), most)] {
+		names = append(names, strconv.Quote(guild.Cut(one.D, 80)))
+	}
+	if len(all) > most {
+		names = append(names, "…")
+	}
+	return guild.Service{}, &refusal{http.StatusConflict, "ambiguous", "name one with --d: " + strings.Join(names, ", "), what}
+}
+
+// does reports whether a service announces a task, or is trusted with it.
+func (s *Server) does(service guild.Service, task string) bool {
+	if o, ok := s.c.Registry.Offer(service); ok && slices.Contains(o.Tasks, task) {
+		return true
+	}
+	_, trusted := s.c.Trust.Trust(task, service)
+	return trusted
+}
+
+// servicesOf lists the services of a key that were announced, or that facts are about.
+func (s *Server) servicesOf(key nostr.PubKey) []guild.Service {
+	var all []guild.Service
+	for _, o := range s.c.Registry.Offers("", 0) {
+		if o.Service.PubKey == key {
+			all = append(all, o.Service)
+		}
+	}
+	for _, service := range s.decided() {
+		if service.PubKey == key {
+			all = append(all, service)
+		}
+	}
+	slices.SortFunc(all, func(a, b guild.Service) int { return cmp.Compare(a.D, b.D) })
+	return slices.Compact(all)
+}
+
+// standing shows how we stand with a service; the entries are those of its provider.
+func (s *Server) standing(service guild.Service, entries []trust.Entry) Standing {
+	p := s.c.Providers.Provider(service)
+	view := Standing{PubKey: service.PubKey.Hex(), Npub: nip19.EncodeNpub(service.PubKey), D: service.D, Name: s.c.Registry.Name(service),
+		State: string(p.State), Until: p.Until, Trust: []TrustEntry{}, Reviews: []Aggregate{}}
+	if turns := s.c.Providers.Story(service); len(turns) > 0 {
+		view.Cause = turns[len(turns)-1].Cause
+	}
+	if coming := s.c.Registry.Next(service); len(coming) > 0 {
+		view.Next = coming[0].What
+		if at := coming[0].At; !at.IsZero() {
+			view.Next += ", " + at.UTC().Format(time.RFC3339)
+		}
+	}
+	if limit, ok := s.c.Variables.Parallelism(service.PubKey); ok {
+		view.Limit = limit
+	}
+	for _, e := range entries {
+		if e.Service == service {
+			view.Trust = append(view.Trust, s.trusted(e))
+			if s.c.Review != nil {
+				view.Reviews = append(view.Reviews, s.about(service.PubKey, e.Task))
+			}
+		}
+	}
+	return view
+}
+
+// orders are the states that a person may set.
+var orders = map[string]registry.Order{
+	"suspended": registry.Suspend, "reinstated": registry.Reinstate, "removed": registry.Remove, "allowed": registry.Allow,
+}
+
+// postTrust sets trust, or a state, by the owner's word.
+func (s *Server) postTrust(w http.ResponseWriter, r *http.Request) {
+	var set SetTrust
+	if !decode(w, r, maxWords, &set) {
+		return
+	}
+	key, err := s.keyNamed(r.PathValue("key"))
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	switch {
+	case set.Reason == "":
+		err = &refusal{http.StatusBadRequest, "usage", "say why, for whoever reads the history", "there is no reason"}
+	case set.Trust != nil && set.State != "":
+		err = &refusal{http.StatusBadRequest, "usage", "set one after the other", "trust and a state are set together"}
+	case set.Trust != nil:
+		set.D, err = s.setTrust(r.Context(), key, set)
+	default:
+		err = s.setState(r.Context(), key, set)
+	}
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	s.answerStandings(w, key, set.D)
+}
+
+// setTrust also returns which service was meant.
+func (s *Server) setTrust(ctx context.Context, key nostr.PubKey, set SetTrust) (d *string, err error) {
+	if set.Task == "" || !(*set.Trust >= 0 && *set.Trust <= 1) {
+		return nil, &refusal{http.StatusBadRequest, "usage", "guild trust set npub1… 0.7 --task python", "trust is set for a task, from 0.1 to 0.9"}
+	}
+	service, err := s.serviceNamed(key, set.D, set.Task)
+	if err != nil {
+		return nil, err
+	}
+	return &service.D, usage(s.c.Learn.Set(ctx, set.Task, service, guild.Trust(*set.Trust*guild.Micro+0.5), set.Reason))
+}
+
+// usage is an error of trust as the refusal that it is, if it says that what was asked for makes no sense.
+func usage(err error) error {
+	if wrong, ok := errors.AsType[*trust.UsageError](err); ok {
+		return &refusal{http.StatusBadRequest, "usage", "", wrong.Error()}
+	}
+	return err
+}
+
+func (s *Server) setState(ctx context.Context, key nostr.PubKey, set SetTrust) error {
+	order, ok := orders[set.State]
+	if !ok {
+		return &refusal{http.StatusBadRequest, "usage", "there are suspended, reinstated, removed and allowed", fmt.Sprintf("no state %.40q can be set", set.State)}
+	}
+	if set.Force {
+		if order != registry.Reinstate {
+			return &refusal{http.StatusBadRequest, "usage", "", "only reinstated can be forced"}
+		}
+		order = registry.Force
+	}
+	d := set.D
+	if d != nil {
+		canonical := nip89.CanonicalD(*d)
+		d = &canonical
+	}
+	_, err := s.c.Registry.Set(ctx, key, d, order, set.Reason)
+	if errors.Is(err, registry.ErrNobody) {
+		return &refusal{http.StatusNotFound, "missing", "guild market ls lists the providers", err.Error()}
+	}
+	for _, known := range []error{registry.ErrRemoved, registry.ErrArchived} {
+		if errors.Is(err, known) {
+			return &refusal{http.StatusConflict, "refused", "guild trust show tells how you stand with it", err.Error()}
+		}
+	}
+	return err
+}
+
+func (s *Server) postRollback(w http.ResponseWriter, r *http.Request) {
+	var to Rollback
+	if !decode(w, r, maxWords, &to) {
+		return
+	}
+	n, err := s.c.Learn.Rollback(r.Context(), time.UnixMilli(to.To), to.Task)
+	if err != nil {
+		fail(w, usage(err))
+		return
+	}
+	s.answerChange(w, MatrixChange{Entries: n})
+}
+
+// answerChange answers with what changed, and what the matrix is now.
+func (s *Server) answerChange(w http.ResponseWriter, c MatrixChange) {
+	hash, err := s.c.Matrix()
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	c.Hash = hash.String()
+	answer(w, c)
+}
+
+func (s *Server) getExport(w http.ResponseWriter, r *http.Request) {
+	b, err := s.c.Exchange.Document().Encode()
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	answerRaw(w, b)
+}
+
+func (s *Server) postImport(w http.ResponseWriter, r *http.Request) {
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, exchange.MaxDocument))
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "usage", "", fmt.Errorf("read the document: %w", err))
+		return
+	}
+	d, err := exchange.Decode(raw)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "usage", "guild trust export writes such a document", err)
+		return
+	}
+	sum, err := s.c.Exchange.Import(r.Context(), s.c.Journal, d)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	s.answerChange(w, MatrixChange{Entries: sum.Changed, Skipped: sum.Skipped})
+}
+
+func (s *Server) getPolicy(w http.ResponseWriter, r *http.Request) {
+	b, err := s.c.Policy.Encode()
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	answerRaw(w, b)
+}

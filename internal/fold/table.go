@@ -1,0 +1,218 @@
+package fold
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"iter"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// shards is how many parts a table has: what is written after a copy was taken costs the copy of one part.
+const shards = 512
+
+// Table is a map of which a copy costs the same however large it is. The zero value is empty. It is not safe for use
+// by several goroutines; a copy may be read while the original is written to. As JSON it is the object that a map is.
+type Table[K comparable, V any] struct {
+	seed  maphash.Seed
+	parts *[shards]part[K, V]
+	size  int
+}
+
+// part is some of a table's entries. A shared one is copied before it is written to.
+type part[K comparable, V any] struct {
+	entries map[K]V
+	shared  bool
+}
+
+// Len is the number of entries.
+func (t *Table[K, V]) Len() int { return t.size }
+
+// Get returns the value of a key.
+func (t *Table[K, V]) Get(k K) (V, bool) {
+	if t.size == 0 {
+		var none V
+		return none, false
+	}
+	v, ok := t.part(k).entries[k]
+	return v, ok
+}
+
+// Of is the value of a key, or the zero value.
+func (t *Table[K, V]) Of(k K) V {
+	v, _ := t.Get(k)
+	return v
+}
+
+// Has reports whether there is a value.
+func (t *Table[K, V]) Has(k K) bool {
+	_, ok := t.Get(k)
+	return ok
+}
+
+// Set sets the value of a key.
+func (t *Table[K, V]) Set(k K, v V) {
+	if t.parts == nil {
+		t.parts, t.seed = &[shards]part[K, V]{}, maphash.MakeSeed()
+	}
+	p := t.part(k)
+	p.own()
+	before := len(p.entries)
+	p.entries[k] = v
+	t.size += len(p.entries) - before
+}
+
+// Delete removes a key.
+func (t *Table[K, V]) Delete(k K) {
+	if !t.Has(k) {
+		return
+	}
+	p := t.part(k)
+	p.own()
+	delete(p.entries, k)
+	t.size--
+}
+
+// All yields the entries in any order. The table must not be changed meanwhile.
+func (t *Table[K, V]) All() iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		if t.parts == nil {
+			return
+		}
+		for i := range t.parts {
+			for k, v := range t.parts[i].entries {
+				if !yield(k, v) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Clone is a copy. Values are copied as they are: what they point to must not be changed in place.
+func (t *Table[K, V]) Clone() Table[K, V] {
+	if t.parts == nil {
+		return Table[K, V]{}
+	}
+	for i := range t.parts {
+		t.parts[i].shared = true
+	}
+	parts := *t.parts
+	return Table[K, V]{seed: t.seed, parts: &parts, size: t.size}
+}
+
+func (t *Table[K, V]) part(k K) *part[K, V] {
+	return &t.parts[maphash.Comparable(t.seed, k)%shards]
+}
+
+func (p *part[K, V]) own() {
+	switch {
+	case p.entries == nil:
+		p.entries = map[K]V{}
+	case p.shared:
+		p.entries = maps.Clone(p.entries)
+	}
+	p.shared = false
+}
+
+// MarshalJSON is Encode.
+func (t Table[K, V]) MarshalJSON() ([]byte, error) { return Encode(t) }
+
+// UnmarshalJSON is Decode.
+func (t *Table[K, V]) UnmarshalJSON(b []byte) error { return Decode(b, t) }
+
+// MarshalJSONTo writes an object, its keys sorted.
+func (t Table[K, V]) MarshalJSONTo(out *jsontext.Encoder) error {
+	type entry struct {
+		name  string
+		value V
+	}
+	all := make([]entry, 0, t.size)
+	for k, v := range t.All() {
+		name, err := nameOf(k)
+		if err != nil {
+			return err
+		}
+		all = append(all, entry{name, v})
+	}
+	slices.SortFunc(all, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	if err := out.WriteToken(jsontext.BeginObject); err != nil {
+		return err
+	}
+	for i := range all {
+		if err := out.WriteToken(jsontext.String(all[i].name)); err != nil {
+			return err
+		}
+		if err := json.MarshalEncode(out, &all[i].value); err != nil {
+			return err
+		}
+	}
+	return out.WriteToken(jsontext.EndObject)
+}
+
+// UnmarshalJSONFrom reads an object. A null is refused: a snapshot that lacks a table is not whole.
+func (t *Table[K, V]) UnmarshalJSONFrom(in *jsontext.Decoder) error {
+	if kind := in.PeekKind(); kind != '{' {
+		return errors.New("what is no object is no table")
+	}
+	if _, err := in.ReadToken(); err != nil {
+		return err
+	}
+	var fresh Table[K, V]
+	for in.PeekKind() != '}' {
+		name, err := in.ReadToken()
+		if err != nil {
+			return err
+		}
+		var k K
+		if err := named(&k, name.String()); err != nil {
+			return err
+		}
+		var v V
+		if err := json.UnmarshalDecode(in, &v); err != nil {
+			return err
+		}
+		fresh.Set(k, v)
+	}
+	*t = fresh
+	_, err := in.ReadToken()
+	return err
+}
+
+// nameOf is a key as the name of a member.
+func nameOf(k any) (string, error) {
+	switch k := k.(type) {
+	case string:
+		return k, nil
+	case encoding.TextMarshaler:
+		b, err := k.MarshalText()
+		return string(b), err
+	}
+	if v := reflect.ValueOf(k); v.Kind() == reflect.String {
+		return v.String(), nil
+	}
+	return "", fmt.Errorf("a %T is no key of an object", k)
+}
+
+// named sets what k points to by the name of a member.
+func named(k any, name string) error {
+	switch k := k.(type) {
+	case *string:
+		*k = name
+		return nil
+	case encoding.TextUnmarshaler:
+		return k.UnmarshalText([]byte(name))
+	}
+	if v := reflect.ValueOf(k).Elem(); v.Kind() == reflect.String {
+		v.SetString(name)
+		return nil
+	}
+	return fmt.Errorf("a %T is no key of an object", k)
+}

@@ -1,0 +1,155 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/bunker"
+	"guild/internal/control"
+	"guild/internal/key"
+)
+
+// mailbox is a post and what became of the messages in it, by their content.
+type mailbox struct {
+	*post
+	mu      sync.Mutex
+	deaf    int // how many times the signer will not answer yet
+	read    []string
+	dropped []string
+}
+
+func newMailbox(deaf int) *mailbox {
+	m := &mailbox{deaf: deaf}
+	m.post = &post{posted: make(chan struct{}, 1), log: slog.New(slog.DiscardHandler)}
+	m.post.read = func(_ context.Context, v guild.Verified) error {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.deaf > 0 {
+			m.deaf--
+			return fmt.Errorf("open gift wrap: %w", bunker.ErrNoAnswer)
+		}
+		m.read = append(m.read, v.Event().Content)
+		return nil
+	}
+	m.post.judged = func(_ context.Context, _ string, v guild.Verified, err error) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if drop, ok := errors.AsType[*guild.DropError](err); ok && drop.Reason == guild.Flood {
+			m.dropped = append(m.dropped, v.Event().Content)
+		}
+	}
+	return m
+}
+
+func (m *mailbox) gets(t *testing.T, content string) {
+	t.Helper()
+	v, err := guild.Sign(t.Context(), key.NewSigner(key.NewSecret(nostr.Generate())), nostr.Event{Kind: nostr.KindGiftWrap, Content: content})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.put(t.Context(), "wss://relay.example.com", v); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAPrivateMessageIsReadOnceTheSignerAnswersAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMailbox(20) // for some quarter of an hour
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- m.run(ctx) }()
+		for _, content := range []string{"one", "two", "three"} {
+			m.gets(t, content)
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if len(m.read) != 0 {
+			t.Errorf("%q were read while nobody could", m.read)
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		m.gets(t, "four")
+		synctest.Wait()
+		slices.Sort(m.read)
+		if !slices.Equal(m.read, []string{"four", "one", "three", "two"}) || len(m.dropped) != 0 {
+			t.Errorf("%q were read, %q dropped", m.read, m.dropped)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestOfTooManyPrivateMessagesTheOldestAreDroppedAndCounted(t *testing.T) {
+	m := newMailbox(0)
+	for n := range maxPost + 3 {
+		m.gets(t, fmt.Sprint(n))
+	}
+	if !slices.Equal(m.dropped, []string{"0", "1", "2"}) || len(m.waiting) != maxPost {
+		t.Errorf("%q were dropped, %d wait", m.dropped, len(m.waiting))
+	}
+}
+
+func TestStrangersAreReadOnlySoOften(t *testing.T) {
+	m, now, read := newMailbox(0), time.Unix(1_790_000_000, 0).Truncate(time.Minute), 0
+	for n := range 300 { // in two minutes
+		if m.admits(now.Add(time.Duration(n) * 400 * time.Millisecond)) {
+			read++
+		}
+	}
+	if read != 2*maxStrangers {
+		t.Errorf("%d of 300 were read, want %d", read, 2*maxStrangers)
+	}
+}
+
+// slowSigner is a signer elsewhere that takes very long to find out that junk is nothing.
+type slowSigner struct {
+	*key.Signer
+	asked chan struct{}
+}
+
+func (s slowSigner) Decrypt(ctx context.Context, text string, from nostr.PubKey) (string, error) {
+	if text != "junk" {
+		return s.Signer.Decrypt(ctx, text, from)
+	}
+	select {
+	case s.asked <- struct{}{}:
+	default:
+	}
+	<-ctx.Done()
+	return "", ctx.Err()
+}
+
+// A stranger sends what nobody can read, to a node whose signer takes its time to find that out. The result of a job comes
+// on the same connection behind it.
+func TestNothingWaitsForPrivateMessagesOfStrangers(t *testing.T) {
+	t.Parallel()
+	url := startRelay(t)
+	start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })
+	asked := make(chan struct{}, 1)
+	customer, _ := start(t, url, func(c *Config) {
+		secret := key.NewSecret(nostr.Generate())
+		c.Identity = key.Identity{Signer: slowSigner{key.NewSigner(secret), asked}, PubKey: secret.PubKey()}
+	})
+	awaitProviders(t, customer, 1)
+	status, err := customer.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	newPeer(t, url).publish(nostr.Event{Kind: nostr.KindGiftWrap, Tags: nostr.Tags{{"p", status.PubKey}}, Content: "junk"})
+	<-asked
+	if job := hire(t, customer, control.Hire{}); job.Ending != guild.JobAccepted {
+		t.Errorf("%s: %s", job.Ending, job.Reason)
+	}
+}

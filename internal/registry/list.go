@@ -1,0 +1,23 @@
+package registry
+
+import "guild"
+
+// Services lists the services that something was decided about, in no order.
+func (f *Fold) Services() []guild.Service {
+	return f.list(func(r record) bool { return r.State != "" })
+}
+
+// Known lists the services that facts are about, if only that they were asked, in no order.
+func (f *Fold) Known() []guild.Service { return f.list(func(record) bool { return true }) }
+
+func (f *Fold) list(wanted func(record) bool) (all []guild.Service) {
+	f.mu.Lock()
+	services := f.state.Services.Clone()
+	f.mu.Unlock()
+	for _, r := range services.All() {
+		if wanted(r) {
+			all = append(all, r.Service)
+		}
+	}
+	return all
+}

@@ -1,0 +1,131 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/fact"
+	"guild/internal/journal"
+)
+
+// Order is what a person wants done with a provider.
+type Order string
+
+// The orders. Where suspend and force put a provider, no rule takes it away again but that for violations.
+const (
+	Suspend   Order = "suspend"   // it gets no work until a person says otherwise
+	Reinstate Order = "reinstate" // it is benchmarked again, and the rules decide from there on
+	Force     Order = "force"     // it works for us at once
+	Remove    Order = "remove"    // its key gets no work any more, with all its services
+	Allow     Order = "allow"     // a removed key is as good as a new one
+)
+
+// Errors of an order.
+var (
+	ErrOrder    = errors.New("there is no such order; there are suspend, reinstate, force, remove and allow")
+	ErrNobody   = errors.New("no such service is known")
+	ErrRemoved  = errors.New("the key is removed: allow it first")
+	ErrArchived = errors.New("it was not heard of for so long that there is nobody to be benchmarked")
+)
+
+// Set carries out a person's order about a provider: about the service named d, or about all that are known of the key
+// if d is nil. It returns the services that it was about. Removing and allowing are always about the whole key.
+func (r *Registry) Set(ctx context.Context, p nostr.PubKey, d *string, o Order, reason string) ([]guild.Service, error) {
+	if !slices.Contains([]Order{Suspend, Reinstate, Force, Remove, Allow}, o) {
+		return nil, fmt.Errorf("order %.20q: %w", o, ErrOrder)
+	}
+	services := r.of(p, d, o)
+	if len(services) == 0 {
+		return nil, fmt.Errorf("%.8s: %w", p.Hex(), ErrNobody)
+	}
+	err := r.c.Journal.Do(ctx, fact.ProviderSubject(p), "", func(tx *journal.Tx) error {
+		for _, s := range services {
+			m, wanted, err := r.fold.order(s, o, reason)
+			if err != nil {
+				return err
+			}
+			if wanted {
+				tx.Append(m)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s %.8s: %w", o, p.Hex(), err)
+	}
+	return services, nil
+}
+
+// of lists the services of a key that an order is about.
+func (r *Registry) of(p nostr.PubKey, d *string, o Order) []guild.Service {
+	known := map[guild.Service]bool{}
+	r.mu.RLock()
+	for _, n := range r.index.keys[p] {
+		known[r.index.cards[n].service()] = true
+	}
+	r.mu.RUnlock()
+	r.fold.mu.RLock()
+	for _, i := range r.fold.keys[p] {
+		known[r.fold.state.Services.Of(i).Service] = true
+	}
+	r.fold.mu.RUnlock()
+	var all []guild.Service
+	for s := range known {
+		if d == nil || o == Remove || o == Allow || s.D == *d {
+			all = append(all, s)
+		}
+	}
+	if len(all) == 0 && (o == Remove || o == Allow) {
+		all = append(all, guild.Service{PubKey: p}) // somebody may be kept out who was never here
+	}
+	slices.SortFunc(all, func(a, b guild.Service) int { return slices.Compare([]byte(a.D), []byte(b.D)) })
+	return all
+}
+
+// order is the move that an order is for one service; wanted is false when it is so already.
+func (f *Fold) order(s guild.Service, o Order, reason string) (m fact.ProviderMoved, wanted bool, err error) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	r := f.state.Services.Of(identify(s))
+	from, blocked := r.state(), f.blocked(s.PubKey)
+	m = fact.ProviderMoved{Service: s, From: from, Cause: guild.Cut(reason, maxCause), Signal: fact.SignalOwner, Policy: f.hash}
+	if m.Cause == "" {
+		m.Cause = string(o)
+	}
+	switch o {
+	case Remove:
+		m.To = guild.Removed
+		return m, from != guild.Removed, nil
+	case Allow:
+		m.From, m.To = guild.Removed, guild.Seen
+		return m, blocked, nil
+	}
+	if blocked {
+		return m, false, ErrRemoved
+	}
+	switch o {
+	case Suspend:
+		m.To = guild.Suspended
+		return m, from != m.To || !r.Owner, nil
+	case Force:
+		if m.To = guild.Active; from == guild.Archived {
+			return m, false, ErrArchived
+		}
+		return m, from != m.To || !r.Owner, nil
+	}
+	m.Signal = fact.SignalReleased
+	switch {
+	case from == guild.Archived:
+		return m, false, ErrArchived
+	case from.CanBecome(guild.Benchmarking):
+		m.To = guild.Benchmarking
+		return m, true, nil
+	}
+	m.To = from // it works, or is being tried: the rules have it again
+	return m, r.Owner, nil
+}

@@ -1,0 +1,164 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/canon"
+	"guild/internal/fact"
+	"guild/internal/journal"
+)
+
+// row is what there is to say of one service, wherever it is said: all that a decision may follow from, but for single
+// deliveries and moments of this node's.
+type row struct {
+	Service   guild.Service       `json:"service"`
+	State     guild.ProviderState `json:"state"`
+	Hours     int64               `json:"hours,omitempty"` // of its quarantine, which begins anew where the row is restored
+	Base      guild.ProviderState `json:"base,omitempty"`
+	Rung      guild.ProviderState `json:"rung,omitempty"`
+	Was       guild.ProviderState `json:"was,omitempty"`
+	Owner     bool                `json:"owner,omitempty"`
+	Failed    int                 `json:"failed,omitempty"`
+	Suspended int                 `json:"suspended,omitempty"`
+	Signals   []string            `json:"signals,omitempty"`
+	Said      guild.Hash          `json:"said,omitzero"`
+	Version   string              `json:"version,omitempty"`
+	Excused   bool                `json:"excused,omitempty"`
+}
+
+const hourMs = 60 * 60 * 1000
+
+// rowPrefix is how the names of rows begin.
+const rowPrefix = "provider "
+
+// asRow is what a backup has of a record.
+func (r record) asRow() row {
+	one := row{Service: r.Service, State: r.state(), Base: r.Base, Rung: r.Rung, Was: r.Was, Owner: r.Owner,
+		Failed: r.Failed, Suspended: r.Suspended, Said: r.Said, Version: r.Version, Excused: r.Excused}
+	if r.Until > r.Since {
+		one.Hours = (r.Until - r.Since + hourMs/2) / hourMs
+	}
+	for _, s := range r.Signals {
+		one.Signals = append(one.Signals, s.Signal)
+	}
+	return one
+}
+
+// Rows is what was decided about every provider, a row of canonical JSON for each service that ever moved.
+func (f *Fold) Rows() map[string]json.RawMessage {
+	f.mu.Lock()
+	services := f.state.Services.Clone()
+	f.mu.Unlock()
+	rows := map[string]json.RawMessage{}
+	for i, r := range services.All() {
+		if r.State == "" {
+			continue
+		}
+		if b, err := canon.Marshal(r.asRow()); err == nil {
+			rows[rowPrefix+i.String()] = b
+		}
+	}
+	return rows
+}
+
+// maxHours bounds a quarantine.
+const maxHours = 10 * 365 * 24
+
+// batch is how many bytes of rows are restored by one decision; it is of one key.
+const batch = 50 << 10
+
+// Restore puts every provider where a backup has it, whatever the rules say of the way there; a quarantine lasts as long
+// again as it did. Rows that are not of providers are none of its business. It may be called again: where a service is
+// as the backup has it, nothing is appended.
+func (r *Registry) Restore(ctx context.Context, rows map[string]json.RawMessage, backup string) error {
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		if !strings.HasPrefix(name, rowPrefix) {
+			continue
+		}
+		if err := r.restore(ctx, rows[name], backup); err != nil {
+			return fmt.Errorf("restore %.60q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (r *Registry) restore(ctx context.Context, raw json.RawMessage, backup string) error {
+	one, err := parseRow(raw)
+	if err != nil {
+		return err
+	}
+	wanted, err := canon.Marshal(one)
+	if err != nil {
+		return err
+	}
+	return r.c.Journal.Do(ctx, fact.ProviderSubject(one.Service.PubKey), "", func(tx *journal.Tx) error {
+		rec, _, known := r.fold.record(identify(one.Service))
+		if known && rec.State != "" {
+			if now, err := canon.Marshal(rec.asRow()); err == nil && string(now) == string(wanted) {
+				return nil
+			}
+		}
+		rec.Service = one.Service
+		m := fact.ProviderMoved{Service: one.Service, From: rec.state(), To: one.State, Signal: fact.SignalRestored,
+			Cause: "restored from backup " + guild.Cut(backup, maxTask), Policy: r.fold.hash, Row: wanted}
+		if one.Hours > 0 {
+			m.Until = tx.Now().UnixMilli() + one.Hours*hourMs
+		}
+		tx.Append(m)
+		return nil
+	})
+}
+
+// parseRow reads a row of somebody who may be anybody.
+func parseRow(raw []byte) (row, error) {
+	var one row
+	if len(raw) > batch {
+		return one, fmt.Errorf("%d bytes, at most %d", len(raw), batch)
+	}
+	if err := json.Unmarshal(raw, &one); err != nil {
+		return one, err
+	}
+	for _, s := range []guild.ProviderState{one.State, one.Base, one.Rung, one.Was} {
+		if !slices.Contains(states, s) {
+			return one, fmt.Errorf("there is no state %.20q", s)
+		}
+	}
+	if one.Service.PubKey == (nostr.PubKey{}) || one.State == "" || one.Failed < 0 || one.Suspended < 0 ||
+		one.Hours < 0 || one.Hours > maxHours || len(one.Signals) > maxSignals || len(one.Version) > maxVersion {
+		return one, errors.New("a row that cannot be")
+	}
+	return one, nil
+}
+
+// states are all that a row may name; "" is none.
+var states = []guild.ProviderState{"", guild.Seen, guild.Benchmarking, guild.Active, guild.Conditional, guild.Unqualified, guild.Unresponsive,
+	guild.Warned, guild.Reduced, guild.Suspended, guild.Removed, guild.Stale, guild.Archived}
+
+// restore takes over a row; a fold never fails, and a row was read before it was written.
+func (r *record) restore(m fact.ProviderMoved, at int64) {
+	one, err := parseRow(m.Row)
+	if err != nil {
+		return
+	}
+	r.State, r.Until, r.Since, r.Base, r.Rung, r.Was, r.WasUntil = one.State, m.Until, at, one.Base, one.Rung, one.Was, 0
+	r.Owner, r.Failed, r.Suspended, r.Said, r.Version, r.Excused = one.Owner, one.Failed, one.Suspended, one.Said, one.Version, one.Excused
+	r.Signals, r.Owed, r.Proved = nil, nil, 0
+	for _, s := range one.Signals {
+		r.Signals = append(r.Signals, signal{Signal: s})
+	}
+	if r.Base != "" {
+		r.Proved = at
+	}
+	if r.Was == guild.Unqualified || r.Was == guild.Suspended {
+		r.WasUntil = at
+	}
+}

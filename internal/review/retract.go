@@ -1,0 +1,121 @@
+package review
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/nipreview"
+)
+
+// Deletes reports whether a deletion (kind 5) is about reviews: by its tags, or because it names one that is known
+// here.
+func (r *Review) Deletes(e nostr.Event) bool {
+	r.others.mu.RLock()
+	defer r.others.mu.RUnlock()
+	for _, t := range e.Tags {
+		if len(t) < 2 {
+			continue
+		}
+		switch t[0] {
+		case "k":
+			if t[1] == strconv.Itoa(int(Kind)) || t[1] == strconv.Itoa(int(KindSet)) {
+				return true
+			}
+		case "a":
+			if strings.HasPrefix(t[1], address(e.PubKey)) {
+				return true
+			}
+		case "e":
+			if id, err := nostr.IDFromHex(t[1]); err == nil {
+				if _, known := r.others.ids[id]; known {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// address is how the addresses (NIP-01) of the opinions of a key begin.
+func address(by nostr.PubKey) string { return fmt.Sprintf("%d:%s:", KindSet, by.Hex()) }
+
+// deleted takes back what a deletion names and its author wrote (NIP-09): by address everything until then, by id the
+// review that counts.
+func (o *others) deleted(ctx context.Context, e nostr.Event) error {
+	o.writes.Lock()
+	defer o.writes.Unlock()
+	targets := o.targets(e)
+	if len(targets) == 0 {
+		return guild.Drop(guild.Misdirected, "deletion of no review that we know")
+	}
+	counts := o.counts(e.PubKey)
+	for p, until := range targets {
+		if err := o.withdraw(ctx, p, until, counts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// targets are the reviews that a deletion takes back, each with all that was said until a time.
+func (o *others) targets(e nostr.Event) map[place]nostr.Timestamp {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	targets := map[place]nostr.Timestamp{}
+	for _, t := range e.Tags[:min(len(e.Tags), nipreview.MaxTags)] {
+		if len(t) < 2 {
+			continue
+		}
+		if id, err := nostr.IDFromHex(t[1]); t[0] == "e" && err == nil {
+			if p, known := o.ids[id]; known && o.by[p].reviewer == e.PubKey {
+				targets[p] = max(targets[p], o.by[p].at)
+			}
+		}
+		d, ok := strings.CutPrefix(t[1], address(e.PubKey))
+		subject, task, found := strings.Cut(d, ":")
+		if key, err := nostr.PubKeyFromHex(subject); t[0] == "a" && ok && found && err == nil {
+			p := placeOf(e.PubKey, key, task)
+			targets[p] = max(targets[p], e.CreatedAt)
+		}
+	}
+	return targets
+}
+
+// withdraw takes a review back, and writes that to SEEN if it was known: what never was need not be forgotten. Half of
+// the room is kept for those who count: anybody can make keys, and take back what it never said.
+func (o *others) withdraw(ctx context.Context, p place, until nostr.Timestamp, counts bool) error {
+	room := mostGone
+	if !counts {
+		room /= 2
+	}
+	o.mu.Lock()
+	old := o.by[p]
+	removed := old != nil && old.at <= until
+	if removed {
+		o.remove(p)
+	}
+	_, known := o.gone[p]
+	kept := known || len(o.gone) < room
+	if kept {
+		o.gone[p] = max(o.gone[p], until)
+		until = o.gone[p]
+	}
+	o.mu.Unlock()
+	if !removed {
+		return nil
+	}
+	if !kept {
+		return o.c.Journal.Unsee(ctx, p.subject())
+	}
+	b, err := json.Marshal(sighting{Gone: until})
+	if err != nil {
+		return fmt.Errorf("a review that was taken back: %w", err)
+	}
+	return o.c.Journal.See(ctx, p.subject(), b)
+}

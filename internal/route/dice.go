@@ -1,0 +1,70 @@
+package route
+
+import (
+	"slices"
+
+	"encoding/binary"
+
+	"guild"
+	"guild/internal/policy"
+)
+
+// Epsilon is the share of the decisions that explore, after so many for the task: half as large each time that the
+// policy's number of them has been made, in a straight line between, and never below the floor (section 4.1.1).
+func Epsilon(r policy.Routing, decided int) guild.Trust {
+	e := r.Epsilon
+	if half := r.EpsilonHalf; half > 0 && decided > 0 {
+		e >>= min(decided/half, 62)
+		e -= guild.Trust(int64(e) * int64(decided%half) / int64(2*half))
+	}
+	return max(e, min(r.EpsilonFloor, r.Epsilon))
+}
+
+// dice are thrown by hashing the job and the turn, so that the same decision is made from the same state.
+type dice struct {
+	seed  guild.Hash
+	Faces [3]guild.Trust // whether to explore, which tier, whom
+}
+
+func throw(job guild.JobID, turn int) dice {
+	d := dice{seed: guild.Sum(binary.BigEndian.AppendUint64(job[:len(job):len(job)], uint64(turn)))}
+	for i := range d.Faces {
+		d.Faces[i] = guild.Trust(binary.BigEndian.Uint64(d.seed[8*i:]) % guild.Micro)
+	}
+	return d
+}
+
+// more is the n-th of any number of further throws, 64 bits wide (SplitMix64).
+func (d *dice) more(n uint64) uint64 {
+	z := binary.BigEndian.Uint64(d.seed[24:]) + (n+1)*0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// drawTier picks a tier by its share, -1 when none is there. The share of one that is not there goes to the next better
+// one, or to the best: that there are no proven providers is no reason to give more to the unproven. Where none of
+// those that are there has a share, it is the best.
+func drawTier(r policy.Routing, there [tiers]bool, face guild.Trust) int {
+	best := slices.Index(there[:], true)
+	if best < 0 {
+		return -1
+	}
+	var shares [tiers]guild.Trust
+	total, heir := guild.Trust(0), best
+	for t, is := range there {
+		if is {
+			heir = t
+		}
+		shares[heir] += r.Tiers[t].Share
+		total += r.Tiers[t].Share
+	}
+	ticket := guild.Trust(int64(face) * int64(total) / guild.Micro)
+	for t, share := range shares {
+		if ticket < share {
+			return t
+		}
+		ticket -= share
+	}
+	return best
+}

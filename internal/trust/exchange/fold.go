@@ -1,0 +1,239 @@
+// Package exchange is where separate guilds tell each other whom they trust, in documents with vector clocks (the
+// partnership protocol, section 5.5.2). It writes the facts trust.changed and variable.changed for what it takes over, and
+// only those. It never raises trust that the owner set, and says nothing of jobs, customers or money.
+package exchange
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/fact"
+	"guild/internal/fold"
+	"guild/internal/policy"
+)
+
+// Fold is the state of what this guild and others have said of whom they trust, each with the vector clock of
+// when it was said. What this guild changes itself counts one up in its own place of the clock.
+type Fold struct {
+	policy policy.Policy
+	self   atomic.Pointer[string] // this guild's public key in hex
+
+	mu    sync.RWMutex
+	state exchanged
+}
+
+type exchanged struct {
+	Trust     fold.Table[string, trustRegister]    `json:"trust"`     // by trustKey(task, service)
+	Variables fold.Table[string, variableRegister] `json:"variables"` // by variableKey(name, key)
+}
+
+// trustRegister is all that is said of one service for one task. What it points to is never changed in place.
+type trustRegister struct {
+	Task     string                 `json:"task"`
+	Service  guild.Service          `json:"service"`
+	Trust    guild.Trust            `json:"trust"` // in force; 0 for none
+	EMA      guild.Trust            `json:"ema"`
+	Runs     int                    `json:"runs"`
+	Met      bool                   `json:"met,omitempty"`   // a verdict, or the owner, of this guild said something
+	Owner    bool                   `json:"owner,omitempty"` // a person said the latest
+	Siblings []fact.VariableSibling `json:"siblings"`
+}
+
+type variableRegister struct {
+	Name     string                 `json:"name"`
+	Key      string                 `json:"key"`
+	Value    int64                  `json:"value"` // in force
+	Siblings []fact.VariableSibling `json:"siblings"`
+}
+
+// here is this guild's own place in a clock, as the state and the facts have it: a journal is read before it is known
+// whose it is. In documents it is the guild's public key.
+const here = ""
+
+// NewFold returns an empty fold.
+func NewFold(p policy.Policy) *Fold { return &Fold{policy: p} }
+
+// Become says which guild this is, before anything is exchanged.
+func (f *Fold) Become(self nostr.PubKey) {
+	key := self.Hex()
+	f.self.Store(&key)
+}
+
+// key is this guild's public key in hex.
+func (f *Fold) key() string {
+	if key := f.self.Load(); key != nil {
+		return *key
+	}
+	return nostr.PubKey{}.Hex()
+}
+
+// renamed is siblings with a place of their clocks under another name.
+func renamed(all []fact.VariableSibling, from, to string, careful func(a, b int64) int64) []fact.VariableSibling {
+	other := make([]fact.VariableSibling, len(all))
+	for i, s := range all {
+		clock := maps.Clone(s.Clock)
+		if n, ok := clock[from]; ok {
+			delete(clock, from)
+			clock[to] = max(clock[to], n)
+		}
+		other[i] = fact.VariableSibling{Value: s.Value, Clock: clock}
+	}
+	return mergeSiblings(other, nil, careful)
+}
+
+// Name implements fold.Fold.
+func (*Fold) Name() string { return "exchange" }
+
+// Version implements fold.Fold.
+func (*Fold) Version() int { return 1 }
+
+func trustKey(task string, s guild.Service) string {
+	return task + "\x00" + s.PubKey.Hex() + "\x00" + s.D
+}
+
+func variableKey(name, key string) string { return name + "\x00" + key }
+
+// Apply implements fold.Fold.
+func (f *Fold) Apply(e fact.Entry) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, one := range e.Facts {
+		switch one := one.(type) {
+		case fact.TrustChanged:
+			f.trustChanged(one)
+		case fact.VariableChanged:
+			f.variableChanged(one)
+		}
+	}
+}
+
+func (f *Fold) trustChanged(c fact.TrustChanged) {
+	key := trustKey(c.Task, c.Service)
+	r, known := f.state.Trust.Get(key)
+	if c.Unfounded { // nothing is there, or what founded it was judged again
+		if known && r.Trust != 0 {
+			r.Trust, r.EMA, r.Runs, r.Met, r.Owner, r.Siblings = 0, 0, 0, false, false, f.said(r.Siblings, 0)
+			f.state.Trust.Set(key, r)
+		}
+		return
+	}
+	foreign := c.Rule == fact.RuleMerged
+	r.Task, r.Service, r.Trust, r.EMA, r.Runs = c.Task, c.Service, c.To, c.EMA, c.Runs
+	r.Met = r.Met || !foreign
+	if !foreign {
+		r.Owner = c.Rule == fact.RuleOwner || c.Rule == fact.RuleRollback
+	}
+	if len(c.Siblings) > 0 {
+		r.Siblings = nil
+		for _, s := range c.Siblings {
+			r.Siblings = append(r.Siblings, fact.VariableSibling{Value: int64(s.Trust), Clock: s.Clock})
+		}
+	} else {
+		r.Siblings = f.said(r.Siblings, int64(c.To))
+	}
+	f.state.Trust.Set(key, r)
+}
+
+// said is what is left of siblings after this guild, which has seen them all, says a value. The count ends where
+// documents do.
+func (f *Fold) said(before []fact.VariableSibling, value int64) []fact.VariableSibling {
+	clock := joinClocks(before)
+	clock[here] = min(clock[here]+1, maxCount)
+	return []fact.VariableSibling{{Value: value, Clock: clock}}
+}
+
+func (f *Fold) variableChanged(c fact.VariableChanged) {
+	value, ok := fact.ParseNumber(c.To)
+	if !ok || !exchanges(c.Name, c.Key) {
+		return
+	}
+	key := variableKey(c.Name, c.Key)
+	r := f.state.Variables.Of(key)
+	r.Name, r.Key, r.Value = c.Name, c.Key, value
+	if r.Siblings = c.Siblings; len(c.Siblings) == 0 {
+		r.Siblings = f.said(f.state.Variables.Of(key).Siblings, value)
+	}
+	f.state.Variables.Set(key, r)
+}
+
+// exchanges reports whether guilds tell each other of a variable: how many requests this node has in all is its own.
+func exchanges(name, key string) bool {
+	return key != "" && (name == fact.TimeoutConfig || name == fact.Parallelism)
+}
+
+func trustSiblings(all []fact.VariableSibling) []fact.Sibling {
+	var siblings []fact.Sibling
+	for _, s := range all {
+		siblings = append(siblings, fact.Sibling{Trust: guild.Trust(s.Value), Clock: s.Clock})
+	}
+	return siblings
+}
+
+// copied is the state as it is now. The lock is a full one, for the tables note that they were copied.
+func (f *Fold) copied() exchanged {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return exchanged{f.state.Trust.Clone(), f.state.Variables.Clone()}
+}
+
+// Document is what this guild tells others. It holds nothing of jobs, customers or money. What is beyond the bounds of
+// a document, such as a service with a name of several kilobytes, is left out: a document with it would be refused whole.
+func (f *Fold) Document() Document {
+	all := f.copied()
+	d := Document{Version: documentVersion, Guild: f.key(), Entries: []TrustEntry{}, Timeouts: []TimeoutEntry{}, Parallelism: []ParallelismEntry{}}
+	for _, r := range all.Trust.All() {
+		if e := (TrustEntry{r.Task, r.Service.PubKey, r.Service.D, renamed(r.Siblings, here, f.key(), minimum)}); e.check() == nil {
+			d.Entries = append(d.Entries, e)
+		}
+	}
+	for _, r := range all.Variables.All() {
+		switch r.Name {
+		case fact.TimeoutConfig:
+			if e := (TimeoutEntry{r.Key, renamed(r.Siblings, here, f.key(), maximum)}); e.check() == nil {
+				d.Timeouts = append(d.Timeouts, e)
+			}
+		case fact.Parallelism:
+			key, err := nostr.PubKeyFromHexCheap(r.Key)
+			if e := (ParallelismEntry{key, renamed(r.Siblings, here, f.key(), minimum)}); err == nil && key.Hex() == r.Key && e.check() == nil {
+				d.Parallelism = append(d.Parallelism, e)
+			}
+		}
+	}
+	slices.SortFunc(d.Entries, TrustEntry.compare)
+	slices.SortFunc(d.Timeouts, TimeoutEntry.compare)
+	slices.SortFunc(d.Parallelism, ParallelismEntry.compare)
+	d.Entries, d.Timeouts = d.Entries[:min(len(d.Entries), maxEntries)], d.Timeouts[:min(len(d.Timeouts), maxEntries)]
+	d.Parallelism = d.Parallelism[:min(len(d.Parallelism), maxEntries)]
+	return d
+}
+
+// Freeze implements fold.Fold.
+func (f *Fold) Freeze() func() ([]byte, error) {
+	state := f.copied()
+	return func() ([]byte, error) { return fold.Encode(state) }
+}
+
+// Restore implements fold.Fold.
+func (f *Fold) Restore(b []byte) error {
+	var fresh struct {
+		Trust     *fold.Table[string, trustRegister]    `json:"trust"`
+		Variables *fold.Table[string, variableRegister] `json:"variables"`
+	}
+	if err := fold.Decode(b, &fresh); err != nil {
+		return fmt.Errorf("exchange: %w", err)
+	}
+	if fresh.Trust == nil || fresh.Variables == nil {
+		return errors.New("exchange: the snapshot is incomplete")
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state = exchanged{*fresh.Trust, *fresh.Variables}
+	return nil
+}

@@ -1,0 +1,74 @@
+package trust
+
+import (
+	"fmt"
+	"strings"
+
+	"guild"
+	"guild/internal/policy"
+)
+
+// dec writes a number in micro-units in full, without needless zeros.
+func dec[T ~int64](v T) string {
+	sign := ""
+	if v < 0 {
+		sign, v = "−", -v
+	}
+	whole := fmt.Sprintf("%d.%06d", int64(v)/guild.Micro, int64(v)%guild.Micro)
+	return sign + strings.TrimSuffix(strings.TrimRight(whole, "0"), ".")
+}
+
+// founding says what the evidence is.
+func founding(e Evidence) string {
+	s := e.Pattern
+	if e.Pattern == success || e.Pattern == partial {
+		s += fmt.Sprintf(", score %s", dec(e.Score))
+	}
+	if e.LatencyMs > 0 && e.BaselineMs > 0 {
+		s += fmt.Sprintf(", %d ms where %d are usual", e.LatencyMs, e.BaselineMs)
+	}
+	return s
+}
+
+// classed says what a class does to a change, if anything.
+func classed(class string, p policy.Trust) string {
+	if m := multiplier(class, p); m != guild.Micro {
+		return " × " + dec(m) + " for " + class
+	}
+	return ""
+}
+
+func increased(s State, e Evidence, runs int, terms string, damping, raw guild.Trust, p policy.Trust) string {
+	return fmt.Sprintf("%s, success %d in a row: %s + (%s)%s × damping %s = %s", founding(e), runs, dec(s.Trust), terms,
+		classed(e.Class, p), dec(damping), dec(raw))
+}
+
+func decreased(s State, e Evidence, rate, raw guild.Trust, p policy.Trust) string {
+	floor := ""
+	if raw <= p.Floor {
+		floor = ", the floor, which suspends"
+	}
+	return fmt.Sprintf("%s: %s − %s%s = %s%s", founding(e), dec(s.Trust), dec(rate), classed(e.Class, p), dec(raw), floor)
+}
+
+func averaged(s State, raw, alpha, ema guild.Trust) string {
+	return fmt.Sprintf("; average %s × %s + %s × %s = %s", dec(alpha), dec(raw), dec(guild.Micro-alpha), dec(s.EMA), dec(ema))
+}
+
+// limited says what became of a change on its way through the limits.
+func limited(s State, by, step, slowed, change, to guild.Trust, p policy.Trust) string {
+	said := "; change " + dec(by)
+	if step != by {
+		said += fmt.Sprintf(", at most %s in one step", dec(p.Step))
+	}
+	if slowed != step {
+		said += fmt.Sprintf(", × %s for going to and fro", dec(p.Oscillating))
+	}
+	if change != slowed {
+		said += fmt.Sprintf(", of %s a day %s left", dec(p.Daily), dec(s.left(slowed, p)))
+	}
+	if to != s.Trust+change {
+		said += fmt.Sprintf(", within %s and %s", dec(p.Floor), dec(p.Ceiling))
+	}
+	return said + ": " + dec(s.Trust) + " → " + dec(to)
+}

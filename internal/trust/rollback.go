@@ -1,0 +1,119 @@
+package trust
+
+import (
+	"fmt"
+
+	"guild"
+	"guild/internal/policy"
+)
+
+const (
+	dayMs = 24 * 60 * 60 * 1000
+
+	// keptDays bounds the days of which a standing keeps the mean, and so how far back a policy can look.
+	keptDays = 8
+)
+
+// area is the trust of one UTC day, summed over its milliseconds.
+type area struct {
+	Day  int64 `json:"day"` // days since 1970
+	Area int64 `json:"area"`
+	Ms   int64 `json:"ms"` // for how long there was any
+}
+
+// addArea adds that trust was t from one time to another. Days that nobody asks about any more are left out.
+func addArea(areas []area, t guild.Trust, from, to int64) []area {
+	oldest := to/dayMs - keptDays + 1
+	var kept []area
+	for _, a := range areas {
+		if a.Day >= oldest {
+			kept = append(kept, a)
+		}
+	}
+	for from = max(from, oldest*dayMs); from < to; {
+		day := from / dayMs
+		end := min(to, (day+1)*dayMs)
+		if len(kept) == 0 || kept[len(kept)-1].Day != day {
+			kept = append(kept, area{Day: day})
+		}
+		last := &kept[len(kept)-1]
+		last.Area += int64(t) * (end - from)
+		last.Ms += end - from
+		from = end
+	}
+	return kept
+}
+
+// meanOf is the mean of trust over the UTC days that a time and the days before it make up, each weighed with how
+// long trust was what it was. now is what it is where there was no time.
+func meanOf(areas []area, now guild.Trust, at, over int64) guild.Trust {
+	days := min((over+dayMs-1)/dayMs, keptDays)
+	var sum, ms int64
+	for _, a := range areas {
+		if a.Day > at/dayMs-days {
+			sum += a.Area
+			ms += a.Ms
+		}
+	}
+	if ms == 0 {
+		return now
+	}
+	return guild.Trust((sum + ms/2) / ms)
+}
+
+// observed is how good a service was: the mean of its latest outcomes, this one included, of which a success is one, a
+// part of the work a half and everything else nothing. It counts as many outcomes as are looked at for oscillation,
+// none older than the mean that would be restored, and stays within the bounds of trust.
+func observed(past []Past, e Evidence, p policy.Trust) guild.Trust {
+	sum, n := worth(e.Pattern), guild.Trust(1)
+	for i := len(past) - 1; i >= 0 && n < guild.Trust(p.Recent); i-- {
+		if past[i].Pattern == "" {
+			continue
+		}
+		if past[i].At <= e.At-p.Mean {
+			break
+		}
+		sum, n = sum+worth(past[i].Pattern), n+1
+	}
+	return clamp(sum/n, p.Floor, p.Ceiling)
+}
+
+func worth(pattern string) guild.Trust {
+	switch pattern {
+	case success:
+		return guild.Micro
+	case partial:
+		return guild.Micro / 2
+	}
+	return 0
+}
+
+// wrongWay counts the changes in a row that were in the wrong direction. A change is when it takes trust away from what
+// was observed: down from where the latest outcomes are above trust, or up from where they are below it. One that did
+// not move trust says nothing.
+func wrongWay(s State, e Evidence, to guild.Trust, p policy.Trust) int {
+	by, seen := to-s.Trust, observed(s.Past, e, p)
+	switch {
+	case by == 0:
+		return s.Wrong
+	case by < 0 && seen > s.Trust, by > 0 && seen < s.Trust:
+		return s.Wrong + 1
+	}
+	return 0
+}
+
+// restored is the second rule of section 5.5.3: after so many changes in the wrong direction trust is its mean again.
+// by is the latest of them. A mean that lies further in the wrong direction restores nothing: the rule is there to undo
+// a mistake.
+func restored(s State, by Proposal, p policy.Trust) (Proposal, bool) {
+	to, from := clamp(s.Mean, p.Floor, p.Ceiling), by.Next.Trust
+	if p.WrongWay <= 0 || by.Next.Wrong < p.WrongWay || (from < s.Trust) != (to > from) || to == from {
+		return Proposal{}, false
+	}
+	back := by
+	back.Next = Standing{Trust: to, EMA: to, Met: true, Samples: by.Next.Samples}
+	back.Action, back.Suspends, back.Oscillates = ActionAlert, false, false
+	back.Rationale = fmt.Sprintf("%d changes in a row went against what was observed: %s → %s, the mean of %d days",
+		by.Next.Wrong, dec(from), dec(to), (p.Mean+dayMs-1)/dayMs)
+	return back, true
+}
