@@ -62,10 +62,10 @@ func (p *program) workObjectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "object REQUEST",
 		Short: "Tell a customer that its verdict on your delivery is wrong",
-		Long: `object answers the customer's verdict in a private message. A customer that runs guild
-judges the delivery again, once, if the objection comes within a day of the verdict,
-and says nothing of it in public until then. REQUEST is the beginning of a request's
-id, as guild work judged shows it.`,
+		Long: `object answers the customer's verdict in a private message. A customer that runs
+guild judges the delivery again, once, if the objection comes within a day of the
+verdict, and says nothing of it in public until then. REQUEST is the beginning of a
+request's id, as guild work judged shows it.`,
 		Example: "  guild work object 5f21c9aa --because \"the test wants Python 3.12\"",
 		Args:    cli.OneArg("one request"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -94,9 +94,9 @@ func (p *program) jobDisputeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dispute JOB",
 		Short: "Have the verdict on a delivery given again",
-		Long: `dispute has a delivery judged again, within a day of its verdict. A verdict that comes
-out otherwise corrects trust, the provider's state and what is said of it in public,
-and has a receipt of its own that names the first. What the job came to stays.`,
+		Long: `dispute has a delivery judged again, within a day of its verdict. A verdict that
+comes out otherwise corrects trust, the provider's state and what is said of it in
+public, and has a receipt of its own that names the first. What the job came to stays.`,
 		Example:           "  guild job dispute 5f21c9aa --because \"the machine was overloaded\"",
 		Args:              cli.OneArg("one job id"),
 		ValidArgsFunction: p.completeJobs,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,9 +151,9 @@ func TestOneOfTheMessageAndTheNoteIsEnough(t *testing.T) {
 func TestABackupWaitsForARelayThatCanBeAskedForItsNote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, newCloud())
-		away := true
+		var back atomic.Bool
 		w.Step.c.Publish = func(ctx context.Context, v guild.Verified, relays []string) error {
-			if v.Event().Kind == kindNote && away {
+			if v.Event().Kind == kindNote && !back.Load() {
 				return due.ErrLater
 			}
 			return w.publish(ctx, v, relays)
@@ -163,7 +164,7 @@ func TestABackupWaitsForARelayThatCanBeAskedForItsNote(t *testing.T) {
 		if w.count(fact.BackupSent{}.Type()) != 0 {
 			t.Error("the note was forgotten")
 		}
-		away = false
+		back.Store(true)
 		w.pass(time.Hour)
 		if w.count(fact.BackupSent{}.Type()) != 1 || w.note.Event().Kind != kindNote {
 			t.Error("the note was never published")

@@ -10,9 +10,26 @@ import (
 
 // Claims is the fold of all open claims.
 type Claims struct {
-	mu   sync.RWMutex
-	open fold.Table[string, claim]
+	mu      sync.RWMutex
+	open    fold.Table[string, claim]
+	settled settled
 }
+
+// settled are the entries that settled the latest effects, some thousand at the least. Only runners of this process ask
+// for them, about what changed since they looked, so no snapshot holds them.
+type settled struct {
+	young, old map[string]uint64
+}
+
+func (s *settled) add(effect string, seq uint64) {
+	const many = 4096
+	if s.young == nil || len(s.young) >= many {
+		s.young, s.old = map[string]uint64{}, s.young
+	}
+	s.young[effect] = seq
+}
+
+func (s *settled) at(effect string) uint64 { return max(s.young[effect], s.old[effect]) }
 
 type claim struct {
 	Failed int    `json:"failed"` // tries before this one that failed
@@ -61,6 +78,7 @@ func (c *Claims) Apply(e fact.Entry) {
 			}
 		case fact.EffectSettled:
 			c.open.Delete(f.Effect)
+			c.settled.add(f.Effect, e.Seq)
 		case fact.EffectParked:
 			now := c.open.Of(f.Effect)
 			now.Parked = f.Reason
@@ -100,6 +118,13 @@ func (c *Claims) Parked() map[string]string {
 		}
 	}
 	return parked
+}
+
+// settledAfter says whether an effect was settled by an entry after the given one.
+func (c *Claims) settledAfter(key string, seen uint64) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.settled.at(key) > seen
 }
 
 func (c *Claims) get(key string) claim {

@@ -316,6 +316,26 @@ func TestAClaimOfADeadProcessOfTheSameNodeIsTakenOverAtOnce(t *testing.T) {
 	})
 }
 
+func TestWhatAnotherNodeSettledMeanwhileIsNotDoneAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, done := newWorld(t), &calls{}
+		settled := false
+		w.runner.Sources = []Source{func(time.Time) []Work {
+			if settled {
+				return nil
+			}
+			settled = true
+			w.append(fact.EffectClaimed{Effect: "publish", Node: "second"}, fact.EffectSettled{Effect: "publish"})
+			return []Work{acting("publish", done, nil)} // as it was due a moment ago
+		}}
+		w.run()
+		w.pass(time.Minute)
+		if n := len(done.times()); n != 0 {
+			t.Errorf("done %d times more", n)
+		}
+	})
+}
+
 func TestTriesThatEndWithTheirProcessWeighLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, done := newWorld(t), &calls{}

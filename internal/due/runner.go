@@ -180,7 +180,7 @@ func (r *Runner) backOff(failures int) time.Duration {
 
 // do does an effect that was due when the journal ended at the entry seen.
 func (r *Runner) do(ctx context.Context, w Work, seen uint64) {
-	err := r.try(ctx, w)
+	err := r.try(ctx, w, seen)
 	if errors.Is(err, errNotOurs) || ctx.Err() != nil {
 		err = nil
 	}
@@ -196,13 +196,13 @@ func (r *Runner) do(ctx context.Context, w Work, seen uint64) {
 }
 
 var (
-	errNotOurs = errors.New("somebody else's, or parked")
+	errNotOurs = errors.New("somebody else's, or done, or parked")
 	errIdle    = errors.New("nothing changed")
 )
 
-func (r *Runner) try(ctx context.Context, w Work) error {
+func (r *Runner) try(ctx context.Context, w Work, seen uint64) error {
 	if !w.Free {
-		if err := r.claim(ctx, w); err != nil {
+		if err := r.claim(ctx, w, seen); err != nil {
 			return err
 		}
 	}
@@ -290,8 +290,9 @@ func (r *Runner) renew(ctx context.Context, w Work) error {
 }
 
 // claim makes the effect ours, or parks it when it was tried often enough. A claim that was made in this
-// process together with the effect itself (Claim) is used as it is.
-func (r *Runner) claim(ctx context.Context, w Work) error {
+// process together with the effect itself (Claim) is used as it is. What somebody else has settled since the
+// journal ended at the entry seen may not be due any more, and is looked at again before it is claimed.
+func (r *Runner) claim(ctx context.Context, w Work, seen uint64) error {
 	now := r.Claims.get(w.Key)
 	r.mu.Lock()
 	unused := r.acted[w.Key] != now.Seq || r.failed[w.Key].later
@@ -305,7 +306,7 @@ func (r *Runner) claim(ctx context.Context, w Work) error {
 	}
 	taken := false
 	err := r.Journal.Do(ctx, w.Guard, w.Key, func(tx *journal.Tx) error {
-		taken = r.decideClaim(tx, w)
+		taken = !r.Claims.settledAfter(w.Key, seen) && r.decideClaim(tx, w)
 		return nil
 	})
 	if err != nil {

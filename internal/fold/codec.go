@@ -16,7 +16,8 @@ func Encode(state any) ([]byte, error) { return json.Marshal(state, v1.DefaultOp
 // Decode reads what Encode wrote, or encoding/json, and faster. Whether there can be such a public key as stands in the
 // snapshot is not found out: it was before the fact that brought it was written, and takes longer than all the rest.
 func Decode(b []byte, into any) error {
-	return json.Unmarshal(b, into, v1.DefaultOptionsV1(), json.WithUnmarshalers(json.UnmarshalFromFunc(decodeKey)))
+	once := v1.ReportErrorsWithLegacySemantics(false) // else everything is read twice, first for its syntax
+	return json.Unmarshal(b, into, v1.DefaultOptionsV1(), once, json.WithUnmarshalers(json.UnmarshalFromFunc(decodeKey)))
 }
 
 func decodeKey(in *jsontext.Decoder, key *nostr.PubKey) error {

@@ -51,6 +51,13 @@ func newMailbox(deaf int) *mailbox {
 	return m
 }
 
+// done are the contents of the messages that were read, in order, and of those that were dropped.
+func (m *mailbox) done() (read, dropped []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(slices.Values(m.read)), slices.Clone(m.dropped)
+}
+
 func (m *mailbox) gets(t *testing.T, content string) {
 	t.Helper()
 	v, err := guild.Sign(t.Context(), key.NewSigner(key.NewSecret(nostr.Generate())), nostr.Event{Kind: nostr.KindGiftWrap, Content: content})
@@ -73,16 +80,16 @@ func TestAPrivateMessageIsReadOnceTheSignerAnswersAgain(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if len(m.read) != 0 {
-			t.Errorf("%q were read while nobody could", m.read)
+		if read, _ := m.done(); len(read) != 0 {
+			t.Errorf("%q were read while nobody could", read)
 		}
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		m.gets(t, "four")
 		synctest.Wait()
-		slices.Sort(m.read)
-		if !slices.Equal(m.read, []string{"four", "one", "three", "two"}) || len(m.dropped) != 0 {
-			t.Errorf("%q were read, %q dropped", m.read, m.dropped)
+		read, dropped := m.done()
+		if !slices.Equal(read, []string{"four", "one", "three", "two"}) || len(dropped) != 0 {
+			t.Errorf("%q were read, %q dropped", read, dropped)
 		}
 		stop()
 		if err := <-done; err != nil {

@@ -172,10 +172,15 @@ func (r *Registry) fitting(i identity, e nostr.Event) (size int, err error) {
 	if err != nil {
 		return 0, guild.Drop(guild.Malformed, "%v", err)
 	}
-	if len(raw) > mostOfStranger && !r.concerned(i) {
-		return 0, guild.Drop(guild.TooLarge, "an announcement of %d bytes by somebody unknown, at most %d", len(raw), mostOfStranger)
+	return len(raw), r.fits(i, len(raw))
+}
+
+// fits says whether an announcement of so many bytes is too large for one of a stranger.
+func (r *Registry) fits(i identity, size int) error {
+	if size > mostOfStranger && !r.concerned(i) {
+		return guild.Drop(guild.TooLarge, "an announcement of %d bytes by somebody unknown, at most %d", size, mostOfStranger)
 	}
-	return len(raw), nil
+	return nil
 }
 
 // order lets one goroutine at a time change the memory and SEEN for a service, so that both end with the same.

@@ -160,12 +160,13 @@ func (r *Registry) rememberCard(e nostr.Event, s sighting, m journal.SeenMessage
 	service := h.Service()
 	c := &card{pubkey: e.PubKey, id: e.ID, d: service.D, said: sayingOf(h, r.relays(h.Relays, maxNamed)).pack(),
 		at: e.CreatedAt, first: s.First, stored: uint32(len(m.Data) + framing)}
-	from := r.relays(s.From, maxFrom)
 	i := identify(service)
-	_, err = r.fitting(i, e)
+	if len(m.Data) > mostOfStranger { // it is shorter than what holds it
+		_, err = r.fitting(i, e)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, url := range from {
+	for _, url := range s.From[:min(len(s.From), maxFrom)] {
 		c.note(r.sources.number(url))
 	}
 	if err == nil {
