@@ -51,7 +51,7 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 	}
 	n.Learning = learning(c)
 	n.Meeting = node.Meeting{
-		Auto:  o.Meet && c.Meeting.Auto && c.Meeting.Daily > 0 && c.Meeting.Count > 0,
+		Auto:  o.Meet && c.Meeting.Auto && c.Meeting.Daily > 0,
 		Daily: c.Meeting.Daily, Count: c.Meeting.Count, AtOnce: c.Meeting.AtOnce, Timeout: c.Meeting.TimeLimit,
 	}
 	n.Fetch.Hosts = c.Work.Fetch

@@ -64,7 +64,7 @@ type Work struct {
 type Meeting struct {
 	Auto      bool          `koanf:"auto"`       // new candidates are benchmarked without being asked to
 	Daily     guild.Msat    `koanf:"daily_msat"` // most that the benchmarks of a UTC day may bid
-	Count     int           `koanf:"count"`      // how many providers may be met on one
+	Count     int           `koanf:"count"`      // how many providers may be met on one; as many as the policy says if zero
 	AtOnce    int           `koanf:"at_once"`    // at the same time
 	TimeLimit time.Duration `koanf:"time_limit"` // of one benchmark
 }
@@ -151,7 +151,7 @@ func (c Config) Embeds() bool {
 func Default() Config {
 	return Config{
 		Relay:   Relay{Addr: "127.0.0.1:7447"},
-		Meeting: Meeting{Auto: true, Daily: 100_000, Count: 20, AtOnce: 2, TimeLimit: 10 * time.Minute},
+		Meeting: Meeting{Auto: true, Daily: 100_000, AtOnce: 2, TimeLimit: 10 * time.Minute},
 		Limits:  Limits{AtOnce: 8, PerMinute: 30},
 		Trust:   Trust{Policy: policy.Partnership},
 		Review:  Review{Publish: true},

@@ -10,7 +10,7 @@ import (
 // Scores of results that an opinion did not choose.
 const (
 	outdone guild.Score = guild.ConditionalFrom // another result was better: this one may still be good
-	outvote guild.Score = 0               // most results say something else
+	outvote guild.Score = 0                     // most results say something else
 )
 
 // Opine makes a verdict on each of n results of a subjective job of what an opinion came to, in their order. All

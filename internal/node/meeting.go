@@ -23,7 +23,7 @@ import (
 type Meeting struct {
 	Auto    bool          // candidates are met without being asked to
 	Daily   guild.Msat    // most that a day's automatic meetings may bid; 100,000 if zero
-	Count   int           // how many may begin on a day; 20 if zero
+	Count   int           // how many may begin on a day; as many as the policy says if zero
 	AtOnce  int           // under way at the same time; 2 if zero
 	Timeout time.Duration // for one run; 10 minutes if zero
 }
@@ -42,7 +42,8 @@ func (n *Node) openMeeting() error {
 	n.meet = meet.New(meet.Config{
 		Journal: n.journal, Self: n.pubkey, Now: n.c.Now, Secret: secret,
 		Offers: n.registry.Offers, Kind: n.kind, Run: n.benchmark, Checkups: n.registry.Checkups, Newcomers: n.c.Policy.Lifecycle.Newcomers, Said: n.said,
-		Auto: n.c.Meeting.Auto, Daily: n.c.Meeting.Daily, Count: n.c.Meeting.Count, AtOnce: n.c.Meeting.AtOnce,
+		Auto: n.c.Meeting.Auto, Daily: n.c.Meeting.Daily, Count: cmp.Or(n.c.Meeting.Count, n.c.Policy.Lifecycle.Meetings),
+		AtOnce: n.c.Meeting.AtOnce,
 	}, n.folds.meet)
 	return nil
 }

@@ -39,7 +39,7 @@ func TestOfARestoredBackupWhoIsNotAnnouncedBecomesStale(t *testing.T) {
 			t.Errorf("%+v", offers)
 		}
 		w.announces(newProvider(1), python(gone.D))
-		w.works(stays, well) // the runner looks again with the next fact
+		w.works(stays, well)            // the runner looks again with the next fact
 		w.wantState(gone, guild.Active) // it was only away
 	})
 }
