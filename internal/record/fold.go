@@ -262,9 +262,8 @@ func (f *Fold) disputed(d fact.AttemptDisputed, at int64) {
 		return
 	}
 	f.state.Young.Delete(d.Attempt.Hex())
-	if t, going := f.state.Jobs.Get(s.Job); !going {
-		t = trace{Task: s.Task, Bundle: s.Bundle, Acts: s.Acts, Closed: true}
-		f.state.Jobs.Set(s.Job, t)
+	if _, going := f.state.Jobs.Get(s.Job); !going {
+		f.state.Jobs.Set(s.Job, trace{Task: s.Task, Bundle: s.Bundle, Acts: s.Acts, Closed: true})
 	}
 	s.Earlier, s.Ended = s.Receipt, 0
 	f.state.Sessions.Set(d.Attempt.Hex(), s)

@@ -10,7 +10,6 @@ import (
 
 	"guild"
 	"guild/internal/fact"
-	"guild/internal/policy"
 	"guild/nip89"
 )
 
@@ -106,6 +105,3 @@ func (w *world) sees(p provider, h nip89.Handler) {
 	}
 	w.settle()
 }
-
-// under has the world decide by other numbers.
-func (w *world) under(change func(*policy.Lifecycle)) { change(&w.fold.p) }
