@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -17,6 +16,7 @@ import (
 
 	"guild"
 	"guild/internal/due"
+	"guild/internal/due/duetest"
 	"guild/internal/fact"
 	"guild/internal/journal"
 	"guild/internal/journal/journaltest"
@@ -246,12 +246,7 @@ func (w *world) open() {
 // run does what is due until the test ends or the world stops.
 func (w *world) run() {
 	w.Helper()
-	runner := &due.Runner{Journal: w.journal, Claims: w.claims, Node: "test", Now: time.Now, Sources: []due.Source{w.Due}, Log: slog.New(slog.DiscardHandler)}
-	ctx, cancel := context.WithCancel(w.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); runner.Run(ctx) }()
-	w.stop = sync.OnceFunc(func() { cancel(); <-done })
-	w.Cleanup(w.stop)
+	w.stop = duetest.Run(w.T, &due.Runner{Journal: w.journal, Claims: w.claims, Sources: []due.Source{w.Due}})
 }
 
 // restart does what a process does that died and was started again.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"guild"
 	"guild/internal/blob"
 	"guild/internal/due"
+	"guild/internal/due/duetest"
 	"guild/internal/fact"
 	"guild/internal/journal"
 	"guild/internal/journal/journaltest"
@@ -132,13 +132,8 @@ func (w *world) start() {
 		w.configures(&c)
 	}
 	w.Jobs = New(c, fold)
-	w.runner = &due.Runner{Journal: w.journal, Claims: claims, Node: "test", Now: time.Now,
-		Sources: []due.Source{w.Due}, Log: slog.New(slog.DiscardHandler)}
-	ctx, cancel := context.WithCancel(w.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); w.runner.Run(ctx) }()
-	w.stop = func() { cancel(); <-done }
-	w.Cleanup(w.stop)
+	w.runner = &due.Runner{Journal: w.journal, Claims: claims, Sources: []due.Source{w.Due}}
+	w.stop = duetest.Run(w.T, w.runner)
 }
 
 // restart stops everything and starts it on the same journal.

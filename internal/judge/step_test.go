@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +23,7 @@ import (
 	"guild/canon"
 	"guild/internal/blob"
 	"guild/internal/due"
+	"guild/internal/due/duetest"
 	"guild/internal/exam"
 	"guild/internal/fact"
 	"guild/internal/fold/foldtest"
@@ -62,12 +62,7 @@ func newCourt(t *testing.T) *court {
 	c.claims = due.NewClaims()
 	c.journal = journaltest.Open(t, c.claims, c.fold)
 	step := NewStep(StepConfig{Blobs: c.blobs, Scratch: c.scratch, Examine: c.examine}, c.fold)
-	runner := due.Runner{Journal: c.journal, Claims: c.claims, Node: "test", Now: time.Now, Limits: map[string]int{Class: 1},
-		Sources: []due.Source{step.Due}, Log: slog.New(slog.DiscardHandler)}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); runner.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
+	duetest.Run(t, &due.Runner{Journal: c.journal, Claims: c.claims, Limits: map[string]int{Class: 1}, Sources: []due.Source{step.Due}})
 	return c
 }
 

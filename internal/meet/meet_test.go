@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 
 	"guild"
 	"guild/internal/due"
+	"guild/internal/due/duetest"
 	"guild/internal/fact"
 	"guild/internal/journal"
 	"guild/internal/journal/journaltest"
@@ -102,12 +102,7 @@ func (w *world) looked() (n int) {
 
 // run runs what is due until the test ends.
 func (w *world) run() {
-	runner := &due.Runner{Journal: w.journal, Claims: w.claims, Node: "test", Now: time.Now, Sources: []due.Source{w.Due},
-		Log: slog.New(slog.DiscardHandler)}
-	ctx, cancel := context.WithCancel(w.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); runner.Run(ctx) }()
-	w.Cleanup(func() { cancel(); <-done })
+	duetest.Run(w.T, &due.Runner{Journal: w.journal, Claims: w.claims, Sources: []due.Source{w.Due}})
 }
 
 // benchmark opens a job as the step for jobs does: once, however often it is asked.

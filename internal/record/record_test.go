@@ -2,9 +2,7 @@ package record
 
 import (
 	"bytes"
-	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +16,7 @@ import (
 	"guild"
 	"guild/internal/blob"
 	"guild/internal/due"
+	"guild/internal/due/duetest"
 	"guild/internal/fact"
 	"guild/internal/fold/foldtest"
 	"guild/internal/journal"
@@ -67,13 +66,7 @@ func (a *archive) start() {
 	claims := due.NewClaims()
 	a.journal = journaltest.Reopen(a.T, a.dir, claims, a.fold)
 	a.step = New(Config{Blobs: a.blobs, Policy: func() guild.Hash { return policy }, Producer: "guild@test"}, a.fold)
-	runner := due.Runner{Journal: a.journal, Claims: claims, Node: "test", Now: time.Now,
-		Sources: []due.Source{a.step.Due}, Log: slog.New(slog.DiscardHandler)}
-	ctx, cancel := context.WithCancel(a.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); runner.Run(ctx) }()
-	a.stop = func() { cancel(); <-done }
-	a.Cleanup(a.stop)
+	a.stop = duetest.Run(a.T, &due.Runner{Journal: a.journal, Claims: claims, Sources: []due.Source{a.step.Due}})
 }
 
 func (a *archive) append(job guild.JobID, facts ...fact.Fact) {

@@ -1,10 +1,8 @@
 package registry
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -16,6 +14,7 @@ import (
 
 	"guild"
 	"guild/internal/due"
+	"guild/internal/due/duetest"
 	"guild/internal/fact"
 	"guild/internal/fold/foldtest"
 	"guild/internal/journal"
@@ -64,12 +63,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{T: t, fold: newFold(), claims: due.NewClaims(), observed: NewObserved(), follow: []nostr.PubKey{newProvider(200).key}}
 	w.journal = journaltest.Open(t, w.claims, w.fold, w.observed)
 	w.open()
-	runner := due.Runner{Journal: w.journal, Claims: w.claims, Node: "test", Now: time.Now,
-		Sources: []due.Source{func(now time.Time) []due.Work { return w.latest.Load().Due(now) }}, Log: slog.New(slog.DiscardHandler)}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); runner.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
+	duetest.Run(t, &due.Runner{Journal: w.journal, Claims: w.claims, Sources: []due.Source{func(now time.Time) []due.Work { return w.latest.Load().Due(now) }}})
 	return w
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"guild/internal/blob"
 	"guild/internal/dm"
 	"guild/internal/due"
+	"guild/internal/due/duetest"
 	"guild/internal/fact"
 	"guild/internal/fold"
 	"guild/internal/jobs"
@@ -146,11 +146,7 @@ func (c *court) openProvider() {
 }
 
 func (c *court) runs(j *journal.Journal, claims *due.Claims, sources ...due.Source) {
-	runner := &due.Runner{Journal: j, Claims: claims, Node: "test", Now: time.Now, Sources: sources, Log: slog.New(slog.DiscardHandler)}
-	ctx, cancel := context.WithCancel(c.Context())
-	var running sync.WaitGroup
-	running.Go(func() { runner.Run(ctx) })
-	c.Cleanup(func() { cancel(); running.Wait() })
+	duetest.Run(c.T, &due.Runner{Journal: j, Claims: claims, Sources: sources})
 }
 
 // examine is the judge: it gives the next of the verdicts that the test says.

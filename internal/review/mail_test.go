@@ -3,7 +3,6 @@ package review
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"guild"
 	"guild/internal/dm"
 	"guild/internal/due"
+	"guild/internal/due/duetest"
 	"guild/internal/fact"
 	"guild/internal/journal"
 	"guild/internal/journal/journaltest"
@@ -67,13 +67,7 @@ func (o *office) start() {
 		o.change(&c)
 	}
 	o.Mail = NewMail(c, o.fold)
-	runner := &due.Runner{Journal: o.journal, Claims: claims, Node: "test", Now: time.Now, Sources: []due.Source{o.Due},
-		Log: slog.New(slog.DiscardHandler)}
-	ctx, cancel := context.WithCancel(o.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); runner.Run(ctx) }()
-	o.stop = func() { cancel(); <-done }
-	o.Cleanup(o.stop)
+	o.stop = duetest.Run(o.T, &due.Runner{Journal: o.journal, Claims: claims, Sources: []due.Source{o.Due}})
 }
 
 func (o *office) restart() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -15,6 +14,7 @@ import (
 
 	"guild"
 	"guild/internal/due"
+	"guild/internal/due/duetest"
 	"guild/internal/fact"
 	"guild/internal/journal"
 	"guild/internal/journal/journaltest"
@@ -106,13 +106,7 @@ func (w *world) start() {
 		w.Fatal(err)
 	}
 	w.Review = r
-	runner := &due.Runner{Journal: w.journal, Claims: claims, Node: "test", Now: time.Now, Sources: []due.Source{r.Due},
-		Log: slog.New(slog.DiscardHandler)}
-	ctx, cancel := context.WithCancel(w.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); runner.Run(ctx) }()
-	w.stop = func() { cancel(); <-done }
-	w.Cleanup(w.stop)
+	w.stop = duetest.Run(w.T, &due.Runner{Journal: w.journal, Claims: claims, Sources: []due.Source{r.Due}})
 }
 
 // restart stops everything and starts it on the same journal.

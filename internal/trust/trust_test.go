@@ -1,9 +1,7 @@
 package trust
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +11,7 @@ import (
 
 	"guild"
 	"guild/internal/due"
+	"guild/internal/due/duetest"
 	"guild/internal/fact"
 	"guild/internal/fold/foldtest"
 	"guild/internal/journal"
@@ -62,12 +61,7 @@ func stillWorld(t *testing.T) *world {
 }
 
 func (w *world) run() {
-	runner := due.Runner{Journal: w.journal, Claims: w.claims, Node: "test", Now: time.Now,
-		Sources: []due.Source{w.step.Due}, Log: slog.New(slog.DiscardHandler)}
-	ctx, cancel := context.WithCancel(w.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); runner.Run(ctx) }()
-	w.Cleanup(func() { cancel(); <-done })
+	duetest.Run(w.T, &due.Runner{Journal: w.journal, Claims: w.claims, Sources: []due.Source{w.step.Due}})
 }
 
 // do appends facts in one decision, and lets trust learn from them.

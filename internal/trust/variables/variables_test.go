@@ -1,9 +1,7 @@
 package variables
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
@@ -17,6 +15,7 @@ import (
 
 	"guild"
 	"guild/internal/due"
+	"guild/internal/due/duetest"
 	"guild/internal/fact"
 	"guild/internal/fold/foldtest"
 	"guild/internal/journal"
@@ -51,12 +50,7 @@ func newMarket(t *testing.T, c Config) *market {
 		t.Fatal(err)
 	}
 	m.step = step
-	runner := due.Runner{Journal: m.journal, Claims: claims, Node: "test", Now: time.Now,
-		Sources: []due.Source{step.Due}, Log: slog.New(slog.DiscardHandler)}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); runner.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
+	duetest.Run(t, &due.Runner{Journal: m.journal, Claims: claims, Sources: []due.Source{step.Due}})
 	return m
 }
 
