@@ -96,7 +96,8 @@ func (p *program) jobDisputeCommand() *cobra.Command {
 		Short: "Have the verdict on a delivery given again",
 		Long: `dispute has a delivery judged again, within a day of its verdict. A verdict that
 comes out otherwise corrects trust, the provider's state and what is said of it in
-public, and has a receipt of its own that names the first. What the job came to stays.`,
+public, and has a receipt of its own that names the first. What the job came to
+stays.`,
 		Example:           "  guild job dispute 5f21c9aa --because \"the machine was overloaded\"",
 		Args:              cli.OneArg("one job id"),
 		ValidArgsFunction: p.completeJobs,
