@@ -75,7 +75,7 @@ func (n *node) openSteps(f folds, dir string, log *slog.Logger) (err error) {
 	n.meet = meet.New(meet.Config{
 		Journal: n.journal, Self: n.pubkey, Now: time.Now, Secret: make([]byte, 32), Offers: n.registry.Offers,
 		Kind: func(string) int { return kind }, Run: n.benchmark, Make: benchmarkOf, Checkups: n.registry.Checkups,
-		Auto: true, Newcomers: n.policy.Lifecycle.Newcomers, Count: n.policy.Lifecycle.Meetings, Daily: 5_000 * guild.Msat(n.policy.Lifecycle.Meetings),
+		Auto: true, Newcomers: n.policy.Lifecycle.Newcomers, Enough: n.policy.Lifecycle.Enough, Count: n.policy.Lifecycle.Meetings, Daily: 5_000 * guild.Msat(n.policy.Lifecycle.Meetings),
 	}, f.meet)
 	variables, err := variables.New(variables.Config{Journal: n.journal}, f.variables)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"guild"
 )
 
-// How many runs a meeting has: three fix the status, and those that do not agree are extended to five.
+// How many runs a meeting has: three fix the status, unless the policy is content with fewer successes, and those
+// that do not agree are extended to five.
 const (
 	usual    = 3
 	extended = 5
@@ -50,14 +51,14 @@ func (r Result) grade() grade {
 }
 
 // conclude says what a meeting comes to: of one that is only a look at somebody known, its one run says it.
-func conclude(m *Meeting) (c Conclusion, over bool) {
+func conclude(m *Meeting, enough int) (c Conclusion, over bool) {
 	if !guild.IsLook(m.Purpose) || len(m.Runs) == 0 {
-		return Conclude(m.Runs)
+		return Conclude(m.Runs, enough)
 	}
 	r := m.Runs[0]
 	switch r.grade() {
 	case violated, nothing:
-		return Conclude(m.Runs[:1])
+		return Conclude(m.Runs[:1], enough)
 	case success:
 		return Conclusion{guild.Active, r.Score, "it does its work"}, true
 	case partial:
@@ -67,10 +68,11 @@ func conclude(m *Meeting) (c Conclusion, over bool) {
 }
 
 // Conclude says what the runs of a meeting come to (the partnership protocol, section 3.2.3), or that another one is
-// needed; the runs are those that are over, in their order. Three successes make an active partner and three failures
-// a rejected one, at once. One success with two failures makes a conditional one. Every other mix of three is
-// extended to five, and the median decides. A violation, or a run of which nothing was learned, ends a meeting.
-func Conclude(runs []Result) (c Conclusion, over bool) {
+// needed; the runs are those that are over, in their order. Enough successes, three in the specification, make
+// an active partner and three failures a rejected one, at once. One success with two failures makes a conditional one. Every
+// other mix of three is extended to five, and the median decides. A violation, or a run of which nothing was learned, ends a
+// meeting.
+func Conclude(runs []Result, enough int) (c Conclusion, over bool) {
 	var count [success + 1]int
 	for _, r := range runs {
 		count[r.grade()]++
@@ -83,11 +85,11 @@ func Conclude(runs []Result) (c Conclusion, over bool) {
 	}
 	middle := median(runs)
 	switch n := len(runs); {
+	case n == enough && count[success] == n:
+		return Conclusion{guild.Active, middle, inARow(n)}, true
 	case n < usual:
 		return Conclusion{}, false
-	case n == usual && count[success] == usual:
-		return Conclusion{guild.Active, middle, "3 successes in a row"}, true
-	case n == usual && count[failure] == usual:
+	case n == usual && count[failure] == n:
 		return Conclusion{guild.Unqualified, middle, "3 failures in a row"}, true
 	case n == usual && count[success] == 1 && count[failure] == 2:
 		return Conclusion{guild.Conditional, middle, "1 success and 2 failures"}, true
@@ -97,6 +99,13 @@ func Conclude(runs []Result) (c Conclusion, over bool) {
 	to := stateOf(runs, middle)
 	cause := fmt.Sprintf("%d successes, %d partial, %d failures; the median decides", count[success], count[partial], count[failure])
 	return Conclusion{to, middle, cause}, true
+}
+
+func inARow(n int) string {
+	if n == 1 {
+		return "a success at once"
+	}
+	return fmt.Sprintf("%d successes in a row", n)
 }
 
 // stateOf is what the median score makes of a provider; at most conditional, unless most runs passed every

@@ -62,7 +62,7 @@ func TestAttemptsAreAggregated(t *testing.T) {
 		{"an answer that is not as agreed is a failure", []Result{astray, astray, astray}, true, guild.Unqualified, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, over := Conclude(c.runs)
+			got, over := Conclude(c.runs, usual)
 			if over != c.over || got.To != c.to || got.Score != c.score {
 				t.Errorf("%+v %v, want %q with %s %v", got, over, c.to, c.score, c.over)
 			}
@@ -73,17 +73,40 @@ func TestAttemptsAreAggregated(t *testing.T) {
 	}
 }
 
+func TestOneSuccessIsEnoughWhereThePolicySaysSo(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		runs []Result
+		over bool
+		to   guild.ProviderState
+	}{
+		{"a success makes an active partner", []Result{well}, true, guild.Active},
+		{"one failure is not enough", []Result{failed}, false, ""},
+		{"three reject", []Result{failed, failed, failed}, true, guild.Unqualified},
+		{"a success after one comes too late", []Result{failed, well}, false, ""},
+		{"a partial one is extended", []Result{partly}, false, ""},
+		{"also after a success", []Result{partly, well}, false, ""},
+		{"to five, and the median decides", []Result{partly, well, well, well, failed}, true, guild.Active},
+		{"a violation removes", []Result{broke}, true, guild.Removed},
+		{"nothing is learned from silence", []Result{silent}, true, ""},
+	} {
+		if got, over := Conclude(c.runs, 1); over != c.over || got.To != c.to {
+			t.Errorf("%s: %+v %v", c.name, got, over)
+		}
+	}
+}
+
 func TestEveryMeetingIsOverAfterFiveRunsAndNotBeforeItsThird(t *testing.T) {
 	all := []Result{well, slowly, partly, barely, badly, failed, crashed, astray}
 	holds := func(draw [5]uint8) bool {
 		var runs []Result
 		for i := range extended {
-			if _, over := Conclude(runs); over && i < usual {
+			if _, over := Conclude(runs, usual); over && i < usual {
 				return false
 			}
 			runs = append(runs, all[int(draw[i])%len(all)])
 		}
-		c, over := Conclude(runs)
+		c, over := Conclude(runs, usual)
 		known := c.To == guild.Active || c.To == guild.Conditional || c.To == guild.Unqualified
 		return over && known
 	}

@@ -53,7 +53,7 @@ func (m *Meet) next(g *Meeting) (due.Work, bool) {
 			return due.Work{}, false
 		}
 	}
-	c, over := conclude(g)
+	c, over := conclude(g, m.c.Enough)
 	if now := suite.Name(g.Task); !over && now != g.Suite {
 		// Runs of two suites say nothing together.
 		c, over = Conclusion{Cause: fmt.Sprintf("it was begun with the benchmarks %s, and there are now %s", g.Suite, cmp.Or(now, "none for the task"))}, true

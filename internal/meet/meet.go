@@ -53,6 +53,9 @@ type Config struct {
 	AtOnce int        // meetings under way at the same time; 2 if zero
 	Bid    guild.Msat // of one run; 1,000 if zero
 
+	// Enough is how many successes at once make an active partner, without a further run; 3 if zero.
+	Enough int
+
 	// Newcomers is the share of a day's budget, in micro-units, that is kept for those who were never tried; a quarter if
 	// zero.
 	Newcomers guild.Trust
@@ -87,6 +90,7 @@ func New(c Config, f *Fold) *Meet {
 	c.Count = cmp.Or(c.Count, 20)
 	c.AtOnce = cmp.Or(c.AtOnce, 2)
 	c.Bid = cmp.Or(c.Bid, 1_000)
+	c.Enough = cmp.Or(c.Enough, usual)
 	if c.Make == nil {
 		c.Make = suite.Make
 	}

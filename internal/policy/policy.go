@@ -134,6 +134,7 @@ type Lifecycle struct {
 	SlowFrom  int64       `json:"slow_from_ms"`    // p95 below it is never slow: what differs there is the network
 	Newcomers guild.Trust `json:"newcomers_micro"` // share of a day's benchmarks that is kept for providers never tried
 	Meetings  int         `json:"meetings"`        // that may begin on a UTC day, unless the owner says otherwise
+	Enough    int         `json:"enough"`          // successes at once that make an active partner (section 3.2.3)
 }
 
 // Bids is how much is bid where the customer does not say (section 4.1.4).
@@ -257,7 +258,7 @@ func Default() Policy {
 			Window: ms(7 * day), Rate: 950_000, Sample: 20, Slow: 2_000_000, SlowRuns: 10, Timeouts: 3,
 			Silence: ms(day), Heartbeat: ms(7 * day), Cooldowns: []int64{ms(day), ms(3 * day), ms(7 * day), ms(30 * day)},
 			Hopeless: ms(30 * day), Quiet: ms(day), Retry: ms(30 * day), Persist: 3, Stale: ms(30 * day), Archived: ms(90 * day),
-			Sustained: ms(7 * day), SlowFrom: 1_000, Newcomers: 250_000, Meetings: 20,
+			Sustained: ms(7 * day), SlowFrom: 1_000, Newcomers: 250_000, Meetings: 20, Enough: 3,
 		},
 		Bids: Bids{
 			Base: 1_000, Urgency: map[string]guild.Trust{"normal": 1_000_000, "urgent": 1_500_000, "critical": 2_000_000},

@@ -64,6 +64,7 @@ func TestTheDefaultIsTheSpecification(t *testing.T) {
 		{"4.1.4: urgent", int64(b.Urgency["urgent"]), 1_500_000},
 		{"4.1.4: critical", int64(b.Urgency["critical"]), 2_000_000},
 		{"4.1.4: a premium above a trust of 0.5", int64(b.BaseTrust), 500_000},
+		{"3.2.3: three successes make an active partner", int64(l.Enough), 3},
 		{"4.3.3: 24 hours after a benchmark", p.Review.Delay, day},
 		{"4.3.3: at once for 0.8 stars, which are 0.2 of trust", int64(p.Review.Delta), 200_000},
 
