@@ -41,6 +41,7 @@ bench: ## compare two runs with: go tool -modfile=tools/go.mod benchstat old.txt
 	go run ./bench/loop
 	go run ./bench/judge
 	go run ./bench/discovery
+	go run ./bench/canon
 	go run ./bench/marketsim
 	go test -run '^$$' -bench . -count 6 ./...
 

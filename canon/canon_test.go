@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -149,7 +151,7 @@ func TestRefused(t *testing.T) {
 		{"a key twice", `{"a":1,"a":1}`, jsontext.ErrDuplicateName},
 		{"a key twice, once escaped", `{"a":1,"\u0061":1}`, jsontext.ErrDuplicateName},
 		{"a key twice, deep inside", `[{"b":{"a":1,"a":2}}]`, jsontext.ErrDuplicateName},
-		{"too deep", nested(canon.MaxDepth + 2), canon.ErrDepth},
+		{"too deep", nested(canon.MaxDepth + 1), canon.ErrDepth},
 		{"much too deep", strings.Repeat("[", 1<<20), canon.ErrDepth},
 		{"an object too deep", strings.Repeat(`{"a":`, 1<<10), canon.ErrDepth},
 		{"beyond a double", `1e400`, canon.ErrNumber},
@@ -193,6 +195,49 @@ func TestAppendKeepsWhatIsThere(t *testing.T) {
 	}
 }
 
+func TestAStreamIsCopiedAsItIsReadAtOnce(t *testing.T) {
+	for _, src := range []string{
+		`[ {"b":1,"a":[2.50, "\u0041"]}, [], [[true , null]], -0, "x" ]`, ` 1.0 `, `{"z":{},"a":[]}`, `[]`, "\"\u00e9\"",
+		strings.Repeat("[", canon.MaxDepth) + strings.Repeat("]", canon.MaxDepth),
+	} {
+		var got bytes.Buffer
+		err := canon.Copy(&got, iotest.OneByteReader(strings.NewReader(src)))
+		want, wrong := canon.Canonical([]byte(src))
+		if err != nil || wrong != nil || got.String() != string(want) {
+			t.Errorf("%s: %s, %v, want %s, %v", src, got.Bytes(), err, want, wrong)
+		}
+		if h, err := canon.HashOf(strings.NewReader(src)); err != nil || h != guild.Sum(want) {
+			t.Errorf("%s: %s, %v", src, h, err)
+		}
+	}
+}
+
+func TestAStreamThatBreaksOffIsNoCanonicalForm(t *testing.T) {
+	broken := errors.New("the disk is gone")
+	for src, want := range map[string]error{
+		`[1,2`: canon.ErrSyntax, `[1 2]`: canon.ErrSyntax, `[1]]`: canon.ErrSyntax, `[1] 2`: canon.ErrTrailing, ``: canon.ErrSyntax,
+		`[{"a":1,"a":2}]`: jsontext.ErrDuplicateName, "[\"\xff\"]": canon.ErrSyntax,
+		strings.Repeat("[", canon.MaxDepth+1): canon.ErrDepth, strings.Repeat(`[{"a":`, canon.MaxDepth): canon.ErrSyntax,
+	} {
+		if err := canon.Copy(io.Discard, strings.NewReader(src)); !errors.Is(err, want) {
+			t.Errorf("%.40q: %v, want %v", src, err, want)
+		}
+	}
+	if _, err := canon.HashOf(io.MultiReader(strings.NewReader(`[1,`), iotest.ErrReader(broken))); !errors.Is(err, broken) || errors.Is(err, canon.ErrSyntax) {
+		t.Errorf("%v, want %v", err, broken)
+	}
+	if err := canon.Copy(full{}, strings.NewReader(`[1]`)); !errors.Is(err, errFull) {
+		t.Errorf("%v, want %v", err, errFull)
+	}
+}
+
+// full is a place that takes nothing.
+type full struct{}
+
+var errFull = errors.New("no room")
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
 func TestMarshal(t *testing.T) {
 	type pair struct {
 		B string `json:"b"`
@@ -232,7 +277,14 @@ func FuzzCanonical(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src []byte) {
 		once, err := canon.Canonical(src)
 		if err != nil {
+			if canon.Copy(io.Discard, bytes.NewReader(src)) == nil {
+				t.Fatalf("%q is refused at once (%v), and not as a stream", src, err)
+			}
 			return
+		}
+		var copied bytes.Buffer
+		if err := canon.Copy(&copied, bytes.NewReader(src)); err != nil || !bytes.Equal(copied.Bytes(), once) {
+			t.Fatalf("%q is %q, and copied %q, %v", src, once, copied.Bytes(), err)
 		}
 		if !json.Valid(src) || !json.Valid(once) {
 			t.Fatalf("accepted %q as %q", src, once)

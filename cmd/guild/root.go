@@ -60,7 +60,7 @@ sandbox, and keeps a receipt.`,
 	cli.Group(root,
 		p.initCommand(), p.upCommand(), p.statusCommand(), p.demoCommand(), p.hireCommand(), p.jobCommand(),
 		p.workCommand(), p.relayCommand(), p.marketCommand(), p.trustCommand(), p.reviewCommand(), p.backupCommand(), p.journalCommand(), p.receiptCommand(),
-		p.replayCommand(), p.judgeCommand(), p.eventsCommand(), p.nutCommand(), p.doctorCommand(), p.versionCommand(), environmentTopic())
+		p.replayCommand(), p.canonCommand(), p.judgeCommand(), p.eventsCommand(), p.nutCommand(), p.doctorCommand(), p.versionCommand(), environmentTopic())
 	cli.NameCompletions(root)
 	return root
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"time"
 
@@ -73,7 +72,7 @@ what this one had learned. What you have removed stays removed.`,
 }
 
 func (p *program) runTrustImport(ctx context.Context, from string, asJSON bool) error {
-	document, err := readBounded(from, exchange.MaxDocument)
+	document, err := p.readBounded(from, exchange.MaxDocument)
 	if err != nil {
 		return cli.Usage(fmt.Errorf("import: %w", err))
 	}
@@ -90,16 +89,12 @@ func (p *program) runTrustImport(ctx context.Context, from string, asJSON bool) 
 }
 
 // readBounded reads a file, or standard input if it is named -.
-func readBounded(name string, most int64) ([]byte, error) {
-	var in io.Reader = os.Stdin
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		in = f
+func (p *program) readBounded(name string, most int64) ([]byte, error) {
+	in, err := p.input(name)
+	if err != nil {
+		return nil, err
 	}
+	defer in.Close()
 	b, err := io.ReadAll(io.LimitReader(in, most+1))
 	if err == nil && int64(len(b)) > most {
 		err = fmt.Errorf("%s is larger than %s", name, cli.Size(most))

@@ -1,0 +1,400 @@
+package canon
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/bits"
+	"slices"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// writer turns one value into its canonical form, in one pass over it. Most of what stands in JSON is canonical already
+// and is copied. Members are written where they stand and put in order when their object ends, so nothing is kept but
+// spans.
+type writer struct {
+	src []byte
+	at  int // in src
+	out []byte
+
+	members []member // of all objects that are open
+	names   []byte   // those of their keys that had escapes, decoded
+	moved   []byte   // scratch of sort
+}
+
+// member is one member of an object: its decoded key, and where key, colon and value are in out.
+type member struct {
+	key        []byte
+	start, end int
+}
+
+func (w *writer) value(depth int) error {
+	switch c := w.next(); c {
+	case '"':
+		return w.text()
+	case '{':
+		return w.object(depth)
+	case '[':
+		return w.array(depth)
+	case 't':
+		return w.word("true")
+	case 'f':
+		return w.word("false")
+	case 'n':
+		return w.word("null")
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		return w.number()
+	}
+	return w.unexpected()
+}
+
+// next is the byte behind white space, which stays; 0 at the end, which is no byte of JSON either.
+func (w *writer) next() byte {
+	for ; w.at < len(w.src); w.at++ {
+		switch c := w.src[w.at]; c {
+		case ' ', '\t', '\n', '\r':
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// unexpected is the error of the byte that is next.
+func (w *writer) unexpected() error {
+	if w.at >= len(w.src) {
+		return fmt.Errorf("%w: %w", ErrSyntax, io.ErrUnexpectedEOF)
+	}
+	return fmt.Errorf("%w: unexpected %q at byte %d", ErrSyntax, w.src[w.at], w.at)
+}
+
+// end wants nothing but white space behind the value.
+func (w *writer) end() error {
+	if w.next(); w.at < len(w.src) {
+		return fmt.Errorf("%w at byte %d", ErrTrailing, w.at)
+	}
+	return nil
+}
+
+func (w *writer) word(word string) error {
+	for i := range word {
+		if w.at == len(w.src) || w.src[w.at] != word[i] {
+			return w.unexpected()
+		}
+		w.at++
+	}
+	w.out = append(w.out, word...)
+	return nil
+}
+
+func (w *writer) array(depth int) error {
+	if depth >= MaxDepth {
+		return ErrDepth
+	}
+	w.at++
+	w.out = append(w.out, '[')
+	for first := true; ; first = false {
+		c := w.next()
+		if c == ']' && first {
+			break
+		}
+		if !first {
+			if c == ']' {
+				break
+			}
+			if c != ',' {
+				return w.unexpected()
+			}
+			w.at++
+			w.out = append(w.out, ',')
+		}
+		if err := w.value(depth + 1); err != nil {
+			return err
+		}
+	}
+	w.at++
+	w.out = append(w.out, ']')
+	return nil
+}
+
+func (w *writer) object(depth int) error {
+	if depth >= MaxDepth {
+		return ErrDepth
+	}
+	if w.members == nil {
+		w.members = make([]member, 0, 16)
+	}
+	w.at++
+	w.out = append(w.out, '{')
+	first, names, body, sorted := len(w.members), len(w.names), len(w.out), true
+	for {
+		c := w.next()
+		if c == '}' {
+			break
+		}
+		if len(w.members) > first {
+			if c != ',' {
+				return w.unexpected()
+			}
+			w.at++
+			w.out = append(w.out, ',')
+		}
+		after, err := w.member(depth, w.members[first:])
+		if err != nil {
+			return err
+		}
+		sorted = sorted && after
+	}
+	w.at++
+	if !sorted {
+		if err := w.sort(w.members[first:], body); err != nil {
+			return err
+		}
+	}
+	w.members, w.names = w.members[:first], w.names[:names]
+	w.out = append(w.out, '}')
+	return nil
+}
+
+// member takes a key and its value, and says whether the key comes after that of the member before.
+func (w *writer) member(depth int, before []member) (after bool, err error) {
+	if w.next() != '"' {
+		return false, w.unexpected()
+	}
+	m := member{start: len(w.out)}
+	if m.key, err = w.key(); err != nil {
+		return false, err
+	}
+	after = true
+	if n := len(before); n > 0 {
+		order := bytes.Compare(before[n-1].key, m.key)
+		if order == 0 {
+			return false, twice(m.key)
+		}
+		after = order < 0
+	}
+	if w.next() != ':' {
+		return false, w.unexpected()
+	}
+	w.at++
+	w.out = append(w.out, ':')
+	// The member is known before those of its value, which come and go behind it.
+	at := len(w.members)
+	w.members = append(w.members, m)
+	if err := w.value(depth + 1); err != nil {
+		return false, err
+	}
+	w.members[at].end = len(w.out)
+	return after, nil
+}
+
+func twice(key []byte) error { return fmt.Errorf("%w: %.80q", jsontext.ErrDuplicateName, string(key)) }
+
+// key takes a key, and returns it decoded.
+func (w *writer) key() ([]byte, error) {
+	start, canonical := w.at, len(w.out)
+	if err := w.text(); err != nil {
+		return nil, err
+	}
+	raw := w.src[start:w.at]
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw[1 : len(raw)-1], nil
+	}
+	at := len(w.names)
+	w.names = appendDecoded(w.names, w.out[canonical:])
+	return w.names[at:], nil
+}
+
+// appendDecoded appends what a string in its canonical form stands for.
+func appendDecoded(dst, quoted []byte) []byte {
+	text := quoted[1 : len(quoted)-1]
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if c == '\\' {
+			i++
+			switch c = text[i]; c {
+			case 'b':
+				c = '\b'
+			case 'f':
+				c = '\f'
+			case 'n':
+				c = '\n'
+			case 'r':
+				c = '\r'
+			case 't':
+				c = '\t'
+			case 'u':
+				r, _ := unit(text[i:])
+				c, i = byte(r), i+4
+			}
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+// sort puts the members of one object, which stand in out from body on, in the order of their keys. Bytes of
+// UTF-8 order as code points do.
+func (w *writer) sort(members []member, body int) error {
+	slices.SortFunc(members, func(a, b member) int { return bytes.Compare(a.key, b.key) })
+	w.moved = append(w.moved[:0], w.out[body:]...)
+	w.out = w.out[:body]
+	for i, m := range members {
+		if i > 0 {
+			if bytes.Equal(members[i-1].key, m.key) {
+				return twice(m.key)
+			}
+			w.out = append(w.out, ',')
+		}
+		w.out = append(w.out, w.moved[m.start-body:m.end-body]...)
+	}
+	return nil
+}
+
+// text copies a string, with the quotes. Only what is escaped otherwise than serde_json does is written anew.
+func (w *writer) text() error {
+	start, i := w.at, w.at+1
+	for {
+		i = plain(w.src, i)
+		if i == len(w.src) {
+			w.at = i
+			return w.unexpected()
+		}
+		switch c := w.src[i]; {
+		case c == '"':
+			w.at = i + 1
+			w.out = append(w.out, w.src[start:w.at]...)
+			return nil
+		case c == '\\':
+			if i+1 < len(w.src) && isShort(w.src[i+1]) {
+				i += 2
+				continue
+			}
+			w.out = append(w.out, w.src[start:i]...)
+			w.at = i
+			if err := w.escape(); err != nil {
+				return err
+			}
+			start, i = w.at, w.at
+		case c < ' ':
+			w.at = i
+			return w.unexpected()
+		default:
+			r, size := utf8.DecodeRune(w.src[i:])
+			if r == utf8.RuneError && size == 1 {
+				return fmt.Errorf("%w: no UTF-8 at byte %d", ErrSyntax, i)
+			}
+			i += size
+		}
+	}
+}
+
+// plain is the index of the first byte from i on that is no printable ASCII, or that means something in a string.
+func plain(src []byte, i int) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(src); i += 8 {
+		x := binary.LittleEndian.Uint64(src[i:])
+		quote, slash := x^ones*'"', x^ones*'\\'
+		// A borrow may raise a bit too many, but only above the byte that is found.
+		found := (x | (x - ones*' ') | (quote-ones)&^quote | (slash-ones)&^slash) & tops
+		if found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for ; i < len(src); i++ {
+		if c := src[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return i
+		}
+	}
+	return i
+}
+
+// isShort reports whether serde_json escapes something with this letter, and so do we.
+func isShort(c byte) bool {
+	switch c {
+	case '"', '\\', 'b', 'f', 'n', 'r', 't':
+		return true
+	}
+	return false
+}
+
+// escape takes an escape that serde_json does not write, or may not.
+func (w *writer) escape() error {
+	rest := w.src[w.at+1:]
+	switch {
+	case len(rest) > 0 && rest[0] == '/':
+		w.at += 2
+		w.out = append(w.out, '/')
+		return nil
+	case len(rest) == 0 || rest[0] != 'u':
+		w.at += min(1, len(rest))
+		return w.unexpected()
+	}
+	r, ok := unit(rest)
+	size := len(`\u0000`)
+	if ok && utf16.IsSurrogate(r) {
+		ok = false
+		if len(rest) > size && rest[size-1] == '\\' && rest[size] == 'u' {
+			var low rune
+			if low, ok = unit(rest[size:]); ok {
+				r = utf16.DecodeRune(r, low)
+				ok = r != utf8.RuneError
+				size *= 2
+			}
+		}
+	}
+	if !ok {
+		return fmt.Errorf("%w: no code point at byte %d", ErrSyntax, w.at)
+	}
+	w.at += size
+	w.out = appendRune(w.out, r)
+	return nil
+}
+
+// unit is the code unit that "u0000" stands for.
+func unit(b []byte) (r rune, ok bool) {
+	if len(b) < len("u0000") {
+		return 0, false
+	}
+	for _, c := range b[1:5] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+// appendRune writes a code point in a string as serde_json does: only what must be escaped is.
+func appendRune(dst []byte, r rune) []byte {
+	const digits = "0123456789abcdef"
+	switch r {
+	case '"', '\\':
+		return append(dst, '\\', byte(r))
+	case '\b':
+		return append(dst, `\b`...)
+	case '\f':
+		return append(dst, `\f`...)
+	case '\n':
+		return append(dst, `\n`...)
+	case '\r':
+		return append(dst, `\r`...)
+	case '\t':
+		return append(dst, `\t`...)
+	}
+	if r < ' ' {
+		return append(dst, '\\', 'u', '0', '0', digits[r>>4], digits[r&15])
+	}
+	return utf8.AppendRune(dst, r)
+}

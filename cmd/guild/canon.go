@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"guild/canon"
+	"guild/internal/cli"
+)
+
+func (p *program) canonCommand() *cobra.Command {
+	var hash, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "canon [FILE|-]",
+		Short: "Print JSON in the form that hashes are taken of, or its hash",
+		Long: `canon prints a JSON document as receipts and trajectories hash it: keys in order, no
+white space, strings and numbers spelled as serde_json spells them. It is not RFC
+8785: 1.0 stays 1.0. Without a file, or with -, it reads standard input. What two
+readers could read differently is refused: the same key twice, NaN, no UTF-8. Then
+the exit code is 1, and what was printed until then is no document.`,
+		Example: "  guild canon result.json\n  guild canon --hash result.json\n  guild receipt show 5f21c9aa --json | guild canon --hash",
+		Args:    cli.Arity(cobra.MaximumNArgs(1), "at most one file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return p.runCanon(append(args, "-")[0], hash, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&hash, "hash", false, "print only the hash, as sha256:…")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the hash as JSON")
+	return cmd
+}
+
+func (p *program) runCanon(name string, hash, asJSON bool) error {
+	in, err := p.input(name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if !hash && !asJSON {
+		if err := canon.Copy(p.out, in); err != nil {
+			return fmt.Errorf("%s: %w", inputName(name), err)
+		}
+		if cli.IsTerminal(p.out) {
+			fmt.Fprintln(p.out)
+		}
+		return nil
+	}
+	h, err := canon.HashOf(in)
+	if err != nil {
+		return fmt.Errorf("%s: %w", inputName(name), err)
+	}
+	if asJSON {
+		return cli.PrintJSON(p.out, map[string]string{"hash": h.String()})
+	}
+	_, err = fmt.Fprintln(p.out, h)
+	return err
+}
+
+// input opens a file, or standard input if it is named -.
+func (p *program) input(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(p.in), nil
+	}
+	return os.Open(name)
+}
+
+func inputName(name string) string {
+	if name == "-" {
+		return "standard input"
+	}
+	return name
+}
