@@ -29,12 +29,12 @@ type puppet struct {
 
 	mu   sync.Mutex
 	ws   *websocket.Conn
-	subs map[string]string // "inbox", "announcements", "letters" or "reviews" → id of the subscription
+	subs map[string][]string // "inbox", "announcements", "letters", "reviews" or "" → ids of those that are open, the oldest first
 }
 
 func startPuppet(t *testing.T) *puppet {
 	t.Helper()
-	p := &puppet{t: t, subs: map[string]string{}}
+	p := &puppet{t: t, subs: map[string][]string{}}
 	s := httptest.NewServer(http.HandlerFunc(p.serve))
 	t.Cleanup(s.Close)
 	t.Cleanup(s.CloseClientConnections)
@@ -62,8 +62,7 @@ func (p *puppet) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer says what every relay says to a REQ and an EVENT. The first subscription of each sort is remembered: it
-// is the one that stays open.
+// answer says what every relay says to a REQ and an EVENT, and keeps the subscriptions that are open.
 func (p *puppet) answer(m []json.RawMessage) {
 	switch string(m[0]) {
 	case `"REQ"`:
@@ -71,7 +70,7 @@ func (p *puppet) answer(m []json.RawMessage) {
 		if json.Unmarshal(m[1], &sub) != nil {
 			return
 		}
-		sort := "announcements"
+		sort := ""
 		switch filter := string(m[2]); {
 		case strings.Contains(filter, "1059"):
 			sort = "letters"
@@ -79,13 +78,23 @@ func (p *puppet) answer(m []json.RawMessage) {
 			sort = "reviews"
 		case strings.Contains(filter, `"#p"`):
 			sort = "inbox"
+		case strings.Contains(filter, "31990") && strings.Contains(filter, "since"): // not what is stored already
+			sort = "announcements"
 		}
 		p.mu.Lock()
-		if p.subs[sort] == "" {
-			p.subs[sort] = sub
-		}
+		p.subs[sort] = append(p.subs[sort], sub)
 		p.mu.Unlock()
 		p.send(fmt.Sprintf(`["EOSE",%q]`, sub))
+	case `"CLOSE"`:
+		var sub string
+		if json.Unmarshal(m[1], &sub) != nil {
+			return
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for sort, open := range p.subs {
+			p.subs[sort] = slices.DeleteFunc(open, func(one string) bool { return one == sub })
+		}
 	case `"EVENT"`:
 		var e struct{ ID string }
 		if json.Unmarshal(m[1], &e) == nil {
@@ -109,10 +118,15 @@ func (p *puppet) event(kind nostr.Kind, event string) {
 	if kind == 31990 {
 		sort = "announcements"
 	}
-	eventually(p.t, "the node is subscribed", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.subs[sort] != "" })
-	p.mu.Lock()
-	sub := p.subs[sort]
-	p.mu.Unlock()
+	var sub string
+	eventually(p.t, "the node is subscribed", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if len(p.subs[sort]) > 0 {
+			sub = p.subs[sort][0]
+		}
+		return sub != ""
+	})
 	p.send(fmt.Sprintf(`["EVENT",%q,%s]`, sub, event))
 }
 
