@@ -204,8 +204,8 @@ func (c *court) delivers() nostr.ID {
 	c.attempts++
 	id, job := nostr.ID{0xa, byte(c.attempts)}, guild.JobID{byte(c.attempts)}
 	request := nostr.Event{ID: id, Kind: 5000, PubKey: c.customer.key}
-	c.decides(c.theirs, fact.RequestSubject(id), fact.RequestReceived{Request: id, Customer: c.customer.key, Task: python, Event: request})
-	c.decides(c.theirs, fact.RequestSubject(id), fact.RequestFinished{Request: id, Ending: "delivered"})
+	c.decides(c.theirs, fact.RequestSubject(id), // at once, or else the provider does the work
+		fact.RequestReceived{Request: id, Customer: c.customer.key, Task: python, Event: request}, fact.RequestFinished{Request: id, Ending: "delivered"})
 	guard := fact.JobSubject(job)
 	c.decides(c.journal, guard, fact.JobOpened{Job: job, Task: python, Kind: 5000, Bundle: c.task})
 	c.decides(c.journal, guard, fact.AttemptPlanned{Attempt: id, Job: job, Provider: c.service, Request: request, JobHash: guild.Hash{1}})
