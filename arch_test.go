@@ -79,9 +79,10 @@ var clocks = map[string]string{
 
 // pseudo are the modules that have no release to require.
 var pseudo = map[string]string{
-	"c2sp.org/CCTV/age":                  "never tagged; test vectors",
-	"fiatjaf.com/nostr":                  "never tagged",
-	"github.com/go-json-experiment/json": "never tagged",
+	"c2sp.org/CCTV/age":                           "never tagged; test vectors",
+	"github.com/cyberphone/json-canonicalization": "never tagged; a peer of bench/canon",
+	"fiatjaf.com/nostr":                           "never tagged",
+	"github.com/go-json-experiment/json":          "never tagged",
 }
 
 // forBundles are directories that belong to the example bundles, and go.mod tells the go command to ignore.
