@@ -54,7 +54,9 @@ func TestGuildDoesBetterThanChance(t *testing.T) {
 			if own.Jobs != len(m.jobs) || own.Accepted < own.Jobs*9/10 {
 				t.Errorf("%s: %d of %d jobs were accepted, and there were %d", name, own.Accepted, own.Jobs, len(m.jobs))
 			}
-			if regret, of := best.Expected-own.Expected, best.Expected-random.Expected; regret < 0 || regret > of/2 {
+			// A second request counts with its average too, so that a few failures may make more of a small market than the
+			// oracle expected.
+			if regret, of := best.Expected-own.Expected, best.Expected-random.Expected; regret < -of/10 || regret > of/2 {
 				t.Errorf("%s: the regret is %.0f msat, and that of chance %.0f", name, regret, of)
 			}
 			if own.Lost >= random.Lost {
