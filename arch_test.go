@@ -34,6 +34,8 @@ var layers = map[string]int{
 
 	"canon": 1, "nip89": 1, "nip90": 1, "nipreview": 1, "nutshell": 1, "receipt": 1, "replay": 1,
 
+	"seal": 1, "oa": 1, "bolt11": 1, "replay/session": 1, "verify": 2, "verify/page": 2,
+
 	"nutshell/brief": 1, "nutshell/check": 1, "nutshell/clawnet": 1, "nutshell/diff": 1, "nutshell/ignore": 1, "nutshell/object": 1,
 	"nutshell/parts": 1, "nutshell/schema": 1, "nutshell/signature": 1, "nutshell/vault": 1,
 
@@ -46,6 +48,8 @@ var layers = map[string]int{
 
 	"internal/scout": 4, "internal/suite": 4, "internal/route": 4, "internal/dm": 4,
 
+	"internal/typed": 4,
+
 	"internal/ask": 4, "internal/cli": 4, "internal/taskserver": 4, "internal/viewer": 4,
 
 	"nutshell/vault/age": 4, "nutshell/vault/plaintext": 4, "nutshell/vault/sops": 4, "nutshell/vault/transit": 4,
@@ -57,9 +61,9 @@ var layers = map[string]int{
 
 	"internal/jobs": stepLayer, "internal/judge": stepLayer, "internal/record": stepLayer,
 	"internal/meet": stepLayer, "internal/registry": stepLayer, "internal/trust": stepLayer, "internal/work": stepLayer,
-	"internal/review": stepLayer, "internal/backup": stepLayer, "internal/trust/exchange": stepLayer, "internal/trust/variables": stepLayer,
+	"internal/review": stepLayer, "internal/backup": stepLayer, "internal/trust/exchange": stepLayer, "internal/trust/variables": stepLayer, "internal/audit": stepLayer,
 
-	"internal/control": 6, "internal/node": 6,
+	"internal/control": 6, "internal/node": 6, "internal/evidence": 6,
 
 	"internal/nut": 6, "internal/nut/archive": 6, "internal/nut/credential": 6, "internal/nut/draft": 6,
 	"internal/nut/host": 6, "internal/nut/market": 6,

@@ -56,6 +56,8 @@ type Receipt struct {
 	Outcome        guild.Outcome `json:"outcome,omitempty"` // absent if nothing was judged
 	VerdictHash    guild.Hash    `json:"verdict_hash,omitzero"`
 	IdempotencyKey string        `json:"idempotency_key,omitempty"` // 64 hex digits; that of the request and of its quote
+	QuoteEvent     nostr.ID      `json:"quote_event,omitzero"`      // the provider's feedback that named the price
+	Bolt11         string        `json:"bolt11,omitempty"`          // the invoice that was paid; lightning only
 	Supersedes     string        `json:"supersedes,omitempty"`      // id of the receipt whose verdict was disputed and given again
 
 	Extra map[string]stdjson.RawMessage `json:"-"` // fields that are not understood, kept
@@ -66,7 +68,7 @@ var names = []string{
 	"receipt_id", "session_id", "trajectory_hash", "policy_bundle_id", "job_hash", "payment_proof", "rail", "asset_id",
 	"amount_msats", "provider_id", "approval_rule_id", "timestamp", "provider_pubkey", "task", "job", "attempt",
 	"request_event", "result_event", "bundle_hash", "delivery_hash", "outcome", "verdict_hash", "idempotency_key",
-	"supersedes",
+	"quote_event", "bolt11", "supersedes",
 }
 
 // PaymentProof proves that money moved.

@@ -12,6 +12,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/key"
 	"guild/receipt"
 )
 
@@ -82,7 +83,7 @@ func TestWhatIsEncodedDecodesTheSame(t *testing.T) {
 // TestEveryFieldIsKnown: a field that the list of names forgets would be kept as an extra and written twice.
 func TestEveryFieldIsKnown(t *testing.T) {
 	whole := paid("lightning", "BTC_LN", "lightning_preimage", strings.Repeat("ab", 32))
-	whole.Supersedes = "r-0123456789abcdef"
+	whole.Supersedes, whole.QuoteEvent, whole.Bolt11 = "r-0123456789abcdef", nostr.ID{7}, "lnbc1"
 	b, err := whole.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -271,4 +272,56 @@ func ExampleDecode() {
 	r, err := receipt.Decode([]byte(`{"receipt_id":"r-1","amount_msats":0,"rail":null,"color":"blue"}`))
 	fmt.Printf("%s %d %s %v\n", r.ID, r.AmountMsats, r.Extra["color"], err)
 	// Output: r-1 0 "blue" <nil>
+}
+
+func TestAReceiptAndItsEventSayTheSame(t *testing.T) {
+	r := unpaid()
+	r.Supersedes = "r-0123456789abcdef"
+	e, err := r.Event()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := guild.Sign(t.Context(), key.NewSigner(key.NewSecret(nostr.SecretKey{31: 5})), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := receipt.ParseEvent(v)
+	if err != nil || !reflect.DeepEqual(got, r) {
+		t.Errorf("%+v, %v, want %+v", got, err, r)
+	}
+	if again, _ := r.Event(); guild.EventID(again) != guild.EventID(e) {
+		t.Error("the same receipt makes another event")
+	}
+	for name, spoil := range map[string]func(*nostr.Event){
+		"another kind":    func(e *nostr.Event) { e.Kind = 1 },
+		"no receipt":      func(e *nostr.Event) { e.Content = "{}" },
+		"no JSON":         func(e *nostr.Event) { e.Content = "paid" },
+		"the date is bad": func(e *nostr.Event) { e.Content = strings.Replace(e.Content, r.Timestamp, "yesterday", 1) },
+	} {
+		bad := e
+		spoil(&bad)
+		v, err := guild.Sign(t.Context(), key.NewSigner(key.NewSecret(nostr.SecretKey{31: 5})), bad)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := receipt.ParseEvent(v); err == nil {
+			t.Errorf("%s: taken for a receipt", name)
+		}
+	}
+	r.Timestamp = "yesterday"
+	if _, err := r.Event(); !errors.Is(err, receipt.ErrInvalid) {
+		t.Errorf("a receipt without a date: %v", err)
+	}
+}
+
+func TestOnlyALightningPaymentNamesAnInvoice(t *testing.T) {
+	free := unpaid()
+	free.Bolt11 = "lnbc1"
+	ecash := paid("cashu", "BTC_CASHU(https://mint.example)", "cashu_proof", "x")
+	ecash.Bolt11 = "lnbc1"
+	for name, r := range map[string]receipt.Receipt{"unpaid": free, "ecash": ecash} {
+		if err := r.Validate(); !errors.Is(err, receipt.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

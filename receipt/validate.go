@@ -85,6 +85,8 @@ func (r Receipt) checkPayment() error {
 		return invalid("payment_proof", "and amount_msats %d do not fit", r.AmountMsats)
 	case paid != (r.Rail != nil) || paid != (r.AssetID != nil):
 		return invalid("rail, asset_id and payment_proof", "are all null or none is")
+	case !paid && r.Bolt11 != "":
+		return invalid("bolt11", "names an invoice, and nothing was paid")
 	case paid:
 		return r.checkProof()
 	}
@@ -112,6 +114,9 @@ func (r Receipt) checkProof() error {
 	}
 	if r.PaymentProof.Type != rail.proof {
 		return invalid("payment_proof", "of type %.40q is not of the rail %s", r.PaymentProof.Type, *r.Rail)
+	}
+	if r.Bolt11 != "" && *r.Rail != "lightning" {
+		return invalid("bolt11", "names an invoice, and the rail is %s", *r.Rail)
 	}
 	if !plausible(*r.PaymentProof) {
 		return invalid("payment_proof", "has no value of its type")

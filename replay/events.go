@@ -88,8 +88,11 @@ type SessionEnd struct {
 	T              string `json:"t"`
 }
 
-// Unknown is an event of a type that this package does not know. It is read and counted, never written.
-type Unknown struct{ Name string }
+// Unknown is an event of a type that this package does not know. It is kept as it came, and can be written again.
+type Unknown struct {
+	Name string          `json:"-"` // the value of its event field
+	Raw  json.RawMessage `json:"-"` // the whole object, canonical as Read returns it
+}
 
 // EventName returns the value of the event field.
 func (ReplayHeader) EventName() string { return "ReplayHeader" }
@@ -204,7 +207,17 @@ func (e SessionEnd) check() error {
 	return both(e.Status.check(Success, Failed, Cancelled, Timeout), checkTime(e.T))
 }
 
-func (u Unknown) check() error { return fmt.Errorf("event %.40q: %w", u.Name, ErrValue) }
+// check refuses what would be read as something else: an object with another event field, or one of a known type.
+func (u Unknown) check() error {
+	e, _, err := decode(u.Raw)
+	if err != nil {
+		return err
+	}
+	if read, ok := e.(Unknown); !ok || read.Name != u.Name {
+		return fmt.Errorf("reads as %.40q: %w", e.EventName(), ErrValue)
+	}
+	return nil
+}
 
 func (s Status) check(allowed ...Status) error {
 	if !slices.Contains(allowed, s) {

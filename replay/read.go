@@ -19,7 +19,7 @@ import (
 type Line struct {
 	Number int    // from 1
 	Event  Event  // one of the types of this package, not a pointer
-	Raw    []byte // as received; with the fields that Event does not have
+	Raw    []byte // as received, with the fields that Event does not have; Writer.WriteRaw writes it again
 
 	canonical []byte
 }
@@ -159,7 +159,7 @@ func decodeAs(name string, raw []byte) (Event, error) {
 	case "SessionEnd":
 		return read[SessionEnd](raw)
 	}
-	return Unknown{name}, nil
+	return Unknown{name, raw}, nil
 }
 
 func read[T Event](raw []byte) (T, error) {

@@ -5,8 +5,12 @@
 // faulty line is reported and passed over. Writing is strict: the order is enforced, times and hashes are
 // checked, and each line is canonical JSON, so that the hash of a trajectory can be taken while it is written.
 //
-// The package does not decide what belongs into a trajectory, and never redacts: what is written is what is
-// hashed.
+// What is written is what is hashed. So secrets are taken out before: Redact, RedactText and RedactJSON replace what is
+// secret by its name or by its shape with a mark that says what was there, and leave everything else as it is. The
+// Writer does not call them; whoever decides what belongs into a trajectory does.
+//
+// A ReplayBundle, the older form of a trajectory, is read by FromBundle in both of its shapes and written by ToBundle.
+// Compare sets two trajectories side by side.
 package replay
 
 import (

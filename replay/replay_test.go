@@ -171,6 +171,75 @@ func TestWriterRefusesValues(t *testing.T) {
 
 func nan() float64 { var zero float64; return zero / zero }
 
+func TestUnknownEventsAndFieldsAreWrittenAgain(t *testing.T) {
+	const text = `{"created_at":"2026-01-13T10:00:00Z","event":"ReplayHeader","producer":"x","replay_version":1}
+{"event":"SessionStart","lesson":[1.0,{"a":null}],"session_id":"s"}
+{"event":"Thought","text":"hm é","weight":1e-7}
+{"event":"ToolCall","id":"1","mood":"good","params":{},"params_hash":"sha256:def456..."}
+{"event":"SessionEnd","status":"success","tip_msats":21}
+`
+	var raw, events bytes.Buffer
+	w, only := replay.NewWriter(&raw), replay.NewWriter(&events)
+	for line, err := range replay.Read(strings.NewReader(text)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.WriteRaw(line.Raw); err != nil {
+			t.Fatal(err)
+		}
+		if u, ok := line.Event.(replay.Unknown); ok {
+			if err := errors.Join(only.Write(session()[0]), only.Write(session()[1]), only.Write(u)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want, err := replay.TrajectoryHash(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := w.Close(); got != want || err != nil || raw.String() != text {
+		t.Errorf("%s, %v, want %s\n%s", got, err, want, raw.String())
+	}
+	if line := strings.Split(text, "\n")[2]; !strings.HasSuffix(events.String(), line+"\n") {
+		t.Errorf("no %s in %s", line, events.String())
+	}
+}
+
+func TestWhatIsNoEventIsNotWritten(t *testing.T) {
+	var b bytes.Buffer
+	w := replay.NewWriter(&b)
+	for name, raw := range map[string]string{
+		"nothing": "", "an array": "[]", "no event": `{}`, "a key twice": `{"event":"A","event":"A"}`, "another version": `{"event":"ReplayHeader","replay_version":2}`,
+		"a line too long": `{"event":"X","x":"` + strings.Repeat("x", replay.MaxLine) + `"}`, "not the first": `{"event":"SessionEnd"}`, "two lines": "{\"event\":\"A\"}\n{}",
+	} {
+		if err := w.WriteRaw([]byte(raw)); err == nil || b.Len() > 0 {
+			t.Errorf("%s: written as %.100s", name, b.Bytes())
+		}
+	}
+	for name, u := range map[string]replay.Unknown{
+		"of a known type":    {Name: "ToolCall", Raw: json.RawMessage(`{"event":"ToolCall"}`)},
+		"of another name":    {Name: "A", Raw: json.RawMessage(`{"event":"B"}`)},
+		"with a key twice":   {Name: "A", Raw: json.RawMessage(`{"event":"A","a":1,"a":2}`)},
+		"without its object": {Name: "A"},
+	} {
+		if err := w.Write(u); err == nil {
+			t.Errorf("an unknown event %s was written", name)
+		}
+	}
+}
+
+func TestAFaultSaysWhereAndWhy(t *testing.T) {
+	b, err := os.ReadFile("testdata/REPLAY.example.from-seed003.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range replay.Read(bytes.NewReader(b)) {
+		if err != nil && (!strings.Contains(err.Error(), "line 4") || !errors.Is(err, canon.ErrSyntax)) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
 func TestWriterStopsAtAWriteError(t *testing.T) {
 	full := errors.New("disk full")
 	w := replay.NewWriter(iotest.TruncateWriter(writerFunc(func([]byte) (int, error) { return 0, full }), 1<<20))
@@ -327,6 +396,17 @@ func FuzzReplay(f *testing.F) {
 		if faulty != (err != nil) {
 			t.Fatalf("faulty %v, but hash: %v", faulty, err)
 		}
+		if !faulty {
+			w := replay.NewWriter(io.Discard)
+			for line := range replay.Read(bytes.NewReader(text)) {
+				if err := w.WriteRaw(line.Raw); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if b, err := w.Close(); a != b || err != nil {
+				t.Fatalf("%s, written again %s, %v", a, b, err)
+			}
+		}
 		if b, err := replay.TrajectoryHash(bytes.NewReader(canonical)); !faulty && (a != b || err != nil) {
 			t.Fatalf("%s, canonically %s, %v", a, b, err)
 		}
@@ -340,6 +420,19 @@ func BenchmarkWrite(b *testing.B) {
 		w := replay.NewWriter(io.Discard)
 		for i := range e {
 			if err := w.Write(e[i]); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	text, _ := write(b, session()...)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, err := range replay.Read(bytes.NewReader(text)) {
+			if err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -31,10 +31,31 @@ func (w *Writer) Write(e Event) error {
 	}
 	line, err := encode(e)
 	if err != nil {
-		return fmt.Errorf("replay: %s: %w", e.EventName(), err)
+		return fmt.Errorf("replay: %.40s: %w", e.EventName(), err)
 	}
+	return w.append(e.EventName(), line)
+}
+
+// WriteRaw appends an event as it was read, a JSON object, with the fields that this package does not know. It is
+// held to the order, to MaxLine and to what Read can read; its values are not corrected, for they are another's words.
+func (w *Writer) WriteRaw(event []byte) error {
+	if w.err != nil {
+		return w.err
+	}
+	e, line, err := decode(event)
+	if err != nil {
+		return fmt.Errorf("replay: line %d: %w", w.order.lines+1, err)
+	}
+	if len(line)+1 > MaxLine {
+		return fmt.Errorf("replay: line %d: %.40s of %d bytes: %w", w.order.lines+1, e.EventName(), len(line), ErrTooLong)
+	}
+	return w.append(e.EventName(), line)
+}
+
+// append writes a canonical line where it may stand.
+func (w *Writer) append(name string, line []byte) error {
 	after := w.order
-	if err := after.next(e.EventName()); err != nil {
+	if err := after.next(name); err != nil {
 		return fmt.Errorf("replay: %w", err)
 	}
 	if _, err := w.w.Write(append(line, '\n')); err != nil {
@@ -65,6 +86,9 @@ func encode(e Event) ([]byte, error) {
 	}
 	if err := e.check(); err != nil {
 		return nil, err
+	}
+	if u, ok := e.(Unknown); ok {
+		return canon.Canonical(u.Raw)
 	}
 	body, err := canon.Marshal(e)
 	if err != nil {
@@ -111,4 +135,19 @@ func addToHash(h hash.Hash, line []byte, n int) {
 func sumOf(h hash.Hash) guild.Hash {
 	h.Write([]byte{']'})
 	return guild.Hash(h.Sum(nil))
+}
+
+// Check reports what is wrong with the values of an event that was read: Read takes them as they are, Writer does not.
+// The hash of a call's params must be that of the params.
+func Check(e Event) error {
+	if call, ok := e.(ToolCall); ok && len(call.Params) > 0 {
+		h, err := canon.Hash(call.Params)
+		if err != nil {
+			return fmt.Errorf("params: %w", err)
+		}
+		if said, err := guild.ParseHash(call.ParamsHash); err == nil && said != h {
+			return fmt.Errorf("params_hash %s, and that of the params is %s: %w", said, h, ErrValue)
+		}
+	}
+	return e.check()
 }

@@ -17,6 +17,12 @@ function plain(text) {
 	return text
 }
 
+# seconds is how long the test or package of the line took.
+function seconds(    at) {
+	at = index($0, "\"Elapsed\":")
+	return at ? substr($0, at + length("\"Elapsed\":")) + 0 : 0
+}
+
 !/^\{/ { print; next }
 
 {
@@ -32,7 +38,7 @@ action == "fail" && test == "" {
 	if (!here[package]) { failed++; printf "%s", said[package, ""] }
 	print "FAIL " package
 }
-action == "pass" && test == "" { printf "ok   %s (%d passed)\n", package, of[package] }
+action == "pass" && test == "" { printf "ok   %s (%d passed, %d s)\n", package, of[package], seconds() }
 (action == "pass" || action == "fail" || action == "skip") { delete said[package, test] }
 
 END {

@@ -37,16 +37,15 @@ type hireOptions struct {
 	Urgency   string
 	Target    float64  // trust that a computed bid is meant for
 	Inputs    []string // as parseInput reads them
+	Type      string   // of a typed job, whose request Source is
+	Output    string   // file for the result of a typed job
 	Release   releaseOptions
 	JSON      bool
+
+	packed []byte // the bundle, where Source is none
 }
 
-func (p *program) hireCommand() *cobra.Command {
-	var o hireOptions
-	cmd := &cobra.Command{
-		Use:   "hire DIR|FILE.nut",
-		Short: "Have a task bundle done by a provider, and judge what comes back",
-		Long: `hire packs a task bundle, asks a provider for it, judges the delivery by the
+const hireHelp = `hire packs a task bundle, asks a provider for it, judges the delivery by the
 bundle's own acceptance criteria, and shows what happens until the job ends. It
 talks to the running node, or runs one until no job is open.
 
@@ -69,6 +68,12 @@ best of those who answered.
 event:nevent1…, job:ID (the result of an earlier job), blob:SHA256, text:…, or
 @FILE.
 
+With --type the file is the request of a typed job (guild oa ls), which travels as
+other programs know it. It is checked here first, and the result when it comes: by
+its schema, and by running the commands of oa.sandbox_run.v1 again, or embedding a
+sample again. How many are asked is what its verification says, or --criticality.
+What is accepted is printed, or written to --output.
+
 Exit codes:
   0    accepted
   1    rejected, partly done, cancelled or parked (--json tells them apart); or the
@@ -77,14 +82,22 @@ Exit codes:
   3    nobody took it
   4    timed out
   5    security violation: the delivery tried to break out of the sandbox
-  130  interrupted; the job goes on, guild job watch follows it`,
+  130  interrupted; the job goes on, guild job watch follows it`
+
+func (p *program) hireCommand() *cobra.Command {
+	var o hireOptions
+	cmd := &cobra.Command{
+		Use:   "hire DIR|FILE.nut|REQUEST.json",
+		Short: "Have a task bundle done by a provider, and judge what comes back",
+		Long:  hireHelp,
 		Example: `  guild hire ./fix-the-parser
   guild hire task.nut --timeout 10m --bid 21000
   guild hire ./task --provider npub1… --private --json
   guild hire ./task --criticality high --compare json
   guild hire ./summary --input job:5f21ab03 --input url:https://example.com/data.csv
-  guild hire ./task --release staging-db --release api-token`,
-		Args: cli.OneArg("a directory or a .nut file"),
+  guild hire ./task --release staging-db --release api-token
+  guild hire --type oa.sandbox_run.v1 request.json --output result.json`,
+		Args: cli.OneArg("a directory or a .nut file, or with --type a request"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Source = args[0]
 			return p.runHire(cmd.Context(), o)
@@ -110,8 +123,13 @@ Exit codes:
 	f.StringVar(&o.Compare, "compare", "", "how deliveries are compared: hash, json, text, numbers:TOLERANCE or tests (default: the bundle's)")
 	f.BoolVar(&o.Open, "open", false, "ask everybody for an offer first")
 	f.StringArrayVar(&o.Inputs, "input", nil, "something to work on beside the bundle (repeatable)")
+	f.StringVar(&o.Type, "type", "", "the job type, as oa.sandbox_run.v1: the file is its request")
+	f.StringVarP(&o.Output, "output", "o", "", "with --type: file for the result that is accepted")
 	f.BoolVar(&o.JSON, "json", false, "print one JSON object per event")
 	cli.Exclusive(cmd, "bid", "free")
+	cli.Exclusive(cmd, "type", "task")
+	cli.Exclusive(cmd, "type", "compare")
+	_ = cmd.RegisterFlagCompletionFunc("type", p.completeJobTypes) // it is there
 	cli.Choices(cmd, "class", guild.Classes()...)
 	cli.Choices(cmd, "urgency", "normal", "urgent", "critical")
 	cli.Choices(cmd, "criticality", "low", "medium", "high", "critical")
@@ -120,6 +138,12 @@ Exit codes:
 }
 
 func (p *program) runHire(ctx context.Context, o hireOptions) error {
+	if o.Type != "" {
+		var err error
+		if o, err = p.asTyped(ctx, o); err != nil {
+			return err
+		}
+	}
 	if err := o.check(); err != nil {
 		return cli.Usage(err)
 	}
@@ -142,6 +166,9 @@ func (p *program) runHire(ctx context.Context, o hireOptions) error {
 	if err == nil {
 		err = p.watch(ctx, client, job, o.JSON)
 	}
+	if err == nil && o.Type != "" {
+		err = p.showResult(ctx, client, job, o)
+	}
 	if own == nil {
 		return err
 	}
@@ -158,6 +185,9 @@ type load struct {
 }
 
 func (p *program) load(ctx context.Context, o hireOptions) (l load, err error) {
+	if o.packed != nil {
+		return load{bundle: o.packed}, nil
+	}
 	if l.credentials, err = p.credentials(ctx, o.Source, o.Release); err != nil {
 		return load{}, err
 	}
@@ -208,6 +238,8 @@ func (o hireOptions) check() error {
 		return fmt.Errorf("--bid %d is negative", o.Bid)
 	case o.Tries < 0:
 		return fmt.Errorf("--tries %d is negative", o.Tries)
+	case o.Output != "" && o.Type == "":
+		return errors.New("--output is for the result of a typed job: name its --type")
 	}
 	level, err := guild.ParseCriticality(o.Level)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -166,12 +165,9 @@ func appointed(c config.Opinion, prefer func(task string) []string) (opinion.Opi
 		return nil, nil
 	}
 	chat := opinion.Chat{URL: c.URL, Model: c.Model, Prefer: prefer}
-	if c.KeyEnv != "" {
-		text, set := os.LookupEnv(c.KeyEnv)
-		if !set {
-			return nil, cli.WithHint(fmt.Errorf("judge.opinion.key_env: %s is not set", c.KeyEnv), "set it to the endpoint's key")
-		}
-		chat.Key = opinion.NewKey(strings.TrimSpace(text))
+	var err error
+	if chat.Key, err = keyIn(c.KeyEnv); err != nil {
+		return nil, fmt.Errorf("judge.opinion.%w", err)
 	}
 	return chat, chat.Check()
 }

@@ -49,12 +49,16 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 	if n.Policy, err = policy.Named(c.Trust.Policy); err != nil {
 		return node.Config{}, fmt.Errorf("trust.policy: %w", err)
 	}
-	n.Learning = learning(c)
+	n.Learning, n.Records = learning(c), node.Records(c.Records)
 	n.Meeting = node.Meeting{
 		Auto:  o.Meet && c.Meeting.Auto && c.Meeting.Daily > 0,
 		Daily: c.Meeting.Daily, Count: c.Meeting.Count, AtOnce: c.Meeting.AtOnce, Timeout: c.Meeting.TimeLimit,
 	}
 	n.Fetch.Hosts = c.Work.Fetch
+	n.Images, n.Vectors, n.Opinion = c.Images, vectorsAt(c.Judge.Opinion), opinionOf(c.Judge.Opinion)
+	if n.Types, err = typesBeside(c); err != nil {
+		return node.Config{}, err
+	}
 	for _, s := range o.Services {
 		n.Workers = append(n.Workers, s.worker())
 	}

@@ -22,9 +22,9 @@ func (p *program) receiptCommand() *cobra.Command {
 	show.Flags().BoolVar(&asJSON, "json", false, "print it on one line, as it was hashed")
 	return cli.Group(&cobra.Command{
 		Use:     "receipt",
-		Short:   "Look at receipts",
-		Example: "  guild receipt show 5f21c9aa",
-	}, show)
+		Short:   "Look at receipts, and hand their evidence on",
+		Example: "  guild receipt show 5f21c9aa\n  guild receipt export 5f21c9aa && guild verify receipt-*.zip",
+	}, show, p.receiptExportCommand())
 }
 
 func (p *program) runReceiptShow(ctx context.Context, id string, asJSON bool) error {

@@ -10,23 +10,6 @@ import (
 	"guild/internal/control"
 )
 
-func TestReplayLinesReadWhateverTheEvent(t *testing.T) {
-	t.Setenv("TZ", "UTC")
-	for line, want := range map[string]string{
-		`{"event":"ToolCall","id":"tc_1","params":{"a":1},"params_hash":"sha256:00","t":"2026-11-20T06:55:09.49Z"}`: ` ToolCall      id=tc_1 params={"a":1}`,
-		`{"event":"FromTheFuture","x":"\u001b[2Jhi"}`:                                                               "         FromTheFuture x=·[2Jhi",
-		`{}`: "                       ",
-	} {
-		got, err := replayLine([]byte(line))
-		if err != nil || !strings.HasSuffix(got, want) {
-			t.Errorf("%s: %q, %v", line, got, err)
-		}
-	}
-	if _, err := replayLine([]byte("no JSON")); err == nil {
-		t.Error("words were read")
-	}
-}
-
 func TestJournalLinesAreShort(t *testing.T) {
 	var out bytes.Buffer
 	p := &program{out: &out}

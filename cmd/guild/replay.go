@@ -4,85 +4,179 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
-	"slices"
+	"io"
+	"math"
+	"os"
+	"regexp"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"guild/internal/ask"
 	"guild/internal/cli"
+	"guild/replay"
 )
 
 func (p *program) replayCommand() *cobra.Command {
-	var asJSON bool
-	show := &cobra.Command{
-		Use:               "show JOB",
-		Short:             "Print what the node did for a job, step by step",
-		Example:           "  guild replay show 5f21c9aa\n  guild replay show 5f21c9aa --json > REPLAY.jsonl",
-		Args:              cli.OneArg("one job id"),
-		ValidArgsFunction: p.completeJobs,
-		RunE:              func(cmd *cobra.Command, args []string) error { return p.runReplayShow(cmd.Context(), args[0], asJSON) },
-	}
-	show.Flags().BoolVar(&asJSON, "json", false, "print REPLAY.jsonl as it is stored and hashed")
 	return cli.Group(&cobra.Command{
 		Use:     "replay",
-		Short:   "Look at the trajectories of jobs",
-		Example: "  guild replay show 5f21c9aa",
-	}, show)
+		Short:   "Look at trajectories: play, compare, convert and check them",
+		Example: "  guild replay show 5f21c9aa\n  guild replay diff 5f21c9aa a077c1d2\n  guild replay check REPLAY.jsonl",
+	}, p.replayShowCommand(), p.replayDiffCommand(), p.replayConvertCommand(), p.replayCheckCommand())
 }
 
-func (p *program) runReplayShow(ctx context.Context, job string, asJSON bool) error {
-	client, done, err := p.reader(ctx)
+// replayOptions are the flags of guild replay show.
+type replayOptions struct {
+	Speed float64
+	Step  bool
+	JSON  bool
+}
+
+func (p *program) replayShowCommand() *cobra.Command {
+	o := replayOptions{Speed: 1}
+	show := &cobra.Command{
+		Use:   "show FILE|JOB|-",
+		Short: "Play a trajectory, step by step",
+		Long: `show plays a trajectory, REPLAY.jsonl: of a file, of standard input, or what this
+node did for a job; JOB/ATTEMPT is what it did up to the end of one attempt. On a
+terminal it takes the time that it took then, but never waits for more than two
+seconds: space halts it, n shows the next event, + and - change the speed, e plays
+the rest at once and q leaves. Elsewhere all events are printed at once.
+A ReplayBundle is played, too.
+
+Lines that cannot be read are named and passed over; then the exit code is 1.`,
+		Example:           "  guild replay show 5f21c9aa\n  guild replay show REPLAY.jsonl --speed 4\n  guild replay show 5f21c9aa --json > REPLAY.jsonl",
+		Args:              cli.OneArg("a file, a job, or -"),
+		ValidArgsFunction: p.completeJobsAndFiles,
+		RunE:              func(cmd *cobra.Command, args []string) error { return p.runReplayShow(cmd.Context(), args[0], o) },
+	}
+	f := show.Flags()
+	f.Float64Var(&o.Speed, "speed", o.Speed, "how many times as fast as it was; 0 is at once")
+	f.BoolVar(&o.Step, "step", false, "wait for a key before each event")
+	f.BoolVar(&o.JSON, "json", false, "print REPLAY.jsonl as it is stored and hashed")
+	cli.Exclusive(show, "json", "step")
+	return show
+}
+
+// completeJobsAndFiles offers jobs beside files.
+func (p *program) completeJobsAndFiles(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	jobs, _ := p.completeJobs(cmd, nil, begun)
+	return jobs, cobra.ShellCompDirectiveDefault
+}
+
+func (p *program) runReplayShow(ctx context.Context, name string, o replayOptions) error {
+	if !(o.Speed >= 0 && o.Speed <= 1000) || math.Signbit(o.Speed) && o.Speed == 0 {
+		return cli.Usage(fmt.Errorf("--speed %v: want a number from 0 to 1000", o.Speed))
+	}
+	in, out, terminal := p.terminal()
+	if o.Step && !terminal {
+		return cli.Usage(fmt.Errorf("--step: %w", ask.ErrNobody))
+	}
+	raw, err := p.trajectory(ctx, name)
 	if err != nil {
 		return err
 	}
-	defer done()
-	replay, err := client.Replay(ctx, job)
+	if o.JSON {
+		_, err = p.out.Write(raw)
+		return err
+	}
+	all, err := playable(raw)
+	if err != nil {
+		return fmt.Errorf("%s: %w", inputName(name), err)
+	}
+	if terminal && (o.Speed > 0 || o.Step) {
+		err = play(ctx, in, out, all, o)
+	} else {
+		err = p.printMoments(all)
+	}
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		_, err = p.out.Write(replay)
-		return err
+	return faultsOf(name, all)
+}
+
+func (p *program) printMoments(all []playedMoment) error {
+	style := palette{}
+	if cli.Colours(p.out) {
+		style = colours()
 	}
-	for line := range bytes.Lines(replay) {
-		text, err := replayLine(line)
-		if err != nil {
-			return fmt.Errorf("replay of %s: %w", job, err)
+	for _, m := range all {
+		if _, err := fmt.Fprintln(p.out, m.line(style, lineColumns)); err != nil {
+			return err
 		}
-		fmt.Fprintln(p.out, text)
 	}
 	return nil
 }
 
-// replayLine is one line of REPLAY.jsonl as "12:00:01 ToolCall      id=tc_001 tool=publish", whatever the event.
-// Hashes are for machines, and left out.
-func replayLine(line []byte) (string, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(line, &fields); err != nil {
-		return "", err
+// faultsOf names the lines that could not be read.
+func faultsOf(name string, all []playedMoment) error {
+	var lines []string
+	for _, m := range all {
+		if m.fault != nil {
+			lines = append(lines, fmt.Sprint(m.fault.Number))
+		}
 	}
-	event, at := jsonText(fields["event"]), ""
-	if t, err := time.Parse(time.RFC3339Nano, jsonText(fields["t"])); err == nil {
-		at = clock(t.UnixMilli())
+	if len(lines) == 0 {
+		return nil
 	}
-	delete(fields, "event")
-	delete(fields, "t")
-	maps.DeleteFunc(fields, func(name string, _ json.RawMessage) bool { return strings.HasSuffix(name, "_hash") })
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		parts = append(parts, cli.Clean(name)+"="+cli.Cut(cli.Clean(jsonText(fields[name])), 60))
+	many := fmt.Sprintf("lines %s are", cli.Cut(strings.Join(lines, ", "), 60))
+	if len(lines) == 1 {
+		many = fmt.Sprintf("line %s is", lines[0])
 	}
-	return fmt.Sprintf("%8s %-13s %s", at, cli.Clean(event), strings.Join(parts, " ")), nil
+	return cli.WithHint(fmt.Errorf("%s: %s faulty", inputName(name), many), "guild replay check says what is wrong with a trajectory")
 }
 
-// jsonText is a string without its quotes, and anything else as it is written.
-func jsonText(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		return s
+// jobAndAttempt is how a job, or one of its attempts, is named.
+var jobAndAttempt = regexp.MustCompile(`^([0-9a-fA-F]+)(?:/([0-9a-fA-F]+))?$`)
+
+// trajectory reads what is named: a file, standard input, or the record of a job. A file is meant where there is one.
+func (p *program) trajectory(ctx context.Context, name string) ([]byte, error) {
+	id := jobAndAttempt.FindStringSubmatch(name)
+	in, err := p.input(name)
+	if id != nil && errors.Is(err, os.ErrNotExist) {
+		client, done, err := p.reader(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		return client.AttemptReplay(ctx, id[1], id[2])
 	}
-	return string(raw)
+	if err != nil {
+		return nil, cli.WithHint(err, "give a file, a job that guild job ls lists, or -")
+	}
+	defer in.Close()
+	raw, err := io.ReadAll(io.LimitReader(in, replay.MaxBundle+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", inputName(name), err)
+	}
+	if len(raw) > replay.MaxBundle {
+		return nil, fmt.Errorf("%s: over %s", inputName(name), cli.Size(replay.MaxBundle))
+	}
+	return raw, nil
+}
+
+// playable is a trajectory, or what a ReplayBundle says as one, ready to be shown.
+func playable(raw []byte) ([]playedMoment, error) {
+	var converted bytes.Buffer
+	if isBundle(raw) {
+		if _, err := replay.FromBundle(&converted, raw); err != nil {
+			return nil, err
+		}
+		raw = converted.Bytes()
+	}
+	return moments(replay.Read(bytes.NewReader(raw)))
+}
+
+// isBundle reports whether a file is one JSON object with a timeline or steps, and no event.
+func isBundle(raw []byte) bool {
+	for _, err := range replay.Read(bytes.NewReader(raw)) {
+		if err == nil {
+			return false
+		}
+		break
+	}
+	var bundle struct{ Timeline, Steps json.RawMessage }
+	return json.Unmarshal(raw, &bundle) == nil && (bundle.Timeline != nil || bundle.Steps != nil)
 }

@@ -59,8 +59,8 @@ sandbox, and keeps a receipt.`,
 	flags.BoolVarP(&p.verbose, "verbose", "v", false, "log what the node does")
 	cli.Group(root,
 		p.initCommand(), p.upCommand(), p.statusCommand(), p.demoCommand(), p.hireCommand(), p.jobCommand(),
-		p.workCommand(), p.relayCommand(), p.marketCommand(), p.trustCommand(), p.reviewCommand(), p.backupCommand(), p.journalCommand(), p.receiptCommand(),
-		p.replayCommand(), p.canonCommand(), p.judgeCommand(), p.eventsCommand(), p.nutCommand(), p.doctorCommand(), p.versionCommand(), environmentTopic())
+		p.workCommand(), p.relayCommand(), p.marketCommand(), p.trustCommand(), p.reviewCommand(), p.backupCommand(), p.journalCommand(), p.auditCommand(), p.receiptCommand(),
+		p.replayCommand(), p.canonCommand(), p.verifyCommand(), p.oaCommand(), p.judgeCommand(), p.eventsCommand(), p.nutCommand(), p.doctorCommand(), p.versionCommand(), environmentTopic())
 	cli.NameCompletions(root)
 	return root
 }
@@ -70,6 +70,11 @@ func (p *program) config() (config.Config, error) { return config.Load(p.home, o
 // reader returns a client for looking at things: of the running node, or of what a stopped one left on disk.
 // done closes what had to be opened.
 func (p *program) reader(ctx context.Context) (client *control.Client, done func(), err error) {
+	return p.readerAs(ctx, func(config.Config) (key.Identity, error) { return key.Identity{}, nil })
+}
+
+// readerAs is reader for what needs the identity even when no node runs.
+func (p *program) readerAs(ctx context.Context, who func(config.Config) (key.Identity, error)) (client *control.Client, done func(), err error) {
 	c, err := p.config()
 	if err != nil {
 		return nil, nil, err
@@ -78,7 +83,11 @@ func (p *program) reader(ctx context.Context) (client *control.Client, done func
 	if _, err := client.Status(ctx); !errors.Is(err, control.ErrNotRunning) {
 		return client, func() {}, err
 	}
-	n, err := nodeConfig(c, key.Identity{}, nodeOptions{Log: p.logger(p.err)})
+	id, err := who(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err := nodeConfig(c, id, nodeOptions{Log: p.logger(p.err)})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -38,6 +38,8 @@ empty directory with the unpacked bundle, in a sandbox. The command finds
                   the files there
   GUILD_VAULT     credentials that came with the job, if any: a JSON file in memory
                   that is gone when the command has ended
+  GUILD_TRACE     the number of a descriptor that takes lines of JSON on what it
+                  does (docs/SESSIONS.md), for the record of its session
 
 and nothing else of this environment but what --env names. It starts in the bundle,
 so relative names are the customer's files. A program named by its path is found,

@@ -10,8 +10,11 @@ import (
 	"guild"
 	"guild/internal/config"
 	"guild/internal/node"
+	"guild/internal/opinion"
+	"guild/internal/typed"
 	"guild/internal/work"
 	"guild/nip89"
+	"guild/replay/session"
 )
 
 // service is one service that "guild work" or "guild up" offers.
@@ -22,12 +25,15 @@ type service struct {
 	About       string        // what it says of itself
 	D           string        // tells services of one key apart
 	Exec        string        // run by /bin/sh -c
+	Type        string        // the job type, of a service for a typed job
+	Model       *typed.Model  // does it instead of a command; nil without one
 	Env         []string      // names of variables that pass through
 	Mounts      []string      // host directories that the command may read
 	Network     string        // what the command may reach: none or full; none if empty
 	Unsandboxed bool          // the command runs without a sandbox
 	Schema      string        // of its inputs: an id, or a JSON schema
 	Open        bool          // works on requests that name nobody
+	Trace       string        // form of the lines on the command's standard output; for people if empty
 	Claims      work.Claims   // what else is announced
 	Jobs        int           // at the same time
 	Queue       int           // waiting beyond those
@@ -40,7 +46,8 @@ func (s service) worker() node.Worker {
 	return node.Worker{
 		Task: s.Tasks[0], Tasks: s.Tasks, Kinds: s.Kinds, D: s.D, Name: s.Name, About: s.About, Command: s.Exec, Env: s.Env,
 		Mounts: s.Mounts, Network: work.Network(s.Network), Unsandboxed: s.Unsandboxed, Schema: s.Schema, Open: s.Open, Claims: s.Claims, Slots: s.Jobs,
-		Queue: s.Queue, Limit: s.TimeLimit, Price: guild.Msat(s.PriceMsat), Terms: s.Terms,
+		Queue: s.Queue, Limit: s.TimeLimit, Price: guild.Msat(s.PriceMsat), Terms: s.Terms, Trace: session.Format(s.Trace),
+		Type: s.Type, Model: s.Model,
 	}
 }
 
@@ -79,10 +86,17 @@ func fromConfig(d string, set config.Service, w config.Work) (service, error) {
 	if err != nil {
 		return service{}, err
 	}
+	model, err := modelOf(set)
+	if err != nil {
+		return service{}, err
+	}
+	if model != nil && len(set.Models) == 0 && model.Name != opinion.Auto {
+		set.Models = []string{model.Name}
+	}
 	return service{
 		Tasks: set.Tasks(d), Kinds: set.Kind, Name: cmp.Or(set.Name, d), About: set.About, D: d, Exec: set.Exec, Env: set.Env,
-		Mounts: slices.Clone(set.Mounts), Network: set.Network, Unsandboxed: set.Unsandboxed, Schema: schema, Open: set.Open,
-		Jobs: w.Jobs, Queue: w.Queue, TimeLimit: w.TimeLimit, PriceMsat: int64(w.Price), Terms: allowed,
+		Mounts: slices.Clone(set.Mounts), Network: set.Network, Unsandboxed: set.Unsandboxed, Schema: schema, Open: set.Open, Trace: set.Trace,
+		Type: set.Type, Model: model, Jobs: w.Jobs, Queue: w.Queue, TimeLimit: w.TimeLimit, PriceMsat: int64(w.Price), Terms: allowed,
 		Claims: work.Claims{
 			SupplyClass: set.SupplyClass, Models: set.Models, MaxContext: set.MaxContext,
 			Hardware: nip89.Hardware{MemoryGB: set.MemoryGB, GPU: set.GPU, VRAMGB: set.VRAMGB},

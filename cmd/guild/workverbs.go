@@ -41,21 +41,35 @@ under way.`, (*control.Client).DrainService),
 	}
 }
 
-func (p *program) workShowCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "show SERVICE",
-		Short: "Show a service: its settings, whom it serves and what it has done",
-		Long: `show shows a service: its settings, whom it serves and what it has done.
+type workShowOptions struct {
+	Replay bool // REPLAY.jsonl of a request's session
+	JSON   bool
+}
 
-SERVICE is its name in the configuration or the d of its announcement: its task,
-unless --d said otherwise.`,
-		Example:           "  guild work show python\n  guild work show python --json",
-		Args:              cli.OneArg("one service"),
+func (p *program) workShowCommand() *cobra.Command {
+	var o workShowOptions
+	cmd := &cobra.Command{
+		Use:   "show SERVICE|REQUEST",
+		Short: "Show a service, or a request and the record of its worker",
+		Long: `show shows a service: its settings, whom it serves and what it has done. SERVICE is
+its name in the configuration or the d of its announcement: its task, unless --d
+said otherwise.
+
+Of a request it shows what came of it, and the hashes of the documents: the bundle,
+the delivery, and the record of the worker's session (REPLAY.jsonl and
+RECEIPT.json). REQUEST is the first 8 digits of a request's id, or more.`,
+		Example:           "  guild work show python\n  guild work show 5f21c9aa\n  guild work show 5f21c9aa --replay > REPLAY.jsonl",
+		Args:              cli.OneArg("one service or request"),
 		ValidArgsFunction: p.completeServices,
-		RunE:              func(cmd *cobra.Command, args []string) error { return p.runWorkShow(cmd.Context(), args[0], asJSON) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.Replay || isRequest(args[0]) {
+				return p.runWorkRequest(cmd.Context(), args[0], o)
+			}
+			return p.runWorkShow(cmd.Context(), args[0], o.JSON)
+		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&o.Replay, "replay", false, "print the REPLAY.jsonl of a request's session as it is stored")
+	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
 	return cmd
 }
 

@@ -25,10 +25,12 @@ type Config struct {
 	Budget   Budget             `koanf:"budget"`
 	Review   Review             `koanf:"review"`
 	Backup   Backup             `koanf:"backup"`
+	Records  Records            `koanf:"records"`
 	Follow   []string           `koanf:"follow"`   // npubs whose recommendations of providers count
 	Synonyms map[string]string  `koanf:"synonyms"` // word in an announcement → task it means (match confidence 0.8)
 	Tasks    map[string]TaskSet `koanf:"tasks"`    // task → what differs from the defaults
 	Services map[string]Service `koanf:"services"` // d of an announcement → what is offered under it
+	Images   map[string]string  `koanf:"images"`   // digest → directory with the root file system that it is, for oa.sandbox_run.v1
 
 	Paths Paths `koanf:"-"`
 }
@@ -99,6 +101,12 @@ type Backup struct {
 	Auto bool `koanf:"auto"` // whether significant changes are backed up to relays and Blossom servers
 }
 
+// Records is what is kept so that others can check it.
+type Records struct {
+	Publish   bool          `koanf:"publish"`    // whether receipts and the journal's seals are published at relays
+	SealEvery time.Duration `koanf:"seal_every"` // how long the journal may be without a seal after something was added
+}
+
 // Judge is how deliveries are judged.
 type Judge struct {
 	Jobs     int    `koanf:"jobs"`     // at the same time; 0 is one for each processor
@@ -155,6 +163,7 @@ func Default() Config {
 		Limits:  Limits{AtOnce: 8, PerMinute: 30},
 		Trust:   Trust{Policy: policy.Partnership},
 		Review:  Review{Publish: true},
+		Records: Records{SealEvery: time.Hour},
 		Backup:  Backup{Auto: true},
 		Work:    Work{Jobs: 2, Queue: 16, TimeLimit: 10 * time.Minute, PerMinute: 30},
 		Judge:   Judge{Analysis: true},

@@ -150,7 +150,7 @@ type Variable struct{ Name, Key string }
 func Variables() []Variable {
 	var all []Variable
 	for _, l := range leaves(reflect.TypeFor[Config](), "") {
-		if l.key != "synonyms" && l.key != "tasks" && l.key != "services" {
+		if !slices.Contains([]string{"synonyms", "tasks", "services", "images"}, l.key) {
 			all = append(all, Variable{variable(l.key), l.key})
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
+	"guild/oa"
+	"guild/replay/session"
 )
 
 // Service is one service that "guild up" offers: a table [services.NAME]. What is nil is as in [work].
@@ -30,6 +32,14 @@ type Service struct {
 	Unsandboxed bool     `koanf:"unsandboxed"`
 	Schema      string   `koanf:"schema"` // of its inputs: the id of a JSON schema, or the path of one
 	Open        bool     `koanf:"open"`   // works on requests that name nobody, instead of offering to
+	Trace       string   `koanf:"trace"`  // form of the lines on the command's standard output (docs/SESSIONS.md); for people if empty
+
+	// A service for a job type of package oa: Exec does it, or a model, or for oa.sandbox_run.v1 the sandbox.
+	Type      string `koanf:"type"`       // as "oa.embedding.v1"; then it is the task, too
+	URL       string `koanf:"url"`        // of an OpenAI-compatible endpoint, as "https://host/v1"
+	Model     string `koanf:"model"`      // "auto" takes the one that did best here
+	KeyEnv    string `koanf:"key_env"`    // name of the environment variable with the endpoint's key
+	MaxTokens int    `koanf:"max_tokens"` // of one answer; 4096 if zero
 
 	// What else is announced, by the owner's word.
 	SupplyClass string   `koanf:"supply_class"` // SingleNode if empty
@@ -70,7 +80,10 @@ func set[T any](field *T, value *T) {
 
 // Tasks lists the tasks of the service NAME.
 func (s Service) Tasks(name string) []string {
-	if len(s.Task) == 0 {
+	switch {
+	case s.Type != "":
+		return []string{s.Type}
+	case len(s.Task) == 0:
 		return []string{name}
 	}
 	return s.Task
@@ -106,8 +119,11 @@ func (s Service) check(w Work) error {
 			return fmt.Errorf("kind %d is not in 5000..5999 (NIP-90)", kind)
 		}
 	}
+	if err := s.checkType(); err != nil {
+		return err
+	}
 	switch {
-	case strings.TrimSpace(s.Exec) == "":
+	case strings.TrimSpace(s.Exec) == "" && s.Type == "":
 		return errors.New("exec is missing: the command for each request")
 	case slices.Contains(s.Task, ""):
 		return errors.New("task is empty")
@@ -117,8 +133,43 @@ func (s Service) check(w Work) error {
 		return errors.New("memory_gb, vram_gb and max_context are 0 or more")
 	case !slices.Contains([]string{"", "none", "full"}, s.Network):
 		return fmt.Errorf("network %q: want none or full", s.Network)
+	case s.Trace != "" && !slices.Contains(session.Formats(), session.Format(s.Trace)):
+		return fmt.Errorf("trace %q: want one of %v", s.Trace, session.Formats())
 	}
 	return s.Under(w).check()
+}
+
+// checkType refuses a job type that nobody knows, and more or less than one that does it.
+func (s Service) checkType() error {
+	if s.Type == "" {
+		if s.URL != "" || s.Model != "" || s.KeyEnv != "" || s.MaxTokens != 0 {
+			return errors.New("url, model, key_env and max_tokens are for a service with a type, as \"oa.embedding.v1\"")
+		}
+		return nil
+	}
+	id, err := oa.ParseID(s.Type) // whether it is described, the node finds out
+	runs := err == nil && id.String() == oa.SandboxRun
+	switch {
+	case err != nil:
+		return fmt.Errorf("type: %w", err)
+	case id.String() != s.Type:
+		return fmt.Errorf("type %q: want %s", s.Type, id)
+	case len(s.Task) > 0:
+		return errors.New("task is there, and with a type that is the task")
+	case s.URL != "" && (s.Exec != "" || runs):
+		return errors.New("url is there, and something else does the work")
+	case s.URL != "" && s.Model == "":
+		return errors.New("model is missing: which one is the endpoint asked for?")
+	case s.URL == "" && (s.Model != "" || s.KeyEnv != "" || s.MaxTokens != 0):
+		return errors.New("model, key_env and max_tokens are for a service with a url")
+	case s.URL == "" && s.Exec == "" && !runs:
+		return errors.New("who does it? name a command (exec), or the url of an endpoint")
+	case s.MaxTokens < 0:
+		return errors.New("max_tokens is 0 or more")
+	case s.Unsandboxed && s.Exec == "":
+		return errors.New("unsandboxed is for a command")
+	}
+	return nil
 }
 
 // check refuses numbers that mean nothing, and customers who are none.

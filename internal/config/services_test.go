@@ -106,3 +106,40 @@ func TestASchemaIsAnIdOrAFile(t *testing.T) {
 		}
 	}
 }
+
+func TestATypedServiceIsDoneByOneOfThree(t *testing.T) {
+	c, err := load(t, `
+[services.run]
+type = "oa.sandbox_run.v1"
+[services.embed]
+type = "oa.embedding.v1"
+url = "https://host/v1"
+model = "auto"
+key_env = "KEY"
+[services.rank]
+type = "oa.retrieval_rerank.v1"
+exec = "./rank.sh"
+[images]
+"sha256:0.1" = "/srv/debian"
+`)
+	if s := c.Services["embed"]; err != nil || s.URL != "https://host/v1" || s.KeyEnv != "KEY" || !reflect.DeepEqual(s.Tasks("embed"), []string{"oa.embedding.v1"}) {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if c.Images["sha256:0.1"] != "/srv/debian" {
+		t.Errorf("%v", c.Images)
+	}
+	for text, want := range map[string]string{
+		`type = "oa.embedding.v1"`:                                   "who does it?",
+		`type = "oa.embeddings.v1"` + "\nexec = \"x\"":               "want oa.embedding.v1",
+		`type = "python"` + "\nexec = \"x\"":                         "not a job type",
+		`type = "oa.embedding.v1"` + "\nurl = \"https://host/v1\"":   "model is missing",
+		`type = "oa.sandbox_run.v1"` + "\nurl = \"https://host/v1\"": "something else does the work",
+		`type = "oa.sandbox_run.v1"` + "\ntask = \"x\"":              "task is there",
+		`type = "oa.embedding.v1"` + "\nexec = \"x\"\nmodel = \"m\"": "for a service with a url",
+		`exec = "x"` + "\nurl = \"https://host/v1\"":                 "for a service with a type",
+	} {
+		if _, err := load(t, "[services.x]\n"+text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -178,12 +178,21 @@ func (c *Client) Receipt(ctx context.Context, id string) (json.RawMessage, error
 
 // Replay is GET /v1/replays/{job}: the job's REPLAY.jsonl.
 func (c *Client) Replay(ctx context.Context, job string) ([]byte, error) {
-	body, err := c.open(ctx, http.MethodGet, "/v1/replays/"+url.PathEscape(job), nil, nil)
+	return c.raw(ctx, "/v1/replays/"+url.PathEscape(job), nil)
+}
+
+// raw is the body of an answer that is no JSON.
+func (c *Client) raw(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	body, err := c.open(ctx, http.MethodGet, path, query, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
-	return io.ReadAll(io.LimitReader(body, maxAnswer))
+	b, err := io.ReadAll(io.LimitReader(body, maxAnswer+1))
+	if err == nil && len(b) > maxAnswer {
+		err = fmt.Errorf("the answer is over %d MiB", maxAnswer>>20)
+	}
+	return b, err
 }
 
 // Providers is GET /v1/providers. An empty task means all.

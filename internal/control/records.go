@@ -21,20 +21,9 @@ const maxDocument = 64 << 20
 
 // getReceipt answers with a receipt as it is stored, by its id, or by its job: then the last one.
 func (s *Server) getReceipt(w http.ResponseWriter, r *http.Request) {
-	id := r.PathValue("id")
-	stored, ok := s.c.Record.Receipt(id)
-	if !strings.HasPrefix(id, "r-") {
-		j, found := s.find(w, r)
-		if !found {
-			return
-		}
-		stored, ok = lastReceipt(s.c.Record.Of(j.Job))
+	if _, stored, ok := s.receiptOf(w, r); ok {
+		s.document(w, stored.Blob, "application/json")
 	}
-	if !ok {
-		refuse(w, http.StatusNotFound, "missing", "a receipt is written once a delivery was judged", fmt.Errorf("no receipt %.40q", id))
-		return
-	}
-	s.document(w, stored.Blob, "application/json")
 }
 
 func lastReceipt(all []record.Stored) (last record.Stored, ok bool) {
@@ -46,18 +35,18 @@ func lastReceipt(all []record.Stored) (last record.Stored, ok bool) {
 	return last, ok
 }
 
-// getReplay answers with the trajectory of a job up to its last recorded attempt.
+// getReplay answers with the trajectory of a job up to its last recorded attempt, or up to the one that is asked for.
 func (s *Server) getReplay(w http.ResponseWriter, r *http.Request) {
 	j, ok := s.find(w, r)
 	if !ok {
 		return
 	}
-	all := s.c.Record.Of(j.Job)
-	if len(all) == 0 {
-		refuse(w, http.StatusNotFound, "missing", "a trajectory is written when an attempt has ended", fmt.Errorf("no trajectory of job %s yet", j.Job.Short()))
+	stored, err := recordedAttempt(r, s.c.Record.Of(j.Job))
+	if err != nil {
+		refuse(w, http.StatusNotFound, "missing", "a trajectory is written when an attempt has ended", fmt.Errorf("job %s: %w", j.Job.Short(), err))
 		return
 	}
-	s.document(w, all[len(all)-1].Replay, "application/x-ndjson")
+	s.document(w, stored.Replay, "application/x-ndjson")
 }
 
 func (s *Server) document(w http.ResponseWriter, h guild.Hash, mime string) {

@@ -15,8 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"guild"
+	"guild/internal/audit"
 	"guild/internal/backup"
 	"guild/internal/blob"
+	"guild/internal/evidence"
 	"guild/internal/jobs"
 	"guild/internal/journal"
 	"guild/internal/judge"
@@ -42,6 +44,7 @@ type ServerConfig struct {
 	Observed  *registry.Observed
 	Trust     *trust.Fold
 	Record    *record.Fold
+	Evidence  *evidence.Collector
 	Judge     *judge.Step // nil when no node runs
 	Judging   *judge.Fold
 	Meet      *meet.Meet // nil when no node runs
@@ -56,6 +59,7 @@ type ServerConfig struct {
 	Review     *review.Review // nil when no node runs
 	Backup     *backup.Step   // nil when no node runs
 	Backups    *backup.Fold
+	Audit      *audit.Step
 	Mail       *review.Mail // nil when no node runs
 	Judgements *work.Judgements
 	Policy     policy.Policy              // in force
@@ -101,6 +105,7 @@ func NewServer(c ServerConfig) *Server {
 		s.mux.HandleFunc("POST /v1/releases", s.postRelease)
 		s.mux.HandleFunc("POST /v1/jobs", s.postJob)
 		s.mux.HandleFunc("POST /v1/jobs/{id}/cancel", s.cancelJob)
+		s.mux.HandleFunc("GET /v1/jobs/{id}/result", s.getResult)
 		s.mux.HandleFunc("GET /v1/market/watch", s.watchMarket)
 	}
 	if c.Recommend != nil {
@@ -115,7 +120,9 @@ func NewServer(c ServerConfig) *Server {
 	s.serveTrust()
 	s.serveReviews()
 	s.serveBackups()
+	s.serveSeals()
 	s.serveDisputes()
+	s.serveRequests()
 	if c.Judge != nil {
 		s.mux.HandleFunc("POST /v1/jobs/{id}/rule", s.ruleJob)
 	}
@@ -124,6 +131,7 @@ func NewServer(c ServerConfig) *Server {
 	s.mux.HandleFunc("GET /v1/jobs/{id}/watch", s.watchJob)
 	s.mux.HandleFunc("GET /v1/jobs/{id}/evidence", s.getEvidence)
 	s.mux.HandleFunc("GET /v1/receipts/{id}", s.getReceipt)
+	s.mux.HandleFunc("GET /v1/receipts/{id}/export", s.getReceiptExport)
 	s.mux.HandleFunc("GET /v1/replays/{id}", s.getReplay)
 	s.mux.HandleFunc("GET /v1/providers", s.getProviders)
 	s.mux.HandleFunc("GET /v1/jobs/{id}/choices", s.getChoices)

@@ -209,11 +209,23 @@ type AttemptParked struct {
 // AttemptRecorded names the receipt and the trajectory. Written by record.
 type AttemptRecorded struct {
 	Attempt    nostr.ID   `json:"attempt"`
-	Receipt    string     `json:"receipt"`    // its id
-	Stored     guild.Hash `json:"stored"`     // blob: the receipt
-	Replay     guild.Hash `json:"replay"`     // blob: REPLAY.jsonl
-	Trajectory guild.Hash `json:"trajectory"` // canonical hash of the trajectory
+	Receipt    string     `json:"receipt"`          // its id
+	Stored     guild.Hash `json:"stored"`           // blob: the receipt
+	Replay     guild.Hash `json:"replay"`           // blob: REPLAY.jsonl
+	Trajectory guild.Hash `json:"trajectory"`       // canonical hash of the trajectory
+	Public     bool       `json:"public,omitempty"` // the receipt is to be published
 }
+
+// ReceiptPublished says that a relay took the event that says a receipt, or why none did. Written by record.
+type ReceiptPublished struct {
+	Attempt nostr.ID `json:"attempt"`
+	Receipt string   `json:"receipt"` // its id
+	Event   nostr.ID `json:"event,omitzero"`
+	Reason  string   `json:"reason,omitempty"` // why it is not published after all
+}
+
+// Type returns the stored name.
+func (ReceiptPublished) Type() string { return "receipt.published" }
 
 // Type returns the stored name.
 func (AttemptPlanned) Type() string { return "attempt.planned" }

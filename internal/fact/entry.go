@@ -129,7 +129,7 @@ var readers = table(
 	reader[JobOpened](), reader[JobClosed](), reader[JobCancelled](),
 	reader[AttemptPlanned](), reader[AttemptRequested](), reader[AttemptQuoted](), reader[AttemptProgressed](),
 	reader[AttemptDelivered](), reader[AttemptFetched](), reader[AttemptJudged](), reader[AttemptUndecided](), reader[AttemptRefused](),
-	reader[AttemptExpired](), reader[AttemptCancelled](), reader[AttemptParked](), reader[AttemptRecorded](),
+	reader[AttemptExpired](), reader[AttemptCancelled](), reader[AttemptParked](), reader[AttemptRecorded](), reader[ReceiptPublished](),
 	reader[RequestReceived](), reader[RequestFinished](), reader[RequestCancelled](),
 	reader[ProviderMoved](), reader[TrustChanged](),
 	reader[JobSolicited](), reader[JobOffered](), reader[AttemptCompared](),
@@ -139,7 +139,7 @@ var readers = table(
 	reader[ReviewDrafted](), reader[ReviewPublished](), reader[ReviewHeld](), reader[ReviewResumed](), reader[ReviewDropped](),
 	reader[BackupMade](), reader[BackupSent](), reader[BackupFailed](), reader[BackupChosen](), reader[BackupRestored](),
 	reader[EffectClaimed](), reader[EffectRenewed](), reader[EffectSettled](), reader[EffectParked](),
-	reader[JournalArchived](), reader[JournalRepaired](),
+	reader[JournalArchived](), reader[JournalRepaired](), reader[JournalSealed](), reader[SealPublished](),
 )
 
 type entryReader struct {

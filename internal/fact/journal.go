@@ -1,5 +1,11 @@
 package fact
 
+import (
+	"fiatjaf.com/nostr"
+
+	"guild"
+)
+
 // JournalSubject is the boundary of what is decided about the journal itself.
 const JournalSubject Subject = "journal.self"
 
@@ -18,6 +24,29 @@ type JournalRepaired struct {
 	Dropped []uint64 `json:"dropped,omitempty"`
 	Reason  string   `json:"reason"`
 }
+
+// SealSubject is the boundary of the journal's seals.
+const SealSubject Subject = "seal.journal"
+
+// JournalSealed carries a signed checkpoint of the journal, so that publishing it again publishes the same. Written by
+// audit.
+type JournalSealed struct {
+	Size  uint64      `json:"size"` // entries that it covers
+	Root  guild.Hash  `json:"root"` // of the Merkle tree over them
+	Event nostr.Event `json:"event"`
+}
+
+// SealPublished says that a relay took a checkpoint. Written by audit.
+type SealPublished struct {
+	Seal   nostr.ID `json:"seal"` // id of the event
+	Relays []string `json:"relays"`
+}
+
+// Type returns the stored name.
+func (JournalSealed) Type() string { return "journal.sealed" }
+
+// Type returns the stored name.
+func (SealPublished) Type() string { return "seal.published" }
 
 // Type returns the stored name.
 func (JournalArchived) Type() string { return "journal.archived" }

@@ -35,6 +35,9 @@ type RequestFinished struct {
 	Bundle   guild.Hash    `json:"bundle,omitzero"`
 	Delivery guild.Hash    `json:"delivery,omitzero"`
 	Answers  []nostr.Event `json:"answers"` // result or error feedback, to be published
+
+	Replay  guild.Hash `json:"replay,omitzero"`  // blob: REPLAY.jsonl of the worker's session
+	Session guild.Hash `json:"session,omitzero"` // blob: its session receipt
 }
 
 // RequestCancelled says that the customer took the request back. Written by work.

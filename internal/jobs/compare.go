@@ -15,7 +15,10 @@ import (
 
 	"guild"
 	"guild/canon"
+	"guild/internal/opinion"
+	"guild/internal/typed"
 	"guild/nutshell"
+	"guild/oa"
 )
 
 // The ways to compare the deliveries of several providers (docs/adr/0016-when-deliveries-agree.md).
@@ -26,6 +29,10 @@ const (
 	byText        = "text"     // as byHash, but text with its white space evened out
 	byNumbers     = "numbers:" // as byText, but numbers may differ by the tolerance that follows
 	byTests       = "tests"    // the judge saw the same tests pass
+	byType        = "oa."      // the beginning of a job type: the results say the same, as typed.Agree has it
+
+	byOpinion = opinion.JudgeModel   // nothing is compared here: the judge has somebody choose between all of them
+	byMerging = opinion.MergeResults // nor here: one result is made of all
 )
 
 // Bounds on what is looked into. What is beyond them is compared byte for byte.
@@ -55,7 +62,10 @@ func CheckCompare(name string) error {
 
 func parseComparer(name string) (comparer, error) {
 	switch name {
-	case byWhatTheyAre, byHash, byJSON, byText, byTests:
+	case byWhatTheyAre, byHash, byJSON, byText, byTests, byOpinion, byMerging:
+		return comparer{by: name}, nil
+	}
+	if _, err := oa.ParseID(name); err == nil {
 		return comparer{by: name}, nil
 	}
 	text, ok := strings.CutPrefix(name, byNumbers)
@@ -71,6 +81,7 @@ type essence struct {
 	tests   guild.Hash
 	files   guild.Hash
 	numbers []float64
+	result  []byte // of a typed job
 }
 
 // of is the essence of a delivery, packed, and of the verdict on it.
@@ -85,6 +96,11 @@ func (c comparer) of(bundle []byte, v guild.Verdict) essence {
 			e.tests = hashNames(passed(functional))
 		}
 	}
+	if strings.HasPrefix(c.by, byType) {
+		e.result = typed.Delivered(bundle)
+		e.files = typed.Essence(e.result)
+		return e
+	}
 	e.files, e.numbers = c.hashFiles(bundle)
 	return e
 }
@@ -94,6 +110,9 @@ func (c comparer) of(bundle []byte, v guild.Verdict) essence {
 func (c comparer) agree(first, other essence) bool {
 	if !first.tests.IsZero() && !other.tests.IsZero() {
 		return first.tests == other.tests
+	}
+	if id, err := oa.ParseID(c.by); err == nil {
+		return typed.Agree(id, first.result, other.result)
 	}
 	near := func(a, b float64) bool { return math.Abs(a-b) <= c.tolerance }
 	return !first.files.IsZero() && first.files == other.files && slices.EqualFunc(first.numbers, other.numbers, near)

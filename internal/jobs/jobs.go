@@ -250,6 +250,9 @@ func checkReplication(o Order) error {
 	if o.Tries > 0 && o.Tries < quorum {
 		return fmt.Errorf("%s criticality needs %d providers that agree, and %d may be tried", o.Criticality, quorum, o.Tries)
 	}
+	if quorum > 1 && (o.Compare == byOpinion || o.Compare == byMerging) {
+		return fmt.Errorf("%s criticality needs %d deliveries that agree, and %s is for those of which one is enough", o.Criticality, quorum, o.Compare)
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package jobs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -28,7 +29,10 @@ func (j *Jobs) request(ctx context.Context, job *Job, o guild.Offer, bid guild.M
 	if err != nil {
 		return fact.AttemptPlanned{}, err
 	}
-	e, hash, err := j.carry(ctx, job, o, r, nip90.Inline-vaulted-written)
+	e, hash, err := j.carryTyped(ctx, job, o, r)
+	if errors.Is(err, errBundled) {
+		e, hash, err = j.carry(ctx, job, o, r, nip90.Inline-vaulted-written)
+	}
 	if err != nil {
 		return fact.AttemptPlanned{}, fmt.Errorf("request to %.8s: %w", provider.Hex(), err)
 	}

@@ -109,7 +109,7 @@ func (f files) checkpoint(through uint64) (Checkpoint, error) {
 	return f.readArchives(through, func(message) error { return nil })
 }
 
-// readArchives visits the archived entries 1 to through, and returns the last checkpoint.
+// readArchives visits the archived entries 1 to through, as they are stored, and returns the last checkpoint.
 func (f files) readArchives(through uint64, visit func(message) error) (point Checkpoint, err error) {
 	for a, err := range f.archivesThrough(through) {
 		if err != nil {
@@ -128,6 +128,10 @@ func (j *Journal) replayArchives(from uint64) error {
 	point, err := j.files.readArchives(h.Archived, func(m message) error {
 		if m.seq < from {
 			return nil
+		}
+		m, err := read(m.seq, m.subject, m.data)
+		if err != nil {
+			return err
 		}
 		return j.state.replay(m)
 	})
@@ -154,22 +158,51 @@ func (a archiveFile) sum() (h guild.Hash, err error) {
 	return guild.Hash(sum.Sum(nil)), nil
 }
 
-// read visits the entries of the file, which follows the given checkpoint, and returns its own checkpoint. The
-// file is what was written if that is the one expected.
-func (a archiveFile) read(before Checkpoint, visit func(message) error) (Checkpoint, error) {
+// lines has a function read the lines of the file.
+func (a archiveFile) lines(read func(*json.Decoder) error) error {
 	f, err := os.Open(a.path)
 	if err != nil {
-		return Checkpoint{}, err
+		return err
 	}
 	defer f.Close()
 	z, err := zstd.NewReader(f, zstd.WithDecoderMaxMemory(maxWindow))
 	if err != nil {
-		return Checkpoint{}, err
+		return err
 	}
 	defer z.Close()
-	point, err := readEntries(json.NewDecoder(z), before, visit)
+	if err := read(json.NewDecoder(z)); err != nil {
+		return fmt.Errorf("archive file %s: %w", filepath.Base(a.path), err)
+	}
+	return nil
+}
+
+// entry finds one entry in the file, which has it.
+func (a archiveFile) entry(seq uint64) (m message, err error) {
+	err = a.lines(func(lines *json.Decoder) error {
+		for next := a.from; next <= a.through; next++ {
+			var line archived
+			if err := lines.Decode(&line); err != nil || line.Seq != next {
+				return damaged("the line of entry %d cannot be read", next)
+			}
+			if next == seq {
+				m = message{seq: seq, subject: line.Subject, data: line.Entry}
+				return nil
+			}
+		}
+		return damaged("entry %d is not in the file", seq)
+	})
+	return m, err
+}
+
+// read visits the entries of the file as they are stored. The file follows the given checkpoint, and its own checkpoint
+// is returned: the file is what was written if that is the one expected.
+func (a archiveFile) read(before Checkpoint, visit func(message) error) (point Checkpoint, err error) {
+	err = a.lines(func(lines *json.Decoder) error {
+		point, err = readEntries(lines, before, visit)
+		return err
+	})
 	if err != nil {
-		return Checkpoint{}, fmt.Errorf("archive file %s: %w", filepath.Base(a.path), err)
+		return Checkpoint{}, err
 	}
 	if point.From != a.from || point.Through != a.through {
 		return Checkpoint{}, damaged("the archive file %s has another name than it was given", a.path)
@@ -192,11 +225,7 @@ func readEntries(lines *json.Decoder, before Checkpoint, visit func(message) err
 			return Checkpoint{}, damaged("entry %d is followed by entry %d", next-1, line.Seq)
 		}
 		peaks = grow(peaks, leafOf(line.Subject, line.Entry), line.Seq)
-		m, err := read(line.Seq, line.Subject, line.Entry)
-		if err != nil {
-			return Checkpoint{}, err
-		}
-		if err := visit(m); err != nil {
+		if err := visit(message{seq: line.Seq, subject: line.Subject, data: line.Entry}); err != nil {
 			return Checkpoint{}, err
 		}
 	}

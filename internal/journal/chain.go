@@ -110,7 +110,7 @@ func (c *chain) clone() *chain {
 	return &copied
 }
 
-// leafOf is the hash of an entry in the tree: of its guard, a newline, and the entry as encoded.
+// leafOf is the hash of an entry in the tree: seal.Leaf of its guard, a newline, and the entry as encoded.
 func leafOf(subject fact.Subject, data []byte) guild.Hash {
 	const isLeaf = 0 // as in tlog.RecordHash, which would need all of it in one piece
 	h := sha256.New()
@@ -123,8 +123,16 @@ func leafOf(subject fact.Subject, data []byte) guild.Hash {
 
 // grow adds the leaf of the entry seq to the right edge: two full subtrees of the same width become one.
 func grow(peaks []guild.Hash, leaf guild.Hash, seq uint64) []guild.Hash {
+	return growing(peaks, leaf, seq, func(guild.Hash) {})
+}
+
+// growing is grow, and tells of every hash that the tree gets: first the leaf, then the roots of the subtrees that it
+// fills, the smallest first.
+func growing(peaks []guild.Hash, leaf guild.Hash, seq uint64, made func(guild.Hash)) []guild.Hash {
+	made(leaf)
 	for n := seq - 1; n&1 == 1; n >>= 1 {
 		leaf = guild.Hash(tlog.NodeHash(tlog.Hash(peaks[len(peaks)-1]), tlog.Hash(leaf)))
+		made(leaf)
 		peaks = peaks[:len(peaks)-1]
 	}
 	return append(peaks, leaf)

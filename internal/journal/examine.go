@@ -67,21 +67,28 @@ func (x *examination) stream(path string) error {
 	if err != nil {
 		return err
 	}
+	return readBlocks(all, block.leaves, x.take)
+}
+
+// readBlocks parses blocks, several at a time, and visits what was in them in its order.
+func readBlocks[T any](all []block, parse func(block) ([]T, error), visit func(T) error) error {
 	for some := range slices.Chunk(all, runtime.GOMAXPROCS(0)) {
-		leaves := make([][]leaf, len(some))
+		parsed := make([][]T, len(some))
 		var reading errgroup.Group
 		for i, b := range some {
 			reading.Go(func() (err error) {
-				leaves[i], err = b.leaves()
+				parsed[i], err = parse(b)
 				return err
 			})
 		}
 		if err := reading.Wait(); err != nil {
 			return err
 		}
-		for _, l := range slices.Concat(leaves...) {
-			if err := x.take(l); err != nil {
-				return err
+		for _, one := range parsed {
+			for _, t := range one {
+				if err := visit(t); err != nil {
+					return err
+				}
 			}
 		}
 	}

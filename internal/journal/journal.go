@@ -82,6 +82,7 @@ type Journal struct {
 	snapshotting sync.Mutex
 	snapped      uint64 // the entry of the last snapshots
 	archiving    sync.Mutex
+	hashing      sync.Mutex // held while the file of hashes is used
 
 	closing context.Context // ends when Close begins
 	close   context.CancelFunc
@@ -224,6 +225,7 @@ func (f files) reserved() string  { return filepath.Join(string(f), "reserve") }
 func (f files) stream() string    { return filepath.Join(string(f), "stream") }
 func (f files) snapshots() string { return filepath.Join(string(f), "snapshot") }
 func (f files) archive() string   { return filepath.Join(string(f), "archive") }
+func (f files) hashes() string    { return filepath.Join(string(f), "hashes") }
 func (f files) damaged() string   { return filepath.Join(string(f), "damaged") }
 
 // Repair builds the new stream beside the old one, and then lets them change places.
@@ -232,7 +234,7 @@ func (f files) replaced() string { return f.stream() + ".old" }
 
 // own are the files that make the journal.
 func (f files) own() []string {
-	return []string{f.marker(), f.high(), f.stream(), f.snapshots(), f.archive()}
+	return []string{f.marker(), f.high(), f.stream(), f.snapshots(), f.archive(), f.hashes()}
 }
 
 // facts is where the server keeps the FACTS stream.

@@ -524,9 +524,9 @@ func benchmarkDo(b *testing.B, noSync bool, writers int, listen string) {
 	}
 }
 
-func BenchmarkOpen(b *testing.B) {
-	const n = 100_000
-	o := options(b.TempDir())
+// fill makes a journal with n entries.
+func fill(b *testing.B, o journal.Options, n int) {
+	b.Helper()
 	if err := journal.Init(o.Dir); err != nil {
 		b.Fatal(err)
 	}
@@ -549,6 +549,12 @@ func BenchmarkOpen(b *testing.B) {
 	if err := j.Close(); err != nil {
 		b.Fatal(err)
 	}
+}
+
+func BenchmarkOpen(b *testing.B) {
+	const n = 100_000
+	o := options(b.TempDir())
+	fill(b, o, n)
 	for _, replay := range []bool{false, true} {
 		b.Run(fmt.Sprintf("entries=%d/replay=%v", n, replay), func(b *testing.B) {
 			for b.Loop() {

@@ -18,7 +18,7 @@ import (
 	"guild/internal/journal/journaltest"
 )
 
-// The test binary plays a second process if this names what to do: hold or append.
+// The test binary plays a second process if this names what to do: hold, append, or prove.
 const (
 	childRole = "JOURNAL_TEST_ROLE"
 	childDir  = "JOURNAL_TEST_DIR"
@@ -55,6 +55,11 @@ func child(role, dir string) error {
 		}
 		if i%200 == 199 {
 			if err := j.Snapshot(context.Background()); err != nil {
+				return err
+			}
+		}
+		if role == "prove" {
+			if _, err := j.Prove(context.Background(), 1, j.Last()); err != nil {
 				return err
 			}
 		}

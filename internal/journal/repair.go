@@ -225,6 +225,10 @@ func (r *rebuilding) run(ctx context.Context) error {
 }
 
 func (r *rebuilding) keepArchived(m message) error {
+	m, err := read(m.seq, m.subject, m.data)
+	if err != nil {
+		return err
+	}
 	if err := r.chain.fits(m); err != nil {
 		return err
 	}

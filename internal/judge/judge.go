@@ -13,6 +13,7 @@ import (
 	"guild/internal/analysis"
 	"guild/internal/exam"
 	"guild/internal/sandbox"
+	"guild/internal/typed"
 )
 
 // Judge examines deliveries and scores what was found. The zero value of every field but Exam works.
@@ -22,6 +23,9 @@ type Judge struct {
 
 	// Analysis reads the delivered code for the quality of the verdict; nothing is read if it is nil.
 	Analysis *analysis.Analyst
+
+	// Typed checks the results of typed jobs, whose bundles have no criteria.
+	Typed typed.Checker
 
 	// ProfileHash says what a system call profile allows, for whoever wants to judge again.
 	ProfileHash func(sandbox.Profile) string
@@ -39,6 +43,9 @@ func (j *Judge) Judge(ctx context.Context, bundleDir, deliveryDir string) (guild
 // Hear judges a case. An error is as of exam.Engine.ExamineHidden, and nothing is known about the delivery; but with a
 // *PersonNeeded come the verdict so far and its evidence. A delivery that tried to break out needs no person.
 func (j *Judge) Hear(ctx context.Context, c Case) (guild.Verdict, Evidence, error) {
+	if v, evidence, ok, err := j.checkTyped(ctx, c); ok || err != nil {
+		return v, evidence, err
+	}
 	report, err := j.Exam.ExamineHidden(ctx, c.Bundle, c.Delivery, c.Hidden)
 	if err != nil {
 		return guild.Verdict{}, nil, err

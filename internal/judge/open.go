@@ -8,6 +8,7 @@ import (
 	"guild/internal/exam"
 	"guild/internal/sandbox"
 	"guild/internal/sandbox/tiers"
+	"guild/internal/typed"
 )
 
 // Config says how to judge on this machine. The zero value works.
@@ -15,6 +16,8 @@ type Config struct {
 	Tier     string // the sandbox; the best that works if empty
 	Cache    string // directory for what makes judging faster; nothing is kept if empty
 	Analysis bool   // whether linters read what was delivered
+
+	Typed typed.Checker // of typed jobs' results; the zero one can do nothing again
 }
 
 // Open returns a judge in the sandbox that c names, or a *sandbox.UnusableError. Close ends what the sandbox keeps
@@ -29,7 +32,7 @@ func Open(ctx context.Context, c Config) (*Judge, error) {
 
 // On returns a judge in a sandbox that was opened already.
 func On(runner sandbox.Runner, caps sandbox.Caps, c Config) *Judge {
-	j := &Judge{Exam: &exam.Engine{Runner: runner, Cache: c.Cache}, Caps: caps, ProfileHash: profileHash}
+	j := &Judge{Exam: &exam.Engine{Runner: runner, Cache: c.Cache}, Caps: caps, ProfileHash: profileHash, Typed: c.Typed}
 	if c.Analysis {
 		j.Analysis = &analysis.Analyst{Runner: runner, Cache: c.Cache}
 	}

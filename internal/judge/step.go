@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +25,7 @@ import (
 	"guild/internal/fact"
 	"guild/internal/fold"
 	"guild/internal/journal"
+	"guild/internal/opinion"
 	"guild/internal/sandbox"
 	"guild/internal/workdir"
 	"guild/nutshell"
@@ -46,6 +48,8 @@ type StepConfig struct {
 	// Examine judges a case; (*Judge).Hear in earnest.
 	Examine func(ctx context.Context, c Case) (guild.Verdict, Evidence, error)
 
+	Opinion opinion.Opinion // chooses between the results of a job whose order leaves it to one; a person does if nil
+
 	Baseline func(task string) Baseline // what deliveries of a task usually take; none is known if nil
 }
 
@@ -61,8 +65,16 @@ func NewStep(c StepConfig, f *Fold) *Step { return &Step{c, f} }
 // Due lists the deliveries to be judged. It implements due.Source.
 func (s *Step) Due(time.Time) []due.Work {
 	var work []due.Work
+	together := map[guild.JobID][]pending{}
 	for _, c := range s.fold.ready() {
+		if c.Order.Together != "" {
+			together[c.Job] = append(together[c.Job], c)
+			continue
+		}
 		work = append(work, s.judge(c))
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(together), func(a, b guild.JobID) int { return bytes.Compare(a[:], b[:]) }) {
+		work = append(work, s.judgeTogether(together[id]))
 	}
 	return work
 }
@@ -247,6 +259,8 @@ type order struct {
 	Task   string     `json:"task"`
 	Bundle guild.Hash `json:"bundle"`
 	Hidden guild.Hash `json:"hidden,omitzero"` // tests that stay here, as a bundle
+
+	Together string `json:"together,omitempty"` // the adjudication of which all deliveries are the subject at once
 }
 
 type pending struct {
@@ -277,8 +291,14 @@ func (f *Fold) ready() []pending {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	var ready []pending
+	waits := map[guild.JobID]bool{} // for another delivery
 	for _, c := range f.state.Cases.All() {
-		if c.Here && c.Held.IsZero() {
+		if c.Order.Together != "" && !c.Here {
+			waits[c.Job] = true
+		}
+	}
+	for _, c := range f.state.Cases.All() {
+		if c.Here && c.Held.IsZero() && !waits[c.Job] {
 			ready = append(ready, c)
 		}
 	}
@@ -330,7 +350,7 @@ func (f *Fold) Apply(e fact.Entry) {
 func (f *Fold) apply(one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.JobOpened:
-		f.state.Jobs.Set(one.Job, order{one.Task, one.Bundle, one.Hidden})
+		f.state.Jobs.Set(one.Job, order{one.Task, one.Bundle, one.Hidden, together(one.Compare)})
 	case fact.JobClosed:
 		f.state.Jobs.Delete(one.Job)
 	case fact.AttemptPlanned:

@@ -39,6 +39,7 @@ func TestMain(m *testing.M) { journaltest.Main(m) }
 type court struct {
 	*testing.T
 	fold    *Fold
+	step    *Step
 	claims  *due.Claims
 	blobs   *blob.Store
 	journal *journal.Journal
@@ -61,8 +62,8 @@ func newCourt(t *testing.T) *court {
 	}
 	c.claims = due.NewClaims()
 	c.journal = journaltest.Open(t, c.claims, c.fold)
-	step := NewStep(StepConfig{Blobs: c.blobs, Scratch: c.scratch, Examine: c.examine}, c.fold)
-	duetest.Run(t, &due.Runner{Journal: c.journal, Claims: c.claims, Limits: map[string]int{Class: 1}, Sources: []due.Source{step.Due}})
+	c.step = NewStep(StepConfig{Blobs: c.blobs, Scratch: c.scratch, Examine: c.examine}, c.fold)
+	duetest.Run(t, &due.Runner{Journal: c.journal, Claims: c.claims, Limits: map[string]int{Class: 1}, Sources: []due.Source{c.step.Due}})
 	return c
 }
 

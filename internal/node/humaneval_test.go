@@ -32,7 +32,8 @@ const canonical = "canonical"
 
 // TestTheCanonicalSolutionIsAcceptedAndEachMutantRejected hires for every problem of HumanEval and every variant
 // of its solution: over a relay, from a provider in a process of its own ("guild work" with a shell script), with
-// the judge in earnest. With -short it is the canonical solutions alone.
+// the judge in earnest. What the canonical solutions came to is exported, and verified twice: by us, and by a program
+// that somebody could have written who has docs/VERIFY.md alone. With -short it is the canonical solutions alone.
 func TestTheCanonicalSolutionIsAcceptedAndEachMutantRejected(t *testing.T) {
 	needSandbox(t)
 	relay := startRelay(t)
@@ -43,14 +44,22 @@ func TestTheCanonicalSolutionIsAcceptedAndEachMutantRejected(t *testing.T) {
 	market := openMarket(t, relay)
 	awaitProviders(t, customer, len(market.providers))
 
-	checks := market.checks(t)
+	checks, exports := market.checks(t), newExports(t)
 	var tally tally
 	var crew errgroup.Group
 	crew.SetLimit(8) // enough that the judge never waits for work
 	for _, c := range checks {
-		crew.Go(func() error { tally.add(t, c, c.run(t, customer, market.providers[c.variant])); return nil })
+		crew.Go(func() error {
+			job := c.run(t, customer, market.providers[c.variant])
+			tally.add(t, c, job)
+			if c.variant == canonical {
+				exports.add(t, customer, job)
+			}
+			return nil
+		})
 	}
 	crew.Wait()
+	exports.agree(t)
 	fmt.Printf("%d passed, %d failed\n", tally.passed, tally.failed)
 	t.Logf("the longest canonical run took %d ms of processor time; the limit is %d s", tally.longest, humaneval.TimeLimit)
 	if tally.failed > 0 || tally.passed != len(checks) {

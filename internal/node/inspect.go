@@ -45,6 +45,7 @@ func (n *Node) openStopped(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	n.openAudit()
 	n.openControl()
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"guild"
+	"guild/internal/audit"
 	"guild/internal/backup"
 	"guild/internal/blob"
 	"guild/internal/control"
@@ -30,6 +31,7 @@ import (
 	"guild/internal/judge"
 	"guild/internal/key"
 	"guild/internal/meet"
+	"guild/internal/opinion"
 	"guild/internal/policy"
 	"guild/internal/record"
 	"guild/internal/registry"
@@ -42,7 +44,9 @@ import (
 	"guild/internal/trust"
 	"guild/internal/trust/exchange"
 	"guild/internal/trust/variables"
+	"guild/internal/typed"
 	"guild/internal/work"
+	"guild/oa"
 )
 
 // Config says what a node is.
@@ -79,14 +83,26 @@ type Config struct {
 	Follow   []nostr.PubKey // whose recommendations of providers count
 	Limits   jobs.Limits    // how much one provider is asked; zero fields have defaults
 	Learning Learning       // what is learned, told and kept
+	Records  Records        // what others can check
 	Policy   policy.Policy  // the numbers that are decided by; policy.Default() if it has no name
 	Fetch    Fetch          // what workers' inputs may be fetched from
+
+	Types   oa.Registry       // of typed jobs; those of the surface if it has none
+	Images  map[string]string // digest → directory with the root file system that it is, for typed jobs
+	Vectors *opinion.Endpoint // where samples of embeddings are made again; nowhere if nil
+	Opinion opinion.Opinion   // chooses between results that no test decides; a person does if nil
 
 	// Quit, once closed, ends the node as soon as no job goes on and no client is left; never if nil.
 	Quit <-chan struct{}
 
 	// Examine replaces the judge, for measuring everything but it.
 	Examine func(context.Context, judge.Case) (guild.Verdict, judge.Evidence, error)
+}
+
+// Records is how a node's records are made known.
+type Records struct {
+	Publish   bool          // receipts and the journal's seals are published at our relays
+	SealEvery time.Duration // how long the journal may be without a seal after something was added; an hour if zero
 }
 
 // Ready is what a node says once it can be used.
@@ -128,6 +144,7 @@ type Node struct {
 	boxes     letterboxes
 	post      *post
 	backup    *backup.Step
+	audit     *audit.Step
 	meet      *meet.Meet
 	scout     *scout.Scout
 	runner    *due.Runner
@@ -136,6 +153,7 @@ type Node struct {
 	vaultKey *vaultKey
 	secrets  string // directory of the credentials that workers have
 
+	images    typed.Sandbox // what commands of typed jobs run in
 	runnerBox sandbox.Runner
 	caps      sandbox.Caps
 	unboxed   error // why there is no sandbox
@@ -159,6 +177,7 @@ type folds struct {
 	exchange  *exchange.Fold
 	review    *review.Fold
 	backup    *backup.Fold
+	audit     *audit.Fold
 	letters   *review.Letters
 	said      *work.Judgements
 }
@@ -182,6 +201,9 @@ func (c Config) withDefaults() Config {
 	c.Log = cmp.Or(c.Log, slog.Default())
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if len(c.Types.Schemas()) == 0 {
+		c.Types = oa.Known()
 	}
 	if c.Policy.Name == "" {
 		c.Policy = policy.Default()
@@ -237,11 +259,11 @@ func (n *Node) openJournal(ctx context.Context) (err error) {
 	}
 	n.folds = folds{jobs.NewFold(), work.NewFold(), judge.NewFold(), registry.NewFold(rules), learned, record.NewFold(),
 		registry.NewObserved(), meet.NewFold(), judge.NewBaselines(), work.NewCustomers(rules),
-		variables.NewFold(rules), exchange.NewFold(rules), review.NewFold(), backup.NewFold(rules.Backup), review.NewLetters(), work.NewJudgements()}
+		variables.NewFold(rules), exchange.NewFold(rules), review.NewFold(), backup.NewFold(rules.Backup), audit.NewFold(), review.NewLetters(), work.NewJudgements()}
 	n.journal, err = journal.Open(ctx, journal.Options{
 		Dir: n.c.JournalDir, Node: n.name(), Now: n.c.Now,
 		Folds: []fold.Fold{n.claims, n.folds.jobs, n.folds.work, n.folds.judge, n.folds.registry, n.folds.trust, n.folds.record, n.folds.baselines,
-			n.folds.observed, n.folds.meet, n.folds.customers, n.folds.variables, n.folds.exchange, n.folds.review, n.folds.backup, n.folds.letters, n.folds.said},
+			n.folds.observed, n.folds.meet, n.folds.customers, n.folds.variables, n.folds.exchange, n.folds.review, n.folds.backup, n.folds.audit, n.folds.letters, n.folds.said},
 		HighWater: n.c.HighWater, Wait: glance, Listen: n.c.Listen, NoSync: n.c.NoSync, Appended: n.c.Appended, Log: n.c.Log,
 	})
 	if err != nil {
@@ -271,6 +293,9 @@ func (n *Node) openSteps(ctx context.Context) (err error) {
 		return err
 	}
 	n.runnerBox, n.caps, n.unboxed = tiers.Pick(ctx, n.c.Tier)
+	if err := n.openImages(ctx); err != nil {
+		return err
+	}
 	n.vaultKey = &vaultKey{path: filepath.Join(n.c.Dir, vaultKeyFile), now: n.c.Now}
 	n.jobs = jobs.New(jobs.Config{
 		Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Now: n.c.Now,
@@ -296,7 +321,7 @@ func (n *Node) openSteps(ctx context.Context) (err error) {
 		}
 	}
 	n.work = work.New(work.Config{
-		Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Now: n.c.Now,
+		Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Producer: "guild@" + n.c.Version, Now: n.c.Now,
 		Services: services, Scratch: n.scratch(), Publish: n.publishAsProvider, Relays: n.relays,
 		Upload: n.parcels.upload, Fetch: n.parcels.fetch, Log: n.c.Log,
 		Secrets: n.secrets, Recipient: recipient, Unseal: n.vaultKey.open,
@@ -307,14 +332,17 @@ func (n *Node) openSteps(ctx context.Context) (err error) {
 		return err
 	}
 	n.judge = judge.NewStep(judge.StepConfig{
-		Blobs: n.blobs, Scratch: n.scratch(), Examine: n.examine(), Baseline: n.folds.baselines.Baseline,
+		Blobs: n.blobs, Scratch: n.scratch(), Examine: n.examine(), Opinion: n.opinion(), Baseline: n.folds.baselines.Baseline,
 	}, n.folds.judge)
-	n.record = record.New(record.Config{
-		Blobs: n.blobs, Policy: n.folds.trust.Policy, Producer: "guild@" + n.c.Version,
-	}, n.folds.record)
+	records := record.Config{Blobs: n.blobs, Policy: n.folds.trust.Policy, Producer: "guild@" + n.c.Version, Signer: n.keyer}
+	if n.c.Records.Publish {
+		records.Publish = n.publish
+	}
+	n.record = record.New(records, n.folds.record)
 	if err := n.openLearning(ctx); err != nil {
 		return err
 	}
+	n.openAudit()
 	n.openRunner()
 	n.openControl()
 	return nil
@@ -326,7 +354,7 @@ func (n *Node) openRunner() {
 	n.runner = &due.Runner{
 		Journal: n.journal, Claims: n.claims, Node: n.name(), Now: n.c.Now, Log: n.c.Log, Limits: limits, Waits: n.c.Retry,
 		Sources: []due.Source{n.jobs.Due, n.work.Due, n.judge.Due, n.record.Due, n.trust.Due, n.registry.Due, n.meet.Due,
-			n.variables.Due, n.review.Due, n.mail.Due, n.backup.Due},
+			n.variables.Due, n.review.Due, n.mail.Due, n.backup.Due, n.audit.Due},
 	}
 }
 
@@ -340,7 +368,7 @@ func (n *Node) examine() func(context.Context, judge.Case) (guild.Verdict, judge
 			return guild.Verdict{}, nil, n.unboxed
 		}
 	}
-	return judge.On(n.runnerBox, n.caps, judge.Config{Cache: filepath.Join(n.c.Dir, "judge"), Analysis: n.c.Analysis}).Hear
+	return judge.On(n.runnerBox, n.caps, judge.Config{Cache: filepath.Join(n.c.Dir, "judge"), Analysis: n.c.Analysis, Typed: n.checker()}).Hear
 }
 
 // run runs every part until ctx ends.
@@ -383,7 +411,9 @@ func (n *Node) run(ctx context.Context) error {
 	n.drain()
 	<-retracted
 	stop()
-	return parts.Wait()
+	err := parts.Wait()
+	n.sealLast()
+	return err
 }
 
 // idle is closed once the node was asked to quit when idle, and is.

@@ -11,7 +11,9 @@ import (
 
 	"guild"
 	"guild/internal/sandbox"
+	"guild/internal/typed"
 	"guild/internal/work"
+	"guild/replay/session"
 )
 
 // Worker is a service that this node offers, done by a command.
@@ -22,13 +24,16 @@ type Worker struct {
 	Name    string
 	About   string
 	Kind    int
-	Kinds   []int  // all of them; Kind, or the usual ones of the tasks, if empty
-	Schema  string // of its inputs, as announced
-	Open    bool   // works on requests that name nobody
+	Kinds   []int          // all of them; Kind, or the usual ones of the tasks, if empty
+	Schema  string         // of its inputs, as announced
+	Open    bool           // works on requests that name nobody
+	Trace   session.Format // of the lines on the command's standard output; they are for people if empty
 	Claims  work.Claims
-	Command string   // for /bin/sh -c
-	Env     []string // names of our variables that it may see
-	Mounts  []string // host directories that it may read
+	Type    string       // the job type of package oa, if it is a service for one; Command, Model or the sandbox does it
+	Model   *typed.Model // behind an endpoint; nil without one
+	Command string       // for /bin/sh -c
+	Env     []string     // names of our variables that it may see
+	Mounts  []string     // host directories that it may read
 
 	Network     work.Network // NetworkNone if empty; what runs unsandboxed reaches all
 	Unsandboxed bool
@@ -53,6 +58,14 @@ type Fetch struct {
 func (n *Node) services(ctx context.Context) ([]work.Service, error) {
 	var services []work.Service
 	for _, w := range n.c.Workers {
+		if w.Type != "" {
+			s, err := n.typedService(ctx, w)
+			if err != nil {
+				return nil, fmt.Errorf("the service %q: %w", cmp.Or(w.D, w.Task), err)
+			}
+			services = append(services, s)
+			continue
+		}
 		do := w.Do
 		if do == nil {
 			command, err := n.command(w)
@@ -105,7 +118,7 @@ func (n *Node) command(w Worker) (work.Exec, error) {
 	}
 	x := work.Exec{
 		Command: command, Env: pick(w.Env), Mounts: mounts, Network: w.Network == work.NetworkFull, Runner: n.runnerBox,
-		Limits: workerLimits, Log: n.c.Log,
+		Limits: workerLimits, Log: n.c.Log, Trace: w.Trace,
 	}
 	switch {
 	case w.Unsandboxed:

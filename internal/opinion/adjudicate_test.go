@@ -115,7 +115,11 @@ func FuzzACompletionIsOneAnswerOrNone(f *testing.F) {
 	f.Add([]byte(`{"choices":[{"message":{"content":"{\"choice\":\"A\",\"reason\":\"x\"}"}}]}`))
 	f.Add([]byte(`{"choices":[{"message":{"content":"{\"choice\":\"tie\"} {}"}}]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		a, err := readCompletion(raw)
+		said, err := readCompletion(raw)
+		if err != nil {
+			return
+		}
+		a, err := readAnswer([]byte(said.Text))
 		if err == nil && (a.Choice != A && a.Choice != B && a.Choice != Tie || len(a.Reason) > maxReason || guild.Clean(a.Reason) != a.Reason) {
 			t.Errorf("%+v", a)
 		}

@@ -5,7 +5,7 @@ import "guild"
 // measured is the default where bench/marketsim found nothing better, and its findings elsewhere. It is for a market like
 // that one: many who do the same task, benchmarks that cost a small part of a job, and prices and waiting that matter as
 // they do there. Figures are msat for each job of 60 days among 200 providers, where a job is worth 100,000: regret and
-// what is wasted are 10,555 and 3,003 with seed 1 and the partnership protocol's numbers, and 829 and 443 with these.
+// what is wasted are 10,555 and 3,003 with seed 1 and the partnership protocol's numbers, and 697 and 328 with these.
 func measured() Policy {
 	p := Default()
 	p.Name = Measured

@@ -28,6 +28,7 @@ type folded struct {
 	Stored   fold.Table[guild.JobID, []Stored] `json:"stored"`          // never changed in place
 	Young    fold.Table[string, session]       `json:"young"`           // recorded, and may still be disputed
 	Order    []string                          `json:"order,omitempty"` // of those, the oldest first
+	Unsaid   fold.Table[string, unsaid]        `json:"unsaid"`          // receipts that are to be published, by id
 }
 
 // disputable is how long an attempt's session is kept after its record, in ms: longer than anybody may object.
@@ -67,7 +68,7 @@ func NewFold() *Fold { return &Fold{} }
 func (*Fold) Name() string { return "record" }
 
 // Version implements fold.Fold.
-func (*Fold) Version() int { return 3 }
+func (*Fold) Version() int { return 4 }
 
 // Of lists what is recorded of a job, the latest attempt last.
 func (f *Fold) Of(job guild.JobID) []Stored {
@@ -76,23 +77,24 @@ func (f *Fold) Of(job guild.JobID) []Stored {
 	return slices.Clone(f.state.Stored.Of(job))
 }
 
-// Receipt finds what is recorded under a receipt's id or a prefix of it that fits only one.
-func (f *Fold) Receipt(id string) (Stored, bool) {
+// Receipt finds what is recorded under a receipt's id or a prefix of it that fits only one, and of which job.
+func (f *Fold) Receipt(id string) (guild.JobID, Stored, bool) {
 	f.mu.Lock()
 	stored := f.state.Stored.Clone() // nobody waits while all are looked through
 	f.mu.Unlock()
+	var of guild.JobID
 	var found []Stored
-	for _, all := range stored.All() {
+	for job, all := range stored.All() {
 		for _, s := range all {
 			if s.Receipt != "" && strings.HasPrefix(s.Receipt, id) {
-				found = append(found, s)
+				of, found = job, append(found, s)
 			}
 		}
 	}
 	if len(found) != 1 {
-		return Stored{}, false
+		return guild.JobID{}, Stored{}, false
 	}
-	return found[0], true
+	return of, found[0], true
 }
 
 // ended lists the attempts that are due for their record, the oldest first.
@@ -107,6 +109,23 @@ func (f *Fold) ended() []session {
 	}
 	slices.SortFunc(ended, func(a, b session) int { return int(a.Ended - b.Ended) })
 	return ended
+}
+
+// unsaid lists the receipts that are to be published.
+func (f *Fold) unsaid() []unsaid {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	var all []unsaid
+	for _, u := range f.state.Unsaid.All() {
+		all = append(all, u)
+	}
+	return all
+}
+
+func (f *Fold) isUnsaid(receipt string) bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.state.Unsaid.Has(receipt)
 }
 
 func (f *Fold) due(attempt nostr.ID) bool {
@@ -147,6 +166,8 @@ func (f *Fold) apply(one fact.Fact, at int64) {
 		f.tidy(one.Job)
 	case fact.AttemptRecorded:
 		f.recorded(one, at)
+	case fact.ReceiptPublished:
+		f.state.Unsaid.Delete(one.Receipt)
 	case fact.AttemptDisputed:
 		f.disputed(one, at)
 	default:
@@ -237,7 +258,11 @@ func (f *Fold) recorded(r fact.AttemptRecorded, at int64) {
 	}
 	f.state.Sessions.Delete(r.Attempt.Hex())
 	before := f.state.Stored.Of(s.Job)
-	f.state.Stored.Set(s.Job, append(before[:len(before):len(before)], Stored{r.Attempt, r.Receipt, r.Stored, r.Replay}))
+	stored := Stored{r.Attempt, r.Receipt, r.Stored, r.Replay}
+	f.state.Stored.Set(s.Job, append(before[:len(before):len(before)], stored))
+	if r.Public {
+		f.state.Unsaid.Set(r.Receipt, unsaid{s.Job, stored})
+	}
 	if s.Judged != nil {
 		f.keep(s, r.Receipt, at)
 	}
@@ -286,7 +311,8 @@ func (f *Fold) tidy(job guild.JobID) {
 // Freeze implements fold.Fold.
 func (f *Fold) Freeze() func() ([]byte, error) {
 	f.mu.Lock()
-	state := folded{f.state.Jobs.Clone(), f.state.Sessions.Clone(), f.state.Stored.Clone(), f.state.Young.Clone(), slices.Clone(f.state.Order)}
+	state := folded{f.state.Jobs.Clone(), f.state.Sessions.Clone(), f.state.Stored.Clone(), f.state.Young.Clone(), slices.Clone(f.state.Order),
+		f.state.Unsaid.Clone()}
 	f.mu.Unlock()
 	return func() ([]byte, error) { return fold.Encode(state) }
 }
@@ -299,16 +325,17 @@ func (f *Fold) Restore(b []byte) error {
 		Stored   *fold.Table[guild.JobID, []Stored] `json:"stored"`
 		Young    *fold.Table[string, session]       `json:"young"`
 		Order    []string                           `json:"order"`
+		Unsaid   *fold.Table[string, unsaid]        `json:"unsaid"`
 	}
 	if err := fold.Decode(b, &fresh); err != nil {
 		return fmt.Errorf("record: %w", err)
 	}
-	if fresh.Jobs == nil || fresh.Sessions == nil || fresh.Stored == nil || fresh.Young == nil {
+	if fresh.Jobs == nil || fresh.Sessions == nil || fresh.Stored == nil || fresh.Young == nil || fresh.Unsaid == nil {
 		return errors.New("record: the snapshot is incomplete")
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.state = folded{*fresh.Jobs, *fresh.Sessions, *fresh.Stored, *fresh.Young, fresh.Order}
+	f.state = folded{*fresh.Jobs, *fresh.Sessions, *fresh.Stored, *fresh.Young, fresh.Order, *fresh.Unsaid}
 	return nil
 }
 

@@ -1,7 +1,8 @@
 // Package record is the step that proves: when an attempt has come to its end it writes the trajectory of the
 // job so far (REPLAY.jsonl) and, if there was a verdict, the receipt that binds request, delivery, verdict and
-// policy. It owns the fact attempt.recorded. Both documents are computed from facts alone, so computing them
-// again gives the same bytes. It never changes what it records.
+// policy, and publishes that if the owner wants. It owns the facts attempt.recorded and receipt.published. Both documents
+// are computed from facts alone, so computing them again gives the same bytes. It never changes what it records: a
+// verdict that is given again has a receipt of its own, which names the first.
 package record
 
 import (
@@ -29,6 +30,10 @@ type Config struct {
 	Blobs    *blob.Store
 	Policy   func() guild.Hash // of the trust policy in force
 	Producer string            // program and version, as "guild@0.1.0"
+
+	// Publish says receipts in public, signed by Signer; nil when the owner does not want that.
+	Publish func(ctx context.Context, e guild.Verified, relays []string) error
+	Signer  nostr.Signer
 }
 
 // Record is the step.
@@ -40,11 +45,17 @@ type Record struct {
 // New returns the step on its fold.
 func New(c Config, f *Fold) *Record { return &Record{c, f} }
 
-// Due lists the attempts that have ended and are not recorded. It implements due.Source.
+// Due lists the attempts that have ended and are not recorded, and the receipts that are to be published. It implements
+// due.Source.
 func (r *Record) Due(time.Time) []due.Work {
 	var work []due.Work
 	for _, ended := range r.fold.ended() {
 		work = append(work, r.write(ended))
+	}
+	if r.c.Publish != nil {
+		for _, u := range r.fold.unsaid() {
+			work = append(work, r.publish(u))
+		}
 	}
 	return work
 }
@@ -89,7 +100,7 @@ func (r *Record) documents(ctx context.Context, s session) (fact.AttemptRecorded
 	if err != nil {
 		return fact.AttemptRecorded{}, err
 	}
-	recorded.Receipt = document.ID
+	recorded.Receipt, recorded.Public = document.ID, r.c.Publish != nil
 	recorded.Stored, err = r.c.Blobs.PutBytes(ctx, raw)
 	return recorded, err
 }

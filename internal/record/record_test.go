@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"guild/internal/fold/foldtest"
 	"guild/internal/journal"
 	"guild/internal/journal/journaltest"
+	"guild/internal/key"
 	"guild/receipt"
 	"guild/replay"
 )
@@ -28,6 +30,7 @@ import (
 func TestMain(m *testing.M) { journaltest.Main(m) }
 
 var (
+	signer   = key.NewSigner(key.NewSecret(nostr.SecretKey{31: 9}))
 	provider = guild.Service{PubKey: nostr.GetPublicKey(nostr.SecretKey{31: 1}), D: "python"}
 	policy   = guild.Sum([]byte("policy"))
 	bundle   = guild.Sum([]byte("bundle"))
@@ -43,11 +46,15 @@ type archive struct {
 	journal *journal.Journal
 	dir     string
 	stop    func()
+
+	publish func(context.Context, guild.Verified, []string) error // nil: nothing is published
 }
 
-func newArchive(t *testing.T) *archive {
+func newArchive(t *testing.T) *archive { t.Helper(); return newPublicArchive(t, nil) }
+
+func newPublicArchive(t *testing.T, publish func(context.Context, guild.Verified, []string) error) *archive {
 	t.Helper()
-	a := &archive{T: t, dir: t.TempDir()}
+	a := &archive{T: t, dir: t.TempDir(), publish: publish}
 	var err error
 	if a.blobs, err = blob.Open(t.TempDir()); err != nil {
 		t.Fatal(err)
@@ -65,7 +72,8 @@ func (a *archive) start() {
 	a.fold = NewFold()
 	claims := due.NewClaims()
 	a.journal = journaltest.Reopen(a.T, a.dir, claims, a.fold)
-	a.step = New(Config{Blobs: a.blobs, Policy: func() guild.Hash { return policy }, Producer: "guild@test"}, a.fold)
+	a.step = New(Config{Blobs: a.blobs, Policy: func() guild.Hash { return policy }, Producer: "guild@test",
+		Publish: a.publish, Signer: signer}, a.fold)
 	a.stop = duetest.Run(a.T, &due.Runner{Journal: a.journal, Claims: claims, Sources: []due.Source{a.step.Due}})
 }
 
@@ -240,8 +248,8 @@ func TestAReceiptBindsEverything(t *testing.T) {
 		if err != nil || string(wanted) != string(raw) || r.Receipt != want.ID {
 			t.Errorf("%s\nwant %s, %v", raw, wanted, err)
 		}
-		if found, ok := a.fold.Receipt(r.Receipt[:6]); !ok || found.Attempt != id || found.Blob != r.Stored {
-			t.Errorf("%+v, %v", found, ok)
+		if of, found, ok := a.fold.Receipt(r.Receipt[:6]); !ok || of != job || found.Attempt != id || found.Blob != r.Stored {
+			t.Errorf("%+v of %s, %v", found, of, ok)
 		}
 	})
 }
@@ -314,7 +322,7 @@ func TestWhatWasNotJudgedHasATrajectoryAndNoReceipt(t *testing.T) {
 			if r.Receipt != "" || !r.Stored.IsZero() || hash != r.Trajectory || end.Status != c.want || end.Confidence != 0 || names[len(names)-1] != c.tool {
 				t.Errorf("%+v: %+v, %v", r, end, names)
 			}
-			if _, ok := a.fold.Receipt("r-"); ok {
+			if _, _, ok := a.fold.Receipt("r-"); ok {
 				t.Error("there is a receipt")
 			}
 		})
@@ -399,10 +407,10 @@ func TestAPrefixThatFitsTwoReceiptsFindsNone(t *testing.T) {
 		f.Apply(fact.Entry{Seq: uint64(n + 1), Subject: fact.JobSubject(job), Facts: []fact.Fact{
 			fact.JobOpened{Job: job}, fact.AttemptPlanned{Attempt: id, Job: job}, fact.AttemptRecorded{Attempt: id, Receipt: fmt.Sprint("r-", n)}}})
 	}
-	if _, ok := f.Receipt("r-"); ok {
+	if _, _, ok := f.Receipt("r-"); ok {
 		t.Error("one of two was taken")
 	}
-	if s, ok := f.Receipt("r-1"); !ok || s.Receipt != "r-1" {
+	if _, s, ok := f.Receipt("r-1"); !ok || s.Receipt != "r-1" {
 		t.Errorf("%+v", s)
 	}
 }

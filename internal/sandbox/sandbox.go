@@ -209,6 +209,14 @@ type IO struct {
 	Channel *os.File
 }
 
+// Whole is a writer of IO that gets all of its stream, where others get the first Limits.Output bytes. What comes counts
+// for the end of a run that writes too much all the same, unless the stream is Free: then its reader has bounds of its
+// own, and no length of it ends a run.
+type Whole struct {
+	io.Writer
+	Free bool
+}
+
 // Result is how a run ended.
 type Result struct {
 	Exit     int    // the exit code; 128 plus the signal's number if a signal ended it

@@ -61,6 +61,11 @@ func (w *Work) admit(s Service, e nostr.Event, r nip90.Request) *refusal {
 	if err := w.check(r); err != nil {
 		return refuse(guild.Malformed, "%v", err)
 	}
+	if s.Check != nil {
+		if err := s.Check(r); err != nil {
+			return refuse(guild.Malformed, "%v", err)
+		}
+	}
 	if !w.doors.enters(s, e.PubKey, w.c.Now()) {
 		return tooOften("busy: %d requests of one customer in a minute, try again later", s.Terms.PerMinute)
 	}

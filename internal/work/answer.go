@@ -19,6 +19,8 @@ import (
 type delivery struct {
 	packed []byte
 	text   *string // what goes to a customer who knows no bundles; nil where the bundle goes
+
+	recording *recording // of the run that left it, or that failed; nil if there was none
 }
 
 // answerDelivery signs the result. A request that came encrypted is answered encrypted, always.

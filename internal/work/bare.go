@@ -3,8 +3,11 @@ package work
 import (
 	"context"
 	"errors"
+	"io"
+	"os"
 	"os/exec"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,6 +21,37 @@ type Bare struct{}
 // Probe implements sandbox.Runner.
 func (Bare) Probe(context.Context) sandbox.Caps {
 	return sandbox.Caps{Tier: "none", Usable: true, Gaps: []string{"there is no sandbox at all"}}
+}
+
+// results is what a command writes to sandbox.ResultsFD.
+type results struct {
+	ours, theirs *os.File
+	read         sync.WaitGroup
+}
+
+// passResults gives a command that has not begun the descriptor, and reads it.
+func passResults(cmd *exec.Cmd, to io.Writer) (*results, error) {
+	var r results
+	var err error
+	if r.ours, r.theirs, err = os.Pipe(); err != nil {
+		return nil, err
+	}
+	if to == nil {
+		to = io.Discard
+	}
+	cmd.ExtraFiles = []*os.File{r.theirs} // the first is sandbox.ResultsFD
+	r.read.Go(func() { io.Copy(to, r.ours) })
+	return &r, nil
+}
+
+// begun lets go of the command's end.
+func (r *results) begun() { r.theirs.Close() }
+
+// end waits for the last of it, and no longer than a moment for what outlives the command.
+func (r *results) end() {
+	r.ours.SetReadDeadline(time.Now().Add(time.Second))
+	r.read.Wait()
+	r.ours.Close()
 }
 
 // Run implements sandbox.Runner. Mounts and limits but the wall time mean nothing here.
@@ -35,12 +69,20 @@ func (Bare) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sandbo
 	// The kernel kills the command when the thread that started it ends, so it is kept until then.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	start := time.Now()
-	if err := cmd.Start(); err != nil {
+	results, err := passResults(cmd, streams.Results)
+	if err != nil {
 		return sandbox.Result{}, err
 	}
-	err := cmd.Wait()
+	start := time.Now()
+	err = cmd.Start()
+	results.begun()
+	if err != nil {
+		results.end()
+		return sandbox.Result{}, err
+	}
+	err = cmd.Wait()
 	killGroup() // what it left running goes with it
+	results.end()
 	result := sandbox.Result{Exit: cmd.ProcessState.ExitCode()}
 	result.Usage.WallMs = time.Since(start).Milliseconds()
 	if _, exited := errors.AsType[*exec.ExitError](err); !exited && !errors.Is(err, exec.ErrWaitDelay) && err != nil && ctx.Err() == nil {

@@ -187,13 +187,27 @@ func (w *Work) finish(ctx context.Context, s Service, r fact.RequestReceived) (f
 	finished.Bundle = bundle
 	switch {
 	case err == nil:
-		return w.answerDelivery(ctx, r, finished, d)
 	case w.withdrawn(r.Request):
 		return finished, nil // nobody waits for it
 	case errors.Is(ctx.Err(), context.Canceled):
 		return finished, fmt.Errorf("stopped: %w", ctx.Err())
 	}
-	finished.Ending, finished.Reason = failed, guild.Cut(err.Error(), 500)
+	failure := err
+	var kept documents
+	var keeping sync.WaitGroup
+	keeping.Go(func() { kept = w.keepSession(ctx, d.recording, r.Job, failure) })
+	finished, err = w.answer(ctx, r, finished, d, failure)
+	keeping.Wait()
+	finished.Replay, finished.Session = kept.replay, kept.receipt
+	return finished, err
+}
+
+// answer signs what a request came to: a delivery, or the failure.
+func (w *Work) answer(ctx context.Context, r fact.RequestReceived, finished fact.RequestFinished, d delivery, failure error) (fact.RequestFinished, error) {
+	if failure == nil {
+		return w.answerDelivery(ctx, r, finished, d)
+	}
+	finished.Ending, finished.Reason = failed, guild.Cut(failure.Error(), 500)
 	f := nip90.Feedback{Status: nip90.Error, Text: finished.Reason}
 	return w.answerFeedback(context.WithoutCancel(ctx), r, finished, f)
 }
@@ -286,6 +300,10 @@ func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b 
 		Limit: min(s.Limit, time.UnixMilli(r.Deadline).Sub(w.c.Now())), Hide: o.hide,
 		Say: func(line string) { begin(); w.say(r, nip90.Partial, o.hide(line)) },
 	}
+	if a.recording, err = w.newRecording(s, r, o.hide); err != nil {
+		return d, err
+	}
+	d.recording = a.recording
 	if a.Inputs = m.inputs; m.plain {
 		a.Inputs = filepath.Join(a.Bundle, plainInputs)
 	}
@@ -310,7 +328,9 @@ func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b 
 		return d, err
 	}
 	w.shut(o)
-	return w.pack(ctx, b, m.plain, a.Delivery, o)
+	d, err = w.pack(ctx, b, m.plain, a.Delivery, o)
+	d.recording = a.recording
+	return d, err
 }
 
 // shut takes the credentials away. It may be done twice.

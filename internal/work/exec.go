@@ -16,11 +16,13 @@ import (
 
 	"guild"
 	"guild/internal/sandbox"
+	"guild/replay/session"
 )
 
 // Exec is a worker that is a command: any agent's command line fits. It runs in the unpacked bundle with
-// GUILD_BUNDLE, GUILD_DELIVERY and GUILD_JOB, GUILD_INPUTS if anything was given beside the bundle, and GUILD_VAULT if
-// credentials came with it, in an otherwise cleared environment.
+// GUILD_BUNDLE, GUILD_DELIVERY and GUILD_JOB, GUILD_INPUTS if anything was given beside the bundle, GUILD_VAULT if
+// credentials came with it, and GUILD_TRACE, the number of a descriptor that takes lines on what it does, in an
+// otherwise cleared environment.
 type Exec struct {
 	Command string         // for /bin/sh -c
 	Env     []string       // "NAME=value" that the owner passes through
@@ -28,6 +30,7 @@ type Exec struct {
 	Network bool           // it may reach out
 	Runner  sandbox.Runner // Bare only when the owner said so
 	Limits  sandbox.Limits // Wall is the assignment's
+	Trace   session.Format // of the lines on its standard output; they are for people if empty
 
 	Log *slog.Logger // hears what a failing command said last; slog.Default() if nil
 }
@@ -50,11 +53,10 @@ func (a Assignment) hide(text string) string {
 // Do runs the command to its end and everything it started with it.
 func (x Exec) Do(ctx context.Context, a Assignment) error {
 	spec := x.spec(a)
-	out, done := lines(a.Say)
 	var stderr tail
-	result, err := x.Runner.Run(ctx, spec, sandbox.IO{Stdin: strings.NewReader(""), Stdout: out, Stderr: &stderr})
-	out.Close()
-	<-done
+	heard := x.hear(a)
+	result, err := x.Runner.Run(ctx, spec, heard.streams(strings.NewReader(""), &stderr))
+	heard.end(ctx, result, err)
 	switch {
 	case err != nil:
 		return fmt.Errorf("the sandbox: %w", err)
@@ -99,6 +101,7 @@ func (x Exec) spec(a Assignment) sandbox.Spec {
 		Env: append([]string{
 			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "HOME=" + home,
 			"GUILD_BUNDLE=" + bundle, "GUILD_DELIVERY=" + delivery, "GUILD_JOB=" + a.Job,
+			fmt.Sprint("GUILD_TRACE=", sandbox.ResultsFD),
 		}, x.Env...),
 		Mounts: []sandbox.Mount{
 			{Host: a.Bundle, Inside: insideBundle, Writable: true},

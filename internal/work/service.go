@@ -9,6 +9,8 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/nip90"
+	"guild/oa"
 )
 
 // Service is one thing that this node does for others.
@@ -35,7 +37,8 @@ type Service struct {
 	Network Network // what its worker may reach; shown, and kept by whoever made Do
 	Walls   string  // what keeps its worker apart, for people: the sandbox's tier, or none
 
-	Do func(ctx context.Context, a Assignment) error // the worker; an error is told to the customer
+	Check func(r nip90.Request) error                   // says why a request is not taken, before it is; any is if nil
+	Do    func(ctx context.Context, a Assignment) error // the worker; an error is told to the customer
 }
 
 // Network is a policy on what a worker's command may reach.
@@ -90,7 +93,13 @@ func unique(kinds []int) (once []int) {
 
 // does reports whether the service takes a task in a kind. A request without a task is for whoever takes its kind.
 func (s Service) does(task string, kind int) bool {
-	return slices.Contains(s.Kinds, kind) && (task == "" || slices.Contains(s.Tasks, task))
+	if !slices.Contains(s.Kinds, kind) {
+		return false
+	}
+	if id, err := oa.ParseID(task); err == nil && slices.Contains(s.Tasks, id.String()) {
+		return true // others have other names for it
+	}
+	return task == "" || slices.Contains(s.Tasks, task)
 }
 
 // service finds the service that a request is for: the first that takes requests, else the first that would.

@@ -36,6 +36,8 @@ type Assignment struct {
 
 	// Hide takes the secrets of the credentials out of what is kept or shown of the worker; nil when there are none.
 	Hide func(text string) string
+
+	recording *recording // hears what the worker does; nobody does if nil
 }
 
 // Config says what the step needs.
@@ -45,6 +47,7 @@ type Config struct {
 	Keyer    nostr.Keyer
 	PubKey   nostr.PubKey // Keyer's
 	Node     string
+	Producer string // of trajectories, as "guild@1.2.3"
 	Now      func() time.Time
 	Services []Service
 	Scratch  string // directory for unpacked bundles

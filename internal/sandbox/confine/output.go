@@ -2,7 +2,10 @@ package confine
 
 import (
 	"io"
+	"math"
 	"sync/atomic"
+
+	"guild/internal/sandbox"
 )
 
 // overflow is how many times Limits.Output a run may write before it is killed.
@@ -35,8 +38,18 @@ func (f *Flood) add(n int) {
 	}
 }
 
-// Keep returns a writer for one stream that passes the first bytes on to w, which may be nil.
-func (f *Flood) Keep(w io.Writer, bytes int64) io.Writer { return &keep{w, bytes, f} }
+// Keep returns a writer for one stream that passes the first bytes on to w, which may be nil; all of them to a
+// sandbox.Whole.
+func (f *Flood) Keep(w io.Writer, bytes int64) io.Writer {
+	whole, ok := w.(sandbox.Whole)
+	switch {
+	case ok && whole.Free:
+		return whole.Writer
+	case ok:
+		return &keep{whole.Writer, math.MaxInt64, f}
+	}
+	return &keep{w, bytes, f}
+}
 
 // keep passes the first bytes of one stream on and swallows the rest, so that the writer inside never blocks
 // and never learns where the cut is.

@@ -1,0 +1,81 @@
+package bolt11
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"guild"
+)
+
+// unit is what an amount is a number of.
+type unit struct {
+	letter string
+	msat   uint64
+}
+
+// The units, and how many millisatoshis each is, the greatest first. A p is a tenth of one, so
+// that a number of them ends in 0 and is read without it.
+var units = []unit{
+	{"", 100_000_000_000}, {"m", 100_000_000}, {"u", 100_000}, {"n", 100}, {"0p", 1},
+}
+
+// maxAmount is all the money there is, in millisatoshis.
+const maxAmount = 21_000_000 * 100_000_000_000
+
+// parsePrefix reads ln, the network, and perhaps an amount with its multiplier.
+func parsePrefix(prefix string) (Network, guild.Msat, error) {
+	rest, ok := strings.CutPrefix(prefix, "ln")
+	digits := strings.IndexAny(rest, "0123456789")
+	if digits < 0 {
+		digits = len(rest)
+	}
+	network, amount := Network(rest[:digits]), rest[digits:]
+	if !ok || !network.known() {
+		return "", 0, fmt.Errorf("prefix %.20q: of no network that is known", prefix)
+	}
+	if amount == "" {
+		return network, 0, nil
+	}
+	msat, err := parseAmount(amount)
+	return network, msat, err
+}
+
+func (n Network) known() bool {
+	switch n {
+	case Mainnet, Testnet, Signet, Regtest:
+		return true
+	}
+	return false
+}
+
+func parseAmount(s string) (guild.Msat, error) {
+	for _, u := range slices.Backward(units) {
+		digits, ok := strings.CutSuffix(s, u.letter)
+		if !ok || strings.Trim(digits, "0123456789") != "" {
+			continue
+		}
+		n, err := strconv.ParseUint(digits, 10, 64)
+		if err != nil || digits[0] == '0' || n > maxAmount/u.msat {
+			return 0, fmt.Errorf("amount %.30q: not between nothing and all there is", s)
+		}
+		return guild.Msat(n * u.msat), nil
+	}
+	return 0, fmt.Errorf("amount %.30q: no number of millisatoshis", s)
+}
+
+// prefix writes what parsePrefix reads, in the shortest form.
+func (inv Invoice) prefix() (string, error) {
+	switch {
+	case !inv.Network.known():
+		return "", fmt.Errorf("network %.20q: not known", inv.Network)
+	case inv.Amount < 0 || inv.Amount > maxAmount:
+		return "", fmt.Errorf("amount of %s: not between nothing and all there is", inv.Amount)
+	case inv.Amount == 0:
+		return "ln" + string(inv.Network), nil
+	}
+	fits := func(u unit) bool { return uint64(inv.Amount)%u.msat == 0 }
+	u := units[slices.IndexFunc(units, fits)] // the last one always does
+	return fmt.Sprintf("ln%s%d%s", inv.Network, uint64(inv.Amount)/u.msat, u.letter), nil
+}

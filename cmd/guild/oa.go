@@ -1,0 +1,328 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"guild"
+	"guild/internal/cli"
+	"guild/oa"
+)
+
+func (p *program) oaCommand() *cobra.Command {
+	return cli.Group(&cobra.Command{
+		Use:   "oa",
+		Short: "Look at typed jobs of the OpenAgents surface",
+		Long: `oa shows which types of jobs are known, what their requests and results must look
+like, and what is wrong with one. Beside the four of the surface it knows those that
+the files schemas/*.json beside config.toml describe, in the form that
+'guild oa schema' prints.`,
+		Example: "  guild oa ls\n  guild oa check request.json --type oa.embedding.v1",
+	}, p.oaLsCommand(), p.oaSchemaCommand(), p.oaCheckCommand(), p.oaHashCommand())
+}
+
+// jobTypes are the job types that are known, with those that are described beside the configuration.
+func (p *program) jobTypes() (oa.Registry, error) {
+	c, err := p.config()
+	if err != nil {
+		return oa.Registry{}, err
+	}
+	dir := filepath.Join(filepath.Dir(c.Paths.Config), "schemas")
+	all, err := oa.Load(os.DirFS(dir))
+	if err != nil {
+		return oa.Registry{}, fmt.Errorf("%s: %w", dir, err)
+	}
+	return all, nil
+}
+
+// describe finds the description of a job type.
+func (p *program) describe(name string) (oa.Registry, oa.Schema, error) {
+	id, err := oa.ParseID(name)
+	if err != nil {
+		return oa.Registry{}, oa.Schema{}, cli.Usage(err)
+	}
+	all, err := p.jobTypes()
+	if err != nil {
+		return all, oa.Schema{}, err
+	}
+	s, err := all.Schema(id)
+	if err != nil {
+		err = cli.WithHint(err, "guild oa ls lists the job types that are known")
+	}
+	return all, s, err
+}
+
+func (p *program) completeJobTypes(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	all, err := p.jobTypes()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, s := range all.Schemas() {
+		names = append(names, s.ID.String())
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (p *program) oaLsCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Short:   "List the job types that are known",
+		Example: "  guild oa ls\n  guild oa ls --json",
+		Args:    cli.NoArgs(),
+		RunE:    func(*cobra.Command, []string) error { return p.runOALs(asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print them as JSON")
+	return cmd
+}
+
+// jobType is a job type as oa ls --json prints it.
+type jobType struct {
+	ID           string  `json:"job_type"`
+	Kind         int     `json:"kind"`
+	Verification oa.Mode `json:"verification_mode"`
+	From         string  `json:"from"` // surface, or own: a file beside the configuration
+	Description  string  `json:"description,omitempty"`
+}
+
+func (p *program) runOALs(asJSON bool) error {
+	all, err := p.jobTypes()
+	if err != nil {
+		return err
+	}
+	list := []jobType{}
+	for _, s := range all.Schemas() {
+		one := jobType{ID: s.ID.String(), Kind: s.ID.Kind(), Verification: s.VerificationMode, From: "surface", Description: s.Description}
+		if _, err := oa.Known().Schema(s.ID); err != nil {
+			one.From = "own"
+		}
+		list = append(list, one)
+	}
+	if asJSON {
+		return cli.PrintJSON(p.out, list)
+	}
+	rows := [][]string{{"JOB TYPE", "VERIFICATION", "FROM", "WHAT"}}
+	for _, one := range list {
+		rows = append(rows, []string{one.ID, string(one.Verification), one.From, cli.Cut(cli.Clean(one.Description), 60)})
+	}
+	return cli.Table(p.out, rows)
+}
+
+func (p *program) oaSchemaCommand() *cobra.Command {
+	var asSchema, result, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "schema TYPE",
+		Short: "Print the description of a job type, or the JSON Schema of its request",
+		Long: `schema prints the description of a job type in the form of the OpenAgents surface.
+With --json-schema it prints the JSON Schema (draft 2020-12) that follows from it,
+for the request's payload or, with --response, for the result.`,
+		Example:           "  guild oa schema oa.sandbox_run.v1\n  guild oa schema oa.embedding.v1 --json-schema --response > result.schema.json",
+		Args:              cli.OneArg("a job type"),
+		ValidArgsFunction: p.completeJobTypes,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if result && !asSchema {
+				return cli.Usage(errors.New("--response goes with --json-schema: a description is of both sides"))
+			}
+			return p.runOASchema(args[0], asSchema, result, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asSchema, "json-schema", false, "print the JSON Schema of the request's payload")
+	cmd.Flags().BoolVar(&result, "response", false, "with --json-schema: that of the result")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print it on one line")
+	return cmd
+}
+
+func (p *program) runOASchema(name string, asSchema, result, asJSON bool) error {
+	_, s, err := p.describe(name)
+	if err != nil {
+		return err
+	}
+	write := s.Encode
+	if asSchema {
+		write = func() ([]byte, error) { return s.JSONSchema(sideOf(result)) }
+	}
+	text, err := write()
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return cli.PrintLine(p.out, json.RawMessage(text))
+	}
+	return cli.PrintJSON(p.out, json.RawMessage(text))
+}
+
+func sideOf(result bool) oa.Side {
+	if result {
+		return oa.Outputs
+	}
+	return oa.Inputs
+}
+
+// oaCheckOptions are the flags of oa check.
+type oaCheckOptions struct {
+	file, jobType, request string
+	result, asJSON         bool
+}
+
+func (p *program) oaCheckCommand() *cobra.Command {
+	var o oaCheckOptions
+	cmd := &cobra.Command{
+		Use:   "check [FILE|-]",
+		Short: "Say what is wrong with a request or a result",
+		Long: `check says what is wrong with the request of a typed job, field by field, and exits
+with 1 if anything is. The file has an envelope, which says its job type, or a bare
+payload with --type. With --response it has a result; --request names the request
+that it answers, for what only the two together show. What the provenance of a
+result lacks is listed, and no fault.`,
+		Example: "  guild oa check request.json --type oa.sandbox_run.v1\n" +
+			"  guild oa check result.json --type oa.embedding.v1 --response --request r.json",
+		Args: cli.Arity(cobra.MaximumNArgs(1), "at most one file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			o.file = append(args, "-")[0]
+			return p.runOACheck(o)
+		},
+	}
+	cmd.Flags().StringVar(&o.jobType, "type", "", "the job type; needed where no envelope says it")
+	cmd.Flags().BoolVar(&o.result, "response", false, "it is a result")
+	cmd.Flags().StringVar(&o.request, "request", "", "with --response: the file of the request that it answers")
+	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print what was found as JSON")
+	_ = cmd.RegisterFlagCompletionFunc("type", p.completeJobTypes) // it is there
+	return cmd
+}
+
+// oaChecked is what oa check --json prints.
+type oaChecked struct {
+	JobType  string     `json:"job_type"`
+	Document string     `json:"document"` // request or response
+	Hash     guild.Hash `json:"hash"`     // canonical: of a request, the job hash
+	Valid    bool       `json:"valid"`
+	Faults   oa.Faults  `json:"faults"`
+	Lacks    []oa.Lack  `json:"lacks,omitempty"` // of a result
+}
+
+func (p *program) runOACheck(o oaCheckOptions) error {
+	if o.request != "" && !o.result {
+		return cli.Usage(errors.New("--request goes with --response: it names what the result answers"))
+	}
+	e, err := p.readJob(o.file, o.jobType)
+	if err != nil {
+		return err
+	}
+	all, s, err := p.describe(e.JobType.String())
+	if err != nil {
+		return err
+	}
+	checked := oaChecked{JobType: s.ID.String(), Document: "request", Hash: guild.Sum(e.Payload), Faults: oa.Faults{}}
+	if o.result {
+		checked.Document, checked.Lacks = "response", s.Lacks(e.Payload)
+		err = p.checkResult(all, e, o.request)
+	} else {
+		err = all.CheckRequest(s.ID, e.Payload)
+	}
+	if err != nil && !errors.As(err, &checked.Faults) {
+		return fmt.Errorf("%s: %w", inputName(o.file), err)
+	}
+	checked.Valid = err == nil
+	return p.printChecked(o, checked)
+}
+
+// checkResult checks a result, beside its request if that is given.
+func (p *program) checkResult(all oa.Registry, e oa.Envelope, request string) error {
+	if request == "" {
+		return all.CheckResult(e.JobType, nil, e.Payload)
+	}
+	asked, err := p.readJob(request, e.JobType.String())
+	if err != nil {
+		return err
+	}
+	if err := all.CheckRequest(asked.JobType, asked.Payload); err != nil {
+		return fmt.Errorf("the request: %w", err)
+	}
+	return all.CheckResult(e.JobType, asked.Payload, e.Payload)
+}
+
+func (p *program) printChecked(o oaCheckOptions, c oaChecked) error {
+	bad := fmt.Errorf("%s is no good %s of %s: %s", inputName(o.file), c.Document, c.JobType, cli.Count(len(c.Faults), "fault", "faults"))
+	if o.asJSON {
+		err := cli.PrintJSON(p.out, c)
+		if err == nil && !c.Valid {
+			err = cli.Shown(bad)
+		}
+		return err
+	}
+	for _, f := range c.Faults {
+		fmt.Fprintln(p.out, cli.Clean(f.String()))
+	}
+	for _, l := range c.Lacks {
+		fmt.Fprintln(p.out, "note:", cli.Clean(l.String()))
+	}
+	if !c.Valid {
+		return bad
+	}
+	_, err := fmt.Fprintf(p.out, "%s is a good %s of %s: %s\n", cli.Clean(inputName(o.file)), c.Document, c.JobType, c.Hash)
+	return err
+}
+
+func (p *program) oaHashCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "hash [FILE|-]",
+		Short: "Print the job hash of a request",
+		Long: `hash prints the hash of a request's payload as it stands there: no default is
+filled in and no number spelled anew. Of an envelope it is the hash of what is
+inside, and another one said in its job_hash is an error.`,
+		Example: "  guild oa hash request.json\n  guild oa hash --json - < envelope.json",
+		Args:    cli.Arity(cobra.MaximumNArgs(1), "at most one file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return p.runOAHash(append(args, "-")[0], asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the hash as JSON")
+	return cmd
+}
+
+func (p *program) runOAHash(name string, asJSON bool) error {
+	text, err := p.readBounded(name, oa.MaxSize)
+	if err != nil {
+		return err
+	}
+	var h guild.Hash
+	if oa.IsEnvelope(text) {
+		var e oa.Envelope
+		e, err = oa.DecodeEnvelope(text)
+		h = e.JobHash
+	} else {
+		h, err = oa.JobHash(text)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", inputName(name), err)
+	}
+	if asJSON {
+		return cli.PrintJSON(p.out, map[string]string{"hash": h.String()})
+	}
+	_, err = fmt.Fprintln(p.out, h)
+	return err
+}
+
+// readJob reads an envelope, or a bare payload of a job type.
+func (p *program) readJob(name, jobType string) (oa.Envelope, error) {
+	text, err := p.readBounded(name, oa.MaxSize)
+	if err != nil {
+		return oa.Envelope{}, err
+	}
+	if !oa.IsEnvelope(text) && jobType == "" {
+		err := cli.Usage(fmt.Errorf("%s: no envelope says its job type", inputName(name)))
+		return oa.Envelope{}, cli.WithHint(err, "name it with --type; guild oa ls lists the job types that are known")
+	}
+	e, err := oa.DecodeAs(jobType, text)
+	if err != nil {
+		return oa.Envelope{}, fmt.Errorf("%s: %w", inputName(name), err)
+	}
+	return e, nil
+}

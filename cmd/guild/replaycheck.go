@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"guild/internal/cli"
+	"guild/replay"
+)
+
+// replayFault is what is wrong with a line of a trajectory.
+type replayFault struct {
+	Line  int    `json:"line"` // from 1
+	Error string `json:"error"`
+}
+
+// replayReport is what guild replay check found.
+type replayReport struct {
+	Events  int            `json:"events"`
+	Unknown map[string]int `json:"unknown"` // events of types that are not known, by name
+	Faults  []replayFault  `json:"faults"`
+	Hash    string         `json:"trajectory_hash"` // "" when not every line can be read
+}
+
+func (p *program) replayCheckCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check FILE|JOB|-",
+		Short: "Say what is wrong with a trajectory, and its hash",
+		Long: `check reads REPLAY.jsonl and names each line that is faulty: one that is no event,
+stands where it must not, says a time or a hash that is none, has params of another
+hash, or is the result of no call. At the end it prints the trajectory hash, which
+receipts name; there is none when a line cannot be read. The exit code is 1 when
+anything is wrong.`,
+		Example:           "  guild replay check REPLAY.jsonl\n  guild replay check 5f21c9aa --json",
+		Args:              cli.OneArg("a file, a job, or -"),
+		ValidArgsFunction: p.completeJobsAndFiles,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.runReplayCheck(cmd.Context(), args[0], asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (p *program) runReplayCheck(ctx context.Context, name string, asJSON bool) error {
+	raw, err := p.trajectory(ctx, name)
+	if err != nil {
+		return err
+	}
+	if isBundle(raw) {
+		return cli.WithHint(fmt.Errorf("%s is a ReplayBundle", inputName(name)), "guild replay convert makes a trajectory of it")
+	}
+	report, err := checkReplay(raw)
+	if err != nil {
+		return fmt.Errorf("%s: %w", inputName(name), err)
+	}
+	if asJSON {
+		err = cli.PrintJSON(p.out, report)
+	} else {
+		err = writeReplayReport(p.out, report)
+	}
+	if err != nil || len(report.Faults) == 0 {
+		return err
+	}
+	return fmt.Errorf("%s: %s", inputName(name), cli.Count(len(report.Faults), "fault", "faults"))
+}
+
+func checkReplay(raw []byte) (replayReport, error) {
+	report := replayReport{Unknown: map[string]int{}, Faults: []replayFault{}}
+	calls := map[string]bool{}
+	for line, err := range replay.Read(bytes.NewReader(raw)) {
+		if fault, ok := errors.AsType[*replay.LineError](err); ok {
+			report.Faults = append(report.Faults, replayFault{fault.Number, fault.Err.Error()})
+		} else if err != nil {
+			return report, err
+		}
+		if line.Event == nil {
+			continue
+		}
+		report.Events++
+		if err == nil {
+			err = cmp.Or(replay.Check(line.Event), follows(line.Event, calls))
+			if err != nil {
+				report.Faults = append(report.Faults, replayFault{line.Number, err.Error()})
+			}
+		}
+		if _, unknown := line.Event.(replay.Unknown); unknown {
+			report.Unknown[line.Event.EventName()]++
+		}
+	}
+	if h, err := replay.TrajectoryHash(bytes.NewReader(raw)); err == nil {
+		report.Hash = h.String()
+	}
+	return report, nil
+}
+
+// follows reports a result without its call. Calls are those so far.
+func follows(e replay.Event, calls map[string]bool) error {
+	switch e := e.(type) {
+	case replay.ToolCall:
+		calls[e.ID] = true
+	case replay.ToolResult:
+		if !calls[e.ID] {
+			return fmt.Errorf("result of %.40q, and there is no such call before it", e.ID)
+		}
+	}
+	return nil
+}
+
+func writeReplayReport(w io.Writer, report replayReport) error {
+	var text strings.Builder
+	for _, fault := range report.Faults {
+		fmt.Fprintf(&text, "✗ line %d: %s\n", fault.Line, cli.Clean(fault.Error))
+	}
+	fmt.Fprint(&text, cli.Count(report.Events, "event", "events"))
+	if n := len(report.Unknown); n > 0 {
+		fmt.Fprintf(&text, ", %s not known here", cli.Count(n, "type of them", "types of them"))
+	}
+	if report.Hash != "" {
+		fmt.Fprintf(&text, "\ntrajectory %s", report.Hash)
+	}
+	_, err := fmt.Fprintln(w, text.String())
+	return err
+}

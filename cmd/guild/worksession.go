@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"guild"
+	"guild/internal/cli"
+	"guild/internal/control"
+)
+
+// isRequest reports whether what work show was given is the beginning of a request's id, and no short name.
+func isRequest(text string) bool {
+	return len(text) >= 8 && len(text) <= 64 && strings.Trim(strings.ToLower(text), "0123456789abcdef") == ""
+}
+
+// runWorkRequest shows a request that this node was asked to work on, or the record of its worker's session.
+func (p *program) runWorkRequest(ctx context.Context, id string, o workShowOptions) error {
+	client, done, err := p.reader(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if o.Replay {
+		replay, err := client.RequestReplay(ctx, id)
+		if err != nil {
+			return err
+		}
+		_, err = p.out.Write(replay)
+		return err
+	}
+	r, err := client.Request(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case o.JSON:
+		return cli.PrintJSON(p.out, r)
+	}
+	p.showRequest(r)
+	return nil
+}
+
+func (p *program) showRequest(r control.Request) {
+	line := p.line
+	line("request", "%s", r.Request)
+	line("customer", "%s", shortNpub(r.Customer))
+	line("task", "%s, for the service %s", r.Task, r.Service)
+	line("came", "%s ago", age(p.now(), r.At))
+	switch {
+	case r.Taken:
+		line("ended", "the customer took it back")
+	case r.Ending == "":
+		line("ended", "not yet")
+	case r.Reason != "":
+		line("ended", "%s: %s", r.Ending, r.Reason)
+	default:
+		line("ended", "%s after %s", r.Ending, time.Duration(r.Ended-r.At)*time.Millisecond)
+	}
+	for _, one := range []struct {
+		label string
+		blob  guild.Hash
+	}{{"bundle", r.Bundle}, {"delivery", r.Delivery}, {"replay", r.Replay}, {"session", r.Session}} {
+		if !one.blob.IsZero() {
+			line(one.label, "%s", one.blob.Hex())
+		}
+	}
+}

@@ -1,0 +1,321 @@
+// Package evidence gathers what proves one receipt to somebody else: the files of an export, as package verify checks
+// them and docs/VERIFY.md describes them. It reads the journal and the blobs, and has the receipt's event and the openings
+// made by whoever holds the key. It owns no fact and changes nothing.
+package evidence
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/canon"
+	"guild/internal/blob"
+	"guild/internal/fact"
+	"guild/internal/journal"
+	"guild/internal/record"
+	"guild/nipreview"
+	"guild/receipt"
+	"guild/seal"
+	"guild/verify"
+)
+
+// Limits of what is put into an export, in bytes.
+const (
+	maxBundle   = 256 << 20
+	maxDocument = 64 << 20
+)
+
+// ErrArchived means that the facts of a job are in archive files, so that its evidence cannot be gathered.
+var ErrArchived = errors.New("its facts are in an archive file")
+
+// Config says where evidence is.
+type Config struct {
+	Journal *journal.Journal
+	Blobs   *blob.Store
+	Signer  nostr.Signer // of the customer; nil when nobody can sign now
+	// Open returns the keys that open one message between us and somebody, and no other; nil when the key cannot tell.
+	Open func(payload string, with nostr.PubKey) ([]byte, error)
+	// Prove returns an entry of the journal, the proof that it is in it, and the checkpoint that the proof is for.
+	Prove func(ctx context.Context, seq uint64) (entry []byte, proof seal.Proof, checkpoint nostr.Event, err error)
+}
+
+// Options is what is left out of an export.
+type Options struct {
+	Without []string // names of files, as "bundle.nut"; "reviews" for all of them
+}
+
+// Collector gathers evidence.
+type Collector struct{ c Config }
+
+// New returns a collector.
+func New(c Config) *Collector { return &Collector{c} }
+
+// Of returns the files of a receipt's export, by name.
+func (c *Collector) Of(ctx context.Context, job guild.JobID, s record.Stored, o Options) (map[string][]byte, error) {
+	x := export{c: c.c, job: job, stored: s, without: o.Without, files: map[string][]byte{}}
+	if err := x.gather(ctx); err != nil {
+		return nil, fmt.Errorf("export of receipt %s: %w", s.Receipt, err)
+	}
+	return x.files, nil
+}
+
+// export is one receipt's evidence on its way.
+type export struct {
+	c       Config
+	job     guild.JobID
+	stored  record.Stored
+	without []string
+	receipt receipt.Receipt
+	files   map[string][]byte
+
+	planned   *fact.AttemptPlanned
+	delivered *fact.AttemptDelivered
+	judged    *fact.AttemptJudged // the verdict that the receipt is of
+	recorded  uint64              // sequence of the entry that names the receipt
+}
+
+func (x *export) gather(ctx context.Context) error {
+	if err := x.read(); err != nil {
+		return err
+	}
+	if err := x.find(ctx); err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context) error{
+		x.sayReceipt, x.addRequest, x.addResult, x.addDocuments, x.addPolicy, x.addProof, x.addReviews,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read takes the receipt itself.
+func (x *export) read() error {
+	raw, err := x.c.Blobs.ReadAll(x.stored.Blob, receipt.MaxSize)
+	if err != nil {
+		return err
+	}
+	if x.receipt, err = receipt.Decode(raw); err != nil {
+		return err
+	}
+	x.files[verify.FileReceipt] = raw
+	return nil
+}
+
+// find looks up the facts that the receipt is about.
+func (x *export) find(ctx context.Context) error {
+	for e, err := range x.c.Journal.Of(ctx, fact.JobSubject(x.job)) {
+		if err != nil {
+			return err
+		}
+		for _, f := range e.Facts {
+			x.take(f, e.Seq)
+		}
+	}
+	if x.recorded == 0 || x.planned == nil {
+		return fmt.Errorf("job %s: %w", x.job.Short(), ErrArchived)
+	}
+	return nil
+}
+
+func (x *export) take(f fact.Fact, seq uint64) {
+	switch f := f.(type) {
+	case fact.AttemptPlanned:
+		if f.Attempt == x.stored.Attempt {
+			x.planned = &f
+		}
+	case fact.AttemptDelivered:
+		if f.Attempt == x.stored.Attempt {
+			x.delivered = &f
+		}
+	case fact.AttemptJudged:
+		if f.Attempt == x.stored.Attempt && f.Hash == x.receipt.VerdictHash {
+			x.judged = &f
+		}
+	case fact.AttemptRecorded:
+		if f.Receipt == x.stored.Receipt {
+			x.recorded = seq
+		}
+	}
+}
+
+// wants reports whether a file is to be in the export.
+func (x *export) wants(name string) bool { return !slices.Contains(x.without, name) }
+
+// sayReceipt signs the event that says the receipt. It is the same event each time, under another signature.
+func (x *export) sayReceipt(ctx context.Context) error {
+	if x.c.Signer == nil || !x.wants(verify.FileReceiptEvent) {
+		return nil
+	}
+	e, err := x.receipt.Event()
+	if err != nil {
+		return err
+	}
+	v, err := guild.Sign(ctx, x.c.Signer, e)
+	if err != nil {
+		return err
+	}
+	return x.add(verify.FileReceiptEvent, v.Event())
+}
+
+func (x *export) addRequest(context.Context) error {
+	if err := x.add(verify.FileRequest, x.planned.Request); err != nil {
+		return err
+	}
+	if !x.planned.Encrypted {
+		return nil
+	}
+	return x.addKey(verify.FileRequestKey, x.planned.Request.Content)
+}
+
+func (x *export) addResult(context.Context) error {
+	if x.delivered == nil {
+		return nil
+	}
+	e := x.delivered.Answer
+	if e == nil {
+		raw, err := x.c.Blobs.ReadAll(x.delivered.Event, maxDocument)
+		if err != nil {
+			return fmt.Errorf("the result event: %w", err)
+		}
+		e = new(nostr.Event)
+		if err := json.Unmarshal(raw, e); err != nil {
+			return fmt.Errorf("the result event: %w", err)
+		}
+	}
+	if err := x.add(verify.FileResult, *e); err != nil {
+		return err
+	}
+	if e.Tags.Find("encrypted") == nil {
+		return nil
+	}
+	return x.addKey(verify.FileResultKey, e.Content)
+}
+
+// addKey adds what opens one encrypted content. A key that lies with a remote signer cannot tell.
+func (x *export) addKey(name, payload string) error {
+	if x.c.Open == nil || !x.wants(name) {
+		return nil
+	}
+	keys, err := x.c.Open(payload, x.receipt.ProviderPubKey)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	x.files[name] = []byte(hex.EncodeToString(keys))
+	return nil
+}
+
+// addDocuments adds the blobs that the receipt names by hash.
+func (x *export) addDocuments(context.Context) error {
+	var evidence, verdict guild.Hash
+	if x.judged != nil {
+		evidence, verdict = x.judged.Verdict.Evidence, x.judged.Stored
+	}
+	for _, b := range []struct {
+		name string
+		hash guild.Hash
+		most int64
+	}{
+		{verify.FileBundle, x.receipt.BundleHash, maxBundle},
+		{verify.FileDelivery, x.receipt.DeliveryHash, maxBundle},
+		{verify.FileVerdict, verdict, maxDocument},
+		{verify.FileEvidence, evidence, maxDocument},
+		{verify.FileReplay, x.stored.Replay, maxDocument},
+	} {
+		if b.hash.IsZero() || !x.wants(b.name) {
+			continue
+		}
+		raw, err := x.c.Blobs.ReadAll(b.hash, b.most)
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
+		x.files[b.name] = raw
+	}
+	return nil
+}
+
+// addPolicy adds the policy that the receipt names, if the journal still has it.
+func (x *export) addPolicy(ctx context.Context) error {
+	for e, err := range x.c.Journal.Of(ctx, fact.PolicySubject) {
+		if err != nil {
+			return err
+		}
+		for _, f := range e.Facts {
+			if p, ok := f.(fact.PolicyAdopted); ok && p.Policy.String() == x.receipt.PolicyBundleID && x.wants(verify.FilePolicy) {
+				x.files[verify.FilePolicy] = p.Document
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// addProof shows that the journal says so too.
+func (x *export) addProof(ctx context.Context) error {
+	if x.c.Prove == nil || !x.wants(verify.FileEntry) {
+		return nil
+	}
+	entry, proof, checkpoint, err := x.c.Prove(ctx, x.recorded)
+	if err != nil {
+		return err
+	}
+	if x.files[verify.FileProof], err = proof.Encode(); err != nil {
+		return err
+	}
+	x.files[verify.FileEntry] = entry
+	return x.add(verify.FileCheckpoint, checkpoint)
+}
+
+// addReviews adds what we said in public because of this receipt.
+func (x *export) addReviews(ctx context.Context) error {
+	if !x.wants(verify.DirReviews) {
+		return nil
+	}
+	for e, err := range x.c.Journal.Of(ctx, fact.ReviewSubject(x.receipt.Task, x.planned.Provider)) {
+		if err != nil {
+			return err
+		}
+		for _, f := range e.Facts {
+			if d, ok := f.(fact.ReviewDrafted); ok {
+				if err := x.addReview(d); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (x *export) addReview(d fact.ReviewDrafted) error {
+	for _, e := range d.Events {
+		if e.Kind != nipreview.Kind && e.Kind != nipreview.KindSet {
+			continue
+		}
+		said, err := nipreview.Parse(e)
+		if err != nil || said.Evidence.Receipt != x.receipt.ID {
+			continue
+		}
+		if err := x.add(verify.DirReviews+"/"+e.ID.Hex()+".json", e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add puts a document into the export, in its canonical form.
+func (x *export) add(name string, e nostr.Event) error {
+	raw, err := canon.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	x.files[name] = raw
+	return nil
+}

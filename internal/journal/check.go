@@ -1,0 +1,446 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"guild"
+	"guild/internal/fact"
+)
+
+// CheckOptions says what is checked.
+type CheckOptions struct {
+	Dir       string
+	HighWater string  // as in Options
+	Claims    []Claim // what others say the tree was
+
+	// Of is the subject whose entries say what the tree was before them. Claim reads what one says; an error is what is
+	// wrong with it.
+	Of    fact.Subject
+	Claim func(fact.Entry) (Claim, error)
+
+	Progress func(entries uint64) // called now and then; may be nil
+}
+
+// Claim is what somebody says that the tree over the first entries of a journal was.
+type Claim struct {
+	Size uint64
+	Root guild.Hash
+	By   string // who says so, for a person
+}
+
+// Checked is what Check found.
+type Checked struct {
+	Journal  string     `json:"journal"`  // its id, "" if it cannot be read
+	Entries  uint64     `json:"entries"`  // that are there, from the first on
+	Archived uint64     `json:"archived"` // of these in archive files
+	Root     guild.Hash `json:"root,omitzero"`
+	Claims   int        `json:"claims"`  // of others, and of its own entries, that hold
+	Covered  uint64     `json:"covered"` // entries that these are about
+	Faults   []Fault    `json:"faults"`  // empty if the journal is what it was
+}
+
+// Fault is something that is not as it was written.
+type Fault struct {
+	Entry   uint64 `json:"entry,omitempty"`   // the first entry that differs, or may; 0 if it is about no entry
+	Through uint64 `json:"through,omitempty"` // the last one that may be meant, if that is not known exactly
+	File    string `json:"file,omitempty"`    // below the journal's directory, where that is known
+	What    string `json:"what"`              // for a person
+	Want    string `json:"want,omitempty"`    // what it was, as a hash
+	Got     string `json:"got,omitempty"`     // what it is
+}
+
+// Check reads all files of a journal as they lie on the disk, and writes nothing. Whoever has the journal open need not
+// be asked. Every entry must be whole, follow the one before it, and name the one before it under its guard; and the
+// tree over all of them must be what everybody says that it was: the high-water marks, the archive files, entries that
+// claim to know, and the given claims. An error means that it could not be checked; what is wrong is a Fault.
+func Check(ctx context.Context, o CheckOptions) (Checked, error) {
+	for {
+		c := newChecking(ctx, o)
+		found, err := c.run()
+		if err != nil {
+			return Checked{}, fmt.Errorf("check the journal: %w", err)
+		}
+		if now, _ := readHigh(c.files.high()); len(found.Faults) == 0 || now.Archived == c.began {
+			return found, nil
+		} // else a beginning was archived while it was read
+	}
+}
+
+// checking is a check at work.
+type checking struct {
+	ctx   context.Context
+	o     CheckOptions
+	files files
+	mark  high   // the best of the marks
+	began uint64 // what was archived by the journal's own mark
+	found Checked
+
+	tips  map[fact.Subject]guild.Hash // of the last entry under each guard
+	broke bool                        // an entry does not name the one before it
+	torn  string                      // the file with something unreadable, after which nothing may follow
+	tree  claims
+	file  comparison // with the file of hashes
+
+	stopped bool // before the end
+	ends    []fact.JournalArchived
+}
+
+func newChecking(ctx context.Context, o CheckOptions) *checking {
+	return &checking{ctx: ctx, o: o, files: files(o.Dir), found: Checked{Faults: []Fault{}},
+		tips: map[fact.Subject]guild.Hash{}}
+}
+
+func (c *checking) run() (Checked, error) {
+	if err := c.identify(); err != nil {
+		return Checked{}, err
+	}
+	for _, claim := range c.o.Claims {
+		c.tree.expect(claim, true)
+	}
+	err := c.file.open(c.files.hashes())
+	if err != nil {
+		return Checked{}, err
+	}
+	defer c.file.close()
+	if err := c.read(); err != nil {
+		return Checked{}, err
+	}
+	c.found.Entries, c.found.Root = c.tree.size, rootOf(c.tree.peaks)
+	c.found.Claims, c.found.Covered = c.tree.hold, c.tree.covered
+	c.conclude()
+	return c.found, nil
+}
+
+func (c *checking) fault(f Fault) { c.found.Faults = append(c.found.Faults, f) }
+
+// identify reads which journal it is and how far it got.
+func (c *checking) identify() error {
+	id, err := c.files.identity()
+	if damage, ok := errors.AsType[*DamagedError](err); ok {
+		c.fault(Fault{File: filepath.Base(c.files.marker()), What: damage.What})
+	} else if err != nil {
+		return err
+	}
+	c.found.Journal = id
+	for _, path := range []string{c.files.high(), c.o.HighWater} {
+		if path == "" {
+			continue
+		}
+		h, err := readHigh(path)
+		if path == c.files.high() {
+			c.began = h.Archived
+		}
+		damage, unreadable := errors.AsType[*DamagedError](err)
+		switch own := path == c.files.high(); {
+		case errors.Is(err, fs.ErrNotExist) && own:
+			c.fault(Fault{File: filepath.Base(path), What: "the high-water mark is gone"})
+		case errors.Is(err, fs.ErrNotExist):
+		case unreadable:
+			c.fault(Fault{File: filepath.Base(path), What: damage.What})
+		case err != nil:
+			return err
+		case id != "" && h.Journal != id:
+			c.fault(Fault{File: filepath.Base(path), What: fmt.Sprintf("the high-water mark %s belongs to another journal", path)})
+		default:
+			c.tree.expect(Claim{h.Seq, h.Root, "the high-water mark " + path}, false)
+			c.tree.expect(Claim{h.Archived, rootOf(h.Peaks), "the high-water mark " + path}, false)
+			if h.Archived >= c.mark.Archived {
+				c.mark.Archived = h.Archived
+			}
+			c.mark.Seq, c.mark.Made = max(c.mark.Seq, h.Seq), c.mark.Made || h.Made
+		}
+	}
+	return nil
+}
+
+// errStop ends the reading: what follows cannot be judged any more.
+var errStop = errors.New("stop")
+
+// read reads the archive files and the stream.
+func (c *checking) read() error {
+	err := c.archives()
+	if err == nil {
+		err = c.stream()
+	}
+	if errors.Is(err, errStop) {
+		c.stopped = true
+		return c.ctx.Err()
+	}
+	return err
+}
+
+// archives reads the archive files, of which a mark says that they are there; without a mark, those that are.
+func (c *checking) archives() error {
+	through := c.mark.Archived
+	if all, err := c.files.archives(); err != nil {
+		return err
+	} else if len(c.found.Faults) > 0 && through == 0 {
+		for _, a := range all {
+			if a.from == through+1 {
+				through = a.through
+			}
+		}
+	}
+	c.found.Archived = through
+	var point Checkpoint
+	for a, err := range c.files.archivesThrough(through) {
+		if err == nil {
+			point, err = c.archive(a, point)
+		}
+		if err == nil {
+			continue
+		}
+		if errors.Is(err, errStop) || !wrong(err) {
+			return err
+		}
+		f := Fault{Entry: c.tree.size + 1, File: c.below(a.path), What: what(err)}
+		if a.path == "" {
+			f.Through, f.What = through, fmt.Sprintf("%s: %d missing", f.What, through-c.tree.size)
+		}
+		c.fault(f)
+		return errStop
+	}
+	return nil
+}
+
+func (c *checking) archive(a archiveFile, before Checkpoint) (Checkpoint, error) {
+	point, err := a.read(before, func(m message) error {
+		s, err := scan(m.seq, m.subject, m.data, c.wants(m.subject))
+		if err != nil {
+			return damaged("%v", err)
+		}
+		s.file = a.path
+		return c.take(s)
+	})
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	if c.found.Journal != "" && point.Journal != c.found.Journal {
+		return Checkpoint{}, damaged("it is of another journal")
+	}
+	return point, nil
+}
+
+// wrong reports whether an error is about what is in a file, and not about reading it.
+func wrong(err error) bool {
+	_, damaged := errors.AsType[*DamagedError](err)
+	_, cannot := errors.AsType[*fs.PathError](err)
+	return damaged || !cannot && !errors.Is(err, context.Canceled)
+}
+
+func what(err error) string {
+	if damage, ok := errors.AsType[*DamagedError](err); ok {
+		return damage.What
+	}
+	return err.Error()
+}
+
+// below is a path as a fault names it.
+func (c *checking) below(path string) string {
+	if rel, err := filepath.Rel(c.o.Dir, path); err == nil && path != "" {
+		return rel
+	}
+	return ""
+}
+
+// stream reads what the server stored.
+func (c *checking) stream() error {
+	if err := c.files.complete(); err != nil && c.mark.Made {
+		c.fault(Fault{File: c.below(c.files.facts()), What: what(err)})
+	}
+	all, err := blocks(c.files.facts())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // what is missing is told at the end
+	}
+	if err != nil {
+		return err
+	}
+	return readBlocks(all, func(b block) ([]scanned, error) { return b.scan(c.wants) }, func(s scanned) error {
+		if s.seq != 0 && s.seq <= c.found.Archived {
+			return nil // it was being cut off when the process ended
+		}
+		return c.take(s)
+	})
+}
+
+// wants reports whether the entries of a subject are looked at, and not only hashed.
+func (c *checking) wants(s fact.Subject) bool {
+	return s == fact.JournalSubject || s == c.o.Of && c.o.Claim != nil
+}
+
+// take takes the next entry, or stretch of bytes that is none.
+func (c *checking) take(s scanned) error {
+	next := c.tree.size + 1
+	switch {
+	case c.torn != "":
+		c.fault(Fault{Entry: next, File: c.below(c.torn), What: fmt.Sprintf("what follows entry %d cannot be read", next-1)})
+		c.torn = ""
+		return errStop
+	case s.seq == 0:
+		c.torn = s.file
+		return nil
+	case s.seq < next:
+		c.fault(Fault{Entry: s.seq, File: c.below(s.file), What: fmt.Sprintf("entry %d is there once more, after entry %d", s.seq, next-1)})
+		return errStop
+	case s.seq > next:
+		c.fault(Fault{Entry: next, Through: s.seq - 1, File: c.below(s.file),
+			What: fmt.Sprintf("entry %d is followed by entry %d: %d missing", next-1, s.seq, s.seq-next)})
+		return errStop
+	}
+	c.follow(s)
+	c.tree.add(s.leaf, c.file.next)
+	if s.data != nil {
+		c.hear(s)
+	}
+	for _, broken := range c.tree.settle() {
+		c.broken(broken)
+	}
+	if c.o.Progress != nil && next%progressEvery == 0 {
+		c.o.Progress(next)
+	}
+	return c.ctx.Err()
+}
+
+// progressEvery is how many entries are read between two calls of Progress.
+const progressEvery = 50_000
+
+// follow makes sure that an entry names the one before it under its guard.
+func (c *checking) follow(s scanned) {
+	before := tip{hash: c.tips[s.subject]}
+	c.tips[s.subject] = s.hash
+	if s.prev == before.prev() || c.broke {
+		return
+	}
+	c.broke = true
+	c.fault(Fault{Entry: s.seq, File: c.below(s.file), Want: before.prev(), Got: s.prev,
+		What: fmt.Sprintf("entry %d of %.80q does not name the one before it: that, or this, is another than it was", s.seq, s.subject)})
+}
+
+// hear reads what an entry says of those before it.
+func (c *checking) hear(s scanned) {
+	m, err := read(s.seq, s.subject, s.data)
+	if err != nil {
+		c.fault(Fault{Entry: s.seq, File: c.below(s.file), What: err.Error()})
+		return
+	}
+	if s.subject == fact.JournalSubject {
+		for _, f := range m.entry.Facts {
+			if a, ok := f.(fact.JournalArchived); ok {
+				c.ends = append(c.ends, a)
+			}
+		}
+		return
+	}
+	claim, err := c.o.Claim(m.entry)
+	if err == nil && claim.Size == 0 {
+		return
+	}
+	if err == nil && !c.tree.holds(claim) {
+		c.broken(claim)
+	}
+	if err != nil {
+		c.fault(Fault{Entry: s.seq, File: c.below(s.file), What: fmt.Sprintf("entry %d: %v", s.seq, err)})
+	}
+}
+
+// broken tells of a claim that does not hold: something up to its size is not as it was, and after the last one that
+// holds.
+func (c *checking) broken(claim Claim) {
+	if c.tree.broken {
+		return // all that follow are broken by the same
+	}
+	c.tree.broken = true
+	f := Fault{
+		Entry: c.tree.covered + 1, Through: claim.Size, Want: claim.Root.String(),
+		What: fmt.Sprintf("the entries through %d are not those of %s", claim.Size, claim.By),
+	}
+	if got, ok := c.tree.rootAt(claim.Size); ok {
+		f.Got = got.String()
+	}
+	c.fault(c.locate(claim, f))
+}
+
+// scanned is what a check needs of an entry, or a stretch of bytes that is none.
+type scanned struct {
+	seq     uint64 // 0 for what cannot be read
+	subject fact.Subject
+	leaf    guild.Hash
+	hash    guild.Hash // of the entry as encoded
+	prev    string
+	data    []byte // nil if it is not looked at
+	file    string
+}
+
+// scan reads a block.
+func (b block) scan(wants func(fact.Subject) bool) (all []scanned, err error) {
+	buf, err := b.load()
+	if err != nil {
+		return nil, err
+	}
+	records, err := b.records(buf)
+	if err != nil {
+		return nil, err
+	}
+	for rec, ok := range records {
+		s := scanned{}
+		if ok {
+			subject := guardOf(rec.subject)
+			if s, err = scan(rec.seq, subject, rec.data, wants(subject)); err != nil {
+				s = scanned{} // its checksum fits, and it is none of ours
+			}
+		}
+		s.file = b.path
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func scan(seq uint64, subject fact.Subject, data []byte, wanted bool) (scanned, error) {
+	prev, err := prevOf(data)
+	if err != nil {
+		return scanned{}, fmt.Errorf("entry %d cannot be read: %w", seq, err)
+	}
+	s := scanned{seq: seq, subject: subject, leaf: leafOf(subject, data), hash: guild.Sum(data), prev: prev}
+	if wanted {
+		s.data = bytes.Clone(data)
+	}
+	return s, nil
+}
+
+// prevOf reads the Prev of an encoded entry, which stands before its facts.
+func prevOf(data []byte) (string, error) {
+	d := jsontext.NewDecoder(bytes.NewBuffer(data))
+	if _, err := d.ReadToken(); err != nil {
+		return "", err
+	}
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return "", err
+		}
+		switch name.String() {
+		case "facts":
+			return "", nil
+		case "prev":
+			value, err := d.ReadValue()
+			if err != nil {
+				return "", err
+			}
+			var prev string
+			err = json.Unmarshal(value, &prev)
+			return prev, err
+		}
+		if err := d.SkipValue(); err != nil {
+			return "", err
+		}
+	}
+	return "", errors.New("no entry")
+}

@@ -1,0 +1,165 @@
+package journal
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"guild"
+)
+
+// comparison reads the file of hashes along with the tree as it grows, until they differ.
+type comparison struct {
+	f      *os.File // nil if there is none
+	r      *bufio.Reader
+	index  int64 // of the next hash, as tlog.StoredHashIndex has it
+	done   bool
+	differ *difference
+}
+
+// difference is the first hash in the file that is not the one in the tree.
+type difference struct {
+	entry, through uint64 // that the hash is of
+	want, got      guild.Hash
+}
+
+func (c *comparison) open(path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		c.done = true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c.f, c.r = f, bufio.NewReaderSize(f, 1<<20)
+	return nil
+}
+
+func (c *comparison) close() {
+	if c.f != nil {
+		c.f.Close() // only read
+	}
+}
+
+// next compares the next hash.
+func (c *comparison) next(h guild.Hash) {
+	if c.done {
+		return
+	}
+	var said guild.Hash
+	if _, err := io.ReadFull(c.r, said[:]); err != nil {
+		c.done = true // it is behind
+		return
+	}
+	if said != h {
+		level, n := tlog.SplitStoredHashIndex(c.index)
+		first := uint64(n)<<level + 1
+		c.done, c.differ = true, &difference{first, first + 1<<level - 1, said, h}
+	}
+	c.index++
+}
+
+// entries is how many entries the file is of.
+func (c *comparison) entries() uint64 {
+	if c.f == nil {
+		return 0
+	}
+	info, err := c.f.Stat()
+	if err != nil {
+		return 0
+	}
+	return entriesOf(info.Size())
+}
+
+// vouched reports whether the file has the leaves of the tree that was claimed: then whoever vouches for that vouches
+// for each of them.
+func (c *comparison) vouched(claim Claim) bool {
+	n := c.entries()
+	if n < claim.Size {
+		return false
+	}
+	h := hashes{c.f, n}
+	var peaks []guild.Hash
+	for seq := uint64(1); seq <= claim.Size; seq++ {
+		leaf, err := h.ReadHashes([]int64{tlog.StoredHashIndex(0, int64(seq-1))})
+		if err != nil {
+			return false
+		}
+		peaks = grow(peaks, guild.Hash(leaf[0]), seq)
+	}
+	return rootOf(peaks) == claim.Root
+}
+
+// locate points at the first entry that is not as it was claimed to be, if the file of hashes has what was claimed.
+func (c *checking) locate(claim Claim, f Fault) Fault {
+	d := c.file.differ
+	switch {
+	case !c.file.vouched(claim):
+	case d != nil && d.entry == d.through && d.entry <= claim.Size:
+		f.Entry, f.Through, f.Want, f.Got = d.entry, 0, d.want.String(), d.got.String()
+		f.What = fmt.Sprintf("entry %d is not the one of %s", d.entry, claim.By)
+		c.file.differ = nil
+	}
+	return f
+}
+
+// conclude tells of what only shows at the end.
+func (c *checking) conclude() {
+	if !c.stopped {
+		c.missing()
+		c.archiveFiles()
+	}
+	if d := c.file.differ; d != nil {
+		f := Fault{Entry: d.entry, File: filepath.Base(c.files.hashes()), Want: d.want.String(), Got: d.got.String()}
+		switch {
+		case d.through > d.entry:
+			f.Through, f.What = d.through, fmt.Sprintf("a hash of the entries %d to %d in the file of hashes is another than theirs", d.entry, d.through)
+		case len(c.found.Faults) > 0 || d.entry > c.found.Covered:
+			f.What = fmt.Sprintf("entry %d is not the one of the file of hashes: either is another than it was", d.entry)
+		default:
+			f.What = fmt.Sprintf("the hash of entry %d in the file of hashes is another than it was; the entry is the one that was sealed", d.entry)
+		}
+		c.fault(f)
+	}
+	slices.SortStableFunc(c.found.Faults, func(a, b Fault) int { return cmp.Compare(a.Entry-1, b.Entry-1) }) // those of no entry last
+}
+
+// missing tells how much the end has lost.
+func (c *checking) missing() {
+	most, ok := c.tree.beyond()
+	if n := c.file.entries(); n > max(most.Size, c.tree.size) && c.file.differ == nil {
+		most, ok = Claim{Size: n, By: "the file of hashes"}, true
+	}
+	if !ok {
+		return
+	}
+	last := c.tree.size
+	c.fault(Fault{Entry: last + 1, Through: most.Size, File: c.below(c.torn), Want: most.Root.String(),
+		What: fmt.Sprintf("it ends at entry %d, and %s knows %d: %d missing", last, most.By, most.Size, most.Size-last)})
+}
+
+// archiveFiles holds the archive files against the facts that tell of them.
+func (c *checking) archiveFiles() {
+	for _, a := range c.ends {
+		if a.Through > c.found.Archived {
+			c.fault(Fault{File: filepath.Base(c.files.high()),
+				What: fmt.Sprintf("the entries through %d are archived, and the high-water mark says %d", a.Through, c.found.Archived)})
+		}
+		name := filepath.Base(a.File)
+		sum, err := archiveFile{path: filepath.Join(c.files.archive(), name)}.sum()
+		if err != nil || sum.Hex() == a.Hash {
+			continue // one that is gone was missed before
+		}
+		c.fault(Fault{File: filepath.Join(filepath.Base(c.files.archive()), name), Want: a.Hash, Got: sum.Hex(),
+			What: fmt.Sprintf("the archive file %s is another than was written", name)})
+	}
+}

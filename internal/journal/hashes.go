@@ -1,0 +1,269 @@
+package journal
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"os"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"guild"
+)
+
+// hashes is the file with every hash of the tree, in the order of tlog.StoredHashIndex and nothing else: 64 bytes for
+// each entry. The journal itself needs only the right edge of its tree; a proof needs some twenty hashes from all over
+// it. Of a million entries in the stream, computing those anew takes one to three seconds, and more from archives; with
+// this file a proof takes about a millisecond, most of it to fetch the entry. Besides, the file says of each entry what it
+// was, so that one that was changed in the stream can be pointed at.
+//
+// Nobody relies on the file: what it says is held against the root of the tree that the journal has folded, and when it
+// does not fit, or is not there, it is made anew from the entries. So it is not synced, and a process may die at any time
+// while it is written. It is written when somebody asks for the tree or for a proof, and not for every entry.
+type hashes struct {
+	f *os.File
+	n uint64 // entries whose hashes are whole
+}
+
+func openHashes(path string) (*hashes, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &hashes{f, entriesOf(info.Size())}, nil
+}
+
+func (h *hashes) close() error { return h.f.Close() }
+
+// entriesOf is how many entries a file of hashes of some size is for.
+func entriesOf(size int64) uint64 {
+	count := size / tlog.HashSize
+	n := count / 2
+	for tlog.StoredHashCount(n+1) <= count {
+		n++
+	}
+	return uint64(n)
+}
+
+// ReadHashes implements tlog.HashReader.
+func (h *hashes) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	all := make([]tlog.Hash, len(indexes))
+	for i, index := range indexes {
+		if _, err := h.f.ReadAt(all[i][:], index*tlog.HashSize); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// peaks is the right edge of the tree over all its entries.
+func (h *hashes) peaks() ([]guild.Hash, error) {
+	var peaks []guild.Hash
+	for rest := h.n; rest > 0; {
+		level := bits.Len64(rest) - 1
+		before := h.n - rest
+		found, err := h.ReadHashes([]int64{tlog.StoredHashIndex(level, int64(before>>level))})
+		if err != nil {
+			return nil, err
+		}
+		peaks = append(peaks, guild.Hash(found[0]))
+		rest -= 1 << level
+	}
+	return peaks, nil
+}
+
+// errStale is why a file of hashes is made anew.
+var errStale = errors.New("the file of hashes is not of these entries")
+
+// extend adds the entries through a sequence, up to which the root of the tree is known. It fails with errStale if the
+// file is not of the same tree.
+func (h *hashes) extend(through uint64, root guild.Hash, leaves func(from uint64, visit func(leaf) error) error) error {
+	if h.n > through {
+		return errStale
+	}
+	peaks, err := h.peaks()
+	if err != nil {
+		return err
+	}
+	w := hashWriter{f: h.f, at: tlog.StoredHashCount(int64(h.n)) * tlog.HashSize}
+	if h.n < through {
+		err = leaves(h.n+1, func(l leaf) error {
+			peaks = growing(peaks, l.hash, l.seq, w.add)
+			return w.err
+		})
+	}
+	if err != nil {
+		return err
+	}
+	if rootOf(peaks) != root {
+		return errStale
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	h.n = through
+	return nil
+}
+
+// hashWriter collects hashes and writes many at a time.
+type hashWriter struct {
+	f   io.WriterAt
+	at  int64
+	buf []byte
+	err error
+}
+
+func (w *hashWriter) add(h guild.Hash) {
+	const many = 1 << 20 // bytes
+	if w.buf = append(w.buf, h[:]...); len(w.buf) >= many {
+		w.err = errors.Join(w.err, w.flush())
+	}
+}
+
+func (w *hashWriter) flush() error {
+	n, err := w.f.WriteAt(w.buf, w.at)
+	w.at, w.buf = w.at+int64(n), w.buf[:0]
+	return err
+}
+
+// prove shows that an entry is in the tree of some size, and makes sure that this tree is a beginning of ours: of the
+// one over all entries in the file, with the given root. It fails with errStale if the file says otherwise.
+func (h *hashes) prove(seq, size uint64, leaf, root guild.Hash) ([][]byte, error) {
+	all := int64(h.n)
+	then, err := tlog.TreeHash(int64(size), h)
+	if err != nil {
+		return nil, err
+	}
+	growth, err := tlog.ProveTree(all, int64(size), h)
+	if err != nil {
+		return nil, err
+	}
+	if tlog.CheckTree(growth, all, tlog.Hash(root), int64(size), then) != nil {
+		return nil, errStale
+	}
+	proof, err := tlog.ProveRecord(int64(size), int64(seq-1), h)
+	if err != nil {
+		return nil, err
+	}
+	if tlog.CheckRecord(proof, int64(size), then, int64(seq-1), tlog.Hash(leaf)) != nil {
+		return nil, errStale
+	}
+	path := make([][]byte, len(proof))
+	for i := range proof {
+		path[i] = proof[i][:]
+	}
+	return path, nil
+}
+
+// withHashes has a function use the file of hashes, which is of all entries through a sequence with the given root. If
+// the function, or the file, finds that it is not, the file is made anew once.
+func (j *Journal) withHashes(ctx context.Context, through uint64, root guild.Hash, use func(*hashes) error) error {
+	j.hashing.Lock()
+	defer j.hashing.Unlock()
+	h, err := openHashes(j.files.hashes())
+	if err != nil {
+		return err
+	}
+	leaves := func(from uint64, visit func(leaf) error) error { return j.leaves(ctx, from, through, visit) }
+	try := func() error {
+		if err := h.extend(through, root, leaves); err != nil {
+			return err
+		}
+		return use(h)
+	}
+	err = try()
+	if errors.Is(err, errStale) || errors.Is(err, io.EOF) {
+		h.n, err = 0, h.f.Truncate(0)
+		if err == nil {
+			err = try()
+		}
+	}
+	if errors.Is(err, errStale) {
+		err = damaged("its entries on the disk are not those that were recorded")
+	}
+	return errors.Join(err, h.close())
+}
+
+// errEnough ends a visit early.
+var errEnough = errors.New("enough")
+
+// leaves visits the hashes of the stored entries from one sequence through another, as they lie on the disk.
+func (j *Journal) leaves(ctx context.Context, from, through uint64, visit func(leaf) error) error {
+	j.cutting.RLock()
+	defer j.cutting.RUnlock()
+	next := from
+	take := func(l leaf) error {
+		switch {
+		case l.seq != 0 && l.seq < next:
+			return nil
+		case l.seq != next:
+			return damaged("entry %d cannot be read", next)
+		}
+		if err := visit(l); err != nil {
+			return err
+		}
+		if next++; next > through {
+			return errEnough
+		}
+		return ctx.Err()
+	}
+	err := j.files.leaves(from, j.mark.get().Archived, take)
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	if err == nil {
+		err = damaged("entry %d cannot be read", next)
+	}
+	return err
+}
+
+// leaves visits everything stored, in its order, that may be from a sequence on.
+func (f files) leaves(from, archived uint64, visit func(leaf) error) error {
+	if from <= archived {
+		_, err := f.readArchives(archived, func(m message) error { return visit(leaf{m.seq, leafOf(m.subject, m.data)}) })
+		if err != nil {
+			return err
+		}
+	}
+	all, err := blocks(f.facts())
+	if err != nil {
+		return err
+	}
+	first := len(all) - 1
+	for ; first > 0; first-- {
+		begins, err := all[first].begins()
+		if err != nil {
+			return err
+		}
+		if begins != 0 && begins <= from {
+			break
+		}
+	}
+	return readBlocks(all[max(first, 0):], block.leaves, visit)
+}
+
+// begins is the sequence of the first record of the block, 0 if there is none.
+func (b block) begins() (uint64, error) {
+	f, err := os.Open(b.path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	head := make([]byte, recordHead)
+	if _, err := io.ReadFull(f, head); err != nil {
+		return 0, nil // too short for a record
+	}
+	return binary.LittleEndian.Uint64(head[4:]) &^ erasedBits, nil
+}
+
+// errNoProof says what cannot be proven.
+func errNoProof(seq, size uint64) error {
+	return fmt.Errorf("entry %d in a tree of %d: %w", seq, size, ErrNoEntry)
+}

@@ -1,0 +1,159 @@
+package judge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"guild"
+	"guild/internal/due"
+	"guild/internal/exam"
+	"guild/internal/fact"
+	"guild/internal/journal"
+	"guild/internal/opinion"
+	"guild/internal/sandbox"
+	"guild/internal/typed"
+)
+
+// together is how an order has its deliveries adjudicated, where that looks at all of them at once.
+func together(compare string) string {
+	if compare == opinion.JudgeModel || compare == opinion.MergeResults {
+		return compare
+	}
+	return ""
+}
+
+// judgeTogether judges the deliveries of a job between which an opinion chooses. All that were asked have answered, or
+// will not any more.
+func (s *Step) judgeTogether(all []pending) due.Work {
+	return due.Work{
+		Key: all[0].key(), Guard: fact.JobSubject(all[0].Job), Class: Class, Tries: 8, Lease: 10 * time.Minute,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			decide, err := s.adjudicate(ctx, all)
+			if unusable := (*sandbox.UnusableError)(nil); errors.Is(err, exam.ErrUndecided) || errors.As(err, &unusable) {
+				return func(tx *journal.Tx) error { s.parkAll(tx, all, err.Error()); return nil }, nil // no use in trying again
+			}
+			return decide, err
+		},
+		Park: func(tx *journal.Tx, reason string) { s.parkAll(tx, all, reason) },
+	}
+}
+
+func (s *Step) parkAll(tx *journal.Tx, all []pending, reason string) {
+	for _, c := range all {
+		s.park(tx, c, reason)
+	}
+}
+
+// adjudicate judges each delivery by itself, and then has one of those that are results chosen, or all of them merged.
+func (s *Step) adjudicate(ctx context.Context, all []pending) (due.Decision, error) {
+	var sound []int // of all
+	verdicts := make([]guild.Verdict, len(all))
+	for i, c := range all {
+		v, err := s.verdict(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		if verdicts[i] = v; v.Outcome == guild.Success {
+			sound = append(sound, i)
+		}
+	}
+	chosen, undecided := s.choose(ctx, all, sound)
+	person, held := errors.AsType[*PersonNeeded](undecided)
+	if undecided != nil && !held {
+		return nil, undecided
+	}
+	for k, i := range sound {
+		if len(chosen) > 0 {
+			verdicts[i] = weighed(verdicts[i], chosen[k])
+		}
+	}
+	waits := map[int]bool{}
+	for _, i := range sound {
+		waits[i] = held
+	}
+	var decisions []due.Decision
+	for i, c := range all {
+		decide, err := s.decide(ctx, c, verdicts[i], waits[i], person)
+		if err != nil {
+			return nil, err
+		}
+		decisions = append(decisions, decide)
+	}
+	return func(tx *journal.Tx) error {
+		for _, decide := range decisions {
+			if err := decide(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+// decide is the decision on one delivery: its verdict, or that it waits for a person.
+func (s *Step) decide(ctx context.Context, c pending, v guild.Verdict, waits bool, person *PersonNeeded) (due.Decision, error) {
+	if waits {
+		return s.hold(ctx, c, v, person.Reason)
+	}
+	kept, err := s.keep(ctx, c.Attempt, v)
+	if err != nil {
+		return nil, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
+	}
+	return func(tx *journal.Tx) error {
+		if s.fold.waits(c.Attempt) {
+			tx.Append(kept)
+		}
+		return nil
+	}, nil
+}
+
+// choose asks for an opinion on the results, and returns a verdict on each. There are none where there is nothing to
+// choose. With a *PersonNeeded come the verdicts so far.
+func (s *Step) choose(ctx context.Context, all []pending, sound []int) ([]guild.Verdict, error) {
+	adjudication := all[0].Order.Together
+	switch {
+	case all[0].Again > 0:
+		return nil, &PersonNeeded{Reason: "the choice between results is disputed"}
+	case len(sound) < 2:
+		return nil, nil
+	case s.c.Opinion == nil && adjudication == opinion.JudgeModel:
+		return nil, &PersonNeeded{Reason: "nobody is appointed to choose between results"}
+	}
+	bundle, err := s.c.Blobs.ReadAll(all[0].Order.Bundle, maxBundle)
+	if err != nil {
+		return nil, fmt.Errorf("our own bundle: %w", err)
+	}
+	e, _, err := typed.Requested(bundle)
+	if err != nil {
+		return nil, fmt.Errorf("our own bundle: %w", err)
+	}
+	q := opinion.Question{Task: all[0].Order.Task, Request: json.RawMessage(e.Payload)}
+	for _, i := range sound {
+		delivery, err := s.c.Blobs.ReadAll(all[i].Delivery, maxBundle)
+		if err != nil {
+			return nil, fmt.Errorf("the delivery: %w", err)
+		}
+		q.Results = append(q.Results, typed.Delivered(delivery))
+	}
+	if err := q.Check(); err != nil {
+		return nil, &PersonNeeded{Reason: err.Error()}
+	}
+	choice, _, err := opinion.Adjudicate(ctx, adjudication, q, s.c.Opinion)
+	if errors.Is(err, opinion.ErrNoMerge) {
+		return nil, &PersonNeeded{Reason: err.Error()}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return Opine(adjudication, len(sound), choice)
+}
+
+// weighed is the verdict on a result that stood by itself, as an opinion sees it beside the others.
+func weighed(v, opined guild.Verdict) guild.Verdict {
+	opined.Tests = append(v.Tests[:len(v.Tests):len(v.Tests)], opined.Tests...)
+	opined.Expected, opined.Passed = v.Expected+opined.Expected, v.Passed+opined.Passed
+	opined.Warnings, opined.Usage, opined.Box, opined.Evidence = v.Warnings, v.Usage, v.Box, v.Evidence
+	return opined
+}

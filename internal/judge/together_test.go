@@ -1,0 +1,182 @@
+package judge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/fact"
+	"guild/internal/opinion"
+	"guild/internal/typed"
+	"guild/nutshell"
+	"guild/oa"
+)
+
+// rivals opens a job with two providers at work, whose results are adjudicated together.
+func (c *court) rivals(adjudication string) (a, b nostr.ID) {
+	c.Helper()
+	e, err := oa.NewEnvelope(oa.RerankRequest{UserTask: "find it", K: 1, Candidates: []oa.Candidate{{ID: "a", Content: "x"}, {ID: "b", Content: "y"}}})
+	if err != nil {
+		c.Fatal(err)
+	}
+	bundle, err := typed.Bundle(c.Context(), e)
+	if err != nil {
+		c.Fatal(err)
+	}
+	job := guild.JobID{1}
+	a, b = nostr.ID{10}, nostr.ID{20}
+	c.append(job, fact.JobOpened{Job: job, Task: oa.RetrievalRerank, Bundle: c.put(bundle), Criticality: guild.Medium, Compare: adjudication},
+		fact.AttemptPlanned{Attempt: a, Job: job}, fact.AttemptPlanned{Attempt: b, Job: job})
+	c.does = func(_ context.Context, h Case) (guild.Verdict, Evidence, error) {
+		result, err := os.ReadFile(filepath.Join(h.Delivery, nutshell.ArtifactsDir, typed.ResultFile))
+		v := guild.Verdict{Outcome: guild.Success, Score: guild.Micro, Strength: guild.Weak, Tier: "none", Expected: 1, Passed: 1,
+			Tests: []guild.Test{{ID: "schema", State: guild.TestPassed}}}
+		if string(result) == "{}" {
+			v.Outcome, v.Score, v.Passed = guild.Failure, 0, 0
+		}
+		return v, Evidence("checked"), err
+	}
+	return a, b
+}
+
+// ranks delivers a result.
+func (c *court) ranks(attempt nostr.ID, result string) {
+	c.Helper()
+	var b bytes.Buffer
+	tree := fstest.MapFS{
+		"nutshell.json": {Data: []byte(`{"nutshell_version":"0.2.0","bundle_type":"delivery","id":"nut-1","task":{"title":"x"}}`)},
+		nutshell.ArtifactsDir + "/" + typed.ResultFile: {Data: []byte(result)},
+	}
+	if _, err := nutshell.Pack(c.Context(), tree, &b, nutshell.Options{}); err != nil {
+		c.Fatal(err)
+	}
+	c.append(guild.JobID{1}, fact.AttemptDelivered{Attempt: attempt, Delivery: c.put(b.Bytes())})
+}
+
+// outcomes are the verdicts so far, by attempt.
+func (c *court) outcomes() map[nostr.ID]guild.Verdict {
+	all := map[nostr.ID]guild.Verdict{}
+	for _, f := range c.written(1) {
+		if judged, ok := f.(fact.AttemptJudged); ok {
+			all[judged.Attempt] = judged.Verdict
+		}
+	}
+	return all
+}
+
+// chooser prefers the second of two results, and notes how often it was asked.
+type chooser struct {
+	asked  int
+	choice opinion.Choice
+	err    error
+}
+
+func (c *chooser) Best(context.Context, opinion.Question) (opinion.Choice, error) {
+	c.asked++
+	return c.choice, c.err
+}
+
+const one, other = `{"topk":[{"rank":1,"id":"a","score":1}]}`, `{"topk":[{"rank":1,"id":"b","score":1}]}`
+
+func TestAnOpinionChoosesOnceAllHaveAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		who := &chooser{choice: opinion.Choice{Best: []int{1}, Voters: 2, Agreeing: 2, Reason: "b is better"}}
+		c := newCourt(t)
+		c.step.c.Opinion = who
+		a, b := c.rivals(opinion.JudgeModel)
+		c.ranks(a, one)
+		if len(c.outcomes()) > 0 || who.asked > 0 {
+			t.Fatal("it was judged before the other answered")
+		}
+		c.ranks(b, other)
+		got := c.outcomes()
+		if got[a].Outcome != guild.Partial || got[b].Outcome != guild.Success || got[b].Opinion == nil || got[b].Passed != 2 || got[b].Strength != guild.Weak || who.asked != 1 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestWhoDoesNotAnswerIsNotWaitedForAndWhatIsNoResultIsNotCompared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		who := &chooser{}
+		c := newCourt(t)
+		c.step.c.Opinion = who
+		a, b := c.rivals(opinion.JudgeModel)
+		c.ranks(a, one)
+		c.append(guild.JobID{1}, fact.AttemptExpired{Attempt: b})
+		if got := c.outcomes(); got[a].Outcome != guild.Success || who.asked > 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		who := &chooser{}
+		c := newCourt(t)
+		c.step.c.Opinion = who
+		a, b := c.rivals(opinion.JudgeModel)
+		c.ranks(a, one)
+		c.ranks(b, `{}`)
+		if got := c.outcomes(); got[a].Outcome != guild.Success || got[b].Outcome != guild.Failure || who.asked > 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestAPersonChoosesWhereNobodyElseCan(t *testing.T) {
+	for name, who := range map[string]opinion.Opinion{
+		"nobody is appointed": nil,
+		"undecided":           &chooser{choice: opinion.Choice{Reason: "who knows"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCourt(t)
+			c.step.c.Opinion = who
+			a, b := c.rivals(opinion.JudgeModel)
+			c.ranks(a, one)
+			c.ranks(b, other)
+			if got := c.outcomes(); len(got) > 0 {
+				t.Errorf("%s: %+v", name, got)
+			}
+			for _, id := range []nostr.ID{a, b} {
+				if _, held := c.fold.Held(id); !held {
+					t.Errorf("%s: %.8s waits for nobody: %v", name, id.Hex(), types(c.written(1)))
+				}
+			}
+		})
+	}
+}
+
+func TestResultsThatAreMergedAreAllTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt(t)
+		a, b := c.rivals(opinion.MergeResults)
+		c.ranks(a, one)
+		c.ranks(b, other)
+		if got := c.outcomes(); got[a].Outcome != guild.Success || got[b].Outcome != guild.Success || got[a].Opinion.Adjudication != opinion.MergeResults {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestAnOpinionThatCannotBeAskedParksAllInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt(t)
+		c.step.c.Opinion = &chooser{err: errors.New("the endpoint is down")}
+		a, b := c.rivals(opinion.JudgeModel)
+		c.ranks(a, one)
+		c.ranks(b, other)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got := types(c.written(1)); len(got) < 4 || !slices.Contains(got, fact.AttemptParked{}.Type()) || len(c.fold.ready()) > 0 {
+			t.Errorf("%v", got)
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package judge
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+
+	"guild"
+	"guild/internal/exam"
+	"guild/internal/typed"
+	"guild/nutshell"
+	"guild/oa"
+)
+
+// checkTyped judges the result of a typed job, and reports false for any other case. What decides is in the request, not
+// in criteria: its schema, and what doing it again comes to. There is no partial success: exit codes and hashes are
+// right or wrong.
+func (j *Judge) checkTyped(ctx context.Context, c Case) (v guild.Verdict, evidence Evidence, ok bool, err error) {
+	e, ok, err := typed.RequestedIn(c.Bundle)
+	if !ok || err != nil {
+		return v, nil, false, err
+	}
+	report, err := j.Typed.Check(ctx, e, filepath.Join(c.Delivery, nutshell.ArtifactsDir))
+	if err != nil {
+		return v, nil, true, fmt.Errorf("%s: %w", e.JobType, err)
+	}
+	v = j.checked(report)
+	evidence, err = json.Marshal(struct {
+		Format  string        `json:"format"`
+		Verdict guild.Verdict `json:"verdict"`
+		Request oa.Envelope   `json:"request"`
+		Report  typed.Report  `json:"report"`
+	}{"guild typed evidence 1", v, e, report})
+	if err != nil {
+		return v, nil, true, fmt.Errorf("evidence: %w", err)
+	}
+	return v, evidence, true, nil
+}
+
+// checked is the verdict on what a check found.
+func (j *Judge) checked(r typed.Report) guild.Verdict {
+	v := guild.Verdict{
+		Outcome: guild.Success, Score: guild.Micro, Strength: r.Strength, Tier: "none",
+		Expected: len(r.Tests), Passed: exam.Passed(r.Tests), Tests: r.Tests, Warnings: r.Warnings,
+	}
+	if r.Ran {
+		v.Tier = j.Caps.Tier
+	}
+	if !r.Passed() {
+		v.Outcome, v.Score = guild.Failure, 0
+		for _, t := range r.Tests {
+			if t.State != guild.TestPassed {
+				v.Cause = guild.Cut(t.ID+": "+t.Message, maxCause)
+				break
+			}
+		}
+	}
+	v.Dimensions = []guild.Dimension{{Name: correctness, Weight: correctnessWeight, Value: v.Score, Known: true, Reason: r.How}}
+	v.Standing = StandingOf(v.Score, v.Outcome == guild.Success)
+	return v
+}

@@ -1,0 +1,116 @@
+package node
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"guild/internal/control"
+	"guild/verify"
+)
+
+// exports are the exports of jobs, each in a file.
+type exports struct {
+	dir string
+
+	mu    sync.Mutex
+	files map[string]verify.Report
+}
+
+func newExports(t *testing.T) *exports {
+	return &exports{dir: t.TempDir(), files: map[string]verify.Report{}}
+}
+
+// absences are the checks that nothing can be said about: nothing was paid, nothing was disputed, and reviews come later.
+var absences = []string{"payment", "reviews", "supersedes"}
+
+// add exports the receipt of a job and checks it. Everything but the absences must be there, and hold.
+func (x *exports) add(t *testing.T, customer *control.Client, job control.Job) {
+	t.Helper()
+	packed, err := customer.ExportReceipt(t.Context(), job.ID, nil)
+	if err != nil {
+		t.Errorf("job %.8s: %v", job.ID, err)
+		return
+	}
+	report, err := verify.Archive(packed)
+	if err != nil {
+		t.Errorf("job %.8s: %v", job.ID, err)
+		return
+	}
+	for _, c := range report.Checks {
+		if c.State == verify.Failed || c.State == verify.Absent && !slices.Contains(absences, c.Name) {
+			t.Errorf("job %.8s: %s: %s: %s", job.ID, c.Name, c.State, c.Detail)
+		}
+	}
+	file := filepath.Join(x.dir, job.ID+".zip")
+	if err := os.WriteFile(file, packed, 0o600); err != nil {
+		t.Error(err)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.files[file] = report
+}
+
+// agree has the verifier that is written in Python check all exports, and compares line by line.
+func (x *exports) agree(t *testing.T) {
+	t.Helper()
+	var files []string
+	for file := range x.files {
+		files = append(files, file)
+	}
+	program, err := filepath.Abs("../../verify/testdata/verify.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "python3", append([]string{program, "--json"}, files...)...).Output()
+	if err != nil {
+		t.Fatalf("python3 %s: %v\n%s", program, err, out)
+	}
+	said := json.NewDecoder(bytes.NewReader(out))
+	for _, file := range files {
+		var got verify.Report
+		if err := said.Decode(&got); err != nil {
+			t.Fatal(err)
+		}
+		if want := x.files[file]; got.Receipt != want.Receipt || states(got) != states(want) {
+			t.Errorf("%s: Python says\n%s\nand we say\n%s", file, states(got), states(want))
+		}
+	}
+}
+
+// states is how each check came out, without words.
+func states(r verify.Report) (s string) {
+	for _, c := range r.Checks {
+		s += fmt.Sprintf("%s: %s\n", c.Name, c.State)
+	}
+	return s
+}
+
+func TestTheEvidenceOfAJobHoldsWithoutItsNode(t *testing.T) {
+	url := startRelay(t)
+	start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })
+	customer, _ := start(t, url, func(*Config) {})
+	job := hire(t, customer, control.Hire{})
+	packed, err := customer.ExportReceipt(t.Context(), job.ID, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := verify.Archive(packed)
+	if err != nil || !whole.OK() {
+		t.Fatalf("%s\n%v", states(whole), err)
+	}
+	packed, err = customer.ExportReceipt(t.Context(), job.ID, []string{verify.FileBundle, verify.FileRequestKey, verify.DirReviews})
+	if err != nil {
+		t.Fatal(err)
+	}
+	less, err := verify.Archive(packed)
+	if err != nil || !less.OK() || states(less) == states(whole) {
+		t.Errorf("%s\n%v", states(less), err)
+	}
+}

@@ -1,0 +1,105 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"guild/internal/opinion"
+	"guild/internal/sandbox"
+	"guild/internal/sandbox/namespaces"
+	"guild/internal/typed"
+	"guild/internal/work"
+	"guild/oa"
+)
+
+// typedService is the service for a job type.
+func (n *Node) typedService(ctx context.Context, w Worker) (work.Service, error) {
+	id, err := oa.ParseID(w.Type)
+	if err == nil {
+		_, err = n.c.Types.Schema(id)
+	}
+	if err != nil {
+		return work.Service{}, err
+	}
+	t := work.Typed{Type: id, Author: typed.Author{PubKey: n.pubkey.Hex(), Now: n.c.Now, Types: n.c.Types}}
+	walls := n.caps.Tier
+	switch {
+	case w.Command != "":
+		command, err := n.command(w)
+		if err != nil {
+			return work.Service{}, err
+		}
+		n.look(ctx, w, command)
+		t.Do = command.DoTyped
+	case w.Model != nil:
+		model := *w.Model
+		model.Prefer = n.folds.variables.Models
+		if err := model.Check(); err != nil {
+			return work.Service{}, err
+		}
+		t.Do = func(ctx context.Context, _ work.Assignment, e oa.Envelope) ([]byte, error) { return model.Do(ctx, e) }
+		walls = "none"
+	default:
+		if n.unboxed != nil {
+			return work.Service{}, n.unboxed
+		}
+		box := n.images
+		box.Network = w.Network == work.NetworkFull
+		box.Most.Wall = w.Limit
+		t.Do, t.Accept = work.DoRun(box), box.Accept
+	}
+	s := n.service(w, t.Work)
+	s.Check, s.Walls = t.Check, walls
+	return s, nil
+}
+
+// openImages makes the sandboxes for commands of oa.sandbox_run.v1: one for each image of the configuration, and that of
+// this machine.
+func (n *Node) openImages(ctx context.Context) error {
+	if n.unboxed != nil {
+		return nil
+	}
+	most := workerLimits
+	most.CPUs = max(runtime.NumCPU(), sandbox.DefaultCPUs)
+	n.images = typed.Sandbox{
+		Images: map[string]sandbox.Runner{typed.Host: n.runnerBox}, Most: most, Scratch: n.scratch(), Fetch: n.inputs().Fetch,
+	}
+	for _, digest := range slices.Sorted(maps.Keys(n.c.Images)) {
+		dir, err := filepath.Abs(n.c.Images[digest])
+		if err != nil {
+			return fmt.Errorf("the image %s: %w", digest, err)
+		}
+		runner := &namespaces.Runner{Rootfs: dir}
+		if err := sandbox.Try(ctx, runner); err != nil { // a Probe would read all of it
+			return fmt.Errorf("the image %s in %s: %w", digest, dir, err)
+		}
+		n.images.Images[digest] = runner
+	}
+	return nil
+}
+
+// checker checks results of typed jobs: it runs commands again in the images that are here, and embeds samples again.
+func (n *Node) checker() typed.Checker {
+	c := typed.Checker{Types: n.c.Types, Vectors: n.c.Vectors}
+	if n.unboxed == nil {
+		box := n.images
+		box.Network, box.Most.Wall = true, time.Hour // what our own requests say
+		c.Sandbox = &box
+	}
+	return c
+}
+
+// opinion is whom the owner appoints to choose between results. A model that is not named is the one that did best here.
+func (n *Node) opinion() opinion.Opinion {
+	chat, ok := n.c.Opinion.(opinion.Chat)
+	if !ok {
+		return n.c.Opinion
+	}
+	chat.Prefer = n.folds.variables.Models
+	return chat
+}

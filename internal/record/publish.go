@@ -1,0 +1,69 @@
+package record
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"guild"
+	"guild/internal/due"
+	"guild/internal/fact"
+	"guild/internal/journal"
+	"guild/receipt"
+)
+
+// patience is how long relays may take for one receipt.
+const patience = 20 * time.Second
+
+// unsaid is a receipt that is to be published.
+type unsaid struct {
+	Job guild.JobID `json:"job"`
+	Stored
+}
+
+// publish signs the event that says a receipt and publishes it. Signed again it is the same event.
+func (r *Record) publish(u unsaid) due.Work {
+	settle := func(tx *journal.Tx, said fact.ReceiptPublished) {
+		if r.fold.isUnsaid(u.Receipt) {
+			tx.Append(said)
+		}
+	}
+	said := fact.ReceiptPublished{Attempt: u.Attempt, Receipt: u.Receipt}
+	return due.Work{
+		Key: "publish receipt " + u.Receipt, Guard: fact.JobSubject(u.Job), Lease: 2 * time.Minute,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			v, err := r.say(ctx, u)
+			if err != nil {
+				return nil, fmt.Errorf("publish receipt %s: %w", u.Receipt, err)
+			}
+			said.Event = v.Event().ID
+			return func(tx *journal.Tx) error { settle(tx, said); return nil }, nil
+		},
+		Park: func(tx *journal.Tx, reason string) {
+			said.Reason = guild.Cut(reason, 500)
+			settle(tx, said)
+		},
+	}
+}
+
+func (r *Record) say(ctx context.Context, u unsaid) (guild.Verified, error) {
+	raw, err := r.c.Blobs.ReadAll(u.Blob, receipt.MaxSize)
+	if err != nil {
+		return guild.Verified{}, err
+	}
+	document, err := receipt.Decode(raw)
+	if err != nil {
+		return guild.Verified{}, err
+	}
+	e, err := document.Event()
+	if err != nil {
+		return guild.Verified{}, err
+	}
+	v, err := guild.Sign(ctx, r.c.Signer, e)
+	if err != nil {
+		return guild.Verified{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return v, r.c.Publish(ctx, v, nil)
+}

@@ -1,0 +1,77 @@
+package oa
+
+import (
+	"maps"
+	"math"
+	"slices"
+)
+
+// SameVector is the least Cosine of two vectors of one text by one model.
+const SameVector = 0.999
+
+// Cosine is the cosine of the angle between two vectors, -1 to 1. It is 0 where there is none: for vectors of different
+// lengths, and where one is all zeros or not finite.
+func Cosine(a, b []float32) float64 {
+	if len(a) != len(b) {
+		return 0
+	}
+	var dot, aa, bb float64
+	for i := range a {
+		x, y := float64(a[i]), float64(b[i])
+		dot, aa, bb = dot+x*y, aa+x*x, bb+y*y
+	}
+	cosine := dot / (math.Sqrt(aa) * math.Sqrt(bb))
+	if math.IsNaN(cosine) || math.IsInf(cosine, 0) {
+		return 0
+	}
+	return max(-1, min(1, cosine))
+}
+
+// Differences lists where two results of one request differ in what is objective: the status, the exit codes and the
+// artifacts' hashes, and with outputs also the hashes of what the commands wrote. At most MaxFaults are listed. The
+// paths are those of r; what it says is r's value before the other's.
+func (r SandboxResult) Differences(other SandboxResult, outputs bool) Faults {
+	var f Faults
+	if r.Status != other.Status {
+		f.add("outputs.status", "is %s, and %s of the other", r.Status, other.Status)
+	}
+	if len(r.Runs) != len(other.Runs) {
+		f.add("outputs.runs", "has %d elements, and %d of the other", len(r.Runs), len(other.Runs))
+	}
+	for i := range min(len(r.Runs), len(other.Runs)) {
+		a, b, at := r.Runs[i], other.Runs[i], element("outputs.runs", i)
+		if a.ExitCode != b.ExitCode {
+			f.add(at+".exit_code", "is %d, and %d of the other", a.ExitCode, b.ExitCode)
+		}
+		if outputs && a.StdoutSHA256 != b.StdoutSHA256 {
+			f.add(at+".stdout_sha256", "is %s, and %s of the other", a.StdoutSHA256, b.StdoutSHA256)
+		}
+		if outputs && a.StderrSHA256 != b.StderrSHA256 {
+			f.add(at+".stderr_sha256", "is %s, and %s of the other", a.StderrSHA256, b.StderrSHA256)
+		}
+	}
+	ours, theirs := artifacts(r), artifacts(other)
+	for _, name := range slices.Sorted(maps.Keys(ours)) {
+		switch b, there := theirs[name]; {
+		case !there:
+			f.add(member("outputs.artifacts", name), "is only here")
+		case b.SHA256 != ours[name].SHA256:
+			f.add(member("outputs.artifacts", name), "is %s, and %s of the other", ours[name].SHA256, b.SHA256)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(theirs)) {
+		if _, there := ours[name]; !there {
+			f.add(member("outputs.artifacts", name), "is only of the other")
+		}
+	}
+	return f
+}
+
+// artifacts are a result's artifacts by their paths.
+func artifacts(r SandboxResult) map[string]Artifact {
+	all := map[string]Artifact{}
+	for _, a := range r.Artifacts {
+		all[a.Path] = a
+	}
+	return all
+}

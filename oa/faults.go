@@ -1,0 +1,58 @@
+package oa
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Fault is one thing that is wrong with a document.
+type Fault struct {
+	Path string `json:"path"` // as "inputs.candidates[3].id"
+	Says string `json:"says"` // as "is missing"
+}
+
+// String returns the path and what it says.
+func (f Fault) String() string { return f.Path + " " + f.Says }
+
+// Faults are what is wrong with a document, at most MaxFaults of it. They are an error, which is ErrInvalid.
+type Faults []Fault
+
+// Error lists the faults.
+func (f Faults) Error() string {
+	texts := make([]string, len(f))
+	for i, one := range f {
+		texts[i] = one.String()
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Unwrap returns ErrInvalid.
+func (f Faults) Unwrap() error { return ErrInvalid }
+
+// err is nil if there is no fault.
+func (f Faults) err() error {
+	if len(f) == 0 {
+		return nil
+	}
+	return f
+}
+
+// add notes a fault, while there is room.
+func (f *Faults) add(path, format string, args ...any) {
+	if len(*f) < MaxFaults {
+		*f = append(*f, Fault{path, fmt.Sprintf(format, args...)})
+	}
+}
+
+// member is the path of an object's member. A name that would make the path ambiguous is quoted.
+func member(path, name string) string {
+	plain := strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
+	if !plain || name == "" || len(name) > 80 {
+		name = fmt.Sprintf("%.80q", name)
+	}
+	return path + "." + name
+}
+
+// element is the path of an array's element.
+func element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

@@ -1,0 +1,119 @@
+package oa
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// node is one JSON Schema. The order of its fields is the order in which they are written.
+type node struct {
+	Draft       string          `json:"$schema,omitzero"`
+	ID          string          `json:"$id,omitzero"`
+	Title       string          `json:"title,omitzero"`
+	Description string          `json:"description,omitzero"`
+	Type        types           `json:"type,omitempty"`
+	Enum        []any           `json:"enum,omitempty"`
+	Pattern     string          `json:"pattern,omitzero"`
+	Minimum     Number          `json:"minimum,omitzero"`
+	Maximum     Number          `json:"maximum,omitzero"`
+	Default     jsontext.Value  `json:"default,omitzero"`
+	Required    []string        `json:"required,omitempty"`
+	Properties  map[string]node `json:"properties,omitempty"`
+	Values      *node           `json:"additionalProperties,omitzero"`
+	Items       *node           `json:"items,omitzero"`
+}
+
+// types are the JSON types that a value may have. One is written as a string.
+type types []string
+
+// MarshalJSON implements json.Marshaler.
+func (t types) MarshalJSON() ([]byte, error) {
+	if len(t) == 1 {
+		return json.Marshal(t[0])
+	}
+	return json.Marshal([]string(t))
+}
+
+// The range of an integer, and of a number in single precision, where the description has none.
+const (
+	leastInteger Number = "-9223372036854775808"
+	mostInteger  Number = "18446744073709551615"
+	mostFloat    Number = "3.4028235677973362e38" // the greatest double that does not round to infinity
+)
+
+// JSONSchema is the JSON Schema (draft 2020-12) of one side of the job type, laid out for people; it ends with a
+// newline. It refuses what Check refuses, but for an integer that is written with a point, as 1.0.
+func (s Schema) JSONSchema(side Side) ([]byte, error) {
+	root := s.root(side).node(true)
+	root.Draft = "https://json-schema.org/draft/2020-12/schema"
+	root.ID = "urn:" + strings.ReplaceAll(s.ID.String(), ".", ":") + ":" + side.document()
+	root.Title = s.ID.String() + " " + side.document()
+	root.Description = s.Description
+	b, err := json.Marshal(root, json.Deterministic(true), jsontext.WithIndent("  "))
+	if err != nil {
+		return nil, fmt.Errorf("JSON Schema of %s: %w", s.ID, err)
+	}
+	return append(b, '\n'), nil
+}
+
+// document is what a side is of a job.
+func (s Side) document() string {
+	if s == Outputs {
+		return "result"
+	}
+	return "request"
+}
+
+// node is the JSON Schema of a field. One that is not needed may be null.
+func (d Field) node(needed bool) node {
+	n := node{Description: d.Description, Minimum: d.Minimum, Maximum: d.Maximum, Default: d.Default}
+	if d.Type != "" {
+		n.Type = types{d.Type}
+	}
+	for _, text := range d.Enum {
+		n.Enum = append(n.Enum, text)
+	}
+	if !needed && d.Type != "" {
+		n.Type = append(n.Type, "null")
+		if n.Enum != nil {
+			n.Enum = append(n.Enum, nil)
+		}
+	}
+	d.bounds(&n)
+	for _, name := range slices.Sorted(maps.Keys(d.Properties)) {
+		if n.Properties == nil {
+			n.Properties = map[string]node{}
+		}
+		n.Properties[name] = d.Properties[name].node(d.Properties[name].Required)
+		if d.Properties[name].Required {
+			n.Required = append(n.Required, name)
+		}
+	}
+	if d.Values != nil {
+		values := d.Values.node(true)
+		n.Values = &values
+	}
+	if d.Items != nil {
+		items := d.Items.node(true)
+		n.Items = &items
+	}
+	return n
+}
+
+// bounds says what the type and the format mean.
+func (d Field) bounds(n *node) {
+	switch {
+	case d.Type == "integer":
+		n.Minimum, n.Maximum = cmp.Or(n.Minimum, leastInteger), cmp.Or(n.Maximum, mostInteger)
+	case d.Type == "number" && d.Format == FormatFloat:
+		n.Minimum, n.Maximum = cmp.Or(n.Minimum, "-"+mostFloat), cmp.Or(n.Maximum, mostFloat)
+	case d.Type == "string" && d.Format == FormatSHA256:
+		n.Pattern = "^(sha256:)?[0-9A-Fa-f]{64}$"
+	}
+}

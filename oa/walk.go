@@ -1,0 +1,260 @@
+package oa
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"guild"
+	"guild/canon"
+)
+
+// walk goes through a canonical document beside its description. It notes what is wrong, and writes the document again:
+// as it is, with defaults, or with numbers in single precision. Paths are only put together for what is wrong.
+type walk struct {
+	fill   bool // write defaults, and leave out what is null
+	widen  bool // write numbers of FormatFloat as Single does
+	limit  int  // bytes of what is written: defaults can make much of little
+	faults Faults
+
+	d   *jsontext.Decoder
+	out []byte
+}
+
+// whole goes through one document, which is JSON. What it writes is not in canonical order.
+func (w *walk) whole(f Field, path func() string, text []byte) {
+	around := w.d
+	w.d = jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true)) // canon has refused them
+	w.value(f, path)
+	w.d = around
+}
+
+// full reports whether to look no further: there are faults enough, or more is written than may be.
+func (w *walk) full(path func() string) bool {
+	if len(w.faults) == 0 && len(w.out) > w.limit {
+		w.faults.add(path(), "is too big with its defaults")
+	}
+	return len(w.faults) >= MaxFaults || len(w.out) > w.limit
+}
+
+// raw takes the next value as it is.
+func (w *walk) raw() jsontext.Value {
+	v, err := w.d.ReadValue()
+	if err != nil {
+		return jsontext.Value("null") // not after canon
+	}
+	w.out = append(w.out, v...)
+	return v
+}
+
+// value takes the next value, which f describes.
+func (w *walk) value(f Field, path func() string) {
+	kind := w.d.PeekKind()
+	if got, want := typeOf(kind), f.Type; want != "" && got != want && (got != "number" || want != "integer") {
+		w.faults.add(path(), "is %s, want %s", article(got), article(want))
+		w.raw()
+		return
+	}
+	switch {
+	case w.full(path):
+		w.raw()
+	case f.Type == "object":
+		w.object(f, path)
+	case f.Type == "array":
+		w.array(f, path)
+	case f.Type == "string":
+		w.text(f, path)
+	case f.Type == "integer" || f.Type == "number":
+		w.number(f, path)
+	default:
+		w.raw()
+	}
+}
+
+// typeOf names the type of a value.
+func typeOf(kind jsontext.Kind) string {
+	switch kind {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case '"':
+		return "string"
+	case '0':
+		return "number"
+	case 't', 'f':
+		return "boolean"
+	}
+	return "null"
+}
+
+func article(name string) string {
+	switch name {
+	case "null":
+		return name
+	case "object", "array", "integer":
+		return "an " + name
+	}
+	return "a " + name
+}
+
+func (w *walk) object(f Field, path func() string) {
+	w.d.ReadToken()
+	w.out = append(w.out, '{')
+	start := len(w.out)
+	var there []string
+	var key string
+	at := func() string { return member(path(), key) }
+	for w.d.PeekKind() == '"' {
+		name, _ := w.d.ReadToken()
+		key = name.String()
+		d, known := f.Properties[key]
+		if !known && f.Values != nil {
+			d = *f.Values
+		}
+		null := w.d.PeekKind() == 'n'
+		if known && null && !d.Required {
+			w.null(key, start)
+			continue
+		}
+		if known {
+			there = append(there, key)
+		}
+		w.key(key, start)
+		w.value(d, at)
+	}
+	w.d.ReadToken()
+	w.absent(f, there, start, path)
+	w.out = append(w.out, '}')
+}
+
+// null takes a null that stands for nothing.
+func (w *walk) null(key string, start int) {
+	if w.fill {
+		w.d.SkipValue()
+		return
+	}
+	w.key(key, start)
+	w.raw()
+}
+
+func (w *walk) key(key string, start int) {
+	if len(w.out) > start {
+		w.out = append(w.out, ',')
+	}
+	w.out, _ = jsontext.AppendQuote(w.out, key)
+	w.out = append(w.out, ':')
+}
+
+// absent notes which required members of an object are not there, and fills in what the others stand for.
+func (w *walk) absent(f Field, there []string, start int, path func() string) {
+	var missing []string
+	for name, d := range f.Properties {
+		if (d.Required || w.fill && d.Default != nil) && !slices.Contains(there, name) {
+			missing = append(missing, name)
+		}
+	}
+	slices.Sort(missing)
+	for _, name := range missing {
+		d := f.Properties[name]
+		if d.Required {
+			w.faults.add(member(path(), name), "is missing")
+			continue
+		}
+		w.key(name, start)
+		w.whole(d, func() string { return member(path(), name) }, d.Default)
+	}
+}
+
+func (w *walk) array(f Field, path func() string) {
+	w.d.ReadToken()
+	w.out = append(w.out, '[')
+	var items Field
+	if f.Items != nil {
+		items = *f.Items
+	}
+	i := 0 // one for all elements: a vector has thousands
+	at := func() string { return element(path(), i) }
+	for kind := w.d.PeekKind(); kind != ']' && kind != jsontext.KindInvalid; kind = w.d.PeekKind() {
+		if i > 0 {
+			w.out = append(w.out, ',')
+		}
+		w.value(items, at)
+		i++
+	}
+	w.d.ReadToken()
+	w.out = append(w.out, ']')
+}
+
+func (w *walk) text(f Field, path func() string) {
+	raw := w.raw()
+	if f.Enum == nil && f.Format != FormatSHA256 {
+		return
+	}
+	unquoted, _ := jsontext.AppendUnquote(nil, raw)
+	text := string(unquoted)
+	if f.Enum != nil && !slices.Contains(f.Enum, text) {
+		w.faults.add(path(), "is %.40q, want one of %s", text, strings.Join(f.Enum, ", "))
+	}
+	if f.Format != FormatSHA256 {
+		return
+	}
+	if _, err := guild.ParseHash(text); err != nil {
+		w.faults.add(path(), "is %.80q, want 64 hex digits of a SHA-256", text)
+	}
+}
+
+func (w *walk) number(f Field, path func() string) {
+	raw, err := w.d.ReadValue()
+	if err != nil {
+		return // not after canon
+	}
+	text := string(raw)
+	switch {
+	case f.Type == "integer" && !isInteger(text):
+		w.faults.add(path(), "is %.40s, want an integer of 64 bits", text)
+	case f.Minimum != "" && compareNumbers(text, string(f.Minimum)) < 0:
+		w.faults.add(path(), "is %.40s, want at least %s", text, f.Minimum)
+	case f.Maximum != "" && compareNumbers(text, string(f.Maximum)) > 0:
+		w.faults.add(path(), "is %.40s, want at most %s", text, f.Maximum)
+	}
+	if f.Format != FormatFloat {
+		w.out = append(w.out, raw...)
+		return
+	}
+	x := Number(text).Float()
+	single := float64(float32(x)) // by way of a double, as serde_json does
+	if math.IsInf(single, 0) {
+		w.faults.add(path(), "is %.40s, beyond single precision", text)
+	}
+	if w.widen && single != x {
+		w.out = canon.AppendFloat(w.out, single)
+		return
+	}
+	w.out = append(w.out, raw...)
+}
+
+// isInteger reports whether a number in its canonical form is one of 64 bits, with a sign or without.
+func isInteger(text string) bool {
+	if _, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return text != "-0"
+	}
+	_, err := strconv.ParseUint(text, 10, 64)
+	return err == nil
+}
+
+// compareNumbers compares two numbers: exactly if both are integers.
+func compareNumbers(a, b string) int {
+	if isInteger(a) && isInteger(b) {
+		x, _ := new(big.Int).SetString(a, 10)
+		y, _ := new(big.Int).SetString(b, 10)
+		return x.Cmp(y)
+	}
+	return cmp.Compare(Number(a).Float(), Number(b).Float())
+}

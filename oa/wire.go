@@ -1,0 +1,87 @@
+package oa
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"guild"
+	"guild/nip90"
+)
+
+// ParseRequest reads a typed job out of a request of NIP-90: the job type from its parameter job_type, the payload from
+// the first input of type text without a marker. That input may also be a whole envelope. A parameter job_hash must be
+// the payload's hash. The payload is not looked into: see Decode and Schema.Check.
+func ParseRequest(r nip90.Request) (Envelope, error) {
+	id, err := ParseID(r.Get(nip90.ParamJobType))
+	if err != nil {
+		return Envelope{}, fmt.Errorf("parameter job_type: %w", err)
+	}
+	i := 0
+	for ; i < len(r.Inputs) && (r.Inputs[i].Type != "text" || r.Inputs[i].Marker != ""); i++ {
+	}
+	if i == len(r.Inputs) {
+		return Envelope{}, fmt.Errorf("request for %s: no input of type text has the payload", id)
+	}
+	e, err := DecodeAs(id.String(), []byte(r.Inputs[i].Data))
+	if err != nil {
+		return Envelope{}, fmt.Errorf("request for %s: input: %w", id, err)
+	}
+	said := r.Get(nip90.ParamJobHash)
+	if said == "" {
+		return e, nil
+	}
+	hash, err := guild.ParseHash(said)
+	if err != nil {
+		return Envelope{}, fmt.Errorf("parameter job_hash: %w", err)
+	}
+	e.JobHash = hash
+	if err := e.checkHash(); err != nil {
+		return Envelope{}, fmt.Errorf("request for %s: parameter job_hash: %w", id, err)
+	}
+	return e, nil
+}
+
+// AddTo writes the typed job into a request of NIP-90: its input and its parameters, and its kind if it has none.
+func (e Envelope) AddTo(r *nip90.Request) {
+	if r.Kind == 0 {
+		r.Kind = e.JobType.Kind()
+	}
+	r.Inputs = append(r.Inputs, nip90.Input{Data: Text(e.Payload), Type: "text"})
+	r.Set(nip90.ParamJobType, e.JobType.String())
+	r.Set(nip90.ParamJobHash, e.JobHash.Hex())
+	r.Output = "application/json"
+}
+
+// ParseResult reads a result of NIP-90: its content is the payload, which is returned in its canonical form. What does
+// not fit the description is Faults.
+func (s Schema) ParseResult(r nip90.Result) (jsontext.Value, error) {
+	payload, err := canonicalPayload([]byte(r.Content))
+	if err != nil {
+		return nil, fmt.Errorf("result of %s: content: %w", s.ID, err)
+	}
+	return payload, s.Check(Outputs, payload)
+}
+
+// Text is a payload as it goes into an event: JSON of the same canonical form, without the control characters that are
+// removed from events because programs spell them differently. Without that the hash would be another one.
+func Text(payload []byte) string {
+	s := string(payload)
+	if !strings.ContainsFunc(s, unicode.IsControl) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r >= 0x7F && unicode.IsControl(r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		case unicode.IsControl(r):
+			b.WriteByte(' ') // between tokens: JSON has escaped it in a string
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,53 @@
+package receipt
+
+import (
+	"fmt"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+)
+
+// Kind is the kind of the event that says a receipt in public. It is regular: relays keep all of them, and one that is
+// superseded stays.
+const Kind = 2021
+
+// Event builds the unsigned event that says a receipt: its content is the receipt in its canonical form, and its tags
+// are what one may look for it by: its id, the provider, the job's events, and the receipt that it stands for. It is dated
+// like the receipt, so that the same receipt makes the same event.
+func (r Receipt) Event() (nostr.Event, error) {
+	b, err := r.Encode()
+	if err != nil {
+		return nostr.Event{}, err
+	}
+	at, err := time.Parse(time.RFC3339Nano, r.Timestamp)
+	if err != nil {
+		return nostr.Event{}, fmt.Errorf("receipt %.40s: %w", r.ID, invalid("timestamp", "%.40q is not ISO 8601", r.Timestamp))
+	}
+	e := nostr.Event{Kind: Kind, CreatedAt: nostr.Timestamp(at.Unix()), Content: string(b), Tags: nostr.Tags{
+		{"d", r.ID},
+		{"p", r.ProviderPubKey.Hex()},
+		{"e", r.RequestEvent.Hex(), "", "request"},
+	}}
+	if r.ResultEvent != (nostr.ID{}) {
+		e.Tags = append(e.Tags, nostr.Tag{"e", r.ResultEvent.Hex(), "", "result"})
+	}
+	if r.Supersedes != "" {
+		e.Tags = append(e.Tags, nostr.Tag{"supersedes", r.Supersedes})
+	}
+	return e, nil
+}
+
+// ParseEvent reads the receipt that an event says. The event's author is the customer who judged.
+func ParseEvent(v guild.Verified) (Receipt, error) {
+	e := v.Event()
+	if e.Kind != Kind {
+		return Receipt{}, fmt.Errorf("event %.8s of kind %d is no receipt: %w", e.ID.Hex(), e.Kind, ErrInvalid)
+	}
+	r, err := Decode([]byte(e.Content))
+	if err != nil {
+		return Receipt{}, fmt.Errorf("event %.8s: %w", e.ID.Hex(), err)
+	}
+	return r, r.Validate()
+}

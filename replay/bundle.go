@@ -1,0 +1,384 @@
+package replay
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"guild"
+	"guild/canon"
+)
+
+// A ReplayBundle is the older form of a trajectory (the OpenAgents surface, "Current: ReplayBundle"). There are two
+// shapes: {version, id, created_at, metadata, timeline, receipts}, which the implementation writes, and {session_id,
+// steps, metadata}, which the specification names without saying what a step is.
+//
+// What one form cannot say is carried along in the other. Of a trajectory, each entry of the timeline has its line as
+// data, so that ToBundle and FromBundle together change nothing. Of a bundle, the header has everything beside the timeline
+// as "bundle", and each line has its entry as "entry", so that FromBundle and ToBundle together change nothing either, but
+// that they make the first shape of the second.
+
+// MaxBundle is how large a bundle or a trajectory to be converted may be, in bytes.
+const MaxBundle = 64 << 20
+
+// ErrBundle is that something is no ReplayBundle.
+var ErrBundle = errors.New("not a ReplayBundle")
+
+// object is a JSON object with everything that it has.
+type object map[string]json.RawMessage
+
+// ToBundle makes a ReplayBundle, canonical JSON in the shape with a timeline, of a trajectory. Any fault of the
+// trajectory is an error.
+func ToBundle(src io.Reader) ([]byte, error) {
+	var all []object
+	limited := &io.LimitedReader{R: src, N: MaxBundle + 1}
+	for line, err := range Read(limited) {
+		if limited.N <= 0 {
+			return nil, fmt.Errorf("replay: over %d bytes: %w", MaxBundle, ErrTooLong)
+		}
+		if err != nil {
+			return nil, err
+		}
+		o, err := objectOf(line.canonical)
+		if err != nil {
+			return nil, fmt.Errorf("replay: line %d: %w", line.Number, err)
+		}
+		all = append(all, o)
+	}
+	header := all[0] // without one there was an error, as there was without a start and an end
+	if bundle, err := objectOf(header["bundle"]); err == nil {
+		return withTimeline(bundle, keptEntries(all))
+	}
+	bundle, err := envelope(all)
+	if err != nil {
+		return nil, err
+	}
+	if changed, err := objectOf(header["envelope"]); err == nil {
+		bundle = changed
+		delete(header, "envelope")
+	}
+	return withTimeline(bundle, entries(all))
+}
+
+// withTimeline is a whole bundle. It nests deeper than the lines did: some have no canonical form any more.
+func withTimeline(bundle object, entries []object) ([]byte, error) {
+	timeline, err := canon.Marshal(entries)
+	if err != nil {
+		return nil, fmt.Errorf("replay: timeline: %w", err)
+	}
+	bundle["timeline"] = timeline
+	return canon.Marshal(bundle)
+}
+
+// keptEntries are the entries of the bundle that the lines were made from, and new ones for lines that were added.
+func keptEntries(lines []object) []object {
+	out := []object{}
+	for i, added := range entries(lines) {
+		entry, err := objectOf(lines[i]["entry"])
+		switch {
+		case err == nil:
+			out = append(out, restored(entry, lines[i]))
+		case i > 1 && i < len(lines)-1:
+			out = append(out, added)
+		}
+	}
+	return out
+}
+
+// restored puts params back into the entry that they were taken from.
+func restored(entry, line object) object {
+	data, err := objectOf(entry["data"])
+	if from := text(line["params_from"]); from != "" && err == nil {
+		data[from] = line["params"]
+		entry["data"] = jsonOf(data)
+	}
+	return entry
+}
+
+// entries are the lines of a trajectory as entries of a timeline.
+func entries(lines []object) []object {
+	out := []object{}
+	start := moment(lines[1])
+	tools := map[string]string{} // of calls
+	for _, line := range lines {
+		entry := object{"data": jsonOf(line), "t": json.RawMessage("0")}
+		if at := moment(line); !at.IsZero() && at.After(start) && !start.IsZero() {
+			entry["t"] = jsonOf(at.Sub(start).Milliseconds())
+		}
+		kind := "assistant"
+		switch text(line["event"]) {
+		case "ReplayHeader", "SessionStart", "PlanStart":
+			kind = "phase_start"
+		case "StepComplete", "Verification", "SessionEnd":
+			kind = "phase_end"
+		case "ToolCall":
+			kind = "tool_call"
+			tools[text(line["id"])] = text(line["tool"])
+			entry["tool"] = jsonOf(text(line["tool"]))
+		case "ToolResult":
+			kind = "tool_result"
+			if tool, known := tools[text(line["id"])]; known {
+				entry["tool"] = jsonOf(tool)
+			}
+		}
+		entry["type"] = jsonOf(kind)
+		out = append(out, entry)
+	}
+	return out
+}
+
+// envelope is a bundle without its timeline, with what can be said of a trajectory. What is not known is null, where the
+// older implementation allows that, else zero.
+func envelope(lines []object) (object, error) {
+	header, start, end := lines[0], lines[1], lines[len(lines)-1]
+	seconds := int64(0)
+	if from, to := moment(start), moment(end); !from.IsZero() && to.After(from) {
+		seconds = int64(to.Sub(from) / time.Second)
+	}
+	return objectOf(jsonOf(map[string]any{
+		"version": "1.0", "id": "replay_" + text(start["session_id"]), "created_at": text(header["created_at"]),
+		"metadata": map[string]any{"issue_url": nil, "pr_url": nil, "duration_seconds": seconds, "playback_speed": Float(1),
+			"demo_duration_seconds": seconds, "model": "", "cost_usd": nil, "tokens_in": nil, "tokens_out": nil},
+		"receipts": map[string]any{"tests_run": nil, "tests_passed": nil, "ci_status": nil, "files_changed": 0, "lines_added": 0, "lines_removed": 0},
+	}))
+}
+
+// FromBundle reads a ReplayBundle in either shape, writes it as a trajectory and returns the trajectory's hash. What a
+// bundle does not say is not made up: a session is a Success only where the bundle has one. After an error, dst may have
+// been written to.
+func FromBundle(dst io.Writer, bundle []byte) (guild.Hash, error) {
+	lines, err := linesOf(bundle)
+	if err != nil {
+		return guild.Hash{}, err
+	}
+	w := NewWriter(dst)
+	for _, line := range lines {
+		if err := w.WriteRaw(jsonOf(line)); err != nil {
+			return guild.Hash{}, err
+		}
+	}
+	return w.Close()
+}
+
+// linesOf are the events that a bundle becomes.
+func linesOf(bundle []byte) ([]object, error) {
+	if len(bundle) > MaxBundle {
+		return nil, fmt.Errorf("replay: %d bytes, %d allowed: %w", len(bundle), MaxBundle, ErrTooLong)
+	}
+	canonical, err := canon.Canonical(bundle)
+	if err != nil {
+		return nil, fmt.Errorf("replay: %w: %w", ErrBundle, err)
+	}
+	b, err := objectOf(canonical)
+	if err != nil {
+		return nil, fmt.Errorf("replay: %w", ErrBundle)
+	}
+	if err := stepsToTimeline(b); err != nil {
+		return nil, err
+	}
+	var timeline []object
+	if json.Unmarshal(b["timeline"], &timeline) != nil || timeline == nil || slices.ContainsFunc(timeline, isNull) {
+		return nil, fmt.Errorf("replay: timeline: want an array of objects: %w", ErrBundle)
+	}
+	delete(b, "timeline")
+	lines, err := ownLines(b, timeline)
+	if lines == nil && err == nil {
+		lines, err = foreignLines(b, timeline)
+	}
+	return lines, err
+}
+
+func isNull(o object) bool { return o == nil }
+
+// ownLines are the lines of a bundle that ToBundle made: the data of its entries. Otherwise there are none. What was
+// changed beside the timeline is kept in the header.
+func ownLines(b object, timeline []object) ([]object, error) {
+	var lines []object
+	for i, entry := range timeline {
+		data, err := objectOf(entry["data"])
+		if i == 0 && text(data["event"]) != "ReplayHeader" {
+			return nil, nil
+		}
+		if err != nil || text(data["event"]) == "" {
+			return nil, fmt.Errorf("replay: timeline[%d]: no event in data: %w", i, ErrBundle)
+		}
+		lines = append(lines, data)
+	}
+	if lines == nil {
+		return nil, nil
+	}
+	if len(lines) < 2 {
+		return lines, nil // the Writer says what is missing
+	}
+	made, err := envelope(lines)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(jsonOf(made), jsonOf(b)) {
+		lines[0]["envelope"] = jsonOf(b)
+	}
+	return lines, nil
+}
+
+// foreignLines are a header, a start, a line for each entry, and an end.
+func foreignLines(b object, timeline []object) ([]object, error) {
+	metadata, _ := objectOf(b["metadata"]) // may be left out
+	receipts, _ := objectOf(b["receipts"])
+	c := conversion{start: startOf(b, metadata), open: map[string][]string{}, when: map[string]int64{}}
+	id := text(b["session_id"])
+	if id == "" {
+		id = strings.TrimPrefix(text(b["id"]), "replay_")
+	}
+	producer := text(metadata["producer"])
+	if producer == "" {
+		producer = "ReplayBundle@" + cmp.Or(text(b["version"]), "0")
+	}
+	at := jsonOf(Time(c.start))
+	lines := []object{
+		{"event": jsonOf("ReplayHeader"), "replay_version": json.RawMessage("1"), "producer": jsonOf(producer),
+			"created_at": at, "bundle": jsonOf(b)},
+		{"event": jsonOf("SessionStart"), "session_id": jsonOf(id), "issue_number": json.RawMessage("null"),
+			"policy_bundle_id": jsonOf(text(metadata["policy_bundle_id"])), "t": at},
+	}
+	for i, entry := range timeline {
+		line, err := c.line(entry)
+		if err != nil {
+			return nil, fmt.Errorf("replay: timeline[%d]: %w", i, err)
+		}
+		lines = append(lines, line)
+	}
+	end := SessionEnd{Status: outcome(metadata, receipts), Confidence: Float(fraction(metadata["confidence"])), TotalToolCalls: c.calls,
+		TotalLatencyMs: c.last, T: Time(c.at(c.last))}
+	last, err := objectOf(jsonOf(end))
+	last["event"] = jsonOf("SessionEnd")
+	return append(lines, last), err
+}
+
+// outcome is how a session ended, as far as a bundle says so. It says Success only where something in it does.
+func outcome(metadata, receipts object) Status {
+	for _, said := range []string{text(metadata["status"]), text(metadata["outcome"]), text(receipts["ci_status"])} {
+		var s Status
+		if s.UnmarshalText([]byte(said)) == nil && s.check(Success, Failed, Cancelled, Timeout) == nil {
+			return s
+		}
+		if slices.Contains([]string{"passed", "pass", "passing", "ok", "completed"}, strings.ToLower(said)) {
+			return Success
+		}
+	}
+	run, passed := receipts["tests_run"], receipts["tests_passed"]
+	if len(run) > 0 && string(run) != "null" && string(run) != "0" && bytes.Equal(run, passed) {
+		return Success
+	}
+	return Failed
+}
+
+func startOf(b, metadata object) time.Time {
+	for _, said := range []json.RawMessage{b["created_at"], metadata["created_at"], metadata["started_at"], metadata["start_time"]} {
+		if t := timeOf(said); !t.IsZero() {
+			return t
+		}
+	}
+	return time.Unix(0, 0)
+}
+
+// conversion turns entries of a timeline into events.
+type conversion struct {
+	start time.Time
+	calls int
+	last  int64               // latest t so far, ms
+	open  map[string][]string // ids of calls without a result, by tool
+	when  map[string]int64    // ms of calls by id
+}
+
+// maxOffset is the latest moment of a timeline, ms: 100 years.
+const maxOffset = 100 * 366 * 24 * 3600 * 1000
+
+func (c *conversion) at(ms int64) time.Time { return c.start.Add(time.Duration(ms) * time.Millisecond) }
+
+func (c *conversion) line(entry object) (object, error) {
+	ms := whole(entry["t"])
+	c.last = max(c.last, ms)
+	t := jsonOf(Time(c.at(ms)))
+	data, _ := objectOf(entry["data"]) // may be anything else
+	kind := text(entry["type"])
+	switch kind {
+	case "tool_call", "tool_use", "ToolCall":
+		return c.call(entry, data, t, ms)
+	case "tool_result", "ToolResult":
+		return c.result(entry, data, t, ms)
+	case "", "ReplayHeader", "SessionStart", "SessionEnd", "PlanStart", "StepComplete", "Verification":
+		kind = "timeline"
+	}
+	return object{"event": jsonOf(kind), "entry": jsonOf(entry), "t": t}, nil
+}
+
+func (c *conversion) call(entry, data object, t json.RawMessage, ms int64) (object, error) {
+	c.calls++
+	id := cmp.Or(textOf(data, idNames), fmt.Sprintf("tc_%03d", c.calls))
+	tool := cmp.Or(text(entry["tool"]), textOf(data, toolNames))
+	c.open[tool] = append(c.open[tool], id)
+	c.when[id] = ms
+	line := object{"event": jsonOf("ToolCall"), "id": jsonOf(id), "tool": jsonOf(tool), "step_id": jsonOf(text(data["step_id"])),
+		"t": t, "params": json.RawMessage("{}")}
+	for _, name := range paramNames {
+		if params := data[name]; len(params) > 0 && params[0] == '{' {
+			line["params"], line["params_from"] = params, jsonOf(name)
+			entry, data = maps.Clone(entry), maps.Clone(data)
+			delete(data, name)
+			entry["data"] = jsonOf(data)
+			break
+		}
+	}
+	hash, err := canon.Hash(line["params"])
+	line["params_hash"], line["entry"] = jsonOf(hash.String()), jsonOf(entry)
+	return line, err
+}
+
+func (c *conversion) result(entry, data object, t json.RawMessage, ms int64) (object, error) {
+	tool := cmp.Or(text(entry["tool"]), textOf(data, toolNames))
+	id := textOf(data, idNames)
+	if open := c.open[tool]; id == "" && len(open) > 0 {
+		id = open[0]
+	}
+	id = cmp.Or(id, fmt.Sprintf("tc_%03d", c.calls))
+	c.open[tool] = slices.DeleteFunc(c.open[tool], func(open string) bool { return open == id })
+	output := entry["data"]
+	for _, name := range outputNames {
+		if value := data[name]; value != nil {
+			output = value
+			break
+		}
+	}
+	hash, preview, err := outputOf(output)
+	if err != nil {
+		return nil, err
+	}
+	if declared, err := guild.ParseHash(text(data["output_hash"])); err == nil {
+		hash = declared
+	}
+	result := ToolResult{
+		ID: id, OutputHash: hash.String(), Preview: preview, StepUtility: utility(data), LatencyMs: latency(data, ms-c.whenOr(id, ms)), T: text(t),
+	}
+	if code := data["exit_code"]; len(code) > 0 && code[0] != '"' {
+		if n := int(whole(code)); string(jsonOf(n)) == string(code) {
+			result.ExitCode = &n
+		}
+	}
+	line, err := objectOf(jsonOf(result))
+	line["event"], line["entry"] = jsonOf("ToolResult"), jsonOf(entry)
+	return line, err
+}
+
+func (c *conversion) whenOr(id string, otherwise int64) int64 {
+	if ms, known := c.when[id]; known {
+		return ms
+	}
+	return otherwise
+}

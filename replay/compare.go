@@ -1,0 +1,292 @@
+package replay
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"guild/canon"
+)
+
+// Session is a trajectory as a whole: its calls with their results, its steps, its checks and how it ended. It is what
+// Compare compares; the zero value is an empty one.
+type Session struct {
+	Start  SessionStart
+	Calls  []Call
+	Steps  []StepComplete
+	Checks []Verification
+	End    SessionEnd
+	Others map[string]int // unknown events by name
+}
+
+// Call is a tool call with its result, which is nil if there is none.
+type Call struct {
+	ToolCall
+	Result *ToolResult
+}
+
+// Collect makes a session of events, in any order that Read gives them.
+func Collect(events []Event) Session {
+	s := Session{Others: map[string]int{}}
+	open := map[string][]int{} // calls without a result, by id
+	for _, e := range events {
+		switch e := e.(type) {
+		case SessionStart:
+			s.Start = e
+		case ToolCall:
+			if h, err := canon.Hash(e.Params); err == nil {
+				e.ParamsHash = h.String() // what is there counts, not what is said of it
+			}
+			open[e.ID] = append(open[e.ID], len(s.Calls))
+			s.Calls = append(s.Calls, Call{ToolCall: e})
+		case ToolResult:
+			if at := open[e.ID]; len(at) > 0 {
+				s.Calls[at[0]].Result = &e
+				open[e.ID] = at[1:]
+			} else {
+				s.Calls = append(s.Calls, Call{ToolCall{ID: e.ID}, &e})
+			}
+		case StepComplete:
+			s.Steps = append(s.Steps, e)
+		case Verification:
+			s.Checks = append(s.Checks, e)
+		case SessionEnd:
+			s.End = e
+		case Unknown:
+			s.Others[e.Name]++
+		}
+	}
+	return s
+}
+
+// Latency is the sum of what the calls took, ms.
+func (s Session) Latency() (sum int64) {
+	for _, c := range s.Calls {
+		if c.Result != nil {
+			sum += c.Result.LatencyMs
+		}
+	}
+	return sum
+}
+
+// Duration is from the start to the end, or 0 if they do not say when they were.
+func (s Session) Duration() time.Duration {
+	from, err1 := time.Parse(time.RFC3339Nano, s.Start.T)
+	to, err2 := time.Parse(time.RFC3339Nano, s.End.T)
+	if err1 != nil || err2 != nil {
+		return 0
+	}
+	return max(0, to.Sub(from))
+}
+
+// Relation is how a call of one session relates to one of the other.
+type Relation string
+
+// The relations.
+const (
+	Same        Relation = "same"         // the same call with the same output
+	OtherOutput Relation = "other output" // the same call with another output or exit code
+	OtherParams Relation = "other params" // the same tool, called differently
+	OnlyA       Relation = "only A"
+	OnlyB       Relation = "only B"
+)
+
+// Pair is a call of one session beside the one of the other that it corresponds to. Only one of them may be nil.
+type Pair struct {
+	Relation Relation
+	A, B     *Call
+}
+
+// Difference is what Compare found.
+type Difference struct {
+	Pairs  []Pair // in the order of both
+	Steps  bool   // the steps ended differently
+	Checks bool   // other commands or exit codes
+	Status bool   // the sessions ended differently
+}
+
+// Same reports whether nothing differs but times, ids and policies.
+func (d Difference) Same() bool {
+	return !d.Steps && !d.Checks && !d.Status && !slices.ContainsFunc(d.Pairs, func(p Pair) bool { return p.Relation != Same })
+}
+
+// Compare aligns the calls of two sessions: by the longest sequence of the same calls with the same outputs, between those
+// by the longest of the same tools with the same params, and between those by the longest of the same tools. Of very long
+// sessions only calls that stand there once are aligned so. Times and latencies are no difference, for no two sessions
+// take the same time.
+func Compare(a, b Session) Difference {
+	return Difference{
+		Pairs: align(a.Calls, b.Calls, byOutput, byParams, byTool),
+		Steps: !slices.EqualFunc(a.Steps, b.Steps, func(x, y StepComplete) bool { return x.StepID == y.StepID && x.Status == y.Status }),
+		Checks: !slices.EqualFunc(a.Checks, b.Checks, func(x, y Verification) bool {
+			return slices.Equal(x.Commands, y.Commands) && slices.Equal(x.ExitCodes, y.ExitCodes)
+		}),
+		Status: a.End.Status != b.End.Status,
+	}
+}
+
+// key is what makes two calls the same: their tool, their params and their output, or less of that.
+type key func(Call) [3]string
+
+func byTool(c Call) [3]string   { return [3]string{c.Tool} }
+func byParams(c Call) [3]string { return [3]string{c.Tool, c.ParamsHash} }
+
+func byOutput(c Call) [3]string {
+	if c.Result == nil {
+		return byParams(c)
+	}
+	return [3]string{c.Tool, c.ParamsHash, c.Result.OutputHash}
+}
+
+// align pairs what is the same by the first key, and what is left between those by the next.
+func align(a, b []Call, keys ...key) (pairs []Pair) {
+	if len(keys) == 0 {
+		for i := range a {
+			pairs = append(pairs, Pair{OnlyA, &a[i], nil})
+		}
+		for j := range b {
+			pairs = append(pairs, Pair{OnlyB, nil, &b[j]})
+		}
+		return pairs
+	}
+	i, j := 0, 0
+	for _, m := range common(numbered(a, b, keys[0])) {
+		pairs = append(pairs, align(a[i:m[0]], b[j:m[1]], keys[1:]...)...)
+		pairs = append(pairs, beside(&a[m[0]], &b[m[1]]))
+		i, j = m[0]+1, m[1]+1
+	}
+	return append(pairs, align(a[i:], b[j:], keys[1:]...)...)
+}
+
+func beside(a, b *Call) Pair {
+	switch {
+	case byParams(*a) != byParams(*b):
+		return Pair{OtherParams, a, b}
+	case (a.Result == nil) != (b.Result == nil), a.Result != nil && !sameOutput(a.Result, b.Result):
+		return Pair{OtherOutput, a, b}
+	}
+	return Pair{Same, a, b}
+}
+
+func sameOutput(a, b *ToolResult) bool {
+	if (a.ExitCode == nil) != (b.ExitCode == nil) || a.ExitCode != nil && *a.ExitCode != *b.ExitCode {
+		return false
+	}
+	return a.OutputHash == b.OutputHash
+}
+
+// numbered gives the same calls the same number.
+func numbered(a, b []Call, by key) (x, y []int) {
+	numbers := map[[3]string]int{}
+	number := func(calls []Call) (all []int) {
+		for _, c := range calls {
+			n, known := numbers[by(c)]
+			if !known {
+				n = len(numbers)
+				numbers[by(c)] = n
+			}
+			all = append(all, n)
+		}
+		return all
+	}
+	return number(a), number(b)
+}
+
+// maxTable is how many cells the table of a longest common sequence may have: 2,000 calls by 2,000.
+const maxTable = 4_000_000
+
+// common are the places of the longest common sequence, in order.
+func common(a, b []int) (places [][2]int) {
+	start := 0
+	for start < len(a) && start < len(b) && a[start] == b[start] {
+		places = append(places, [2]int{start, start})
+		start++
+	}
+	endA, endB := len(a), len(b)
+	var tail [][2]int
+	for endA > start && endB > start && a[endA-1] == b[endB-1] {
+		endA, endB = endA-1, endB-1
+		tail = append(tail, [2]int{endA, endB})
+	}
+	slices.Reverse(tail)
+	middle := longest
+	if (endA-start)*(endB-start) > maxTable {
+		middle = long
+	}
+	for _, p := range middle(a[start:endA], b[start:endB]) {
+		places = append(places, [2]int{start + p[0], start + p[1]})
+	}
+	return append(places, tail...)
+}
+
+// longest fills the usual table, from the end.
+func longest(a, b []int) (places [][2]int) {
+	width := len(b) + 1
+	table := make([]int32, (len(a)+1)*width)
+	for i := len(a) - 1; i >= 0; i-- {
+		for j := len(b) - 1; j >= 0; j-- {
+			if a[i] == b[j] {
+				table[i*width+j] = table[(i+1)*width+j+1] + 1
+			} else {
+				table[i*width+j] = max(table[(i+1)*width+j], table[i*width+j+1])
+			}
+		}
+	}
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		switch {
+		case a[i] == b[j]:
+			places = append(places, [2]int{i, j})
+			i, j = i+1, j+1
+		case table[(i+1)*width+j] >= table[i*width+j+1]:
+			i++
+		default:
+			j++
+		}
+	}
+	return places
+}
+
+// long finds the longest common sequence of what stands once in each, in few steps however much there is.
+func long(a, b []int) (places [][2]int) {
+	inA, inB := once(a), once(b)
+	type link struct {
+		a, b int
+		back *link
+	}
+	var ends []*link // ends[n] is the end of the sequence of n+1 that ends earliest in b
+	for i, n := range a {
+		j, found := inB[n]
+		if !found || j < 0 || inA[n] < 0 {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(ends, j, func(l *link, j int) int { return cmp.Compare(l.b, j) })
+		l := &link{a: i, b: j}
+		if at > 0 {
+			l.back = ends[at-1]
+		}
+		if at == len(ends) {
+			ends = append(ends, l)
+		}
+		ends[at] = l
+	}
+	if len(ends) == 0 {
+		return nil
+	}
+	for l := ends[len(ends)-1]; l != nil; l = l.back {
+		places = append(places, [2]int{l.a, l.b})
+	}
+	slices.Reverse(places)
+	return places
+}
+
+// once is where each number stands that stands there once. Those that stand there more often are at -1.
+func once(numbers []int) map[int]int {
+	at := map[int]int{}
+	for i, n := range numbers {
+		if _, twice := at[n]; twice {
+			i = -1
+		}
+		at[n] = i
+	}
+	return at
+}

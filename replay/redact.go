@@ -1,0 +1,316 @@
+package replay
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"guild/canon"
+)
+
+// Redact returns an event without the secrets in its params, its preview and its commands; in an Unknown without those
+// of any field. The hash of params that changed is computed anew, so that it is that of what is written. The hash of
+// an output is the caller's, who has the whole of it: who redacts an output hashes what RedactText made of it.
+func Redact(e Event) (Event, error) {
+	switch e := e.(type) {
+	case ToolCall:
+		if len(e.Params) == 0 {
+			return e, nil
+		}
+		params, err := RedactJSON(e.Params)
+		if err != nil {
+			return nil, fmt.Errorf("replay: params of %.40q: %w", e.ID, err)
+		}
+		if !bytes.Equal(params, e.Params) {
+			e.Params, e.ParamsHash = params, ""
+			complete, err := complete(e)
+			return complete, err
+		}
+		return e, nil
+	case ToolResult:
+		e.Preview = Preview(RedactText(e.Preview))
+		return e, nil
+	case Verification:
+		e.Commands = slices.Clone(e.Commands)
+		for i, command := range e.Commands {
+			e.Commands[i] = RedactText(command)
+		}
+		return e, nil
+	case Unknown:
+		raw, err := RedactJSON(e.Raw)
+		if err != nil {
+			return nil, fmt.Errorf("replay: %.40s: %w", e.Name, err)
+		}
+		e.Raw = raw
+		return e, nil
+	}
+	return e, nil
+}
+
+// RedactText replaces the secrets of a text, a command or an output: what stands behind a name like password= or
+// --api-key, and what has the shape of a key or a token. A mark like [redacted:password] says what was there. A text
+// that is JSON is redacted as JSON. Redacting twice changes nothing more.
+//
+// A name must be one of a secret: tokens_in and public_key are none. Without such a name hashes, ids, public keys and
+// base64 stay.
+func RedactText(text string) string { return redactText(text, 0) }
+
+// RedactJSON replaces the secrets of one JSON value: of members by their names at any depth, and of strings as RedactText
+// does, also where a string holds JSON. Names, order and numbers stay as they were; so does the spelling of what is
+// not replaced.
+func RedactJSON(src []byte) ([]byte, error) {
+	if _, err := canon.Append(nil, src); err != nil { // bounds the depth, too
+		return nil, err
+	}
+	root, err := parse(src)
+	if err != nil {
+		return nil, err
+	}
+	r := redaction{src: src}
+	r.value(root, "", class{})
+	return r.apply(), nil
+}
+
+// maxNesting is how often a string may be JSON in which a string is JSON. Deeper ones are redacted as text.
+const maxNesting = 4
+
+func redactText(text string, depth int) string {
+	if trimmed := strings.TrimSpace(text); depth < maxNesting && len(trimmed) > 1 && (trimmed[0] == '{' || trimmed[0] == '[') {
+		if _, err := canon.Canonical([]byte(text)); err == nil {
+			if root, err := parse([]byte(text)); err == nil {
+				r := redaction{src: []byte(text), depth: depth + 1}
+				r.value(root, "", class{})
+				return string(r.apply())
+			}
+		}
+	}
+	return redactPlain(text)
+}
+
+// node is one JSON value with the place where it stands.
+type node struct {
+	kind       jsontext.Kind
+	start, end int
+	members    []member // of an object; of an array, without names
+}
+
+type member struct {
+	name       string
+	start, end int // of the name
+	value      node
+}
+
+// parse reads a value whose form and depth have been checked.
+func parse(src []byte) (node, error) {
+	d := jsontext.NewDecoder(bytes.NewReader(src))
+	return parseNext(d)
+}
+
+func parseNext(d *jsontext.Decoder) (node, error) {
+	n := node{kind: d.PeekKind()}
+	if n.kind != '{' && n.kind != '[' {
+		raw, err := d.ReadValue()
+		n.end = int(d.InputOffset())
+		n.start = n.end - len(raw)
+		return n, err
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return n, err
+	}
+	n.start = int(d.InputOffset()) - 1
+	for d.PeekKind() != '}' && d.PeekKind() != ']' {
+		var m member
+		if n.kind == '{' {
+			raw, err := d.ReadValue()
+			if err != nil {
+				return n, err
+			}
+			m.end = int(d.InputOffset())
+			m.start = m.end - len(raw)
+			name, err := jsontext.AppendUnquote(nil, raw)
+			if err != nil {
+				return n, err
+			}
+			m.name = string(name)
+		}
+		var err error
+		if m.value, err = parseNext(d); err != nil {
+			return n, err
+		}
+		n.members = append(n.members, m)
+	}
+	_, err := d.ReadToken()
+	n.end = int(d.InputOffset())
+	return n, err
+}
+
+// redaction collects what is replaced in one JSON text, from the front to the back.
+type redaction struct {
+	src   []byte
+	depth int // of JSON in strings
+	edits []edit
+}
+
+type edit struct {
+	start, end int
+	text       string
+}
+
+// value redacts a value. Its class is that of the name that it stands under, or that something above it stands under.
+func (r *redaction) value(n node, name string, c class) {
+	switch n.kind {
+	case '{':
+		r.object(n, c)
+	case '[':
+		r.array(n, name, c)
+	case '"':
+		r.text(n, c)
+	case '0':
+		if c.numbers {
+			r.replace(n.start, n.end, c.mark())
+		}
+	}
+}
+
+func (r *redaction) text(n node, c class) {
+	text := r.unquoted(n)
+	if c.holds(text) && !isPlaceholder(text) {
+		if !isMark(text) {
+			r.replace(n.start, n.end, c.mark())
+		}
+		return
+	}
+	if clean := redactText(text, r.depth); clean != text {
+		r.replace(n.start, n.end, clean)
+	}
+}
+
+func (r *redaction) object(n node, above class) {
+	if isSchema(n, r) {
+		above = class{} // {"type":"string"} under password describes one, and holds none
+	}
+	names := map[string]bool{}
+	pair := r.pair(n)
+	for _, m := range n.members {
+		r.name(m, names)
+		c := classify(m.name)
+		if isPairValue(m.name) && pair.kind != "" {
+			c = pair
+		}
+		if c.kind == "" && above.kind != "" && !describes(m.name) {
+			c = above
+		}
+		if isObjectOrArray(m.value) {
+			c.numbers = false // the bounds and counts in a container are no secrets
+			if c.container {
+				c = class{}
+			}
+		}
+		r.value(m.value, m.name, c)
+	}
+}
+
+func isObjectOrArray(n node) bool { return n.kind == '{' || n.kind == '[' }
+
+// name redacts a name that itself has the shape of a secret. Two that become the same are told apart, for names in an
+// object are unique.
+func (r *redaction) name(m member, seen map[string]bool) {
+	clean := redactShapes(m.name)
+	free := clean
+	for i := 2; seen[free]; i++ {
+		free = fmt.Sprintf("%s#%d", clean, i)
+	}
+	seen[free] = true
+	if free != m.name {
+		r.replace(m.start, m.end, free)
+	}
+}
+
+// pair is the class of the value of an object like {"name":"Authorization","value":"…"}.
+func (r *redaction) pair(n node) class {
+	for _, m := range n.members {
+		switch strings.ToLower(m.name) {
+		case "name", "key", "header", "field", "variable":
+			if m.value.kind == '"' {
+				if c := classify(r.unquoted(m.value)); c.kind != "" {
+					return c
+				}
+			}
+		}
+	}
+	return class{}
+}
+
+func isPairValue(name string) bool { return strings.EqualFold(name, "value") }
+
+// isSchema reports whether an object is a JSON schema of something.
+func isSchema(n node, r *redaction) bool {
+	for _, m := range n.members {
+		if m.name == "$ref" {
+			return true
+		}
+		if m.name == "type" && m.value.kind == '"' {
+			return slices.Contains([]string{"string", "object", "array", "number", "integer", "boolean", "null"}, r.unquoted(m.value))
+		}
+	}
+	return false
+}
+
+// array redacts the elements, and in command lines what follows a flag. Two strings in an array of arrays can be a
+// header.
+func (r *redaction) array(n node, name string, above class) {
+	var next class
+	curl, user := false, false
+	for i, m := range n.members {
+		if m.value.kind != '"' {
+			r.value(m.value, "", above)
+			next, user = class{}, false
+			continue
+		}
+		text := r.unquoted(m.value)
+		if name, password, found := strings.Cut(text, ":"); user && found && password != "" && !isMark(password) && !isPlaceholder(password) {
+			r.replace(m.value.start, m.value.end, redactText(name, r.depth)+":"+mark(kindPassword))
+		} else {
+			r.value(m.value, "", cmp.Or(next, above))
+		}
+		curl = curl || i == 0 && strings.HasSuffix(text, "curl")
+		next, user = flagClass(text), curl && isUserFlag(text)
+		if i == 0 && name == "" && len(n.members) == 2 {
+			next = cmp.Or(next, classify(text))
+		}
+	}
+}
+
+func (r *redaction) unquoted(n node) string {
+	text, err := jsontext.AppendUnquote(nil, r.src[n.start:n.end])
+	if err != nil {
+		return "" // it was parsed, so there is none
+	}
+	return string(text)
+}
+
+// replace puts a string in the place of what stands there.
+func (r *redaction) replace(start, end int, text string) {
+	quoted, err := jsontext.AppendQuote(nil, text)
+	if err != nil {
+		quoted, _ = jsontext.AppendQuote(nil, strings.ToValidUTF8(text, "\uFFFD")) // only bytes that are no UTF-8 are an error
+	}
+	r.edits = append(r.edits, edit{start, end, string(quoted)})
+}
+
+func (r *redaction) apply() []byte {
+	if len(r.edits) == 0 {
+		return r.src
+	}
+	var out []byte
+	at := 0
+	for _, e := range r.edits {
+		out = append(append(out, r.src[at:e.start]...), e.text...)
+		at = e.end
+	}
+	return append(out, r.src[at:]...)
+}

@@ -1,0 +1,130 @@
+package replay
+
+import (
+	"regexp"
+	"strings"
+)
+
+// shape is what a kind of secret looks like wherever it stands. A pattern with a group replaces only that.
+type shape struct {
+	kind    string
+	hint    string // a text without it, in lower case, has no match
+	pattern *regexp.Regexp
+	check   func(match string) bool // may be nil
+}
+
+// shapes are looked for in this order. All of them are linear in the text.
+var shapes = []shape{
+	{kindKey, "private key", regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`), nil},
+	{kindNsec, "sec1", regexp.MustCompile(`(?i)n(?:crypt)?sec1[02-9ac-hj-np-z]{20,}`), nil},
+	{kindAge, "age-secret-key-", regexp.MustCompile(`(?i)AGE-SECRET-KEY-(?:PQ-)?1[0-9A-Z]{20,}`), nil},
+	{kindCashu, "cashu", regexp.MustCompile(`cashu[AB][A-Za-z0-9_+/=-]{16,}`), nil},
+	{kindJWT, "eyj", regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*){1,3}`), nil},
+	{kindGitHub, "gh", regexp.MustCompile(`gh[pousr]_[A-Za-z0-9]{16,}`), nil},
+	{kindGitHub, "github_pat_", regexp.MustCompile(`github_pat_[A-Za-z0-9_]{16,}`), nil},
+	{kindSlack, "xox", regexp.MustCompile(`\bxox[a-z][-.][A-Za-z0-9.-]{8,}`), nil},
+	{kindSlack, "xapp-", regexp.MustCompile(`\bxapp-[0-9]-[A-Za-z0-9-]{8,}`), nil},
+	{kindWebhook, "hooks.slack.com", regexp.MustCompile(`hooks\.slack\.com/services/([A-Za-z0-9/_-]+)`), nil},
+	{kindWebhook, "/api/webhooks/", regexp.MustCompile(`discord(?:app)?\.com/api/webhooks/[0-9]+/([A-Za-z0-9_-]+)`), nil},
+	{kindAPIKey, "sk-", regexp.MustCompile(`\bsk-(?:ant|proj|or|svcacct|admin|live|test)-[A-Za-z0-9_-]{8,}`), nil},
+	{kindAPIKey, "sk-", regexp.MustCompile(`\bsk-[A-Za-z0-9_-]{16,}`), hasLongRun},
+	{kindAPIKey, "k_", regexp.MustCompile(`\b[sr]k_(?:live|test)_[A-Za-z0-9]{10,}`), nil},
+	{kindAPIKey, "_", regexp.MustCompile(`\b(?:whsec|npm|hf|gsk|dop_v1|dckr_pat|r8|shpat|ntn|secret|lin_api)_[A-Za-z0-9+/_-]{20,}`), hasLongRun},
+	{kindAPIKey, "-", regexp.MustCompile(`\b(?:gl(?:pat|rt|dt|cbt)|pypi|xai|pplx|GOCSPX)-[A-Za-z0-9_-]{16,}`), hasLongRun},
+	{kindAPIKey, "aiza", regexp.MustCompile(`\bAIza[A-Za-z0-9_-]{30,}`), nil},
+	{kindAPIKey, ".", regexp.MustCompile(`\b(?:ya29|hvs|SG)\.[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]{16,})?`), hasLongRun},
+	{kindToken, ":aa", regexp.MustCompile(`\b[0-9]{8,10}:AA[A-Za-z0-9_-]{32,}`), nil},
+	{kindKey, "prv", regexp.MustCompile(`\b[tuvxyz]prv[1-9A-HJ-NP-Za-km-z]{50,}`), nil},
+	{kindPassword, "://", regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@"'<>\[\]]*:([^\s/?#"'<>]+)@`), nil},
+	{kindPassword, "login", regexp.MustCompile(`(?i)\blogin\s+\S+\s+password\s+(\S+)`), nil},
+	{kindSecret, "</", regexp.MustCompile(`(?i)<(?:[a-z0-9_:-]*(?:password|passwd|secret|api_?key|access_?token|private_?key))>([^<]+)</`), nil},
+	{kindToken, "bearer", regexp.MustCompile(`(?i)\bbearer\s+([A-Za-z0-9._~+/=-]{8,})`), isCredential},
+}
+
+// awsID is the name of an AWS key, and awsSecret has the form of the key itself: forty characters that could be anything,
+// were there not AWS nearby.
+var (
+	awsID     = regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`)
+	awsSecret = regexp.MustCompile(`[A-Za-z0-9/+]{40,}`)
+)
+
+// redactShapes replaces what has the shape of a secret.
+func redactShapes(text string) string {
+	lower := strings.ToLower(text)
+	for _, s := range shapes {
+		if strings.Contains(lower, s.hint) {
+			text = s.redact(text)
+		}
+	}
+	return redactAWS(text, lower)
+}
+
+func (s shape) redact(text string) string {
+	return splice(text, s.pattern.FindAllStringSubmatchIndex(text, -1), func(at []int) (start, end int, with string) {
+		start, end = at[0], at[1]
+		if len(at) > 2 {
+			start, end = at[2], at[3]
+		}
+		if found := text[start:end]; isMark(found) || s.check != nil && !s.check(found) || isPlaceholder(found) {
+			return start, start, ""
+		}
+		return start, end, mark(s.kind)
+	})
+}
+
+// splice replaces parts of text, in order, as by says for each match.
+func splice(text string, matches [][]int, by func([]int) (start, end int, with string)) string {
+	if len(matches) == 0 {
+		return text
+	}
+	var out strings.Builder
+	at := 0
+	for _, m := range matches {
+		start, end, with := by(m)
+		out.WriteString(text[at:start])
+		out.WriteString(with)
+		at = end
+	}
+	out.WriteString(text[at:])
+	return out.String()
+}
+
+// hasLongRun tells a key from words with hyphens: twelve letters and digits on end, some of them digits.
+func hasLongRun(match string) bool {
+	run, digits := 0, false
+	for i := len(match) - 1; i >= 0; i-- {
+		if !isAlnum(match[i]) {
+			run, digits = 0, false
+			continue
+		}
+		run, digits = run+1, digits || isDigit(match[i])
+		if run >= 12 && digits {
+			return true
+		}
+	}
+	return false
+}
+
+// awsContext is how far before a secret key of AWS something must say that it is one, in bytes.
+const awsContext = 160
+
+func redactAWS(text, lower string) string {
+	if !strings.Contains(lower, "aws") && !strings.Contains(lower, "akia") && !strings.Contains(lower, "asia") {
+		return text
+	}
+	text = splice(text, awsSecret.FindAllStringIndex(text, -1), func(at []int) (int, int, string) {
+		before := text[max(0, at[0]-awsContext):at[0]]
+		if at[1]-at[0] != 40 || !isMixed(text[at[0]:at[1]]) || !awsID.MatchString(before) && !contains(strings.ToLower(before), "aws") {
+			return at[0], at[0], ""
+		}
+		return at[0], at[1], mark(kindAWS)
+	})
+	return awsID.ReplaceAllLiteralString(text, mark(kindAWS))
+}
+
+// isMixed reports whether a text has capitals, small letters and digits, and is no path.
+func isMixed(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return r >= 'A' && r <= 'Z' }) &&
+		strings.ContainsFunc(text, func(r rune) bool { return r >= 'a' && r <= 'z' }) &&
+		strings.ContainsAny(text, "0123456789") && strings.Count(text, "/") <= 4
+}

@@ -1,0 +1,281 @@
+package session
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"guild"
+	"guild/canon"
+	"guild/replay"
+)
+
+// Format is a form of lines that a worker may say what it does in.
+type Format string
+
+// The formats: guild's own, and the event streams of agents.
+const (
+	Guild      Format = "guild"
+	ClaudeCode Format = "claude-code" // claude -p --output-format stream-json --verbose
+	Codex      Format = "codex"       // codex exec --json
+)
+
+// Formats lists all of them.
+func Formats() []Format { return []Format{Guild, ClaudeCode, Codex} }
+
+// read reads what a line says. A line may say several things, and some of it may be faulty.
+func (f Format) read(line []byte) ([]said, error) {
+	if len(bytes.TrimSpace(line)) == 0 {
+		return nil, errUnknown
+	}
+	canonical, err := canon.Canonical(line) // refuses what two readers could read differently
+	if err != nil {
+		return nil, err
+	}
+	if canonical[0] != '{' {
+		return nil, fmt.Errorf("not an object: %w", ErrInvalid)
+	}
+	switch f {
+	case ClaudeCode:
+		return readClaude(canonical)
+	case Codex:
+		return readCodex(canonical)
+	}
+	return readGuild(canonical)
+}
+
+// guildLine is a line of guild's own form; which members it has says what it is.
+type guildLine struct {
+	Event string `json:"event"`
+
+	ID      string         `json:"id"`
+	Tool    string         `json:"tool"`
+	Params  jsontext.Value `json:"params"`
+	Step    string         `json:"step"`
+	Effects []string       `json:"side_effects"`
+
+	Output     jsontext.Value `json:"output"`
+	OutputHash *guild.Hash    `json:"output_hash"`
+	OutputPart *string        `json:"output_part"`
+	Done       bool           `json:"done"`
+	ExitCode   *int           `json:"exit_code"`
+	Utility    *replay.Float  `json:"step_utility"`
+	LatencyMs  *int64         `json:"latency_ms"`
+
+	Status     replay.Status `json:"status"`
+	Iterations int           `json:"iterations"`
+
+	Plan         jsontext.Value `json:"plan"`
+	Verification *struct {
+		Commands  []string `json:"commands"`
+		ExitCodes []int    `json:"exit_codes"`
+		Delta     int      `json:"verification_delta"`
+	} `json:"verification"`
+
+	Note       *string       `json:"note"`
+	Confidence *replay.Float `json:"confidence"`
+	Model      string        `json:"model"`
+	Tokens     *struct {
+		Input  *int64 `json:"input"`
+		Output *int64 `json:"output"`
+	} `json:"tokens"`
+}
+
+// readGuild reads a line of guild's own form (docs/SESSIONS.md).
+func readGuild(canonical []byte) ([]said, error) {
+	var l guildLine
+	if err := json.Unmarshal(canonical, &l); err != nil {
+		return nil, err
+	}
+	if l.Event != "" {
+		return readEvent(l.Event, canonical)
+	}
+	all, err := l.tool()
+	if err != nil {
+		return nil, err
+	}
+	if l.Plan != nil {
+		all = append(all, planned{l.Plan})
+	}
+	if l.Step != "" && l.Tool == "" && l.Status != "" {
+		all = append(all, stepped{replay.StepComplete{StepID: l.Step, Status: l.Status, Iterations: max(l.Iterations, 1)}})
+	}
+	if v := l.Verification; v != nil {
+		all = append(all, checked{replay.Verification{Commands: v.Commands, ExitCodes: v.ExitCodes, Delta: v.Delta}})
+	}
+	if l.Note != nil {
+		all = append(all, note{*l.Note})
+	}
+	if l.Confidence != nil {
+		all = append(all, ended{confidence: l.Confidence})
+	}
+	if l.Model != "" || l.Tokens != nil {
+		u := used{model: l.Model}
+		if l.Tokens != nil {
+			u.input, u.output = l.Tokens.Input, l.Tokens.Output
+		}
+		all = append(all, u)
+	}
+	if len(all) == 0 {
+		return nil, errUnknown
+	}
+	return all, nil
+}
+
+// tool is what a line says of a call and its result.
+func (l guildLine) tool() (all []said, err error) {
+	if l.Tool != "" {
+		params, err := object(l.Params)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, call{id: l.ID, tool: l.Tool, step: l.Step, params: params})
+	}
+	if l.OutputPart != nil {
+		all = append(all, part{l.ID, *l.OutputPart})
+	}
+	if !l.Done && l.Output == nil && l.OutputHash == nil && l.ExitCode == nil {
+		return all, nil
+	}
+	r := result{id: l.ID, exit: l.ExitCode, latency: l.LatencyMs, effects: l.Effects}
+	if l.Utility != nil {
+		r.utility = *l.Utility
+	}
+	var output Output
+	if l.Output != nil {
+		if output, err = outputOf(l.Output); err != nil {
+			return nil, err
+		}
+		r.output = &output
+	}
+	if l.OutputHash != nil { // the worker has seen all of it, and sends its beginning
+		output.Hash = *l.OutputHash
+		r.output = &output
+	}
+	return append(all, r), nil
+}
+
+// object wants params to be an object; none are an empty one.
+func object(params jsontext.Value) ([]byte, error) {
+	if len(params) == 0 || params.Kind() == 'n' {
+		return nil, nil
+	}
+	if params.Kind() != '{' {
+		return nil, fmt.Errorf("params are not an object: %w", ErrInvalid)
+	}
+	return params, nil
+}
+
+// readEvent reads a line that is an event of REPLAY.jsonl already. Its times, and the hash of its params, are made
+// anew; the header and the start are ours.
+func readEvent(name string, canonical []byte) ([]said, error) {
+	switch name {
+	case "ToolCall":
+		e, err := decode[replay.ToolCall](canonical)
+		if err != nil {
+			return nil, err
+		}
+		params, err := object(jsontext.Value(e.Params))
+		return []said{call{id: e.ID, tool: e.Tool, step: e.StepID, params: params}}, err
+	case "ToolResult":
+		return readResult(canonical)
+	case "PlanStart":
+		e, err := decode[replay.PlanStart](canonical)
+		return []said{begun{e}}, err
+	case "StepComplete":
+		e, err := decode[replay.StepComplete](canonical)
+		return []said{stepped{e}}, err
+	case "Verification":
+		e, err := decode[replay.Verification](canonical)
+		return []said{checked{e}}, err
+	case "SessionEnd":
+		e, err := decode[replay.SessionEnd](canonical)
+		return []said{ended{&e.Confidence, e.Status}}, err
+	}
+	return nil, errUnknown
+}
+
+func readResult(canonical []byte) ([]said, error) {
+	e, err := decode[replay.ToolResult](canonical)
+	if err != nil {
+		return nil, err
+	}
+	h, err := guild.ParseHash(e.OutputHash)
+	if err != nil {
+		return nil, err
+	}
+	more, err := decode[struct {
+		Effects   []string `json:"side_effects"`
+		LatencyMs *int64   `json:"latency_ms"`
+	}](canonical)
+	return []said{result{
+		id: e.ID, output: &Output{h, e.Preview}, exit: e.ExitCode, utility: e.StepUtility, latency: more.LatencyMs, effects: more.Effects,
+	}}, err
+}
+
+func decode[T any](canonical []byte) (T, error) {
+	var v T
+	err := json.Unmarshal(canonical, &v)
+	return v, err
+}
+
+// Lines is a writer that takes what a worker writes apart into lines for a Recorder. It never fails, and holds no
+// more than one line of MaxLine bytes.
+type Lines struct {
+	To     *Recorder
+	Format Format
+	Now    func() time.Time
+	Say    func(note string) // hears the notes; nobody does if nil
+
+	line []byte
+	long int64 // bytes of a line over MaxLine so far; 0 while it is not
+}
+
+// Write implements io.Writer.
+func (l *Lines) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		end := bytes.IndexByte(p, '\n')
+		if end < 0 {
+			l.hold(p)
+			break
+		}
+		l.hold(p[:end])
+		l.Flush()
+		p = p[end+1:]
+	}
+	return n, nil
+}
+
+// hold adds to the line that has begun.
+func (l *Lines) hold(p []byte) {
+	switch {
+	case l.long > 0:
+		l.long += int64(len(p))
+	case len(l.line)+len(p) > MaxLine:
+		l.long = int64(len(l.line) + len(p))
+		l.line = nil
+	default:
+		l.line = append(l.line, p...)
+	}
+}
+
+// Flush takes what was written since the last line feed as a line. It is for the end of what a worker writes.
+func (l *Lines) Flush() {
+	line, long := bytes.TrimRight(l.line, "\r"), l.long
+	l.line, l.long = l.line[:0], 0
+	if cap(l.line) > 64<<10 {
+		l.line = nil // one long line does not cost its memory until the end
+	}
+	switch {
+	case long > 0:
+		l.To.lost(long)
+	case len(line) > 0:
+		if text := l.To.Line(l.Now(), l.Format, line); text != "" && l.Say != nil {
+			l.Say(text)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package session
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"guild"
+	"guild/canon"
+	"guild/replay"
+)
+
+// MaxReceipt is the largest session receipt that is read, in bytes.
+const MaxReceipt = 16 << 20
+
+// Receipt is RECEIPT.json: the summary of a session, with the hashes by which its trajectory can be checked. Members
+// that are not known are kept where they stand.
+type Receipt struct {
+	SessionID      string         `json:"session_id"`
+	StartedAt      string         `json:"started_at"`   // ISO 8601
+	CompletedAt    string         `json:"completed_at"` // ISO 8601
+	IssueNumber    *int64         `json:"issue_number"` // null if there is none
+	PlanHash       guild.Hash     `json:"plan_hash"`    // "" if there was no plan; of the last one if there were several
+	ToolCalls      []Call         `json:"tool_calls"`
+	Verification   Verified       `json:"verification"`
+	Confidence     replay.Float   `json:"final_confidence"` // 0 to 1; 0 if nothing was said
+	PolicyBundleID string         `json:"policy_bundle_id"`
+	Signature      *string        `json:"signature"` // null, or the id of a Nostr event that says Unsigned in its content
+	TrajectoryHash guild.Hash     `json:"trajectory_hash,omitzero"`
+	Provenance     *Provenance    `json:"provenance,omitzero"`
+	Trace          *Report        `json:"trace,omitzero"`
+	Extra          jsontext.Value `json:",embed"`
+}
+
+// Call is one call of a tool in a receipt.
+type Call struct {
+	ID          string           `json:"id"`
+	Tool        string           `json:"tool"`
+	ParamsHash  guild.Hash       `json:"params_hash"`
+	OutputHash  guild.Hash       `json:"output_hash"`  // "" if no result was seen
+	StepUtility replay.Float     `json:"step_utility"` // -1 to 1
+	LatencyMs   int64            `json:"latency_ms"`
+	SideEffects []jsontext.Value `json:"side_effects"` // texts as "file:src/main.go" in our own; others may have more
+	Extra       jsontext.Value   `json:",embed"`
+}
+
+// Verified is how the work was checked during the session, all checks together.
+type Verified struct {
+	Commands  []string       `json:"commands_run"`
+	ExitCodes []int          `json:"exit_codes"` // one for each command
+	Delta     int            `json:"verification_delta"`
+	Extra     jsontext.Value `json:",embed"`
+}
+
+// NewReceipt makes the receipt of a trajectory, which may come from anywhere, and names it by its hash.
+func NewReceipt(events []replay.Event, trajectory guild.Hash, effects Effects) (Receipt, error) {
+	r := Receipt{TrajectoryHash: trajectory, ToolCalls: []Call{}, Verification: Verified{Commands: []string{}, ExitCodes: []int{}}}
+	places := map[string]int{}
+	for _, e := range events {
+		if err := r.take(e, places, effects); err != nil {
+			return Receipt{}, fmt.Errorf("session receipt: %s: %w", e.EventName(), err)
+		}
+	}
+	return r, r.Validate()
+}
+
+// take adds what one event says. places are those of the calls, by their ids.
+func (r *Receipt) take(e replay.Event, places map[string]int, effects Effects) (err error) {
+	switch e := e.(type) {
+	case replay.SessionStart:
+		r.SessionID, r.StartedAt, r.IssueNumber, r.PolicyBundleID = e.SessionID, e.T, e.IssueNumber, e.PolicyBundleID
+	case replay.PlanStart:
+		r.PlanHash, err = guild.ParseHash(e.PlanHash)
+	case replay.ToolCall:
+		c := Call{ID: e.ID, Tool: e.Tool, SideEffects: []jsontext.Value{}}
+		for _, effect := range effects[e.ID] {
+			text, err := jsontext.AppendQuote(nil, effect)
+			if err != nil {
+				return err
+			}
+			c.SideEffects = append(c.SideEffects, text)
+		}
+		places[e.ID] = len(r.ToolCalls)
+		c.ParamsHash, err = paramsHash(e)
+		r.ToolCalls = append(r.ToolCalls, c)
+	case replay.ToolResult:
+		i, ok := places[e.ID]
+		if !ok {
+			return fmt.Errorf("result of %.40q, which is no call: %w", e.ID, ErrInvalid)
+		}
+		c := &r.ToolCalls[i]
+		c.StepUtility, c.LatencyMs = e.StepUtility, e.LatencyMs
+		c.OutputHash, err = guild.ParseHash(e.OutputHash)
+	case replay.Verification:
+		v := &r.Verification
+		v.Commands, v.ExitCodes = append(v.Commands, e.Commands...), append(v.ExitCodes, e.ExitCodes...)
+		v.Delta += e.Delta
+	case replay.SessionEnd:
+		r.CompletedAt, r.Confidence = e.T, e.Confidence
+	}
+	return err
+}
+
+// paramsHash is what the event says, or what its params have.
+func paramsHash(e replay.ToolCall) (guild.Hash, error) {
+	switch {
+	case e.ParamsHash != "":
+		return guild.ParseHash(e.ParamsHash)
+	case len(e.Params) == 0:
+		return guild.Sum([]byte("{}")), nil
+	}
+	return canon.Hash(e.Params)
+}
+
+// Validate reports the first thing that makes the receipt none.
+func (r Receipt) Validate() error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("session receipt: "+format+": %w", append(args, ErrInvalid)...)
+	}
+	started, err := time.Parse(time.RFC3339Nano, r.StartedAt)
+	if err != nil {
+		return bad("started_at %.40q", r.StartedAt)
+	}
+	completed, err := time.Parse(time.RFC3339Nano, r.CompletedAt)
+	switch v := r.Verification; {
+	case r.SessionID == "":
+		return bad("session_id is empty")
+	case err != nil || completed.Before(started):
+		return bad("completed_at %.40q after %.40q", r.CompletedAt, r.StartedAt)
+	case r.Confidence < 0 || r.Confidence > 1:
+		return bad("final_confidence %v is not in 0..1", float64(r.Confidence))
+	case len(v.Commands) != len(v.ExitCodes):
+		return bad("verification: %d exit codes for %d commands", len(v.ExitCodes), len(v.Commands))
+	case r.Signature != nil && !isEventID(*r.Signature):
+		return bad("signature %.80q is not null and no id of an event", *r.Signature)
+	}
+	ids := map[string]bool{}
+	for _, c := range r.ToolCalls {
+		switch {
+		case c.ID == "" || ids[c.ID]:
+			return bad("tool_calls: id %.40q is empty or stands twice", c.ID)
+		case c.Tool == "" || c.ParamsHash.IsZero():
+			return bad("tool_calls: %.40q without a tool or a params_hash", c.ID)
+		case c.StepUtility < -1 || c.StepUtility > 1 || c.LatencyMs < 0:
+			return bad("tool_calls: %.40q with utility %v and latency %d", c.ID, float64(c.StepUtility), c.LatencyMs)
+		}
+		ids[c.ID] = true
+	}
+	return nil
+}
+
+func isEventID(s string) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == 32 && !slices.ContainsFunc([]byte(s), func(c byte) bool { return 'A' <= c && c <= 'F' })
+}
+
+// Encode writes the receipt as canonical JSON. It does not validate.
+func (r Receipt) Encode() ([]byte, error) {
+	b, err := json.Marshal(r)
+	if err == nil {
+		b, err = canon.Canonical(b)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("session receipt: %w", err)
+	}
+	return b, nil
+}
+
+// Unsigned is the hash of the receipt with a signature of null: what the event that signs it has in its content.
+func (r Receipt) Unsigned() (guild.Hash, error) {
+	r.Signature = nil
+	b, err := r.Encode()
+	return guild.Sum(b), err
+}
+
+// DecodeReceipt reads a session receipt in any JSON form. It does not validate.
+func DecodeReceipt(b []byte) (Receipt, error) {
+	if len(b) > MaxReceipt {
+		return Receipt{}, fmt.Errorf("session receipt of %d bytes is over %d: %w", len(b), MaxReceipt, ErrInvalid)
+	}
+	canonical, err := canon.Canonical(b) // refuses what two readers could read differently
+	if err != nil {
+		return Receipt{}, fmt.Errorf("session receipt: %w", err)
+	}
+	if canonical[0] != '{' {
+		return Receipt{}, fmt.Errorf("session receipt: not an object: %w", ErrInvalid)
+	}
+	var r Receipt
+	if err := json.Unmarshal(canonical, &r); err != nil {
+		return Receipt{}, fmt.Errorf("session receipt: %w", err)
+	}
+	return r, nil
+}

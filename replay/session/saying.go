@@ -1,0 +1,204 @@
+package session
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"guild"
+	"guild/canon"
+	"guild/replay"
+)
+
+// note is a text for whoever reads the record. The format has no event for it, so it is a call of the tool "note"
+// whose output is the text.
+type note struct{ text string }
+
+func (n note) tell(r *Recorder, at time.Time) error {
+	text := replay.Preview(guild.Clean(n.text))
+	if text == "" {
+		return nil
+	}
+	return aside(r, at, "note", nil, Output{guild.Sum([]byte(n.text)), text})
+}
+
+// aside records something that is known at once as a call with its result. It is not the worker's latest call.
+func aside(r *Recorder, at time.Time, tool string, params []byte, output Output) error {
+	latest := r.latest
+	defer func() { r.latest = latest }()
+	if err := (call{tool: tool, params: params}).tell(r, at); err != nil {
+		return err
+	}
+	return result{output: &output}.tell(r, at)
+}
+
+// planned is a plan, in its canonical form. It is recorded whole, as the params of a call of the tool "plan", so that
+// its hash can be checked.
+type planned struct{ document []byte }
+
+func (p planned) tell(r *Recorder, at time.Time) error {
+	plan, err := DecodePlan(p.document)
+	if err == nil {
+		err = plan.Validate()
+	}
+	if err != nil {
+		return err
+	}
+	if err := aside(r, at, "plan", p.document, Output{Hash: plan.Hash}); err != nil {
+		return err
+	}
+	return r.add(replay.PlanStart{PlanHash: plan.Hash.String(), StepCount: len(plan.Steps), T: replay.Time(at)}, 0)
+}
+
+// begun is a plan of which only the hash is told.
+type begun struct{ replay.PlanStart }
+
+func (b begun) tell(r *Recorder, at time.Time) error {
+	h, err := guild.ParseHash(b.PlanHash)
+	if err != nil || b.StepCount < 0 {
+		return fmt.Errorf("PlanStart: %.80q with %d steps: %w", b.PlanHash, b.StepCount, ErrInvalid)
+	}
+	b.PlanHash, b.T = h.String(), replay.Time(at)
+	return r.add(b.PlanStart, 0)
+}
+
+// stepped is a step that is over.
+type stepped struct{ replay.StepComplete }
+
+func (s stepped) tell(r *Recorder, at time.Time) error {
+	s.StepID, s.T = guild.Clean(s.StepID), replay.Time(at)
+	switch s.Status {
+	case replay.Success, replay.Failed, replay.Skipped, replay.MaxIterationsReached:
+	default:
+		return fmt.Errorf("step %.40q: status %.40q: %w", s.StepID, s.Status, ErrInvalid)
+	}
+	if s.StepID == "" || len(s.StepID) > MaxID || s.Iterations < 0 {
+		return fmt.Errorf("step %.40q after %d iterations: %w", s.StepID, s.Iterations, ErrInvalid)
+	}
+	s.StepID = r.hide(s.StepID)
+	return r.add(s.StepComplete, len(s.StepID))
+}
+
+// checked says how the worker has checked its work.
+type checked struct{ replay.Verification }
+
+func (c checked) tell(r *Recorder, at time.Time) error {
+	if len(c.Commands) != len(c.ExitCodes) || len(c.Commands) > maxListed {
+		return fmt.Errorf("verification: %d exit codes for %d commands: %w", len(c.ExitCodes), len(c.Commands), ErrInvalid)
+	}
+	e, size := replay.Verification{Commands: []string{}, ExitCodes: c.ExitCodes, Delta: c.Delta, T: replay.Time(at)}, 0
+	if e.ExitCodes == nil {
+		e.ExitCodes = []int{}
+	}
+	for _, command := range c.Commands {
+		command = r.hide(guild.Cut(guild.Clean(command), MaxNote))
+		e.Commands, size = append(e.Commands, command), size+len(command)
+	}
+	return r.add(e, size)
+}
+
+// used is what the worker says of its model. It stands for what was said before.
+type used struct {
+	model         string
+	input, output *int64
+}
+
+func (u used) tell(r *Recorder, _ time.Time) error {
+	if u.input != nil && *u.input < 0 || u.output != nil && *u.output < 0 || len(u.model) > MaxID {
+		return fmt.Errorf("model %.40q or its tokens: %w", u.model, ErrInvalid)
+	}
+	if u.model != "" {
+		r.provenance.Model = r.hide(guild.Clean(u.model))
+	}
+	if u.input == nil && u.output == nil {
+		return nil
+	}
+	t := Tokens{}
+	if r.provenance.Tokens != nil {
+		t = *r.provenance.Tokens
+	}
+	if u.input != nil {
+		t.Input = *u.input
+	}
+	if u.output != nil {
+		t.Output = *u.output
+	}
+	r.provenance.Tokens = &t
+	return nil
+}
+
+// ended is what the worker says of its end: how sure it is, and whether it has failed.
+type ended struct {
+	confidence *replay.Float
+	status     replay.Status // empty if it says nothing of it
+}
+
+func (e ended) tell(r *Recorder, _ time.Time) error {
+	if c := e.confidence; c != nil {
+		if *c < 0 || *c > 1 {
+			return fmt.Errorf("confidence %v is not in 0..1: %w", float64(*c), ErrInvalid)
+		}
+		r.confidence = *c
+	}
+	switch e.status {
+	case "":
+	case replay.Success, replay.Failed, replay.Cancelled, replay.Timeout:
+		r.status = e.status
+	default:
+		return fmt.Errorf("status %.40q of a session: %w", e.status, ErrInvalid)
+	}
+	return nil
+}
+
+// outputOf is what an output of JSON stands for: the text that a string is, and the canonical form of anything else.
+func outputOf(canonical jsontext.Value) (Output, error) {
+	if len(canonical) > 0 && canonical[0] == '"' {
+		text, err := jsontext.AppendUnquote(nil, canonical)
+		return Output{guild.Sum(text), head(text)}, err
+	}
+	return Output{guild.Sum(canonical), head(canonical)}, nil
+}
+
+// head is enough of a text for a preview.
+func head(text []byte) string { return string(text[:min(len(text), 4*replay.MaxPreview)]) }
+
+// mapStrings changes every text in a JSON value but the names of members, and returns the canonical form.
+func mapStrings(value []byte, change func(string) string) ([]byte, error) {
+	in, b := jsontext.NewDecoder(bytes.NewReader(value)), bytes.Buffer{}
+	out := jsontext.NewEncoder(&b)
+	for {
+		name := isName(in)
+		token, err := in.ReadToken()
+		if err != nil {
+			break // the value was read before: this is its end
+		}
+		if token.Kind() == '"' && !name {
+			token = jsontext.String(change(token.String()))
+		}
+		if err := out.WriteToken(token); err != nil {
+			return nil, err
+		}
+	}
+	return canon.Canonical(b.Bytes())
+}
+
+// isName reports whether the next token of a decoder is the name of a member.
+func isName(in *jsontext.Decoder) bool {
+	kind, length := in.StackIndex(in.StackDepth())
+	return kind == '{' && length%2 == 0
+}
+
+// hashOf is the hash of a text.
+func hashOf(text string) guild.Hash { return guild.Sum([]byte(text)) }
+
+// unlessOpen is a call of which it is not known whether its beginning was told.
+type unlessOpen struct{ call }
+
+func (u unlessOpen) tell(r *Recorder, at time.Time) error {
+	if r.open[key{id: u.id}] != nil && u.id != "" {
+		return nil
+	}
+	return u.call.tell(r, at)
+}

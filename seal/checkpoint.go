@@ -1,0 +1,71 @@
+package seal
+
+import (
+	"fmt"
+	"strings"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+)
+
+// Kind is the kind of a checkpoint's event. It is regular: relays keep all of them.
+const Kind = 2024
+
+// The bounds of a checkpoint, in bytes.
+const (
+	maxContent = 1 << 10
+	maxJournal = 64
+)
+
+// Checkpoint says what a journal was up to one entry.
+type Checkpoint struct {
+	Journal string     `json:"journal"` // its id: at most 64 letters, digits, dashes and underscores
+	Size    uint64     `json:"size"`    // entries, from the first on
+	Root    guild.Hash `json:"root"`    // of the tree over them
+}
+
+// Event builds the unsigned event of a checkpoint: its content is the canonical JSON of c. at is Unix s. Its tags are
+// what one may look for it by, the journal (d) and the root (x); what they say is in the content too.
+func (c Checkpoint) Event(at int64) nostr.Event {
+	// Spelled out, the fields in their order: there is nothing in a checkpoint that could not be written.
+	content := fmt.Sprintf(`{"journal":%q,"root":%q,"size":%d}`, c.Journal, c.Root, c.Size)
+	return nostr.Event{
+		Kind: Kind, CreatedAt: nostr.Timestamp(at), Content: content,
+		Tags: nostr.Tags{{"d", c.Journal}, {"x", c.Root.Hex()}},
+	}
+}
+
+// ParseCheckpoint reads a checkpoint from its event, whose signature is checked already. The event's author is the
+// owner of the journal.
+func ParseCheckpoint(v guild.Verified) (Checkpoint, error) {
+	e := v.Event()
+	if e.Kind != Kind {
+		return Checkpoint{}, fmt.Errorf("event %.8s of kind %d is no checkpoint: %w", e.ID.Hex(), e.Kind, ErrInvalid)
+	}
+	var c Checkpoint
+	if err := decode([]byte(e.Content), maxContent, &c); err != nil {
+		return Checkpoint{}, fmt.Errorf("checkpoint %.8s: %w", e.ID.Hex(), err)
+	}
+	if err := c.Validate(); err != nil {
+		return Checkpoint{}, fmt.Errorf("checkpoint %.8s: %w", e.ID.Hex(), err)
+	}
+	return c, nil
+}
+
+// Validate refuses a checkpoint that no journal can have.
+func (c Checkpoint) Validate() error {
+	switch {
+	case c.Journal == "" || len(c.Journal) > maxJournal || strings.ContainsFunc(c.Journal, notInJournal):
+		return fmt.Errorf("%.80q is not the id of a journal: %w", c.Journal, ErrInvalid)
+	case c.Size == 0 || c.Size > MaxSize:
+		return fmt.Errorf("a tree of %d entries: %w", c.Size, ErrInvalid)
+	case c.Root.IsZero():
+		return fmt.Errorf("a tree without a root: %w", ErrInvalid)
+	}
+	return nil
+}
+
+func notInJournal(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+}

@@ -1,0 +1,133 @@
+package verify
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/flate"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// maxRatio is how much larger than the archive its files may be. What Pack could make smaller than that, it does not.
+const maxRatio = 200
+
+// ErrArchive is the reason why an archive is not even opened.
+var ErrArchive = errors.New("not an archive of an export")
+
+// Archive checks an export in one file, as it is handed on: a ZIP archive. An error means that there is no export in it
+// to report on; it matches ErrArchive.
+func Archive(b []byte) (Report, error) {
+	files, err := unpack(b)
+	if err != nil {
+		return Report{}, fmt.Errorf("%w: %w", ErrArchive, err)
+	}
+	return check(files), nil
+}
+
+// unpack reads the files of an archive. What no export has is a fault, as in a directory; what two programs could
+// unpack differently is an error.
+func unpack(b []byte) (contents, error) {
+	z, err := zip.NewReader(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		return contents{}, err
+	}
+	if len(z.File) > 2*maxFiles {
+		return contents{}, fmt.Errorf("%d files, at most %d", len(z.File), 2*maxFiles)
+	}
+	c := contents{files: map[string][]byte{}}
+	seen := map[string]bool{}
+	for _, f := range z.File {
+		name := strings.TrimSuffix(f.Name, "/")
+		switch {
+		case !fs.ValidPath(name) || strings.Contains(name, `\`):
+			return contents{}, fmt.Errorf("the name %.100q", f.Name)
+		case seen[name]:
+			return contents{}, fmt.Errorf("%.100q is in it twice", name)
+		}
+		seen[name] = true
+		if f.FileInfo().IsDir() {
+			continue
+		}
+		if err := c.extract(f); err != nil {
+			c.faults = append(c.faults, err)
+		}
+		if c.total > maxRatio*int64(len(b)) {
+			return contents{}, fmt.Errorf("its files are over %d times as large as it is", maxRatio)
+		}
+	}
+	return c, nil
+}
+
+func (c *contents) extract(f *zip.File) error {
+	if most, err := limitOf(f.Name); err != nil {
+		return err
+	} else if f.UncompressedSize64 > uint64(most) {
+		return fmt.Errorf("%s is over %d bytes", f.Name, most)
+	}
+	if !f.Mode().IsRegular() {
+		return fmt.Errorf("%.100q is not a regular file", f.Name)
+	}
+	r, err := f.Open()
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.Name, err)
+	}
+	defer r.Close()
+	return c.add(f.Name, r)
+}
+
+// Pack writes an export as one file. The same files give the same bytes.
+func Pack(files map[string][]byte) ([]byte, error) {
+	var out bytes.Buffer
+	z := zip.NewWriter(&out)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := pack(z, name, files[name]); err != nil {
+			return nil, fmt.Errorf("pack: %w", err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		return nil, fmt.Errorf("pack: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// pack writes one file: compressed if that makes it smaller, but not so much that a reader must take it for a bomb.
+func pack(z *zip.Writer, name string, b []byte) error {
+	if most, err := limitOf(name); err != nil {
+		return err
+	} else if int64(len(b)) > most {
+		return fmt.Errorf("%s has %d bytes, at most %d", name, len(b), most)
+	}
+	small, err := deflate(b)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	const firstOf1980 = 1<<5 | 1 // the first day that the format can say
+	h := &zip.FileHeader{Name: name, Method: zip.Deflate, CRC32: crc32.ChecksumIEEE(b), UncompressedSize64: uint64(len(b)), ModifiedDate: firstOf1980}
+	h.SetMode(0o644)
+	if len(small) >= len(b) || len(b) > maxRatio/2*len(small) {
+		h.Method, small = zip.Store, b
+	}
+	h.CompressedSize64 = uint64(len(small))
+	w, err := z.CreateRaw(h)
+	if err == nil {
+		_, err = w.Write(small)
+	}
+	return err
+}
+
+func deflate(b []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w, err := flate.NewWriter(&out, flate.DefaultCompression)
+	if err == nil {
+		_, err = w.Write(b)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	return out.Bytes(), err
+}

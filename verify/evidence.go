@@ -1,0 +1,173 @@
+package verify
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"guild"
+	"guild/canon"
+)
+
+// evidenceFormat marks the evidence that the judge of guild writes. Another judge's is covered by its hash alone.
+const evidenceFormat = "guild judge evidence 1"
+
+// evidence is what is read of it.
+type evidence struct {
+	Format   string         `json:"format"`
+	Verdict  jsontext.Value `json:"verdict"`
+	Baseline struct {
+		Runs int64 `json:"runs"`
+		Wall struct {
+			Median int64 `json:"median_ms"`
+		} `json:"wall"`
+	} `json:"baseline"`
+	Findings []struct {
+		Strength guild.Strength `json:"strength"`
+		Tests    []test         `json:"tests"`
+		Breaches []struct{}     `json:"violations"`
+	} `json:"findings"`
+}
+
+// checkEvidence wants the output of the judge that the verdict names, and the same tests in both.
+func (x *export) checkEvidence() (string, error) {
+	b, there := x.files[FileEvidence]
+	switch {
+	case !x.known:
+		return "", noReceipt
+	case there && x.receipt.VerdictHash.IsZero():
+		return "", fmt.Errorf("%s is there, and the receipt names no verdict", FileEvidence)
+	case !there:
+		return "", missing(FileEvidence)
+	case !x.hasVerdict:
+		return "", absence("there is no verdict that holds")
+	}
+	named, err := guild.ParseHash(x.verdict.Evidence)
+	if err != nil || guild.Sum(b) != named {
+		return "", fmt.Errorf("it is %s, and the verdict says %.80q", guild.Sum(b), x.verdict.Evidence)
+	}
+	e, ours, err := decodeEvidence(b)
+	if err != nil {
+		return "", err
+	}
+	if !ours {
+		return named.String() + ", in a form of its own", nil
+	}
+	for _, rule := range []func(evidence) error{x.sameVerdict, x.verdict.sameTests, x.verdict.checkPace} {
+		if err := rule(e); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("%s, with the same %d tests", named, len(x.verdict.Tests)), nil
+}
+
+// decodeEvidence reads evidence, and says whether it is of the form that is known.
+func decodeEvidence(b []byte) (e evidence, ours bool, err error) {
+	canonical, err := canon.Canonical(b)
+	if err != nil {
+		return evidence{}, false, nil // a text, say
+	}
+	var head struct {
+		Format jsontext.Value `json:"format"`
+	}
+	if json.Unmarshal(canonical, &head) != nil || string(head.Format) != `"`+evidenceFormat+`"` {
+		return evidence{}, false, nil
+	}
+	return e, true, json.Unmarshal(canonical, &e)
+}
+
+// ruled are the fields of a verdict that a person's ruling sets anew.
+var ruled = []string{"outcome", "cause", "score_micro", "dimensions", "standing", "ruling"}
+
+// sameVerdict wants the verdict in the evidence to be the verdict, but for what names the evidence, and what a person
+// ruled afterwards.
+func (x *export) sameVerdict(e evidence) error {
+	var is, was map[string]jsontext.Value
+	canonical, err := canon.Canonical(x.files[FileVerdict])
+	if err == nil {
+		err = json.Unmarshal(canonical, &is)
+	}
+	if err == nil {
+		err = json.Unmarshal(e.Verdict, &was)
+	}
+	if err != nil {
+		return err
+	}
+	apart := []string{"evidence"}
+	if x.verdict.Ruling != nil {
+		apart = append(apart, ruled...)
+	}
+	for _, name := range apart {
+		delete(is, name)
+		delete(was, name)
+	}
+	for name := range is {
+		if !bytes.Equal(is[name], was[name]) {
+			return fmt.Errorf("its %.40s is not that of the verdict", name)
+		}
+	}
+	if len(is) != len(was) {
+		return errors.New("its verdict has more fields")
+	}
+	return nil
+}
+
+// sameTests wants the verdict's tests to be those of the findings, and as strong as the weakest.
+func (v verdict) sameTests(e evidence) error {
+	var tests []test
+	breaches, strength := 0, guild.Strong
+	for _, f := range e.Findings {
+		tests = append(tests, f.Tests...)
+		breaches += len(f.Breaches)
+		if f.Strength != guild.Strong {
+			strength = guild.Weak
+		}
+	}
+	if len(e.Findings) == 0 {
+		strength = guild.Weak
+	}
+	switch {
+	case !slices.Equal(tests, v.Tests):
+		return errors.New("its tests are not those of the verdict")
+	case breaches != len(v.Breaches):
+		return fmt.Errorf("it has %d violations, and the verdict %d", breaches, len(v.Breaches))
+	case strength != v.Strength:
+		return fmt.Errorf("its findings are %s, and the verdict is %.40s", strength, v.Strength)
+	}
+	return nil
+}
+
+// checkPace holds the performance against the baseline: 1 up to it, from there straight down to 0 at half as much
+// again.
+func (v verdict) checkPace(e evidence) error {
+	const fewest, noise = 5, 50 // runs that make a baseline; milliseconds that are worth comparing
+	baseline := e.Baseline.Wall.Median
+	for _, d := range v.Dimensions {
+		if d.Name != "performance" || !d.Known {
+			continue
+		}
+		if e.Baseline.Runs < fewest || baseline < noise {
+			return errors.New("the performance is known, and there is no baseline")
+		}
+		if want := pace(v.Usage.WallMs, baseline); d.Value != want {
+			return fmt.Errorf("the performance is %d, and beside the baseline it would be %d", d.Value, want)
+		}
+	}
+	return nil
+}
+
+// pace is how well a time stands beside a baseline, both in milliseconds.
+func pace(wallMs, baseline int64) guild.Score {
+	switch over := wallMs - baseline; {
+	case over <= 0:
+		return guild.Micro
+	case over >= baseline-over:
+		return 0
+	default:
+		return guild.Score(guild.Micro - 2*over*guild.Micro/baseline)
+	}
+}

@@ -1,0 +1,139 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"guild/receipt"
+)
+
+// Limits on what is read.
+const (
+	maxFiles   = 200       // files of an export
+	maxTotal   = 256 << 20 // bytes of all of them
+	maxFile    = 64 << 20  // bytes of a bundle, of the evidence or of a trajectory
+	maxEvent   = 4 << 20   // bytes of an event as JSON
+	maxEntry   = 1 << 20   // bytes of a journal's entry
+	maxSmall   = 256 << 10 // bytes of what is small
+	maxVerdict = 16 << 20
+)
+
+// limits are the files that an export may have, but for the reviews, and how large each may be.
+var limits = map[string]int64{
+	FileReceipt: receipt.MaxSize, FileReceiptEvent: maxEvent,
+	FileRequest: maxEvent, FileRequestKey: maxSmall, FileResult: maxEvent, FileResultKey: maxSmall, FileQuote: maxEvent,
+	FileBundle: maxFile, FileDelivery: maxFile,
+	FileVerdict: maxVerdict, FileEvidence: maxFile, FileReplay: maxFile, FilePolicy: maxSmall,
+	FileEntry: maxEntry, FileProof: maxSmall, FileCheckpoint: maxEvent,
+	FileTransaction: maxVerdict,
+}
+
+// limitOf is how large a file may be, in bytes; an error if an export has no such file.
+func limitOf(name string) (int64, error) {
+	if most, ok := limits[name]; ok {
+		return most, nil
+	}
+	if id, ok := strings.CutSuffix(path.Base(name), ".json"); ok && path.Dir(name) == DirReviews && isHex(id, 32) {
+		return maxSmall, nil
+	}
+	return 0, fmt.Errorf("%.100q is no file of an export", name)
+}
+
+// contents are the files that were read, and what was wrong with the others.
+type contents struct {
+	files  map[string][]byte
+	faults []error
+	total  int64
+}
+
+// add takes a file, or says why it cannot. The reader gives at most what is asked of it.
+func (c *contents) add(name string, from io.Reader) error {
+	most, err := limitOf(name)
+	if err != nil {
+		return err
+	}
+	if len(c.files) >= maxFiles {
+		return fmt.Errorf("over %d files", maxFiles)
+	}
+	most = min(most, maxTotal-c.total)
+	b, err := io.ReadAll(io.LimitReader(from, most+1))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if int64(len(b)) > most {
+		return fmt.Errorf("%s is over %d bytes", name, most)
+	}
+	c.total += int64(len(b))
+	c.files[name] = b
+	return nil
+}
+
+// errEnough ends a walk through a directory that has too much in it.
+var errEnough = errors.New("too many files")
+
+// collect reads the files of a directory.
+func collect(dir fs.FS) contents {
+	c := contents{files: map[string][]byte{}}
+	seen := 0
+	err := fs.WalkDir(dir, ".", func(name string, d fs.DirEntry, err error) error {
+		if seen++; seen > 2*maxFiles {
+			return errEnough
+		}
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return nil
+		case !d.Type().IsRegular():
+			c.faults = append(c.faults, fmt.Errorf("%.100q is not a regular file", name))
+			return nil
+		}
+		if err := c.open(dir, name); err != nil {
+			c.faults = append(c.faults, err)
+		}
+		return nil
+	})
+	if err != nil {
+		c.faults = append(c.faults, err)
+	}
+	return c
+}
+
+func (c *contents) open(dir fs.FS, name string) error {
+	if _, err := limitOf(name); err != nil {
+		return err
+	}
+	f, err := dir.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return c.add(name, f)
+}
+
+// checkFiles wants nothing but files that are looked at.
+func (x *export) checkFiles() (string, error) {
+	if len(x.faults) > 0 {
+		return "", x.faults[0]
+	}
+	if len(x.files) == 0 {
+		return "", errors.New("there are none")
+	}
+	return fmt.Sprintf("%d, of %d bytes, and no other", len(x.files), x.total), nil
+}
+
+// reviews are the names of the files with reviews, in their order.
+func (c contents) reviews() (names []string) {
+	for name := range c.files {
+		if path.Dir(name) == DirReviews {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

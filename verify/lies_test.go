@@ -1,0 +1,154 @@
+package verify_test
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"testing"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/nip90"
+	"guild/nipreview"
+	"guild/receipt"
+	"guild/seal"
+	"guild/verify"
+)
+
+// lies are exports in which somebody signed something that is not so, and the lines that must fail.
+func lies() map[string]struct {
+	story
+	want []string
+} {
+	type lie = struct {
+		story
+		want []string
+	}
+	says := func(change func(*receipt.Receipt), want ...string) lie { return lie{story{receipt: change}, want} }
+	judges := func(change func(map[string]any), want ...string) lie { return lie{story{verdict: change}, want} }
+	other := guild.Sum([]byte("another"))
+	elsewhere := stranger()
+	return map[string]lie{
+		"another id":                 says(func(r *receipt.Receipt) { r.ID = "r-0000000000000000" }, "receipt"),
+		"a session that was not":     says(func(r *receipt.Receipt) { r.SessionID = "x" }, "trajectory"),
+		"another trajectory":         says(func(r *receipt.Receipt) { r.TrajectoryHash = other }, "trajectory"),
+		"another policy":             says(func(r *receipt.Receipt) { r.PolicyBundleID = other.String() }, "policy"),
+		"another work":               says(func(r *receipt.Receipt) { r.JobHash = other }, "job hash"),
+		"another task":               says(func(r *receipt.Receipt) { r.Task = "x" }, "request"),
+		"another key of the attempt": says(func(r *receipt.Receipt) { r.IdempotencyKey = other.Hex() }, "request"),
+		"another job":                says(func(r *receipt.Receipt) { r.Job[0]++ }, "request"),
+		"another attempt":            says(func(r *receipt.Receipt) { r.Attempt = nostr.ID(other) }, "receipt"),
+		"another request":            says(func(r *receipt.Receipt) { r.RequestEvent, r.Attempt = nostr.ID(other), nostr.ID(other) }, "request", "result"),
+		"another result":             says(func(r *receipt.Receipt) { r.ResultEvent = nostr.ID(other) }, "result"),
+		"no result":                  says(func(r *receipt.Receipt) { r.ResultEvent = nostr.ID{} }, "receipt", "result"),
+		"another provider":           says(func(r *receipt.Receipt) { r.SetProvider(stranger().public) }, "request", "result"),
+		"another bundle":             says(func(r *receipt.Receipt) { r.BundleHash = other }, "bundle"),
+		"no bundle":                  says(func(r *receipt.Receipt) { r.BundleHash = guild.Hash{} }, "bundle"),
+		"another delivery":           says(func(r *receipt.Receipt) { r.DeliveryHash = other }, "delivery"),
+		"another outcome":            says(func(r *receipt.Receipt) { r.Outcome = guild.Partial }, "verdict"),
+		"another verdict":            says(func(r *receipt.Receipt) { r.VerdictHash = other }, "verdict"),
+		"no verdict": says(func(r *receipt.Receipt) { r.VerdictHash, r.Outcome = guild.Hash{}, "" },
+			"verdict", "evidence"),
+		"a payment without a proof":  says(func(r *receipt.Receipt) { r.AmountMsats = 1 }, "receipt", "payment"),
+		"a review of somebody else":  {story{review: func(r *nipreview.Review) { r.Subject = stranger().public }}, []string{"reviews"}},
+		"a receipt by somebody else": {story{judge: &elsewhere}, []string{"receipt signature"}},
+
+		"a request for another work": {story{request: func(r *nip90.Request) { r.Set(nip90.ParamJobHash, other.Hex()) }}, []string{"job hash"}},
+		"a request to nobody":        {story{request: func(r *nip90.Request) { p := stranger().public; r.Provider = &p }}, []string{"request"}},
+		"a request of another job":   {story{request: func(r *nip90.Request) { r.Job = "x" }}, []string{"request"}},
+		"a sealed request of another task": {story{sealed: true, request: func(r *nip90.Request) {
+			r.Set(nip90.ParamJobType, "x")
+			h, _ := r.JobHash()
+			r.Set(nip90.ParamJobHash, h.Hex())
+		}}, []string{"request"}},
+		"a request with another bundle": {story{sealed: true, request: func(r *nip90.Request) {
+			_ = r.SetBundle(nip90.NewParcel([]byte("another")))
+			h, _ := r.JobHash()
+			r.Set(nip90.ParamJobHash, h.Hex())
+		}}, []string{"bundle"}},
+		"a result for somebody else":    {story{result: func(r *nip90.Result) { r.Customer = stranger().public }}, []string{"result"}},
+		"a result of another request":   {story{result: func(r *nip90.Result) { r.Request = nostr.ID(other) }}, []string{"result"}},
+		"a result of another kind":      {story{result: func(r *nip90.Result) { r.Kind = 6050 }}, []string{"result"}},
+		"a result with another bundle":  {story{sealed: true, result: func(r *nip90.Result) { _ = r.SetDelivery(nip90.NewParcel([]byte("x"))) }}, []string{"delivery"}},
+		"a result in plain":             {story{result: func(r *nip90.Result) { r.Content = "42" }}, []string{"delivery"}},
+		"a quote of another price":      {story{rail: "lightning", quote: func(f *nip90.Feedback) { f.Amount = 1000 }}, []string{"payment"}},
+		"a quote that was not asked":    {story{rail: "onchain", quote: func(f *nip90.Feedback) { f.Request = nostr.ID(other) }}, []string{"payment"}},
+		"a preimage of another invoice": {story{rail: "lightning", receipt: func(r *receipt.Receipt) { r.PaymentProof.Value = other.Hex() }}, []string{"payment"}},
+		"another invoice":               {story{rail: "lightning", receipt: func(r *receipt.Receipt) { r.Bolt11 += "q" }}, []string{"payment"}},
+		"another quote":                 {story{rail: "lightning", receipt: func(r *receipt.Receipt) { r.QuoteEvent = nostr.ID(other) }}, []string{"payment"}},
+		"an amount that was not paid":   {story{rail: "cashu", receipt: func(r *receipt.Receipt) { r.AmountMsats++ }}, []string{"payment"}},
+
+		"a better outcome than the tests": judges(func(v map[string]any) { firstTest(v)["state"] = "failed"; v["passed"] = 4 }, "verdict"),
+		"a partial success":               judges(func(v map[string]any) { v["outcome"], v["cause"] = "PARTIAL", "x" }, "verdict"),
+		"a success with a cause":          judges(func(v map[string]any) { v["cause"] = "x" }, "verdict"),
+		"an outcome that is none":         judges(func(v map[string]any) { v["outcome"], v["cause"] = "GOOD", "x" }, "receipt", "verdict"),
+		"more tests than there are":       judges(func(v map[string]any) { v["passed"] = 6 }, "verdict"),
+		"a better score":                  judges(func(v map[string]any) { v["score_micro"] = 950_000 }, "verdict"),
+		"a better standing":               judges(func(v map[string]any) { v["standing"] = "conditional" }, "verdict"),
+		"other weights":                   judges(func(v map[string]any) { dimension(v, 0)["weight"] = 60 }, "verdict"),
+		"a better correctness":            judges(func(v map[string]any) { dimension(v, 0)["value_micro"] = 1 }, "verdict"),
+		"a better quality":                judges(func(v map[string]any) { dimension(v, 3)["value_micro"] = 1_000_000; v["score_micro"] = 950_000 }, "verdict"),
+		"better resources":                judges(func(v map[string]any) { dimension(v, 2)["value_micro"] = 500_000; v["score_micro"] = 819_000 }, "verdict"),
+		"a faster class":                  judges(func(v map[string]any) { v["speed"] = "" }, "verdict"),
+		"praise":                          judges(func(v map[string]any) { v["annotations"] = []string{"efficient", "thorough"} }, "verdict"),
+		"a violation that is none":        judges(func(v map[string]any) { v["violations"] = []any{map[string]any{"syscall": "ptrace"}} }, "verdict"),
+		"a better pace":                   judges(func(v map[string]any) { dimension(v, 1)["value_micro"] = 1_000_000; v["score_micro"] = 944_000 }, "evidence"),
+
+		"evidence of another verdict": {story{evidence: func(e map[string]any) { e["verdict"].(map[string]any)["tier"] = "x" }}, []string{"evidence"}},
+		"evidence of other tests": {story{evidence: func(e map[string]any) {
+			f := e["findings"].([]any)[0].(map[string]any)
+			f["tests"] = f["tests"].([]any)[1:]
+		}}, []string{"evidence"}},
+		"evidence that is weaker": {story{evidence: func(e map[string]any) { e["findings"].([]any)[0].(map[string]any)["strength"] = "weak" }}, []string{"evidence"}},
+
+		"a record of another receipt":  {story{fact: func(f map[string]any) { f["receipt"] = "r-x" }}, []string{"journal entry"}},
+		"a record of another attempt":  {story{fact: func(f map[string]any) { f["attempt"] = other.Hex() }}, []string{"journal entry"}},
+		"a record of other bytes":      {story{fact: func(f map[string]any) { f["stored"] = other }}, []string{"journal entry"}},
+		"a record of another replay":   {story{fact: func(f map[string]any) { f["replay"] = other }}, []string{"journal entry"}},
+		"a record of another session":  {story{fact: func(f map[string]any) { f["trajectory"] = other }}, []string{"journal entry"}},
+		"a record without a signature": {story{fact: func(f map[string]any) { delete(f, "signed") }}, []string{"journal entry"}},
+		"a record of another sort":     {story{fact: func(f map[string]any) { f["type"] = "attempt.judged" }}, []string{"journal entry"}},
+		"a checkpoint of another tree": {story{seal: func(c *seal.Checkpoint) { c.Root = other }}, []string{"journal entry"}},
+		"a checkpoint of another size": {story{seal: func(c *seal.Checkpoint) { c.Size = 12 }}, []string{"journal entry"}},
+
+		"a review of another receipt": {story{review: func(r *nipreview.Review) { r.Evidence.Receipt = "r-x" }}, []string{"reviews"}},
+		"a review of other bytes":     {story{review: func(r *nipreview.Review) { r.Evidence.ReceiptHash = other }}, []string{"reviews"}},
+		"a review of another verdict": {story{review: func(r *nipreview.Review) { r.Evidence.VerdictHash = guild.Hash{} }}, []string{"reviews"}},
+	}
+}
+
+func firstTest(v map[string]any) map[string]any { return v["tests"].([]any)[0].(map[string]any) }
+
+func dimension(v map[string]any, i int) map[string]any {
+	return v["dimensions"].([]any)[i].(map[string]any)
+}
+
+func TestWhatIsSignedAndNotSoIsFound(t *testing.T) {
+	for name, lie := range lies() {
+		r := verify.Export(dir(lie.export(t)))
+		if got := failures(r); !slices.Equal(got, lie.want) {
+			b, _ := json.MarshalIndent(r.Checks, "", " ")
+			t.Errorf("%s: failed %q, want %q\n%s", name, got, lie.want, b)
+		}
+	}
+}
+
+// What the rules say of verdicts that they say little of: nobody need have run a test.
+func TestVerdictsOfAllSortsHold(t *testing.T) {
+	for name, change := range map[string]func(map[string]any){
+		"counts alone": func(v map[string]any) {
+			clear(v)
+			maps.Copy(v, map[string]any{"outcome": "PARTIAL", "cause": "x", "score_micro": 800_000, "strength": "strong", "tier": "none", "expected": 10, "passed": 8, "usage": map[string]any{}})
+		},
+		"no bundle": func(v map[string]any) {
+			clear(v)
+			maps.Copy(v, map[string]any{"outcome": "FAILURE", "cause": "the delivery is no bundle", "score_micro": 0, "strength": "strong", "tier": "none", "expected": 0, "passed": 0, "usage": map[string]any{}})
+		},
+	} {
+		s := story{verdict: change, evidence: func(e map[string]any) { clear(e); e["format"] = "another judge's" }}
+		if r := verify.Export(dir(s.export(t))); !r.OK() {
+			t.Errorf("%s: %v", name, r)
+		}
+	}
+}

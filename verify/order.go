@@ -1,0 +1,309 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/nip90"
+)
+
+// sealed reports whether the content of an event is encrypted.
+func sealed(e nostr.Event) bool { return e.Tags.Has("encrypted") }
+
+// opener returns what opens the content of an event, from the file with its key, or what leaves it closed. open says
+// which of them it is.
+func (x *export) opener(e nostr.Event, file, closed string) (opener nip90.Opener, open bool, err error) {
+	text, there := x.files[file]
+	if !sealed(e) {
+		if there {
+			return nil, false, fmt.Errorf("%s is for a content that is not encrypted", file)
+		}
+		return nil, true, nil
+	}
+	if !there {
+		return func(nostr.PubKey, string) (string, error) { return closed, nil }, false, nil
+	}
+	key, err := ParseOpening(string(text))
+	if err != nil {
+		return nil, false, fmt.Errorf("%s: %w", file, err)
+	}
+	return func(_ nostr.PubKey, payload string) (string, error) { return key.Open(payload) }, true, nil
+}
+
+// readRequest reads the request that the receipt names, as far as it can be opened. Its author is the customer.
+func (x *export) readRequest() {
+	x.request.broken = x.tryRequest()
+}
+
+func (x *export) tryRequest() error {
+	v, err := x.event(FileRequest)
+	if err != nil {
+		return err
+	}
+	e, r := v.Event(), x.receipt
+	if e.ID != r.RequestEvent {
+		return fmt.Errorf("it is the event %.8s, and the receipt names %.8s", e.ID.Hex(), r.RequestEvent.Hex())
+	}
+	if !nip90.IsRequest(int(e.Kind)) {
+		return fmt.Errorf("kind %d is not that of a request", e.Kind)
+	}
+	x.customer, x.hasCustomer = e.PubKey, true
+	open, isOpen, err := x.opener(e, FileRequestKey, "[]")
+	if err != nil {
+		return err
+	}
+	order, err := nip90.ParseRequest(e, open)
+	if err != nil {
+		return err
+	}
+	x.request = sealedRequest{event: e, order: order, open: isOpen}
+	switch {
+	case !order.Asks(r.ProviderPubKey):
+		return fmt.Errorf("it asks another provider than %s", r.ProviderID)
+	case order.Job != r.Job.String():
+		return fmt.Errorf("it is of the job %.40q, and the receipt of %s", order.Job, r.Job)
+	case isOpen && order.Get(nip90.ParamJobType) != r.Task:
+		return fmt.Errorf("its task is %.80q, and the receipt's %.80q", order.Get(nip90.ParamJobType), r.Task)
+	case isOpen && order.Get(nip90.ParamIdempotencyKey) != r.IdempotencyKey:
+		return fmt.Errorf("its idempotency key is %.64q, and the receipt's %.64q", order.Get(nip90.ParamIdempotencyKey), r.IdempotencyKey)
+	}
+	return nil
+}
+
+// checkRequest wants the request that the receipt names, signed by the customer.
+func (x *export) checkRequest() (string, error) {
+	if !x.known {
+		return "", noReceipt
+	}
+	if err := x.request.broken; err != nil {
+		return "", x.orphaned(err, FileRequest, FileRequestKey)
+	}
+	e := x.request.event
+	return fmt.Sprintf("kind %d, %s", e.Kind, reading(e, x.request.open)), nil
+}
+
+// orphaned is the error err, or that a key is there without the event that it opens.
+func (x *export) orphaned(err error, event, key string) error {
+	_, hasEvent := x.files[event]
+	if _, hasKey := x.files[key]; hasKey && !hasEvent {
+		return fmt.Errorf("%s is there, and %s is not", key, event)
+	}
+	return err
+}
+
+// reading says how much of an event could be read.
+func reading(e nostr.Event, open bool) string {
+	switch {
+	case !open:
+		return "encrypted: only its envelope was read"
+	case sealed(e):
+		return "encrypted, and opened with its key"
+	default:
+		return "in clear"
+	}
+}
+
+// whyNoRequest is why something cannot be compared with the request; nil if it can.
+func (x *export) whyNoRequest() error {
+	switch {
+	case !x.known:
+		return noReceipt
+	case x.request.broken != nil:
+		return absence("there is no request that holds")
+	case !x.request.open:
+		return absence("the request is encrypted, and " + FileRequestKey + " is not there")
+	}
+	return nil
+}
+
+// checkJobHash computes what names the work that was asked for.
+func (x *export) checkJobHash() (string, error) {
+	if err := x.whyNoRequest(); err != nil {
+		return "", err
+	}
+	hash, err := x.request.order.JobHash()
+	if err != nil {
+		return "", err
+	}
+	if stated := x.request.order.Get(nip90.ParamJobHash); stated != "" {
+		if said, err := guild.ParseHash(stated); err != nil || said != hash {
+			return "", fmt.Errorf("the request says %.80q, and it is %s", stated, hash)
+		}
+	}
+	if hash != x.receipt.JobHash {
+		return "", fmt.Errorf("the receipt says %s, and of the request it is %s", x.receipt.JobHash, hash)
+	}
+	return hash.String(), nil
+}
+
+func (x *export) readResult() {
+	x.result.broken = x.tryResult()
+}
+
+func (x *export) tryResult() error {
+	if x.receipt.ResultEvent == (nostr.ID{}) {
+		if _, there := x.files[FileResult]; there {
+			return fmt.Errorf("%s is there, and the receipt names no result", FileResult)
+		}
+		return absence("nothing came")
+	}
+	v, err := x.event(FileResult)
+	if err != nil {
+		return err
+	}
+	e, r := v.Event(), x.receipt
+	if e.ID != r.ResultEvent {
+		return fmt.Errorf("it is the event %.8s, and the receipt names %.8s", e.ID.Hex(), r.ResultEvent.Hex())
+	}
+	open, isOpen, err := x.opener(e, FileResultKey, "")
+	if err != nil {
+		return err
+	}
+	result, err := nip90.ParseResult(e, open)
+	if err != nil {
+		return err
+	}
+	x.result = sealedResult{event: e, result: result, open: isOpen}
+	switch {
+	case e.PubKey != r.ProviderPubKey:
+		return fmt.Errorf("it is by %.8s, and the provider is %s", e.PubKey.Hex(), r.ProviderID)
+	case x.request.broken == nil && int(e.Kind) != nip90.ResultKind(int(x.request.event.Kind)):
+		return fmt.Errorf("kind %d does not answer a request of kind %d", e.Kind, x.request.event.Kind)
+	case result.Request != r.RequestEvent:
+		return fmt.Errorf("it answers %.8s, and the request is %.8s", result.Request.Hex(), r.RequestEvent.Hex())
+	case x.hasCustomer && result.Customer != x.customer:
+		return fmt.Errorf("it is for %.8s, and the customer is %.8s", result.Customer.Hex(), x.customer.Hex())
+	}
+	return nil
+}
+
+// checkResult wants the result that the receipt names, signed by the provider.
+func (x *export) checkResult() (string, error) {
+	if !x.known {
+		return "", noReceipt
+	}
+	if err := x.result.broken; err != nil {
+		return "", x.orphaned(err, FileResult, FileResultKey)
+	}
+	e := x.result.event
+	return fmt.Sprintf("kind %d by the provider %s, %s", e.Kind, x.receipt.ProviderID, reading(e, x.result.open)), nil
+}
+
+// checkBundle wants the bundle that the request carried and the receipt names.
+func (x *export) checkBundle() (string, error) {
+	why := x.whyNoRequest()
+	if !x.known {
+		return "", why
+	}
+	var named guild.Hash
+	if why == nil {
+		if parcel, err := x.request.order.Bundle(); err == nil {
+			named = parcel.Hash
+		} else if !errors.Is(err, nip90.ErrNoBundle) {
+			return "", fmt.Errorf("the request: %w", err)
+		}
+	}
+	return x.parcel(FileBundle, "request", x.receipt.BundleHash, named, why)
+}
+
+// checkDelivery wants the delivery that the result carried and the receipt names.
+func (x *export) checkDelivery() (string, error) {
+	var named guild.Hash
+	var why error
+	switch {
+	case !x.known:
+		return "", noReceipt
+	case x.result.broken != nil:
+		why = absence("there is no result that holds")
+	case !x.result.open:
+		why = absence("the result is encrypted, and " + FileResultKey + " is not there")
+	default:
+		if parcel, err := x.result.result.Delivery(); err == nil {
+			named = parcel.Hash
+		} else if !errors.Is(err, nip90.ErrNoBundle) {
+			return "", fmt.Errorf("the result: %w", err)
+		}
+	}
+	return x.parcel(FileDelivery, "result", x.receipt.DeliveryHash, named, why)
+}
+
+// parcel compares a bundle with what the receipt and the event that carried it say of it. why is why that event says
+// nothing.
+func (x *export) parcel(file, event string, stated, named guild.Hash, why error) (string, error) {
+	b, there := x.files[file]
+	switch {
+	case why == nil && named != stated:
+		return "", fmt.Errorf("the receipt says %s, and the %s %s", orNone(stated), event, orNone(named))
+	case there && stated.IsZero():
+		return "", fmt.Errorf("%s is there, and the receipt names none", file)
+	case stated.IsZero():
+		return "", absence("the receipt names none")
+	case there && guild.Sum(b) != stated:
+		return "", fmt.Errorf("%s is %s, and the receipt says %s", file, guild.Sum(b), stated)
+	case !there && why == nil:
+		return "", absence(fmt.Sprintf("%s is not there; the receipt and the %s name the same", file, event))
+	case !there:
+		return "", missing(file)
+	case why != nil:
+		return fmt.Sprintf("%s, as the receipt says; %s", stated, why), nil
+	}
+	return fmt.Sprintf("%s, as the receipt and the %s say", stated, event), nil
+}
+
+func orNone(h guild.Hash) string {
+	if h.IsZero() {
+		return "none"
+	}
+	return h.String()
+}
+
+// checkPaid checks the payment, with the quote that it answers if that holds.
+func (x *export) checkPaid() (string, error) {
+	if !x.known {
+		return "", noReceipt
+	}
+	transaction, hasTransaction := x.files[FileTransaction]
+	v, err := x.event(FileQuote)
+	_, isAbsent := errors.AsType[absence](err)
+	switch {
+	case err != nil && !isAbsent:
+		return "", err
+	case err == nil && v.Event().ID != x.receipt.QuoteEvent && x.receipt.QuoteEvent != (nostr.ID{}):
+		return "", fmt.Errorf("the quote is the event %.8s, and the receipt names %.8s", v.Event().ID.Hex(), x.receipt.QuoteEvent.Hex())
+	case x.receipt.PaymentProof == nil && (hasTransaction || err == nil && x.receipt.QuoteEvent == (nostr.ID{})):
+		return "", errors.New("the receipt says that nothing was paid, and there is something about a payment")
+	case hasTransaction && x.receipt.PaymentProof.Type != "onchain_txid":
+		return "", fmt.Errorf("%s is there, and the payment is a %.40s", FileTransaction, x.receipt.PaymentProof.Type)
+	}
+	var request, quote *nostr.Event
+	if x.request.broken == nil {
+		request = &x.request.event
+	}
+	if err == nil {
+		e := v.Event()
+		quote = &e
+	}
+	c := checkPayment(x.receipt, request, quote, transaction)
+	switch c.State {
+	case Passed:
+		return c.Detail, x.checkInvoice(quote)
+	case Absent:
+		return "", absence(c.Detail)
+	default:
+		return "", errors.New(c.Detail)
+	}
+}
+
+// checkInvoice wants the invoice that the receipt says was paid to be the one that was quoted.
+func (x *export) checkInvoice(quote *nostr.Event) error {
+	if x.receipt.Bolt11 == "" || quote == nil {
+		return nil
+	}
+	if f, err := nip90.ParseFeedback(*quote, nil); err != nil || f.Invoice != x.receipt.Bolt11 {
+		return errors.New("the receipt has another invoice than the quote")
+	}
+	return nil
+}

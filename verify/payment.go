@@ -1,0 +1,173 @@
+package verify
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/bolt11"
+	"guild/nip90"
+	"guild/receipt"
+)
+
+// paymentName names the line about the payment.
+const paymentName = "payment"
+
+// checkPayment checks that the proof of payment of a receipt proves that its amount was paid to its provider.
+// request and quote are nil and transaction is empty if the export has none.
+func checkPayment(r receipt.Receipt, request, quote *nostr.Event, transaction []byte) Check {
+	p := payment{receipt: r, quote: quote, transaction: transaction}
+	if request != nil && request.ID == r.RequestEvent {
+		if _, err := guild.Verify(*request); err == nil { // one that is not genuine has a line of its own
+			p.request = request
+		}
+	}
+	said, err := p.prove()
+	switch _, isAbsent := errors.AsType[absence](err); {
+	case isAbsent:
+		return Check{Name: paymentName, State: Absent, Detail: err.Error()}
+	case err != nil:
+		return Check{Name: paymentName, State: Failed, Detail: err.Error()}
+	}
+	return Check{Name: paymentName, State: Passed, Detail: said}
+}
+
+// payment is what is known of one payment.
+type payment struct {
+	receipt     receipt.Receipt
+	request     *nostr.Event // genuine and the one of the receipt, or nil
+	quote       *nostr.Event
+	transaction []byte // hex
+}
+
+// prove says in words what is proven.
+func (p payment) prove() (string, error) {
+	proof, amount := p.receipt.PaymentProof, p.receipt.AmountMsats
+	switch {
+	case proof == nil && amount == 0:
+		return "", absence("nothing was owed")
+	case proof == nil:
+		return "", fmt.Errorf("the receipt says that %s were paid, and has no proof of it", amount)
+	case amount <= 0:
+		return "", errors.New("the receipt has a proof of payment, and says that nothing was paid")
+	}
+	if bid, ok := p.bid(); ok && amount > bid {
+		return "", fmt.Errorf("%s were paid, and the request offered %s at most", amount, bid)
+	}
+	switch proof.Type {
+	case "lightning_preimage":
+		return p.lightning()
+	case "cashu_proof":
+		return p.cashu()
+	case "onchain_txid":
+		return p.onchain()
+	case "taproot_assets_proof":
+		return "", absence("a payment in Taproot Assets is not checked by this program")
+	}
+	return "", fmt.Errorf("a proof of type %.40q is none", proof.Type)
+}
+
+// bid is what the request offers at most. The tag stands outside a sealed request, too. As in nip90 the last one counts.
+func (p payment) bid() (guild.Msat, bool) {
+	if p.request == nil {
+		return 0, false
+	}
+	for _, tag := range slices.Backward(p.request.Tags) {
+		if len(tag) >= 2 && tag[0] == "bid" {
+			n, err := strconv.ParseUint(tag[1], 10, 63)
+			return guild.Msat(n), err == nil && n > 0 // a bid of nothing is no bid
+		}
+	}
+	return 0, false
+}
+
+// assetID is the asset that the receipt names, or "".
+func (p payment) assetID() string {
+	if p.receipt.AssetID == nil {
+		return ""
+	}
+	return *p.receipt.AssetID
+}
+
+// quoted reads the quote: the provider's answer to the request of the receipt, which wants the amount of the receipt.
+func (p payment) quoted() (nip90.Feedback, error) {
+	if _, err := guild.Verify(*p.quote); err != nil {
+		return nip90.Feedback{}, fmt.Errorf("the quote is not genuine: %w", err)
+	}
+	f, err := nip90.ParseFeedback(*p.quote, nil)
+	switch {
+	case p.quote.PubKey != p.receipt.ProviderPubKey:
+		return f, errors.New("the quote is not by the provider of the receipt")
+	case errors.Is(err, nip90.ErrEncrypted):
+		return f, absence("the quote is sealed, and no key to it is in the export")
+	case err != nil:
+		return f, fmt.Errorf("the quote cannot be read: %w", err)
+	case f.Status != nip90.PaymentRequired:
+		return f, fmt.Errorf("the quote asks for no payment: its status is %.40q", f.RawStatus)
+	case f.Request != p.receipt.RequestEvent:
+		return f, errors.New("the quote answers another request than the one of the receipt")
+	case p.request != nil && f.Customer != (nostr.PubKey{}) && f.Customer != p.request.PubKey:
+		return f, errors.New("the quote is for another customer")
+	case !bindsKey(f.Extra, p.receipt.IdempotencyKey):
+		return f, errors.New("the quote has another idempotency key than the receipt")
+	case f.Amount != p.receipt.AmountMsats:
+		return f, fmt.Errorf("the quote asks for %s, and the receipt says that %s were paid", f.Amount, p.receipt.AmountMsats)
+	}
+	return f, nil
+}
+
+// bindsKey reports whether tags name no other idempotency key than that one. A quote need not name it: the request that
+// it answers does.
+func bindsKey(tags nostr.Tags, key string) bool {
+	return key == "" || !slices.ContainsFunc(tags, func(tag nostr.Tag) bool {
+		return len(tag) >= 3 && tag[0] == "param" && tag[1] == nip90.ParamIdempotencyKey && tag[2] != key
+	})
+}
+
+// checkQuote checks the quote of a payment that is proven without one.
+func (p payment) checkQuote() error {
+	if p.quote == nil {
+		return nil
+	}
+	_, err := p.quoted()
+	return err
+}
+
+// lightning checks that the preimage opens the invoice of the quote, which only whoever pays it learns.
+func (p payment) lightning() (string, error) {
+	if asset := p.assetID(); asset != "BTC_LN" {
+		return "", fmt.Errorf("a Lightning payment is in BTC_LN, and the receipt has %.80q", asset)
+	}
+	preimage, err := hex.DecodeString(p.receipt.PaymentProof.Value)
+	if err != nil || len(preimage) != 32 {
+		return "", errors.New("the preimage is not 64 hex digits")
+	}
+	if p.quote == nil {
+		return "", absence("the provider's quote, which has the invoice that the preimage has to fit, is not in the export")
+	}
+	f, err := p.quoted()
+	if err != nil {
+		return "", err
+	}
+	inv, err := bolt11.Decode(f.Invoice)
+	switch {
+	case f.Invoice == "":
+		return "", errors.New("the quote has no invoice that the preimage could fit")
+	case err != nil:
+		return "", fmt.Errorf("the invoice of the quote: %w", err)
+	case inv.Amount != p.receipt.AmountMsats:
+		return "", fmt.Errorf("the invoice is over %s, and the receipt says that %s were paid", inv.Amount, p.receipt.AmountMsats)
+	case guild.Sum(preimage) != inv.PaymentHash:
+		return "", errors.New("the preimage does not fit the invoice")
+	}
+	said := fmt.Sprintf("%s over Lightning: the preimage fits the invoice that the provider quoted", inv.Amount)
+	if inv.Network != bolt11.Mainnet {
+		said += fmt.Sprintf(" (in the test coins of the network %s)", inv.Network)
+	}
+	return said, nil
+}

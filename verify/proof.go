@@ -1,0 +1,232 @@
+package verify
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"guild"
+	"guild/canon"
+	"guild/replay"
+	"guild/seal"
+)
+
+// compareTrajectory says why REPLAY.jsonl is not the trajectory that the receipt names.
+func (x *export) compareTrajectory() error {
+	b, there := x.files[FileReplay]
+	if !there {
+		return missing(FileReplay)
+	}
+	hash, err := replay.TrajectoryHash(bytes.NewReader(b))
+	if err != nil {
+		return err
+	}
+	if hash != x.receipt.TrajectoryHash {
+		return fmt.Errorf("it is %s, and the receipt says %s", hash, x.receipt.TrajectoryHash)
+	}
+	for line, err := range replay.Read(bytes.NewReader(b)) {
+		if err != nil {
+			return err
+		}
+		if start, ok := line.Event.(replay.SessionStart); ok && start.SessionID != x.receipt.SessionID {
+			return fmt.Errorf("it is of the session %.80q, and the receipt of %.80q", start.SessionID, x.receipt.SessionID)
+		}
+		if line.Number >= 2 {
+			break
+		}
+	}
+	return nil
+}
+
+// checkTrajectory wants what was done for the job, from the first line to the last.
+func (x *export) checkTrajectory() (string, error) {
+	if !x.known {
+		return "", noReceipt
+	}
+	if x.trajectory != nil {
+		return "", x.trajectory
+	}
+	return fmt.Sprintf("%s of the session %.80s", x.receipt.TrajectoryHash, x.receipt.SessionID), nil
+}
+
+// checkPolicy wants the policy that was in force.
+func (x *export) checkPolicy() (string, error) {
+	b, there := x.files[FilePolicy]
+	switch {
+	case !x.known:
+		return "", noReceipt
+	case !there:
+		return "", missing(FilePolicy)
+	}
+	hash, err := canon.Hash(b)
+	if err != nil {
+		return "", err
+	}
+	if hash.String() != x.receipt.PolicyBundleID {
+		return "", fmt.Errorf("it is %s, and the receipt says %.80q", hash, x.receipt.PolicyBundleID)
+	}
+	return hash.String(), nil
+}
+
+// recorded is the fact by which a journal knows a receipt.
+type recorded struct {
+	Type       string `json:"type"`
+	Attempt    string `json:"attempt"`
+	Receipt    string `json:"receipt"`
+	Stored     string `json:"stored"`
+	Replay     string `json:"replay"`
+	Trajectory string `json:"trajectory"`
+	Signed     string `json:"signed"`
+}
+
+const recordedType = "attempt.recorded"
+
+// checkEntry wants the entry of the customer's journal that records the receipt, and a proof that it is in the tree of
+// the checkpoint.
+func (x *export) checkEntry() (string, error) {
+	entry, there := x.files[FileEntry]
+	proof, hasProof := x.files[FileProof]
+	switch {
+	case !x.known:
+		return "", noReceipt
+	case !there && hasProof:
+		return "", fmt.Errorf("%s is there, and %s is not", FileProof, FileEntry)
+	case !there:
+		return "", missing(FileEntry)
+	}
+	fact, err := findRecorded(entry, x.receipt.ID)
+	if err != nil {
+		return "", err
+	}
+	if err := x.compareRecorded(fact); err != nil {
+		return "", err
+	}
+	if !hasProof {
+		return "", absence("it names the receipt, but " + FileProof + " is not there")
+	}
+	p, err := decodeProof(proof)
+	if err != nil {
+		return "", err
+	}
+	if x.unsealed != nil {
+		return "", absence("it names the receipt, but there is no checkpoint that holds")
+	}
+	if p.Size != x.sealing.Size {
+		return "", fmt.Errorf("the proof is of a tree of %d entries, and the checkpoint of %d", p.Size, x.sealing.Size)
+	}
+	if err := p.Check(seal.Leaf(entry), x.sealing.Root); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("entry %d of %d", p.Index+1, p.Size), nil
+}
+
+// decodeProof reads a proof that is spelled as package seal spells it.
+func decodeProof(b []byte) (seal.Proof, error) {
+	p, err := seal.DecodeProof(b)
+	if err != nil {
+		return seal.Proof{}, err
+	}
+	canonical, err := canon.Canonical(b)
+	if err != nil {
+		return seal.Proof{}, err
+	}
+	if again, err := p.Encode(); err != nil || !bytes.Equal(again, canonical) {
+		return seal.Proof{}, errors.New("not exactly the fields of a proof")
+	}
+	return p, nil
+}
+
+// findRecorded finds the fact that records a receipt in an entry: a subject, a newline, and the JSON of the decision.
+func findRecorded(entry []byte, id string) (recorded, error) {
+	_, body, ok := bytes.Cut(entry, []byte("\n"))
+	if !ok {
+		return recorded{}, errors.New("it has no subject")
+	}
+	canonical, err := canon.Canonical(body)
+	if err != nil {
+		return recorded{}, err
+	}
+	var decision struct {
+		Facts []jsontext.Value `json:"facts"`
+	}
+	if err := json.Unmarshal(canonical, &decision); err != nil {
+		return recorded{}, err
+	}
+	var found []recorded
+	for _, fact := range decision.Facts {
+		var head struct {
+			Type string `json:"type"`
+		}
+		if err := json.Unmarshal(fact, &head); err != nil {
+			return recorded{}, err
+		}
+		if head.Type != recordedType {
+			continue
+		}
+		var r recorded
+		if err := json.Unmarshal(fact, &r); err != nil {
+			return recorded{}, err
+		}
+		if r.Receipt == id {
+			found = append(found, r)
+		}
+	}
+	if len(found) != 1 {
+		return recorded{}, fmt.Errorf("%d facts in it record the receipt %.40s", len(found), id)
+	}
+	return found[0], nil
+}
+
+// compareRecorded holds the fact against the receipt, and against the files that hold.
+func (x *export) compareRecorded(r recorded) error {
+	if r.Attempt != x.receipt.Attempt.Hex() {
+		return fmt.Errorf("its attempt is %.64q, and the receipt's %s", r.Attempt, x.receipt.Attempt.Hex())
+	}
+	if stored := guild.Sum(x.stated).String(); r.Stored != stored {
+		return fmt.Errorf("the receipt that it stored is %.80q, and this one is %s", r.Stored, stored)
+	}
+	if trajectory := x.receipt.TrajectoryHash.String(); r.Trajectory != trajectory {
+		return fmt.Errorf("its trajectory is %.80q, and the receipt's %s", r.Trajectory, trajectory)
+	}
+	if x.trajectory == nil {
+		if hash := guild.Sum(x.files[FileReplay]).String(); r.Replay != hash {
+			return fmt.Errorf("the REPLAY.jsonl that it names is %.80q, and this one is %s", r.Replay, hash)
+		}
+	}
+	if x.hasSigned {
+		if hash := guild.Sum(x.files[FileReceiptEvent]).String(); r.Signed != hash {
+			return fmt.Errorf("the signed receipt that it names is %.80q, and this one is %s", r.Signed, hash)
+		}
+	}
+	return nil
+}
+
+// checkpoint reads the checkpoint, signed by the customer.
+func (x *export) checkpoint() (seal.Checkpoint, error) {
+	v, err := x.event(FileCheckpoint)
+	if err != nil {
+		return seal.Checkpoint{}, err
+	}
+	c, err := seal.ParseCheckpoint(v)
+	if err != nil {
+		return seal.Checkpoint{}, err
+	}
+	if author := v.Event().PubKey; x.hasCustomer && author != x.customer {
+		return seal.Checkpoint{}, fmt.Errorf("signed by %.8s, and the customer is %.8s", author.Hex(), x.customer.Hex())
+	}
+	return c, nil
+}
+
+// checkCheckpoint wants what the customer said in public about the journal.
+func (x *export) checkCheckpoint() (string, error) {
+	if !x.known {
+		return "", noReceipt
+	}
+	if x.unsealed != nil {
+		return "", x.unsealed
+	}
+	return fmt.Sprintf("%d entries of %s, %s", x.sealing.Size, x.sealing.Journal, x.sealing.Root), nil
+}

@@ -1,0 +1,59 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+
+	"guild"
+	"guild/nipreview"
+)
+
+// checkReviews wants the customer's public reviews of the work to be founded on this receipt.
+func (x *export) checkReviews() (string, error) {
+	if !x.known {
+		return "", noReceipt
+	}
+	names := x.reviews()
+	if len(names) == 0 {
+		return "", absence("there is no review")
+	}
+	for _, name := range names {
+		if err := x.checkReview(name); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("%d of the provider, founded on the receipt", len(names)), nil
+}
+
+func (x *export) checkReview(name string) error {
+	v, err := x.event(name)
+	if err != nil {
+		return err
+	}
+	r, err := nipreview.Parse(v.Event())
+	if err == nil {
+		err = x.compareReview(name, r)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func (x *export) compareReview(name string, r nipreview.Review) error {
+	switch {
+	case name != DirReviews+"/"+r.ID.Hex()+".json":
+		return fmt.Errorf("it is the event %s", r.ID.Hex())
+	case x.hasCustomer && r.Reviewer != x.customer:
+		return fmt.Errorf("it is by %.8s, and the customer is %.8s", r.Reviewer.Hex(), x.customer.Hex())
+	case r.Subject != x.receipt.ProviderPubKey:
+		return fmt.Errorf("it is about %.8s, and the provider is %.8s", r.Subject.Hex(), x.receipt.ProviderPubKey.Hex())
+	case r.Evidence.Receipt != x.receipt.ID:
+		return fmt.Errorf("it names the receipt %.40q", r.Evidence.Receipt)
+	case r.Evidence.ReceiptHash != guild.Sum(x.stated):
+		return errors.New("it names another hash of the receipt")
+	case r.Evidence.VerdictHash != x.receipt.VerdictHash:
+		return errors.New("it names another verdict")
+	}
+	return nil
+}

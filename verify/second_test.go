@@ -1,0 +1,107 @@
+package verify_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"guild/verify"
+)
+
+// second asks the other program, which shares nothing with this one but docs/VERIFY.md, for its reports.
+func second(t *testing.T, paths []string) []verify.Report {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "python3", append([]string{"testdata/verify.py", "--json"}, paths...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if code := cmd.ProcessState.ExitCode(); err != nil && code != 1 || stderr.Len() > 0 {
+		t.Fatalf("%v: %s", err, stderr.String())
+	}
+	var reports []verify.Report
+	ok(t, json.Unmarshal(out, &reports))
+	if len(reports) != len(paths) {
+		t.Fatalf("%d reports on %d exports", len(reports), len(paths))
+	}
+	return reports
+}
+
+// agree compares two reports line by line; what they say in words is theirs.
+func agree(t *testing.T, what string, a, b verify.Report) {
+	t.Helper()
+	if a.Receipt != b.Receipt || len(a.Checks) != len(b.Checks) {
+		t.Errorf("%s: %v\nand %v", what, a, b)
+		return
+	}
+	for i, c := range a.Checks {
+		if d := b.Checks[i]; c.Name != d.Name || c.State != d.State {
+			t.Errorf("%s: %s %s (%s), and %s %s (%s)", what, c.Name, c.State, c.Detail, d.Name, d.State, d.Detail)
+		}
+	}
+}
+
+func TestASecondProgramFindsTheSame(t *testing.T) {
+	in := t.TempDir()
+	var paths, names []string
+	var ours []verify.Report
+	add := func(name string, f files) {
+		path := filepath.Join(in, fmt.Sprintf("%d.zip", len(paths)))
+		b := zipped(t, slices.Sorted(maps.Keys(f)), func(name string) []byte { return f[name] })
+		ok(t, os.WriteFile(path, b, 0o644))
+		paths, names, ours = append(paths, path), append(names, name), append(ours, must[verify.Report](t)(verify.Archive(b)))
+	}
+	for name, lie := range lies() {
+		add("a lie: "+name, lie.export(t))
+	}
+	n := 0
+	for _, name := range slices.Sorted(maps.Keys(stories())) {
+		good := stories()[name].export(t)
+		add(name, good)
+		for file, b := range good {
+			less := maps.Clone(good)
+			delete(less, file)
+			if n++; n%5 == 0 {
+				add(name+" without "+file, less)
+			}
+			for _, c := range changes(t, file, b) {
+				if n++; n%120 == 0 {
+					changed := maps.Clone(good)
+					changed[file] = c.file
+					add(fmt.Sprintf("%s: %s: %s", name, file, c.what), changed)
+				}
+			}
+		}
+	}
+	t.Logf("%d exports", len(paths))
+	for i, theirs := range second(t, paths) {
+		agree(t, names[i], ours[i], theirs)
+	}
+}
+
+func TestASecondProgramFindsTheSameInTheVectors(t *testing.T) {
+	archives := must[[]string](t)(filepath.Glob(vectorsDir + "/*.zip"))
+	for i, theirs := range second(t, archives) {
+		agree(t, archives[i], must[verify.Report](t)(verify.Archive(must[[]byte](t)(os.ReadFile(archives[i])))), theirs)
+	}
+}
+
+func TestASecondProgramReadsDirectories(t *testing.T) {
+	in := t.TempDir()
+	for name, b := range (story{sealed: true, rail: "lightning"}).export(t) {
+		ok(t, os.MkdirAll(filepath.Dir(filepath.Join(in, name)), 0o755))
+		ok(t, os.WriteFile(filepath.Join(in, name), b, 0o644))
+	}
+	ours := verify.Export(os.DirFS(in))
+	for _, theirs := range second(t, []string{in, filepath.Join(in, verify.FileReceipt)}) {
+		agree(t, "a directory", ours, theirs)
+	}
+	if !ours.OK() {
+		t.Errorf("%v", ours)
+	}
+}

@@ -1,0 +1,1580 @@
+#!/usr/bin/env python3
+"""Checks the evidence of jobs, as docs/VERIFY.md describes it, with nothing but Python's own library.
+
+    verify.py [--json] FILE...
+
+Each FILE is an archive, a directory, or the receipt.json in one. It is the second of two programs that check the same,
+and shares no code with the first: where the two differ, one of them, or the description, is wrong.
+"""
+import base64
+import binascii
+import datetime
+import hashlib
+import hmac
+import json
+import os
+import re
+import stat
+import struct
+import sys
+import unicodedata
+import zipfile
+
+
+class Failed(Exception):
+    """A check did not hold."""
+
+
+class Absent(Exception):
+    """There is nothing to check."""
+
+
+def want(condition, message):
+    if not condition:
+        raise Failed(message)
+
+
+def sha(b):
+    return hashlib.sha256(b).digest()
+
+
+def hashed(b):
+    return "sha256:" + sha(b).hex()
+
+
+# --- JSON: numbers keep their spelling, and what two readers could read differently is refused.
+
+class Num(str):
+    """A number as it is spelled."""
+
+
+MAX_DEPTH = 127
+
+
+def object_of(pairs):
+    d = dict(pairs)
+    if len(d) != len(pairs):
+        raise Failed("a name stands twice in an object")
+    return d
+
+
+def no_constant(name):
+    raise Failed(name + " is not JSON")
+
+
+def loads(b):
+    """Reads one JSON value, from bytes or text."""
+    try:
+        text = b.decode("utf-8") if isinstance(b, bytes) else b
+        v = json.loads(text, object_pairs_hook=object_of, parse_int=Num, parse_float=Num, parse_constant=no_constant)
+    except (ValueError, RecursionError) as e:
+        raise Failed("not JSON: %s" % e)
+    return check_value(v, 0)
+
+
+def check_value(v, depth):
+    if isinstance(v, Num):
+        spell(v)
+    elif isinstance(v, str):
+        try:
+            v.encode("utf-8")
+        except UnicodeEncodeError:
+            raise Failed("a lone surrogate")
+    elif isinstance(v, (dict, list)):
+        want(depth < MAX_DEPTH, "nested too deep")
+        for one in v if isinstance(v, list) else v.values():
+            check_value(one, depth + 1)
+        if isinstance(v, dict):
+            for name in v:
+                check_value(name, 0)
+    return v
+
+
+def spell(n):
+    """A number as serde_json spells it."""
+    if re.fullmatch(r"-?\d+", n) and n != "-0" and len(n) <= 20 and -2**63 <= int(n) < 2**64:
+        return str(n)
+    f = float(n)
+    want(f - f == 0, "a number beyond the range of a double")
+    m = re.fullmatch(r"(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?", repr(f))
+    sign, digits, exponent = m[1], m[2] + (m[3] or ""), len(m[2]) + int(m[4] or 0)
+    stripped = digits.lstrip("0")
+    exponent -= len(digits) - len(stripped)
+    digits = stripped.rstrip("0")
+    if digits == "":
+        return sign + "0.0"
+    point = exponent  # digits before the decimal point
+    if point > 16 or point <= -5:
+        return sign + digits[0] + ("." + digits[1:] if len(digits) > 1 else "") + "e" + str(point - 1)
+    if point <= 0:
+        return sign + "0." + "0" * -point + digits
+    if point < len(digits):
+        return sign + digits[:point] + "." + digits[point:]
+    return sign + digits + "0" * (point - len(digits)) + ".0"
+
+
+def quote(s):
+    return json.dumps(s, ensure_ascii=False)
+
+
+def canonical(v):
+    """The one form that hashes are taken of, as text."""
+    if isinstance(v, Num):
+        return spell(v)
+    if isinstance(v, str):
+        return quote(v)
+    if isinstance(v, dict):
+        return "{" + ",".join(quote(k) + ":" + canonical(v[k]) for k in sorted(v)) + "}"
+    if isinstance(v, list):
+        return "[" + ",".join(map(canonical, v)) + "]"
+    return {None: "null", True: "true", False: "false"}[v]
+
+
+def canonical_hash(v):
+    return hashed(canonical(v).encode())
+
+
+def is_int(v, low=-2**63, high=2**63 - 1):
+    return isinstance(v, Num) and re.fullmatch(r"-?(0|[1-9]\d*)", v) and v != "-0" and len(v) <= 20 and low <= int(v) <= high
+
+
+def shape(v, spec):
+    """Reads the fields that a spec names, with the types that it gives them. What is absent or null is empty."""
+    if isinstance(spec, tuple):  # may be absent
+        return None if v is None else shape(v, spec[0])
+    if spec is int:
+        want(v is None or is_int(v), "not a whole number")
+        return int(v or 0)
+    if spec is float:
+        want(v is None or isinstance(v, Num), "not a number")
+        return float(v or 0)
+    if spec is str:
+        want(v is None or isinstance(v, str) and not isinstance(v, Num), "not a text")
+        return v or ""
+    if spec is bool:
+        want(v is None or isinstance(v, bool), "not true or false")
+        return bool(v)
+    if isinstance(spec, list):
+        want(v is None or isinstance(v, list), "not a list")
+        return [shape(one, spec[0]) for one in v or []]
+    if isinstance(spec, dict):
+        want(v is None or isinstance(v, dict), "not an object")
+        return {name: shape((v or {}).get(name), inner) for name, inner in spec.items()}
+    return v
+
+
+# --- secp256k1
+
+P = 2**256 - 2**32 - 977
+N = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+G = (0x79BE667EF9DCBBAC55A06295CE870B07029BFCDB2DCE28D959F2815B16F81798,
+     0x483ADA7726A3C4655DA4FBFC0E1108A8FD17B448A68554199C47D08FFB10D4B8)
+
+
+def lift_x(x, odd=False):
+    if x >= P:
+        return None
+    c = (pow(x, 3, P) + 7) % P
+    y = pow(c, (P + 1) // 4, P)
+    if y * y % P != c:
+        return None
+    return (x, P - y if (y & 1) != odd else y)
+
+
+def double(a):
+    x, y, z = a
+    if y == 0 or z == 0:
+        return (0, 1, 0)
+    yy = y * y % P
+    s = 4 * x * yy % P
+    m = 3 * x * x % P
+    x3 = (m * m - 2 * s) % P
+    return (x3, (m * (s - x3) - 8 * yy * yy) % P, 2 * y * z % P)
+
+
+def plus(a, b):
+    """Adds an affine point, or None for none, to one in Jacobian coordinates."""
+    if b is None:
+        return a
+    x1, y1, z1 = a
+    if z1 == 0:
+        return (b[0], b[1], 1)
+    zz = z1 * z1 % P
+    u, s = b[0] * zz % P, b[1] * zz * z1 % P
+    if u == x1:
+        return double(a) if s == y1 else (0, 1, 0)
+    h, r = (u - x1) % P, (s - y1) % P
+    hh = h * h % P
+    hhh, v = hh * h % P, x1 * hh % P
+    x3 = (r * r - hhh - 2 * v) % P
+    return (x3, (r * (v - x3) - y1 * hhh) % P, h * z1 % P)
+
+
+def affine(a):
+    if a[2] == 0:
+        return None
+    i = pow(a[2], P - 2, P)
+    return (a[0] * i * i % P, a[1] * i * i * i % P)
+
+
+def combine(k, a, l, b):
+    """k·a + l·b, of affine points."""
+    both = affine(plus((a[0], a[1], 1), b)) if b else None
+    r = (0, 1, 0)
+    for i in range(255, -1, -1):
+        r = double(r)
+        x, y = k >> i & 1, l >> i & 1
+        if x and y:
+            r = plus(r, both)
+        elif x:
+            r = plus(r, a)
+        elif y:
+            r = plus(r, b)
+    return affine(r)
+
+
+def neg(a):
+    return None if a is None else (a[0], P - a[1])
+
+
+def schnorr(key, message, signature):
+    """Whether a BIP-340 signature holds."""
+    point = lift_x(int.from_bytes(key, "big"))
+    r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")
+    if point is None or len(signature) != 64 or r >= P or s >= N:
+        return False
+    tag = sha(b"BIP0340/challenge")
+    e = int.from_bytes(sha(tag + tag + signature[:32] + key + message), "big") % N
+    got = combine(s, G, (N - e) % N, point)
+    return got is not None and got[1] % 2 == 0 and got[0] == r
+
+
+# --- NIP-01 and NIP-44
+
+def is_hex(s, size):
+    return isinstance(s, str) and re.fullmatch("[0-9a-f]{%d}" % (2 * size), s) is not None
+
+
+ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
+
+
+def nip01(s):
+    return '"' + "".join(ESCAPES.get(c, c) for c in s) + '"'
+
+
+class Event:
+    def __init__(self, b):
+        e = loads(b)
+        fields = {"id", "pubkey", "created_at", "kind", "tags", "content", "sig"}
+        tags = e.get("tags") if isinstance(e, dict) else None
+        text = lambda v: isinstance(v, str) and not isinstance(v, Num)
+        want(isinstance(e, dict) and set(e) == fields and is_int(e["created_at"]) and is_int(e["kind"], 0, 65535) and
+             text(e["content"]) and text(e["id"]) and is_hex(e["id"], 32) and text(e["pubkey"]) and is_hex(e["pubkey"], 32) and
+             text(e["sig"]) and is_hex(e["sig"], 64) and isinstance(tags, list) and
+             all(isinstance(t, list) and all(text(v) for v in t) for t in tags), "not exactly the fields of an event (NIP-01)")
+        self.id, self.author, self.at, self.kind = e["id"], e["pubkey"], int(e["created_at"]), int(e["kind"])
+        self.tags, self.content = tags, e["content"]
+        said = '[0,"%s",%d,%d,[%s],%s]' % (self.author, self.at, self.kind,
+                                          ",".join("[" + ",".join(map(nip01, t)) + "]" for t in tags), nip01(self.content))
+        want(sha(said.encode()).hex() == self.id, "the id is not the hash of the event")
+        want(schnorr(bytes.fromhex(self.author), bytes.fromhex(self.id), bytes.fromhex(e["sig"])), "the signature does not verify")
+
+    def sealed(self):
+        return any(t and t[0] == "encrypted" for t in self.tags)
+
+
+def chacha20(key, nonce, data):
+    """RFC 8439, from block 0."""
+    out = bytearray()
+    start = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574) + struct.unpack("<8I", key)
+    tail = struct.unpack("<3I", nonce)
+    for block in range((len(data) + 63) // 64):
+        s = start + (block,) + tail
+        a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3 = s
+        for _ in range(10):
+            for half in (0, 1):
+                if half:
+                    b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3 = b1, b2, b3, b0, c2, c3, c0, c1, d3, d0, d1, d2
+                a0 = a0 + b0 & 0xFFFFFFFF; d0 ^= a0; d0 = (d0 << 16 | d0 >> 16) & 0xFFFFFFFF
+                a1 = a1 + b1 & 0xFFFFFFFF; d1 ^= a1; d1 = (d1 << 16 | d1 >> 16) & 0xFFFFFFFF
+                a2 = a2 + b2 & 0xFFFFFFFF; d2 ^= a2; d2 = (d2 << 16 | d2 >> 16) & 0xFFFFFFFF
+                a3 = a3 + b3 & 0xFFFFFFFF; d3 ^= a3; d3 = (d3 << 16 | d3 >> 16) & 0xFFFFFFFF
+                c0 = c0 + d0 & 0xFFFFFFFF; b0 ^= c0; b0 = (b0 << 12 | b0 >> 20) & 0xFFFFFFFF
+                c1 = c1 + d1 & 0xFFFFFFFF; b1 ^= c1; b1 = (b1 << 12 | b1 >> 20) & 0xFFFFFFFF
+                c2 = c2 + d2 & 0xFFFFFFFF; b2 ^= c2; b2 = (b2 << 12 | b2 >> 20) & 0xFFFFFFFF
+                c3 = c3 + d3 & 0xFFFFFFFF; b3 ^= c3; b3 = (b3 << 12 | b3 >> 20) & 0xFFFFFFFF
+                a0 = a0 + b0 & 0xFFFFFFFF; d0 ^= a0; d0 = (d0 << 8 | d0 >> 24) & 0xFFFFFFFF
+                a1 = a1 + b1 & 0xFFFFFFFF; d1 ^= a1; d1 = (d1 << 8 | d1 >> 24) & 0xFFFFFFFF
+                a2 = a2 + b2 & 0xFFFFFFFF; d2 ^= a2; d2 = (d2 << 8 | d2 >> 24) & 0xFFFFFFFF
+                a3 = a3 + b3 & 0xFFFFFFFF; d3 ^= a3; d3 = (d3 << 8 | d3 >> 24) & 0xFFFFFFFF
+                c0 = c0 + d0 & 0xFFFFFFFF; b0 ^= c0; b0 = (b0 << 7 | b0 >> 25) & 0xFFFFFFFF
+                c1 = c1 + d1 & 0xFFFFFFFF; b1 ^= c1; b1 = (b1 << 7 | b1 >> 25) & 0xFFFFFFFF
+                c2 = c2 + d2 & 0xFFFFFFFF; b2 ^= c2; b2 = (b2 << 7 | b2 >> 25) & 0xFFFFFFFF
+                c3 = c3 + d3 & 0xFFFFFFFF; b3 ^= c3; b3 = (b3 << 7 | b3 >> 25) & 0xFFFFFFFF
+                if half:
+                    b1, b2, b3, b0, c2, c3, c0, c1, d3, d0, d1, d2 = b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3
+        end = (a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3)
+        out += struct.pack("<16I", *[x + y & 0xFFFFFFFF for x, y in zip(s, end)])
+    n = len(data)
+    return (int.from_bytes(out[:n], "big") ^ int.from_bytes(data, "big")).to_bytes(n, "big")
+
+
+def padded_size(n):
+    if n <= 32:
+        return 32
+    chunk = max(32, (1 << (n - 1).bit_length()) // 8)
+    return chunk * ((n - 1) // chunk + 1)
+
+
+def open_payload(file, payload):
+    """Opens one payload of NIP-44 version 2 with its message keys."""
+    want(re.fullmatch(rb"[0-9a-f]{152}", file), "an opening is 152 lower-case hex digits")
+    keys = bytes.fromhex(file.decode())
+    want(132 <= len(payload) <= 2 << 20, "no payload of NIP-44")
+    try:
+        b = base64.b64decode(payload.encode(), validate=True)
+    except (ValueError, binascii.Error):
+        raise Failed("the payload is not base64")
+    want(base64.b64encode(b).decode() == payload and b[0] == 2 and len(b) >= 99, "no payload of NIP-44, version 2")
+    nonce, text, mac = b[1:33], b[33:-32], b[-32:]
+    want(hmac.compare_digest(hmac.new(keys[44:], nonce + text, hashlib.sha256).digest(), mac), "the key does not open it")
+    padded = chacha20(keys[:32], keys[32:44], text)
+    size, at = int.from_bytes(padded[:2], "big"), 2
+    if size == 0:
+        size, at = int.from_bytes(padded[2:6], "big"), 6
+        want(size >= 1 << 16, "the padding is wrong")
+    want(len(padded) - at == padded_size(size), "the padding is wrong")
+    try:
+        return padded[at:at + size].decode("utf-8")
+    except UnicodeDecodeError:
+        raise Failed("the text is not UTF-8")
+
+
+# --- NIP-90
+
+MAX_TEXT = 1 << 20
+
+
+def clean(s):
+    return "".join(c for c in s if c in "\n\t" or unicodedata.category(c) != "Cc")
+
+
+def any_hex(s, size):
+    return re.fullmatch("[0-9a-fA-F]{%d}" % (2 * size), s) is not None
+
+
+def parse_hash(s):
+    """The 64 digits of a hash, or None."""
+    digits = s[7:] if s.startswith("sha256:") else s
+    return digits.lower() if any_hex(digits, 32) else None
+
+
+def msat(s):
+    want(s == "" or re.fullmatch(r"[0-9]+", s) and int(s[:30]) < 2**63 and len(s.lstrip("0")) < 20, "no amount")
+    return int(s or 0)
+
+
+def one_word(s):
+    return not any(c.isspace() or unicodedata.category(c) == "Cc" or c == "\ufffd" for c in s)
+
+
+def is_url(s, *schemes):
+    return len(s.encode()) <= 2048 and s.startswith(schemes) and one_word(s)
+
+
+def inner_tags(text):
+    """The tags that were encrypted. Values that are no strings stand for their JSON."""
+    try:
+        raw = json.loads(text, parse_int=Num, parse_float=Num, parse_constant=no_constant)
+    except (ValueError, RecursionError):
+        raise Failed("the encrypted tags are not JSON")
+    want(isinstance(raw, list) and all(t is None or isinstance(t, list) for t in raw), "the encrypted tags are no lists")
+    want(len(raw) <= 1000, "too many tags")
+    as_text = lambda v: str(v) if isinstance(v, str) else json.dumps(v, separators=(",", ":"))
+    fix = lambda s: "".join("\ufffd" if 0xD800 <= ord(c) < 0xE000 else c for c in s)
+    return [[fix(as_text(v)) for v in t] for t in raw if t]
+
+
+def check_sizes(e):
+    want(len(e.tags) <= 1000 and len(e.content.encode()) + sum(len(v.encode()) + 1 for t in e.tags for v in t) <= MAX_TEXT, "too big")
+
+
+class Request:
+    """A job request, as far as its plaintext, or None for a closed one, lets it be read."""
+
+    def __init__(self, e, plaintext):
+        check_sizes(e)
+        for t in e.tags:
+            want(not (len(t) > 1 and t[0] == "param" and t[1] in ("bundle_key", "vault")), "a key or a credential in clear")
+        tags = list(e.tags)
+        self.sealed = e.sealed()
+        if self.sealed and plaintext is not None:
+            want(len(plaintext.encode()) <= MAX_TEXT, "too big")
+            tags += [t for t in inner_tags(plaintext) if not (len(t) >= 2 and t[0] == "content")]
+        self.providers, self.job, self.inputs, self.params = [], "", [], []
+        for t in tags:
+            if len(t) < 2 or t[0] == "encrypted":
+                continue
+            if t[0] == "p":
+                want(any_hex(t[1], 32), "a p tag that is none")
+                self.providers.append(t[1].lower() if not self.providers else t[1])
+            elif t[0] == "d":
+                self.job = self.job or t[1]
+            elif t[0] == "i":
+                self.inputs.append(self.input(t))
+            elif t[0] == "param":
+                self.params.append((t[1], t[2:]))
+            elif t[0] == "bid":
+                msat(t[1])
+
+    @staticmethod
+    def input(t):
+        t = t + [""] * (5 - len(t))
+        kind = t[2] if t[2] in ("url", "event", "job", "text") else "text"
+        return t[1], kind, t[4] if is_url(t[3], "wss://", "ws://") else t[4] or t[3]
+
+    def get(self, key):
+        return next((v[0] for k, v in self.params if k == key and v), "")
+
+    def job_hash(self):
+        travel = {"job_type", "job_hash", "bundle_sha256", "bundle_size", "bundle_key", "vault", "vault_sha256", "deadline",
+                  "idempotency_key", "solicitation"}
+        params = [[clean(k)] + [clean(v) for v in values] for k, values in sorted(self.params, key=lambda p: p[0]) if k not in travel]
+        return canonical_hash({"job_type": clean(self.get("job_type")), "bundle_sha256": self.get("bundle_sha256").lower(), "params": params})
+
+    def bundle(self):
+        """The hash of the bundle that the request carries, or "" if it carries none."""
+        found = next((i for i in self.inputs if i[2] == "bundle"), None)
+        if found is None:
+            return ""
+        digits = parse_hash(self.get("bundle_sha256"))
+        want(digits, "no hash of the bundle")
+        key = self.get("bundle_key")
+        want(key == "" or any_hex(key, 32), "no key")
+        data, kind, _ = found
+        want(kind in ("url", "text"), "a bundle of another type")
+        inline = None if kind == "url" else inline_bytes(data)
+        size = self.get("bundle_size")
+        if size == "":
+            size = len(inline or b"")
+        else:
+            want(re.fullmatch(r"[+-]?[0-9]{1,18}", size), "no size")
+            size = int(size)
+        return check_parcel(digits, size, inline, data if kind == "url" else "", key)
+
+
+def inline_bytes(text):
+    want(len(text) <= 4 * ((32 << 10) + 2) // 3 + 2, "over the size limit")
+    try:
+        return base64.b64decode(text.replace("\r", "").replace("\n", "").encode(), validate=True)
+    except (ValueError, binascii.Error):
+        raise Failed("not base64")
+
+
+def check_parcel(digits, size, inline, url, key):
+    want(digits != "0" * 64 and size > 0, "no hash or no size")
+    want(bool(inline) != (url != ""), "neither or both of bytes and URL")
+    if url:
+        want(is_url(url, "https://", "http://"), "no URL")
+    else:
+        want(key == "" and len(inline) <= 32 << 10 and len(inline) == size and sha(inline).hex() == digits, "the bytes do not match their hash and size")
+    return "sha256:" + digits
+
+
+def delivery(content, sealed):
+    """The hash of the delivery that the content of a result carries, or "" if it carries none."""
+    want(len(content.encode()) <= MAX_TEXT, "too big")
+    stripped = content.strip()
+    if not stripped.startswith("{"):
+        return ""
+    try:
+        w = loads(stripped)
+    except Failed:
+        if b'"delivery_sha256"' in stripped.encode()[:512]:
+            raise
+        return ""
+    if "delivery_sha256" not in w:
+        return ""
+    w = shape(w, {"v": int, "delivery_sha256": str, "size": int, "bundle": str, "url": str, "key": str})
+    digits = parse_hash(w["delivery_sha256"])
+    want(w["v"] == 1 and digits and (w["key"] == "" or any_hex(w["key"], 32)), "a delivery that is none")
+    want(w["key"] == "" or sealed, "a key in clear")
+    return check_parcel(digits, w["size"], inline_bytes(w["bundle"]), w["url"], w["key"])
+
+
+class Feedback:
+    """A result or feedback: what it answers, and what it asks for."""
+
+    def __init__(self, e):
+        check_sizes(e)
+        self.request = self.customer = self.invoice = ""
+        self.amount, self.status, self.keys = 0, "", []
+        for t in e.tags:
+            if len(t) < 2 or t[0] == "encrypted":
+                continue
+            if t[0] == "e" and any_hex(t[1], 32) and t[1].strip("0") and not self.request:
+                self.request = t[1].lower()
+            elif t[0] == "p" and any_hex(t[1], 32) and t[1].strip("0") and not self.customer:
+                self.customer = t[1].lower()
+            elif t[0] == "amount":
+                self.amount, self.invoice = msat(t[1]), t[2] if len(t) > 2 else ""
+            elif t[0] == "status":
+                word = lambda s: s.strip().lower().replace("_", "-")
+                known = ("payment-required", "processing", "partial", "error", "success")
+                text = t[2] if len(t) > 2 else ""
+                self.status = word(t[1]) if word(t[1]) in known else word(text) if word(text) in known else "other"
+            elif t[0] == "param" and len(t) >= 3 and t[1] == "idempotency_key":
+                self.keys.append(t[2])
+
+
+# --- the receipt
+
+CHARSET = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
+
+
+def polymod(prefix, data):
+    c = 1
+    for v in [ord(x) >> 5 for x in prefix] + [0] + [ord(x) & 31 for x in prefix] + data:
+        top, c = c >> 25, (c & 0x1FFFFFF) << 5 ^ v
+        for i, g in enumerate((0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)):
+            if top >> i & 1:
+                c ^= g
+    return c
+
+
+def regroup(groups, size, to):
+    held = bits = 0
+    out = []
+    for g in groups:
+        held, bits = held << size | g, bits + size
+        while bits >= to:
+            bits -= to
+            out.append(held >> bits & (1 << to) - 1)
+        held &= (1 << bits) - 1
+    return out + ([held << to - bits] if bits else [])
+
+
+def npub(key):
+    data = regroup(bytes.fromhex(key), 8, 5)
+    check = polymod("npub", data + [0] * 6) ^ 1
+    return "npub1" + "".join(CHARSET[v] for v in data + [check >> 5 * (5 - i) & 31 for i in range(6)])
+
+
+def moment(s):
+    """RFC 3339 as Unix seconds, or None."""
+    m = re.fullmatch(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:[.,]\d+)?(Z|[+-]\d\d:\d\d)", s, re.ASCII)
+    if not m:
+        return None
+    try:
+        at = datetime.datetime.fromisoformat(m[1] + "T" + m[2] + (m[3] if m[3] != "Z" else "+00:00"))
+        epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+        return (at - epoch).days * 86400 + (at - epoch).seconds
+    except ValueError:
+        return None
+
+
+REQUIRED = {"receipt_id": str, "session_id": str, "trajectory_hash": "hash", "policy_bundle_id": str, "job_hash": "hash",
+            "payment_proof": "proof", "rail": "text", "asset_id": "text", "amount_msats": int, "provider_id": str,
+            "approval_rule_id": "text", "timestamp": str, "job": 16, "attempt": 32}
+OPTIONAL = {"provider_pubkey": 32, "task": str, "request_event": 32, "result_event": 32, "bundle_hash": "hash", "delivery_hash": "hash",
+            "outcome": str, "verdict_hash": "hash", "idempotency_key": str, "quote_event": 32, "bolt11": str, "supersedes": str}
+RAILS = {"lightning": ("lightning_preimage", r"_LN$"), "cashu": ("cashu_proof", r"_CASHU\([^()\s]+\)$"), "onchain": ("onchain_txid", r""),
+         "taproot_assets": ("taproot_assets_proof", r"")}
+
+
+def is_text(v):
+    return isinstance(v, str) and not isinstance(v, Num)
+
+
+def is_hash(v, zero):
+    return is_text(v) and (v == zero or re.fullmatch("sha256:[0-9a-f]{64}", v) is not None and v.strip("sha256:0") != "")
+
+
+def has_type(v, kind, optional):
+    if kind is str:
+        return is_text(v) and (v != "" or not optional)
+    if kind is int:
+        return bool(is_int(v))
+    if kind == "hash":
+        return is_hash(v, None if optional else "")
+    if kind == "text":
+        return v is None or is_text(v)
+    if kind == "proof":
+        return v is None or isinstance(v, dict) and set(v) == {"type", "value"} and all(map(is_text, v.values()))
+    return is_text(v) and is_hex(v, kind) and (v.strip("0") != "" or not optional)
+
+
+def read_receipt(b):
+    """A receipt in its canonical form, with every field of its type."""
+    r = loads(b)
+    want(isinstance(r, dict) and len(b) <= 64 << 10 and canonical(r).encode() == b, "not a receipt in its canonical form")
+    want(set(REQUIRED) <= set(r) and all(has_type(v, REQUIRED.get(k) or OPTIONAL[k], k in OPTIONAL)
+                                         for k, v in r.items() if k in REQUIRED or k in OPTIONAL), "not a receipt in its canonical form")
+    return r
+
+
+def receipt_event(r):
+    """The tags and the date of the event that says a receipt."""
+    at = moment(r["timestamp"])
+    want(at is not None, "a timestamp that is none")
+    tags = [["d", r["receipt_id"]], ["p", r.get("provider_pubkey", "0" * 64)], ["e", r.get("request_event", "0" * 64), "", "request"]]
+    if "result_event" in r:
+        tags.append(["e", r["result_event"], "", "result"])
+    if "supersedes" in r:
+        tags.append(["supersedes", r["supersedes"]])
+    return at, tags
+
+
+def check_form(r):
+    for name in ("receipt_id", "session_id", "policy_bundle_id", "trajectory_hash", "job_hash", "provider_pubkey"):
+        want(r.get(name), name + " is missing")
+    want("idempotency_key" not in r or any_hex(r["idempotency_key"], 32), "idempotency_key is not 64 hex digits")
+    want(moment(r["timestamp"]) is not None, "timestamp is not ISO 8601")
+    want(r["provider_id"] == npub(r["provider_pubkey"]), "provider_id is not the npub of provider_pubkey")
+    if "outcome" in r or "verdict_hash" in r:
+        want(r.get("outcome") in ("SUCCESS", "PARTIAL", "FAILURE", "ERROR", "SECURITY_VIOLATION"), "outcome is none")
+        want("verdict_hash" in r and "result_event" in r, "an outcome without a verdict or a result")
+    paid, amount = r["payment_proof"] is not None, int(r["amount_msats"])
+    want(amount >= 0 and paid == (amount > 0), "payment_proof and amount_msats do not fit")
+    want(paid == (r["rail"] is not None) and paid == (r["asset_id"] is not None), "rail, asset_id and payment_proof are all null or none is")
+    want(paid or "bolt11" not in r, "an invoice, and nothing was paid")
+    if paid:
+        want(r["rail"] in RAILS, "rail is none")
+        kind, asset = RAILS[r["rail"]]
+        want(re.search(asset, r["asset_id"]) and re.fullmatch(r"[A-Z0-9]+_[A-Z0-9_]+(\([^()\s]+\))?", r["asset_id"]), "no asset of the rail")
+        proof = r["payment_proof"]
+        want(proof["type"] == kind, "a proof of another rail")
+        want("bolt11" not in r or r["rail"] == "lightning", "an invoice on another rail")
+        want(any_hex(proof["value"], 32) if kind in ("lightning_preimage", "onchain_txid") else proof["value"], "a proof without a value")
+    seed = '["%s","%s","%s"]' % (r["job"], r["attempt"], r.get("result_event", "0" * 64))
+    if "supersedes" in r:
+        seed += go_quote(r["supersedes"])
+    want(r["receipt_id"] == "r-" + sha(seed.encode()).hex()[:16], "receipt_id does not follow from job, attempt, result and supersedes")
+    want(r.get("request_event") == r["attempt"], "attempt and request_event are not the same")
+
+
+def go_quote(s):
+    """A text in quotes; what is not printable ASCII never stands in an id."""
+    return '"' + s.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+# --- the verdict (docs/JUDGE.md)
+
+TEST = {"id": str, "state": str, "layer": str}
+VERDICT = {"outcome": str, "cause": str, "score_micro": int, "strength": str, "expected": int, "passed": int, "tests": [TEST],
+           "dimensions": [{"name": str, "weight": int, "value_micro": int, "known": bool, "reason": str}],
+           "standing": str, "speed": str, "annotations": [str],
+           "quality": ({"pylint_milli": int, "linted": bool, "lines_micro": int, "branches_micro": int, "covered": bool,
+                        "findings": [{"tool": str, "severity": str, "file": str, "line": int}]},),
+           "ruling": ({},), "opinion": ({},), "box": ({"memory_bytes": int},), "violations": [{}],
+           "usage": {"wall_ms": int, "memory_peak_bytes": int}, "evidence": str}
+ONE = 1_000_000
+
+
+def tally(tests):
+    return sum(t["state"] == "passed" for t in tests), len(tests)
+
+
+def tallies(v):
+    of = lambda *layers: tally([t for t in v["tests"] if t["layer"] in layers])
+    beside = ("edge", "security", "performance")
+    functional = tally([t for t in v["tests"] if t["layer"] not in beside])
+    if not functional[1]:
+        functional = (v["passed"], v["expected"])
+    return {"smoke": of("smoke"), "functional": functional, "side": of("edge", "security"), "performance": of("performance")}
+
+
+def quality_of(v, side):
+    q = v["quality"]
+    linted = q is not None and q["linted"]
+    if not linted and not side[1]:
+        return 0, False
+    value = ONE
+    if linted:
+        grade = min(max(q["pylint_milli"], 0), 10_000)
+        value = grade * 100 if grade >= 7_000 else min(grade * 100, ONE // 2)
+    worst = {}
+    for n in q["findings"] if q else []:
+        if n["tool"] in ("bandit", "pattern"):
+            at, cost = (n["file"], n["line"]), {"high": 200_000, "medium": 100_000, "low": 20_000}.get(n["severity"], 0)
+            worst[at] = max(worst.get(at, 0), cost)
+    value = max(0, value - sum(worst.values()))
+    return (value * side[0] // side[1] if side[0] < side[1] else value), True
+
+
+def check_verdict(v):
+    t = tallies(v)
+    want(0 <= v["passed"] <= v["expected"] <= 1 << 31, "impossible counts")
+    want(not v["tests"] or tally(v["tests"]) == (v["passed"], v["expected"]), "it lists other tests than it counts")
+    outcome, ruled = v["outcome"], v["ruling"] is not None or v["opinion"] is not None
+    want((outcome == "SUCCESS") == (v["cause"] == ""), "a cause, and a success")
+    want((outcome == "SECURITY_VIOLATION") == bool(v["violations"]), "violations, and another outcome")
+    want(outcome in ("SUCCESS", "PARTIAL", "FAILURE", "ERROR", "SECURITY_VIOLATION"), "an outcome that is none")
+    if outcome in ("ERROR", "SECURITY_VIOLATION"):
+        want(not ruled, "nobody can rule that")
+    elif not ruled:
+        passed, expected = t["functional"]
+        if t["smoke"][0] < t["smoke"][1] or expected == 0 or passed * 100 < expected * 80:
+            is_ = "FAILURE"
+        else:
+            is_ = "SUCCESS" if passed == expected else "PARTIAL"
+        want(outcome == is_, "the outcome is not that of the tests")
+    check_score(v, t, ruled)
+    check_praise(v, t)
+
+
+def check_score(v, t, ruled):
+    names = [("correctness", 50), ("performance", 25), ("resources", 15), ("quality", 10)]
+    dims = v["dimensions"]
+    want(len(dims) in (0, 4 if v["opinion"] is None else 1), "not the dimensions that there are")
+    for d, (name, weight) in zip(dims, names):
+        want(d["name"] == name and d["weight"] == weight and 0 <= d["value_micro"] <= ONE, "a dimension that is none")
+        value, known = d["value_micro"], d["known"]
+        if name == "correctness":
+            passed, expected = t["functional"]
+            if v["opinion"] is not None:
+                value, known = v["score_micro"], True
+            elif v["ruling"] is None or v["outcome"] == "PARTIAL":
+                value, known = passed * ONE // expected if expected else 0, v["ruling"] is not None or expected > 0
+            else:
+                value, known = ONE if v["outcome"] == "SUCCESS" else 0, True
+        elif name == "resources":
+            want(value == 0 or value == ONE and known, "impossible resources")
+        elif name == "quality":
+            value, known = quality_of(v, t["side"])
+        want((value, known) == (d["value_micro"], d["known"]), name + " does not follow")
+    score, violated = v["score_micro"], v["outcome"] == "SECURITY_VIOLATION"
+    want(0 <= score <= ONE and not (violated and score), "an impossible score")
+    if dims and not violated:
+        known = [d for d in dims if d["known"]]
+        weights = sum(d["weight"] for d in known)
+        want(score == (sum(d["weight"] * d["value_micro"] for d in known) // weights if weights else 0), "the score is not that of the dimensions")
+    if not ruled and t["smoke"][0] < t["smoke"][1]:
+        standing = "rejected"
+    else:
+        standing = "active" if score >= 800_000 and v["outcome"] == "SUCCESS" else "conditional" if score >= 600_000 else "rejected"
+    want(v["standing"] == standing or v["standing"] == "" and not dims, "the standing does not follow")
+
+
+def check_praise(v, t):
+    want(v["speed"] in ("FAST", "STANDARD", "SLOW", ""), "a speed that is none")
+    if v["ruling"] is not None:
+        return
+    passed, expected = t["performance"]
+    want((v["speed"] != "") == (v["outcome"] in ("SUCCESS", "PARTIAL") and expected > 0), "a speed without performance tests, or none with them")
+    want(not (v["speed"] in ("FAST", "STANDARD") and passed * 100 < expected * 80 or v["speed"] == "FAST" and passed < expected), "too fast")
+    success, q, box = v["outcome"] == "SUCCESS", v["quality"], v["box"]
+    want(success or not v["annotations"], "annotations without a success")
+    peak = v["usage"]["memory_peak_bytes"]
+    efficient = success and box is not None and 0 < peak < box["memory_bytes"] // 10 * 8
+    thorough = success and q is not None and q["covered"] and q["lines_micro"] > 900_000 and q["branches_micro"] > 900_000
+    want(("efficient" in v["annotations"]) == efficient and ("thorough" in v["annotations"]) == thorough, "an annotation that does not follow")
+
+
+EVIDENCE = {"format": str, "verdict": None, "baseline": {"runs": int, "wall": {"median_ms": int}},
+            "findings": [{"strength": str, "tests": [TEST], "violations": [{}]}]}
+
+
+def check_evidence(b, v, whole):
+    """Compares evidence of the known form with the verdict; any other is covered by its hash alone."""
+    try:
+        raw = loads(b)
+    except Failed:
+        return "in a form of its own"
+    if not isinstance(raw, dict) or raw.get("format") != "guild judge evidence 1":
+        return "in a form of its own"
+    e = shape(raw, EVIDENCE)
+    want(isinstance(e["verdict"], dict), "there is no verdict in it")
+    apart = {"evidence"}
+    if v["ruling"] is not None:
+        apart |= {"outcome", "cause", "score_micro", "dimensions", "standing", "ruling"}
+    rest = lambda d: canonical({k: x for k, x in d.items() if k not in apart})
+    want(rest(whole) == rest(e["verdict"]), "its verdict is another one")
+    want([t for f in e["findings"] for t in f["tests"]] == v["tests"], "its tests are not those of the verdict")
+    want(sum(len(f["violations"]) for f in e["findings"]) == len(v["violations"]), "its violations are not those of the verdict")
+    strong = e["findings"] and all(f["strength"] == "strong" for f in e["findings"])
+    want(v["strength"] == ("strong" if strong else "weak"), "its findings are not as strong as the verdict")
+    for d in v["dimensions"]:
+        if d["name"] == "performance" and d["known"]:
+            base = e["baseline"]["wall"]["median_ms"]
+            want(e["baseline"]["runs"] >= 5 and base >= 50, "a performance without a baseline")
+            over = v["usage"]["wall_ms"] - base
+            pace = ONE if over <= 0 else 0 if over >= base - over else ONE - 2 * over * ONE // base
+            want(d["value_micro"] == pace, "the performance does not follow from the baseline")
+    return "the same %d tests" % len(v["tests"])
+
+
+# --- the trajectory and the journal
+
+T = {"t": str}
+EVENTS = {"ReplayHeader": {"replay_version": int, "producer": str, "created_at": str},
+          "SessionStart": {"session_id": str, "issue_number": int, "policy_bundle_id": str, **T},
+          "PlanStart": {"plan_hash": str, "step_count": int, **T},
+          "ToolCall": {"id": str, "tool": str, "params_hash": str, "step_id": str, **T},
+          "ToolResult": {"id": str, "output_hash": str, "output_preview": str, "exit_code": int, "step_utility": float, "latency_ms": int, **T},
+          "StepComplete": {"step_id": str, "status": str, "iterations": int, **T},
+          "Verification": {"commands": [str], "exit_codes": [int], "verification_delta": int, **T},
+          "SessionEnd": {"status": str, "confidence": float, "total_tool_calls": int, "total_latency_ms": int, **T}}
+
+
+def trajectory(b):
+    """The hash of a REPLAY.jsonl, and the session that it is of."""
+    lines, session, ended = [], "", False
+    for raw in b.split(b"\n"):
+        want(len(raw) < 1 << 20, "a line is too long")
+        if raw.strip() == b"":
+            continue
+        e = loads(raw)
+        want(isinstance(e, dict), "a line is no object")
+        name, n = shape(e, {"event": str})["event"], len(lines)
+        want(name != "" and not ended and (n == 0) == (name == "ReplayHeader") and (n == 1) == (name == "SessionStart"), "out of order")
+        fields = shape(e, EVENTS.get(name, {}))
+        want(name != "ReplayHeader" or fields["replay_version"] == 1, "another version")
+        session = fields["session_id"] if name == "SessionStart" else session
+        ended = name == "SessionEnd"
+        lines.append(canonical(e))
+    want(ended, "it ends without SessionEnd")
+    return hashed(("[" + ",".join(lines) + "]").encode()), session
+
+
+def check_proof(leaf, proof, root):
+    """RFC 6962, section 2.1.1, as RFC 9162 computes it."""
+    index, size = int(proof["index"]), int(proof["size"])
+    node, last = leaf, size - 1
+    for h in proof["path"]:
+        want(last > 0, "the path is too long")
+        if index & 1 or index == last:
+            node = sha(b"\1" + h + node)
+            while not index & 1 and index:
+                index, last = index >> 1, last >> 1
+        else:
+            node = sha(b"\1" + node + h)
+        index, last = index >> 1, last >> 1
+    want(last == 0 and node == root, "the proof does not lead to the root")
+
+
+def read_proof(b):
+    want(len(b) <= 2048, "a proof that is too long")
+    p = loads(b)
+    want(isinstance(p, dict) and set(p) == {"index", "size", "path"} and is_int(p["size"], 1, 2**53) and
+         is_int(p["index"], 0, int(p["size"]) - 1) and isinstance(p["path"], list) and len(p["path"]) <= 64 and
+         all(map(is_text, p["path"])) and len(canonical(p)) <= 1024, "not exactly the fields of a proof")
+    path = []
+    for h in p["path"]:
+        try:
+            path.append(base64.b64decode(h.encode(), validate=True))
+        except (ValueError, binascii.Error):
+            raise Failed("a hash that is not base64")
+        want(len(path[-1]) == 32 and base64.b64encode(path[-1]).decode() == h, "a hash that is none")
+    return {"index": p["index"], "size": p["size"], "path": path}
+
+
+RECORDED = {name: str for name in ("type", "attempt", "receipt", "stored", "replay", "trajectory", "signed")}
+
+
+# --- reviews
+
+def cut(s, n):
+    return s.encode()[:n].decode("utf-8", "ignore")
+
+
+def decimal(s):
+    """Millionths, or None."""
+    m = re.fullmatch(r"([0-9]{1,4})(?:\.([0-9]{1,30}))?", s.strip())
+    micro = int(m[1]) * ONE + int(((m[2] or "") + "000000")[:6]) if m else None
+    return micro if m and micro <= 1000 * ONE else None
+
+
+def check_review(e, r, customer):
+    want(e.kind in (2020, 32020) and len(e.content.encode()) <= 16 << 10 and len(e.tags) <= 100 and
+         all(len(t) <= 100 and all(len(v.encode()) <= 1024 for v in t) for t in e.tags), "not a review")
+    value = lambda name: next((t[1] for t in e.tags if len(t) >= 2 and t[0] == name), "")
+    subject = next((t[1] for t in e.tags if len(t) >= 2 and t[0] == "subject"), None)
+    if subject is None:
+        keys = {t[1] for t in e.tags if len(t) >= 2 and t[0] == "p"}
+        want(len(keys) == 1, "no subject")
+        subject = keys.pop()
+    want(subject.lower() == r["provider_pubkey"] or subject == r["provider_id"], "it is about somebody else")
+    ratings = [t for t in e.tags if len(t) >= 2 and t[0] == "rating"]
+    rating = next((t[1] for t in ratings if len(t) == 2 or t[2] == ""), value("rating"))
+    given, of = decimal(rating), decimal(value("denom") or value("max_rating") or "5")
+    want(given is not None and of and given <= of, "a rating that is none")
+    want(customer is None or e.author == customer, "it is by somebody else")
+    try:
+        content = json.loads(e.content)
+    except (ValueError, RecursionError):
+        content = {}
+    evidence = content.get("evidence") if isinstance(content, dict) else None
+    said = lambda name: evidence.get(name) if isinstance(evidence, dict) and isinstance(evidence.get(name), str) else ""
+    want(cut(clean(said("receipt")), 500) == r["receipt_id"], "it names another receipt")
+    want(parse_hash(said("receipt_hash")) == sha(r["stated"]).hex(), "it names another hash of the receipt")
+    want((parse_hash(said("verdict_hash")) or "0" * 64) == r.get("verdict_hash", "sha256:" + "0" * 64)[7:], "it names another verdict")
+
+
+# --- payments
+
+class Payment:
+    def __init__(self, r, request, quoted, transaction):
+        self.r, self.request, self.event, self.transaction = r, request, quoted, transaction
+        self.proof, self.amount = r["payment_proof"], int(r["amount_msats"])
+
+    def check(self):
+        if self.proof is None and self.amount == 0:
+            raise Absent("nothing was owed")
+        want(self.proof is not None, "an amount, and no proof")
+        want(self.amount > 0, "a proof, and no amount")
+        bids = [t[1] for t in self.request.tags if len(t) >= 2 and t[0] == "bid"] if self.request else []
+        if bids and re.fullmatch("[0-9]+", bids[-1]) and 0 < int(bids[-1]) < 2**63:
+            want(self.amount <= int(bids[-1]), "more than the request offered")
+        return {"lightning_preimage": self.lightning, "cashu_proof": self.cashu, "onchain_txid": self.onchain,
+                "taproot_assets_proof": self.taproot}.get(self.proof["type"], self.unknown)()
+
+    def unknown(self):
+        raise Failed("a proof of an unknown type")
+
+    def taproot(self):
+        raise Absent("a payment in Taproot Assets is not checked by this program")
+
+    def quote(self):
+        """The provider's answer to the request, which wants the amount of the receipt."""
+        want(self.event.kind == 7000, "the quote is no feedback")
+        want(self.event.author == self.r["provider_pubkey"], "the quote is not by the provider")
+        if self.event.sealed():
+            raise Absent("the quote is sealed, and no key to it is in the export")
+        f = Feedback(self.event)
+        want(f.status == "payment-required", "the quote asks for no payment")
+        want(f.request == self.r.get("request_event"), "the quote answers another request")
+        want(not (self.request and f.customer) or f.customer == self.request.author, "the quote is for another customer")
+        key = self.r.get("idempotency_key", "")
+        want(key == "" or all(k == key for k in f.keys), "the quote has another idempotency key")
+        want(f.amount == self.amount, "the quote asks for another amount")
+        return f
+
+    def lightning(self):
+        want(self.r["asset_id"] == "BTC_LN", "another asset")
+        preimage = bytes.fromhex(self.proof["value"])
+        if self.event is None:
+            raise Absent("the quote, which has the invoice, is not in the export")
+        invoice = self.quote().invoice
+        want(invoice, "the quote has no invoice")
+        amount, digest = bolt11(invoice)
+        want(amount == self.amount, "the invoice is over another amount")
+        want(sha(preimage) == digest, "the preimage does not fit the invoice")
+        want(self.r.get("bolt11", invoice) == invoice, "the receipt has another invoice than the quote")
+        return "%d msat over Lightning: the preimage fits the invoice that the provider quoted" % amount
+
+    def onchain(self):
+        if self.event:
+            self.quote()
+        digits = self.transaction.strip()
+        if not digits:
+            raise Absent("the transaction is not in the export")
+        want(len(digits) <= 8_000_000 and re.fullmatch(rb"([0-9a-fA-F]{2})*", digits), "the transaction is not in hex")
+        txid, satoshis = transaction(bytes.fromhex(digits.decode()))
+        want(txid == self.proof["value"], "the transaction is another one")
+        want(satoshis * 1000 >= self.amount, "the transaction moves less")
+        return "the transaction is the one of the receipt and moves enough"
+
+    def cashu(self):
+        if self.event:
+            self.quote()
+        e = loads(self.proof["value"])
+        sets = [{"id": str, "unit": str, "keys": None, "input_fee_ppk": int, "final_expiry": int}]
+        e = shape(e, {"mint": str, "unit": str, "keysets": sets, "proofs": [
+            {"amount": int, "id": str, "secret": str, "C": str, "witness": None, "dleq": ({"e": str, "s": str, "r": str},)}]})
+        unit = e["unit"]
+        ticker = "BTC" if unit in ("sat", "msat") else unit.upper()
+        want("%s_CASHU(%s)" % (ticker, e["mint"]) == self.r["asset_id"], "the ecash is of another asset")
+        secrets = [c["secret"] for c in e["proofs"]]
+        for i, coin in enumerate(e["proofs"]):
+            want(coin["secret"] not in secrets[:i], "a coin is there twice")
+            check_coin(coin, self.r["provider_pubkey"], e["keysets"], unit)
+        if unit not in ("sat", "msat"):
+            raise Absent("how many msat the unit is worth is not known here")
+        total = sum(c["amount"] for c in e["proofs"]) * (1000 if unit == "sat" else 1)
+        want(all(c["amount"] >= 0 for c in e["proofs"]) and total == self.amount, "the ecash is worth another amount")
+        return "%d msat in ecash that is locked to the provider, who signed for it" % total
+
+
+def bolt11(s):
+    """The amount in msat and the payment hash of an invoice whose signature holds."""
+    lower = s.lower()
+    want(s in (lower, s.upper()), "lower and upper case are mixed")
+    prefix, one, data = lower.rpartition("1")
+    want(one and prefix and len(data) >= 6 and all(c in CHARSET for c in data) and all(33 <= ord(c) <= 126 for c in prefix), "no invoice")
+    groups = [CHARSET.index(c) for c in data]
+    want(polymod(prefix, groups) == 1, "the checksum of the invoice does not fit")
+    groups = groups[:-6]
+    want(len(groups) >= 7 + 104, "the invoice is too short")
+    m = re.fullmatch(r"ln(bcrt|bc|tbs|tb)(?:([1-9][0-9]*)([munp]?))?", prefix)
+    want(m, "an invoice of another network, or amount")
+    each = {"": 100_000_000_000, "m": 100_000_000, "u": 100_000, "n": 100, "p": 1}[m[3] or ""]
+    digits = m[2] or "0"
+    if m[3] == "p":
+        want(digits.endswith("0"), "no number of msat")
+        digits = digits[:-1]
+    amount = int(digits) * each
+    want(amount <= 21_000_000 * 100_000_000_000 and (m[2] is None or amount > 0), "an impossible amount")
+    signed, signature = groups[:-104], groups[-104:]
+    fields = invoice_fields(signed[7:])
+    digest = int.from_bytes(sha(prefix.encode() + bytes(regroup(signed, 5, 8))), "big")
+    b = bytes(regroup(signature, 5, 8))
+    r, t = int.from_bytes(b[:32], "big"), int.from_bytes(b[32:64], "big")
+    want(b[64] <= 3 and 0 < r < N and 0 < t < N, "a signature that is none")
+    if 19 in fields:
+        key = fields[19]
+        point = lift_x(int.from_bytes(key[1:], "big"), key[0] == 3) if key[0] in (2, 3) else None
+        want(point and t <= N // 2, "no payee, or not the one form of a signature")
+        w = pow(t, N - 2, N)
+        got = combine(digest * w % N, G, r * w % N, point)
+        want(got and got[0] % N == r, "the signature is not the payee's")
+    else:
+        x = r + (N if b[64] & 2 else 0)
+        point = lift_x(x, bool(b[64] & 1)) if x < P else None
+        inverse = pow(r, N - 2, N)
+        want(point and combine(t * inverse % N, point, -digest * inverse % N, G), "no payee can be found by the signature")
+    return amount, fields[1]
+
+
+def invoice_fields(groups):
+    fields, repeated = {}, (3, 9)
+    exact = {1: 52, 16: 52, 23: 52, 19: 53}
+    while groups:
+        want(len(groups) >= 3, "a field without a length")
+        kind, size = groups[0], groups[1] << 5 | groups[2]
+        want(size <= len(groups) - 3, "a field that is longer than the invoice")
+        field, groups = groups[3:3 + size], groups[3 + size:]
+        if kind in exact and size != exact[kind] or kind == 9 and (not field or field[0] > 18) or kind not in (1, 3, 5, 6, 9, 13, 16, 19, 23, 24, 27):
+            continue
+        want(kind not in fields or kind in repeated, "a field stands twice")
+        if kind == 9:
+            value = field
+        elif kind in (6, 24):
+            value = int("".join(format(g, "05b") for g in field) or "0", 2)
+            want(value < 2**64 and (kind == 24 or 0 < value <= (2**63 - 1) // 10**9), "a number that is too big")
+        elif kind == 5:
+            value = features(field)
+        else:
+            b, rest = bytes(regroup(field, 5, 8)), len(field) * 5 % 8
+            want(rest == 0 or rest < 5 and b[-1] == 0, "a field that does not end where its bytes do")
+            value = b if rest == 0 else b[:-1]
+            if kind == 13:
+                try:
+                    value.decode("utf-8")
+                except UnicodeDecodeError:
+                    raise Failed("a description that is not UTF-8")
+            want(kind != 3 or value and len(value) % 51 == 0, "a route that is none")
+            want(kind != 19 or any(value), "a payee that is none")
+        fields[kind] = value
+    want(1 in fields and 16 in fields and (13 in fields) != (23 in fields), "an invoice without what every invoice has")
+    return fields
+
+
+def features(field):
+    needs = {8: 0, 14: 0, 16: 14, 24: 0, 36: 0, 48: 0}
+    bits = {i for i in range(len(field) * 5) if field[len(field) - 1 - i // 5] >> i % 5 & 1}
+    for bit in bits:
+        need = needs.get(bit & ~1)
+        want(need is not None or bit % 2, "a feature that is not known")
+        want(not need or need in bits or need + 1 in bits, "a feature that is nothing without another")
+
+
+class Bytes:
+    def __init__(self, b):
+        self.b, self.at = b, 0
+
+    def take(self, n):
+        want(n <= len(self.b) - self.at, "the transaction does not end where its parts do")
+        self.at += n
+        return self.b[self.at - n:self.at]
+
+    def count(self):
+        n = self.take(1)[0]
+        if n >= 253:
+            size = 2 << n - 253
+            n, least = int.from_bytes(self.take(size), "little"), {2: 253, 4: 1 << 16, 8: 1 << 32}[size]
+            want(n >= least, "a number in another form")
+        want(n <= len(self.b) - self.at, "the transaction does not end where its parts do")
+        return n
+
+
+def transaction(b):
+    """The id of a transaction, and the satoshis that it moves."""
+    r = Bytes(b)
+    version = r.take(4)
+    witnessed = b[4:6] == b"\0\1"
+    if witnessed:
+        r.take(2)
+    start = r.at
+    inputs = r.count()
+    for _ in range(inputs):
+        r.take(36)
+        r.take(r.count())
+        r.take(4)
+    outputs, satoshis = r.count(), 0
+    for _ in range(outputs):
+        satoshis += int.from_bytes(r.take(8), "little")
+        want(satoshis <= 21_000_000 * 100_000_000, "more than there is")
+        r.take(r.count())
+    body = b[start:r.at]
+    found = not witnessed
+    if witnessed:
+        for _ in range(inputs):
+            items = r.count()
+            found = found or items > 0
+            for _ in range(items):
+                r.take(r.count())
+    locktime = r.take(4)
+    want(found and r.at == len(b) and inputs and outputs, "the transaction does not end where its parts do")
+    return sha(sha(version + body + locktime))[::-1].hex(), satoshis
+
+
+def point_of(s):
+    want(any_hex(s, 33), "no compressed point")
+    b = bytes.fromhex(s)
+    point = lift_x(int.from_bytes(b[1:], "big"), b[0] == 3) if b[0] in (2, 3) else None
+    want(point, "no point of the curve")
+    return point
+
+
+def check_coin(coin, owner, keysets, unit):
+    if coin["id"][:2] not in ("00", "01"):
+        raise Absent("ecash of this kind of keyset is not checked by this program")
+    point_of(coin["C"])
+    try:
+        parts = loads(coin["secret"])
+        kind, lock = parts
+        lock = shape(lock, {"data": str, "tags": [[str]]})
+        want(isinstance(parts, list) and kind == "P2PK", "not locked")
+    except (Failed, ValueError, TypeError):
+        raise Failed("it is not locked to a key")
+    for tag in lock["tags"]:
+        if tag and tag[0] == "sigflag":
+            want(tag[1:] == ["SIG_INPUTS"], "signed together with what is not here")
+        want(not tag or tag[0] not in ("pubkeys", "n_sigs", "locktime", "refund", "n_sigs_refund"), "others have a say in who spends it")
+    point_of(lock["data"])
+    want(lock["data"][2:].lower() == owner, "it is locked to another key than the provider's")
+    witness = coin["witness"]
+    if witness is None or witness == "":
+        raise Failed("the provider did not sign for it")
+    w = shape(loads(witness) if is_text(witness) else witness, {"signatures": [str]})
+    digest = sha(coin["secret"].encode())
+    want(any(any_hex(s, 64) and schnorr(bytes.fromhex(owner), digest, bytes.fromhex(s)) for s in w["signatures"]), "not signed by the provider")
+    keyset = next((k for k in keysets if k["id"] == coin["id"]), None)
+    if coin["dleq"] is not None and keyset is not None:
+        check_mint(coin, keyset, unit)
+
+
+def check_mint(coin, k, unit):
+    """NUT-02 and NUT-12: the key of the keyset for the amount signed the coin."""
+    keys = k["keys"] or {}
+    want(isinstance(keys, dict) and all(re.fullmatch("0|[1-9][0-9]*", a) and int(a) < 2**64 and is_text(v) for a, v in keys.items()), "keys that are none")
+    for v in keys.values():
+        point_of(v)
+    amounts = sorted(keys, key=int)
+    if k["id"].startswith("00"):
+        derived = "00" + sha(b"".join(bytes.fromhex(keys[a]) for a in amounts)).hex()[:14]
+    else:
+        text = ",".join(a + ":" + keys[a].lower() for a in amounts) + "|unit:" + k["unit"]
+        text += "|input_fee_ppk:%d" % k["input_fee_ppk"] if k["input_fee_ppk"] > 0 else ""
+        text += "|final_expiry:%d" % k["final_expiry"] if k["final_expiry"] > 0 else ""
+        derived = "01" + sha(text.encode()).hex()
+    want(derived == k["id"] and k["unit"] == unit and str(coin["amount"]) in keys, "the keyset is another one, or has no key for the amount")
+    scalars = []
+    for name in "esr":
+        want(any_hex(coin["dleq"][name], 32) and int(coin["dleq"][name], 16) < N, "no scalar")
+        scalars.append(int(coin["dleq"][name], 16))
+    e, s, r = scalars
+    a, c, y = point_of(keys[str(coin["amount"])]), point_of(coin["C"]), hash_to_curve(coin["secret"])
+    signature, message = combine(1, c, r, a), combine(1, y, r, G)
+    want(signature and message, "the mint did not sign it")
+    points = [combine(s, G, e, neg(a)), combine(s, message, e, neg(signature)), a, signature]
+    want(all(points), "the mint did not sign it")
+    text = "".join("04%064x%064x" % p for p in points)
+    want(sha(text.encode()).hex() == coin["dleq"]["e"].lower(), "the mint did not sign it")
+
+
+def hash_to_curve(secret):
+    inner = sha(b"Secp256k1_HashToCurve_Cashu_" + secret.encode())
+    for counter in range(1 << 16):
+        point = lift_x(int.from_bytes(sha(inner + struct.pack("<I", counter)), "big"))
+        if point:
+            return point
+    raise Failed("the secret stands for no point")
+
+
+# --- an export
+
+MIB = 1 << 20
+LIMITS = {"receipt.json": MIB >> 4, "receipt.event.json": 4 * MIB, "request.event.json": 4 * MIB, "request.key": MIB >> 2,
+          "result.event.json": 4 * MIB, "result.key": MIB >> 2, "quote.event.json": 4 * MIB, "bundle.nut": 64 * MIB,
+          "delivery.nut": 64 * MIB, "verdict.json": 16 * MIB, "evidence.json": 64 * MIB, "REPLAY.jsonl": 64 * MIB,
+          "policy.json": MIB >> 2, "journal/entry": MIB, "journal/proof.json": MIB >> 2,
+          "journal/checkpoint.event.json": 4 * MIB, "payment/transaction": 16 * MIB}
+MAX_FILES, MAX_TOTAL, MAX_RATIO = 200, 256 * MIB, 200
+
+
+def limit_of(name):
+    if name in LIMITS:
+        return LIMITS[name]
+    want(re.fullmatch(r"reviews/[0-9a-f]{64}\.json", name), "%r is no file of an export" % name[:100])
+    return MIB >> 2
+
+
+class Files:
+    def __init__(self):
+        self.files, self.faults, self.total = {}, [], 0
+
+    def add(self, name, read, regular):
+        try:
+            most = limit_of(name)
+            want(regular, "%s is not a regular file" % name)
+            want(len(self.files) < MAX_FILES, "too many files")
+            most = min(most, MAX_TOTAL - self.total)
+            b = read(most + 1)
+            want(len(b) <= most, "%s is over %d bytes" % (name, most))
+            self.files[name] = b
+            self.total += len(b)
+        except Failed as e:
+            self.faults.append(str(e))
+        except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError) as e:
+            self.faults.append("%s: %s" % (name, e))
+
+    def directory(self, root):
+        for at, dirs, names in os.walk(root):
+            links = [d for d in dirs if os.path.islink(os.path.join(at, d))]
+            for name in names + links:
+                path = os.path.join(at, name)
+                relative = os.path.relpath(path, root).replace(os.sep, "/")
+
+                def read(n):
+                    with open(path, "rb") as f:
+                        return f.read(n)
+                self.add(relative, read, stat.S_ISREG(os.lstat(path).st_mode))
+        return self
+
+    def archive(self, path):
+        seen = set()
+        with zipfile.ZipFile(path) as z:
+            want(len(z.infolist()) <= 2 * MAX_FILES, "too many files")
+            for f in z.infolist():
+                name = f.filename[:-1] if f.filename.endswith("/") else f.filename
+                want("\\" not in name and all(p not in ("", ".", "..") for p in name.split("/")), "the name %r" % f.filename)
+                want(name not in seen, "%r is in it twice" % name)
+                seen.add(name)
+                if f.filename.endswith("/"):
+                    continue
+
+                def read(n):
+                    want(f.file_size < n, "%s is too large" % f.filename)
+                    with z.open(f) as part:
+                        return part.read(n)
+                kind = stat.S_IFMT(f.external_attr >> 16)
+                self.add(f.filename, read, kind in (0, stat.S_IFREG))
+                want(self.total <= MAX_RATIO * os.path.getsize(path), "its files are too much larger than it is")
+        return self
+
+
+class Export:
+    """The checks, in their order. What several of them compare with is read first, and why it could not be."""
+
+    def __init__(self, files):
+        self.files, self.faults, self.total = files.files, files.faults, files.total
+        self.receipt = self.signed = self.customer = None
+        self.read_receipt()
+        if self.receipt is None:
+            return
+        self.request = self.attempt(self.read_request)
+        self.result = self.attempt(self.read_result)
+        self.verdict = self.attempt(self.read_verdict)
+        self.replay = self.attempt(self.read_replay)
+        self.checkpoint = self.attempt(self.read_checkpoint)
+
+    @staticmethod
+    def attempt(read):
+        try:
+            return read()
+        except (Failed, Absent) as e:
+            return e
+
+    def file(self, name):
+        if name not in self.files:
+            raise Absent(name + " is not there")
+        return self.files[name]
+
+    def event(self, name):
+        return Event(self.file(name))
+
+    def read_receipt(self):
+        lying = self.loose = self.attempt(lambda: read_receipt(self.file("receipt.json")))
+        self.unsigned = self.attempt(self.read_signed)
+        if isinstance(self.unsigned, Event):
+            self.signed, self.customer = self.unsigned, self.unsigned.author
+            self.stated = self.signed.content.encode()
+            self.receipt = read_receipt(self.stated)
+        elif isinstance(lying, dict):
+            self.receipt, self.stated = lying, self.files["receipt.json"]
+        if self.receipt:
+            self.receipt = dict(self.receipt, stated=self.stated)
+
+    def read_signed(self):
+        e = self.event("receipt.event.json")
+        want(e.kind == 2021, "another kind than that of receipts")
+        at, tags = receipt_event(read_receipt(e.content.encode()))
+        want(e.at == at and e.tags == tags, "its date and tags are not those of the receipt in it")
+        return e
+
+    def plaintext(self, e, name):
+        """What a sealed event says: its plaintext, or None if it stays closed."""
+        if not e.sealed():
+            want(name not in self.files, name + " is for a content that is not encrypted")
+            return None
+        return open_payload(self.files[name], e.content) if name in self.files else None
+
+    def read_request(self):
+        e, r = self.event("request.event.json"), self.receipt
+        want(e.id == r.get("request_event", "0" * 64), "it is another event than the receipt names")
+        want(5000 <= e.kind < 6000, "another kind than that of a request")
+        self.customer = e.author
+        plain = self.plaintext(e, "request.key")
+        q = Request(e, plain)
+        q.event, q.open = e, not q.sealed or plain is not None
+        want(not q.providers or r.get("provider_pubkey", "0" * 64) in q.providers, "it asks another provider")
+        want(q.job == r["job"], "it is of another job")
+        if q.open:
+            want(q.get("job_type") == r.get("task", ""), "it is of another task")
+            want(q.get("idempotency_key") == r.get("idempotency_key", ""), "it has another idempotency key")
+        return q
+
+    def read_result(self):
+        r = self.receipt
+        if "result_event" not in r:
+            want("result.event.json" not in self.files, "it is there, and the receipt names no result")
+            raise Absent("nothing came")
+        e = self.event("result.event.json")
+        want(e.id == r["result_event"], "it is another event than the receipt names")
+        plain = self.plaintext(e, "result.key")
+        want(6000 <= e.kind < 7000, "another kind than that of a result")
+        f = Feedback(e)
+        want(e.author == r.get("provider_pubkey"), "it is not by the provider")
+        want(not isinstance(self.request, Request) or e.kind == self.request.event.kind + 1000, "it is of another kind")
+        want(f.request == r.get("request_event", ""), "it answers another request")
+        want(self.customer is None or f.customer == self.customer, "it is for another customer")
+        f.sealed, f.open = e.sealed(), not e.sealed() or plain is not None
+        f.content = e.content if not f.sealed else plain
+        return f
+
+    def read_verdict(self):
+        named = self.receipt.get("verdict_hash")
+        if named is None:
+            want("verdict.json" not in self.files, "it is there, and the receipt names none")
+            raise Absent("nothing was judged")
+        whole = loads(self.file("verdict.json"))
+        want(canonical_hash(whole) == named, "it is not the one that the receipt names")
+        v = shape(whole, VERDICT)
+        v["whole"] = whole
+        return v
+
+    def read_replay(self):
+        digest, session = trajectory(self.file("REPLAY.jsonl"))
+        want(digest == self.receipt["trajectory_hash"], "it is not the one that the receipt names")
+        want(session == self.receipt["session_id"], "it is of another session")
+        return digest
+
+    def read_checkpoint(self):
+        e = self.event("journal/checkpoint.event.json")
+        want(e.kind == 2024, "another kind than that of checkpoints")
+        c = loads(e.content.encode())
+        want(isinstance(c, dict) and set(c) <= {"journal", "size", "root"} and len(e.content.encode()) <= 1024, "no checkpoint")
+        c = shape(c, {"journal": str, "size": int, "root": str})
+        want(re.fullmatch("[a-zA-Z0-9_-]{1,64}", c["journal"]) and 0 < c["size"] <= 2**53 and parse_hash(c["root"]) and
+             parse_hash(c["root"]).strip("0"), "no checkpoint")
+        want(self.customer is None or e.author == self.customer, "it is not signed by the customer")
+        return c
+
+    # The lines.
+
+    def check_files(self):
+        want(not self.faults, self.faults[0] if self.faults else "")
+        want(self.files, "there are none")
+        return "%d, of %d bytes" % (len(self.files), self.total)
+
+    def check_receipt(self):
+        want("receipt.json" in self.files, "receipt.json is not there")
+        if isinstance(self.loose, Exception):
+            raise Failed(str(self.loose))
+        want(self.signed is None or self.files["receipt.json"] == self.stated, "it is not what was signed")
+        check_form(self.receipt)
+        return "%s, %s" % (self.receipt["receipt_id"], hashed(self.stated))
+
+    def check_signature(self):
+        want(self.signed is not None, str(self.unsigned))
+        want(self.signed.author == self.customer, "it is signed by somebody else than the request")
+        return "by " + self.customer
+
+    def hold(self, v, event="", key=""):
+        if isinstance(v, Exception):
+            want(not key or key not in self.files or event in self.files, "%s is there, and %s is not" % (key, event))
+            raise v
+        return v
+
+    def check_request(self):
+        return "read" if self.hold(self.request, "request.event.json", "request.key").open else "only its envelope was read"
+
+    def opened(self):
+        if isinstance(self.request, Exception):
+            raise Absent("there is no request that holds")
+        if not self.request.open:
+            raise Absent("the request is encrypted")
+        return self.request
+
+    def check_job_hash(self):
+        q = self.opened()
+        digest, said = q.job_hash(), q.get("job_hash")
+        want(said == "" or parse_hash(said) == digest[7:], "the request says another one")
+        want(digest == self.receipt["job_hash"], "the receipt says another one")
+        return digest
+
+    def check_result(self):
+        return "read" if self.hold(self.result, "result.event.json", "result.key").open else "only its envelope was read"
+
+    def check_bundle(self):
+        return self.parcel("bundle.nut", "bundle_hash", self.attempt(lambda: self.opened()), lambda q: q.bundle())
+
+    def check_delivery(self):
+        def opened():
+            if isinstance(self.result, Exception):
+                raise Absent("there is no result that holds")
+            if not self.result.open:
+                raise Absent("the result is encrypted")
+            return self.result
+        return self.parcel("delivery.nut", "delivery_hash", self.attempt(opened), lambda f: delivery(f.content, f.sealed))
+
+    def parcel(self, name, field, carrier, carried):
+        stated, readable = self.receipt.get(field, ""), not isinstance(carrier, Exception)
+        if readable:
+            want(carried(carrier) == stated, "the event that carried it says another hash")
+        if stated == "":
+            want(name not in self.files, name + " is there, and the receipt names none")
+            raise Absent("the receipt names none")
+        want(hashed(self.file(name)) == stated, "it is not the one that the receipt names")
+        return stated
+
+    def check_verdict(self):
+        v = self.hold(self.verdict)
+        want(v["outcome"] == self.receipt.get("outcome"), "its outcome is not that of the receipt")
+        check_verdict(v)
+        return "%s, %d of %d tests" % (v["outcome"], v["passed"], v["expected"])
+
+    def check_evidence(self):
+        want("evidence.json" not in self.files or "verdict_hash" in self.receipt, "it is there, and the receipt names no verdict")
+        b = self.file("evidence.json")
+        if isinstance(self.verdict, Exception):
+            raise Absent("there is no verdict that holds")
+        want(parse_hash(self.verdict["evidence"]) == sha(b).hex(), "it is not the one that the verdict names")
+        return check_evidence(b, self.verdict, self.verdict["whole"])
+
+    def check_trajectory(self):
+        return self.hold(self.replay)
+
+    def check_policy(self):
+        digest = canonical_hash(loads(self.file("policy.json")))
+        want(digest == self.receipt["policy_bundle_id"], "it is not the one that the receipt names")
+        return digest
+
+    def check_payment(self):
+        r, paid = self.receipt, self.receipt["payment_proof"] is not None
+        event = self.event("quote.event.json") if "quote.event.json" in self.files else None
+        named = r.get("quote_event")
+        want(not event or named in (None, event.id), "the quote is another event than the receipt names")
+        want(paid or "payment/transaction" not in self.files and (not event or named), "nothing was paid, and there is something about a payment")
+        want("payment/transaction" not in self.files or r["payment_proof"]["type"] == "onchain_txid", "a transaction of another kind of payment")
+        request = self.request.event if isinstance(self.request, Request) else None
+        return Payment(r, request, event, self.files.get("payment/transaction", b"")).check()
+
+    def check_entry(self):
+        want("journal/entry" in self.files or "journal/proof.json" not in self.files, "a proof without an entry")
+        entry, r = self.file("journal/entry"), self.receipt
+        _, newline, body = entry.partition(b"\n")
+        want(newline, "it has no subject")
+        facts = shape(loads(body), {"facts": [None]})["facts"]
+        facts = [shape(f, RECORDED) for f in facts if shape(f, {"type": str})["type"] == "attempt.recorded"]
+        found = [f for f in facts if f["receipt"] == r["receipt_id"]]
+        want(len(found) == 1, "it does not record the receipt, once")
+        f = found[0]
+        want(f["attempt"] == r["attempt"] and f["stored"] == hashed(self.stated) and f["trajectory"] == r["trajectory_hash"], "it records another receipt")
+        want(isinstance(self.replay, Exception) or f["replay"] == hashed(self.files["REPLAY.jsonl"]), "it names another REPLAY.jsonl")
+        want(self.signed is None or f["signed"] == hashed(self.files["receipt.event.json"]), "it names another signed receipt")
+        p = read_proof(self.file("journal/proof.json"))
+        if isinstance(self.checkpoint, Exception):
+            raise Absent("there is no checkpoint that holds")
+        want(int(p["size"]) == self.checkpoint["size"], "the proof is of another tree")
+        check_proof(sha(b"\0" + entry), p, bytes.fromhex(parse_hash(self.checkpoint["root"])))
+        return "entry %d of %s" % (int(p["index"]) + 1, p["size"])
+
+    def check_checkpoint(self):
+        return "%d entries" % self.hold(self.checkpoint)["size"]
+
+    def check_reviews(self):
+        names = sorted(n for n in self.files if n.startswith("reviews/"))
+        if not names:
+            raise Absent("there is no review")
+        for name in names:
+            e = self.event(name)
+            want(name == "reviews/%s.json" % e.id, "it is another event")
+            check_review(e, self.receipt, self.customer)
+        return "%d" % len(names)
+
+    def check_supersedes(self):
+        earlier = self.receipt.get("supersedes")
+        if earlier is None:
+            raise Absent("it stands for no earlier receipt")
+        want(earlier != self.receipt["receipt_id"], "it stands for itself")
+        return "it stands for " + earlier
+
+    LINES = [("files", check_files), ("receipt", check_receipt), ("receipt signature", check_signature), ("request", check_request),
+             ("job hash", check_job_hash), ("result", check_result), ("bundle", check_bundle), ("delivery", check_delivery),
+             ("verdict", check_verdict), ("evidence", check_evidence), ("trajectory", check_trajectory), ("policy", check_policy),
+             ("payment", check_payment), ("journal entry", check_entry), ("checkpoint", check_checkpoint), ("reviews", check_reviews),
+             ("supersedes", check_supersedes)]
+
+    def report(self):
+        checks = []
+        for name, check in self.LINES:
+            try:
+                if self.receipt is None and name not in ("files", "receipt", "receipt signature"):
+                    raise Absent("there is no receipt to hold it against")
+                state, detail = "passed", check(self)
+            except Absent as e:
+                state, detail = "absent", str(e)
+            except Failed as e:
+                state, detail = "failed", str(e)
+            checks.append({"name": name, "state": state, "detail": detail})
+        return {"receipt": self.receipt["receipt_id"] if self.receipt else "", "checks": checks}
+
+
+def verify(path):
+    """The report on an archive, a directory, or the receipt.json in one."""
+    if os.path.basename(path) == "receipt.json":
+        path = os.path.dirname(path) or "."
+    try:
+        report = Export(Files().directory(path) if os.path.isdir(path) else Files().archive(path)).report()
+    except (Failed, zipfile.BadZipFile) as e:
+        report = {"receipt": "", "checks": [{"name": "files", "state": "failed", "detail": "not an archive of an export: %s" % e}]}
+    return dict(file=path, ok=all(c["state"] != "failed" for c in report["checks"]), **report)
+
+
+def main(args):
+    reports = [verify(path) for path in args if path != "--json"]
+    if "--json" in args:
+        print(json.dumps(reports, indent=2, ensure_ascii=False))
+    else:
+        for r in reports:
+            print(r["file"])
+            for c in r["checks"]:
+                print({"passed": "✓", "failed": "✗", "absent": "–"}[c["state"]], c["name"].ljust(17), c["detail"])
+    return 0 if reports and all(r["ok"] for r in reports) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,84 @@
+package verify_test
+
+import (
+	"encoding/json"
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"guild/verify"
+)
+
+var rewrite = flag.Bool("vectors", false, "write the exports in testdata/vectors anew")
+
+const vectorsDir = "testdata/vectors"
+
+// vectorsAnew are the exports in testdata/vectors: those that hold, and one for each line that fails.
+func vectorsAnew(t testing.TB) map[string]files {
+	all := map[string]files{}
+	for name, s := range stories() {
+		all["good "+name] = s.export(t)
+	}
+	all["good unjudged"] = story{unjudged: true}.export(t)
+	all["good without a journal"] = files{}
+	for name, b := range all["good in clear"] {
+		if !strings.HasPrefix(name, "journal/") {
+			all["good without a journal"][name] = b
+		}
+	}
+	for _, name := range []string{"a receipt by somebody else", "a request for another work", "a better score", "a better pace", "a preimage of another invoice",
+		"a record of another attempt", "a checkpoint of another tree", "a review of other bytes", "another provider"} {
+		all["bad "+name] = lies()[name].export(t)
+	}
+	good := story{sealed: true}.export(t)
+	for name, file := range good {
+		changed := maps.Clone(good)
+		some := changes(t, name, file)
+		changed[name] = some[len(some)/3].file
+		all["bad "+strings.TrimSuffix(strings.ReplaceAll(name, "/", " "), ".json")] = changed
+	}
+	unknown := maps.Clone(good)
+	unknown["notes.txt"] = []byte("x")
+	all["bad notes.txt"] = unknown
+	return all
+}
+
+func TestTheVectorsHold(t *testing.T) {
+	if *rewrite {
+		ok(t, os.RemoveAll(vectorsDir))
+		ok(t, os.MkdirAll(vectorsDir, 0o755))
+		for name, f := range vectorsAnew(t) {
+			writeVector(t, filepath.Join(vectorsDir, strings.NewReplacer(" ", "-", ",", "").Replace(name)), f)
+		}
+	}
+	archives, err := filepath.Glob(vectorsDir + "/*.zip")
+	if err != nil || len(archives) < 30 {
+		t.Fatalf("%d vectors, %v", len(archives), err)
+	}
+	for _, archive := range archives {
+		var want verify.Report
+		ok(t, json.Unmarshal(must[[]byte](t)(os.ReadFile(strings.TrimSuffix(archive, ".zip")+".json")), &want))
+		got, err := verify.Archive(must[[]byte](t)(os.ReadFile(archive)))
+		if err != nil || got.Receipt != want.Receipt || !slices.Equal(got.Checks, want.Checks) {
+			t.Errorf("%s: %v, %v, want %v", archive, got, err, want)
+		}
+		if got.OK() != strings.HasPrefix(filepath.Base(archive), "good-") {
+			t.Errorf("%s: it holds: %t", archive, got.OK())
+		}
+	}
+}
+
+func writeVector(t testing.TB, path string, f files) {
+	t.Helper()
+	b, err := verify.Pack(f)
+	if err != nil { // a file that no export has
+		b = zipped(t, slices.Sorted(maps.Keys(f)), func(name string) []byte { return f[name] })
+	}
+	ok(t, os.WriteFile(path+".zip", b, 0o644))
+	report := must[verify.Report](t)(verify.Archive(b))
+	ok(t, os.WriteFile(path+".json", append(must[[]byte](t)(json.MarshalIndent(report, "", "  ")), '\n'), 0o644))
+}

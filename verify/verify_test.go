@@ -1,0 +1,185 @@
+package verify_test
+
+import (
+	"io/fs"
+	"maps"
+	"slices"
+	"testing"
+	"testing/fstest"
+	"unicode/utf8"
+
+	"guild/verify"
+)
+
+// dir is an export as it lies in a directory.
+func dir(f files) fstest.MapFS {
+	d := fstest.MapFS{}
+	for name, b := range f {
+		d[name] = &fstest.MapFile{Data: b}
+	}
+	return d
+}
+
+// states are the lines of a report by name.
+func states(r verify.Report) map[string]verify.State {
+	m := map[string]verify.State{}
+	for _, c := range r.Checks {
+		m[c.Name] = c.State
+	}
+	return m
+}
+
+// failures are the names of the lines that failed.
+func failures(r verify.Report) (names []string) {
+	for _, c := range r.Checks {
+		if c.State == verify.Failed {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// stories are the exports that hold.
+func stories() map[string]story {
+	return map[string]story{
+		"in clear":              {},
+		"sealed and opened":     {sealed: true},
+		"sealed":                {sealed: true, closed: true},
+		"that supersedes":       {superseding: true},
+		"paid over Lightning":   {rail: "lightning"},
+		"paid in ecash, sealed": {rail: "cashu", sealed: true},
+		"paid on the chain":     {rail: "onchain"},
+	}
+}
+
+func TestWhatWasExportedHolds(t *testing.T) {
+	for name, s := range stories() {
+		r := verify.Export(dir(s.export(t)))
+		for _, c := range r.Checks {
+			t.Logf("%s: %s %s: %s", name, c.State, c.Name, c.Detail)
+		}
+		if !r.OK() || r.Receipt == "" {
+			t.Errorf("%s: %v", name, r)
+		}
+		var absent []string
+		for _, c := range r.Checks {
+			if c.State == verify.Absent {
+				absent = append(absent, c.Name)
+			}
+		}
+		want := []string{}
+		if s.closed {
+			want = append(want, "job hash")
+		}
+		if s.rail == "" {
+			want = append(want, "payment")
+		}
+		if !s.superseding {
+			want = append(want, "supersedes")
+		}
+		if !slices.Equal(absent, want) {
+			t.Errorf("%s: absent %v, want %v", name, absent, want)
+		}
+	}
+}
+
+func TestWhatIsNotThereIsSaidAndFailsNothing(t *testing.T) {
+	needed := map[string]string{verify.FileReceipt: "receipt", verify.FileReceiptEvent: "receipt signature"}
+	for name, s := range stories() {
+		good := s.export(t)
+		for file := range good {
+			less := maps.Clone(good)
+			delete(less, file)
+			r := verify.Export(dir(less))
+			want := []string{}
+			if line := needed[file]; line != "" {
+				want = append(want, line)
+			}
+			switch _, sealed := good[verify.FileRequestKey]; {
+			case file == verify.FileEntry:
+				want = append(want, "journal entry") // its proof is left
+			case sealed && (file == verify.FileRequest || file == verify.FileResult):
+				want = append(want, about(file)) // its key is left
+			}
+			if got := failures(r); !slices.Equal(got, want) && len(got)+len(want) > 0 {
+				t.Errorf("%s without %s: failed %q, want %q", name, file, got, want)
+			}
+			if line := about(file); len(want) == 0 && file != verify.FileRequestKey && file != verify.FileResultKey && states(r)[line] == verify.Passed &&
+				!(s.rail != "lightning" && file == verify.FileQuote) {
+				t.Errorf("%s without %s: the line %s has passed", name, file, line)
+			}
+		}
+	}
+}
+
+func TestOfNothingThereIsNothingGood(t *testing.T) {
+	for name, f := range map[string]files{
+		"nothing": {}, "no receipt": {verify.FilePolicy: []byte("{}")}, "something else": {"x": nil}, "an empty receipt": {verify.FileReceipt: nil},
+	} {
+		r := verify.Export(dir(f))
+		if r.OK() || r.Receipt != "" || states(r)["receipt"] != verify.Failed {
+			t.Errorf("%s: %v", name, r)
+		}
+	}
+	if (verify.Report{}).OK() {
+		t.Error("a report of nothing is good")
+	}
+}
+
+// A receipt that somebody else signs again, with all that follows from it, is not the customer's.
+func TestWhoeverSignsAgainIsNotTheCustomer(t *testing.T) {
+	other := stranger()
+	f := story{judge: &other}.export(t)
+	delete(f, verify.FileEntry)
+	delete(f, verify.FileProof)
+	if got := failures(verify.Export(dir(f))); !slices.Equal(got, []string{"receipt signature"}) {
+		t.Errorf("failed %q", got)
+	}
+}
+
+func TestWhatWasUnjudgedHolds(t *testing.T) {
+	f := story{unjudged: true}.export(t)
+	r := verify.Export(dir(f))
+	if !r.OK() || states(r)["verdict"] != verify.Absent {
+		t.Errorf("%v", r)
+	}
+	judged := story{}.export(t)
+	for _, name := range []string{verify.FileVerdict, verify.FileEvidence} {
+		f[name] = judged[name]
+	}
+	if got := failures(verify.Export(dir(f))); !slices.Equal(got, []string{"verdict", "evidence"}) {
+		t.Errorf("failed %q", got)
+	}
+}
+
+func FuzzExport(f *testing.F) {
+	base := story{sealed: true, rail: "lightning"}.export(f)[verify.FileReceipt]
+	for _, s := range stories() {
+		for name, b := range s.export(f) {
+			f.Add(name, b)
+		}
+	}
+	f.Fuzz(func(t *testing.T, name string, b []byte) {
+		if !fs.ValidPath(name) || name == "." {
+			return
+		}
+		r := verify.Export(dir(files{verify.FileReceipt: base, name: b})) // without the others, whose signatures take long
+		if len(r.Checks) != 17 {
+			t.Fatalf("%v", r)
+		}
+		for _, c := range r.Checks {
+			if !utf8.ValidString(c.Detail) || len(c.Detail) > 2000 {
+				t.Fatalf("%s: a detail of %d bytes: %.200q", c.Name, len(c.Detail), c.Detail)
+			}
+		}
+	})
+}
+
+func BenchmarkVerify(b *testing.B) {
+	archive := must[[]byte](b)(verify.Pack(story{sealed: true, rail: "lightning"}.export(b)))
+	for b.Loop() {
+		if r, err := verify.Archive(archive); err != nil || !r.OK() {
+			b.Fatal(r, err)
+		}
+	}
+}

@@ -1,0 +1,384 @@
+package verify_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"testing"
+
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip44"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"guild"
+	"guild/canon"
+	"guild/internal/key"
+	"guild/nip90"
+	"guild/nipreview"
+	"guild/receipt"
+	"guild/replay"
+	"guild/seal"
+	"guild/verify"
+)
+
+// person is somebody with a key that is always the same, so that the same export is made each time.
+type person struct {
+	secret nostr.SecretKey
+	signer *key.Signer
+	public nostr.PubKey
+}
+
+func somebody(name string) person {
+	secret := nostr.SecretKey(guild.Sum([]byte(name)))
+	signer := key.NewSigner(key.NewSecret(secret))
+	public, _ := signer.GetPublicKey(context.Background())
+	return person{secret, signer, public}
+}
+
+// people of the exports.
+func customer() person { return somebody("customer") }
+func provider() person { return somebody("provider") }
+func stranger() person { return somebody("stranger") }
+
+// at is when everything happens, in Unix seconds.
+const at = 1_790_000_000
+
+func (p person) sign(t testing.TB, e nostr.Event) nostr.Event {
+	t.Helper()
+	if e.CreatedAt == 0 {
+		e.CreatedAt = at
+	}
+	v, err := guild.Sign(t.Context(), p.signer, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Event()
+}
+
+// conversation is the key between p and somebody else.
+func (p person) conversation(t testing.TB, with person) [32]byte {
+	t.Helper()
+	k, err := nip44.GenerateConversationKey(with.public, p.secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// seal encrypts with a nonce that follows from the text.
+func (p person) seal(t testing.TB, with person) nip90.Sealer {
+	return func(plain string) (string, error) {
+		nonce := guild.Sum([]byte(plain))
+		return nip44.Encrypt(plain, p.conversation(t, with), nip44.WithCustomNonce(nonce[:]))
+	}
+}
+
+// story is a job from which an export is made. Its hooks change one part before it is signed, and what follows from it
+// follows from the change: then the customer or the provider says something that is not so.
+type story struct {
+	sealed, closed bool // sealed: request and result are encrypted; closed: and their keys stay with the customer
+	unjudged       bool
+	superseding    bool
+	rail           string // of the payment; "" for none
+
+	request  func(*nip90.Request)
+	result   func(*nip90.Result)
+	verdict  func(map[string]any)
+	evidence func(map[string]any)
+	receipt  func(*receipt.Receipt)
+	quote    func(*nip90.Feedback)
+	fact     func(map[string]any)
+	review   func(*nipreview.Review)
+	seal     func(*seal.Checkpoint)
+
+	judge *person // who signs the receipt; the customer if nil
+}
+
+type files = map[string][]byte
+
+// export makes the files.
+func (s story) export(t testing.TB) files {
+	t.Helper()
+	out := files{}
+	job := guild.JobID{1, 2, 3}
+	bundle, delivery := bytes.Repeat([]byte("NUT\x01 the task "), 20), bytes.Repeat([]byte("NUT\x01 the work "), 20)
+	out[verify.FileBundle], out[verify.FileDelivery] = bundle, delivery
+
+	request, order := s.asked(t, out, job, bundle)
+	result := s.answered(t, out, request, delivery)
+	r := s.stated(t, out, job, request, order, result)
+	if s.rail != "" {
+		s.paid(t, out, &r, request)
+	}
+	if s.superseding {
+		r.Supersedes = "r-0123456789abcdef"
+	}
+	derive := func() string { return receipt.NewID(r.Job, r.Attempt, r.ResultEvent, r.Supersedes) }
+	r.ID = derive()
+	if s.receipt != nil {
+		before := r.ID
+		if s.receipt(&r); r.ID == before {
+			r.ID = derive()
+		}
+	}
+	s.recorded(t, out, r)
+	return out
+}
+
+// put keeps an event as a file.
+func put(t testing.TB, out files, name string, e nostr.Event) {
+	t.Helper()
+	b, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out[name] = b
+}
+
+func (s story) asked(t testing.TB, out files, job guild.JobID, bundle []byte) (nostr.Event, nip90.Request) {
+	t.Helper()
+	p := provider().public
+	r := nip90.Request{Kind: 5000, Provider: &p, Job: job.String(), Output: "application/json", Bid: 5000, Relays: []string{"wss://relay.example"}, Content: "Write it"}
+	r.Set(nip90.ParamJobType, "python-function")
+	r.Set(nip90.ParamDeadline, fmt.Sprint(at+600))
+	r.Set(nip90.ParamTimeLimit, "30")
+	r.Set(nip90.ParamAccuracy, "1.00")
+	r.Set(nip90.ParamIdempotencyKey, nip90.IdempotencyKey(job, p, 1))
+	ok(t, r.SetBundle(nip90.NewParcel(bundle)))
+	r.Set(nip90.ParamJobHash, must[guild.Hash](t)(r.JobHash()).Hex())
+	if s.request != nil {
+		s.request(&r)
+	}
+	write := r.Event
+	if s.sealed {
+		write = func() (nostr.Event, error) { return r.Sealed(customer().seal(t, provider())) }
+	}
+	e := customer().sign(t, must[nostr.Event](t)(write()))
+	put(t, out, verify.FileRequest, e)
+	s.unlock(t, out, verify.FileRequestKey, e)
+	return e, r
+}
+
+// unlock keeps the opening of a sealed event.
+func (s story) unlock(t testing.TB, out files, name string, e nostr.Event) {
+	t.Helper()
+	if s.sealed && !s.closed {
+		o := must[verify.Opening](t)(verify.OpeningOf(customer().conversation(t, provider()), e.Content))
+		out[name] = []byte(o.String())
+	}
+}
+
+func (s story) answered(t testing.TB, out files, request nostr.Event, delivery []byte) nostr.Event {
+	t.Helper()
+	r := nip90.Result{Kind: 6000, Request: request.ID, Customer: customer().public}
+	ok(t, r.SetDelivery(nip90.NewParcel(delivery)))
+	if s.result != nil {
+		s.result(&r)
+	}
+	write := r.Event
+	if s.sealed {
+		write = func() (nostr.Event, error) { return r.Sealed(provider().seal(t, customer())) }
+	}
+	e := provider().sign(t, must[nostr.Event](t)(write()))
+	put(t, out, verify.FileResult, e)
+	s.unlock(t, out, verify.FileResultKey, e)
+	return e
+}
+
+// stated makes the receipt with all that it names but the payment.
+func (s story) stated(t testing.TB, out files, job guild.JobID, request nostr.Event, order nip90.Request, result nostr.Event) receipt.Receipt {
+	t.Helper()
+	policy := []byte(`{"name":"cautious","version":1,"weights":{"trust":400000}}`)
+	out[verify.FilePolicy] = policy
+	r := receipt.Receipt{
+		SessionID: job.String(), PolicyBundleID: must[guild.Hash](t)(canon.Hash(policy)).String(),
+		JobHash: must[guild.Hash](t)(order.JobHash()), Timestamp: "2026-09-21T14:13:20Z", Task: "python-function", Job: job,
+		Attempt: request.ID, RequestEvent: request.ID, ResultEvent: result.ID,
+		BundleHash: guild.Sum(out[verify.FileBundle]), DeliveryHash: guild.Sum(out[verify.FileDelivery]),
+		IdempotencyKey: nip90.IdempotencyKey(job, provider().public, 1),
+	}
+	r.SetProvider(provider().public)
+	if !s.unjudged {
+		r.Outcome, r.VerdictHash = s.judged(t, out)
+	}
+	r.TrajectoryHash = trajectory(t, out, r)
+	return r
+}
+
+// judged makes a verdict and the evidence for it, in the form of the judge's.
+func (s story) judged(t testing.TB, out files) (guild.Outcome, guild.Hash) {
+	t.Helper()
+	var v, e map[string]any
+	ok(t, json.Unmarshal([]byte(verdictText), &v))
+	if s.verdict != nil {
+		s.verdict(v)
+	}
+	e = map[string]any{
+		"format": "guild judge evidence 1", "verdict": maps.Clone(v),
+		"baseline": map[string]any{"runs": 7, "wall": map[string]any{"median_ms": 1000, "p95_ms": 1400}},
+		"criteria": map[string]any{"time_limit_seconds": 30}, "delivered": []any{"solution.py"},
+		"findings": []any{map[string]any{"criterion": "c1", "framework": "pytest", "strength": v["strength"], "tests": v["tests"],
+			"violations": v["violations"], "runs": []any{map[string]any{"argv": []any{"python3", "-m", "pytest"}, "stdout": "5 passed\n"}}}},
+	}
+	if v["violations"] == nil {
+		delete(e["findings"].([]any)[0].(map[string]any), "violations")
+	}
+	if s.evidence != nil {
+		s.evidence(e)
+	}
+	raw := must[[]byte](t)(json.Marshal(e))
+	out[verify.FileEvidence] = raw
+	v["evidence"] = guild.Sum(raw).String()
+	out[verify.FileVerdict] = must[[]byte](t)(canon.Marshal(v))
+	return guild.Outcome(fmt.Sprint(v["outcome"])), guild.Sum(out[verify.FileVerdict])
+}
+
+// verdictText is the verdict on a delivery that is good but for one edge test, and a little slow.
+const verdictText = `{"outcome":"SUCCESS","score_micro":894000,"strength":"strong","tier":"bubblewrap","expected":6,"passed":5,
+"tests":[{"id":"tests/smoke/test_a.py::test_import","state":"passed","layer":"smoke","us":1200},
+{"id":"test_b","state":"passed","layer":"correctness"},{"id":"test_c","state":"passed","layer":"correctness"},
+{"id":"test_d","state":"passed","layer":"edge"},{"id":"test_e","state":"failed","layer":"edge","message":"overflow"},
+{"id":"test_f","state":"passed","layer":"performance"}],
+"dimensions":[{"name":"correctness","weight":50,"value_micro":1000000,"known":true},
+{"name":"performance","weight":25,"value_micro":800000,"known":true,"reason":"1100 ms, the baseline is 1000 ms"},
+{"name":"resources","weight":15,"value_micro":1000000,"known":true},
+{"name":"quality","weight":10,"value_micro":440000,"known":true,"reason":"static findings"}],
+"standing":"active","speed":"STANDARD","annotations":["efficient"],
+"quality":{"pylint_milli":9000,"linted":true,"lines_micro":950000,"branches_micro":800000,"covered":true,"types":0,
+"findings":[{"tool":"bandit","code":"B301","severity":"low","file":"a.py","line":3,"text":"pickle"}]},
+"box":{"rootfs":"host","profile":"default","cpus":1,"memory_bytes":268435456,"disk_bytes":1048576,"pids":64,"cpu_ms":30000,"wall_ms":35000},
+"tools":[{"name":"pytest","version":"8.1"}],
+"usage":{"wall_ms":1100,"cpu_ms":900,"memory_peak_bytes":52428800}}`
+
+// trajectory writes REPLAY.jsonl.
+func trajectory(t testing.TB, out files, r receipt.Receipt) guild.Hash {
+	t.Helper()
+	var b bytes.Buffer
+	w := replay.NewWriter(&b)
+	const moment = "2026-09-21T14:13:20.000Z"
+	exit := 0
+	for _, e := range []replay.Event{
+		replay.ReplayHeader{Version: 1, Producer: "guild@0.7.0", CreatedAt: moment},
+		replay.SessionStart{SessionID: r.SessionID, PolicyBundleID: r.PolicyBundleID, T: moment},
+		replay.ToolCall{ID: "tc_001", Tool: "nostr.publish", Params: []byte(`{"attempt":"x","share":1.0}`), StepID: "request", T: moment},
+		replay.ToolResult{ID: "tc_001", OutputHash: guild.Sum([]byte("OK")).String(), Preview: "OK", ExitCode: &exit, StepUtility: 1, T: moment},
+		replay.SessionEnd{Status: replay.Success, Confidence: 0.894, TotalToolCalls: 1, T: moment},
+	} {
+		ok(t, w.Write(e))
+	}
+	hash := must[guild.Hash](t)(w.Close())
+	out[verify.FileReplay] = b.Bytes()
+	return hash
+}
+
+// recorded signs the receipt, and records, seals and reviews it.
+func (s story) recorded(t testing.TB, out files, r receipt.Receipt) {
+	t.Helper()
+	e := must[nostr.Event](t)(r.Event())
+	out[verify.FileReceipt] = []byte(e.Content)
+	signer := customer()
+	if s.judge != nil {
+		signer = *s.judge
+	}
+	put(t, out, verify.FileReceiptEvent, signer.sign(t, e))
+
+	fact := map[string]any{
+		"type": "attempt.recorded", "attempt": r.Attempt.Hex(), "receipt": r.ID, "stored": guild.Sum(out[verify.FileReceipt]),
+		"replay": guild.Sum(out[verify.FileReplay]), "trajectory": r.TrajectoryHash, "signed": guild.Sum(out[verify.FileReceiptEvent]),
+	}
+	if s.fact != nil {
+		s.fact(fact)
+	}
+	entry := must[[]byte](t)(json.Marshal(map[string]any{"v": 1, "at": at * 1000, "by": "node", "prev": guild.Sum(nil).Hex(),
+		"facts": []any{map[string]any{"type": "effect.settled", "key": "record"}, fact}}))
+	out[verify.FileEntry] = append([]byte("job."+r.Job.String()+"\n"), entry...)
+	s.sealed11(t, out)
+
+	review := nipreview.Review{Kind: nipreview.Kind, Subject: r.ProviderPubKey, Stars: 4_500_000, Task: r.Task, Request: r.RequestEvent, JobKind: 5000,
+		Content: nipreview.Content{Summary: "Good work.", Strengths: []string{"fast"}, Evidence: nipreview.Evidence{
+			Receipt: r.ID, ReceiptHash: guild.Sum(out[verify.FileReceipt]), VerdictHash: r.VerdictHash}}}
+	if s.review != nil {
+		s.review(&review)
+	}
+	signed := customer().sign(t, review.Event())
+	put(t, out, verify.DirReviews+"/"+signed.ID.Hex()+".json", signed)
+}
+
+// sealed11 proves the entry as the seventh of eleven.
+func (s story) sealed11(t testing.TB, out files) {
+	t.Helper()
+	var stored []tlog.Hash
+	reader := tlog.HashReaderFunc(func(indexes []int64) (hashes []tlog.Hash, err error) {
+		for _, i := range indexes {
+			hashes = append(hashes, stored[i])
+		}
+		return hashes, nil
+	})
+	const size, index = 11, 6
+	for i := range size {
+		entry := fmt.Appendf(nil, "job.%d\n{}", i)
+		if i == index {
+			entry = out[verify.FileEntry]
+		}
+		stored = append(stored, must[[]tlog.Hash](t)(tlog.StoredHashes(int64(i), entry, reader))...)
+	}
+	proof := seal.Proof{Index: index, Size: size}
+	for _, h := range must[tlog.RecordProof](t)(tlog.ProveRecord(size, index, reader)) {
+		proof.Path = append(proof.Path, h[:])
+	}
+	out[verify.FileProof] = must[[]byte](t)(proof.Encode())
+	c := seal.Checkpoint{Journal: "0123456789abcdef", Size: size, Root: guild.Hash(must[tlog.Hash](t)(tlog.TreeHash(size, reader)))}
+	if s.seal != nil {
+		s.seal(&c)
+	}
+	put(t, out, verify.FileCheckpoint, customer().sign(t, c.Event(at+60)))
+}
+
+// paid adds a payment to the receipt, and what proves it.
+func (s story) paid(t testing.TB, out files, r *receipt.Receipt, request nostr.Event) {
+	t.Helper()
+	const amount = 2000
+	preimage := guild.Sum([]byte("preimage"))
+	q := nip90.Feedback{Request: request.ID, Customer: customer().public, Status: nip90.PaymentRequired, Amount: amount}
+	rail, asset := s.rail, "BTC_LN"
+	switch s.rail {
+	case "lightning":
+		q.Invoice = invoice(t, amount, guild.Sum(preimage[:]))
+		r.PaymentProof = &receipt.PaymentProof{Type: "lightning_preimage", Value: preimage.Hex()}
+	case "onchain":
+		var txid string
+		asset = "BTC_ONCHAIN"
+		out[verify.FileTransaction], txid = transaction(2)
+		r.PaymentProof = &receipt.PaymentProof{Type: "onchain_txid", Value: txid}
+	case "cashu":
+		asset = "BTC_CASHU(https://mint.example)"
+		r.PaymentProof = &receipt.PaymentProof{Type: "cashu_proof", Value: ecash(t)}
+	}
+	if s.quote != nil {
+		s.quote(&q)
+	}
+	e := provider().sign(t, q.Event())
+	put(t, out, verify.FileQuote, e)
+	r.Rail, r.AssetID, r.AmountMsats, r.QuoteEvent, r.Bolt11 = &rail, &asset, amount, e.ID, q.Invoice
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func must[T any](t testing.TB) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		ok(t, err)
+		return v
+	}
+}
+
+// b64 is base64 as JSON has it.
+func b64(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
