@@ -235,7 +235,7 @@ func (v *victim) mustHaveShownOnlyWhatItMeantTo(t *testing.T, loot fstest.MapFS)
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	want := []string{"GUILD_BUNDLE", "GUILD_DELIVERY", "GUILD_JOB", "HOME", "LANG", "PATH", "PWD", "SHOWN"}
+	want := []string{"GUILD_BUNDLE", "GUILD_DELIVERY", "GUILD_JOB", "GUILD_TRACE", "HOME", "LANG", "PATH", "PWD", "SHOWN"}
 	if !slices.Equal(names, want) {
 		t.Errorf("the environment has %v, want %v", names, want)
 	}

@@ -68,7 +68,13 @@ func Exclusive(cmd *cobra.Command, flags ...string) {
 	cmd.MarkFlagsMutuallyExclusive(flags...)
 	args := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, words []string) error {
-		if cmd.ValidateFlagGroups() != nil {
+		given := 0
+		for _, flag := range flags {
+			if cmd.Flags().Changed(flag) {
+				given++
+			}
+		}
+		if given > 1 {
 			names := "--" + strings.Join(flags, ", --")
 			return WithHint(Usage(fmt.Errorf("give only one of %s", names)), cmd.CommandPath()+" --help says what each does")
 		}
