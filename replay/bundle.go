@@ -21,9 +21,9 @@ import (
 // steps, metadata}, which the specification names without saying what a step is.
 //
 // What one form cannot say is carried along in the other. Of a trajectory, each entry of the timeline has its line as
-// data, so that ToBundle and FromBundle together change nothing. Of a bundle, the header has everything beside the timeline
-// as "bundle", and each line has its entry as "entry", so that FromBundle and ToBundle together change nothing either, but
-// that they make the first shape of the second.
+// data, so that ToBundle and FromBundle together change nothing. Of a bundle, the header has everything beside the
+// timeline as "bundle", and each line has its entry as "entry", so that FromBundle and ToBundle together change
+// nothing either, but that they make the first shape of the second.
 
 // MaxBundle is how large a bundle or a trajectory to be converted may be, in bytes.
 const MaxBundle = 64 << 20
@@ -134,8 +134,8 @@ func entries(lines []object) []object {
 	return out
 }
 
-// envelope is a bundle without its timeline, with what can be said of a trajectory. What is not known is null, where the
-// older implementation allows that, else zero.
+// envelope is a bundle without its timeline, with what can be said of a trajectory. What is not known is null, where
+// the older implementation allows that, else zero.
 func envelope(lines []object) (object, error) {
 	header, start, end := lines[0], lines[1], lines[len(lines)-1]
 	seconds := int64(0)
@@ -150,9 +150,9 @@ func envelope(lines []object) (object, error) {
 	}))
 }
 
-// FromBundle reads a ReplayBundle in either shape, writes it as a trajectory and returns the trajectory's hash. What a
-// bundle does not say is not made up: a session is a Success only where the bundle has one. After an error, dst may have
-// been written to.
+// FromBundle reads a ReplayBundle in either shape, writes it as a trajectory and returns the trajectory's hash. What
+// a bundle does not say is not made up: a session is a Success only where the bundle has one. After an error, dst may
+// have been written to.
 func FromBundle(dst io.Writer, bundle []byte) (guild.Hash, error) {
 	lines, err := linesOf(bundle)
 	if err != nil {

@@ -22,8 +22,8 @@ var (
 	timeNames   = []string{"t", "timestamp", "time", "at", "started_at"}
 )
 
-// stepsToTimeline gives a bundle in the shape with steps a timeline instead: a step with a tool is a call, and if it has an
-// output also a result; any other is what it says it is. The step is the data of the call, without its output.
+// stepsToTimeline gives a bundle in the shape with steps a timeline instead: a step with a tool is a call, and if it
+// has an output also a result; any other is what it says it is. The step is the data of the call, without its output.
 func stepsToTimeline(b object) error {
 	if b["timeline"] != nil || b["steps"] == nil {
 		return nil

@@ -110,10 +110,10 @@ func (d Difference) Same() bool {
 	return !d.Steps && !d.Checks && !d.Status && !slices.ContainsFunc(d.Pairs, func(p Pair) bool { return p.Relation != Same })
 }
 
-// Compare aligns the calls of two sessions: by the longest sequence of the same calls with the same outputs, between those
-// by the longest of the same tools with the same params, and between those by the longest of the same tools. Of very long
-// sessions only calls that stand there once are aligned so. Times and latencies are no difference, for no two sessions
-// take the same time.
+// Compare aligns the calls of two sessions: by the longest sequence of the same calls with the same outputs, between
+// those by the longest of the same tools with the same params, and between those by the longest of the same tools. Of
+// very long sessions only calls that stand there once are aligned so. Times and latencies are no difference, for no
+// two sessions take the same time.
 func Compare(a, b Session) Difference {
 	return Difference{
 		Pairs: align(a.Calls, b.Calls, byOutput, byParams, byTool),

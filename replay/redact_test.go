@@ -238,7 +238,8 @@ func TestAnEventIsHashedWithoutItsSecrets(t *testing.T) {
 	}
 }
 
-// Text that nearly has secrets everywhere takes no longer than other text: a quarter of a megabyte each, well within the test's own limit.
+// Text that nearly has secrets everywhere takes no longer than other text: a quarter of a megabyte each, well within
+// the test's own limit.
 func TestRedactionIsLinear(t *testing.T) {
 	for _, part := range []string{"authorization: x ", "mycookie: a b ", "token=", "token=é", `token="a `, `token=\"a `, "password=[", "--token ", "eyJaaaaaaa.",
 		"a://b:", "-----BEGIN PRIVATE KEY", "AKIA", "aws ", "bearer ", `{"a":`, "[", "::::", "==", `\\\\"`, "secret: ", "x y z: ", "[redacted:", "passphrase: $A "} {

@@ -240,7 +240,8 @@ func hasScheme(value string) bool {
 		"apikey", "api-key", "key", "aws4-hmac-sha256"}, strings.ToLower(scheme))
 }
 
-// isPlaceholder reports whether a value only names a secret: $TOKEN, ${TOKEN}, $(pass show x), <token>, %s, ****, or nothing.
+// isPlaceholder reports whether a value only names a secret: $TOKEN, ${TOKEN}, $(pass show x), <token>, %s, ****, or
+// nothing.
 func isPlaceholder(value string) bool {
 	value = strings.TrimSpace(value)
 	if _, rest, found := strings.Cut(value, " "); found && hasScheme(value) {

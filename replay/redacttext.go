@@ -100,8 +100,8 @@ func nameBefore(text string, separator int) string {
 
 func isNameByte(c byte) bool { return isAlnum(c) || c == '_' || c == '-' || c == '.' }
 
-// classifyWords says what a name means that may be preceded by other words: "my API key" is api key, and "the public api
-// key" is none.
+// classifyWords says what a name means that may be preceded by other words: "my API key" is api key, and "the public
+// api key" is none.
 func classifyWords(name string) class {
 	words := strings.Fields(name)
 	for n := 1; n <= len(words); n++ {
@@ -129,8 +129,8 @@ func literal(text string, at int) int {
 
 var beforeString = regexp.MustCompile("^(?:[a-zA-Z@$]{1,2}|(?:\\[\\]byte|[sS]tring|str|bytes|SecretStr|Buffer\\.from|new String|Some)\\()[\"'`]")
 
-// valueAt is where the value is that begins at a place: in quotes, which may be escaped, up to the closing one; else up to
-// the next space or delimiter, or if it is a phrase to the end of the line.
+// valueAt is where the value is that begins at a place: in quotes, which may be escaped, up to the closing one; else
+// up to the next space or delimiter, or if it is a phrase to the end of the line.
 func valueAt(text string, at int, phrase bool) (start, end int, quoted bool) {
 	open := at
 	for open < len(text) && open-at < maxQuotes && text[open] == '\\' {
@@ -159,8 +159,8 @@ func isEscape(text string) bool {
 	return len(text) > 1 && text[0] == '\\' && strings.IndexByte(`nrt"'\`, text[1]) >= 0
 }
 
-// closing is where the quote that opens a value is closed: the same quote behind as many backslashes. A text that is cut off
-// has none, and ends the value.
+// closing is where the quote that opens a value is closed: the same quote behind as many backslashes. A text that is
+// cut off has none, and ends the value.
 func closing(text string, open, escapes int) int {
 	slashes := 0
 	for i := open + 1; i < len(text); i++ {
@@ -238,8 +238,8 @@ func isCapital(name string) bool { return strings.ToUpper(name) == name }
 // path is a name of something in a program.
 var path = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z0-9_$]*)*$`)
 
-// isCode reports whether an unquoted value is an expression that names a secret and does not hold one: a type, a constant
-// of a language, or a variable such as self.password or process.env.API_KEY.
+// isCode reports whether an unquoted value is an expression that names a secret and does not hold one: a type, a
+// constant of a language, or a variable such as self.password or process.env.API_KEY.
 func isCode(value string) bool {
 	if value == "[" || strings.HasPrefix(value, "[]") {
 		return true

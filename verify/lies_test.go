@@ -107,7 +107,6 @@ func lies() map[string]struct {
 		"a record of other bytes":      {story{fact: func(f map[string]any) { f["stored"] = other }}, []string{"journal entry"}},
 		"a record of another replay":   {story{fact: func(f map[string]any) { f["replay"] = other }}, []string{"journal entry"}},
 		"a record of another session":  {story{fact: func(f map[string]any) { f["trajectory"] = other }}, []string{"journal entry"}},
-		"a record without a signature": {story{fact: func(f map[string]any) { delete(f, "signed") }}, []string{"journal entry"}},
 		"a record of another sort":     {story{fact: func(f map[string]any) { f["type"] = "attempt.judged" }}, []string{"journal entry"}},
 		"a checkpoint of another tree": {story{seal: func(c *seal.Checkpoint) { c.Root = other }}, []string{"journal entry"}},
 		"a checkpoint of another size": {story{seal: func(c *seal.Checkpoint) { c.Size = 12 }}, []string{"journal entry"}},

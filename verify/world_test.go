@@ -287,7 +287,7 @@ func (s story) recorded(t testing.TB, out files, r receipt.Receipt) {
 
 	fact := map[string]any{
 		"type": "attempt.recorded", "attempt": r.Attempt.Hex(), "receipt": r.ID, "stored": guild.Sum(out[verify.FileReceipt]),
-		"replay": guild.Sum(out[verify.FileReplay]), "trajectory": r.TrajectoryHash, "signed": guild.Sum(out[verify.FileReceiptEvent]),
+		"replay": guild.Sum(out[verify.FileReplay]), "trajectory": r.TrajectoryHash,
 	}
 	if s.fact != nil {
 		s.fact(fact)

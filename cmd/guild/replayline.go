@@ -200,8 +200,8 @@ func verificationWords(e replay.Verification) (word, text string, well wellness)
 	return "verify", strings.Join(parts, ", "), well
 }
 
-// fieldWords are the fields of an event that is not known, as a=1 b=x. Hashes are for machines, and left out; of an entry of
-// a bundle's timeline the data counts.
+// fieldWords are the fields of an event that is not known, as a=1 b=x. Hashes are for machines, and left out; of an
+// entry of a bundle's timeline the data counts.
 func fieldWords(raw []byte) string {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil {

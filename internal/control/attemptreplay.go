@@ -12,8 +12,8 @@ import (
 	"guild/internal/record"
 )
 
-// recordedAttempt is what is stored of the attempt that the query names by the start of its id; of the last one, when it names
-// none.
+// recordedAttempt is what is stored of the attempt that the query names by the start of its id; of the last one, when
+// it names none.
 func recordedAttempt(r *http.Request, all []record.Stored) (stored record.Stored, err error) {
 	prefix := strings.ToLower(r.URL.Query().Get("attempt"))
 	if prefix == "" {

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -72,12 +71,12 @@ func (x *exports) agree(t *testing.T) {
 	if err != nil {
 		t.Fatalf("python3 %s: %v\n%s", program, err, out)
 	}
-	said := json.NewDecoder(bytes.NewReader(out))
-	for _, file := range files {
-		var got verify.Report
-		if err := said.Decode(&got); err != nil {
-			t.Fatal(err)
-		}
+	var said []verify.Report
+	if err := json.Unmarshal(out, &said); err != nil || len(said) != len(files) {
+		t.Fatalf("%d reports of %d exports, %v", len(said), len(files), err)
+	}
+	for i, file := range files {
+		got := said[i]
 		if want := x.files[file]; got.Receipt != want.Receipt || states(got) != states(want) {
 			t.Errorf("%s: Python says\n%s\nand we say\n%s", file, states(got), states(want))
 		}

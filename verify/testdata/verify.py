@@ -869,7 +869,7 @@ def read_proof(b):
     return {"index": p["index"], "size": p["size"], "path": path}
 
 
-RECORDED = {name: str for name in ("type", "attempt", "receipt", "stored", "replay", "trajectory", "signed")}
+RECORDED = {name: str for name in ("type", "attempt", "receipt", "stored", "replay", "trajectory")}
 
 
 # --- reviews
@@ -1504,7 +1504,6 @@ class Export:
         f = found[0]
         want(f["attempt"] == r["attempt"] and f["stored"] == hashed(self.stated) and f["trajectory"] == r["trajectory_hash"], "it records another receipt")
         want(isinstance(self.replay, Exception) or f["replay"] == hashed(self.files["REPLAY.jsonl"]), "it names another REPLAY.jsonl")
-        want(self.signed is None or f["signed"] == hashed(self.files["receipt.event.json"]), "it names another signed receipt")
         p = read_proof(self.file("journal/proof.json"))
         if isinstance(self.checkpoint, Exception):
             raise Absent("there is no checkpoint that holds")
