@@ -40,7 +40,9 @@ it with guild verify, without a node and offline. docs/VERIFY.md describes it.
 
 The file shows the whole work, and opens the two messages of the job if they were
 encrypted; no other message can be read with it. Leave out what is nobody's
-business: what is not there is not checked, and everything else is.`,
+business: what is not there is not checked, and everything else is. Without the
+bundle or the delivery, what opens the message that brought it is left out, too; a
+message that was not encrypted shows it all the same.`,
 		Example:           "  guild receipt export 5f21c9aa\n  guild receipt export 5f21c9aa --without bundle.nut\n  guild receipt export r-12ab34cd -o - > evidence.zip",
 		Args:              cli.OneArg("a job or a receipt id"),
 		ValidArgsFunction: p.completeJobs,

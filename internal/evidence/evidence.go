@@ -170,7 +170,7 @@ func (x *export) addRequest(context.Context) error {
 	if err := x.add(verify.FileRequest, x.planned.Request); err != nil {
 		return err
 	}
-	if !x.planned.Encrypted {
+	if !x.planned.Encrypted || !x.wants(verify.FileBundle) { // the request brings the bundle along, or says where it is
 		return nil
 	}
 	return x.addKey(verify.FileRequestKey, x.planned.Request.Content)
@@ -194,7 +194,7 @@ func (x *export) addResult(context.Context) error {
 	if err := x.add(verify.FileResult, *e); err != nil {
 		return err
 	}
-	if e.Tags.Find("encrypted") == nil {
+	if e.Tags.Find("encrypted") == nil || !x.wants(verify.FileDelivery) {
 		return nil
 	}
 	return x.addKey(verify.FileResultKey, e.Content)

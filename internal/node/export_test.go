@@ -1,12 +1,15 @@
 package node
 
 import (
+	"archive/zip"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -104,9 +107,18 @@ func TestTheEvidenceOfAJobHoldsWithoutItsNode(t *testing.T) {
 	if err != nil || !whole.OK() {
 		t.Fatalf("%s\n%v", states(whole), err)
 	}
-	packed, err = customer.ExportReceipt(t.Context(), job.ID, []string{verify.FileBundle, verify.FileRequestKey, verify.DirReviews})
+	packed, err = customer.ExportReceipt(t.Context(), job.ID, []string{verify.FileBundle, verify.FileDelivery, verify.DirReviews})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if archive, err := zip.NewReader(bytes.NewReader(packed), int64(len(packed))); err != nil {
+		t.Fatal(err)
+	} else {
+		for _, f := range archive.File {
+			if strings.HasSuffix(f.Name, ".key") {
+				t.Errorf("%s opens what was left out", f.Name)
+			}
+		}
 	}
 	less, err := verify.Archive(packed)
 	if err != nil || !less.OK() || states(less) == states(whole) {

@@ -186,6 +186,9 @@ func (f *Fold) happened(one fact.Fact, at int64) {
 		f.act(one.Attempt, at, "nostr.feedback", one, one.Text, 0)
 	case fact.AttemptDelivered:
 		one.Answer = nil // its hash says which it was
+		if one.Away != nil {
+			one.Away = &fact.Place{URL: one.Away.URL} // the key would open it
+		}
 		f.act(one.Attempt, at, "nostr.result", one, one.Delivery.String(), 0)
 		f.change(one.Attempt, func(s *session) { s.Result, s.Delivery = one.Result, one.Delivery })
 	case fact.AttemptJudged:

@@ -151,6 +151,10 @@ func (r *Record) replay(to *bytes.Buffer, s session) (guild.Hash, error) {
 		TotalLatencyMs: s.Ended - s.Acts[0].At, T: moment(s.Ended),
 	})
 	for _, e := range events {
+		e, err := replay.Redact(e)
+		if err != nil {
+			return guild.Hash{}, err
+		}
 		if err := w.Write(e); err != nil {
 			return guild.Hash{}, err
 		}
