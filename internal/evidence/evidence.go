@@ -194,7 +194,8 @@ func (x *export) addResult(context.Context) error {
 	if err := x.add(verify.FileResult, *e); err != nil {
 		return err
 	}
-	if e.Tags.Find("encrypted") == nil || !x.wants(verify.FileDelivery) {
+	sealed := slices.ContainsFunc(e.Tags, func(t nostr.Tag) bool { return len(t) > 0 && t[0] == "encrypted" })
+	if !sealed || !x.wants(verify.FileDelivery) {
 		return nil
 	}
 	return x.addKey(verify.FileResultKey, e.Content)

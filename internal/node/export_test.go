@@ -49,6 +49,9 @@ func (x *exports) add(t *testing.T, customer *control.Client, job control.Job) {
 		if c.State == verify.Failed || c.State == verify.Absent && !slices.Contains(absences, c.Name) {
 			t.Errorf("job %.8s: %s: %s: %s", job.ID, c.Name, c.State, c.Detail)
 		}
+		if strings.Contains(c.Detail, "not there") || strings.Contains(c.Detail, "only its envelope") {
+			t.Errorf("job %.8s: %s is checked by halves: %s", job.ID, c.Name, c.Detail)
+		}
 	}
 	file := filepath.Join(x.dir, job.ID+".zip")
 	if err := os.WriteFile(file, packed, 0o600); err != nil {
