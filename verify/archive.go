@@ -107,7 +107,8 @@ func pack(z *zip.Writer, name string, b []byte) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	const firstOf1980 = 1<<5 | 1 // the first day that the format can say
-	h := &zip.FileHeader{Name: name, Method: zip.Deflate, CRC32: crc32.ChecksumIEEE(b), UncompressedSize64: uint64(len(b)), ModifiedDate: firstOf1980}
+	h := &zip.FileHeader{Name: name, Method: zip.Deflate, CRC32: crc32.ChecksumIEEE(b), UncompressedSize64: uint64(len(b))}
+	h.ModifiedDate = firstOf1980 //lint:ignore SA1019 CreateRaw does not look at Modified
 	h.SetMode(0o644)
 	if len(small) >= len(b) || len(b) > maxRatio/2*len(small) {
 		h.Method, small = zip.Store, b

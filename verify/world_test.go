@@ -3,7 +3,6 @@ package verify_test
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -379,6 +378,3 @@ func must[T any](t testing.TB) func(T, error) T {
 		return v
 	}
 }
-
-// b64 is base64 as JSON has it.
-func b64(b []byte) string { return base64.StdEncoding.EncodeToString(b) }

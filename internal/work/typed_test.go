@@ -173,11 +173,11 @@ func TestACommandFindsTheRequestAndLeavesTheResponse(t *testing.T) {
 func TestATypedJobIsReadFromWhatAWorkerGets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := rerank(t)
-		w := newWorld(t, reranker(func(_ context.Context, a Assignment, got oa.Envelope) ([]byte, error) {
+		w := newWorld(t, reranker(func(ctx context.Context, a Assignment, got oa.Envelope) ([]byte, error) {
 			if got.JobHash != e.JobHash || string(got.Payload) != string(e.Payload) || a.isBundled() {
 				t.Errorf("%+v", got)
 			}
-			return first(nil, a, got)
+			return first(ctx, a, got)
 		}))
 		sealed, err := asTyped(e).Sealed(func(text string) (string, error) { return customer.signer.Encrypt(t.Context(), text, us.key) })
 		if err != nil {
