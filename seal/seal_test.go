@@ -11,10 +11,10 @@ import (
 	"testing"
 
 	"fiatjaf.com/nostr"
-	"fiatjaf.com/nostr/keyer"
 
 	"guild"
 	"guild/canon"
+	"guild/internal/key"
 )
 
 // rootOf is the Merkle tree hash as RFC 6962, section 2.1, defines it.
@@ -193,7 +193,7 @@ var point = Checkpoint{Journal: "ABCDEFGHIJKLMNOPQRSTUVWXYZ", Size: 42, Root: Le
 
 func signed(t testing.TB, e nostr.Event) guild.Verified {
 	t.Helper()
-	v, err := guild.Sign(t.Context(), keyer.NewPlainKeySigner(nostr.Generate()), e)
+	v, err := guild.Sign(t.Context(), key.NewSigner(key.NewSecret(nostr.Generate())), e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +283,7 @@ func FuzzDecodeProof(f *testing.F) {
 func FuzzParseCheckpoint(f *testing.F) {
 	f.Add(point.Event(0).Content)
 	f.Add(`{"journal":"a","root":"` + point.Root.Hex() + `","size":1}`)
-	signer := keyer.NewPlainKeySigner(nostr.Generate())
+	signer := key.NewSigner(key.NewSecret(nostr.Generate()))
 	f.Fuzz(func(t *testing.T, content string) {
 		e := nostr.Event{Kind: Kind, Content: content}
 		v, err := guild.Sign(t.Context(), signer, e)
