@@ -68,7 +68,7 @@ func node(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("node")
 	if err != nil {
-		t.Skip("without Node.js")
+		t.Fatal("Node.js is not here; scripts/needs test says how to install it")
 	}
 	return path
 }
