@@ -20,6 +20,11 @@ func decodeBech32(s string) (prefix string, data []byte, err error) {
 	if len(s) > MaxSize {
 		return "", nil, fmt.Errorf("%d characters: more than %d", len(s), MaxSize)
 	}
+	for _, c := range []byte(s) {
+		if c < 33 || c > 126 { // beyond ASCII a letter may have one of it as its lower case
+			return "", nil, fmt.Errorf("character %q: not printable", c)
+		}
+	}
 	lower := strings.ToLower(s)
 	if s != lower && s != strings.ToUpper(s) {
 		return "", nil, errors.New("lower and upper case are mixed")
@@ -29,11 +34,6 @@ func decodeBech32(s string) (prefix string, data []byte, err error) {
 		return "", nil, errors.New("no prefix with data after it")
 	}
 	prefix = lower[:one]
-	for _, c := range []byte(prefix) {
-		if c < 33 || c > 126 {
-			return "", nil, fmt.Errorf("prefix %.20q: not printable", prefix)
-		}
-	}
 	data = make([]byte, 0, len(lower)-one)
 	for i := one + 1; i < len(lower); i++ {
 		group := strings.IndexByte(charset, lower[i])

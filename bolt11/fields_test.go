@@ -137,6 +137,17 @@ func TestAnAmountIsReadOneWayOnly(t *testing.T) {
 	}
 }
 
+func TestALetterThatIsOnlyLikeOneOfBech32IsRefused(t *testing.T) {
+	s := strings.ToUpper(written(t, "lnbc", needed(), nil))
+	kelvin := strings.ReplaceAll(s, "K", "\u212a") // whose lower case is k
+	if _, err := Decode(s); err != nil || kelvin == s {
+		t.Fatal(s, err)
+	}
+	if _, err := Decode(kelvin); !errors.Is(err, ErrInvalid) {
+		t.Errorf("%s: %v", kelvin, err)
+	}
+}
+
 func TestWhatIsNoBech32IsRefused(t *testing.T) {
 	for s, words := range map[string]string{
 		"": "no prefix", "1qqqqqq": "no prefix", "lnbc1qqqqq": "no prefix", "lnbc1bqqqqqq": "not of bech32",

@@ -222,6 +222,9 @@ func OutputHash(result []byte) (guild.Hash, error) {
 	if err := unmarshal(result, &members); err != nil {
 		return guild.Hash{}, fmt.Errorf("output hash: %w", err)
 	}
+	if members == nil {
+		return guild.Hash{}, fmt.Errorf("output hash: %w", Faults{{string(Outputs), "is null, want an object"}})
+	}
 	delete(members, "provenance")
 	return canon.HashValue(members)
 }

@@ -29,10 +29,12 @@ func Cosine(a, b []float32) float64 {
 
 // Differences lists where two results of one request differ in what is objective: the status, the exit codes and the
 // artifacts' hashes, and with outputs also the hashes of what the commands wrote. At most MaxFaults are listed. The
-// paths are those of r; what it says is r's value before the other's.
+// paths are those of r; what it says is r's value before the other's. Where a command may fail and the others go on, a
+// run is a success to some and failed to others: with the same exit codes that is no difference.
 func (r SandboxResult) Differences(other SandboxResult, outputs bool) Faults {
 	var f Faults
-	if r.Status != other.Status {
+	ran := func(s Status) bool { return s == StatusSuccess || s == StatusFailed }
+	if r.Status != other.Status && !(ran(r.Status) && ran(other.Status) && slices.Equal(r.exitCodes(), other.exitCodes())) {
 		f.add("outputs.status", "is %s, and %s of the other", r.Status, other.Status)
 	}
 	if len(r.Runs) != len(other.Runs) {
@@ -65,6 +67,14 @@ func (r SandboxResult) Differences(other SandboxResult, outputs bool) Faults {
 		}
 	}
 	return f
+}
+
+// exitCodes are those of all runs, in their order.
+func (r SandboxResult) exitCodes() (codes []int) {
+	for _, run := range r.Runs {
+		codes = append(codes, run.ExitCode)
+	}
+	return codes
 }
 
 // artifacts are a result's artifacts by their paths.

@@ -316,7 +316,9 @@ func TestTheOutputHashIsOfAllButTheProvenance(t *testing.T) {
 	if a != b || a != guild.Sum([]byte(`{"a":1,"b":1.0}`)) {
 		t.Errorf("%s, %s", a, b)
 	}
-	if _, err := oa.OutputHash([]byte(`[1]`)); err == nil {
-		t.Error("an array has an output hash")
+	for _, bad := range []string{`[1]`, `null`} {
+		if _, err := oa.OutputHash([]byte(bad)); err == nil {
+			t.Errorf("%s has an output hash", bad)
+		}
 	}
 }

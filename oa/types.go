@@ -23,11 +23,23 @@ type Adjudication string
 
 // The adjudications.
 const (
-	NoAdjudication Adjudication = "none"
-	MajorityVote   Adjudication = "majority_vote"
-	JudgeModel     Adjudication = "judge_model"
-	Merge          Adjudication = "merge"
+	NoAdjudication Adjudication = "none"          // every result is taken as it is
+	MajorityVote   Adjudication = "majority_vote" // more than half of the results must agree
+	JudgeModel     Adjudication = "judge_model"   // somebody is asked which is better
+	Merge          Adjudication = "merge"         // the results are made into one
 )
+
+// Together reports whether all results are looked at at once: one is chosen, or one is made of all. Otherwise each stands
+// for itself, and what it may have to do is agree with others.
+func (a Adjudication) Together() bool { return a == JudgeModel || a == Merge }
+
+// Quorum is how many results must agree at a level of criticality: none with another where they are looked at together.
+func (a Adjudication) Quorum(level guild.Criticality) int {
+	if a.Together() {
+		return 1
+	}
+	return level.Quorum()
+}
 
 // Verification is how the customer is going to verify. An absent one stands for the default of its job type.
 type Verification struct {

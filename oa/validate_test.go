@@ -206,6 +206,18 @@ func TestObjectiveDifferences(t *testing.T) {
 	}
 }
 
+func TestARunOfWhichACommandMayFailIsASuccessOrNot(t *testing.T) {
+	success, failed := ran(oa.StatusSuccess, 0, 3, 0), ran(oa.StatusFailed, 0, 3, 0)
+	if d := success.Differences(failed, false); len(d) > 0 {
+		t.Errorf("differences: %v", d)
+	}
+	for _, other := range []oa.SandboxResult{ran(oa.StatusTimeout, 0, 3, 0), ran(oa.StatusFailed, 0, 3, 1)} {
+		if d := success.Differences(other, false); len(d) == 0 || d[0].Path != "outputs.status" {
+			t.Errorf("%s: %v", other.Status, d)
+		}
+	}
+}
+
 func TestEmbeddingsFitTheirTexts(t *testing.T) {
 	request := oa.EmbeddingRequest{Texts: []string{"a", "b"}, ModelHint: "m", Dimensions: 2, Verification: oa.Verification{Mode: oa.Objective}}
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))

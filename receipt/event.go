@@ -2,6 +2,7 @@ package receipt
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -39,15 +40,24 @@ func (r Receipt) Event() (nostr.Event, error) {
 	return e, nil
 }
 
-// ParseEvent reads the receipt that an event says. The event's author is the customer who judged.
+// ParseEvent reads the receipt that an event says, which is the event that Event makes of that receipt: no two readers
+// understand it differently. The event's author is the customer who judged. It does not validate.
 func ParseEvent(v guild.Verified) (Receipt, error) {
 	e := v.Event()
 	if e.Kind != Kind {
-		return Receipt{}, fmt.Errorf("event %.8s of kind %d is no receipt: %w", e.ID.Hex(), e.Kind, ErrInvalid)
+		return Receipt{}, fmt.Errorf("kind %d is not that of receipts, %d: %w", e.Kind, Kind, ErrInvalid)
 	}
 	r, err := Decode([]byte(e.Content))
 	if err != nil {
-		return Receipt{}, fmt.Errorf("event %.8s: %w", e.ID.Hex(), err)
+		return Receipt{}, fmt.Errorf("the content: %w", err)
 	}
-	return r, r.Validate()
+	switch said, err := r.Event(); {
+	case err != nil:
+		return Receipt{}, err
+	case e.Content != said.Content:
+		return Receipt{}, fmt.Errorf("the content: not a receipt in its canonical form: %w", ErrInvalid)
+	case e.CreatedAt != said.CreatedAt || !slices.EqualFunc(e.Tags, said.Tags, slices.Equal[nostr.Tag]):
+		return Receipt{}, fmt.Errorf("its date and tags are not those of the receipt in it: %w", ErrInvalid)
+	}
+	return r, nil
 }

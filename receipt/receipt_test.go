@@ -293,10 +293,13 @@ func TestAReceiptAndItsEventSayTheSame(t *testing.T) {
 		t.Error("the same receipt makes another event")
 	}
 	for name, spoil := range map[string]func(*nostr.Event){
-		"another kind":    func(e *nostr.Event) { e.Kind = 1 },
-		"no receipt":      func(e *nostr.Event) { e.Content = "{}" },
-		"no JSON":         func(e *nostr.Event) { e.Content = "paid" },
-		"the date is bad": func(e *nostr.Event) { e.Content = strings.Replace(e.Content, r.Timestamp, "yesterday", 1) },
+		"another kind":     func(e *nostr.Event) { e.Kind = 1 },
+		"no receipt":       func(e *nostr.Event) { e.Content = "{}" },
+		"no JSON":          func(e *nostr.Event) { e.Content = "paid" },
+		"the date is bad":  func(e *nostr.Event) { e.Content = strings.Replace(e.Content, r.Timestamp, "yesterday", 1) },
+		"another date":     func(e *nostr.Event) { e.CreatedAt++ },
+		"another tag":      func(e *nostr.Event) { e.Tags = append(e.Tags[:len(e.Tags):len(e.Tags)], nostr.Tag{"p", "x"}) },
+		"another spelling": func(e *nostr.Event) { e.Content += " " },
 	} {
 		bad := e
 		spoil(&bad)

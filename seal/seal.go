@@ -15,9 +15,12 @@ import (
 	"guild/canon"
 )
 
-// MaxProof is the largest encoded proof, in bytes. It has room for twenty hashes at the least: for any entry of a
-// journal of up to 1,048,576.
-const MaxProof = 1 << 10
+// MaxProof is the largest encoded proof, in bytes: there is room for the longest path. That of an entry of a journal of
+// 1,000,000 takes 1 KiB.
+const MaxProof = 4 << 10
+
+// maxPath is the longest path, in hashes: no tree is higher.
+const maxPath = 64
 
 // MaxSize is the largest tree, in entries: what every reader of JSON can tell apart.
 const MaxSize = 1 << 53
@@ -66,9 +69,6 @@ func (p Proof) Encode() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("proof: %w", err)
 	}
-	if len(b) > MaxProof {
-		return nil, fmt.Errorf("a proof of %d bytes, at most %d: %w", len(b), MaxProof, ErrInvalid)
-	}
 	return b, nil
 }
 
@@ -91,7 +91,7 @@ func (p Proof) validate() error {
 		return fmt.Errorf("proof: a tree of %d entries: %w", p.Size, ErrInvalid)
 	case p.Index >= p.Size:
 		return fmt.Errorf("proof: entry %d of a tree of %d: %w", p.Index+1, p.Size, ErrInvalid)
-	case len(p.Path) > 64:
+	case len(p.Path) > maxPath:
 		return fmt.Errorf("proof: a path of %d hashes: %w", len(p.Path), ErrInvalid)
 	}
 	for i, h := range p.Path {

@@ -144,9 +144,20 @@ func TestAProofAmongAMillionEntriesFitsOneKiB(t *testing.T) {
 	if _, err := p.Encode(); err != nil {
 		t.Error(err)
 	}
-	p.Size, p.Path = 1<<21, slices.Repeat(p.Path[:1], 23)
+}
+
+func TestAProofAmongMoreEntriesIsWrittenAndReadToo(t *testing.T) {
+	p := Proof{Index: MaxSize - 1, Size: MaxSize, Path: slices.Repeat([][]byte{make([]byte, 32)}, maxPath)}
+	b, err := p.Encode()
+	if err != nil || len(b) > MaxProof {
+		t.Fatalf("%d bytes, %v", len(b), err)
+	}
+	if again, err := DecodeProof(b); err != nil || len(again.Path) != maxPath {
+		t.Errorf("%d hashes, %v", len(again.Path), err)
+	}
+	p.Path = append(p.Path, p.Path[0])
 	if _, err := p.Encode(); !errors.Is(err, ErrInvalid) {
-		t.Errorf("more than %d bytes: %v", MaxProof, err)
+		t.Errorf("a path that no tree has: %v", err)
 	}
 }
 
@@ -271,7 +282,7 @@ func FuzzDecodeProof(f *testing.F) {
 		_ = p.Check(guild.Hash{1}, guild.Hash{2}) // ends
 		encoded, err := p.Encode()
 		if err != nil {
-			return // too long a path
+			t.Fatalf("%q: %v", b, err)
 		}
 		again, err := DecodeProof(encoded)
 		if err != nil || again.Index != p.Index || again.Size != p.Size || len(again.Path) != len(p.Path) {

@@ -39,6 +39,9 @@ func unpack(b []byte) (contents, error) {
 	if len(z.File) > 2*maxFiles {
 		return contents{}, fmt.Errorf("%d files, at most %d", len(z.File), 2*maxFiles)
 	}
+	if err := checkLayout(b, z.File); err != nil {
+		return contents{}, err
+	}
 	c := contents{files: map[string][]byte{}}
 	seen := map[string]bool{}
 	for _, f := range z.File {
@@ -50,7 +53,7 @@ func unpack(b []byte) (contents, error) {
 			return contents{}, fmt.Errorf("%.100q is in it twice", name)
 		}
 		seen[name] = true
-		if f.FileInfo().IsDir() {
+		if name != f.Name && f.UncompressedSize64 == 0 { // a directory
 			continue
 		}
 		if err := c.extract(f); err != nil {
@@ -69,7 +72,9 @@ func (c *contents) extract(f *zip.File) error {
 	} else if f.UncompressedSize64 > uint64(most) {
 		return fmt.Errorf("%s is over %d bytes", f.Name, most)
 	}
-	if !f.Mode().IsRegular() {
+	// Whatever made it, an unpacker may believe either of these.
+	const dosDirectory, unixType, unixRegular = 0x10, 0xF000, 0x8000
+	if kind := f.ExternalAttrs >> 16 & unixType; f.ExternalAttrs&dosDirectory != 0 || kind != 0 && kind != unixRegular {
 		return fmt.Errorf("%.100q is not a regular file", f.Name)
 	}
 	r, err := f.Open()
@@ -77,11 +82,25 @@ func (c *contents) extract(f *zip.File) error {
 		return fmt.Errorf("%s: %w", f.Name, err)
 	}
 	defer r.Close()
-	return c.add(f.Name, r)
+	if err := c.add(f.Name, r); err != nil {
+		return err
+	}
+	if crc32.ChecksumIEEE(c.files[f.Name]) != f.CRC32 { // which the reader does not compare if it is zero
+		delete(c.files, f.Name)
+		return fmt.Errorf("%s: %w", f.Name, zip.ErrChecksum)
+	}
+	return nil
 }
 
 // Pack writes an export as one file. The same files give the same bytes.
 func Pack(files map[string][]byte) ([]byte, error) {
+	total := 0
+	for _, b := range files {
+		total += len(b)
+	}
+	if len(files) > maxFiles || total > maxTotal {
+		return nil, fmt.Errorf("pack: %d files of %d bytes, at most %d of %d", len(files), total, maxFiles, maxTotal)
+	}
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
 	for _, name := range slices.Sorted(maps.Keys(files)) {

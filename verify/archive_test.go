@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"slices"
@@ -77,17 +78,44 @@ func TestAnArchiveThatMayMeanSeveralThingsIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatPackWritesIsNeverABomb(t *testing.T) {
+func TestWhatPackWritesIsReadAgain(t *testing.T) {
 	f := story{}.export(t)
 	f[verify.FileBundle] = make([]byte, 8<<20)
 	r, err := verify.Archive(must[[]byte](t)(verify.Pack(f)))
 	if err != nil || !slices.Equal(failures(r), []string{"bundle"}) {
 		t.Errorf("%v, %v", r, err)
 	}
+	many := files{}
+	for i := range 201 {
+		many[fmt.Sprintf("reviews/%064x.json", i)] = nil
+	}
+	if _, err := verify.Pack(many); err == nil {
+		t.Error("more files are packed than an export has")
+	}
 	for name, b := range map[string][]byte{"notes.txt": nil, "../receipt.json": nil, verify.FileReceipt: make([]byte, 1<<20)} {
 		if _, err := verify.Pack(files{name: b}); err == nil {
 			t.Errorf("%s is packed", name)
 		}
+	}
+}
+
+func TestAFileThatPassesForADirectoryIsFound(t *testing.T) {
+	f := story{}.export(t)
+	var out bytes.Buffer
+	z := zip.NewWriter(&out)
+	for name, b := range f {
+		h := &zip.FileHeader{Name: name}
+		if name == verify.FilePolicy {
+			h.SetMode(fs.ModeDir | 0o755)
+		}
+		if _, err := must[io.Writer](t)(z.CreateHeader(h)).Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ok(t, z.Close())
+	r := must[verify.Report](t)(verify.Archive(out.Bytes()))
+	if got := failures(r); !slices.Equal(got, []string{"files"}) {
+		t.Errorf("failed %q", got)
 	}
 }
 
@@ -123,4 +151,38 @@ func FuzzArchive(f *testing.F) {
 			t.Fatalf("%v, %v", r, err)
 		}
 	})
+}
+
+// Whatever reads an archive, from its directory or from its first byte on, finds the same files in it.
+func TestAnArchiveThatCouldBeReadInTwoWaysIsRefused(t *testing.T) {
+	f := story{}.export(t)
+	good := must[[]byte](t)(verify.Pack(f))
+	local := func(name string) int { return bytes.Index(good, []byte(name)) } // its first name, where it lies
+	central := func(name string) int { return bytes.LastIndex(good, []byte(name)) }
+	change := func(at int, b ...byte) []byte {
+		changed := bytes.Clone(good)
+		copy(changed[at:], b)
+		return changed
+	}
+	for name, b := range map[string][]byte{
+		"another name where it lies":   change(local("verdict.json"), 'V'),
+		"another name in its list":     change(central("policy.json"), 'b', 'u', 'n', 'd', 'l', 'e', '.', 'n', 'u', 't', 's'),
+		"something before it":          append([]byte("PK\x03\x04"), good...),
+		"marked as encrypted":          change(central("verdict.json")-46+8, 1),
+		"encrypted where it lies":      change(local("verdict.json")-30+6, 1),
+		"packed otherwise where it is": change(local("REPLAY.jsonl")-30+8, 12),
+	} {
+		if r, err := verify.Archive(b); !errors.Is(err, verify.ErrArchive) {
+			t.Errorf("%s: %v, %v", name, r, err)
+		}
+	}
+	for name, b := range map[string][]byte{
+		"a link, by whatever made it": change(central("verdict.json")-46+38, 0, 0, 0xff, 0xa1),
+		"a directory to DOS":          change(central("verdict.json")-46+38, 0x10, 0, 0xa4, 0x81),
+		"without its checksum":        change(central("verdict.json")-46+16, 0, 0, 0, 0),
+	} {
+		if r, err := verify.Archive(b); err != nil || !slices.Equal(failures(r), []string{"files"}) {
+			t.Errorf("%s: failed %q, %v", name, failures(r), err)
+		}
+	}
 }

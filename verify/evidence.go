@@ -13,8 +13,12 @@ import (
 	"guild/canon"
 )
 
-// evidenceFormat marks the evidence that the judge of guild writes. Another judge's is covered by its hash alone.
-const evidenceFormat = "guild judge evidence 1"
+// What marks the evidence that the judge of guild writes: on criteria, and on typed jobs. Another judge's is covered by
+// its hash alone.
+const (
+	evidenceFormat      = "guild judge evidence 1"
+	typedEvidenceFormat = "guild typed evidence 1"
+)
 
 // evidence is what is read of it.
 type evidence struct {
@@ -26,11 +30,51 @@ type evidence struct {
 			Median int64 `json:"median_ms"`
 		} `json:"wall"`
 	} `json:"baseline"`
-	Findings []struct {
+	Findings few[finding] `json:"findings"`
+
+	Request struct {
+		Payload jsontext.Value `json:"payload"`
+	} `json:"request"` // of a typed job, as is the next
+	Report struct {
 		Strength guild.Strength `json:"strength"`
-		Tests    []test         `json:"tests"`
-		Breaches []struct{}     `json:"violations"`
-	} `json:"findings"`
+		Tests    few[test]      `json:"tests"`
+	} `json:"report"`
+}
+
+type finding struct {
+	Strength guild.Strength `json:"strength"`
+	Tests    few[test]      `json:"tests"`
+	Breaches few[struct{}]  `json:"violations"`
+}
+
+// few is a list that is read up to a length that no judge's has: small elements would take far more room than their text.
+type few[T any] []T
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (l *few[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	const most = 100_000
+	*l = nil
+	if d.PeekKind() == jsontext.KindNull {
+		return d.SkipValue()
+	}
+	if d.PeekKind() != jsontext.KindBeginArray {
+		return errors.New("no list")
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return err
+	}
+	for d.PeekKind() != jsontext.KindEndArray {
+		if len(*l) == most {
+			return fmt.Errorf("a list of more than %d", most)
+		}
+		var one T
+		if err := json.UnmarshalDecode(d, &one); err != nil {
+			return err
+		}
+		*l = append(*l, one)
+	}
+	_, err := d.ReadToken()
+	return err
 }
 
 // checkEvidence wants the output of the judge that the verdict names, and the same tests in both.
@@ -50,14 +94,20 @@ func (x *export) checkEvidence() (string, error) {
 	if err != nil || guild.Sum(b) != named {
 		return "", fmt.Errorf("it is %s, and the verdict says %.80q", guild.Sum(b), x.verdict.Evidence)
 	}
-	e, ours, err := decodeEvidence(b)
+	e, err := decodeEvidence(b)
 	if err != nil {
 		return "", err
 	}
-	if !ours {
+	var rules []func(evidence) error
+	switch e.Format {
+	case evidenceFormat:
+		rules = []func(evidence) error{x.sameVerdict, x.verdict.sameTests, x.verdict.checkPace}
+	case typedEvidenceFormat:
+		rules = []func(evidence) error{x.sameVerdict, x.sameReport}
+	default:
 		return named.String() + ", in a form of its own", nil
 	}
-	for _, rule := range []func(evidence) error{x.sameVerdict, x.verdict.sameTests, x.verdict.checkPace} {
+	for _, rule := range rules {
 		if err := rule(e); err != nil {
 			return "", err
 		}
@@ -65,19 +115,23 @@ func (x *export) checkEvidence() (string, error) {
 	return fmt.Sprintf("%s, with the same %d tests", named, len(x.verdict.Tests)), nil
 }
 
-// decodeEvidence reads evidence, and says whether it is of the form that is known.
-func decodeEvidence(b []byte) (e evidence, ours bool, err error) {
+// decodeEvidence reads evidence, and nothing of one whose form is not known.
+func decodeEvidence(b []byte) (e evidence, err error) {
 	canonical, err := canon.Canonical(b)
 	if err != nil {
-		return evidence{}, false, nil // a text, say
+		return evidence{}, nil // a text, say
 	}
 	var head struct {
 		Format jsontext.Value `json:"format"`
 	}
-	if json.Unmarshal(canonical, &head) != nil || string(head.Format) != `"`+evidenceFormat+`"` {
-		return evidence{}, false, nil
+	if json.Unmarshal(canonical, &head) != nil {
+		return evidence{}, nil
 	}
-	return e, true, json.Unmarshal(canonical, &e)
+	switch string(head.Format) {
+	case `"` + evidenceFormat + `"`, `"` + typedEvidenceFormat + `"`:
+		return e, json.Unmarshal(canonical, &e)
+	}
+	return evidence{}, nil
 }
 
 // ruled are the fields of a verdict that a person's ruling sets anew.
@@ -137,6 +191,19 @@ func (v verdict) sameTests(e evidence) error {
 		return fmt.Errorf("it has %d violations, and the verdict %d", breaches, len(v.Breaches))
 	case strength != v.Strength:
 		return fmt.Errorf("its findings are %s, and the verdict is %.40s", strength, v.Strength)
+	}
+	return nil
+}
+
+// sameReport wants what was found of a typed job to be the verdict's, and to be about the request that was sent.
+func (x *export) sameReport(e evidence) error {
+	switch v := x.verdict; {
+	case !slices.Equal(e.Report.Tests, v.Tests):
+		return errors.New("its tests are not those of the verdict")
+	case e.Report.Strength != v.Strength:
+		return fmt.Errorf("its report is %.40s, and the verdict is %.40s", e.Report.Strength, v.Strength)
+	case x.request.payload != nil && !bytes.Equal(e.Request.Payload, x.request.payload):
+		return errors.New("it is about another request than was sent")
 	}
 	return nil
 }

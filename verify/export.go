@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"fiatjaf.com/nostr"
 	"github.com/go-json-experiment/json"
@@ -53,6 +54,8 @@ type sealedRequest struct {
 	order  nip90.Request // only the envelope if it is not open
 	open   bool          // there is no ciphertext, or a key that opens it
 	broken error         // why there is no request that holds
+
+	payload jsontext.Value // of a typed job that travels without a bundle, in its canonical form
 }
 
 // sealedResult is the result and how much of it could be read.
@@ -88,7 +91,7 @@ func (x *export) readReceipt() {
 	}
 	v, err := x.event(FileReceiptEvent)
 	if err == nil {
-		x.receipt, err = signedReceipt(v)
+		x.receipt, err = receipt.ParseEvent(v)
 	}
 	switch {
 	case err == nil:
@@ -114,26 +117,6 @@ func decodeReceipt(b []byte) (receipt.Receipt, error) {
 	return r, nil
 }
 
-// signedReceipt reads the receipt that an event says. The event is what package receipt makes of that receipt.
-func signedReceipt(v guild.Verified) (receipt.Receipt, error) {
-	e := v.Event()
-	if e.Kind != receipt.Kind {
-		return receipt.Receipt{}, fmt.Errorf("kind %d is not that of receipts, %d", e.Kind, receipt.Kind)
-	}
-	r, err := decodeReceipt([]byte(e.Content))
-	if err != nil {
-		return receipt.Receipt{}, fmt.Errorf("the content: %w", err)
-	}
-	want, err := r.Event()
-	if err != nil {
-		return receipt.Receipt{}, err
-	}
-	if e.CreatedAt != want.CreatedAt || !slices.EqualFunc(e.Tags, want.Tags, slices.Equal[nostr.Tag]) {
-		return receipt.Receipt{}, errors.New("its date and tags are not those of the receipt in it")
-	}
-	return r, nil
-}
-
 // checkReceipt wants a receipt of the right form, which is the one that was signed.
 func (x *export) checkReceipt() (string, error) {
 	if x.loose != nil {
@@ -149,10 +132,30 @@ func (x *export) checkReceipt() (string, error) {
 	if want := receipt.NewID(r.Job, r.Attempt, r.ResultEvent, r.Supersedes); r.ID != want {
 		return "", fmt.Errorf("receipt_id is %.40q; of its job, attempt, result and supersedes it would be %s", r.ID, want)
 	}
-	if r.Attempt != r.RequestEvent {
+	switch {
+	case r.Attempt != r.RequestEvent:
 		return "", errors.New("attempt and request_event are not the same")
+	case r.SessionID != r.Job.String():
+		return "", fmt.Errorf("session_id is %.80q, and the job %s", r.SessionID, r.Job)
+	case x.request.broken == nil && x.before(x.request.event.CreatedAt):
+		return "", fmt.Errorf("timestamp is %.40q, before the request", r.Timestamp)
 	}
 	return fmt.Sprintf("%s of %s, %s", r.ID, r.Timestamp, guild.Sum(x.stated)), nil
+}
+
+// clockSlack is how far the customer's clock may have been set back between two events, in s.
+const clockSlack = 3600
+
+// receiptTime is what the receipt says when it was made, in Unix s.
+func (x *export) receiptTime() (int64, bool) {
+	at, err := time.Parse(time.RFC3339Nano, x.receipt.Timestamp)
+	return at.Unix(), err == nil
+}
+
+// before reports whether the receipt is older than something that was there before it.
+func (x *export) before(other nostr.Timestamp) bool {
+	at, ok := x.receiptTime()
+	return ok && at+clockSlack < int64(other)
 }
 
 // difference names the first field in which two JSON objects are not the same.
@@ -181,7 +184,7 @@ func orNothing(v []byte) []byte {
 // checkSignature wants the receipt to be signed by whoever asked for the work.
 func (x *export) checkSignature() (string, error) {
 	if x.unsigned != nil {
-		if _, isAbsent := errors.AsType[absence](x.unsigned); isAbsent {
+		if isAbsent(x.unsigned) {
 			return "", fmt.Errorf("%s is not there: nobody has signed the receipt", FileReceiptEvent)
 		}
 		return "", x.unsigned

@@ -31,13 +31,13 @@ func lies() map[string]struct {
 	elsewhere := stranger()
 	return map[string]lie{
 		"another id":                 says(func(r *receipt.Receipt) { r.ID = "r-0000000000000000" }, "receipt"),
-		"a session that was not":     says(func(r *receipt.Receipt) { r.SessionID = "x" }, "trajectory"),
+		"a session that was not":     says(func(r *receipt.Receipt) { r.SessionID = "x" }, "receipt", "trajectory"),
 		"another trajectory":         says(func(r *receipt.Receipt) { r.TrajectoryHash = other }, "trajectory"),
-		"another policy":             says(func(r *receipt.Receipt) { r.PolicyBundleID = other.String() }, "policy"),
+		"another policy":             says(func(r *receipt.Receipt) { r.PolicyBundleID = other.String() }, "trajectory", "policy"),
 		"another work":               says(func(r *receipt.Receipt) { r.JobHash = other }, "job hash"),
 		"another task":               says(func(r *receipt.Receipt) { r.Task = "x" }, "request"),
 		"another key of the attempt": says(func(r *receipt.Receipt) { r.IdempotencyKey = other.Hex() }, "request"),
-		"another job":                says(func(r *receipt.Receipt) { r.Job[0]++ }, "request"),
+		"another job":                says(func(r *receipt.Receipt) { r.Job[0]++ }, "receipt", "request"),
 		"another attempt":            says(func(r *receipt.Receipt) { r.Attempt = nostr.ID(other) }, "receipt"),
 		"another request":            says(func(r *receipt.Receipt) { r.RequestEvent, r.Attempt = nostr.ID(other), nostr.ID(other) }, "request", "result"),
 		"another result":             says(func(r *receipt.Receipt) { r.ResultEvent = nostr.ID(other) }, "result"),
@@ -75,6 +75,8 @@ func lies() map[string]struct {
 		"a quote of another price":      {story{rail: "lightning", quote: func(f *nip90.Feedback) { f.Amount = 1000 }}, []string{"payment"}},
 		"a quote that was not asked":    {story{rail: "onchain", quote: func(f *nip90.Feedback) { f.Request = nostr.ID(other) }}, []string{"payment"}},
 		"a preimage of another invoice": {story{rail: "lightning", receipt: func(r *receipt.Receipt) { r.PaymentProof.Value = other.Hex() }}, []string{"payment"}},
+		"a preimage that is none":       {story{rail: "lightning", receipt: func(r *receipt.Receipt) { r.PaymentProof.Value = "x" }}, []string{"receipt", "payment"}},
+		"ecash for nobody":              {story{rail: "cashu", receipt: func(r *receipt.Receipt) { r.ProviderPubKey = nostr.PubKey{} }}, []string{"receipt", "request", "result", "payment", "reviews"}},
 		"another invoice":               {story{rail: "lightning", receipt: func(r *receipt.Receipt) { r.Bolt11 += "q" }}, []string{"payment"}},
 		"another quote":                 {story{rail: "lightning", receipt: func(r *receipt.Receipt) { r.QuoteEvent = nostr.ID(other) }}, []string{"payment"}},
 		"an amount that was not paid":   {story{rail: "cashu", receipt: func(r *receipt.Receipt) { r.AmountMsats++ }}, []string{"payment"}},
@@ -102,6 +104,24 @@ func lies() map[string]struct {
 		}}, []string{"evidence"}},
 		"evidence that is weaker": {story{evidence: func(e map[string]any) { e["findings"].([]any)[0].(map[string]any)["strength"] = "weak" }}, []string{"evidence"}},
 
+		"a typed request of other work": {story{typed: true, request: func(r *nip90.Request) {
+			r.Inputs[0].Data = `{"commands":[]}`
+			r.Set(nip90.ParamJobHash, guild.Sum([]byte(r.Inputs[0].Data)).Hex())
+		}}, []string{"job hash", "bundle", "evidence"}},
+		"a typed request with the hash of other work": {story{typed: true, request: func(r *nip90.Request) { r.Set(nip90.ParamJobHash, other.Hex()) }}, []string{"job hash"}},
+		"a typed request without a payload":           {story{typed: true, request: func(r *nip90.Request) { r.Inputs = nil }}, []string{"request"}},
+		"a typed result of other content":             {story{typed: true, result: func(r *nip90.Result) { r.Content = `{"runs":[]}` }}, []string{"delivery"}},
+		"a plain result of other content":             {story{plain: "42", result: func(r *nip90.Result) { r.Content = "43" }}, []string{"delivery"}},
+		"a typed job that is half right": {story{typed: true, verdict: func(v map[string]any) {
+			firstTest(v)["state"] = "failed"
+			v["passed"], v["outcome"], v["cause"], v["score_micro"], v["standing"] = 1, "PARTIAL", "x", 500_000, "rejected"
+			dimension(v, 0)["value_micro"] = 500_000
+		}}, []string{"verdict"}},
+		"a typed verdict of other tests": {story{typed: true, evidence: func(e map[string]any) { e["report"].(map[string]any)["tests"] = []any{} }}, []string{"evidence"}},
+		"a typed verdict that is weaker": {story{typed: true, evidence: func(e map[string]any) { e["report"].(map[string]any)["strength"] = "weak" }}, []string{"evidence"}},
+		"a typed verdict on other work": {story{typed: true, evidence: func(e map[string]any) { e["request"] = map[string]any{"payload": map[string]any{}} }},
+			[]string{"evidence"}},
+
 		"a record of another receipt":  {story{fact: func(f map[string]any) { f["receipt"] = "r-x" }}, []string{"journal entry"}},
 		"a record of another attempt":  {story{fact: func(f map[string]any) { f["attempt"] = other.Hex() }}, []string{"journal entry"}},
 		"a record of other bytes":      {story{fact: func(f map[string]any) { f["stored"] = other }}, []string{"journal entry"}},
@@ -111,7 +131,14 @@ func lies() map[string]struct {
 		"a checkpoint of another tree": {story{seal: func(c *seal.Checkpoint) { c.Root = other }}, []string{"journal entry"}},
 		"a checkpoint of another size": {story{seal: func(c *seal.Checkpoint) { c.Size = 12 }}, []string{"journal entry"}},
 
-		"a review of another receipt": {story{review: func(r *nipreview.Review) { r.Evidence.Receipt = "r-x" }}, []string{"reviews"}},
+		"a review of another receipt":       {story{review: func(r *nipreview.Review) { r.Evidence.Receipt = "r-x" }}, []string{"reviews"}},
+		"a review of another task":          {story{review: func(r *nipreview.Review) { r.Task = "x" }}, []string{"reviews"}},
+		"a review of another request":       {story{review: func(r *nipreview.Review) { r.Request = nostr.ID(other) }}, []string{"reviews"}},
+		"a receipt from before the request": says(func(r *receipt.Receipt) { r.Timestamp = "2026-09-20T14:13:20Z" }, "receipt"),
+		"a score that no test gave": judges(func(v map[string]any) {
+			delete(v, "dimensions")
+			v["standing"] = "active"
+		}, "verdict"),
 		"a review of other bytes":     {story{review: func(r *nipreview.Review) { r.Evidence.ReceiptHash = other }}, []string{"reviews"}},
 		"a review of another verdict": {story{review: func(r *nipreview.Review) { r.Evidence.VerdictHash = guild.Hash{} }}, []string{"reviews"}},
 	}
@@ -130,6 +157,15 @@ func TestWhatIsSignedAndNotSoIsFound(t *testing.T) {
 			b, _ := json.MarshalIndent(r.Checks, "", " ")
 			t.Errorf("%s: failed %q, want %q\n%s", name, got, lie.want, b)
 		}
+	}
+}
+
+// Blank lines do not count, and the second line that does names the session.
+func TestBlankLinesHideNoOtherSession(t *testing.T) {
+	f := story{receipt: func(r *receipt.Receipt) { r.SessionID = "x" }}.export(t)
+	f[verify.FileReplay] = append([]byte("\n\n"), f[verify.FileReplay]...)
+	if got := failures(verify.Export(dir(f))); !slices.Equal(got, []string{"receipt", "trajectory"}) {
+		t.Errorf("failed %q", got)
 	}
 }
 

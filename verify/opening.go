@@ -1,7 +1,7 @@
 package verify
 
 import (
-	"crypto/hkdf"
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -32,21 +32,10 @@ const (
 var ErrOpening = errors.New("the key does not open it")
 
 // Opening is the message keys of one NIP-44 version 2 payload: ChaCha20 key (32 bytes) and nonce (12 bytes), HMAC key (32
-// bytes). They open this payload and no other between the same two people, and the MAC binds them to it.
+// bytes). They open this payload and no other between the same two people. Who has the conversation key derives them
+// by HKDF-Expand (SHA-256) with the payload's nonce. The MAC binds the ciphertext to the HMAC key alone; what
+// binds it to the others is that they open it to a text of the length that stands before it, filled up with zeros.
 type Opening [chacha20.KeySize + chacha20.NonceSize + sha256.Size]byte
-
-// OpeningOf derives the opening of a payload from the conversation key of the two people.
-func OpeningOf(conversationKey [32]byte, payload string) (Opening, error) {
-	b, err := decodeSealed(payload)
-	if err != nil {
-		return Opening{}, err
-	}
-	keys, err := hkdf.Expand(sha256.New, conversationKey[:], string(b[1:sealedHead]), len(Opening{}))
-	if err != nil {
-		return Opening{}, fmt.Errorf("message keys: %w", err)
-	}
-	return Opening(keys), nil
-}
 
 // ParseOpening reads what String writes. Its error does not repeat it.
 func ParseOpening(s string) (o Opening, err error) {
@@ -114,7 +103,7 @@ func unpad(padded []byte) (string, error) {
 			return "", errors.New("the padding is wrong")
 		}
 	}
-	if size > len(text) || len(text) != paddedSize(size) {
+	if size > len(text) || len(text) != paddedSize(size) || len(bytes.Trim(text[size:], "\x00")) > 0 {
 		return "", errors.New("the padding is wrong")
 	}
 	if text = text[:size]; !utf8.Valid(text) {

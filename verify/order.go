@@ -3,6 +3,7 @@ package verify
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"fiatjaf.com/nostr"
 
@@ -69,8 +70,10 @@ func (x *export) tryRequest() error {
 		return fmt.Errorf("its task is %.80q, and the receipt's %.80q", order.Get(nip90.ParamJobType), r.Task)
 	case isOpen && order.Get(nip90.ParamIdempotencyKey) != r.IdempotencyKey:
 		return fmt.Errorf("its idempotency key is %.64q, and the receipt's %.64q", order.Get(nip90.ParamIdempotencyKey), r.IdempotencyKey)
+	case isOpen:
+		x.request.payload, err = payloadOf(order)
 	}
-	return nil
+	return err
 }
 
 // checkRequest wants the request that the receipt names, signed by the customer.
@@ -124,7 +127,7 @@ func (x *export) checkJobHash() (string, error) {
 	if err := x.whyNoRequest(); err != nil {
 		return "", err
 	}
-	hash, err := x.request.order.JobHash()
+	hash, err := x.request.jobHash()
 	if err != nil {
 		return "", err
 	}
@@ -200,10 +203,14 @@ func (x *export) checkBundle() (string, error) {
 	}
 	var named guild.Hash
 	if why == nil {
-		if parcel, err := x.request.order.Bundle(); err == nil {
+		parcel, err := x.request.order.Bundle()
+		switch {
+		case err == nil:
 			named = parcel.Hash
-		} else if !errors.Is(err, nip90.ErrNoBundle) {
+		case !errors.Is(err, nip90.ErrNoBundle):
 			return "", fmt.Errorf("the request: %w", err)
+		case x.request.payload != nil:
+			return x.unpacked(FileBundle, "request", x.receipt.BundleHash, x.samePayload)
 		}
 	}
 	return x.parcel(FileBundle, "request", x.receipt.BundleHash, named, why)
@@ -221,10 +228,14 @@ func (x *export) checkDelivery() (string, error) {
 	case !x.result.open:
 		why = absence("the result is encrypted, and " + FileResultKey + " is not there")
 	default:
-		if parcel, err := x.result.result.Delivery(); err == nil {
+		parcel, err := x.result.result.Delivery()
+		switch {
+		case err == nil:
 			named = parcel.Hash
-		} else if !errors.Is(err, nip90.ErrNoBundle) {
+		case !errors.Is(err, nip90.ErrNoBundle):
 			return "", fmt.Errorf("the result: %w", err)
+		case !x.receipt.DeliveryHash.IsZero() && strings.TrimSpace(x.result.result.Content) != "":
+			return x.unpacked(FileDelivery, "result", x.receipt.DeliveryHash, x.sameContent)
 		}
 	}
 	return x.parcel(FileDelivery, "result", x.receipt.DeliveryHash, named, why)
@@ -260,16 +271,15 @@ func orNone(h guild.Hash) string {
 	return h.String()
 }
 
-// checkPaid checks the payment, with the quote that it answers if that holds.
-func (x *export) checkPaid() (string, error) {
+// checkPayment checks the payment, with the quote that it answers if that holds.
+func (x *export) checkPayment() (string, error) {
 	if !x.known {
 		return "", noReceipt
 	}
 	transaction, hasTransaction := x.files[FileTransaction]
 	v, err := x.event(FileQuote)
-	_, isAbsent := errors.AsType[absence](err)
 	switch {
-	case err != nil && !isAbsent:
+	case err != nil && !isAbsent(err):
 		return "", err
 	case err == nil && v.Event().ID != x.receipt.QuoteEvent && x.receipt.QuoteEvent != (nostr.ID{}):
 		return "", fmt.Errorf("the quote is the event %.8s, and the receipt names %.8s", v.Event().ID.Hex(), x.receipt.QuoteEvent.Hex())
@@ -278,23 +288,19 @@ func (x *export) checkPaid() (string, error) {
 	case hasTransaction && x.receipt.PaymentProof.Type != "onchain_txid":
 		return "", fmt.Errorf("%s is there, and the payment is a %.40s", FileTransaction, x.receipt.PaymentProof.Type)
 	}
-	var request, quote *nostr.Event
+	p := payment{receipt: x.receipt, transaction: transaction}
 	if x.request.broken == nil {
-		request = &x.request.event
+		p.request = &x.request.event
 	}
 	if err == nil {
 		e := v.Event()
-		quote = &e
+		p.quote = &e
 	}
-	c := checkPayment(x.receipt, request, quote, transaction)
-	switch c.State {
-	case Passed:
-		return c.Detail, x.checkInvoice(quote)
-	case Absent:
-		return "", absence(c.Detail)
-	default:
-		return "", errors.New(c.Detail)
+	said, err := p.prove()
+	if err != nil {
+		return "", err
 	}
+	return said, x.checkInvoice(p.quote)
 }
 
 // checkInvoice wants the invoice that the receipt says was paid to be the one that was quoted.

@@ -15,37 +15,16 @@ import (
 	"guild/receipt"
 )
 
-// paymentName names the line about the payment.
-const paymentName = "payment"
-
-// checkPayment checks that the proof of payment of a receipt proves that its amount was paid to its provider.
-// request and quote are nil and transaction is empty if the export has none.
-func checkPayment(r receipt.Receipt, request, quote *nostr.Event, transaction []byte) Check {
-	p := payment{receipt: r, quote: quote, transaction: transaction}
-	if request != nil && request.ID == r.RequestEvent {
-		if _, err := guild.Verify(*request); err == nil { // one that is not genuine has a line of its own
-			p.request = request
-		}
-	}
-	said, err := p.prove()
-	switch _, isAbsent := errors.AsType[absence](err); {
-	case isAbsent:
-		return Check{Name: paymentName, State: Absent, Detail: err.Error()}
-	case err != nil:
-		return Check{Name: paymentName, State: Failed, Detail: err.Error()}
-	}
-	return Check{Name: paymentName, State: Passed, Detail: said}
-}
-
-// payment is what is known of one payment.
+// payment is what is known of one payment. Its events are genuine.
 type payment struct {
 	receipt     receipt.Receipt
-	request     *nostr.Event // genuine and the one of the receipt, or nil
-	quote       *nostr.Event
-	transaction []byte // hex
+	request     *nostr.Event // the one of the receipt, or nil
+	quote       *nostr.Event // or nil
+	transaction []byte       // hex; empty if there is none
 }
 
-// prove says in words what is proven.
+// prove checks that the proof of payment of the receipt proves that its amount was paid to its provider, and says in
+// words what is proven.
 func (p payment) prove() (string, error) {
 	proof, amount := p.receipt.PaymentProof, p.receipt.AmountMsats
 	switch {
@@ -96,9 +75,6 @@ func (p payment) assetID() string {
 
 // quoted reads the quote: the provider's answer to the request of the receipt, which wants the amount of the receipt.
 func (p payment) quoted() (nip90.Feedback, error) {
-	if _, err := guild.Verify(*p.quote); err != nil {
-		return nip90.Feedback{}, fmt.Errorf("the quote is not genuine: %w", err)
-	}
 	f, err := nip90.ParseFeedback(*p.quote, nil)
 	switch {
 	case p.quote.PubKey != p.receipt.ProviderPubKey:
@@ -147,23 +123,29 @@ func (p payment) lightning() (string, error) {
 	if err != nil || len(preimage) != 32 {
 		return "", errors.New("the preimage is not 64 hex digits")
 	}
-	if p.quote == nil {
+	invoice, whose := p.receipt.Bolt11, "receipt"
+	if p.quote != nil {
+		f, err := p.quoted()
+		if err != nil {
+			return "", err
+		}
+		if invoice, whose = f.Invoice, "quote"; invoice == "" {
+			return "", errors.New("the quote has no invoice that the preimage could fit")
+		}
+	}
+	if invoice == "" {
 		return "", absence("the provider's quote, which has the invoice that the preimage has to fit, is not in the export")
 	}
-	f, err := p.quoted()
-	if err != nil {
-		return "", err
-	}
-	inv, err := bolt11.Decode(f.Invoice)
+	inv, err := bolt11.Decode(invoice)
 	switch {
-	case f.Invoice == "":
-		return "", errors.New("the quote has no invoice that the preimage could fit")
 	case err != nil:
-		return "", fmt.Errorf("the invoice of the quote: %w", err)
+		return "", fmt.Errorf("the invoice of the %s: %w", whose, err)
 	case inv.Amount != p.receipt.AmountMsats:
 		return "", fmt.Errorf("the invoice is over %s, and the receipt says that %s were paid", inv.Amount, p.receipt.AmountMsats)
 	case guild.Sum(preimage) != inv.PaymentHash:
 		return "", errors.New("the preimage does not fit the invoice")
+	case p.quote == nil:
+		return "", absence("the preimage fits the receipt's own invoice; the provider's quote, which would say whose that is, is not in the export")
 	}
 	said := fmt.Sprintf("%s over Lightning: the preimage fits the invoice that the provider quoted", inv.Amount)
 	if inv.Network != bolt11.Mainnet {

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	stdjson "encoding/json"
@@ -37,7 +38,9 @@ type ecashProof struct {
 }
 
 // cashu checks that the ecash is worth the amount, that only the provider can spend it, and that the provider signed for
-// it. Whether it was spent twice, the mint alone knows.
+// it. What a coin is worth stands beside the secret that is signed, and the keys that the mint signed it with come from
+// the customer: so it is proven only where the provider asked for the amount in a quote. Whether it was spent twice, the
+// mint alone knows.
 func (p payment) cashu() (string, error) {
 	if err := p.checkQuote(); err != nil {
 		return "", err
@@ -55,7 +58,7 @@ func (p payment) cashu() (string, error) {
 			return "", fmt.Errorf("coin %d of the ecash is there twice", i+1)
 		}
 		checked, err := proof.check(p.receipt.ProviderPubKey[:], e.Keysets, e.Unit)
-		if _, isAbsent := errors.AsType[absence](err); isAbsent {
+		if isAbsent(err) {
 			return "", err
 		}
 		if err != nil {
@@ -71,6 +74,9 @@ func (p payment) cashu() (string, error) {
 		return "", err
 	case amount != p.receipt.AmountMsats:
 		return "", fmt.Errorf("the ecash is worth %s, and the receipt says that %s were paid", amount, p.receipt.AmountMsats)
+	case p.quote == nil:
+		return "", absence(fmt.Sprintf("%s of it, by the customer's word, are in ecash that the provider signed for; the provider's quote of "+
+			"the amount is not in the export", amount))
 	case signed == len(e.Proofs):
 		return fmt.Sprintf("%s in ecash that is locked to the provider, who signed for it; it is signed by the mint's keys as they "+
 			"were handed over", amount), nil
@@ -129,7 +135,7 @@ func (c ecashProof) check(owner []byte, keysets []ecashKeyset, unit string) (byM
 	switch {
 	case err != nil:
 		return false, err
-	case hex.EncodeToString(key) != hex.EncodeToString(owner):
+	case !bytes.Equal(key, owner):
 		return false, errors.New("it is locked to another key than the provider's")
 	}
 	if err := c.checkWitness(key); err != nil || c.DLEQ == nil {

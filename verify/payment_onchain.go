@@ -15,7 +15,8 @@ import (
 // maxTransaction is the largest transaction that a block can hold, in bytes.
 const maxTransaction = 4_000_000
 
-// onchain checks that the transaction is the one that the receipt names, and could pay its amount.
+// onchain checks that the transaction is the one that the receipt names, and could pay its amount. Which output is the
+// provider's nobody has signed, so that more is never proven.
 func (p payment) onchain() (string, error) {
 	if err := p.checkQuote(); err != nil {
 		return "", err
@@ -40,8 +41,8 @@ func (p payment) onchain() (string, error) {
 	case guild.Msat(tx.satoshis)*1000 < p.receipt.AmountMsats:
 		return "", fmt.Errorf("the transaction moves %d sat in all, and the receipt says that %s were paid", tx.satoshis, p.receipt.AmountMsats)
 	}
-	return fmt.Sprintf("the transaction is the one of the receipt and moves enough for its %s; whether a block confirms it, "+
-		"and which output is the provider's, is not checked offline", p.receipt.AmountMsats), nil
+	return "", absence(fmt.Sprintf("the transaction is the one of the receipt and moves enough for its %s; whom it pays, and whether a "+
+		"block confirms it, is not known here", p.receipt.AmountMsats))
 }
 
 // transaction is what a Bitcoin transaction comes to.

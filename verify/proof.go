@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
+	"fiatjaf.com/nostr"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -31,10 +33,13 @@ func (x *export) compareTrajectory() error {
 		if err != nil {
 			return err
 		}
-		if start, ok := line.Event.(replay.SessionStart); ok && start.SessionID != x.receipt.SessionID {
-			return fmt.Errorf("it is of the session %.80q, and the receipt of %.80q", start.SessionID, x.receipt.SessionID)
-		}
-		if line.Number >= 2 {
+		if start, ok := line.Event.(replay.SessionStart); ok {
+			if start.SessionID != x.receipt.SessionID {
+				return fmt.Errorf("it is of the session %.80q, and the receipt of %.80q", start.SessionID, x.receipt.SessionID)
+			}
+			if start.PolicyBundleID != x.receipt.PolicyBundleID {
+				return fmt.Errorf("it is by the policy %.80q, and the receipt by %.80q", start.PolicyBundleID, x.receipt.PolicyBundleID)
+			}
 			break
 		}
 	}
@@ -49,7 +54,7 @@ func (x *export) checkTrajectory() (string, error) {
 	if x.trajectory != nil {
 		return "", x.trajectory
 	}
-	return fmt.Sprintf("%s of the session %.80s", x.receipt.TrajectoryHash, x.receipt.SessionID), nil
+	return fmt.Sprintf("%s of the session %.80q", x.receipt.TrajectoryHash, x.receipt.SessionID), nil
 }
 
 // checkPolicy wants the policy that was in force.
@@ -210,6 +215,12 @@ func (x *export) checkpoint() (seal.Checkpoint, error) {
 	}
 	if author := v.Event().PubKey; x.hasCustomer && author != x.customer {
 		return seal.Checkpoint{}, fmt.Errorf("signed by %.8s, and the customer is %.8s", author.Hex(), x.customer.Hex())
+	}
+	if want := c.Event(0); !slices.EqualFunc(v.Event().Tags, want.Tags, slices.Equal[nostr.Tag]) {
+		return seal.Checkpoint{}, errors.New("its tags are not those of what it says")
+	}
+	if at, ok := x.receiptTime(); ok && int64(v.Event().CreatedAt)+clockSlack < at {
+		return seal.Checkpoint{}, errors.New("it is older than the receipt")
 	}
 	return c, nil
 }

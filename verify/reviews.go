@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"fiatjaf.com/nostr"
+
 	"guild"
 	"guild/nipreview"
 )
@@ -48,6 +50,10 @@ func (x *export) compareReview(name string, r nipreview.Review) error {
 		return fmt.Errorf("it is by %.8s, and the customer is %.8s", r.Reviewer.Hex(), x.customer.Hex())
 	case r.Subject != x.receipt.ProviderPubKey:
 		return fmt.Errorf("it is about %.8s, and the provider is %.8s", r.Subject.Hex(), x.receipt.ProviderPubKey.Hex())
+	case r.Task != "" && r.Task != guild.Cut(guild.Clean(x.receipt.Task), nipreview.MaxTask):
+		return fmt.Errorf("it is about the task %.80q, and the receipt's is %.80q", r.Task, x.receipt.Task)
+	case r.Request != (nostr.ID{}) && r.Request != x.receipt.RequestEvent:
+		return fmt.Errorf("it is about the request %.8s, and the receipt's is %.8s", r.Request.Hex(), x.receipt.RequestEvent.Hex())
 	case r.Evidence.Receipt != x.receipt.ID:
 		return fmt.Errorf("it names the receipt %.40q", r.Evidence.Receipt)
 	case r.Evidence.ReceiptHash != guild.Sum(x.stated):

@@ -8,28 +8,31 @@ import (
 
 	"guild"
 	"guild/canon"
+	"guild/oa"
 )
 
 // verdict is what the checks read of a verdict (docs/JUDGE.md). Its other fields are covered by its hash alone.
 type verdict struct {
-	Outcome     guild.Outcome     `json:"outcome"`
-	Cause       string            `json:"cause"`
-	Score       guild.Score       `json:"score_micro"`
-	Strength    guild.Strength    `json:"strength"`
-	Expected    int64             `json:"expected"`
-	Passed      int64             `json:"passed"`
-	Tests       []test            `json:"tests"`
-	Dimensions  []guild.Dimension `json:"dimensions"`
-	Standing    guild.Standing    `json:"standing"`
-	Speed       guild.Speed       `json:"speed"`
-	Annotations []string          `json:"annotations"`
-	Quality     *quality          `json:"quality"`
-	Ruling      *struct{}         `json:"ruling"`
-	Opinion     *struct{}         `json:"opinion"`
-	Box         *box              `json:"box"`
-	Breaches    []struct{}        `json:"violations"`
-	Usage       usage             `json:"usage"`
-	Evidence    string            `json:"evidence"`
+	Outcome     guild.Outcome        `json:"outcome"`
+	Cause       string               `json:"cause"`
+	Score       guild.Score          `json:"score_micro"`
+	Strength    guild.Strength       `json:"strength"`
+	Expected    int64                `json:"expected"`
+	Passed      int64                `json:"passed"`
+	Tests       few[test]            `json:"tests"`
+	Dimensions  few[guild.Dimension] `json:"dimensions"`
+	Standing    guild.Standing       `json:"standing"`
+	Speed       guild.Speed          `json:"speed"`
+	Annotations few[string]          `json:"annotations"`
+	Quality     *quality             `json:"quality"`
+	Ruling      *struct{}            `json:"ruling"`
+	Opinion     *struct{}            `json:"opinion"`
+	Box         *box                 `json:"box"`
+	Breaches    few[struct{}]        `json:"violations"`
+	Usage       usage                `json:"usage"`
+	Evidence    string               `json:"evidence"`
+
+	typed bool // the task is a job type of the OpenAgents surface
 }
 
 type test struct {
@@ -44,7 +47,7 @@ type quality struct {
 	Lines    guild.Score `json:"lines_micro"`
 	Branches guild.Score `json:"branches_micro"`
 	Covered  bool        `json:"covered"`
-	Findings []notice    `json:"findings"`
+	Findings few[notice] `json:"findings"`
 }
 
 type notice struct {
@@ -85,8 +88,13 @@ func (x *export) readVerdict() (verdict, error) {
 	if err := json.Unmarshal(canonical, &v); err != nil {
 		return verdict{}, err
 	}
+	_, err = oa.ParseID(x.receipt.Task)
+	v.typed = err == nil
 	return v, nil
 }
+
+// whole reports whether the work counts wholly or not at all: that of a typed job, which is judged by doing it again.
+func (v verdict) whole() bool { return v.typed && v.Opinion == nil && len(v.Dimensions) == 1 }
 
 // checkVerdict wants the verdict that the receipt names, one that agrees with itself.
 func (x *export) checkVerdict() (string, error) {
@@ -107,7 +115,14 @@ func (x *export) checkVerdict() (string, error) {
 			return "", err
 		}
 	}
-	return fmt.Sprintf("%s, %d of %d tests, score %s", v.Outcome, v.Passed, v.Expected, v.Score), nil
+	by := ""
+	switch {
+	case v.Ruling != nil:
+		by = ", as a person ruled"
+	case v.Opinion != nil:
+		by = ", by an opinion"
+	}
+	return fmt.Sprintf("%s%s, %d of %d tests, score %s", v.Outcome, by, v.Passed, v.Expected, v.Score), nil
 }
 
 // tally counts tests.
@@ -195,7 +210,11 @@ func (v verdict) checkOutcome() error {
 	if v.Ruling != nil || v.Opinion != nil {
 		return nil
 	}
-	if want := v.count().outcome(); v.Outcome != want {
+	want := v.count().outcome()
+	if v.whole() && want == guild.Partial {
+		want = guild.Failure
+	}
+	if v.Outcome != want {
 		return fmt.Errorf("its outcome is %s, and of its tests it would be %s", v.Outcome, want)
 	}
 	return nil
@@ -221,11 +240,11 @@ var weights = []struct {
 	weight int64
 }{{"correctness", 50}, {"performance", 25}, {"resources", 15}, {"quality", 10}}
 
-// checkDimensions wants the four parts of the score, as far as they follow from the verdict; an opinion has one. What
-// performance is worth follows from the baseline, which is in the evidence.
+// checkDimensions wants the four parts of the score, as far as they follow from the verdict; an opinion has one, and so
+// has a typed job. What performance is worth follows from the baseline, which is in the evidence.
 func (v verdict) checkDimensions() error {
 	want := len(weights)
-	if v.Opinion != nil {
+	if v.Opinion != nil || v.whole() {
 		want = 1
 	}
 	if len(v.Dimensions) != want && len(v.Dimensions) != 0 {
@@ -261,6 +280,8 @@ func (v verdict) correctness(tests tallies) (guild.Score, bool) {
 	switch {
 	case v.Opinion != nil:
 		return v.Score, true
+	case v.whole() && v.Ruling == nil && v.Outcome != guild.Success:
+		return 0, true
 	case v.Ruling == nil || v.Outcome == guild.Partial:
 		return tests.functional.share(), v.Ruling != nil || tests.functional.expected > 0
 	case v.Outcome == guild.Success:
@@ -321,6 +342,9 @@ func (v verdict) checkScore() error {
 	}
 	if v.Outcome == guild.Violation && v.Score != 0 {
 		return fmt.Errorf("a score of %d for a violation", v.Score)
+	}
+	if len(v.Dimensions) == 0 && v.Ruling == nil && v.Opinion == nil && v.Score != v.count().functional.share() {
+		return fmt.Errorf("its score is %d, and of its tests it would be %d", v.Score, v.count().functional.share())
 	}
 	if len(v.Dimensions) > 0 {
 		var sum, known int64

@@ -87,7 +87,7 @@ func lines() []line {
 		{"evidence", (*export).checkEvidence},
 		{"trajectory", (*export).checkTrajectory},
 		{"policy", (*export).checkPolicy},
-		{paymentName, (*export).checkPaid},
+		{"payment", (*export).checkPayment},
 		{"journal entry", (*export).checkEntry},
 		{"checkpoint", (*export).checkCheckpoint},
 		{"reviews", (*export).checkReviews},
@@ -99,6 +99,11 @@ func lines() []line {
 type absence string
 
 func (a absence) Error() string { return string(a) }
+
+func isAbsent(err error) bool {
+	_, ok := errors.AsType[absence](err)
+	return ok
+}
 
 // missing is the absence of a file.
 func missing(name string) error { return absence(name + " is not there") }
@@ -123,10 +128,10 @@ func check(files contents) Report {
 
 func (x *export) run(l line) Check {
 	detail, err := l.check(x)
-	switch _, isAbsent := errors.AsType[absence](err); {
+	switch {
 	case err == nil:
 		return Check{l.name, Passed, detail}
-	case isAbsent:
+	case isAbsent(err):
 		return Check{l.name, Absent, err.Error()}
 	default:
 		return Check{l.name, Failed, err.Error()}

@@ -49,6 +49,9 @@ func stories() map[string]story {
 		"paid over Lightning":   {rail: "lightning"},
 		"paid in ecash, sealed": {rail: "cashu", sealed: true},
 		"paid on the chain":     {rail: "onchain"},
+		"typed":                 {typed: true},
+		"typed, sealed":         {typed: true, sealed: true},
+		"answered in plain":     {plain: "42"},
 	}
 }
 
@@ -71,7 +74,7 @@ func TestWhatWasExportedHolds(t *testing.T) {
 		if s.closed {
 			want = append(want, "job hash")
 		}
-		if s.rail == "" {
+		if s.rail == "" || s.rail == "onchain" {
 			want = append(want, "payment")
 		}
 		if !s.superseding {

@@ -3,6 +3,7 @@ package verify_test
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -81,6 +82,8 @@ type story struct {
 	sealed, closed bool // sealed: request and result are encrypted; closed: and their keys stay with the customer
 	unjudged       bool
 	superseding    bool
+	typed          bool   // a typed job: request and result travel in the events themselves
+	plain          string // the result of a provider that knows no bundles
 	rail           string // of the payment; "" for none
 
 	request  func(*nip90.Request)
@@ -104,6 +107,13 @@ func (s story) export(t testing.TB) files {
 	out := files{}
 	job := guild.JobID{1, 2, 3}
 	bundle, delivery := bytes.Repeat([]byte("NUT\x01 the task "), 20), bytes.Repeat([]byte("NUT\x01 the work "), 20)
+	if s.typed {
+		bundle = nut(t, typedManifest, map[string]string{"files/request.json": `{"job_type":"oa.sandbox_run.v1","payload":` + typedPayload + `}`})
+		delivery = nut(t, typedManifest, map[string]string{"delivery/artifacts/output.json": typedResult})
+	}
+	if s.plain != "" {
+		delivery = nut(t, typedManifest, map[string]string{"delivery/artifacts/output.txt": s.plain})
+	}
 	out[verify.FileBundle], out[verify.FileDelivery] = bundle, delivery
 
 	request, order := s.asked(t, out, job, bundle)
@@ -141,13 +151,17 @@ func (s story) asked(t testing.TB, out files, job guild.JobID, bundle []byte) (n
 	t.Helper()
 	p := provider().public
 	r := nip90.Request{Kind: 5000, Provider: &p, Job: job.String(), Output: "application/json", Bid: 5000, Relays: []string{"wss://relay.example"}, Content: "Write it"}
-	r.Set(nip90.ParamJobType, "python-function")
+	r.Set(nip90.ParamJobType, s.task())
 	r.Set(nip90.ParamDeadline, fmt.Sprint(at+600))
 	r.Set(nip90.ParamTimeLimit, "30")
 	r.Set(nip90.ParamAccuracy, "1.00")
 	r.Set(nip90.ParamIdempotencyKey, nip90.IdempotencyKey(job, p, 1))
-	ok(t, r.SetBundle(nip90.NewParcel(bundle)))
-	r.Set(nip90.ParamJobHash, must[guild.Hash](t)(r.JobHash()).Hex())
+	if s.typed {
+		r.Inputs = []nip90.Input{{Data: typedPayload, Type: "text"}}
+	} else {
+		ok(t, r.SetBundle(nip90.NewParcel(bundle)))
+	}
+	r.Set(nip90.ParamJobHash, s.jobHash(t, r).Hex())
 	if s.request != nil {
 		s.request(&r)
 	}
@@ -165,15 +179,21 @@ func (s story) asked(t testing.TB, out files, job guild.JobID, bundle []byte) (n
 func (s story) unlock(t testing.TB, out files, name string, e nostr.Event) {
 	t.Helper()
 	if s.sealed && !s.closed {
-		o := must[verify.Opening](t)(verify.OpeningOf(customer().conversation(t, provider()), e.Content))
-		out[name] = []byte(o.String())
+		keys := must[[]byte](t)(customer().signer.MessageKeys(e.Content, provider().public))
+		out[name] = []byte(hex.EncodeToString(keys))
 	}
 }
 
 func (s story) answered(t testing.TB, out files, request nostr.Event, delivery []byte) nostr.Event {
 	t.Helper()
 	r := nip90.Result{Kind: 6000, Request: request.ID, Customer: customer().public}
-	ok(t, r.SetDelivery(nip90.NewParcel(delivery)))
+	if s.typed {
+		r.Content = typedResult
+	} else if s.plain != "" {
+		r.Content = s.plain
+	} else {
+		ok(t, r.SetDelivery(nip90.NewParcel(delivery)))
+	}
 	if s.result != nil {
 		s.result(&r)
 	}
@@ -194,7 +214,7 @@ func (s story) stated(t testing.TB, out files, job guild.JobID, request nostr.Ev
 	out[verify.FilePolicy] = policy
 	r := receipt.Receipt{
 		SessionID: job.String(), PolicyBundleID: must[guild.Hash](t)(canon.Hash(policy)).String(),
-		JobHash: must[guild.Hash](t)(order.JobHash()), Timestamp: "2026-09-21T14:13:20Z", Task: "python-function", Job: job,
+		JobHash: s.jobHash(t, order), Timestamp: "2026-09-21T14:13:20Z", Task: s.task(), Job: job,
 		Attempt: request.ID, RequestEvent: request.ID, ResultEvent: result.ID,
 		BundleHash: guild.Sum(out[verify.FileBundle]), DeliveryHash: guild.Sum(out[verify.FileDelivery]),
 		IdempotencyKey: nip90.IdempotencyKey(job, provider().public, 1),
@@ -211,7 +231,11 @@ func (s story) stated(t testing.TB, out files, job guild.JobID, request nostr.Ev
 func (s story) judged(t testing.TB, out files) (guild.Outcome, guild.Hash) {
 	t.Helper()
 	var v, e map[string]any
-	ok(t, json.Unmarshal([]byte(verdictText), &v))
+	text := verdictText
+	if s.typed {
+		text = typedVerdictText
+	}
+	ok(t, json.Unmarshal([]byte(text), &v))
 	if s.verdict != nil {
 		s.verdict(v)
 	}
@@ -222,7 +246,12 @@ func (s story) judged(t testing.TB, out files) (guild.Outcome, guild.Hash) {
 		"findings": []any{map[string]any{"criterion": "c1", "framework": "pytest", "strength": v["strength"], "tests": v["tests"],
 			"violations": v["violations"], "runs": []any{map[string]any{"argv": []any{"python3", "-m", "pytest"}, "stdout": "5 passed\n"}}}},
 	}
-	if v["violations"] == nil {
+	if s.typed {
+		e = map[string]any{
+			"format": "guild typed evidence 1", "verdict": maps.Clone(v), "report": map[string]any{"tests": v["tests"], "strength": v["strength"], "how": "run again"},
+			"request": map[string]any{"job_type": s.task(), "payload": json.RawMessage(typedPayload)},
+		}
+	} else if v["violations"] == nil {
 		delete(e["findings"].([]any)[0].(map[string]any), "violations")
 	}
 	if s.evidence != nil {

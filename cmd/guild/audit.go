@@ -70,6 +70,7 @@ guild audit verify --checkpoint takes it.`,
 
 type auditVerifyOptions struct {
 	Checkpoints []string // files
+	Published   bool     // compare with what relays keep
 	Signer      string   // npub or hex
 	JSON        bool
 }
@@ -85,14 +86,16 @@ them must be what each seal, and each checkpoint that is given, says that they
 were. What was added after the latest seal is only known to this machine.
 
 Whoever can change every file here can also cut off the end with its seals. A
-checkpoint that was kept elsewhere, or published, finds that too.
+checkpoint that was kept elsewhere finds that too, and so do those that were
+published: with --published the relays are asked for them.
 
 It exits 1 when something was changed, and says which entry is the first.`,
-		Example: "  guild audit verify\n  guild audit verify --checkpoint seal.json --json",
+		Example: "  guild audit verify\n  guild audit verify --published\n  guild audit verify --checkpoint seal.json --json",
 		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runAuditVerify(cmd.Context(), o) },
 	}
 	cmd.Flags().StringArrayVar(&o.Checkpoints, "checkpoint", nil, "a seal that was kept elsewhere; may be repeated")
+	cmd.Flags().BoolVar(&o.Published, "published", false, "compare with the seals that the relays keep")
 	cmd.Flags().StringVar(&o.Signer, "signer", "", "npub that sealed the journal (default: this node's)")
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
 	return cmd
@@ -121,6 +124,13 @@ func (p *program) runAuditVerify(ctx context.Context, o auditVerifyOptions) erro
 			return err
 		}
 		v.Checkpoints = append(v.Checkpoints, e)
+	}
+	if o.Published {
+		published, err := p.publishedSeals(ctx, c, v.Signer)
+		if err != nil {
+			return err
+		}
+		v.Checkpoints = append(v.Checkpoints, published...)
 	}
 	if cli.IsTerminal(p.err) {
 		v.Progress = func(entries uint64) { fmt.Fprintf(p.err, "\r%d entries", entries) }

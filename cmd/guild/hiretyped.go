@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
 	"guild/internal/typed"
@@ -32,19 +33,19 @@ func (p *program) asTyped(ctx context.Context, o hireOptions) (hireOptions, erro
 		err = cli.Usage(fmt.Errorf("%s is no good request: %w", inputName(o.Source), err))
 		return o, cli.WithHint(err, "guild oa schema "+s.ID.String()+" shows what it must look like")
 	}
+	v, err := typed.VerificationOf(types, e)
+	if err != nil {
+		return o, err
+	}
 	if o.Level == "" {
-		v, err := typed.VerificationOf(types, e)
-		if err != nil {
-			return o, err
-		}
 		level, err := typed.CriticalityOf(v)
 		if err != nil {
-			return o, cli.Usage(fmt.Errorf("%s: %w", inputName(o.Source), err))
+			return o, cli.WithHint(cli.Usage(fmt.Errorf("%s: %w", inputName(o.Source), err)), "--criticality sets how many")
 		}
 		o.Level = string(level)
-		if level.Replicas() > 1 {
-			o.Compare = string(typed.Chosen(v))
-		}
+	}
+	if v.Adjudication.Together() && guild.Criticality(o.Level).Replicas() > 1 {
+		o.Compare = string(v.Adjudication)
 	}
 	o.Task = s.ID.String()
 	o.packed, err = typed.Bundle(ctx, e)

@@ -12,6 +12,7 @@ import (
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
+	"guild/oa"
 )
 
 func (p *program) jobCommand() *cobra.Command {
@@ -102,7 +103,7 @@ func (p *program) runJobShow(ctx context.Context, id string, asJSON bool) error 
 		job.ID, cli.Clean(job.Task), cli.Clean(job.Title), time.UnixMilli(job.Opened).Format(time.DateTime),
 		cli.Clean(summary(job)), job.Bundle, job.Size)
 	if n := job.Criticality.Replicas(); n > 1 {
-		fmt.Fprintf(p.out, "level    %s: %d at once, %d must agree\n", job.Criticality, n, job.Criticality.Quorum())
+		fmt.Fprintf(p.out, "level    %s: %d at once, %s\n", job.Criticality, n, decision(job))
 	}
 	if job.Waits != "" {
 		fmt.Fprintf(p.out, "waits    %s\n", cli.Clean(job.Waits))
@@ -111,6 +112,14 @@ func (p *program) runJobShow(ctx context.Context, id string, asJSON bool) error 
 		p.showAttempt(job, a)
 	}
 	return nil
+}
+
+// decision is what is done with the deliveries of several providers.
+func decision(job control.Job) string {
+	if how := oa.Adjudication(job.Compare); how.Together() {
+		return string(how) + " decides"
+	}
+	return fmt.Sprintf("%d must agree", job.Criticality.Quorum())
 }
 
 func (p *program) showAttempt(job control.Job, a control.Attempt) {

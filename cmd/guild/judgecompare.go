@@ -17,6 +17,7 @@ import (
 	"guild/internal/judge"
 	"guild/internal/opinion"
 	"guild/internal/trust/variables"
+	"guild/oa"
 )
 
 // compareOptions are the flags of judge compare.
@@ -46,8 +47,8 @@ All verdicts are weak: alone they release no more money than max_pay_msat allows
 		Args: cli.Arity(cobra.MinimumNArgs(2), "a request and its results"),
 		RunE: func(cmd *cobra.Command, args []string) error { return p.runJudgeCompare(cmd.Context(), args, o) },
 	}
-	cmd.Flags().StringVar(&o.adjudication, "adjudication", opinion.MajorityVote, "majority_vote, judge_model, merge or none")
-	cmd.Flags().StringVar(&o.task, "task", "oa.retrieval_rerank.v1", "the job's type")
+	cmd.Flags().StringVar(&o.adjudication, "adjudication", string(oa.MajorityVote), "majority_vote, judge_model, merge or none")
+	cmd.Flags().StringVar(&o.task, "task", oa.RetrievalRerank, "the job's type")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
 	return cmd
 }
@@ -80,7 +81,7 @@ func (p *program) runJudgeCompare(ctx context.Context, files []string, o compare
 	if err != nil {
 		return err
 	}
-	choice, merged, err := opinion.Adjudicate(ctx, o.adjudication, q, asked)
+	choice, merged, err := opinion.Adjudicate(ctx, oa.Adjudication(o.adjudication), q, asked)
 	if errors.Is(err, opinion.ErrNoJudge) {
 		return cli.WithHint(cli.Usage(err), "name a command, or a url and a model, in [judge.opinion] of the configuration")
 	}
@@ -91,7 +92,7 @@ func (p *program) runJudgeCompare(ctx context.Context, files []string, o compare
 	for _, i := range choice.Best {
 		out.Best = append(out.Best, files[1+i])
 	}
-	verdicts, err := judge.Opine(o.adjudication, len(q.Results), choice)
+	verdicts, err := judge.Opine(oa.Adjudication(o.adjudication), len(q.Results), choice)
 	out.Verdicts = verdicts
 	person, undecided := errors.AsType[*judge.PersonNeeded](err)
 	if undecided {

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -32,12 +30,7 @@ func (p *program) jobTypes() (oa.Registry, error) {
 	if err != nil {
 		return oa.Registry{}, err
 	}
-	dir := filepath.Join(filepath.Dir(c.Paths.Config), "schemas")
-	all, err := oa.Load(os.DirFS(dir))
-	if err != nil {
-		return oa.Registry{}, fmt.Errorf("%s: %w", dir, err)
-	}
-	return all, nil
+	return typesBeside(c)
 }
 
 // describe finds the description of a job type.
@@ -121,19 +114,19 @@ func (p *program) oaSchemaCommand() *cobra.Command {
 		Short: "Print the description of a job type, or the JSON Schema of its request",
 		Long: `schema prints the description of a job type in the form of the OpenAgents surface.
 With --json-schema it prints the JSON Schema (draft 2020-12) that follows from it,
-for the request's payload or, with --response, for the result.`,
-		Example:           "  guild oa schema oa.sandbox_run.v1\n  guild oa schema oa.embedding.v1 --json-schema --response > result.schema.json",
+for the request's payload or, with --result, for the result.`,
+		Example:           "  guild oa schema oa.sandbox_run.v1\n  guild oa schema oa.embedding.v1 --json-schema --result > result.schema.json",
 		Args:              cli.OneArg("a job type"),
 		ValidArgsFunction: p.completeJobTypes,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if result && !asSchema {
-				return cli.Usage(errors.New("--response goes with --json-schema: a description is of both sides"))
+				return cli.Usage(errors.New("--result goes with --json-schema: a description is of both sides"))
 			}
 			return p.runOASchema(args[0], asSchema, result, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asSchema, "json-schema", false, "print the JSON Schema of the request's payload")
-	cmd.Flags().BoolVar(&result, "response", false, "with --json-schema: that of the result")
+	cmd.Flags().BoolVar(&result, "result", false, "with --json-schema: that of the result")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print it on one line")
 	return cmd
 }
@@ -177,11 +170,11 @@ func (p *program) oaCheckCommand() *cobra.Command {
 		Short: "Say what is wrong with a request or a result",
 		Long: `check says what is wrong with the request of a typed job, field by field, and exits
 with 1 if anything is. The file has an envelope, which says its job type, or a bare
-payload with --type. With --response it has a result; --request names the request
+payload with --type. With --result it has a result; --request names the request
 that it answers, for what only the two together show. What the provenance of a
 result lacks is listed, and no fault.`,
 		Example: "  guild oa check request.json --type oa.sandbox_run.v1\n" +
-			"  guild oa check result.json --type oa.embedding.v1 --response --request r.json",
+			"  guild oa check result.json --type oa.embedding.v1 --result --request r.json",
 		Args: cli.Arity(cobra.MaximumNArgs(1), "at most one file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.file = append(args, "-")[0]
@@ -189,8 +182,8 @@ result lacks is listed, and no fault.`,
 		},
 	}
 	cmd.Flags().StringVar(&o.jobType, "type", "", "the job type; needed where no envelope says it")
-	cmd.Flags().BoolVar(&o.result, "response", false, "it is a result")
-	cmd.Flags().StringVar(&o.request, "request", "", "with --response: the file of the request that it answers")
+	cmd.Flags().BoolVar(&o.result, "result", false, "it is a result")
+	cmd.Flags().StringVar(&o.request, "request", "", "with --result: the file of the request that it answers")
 	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print what was found as JSON")
 	_ = cmd.RegisterFlagCompletionFunc("type", p.completeJobTypes) // it is there
 	return cmd
@@ -199,7 +192,7 @@ result lacks is listed, and no fault.`,
 // oaChecked is what oa check --json prints.
 type oaChecked struct {
 	JobType  string     `json:"job_type"`
-	Document string     `json:"document"` // request or response
+	Document string     `json:"document"` // request or result
 	Hash     guild.Hash `json:"hash"`     // canonical: of a request, the job hash
 	Valid    bool       `json:"valid"`
 	Faults   oa.Faults  `json:"faults"`
@@ -208,7 +201,7 @@ type oaChecked struct {
 
 func (p *program) runOACheck(o oaCheckOptions) error {
 	if o.request != "" && !o.result {
-		return cli.Usage(errors.New("--request goes with --response: it names what the result answers"))
+		return cli.Usage(errors.New("--request goes with --result: it names what the result answers"))
 	}
 	e, err := p.readJob(o.file, o.jobType)
 	if err != nil {
@@ -220,7 +213,7 @@ func (p *program) runOACheck(o oaCheckOptions) error {
 	}
 	checked := oaChecked{JobType: s.ID.String(), Document: "request", Hash: guild.Sum(e.Payload), Faults: oa.Faults{}}
 	if o.result {
-		checked.Document, checked.Lacks = "response", s.Lacks(e.Payload)
+		checked.Document, checked.Lacks = "result", s.Lacks(e.Payload)
 		err = p.checkResult(all, e, o.request)
 	} else {
 		err = all.CheckRequest(s.ID, e.Payload)

@@ -11,11 +11,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
 	"guild/internal/durable"
+	"guild/internal/evidence"
 	"guild/verify"
 )
 
@@ -36,13 +39,17 @@ func (p *program) receiptExportCommand() *cobra.Command {
 		Long: `export writes what proves one receipt into one file: the signed events, the bundle
 and the delivery, the verdict with the judge's output, the trajectory, the policy,
 the journal's entry with its proof, and the reviews. Whoever has the file can check
-it with guild verify, without a node and offline. docs/VERIFY.md describes it.
+it with guild verify, without a node and offline. docs/VERIFY.md describes it. Of a
+job with several receipts it is the last one that counts; an earlier one is exported
+by its own id. The beginning of an id will do.
 
 The file shows the whole work, and opens the two messages of the job if they were
 encrypted; no other message can be read with it. Leave out what is nobody's
 business: what is not there is not checked, and everything else is. Without the
 bundle or the delivery, what opens the message that brought it is left out, too; a
-message that was not encrypted shows it all the same.`,
+message that was not encrypted shows it all the same.
+
+The exit code is 1 when something in it does not hold; it is written all the same.`,
 		Example:           "  guild receipt export 5f21c9aa\n  guild receipt export 5f21c9aa --without bundle.nut\n  guild receipt export r-12ab34cd -o - > evidence.zip",
 		Args:              cli.OneArg("a job or a receipt id"),
 		ValidArgsFunction: p.completeJobs,
@@ -52,9 +59,10 @@ message that was not encrypted shows it all the same.`,
 	flags.StringVarP(&o.file, "output", "o", "", "file to write, - for standard output (default receipt-ID.zip)")
 	flags.StringVar(&o.dir, "dir", "", "write a directory instead of one file")
 	flags.StringArrayVar(&o.without, "without", nil, "leave a file out, as bundle.nut; reviews for all of them")
-	flags.BoolVar(&o.force, "force", false, "replace a file that exists")
+	flags.BoolVar(&o.force, "force", false, "replace the export that is there, as a whole")
 	flags.BoolVar(&o.asJSON, "json", false, "print what was written and how its checks come out as JSON")
 	cli.Exclusive(cmd, "output", "dir")
+	cli.Choices(cmd, "without", evidence.Optional()...)
 	return cmd
 }
 
@@ -76,21 +84,32 @@ func (p *program) runReceiptExport(ctx context.Context, id string, o exporting) 
 	if err != nil {
 		return err
 	}
-	if where == "-" {
-		return nil
+	switch {
+	case where == "-":
+	case o.asJSON:
+		err = cli.PrintJSON(p.out, exported{where, len(packed), report.OK(), report})
+	default:
+		_, err = fmt.Fprintf(p.out, "%s  %s\n", where, cli.Size(int64(len(packed))))
 	}
-	if o.asJSON {
-		return cli.PrintJSON(p.out, struct {
-			File   string        `json:"file"`
-			Size   int           `json:"size"`
-			Report verify.Report `json:"report"`
-		}{where, len(packed), report})
+	return cmp.Or(err, doesNotHold(where, report))
+}
+
+// exported is what receipt export prints with --json.
+type exported struct {
+	File   string        `json:"file"`
+	Size   int           `json:"size"` // of the archive, in bytes
+	OK     bool          `json:"ok"`   // nothing in it failed
+	Report verify.Report `json:"report"`
+}
+
+// doesNotHold says what is wrong with an export that was written.
+func doesNotHold(where string, report verify.Report) error {
+	for _, c := range report.Checks {
+		if c.State == verify.Failed {
+			return cli.WithHint(fmt.Errorf("the export does not hold: %s: %s", c.Name, c.Detail), "guild verify "+where+" says all that is wrong")
+		}
 	}
-	if !report.OK() {
-		fmt.Fprintf(p.err, "warning: some of it does not hold; guild verify %s says what\n", where)
-	}
-	_, err = fmt.Fprintf(p.out, "%s  %s\n", where, cli.Size(int64(len(packed))))
-	return err
+	return nil
 }
 
 // writeExport writes an export where it is wanted, and says where that is.
@@ -109,13 +128,37 @@ func (p *program) writeExport(packed []byte, receipt string, o exporting) (strin
 	if _, err := os.Lstat(file); !o.force && !errors.Is(err, fs.ErrNotExist) {
 		return "", cli.WithHint(fmt.Errorf("%s exists", file), "name another with -o, or replace it with --force")
 	}
-	return file, durable.WriteBytes(file, packed)
+	return file, writeWhole(file, packed)
 }
 
-// unpackExport writes an export as a directory, which must be new or empty unless it is forced.
+// writeWhole writes a file as a whole or not at all. Its errors name the file as the person did.
+func writeWhole(name string, b []byte) error {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a directory", name)
+	}
+	err := durable.WriteBytes(name, b)
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("%s: %w", name, e.Err)
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
+		return fmt.Errorf("%s: %w", name, e.Err)
+	}
+	return err
+}
+
+// unpackExport writes an export as a directory, which must be new or empty unless it is forced. Then the export that is
+// there goes, so that nothing stays that the new one leaves out.
 func unpackExport(packed []byte, dir string, force bool) error {
-	if there, err := os.ReadDir(dir); !force && err == nil && len(there) > 0 {
-		return cli.WithHint(fmt.Errorf("%s is not empty", dir), "name another directory, or write into this one with --force")
+	there, err := filesBelow(dir)
+	if err != nil {
+		return err
+	}
+	if len(there) > 0 && !force {
+		return cli.WithHint(fmt.Errorf("%s is not empty", dir), "name another directory, or replace the export in this one with --force")
+	}
+	if foreign := slices.DeleteFunc(slices.Clone(there), isOfExport); len(foreign) > 0 {
+		return cli.WithHint(fmt.Errorf("%s holds what no export has: %s", dir, cli.Cut(strings.Join(foreign, ", "), 200)),
+			"name another directory, or move them away")
 	}
 	archive, err := zip.NewReader(bytes.NewReader(packed), int64(len(packed)))
 	if err != nil {
@@ -129,12 +172,37 @@ func unpackExport(packed []byte, dir string, force bool) error {
 		return err
 	}
 	defer root.Close()
+	for _, name := range there {
+		if err := root.Remove(name); err != nil {
+			return err
+		}
+	}
 	for _, f := range archive.File {
 		if err := unpackOne(root, f); err != nil {
 			return fmt.Errorf("%s: %w", f.Name, err)
 		}
 	}
 	return nil
+}
+
+// filesBelow lists all that is in a directory but for directories; nothing if there is none.
+func filesBelow(dir string) (names []string, err error) {
+	err = fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case name == "." && errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err == nil && !d.IsDir():
+			names = append(names, name)
+		}
+		return err
+	})
+	return names, err
+}
+
+// isOfExport reports whether an export may have a file of that name: Pack takes no other.
+func isOfExport(name string) bool {
+	_, err := verify.Pack(map[string][]byte{name: nil})
+	return err == nil
 }
 
 func unpackOne(root *os.Root, f *zip.File) error {

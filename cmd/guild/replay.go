@@ -37,10 +37,11 @@ type replayOptions struct {
 func (p *program) replayShowCommand() *cobra.Command {
 	o := replayOptions{Speed: 1}
 	show := &cobra.Command{
-		Use:   "show FILE|JOB|-",
+		Use:   "show FILE|JOB|RECEIPT|-",
 		Short: "Play a trajectory, step by step",
 		Long: `show plays a trajectory, REPLAY.jsonl: of a file, of standard input, or what this
-node did for a job; JOB/ATTEMPT is what it did up to the end of one attempt. On a
+node did for a job; JOB/ATTEMPT is what it did up to the end of one attempt, RECEIPT
+what it had done when that receipt was written. The beginning of an id will do. On a
 terminal it takes the time that it took then, but never waits for more than two
 seconds: space halts it, n shows the next event, + and - change the speed, e plays
 the rest at once and q leaves. Elsewhere all events are printed at once.
@@ -48,7 +49,7 @@ A ReplayBundle is played, too.
 
 Lines that cannot be read are named and passed over; then the exit code is 1.`,
 		Example:           "  guild replay show 5f21c9aa\n  guild replay show REPLAY.jsonl --speed 4\n  guild replay show 5f21c9aa --json > REPLAY.jsonl",
-		Args:              cli.OneArg("a file, a job, or -"),
+		Args:              cli.OneArg("a file, a job, a receipt, or -"),
 		ValidArgsFunction: p.completeJobsAndFiles,
 		RunE:              func(cmd *cobra.Command, args []string) error { return p.runReplayShow(cmd.Context(), args[0], o) },
 	}
@@ -128,12 +129,12 @@ func faultsOf(name string, all []playedMoment) error {
 	return cli.WithHint(fmt.Errorf("%s: %s faulty", inputName(name), many), "guild replay check says what is wrong with a trajectory")
 }
 
-// jobAndAttempt is how a job, or one of its attempts, is named.
-var jobAndAttempt = regexp.MustCompile(`^([0-9a-fA-F]+)(?:/([0-9a-fA-F]+))?$`)
+// recorded is how a receipt, or a job or one of its attempts, is named.
+var recorded = regexp.MustCompile(`^(?:([rR]-[0-9a-fA-F]+)|([0-9a-fA-F]+)(?:/([0-9a-fA-F]+))?)$`)
 
 // trajectory reads what is named: a file, standard input, or the record of a job. A file is meant where there is one.
 func (p *program) trajectory(ctx context.Context, name string) ([]byte, error) {
-	id := jobAndAttempt.FindStringSubmatch(name)
+	id := recorded.FindStringSubmatch(name)
 	in, err := p.input(name)
 	if id != nil && errors.Is(err, os.ErrNotExist) {
 		client, done, err := p.reader(ctx)
@@ -141,10 +142,13 @@ func (p *program) trajectory(ctx context.Context, name string) ([]byte, error) {
 			return nil, err
 		}
 		defer done()
-		return client.AttemptReplay(ctx, id[1], id[2])
+		if id[1] != "" {
+			return client.ReceiptReplay(ctx, id[1])
+		}
+		return client.AttemptReplay(ctx, id[2], id[3])
 	}
 	if err != nil {
-		return nil, cli.WithHint(err, "give a file, a job that guild job ls lists, or -")
+		return nil, cli.WithHint(err, "give a file, a job that guild job ls lists, a receipt, or -")
 	}
 	defer in.Close()
 	raw, err := io.ReadAll(io.LimitReader(in, replay.MaxBundle+1))

@@ -1,10 +1,17 @@
 package main
 
 import (
+	"archive/zip"
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,27 +26,32 @@ func (p *program) verifyCommand() *cobra.Command {
 	var asJSON bool
 	var page string
 	cmd := &cobra.Command{
-		Use:   "verify FILE…",
+		Use:   "verify FILE…|-",
 		Short: "Check the evidence of jobs, offline",
 		Long: `verify checks what guild receipt export wrote: an archive, the directory that it was
-unpacked to, or the receipt.json in it. It needs no node, no network and no home.
+unpacked to, or the receipt.json in it; with - an archive from standard input. It
+needs no node, no network and no home.
 
 Every check has a line: ✓ it holds, ✗ it does not, and why, – there is nothing to
 check. What the lines mean is in docs/VERIFY.md, with the format, so that anybody
 can write a program of their own that checks the same.
 
-It exits 0 only when nothing failed. What is not there does not fail: whoever hands
-evidence on may leave out what is private, and the line says so.
+It exits 0 only when nothing failed and each FILE is an export. What is not there
+does not fail: whoever hands evidence on may leave out what is private, and the line
+says so.
 
 With --page it checks nothing, and writes itself as one web page: whoever opens it
 in a browser can drop an export on it and reads the same lines, without guild and
-without a network.`,
+without a network. With - it is written to standard output.`,
 		Example: "  guild receipt export 5f21c9aa -o job.zip && guild verify job.zip\n" +
 			"  guild verify job.zip --json | jq '.[0].checks[] | select(.state == \"failed\")'\n" +
 			"  guild verify --page verify.html",
 		Args: func(cmd *cobra.Command, args []string) error {
-			if page != "" {
-				return cli.NoArgs()(cmd, args)
+			if page != "" && len(args) > 0 {
+				return cli.WithHint(cli.Usage(errors.New("give either --page or what is to be checked")),
+					"--page FILE writes the verifier to FILE; guild verify EXPORT checks")
+			} else if page != "" {
+				return nil
 			}
 			return cli.Arity(cobra.MinimumNArgs(1), "at least one export: an archive, a directory or its receipt.json")(cmd, args)
 		},
@@ -52,29 +64,35 @@ without a network.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().StringVar(&page, "page", "", "write the verifier to this file, as a web page")
-	cmd.MarkFlagsMutuallyExclusive("json", "page")
+	cli.Exclusive(cmd, "json", "page")
 	return cmd
 }
 
 // verified is what verify says of one export.
 type verified struct {
-	File string `json:"file"`
-	OK   bool   `json:"ok"`
+	File  string `json:"file"`
+	OK    bool   `json:"ok"`
+	Error string `json:"error,omitempty"` // why there is no report: it is no export, or cannot be read
 	verify.Report
 }
 
 var errNotVerified = errors.New("something does not hold")
 
+const exportHint = "guild receipt export writes what can be verified"
+
 func (p *program) runVerify(names []string, asJSON bool) error {
 	all := make([]verified, len(names))
 	good := true
 	for i, name := range names {
-		report, err := verifyOne(name)
-		if err != nil {
-			return cli.WithHint(err, "guild receipt export writes what can be verified")
+		report, err := p.verifyOne(name)
+		if err != nil && len(names) == 1 && !asJSON {
+			return cli.WithHint(err, cmp.Or(cli.HintOf(err), exportHint))
 		}
-		all[i] = verified{name, report.OK(), report}
-		good = good && report.OK()
+		all[i] = verified{File: name, OK: err == nil && report.OK(), Report: report}
+		if err != nil { // the others are reported all the same
+			all[i].Error, all[i].Checks = err.Error(), []verify.Check{}
+		}
+		good = good && all[i].OK
 	}
 	if asJSON {
 		if err := cli.PrintJSON(p.out, all); err != nil {
@@ -91,25 +109,69 @@ func (p *program) runVerify(names []string, asJSON bool) error {
 	return nil
 }
 
-// verifyOne checks an archive, a directory, or the directory that a receipt.json lies in.
-func verifyOne(name string) (verify.Report, error) {
+// verifyOne checks an archive, a directory, or the directory that a receipt.json lies in. An error means that there is
+// no export to report on.
+func (p *program) verifyOne(name string) (verify.Report, error) {
+	if name == "-" {
+		return verifyArchive(inputName(name), p.in)
+	}
 	info, err := os.Stat(name)
 	switch {
 	case err != nil:
 		return verify.Report{}, err
 	case info.IsDir():
-		return verify.Export(os.DirFS(name)), nil
+		return verifyDir(name)
+	case !info.Mode().IsRegular():
+		return verify.Report{}, cli.WithHint(fmt.Errorf("%s is neither a file nor a directory", name), "guild verify - reads an archive from standard input")
 	case filepath.Base(name) == verify.FileReceipt:
-		return verify.Export(os.DirFS(filepath.Dir(name))), nil
-	case info.Size() > maxArchive:
-		return verify.Report{}, fmt.Errorf("%s: an archive of %s, at most %s", name, cli.Size(info.Size()), cli.Size(maxArchive))
+		return verifyDir(filepath.Dir(name))
 	}
-	b, err := os.ReadFile(name)
+	f, err := os.Open(name)
 	if err != nil {
 		return verify.Report{}, err
 	}
+	defer f.Close()
+	return verifyArchive(name, f)
+}
+
+func verifyDir(dir string) (verify.Report, error) {
+	if _, err := os.Lstat(filepath.Join(dir, verify.FileReceipt)); errors.Is(err, fs.ErrNotExist) {
+		return verify.Report{}, fmt.Errorf("%s is no export: there is no %s in it", dir, verify.FileReceipt)
+	}
+	return verify.Export(os.DirFS(dir)), nil
+}
+
+// receiptIn is the name of the receipt in an archive, the outermost if there are several, and "" if there is none.
+func receiptIn(z *zip.Reader) (found string) {
+	for _, f := range z.File {
+		if path.Base(f.Name) == verify.FileReceipt && (found == "" || len(f.Name) < len(found)) {
+			found = f.Name
+		}
+	}
+	return found
+}
+
+func verifyArchive(name string, from io.Reader) (verify.Report, error) {
+	b, err := io.ReadAll(io.LimitReader(from, maxArchive+1))
+	if err != nil {
+		return verify.Report{}, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(b) > maxArchive {
+		return verify.Report{}, fmt.Errorf("%s is no export: over %s", name, cli.Size(maxArchive))
+	}
+	z, err := zip.NewReader(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		return verify.Report{}, fmt.Errorf("%s is no export: %w", name, err)
+	}
+	if where := receiptIn(z); where != verify.FileReceipt {
+		err := fmt.Errorf("%s is no export: there is no %s in it", name, verify.FileReceipt)
+		if where != "" {
+			return verify.Report{}, cli.WithHint(err, "the export is in its folder "+path.Dir(where)+": unpack it, and verify that")
+		}
+		return verify.Report{}, err
+	}
 	report, err := verify.Archive(b)
-	if err != nil { // the others are reported all the same
+	if err != nil { // it was meant to be one
 		report.Checks = []verify.Check{{Name: "files", State: verify.Failed, Detail: err.Error()}}
 	}
 	return report, nil
@@ -121,9 +183,17 @@ func (p *program) writeVerified(one verified, named bool) {
 	if named {
 		line(p.out, "%s", cli.Clean(one.File))
 	}
+	if one.Error != "" {
+		line(p.out, "%s %s", colour.bad.Render("✗"), cli.Clean(one.Error))
+		return
+	}
 	count := map[verify.State]int{}
+	var absent []string
 	for _, c := range one.Checks {
 		count[c.State]++
+		if c.State == verify.Absent {
+			absent = append(absent, c.Name)
+		}
 		mark := "–"
 		switch c.State {
 		case verify.Passed:
@@ -137,7 +207,10 @@ func (p *program) writeVerified(one verified, named bool) {
 	if one.Receipt != "" {
 		what = "receipt " + cli.Clean(one.Receipt)
 	}
-	rest := fmt.Sprintf("%d passed, %d not there", count[verify.Passed], count[verify.Absent])
+	rest := fmt.Sprintf("%d passed", count[verify.Passed])
+	if len(absent) > 0 {
+		rest += "; nothing to check: " + strings.Join(absent, ", ")
+	}
 	if one.OK {
 		line(p.out, "%s holds: %s", what, rest)
 	} else {

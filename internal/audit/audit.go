@@ -96,9 +96,6 @@ func (s *Step) sign(ctx context.Context) (due.Decision, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seal the journal: %w", err)
 	}
-	if size == 0 {
-		return nil, fmt.Errorf("seal the journal: %w", ErrEmpty)
-	}
 	point := seal.Checkpoint{Journal: s.c.Journal.ID(), Size: size, Root: root}
 	v, err := guild.Sign(ctx, s.c.Signer, point.Event(s.c.Now().Unix()))
 	if err != nil {
@@ -117,8 +114,11 @@ func (s *Step) Seal(ctx context.Context) (Sealed, error) {
 	want := s.fold.view().Latest
 	for {
 		now := s.fold.view()
-		if now.Last != nil && (now.First == 0 || now.Last.Size >= want) {
+		switch {
+		case now.Last != nil && (now.First == 0 || now.Last.Size >= want):
 			return *now.Last, nil
+		case now.First == 0:
+			return Sealed{}, fmt.Errorf("seal the journal: %w", ErrEmpty)
 		}
 		decide, err := s.sign(ctx)
 		if err != nil {

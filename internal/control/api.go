@@ -105,6 +105,7 @@ type Job struct {
 	Attempts []Attempt    `json:"attempts"`
 
 	Criticality guild.Criticality `json:"criticality,omitempty"` // low when empty
+	Compare     string            `json:"compare,omitempty"`     // how deliveries are compared; by what they are when empty
 	Chosen      string            `json:"chosen,omitempty"`      // id of the attempt whose delivery counts, of several accepted ones
 }
 

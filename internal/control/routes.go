@@ -24,6 +24,7 @@ import (
 	"guild/internal/journal"
 	"guild/internal/sandbox"
 	"guild/nutshell"
+	"guild/oa"
 )
 
 // Bounds on what a customer may ask for.
@@ -164,7 +165,7 @@ func CheckReplication(level guild.Criticality, compare string, tries, providers 
 	if err := jobs.CheckCompare(compare); err != nil {
 		return err
 	}
-	switch quorum := level.Quorum(); {
+	switch quorum := oa.Adjudication(compare).Quorum(level); {
 	case tries > 0 && tries < quorum:
 		return fmt.Errorf("criticality %s: %d must agree, and only %d may be asked", level, quorum, tries)
 	case providers > 0 && providers < quorum:

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"fiatjaf.com/nostr"
@@ -25,14 +26,14 @@ import (
 	"guild/verify"
 )
 
-// Limits of what is put into an export, in bytes.
+// Limits of what is put into an export, in bytes: those of package verify.
 const (
-	maxBundle   = 256 << 20
 	maxDocument = 64 << 20
+	maxVerdict  = 16 << 20
 )
 
-// ErrArchived means that the facts of a job are in archive files, so that its evidence cannot be gathered.
-var ErrArchived = errors.New("its facts are in an archive file")
+// ErrNoFile means that a file is to be left out that no export has, or that every one has.
+var ErrNoFile = errors.New("no file of an export that can be left out")
 
 // Config says where evidence is.
 type Config struct {
@@ -47,8 +48,30 @@ type Config struct {
 
 // Options is what is left out of an export.
 type Options struct {
-	Without []string // names of files, as "bundle.nut"; "reviews" for all of them
+	Without []string // names of files, as Optional lists them
 }
+
+// Optional lists what can be left out of an export: everything but the receipt. All reviews have one name, "reviews". What
+// is about a file goes with it: the key that opens a message, the proof and the checkpoint of the journal's entry.
+func Optional() []string {
+	return []string{
+		verify.FileReceiptEvent, verify.FileRequest, verify.FileRequestKey, verify.FileResult, verify.FileResultKey, verify.FileBundle,
+		verify.FileDelivery, verify.FileVerdict, verify.FileEvidence, verify.FileReplay, verify.FilePolicy, verify.FileEntry,
+		verify.FileProof, verify.FileCheckpoint, verify.DirReviews,
+	}
+}
+
+// Error says which file an export cannot be made with, and why.
+type Error struct {
+	File string // one that can be left out
+	Err  error  // as blob.ErrMissing, blob.ErrTooLarge or journal.ErrArchiveGone
+}
+
+// Error names the file.
+func (e *Error) Error() string { return e.File + ": " + e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *Error) Unwrap() error { return e.Err }
 
 // Collector gathers evidence.
 type Collector struct{ c Config }
@@ -56,8 +79,14 @@ type Collector struct{ c Config }
 // New returns a collector.
 func New(c Config) *Collector { return &Collector{c} }
 
-// Of returns the files of a receipt's export, by name.
+// Of returns the files of a receipt's export, by name. What of it lies in archive files is read from there. A file that
+// cannot be made is an *Error; a name that cannot be left out is ErrNoFile.
 func (c *Collector) Of(ctx context.Context, job guild.JobID, s record.Stored, o Options) (map[string][]byte, error) {
+	for _, name := range o.Without {
+		if !slices.Contains(Optional(), name) {
+			return nil, fmt.Errorf("%.80q: %w", name, ErrNoFile)
+		}
+	}
 	x := export{c: c.c, job: job, stored: s, without: o.Without, files: map[string][]byte{}}
 	if err := x.gather(ctx); err != nil {
 		return nil, fmt.Errorf("export of receipt %s: %w", s.Receipt, err)
@@ -78,6 +107,7 @@ type export struct {
 	delivered *fact.AttemptDelivered
 	judged    *fact.AttemptJudged // the verdict that the receipt is of
 	recorded  uint64              // sequence of the entry that names the receipt
+	archived  bool                // that entry is in an archive file
 }
 
 func (x *export) gather(ctx context.Context) error {
@@ -110,18 +140,37 @@ func (x *export) read() error {
 	return nil
 }
 
-// find looks up the facts that the receipt is about.
+// find looks up the facts that the receipt is about: in the journal, and in its archive files if not all are there.
 func (x *export) find(ctx context.Context) error {
-	for e, err := range x.c.Journal.Of(ctx, fact.JobSubject(x.job)) {
+	subject := fact.JobSubject(x.job)
+	if err := x.search(x.c.Journal.Of(ctx, subject)); err != nil {
+		return err
+	}
+	if x.recorded != 0 && x.planned != nil {
+		return nil
+	}
+	x.archived = x.recorded == 0
+	if err := x.search(x.c.Journal.Archived(ctx, subject)); err != nil {
+		return err
+	}
+	if x.recorded == 0 || x.planned == nil {
+		return fmt.Errorf("job %s: the journal says nothing of it", x.job.Short())
+	}
+	return nil
+}
+
+// search takes what entries say up to the one that names the receipt.
+func (x *export) search(entries iter.Seq2[fact.Entry, error]) error {
+	for e, err := range entries {
 		if err != nil {
 			return err
 		}
 		for _, f := range e.Facts {
 			x.take(f, e.Seq)
 		}
-	}
-	if x.recorded == 0 || x.planned == nil {
-		return fmt.Errorf("job %s: %w", x.job.Short(), ErrArchived)
+		if x.recorded == e.Seq {
+			break
+		}
 	}
 	return nil
 }
@@ -167,6 +216,9 @@ func (x *export) sayReceipt(ctx context.Context) error {
 }
 
 func (x *export) addRequest(context.Context) error {
+	if !x.wants(verify.FileRequest) {
+		return nil
+	}
 	if err := x.add(verify.FileRequest, x.planned.Request); err != nil {
 		return err
 	}
@@ -177,18 +229,18 @@ func (x *export) addRequest(context.Context) error {
 }
 
 func (x *export) addResult(context.Context) error {
-	if x.delivered == nil {
+	if x.delivered == nil || !x.wants(verify.FileResult) {
 		return nil
 	}
 	e := x.delivered.Answer
 	if e == nil {
 		raw, err := x.c.Blobs.ReadAll(x.delivered.Event, maxDocument)
 		if err != nil {
-			return fmt.Errorf("the result event: %w", err)
+			return &Error{verify.FileResult, err}
 		}
 		e = new(nostr.Event)
 		if err := json.Unmarshal(raw, e); err != nil {
-			return fmt.Errorf("the result event: %w", err)
+			return &Error{verify.FileResult, err}
 		}
 	}
 	if err := x.add(verify.FileResult, *e); err != nil {
@@ -208,7 +260,7 @@ func (x *export) addKey(name, payload string) error {
 	}
 	keys, err := x.c.Open(payload, x.receipt.ProviderPubKey)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return &Error{name, err}
 	}
 	x.files[name] = []byte(hex.EncodeToString(keys))
 	return nil
@@ -225,9 +277,9 @@ func (x *export) addDocuments(context.Context) error {
 		hash guild.Hash
 		most int64
 	}{
-		{verify.FileBundle, x.receipt.BundleHash, maxBundle},
-		{verify.FileDelivery, x.receipt.DeliveryHash, maxBundle},
-		{verify.FileVerdict, verdict, maxDocument},
+		{verify.FileBundle, x.receipt.BundleHash, maxDocument},
+		{verify.FileDelivery, x.receipt.DeliveryHash, maxDocument},
+		{verify.FileVerdict, verdict, maxVerdict},
 		{verify.FileEvidence, evidence, maxDocument},
 		{verify.FileReplay, x.stored.Replay, maxDocument},
 	} {
@@ -236,27 +288,50 @@ func (x *export) addDocuments(context.Context) error {
 		}
 		raw, err := x.c.Blobs.ReadAll(b.hash, b.most)
 		if err != nil {
-			return fmt.Errorf("%s: %w", b.name, err)
+			return &Error{b.name, err}
 		}
 		x.files[b.name] = raw
 	}
 	return nil
 }
 
-// addPolicy adds the policy that the receipt names, if the journal still has it.
+// addPolicy adds the policy that the receipt names. It is in an archive file more often than the job is, and left out if
+// that was moved away.
 func (x *export) addPolicy(ctx context.Context) error {
-	for e, err := range x.c.Journal.Of(ctx, fact.PolicySubject) {
+	if !x.wants(verify.FilePolicy) {
+		return nil
+	}
+	for _, entries := range []iter.Seq2[fact.Entry, error]{
+		x.c.Journal.Of(ctx, fact.PolicySubject), x.c.Journal.Archived(ctx, fact.PolicySubject),
+	} {
+		document, err := x.policy(entries)
+		if errors.Is(err, journal.ErrArchiveGone) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
-		for _, f := range e.Facts {
-			if p, ok := f.(fact.PolicyAdopted); ok && p.Policy.String() == x.receipt.PolicyBundleID && x.wants(verify.FilePolicy) {
-				x.files[verify.FilePolicy] = p.Document
-				return nil
-			}
+		if document != nil {
+			x.files[verify.FilePolicy] = document
+			return nil
 		}
 	}
 	return nil
+}
+
+// policy is the document of the policy that the receipt names, nil if it is not among the entries.
+func (x *export) policy(entries iter.Seq2[fact.Entry, error]) ([]byte, error) {
+	for e, err := range entries {
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range e.Facts {
+			if p, ok := f.(fact.PolicyAdopted); ok && p.Policy.String() == x.receipt.PolicyBundleID {
+				return p.Document, nil
+			}
+		}
+	}
+	return nil, nil
 }
 
 // addProof shows that the journal says so too.
@@ -268,19 +343,35 @@ func (x *export) addProof(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if x.files[verify.FileProof], err = proof.Encode(); err != nil {
-		return err
-	}
 	x.files[verify.FileEntry] = entry
+	if x.wants(verify.FileProof) {
+		if x.files[verify.FileProof], err = proof.Encode(); err != nil {
+			return err
+		}
+	}
+	if !x.wants(verify.FileCheckpoint) {
+		return nil
+	}
 	return x.add(verify.FileCheckpoint, checkpoint)
 }
 
-// addReviews adds what we said in public because of this receipt.
+// addReviews adds what we said in public because of this receipt. Nobody did before it was recorded.
 func (x *export) addReviews(ctx context.Context) error {
 	if !x.wants(verify.DirReviews) {
 		return nil
 	}
-	for e, err := range x.c.Journal.Of(ctx, fact.ReviewSubject(x.receipt.Task, x.planned.Provider)) {
+	subject := fact.ReviewSubject(x.receipt.Task, x.planned.Provider)
+	if err := x.review(x.c.Journal.Of(ctx, subject)); err != nil || !x.archived {
+		return err
+	}
+	if err := x.review(x.c.Journal.Archived(ctx, subject)); err != nil {
+		return &Error{verify.DirReviews, err}
+	}
+	return nil
+}
+
+func (x *export) review(entries iter.Seq2[fact.Entry, error]) error {
+	for e, err := range entries {
 		if err != nil {
 			return err
 		}

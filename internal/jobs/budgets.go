@@ -212,7 +212,7 @@ func (v *view) asks() allowance {
 		}
 		bid = v.jobs.bid(v.Job, *best)
 	}
-	more := guild.Msat(max(1, v.Criticality.Quorum()-v.agreeing-v.uncompared-v.live))
+	more := guild.Msat(max(1, v.quorum()-v.agreeing-v.uncompared-v.live))
 	if _, ok := v.jobs.fold.reserved(v.Job); ok {
 		more--
 	}

@@ -15,7 +15,6 @@ import (
 
 	"guild"
 	"guild/canon"
-	"guild/internal/opinion"
 	"guild/internal/typed"
 	"guild/nutshell"
 	"guild/oa"
@@ -31,8 +30,8 @@ const (
 	byTests       = "tests"    // the judge saw the same tests pass
 	byType        = "oa."      // the beginning of a job type: the results say the same, as typed.Agree has it
 
-	byOpinion = opinion.JudgeModel   // nothing is compared here: the judge has somebody choose between all of them
-	byMerging = opinion.MergeResults // nor here: one result is made of all
+	byOpinion = string(oa.JudgeModel) // nothing is compared here: the judge has somebody choose between all of them
+	byMerging = string(oa.Merge)      // nor here: one result is made of all
 )
 
 // Bounds on what is looked into. What is beyond them is compared byte for byte.

@@ -16,6 +16,7 @@ import (
 	"guild/internal/due"
 	"guild/internal/fact"
 	"guild/internal/journal"
+	"guild/oa"
 )
 
 // count is how the attempts of a job stand, as far as its ending depends on it.
@@ -49,7 +50,7 @@ func (j *Job) count() count {
 	agreeing := map[nostr.ID]int{}
 	for _, a := range accepted {
 		switch {
-		case j.Criticality.Quorum() == 1:
+		case j.quorum() == 1:
 			agreeing[accepted[0].ID]++
 		case a.Agrees == nostr.ZeroID:
 			c.uncompared++
@@ -61,12 +62,15 @@ func (j *Job) count() count {
 		c.agreeing = max(c.agreeing, n)
 	}
 	if i := slices.IndexFunc(accepted, func(a Attempt) bool {
-		return j.Criticality.Quorum() == 1 || a.Agrees != nostr.ZeroID && agreeing[a.Agrees] == c.agreeing
+		return j.quorum() == 1 || a.Agrees != nostr.ZeroID && agreeing[a.Agrees] == c.agreeing
 	}); i >= 0 {
 		c.chosen = accepted[i].ID
 	}
 	return c
 }
+
+// quorum is how many accepted deliveries must agree.
+func (j *Job) quorum() int { return oa.Adjudication(j.Compare).Quorum(j.Criticality) }
 
 // live reports whether an attempt may still come to something: asked and not answered, or delivered and not judged. What
 // is judged a second time came to something before.
@@ -101,7 +105,7 @@ func (j *Jobs) view(job *Job, now time.Time) *view {
 
 func (v *view) field() *field {
 	if v.who == nil {
-		missing := v.Criticality.Quorum() - v.agreeing - v.uncompared - v.live
+		missing := v.quorum() - v.agreeing - v.uncompared - v.live
 		found := v.jobs.field(v.Job, max(missing, 1), v.now)
 		v.who = &found
 	}
@@ -109,12 +113,12 @@ func (v *view) field() *field {
 }
 
 // enough reports whether the job can be accepted: as many deliveries agree as its criticality asks for.
-func (v *view) enough() bool { return v.agreeing >= v.Criticality.Quorum() }
+func (v *view) enough() bool { return v.agreeing >= v.quorum() }
 
 // lost says why the job can come to nothing more, if that is so: those who were asked, and those who may be, are too
 // few for what is missing.
 func (v *view) lost() (why string, lost bool) {
-	quorum, have := v.Criticality.Quorum(), v.agreeing+v.uncompared+v.live
+	quorum, have := v.quorum(), v.agreeing+v.uncompared+v.live
 	left := max(v.Tries-v.tried, 0)
 	switch {
 	case have >= quorum:
@@ -150,7 +154,7 @@ func (v *view) disagreement() string {
 	if v.succeeded == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d must agree, and of %d accepted %d do; ", v.Criticality.Quorum(), v.succeeded, v.agreeing)
+	return fmt.Sprintf("%d must agree, and of %d accepted %d do; ", v.quorum(), v.succeeded, v.agreeing)
 }
 
 // stops reports whether those who were asked need not go on: the job is over, or will be without them.
@@ -168,7 +172,7 @@ func (v *view) stops() bool {
 // missing is how many providers more are to be asked at once: until as many are at work, or have been accepted, as the
 // criticality wants; and when those disagree, as many as could still tip the balance.
 func (v *view) missing() int {
-	replicas, quorum := v.Criticality.Replicas(), v.Criticality.Quorum()
+	replicas, quorum := v.Criticality.Replicas(), v.quorum()
 	return min(max(replicas-v.live-v.succeeded, quorum-v.agreeing-v.uncompared-v.live), v.Tries-v.tried)
 }
 
@@ -204,7 +208,12 @@ func (v *view) end() (closed fact.JobClosed, ends bool) {
 }
 
 // comesTo is what the job comes to if nothing more is tried.
-func (v *view) comesTo() guild.Ending { return v.Criticality.EndingOf(v.vocabulary(), v.agreeing) }
+func (v *view) comesTo() guild.Ending {
+	if v.quorum() == 1 {
+		return guild.EndingOf(v.vocabulary())
+	}
+	return v.Criticality.EndingOf(v.vocabulary(), v.agreeing)
+}
 
 // accounts says how several deliveries came to be one, and why there were fewer than the criticality wants.
 func (v *view) accounts() string {
@@ -213,7 +222,12 @@ func (v *view) accounts() string {
 		return ""
 	}
 	reason := fmt.Sprintf("%d of %d accepted agree", v.agreeing, v.succeeded)
-	if v.Criticality.Quorum() == 1 {
+	switch {
+	case v.Compare == byOpinion:
+		reason = "the one that was chosen"
+	case v.Compare == byMerging:
+		reason = fmt.Sprintf("%d were made into one", v.succeeded)
+	case v.quorum() == 1:
 		reason = "the first that was accepted"
 	}
 	if asked := len(v.Attempts); asked < replicas {
@@ -290,7 +304,7 @@ func (j *Jobs) compare(job *Job, a Attempt) due.Work {
 // next is the first accepted attempt that is to be compared, the zero id without one.
 func (j *Job) next() nostr.ID {
 	for _, a := range j.successes() {
-		if j.Criticality.Quorum() > 1 && a.Agrees == nostr.ZeroID {
+		if j.quorum() > 1 && a.Agrees == nostr.ZeroID {
 			return a.ID
 		}
 	}

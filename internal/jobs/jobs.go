@@ -22,12 +22,14 @@ import (
 	"guild/internal/blob"
 	"guild/internal/fact"
 	"guild/internal/journal"
+	"guild/internal/opinion"
 	"guild/internal/outbox"
 	"guild/internal/policy"
 	"guild/internal/route"
 	"guild/nip90"
 	"guild/nutshell"
 	"guild/nutshell/vault"
+	"guild/oa"
 )
 
 // Config says what the step needs.
@@ -153,7 +155,7 @@ type Order struct {
 
 	ID          guild.JobID       // opening the same one again does nothing; a random one if zero
 	Criticality guild.Criticality // low if empty
-	Compare     string            // hash, json, text, numbers:TOLERANCE or tests; what the bundle names, or by what they are, if empty
+	Compare     string            // hash, json, text, numbers:TOLERANCE, tests, or of a typed job its type, judge_model or merge; what the bundle names, or by what they are, if empty
 	Open        bool              // ask everybody for an offer first
 	Inputs      []fact.Input      // beside the bundle
 	Quality     *fact.Quality     // what the judge asks, as far as a number says it
@@ -241,7 +243,7 @@ func checkReplication(o Order) error {
 	if _, err := guild.ParseCriticality(string(o.Criticality)); err != nil {
 		return err
 	}
-	quorum := o.Criticality.Quorum()
+	quorum := oa.Adjudication(o.Compare).Quorum(o.Criticality)
 	named := slices.Clone(o.Providers)
 	slices.SortFunc(named, func(a, b nostr.PubKey) int { return slices.Compare(a[:], b[:]) })
 	if n := len(slices.Compact(named)); n > 0 && n < quorum {
@@ -250,8 +252,19 @@ func checkReplication(o Order) error {
 	if o.Tries > 0 && o.Tries < quorum {
 		return fmt.Errorf("%s criticality needs %d providers that agree, and %d may be tried", o.Criticality, quorum, o.Tries)
 	}
-	if quorum > 1 && (o.Compare == byOpinion || o.Compare == byMerging) {
-		return fmt.Errorf("%s criticality needs %d deliveries that agree, and %s is for those of which one is enough", o.Criticality, quorum, o.Compare)
+	return nil
+}
+
+// checkTogether says why deliveries cannot be looked at together.
+func checkTogether(o Order) error {
+	if !oa.Adjudication(o.Compare).Together() {
+		return nil
+	}
+	if _, err := oa.ParseID(o.Task); err != nil {
+		return fmt.Errorf("%s is for the results of typed jobs, and the task is %.40q", o.Compare, o.Task)
+	}
+	if o.Compare == byMerging && !opinion.Merges(o.Task) {
+		return fmt.Errorf("%s: %w", o.Task, opinion.ErrNoMerge)
 	}
 	return nil
 }
@@ -268,6 +281,9 @@ func (j *Jobs) check(o Order) error {
 		return err
 	}
 	if _, err := parseComparer(o.Compare); err != nil {
+		return err
+	}
+	if err := checkTogether(o); err != nil {
 		return err
 	}
 	if err := checkOpen(o); err != nil {

@@ -60,7 +60,7 @@ func (j *Jobs) Result(id guild.JobID) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("there is no job %s", id.Short())
 	}
-	if job.Compare == opinion.MergeResults {
+	if job.Compare == byMerging {
 		return j.merged(job)
 	}
 	a, ok := job.outcome()

@@ -119,50 +119,89 @@ func TestResultsOfATypedJobAgreeAlthoughTheirBytesDiffer(t *testing.T) {
 }
 
 func TestResultsAreMergedWhereTheOrderSaysSo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, people := trusted(t, 2)
-		e, err := oa.NewEnvelope(oa.RerankRequest{UserTask: "x", K: 2, Candidates: []oa.Candidate{{ID: "a", Content: "1"}, {ID: "b", Content: "2"}, {ID: "c", Content: "3"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		packed, err := typed.Bundle(t.Context(), e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		id, err := w.Open(w.Context(), Order{Task: oa.RetrievalRerank, Kind: 5050, Bundle: packed, Criticality: guild.Medium, Compare: "merge"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.pass(0)
-		var verdicts []fact.Fact
-		for i, p := range people {
-			job, _ := w.fold.Job(id)
-			at := slices.IndexFunc(job.Attempts, func(a Attempt) bool { return a.Provider.PubKey == p.key })
-			content := fmt.Sprintf(`{"topk": [{"rank": 1, "id": "a", "score": 1}, {"rank": 2, "id": "%c", "score": 0}]}`, 'b'+i)
-			if err := w.says(p, nostr.Event{Kind: 6050, Content: content, Tags: nostr.Tags{{"e", job.Attempts[at].ID.Hex()}}}); err != nil {
+	for level, n := range map[guild.Criticality]int{guild.Medium: 2, guild.High: 3, guild.Critical: 5} {
+		synctest.Test(t, func(t *testing.T) {
+			w, people := trusted(t, n)
+			e, err := oa.NewEnvelope(oa.RerankRequest{UserTask: "x", K: 2, Candidates: []oa.Candidate{
+				{ID: "a", Content: "1"}, {ID: "b", Content: "2"}, {ID: "c", Content: "3"}, {ID: "d", Content: "4"}, {ID: "e", Content: "5"}, {ID: "f", Content: "6"},
+			}})
+			if err != nil {
 				t.Fatal(err)
 			}
-			verdicts = append(verdicts, fact.AttemptJudged{Attempt: job.Attempts[at].ID, Verdict: guild.Verdict{Outcome: guild.Success}})
+			packed, err := typed.Bundle(t.Context(), e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			id, err := w.Open(w.Context(), Order{Task: oa.RetrievalRerank, Kind: 5050, Bundle: packed, Criticality: level, Compare: "merge"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.pass(0)
+			var verdicts []fact.Fact
+			for i, p := range people {
+				job, _ := w.fold.Job(id)
+				at := slices.IndexFunc(job.Attempts, func(a Attempt) bool { return a.Provider.PubKey == p.key })
+				content := fmt.Sprintf(`{"topk": [{"rank": 1, "id": "a", "score": 1}, {"rank": 2, "id": "%c", "score": 0}]}`, 'b'+i)
+				if err := w.says(p, nostr.Event{Kind: 6050, Content: content, Tags: nostr.Tags{{"e", job.Attempts[at].ID.Hex()}}}); err != nil {
+					t.Fatal(err)
+				}
+				verdicts = append(verdicts, fact.AttemptJudged{Attempt: job.Attempts[at].ID, Verdict: guild.Verdict{Outcome: guild.Success}})
+			}
+			if _, err := w.Result(id); err == nil {
+				t.Error("there is a result before there is a verdict")
+			}
+			w.append(id, verdicts...)
+			w.pass(0)
+			if job := w.ends(id, guild.JobAccepted); job.Reason != fmt.Sprintf("%d were made into one", n) {
+				t.Errorf("%s: %q", level, job.Reason)
+			}
+			result, err := w.Result(id)
+			if err != nil || oa.Known().CheckResult(e.JobType, e.Payload, result) != nil || !strings.Contains(string(result), `"a"`) {
+				t.Errorf("%s %v", result, err)
+			}
+		})
+	}
+}
+
+func TestOneResultIsChosenOfAsManyAsTheLevelAsksFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := trusted(t, 3)
+		_, packed := embedding(t, "one")
+		id := w.opensTyped(Order{Bundle: packed, Criticality: guild.High, Compare: "judge_model"})
+		job, _ := w.fold.Job(id)
+		if len(job.Attempts) != 3 {
+			t.Fatalf("%d are asked", len(job.Attempts))
 		}
-		if _, err := w.Result(id); err == nil {
-			t.Error("there is a result before there is a verdict")
+		delivery, err := w.c.Blobs.PutBytes(t.Context(), packed)
+		if err != nil {
+			t.Fatal(err)
 		}
-		w.append(id, verdicts...)
+		for _, a := range job.Attempts {
+			w.append(id, fact.AttemptDelivered{Attempt: a.ID, Delivery: delivery})
+		}
+		w.append(id, fact.AttemptJudged{Attempt: job.Attempts[0].ID, Verdict: guild.Verdict{Outcome: guild.Partial}},
+			fact.AttemptJudged{Attempt: job.Attempts[1].ID, Verdict: guild.Verdict{Outcome: guild.Success}},
+			fact.AttemptJudged{Attempt: job.Attempts[2].ID, Verdict: guild.Verdict{Outcome: guild.Partial}})
 		w.pass(0)
-		w.ends(id, guild.JobAccepted)
-		result, err := w.Result(id)
-		if err != nil || oa.Known().CheckResult(e.JobType, e.Payload, result) != nil || !strings.Contains(string(result), `"a"`) {
-			t.Errorf("%s %v", result, err)
+		if ended := w.ends(id, guild.JobAccepted); ended.Chosen != job.Attempts[1].ID || ended.Reason != "the one that was chosen" {
+			t.Errorf("%+v", ended)
 		}
 	})
 }
 
-func TestOneOfSeveralIsChosenOnlyWhereOneIsEnough(t *testing.T) {
+func TestOnlyTheResultsOfTypedJobsAreLookedAtTogether(t *testing.T) {
 	w := New(Config{}, NewFold())
-	for _, how := range []string{"judge_model", "merge"} {
-		o := Order{Kind: 5050, Compare: how, Criticality: guild.High}
-		if err := w.check(o); err == nil || !strings.Contains(err.Error(), "one is enough") {
-			t.Errorf("%s: %v", how, err)
+	for _, c := range []struct{ task, how, says string }{
+		{"benchmark-task", "judge_model", "typed jobs"},
+		{"", "merge", "typed jobs"},
+		{oa.SandboxRun, "merge", "cannot be merged"},
+		{oa.Embedding, "merge", "cannot be merged"},
+		{oa.CodeChunkAnalysis, "merge", ""},
+		{oa.Embedding, "judge_model", ""},
+	} {
+		err := w.check(Order{Kind: 5050, Task: c.task, Compare: c.how, Criticality: guild.High})
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s of %q: %v", c.how, c.task, err)
 		}
 	}
 }

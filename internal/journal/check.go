@@ -233,7 +233,7 @@ func (c *checking) archive(a archiveFile, before Checkpoint) (Checkpoint, error)
 func wrong(err error) bool {
 	_, damaged := errors.AsType[*DamagedError](err)
 	_, cannot := errors.AsType[*fs.PathError](err)
-	return damaged || !cannot && !errors.Is(err, context.Canceled)
+	return damaged || !cannot
 }
 
 func what(err error) string {
@@ -339,15 +339,11 @@ func (c *checking) hear(s scanned) {
 		}
 		return
 	}
-	claim, err := c.o.Claim(m.entry)
-	if err == nil && claim.Size == 0 {
-		return
-	}
-	if err == nil && !c.tree.holds(claim) {
-		c.broken(claim)
-	}
-	if err != nil {
+	switch claim, err := c.o.Claim(m.entry); {
+	case err != nil:
 		c.fault(Fault{Entry: s.seq, File: c.below(s.file), What: fmt.Sprintf("entry %d: %v", s.seq, err)})
+	case claim.Size > 0 && !c.tree.holds(claim):
+		c.broken(claim)
 	}
 }
 

@@ -453,6 +453,35 @@ func TestAnEmptyJournalIsInOrder(t *testing.T) {
 	}
 }
 
+// The node goes on while its journal is read: it decides something, and hashes it.
+func TestWhatIsAddedDuringACheckIsNotMissing(t *testing.T) {
+	s := made(t, 60, false)
+	dir, early := s.copy(t), s.all[:50]
+	s.write(t, dir, early)
+	s.remember(t, dir, early)
+	rehash(t, dir, early)
+	added := false
+	found, err := Check(t.Context(), CheckOptions{Dir: dir, Of: fact.SealSubject, Claim: func(fact.Entry) (Claim, error) {
+		if !added {
+			rehash(t, dir, s.all)
+			added = true
+		}
+		return Claim{}, nil
+	}})
+	if err != nil || !added || len(found.Faults) > 0 || found.Entries != 50 {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+func TestACheckThatRunsOutOfTimeFindsNothing(t *testing.T) {
+	s := made(t, 100, true)
+	ctx, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancel()
+	if found, err := Check(ctx, CheckOptions{Dir: s.dir}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
 func TestACheckpointFromElsewhereNeedsNoSealInTheJournal(t *testing.T) {
 	s := made(t, 60, false)
 	root := rootOf(s.edge(40))

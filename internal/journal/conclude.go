@@ -16,13 +16,15 @@ import (
 	"guild"
 )
 
-// comparison reads the file of hashes along with the tree as it grows, until they differ.
+// comparison reads the file of hashes along with the tree as it grows, until they differ. What is written to the file
+// meanwhile, of entries that were not there yet when it was opened, is not looked at.
 type comparison struct {
-	f      *os.File // nil if there is none
-	r      *bufio.Reader
-	index  int64 // of the next hash, as tlog.StoredHashIndex has it
-	done   bool
-	differ *difference
+	f       *os.File // nil if there is none
+	entries uint64   // that it was of when it was opened
+	r       *bufio.Reader
+	index   int64 // of the next hash, as tlog.StoredHashIndex has it
+	done    bool
+	differ  *difference
 }
 
 // difference is the first hash in the file that is not the one in the tree.
@@ -40,7 +42,12 @@ func (c *comparison) open(path string) error {
 	if err != nil {
 		return err
 	}
-	c.f, c.r = f, bufio.NewReaderSize(f, 1<<20)
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	c.f, c.entries = f, entriesOf(info.Size())
+	c.r = bufio.NewReaderSize(io.LimitReader(f, info.Size()), 1<<20)
 	return nil
 }
 
@@ -68,26 +75,13 @@ func (c *comparison) next(h guild.Hash) {
 	c.index++
 }
 
-// entries is how many entries the file is of.
-func (c *comparison) entries() uint64 {
-	if c.f == nil {
-		return 0
-	}
-	info, err := c.f.Stat()
-	if err != nil {
-		return 0
-	}
-	return entriesOf(info.Size())
-}
-
 // vouched reports whether the file has the leaves of the tree that was claimed: then whoever vouches for that vouches
 // for each of them.
 func (c *comparison) vouched(claim Claim) bool {
-	n := c.entries()
-	if n < claim.Size {
+	if c.entries < claim.Size {
 		return false
 	}
-	h := hashes{c.f, n}
+	h := hashes{c.f, c.entries}
 	var peaks []guild.Hash
 	for seq := uint64(1); seq <= claim.Size; seq++ {
 		leaf, err := h.ReadHashes([]int64{tlog.StoredHashIndex(0, int64(seq-1))})
@@ -102,9 +96,7 @@ func (c *comparison) vouched(claim Claim) bool {
 // locate points at the first entry that is not as it was claimed to be, if the file of hashes has what was claimed.
 func (c *checking) locate(claim Claim, f Fault) Fault {
 	d := c.file.differ
-	switch {
-	case !c.file.vouched(claim):
-	case d != nil && d.entry == d.through && d.entry <= claim.Size:
+	if d != nil && d.entry == d.through && d.entry <= claim.Size && c.file.vouched(claim) {
 		f.Entry, f.Through, f.Want, f.Got = d.entry, 0, d.want.String(), d.got.String()
 		f.What = fmt.Sprintf("entry %d is not the one of %s", d.entry, claim.By)
 		c.file.differ = nil
@@ -136,15 +128,19 @@ func (c *checking) conclude() {
 // missing tells how much the end has lost.
 func (c *checking) missing() {
 	most, ok := c.tree.beyond()
-	if n := c.file.entries(); n > max(most.Size, c.tree.size) && c.file.differ == nil {
+	if n := c.file.entries; n > max(most.Size, c.tree.size) && c.file.differ == nil {
 		most, ok = Claim{Size: n, By: "the file of hashes"}, true
 	}
 	if !ok {
 		return
 	}
 	last := c.tree.size
-	c.fault(Fault{Entry: last + 1, Through: most.Size, File: c.below(c.torn), Want: most.Root.String(),
-		What: fmt.Sprintf("it ends at entry %d, and %s knows %d: %d missing", last, most.By, most.Size, most.Size-last)})
+	f := Fault{Entry: last + 1, Through: most.Size, File: c.below(c.torn),
+		What: fmt.Sprintf("it ends at entry %d, and %s knows %d: %d missing", last, most.By, most.Size, most.Size-last)}
+	if !most.Root.IsZero() {
+		f.Want = most.Root.String()
+	}
+	c.fault(f)
 }
 
 // archiveFiles holds the archive files against the facts that tell of them.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"math/bits"
 	"os"
@@ -21,8 +20,8 @@ import (
 // was, so that one that was changed in the stream can be pointed at.
 //
 // Nobody relies on the file: what it says is held against the root of the tree that the journal has folded, and when it
-// does not fit, or is not there, it is made anew from the entries. So it is not synced, and a process may die at any time
-// while it is written. It is written when somebody asks for the tree or for a proof, and not for every entry.
+// does not fit, or is not there, it is made anew from the entries. So a process may die at any time while it is written.
+// It is written, and synced, when somebody asks for the tree or for a proof, and not for every entry.
 type hashes struct {
 	f *os.File
 	n uint64 // entries whose hashes are whole
@@ -105,7 +104,10 @@ func (h *hashes) extend(through uint64, root guild.Hash, leaves func(from uint64
 	if rootOf(peaks) != root {
 		return errStale
 	}
-	if err := w.flush(); err != nil {
+	if h.n == through {
+		return nil
+	}
+	if err := errors.Join(w.flush(), h.f.Sync()); err != nil { // not synced, a power cut would look like an attack to Check
 		return err
 	}
 	h.n = through
@@ -162,21 +164,22 @@ func (h *hashes) prove(seq, size uint64, leaf, root guild.Hash) ([][]byte, error
 	return path, nil
 }
 
-// withHashes has a function use the file of hashes, which is of all entries through a sequence with the given root. If
-// the function, or the file, finds that it is not, the file is made anew once.
-func (j *Journal) withHashes(ctx context.Context, through uint64, root guild.Hash, use func(*hashes) error) error {
+// withHashes has a function use the file of hashes, which is of all entries that there are now, and their tree has the
+// given root. If the function, or the file, finds that it is not, the file is made anew once.
+func (j *Journal) withHashes(ctx context.Context, use func(h *hashes, root guild.Hash) error) error {
 	j.hashing.Lock()
 	defer j.hashing.Unlock()
 	h, err := openHashes(j.files.hashes())
 	if err != nil {
 		return err
 	}
+	through, root := j.state.position() // no earlier: whoever had the file before us may have brought it further
 	leaves := func(from uint64, visit func(leaf) error) error { return j.leaves(ctx, from, through, visit) }
 	try := func() error {
 		if err := h.extend(through, root, leaves); err != nil {
 			return err
 		}
-		return use(h)
+		return use(h, root)
 	}
 	err = try()
 	if errors.Is(err, errStale) || errors.Is(err, io.EOF) {
@@ -257,13 +260,11 @@ func (b block) begins() (uint64, error) {
 	}
 	defer f.Close()
 	head := make([]byte, recordHead)
-	if _, err := io.ReadFull(f, head); err != nil {
+	switch _, err := io.ReadFull(f, head); {
+	case err == io.EOF || err == io.ErrUnexpectedEOF:
 		return 0, nil // too short for a record
+	case err != nil:
+		return 0, err
 	}
 	return binary.LittleEndian.Uint64(head[4:]) &^ erasedBits, nil
-}
-
-// errNoProof says what cannot be proven.
-func errNoProof(seq, size uint64) error {
-	return fmt.Errorf("entry %d in a tree of %d: %w", seq, size, ErrNoEntry)
 }

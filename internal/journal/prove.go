@@ -14,11 +14,11 @@ import (
 // the leaves). The entries that were added since somebody last asked are read back from the disk first, so that what is
 // signed is what is stored there, and not only what is remembered. A journal without entries has size 0 and no root.
 func (j *Journal) Tree(ctx context.Context) (size uint64, root guild.Hash, err error) {
-	size, root = j.state.position()
-	if size == 0 {
-		return 0, guild.Hash{}, nil
-	}
-	if err := j.withHashes(ctx, size, root, func(*hashes) error { return nil }); err != nil {
+	err = j.withHashes(ctx, func(h *hashes, now guild.Hash) error {
+		size, root = h.n, now
+		return nil
+	})
+	if err != nil {
 		return 0, guild.Hash{}, fmt.Errorf("tree of the journal: %w", err)
 	}
 	return size, root, nil
@@ -27,16 +27,15 @@ func (j *Journal) Tree(ctx context.Context) (size uint64, root guild.Hash, err e
 // Prove shows that the entry of a sequence is in the tree over the first size entries, and that this tree is a beginning
 // of the one that the journal has now. A sequence that is not among them is ErrNoEntry.
 func (j *Journal) Prove(ctx context.Context, seq, size uint64) (seal.Proof, error) {
-	last, root := j.state.position()
-	if seq == 0 || seq > size || size > last {
-		return seal.Proof{}, fmt.Errorf("prove: %w", errNoProof(seq, size))
+	if seq == 0 || seq > size || size > j.Last() {
+		return seal.Proof{}, fmt.Errorf("prove entry %d in a tree of %d: %w", seq, size, ErrNoEntry)
 	}
 	entry, err := j.Stored(ctx, seq)
 	if err != nil {
 		return seal.Proof{}, fmt.Errorf("prove: %w", err)
 	}
 	p := seal.Proof{Index: seq - 1, Size: size}
-	err = j.withHashes(ctx, last, root, func(h *hashes) error {
+	err = j.withHashes(ctx, func(h *hashes, root guild.Hash) (err error) {
 		p.Path, err = h.prove(seq, size, seal.Leaf(entry), root)
 		return err
 	})

@@ -29,6 +29,7 @@ import (
 	"guild/internal/sandbox"
 	"guild/internal/workdir"
 	"guild/nutshell"
+	"guild/oa"
 )
 
 // Class is what runs of the judge share a limit under.
@@ -260,7 +261,7 @@ type order struct {
 	Bundle guild.Hash `json:"bundle"`
 	Hidden guild.Hash `json:"hidden,omitzero"` // tests that stay here, as a bundle
 
-	Together string `json:"together,omitempty"` // the adjudication of which all deliveries are the subject at once
+	Together oa.Adjudication `json:"together,omitempty"` // the adjudication of which all deliveries are the subject at once
 }
 
 type pending struct {

@@ -5,6 +5,7 @@ import (
 
 	"guild"
 	"guild/internal/opinion"
+	"guild/oa"
 )
 
 // Scores of results that an opinion did not choose.
@@ -15,7 +16,7 @@ const (
 
 // Opine makes a verdict on each of n results of a subjective job of what an opinion came to, in their order. All
 // are weak: MayPay says what that means for money. An opinion that is undecided leaves it to a person.
-func Opine(adjudication string, n int, c opinion.Choice) ([]guild.Verdict, error) {
+func Opine(adjudication oa.Adjudication, n int, c opinion.Choice) ([]guild.Verdict, error) {
 	verdicts := make([]guild.Verdict, n)
 	for i := range verdicts {
 		verdicts[i] = opined(adjudication, c, slices.Contains(c.Best, i))
@@ -27,12 +28,12 @@ func Opine(adjudication string, n int, c opinion.Choice) ([]guild.Verdict, error
 }
 
 // opined is the verdict on one result.
-func opined(adjudication string, c opinion.Choice, best bool) guild.Verdict {
-	test := guild.Test{ID: adjudication, State: guild.TestPassed, Layer: guild.LayerCorrectness}
+func opined(adjudication oa.Adjudication, c opinion.Choice, best bool) guild.Verdict {
+	test := guild.Test{ID: string(adjudication), State: guild.TestPassed, Layer: guild.LayerCorrectness}
 	v := guild.Verdict{Outcome: guild.Success, Score: guild.Micro, Passed: 1}
 	switch {
 	case best:
-	case len(c.Best) > 0 && adjudication == opinion.JudgeModel:
+	case len(c.Best) > 0 && adjudication == oa.JudgeModel:
 		v = guild.Verdict{Outcome: guild.Partial, Score: outdone, Cause: "another result was preferred"}
 	default:
 		v = guild.Verdict{Outcome: guild.Failure, Score: outvote, Cause: guild.Cut("not chosen: "+c.Reason, maxCause)}

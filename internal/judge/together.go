@@ -15,12 +15,13 @@ import (
 	"guild/internal/opinion"
 	"guild/internal/sandbox"
 	"guild/internal/typed"
+	"guild/oa"
 )
 
 // together is how an order has its deliveries adjudicated, where that looks at all of them at once.
-func together(compare string) string {
-	if compare == opinion.JudgeModel || compare == opinion.MergeResults {
-		return compare
+func together(compare string) oa.Adjudication {
+	if a := oa.Adjudication(compare); a.Together() {
+		return a
 	}
 	return ""
 }
@@ -118,7 +119,7 @@ func (s *Step) choose(ctx context.Context, all []pending, sound []int) ([]guild.
 		return nil, &PersonNeeded{Reason: "the choice between results is disputed"}
 	case len(sound) < 2:
 		return nil, nil
-	case s.c.Opinion == nil && adjudication == opinion.JudgeModel:
+	case s.c.Opinion == nil && adjudication == oa.JudgeModel:
 		return nil, &PersonNeeded{Reason: "nobody is appointed to choose between results"}
 	}
 	bundle, err := s.c.Blobs.ReadAll(all[0].Order.Bundle, maxBundle)

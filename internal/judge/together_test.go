@@ -23,7 +23,7 @@ import (
 )
 
 // rivals opens a job with two providers at work, whose results are adjudicated together.
-func (c *court) rivals(adjudication string) (a, b nostr.ID) {
+func (c *court) rivals(adjudication oa.Adjudication) (a, b nostr.ID) {
 	c.Helper()
 	e, err := oa.NewEnvelope(oa.RerankRequest{UserTask: "find it", K: 1, Candidates: []oa.Candidate{{ID: "a", Content: "x"}, {ID: "b", Content: "y"}}})
 	if err != nil {
@@ -35,7 +35,7 @@ func (c *court) rivals(adjudication string) (a, b nostr.ID) {
 	}
 	job := guild.JobID{1}
 	a, b = nostr.ID{10}, nostr.ID{20}
-	c.append(job, fact.JobOpened{Job: job, Task: oa.RetrievalRerank, Bundle: c.put(bundle), Criticality: guild.Medium, Compare: adjudication},
+	c.append(job, fact.JobOpened{Job: job, Task: oa.RetrievalRerank, Bundle: c.put(bundle), Criticality: guild.Medium, Compare: string(adjudication)},
 		fact.AttemptPlanned{Attempt: a, Job: job}, fact.AttemptPlanned{Attempt: b, Job: job})
 	c.does = func(_ context.Context, h Case) (guild.Verdict, Evidence, error) {
 		result, err := os.ReadFile(filepath.Join(h.Delivery, nutshell.ArtifactsDir, typed.ResultFile))
@@ -93,7 +93,7 @@ func TestAnOpinionChoosesOnceAllHaveAnswered(t *testing.T) {
 		who := &chooser{choice: opinion.Choice{Best: []int{1}, Voters: 2, Agreeing: 2, Reason: "b is better"}}
 		c := newCourt(t)
 		c.step.c.Opinion = who
-		a, b := c.rivals(opinion.JudgeModel)
+		a, b := c.rivals(oa.JudgeModel)
 		c.ranks(a, one)
 		if len(c.outcomes()) > 0 || who.asked > 0 {
 			t.Fatal("it was judged before the other answered")
@@ -106,12 +106,34 @@ func TestAnOpinionChoosesOnceAllHaveAnswered(t *testing.T) {
 	})
 }
 
+func TestAnOpinionChoosesAmongAsManyAsWereAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		who := &chooser{choice: opinion.Choice{Best: []int{1}, Voters: 6, Agreeing: 6, Reason: "it is better"}}
+		c := newCourt(t)
+		c.step.c.Opinion = who
+		a, b := c.rivals(oa.JudgeModel)
+		third, silent := nostr.ID{30}, nostr.ID{40}
+		c.append(guild.JobID{1}, fact.AttemptPlanned{Attempt: third, Job: guild.JobID{1}}, fact.AttemptPlanned{Attempt: silent, Job: guild.JobID{1}})
+		c.ranks(a, one)
+		c.ranks(third, `{}`)
+		c.ranks(b, other)
+		if len(c.outcomes()) > 0 {
+			t.Fatal("it was judged before the fourth answered")
+		}
+		c.append(guild.JobID{1}, fact.AttemptExpired{Attempt: silent})
+		got := c.outcomes()
+		if len(got) != 3 || got[a].Outcome != guild.Partial || got[b].Outcome != guild.Success || got[third].Outcome != guild.Failure || got[third].Opinion != nil || who.asked != 1 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
 func TestWhoDoesNotAnswerIsNotWaitedForAndWhatIsNoResultIsNotCompared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		who := &chooser{}
 		c := newCourt(t)
 		c.step.c.Opinion = who
-		a, b := c.rivals(opinion.JudgeModel)
+		a, b := c.rivals(oa.JudgeModel)
 		c.ranks(a, one)
 		c.append(guild.JobID{1}, fact.AttemptExpired{Attempt: b})
 		if got := c.outcomes(); got[a].Outcome != guild.Success || who.asked > 0 {
@@ -122,7 +144,7 @@ func TestWhoDoesNotAnswerIsNotWaitedForAndWhatIsNoResultIsNotCompared(t *testing
 		who := &chooser{}
 		c := newCourt(t)
 		c.step.c.Opinion = who
-		a, b := c.rivals(opinion.JudgeModel)
+		a, b := c.rivals(oa.JudgeModel)
 		c.ranks(a, one)
 		c.ranks(b, `{}`)
 		if got := c.outcomes(); got[a].Outcome != guild.Success || got[b].Outcome != guild.Failure || who.asked > 0 {
@@ -139,7 +161,7 @@ func TestAPersonChoosesWhereNobodyElseCan(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCourt(t)
 			c.step.c.Opinion = who
-			a, b := c.rivals(opinion.JudgeModel)
+			a, b := c.rivals(oa.JudgeModel)
 			c.ranks(a, one)
 			c.ranks(b, other)
 			if got := c.outcomes(); len(got) > 0 {
@@ -157,10 +179,10 @@ func TestAPersonChoosesWhereNobodyElseCan(t *testing.T) {
 func TestResultsThatAreMergedAreAllTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t)
-		a, b := c.rivals(opinion.MergeResults)
+		a, b := c.rivals(oa.Merge)
 		c.ranks(a, one)
 		c.ranks(b, other)
-		if got := c.outcomes(); got[a].Outcome != guild.Success || got[b].Outcome != guild.Success || got[a].Opinion.Adjudication != opinion.MergeResults {
+		if got := c.outcomes(); got[a].Outcome != guild.Success || got[b].Outcome != guild.Success || got[a].Opinion.Adjudication != string(oa.Merge) {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -170,7 +192,7 @@ func TestAnOpinionThatCannotBeAskedParksAllInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t)
 		c.step.c.Opinion = &chooser{err: errors.New("the endpoint is down")}
-		a, b := c.rivals(opinion.JudgeModel)
+		a, b := c.rivals(oa.JudgeModel)
 		c.ranks(a, one)
 		c.ranks(b, other)
 		time.Sleep(time.Hour)

@@ -3,6 +3,7 @@ package judge
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -22,6 +23,9 @@ func (j *Judge) checkTyped(ctx context.Context, c Case) (v guild.Verdict, eviden
 		return v, nil, false, err
 	}
 	report, err := j.Typed.Check(ctx, e, filepath.Join(c.Delivery, nutshell.ArtifactsDir))
+	if errors.Is(err, oa.ErrUnknown) || errors.Is(err, oa.ErrInvalid) { // of our own request: no use in trying again
+		err = fmt.Errorf("%w: %w", exam.ErrUndecided, err)
+	}
 	if err != nil {
 		return v, nil, true, fmt.Errorf("%s: %w", e.JobType, err)
 	}

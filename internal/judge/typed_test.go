@@ -3,11 +3,13 @@ package judge_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"guild"
+	"guild/internal/exam"
 	"guild/internal/sandbox"
 	"guild/internal/typed"
 	"guild/internal/workdir"
@@ -51,6 +53,11 @@ func TestATypedJobIsJudgedByDoingItAgain(t *testing.T) {
 	wants(t, v, guild.Failure, guild.Strong, 2, 4)
 	if v.Score != 0 || !strings.Contains(v.Cause, "outputs.status is failed, and success") || v.MayPay(0, 0) {
 		t.Errorf("%+v", v)
+	}
+
+	j.Typed = typed.Checker{} // no job type is described here
+	if _, _, err := j.Judge(t.Context(), bundle, deliver(t, map[string]string{typed.ResultFile: cheat})); !errors.Is(err, exam.ErrUndecided) {
+		t.Errorf("error %v", err)
 	}
 
 	j.Typed = typed.Checker{Types: oa.Known()}

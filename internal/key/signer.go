@@ -119,6 +119,21 @@ func checkNip04(cipher string) error {
 	return nil
 }
 
+// MessageKeys returns the 76 bytes that open one NIP-44 message between us and somebody, and no other: its ChaCha20 key
+// and nonce, and the key of its MAC. Whoever has them can check what the message says.
+func (s *Signer) MessageKeys(payload string, with nostr.PubKey) ([]byte, error) {
+	raw, err := base64.StdEncoding.DecodeString(payload)
+	if err != nil || len(raw) < 33 || raw[0] != 2 {
+		return nil, errors.New("no NIP-44 message of version 2")
+	}
+	k, err := s.conversation(with)
+	if err != nil {
+		return nil, err
+	}
+	const size = 32 + 12 + 32
+	return hkdf.Expand(sha256.New, k[:], string(raw[1:33]), size)
+}
+
 func (s *Signer) conversation(with nostr.PubKey) ([32]byte, error) {
 	s.mu.Lock()
 	k, ok := s.conversations[with]
@@ -144,17 +159,3 @@ func (s *Signer) String() string { return "signer " + s.public.Hex() }
 
 // GoString is String: the conversation keys are secrets too.
 func (s *Signer) GoString() string { return s.String() }
-
-// MessageKeys returns the 76 bytes that open one NIP-44 message between us and somebody, and no other: its ChaCha20 key
-// and nonce, and the key of its MAC. Whoever has them can check what the message says.
-func (s *Signer) MessageKeys(payload string, with nostr.PubKey) ([]byte, error) {
-	raw, err := base64.StdEncoding.DecodeString(payload)
-	if err != nil || len(raw) < 33 || raw[0] != 2 {
-		return nil, errors.New("no NIP-44 message of version 2")
-	}
-	k, err := s.conversation(with)
-	if err != nil {
-		return nil, err
-	}
-	return hkdf.Expand(sha256.New, k[:], string(raw[1:33]), 76)
-}

@@ -2,6 +2,7 @@ package key_test
 
 import (
 	"encoding/base64"
+	"errors"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 
 	"guild"
 	"guild/internal/key"
+	"guild/verify"
 )
 
 func TestSignerSignsWhatVerifies(t *testing.T) {
@@ -43,6 +45,40 @@ func TestSignersReadEachOther(t *testing.T) {
 		}
 		if got, err := b.Nip04Decrypt(ctx, sealed, aKey); err != nil || got != plain {
 			t.Errorf("NIP-04 of %d bytes: %v", len(plain), err)
+		}
+	}
+}
+
+func TestMessageKeysOpenOneMessageAndNoOther(t *testing.T) {
+	a, b := key.NewSigner(key.NewSecret(nostr.Generate())), key.NewSigner(key.NewSecret(nostr.Generate()))
+	aKey, _ := a.GetPublicKey(t.Context())
+	bKey, _ := b.GetPublicKey(t.Context())
+	var sealed [2]string
+	for i := range sealed {
+		var err error
+		if sealed[i], err = a.Encrypt(t.Context(), "the same text", bKey); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, whose := range []struct {
+		signer *key.Signer
+		with   nostr.PubKey
+	}{{a, bKey}, {b, aKey}} {
+		keys, err := whose.signer.MessageKeys(sealed[0], whose.with)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opening := verify.Opening(keys)
+		if text, err := opening.Open(sealed[0]); err != nil || text != "the same text" {
+			t.Errorf("%q, %v", text, err)
+		}
+		if text, err := opening.Open(sealed[1]); !errors.Is(err, verify.ErrOpening) {
+			t.Errorf("another message is opened: %q, %v", text, err)
+		}
+	}
+	for _, payload := range []string{"", "AQ==", "no base64", strings.Repeat("A", 132)} {
+		if keys, err := a.MessageKeys(payload, bKey); err == nil {
+			t.Errorf("%q has keys: %x", payload, keys)
 		}
 	}
 }

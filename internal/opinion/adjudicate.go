@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"guild/oa"
 )
 
 // ErrNoJudge is what adjudication by a judge comes to where nobody was appointed.
@@ -12,21 +14,21 @@ var ErrNoJudge = errors.New("there is no judge to ask")
 
 // Adjudicate decides a question in the way that its job asks for. The judge is asked for judge_model only, and may
 // be nil for the rest. With merge comes one result made of all.
-func Adjudicate(ctx context.Context, adjudication string, q Question, judge Opinion) (Choice, json.RawMessage, error) {
+func Adjudicate(ctx context.Context, adjudication oa.Adjudication, q Question, judge Opinion) (Choice, json.RawMessage, error) {
 	switch adjudication {
-	case None:
+	case oa.NoAdjudication:
 		c, err := all(q)
 		return c, nil, err
-	case MajorityVote:
+	case oa.MajorityVote:
 		c, err := Majority{}.Best(ctx, q)
 		return c, nil, err
-	case JudgeModel:
+	case oa.JudgeModel:
 		if judge == nil {
 			return Choice{}, nil, ErrNoJudge
 		}
 		c, err := judge.Best(ctx, q)
 		return c, nil, err
-	case MergeResults:
+	case oa.Merge:
 		merged, c, err := Merge(q)
 		return c, merged, err
 	default:

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"guild"
+	"guild/oa"
 )
 
 // asks makes a question of texts.
@@ -29,13 +30,13 @@ func TestMoreThanHalfOfTheResultsMustAgree(t *testing.T) {
 		best     []int
 		agreeing int
 	}{
-		{"the order of a ranking counts, nothing else", asks(Rerank, "", ab, ba, abToo), []int{0, 2}, 2},
-		{"half is no majority", asks(Rerank, "", ab, ba), nil, 1},
-		{"two of two", asks(Rerank, "", ab, abToo), []int{0, 1}, 2},
-		{"two of four", asks(Rerank, "", ab, abToo, ba, ba), nil, 2},
-		{"one alone", asks(Rerank, "", ab), nil, 1},
-		{"what is no ranking agrees with nobody", asks(Rerank, "", `{"topk": []}`, `{"topk": []}`, `{"topk": []}`), nil, 1},
-		{"a place taken twice", asks(Rerank, "", `{"topk": [{"rank": 1, "id": "a"}, {"rank": 1, "id": "b"}]}`, `{"topk": [{"rank": 1, "id": "a"}, {"rank": 1, "id": "b"}]}`), nil, 1},
+		{"the order of a ranking counts, nothing else", asks(oa.RetrievalRerank, "", ab, ba, abToo), []int{0, 2}, 2},
+		{"half is no majority", asks(oa.RetrievalRerank, "", ab, ba), nil, 1},
+		{"two of two", asks(oa.RetrievalRerank, "", ab, abToo), []int{0, 1}, 2},
+		{"two of four", asks(oa.RetrievalRerank, "", ab, abToo, ba, ba), nil, 2},
+		{"one alone", asks(oa.RetrievalRerank, "", ab), nil, 1},
+		{"what is no ranking agrees with nobody", asks(oa.RetrievalRerank, "", `{"topk": []}`, `{"topk": []}`, `{"topk": []}`), nil, 1},
+		{"a place taken twice", asks(oa.RetrievalRerank, "", `{"topk": [{"rank": 1, "id": "a"}, {"rank": 1, "id": "b"}]}`, `{"topk": [{"rank": 1, "id": "a"}, {"rank": 1, "id": "b"}]}`), nil, 1},
 		{"anything else, but for who made it", asks("oa.other.v1", "", `{"x": 1, "provenance": 1}`, `{"provenance": 2, "x":1}`, `{"x": 2}`), []int{0, 1}, 2},
 		{"values that are no objects", asks("t", "", `[1, 2]`, `[1,2]`), []int{0, 1}, 2},
 	} {
@@ -52,7 +53,7 @@ func TestMoreThanHalfOfTheResultsMustAgree(t *testing.T) {
 
 func TestRankingsAreMergedByPoints(t *testing.T) {
 	request := `{"candidates": [{"id": "a"}, {"id": "b"}, {"id": "c"}, {"id": "d"}], "k": 3}`
-	raw, c, err := Merge(asks(Rerank, request,
+	raw, c, err := Merge(asks(oa.RetrievalRerank, request,
 		`{"topk": [{"rank": 1, "id": "a"}, {"rank": 2, "id": "b"}, {"rank": 3, "id": "c"}]}`,
 		`{"topk": [{"rank": 1, "id": "b"}, {"rank": 2, "id": "c"}, {"rank": 3, "id": "a"}]}`,
 		`{"topk": [{"rank": 1, "id": "invented"}, {"rank": 2, "id": "d"}]}`))
@@ -63,7 +64,7 @@ func TestRankingsAreMergedByPoints(t *testing.T) {
 }
 
 func TestAnalysesAreMergedWithoutRepetition(t *testing.T) {
-	raw, c, err := Merge(asks(ChunkAnalysis, `{}`,
+	raw, c, err := Merge(asks(oa.CodeChunkAnalysis, `{}`,
 		`{"summary": "first", "symbols": [{"name": "f", "kind": "function", "line": 1}], "suspected_faults": [], "recommended_next_probes": [], "confidence": 0.9}`,
 		`{"summary": "second", "symbols": [{"line": 1, "kind": "function", "name": "f"}, {"name": "g", "kind": "function", "line": 9}], "confidence": 0.4}`,
 		`{"summary": "boasts", "confidence": 7}`, `[]`))
@@ -73,14 +74,25 @@ func TestAnalysesAreMergedWithoutRepetition(t *testing.T) {
 	}
 }
 
+func TestWhatIsMergedFitsTheRequest(t *testing.T) {
+	const request = `{"output_constraints": {"max_symbols": 1, "max_faults": 2, "max_next_probes": 0}}`
+	raw, _, err := Merge(asks(oa.CodeChunkAnalysis, request,
+		`{"summary": "s", "symbols": [1], "suspected_faults": [1], "recommended_next_probes": [1], "confidence": 1}`,
+		`{"summary": "t", "symbols": [2], "suspected_faults": [2, 3], "recommended_next_probes": [2], "confidence": 1}`))
+	want := `{"summary":"s","symbols":[1],"suspected_faults":[1,2],"recommended_next_probes":[],"confidence":1}`
+	if err != nil || string(raw) != want {
+		t.Errorf("%s %v", raw, err)
+	}
+}
+
 func TestWhatCannotBeMergedIsLeft(t *testing.T) {
 	if _, _, err := Merge(asks("oa.sandbox_run.v1", `{}`, `1`)); !errors.Is(err, ErrNoMerge) {
 		t.Errorf("error %v", err)
 	}
-	if raw, c, err := Merge(asks(Rerank, `{"candidates": []}`, `1`, `2`)); raw != nil || err != nil || len(c.Best) > 0 {
+	if raw, c, err := Merge(asks(oa.RetrievalRerank, `{"candidates": []}`, `1`, `2`)); raw != nil || err != nil || len(c.Best) > 0 {
 		t.Errorf("%s %+v %v", raw, c, err)
 	}
-	if _, _, err := Merge(asks(Rerank, `{}`)); err == nil {
+	if _, _, err := Merge(asks(oa.RetrievalRerank, `{}`)); err == nil {
 		t.Error("no results are merged")
 	}
 }
@@ -88,22 +100,22 @@ func TestWhatCannotBeMergedIsLeft(t *testing.T) {
 func TestAJobSaysHowItIsAdjudicated(t *testing.T) {
 	q := asks("t", "", `1`, `1`, `2`)
 	for _, c := range []struct {
-		adjudication string
+		adjudication oa.Adjudication
 		q            Question
 		best         []int
 	}{
-		{None, q, []int{0, 1, 2}}, {MajorityVote, q, []int{0, 1}}, {JudgeModel, q, []int{0, 1}},
-		{MergeResults, asks(ChunkAnalysis, `{}`, `{"summary": "s", "confidence": 1}`), []int{0}},
+		{oa.NoAdjudication, q, []int{0, 1, 2}}, {oa.MajorityVote, q, []int{0, 1}}, {oa.JudgeModel, q, []int{0, 1}},
+		{oa.Merge, asks(oa.CodeChunkAnalysis, `{}`, `{"summary": "s", "confidence": 1}`), []int{0}},
 	} {
 		got, merged, err := Adjudicate(t.Context(), c.adjudication, c.q, Majority{})
-		if err != nil || !slices.Equal(got.Best, c.best) || (merged != nil) != (c.adjudication == MergeResults) {
+		if err != nil || !slices.Equal(got.Best, c.best) || (merged != nil) != (c.adjudication == oa.Merge) {
 			t.Errorf("%s: %+v %v", c.adjudication, got, err)
 		}
-		if r := got.Record(c.adjudication); r.Adjudication != c.adjudication || r.Voters != got.Voters {
+		if r := got.Record(c.adjudication); r.Adjudication != string(c.adjudication) || r.Voters != got.Voters {
 			t.Errorf("%+v", r)
 		}
 	}
-	if _, _, err := Adjudicate(t.Context(), JudgeModel, q, nil); !errors.Is(err, ErrNoJudge) {
+	if _, _, err := Adjudicate(t.Context(), oa.JudgeModel, q, nil); !errors.Is(err, ErrNoJudge) {
 		t.Errorf("error %v", err)
 	}
 	if _, _, err := Adjudicate(t.Context(), "dice", q, nil); err == nil {
@@ -130,12 +142,12 @@ func FuzzResultsAreMergedWithinBounds(f *testing.F) {
 	f.Add(`{"candidates": [{"id": "a"}], "k": 3}`, `{"topk": [{"rank": 1, "id": "a"}]}`)
 	f.Add(`{}`, `{"summary": "s", "symbols": [1, 1], "confidence": 0.5}`)
 	f.Fuzz(func(t *testing.T, request, result string) {
-		for _, task := range []string{Rerank, ChunkAnalysis} {
+		for _, task := range []string{oa.RetrievalRerank, oa.CodeChunkAnalysis} {
 			raw, c, err := Merge(asks(task, request, result, result))
 			if err == nil && (raw != nil) != (len(c.Best) > 0) || raw != nil && !json.Valid(raw) {
 				t.Errorf("%s %+v %v", raw, c, err)
 			}
 		}
-		sameEssence(Rerank, []byte(request), []byte(result))
+		sameEssence(oa.RetrievalRerank, []byte(request), []byte(result))
 	})
 }

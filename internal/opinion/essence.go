@@ -9,12 +9,7 @@ import (
 
 	"guild"
 	"guild/canon"
-)
-
-// Types of jobs whose results can be understood.
-const (
-	Rerank        = "oa.retrieval_rerank.v1"
-	ChunkAnalysis = "oa.code_chunk_analysis.v1"
+	"guild/oa"
 )
 
 // maxRanked is the longest ranking that is read.
@@ -53,7 +48,7 @@ func ranking(result json.RawMessage) ([]string, error) {
 
 // essence is the canonical hash of what results must agree in.
 func essence(task string, result json.RawMessage) (guild.Hash, error) {
-	if task == Rerank {
+	if task == oa.RetrievalRerank {
 		ids, err := ranking(result)
 		if err != nil {
 			return guild.Hash{}, err

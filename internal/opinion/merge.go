@@ -10,6 +10,7 @@ import (
 
 	"guild"
 	"guild/canon"
+	"guild/oa"
 )
 
 // maxMerged is how many entries of one list a merged result keeps.
@@ -17,6 +18,9 @@ const maxMerged = 1000
 
 // ErrNoMerge is what merging results of a type that nobody knows comes to.
 var ErrNoMerge = errors.New("results of this type cannot be merged")
+
+// Merges reports whether results of a job type can be merged.
+func Merges(task string) bool { return task == oa.RetrievalRerank || task == oa.CodeChunkAnalysis }
 
 // Merge makes one result of several, and says which of them took part: those that could be understood.
 func Merge(q Question) (json.RawMessage, Choice, error) {
@@ -26,10 +30,10 @@ func Merge(q Question) (json.RawMessage, Choice, error) {
 	var merged any
 	var used []int
 	switch q.Task {
-	case Rerank:
+	case oa.RetrievalRerank:
 		merged, used = mergeRankings(q)
-	case ChunkAnalysis:
-		merged, used = mergeAnalyses(q.Results)
+	case oa.CodeChunkAnalysis:
+		merged, used = mergeAnalyses(q)
 	default:
 		return nil, Choice{}, fmt.Errorf("merge %q: %w", q.Task, ErrNoMerge)
 	}
@@ -101,12 +105,20 @@ type analysis struct {
 	Confidence json.Number       `json:"confidence"`
 }
 
-// mergeAnalyses keeps the first summary and every entry that any has, each once, and is as confident as the least
-// confident.
-func mergeAnalyses(results []json.RawMessage) (merged any, used []int) {
+// mergeAnalyses keeps the first summary and every entry that any has, each once and as many as the request has room for,
+// and is as confident as the least confident.
+func mergeAnalyses(q Question) (merged any, used []int) {
+	var request struct {
+		Most struct {
+			Symbols *int `json:"max_symbols"`
+			Faults  *int `json:"max_faults"`
+			Probes  *int `json:"max_next_probes"`
+		} `json:"output_constraints"`
+	}
+	_ = json.Unmarshal(q.Request, &request) // what is no such request has room for all
 	var sum analysis
 	lowest := 1.0
-	for i, result := range results {
+	for i, result := range q.Results {
 		var a analysis
 		confidence, err := 0.0, json.Unmarshal(result, &a)
 		if err == nil {
@@ -125,17 +137,22 @@ func mergeAnalyses(results []json.RawMessage) (merged any, used []int) {
 		sum.Faults = append(sum.Faults, a.Faults...)
 		sum.Probes = append(sum.Probes, a.Probes...)
 	}
-	sum.Symbols, sum.Faults, sum.Probes = once(sum.Symbols), once(sum.Faults), once(sum.Probes)
+	most := request.Most
+	sum.Symbols, sum.Faults, sum.Probes = once(sum.Symbols, most.Symbols), once(sum.Faults, most.Faults), once(sum.Probes, most.Probes)
 	return sum, used
 }
 
-// once drops the entries that were there before.
-func once(entries []json.RawMessage) []json.RawMessage {
+// once drops the entries that were there before, and what is beyond the most that are wanted.
+func once(entries []json.RawMessage, wanted *int) []json.RawMessage {
+	most := maxMerged
+	if wanted != nil {
+		most = min(max(*wanted, 0), most)
+	}
 	seen := map[guild.Hash]bool{}
 	kept := []json.RawMessage{}
 	for _, e := range entries {
 		h, err := canon.Hash(e)
-		if err == nil && !seen[h] && len(kept) < maxMerged {
+		if err == nil && !seen[h] && len(kept) < most {
 			seen[h] = true
 			kept = append(kept, e)
 		}

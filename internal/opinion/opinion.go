@@ -16,14 +16,7 @@ import (
 	"slices"
 
 	"guild"
-)
-
-// Ways to adjudicate, as jobs name them.
-const (
-	None         = "none"          // every result is taken as it is
-	MajorityVote = "majority_vote" // more than half of the results must agree
-	JudgeModel   = "judge_model"   // somebody is asked which is better
-	MergeResults = "merge"         // the results are made into one
+	"guild/oa"
 )
 
 // Bounds of a question.
@@ -125,8 +118,8 @@ func readAnswer(raw []byte) (answer, error) {
 func brief(s string) string { return guild.Cut(guild.Clean(s), maxReason) }
 
 // Record is the choice as a verdict shows it.
-func (c Choice) Record(adjudication string) *guild.Opinion {
+func (c Choice) Record(adjudication oa.Adjudication) *guild.Opinion {
 	return &guild.Opinion{
-		Adjudication: adjudication, Voters: c.Voters, Agreeing: c.Agreeing, Models: c.Models, Reason: brief(c.Reason),
+		Adjudication: string(adjudication), Voters: c.Voters, Agreeing: c.Agreeing, Models: c.Models, Reason: brief(c.Reason),
 	}
 }

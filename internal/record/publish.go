@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"fiatjaf.com/nostr"
+
 	"guild"
 	"guild/internal/due"
 	"guild/internal/fact"
@@ -23,12 +25,11 @@ type unsaid struct {
 
 // publish signs the event that says a receipt and publishes it. Signed again it is the same event.
 func (r *Record) publish(u unsaid) due.Work {
-	settle := func(tx *journal.Tx, said fact.ReceiptPublished) {
+	settle := func(tx *journal.Tx, event nostr.ID, reason string) {
 		if r.fold.isUnsaid(u.Receipt) {
-			tx.Append(said)
+			tx.Append(fact.ReceiptPublished{Attempt: u.Attempt, Receipt: u.Receipt, Event: event, Reason: reason})
 		}
 	}
-	said := fact.ReceiptPublished{Attempt: u.Attempt, Receipt: u.Receipt}
 	return due.Work{
 		Key: "publish receipt " + u.Receipt, Guard: fact.JobSubject(u.Job), Lease: 2 * time.Minute,
 		Act: func(ctx context.Context) (due.Decision, error) {
@@ -36,13 +37,9 @@ func (r *Record) publish(u unsaid) due.Work {
 			if err != nil {
 				return nil, fmt.Errorf("publish receipt %s: %w", u.Receipt, err)
 			}
-			said.Event = v.Event().ID
-			return func(tx *journal.Tx) error { settle(tx, said); return nil }, nil
+			return func(tx *journal.Tx) error { settle(tx, v.Event().ID, ""); return nil }, nil
 		},
-		Park: func(tx *journal.Tx, reason string) {
-			said.Reason = guild.Cut(reason, 500)
-			settle(tx, said)
-		},
+		Park: func(tx *journal.Tx, reason string) { settle(tx, nostr.ID{}, guild.Cut(reason, 500)) },
 	}
 }
 

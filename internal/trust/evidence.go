@@ -10,6 +10,7 @@ import (
 	"guild"
 	"guild/internal/fact"
 	"guild/internal/policy"
+	"guild/oa"
 )
 
 // job is what the evidence of its attempts needs of a job.
@@ -76,7 +77,7 @@ func (f *Fold) apply(one fact.Fact, e fact.Entry) {
 	case fact.PolicyAdopted:
 		f.state.Adopted = one.Policy
 	case fact.JobOpened:
-		f.state.Jobs.Set(one.Job, job{Task: one.Task, Class: class(one), Votes: one.Criticality.Quorum() > 1})
+		f.state.Jobs.Set(one.Job, job{Task: one.Task, Class: class(one), Votes: oa.Adjudication(one.Compare).Quorum(one.Criticality) > 1})
 	case fact.JobClosed:
 		f.close(one, e.At)
 	case fact.AttemptPlanned:

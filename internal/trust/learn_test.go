@@ -240,6 +240,22 @@ func TestWhoeverDisagreesWithTheMajorityWasWrong(t *testing.T) {
 	}
 }
 
+func TestWhoWasNotChosenDidNotDisagree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		job := jobID(1)
+		facts := []fact.Fact{fact.JobOpened{Job: job, Task: "python", Criticality: guild.High, Compare: "merge"}}
+		for n := range byte(3) {
+			id := nostr.ID{2, 1, n}
+			facts = append(facts, fact.AttemptPlanned{Attempt: id, Job: job, Provider: service(n + 1)}, about(id, judged(guild.Success, 900_000)))
+		}
+		w.do(fact.JobSubject(job), facts...)
+		if changes := w.changes(); len(changes) != 3 || changes[0].Pattern != success || changes[2].Pattern != success {
+			t.Errorf("what is looked at together waits to be compared: %+v", changes)
+		}
+	})
+}
+
 func (w *world) judgeAgain(n int, id nostr.ID, o guild.Outcome) {
 	w.Helper()
 	w.do(fact.JobSubject(jobID(n)), fact.AttemptDisputed{Attempt: id, By: "provider"})

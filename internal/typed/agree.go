@@ -4,11 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"guild"
-	"guild/canon"
 	"guild/oa"
 )
 
@@ -53,15 +49,7 @@ func order(r oa.RerankResult) (ids []string) {
 
 // Essence is the canonical hash of a result without its provenance; zero for what is no object.
 func Essence(result []byte) guild.Hash {
-	canonical, err := canon.Canonical(result)
-	if err != nil {
-		return guild.Hash{}
-	}
-	var members map[string]jsontext.Value
-	if json.Unmarshal(canonical, &members) != nil || members == nil {
-		return guild.Hash{}
-	}
-	h, err := outputHash(members)
+	h, err := oa.OutputHash(result)
 	if err != nil {
 		return guild.Hash{}
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"guild"
 	"guild/canon"
 	"guild/oa"
 )
@@ -73,7 +72,7 @@ func (a Author) sign(e oa.Envelope, raw []byte, begun time.Time) ([]byte, error)
 	}
 	took := a.Now().Sub(begun).Milliseconds()
 	p.InputSHA256, p.ProviderPubKey, p.ExecutedAt, p.DurationMs = e.JobHash, a.PubKey, begun.Unix(), &took
-	if p.OutputSHA256, err = outputHash(members); err != nil {
+	if p.OutputSHA256, err = oa.OutputHash(canonical); err != nil {
 		return nil, err
 	}
 	if members["provenance"], err = json.Marshal(p, json.Deterministic(true)); err != nil {
@@ -84,18 +83,4 @@ func (a Author) sign(e oa.Envelope, raw []byte, begun time.Time) ([]byte, error)
 		return nil, err
 	}
 	return canon.Canonical(text)
-}
-
-// outputHash is the canonical hash of a result without its provenance, which holds that hash.
-func outputHash(members map[string]jsontext.Value) (guild.Hash, error) {
-	said := members["provenance"]
-	delete(members, "provenance")
-	text, err := json.Marshal(members, json.Deterministic(true))
-	if said != nil {
-		members["provenance"] = said
-	}
-	if err != nil {
-		return guild.Hash{}, err
-	}
-	return canon.Hash(text)
 }

@@ -57,8 +57,11 @@ func (r Report) Passed() bool {
 }
 
 // Check checks a delivery: the directory of its artifacts, which a stranger has filled. The error is that this side
-// could not, and nothing is known about the delivery.
+// could not, as with a job type that is not described here, and nothing is known about the delivery.
 func (c Checker) Check(ctx context.Context, e oa.Envelope, dir string) (Report, error) {
+	if err := c.Types.CheckRequest(e.JobType, e.Payload); err != nil {
+		return Report{}, fmt.Errorf("our own request: %w", err)
+	}
 	r := Report{Strength: guild.Weak, How: "by its schema"}
 	result, err := Result(dir)
 	if err == nil {
@@ -208,6 +211,10 @@ func (c Checker) checkVectors(ctx context.Context, e oa.Envelope, result []byte,
 	}
 	if err != nil {
 		r.Warnings = append(r.Warnings, guild.Cut("nothing was embedded again: "+err.Error(), 500))
+		return nil
+	}
+	if slices.ContainsFunc(vectors, func(v []float32) bool { return len(v) != q.Dimensions || oa.Cosine(v, v) == 0 }) {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("nothing was embedded again: the endpoint here has no vectors of %d dimensions", q.Dimensions))
 		return nil
 	}
 	var faults []string

@@ -168,6 +168,43 @@ func TestASampleOfVectorsIsEmbeddedAgain(t *testing.T) {
 	wants(t, checked(t, typed.Checker{Types: oa.Known(), Vectors: &down}, e, left(t, honest, nil)), guild.Weak, "", "")
 }
 
+func TestAnEndpointWithOtherDimensionsProvesNothing(t *testing.T) {
+	m := model(t, "embedder", func(_ string, q question) any { return vectors(q) })
+	e := envelope(t, texts(true, "one", "three"))
+	honest := answered(t, e, m.Do)
+	for name, ours := range map[string]func(q question) any{
+		"ignores them":  func(q question) any { q.Dimensions += 5; return vectors(q) },
+		"knows nothing": func(q question) any { return map[string]any{"data": []any{zeros(0, q), zeros(1, q)}} },
+	} {
+		other := model(t, "embedder", func(_ string, q question) any { return ours(q) })
+		r := checked(t, typed.Checker{Types: oa.Known(), Vectors: &other.Endpoint}, e, left(t, honest, nil))
+		wants(t, r, guild.Weak, "", "")
+		if text := strings.Join(r.Warnings, "\n"); !strings.Contains(text, "no vectors of") {
+			t.Errorf("%s: %q", name, r.Warnings)
+		}
+	}
+}
+
+// zeros is a vector that has no direction, for one text.
+func zeros(index int, q question) any {
+	return map[string]any{"index": index, "embedding": make([]float32, q.Dimensions)}
+}
+
+func TestWhatIsNotDescribedHereIsNobodysFault(t *testing.T) {
+	id, err := oa.ParseID("oa.other.v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unknown := oa.Envelope{JobType: id, Payload: []byte(`{"x":1}`)}
+	if r, err := (typed.Checker{Types: oa.Known()}).Check(t.Context(), unknown, left(t, `{"y": 1}`, nil)); !errors.Is(err, oa.ErrUnknown) {
+		t.Errorf("%+v %v", r, err)
+	}
+	bad := oa.Envelope{JobType: envelope(t, commands("true")).JobType, Payload: []byte(`{}`)}
+	if r, err := (typed.Checker{Types: oa.Known()}).Check(t.Context(), bad, left(t, `{}`, nil)); !errors.Is(err, oa.ErrInvalid) {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
 func TestResultsAgreeByWhatTheySay(t *testing.T) {
 	rank := func(ids ...string) string {
 		text := `{"topk": [`
@@ -228,6 +265,7 @@ func TestAVerificationIsALevelOfCriticality(t *testing.T) {
 		want         guild.Criticality
 	}{
 		{1, oa.NoAdjudication, guild.Low}, {1, oa.MajorityVote, guild.Low}, {2, oa.NoAdjudication, guild.Medium}, {2, oa.JudgeModel, guild.Medium},
+		{3, oa.JudgeModel, guild.High}, {3, oa.Merge, guild.High}, {4, oa.JudgeModel, guild.Critical}, {5, oa.Merge, guild.Critical},
 		{2, oa.MajorityVote, guild.High}, {3, oa.MajorityVote, guild.High}, {4, oa.MajorityVote, guild.Critical}, {5, oa.NoAdjudication, guild.Critical},
 	} {
 		got, err := typed.CriticalityOf(oa.Verification{Redundancy: c.redundancy, Adjudication: c.adjudication})
@@ -235,8 +273,10 @@ func TestAVerificationIsALevelOfCriticality(t *testing.T) {
 			t.Errorf("%d %s: %s %v, want %s", c.redundancy, c.adjudication, got, err, c.want)
 		}
 	}
-	if _, err := typed.CriticalityOf(oa.Verification{Redundancy: 6}); err == nil {
-		t.Error("six are asked")
+	for _, how := range []oa.Adjudication{oa.NoAdjudication, oa.MajorityVote, oa.JudgeModel} {
+		if _, err := typed.CriticalityOf(oa.Verification{Redundancy: 6, Adjudication: how}); err == nil {
+			t.Errorf("six are asked for %s", how)
+		}
 	}
 }
 

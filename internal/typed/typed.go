@@ -200,29 +200,14 @@ func VerificationOf(types oa.Registry, e oa.Envelope) (oa.Verification, error) {
 	return said.Verification, nil
 }
 
-// CriticalityOf maps a verification to the level of criticality that asks at least as many providers: a vote needs one at
-// which some must agree, and where one result is chosen, or one is made of all, there are two. More than five providers,
-// or more than two to choose from, are an error.
+// CriticalityOf maps a verification to the least level of criticality that asks at least as many providers, and for a
+// vote one at which some must agree. More than the highest one asks are an error.
 func CriticalityOf(v oa.Verification) (guild.Criticality, error) {
-	several := v.Redundancy > 1
-	if several && Chosen(v) != "" {
-		if v.Redundancy > guild.Medium.Replicas() {
-			return "", fmt.Errorf("verification.redundancy is %d, and %s chooses between two", v.Redundancy, v.Adjudication)
-		}
-		return guild.Medium, nil
-	}
+	votes := v.Redundancy > 1 && v.Adjudication == oa.MajorityVote
 	for _, level := range []guild.Criticality{guild.Low, guild.Medium, guild.High, guild.Critical} {
-		if v.Redundancy <= level.Replicas() && (!several || v.Adjudication != oa.MajorityVote || level.Quorum() > 1) {
+		if v.Redundancy <= level.Replicas() && (!votes || level.Quorum() > 1) {
 			return level, nil
 		}
 	}
 	return "", fmt.Errorf("verification.redundancy is %d, and at most %d providers are asked", v.Redundancy, guild.Critical.Replicas())
-}
-
-// Chosen is the adjudication that looks at several results together, and "" where each stands for itself.
-func Chosen(v oa.Verification) oa.Adjudication {
-	if v.Adjudication == oa.JudgeModel || v.Adjudication == oa.Merge {
-		return v.Adjudication
-	}
-	return ""
 }

@@ -1,6 +1,12 @@
 package session
 
 import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"guild/replay"
@@ -12,16 +18,38 @@ type claudeLine struct {
 	Subtype string `json:"subtype"`
 	Model   string `json:"model"` // of system/init
 	Message struct {
+		Model   string         `json:"model"`
 		Content jsontext.Value `json:"content"` // a text, or blocks
 	} `json:"message"`
+	Parent string `json:"parent_tool_use_id"` // the call by which a sub-agent was started whose message this is
 
-	IsError bool `json:"is_error"` // of result
-	Usage   *struct {
-		Input   int64 `json:"input_tokens"`
-		Written int64 `json:"cache_creation_input_tokens"`
-		Read    int64 `json:"cache_read_input_tokens"`
-		Output  int64 `json:"output_tokens"`
-	} `json:"usage"`
+	Attempt int    `json:"attempt"` // of system/api_retry
+	Most    int    `json:"max_retries"`
+	Code    int    `json:"error_status"`
+	Error   string `json:"error"` // also of a message that the program made of one
+
+	IsError bool                   `json:"is_error"` // of result
+	Reason  string                 `json:"terminal_reason"`
+	Errors  []string               `json:"errors"`
+	Cost    *float64               `json:"total_cost_usd"`
+	Usage   *claudeUsage           `json:"usage"`      // without that of sub-agents
+	Models  map[string]claudeModel `json:"modelUsage"` // all there was
+}
+
+// claudeUsage are the tokens of messages. Those that were cached are not among the input's.
+type claudeUsage struct {
+	Input   int64 `json:"input_tokens"`
+	Written int64 `json:"cache_creation_input_tokens"`
+	Read    int64 `json:"cache_read_input_tokens"`
+	Output  int64 `json:"output_tokens"`
+}
+
+// claudeModel are the tokens of one model.
+type claudeModel struct {
+	Input   int64 `json:"inputTokens"`
+	Written int64 `json:"cacheCreationInputTokens"`
+	Read    int64 `json:"cacheReadInputTokens"`
+	Output  int64 `json:"outputTokens"`
 }
 
 // claudeBlock is one block of a message.
@@ -45,62 +73,148 @@ func readClaude(canonical []byte) ([]said, error) {
 	}
 	switch l.Type {
 	case "system":
-		if l.Subtype == "init" && l.Model != "" {
-			return []said{used{model: l.Model}}, nil
-		}
+		return l.system()
 	case "assistant", "user":
-		return readClaudeMessage(l.Type, l.Message.Content)
+		return l.message()
 	case "result":
-		e := ended{status: replay.Success}
-		if l.IsError || l.Subtype != "" && l.Subtype != "success" {
-			e.status = replay.Failed
-		}
-		all := []said{e}
-		if u := l.Usage; u != nil {
-			input := u.Input + u.Written + u.Read // input_tokens are those that were not cached
-			all = append(all, used{input: &input, output: &u.Output})
-		}
-		return all, nil
+		return l.result()
+	case "stream_event", "rate_limit_event", "tool_progress", "keep_alive": // what other lines say whole, and signs of life
+		return nil, nil
 	}
 	return nil, errUnknown
 }
 
-func readClaudeMessage(from string, content jsontext.Value) (all []said, err error) {
+// system is what the program says of itself.
+func (l claudeLine) system() ([]said, error) {
+	switch l.Subtype {
+	case "init":
+		return []said{used{model: l.Model}}, nil
+	case "api_retry":
+		text := fmt.Sprintf("attempt %d of %d failed: %d %s", l.Attempt, l.Most+1, l.Code, l.Error)
+		return []said{note{text: text, trouble: true}}, nil
+	case "status", "thinking_tokens", "compact_boundary", "hook_started", "hook_progress", "hook_response",
+		"task_started", "task_progress", "task_updated", "task_notification": // a task is a call that has its own lines
+		return nil, nil
+	}
+	return nil, errUnknown
+}
+
+// result is the last line.
+func (l claudeLine) result() (all []said, err error) {
+	for _, text := range l.Errors {
+		all = append(all, note{text: text, trouble: true})
+	}
+	e := ended{status: replay.Success}
+	switch {
+	case strings.HasPrefix(l.Reason, "aborted"):
+		e.status = replay.Cancelled
+	case l.IsError || l.Subtype != "" && l.Subtype != "success":
+		e.status = replay.Failed
+	}
+	all = append(all, e)
+	var u claudeUsage
+	switch {
+	case len(l.Models) > 0:
+		for _, m := range l.Models {
+			u = claudeUsage{u.Input + m.Input, u.Written + m.Written, u.Read + m.Read, u.Output + m.Output}
+		}
+	case l.Usage != nil:
+		u = *l.Usage
+	default:
+		return all, nil
+	}
+	input := u.Input + u.Written + u.Read
+	return append(all, used{input: &input, output: &u.Output, cost: microUSD(l.Cost)}), nil
+}
+
+// microUSD is a price in millionths of a US dollar; what is no price is a negative one.
+func microUSD(usd *float64) *int64 {
+	if usd == nil {
+		return nil
+	}
+	micro := int64(-1)
+	if *usd >= 0 && *usd < 1e9 {
+		micro = int64(math.Round(*usd * 1e6))
+	}
+	return &micro
+}
+
+func (l claudeLine) message() (all []said, err error) {
+	content := l.Message.Content
+	if content.Kind() == '"' && l.Type == "user" {
+		return nil, nil // what the user has said
+	}
 	if content.Kind() != '[' {
-		return nil, errUnknown // what the user has said
+		return nil, errUnknown
 	}
 	blocks, err := decode[[]claudeBlock](content)
 	if err != nil {
 		return nil, err
 	}
+	if m := l.Message.Model; l.Parent == "" && m != "" && m != "<synthetic>" { // the program's own words
+		all = append(all, used{model: m})
+	}
+	var unknown error
 	for _, b := range blocks {
-		switch b.Type {
-		case "text":
-			if from == "assistant" {
-				all = append(all, note{b.Text})
-			}
-		case "tool_use", "server_tool_use":
-			params, err := object(b.Input)
-			if err != nil {
-				return all, err
-			}
-			all = append(all, call{id: b.ID, tool: b.Name, params: params, effects: claudeEffects(b.Name, b.Input)})
-		case "tool_result", "web_search_tool_result":
-			output, err := claudeOutput(b.Content)
-			if err != nil {
-				return all, err
-			}
-			r := result{id: b.ToolUseID, output: &output}
-			if b.IsError {
-				r.utility = -1
-			}
-			all = append(all, r)
+		some, err := b.said(l)
+		if errors.Is(err, errUnknown) {
+			unknown, err = err, nil
+		}
+		if all = append(all, some...); err != nil {
+			return all, err
 		}
 	}
-	if len(all) == 0 {
-		return nil, errUnknown
+	return all, unknown
+}
+
+// said is what a block of a message says. The calls and notes of a sub-agent are the step of the call that started it.
+func (b claudeBlock) said(l claudeLine) ([]said, error) {
+	switch {
+	case b.Type == "text" && l.Type == "assistant":
+		return []said{note{b.Text, l.Parent, l.Error != ""}}, nil
+	case b.Type == "tool_use" || strings.HasSuffix(b.Type, "_tool_use"): // those of servers have names of their own
+		params, err := object(b.Input)
+		if err != nil {
+			return nil, err
+		}
+		return []said{call{id: b.ID, tool: b.Name, step: l.Parent, params: params, effects: claudeEffects(b.Name, b.Input)}}, nil
+	case b.Type == "tool_result" || strings.HasSuffix(b.Type, "_tool_result"):
+		output, err := claudeOutput(b.Content)
+		if err != nil {
+			return nil, err
+		}
+		r := result{id: b.ToolUseID, output: &output}
+		if b.failed() {
+			r.utility, r.exit = -1, claudeExit(output.Head)
+		}
+		return []said{r}, nil
+	case b.Type == "thinking" || b.Type == "redacted_thinking" || l.Type == "user":
+		return nil, nil
 	}
-	return all, nil
+	return nil, errUnknown
+}
+
+// failed reports whether a result is that of a call that failed.
+func (b claudeBlock) failed() bool {
+	if b.IsError || b.Content.Kind() != '{' {
+		return b.IsError
+	}
+	content, err := decode[claudeBlock](b.Content)
+	return err == nil && strings.HasSuffix(content.Type, "_error")
+}
+
+// claudeExit is the exit code of a command that failed: its output begins with it.
+func claudeExit(output string) *int {
+	rest, ok := strings.CutPrefix(output, "Exit code ")
+	if !ok {
+		return nil
+	}
+	digits, _, _ := strings.Cut(rest, "\n")
+	code, err := strconv.Atoi(digits)
+	if err != nil || code < 0 || code > 255 {
+		return nil
+	}
+	return &code
 }
 
 // claudeOutput is the text of a result that is one text, however it is wrapped, and the canonical form of any other.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -16,8 +17,11 @@ type codexLine struct {
 	Item  jsontext.Value `json:"item"`
 	Usage *codexUsage    `json:"usage"` // of turn.completed
 
-	Msg   jsontext.Value `json:"msg"`   // of the older form
-	Model string         `json:"model"` // of the older form's first line, which has no type
+	Message string `json:"message"` // of error
+
+	Msg    jsontext.Value `json:"msg"`    // of the older form
+	Model  string         `json:"model"`  // of the older form's first line, which has no type
+	Prompt string         `json:"prompt"` // of its second one
 }
 
 // codexUsage are the tokens of a whole thread. Those that were cached are among the input's.
@@ -38,23 +42,26 @@ func readCodex(canonical []byte) ([]said, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []said
-	switch {
-	case l.Msg.Kind() == '{':
-		all, err = readCodexMsg(l.Msg)
-	case l.Type == "item.started" || l.Type == "item.completed":
-		all, err = readCodexItem(l.Item, l.Type == "item.completed")
-	case l.Type == "turn.completed":
-		all = append(l.Usage.said(), ended{status: replay.Success})
-	case l.Type == "turn.failed":
-		all = []said{ended{status: replay.Failed}}
-	case l.Type == "" && l.Model != "":
-		all = []said{used{model: l.Model}}
+	if l.Msg.Kind() == '{' {
+		return readCodexMsg(l.Msg)
 	}
-	if err == nil && len(all) == 0 {
-		err = errUnknown
+	switch l.Type {
+	case "item.started", "item.updated", "item.completed":
+		return readCodexItem(l.Item, strings.TrimPrefix(l.Type, "item."))
+	case "turn.completed":
+		return append(l.Usage.said(), ended{status: replay.Success}), nil
+	case "turn.failed": // why is said by an error before it
+		return []said{ended{status: replay.Failed}}, nil
+	case "error":
+		return []said{note{text: l.Message, trouble: true}}, nil
+	case "thread.started", "turn.started":
+		return nil, nil
+	case "": // the first two lines of the older form
+		if l.Model != "" || l.Prompt != "" {
+			return []said{used{model: l.Model}}, nil
+		}
 	}
-	return all, err
+	return nil, errUnknown
 }
 
 // codexItem is a thing that happens in a thread.
@@ -80,10 +87,13 @@ type codexItem struct {
 		Path string `json:"path"`
 	} `json:"changes"` // of file_change
 
-	raw jsontext.Value
+	Agents jsontext.Value `json:"agents_states"` // of collab_tool_call: what became of sub-agents
+
+	Items jsontext.Value `json:"items"` // of todo_list
 }
 
-func readCodexItem(raw jsontext.Value, completed bool) ([]said, error) {
+// readCodexItem reads an item that is started, updated or completed.
+func readCodexItem(raw jsontext.Value, stage string) ([]said, error) {
 	if raw.Kind() != '{' {
 		return nil, ErrInvalid
 	}
@@ -91,23 +101,28 @@ func readCodexItem(raw jsontext.Value, completed bool) ([]said, error) {
 	if err != nil {
 		return nil, err
 	}
-	i.raw = raw
-	if i.Type == "" {
-		i.Type = i.OldType
-	}
-	switch i.Type {
+	switch i.Type = cmp.Or(i.Type, i.OldType); i.Type {
 	case "":
 		return nil, ErrInvalid
 	case "agent_message", "assistant_message", "error":
-		if !completed {
+		if stage != "completed" {
 			return nil, nil
 		}
-		return []said{note{i.Text + i.Message}}, nil
+		return []said{note{text: i.Text + i.Message, trouble: i.Type == "error"}}, nil
 	case "reasoning":
 		return nil, nil
+	case "todo_list":
+		if stage == "completed" { // once more the last one
+			return nil, nil
+		}
+		params, err := canon.Marshal(map[string]jsontext.Value{"items": orNull(i.Items)})
+		return []said{listed{call{tool: i.Type, params: params}}}, err
 	}
-	c, err := i.call()
-	if err != nil || !completed {
+	if stage == "updated" { // what is there so far; all of it comes when it is completed
+		return nil, nil
+	}
+	c, err := i.call(raw)
+	if err != nil || stage == "started" {
 		return []said{c}, err
 	}
 	r, err := i.result(c.params)
@@ -118,7 +133,7 @@ func readCodexItem(raw jsontext.Value, completed bool) ([]said, error) {
 }
 
 // call is the item as the call of a tool.
-func (i codexItem) call() (call, error) {
+func (i codexItem) call(raw jsontext.Value) (call, error) {
 	c := call{id: i.ID, tool: i.Type}
 	var err error
 	switch i.Type {
@@ -128,11 +143,12 @@ func (i codexItem) call() (call, error) {
 		c.tool = strings.Trim(i.Server+"."+i.Tool, ".")
 		c.params, err = object(i.Arguments)
 	default: // whatever an item of this type has, beside what says where it stands
+		c.tool = cmp.Or(i.Tool, i.Type)
 		var members map[string]jsontext.Value
-		if members, err = decode[map[string]jsontext.Value](i.raw); err != nil {
+		if members, err = decode[map[string]jsontext.Value](raw); err != nil {
 			return c, err
 		}
-		for _, name := range []string{"id", "type", "item_type", "status"} {
+		for _, name := range []string{"id", "type", "item_type", "tool", "status", "agents_states"} {
 			delete(members, name)
 		}
 		c.params, err = canon.Marshal(members)
@@ -147,12 +163,14 @@ func (i codexItem) result(item jsontext.Value) (r result, err error) {
 	switch {
 	case i.Type == "command_execution":
 		output = textOutput(i.Output)
+	case i.Type == "file_change":
+		output = textOutput(i.Status)
+	case i.Type == "collab_tool_call" && len(i.Agents) > 0:
+		output, err = outputOf(i.Agents)
 	case i.Type == "mcp_tool_call" && i.Error.Kind() == '{':
 		output, err = outputOf(i.Error)
 	case i.Type == "mcp_tool_call" && len(i.Result) > 0:
 		output, err = outputOf(i.Result)
-	case i.Status != "":
-		output = textOutput(i.Status)
 	default:
 		output, err = outputOf(item)
 	}
@@ -189,6 +207,9 @@ type codexMsg struct {
 
 	Query string `json:"query"` // of web_search_end
 
+	Explanation jsontext.Value `json:"explanation"` // of plan_update
+	Plan        jsontext.Value `json:"plan"`
+
 	codexUsage
 	Info *struct {
 		Total *codexUsage `json:"total_token_usage"`
@@ -213,23 +234,37 @@ func readCodexMsg(raw jsontext.Value) ([]said, error) {
 		return m.begins(name)
 	}
 	switch m.Type {
-	case "agent_message", "error", "stream_error":
-		return []said{note{m.Message}}, nil
+	case "agent_message":
+		return []said{note{text: m.Message}}, nil
+	case "stream_error":
+		return []said{note{text: m.Message, trouble: true}}, nil
+	case "error":
+		return []said{note{text: m.Message, trouble: true}, ended{status: replay.Failed}}, nil
 	case "session_configured":
-		if m.Model != "" {
-			return []said{used{model: m.Model}}, nil
-		}
+		return []said{used{model: m.Model}}, nil
 	case "token_count":
 		if m.Info != nil {
 			return m.Info.Total.said(), nil
 		}
 		return m.codexUsage.said(), nil
-	case "task_complete":
-		return []said{ended{status: replay.Success}}, nil
+	case "plan_update":
+		params, err := canon.Marshal(map[string]jsontext.Value{"explanation": orNull(m.Explanation), "plan": orNull(m.Plan)})
+		return []said{listed{call{tool: "update_plan", params: params}}}, err
 	case "turn_aborted":
 		return []said{ended{status: replay.Cancelled}}, nil
+	case "agent_reasoning", "agent_reasoning_delta", "agent_reasoning_raw_content", "agent_reasoning_section_break",
+		"agent_message_delta", "exec_command_output_delta", // what other lines say whole, and thoughts
+		"task_started", "task_complete", "user_message", "turn_diff": // task_complete also comes after an error
+		return nil, nil
 	}
-	return nil, nil
+	return nil, errUnknown
+}
+
+func orNull(v jsontext.Value) jsontext.Value {
+	if len(v) == 0 {
+		return jsontext.Value("null")
+	}
+	return v
 }
 
 func (m codexMsg) begins(name string) (all []said, err error) {
@@ -241,12 +276,12 @@ func (m codexMsg) begins(name string) (all []said, err error) {
 			Cwd     string   `json:"cwd,omitempty"`
 		}{m.Command, m.Cwd})
 	case "patch_apply":
-		paths := []string{}
-		for path := range m.Changes {
-			paths = append(paths, path)
+		for path, change := range m.Changes {
 			c.effects = append(c.effects, "file:"+path)
+			if to := movedTo(change); to != "" {
+				c.effects = append(c.effects, "file:"+to)
+			}
 		}
-		slices.Sort(paths)
 		slices.Sort(c.effects)
 		c.params, err = canon.Marshal(map[string]any{"changes": m.Changes})
 	case "mcp_tool_call":
@@ -256,37 +291,64 @@ func (m codexMsg) begins(name string) (all []said, err error) {
 		}
 		c.tool = strings.Trim(in.Server+"."+in.Tool, ".")
 		c.params, err = object(in.Arguments)
-	case "web_search":
-		c.params, err = canon.Marshal(map[string]string{"query": m.Query})
-	default:
+	case "web_search": // what is searched for is said at its end
 		return nil, nil
+	default:
+		return nil, errUnknown
 	}
 	return []said{c}, err
 }
 
+// movedTo is where a changed file has gone, or empty.
+func movedTo(change jsontext.Value) string {
+	c, err := decode[struct {
+		Update struct {
+			To string `json:"move_path"`
+		} `json:"update"`
+	}](change)
+	if err != nil {
+		return ""
+	}
+	return c.Update.To
+}
+
 func (m codexMsg) ends(name string) ([]said, error) {
 	r := result{id: m.CallID, exit: m.ExitCode}
-	output, err := textOutput(m.Stdout+m.Stderr), error(nil)
+	output, failed, err := textOutput(m.Stdout+m.Stderr), false, error(nil)
 	switch name {
 	case "exec_command":
-		if m.Output != "" {
+		if failed = m.ExitCode != nil && *m.ExitCode != 0; m.Output != "" {
 			output = textOutput(m.Output)
 		}
 	case "patch_apply":
-		if m.Success != nil && !*m.Success {
-			r.utility = -1
-		}
+		failed = m.Success != nil && !*m.Success
 	case "mcp_tool_call":
-		if len(m.Result) > 0 {
+		if failed = failedMCP(m.Result); len(m.Result) > 0 {
 			output, err = outputOf(m.Result)
 		}
 	case "web_search":
+		params, err := canon.Marshal(map[string]string{"query": m.Query})
 		output = textOutput(m.Query)
+		r.output = &output
+		return []said{unlessOpen{call{id: m.CallID, tool: name, params: params}}, r}, err
 	default:
-		return nil, nil
+		return nil, errUnknown
 	}
-	r.output = &output
+	if r.output = &output; failed {
+		r.utility = -1
+	}
 	return []said{r}, err
+}
+
+// failedMCP reports whether the result of a tool, {"Ok": …} or {"Err": …}, is that of a call that failed.
+func failedMCP(raw jsontext.Value) bool {
+	r, err := decode[struct {
+		Ok struct {
+			IsError bool `json:"isError"`
+		}
+		Err jsontext.Value
+	}](raw)
+	return err == nil && (r.Ok.IsError || len(r.Err) > 0)
 }
 
 func textOutput(text string) Output {

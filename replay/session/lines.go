@@ -2,7 +2,9 @@ package session
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -32,6 +34,9 @@ func (f Format) read(line []byte) ([]said, error) {
 		return nil, errUnknown
 	}
 	canonical, err := canon.Canonical(line) // refuses what two readers could read differently
+	if f != Guild && errors.Is(err, jsontext.ErrDuplicateName) {
+		canonical, err = firstOnes(line) // Codex names its searches twice
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -45,6 +50,29 @@ func (f Format) read(line []byte) ([]said, error) {
 		return readCodex(canonical)
 	}
 	return readGuild(canonical)
+}
+
+// firstOnes is the canonical form of an object of which every member that stands twice is left out but for the first.
+func firstOnes(line []byte) ([]byte, error) {
+	in, b := jsontext.NewDecoder(bytes.NewReader(line), jsontext.AllowDuplicateNames(true)), bytes.Buffer{}
+	out := jsontext.NewEncoder(&b) // refuses a name for the second time, and stays as it was
+	for {
+		name := isName(in)
+		token, err := in.ReadToken()
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			err = out.WriteToken(token)
+		}
+		if name && errors.Is(err, jsontext.ErrDuplicateName) {
+			err = in.SkipValue()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return canon.Canonical(b.Bytes())
 }
 
 // guildLine is a line of guild's own form; which members it has says what it is.
@@ -82,6 +110,7 @@ type guildLine struct {
 		Input  *int64 `json:"input"`
 		Output *int64 `json:"output"`
 	} `json:"tokens"`
+	Cost *int64 `json:"cost_micro_usd"`
 }
 
 // readGuild reads a line of guild's own form (docs/SESSIONS.md).
@@ -107,13 +136,13 @@ func readGuild(canonical []byte) ([]said, error) {
 		all = append(all, checked{replay.Verification{Commands: v.Commands, ExitCodes: v.ExitCodes, Delta: v.Delta}})
 	}
 	if l.Note != nil {
-		all = append(all, note{*l.Note})
+		all = append(all, note{text: *l.Note})
 	}
 	if l.Confidence != nil {
 		all = append(all, ended{confidence: l.Confidence})
 	}
-	if l.Model != "" || l.Tokens != nil {
-		u := used{model: l.Model}
+	if l.Model != "" || l.Tokens != nil || l.Cost != nil {
+		u := used{model: l.Model, cost: l.Cost}
 		if l.Tokens != nil {
 			u.input, u.output = l.Tokens.Input, l.Tokens.Output
 		}

@@ -14,8 +14,8 @@ import (
 	"guild/replay"
 )
 
-// errUnknown says that a line is well-formed and says nothing that is recorded.
-var errUnknown = errors.New("nothing that is recorded")
+// errUnknown says that a line is well-formed, and that nobody here knows what it, or a part of it, says.
+var errUnknown = errors.New("of no type that is known")
 
 // errDropped says that a line is beyond the limits of a session.
 var errDropped = errors.New("beyond the limits of a session")
@@ -84,7 +84,7 @@ type said interface {
 }
 
 // Line takes one line, without its end, that came at a time. What is wrong with it is counted. It returns the note in
-// it, if there is one, for whoever follows the run.
+// it, if there is one for others, for whoever follows the run.
 func (r *Recorder) Line(at time.Time, f Format, line []byte) (text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +96,7 @@ func (r *Recorder) Line(at time.Time, f Format, line []byte) (text string) {
 	}
 	all, err := f.read(line)
 	for _, one := range all {
-		if n, ok := one.(note); ok && text == "" {
+		if n, ok := one.(note); ok && text == "" && !n.trouble {
 			text = replay.RedactText(r.hide(n.text))
 		}
 		err = errors.Join(err, one.tell(r, at))

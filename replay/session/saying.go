@@ -14,21 +14,24 @@ import (
 
 // note is a text for whoever reads the record. The format has no event for it, so it is a call of the tool "note"
 // whose output is the text.
-type note struct{ text string }
+type note struct {
+	text, step string
+	trouble    bool // with the agent's own tools: an account, a quota, an address; not for the customer
+}
 
 func (n note) tell(r *Recorder, at time.Time) error {
 	text := replay.Preview(guild.Clean(n.text))
 	if text == "" {
 		return nil
 	}
-	return aside(r, at, "note", nil, Output{guild.Sum([]byte(n.text)), text})
+	return aside(r, at, call{tool: "note", step: n.step}, Output{guild.Sum([]byte(n.text)), text})
 }
 
 // aside records something that is known at once as a call with its result. It is not the worker's latest call.
-func aside(r *Recorder, at time.Time, tool string, params []byte, output Output) error {
+func aside(r *Recorder, at time.Time, c call, output Output) error {
 	latest := r.latest
 	defer func() { r.latest = latest }()
-	if err := (call{tool: tool, params: params}).tell(r, at); err != nil {
+	if err := c.tell(r, at); err != nil {
 		return err
 	}
 	return result{output: &output}.tell(r, at)
@@ -46,10 +49,17 @@ func (p planned) tell(r *Recorder, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := aside(r, at, "plan", p.document, Output{Hash: plan.Hash}); err != nil {
+	if err := aside(r, at, call{tool: "plan", params: p.document}, Output{Hash: plan.Hash}); err != nil {
 		return err
 	}
 	return r.add(replay.PlanStart{PlanHash: plan.Hash.String(), StepCount: len(plan.Steps), T: replay.Time(at)}, 0)
+}
+
+// listed is a list of things to do as it stands now: a call of a tool that answers nothing.
+type listed struct{ call }
+
+func (l listed) tell(r *Recorder, at time.Time) error {
+	return aside(r, at, l.call, Output{Hash: guild.Sum(nil)})
 }
 
 // begun is a plan of which only the hash is told.
@@ -103,14 +113,21 @@ func (c checked) tell(r *Recorder, at time.Time) error {
 type used struct {
 	model         string
 	input, output *int64
+	cost          *int64 // of all of it, in millionths of a US dollar
 }
 
 func (u used) tell(r *Recorder, _ time.Time) error {
 	if u.input != nil && *u.input < 0 || u.output != nil && *u.output < 0 || len(u.model) > MaxID {
 		return fmt.Errorf("model %.40q or its tokens: %w", u.model, ErrInvalid)
 	}
+	if u.cost != nil && *u.cost < 0 {
+		return fmt.Errorf("a cost that is none: %w", ErrInvalid)
+	}
 	if u.model != "" {
 		r.provenance.Model = r.hide(guild.Clean(u.model))
+	}
+	if u.cost != nil {
+		r.provenance.CostMicroUSD = *u.cost
 	}
 	if u.input == nil && u.output == nil {
 		return nil

@@ -51,7 +51,7 @@ type Report struct {
 	Lines     int64  `json:"lines"`           // all of them
 	Bytes     int64  `json:"bytes"`           // of these
 	Malformed int64  `json:"malformed"`       // no JSON, or not of a form that means anything
-	Unknown   int64  `json:"unknown"`         // well-formed lines that say nothing that is recorded
+	Unknown   int64  `json:"unknown"`         // well-formed lines of which, or of a part of which, nobody here knows what it says
 	TooLong   int64  `json:"too_long"`        // lines over MaxLine
 	Dropped   int64  `json:"dropped"`         // lines beyond the limits of a session
 	First     string `json:"first,omitempty"` // what was wrong with the first malformed line
@@ -64,6 +64,8 @@ func (r Report) Faults() int64 { return r.Malformed + r.TooLong + r.Dropped }
 type Provenance struct {
 	Model  string  `json:"model_id,omitempty"`
 	Tokens *Tokens `json:"tokens,omitempty"` // nil if nothing was said
+
+	CostMicroUSD int64 `json:"cost_micro_usd,omitzero"` // what the model's vendor asks for these, in millionths of a US dollar
 }
 
 // Tokens are how many a model has read and written, those that were cached included.

@@ -83,11 +83,21 @@ func TestWhatALineOfATraceSays(t *testing.T) {
 	}
 }
 
+func TestWhatAWorkerSaysOfItsModelIsInTheReceipt(t *testing.T) {
+	s := record(t, `{"model":"small","tokens":{"input":7}}`, `{"tokens":{"output":2},"cost_micro_usd":31}`, `{"tool":"a","output":""}`)
+	r := receiptOf(t, s)
+	r.Provenance = &s.Provenance
+	got, err := r.Encode()
+	if want := `"provenance":{"cost_micro_usd":31,"model_id":"small","tokens":{"input":7,"output":2}}`; err != nil || !bytes.Contains(got, []byte(want)) {
+		t.Errorf("%v: %s", err, got)
+	}
+}
+
 func TestALineThatIsWrongIsCountedAndTheNextIsTaken(t *testing.T) {
 	for _, bad := range []string{
 		`{"tool":`, `"tool"`, `[1]`, `{"tool":"a","tool":"b"}`, "{\"tool\":\"\xff\"}", `{"tool":"a","params":[1]}`, `{"tool":1}`,
 		`{"id":"nobody","output":"x"}`, `{"output":"x"}`, `{"step":"s","status":"Great"}`, `{"verification":{"commands":["a"]}}`,
-		`{"confidence":2}`, `{"tokens":{"input":-1}}`, `{"plan":[]}`, `{"plan":{"steps":[{"id":"a","intent":"x"}]}}`,
+		`{"confidence":2}`, `{"tokens":{"input":-1}}`, `{"cost_micro_usd":-1}`, `{"plan":[]}`, `{"plan":{"steps":[{"id":"a","intent":"x"}]}}`,
 		`{"tool":"` + strings.Repeat("x", 300) + `"}`, `{"event":"ToolResult","id":"x","output_hash":"abc"}`,
 		`{"event":"PlanStart","plan_hash":"x"}`, `{"id":"exec","output":"the command's own call"}`,
 		strings.Repeat(`{"a":`, 200) + "1" + strings.Repeat("}", 200),

@@ -59,8 +59,8 @@ func HTML() ([]byte, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(program)
-	policy := fmt.Sprintf("default-src 'none'; script-src %s 'wasm-unsafe-eval'; style-src %s; base-uri 'none'; form-action 'none'",
-		source(script), source(style))
+	policy := fmt.Sprintf("default-src 'none'; script-src %s 'wasm-unsafe-eval'; style-src %s; base-uri 'none'; form-action 'none'; "+
+		"require-trusted-types-for 'script'; trusted-types 'none'", source(script), source(style))
 	return []byte(strings.NewReplacer(
 		"{{policy}}", policy, "{{style}}", style, "{{script}}", script, "{{version}}", strings.TrimSpace(version),
 		"{{sum}}", hex.EncodeToString(sum[:]), "{{wasm}}", base64.StdEncoding.EncodeToString(verifier),

@@ -126,15 +126,32 @@ function element(kind, className, words) {
   return e;
 }
 
-// line shows one check.
-function line(check) {
-  const e = element("li", check.state);
-  const mark = element("span", "mark", MARKS[check.state]);
+// marked begins what stands for a state: its mark to be seen, and its word to be heard.
+function marked(kind, state) {
+  const e = element(kind, state), mark = element("span", "mark", MARKS[state]);
   mark.setAttribute("aria-hidden", "true");
-  e.append(mark, element("span", "spoken", SPOKEN[check.state] + ": "), element("span", "name", clean(check.name)), " ",
-    element("span", "detail", clean(check.detail)));
+  e.append(mark, element("span", "spoken", SPOKEN[state] + ": "));
   return e;
 }
+
+// line shows one check.
+function line(check) {
+  const e = marked("li", check.state);
+  e.append(element("span", "name", clean(check.name)), " ", element("span", "detail", clean(check.detail)));
+  return e;
+}
+
+// section shows one record: its file's name, what was found in a sentence, and the checks.
+function section({ name, state, words, checks }) {
+  const e = element("section", state), title = marked("h2", state), list = element("ul");
+  title.append(element("span", "file", name));
+  list.append(...checks.map(line));
+  e.setAttribute("aria-label", name);
+  e.append(title, element("p", "", words), list);
+  return e;
+}
+
+const holds = (report) => report.checks.length > 0 && report.checks.every((c) => c.state !== "failed");
 
 // sum is the last line of a report.
 function sum(report) {
@@ -144,38 +161,56 @@ function sum(report) {
   return holds(report) ? `${what} holds: ${rest}` : `${what} does not hold: ${count("failed")} failed, ${rest}`;
 }
 
-const holds = (report) => report.checks.every((c) => c.state !== "failed");
+// verdict is what is said of all the records together.
+function verdict(all) {
+  const bad = all.filter((one) => one.state === "failed").length;
+  if (all.length > 1) return bad === 0 ? `All ${all.length} records hold.` : `${bad} of ${all.length} records did not pass.`;
+  if (all[0].checks.length === 0) return `${all[0].name} was not checked.`;
+  return bad === 0 ? `${all[0].name} holds.` : `${all[0].name} does not hold.`;
+}
 
 function start() {
-  const choose = document.getElementById("file"), status = document.getElementById("status");
-  const lines = document.getElementById("lines"), drop = document.getElementById("drop");
+  const choose = document.getElementById("file"), drop = document.getElementById("drop");
+  const status = document.getElementById("status"), records = document.getElementById("records");
   let program, turn = 0;
-  const show = (className, words, checks = []) => {
-    status.className = className;
+  const say = (state, words) => {
+    status.className = state;
     status.textContent = words;
-    lines.replaceChildren(...checks.map(line));
   };
   const check = async (file) => {
-    const mine = ++turn; // a file that is chosen later counts
     const name = clean(file.name);
-    show("busy", `Checking ${name} …`);
     try {
       if (file.size > LARGEST) throw new Error("it is larger than 256 MiB");
       program ??= unpack(document.getElementById("verifier").textContent);
       const report = await verify(await program, new Uint8Array(await file.arrayBuffer()));
-      if (mine !== turn) return;
-      show(holds(report) ? "passed" : "failed", `${name}: ${sum(report)}`, report.checks);
+      return { name, state: holds(report) ? "passed" : "failed", words: sum(report), checks: report.checks };
     } catch (err) {
-      if (mine === turn) show("failed", `${name} was not checked: ${clean(err.message)}`);
+      return { name, state: "failed", words: `not checked: ${clean(err.message)}`, checks: [] };
     }
   };
-  choose.addEventListener("change", () => { if (choose.files.length > 0) check(choose.files[0]); });
+  const checkAll = async (files) => {
+    const mine = ++turn; // files that are chosen later count
+    const all = [];
+    records.replaceChildren();
+    say("busy", files.length > 1 ? `Checking ${files.length} records …` : `Checking ${clean(files[0].name)} …`);
+    for (const file of files) {
+      const one = await check(file);
+      if (mine !== turn) return;
+      all.push(one);
+      records.append(section(one));
+    }
+    say(all.every((one) => one.state === "passed") ? "passed" : "failed", verdict(all));
+  };
+  choose.addEventListener("click", () => { choose.value = ""; }); // the same file chosen again is checked again
+  choose.addEventListener("change", () => { if (choose.files.length > 0) checkAll([...choose.files]); });
   document.addEventListener("dragover", (e) => { e.preventDefault(); drop.className = "over"; });
   document.addEventListener("dragleave", () => { drop.className = ""; });
   document.addEventListener("drop", (e) => {
     e.preventDefault();
     drop.className = "";
-    if (e.dataTransfer.files.length > 0) check(e.dataTransfer.files[0]);
+    if (e.dataTransfer.files.length === 0) return;
+    choose.value = ""; // what it named is not what is shown
+    checkAll([...e.dataTransfer.files]);
   });
 }
 

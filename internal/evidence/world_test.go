@@ -1,0 +1,267 @@
+package evidence_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/canon"
+	"guild/internal/audit"
+	"guild/internal/blob"
+	"guild/internal/evidence"
+	"guild/internal/fact"
+	"guild/internal/journal"
+	"guild/internal/journal/journaltest"
+	"guild/internal/key"
+	"guild/internal/record"
+	"guild/nip90"
+	"guild/nipreview"
+	"guild/receipt"
+	"guild/seal"
+	"guild/verify"
+)
+
+func TestMain(m *testing.M) { journaltest.Main(m) }
+
+const task = "python-function"
+
+func signer(n byte) *key.Signer { return key.NewSigner(key.NewSecret(nostr.SecretKey{31: n})) }
+
+func pubkey(s *key.Signer) nostr.PubKey {
+	p, err := s.GetPublicKey(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+var (
+	customer, provider = signer(1), signer(2)
+	service            = guild.Service{PubKey: pubkey(provider), D: "python"}
+	policy             = []byte(`{"name":"cautious","version":1}`)
+)
+
+// world is a customer's journal and blobs, with the real steps that record and seal.
+type world struct {
+	*testing.T
+	dir     string // of the journal
+	journal *journal.Journal
+	blobDir string
+	blobs   *blob.Store
+	record  *record.Record
+	records *record.Fold
+	audit   *audit.Step
+	collect *evidence.Collector
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{T: t, dir: journaltest.Dir(t), blobDir: t.TempDir(), records: record.NewFold()}
+	ok(t, journal.Init(w.dir))
+	seals := audit.NewFold()
+	w.journal = journaltest.Reopen(t, w.dir, w.records, seals)
+	var err error
+	w.blobs, err = blob.Open(w.blobDir)
+	ok(t, err)
+	hash, err := canon.Hash(policy)
+	ok(t, err)
+	w.record = record.New(record.Config{Blobs: w.blobs, Policy: func() guild.Hash { return hash }, Producer: "guild@test"}, w.records)
+	w.audit = audit.New(audit.Config{Journal: w.journal, Signer: customer, Now: time.Now}, seals)
+	w.collect = evidence.New(evidence.Config{Journal: w.journal, Blobs: w.blobs, Signer: customer, Open: customer.MessageKeys, Prove: w.prove})
+	w.append(fact.PolicySubject, fact.PolicyAdopted{Policy: hash, Name: "cautious", Document: policy})
+	return w
+}
+
+func (w *world) prove(ctx context.Context, seq uint64) ([]byte, seal.Proof, nostr.Event, error) {
+	p, err := w.audit.Prove(ctx, seq)
+	return []byte(p.Entry), p.Proof, p.Checkpoint, err
+}
+
+func (w *world) append(subject fact.Subject, facts ...fact.Fact) {
+	w.Helper()
+	ok(w, w.journal.Do(w.Context(), subject, "", func(tx *journal.Tx) error { tx.Append(facts...); return nil }))
+}
+
+func (w *world) put(b []byte) guild.Hash {
+	w.Helper()
+	h, err := w.blobs.PutBytes(w.Context(), b)
+	ok(w, err)
+	return h
+}
+
+func (w *world) sign(s *key.Signer, e nostr.Event) nostr.Event {
+	w.Helper()
+	if e.CreatedAt == 0 {
+		e.CreatedAt = nostr.Timestamp(time.Now().Unix())
+	}
+	v, err := guild.Sign(w.Context(), s, e)
+	ok(w, err)
+	return v.Event()
+}
+
+// sealer encrypts from one to the other.
+func (w *world) sealer(from, to *key.Signer) nip90.Sealer {
+	return func(plain string) (string, error) { return from.Encrypt(w.Context(), plain, pubkey(to)) }
+}
+
+// job is one job of the world.
+type job struct {
+	id               guild.JobID
+	sealed           bool
+	bundle, delivery []byte
+	request, result  nostr.Event
+}
+
+// asked opens the nth job, and asks the provider to do it.
+func (w *world) asked(n byte, sealed bool) job {
+	w.Helper()
+	j := job{id: guild.JobID{n}, sealed: sealed, bundle: fmt.Appendf(nil, "NUT\x01 task %d", n), delivery: fmt.Appendf(nil, "NUT\x01 work %d", n)}
+	p := service.PubKey
+	r := nip90.Request{Kind: 5000, Provider: &p, Job: j.id.String(), Output: "application/json", Relays: []string{"wss://relay.example"}, Content: "Write it"}
+	r.Set(nip90.ParamJobType, task)
+	r.Set(nip90.ParamDeadline, fmt.Sprint(time.Now().Add(time.Hour).Unix()))
+	ok(w, r.SetBundle(nip90.NewParcel(j.bundle)))
+	jobHash, err := r.JobHash()
+	ok(w, err)
+	r.Set(nip90.ParamJobHash, jobHash.Hex())
+	write := r.Event
+	if sealed {
+		write = func() (nostr.Event, error) { return r.Sealed(w.sealer(customer, provider)) }
+	}
+	e, err := write()
+	ok(w, err)
+	j.request = w.sign(customer, e)
+	w.append(fact.JobSubject(j.id), fact.JobOpened{Job: j.id, Task: task, Bundle: w.put(j.bundle), Size: int64(len(j.bundle)), Kind: 5000})
+	w.append(fact.JobSubject(j.id), fact.AttemptPlanned{Attempt: j.request.ID, Job: j.id, Provider: service, Request: j.request, JobHash: jobHash, Encrypted: sealed})
+	return j
+}
+
+// delivered lets the provider deliver.
+func (w *world) delivered(j *job) {
+	w.Helper()
+	r := nip90.Result{Kind: 6000, Request: j.request.ID, Customer: pubkey(customer)}
+	ok(w, r.SetDelivery(nip90.NewParcel(j.delivery)))
+	write := r.Event
+	if j.sealed {
+		write = func() (nostr.Event, error) { return r.Sealed(w.sealer(provider, customer)) }
+	}
+	e, err := write()
+	ok(w, err)
+	j.result = w.sign(provider, e)
+	raw, err := json.Marshal(j.result)
+	ok(w, err)
+	w.append(fact.JobSubject(j.id), fact.AttemptDelivered{Attempt: j.request.ID, Result: j.result.ID, Event: w.put(raw),
+		Delivery: w.put(j.delivery), Size: int64(len(j.delivery))})
+}
+
+// judged gives a verdict on what was delivered, records it, and returns where the record is.
+func (w *world) judged(j job, o guild.Outcome) record.Stored {
+	w.Helper()
+	v := guild.Verdict{Outcome: o, Strength: guild.Strong, Tier: "none", Expected: 2, Passed: 1, Score: guild.Micro / 2, Cause: "test_b"}
+	if o == guild.Success {
+		v.Passed, v.Score, v.Cause = 2, guild.Micro, ""
+	}
+	raw, err := canon.Marshal(v)
+	ok(w, err)
+	w.append(fact.JobSubject(j.id), fact.AttemptJudged{Attempt: j.request.ID, Verdict: v, Hash: guild.Sum(raw), Stored: w.put(raw)})
+	for _, work := range w.record.Due(time.Now()) {
+		decide, err := work.Act(w.Context())
+		ok(w, err)
+		ok(w, w.journal.Do(w.Context(), work.Guard, work.Key, decide))
+	}
+	all := w.records.Of(j.id)
+	return all[len(all)-1]
+}
+
+// done is a job from its start to its receipt.
+func (w *world) done(n byte, sealed bool) (job, record.Stored) {
+	w.Helper()
+	j := w.asked(n, sealed)
+	w.delivered(&j)
+	return j, w.judged(j, guild.Success)
+}
+
+// reviewed says in public what we think of a job.
+func (w *world) reviewed(j job, s record.Stored) nostr.Event {
+	w.Helper()
+	raw, err := w.blobs.ReadAll(s.Blob, receipt.MaxSize)
+	ok(w, err)
+	of, err := receipt.Decode(raw)
+	ok(w, err)
+	r := nipreview.Review{Kind: nipreview.Kind, Subject: service.PubKey, Stars: 4_500_000, Task: task, Request: j.request.ID, JobKind: 5000,
+		Content: nipreview.Content{Summary: "Good work.", Evidence: nipreview.Evidence{Receipt: s.Receipt, ReceiptHash: s.Blob, VerdictHash: of.VerdictHash}}}
+	e := w.sign(customer, r.Event())
+	w.append(fact.ReviewSubject(task, service), fact.ReviewDrafted{Review: e.ID, Service: service, Task: task, Events: []nostr.Event{e}})
+	return e
+}
+
+// archived moves all that happened so far into an archive file, and returns its name.
+func (w *world) archived() string {
+	w.Helper()
+	w.append("trust.00", fact.TrustChanged{Task: "x", Service: service}) // the last entry always stays, and then the archive is noted
+	report, err := w.journal.Archive(w.Context(), time.Now().Add(time.Hour), nil)
+	ok(w, err)
+	if report.File == "" || report.Kept != 2 {
+		w.Fatalf("%+v", report)
+	}
+	return report.File
+}
+
+// export gathers the evidence of a receipt.
+func (w *world) export(j job, s record.Stored, without ...string) map[string][]byte {
+	w.Helper()
+	files, err := w.collect.Of(w.Context(), j.id, s, evidence.Options{Without: without})
+	ok(w, err)
+	return files
+}
+
+// blob is the file of a blob.
+func (w *world) blob(b []byte) string { return filepath.Join(w.blobDir, guild.Sum(b).Hex()) }
+
+// holds wants an export that verify finds nothing wrong with, and returns the lines that found something.
+func (w *world) holds(files map[string][]byte) (passed []string) {
+	w.Helper()
+	packed, err := verify.Pack(files)
+	ok(w, err)
+	report, err := verify.Archive(packed)
+	ok(w, err)
+	for _, c := range report.Checks {
+		switch c.State {
+		case verify.Failed:
+			w.Errorf("%s: %s", c.Name, c.Detail)
+		case verify.Passed:
+			passed = append(passed, c.Name)
+		}
+	}
+	return passed
+}
+
+// same reports whether two exports have the same files, but for signatures and proofs, which are made anew.
+func same(a, b map[string][]byte) bool {
+	for name := range a {
+		if _, there := b[name]; !there {
+			return false
+		}
+	}
+	for name, file := range b {
+		anew := name == verify.FileReceiptEvent || name == verify.FileProof || name == verify.FileCheckpoint
+		if was, there := a[name]; !there || !anew && !bytes.Equal(was, file) {
+			return false
+		}
+	}
+	return true
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,61 @@
+package verify_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"maps"
+	"slices"
+	"testing"
+
+	"guild"
+	"guild/nip90"
+)
+
+// The typed job of the stories: what is asked, what comes, and the verdict on it.
+const (
+	typedPayload  = `{"commands":[{"cmd":"true","workdir":"/"}],"env":{},"image_digest":"sha256:00"}`
+	typedResult   = `{"runs":[{"cmd":"true","exit_code":0}]}`
+	typedManifest = `{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-1","task":{"title":"a run"}}`
+
+	typedVerdictText = `{"outcome":"SUCCESS","score_micro":1000000,"strength":"strong","tier":"bubblewrap","expected":2,"passed":2,
+"tests":[{"id":"schema","state":"passed","layer":"correctness"},{"id":"exit codes","state":"passed","layer":"correctness"}],
+"dimensions":[{"name":"correctness","weight":50,"value_micro":1000000,"known":true,"reason":"run again"}],
+"standing":"active","usage":{"wall_ms":0}}`
+)
+
+// task is what kind of work is asked for.
+func (s story) task() string {
+	if s.typed {
+		return "oa.sandbox_run.v1"
+	}
+	return "python-function"
+}
+
+// jobHash is what names the work.
+func (s story) jobHash(t testing.TB, r nip90.Request) guild.Hash {
+	t.Helper()
+	if s.typed {
+		return guild.Sum([]byte(typedPayload))
+	}
+	return must[guild.Hash](t)(r.JobHash())
+}
+
+// nut is a bundle with some files, the manifest first.
+func nut(t testing.TB, manifest string, content map[string]string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	out.WriteString("NUT\x01")
+	z := gzip.NewWriter(&out)
+	w := tar.NewWriter(z)
+	content["nutshell.json"] = manifest
+	names := slices.SortedFunc(maps.Keys(content), func(a, b string) int { return bytes.Compare([]byte(b), []byte(a)) })
+	for _, name := range names {
+		ok(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content[name])), Typeflag: tar.TypeReg}))
+		_, err := w.Write([]byte(content[name]))
+		ok(t, err)
+	}
+	ok(t, w.Close())
+	ok(t, z.Close())
+	return out.Bytes()
+}
