@@ -21,6 +21,7 @@ import (
 	"guild/internal/journal"
 	"guild/internal/record"
 	"guild/nipreview"
+	"guild/nip90"
 	"guild/receipt"
 	"guild/seal"
 	"guild/verify"
@@ -225,7 +226,30 @@ func (x *export) addRequest(context.Context) error {
 	if !x.planned.Encrypted || !x.wants(verify.FileBundle) { // the request brings the bundle along, or says where it is
 		return nil
 	}
-	return x.addKey(verify.FileRequestKey, x.planned.Request.Content)
+	if err := x.addKey(verify.FileRequestKey, x.planned.Request.Content); err != nil {
+		return err
+	}
+	return x.keepCredentials()
+}
+
+// keepCredentials takes the key of the request out again if credentials went with the request: for the provider alone.
+func (x *export) keepCredentials() error {
+	key, there := x.files[verify.FileRequestKey]
+	if !there {
+		return nil
+	}
+	opening, err := verify.ParseOpening(string(key))
+	if err != nil {
+		return &Error{verify.FileRequestKey, err}
+	}
+	request, err := nip90.ParseRequest(x.planned.Request, func(_ nostr.PubKey, payload string) (string, error) { return opening.Open(payload) })
+	if err != nil {
+		return &Error{verify.FileRequest, err}
+	}
+	if request.Get(nip90.ParamVault) != "" {
+		delete(x.files, verify.FileRequestKey)
+	}
+	return nil
 }
 
 func (x *export) addResult(context.Context) error {

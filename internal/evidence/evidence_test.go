@@ -209,6 +209,26 @@ func TestTheOpeningsOfASealedJobOpenItsTwoMessagesAndNoOther(t *testing.T) {
 	}
 }
 
+// Credentials are for the provider, and who has an export is somebody else.
+func TestTheKeyOfARequestWithCredentialsStaysHere(t *testing.T) {
+	w := newWorld(t)
+	w.vault = `{"DB_PASSWORD":"hunter2"}`
+	j, s := w.done(1, true)
+	files := w.export(j, s)
+	if _, there := files[verify.FileRequestKey]; there {
+		t.Error("what opens the request is in the export")
+	}
+	if _, there := files[verify.FileResultKey]; !there {
+		t.Error("what opens the result is not")
+	}
+	for name, b := range files {
+		if bytes.Contains(b, []byte("hunter2")) {
+			t.Errorf("%s has the password", name)
+		}
+	}
+	w.holds(files)
+}
+
 func TestTheKeyOfAMessageGoesWithWhatTheMessageBrought(t *testing.T) {
 	w := newWorld(t)
 	j, s := w.done(1, true)

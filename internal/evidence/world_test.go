@@ -59,6 +59,7 @@ type world struct {
 	records *record.Fold
 	audit   *audit.Step
 	collect *evidence.Collector
+	vault   string // that goes with the requests
 }
 
 func newWorld(t *testing.T) *world {
@@ -128,6 +129,9 @@ func (w *world) asked(n byte, sealed bool) job {
 	r.Set(nip90.ParamJobType, task)
 	r.Set(nip90.ParamDeadline, fmt.Sprint(time.Now().Add(time.Hour).Unix()))
 	ok(w, r.SetBundle(nip90.NewParcel(j.bundle)))
+	if w.vault != "" {
+		r.Set(nip90.ParamVault, w.vault)
+	}
 	jobHash, err := r.JobHash()
 	ok(w, err)
 	r.Set(nip90.ParamJobHash, jobHash.Hex())
