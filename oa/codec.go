@@ -88,20 +88,26 @@ func JobHash(payload []byte) (guild.Hash, error) {
 // Matches reports whether a job hash is that of a request's payload: of the payload as it is, or with its numbers of
 // FormatFloat spelled as Single does. A payload that does not fit the description matches as it is, or not at all.
 func (s Schema) Matches(payload []byte, h guild.Hash) bool {
-	asItIs, err := JobHash(payload)
-	if err != nil || asItIs == h {
-		return err == nil
+	_, ok := s.hashing(payload, h)
+	return ok
+}
+
+// hashing is the form of a request's payload that has a job hash, if one of the two has: canonical, and of the same values.
+func (s Schema) hashing(payload []byte, h guild.Hash) (jsontext.Value, bool) {
+	canonical, err := canonicalPayload(payload)
+	if err != nil || guild.Sum(canonical) == h {
+		return canonical, err == nil
 	}
-	widened, err := s.walk(Inputs, payload, walk{widen: true})
-	return err == nil && guild.Sum(widened) == h
+	widened, err := s.walk(Inputs, canonical, walk{widen: true})
+	return widened, err == nil && len(widened) <= MaxSize && guild.Sum(widened) == h
 }
 
 // Envelope is a request's payload with what it is (the OpenAgents surface, "Job Schema Surface").
 type Envelope struct {
 	JobType       ID             `json:"job_type"`
 	SchemaVersion string         `json:"schema_version,omitzero"` // major.minor.patch; Version if absent
-	JobHash       guild.Hash     `json:"job_hash,omitzero"`       // of the payload, as whoever sent it says
-	Payload       jsontext.Value `json:"payload"`                 // in its canonical form
+	JobHash       guild.Hash     `json:"job_hash,omitzero"`       // of the payload
+	Payload       jsontext.Value `json:"payload"`                 // in its canonical form, that of the job hash
 	Extra         Extra          `json:",embed"`
 }
 
@@ -119,8 +125,9 @@ func NewEnvelope[P Payload](request P) (Envelope, error) {
 	return Envelope{JobType: mustID(name), SchemaVersion: Version, JobHash: guild.Sum(payload), Payload: payload}, nil
 }
 
-// DecodeEnvelope reads an envelope. It checks the version and, if there is one, that the job hash is that of the
-// payload. It does not look into the payload.
+// DecodeEnvelope reads an envelope. It checks the version and, if there is one, that the job hash is that of the payload:
+// where that is the hash of its numbers spelled as Single does, the payload becomes that. Otherwise it does not look into
+// the payload.
 func DecodeEnvelope(b []byte) (Envelope, error) {
 	e, err := decodeEnvelope(b)
 	if err != nil {
@@ -158,7 +165,7 @@ func decodeEnvelope(b []byte) (e Envelope, err error) {
 	if said.JobHash == "" {
 		e.JobHash = guild.Sum(e.Payload)
 	}
-	return e, e.checkHash()
+	return e, e.settle(e.JobHash)
 }
 
 // DecodeAs reads an envelope or, where the text is none, the bare payload of a job type. An envelope may not be of
@@ -195,16 +202,21 @@ func IsEnvelope(text []byte) bool {
 	return unmarshal(text, &e) == nil && strings.HasPrefix(e.JobType, "oa.") && e.Payload != nil
 }
 
-// checkHash compares the job hash that is said with that of the payload.
-func (e Envelope) checkHash() error {
+// settle takes over a job hash that was said, and makes the payload the form of it that has this hash, so that whoever
+// gets the one with the other finds that they fit.
+func (e *Envelope) settle(said guild.Hash) error {
 	hash := guild.Sum(e.Payload)
-	if e.JobHash == hash {
+	if said == hash {
+		e.JobHash = said
 		return nil
 	}
-	if s, err := Known().Schema(e.JobType); err == nil && s.Matches(e.Payload, e.JobHash) {
-		return nil
+	if s, err := Known().Schema(e.JobType); err == nil {
+		if payload, ok := s.hashing(e.Payload, said); ok {
+			e.JobHash, e.Payload = said, payload
+			return nil
+		}
 	}
-	return fmt.Errorf("%w: job_hash is %s, and the payload's is %s", ErrHash, e.JobHash.Hex(), hash.Hex())
+	return fmt.Errorf("%w: job_hash is %s, and the payload's is %s", ErrHash, said.Hex(), hash.Hex())
 }
 
 // Encode writes the envelope in its canonical form.

@@ -13,7 +13,7 @@ import (
 
 // ParseRequest reads a typed job out of a request of NIP-90: the job type from its parameter job_type, the payload from
 // the first input of type text without a marker. That input may also be a whole envelope. A parameter job_hash must be
-// the payload's hash. The payload is not looked into: see Decode and Schema.Check.
+// the payload's hash, as of an envelope's job hash. The payload is not looked into: see Decode and Schema.Check.
 func ParseRequest(r nip90.Request) (Envelope, error) {
 	id, err := ParseID(r.Get(nip90.ParamJobType))
 	if err != nil {
@@ -37,8 +37,7 @@ func ParseRequest(r nip90.Request) (Envelope, error) {
 	if err != nil {
 		return Envelope{}, fmt.Errorf("parameter job_hash: %w", err)
 	}
-	e.JobHash = hash
-	if err := e.checkHash(); err != nil {
+	if err := e.settle(hash); err != nil {
 		return Envelope{}, fmt.Errorf("request for %s: parameter job_hash: %w", id, err)
 	}
 	return e, nil
@@ -65,17 +64,18 @@ func (s Schema) ParseResult(r nip90.Result) (jsontext.Value, error) {
 	return payload, s.Check(Outputs, payload)
 }
 
-// Text is a payload as it goes into an event: JSON of the same canonical form, without the control characters that are
-// removed from events because programs spell them differently. Without that the hash would be another one.
+// Text is a payload as it goes into an event, or onto a terminal: JSON of the same canonical form, without the control
+// characters that are removed from events because programs spell them differently, which would make the hash another one,
+// and without those that turn the direction of text.
 func Text(payload []byte) string {
 	s := string(payload)
-	if !strings.ContainsFunc(s, unicode.IsControl) {
+	if !strings.ContainsFunc(s, isSpelled) {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
 		switch {
-		case r >= 0x7F && unicode.IsControl(r):
+		case r >= 0x7F && isSpelled(r):
 			fmt.Fprintf(&b, `\u%04x`, r)
 		case unicode.IsControl(r):
 			b.WriteByte(' ') // between tokens: JSON has escaped it in a string
@@ -85,3 +85,6 @@ func Text(payload []byte) string {
 	}
 	return b.String()
 }
+
+// isSpelled reports whether a character does not stand for itself in a Text.
+func isSpelled(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }

@@ -45,7 +45,8 @@ func (f files) archives() ([]archiveFile, error) {
 	var all []archiveFile
 	for _, e := range entries {
 		a := archiveFile{path: filepath.Join(f.archive(), e.Name())}
-		if n, err := fmt.Sscanf(e.Name(), archiveFormat, &a.from, &a.through); err == nil && n == 2 {
+		_, err := fmt.Sscanf(e.Name(), archiveFormat, &a.from, &a.through)
+		if err == nil && a.path == f.archived(a.from, a.through) { // and nothing follows
 			all = append(all, a)
 		}
 	}

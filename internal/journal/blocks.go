@@ -42,6 +42,7 @@ const (
 // record is a message as found in a block.
 type record struct {
 	seq     uint64
+	erased  bool // it only says that this entry is deleted, which none of ours ever is
 	subject string
 	data    []byte
 }
@@ -106,7 +107,7 @@ func (b block) records(buf []byte) (iter.Seq2[record, bool], error) {
 				continue
 			}
 			lost, buf = false, buf[size:]
-			if rec.seq&erasedBits == 0 && rec.seq != 0 && !yield(rec, true) {
+			if rec.seq != 0 && !yield(rec, true) {
 				return
 			}
 		}
@@ -127,7 +128,8 @@ func parseRecord(b []byte, sum hash.Hash64) (rec record, size int) {
 	if subject > len(rest) {
 		return record{}, 0
 	}
-	rec = record{seq: binary.LittleEndian.Uint64(b[4:]), subject: string(rest[:subject])}
+	seq := binary.LittleEndian.Uint64(b[4:])
+	rec = record{seq: seq &^ erasedBits, erased: seq&erasedBits != 0, subject: string(rest[:subject])}
 	body := rest[subject:]
 	rec.data = body
 	if length&headerBit != 0 {

@@ -65,10 +65,25 @@ func (e *LockedError) Error() string {
 // Is makes the error match ErrLocked.
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
+// ObstacleError says that a directory is where a file of the journal belongs, or the other way round.
+type ObstacleError struct {
+	Path string
+	Want string // what belongs there: "a file" or "a directory"
+}
+
+// Error says what is in the way.
+func (e *ObstacleError) Error() string { return fmt.Sprintf("%s is not %s", e.Path, e.Want) }
+
+// Hint says what to do with it.
+func (e *ObstacleError) Hint() string { return "move it away: what belongs there is made again" }
+
 // Hint says what a person can do about err, or "" if this package knows nothing better than the error itself.
 func Hint(err error) string {
 	if damaged, ok := errors.AsType[*DamagedError](err); ok {
 		return damaged.Hint()
+	}
+	if obstacle, ok := errors.AsType[*ObstacleError](err); ok {
+		return obstacle.Hint()
 	}
 	for _, h := range hints() {
 		if errors.Is(err, h.err) {
@@ -91,6 +106,7 @@ func hints() []hint {
 		{ErrClock, "set the clock right; facts are never dated back"},
 		{ErrFull, "free some space on the disk; running jobs go on recording while they can"},
 		{ErrTooLarge, "what is large belongs in a blob"},
+		{ErrArchiveGone, "put it back where it was; archive files belong to the journal"},
 	}
 }
 

@@ -1,6 +1,9 @@
 package journal
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -8,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/minio/highwayhash"
 	"golang.org/x/sync/errgroup"
 
 	"guild"
@@ -23,15 +27,21 @@ type examination struct {
 	roots map[uint64]guild.Hash
 }
 
-// examine holds what is stored against the mark, and returns the roots of the tree over the entries through
-// each of the given sequences.
-func examine(f files, h high, at ...uint64) (map[uint64]guild.Hash, error) {
+// examine holds what is stored against all marks, of which h is the furthest, and returns the roots of the tree over
+// the entries through each of the given sequences.
+func examine(f files, h high, marks []high, at ...uint64) (map[uint64]guild.Hash, error) {
 	x := &examination{last: h.Archived, peaks: slices.Clone(h.Peaks), roots: make(map[uint64]guild.Hash)}
-	for _, seq := range append(at, h.Seq) {
+	for _, seq := range at {
 		x.roots[seq] = guild.Hash{}
+	}
+	for _, m := range marks {
+		x.roots[m.Seq] = guild.Hash{}
 	}
 	if !h.Made {
 		return x.roots, nil
+	}
+	if err := x.archived(f, h, marks); err != nil {
+		return nil, err
 	}
 	if err := f.complete(); err != nil {
 		return nil, err
@@ -42,13 +52,41 @@ func examine(f files, h high, at ...uint64) (map[uint64]guild.Hash, error) {
 	if x.last < h.Seq {
 		return nil, damaged("it ends at entry %d, but entry %d was on disk", x.last, h.Seq)
 	}
-	if x.roots[h.Seq] != h.Root && h.Seq > h.Archived {
-		return nil, damaged("its entries through %d are not those that were on disk", h.Seq)
+	for _, m := range marks {
+		if x.roots[m.Seq] != m.Root {
+			return nil, damaged("its entries through %d are not those that were on disk", m.Seq)
+		}
 	}
 	return x.roots, nil
 }
 
-// complete makes sure that the server will find the stream of facts, and not begin a new one.
+// archived finds the roots that marks know of entries that are in archive files. Both marks are written together, so that
+// the files are only read when one of them was left behind.
+func (x *examination) archived(f files, h high, marks []high) error {
+	if slices.ContainsFunc(marks, func(m high) bool { return 0 < m.Seq && m.Seq < h.Archived }) {
+		var peaks []guild.Hash
+		_, err := f.readArchives(h.Archived, func(m message) error {
+			peaks = grow(peaks, leafOf(m.subject, m.data), m.seq)
+			x.note(m.seq, peaks)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	x.note(h.Archived, h.Peaks)
+	return nil
+}
+
+// note remembers the root at a sequence where it is wanted.
+func (x *examination) note(seq uint64, peaks []guild.Hash) {
+	if _, wanted := x.roots[seq]; wanted {
+		x.roots[seq] = rootOf(peaks)
+	}
+}
+
+// complete makes sure that the server will find the stream of facts, and not begin a new one: it passes over a stream
+// whose description has not the checksum beside it, and is silent about that.
 func (f files) complete() error {
 	for _, name := range []string{"meta.inf", "meta.sum", "msgs"} {
 		_, err := os.Stat(filepath.Join(f.facts(), name))
@@ -58,6 +96,34 @@ func (f files) complete() error {
 		if err != nil {
 			return err
 		}
+	}
+	return f.described()
+}
+
+// described holds the description of the stream of facts against its checksum.
+func (f files) described() error {
+	text, err := os.ReadFile(filepath.Join(f.facts(), "meta.inf"))
+	if err != nil {
+		return err
+	}
+	said, err := os.ReadFile(filepath.Join(f.facts(), "meta.sum"))
+	if err != nil {
+		return err
+	}
+	key := sha256.Sum256([]byte(factsStream))
+	sum, err := highwayhash.New64(key[:])
+	if err != nil {
+		return err
+	}
+	sum.Write(text)
+	if hex.EncodeToString(sum.Sum(nil)) != string(said) {
+		return damaged("meta.inf or meta.sum of its stream of facts is another than was written")
+	}
+	var config struct {
+		Name string `json:"name"`
+	}
+	if err := json.Unmarshal(text, &config); err != nil || config.Name != factsStream {
+		return damaged("meta.inf of its stream of facts does not describe it")
 	}
 	return nil
 }
@@ -116,6 +182,9 @@ func (b block) leaves() (all []leaf, err error) {
 			all = append(all, leaf{})
 			continue
 		}
+		if rec.erased {
+			continue // that entry is missed in its place
+		}
 		all = append(all, leaf{rec.seq, leafOf(guardOf(rec.subject), rec.data)})
 	}
 	return all, nil
@@ -132,9 +201,7 @@ func (x *examination) take(l leaf) error {
 	case l.seq == x.last+1:
 		x.last = l.seq
 		x.peaks = grow(x.peaks, l.hash, l.seq)
-		if _, wanted := x.roots[l.seq]; wanted {
-			x.roots[l.seq] = rootOf(x.peaks)
-		}
+		x.note(l.seq, x.peaks)
 	}
 	return nil
 }

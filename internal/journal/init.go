@@ -95,3 +95,21 @@ func (f files) unmarked() error {
 	}
 	return fmt.Errorf("%s: %w", string(f), ErrNotInitialised)
 }
+
+// shape refuses a file where a directory belongs, and a directory where a file does. outside is the high-water mark outside
+// the directory, "" if there is none.
+func (f files) shape(outside string) error {
+	for _, path := range []string{f.hashes(), f.high(), outside, f.snapshots()} {
+		info, err := os.Stat(path)
+		switch isDir := path == f.snapshots(); {
+		case path == "" || errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		case isDir && !info.IsDir():
+			return &ObstacleError{path, "a directory"}
+		case !isDir && info.IsDir():
+			return &ObstacleError{path, "a file"}
+		}
+	}
+	return nil
+}

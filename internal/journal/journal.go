@@ -38,7 +38,7 @@ type Options struct {
 
 	Listen         string           // NATS host:port for other processes of a team, for all who reach it; none if empty
 	HighWater      string           // a file outside Dir that also remembers how far the journal got; none if empty
-	Wait           time.Duration    // for another process to give the directory free; not at all if zero
+	Wait           time.Duration    // for another process to give the directory free; 0.2 s if zero
 	NoSync         bool             // no fsync for each entry: only for tests and measurements
 	SnapshotEvery  time.Duration    // 5 minutes if zero
 	Floor          int64            // free space, in bytes, under which Free refuses; 64 MiB if zero
@@ -115,6 +115,9 @@ func Open(ctx context.Context, o Options) (*Journal, error) {
 
 // open does what Open does once the directory is ours.
 func (j *Journal) open(ctx context.Context) (err error) {
+	if err := j.files.shape(j.o.HighWater); err != nil {
+		return err
+	}
 	if j.mark, err = openMark(j.files, j.o.HighWater, j.id, j.o.Log); err != nil {
 		return err
 	}
@@ -122,7 +125,7 @@ func (j *Journal) open(ctx context.Context) (err error) {
 		return err
 	}
 	chains := slices.Collect(j.snaps.Load(chainName, chainVersion))
-	roots, err := examine(j.files, j.mark.get(), sequences(chains)...)
+	roots, err := examine(j.files, j.mark.get(), j.mark.found, sequences(chains)...)
 	if err != nil {
 		return err
 	}

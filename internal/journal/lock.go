@@ -16,10 +16,14 @@ import (
 // would vanish. The system gives the lock back when the process ends, however it ends.
 type lock struct{ f *os.File }
 
+// moment is how long the lock is waited for in any case: a program that the last holder was just starting has it too, until
+// it runs.
+const moment = 200 * time.Millisecond
+
 // acquire takes the lock, or says who still has it after a while.
 func acquire(ctx context.Context, path string, wait time.Duration) (*lock, error) {
 	const pause = 20 * time.Millisecond
-	ctx, cancel := context.WithTimeout(ctx, wait)
+	ctx, cancel := context.WithTimeout(ctx, max(wait, moment))
 	defer cancel()
 	for {
 		l, err := tryAcquire(path)

@@ -58,6 +58,8 @@ type mark struct {
 
 	writing sync.Mutex // held while the files are written, for which nobody else waits
 
+	found []high // as they were when the journal was opened, each with something to say of its entries
+
 	mu    sync.Mutex
 	high  high
 	timer *time.Timer // nil if no write is due
@@ -73,7 +75,7 @@ func openMark(f files, outside, journal string, log *slog.Logger) (*mark, error)
 	if err != nil {
 		return nil, err
 	}
-	m := &mark{paths: []string{f.high()}, log: log, high: own}
+	m := &mark{paths: []string{f.high()}, log: log, high: own, found: []high{own}}
 	if outside != "" {
 		if err := m.join(outside); err != nil {
 			return nil, err
@@ -98,9 +100,13 @@ func (m *mark) join(path string) error {
 	if h.Journal != m.high.Journal {
 		return damaged("the high-water mark %s belongs to another journal", path)
 	}
+	if h.Seq == m.high.Seq && h.Root != m.high.Root {
+		return damaged("its two high-water marks know two different journals of %d entries", h.Seq)
+	}
 	if h.Seq > m.high.Seq {
 		m.high = h
 	}
+	m.found = append(m.found, h)
 	return nil
 }
 

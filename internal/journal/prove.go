@@ -67,15 +67,11 @@ func (j *Journal) stored(ctx context.Context, seq uint64) (message, error) {
 		}
 		return s.entry(ctx, seq)
 	}
-	for a, err := range j.files.archivesThrough(through) {
-		if err != nil {
-			return message{}, err
-		}
-		if seq <= a.through {
-			return a.entry(seq)
-		}
+	a, err := j.files.archiveOf(seq, through)
+	if err != nil {
+		return message{}, fmt.Errorf("entry %d: %w", seq, err)
 	}
-	return message{}, fmt.Errorf("entry %d: %w", seq, ErrNoEntry)
+	return a.entry(seq)
 }
 
 // ID names the journal in its files and in its seals.

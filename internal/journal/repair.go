@@ -168,8 +168,10 @@ func (f files) swap(h high, outside string) error {
 	if err := durable.SyncDir(string(f)); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(f.snapshots()); err != nil {
-		return err
+	for _, derived := range []string{f.snapshots(), f.hashes()} { // of the entries as they were
+		if err := os.RemoveAll(derived); err != nil {
+			return err
+		}
 	}
 	if outside != "" {
 		if err := writeHigh(outside, h); err != nil {
@@ -291,7 +293,7 @@ func (r *rebuilding) salvage(ctx context.Context, b block) error {
 		return err
 	}
 	for rec, ok := range records {
-		if !ok || rec.seq <= r.chain.last {
+		if !ok || rec.erased || rec.seq <= r.chain.last {
 			continue
 		}
 		r.found = rec.seq
