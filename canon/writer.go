@@ -69,7 +69,8 @@ func (w *writer) unexpected() error {
 	if w.at >= len(w.src) {
 		return fmt.Errorf("%w: %w", ErrSyntax, io.ErrUnexpectedEOF)
 	}
-	return fmt.Errorf("%w: unexpected %q at byte %d", ErrSyntax, w.src[w.at], w.at)
+	r, _ := utf8.DecodeRune(w.src[w.at:])
+	return fmt.Errorf("%w: unexpected %q at byte %d", ErrSyntax, r, w.at)
 }
 
 // end wants nothing but white space behind the value.

@@ -28,8 +28,8 @@ func Cosine(a, b []float32) float64 {
 }
 
 // Differences lists where two results of one request differ in what is objective: the status, the exit codes and the
-// artifacts' hashes, and with outputs also the hashes of what the commands wrote. At most MaxFaults are listed. The
-// paths are those of r; what it says is r's value before the other's. Where a command may fail and the others go on, a
+// artifacts' hashes and sizes, and with outputs also the hashes of what the commands wrote. At most MaxFaults are listed. The
+// paths are those of r; what it says is r's value before the other's, and of hashes the beginning. Where a command may fail and the others go on, a
 // run is a success to some and failed to others: with the same exit codes that is no difference.
 func (r SandboxResult) Differences(other SandboxResult, outputs bool) Faults {
 	var f Faults
@@ -46,10 +46,10 @@ func (r SandboxResult) Differences(other SandboxResult, outputs bool) Faults {
 			f.add(at+".exit_code", "is %d, and %d of the other", a.ExitCode, b.ExitCode)
 		}
 		if outputs && a.StdoutSHA256 != b.StdoutSHA256 {
-			f.add(at+".stdout_sha256", "is %s, and %s of the other", a.StdoutSHA256, b.StdoutSHA256)
+			f.add(at+".stdout_sha256", "is %.8s…, and %.8s… of the other", a.StdoutSHA256.Hex(), b.StdoutSHA256.Hex())
 		}
 		if outputs && a.StderrSHA256 != b.StderrSHA256 {
-			f.add(at+".stderr_sha256", "is %s, and %s of the other", a.StderrSHA256, b.StderrSHA256)
+			f.add(at+".stderr_sha256", "is %.8s…, and %.8s… of the other", a.StderrSHA256.Hex(), b.StderrSHA256.Hex())
 		}
 	}
 	ours, theirs := artifacts(r), artifacts(other)
@@ -58,7 +58,9 @@ func (r SandboxResult) Differences(other SandboxResult, outputs bool) Faults {
 		case !there:
 			f.add(member("outputs.artifacts", name), "is only here")
 		case b.SHA256 != ours[name].SHA256:
-			f.add(member("outputs.artifacts", name), "is %s, and %s of the other", ours[name].SHA256, b.SHA256)
+			f.add(member("outputs.artifacts", name), "is %.8s…, and %.8s… of the other", ours[name].SHA256.Hex(), b.SHA256.Hex())
+		case b.SizeBytes != ours[name].SizeBytes:
+			f.add(member("outputs.artifacts", name), "has %d bytes, and %d of the other", ours[name].SizeBytes, b.SizeBytes)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(theirs)) {

@@ -3,15 +3,18 @@ package oa_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"reflect"
 	"strings"
 	"testing"
+	"testing/quick"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"guild"
 	"guild/canon"
+	"guild/nip90"
 	"guild/oa"
 )
 
@@ -74,6 +77,38 @@ func TestJobHashesOfTheSurface(t *testing.T) {
 		if s.Matches([]byte(v.Plain), guild.Sum(nil)) {
 			t.Errorf("%s: any hash is taken for that of the payload", v.Name)
 		}
+	}
+}
+
+// TestAnEnvelopeHasThePayloadOfItsJobHash: whatever of the two a sender hashed, who reads both finds that they fit.
+func TestAnEnvelopeHasThePayloadOfItsJobHash(t *testing.T) {
+	s := must[oa.Schema](t)(oa.Known().Schema(id(t, oa.RetrievalRerank)))
+	fits := func(score float64, widen bool) bool {
+		payload := fmt.Sprintf(`{"candidates":[{"content":"x","id":"a","original_score":%s}],"user_task":"t"}`, oa.Number(canon.AppendFloat(nil, score)))
+		widened := fmt.Sprintf(`{"candidates":[{"content":"x","id":"a","original_score":%s}],"user_task":"t"}`, oa.Single(score))
+		want := payload
+		if widen {
+			want = widened
+		}
+		hash := guild.Sum([]byte(want))
+		e, err := oa.DecodeAs("", fmt.Appendf(nil, `{"job_type":%q,"job_hash":%q,"payload":%s}`, oa.RetrievalRerank, hash.Hex(), payload))
+		if err != nil || string(e.Payload) != want || e.JobHash != guild.Sum(e.Payload) {
+			t.Logf("%v: %+v, want %s", err, e, want)
+			return false
+		}
+		var r nip90.Request
+		e.AddTo(&r)
+		if sent, err := oa.JobHash([]byte(r.Inputs[0].Data)); err != nil || sent.Hex() != r.Get(nip90.ParamJobHash) {
+			t.Logf("%v: %+v", err, r)
+			return false
+		}
+		r.Inputs[0].Data = payload // as it came
+		back, err := oa.ParseRequest(r)
+		return err == nil && back.JobHash == guild.Sum(back.Payload) && s.Matches([]byte(payload), back.JobHash)
+	}
+	single := func(n int32, widen bool) bool { return fits(float64(n)/1000, widen) }
+	if err := quick.Check(single, nil); err != nil {
+		t.Error(err)
 	}
 }
 

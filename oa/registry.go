@@ -38,19 +38,20 @@ func Known() Registry { return known() }
 // builtin is the description of a job type that is known.
 func builtin(name string) Schema { return known().schemas[mustID(name)] }
 
-// Load is the four job types and those that the files *.json in dir describe. A job type may be described once. Errors
-// name the file, and the member in it.
+// Load is the four job types and those that the files *.json in dir describe. A job type may be described once. The error
+// joins one for each file that is no description, which names it and the member in it; the registry is that of the others.
 func Load(dir fs.FS) (Registry, error) { return known().with(dir, ".") }
 
-// with adds the descriptions in a directory.
+// with adds the descriptions in a directory, as Load has it.
 func (r Registry) with(dir fs.FS, at string) (Registry, error) {
 	entries, err := fs.ReadDir(dir, at)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}
 	if err != nil {
-		return Registry{}, fmt.Errorf("descriptions of job types: %w", err)
+		return r, fmt.Errorf("descriptions of job types: %w", err)
 	}
+	var wrong []error
 	all := map[ID]Schema{}
 	for id, s := range r.schemas {
 		all[id] = s
@@ -61,18 +62,20 @@ func (r Registry) with(dir fs.FS, at string) (Registry, error) {
 			continue
 		}
 		if count++; count > MaxFiles {
-			return Registry{}, fmt.Errorf("descriptions of job types: more than %d files: %w", MaxFiles, ErrTooBig)
+			wrong = append(wrong, fmt.Errorf("descriptions of job types: more than %d files: %w", MaxFiles, ErrTooBig))
+			break
 		}
 		s, err := readSchema(dir, strings.TrimPrefix(at+"/"+entry.Name(), "./"))
-		if err != nil {
-			return Registry{}, fmt.Errorf("%s: %w", entry.Name(), err)
+		if _, twice := all[s.ID]; twice && err == nil {
+			err = fmt.Errorf("schema_id: %s is described already", s.ID)
 		}
-		if _, twice := all[s.ID]; twice {
-			return Registry{}, fmt.Errorf("%s: schema_id: %s is described already", entry.Name(), s.ID)
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("%s: %w", entry.Name(), err))
+			continue
 		}
 		all[s.ID] = s
 	}
-	return Registry{all}, nil
+	return Registry{all}, errors.Join(wrong...)
 }
 
 func readSchema(dir fs.FS, name string) (Schema, error) {
@@ -82,6 +85,9 @@ func readSchema(dir fs.FS, name string) (Schema, error) {
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, MaxSchema+1))
+	if err == nil && len(text) == 0 {
+		err = fmt.Errorf("%w: it is empty", ErrSchema)
+	}
 	if err != nil {
 		return Schema{}, err
 	}

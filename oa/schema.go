@@ -186,6 +186,14 @@ func (s Schema) Check(side Side, payload []byte) error {
 	return err
 }
 
+// Unknown are the paths of a payload's members that the description does not have, at most MaxFaults. They are no faults, and
+// are kept; one may be a known name that is misspelt. There are none of what is no JSON.
+func (s Schema) Unknown(side Side, payload []byte) (paths []string) {
+	w := walk{unknown: func(path string) { paths = append(paths, path) }}
+	s.walk(side, payload, w)
+	return paths[:min(len(paths), MaxFaults)]
+}
+
 // Complete returns a payload with what its absent fields stand for filled in, and without those that are null, in its
 // canonical form. The job hash is that of the payload as it was, not of this.
 func (s Schema) Complete(side Side, payload []byte) (jsontext.Value, error) {

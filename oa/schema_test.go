@@ -354,6 +354,29 @@ func TestOthersDescriptionsAreLoaded(t *testing.T) {
 	}
 }
 
+func TestABadDescriptionDoesNotHideTheOthers(t *testing.T) {
+	all, err := oa.Load(fstest.MapFS{"a.json": {}, "b.json": {Data: []byte(own)}, "c.json": {Data: []byte("{")}})
+	if len(all.Schemas()) != 5 || !errors.Is(err, oa.ErrSchema) {
+		t.Errorf("%d job types, %v", len(all.Schemas()), err)
+	}
+	for _, want := range []string{"a.json: not a description: it is empty", "c.json: not a description: "} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+func TestMembersThatAreNotDescribedAreListed(t *testing.T) {
+	s := must[oa.Schema](t)(oa.Known().Schema(id(t, oa.SandboxRun)))
+	payload := `{"sandbox":{"image_digest":"x","resources":{"mem":1}},"repo":{"source":""},"env":{"A":"b"},"commands":[{"cdm":"true"}],"more":null}`
+	if got := strings.Join(s.Unknown(oa.Inputs, []byte(payload)), " "); got != "inputs.commands[0].cdm inputs.more inputs.sandbox.resources.mem" {
+		t.Error(got)
+	}
+	if got := s.Unknown(oa.Inputs, []byte(`{`)); len(got) > 0 {
+		t.Error(got)
+	}
+}
+
 func TestADescriptionComesBackFromItsText(t *testing.T) {
 	for _, s := range append(oa.Known().Schemas(), must[oa.Schema](t)(oa.ParseSchema([]byte(own)))) {
 		back, err := oa.ParseSchema(must[[]byte](t)(s.Encode()))

@@ -1,8 +1,10 @@
 package oa
 
 import (
+	"io/fs"
 	"math"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -114,7 +116,8 @@ func (r RerankRequest) Validate() error {
 }
 
 // Validate says, as Faults, what in a result does not fit its request: ranks with gaps, ids that are no candidate's or
-// stand there twice, and more than k.
+// stand there twice, and more than k. Fewer than k are no fault: the surface does not say that k are due, and what is of no
+// use need not be ranked.
 func (r RerankResult) Validate(of RerankRequest) error {
 	var f Faults
 	if len(r.TopK) > of.K {
@@ -190,7 +193,9 @@ func (r SandboxResult) Validate(of SandboxRequest) error {
 	paths := map[string]bool{}
 	for i, a := range r.Artifacts {
 		at := element("outputs.artifacts", i)
-		notEmpty(&f, at+".path", a.Path)
+		if !fs.ValidPath(a.Path) || a.Path == "." || strings.ContainsRune(a.Path, 0) {
+			f.add(at+".path", "is %.80q, want a clean path below the mount path", a.Path)
+		}
 		if paths[a.Path] {
 			f.add(at+".path", "is %.80q a second time", a.Path)
 		}
@@ -239,6 +244,10 @@ func (r SandboxResult) runsFit(commands []Command, f *Faults) {
 		if r.Status == StatusFailed && failures == 0 {
 			f.add("outputs.status", "is failed, and every exit code is 0")
 		}
+	case StatusTimeout:
+		if due == 0 {
+			f.add("outputs.runs", "is empty, and status is timeout: no command ran over its time")
+		}
 	}
 }
 
@@ -256,7 +265,8 @@ func (r EmbeddingRequest) Validate() error {
 }
 
 // Validate says, as Faults, what in a result does not fit its request: as many vectors as texts, all of the dimensions
-// that were asked for, and all numbers finite. Where the request is pinned the model is the one that it names.
+// that were asked for, all numbers finite, and for a text that says something not all of them zero: such a vector is near to
+// nothing. Where the request is pinned the model is the one that it names.
 func (r EmbeddingResult) Validate(of EmbeddingRequest) error {
 	var f Faults
 	if len(r.Embeddings) != len(of.Texts) {
@@ -279,6 +289,10 @@ func (r EmbeddingResult) Validate(of EmbeddingRequest) error {
 				f.add(element(at, j), "is not finite")
 				break
 			}
+		}
+		zero := !slices.ContainsFunc(vector, func(x float32) bool { return x != 0 })
+		if zero && len(vector) > 0 && i < len(of.Texts) && strings.TrimSpace(of.Texts[i]) != "" {
+			f.add(at, "has zeros only")
 		}
 	}
 	return f.err()

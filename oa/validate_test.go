@@ -2,6 +2,7 @@ package oa_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -176,9 +177,27 @@ func TestRunsAreThoseOfTheCommandsUpToTheFirstThatFails(t *testing.T) {
 		{"one too many", ran(oa.StatusSuccess, 0, 0, 0, 0), "outputs.runs[3] is one too many: there are 3 commands"},
 		{"another command", other, `outputs.runs[1].cmd is "make", want "build"`},
 		{"another image", elsewhere, `outputs.env_info.image_digest is "sha256:2", want "sha256:1"`},
-		{"bad artifacts", twice, `outputs.artifacts[1].path is "a" a second time; outputs.artifacts[1].size_bytes is -1; outputs.artifacts[1].sha256 is empty; outputs.artifacts[2].path is empty`},
+		{"bad artifacts", twice, `outputs.artifacts[1].path is "a" a second time; outputs.artifacts[1].size_bytes is -1; outputs.artifacts[1].sha256 is empty; outputs.artifacts[2].path is "", want a clean path below the mount path`},
+		{"no time ran out", ran(oa.StatusTimeout), "outputs.runs is empty, and status is timeout: no command ran over its time"},
 	} {
 		says(t, c.name, c.result.Validate(sandboxRequest()), c.want)
+	}
+}
+
+func TestAnArtifactLiesBelowTheMountPath(t *testing.T) {
+	for _, path := range []string{"/etc/passwd", "a/../b", "../a", "a//b", ".", "a\x00b", "a/"} {
+		r := ran(oa.StatusSuccess, 0, 0, 0)
+		r.Artifacts = []oa.Artifact{{Path: path, SHA256: guild.Sum(nil)}}
+		says(t, path, r.Validate(sandboxRequest()), fmt.Sprintf("outputs.artifacts[0].path is %q, want a clean path below the mount path", path))
+	}
+}
+
+func TestTheSizeOfAnArtifactIsOneOfTheDifferences(t *testing.T) {
+	ours, other := ran(oa.StatusSuccess, 0, 0, 0), ran(oa.StatusSuccess, 0, 0, 0)
+	ours.Artifacts = []oa.Artifact{{Path: "a", SHA256: guild.Sum(nil), SizeBytes: 7}}
+	other.Artifacts = []oa.Artifact{{Path: "a", SHA256: guild.Sum(nil)}}
+	if d := ours.Differences(other, false); len(d) != 1 || d[0].String() != "outputs.artifacts.a has 7 bytes, and 0 of the other" {
+		t.Errorf("differences: %v", d)
 	}
 }
 
@@ -230,6 +249,7 @@ func TestEmbeddingsFitTheirTexts(t *testing.T) {
 		{"one too few", oa.EmbeddingResult{ModelID: "m", Dimensions: 2, Embeddings: [][]float32{{1, 2}}}, "outputs.embeddings has 1 elements for 2 texts"},
 		{"a short one", oa.EmbeddingResult{ModelID: "m", Dimensions: 2, Embeddings: [][]float32{{1, 2}, {3}}}, "outputs.embeddings[1] has 1 numbers, and dimensions is 2"},
 		{"other dimensions", oa.EmbeddingResult{ModelID: "m", Dimensions: 1, Embeddings: [][]float32{{1}, {3}}}, "outputs.dimensions is 1, want 2"},
+		{"a vector that says nothing", oa.EmbeddingResult{ModelID: "m", Dimensions: 2, Embeddings: [][]float32{{1, 2}, {0, 0}}}, "outputs.embeddings[1] has zeros only"},
 		{"another model", oa.EmbeddingResult{ModelID: "n", Dimensions: 2, Embeddings: [][]float32{{1, 2}, {3, 4}}}, `outputs.model_id is "n", want "m"`},
 		{"no number", oa.EmbeddingResult{ModelID: "m", Dimensions: 2, Embeddings: [][]float32{{nan, 2}, {3, inf}}}, "outputs.embeddings[0][0] is not finite; outputs.embeddings[1][1] is not finite"},
 	} {
@@ -237,6 +257,8 @@ func TestEmbeddingsFitTheirTexts(t *testing.T) {
 	}
 	free := oa.EmbeddingRequest{Texts: []string{"a"}}
 	says(t, "whatever model", oa.EmbeddingResult{ModelID: "n", Dimensions: 1, Embeddings: [][]float32{{1}}}.Validate(free), "")
+	blank := oa.EmbeddingRequest{Texts: []string{" "}}
+	says(t, "of nothing", oa.EmbeddingResult{ModelID: "n", Dimensions: 1, Embeddings: [][]float32{{0}}}.Validate(blank), "")
 	free.Verification.Mode = oa.Objective
 	says(t, "objective and not pinned", free.Validate(), "inputs.verification.mode is objective, and model_hint and dimensions are not both there")
 	says(t, "no texts", oa.EmbeddingRequest{}.Validate(), "inputs.texts is empty")

@@ -23,6 +23,8 @@ type walk struct {
 	limit  int  // bytes of what is written: defaults can make much of little
 	faults Faults
 
+	unknown func(path string) // hears of members that are not described; nil if nobody asks
+
 	d   *jsontext.Decoder
 	out []byte
 }
@@ -125,6 +127,8 @@ func (w *walk) object(f Field, path func() string) {
 		}
 		if known {
 			there = append(there, key)
+		} else if w.unknown != nil && f.Properties != nil && f.Values == nil {
+			w.unknown(at())
 		}
 		w.key(key, start)
 		w.value(d, at)

@@ -46,10 +46,21 @@ func TestARequestOfOthersIsRead(t *testing.T) {
 		if err != nil || e.JobHash.Hex() != v.JobHash || e.JobType != id(t, v.JobType) {
 			t.Errorf("%s: %+v, %v", v.Name, e, err)
 		}
+		if guild.Sum(e.Payload) != e.JobHash {
+			t.Errorf("%s: the payload %s has not the job hash", v.Name, e.Payload)
+		}
 		event.Tags[1] = nostr.Tag{"i", `{"job_type":"` + v.JobType + `","schema_version":"1.0.0","payload":` + v.Plain + `}`, "text"}
 		if e, err = oa.ParseRequest(must[nip90.Request](t)(nip90.ParseRequest(event, nil))); err != nil || e.JobHash.Hex() != v.JobHash {
 			t.Errorf("%s in an envelope: %+v, %v", v.Name, e, err)
 		}
+	}
+}
+
+func TestATextTurnsNoDirection(t *testing.T) {
+	payload := "{\"a\":\"x\u202ey\u2066z\"}"
+	text := oa.Text([]byte(payload))
+	if text != `{"a":"x\u202ey\u2066z"}` || must[guild.Hash](t)(oa.JobHash([]byte(text))) != guild.Sum([]byte(payload)) {
+		t.Error(text)
 	}
 }
 

@@ -297,9 +297,6 @@ type conversion struct {
 	when  map[string]int64    // ms of calls by id
 }
 
-// maxOffset is the latest moment of a timeline, ms: 100 years.
-const maxOffset = 100 * 366 * 24 * 3600 * 1000
-
 func (c *conversion) at(ms int64) time.Time { return c.start.Add(time.Duration(ms) * time.Millisecond) }
 
 func (c *conversion) line(entry object) (object, error) {

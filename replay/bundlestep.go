@@ -66,7 +66,7 @@ func stepEntries(step object, start time.Time) []object {
 	said := valueOf(step, timeNames)
 	ms := whole(said)
 	if t := timeOf(said); !t.IsZero() {
-		ms = min(max(0, t.Sub(start).Milliseconds()), maxOffset)
+		ms = min(max(0, t.Sub(start).Milliseconds()), MaxMs)
 	}
 	at := jsonOf(ms)
 	kind := cmp.Or(text(step["type"]), text(step["kind"]))
@@ -92,7 +92,7 @@ func stepEntries(step object, start time.Time) []object {
 			break
 		}
 	}
-	end := jsonOf(min(ms+latency(step, 0), maxOffset))
+	end := jsonOf(min(ms+latency(step, 0), MaxMs))
 	return []object{
 		{"t": at, "type": jsonOf("tool_call"), "tool": jsonOf(tool), "data": jsonOf(call)},
 		{"t": end, "type": jsonOf("tool_result"), "tool": jsonOf(tool), "data": jsonOf(result)},
@@ -198,7 +198,7 @@ func number(raw json.RawMessage) float64 {
 func fraction(raw json.RawMessage) float64 { return max(0, min(1, number(raw))) }
 
 // whole is a number of milliseconds that makes sense, without its fraction.
-func whole(raw json.RawMessage) int64 { return int64(max(0, min(maxOffset, number(raw)))) }
+func whole(raw json.RawMessage) int64 { return int64(max(0, min(MaxMs, number(raw)))) }
 
 func valueOf(o object, names []string) json.RawMessage {
 	for _, name := range names {

@@ -59,11 +59,11 @@ func Collect(events []Event) Session {
 	return s
 }
 
-// Latency is the sum of what the calls took, ms.
+// Latency is the sum of what the calls took, ms. Where one says more than MaxMs, it counts as that.
 func (s Session) Latency() (sum int64) {
 	for _, c := range s.Calls {
 		if c.Result != nil {
-			sum += c.Result.LatencyMs
+			sum += min(max(c.Result.LatencyMs, -MaxMs), MaxMs)
 		}
 	}
 	return sum

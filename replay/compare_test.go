@@ -3,6 +3,7 @@ package replay_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -200,4 +201,12 @@ func ExampleRedactText() {
 	// Output:
 	// curl -u bob:[redacted:password] 'https://example.org?access_token=[redacted:token]&page=2'
 	// total_tokens=46, the author's keyboard, sha256:00
+}
+
+func TestWhatCallsTookDoesNotOverflow(t *testing.T) {
+	result := replay.ToolResult{LatencyMs: math.MaxInt64}
+	s := replay.Collect([]replay.Event{result, result, result})
+	if got := s.Latency(); got != 3*replay.MaxMs {
+		t.Errorf("%d ms", got)
+	}
 }

@@ -190,7 +190,9 @@ func (e PlanStart) check() error { return both(checkHash(e.PlanHash), checkTime(
 
 func (e ToolCall) check() error { return both(checkHash(e.ParamsHash), checkTime(e.T)) }
 
-func (e ToolResult) check() error { return both(checkHash(e.OutputHash), checkTime(e.T)) }
+func (e ToolResult) check() error {
+	return both(checkMs(e.LatencyMs), both(checkHash(e.OutputHash), checkTime(e.T)))
+}
 
 func (e StepComplete) check() error {
 	return both(e.Status.check(Success, Failed, Skipped, MaxIterationsReached), checkTime(e.T))
@@ -200,10 +202,13 @@ func (e Verification) check() error {
 	if len(e.Commands) != len(e.ExitCodes) {
 		return fmt.Errorf("%d exit codes for %d commands: %w", len(e.ExitCodes), len(e.Commands), ErrValue)
 	}
-	return checkTime(e.T)
+	return both(checkDelta(e.Delta), checkTime(e.T))
 }
 
 func (e SessionEnd) check() error {
+	if err := checkMs(e.TotalLatencyMs); err != nil {
+		return err
+	}
 	return both(e.Status.check(Success, Failed, Cancelled, Timeout), checkTime(e.T))
 }
 

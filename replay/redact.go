@@ -9,12 +9,14 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"guild"
 	"guild/canon"
 )
 
 // Redact returns an event without the secrets in its params, its preview and its commands; in an Unknown without those
-// of any field. The hash of params that changed is computed anew, so that it is that of what is written. The hash of
-// an output is the caller's, who has the whole of it: who redacts an output hashes what RedactText made of it.
+// of any field. The hash of params that changed is computed anew, so that it is that of what is written; so is the hash
+// of an output that stands whole in its preview, which may be longer than one before: it is redacted, and then cut. The
+// hash of a longer output is the caller's, who has the whole of it.
 func Redact(e Event) (Event, error) {
 	switch e := e.(type) {
 	case ToolCall:
@@ -32,7 +34,11 @@ func Redact(e Event) (Event, error) {
 		}
 		return e, nil
 	case ToolResult:
-		e.Preview = Preview(RedactText(e.Preview))
+		clean := RedactText(e.Preview)
+		if h, err := guild.ParseHash(e.OutputHash); err == nil && clean != e.Preview && h == guild.Sum([]byte(e.Preview)) {
+			e.OutputHash = guild.Sum([]byte(clean)).String()
+		}
+		e.Preview = Preview(clean)
 		return e, nil
 	case Verification:
 		e.Commands = slices.Clone(e.Commands)
@@ -193,11 +199,12 @@ func (r *redaction) object(n node, above class) {
 	if isSchema(n, r) {
 		above = class{} // {"type":"string"} under password describes one, and holds none
 	}
-	names := map[string]bool{}
+	names := names{seen: map[string]bool{}, next: map[string]int{}}
 	pair := r.pair(n)
 	for _, m := range n.members {
-		r.name(m, names)
-		c := classify(m.name)
+		clean := redactPlain(m.name)
+		r.name(m, clean, names)
+		c := classify(unmarked(clean))
 		if isPairValue(m.name) && pair.kind != "" {
 			c = pair
 		}
@@ -216,15 +223,21 @@ func (r *redaction) object(n node, above class) {
 
 func isObjectOrArray(n node) bool { return n.kind == '{' || n.kind == '[' }
 
-// name redacts a name that itself has the shape of a secret. Two that become the same are told apart, for names in an
-// object are unique.
-func (r *redaction) name(m member, seen map[string]bool) {
-	clean := redactShapes(m.name)
+// names are those of one object that were seen.
+type names struct {
+	seen map[string]bool
+	next map[string]int // number of a name that stands again
+}
+
+// name replaces a name that is itself a secret, or holds one, by a clean one. Two that become the same are told apart,
+// for names in an object are unique.
+func (r *redaction) name(m member, clean string, all names) {
 	free := clean
-	for i := 2; seen[free]; i++ {
-		free = fmt.Sprintf("%s#%d", clean, i)
+	for all.seen[free] {
+		all.next[clean] = max(all.next[clean]+1, 2)
+		free = fmt.Sprintf("%s#%d", clean, all.next[clean])
 	}
-	seen[free] = true
+	all.seen[free] = true
 	if free != m.name {
 		r.replace(m.start, m.end, free)
 	}
@@ -263,8 +276,11 @@ func isSchema(n node, r *redaction) bool {
 // array redacts the elements, and in command lines what follows a flag. Two strings in an array of arrays can be a
 // header.
 func (r *redaction) array(n node, name string, above class) {
+	if len(n.members) >= minWords {
+		above.words = false // each of them is one
+	}
 	var next class
-	curl, user := false, false
+	user, before := false, ""
 	for i, m := range n.members {
 		if m.value.kind != '"' {
 			r.value(m.value, "", above)
@@ -272,17 +288,41 @@ func (r *redaction) array(n node, name string, above class) {
 			continue
 		}
 		text := r.unquoted(m.value)
-		if name, password, found := strings.Cut(text, ":"); user && found && password != "" && !isMark(password) && !isPlaceholder(password) {
-			r.replace(m.value.start, m.value.end, redactText(name, r.depth)+":"+mark(kindPassword))
+		if clean, found := r.argument(text, before, user); found {
+			r.replace(m.value.start, m.value.end, clean)
 		} else {
 			r.value(m.value, "", cmp.Or(next, above))
 		}
-		curl = curl || i == 0 && strings.HasSuffix(text, "curl")
-		next, user = flagClass(text), curl && isUserFlag(text)
+		next, user = flagClass(text), isCurl(before) && isUserFlag(text)
+		if text == "-p" && isSSHPass(before) {
+			next = class{kind: kindPassword}
+		}
 		if i == 0 && name == "" && len(n.members) == 2 {
 			next = cmp.Or(next, classify(text))
 		}
+		before += text[max(0, len(text)-nearby):] + " "
+		before = before[max(0, len(before)-nearby):]
 	}
+}
+
+// argument redacts the password in an argument by what stands before it: behind curl and -u, or with its flag in one
+// word.
+func (r *redaction) argument(text, before string, user bool) (clean string, found bool) {
+	if user {
+		name, password, found := strings.Cut(text, ":")
+		if found && password != "" && !isMark(password) && !isPlaceholder(password) {
+			return redactText(name, r.depth) + ":" + mark(kindPassword), true
+		}
+		return "", false
+	}
+	if !strings.HasPrefix(text, "-") {
+		return "", false
+	}
+	c, start, _ := attached(before+text, len(before))
+	if c.kind == "" {
+		return "", false
+	}
+	return text[:start-len(before)] + c.mark(), true
 }
 
 func (r *redaction) unquoted(n node) string {

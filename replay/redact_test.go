@@ -3,9 +3,12 @@ package replay_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"guild"
 	"guild/canon"
 	"guild/replay"
 )
@@ -103,6 +106,35 @@ func TestSecretsInTextAreReplaced(t *testing.T) {
 		{`postgres://bob:hunter2@db:5432/x`, `postgres://bob:[redacted:password]@db:5432/x`},
 		{`postgres://bob:p@ss@db:5432/x`, `postgres://bob:[redacted:password]@db:5432/x`},
 		{`https://hooks.slack.com/services/T0/B0/abc`, `https://hooks.slack.com/services/[redacted:webhook]`},
+		{`https://0a1b2c3d4e5f60718293a4b5@github.example/a/b`, `https://[redacted:token]@github.example/a/b`},
+		{`https://0a1b2c3d4e5f60718293a4b5:x-oauth-basic@git.example`, `https://[redacted:token]:[redacted:password]@git.example`},
+		{`https://0a1b2c3d4e5f60718293a4b5:@git.example`, `https://[redacted:token]:@git.example`},
+		{`https://` + github + `:hunter2@git.example`, `https://[redacted:github]:[redacted:password]@git.example`},
+		{`postgres://bob:hun/ter#2@db:5432/x`, `postgres://bob:[redacted:password]@db:5432/x`},
+		{`amqp://bob:hun?ter/2@db and more@x`, `amqp://bob:[redacted:password]@db and more@x`},
+		{"hf_" + strings.Repeat("AbCdEfGhIjKlMnOpQ", 2), `[redacted:api-key]`},
+		{"glpat" + "-aB-cd_EF-gh1-jK-lm-Np", `[redacted:api-key]`},
+		// by name, where only what stands nearby says what the name is
+		{`Server=db;Uid=sa;Pwd=hunter2;Database=x`, `Server=db;Uid=sa;Pwd=[redacted:password];Database=x`},
+		{`Uid = sa; pwd = hunter2`, `Uid = sa; pwd = [redacted:password]`},
+		{`Authorization: Digest username="bob", nonce="1", response="0a1b2c3d4e5f60718293a4b5c6d7e8f9", qop=auth`,
+			`Authorization: [redacted:authorization]"bob", nonce="1", response="[redacted:authorization]", qop=auth`},
+		{"- name: DB_PASSWORD\n  value: hunter2\n- name: DB_HOST\n  value: hunter3", "- name: DB_PASSWORD\n  value: [redacted:password]\n- name: DB_HOST\n  value: hunter3"},
+		{"FROM a\nENV DB_PASSWORD hunter 2\nENV PATH /bin\nRUN x", "FROM a\nENV DB_PASSWORD [redacted:password]\nENV PATH /bin\nRUN x"},
+		{"ENV SECRET y", "ENV SECRET [redacted:secret]"},
+		{`/app;jsessionid=0A1B2C3D4E5F?x=1`, `/app;jsessionid=[redacted:cookie]`},
+		{`sid: JSESSIONID=0A1B2C3D4E5F; PHPSESSID=1a2b3c4d5e6f;`, `sid: JSESSIONID=[redacted:cookie]; PHPSESSID=[redacted:cookie];`},
+		{`if (password == "hunter2")`, `if (password == "[redacted:password]")`},
+		{`password == hunter2`, `password == [redacted:password]`},
+		// flags with their values in one word
+		{`curl -ubob:hunter2 https://x.example`, `curl -ubob:[redacted:password] https://x.example`},
+		{`curl --user=bob:hunter2 x`, `curl --user=bob:[redacted:password] x`},
+		{`curl --user="bob:hunter 2" x`, `curl --user="bob:[redacted:password]" x`},
+		{`curl -x p --proxy-user=bob:hunter2 x`, `curl -x p --proxy-user=bob:[redacted:password] x`},
+		{`mysql -uroot -phunter2 db`, `mysql -uroot -p[redacted:password] db`},
+		{`x && /usr/bin/mysqldump -h db -p'hunter 2' db | gzip`, `x && /usr/bin/mysqldump -h db -p'[redacted:password]' db | gzip`},
+		{`sshpass -v -p hunter2 ssh -p 2222 host`, `sshpass -v -p [redacted:password] ssh -p 2222 host`},
+		{`sshpass -phunter2 ssh host`, `sshpass -p[redacted:password] ssh host`},
 		// no place to hide in
 		{`password=[redacted:hunter2]`, `password=[redacted:password]`},
 		{`password=[hunter2] x`, `password=[redacted:password] x`},
@@ -159,6 +191,20 @@ func TestWhatIsNoSecretStays(t *testing.T) {
 		"age1qyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqs3290gq",
 		"cashu is a protocol; cashuA tokens begin so; AKIA is a prefix",
 		"12:30:45 {a:1} x::y a=b c:d https://example.org/a?b=c&tokens=12345678",
+		"--- PASS: TestPassword (0.00s)\nTestPassword: PASS\nTestToken: FAIL",
+		"password == expected; if token == other { password === confirmation }",
+		"jobs:\n  x:\n    secrets: inherit\n    permissions:\n      id_token: write\n      id-token: read",
+		"mnemonic: mov", `{"mnemonic":"mov","operands":["eax","ebx"]}`,
+		"https://git@github.com/a/b ssh://deploy@host https://bob123@host https://some-long-user-name@host",
+		"http://example.org:8080/a@b http://localhost:port/@user http://localhost:3000?a=b@c oci://registry:5000/img@sha256:" + hex64,
+		"hf_hub_download hf_model_for_sequence_classification glpat-is-how-a-token-begins",
+		"cd x; PWD=/home/bob; ls; pwd: /home/bob; pwd=~/x",
+		`{"session_id":"0123456789abcdef"} session_id=0123456789abcdef sessionid: x`,
+		`response="0a1b2c3d4e5f60718293a4b5c6d7e8f9" response=12345678`,
+		"- name: DB_HOST\n  value: hunter2\nvalue: 12345678",
+		"ENV PATH /bin\nENV TOKEN_COUNT 12345678\nENV PASSWORD is required\nENV PASSWORD $PASSWORD",
+		"docker run --name mysql -p3306:3306 x; mysql -u root -p db; service mysql start; mkdir -parents x; mkdir -pv /x",
+		"docker run -unode:node x; tar -pxf x.tar; sshpass -e ssh -p 2222 -phost x",
 		"", " ", "{", "[", "[1,2", "漢字 : = \xff\xfe",
 	} {
 		if got := replay.RedactText(text); got != text {
@@ -178,6 +224,14 @@ func TestSecretsInJSONAreReplaced(t *testing.T) {
 		{`{"secrets":{"db":"a","list":["b",3],"name":"prod"}}`, `{"secrets":{"db":"[redacted:secret]","list":["[redacted:secret]",3],"name":"prod"}}`},
 		{`{"args":["--password","hunter2","--user","bob"]}`, `{"args":["--password","[redacted:password]","--user","bob"]}`},
 		{`{"args":["curl","-u","bob:hunter2","-u:1"]}`, `{"args":["curl","-u","bob:[redacted:password]","-u:1"]}`},
+		{`{"args":["sudo","curl","-ubob:hunter2","--user=bob:hunter2","-s"]}`, `{"args":["sudo","curl","-ubob:[redacted:password]","--user=bob:[redacted:password]","-s"]}`},
+		{`{"args":["mysql","-phunter 2","-p"]}`, `{"args":["mysql","-p[redacted:password]","-p"]}`},
+		{`{"args":["sshpass","-p","hunter2","ssh","-p","2222"]}`, `{"args":["sshpass","-p","[redacted:password]","ssh","-p","2222"]}`},
+		{`{"https://u:p@h/":1,"password=x":1,"sk-0123456789abcdef":"x"}`,
+			`{"https://u:[redacted:password]@h/":1,"password=[redacted:password]":"[redacted:password]","[redacted:api-key]":"x"}`},
+		{`{"password=x":1,"password=y":2,"password=z":null}`,
+			`{"password=[redacted:password]":"[redacted:password]","password=[redacted:password]#2":"[redacted:password]","password=[redacted:password]#3":null}`},
+		{`{"mnemonic":["legal","winner","thank","year"]}`, `{"mnemonic":["[redacted:mnemonic]","[redacted:mnemonic]","[redacted:mnemonic]","[redacted:mnemonic]"]}`},
 		{`{"args":["docker","-u","node:node"]}`, `{"args":["docker","-u","node:node"]}`},
 		{`{"body":"{\"password\":\"hunter2\",\"n\":1}"}`, `{"body":"{\"password\":\"[redacted:password]\",\"n\":1}"}`},
 		{`{"body":"{\"in\":\"{\\\"token\\\":\\\"0123456789\\\"}\"}"}`, `{"body":"{\"in\":\"{\\\"token\\\":\\\"[redacted:token]\\\"}\"}"}`},
@@ -224,6 +278,17 @@ func TestAnEventIsHashedWithoutItsSecrets(t *testing.T) {
 	if p := result.(replay.ToolResult).Preview; strings.Contains(p, "hunter") || len(p) != replay.MaxPreview || err != nil {
 		t.Errorf("…%s, %v", p[len(p)-20:], err)
 	}
+	for _, c := range []struct{ preview, output, hashed string }{
+		{"password=hunter2", "password=hunter2", "password=[redacted:password]"},
+		{long, long, replay.RedactText(long)},
+		{"password=hunter2", "password=hunter2 and more", "password=hunter2 and more"},
+		{"tokens_in=2", "tokens_in=2", "tokens_in=2"},
+	} {
+		result, err := replay.Redact(replay.ToolResult{ID: "1", Preview: c.preview, OutputHash: guild.Sum([]byte(c.output)).String()})
+		if h := result.(replay.ToolResult).OutputHash; h != guild.Sum([]byte(c.hashed)).String() || err != nil {
+			t.Errorf("the output %.40q is not hashed as %.40q: %v", c.output, c.hashed, err)
+		}
+	}
 	commands := []string{"login --password hunter2"}
 	check, err := replay.Redact(replay.Verification{Commands: commands, ExitCodes: []int{0}})
 	if got := check.(replay.Verification).Commands[0]; got != "login --password [redacted:password]" || commands[0] == got || err != nil {
@@ -238,12 +303,50 @@ func TestAnEventIsHashedWithoutItsSecrets(t *testing.T) {
 	}
 }
 
-// Text that nearly has secrets everywhere takes no longer than other text: a quarter of a megabyte each, well within
-// the test's own limit.
+// hard are texts that look like secrets all over, and cost the most.
+func hard(size int) map[string]string {
+	all := map[string]string{}
+	for _, part := range []string{"authorization: x ", "mycookie: a b ", "token=", "token=é", `token="a `, `token=\"a `, "password=[", "password=[]", "--token ",
+		"eyJaaaaaaa.", "a://b:", "a://b:c/", "a://b:c@", "a://b:/@", "-----BEGIN PRIVATE KEY", "-----BEGIN PRIVATE KEY-----", "AKIA", "aws ", "bearer ", `{"a":`,
+		"[", "::::", "==", `\\\\"`, "secret: ", "x y z: ", "[redacted:", "passphrase: $A ", " -u a:b", " -ua:b", " -p x", " -px", " --user=a:b",
+		"sshpass -p ", "mysql -p", "response=", `response="0123456789ab" `, ";pwd=", ";pwd = /", "\nvalue: ", "name: password ", "ENV A ", "\nENV PASSWORD is ",
+		"hf_", "glpat-", "login a password ", "<password>", "mnemonic: a ", "password == a", "[redacted:password]", "$(", "password: []"} {
+		all[part] = strings.Repeat(part, size/len(part))
+	}
+	size *= 2 // of what was slow once
+	curl, names, args := "curl", strings.Builder{}, strings.Builder{}
+	for i := 0; names.Len() < size; i++ {
+		fmt.Fprintf(&names, `,"password=%d":1`, i)
+		args.WriteString(`,"-p"`)
+	}
+	all["curl -u a:b"] = curl + strings.Repeat(" -u a:b", size/7)
+	all["curl -ua:b"] = curl + all[" -ua:b"]
+	all["digest response="] = "digest " + all["response="]
+	all["mysql -p x"] = "mysql" + all[" -p x"]
+	all["names"] = `{"a":1` + names.String() + `}`
+	all["arguments"] = `["sshpass"` + args.String() + `]`
+	return all
+}
+
+// An eighth or a quarter of a megabyte takes well under a second. What is quadratic takes many.
 func TestRedactionIsLinear(t *testing.T) {
-	for _, part := range []string{"authorization: x ", "mycookie: a b ", "token=", "token=é", `token="a `, `token=\"a `, "password=[", "--token ", "eyJaaaaaaa.",
-		"a://b:", "-----BEGIN PRIVATE KEY", "AKIA", "aws ", "bearer ", `{"a":`, "[", "::::", "==", `\\\\"`, "secret: ", "x y z: ", "[redacted:", "passphrase: $A "} {
-		replay.RedactText(strings.Repeat(part, (1<<18)/len(part)))
+	for part, text := range hard(1 << 17) {
+		start := time.Now()
+		replay.RedactText(text)
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("%q took %v", part, took)
+		}
+	}
+}
+
+func BenchmarkRedactHardText(b *testing.B) {
+	for part, text := range hard(1 << 20) {
+		b.Run(part, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				replay.RedactText(text)
+			}
+		})
 	}
 }
 
@@ -262,6 +365,8 @@ func FuzzRedact(f *testing.F) {
 	f.Add(`{"password":"x"}`, "token=0123456789")
 	f.Add("password=\"[redacted:password]", `\\\"secret\\\":\\\"`)
 	f.Add("-----BEGIN PRIVATE KEY-----", "aws "+awsSec)
+	f.Add("https://u:p/q@h/ https://u:p@h/", "password=x")
+	f.Add("curl -ua:b --user=c:d; mysql -px; sshpass -py", "name: password\n value: x\nENV SECRET y\n;Pwd=z")
 	f.Add("--password a:b@c://d:e@", "authorization: bearer bearer 12345678")
 	secrets := []string{nsec, openai, claude, github, pat, slack, awsKey, jwt, age, cashu, cashuB, pem, awsKey + " " + awsSec}
 	f.Fuzz(func(t *testing.T, a, b string) {
@@ -275,6 +380,7 @@ func FuzzRedact(f *testing.F) {
 			}
 		}
 		params, err := canon.Marshal(map[string]any{"note": strings.ToValidUTF8(a, "?"), "more": []string{strings.ToValidUTF8(b, "?")},
+			"names":    map[string]any{strings.ToValidUTF8(a, "?"): 1, strings.ToValidUTF8(b, "?"): "Ab3d"},
 			"password": "Hunter-2-hunter", "deep": map[string]any{"x": pem, "apiKey": "Hunter-3-hunter", "body": `{"access_token":"Hunter-4-hunter"}`}})
 		if err != nil {
 			t.Fatal(err)

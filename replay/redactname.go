@@ -13,6 +13,7 @@ type class struct {
 	numbers   bool   // a number is one, too
 	phrase    bool   // it goes on to the end of the line
 	header    bool   // as phrase, and begins with a scheme or looks like a credential
+	words     bool   // one word is none
 	container bool   // an object or an array under this name is not one secret
 }
 
@@ -39,6 +40,8 @@ const (
 
 const markStart = "[redacted:"
 
+const maxMark = 32 // bytes of the longest mark, and some more
+
 func mark(kind string) string { return markStart + kind + "]" }
 
 func (c class) mark() string { return mark(c.kind) }
@@ -61,6 +64,29 @@ func markLength(text string) int {
 	return 0
 }
 
+// marked reports whether a text ends in a mark.
+func marked(text string) bool {
+	end := text[max(0, len(text)-maxMark):]
+	at := strings.LastIndex(end, markStart)
+	return at >= 0 && isMark(end[at:])
+}
+
+// unmarked is a name without the marks in it: what they name is not what stands under the name.
+func unmarked(name string) string {
+	if !strings.Contains(name, markStart) {
+		return name
+	}
+	var out strings.Builder
+	for i := 0; i < len(name); i++ {
+		if n := markLength(name[i:]); n > 0 {
+			i += n - 1
+			continue
+		}
+		out.WriteByte(name[i])
+	}
+	return out.String()
+}
+
 func isMark(text string) bool { return text != "" && markLength(text) == len(text) }
 
 // maxName is how much of a name is looked at, in bytes from its end.
@@ -73,18 +99,24 @@ func classify(name string) class {
 		name = name[len(name)-maxName:]
 	}
 	words := split(name)
+	squeezed := strings.Join(words, "")
+	switch squeezed {
+	case "jsessionid", "phpsessid", "aspnetsessionid", "connectsid":
+		return class{kind: kindCookie, weak: true}
+	}
 	if len(words) == 0 || describesWord(words[len(words)-1]) {
 		return class{}
 	}
 	last := words[len(words)-1]
 	plural := strings.HasSuffix(last, "s") && last != "pass"
-	squeezed := strings.Join(words, "")
 	switch {
 	case contains(squeezed, "password", "passwd") || last == "passcode" || last == "pwd" && len(words) > 1 || isPass(words):
 		return class{kind: kindPassword, numbers: !plural}
 	case contains(squeezed, "passphrase"):
 		return class{kind: kindPassword, numbers: true, phrase: true}
-	case contains(squeezed, "mnemonic", "seedphrase", "seedwords", "recoveryphrase", "recoverycode", "backupcode"):
+	case contains(squeezed, "mnemonic"): // of a processor it is one word
+		return class{kind: kindMnemonic, phrase: true, words: true}
+	case contains(squeezed, "seedphrase", "seedwords", "recoveryphrase", "recoverycode", "backupcode"):
 		return class{kind: kindMnemonic, phrase: true}
 	case last == "preimage" || last == "preimages":
 		return class{kind: kindPreimage}
@@ -207,6 +239,9 @@ func contains(text string, parts ...string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
 }
 
+// minWords is how many words are a mnemonic.
+const minWords = 4
+
 // holds reports whether a value under a name of this class is a secret.
 func (c class) holds(value string) bool {
 	value = strings.TrimSpace(value)
@@ -217,6 +252,8 @@ func (c class) holds(value string) bool {
 		return hasScheme(value) || isCredential(value) || isMark(value)
 	case c.weak:
 		return isCredential(value) || isMark(value)
+	case c.words:
+		return len(strings.Fields(value)) >= minWords || isCredential(value) || isMark(value)
 	}
 	return true
 }

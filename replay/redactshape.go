@@ -30,12 +30,13 @@ var shapes = []shape{
 	{kindAPIKey, "sk-", regexp.MustCompile(`\bsk-[A-Za-z0-9_-]{16,}`), hasLongRun},
 	{kindAPIKey, "k_", regexp.MustCompile(`\b[sr]k_(?:live|test)_[A-Za-z0-9]{10,}`), nil},
 	{kindAPIKey, "_", regexp.MustCompile(`\b(?:whsec|npm|hf|gsk|dop_v1|dckr_pat|r8|shpat|ntn|secret|lin_api)_[A-Za-z0-9+/_-]{20,}`), hasLongRun},
+	{kindAPIKey, "hf_", regexp.MustCompile(`\bhf_[A-Za-z0-9]{30,}`), nil},
+	{kindAPIKey, "gl", regexp.MustCompile(`\bgl(?:pat|rt|dt|cbt|ptt|soat)-[A-Za-z0-9_-]{20,}`), hasCapitalOrDigit},
 	{kindAPIKey, "-", regexp.MustCompile(`\b(?:gl(?:pat|rt|dt|cbt)|pypi|xai|pplx|GOCSPX)-[A-Za-z0-9_-]{16,}`), hasLongRun},
 	{kindAPIKey, "aiza", regexp.MustCompile(`\bAIza[A-Za-z0-9_-]{30,}`), nil},
 	{kindAPIKey, ".", regexp.MustCompile(`\b(?:ya29|hvs|SG)\.[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]{16,})?`), hasLongRun},
 	{kindToken, ":aa", regexp.MustCompile(`\b[0-9]{8,10}:AA[A-Za-z0-9_-]{32,}`), nil},
 	{kindKey, "prv", regexp.MustCompile(`\b[tuvxyz]prv[1-9A-HJ-NP-Za-km-z]{50,}`), nil},
-	{kindPassword, "://", regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@"'<>\[\]]*:([^\s/?#"'<>]+)@`), nil},
 	{kindPassword, "login", regexp.MustCompile(`(?i)\blogin\s+\S+\s+password\s+(\S+)`), nil},
 	{kindSecret, "</", regexp.MustCompile(`(?i)<(?:[a-z0-9_:-]*(?:password|passwd|secret|api_?key|access_?token|private_?key))>([^<]+)</`), nil},
 	{kindToken, "bearer", regexp.MustCompile(`(?i)\bbearer\s+([A-Za-z0-9._~+/=-]{8,})`), isCredential},
@@ -56,7 +57,7 @@ func redactShapes(text string) string {
 			text = s.redact(text)
 		}
 	}
-	return redactAWS(text, lower)
+	return redactAWS(redactURLs(text), lower)
 }
 
 func (s shape) redact(text string) string {
@@ -105,6 +106,10 @@ func hasLongRun(match string) bool {
 	return false
 }
 
+func hasCapitalOrDigit(match string) bool {
+	return strings.ContainsFunc(match, func(r rune) bool { return r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' })
+}
+
 // awsContext is how far before a secret key of AWS something must say that it is one, in bytes.
 const awsContext = 160
 
@@ -127,4 +132,99 @@ func isMixed(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return r >= 'A' && r <= 'Z' }) &&
 		strings.ContainsFunc(text, func(r rune) bool { return r >= 'a' && r <= 'z' }) &&
 		strings.ContainsAny(text, "0123456789") && strings.Count(text, "/") <= 4
+}
+
+// redactURLs replaces the passwords in addresses, and the tokens that stand in the place of a user.
+func redactURLs(text string) string {
+	var out strings.Builder
+	at := 0 // what is before is written
+	for i := 0; ; {
+		n := strings.Index(text[i:], "://")
+		if n < 0 {
+			break
+		}
+		i += n + len("://")
+		start, end, kind := userinfo(text, i)
+		if kind == "" {
+			continue
+		}
+		out.WriteString(text[at:start])
+		out.WriteString(mark(kind))
+		at, i = end, end
+	}
+	if at == 0 {
+		return text
+	}
+	out.WriteString(text[at:])
+	return out.String()
+}
+
+// userinfo is where the secret stands in an address whose authority begins at a place, and of what kind it is.
+func userinfo(text string, begin int) (start, end int, kind string) {
+	if scheme := begin - len("://") - 1; scheme < 0 || !isAlnum(text[scheme]) {
+		return 0, 0, ""
+	}
+	authority := text[begin:]
+	if n := strings.IndexAny(authority, " \t\v\f\r\n\"'<>/?#"); n >= 0 {
+		authority = authority[:n]
+	}
+	host := strings.LastIndexByte(authority, '@')
+	if host < 0 {
+		return looseUserinfo(text, begin, authority)
+	}
+	user, password, found := strings.Cut(authority[:host], ":")
+	if n := markLength(authority); n > 0 {
+		user = authority[:n]
+		password, found = strings.CutPrefix(authority[n:host], ":")
+	}
+	switch {
+	case strings.ContainsAny(user, "[]") && !isMark(user):
+	case (password == "" || password == "x-oauth-basic") && isWeb(text[:begin]) && isLongToken(user):
+		return begin, begin + len(user), kindToken
+	case found && password != "" && !isMark(password) && !isPlaceholder(password):
+		return begin + host - len(password), begin + host, kindPassword
+	}
+	return 0, 0, ""
+}
+
+// maxUserinfo is how long a password with a slash in it may be, in bytes.
+const maxUserinfo = 256
+
+// looseUserinfo finds a password with a slash, a question mark or a number sign in it, which an address must not have.
+// What looks like a host with its port is none.
+func looseUserinfo(text string, begin int, authority string) (start, end int, kind string) {
+	user, after, found := strings.Cut(authority, ":")
+	if !found || strings.Trim(after, "0123456789") == "" || strings.ContainsAny(user, ".[]") || user == "localhost" {
+		return 0, 0, ""
+	}
+	start = begin + len(user) + 1
+	rest := text[start:min(len(text), start+maxUserinfo)]
+	if n := strings.IndexAny(rest, " \t\v\f\r\n\"'<>"); n >= 0 {
+		rest = rest[:n]
+	}
+	n := strings.IndexByte(rest, '@')
+	if n < 0 || n+1 == len(rest) || !isAlnum(rest[n+1]) && rest[n+1] != '[' {
+		return 0, 0, ""
+	}
+	if password := rest[:n]; strings.Contains(password, "://") || isMark(password) || isPlaceholder(password) {
+		return 0, 0, ""
+	}
+	return start, start + n, kindPassword
+}
+
+// isWeb reports whether a text ends in http:// or https://.
+func isWeb(text string) bool {
+	return strings.HasSuffix(text, "http://") || strings.HasSuffix(text, "https://")
+}
+
+// isLongToken reports whether what stands in the place of a user is too long and too wild for a name.
+func isLongToken(user string) bool {
+	letters, digits := false, false
+	for i := range len(user) {
+		letters, digits = letters || isUpper(user[i]) || isLower(user[i]), digits || isDigit(user[i])
+		if !isNameByte(user[i]) {
+			return false
+		}
+	}
+	return len(user) >= 16 && letters && digits
 }

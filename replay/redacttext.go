@@ -2,7 +2,6 @@ package replay
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -12,7 +11,7 @@ const maxPasses = 8
 
 func redactPlain(text string) string {
 	for range maxPasses {
-		clean := redactNamed(redactShapes(text))
+		clean := redactNamed(redactDocker(redactShapes(text)))
 		if clean == text {
 			return clean
 		}
@@ -57,17 +56,27 @@ func assigned(text string, separator int) (c class, start, end int) {
 		return class{}, 0, 0
 	}
 	if c = classifyWords(name); c.kind == "" {
+		c = classifyNearby(text, separator, name)
+	}
+	if c.kind == "" {
 		return class{}, 0, 0
 	}
 	start = separator + 1
+	compared := text[separator] == '=' && start < len(text) && text[start] == '='
 	for start < len(text) && (text[start] == '=' || text[start] == '>' || text[start] == ' ' || text[start] == '\t') {
 		start++
 	}
+	if start = literal(text, start); strings.HasPrefix(text[start:], "[]") {
+		return class{}, 0, 0 // a type
+	}
 	var quoted bool
-	start, end, quoted = valueAt(text, literal(text, start), c.phrase || c.header && hasScheme(text[start:min(len(text), start+maxName)]))
+	start, end, quoted = valueAt(text, start, c.phrase || c.header && hasScheme(text[start:min(len(text), start+maxName)]))
 	value := text[start:end]
 	if !quoted && end < len(text) && text[end] == '(' && path.MatchString(value) {
 		return class{}, 0, 0 // a call
+	}
+	if compared && !quoted && path.MatchString(value) && !strings.ContainsAny(value, "0123456789") {
+		return class{}, 0, 0 // with another name
 	}
 	if !c.holds(value) || isMark(value) || isPlaceholder(value) || !quoted && !isCapital(name) && isCode(value) {
 		return class{}, 0, 0
@@ -86,6 +95,9 @@ func nameBefore(text string, separator int) string {
 	}
 	for end > 0 && separator-end < maxQuotes && strings.IndexByte(`"'\]`+"`", text[end-1]) >= 0 {
 		end--
+	}
+	if marked(text[:end+min(1, separator-end)]) {
+		return "" // what was there has gone, and is no name
 	}
 	start := end
 	for spaces := 0; start > 0 && end-start < maxName; start-- {
@@ -118,6 +130,40 @@ func classifyWords(name string) class {
 	}
 	return class{}
 }
+
+// nearby is how far from a name is looked for what says that it is one of a secret, in bytes.
+const nearby = 512
+
+// classifyNearby says what a name means for what stands before it: Pwd in a list like Server=x;Pwd=y, the response in
+// the header of Digest, and the value below a name in YAML.
+func classifyNearby(text string, separator int, name string) class {
+	words := strings.Fields(name)
+	before := text[max(0, separator-nearby):separator]
+	switch strings.ToLower(words[len(words)-1]) {
+	case "pwd":
+		list, found := strings.CutSuffix(strings.TrimRight(before, " \t"), name)
+		if path := strings.TrimLeft(text[separator+1:min(len(text), separator+maxQuotes)], " "); found && strings.HasSuffix(strings.TrimRight(list, " "), ";") &&
+			(path == "" || strings.IndexByte("/~.", path[0]) < 0) {
+			return class{kind: kindPassword}
+		}
+	case "response":
+		if strings.Contains(strings.ToLower(line(before)), "digest ") {
+			return class{kind: kindAuthorization, weak: true}
+		}
+	case "value":
+		end := strings.LastIndexByte(before, '\n')
+		if end < 0 {
+			break
+		}
+		if above, found := strings.CutPrefix(strings.Trim(line(before[:end]), "- \t\r"), "name:"); found {
+			return classify(strings.Trim(above, " \t\"'"))
+		}
+	}
+	return class{}
+}
+
+// line is the last line of a text.
+func line(text string) string { return text[strings.LastIndexByte(text, '\n')+1:] }
 
 // literal is where the string begins that a program writes with something before it: b"x", []byte("x").
 func literal(text string, at int) int {
@@ -176,62 +222,6 @@ func closing(text string, open, escapes int) int {
 	return len(text)
 }
 
-// flagged looks at what follows a flag: --password x, --api-key 'x', curl -u user:x, sshpass -p x.
-func flagged(text string, i int) (c class, start, end int) {
-	if i > 0 && strings.IndexByte(" \t\n\r\"'`(;|&", text[i-1]) < 0 {
-		return class{}, 0, 0
-	}
-	for end = i; end < len(text) && end-i < maxName && isNameByte(text[end]); end++ {
-	}
-	c = flagClass(text[i:end])
-	flag := text[i:end]
-	start = end
-	for start < len(text) && (text[start] == ' ' || text[start] == '\t') {
-		start++
-	}
-	if start == end || start == len(text) || text[start] == '-' {
-		return class{}, 0, 0
-	}
-	var quoted bool
-	start, end, quoted = valueAt(text, start, false)
-	value := text[start:end]
-	switch {
-	case isUserFlag(flag):
-		_, password, found := strings.Cut(value, ":")
-		if !found || !strings.Contains(line(text[:i]), "curl") {
-			return class{}, 0, 0
-		}
-		c, value, start = class{kind: kindPassword}, password, end-len(password)
-	case flag == "-p" && strings.HasSuffix(strings.TrimRight(text[:i], " \t"), "sshpass"):
-		c = class{kind: kindPassword}
-	}
-	if !c.holds(value) || isMark(value) || isPlaceholder(value) || !quoted && (isCode(value) || isProse(value)) {
-		return class{}, 0, 0
-	}
-	return c, start, end
-}
-
-// isUserFlag reports whether curl takes user:password behind a flag. Behind -u others take a user and a group.
-func isUserFlag(flag string) bool { return flag == "-u" || flag == "--user" || flag == "--proxy-user" }
-
-// line is the last line of a text.
-func line(text string) string { return text[strings.LastIndexByte(text, '\n')+1:] }
-
-// flagClass is what follows a flag in a command line.
-func flagClass(flag string) class {
-	name, found := strings.CutPrefix(flag, "--")
-	if !found || strings.Contains(name, "=") {
-		return class{}
-	}
-	return classify(name)
-}
-
-// isProse reports whether a word behind a flag explains it.
-func isProse(word string) bool {
-	return slices.Contains([]string{"is", "was", "are", "flag", "option", "or", "and", "for", "to", "in", "from", "with", "must", "can", "will",
-		"should", "if", "when", "as", "has"}, strings.ToLower(strings.TrimRight(word, ".!?")))
-}
-
 // isCapital reports whether a name is one of the environment: what stands behind it is a value, and no expression.
 func isCapital(name string) bool { return strings.ToUpper(name) == name }
 
@@ -242,13 +232,16 @@ var path = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*(?:(?:\.|->|::)[A-Za-z_$
 // constant of a language, or a variable such as self.password or process.env.API_KEY.
 func isCode(value string) bool {
 	if value == "[" || strings.HasPrefix(value, "[]") {
-		return true
+		return true // of these assigned knows before it looks for the end of the value
 	}
 	switch strings.ToLower(strings.TrimRight(value, "?!.")) {
 	case "string", "str", "null", "nil", "none", "true", "false", "undefined", "number", "int", "integer", "bool", "boolean", "bytes", "byte",
 		"any", "object", "required", "optional", "char", "text", "varchar", "void", "const", "self", "this", "yes", "no", "ok", "missing",
-		"invalid", "incorrect", "wrong", "empty", "set", "unset", "hidden", "error":
+		"invalid", "incorrect", "wrong", "empty", "set", "unset", "hidden", "error", "inherit", "read", "write", "passed", "failed", "skipped":
 		return true
+	}
+	if value == "PASS" || value == "FAIL" || value == "SKIP" {
+		return true // what came of a test
 	}
 	if !path.MatchString(value) {
 		return false

@@ -7,7 +7,10 @@
 //
 // What is written is what is hashed. So secrets are taken out before: Redact, RedactText and RedactJSON replace what is
 // secret by its name or by its shape with a mark that says what was there, and leave everything else as it is. The
-// Writer does not call them; whoever decides what belongs into a trajectory does.
+// Writer does not call them; whoever decides what belongs into a trajectory does. A hash beside a redacted text must be
+// that of the redacted text where the text is there whole: from the hash of the other one, a short password could be
+// found by trying. The hash of an output too long for its preview covers what nobody sees, and is that of the whole
+// output as it was, which the format wants.
 //
 // A ReplayBundle, the older form of a trajectory, is read by FromBundle in both of its shapes and written by ToBundle.
 // Compare sets two trajectories side by side.
@@ -26,6 +29,9 @@ import (
 const (
 	MaxLine    = 1 << 20 // bytes of one line that is read
 	MaxPreview = 2000    // characters of a preview
+
+	MaxMs    = 100 * 366 * 24 * 3600 * 1000 // ms that anything takes: 100 years
+	MaxDelta = 1 << 30                      // of a verification, up or down; sums of deltas and of times have room
 )
 
 // Reasons why a line or a file is not what it should be.
@@ -63,6 +69,21 @@ func (o *order) next(name string) error {
 func checkTime(s string) error {
 	if _, err := time.Parse(time.RFC3339Nano, s); err != nil {
 		return fmt.Errorf("time %.40q: %w", s, ErrValue)
+	}
+	return nil
+}
+
+// checkMs refuses what nothing takes, and what sums could overflow by. Below zero it says nothing: clocks are set back.
+func checkMs(ms int64) error {
+	if ms < -MaxMs || ms > MaxMs {
+		return fmt.Errorf("%d ms: %w", ms, ErrValue)
+	}
+	return nil
+}
+
+func checkDelta(delta int) error {
+	if delta < -MaxDelta || delta > MaxDelta {
+		return fmt.Errorf("verification_delta %d: %w", delta, ErrValue)
 	}
 	return nil
 }

@@ -160,6 +160,9 @@ func TestWriterRefusesValues(t *testing.T) {
 		"an id that is not UTF-8":        replay.ToolCall{ID: "\xff", T: at},
 		"an event of an unknown type":    replay.Unknown{Name: "Thought"},
 		"a version that is not ours":     replay.ReplayHeader{Version: 2, CreatedAt: at},
+		"a result after a million years": replay.ToolResult{OutputHash: digest, LatencyMs: 1 << 55, T: at},
+		"an end after a million years":   replay.SessionEnd{Status: replay.Success, TotalLatencyMs: 1 << 55, T: at},
+		"a delta that sums overflow by":  replay.Verification{Delta: replay.MaxDelta + 1, T: at},
 		"a confidence that is no number": replay.SessionEnd{Status: replay.Success, Confidence: replay.Float(nan()), T: at},
 	} {
 		var b bytes.Buffer

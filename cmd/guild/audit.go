@@ -6,16 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path"
-	"path/filepath"
 	"strings"
+	"time"
 
 	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
 	"github.com/spf13/cobra"
 
-	"guild"
 	"guild/canon"
 	"guild/internal/audit"
 	"guild/internal/cli"
@@ -23,8 +20,6 @@ import (
 	"guild/internal/control"
 	"guild/internal/journal"
 	"guild/internal/key"
-	"guild/seal"
-	"guild/verify"
 )
 
 func (p *program) auditCommand() *cobra.Command {
@@ -72,6 +67,7 @@ type auditVerifyOptions struct {
 	Checkpoints []string // files
 	Published   bool     // compare with what relays keep
 	Signer      string   // npub or hex
+	Proof       string   // a directory or file: this is checked, and no journal
 	JSON        bool
 }
 
@@ -87,17 +83,33 @@ were. What was added after the latest seal is only known to this machine.
 
 Whoever can change every file here can also cut off the end with its seals. A
 checkpoint that was kept elsewhere finds that too, and so do those that were
-published: with --published the relays are asked for them.
+published: with --published the relays are asked for them. A repair is told as a
+change until a checkpoint from after it is given.
+
+Seals count when the key of this node signed them, or the one that --signer names.
+Where there is no key, as beside a copy, whoever signed the first seal counts, and
+nobody vouches for that.
+
+What a node starts from are snapshots of what it computed from the journal. Only the
+one that says what was sealed is compared here; without the directory snapshot the
+next start computes all of them anew.
+
+With --proof no journal is read: what guild audit prove wrote, its directory or its
+JSON, is checked as anybody can who is given it.
 
 It exits 1 when something was changed, and says which entry is the first.`,
-		Example: "  guild audit verify\n  guild audit verify --published\n  guild audit verify --checkpoint seal.json --json",
-		Args:    cli.NoArgs(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runAuditVerify(cmd.Context(), o) },
+		Example: "  guild audit verify\n  guild audit verify --published\n  guild audit verify --checkpoint seal.json --json\n" +
+			"  guild audit verify --proof proof --signer npub1…",
+		Args: cli.NoArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.runAuditVerify(cmd.Context(), o) },
 	}
 	cmd.Flags().StringArrayVar(&o.Checkpoints, "checkpoint", nil, "a seal that was kept elsewhere; may be repeated")
 	cmd.Flags().BoolVar(&o.Published, "published", false, "compare with the seals that the relays keep")
 	cmd.Flags().StringVar(&o.Signer, "signer", "", "npub that sealed the journal (default: this node's)")
+	cmd.Flags().StringVar(&o.Proof, "proof", "", "check this proof, a directory or file, and no journal")
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
+	cli.Exclusive(cmd, "proof", "checkpoint")
+	cli.Exclusive(cmd, "proof", "published")
 	return cmd
 }
 
@@ -110,13 +122,16 @@ type audited struct {
 var errChanged = errors.New("the journal is not as it was")
 
 func (p *program) runAuditVerify(ctx context.Context, o auditVerifyOptions) error {
+	if o.Proof != "" {
+		return p.verifyProof(o)
+	}
 	c, err := p.config()
 	if err != nil {
 		return err
 	}
 	v := audit.VerifyOptions{Dir: c.JournalDir(), HighWater: c.HighWater()}
 	if v.Signer, err = p.sealer(c, o.Signer); err != nil {
-		return cli.Usage(err)
+		return err
 	}
 	for _, name := range o.Checkpoints {
 		e, err := readCheckpoint(name)
@@ -153,34 +168,43 @@ func (p *program) runAuditVerify(ctx context.Context, o auditVerifyOptions) erro
 	return err
 }
 
-// sealer is who seals the journal: the one named, or this node, if it can be told who that is without asking anybody.
+// sealer is who seals the journal: the one named, or this node. It is nobody where there is no key.
 func (p *program) sealer(c config.Config, named string) (nostr.PubKey, error) {
-	if named == "" {
-		id, err := key.Load(c.Paths.Data, func() ([]byte, error) { return nil, key.ErrPassphrase }, key.TakeEnv)
-		if err != nil {
-			return nostr.ZeroPK, nil
-		}
-		return id.PubKey, nil
+	const hint = "name the key that seals the journal: --signer npub1…"
+	if named != "" {
+		return parseSigner(named)
 	}
+	id, err := p.identity(c)
+	switch {
+	case errors.Is(err, key.ErrNone):
+		return nostr.ZeroPK, nil
+	case errors.Is(err, cli.ErrNoTerminal):
+		return nostr.ZeroPK, cli.WithHint(fmt.Errorf("who seals this journal is only known with the passphrase: %w", err), "set GUILD_PASSPHRASE, or "+hint)
+	case err != nil && cli.HintOf(err) != "":
+		return nostr.ZeroPK, cli.WithHint(err, cli.HintOf(err)+", or "+hint)
+	case err != nil:
+		return nostr.ZeroPK, cli.WithHint(err, hint)
+	case id.Bunker != "":
+		return nostr.ZeroPK, cli.WithHint(errors.New("who seals this journal is only known to the remote signer"), hint)
+	}
+	return id.PubKey, nil
+}
+
+// parseSigner reads what --signer names.
+func parseSigner(named string) (nostr.PubKey, error) {
 	if prefix, value, err := nip19.Decode(named); err == nil && prefix == "npub" {
 		return value.(nostr.PubKey), nil
 	}
 	pubkey, err := nostr.PubKeyFromHex(named)
 	if err != nil {
-		return nostr.ZeroPK, fmt.Errorf("--signer %.80q: want an npub", named)
+		return nostr.ZeroPK, cli.Usage(fmt.Errorf("--signer %.80q: want an npub", named))
 	}
 	return pubkey, nil
 }
 
 // readCheckpoint reads a checkpoint's event, or what guild audit seal and prove print as JSON.
 func readCheckpoint(name string) (nostr.Event, error) {
-	const most = 1 << 20 // bytes
-	f, err := os.Open(name)
-	if err != nil {
-		return nostr.Event{}, err
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, most))
+	raw, err := readSome(name)
 	if err != nil {
 		return nostr.Event{}, err
 	}
@@ -213,11 +237,20 @@ func (p *program) writeAudit(r audit.Report) error {
 		fmt.Fprintf(&b, ", %d of them in archive files", r.Archived)
 	}
 	fmt.Fprintf(&b, "\nroot      %s\n", r.Root)
-	if r.Claims > 0 {
+	switch {
+	case r.Claims > 0:
 		fmt.Fprintf(&b, "sealed    %s by %s, %s\n", cli.Count(int(r.Covered), "entry", "entries"), nip19.EncodeNpub(r.Signer),
 			cli.Count(r.Claims, "seal", "seals"))
-	} else {
+	case r.OK():
 		fmt.Fprintln(&b, "sealed    nothing yet: guild audit seal does")
+	default:
+		fmt.Fprintln(&b, "sealed    nothing that could be relied on")
+	}
+	if r.Assumed {
+		fmt.Fprintln(&b, "signer    nobody vouches that this is the owner's key: name that with --signer npub1…")
+	}
+	for _, one := range r.Repairs {
+		fmt.Fprintf(&b, "repaired  in entry %d, %s: %s dropped\n", one.Entry, time.UnixMilli(one.At).Format(time.DateOnly), cli.Count(one.Dropped, "entry", "entries"))
 	}
 	for _, f := range r.Faults {
 		fmt.Fprintf(&b, "✗ %s\n", cli.Clean(f.What))
@@ -227,8 +260,13 @@ func (p *program) writeAudit(r audit.Report) error {
 			}
 		}
 	}
-	if r.OK() {
+	switch {
+	case r.OK() && len(r.Repairs) > 0:
+		fmt.Fprintln(&b, "✓ nothing was changed since, and before but for the repair")
+	case r.OK():
 		fmt.Fprintln(&b, "✓ nothing was changed")
+	default:
+		fmt.Fprintf(&b, "✗ the journal is not as it was\nhint: keep a copy of it; if it does not open any more, '%s' keeps what is intact\n", journal.Repairing)
 	}
 	_, err := io.WriteString(p.out, b.String())
 	return err
@@ -240,90 +278,4 @@ func through(f journal.Fault) string {
 		return ""
 	}
 	return fmt.Sprintf("%d to %d", f.Entry, f.Through)
-}
-
-func (p *program) auditProveCommand() *cobra.Command {
-	var dir string
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "prove JOB|RECEIPT|ENTRY",
-		Short: "Prove that an entry is in the sealed journal",
-		Long: `prove writes an entry, the hashes that lead from it to the root of the sealed
-journal, and the signed checkpoint with that root: whoever has these three knows
-that the entry was in the journal, and sees no other. Of a job or a receipt it is
-the entry that names the receipt.`,
-		Example: "  guild audit prove 42\n  guild audit prove r-5f21c9aa --out proof",
-		Args:    cli.OneArg("a job, a receipt, or the number of an entry"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, done, err := p.reader(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			proven, err := client.Proof(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return p.showProof(proven, dir, asJSON)
-		},
-	}
-	cmd.Flags().StringVar(&dir, "out", "", "directory to write entry, proof.json and checkpoint.event.json to")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
-}
-
-// showProof checks a proof like anybody who gets it would, and writes it.
-func (p *program) showProof(proven audit.Proven, dir string, asJSON bool) error {
-	point, err := checkProof(proven)
-	if err != nil {
-		return fmt.Errorf("entry %d: %w", proven.Seq, err)
-	}
-	if dir != "" {
-		if err := writeProof(proven, dir); err != nil {
-			return err
-		}
-	}
-	if asJSON {
-		return cli.PrintJSON(p.out, proven)
-	}
-	subject, _, _ := strings.Cut(proven.Entry, "\n")
-	_, err = fmt.Fprintf(p.out, "entry     %d of %s, %s\nproof     %s to the root %s\nsealed    %s by %s\nevent     %s\n",
-		proven.Seq, cli.Clean(subject), cli.Size(int64(len(proven.Entry))), cli.Count(len(proven.Proof.Path), "hash", "hashes"), point.Root,
-		cli.Count(int(point.Size), "entry", "entries"), nip19.EncodeNpub(proven.Checkpoint.PubKey), proven.Checkpoint.ID.Hex())
-	return err
-}
-
-func checkProof(proven audit.Proven) (seal.Checkpoint, error) {
-	v, err := guild.Verify(proven.Checkpoint)
-	if err != nil {
-		return seal.Checkpoint{}, err
-	}
-	point, err := seal.ParseCheckpoint(v)
-	if err != nil {
-		return seal.Checkpoint{}, err
-	}
-	return point, proven.Proof.Check(seal.Leaf([]byte(proven.Entry)), point.Root)
-}
-
-// writeProof writes the three files under the names that they have in an export.
-func writeProof(proven audit.Proven, dir string) error {
-	proof, err := proven.Proof.Encode()
-	if err != nil {
-		return err
-	}
-	checkpoint, err := canon.Marshal(proven.Checkpoint)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	for name, b := range map[string][]byte{
-		verify.FileEntry: []byte(proven.Entry), verify.FileProof: proof, verify.FileCheckpoint: checkpoint,
-	} {
-		if err := os.WriteFile(filepath.Join(dir, path.Base(name)), b, 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
 }

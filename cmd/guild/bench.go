@@ -113,7 +113,7 @@ func (p *program) runBench(ctx context.Context, o benchOptions) error {
 // followMeeting shows a meeting until it has ended.
 func (p *program) followMeeting(ctx context.Context, client *control.Client, m control.Meeting, asJSON bool) (control.Meeting, error) {
 	if !asJSON {
-		fmt.Fprintf(p.out, "meeting %s  %s  %s (%s; %s)\n", short(m.ID), cmp.Or(cli.Clean(m.Name), shortNpub(m.Npub)), cli.Clean(m.Task), m.Type,
+		fmt.Fprintf(p.out, "meeting %s  %s  %s (%s; %s)\n", short(m.ID), cmp.Or(cli.Clean(m.Name), cli.ShortNpub(m.Npub)), cli.Clean(m.Task), m.Type,
 			strings.Join(m.Modules, ", "))
 	}
 	shown := -1 // runs that were followed to their end
@@ -173,7 +173,7 @@ func (p *program) followRun(ctx context.Context, client *control.Client, job str
 
 // meetingError says what a meeting came to when that is not an active partner.
 func meetingError(m control.Meeting) error {
-	what := fmt.Sprintf("%s is %s", shortNpub(m.Npub), m.To)
+	what := fmt.Sprintf("%s is %s", cli.ShortNpub(m.Npub), m.To)
 	switch m.To {
 	case guild.Active:
 		return nil
@@ -181,7 +181,7 @@ func meetingError(m control.Meeting) error {
 		err := cli.WithCode(fmt.Errorf("%s: %s", what, cli.Clean(m.Cause)), exitViolation)
 		return cli.WithHint(err, "nothing of this provider is asked for again")
 	case "":
-		err := fmt.Errorf("nothing was learned about %s: %s", shortNpub(m.Npub), cli.Clean(m.Cause))
+		err := fmt.Errorf("nothing was learned about %s: %s", cli.ShortNpub(m.Npub), cli.Clean(m.Cause))
 		return cli.WithHint(err, "guild market show "+m.Npub+" says when it was last heard of")
 	}
 	hint := "it gets uncritical work only"
@@ -223,7 +223,7 @@ func (p *program) runBenchLs(ctx context.Context, o benchOptions) error {
 		if m.Score != nil {
 			score = fmt.Sprintf("%.2f", *m.Score)
 		}
-		rows = append(rows, []string{short(m.ID), shortNpub(m.Npub), cli.Cut(cli.Clean(m.Task), 16), age(p.now(), m.Began), fmt.Sprint(len(m.Runs)), score, came})
+		rows = append(rows, []string{short(m.ID), cli.ShortNpub(m.Npub), cli.Cut(cli.Clean(m.Task), 16), age(p.now(), m.Began), fmt.Sprint(len(m.Runs)), score, came})
 	}
 	return cli.Table(p.out, rows)
 }

@@ -20,7 +20,8 @@ func (p *program) canonCommand() *cobra.Command {
 white space, strings and numbers spelled as serde_json spells them. It is not RFC
 8785: 1.0 stays 1.0. Without a file, or with -, it reads standard input. What two
 readers could read differently is refused: the same key twice, NaN, no UTF-8. Then
-the exit code is 1, and what was printed until then is no document.`,
+the exit code is 1, and what was printed until then is no document. No newline
+follows, for the hash is that of the printed bytes; only on a terminal one does.`,
 		Example: "  guild canon result.json\n  guild canon --hash result.json\n  guild receipt show 5f21c9aa --json | guild canon --hash",
 		Args:    cli.Arity(cobra.MaximumNArgs(1), "at most one file"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -62,6 +63,9 @@ func (p *program) runCanon(name string, hash, asJSON bool) error {
 func (p *program) input(name string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(p.in), nil
+	}
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a directory", name)
 	}
 	return os.Open(name)
 }

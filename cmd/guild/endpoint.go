@@ -57,12 +57,15 @@ func opinionOf(c config.Opinion) opinion.Opinion {
 	return o
 }
 
-// typesBeside are the job types that are known, with those that are described beside the configuration.
-func typesBeside(c config.Config) (oa.Registry, error) {
+// typesBeside are the job types that are known, with those that are described beside the configuration. A file that is no
+// description is left out, and named with the reason: it may be the one that is being written just now.
+func typesBeside(c config.Config, leftOut func(file string)) oa.Registry {
 	dir := filepath.Join(filepath.Dir(c.Paths.Config), "schemas")
 	all, err := oa.Load(os.DirFS(dir))
 	if err != nil {
-		return oa.Registry{}, fmt.Errorf("%s: %w", dir, err)
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			leftOut(filepath.Join(dir, line))
+		}
 	}
-	return all, nil
+	return all
 }

@@ -24,7 +24,11 @@ const (
 	exitInterrupted = 130
 )
 
+// codeOf is the exit code for an error. Where nothing was set up yet, that is wrong usage, whatever the verb.
 func codeOf(err error) int {
+	if errors.Is(err, key.ErrNone) || errors.Is(err, journal.ErrNotInitialised) {
+		return exitUsage
+	}
 	if e, ok := errors.AsType[*control.ProblemError](err); ok && e.Problem.Code == "usage" {
 		return exitUsage
 	}

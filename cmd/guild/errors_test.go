@@ -12,6 +12,7 @@ import (
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
+	"guild/internal/journal"
 	"guild/internal/key"
 	"guild/internal/sandbox"
 )
@@ -38,6 +39,9 @@ func TestEachErrorHasItsExitCode(t *testing.T) {
 		"usage":                   {cli.Usage(errors.New("x")), 2},
 		"usage with a hint":       {fmt.Errorf("x: %w", cli.WithHint(cli.Usage(errors.New("x")), "y")), 2},
 		"the node's usage":        {&control.ProblemError{Problem: control.Problem{Error: "x", Code: "usage"}}, 2},
+		"no identity":             {fmt.Errorf("x: %w", key.ErrNone), 2},
+		"no journal":              {fmt.Errorf("x: %w", journal.ErrNotInitialised), 2},
+		"no node":                 {control.ErrNotRunning, 1},
 		"interrupted":             {interrupted("5f21"), 130},
 		"cancelled":               {fmt.Errorf("x: %w", context.Canceled), 130},
 		"interrupted, and a stop": {errors.Join(interrupted("5f21"), nil), 130},

@@ -19,6 +19,7 @@ import (
 	"guild/nutshell"
 	"guild/nutshell/ignore"
 	"guild/nutshell/vault"
+	"guild/oa"
 )
 
 type hireOptions struct {
@@ -42,7 +43,8 @@ type hireOptions struct {
 	Release   releaseOptions
 	JSON      bool
 
-	packed []byte // the bundle, where Source is none
+	packed []byte          // the bundle, where Source is none
+	why    oa.Verification // the request's, where Level follows from it
 }
 
 const hireHelp = `hire packs a task bundle, asks a provider for it, judges the delivery by the
@@ -72,13 +74,15 @@ With --type the file is the request of a typed job (guild oa ls), which travels 
 other programs know it. It is checked here first, and the result when it comes: by
 its schema, and by running the commands of oa.sandbox_run.v1 again, or embedding a
 sample again. How many are asked is what its verification says, or --criticality.
-What is accepted is printed, or written to --output.
+What is accepted is printed, and the rest goes to standard error, or it is written
+to --output. guild job result prints it once more.
 
 Exit codes:
   0    accepted
   1    rejected, partly done, cancelled or parked (--json tells them apart); or the
        node that had the job has died, and goes on with it when it is started again
-  2    usage
+  2    usage, or there is nothing to hire with yet: no identity or no journal, which
+       guild init makes
   3    nobody took it
   4    timed out
   5    security violation: the delivery tried to break out of the sandbox
@@ -164,10 +168,10 @@ func (p *program) runHire(ctx context.Context, o hireOptions) error {
 		job, err = p.order(ctx, client, o, providers, load)
 	}
 	if err == nil {
-		err = p.watch(ctx, client, job, o.JSON)
+		err = o.explained(p.telling(o).watch(ctx, client, job, o.JSON), job)
 	}
 	if err == nil && o.Type != "" {
-		err = p.showResult(ctx, client, job, o)
+		err = p.showResult(ctx, client, job, o.Output, o.JSON)
 	}
 	if own == nil {
 		return err
@@ -297,7 +301,11 @@ func packBundle(ctx context.Context, source string, hidden []guild.Commitment) (
 	}
 	if !info.IsDir() {
 		if filepath.Ext(source) != ".nut" {
-			return nil, cli.WithHint(cli.Usage(fmt.Errorf("%s is not a bundle", source)), "give a directory with a nutshell.json, or a .nut file")
+			hint := "give a directory with a nutshell.json, or a .nut file"
+			if filepath.Ext(source) == ".json" {
+				hint = "if it is the request of a typed job, name the job type with --type; guild oa ls lists them"
+			}
+			return nil, cli.WithHint(cli.Usage(fmt.Errorf("%s is not a bundle", source)), hint)
 		}
 		return os.ReadFile(source)
 	}

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
 
 	"guild"
 	"guild/internal/cli"
@@ -21,15 +23,24 @@ func (p *program) asTyped(ctx context.Context, o hireOptions) (hireOptions, erro
 	if len(o.Release.Names) > 0 {
 		return o, cli.Usage(errors.New("--release: a typed job takes no credentials"))
 	}
+	if err := checkOutput(o.Output); err != nil {
+		return o, cli.Usage(fmt.Errorf("--output: %w", err))
+	}
 	types, s, err := p.describe(o.Type)
 	if err != nil {
 		return o, err
 	}
-	e, err := p.readJob(o.Source, s.ID.String())
+	e, at, err := p.readJob(o.Source, s.ID.String())
 	if err != nil {
 		return o, cli.Usage(err)
 	}
+	for _, member := range unknownIn(s, oa.Inputs, e.Payload, at) {
+		fmt.Fprintf(p.err, "note: %s is not described: a provider may ignore it\n", cli.Clean(member))
+	}
 	if err := types.CheckRequest(e.JobType, e.Payload); err != nil {
+		if faults, ok := errors.AsType[oa.Faults](err); ok {
+			err = inFile(faults, at)
+		}
 		err = cli.Usage(fmt.Errorf("%s is no good request: %w", inputName(o.Source), err))
 		return o, cli.WithHint(err, "guild oa schema "+s.ID.String()+" shows what it must look like")
 	}
@@ -42,7 +53,7 @@ func (p *program) asTyped(ctx context.Context, o hireOptions) (hireOptions, erro
 		if err != nil {
 			return o, cli.WithHint(cli.Usage(fmt.Errorf("%s: %w", inputName(o.Source), err)), "--criticality sets how many")
 		}
-		o.Level = string(level)
+		o.Level, o.why = string(level), v
 	}
 	if v.Adjudication.Together() && guild.Criticality(o.Level).Replicas() > 1 {
 		o.Compare = string(v.Adjudication)
@@ -52,17 +63,107 @@ func (p *program) asTyped(ctx context.Context, o hireOptions) (hireOptions, erro
 	return o, err
 }
 
+// checkOutput says why a file could not be written, before anything is paid for what goes there.
+func checkOutput(name string) error {
+	if name == "" {
+		return nil
+	}
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a directory", name)
+	}
+	dir := filepath.Dir(name)
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a directory", dir)
+	}
+	return err
+}
+
+// telling is the program with the timeline on standard error, where standard output is for the result alone.
+func (p *program) telling(o hireOptions) *program {
+	if o.Type == "" || o.Output != "" || o.JSON {
+		return p
+	}
+	aside := *p
+	aside.out = p.err
+	return &aside
+}
+
+// explained adds to the ending of a typed job what its owner can do about it.
+func (o hireOptions) explained(err error, job control.Job) error {
+	if err == nil || o.Type == "" {
+		return err
+	}
+	level := guild.Criticality(o.Level)
+	switch {
+	case codeOf(err) == exitUnclaimed && level.Replicas() > 1 && o.why.Redundancy > 0:
+		err = fmt.Errorf("%w; the request's verification is %s of %d, which asks %d providers", err, o.why.Adjudication, o.why.Redundancy, level.Replicas())
+		hint := "--criticality low asks one, and takes its result alone"
+		if o.Task == oa.Embedding {
+			hint += "; with model_hint and dimensions in the request one is enough"
+		}
+		return cli.WithHint(err, hint)
+	case codeOf(err) == exitFailed:
+		return cli.WithHint(err, "guild judge explain "+short(job.ID)+" tells what was found")
+	}
+	return err
+}
+
 // showResult prints what a typed job came to, or writes it to a file.
-func (p *program) showResult(ctx context.Context, client *control.Client, job control.Job, o hireOptions) error {
+func (p *program) showResult(ctx context.Context, client *control.Client, job control.Job, output string, asJSON bool) error {
+	again := "guild job result " + short(job.ID) + " prints it, as long as the job is kept"
 	result, err := client.Result(ctx, job.ID)
+	if err != nil {
+		return cli.WithHint(fmt.Errorf("the result: %w", err), again)
+	}
+	if output != "" {
+		if err := os.WriteFile(output, append(result, '\n'), 0o644); err != nil {
+			return cli.WithHint(fmt.Errorf("the job was accepted, and its result is not written: %w", err), again)
+		}
+		return nil
+	}
+	if asJSON {
+		return cli.PrintLine(p.out, map[string]any{"job": job.ID, "event": "result", "result": jsontext.Value(result)})
+	}
+	_, err = fmt.Fprintln(p.out, oa.Text(result))
+	return err
+}
+
+func (p *program) jobResultCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "result JOB",
+		Short: "Print the result of a typed job",
+		Long: `result prints what a typed job came to: the result that was accepted, as JSON, or
+the one that was made of all accepted ones.
+
+JOB is a job's id or the beginning of one.`,
+		Example:           "  guild job result 5f21c9aa | jq .\n  guild job result 5f21c9aa --output result.json",
+		Args:              cli.OneArg("one job id"),
+		ValidArgsFunction: p.completeJobs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.runJobResult(cmd.Context(), args[0], output)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "file for the result (default: standard output)")
+	return cmd
+}
+
+func (p *program) runJobResult(ctx context.Context, id, output string) error {
+	if err := checkOutput(output); err != nil {
+		return cli.Usage(fmt.Errorf("--output: %w", err))
+	}
+	client, done, err := p.reader(ctx)
 	if err != nil {
 		return err
 	}
-	if o.Output != "" {
-		return os.WriteFile(o.Output, append(result, '\n'), 0o644)
+	defer done()
+	result, err := client.Result(ctx, id)
+	if err != nil {
+		return err
 	}
-	if o.JSON {
-		return cli.PrintLine(p.out, map[string]any{"job": job.ID, "event": "result", "result": jsontext.Value(result)})
+	if output != "" {
+		return os.WriteFile(output, append(result, '\n'), 0o644)
 	}
 	_, err = fmt.Fprintln(p.out, oa.Text(result))
 	return err

@@ -145,6 +145,10 @@ func (p *program) reportInit(c config.Config, public nostr.PubKey, asJSON bool) 
 	if who == "" {
 		who = r.Identity
 	}
-	_, err := fmt.Fprintf(p.out, "identity  %s\nconfig    %s\njournal   %s\n\nnext: guild up\n", who, r.Config, r.Journal)
+	next := "guild up"
+	if p.home != "" {
+		next += " --home " + p.home
+	}
+	_, err := fmt.Fprintf(p.out, "identity  %s\nconfig    %s\njournal   %s\n\nnext: %s\n", who, r.Config, r.Journal, next)
 	return err
 }

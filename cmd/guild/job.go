@@ -24,7 +24,7 @@ func (p *program) jobCommand() *cobra.Command {
 		p.jobVerb("show", "Show one job with its attempts and verdicts", p.runJobShow),
 		p.jobVerb("watch", "Follow a job until it ends; exit codes as of guild hire", p.runJobWatch),
 		p.jobVerb("cancel", "Cancel a job: nothing more is asked, late results are not judged", p.runJobCancel),
-		p.jobDisputeCommand())
+		p.jobResultCommand(), p.jobDisputeCommand())
 }
 
 // jobVerb makes a verb that takes one job.
@@ -123,7 +123,7 @@ func decision(job control.Job) string {
 }
 
 func (p *program) showAttempt(job control.Job, a control.Attempt) {
-	fmt.Fprintf(p.out, "\nattempt  %s  %s\nasked    %s %s\n", short(a.ID), cli.Clean(a.State), cli.Clean(a.Name), shortNpub(a.Npub))
+	fmt.Fprintf(p.out, "\nattempt  %s  %s\nasked    %s %s\n", short(a.ID), cli.Clean(a.State), cli.Clean(a.Name), cli.ShortNpub(a.Npub))
 	if place := placeOf(job, a); place != "" {
 		fmt.Fprintf(p.out, "counts   %s\n", place)
 	}
@@ -133,7 +133,7 @@ func (p *program) showAttempt(job control.Job, a control.Attempt) {
 	if v := a.Verdict; v != nil {
 		fmt.Fprintf(p.out, "verdict  %s, score %s, %d of %d passed, %s in %s\n", v.Outcome, v.Score, v.Passed, v.Expected, v.Strength, v.Tier)
 		for _, t := range v.Tests {
-			fmt.Fprintf(p.out, "  %s %s %s\n", testMark(t.State), cli.Clean(t.ID), cli.Cut(cli.Clean(t.Message), 60))
+			fmt.Fprintf(p.out, "  %s %s %s\n", testMark(t.State), cli.Clean(t.ID), cli.Cut(cli.Clean(t.Message), 100))
 		}
 		for _, b := range v.Breaches {
 			fmt.Fprintf(p.out, "  ✗ violation: %s %s\n", cli.Clean(b.Syscall), cli.Clean(b.Detail))
@@ -204,18 +204,19 @@ func (p *program) runJobCancel(ctx context.Context, id string, asJSON bool) erro
 	return err
 }
 
-// complete offers the shell what the running node lists, for the first argument.
+// complete offers the shell what the node lists, running or not, for the first argument.
 func complete[T any](p *program, list func(*control.Client, context.Context) ([]T, error), word func(T) string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		client, err := p.client()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), time.Second)
 		defer cancel()
+		client, done, err := p.reader(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer done()
 		all, err := list(client, ctx)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -228,7 +229,7 @@ func complete[T any](p *program, list func(*control.Client, context.Context) ([]
 	}
 }
 
-// completeJobs offers the ids of the running node's jobs.
+// completeJobs offers the ids of the node's jobs, or of those in the journal that it left.
 func (p *program) completeJobs(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	return complete(p, (*control.Client).Jobs, func(j control.Job) string {
 		return short(j.ID) + "\t" + endingWord(j.Ending) + " " + cli.Cut(cli.Clean(j.Title), 40)

@@ -73,7 +73,7 @@ func (p *program) runJudgeExplain(ctx context.Context, id string, asJSON bool) e
 
 // explain shows one attempt: the whole verdict when the evidence has it, else the one in the fact.
 func (p *program) explain(e control.Exam) {
-	fmt.Fprintf(p.out, "attempt     %s  %s by %s %s\n", short(e.Attempt), cli.Clean(e.State), cli.Clean(e.Name), shortNpub(e.Npub))
+	fmt.Fprintf(p.out, "attempt     %s  %s by %s %s\n", short(e.Attempt), cli.Clean(e.State), cli.Clean(e.Name), cli.ShortNpub(e.Npub))
 	if e.Verdict == nil {
 		fmt.Fprintf(p.out, "no verdict  %s\n", cli.Clean(e.Reason))
 		return

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -50,6 +51,7 @@ All verdicts are weak: alone they release no more money than max_pay_msat allows
 	cmd.Flags().StringVar(&o.adjudication, "adjudication", string(oa.MajorityVote), "majority_vote, judge_model, merge or none")
 	cmd.Flags().StringVar(&o.task, "task", oa.RetrievalRerank, "the job's type")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
+	cli.Choices(cmd, "adjudication", adjudications()...)
 	return cmd
 }
 
@@ -61,7 +63,15 @@ type compared struct {
 	Person   string          `json:"person,omitempty"`
 }
 
+// adjudications are the ways to adjudicate.
+func adjudications() []string {
+	return []string{string(oa.MajorityVote), string(oa.JudgeModel), string(oa.Merge), string(oa.NoAdjudication)}
+}
+
 func (p *program) runJudgeCompare(ctx context.Context, files []string, o compareOptions) error {
+	if ways := adjudications(); !slices.Contains(ways, o.adjudication) {
+		return cli.Usage(fmt.Errorf("--adjudication %.40q: want one of %s", o.adjudication, strings.Join(ways, ", ")))
+	}
 	q := opinion.Question{Task: o.task}
 	for i, file := range files {
 		raw, err := os.ReadFile(file)

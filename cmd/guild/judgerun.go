@@ -85,7 +85,12 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 		return err
 	}
 	defer j.Close()
+	if err := p.readyForTyped(ctx, j, hearing.Bundle, scratch); err != nil {
+		return err
+	}
+	done := p.waiting("judging")
 	v, evidence, err := j.Hear(ctx, hearing)
+	done()
 	person, held := errors.AsType[*judge.PersonNeeded](err)
 	if err != nil && !held {
 		if o.json && errors.Is(err, exam.ErrUndecided) {

@@ -11,6 +11,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/cli"
 	"guild/internal/control"
 	"guild/internal/fact"
 )
@@ -62,14 +63,14 @@ func TestTheChosenOneWasNotLeftOut(t *testing.T) {
 	}
 	got := show(c)
 	for _, want := range []string{
-		"   left out: 1 share, 1 state\n", "     " + shortNpub(npub(other.PubKey)) + "  " + reason + "\n",
+		"   left out: 1 share, 1 state\n", "     " + cli.ShortNpub(npub(other.PubKey)) + "  " + reason + "\n",
 		"   not kept: share: " + reason + ", and too few others may be asked\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in:\n%s", want, got)
 		}
 	}
-	if strings.Contains(got, "     "+shortNpub(npub(chosen.PubKey))+"  ") || c.Barred["share"] != 2 {
+	if strings.Contains(got, "     "+cli.ShortNpub(npub(chosen.PubKey))+"  ") || c.Barred["share"] != 2 {
 		t.Errorf("the chosen one is left out:\n%s", got)
 	}
 	c.Barred, c.Excluded = map[string]int{"share": 1}, c.Excluded[:1]
@@ -81,7 +82,7 @@ func TestTheChosenOneWasNotLeftOut(t *testing.T) {
 func TestAVariableIsShownForAPerson(t *testing.T) {
 	v := control.Variable{Name: fact.Parallelism, Key: strings.Repeat("ab", 32), Npub: npub(nostr.GetPublicKey(nostr.SecretKey{31: 2})),
 		Value: json.RawMessage("2"), Why: "its queue is long"}
-	short := shortNpub(v.Npub)
+	short := cli.ShortNpub(v.Npub)
 	if got, want := describeVariable(v), "PARALLELISM_LIMIT "+short+" = 2\n  its queue is long"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

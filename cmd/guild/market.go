@@ -92,7 +92,7 @@ func (p *program) listProviders(all []control.Provider, o marketOptions) error {
 	rows := [][]string{{"NAME", "PROVIDER", "STATE", "SEEN", "FIT", "TASKS", "DONE", "TRUST"}}
 	for _, v := range all {
 		rows = append(rows, []string{
-			cli.Cut(cli.Clean(v.Name), 12), shortNpub(v.Npub), v.State, age(p.now(), v.Seen*1000), fit(v, o.Task),
+			cli.Cut(cli.Clean(v.Name), 12), cli.ShortNpub(v.Npub), v.State, age(p.now(), v.Seen*1000), fit(v, o.Task),
 			cli.Cut(cli.Clean(strings.Join(v.Tasks, ",")), 13), describeDone(v.Observed), describeTrust(v),
 		})
 	}
@@ -235,9 +235,9 @@ func (p *program) showCard(w io.Writer, c control.Card) {
 // firstJob says how a provider comes to be known.
 func firstJob(c control.Card) string {
 	if slices.ContainsFunc(c.Tasks, func(task string) bool { return suite.Name(task) != "" }) {
-		return "guild market bench " + shortNpub(c.Npub)
+		return "guild market bench " + cli.ShortNpub(c.Npub)
 	}
-	return "hire it once without --criticality (guild hire DIR --provider " + shortNpub(c.Npub) + ")"
+	return "hire it once without --criticality (guild hire DIR --provider " + cli.ShortNpub(c.Npub) + ")"
 }
 
 func trustByTask(trust map[string]float64) string {

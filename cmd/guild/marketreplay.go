@@ -107,7 +107,7 @@ func (p *program) runRechoose(ctx context.Context, how control.RouterSettings, a
 	rows := [][]string{{"AT", "JOB", "TASK", "CHOSE", "WOULD CHOOSE", "NAME", "SCORE", "BY"}}
 	for _, c := range r.Choices {
 		rows = append(rows, []string{
-			time.UnixMilli(c.At).Format("2 Jan 15:04"), short(c.Job), cli.Cut(cli.Clean(c.Task), 12), shortNpub(c.Chosen), shortNpub(c.Instead),
+			time.UnixMilli(c.At).Format("2 Jan 15:04"), short(c.Job), cli.Cut(cli.Clean(c.Task), 12), cli.ShortNpub(c.Chosen), cli.ShortNpub(c.Instead),
 			cli.Cut(cli.Clean(c.Name), 12), fmt.Sprintf("%.2f", c.Would), c.Rule,
 		})
 	}

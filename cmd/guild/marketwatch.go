@@ -52,5 +52,5 @@ func (p *program) runMarketWatch(ctx context.Context, asJSON bool) error {
 }
 
 func describeChange(c control.Change) string {
-	return fmt.Sprintf("%s  %-12s %s  %s", clock(c.At), c.Event, shortNpub(c.Npub), cli.Clean(c.Text))
+	return fmt.Sprintf("%s  %-12s %s  %s", clock(c.At), c.Event, cli.ShortNpub(c.Npub), cli.Clean(c.Text))
 }

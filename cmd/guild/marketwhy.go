@@ -60,7 +60,7 @@ func (p *program) runWhy(ctx context.Context, job string, asJSON bool) error {
 
 // showDecision prints one decision.
 func (p *program) showDecision(w io.Writer, turn int, d control.Decision) {
-	fmt.Fprintf(w, "%d. %s  %s  for %s at %s", turn, cli.Cut(cli.Clean(d.Name), 20), shortNpub(d.Provider), cli.Clean(d.Task), clock(d.At))
+	fmt.Fprintf(w, "%d. %s  %s  for %s at %s", turn, cli.Cut(cli.Clean(d.Name), 20), cli.ShortNpub(d.Provider), cli.Clean(d.Task), clock(d.At))
 	if d.State != "" {
 		fmt.Fprintf(w, ": %s", d.State)
 	}
@@ -79,7 +79,7 @@ func (p *program) showDecision(w io.Writer, turn int, d control.Decision) {
 			mark, chosen = "   >", one.Service
 		}
 		rows = append(rows, []string{
-			mark, cli.Cut(cli.Clean(one.Name), 12), shortNpub(npub(one.Service.PubKey)), one.Tier, micro(one.Score),
+			mark, cli.Cut(cli.Clean(one.Name), 12), cli.ShortNpub(npub(one.Service.PubKey)), one.Tier, micro(one.Score),
 			micro(one.Terms.Trust), micro(one.Terms.Cost), micro(one.Terms.Latency), micro(one.Terms.Load), micro(one.Terms.Exploration),
 		})
 	}
@@ -134,7 +134,7 @@ func showExcluded(w io.Writer, c fact.Choice, chosen guild.Service) {
 		fmt.Fprintf(w, "   left out: %s\n", strings.Join(parts, ", "))
 	}
 	for _, e := range excluded {
-		fmt.Fprintf(w, "     %s  %s\n", shortNpub(npub(e.Service.PubKey)), cli.Clean(e.Reason))
+		fmt.Fprintf(w, "     %s  %s\n", cli.ShortNpub(npub(e.Service.PubKey)), cli.Clean(e.Reason))
 	}
 	for _, rule := range c.Relaxed {
 		fmt.Fprintf(w, "   not kept: %s\n", cli.Clean(rule))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,9 +57,9 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 	}
 	n.Fetch.Hosts = c.Work.Fetch
 	n.Images, n.Vectors, n.Opinion = c.Images, vectorsAt(c.Judge.Opinion), opinionOf(c.Judge.Opinion)
-	if n.Types, err = typesBeside(c); err != nil {
-		return node.Config{}, err
-	}
+	n.Types = typesBeside(c, func(file string) {
+		cmp.Or(o.Log, slog.Default()).Warn("a description of a job type is left out", "file", file)
+	})
 	for _, s := range o.Services {
 		n.Workers = append(n.Workers, s.worker())
 	}

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +33,7 @@ func (p *program) jobTypes() (oa.Registry, error) {
 	if err != nil {
 		return oa.Registry{}, err
 	}
-	return typesBeside(c)
+	return typesBeside(c, func(file string) { fmt.Fprintln(p.err, "guild: left out:", cli.Clean(file)) }), nil
 }
 
 // describe finds the description of a job type.
@@ -45,7 +48,7 @@ func (p *program) describe(name string) (oa.Registry, oa.Schema, error) {
 	}
 	s, err := all.Schema(id)
 	if err != nil {
-		err = cli.WithHint(err, "guild oa ls lists the job types that are known")
+		err = cli.WithHint(cli.Usage(err), "guild oa ls lists the job types that are known")
 	}
 	return all, s, err
 }
@@ -195,15 +198,16 @@ type oaChecked struct {
 	Document string     `json:"document"` // request or result
 	Hash     guild.Hash `json:"hash"`     // canonical: of a request, the job hash
 	Valid    bool       `json:"valid"`
-	Faults   oa.Faults  `json:"faults"`
-	Lacks    []oa.Lack  `json:"lacks,omitempty"` // of a result
+	Faults   oa.Faults  `json:"faults"`            // by their paths in the file
+	Unknown  []string   `json:"unknown,omitempty"` // members that the description does not have
+	Lacks    []oa.Lack  `json:"lacks,omitempty"`   // of a result
 }
 
 func (p *program) runOACheck(o oaCheckOptions) error {
 	if o.request != "" && !o.result {
 		return cli.Usage(errors.New("--request goes with --result: it names what the result answers"))
 	}
-	e, err := p.readJob(o.file, o.jobType)
+	e, at, err := p.readJob(o.file, o.jobType)
 	if err != nil {
 		return err
 	}
@@ -221,7 +225,7 @@ func (p *program) runOACheck(o oaCheckOptions) error {
 	if err != nil && !errors.As(err, &checked.Faults) {
 		return fmt.Errorf("%s: %w", inputName(o.file), err)
 	}
-	checked.Valid = err == nil
+	checked.Valid, checked.Faults, checked.Unknown = err == nil, inFile(checked.Faults, at), unknownIn(s, sideOf(o.result), e.Payload, at)
 	return p.printChecked(o, checked)
 }
 
@@ -230,7 +234,7 @@ func (p *program) checkResult(all oa.Registry, e oa.Envelope, request string) er
 	if request == "" {
 		return all.CheckResult(e.JobType, nil, e.Payload)
 	}
-	asked, err := p.readJob(request, e.JobType.String())
+	asked, _, err := p.readJob(request, e.JobType.String())
 	if err != nil {
 		return err
 	}
@@ -251,6 +255,9 @@ func (p *program) printChecked(o oaCheckOptions, c oaChecked) error {
 	}
 	for _, f := range c.Faults {
 		fmt.Fprintln(p.out, cli.Clean(f.String()))
+	}
+	for _, member := range c.Unknown {
+		fmt.Fprintln(p.out, "note:", cli.Clean(member), "is not described: whoever reads it may ignore it")
 	}
 	for _, l := range c.Lacks {
 		fmt.Fprintln(p.out, "note:", cli.Clean(l.String()))
@@ -303,19 +310,49 @@ func (p *program) runOAHash(name string, asJSON bool) error {
 	return err
 }
 
-// readJob reads an envelope, or a bare payload of a job type.
-func (p *program) readJob(name, jobType string) (oa.Envelope, error) {
+// readJob reads an envelope, or a bare payload of a job type, and says what stands before the payload's paths in the file.
+func (p *program) readJob(name, jobType string) (e oa.Envelope, at string, err error) {
 	text, err := p.readBounded(name, oa.MaxSize)
 	if err != nil {
-		return oa.Envelope{}, err
+		return e, "", err
 	}
-	if !oa.IsEnvelope(text) && jobType == "" {
+	if oa.IsEnvelope(text) {
+		at = "payload."
+	} else if jobType == "" {
 		err := cli.Usage(fmt.Errorf("%s: no envelope says its job type", inputName(name)))
-		return oa.Envelope{}, cli.WithHint(err, "name it with --type; guild oa ls lists the job types that are known")
+		return e, "", cli.WithHint(err, "name it with --type; guild oa ls lists the job types that are known")
 	}
-	e, err := oa.DecodeAs(jobType, text)
-	if err != nil {
-		return oa.Envelope{}, fmt.Errorf("%s: %w", inputName(name), err)
+	if e, err = oa.DecodeAs(jobType, text); err != nil {
+		return e, "", fmt.Errorf("%s: %w", inputName(name), err)
 	}
-	return e, nil
+	return e, at, nil
+}
+
+// inFile names faults by their paths in the file that they were read from.
+func inFile(faults oa.Faults, at string) oa.Faults {
+	moved := slices.Clone(faults)
+	for i := range moved {
+		moved[i].Path = pathInFile(moved[i].Path, at)
+	}
+	return moved
+}
+
+func pathInFile(path, at string) string {
+	for _, side := range []oa.Side{oa.Inputs, oa.Outputs} {
+		if path == string(side) {
+			return cmp.Or(strings.TrimSuffix(at, "."), "all of it")
+		}
+		if inside, ok := strings.CutPrefix(path, string(side)+"."); ok {
+			return at + inside
+		}
+	}
+	return path
+}
+
+// unknownIn are the members of a payload that its description does not have, by their paths in the file.
+func unknownIn(s oa.Schema, side oa.Side, payload []byte, at string) (paths []string) {
+	for _, path := range s.Unknown(side, payload) {
+		paths = append(paths, pathInFile(path, at))
+	}
+	return paths
 }

@@ -14,7 +14,7 @@ func (p *program) receiptCommand() *cobra.Command {
 	show := &cobra.Command{
 		Use:               "show JOB|RECEIPT",
 		Short:             "Print the receipt of a job",
-		Example:           "  guild receipt show 5f21c9aa\n  guild receipt show 5f21c9aa | jq .verdict",
+		Example:           "  guild receipt show 5f21c9aa\n  guild receipt show 5f21c9aa | jq .outcome",
 		Args:              cli.OneArg("a job or a receipt id"),
 		ValidArgsFunction: p.completeJobs,
 		RunE:              func(cmd *cobra.Command, args []string) error { return p.runReceiptShow(cmd.Context(), args[0], asJSON) },

@@ -79,7 +79,7 @@ func (p *program) showRecommendations(all []control.Recommendation, asJSON bool)
 		if r.Others > 0 {
 			beside = fmt.Sprintf(", beside %d others", r.Others)
 		}
-		fmt.Fprintf(p.out, "recommended  %s  %s  for kind %d%s\n", cli.Cut(cli.Clean(r.Name), 20), shortNpub(r.Npub), r.Kind, beside)
+		fmt.Fprintf(p.out, "recommended  %s  %s  for kind %d%s\n", cli.Cut(cli.Clean(r.Name), 20), cli.ShortNpub(r.Npub), r.Kind, beside)
 	}
 	return nil
 }

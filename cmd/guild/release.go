@@ -225,7 +225,7 @@ func (p *program) services(ctx context.Context, client *control.Client, key stri
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-patience:
-			err := fmt.Errorf("nobody knows how to seal credentials for %s: it is not announced", shortNpub(npubOf(key)))
+			err := fmt.Errorf("nobody knows how to seal credentials for %s: it is not announced", cli.ShortNpub(npubOf(key)))
 			return nil, cli.WithHint(err, "guild market ls shows who is")
 		case <-time.After(100 * time.Millisecond):
 		}
@@ -244,9 +244,9 @@ func encrypting(known []control.Provider) ([]control.Provider, error) {
 
 func describeProvider(s control.Provider) string {
 	if s.Name == "" {
-		return shortNpub(s.Npub)
+		return cli.ShortNpub(s.Npub)
 	}
-	return strings.TrimSpace(cli.Cut(cli.Clean(s.Name), 40) + " (" + shortNpub(s.Npub) + ")")
+	return strings.TrimSpace(cli.Cut(cli.Clean(s.Name), 40) + " (" + cli.ShortNpub(s.Npub) + ")")
 }
 
 // npubOf is the npub of a key in hex, or what it is if it is none.

@@ -142,10 +142,7 @@ func (p *program) trajectory(ctx context.Context, name string) ([]byte, error) {
 			return nil, err
 		}
 		defer done()
-		if id[1] != "" {
-			return client.ReceiptReplay(ctx, id[1])
-		}
-		return client.AttemptReplay(ctx, id[2], id[3])
+		return client.AttemptReplay(ctx, id[1]+id[2], id[3]) // of the two only one is there
 	}
 	if err != nil {
 		return nil, cli.WithHint(err, "give a file, a job that guild job ls lists, a receipt, or -")

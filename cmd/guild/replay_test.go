@@ -125,8 +125,9 @@ func TestAPlayedTrajectoryIsLeftAndTheTerminalIsWhole(t *testing.T) {
 		read(t, person, "space play")
 		person.WriteString(key)
 		go io.Copy(io.Discard, person)
-		if err := <-over; codeOf(err) != code {
-			t.Errorf("%q: exit %d: %v", key, codeOf(err), err)
+		var said bytes.Buffer
+		if err := <-over; (&program{err: &said}).report(err) != code || said.Len() > 0 {
+			t.Errorf("%q: exit %d: %v, %q", key, codeOf(err), err, said.String())
 		}
 		after, err := unix.IoctlGetTermios(int(screen.Fd()), unix.TCGETS)
 		if err != nil || after.Lflag&unix.ECHO == 0 || after.Lflag&unix.ICANON == 0 || before.Lflag != after.Lflag && before.Lflag&unix.ECHO != 0 {

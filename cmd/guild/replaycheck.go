@@ -29,18 +29,22 @@ type replayReport struct {
 	Hash    string         `json:"trajectory_hash"` // "" when not every line can be read
 }
 
+// mostFaults are printed for a person.
+const mostFaults = 20
+
 func (p *program) replayCheckCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "check FILE|JOB|-",
+		Use:   "check FILE|JOB|RECEIPT|-",
 		Short: "Say what is wrong with a trajectory, and its hash",
 		Long: `check reads REPLAY.jsonl and names each line that is faulty: one that is no event,
 stands where it must not, says a time or a hash that is none, has params of another
 hash, or is the result of no call. At the end it prints the trajectory hash, which
-receipts name; there is none when a line cannot be read. The exit code is 1 when
-anything is wrong.`,
+receipts name; there is none when a line cannot be read. Of more than 20 faults the
+first 20 are printed; --json has all. The exit code is 1 when anything is wrong.
+A JOB, JOB/ATTEMPT or RECEIPT is named as for guild replay show.`,
 		Example:           "  guild replay check REPLAY.jsonl\n  guild replay check 5f21c9aa --json",
-		Args:              cli.OneArg("a file, a job, or -"),
+		Args:              cli.OneArg("a file, a job, a receipt, or -"),
 		ValidArgsFunction: p.completeJobsAndFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.runReplayCheck(cmd.Context(), args[0], asJSON)
@@ -117,8 +121,12 @@ func follows(e replay.Event, calls map[string]bool) error {
 
 func writeReplayReport(w io.Writer, report replayReport) error {
 	var text strings.Builder
-	for _, fault := range report.Faults {
+	shown := report.Faults[:min(mostFaults, len(report.Faults))]
+	for _, fault := range shown {
 		fmt.Fprintf(&text, "✗ line %d: %s\n", fault.Line, cli.Clean(fault.Error))
+	}
+	if more := len(report.Faults) - len(shown); more > 0 {
+		fmt.Fprintf(&text, "✗ and %s\n", cli.Count(more, "more fault", "more faults"))
 	}
 	fmt.Fprint(&text, cli.Count(report.Events, "event", "events"))
 	if n := len(report.Unknown); n > 0 {

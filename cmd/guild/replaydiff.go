@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -66,17 +68,19 @@ func (p *program) replayDiffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Compare two trajectories, call by call",
-		Long: `diff sets two trajectories side by side: files, jobs, or attempts as JOB/ATTEMPT. It
-finds the calls that are in both, of the same tool with the same params, and between
-them those of the same tool that were called differently; it says whose output is
-another, and compares checks, steps, ends and times. Times alone are no difference.
+		Long: `diff sets two trajectories side by side: files, jobs, attempts as JOB/ATTEMPT, or
+receipts. It finds the calls that are in both, of the same tool with the same
+params, and between them those of the same tool that were called differently; it
+says whose output is another, and compares checks, steps, ends and times. Times
+alone are no difference; nor are, in what a node noted of a job, ids, times and the
+hashes that follow from them: the params are shown and hashed without those.
 
 Exit codes:
   0  the same
   1  different
   2  trouble: one cannot be read`,
 		Example: "  guild replay diff 5f21c9aa a077c1d2\n  guild replay diff 5f21c9aa/03 5f21c9aa/7e\n  guild replay diff mine.jsonl theirs.jsonl --json",
-		Args:    cli.Arity(cobra.ExactArgs(2), "two files or jobs"),
+		Args:    cli.Arity(cobra.ExactArgs(2), "two files, jobs or receipts"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.runReplayDiff(cmd.Context(), args[0], args[1], asJSON)
 		},
@@ -133,7 +137,39 @@ func (p *program) session(ctx context.Context, name string) (replay.Session, err
 		}
 		events = append(events, line.Event)
 	}
+	for i, e := range events {
+		if call, ok := e.(replay.ToolCall); ok {
+			call.Params = withoutOnce(call)
+			events[i] = call
+		}
+	}
 	return replay.Collect(events), nil
+}
+
+// nodesTool are the tools of a trajectory that a node wrote of a job. An agent names its own otherwise.
+var nodesTool = regexp.MustCompile(`^(bundle\.pack|judge\.run|nostr\.(publish|quote|feedback|result|refused|objection)|wait|cancel|park)$`)
+
+// onlyOnce are the params of a node's calls that are others each time: ids, moments, durations, and hashes of what has one
+// of them in it. That of the delivery is the output of its call.
+var onlyOnce = []string{
+	"job", "attempt", "result", "event", "message", "idempotency_key", "deadline", "silence", "latency_ms", "verdict", "hash", "held",
+	"deletion", "answer", "invoice", "delivery", "size",
+}
+
+// withoutOnce are the params of a call without what two jobs never have in common.
+func withoutOnce(call replay.ToolCall) json.RawMessage {
+	var params map[string]json.RawMessage
+	if !nodesTool.MatchString(call.Tool) || json.Unmarshal(call.Params, &params) != nil {
+		return call.Params
+	}
+	for _, name := range onlyOnce {
+		delete(params, name)
+	}
+	left, err := json.Marshal(params)
+	if err != nil {
+		return call.Params
+	}
+	return left
 }
 
 func compareSessions(a, b replay.Session) comparison {
@@ -185,7 +221,7 @@ func (p *program) printComparison(c comparison) error {
 		{"", "session", cli.Cut(c.A.Session, 40), cli.Cut(c.B.Session, 40)},
 		{mark(c.Status), "end", string(c.A.Status), string(c.B.Status)},
 		{"", "confidence", fmt.Sprintf("%.2f", c.A.Confidence), fmt.Sprintf("%.2f", c.B.Confidence)},
-		{mark(len(c.Calls) != c.Counts[string(replay.Same)]), "calls", fmt.Sprint(c.A.Calls), fmt.Sprint(c.B.Calls)},
+		{mark(len(c.Calls) != c.Counts[string(replay.Same)]), "calls", c.callsOf(c.A), c.callsOf(c.B)},
 		{"", "in calls", duration(c.A.LatencyMs), duration(c.B.LatencyMs)},
 		{"", "in all", duration(c.A.DurationMs), duration(c.B.DurationMs)},
 		{mark(c.Steps), "steps", list(c.A.Steps), list(c.B.Steps)},
@@ -205,6 +241,15 @@ func (p *program) printComparison(c comparison) error {
 	fmt.Fprintln(&text, c.summary())
 	_, err := fmt.Fprint(p.out, text.String())
 	return err
+}
+
+// callsOf is how many calls a side has: "5", or "5, 3 the same".
+func (c comparison) callsOf(side sessionTotals) string {
+	same := c.Counts[string(replay.Same)]
+	if same == len(c.Calls) {
+		return fmt.Sprint(side.Calls)
+	}
+	return fmt.Sprintf("%d, %d the same", side.Calls, same)
 }
 
 // summary counts the calls: "3 same, 1 other output".

@@ -38,7 +38,7 @@ func play(ctx context.Context, in, out *os.File, all []playedMoment, o replayOpt
 	program := tea.NewProgram(p, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
 	_, err := program.Run()
 	if errors.Is(err, tea.ErrProgramKilled) || p.stopped {
-		return context.Canceled
+		return cli.Shown(context.Canceled) // who leaves knows it
 	}
 	return err
 }

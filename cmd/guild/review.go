@@ -67,7 +67,7 @@ func (p *program) showReviews(all []control.Review, asJSON bool) error {
 			rating = fmt.Sprintf("%.1f", r.Rating)
 		}
 		rows = append(rows, []string{
-			cli.Cut(cli.Clean(r.Task), 16), cli.Cut(cli.Clean(r.Name), 12), shortNpub(r.Npub), rating, r.State, p.when(r.At),
+			cli.Cut(cli.Clean(r.Task), 16), cli.Cut(cli.Clean(r.Name), 12), cli.ShortNpub(r.Npub), rating, r.State, p.when(r.At),
 			cli.Cut(cli.Clean(r.Cause), 24),
 		})
 	}
@@ -145,7 +145,7 @@ func (p *program) showReviewCard(c control.ReviewCard) {
 		}
 		fmt.Fprintf(p.out, "%.1f of 5 in %s that count, of %d\n", about.Rating, cli.Count(about.Counted, "review", "reviews"), about.Count)
 		for _, r := range about.Reviews {
-			fmt.Fprintf(p.out, "    %.1f  weight %.2f  %s  %s  %s\n", r.Rating, r.Weight, shortNpub(r.Reviewer), age(p.now(), r.At*1000), cli.Cut(cli.Clean(r.Why), 40))
+			fmt.Fprintf(p.out, "    %.1f  weight %.2f  %s  %s  %s\n", r.Rating, r.Weight, cli.ShortNpub(r.Reviewer), age(p.now(), r.At*1000), cli.Cut(cli.Clean(r.Why), 40))
 		}
 	}
 }

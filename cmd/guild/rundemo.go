@@ -304,7 +304,7 @@ look further:
   guild --home %[1]s market ls
   guild --home %[1]s market why %[2]s
   guild --home %[1]s trust history %[4]s
-`, home, short(last.Job), last.Receipt, shortNpub(d.keys["cheat"]))
+`, home, short(last.Job), last.Receipt, cli.ShortNpub(d.keys["cheat"]))
 	return err
 }
 

@@ -6,6 +6,8 @@ import (
 
 	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
+
+	"guild/internal/cli"
 )
 
 // short is enough of an id for a person and for the verbs that take one.
@@ -14,12 +16,25 @@ func short(id string) string { return id[:min(8, len(id))] }
 // npub is how a person writes a public key.
 func npub(k nostr.PubKey) string { return nip19.EncodeNpub(k) }
 
-// shortNpub shows both ends of an npub.
-func shortNpub(npub string) string {
-	if len(npub) < 20 {
-		return npub
+// waiting says on a terminal what goes on, and for how long already, until done wipes it away.
+func (p *program) waiting(what string) (done func()) {
+	if !cli.IsTerminal(p.err) {
+		return func() {}
 	}
-	return npub[:9] + "…" + npub[len(npub)-4:]
+	began, over, gone := time.Now(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		for {
+			fmt.Fprintf(p.err, "\r%s, %s\x1b[K", what, time.Since(began).Truncate(time.Second))
+			select {
+			case <-over:
+				fmt.Fprint(p.err, "\r\x1b[K")
+				return
+			case <-time.After(time.Second):
+			}
+		}
+	}()
+	return func() { close(over); <-gone }
 }
 
 // clock is the wall time of Unix milliseconds.

@@ -1,9 +1,20 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
+
+func TestWhoWaitsIsToldForHowLong(t *testing.T) {
+	person, screen := terminal(t)
+	done := (&program{err: screen}).waiting("judging")
+	if shown := read(t, person, "0s"); !strings.Contains(shown, "judging, ") {
+		t.Errorf("%q", shown)
+	}
+	done()
+	read(t, person, "\r\x1b[K")
+}
 
 func TestAge(t *testing.T) {
 	now := time.UnixMilli(noon)

@@ -294,5 +294,5 @@ func nameOf(a control.Attempt) string {
 	if a.Name != "" {
 		return a.Name
 	}
-	return shortNpub(a.Npub)
+	return cli.ShortNpub(a.Npub)
 }

@@ -59,7 +59,7 @@ func (p *program) runTrustLs(ctx context.Context, task string, asJSON bool) erro
 	rows := [][]string{{"TASK", "NAME", "PROVIDER", "STATE", "TRUST", "RUN", "CHANGED"}}
 	for _, e := range m.Entries {
 		rows = append(rows, []string{
-			cli.Cut(cli.Clean(e.Task), 18), cli.Cut(cli.Clean(e.Name), 12), shortNpub(e.Npub), e.State,
+			cli.Cut(cli.Clean(e.Task), 18), cli.Cut(cli.Clean(e.Name), 12), cli.ShortNpub(e.Npub), e.State,
 			fmt.Sprintf("%.2f", e.Trust), fmt.Sprint(e.Runs), ageOrNever(p, e.Changed),
 		})
 	}
@@ -85,9 +85,9 @@ func describeVariable(v control.Variable) string {
 	text := v.Name
 	switch about := cli.Clean(v.Key); {
 	case v.Npub != "" && v.Provider != "":
-		text += " " + cli.Cut(cli.Clean(v.Provider), 20) + " " + shortNpub(v.Npub)
+		text += " " + cli.Cut(cli.Clean(v.Provider), 20) + " " + cli.ShortNpub(v.Npub)
 	case v.Npub != "":
-		text += " " + shortNpub(v.Npub)
+		text += " " + cli.ShortNpub(v.Npub)
 	case about != "":
 		text += " " + cli.Cut(about, 40)
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -134,17 +135,22 @@ func (p *program) verifyOne(name string) (verify.Report, error) {
 	return verifyArchive(name, f)
 }
 
+// receiptFiles are the files of which an export has one at least.
+func receiptFiles() []string { return []string{verify.FileReceipt, verify.FileReceiptEvent} }
+
 func verifyDir(dir string) (verify.Report, error) {
-	if _, err := os.Lstat(filepath.Join(dir, verify.FileReceipt)); errors.Is(err, fs.ErrNotExist) {
-		return verify.Report{}, fmt.Errorf("%s is no export: there is no %s in it", dir, verify.FileReceipt)
+	for _, name := range receiptFiles() {
+		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			return verify.Export(os.DirFS(dir)), nil
+		}
 	}
-	return verify.Export(os.DirFS(dir)), nil
+	return verify.Report{}, fmt.Errorf("%s is no export: there is no %s in it", dir, verify.FileReceipt)
 }
 
 // receiptIn is the name of the receipt in an archive, the outermost if there are several, and "" if there is none.
 func receiptIn(z *zip.Reader) (found string) {
 	for _, f := range z.File {
-		if path.Base(f.Name) == verify.FileReceipt && (found == "" || len(f.Name) < len(found)) {
+		if slices.Contains(receiptFiles(), path.Base(f.Name)) && (found == "" || len(f.Name) < len(found)) {
 			found = f.Name
 		}
 	}
@@ -163,7 +169,7 @@ func verifyArchive(name string, from io.Reader) (verify.Report, error) {
 	if err != nil {
 		return verify.Report{}, fmt.Errorf("%s is no export: %w", name, err)
 	}
-	if where := receiptIn(z); where != verify.FileReceipt {
+	if where := receiptIn(z); !slices.Contains(receiptFiles(), where) {
 		err := fmt.Errorf("%s is no export: there is no %s in it", name, verify.FileReceipt)
 		if where != "" {
 			return verify.Report{}, cli.WithHint(err, "the export is in its folder "+path.Dir(where)+": unpack it, and verify that")

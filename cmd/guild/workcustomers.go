@@ -38,7 +38,7 @@ one request at a time, below 0.1 none. Whom work.allow lists is not scored.`,
 			}
 			rows := [][]string{{"CUSTOMER", "SCORE", "ASKED", "DELIVERED", "ACCEPTED", "DECLINED", "TAKEN BACK", "DISPUTED", "LAST"}}
 			for _, c := range all {
-				rows = append(rows, []string{shortNpub(c.Npub), fmt.Sprintf("%.2f", c.Score), fmt.Sprint(c.Asked), fmt.Sprint(c.Delivered),
+				rows = append(rows, []string{cli.ShortNpub(c.Npub), fmt.Sprintf("%.2f", c.Score), fmt.Sprint(c.Asked), fmt.Sprint(c.Delivered),
 					fmt.Sprint(c.Accepted), fmt.Sprint(c.Declined), fmt.Sprint(c.Withdrawn), fmt.Sprint(c.Disputed), age(p.now(), c.Last)})
 			}
 			return cli.Table(p.out, rows)

@@ -50,7 +50,7 @@ func (p *program) showJudgements(all []control.Judgement, asJSON bool) error {
 		if j.Before != "" {
 			outcome = j.Before + " → " + outcome
 		}
-		rows = append(rows, []string{short(j.Request), shortNpub(j.Customer), cli.Cut(cli.Clean(j.Task), 14), outcome, fmt.Sprintf("%.2f", j.Score),
+		rows = append(rows, []string{short(j.Request), cli.ShortNpub(j.Customer), cli.Cut(cli.Clean(j.Task), 14), outcome, fmt.Sprintf("%.2f", j.Score),
 			age(p.now(), j.At), p.when(j.Until * 1000), j.State})
 	}
 	return cli.Table(p.out, rows)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -22,12 +23,16 @@ func (p *program) runWorkRequest(ctx context.Context, id string, o workShowOptio
 		return err
 	}
 	defer done()
-	if o.Replay {
-		replay, err := client.RequestReplay(ctx, id)
+	if o.Replay || o.Receipt {
+		read := client.RequestReplay
+		if o.Receipt {
+			read = client.RequestSession
+		}
+		document, err := read(ctx, id)
 		if err != nil {
 			return err
 		}
-		_, err = p.out.Write(replay)
+		_, err = p.out.Write(document)
 		return err
 	}
 	r, err := client.Request(ctx, id)
@@ -44,7 +49,7 @@ func (p *program) runWorkRequest(ctx context.Context, id string, o workShowOptio
 func (p *program) showRequest(r control.Request) {
 	line := p.line
 	line("request", "%s", r.Request)
-	line("customer", "%s", shortNpub(r.Customer))
+	line("customer", "%s", cli.ShortNpub(r.Customer))
 	line("task", "%s, for the service %s", r.Task, r.Service)
 	line("came", "%s ago", age(p.now(), r.At))
 	switch {
@@ -53,7 +58,7 @@ func (p *program) showRequest(r control.Request) {
 	case r.Ending == "":
 		line("ended", "not yet")
 	case r.Reason != "":
-		line("ended", "%s: %s", r.Ending, r.Reason)
+		fmt.Fprintf(p.out, "%-9s %s: %s\n", "ended", r.Ending, cli.Clean(r.Reason)) // all of it: it is what a person looks for
 	default:
 		line("ended", "%s after %s", r.Ending, time.Duration(r.Ended-r.At)*time.Millisecond)
 	}
@@ -62,7 +67,7 @@ func (p *program) showRequest(r control.Request) {
 		blob  guild.Hash
 	}{{"bundle", r.Bundle}, {"delivery", r.Delivery}, {"replay", r.Replay}, {"session", r.Session}} {
 		if !one.blob.IsZero() {
-			line(one.label, "%s", one.blob.Hex())
+			fmt.Fprintf(p.out, "%-9s %s\n", one.label, one.blob)
 		}
 	}
 }

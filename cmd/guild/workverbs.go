@@ -42,8 +42,9 @@ under way.`, (*control.Client).DrainService),
 }
 
 type workShowOptions struct {
-	Replay bool // REPLAY.jsonl of a request's session
-	JSON   bool
+	Replay  bool // REPLAY.jsonl of a request's session
+	Receipt bool // its RECEIPT.json
+	JSON    bool
 }
 
 func (p *program) workShowCommand() *cobra.Command {
@@ -57,20 +58,33 @@ said otherwise.
 
 Of a request it shows what came of it, and the hashes of the documents: the bundle,
 the delivery, and the record of the worker's session (REPLAY.jsonl and
-RECEIPT.json). REQUEST is the first 8 digits of a request's id, or more.`,
-		Example:           "  guild work show python\n  guild work show 5f21c9aa\n  guild work show 5f21c9aa --replay > REPLAY.jsonl",
+RECEIPT.json). REQUEST is the first 8 digits of a request's id, or more; a service
+with such a name comes first.`,
+		Example: "  guild work show python\n  guild work show 5f21c9aa\n  guild work show 5f21c9aa --replay > REPLAY.jsonl\n" +
+			"  guild work show 5f21c9aa --receipt | jq .trajectory_hash",
 		Args:              cli.OneArg("one service or request"),
 		ValidArgsFunction: p.completeServices,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.Replay || isRequest(args[0]) {
+			if o.Replay || o.Receipt || isRequest(args[0]) && !p.isService(cmd.Context(), args[0]) {
 				return p.runWorkRequest(cmd.Context(), args[0], o)
 			}
 			return p.runWorkShow(cmd.Context(), args[0], o.JSON)
 		},
 	}
 	cmd.Flags().BoolVar(&o.Replay, "replay", false, "print the REPLAY.jsonl of a request's session as it is stored")
+	cmd.Flags().BoolVar(&o.Receipt, "receipt", false, "print the RECEIPT.json of a request's session as it is stored")
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
+	cli.Exclusive(cmd, "replay", "receipt", "json")
 	return cmd
+}
+
+// isService reports whether the running node has a service of that name.
+func (p *program) isService(ctx context.Context, name string) bool {
+	client, err := p.client()
+	if err == nil {
+		_, err = client.Service(ctx, name)
+	}
+	return err == nil
 }
 
 // turning is what pause, resume and drain ask of the node.
@@ -201,7 +215,7 @@ func (p *program) runWorkShow(ctx context.Context, d string, asJSON bool) error 
 	line("done", "%d, %d failed, %s delivered", s.Done, s.Failed, successOf(s))
 	line("latency", "%s on average, from request to result", latencyOf(s))
 	for i, c := range s.Customers {
-		line(first(i, "serves"), "%s  %d running, %d queued", shortNpub(c.Npub), c.Running, c.Queued)
+		line(first(i, "serves"), "%s  %d running, %d queued", cli.ShortNpub(c.Npub), c.Running, c.Queued)
 	}
 	return nil
 }

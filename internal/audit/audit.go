@@ -149,8 +149,8 @@ func (s *Step) Prove(ctx context.Context, seq uint64) (Proven, error) {
 }
 
 func (s *Step) prove(ctx context.Context, seq uint64) (Proven, error) {
-	if seq == 0 || seq > s.c.Journal.Last() {
-		return Proven{}, journal.ErrNoEntry
+	if end := s.c.Journal.Last(); seq == 0 || seq > end {
+		return Proven{}, fmt.Errorf("the journal has %d: %w", end, journal.ErrNoEntry)
 	}
 	last, ok := s.fold.Last()
 	if !ok || seq > last.Size {

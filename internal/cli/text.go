@@ -41,6 +41,14 @@ func Cut(text string, columns int) string {
 	return text
 }
 
+// ShortNpub shows both ends of an npub, as the verbs take it: "npub1abcde…wxyz".
+func ShortNpub(npub string) string {
+	if len(npub) < 20 {
+		return npub
+	}
+	return npub[:10] + "…" + npub[len(npub)-4:]
+}
+
 // Count is a number of things in words.
 func Count(n int, one, many string) string {
 	if n == 1 {

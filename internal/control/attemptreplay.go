@@ -42,7 +42,8 @@ func recordedAttempt(r *http.Request, all []record.Stored) (stored record.Stored
 	return stored, fmt.Errorf("%d attempts begin with %q", len(ids), prefix)
 }
 
-// AttemptReplay is GET /v1/replays/{job}?attempt=PREFIX: the REPLAY.jsonl of the job up to the end of one attempt.
-func (c *Client) AttemptReplay(ctx context.Context, job, attempt string) ([]byte, error) {
-	return c.raw(ctx, "/v1/replays/"+url.PathEscape(job), query("attempt", attempt))
+// AttemptReplay is GET /v1/replays/{id}?attempt=PREFIX: the REPLAY.jsonl of a job up to the end of one attempt, or of the
+// last one if attempt is empty. The id may be that of a receipt, too: then it is the one that the receipt names.
+func (c *Client) AttemptReplay(ctx context.Context, id, attempt string) ([]byte, error) {
+	return c.raw(ctx, "/v1/replays/"+url.PathEscape(id), query("attempt", attempt))
 }

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"guild/internal/audit"
 	"guild/internal/fact"
+	"guild/internal/jobs"
 	"guild/internal/journal"
 )
 
@@ -33,7 +37,7 @@ func (s *Server) postSeal(w http.ResponseWriter, r *http.Request) {
 // getProof answers with the proof of an entry, by its number, or of the entry that names a receipt.
 func (s *Server) getProof(w http.ResponseWriter, r *http.Request) {
 	seq, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
-	if err != nil || seq > s.c.Journal.Last() {
+	if err != nil || seq > s.c.Journal.Last() && s.beginsAJob(r.PathValue("id")) {
 		var ok bool
 		if seq, ok = s.entryOfReceipt(w, r); !ok {
 			return
@@ -47,24 +51,32 @@ func (s *Server) getProof(w http.ResponseWriter, r *http.Request) {
 	answer(w, proven)
 }
 
+// beginsAJob reports whether there is a job whose id begins so.
+func (s *Server) beginsAJob(digits string) bool {
+	return slices.ContainsFunc(s.c.Fold.All(), func(j *jobs.Job) bool { return strings.HasPrefix(j.Job.String(), digits) })
+}
+
 // entryOfReceipt finds the entry that names a receipt, and answers itself when there is none.
 func (s *Server) entryOfReceipt(w http.ResponseWriter, r *http.Request) (uint64, bool) {
 	job, stored, ok := s.receiptOf(w, r)
 	if !ok {
 		return 0, false
 	}
-	for e, err := range s.c.Journal.Of(r.Context(), fact.JobSubject(job)) {
-		if err != nil {
-			fail(w, err)
-			return 0, false
-		}
-		for _, f := range e.Facts {
-			if said, ok := f.(fact.AttemptRecorded); ok && said.Receipt == stored.Receipt {
-				return e.Seq, true
+	subject := fact.JobSubject(job)
+	for _, entries := range []iter.Seq2[fact.Entry, error]{s.c.Journal.Of(r.Context(), subject), s.c.Journal.Archived(r.Context(), subject)} {
+		for e, err := range entries {
+			if err != nil {
+				refuseProof(w, err)
+				return 0, false
+			}
+			for _, f := range e.Facts {
+				if said, ok := f.(fact.AttemptRecorded); ok && said.Receipt == stored.Receipt {
+					return e.Seq, true
+				}
 			}
 		}
 	}
-	refuse(w, http.StatusNotFound, "missing", "name the number of its entry", fmt.Errorf("the entry of receipt %s is in an archive file", stored.Receipt))
+	fail(w, fmt.Errorf("no entry names the receipt %s", stored.Receipt))
 	return 0, false
 }
 
@@ -72,6 +84,8 @@ func refuseProof(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, journal.ErrNoEntry):
 		refuse(w, http.StatusNotFound, "missing", "guild journal ls lists the entries", err)
+	case errors.Is(err, journal.ErrArchiveGone):
+		refuse(w, http.StatusNotFound, "missing", journal.Hint(err), err)
 	case errors.Is(err, audit.ErrEmpty):
 		refuse(w, http.StatusNotFound, "missing", "there is nothing to seal before the first job", err)
 	case errors.Is(err, audit.ErrUnsealed):

@@ -1,16 +1,12 @@
 package control
 
 import (
-	"archive/zip"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"guild"
@@ -120,19 +116,4 @@ func (c *Client) ExportReceipt(ctx context.Context, id string, without []string)
 		err = fmt.Errorf("the export is over %d MiB", maxExport>>20)
 	}
 	return b, err
-}
-
-// ReceiptReplay is the REPLAY.jsonl that a receipt names, taken from its export: of an attempt that was recorded again,
-// AttemptReplay has the last one only.
-func (c *Client) ReceiptReplay(ctx context.Context, id string) ([]byte, error) {
-	others := slices.DeleteFunc(evidence.Optional(), func(name string) bool { return name == verify.FileReplay })
-	packed, err := c.ExportReceipt(ctx, id, others)
-	if err != nil {
-		return nil, err
-	}
-	z, err := zip.NewReader(bytes.NewReader(packed), int64(len(packed)))
-	if err != nil {
-		return nil, err
-	}
-	return fs.ReadFile(z, verify.FileReplay)
 }

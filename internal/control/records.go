@@ -35,8 +35,15 @@ func lastReceipt(all []record.Stored) (last record.Stored, ok bool) {
 	return last, ok
 }
 
-// getReplay answers with the trajectory of a job up to its last recorded attempt, or up to the one that is asked for.
+// getReplay answers with the trajectory of a job up to its last recorded attempt, or up to the one that is asked for; or
+// with the one that a receipt names.
 func (s *Server) getReplay(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(strings.ToLower(r.PathValue("id")), "r-") {
+		if _, stored, ok := s.receiptOf(w, r); ok {
+			s.document(w, stored.Replay, "application/x-ndjson")
+		}
+		return
+	}
 	j, ok := s.find(w, r)
 	if !ok {
 		return

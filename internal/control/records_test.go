@@ -30,9 +30,12 @@ func TestReceiptsAndTrajectoriesComeAsTheyAreStored(t *testing.T) {
 			t.Errorf("%s: %s, %v", id, got, err)
 		}
 	}
-	if got, err := d.Replay(t.Context(), "01"); err != nil || string(got) != "{}\n" {
-		t.Errorf("%s, %v", got, err)
+	for _, id := range []string{"01", "r-0100", "R-01"} {
+		if got, err := d.Replay(t.Context(), id); err != nil || string(got) != "{}\n" {
+			t.Errorf("%s: %s, %v", id, got, err)
+		}
 	}
+	d.wantProblem("GET", "/v1/replays/r-x", nil, 404, "missing")
 	d.wantProblem("GET", "/v1/receipts/02", nil, 404, "missing")
 	d.wantProblem("GET", "/v1/receipts/r-x", nil, 404, "missing")
 	d.wantProblem("GET", "/v1/replays/02", nil, 404, "missing")

@@ -2,7 +2,9 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/url"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/journal"
 )
 
 // Request is a request that this node was asked to work on, and what came of it.
@@ -58,26 +61,26 @@ func (s *Server) ofSession(mime string, which func(Request) guild.Hash) http.Han
 	}
 }
 
-// request finds the one request whose id begins as the path says, in the journal: the states keep little of a request
-// that is answered.
+// request finds the one request whose id begins as the path says, in the journal and in its archive files: the states keep
+// little of a request that is answered.
 func (s *Server) request(w http.ResponseWriter, r *http.Request) (Request, bool) {
 	prefix := strings.ToLower(r.PathValue("id"))
 	found := map[fact.Subject]*Request{}
-	for e, err := range s.c.Journal.Of(r.Context(), "request") {
-		if err != nil {
-			fail(w, err)
-			return Request{}, false
+	err := collect(found, prefix, s.c.Journal.Of(r.Context(), requests))
+	if err == nil && !whole(found) {
+		archived := map[fact.Subject]*Request{} // what came first is there, and is taken first
+		if err = collect(archived, prefix, s.c.Journal.Archived(r.Context(), requests)); err == nil {
+			found = archived
+			err = collect(found, prefix, s.c.Journal.Of(r.Context(), requests))
 		}
-		id, ok := strings.CutPrefix(string(e.Subject), "request.")
-		if !ok || !strings.HasPrefix(id, prefix) {
-			continue
-		}
-		if found[e.Subject] == nil {
-			found[e.Subject] = &Request{Request: id}
-		}
-		for _, f := range e.Facts {
-			found[e.Subject].take(f, e.At)
-		}
+	}
+	if errors.Is(err, journal.ErrArchiveGone) {
+		refuse(w, http.StatusNotFound, "missing", journal.Hint(err), err)
+		return Request{}, false
+	}
+	if err != nil {
+		fail(w, err)
+		return Request{}, false
 	}
 	switch {
 	case len(found) == 0 || prefix == "":
@@ -91,6 +94,39 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request) (Request, bool)
 		return *one, true
 	}
 	return Request{}, false
+}
+
+// requests is the noun of all requests to us.
+const requests fact.Subject = "request"
+
+// collect adds what entries say of the requests whose ids begin so.
+func collect(found map[fact.Subject]*Request, prefix string, entries iter.Seq2[fact.Entry, error]) error {
+	for e, err := range entries {
+		if err != nil {
+			return err
+		}
+		id, ok := strings.CutPrefix(string(e.Subject), string(requests)+".")
+		if !ok || !strings.HasPrefix(id, prefix) {
+			continue
+		}
+		if found[e.Subject] == nil {
+			found[e.Subject] = &Request{Request: id}
+		}
+		for _, f := range e.Facts {
+			found[e.Subject].take(f, e.At)
+		}
+	}
+	return nil
+}
+
+// whole reports whether something was found, and of each the beginning: then nothing of it is archived.
+func whole(found map[fact.Subject]*Request) bool {
+	for _, one := range found {
+		if one.At == 0 {
+			return false
+		}
+	}
+	return len(found) > 0
 }
 
 // take adds what one fact says.

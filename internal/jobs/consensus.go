@@ -130,7 +130,10 @@ func (v *view) lost() (why string, lost bool) {
 	}
 	why = v.field().why
 	if n := v.field().count; n > 0 {
-		why = fmt.Sprintf("of %d who offer the task %q %d may be asked: %s", v.field().offers, v.Task, n, v.field().excluded)
+		why = fmt.Sprintf("of %d who offer the task %q %d may be asked", v.field().offers, v.Task, n)
+		if excluded := v.field().excluded; excluded != "" {
+			why += ": " + excluded
+		}
 	}
 	if len(v.Attempts) == 0 && v.Criticality.Replicas() > 1 && v.field().offers > 0 {
 		return fmt.Sprintf("a job of %s criticality needs %d providers that are trusted with it; %s", v.Criticality, quorum, why), true

@@ -3,11 +3,13 @@ package journal
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -25,6 +27,10 @@ type CheckOptions struct {
 	// wrong with it.
 	Of    fact.Subject
 	Claim func(fact.Entry) (Claim, error)
+
+	// Follow is called with each entry that is there, in their order; it has facts only if it is of the subject Of. root is
+	// that of the tree through it. May be nil.
+	Follow func(e fact.Entry, root func() guild.Hash)
 
 	Progress func(entries uint64) // called now and then; may be nil
 }
@@ -44,6 +50,7 @@ type Checked struct {
 	Root     guild.Hash `json:"root,omitzero"`
 	Claims   int        `json:"claims"`  // of others, and of its own entries, that hold
 	Covered  uint64     `json:"covered"` // entries that these are about
+	Repairs  []Repaired `json:"repairs"` // that it went through, in their order
 	Faults   []Fault    `json:"faults"`  // empty if the journal is what it was
 }
 
@@ -55,6 +62,19 @@ type Fault struct {
 	What    string `json:"what"`              // for a person
 	Want    string `json:"want,omitempty"`    // what it was, as a hash
 	Got     string `json:"got,omitempty"`     // what it is
+}
+
+// Repaired is a break that the journal tells of itself: it was damaged, and Repair went on with what was left of it. What it
+// dropped cannot be checked any more, so that a repair is a Fault until a claim from elsewhere, of a journal with this repair
+// in it, holds. What comes after it is held to what is said after it.
+type Repaired struct {
+	Entry   uint64 `json:"entry"`             // that tells of it
+	At      int64  `json:"at"`                // Unix ms
+	Dropped int    `json:"dropped"`           // entries
+	From    uint64 `json:"from,omitempty"`    // the first of these
+	Through uint64 `json:"through,omitempty"` // the last
+	Reason  string `json:"reason"`
+	Known   bool   `json:"known"` // a claim from elsewhere covers it
 }
 
 // Check reads all files of a journal as they lie on the disk, and writes nothing. Whoever has the journal open need not
@@ -89,16 +109,21 @@ type checking struct {
 	tree  claims
 	file  comparison // with the file of hashes
 
+	unkept  int  // where the fault is that tells of a claim that does not hold; of use while one is broken
 	stopped bool // before the end
 	ends    []fact.JournalArchived
+	erased  []scanned // records that say that an entry is deleted
 }
 
 func newChecking(ctx context.Context, o CheckOptions) *checking {
-	return &checking{ctx: ctx, o: o, files: files(o.Dir), found: Checked{Faults: []Fault{}},
+	return &checking{ctx: ctx, o: o, files: files(o.Dir), found: Checked{Repairs: []Repaired{}, Faults: []Fault{}},
 		tips: map[fact.Subject]guild.Hash{}}
 }
 
 func (c *checking) run() (Checked, error) {
+	if err := c.files.shape(c.o.HighWater); err != nil {
+		return Checked{}, err
+	}
 	if err := c.identify(); err != nil {
 		return Checked{}, err
 	}
@@ -126,6 +151,8 @@ func (c *checking) identify() error {
 	id, err := c.files.identity()
 	if damage, ok := errors.AsType[*DamagedError](err); ok {
 		c.fault(Fault{File: filepath.Base(c.files.marker()), What: damage.What})
+	} else if errors.Is(err, ErrNotInitialised) && c.remembered() {
+		c.fault(Fault{File: filepath.Base(c.files.marker()), What: "there is nothing left of it here"})
 	} else if err != nil {
 		return err
 	}
@@ -159,6 +186,12 @@ func (c *checking) identify() error {
 		}
 	}
 	return nil
+}
+
+// remembered reports whether somebody elsewhere knows that there was a journal.
+func (c *checking) remembered() bool {
+	_, err := os.Stat(c.o.HighWater)
+	return len(c.o.Claims) > 0 || err == nil
 }
 
 // errStop ends the reading: what follows cannot be judged any more.
@@ -267,6 +300,10 @@ func (c *checking) stream() error {
 		if s.seq != 0 && s.seq <= c.found.Archived {
 			return nil // it was being cut off when the process ended
 		}
+		if s.erased {
+			c.erased = append(c.erased, s)
+			return nil
+		}
 		return c.take(s)
 	})
 }
@@ -297,9 +334,7 @@ func (c *checking) take(s scanned) error {
 	}
 	c.follow(s)
 	c.tree.add(s.leaf, c.file.next)
-	if s.data != nil {
-		c.hear(s)
-	}
+	c.hear(s)
 	for _, broken := range c.tree.settle() {
 		c.broken(broken)
 	}
@@ -326,17 +361,29 @@ func (c *checking) follow(s scanned) {
 
 // hear reads what an entry says of those before it.
 func (c *checking) hear(s scanned) {
-	m, err := read(s.seq, s.subject, s.data)
+	m, err := message{entry: fact.Entry{Seq: s.seq, Subject: s.subject, At: s.at}}, error(nil)
+	if s.data != nil {
+		m, err = read(s.seq, s.subject, s.data)
+	}
 	if err != nil {
 		c.fault(Fault{Entry: s.seq, File: c.below(s.file), What: err.Error()})
 		return
 	}
+	if c.o.Follow != nil {
+		c.o.Follow(m.entry, func() guild.Hash { return rootOf(c.tree.peaks) })
+	}
 	if s.subject == fact.JournalSubject {
 		for _, f := range m.entry.Facts {
-			if a, ok := f.(fact.JournalArchived); ok {
-				c.ends = append(c.ends, a)
+			switch f := f.(type) {
+			case fact.JournalArchived:
+				c.ends = append(c.ends, f)
+			case fact.JournalRepaired:
+				c.repaired(s.seq, m.entry.At, f)
 			}
 		}
+		return
+	}
+	if s.data == nil {
 		return
 	}
 	switch claim, err := c.o.Claim(m.entry); {
@@ -354,19 +401,44 @@ func (c *checking) broken(claim Claim) {
 		return // all that follow are broken by the same
 	}
 	c.tree.broken = true
+	from := c.tree.covered + 1
+	if from > claim.Size { // another claim about these entries holds
+		from = 1
+	}
 	f := Fault{
-		Entry: c.tree.covered + 1, Through: claim.Size, Want: claim.Root.String(),
+		Entry: from, Through: claim.Size, Want: claim.Root.String(),
 		What: fmt.Sprintf("the entries through %d are not those of %s", claim.Size, claim.By),
 	}
 	if got, ok := c.tree.rootAt(claim.Size); ok {
 		f.Got = got.String()
 	}
+	c.unkept = len(c.found.Faults)
 	c.fault(c.locate(claim, f))
+}
+
+// repaired takes note of a repair, which explains why a claim about what it dropped does not hold. Whatever is claimed from
+// here on is held against the entries anew.
+func (c *checking) repaired(entry uint64, at int64, f fact.JournalRepaired) {
+	r := Repaired{Entry: entry, At: at, Dropped: len(f.Dropped), Reason: f.Reason}
+	if r.Dropped > 0 {
+		r.From, r.Through = slices.Min(f.Dropped), slices.Max(f.Dropped)
+	}
+	c.found.Repairs = append(c.found.Repairs, r)
+	if !c.tree.broken {
+		return
+	}
+	c.tree.broken = false
+	unkept := c.found.Faults[c.unkept]
+	if slices.ContainsFunc(f.Dropped, func(seq uint64) bool { return unkept.Entry <= seq && seq <= max(unkept.Entry, unkept.Through) }) {
+		c.found.Faults = slices.Delete(c.found.Faults, c.unkept, c.unkept+1)
+	}
 }
 
 // scanned is what a check needs of an entry, or a stretch of bytes that is none.
 type scanned struct {
 	seq     uint64 // 0 for what cannot be read
+	erased  bool   // it only says that this entry is deleted
+	at      int64  // Unix ms
 	subject fact.Subject
 	leaf    guild.Hash
 	hash    guild.Hash // of the entry as encoded
@@ -387,7 +459,9 @@ func (b block) scan(wants func(fact.Subject) bool) (all []scanned, err error) {
 	}
 	for rec, ok := range records {
 		s := scanned{}
-		if ok {
+		if ok && rec.erased {
+			s = scanned{seq: rec.seq, erased: true}
+		} else if ok {
 			subject := guardOf(rec.subject)
 			if s, err = scan(rec.seq, subject, rec.data, wants(subject)); err != nil {
 				s = scanned{} // its checksum fits, and it is none of ours
@@ -400,43 +474,45 @@ func (b block) scan(wants func(fact.Subject) bool) (all []scanned, err error) {
 }
 
 func scan(seq uint64, subject fact.Subject, data []byte, wanted bool) (scanned, error) {
-	prev, err := prevOf(data)
+	prev, at, err := headOf(data)
 	if err != nil {
 		return scanned{}, fmt.Errorf("entry %d cannot be read: %w", seq, err)
 	}
-	s := scanned{seq: seq, subject: subject, leaf: leafOf(subject, data), hash: guild.Sum(data), prev: prev}
+	s := scanned{seq: seq, subject: subject, leaf: leafOf(subject, data), hash: guild.Sum(data), prev: prev, at: at}
 	if wanted {
 		s.data = bytes.Clone(data)
 	}
 	return s, nil
 }
 
-// prevOf reads the Prev of an encoded entry, which stands before its facts.
-func prevOf(data []byte) (string, error) {
+// headOf reads the Prev and the time of an encoded entry, which stand before its facts.
+func headOf(data []byte) (prev string, at int64, err error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(data))
 	if _, err := d.ReadToken(); err != nil {
-		return "", err
+		return "", 0, err
 	}
 	for d.PeekKind() == '"' {
 		name, err := d.ReadToken()
 		if err != nil {
-			return "", err
+			return "", 0, err
 		}
-		switch name.String() {
-		case "facts":
-			return "", nil
-		case "prev":
-			value, err := d.ReadValue()
-			if err != nil {
-				return "", err
-			}
-			var prev string
-			err = json.Unmarshal(value, &prev)
-			return prev, err
+		field := name.String() // before it is read on
+		if field == "facts" {
+			return prev, at, nil
 		}
-		if err := d.SkipValue(); err != nil {
-			return "", err
+		value, err := d.ReadValue()
+		switch {
+		case err != nil:
+		case field == "prev":
+			var text []byte
+			text, err = jsontext.AppendUnquote(nil, value)
+			prev = string(text)
+		case field == "at":
+			at, err = strconv.ParseInt(string(value), 10, 64)
+		}
+		if err != nil {
+			return "", 0, err
 		}
 	}
-	return "", errors.New("no entry")
+	return "", 0, errors.New("no entry")
 }

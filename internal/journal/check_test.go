@@ -406,6 +406,23 @@ func TestDamageOfEachFileIsFoundAndWhere(t *testing.T) {
 		"a mark that is no JSON":       {func(t *testing.T, f files) { alter(t, f.high(), func([]byte) []byte { return []byte("{") }) }, "high", within(0, 0)},
 		"no mark":                      {func(t *testing.T, f files) { erase(t, f.high()) }, "high", within(0, 0)},
 		"no marker":                    {func(t *testing.T, f files) { erase(t, f.marker()) }, "journal.json", within(0, 0)},
+		"a record that says that an entry is deleted": {func(t *testing.T, f files) {
+			alter(t, theBlock(t, f), func(b []byte) []byte {
+				return append(b, encodeRecord(t, block{index: 1}, message{seq: 130 | 1<<62})...)
+			})
+		}, "stream", within(130, 130)},
+		"a stream that is described as nothing": {func(t *testing.T, f files) {
+			alter(t, filepath.Join(f.facts(), "meta.inf"), func([]byte) []byte { return []byte("{}") })
+		}, "stream", within(0, 0)},
+		"a flipped byte in the description's sum": {func(t *testing.T, f files) {
+			alter(t, filepath.Join(f.facts(), "meta.sum"), flipAt(0.5))
+		}, "stream", within(0, 0)},
+		"a file that only begins like an archive": {func(t *testing.T, f files) {
+			a := theArchive(t, f, 1).path
+			if err := os.Rename(a, a+".elsewhere"); err != nil {
+				t.Fatal(err)
+			}
+		}, "", within(50, 60)},
 		"a flipped byte in the hashes": {func(t *testing.T, f files) {
 			alter(t, f.hashes(), func(b []byte) []byte { b[32*10] ^= 1; return b }) // the seventh leaf
 		}, "hashes", within(7, 7)},
@@ -426,6 +443,13 @@ func TestDamageOfEachFileIsFoundAndWhere(t *testing.T) {
 			f := found.Faults[0]
 			if !strings.HasPrefix(f.File, c.file) || !c.entry(f.Entry) || f.What == "" {
 				t.Errorf("%+v", found.Faults)
+			}
+			if strings.HasPrefix(name, "a record that") || strings.Contains(name, "descri") { // the node does not open these either
+				if _, err := Open(t.Context(), Options{Dir: dir, Node: "test", Now: time.Now, NoSync: true, Log: slog.New(slog.DiscardHandler)}); err == nil {
+					t.Error("it opens")
+				} else if _, ok := errors.AsType[*DamagedError](err); !ok {
+					t.Error(err)
+				}
 			}
 		})
 	}

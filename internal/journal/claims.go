@@ -22,6 +22,7 @@ type claims struct {
 	hold    int    // how many of those hold that have a name to lose
 	covered uint64 // the largest of them
 	broken  bool   // one does not
+	vouched uint64 // the largest firm one that holds
 }
 
 // expected is a claim from outside the entries.
@@ -54,8 +55,11 @@ func (c *claims) settle() (wrong []Claim) {
 		case e.Size != c.size:
 		case e.Root != root:
 			wrong = append(wrong, e.Claim)
-		case e.firm && !c.broken:
-			c.hold, c.covered = c.hold+1, max(c.covered, e.Size)
+		case e.firm:
+			c.vouched = e.Size
+			if !c.broken {
+				c.hold, c.covered = c.hold+1, max(c.covered, e.Size)
+			}
 		}
 	}
 	return wrong

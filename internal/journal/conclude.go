@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -110,6 +111,8 @@ func (c *checking) conclude() {
 		c.missing()
 		c.archiveFiles()
 	}
+	c.repairs()
+	c.deleted()
 	if d := c.file.differ; d != nil {
 		f := Fault{Entry: d.entry, File: filepath.Base(c.files.hashes()), Want: d.want.String(), Got: d.got.String()}
 		switch {
@@ -141,6 +144,32 @@ func (c *checking) missing() {
 		f.Want = most.Root.String()
 	}
 	c.fault(f)
+}
+
+// repairs tells of those that nobody elsewhere knows of.
+func (c *checking) repairs() {
+	for i := range c.found.Repairs {
+		r := &c.found.Repairs[i]
+		if r.Known = r.Entry <= c.tree.vouched; r.Known {
+			continue
+		}
+		c.fault(Fault{Entry: cmp.Or(r.From, r.Entry), Through: r.Through, What: fmt.Sprintf("it was damaged, and repaired in entry %d on %s: %d dropped; %s",
+			r.Entry, time.UnixMilli(r.At).UTC().Format(time.DateOnly), r.Dropped, r.Reason)})
+	}
+}
+
+// deleted tells of entries that are marked as deleted, as only archived ones are. The node does not open such a journal.
+func (c *checking) deleted() {
+	archived := c.found.Archived
+	for _, a := range c.ends {
+		archived = max(archived, a.Through)
+	}
+	for _, s := range c.erased {
+		if s.seq > archived {
+			c.fault(Fault{Entry: s.seq, File: c.below(s.file), What: fmt.Sprintf("entry %d is marked as deleted", s.seq)})
+			return // one says it
+		}
+	}
 }
 
 // archiveFiles holds the archive files against the facts that tell of them.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"guild/internal/fold"
@@ -124,6 +125,26 @@ func TestTheSameProcessCannotOpenAJournalTwice(t *testing.T) {
 	if _, err := journal.Open(t.Context(), options(dir)); !errors.Is(err, journal.ErrLocked) {
 		t.Errorf("got %v, want ErrLocked", err)
 	}
+}
+
+func TestAJournalThatIsJustBeingGivenBackIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := filled(t, 3)
+		first := open(t, options(dir))
+		var second *journal.Journal
+		opened := make(chan error, 1)
+		go func() {
+			var err error
+			second, err = journal.Open(t.Context(), options(dir))
+			opened <- err
+		}()
+		synctest.Wait()
+		closeIt(t, first)
+		if err := <-opened; err != nil {
+			t.Fatal(err)
+		}
+		closeIt(t, second)
+	})
 }
 
 func TestNothingAcknowledgedIsLostOrDoubledWhenTheProcessIsKilled(t *testing.T) {

@@ -207,13 +207,14 @@ func besides() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{seen, rejected, limited(activityStream, activityPrefix, 1<<30)}
 }
 
-// serverLog passes on what the server logs. What is ordinary to it is of no interest to a user.
+// serverLog passes on what the server logs. What is ordinary to it is of no interest to a user, nor is what it warns of: a
+// state that it finds outdated after a crash, say, it makes again itself.
 type serverLog struct{ log *slog.Logger }
 
 func (l serverLog) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
 func (l serverLog) Debugf(format string, v ...any)  { l.write(slog.LevelDebug, format, v) }
 func (l serverLog) Tracef(format string, v ...any)  { l.write(slog.LevelDebug, format, v) }
-func (l serverLog) Warnf(format string, v ...any)   { l.write(slog.LevelWarn, format, v) }
+func (l serverLog) Warnf(format string, v ...any)   { l.write(slog.LevelInfo, format, v) }
 func (l serverLog) Errorf(format string, v ...any)  { l.write(slog.LevelError, format, v) }
 func (l serverLog) Fatalf(format string, v ...any)  { l.write(slog.LevelError, format, v) }
 

@@ -205,7 +205,7 @@ func (s *Step) examine(ctx context.Context, c pending) (guild.Verdict, Evidence,
 			Cause: guild.Cut("the delivery is no bundle: "+err.Error(), 500)}
 		return v, Evidence(v.Cause), nil
 	}
-	hearing := Case{Bundle: bundle, Delivery: delivery, Task: c.Order.Task, Latency: time.Duration(c.Latency) * time.Millisecond}
+	hearing := Case{Bundle: bundle, Delivery: delivery, Task: c.Order.Task, Provider: c.Provider, Latency: time.Duration(c.Latency) * time.Millisecond}
 	if s.c.Baseline != nil {
 		hearing.Baseline = s.c.Baseline(c.Order.Task)
 	}
@@ -265,16 +265,17 @@ type order struct {
 }
 
 type pending struct {
-	Job      guild.JobID `json:"job"`
-	Attempt  nostr.ID    `json:"attempt"`
-	Order    order       `json:"order"`
-	Delivery guild.Hash  `json:"delivery"`
-	Latency  int64       `json:"latency_ms"`    // from the request to its result
-	Here     bool        `json:"here"`          // the delivery came, or was fetched
-	Held     guild.Hash  `json:"held,omitzero"` // blob: the verdict so far, when a person must rule
-	At       int64       `json:"at"`
-	Over     int64       `json:"over,omitempty"`  // Unix ms of the verdict
-	Again    int         `json:"again,omitempty"` // how often it was disputed
+	Job      guild.JobID  `json:"job"`
+	Attempt  nostr.ID     `json:"attempt"`
+	Provider nostr.PubKey `json:"provider"`
+	Order    order        `json:"order"`
+	Delivery guild.Hash   `json:"delivery"`
+	Latency  int64        `json:"latency_ms"`    // from the request to its result
+	Here     bool         `json:"here"`          // the delivery came, or was fetched
+	Held     guild.Hash   `json:"held,omitzero"` // blob: the verdict so far, when a person must rule
+	At       int64        `json:"at"`
+	Over     int64        `json:"over,omitempty"`  // Unix ms of the verdict
+	Again    int          `json:"again,omitempty"` // how often it was disputed
 }
 
 // NewFold returns an empty fold.
@@ -284,7 +285,7 @@ func NewFold() *Fold { return &Fold{} }
 func (*Fold) Name() string { return "judge" }
 
 // Version implements fold.Fold.
-func (*Fold) Version() int { return 3 }
+func (*Fold) Version() int { return 4 }
 
 // ready lists the deliveries to be judged: each job's first before any job's second, so that a job with many
 // attempts holds up nobody, and among those the oldest first.
@@ -355,7 +356,7 @@ func (f *Fold) apply(one fact.Fact, at int64) {
 	case fact.JobClosed:
 		f.state.Jobs.Delete(one.Job)
 	case fact.AttemptPlanned:
-		f.state.Cases.Set(one.Attempt.Hex(), pending{Job: one.Job, Attempt: one.Attempt, Order: f.state.Jobs.Of(one.Job)})
+		f.state.Cases.Set(one.Attempt.Hex(), pending{Job: one.Job, Attempt: one.Attempt, Provider: one.Provider.PubKey, Order: f.state.Jobs.Of(one.Job)})
 	case fact.AttemptDelivered:
 		f.change(one.Attempt, func(c *pending) {
 			c.Delivery, c.Here, c.At, c.Latency = one.Delivery, one.Away == nil, at, one.LatencyMs

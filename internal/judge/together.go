@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"guild"
@@ -51,13 +52,15 @@ func (s *Step) parkAll(tx *journal.Tx, all []pending, reason string) {
 // adjudicate judges each delivery by itself, and then has one of those that are results chosen, or all of them merged.
 func (s *Step) adjudicate(ctx context.Context, all []pending) (due.Decision, error) {
 	var sound []int // of all
-	verdicts := make([]guild.Verdict, len(all))
+	verdicts, persons := make([]guild.Verdict, len(all)), make([]*PersonNeeded, len(all))
 	for i, c := range all {
 		v, err := s.verdict(ctx, c)
-		if err != nil {
+		person, held := errors.AsType[*PersonNeeded](err)
+		if err != nil && !held {
 			return nil, err
 		}
-		if verdicts[i] = v; v.Outcome == guild.Success {
+		verdicts[i], persons[i] = v, person
+		if !held && v.Outcome == guild.Success {
 			sound = append(sound, i)
 		}
 	}
@@ -67,17 +70,14 @@ func (s *Step) adjudicate(ctx context.Context, all []pending) (due.Decision, err
 		return nil, undecided
 	}
 	for k, i := range sound {
+		persons[i] = person
 		if len(chosen) > 0 {
 			verdicts[i] = weighed(verdicts[i], chosen[k])
 		}
 	}
-	waits := map[int]bool{}
-	for _, i := range sound {
-		waits[i] = held
-	}
 	var decisions []due.Decision
 	for i, c := range all {
-		decide, err := s.decide(ctx, c, verdicts[i], waits[i], person)
+		decide, err := s.decide(ctx, c, verdicts[i], persons[i])
 		if err != nil {
 			return nil, err
 		}
@@ -93,9 +93,9 @@ func (s *Step) adjudicate(ctx context.Context, all []pending) (due.Decision, err
 	}, nil
 }
 
-// decide is the decision on one delivery: its verdict, or that it waits for a person.
-func (s *Step) decide(ctx context.Context, c pending, v guild.Verdict, waits bool, person *PersonNeeded) (due.Decision, error) {
-	if waits {
+// decide is the decision on one delivery: its verdict, or that it waits for a person, if one is needed.
+func (s *Step) decide(ctx context.Context, c pending, v guild.Verdict, person *PersonNeeded) (due.Decision, error) {
+	if person != nil {
 		return s.hold(ctx, c, v, person.Reason)
 	}
 	kept, err := s.keep(ctx, c.Attempt, v)
@@ -130,7 +130,7 @@ func (s *Step) choose(ctx context.Context, all []pending, sound []int) ([]guild.
 	if err != nil {
 		return nil, fmt.Errorf("our own bundle: %w", err)
 	}
-	q := opinion.Question{Task: all[0].Order.Task, Request: json.RawMessage(e.Payload)}
+	q := opinion.Question{Task: all[0].Order.Task, Request: json.RawMessage(e.Payload), Model: typed.JudgeModel(e)}
 	for _, i := range sound {
 		delivery, err := s.c.Blobs.ReadAll(all[i].Delivery, maxBundle)
 		if err != nil {
@@ -148,13 +148,20 @@ func (s *Step) choose(ctx context.Context, all []pending, sound []int) ([]guild.
 	if err != nil {
 		return nil, err
 	}
-	return Opine(adjudication, len(sound), choice)
+	verdicts, err := Opine(adjudication, len(sound), choice)
+	if adjudication == oa.JudgeModel && q.Model != "" && !slices.Contains(choice.Models, q.Model) {
+		for i := range verdicts {
+			verdicts[i].Warnings = []string{fmt.Sprintf("the request names the judge_model %.80q, and %.80q was asked", guild.Clean(q.Model), choice.Models)}
+		}
+	}
+	return verdicts, err
 }
 
 // weighed is the verdict on a result that stood by itself, as an opinion sees it beside the others.
 func weighed(v, opined guild.Verdict) guild.Verdict {
 	opined.Tests = append(v.Tests[:len(v.Tests):len(v.Tests)], opined.Tests...)
 	opined.Expected, opined.Passed = v.Expected+opined.Expected, v.Passed+opined.Passed
-	opined.Warnings, opined.Usage, opined.Box, opined.Evidence = v.Warnings, v.Usage, v.Box, v.Evidence
+	opined.Warnings = append(v.Warnings[:len(v.Warnings):len(v.Warnings)], opined.Warnings...)
+	opined.Usage, opined.Box, opined.Evidence = v.Usage, v.Box, v.Evidence
 	return opined
 }

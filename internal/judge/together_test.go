@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
@@ -25,7 +26,11 @@ import (
 // rivals opens a job with two providers at work, whose results are adjudicated together.
 func (c *court) rivals(adjudication oa.Adjudication) (a, b nostr.ID) {
 	c.Helper()
-	e, err := oa.NewEnvelope(oa.RerankRequest{UserTask: "find it", K: 1, Candidates: []oa.Candidate{{ID: "a", Content: "x"}, {ID: "b", Content: "y"}}})
+	verification := oa.Verification{Mode: oa.Subjective, Redundancy: 2, Adjudication: adjudication}
+	if adjudication == oa.JudgeModel {
+		verification.JudgeModel = "the-best"
+	}
+	e, err := oa.NewEnvelope(oa.RerankRequest{UserTask: "find it", K: 1, Candidates: []oa.Candidate{{ID: "a", Content: "x"}, {ID: "b", Content: "y"}}, Verification: verification})
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -36,7 +41,8 @@ func (c *court) rivals(adjudication oa.Adjudication) (a, b nostr.ID) {
 	job := guild.JobID{1}
 	a, b = nostr.ID{10}, nostr.ID{20}
 	c.append(job, fact.JobOpened{Job: job, Task: oa.RetrievalRerank, Bundle: c.put(bundle), Criticality: guild.Medium, Compare: string(adjudication)},
-		fact.AttemptPlanned{Attempt: a, Job: job}, fact.AttemptPlanned{Attempt: b, Job: job})
+		fact.AttemptPlanned{Attempt: a, Job: job, Provider: guild.Service{PubKey: nostr.PubKey{1}}},
+		fact.AttemptPlanned{Attempt: b, Job: job, Provider: guild.Service{PubKey: nostr.PubKey{2}}})
 	c.does = func(_ context.Context, h Case) (guild.Verdict, Evidence, error) {
 		result, err := os.ReadFile(filepath.Join(h.Delivery, nutshell.ArtifactsDir, typed.ResultFile))
 		v := guild.Verdict{Outcome: guild.Success, Score: guild.Micro, Strength: guild.Weak, Tier: "none", Expected: 1, Passed: 1,
@@ -77,12 +83,13 @@ func (c *court) outcomes() map[nostr.ID]guild.Verdict {
 // chooser prefers the second of two results, and notes how often it was asked.
 type chooser struct {
 	asked  int
+	model  string // that the question names
 	choice opinion.Choice
 	err    error
 }
 
-func (c *chooser) Best(context.Context, opinion.Question) (opinion.Choice, error) {
-	c.asked++
+func (c *chooser) Best(_ context.Context, q opinion.Question) (opinion.Choice, error) {
+	c.asked, c.model = c.asked+1, q.Model
 	return c.choice, c.err
 }
 
@@ -104,6 +111,71 @@ func TestAnOpinionChoosesOnceAllHaveAnswered(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
+}
+
+func TestTheJudgeKnowsWhoDelivered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt(t)
+		c.step.c.Opinion = &chooser{choice: opinion.Choice{Best: []int{0}}}
+		a, b := c.rivals(oa.JudgeModel)
+		examine, makers := c.does, map[string]nostr.PubKey{}
+		c.does = func(ctx context.Context, h Case) (guild.Verdict, Evidence, error) {
+			result, err := os.ReadFile(filepath.Join(h.Delivery, nutshell.ArtifactsDir, typed.ResultFile))
+			if err != nil {
+				t.Error(err)
+			}
+			makers[string(result)] = h.Provider
+			return examine(ctx, h)
+		}
+		c.ranks(a, one)
+		c.ranks(b, other)
+		if makers[one] != (nostr.PubKey{1}) || makers[other] != (nostr.PubKey{2}) {
+			t.Errorf("%v", makers)
+		}
+	})
+}
+
+func TestWhatNeedsAPersonByItselfIsNotChosen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		who := &chooser{choice: opinion.Choice{Best: []int{0}}}
+		c := newCourt(t)
+		c.step.c.Opinion = who
+		a, b := c.rivals(oa.JudgeModel)
+		examine := c.does
+		c.does = func(ctx context.Context, h Case) (guild.Verdict, Evidence, error) {
+			v, evidence, err := examine(ctx, h)
+			if h.Provider == (nostr.PubKey{1}) {
+				return v, evidence, &PersonNeeded{Reason: "our own run was cut short"}
+			}
+			return v, evidence, err
+		}
+		c.ranks(a, one)
+		c.ranks(b, other)
+		got := c.outcomes()
+		if _, judged := got[a]; judged || got[b].Outcome != guild.Success || who.asked > 0 {
+			t.Errorf("%+v, asked %d times", got, who.asked)
+		}
+		if _, held := c.fold.Held(a); !held {
+			t.Error("nobody is asked about the first")
+		}
+	})
+}
+
+func TestAModelThatTheRequestDoesNotNameIsSaid(t *testing.T) {
+	for model, warned := range map[string]bool{"the-best": false, "the-second-best": true} {
+		synctest.Test(t, func(t *testing.T) {
+			who := &chooser{choice: opinion.Choice{Best: []int{1}, Voters: 2, Agreeing: 2, Models: []string{model}}}
+			c := newCourt(t)
+			c.step.c.Opinion = who
+			a, b := c.rivals(oa.JudgeModel)
+			c.ranks(a, one)
+			c.ranks(b, other)
+			got := c.outcomes()[b]
+			if text := strings.Join(got.Warnings, " "); who.model != "the-best" || strings.Contains(text, `the judge_model "the-best", and ["the-second-best"] was asked`) != warned {
+				t.Errorf("%s: asked for %q, %q", model, who.model, text)
+			}
+		})
+	}
 }
 
 func TestAnOpinionChoosesAmongAsManyAsWereAsked(t *testing.T) {

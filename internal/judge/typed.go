@@ -16,13 +16,13 @@ import (
 
 // checkTyped judges the result of a typed job, and reports false for any other case. What decides is in the request, not
 // in criteria: its schema, and what doing it again comes to. There is no partial success: exit codes and hashes are
-// right or wrong.
+// right or wrong. A *PersonNeeded comes with the verdict so far, where doing it again came to nothing that decides.
 func (j *Judge) checkTyped(ctx context.Context, c Case) (v guild.Verdict, evidence Evidence, ok bool, err error) {
 	e, ok, err := typed.RequestedIn(c.Bundle)
 	if !ok || err != nil {
 		return v, nil, false, err
 	}
-	report, err := j.Typed.Check(ctx, e, filepath.Join(c.Delivery, nutshell.ArtifactsDir))
+	report, err := j.Typed.Check(ctx, e, filepath.Join(c.Delivery, nutshell.ArtifactsDir), c.Provider)
 	if errors.Is(err, oa.ErrUnknown) || errors.Is(err, oa.ErrInvalid) { // of our own request: no use in trying again
 		err = fmt.Errorf("%w: %w", exam.ErrUndecided, err)
 	}
@@ -38,6 +38,9 @@ func (j *Judge) checkTyped(ctx context.Context, c Case) (v guild.Verdict, eviden
 	}{"guild typed evidence 1", v, e, report})
 	if err != nil {
 		return v, nil, true, fmt.Errorf("evidence: %w", err)
+	}
+	if report.Person != "" {
+		return v, evidence, true, &PersonNeeded{Reason: report.Person}
 	}
 	return v, evidence, true, nil
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"fiatjaf.com/nostr"
+
 	"guild"
 	"guild/internal/analysis"
 	"guild/internal/exam"
@@ -22,6 +24,7 @@ type Case struct {
 	Hidden   string // directory of the hidden tests; empty for the bundle's own, if it has any
 
 	Task     string        // empty when it is judged by hand
+	Provider nostr.PubKey  // who delivered; zero if unknown
 	Latency  time.Duration // from the request to its result; 0 if unknown
 	Baseline Baseline      // of the task; the zero value if there is none
 }

@@ -2,16 +2,11 @@ package node
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"path/filepath"
 	"runtime"
-	"slices"
 	"time"
 
 	"guild/internal/opinion"
 	"guild/internal/sandbox"
-	"guild/internal/sandbox/namespaces"
 	"guild/internal/typed"
 	"guild/internal/work"
 	"guild/oa"
@@ -66,21 +61,9 @@ func (n *Node) openImages(ctx context.Context) error {
 	}
 	most := workerLimits
 	most.CPUs = max(runtime.NumCPU(), sandbox.DefaultCPUs)
-	n.images = typed.Sandbox{
-		Images: map[string]sandbox.Runner{typed.Host: n.runnerBox}, Most: most, Scratch: n.scratch(), Fetch: n.inputs().Fetch,
-	}
-	for _, digest := range slices.Sorted(maps.Keys(n.c.Images)) {
-		dir, err := filepath.Abs(n.c.Images[digest])
-		if err != nil {
-			return fmt.Errorf("the image %s: %w", digest, err)
-		}
-		runner := &namespaces.Runner{Rootfs: dir}
-		if err := sandbox.Try(ctx, runner); err != nil { // a Probe would read all of it
-			return fmt.Errorf("the image %s in %s: %w", digest, dir, err)
-		}
-		n.images.Images[digest] = runner
-	}
-	return nil
+	images, err := typed.OpenImages(ctx, n.runnerBox, n.c.Images)
+	n.images = typed.Sandbox{Images: images, Most: most, Scratch: n.scratch(), Fetch: n.inputs().Fetch}
+	return err
 }
 
 // checker checks results of typed jobs: it runs commands again in the images that are here, and embeds samples again.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -59,7 +60,7 @@ func (c Chat) endpoint() Endpoint {
 	return Endpoint{URL: c.URL, Key: c.Key, Client: c.Client, Patience: c.Patience}
 }
 
-// Best implements Opinion.
+// Best implements Opinion. The model that the question names is asked first, and then those that this side chooses.
 func (c Chat) Best(ctx context.Context, q Question) (Choice, error) {
 	if err := c.Check(); err != nil {
 		return Choice{}, err
@@ -68,6 +69,9 @@ func (c Chat) Best(ctx context.Context, q Question) (Choice, error) {
 		return Choice{}, err
 	}
 	models, err := Models(c.Model, c.Prefer, q.Task)
+	if q.Model != "" && q.Model != Auto {
+		models, err = append([]string{q.Model}, slices.DeleteFunc(slices.Clone(models), func(m string) bool { return m == q.Model })...), nil
+	}
 	if err != nil {
 		return Choice{}, err
 	}

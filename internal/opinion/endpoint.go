@@ -149,20 +149,50 @@ func (e Endpoint) Post(ctx context.Context, path string, body any, most int) ([]
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, &EndpointError{unreached(err), err}
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, int64(most)+1))
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, &EndpointError{unreached(err), err}
 	case len(raw) > most:
 		return nil, fmt.Errorf("the response is longer than %d bytes", most)
 	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("the endpoint says %s: %s", resp.Status, brief(e.hide(string(raw))))
+		says := fmt.Sprintf("the endpoint says %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+		return nil, &EndpointError{says, fmt.Errorf("%s: %s", says, brief(e.hide(string(raw))))}
 	default:
 		return raw, nil
 	}
+}
+
+// EndpointError is that an endpoint did not answer. Its text is for the endpoint's owner: it may have the address in it, and
+// what the endpoint wrote. Discreet is for everybody else.
+type EndpointError struct {
+	says  string // without either
+	cause error
+}
+
+// Error implements error.
+func (e *EndpointError) Error() string { return e.cause.Error() }
+
+// Unwrap returns what went wrong.
+func (e *EndpointError) Unwrap() error { return e.cause }
+
+// unreached is what may be said of a connection that failed.
+func unreached(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "the endpoint did not answer in time"
+	}
+	return "the endpoint could not be reached"
+}
+
+// Discreet is an error as a stranger may read it: without an endpoint's address, and without what that wrote.
+func Discreet(err error) error {
+	if e, ok := errors.AsType[*EndpointError](err); ok {
+		return errors.New(e.says)
+	}
+	return err
 }
 
 // hide keeps the key out of an error, should the endpoint repeat it.

@@ -32,6 +32,7 @@ type Question struct {
 	Task    string            // the job's type, as "oa.retrieval_rerank.v1"
 	Request json.RawMessage   // what was asked for
 	Results []json.RawMessage // what came; hostile
+	Model   string            // that the request wants to be asked; one that is not there, or cannot be chosen, is not
 }
 
 // Check refuses what is too much to compare, and what is no JSON.

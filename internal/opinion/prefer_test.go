@@ -15,6 +15,12 @@ import (
 // asked is the models that an endpoint was asked for, each once. It answers with those that it has.
 func asked(t *testing.T, model string, prefer func(string) []string, has ...string) (models []string, c opinion.Choice, err error) {
 	t.Helper()
+	return askedFor(t, "", model, prefer, has...)
+}
+
+// askedFor is asked with the model that the request names.
+func askedFor(t *testing.T, named, model string, prefer func(string) []string, has ...string) (models []string, c opinion.Choice, err error) {
+	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
 			Model    string
@@ -34,7 +40,7 @@ func asked(t *testing.T, model string, prefer func(string) []string, has ...stri
 		says(w, opiniontest.Answer(opiniontest.Longer, []byte(body.Messages[1].Content)))
 	}))
 	t.Cleanup(server.Close)
-	q := opinion.Question{Task: "reasoning", Results: []json.RawMessage{[]byte(`"long"`), []byte(`"l"`)}}
+	q := opinion.Question{Task: "reasoning", Model: named, Results: []json.RawMessage{[]byte(`"long"`), []byte(`"l"`)}}
 	c, err = opinion.Chat{URL: server.URL, Model: model, Prefer: prefer}.Best(t.Context(), q)
 	return models, c, err
 }
@@ -70,6 +76,17 @@ func TestThePreferredModelIsAskedAndThenTheFallbacks(t *testing.T) {
 				t.Errorf("%+v, want the answer of %s", choice, c.answers)
 			}
 		})
+	}
+}
+
+func TestTheModelThatTheRequestNamesIsAskedFirst(t *testing.T) {
+	models, choice, err := askedFor(t, "theirs", "mine", nil, "mine", "theirs")
+	if err != nil || !slices.Equal(models, []string{"theirs"}) || !slices.Equal(choice.Models, []string{"theirs"}) {
+		t.Errorf("asked %q: %+v %v", models, choice, err)
+	}
+	models, choice, err = askedFor(t, "theirs", "mine", nil, "mine")
+	if err != nil || !slices.Equal(models, []string{"theirs", "mine"}) || !slices.Equal(choice.Models, []string{"mine"}) {
+		t.Errorf("asked %q where theirs is not there: %+v %v", models, choice, err)
 	}
 }
 

@@ -212,7 +212,7 @@ func (a act) events(id string) (replay.ToolCall, replay.ToolResult, error) {
 	call := replay.ToolCall{ID: id, Tool: a.Tool, Params: a.Params, ParamsHash: hash, StepID: a.step(),
 		T: moment(a.At - a.Ms)}
 	result := replay.ToolResult{ID: id, OutputHash: guild.Sum([]byte(a.Output)).String(),
-		Preview: replay.Preview(a.Output), ExitCode: &a.Exit, StepUtility: utility(a.Exit), LatencyMs: a.Ms,
+		Preview: a.Output, ExitCode: &a.Exit, StepUtility: utility(a.Exit), LatencyMs: a.Ms,
 		T: moment(a.At)}
 	return call, result, nil
 }

@@ -1,21 +1,20 @@
 package typed
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"io/fs"
+	"log/slog"
 	"math/rand/v2"
-	"os"
-	"path"
 	"slices"
 	"strings"
 
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
 	"github.com/go-json-experiment/json"
 
 	"guild"
 	"guild/internal/opinion"
-	"guild/internal/workdir"
-	"guild/nutshell"
 	"guild/oa"
 )
 
@@ -28,6 +27,8 @@ type Checker struct {
 	Types   oa.Registry       // the job types that are known
 	Sandbox *Sandbox          // runs commands again; nil if they cannot be
 	Vectors *opinion.Endpoint // embeds a sample again; nil if none can
+
+	Log *slog.Logger // hears why an endpoint did not answer; slog.Default() if nil
 }
 
 // Report is what a check found.
@@ -39,6 +40,9 @@ type Report struct {
 	Ran      bool           `json:"ran"`                // in our own sandbox
 
 	Again *oa.SandboxResult `json:"again,omitempty"` // what running it again came to
+	Twice *oa.SandboxResult `json:"twice,omitempty"` // and, where that differs, once more
+
+	Person string `json:"person,omitempty"` // why a person must decide; the tests are then what is known so far
 }
 
 // test adds a test, which is passed if there are no faults.
@@ -56,9 +60,10 @@ func (r Report) Passed() bool {
 	return len(r.Tests) > 0 && !slices.ContainsFunc(r.Tests, func(t guild.Test) bool { return t.State != guild.TestPassed })
 }
 
-// Check checks a delivery: the directory of its artifacts, which a stranger has filled. The error is that this side
-// could not, as with a job type that is not described here, and nothing is known about the delivery.
-func (c Checker) Check(ctx context.Context, e oa.Envelope, dir string) (Report, error) {
+// Check checks a delivery: the directory of its artifacts, which a stranger has filled. By is the key of the provider who
+// delivered it, and zero if that is not known. The error is that this side could not, as with a job type that is not
+// described here, and nothing is known about the delivery.
+func (c Checker) Check(ctx context.Context, e oa.Envelope, dir string, by nostr.PubKey) (Report, error) {
 	if err := c.Types.CheckRequest(e.JobType, e.Payload); err != nil {
 		return Report{}, fmt.Errorf("our own request: %w", err)
 	}
@@ -73,7 +78,11 @@ func (c Checker) Check(ctx context.Context, e oa.Envelope, dir string) (Report, 
 		return r, nil
 	}
 	r.test("schema")
-	r.provenance(c.Types, e, result)
+	if another := r.provenance(c.Types, e, result, by); another != "" {
+		r.test("provenance", another)
+		r.Strength, r.How = guild.Strong, "by whom it names"
+		return r, nil
+	}
 	switch e.JobType.String() {
 	case oa.SandboxRun:
 		err = c.checkRun(ctx, e, result, dir, &r)
@@ -83,9 +92,9 @@ func (c Checker) Check(ctx context.Context, e oa.Envelope, dir string) (Report, 
 	return r, err
 }
 
-// provenance notes what a result does not say of how it came to be, and what it says that is not so. Whatever it is, the
-// result counts.
-func (r *Report) provenance(types oa.Registry, e oa.Envelope, result []byte) {
+// provenance notes what a result does not say of how it came to be, and what it says that is not so. The result counts all
+// the same, but for one that names another provider as the one who made it: it is a copy.
+func (r *Report) provenance(types oa.Registry, e oa.Envelope, result []byte, by nostr.PubKey) (another string) {
 	if s, err := types.Schema(e.JobType); err == nil {
 		for _, lack := range s.Lacks(result) {
 			if lack.Rule == oa.Required {
@@ -97,7 +106,7 @@ func (r *Report) provenance(types oa.Registry, e oa.Envelope, result []byte) {
 		Provenance oa.Provenance `json:"provenance"`
 	}
 	if json.Unmarshal(result, &said) != nil {
-		return
+		return ""
 	}
 	p := said.Provenance
 	if !p.InputSHA256.IsZero() && p.InputSHA256 != e.JobHash {
@@ -106,86 +115,29 @@ func (r *Report) provenance(types oa.Registry, e oa.Envelope, result []byte) {
 	if !p.OutputSHA256.IsZero() && p.OutputSHA256 != Essence(result) {
 		r.Warnings = append(r.Warnings, "provenance.output_sha256 is not that of the result without its provenance")
 	}
+	if p.ProviderPubKey == "" || by == nostr.ZeroPK {
+		return ""
+	}
+	named, err := keyOf(p.ProviderPubKey)
+	if err != nil {
+		r.Warnings = append(r.Warnings, "provenance.provider_pubkey is no public key")
+		return ""
+	}
+	if named != by {
+		return fmt.Sprintf("outputs.provenance.provider_pubkey is %.8s…, and %.8s… delivered it", named.Hex(), by.Hex())
+	}
+	return ""
 }
 
-// checkRun compares a sandbox run with what travelled of it, and with our own.
-func (c Checker) checkRun(ctx context.Context, e oa.Envelope, result []byte, dir string, r *Report) error {
-	q, theirs, err := both[oa.SandboxRequest, oa.SandboxResult](e.Payload, result)
-	if err != nil {
-		return err
-	}
-	wrong, travelled := rehash(theirs, dir)
-	if travelled > 0 {
-		r.test("artifacts that travelled", wrong...)
-		r.How = fmt.Sprintf("by its schema, and by hashing %d artifacts", travelled)
-	}
-	if c.Sandbox == nil {
-		r.Warnings = append(r.Warnings, "the commands were not run again: there is no sandbox")
-		r.ended(theirs)
-		return nil
-	}
-	if err := c.Sandbox.Check(q); err != nil {
-		r.Warnings = append(r.Warnings, guild.Cut("the commands were not run again: "+err.Error(), 500))
-		r.ended(theirs)
-		return nil
-	}
-	ours, err := c.Sandbox.run(ctx, q, "")
-	if err != nil {
-		return fmt.Errorf("run the commands again: %w", err)
-	}
-	r.Strength, r.How, r.Ran, r.Again = guild.Strong, "the commands were run again", true, &ours
-	differences := theirs.Differences(ours, false)
-	for _, part := range []struct{ id, path string }{{"status", "outputs.status"}, {"exit codes", "outputs.runs"}, {"artifacts", "outputs.artifacts"}} {
-		var faults []string
-		for _, d := range differences {
-			if strings.HasPrefix(d.Path, part.path) {
-				faults = append(faults, d.String())
-			}
-		}
-		r.test(part.id, faults...)
-	}
-	return nil
-}
-
-// ended is a test of whether a run that nobody repeats says at least that its commands were run.
-func (r *Report) ended(theirs oa.SandboxResult) {
-	if theirs.Status == oa.StatusCancelled || theirs.Status == oa.StatusError {
-		r.test("status", fmt.Sprintf("outputs.status is %s", theirs.Status))
-		return
-	}
-	r.test("status")
-}
-
-// rehash compares the artifacts that came along with the hashes that are said of them.
-func rehash(r oa.SandboxResult, dir string) (wrong []string, travelled int) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, 0
-	}
-	defer root.Close()
-	if _, err := root.Stat(ArtifactsDir); err != nil {
-		return nil, 0
-	}
-	tree, err := workdir.FS(dir, nutshell.DefaultLimits())
-	if err != nil {
-		return []string{err.Error()}, 1
-	}
-	defer tree.Close()
-	for i, a := range r.Artifacts {
-		name := path.Join(ArtifactsDir, a.Path)
-		if !fs.ValidPath(name) {
-			continue
-		}
-		if _, err := fs.Stat(tree, name); err != nil {
-			continue // it did not come along
-		}
-		travelled++
-		there, err := artifact(tree, name)
-		if err != nil || there.SHA256 != a.SHA256 {
-			wrong = append(wrong, fmt.Sprintf("outputs.artifacts[%d].sha256 is %s, and the file's is %s", i, a.SHA256, there.SHA256))
+// keyOf reads a public key, in hex as the surface has it, or as npub.
+func keyOf(text string) (nostr.PubKey, error) {
+	if strings.HasPrefix(text, "npub1") {
+		prefix, value, err := nip19.Decode(text)
+		if key, ok := value.(nostr.PubKey); ok && err == nil && prefix == "npub" {
+			return key, nil
 		}
 	}
-	return wrong, travelled
+	return nostr.PubKeyFromHex(strings.ToLower(text))
 }
 
 // checkVectors embeds a sample of the texts again, where the request says by which model.
@@ -210,7 +162,8 @@ func (c Checker) checkVectors(ctx context.Context, e oa.Envelope, result []byte,
 		return ctx.Err()
 	}
 	if err != nil {
-		r.Warnings = append(r.Warnings, guild.Cut("nothing was embedded again: "+err.Error(), 500))
+		cmp.Or(c.Log, slog.Default()).Warn("nothing was embedded again", "endpoint", c.Vectors.URL, "err", err)
+		r.Warnings = append(r.Warnings, guild.Cut("nothing was embedded again: "+opinion.Discreet(err).Error(), 500))
 		return nil
 	}
 	if slices.ContainsFunc(vectors, func(v []float32) bool { return len(v) != q.Dimensions || oa.Cosine(v, v) == 0 }) {

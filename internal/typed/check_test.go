@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
+
 	"guild"
 	"guild/internal/opinion"
 	"guild/internal/sandbox"
@@ -37,7 +40,7 @@ func left(t *testing.T, result string, artifacts map[string]string) string {
 
 func checked(t *testing.T, c typed.Checker, e oa.Envelope, dir string) typed.Report {
 	t.Helper()
-	r, err := c.Check(t.Context(), e, dir)
+	r, err := c.Check(t.Context(), e, dir, nostr.ZeroPK)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +95,78 @@ func TestARunIsCheckedByRunningItAgain(t *testing.T) {
 
 	hash := guild.Sum([]byte("x\n")).Hex()
 	cheat = strings.Replace(honest, hash, strings.Repeat("0a", 32), 1)
-	wants(t, checked(t, c, e, left(t, cheat, nil)), guild.Strong, "artifacts", "outputs.artifacts.f is sha256:0a0a")
+	wants(t, checked(t, c, e, left(t, cheat, nil)), guild.Strong, "artifacts", "outputs.artifacts.f is 0a0a0a0a…, and 73cb3858… when we run it")
+}
+
+func TestWhatComesOutOtherwiseEachTimeIsNobodysFault(t *testing.T) {
+	s := host(t)
+	c := typed.Checker{Types: oa.Known(), Sandbox: &s}
+	for _, random := range []string{"head -c 16 /dev/urandom >f; echo x >g", "echo x >g; echo x >$(tr -dc a-z </dev/urandom | head -c 20)"} {
+		e := envelope(t, commands(random))
+		honest := answered(t, e, s.Do)
+		r := checked(t, c, e, left(t, honest, nil))
+		wants(t, r, guild.Weak, "", "")
+		if r.Twice == nil || len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], "our own two runs differ too, so this proves nothing: outputs.artifacts.") {
+			t.Errorf("%q: %q", random, r.Warnings)
+		}
+		cheat := strings.Replace(honest, `"exit_code":0`, `"exit_code":1`, 1)
+		cheat = strings.Replace(cheat, `"status":"success"`, `"status":"failed"`, 1)
+		if r := checked(t, c, e, left(t, cheat, nil)); r.Passed() || r.Strength != guild.Strong {
+			t.Errorf("%q hides a lie: %+v", random, r)
+		}
+		if strings.Contains(random, ">f") {
+			cheat = strings.Replace(honest, guild.Sum([]byte("x\n")).Hex(), strings.Repeat("0a", 32), 1)
+			wants(t, checked(t, c, e, left(t, cheat, nil)), guild.Strong, "artifacts", "outputs.artifacts.g is 0a0a0a0a")
+		}
+	}
+}
+
+func TestWhereOnlyOurOwnRunIsCutShortAPersonDecides(t *testing.T) {
+	s := host(t)
+	q := commands("sleep 30")
+	q.Sandbox.Resources.TimeoutSecs = 1
+	e := envelope(t, q)
+	honest := answered(t, e, s.Do)
+	c := typed.Checker{Types: oa.Known(), Sandbox: &s}
+	if r := checked(t, c, e, left(t, honest, nil)); r.Person != "" || !r.Passed() {
+		t.Errorf("%+v", r)
+	}
+	none := strings.Repeat("0a", 32)
+	claims := `{"env_info":{"image_digest":"host"},"runs":[{"cmd":"sleep 30","exit_code":0,"duration_ms":1,"stdout_sha256":"` + none + `","stderr_sha256":"` + none + `"}],"artifacts":[],"status":"success"}`
+	r := checked(t, c, e, left(t, claims, nil))
+	if !strings.Contains(r.Person, "the provider says success, and our own run came to timeout: command 0 ran over the 1s") || r.Passed() {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestACopyOfAnothersResultFails(t *testing.T) {
+	e := envelope(t, candidates())
+	made := answered(t, e, func(context.Context, oa.Envelope) ([]byte, error) { return []byte(ranked), nil })
+	maker, err := nostr.PubKeyFromHex(author.PubKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := typed.Checker{Types: oa.Known()}
+	for _, one := range []struct {
+		by     nostr.PubKey
+		result string
+		failed string
+	}{
+		{maker, made, ""}, {nostr.PubKey{7}, made, "provenance"}, {nostr.ZeroPK, made, ""}, {nostr.PubKey{7}, ranked, ""},
+		{maker, strings.Replace(made, author.PubKey, nip19.EncodeNpub(maker), 1), ""},
+		{nostr.PubKey{7}, strings.Replace(made, author.PubKey, nip19.EncodeNpub(maker), 1), "provenance"},
+		{maker, strings.Replace(made, author.PubKey, "somebody", 1), ""},
+	} {
+		r, err := c.Check(t.Context(), e, left(t, one.result, nil), one.by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := guild.Weak
+		if one.failed != "" {
+			want = guild.Strong
+		}
+		wants(t, r, want, one.failed, "outputs.provenance.provider_pubkey is "+maker.Hex()[:8])
+	}
 }
 
 func TestWhatIsNotTheResultOfTheRequestFailsForSure(t *testing.T) {
@@ -126,8 +200,13 @@ func TestARunThatCannotBeRepeatedIsWeak(t *testing.T) {
 		}
 	}
 	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, honest, map[string]string{"f": "x\n"})), guild.Weak, "", "")
+	larger := strings.Replace(honest, `"size_bytes":2`, `"size_bytes":3`, 1)
+	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, larger, map[string]string{"f": "x\n"})), guild.Weak,
+		"artifacts that travelled", "outputs.artifacts[0].size_bytes is 3, and the file has 2")
+	nothing := `{"env_info": {"image_digest": "host"}, "runs": [], "artifacts": [], "status": "timeout"}`
+	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, nothing, nil)), guild.Strong, "schema", "no command ran over its time")
 	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, honest, map[string]string{"f": "x\n", "g": "z\n"})), guild.Weak,
-		"artifacts that travelled", "outputs.artifacts[1].sha256 is sha256:")
+		"artifacts that travelled", "outputs.artifacts[1].sha256 is 3bb2abb6…, and the file's is c865f6c5…")
 }
 
 func TestAProvenanceThatLacksSomethingIsNotedAndTheResultCounts(t *testing.T) {
@@ -196,11 +275,11 @@ func TestWhatIsNotDescribedHereIsNobodysFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	unknown := oa.Envelope{JobType: id, Payload: []byte(`{"x":1}`)}
-	if r, err := (typed.Checker{Types: oa.Known()}).Check(t.Context(), unknown, left(t, `{"y": 1}`, nil)); !errors.Is(err, oa.ErrUnknown) {
+	if r, err := (typed.Checker{Types: oa.Known()}).Check(t.Context(), unknown, left(t, `{"y": 1}`, nil), nostr.ZeroPK); !errors.Is(err, oa.ErrUnknown) {
 		t.Errorf("%+v %v", r, err)
 	}
 	bad := oa.Envelope{JobType: envelope(t, commands("true")).JobType, Payload: []byte(`{}`)}
-	if r, err := (typed.Checker{Types: oa.Known()}).Check(t.Context(), bad, left(t, `{}`, nil)); !errors.Is(err, oa.ErrInvalid) {
+	if r, err := (typed.Checker{Types: oa.Known()}).Check(t.Context(), bad, left(t, `{}`, nil), nostr.ZeroPK); !errors.Is(err, oa.ErrInvalid) {
 		t.Errorf("%+v %v", r, err)
 	}
 }
@@ -310,7 +389,7 @@ func FuzzADeliveryIsCheckedWithoutTrustingIt(f *testing.F) {
 		if err := os.WriteFile(filepath.Join(dir, typed.ResultFile), result, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		r, err := typed.Checker{Types: oa.Known()}.Check(t.Context(), e, dir)
+		r, err := typed.Checker{Types: oa.Known()}.Check(t.Context(), e, dir, nostr.ZeroPK)
 		if err != nil || len(r.Tests) == 0 || r.Passed() && typed.Essence(result).IsZero() {
 			t.Errorf("%+v %v", r, err)
 		}

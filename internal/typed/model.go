@@ -1,11 +1,13 @@
 package typed
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -20,6 +22,8 @@ const (
 	defaultTokens = 4096
 	maxTexts      = 2048     // of one embedding request, as endpoints take them
 	maxVectors    = 64 << 20 // bytes of a response with vectors: their numbers are spelled long
+	maxVector     = 16384    // numbers of one, where the request says none
+	maxNumber     = 32       // bytes of one of those
 )
 
 // Model does typed jobs with a model behind an OpenAI-compatible endpoint: oa.embedding.v1 by its embeddings, and
@@ -29,6 +33,8 @@ type Model struct {
 	Name      string                     // of the model; empty or opinion.Auto where Prefer is set
 	Prefer    func(task string) []string // as opinion.Chat has it
 	MaxTokens int                        // of an answer; 4096 if zero
+
+	Log *slog.Logger // hears why an endpoint did not answer, which no customer is told; slog.Default() if nil
 }
 
 // Check says why the endpoint cannot be asked.
@@ -48,10 +54,17 @@ func (m Model) Do(ctx context.Context, e oa.Envelope) ([]byte, error) {
 	var failed error
 	for _, model := range models {
 		result, err := m.ask(ctx, e, model)
-		if err == nil || ctx.Err() != nil {
-			return result, err
+		if err == nil {
+			return result, nil
 		}
-		failed = errors.Join(failed, fmt.Errorf("model %.80q: %w", model, err))
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		told := opinion.Discreet(err)
+		if _, more := errors.AsType[*opinion.EndpointError](err); more {
+			cmp.Or(m.Log, slog.Default()).Warn("a model did not answer", "endpoint", m.Endpoint.URL, "model", model, "err", err)
+		}
+		failed = errors.Join(failed, fmt.Errorf("model %.80q: %w", model, told))
 	}
 	return nil, failed
 }
@@ -95,15 +108,13 @@ func (m Model) vectors(ctx context.Context, model string, texts []string, dimens
 	if dimensions > 0 {
 		body["dimensions"] = dimensions
 	}
-	raw, err := m.Endpoint.Post(ctx, "/embeddings", body, maxVectors)
+	most := min(maxVectors, 64<<10+len(texts)*max(dimensions, maxVector)*maxNumber)
+	raw, err := m.Endpoint.Post(ctx, "/embeddings", body, most)
 	if err != nil {
 		return nil, 0, err
 	}
 	var r struct {
-		Data []struct {
-			Index     int       `json:"index"`
-			Embedding []float32 `json:"embedding"`
-		} `json:"data"`
+		Data  json.RawMessage `json:"data"`
 		Usage struct {
 			Prompt int64 `json:"prompt_tokens"`
 		} `json:"usage"`
@@ -111,17 +122,43 @@ func (m Model) vectors(ctx context.Context, model string, texts []string, dimens
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return nil, 0, errors.New("the endpoint's response is no list of vectors")
 	}
-	if len(r.Data) != len(texts) {
-		return nil, 0, fmt.Errorf("the endpoint has %d vectors for %d texts", len(r.Data), len(texts))
-	}
-	vectors = make([][]float32, len(texts))
-	for _, d := range r.Data {
-		if d.Index < 0 || d.Index >= len(vectors) || vectors[d.Index] != nil || len(d.Embedding) == 0 {
-			return nil, 0, fmt.Errorf("the endpoint's vectors are not those of the %d texts", len(texts))
+	vectors, err = readVectors(r.Data, len(texts))
+	return vectors, r.Usage.Prompt, err
+}
+
+// readVectors reads the list of an endpoint's vectors, one at a time: a list of more than there are texts is not read on.
+func readVectors(list []byte, texts int) ([][]float32, error) {
+	bad := func(err error) ([][]float32, error) {
+		if err != nil {
+			return nil, errors.New("the endpoint's response is no list of vectors")
 		}
-		vectors[d.Index] = d.Embedding
+		return nil, fmt.Errorf("the endpoint's vectors are not those of the %d texts", texts)
 	}
-	return vectors, r.Usage.Prompt, nil
+	d := json.NewDecoder(bytes.NewReader(list))
+	if start, err := d.Token(); err != nil || start != json.Delim('[') {
+		return bad(errors.New("no list"))
+	}
+	vectors, n := make([][]float32, texts), 0
+	for ; d.More(); n++ {
+		if n == texts {
+			return nil, fmt.Errorf("the endpoint has more vectors than the %d texts", texts)
+		}
+		var one struct {
+			Index     int       `json:"index"`
+			Embedding []float32 `json:"embedding"`
+		}
+		if err := d.Decode(&one); err != nil {
+			return bad(err)
+		}
+		if one.Index < 0 || one.Index >= texts || vectors[one.Index] != nil || len(one.Embedding) == 0 {
+			return bad(nil)
+		}
+		vectors[one.Index] = one.Embedding
+	}
+	if n != texts {
+		return nil, fmt.Errorf("the endpoint has %d vectors for %d texts", n, texts)
+	}
+	return vectors, nil
 }
 
 // instruction is what a model is told of a job. What strangers wrote is data in the user's message.

@@ -1,11 +1,15 @@
 package typed_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -210,5 +214,52 @@ func TestThePreferredModelIsAskedAndThenTheNext(t *testing.T) {
 	raw, err := author.Answer(t.Context(), envelope(t, candidates()), m.Do)
 	if err != nil || fmt.Sprint(asked) != "[gone good]" || !strings.Contains(string(raw), `"model_id":"good"`) {
 		t.Errorf("%v %s %v", asked, raw, err)
+	}
+}
+
+func TestACustomerHearsNothingOfTheEndpoint(t *testing.T) {
+	var log bytes.Buffer
+	e := envelope(t, texts(true, "one"))
+	down := model(t, "embedder", func(string, question) any { return nil })
+	down.Endpoint.URL = "http://127.0.0.1:9/internal/v1"
+	refuses := model(t, "embedder", func(string, question) any { return http.StatusServiceUnavailable })
+	for want, m := range map[string]typed.Model{"could not be reached": down, "503 Service Unavailable": refuses} {
+		m.Log = slog.New(slog.NewTextHandler(&log, nil))
+		_, err := m.Do(t.Context(), e)
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+		for _, inside := range []string{"127.0.0.1", "internal", "the key is"} {
+			if err != nil && strings.Contains(err.Error(), inside) {
+				t.Errorf("the customer is told of %q: %v", inside, err)
+			}
+		}
+	}
+	if text := log.String(); !strings.Contains(text, "127.0.0.1:9/internal") || !strings.Contains(text, "no, and the key is") || strings.Contains(text, secret) {
+		t.Errorf("log: %s", text)
+	}
+	r := checked(t, typed.Checker{Types: oa.Known(), Vectors: &down.Endpoint, Log: slog.New(slog.DiscardHandler)}, e, left(t, `{"embeddings":[[1,2,3]],"model_id":"embedder","dimensions":3}`, nil))
+	if text := strings.Join(r.Warnings, " "); !strings.Contains(text, "nothing was embedded again: the endpoint could not be reached") || strings.Contains(text, "127.0.0.1") {
+		t.Errorf("%q", text)
+	}
+}
+
+func TestALongListOfVectorsIsNotReadOn(t *testing.T) {
+	for name, response := range map[string]string{
+		"many":       `{"data":[` + strings.Repeat(`{},`, 15<<10) + `{}]}`,
+		"many more":  `{"data":[` + strings.Repeat(`{},`, 1<<20) + `{}]}`,
+		"two for it": `{"data":[{"index":0,"embedding":[1]},{"index":0,"embedding":[1]}]}`,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, response) }))
+		t.Cleanup(server.Close)
+		m := typed.Model{Endpoint: opinion.Endpoint{URL: server.URL}, Name: "embedder"}
+		e := envelope(t, texts(false, "one"))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := m.Do(t.Context(), e)
+		runtime.ReadMemStats(&after)
+		if err == nil || after.TotalAlloc-before.TotalAlloc > 16<<20 {
+			t.Errorf("%s: %v, with %d bytes", name, err, after.TotalAlloc-before.TotalAlloc)
+		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"guild"
 	"guild/internal/sandbox"
+	"guild/internal/sandbox/namespaces"
 	"guild/nutshell"
 	"guild/oa"
 	"guild/replay"
@@ -41,6 +42,24 @@ type Sandbox struct {
 	Fetch func(ctx context.Context, location string, w io.Writer) (int64, error)
 }
 
+// OpenImages are the sandboxes for Sandbox.Images: host for this machine's own programs, and one for each image that is a
+// directory here, by its digest.
+func OpenImages(ctx context.Context, host sandbox.Runner, dirs map[string]string) (map[string]sandbox.Runner, error) {
+	images := map[string]sandbox.Runner{Host: host}
+	for _, digest := range slices.Sorted(maps.Keys(dirs)) {
+		dir, err := filepath.Abs(dirs[digest])
+		if err != nil {
+			return nil, fmt.Errorf("the image %s: %w", digest, err)
+		}
+		runner := &namespaces.Runner{Rootfs: dir}
+		if err := sandbox.Try(ctx, runner); err != nil { // a Probe would read all of it
+			return nil, fmt.Errorf("the image %s in %s: %w", digest, dir, err)
+		}
+		images[digest] = runner
+	}
+	return images, nil
+}
+
 // Check says why a request would not be run here.
 func (s Sandbox) Check(q oa.SandboxRequest) error {
 	if err := q.Validate(); err != nil {
@@ -56,6 +75,14 @@ func (s Sandbox) Check(q oa.SandboxRequest) error {
 	}
 	if q.Sandbox.NetworkPolicy == oa.NetworkFull && !s.Network {
 		refuse("inputs.sandbox.network_policy", "is full, and this provider allows none and localhost")
+	}
+	for _, one := range []struct {
+		name string
+		n    int
+	}{{"memory_mb", q.Sandbox.Resources.MemoryMB}, {"timeout_secs", q.Sandbox.Resources.TimeoutSecs}, {"disk_mb", q.Sandbox.Resources.DiskMB}} {
+		if one.n < 0 {
+			return oa.Faults{{Path: "inputs.sandbox.resources." + one.name, Says: fmt.Sprintf("is %d", one.n)}}
+		}
 	}
 	switch {
 	case asked.Memory > most.Memory || asked.Memory <= 0:

@@ -176,6 +176,23 @@ func TestWhatAProviderDoesNotGiveIsRefusedWithItsPath(t *testing.T) {
 	}
 }
 
+func TestNegativeResourcesAreRefused(t *testing.T) {
+	const wraps = -1<<44 + 512 // megabytes: shifted, they are 512 again
+	for path, change := range map[string]func(*oa.Resources){
+		"inputs.sandbox.resources.memory_mb":    func(r *oa.Resources) { r.MemoryMB = wraps },
+		"inputs.sandbox.resources.timeout_secs": func(r *oa.Resources) { r.TimeoutSecs = -1 },
+		"inputs.sandbox.resources.disk_mb":      func(r *oa.Resources) { r.DiskMB = wraps },
+	} {
+		q := commands("true")
+		q.Sandbox.ImageDigest = typed.Host
+		change(&q.Sandbox.Resources)
+		err := host(t).Check(q)
+		if faults, ok := errors.AsType[oa.Faults](err); !ok || faults[0].Path != path {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
 // tarball packs files, by name; a name that ends in @ is a link to what is its content.
 func tarball(t *testing.T, gz bool, files map[string]string) []byte {
 	t.Helper()

@@ -200,6 +200,17 @@ func VerificationOf(types oa.Registry, e oa.Envelope) (oa.Verification, error) {
 	return said.Verification, nil
 }
 
+// JudgeModel is the model that a request wants to have its results compared by; empty if it names none.
+func JudgeModel(e oa.Envelope) string {
+	var said struct {
+		Verification oa.Verification `json:"verification"`
+	}
+	if json.Unmarshal(e.Payload, &said) != nil {
+		return ""
+	}
+	return said.Verification.JudgeModel
+}
+
 // CriticalityOf maps a verification to the least level of criticality that asks at least as many providers, and for a
 // vote one at which some must agree. More than the highest one asks are an error.
 func CriticalityOf(v oa.Verification) (guild.Criticality, error) {

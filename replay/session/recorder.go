@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -61,7 +62,7 @@ type open struct {
 	id    string // in the trajectory
 	at    time.Time
 	parts hash.Hash // of its output so far; nil before the first part
-	head  string    // the beginning of that
+	head  string    // the beginning of that, of maxHead bytes at most
 
 	effects []string
 }
@@ -97,7 +98,7 @@ func (r *Recorder) Line(at time.Time, f Format, line []byte) (text string) {
 	all, err := f.read(line)
 	for _, one := range all {
 		if n, ok := one.(note); ok && text == "" && !n.trouble {
-			text = replay.RedactText(r.hide(n.text))
+			text = r.shown(n.text)
 		}
 		err = errors.Join(err, one.tell(r, at))
 	}
@@ -116,7 +117,7 @@ func (r *Recorder) count(err error) {
 	default:
 		r.report.Malformed++
 		if r.report.First == "" {
-			r.report.First = guild.Cut(guild.Clean(replay.RedactText(r.hide(err.Error()))), 200)
+			r.report.First = guild.Cut(r.shown(guild.Clean(err.Error())), 200)
 		}
 	}
 }
@@ -152,7 +153,7 @@ func (r *Recorder) Result(at time.Time, id string, output Output, exit *int) err
 // Output is what came of a call.
 type Output struct {
 	Hash guild.Hash // of all of it
-	Head string     // its beginning
+	Head string     // its beginning; of a long one more than a preview, for a secret at its end may be cut in half
 }
 
 // End ends the session and returns its record. What the worker says of its own success counts where the caller says
@@ -185,6 +186,51 @@ func (r *Recorder) hide(text string) string {
 	return r.c.Hide(text)
 }
 
+// clean is a text without the secrets that came with the job, and without what is known for one by its name or shape.
+func (r *Recorder) clean(text string) string { return replay.RedactText(r.hide(text)) }
+
+// maxHead is how much of a text is looked at for its preview, in bytes, and margin how much of that is not shown where
+// more followed: a secret that is shorter, and begins before the margin, was seen whole.
+const (
+	maxHead = 4*replay.MaxPreview + margin
+	margin  = 2 << 10
+)
+
+// shown is what may be seen of a text that may be long: its preview, without secrets.
+func (r *Recorder) shown(text string) string {
+	long := len(text) >= 4*replay.MaxPreview
+	text = strings.ToValidUTF8(text[:min(len(text), maxHead)], "�")
+	clean := r.clean(text)
+	if long {
+		clean = common(clean, r.clean(guild.Cut(text, len(text)-margin)))
+	}
+	return replay.Preview(clean)
+}
+
+// common is what two texts begin with. A secret that was cut in half stands in the shorter text only: in the longer one
+// it was replaced.
+func common(a, b string) string {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return guild.Cut(a, n)
+}
+
+// published is an output as the record has it. The hash of an output is that of all of it, as it was; but of one that
+// is here whole, and had a secret in it, it is that of what is left: the preview shows all but the secret, and a short
+// one could be found by trying which has this hash.
+func (r *Recorder) published(o Output) (h guild.Hash, preview string) {
+	if len(o.Head) <= 4*replay.MaxPreview && guild.Sum([]byte(o.Head)) == o.Hash {
+		clean := r.clean(o.Head)
+		if clean != o.Head {
+			o.Hash = guild.Sum([]byte(clean))
+		}
+		return o.Hash, replay.Preview(clean)
+	}
+	return o.Hash, r.shown(o.Head)
+}
+
 // add appends an event that costs so many bytes, where there is room.
 func (r *Recorder) add(e replay.Event, bytes int) error {
 	if len(r.events) >= MaxEvents || r.bytes+bytes > MaxBytes {
@@ -205,7 +251,7 @@ func (r *Recorder) keep(e replay.Event) error {
 
 // name makes the id that a call has in the trajectory: the worker's, if it is free and can be shown.
 func (r *Recorder) name(id string) string {
-	if id == "" || r.ids[id] || len(id) > MaxID || guild.Clean(id) != id || r.hide(id) != id {
+	if id == "" || r.ids[id] || len(id) > MaxID || guild.Clean(id) != id || r.clean(id) != id {
 		r.named = max(r.named, r.calls)
 		for id = ""; id == "" || r.ids[id]; { // a worker may have taken some
 			r.named++
@@ -229,7 +275,7 @@ type call struct {
 func (c call) tell(r *Recorder, at time.Time) error {
 	tool, step := guild.Clean(c.tool), guild.Clean(c.step)
 	if tool == "" || len(tool) > MaxID || len(step) > MaxID {
-		return fmt.Errorf("a call of %.40q in step %.40q: %w", tool, step, ErrInvalid)
+		return fmt.Errorf("a call of %.40q in step %.40q: %w", r.shown(tool), r.shown(step), ErrInvalid)
 	}
 	if len(r.open) >= MaxOpen {
 		return fmt.Errorf("%d calls without a result: %w", len(r.open), errDropped)
@@ -242,7 +288,7 @@ func (c call) tell(r *Recorder, at time.Time) error {
 	if c.own {
 		id = r.name("")
 	}
-	e := replay.ToolCall{ID: id, Tool: r.hide(tool), Params: params, StepID: r.hide(step), T: replay.Time(at)}
+	e := replay.ToolCall{ID: id, Tool: r.clean(tool), Params: params, StepID: r.clean(step), T: replay.Time(at)}
 	if err := r.add(e, len(params)); err != nil {
 		return err
 	}
@@ -285,8 +331,8 @@ func (p part) tell(r *Recorder, _ time.Time) error {
 		o.parts = sha256.New()
 	}
 	o.parts.Write([]byte(p.text))
-	if most := 4 * replay.MaxPreview; len(o.head) < most {
-		o.head += p.text[:min(len(p.text), most-len(o.head))]
+	if len(o.head) < maxHead {
+		o.head += p.text[:min(len(p.text), maxHead-len(o.head))]
 	}
 	return nil
 }
@@ -298,7 +344,7 @@ func (r *Recorder) of(k key) (*open, key, error) {
 	}
 	o, ok := r.open[k]
 	if !ok {
-		return nil, k, fmt.Errorf("no call %.40q waits for a result: %w", k.id, ErrInvalid)
+		return nil, k, fmt.Errorf("no call %.40q waits for a result: %w", r.shown(guild.Clean(k.id)), ErrInvalid)
 	}
 	return o, k, nil
 }
@@ -319,8 +365,8 @@ func (t result) tell(r *Recorder, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	if t.utility < -1 || t.utility > 1 || t.latency != nil && *t.latency < 0 {
-		return fmt.Errorf("the result of %.40q: utility %v: %w", k.id, float64(t.utility), ErrInvalid)
+	if t.utility < -1 || t.utility > 1 || t.latency != nil && (*t.latency < 0 || *t.latency > replay.MaxMs) {
+		return fmt.Errorf("the result of %.40q: utility %v or its latency: %w", o.id, float64(t.utility), ErrInvalid)
 	}
 	delete(r.open, k)
 	output := Output{Hash: guild.Sum(nil)}
@@ -330,8 +376,9 @@ func (t result) tell(r *Recorder, at time.Time) error {
 	case o.parts != nil:
 		output = Output{guild.Hash(o.parts.Sum(nil)), o.head}
 	}
+	h, preview := r.published(output)
 	e := replay.ToolResult{
-		ID: o.id, OutputHash: output.Hash.String(), Preview: replay.Preview(r.hide(output.Head)), ExitCode: t.exit,
+		ID: o.id, OutputHash: h.String(), Preview: preview, ExitCode: t.exit,
 		StepUtility: t.utility, LatencyMs: max(0, at.Sub(o.at).Milliseconds()), T: replay.Time(at),
 	}
 	if t.latency != nil {
@@ -352,7 +399,7 @@ func (t result) tell(r *Recorder, at time.Time) error {
 // affect notes what a call has changed.
 func (r *Recorder) affect(id string, effects []string) {
 	for _, effect := range effects {
-		if effect = r.hide(guild.Cut(guild.Clean(effect), MaxID)); len(r.effects[id]) < maxListed && r.bytes < MaxBytes {
+		if effect = guild.Cut(r.shown(guild.Clean(effect)), MaxID); len(r.effects[id]) < maxListed && r.bytes < MaxBytes {
 			r.effects[id] = append(r.effects[id], effect)
 			r.bytes += len(effect)
 		}

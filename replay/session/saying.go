@@ -20,11 +20,11 @@ type note struct {
 }
 
 func (n note) tell(r *Recorder, at time.Time) error {
-	text := replay.Preview(guild.Clean(n.text))
+	text := guild.Clean(n.text)
 	if text == "" {
 		return nil
 	}
-	return aside(r, at, call{tool: "note", step: n.step}, Output{guild.Sum([]byte(n.text)), text})
+	return aside(r, at, call{tool: "note", step: n.step}, Output{guild.Sum([]byte(n.text)), head([]byte(text))})
 }
 
 // aside records something that is known at once as a call with its result. It is not the worker's latest call.
@@ -38,7 +38,7 @@ func aside(r *Recorder, at time.Time, c call, output Output) error {
 }
 
 // planned is a plan, in its canonical form. It is recorded whole, as the params of a call of the tool "plan", so that
-// its hash can be checked.
+// its hash can be checked: it is that of what is recorded, without secrets.
 type planned struct{ document []byte }
 
 func (p planned) tell(r *Recorder, at time.Time) error {
@@ -49,7 +49,17 @@ func (p planned) tell(r *Recorder, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := aside(r, at, call{tool: "plan", params: p.document}, Output{Hash: plan.Hash}); err != nil {
+	document, err := r.kept(p.document)
+	if err == nil {
+		document, err = replay.RedactJSON(document)
+	}
+	if err == nil {
+		plan.Hash, err = canon.Hash(document)
+	}
+	if err != nil {
+		return err
+	}
+	if err := aside(r, at, call{tool: "plan", params: document}, Output{Hash: plan.Hash}); err != nil {
 		return err
 	}
 	return r.add(replay.PlanStart{PlanHash: plan.Hash.String(), StepCount: len(plan.Steps), T: replay.Time(at)}, 0)
@@ -82,12 +92,12 @@ func (s stepped) tell(r *Recorder, at time.Time) error {
 	switch s.Status {
 	case replay.Success, replay.Failed, replay.Skipped, replay.MaxIterationsReached:
 	default:
-		return fmt.Errorf("step %.40q: status %.40q: %w", s.StepID, s.Status, ErrInvalid)
+		return fmt.Errorf("step %.40q: status %.40q: %w", r.shown(s.StepID), s.Status, ErrInvalid)
 	}
 	if s.StepID == "" || len(s.StepID) > MaxID || s.Iterations < 0 {
-		return fmt.Errorf("step %.40q after %d iterations: %w", s.StepID, s.Iterations, ErrInvalid)
+		return fmt.Errorf("step %.40q after %d iterations: %w", r.shown(s.StepID), s.Iterations, ErrInvalid)
 	}
-	s.StepID = r.hide(s.StepID)
+	s.StepID = r.clean(s.StepID)
 	return r.add(s.StepComplete, len(s.StepID))
 }
 
@@ -98,12 +108,15 @@ func (c checked) tell(r *Recorder, at time.Time) error {
 	if len(c.Commands) != len(c.ExitCodes) || len(c.Commands) > maxListed {
 		return fmt.Errorf("verification: %d exit codes for %d commands: %w", len(c.ExitCodes), len(c.Commands), ErrInvalid)
 	}
+	if c.Delta < -replay.MaxDelta || c.Delta > replay.MaxDelta {
+		return fmt.Errorf("verification: delta %d: %w", c.Delta, ErrInvalid)
+	}
 	e, size := replay.Verification{Commands: []string{}, ExitCodes: c.ExitCodes, Delta: c.Delta, T: replay.Time(at)}, 0
 	if e.ExitCodes == nil {
 		e.ExitCodes = []int{}
 	}
 	for _, command := range c.Commands {
-		command = r.hide(guild.Cut(guild.Clean(command), MaxNote))
+		command = guild.Cut(r.shown(guild.Clean(command)), MaxNote)
 		e.Commands, size = append(e.Commands, command), size+len(command)
 	}
 	return r.add(e, size)
@@ -118,13 +131,13 @@ type used struct {
 
 func (u used) tell(r *Recorder, _ time.Time) error {
 	if u.input != nil && *u.input < 0 || u.output != nil && *u.output < 0 || len(u.model) > MaxID {
-		return fmt.Errorf("model %.40q or its tokens: %w", u.model, ErrInvalid)
+		return fmt.Errorf("model %.40q or its tokens: %w", r.shown(guild.Clean(u.model)), ErrInvalid)
 	}
 	if u.cost != nil && *u.cost < 0 {
 		return fmt.Errorf("a cost that is none: %w", ErrInvalid)
 	}
 	if u.model != "" {
-		r.provenance.Model = r.hide(guild.Clean(u.model))
+		r.provenance.Model = r.clean(guild.Clean(u.model))
 	}
 	if u.cost != nil {
 		r.provenance.CostMicroUSD = *u.cost
@@ -179,7 +192,7 @@ func outputOf(canonical jsontext.Value) (Output, error) {
 }
 
 // head is enough of a text for a preview.
-func head(text []byte) string { return string(text[:min(len(text), 4*replay.MaxPreview)]) }
+func head(text []byte) string { return string(text[:min(len(text), maxHead)]) }
 
 // mapStrings changes every text in a JSON value but the names of members, and returns the canonical form.
 func mapStrings(value []byte, change func(string) string) ([]byte, error) {

@@ -157,7 +157,8 @@ const holds = (report) => report.checks.length > 0 && report.checks.every((c) =>
 function sum(report) {
   const count = (state) => report.checks.filter((c) => c.state === state).length;
   const what = report.receipt ? "receipt " + clean(report.receipt) : "the receipt";
-  const rest = `${count("passed")} passed, ${count("absent")} not there`;
+  const absent = report.checks.filter((c) => c.state === "absent").map((c) => clean(c.name));
+  const rest = `${count("passed")} passed` + (absent.length > 0 ? "; nothing to check: " + absent.join(", ") : "");
   return holds(report) ? `${what} holds: ${rest}` : `${what} does not hold: ${count("failed")} failed, ${rest}`;
 }
 
