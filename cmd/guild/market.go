@@ -235,9 +235,9 @@ func (p *program) showCard(w io.Writer, c control.Card) {
 // firstJob says how a provider comes to be known.
 func firstJob(c control.Card) string {
 	if slices.ContainsFunc(c.Tasks, func(task string) bool { return suite.Name(task) != "" }) {
-		return "guild market bench " + cli.ShortNpub(c.Npub)
+		return "guild market bench " + c.Npub
 	}
-	return "hire it once without --criticality (guild hire DIR --provider " + cli.ShortNpub(c.Npub) + ")"
+	return "hire it once without --criticality (guild hire DIR --provider " + c.Npub + ")"
 }
 
 func trustByTask(trust map[string]float64) string {
