@@ -137,8 +137,13 @@ func decodeEvidence(b []byte) (e evidence, err error) {
 // ruled are the fields of a verdict that a person's ruling sets anew.
 var ruled = []string{"outcome", "cause", "score_micro", "dimensions", "standing", "ruling"}
 
+// opined are the fields that an opinion sets anew, which compares a result with others once it is judged by itself: it
+// adds a test.
+var opined = []string{"outcome", "cause", "score_micro", "dimensions", "standing", "strength", "tier", "expected", "passed", "tests", "warnings",
+	"speed", "annotations", "quality", "opinion"}
+
 // sameVerdict wants the verdict in the evidence to be the verdict, but for what names the evidence, and what a person
-// ruled afterwards.
+// ruled or an opinion said afterwards.
 func (x *export) sameVerdict(e evidence) error {
 	var is, was map[string]jsontext.Value
 	canonical, err := canon.Canonical(x.files[FileVerdict])
@@ -154,6 +159,9 @@ func (x *export) sameVerdict(e evidence) error {
 	apart := []string{"evidence"}
 	if x.verdict.Ruling != nil {
 		apart = append(apart, ruled...)
+	}
+	if x.verdict.Opinion != nil {
+		apart = append(apart, opined...)
 	}
 	for _, name := range apart {
 		delete(is, name)
@@ -184,23 +192,35 @@ func (v verdict) sameTests(e evidence) error {
 	if len(e.Findings) == 0 {
 		strength = guild.Weak
 	}
+	own, asFound := v.judged()
 	switch {
-	case !slices.Equal(tests, v.Tests):
+	case !slices.Equal(tests, own):
 		return errors.New("its tests are not those of the verdict")
 	case breaches != len(v.Breaches):
 		return fmt.Errorf("it has %d violations, and the verdict %d", breaches, len(v.Breaches))
-	case strength != v.Strength:
+	case asFound && strength != v.Strength:
 		return fmt.Errorf("its findings are %s, and the verdict is %.40s", strength, v.Strength)
 	}
 	return nil
 }
 
+// judged are the tests of the work by itself, without the one that an opinion adds, and whether the verdict is as strong
+// as they are.
+func (v verdict) judged() (own []test, asFound bool) {
+	if v.Opinion != nil && len(v.Tests) > 0 {
+		return v.Tests[:len(v.Tests)-1], false
+	}
+	return v.Tests, true
+}
+
 // sameReport wants what was found of a typed job to be the verdict's, and to be about the request that was sent.
 func (x *export) sameReport(e evidence) error {
-	switch v := x.verdict; {
-	case !slices.Equal(e.Report.Tests, v.Tests):
+	v := x.verdict
+	own, asFound := v.judged()
+	switch {
+	case !slices.Equal(e.Report.Tests, own):
 		return errors.New("its tests are not those of the verdict")
-	case e.Report.Strength != v.Strength:
+	case asFound && e.Report.Strength != v.Strength:
 		return fmt.Errorf("its report is %.40s, and the verdict is %.40s", e.Report.Strength, v.Strength)
 	case x.request.payload != nil && !bytes.Equal(e.Request.Payload, x.request.payload):
 		return errors.New("it is about another request than was sent")

@@ -119,6 +119,8 @@ func lies() map[string]struct {
 		}}, []string{"verdict"}},
 		"a typed verdict of other tests": {story{typed: true, evidence: func(e map[string]any) { e["report"].(map[string]any)["tests"] = []any{} }}, []string{"evidence"}},
 		"a typed verdict that is weaker": {story{typed: true, evidence: func(e map[string]any) { e["report"].(map[string]any)["strength"] = "weak" }}, []string{"evidence"}},
+		"an opinion on other tests": {story{typed: true, verdict: preferred, evidence: func(e map[string]any) { alone(e); e["report"].(map[string]any)["tests"] = []any{} }},
+			[]string{"evidence"}},
 		"a typed verdict on other work": {story{typed: true, evidence: func(e map[string]any) { e["request"] = map[string]any{"payload": map[string]any{}} }},
 			[]string{"evidence"}},
 

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"maps"
 	"slices"
 	"testing"
@@ -58,4 +59,23 @@ func nut(t testing.TB, manifest string, content map[string]string) []byte {
 	ok(t, w.Close())
 	ok(t, z.Close())
 	return out.Bytes()
+}
+
+// preferred is what an opinion makes of the verdict on a typed job: another result was better.
+func preferred(v map[string]any) {
+	v["tests"] = append(v["tests"].([]any), map[string]any{"id": "judge_model", "state": "failed", "layer": "correctness"})
+	v["outcome"], v["cause"], v["score_micro"], v["standing"], v["strength"] = "PARTIAL", "another result was preferred", 600_000, "conditional", "weak"
+	v["expected"], v["opinion"] = 3, map[string]any{"adjudication": "judge_model"}
+	dimension(v, 0)["value_micro"] = 600_000
+}
+
+// alone is the evidence of that verdict, from before the opinion.
+func alone(e map[string]any) {
+	var v map[string]any
+	if err := json.Unmarshal([]byte(typedVerdictText), &v); err != nil {
+		panic(err)
+	}
+	e["verdict"] = v
+	report := e["report"].(map[string]any)
+	report["tests"], report["strength"] = v["tests"], v["strength"]
 }

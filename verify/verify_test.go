@@ -50,6 +50,7 @@ func stories() map[string]story {
 		"paid in ecash, sealed": {rail: "cashu", sealed: true},
 		"paid on the chain":     {rail: "onchain"},
 		"typed":                 {typed: true},
+		"chosen by an opinion":  {typed: true, verdict: preferred, evidence: alone},
 		"typed, sealed":         {typed: true, sealed: true},
 		"answered in plain":     {plain: "42"},
 	}

@@ -106,7 +106,7 @@ It exits 1 when something was changed, and says which entry is the first.`,
 	cmd.Flags().StringArrayVar(&o.Checkpoints, "checkpoint", nil, "a seal that was kept elsewhere; may be repeated")
 	cmd.Flags().BoolVar(&o.Published, "published", false, "compare with the seals that the relays keep")
 	cmd.Flags().StringVar(&o.Signer, "signer", "", "npub that sealed the journal (default: this node's)")
-	cmd.Flags().StringVar(&o.Proof, "proof", "", "check this proof, a directory or file, and no journal")
+	cmd.Flags().StringVar(&o.Proof, "proof", "", "check a proof, directory or file, and no journal")
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
 	cli.Exclusive(cmd, "proof", "checkpoint")
 	cli.Exclusive(cmd, "proof", "published")
