@@ -80,7 +80,11 @@ func (p *program) runReplayShow(ctx context.Context, name string, o replayOption
 		return err
 	}
 	if o.JSON {
-		_, err = p.out.Write(raw)
+		out := p.out
+		if terminal {
+			out = cli.Escaping(out) // the same JSON, and nothing that a terminal obeys
+		}
+		_, err = out.Write(raw)
 		return err
 	}
 	all, err := playable(raw)

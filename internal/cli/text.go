@@ -91,7 +91,7 @@ func (p plain) Write(b []byte) (int, error) {
 	var out []byte
 	for rest := b; len(rest) > 0; {
 		r, n := utf8.DecodeRune(rest)
-		if r == 0x7F || unicode.Is(unicode.Cc, r) && r > 0x7F || unicode.Is(unicode.Bidi_Control, r) {
+		if unicode.Is(unicode.Cc, r) && !strings.ContainsRune("\n\t\r", r) || unicode.Is(unicode.Bidi_Control, r) {
 			out = fmt.Appendf(out, `\u%04x`, r)
 		} else {
 			out = append(out, rest[:n]...)
@@ -103,6 +103,9 @@ func (p plain) Write(b []byte) (int, error) {
 	}
 	return len(b), nil
 }
+
+// Escaping is a writer of JSON that escapes what a terminal could obey. Each Write takes whole values.
+func Escaping(w io.Writer) io.Writer { return plain{w} }
 
 // PrintJSON writes one value, indented, as --json promises.
 func PrintJSON(w io.Writer, value any) error {

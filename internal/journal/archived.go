@@ -14,10 +14,11 @@ import (
 // ErrArchiveGone means that an archive file is not where Archive wrote it. The error that matches it names the file.
 var ErrArchiveGone = errors.New("the archive file is not there")
 
-// Archived yields the entries of one subject that are in archive files, in their order, or those of all subjects of a noun,
-// as Of does with those that are still in the stream. Whoever wants all of them asks Of first: what is cut off in between is then here. The files are read from
-// the first to the one with the subject's last entry, or where the caller stops; each that is read to its end is held
-// against its checkpoint. After an error there are no more; a file that was moved away is ErrArchiveGone.
+// Archived yields the entries of one subject that are in archive files, in their order, or those of all subjects of a
+// noun, as Of does with those that are still in the stream. Whoever wants all of them asks Of first: what is cut off in
+// between is then here. The files are read from the first to the one with the subject's last entry, or where the caller
+// stops; each that is read to its end is held against its checkpoint. After an error there are no more; a file that was
+// moved away is ErrArchiveGone.
 func (j *Journal) Archived(ctx context.Context, subject fact.Subject) iter.Seq2[fact.Entry, error] {
 	return func(yield func(fact.Entry, error) bool) {
 		through := j.mark.get().Archived

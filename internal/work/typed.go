@@ -78,7 +78,7 @@ func (t Typed) Work(ctx context.Context, a Assignment) error {
 	if err != nil {
 		return err
 	}
-	result, err := t.Author.Answer(ctx, e, func(ctx context.Context, e oa.Envelope) ([]byte, error) { return t.Do(ctx, a, e) })
+	result, err := t.Author.Answer(ctx, e, func(ctx context.Context, e oa.Envelope) ([]byte, error) { return t.recorded(ctx, a, e) })
 	if err != nil {
 		return err
 	}

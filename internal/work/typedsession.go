@@ -1,0 +1,52 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"guild"
+	"guild/oa"
+	"guild/replay/session"
+)
+
+// recorded does a typed job as Do does it, and records it: as one call, with the commands of a sandbox run in it. What a
+// worker's own command does is recorded by itself.
+func (t Typed) recorded(ctx context.Context, a Assignment, e oa.Envelope) ([]byte, error) {
+	r := a.recording
+	if r == nil {
+		return t.Do(ctx, a, e)
+	}
+	r.began = true
+	began := r.now()
+	id, unrecorded := r.Call(began, e.JobType.String(), e.Payload)
+	result, err := t.Do(ctx, a, e)
+	if unrecorded != nil { // there was no room, which the session's report says
+		return result, err
+	}
+	said, exit := string(result), 0
+	if err != nil {
+		said, exit = err.Error(), 1
+		r.overtime = r.overtime || errors.Is(ctx.Err(), context.DeadlineExceeded)
+	} else if e.JobType.String() == oa.SandboxRun {
+		r.commands(began, result)
+	}
+	_ = r.Result(r.now(), id, session.Output{Hash: guild.Sum([]byte(said)), Head: said}, &exit) // its call is open
+	return result, err
+}
+
+// commands records those of a sandbox run, one after another from its beginning on.
+func (r *recording) commands(at time.Time, result []byte) {
+	done, err := oa.Decode[oa.SandboxResult](result)
+	if err != nil {
+		return // whoever made it completes it, and says what is wrong with it
+	}
+	for _, run := range done.Runs {
+		id, err := r.Call(at, "exec", map[string]string{"command": run.Cmd})
+		if err != nil {
+			return
+		}
+		at = at.Add(time.Duration(run.DurationMs) * time.Millisecond)
+		_ = r.Result(at, id, session.Output{Hash: run.StdoutSHA256, Head: run.StdoutPreview}, &run.ExitCode)
+	}
+}
