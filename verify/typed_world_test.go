@@ -79,3 +79,11 @@ func alone(e map[string]any) {
 	report := e["report"].(map[string]any)
 	report["tests"], report["strength"] = v["tests"], v["strength"]
 }
+
+// ruledPartial is a typed job of which a limit ended our own run, as a person ruled it.
+func ruledPartial(v map[string]any) {
+	v["tests"].([]any)[1].(map[string]any)["state"] = "failed"
+	v["passed"], v["outcome"], v["cause"], v["score_micro"], v["standing"] = 1, "PARTIAL", "a limit ended our own run", 0, "rejected"
+	v["ruling"] = map[string]any{"by": "owner"}
+	dimension(v, 0)["value_micro"] = 0
+}

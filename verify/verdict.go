@@ -280,7 +280,10 @@ func (v verdict) correctness(tests tallies) (guild.Score, bool) {
 	switch {
 	case v.Opinion != nil:
 		return v.Score, true
-	case v.whole() && v.Ruling == nil && v.Outcome != guild.Success:
+	case v.whole() && v.Outcome != guild.Success && (v.Ruling == nil || v.Outcome == guild.Partial):
+		if v.Passed == v.Expected && v.Ruling != nil {
+			return guild.Micro, true
+		}
 		return 0, true
 	case v.Ruling == nil || v.Outcome == guild.Partial:
 		return tests.functional.share(), v.Ruling != nil || tests.functional.expected > 0

@@ -51,6 +51,7 @@ func stories() map[string]story {
 		"paid on the chain":     {rail: "onchain"},
 		"typed":                 {typed: true},
 		"chosen by an opinion":  {typed: true, verdict: preferred, evidence: alone},
+		"typed, and ruled":      {typed: true, verdict: ruledPartial},
 		"typed, sealed":         {typed: true, sealed: true},
 		"answered in plain":     {plain: "42"},
 	}

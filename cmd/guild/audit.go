@@ -83,7 +83,8 @@ were. What was added after the latest seal is only known to this machine.
 
 Whoever can change every file here can also cut off the end with its seals. A
 checkpoint that was kept elsewhere finds that too, and so do those that were
-published: with --published the relays are asked for them. A repair is told as a
+published: with --published the relays are asked for them. Those of other journals
+by the same key are named, and prove nothing of this one. A repair is told as a
 change until a checkpoint from after it is given.
 
 Seals count when the key of this node signed them, or the one that --signer names.
@@ -145,7 +146,7 @@ func (p *program) runAuditVerify(ctx context.Context, o auditVerifyOptions) erro
 		if err != nil {
 			return err
 		}
-		v.Checkpoints = append(v.Checkpoints, published...)
+		v.Published = published
 	}
 	if cli.IsTerminal(p.err) {
 		v.Progress = func(entries uint64) { fmt.Fprintf(p.err, "\r%d entries", entries) }
@@ -248,6 +249,9 @@ func (p *program) writeAudit(r audit.Report) error {
 	}
 	if r.Assumed {
 		fmt.Fprintln(&b, "signer    nobody vouches that this is the owner's key: name that with --signer npub1…")
+	}
+	if len(r.Others) > 0 {
+		fmt.Fprintf(&b, "others    this key has published seals of other journals, too: %s\n", cli.Clean(strings.Join(r.Others, ", ")))
 	}
 	for _, one := range r.Repairs {
 		fmt.Fprintf(&b, "repaired  in entry %d, %s: %s dropped\n", one.Entry, time.UnixMilli(one.At).Format(time.DateOnly), cli.Count(one.Dropped, "entry", "entries"))

@@ -55,7 +55,7 @@ func (p *program) asTyped(ctx context.Context, o hireOptions) (hireOptions, erro
 		}
 		o.Level, o.why = string(level), v
 	}
-	if v.Adjudication.Together() && guild.Criticality(o.Level).Replicas() > 1 {
+	if o.Compare == "" && v.Adjudication.Together() && guild.Criticality(o.Level).Replicas() > 1 {
 		o.Compare = string(v.Adjudication)
 	}
 	o.Task = s.ID.String()
@@ -103,7 +103,7 @@ func (o hireOptions) explained(err error, job control.Job) error {
 			hint += "; with model_hint and dimensions in the request one is enough"
 		}
 		return cli.WithHint(err, hint)
-	case codeOf(err) == exitFailed:
+	case codeOf(err) == exitFailed && (job.Ending == guild.JobRejected || job.Ending == guild.JobPartial):
 		return cli.WithHint(err, "guild judge explain "+short(job.ID)+" tells what was found")
 	}
 	return err

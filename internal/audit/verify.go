@@ -24,6 +24,7 @@ type VerifyOptions struct {
 	HighWater   string        // as in journal.Options
 	Signer      nostr.PubKey  // who seals it; whoever signed the first one if zero
 	Checkpoints []nostr.Event // that were kept elsewhere
+	Published   []nostr.Event // by the signer, as relays keep them: of any journal, and perhaps what is none
 
 	Progress func(entries uint64) // called now and then; may be nil
 }
@@ -34,6 +35,7 @@ type Report struct {
 	Sealed  uint64       `json:"sealed"` // entries that its latest seal covers; what came after it can be changed without that being found
 	Signer  nostr.PubKey `json:"signer,omitzero"`
 	Assumed bool         `json:"assumed,omitempty"` // nobody said who seals it: Signer is whoever signed the first seal
+	Others  []string     `json:"others,omitempty"`  // ids of other journals of which there are published seals
 }
 
 // OK reports whether everything is as it was.
@@ -53,6 +55,11 @@ func Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 		}
 		claims = append(claims, journal.Claim{Size: point.Size, Root: point.Root, By: by})
 	}
+	published, others, err := v.published(o)
+	if err != nil {
+		return Report{}, err
+	}
+	claims = append(claims, published...)
 	v.given, v.snapshots = len(v.faults), snapshotsIn(o.Dir)
 	found, err := journal.Check(ctx, journal.CheckOptions{
 		Dir: o.Dir, HighWater: o.HighWater, Claims: claims, Of: fact.SealSubject, Claim: v.claim, Follow: v.follow, Progress: o.Progress,
@@ -66,7 +73,35 @@ func Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 		}
 	}
 	found.Faults = slices.Insert(found.Faults, 0, v.faults...)
-	return Report{found, v.sealed, v.signer, o.Signer == nostr.ZeroPK && v.signer != nostr.ZeroPK}, nil
+	return Report{found, v.sealed, v.signer, o.Signer == nostr.ZeroPK && v.signer != nostr.ZeroPK, others}, nil
+}
+
+// published reads what relays keep. A key may have sealed other journals, or signed what is no checkpoint; those are told
+// and no claims. Of a journal that has no id any more, all are.
+func (v *verification) published(o VerifyOptions) (claims []journal.Claim, others []string, err error) {
+	id, _ := journal.Identity(o.Dir) // Check says what is wrong with it
+	for _, e := range o.Published {
+		signed, err := guild.Verify(e)
+		if err != nil {
+			return nil, nil, fmt.Errorf("checkpoint: %w", err)
+		}
+		point, err := seal.ParseCheckpoint(signed)
+		if err != nil {
+			continue
+		}
+		if id != "" && point.Journal != id {
+			if !slices.Contains(others, point.Journal) {
+				others = append(others, point.Journal)
+			}
+			continue
+		}
+		by := fmt.Sprintf("the checkpoint %.8s that was published", e.ID.Hex())
+		if point, err = v.checkpoint(e, by); err != nil {
+			return nil, nil, err
+		}
+		claims = append(claims, journal.Claim{Size: point.Size, Root: point.Root, By: by})
+	}
+	return claims, others, nil
 }
 
 // verification reads the seals of a journal.

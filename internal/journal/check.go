@@ -85,12 +85,14 @@ func Check(ctx context.Context, o CheckOptions) (Checked, error) {
 	for {
 		c := newChecking(ctx, o)
 		found, err := c.run()
-		if err != nil {
+		now, _ := readHigh(c.files.high())
+		switch archived := now.Archived != c.began; { // a beginning, while it was read
+		case archived && (errors.Is(err, fs.ErrNotExist) || len(found.Faults) > 0):
+		case err != nil:
 			return Checked{}, fmt.Errorf("check the journal: %w", err)
-		}
-		if now, _ := readHigh(c.files.high()); len(found.Faults) == 0 || now.Archived == c.began {
+		default:
 			return found, nil
-		} // else a beginning was archived while it was read
+		}
 	}
 }
 

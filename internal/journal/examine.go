@@ -53,6 +53,9 @@ func examine(f files, h high, marks []high, at ...uint64) (map[uint64]guild.Hash
 		return nil, damaged("it ends at entry %d, but entry %d was on disk", x.last, h.Seq)
 	}
 	for _, m := range marks {
+		if root := x.roots[m.Seq]; root.IsZero() && 0 < m.Seq && m.Seq < h.Archived {
+			continue // its archive file was moved away, and the furthest mark covers it
+		}
 		if x.roots[m.Seq] != m.Root {
 			return nil, damaged("its entries through %d are not those that were on disk", m.Seq)
 		}
@@ -70,7 +73,7 @@ func (x *examination) archived(f files, h high, marks []high) error {
 			x.note(m.seq, peaks)
 			return nil
 		})
-		if err != nil {
+		if _, gone := errors.AsType[*DamagedError](err); err != nil && !gone { // Check says more of a file that was moved away
 			return err
 		}
 	}

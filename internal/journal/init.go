@@ -65,6 +65,9 @@ func (f files) vacant() error {
 	return nil
 }
 
+// Identity is the id of the journal in a directory, which is not opened.
+func Identity(dir string) (string, error) { return files(dir).identity() }
+
 // identity reads which journal the directory is.
 func (f files) identity() (string, error) {
 	b, err := os.ReadFile(f.marker())
@@ -99,7 +102,7 @@ func (f files) unmarked() error {
 // shape refuses a file where a directory belongs, and a directory where a file does. outside is the high-water mark outside
 // the directory, "" if there is none.
 func (f files) shape(outside string) error {
-	for _, path := range []string{f.hashes(), f.high(), outside, f.snapshots()} {
+	for _, path := range []string{f.hashes(), outside, f.snapshots()} {
 		info, err := os.Stat(path)
 		switch isDir := path == f.snapshots(); {
 		case path == "" || errors.Is(err, fs.ErrNotExist):

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -156,11 +157,16 @@ func (j *Journal) open(ctx context.Context) (err error) {
 
 // serve starts the server and finds its streams, or makes them if this is the first time.
 func (j *Journal) serve(ctx context.Context) (*store, error) {
+	h := j.mark.get()
+	if !h.Made { // what there may be of the stream is from a start that died, and nothing is in it
+		if err := os.RemoveAll(j.files.facts()); err != nil {
+			return nil, err
+		}
+	}
 	s, err := startStore(ctx, j.o, j.files.stream())
 	if err != nil {
 		return nil, err
 	}
-	h := j.mark.get()
 	err = s.bind(ctx, h.Made, h.Archived+1)
 	if err == nil && !h.Made {
 		err = j.mark.set(func(h *high) { h.Made = true })

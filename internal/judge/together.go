@@ -163,5 +163,6 @@ func weighed(v, opined guild.Verdict) guild.Verdict {
 	opined.Expected, opined.Passed = v.Expected+opined.Expected, v.Passed+opined.Passed
 	opined.Warnings = append(v.Warnings[:len(v.Warnings):len(v.Warnings)], opined.Warnings...)
 	opined.Usage, opined.Box, opined.Evidence = v.Usage, v.Box, v.Evidence
+	opined.Decided, opined.Claims, opined.Tools, opined.Hidden = v.Decided, v.Claims, v.Tools, v.Hidden
 	return opined
 }

@@ -23,7 +23,11 @@ func (j *Judge) checkTyped(ctx context.Context, c Case) (v guild.Verdict, eviden
 		return v, nil, false, err
 	}
 	report, err := j.Typed.Check(ctx, e, filepath.Join(c.Delivery, nutshell.ArtifactsDir), c.Provider)
-	if errors.Is(err, oa.ErrUnknown) || errors.Is(err, oa.ErrInvalid) { // of our own request: no use in trying again
+	if errors.Is(err, oa.ErrUnknown) { // a description that may come back: nobody is to lose work over it
+		v = guild.Verdict{Outcome: guild.Failure, Strength: guild.Weak, Tier: "none", Cause: guild.Cut(err.Error(), maxCause)}
+		return v, Evidence(v.Cause), true, &PersonNeeded{Reason: v.Cause}
+	}
+	if errors.Is(err, oa.ErrInvalid) { // of our own request: no use in trying again
 		err = fmt.Errorf("%w: %w", exam.ErrUndecided, err)
 	}
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/exam"
 	"guild/internal/judge"
 	"guild/internal/sandbox"
 	"guild/internal/typed"
@@ -72,7 +71,8 @@ func TestATypedJobIsJudgedByDoingItAgain(t *testing.T) {
 	}
 
 	j.Typed = typed.Checker{} // no job type is described here
-	if _, _, err := j.Judge(t.Context(), bundle, deliver(t, map[string]string{typed.ResultFile: cheat})); !errors.Is(err, exam.ErrUndecided) {
+	_, _, err = j.Judge(t.Context(), bundle, deliver(t, map[string]string{typed.ResultFile: cheat}))
+	if person, held := errors.AsType[*judge.PersonNeeded](err); !held || !strings.Contains(person.Reason, "unknown job type") {
 		t.Errorf("error %v", err)
 	}
 

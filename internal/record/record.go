@@ -81,7 +81,8 @@ func (r *Record) write(s session) due.Work {
 // documents writes both documents and returns the fact that names them.
 func (r *Record) documents(ctx context.Context, s session) (fact.AttemptRecorded, error) {
 	var trajectory bytes.Buffer
-	hash, err := r.replay(&trajectory, s)
+	policy := r.c.Policy().String() // of both
+	hash, err := r.replay(&trajectory, s, policy)
 	if err != nil {
 		return fact.AttemptRecorded{}, err
 	}
@@ -92,7 +93,7 @@ func (r *Record) documents(ctx context.Context, s session) (fact.AttemptRecorded
 	if s.Judged == nil {
 		return recorded, nil
 	}
-	document, err := r.receipt(s, hash)
+	document, err := r.receipt(s, hash, policy)
 	if err != nil {
 		return fact.AttemptRecorded{}, err
 	}
@@ -105,14 +106,14 @@ func (r *Record) documents(ctx context.Context, s session) (fact.AttemptRecorded
 	return recorded, err
 }
 
-func (r *Record) receipt(s session, trajectory guild.Hash) (receipt.Receipt, error) {
+func (r *Record) receipt(s session, trajectory guild.Hash, policy string) (receipt.Receipt, error) {
 	v := s.Judged
 	document := receipt.Receipt{
 		ID:             receipt.NewID(s.Job, s.Attempt, s.Result, s.Earlier),
 		Supersedes:     s.Earlier,
 		SessionID:      s.Job.String(),
 		TrajectoryHash: trajectory,
-		PolicyBundleID: r.c.Policy().String(),
+		PolicyBundleID: policy,
 		JobHash:        s.JobHash,
 		ProviderID:     nip19.EncodeNpub(s.Provider.PubKey),
 		ProviderPubKey: s.Provider.PubKey,
@@ -126,7 +127,7 @@ func (r *Record) receipt(s session, trajectory guild.Hash) (receipt.Receipt, err
 }
 
 // replay writes REPLAY.jsonl: what the node did for the job, each act a tool call with its result.
-func (r *Record) replay(to *bytes.Buffer, s session) (guild.Hash, error) {
+func (r *Record) replay(to *bytes.Buffer, s session, policy string) (guild.Hash, error) {
 	if len(s.Acts) == 0 {
 		return guild.Hash{}, errors.New("nothing is known of what happened")
 	}
@@ -134,7 +135,7 @@ func (r *Record) replay(to *bytes.Buffer, s session) (guild.Hash, error) {
 	start := moment(s.Acts[0].At)
 	events := []replay.Event{
 		replay.ReplayHeader{Version: 1, Producer: r.c.Producer, CreatedAt: start},
-		replay.SessionStart{SessionID: s.Job.String(), PolicyBundleID: r.c.Policy().String(), T: start},
+		replay.SessionStart{SessionID: s.Job.String(), PolicyBundleID: policy, T: start},
 	}
 	for i, act := range s.Acts {
 		call, result, err := act.events(fmt.Sprintf("tc_%03d", i+1))

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"guild"
 	"guild/internal/workdir"
@@ -26,6 +27,10 @@ func (c Checker) checkRun(ctx context.Context, e oa.Envelope, result []byte, dir
 		r.test("artifacts that travelled", wrong...)
 		r.How = fmt.Sprintf("by its schema, and by hashing %d artifacts", travelled)
 	}
+	if len(wrong) > 0 {
+		r.Strength = guild.Strong // whatever the commands come to
+		return nil
+	}
 	if c.Sandbox == nil {
 		r.Warnings = append(r.Warnings, "the commands were not run again: there is no sandbox")
 		r.ended(theirs)
@@ -36,65 +41,66 @@ func (c Checker) checkRun(ctx context.Context, e oa.Envelope, result []byte, dir
 		r.ended(theirs)
 		return nil
 	}
-	ours, err := c.Sandbox.run(ctx, q, "")
+	ours, limited, err := c.Sandbox.run(ctx, q, "")
 	if err != nil {
 		return fmt.Errorf("run the commands again: %w", err)
 	}
 	r.Strength, r.How, r.Ran, r.Again = guild.Strong, "the commands were run again", true, &ours
-	differences, moved := theirs.Differences(ours, false), oa.Faults(nil)
-	if len(differences) > 0 {
-		if moved, err = c.runTwice(ctx, q, theirs, ours, r); err != nil {
+	twice := ours
+	if len(theirs.Differences(ours, false)) > 0 {
+		if twice, err = c.runTwice(ctx, q, theirs, ours, limited, r); err != nil {
 			return err
 		}
 	}
-	r.compare(differences, moved)
+	r.compare(theirs, ours, twice)
 	return nil
 }
 
-// runTwice runs the commands a second time where the first time differs from the provider's, and returns in what our own
-// two runs differ. Where a limit ended one of ours, and the provider says that none did, who is right is for a person to
-// say: this machine may be slower, and a command that never ends would have the same excuse.
-func (c Checker) runTwice(ctx context.Context, q oa.SandboxRequest, theirs, ours oa.SandboxResult, r *Report) (oa.Faults, error) {
-	if cutShort(ours) && !cutShort(theirs) && theirs.Status != oa.StatusCancelled {
+// apart is how long after the first our second run begins at least: archives count the time in steps of two seconds.
+const apart = 2 * time.Second
+
+// runTwice runs the commands a second time where the first time differs from the provider's, and returns what that came
+// to. Where a limit ended one of ours, who is right is for a person to say: this machine may be slower or smaller, and a
+// command that never ends would have the same excuse.
+func (c Checker) runTwice(ctx context.Context, q oa.SandboxRequest, theirs, ours oa.SandboxResult, limited bool, r *Report) (oa.SandboxResult, error) {
+	if limited && theirs.Status != oa.StatusCancelled {
 		r.Person = guild.Cut(fmt.Sprintf("the provider says %s, and our own run came to %s: %s", theirs.Status, ours.Status, ours.Error), 500)
-		return nil, nil
+		return ours, nil
 	}
-	twice, err := c.Sandbox.run(ctx, q, "")
+	select {
+	case <-ctx.Done():
+		return ours, ctx.Err()
+	case <-time.After(apart):
+	}
+	twice, limited, err := c.Sandbox.run(ctx, q, "")
 	if err != nil {
-		return nil, fmt.Errorf("run the commands a second time: %w", err)
+		return ours, fmt.Errorf("run the commands a second time: %w", err)
 	}
 	r.Twice = &twice
-	if cutShort(twice) && !cutShort(ours) {
+	if limited {
 		r.Person = guild.Cut(fmt.Sprintf("of our own two runs one came to %s: %s", twice.Status, twice.Error), 500)
-		return nil, nil
+		return ours, nil
 	}
-	return ours.Differences(twice, false), nil
-}
-
-// cutShort reports whether a limit ended a run, or the sandbox did.
-func cutShort(s oa.SandboxResult) bool {
-	return s.Status == oa.StatusTimeout || s.Status == oa.StatusError
+	return twice, nil
 }
 
 // compare makes tests of the differences from our own run. What moved between our own two runs, as random bytes do, is
 // nobody's fault and proves nothing: where it is all that differs, the report is weak.
-func (r *Report) compare(differences, moved oa.Faults) {
-	all := len(moved) >= oa.MaxFaults // there may be more that are not listed
-	files := slices.ContainsFunc(moved, isPresence)
-	moves := func(d oa.Fault) bool {
-		return all || files && isPresence(d) || slices.ContainsFunc(moved, func(m oa.Fault) bool { return m.Path == d.Path })
-	}
+func (r *Report) compare(theirs, ours, twice oa.SandboxResult) {
+	steadyTheirs, steadyOurs := steady(theirs, ours, twice)
+	remaining := steadyTheirs.Differences(steadyOurs, false)
 	var unsure []string
 	for _, part := range []struct{ id, path string }{{"status", "outputs.status"}, {"exit codes", "outputs.runs"}, {"artifacts", "outputs.artifacts"}} {
 		var faults []string
-		before := len(unsure)
-		for _, d := range differences {
-			switch {
-			case !strings.HasPrefix(d.Path, part.path):
-			case moves(d):
-				unsure = append(unsure, d.Path)
-			default:
+		for _, d := range remaining {
+			if strings.HasPrefix(d.Path, part.path) {
 				faults = append(faults, besideOurs(d))
+			}
+		}
+		before := len(unsure)
+		for _, d := range theirs.Differences(ours, false) {
+			if strings.HasPrefix(d.Path, part.path) && !slices.ContainsFunc(remaining, func(f oa.Fault) bool { return f.Path == d.Path }) {
+				unsure = append(unsure, d.Path)
 			}
 		}
 		if len(faults) > 0 || len(unsure) == before { // else there is nothing to compare it with
@@ -110,8 +116,50 @@ func (r *Report) compare(differences, moved oa.Faults) {
 	}
 }
 
-// isPresence reports whether a difference is that only one of two runs has an artifact.
-func isPresence(d oa.Fault) bool { return strings.HasPrefix(d.Says, "is only") }
+// steady is what of the provider's run and of ours can be compared: all but what is not the same in both of ours.
+func steady(theirs, ours, twice oa.SandboxResult) (oa.SandboxResult, oa.SandboxResult) {
+	if ours.Status != twice.Status {
+		theirs.Status = ours.Status
+	}
+	theirs.Runs = slices.Clone(theirs.Runs)
+	if len(ours.Runs) != len(twice.Runs) {
+		theirs.Runs = ours.Runs
+	}
+	for i := range min(len(theirs.Runs), len(ours.Runs), len(twice.Runs)) {
+		if ours.Runs[i].ExitCode != twice.Runs[i].ExitCode {
+			theirs.Runs[i].ExitCode = ours.Runs[i].ExitCode
+		}
+	}
+	first, second := byPath(ours.Artifacts), byPath(twice.Artifacts)
+	renamed := false // a file has another name each time
+	for name := range first {
+		_, again := second[name]
+		renamed = renamed || !again
+	}
+	for name := range second {
+		_, before := first[name]
+		renamed = renamed || !before
+	}
+	moves := func(a oa.Artifact) bool {
+		one, before := first[a.Path]
+		two, again := second[a.Path]
+		if !before && !again {
+			return renamed
+		}
+		return before != again || one.SHA256 != two.SHA256 || one.SizeBytes != two.SizeBytes
+	}
+	theirs.Artifacts = slices.DeleteFunc(slices.Clone(theirs.Artifacts), moves)
+	ours.Artifacts = slices.DeleteFunc(slices.Clone(ours.Artifacts), moves)
+	return theirs, ours
+}
+
+func byPath(all []oa.Artifact) map[string]oa.Artifact {
+	named := map[string]oa.Artifact{}
+	for _, a := range all {
+		named[a.Path] = a
+	}
+	return named
+}
 
 // besideOurs says a difference of the provider's run from ours.
 func besideOurs(d oa.Fault) string {

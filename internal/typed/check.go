@@ -150,7 +150,11 @@ func (c Checker) checkVectors(ctx context.Context, e oa.Envelope, result []byte,
 		r.Warnings = append(r.Warnings, "nothing was embedded again: that needs a model and dimensions in the request, and an endpoint here")
 		return nil
 	}
-	sample := rand.Perm(len(q.Texts)) // no provider knows which
+	sample := slices.DeleteFunc(rand.Perm(len(q.Texts)), func(i int) bool { return strings.TrimSpace(q.Texts[i]) == "" }) // no provider knows which
+	if len(sample) == 0 {
+		r.Warnings = append(r.Warnings, "nothing was embedded again: the texts say nothing")
+		return nil
+	}
 	sample = sample[:min(len(sample), sampled)]
 	slices.Sort(sample)
 	var texts []string

@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
@@ -121,6 +123,45 @@ func TestWhatComesOutOtherwiseEachTimeIsNobodysFault(t *testing.T) {
 	}
 }
 
+// However much comes out otherwise each time, what does not is compared.
+func TestWhatMovesHidesNothingThatDoesNot(t *testing.T) {
+	s := host(t)
+	c := typed.Checker{Types: oa.Known(), Sandbox: &s}
+	e := envelope(t, commands("for i in $(seq 30); do head -c 8 /dev/urandom >r$i; done; mktemp -p . >/dev/null; echo x >z"))
+	honest := answered(t, e, s.Do)
+	wants(t, checked(t, c, e, left(t, honest, nil)), guild.Weak, "", "")
+	lie := strings.Replace(honest, `"exit_code":0`, `"exit_code":1`, 1)
+	lie = strings.Replace(lie, `"status":"success"`, `"status":"failed"`, 1)
+	if r := checked(t, c, e, left(t, lie, nil)); r.Passed() || r.Strength != guild.Strong {
+		t.Errorf("a false exit code: %+v", r)
+	}
+	z := guild.Sum([]byte("x\n")).Hex()
+	wants(t, checked(t, c, e, left(t, strings.Replace(honest, z, strings.Repeat("0a", 32), 1), nil)), guild.Strong, "artifacts", "outputs.artifacts.z is 0a0a0a0a")
+	without := regexp.MustCompile(`,?\{[^{}]*"path":"z"[^{}]*\}`).ReplaceAllString(honest, "")
+	wants(t, checked(t, c, e, left(t, without, nil)), guild.Strong, "artifacts", "outputs.artifacts.z is only there when we run it")
+}
+
+// Archives and clocks count in seconds, and a short command is done within one.
+func TestTheTimeOfDayIsNobodysFault(t *testing.T) {
+	s := host(t)
+	c := typed.Checker{Types: oa.Known(), Sandbox: &s}
+	e := envelope(t, commands("date +%s >f"))
+	honest := answered(t, e, s.Do)
+	time.Sleep(1100 * time.Millisecond) // the provider was earlier
+	wants(t, checked(t, c, e, left(t, honest, nil)), guild.Weak, "", "")
+}
+
+func TestAnArtifactThatIsNotWhatItSaysIsFoundWithoutARun(t *testing.T) {
+	s := host(t)
+	c := typed.Checker{Types: oa.Known(), Sandbox: &s}
+	e := envelope(t, commands("echo x >f"))
+	honest := answered(t, e, s.Do)
+	r := checked(t, c, e, left(t, honest, map[string]string{"f": "y\n"}))
+	if r.Passed() || r.Strength != guild.Strong || r.Again != nil {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestWhereOnlyOurOwnRunIsCutShortAPersonDecides(t *testing.T) {
 	s := host(t)
 	q := commands("sleep 30")
@@ -201,11 +242,11 @@ func TestARunThatCannotBeRepeatedIsWeak(t *testing.T) {
 	}
 	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, honest, map[string]string{"f": "x\n"})), guild.Weak, "", "")
 	larger := strings.Replace(honest, `"size_bytes":2`, `"size_bytes":3`, 1)
-	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, larger, map[string]string{"f": "x\n"})), guild.Weak,
+	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, larger, map[string]string{"f": "x\n"})), guild.Strong,
 		"artifacts that travelled", "outputs.artifacts[0].size_bytes is 3, and the file has 2")
 	nothing := `{"env_info": {"image_digest": "host"}, "runs": [], "artifacts": [], "status": "timeout"}`
 	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, nothing, nil)), guild.Strong, "schema", "no command ran over its time")
-	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, honest, map[string]string{"f": "x\n", "g": "z\n"})), guild.Weak,
+	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, honest, map[string]string{"f": "x\n", "g": "z\n"})), guild.Strong,
 		"artifacts that travelled", "outputs.artifacts[1].sha256 is 3bb2abb6…, and the file's is c865f6c5…")
 }
 

@@ -156,49 +156,51 @@ func (s Sandbox) DoInto(ctx context.Context, e oa.Envelope, leave string) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	result, err := s.run(ctx, q, leave)
+	result, _, err := s.run(ctx, q, leave)
 	if err != nil {
 		return nil, err
 	}
 	return oa.Encode(result)
 }
 
-// run runs commands. The error is that the sandbox could not; what becomes of the commands is a result.
-func (s Sandbox) run(ctx context.Context, q oa.SandboxRequest, leave string) (oa.SandboxResult, error) {
-	r := oa.SandboxResult{
+// run runs commands, and says whether one of their limits ended them. The error is that the sandbox could not; what becomes
+// of the commands is a result.
+func (s Sandbox) run(ctx context.Context, q oa.SandboxRequest, leave string) (r oa.SandboxResult, limited bool, err error) {
+	r = oa.SandboxResult{
 		EnvInfo: oa.EnvInfo{ImageDigest: q.Sandbox.ImageDigest}, Runs: []oa.Run{}, Artifacts: []oa.Artifact{},
 		Provenance: &oa.Provenance{ModelID: q.Sandbox.ImageDigest, Tokens: &oa.Tokens{}}, // the image is the model, and it counts none
 	}
 	if err := s.Check(q); err != nil {
-		return r, err
+		return r, false, err
 	}
 	dir, err := os.MkdirTemp(s.Scratch, "run-")
 	if err != nil {
-		return r, err
+		return r, false, err
 	}
 	defer sandbox.RemoveTree(dir)
 	files := filepath.Join(dir, "files")
 	if err := s.fill(ctx, q.Repo.Source, files); err != nil {
-		return r, fmt.Errorf("inputs.repo.source: %w", err)
+		return r, false, fmt.Errorf("inputs.repo.source: %w", err)
 	}
 	limits := s.limits(q.Sandbox.Resources)
 	before, err := look(files, limits)
 	if err != nil {
-		return r, fmt.Errorf("inputs.repo.source: %w", err)
+		return r, false, fmt.Errorf("inputs.repo.source: %w", err)
 	}
-	if err := s.commands(ctx, q, files, limits, &r); err != nil {
-		return r, err
+	if limited, err = s.commands(ctx, q, files, limits, &r); err != nil {
+		return r, false, err
 	}
 	r.Artifacts, err = artifacts(files, limits, before, leave)
 	if full, ok := errors.AsType[*nutshell.LimitError](err); ok {
 		r.Status, r.Error, r.Artifacts = oa.StatusError, cmp.Or(r.Error, "the files that were left: "+full.Error()), []oa.Artifact{}
-		return r, nil
+		return r, true, nil
 	}
-	return r, err
+	return r, limited, err
 }
 
-// commands runs the commands in their order, until one of them fails or the time is over.
-func (s Sandbox) commands(ctx context.Context, q oa.SandboxRequest, files string, limits sandbox.Limits, r *oa.SandboxResult) error {
+// commands runs the commands in their order, until one of them fails or the time is over, and says whether a limit ended
+// one.
+func (s Sandbox) commands(ctx context.Context, q oa.SandboxRequest, files string, limits sandbox.Limits, r *oa.SandboxResult) (limited bool, err error) {
 	r.Status = oa.StatusSuccess
 	left := limits.Wall
 	for i, c := range q.Commands {
@@ -208,17 +210,18 @@ func (s Sandbox) commands(ctx context.Context, q oa.SandboxRequest, files string
 		switch {
 		case errors.Is(err, errDisk):
 			r.Status, r.Error = oa.StatusError, fmt.Sprintf("command %d went over its limit: %s", i, sandbox.KilledDisk)
-			return nil
+			return true, nil
 		case err != nil:
-			return fmt.Errorf("command %d: the sandbox: %w", i, err)
+			return false, fmt.Errorf("command %d: the sandbox: %w", i, err)
 		case len(result.Breaches) > 0: // all refused; what became of the command is its exit code
 			r.Error = fmt.Sprintf("command %d tried what it must not: %s", i, result.Breaches[0].Syscall)
 		}
 		r.Runs = append(r.Runs, one)
+		limited = limited || result.Killed != ""
 		left -= time.Duration(max(result.Usage.WallMs, 1)) * time.Millisecond
 		if result.Killed == sandbox.KilledWall || left <= 0 {
 			r.Status, r.Error = oa.StatusTimeout, fmt.Sprintf("command %d ran over the %s", i, limits.Wall)
-			return nil
+			return true, nil
 		}
 		if one.ExitCode != 0 {
 			r.Status = oa.StatusFailed
@@ -226,11 +229,11 @@ func (s Sandbox) commands(ctx context.Context, q oa.SandboxRequest, files string
 				r.Error = fmt.Sprintf("command %d went over its limit: %s", i, result.Killed)
 			}
 			if !c.ContinueOnFail {
-				return nil
+				return limited, nil
 			}
 		}
 	}
-	return nil
+	return limited, nil
 }
 
 // specOf is the run of one command.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"guild"
 	"guild/canon"
@@ -198,11 +199,15 @@ const (
 
 // shown is what may be seen of a text that may be long: its preview, without secrets.
 func (r *Recorder) shown(text string) string {
-	long := len(text) >= 4*replay.MaxPreview
+	return r.beginning(text, len(text) >= 4*replay.MaxPreview)
+}
+
+// beginning is shown of a text that may be cut off somewhere in a secret.
+func (r *Recorder) beginning(text string, cut bool) string {
 	text = strings.ToValidUTF8(text[:min(len(text), maxHead)], "�")
 	clean := r.clean(text)
-	if long {
-		clean = common(clean, r.clean(guild.Cut(text, len(text)-margin)))
+	if cut {
+		clean = common(clean, r.clean(guild.Cut(text, len(text)-min(margin, len(text)/2))))
 	}
 	return replay.Preview(clean)
 }
@@ -228,7 +233,8 @@ func (r *Recorder) published(o Output) (h guild.Hash, preview string) {
 		}
 		return o.Hash, replay.Preview(clean)
 	}
-	return o.Hash, r.shown(o.Head)
+	cut := guild.Sum([]byte(o.Head)) != o.Hash && utf8.RuneCountInString(o.Head) >= replay.MaxPreview
+	return o.Hash, r.beginning(o.Head, cut)
 }
 
 // add appends an event that costs so many bytes, where there is room.

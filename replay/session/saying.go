@@ -24,7 +24,7 @@ func (n note) tell(r *Recorder, at time.Time) error {
 	if text == "" {
 		return nil
 	}
-	return aside(r, at, call{tool: "note", step: n.step}, Output{guild.Sum([]byte(n.text)), head([]byte(text))})
+	return aside(r, at, call{tool: "note", step: n.step}, Output{guild.Sum([]byte(text)), head([]byte(text))})
 }
 
 // aside records something that is known at once as a call with its result. It is not the worker's latest call.

@@ -479,7 +479,7 @@ class Request:
         return check_parcel(digits, size, inline, data if kind == "url" else "", key)
 
 
-TYPED = re.compile(r"(?=.{1,128}$)oa(\.[a-z0-9_-]+)+\.v[1-9][0-9]{0,9}")
+TYPED = re.compile(r"(?=.{1,128}$)oa(\.[a-z0-9_-]+)+\.v[1-9][0-9]{0,8}")
 
 
 def unpack(b):
@@ -769,8 +769,8 @@ def check_score(v, t, ruled):
             passed, expected = t["functional"]
             if v["opinion"] is not None:
                 value, known = v["score_micro"], True
-            elif v["whole"] and v["ruling"] is None and v["outcome"] != "SUCCESS":
-                value, known = 0, True
+            elif v["whole"] and v["outcome"] != "SUCCESS" and (v["ruling"] is None or v["outcome"] == "PARTIAL"):
+                value, known = ONE if v["ruling"] is not None and v["passed"] == v["expected"] else 0, True
             elif v["ruling"] is None or v["outcome"] == "PARTIAL":
                 value, known = passed * ONE // expected if expected else 0, v["ruling"] is not None or expected > 0
             else:
