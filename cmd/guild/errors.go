@@ -11,6 +11,7 @@ import (
 	"guild/internal/key"
 	"guild/internal/sandbox"
 	"guild/internal/suite"
+	"guild/oa"
 )
 
 // Exit codes, as the help of hire documents them. Other verbs use 0, 1, 2 and 130.
@@ -112,6 +113,10 @@ func endingHint(job control.Job) string {
 		return "guild job show " + short(job.ID) + " says which agree; --compare sets by what (json, text, numbers:TOLERANCE, tests)"
 	case guild.JobTimedOut:
 		return "give it more time with --timeout, or ask another with --provider"
+	case guild.JobRejected, guild.JobPartial:
+		if _, err := oa.ParseID(job.Task); err == nil {
+			return "guild judge explain " + short(job.ID) + " tells what was found"
+		}
 	}
 	for _, a := range job.Attempts {
 		if a.Receipt != "" {

@@ -95,16 +95,13 @@ func (o hireOptions) explained(err error, job control.Job) error {
 		return err
 	}
 	level := guild.Criticality(o.Level)
-	switch {
-	case codeOf(err) == exitUnclaimed && level.Replicas() > 1 && o.why.Redundancy > 0:
+	if codeOf(err) == exitUnclaimed && level.Replicas() > 1 && o.why.Redundancy > 0 {
 		err = fmt.Errorf("%w; the request's verification is %s of %d, which asks %d providers", err, o.why.Adjudication, o.why.Redundancy, level.Replicas())
 		hint := "--criticality low asks one, and takes its result alone"
 		if o.Task == oa.Embedding {
 			hint += "; with model_hint and dimensions in the request one is enough"
 		}
 		return cli.WithHint(err, hint)
-	case codeOf(err) == exitFailed && (job.Ending == guild.JobRejected || job.Ending == guild.JobPartial):
-		return cli.WithHint(err, "guild judge explain "+short(job.ID)+" tells what was found")
 	}
 	return err
 }
