@@ -52,7 +52,7 @@ func chromium(t *testing.T) *browser {
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 		"--no-startup-window", "--user-data-dir="+t.TempDir(), "--remote-debugging-pipe")
 	run.Env = append(os.Environ(), "LC_ALL=C.UTF-8") // else it finds no file whose name is not ASCII
-	run.ExtraFiles = []*os.File{theirIn, theirOut} // 3 and 4, as the browser expects them
+	run.ExtraFiles = []*os.File{theirIn, theirOut}   // 3 and 4, as the browser expects them
 	var complaints bytes.Buffer
 	run.Stderr = &complaints // and Wait waits until the last of its processes has closed it
 	run.WaitDelay = 10 * time.Second
