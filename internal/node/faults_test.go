@@ -55,7 +55,7 @@ type hostileWorld struct {
 // impatient are waits that suit a test: what is lost is missed soon.
 func impatient(c *Config) {
 	c.Patience = jobs.Patience{
-		Discover: 5 * time.Second, Silence: 5 * time.Second, Extend: 5 * time.Second, Job: time.Minute,
+		Discover: 5 * time.Second, Silence: 5 * time.Second, Extend: 5 * time.Second, Job: 3 * time.Minute,
 		Ladder: [3]time.Duration{3 * time.Second, 3 * time.Second, 6 * time.Second},
 	}
 	c.Retry = []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second}
@@ -243,8 +243,9 @@ func (w *hostileWorld) row(name string, took time.Duration) string {
 		attempts-w.ledger.asked, took.Seconds(), counts(dropped))
 }
 
-// harsh is how probable each fault is when it is alone, mild when it is one of all. A relay that ends connection
-// after connection is not tried again for a minute, which is longer than this test waits.
+// harsh is how probable each fault is when it is alone, mild when it is one of all. A relay that ends one connection
+// after another within seconds is left alone for up to a minute: more of that would show how long a job may wait, which
+// is known.
 func harsh(f faulttest.Fault) float64 {
 	switch f {
 	case faulttest.Disconnect, faulttest.Cut:

@@ -260,6 +260,39 @@ func TestReconnectsBackOffUpToAMinute(t *testing.T) {
 	})
 }
 
+func TestARelayThatServesUsForAWhileIsNotLeftForLong(t *testing.T) {
+	tests := []struct {
+		serves      time.Duration
+		least, most int // connections in an hour
+	}{
+		{0, 60, 60 * 3},
+		{4 * time.Second, 60, 60 * 3},
+		{6 * time.Second, 400, 600},
+		{30 * time.Second, 100, 120},
+	}
+	for _, test := range tests {
+		t.Run(test.serves.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var connected atomic.Int64
+				listener := newPiped()
+				serve(t, listener, playing(func(peer) {
+					connected.Add(1)
+					time.Sleep(test.serves)
+				}))
+				c := config(newInbox(), "ws://localhost")
+				c.Dial = listener.dial
+				_, stop := run(t, c)
+				time.Sleep(time.Hour)
+				stop()
+				time.Sleep(test.serves) // the last connection ends
+				if n := int(connected.Load()); n < test.least || n > test.most {
+					t.Errorf("%d connections in an hour, not %d to %d", n, test.least, test.most)
+				}
+			})
+		})
+	}
+}
+
 func TestADeadConnectionIsFoundByPing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		connected := make(chan time.Time, 10)

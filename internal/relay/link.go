@@ -15,17 +15,19 @@ const (
 	firstWait = 500 * time.Millisecond // before the second try to connect
 	longest   = time.Minute            // wait between two tries
 	stable    = time.Minute            // a connection that lasted as long makes the waits short again
+	useful    = 5 * time.Second        // one that lasted as long, and as long as the wait, makes it shorter
 	idle      = time.Minute            // after which a visited relay is left
 	soon      = time.Second            // a relay that will be tried within it is worth waiting for
 )
 
 // backoff returns the wait before try n+1, n counting the failures: exponential, with full jitter.
-func backoff(n int) time.Duration {
-	most := longest
+func backoff(n int) time.Duration { return rand.N(mostWait(n)) }
+
+func mostWait(n int) time.Duration {
 	if n < 8 {
-		most = min(longest, firstWait<<n)
+		return min(longest, firstWait<<n)
 	}
-	return rand.N(most)
+	return longest
 }
 
 // link is one relay: its connections one after the other, and what is counted over all of them.
@@ -57,7 +59,9 @@ func newLink(p *Pool, url string) *link {
 // hangUp ends the link for good. The caller holds pool.mu.
 func (l *link) hangUp() { close(l.gone) }
 
-// run connects, and connects again, until ctx ends or nobody needs the relay.
+// run connects, and connects again, until ctx ends or nobody needs the relay. A relay that cannot be reached, or
+// throws us out at once, is left alone for longer and longer; one that serves us for a while each time is not left for
+// much longer than it served.
 func (l *link) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -68,17 +72,23 @@ func (l *link) run(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	})
-	for tries := 0; ; tries++ {
+	for tries := 0; ; {
 		began := l.pool.cfg.Now()
 		l.connect(ctx)
 		if ctx.Err() != nil || l.pool.drop(l) {
 			return
 		}
-		if l.pool.cfg.Now().Sub(began) >= stable {
+		lasted := l.pool.cfg.Now().Sub(began)
+		if lasted >= stable {
 			tries = 0
 		}
 		if !l.rest(ctx, backoff(tries)) {
 			return
+		}
+		if lasted >= max(useful, mostWait(tries)) {
+			tries = max(0, tries-1)
+		} else {
+			tries++
 		}
 	}
 }
