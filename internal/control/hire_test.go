@@ -16,7 +16,9 @@ import (
 	"guild"
 	"guild/internal/control"
 	"guild/internal/sandbox"
+	"guild/internal/typed"
 	"guild/nutshell"
+	"guild/oa"
 )
 
 // packed is a request bundle with these fields in its manifest.
@@ -72,6 +74,27 @@ func TestTheTaskIsTheOneAskedForElseTheBundles(t *testing.T) {
 		id, _ := guild.ParseJobID(job.ID)
 		if opened, _ := d.jobs.Job(id); opened.Kind != c.kind {
 			t.Errorf("%s has the kind %d", job.Task, opened.Kind)
+		}
+	}
+}
+
+func TestATypedJobIsNotHiredAsAnotherTask(t *testing.T) {
+	d := openDesk(t)
+	e, err := oa.DecodeEnvelope([]byte(`{"job_type":"oa.embedding.v1","payload":{"texts":["a"]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle, err := typed.Bundle(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := d.wantProblem("POST", "/v1/jobs?task=python", bytes.NewReader(bundle), 400, "usage")
+	if !strings.Contains(p.Error, "leave the task out") || d.journal.Last() != 0 {
+		t.Errorf("%q, %d entries", p.Error, d.journal.Last())
+	}
+	for _, query := range []string{"", "?task=oa.embedding.v1"} {
+		if status, _, answer := d.ask("POST", "/v1/jobs"+query, bytes.NewReader(bundle)); status != 200 {
+			t.Errorf("%q: %d %s", query, status, answer)
 		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"guild/internal/jobs"
 	"guild/internal/journal"
 	"guild/internal/sandbox"
+	"guild/internal/typed"
 	"guild/nutshell"
 	"guild/oa"
 )
@@ -115,6 +116,7 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) (jobs.Order, erro
 	if o.Task == "" {
 		return jobs.Order{}, taskError{}
 	}
+	q.err = errors.Join(q.err, typedAs(raw, o.Task))
 	if o.Class == "" && s.c.Class != nil {
 		o.Class = s.c.Class(o.Task)
 	}
@@ -128,6 +130,16 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) (jobs.Order, erro
 		q.err = errors.Join(q.err, fmt.Errorf("kind %d is not a job request (5000 to 5999)", o.Kind))
 	}
 	return o, q.err
+}
+
+// typedAs refuses the bundle of a typed job under the name of another task: its result is checked by its own type,
+// and who offers the task would not know it.
+func typedAs(bundle []byte, task string) error {
+	e, ok, err := typed.Requested(bundle)
+	if ok && err == nil && e.JobType.String() != task {
+		return fmt.Errorf("the bundle is the typed job %s, and the task says %.80q: leave the task out", e.JobType, task)
+	}
+	return err
 }
 
 // replication reads how many providers do a job, how their deliveries are compared, what the work is worth, and what
