@@ -89,6 +89,7 @@ func TestTwentyJobsAtOnceAreEachDoneOnce(t *testing.T) {
 	ids := openAll(t, customer, jobs)
 	awaitQueues(t, providers[:], jobs, slots)
 	for _, c := range crews {
+		eventually(t, "as many work as may", func() bool { return c.busy() == slots })
 		close(c.may)
 	}
 	attempts := map[string]bool{}
