@@ -71,7 +71,7 @@ func newVictim(t *testing.T) *victim {
 	}
 	v.node = v.start("guild", []string{"HOME=" + v.home, "NOSTR_SECRET_KEY=" + v.key.Hex(), "PLANTED=" + plantedVariable,
 		"SHOWN=" + shownVariable}, "work", "--home", guildHome, "--relay", v.relay, "--task", "anything", "--exec",
-		"sh files/run.sh", "--env", "SHOWN", "--time-limit", "20s")
+		"sh files/run.sh", "--env", "SHOWN", "--time-limit", "2m")
 	v.node.says(t, "ready")
 	return v
 }

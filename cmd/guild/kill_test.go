@@ -281,7 +281,8 @@ func mustRunOnce(t *testing.T, gate string) {
 }
 
 // running is how many shells of this machine, but their forks, have a text on their command line: those of
-// workers, which run with their own process ids inside and ours outside.
+// workers, which run with their own process ids inside and ours outside. One that has ended meanwhile is none: a fork
+// ends before it can be told whose it was.
 func running(t *testing.T, text string) (n int) {
 	t.Helper()
 	shells := map[string]bool{}
@@ -289,7 +290,7 @@ func running(t *testing.T, text string) (n int) {
 		shells[pid] = strings.HasPrefix(line, "/bin/sh ") && strings.Contains(line, text)
 	}
 	for pid, is := range shells {
-		if is && !shells[parentOf(pid)] {
+		if parent := parentOf(pid); is && parent != "" && !shells[parent] {
 			n++
 		}
 	}
@@ -323,8 +324,9 @@ func parentOf(pid string) string {
 	return ""
 }
 
-// Twenty times the customer is killed at any moment while jobs are opened, now and then together with its
-// provider. What it said that it had written is there, and every job that it took comes to one good end.
+// Twenty times the customer is killed at any moment while jobs are opened, twice together with its provider: a third
+// time could be the third death of one worker, which is given up then. What it said that it had written is there, and
+// every job that it took comes to one good end.
 func TestTwentyRandomKillsLoseNothing(t *testing.T) {
 	needSandbox(t)
 	t.Parallel()
@@ -345,7 +347,7 @@ func TestTwentyRandomKillsLoseNothing(t *testing.T) {
 		life := 20*time.Millisecond + time.Duration(random.Int64N(int64(380*time.Millisecond)))
 		maps.Copy(opened, hireUntil(t, customer, bundle, life, 3))
 		node.kill()
-		if round%5 == 4 {
+		if round%8 == 7 {
 			worker.kill()
 			worker = w.mortalWork(provider, "greeting", hello, 0)
 		}

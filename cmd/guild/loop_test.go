@@ -23,7 +23,7 @@ import (
 )
 
 // longest is how long a test waits for what must come.
-const longest = 60 * time.Second
+const longest = 2 * time.Minute
 
 // hasty is how a program under the race detector ends at once, and not a second later.
 const hasty = "atexit_sleep_ms=0"

@@ -19,6 +19,10 @@ import (
 	"guild/internal/node"
 )
 
+// patient is how long a worker may take, and how long its customer waits for its first word: longer than a node is
+// killed again and again.
+const patient = 30 * time.Minute
+
 // mortal is a program for the tests: guild up, or guild work if there is a command, that notes each entry of its
 // journal in a file before anything can follow from it, and is killed by what it has noted last.
 func mortal() {
@@ -39,7 +43,7 @@ func mortal() {
 	p := &program{home: *home, out: os.Stdout, err: os.Stderr, now: time.Now}
 	var offers []service
 	if *command != "" {
-		offers = []service{{Tasks: []string{*task}, D: *task, Name: *task, Exec: *command, Jobs: *slots, Queue: 16, TimeLimit: time.Minute, Unsandboxed: *bare}}
+		offers = []service{{Tasks: []string{*task}, D: *task, Name: *task, Exec: *command, Jobs: *slots, Queue: 16, TimeLimit: patient, Unsandboxed: *bare}}
 		if *mount != "" {
 			offers[0].Mounts = []string{*mount}
 		}
@@ -69,7 +73,8 @@ func (p *program) runMortal(relay string, offers []service, appended func(fact.E
 	}
 	n.Appended = appended
 	n.Limits.PerMinute = 1000 // what dies again and again does a lot in a minute
-	n.Patience.Offers, n.Patience.Discover = 10*time.Second, longest
+	n.Patience.Offers, n.Patience.Discover = 30*time.Second, longest
+	n.Patience.Silence = patient
 	return node.Run(ctx, n)
 }
 

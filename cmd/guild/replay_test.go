@@ -89,7 +89,7 @@ func played(t *testing.T, ctx context.Context, o replayOptions) (person, screen 
 }
 
 func TestOnATerminalATrajectoryPlaysToItsEnd(t *testing.T) {
-	person, _, over := played(t, t.Context(), replayOptions{Speed: 1000})
+	person, _, over := played(t, t.Context(), replayOptions{Speed: 20}) // slow enough for a picture of it
 	shown := read(t, person, "confidence 0.50")
 	go io.Copy(io.Discard, person)
 	if err := <-over; err != nil {

@@ -150,7 +150,7 @@ func (d *demo) startCustomer(ctx context.Context) (stop func() error, relay stri
 		return nil, "", err
 	}
 	c.Relay.Addr = "127.0.0.1:0"
-	c.Timeouts.Silence, c.Timeouts.Result = 3*time.Second, 3*time.Second
+	c.Timeouts.Silence, c.Timeouts.Result = 8*time.Second, 15*time.Second
 	id, err := key.Load(c.Paths.Data, nil, func(string) string { return "" })
 	if err != nil {
 		return nil, "", err
@@ -228,7 +228,7 @@ func stopProvider(p *exec.Cmd) {
 
 // meet waits until the customer has seen everybody's announcements.
 func (d *demo) meet(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	want := len(demoProviders()) * len(demoTasks())
 	for tick := time.Tick(100 * time.Millisecond); ; {
@@ -252,7 +252,7 @@ func (d *demo) hire(ctx context.Context, h hiring) (control.Job, error) {
 	if err != nil {
 		return control.Job{}, err
 	}
-	order := control.Hire{Timeout: time.Minute.Milliseconds()}
+	order := control.Hire{Timeout: (5 * time.Minute).Milliseconds()}
 	for _, name := range h.providers {
 		order.Providers = append(order.Providers, d.keys[name])
 	}

@@ -126,7 +126,7 @@ func terminal(t *testing.T) (person, program *os.File) {
 // read returns what the terminal showed up to a text, or everything until the deadline.
 func read(t *testing.T, person *os.File, until string) string {
 	t.Helper()
-	person.SetReadDeadline(time.Now().Add(20 * time.Second))
+	person.SetReadDeadline(time.Now().Add(longest))
 	var seen bytes.Buffer
 	b := make([]byte, 4096)
 	for !strings.Contains(seen.String(), until) {

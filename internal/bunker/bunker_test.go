@@ -126,7 +126,7 @@ func TestWhatIsEncryptedForTheUserIsReadByTheRemoteSigner(t *testing.T) {
 
 func TestARemoteSignerThatDoesNotAnswerIsGivenUp(t *testing.T) {
 	silent := bunkertest.Options{Silent: func(method string) bool { return method == "sign_event" }}
-	s := mustOpen(t, bunker.Config{URL: bunkertest.Start(t, startRelay(t), user, silent), Timeout: time.Second})
+	s := mustOpen(t, bunker.Config{URL: bunkertest.Start(t, startRelay(t), user, silent), Timeout: 5 * time.Second})
 	err := s.SignEvent(t.Context(), &nostr.Event{Kind: 1})
 	if !errors.Is(err, bunker.ErrNoAnswer) || !strings.Contains(err.Error(), "sign_event") {
 		t.Errorf("got %v", err)

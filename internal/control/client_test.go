@@ -180,7 +180,7 @@ func TestWatchCanBeLeft(t *testing.T) {
 	for range client.Watch(t.Context(), "5f") {
 		break
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	seen := 0
 	for u, err := range client.Watch(ctx, "5f") {

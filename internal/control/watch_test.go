@@ -75,7 +75,7 @@ func (d *desk) wantTold(updates []control.Update) {
 // watch reads the updates of a job to their end.
 func (d *desk) watch(prefix string) (all []control.Update) {
 	d.Helper()
-	ctx, cancel := context.WithTimeout(d.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(d.Context(), time.Minute)
 	defer cancel()
 	for u, err := range d.Watch(ctx, prefix) {
 		if err != nil {
@@ -166,7 +166,7 @@ func TestAWatcherThatLeavesIsCountedNoLonger(t *testing.T) {
 	cancel()
 	for range next {
 	}
-	for late := time.After(10 * time.Second); d.server.Clients() != 0; {
+	for late := time.After(time.Minute); d.server.Clients() != 0; {
 		select {
 		case <-late:
 			t.Fatal("it is still counted")

@@ -47,7 +47,7 @@ func TestAServiceIsAskedFromOutsideAndRemembersWhatItWasTold(t *testing.T) {
 }
 
 func TestAServiceThatDoesNotAnswerHasNotPassed(t *testing.T) {
-	bundle := request(t, map[string]string{"tests/criteria.json": `{"time_limit_seconds": 2, "criteria": [
+	bundle := request(t, map[string]string{"tests/criteria.json": `{"time_limit_seconds": 20, "criteria": [
 		{"id": "a", "type": "api_test", "command": ["/usr/bin/python3", "server.py"], "endpoint": "/", "expected": {"body_contains": "x"}}]}`})
 	listen := "import socket, os\ns = socket.create_server(('127.0.0.1', 8080))\n"
 	for name, c := range map[string]struct{ program, message string }{
@@ -74,13 +74,19 @@ func TestCriteriaMayShareTheWayToStartAService(t *testing.T) {
 		"tests/criteria.json": `{"service": {"script": "tests/start.sh", "port": 9000}, "criteria": [
 			{"id": "a", "type": "api_test", "endpoint": "POST http://localhost:9000/users", "body": "{}", "expected": {"status_code": 201, "body_contains": ["id", "1"]}},
 			{"id": "b", "type": "api_test", "endpoint": "POST /users", "body": {}, "expected": {"status_code": 201, "body_contains": "1"}}]}`,
-		"tests/start.sh": "python3 server.py & sleep 0.1", // it comes up when what started it has ended
+		"tests/start.sh": "mkfifo ready; python3 server.py & cat ready",
 	})
-	examined(t, bundle, deliver(t, map[string]string{"server.py": users})).wants(t, guild.Strong, "a passed", "b passed")
+	// It comes up when what started it has ended, and has all else behind it then.
+	late := strings.Replace(users, "HTTPServer((", `import time
+starter = os.getppid()
+open("ready", "w").close()
+while os.getppid() == starter: time.sleep(0.01)
+HTTPServer((`, 1)
+	examined(t, bundle, deliver(t, map[string]string{"server.py": late})).wants(t, guild.Strong, "a passed", "b passed")
 }
 
 func TestAServiceThatSleepsIsStopped(t *testing.T) {
-	bundle := request(t, map[string]string{"tests/criteria.json": `{"time_limit_seconds": 1, "criteria": [
+	bundle := request(t, map[string]string{"tests/criteria.json": `{"time_limit_seconds": 3, "criteria": [
 		{"id": "a", "type": "api_test", "command": ["/usr/bin/python3", "server.py"], "endpoint": "/", "expected": {"body_contains": "x"}}]}`})
 	sleeper := "import socket, time\ns = socket.create_server(('127.0.0.1', 8080))\ntime.sleep(60)"
 	r := examined(t, bundle, deliver(t, map[string]string{"server.py": sleeper}))

@@ -18,7 +18,7 @@ import time
 CHANNEL = 4
 PIECE = 32768
 PAUSE = 0.02  # seconds between two looks at the port
-GRACE = 1.0  # seconds that a service may take to listen when what started it has ended
+GRACE = 5.0  # seconds that a service may take to listen when what started it has ended
 
 
 def main():

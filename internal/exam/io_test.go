@@ -45,7 +45,7 @@ func TestADeliveryInTheWayOfACasesFileFails(t *testing.T) {
 }
 
 func TestWhatARunLeavesIsHostile(t *testing.T) {
-	bundle := request(t, map[string]string{"tests/criteria.json": `{"time_limit_seconds": 5, "criteria": [
+	bundle := request(t, map[string]string{"tests/criteria.json": `{"time_limit_seconds": 30, "criteria": [
 		{"id": "c", "type": "io", "command": ["/usr/bin/python3", "p.py"], "expected": {"files": {"out.txt": "right"}}}]}`})
 	for name, program := range map[string]string{
 		"nothing":     "",

@@ -20,7 +20,7 @@ import (
 // How long the subject may go on when the examiner has ended, and how much longer than the subject the examiner
 // may take: it must still be able to say what it was waiting for.
 const (
-	grace        = 2 * time.Second
+	grace        = 5 * time.Second
 	examinerWall = 3 * time.Second
 	examinerCPU  = 5 * time.Second
 )

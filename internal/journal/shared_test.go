@@ -69,7 +69,7 @@ func (n *neighbour) append(guard fact.Subject, reason string) uint64 {
 		if err := m.encode(); err != nil {
 			n.t.Fatal(err)
 		}
-		seq, err := n.s.publish(n.t.Context(), m, tip.seq, time.Second)
+		seq, err := n.s.publish(n.t.Context(), m, tip.seq, time.Minute)
 		if err == nil {
 			return seq
 		}
@@ -152,7 +152,7 @@ func TestAnEntryThatDoesNotFollowStopsTheJournal(t *testing.T) {
 	if err := m.encode(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.s.publish(t.Context(), m, 0, time.Second); err != nil {
+	if _, err := n.s.publish(t.Context(), m, 0, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	err := j.state.reach(t.Context(), 1)

@@ -133,6 +133,11 @@ func (s submission) isInproc() bool { return path.Base(s.request) == "inproc" }
 // waits reports whether it is the clock that is to end it.
 func (s submission) waits() bool { return slices.Contains(s.causes, "stopped after") }
 
+// spends reports whether it is the processor time that may end it.
+func (s submission) spends() bool {
+	return slices.ContainsFunc(s.causes, func(c string) bool { return c == "processor time" || c == "used more than" })
+}
+
 // check holds a verdict against the table.
 func (s submission) check(t *testing.T, caps sandbox.Caps, v guild.Verdict, evidence judge.Evidence) {
 	t.Helper()
@@ -165,18 +170,24 @@ func seesLess(caps sandbox.Caps) bool {
 }
 
 // tight is a runner with smaller limits than the judge's, so that passing them takes little time. Only for
-// submissions that wait the clock is set forward, too: a busy machine must not decide what ends the others.
+// submissions that wait the clock is set forward, too, and only for those that spend it there is less processor time: a
+// busy or slow machine must not decide what ends the others.
 type tight struct {
 	sandbox.Runner
-	impatient bool
+	impatient, thrifty bool
 }
 
 func (r tight) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
 	l := s.Limits.WithDefaults()
-	if l.CPU /= 2; r.impatient {
+	if r.impatient {
 		l.Wall /= 2
 	} else {
 		l.Wall *= 4
+	}
+	if r.thrifty {
+		l.CPU /= 2
+	} else {
+		l.CPU *= 4
 	}
 	l.Memory = min(l.Memory, 256<<20)
 	l.Disk = min(l.Disk, 16<<20)
@@ -190,7 +201,7 @@ func TestHostileDeliveriesComeToWhatTheTablesSayAndLeaveNothing(t *testing.T) {
 	submissions := corpus(t)
 	t.Setenv("TMPDIR", t.TempDir()) // nobody else's files are there
 	before := traces(t)
-	e, impatient, closeRunner := tightEngines(t)
+	runner, caps := bestRunner(t)
 	inproc := inprocRequests(t)
 	t.Run("submission", func(t *testing.T) {
 		seen := map[string]int{}
@@ -204,16 +215,13 @@ func TestHostileDeliveriesComeToWhatTheTablesSayAndLeaveNothing(t *testing.T) {
 			}
 			t.Run(path.Join(s.family, s.name, s.request), func(t *testing.T) {
 				t.Parallel()
-				e := e
-				if s.waits() {
-					e = impatient
-				}
+				e := &judge.Judge{Exam: &exam.Engine{Runner: tight{runner, s.waits(), s.spends()}}, Caps: caps}
 				v, evidence := judged(t, e, bundle, deliver(t, s.files))
-				s.check(t, e.Caps, v, evidence)
+				s.check(t, caps, v, evidence)
 			})
 		}
 	})
-	closeRunner()
+	closeOne(t, runner)
 	before.compare(t, traces(t))
 }
 
@@ -244,15 +252,6 @@ func inprocRequests(t *testing.T) map[string]string {
 		requests[name] = dir
 	}
 	return requests
-}
-
-// tightEngines are judges in the best sandbox that there is, with small limits, and what ends their sandbox.
-func tightEngines(t *testing.T) (e, impatient *judge.Judge, closeRunner func()) {
-	t.Helper()
-	runner, caps := bestRunner(t)
-	e = &judge.Judge{Exam: &exam.Engine{Runner: tight{Runner: runner}}, Caps: caps}
-	impatient = &judge.Judge{Exam: &exam.Engine{Runner: tight{runner, true}}, Caps: caps}
-	return e, impatient, func() { closeOne(t, runner) }
 }
 
 // bestRunner is the strongest runner of this machine, which keeps nothing warm beyond the test.

@@ -43,7 +43,7 @@ func (p problem) files() map[string]string {
 	return map[string]string{
 		"tests/test_solution.py": "from solution import *  # some tests use helpers of the prompt\n" + p.Test +
 			"\n\ndef test_" + p.Function + "():\n    check(" + p.Function + ")\n",
-		"tests/criteria.json": `{"test_framework": "pytest", "time_limit_seconds": 2,
+		"tests/criteria.json": `{"test_framework": "pytest", "time_limit_seconds": 20,
 			"criteria": [{"id": "AC-1", "type": "pytest", "script": "tests/test_solution.py"}]}`,
 	}
 }

@@ -45,9 +45,17 @@ func ofAnother(mount string) bool {
 // compare wants nothing now that was not there before. What the kernel is still busy with gets a moment.
 func (before trace) compare(t *testing.T, now trace) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Second); len(now.processes) > len(before.processes) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(10 * time.Second); len(before.left(now)) > 0 && time.Now().Before(deadline); {
 		now = traces(t)
 	}
+	for what, left := range before.left(now) {
+		t.Errorf("%s are left: %q", what, left)
+	}
+}
+
+// left is what is there now and was not before, by kind.
+func (before trace) left(now trace) map[string][]string {
+	all := map[string][]string{}
 	for _, c := range []struct {
 		what        string
 		before, now []string
@@ -59,9 +67,10 @@ func (before trace) compare(t *testing.T, now trace) {
 		{"descriptors", before.descriptors, now.descriptors},
 	} {
 		if left := without(c.now, c.before); len(left) > 0 {
-			t.Errorf("%s are left: %q", c.what, left)
+			all[c.what] = left
 		}
 	}
+	return all
 }
 
 // without is a minus b, each line as often as it is there.
@@ -174,7 +183,7 @@ func TestHostileDeliveriesDoNoMoreHarmAsAnOrdinaryUser(t *testing.T) {
 	open(t, dir)
 	// What the channel and the examiner make of a submission does not depend on who the judge is; the walls do.
 	const walls = "^TestHostileDeliveriesComeToWhatTheTablesSayAndLeaveNothing$/^submission$/^(plain|escape|exhaustion|network|program)$"
-	args := []string{"-test.run=" + walls, "-test.timeout=9m"}
+	args := []string{"-test.run=" + walls, "-test.timeout=25m"}
 	if testing.Short() {
 		args = append(args, "-test.short")
 	}

@@ -286,8 +286,9 @@ func (r *trial) mustFinish() {
 	if job := finish(r.T, r.customer, r.job); job.Ending != guild.JobAccepted || len(job.Attempts) != 1 {
 		r.Errorf("%s after %d attempts: %s", job.Ending, len(job.Attempts), job.Reason)
 	}
-	eventually(r.T, "the provider is no longer merely seen", func() bool {
-		return slices.Contains(facts(r.T, r.customer, "provider."), "provider.moved")
+	eventually(r.T, "the provider is no longer merely seen, and was told the verdict", func() bool {
+		all := facts(r.T, r.customer, "")
+		return slices.Contains(all, "provider.moved") && slices.Contains(all, "attempt.told")
 	})
 }
 
@@ -414,7 +415,7 @@ func checkDeletion(t *testing.T, deletion, request nostr.Event) {
 
 func TestAResultAfterTheAttemptExpiredIsLate(t *testing.T) {
 	t.Parallel()
-	r := newTrial(t, func(c *Config) { c.Patience.Silence, c.Patience.Extend = 2*time.Second, 500*time.Millisecond })
+	r := newTrial(t, func(c *Config) { c.Patience.Silence, c.Patience.Extend = 10*time.Second, 500*time.Millisecond })
 	if job := finish(t, r.customer, r.job); job.Ending != guild.JobTimedOut {
 		t.Fatalf("%s: %s", job.Ending, job.Reason)
 	}

@@ -47,7 +47,7 @@ func (h tries) Handle(_ context.Context, r slog.Record) error {
 func TestAllRelaysAreGoneForAnHour(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	url, stop := startRelayAt(t, dir, "127.0.0.1:0")
+	url, stop := startRelayAt(t, dir, keptAddress(t))
 	var wall clock
 	team, theirs, ours := newCrew(), newTries(), newTries()
 	provider, able := start(t, url, func(c *Config) {
@@ -84,9 +84,7 @@ func TestAllRelaysAreGoneForAnHour(t *testing.T) {
 			t.Errorf("the %s has parked %q, %v", name, s.Parked, err)
 		}
 	}
-	if p := known(t, customer, able.Hex()); p.State != string(guild.Active) {
-		t.Errorf("the provider is %s", p.State)
-	}
+	eventually(t, "the provider is active", func() bool { return known(t, customer, able.Hex()).State == string(guild.Active) })
 	if got := facts(t, customer, "job."); slices.Contains(got, "attempt.expired") || slices.Contains(got, "attempt.parked") {
 		t.Errorf("%q", got)
 	}
@@ -139,8 +137,10 @@ func TestTheClockJumpsForwardAnHourWhileAJobRuns(t *testing.T) {
 			if job.Ending != test.ending || len(job.Attempts) != 1 || job.Attempts[0].State != string(test.state) || team.called(id) != 1 {
 				t.Errorf("%s after %d calls of the worker: %+v", job.Ending, team.called(id), job.Attempts)
 			}
-			if p := known(t, customer, able.Hex()); test.provider != "" && p.State != string(test.provider) {
-				t.Errorf("the provider is %s", p.State)
+			if test.provider != "" {
+				eventually(t, "the provider is "+string(test.provider), func() bool {
+					return known(t, customer, able.Hex()).State == string(test.provider)
+				})
 			}
 			eventually(t, "the provider has nothing to do", func() bool { s := service(t, provider); return s.Running == 0 && s.Queued == 0 })
 		})

@@ -52,10 +52,10 @@ type hostileWorld struct {
 	keys      []string // of the providers, in hex
 }
 
-// impatient are waits that suit a test: what is lost is missed soon.
+// impatient are waits that suit a test: what is lost is missed soon, and who is slow is not taken for silent.
 func impatient(c *Config) {
 	c.Patience = jobs.Patience{
-		Discover: 5 * time.Second, Silence: 5 * time.Second, Extend: 5 * time.Second, Job: 3 * time.Minute,
+		Discover: 5 * time.Second, Silence: 10 * time.Second, Extend: 10 * time.Second, Job: 3 * time.Minute,
 		Ladder: [3]time.Duration{3 * time.Second, 3 * time.Second, 6 * time.Second},
 	}
 	c.Retry = []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second}
@@ -157,7 +157,7 @@ func (w *hostileWorld) settle() {
 	for _, r := range w.relays {
 		r.Heal()
 	}
-	late := time.After(time.Minute)
+	late := time.After(ample)
 	for tick := time.Tick(10 * time.Millisecond); ; {
 		w.ledger.busy = w.busy()
 		if len(w.ledger.busy) == 0 {

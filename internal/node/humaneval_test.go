@@ -177,7 +177,7 @@ func startProvider(t *testing.T, program, relay string, args ...string) (npub st
 	}
 	t.Cleanup(func() {
 		work.Process.Signal(os.Interrupt)
-		hard := time.AfterFunc(20*time.Second, func() { work.Process.Kill() })
+		hard := time.AfterFunc(time.Minute, func() { work.Process.Kill() })
 		defer hard.Stop()
 		if err := work.Wait(); err != nil || t.Failed() {
 			t.Errorf("guild work: %v\n%s", err, guild.Cut(said.String(), 4000))

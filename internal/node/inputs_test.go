@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"fiatjaf.com/nostr"
 
@@ -95,14 +94,7 @@ func TestRecommendationsForOneKindStandBesideEachOther(t *testing.T) {
 	one, two := newPeer(t, url), newPeer(t, url)
 	one.announce()
 	two.announce()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if all, err := client.Providers(t.Context(), "echo"); err != nil || len(all) == 2 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the announcements are not known")
-		}
-	}
+	awaitProviders(t, client, 2)
 	var events []string
 	for i, p := range []*peer{one, two, two} { // in one second
 		all, err := client.Recommend(t.Context(), control.Recommend{Provider: p.pubkey.Hex()})

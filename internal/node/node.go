@@ -248,7 +248,7 @@ func (n *Node) emptyScratch() error {
 }
 
 // glance is how long somebody who only looks at a stopped node's journal may keep others from opening it.
-const glance = time.Second
+const glance = 5 * time.Second
 
 func (n *Node) openJournal(ctx context.Context) (err error) {
 	n.claims = due.NewClaims()

@@ -22,6 +22,10 @@ import (
 	"guild/internal/work"
 )
 
+// ample is how long anything may take of which it does not matter how long it takes: much longer than on any slow machine,
+// and less than the five minutes for which a node is patient with a silent provider.
+const ample = 3 * time.Minute
+
 // startRelay runs a real relay for the test.
 func startRelay(t *testing.T) (url string) {
 	t.Helper()
@@ -57,7 +61,7 @@ func run(t *testing.T, f func(context.Context) error) (stop func()) {
 			if err != nil {
 				t.Errorf("it ended with: %v", err)
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(ample):
 			t.Error("it does not stop")
 		}
 	}
@@ -87,7 +91,7 @@ func start(t *testing.T, relay string, change func(*Config)) (*control.Client, n
 	run(t, func(ctx context.Context) error { return Run(ctx, c) })
 	select {
 	case <-ready:
-	case <-time.After(30 * time.Second):
+	case <-time.After(ample):
 		t.Fatal("the node is not ready")
 	}
 	return control.Dial(c.Socket), pubkey
@@ -145,7 +149,7 @@ func open(t *testing.T, c *control.Client, bundle []byte, h control.Hire) (id st
 // finish waits for the end of a job.
 func finish(t *testing.T, c *control.Client, id string) control.Job {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), ample)
 	defer cancel()
 	job, err := watch(ctx, c, id)
 	if err != nil {
@@ -170,7 +174,7 @@ func watch(ctx context.Context, c *control.Client, id string) (control.Job, erro
 // eventually waits for what real sockets and processes bring about in their own time.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	late := time.After(time.Minute)
+	late := time.After(ample)
 	for tick := time.Tick(5 * time.Millisecond); !holds(); {
 		select {
 		case <-tick:

@@ -2,8 +2,10 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,6 +15,28 @@ import (
 	"guild/internal/control"
 	"guild/internal/work"
 )
+
+// keptAddress is a free address that stays the test's own while the relay there is down: a socket that does not listen
+// holds it.
+func keptAddress(t *testing.T) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(fd) })
+	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil { // the relay may have it, too
+		t.Fatal(err)
+	}
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	held, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", held.(*syscall.SockaddrInet4).Port)
+}
 
 // connected waits until a node is connected to its relay, or is not.
 func connected(t *testing.T, c *control.Client, want bool) {
@@ -27,7 +51,7 @@ func connected(t *testing.T, c *control.Client, want bool) {
 func TestAJobOutlivesItsRelay(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	url, stop := startRelayAt(t, dir, "127.0.0.1:0")
+	url, stop := startRelayAt(t, dir, keptAddress(t))
 	team := newCrew()
 	provider, _ := start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: team.do}} })
 	customer, _ := start(t, url, func(*Config) {})
@@ -56,7 +80,7 @@ func TestAJobOutlivesItsRelay(t *testing.T) {
 func TestAJobThatIsOpenedWithoutARelayIsAskedForOnceThereIsOne(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	url, stop := startRelayAt(t, dir, "127.0.0.1:0")
+	url, stop := startRelayAt(t, dir, keptAddress(t))
 	start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })
 	customer, _ := start(t, url, func(*Config) {})
 	awaitProviders(t, customer, 1)
@@ -81,14 +105,15 @@ func TestAJobEndsAtItsDeadline(t *testing.T) {
 	customer, _ := start(t, url, func(*Config) {})
 	awaitProviders(t, customer, 1)
 	began := time.Now()
-	id := open(t, customer, bundle(t), control.Hire{Timeout: 2000})
+	const limit = 10 * time.Second
+	id := open(t, customer, bundle(t), control.Hire{Timeout: patient(limit)})
 	request := p.next(5000)
 	p.publish(p.feedback(request, nostr.Tag{"status", "processing", "soon"}))
 	job := finish(t, customer, id)
 	if job.Ending != guild.JobTimedOut || only(t, job).State != string(guild.Expired) {
 		t.Errorf("%s: %s: %+v", job.Ending, job.Reason, job.Attempts)
 	}
-	if took := time.Since(began); took < 2*time.Second || took > 20*time.Second {
+	if took := time.Since(began); took < limit || took > limit+time.Minute {
 		t.Errorf("it took %s", took)
 	}
 	checkDeletion(t, p.next(5), request)
@@ -106,7 +131,8 @@ func TestAWorkerIsStoppedAtTheDeadline(t *testing.T) {
 		}}}
 	})
 	customer, _ := start(t, url, func(*Config) {})
-	job := finish(t, customer, open(t, customer, bundle(t), control.Hire{Timeout: 3000}))
+	awaitProviders(t, customer, 1)
+	job := finish(t, customer, open(t, customer, bundle(t), control.Hire{Timeout: patient(10 * time.Second)}))
 	if job.Ending == guild.JobAccepted {
 		t.Errorf("%s: %+v", job.Ending, job.Attempts)
 	}
@@ -125,7 +151,7 @@ func TestASilentProviderIsLeftForTheNext(t *testing.T) {
 	silent := newPeer(t, url)
 	silent.announce()
 	_, able := start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })
-	customer, _ := start(t, url, func(c *Config) { c.Patience.Silence, c.Patience.Extend = time.Second, time.Second })
+	customer, _ := start(t, url, func(c *Config) { c.Patience.Silence, c.Patience.Extend = 10*time.Second, 10*time.Second }) // for the able one, too
 	awaitProviders(t, customer, 2)
 	id := open(t, customer, bundle(t), control.Hire{Providers: []string{silent.pubkey.Hex(), able.Hex()}})
 	request := silent.next(5000)

@@ -57,7 +57,7 @@ func (p *peer) sign(e nostr.Event) guild.Verified {
 // publish signs an event and has the relay take it.
 func (p *peer) publish(e nostr.Event) nostr.Event {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(p.t.Context(), ample)
 	defer cancel()
 	v := p.sign(e)
 	if _, err := p.pool.Publish(ctx, v); err != nil {
@@ -79,14 +79,14 @@ func (p *peer) announcement(encryption ...string) nostr.Event {
 // next waits for the next event of a kind that is addressed to the peer.
 func (p *peer) next(kind nostr.Kind) nostr.Event {
 	p.t.Helper()
-	for late := time.After(time.Minute); ; {
+	for late := time.After(ample); ; {
 		select {
 		case e := <-p.inbox:
 			if e.Kind == kind {
 				return e
 			}
 		case <-late:
-			p.t.Fatalf("no event of kind %d came in a minute", kind)
+			p.t.Fatalf("no event of kind %d came", kind)
 		}
 	}
 }

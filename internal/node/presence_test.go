@@ -59,9 +59,15 @@ func notStarted(t *testing.T, relay string, change func(*Config)) error {
 	if err := journal.Init(c.Dir + "/journal"); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), ample)
 	defer cancel()
-	return Run(ctx, c)
+	n := &Node{c: c.withDefaults()}
+	n.started = n.c.Now()
+	if err := n.open(ctx); err != nil {
+		return errors.Join(err, n.close())
+	}
+	n.presence.hearing = 5 * time.Second // the other one may be slow to answer
+	return errors.Join(n.run(ctx), n.close())
 }
 
 func TestOfTwoNodesWithOneKeyTheSecondDoesNotStartItsServices(t *testing.T) {
@@ -179,7 +185,7 @@ func TestACustomerMayHaveTheKeyOfAProvider(t *testing.T) {
 func TestTwoNodesThatMeetLaterAreOneProvider(t *testing.T) {
 	t.Parallel()
 	dir, id := t.TempDir(), identity()
-	url, stop := startRelayAt(t, dir, "127.0.0.1:0")
+	url, stop := startRelayAt(t, dir, keptAddress(t))
 	stop()
 	older, younger := newCrew(), newCrew()
 	close(older.may)

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -183,7 +185,13 @@ func TestWhatHappenedDuringADisconnectionIsReadAfterwards(t *testing.T) {
 	c := relayd.Config{Dir: t.TempDir(), Addr: "127.0.0.1:0"}
 	url, stop := honestAt(t, c)
 	box := newInbox()
-	reader, _ := run(t, config(box, url))
+	var at atomic.Pointer[string] // where the reader finds the relay: its port may be another's when it is back
+	at.Store(&url)
+	subscriber := config(box, url)
+	subscriber.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, strings.TrimPrefix(*at.Load(), "ws://"))
+	}
+	reader, _ := run(t, subscriber)
 	reader.Subscribe("notes", notes())
 	writer, _ := run(t, config(newInbox()))
 	publish := func(url, content string) {
@@ -197,8 +205,9 @@ func TestWhatHappenedDuringADisconnectionIsReadAfterwards(t *testing.T) {
 	elsewhere, stop := honestAt(t, c) // the same relay, where the reader does not look for it
 	publish(elsewhere, "between")
 	stop()
-	c.Addr = strings.TrimPrefix(url, "ws://")
-	honestAt(t, c)
+	c.Hosts = []string{strings.TrimPrefix(url, "ws://")}
+	back, _ := honestAt(t, c)
+	at.Store(&back)
 	if got := box.take(t, 1)[0].Event().Content; got != "between" {
 		t.Errorf("got %q", got)
 	}

@@ -29,7 +29,7 @@ import (
 func traced(t *testing.T, x Exec) (s session.Session, said []string, err error) {
 	t.Helper()
 	a, lines := assignment(t)
-	a.Limit = 30 * time.Second
+	a.Limit = 5 * time.Minute
 	now := time.Now
 	a.recording = &recording{now: now, Recorder: session.New(session.Config{Producer: "guild@test", SessionID: "s", Created: now()})}
 	err = x.Do(t.Context(), a)
@@ -153,12 +153,12 @@ func TestATraceNeitherStopsNorEndsAWorker(t *testing.T) {
 			"a line without end":       `head -c 40000000 /dev/zero >&3; echo done > "$GUILD_DELIVERY/out.txt"`,
 			"lines without end":        `yes '{"tool":"x","output":"y"}' | head -c 30000000 >&3; echo done > "$GUILD_DELIVERY/out.txt"`,
 			"one that closes it early": `echo '{"tool":"x"}' >&3; exec 3>&-; echo done > "$GUILD_DELIVERY/out.txt"`,
-			"one that never closes it": `(sleep 60) & echo done > "$GUILD_DELIVERY/out.txt"`,
+			"one that never closes it": `(sleep 600) & echo done > "$GUILD_DELIVERY/out.txt"`,
 		} {
 			t.Run(name+", "+what, func(t *testing.T) {
 				began := time.Now()
 				s, _, err := traced(t, Exec{Runner: runner, Limits: sandbox.Limits{Output: 1 << 20}, Command: command})
-				if err != nil || time.Since(began) > 29*time.Second {
+				if err != nil || time.Since(began) > 4*time.Minute {
 					t.Errorf("%v after %v", err, time.Since(began))
 				}
 				if len(s.Events) > session.MaxEvents+10 {
@@ -173,11 +173,11 @@ func TestATraceNeitherStopsNorEndsAWorker(t *testing.T) {
 func TestADescriptorThatOutlivesABareWorkerIsLetGo(t *testing.T) {
 	before := runtime.NumGoroutine()
 	began := time.Now()
-	_, _, err := traced(t, Exec{Runner: Bare{}, Command: `setsid sh -c 'echo $$ > "$GUILD_DELIVERY/pid"; sleep 20 >/dev/null 2>&1' >/dev/null 2>&1 & while [ ! -s "$GUILD_DELIVERY/pid" ]; do sleep 0.01; done`})
-	if err != nil || time.Since(began) > 9*time.Second {
+	_, _, err := traced(t, Exec{Runner: Bare{}, Command: `setsid sh -c 'echo $$ > "$GUILD_DELIVERY/pid"; sleep 60 >/dev/null 2>&1' >/dev/null 2>&1 & while [ ! -s "$GUILD_DELIVERY/pid" ]; do sleep 0.01; done`})
+	if err != nil || time.Since(began) > 40*time.Second {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
-	for deadline := time.After(10 * time.Second); runtime.NumGoroutine() > before; {
+	for deadline := time.After(40 * time.Second); runtime.NumGoroutine() > before; {
 		select {
 		case <-deadline:
 			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -160,15 +161,33 @@ func TestANumberThatNothingCanHaveIsNoResult(t *testing.T) {
 	}
 }
 
-// A note of four megabytes that looks like a secret all over takes no longer than another: only its beginning is kept.
+// spent is the processor time that f takes: other programs on the machine do not count.
+func spent(t *testing.T, f func()) time.Duration {
+	t.Helper()
+	now := func() time.Duration {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	before := now()
+	f()
+	return now() - before
+}
+
+// A note of three megabytes that looks like a secret all over takes no longer than another: only its beginning is kept.
 func TestALongNoteIsReadAtOnce(t *testing.T) {
 	r := hiding()
-	start := time.Now()
-	for _, part := range []string{"curl -u a:b ", "token=", " -p x"} {
-		r.Line(noon, session.Guild, fmt.Appendf(nil, `{"note":%q}`, strings.Repeat(part, (3<<20)/len(part))))
+	note := func(part string) func() {
+		line := fmt.Appendf(nil, `{"note":%q}`, strings.Repeat(part, (3<<20)/len(part)))
+		return func() { r.Line(noon, session.Guild, line) }
 	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("it took %v", took)
+	plain := spent(t, note("a plain word "))
+	for _, part := range []string{"curl -u a:b ", "token=", " -p x"} {
+		if took := spent(t, note(part)); took > 4*plain+time.Second/2 {
+			t.Errorf("%q took %v, a plain note %v", part, took, plain)
+		}
 	}
 	if !slices.ContainsFunc(r.End(noon, replay.Success).Events, func(e replay.Event) bool { return e.EventName() == "ToolResult" }) {
 		t.Error("no note was kept")

@@ -78,7 +78,7 @@ func (h heard) ok() (id nostr.ID, ok bool) {
 }
 
 func (c client) next() (h heard) {
-	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
 	_, text, err := c.ws.Read(ctx)
 	if err != nil {

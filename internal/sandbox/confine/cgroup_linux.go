@@ -209,7 +209,7 @@ func (g *Cgroup) Remove() error {
 	var errs []error
 	for _, dir := range g.dirs() {
 		err := unix.Rmdir(dir)
-		for deadline := time.After(2 * time.Second); err == unix.EBUSY; err = unix.Rmdir(dir) {
+		for deadline := time.After(10 * time.Second); err == unix.EBUSY; err = unix.Rmdir(dir) {
 			select {
 			case <-deadline:
 				errs = append(errs, fmt.Errorf("remove %s: %w", dir, err))

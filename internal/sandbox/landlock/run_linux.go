@@ -178,7 +178,9 @@ func (r *run) run(ctx context.Context) (sandbox.Result, error) {
 		r.watch.Kill()
 		<-ended
 	}
-	r.end()
+	if stuck := r.end(); err == nil {
+		err = stuck
+	}
 	r.output.Wait()
 	if err != nil {
 		return sandbox.Result{}, err
@@ -261,19 +263,22 @@ func (r *run) killAll() {
 	}
 }
 
-// end kills what the command has left behind, until nothing is there. It gives up after two seconds.
-func (r *run) end() {
-	for range 2000 {
+// end kills what the command has left behind, until nothing is there. It gives up after half a minute.
+func (r *run) end() error {
+	var left []int
+	for range 30_000 {
 		r.killAll()
-		left, ended := r.mark.find()
+		var ended []int
+		left, ended = r.mark.find()
 		for _, pid := range ended {
 			unix.Wait4(pid, nil, unix.WNOHANG, nil) // for a guild that is the first process of a container
 		}
 		if len(left) == 0 {
-			return
+			return nil
 		}
 		time.Sleep(time.Millisecond)
 	}
+	return fmt.Errorf("%d processes of the run cannot be ended", len(left))
 }
 
 // result reads what is left when everything has ended.

@@ -115,13 +115,11 @@ func TestManyRunsLeaveNothing(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if after := leftovers(t); after != before {
-		t.Errorf("before: %s\nafter:  %s", before, after)
-	}
+	settles(t, before, leftovers)
 }
 
 // leftovers counts what this process has: descriptors, descendants, mounts and control groups.
-func leftovers(t *testing.T) string {
+func leftovers(t *testing.T) map[string]int {
 	t.Helper()
 	fds, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -136,8 +134,9 @@ func leftovers(t *testing.T) string {
 		}
 		return nil
 	})
-	return fmt.Sprintf("%d descriptors, %d processes, %d mounts, %d control groups",
-		len(fds), descendants(fmt.Sprint(os.Getpid())), ours, groups)
+	return map[string]int{
+		"descriptors": len(fds), "processes": descendants(fmt.Sprint(os.Getpid())), "mounts": ours, "control groups": groups,
+	}
 }
 
 // descendants counts a process's children, theirs, and so on.

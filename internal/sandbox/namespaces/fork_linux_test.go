@@ -26,14 +26,14 @@ func (r *Runner) fork(t *testing.T, s sandbox.Spec, streams sandbox.IO) (sandbox
 // stdin is what every program here can read.
 const stdin = "hello\n"
 
-// program is a run of main() with small limits.
+// program is a run of main() with small limits, but with time enough on a machine that has much else to do.
 func program(setup string, change ...func(*sandbox.Spec)) sandbox.Spec {
 	s := sandbox.Spec{
 		Argv:    []string{"/usr/bin/python3", "-I", "-B"},
 		Program: &sandbox.Program{Name: "test", Setup: setup},
 		Env:     []string{"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "Z=1", "A=ä"},
 		Limits: sandbox.Limits{
-			Wall: 10 * time.Second, CPU: 5 * time.Second, Memory: 256 << 20, Disk: 32 << 20, Output: 64 << 10, Pids: 50,
+			Wall: time.Minute, CPU: 30 * time.Second, Memory: 256 << 20, Disk: 32 << 20, Output: 64 << 10, Pids: 50,
 		},
 	}
 	for _, c := range change {

@@ -169,7 +169,7 @@ subprocess.Popen(["sh", "-c", "while :; do echo x >>out/growing; done"])
 			t.Errorf("%s: %v", script, slices.Collect(maps.Keys(got)))
 		}
 	}
-	s.Limits.Wall, s.Argv = time.Second, []string{"/bin/sh", "-c", "echo early >report.txt; sleep 100"}
+	s.Limits.Wall, s.Argv = 3*time.Second, []string{"/bin/sh", "-c", "echo early >report.txt; sleep 100"}
 	if got := gather(t, r, s); got["report.txt"] != "early\n" && r.has(t, sandbox.CollectsKilled) {
 		t.Errorf("of a killed run: %v", got)
 	}

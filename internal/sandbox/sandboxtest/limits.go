@@ -22,7 +22,7 @@ func limits(t *testing.T, r runner) {
 	sh(t, r, "sleep 100", quick).killed(t, sandbox.KilledWall)
 	sh(t, r, "trap '' TERM INT HUP; sleep 100 & sleep 100", quick).killed(t, sandbox.KilledWall)
 
-	second := func(s *sandbox.Spec) { s.Limits.CPU = time.Second }
+	second := func(s *sandbox.Spec) { s.Limits.CPU, s.Limits.Wall = time.Second, 2*time.Minute }
 	sh(t, r, "while :; do :; done", second).killed(t, sandbox.KilledCPU)
 	py(t, r, "import os\nos.fork()\nos.fork()\nwhile True: pass", second).killed(t, sandbox.KilledCPU)
 
@@ -55,8 +55,8 @@ func metrics(t *testing.T, r runner) {
 	const busy = `
 import os, subprocess, time
 open("big", "wb").write(bytes(9_000_000))
-children = [subprocess.Popen(["sleep", "1"]) for _ in range(10)]
-time.sleep(0.5)
+children = [subprocess.Popen(["sleep", "3"]) for _ in range(10)]
+time.sleep(2)
 os.unlink("big")
 print("x" * 999)
 os.write(2, b"y" * 1000)
@@ -65,7 +65,7 @@ for c in children: c.wait()
 `
 	got := py(t, r, busy)
 	u := got.Usage
-	if got.Exit != 0 || u.Output != 3000 || u.WallMs < 500 {
+	if got.Exit != 0 || u.Output != 3000 || u.WallMs < 2000 {
 		t.Errorf("exit %d, stderr %s, usage %+v", got.Exit, got.stderr, u)
 	}
 	if r.has(t, sandbox.MeasuresDisk) && (u.DiskPeak < 9_000_000 || u.DiskPeak > 32<<20) {

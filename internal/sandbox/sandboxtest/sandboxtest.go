@@ -178,7 +178,7 @@ func live(t *testing.T, r runner) {
 	})
 	s := sandbox.Spec{
 		Argv:   []string{"/bin/sh", "-c", "echo one; read x; echo two; read x"},
-		Limits: sandbox.Limits{Wall: 10 * time.Second},
+		Limits: sandbox.Limits{Wall: time.Minute},
 	}
 	res, err := r.Run(t.Context(), s, sandbox.IO{Stdin: in, Stdout: out})
 	if err != nil || res.Exit != 0 || lines.String() != "one\ntwo\n" {
@@ -200,9 +200,9 @@ func endings(t *testing.T, r runner) {
 	if got := sh(t, r, "true"); got.Usage.WallMs < 0 || got.Usage.MemoryPeak <= 0 {
 		t.Errorf("usage: %+v", got.Usage)
 	}
-	burn := "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
-	if got := py(t, r, burn); got.Usage.CPUMs < 200 || got.Usage.CPUMs > 3000 {
-		t.Errorf("usage of 300 ms of processor time: %+v", got.Usage)
+	burn := "import time\nend = time.process_time() + 1\nwhile time.process_time() < end: pass"
+	if got := py(t, r, burn); got.Usage.CPUMs < 800 || got.Usage.CPUMs > 10_000 {
+		t.Errorf("usage of a second of processor time: %+v", got.Usage)
 	}
 	missing := func(s *sandbox.Spec) { s.Argv = []string{"/no/such/program"} }
 	if got := sh(t, r, "", missing); got.Exit == 0 {

@@ -44,7 +44,7 @@ def processes():
     queue = context.Queue()
     p = context.Process(target=queue.put, args=("x",))
     p.start()
-    assert queue.get(timeout=5) == "x"
+    assert queue.get(timeout=60) == "x"
     p.join()
     pid = os.posix_spawn("/bin/true", ["true"], {})
     assert os.waitpid(pid, 0)[1] == 0
