@@ -3,11 +3,14 @@ package relayd
 import (
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
+
+	"guild/internal/dial"
 )
 
 // front decides who may speak to the relay at all. A page in the user's browser can reach loopback: by name,
@@ -17,11 +20,18 @@ type front struct {
 	origins []string
 }
 
-func newFront(port string, c Config) front {
+// newFront lets in who names the loopback address that is listened on, or one of the usual names of loopback.
+func newFront(listens net.Addr, c Config) front {
 	f := front{hosts: lower(c.Hosts), origins: lower(c.Origins)}
-	for _, name := range []string{"127.0.0.1", "localhost", "[::1]"} {
-		f.hosts = append(f.hosts, name+":"+port)
-		f.origins = append(f.origins, "http://"+name+":"+port, "https://"+name+":"+port)
+	host, port, _ := net.SplitHostPort(listens.String()) // the listener wrote it
+	names := []string{"127.0.0.1", "localhost", "::1"}
+	if dial.IsLoopback(host) && !slices.Contains(names, host) {
+		names = append(names, host)
+	}
+	for _, name := range names {
+		at := net.JoinHostPort(name, port)
+		f.hosts = append(f.hosts, at)
+		f.origins = append(f.origins, "http://"+at, "https://"+at)
 	}
 	return f
 }

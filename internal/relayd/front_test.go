@@ -30,7 +30,7 @@ func TestOnlyKnownHostsAndOriginsComeIn(t *testing.T) {
 	config.Hosts = []string{"Relay.example:7447"}
 	config.Origins = []string{"https://page.example"}
 	r, _ := start(t, config)
-	port := r.port()
+	_, port, _ := net.SplitHostPort(r.listener.Addr().String())
 	here := "127.0.0.1:" + port
 	for _, tt := range []struct {
 		name, host, origin string
@@ -71,6 +71,19 @@ func TestOnlyKnownHostsAndOriginsComeIn(t *testing.T) {
 		}
 		if got := knock(t, r, "/", tt.host, tt.origin, upgrade); got != want {
 			t.Errorf("%s, upgrade: %d, want %d", tt.name, got, want)
+		}
+	}
+}
+
+// Every address of loopback is allowed to be listened on, and is one that the relay answers to.
+func TestTheAddressListenedOnComesIn(t *testing.T) {
+	config := testConfig(t)
+	config.Addr = "127.0.0.2:0"
+	r, _ := start(t, config)
+	here := r.listener.Addr().String()
+	for _, origin := range []string{"", "http://" + here} {
+		if got := knock(t, r, "/", here, origin, nil); got != 200 {
+			t.Errorf("origin %q: %d", origin, got)
 		}
 	}
 }

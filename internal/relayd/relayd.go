@@ -70,7 +70,7 @@ func Open(c Config) (*Relay, error) {
 		return nil, errors.Join(fmt.Errorf("relay: %w", err), store.Close())
 	}
 	r := &Relay{config: c, listener: listener, store: store}
-	r.front = newFront(r.port(), c)
+	r.front = newFront(listener.Addr(), c)
 	r.blobs, err = blossom.Open(blossom.Config{
 		Dir: filepath.Join(c.Dir, "blobs"), URL: r.HTTP(), Now: c.Now,
 		MaxBlob: c.MaxBlob, MaxStore: c.MaxStore, Upload: c.Upload, Log: c.Log,
@@ -103,11 +103,6 @@ func (c Config) check() error {
 		return fmt.Errorf("relay: %q is not a loopback address: listening for others must be allowed and needs TLS", c.Addr)
 	}
 	return nil
-}
-
-func (r *Relay) port() string {
-	_, port, _ := net.SplitHostPort(r.listener.Addr().String()) // the listener wrote it
-	return port
 }
 
 // URL is the relay's address, as "ws://127.0.0.1:7447".
