@@ -8,9 +8,10 @@ TOOL = go tool -modfile=tools/go.mod
 # A checkout that git refuses to read ("dubious ownership") is built without its revision.
 VCS = $(shell git rev-parse HEAD >/dev/null 2>&1 || echo -buildvcs=false)
 
-# The race detector watches everything but the arithmetic of signatures, ciphers and compression, which shares nothing and
-# would take it most of its time.
-UNWATCHED = github.com/decred/dcrd/dcrec/... github.com/klauspost/compress/flate github.com/klauspost/compress/huff0 golang.org/x/crypto/...
+# The race detector watches everything but the arithmetic of signatures, compression and passphrases, which shares nothing
+# and would take it most of its time.
+UNWATCHED = github.com/decred/dcrd/dcrec/... github.com/klauspost/compress/flate github.com/klauspost/compress/huff0 \
+	golang.org/x/crypto/pbkdf2 golang.org/x/crypto/scrypt
 RACE = -race $(UNWATCHED:%=-gcflags=%=-race=false)
 
 .PHONY: demo test lint check fuzz bench fix build stand

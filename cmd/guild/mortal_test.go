@@ -19,8 +19,8 @@ import (
 	"guild/internal/node"
 )
 
-// patient is how long a worker may take, and how long its customer waits for its first word: longer than a node is
-// killed again and again.
+// patient is how long a worker may take, and how long its customer waits for its first word: longer than any
+// test lasts.
 const patient = 30 * time.Minute
 
 // mortal is a program for the tests: guild up, or guild work if there is a command, that notes each entry of its

@@ -116,7 +116,7 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) (jobs.Order, erro
 	if o.Task == "" {
 		return jobs.Order{}, taskError{}
 	}
-	q.err = errors.Join(q.err, typedAs(raw, o.Task))
+	q.err = errors.Join(q.err, typedAs(raw, o.Task, q.Get("task") != ""))
 	if o.Class == "" && s.c.Class != nil {
 		o.Class = s.c.Class(o.Task)
 	}
@@ -134,12 +134,15 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) (jobs.Order, erro
 
 // typedAs refuses the bundle of a typed job under the name of another task: its result is checked by its own type,
 // and who offers the task would not know it.
-func typedAs(bundle []byte, task string) error {
+func typedAs(bundle []byte, task string, asked bool) error {
 	e, ok, err := typed.Requested(bundle)
-	if ok && err == nil && e.JobType.String() != task {
-		return fmt.Errorf("the bundle is the typed job %s, and the task says %.80q: leave the task out", e.JobType, task)
+	switch {
+	case !ok || err != nil || e.JobType.String() == task:
+		return err
+	case asked:
+		return fmt.Errorf("the bundle is the typed job %s, and the task is %.80q: leave the task out", e.JobType, task)
 	}
-	return err
+	return fmt.Errorf("the bundle is the typed job %s, and its manifest says that the task is %.80q", e.JobType, task)
 }
 
 // replication reads how many providers do a job, how their deliveries are compared, what the work is worth, and what

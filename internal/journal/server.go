@@ -39,9 +39,8 @@ const (
 	storeLimit   = 1 << 50     // bytes; the disk is the limit, and space watches that
 	memoryLimit  = 16 << 20    // bytes; nothing is kept in memory only
 
-	// housekeeping is how often the server syncs its streams once more and tidies up their files. Each entry is
-	// synced as it is written, so more often than this only wakes the disk of an idle node.
-	housekeeping = 30 * time.Minute
+	// seldom is how often the server still syncs its streams when nothing is to be synced, and tidies up their files.
+	seldom = 30 * time.Minute
 )
 
 // store is one run of the server, and our connection to it.
@@ -80,12 +79,14 @@ func serverOptions(o Options, dir string) (*server.Options, error) {
 		JetStream:              true,
 		StoreDir:               dir,
 		SyncAlways:             !o.NoSync,
-		SyncInterval:           housekeeping,
 		JetStreamMaxStore:      storeLimit,
 		JetStreamMaxMemory:     memoryLimit,
 		DisableJetStreamBanner: true,
 		NoSigs:                 true,
 		MaxPayload:             1 << 20,
+	}
+	if o.NoSync {
+		opts.SyncInterval = seldom
 	}
 	if o.Listen == "" {
 		return opts, nil

@@ -46,6 +46,7 @@ func ofAnother(mount string) bool {
 func (before trace) compare(t *testing.T, now trace) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); len(before.left(now)) > 0 && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
 		now = traces(t)
 	}
 	for what, left := range before.left(now) {
@@ -183,7 +184,10 @@ func TestHostileDeliveriesDoNoMoreHarmAsAnOrdinaryUser(t *testing.T) {
 	open(t, dir)
 	// What the channel and the examiner make of a submission does not depend on who the judge is; the walls do.
 	const walls = "^TestHostileDeliveriesComeToWhatTheTablesSayAndLeaveNothing$/^submission$/^(plain|escape|exhaustion|network|program)$"
-	args := []string{"-test.run=" + walls, "-test.timeout=25m"}
+	args := []string{"-test.run=" + walls}
+	if end, ok := t.Deadline(); ok {
+		args = append(args, "-test.timeout="+(time.Until(end)-time.Minute).String())
+	}
 	if testing.Short() {
 		args = append(args, "-test.short")
 	}

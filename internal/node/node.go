@@ -75,6 +75,7 @@ type Config struct {
 	Tier       string              // the sandbox for the judge and the workers; the best that works if empty
 	Analysis   bool                // whether linters read what was delivered
 	Grace      time.Duration       // for running work when the node is stopped; 10 s if zero
+	Hearing    time.Duration       // for another node with our key to say so, before we offer anything; 1 s if zero
 	Ready      func(Ready)         // called once the node can be used
 	Appended   func(fact.Entry)    // called after each fact
 	Log        *slog.Logger        // slog.Default() if nil
@@ -198,6 +199,7 @@ func (c Config) withDefaults() Config {
 	c.Addr = cmp.Or(c.Addr, "127.0.0.1:7447")
 	c.Judges = cmp.Or(c.Judges, runtime.NumCPU())
 	c.Grace = cmp.Or(c.Grace, 10*time.Second)
+	c.Hearing = cmp.Or(c.Hearing, time.Second)
 	c.Log = cmp.Or(c.Log, slog.Default())
 	if c.Now == nil {
 		c.Now = time.Now
@@ -248,7 +250,7 @@ func (n *Node) emptyScratch() error {
 }
 
 // glance is how long somebody who only looks at a stopped node's journal may keep others from opening it.
-const glance = 5 * time.Second
+const glance = 3 * time.Second
 
 func (n *Node) openJournal(ctx context.Context) (err error) {
 	n.claims = due.NewClaims()

@@ -86,7 +86,7 @@ type presence struct {
 
 func (n *Node) openPresence() {
 	n.presence = &presence{
-		pool: n.pool, keyer: n.keyer, pubkey: n.pubkey, urls: normalized(n.urls), log: n.c.Log, now: n.c.Now, hearing: time.Second, recheck: 30 * time.Second,
+		pool: n.pool, keyer: n.keyer, pubkey: n.pubkey, urls: normalized(n.urls), log: n.c.Log, now: n.c.Now, hearing: n.c.Hearing, recheck: 30 * time.Second,
 		questions: make(chan nostr.ID, 16), ask: make(chan struct{}, 1), free: make(chan struct{}, 1),
 		self: witness{Instance: rand.Text(), Started: n.started.UnixMilli(), Node: n.name()},
 	}

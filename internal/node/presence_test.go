@@ -54,20 +54,15 @@ func identity() key.Identity {
 func notStarted(t *testing.T, relay string, change func(*Config)) error {
 	t.Helper()
 	c := Config{Dir: t.TempDir(), NoSync: true, Relays: []string{relay}, Log: slog.New(slog.DiscardHandler),
-		Ready: func(Ready) { t.Error("it is ready") }}
+		Hearing: 5 * time.Second, // the other one may be slow to answer
+		Ready:   func(Ready) { t.Error("it is ready") }}
 	change(&c)
 	if err := journal.Init(c.Dir + "/journal"); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), ample)
 	defer cancel()
-	n := &Node{c: c.withDefaults()}
-	n.started = n.c.Now()
-	if err := n.open(ctx); err != nil {
-		return errors.Join(err, n.close())
-	}
-	n.presence.hearing = 5 * time.Second // the other one may be slow to answer
-	return errors.Join(n.run(ctx), n.close())
+	return Run(ctx, c)
 }
 
 func TestOfTwoNodesWithOneKeyTheSecondDoesNotStartItsServices(t *testing.T) {

@@ -260,14 +260,32 @@ func TestReconnectsBackOffUpToAMinute(t *testing.T) {
 	})
 }
 
+func TestARelayThatIsNotReachedForLongIsTriedSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		c := config(newInbox(), "ws://localhost")
+		c.Dial = func(context.Context, string, string) (net.Conn, error) {
+			tries++
+			time.Sleep(12 * time.Second)
+			return nil, errors.New("no answer")
+		}
+		_, stop := run(t, c)
+		time.Sleep(time.Hour)
+		stop()
+		if tries < 60 || tries > 130 {
+			t.Errorf("%d tries in an hour", tries)
+		}
+	})
+}
+
 func TestARelayThatServesUsForAWhileIsNotLeftForLong(t *testing.T) {
 	tests := []struct {
 		serves      time.Duration
 		least, most int // connections in an hour
 	}{
 		{0, 60, 60 * 3},
-		{4 * time.Second, 60, 60 * 3},
-		{6 * time.Second, 400, 600},
+		{9 * time.Second, 60, 60 * 3},
+		{12 * time.Second, 250, 300},
 		{30 * time.Second, 100, 120},
 	}
 	for _, test := range tests {

@@ -15,7 +15,7 @@ const (
 	firstWait = 500 * time.Millisecond // before the second try to connect
 	longest   = time.Minute            // wait between two tries
 	stable    = time.Minute            // a connection that lasted as long makes the waits short again
-	useful    = 5 * time.Second        // one that lasted as long, and as long as the wait, makes it shorter
+	useful    = 10 * time.Second       // one that lasted as long, and as long as the wait, makes it shorter
 	idle      = time.Minute            // after which a visited relay is left
 	soon      = time.Second            // a relay that will be tried within it is worth waiting for
 )
@@ -73,12 +73,10 @@ func (l *link) run(ctx context.Context) {
 		}
 	})
 	for tries := 0; ; {
-		began := l.pool.cfg.Now()
-		l.connect(ctx)
+		lasted := l.connect(ctx)
 		if ctx.Err() != nil || l.pool.drop(l) {
 			return
 		}
-		lasted := l.pool.cfg.Now().Sub(began)
 		if lasted >= stable {
 			tries = 0
 		}
@@ -93,20 +91,22 @@ func (l *link) run(ctx context.Context) {
 	}
 }
 
-// connect makes one connection and stays until it ends.
-func (l *link) connect(ctx context.Context) {
+// connect makes one connection, stays until it ends, and says how long it was there.
+func (l *link) connect(ctx context.Context) (lasted time.Duration) {
 	ws, err := l.pool.dial(ctx, l.url)
 	if err != nil {
 		l.set(func() { l.lastErr, l.failed = err, l.failed+1 })
 		l.pool.cfg.Log.Debug("relay not reached", "url", l.url, "err", err)
-		return
+		return 0
 	}
-	s := newSession(l, ws)
-	l.set(func() { l.session, l.since = s, l.pool.cfg.Now() })
+	s, began := newSession(l, ws), l.pool.cfg.Now()
+	l.set(func() { l.session, l.since = s, began })
 	l.pool.cfg.Log.Debug("relay connected", "url", l.url)
 	err = s.run(ctx)
-	l.set(func() { l.session, l.since, l.lastErr = nil, l.pool.cfg.Now(), err })
+	ended := l.pool.cfg.Now()
+	l.set(func() { l.session, l.since, l.lastErr = nil, ended, err })
 	l.pool.cfg.Log.Debug("relay connection ended", "url", l.url, "err", err)
+	return ended.Sub(began)
 }
 
 func (l *link) rest(ctx context.Context, d time.Duration) bool {

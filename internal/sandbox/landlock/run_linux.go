@@ -35,11 +35,12 @@ type run struct {
 	flood   *confine.Flood
 	watch   confine.Watch
 
-	child  []*os.File // what the first step gets, by number
-	talks  bool       // over sandbox.ChannelFD
-	gate   *os.File   // writing to it starts the command
-	inputs []*os.File // our ends of what it reads
-	output sync.WaitGroup
+	child   []*os.File // what the first step gets, by number
+	talks   bool       // over sandbox.ChannelFD
+	gate    *os.File   // writing to it starts the command
+	inputs  []*os.File // our ends of what it reads
+	outputs []*os.File // our ends of what it writes
+	output  sync.WaitGroup
 
 	status unix.WaitStatus
 	rusage unix.Rusage
@@ -101,7 +102,7 @@ func (r *run) connect() error {
 		if err != nil {
 			return err
 		}
-		r.child = append(r.child, to)
+		r.child, r.outputs = append(r.child, to), append(r.outputs, from)
 		r.output.Go(func() {
 			io.Copy(r.flood.Keep(w, kept), from) // ends when the last writer does
 			from.Close()
@@ -178,8 +179,11 @@ func (r *run) run(ctx context.Context) (sandbox.Result, error) {
 		r.watch.Kill()
 		<-ended
 	}
-	if stuck := r.end(); err == nil {
-		err = stuck
+	if stuck := r.end(); stuck != nil {
+		err = errors.Join(err, stuck)
+		for _, from := range r.outputs { // who cannot be ended does not end its output either
+			from.Close()
+		}
 	}
 	r.output.Wait()
 	if err != nil {
@@ -265,20 +269,21 @@ func (r *run) killAll() {
 
 // end kills what the command has left behind, until nothing is there. It gives up after half a minute.
 func (r *run) end() error {
-	var left []int
-	for range 30_000 {
+	for late := time.After(30 * time.Second); ; {
 		r.killAll()
-		var ended []int
-		left, ended = r.mark.find()
+		left, ended := r.mark.find()
 		for _, pid := range ended {
 			unix.Wait4(pid, nil, unix.WNOHANG, nil) // for a guild that is the first process of a container
 		}
 		if len(left) == 0 {
 			return nil
 		}
-		time.Sleep(time.Millisecond)
+		select {
+		case <-late:
+			return fmt.Errorf("%d processes of the run cannot be ended", len(left))
+		case <-time.After(time.Millisecond):
+		}
 	}
-	return fmt.Errorf("%d processes of the run cannot be ended", len(left))
 }
 
 // result reads what is left when everything has ended.

@@ -199,7 +199,7 @@ func killJudges(t *testing.T, judges int, later time.Duration, variable string, 
 	}
 }
 
-// orphans are the children that do not end by themselves at once.
+// orphans are the children that do not end by themselves within a minute.
 func orphans() []int {
 	deadline := time.After(time.Minute)
 	for {
