@@ -36,9 +36,9 @@ action == "skip" && test != "" { skipped++ }
 action == "fail" && test != "" { failed++; here[package]++; printf "%s", said[package, test] }
 action == "fail" && test == "" {
 	if (!here[package]) { failed++; printf "%s", said[package, ""] }
-	print "FAIL " package
+	print "FAIL " package; fflush()
 }
-action == "pass" && test == "" { printf "ok   %s (%d passed, %d s)\n", package, of[package], seconds() }
+action == "pass" && test == "" { printf "ok   %s (%d passed, %d s)\n", package, of[package], seconds(); fflush() }
 (action == "pass" || action == "fail" || action == "skip") { delete said[package, test] }
 
 END {
