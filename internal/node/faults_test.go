@@ -45,6 +45,7 @@ func seed(t *testing.T) uint64 {
 // hostileWorld is a customer and three providers, who meet on two relays that cannot be trusted.
 type hostileWorld struct {
 	t         *testing.T
+	mix       faulttest.Mix // what the relays do wrong
 	ledger    *ledger
 	relays    [2]*faulttest.Relay
 	customer  *control.Client
@@ -52,10 +53,15 @@ type hostileWorld struct {
 	keys      []string // of the providers, in hex
 }
 
-// impatient are waits that suit a test: what is lost is missed soon, and who is slow is not taken for silent.
-func impatient(c *Config) {
+// impatient are waits that suit a test: what is lost is missed soon, and who is slow is not taken for silent. Where relays
+// end connections nothing is lost, but one that ends many is left alone for up to a minute, by each side.
+func impatient(c *Config, mix faulttest.Mix) {
+	silence := 10 * time.Second
+	if max(mix[faulttest.Disconnect], mix[faulttest.Cut]) >= 0.01 {
+		silence = 150 * time.Second
+	}
 	c.Patience = jobs.Patience{
-		Discover: 5 * time.Second, Silence: 10 * time.Second, Extend: 10 * time.Second, Job: 3 * time.Minute,
+		Discover: 5 * time.Second, Silence: silence, Extend: silence, Job: 8 * time.Minute,
 		Ladder: [3]time.Duration{3 * time.Second, 3 * time.Second, 6 * time.Second},
 	}
 	c.Retry = []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second}
@@ -63,16 +69,16 @@ func impatient(c *Config) {
 	c.Log = slog.New(slog.DiscardHandler)
 }
 
-// newHostileWorld starts everything, with relays that behave until they are told otherwise.
-func newHostileWorld(t *testing.T, asked int, seed uint64, do func(ctx context.Context, a work.Assignment) error) *hostileWorld {
-	w := &hostileWorld{t: t, ledger: newLedger(asked)}
+// newHostileWorld starts everything, with relays that behave until hireAll has them commit their faults.
+func newHostileWorld(t *testing.T, asked int, seed uint64, mix faulttest.Mix, do func(ctx context.Context, a work.Assignment) error) *hostileWorld {
+	w := &hostileWorld{t: t, mix: mix, ledger: newLedger(asked)}
 	for i := range w.relays {
 		w.relays[i] = faulttest.Start(t, startRelay(t), seed+uint64(i))
 	}
 	for i := range 3 {
 		first, second := w.relays[i%2].URL(), w.relays[1-i%2].URL() // they do not all like the same one best
 		c, key := start(t, first, func(c *Config) {
-			impatient(c)
+			impatient(c, mix)
 			c.Relays, c.Appended = []string{first, second}, w.ledger.enter
 			c.Workers = []Worker{{Task: "echo", Slots: 8, Queue: 1000, Do: func(ctx context.Context, a work.Assignment) error {
 				w.ledger.ran(i, a.Job)
@@ -86,7 +92,7 @@ func newHostileWorld(t *testing.T, asked int, seed uint64, do func(ctx context.C
 		w.ledger.keys = append(w.ledger.keys, key)
 	}
 	w.customer, _ = start(t, w.relays[0].URL(), func(c *Config) {
-		impatient(c)
+		impatient(c, mix)
 		c.Relays, c.Appended, c.Examine = []string{w.relays[0].URL(), w.relays[1].URL()}, w.ledger.enter, w.compare
 	})
 	awaitProviders(t, w.customer, len(w.providers))
@@ -112,18 +118,14 @@ func (w *hostileWorld) compare(_ context.Context, c judge.Case) (guild.Verdict, 
 	return guild.Verdict{Outcome: guild.Success, Score: guild.Micro, Strength: guild.Strong, Tier: "none", Expected: 1, Passed: 1}, judge.Evidence("compared"), nil
 }
 
-// set makes both relays commit these faults.
-func (w *hostileWorld) set(mix faulttest.Mix) {
-	for _, r := range w.relays {
-		r.Set(mix)
-	}
-}
-
 // hireAll opens all jobs, a few at a time, and follows each to its end. Every provider is the first choice of a
 // third of them, and the others are named too: it is not their standing that is tried here.
 func (w *hostileWorld) hireAll() {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 5*time.Minute) // many times what it takes on a slow machine
+	for _, r := range w.relays {
+		r.Set(w.mix)
+	}
+	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Minute) // many times what it takes on a slow machine
 	defer cancel()
 	var all errgroup.Group
 	all.SetLimit(24)
@@ -275,9 +277,8 @@ func TestJobsEndAsTheyShouldWhateverTheRelaysDo(t *testing.T) {
 	rows := map[string]string{}
 	try := func(t *testing.T, name string, n int, mix faulttest.Mix) {
 		t.Run(name, func(t *testing.T) {
-			w := newHostileWorld(t, n, base, echo)
+			w := newHostileWorld(t, n, base, mix, echo)
 			began := time.Now()
-			w.set(mix)
 			w.hireAll()
 			w.settle()
 			for _, wrong := range w.ledger.audit() {
@@ -324,7 +325,7 @@ func TestJobsEndAsTheyShouldWhateverTheRelaysDo(t *testing.T) {
 func TestAWorkerThatRunsTwiceIsFound(t *testing.T) {
 	t.Parallel()
 	var w *hostileWorld
-	w = newHostileWorld(t, 1, seed(t), func(ctx context.Context, a work.Assignment) error {
+	w = newHostileWorld(t, 1, seed(t), nil, func(ctx context.Context, a work.Assignment) error {
 		w.ledger.ran(0, a.Job)
 		w.ledger.ran(0, a.Job)
 		return echo(ctx, a)
