@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"guild"
 	"guild/canon"
+	"guild/internal/cputest"
 	"guild/replay"
 )
 
@@ -334,8 +334,8 @@ func hard(size int) map[string]string {
 func TestRedactionIsLinear(t *testing.T) {
 	pieces := hard(1 << 13)
 	for part, text := range hard(1 << 17) {
-		whole := spent(t, func() { replay.RedactText(text) })
-		apart := spent(t, func() {
+		whole := cputest.Spent(t, func() { replay.RedactText(text) })
+		apart := cputest.Spent(t, func() {
 			for range 16 {
 				replay.RedactText(pieces[part])
 			}
@@ -344,21 +344,6 @@ func TestRedactionIsLinear(t *testing.T) {
 			t.Errorf("%q took %v, and %v in sixteen pieces", part, whole, apart)
 		}
 	}
-}
-
-// spent is the processor time that f takes: other programs on the machine do not count.
-func spent(t *testing.T, f func()) time.Duration {
-	t.Helper()
-	now := func() time.Duration {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			t.Fatal(err)
-		}
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
-	before := now()
-	f()
-	return now() - before
 }
 
 func BenchmarkRedactHardText(b *testing.B) {

@@ -45,9 +45,13 @@ func ofAnother(mount string) bool {
 // compare wants nothing now that was not there before. What the kernel is still busy with gets a moment.
 func (before trace) compare(t *testing.T, now trace) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); len(before.left(now)) > 0 && time.Now().Before(deadline); {
-		time.Sleep(10 * time.Millisecond)
-		now = traces(t)
+	late := time.After(10 * time.Second)
+	for tick, waits := time.Tick(10*time.Millisecond), true; waits && len(before.left(now)) > 0; now = traces(t) {
+		select {
+		case <-tick:
+		case <-late:
+			waits = false
+		}
 	}
 	for what, left := range before.left(now) {
 		t.Errorf("%s are left: %q", what, left)

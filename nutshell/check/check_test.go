@@ -6,11 +6,11 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/fstest"
 	"time"
 
+	"guild/internal/cputest"
 	"guild/nutshell"
 	"guild/nutshell/check"
 )
@@ -281,27 +281,12 @@ func TestManyScopesAreLookedThroughInNoTime(t *testing.T) {
 		}
 	}
 	few := look(100_000 / 16)
-	apart := spent(t, func() {
+	apart := cputest.Spent(t, func() {
 		for range 16 {
 			few()
 		}
 	})
-	if took := spent(t, look(100_000)); took > 4*apart+time.Second {
+	if took := cputest.Spent(t, look(100_000)); took > 4*apart+time.Second {
 		t.Errorf("took %v, and %v in sixteen manifests", took, apart)
 	}
-}
-
-// spent is the processor time that f takes: other programs on the machine do not count.
-func spent(t *testing.T, f func()) time.Duration {
-	t.Helper()
-	now := func() time.Duration {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			t.Fatal(err)
-		}
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
-	before := now()
-	f()
-	return now() - before
 }

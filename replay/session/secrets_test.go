@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"guild"
 	"guild/canon"
+	"guild/internal/cputest"
 	"guild/replay"
 	"guild/replay/session"
 )
@@ -161,21 +161,6 @@ func TestANumberThatNothingCanHaveIsNoResult(t *testing.T) {
 	}
 }
 
-// spent is the processor time that f takes: other programs on the machine do not count.
-func spent(t *testing.T, f func()) time.Duration {
-	t.Helper()
-	now := func() time.Duration {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			t.Fatal(err)
-		}
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
-	before := now()
-	f()
-	return now() - before
-}
-
 // A note of three megabytes that looks like a secret all over takes no longer than another: only its beginning is kept.
 func TestALongNoteIsReadAtOnce(t *testing.T) {
 	r := hiding()
@@ -183,9 +168,9 @@ func TestALongNoteIsReadAtOnce(t *testing.T) {
 		line := fmt.Appendf(nil, `{"note":%q}`, strings.Repeat(part, (3<<20)/len(part)))
 		return func() { r.Line(noon, session.Guild, line) }
 	}
-	plain := spent(t, note("a plain word "))
+	plain := cputest.Spent(t, note("a plain word "))
 	for _, part := range []string{"curl -u a:b ", "token=", " -p x"} {
-		if took := spent(t, note(part)); took > 4*plain+time.Second/2 {
+		if took := cputest.Spent(t, note(part)); took > 4*plain+time.Second/2 {
 			t.Errorf("%q took %v, a plain note %v", part, took, plain)
 		}
 	}
