@@ -47,7 +47,7 @@ type Test struct {
 	Message string `json:"message,omitempty"` // why it did not pass, cut to 500 bytes
 	Layer   string `json:"layer,omitempty"`   // one of the Layer constants
 	Micros  int64  `json:"us,omitempty"`      // how long it took, in microseconds, by the judge's clock
-	Decided int    `json:"decided,omitempty"` // assertions in it whose truth came from the delivery's own objects
+	Decided int    `json:"decided,omitempty"` // questions in it that only the delivery's own objects could answer
 }
 
 // Breach is one observed attempt of judged code to do what it must not.
