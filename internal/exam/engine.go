@@ -16,9 +16,9 @@
 //
 // A verdict is strong when all that it says was decided outside the process that ran the delivery: by a
 // comparison with something that the delivery could not see (io, api_test, sql_check of a file), or by tests in
-// a sandbox of their own (pytest). It is weak when tests ran beside the judged code (go-test, jest, node-test) or
-// could be read by it (shell, custom): hostile code can forge those, whatever the judge does. It is as weak as
-// its weakest criterion. docs/CRITERIA.md has the whole list.
+// a sandbox of their own (pytest) that did not ask the delivery what is true. It is weak when tests ran beside
+// the judged code (go-test, jest, node-test) or could be read by it (shell, custom): hostile code can forge
+// those, whatever the judge does. It is as weak as its weakest criterion. docs/CRITERIA.md has the whole list.
 package exam
 
 import (

@@ -43,6 +43,8 @@ var (
 	modulesSource string
 	//go:embed python/asserts.py
 	assertsSource string
+	//go:embed python/running.py
+	runningSource string
 	//go:embed python/split.py
 	splitSource string
 	//go:embed python/subject.py
@@ -55,7 +57,7 @@ var (
 	examinerProgram = &sandbox.Program{
 		Name: "examiner.py",
 		Setup: planSource + wireSource + valuesSource + mirrorSource + sharingSource + proxiesSource + lendingSource +
-			arrivalSource + linkSource + modulesSource + assertsSource + splitSource,
+			arrivalSource + linkSource + modulesSource + assertsSource + runningSource + splitSource,
 	}
 	subjectProgram = &sandbox.Program{Name: "subject.py", Setup: wireSource + valuesSource + mirrorSource + subjectSource}
 )
@@ -77,7 +79,7 @@ type order struct {
 // record is one line of what the examiner reports.
 type record struct {
 	Word string `json:"word"`
-	Kind string `json:"kind"` // plan, test, broken, item, end
+	Kind string `json:"kind"` // plan, test, broken, item, ran, end
 
 	ID      string `json:"id"`
 	State   string `json:"state"`
@@ -90,9 +92,7 @@ type record struct {
 
 	Layer   string `json:"layer"`   // one of the guild.Layer constants, or empty
 	Micros  int64  `json:"us"`      // of a test's call
-	Decided int    `json:"decided"` // as in guild.Test
-	Asserts int    `json:"asserts"` // assert statements that passed
-	Left    int    `json:"left"`    // of which were left to the delivery to decide
+	Decided int    `json:"decided"` // as in guild.Test; at the end, in all and outside of tests too
 
 	Code     int      `json:"code"`
 	Reported int      `json:"reported"`
@@ -106,6 +106,7 @@ type report struct {
 	tests  []record
 	broken []record
 	items  []string
+	ran    string // what may be the delivery's and ran among the tests
 	end    *record
 	forged int // lines that were not the examiner's, or came when it had nothing more to say
 }
@@ -156,6 +157,7 @@ func (j *examination) believe(ctx context.Context, c Criterion, f *Finding, rep 
 		f.Decided += t.Decided
 	}
 	if rep.end != nil {
+		f.Decided = max(f.Decided, rep.end.Decided)
 		f.Warnings = append(f.Warnings, rep.end.Notes...)
 	}
 	return nil
@@ -230,6 +232,8 @@ func (rep *report) take(r record) bool {
 		rep.broken = append(rep.broken, r)
 	case r.Kind == "item":
 		rep.items = append(rep.items, r.ID)
+	case r.Kind == "ran":
+		rep.ran = cmp.Or(rep.ran, r.Message)
 	case r.Kind == "end":
 		rep.end = &r
 	default:

@@ -70,10 +70,7 @@ func (j *examination) split(ctx context.Context, c Criterion, f *Finding) error 
 	if err := j.believe(ctx, c, f, &rep, &examiner.result, examiner.stderr.String()); err != nil {
 		return err
 	}
-	if n := rep.left(f.Tests); n > 0 {
-		f.Strength = guild.Weak
-		f.Because = fmt.Sprintf("%d of the tests passed by what the delivery says of its own objects alone", n)
-	}
+	rep.weaken(f)
 	if f.Fault == "" {
 		f.Fault, f.OverLimit = splitFault(&rep, examiner, subject)
 	}
@@ -101,20 +98,28 @@ func (j *examination) blame(ctx context.Context, c Criterion, f *Finding, breach
 	return nil
 }
 
-// left is how many passed tests have assert statements of which the delivery decided every one: it was asked whether
-// its own objects are equal or the like, and nothing that is known here was compared.
-func (rep *report) left(tests []guild.Test) int {
-	passed := map[string]bool{}
-	for _, t := range tests {
-		passed[t.ID] = t.State == guild.TestPassed
+// weaken makes a finding weak that rests on the word of the delivery: it was asked whether its own objects are equal or
+// the like, in a test that passed or in what tests share, or the tests ran something that may be of its making.
+func (rep *report) weaken(f *Finding) {
+	if rep.ran != "" {
+		f.Strength, f.Decided = guild.Weak, max(f.Decided, 1)
+		f.Because = "what the delivery may have made ran beside the tests: " + cut(rep.ran)
+		return
+	}
+	if f.Decided == 0 || Passed(f.Tests) == 0 {
+		return
 	}
 	n := 0
-	for _, r := range rep.tests {
-		if passed[r.ID] && r.Asserts > 0 && r.Left == r.Asserts {
+	for _, t := range f.Tests {
+		if t.State == guild.TestPassed && t.Decided > 0 {
 			n++
 		}
 	}
-	return n
+	f.Strength = guild.Weak
+	f.Because = fmt.Sprintf("%d of the tests passed by what the delivery says of its own objects", n)
+	if n == 0 {
+		f.Because = "the delivery said of its own objects what tests may share"
+	}
 }
 
 // splitFault says why the two halves did not come to their proper end. The subject's reasons come first, for the

@@ -17,8 +17,10 @@ class Arrival(Codec):
             self.library.add(real)
             self.keep(number, real)
             return real
+        if any(method.startswith("__") for method in _words(methods)):
+            raise Malformed("a method with a special name")  # what the interpreter asks for is among the operations
         name = name.encode("utf-8", "replace").decode()
-        about = Description(number, _words(operations), _words(methods), base, _words(meta))
+        about = Description(number, _words(operations), methods, base, _words(meta))
         cls = self.make_class(name, module, above, about)
         cls_doc = self.decode(doc) if doc is not None else None
         if "__doc__" not in vars(cls) or vars(cls)["__doc__"] is None:
@@ -44,6 +46,8 @@ class Arrival(Codec):
         members = {"__module__": module}
         for operation in about.operations:
             members[operation] = MEMBERS[operation]
+        if "__len__" in members:
+            members.setdefault("__bool__", _bool)  # a length that decides is counted, as one that is compared is not
         if "unhashable" in about.all:
             members["__hash__"] = None
         elif "__eq__" in members and "__hash__" not in members:
@@ -57,7 +61,8 @@ class Arrival(Codec):
         elif base in NATIVE or base in KIND:
             bases = tuple(b for b in above if issubclass(b, Data) and issubclass(b, base)) or (Data, base)
             members = {n: v for n, v in members.items() if n in ("__module__",) or n in DERIVED}
-            members.update({n: _derived(n, base) for n in about.operations if n in COMPARED})
+            members.update({n: _derived(n, base, False) for n in COMPARISONS})
+            members.update({n: _derived(n, base, True) for n in about.operations if n in COMPARED})
             for method in about.methods:
                 if hasattr(base, method):
                     members[method] = _overridden(method, base)

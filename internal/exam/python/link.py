@@ -20,7 +20,8 @@ class Link(Arrival):
         self.lent = set()  # numbers of what the submission may ask of
         self.shapes = {}  # class of the library's → the number that describes it
         self.decided = 0
-        self.members = {}  # number of what was an attribute of an object and is called → whether its yes is a decision
+        self.members = {}  # number of what was an attribute of an object and is called → whose, and by what name
+        self.answers = 0  # what methods and operations have said
         self.mutated = 0  # containers of the test's that the submission has changed
         self.printed = 0  # characters that it has printed
         self.calls = 0
@@ -298,7 +299,7 @@ class Link(Arrival):
         if _is_class(value) and value in self.about and (name.lstrip("_")[:1].isupper() or name in self.classes_named()):
             self.named.add(value)
         if isinstance(o, Remote) and not isinstance(o, type) and isinstance(value, (Remote, RemoteClass)):
-            self.members[self.number(value)] = hasattr(str, name) or not self.known(o)
+            self.members[self.number(value)] = type(o), name
         return value
 
     def number(self, o):
@@ -330,22 +331,38 @@ class Link(Arrival):
     def call(self, f, args, kwargs):
         self.calls += 1
         value = self.ask("call", lambda: [self.encode(f), *self.arguments(args, kwargs)])
-        if (value is True or value is False) and self.members and self.members.get(self.number(f)):
-            self.decided += 1
+        if self.members and self.number(f) in self.members:
+            self.weigh(*self.members[self.number(f)], args or kwargs, value)
         return value
 
     def method(self, o, name, args, kwargs):
         self.calls += 1
         value = self.ask("method", lambda: [self.encode(o), name, *self.arguments(args, kwargs)])
-        if (value is True or value is False) and (hasattr(str, name) or (args or kwargs) and not self.known(o)):
-            self.decided += 1  # as if it were asked about a text, which it is not
+        self.weigh(type(o), name, args or kwargs, value)
         return value
+
+    def weigh(self, cls, name, given, value):
+        """Counts what a method decides: it says yes or no, a text has it, too, or it is of an object whose class the
+        tests do not know, and was given something. What else a method says is plain data, which is compared here, or
+        another object. Whether it is used as a yes or no is seen where an assertion does."""
+        if value is True or value is False or name in PLAIN or given and not self.known(cls):
+            self.decided += 1
+        self.answers += 1
 
     def arguments(self, args, kwargs):
         return [self.encode(a) for a in args], {k: self.encode(v) for k, v in kwargs.items()}
 
     def operate(self, name, *args):
-        return self.ask("op", lambda: [name] + [self.encode(a) for a in args])
+        """Asks for an operation of an object's, and counts one that decides."""
+        item = name in ("__getitem__", "__missing__")
+        given = item and type(args[1]) not in (int, slice)
+        self.decided += name in DECIDING or given and not self.known(args[0])
+        self.answers += 1
+        value = self.ask("op", lambda: [name] + [self.encode(a) for a in args])
+        self.decided += item and (value is True or value is False)
+        if name == "__exit__" and value or name == "__aexit__":
+            self.decided += args[1:2] not in ((), (None,))  # what it says may hide that the test has failed
+        return value
 
     def lib(self, library, function, *args, **kwargs):
         return self.ask("lib", lambda: [library, function, *self.arguments(args, kwargs)])
@@ -353,16 +370,11 @@ class Link(Arrival):
     def ask_back(self, op, o):
         return self.ask(op, lambda: [self.encode(o)])
 
-    def decide(self, name, *args):
-        """Asks for what only the submission can say, and counts it."""
-        self.decided += 1
-        return self.operate(name, *args)
-
     def binary(self, name, o, other):
         ours = isinstance(other, Remote) or _is_class(other) and other in self.about
         if name in ("__eq__", "__ne__"):
             if ours:
-                return self.decide(name, o, other)
+                return self.operate(name, o, other)
             if self.known(o) and other is not None:
                 self.note("%s was compared with plain data, and not asked whether it is equal" % type(o).__name__)
             return NotImplemented
@@ -370,17 +382,12 @@ class Link(Arrival):
             self.note("an object of class %s, which the tests do not use as a class, was not asked to compute: "
                       "needs mode inproc" % type(o).__name__)
             return NotImplemented
-        if name in COMPARISONS:
-            return self.decide(name, o, other)
-        value = self.operate(name, o, other)
-        if not ours and not isinstance(value, Remote):
-            self.decided += 1
-        return value
+        return self.operate(name, o, other)
 
     def contains(self, o, value):
         """Whether something is in an object. One that the tests do not know is gone through here."""
         if self.known(o) or isinstance(value, Remote):
-            return self.decide("__contains__", o, value)
+            return self.operate("__contains__", o, value)
         for n, found in enumerate(o):
             if found is value or found == value:
                 return True
@@ -389,6 +396,8 @@ class Link(Arrival):
         return False
 
     def hash(self, o):
+        """The hash of an object, by which a set or dict may find that two are not equal."""
+        self.decided += 1
         hashes = self.about[type(o)].hashes
         if o._remote not in hashes:
             hashes[o._remote] = _is(self.operate("__hash__", o), int)
@@ -594,6 +603,7 @@ class Link(Arrival):
         return {"read": sys.stdin.read, "readline": sys.stdin.readline}[name](_is(size, int))
 
 
+PLAIN = frozenset(dir(str)) | {n for t in _VALUES for n in dir(t) if n.startswith("is")}  # methods of plain data
 GIVING = ("call", "method", "set")  # requests whose arguments the submission is meant to use
 SERVED = {"call": Link.serve_call, "get": Link.serve_get, "set": Link.serve_set, "del": Link.serve_del,
           "op": Link.serve_op, "stdin": Link.serve_stdin}

@@ -79,7 +79,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         file = self.importer()
         if self.used is None:
             self.used = words_of(self.link.tests)
-        own, used = bound_names(file), self.used
+        own, used = bound_names(file, self.link.tests), self.used
         return [n for n in names if type(n) is str and n in used and not hasattr(builtins, n)
                 and n not in own and not n.startswith(("__", "test", "Test", "pytest", "_pytest"))]
 
@@ -132,21 +132,34 @@ def words_of(tests):
     return words
 
 
-def bound_names(file):
-    """The names that a source file binds by itself at its top."""
+def bound_names(file, tests):
+    """The names that a source file binds by itself at its top, or has from a module of the tests'."""
     names = set()
     if file is None:
         return names
     with open(file, "rb") as f:
         tree = ast.parse(f.read())
-    for node in tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names.add(node.name)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            names |= {(a.asname or a.name).partition(".")[0] for a in node.names}
-        else:
-            names |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    for top in tree.body:
+        for node in [top] if isinstance(top, definitions) else ast.walk(top):
+            if isinstance(node, definitions):
+                names.add(node.name)
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                names |= {(a.asname or a.name).partition(".")[0] for a in node.names}
+                if node.names[0].name == "*":
+                    names |= all_names(node.module, tests)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names.add(node.id)
     return names
+
+
+def all_names(name, tests):
+    """The names that a module of the tests' gives to who imports all of them, if it is one and is imported."""
+    for full, module in list(sys.modules.items()):
+        file = vars(module).get("__file__") if type(module) is types.ModuleType else None
+        if full.rpartition(".")[2] == (name or "").rpartition(".")[2] and type(file) is str and file.startswith(tests + "/"):
+            return {n for n in vars(module) if not n.startswith("_")}
+    return set()
 
 
 def classes_of(tests):

@@ -98,6 +98,14 @@ class Thing(Remote, metaclass=RemoteClass, link=True):
 
     __slots__ = ("_remote", "__weakref__")
 
+    def __eq__(self, other):
+        """Which of its objects are one is what the submission says."""
+        if isinstance(other, Remote):
+            LINK[0].decided += 1
+        return True if self is other else NotImplemented
+
+    __hash__ = object.__hash__
+
     def __getattr__(self, name):
         return LINK[0].attribute(self, name)
 
@@ -139,6 +147,7 @@ class Failure(Remote):
     """An exception of the submission's own class."""
 
     __getattr__, __setattr__, __dir__ = Thing.__getattr__, Thing.__setattr__, Thing.__dir__
+    __eq__, __hash__ = Thing.__eq__, object.__hash__
 
     __del__ = Thing.__del__
 
@@ -215,7 +224,7 @@ def _hash(self):
 
 
 def _bool(self):
-    return LINK[0].decide("__bool__", self)
+    return LINK[0].operate("__bool__", self)
 
 
 def _len(self):
@@ -248,6 +257,10 @@ MEMBERS.update({"__call__": _call, "__hash__": _hash, "__bool__": _bool, "__len_
 for _name in COMPARISONS + tuple("__%s__" % n for n in ARITHMETIC + ("divmod",)) + tuple(
         "__r%s__" % n for n in ARITHMETIC + ("divmod",)):
     MEMBERS[_name] = _binary(_name)
+# Operators and predicates: what the submission says to them is counted, whatever it is.
+DECIDING = set(COMPARISONS) | {"__%s%s__" % (side, n) for side in ("", "i", "r") for n in ARITHMETIC + ("divmod",)} | set(
+    "__bool__ __contains__ __abs__ __neg__ __pos__ __invert__ __round__ __trunc__ __floor__ __ceil__ __int__ "
+    "__float__ __complex__ __index__ __fspath__".split())
 CLASSES = {  # types of the library that an object may say it is, for inspect and isinstance
     ("builtins", "generator"): types.GeneratorType, ("builtins", "function"): types.FunctionType,
     ("builtins", "coroutine"): types.CoroutineType, ("builtins", "async_generator"): types.AsyncGeneratorType,
@@ -280,20 +293,20 @@ COMPARED = set(COMPARISONS) | {"__%s__" % n for n in ARITHMETIC} | {
     "__i%s__" % n for n in ARITHMETIC} | {"__neg__", "__abs__", "__pos__", "__invert__", "__round__"}
 
 
-def _derived(name, base):
-    """An operation that a class of derived data has of its own: the submission is asked between two of its
-    objects, and with plain data only where the tests know the class; equality with that is the plain value's."""
+def _derived(name, base, own):
+    """An operation of a class of derived data. One that the class has of its own is asked of the submission between
+    two of its objects, and with plain data only where the tests know the class; equality with that is the plain
+    value's. Two plain values that are both the submission's are compared here, but the submission decided."""
     native = getattr(base, name, None)
 
     def operation(self, *a):
         link = LINK[0]
         remote = bool(a) and isinstance(a[0], Remote)
-        if name in COMPARISONS and remote:
-            return link.decide(name, self, *a)
-        if name not in ("__eq__", "__ne__") and (remote or link.known(self)):
-            if name in COMPARISONS or name in ("__contains__", "__bool__", "__len__"):
-                return link.decide(name, self, *a)
+        compares = name in COMPARISONS
+        if own and (remote if name in ("__eq__", "__ne__") else remote or link.known(self)):
+            link.decided += name == "__len__"
             return link.operate(name, self, *a)
+        link.decided += remote and compares
         return native(self, *a) if native else NotImplemented
     return operation
 

@@ -17,7 +17,7 @@ class Reporter:
     """A pytest plugin that sends what happens to each test."""
 
     def __init__(self, link, emit, collect):
-        self.link, self.emit, self.reported = link, emit, 0
+        self.link, self.emit, self.reported, self.decided = link, emit, 0, 0
         self.quiet = set()  # tests whose call raised nothing
         self.micros, self.asserts = {}, Asserts(link)
         self.causes = {}  # module of tests → why it cannot be imported
@@ -27,7 +27,8 @@ class Reporter:
         """What the subject decided and what it could not be asked belong to the test that was running."""
         self.link.fresh = True
         self.link.files.clear()
-        self.link.decided, self.link.refused, self.link.hint = 0, None, None
+        self.link.refused, self.link.hint = None, None
+        self.decided = self.link.decided
         self.asserts.begin()
         yield
 
@@ -56,7 +57,7 @@ class Reporter:
     def pytest_runtest_logreport(self, report):
         if report.when != "call" and report.outcome == "passed":
             return
-        state, message = report.outcome, explain(report)
+        state, message = report.outcome, without_notes(explain(report))
         if state == "passed" and (report.nodeid not in self.quiet or hasattr(report, "wasxfail")):
             state = "failed"
         if self.link.refused and state == "passed":
@@ -66,8 +67,7 @@ class Reporter:
             message = self.link.hint + "\n" + message
         self.reported += 1
         self.emit(kind="test", id=report.nodeid, state=state, when=report.when, message=message, layer=report.layer,
-                  us=self.micros.get(report.nodeid, 0), decided=self.link.decided,
-                  asserts=self.asserts.passed, left=self.asserts.left)
+                  us=self.micros.get(report.nodeid, 0), decided=self.link.decided - self.decided)
 
     def pytest_exception_interact(self, node, call, report):
         if isinstance(node, pytest.Collector):
@@ -130,9 +130,11 @@ def main():
     watch_enums(link)
     reporter = Reporter(link, emit, False)
     reporter.asserts.install(rewrite)
+    sys.addaudithook(Running(link, lambda what: emit(kind="ran", message=what)))
     code = int(pytest.main(ARGUMENTS + ["--rootdir", root, "--confcutdir", root, os.path.join(root, script)],
                            plugins=[reporter]))
-    emit(kind="end", code=code, reported=reporter.reported, notes=link.notes, closed=link.channel.closed or "")
+    emit(kind="end", code=code, reported=reporter.reported, decided=link.decided, notes=link.notes,
+         closed=link.channel.closed or "")
     os._exit(code)
 
 

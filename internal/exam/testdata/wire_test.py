@@ -171,9 +171,15 @@ class Hostile(unittest.TestCase):
 
     def test_a_class_cannot_bring_names_of_its_own(self):
         for name in ("__del__", "__class__", "__getattribute__", "__init_subclass__", "__reduce__", "__new__", "__slots__"):
-            cls = link().take({"C": [2, "A", "m", "A", [], None, [name], [name], None, [name], []]})
+            cls = link().take({"C": [2, "A", "m", "A", [], None, [name], [], None, [name], []]})
             self.assertNotIn("submission", repr(vars(cls).get(name)))
             self.assertIsNot(vars(cls).get(name), name)
+
+    def test_no_method_has_a_special_name(self):
+        for name in ("__eq__", "__hash__", "__class__", "__private"):
+            for base in (None, "builtins.int", "builtins.list"):
+                with self.assertRaises(EXAMINER["Malformed"]):
+                    link().take({"C": [2, "A", "m", "A", [], base, [], [name], None, [], []]})
 
     def test_an_end_of_iteration_has_a_value(self):
         cls = {"C": [2, "End", "m", "End", [{"g": "builtins.StopIteration"}], None, [], [], None, [], []]}
