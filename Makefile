@@ -43,13 +43,22 @@ stand: ## the tests that a real HashiCorp Vault answers; building it takes 12 mi
 	go build -C stand -o ../.cache/bin/vault github.com/hashicorp/vault
 	GUILD_VAULT_SERVER=$(CURDIR)/.cache/bin/vault go test -count 1 ./nutshell/vault/transit
 
+# Each program and each package ends within BENCHLIMIT. More of a package: make bench BENCHTIME=1s COUNT=10.
+BENCHTIME = 100ms
+COUNT = 6
+BENCHLIMIT = 10m
+BENCH = timeout --foreground -s INT -k 10 $(BENCHLIMIT) .cache/bench
+
 bench: ## compare two runs with: go tool -modfile=tools/go.mod benchstat old.txt new.txt
-	go run ./bench/loop
-	go run ./bench/judge
-	go run ./bench/discovery
-	go run ./bench/canon
-	go run ./bench/marketsim
-	go test -run '^$$' -bench . -count 6 ./...
+	go build $(VCS) -o .cache/bench/ ./bench/...
+	$(BENCH)/loop
+	$(BENCH)/judge
+	$(BENCH)/discovery
+	$(BENCH)/canon
+	$(BENCH)/marketsim
+	$(BENCH)/nutshell
+	go test -short -timeout $(BENCHLIMIT) -run '^$$' -bench . -benchtime $(BENCHTIME) -count $(COUNT) \
+		$$(grep -rl --exclude-dir .cache --include '*_test.go' '^func Benchmark' . | xargs -n 1 dirname | sort -u)
 
 fix: ## modernize and format
 	go fix ./...

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"go/build"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -29,16 +30,20 @@ type stand struct {
 	bytes  int64  // of the tree
 	files  int
 	turn   int
+	told   io.Writer // progress
 }
+
+// tell says what has just been done, or is next.
+func (s *stand) tell(format string, args ...any) { fmt.Fprintf(s.told, format+"\n", args...) }
 
 // newStand copies the sources of the standard library. Everybody packs the same files: those that a bundle never has
 // (private keys in test data) are taken out first, and the manifest is that of the bundle, with its list of files.
-func newStand(ctx context.Context, o options) (*stand, error) {
+func newStand(ctx context.Context, o options, told io.Writer) (*stand, error) {
 	dir, err := os.MkdirTemp(o.dir, "bench-nutshell-")
 	if err != nil {
 		return nil, err
 	}
-	s := &stand{o: o, dir: dir, tree: filepath.Join(dir, "tree"), bundle: filepath.Join(dir, "tree.nut")}
+	s := &stand{o: o, dir: dir, tree: filepath.Join(dir, "tree"), bundle: filepath.Join(dir, "tree.nut"), told: told}
 	s.self, err = os.Executable()
 	if err == nil {
 		err = s.prepare(ctx)
@@ -53,9 +58,10 @@ func newStand(ctx context.Context, o options) (*stand, error) {
 func (s *stand) close() { os.RemoveAll(s.dir) }
 
 func (s *stand) prepare(ctx context.Context) error {
+	s.tell("copy %d MiB of the sources of Go", s.o.tree)
 	sources := os.DirFS(filepath.Join(build.Default.GOROOT, "src"))
 	name := filepath.Join(s.tree, nutshell.ManifestFile)
-	if err := os.CopyFS(filepath.Join(s.tree, "files"), sources); err != nil {
+	if err := copySome(filepath.Join(s.tree, "files"), sources, int64(s.o.tree)<<20); err != nil {
 		return fmt.Errorf("copy the sources of Go: %w", err)
 	}
 	if err := os.WriteFile(name, []byte(manifest), 0o644); err != nil {
@@ -77,6 +83,27 @@ func (s *stand) prepare(ctx context.Context) error {
 	}
 	s.files, s.bytes = len(info.Files), b.Manifest().Files().TotalSizeBytes
 	return errors.Join(os.WriteFile(name, b.Manifest().Bytes(), 0o644), os.WriteFile(s.bundle, packed.Bytes(), 0o644))
+}
+
+// copySome copies the first files of a tree, as many as have that many bytes.
+func copySome(to string, from fs.FS, most int64) error {
+	return fs.WalkDir(from, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		b, err := fs.ReadFile(from, name)
+		if err != nil {
+			return err
+		}
+		if most -= int64(len(b)); most < 0 {
+			return fs.SkipAll
+		}
+		path := filepath.Join(to, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(path, b, 0o644)
+	})
 }
 
 // lap is what one turn of a contestant took.
@@ -110,6 +137,7 @@ func (s *stand) run(ctx context.Context, name string, processors int, from, to s
 	if info, err := os.Stat(to); err == nil && info.Mode().IsRegular() {
 		l.size = info.Size()
 	}
+	s.tell("%-18s on %d  %7.0f ms", name, processors, float64(l.took)/float64(time.Millisecond))
 	return l, nil
 }
 
