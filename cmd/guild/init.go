@@ -40,7 +40,8 @@ func (p *program) initCommand() *cobra.Command {
 		Use:   "init",
 		Short: "Make an identity, a config file and an empty journal",
 		Long: `init makes what a node needs: an identity (a Nostr key), a commented config file
-and an empty journal. It never overwrites any of them.
+and an empty journal. It never overwrites any of them. A home that is new or empty
+gets a .gitignore too, so that no checkout takes its key along.
 
 The key rests in a file that only you can read. With --passphrase it is also
 encrypted (NIP-49). With --import the key is read from standard input instead of
@@ -58,6 +59,9 @@ made: nsec…, 64 hex digits, or bunker://… for a remote signer (NIP-46).`,
 func (p *program) runInit(_ context.Context, o initOptions) error {
 	c, err := p.config()
 	if err != nil {
+		return err
+	}
+	if err := hideFromGit(c.Paths); err != nil {
 		return err
 	}
 	public, err := p.makeIdentity(c.Paths.Data, o)
@@ -78,6 +82,22 @@ func (p *program) runInit(_ context.Context, o initOptions) error {
 		return initErr
 	}
 	return p.reportInit(c, public, o.JSON)
+}
+
+// hideFromGit lets git ignore a home that is made in a checkout, for a key will be in it. A directory that has something
+// in it already may be the checkout itself, and is left alone; so are the XDG directories.
+func hideFromGit(paths config.Paths) error {
+	if filepath.Dir(paths.Config) != paths.Data {
+		return nil
+	}
+	there, err := os.ReadDir(paths.Data)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) || len(there) > 0 {
+		return nil // whether there can be a home is for others to say
+	}
+	if err := os.MkdirAll(paths.Data, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(paths.Data, ".gitignore"), []byte("*\n"), 0o600)
 }
 
 // makeIdentity returns the zero key when it is not known: of a remote signer that has not answered yet, or of
