@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,8 @@ import (
 	"guild"
 	"guild/internal/due"
 	"guild/internal/fact"
+	"guild/internal/fold"
+	"guild/internal/fold/foldtest"
 	"guild/internal/journal"
 	"guild/internal/journal/journaltest"
 	"guild/internal/key"
@@ -514,8 +517,47 @@ func TestTheFoldSurvivesASnapshot(t *testing.T) {
 		if !ok || got.Size != want.Size || got.Event.ID != want.Event.ID || len(got.Relays) != 1 || f.view().First != w.fold.view().First {
 			t.Errorf("%+v, want %+v", f.view(), w.fold.view())
 		}
-		if err := f.Restore([]byte("{")); err == nil {
-			t.Error("half a snapshot is taken for one")
+		before := foldtest.Snapshot(t, f)
+		for _, garbage := range append(foldtest.Partial(t, f), `{`, `null`) {
+			if err := f.Restore([]byte(garbage)); err == nil || foldtest.Snapshot(t, f) != before {
+				t.Errorf("restore %s: %v, and the state is %s, want an error and %s", garbage, err, foldtest.Snapshot(t, f), before)
+			}
 		}
+	})
+}
+
+func TestAPartialSnapshotIsReplayed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &relay{closed: true})
+		w.decide(3)
+		w.pass(2 * time.Hour)
+		w.decide(2)
+		w.stop()
+		store, err := fold.OpenStore(filepath.Join(w.dir, snapshotDir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range []fold.Fold{w.fold, w.claims} {
+			whole := foldtest.Snapshot(t, f)
+			for _, partial := range append(foldtest.Partial(t, f), `null`) {
+				found := 0
+				for snap := range store.Load(f.Name(), f.Version()) {
+					snap.State = []byte(partial)
+					if err := store.Save(snap); err != nil {
+						t.Fatal(err)
+					}
+					found++
+				}
+				again := map[string]fold.Fold{"audit": NewFold(), "due": due.NewClaims()}
+				j := journaltest.Reopen(t, w.dir, again["audit"], again["due"])
+				if got := foldtest.Snapshot(t, again[f.Name()]); found == 0 || got != whole {
+					t.Errorf("%s after %d snapshots %s: %s, want %s", f.Name(), found, partial, got, whole)
+				}
+				if err := j.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		w.start()
 	})
 }

@@ -1,9 +1,6 @@
 package audit
 
 import (
-	"fmt"
-	"sync"
-
 	"fiatjaf.com/nostr"
 
 	"guild"
@@ -12,10 +9,7 @@ import (
 )
 
 // Fold is the latest seal, and what came after it.
-type Fold struct {
-	mu    sync.RWMutex
-	state state
-}
+type Fold struct{ *fold.State[state] }
 
 type state struct {
 	Last   *Sealed `json:"last"`
@@ -35,13 +29,7 @@ type Sealed struct {
 }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{} }
-
-// Name implements fold.Fold.
-func (*Fold) Name() string { return "audit" }
-
-// Version implements fold.Fold.
-func (*Fold) Version() int { return 1 }
+func NewFold() *Fold { return &Fold{fold.NewState[state]("audit", 1)} }
 
 // Last is the latest seal, if there is one.
 func (f *Fold) Last() (Sealed, bool) {
@@ -52,11 +40,7 @@ func (f *Fold) Last() (Sealed, bool) {
 	return *s.Last, true
 }
 
-func (f *Fold) view() state {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.state
-}
+func (f *Fold) view() state { return fold.Read(f.State, func(s *state) state { return *s }) }
 
 // size is how many entries the latest seal covers.
 func (s state) size() uint64 {
@@ -69,48 +53,31 @@ func (s state) size() uint64 {
 // open reports whether a seal of so many entries would say something new.
 func (s state) open(size uint64) bool { return s.First != 0 && s.First <= size && size > s.size() }
 
-// Apply implements fold.Fold. What is decided about seals is no reason for another one.
-func (f *Fold) Apply(e fact.Entry) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// Apply implements fold.Fold. A fact about seals is no reason for another seal.
+func (f *Fold) Apply(e fact.Entry) { f.Change(func(s *state) { s.apply(e) }) }
+
+func (s *state) apply(e fact.Entry) {
 	if e.Subject != fact.SealSubject {
-		if f.state.Latest = e.Seq; f.state.First == 0 {
-			f.state.First, f.state.Since = e.Seq, e.At
+		s.Latest = e.Seq
+		if s.First == 0 {
+			s.First, s.Since = e.Seq, e.At
 		}
 		return
 	}
 	for _, one := range e.Facts {
 		switch one := one.(type) {
 		case fact.JournalSealed:
-			f.state.Last = &Sealed{Entry: e.Seq, At: e.At, Size: one.Size, Root: one.Root, Event: one.Event}
-			f.state.First, f.state.Since = 0, 0
-			if f.state.Latest > one.Size { // decided while the seal was signed; nobody knows the first of them any more
-				f.state.First, f.state.Since = f.state.Latest, e.At
+			s.Last = &Sealed{Entry: e.Seq, At: e.At, Size: one.Size, Root: one.Root, Event: one.Event}
+			s.First, s.Since = 0, 0
+			if s.Latest > one.Size { // appended while the seal was signed; the first of them is not known any more
+				s.First, s.Since = s.Latest, e.At
 			}
 		case fact.SealPublished:
-			if last := f.state.Last; last != nil && last.Event.ID == one.Seal {
-				now := *last
-				now.Relays = one.Relays
-				f.state.Last = &now
+			if s.Last != nil && s.Last.Event.ID == one.Seal {
+				published := *s.Last
+				published.Relays = one.Relays
+				s.Last = &published
 			}
 		}
 	}
-}
-
-// Freeze implements fold.Fold.
-func (f *Fold) Freeze() func() ([]byte, error) {
-	s := f.view()
-	return func() ([]byte, error) { return fold.Encode(s) }
-}
-
-// Restore implements fold.Fold.
-func (f *Fold) Restore(b []byte) error {
-	var s state
-	if err := fold.Decode(b, &s); err != nil {
-		return fmt.Errorf("audit: %w", err)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.state = s
-	return nil
 }

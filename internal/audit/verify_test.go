@@ -71,7 +71,7 @@ func TestASnapshotThatSaysSomethingElseIsFound(t *testing.T) {
 					if err := f.Restore(snap.State); err != nil {
 						t.Fatal(err)
 					}
-					forge(&f.state)
+					f.Change(forge)
 					if snap.State, err = f.Freeze()(); err != nil {
 						t.Fatal(err)
 					}

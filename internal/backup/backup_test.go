@@ -237,8 +237,8 @@ func TestWhatIsMovedWhileABackupIsMadeCountsOn(t *testing.T) {
 	if now := f.view(); now.Changed <= now.Covered {
 		t.Error("what was moved after the snapshot was taken is forgotten")
 	}
-	if f.state.Bases.Len() != 1 {
-		t.Errorf("%d entries are remembered, want the one that moved meanwhile", f.state.Bases.Len())
+	if now := f.Copy(); now.Bases.Len() != 1 {
+		t.Errorf("%d entries are remembered, want the one that moved meanwhile", now.Bases.Len())
 	}
 }
 
@@ -405,7 +405,7 @@ func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
 func TestAGarbledSnapshotIsRefusedAndChangesNothing(t *testing.T) {
 	f := NewFold(policy.Default().Backup)
 	f.Apply(fact.Entry{Seq: 1, Facts: []fact.Fact{trusted(1, 0, 500_000)}})
-	foldtest.Refuses(t, f, "{}")
+	foldtest.Refuses(t, f, foldtest.Partial(t, f)...)
 }
 
 func TestTheListIsBounded(t *testing.T) {

@@ -1,22 +1,20 @@
 package due
 
 import (
-	"fmt"
-	"sync"
-
 	"guild/internal/fact"
 	"guild/internal/fold"
 )
 
 // Claims is the fold of all open claims.
-type Claims struct {
-	mu      sync.RWMutex
-	open    fold.Table[string, claim]
+type Claims struct{ *fold.State[claims] }
+
+type claims struct {
+	Open    fold.Table[string, claim] `json:"open"`
 	settled settled
 }
 
-// settled are the entries that settled the latest effects, some thousand at the least. Only runners of this process ask
-// for them, about what changed since they looked, so no snapshot holds them.
+// settled holds the entries that settled the latest effects, at least four thousand of them. Only the runners of this
+// process ask for them, about what changed since they looked, so they are not part of a snapshot.
 type settled struct {
 	young, old map[string]uint64
 }
@@ -53,82 +51,56 @@ func (c claim) again(failed string) claim {
 }
 
 // NewClaims returns an empty fold.
-func NewClaims() *Claims { return &Claims{} }
-
-// Name implements fold.Fold.
-func (*Claims) Name() string { return "due" }
-
-// Version implements fold.Fold.
-func (*Claims) Version() int { return 2 }
+func NewClaims() *Claims { return &Claims{fold.NewState[claims]("due", 3)} }
 
 // Apply implements fold.Fold.
 func (c *Claims) Apply(e fact.Entry) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, f := range e.Facts {
-		switch f := f.(type) {
-		case fact.EffectClaimed:
-			now := c.open.Of(f.Effect).again(f.Failed)
-			now.Node, now.Until, now.Seq = f.Node, f.Until, e.Seq
-			c.open.Set(f.Effect, now)
-		case fact.EffectRenewed:
-			if now := c.open.Of(f.Effect); now.Node == f.Node {
-				now.Until = f.Until
-				c.open.Set(f.Effect, now)
-			}
-		case fact.EffectSettled:
-			c.open.Delete(f.Effect)
-			c.settled.add(f.Effect, e.Seq)
-		case fact.EffectParked:
-			now := c.open.Of(f.Effect)
-			now.Parked = f.Reason
-			c.open.Set(f.Effect, now)
+	c.Change(func(s *claims) {
+		for _, f := range e.Facts {
+			s.apply(f, e.Seq)
 		}
+	})
+}
+
+func (s *claims) apply(f fact.Fact, seq uint64) {
+	switch f := f.(type) {
+	case fact.EffectClaimed:
+		now := s.Open.Of(f.Effect).again(f.Failed)
+		now.Node, now.Until, now.Seq = f.Node, f.Until, seq
+		s.Open.Set(f.Effect, now)
+	case fact.EffectRenewed:
+		if now := s.Open.Of(f.Effect); now.Node == f.Node {
+			now.Until = f.Until
+			s.Open.Set(f.Effect, now)
+		}
+	case fact.EffectSettled:
+		s.Open.Delete(f.Effect)
+		s.settled.add(f.Effect, seq)
+	case fact.EffectParked:
+		now := s.Open.Of(f.Effect)
+		now.Parked = f.Reason
+		s.Open.Set(f.Effect, now)
 	}
 }
 
-// Freeze implements fold.Fold.
-func (c *Claims) Freeze() func() ([]byte, error) {
-	c.mu.Lock()
-	open := c.open.Clone()
-	c.mu.Unlock()
-	return func() ([]byte, error) { return fold.Encode(open) }
-}
-
-// Restore implements fold.Fold.
-func (c *Claims) Restore(b []byte) error {
-	var open fold.Table[string, claim]
-	if err := fold.Decode(b, &open); err != nil {
-		return fmt.Errorf("claims: %w", err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.open = open
-	return nil
-}
-
-// Parked lists the effects that nobody tries any more, each with the reason.
+// Parked returns the reasons of the effects that are no longer tried, by effect.
 func (c *Claims) Parked() map[string]string {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
 	parked := map[string]string{}
-	for key, claim := range c.open.All() {
-		if claim.Parked != "" {
-			parked[key] = claim.Parked
+	c.View(func(s *claims) {
+		for key, claim := range s.Open.All() {
+			if claim.Parked != "" {
+				parked[key] = claim.Parked
+			}
 		}
-	}
+	})
 	return parked
 }
 
-// settledAfter says whether an effect was settled by an entry after the given one.
+// settledAfter reports whether an effect was settled by an entry after the given one.
 func (c *Claims) settledAfter(key string, seen uint64) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.settled.at(key) > seen
+	return fold.Read(c.State, func(s *claims) bool { return s.settled.at(key) > seen })
 }
 
 func (c *Claims) get(key string) claim {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.open.Of(key)
+	return fold.Read(c.State, func(s *claims) claim { return s.Open.Of(key) })
 }

@@ -108,6 +108,9 @@ func (t *Table[K, V]) Clone() Table[K, V] {
 	return Table[K, V]{seed: t.seed, parts: &parts, size: t.size}
 }
 
+// detach makes t, whose parts another table has as well, a copy of its own. It is Clone for a table that was assigned.
+func (t *Table[K, V]) detach() { *t = t.Clone() }
+
 func (t *Table[K, V]) part(k K) *part[K, V] {
 	return &t.parts[maphash.Comparable(t.seed, k)%shards]
 }

@@ -1,10 +1,8 @@
 package judge
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"guild"
 	"guild/internal/fact"
@@ -64,16 +62,13 @@ func distribution(ms []int64) Distribution {
 }
 
 // Baselines is a fold: the last successful runs of each task, as the journal tells them.
-type Baselines struct {
-	mu    sync.RWMutex
-	state memory
-}
+type Baselines struct{ *fold.State[memory] }
 
 type memory struct {
 	Jobs     fold.Table[guild.JobID, string] `json:"jobs"`     // the task of each open job
 	Attempts fold.Table[string, underway]    `json:"attempts"` // by event id, from planning to its end
 	Tasks    fold.Table[string, []sample]    `json:"tasks"`    // the newest last, window at most
-	Order    []string                        `json:"order"`    // of the tasks, the last one to be judged last
+	Order    []string                        `json:"order"`    // of the tasks, the last one to be judged last; never changed in place
 }
 
 type underway struct {
@@ -89,13 +84,19 @@ type sample struct {
 }
 
 // NewBaselines returns an empty fold.
-func NewBaselines() *Baselines { return &Baselines{} }
+func NewBaselines() *Baselines { return &Baselines{fold.NewState[memory]("baselines", 1)} }
+
+// Check refuses tasks that are not all in the order.
+func (h *memory) Check() error {
+	if len(h.Order) != h.Tasks.Len() {
+		return fmt.Errorf("the order of the snapshot has %d of %d tasks", len(h.Order), h.Tasks.Len())
+	}
+	return nil
+}
 
 // Baseline is what deliveries of a task usually take, by the last hundred that succeeded.
 func (b *Baselines) Baseline(task string) Baseline {
-	b.mu.RLock()
-	samples := b.state.Tasks.Of(task) // never changed in place
-	b.mu.RUnlock()
+	samples := fold.Read(b.State, func(h *memory) []sample { return h.Tasks.Of(task) }) // never changed in place
 	of := func(part func(sample) int64) Distribution {
 		ms := make([]int64, 0, len(samples))
 		for _, s := range samples {
@@ -111,22 +112,16 @@ func (b *Baselines) Baseline(task string) Baseline {
 	}
 }
 
-// Name implements fold.Fold.
-func (*Baselines) Name() string { return "baselines" }
-
-// Version implements fold.Fold.
-func (*Baselines) Version() int { return 1 }
-
 // Apply implements fold.Fold.
 func (b *Baselines) Apply(e fact.Entry) {
 	if e.Subject.Noun() != "job" {
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, one := range e.Facts {
-		b.state.apply(one)
-	}
+	b.Change(func(h *memory) {
+		for _, one := range e.Facts {
+			h.apply(one)
+		}
+	})
 }
 
 func (h *memory) apply(one fact.Fact) {
@@ -162,37 +157,10 @@ func (h *memory) apply(one fact.Fact) {
 func (h *memory) remember(a underway, u guild.Usage) {
 	samples := append(slices.Clone(h.Tasks.Of(a.Task)), sample{WallMs: u.WallMs, CPUMs: u.CPUMs, LatencyMs: a.LatencyMs})
 	h.Tasks.Set(a.Task, samples[max(0, len(samples)-window):])
-	h.Order = append(slices.DeleteFunc(h.Order, func(task string) bool { return task == a.Task }), a.Task)
+	others := slices.DeleteFunc(slices.Clone(h.Order), func(task string) bool { return task == a.Task }) // a snapshot may have the old ones
+	h.Order = append(others, a.Task)
 	if len(h.Order) > mostTasks {
 		h.Tasks.Delete(h.Order[0])
-		h.Order = slices.Delete(h.Order, 0, 1)
+		h.Order = h.Order[1:]
 	}
-}
-
-// Freeze implements fold.Fold.
-func (b *Baselines) Freeze() func() ([]byte, error) {
-	b.mu.Lock()
-	state := memory{b.state.Jobs.Clone(), b.state.Attempts.Clone(), b.state.Tasks.Clone(), slices.Clone(b.state.Order)}
-	b.mu.Unlock()
-	return func() ([]byte, error) { return fold.Encode(state) }
-}
-
-// Restore implements fold.Fold.
-func (b *Baselines) Restore(raw []byte) error {
-	var fresh struct {
-		Jobs     *fold.Table[guild.JobID, string] `json:"jobs"`
-		Attempts *fold.Table[string, underway]    `json:"attempts"`
-		Tasks    *fold.Table[string, []sample]    `json:"tasks"`
-		Order    []string                         `json:"order"`
-	}
-	if err := fold.Decode(raw, &fresh); err != nil {
-		return fmt.Errorf("baselines: %w", err)
-	}
-	if fresh.Jobs == nil || fresh.Attempts == nil || fresh.Tasks == nil || len(fresh.Order) != fresh.Tasks.Len() {
-		return errors.New("baselines: the snapshot is incomplete")
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.state = memory{*fresh.Jobs, *fresh.Attempts, *fresh.Tasks, fresh.Order}
-	return nil
 }

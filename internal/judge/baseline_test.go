@@ -1,15 +1,16 @@
 package judge
 
 import (
-	"bytes"
 	"fmt"
 	"testing"
 
 	"fiatjaf.com/nostr"
+	"pgregory.net/rapid"
 
 	"guild"
 	"guild/internal/fact"
 	"guild/internal/fold"
+	"guild/internal/fold/foldtest"
 )
 
 var _ fold.Fold = (*Baselines)(nil)
@@ -79,8 +80,8 @@ func TestAttemptsThatEndOtherwiseAreForgotten(t *testing.T) {
 		id := nostr.ID{byte(i + 1)}
 		j.tell(fact.JobOpened{Job: guild.JobID{1}, Task: "code"}, fact.AttemptPlanned{Job: guild.JobID{1}, Attempt: id}, end(id), fact.JobClosed{Job: guild.JobID{1}})
 	}
-	if j.b.state.Attempts.Len()+j.b.state.Jobs.Len() != 0 {
-		t.Errorf("%+v", j.b.state)
+	if n := fold.Read(j.b.State, func(h *memory) int { return h.Attempts.Len() + h.Jobs.Len() }); n != 0 {
+		t.Errorf("left over: %s", foldtest.Snapshot(t, j.b))
 	}
 }
 
@@ -90,8 +91,9 @@ func TestTasksThatWereNotSeenForLongAreForgotten(t *testing.T) {
 		j.delivered(fmt.Sprint("task ", i), guild.Success, 1, 1)
 		j.delivered("usual", guild.Success, 1, 1)
 	}
-	if j.b.state.Tasks.Len() != mostTasks || j.b.Baseline("usual").Runs != window || j.b.Baseline("task 0").Runs != 0 {
-		t.Errorf("%d tasks, usual %+v", j.b.state.Tasks.Len(), j.b.Baseline("usual"))
+	tasks := fold.Read(j.b.State, func(h *memory) int { return h.Tasks.Len() })
+	if tasks != mostTasks || j.b.Baseline("usual").Runs != window || j.b.Baseline("task 0").Runs != 0 {
+		t.Errorf("%d tasks, usual %+v", tasks, j.b.Baseline("usual"))
 	}
 }
 
@@ -115,12 +117,35 @@ func TestBaselinesComeBackFromASnapshot(t *testing.T) {
 	if got, want := again.b.Baseline("code"), j.b.Baseline("code"); got != want || got.Runs != 8 {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	for _, bad := range []string{"", "{}", `{"jobs":{},"attempts":{},"tasks":{"a":[]},"order":[]}`} {
-		if err := again.b.Restore([]byte(bad)); err == nil {
-			t.Errorf("%q is restored", bad)
+	foldtest.Refuses(t, again.b, append(foldtest.Partial(t, again.b), `{"jobs":{},"attempts":{},"tasks":{"a":[]},"order":[]}`)...)
+}
+
+func TestRestoredBaselinesGoOn(t *testing.T) {
+	foldtest.GoesOn(t, NewBaselines, func(t *rapid.T) (all []fact.Entry) {
+		for n := range byte(rapid.IntRange(0, 10).Draw(t, "attempts")) {
+			id, job := nostr.ID{n + 1}, guild.JobID{n + 1}
+			life := []fact.Fact{
+				fact.JobOpened{Job: job, Task: rapid.SampledFrom([]string{"code", "text", "maps"}).Draw(t, "task")},
+				fact.AttemptPlanned{Attempt: id, Job: job}, fact.AttemptDelivered{Attempt: id, LatencyMs: int64(n)},
+				fact.AttemptJudged{Attempt: id, Verdict: guild.Verdict{Outcome: guild.Success}},
+			}
+			for _, f := range life[:rapid.IntRange(0, len(life)).Draw(t, "lived")] {
+				all = append(all, fact.Entry{Subject: fact.JobSubject(job), Facts: []fact.Fact{f}})
+			}
 		}
+		return all
+	}, nil)
+}
+
+func TestBaselinesSnapshotIsFrozen(t *testing.T) {
+	j := &told{b: NewBaselines()}
+	for _, task := range []string{"code", "text", "maps"} {
+		j.delivered(task, guild.Success, 1, 1)
 	}
-	if after, _ := again.b.Freeze()(); bytes.Equal(after, []byte("{}")) || again.b.Baseline("code").Runs != 8 {
-		t.Error("a snapshot that is refused changes the state")
+	want := foldtest.Snapshot(t, j.b)
+	encode := j.b.Freeze()
+	j.delivered("code", guild.Success, 2, 2)
+	if got, err := encode(); err != nil || string(got) != want {
+		t.Errorf("got %s, %v\nwant %s", got, err, want)
 	}
 }

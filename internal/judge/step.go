@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
@@ -240,16 +239,13 @@ func (s *Step) unpack(ctx context.Context, h guild.Hash, dir string) error {
 }
 
 // Fold knows the deliveries that wait for a verdict.
-type Fold struct {
-	mu    sync.RWMutex
-	state folded
-}
+type Fold struct{ *fold.State[state] }
 
-type folded struct {
-	Jobs  fold.Table[guild.JobID, order] `json:"jobs"`            // that go on
-	Cases fold.Table[string, pending]    `json:"cases"`           // by attempt, from planning to verdict
-	Heard fold.Table[string, pending]    `json:"heard"`           // that have a verdict which may still be disputed
-	Order []string                       `json:"order,omitempty"` // of those, the oldest first
+type state struct {
+	Jobs  fold.Table[guild.JobID, order] `json:"jobs"`  // that go on
+	Cases fold.Table[string, pending]    `json:"cases"` // by attempt, from planning to verdict
+	Heard fold.Table[string, pending]    `json:"heard"` // that have a verdict which may still be disputed
+	Order []string                       `json:"order"` // of those, the oldest first; appended to and cut at the front
 }
 
 // disputable is how long a case is kept after its verdict, in ms: longer than anybody may object.
@@ -279,31 +275,25 @@ type pending struct {
 }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{} }
-
-// Name implements fold.Fold.
-func (*Fold) Name() string { return "judge" }
-
-// Version implements fold.Fold.
-func (*Fold) Version() int { return 4 }
+func NewFold() *Fold { return &Fold{fold.NewState[state]("judge", 5)} }
 
 // ready lists the deliveries to be judged: each job's first before any job's second, so that a job with many
 // attempts holds up nobody, and among those the oldest first.
 func (f *Fold) ready() []pending {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
 	var ready []pending
-	waits := map[guild.JobID]bool{} // for another delivery
-	for _, c := range f.state.Cases.All() {
-		if c.Order.Together != "" && !c.Here {
-			waits[c.Job] = true
+	f.View(func(s *state) {
+		waits := map[guild.JobID]bool{} // for another delivery
+		for _, c := range s.Cases.All() {
+			if c.Order.Together != "" && !c.Here {
+				waits[c.Job] = true
+			}
 		}
-	}
-	for _, c := range f.state.Cases.All() {
-		if c.Here && c.Held.IsZero() && !waits[c.Job] {
-			ready = append(ready, c)
+		for _, c := range s.Cases.All() {
+			if c.Here && c.Held.IsZero() && !waits[c.Job] {
+				ready = append(ready, c)
+			}
 		}
-	}
+	})
 	slices.SortFunc(ready, func(a, b pending) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), bytes.Compare(a.Attempt[:], b.Attempt[:]))
 	})
@@ -316,11 +306,15 @@ func (f *Fold) ready() []pending {
 	return ready
 }
 
+// waits reports whether a delivery is to be judged.
 func (f *Fold) waits(attempt nostr.ID) bool {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	c := f.state.Cases.Of(attempt.Hex())
+	c := f.of(attempt)
 	return c.Here && c.Held.IsZero()
+}
+
+// of returns an attempt that has no verdict yet, or the zero value.
+func (f *Fold) of(attempt nostr.ID) pending {
+	return fold.Read(f.State, func(s *state) pending { return s.Cases.Of(attempt.Hex()) })
 }
 
 // Held returns the verdict so far, as a blob, of a delivery that waits for a person.
@@ -331,9 +325,7 @@ func (f *Fold) Held(attempt nostr.ID) (guild.Hash, bool) {
 
 // held returns a delivery that waits for a person.
 func (f *Fold) held(attempt nostr.ID) (pending, bool) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	c := f.state.Cases.Of(attempt.Hex())
+	c := f.of(attempt)
 	return c, !c.Held.IsZero()
 }
 
@@ -342,100 +334,74 @@ func (f *Fold) Apply(e fact.Entry) {
 	if e.Subject.Noun() != "job" {
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, one := range e.Facts {
-		f.apply(one, e.At)
-	}
+	f.Change(func(s *state) {
+		for _, one := range e.Facts {
+			s.apply(one, e.At)
+		}
+	})
 }
 
-func (f *Fold) apply(one fact.Fact, at int64) {
+func (s *state) apply(one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.JobOpened:
-		f.state.Jobs.Set(one.Job, order{one.Task, one.Bundle, one.Hidden, together(one.Compare)})
+		s.Jobs.Set(one.Job, order{Task: one.Task, Bundle: one.Bundle, Hidden: one.Hidden, Together: together(one.Compare)})
 	case fact.JobClosed:
-		f.state.Jobs.Delete(one.Job)
+		s.Jobs.Delete(one.Job)
 	case fact.AttemptPlanned:
-		f.state.Cases.Set(one.Attempt.Hex(), pending{Job: one.Job, Attempt: one.Attempt, Provider: one.Provider.PubKey, Order: f.state.Jobs.Of(one.Job)})
+		s.Cases.Set(one.Attempt.Hex(), pending{Job: one.Job, Attempt: one.Attempt, Provider: one.Provider.PubKey, Order: s.Jobs.Of(one.Job)})
 	case fact.AttemptDelivered:
-		f.change(one.Attempt, func(c *pending) {
+		s.change(one.Attempt, func(c *pending) {
 			c.Delivery, c.Here, c.At, c.Latency = one.Delivery, one.Away == nil, at, one.LatencyMs
 		})
 	case fact.AttemptFetched:
-		f.change(one.Attempt, func(c *pending) { c.Here = true })
+		s.change(one.Attempt, func(c *pending) { c.Here = true })
 	case fact.AttemptUndecided:
-		f.change(one.Attempt, func(c *pending) { c.Held = one.Held })
+		s.change(one.Attempt, func(c *pending) { c.Held = one.Held })
 	case fact.AttemptJudged:
-		f.heard(one.Attempt, at)
+		s.heard(one.Attempt, at)
 	case fact.AttemptDisputed:
-		f.disputed(one.Attempt, at)
+		s.disputed(one.Attempt, at)
 	case fact.AttemptRefused:
-		f.state.Cases.Delete(one.Attempt.Hex())
+		s.Cases.Delete(one.Attempt.Hex())
 	case fact.AttemptExpired:
-		f.state.Cases.Delete(one.Attempt.Hex())
+		s.Cases.Delete(one.Attempt.Hex())
 	case fact.AttemptCancelled:
-		f.state.Cases.Delete(one.Attempt.Hex())
+		s.Cases.Delete(one.Attempt.Hex())
 	case fact.AttemptParked:
-		f.state.Cases.Delete(one.Attempt.Hex())
+		s.Cases.Delete(one.Attempt.Hex())
 	}
 }
 
 // heard puts a case aside that has its verdict, and lets those go that nobody may dispute any more.
-func (f *Fold) heard(attempt nostr.ID, at int64) {
-	for len(f.state.Order) > 0 && at-f.state.Heard.Of(f.state.Order[0]).Over >= disputable {
-		f.state.Heard.Delete(f.state.Order[0])
-		f.state.Order = f.state.Order[1:]
+func (s *state) heard(attempt nostr.ID, at int64) {
+	for len(s.Order) > 0 && at-s.Heard.Of(s.Order[0]).Over >= disputable {
+		s.Heard.Delete(s.Order[0])
+		s.Order = s.Order[1:]
 	}
-	if c, ok := f.state.Cases.Get(attempt.Hex()); ok {
+	if c, ok := s.Cases.Get(attempt.Hex()); ok {
 		c.Over, c.Held = at, guild.Hash{}
-		f.state.Heard.Set(attempt.Hex(), c)
-		f.state.Order = append(f.state.Order, attempt.Hex())
+		s.Heard.Set(attempt.Hex(), c)
+		s.Order = append(s.Order, attempt.Hex())
 	}
-	f.state.Cases.Delete(attempt.Hex())
+	s.Cases.Delete(attempt.Hex())
 }
 
 // disputed opens a case again.
-func (f *Fold) disputed(attempt nostr.ID, at int64) {
-	c, ok := f.state.Heard.Get(attempt.Hex())
+func (s *state) disputed(attempt nostr.ID, at int64) {
+	c, ok := s.Heard.Get(attempt.Hex())
 	if !ok {
 		return
 	}
 	c.At, c.Again = at, c.Again+1
-	f.state.Heard.Delete(attempt.Hex())
-	f.state.Cases.Set(attempt.Hex(), c)
+	s.Heard.Delete(attempt.Hex())
+	s.Cases.Set(attempt.Hex(), c)
 }
 
-func (f *Fold) change(attempt nostr.ID, by func(*pending)) {
-	if c, ok := f.state.Cases.Get(attempt.Hex()); ok {
-		by(&c)
-		f.state.Cases.Set(attempt.Hex(), c)
+func (s *state) change(attempt nostr.ID, by func(*pending)) {
+	c, ok := s.Cases.Get(attempt.Hex())
+	if !ok {
+		return
 	}
-}
-
-// Freeze implements fold.Fold.
-func (f *Fold) Freeze() func() ([]byte, error) {
-	f.mu.Lock()
-	state := folded{f.state.Jobs.Clone(), f.state.Cases.Clone(), f.state.Heard.Clone(), slices.Clone(f.state.Order)}
-	f.mu.Unlock()
-	return func() ([]byte, error) { return fold.Encode(state) }
-}
-
-// Restore implements fold.Fold.
-func (f *Fold) Restore(b []byte) error {
-	var fresh struct {
-		Jobs  *fold.Table[guild.JobID, order] `json:"jobs"`
-		Cases *fold.Table[string, pending]    `json:"cases"`
-		Heard *fold.Table[string, pending]    `json:"heard"`
-		Order []string                        `json:"order"`
-	}
-	if err := fold.Decode(b, &fresh); err != nil {
-		return fmt.Errorf("judge: %w", err)
-	}
-	if fresh.Jobs == nil || fresh.Cases == nil || fresh.Heard == nil {
-		return errors.New("judge: the snapshot is incomplete")
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.state = folded{*fresh.Jobs, *fresh.Cases, *fresh.Heard, fresh.Order}
-	return nil
+	by(&c)
+	s.Cases.Set(attempt.Hex(), c)
 }

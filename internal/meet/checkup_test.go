@@ -114,7 +114,9 @@ func TestOldPartnersComeFirstAndLeaveSomethingForNewcomers(t *testing.T) {
 				}
 				w.write(guild.JobID{}, began, fact.MeetingEnded{Meeting: began.Meeting, Service: began.Service})
 				// As if it had cost all that it may.
-				w.fold.change(began.Meeting, func(m *Meeting) { m.Runs = make([]Result, runsOf(began.Purpose)) })
+				w.fold.Change(func(s *state) {
+					s.change(began.Meeting, func(m *Meeting) { m.Runs = make([]Result, runsOf(began.Purpose)) })
+				})
 			}
 			if known != c.known || met != c.met {
 				t.Errorf("%d %s: %d of them and %d newcomers, want %d and %d", c.due, c.purpose, known, met, c.known, c.met)

@@ -1,10 +1,8 @@
 package meet
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -15,21 +13,18 @@ import (
 )
 
 // Fold is the state of every meeting.
-type Fold struct {
-	mu    sync.RWMutex
-	state folded
+type Fold struct{ *fold.State[state] }
+
+type state struct {
+	Meetings fold.Table[string, *Meeting]     `json:"meetings"` // by id
+	Jobs     fold.Table[guild.JobID, run]     `json:"jobs"`     // runs that are not over
+	Attempts fold.Table[nostrID, guild.JobID] `json:"attempts"` // of those
 
 	// Derived, so that nobody has to look through all meetings that ever were.
 	open   map[string]bool            // those that go on
 	latest map[guild.Service]*Meeting // of each service
 	keys   map[nostr.PubKey]bool      // that were ever met
 	days   map[int64][]string         // by the UTC day on which they began, those that nobody asked for
-}
-
-type folded struct {
-	Meetings fold.Table[string, *Meeting]     `json:"meetings"` // by id
-	Jobs     fold.Table[guild.JobID, run]     `json:"jobs"`     // runs that are not over
-	Attempts fold.Table[nostrID, guild.JobID] `json:"attempts"` // of those
 }
 
 // run is a benchmark job that is not over.
@@ -66,34 +61,42 @@ type Result struct {
 }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold {
-	f := &Fold{}
-	f.derive()
-	return f
+func NewFold() *Fold { return &Fold{fold.NewState[state]("meet", 3)} }
+
+// Check refuses a meeting that is null.
+func (s *state) Check() error {
+	for id, m := range s.Meetings.All() {
+		if m == nil {
+			return fmt.Errorf("the snapshot has no meeting %.40q", id)
+		}
+	}
+	return nil
 }
 
-// derive makes anew what follows from the meetings. The lock must be held.
-func (f *Fold) derive() {
-	f.open, f.latest = map[string]bool{}, map[guild.Service]*Meeting{}
-	f.keys, f.days = map[nostr.PubKey]bool{}, map[int64][]string{}
-	for _, m := range f.state.Meetings.All() {
-		f.note(m)
+// Derive computes what follows from the meetings.
+func (s *state) Derive() {
+	s.open, s.latest = map[string]bool{}, map[guild.Service]*Meeting{}
+	s.keys, s.days = map[nostr.PubKey]bool{}, map[int64][]string{}
+	for _, m := range s.Meetings.All() {
+		s.note(m)
 	}
 }
 
 // note takes a meeting into what is derived.
-func (f *Fold) note(m *Meeting) {
-	if old := f.latest[m.Service]; old == nil || old.Order <= m.Order {
-		f.latest[m.Service] = m
+func (s *state) note(m *Meeting) {
+	old := s.latest[m.Service]
+	if old == nil || old.Order <= m.Order {
+		s.latest[m.Service] = m
 	}
-	f.keys[m.Service.PubKey] = true
-	if day := m.At - m.At%dayMs; !m.Asked && !slices.Contains(f.days[day], m.Meeting) {
-		f.days[day] = append(f.days[day], m.Meeting)
+	s.keys[m.Service.PubKey] = true
+	day := m.At - m.At%dayMs
+	if !m.Asked && !slices.Contains(s.days[day], m.Meeting) {
+		s.days[day] = append(s.days[day], m.Meeting)
 	}
 	if m.Ended == nil {
-		f.open[m.Meeting] = true
+		s.open[m.Meeting] = true
 	} else {
-		delete(f.open, m.Meeting)
+		delete(s.open, m.Meeting)
 	}
 }
 
@@ -102,51 +105,39 @@ const dayMs = 24 * 60 * 60 * 1000
 
 // begun lists the meetings that began on the UTC day of a moment without anybody having asked for them.
 func (f *Fold) begun(now time.Time) (all []*Meeting) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	for _, id := range f.days[midnight(now)] {
-		m, _ := f.state.Meetings.Get(id)
-		all = append(all, m)
-	}
+	f.View(func(s *state) {
+		for _, id := range s.days[midnight(now)] {
+			all = append(all, s.Meetings.Of(id))
+		}
+	})
 	return all
 }
 
 // last is the latest meeting with a service, nil if there was none.
-func (f *Fold) last(s guild.Service) *Meeting {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.latest[s]
+func (f *Fold) last(with guild.Service) *Meeting {
+	return fold.Read(f.State, func(s *state) *Meeting { return s.latest[with] })
 }
 
 // ever reports whether a key was ever met.
 func (f *Fold) ever(p nostr.PubKey) bool {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.keys[p]
+	return fold.Read(f.State, func(s *state) bool { return s.keys[p] })
 }
 
-// Name implements fold.Fold.
-func (*Fold) Name() string { return "meet" }
-
-// Version implements fold.Fold.
-func (*Fold) Version() int { return 3 }
-
 // Meeting returns a meeting by its id.
-func (f *Fold) Meeting(id string) (*Meeting, bool) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.state.Meetings.Get(id)
+func (f *Fold) Meeting(id string) (m *Meeting, ok bool) {
+	f.View(func(s *state) { m, ok = s.Meetings.Get(id) })
+	return m, ok
 }
 
 // All lists the meetings, the newest first.
-func (f *Fold) All() []*Meeting {
-	f.mu.RLock()
-	all := make([]*Meeting, 0, f.state.Meetings.Len())
-	for _, m := range f.state.Meetings.All() {
-		all = append(all, m)
-	}
-	f.mu.RUnlock()
-	slices.SortFunc(all, func(a, b *Meeting) int { return newest(a, b) })
+func (f *Fold) All() (all []*Meeting) {
+	f.View(func(s *state) {
+		all = make([]*Meeting, 0, s.Meetings.Len())
+		for _, m := range s.Meetings.All() {
+			all = append(all, m)
+		}
+	})
+	slices.SortFunc(all, newest)
 	return all
 }
 
@@ -158,39 +149,38 @@ func newest(a, b *Meeting) int {
 }
 
 // goingOn lists the meetings that have not ended, the oldest first.
-func (f *Fold) goingOn() []*Meeting {
-	f.mu.RLock()
-	var all []*Meeting
-	for id := range f.open {
-		m, _ := f.state.Meetings.Get(id)
-		all = append(all, m)
-	}
-	f.mu.RUnlock()
+func (f *Fold) goingOn() (all []*Meeting) {
+	f.View(func(s *state) {
+		for id := range s.open {
+			all = append(all, s.Meetings.Of(id))
+		}
+	})
 	slices.SortFunc(all, func(a, b *Meeting) int { return newest(b, a) })
 	return all
 }
 
 // Apply implements fold.Fold.
 func (f *Fold) Apply(e fact.Entry) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, one := range e.Facts {
-		f.apply(one, e)
-	}
+	f.Change(func(s *state) {
+		for _, one := range e.Facts {
+			s.apply(one, e)
+		}
+	})
 }
 
-func (f *Fold) apply(one fact.Fact, e fact.Entry) {
+func (s *state) apply(one fact.Fact, e fact.Entry) {
 	switch one := one.(type) {
 	case fact.MeetingBegan:
 		m := &Meeting{MeetingBegan: one, At: e.At, Order: e.Seq}
-		if before := f.latest[one.Service]; before != nil {
+		if before := s.latest[one.Service]; before != nil {
 			m.Vain = before.Vain
 		}
-		f.state.Meetings.Set(one.Meeting, m)
-		f.note(m)
+		s.Meetings.Set(one.Meeting, m)
+		s.note(m)
 	case fact.MeetingEnded:
-		f.change(one.Meeting, func(m *Meeting) {
-			if m.Ended, m.Until = &one, e.At; one.To == "" {
+		s.change(one.Meeting, func(m *Meeting) {
+			m.Ended, m.Until = &one, e.At
+			if one.To == "" {
 				m.Vain++
 			} else {
 				m.Vain = 0
@@ -198,107 +188,74 @@ func (f *Fold) apply(one fact.Fact, e fact.Entry) {
 		})
 	case fact.JobOpened:
 		if one.Meeting != nil {
-			f.state.Jobs.Set(one.Job, run{Benchmark: *one.Meeting})
-			f.change(one.Meeting.Meeting, func(m *Meeting) { m.Runs = append(m.Runs, Result{Job: one.Job, Opened: e.At}) })
+			s.Jobs.Set(one.Job, run{Benchmark: *one.Meeting})
+			s.change(one.Meeting.Meeting, func(m *Meeting) { m.Runs = append(m.Runs, Result{Job: one.Job, Opened: e.At}) })
 		}
 	case fact.JobClosed:
-		f.changeRun(one.Job, func(r *Result) {
+		s.changeRun(one.Job, func(r *Result) {
 			r.Closed, r.Ending = e.At, one.Ending
 			if r.Cause == "" && r.Outcome == "" {
 				r.Cause = one.Reason
 			}
 		})
-		for _, attempt := range f.state.Jobs.Of(one.Job).Attempts {
-			f.state.Attempts.Delete(attempt)
+		for _, attempt := range s.Jobs.Of(one.Job).Attempts {
+			s.Attempts.Delete(attempt)
 		}
-		f.state.Jobs.Delete(one.Job)
+		s.Jobs.Delete(one.Job)
 	case fact.AttemptPlanned:
-		if job, ours := f.state.Jobs.Get(one.Job); ours {
+		if job, ours := s.Jobs.Get(one.Job); ours {
 			id := nostrID(one.Attempt.Hex())
 			job.Attempts = append(slices.Clip(job.Attempts), id)
-			f.state.Jobs.Set(one.Job, job)
-			f.state.Attempts.Set(id, one.Job)
+			s.Jobs.Set(one.Job, job)
+			s.Attempts.Set(id, one.Job)
 		}
 	default:
-		f.applyToAttempt(one)
+		s.applyToAttempt(one)
 	}
 }
 
 // applyToAttempt takes over what became of a request.
-func (f *Fold) applyToAttempt(one fact.Fact) {
+func (s *state) applyToAttempt(one fact.Fact) {
 	switch one := one.(type) {
 	case fact.AttemptProgressed:
-		f.changeAttempt(one.Attempt, func(r *Result) { r.Heard = true })
+		s.changeAttempt(one.Attempt, func(r *Result) { r.Heard = true })
 	case fact.AttemptJudged:
-		f.changeAttempt(one.Attempt, func(r *Result) {
+		s.changeAttempt(one.Attempt, func(r *Result) {
 			r.Outcome, r.Score, r.Heard, r.Cause = one.Verdict.Outcome, one.Verdict.Score, true, one.Verdict.Cause
 		})
 	case fact.AttemptRefused:
-		f.changeAttempt(one.Attempt, func(r *Result) { r.Heard, r.Failed, r.Cause = true, one.Fault, one.Reason })
+		s.changeAttempt(one.Attempt, func(r *Result) { r.Heard, r.Failed, r.Cause = true, one.Fault, one.Reason })
 	case fact.AttemptExpired:
 		// Who took the work and never delivered it has failed; from who said nothing at all, nothing was learned.
-		f.changeAttempt(one.Attempt, func(r *Result) { r.Failed, r.Cause = r.Heard && !one.Silent, one.Reason })
+		s.changeAttempt(one.Attempt, func(r *Result) { r.Failed, r.Cause = r.Heard && !one.Silent, one.Reason })
 	case fact.AttemptParked:
-		f.changeAttempt(one.Attempt, func(r *Result) { r.Cause = one.Reason })
+		s.changeAttempt(one.Attempt, func(r *Result) { r.Cause = one.Reason })
 	}
 }
 
 // change replaces a meeting by a changed copy, so that readers keep what they hold.
-func (f *Fold) change(id string, by func(*Meeting)) {
-	old, ok := f.state.Meetings.Get(id)
+func (s *state) change(id string, by func(*Meeting)) {
+	old, ok := s.Meetings.Get(id)
 	if !ok {
 		return
 	}
 	m := *old
 	m.Runs = slices.Clone(old.Runs)
 	by(&m)
-	f.state.Meetings.Set(id, &m)
-	f.note(&m)
+	s.Meetings.Set(id, &m)
+	s.note(&m)
 }
 
-func (f *Fold) changeRun(job guild.JobID, by func(*Result)) {
-	f.change(f.state.Jobs.Of(job).Meeting, func(m *Meeting) {
+func (s *state) changeRun(job guild.JobID, by func(*Result)) {
+	s.change(s.Jobs.Of(job).Meeting, func(m *Meeting) {
 		if i := slices.IndexFunc(m.Runs, func(r Result) bool { return r.Job == job }); i >= 0 {
 			by(&m.Runs[i])
 		}
 	})
 }
 
-func (f *Fold) changeAttempt(id nostr.ID, by func(*Result)) {
-	if job, ours := f.state.Attempts.Get(nostrID(id.Hex())); ours {
-		f.changeRun(job, by)
+func (s *state) changeAttempt(id nostr.ID, by func(*Result)) {
+	if job, ours := s.Attempts.Get(nostrID(id.Hex())); ours {
+		s.changeRun(job, by)
 	}
-}
-
-// Freeze implements fold.Fold.
-func (f *Fold) Freeze() func() ([]byte, error) {
-	f.mu.Lock()
-	state := folded{f.state.Meetings.Clone(), f.state.Jobs.Clone(), f.state.Attempts.Clone()}
-	f.mu.Unlock()
-	return func() ([]byte, error) { return fold.Encode(state) }
-}
-
-// Restore implements fold.Fold.
-func (f *Fold) Restore(b []byte) error {
-	var fresh struct {
-		Meetings *fold.Table[string, *Meeting]     `json:"meetings"`
-		Jobs     *fold.Table[guild.JobID, run]     `json:"jobs"`
-		Attempts *fold.Table[nostrID, guild.JobID] `json:"attempts"`
-	}
-	if err := fold.Decode(b, &fresh); err != nil {
-		return fmt.Errorf("meet: %w", err)
-	}
-	if fresh.Meetings == nil || fresh.Jobs == nil || fresh.Attempts == nil {
-		return errors.New("meet: the snapshot is incomplete")
-	}
-	for id, m := range fresh.Meetings.All() {
-		if m == nil {
-			return fmt.Errorf("meet: the snapshot has no meeting %.40q", id)
-		}
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.state = folded{*fresh.Meetings, *fresh.Jobs, *fresh.Attempts}
-	f.derive()
-	return nil
 }

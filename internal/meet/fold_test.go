@@ -45,5 +45,5 @@ func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
 func TestAGarbledSnapshotIsRefusedAndChangesNothing(t *testing.T) {
 	f := NewFold()
 	f.Apply(fact.Entry{Seq: 1, Facts: []fact.Fact{fact.MeetingBegan{Meeting: "a", Service: service(1), Task: "python"}}})
-	foldtest.Refuses(t, f, "{}", `{"meetings":{"a":null},"jobs":{},"attempts":{}}`)
+	foldtest.Refuses(t, f, append(foldtest.Partial(t, f), `{"meetings":{"a":null},"jobs":{},"attempts":{}}`)...)
 }

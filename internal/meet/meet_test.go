@@ -17,6 +17,8 @@ import (
 	"guild/internal/due"
 	"guild/internal/due/duetest"
 	"guild/internal/fact"
+	"guild/internal/fold"
+	"guild/internal/fold/foldtest"
 	"guild/internal/journal"
 	"guild/internal/journal/journaltest"
 	"guild/internal/suite"
@@ -239,8 +241,8 @@ func TestAWordFromAProviderDecidesWhatItsSilenceMeans(t *testing.T) {
 			if got := m.Runs[0]; got.grade() != c.want || got.Cause == "" || got.Closed == 0 {
 				t.Errorf("%+v", got)
 			}
-			if f.state.Jobs.Len()+f.state.Attempts.Len() != 0 {
-				t.Errorf("left over: %+v", f.state)
+			if n := fold.Read(f.State, func(s *state) int { return s.Jobs.Len() + s.Attempts.Len() }); n != 0 {
+				t.Errorf("left over: %s", foldtest.Snapshot(t, f))
 			}
 		})
 	}

@@ -2,11 +2,8 @@ package record
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"fiatjaf.com/nostr"
 
@@ -17,18 +14,15 @@ import (
 )
 
 // Fold keeps, for the jobs that go on, all that their records will say, and for the others where the records are.
-type Fold struct {
-	mu    sync.RWMutex
-	state folded
-}
+type Fold struct{ *fold.State[state] }
 
-type folded struct {
-	Jobs     fold.Table[guild.JobID, trace]    `json:"jobs"`            // not yet recorded to the end
-	Sessions fold.Table[string, session]       `json:"sessions"`        // attempts not yet recorded
-	Stored   fold.Table[guild.JobID, []Stored] `json:"stored"`          // never changed in place
-	Young    fold.Table[string, session]       `json:"young"`           // recorded, and may still be disputed
-	Order    []string                          `json:"order,omitempty"` // of those, the oldest first
-	Unsaid   fold.Table[string, unsaid]        `json:"unsaid"`          // receipts that are to be published, by id
+type state struct {
+	Jobs     fold.Table[guild.JobID, trace]    `json:"jobs"`     // not yet recorded to the end
+	Sessions fold.Table[string, session]       `json:"sessions"` // attempts not yet recorded
+	Stored   fold.Table[guild.JobID, []Stored] `json:"stored"`   // never changed in place
+	Young    fold.Table[string, session]       `json:"young"`    // recorded, and may still be disputed
+	Order    []string                          `json:"order"`    // of those, the oldest first; appended to and cut at the front
+	Unsaid   fold.Table[string, unsaid]        `json:"unsaid"`   // receipts that are to be published, by id
 }
 
 // disputable is how long an attempt's session is kept after its record, in ms: longer than anybody may object.
@@ -62,26 +56,17 @@ type session struct {
 }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{} }
-
-// Name implements fold.Fold.
-func (*Fold) Name() string { return "record" }
-
-// Version implements fold.Fold.
-func (*Fold) Version() int { return 4 }
+func NewFold() *Fold { return &Fold{fold.NewState[state]("record", 5)} }
 
 // Of lists what is recorded of a job, the latest attempt last.
 func (f *Fold) Of(job guild.JobID) []Stored {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return slices.Clone(f.state.Stored.Of(job))
+	return slices.Clone(fold.Read(f.State, func(st *state) []Stored { return st.Stored.Of(job) }))
 }
 
 // Receipt finds what is recorded under a receipt's id or a prefix of it that fits only one, and of which job.
 func (f *Fold) Receipt(id string) (guild.JobID, Stored, bool) {
-	f.mu.Lock()
-	stored := f.state.Stored.Clone() // nobody waits while all are looked through
-	f.mu.Unlock()
+	var stored fold.Table[guild.JobID, []Stored]
+	f.Change(func(st *state) { stored = st.Stored.Clone() }) // nobody waits while all are looked through
 	var of guild.JobID
 	var found []Stored
 	for job, all := range stored.All() {
@@ -99,40 +84,36 @@ func (f *Fold) Receipt(id string) (guild.JobID, Stored, bool) {
 
 // ended lists the attempts that are due for their record, the oldest first.
 func (f *Fold) ended() []session {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
 	var ended []session
-	for _, s := range f.state.Sessions.All() {
-		if s.Ended != 0 {
-			ended = append(ended, s)
+	f.View(func(st *state) {
+		for _, s := range st.Sessions.All() {
+			if s.Ended != 0 {
+				ended = append(ended, s)
+			}
 		}
-	}
+	})
 	slices.SortFunc(ended, func(a, b session) int { return int(a.Ended - b.Ended) })
 	return ended
 }
 
 // unsaid lists the receipts that are to be published.
 func (f *Fold) unsaid() []unsaid {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
 	var all []unsaid
-	for _, u := range f.state.Unsaid.All() {
-		all = append(all, u)
-	}
+	f.View(func(st *state) {
+		for _, u := range st.Unsaid.All() {
+			all = append(all, u)
+		}
+	})
 	return all
 }
 
 func (f *Fold) isUnsaid(receipt string) bool {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.state.Unsaid.Has(receipt)
+	return fold.Read(f.State, func(st *state) bool { return st.Unsaid.Has(receipt) })
 }
 
+// due reports whether an attempt is due for its record.
 func (f *Fold) due(attempt nostr.ID) bool {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	s, ok := f.state.Sessions.Get(attempt.Hex())
-	return ok && s.Ended != 0
+	return fold.Read(f.State, func(st *state) bool { return st.Sessions.Of(attempt.Hex()).Ended != 0 })
 }
 
 // Apply implements fold.Fold.
@@ -140,77 +121,77 @@ func (f *Fold) Apply(e fact.Entry) {
 	if e.Subject.Noun() != "job" {
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, one := range e.Facts {
-		f.apply(one, e.At)
-	}
+	f.Change(func(st *state) {
+		for _, one := range e.Facts {
+			st.apply(one, e.At)
+		}
+	})
 }
 
-func (f *Fold) apply(one fact.Fact, at int64) {
+func (st *state) apply(one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.JobOpened:
 		t := trace{Task: one.Task, Bundle: one.Bundle}
 		t.note(at, "bundle.pack", one, one.Bundle.String(), 0)
-		f.state.Jobs.Set(one.Job, t)
+		st.Jobs.Set(one.Job, t)
 	case fact.AttemptPlanned:
-		t := f.state.Jobs.Of(one.Job)
-		f.state.Sessions.Set(one.Attempt.Hex(), session{
+		t := st.Jobs.Of(one.Job)
+		st.Sessions.Set(one.Attempt.Hex(), session{
 			Job: one.Job, Attempt: one.Attempt, Provider: one.Provider, Task: t.Task, Bundle: t.Bundle,
 			JobHash: one.JobHash, Key: one.Key,
 		})
 	case fact.JobClosed:
-		t := f.state.Jobs.Of(one.Job)
+		t := st.Jobs.Of(one.Job)
 		t.Closed = true
-		f.state.Jobs.Set(one.Job, t)
-		f.tidy(one.Job)
+		st.Jobs.Set(one.Job, t)
+		st.tidy(one.Job)
 	case fact.AttemptRecorded:
-		f.recorded(one, at)
+		st.recorded(one, at)
 	case fact.ReceiptPublished:
-		f.state.Unsaid.Delete(one.Receipt)
+		st.Unsaid.Delete(one.Receipt)
 	case fact.AttemptDisputed:
-		f.disputed(one, at)
+		st.disputed(one, at)
 	default:
-		f.happened(one, at)
+		st.happened(one, at)
 	}
 }
 
 // happened notes what one fact adds to the trajectory of its attempt's job.
-func (f *Fold) happened(one fact.Fact, at int64) {
+func (st *state) happened(one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.AttemptRequested:
-		f.act(one.Attempt, at, "nostr.publish", one, "OK from "+strings.Join(one.Relays, " "), 0)
+		st.act(one.Attempt, at, "nostr.publish", one, "OK from "+strings.Join(one.Relays, " "), 0)
 	case fact.AttemptQuoted:
-		f.act(one.Attempt, at, "nostr.quote", one, one.Amount.String(), 0)
+		st.act(one.Attempt, at, "nostr.quote", one, one.Amount.String(), 0)
 	case fact.AttemptProgressed:
-		f.act(one.Attempt, at, "nostr.feedback", one, one.Text, 0)
+		st.act(one.Attempt, at, "nostr.feedback", one, one.Text, 0)
 	case fact.AttemptDelivered:
 		one.Answer = nil // its hash says which it was
 		if one.Away != nil {
 			one.Away = &fact.Place{URL: one.Away.URL} // the key would open it
 		}
-		f.act(one.Attempt, at, "nostr.result", one, one.Delivery.String(), 0)
-		f.change(one.Attempt, func(s *session) { s.Result, s.Delivery = one.Result, one.Delivery })
+		st.act(one.Attempt, at, "nostr.result", one, one.Delivery.String(), 0)
+		st.change(one.Attempt, func(s *session) { s.Result, s.Delivery = one.Result, one.Delivery })
 	case fact.AttemptJudged:
 		exit := 1
 		if one.Verdict.Outcome == guild.Success {
 			exit = 0
 		}
-		f.act(one.Attempt, at, "judge.run", summary{one.Attempt, one.Stored, one.Hash}, string(one.Verdict.Outcome), exit)
-		f.change(one.Attempt, func(s *session) { s.Judged = &one })
-		f.end(one.Attempt, at, guild.StateFor(one.Verdict.Outcome))
+		st.act(one.Attempt, at, "judge.run", summary{one.Attempt, one.Stored, one.Hash}, string(one.Verdict.Outcome), exit)
+		st.change(one.Attempt, func(s *session) { s.Judged = &one })
+		st.end(one.Attempt, at, guild.StateFor(one.Verdict.Outcome))
 	case fact.AttemptRefused:
-		f.act(one.Attempt, at, "nostr.refused", one, one.Reason, 1)
-		f.end(one.Attempt, at, guild.Refused)
+		st.act(one.Attempt, at, "nostr.refused", one, one.Reason, 1)
+		st.end(one.Attempt, at, guild.Refused)
 	case fact.AttemptExpired:
-		f.act(one.Attempt, at, "wait", one, one.Reason, 1)
-		f.end(one.Attempt, at, guild.Expired)
+		st.act(one.Attempt, at, "wait", one, one.Reason, 1)
+		st.end(one.Attempt, at, guild.Expired)
 	case fact.AttemptCancelled:
-		f.act(one.Attempt, at, "cancel", one, "", 0)
-		f.end(one.Attempt, at, guild.Cancelled)
+		st.act(one.Attempt, at, "cancel", one, "", 0)
+		st.end(one.Attempt, at, guild.Cancelled)
 	case fact.AttemptParked:
-		f.act(one.Attempt, at, "park", one, one.Reason, 1)
-		f.end(one.Attempt, at, guild.Parked)
+		st.act(one.Attempt, at, "park", one, one.Reason, 1)
+		st.end(one.Attempt, at, guild.Parked)
 	}
 }
 
@@ -220,11 +201,11 @@ type summary struct {
 	Hash    guild.Hash `json:"hash"`
 }
 
-func (f *Fold) act(attempt nostr.ID, at int64, tool string, params any, output string, exit int) {
-	job := f.state.Sessions.Of(attempt.Hex()).Job
-	if t, ok := f.state.Jobs.Get(job); ok {
+func (st *state) act(attempt nostr.ID, at int64, tool string, params any, output string, exit int) {
+	job := st.Sessions.Of(attempt.Hex()).Job
+	if t, ok := st.Jobs.Get(job); ok {
 		t.note(at, tool, params, output, exit)
-		f.state.Jobs.Set(job, t)
+		st.Jobs.Set(job, t)
 	}
 }
 
@@ -241,105 +222,76 @@ func (t *trace) note(at int64, tool string, params any, output string, exit int)
 	t.Acts = append(t.Acts[:len(t.Acts):len(t.Acts)], a)
 }
 
-func (f *Fold) change(attempt nostr.ID, by func(*session)) {
-	if s, ok := f.state.Sessions.Get(attempt.Hex()); ok {
-		by(&s)
-		f.state.Sessions.Set(attempt.Hex(), s)
+func (st *state) change(attempt nostr.ID, by func(*session)) {
+	s, ok := st.Sessions.Get(attempt.Hex())
+	if !ok {
+		return
 	}
+	by(&s)
+	st.Sessions.Set(attempt.Hex(), s)
 }
 
-func (f *Fold) end(attempt nostr.ID, at int64, state guild.State) {
-	f.change(attempt, func(s *session) {
-		s.State, s.Ended, s.Acts = state, at, f.state.Jobs.Of(s.Job).Acts
+func (st *state) end(attempt nostr.ID, at int64, as guild.State) {
+	st.change(attempt, func(s *session) {
+		s.State, s.Ended, s.Acts = as, at, st.Jobs.Of(s.Job).Acts
 	})
 }
 
-func (f *Fold) recorded(r fact.AttemptRecorded, at int64) {
-	s, ok := f.state.Sessions.Get(r.Attempt.Hex())
+func (st *state) recorded(r fact.AttemptRecorded, at int64) {
+	s, ok := st.Sessions.Get(r.Attempt.Hex())
 	if !ok {
 		return
 	}
-	f.state.Sessions.Delete(r.Attempt.Hex())
-	before := f.state.Stored.Of(s.Job)
-	stored := Stored{r.Attempt, r.Receipt, r.Stored, r.Replay}
-	f.state.Stored.Set(s.Job, append(before[:len(before):len(before)], stored))
+	st.Sessions.Delete(r.Attempt.Hex())
+	before := st.Stored.Of(s.Job)
+	stored := Stored{Attempt: r.Attempt, Receipt: r.Receipt, Blob: r.Stored, Replay: r.Replay}
+	st.Stored.Set(s.Job, append(before[:len(before):len(before)], stored))
 	if r.Public {
-		f.state.Unsaid.Set(r.Receipt, unsaid{s.Job, stored})
+		st.Unsaid.Set(r.Receipt, unsaid{Job: s.Job, Stored: stored})
 	}
 	if s.Judged != nil {
-		f.keep(s, r.Receipt, at)
+		st.keep(s, r.Receipt, at)
 	}
-	f.tidy(s.Job)
+	st.tidy(s.Job)
 }
 
 // keep puts a session aside that may still be disputed, and lets those go that nobody may dispute any more.
-func (f *Fold) keep(s session, receipt string, at int64) {
-	for len(f.state.Order) > 0 && at-f.state.Young.Of(f.state.Order[0]).Ended >= disputable {
-		f.state.Young.Delete(f.state.Order[0])
-		f.state.Order = f.state.Order[1:]
+func (st *state) keep(s session, receipt string, at int64) {
+	for len(st.Order) > 0 && at-st.Young.Of(st.Order[0]).Ended >= disputable {
+		st.Young.Delete(st.Order[0])
+		st.Order = st.Order[1:]
 	}
 	s.Receipt = receipt
-	f.state.Young.Set(s.Attempt.Hex(), s)
-	f.state.Order = append(f.state.Order, s.Attempt.Hex())
+	st.Young.Set(s.Attempt.Hex(), s)
+	st.Order = append(st.Order, s.Attempt.Hex())
 }
 
 // disputed takes a session up again: its next record stands for the one before.
-func (f *Fold) disputed(d fact.AttemptDisputed, at int64) {
-	s, ok := f.state.Young.Get(d.Attempt.Hex())
+func (st *state) disputed(d fact.AttemptDisputed, at int64) {
+	s, ok := st.Young.Get(d.Attempt.Hex())
 	if !ok {
 		return
 	}
-	f.state.Young.Delete(d.Attempt.Hex())
-	if _, going := f.state.Jobs.Get(s.Job); !going {
-		f.state.Jobs.Set(s.Job, trace{Task: s.Task, Bundle: s.Bundle, Acts: s.Acts, Closed: true})
+	st.Young.Delete(d.Attempt.Hex())
+	if !st.Jobs.Has(s.Job) {
+		st.Jobs.Set(s.Job, trace{Task: s.Task, Bundle: s.Bundle, Acts: s.Acts, Closed: true})
 	}
 	s.Earlier, s.Ended = s.Receipt, 0
-	f.state.Sessions.Set(d.Attempt.Hex(), s)
-	f.act(d.Attempt, at, "nostr.objection", d, d.Reason, 1)
+	st.Sessions.Set(d.Attempt.Hex(), s)
+	st.act(d.Attempt, at, "nostr.objection", d, d.Reason, 1)
 }
 
 // tidy forgets the acts of a job that is closed and recorded to the end.
-func (f *Fold) tidy(job guild.JobID) {
-	if !f.state.Jobs.Of(job).Closed {
+func (st *state) tidy(job guild.JobID) {
+	if !st.Jobs.Of(job).Closed {
 		return
 	}
-	for _, s := range f.state.Sessions.All() {
+	for _, s := range st.Sessions.All() {
 		if s.Job == job {
 			return
 		}
 	}
-	f.state.Jobs.Delete(job)
-}
-
-// Freeze implements fold.Fold.
-func (f *Fold) Freeze() func() ([]byte, error) {
-	f.mu.Lock()
-	state := folded{f.state.Jobs.Clone(), f.state.Sessions.Clone(), f.state.Stored.Clone(), f.state.Young.Clone(), slices.Clone(f.state.Order),
-		f.state.Unsaid.Clone()}
-	f.mu.Unlock()
-	return func() ([]byte, error) { return fold.Encode(state) }
-}
-
-// Restore implements fold.Fold.
-func (f *Fold) Restore(b []byte) error {
-	var fresh struct {
-		Jobs     *fold.Table[guild.JobID, trace]    `json:"jobs"`
-		Sessions *fold.Table[string, session]       `json:"sessions"`
-		Stored   *fold.Table[guild.JobID, []Stored] `json:"stored"`
-		Young    *fold.Table[string, session]       `json:"young"`
-		Order    []string                           `json:"order"`
-		Unsaid   *fold.Table[string, unsaid]        `json:"unsaid"`
-	}
-	if err := fold.Decode(b, &fresh); err != nil {
-		return fmt.Errorf("record: %w", err)
-	}
-	if fresh.Jobs == nil || fresh.Sessions == nil || fresh.Stored == nil || fresh.Young == nil || fresh.Unsaid == nil {
-		return errors.New("record: the snapshot is incomplete")
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.state = folded{*fresh.Jobs, *fresh.Sessions, *fresh.Stored, *fresh.Young, fresh.Order, *fresh.Unsaid}
-	return nil
+	st.Jobs.Delete(job)
 }
 
 // step is the part of the loop that an act belongs to.

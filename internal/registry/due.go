@@ -104,14 +104,15 @@ func (r *Registry) deaf() bool { return r.c.Hears != nil && r.c.Hears().IsZero()
 // ahead is what comes next for a service: a turn, and a benchmark with its time, 0 for none.
 func (r *Registry) ahead(i identity, now int64) (next turn, ok bool, checkup guild.Checkup, at int64) {
 	s := r.sight(i)
-	r.fold.mu.RLock()
-	defer r.fold.mu.RUnlock()
-	rec, known := r.fold.state.Services.Get(i)
-	if !known {
-		return turn{}, false, guild.Checkup{}, 0
-	}
-	next, ok = r.fold.next(rec, s, now)
-	checkup, at = r.fold.checkup(rec, s)
+	r.fold.View(func(st *state) {
+		rec, known := st.Services.Get(i)
+		if !known {
+			return
+		}
+		f := locked{r.fold, st}
+		next, ok = f.next(rec, s, now)
+		checkup, at = f.checkup(rec, s)
+	})
 	return next, ok, checkup, at
 }
 
@@ -129,10 +130,10 @@ func (r *Registry) advance(i identity, ready time.Time) due.Work {
 }
 
 // next is the turn that comes next by the rules, in this order: what its deliveries add up to, that it is heard of
-// again, what happened, and what time brings. The lock must be held.
-func (f *Fold) next(r record, s sight, now int64) (turn, bool) {
+// again, what happened, and what time brings.
+func (f locked) next(r record, s sight, now int64) (turn, bool) {
 	state := r.state()
-	if f.blocked(r.Service.PubKey) {
+	if f.state.blocked(r.Service.PubKey) {
 		if state != guild.Removed || len(r.Owed) == 0 || r.Owed[0].What != overturned {
 			return turn{}, false
 		}
@@ -165,7 +166,7 @@ func (f *Fold) turn(r record, to guild.ProviderState, at int64, signal, cause st
 }
 
 // follow is the turn that follows from the first debt.
-func (f *Fold) follow(r record, s sight) (turn, bool) {
+func (f locked) follow(r record, s sight) (turn, bool) {
 	o := r.Owed[0]
 	to := f.step(r, o)
 	if to == r.state() {
@@ -268,9 +269,9 @@ func (f *Fold) aging(r record, s sight) (turn, bool) {
 	return f.turn(r, guild.Stale, max(s.known, last+f.p.Silence), fact.SignalStale, "not announced, and not heard of since "+since(last)), true
 }
 
-// checkup is the benchmark that a service needs next, and from when on; 0 for none. The lock must be held.
-func (f *Fold) checkup(r record, s sight) (c guild.Checkup, at int64) {
-	if r.Owner || r.Meeting != "" || len(r.Owed) > 0 || f.blocked(r.Service.PubKey) {
+// checkup is the benchmark that a service needs next, and from when on; 0 for none.
+func (f locked) checkup(r record, s sight) (c guild.Checkup, at int64) {
+	if r.Owner || r.Meeting != "" || len(r.Owed) > 0 || f.state.blocked(r.Service.PubKey) {
 		return c, 0 // with a move owed, where it stands is not known yet
 	}
 	purpose := ""
@@ -378,9 +379,8 @@ func (r *Registry) Next(s guild.Service) (coming []Coming) {
 
 // Story lists the latest turns of a service, the oldest first.
 func (f *Fold) Story(s guild.Service) []Turn {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return slices.Clone(f.state.Services.Of(identify(s)).Turns)
+	r, _, _ := f.record(identify(s))
+	return slices.Clone(r.Turns)
 }
 
 // ageOf is how old a stranger is.

@@ -2,10 +2,8 @@ package registry
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"fiatjaf.com/nostr"
@@ -18,19 +16,16 @@ import (
 
 // Fold is the state of every provider, and what became of attempts that has not yet moved it.
 type Fold struct {
+	*fold.State[state]
 	p    policy.Lifecycle
 	hash guild.Hash // of the policy that p is of
 
-	mu      sync.RWMutex
-	state   folded
-	keys    map[nostr.PubKey][]identity // derived: the services of a key that there are records of
-	changes atomic.Uint64               // of what providers are
-
-	agenda agenda // what is to be looked at, and when
+	changes atomic.Uint64 // of what providers are
+	agenda  agenda        // what is to be looked at, and when
 }
 
-// folded is all that follows from the facts. What it holds of one service is in its record.
-type folded struct {
+// state is all that follows from the facts. What it holds of one service is in its record.
+type state struct {
 	Services fold.Table[identity, record]     `json:"services"`
 	Blocked  fold.Table[string, block]        `json:"blocked"`  // by key in hex: removed with all its services
 	Asked    fold.Table[identity, asked]      `json:"asked"`    // attempts that have not ended
@@ -38,10 +33,27 @@ type folded struct {
 	Jobs     fold.Table[guild.JobID, running] `json:"jobs"`     // open ones
 	Meetings fold.Table[string, meeting]      `json:"meetings"` // that go on
 	Tasks    fold.Table[string, []latency]    `json:"tasks"`    // latest latencies of each task, of all providers
+
+	keys map[nostr.PubKey][]identity // the services of a key that there are records of
 }
 
-func (s *folded) clone() folded {
-	return folded{s.Services.Clone(), s.Blocked.Clone(), s.Asked.Clone(), s.Ended.Clone(), s.Jobs.Clone(), s.Meetings.Clone(), s.Tasks.Clone()}
+// Derive computes which services a key has.
+func (st *state) Derive() {
+	st.keys = map[nostr.PubKey][]identity{}
+	for i, r := range st.Services.All() {
+		st.keys[r.Service.PubKey] = append(st.keys[r.Service.PubKey], i)
+	}
+}
+
+// blocked reports whether a key was removed.
+func (st *state) blocked(key nostr.PubKey) bool {
+	return st.Blocked.Len() > 0 && st.Blocked.Has(key.Hex())
+}
+
+// locked is a fold while its lock is held. The rules are its methods, since they need the state and the policy.
+type locked struct {
+	*Fold
+	state *state
 }
 
 // asked is an attempt that has not ended.
@@ -85,14 +97,8 @@ func NewFold(p policy.Policy) *Fold {
 	if err != nil {
 		hash = guild.Hash{} // no policy that can be read has none
 	}
-	return &Fold{p: p.Lifecycle, hash: hash, keys: map[nostr.PubKey][]identity{}, agenda: newAgenda()}
+	return &Fold{State: fold.NewState[state]("registry", 4), p: p.Lifecycle, hash: hash, agenda: newAgenda()}
 }
-
-// Name implements fold.Fold.
-func (*Fold) Name() string { return "registry" }
-
-// Version implements fold.Fold.
-func (*Fold) Version() int { return 4 }
 
 // Provider returns what was decided about a service; one that nothing was decided about is merely seen.
 func (f *Fold) Provider(s guild.Service) guild.Provider {
@@ -101,32 +107,36 @@ func (f *Fold) Provider(s guild.Service) guild.Provider {
 }
 
 // standing is Provider, and the Unix ms at which it last answered.
-func (f *Fold) standing(s guild.Service) (guild.Provider, int64) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	p := guild.Provider{Service: s, State: guild.Seen}
-	if f.state.Services.Len() == 0 {
-		return p, 0
-	}
-	r := f.state.Services.Of(identify(s))
-	if f.blocked(s.PubKey) {
-		p.State = guild.Removed
-		return p, r.Heard
-	}
-	p.State, p.Until = r.state(), r.Until
-	return p, r.Heard
-}
-
-func (f *Fold) blocked(key nostr.PubKey) bool {
-	return f.state.Blocked.Len() > 0 && f.state.Blocked.Has(key.Hex())
+func (f *Fold) standing(s guild.Service) (p guild.Provider, heard int64) {
+	p = guild.Provider{Service: s, State: guild.Seen}
+	f.View(func(st *state) {
+		if st.Services.Len() == 0 {
+			return
+		}
+		r := st.Services.Of(identify(s))
+		heard = r.Heard
+		if st.blocked(s.PubKey) {
+			p.State = guild.Removed
+			return
+		}
+		p.State, p.Until = r.state(), r.Until
+	})
+	return p, heard
 }
 
 // record is what is known of a service now; blocked when its key was removed.
 func (f *Fold) record(i identity) (r record, blocked, ok bool) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	r, ok = f.state.Services.Get(i)
-	return r, ok && f.blocked(r.Service.PubKey), ok
+	f.View(func(st *state) {
+		r, ok = st.Services.Get(i)
+		blocked = ok && st.blocked(r.Service.PubKey)
+	})
+	return r, blocked, ok
+}
+
+// records returns a copy of all records, so that nobody waits while they are looked through.
+func (f *Fold) records() (all fold.Table[identity, record]) {
+	f.Change(func(st *state) { all = st.Services.Clone() })
+	return all
 }
 
 // age grows whenever a provider may have become something else.
@@ -134,29 +144,25 @@ func (f *Fold) age() uint64 { return f.changes.Load() }
 
 // concerns reports whether facts are about a service.
 func (f *Fold) concerns(i identity) bool {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.state.Services.Has(i)
+	return fold.Read(f.State, func(st *state) bool { return st.Services.Has(i) })
 }
 
 // deals reports whether facts are about a service of a key.
 func (f *Fold) deals(key nostr.PubKey) bool {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return len(f.keys[key]) > 0
+	return fold.Read(f.State, func(st *state) bool { return len(st.keys[key]) > 0 })
 }
 
 // Apply implements fold.Fold.
 func (f *Fold) Apply(e fact.Entry) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, one := range e.Facts {
-		f.hear(one, e.At)
-		f.apply(one, e.At)
-	}
+	f.Change(func(st *state) {
+		for _, one := range e.Facts {
+			locked{f, st}.hear(one, e.At)
+			locked{f, st}.apply(one, e.At)
+		}
+	})
 }
 
-func (f *Fold) apply(one fact.Fact, at int64) {
+func (f locked) apply(one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.ProviderMoved:
 		f.moved(one, at)
@@ -191,7 +197,7 @@ func (f *Fold) apply(one fact.Fact, at int64) {
 }
 
 // applyEnd takes the end of an attempt.
-func (f *Fold) applyEnd(one fact.Fact, at int64) {
+func (f locked) applyEnd(one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.AttemptExpired:
 		f.expired(one, at)
@@ -226,12 +232,12 @@ func nameIn(planned fact.AttemptPlanned) string {
 func short(attempt nostr.ID) identity { return identity(attempt[:len(identity{})]) }
 
 // edit changes the record of a service, and has it looked at.
-func (f *Fold) edit(s guild.Service, change func(*record)) {
+func (f locked) edit(s guild.Service, change func(*record)) {
 	i := identify(s)
 	r, known := f.state.Services.Get(i)
 	if !known {
 		r.Service = s
-		f.keys[s.PubKey] = append(f.keys[s.PubKey], i)
+		f.state.keys[s.PubKey] = append(f.state.keys[s.PubKey], i)
 	}
 	change(&r)
 	f.state.Services.Set(i, r)
@@ -239,10 +245,10 @@ func (f *Fold) edit(s guild.Service, change func(*record)) {
 }
 
 // owe notes that something happened that a provider's state must follow, unless nothing follows from it.
-func (f *Fold) owe(s guild.Service, o owed) {
+func (f locked) owe(s guild.Service, o owed) {
 	o.Cause = guild.Cut(o.Cause, maxCause)
 	f.edit(s, func(r *record) {
-		if !f.blocked(s.PubKey) || o.What == overturned {
+		if !f.state.blocked(s.PubKey) || o.What == overturned {
 			r.Owed = append(slices.Clip(r.Owed), o)
 			f.settle(r)
 		}
@@ -250,7 +256,7 @@ func (f *Fold) owe(s guild.Service, o owed) {
 }
 
 // hear notes that a provider answered.
-func (f *Fold) hear(one fact.Fact, at int64) {
+func (f locked) hear(one fact.Fact, at int64) {
 	var attempt nostr.ID
 	switch one := one.(type) {
 	case fact.AttemptQuoted:
@@ -281,7 +287,7 @@ func (f *Fold) hear(one fact.Fact, at int64) {
 	})
 }
 
-func (f *Fold) expired(x fact.AttemptExpired, at int64) {
+func (f locked) expired(x fact.AttemptExpired, at int64) {
 	a, ok := f.state.Asked.Get(short(x.Attempt))
 	switch {
 	case !ok:
@@ -290,7 +296,7 @@ func (f *Fold) expired(x fact.AttemptExpired, at int64) {
 	case a.Heard:
 		f.end(x.Attempt, timedOut, at, x.Reason)
 	case a.Meeting != "":
-		f.ran(a.Meeting, failed) // it counts for the meeting as before: nothing was learned
+		f.state.ran(a.Meeting, failed) // it counts for the meeting as before: nothing was learned
 	}
 	f.state.Asked.Delete(short(x.Attempt))
 }
@@ -310,7 +316,7 @@ func gradeOf(v guild.Verdict) kind {
 	return failed
 }
 
-func (f *Fold) judged(j fact.AttemptJudged, at int64) {
+func (f locked) judged(j fact.AttemptJudged, at int64) {
 	v := j.Verdict
 	cause := "score " + v.Score.String()
 	switch grade := gradeOf(v); {
@@ -329,7 +335,7 @@ func (f *Fold) judged(j fact.AttemptJudged, at int64) {
 
 // end takes the end of an attempt for which the provider answers. What one run of a meeting means for its state is
 // said by the end of the meeting, unless it is a violation.
-func (f *Fold) end(attempt nostr.ID, k kind, at int64, cause string) {
+func (f locked) end(attempt nostr.ID, k kind, at int64, cause string) {
 	a, ok := f.state.Asked.Get(short(attempt))
 	if !ok {
 		return
@@ -346,7 +352,7 @@ func (f *Fold) end(attempt nostr.ID, k kind, at int64, cause string) {
 		f.state.Tasks.Set(a.Task, sample[max(0, len(sample)-maxTaskSample):])
 	}
 	if a.Meeting != "" {
-		f.ran(a.Meeting, k)
+		f.state.ran(a.Meeting, k)
 		if k != violated {
 			return
 		}
@@ -355,7 +361,7 @@ func (f *Fold) end(attempt nostr.ID, k kind, at int64, cause string) {
 }
 
 // rejudged takes another verdict on a delivery that was judged before.
-func (f *Fold) rejudged(attempt nostr.ID, k kind, at int64, cause string) {
+func (f locked) rejudged(attempt nostr.ID, k kind, at int64, cause string) {
 	e, ok := f.state.Ended.Get(short(attempt))
 	if !ok {
 		return
@@ -381,7 +387,7 @@ func (f *Fold) rejudged(attempt nostr.ID, k kind, at int64, cause string) {
 }
 
 // moved takes a decision, and drops the debts from which nothing follows in the new state.
-func (f *Fold) moved(m fact.ProviderMoved, at int64) {
+func (f locked) moved(m fact.ProviderMoved, at int64) {
 	key := m.Service.PubKey.Hex()
 	i := identify(m.Service)
 	if m.To == guild.Removed {
@@ -393,54 +399,17 @@ func (f *Fold) moved(m fact.ProviderMoved, at int64) {
 		r.moved(m, at)
 		f.settle(r)
 	})
-	for _, other := range f.keys[m.Service.PubKey] {
+	for _, other := range f.state.keys[m.Service.PubKey] {
 		f.agenda.touch(other)
 	}
 	f.changes.Add(1)
 }
 
-// Freeze implements fold.Fold.
-func (f *Fold) Freeze() func() ([]byte, error) {
-	f.mu.Lock()
-	state := f.state.clone()
-	f.mu.Unlock()
-	return func() ([]byte, error) { return fold.Encode(state) }
-}
-
-// Restore implements fold.Fold.
-func (f *Fold) Restore(b []byte) error {
-	var fresh struct {
-		Services *fold.Table[identity, record]     `json:"services"`
-		Blocked  *fold.Table[string, block]        `json:"blocked"`
-		Asked    *fold.Table[identity, asked]      `json:"asked"`
-		Ended    *fold.Table[identity, ended]      `json:"ended"`
-		Jobs     *fold.Table[guild.JobID, running] `json:"jobs"`
-		Meetings *fold.Table[string, meeting]      `json:"meetings"`
-		Tasks    *fold.Table[string, []latency]    `json:"tasks"`
-	}
-	if err := fold.Decode(b, &fresh); err != nil {
-		return fmt.Errorf("registry: %w", err)
-	}
-	if fresh.Services == nil || fresh.Blocked == nil || fresh.Asked == nil || fresh.Ended == nil || fresh.Jobs == nil ||
-		fresh.Meetings == nil || fresh.Tasks == nil {
-		return errors.New("registry: the snapshot is incomplete")
-	}
-	keys := map[nostr.PubKey][]identity{}
-	for i, r := range fresh.Services.All() {
-		keys[r.Service.PubKey] = append(keys[r.Service.PubKey], i)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.state = folded{*fresh.Services, *fresh.Blocked, *fresh.Asked, *fresh.Ended, *fresh.Jobs, *fresh.Meetings, *fresh.Tasks}
-	f.keys = keys
-	f.touchAll()
-	f.changes.Add(1)
-	return nil
-}
-
-// touchAll has every service looked at that facts are about. The lock must be held.
+// touchAll has every service looked at that facts are about.
 func (f *Fold) touchAll() {
-	for i := range f.state.Services.All() {
-		f.agenda.touch(i)
-	}
+	f.View(func(st *state) {
+		for i := range st.Services.All() {
+			f.agenda.touch(i)
+		}
+	})
 }

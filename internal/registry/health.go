@@ -17,8 +17,8 @@ import (
 const degraded = "SUSPECTED_DEGRADED: "
 
 // examine looks for the triggers of section 3.4.1 in the ends of a service, and says which one there is, or "". The
-// attempt is the one that the ends end with. The lock must be held for reading.
-func (f *Fold) examine(r record, now int64) (signal, cause string) {
+// attempt is the one that the ends end with.
+func (f locked) examine(r record, now int64) (signal, cause string) {
 	recent := r.since(now - f.p.Window)
 	if n := lateness(recent); f.p.Timeouts > 0 && n >= f.p.Timeouts {
 		return fact.SignalTimeouts, fmt.Sprintf("%s%d timeouts in a row", degraded, n)
@@ -37,7 +37,7 @@ func (f *Fold) examine(r record, now int64) (signal, cause string) {
 }
 
 // healthy reports whether there is no trigger.
-func (f *Fold) healthy(r record, now int64) bool {
+func (f locked) healthy(r record, now int64) bool {
 	signal, _ := f.examine(r, now)
 	return signal == ""
 }
@@ -123,7 +123,7 @@ func tasksOf(ends []end) (tasks []string) {
 
 // slowness is the 95th percentile of a service's latencies in a task, and its baseline: its own from before the window,
 // or, where there are too few, that of all other providers of the task. ok is false where either says nothing.
-func (f *Fold) slowness(r record, recent []end, task string, now int64) (p95, base int64, ok bool) {
+func (f locked) slowness(r record, recent []end, task string, now int64) (p95, base int64, ok bool) {
 	var mine, before []int64
 	for _, e := range recent {
 		if e.Task == task && e.Ms > 0 && !e.Bench {

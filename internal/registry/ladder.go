@@ -11,7 +11,7 @@ import (
 
 // settle drops the debts from which nothing follows, up to the first from which something does. What somebody
 // answered who is stale waits until that is lifted.
-func (f *Fold) settle(r *record) {
+func (f locked) settle(r *record) {
 	for len(r.Owed) > 0 {
 		o := r.Owed[0]
 		if f.step(*r, o) != r.state() || asleep(r.state()) && o.answered() {
@@ -37,7 +37,7 @@ func working(s guild.ProviderState) bool {
 
 // step is where a provider goes because of something that happened; it stays where it is if nothing follows. Whatever
 // a person has set, only a violation undoes.
-func (f *Fold) step(r record, o owed) guild.ProviderState {
+func (f locked) step(r record, o owed) guild.ProviderState {
 	state := r.state()
 	switch {
 	case o.What == violated || o.To == guild.Removed:
@@ -203,8 +203,8 @@ func (r record) resumed(o owed) guild.ProviderState {
 	return guild.Seen
 }
 
-// overturn is where a provider goes because a verdict that it was moved for is no more. The lock must be held.
-func (f *Fold) overturn(r record, o owed) guild.ProviderState {
+// overturn is where a provider goes because a verdict that it was moved for is no more.
+func (f locked) overturn(r record, o owed) guild.ProviderState {
 	state := r.state()
 	n := r.signal(o.Attempt, o.Meeting)
 	switch state {

@@ -23,8 +23,11 @@ func TestAMoveThatBeginsAMeetingTooLateDoesNotSwallowWhatTheMeetingCameTo(t *tes
 	} {
 		f.Apply(fact.Entry{Seq: uint64(i + 1), At: int64(i + 1), Facts: []fact.Fact{one}})
 	}
-	r, _, _ := f.record(identify(s))
-	if next, ok := f.next(r, sight{}, 10); !ok || next.From != guild.Benchmarking || next.To != guild.Active {
-		t.Errorf("from %s next comes %+v", r.state(), next)
-	}
+	f.View(func(st *state) {
+		r := st.Services.Of(identify(s))
+		next, ok := locked{f, st}.next(r, sight{}, 10)
+		if !ok || next.From != guild.Benchmarking || next.To != guild.Active {
+			t.Errorf("from %s next comes %+v", r.state(), next)
+		}
+	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/fold/foldtest"
 	"guild/internal/policy"
 )
 
@@ -322,7 +323,7 @@ func TestTheLadder(t *testing.T) {
 			w.wantState(s, c.want)
 			w.wantCheckup(s, c.due)
 			if w.leftover() != 0 {
-				t.Errorf("left over: %+v", w.fold.state)
+				t.Errorf("left over: %s", foldtest.Snapshot(t, w.fold))
 			}
 			for _, turn := range w.fold.Story(s) {
 				if !turn.From.CanBecome(turn.To) || turn.Cause == "" {
@@ -476,7 +477,7 @@ func TestAnOverturnedVerdictIsNoSign(t *testing.T) {
 			c.do(w, s)
 			w.wantState(s, c.want)
 			if w.leftover() != 0 {
-				t.Errorf("left over: %+v", w.fold.state)
+				t.Errorf("left over: %s", foldtest.Snapshot(t, w.fold))
 			}
 		})
 	}

@@ -11,10 +11,8 @@ func (f *Fold) Services() []guild.Service {
 func (f *Fold) Known() []guild.Service { return f.list(func(record) bool { return true }) }
 
 func (f *Fold) list(wanted func(record) bool) (all []guild.Service) {
-	f.mu.Lock()
-	services := f.state.Services.Clone()
-	f.mu.Unlock()
-	for _, r := range services.All() {
+	records := f.records()
+	for _, r := range records.All() {
 		if wanted(r) {
 			all = append(all, r.Service)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/fold"
 	"guild/internal/fold/foldtest"
 )
 
@@ -79,8 +80,8 @@ func TestWhatIsMeasuredOfAProvider(t *testing.T) {
 	if _, ok := o.Of(newProvider(1).service("b")); ok {
 		t.Error("another service of the key is told to be measured")
 	}
-	if o.state.Open.Len() != 1 {
-		t.Errorf("%d attempts are open", o.state.Open.Len())
+	if n := fold.Read(o.State, func(st *observed) int { return st.Open.Len() }); n != 1 {
+		t.Errorf("%d attempts are open", n)
 	}
 }
 
@@ -144,5 +145,5 @@ func TestMeasuresOutliveASnapshot(t *testing.T) {
 	}, nil)
 	o := NewObserved()
 	asks(o, 1, newProvider(1).service("a"), false, nil)
-	foldtest.Refuses(t, o, "{}", `{"services":{"x":{}},"open":{}}`)
+	foldtest.Refuses(t, o, append(foldtest.Partial(t, o), `{"services":{"x":{}},"open":{}}`)...)
 }

@@ -18,18 +18,18 @@ type meeting struct {
 }
 
 // ran counts the end of a benchmark.
-func (f *Fold) ran(id string, k kind) {
-	m, ok := f.state.Meetings.Get(id)
+func (st *state) ran(id string, k kind) {
+	m, ok := st.Meetings.Get(id)
 	if !ok {
 		return
 	}
 	m.Runs++
 	m.Failed += count(k.bad())
 	m.Silent += count(k == unheard)
-	f.state.Meetings.Set(id, m)
+	st.Meetings.Set(id, m)
 }
 
-func (f *Fold) began(m fact.MeetingBegan, at int64) {
+func (f locked) began(m fact.MeetingBegan, at int64) {
 	before := f.state.Services.Of(identify(m.Service)).State
 	f.state.Meetings.Set(m.Meeting, meeting{Service: m.Service, Before: before, Purpose: m.Purpose})
 	f.edit(m.Service, func(r *record) { r.Meeting = m.Meeting })
@@ -38,7 +38,7 @@ func (f *Fold) began(m fact.MeetingBegan, at int64) {
 
 // ended moves a provider to where its meeting leads. The turn that began the meeting is not owed any more, were it
 // still.
-func (f *Fold) ended(e fact.MeetingEnded, at int64) {
+func (f locked) ended(e fact.MeetingEnded, at int64) {
 	m := f.state.Meetings.Of(e.Meeting)
 	f.state.Meetings.Delete(e.Meeting)
 	k := good

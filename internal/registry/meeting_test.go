@@ -9,6 +9,7 @@ import (
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/fold/foldtest"
 	"guild/internal/journal"
 	"guild/nip89"
 )
@@ -88,7 +89,7 @@ func TestAMeetingMovesAProvider(t *testing.T) { // section 3.2.3
 					t.Errorf("%s until %d, want %s until %d", got.State, got.Until, c.want, until)
 				}
 				if w.leftover() != 0 {
-					t.Errorf("left over: %+v", w.fold.state)
+					t.Errorf("left over: %s", foldtest.Snapshot(t, w.fold))
 				}
 			})
 		})

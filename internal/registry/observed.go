@@ -2,11 +2,8 @@ package registry
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"guild"
@@ -30,8 +27,7 @@ const inClear = "in clear"
 
 // Observed is what this node has measured of each provider that it asked: the other side of what is announced.
 type Observed struct {
-	mu      sync.RWMutex
-	state   observed
+	*fold.State[observed]
 	changes atomic.Uint64 // of how providers are reached
 }
 
@@ -115,15 +111,11 @@ func (m Measured) SuccessRate() (rate float64, ok bool) {
 }
 
 // NewObserved returns an empty fold.
-func NewObserved() *Observed {
-	return &Observed{}
-}
+func NewObserved() *Observed { return &Observed{State: fold.NewState[observed]("observed", 2)} }
 
 // Of returns what was measured of a service.
 func (o *Observed) Of(s guild.Service) (Measured, bool) {
-	o.mu.RLock()
-	defer o.mu.RUnlock()
-	l, ok := o.state.Services.Get(identify(s))
+	l, ok := o.ledger(s)
 	m := l.Measured
 	m.Kinds, m.Relays = slices.Clone(m.Kinds), slices.Clone(m.Relays)
 	slices.SortStableFunc(m.Relays, func(a, b Path) int {
@@ -133,14 +125,20 @@ func (o *Observed) Of(s guild.Service) (Measured, bool) {
 	return m, ok
 }
 
+// ledger returns what is remembered of a service.
+func (o *Observed) ledger(s guild.Service) (l ledger, ok bool) {
+	o.View(func(st *observed) {
+		if st.Services.Len() > 0 {
+			l, ok = st.Services.Get(identify(s))
+		}
+	})
+	return l, ok
+}
+
 // lossy lists the relays that have lost requests to a service.
 func (o *Observed) lossy(s guild.Service) (urls []string) {
-	o.mu.RLock()
-	defer o.mu.RUnlock()
-	if o.state.Services.Len() == 0 {
-		return nil
-	}
-	for _, p := range o.state.Services.Of(identify(s)).Relays {
+	l, _ := o.ledger(s)
+	for _, p := range l.Relays {
 		if p.lossy() {
 			urls = append(urls, p.URL)
 		}
@@ -160,68 +158,62 @@ func percentile(sample []int64, p int) int64 {
 	return sorted[(len(sorted)*p+99)/100-1]
 }
 
-// Name implements fold.Fold.
-func (*Observed) Name() string { return "observed" }
-
-// Version implements fold.Fold.
-func (*Observed) Version() int { return 2 }
-
 // Apply implements fold.Fold.
 func (o *Observed) Apply(e fact.Entry) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, one := range e.Facts {
-		o.apply(one, e.At)
-	}
+	o.Change(func(st *observed) {
+		for _, one := range e.Facts {
+			o.apply(st, one, e.At)
+		}
+	})
 }
 
-func (o *Observed) apply(one fact.Fact, at int64) {
+func (o *Observed) apply(st *observed, one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.AttemptPlanned:
-		o.state.Open.Set(one.Attempt.Hex(), trace{Service: one.Provider, Kind: int(one.Request.Kind), Encrypted: one.Encrypted})
+		st.Open.Set(one.Attempt.Hex(), trace{Service: one.Provider, Kind: int(one.Request.Kind), Encrypted: one.Encrypted})
 	case fact.AttemptRequested:
-		o.sent(one, at)
+		st.sent(one, at)
 	case fact.AttemptQuoted:
-		o.answer(one.Attempt.Hex(), at, func(l *ledger, t *trace) { l.quoted(one.Amount, t) })
+		o.answer(st, one.Attempt.Hex(), at, func(l *ledger, t *trace) { l.quoted(one.Amount, t) })
 	case fact.AttemptProgressed:
-		o.answer(one.Attempt.Hex(), at, func(l *ledger, _ *trace) { l.Faults += count(one.Fault) })
+		o.answer(st, one.Attempt.Hex(), at, func(l *ledger, _ *trace) { l.Faults += count(one.Fault) })
 	case fact.AttemptDelivered:
-		o.answer(one.Attempt.Hex(), at, func(l *ledger, t *trace) { l.delivered(one, *t, at) })
+		o.answer(st, one.Attempt.Hex(), at, func(l *ledger, t *trace) { l.delivered(one, *t, at) })
 	case fact.AttemptRefused:
-		o.answer(one.Attempt.Hex(), at, func(l *ledger, t *trace) { l.refused(one, *t, at) })
-		o.state.Open.Delete(one.Attempt.Hex())
+		o.answer(st, one.Attempt.Hex(), at, func(l *ledger, t *trace) { l.refused(one, *t, at) })
+		st.Open.Delete(one.Attempt.Hex())
 	case fact.AttemptExpired:
-		o.expired(one, at)
+		o.expired(st, one, at)
 	case fact.AttemptJudged:
-		o.edit(one.Attempt.Hex(), func(l *ledger, _ *trace) {
+		st.edit(one.Attempt.Hex(), func(l *ledger, _ *trace) {
 			l.Accepted += count(one.Verdict.Outcome == guild.Success)
 			l.Judged = at
 			l.ended(at, one.Verdict.Outcome == guild.Success)
 		})
-		o.state.Open.Delete(one.Attempt.Hex())
+		st.Open.Delete(one.Attempt.Hex())
 	case fact.AttemptCancelled:
-		o.state.Open.Delete(one.Attempt.Hex())
+		st.Open.Delete(one.Attempt.Hex())
 	case fact.AttemptRecorded:
-		o.state.Open.Delete(one.Attempt.Hex())
+		st.Open.Delete(one.Attempt.Hex())
 	}
 }
 
 // edit changes what is known of an attempt that has not ended, and of its service.
-func (o *Observed) edit(attempt string, change func(*ledger, *trace)) {
-	t, ok := o.state.Open.Get(attempt)
+func (st *observed) edit(attempt string, change func(*ledger, *trace)) {
+	t, ok := st.Open.Get(attempt)
 	if !ok {
 		return
 	}
 	i := identify(t.Service)
-	l := o.state.Services.Of(i)
+	l := st.Services.Of(i)
 	change(&l, &t)
-	o.state.Services.Set(i, l)
-	o.state.Open.Set(attempt, t)
+	st.Services.Set(i, l)
+	st.Open.Set(attempt, t)
 }
 
 // sent counts a request once, however many relays take it in turn.
-func (o *Observed) sent(r fact.AttemptRequested, at int64) {
-	o.edit(r.Attempt.Hex(), func(l *ledger, t *trace) {
+func (st *observed) sent(r fact.AttemptRequested, at int64) {
+	st.edit(r.Attempt.Hex(), func(l *ledger, t *trace) {
 		if len(t.Relays) == 0 {
 			l.Asked++
 			l.Since = cmp.Or(l.Since, at)
@@ -235,8 +227,8 @@ func (o *Observed) sent(r fact.AttemptRequested, at int64) {
 }
 
 // answer notes that a provider was heard of; the first word says that the relays did their part.
-func (o *Observed) answer(attempt string, at int64, change func(*ledger, *trace)) {
-	o.edit(attempt, func(l *ledger, t *trace) {
+func (o *Observed) answer(st *observed, attempt string, at int64, change func(*ledger, *trace)) {
+	st.edit(attempt, func(l *ledger, t *trace) {
 		l.Heard = max(l.Heard, at)
 		if !t.Answered {
 			t.Answered = true
@@ -247,15 +239,15 @@ func (o *Observed) answer(attempt string, at int64, change func(*ledger, *trace)
 	})
 }
 
-func (o *Observed) expired(x fact.AttemptExpired, at int64) {
-	o.edit(x.Attempt.Hex(), func(l *ledger, t *trace) {
+func (o *Observed) expired(st *observed, x fact.AttemptExpired, at int64) {
+	st.edit(x.Attempt.Hex(), func(l *ledger, t *trace) {
 		l.Expired++
 		l.ended(at, false)
 		if x.Silent && !t.Answered {
 			o.travelled(l, *t, false)
 		}
 	})
-	o.state.Open.Delete(x.Attempt.Hex())
+	st.Open.Delete(x.Attempt.Hex())
 }
 
 // travelled counts a request for or against the relays that took it.
@@ -307,31 +299,4 @@ func count(yes bool) int {
 		return 1
 	}
 	return 0
-}
-
-// Freeze implements fold.Fold.
-func (o *Observed) Freeze() func() ([]byte, error) {
-	o.mu.Lock()
-	state := observed{o.state.Services.Clone(), o.state.Open.Clone()}
-	o.mu.Unlock()
-	return func() ([]byte, error) { return fold.Encode(state) }
-}
-
-// Restore implements fold.Fold.
-func (o *Observed) Restore(b []byte) error {
-	var read struct {
-		Services *fold.Table[identity, ledger] `json:"services"`
-		Open     *fold.Table[string, trace]    `json:"open"`
-	}
-	if err := fold.Decode(b, &read); err != nil {
-		return fmt.Errorf("observed: %w", err)
-	}
-	if read.Services == nil || read.Open == nil {
-		return errors.New("observed: the snapshot is incomplete")
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.state = observed{*read.Services, *read.Open}
-	o.changes.Add(1)
-	return nil
 }

@@ -69,11 +69,11 @@ func (r *Registry) of(p nostr.PubKey, d *string, o Order) []guild.Service {
 		known[r.index.cards[n].service()] = true
 	}
 	r.mu.RUnlock()
-	r.fold.mu.RLock()
-	for _, i := range r.fold.keys[p] {
-		known[r.fold.state.Services.Of(i).Service] = true
-	}
-	r.fold.mu.RUnlock()
+	r.fold.View(func(st *state) {
+		for _, i := range st.keys[p] {
+			known[st.Services.Of(i).Service] = true
+		}
+	})
 	var all []guild.Service
 	for s := range known {
 		if d == nil || o == Remove || o == Allow || s.D == *d {
@@ -89,10 +89,10 @@ func (r *Registry) of(p nostr.PubKey, d *string, o Order) []guild.Service {
 
 // order is the move that an order is for one service; wanted is false when it is so already.
 func (f *Fold) order(s guild.Service, o Order, reason string) (m fact.ProviderMoved, wanted bool, err error) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	r := f.state.Services.Of(identify(s))
-	from, blocked := r.state(), f.blocked(s.PubKey)
+	var r record
+	var blocked bool
+	f.View(func(st *state) { r, blocked = st.Services.Of(identify(s)), st.blocked(s.PubKey) })
+	from := r.state()
 	m = fact.ProviderMoved{Service: s, From: from, Cause: guild.Cut(reason, maxCause), Signal: fact.SignalOwner, Policy: f.hash}
 	if m.Cause == "" {
 		m.Cause = string(o)

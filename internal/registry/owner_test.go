@@ -357,7 +357,8 @@ func TestNoHistoryLeavesTheTable(t *testing.T) {
 			}
 			w.settle()
 		}
-		for i, r := range w.fold.state.Services.All() {
+		records := w.fold.records()
+		for i, r := range records.All() {
 			if len(r.Ends) > maxEnds || len(r.Turns) > maxTurns || len(r.Owed) > maxOwed || len(r.Signals) > maxSignals {
 				rt.Fatalf("%s: %+v", i, r)
 			}

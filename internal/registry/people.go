@@ -11,18 +11,18 @@ import (
 // Dealt lists the providers about whose services something was decided, each once and in the order of their keys, at
 // most max of them: those first that may get work.
 func (f *Fold) Dealt(max int) []nostr.PubKey {
-	f.mu.RLock()
 	var near, far []nostr.PubKey
-	for _, p := range f.state.Services.All() {
-		switch p.State {
-		case "", guild.Removed, guild.Archived:
-		case guild.Active, guild.Conditional, guild.Warned, guild.Reduced, guild.Benchmarking:
-			near = append(near, p.Service.PubKey)
-		default:
-			far = append(far, p.Service.PubKey)
+	f.View(func(st *state) {
+		for _, p := range st.Services.All() {
+			switch p.State {
+			case "", guild.Removed, guild.Archived:
+			case guild.Active, guild.Conditional, guild.Warned, guild.Reduced, guild.Benchmarking:
+				near = append(near, p.Service.PubKey)
+			default:
+				far = append(far, p.Service.PubKey)
+			}
 		}
-	}
-	f.mu.RUnlock()
+	})
 	near, far = keys(near), keys(far)
 	far = slices.DeleteFunc(far, func(key nostr.PubKey) bool {
 		_, twice := slices.BinarySearchFunc(near, key, compare)

@@ -81,9 +81,7 @@ func (l *ledger) rate(now time.Time) (rate guild.Trust, ok bool) {
 
 // Routing is what the router needs of what was measured.
 func (o *Observed) Routing(s guild.Service, now time.Time) route.Measured {
-	o.mu.RLock()
-	l, ok := o.state.Services.Get(identify(s))
-	o.mu.RUnlock()
+	l, ok := o.ledger(s)
 	if !ok {
 		return route.Measured{}
 	}

@@ -90,9 +90,7 @@ func Open(ctx context.Context, c Config, f *Fold) (*Registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("what was seen of providers: %w", err)
 	}
-	f.mu.Lock()
 	f.touchAll()
-	f.mu.Unlock()
 	return r, nil
 }
 

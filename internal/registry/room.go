@@ -9,6 +9,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/fold"
 )
 
 // Bounds on what is kept of announcements, for anybody can write them and make keys to do so.
@@ -188,8 +189,5 @@ func (r *Registry) clear(ctx context.Context, l leftover) error {
 
 // concerns reports whether a service was asked for work.
 func (o *Observed) concerns(i identity) bool {
-	o.mu.RLock()
-	defer o.mu.RUnlock()
-	ok := o.state.Services.Has(i)
-	return ok
+	return fold.Read(o.State, func(st *observed) bool { return st.Services.Has(i) })
 }

@@ -55,11 +55,8 @@ func (r record) asRow() row {
 
 // Rows is what was decided about every provider, a row of canonical JSON for each service that ever moved.
 func (f *Fold) Rows() map[string]json.RawMessage {
-	f.mu.Lock()
-	services := f.state.Services.Clone()
-	f.mu.Unlock()
-	rows := map[string]json.RawMessage{}
-	for i, r := range services.All() {
+	records, rows := f.records(), map[string]json.RawMessage{}
+	for i, r := range records.All() {
 		if r.State == "" {
 			continue
 		}

@@ -2,10 +2,7 @@ package review
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"slices"
-	"sync"
 
 	"fiatjaf.com/nostr"
 
@@ -16,19 +13,17 @@ import (
 
 // Letters is the fold of what providers are told of verdicts, and of what they say against them. Its memory is short:
 // what nobody may object to any more is forgotten.
-type Letters struct {
-	mu    sync.RWMutex
-	state letters
-}
+type Letters struct{ *fold.State[letters] }
 
+// letters is the state of the fold. Order is only appended to and cut at the front, because a snapshot shares it.
 type letters struct {
-	Jobs     fold.Table[guild.JobID, string] `json:"jobs"`            // open job → task
-	Open     fold.Table[string, exchange]    `json:"open"`            // attempts without a verdict, by the hex of their id
-	Judged   fold.Table[string, exchange]    `json:"judged"`          // those with one that is young, or disputed
-	Order    []judgedAt                      `json:"order,omitempty"` // of those, the oldest first
-	Owed     fold.Table[string, bool]        `json:"owed"`            // those of which the provider is to be told
-	Messages fold.Table[string, string]      `json:"messages"`        // ours → the attempt that it is about
-	Objected fold.Table[string, []int64]     `json:"objected"`        // provider's key → Unix ms of what it objected lately
+	Jobs     fold.Table[guild.JobID, string] `json:"jobs"`     // open job → task
+	Open     fold.Table[string, exchange]    `json:"open"`     // attempts without a verdict, by the hex of their id
+	Judged   fold.Table[string, exchange]    `json:"judged"`   // those with one that is young, or disputed
+	Order    []judgedAt                      `json:"order"`    // of those, the oldest first
+	Owed     fold.Table[string, bool]        `json:"owed"`     // those of which the provider is to be told
+	Messages fold.Table[string, string]      `json:"messages"` // ours → the attempt that it is about
+	Objected fold.Table[string, []int64]     `json:"objected"` // provider's key → Unix ms of what it objected lately
 }
 
 // exchange is what is told of one attempt, and answered. What it points to is never changed in place.
@@ -69,40 +64,34 @@ type judgedAt struct {
 const young = 48 * 60 * 60 * 1000
 
 // NewLetters returns an empty fold.
-func NewLetters() *Letters { return &Letters{} }
-
-// Name implements fold.Fold.
-func (*Letters) Name() string { return "letters" }
-
-// Version implements fold.Fold.
-func (*Letters) Version() int { return 1 }
+func NewLetters() *Letters { return &Letters{fold.NewState[letters]("letters", 2)} }
 
 // of returns what is known of an attempt that has a verdict.
-func (f *Letters) of(attempt nostr.ID) (exchange, bool) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.state.Judged.Get(attempt.Hex())
+func (f *Letters) of(attempt nostr.ID) (x exchange, ok bool) {
+	f.View(func(s *letters) { x, ok = s.Judged.Get(attempt.Hex()) })
+	return x, ok
 }
 
 // about finds the attempt that a message of ours is about.
-func (f *Letters) about(message nostr.ID) (exchange, bool) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	id, ok := f.state.Messages.Get(message.Hex())
-	if !ok {
-		return exchange{}, false
-	}
-	return f.state.Judged.Get(id)
+func (f *Letters) about(message nostr.ID) (x exchange, ok bool) {
+	f.View(func(s *letters) {
+		var id string
+		id, ok = s.Messages.Get(message.Hex())
+		if ok {
+			x, ok = s.Judged.Get(id)
+		}
+	})
+	return x, ok
 }
 
 // owed lists the attempts of which the provider is to be told, the first recorded first.
-func (f *Letters) owed() []exchange {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	all := make([]exchange, 0, f.state.Owed.Len())
-	for id := range f.state.Owed.All() {
-		all = append(all, f.state.Judged.Of(id))
-	}
+func (f *Letters) owed() (all []exchange) {
+	f.View(func(s *letters) {
+		all = make([]exchange, 0, s.Owed.Len())
+		for id := range s.Owed.All() {
+			all = append(all, s.Judged.Of(id))
+		}
+	})
 	slices.SortFunc(all, func(a, b exchange) int {
 		return cmp.Or(cmp.Compare(a.Recorded, b.Recorded), slices.Compare(a.Attempt[:], b.Attempt[:]))
 	})
@@ -111,16 +100,13 @@ func (f *Letters) owed() []exchange {
 
 // owes reports whether the provider is to be told of this verdict.
 func (f *Letters) owes(x exchange) bool {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.state.Owed.Has(x.Attempt.Hex()) && f.state.Judged.Of(x.Attempt.Hex()).Round == x.Round
+	id := x.Attempt.Hex()
+	return fold.Read(f.State, func(s *letters) bool { return s.Owed.Has(id) && s.Judged.Of(id).Round == x.Round })
 }
 
 // objections counts what a provider has objected to within a day.
 func (f *Letters) objections(p nostr.PubKey, now int64) (count int) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return len(lately(f.state.Objected.Of(p.Hex()), now))
+	return fold.Read(f.State, func(s *letters) int { return len(lately(s.Objected.Of(p.Hex()), now)) })
 }
 
 // lately are the moments of the day before now.
@@ -133,150 +119,117 @@ func (f *Letters) Apply(e fact.Entry) {
 	if e.Subject.Noun() != "job" {
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, one := range e.Facts {
-		f.apply(one, e.At)
-	}
+	f.Change(func(s *letters) {
+		for _, one := range e.Facts {
+			s.apply(one, e.At)
+		}
+	})
 }
 
-func (f *Letters) apply(one fact.Fact, at int64) {
+func (s *letters) apply(one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.JobOpened:
-		f.state.Jobs.Set(one.Job, one.Task)
+		s.Jobs.Set(one.Job, one.Task)
 	case fact.JobClosed:
-		f.state.Jobs.Delete(one.Job)
+		s.Jobs.Delete(one.Job)
 	case fact.AttemptPlanned:
-		x := exchange{Job: one.Job, Attempt: one.Attempt, Provider: one.Provider, Task: f.state.Jobs.Of(one.Job)}
-		f.state.Open.Set(one.Attempt.Hex(), x)
+		x := exchange{Job: one.Job, Attempt: one.Attempt, Provider: one.Provider, Task: s.Jobs.Of(one.Job)}
+		s.Open.Set(one.Attempt.Hex(), x)
 	case fact.AttemptRefused:
-		f.state.Open.Delete(one.Attempt.Hex())
+		s.Open.Delete(one.Attempt.Hex())
 	case fact.AttemptExpired:
-		f.state.Open.Delete(one.Attempt.Hex())
+		s.Open.Delete(one.Attempt.Hex())
 	case fact.AttemptCancelled:
-		f.state.Open.Delete(one.Attempt.Hex())
+		s.Open.Delete(one.Attempt.Hex())
 	case fact.AttemptJudged:
-		f.judged(one, at)
+		s.judged(one, at)
 	case fact.AttemptRecorded:
-		f.recorded(one, at)
+		s.recorded(one, at)
 	case fact.AttemptTold:
-		f.told(one)
+		s.told(one)
 	case fact.AttemptDisputed:
-		f.disputed(one, at)
+		s.disputed(one, at)
 	case fact.AttemptParked:
-		f.change(one.Attempt, func(x *exchange) {
+		s.change(one.Attempt, func(x *exchange) {
 			if x.Disputed {
 				x.Disputed, x.Failed, x.Recorded, x.Kept = false, true, 0, at
-				f.state.Order = append(f.state.Order, judgedAt{one.Attempt.Hex(), at})
+				s.Order = append(s.Order, judgedAt{one.Attempt.Hex(), at})
 			}
 		})
 	}
 }
 
-func (f *Letters) change(attempt nostr.ID, by func(*exchange)) {
-	if x, ok := f.state.Judged.Get(attempt.Hex()); ok {
+func (s *letters) change(attempt nostr.ID, by func(*exchange)) {
+	if x, ok := s.Judged.Get(attempt.Hex()); ok {
 		by(&x)
-		f.state.Judged.Set(attempt.Hex(), x)
+		s.Judged.Set(attempt.Hex(), x)
 	}
 }
 
 // judged takes a verdict, or another one on the same delivery, and forgets what is no longer young.
-func (f *Letters) judged(j fact.AttemptJudged, at int64) {
-	for len(f.state.Order) > 0 && at-f.state.Order[0].At >= young {
-		f.forget(f.state.Order[0].Attempt, at)
-		f.state.Order = f.state.Order[1:]
+func (s *letters) judged(j fact.AttemptJudged, at int64) {
+	for len(s.Order) > 0 && at-s.Order[0].At >= young {
+		s.forget(s.Order[0].Attempt, at)
+		s.Order = s.Order[1:]
 	}
 	id := j.Attempt.Hex()
-	x, ok := f.state.Open.Get(id)
+	x, ok := s.Open.Get(id)
 	if !ok {
-		if x, ok = f.state.Judged.Get(id); !ok {
+		if x, ok = s.Judged.Get(id); !ok {
 			return
 		}
 	}
 	v := j.Verdict
 	x.At, x.Outcome, x.Score, x.Passed, x.Expected, x.Cause, x.Verdict = at, v.Outcome, v.Score, v.Passed, v.Expected, publicCause(v), j.Hash
 	x.Recorded, x.Disputed, x.Failed, x.Kept = 0, false, false, at
-	f.state.Open.Delete(id)
-	f.state.Judged.Set(id, x)
-	f.state.Order = append(f.state.Order, judgedAt{id, at})
+	s.Open.Delete(id)
+	s.Judged.Set(id, x)
+	s.Order = append(s.Order, judgedAt{id, at})
 }
 
 // forget lets an attempt go, unless it is being judged again or was so lately.
-func (f *Letters) forget(id string, now int64) {
-	x, ok := f.state.Judged.Get(id)
+func (s *letters) forget(id string, now int64) {
+	x, ok := s.Judged.Get(id)
 	if !ok || x.Disputed || now-x.Kept < young {
 		return
 	}
 	for _, message := range x.Messages {
-		f.state.Messages.Delete(message)
+		s.Messages.Delete(message)
 	}
-	f.state.Owed.Delete(id)
-	f.state.Judged.Delete(id)
+	s.Owed.Delete(id)
+	s.Judged.Delete(id)
 }
 
-func (f *Letters) recorded(r fact.AttemptRecorded, at int64) {
-	f.state.Open.Delete(r.Attempt.Hex())
+func (s *letters) recorded(r fact.AttemptRecorded, at int64) {
+	s.Open.Delete(r.Attempt.Hex())
 	if r.Receipt == "" {
 		return
 	}
-	f.change(r.Attempt, func(x *exchange) {
+	s.change(r.Attempt, func(x *exchange) {
 		x.Recorded, x.Receipt, x.Stored = at, r.Receipt, r.Stored
 		x.Round++
-		f.state.Owed.Set(r.Attempt.Hex(), true)
+		s.Owed.Set(r.Attempt.Hex(), true)
 	})
 }
 
-func (f *Letters) told(t fact.AttemptTold) {
-	f.state.Owed.Delete(t.Attempt.Hex())
-	f.change(t.Attempt, func(x *exchange) {
+func (s *letters) told(t fact.AttemptTold) {
+	s.Owed.Delete(t.Attempt.Hex())
+	s.change(t.Attempt, func(x *exchange) {
 		x.Messages = append(slices.Clip(x.Messages), t.Message.Hex())
-		f.state.Messages.Set(t.Message.Hex(), t.Attempt.Hex())
+		s.Messages.Set(t.Message.Hex(), t.Attempt.Hex())
 	})
 }
 
 // disputed notes that an attempt is judged again. Of a verdict that may not stand nobody is told.
-func (f *Letters) disputed(d fact.AttemptDisputed, at int64) {
-	f.change(d.Attempt, func(x *exchange) {
+func (s *letters) disputed(d fact.AttemptDisputed, at int64) {
+	s.change(d.Attempt, func(x *exchange) {
 		x.Disputed = true
-		f.state.Owed.Delete(d.Attempt.Hex())
+		s.Owed.Delete(d.Attempt.Hex())
 		if d.By != byProvider {
 			return
 		}
 		x.Objected = true
 		p := x.Provider.PubKey.Hex()
-		f.state.Objected.Set(p, append(lately(f.state.Objected.Of(p), at), at))
+		s.Objected.Set(p, append(lately(s.Objected.Of(p), at), at))
 	})
-}
-
-// Freeze implements fold.Fold.
-func (f *Letters) Freeze() func() ([]byte, error) {
-	f.mu.Lock() // a table notes that it was copied
-	s := &f.state
-	state := letters{s.Jobs.Clone(), s.Open.Clone(), s.Judged.Clone(), slices.Clone(s.Order), s.Owed.Clone(), s.Messages.Clone(),
-		s.Objected.Clone()}
-	f.mu.Unlock()
-	return func() ([]byte, error) { return fold.Encode(state) }
-}
-
-// Restore implements fold.Fold.
-func (f *Letters) Restore(b []byte) error {
-	var fresh struct {
-		Jobs     *fold.Table[guild.JobID, string] `json:"jobs"`
-		Open     *fold.Table[string, exchange]    `json:"open"`
-		Judged   *fold.Table[string, exchange]    `json:"judged"`
-		Order    []judgedAt                       `json:"order"`
-		Owed     *fold.Table[string, bool]        `json:"owed"`
-		Messages *fold.Table[string, string]      `json:"messages"`
-		Objected *fold.Table[string, []int64]     `json:"objected"`
-	}
-	if err := fold.Decode(b, &fresh); err != nil {
-		return fmt.Errorf("letters: %w", err)
-	}
-	if fresh.Jobs == nil || fresh.Open == nil || fresh.Judged == nil || fresh.Owed == nil || fresh.Messages == nil || fresh.Objected == nil {
-		return errors.New("letters: the snapshot is incomplete")
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.state = letters{*fresh.Jobs, *fresh.Open, *fresh.Judged, fresh.Order, *fresh.Owed, *fresh.Messages, *fresh.Objected}
-	return nil
 }

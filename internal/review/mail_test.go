@@ -553,7 +553,7 @@ func TestOldVerdictsAreForgotten(t *testing.T) {
 		o.pass(49 * time.Hour)
 		o.judges(o.asks(carol), failed(3, 10))
 		wantDrop(t, o.objects(alice, old, 2), guild.Unrequested)
-		if s := &o.fold.state; s.Judged.Len() != 2 || s.Messages.Len() != 2 || s.Open.Len() != 0 || s.Owed.Len() != 0 {
+		if s := o.fold.Copy(); s.Judged.Len() != 2 || s.Messages.Len() != 2 || s.Open.Len() != 0 || s.Owed.Len() != 0 {
 			t.Errorf("%d attempts, %d messages", s.Judged.Len(), s.Messages.Len())
 		}
 		o.judges(doubted, failed(4, 10)) // it takes as long as it takes

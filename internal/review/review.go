@@ -83,9 +83,7 @@ type Review struct {
 // Open reads back what was seen of others' reviews.
 func Open(ctx context.Context, c Config, f *Fold) (*Review, error) {
 	r := &Review{c: c, fold: f, outbox: outbox.New(c.Keyer, c.Now), due: map[string][]due.Work{}, dates: map[string]nostr.Timestamp{}}
-	f.mu.Lock()
-	f.all = true
-	f.mu.Unlock()
+	f.Change(func(s *state) { s.all = true })
 	r.others = newOthers(c, f)
 	if err := r.others.recall(ctx); err != nil {
 		return nil, fmt.Errorf("what was seen of others' reviews: %w", err)

@@ -66,7 +66,7 @@ func TestNobodyIsShieldedByTheFailuresOfOthers(t *testing.T) {
 		if got := limits(w.Alerts(time.Now())); !slices.Equal(got, []guild.Service{service(2)}) {
 			t.Errorf("alerts about %v", got)
 		}
-		if got := w.state.Days.Of("python").Spent; got != 0 {
+		if got := w.inside().Days.Of("python").Spent; got != 0 {
 			t.Errorf("decreases took %d of what the task may gain", got)
 		}
 		time.Sleep(24 * time.Hour)
@@ -86,7 +86,7 @@ func TestWhatIsTakenBackIsFreeOfTheServicesOwnLimit(t *testing.T) {
 		w.attempt(service(1), judged(guild.Success, 900_000))
 		fell := func(want guild.Trust) {
 			t.Helper()
-			if got := w.state.Table.Of(key("python", service(1))).Fell.Spent; got != want {
+			if got := w.inside().Table.Of(key("python", service(1))).Fell.Spent; got != want {
 				t.Errorf("it fell by %d, want %d", got, want)
 			}
 		}

@@ -72,54 +72,54 @@ type until struct {
 // mostLatencies is over how many accepted deliveries of a task the usual latency is found.
 const mostLatencies = 100
 
-func (f *Fold) apply(one fact.Fact, e fact.Entry) {
+func (s *state) apply(one fact.Fact, e fact.Entry, p *policy.Policy) {
 	switch one := one.(type) {
 	case fact.PolicyAdopted:
-		f.state.Adopted = one.Policy
+		s.Adopted = one.Policy
 	case fact.JobOpened:
-		f.state.Jobs.Set(one.Job, job{Task: one.Task, Class: class(one), Votes: oa.Adjudication(one.Compare).Quorum(one.Criticality) > 1})
+		s.Jobs.Set(one.Job, job{Task: one.Task, Class: class(one), Votes: oa.Adjudication(one.Compare).Quorum(one.Criticality) > 1})
 	case fact.JobClosed:
-		f.close(one, e.At)
+		s.close(one, e.At, p)
 	case fact.AttemptPlanned:
-		f.plan(one)
+		s.plan(one)
 	case fact.AttemptRequested:
-		f.ask(one.Attempt, func(a *asked) { a.Reached = true })
+		s.ask(one.Attempt, func(a *asked) { a.Reached = true })
 	case fact.AttemptQuoted:
-		f.ask(one.Attempt, func(a *asked) { a.Reached = true })
+		s.ask(one.Attempt, func(a *asked) { a.Reached = true })
 	case fact.AttemptProgressed:
-		f.ask(one.Attempt, func(a *asked) { a.Reached = true })
+		s.ask(one.Attempt, func(a *asked) { a.Reached = true })
 	case fact.AttemptDelivered:
-		f.ask(one.Attempt, func(a *asked) { a.Reached, a.LatencyMs = true, one.LatencyMs })
+		s.ask(one.Attempt, func(a *asked) { a.Reached, a.LatencyMs = true, one.LatencyMs })
 	case fact.AttemptCompared:
-		f.ask(one.Attempt, func(a *asked) { a.Agrees = one.With.Hex() })
+		s.ask(one.Attempt, func(a *asked) { a.Agrees = one.With.Hex() })
 	case fact.AttemptJudged:
-		f.judge(one, e.At)
+		s.judge(one, e.At, p)
 	case fact.AttemptDisputed:
-		if v, ok := f.state.Judged.Get(one.Attempt.Hex()); ok {
+		if v, ok := s.Judged.Get(one.Attempt.Hex()); ok {
 			v.Disputed = true
-			f.state.Judged.Set(one.Attempt.Hex(), v)
+			s.Judged.Set(one.Attempt.Hex(), v)
 		}
 	case fact.AttemptExpired:
-		if a := f.state.Asked.Of(one.Attempt.Hex()); a.Reached { // what never left is nobody's fault
-			f.owe(one.Attempt, a, Evidence{Pattern: timeout, At: e.At}, one.Reason)
+		if a := s.Asked.Of(one.Attempt.Hex()); a.Reached { // what never left is nobody's fault
+			s.owe(one.Attempt, a, Evidence{Pattern: timeout, At: e.At}, one.Reason)
 		}
-		f.end(one.Attempt)
+		s.end(one.Attempt)
 	case fact.AttemptRefused:
-		if a, ok := f.state.Asked.Get(one.Attempt.Hex()); ok && one.Fault {
-			f.owe(one.Attempt, a, Evidence{Pattern: failed, At: e.At}, one.Reason)
+		if a, ok := s.Asked.Get(one.Attempt.Hex()); ok && one.Fault {
+			s.owe(one.Attempt, a, Evidence{Pattern: failed, At: e.At}, one.Reason)
 		}
-		f.end(one.Attempt)
+		s.end(one.Attempt)
 	case fact.AttemptCancelled:
-		f.end(one.Attempt)
+		s.end(one.Attempt)
 	case fact.AttemptRecorded: // until then one that is parked may still be judged, or judged again
-		if a, ok := f.state.Asked.Get(one.Attempt.Hex()); ok && a.Held == nil {
-			f.end(one.Attempt)
+		if a, ok := s.Asked.Get(one.Attempt.Hex()); ok && a.Held == nil {
+			s.end(one.Attempt)
 		}
-		if v, ok := f.state.Judged.Get(one.Attempt.Hex()); ok && v.Disputed {
-			f.contestable(one.Attempt.Hex(), v, e.At)
+		if v, ok := s.Judged.Get(one.Attempt.Hex()); ok && v.Disputed {
+			s.contestable(one.Attempt.Hex(), v, e.At, p)
 		}
 	case fact.TrustChanged:
-		f.change(one, e)
+		s.change(one, e, p)
 	}
 }
 
@@ -131,107 +131,107 @@ func class(j fact.JobOpened) string {
 	return j.Class
 }
 
-func (f *Fold) plan(p fact.AttemptPlanned) {
-	j, ok := f.state.Jobs.Get(p.Job)
-	if !ok || f.state.Asked.Has(p.Attempt.Hex()) {
+func (s *state) plan(p fact.AttemptPlanned) {
+	j, ok := s.Jobs.Get(p.Job)
+	if !ok || s.Asked.Has(p.Attempt.Hex()) {
 		return
 	}
 	j.Live++
-	f.state.Jobs.Set(p.Job, j)
-	f.state.Asked.Set(p.Attempt.Hex(), asked{Job: p.Job, Service: p.Provider})
+	s.Jobs.Set(p.Job, j)
+	s.Asked.Set(p.Attempt.Hex(), asked{Job: p.Job, Service: p.Provider})
 }
 
-func (f *Fold) ask(attempt nostr.ID, change func(*asked)) {
-	if a, ok := f.state.Asked.Get(attempt.Hex()); ok {
+func (s *state) ask(attempt nostr.ID, change func(*asked)) {
+	if a, ok := s.Asked.Get(attempt.Hex()); ok {
 		change(&a)
-		f.state.Asked.Set(attempt.Hex(), a)
+		s.Asked.Set(attempt.Hex(), a)
 	}
 }
 
 // end forgets an attempt that no more will become of, and its job after the last of them.
-func (f *Fold) end(attempt nostr.ID) {
-	a, ok := f.state.Asked.Get(attempt.Hex())
+func (s *state) end(attempt nostr.ID) {
+	a, ok := s.Asked.Get(attempt.Hex())
 	if !ok {
 		return
 	}
-	f.state.Asked.Delete(attempt.Hex())
-	j := f.state.Jobs.Of(a.Job)
+	s.Asked.Delete(attempt.Hex())
+	j := s.Jobs.Of(a.Job)
 	j.Live--
 	j.Held = slices.DeleteFunc(slices.Clone(j.Held), func(id string) bool { return id == attempt.Hex() })
-	f.keep(a.Job, j)
+	s.keep(a.Job, j)
 }
 
-func (f *Fold) keep(id guild.JobID, j job) {
+func (s *state) keep(id guild.JobID, j job) {
 	if j.Closed && j.Live <= 0 {
-		f.state.Jobs.Delete(id)
+		s.Jobs.Delete(id)
 		return
 	}
-	f.state.Jobs.Set(id, j)
+	s.Jobs.Set(id, j)
 }
 
 // judge takes a verdict. An accepted delivery of a job in which several must agree says nothing before they were
 // compared; that is known when the job is closed.
-func (f *Fold) judge(v fact.AttemptJudged, at int64) {
+func (s *state) judge(v fact.AttemptJudged, at int64, p *policy.Policy) {
 	id := v.Attempt.Hex()
-	if _, again := f.state.Judged.Get(id); again {
-		f.judgeAgain(v, at)
+	if _, again := s.Judged.Get(id); again {
+		s.judgeAgain(v, at, p)
 		return
 	}
-	a, ok := f.state.Asked.Get(id)
+	a, ok := s.Asked.Get(id)
 	if !ok {
 		return
 	}
-	j := f.state.Jobs.Of(a.Job)
+	j := s.Jobs.Of(a.Job)
 	if j.Votes && !j.Closed && v.Verdict.Outcome == guild.Success {
 		if a.Held == nil {
 			j.Held = append(slices.Clip(j.Held), id)
-			f.state.Jobs.Set(a.Job, j)
+			s.Jobs.Set(a.Job, j)
 		}
 		v.Verdict = guild.Verdict{Outcome: v.Verdict.Outcome, Score: v.Verdict.Score}
 		a.Held = &v
-		f.state.Asked.Set(id, a)
+		s.Asked.Set(id, a)
 		return
 	}
-	f.conclude(v, a, f.evidence(v, j.Task, j.Class, a.LatencyMs, at), said(v))
+	s.conclude(v, a, s.evidence(v, j.Task, j.Class, a.LatencyMs, at, p), said(v), p)
 }
 
 // conclude owes what a verdict comes to, and keeps it for as long as it may be contested.
-func (f *Fold) conclude(v fact.AttemptJudged, a asked, e Evidence, reason string) {
-	j := f.state.Jobs.Of(a.Job)
-	f.contestable(v.Attempt.Hex(), verdict{Job: a.Job, Task: j.Task, Service: a.Service, Class: j.Class, LatencyMs: a.LatencyMs,
-		Outcome: v.Verdict.Outcome}, e.At)
+func (s *state) conclude(v fact.AttemptJudged, a asked, e Evidence, reason string, p *policy.Policy) {
+	j := s.Jobs.Of(a.Job)
+	s.contestable(v.Attempt.Hex(), verdict{Job: a.Job, Task: j.Task, Service: a.Service, Class: j.Class, LatencyMs: a.LatencyMs,
+		Outcome: v.Verdict.Outcome}, e.At, p)
 	if e.Pattern == success && e.LatencyMs > 0 {
-		ms := f.state.Latencies.Of(j.Task)
-		f.state.Latencies.Set(j.Task, append(ms[max(0, len(ms)+1-mostLatencies):], e.LatencyMs))
+		ms := s.Latencies.Of(j.Task)
+		s.Latencies.Set(j.Task, append(ms[max(0, len(ms)+1-mostLatencies):], e.LatencyMs))
 	}
-	f.owe(v.Attempt, a, e, reason)
-	f.end(v.Attempt)
+	s.owe(v.Attempt, a, e, reason)
+	s.end(v.Attempt)
 }
 
 // close learns what the accepted deliveries of a job are worth: one that disagrees with those that the job was closed
 // by is a wrong answer, whatever its tests say.
-func (f *Fold) close(c fact.JobClosed, at int64) {
-	j, ok := f.state.Jobs.Get(c.Job)
+func (s *state) close(c fact.JobClosed, at int64, p *policy.Policy) {
+	j, ok := s.Jobs.Get(c.Job)
 	if !ok {
 		return
 	}
 	j.Closed = true
-	f.keep(c.Job, j)
-	agreed := f.state.Asked.Of(c.Chosen.Hex()).Agrees
+	s.keep(c.Job, j)
+	agreed := s.Asked.Of(c.Chosen.Hex()).Agrees
 	for _, id := range j.Held {
-		a := f.state.Asked.Of(id)
-		e, reason := f.evidence(*a.Held, j.Task, j.Class, a.LatencyMs, at), said(*a.Held)
+		a := s.Asked.Of(id)
+		e, reason := s.evidence(*a.Held, j.Task, j.Class, a.LatencyMs, at, p), said(*a.Held)
 		if agreed != "" && a.Agrees != "" && a.Agrees != agreed {
 			e.Pattern, reason = failed, reason+", but the others agree on another answer"
 		}
-		f.conclude(*a.Held, a, e, reason)
+		s.conclude(*a.Held, a, e, reason, p)
 	}
 }
 
 // evidence is what a verdict says, beside what is usual for the task at that time.
-func (f *Fold) evidence(v fact.AttemptJudged, task, class string, latency, at int64) Evidence {
+func (s *state) evidence(v fact.AttemptJudged, task, class string, latency, at int64, p *policy.Policy) Evidence {
 	return Evidence{Pattern: pattern(v.Verdict.Outcome), Score: v.Verdict.Score, Class: class,
-		LatencyMs: latency, BaselineMs: baseline(f.state.Latencies.Of(task), f.policy.Trust), At: at}
+		LatencyMs: latency, BaselineMs: baseline(s.Latencies.Of(task), p.Trust), At: at}
 }
 
 func said(v fact.AttemptJudged) string {
@@ -255,20 +255,20 @@ func baseline(ms []int64, p policy.Trust) int64 {
 }
 
 // owe notes evidence, in the order in which it came to be.
-func (f *Fold) owe(attempt nostr.ID, a asked, e Evidence, reason string) {
-	j := f.state.Jobs.Of(a.Job)
+func (s *state) owe(attempt nostr.ID, a asked, e Evidence, reason string) {
+	j := s.Jobs.Of(a.Job)
 	e.Class = j.Class
-	f.push(owed{Task: j.Task, Job: a.Job, Attempt: attempt, Service: a.Service, Evidence: e, Reason: reason})
+	s.push(owed{Task: j.Task, Job: a.Job, Attempt: attempt, Service: a.Service, Evidence: e, Reason: reason})
 }
 
-func (f *Fold) push(o owed) {
-	f.state.Owed.Set(o.Task, append(f.state.Owed.Of(o.Task), o))
-	f.state.Owing.Set(o.Job, f.state.Owing.Of(o.Job)+1)
+func (s *state) push(o owed) {
+	s.Owed.Set(o.Task, append(s.Owed.Of(o.Task), o))
+	s.Owing.Set(o.Job, s.Owing.Of(o.Job)+1)
 }
 
 // pull takes the evidence of an attempt out of what is owed for a task.
-func (f *Fold) pull(task string, attempt nostr.ID) (owed, bool) {
-	q := f.state.Owed.Of(task)
+func (s *state) pull(task string, attempt nostr.ID) (owed, bool) {
+	q := s.Owed.Of(task)
 	i := slices.IndexFunc(q, func(o owed) bool { return o.Attempt == attempt })
 	if i < 0 {
 		return owed{}, false
@@ -280,74 +280,74 @@ func (f *Fold) pull(task string, attempt nostr.ID) (owed, bool) {
 		q = append(slices.Clip(q[:i]), q[i+1:]...)
 	}
 	if len(q) > 0 {
-		f.state.Owed.Set(task, q)
+		s.Owed.Set(task, q)
 	} else {
-		f.state.Owed.Delete(task)
+		s.Owed.Delete(task)
 	}
-	if left := f.state.Owing.Of(o.Job) - 1; left > 0 {
-		f.state.Owing.Set(o.Job, left)
+	if left := s.Owing.Of(o.Job) - 1; left > 0 {
+		s.Owing.Set(o.Job, left)
 	} else {
-		f.state.Owing.Delete(o.Job)
+		s.Owing.Delete(o.Job)
 	}
 	return o, true
 }
 
 // learned takes the evidence that a change was made from out of what is owed.
-func (f *Fold) learned(c fact.TrustChanged) (owed, bool) {
+func (s *state) learned(c fact.TrustChanged) (owed, bool) {
 	switch c.Rule {
 	case "", fact.RuleContradiction, fact.RuleRejudged:
-		return f.pull(c.Task, c.Attempt)
+		return s.pull(c.Task, c.Attempt)
 	}
 	return owed{}, false
 }
 
 // contestable keeps a verdict until a day after it, or as long as the policy says.
-func (f *Fold) contestable(id string, v verdict, at int64) {
-	v.Until, v.Disputed = at+f.policy.Review.Objection, false
-	f.state.Judged.Set(id, v)
-	f.state.Young = append(f.state.Young, until{id, v.Until})
+func (s *state) contestable(id string, v verdict, at int64, p *policy.Policy) {
+	v.Until, v.Disputed = at+p.Review.Objection, false
+	s.Judged.Set(id, v)
+	s.Young = append(s.Young, until{id, v.Until})
 }
 
 // prune forgets the verdicts that are final.
-func (f *Fold) prune(now int64) {
-	for len(f.state.Young) > 0 && f.state.Young[0].At <= now {
-		id := f.state.Young[0].Attempt
-		if v, ok := f.state.Judged.Get(id); ok && !v.Disputed && v.Until <= now {
-			f.state.Judged.Delete(id)
+func (s *state) prune(now int64) {
+	for len(s.Young) > 0 && s.Young[0].At <= now {
+		id := s.Young[0].Attempt
+		if v, ok := s.Judged.Get(id); ok && !v.Disputed && v.Until <= now {
+			s.Judged.Delete(id)
 		}
-		f.state.Young = f.state.Young[1:]
+		s.Young = s.Young[1:]
 	}
 }
 
 // judgeAgain takes another verdict on a delivery. What was not learned yet is replaced; the same outcome changes
 // nothing; another one is evidence that takes the place of the first.
-func (f *Fold) judgeAgain(v fact.AttemptJudged, at int64) {
+func (s *state) judgeAgain(v fact.AttemptJudged, at int64, p *policy.Policy) {
 	id := v.Attempt.Hex()
-	before := f.state.Judged.Of(id)
-	old, waits := f.pull(before.Task, v.Attempt)
-	e := f.evidence(v, before.Task, before.Class, before.LatencyMs, at)
+	before := s.Judged.Of(id)
+	old, waits := s.pull(before.Task, v.Attempt)
+	e := s.evidence(v, before.Task, before.Class, before.LatencyMs, at, p)
 	now := owed{Task: before.Task, Job: before.Job, Attempt: v.Attempt, Service: before.Service, Evidence: e, Reason: said(v)}
 	switch {
 	case before.Seq == 0 && waits && v.Verdict.Outcome == before.Outcome:
-		f.push(old)
+		s.push(old)
 	case before.Seq == 0 && waits:
-		f.push(now)
+		s.push(now)
 	case v.Verdict.Outcome != before.Outcome:
 		now.Again, now.Reason = true, now.Reason+", where it was "+string(before.Outcome)
-		f.push(now)
+		s.push(now)
 	}
 	if before.Seq == 0 {
 		before.Outcome = v.Verdict.Outcome
 	}
-	f.contestable(id, before, at)
+	s.contestable(id, before, at, p)
 }
 
 // contested keeps what a change is of trust, should its verdict be contested, and returns what was kept before.
-func (f *Fold) contested(c fact.TrustChanged, r row, e fact.Entry, at int64) verdict {
+func (s *state) contested(c fact.TrustChanged, r row, e fact.Entry, at int64) verdict {
 	if c.Rule == fact.RuleContradiction {
-		f.counts(c.Reverts.Hex(), 0) // it is taken back
+		s.counts(c.Reverts.Hex(), 0) // it is taken back
 	}
-	before, ok := f.state.Judged.Get(c.Attempt.Hex())
+	before, ok := s.Judged.Get(c.Attempt.Hex())
 	if !ok || outright(c.Rule) {
 		return verdict{}
 	}
@@ -359,7 +359,7 @@ func (f *Fold) contested(c fact.TrustChanged, r row, e fact.Entry, at int64) ver
 		now.Reverts = c.Reverts.Hex()
 	}
 	if c.Rule == fact.RuleRejudged {
-		f.counts(undone.Reverts, -undone.Delta)
+		s.counts(undone.Reverts, -undone.Delta)
 		now.Outcome = cmp.Or(outcome(c.Pattern), before.Outcome)
 		now.Delta += undone.Delta
 		now.First = before.First && undone.First && !c.Unfounded
@@ -367,15 +367,15 @@ func (f *Fold) contested(c fact.TrustChanged, r row, e fact.Entry, at int64) ver
 	if now.First || c.Unfounded {
 		now.Delta = 0
 	}
-	f.state.Judged.Set(c.Attempt.Hex(), now)
+	s.Judged.Set(c.Attempt.Hex(), now)
 	return undone
 }
 
 // counts sets what a change that was taken back, or is not any more, is of trust.
-func (f *Fold) counts(attempt string, delta guild.Trust) {
-	if v, ok := f.state.Judged.Get(attempt); ok {
+func (s *state) counts(attempt string, delta guild.Trust) {
+	if v, ok := s.Judged.Get(attempt); ok {
 		v.Delta = delta
-		f.state.Judged.Set(attempt, v)
+		s.Judged.Set(attempt, v)
 	}
 }
 

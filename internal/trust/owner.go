@@ -115,13 +115,6 @@ func (t *Trust) decidePut(tx *journal.Tx, all []wanted, rule, reason string) (lo
 	return looked, made, nil
 }
 
-// rowOf is a standing with all that belongs to it.
-func (f *Fold) rowOf(task string, s guild.Service) row {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.state.Table.Of(key(task, s))
-}
-
 // Rollback restores trust as it was at a time, for one task or, where that is "", for all. Averages begin anew from
 // what is restored, and so do the rows of successes. What trust did not exist then is taken away; evidence that is not
 // learned from yet will still be. It may be called again after the process died in the middle. It returns how many

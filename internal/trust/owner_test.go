@@ -39,7 +39,7 @@ func TestTheOwnerSetsTrust(t *testing.T) {
 			}
 			w.wants(c.s, c.to)
 		}
-		if got := w.state.Days.Of("python").Spent; got != 45_000 {
+		if got := w.inside().Days.Of("python").Spent; got != 45_000 {
 			t.Errorf("%d of the day spent", got)
 		}
 		for _, to := range []guild.Trust{99_999, 900_001, 0, -1} {
@@ -99,7 +99,7 @@ func TestTheMatrixIsRestoredAsItWasAtATime(t *testing.T) {
 				t.Errorf("%+v", c)
 			}
 		}
-		if got := w.state.Days.Of("python").Spent; got > 135_000 {
+		if got := w.inside().Days.Of("python").Spent; got > 135_000 {
 			t.Errorf("%d of the day spent", got)
 		}
 

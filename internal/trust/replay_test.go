@@ -33,8 +33,8 @@ func (j *tape) append(facts ...fact.Fact) {
 func (j *tape) learn() {
 	for first := j.next(); len(first) > 0; first = j.next() {
 		o := first[0]
-		spent := j.today(o.Task, max(o.At, j.state.Table.Of(key(o.Task, o.Service)).Since)).Spent
-		facts := j.decide(o)
+		spent := j.inside().today(o.Task, max(o.At, j.inside().Table.Of(key(o.Task, o.Service)).Since)).Spent
+		facts := j.decide(j.inside(), o)
 		for _, f := range facts {
 			j.check(f.(fact.TrustChanged), spent)
 		}
@@ -88,7 +88,7 @@ func TestWhateverHappensTheLimitsHoldAndAReplayAgrees(t *testing.T) {
 			}
 			j.learn()
 		}
-		if j.state.Jobs.Len()+j.state.Asked.Len()+j.state.Owed.Len()+j.state.Owing.Len() != 0 {
+		if j.inside().Jobs.Len()+j.inside().Asked.Len()+j.inside().Owed.Len()+j.inside().Owing.Len() != 0 {
 			t.Fatalf("something is kept: %s", foldtest.Snapshot(t, j.Fold))
 		}
 		again := newFold(t)
@@ -138,7 +138,7 @@ func TestASnapshotIsWrittenWhileEntriesGoOn(t *testing.T) {
 			fact.AttemptPlanned{Attempt: id, Job: job, Provider: service(byte(n%3 + 1))}, fact.AttemptDelivered{Attempt: id, LatencyMs: 5},
 			about(id, judged(guild.Success, 900_000))}})
 		if n%2 == 0 { // the others are owed for ever
-			f.Apply(fact.Entry{Seq: uint64(2*n + 2), At: int64(n), Facts: f.decide(f.next()[0])})
+			f.Apply(fact.Entry{Seq: uint64(2*n + 2), At: int64(n), Facts: f.decide(f.inside(), f.next()[0])})
 		}
 	}
 	for n := range 200 {
@@ -172,7 +172,7 @@ func BenchmarkAppliedEvidence(b *testing.B) {
 		f.Apply(fact.Entry{Seq: uint64(2*n + 1), At: int64(n) * 1000, Facts: []fact.Fact{fact.JobOpened{Job: job, Task: "python"},
 			fact.AttemptPlanned{Attempt: id, Job: job, Provider: guild.Service{D: fmt.Sprint(n % 1000)}}, fact.AttemptDelivered{Attempt: id, LatencyMs: 5},
 			about(id, judged(guild.Success, 900_000)), fact.JobClosed{Job: job}}})
-		f.Apply(fact.Entry{Seq: uint64(2*n + 2), At: int64(n) * 1000, Facts: f.decide(f.next()[0])})
+		f.Apply(fact.Entry{Seq: uint64(2*n + 2), At: int64(n) * 1000, Facts: f.decide(f.inside(), f.next()[0])})
 	}
 }
 

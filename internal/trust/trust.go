@@ -15,6 +15,7 @@ import (
 	"guild/internal/due"
 	"guild/internal/fact"
 	"guild/internal/journal"
+	"guild/internal/policy"
 )
 
 // Config says what the step needs.
@@ -77,34 +78,37 @@ func (t *Trust) adopt(ctx context.Context) error {
 }
 
 // next is the first evidence of each task.
-func (f *Fold) next() []owed {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	firsts := make([]owed, 0, f.state.Owed.Len())
-	for _, q := range f.state.Owed.All() {
-		firsts = append(firsts, q[0])
-	}
+func (f *Fold) next() (firsts []owed) {
+	f.View(func(s *state) {
+		firsts = make([]owed, 0, s.Owed.Len())
+		for _, q := range s.Owed.All() {
+			firsts = append(firsts, q[0])
+		}
+	})
 	return firsts
 }
 
 // learn decides what the first evidence of a task changes, if that is still the one of the given attempt.
 func (f *Fold) learn(tx *journal.Tx, task string, attempt nostr.ID) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	if q := f.state.Owed.Of(task); len(q) > 0 && q[0].Attempt == attempt {
-		tx.Append(f.decide(q[0])...)
-	}
+	f.View(func(s *state) {
+		q := s.Owed.Of(task)
+		if len(q) > 0 && q[0].Attempt == attempt {
+			tx.Append(f.decide(s, q[0])...)
+		}
+	})
 }
 
-func (f *Fold) decide(o owed) []fact.Fact {
-	r, p := f.state.Table.Of(key(o.Task, o.Service)), f.policy.Trust
-	s := f.stateOf(r, o)
+// decide returns the changes that a piece of evidence makes.
+func (f *Fold) decide(now *state, o owed) []fact.Fact {
+	r, p := now.Table.Of(key(o.Task, o.Service)), f.policy.Trust
+	s := now.before(r, o, p)
 	if o.Again {
-		return []fact.Fact{f.judgedAgain(r, s, o)}
+		return []fact.Fact{f.judgedAgain(now, r, s, o)}
 	}
 	made := Adjust(s, o.Evidence, p)
 	facts := []fact.Fact{f.fact(r, made, o)}
-	if back, ok := restored(s, made, p); ok {
+	back, ok := restored(s, made, p)
+	if ok {
 		c := f.fact(r, back, o)
 		c.Rule, c.From, c.Pattern, c.Reason = fact.RuleMean, made.Next.Trust, "", "changes in the wrong direction"
 		facts = append(facts, c)
@@ -112,13 +116,16 @@ func (f *Fold) decide(o owed) []fact.Fact {
 	return facts
 }
 
-func (f *Fold) stateOf(r row, o owed) State {
+// before returns what the change by a piece of evidence depends on.
+func (s *state) before(r row, o owed, p policy.Trust) State {
 	at := max(o.At, r.Since)
-	s := State{Standing: r.Standing, Spent: f.today(o.Task, at).Spent, Fell: r.Fell.at(at).Spent, Past: r.relevant(), Last: r.Last}
-	if r.Met {
-		s.Mean = meanOf(addArea(r.Areas, r.Trust, r.Since, at), r.Trust, at, f.policy.Trust.Mean)
+	before := State{
+		Standing: r.Standing, Spent: s.today(o.Task, at).Spent, Fell: r.Fell.at(at).Spent, Past: r.relevant(), Last: r.Last,
 	}
-	return s
+	if r.Met {
+		before.Mean = meanOf(addArea(r.Areas, r.Trust, r.Since, at), r.Trust, at, p.Mean)
+	}
+	return before
 }
 
 // fact is a proposal as it is recorded.
@@ -134,9 +141,9 @@ func (f *Fold) fact(r row, made Proposal, o owed) fact.TrustChanged {
 
 // judgedAgain puts another verdict in the place of the first: what that changed is taken off exactly, as far as it is
 // still in trust, and the new evidence moves trust from there.
-func (f *Fold) judgedAgain(r row, s State, o owed) fact.TrustChanged {
+func (f *Fold) judgedAgain(now *state, r row, s State, o owed) fact.TrustChanged {
 	p := f.policy.Trust
-	undone := effective(f.state.Judged.Of(o.Attempt.Hex()), r, o.Attempt)
+	undone := effective(now.Judged.Of(o.Attempt.Hex()), r, o.Attempt)
 	why := "nothing of the first verdict is in trust any more; "
 	switch {
 	case !r.Met:
@@ -151,7 +158,7 @@ func (f *Fold) judgedAgain(r row, s State, o owed) fact.TrustChanged {
 		if at := max(o.At, r.Since); own(undone.direction(), p) {
 			s.Fell = max(0, s.Fell-undone.refund(r.Fell.at(at).Day))
 		} else {
-			s.Spent = max(0, s.Spent-undone.refund(f.today(o.Task, at).Day))
+			s.Spent = max(0, s.Spent-undone.refund(now.today(o.Task, at).Day))
 		}
 	}
 	s.Runs, s.Wrong, s.Past = 0, 0, withoutChange(s.Past, undone.Seq)

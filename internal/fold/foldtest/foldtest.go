@@ -47,11 +47,7 @@ func GoesOn[F fold.Fold](t *testing.T, fresh func() F, history func(*rapid.T) []
 // and more of them, and that it keeps the state that it has.
 func Refuses(t *testing.T, f fold.Fold, more ...string) {
 	t.Helper()
-	before := Snapshot(t, f)
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(before), &members); err != nil {
-		t.Fatal(err)
-	}
+	before, members := taken(t, f)
 	garbage := append([]string{``, `null`, `[]`, before[:len(before)-1]}, more...)
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if !bytes.HasPrefix(members[name], []byte("{")) {
@@ -59,17 +55,44 @@ func Refuses(t *testing.T, f fold.Fold, more ...string) {
 		}
 		without := maps.Clone(members)
 		without[name] = json.RawMessage("null")
-		b, err := json.Marshal(without)
-		if err != nil {
-			t.Fatal(err)
-		}
-		garbage = append(garbage, string(b))
+		garbage = append(garbage, marshal(t, without))
 	}
 	for _, b := range garbage {
 		if err := f.Restore([]byte(b)); err == nil || Snapshot(t, f) != before {
 			t.Errorf("%q: %v", b, err)
 		}
 	}
+}
+
+// Partial returns each snapshot of f that lacks one member, and that which lacks all.
+func Partial(t *testing.T, f fold.Fold) []string {
+	t.Helper()
+	_, members := taken(t, f)
+	partial := []string{`{}`}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		without := maps.Clone(members)
+		delete(without, name)
+		partial = append(partial, marshal(t, without))
+	}
+	return partial
+}
+
+func taken(t *testing.T, f fold.Fold) (snapshot string, members map[string]json.RawMessage) {
+	t.Helper()
+	snapshot = Snapshot(t, f)
+	if err := json.Unmarshal([]byte(snapshot), &members); err != nil {
+		t.Fatal(err)
+	}
+	return snapshot, members
+}
+
+func marshal(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 // Snapshot is what a fold writes.

@@ -4,11 +4,8 @@
 package exchange
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"fiatjaf.com/nostr"
@@ -22,14 +19,12 @@ import (
 // Fold is the state of what this guild and others have said of whom they trust, each with the vector clock of
 // when it was said. What this guild changes itself counts one up in its own place of the clock.
 type Fold struct {
+	*fold.State[state]
 	policy policy.Policy
 	self   atomic.Pointer[string] // this guild's public key in hex
-
-	mu    sync.RWMutex
-	state exchanged
 }
 
-type exchanged struct {
+type state struct {
 	Trust     fold.Table[string, trustRegister]    `json:"trust"`     // by trustKey(task, service)
 	Variables fold.Table[string, variableRegister] `json:"variables"` // by variableKey(name, key)
 }
@@ -58,7 +53,9 @@ type variableRegister struct {
 const here = ""
 
 // NewFold returns an empty fold.
-func NewFold(p policy.Policy) *Fold { return &Fold{policy: p} }
+func NewFold(p policy.Policy) *Fold {
+	return &Fold{State: fold.NewState[state]("exchange", 1), policy: p}
+}
 
 // Become says which guild this is, before anything is exchanged.
 func (f *Fold) Become(self nostr.PubKey) {
@@ -88,12 +85,6 @@ func renamed(all []fact.VariableSibling, from, to string, careful func(a, b int6
 	return mergeSiblings(other, nil, careful)
 }
 
-// Name implements fold.Fold.
-func (*Fold) Name() string { return "exchange" }
-
-// Version implements fold.Fold.
-func (*Fold) Version() int { return 1 }
-
 func trustKey(task string, s guild.Service) string {
 	return task + "\x00" + s.PubKey.Hex() + "\x00" + s.D
 }
@@ -102,25 +93,25 @@ func variableKey(name, key string) string { return name + "\x00" + key }
 
 // Apply implements fold.Fold.
 func (f *Fold) Apply(e fact.Entry) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, one := range e.Facts {
-		switch one := one.(type) {
-		case fact.TrustChanged:
-			f.trustChanged(one)
-		case fact.VariableChanged:
-			f.variableChanged(one)
+	f.Change(func(s *state) {
+		for _, one := range e.Facts {
+			switch one := one.(type) {
+			case fact.TrustChanged:
+				s.trustChanged(one)
+			case fact.VariableChanged:
+				s.variableChanged(one)
+			}
 		}
-	}
+	})
 }
 
-func (f *Fold) trustChanged(c fact.TrustChanged) {
+func (s *state) trustChanged(c fact.TrustChanged) {
 	key := trustKey(c.Task, c.Service)
-	r, known := f.state.Trust.Get(key)
+	r, known := s.Trust.Get(key)
 	if c.Unfounded { // nothing is there, or what founded it was judged again
 		if known && r.Trust != 0 {
-			r.Trust, r.EMA, r.Runs, r.Met, r.Owner, r.Siblings = 0, 0, 0, false, false, f.said(r.Siblings, 0)
-			f.state.Trust.Set(key, r)
+			r.Trust, r.EMA, r.Runs, r.Met, r.Owner, r.Siblings = 0, 0, 0, false, false, said(r.Siblings, 0)
+			s.Trust.Set(key, r)
 		}
 		return
 	}
@@ -132,35 +123,48 @@ func (f *Fold) trustChanged(c fact.TrustChanged) {
 	}
 	if len(c.Siblings) > 0 {
 		r.Siblings = nil
-		for _, s := range c.Siblings {
-			r.Siblings = append(r.Siblings, fact.VariableSibling{Value: int64(s.Trust), Clock: s.Clock})
+		for _, one := range c.Siblings {
+			r.Siblings = append(r.Siblings, fact.VariableSibling{Value: int64(one.Trust), Clock: one.Clock})
 		}
 	} else {
-		r.Siblings = f.said(r.Siblings, int64(c.To))
+		r.Siblings = said(r.Siblings, int64(c.To))
 	}
-	f.state.Trust.Set(key, r)
+	s.Trust.Set(key, r)
 }
 
 // said is what is left of siblings after this guild, which has seen them all, says a value. The count ends where
 // documents do.
-func (f *Fold) said(before []fact.VariableSibling, value int64) []fact.VariableSibling {
+func said(before []fact.VariableSibling, value int64) []fact.VariableSibling {
 	clock := joinClocks(before)
 	clock[here] = min(clock[here]+1, maxCount)
 	return []fact.VariableSibling{{Value: value, Clock: clock}}
 }
 
-func (f *Fold) variableChanged(c fact.VariableChanged) {
+func (s *state) variableChanged(c fact.VariableChanged) {
 	value, ok := fact.ParseNumber(c.To)
 	if !ok || !exchanges(c.Name, c.Key) {
 		return
 	}
 	key := variableKey(c.Name, c.Key)
-	r := f.state.Variables.Of(key)
+	r := s.Variables.Of(key)
 	r.Name, r.Key, r.Value = c.Name, c.Key, value
-	if r.Siblings = c.Siblings; len(c.Siblings) == 0 {
-		r.Siblings = f.said(f.state.Variables.Of(key).Siblings, value)
+	if len(c.Siblings) > 0 {
+		r.Siblings = c.Siblings
+	} else {
+		r.Siblings = said(r.Siblings, value)
 	}
-	f.state.Variables.Set(key, r)
+	s.Variables.Set(key, r)
+}
+
+// trustOf returns what is said of a service for a task; the zero value if nothing is.
+func (f *Fold) trustOf(task string, of guild.Service) trustRegister {
+	return fold.Read(f.State, func(s *state) trustRegister { return s.Trust.Of(trustKey(task, of)) })
+}
+
+// variableOf returns what is said of a variable for a key.
+func (f *Fold) variableOf(name, key string) (r variableRegister, known bool) {
+	f.View(func(s *state) { r, known = s.Variables.Get(variableKey(name, key)) })
+	return r, known
 }
 
 // exchanges reports whether guilds tell each other of a variable: how many requests this node has in all is its own.
@@ -176,17 +180,10 @@ func trustSiblings(all []fact.VariableSibling) []fact.Sibling {
 	return siblings
 }
 
-// copied is the state as it is now. The lock is a full one, for the tables note that they were copied.
-func (f *Fold) copied() exchanged {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return exchanged{f.state.Trust.Clone(), f.state.Variables.Clone()}
-}
-
 // Document is what this guild tells others. It holds nothing of jobs, customers or money. What is beyond the bounds of
 // a document, such as a service with a name of several kilobytes, is left out: a document with it would be refused whole.
 func (f *Fold) Document() Document {
-	all := f.copied()
+	all := f.Copy()
 	d := Document{Version: documentVersion, Guild: f.key(), Entries: []TrustEntry{}, Timeouts: []TimeoutEntry{}, Parallelism: []ParallelismEntry{}}
 	for _, r := range all.Trust.All() {
 		if e := (TrustEntry{r.Task, r.Service.PubKey, r.Service.D, renamed(r.Siblings, here, f.key(), minimum)}); e.check() == nil {
@@ -212,28 +209,4 @@ func (f *Fold) Document() Document {
 	d.Entries, d.Timeouts = d.Entries[:min(len(d.Entries), maxEntries)], d.Timeouts[:min(len(d.Timeouts), maxEntries)]
 	d.Parallelism = d.Parallelism[:min(len(d.Parallelism), maxEntries)]
 	return d
-}
-
-// Freeze implements fold.Fold.
-func (f *Fold) Freeze() func() ([]byte, error) {
-	state := f.copied()
-	return func() ([]byte, error) { return fold.Encode(state) }
-}
-
-// Restore implements fold.Fold.
-func (f *Fold) Restore(b []byte) error {
-	var fresh struct {
-		Trust     *fold.Table[string, trustRegister]    `json:"trust"`
-		Variables *fold.Table[string, variableRegister] `json:"variables"`
-	}
-	if err := fold.Decode(b, &fresh); err != nil {
-		return fmt.Errorf("exchange: %w", err)
-	}
-	if fresh.Trust == nil || fresh.Variables == nil {
-		return errors.New("exchange: the snapshot is incomplete")
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.state = exchanged{*fresh.Trust, *fresh.Variables}
-	return nil
 }

@@ -154,9 +154,7 @@ func (f *Fold) takeTrust(e TrustEntry, sum *Imported) (fact.TrustChanged, bool) 
 	s := guild.Service{PubKey: e.PubKey, D: e.D}
 	what := fmt.Sprintf("%s of %.12s…", e.Task, nip19.EncodeNpub(e.PubKey))
 	e.Siblings = renamed(e.Siblings, f.key(), here, minimum)
-	f.mu.RLock()
-	r := f.state.Trust.Of(trustKey(e.Task, s))
-	f.mu.RUnlock()
+	r := f.trustOf(e.Task, s)
 	known := r.Trust != 0
 	merged := mergeSiblings(r.Siblings, e.Siblings, minimum)
 	to := resolveTrust(merged)
@@ -208,9 +206,7 @@ func (f *Fold) takeVariable(v variableRegister, sum *Imported) (fact.VariableCha
 		careful, least, most = minimum, 1, int64(f.policy.Variables.Parallel)
 	}
 	v.Siblings = renamed(v.Siblings, f.key(), here, careful)
-	f.mu.RLock()
-	r, known := f.state.Variables.Get(variableKey(v.Name, v.Key))
-	f.mu.RUnlock()
+	r, known := f.variableOf(v.Name, v.Key)
 	merged := mergeSiblings(r.Siblings, v.Siblings, careful)
 	if sameSiblings(merged, r.Siblings) {
 		sum.Same++

@@ -21,7 +21,7 @@ import (
 // backup needs them: without the clocks a guild that was restored would count from one again, and nobody who heard it
 // before would listen.
 func (f *Fold) Rows() (map[string]json.RawMessage, error) {
-	all, rows := f.copied(), map[string]json.RawMessage{}
+	all, rows := f.Copy(), map[string]json.RawMessage{}
 	for _, r := range all.Trust.All() {
 		siblings := renamed(r.Siblings, here, ourselves, minimum)
 		if checkSiblings(siblings, 0, guild.Micro) != nil {
@@ -92,11 +92,9 @@ func (f *Fold) RestoreRows(ctx context.Context, j *journal.Journal, rows map[str
 	slices.SortFunc(wanted, TrustEntry.compare)
 	for task, entries := range chunksBy(wanted, func(e TrustEntry) string { return e.Task }) {
 		err := j.Do(ctx, fact.TrustSubject(task), "", func(tx *journal.Tx) error {
-			f.mu.RLock()
-			defer f.mu.RUnlock()
 			for _, e := range entries {
 				s := guild.Service{PubKey: e.PubKey, D: e.D}
-				r := f.state.Trust.Of(trustKey(task, s))
+				r := f.trustOf(task, s)
 				if r.Trust == 0 || joinClocks(r.Siblings).Dominates(joinClocks(e.Siblings)) {
 					continue
 				}

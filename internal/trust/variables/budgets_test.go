@@ -136,18 +136,18 @@ func newLedger(t *testing.T, budgets map[string]guild.Msat) *ledger {
 }
 
 func (l *ledger) append(facts ...fact.Fact) {
-	l.Apply(fact.Entry{Seq: l.state.Seq + 1, At: l.now.UnixMilli(), Facts: facts})
+	l.Apply(fact.Entry{Seq: l.inside().Seq + 1, At: l.now.UnixMilli(), Facts: facts})
 }
 
 func (l *ledger) spends(task string, reserved, spent guild.Msat) {
-	job := guild.JobID{byte(l.state.Seq)}
+	job := guild.JobID{byte(l.inside().Seq)}
 	l.append(fact.BidReserved{Job: job, Turn: 1, Task: task, Amount: reserved, At: l.now.UnixMilli()}, fact.BidFreed{Job: job, Turn: 1, Spent: spent})
 }
 
 // does is so much work for a task that is accepted, and cost nothing.
 func (l *ledger) does(task string, n int) {
 	for range n {
-		id, job := nostr.ID{byte(l.state.Seq)}, guild.JobID{byte(l.state.Seq)}
+		id, job := nostr.ID{byte(l.inside().Seq)}, guild.JobID{byte(l.inside().Seq)}
 		l.append(fact.JobOpened{Job: job, Task: task}, fact.AttemptPlanned{Attempt: id, Job: job},
 			fact.AttemptJudged{Attempt: id, Verdict: guild.Verdict{Outcome: guild.Success}})
 	}
@@ -155,7 +155,7 @@ func (l *ledger) does(task string, n int) {
 
 // considers takes what the rules decide into force, and returns how much that was.
 func (l *ledger) considers() int {
-	state := l.copied()
+	state := l.Copy()
 	changes := l.step.budgets(&state, l.now.UnixMilli())
 	for _, c := range changes {
 		c.Name, c.Through = fact.CostBudget, state.Seq

@@ -3,13 +3,9 @@ package variables
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"maps"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -25,10 +21,8 @@ import (
 // was observed since each was last changed. It keeps a bounded number of observations and weighs none of them; that
 // is done by Variables, asynchronously.
 type Fold struct {
+	*fold.State[folded]
 	policy policy.Policy
-
-	mu    sync.RWMutex
-	state folded
 }
 
 // Bounds of what is kept.
@@ -62,8 +56,8 @@ type folded struct {
 	Seq    uint64                              `json:"seq"`   // last entry applied
 	Began  int                                 `json:"began"` // month of the first bid; 0 for none
 	Values fold.Table[string, setting]         `json:"values"`
-	News   map[string]uint64                   `json:"news"`    // variable → the latest entry with an observation for it
-	Moved  map[string]uint64                   `json:"moved"`   // variable → the latest entry that changed it
+	News   fold.Table[string, uint64]          `json:"news"`    // variable → the latest entry with an observation for it
+	Moved  fold.Table[string, uint64]          `json:"moved"`   // variable → the latest entry that changed it
 	Month  int                                 `json:"month"`   // in which a budget was last changed
 	Fired  fold.Table[string, int]             `json:"fired"`   // rule and task → month in which it moved that budget
 	Alerts []Alert                             `json:"alerts"`  // the latest
@@ -182,19 +176,12 @@ type reservedBid struct {
 
 // NewFold returns an empty fold under a policy.
 func NewFold(p policy.Policy) *Fold {
-	return &Fold{policy: p, state: folded{News: map[string]uint64{}, Moved: map[string]uint64{}}}
+	return &Fold{State: fold.NewState[folded]("variables", 1), policy: p}
 }
 
-// Name implements fold.Fold.
-func (*Fold) Name() string { return "variables" }
-
-// Version implements fold.Fold.
-func (*Fold) Version() int { return 1 }
-
-func (f *Fold) value(name, key string) (setting, bool) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.state.Values.Get(keyOf(name, key))
+func (f *Fold) value(name, key string) (set setting, ok bool) {
+	f.View(func(s *folded) { set, ok = s.Values.Get(keyOf(name, key)) })
+	return set, ok
 }
 
 // Timeout is the factor of the configured silence of a task's providers; guild.Micro is as configured.
@@ -225,28 +212,26 @@ func (f *Fold) Budget(task string) guild.Msat {
 }
 
 // Models are the models that did well for a use, the best first, and then the fallback chain.
-func (f *Fold) Models(use string) []string {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	models := slices.Clone(f.state.Values.Of(keyOf(fact.ModelPreference, use)).Names)
-	for _, m := range f.state.Values.Of(keyOf(fact.ModelPreference, FallbackChain)).Names {
-		if !slices.Contains(models, m) {
-			models = append(models, m)
+func (f *Fold) Models(use string) (models []string) {
+	f.View(func(s *folded) {
+		models = slices.Clone(s.Values.Of(keyOf(fact.ModelPreference, use)).Names)
+		for _, m := range s.Values.Of(keyOf(fact.ModelPreference, FallbackChain)).Names {
+			if !slices.Contains(models, m) {
+				models = append(models, m)
+			}
 		}
-	}
+	})
 	return models
 }
 
 // Alerts are the latest changes that a person should hear of, the oldest first.
 func (f *Fold) Alerts() []Alert {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return slices.Clone(f.state.Alerts)
+	return fold.Read(f.State, func(s *folded) []Alert { return slices.Clone(s.Alerts) })
 }
 
 // Rows is each value in canonical JSON, by "variable/", its name, a slash and its key, which is escaped.
 func (f *Fold) Rows() map[string]json.RawMessage {
-	state := f.copied()
+	state := f.Copy()
 	rows := map[string]json.RawMessage{}
 	for k, set := range state.Values.All() {
 		name, key := splitKey(k)
@@ -258,43 +243,6 @@ func (f *Fold) Rows() map[string]json.RawMessage {
 const rowPrefix = "variable/"
 
 func rowName(name, key string) string { return rowPrefix + name + "/" + url.PathEscape(key) }
-
-// copied is the state as it is now. The lock is a full one, for the tables note that they were copied.
-func (f *Fold) copied() folded {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	s := f.state
-	s.News, s.Moved = maps.Clone(s.News), maps.Clone(s.Moved)
-	s.Values, s.Fired, s.Jobs, s.Asked = s.Values.Clone(), s.Fired.Clone(), s.Jobs.Clone(), s.Asked.Clone()
-	s.Timing, s.Waiting, s.Reports, s.Scores = s.Timing.Clone(), s.Waiting.Clone(), s.Reports.Clone(), s.Scores.Clone()
-	s.Done, s.Important, s.Spent, s.Reserved = s.Done.Clone(), s.Important.Clone(), s.Spent.Clone(), s.Reserved.Clone()
-	return s
-}
-
-// Freeze implements fold.Fold.
-func (f *Fold) Freeze() func() ([]byte, error) {
-	state := f.copied()
-	return func() ([]byte, error) { return fold.Encode(state) }
-}
-
-// Restore implements fold.Fold.
-func (f *Fold) Restore(b []byte) error {
-	var fresh struct {
-		folded
-		Load *busyness `json:"load"`
-	}
-	if err := fold.Decode(b, &fresh); err != nil {
-		return fmt.Errorf("variables: %w", err)
-	}
-	if fresh.News == nil || fresh.Moved == nil || fresh.Load == nil {
-		return errors.New("variables: the snapshot is incomplete")
-	}
-	fresh.folded.Load = *fresh.Load
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.state = fresh.folded
-	return nil
-}
 
 // readNames reads a value that is a list of models.
 func readNames(raw json.RawMessage) ([]string, bool) {
@@ -339,10 +287,10 @@ type Value struct {
 // All lists the variables that have a value of their own, by name and key.
 func (f *Fold) All() []Value {
 	var all []Value
-	state := f.copied()
+	state := f.Copy()
 	for k, set := range state.Values.All() {
 		name, key := splitKey(k)
-		all = append(all, Value{name, key, set.To, set.Why})
+		all = append(all, Value{Name: name, Key: key, Value: set.To, Rationale: set.Why})
 	}
 	slices.SortFunc(all, func(a, b Value) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key)) })
 	return all

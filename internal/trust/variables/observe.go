@@ -12,13 +12,12 @@ import (
 
 // Apply implements fold.Fold.
 func (f *Fold) Apply(e fact.Entry) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	s := &f.state
-	s.Seq = e.Seq
-	for _, one := range e.Facts {
-		s.apply(one, e)
-	}
+	f.Change(func(s *folded) {
+		s.Seq = e.Seq
+		for _, one := range e.Facts {
+			s.apply(one, e)
+		}
+	})
 }
 
 func (s *folded) apply(one fact.Fact, e fact.Entry) {
@@ -27,7 +26,7 @@ func (s *folded) apply(one fact.Fact, e fact.Entry) {
 		s.Jobs.Set(one.Job.String(), observedJob{one.Task, one.Bid, one.Meeting != nil})
 		if isImportant(one) {
 			s.Important.Set(one.Task, e.At)
-			s.News[fact.CostBudget] = e.Seq
+			s.News.Set(fact.CostBudget, e.Seq)
 		}
 	case fact.JobClosed:
 		s.Jobs.Delete(one.Job.String())
@@ -94,7 +93,7 @@ func (s *folded) requested(one fact.AttemptRequested, e fact.Entry) {
 	s.Asked.Set(one.Attempt.Hex(), a)
 	s.wait(a.Service.PubKey.Hex(), 1)
 	s.Samples = lastFew(s.Samples, sample{e.Seq, s.Load}, maxSamples)
-	s.News[fact.Parallelism] = e.Seq
+	s.News.Set(fact.Parallelism, e.Seq)
 }
 
 // wait counts requests that a provider has, and keeps the sum of the limits of all that have any.
@@ -147,7 +146,7 @@ func (s *folded) timed(a observedAttempt, t timing) {
 		return
 	}
 	s.Timing.Set(a.Task, lastFew(s.Timing.Of(a.Task), t, maxTimings))
-	s.News[fact.TimeoutConfig] = t.Seq
+	s.News.Set(fact.TimeoutConfig, t.Seq)
 }
 
 // extended moves the end of the patience by a word.
@@ -164,7 +163,7 @@ func (s *folded) report(one fact.AttemptProgressed, e fact.Entry) {
 		return
 	}
 	s.Reports.Set(a.Service.PubKey.Hex(), reported{e.Seq, *one.Capacity})
-	s.News[fact.Parallelism] = e.Seq
+	s.News.Set(fact.Parallelism, e.Seq)
 }
 
 // expired is a timeout if the time was up, and neither the job's deadline nor our own deafness cut it short. The
@@ -179,7 +178,7 @@ func (s *folded) expired(one fact.AttemptExpired, e fact.Entry) {
 	}
 	if one.Silent || a.Heard {
 		s.Expired = lastFew(s.Expired, expired{e.Seq, e.At, a.Service.PubKey.Hex()}, maxExpired)
-		s.News[fact.Parallelism] = e.Seq
+		s.News.Set(fact.Parallelism, e.Seq)
 	}
 }
 
@@ -190,10 +189,10 @@ func (s *folded) judged(one fact.AttemptJudged, e fact.Entry) {
 	}
 	key := scoreKey(a.Task, a.Service)
 	s.Scores.Set(key, lastFew(s.Scores.Of(key), scored{e.Seq, one.Verdict.Score}, maxScores))
-	s.News[fact.ModelPreference] = e.Seq
+	s.News.Set(fact.ModelPreference, e.Seq)
 	if one.Verdict.Outcome == guild.Success && !a.Meeting {
 		s.Done.Set(a.Task, lastFew(s.Done.Of(a.Task), doneWork{e.Seq, e.At, a.Cost == 0}, maxDone))
-		s.News[fact.CostBudget] = e.Seq
+		s.News.Set(fact.CostBudget, e.Seq)
 	}
 }
 
@@ -274,7 +273,7 @@ func (s *folded) changed(c fact.VariableChanged, e fact.Entry) {
 	if busy {
 		s.busy(c.Key, 1)
 	}
-	s.Moved[c.Name] = e.Seq
+	s.Moved.Set(c.Name, e.Seq)
 	if c.Alert {
 		s.Alerts = lastFew(s.Alerts, Alert{e.At, c.Name, c.Key, c.Rule, c.Rationale}, maxAlerts)
 	}

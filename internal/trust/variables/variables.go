@@ -19,6 +19,7 @@ import (
 	"guild"
 	"guild/internal/due"
 	"guild/internal/fact"
+	"guild/internal/fold"
 	"guild/internal/journal"
 )
 
@@ -73,14 +74,15 @@ func New(c Config, f *Fold) (*Variables, error) {
 func (s *Variables) Due(now time.Time) []due.Work {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.fold.mu.RLock()
-	defer s.fold.mu.RUnlock()
-	state := &s.fold.state
-	var work []due.Work
+	return fold.Read(s.fold.State, func(state *folded) []due.Work { return s.due(state, now) })
+}
+
+// due is Due of a state.
+func (s *Variables) due(state *folded, now time.Time) (work []due.Work) {
 	for _, name := range [...]string{fact.Parallelism, fact.TimeoutConfig, fact.ModelPreference, fact.CostBudget} {
 		last, known := s.looked[name]
-		failed := last.wrote && state.Moved[name] == last.moved
-		news := state.News[name] > last.seen || last.more || failed
+		failed := last.wrote && state.Moved.Of(name) == last.moved
+		news := state.News.Of(name) > last.seen || last.more || failed
 		if name == fact.CostBudget {
 			news = len(s.c.Budgets) > 0 && state.Seq > 0 && (news || !known || monthOf(last.at.UnixMilli()) < monthOf(now.UnixMilli()))
 		}
@@ -101,7 +103,7 @@ func (s *Variables) Due(now time.Time) []due.Work {
 
 // consider decides on one variable. It works on a copy, so that entries go on being applied meanwhile.
 func (s *Variables) consider(tx *journal.Tx, name string) {
-	state := s.fold.copied()
+	state := s.fold.Copy()
 	var changes []fact.VariableChanged
 	switch name {
 	case fact.TimeoutConfig:
@@ -126,7 +128,7 @@ func (s *Variables) consider(tx *journal.Tx, name string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.looked[name] = lookedAt{at: tx.Now(), seen: state.News[name], moved: state.Moved[name], wrote: len(changes) > 0, more: more}
+	s.looked[name] = lookedAt{at: tx.Now(), seen: state.News.Of(name), moved: state.Moved.Of(name), wrote: len(changes) > 0, more: more}
 }
 
 // Restore sets variables to what a backup says of them (the rows that Rows made), and leaves others alone. Rows of
