@@ -33,7 +33,7 @@ import (
 const (
 	plantedVariable = "planted-in-the-environment-58b1"
 	plantedFile     = "planted-in-a-file-58b1"
-	shownVariable   = "shown-to-the-worker-58b1"
+	shownVariable   = "shownToTheWorker" // a mere word, which the search for secrets passes over
 )
 
 // victim is a provider whose worker does whatever the bundle says, with secrets around it, and a listener on its

@@ -46,7 +46,12 @@ so relative names are the customer's files. A program named by its path is found
 and sees the directory that it stands in, unless the node's own files are there;
 --mount shows it more. Each line that it prints goes to the customer as feedback. It
 fails when it exits with other than 0. What it leaves is not delivered if it holds a
-secret of the credentials; the delivery lists by name which it was given.
+secret of the credentials, or the value of a variable that --env names. The delivery
+lists by name which credentials it was given.
+
+A customer's text can tell an agent what to do, and what the agent can read it can
+be made to send. Give it a key with a spending limit, and no network that it can do
+without: the search for those values is a net and no wall (docs/SESSIONS.md).
 
 Its network is none, or with --network full: a list of hosts or a proxy between
 them is not offered. Who may ask, for what bid, with how much work and how often is
@@ -74,7 +79,7 @@ On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
 	f.StringVar(&s.Exec, "exec", "", "command to run for each job (required)")
 	f.StringVar(&s.Name, "name", "", "name to be known by")
 	f.StringVar(&s.D, "d", "", "tells several services of one key apart (default: the task)")
-	f.StringArrayVar(&s.Env, "env", nil, "environment variable that the command may see (repeatable)")
+	f.StringArrayVar(&s.Env, "env", nil, "environment variable that the command may see; its value is looked for in all that leaves (repeatable)")
 	f.StringArrayVar(&s.Mounts, "mount", nil, "directory that the command may read, beside the system's (repeatable)")
 	f.StringVar(&s.Network, "network", "none", "what the command may reach: none, or full, which --network alone means")
 	f.Lookup("network").NoOptDefVal = "full"

@@ -2,9 +2,11 @@ package node
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -36,5 +38,17 @@ func TestAWorkerNeverSeesTheNodesOwnFiles(t *testing.T) {
 		if shown, err := n.mounts(program, Worker{}); err != nil || !slices.Equal(shown, []string{want}) {
 			t.Errorf("for the program %s a worker sees %v, %v; want %s", program, shown, err, want)
 		}
+	}
+}
+
+func TestServiceSecretVariables(t *testing.T) {
+	t.Setenv("AGENT_API_KEY", "sk-test-0123456789")
+	t.Setenv("AGENT_MODEL", "small-model-4")
+	s := new(Node).service(Worker{Task: "echo", Kind: 5000, Env: []string{"AGENT_API_KEY", "AGENT_MODEL", "AGENT_ABSENT"}}, nil)
+	if len(s.Secrets) != 1 || s.Secrets[0].What != "the value of the variable AGENT_API_KEY" || string(s.Secrets[0].Text.Reveal()) != "sk-test-0123456789" {
+		t.Errorf("got %+v, want the key alone", s.Secrets)
+	}
+	if shown := fmt.Sprintf("%v %+v %#v", s, s, s.Secrets); strings.Contains(shown, "sk-test-0123456789") {
+		t.Errorf("it is printed: %s", shown)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"fiatjaf.com/nostr"
 	"golang.org/x/sync/errgroup"
@@ -104,89 +103,4 @@ func (w *Work) sealed(ctx context.Context, r fact.RequestReceived, plain func() 
 		return nostr.Event{}, fmt.Errorf("answer %.8s: %w", r.Request.Hex(), err)
 	}
 	return w.outbox.Sign(ctx, e)
-}
-
-// told is feedback on its way to a customer. It is not kept: what counts is the result.
-type told struct {
-	request fact.RequestReceived
-	say     nip90.Feedback
-}
-
-// say tells the customer how it goes. When the relay is slower than the worker, lines are left out.
-func (w *Work) say(r fact.RequestReceived, s nip90.Status, line string) {
-	w.tellLater(told{r, nip90.Feedback{Status: s, Content: guild.Cut(line, 2000)}})
-}
-
-func (w *Work) tellLater(t told) {
-	select {
-	case w.talk <- t:
-	default:
-	}
-}
-
-// pause is the least time between two partial feedback events on one request.
-const pause = 500 * time.Millisecond
-
-// Talk publishes feedback until ctx ends. Of the lines that a worker prints within a pause, the last is told.
-func (w *Work) Talk(ctx context.Context) error {
-	last, held := map[nostr.ID]time.Time{}, map[nostr.ID]told{}
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case t := <-w.talk:
-			id := t.request.Request
-			if t.say.Status == nip90.Partial && w.c.Now().Sub(last[id]) < pause {
-				held[id] = t
-				continue
-			}
-			delete(held, id)
-			last[id] = w.c.Now()
-			w.try(ctx, t)
-		case <-tick.C:
-			w.flush(ctx, last, held)
-		}
-	}
-}
-
-// flush tells what was held back and still interests somebody, and forgets who was told long ago.
-func (w *Work) flush(ctx context.Context, last map[nostr.ID]time.Time, held map[nostr.ID]told) {
-	now := w.c.Now()
-	for id, t := range held {
-		if now.Sub(last[id]) < pause {
-			continue
-		}
-		delete(held, id)
-		if r, ok := w.fold.request(id); ok && r.Ending == "" && !r.Withdrew {
-			last[id] = now
-			w.try(ctx, t)
-		}
-	}
-	for id, at := range last {
-		if now.Sub(at) > time.Minute {
-			delete(last, id)
-		}
-	}
-}
-
-func (w *Work) try(ctx context.Context, t told) {
-	if err := w.tell(ctx, t); err != nil && ctx.Err() == nil {
-		w.c.Log.Debug("feedback was not published", "request", t.request.Request.Hex(), "err", err)
-	}
-}
-
-func (w *Work) tell(ctx context.Context, t told) error {
-	e, err := w.feedback(ctx, t.request, t.say)
-	if err != nil {
-		return err
-	}
-	v, err := w.outbox.Own(e)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	return w.c.Publish(ctx, v, []string{t.request.From}) // one relay: a slow one must not hold up the others' feedback
 }

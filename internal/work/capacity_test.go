@@ -2,6 +2,8 @@ package work
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,11 +33,12 @@ func TestWhoIsWorkedForHearsHowBusyTheServiceIs(t *testing.T) {
 			var got []fact.Capacity
 			text := ""
 			for _, id := range asked {
-				p := w.sent(nip90.KindFeedback, id)[0]
-				f, err := nip90.ParseFeedback(p.Event, nil)
-				if err != nil || f.Status != nip90.Processing {
-					t.Fatalf("%+v, %v", f, err)
+				told := w.told(customer, id)
+				i := slices.IndexFunc(told, func(f nip90.Feedback) bool { return !strings.HasPrefix(f.Text, "waiting for its turn") })
+				if i < 0 || told[i].Status != nip90.Processing {
+					t.Fatalf("told %+v", told)
 				}
+				f := told[i]
 				var one fact.Capacity
 				if err := json.Unmarshal([]byte(f.Content), &one); err != nil {
 					t.Fatalf("%q: %v", f.Content, err)

@@ -209,6 +209,10 @@ func (w *Work) answer(ctx context.Context, r fact.RequestReceived, finished fact
 	}
 	finished.Ending, finished.Reason = failed, guild.Cut(failure.Error(), 500)
 	f := nip90.Feedback{Status: nip90.Error, Text: finished.Reason}
+	if leak, ok := errors.AsType[*leakError](failure); ok {
+		f.Text = guild.Cut(leak.told(), 500)
+		w.c.Log.Warn("a delivery was stopped: it holds a secret", "service", r.Service, "request", r.Request.Hex(), "err", leak)
+	}
 	return w.answerFeedback(context.WithoutCancel(ctx), r, finished, f)
 }
 
@@ -221,7 +225,7 @@ func (w *Work) withdrawn(request nostr.ID) bool {
 func (w *Work) begin(r fact.RequestReceived, stop context.CancelFunc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.running[r.Request] = stop
+	w.running[r.Request] = run{since: w.c.Now(), stop: stop}
 }
 
 // over notes that no worker is on a request any more, and that its customer has had its turn.
@@ -255,7 +259,7 @@ func (w *Work) deliver(ctx context.Context, s Service, r fact.RequestReceived) (
 	if err != nil {
 		return d, bundle, fmt.Errorf("the bundle: %w", err)
 	}
-	credentials, err := w.openVault(ctx, request)
+	credentials, err := w.openVault(ctx, request, s.Secrets)
 	if err != nil {
 		return d, bundle, err
 	}
@@ -296,7 +300,7 @@ func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b 
 	defer w.shut(o)
 	begin := sync.OnceFunc(func() { w.sayBegun(s, r) })
 	a := Assignment{
-		Bundle: filepath.Join(dir, "bundle"), Delivery: filepath.Join(dir, "delivery"), Vault: o.path(), Job: r.Job,
+		Bundle: filepath.Join(dir, "bundle"), Delivery: filepath.Join(dir, "delivery"), Vault: o.file, Job: r.Job,
 		Limit: min(s.Limit, time.UnixMilli(r.Deadline).Sub(w.c.Now())), Hide: o.hide,
 		Say: func(line string) { begin(); w.say(r, nip90.Partial, o.hide(line)) },
 	}
@@ -336,7 +340,7 @@ func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b 
 // shut takes the credentials away. It may be done twice.
 func (w *Work) shut(o *opened) {
 	if err := o.shut(); err != nil {
-		w.c.Log.Error("the credentials of a request could not be removed", "file", o.path(), "err", err)
+		w.c.Log.Error("the credentials of a request could not be removed", "file", o.file, "err", err)
 	}
 }
 
@@ -349,9 +353,6 @@ func (w *Work) pack(ctx context.Context, request *nutshell.Bundle, plain bool, d
 	defer left.Close()
 	if entries, err := fs.ReadDir(left, "."); err != nil || len(entries) == 0 {
 		return d, errors.New("the worker left nothing in GUILD_DELIVERY")
-	}
-	if err := o.leak(left); err != nil {
-		return d, err
 	}
 	own, err := nutshell.WorkerResult(left)
 	if err == nil {
@@ -373,6 +374,9 @@ func (w *Work) pack(ctx context.Context, request *nutshell.Bundle, plain bool, d
 	})
 	if err != nil {
 		return d, fmt.Errorf("the delivery: %w", err)
+	}
+	if err := o.leak(tree); err != nil { // also in what was made of the worker's result.json
+		return d, err
 	}
 	var packed bytes.Buffer
 	if _, err := nutshell.Pack(ctx, tree, &packed, nutshell.Options{}); err != nil {

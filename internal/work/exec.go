@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"guild"
 	"guild/internal/sandbox"
 	"guild/replay/session"
 )
@@ -25,7 +24,7 @@ import (
 // otherwise cleared environment.
 type Exec struct {
 	Command string         // for /bin/sh -c
-	Env     []string       // "NAME=value" that the owner passes through
+	Env     []string       // "NAME=value" that the owner passes through; SecretsIn finds the secrets in it
 	Mounts  []string       // host directories that it may read, at the same place
 	Network bool           // it may reach out
 	Runner  sandbox.Runner // Bare only when the owner said so
@@ -68,7 +67,7 @@ func (x Exec) Do(ctx context.Context, a Assignment) error {
 		err = fmt.Errorf("the worker failed with exit code %d", result.Exit)
 	}
 	if err != nil { // the owner sees why; the customer is told no more than that it failed
-		cmp.Or(x.Log, slog.Default()).Warn("a worker failed", "job", a.Job, "err", err, "stderr", a.hide(stderr.String()))
+		cmp.Or(x.Log, slog.Default()).Warn("a worker failed", "job", a.Job, "err", err, "stderr", stderr.shown(a.hide))
 	}
 	return err
 }
@@ -142,7 +141,7 @@ func (x Exec) show(spec *sandbox.Spec, credentials string) {
 	spec.Env = append(spec.Env, "GUILD_VAULT="+credentials)
 }
 
-// lines hands each line written to say. Closing it ends done once all were handed over.
+// lines hands each line written to say, at its full length. Closing it ends done once all were handed over.
 func lines(say func(string)) (w io.WriteCloser, done <-chan struct{}) {
 	r, w := io.Pipe()
 	ended := make(chan struct{})
@@ -151,7 +150,7 @@ func lines(say func(string)) (w io.WriteCloser, done <-chan struct{}) {
 		scan := bufio.NewScanner(r)
 		for scan.Scan() {
 			if line := strings.TrimSpace(scan.Text()); line != "" {
-				say(guild.Cut(line, 2000))
+				say(line)
 			}
 		}
 		io.Copy(io.Discard, r) // a line too long: the rest is not told, but the worker must not block on it
@@ -162,15 +161,20 @@ func lines(say func(string)) (w io.WriteCloser, done <-chan struct{}) {
 // tail keeps the last of what a worker writes to its standard error: the provider's own affair.
 type tail struct{ last []byte }
 
+// maxTail bounds the bytes of it that are shown. Twice as many are kept, so that a secret at the cut is found whole.
+const maxTail = 2000
+
 // Write implements io.Writer.
 func (t *tail) Write(p []byte) (int, error) {
-	const most = 2000
 	t.last = append(t.last, p...)
-	t.last = t.last[max(0, len(t.last)-most):]
+	t.last = t.last[max(0, len(t.last)-2*maxTail):]
 	return len(p), nil
 }
 
-func (t *tail) String() string { return strings.TrimSpace(strings.ToValidUTF8(string(t.last), "")) }
+func (t *tail) shown(hide func(string) string) string {
+	text := hide(string(t.last))
+	return strings.TrimSpace(strings.ToValidUTF8(text[max(0, len(text)-maxTail):], ""))
+}
 
 // Resolve makes the program of a command findable from inside the sandbox: a program named by a path is named
 // by its absolute path, which is returned too, for it must be mounted.

@@ -147,8 +147,8 @@ func (w *Work) cancelled(ctx context.Context, id nostr.ID, e nostr.Event) error 
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if stop := w.running[id]; stop != nil {
-		stop()
+	if one, runs := w.running[id]; runs {
+		one.stop()
 	}
 	return nil
 }

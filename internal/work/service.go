@@ -37,6 +37,8 @@ type Service struct {
 	Network Network // what its worker may reach; shown, and kept by whoever made Do
 	Walls   string  // what keeps its worker apart, for people: the sandbox's tier, or none
 
+	Secrets []Secret // that its worker knows; what holds one of them is not delivered
+
 	Check func(r nip90.Request) error                   // says why a request is not taken, before it is; any is if nil
 	Do    func(ctx context.Context, a Assignment) error // the worker; an error is told to the customer
 }

@@ -75,7 +75,7 @@ func (x Exec) hear(a Assignment) *hearing {
 	h.id, _ = h.Call(h.now(), "exec", map[string]string{"command": a.hide(x.Command)}) // the first call has room
 	h.trace = &session.Lines{To: h.Recorder, Format: session.Guild, Now: h.now}
 	if x.Trace == "" {
-		out, done := lines(a.Say)
+		out, done := lines(func(line string) { a.Say(guild.Cut(a.hide(line), 2000)) }) // hidden before it is cut in half
 		h.said, h.finish = out, func() { out.Close(); <-done }
 		return h
 	}

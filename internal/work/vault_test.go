@@ -301,7 +301,7 @@ func TestTheSecretsOfAValueAreItsLongStrings(t *testing.T) {
 	} {
 		got := map[string]bool{}
 		for _, s := range secretsOf(vault.Credential{Name: "x", Value: vault.NewSecret([]byte(value))}) {
-			got[string(s.text.Reveal())] = true
+			got[string(s.Text.Reveal())] = true
 		}
 		if len(got) != len(strings.Fields(want)) {
 			t.Errorf("%s: %v, want %s", value, got, want)
@@ -315,7 +315,7 @@ func TestTheSecretsOfAValueAreItsLongStrings(t *testing.T) {
 }
 
 func TestTheSearchHoldsLittle(t *testing.T) {
-	o := &opened{secrets: []secret{{"x", vault.NewSecret([]byte(password))}}}
+	o := newWatch([]Secret{{What: "x", Text: vault.NewSecret([]byte(password))}})
 	for _, at := range []int{0, 1, 64<<10 - 10, 64 << 10, 128<<10 - 19, 300 << 10} {
 		content := bytes.Repeat([]byte("x"), 400<<10)
 		copy(content[at:], password)

@@ -34,7 +34,7 @@ type Assignment struct {
 	Limit    time.Duration
 	Say      func(line string) // tells the customer how it goes
 
-	// Hide takes the secrets of the credentials out of what is kept or shown of the worker; nil when there are none.
+	// Hide takes the secrets that the worker knows out of what is kept or shown of it; nothing is hidden if nil.
 	Hide func(text string) string
 
 	recording *recording // hears what the worker does; nobody does if nil
@@ -89,11 +89,17 @@ type Work struct {
 
 	mu       sync.Mutex
 	draining bool
-	running  map[nostr.ID]context.CancelFunc
+	running  map[nostr.ID]run
 	served   map[visitor]int64 // Unix ms when work for a customer last ended
 	talk     chan told
 
 	discarding int // directories that are being removed
+}
+
+// run is a worker on a request.
+type run struct {
+	since time.Time
+	stop  context.CancelFunc
 }
 
 // New returns the step on its fold. The zero fields of its services get their defaults.
@@ -102,7 +108,7 @@ func New(c Config, f *Fold) *Work {
 		c.Log = slog.Default()
 	}
 	w := &Work{c: c, fold: f, services: map[string]Service{}, doors: newDoors(), offers: newOffers(), outbox: outbox.New(c.Keyer, c.Now), turned: make(chan struct{}, 1),
-		running: map[nostr.ID]context.CancelFunc{}, served: map[visitor]int64{}, talk: make(chan told, 256)}
+		running: map[nostr.ID]run{}, served: map[visitor]int64{}, talk: make(chan told, 256)}
 	for _, s := range c.Services {
 		s = s.withDefaults()
 		if _, twice := w.services[s.D]; !twice {

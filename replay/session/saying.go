@@ -194,17 +194,17 @@ func outputOf(canonical jsontext.Value) (Output, error) {
 // head is enough of a text for a preview.
 func head(text []byte) string { return string(text[:min(len(text), maxHead)]) }
 
-// mapStrings changes every text in a JSON value but the names of members, and returns the canonical form.
+// mapStrings changes every text in a JSON value, the names of members too, and returns the canonical form. It is an
+// error if two members have one name then.
 func mapStrings(value []byte, change func(string) string) ([]byte, error) {
 	in, b := jsontext.NewDecoder(bytes.NewReader(value)), bytes.Buffer{}
 	out := jsontext.NewEncoder(&b)
 	for {
-		name := isName(in)
 		token, err := in.ReadToken()
 		if err != nil {
 			break // the value was read before: this is its end
 		}
-		if token.Kind() == '"' && !name {
+		if token.Kind() == '"' {
 			token = jsontext.String(change(token.String()))
 		}
 		if err := out.WriteToken(token); err != nil {

@@ -149,6 +149,21 @@ func TestNoNameHoldsASecret(t *testing.T) {
 	}
 }
 
+func TestNoParamHoldsACredential(t *testing.T) {
+	for line, kept := range map[string]string{
+		`{"tool":"a","params":{"x":%q}}`:                          `"x":"[secret]"`,
+		`{"tool":"a","params":{"of":[{%q:1}]}}`:                   `"[secret]":`,
+		`{"tool":"a","params":{%[1]q:1,"[secret]":2}}`:            `Malformed:1`,
+		`{"plan":{"steps":[],"analysis":"","strategies":{%q:1}}}`: `"[secret]":`,
+	} {
+		r := hiding()
+		r.Line(noon, session.Guild, fmt.Appendf(nil, line, credential))
+		if seen := recorded(t, r.End(noon, replay.Success)); strings.Contains(seen, credential) || !strings.Contains(seen, kept) {
+			t.Errorf("%s: recorded %s", line, seen)
+		}
+	}
+}
+
 func TestANumberThatNothingCanHaveIsNoResult(t *testing.T) {
 	for _, line := range []string{
 		`{"tool":"a","output":"x","latency_ms":9223372036854775807}`, `{"verification":{"verification_delta":9223372036854775807}}`,

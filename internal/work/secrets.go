@@ -1,0 +1,285 @@
+package work
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"guild/nutshell"
+	"guild/nutshell/vault"
+)
+
+// shortest is the length from which a string is looked for in what a worker leaves and says, in bytes: shorter ones
+// stand in any text by accident.
+const shortest = 8
+
+// Secret is a string that a worker may read and nobody else may see: of a credential that came with a request, or a
+// variable of its owner's.
+type Secret struct {
+	What  string // it is, as "the value of the variable API_KEY"
+	Text  vault.Secret
+	Owner bool // of this node; its customers are not told what it is
+}
+
+// SecretsIn lists the values of variables ("NAME=value") that may be secret. Left out are values under 8 bytes, paths
+// that exist here and, where the name does not say otherwise, mere words, numbers, and what its name declares public.
+func SecretsIn(env []string) []Secret {
+	var all []Secret
+	for _, variable := range env {
+		name, value, _ := strings.Cut(variable, "=")
+		if mayBeSecret(strings.ToLower(name), strings.TrimSpace(value)) {
+			all = append(all, Secret{What: "the value of the variable " + name, Text: vault.NewSecret([]byte(value)), Owner: true})
+		}
+	}
+	return all
+}
+
+// public are names of what says where something is and who asks, not with which secret. A delivery may well hold it.
+var public = []string{
+	"host", "hostname", "address", "server", "endpoint", "base_url", "port", "database", "dbname", "db", "schema", "bucket",
+	"region", "scheme", "driver", "user", "username", "login", "account", "email", "role", "project", "organization", "type", "name",
+	"model", "version",
+}
+
+// isPublic reports whether a value under that name, in lower case, is no secret. A URL with a user and a password is one.
+func isPublic(name, value string) bool {
+	_, rest, isURL := strings.Cut(value, "://")
+	return slices.Contains(public, name) && !(isURL && strings.Contains(rest, "@"))
+}
+
+// mayBeSecret reports whether a variable may be secret, by its name in lower case and its value.
+func mayBeSecret(name, value string) bool {
+	const letters, digits = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"
+	if len(value) < shortest || arePaths(value) {
+		return false
+	}
+	for _, part := range []string{"key", "token", "secret", "pass", "cred", "auth"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	for rest, more := name, true; more; _, rest, more = strings.Cut(rest, "_") {
+		if isPublic(rest, value) {
+			return false
+		}
+	}
+	return strings.Trim(value, letters) != "" && strings.Trim(value, digits) != ""
+}
+
+// arePaths reports whether a value is an absolute path that exists here, or a list of such.
+func arePaths(value string) bool {
+	return !slices.ContainsFunc(filepath.SplitList(value), func(path string) bool {
+		_, err := os.Stat(path)
+		return err != nil || !filepath.IsAbs(path)
+	})
+}
+
+// watch looks for secrets. It takes one pass over a text, however many there are. White space in between hides none of
+// them: lines are broken. The zero watch looks for nothing.
+type watch struct {
+	forms   map[uint64][]form // by their first 8 bytes
+	sieve   [1 << 10]uint64   // a bit for each of these
+	longest int               // of the forms, in bytes
+}
+
+// form is one way in which a secret may be written, without white space.
+type form struct {
+	*Secret
+	written vault.Secret
+}
+
+func newWatch(secrets []Secret) *watch {
+	w := &watch{forms: map[uint64][]form{}}
+	for i := range secrets {
+		for _, written := range forms(string(secrets[i].Text.Reveal())) {
+			head := binary.LittleEndian.Uint64(written)
+			word, bit := hole(head)
+			w.sieve[word] |= bit
+			w.forms[head] = append(w.forms[head], form{&secrets[i], vault.NewSecret(written)})
+			w.longest = max(w.longest, len(written))
+		}
+	}
+	return w
+}
+
+// hole is the bit of the sieve that 8 bytes have, which others may have too.
+func hole(head uint64) (word int, bit uint64) {
+	hash := head * 0x9E3779B97F4A7C15 >> 48
+	return int(hash >> 6), 1 << (hash & 63)
+}
+
+// forms lists how a text may be written: as it is, backwards, in JSON, in a URL, in hex, and in base64, where it may be
+// the middle of something.
+func forms(text string) [][]byte {
+	backwards := []rune(text)
+	slices.Reverse(backwards)
+	escaped, _ := json.Marshal(text) // a string always can be
+	quoted, _ := jsontext.AppendQuote(nil, text)
+	hexed := hex.EncodeToString([]byte(text))
+	all := []string{
+		text, string(backwards), string(escaped[1 : len(escaped)-1]), string(quoted[1 : len(quoted)-1]),
+		url.QueryEscape(text), url.PathEscape(text), hexed, strings.ToUpper(hexed),
+	}
+	for lead := range 3 { // bytes before it that share a character with it
+		padded := append(make([]byte, lead), text...)
+		first, end := (8*lead+5)/6, 8*len(padded)/6
+		all = append(all, base64.RawStdEncoding.EncodeToString(padded)[first:end], base64.RawURLEncoding.EncodeToString(padded)[first:end])
+	}
+	var once [][]byte
+	for _, one := range all {
+		written := solid(nil, []byte(one))
+		if len(written) >= shortest && !slices.ContainsFunc(once, func(b []byte) bool { return bytes.Equal(b, written) }) {
+			once = append(once, written)
+		}
+	}
+	return once
+}
+
+// solid appends a text to b without its white space.
+func solid(b, text []byte) []byte {
+	for _, c := range text {
+		if !isSpace(c) {
+			b = append(b, c)
+		}
+	}
+	return b
+}
+
+func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
+
+// in yields where secrets stand in a text without white space, from its beginning on.
+func (w *watch) in(text []byte) iter.Seq2[int, form] {
+	return func(yield func(int, form) bool) {
+		for i := 0; i+8 <= len(text) && w.longest > 0; i++ {
+			head := binary.LittleEndian.Uint64(text[i:])
+			if word, bit := hole(head); w.sieve[word]&bit == 0 {
+				continue
+			}
+			for _, f := range w.forms[head] {
+				if bytes.HasPrefix(text[i:], f.written.Reveal()) && !yield(i, f) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// find returns a secret that stands in a text without white space, or nil.
+func (w *watch) find(text []byte) *Secret {
+	for _, f := range w.in(text) {
+		return f.Secret
+	}
+	return nil
+}
+
+// hide takes the secrets out of a text.
+func (w *watch) hide(text string) string {
+	tight := solid(nil, []byte(text))
+	if w.find(tight) == nil {
+		return text
+	}
+	var at []int // where the bytes of tight stand in the text
+	for i := range len(text) {
+		if !isSpace(text[i]) {
+			at = append(at, i)
+		}
+	}
+	var clean strings.Builder
+	done := 0 // bytes of the text
+	for i, f := range w.in(tight) {
+		if first := at[i]; first >= done {
+			clean.WriteString(text[done:first] + f.written.String())
+		}
+		done = max(done, at[i+len(f.written.Reveal())-1]+1)
+	}
+	return clean.String() + text[done:]
+}
+
+// hideIn is hide for an error, which keeps its kind where there is nothing to hide.
+func (w *watch) hideIn(err error) error {
+	if err == nil || w.hide(err.Error()) == err.Error() {
+		return err
+	}
+	return errors.New(w.hide(err.Error()))
+}
+
+// leakError is a secret in a delivery.
+type leakError struct {
+	*Secret
+	file string // that it stands in, or in whose name
+}
+
+func (e *leakError) Error() string {
+	text := fmt.Sprintf("the worker left %s in %s, so that nothing is delivered", e.What, e.file)
+	if e.Owner {
+		text += "; what is no secret can be set in the command itself (exec = 'NAME=value my-agent') instead of by env"
+	}
+	return text
+}
+
+// told returns the text for the customer.
+func (e *leakError) told() string {
+	if e.Owner {
+		return "the worker left something that is not for others, so that nothing is delivered"
+	}
+	return e.Error()
+}
+
+// leak is a *leakError if one of the secrets stands in a file of a delivery or in its name.
+func (w *watch) leak(tree fs.FS) error {
+	if w.longest == 0 {
+		return nil
+	}
+	return fs.WalkDir(tree, ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		found := w.find(solid(nil, []byte(p)))
+		if found == nil && d.Type().IsRegular() {
+			found, err = w.search(tree, p)
+		}
+		if found != nil {
+			left := strings.TrimPrefix(strings.TrimPrefix(p, nutshell.ArtifactsDir+"/"), "delivery/") // as the worker names it
+			return &leakError{found, w.hide(left)}
+		}
+		return err
+	})
+}
+
+// search looks for the secrets in a file, of which it holds little at a time.
+func (w *watch) search(tree fs.FS, p string) (*Secret, error) {
+	f, err := tree.Open(p)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var text []byte
+	for buf := make([]byte, 64<<10); ; {
+		n, err := f.Read(buf)
+		text = solid(text, buf[:n])
+		if found := w.find(text); found != nil {
+			return found, nil
+		}
+		if errors.Is(err, io.EOF) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		text = text[:copy(text, text[max(0, len(text)-w.longest+1):])] // what a secret may have begun in
+	}
+}
