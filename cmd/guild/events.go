@@ -29,7 +29,7 @@ signature, a result from a stranger, a second result. The newest is last.`,
 }
 
 func (p *program) runEventsRejected(ctx context.Context, asJSON bool) error {
-	client, done, err := p.reader(ctx)
+	client, done, err := p.journalReader(ctx)
 	if err != nil {
 		return err
 	}

@@ -114,6 +114,9 @@ func checkNode(ctx context.Context, c config.Config) finding {
 	case err != nil:
 		return finding{"node", stateFailed, err.Error(), "remove " + c.Socket() + " if no node runs"}
 	}
+	if n := len(s.Quarantined); n > 0 {
+		return finding{"node", stateWarning, fmt.Sprintf("%d guards lost entries and are in quarantine", n), "guild status lists them"}
+	}
 	return finding{"node", stateOK, s.Npub + " on " + c.Socket(), ""}
 }
 

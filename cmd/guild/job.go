@@ -12,6 +12,7 @@ import (
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
+	"guild/internal/journal"
 	"guild/oa"
 )
 
@@ -72,7 +73,7 @@ func (p *program) runJobLs(ctx context.Context, asJSON bool) error {
 	rows := [][]string{{"JOB", "AGE", "ENDING", "TRIES", "TASK", "TITLE"}}
 	for _, j := range jobs {
 		rows = append(rows, []string{
-			short(j.ID), age(p.now(), j.Opened), endingWord(j.Ending), fmt.Sprint(len(j.Attempts)),
+			short(j.ID), age(p.now(), j.Opened), endingShown(j), fmt.Sprint(len(j.Attempts)),
 			cli.Cut(cli.Clean(j.Task), 18), cli.Cut(cli.Clean(j.Title), 30),
 		})
 	}
@@ -84,6 +85,14 @@ func endingWord(e guild.Ending) string {
 		return "open"
 	}
 	return string(e)
+}
+
+// endingShown returns how a job ended, and says if it is in quarantine.
+func endingShown(j control.Job) string {
+	if j.Quarantined {
+		return endingWord(j.Ending) + " (quarantined)"
+	}
+	return endingWord(j.Ending)
 }
 
 func (p *program) runJobShow(ctx context.Context, id string, asJSON bool) error {
@@ -104,6 +113,9 @@ func (p *program) runJobShow(ctx context.Context, id string, asJSON bool) error 
 		cli.Clean(summary(job)), job.Bundle, job.Size)
 	if n := job.Criticality.Replicas(); n > 1 {
 		fmt.Fprintf(p.out, "level    %s: %d at once, %s\n", job.Criticality, n, decision(job))
+	}
+	if job.Quarantined {
+		fmt.Fprintf(p.out, "held     quarantined: entries of it are lost, and nothing is done for it\n         until '%s job.%s'\n", journal.Releasing, job.ID)
 	}
 	if job.Waits != "" {
 		fmt.Fprintf(p.out, "waits    %s\n", cli.Clean(job.Waits))

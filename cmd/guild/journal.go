@@ -30,7 +30,7 @@ func (p *program) journalCommand() *cobra.Command {
 shows is computed from it. These verbs ask the running node, or open the journal
 themselves when none runs.`,
 		Example: "  guild journal ls --subject job.5f21",
-	}, p.journalLsCommand(), p.journalShowCommand(), p.journalRepairCommand(), p.journalArchiveCommand())
+	}, p.journalLsCommand(), p.journalShowCommand(), p.journalRepairCommand(), p.journalReleaseCommand(), p.journalArchiveCommand())
 }
 
 func (p *program) journalLsCommand() *cobra.Command {
@@ -63,7 +63,7 @@ func (p *program) runJournalLs(ctx context.Context, o journalOptions) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	client, done, err := p.reader(ctx)
+	client, done, err := p.journalReader(ctx)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (p *program) runJournalShow(ctx context.Context, text string) error {
 	if err != nil || seq == 0 {
 		return cli.Usage(fmt.Errorf("%q is not the number of an entry", text))
 	}
-	client, done, err := p.reader(ctx)
+	client, done, err := p.journalReader(ctx)
 	if err != nil {
 		return err
 	}

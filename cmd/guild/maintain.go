@@ -13,8 +13,17 @@ import (
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/config"
+	"guild/internal/control"
+	"guild/internal/fact"
 	"guild/internal/journal"
+	"guild/internal/key"
+	"guild/internal/node"
 )
+
+type quarantineOptions struct {
+	All  bool // every guard in quarantine
+	JSON bool
+}
 
 type archiveOptions struct {
 	Before time.Duration // entries older than this go
@@ -27,7 +36,13 @@ func (p *program) journalRepairCommand() *cobra.Command {
 		Use:   "repair",
 		Short: "Rebuild a damaged journal from what is left of it",
 		Long: `repair keeps a copy of everything, rebuilds the journal from the entries that are
-whole and fit their chain, and says what is lost. No node may be running.`,
+whole, and says what is lost. What strangers wrote, if damaged, is moved aside,
+and relays are asked for it again. No node may be running.
+
+What an entry is about, as one job or the trust for one task, is its guard. A
+guard that lost entries is put into quarantine: all that is left of it is kept and
+shown, and nothing is done or decided for it, because what is lost may have been
+done already. 'guild journal release GUARD' lets it go on.`,
 		Example: "  guild journal repair",
 		Args:    cli.NoArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -35,15 +50,74 @@ whole and fit their chain, and says what is lost. No node may be running.`,
 			if err != nil {
 				return err
 			}
-			report, err := journal.Repair(cmd.Context(), p.journalAt(c))
+			n, err := nodeConfig(c, key.Identity{}, nodeOptions{Log: p.logger(p.err)})
 			if err != nil {
 				return err
 			}
-			return p.writeReport("repaired", report, asJSON)
+			report, err := node.Repair(cmd.Context(), n)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return cli.PrintJSON(p.out, report)
+			}
+			_, err = fmt.Fprintln(p.out, "repaired:", strings.Join(append(reportLines(report.Report), quarantineLines(report)...), "\n  "))
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+func (p *program) journalReleaseCommand() *cobra.Command {
+	var o quarantineOptions
+	cmd := &cobra.Command{
+		Use:   "release GUARD...",
+		Short: "Let go on what a repair has put into quarantine",
+		Long: `release ends the quarantine of a guard, as one job or the trust for one task,
+that lost entries when the journal was repaired. From then on guild works on from
+what is left of it, and what was lost may be done again: a job whose request is
+lost may be asked for, judged and paid a second time. 'guild job show' and
+'guild journal ls --subject' show what is left.
+
+GUARD is a guard's name, or the beginning of one.`,
+		Example: "  guild journal release job.5f21c9aa\n  guild journal release --all --json",
+		RunE:    func(cmd *cobra.Command, args []string) error { return p.runRelease(cmd.Context(), args, o) },
+	}
+	cmd.Flags().BoolVar(&o.All, "all", false, "release all that is in quarantine")
+	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (p *program) runRelease(ctx context.Context, guards []string, o quarantineOptions) error {
+	if o.All == (len(guards) > 0) {
+		return cli.Usage(cli.WithHint(fmt.Errorf("name guards, or give --all"), "guild status lists what is in quarantine"))
+	}
+	client, done, err := p.reader(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	released, err := client.ReleaseGuards(ctx, control.Releasing{Guards: guards, All: o.All})
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		return cli.PrintJSON(p.out, released)
+	}
+	for _, r := range released {
+		about := ""
+		if r.Job != nil {
+			about = fmt.Sprintf("  %s, %d asked  %s", endingWord(r.Job.Ending), len(r.Job.Attempts), cli.Cut(cli.Clean(r.Job.Title), 40))
+		}
+		fmt.Fprintf(p.out, "released  %s%s\n", cli.Clean(r.Guard), about)
+	}
+	if len(released) == 0 {
+		_, err = fmt.Fprintln(p.out, "nothing is in quarantine")
+		return err
+	}
+	_, err = fmt.Fprintln(p.out, "what is left of them counts from now on, and what was lost may be done again")
+	return err
 }
 
 func (p *program) journalArchiveCommand() *cobra.Command {
@@ -118,16 +192,44 @@ func (p *program) writeReport(what string, report journal.Report, asJSON bool) e
 	if asJSON {
 		return cli.PrintJSON(p.out, report)
 	}
-	_, err := fmt.Fprintln(p.out, what+":", reportText(report))
+	_, err := fmt.Fprintln(p.out, what+":", strings.Join(reportLines(report), "\n  "))
 	return err
 }
 
-// reportText says in a few lines what was done to a journal.
-func reportText(r journal.Report) string {
-	if r.Aside == "" && r.File == "" {
-		return "there was nothing to do"
+// quarantineLines says which jobs, and which other guards, a repair has put into quarantine.
+func quarantineLines(r node.Repaired) []string {
+	if len(r.Quarantined) == 0 {
+		return nil
+	}
+	lines := []string{"in quarantine, because entries are lost or may be; nothing is done or decided for these until"}
+	lines = append(lines, "'"+journal.Releasing+" GUARD', and what is lost may then be done again:")
+	for _, j := range r.Jobs {
+		about := "its opening is lost"
+		if j.Known {
+			about = endingWord(j.Ending) + "  " + cli.Cut(cli.Clean(j.Title), 40)
+		}
+		lines = append(lines, "  "+string(fact.JobSubject(j.Job))+"  "+about)
+	}
+	for _, guard := range r.Quarantined {
+		if guard.Noun() != "job" {
+			lines = append(lines, "  "+cli.Clean(string(guard)))
+		}
+	}
+	return lines
+}
+
+// reportLines says in a few lines what was done to a journal.
+func reportLines(r journal.Report) []string {
+	if r.Aside == "" && r.File == "" && len(r.Renewed) == 0 {
+		return []string{"there was nothing to do"}
 	}
 	lines := []string{fmt.Sprintf("%d entries kept", r.Kept)}
+	if r.Aside == "" && r.File == "" {
+		lines = []string{"all entries are whole"}
+	}
+	for _, renewed := range r.Renewed {
+		lines = append(lines, fmt.Sprintf("stream %s was damaged and is begun anew; as it was it is in %s", renewed.Stream, renewed.Aside))
+	}
 	if r.Reason != "" {
 		lines = append(lines, "found     "+cli.Clean(r.Reason))
 	}
@@ -140,5 +242,5 @@ func reportText(r journal.Report) string {
 	if r.File != "" {
 		lines = append(lines, fmt.Sprintf("entries up to %d are in %s", r.Through, r.File))
 	}
-	return strings.Join(lines, "\n  ")
+	return lines
 }

@@ -15,6 +15,7 @@ import (
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
+	"guild/internal/cli"
 	"guild/internal/config"
 	"guild/internal/control"
 	"guild/internal/jobs"
@@ -43,7 +44,7 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 	n := node.Config{
 		Dir: c.Paths.Data, Socket: c.Socket(), Identity: id, Version: build().Version, Now: time.Now,
 		JournalDir: c.JournalDir(), HighWater: c.HighWater(), Relays: c.Relays, Embed: c.Embeds(), Addr: c.Relay.Addr, Blossom: c.Blossom,
-		Listen: c.Journal.Listen, NoSync: c.Journal.NoSync, Synonyms: synonyms(c.Synonyms), Judges: c.Judge.Jobs, Tier: c.Judge.Tier, Analysis: c.Judge.Analysis,
+		NoSync: c.Journal.NoSync, Synonyms: synonyms(c.Synonyms), Judges: c.Judge.Jobs, Tier: c.Judge.Tier, Analysis: c.Judge.Analysis,
 		Limits: jobs.Limits(c.Limits), Patience: patience(c.Timeouts), Retry: c.Timeouts.Retry, Kinds: kinds(c.Tasks), Log: o.Log,
 		Follow: followed,
 	}
@@ -125,7 +126,28 @@ func runNode(ctx context.Context, c config.Config, id key.Identity, o nodeOption
 	if err != nil {
 		return err
 	}
-	return node.Run(ctx, n)
+	return endWithin(ctx, farewell, func() error { return node.Run(ctx, n) })
+}
+
+// farewell bounds the time that a node takes to end: ten seconds for its running work, the rest for its last events and seal.
+const farewell = time.Minute
+
+// endWithin returns what run returns, or an error if run goes on for so long after ctx ended. The process ends then, as if it
+// were killed: what is recorded is on the disk, and the next start goes on from there.
+func endWithin(ctx context.Context, patience time.Duration, run func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- run() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(patience):
+		return cli.WithHint(fmt.Errorf("the node was told to end %v ago and did not", patience), "nothing that was recorded is lost; start it again")
+	}
 }
 
 // startOwnNode runs a node inside this process for a verb that found none running. stop returns when no other

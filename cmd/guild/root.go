@@ -70,11 +70,23 @@ func (p *program) config() (config.Config, error) { return config.Load(p.home, o
 // reader returns a client for looking at things: of the running node, or of what a stopped one left on disk.
 // done closes what had to be opened.
 func (p *program) reader(ctx context.Context) (client *control.Client, done func(), err error) {
-	return p.readerAs(ctx, func(config.Config) (key.Identity, error) { return key.Identity{}, nil })
+	return p.readerOf(ctx, nobody, node.Inspect)
 }
+
+// journalReader is reader for what needs the journal alone.
+func (p *program) journalReader(ctx context.Context) (client *control.Client, done func(), err error) {
+	return p.readerOf(ctx, nobody, node.InspectJournal)
+}
+
+func nobody(config.Config) (key.Identity, error) { return key.Identity{}, nil }
 
 // readerAs is reader for what needs the identity even when no node runs.
 func (p *program) readerAs(ctx context.Context, who func(config.Config) (key.Identity, error)) (client *control.Client, done func(), err error) {
+	return p.readerOf(ctx, who, node.Inspect)
+}
+
+func (p *program) readerOf(ctx context.Context, who func(config.Config) (key.Identity, error),
+	inspect func(context.Context, node.Config) (*control.Client, func() error, error)) (client *control.Client, done func(), err error) {
 	c, err := p.config()
 	if err != nil {
 		return nil, nil, err
@@ -91,7 +103,7 @@ func (p *program) readerAs(ctx context.Context, who func(config.Config) (key.Ide
 	if err != nil {
 		return nil, nil, err
 	}
-	client, closeAll, err := node.Inspect(ctx, n)
+	client, closeAll, err := inspect(ctx, n)
 	if err != nil {
 		return nil, nil, err
 	}

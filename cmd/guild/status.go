@@ -15,6 +15,7 @@ import (
 
 	"guild/internal/cli"
 	"guild/internal/control"
+	"guild/internal/journal"
 	"guild/internal/work"
 )
 
@@ -65,6 +66,9 @@ func writeStatus(w io.Writer, s control.Status, now time.Time) error {
 	}
 	line("sandbox", "%s", s.Sandbox)
 	line("journal", "%d entries in %s", s.Journal.Last, s.Journal.Dir)
+	for _, aside := range s.Journal.Renewed {
+		line("", "damaged, begun anew: %s", aside)
+	}
 	line("providers", "%d known", s.Seen)
 	line("jobs", "%s", counts(s.Jobs))
 	for i, v := range s.Services {
@@ -77,6 +81,13 @@ func writeStatus(w io.Writer, s control.Status, now time.Time) error {
 	line("dropped", "%s", counts(s.Dropped))
 	for i, parked := range s.Parked {
 		line(first(i, "parked"), "%s", parked)
+	}
+	if n := len(s.Quarantined); n > 0 {
+		line("quarantine", "%d lost entries when the journal was repaired; to let one go on:", n)
+		line("", "%s GUARD", journal.Releasing)
+	}
+	for _, guard := range s.Quarantined {
+		line("", "%s", guard)
 	}
 	return tw.Flush()
 }

@@ -43,7 +43,6 @@ type Relay struct {
 
 // Journal is the store of facts.
 type Journal struct {
-	Listen string `koanf:"listen"` // host:port for NATS clients; empty opens none
 	NoSync bool   `koanf:"no_sync"`
 	Dir    string `koanf:"dir"` // <data>/journal when empty
 }

@@ -99,6 +99,19 @@ kind = 5051
 	}
 }
 
+func TestARemovedKeySaysWhyItIsGone(t *testing.T) {
+	for _, tt := range []struct{ text, environ, key, hint string }{
+		{"[journal]\nlisten = \"127.0.0.1:4222\"\n", "", "journal.listen", "delete the line that sets journal.listen"},
+		{"", "GUILD_JOURNAL_LISTEN=127.0.0.1:4222", "GUILD_JOURNAL_LISTEN", "unset GUILD_JOURNAL_LISTEN"},
+	} {
+		_, err := load(t, tt.text, tt.environ)
+		removed, ok := errors.AsType[*config.RemovedKeyError](err)
+		if !ok || removed.Key != tt.key || removed.Hint() != tt.hint || !strings.Contains(err.Error(), tt.key+" was removed: whoever reached the port") {
+			t.Errorf("%q %q: got %v, want a *RemovedKeyError about %s with the hint %q", tt.text, tt.environ, err, tt.key, tt.hint)
+		}
+	}
+}
+
 func TestAnUnknownKeyNamesTheNearest(t *testing.T) {
 	for text, want := range map[string][2]string{
 		"relayz = []":                      {"relayz", "relays"},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,6 +35,32 @@ func (e *UnknownKeyError) Hint() string {
 	return fmt.Sprintf("did you mean %q?", e.Near)
 }
 
+// RemovedKeyError is a key, or its environment variable, that an earlier version knew.
+type RemovedKeyError struct {
+	Path string // of the file; empty for the environment
+	Key  string // as it was set
+	Why  string
+}
+
+func (e *RemovedKeyError) Error() string {
+	return fmt.Sprintf("%s: %s was removed: %s", cmp.Or(e.Path, "environment"), e.Key, e.Why)
+}
+
+// Hint says how to go on without the key.
+func (e *RemovedKeyError) Hint() string {
+	if e.Path == "" {
+		return "unset " + e.Key
+	}
+	return "delete the line that sets " + e.Key
+}
+
+// removed says of each key that an earlier version knew why it is gone.
+func removed() map[string]string {
+	return map[string]string{
+		"journal.listen": "whoever reached the port could write to the journal and delete from it, not only read",
+	}
+}
+
 // isTop reports whether a key stands in no table.
 func isTop(key string) bool {
 	t, ok := member(reflect.TypeFor[Config](), key)
@@ -46,6 +73,11 @@ func Load(home string, environ []string) (Config, error) {
 	paths, err := Locate(home, lookup(environ))
 	if err != nil {
 		return Config{}, err
+	}
+	for key, why := range removed() {
+		if name := variable(key); lookup(environ)(name) != "" {
+			return Config{}, &RemovedKeyError{Key: name, Why: why}
+		}
 	}
 	k := koanf.New(".")
 	if err := loadFile(k, paths.Config); err != nil {
@@ -85,6 +117,9 @@ func loadFile(k *koanf.Koanf, path string) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if unknown := stray(k.Raw(), reflect.TypeFor[Config](), ""); unknown != "" {
+		if why, gone := removed()[unknown]; gone {
+			return &RemovedKeyError{path, unknown, why}
+		}
 		return &UnknownKeyError{path, unknown, nearest(unknown)}
 	}
 	return nil

@@ -40,17 +40,52 @@ func refuse(w http.ResponseWriter, status int, code, hint string, err error) {
 	json.NewEncoder(w).Encode(Problem{Error: err.Error(), Hint: hint, Code: code})
 }
 
-// fail answers with an error: a refusal says how, a full disk is told as such, and all else is trouble of the node's.
+// fail answers with an error: a refusal says how, a quarantine and a full disk are told as such, and all else is trouble
+// of the node's.
 func fail(w http.ResponseWriter, err error) {
+	status, p := problemOf(err)
+	refuse(w, status, p.Code, p.Hint, err)
+}
+
+// problemOf returns the status and the body with which fail answers.
+func problemOf(err error) (status int, p Problem) {
 	refused, ok := errors.AsType[*refusal](err)
 	switch {
 	case ok:
-		refuse(w, refused.status, refused.code, refused.hint, err)
+		return refused.status, Problem{Error: err.Error(), Hint: refused.hint, Code: refused.code}
+	case errors.Is(err, journal.ErrQuarantined):
+		return http.StatusConflict, Problem{Error: err.Error(), Hint: journal.Hint(err), Code: "quarantined"}
 	case errors.Is(err, journal.ErrFull):
-		refuse(w, http.StatusInsufficientStorage, "full", journal.Hint(err), err)
-	default:
-		refuse(w, http.StatusInternalServerError, "internal", journal.Hint(err), err)
+		return http.StatusInsufficientStorage, Problem{Error: err.Error(), Hint: journal.Hint(err), Code: "full"}
 	}
+	return http.StatusInternalServerError, Problem{Error: err.Error(), Hint: journal.Hint(err), Code: "internal"}
+}
+
+// stream answers with lines of JSON as they come. The status is sent with the first of them, so an error that ends the
+// stream is told in a last line, and the connection is cut: a client that does not know the line sees no proper end.
+type stream struct {
+	out   *json.Encoder
+	flush *http.ResponseController
+}
+
+func newStream(w http.ResponseWriter) stream {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	return stream{json.NewEncoder(w), http.NewResponseController(w)}
+}
+
+// failedLine is the last line of a stream that an error ended.
+type failedLine struct {
+	Problem Problem `json:"problem"`
+}
+
+// fail ends the stream and the handler. A node that is stopping cuts the connection without a word.
+func (s stream) fail(err error) {
+	if !errors.Is(err, journal.ErrClosed) {
+		_, p := problemOf(err)
+		s.out.Encode(failedLine{p}) // the client is gone if this fails
+		s.flush.Flush()
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // decode reads the body of a request, which is one JSON value of at most so many bytes and names nothing unknown. It

@@ -25,7 +25,10 @@ type Status struct {
 	Seen     int              `json:"providers"`
 	Dropped  map[string]int64 `json:"dropped"` // reason → events dropped since the start
 	Parked   []string         `json:"parked,omitempty"`
-	Yields   string           `json:"yields,omitempty"` // why the services are paused: another node has our key
+
+	Quarantined []string `json:"quarantined,omitempty"` // guards that lost entries: nothing is decided under them
+
+	Yields string `json:"yields,omitempty"` // why the services are paused: another node has our key
 }
 
 // Relay is one relay in Status.
@@ -39,8 +42,9 @@ type Relay struct {
 
 // Journal is the journal in Status.
 type Journal struct {
-	Dir  string `json:"dir"`
-	Last uint64 `json:"last"`
+	Dir     string   `json:"dir"`
+	Last    uint64   `json:"last"`
+	Renewed []string `json:"renewed,omitempty"` // directories of streams beside the facts that were damaged at the start and are begun anew
 }
 
 // Hire is what POST /v1/jobs takes in its query beside the packed bundle in its body. The answer is a Job.
@@ -103,6 +107,8 @@ type Job struct {
 	Size     int64        `json:"size"`
 	Released []string     `json:"released,omitempty"` // names of the credentials for whoever is asked
 	Attempts []Attempt    `json:"attempts"`
+
+	Quarantined bool `json:"quarantined,omitempty"` // entries of it are lost: nothing is done for it
 
 	Criticality guild.Criticality `json:"criticality,omitempty"` // low when empty
 	Compare     string            `json:"compare,omitempty"`     // how deliveries are compared; by what they are when empty

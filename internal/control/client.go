@@ -261,7 +261,8 @@ func call[T any](ctx context.Context, c *Client, method, path string, q url.Valu
 	return answer, nil
 }
 
-// lines reads a stream of one JSON value a line.
+// lines reads a stream of one JSON value a line. A stream that the node could not end is a ProblemError after its last
+// value.
 func lines[T any](ctx context.Context, c *Client, path string, q url.Values) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -274,6 +275,10 @@ func lines[T any](ctx context.Context, c *Client, path string, q url.Values) ite
 		scan := bufio.NewScanner(r)
 		scan.Buffer(nil, maxLine)
 		for scan.Scan() {
+			if bytes.HasPrefix(scan.Bytes(), []byte(`{"problem":`)) { // as stream.fail writes it
+				yield(none, failedWith(scan.Bytes()))
+				return
+			}
 			var value T
 			if err := json.Unmarshal(scan.Bytes(), &value); err != nil {
 				if broken := scan.Err(); broken != nil {
@@ -325,6 +330,15 @@ func (c *Client) unreachable(err error) error {
 		err = cause.Err // without the address that nobody knows
 	}
 	return fmt.Errorf("%s: %w", c.socket, err)
+}
+
+// failedWith is the error in the last line of a stream that the node could not go on with.
+func failedWith(line []byte) error {
+	var last failedLine
+	if err := json.Unmarshal(line, &last); err != nil || last.Problem.Error == "" {
+		last.Problem = Problem{Error: "the node ends the stream before it is complete"}
+	}
+	return &ProblemError{Status: http.StatusOK, Problem: last.Problem}
 }
 
 func problem(resp *http.Response) error {

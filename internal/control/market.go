@@ -3,7 +3,7 @@ package control
 import (
 	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -15,6 +15,7 @@ import (
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/journal"
 	"guild/internal/registry"
 	"guild/nip89"
 )
@@ -216,11 +217,9 @@ func (s *Server) card(o guild.Offer, c registry.Card) Card {
 
 // watchMarket tells what is new about providers until the client leaves: what they announce, and how they move here.
 func (s *Server) watchMarket(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	out, flush := json.NewEncoder(w), http.NewResponseController(w)
-	flush.Flush()
-	ctx, stop := context.WithCancel(r.Context())
-	defer stop()
+	lines := newStream(w)
+	lines.flush.Flush()
+	ctx, stop := context.WithCancelCause(r.Context())
 	changes := make(chan Change)
 	tell := func(c Change) bool {
 		select {
@@ -232,15 +231,19 @@ func (s *Server) watchMarket(w http.ResponseWriter, r *http.Request) {
 	}
 	var sources sync.WaitGroup
 	defer sources.Wait()
-	defer stop()
-	sources.Go(func() { defer stop(); s.announced(ctx, tell) })
-	sources.Go(func() { defer stop(); s.moved(ctx, tell) })
+	defer stop(nil)
+	sources.Go(func() { s.announced(ctx, tell); stop(nil) })
+	sources.Go(func() { stop(s.moved(ctx, tell)) })
 	for {
 		select {
 		case <-ctx.Done():
+			err := context.Cause(ctx)
+			if !errors.Is(err, context.Canceled) && !errors.Is(err, journal.ErrClosed) {
+				lines.fail(err)
+			}
 			return
 		case c := <-changes:
-			if out.Encode(c) != nil || flush.Flush() != nil {
+			if lines.out.Encode(c) != nil || lines.flush.Flush() != nil {
 				return
 			}
 		}
@@ -264,10 +267,11 @@ func (s *Server) announced(ctx context.Context, tell func(Change) bool) {
 	}
 }
 
-func (s *Server) moved(ctx context.Context, tell func(Change) bool) {
+// moved returns an error if the journal cannot be read any more.
+func (s *Server) moved(ctx context.Context, tell func(Change) bool) error {
 	for e, err := range s.c.Journal.Watch(ctx, s.c.Journal.Last()+1) {
 		if err != nil {
-			return // the client left, or the node is stopping
+			return err
 		}
 		for _, f := range e.Facts {
 			m, ok := f.(fact.ProviderMoved)
@@ -278,10 +282,11 @@ func (s *Server) moved(ctx context.Context, tell func(Change) bool) {
 			change.Name = s.c.Registry.Name(m.Service)
 			change.Text = fmt.Sprintf("was %s: %s", m.From, m.Cause)
 			if !tell(change) {
-				return
+				return nil
 			}
 		}
 	}
+	return nil
 }
 
 func (s *Server) change(p guild.Service, at int64, event string) Change {

@@ -74,14 +74,13 @@ func (s *Server) getJournal(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	subject := r.URL.Query().Get("subject")
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	out := json.NewEncoder(w)
+	lines := newStream(w)
 	for e, err := range s.c.Journal.Entries(r.Context(), from) {
 		if err != nil {
-			return // the headers are sent; a cut stream is the only way left to say so
+			lines.fail(err)
 		}
 		if e.At >= after && strings.HasPrefix(string(e.Subject), subject) {
-			out.Encode(toRecord(e))
+			lines.out.Encode(toRecord(e))
 		}
 	}
 }
@@ -131,16 +130,15 @@ func (s *Server) getRecord(w http.ResponseWriter, r *http.Request) {
 
 // getRejected lists the events that changed nothing, the newest last.
 func (s *Server) getRejected(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	out := json.NewEncoder(w)
+	lines := newStream(w)
 	for m, err := range s.c.Journal.Rejected(r.Context()) {
 		if err != nil {
-			return
+			lines.fail(err)
 		}
 		var d Dropped
 		if json.Unmarshal(m.Data, &d) == nil {
 			d.At, d.Reason = m.At.UnixMilli(), cmp.Or(d.Reason, m.Reason)
-			out.Encode(d)
+			lines.out.Encode(d)
 		}
 	}
 }

@@ -306,29 +306,27 @@ func (s *Server) watchJob(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	out := json.NewEncoder(w)
+	lines := newStream(w)
 	if s.archived(r.Context(), j) {
-		out.Encode(s.end(j, fact.Entry{Seq: s.last(j), At: j.Closed}))
+		lines.out.Encode(s.end(j, fact.Entry{Seq: s.last(j), At: j.Closed}))
 		return
 	}
-	flush := http.NewResponseController(w)
 	for e, err := range s.c.Journal.Watch(r.Context(), j.Seq) {
 		if err != nil {
-			return // the client left, or the node is stopping
+			lines.fail(err)
 		}
 		if !about(e, j.Job) {
 			continue
 		}
 		for _, u := range s.updates(e, j) {
-			out.Encode(u)
+			lines.out.Encode(u)
 		}
 		now, _ := s.c.Fold.Job(j.Job)
 		over := s.settled(now) && e.Seq >= s.last(now) // so that a late watcher hears all of it
 		if over {
-			out.Encode(s.end(now, e))
+			lines.out.Encode(s.end(now, e))
 		}
-		flush.Flush()
+		lines.flush.Flush()
 		if over {
 			return
 		}

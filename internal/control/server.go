@@ -121,6 +121,7 @@ func NewServer(c ServerConfig) *Server {
 	s.serveReviews()
 	s.serveBackups()
 	s.serveSeals()
+	s.mux.HandleFunc("POST /v1/journal/release", s.releaseGuards)
 	s.serveDisputes()
 	s.serveRequests()
 	if c.Judge != nil {

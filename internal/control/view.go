@@ -20,6 +20,7 @@ func (s *Server) job(j *jobs.Job) Job {
 		ID: j.Job.String(), Task: j.Task, Title: j.Title, Opened: j.At, Deadline: j.Deadline, Closed: j.Closed,
 		Ending: j.Ending, Reason: j.Reason, Bundle: j.Bundle.String(), Size: j.Size,
 		Attempts: []Attempt{}, Criticality: j.Criticality, Compare: j.Compare,
+		Quarantined: s.c.Journal.InQuarantine(fact.JobSubject(j.Job)),
 	}
 	if j.Chosen != nostr.ZeroID {
 		view.Chosen = j.Chosen.Hex()

@@ -2,8 +2,8 @@
 // claims it (a fact), acts, and appends what came of it (a fact). A claim that ends without a result is due
 // again; the number of claims is the number of tries, and one too many parks the effect before it is tried. A
 // process dies of many things and seldom of what it was about to do, so a try that ended with its process weighs
-// less than one that failed. It
-// owns the facts effect.claimed, effect.settled and effect.parked, and knows nothing of what an effect means.
+// less than one that failed. What is due under a guard in quarantine is left alone. It owns the facts
+// effect.claimed, effect.settled and effect.parked, and knows nothing of what an effect means.
 package due
 
 import (
@@ -38,7 +38,8 @@ type Work struct {
 }
 
 // ErrLater is matched by the error of an act that could not even be tried: what it needs is not there for anybody,
-// such as any relay at all. That is not counted as a failure, and the claim stays as it is.
+// such as any relay at all. That is not counted as a failure, and the claim stays as it is. So it is with an act that
+// had to decide under a guard in quarantine.
 var ErrLater = errors.New("not possible now")
 
 // Decision appends facts after looking at the state once more; it may be called several times.

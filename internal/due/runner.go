@@ -83,6 +83,9 @@ func (r *Runner) look(ctx context.Context, started *sync.WaitGroup) time.Duratio
 	seen, due := r.Journal.Last(), map[string]bool{}
 	for _, source := range r.Sources {
 		for _, w := range source(now) {
+			if r.Journal.InQuarantine(w.Guard) {
+				continue // it may be done already, by an entry that is lost
+			}
 			due[w.Key] = true
 			ready := r.ready(w, now)
 			if d := ready.Sub(now); d > 0 {
@@ -183,6 +186,9 @@ func (r *Runner) do(ctx context.Context, w Work, seen uint64) {
 	err := r.try(ctx, w, seen)
 	if errors.Is(err, errNotOurs) || ctx.Err() != nil {
 		err = nil
+	}
+	if errors.Is(err, journal.ErrQuarantined) {
+		err = fmt.Errorf("%w: %w", ErrLater, err)
 	}
 	if err == nil && w.Free && r.Journal.Last() == seen {
 		err = errIdle // it would be due again at once, for ever

@@ -139,7 +139,7 @@ var readers = table(
 	reader[ReviewDrafted](), reader[ReviewPublished](), reader[ReviewHeld](), reader[ReviewResumed](), reader[ReviewDropped](),
 	reader[BackupMade](), reader[BackupSent](), reader[BackupFailed](), reader[BackupChosen](), reader[BackupRestored](),
 	reader[EffectClaimed](), reader[EffectRenewed](), reader[EffectSettled](), reader[EffectParked](),
-	reader[JournalArchived](), reader[JournalRepaired](), reader[JournalSealed](), reader[SealPublished](),
+	reader[JournalArchived](), reader[JournalRepaired](), reader[JournalReleased](), reader[JournalSealed](), reader[SealPublished](),
 )
 
 type entryReader struct {

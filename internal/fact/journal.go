@@ -23,6 +23,15 @@ type JournalRepaired struct {
 	Kept    uint64   `json:"kept"` // entries kept
 	Dropped []uint64 `json:"dropped,omitempty"`
 	Reason  string   `json:"reason"`
+
+	// Quarantined are the guards whose history has a hole, or may have one: nothing is decided under them until they are
+	// released. The journal's own may be among them, which is never closed.
+	Quarantined []Subject `json:"quarantined,omitempty"`
+}
+
+// JournalReleased says that the owner lets a guard go on that a repair had put into quarantine. Written by journal.
+type JournalReleased struct {
+	Guard Subject `json:"guard"`
 }
 
 // SealSubject is the boundary of the journal's seals.
@@ -53,3 +62,6 @@ func (JournalArchived) Type() string { return "journal.archived" }
 
 // Type returns the stored name.
 func (JournalRepaired) Type() string { return "journal.repaired" }
+
+// Type returns the stored name.
+func (JournalReleased) Type() string { return "journal.released" }

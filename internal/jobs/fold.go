@@ -136,6 +136,16 @@ func (f *Fold) Open() int {
 	return len(f.open)
 }
 
+// OpenUnless is Open, but for the jobs whose guard is held.
+func (f *Fold) OpenUnless(held func(fact.Subject) bool) (n int) {
+	for _, job := range f.active() {
+		if !held(fact.JobSubject(job.Job)) {
+			n++
+		}
+	}
+	return n
+}
+
 // active lists the jobs that something may be due for, the oldest first.
 func (f *Fold) active() []*Job {
 	f.mu.RLock()
@@ -190,6 +200,17 @@ func (j *Job) quiet() bool {
 		}
 	}
 	return j.Solicited == nil || j.Unsought
+}
+
+// Finished reports whether a guard is that of a job which is over, so that at most something is published once more
+// under it: it is closed, nothing is due for it, and all its attempts are recorded.
+func (f *Fold) Finished(guard fact.Subject) bool {
+	id, err := guild.ParseJobID(strings.TrimPrefix(string(guard), "job."))
+	if err != nil {
+		return false
+	}
+	job, ok := f.Job(id)
+	return ok && job.quiet() && !slices.ContainsFunc(job.Attempts, func(a Attempt) bool { return a.State != guild.Recorded })
 }
 
 // Apply implements fold.Fold.

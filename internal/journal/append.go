@@ -18,6 +18,12 @@ const behind = time.Minute
 // unansweredLimit is how often one decision is sent to a server that does not answer.
 const unansweredLimit = 3
 
+// conflictLimit bounds the tries of one decision that other entries came before.
+const conflictLimit = 100
+
+// overlap bounds the wait for an earlier entry whose acknowledgement is still on its way to another caller of Do.
+const overlap = 100 * time.Millisecond
+
 // Tx is one decision being taken.
 type Tx struct {
 	now   time.Time
@@ -38,7 +44,7 @@ func (tx *Tx) Now() time.Time { return tx.now }
 // is recorded either. cause is the event or entry that led to the decision, if any.
 //
 // ctx ends the waiting for a turn, not a decision that is being recorded. Errors to match: ErrClosed, ErrFull,
-// ErrClock, ErrTooLarge, ErrSubject, ErrUnknown, *DamagedError.
+// ErrClock, ErrTooLarge, ErrSubject, ErrUnknown, ErrQuarantined, *DamagedError.
 func (j *Journal) Do(ctx context.Context, guard fact.Subject, cause string, decide func(*Tx) error) error {
 	if err := checkSubject(guard); err != nil {
 		return fmt.Errorf("decide: %w", err)
@@ -49,7 +55,7 @@ func (j *Journal) Do(ctx context.Context, guard fact.Subject, cause string, deci
 	}
 	defer unlock()
 	d := decision{j: j, guard: guard, cause: cause, decide: decide}
-	for {
+	for range conflictLimit {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("decide on %s: %w", guard, err)
 		}
@@ -57,6 +63,7 @@ func (j *Journal) Do(ctx context.Context, guard fact.Subject, cause string, deci
 			return err
 		}
 	}
+	return fmt.Errorf("decide on %s: another entry came first %d times", guard, conflictLimit)
 }
 
 // decision is one call of Do.
@@ -135,9 +142,9 @@ func (d *decision) record(ctx context.Context, tip tip, m message) (done bool, e
 	seq, err := d.j.publish(ctx, s, tip, m)
 	switch {
 	case err == nil:
-		return true, d.j.recorded(ctx, m, seq)
+		return true, d.j.recorded(ctx, s, m, seq)
 	case conflicts(err):
-		return d.overtaken(ctx, s)
+		return d.overtaken(ctx, s, tip)
 	case refused(err):
 		return false, err
 	default:
@@ -160,20 +167,39 @@ func (j *Journal) publish(ctx context.Context, s *store, tip tip, m message) (ui
 	return s.publish(ctx, m, expected, j.o.PublishTimeout)
 }
 
-// recorded folds an entry that was acknowledged.
-func (j *Journal) recorded(ctx context.Context, m message, seq uint64) error {
+// recorded folds an entry that was acknowledged, once those before it are folded. They are on their way to other callers
+// of Do; what is still missing after a moment is read.
+func (j *Journal) recorded(ctx context.Context, s *store, m message, seq uint64) error {
 	m.seq, m.entry.Seq = seq, seq
 	j.state.offer(m)
-	if err := j.state.reach(ctx, seq); err != nil {
+	if j.state.last() >= seq {
+		return nil
+	}
+	moment, cancel := context.WithTimeout(ctx, overlap)
+	err := j.state.reach(moment, seq)
+	cancel()
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = j.catchUp(ctx, s, seq)
+	}
+	if err != nil {
 		return errors.Join(ErrUnknown, err)
 	}
 	return nil
 }
 
-// overtaken catches up with what came between.
-func (d *decision) overtaken(ctx context.Context, s *store) (done bool, err error) {
+// overtaken catches up with what came between tip and the entry that was refused. If nothing did, the decision would be
+// refused for ever.
+func (d *decision) overtaken(ctx context.Context, s *store, tip tip) (done bool, err error) {
 	last, err := s.lastOf(ctx, d.guard)
 	if err != nil {
+		return false, err
+	}
+	if archived := d.j.mark.get().Archived; 0 < last && last <= archived { // an archive was not finished
+		return false, s.cutOff(ctx, archived)
+	}
+	if last <= tip.seq {
+		err := damaged("the last entry of %s is %d, and entry %d was on disk", d.guard, last, tip.seq)
+		d.j.state.stop(err)
 		return false, err
 	}
 	if err := d.j.catchUp(ctx, s, last); err != nil {

@@ -65,19 +65,52 @@ func (j *Journal) Unsee(ctx context.Context, subject string) error {
 }
 
 // Seen yields everything stored whose subject is prefix or begins with prefix and a dot; with an empty prefix,
-// everything. The order is that of seeing.
+// everything. The order is that of seeing. Messages that cannot be read are left out and logged: relays have them.
 func (j *Journal) Seen(ctx context.Context, prefix string) iter.Seq2[SeenMessage, error] {
-	subjects := []string{seenPrefix + ">"}
-	if prefix != "" {
-		subjects = []string{seenPrefix + prefix, seenPrefix + prefix + ".>"}
-	}
 	return func(yield func(SeenMessage, error) bool) {
-		for msg, err := range j.beside(ctx, seenStream, subjects...) {
+		for m, err := range j.seen(ctx, prefix) {
+			if damage, ok := errors.AsType[*DamagedError](err); ok {
+				j.o.Log.Warn("a part of what was seen cannot be read", "reason", damage.What)
+				return
+			}
 			if err != nil {
 				yield(SeenMessage{}, fmt.Errorf("seen: %w", err))
 				return
 			}
-			if !yield(SeenMessage{strings.TrimPrefix(msg.Subject(), seenPrefix), msg.at, msg.Data()}, nil) {
+			if !yield(SeenMessage{strings.TrimPrefix(m.subject, seenPrefix), m.at, m.data}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// seen yields the stored messages of Seen. The server takes one subject, so the one message that may be stored under the
+// prefix itself is read first and put in its place.
+func (j *Journal) seen(ctx context.Context, prefix string) iter.Seq2[stored, error] {
+	if prefix == "" {
+		return j.beside(ctx, seenStream, seenPrefix+">")
+	}
+	return func(yield func(stored, error) bool) {
+		var own []stored
+		for m, err := range j.beside(ctx, seenStream, seenPrefix+prefix) {
+			if err != nil {
+				yield(stored{}, err)
+				return
+			}
+			own = append(own, m)
+		}
+		for m, err := range j.beside(ctx, seenStream, seenPrefix+prefix+".>") {
+			for ; err == nil && len(own) > 0 && own[0].seq < m.seq; own = own[1:] {
+				if !yield(own[0], nil) {
+					return
+				}
+			}
+			if !yield(m, err) || err != nil {
+				return
+			}
+		}
+		for _, m := range own {
+			if !yield(m, nil) {
 				return
 			}
 		}
@@ -126,7 +159,7 @@ func printable(r rune) rune {
 	return r
 }
 
-// Rejected yields what was not let in, oldest first.
+// Rejected yields what was not let in, oldest first, and a *DamagedError at the end if some of it cannot be read.
 func (j *Journal) Rejected(ctx context.Context) iter.Seq2[RejectedMessage, error] {
 	return func(yield func(RejectedMessage, error) bool) {
 		for msg, err := range j.beside(ctx, rejectedStream, rejectedPrefix+">") {
@@ -134,7 +167,7 @@ func (j *Journal) Rejected(ctx context.Context) iter.Seq2[RejectedMessage, error
 				yield(RejectedMessage{}, fmt.Errorf("rejected: %w", err))
 				return
 			}
-			if !yield(RejectedMessage{msg.Headers().Get(reasonHeader), msg.at, msg.Data()}, nil) {
+			if !yield(RejectedMessage{msg.header.Get(reasonHeader), msg.at, msg.data}, nil) {
 				return
 			}
 		}
@@ -166,14 +199,14 @@ func (j *Journal) keep(ctx context.Context, prefix, subject string, data []byte)
 	return err
 }
 
-// beside yields what is stored in one of the streams beside the facts.
-func (j *Journal) beside(ctx context.Context, stream string, subjects ...string) iter.Seq2[stored, error] {
+// beside yields what can be read in one of the streams beside the facts, and then a *DamagedError if something cannot.
+func (j *Journal) beside(ctx context.Context, stream, subject string) iter.Seq2[stored, error] {
 	return func(yield func(stored, error) bool) {
 		s, err := j.server(ctx)
 		if err != nil {
 			yield(stored{}, err)
 			return
 		}
-		s.everything(ctx, stream, 1, subjects...)(yield)
+		s.everything(ctx, stream, 1, subject)(yield)
 	}
 }

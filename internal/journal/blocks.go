@@ -49,8 +49,9 @@ type record struct {
 
 // block is one file.
 type block struct {
-	path  string
-	index int
+	stream string // its name
+	path   string
+	index  int
 }
 
 // blocks lists the block files of a stream, oldest first.
@@ -64,7 +65,7 @@ func blocks(stream string) ([]block, error) {
 	for _, e := range entries {
 		digits, isBlock := strings.CutSuffix(e.Name(), blockPattern)
 		if index, err := strconv.Atoi(digits); isBlock && err == nil {
-			all = append(all, block{filepath.Join(dir, e.Name()), index})
+			all = append(all, block{filepath.Base(stream), filepath.Join(dir, e.Name()), index})
 		}
 	}
 	slices.SortFunc(all, func(a, b block) int { return cmp.Compare(a.index, b.index) })
@@ -85,31 +86,36 @@ func (b block) load() ([]byte, error) {
 
 // checksum makes the checksum of a block's records.
 func (b block) checksum() (hash.Hash64, error) {
-	key := sha256.Sum256(fmt.Appendf(nil, "%s-%d", factsStream, b.index))
+	key := sha256.Sum256(fmt.Appendf(nil, "%s-%d", b.stream, b.index))
 	return highwayhash.New64(key[:])
 }
 
 // records yields what can be read in a block, in its order; ok is false for each stretch of bytes that is no
-// record, however long. After such a stretch it carries on at the next whole record.
+// record, however long, and its data are these bytes. After such a stretch it carries on at the next whole record.
 func (b block) records(buf []byte) (iter.Seq2[record, bool], error) {
 	sum, err := b.checksum()
 	if err != nil {
 		return nil, err
 	}
 	return func(yield func(record, bool) bool) {
-		for lost := false; len(buf) > 0; {
-			rec, size := parseRecord(buf, sum)
+		begin := 0 // of the stretch that is no record
+		for at := 0; at < len(buf); {
+			rec, size := parseRecord(buf[at:], sum)
 			if size == 0 {
-				if !lost && !yield(record{}, false) {
-					return
-				}
-				lost, buf = true, buf[1:]
+				at++
 				continue
 			}
-			lost, buf = false, buf[size:]
+			if begin < at && !yield(record{data: buf[begin:at]}, false) {
+				return
+			}
+			at += size
+			begin = at
 			if rec.seq != 0 && !yield(rec, true) {
 				return
 			}
+		}
+		if begin < len(buf) {
+			yield(record{data: buf[begin:]}, false)
 		}
 	}, nil
 }
@@ -138,7 +144,7 @@ func parseRecord(b []byte, sum hash.Hash64) (rec record, size int) {
 		}
 		header := binary.LittleEndian.Uint32(body)
 		body = body[4:]
-		if uint64(header) > uint64(len(body)) {
+		if uint64(header) > uint64(len(body)) || !bytes.HasSuffix(body[:header], []byte("\r\n\r\n")) { // no checksum covers its length
 			return record{}, 0
 		}
 		rec.data = body[header:]

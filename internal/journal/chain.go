@@ -16,7 +16,7 @@ import (
 // The name and version under which snapshots of the chain are kept.
 const (
 	chainName    = "journal"
-	chainVersion = 1
+	chainVersion = 2
 )
 
 // chain is what the journal itself knows of its entries: the last one under each guard, and a Merkle tree over
@@ -27,7 +27,10 @@ type chain struct {
 	at       int64      // the latest time of any entry, Unix ms
 	archived uint64     // the last journal.archived fact says so
 	tips     fold.Table[fact.Subject, tip]
-	peaks    []guild.Hash // roots of the full subtrees, widest first
+	held     fold.Table[fact.Subject, uint64] // guards in quarantine, each with the entry that says so
+	peaks    []guild.Hash                     // roots of the full subtrees, widest first
+
+	holes map[fact.Subject]uint64 // guards with a hole that no repair has named yet, each with the entry after it
 }
 
 // tip is the last entry under a guard.
@@ -56,19 +59,49 @@ func (t tip) prev() string {
 // errChain means that an entry does not follow from those before it.
 var errChain = errors.New("does not fit the entry before it")
 
-// fits reports whether m can be the next entry.
+// fits reports whether m can be appended as the next entry.
 func (c *chain) fits(m message) error {
-	if m.seq != c.last+1 {
-		return damaged("entry %d is followed by entry %d", c.last, m.seq)
+	if err := c.follows(m); err != nil {
+		return err
 	}
-	if m.entry.Prev != c.tips.Of(m.subject).prev() {
+	if c.breaks(m) {
 		return damaged("entry %d of %s %v", m.seq, m.subject, errChain)
 	}
 	return nil
 }
 
-// add takes the next entry, which fits.
+// follows reports whether m can be the next entry of a history in which repairs may have left holes: it may name an entry
+// that is lost, if one was lost since the last one under its guard. That a repair says so is found out at the end of the
+// history, by explained.
+func (c *chain) follows(m message) error {
+	if m.seq != c.last+1 {
+		return damaged("entry %d is followed by entry %d", c.last, m.seq)
+	}
+	if c.breaks(m) && c.tips.Of(lostSubject).seq <= c.tips.Of(m.subject).seq {
+		return damaged("entry %d of %s %v", m.seq, m.subject, errChain)
+	}
+	return nil
+}
+
+// breaks reports whether m does not name the last entry under its guard as the one before it.
+func (c *chain) breaks(m message) bool { return m.entry.Prev != c.tips.Of(m.subject).prev() }
+
+// explained reports whether a repair has named every guard with a hole.
+func (c *chain) explained() error {
+	for guard, seq := range c.holes {
+		return damaged("entry %d of %s %v, and no repair says why", seq, guard, errChain)
+	}
+	return nil
+}
+
+// add takes the next entry, which follows.
 func (c *chain) add(m message) {
+	if c.breaks(m) {
+		if c.holes == nil {
+			c.holes = make(map[fact.Subject]uint64)
+		}
+		c.holes[m.subject] = m.seq
+	}
 	c.last, c.leaf = m.seq, leafOf(m.subject, m.data)
 	c.at = max(c.at, m.entry.At)
 	c.tips.Set(m.subject, tip{m.seq, m.entry.At, guild.Sum(m.data)})
@@ -81,11 +114,24 @@ func (c *chain) add(m message) {
 // note reads what an entry says about the journal itself.
 func (c *chain) note(e fact.Entry) {
 	for _, f := range e.Facts {
-		if archived, ok := f.(fact.JournalArchived); ok {
-			c.archived = archived.Through
+		switch f := f.(type) {
+		case fact.JournalArchived:
+			c.archived = f.Through
+		case fact.JournalRepaired:
+			for _, guard := range f.Quarantined {
+				if delete(c.holes, guard); !own(guard) {
+					c.held.Set(guard, e.Seq)
+				}
+			}
+		case fact.JournalReleased:
+			c.held.Delete(f.Guard)
 		}
 	}
 }
+
+// own reports whether a guard is the journal's own. What is decided under it makes nothing due in the world, and it must
+// stay open for a guard to be released, so that it is never put into quarantine.
+func own(guard fact.Subject) bool { return guard.Noun() == fact.JournalSubject.Noun() }
 
 // root is the hash of the tree over all entries.
 func (c *chain) root() guild.Hash { return rootOf(c.peaks) }
@@ -105,7 +151,7 @@ func rootOf(peaks []guild.Hash) guild.Hash {
 // clone is a copy, which costs the same however many guards there are.
 func (c *chain) clone() *chain {
 	copied := *c
-	copied.tips = c.tips.Clone()
+	copied.tips, copied.held = c.tips.Clone(), c.held.Clone()
 	copied.peaks = slices.Clone(c.peaks)
 	return &copied
 }
@@ -141,16 +187,19 @@ func growing(peaks []guild.Hash, leaf guild.Hash, seq uint64, made func(guild.Ha
 // encode writes the chain for a snapshot: numbers as varints, hashes as they are, strings with their length.
 func (c *chain) encode() []byte {
 	b := make([]byte, 0, 64+c.tips.Len()*128)
-	for _, n := range []uint64{c.last, uint64(c.at), c.archived, uint64(len(c.peaks))} {
+	for _, n := range []uint64{c.last, uint64(c.at), c.archived, uint64(len(c.peaks)), uint64(c.held.Len())} {
 		b = binary.AppendUvarint(b, n)
 	}
 	b = append(b, c.leaf[:]...)
 	for _, peak := range c.peaks {
 		b = append(b, peak[:]...)
 	}
+	for guard, seq := range c.held.All() {
+		b = appendText(b, string(guard))
+		b = binary.AppendUvarint(b, seq)
+	}
 	for subject, t := range c.tips.All() {
-		b = binary.AppendUvarint(b, uint64(len(subject)))
-		b = append(b, subject...)
+		b = appendText(b, string(subject))
 		b = binary.AppendUvarint(b, t.seq)
 		b = binary.AppendUvarint(b, uint64(t.at))
 		b = append(b, t.hash[:]...)
@@ -158,15 +207,23 @@ func (c *chain) encode() []byte {
 	return b
 }
 
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+}
+
 // decodeChain reads what encode wrote.
 func decodeChain(b []byte) (*chain, error) {
 	r := chainReader{rest: b}
 	c := &chain{}
 	c.last, c.at, c.archived = r.number(), int64(r.number()), r.number()
-	peaks := r.number()
+	peaks, held := r.number(), r.number()
 	c.leaf = r.hash()
 	for ; peaks > 0 && !r.bad; peaks-- {
 		c.peaks = append(c.peaks, r.hash())
+	}
+	for ; held > 0 && !r.bad; held-- {
+		guard := r.text()
+		c.held.Set(fact.Subject(guard), r.number())
 	}
 	for len(r.rest) > 0 && !r.bad {
 		subject := r.text()

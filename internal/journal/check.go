@@ -105,9 +105,10 @@ type checking struct {
 	began uint64 // what was archived by the journal's own mark
 	found Checked
 
-	tips  map[fact.Subject]guild.Hash // of the last entry under each guard
-	broke bool                        // an entry does not name the one before it
-	torn  string                      // the file with something unreadable, after which nothing may follow
+	tips  map[fact.Subject]tip   // the last entry under each guard
+	broke bool                   // an entry does not name the one before it, and no repair can explain it
+	holes map[fact.Subject]Fault // the first such entry of each guard that a repair may still explain
+	torn  string                 // the file with something unreadable, after which nothing may follow
 	tree  claims
 	file  comparison // with the file of hashes
 
@@ -119,7 +120,7 @@ type checking struct {
 
 func newChecking(ctx context.Context, o CheckOptions) *checking {
 	return &checking{ctx: ctx, o: o, files: files(o.Dir), found: Checked{Repairs: []Repaired{}, Faults: []Fault{}},
-		tips: map[fact.Subject]guild.Hash{}}
+		tips: map[fact.Subject]tip{}, holes: map[fact.Subject]Fault{}}
 }
 
 func (c *checking) run() (Checked, error) {
@@ -349,16 +350,22 @@ func (c *checking) take(s scanned) error {
 // progressEvery is how many entries are read between two calls of Progress.
 const progressEvery = 50_000
 
-// follow makes sure that an entry names the one before it under its guard.
+// follow makes sure that an entry names the one before it under its guard. Where one was lost in between, a repair that
+// comes later may name the guard.
 func (c *checking) follow(s scanned) {
-	before := tip{hash: c.tips[s.subject]}
-	c.tips[s.subject] = s.hash
+	before := c.tips[s.subject]
+	c.tips[s.subject] = tip{seq: s.seq, hash: s.hash}
 	if s.prev == before.prev() || c.broke {
 		return
 	}
-	c.broke = true
-	c.fault(Fault{Entry: s.seq, File: c.below(s.file), Want: before.prev(), Got: s.prev,
-		What: fmt.Sprintf("entry %d of %.80q does not name the one before it: that, or this, is another than it was", s.seq, s.subject)})
+	f := Fault{Entry: s.seq, File: c.below(s.file), Want: before.prev(), Got: s.prev,
+		What: fmt.Sprintf("entry %d of %.80q does not name the one before it: that, or this, is another than it was", s.seq, s.subject)}
+	if c.tips[lostSubject].seq <= before.seq {
+		c.broke = true
+		c.fault(f)
+	} else if _, known := c.holes[s.subject]; !known {
+		c.holes[s.subject] = f
+	}
 }
 
 // hear reads what an entry says of those before it.
@@ -426,6 +433,9 @@ func (c *checking) repaired(entry uint64, at int64, f fact.JournalRepaired) {
 		r.From, r.Through = slices.Min(f.Dropped), slices.Max(f.Dropped)
 	}
 	c.found.Repairs = append(c.found.Repairs, r)
+	for _, guard := range f.Quarantined {
+		delete(c.holes, guard)
+	}
 	if !c.tree.broken {
 		return
 	}

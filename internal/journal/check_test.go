@@ -408,7 +408,7 @@ func TestDamageOfEachFileIsFoundAndWhere(t *testing.T) {
 		"no marker":                    {func(t *testing.T, f files) { erase(t, f.marker()) }, "journal.json", within(0, 0)},
 		"a record that says that an entry is deleted": {func(t *testing.T, f files) {
 			alter(t, theBlock(t, f), func(b []byte) []byte {
-				return append(b, encodeRecord(t, block{index: 1}, message{seq: 130 | 1<<62})...)
+				return append(b, encodeRecord(t, block{stream: factsStream, index: 1}, message{seq: 130 | 1<<62})...)
 			})
 		}, "stream", within(130, 130)},
 		"a stream that is described as nothing": {func(t *testing.T, f files) {

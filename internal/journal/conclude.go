@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,6 +112,7 @@ func (c *checking) conclude() {
 		c.missing()
 		c.archiveFiles()
 	}
+	c.unexplained()
 	c.repairs()
 	c.deleted()
 	if d := c.file.differ; d != nil {
@@ -155,6 +157,14 @@ func (c *checking) repairs() {
 		}
 		c.fault(Fault{Entry: cmp.Or(r.From, r.Entry), Through: r.Through, What: fmt.Sprintf("it was damaged, and repaired in entry %d on %s: %d dropped; %s",
 			r.Entry, time.UnixMilli(r.At).UTC().Format(time.DateOnly), r.Dropped, r.Reason)})
+	}
+}
+
+// unexplained tells of the first entry that does not name the one before it and that no repair explains.
+func (c *checking) unexplained() {
+	holes := slices.Collect(maps.Values(c.holes))
+	if len(holes) > 0 && !c.broke {
+		c.fault(slices.MinFunc(holes, func(a, b Fault) int { return cmp.Compare(a.Entry, b.Entry) }))
 	}
 }
 

@@ -175,6 +175,17 @@ func repaired(t *testing.T, o journal.Options, n int) journal.Report {
 	if !ok || !slices.Equal(told.Dropped, report.Dropped) || int(last.Seq) <= n {
 		t.Errorf("the last entry is %+v", last)
 	}
+	if !slices.Equal(j.Quarantined(), report.Quarantined) {
+		t.Errorf("in quarantine are %v, want %v", j.Quarantined(), report.Quarantined)
+	}
+	for _, guard := range report.Quarantined {
+		if err := j.Do(t.Context(), guard, "", closing("never")); !errors.Is(err, journal.ErrQuarantined) || journal.Hint(err) == "" {
+			t.Errorf("%s: %v", guard, err)
+		}
+	}
+	if err := j.Release(t.Context(), report.Quarantined...); err != nil {
+		t.Fatal(err)
+	}
 	decide(t, j, 10)
 	return report
 }

@@ -103,7 +103,7 @@ func sealed(b block, seq uint64, subject, data string) []byte {
 }
 
 func FuzzABlockIsReadToItsEnd(f *testing.F) {
-	b := block{index: 1}
+	b := block{stream: factsStream, index: 1}
 	one, two := sealed(b, 1, "fact.job.1", "{}"), sealed(b, 2, "fact.job.2", `{"v":1}`)
 	f.Add(bytes.Join([][]byte{one, two}, nil))
 	f.Add(bytes.Join([][]byte{one, []byte("rubbish"), two}, nil))

@@ -3,6 +3,8 @@ package journal
 import (
 	"errors"
 	"fmt"
+
+	"guild/internal/fact"
 )
 
 // Errors that callers branch on. Each is matched with errors.Is; Hint says what a person can do about it.
@@ -28,10 +30,18 @@ var (
 	ErrNoEntry = errors.New("no such entry")
 	// ErrSubject means that a guard is not "noun.id" in letters, digits, dashes and underscores.
 	ErrSubject = errors.New("not a subject")
+	// ErrQuarantined means that entries of a guard are lost, so that nothing is decided under it until it is released.
+	// It comes as a *QuarantinedError.
+	ErrQuarantined = errors.New("in quarantine since the journal was repaired: entries of it are lost")
+	// ErrNotQuarantined means that a guard that is to be released is not in quarantine.
+	ErrNotQuarantined = errors.New("not in quarantine")
 )
 
 // Repairing is the command that a *DamagedError names.
 const Repairing = "guild journal repair"
+
+// Releasing is the command that a *QuarantinedError names, without the guard.
+const Releasing = "guild journal release"
 
 // DamagedError says that the journal on disk is not what was written there. Nothing is appended to such a
 // journal and nothing in it is changed.
@@ -65,6 +75,20 @@ func (e *LockedError) Error() string {
 // Is makes the error match ErrLocked.
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
+// QuarantinedError says which guard is in quarantine.
+type QuarantinedError struct{ Guard fact.Subject }
+
+// Error names the guard.
+func (e *QuarantinedError) Error() string { return fmt.Sprintf("%s is %v", e.Guard, ErrQuarantined) }
+
+// Is makes the error match ErrQuarantined.
+func (e *QuarantinedError) Is(target error) bool { return target == ErrQuarantined }
+
+// Hint says how it goes on.
+func (e *QuarantinedError) Hint() string {
+	return "'" + Releasing + " " + string(e.Guard) + "' lets it go on; what was lost of it may then be done again"
+}
+
 // ObstacleError says that a directory is where a file of the journal belongs, or the other way round.
 type ObstacleError struct {
 	Path string
@@ -84,6 +108,9 @@ func Hint(err error) string {
 	}
 	if obstacle, ok := errors.AsType[*ObstacleError](err); ok {
 		return obstacle.Hint()
+	}
+	if quarantined, ok := errors.AsType[*QuarantinedError](err); ok {
+		return quarantined.Hint()
 	}
 	for _, h := range hints() {
 		if errors.Is(err, h.err) {
@@ -106,6 +133,7 @@ func hints() []hint {
 		{ErrClock, "set the clock right; facts are never dated back"},
 		{ErrFull, "free some space on the disk; running jobs go on recording while they can"},
 		{ErrTooLarge, "what is large belongs in a blob"},
+		{ErrNotQuarantined, "guild status lists what is in quarantine"},
 		{ErrArchiveGone, "put it back where it was; archive files belong to the journal"},
 	}
 }

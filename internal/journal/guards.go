@@ -13,7 +13,7 @@ import (
 const maxSubject = 255
 
 // guards lets one local decision at a time be taken under each guard, so that they do not conflict with each
-// other. Conflicts with other processes are found when an entry is appended.
+// other. A conflict with anybody else is found when an entry is appended.
 type guards struct {
 	mu    sync.Mutex
 	taken map[fact.Subject]*turn

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"io/fs"
 	"math/bits"
 	"os"
 
@@ -192,6 +193,44 @@ func (j *Journal) withHashes(ctx context.Context, use func(h *hashes, root guild
 		err = damaged("its entries on the disk are not those that were recorded")
 	}
 	return errors.Join(err, h.close())
+}
+
+// proven returns the hashes of the entries as they were when a mark was written: those in the file of hashes, and of the
+// entries after them, if together they are the tree of the mark. Else there are none.
+func (f files) proven(mark high) ([]guild.Hash, error) {
+	if _, err := os.Stat(f.hashes()); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	h, err := openHashes(f.hashes())
+	if err != nil {
+		return nil, err
+	}
+	defer h.close() // only read
+	var all, peaks []guild.Hash
+	take := func(l leaf) error {
+		if next := uint64(len(all)) + 1; l.seq != next || next > mark.Seq {
+			return nil
+		}
+		all, peaks = append(all, l.hash), grow(peaks, l.hash, l.seq)
+		return nil
+	}
+	for seq := uint64(1); seq <= min(h.n, mark.Seq); seq++ {
+		said, err := h.ReadHashes([]int64{tlog.StoredHashIndex(0, int64(seq-1))})
+		if err != nil {
+			return nil, err
+		}
+		_ = take(leaf{seq, guild.Hash(said[0])}) // it has no error
+	}
+	if uint64(len(all)) < mark.Seq {
+		err = f.leaves(uint64(len(all))+1, mark.Archived, take)
+	}
+	if rootOf(peaks) != mark.Root {
+		all = nil
+	}
+	if errors.Is(err, fs.ErrNotExist) || wrong(err) {
+		err = nil
+	}
+	return all, err
 }
 
 // errEnough ends a visit early.

@@ -8,7 +8,9 @@
 // crash.
 //
 // A directory is opened with suspicion: if anything that was acknowledged is missing or changed, Open refuses
-// and changes nothing. Repair keeps a copy of everything and rebuilds what is provably intact.
+// and changes nothing. Repair keeps a copy of everything and rebuilds what is intact; nothing is decided under a guard
+// that lost entries until Release. The other streams never keep the facts from being read: one that is damaged is moved
+// aside and begun anew where Options.Renew says so, and read as far as it goes where not.
 //
 // The package knows how entries are kept and nothing of what they mean. It never corrects a decision, never
 // drops an entry, and publishes nothing.
@@ -33,11 +35,10 @@ import (
 // Options says how a journal is opened.
 type Options struct {
 	Dir   string           // made by Init
-	Node  string           // who decides, as Entry.By; unique among processes that share a journal
+	Node  string           // who decides, as Entry.By
 	Now   func() time.Time // stamps entries
 	Folds []fold.Fold      // empty states, kept up to the last entry
 
-	Listen         string           // NATS host:port for other processes of a team, for all who reach it; none if empty
 	HighWater      string           // a file outside Dir that also remembers how far the journal got; none if empty
 	Wait           time.Duration    // for another process to give the directory free; 0.2 s if zero
 	NoSync         bool             // no fsync for each entry: only for tests and measurements
@@ -45,7 +46,15 @@ type Options struct {
 	Floor          int64            // free space, in bytes, under which Free refuses; 64 MiB if zero
 	PublishTimeout time.Duration    // after which one append counts as unknown; 5 s if zero
 	Appended       func(fact.Entry) // called with each new entry, in order, once it is folded; must not append
-	Log            *slog.Logger     // slog.Default() if nil
+
+	// Finished reports by the folds, for Repair, that nothing follows under a guard that matters; never if nil.
+	Finished func(guard fact.Subject) bool
+
+	// Renew is called with the name of a damaged stream beside the facts, before that is moved away and begun anew. If it is
+	// nil, nothing is moved: what can be read of the stream is read.
+	Renew func(stream string) error
+
+	Log *slog.Logger // slog.Default() if nil
 }
 
 func (o Options) withDefaults() Options {
@@ -75,6 +84,8 @@ type Journal struct {
 	state *state
 	mark  *mark
 	guard guards
+
+	renewed []Renewed
 
 	exchange chan struct{}         // holds a value while the server is exchanged: a lock to wait for in a bubble
 	store    atomic.Pointer[store] // nil if it could not be started again
@@ -133,6 +144,9 @@ func (j *Journal) open(ctx context.Context) (err error) {
 	if err := j.space.reserve(); err != nil {
 		return err
 	}
+	if err := j.renew(); err != nil {
+		return err
+	}
 	s, err := j.serve(ctx)
 	if err != nil {
 		return err
@@ -143,9 +157,6 @@ func (j *Journal) open(ctx context.Context) (err error) {
 		return err
 	}
 	if err := j.mark.move(j.state.position()); err != nil {
-		return err
-	}
-	if err := j.follow(s); err != nil {
 		return err
 	}
 	if err := j.finishArchive(ctx); err != nil {
@@ -247,6 +258,9 @@ func (f files) own() []string {
 }
 
 // facts is where the server keeps the FACTS stream.
-func (f files) facts() string {
-	return filepath.Join(f.stream(), "jetstream", "$G", "streams", factsStream)
+func (f files) facts() string { return f.streamDir(factsStream) }
+
+// streamDir is where the server keeps a stream.
+func (f files) streamDir(name string) string {
+	return filepath.Join(f.stream(), "jetstream", "$G", "streams", name)
 }

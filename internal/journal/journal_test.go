@@ -487,16 +487,15 @@ func BenchmarkDo(b *testing.B) {
 	for _, sync := range []bool{false, true} {
 		for _, writers := range []int{1, 8} {
 			b.Run(fmt.Sprintf("sync=%v/writers=%d", sync, writers), func(b *testing.B) {
-				benchmarkDo(b, !sync, writers, "")
+				benchmarkDo(b, !sync, writers)
 			})
 		}
 	}
-	b.Run("sync=false/writers=8/shared", func(b *testing.B) { benchmarkDo(b, true, 8, "127.0.0.1:0") })
 }
 
-func benchmarkDo(b *testing.B, noSync bool, writers int, listen string) {
+func benchmarkDo(b *testing.B, noSync bool, writers int) {
 	o := options(b.TempDir(), newJobs())
-	o.NoSync, o.Listen = noSync, listen
+	o.NoSync = noSync
 	if err := journal.Init(o.Dir); err != nil {
 		b.Fatal(err)
 	}

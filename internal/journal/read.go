@@ -80,7 +80,12 @@ func (j *Journal) Of(ctx context.Context, subject fact.Subject) iter.Seq2[fact.E
 	}
 	return func(yield func(fact.Entry, error) bool) {
 		through := j.state.last()
-		for msg, err := range j.beside(ctx, factsStream, filter) {
+		s, err := j.server(ctx)
+		if err != nil {
+			yield(fact.Entry{}, fmt.Errorf("entries of %s: %w", subject, err))
+			return
+		}
+		for msg, err := range s.everything(ctx, factsStream, 1, filter) {
 			if err != nil {
 				yield(fact.Entry{}, fmt.Errorf("entries of %s: %w", subject, err))
 				return
@@ -88,7 +93,7 @@ func (j *Journal) Of(ctx context.Context, subject fact.Subject) iter.Seq2[fact.E
 			if msg.seq > through {
 				return
 			}
-			m, err := read(msg.seq, guardOf(msg.Subject()), msg.Data())
+			m, err := read(msg.seq, guardOf(msg.subject), msg.data)
 			if !yield(m.entry, err) || err != nil {
 				return
 			}

@@ -70,7 +70,10 @@ func (j *Journal) recover(ctx context.Context, s *store, chains []fold.Snapshot,
 		return err
 	}
 	j.restoreAll(roots)
-	return j.replay(ctx, s, e)
+	if err := j.replay(ctx, s, e); err != nil {
+		return err
+	}
+	return j.state.explained()
 }
 
 // sequences are those after which the snapshots were made.

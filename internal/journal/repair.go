@@ -29,28 +29,35 @@ type Report struct {
 	File    string   // the archive file written, "" if none
 	Root    string   // hash of the Merkle tree over all entries through Through, bare hex
 	Dropped []uint64 // entries that could not be kept, in order
-	Aside   string   // where the copy of the damaged journal is, "" if nothing was wrong
-	Reason  string   // what was wrong, "" if nothing was
+
+	Quarantined []fact.Subject // guards that lost entries, or may have, sorted
+
+	Aside  string // where the copy of the damaged journal is, "" if nothing was wrong
+	Reason string // what was wrong, "" if nothing was
+
+	Renewed []Renewed // streams beside the facts that were damaged
 }
 
-// Repair rebuilds a damaged journal from what is provably intact, after a full copy of it was put aside in a
+// Repair rebuilds a damaged journal from what is intact, after a full copy of it was put aside in a
 // directory below o.Dir. A journal that opens is left alone.
 //
-// An entry is kept if it is whole and follows, by its Prev, from the entry kept before it under the same guard;
-// for a guard is the boundary within which decisions depend on each other, so that what is kept of each guard
-// is a beginning of its history that really was its history once. An entry that is lost leaves an empty one in
-// its place. What is dropped is listed in a journal.repaired fact and in the report.
+// An entry is kept if it is whole and is the one that was written, as far as the file of hashes and the high-water mark
+// together can tell. An entry that is lost leaves an empty one in its place. A guard is the boundary within which
+// decisions depend on each other. So one that lost an entry keeps all others, because what they say was done must not be
+// done again, and is put into quarantine, because they may not say all: nothing is decided under it until Release. What
+// is dropped and what is in quarantine is listed in journal.repaired facts and in the report. The folds of o end with
+// what is kept; o.Finished asks them.
 //
 // Without the archive files the chains cannot be followed, and without knowing a type of fact nothing can be
 // said about its entry: then Repair fails and changes nothing.
 func Repair(ctx context.Context, o Options) (Report, error) {
 	o = o.withDefaults()
-	reason, err := diagnose(ctx, o)
+	reason, renewed, err := diagnose(ctx, o)
 	if err != nil {
 		return Report{}, fmt.Errorf("repair the journal: %w", err)
 	}
 	if reason == "" {
-		return Report{}, nil
+		return Report{Renewed: renewed}, nil
 	}
 	f := files(o.Dir)
 	lock, err := acquire(ctx, f.lock(), o.Wait)
@@ -64,17 +71,17 @@ func Repair(ctx context.Context, o Options) (Report, error) {
 	return report, nil
 }
 
-// diagnose says what keeps the journal from being opened, "" if nothing does.
-func diagnose(ctx context.Context, o Options) (string, error) {
-	o.Folds, o.Appended, o.Listen = nil, nil, ""
+// diagnose says what keeps the journal from being opened, "" if nothing does, and what opening it began anew.
+func diagnose(ctx context.Context, o Options) (string, []Renewed, error) {
+	o.Folds, o.Appended = nil, nil
 	j, err := Open(ctx, o)
 	if err == nil {
-		return "", j.Close()
+		return "", j.Renewed(), j.Close()
 	}
 	if damage, ok := errors.AsType[*DamagedError](err); ok {
-		return damage.What, nil
+		return damage.What, nil, nil
 	}
-	return "", err
+	return "", nil, err
 }
 
 func (f files) repair(ctx context.Context, o Options, reason string) (Report, error) {
@@ -89,7 +96,10 @@ func (f files) repair(ctx context.Context, o Options, reason string) (Report, er
 	if err != nil {
 		return Report{}, err
 	}
-	r := &rebuilding{o: o, files: f, high: h, chain: &chain{}, report: Report{Aside: aside, Reason: reason}}
+	r := &rebuilding{o: o, files: f, high: h, chain: &chain{}, holes: holes{told: make(map[uint64]bool)}, report: Report{Aside: aside, Reason: reason}}
+	if r.leaves, err = f.proven(h); err != nil {
+		return Report{}, err
+	}
 	if err := r.run(ctx); err != nil {
 		return r.report, err
 	}
@@ -142,7 +152,7 @@ func (f files) lastArchive() (uint64, []guild.Hash, error) {
 
 // putAside copies the journal's files. The blobs are not touched by a repair and not copied.
 func (f files) putAside(now time.Time) (string, error) {
-	aside := filepath.Join(f.damaged(), now.UTC().Format("20060102T150405.000"))
+	aside := filepath.Join(f.damaged(), now.UTC().Format(asideFormat))
 	if err := os.MkdirAll(f.damaged(), 0o700); err != nil {
 		return "", err
 	}
@@ -204,9 +214,11 @@ type rebuilding struct {
 	o      Options
 	files  files
 	high   high
-	chain  *chain // of what is kept
-	store  *store // of the new stream
-	found  uint64 // the last sequence seen, kept or not
+	chain  *chain       // of what is kept
+	store  *store       // of the new stream
+	found  uint64       // the last sequence seen, kept or not
+	leaves []guild.Hash // of the entries as they were written; none if that is not proven
+	holes  holes
 	report Report
 }
 
@@ -231,11 +243,22 @@ func (r *rebuilding) keepArchived(m message) error {
 	if err != nil {
 		return err
 	}
-	if err := r.chain.fits(m); err != nil {
+	if err := r.chain.follows(m); err != nil {
 		return err
 	}
-	r.chain.add(m)
+	if r.take(m); m.subject == lostSubject {
+		r.holes.lose(r.chain, m.seq, m.seq)
+	}
 	return nil
+}
+
+// take adds an entry to what is kept.
+func (r *rebuilding) take(m message) {
+	r.holes.keep(r.chain, m)
+	r.chain.add(m)
+	for _, f := range r.o.Folds {
+		f.Apply(m.entry)
+	}
 }
 
 // start makes the new streams. Those beside the facts are taken over as they are.
@@ -254,7 +277,7 @@ func (r *rebuilding) start(ctx context.Context) error {
 		}
 	}
 	o := r.o
-	o.Listen, o.NoSync = "", true // synced as a whole when it is done
+	o.NoSync = true // synced as a whole when it is done
 	if r.store, err = startStore(ctx, o, r.files.rebuilt()); err != nil {
 		return err
 	}
@@ -293,7 +316,11 @@ func (r *rebuilding) salvage(ctx context.Context, b block) error {
 		return err
 	}
 	for rec, ok := range records {
-		if !ok || rec.erased || rec.seq <= r.chain.last {
+		if !ok {
+			r.holes.sighted = append(r.holes.sighted, sightings(rec.data)...)
+			continue
+		}
+		if rec.erased || rec.seq <= r.chain.last {
 			continue
 		}
 		r.found = rec.seq
@@ -304,21 +331,45 @@ func (r *rebuilding) salvage(ctx context.Context, b block) error {
 		if errors.Is(err, fact.ErrUnknown) {
 			return err
 		}
-		if err != nil || r.chain.fits(m) != nil {
+		if err == nil && m.subject == lostSubject {
+			if err := r.stillLost(ctx, m); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil || r.chain.follows(m) != nil || !r.genuine(m) {
+			r.holes.sighted = append(r.holes.sighted, sighting{seq: rec.seq, subject: guardOf(rec.subject)})
 			continue // filled when the next one is found, or at the end
 		}
 		if err := r.keep(ctx, m); err != nil {
 			return err
 		}
-		if m.subject != lostSubject {
-			r.report.Kept++
-		}
+		r.report.Kept++
 	}
 	return nil
 }
 
+// stillLost keeps what stands for an entry that an earlier repair has lost, or makes it anew where another one comes to
+// stand before it.
+func (r *rebuilding) stillLost(ctx context.Context, m message) error {
+	r.holes.lose(r.chain, m.seq, m.seq)
+	if r.chain.follows(m) != nil {
+		return r.write(ctx, lostSubject)
+	}
+	return r.keep(ctx, m)
+}
+
+// genuine reports whether an entry is the one that was written, where that is known.
+func (r *rebuilding) genuine(m message) bool {
+	return m.seq > uint64(len(r.leaves)) || r.leaves[m.seq-1] == leafOf(m.subject, m.data)
+}
+
 // fill puts an empty entry in the place of each lost one through a sequence.
 func (r *rebuilding) fill(ctx context.Context, through uint64) error {
+	if r.chain.last < through {
+		r.holes.lose(r.chain, r.chain.last+1, through)
+	}
+	r.holes.sighted = nil
 	for r.chain.last < through {
 		r.report.Dropped = append(r.report.Dropped, r.chain.last+1)
 		if err := r.write(ctx, lostSubject); err != nil {
@@ -330,16 +381,21 @@ func (r *rebuilding) fill(ctx context.Context, through uint64) error {
 
 // confess records what was done.
 func (r *rebuilding) confess(ctx context.Context) error {
-	dropped := r.report.Dropped
-	for first := true; first || len(dropped) > 0; first = false {
-		n := min(len(dropped), droppedAtOnce)
+	dropped, guards := r.report.Dropped, r.holes.guards(r.chain, r.o.Finished)
+	for _, guard := range guards {
+		if !own(guard) {
+			r.report.Quarantined = append(r.report.Quarantined, guard)
+		}
+	}
+	for first := true; first || len(dropped) > 0 || len(guards) > 0; first = false {
+		n, g := min(len(dropped), droppedAtOnce), min(len(guards), namedAtOnce)
 		err := r.write(ctx, fact.JournalSubject, fact.JournalRepaired{
-			Kept: r.report.Kept, Dropped: dropped[:n], Reason: r.report.Reason,
+			Kept: r.report.Kept, Dropped: dropped[:n], Reason: r.report.Reason, Quarantined: guards[:g],
 		})
 		if err != nil {
 			return err
 		}
-		dropped = dropped[n:]
+		dropped, guards = dropped[n:], guards[g:]
 	}
 	return nil
 }
@@ -356,6 +412,7 @@ func (r *rebuilding) write(ctx context.Context, guard fact.Subject, facts ...fac
 	if err := m.encode(); err != nil {
 		return err
 	}
+	m.entry.Seq = m.seq
 	return r.keep(ctx, m)
 }
 
@@ -372,6 +429,6 @@ func (r *rebuilding) keep(ctx context.Context, m message) error {
 	if seq != m.seq {
 		return fmt.Errorf("entry %d became entry %d", m.seq, seq)
 	}
-	r.chain.add(m)
+	r.take(m)
 	return nil
 }

@@ -26,6 +26,9 @@ func (s *sealedJournal) repair(t *testing.T, dir string, n int) (Report, Claim) 
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := j.Release(t.Context(), report.Quarantined...); err != nil {
+		t.Fatal(err)
+	}
 	for i := range n {
 		subject, f := fact.Subject(fmt.Sprintf("job.%02d", i%7)), fact.Fact(fact.JobClosed{Ending: "x", Reason: fmt.Sprint("because of ", i)})
 		if i == n-1 {

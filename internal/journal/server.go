@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"strconv"
 	"strings"
 	"time"
 
@@ -49,16 +47,11 @@ type store struct {
 	conn  *nats.Conn
 	js    jetstream.JetStream
 	facts jetstream.Stream
-	feed  jetstream.ConsumeContext // what other processes append; nil if there are none
 }
 
 // startStore runs the server on a directory.
 func startStore(ctx context.Context, o Options, dir string) (*store, error) {
-	opts, err := serverOptions(o, dir)
-	if err != nil {
-		return nil, err
-	}
-	srv, err := server.NewServer(opts)
+	srv, err := server.NewServer(serverOptions(o, dir))
 	if err != nil {
 		return nil, fmt.Errorf("journal server: %w", err)
 	}
@@ -72,10 +65,11 @@ func startStore(ctx context.Context, o Options, dir string) (*store, error) {
 	return s, nil
 }
 
-func serverOptions(o Options, dir string) (*server.Options, error) {
+// serverOptions has the server open no port: whoever reaches it may append, delete and purge, and only this process does.
+func serverOptions(o Options, dir string) *server.Options {
 	opts := &server.Options{
 		ServerName:             "guild",
-		DontListen:             o.Listen == "",
+		DontListen:             true,
 		JetStream:              true,
 		StoreDir:               dir,
 		SyncAlways:             !o.NoSync,
@@ -88,21 +82,7 @@ func serverOptions(o Options, dir string) (*server.Options, error) {
 	if o.NoSync {
 		opts.SyncInterval = seldom
 	}
-	if o.Listen == "" {
-		return opts, nil
-	}
-	host, port, err := net.SplitHostPort(o.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("listen on %q: %w", o.Listen, err)
-	}
-	if opts.Port, err = strconv.Atoi(port); err != nil {
-		return nil, fmt.Errorf("listen on %q: %w", o.Listen, err)
-	}
-	if opts.Port == 0 {
-		opts.Port = server.RANDOM_PORT
-	}
-	opts.Host = host
-	return opts, nil
+	return opts
 }
 
 // connect connects to the server within the process.
@@ -127,9 +107,6 @@ func (s *store) connect(ctx context.Context) error {
 
 // stop ends the connection and the server, and waits until nothing writes any more.
 func (s *store) stop() {
-	if s.feed != nil {
-		s.feed.Stop()
-	}
 	if s.conn != nil {
 		s.conn.Close()
 	}
@@ -176,7 +153,7 @@ func (s *store) ensure(ctx context.Context, cfg jetstream.StreamConfig) error {
 }
 
 // factsConfig is the stream of our own decisions. Nothing is ever deleted from it; an archived beginning is
-// purged.
+// purged, which DenyPurge would forbid for good: the server never lifts it again.
 func factsConfig(first uint64) jetstream.StreamConfig {
 	if first == 1 {
 		first = 0 // as it is without saying; said, it makes the server purge the empty stream

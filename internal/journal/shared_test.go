@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,7 +17,7 @@ import (
 	"guild/internal/fold"
 )
 
-// neighbour is another process of the team: it appends to the same stream over a connection of its own.
+// neighbour is another writer: it appends to the same stream over a connection of its own to the journal's server.
 type neighbour struct {
 	t *testing.T
 	s *store
@@ -29,12 +30,12 @@ func shared(t *testing.T, f *tally) (*Journal, *neighbour) {
 		t.Fatal(err)
 	}
 	j, err := Open(t.Context(), Options{Dir: dir, Node: "here", Now: time.Now, Folds: []fold.Fold{f}, NoSync: true, Floor: 1,
-		Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
+		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { shut(t, j) })
-	conn, err := nats.Connect(j.store.Load().srv.ClientURL())
+	conn, err := nats.Connect("", nats.InProcessServer(j.store.Load().srv))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,24 +80,7 @@ func (n *neighbour) append(guard fact.Subject, reason string) uint64 {
 	}
 }
 
-func TestWhatAnotherProcessAppendsIsFolded(t *testing.T) {
-	f := newTally()
-	j, n := shared(t, f)
-	changed, stop := j.Changed()
-	defer stop()
-	seq := n.append("job.1", "theirs")
-	for j.Last() < seq {
-		<-changed
-	}
-	if f.of("theirs") != 1 {
-		t.Error("it is not folded")
-	}
-	if err := j.Do(t.Context(), "job.1", "", closed("ours")); err != nil || f.of("ours") != 1 {
-		t.Errorf("after it nothing is appended: %v", err)
-	}
-}
-
-func TestADecisionIsTakenAgainWhenAnotherProcessDecidedFirst(t *testing.T) {
+func TestADecisionIsTakenAgainAfterAConflict(t *testing.T) {
 	f := newTally()
 	j, n := shared(t, f)
 	tries := 0
@@ -112,7 +96,7 @@ func TestADecisionIsTakenAgainWhenAnotherProcessDecidedFirst(t *testing.T) {
 	}
 }
 
-func TestTwoProcessesThatDecideAtOnceLoseNothing(t *testing.T) {
+func TestTwoWritersLoseNothing(t *testing.T) {
 	f := newTally()
 	j, n := shared(t, f)
 	const each = 200
@@ -133,7 +117,7 @@ func TestTwoProcessesThatDecideAtOnceLoseNothing(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if err := j.state.reach(t.Context(), 4*each); err != nil {
+	if err := j.catchUp(t.Context(), j.store.Load(), 4*each); err != nil {
 		t.Fatal(err)
 	}
 	for reason, times := range f.times {
@@ -155,11 +139,120 @@ func TestAnEntryThatDoesNotFollowStopsTheJournal(t *testing.T) {
 	if _, err := n.s.publish(t.Context(), m, 0, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	err := j.state.reach(t.Context(), 1)
+	err := j.Do(t.Context(), "job.1", "", closed("x"))
 	if _, ok := errors.AsType[*DamagedError](err); !ok {
 		t.Errorf("got %v, want a *DamagedError", err)
 	}
 	if err := j.Do(t.Context(), "job.2", "", closed("x")); err == nil {
 		t.Error("it goes on")
+	}
+}
+
+// limited ends a decision that would be tried for ever: Do looks at its context between two tries.
+func limited(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestEmptyConflictIsDamage(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		purge []jetstream.StreamPurgeOpt
+	}{
+		{"all entries are gone", nil},
+		{"the last entry of the guard is gone", []jetstream.StreamPurgeOpt{jetstream.WithPurgeSubject(factsPrefix + "job.1")}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			j, n := shared(t, newTally())
+			for _, guard := range []fact.Subject{"job.2", "job.1"} {
+				if err := j.Do(t.Context(), guard, "", closed("before")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := n.s.facts.Purge(t.Context(), tt.purge...); err != nil {
+				t.Fatal(err)
+			}
+			err := j.Do(limited(t), "job.1", "", closed("after"))
+			if _, ok := errors.AsType[*DamagedError](err); !ok {
+				t.Errorf("got %v, want a *DamagedError", err)
+			}
+			err = j.Do(limited(t), "job.3", "", closed("after"))
+			if _, ok := errors.AsType[*DamagedError](err); !ok {
+				t.Errorf("a decision under another guard: got %v, want a *DamagedError", err)
+			}
+		})
+	}
+}
+
+func TestDecisionRetriesAreBounded(t *testing.T) {
+	j, n := shared(t, newTally())
+	tries := 0
+	err := j.Do(limited(t), "job.1", "", func(tx *Tx) error {
+		tries++
+		n.append("job.1", "theirs")
+		tx.Append(fact.JobClosed{})
+		return nil
+	})
+	if err == nil || errors.Is(err, context.DeadlineExceeded) || tries != conflictLimit {
+		t.Errorf("%d tries and %v, want %d and an error of its own", tries, err, conflictLimit)
+	}
+	if err := j.Do(t.Context(), "job.1", "", closed("ours")); err != nil {
+		t.Errorf("the next decision: %v", err)
+	}
+}
+
+func TestACancelledDecisionIsNotRetried(t *testing.T) {
+	j, n := shared(t, newTally())
+	ctx, cancel := context.WithCancel(t.Context())
+	tries := 0
+	err := j.Do(ctx, "job.1", "", func(tx *Tx) error {
+		tries++
+		n.append("job.1", "theirs")
+		cancel()
+		tx.Append(fact.JobClosed{})
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) || tries != 1 {
+		t.Errorf("%d tries and %v, want 1 and context.Canceled", tries, err)
+	}
+}
+
+// An entry of another writer comes before ours, under another guard: there is no conflict that would tell of it.
+func TestUnknownEntryIsFolded(t *testing.T) {
+	f := newTally()
+	j, n := shared(t, f)
+	n.append("job.1", "theirs")
+	if err := j.Do(limited(t), "job.2", "", closed("ours")); err != nil {
+		t.Fatal(err)
+	}
+	if f.of("theirs") != 1 || f.of("ours") != 1 {
+		t.Errorf("got %v folded, want both entries once", f.times)
+	}
+}
+
+func TestGapBeforeDecisionIsDamage(t *testing.T) {
+	j, n := shared(t, newTally())
+	n.append("job.1", "theirs")
+	if err := n.s.facts.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err := j.Do(limited(t), "job.2", "", closed("ours"))
+	if _, ok := errors.AsType[*DamagedError](err); !ok {
+		t.Errorf("got %v, want a *DamagedError", err)
+	}
+}
+
+// The server failed in the middle of an archive: the entries are archived, and still there.
+func TestDecisionFinishesFailedCut(t *testing.T) {
+	j, _ := shared(t, newTally())
+	if err := j.Do(t.Context(), "job.1", "", closed("old")); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.mark.set(func(h *high) { h.Archived = 1 }); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Do(limited(t), "job.1", "", closed("new")); err != nil || j.Last() != 2 {
+		t.Errorf("got %v and %d entries, want 2", err, j.Last())
 	}
 }

@@ -64,7 +64,7 @@ func (s *state) replay(m message) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m.seq > s.chain.last {
-		if err := s.chain.fits(m); err != nil {
+		if err := s.chain.follows(m); err != nil {
 			return err
 		}
 		s.chain.add(m)
@@ -176,7 +176,17 @@ func (s *state) reached(seq uint64) (<-chan struct{}, error) {
 func (s *state) tip(guard fact.Subject) (t tip, latest int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.chain.tips.Of(guard), s.chain.at, s.err
+	if err = s.err; err == nil && s.chain.held.Has(guard) {
+		err = &QuarantinedError{guard}
+	}
+	return s.chain.tips.Of(guard), s.chain.at, err
+}
+
+// explained reports whether a repair has named every hole in the history.
+func (s *state) explained() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.chain.explained()
 }
 
 // position is the last entry, and the root of the tree over all through it.

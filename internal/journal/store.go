@@ -69,60 +69,6 @@ func guardOf(subject string) fact.Subject {
 	return fact.Subject(strings.TrimPrefix(subject, factsPrefix))
 }
 
-// stored is a message of any stream.
-type stored struct {
-	jetstream.Msg
-	seq  uint64
-	at   time.Time
-	left uint64 // that follow it
-}
-
-// everything yields the messages of a stream under the given subjects, from a sequence to the last one.
-func (s *store) everything(ctx context.Context, stream string, from uint64, subjects ...string) iter.Seq2[stored, error] {
-	return func(yield func(stored, error) bool) {
-		cons, err := s.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
-			FilterSubjects:    subjects,
-			DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
-			OptStartSeq:       max(from, 1),
-			InactiveThreshold: 30 * time.Second,
-		})
-		if err != nil {
-			yield(stored{}, err)
-			return
-		}
-		// Left alone it would stay until it is seen to be idle, and the server has room for a thousand.
-		defer func() {
-			_ = s.js.DeleteConsumer(context.WithoutCancel(ctx), stream, cons.CachedInfo().Name)
-		}()
-		if cons.CachedInfo().NumPending == 0 {
-			return
-		}
-		msgs, err := cons.Messages()
-		if err != nil {
-			yield(stored{}, err)
-			return
-		}
-		defer msgs.Stop()
-		for ok := true; ok; {
-			m, err := next(ctx, msgs)
-			ok = yield(m, err) && err == nil && m.left > 0
-		}
-	}
-}
-
-// next reads the next message.
-func next(ctx context.Context, msgs jetstream.MessagesContext) (stored, error) {
-	msg, err := msgs.Next(jetstream.NextContext(ctx))
-	if err != nil {
-		return stored{}, err
-	}
-	meta, err := msg.Metadata()
-	if err != nil {
-		return stored{}, err
-	}
-	return stored{msg, meta.Sequence.Stream, meta.Timestamp, meta.NumPending}, nil
-}
-
 // history yields the stored entries from one sequence through another.
 func (s *store) history(ctx context.Context, from, through uint64) iter.Seq2[message, error] {
 	return func(yield func(message, error) bool) {
@@ -138,7 +84,7 @@ func (s *store) history(ctx context.Context, from, through uint64) iter.Seq2[mes
 				yield(message{}, fmt.Errorf("entries from %d: %w", from, err))
 				return
 			}
-			m, err := read(msg.seq, guardOf(msg.Subject()), msg.Data())
+			m, err := read(msg.seq, guardOf(msg.subject), msg.data)
 			if !yield(m, err) || err != nil || m.seq >= through {
 				return
 			}

@@ -70,6 +70,9 @@ func (n *Node) status() control.Status {
 		Journal: control.Journal{Dir: n.c.JournalDir, Last: n.journal.Last()},
 		Jobs:    map[string]int{}, Seen: n.registry.Len(), Dropped: n.gate.counters(),
 	}
+	for _, r := range n.journal.Renewed() {
+		s.Journal.Renewed = append(s.Journal.Renewed, r.Aside)
+	}
 	if n.local != nil {
 		s.Local = n.local.URL()
 	}
@@ -87,5 +90,8 @@ func (n *Node) status() control.Status {
 		s.Parked = append(s.Parked, effect+": "+reason)
 	}
 	slices.Sort(s.Parked)
+	for _, guard := range n.journal.Quarantined() {
+		s.Quarantined = append(s.Quarantined, string(guard))
+	}
 	return s
 }

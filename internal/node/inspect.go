@@ -17,8 +17,18 @@ import (
 // everything but what needs a running node. close gives the directory free again.
 func Inspect(ctx context.Context, c Config) (client *control.Client, close func() error, err error) {
 	n := &Node{c: c.withDefaults()}
+	return n.inspect(ctx, n.openSeen)
+}
+
+// InspectJournal is Inspect for the journal alone: what strangers wrote is not read.
+func InspectJournal(ctx context.Context, c Config) (client *control.Client, close func() error, err error) {
+	n := &Node{c: c.withDefaults()}
+	return n.inspect(ctx, func(context.Context) error { return nil })
+}
+
+func (n *Node) inspect(ctx context.Context, more func(context.Context) error) (client *control.Client, close func() error, err error) {
 	n.started = n.c.Now()
-	if err := n.openStopped(ctx); err != nil {
+	if err := n.openStopped(ctx, more); err != nil {
 		return nil, nil, errors.Join(err, n.close())
 	}
 	client, hangUp := control.InProcess(ctx, n.control)
@@ -28,13 +38,23 @@ func Inspect(ctx context.Context, c Config) (client *control.Client, close func(
 	}, nil
 }
 
-func (n *Node) openStopped(ctx context.Context) (err error) {
-	if err := n.openJournal(ctx); err != nil {
+func (n *Node) openStopped(ctx context.Context, more func(context.Context) error) (err error) {
+	if err := n.openJournal(ctx, nil); err != nil {
 		return err
 	}
 	if n.blobs, err = blob.Open(filepath.Join(n.c.Dir, "blob")); err != nil {
 		return fmt.Errorf("open the blobs: %w", err)
 	}
+	if err := more(ctx); err != nil {
+		return err
+	}
+	n.openAudit()
+	n.openControl()
+	return nil
+}
+
+// openSeen opens the steps that remember what strangers wrote.
+func (n *Node) openSeen(ctx context.Context) (err error) {
 	n.registry, err = registry.Open(ctx, registry.Config{Journal: n.journal, Now: n.c.Now, Synonyms: n.c.Synonyms, Observed: n.folds.observed}, n.folds.registry)
 	if err != nil {
 		return err
@@ -42,10 +62,5 @@ func (n *Node) openStopped(ctx context.Context) (err error) {
 	n.review, err = review.Open(ctx, review.Config{
 		Journal: n.journal, PubKey: n.c.Identity.PubKey, Now: n.c.Now, Policy: func() policy.Policy { return n.c.Policy }, Follow: n.c.Follow,
 	}, n.folds.review)
-	if err != nil {
-		return err
-	}
-	n.openAudit()
-	n.openControl()
-	return nil
+	return err
 }

@@ -86,7 +86,7 @@ func newLearner(t *testing.T, dir string, server *server) *learner {
 	n := &Node{pubkey: secret.PubKey(), keyer: key.NewSigner(secret), c: Config{
 		Dir: dir, Identity: key.Identity{PubKey: secret.PubKey()}, Name: "learner", Now: time.Now, NoSync: true, Log: slog.New(slog.DiscardHandler),
 	}.withDefaults()}
-	if err := n.openJournal(t.Context()); err != nil {
+	if err := n.openJournal(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	l := &learner{T: t, Node: n, server: server}

@@ -190,12 +190,15 @@ func (n *Node) settle(ctx context.Context, _ string) (services, unclaimed int, e
 	return services, unclaimed, nil
 }
 
+// reviewsName is the subscription to reviews.
+const reviewsName = "reviews"
+
 // subscribeLetters asks our relays for private messages to us, and for what others say of providers.
 func (n *Node) subscribeLetters() {
 	const most = 1000
 	us := nostr.TagMap{"p": {n.pubkey.Hex()}}
 	n.pool.Subscribe("letters", []nostr.Filter{{Kinds: []nostr.Kind{nostr.KindGiftWrap}, Tags: us, Since: n.lookBack() - 2*24*60*60}}, n.urls...)
-	n.pool.Subscribe("reviews", []nostr.Filter{{Kinds: []nostr.Kind{review.Kind, review.KindSet}, Limit: most}}, n.urls...)
+	n.pool.Subscribe(reviewsName, []nostr.Filter{{Kinds: []nostr.Kind{review.Kind, review.KindSet}, Limit: most}}, n.urls...)
 }
 
 // restore takes the matrix over from the newest backup at our relays.

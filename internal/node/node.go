@@ -64,7 +64,6 @@ type Config struct {
 	Embed      bool                // run a relay of our own
 	Addr       string              // where; "127.0.0.1:7447" if empty
 	Blossom    []string            // servers for bundles too large for an event; the embedded relay's if empty
-	Listen     string              // NATS host:port for other processes; none if empty
 	NoSync     bool                // no fsync for each fact
 	Workers    []Worker            // services that we offer
 	Patience   jobs.Patience       // zero fields have defaults
@@ -215,8 +214,11 @@ func (c Config) withDefaults() Config {
 
 // open opens everything from the journal up. The journal comes first: its lock says that we are alone.
 func (n *Node) open(ctx context.Context) (err error) {
-	if err := n.openJournal(ctx); err != nil {
+	if err := n.openJournal(ctx, readAgain(n.c)); err != nil {
 		return err
+	}
+	if held := len(n.journal.Quarantined()); held > 0 {
+		n.c.Log.Warn("nothing is done for what lost entries when the journal was repaired; guild status lists it", "guards", held)
 	}
 	if n.blobs, err = blob.Open(filepath.Join(n.c.Dir, "blob")); err != nil {
 		return fmt.Errorf("open the blobs: %w", err)
@@ -252,26 +254,35 @@ func (n *Node) emptyScratch() error {
 // glance is how long somebody who only looks at a stopped node's journal may keep others from opening it.
 const glance = 3 * time.Second
 
-func (n *Node) openJournal(ctx context.Context) (err error) {
+// openJournal opens the journal with all folds. renew is as in journal.Options.
+func (n *Node) openJournal(ctx context.Context, renew func(stream string) error) error {
+	o, err := n.journalOptions()
+	if err != nil {
+		return err
+	}
+	o.Renew = renew
+	n.journal, err = journal.Open(ctx, o)
+	return err
+}
+
+// journalOptions makes the folds, and says how the journal is opened with them.
+func (n *Node) journalOptions() (journal.Options, error) {
 	n.claims = due.NewClaims()
 	rules := n.c.Policy
 	learned, err := trust.NewFold(rules)
 	if err != nil {
-		return err
+		return journal.Options{}, err
 	}
 	n.folds = folds{jobs.NewFold(), work.NewFold(), judge.NewFold(), registry.NewFold(rules), learned, record.NewFold(),
 		registry.NewObserved(), meet.NewFold(), judge.NewBaselines(), work.NewCustomers(rules),
 		variables.NewFold(rules), exchange.NewFold(rules), review.NewFold(), backup.NewFold(rules.Backup), audit.NewFold(), review.NewLetters(), work.NewJudgements()}
-	n.journal, err = journal.Open(ctx, journal.Options{
+	return journal.Options{
 		Dir: n.c.JournalDir, Node: n.name(), Now: n.c.Now,
 		Folds: []fold.Fold{n.claims, n.folds.jobs, n.folds.work, n.folds.judge, n.folds.registry, n.folds.trust, n.folds.record, n.folds.baselines,
 			n.folds.observed, n.folds.meet, n.folds.customers, n.folds.variables, n.folds.exchange, n.folds.review, n.folds.backup, n.folds.audit, n.folds.letters, n.folds.said},
-		HighWater: n.c.HighWater, Wait: glance, Listen: n.c.Listen, NoSync: n.c.NoSync, Appended: n.c.Appended, Log: n.c.Log,
-	})
-	if err != nil {
-		return err
-	}
-	return nil
+		Finished:  func(guard fact.Subject) bool { return n.folds.jobs.Finished(guard) || n.folds.work.Finished(guard) },
+		HighWater: n.c.HighWater, Wait: glance, NoSync: n.c.NoSync, Appended: n.c.Appended, Log: n.c.Log,
+	}, nil
 }
 
 // name is how the node calls itself in claims and announcements.
@@ -427,7 +438,7 @@ func (n *Node) idle(ctx context.Context) <-chan struct{} {
 			return
 		case <-n.c.Quit:
 		}
-		for tick := time.Tick(50 * time.Millisecond); n.control.Clients() > 0 || n.folds.jobs.Open() > 0; {
+		for tick := time.Tick(50 * time.Millisecond); n.control.Clients() > 0 || n.folds.jobs.OpenUnless(n.journal.InQuarantine) > 0; {
 			select {
 			case <-ctx.Done():
 				return

@@ -37,7 +37,7 @@ func (n *Node) openRelays(ctx context.Context) (err error) {
 	if err := n.identify(ctx); err != nil {
 		return err
 	}
-	if n.marks, err = relay.OpenWatermarks(filepath.Join(n.c.Dir, "watermarks.json")); err != nil {
+	if n.marks, err = relay.OpenWatermarks(watermarksIn(n.c.Dir)); err != nil {
 		return err
 	}
 	n.gate = newGate(n.journal, n.c.Now, n.c.Log)

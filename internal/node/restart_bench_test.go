@@ -105,7 +105,7 @@ func (h history) open(b *testing.B) (*Node, time.Duration) {
 	b.Helper()
 	runtime.GC()
 	n, began, worked := &Node{c: h.config()}, time.Now(), processorTime()
-	if err := n.openJournal(b.Context()); err != nil {
+	if err := n.openJournal(b.Context(), nil); err != nil {
 		b.Fatal(err)
 	}
 	journaled := time.Since(began)

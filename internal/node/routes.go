@@ -108,12 +108,16 @@ func (n *Node) receive(ctx context.Context, from string, v guild.Verified) {
 	n.taken(ctx, from, v, err)
 }
 
-// taken counts what was dropped, and logs what could not be taken.
+// taken counts what was dropped, and logs what could not be taken. What is about a guard in quarantine is dropped: that
+// lasts until a person ends it, and the events of others must not wait for that.
 func (n *Node) taken(ctx context.Context, from string, v guild.Verified, err error) {
 	e := v.Event()
 	if dropped, ok := errors.AsType[*guild.DropError](err); ok {
 		raw, _ := json.Marshal(nip90.Redacted(e))
 		n.gate.drop(ctx, string(dropped.Reason), from, raw)
+	} else if errors.Is(err, journal.ErrQuarantined) {
+		raw, _ := json.Marshal(nip90.Redacted(e))
+		n.gate.drop(ctx, "in quarantine", from, raw)
 	} else if err != nil && ctx.Err() == nil {
 		n.c.Log.Error("an event could not be taken", "event", e.ID.Hex(), "kind", int(e.Kind), "err", err)
 	}

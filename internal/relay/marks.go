@@ -86,6 +86,25 @@ func (m *Marks) Forget(url, sub string) {
 	m.soon()
 }
 
+// Rewind moves marks of the subscriptions that match back to t, at all relays: what came since is read again. At 0
+// everything is.
+func (m *Marks) Rewind(match func(sub string) bool, t nostr.Timestamp) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, subs := range m.marks {
+		for sub, mark := range subs {
+			switch {
+			case !match(sub) || mark <= t:
+			case t == 0:
+				delete(subs, sub)
+			default:
+				subs[sub] = t
+			}
+		}
+	}
+	m.soon()
+}
+
 // Close writes what is not yet written.
 func (m *Marks) Close() error {
 	m.mu.Lock()

@@ -3,6 +3,7 @@ package scout
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -52,6 +53,11 @@ func recentAt(url string) string { return "announcements at " + url }
 func storedAt(url string) string { return "all announcements at " + url }
 
 const listsName = "lists of people"
+
+// Reads reports whether a subscription is one of a scout's, by its name.
+func Reads(sub string) bool {
+	return sub == listsName || strings.HasPrefix(sub, recentAt("")) || strings.HasPrefix(sub, storedAt(""))
+}
 
 // look reads what a relay of the second or third tier has that is new.
 func (s *Scout) look(ctx context.Context, url string) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -144,6 +145,16 @@ func (f *Fold) standing(customer nostr.PubKey, key string) nostr.ID {
 		return nostr.ID{}
 	}
 	return r.ID
+}
+
+// Finished reports whether a guard is that of a request which was answered, or taken back.
+func (f *Fold) Finished(guard fact.Subject) bool {
+	id, err := nostr.IDFromHex(strings.TrimPrefix(string(guard), "request."))
+	if err != nil || guard.Noun() != "request" {
+		return false
+	}
+	r, ok := f.request(id)
+	return ok && r.Received == nil
 }
 
 // Apply implements fold.Fold.

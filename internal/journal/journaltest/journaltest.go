@@ -2,8 +2,10 @@
 package journaltest
 
 import (
+	"encoding/binary"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -68,4 +70,48 @@ func Reopen(t *testing.T, dir string, folds ...fold.Fold) *journal.Journal {
 		}
 	})
 	return j
+}
+
+// Lose damages an entry of the journal in dir, which must not be open, so that Repair loses it: one bit of its facts is
+// another than was written.
+func Lose(t *testing.T, dir string, seq uint64) {
+	t.Helper()
+	alter(t, dir, seq, func(b []byte, at, size int) []byte {
+		const sum = 8
+		b[at+size-sum-3] ^= 1
+		return b
+	})
+}
+
+// CutOff takes an entry of the journal in dir, which must not be open, and all that follow it in the same file.
+func CutOff(t *testing.T, dir string, seq uint64) {
+	t.Helper()
+	alter(t, dir, seq, func(b []byte, at, _ int) []byte { return b[:at] })
+}
+
+// alter changes the file with an entry, whose record begins at some byte and has some size.
+func alter(t *testing.T, dir string, seq uint64, change func(b []byte, at, size int) []byte) {
+	t.Helper()
+	const head, header = 22, 1 << 31 // of a record in the server's block files
+	blocks, err := filepath.Glob(filepath.Join(dir, "stream", "jetstream", "$G", "streams", "FACTS", "msgs", "*.blk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range blocks {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := 0; at+head <= len(b); {
+			size := int(binary.LittleEndian.Uint32(b[at:]) &^ header)
+			if binary.LittleEndian.Uint64(b[at+4:]) == seq {
+				if err := os.WriteFile(path, change(b, at, size), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			at += size
+		}
+	}
+	t.Fatalf("there is no entry %d", seq)
 }

@@ -3,56 +3,23 @@ package journal
 import (
 	"context"
 	"errors"
-	"fmt"
-
-	"github.com/nats-io/nats.go/jetstream"
 )
 
-// follow feeds what other processes append to the folds. What we append ourselves comes by this way as well,
-// but as a rule the acknowledgement was here before. Where nobody else can reach the server there is nothing to
-// follow.
-func (j *Journal) follow(s *store) error {
-	if j.o.Listen == "" {
-		return nil
-	}
-	cons, err := s.js.OrderedConsumer(j.closing, factsStream, jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq:   j.state.last() + 1,
-	})
-	if err != nil {
-		return fmt.Errorf("follow the journal: %w", err)
-	}
-	s.feed, err = cons.Consume(j.fed)
-	if err != nil {
-		return fmt.Errorf("follow the journal: %w", err)
-	}
-	return nil
-}
-
-// fed takes an entry from the feed.
-func (j *Journal) fed(msg jetstream.Msg) {
-	meta, err := msg.Metadata()
-	if err != nil || meta.Sequence.Stream <= j.state.last() {
-		return
-	}
-	m, err := read(meta.Sequence.Stream, guardOf(msg.Subject()), msg.Data())
-	if err != nil {
-		j.state.stop(err)
-		return
-	}
-	j.state.offer(m)
-}
-
-// catchUp folds everything that is stored through a sequence.
+// catchUp folds everything that is stored through a sequence. If some of it is gone, the journal takes nothing more.
 func (j *Journal) catchUp(ctx context.Context, s *store, through uint64) error {
-	if s.feed != nil {
-		return j.state.reach(ctx, through)
-	}
-	for m, err := range s.history(ctx, j.state.last()+1, through) {
+	next := j.state.last() + 1
+	for m, err := range s.history(ctx, next, through) {
 		if err != nil {
 			return err
 		}
+		if m.seq != next {
+			break
+		}
 		j.state.offer(m)
+		next++
+	}
+	if next <= through {
+		j.state.stop(damaged("entry %d cannot be read", next))
 	}
 	return j.state.reach(ctx, through)
 }
@@ -110,8 +77,5 @@ func (j *Journal) resume(ctx context.Context, s *store) error {
 	if err != nil {
 		return err
 	}
-	if err := j.catchUp(ctx, s, extent.last); err != nil {
-		return err
-	}
-	return j.follow(s)
+	return j.catchUp(ctx, s, extent.last)
 }

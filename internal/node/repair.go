@@ -1,0 +1,53 @@
+package node
+
+import (
+	"context"
+	"strings"
+
+	"guild"
+	"guild/internal/journal"
+)
+
+// Repaired is what Repair did, and the jobs that it put into quarantine.
+type Repaired struct {
+	journal.Report
+	Jobs []RepairedJob
+}
+
+// RepairedJob is a job that lost entries, or may have, as what is left of it has it.
+type RepairedJob struct {
+	Job    guild.JobID
+	Title  string       // "" if that is lost, too
+	Ending guild.Ending // guild.Open also if that is lost
+	Known  bool         // that it was opened is not lost
+}
+
+// Repair rebuilds the damaged journal that a stopped node left.
+func Repair(ctx context.Context, c Config) (Repaired, error) {
+	n := &Node{c: c.withDefaults()}
+	o, err := n.journalOptions()
+	if err != nil {
+		return Repaired{}, err
+	}
+	o.Renew = readAgain(n.c)
+	report, err := journal.Repair(ctx, o)
+	if err != nil {
+		return Repaired{}, err
+	}
+	r := Repaired{Report: report}
+	for _, guard := range report.Quarantined {
+		id, isJob := strings.CutPrefix(string(guard), "job.")
+		if !isJob {
+			continue
+		}
+		one := RepairedJob{}
+		if one.Job, err = guild.ParseJobID(id); err != nil {
+			continue // none of ours
+		}
+		if job, ok := n.folds.jobs.Job(one.Job); ok {
+			one.Title, one.Ending, one.Known = job.Title, job.Ending, true
+		}
+		r.Jobs = append(r.Jobs, one)
+	}
+	return r, nil
+}
