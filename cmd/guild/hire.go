@@ -77,6 +77,8 @@ sample again. How many are asked is what its verification says, or --criticality
 What is accepted is printed, and the rest goes to standard error, or it is written
 to --output. guild job result prints it once more.
 
+When the job is accepted, guild job fetch writes the files that were delivered.
+
 Exit codes:
   0    accepted
   1    rejected, partly done, cancelled or parked (--json tells them apart); or the
@@ -172,6 +174,9 @@ func (p *program) runHire(ctx context.Context, o hireOptions) error {
 	}
 	if err == nil && o.Type != "" {
 		err = p.showResult(ctx, client, job, o.Output, o.JSON)
+	}
+	if err == nil && o.Type == "" && !o.JSON {
+		_, err = fmt.Fprintf(p.out, "the work: guild job fetch %s --to DIR\n", short(job.ID))
 	}
 	if own == nil {
 		return err

@@ -19,13 +19,13 @@ import (
 func (p *program) jobCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:     "job",
-		Short:   "Look at jobs, watch or cancel them",
-		Example: "  guild job ls\n  guild job watch 5f21c9aa",
+		Short:   "Look at jobs, watch or cancel them, fetch what was delivered",
+		Example: "  guild job ls\n  guild job watch 5f21c9aa\n  guild job fetch 5f21c9aa --to work",
 	}, p.jobLsCommand(),
 		p.jobVerb("show", "Show one job with its attempts and verdicts", p.runJobShow),
 		p.jobVerb("watch", "Follow a job until it ends; exit codes as of guild hire", p.runJobWatch),
 		p.jobVerb("cancel", "Cancel a job: nothing more is asked, late results are not judged", p.runJobCancel),
-		p.jobResultCommand(), p.jobDisputeCommand())
+		p.jobFetchCommand(), p.jobResultCommand(), p.jobDisputeCommand())
 }
 
 // jobVerb makes a verb that takes one job.

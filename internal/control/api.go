@@ -124,7 +124,8 @@ type Attempt struct {
 	D         string         `json:"d"`
 	State     string         `json:"state"`
 	Reason    string         `json:"reason,omitempty"`
-	Planned   int64          `json:"planned"` // Unix ms
+	Planned   int64          `json:"planned"`            // Unix ms
+	Delivery  string         `json:"delivery,omitempty"` // hash of the delivery bundle
 	Verdict   *guild.Verdict `json:"verdict,omitempty"`
 	Receipt   string         `json:"receipt,omitempty"`
 	TrustFrom *float64       `json:"trust_from,omitempty"`

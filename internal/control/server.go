@@ -131,6 +131,7 @@ func NewServer(c ServerConfig) *Server {
 	s.mux.HandleFunc("GET /v1/jobs/{id}", s.getJob)
 	s.mux.HandleFunc("GET /v1/jobs/{id}/watch", s.watchJob)
 	s.mux.HandleFunc("GET /v1/jobs/{id}/evidence", s.getEvidence)
+	s.mux.HandleFunc("GET /v1/jobs/{id}/delivery", s.getDelivery)
 	s.mux.HandleFunc("GET /v1/receipts/{id}", s.getReceipt)
 	s.mux.HandleFunc("GET /v1/receipts/{id}/export", s.getReceiptExport)
 	s.mux.HandleFunc("GET /v1/replays/{id}", s.getReplay)

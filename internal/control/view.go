@@ -40,6 +40,9 @@ func (s *Server) attempt(a jobs.Attempt) Attempt {
 		Name: s.c.Registry.Name(a.Provider), D: a.Provider.D, State: string(a.Outcome()), Reason: a.Reason,
 		Planned: a.At, Verdict: a.Verdict, Receipt: a.Receipt,
 	}
+	if !a.Delivery.IsZero() {
+		view.Delivery = a.Delivery.String()
+	}
 	if a.Agrees != nostr.ZeroID {
 		view.Agrees = a.Agrees.Hex()
 	}

@@ -37,10 +37,11 @@ func isForeign(base string) bool {
 
 // HoldsForeign reports whether Quarantine would move anything of an unpacked bundle.
 func HoldsForeign(b *nutshell.Bundle) bool {
-	return slices.ContainsFunc(b.Files(), func(e nutshell.Entry) bool {
-		return slices.ContainsFunc(strings.Split(e.Path, "/"), isForeign)
-	})
+	return slices.ContainsFunc(b.Files(), func(e nutshell.Entry) bool { return IsForeign(e.Path) })
 }
+
+// IsForeign reports whether Quarantine would move the file with a path in a bundle.
+func IsForeign(name string) bool { return slices.ContainsFunc(strings.Split(name, "/"), isForeign) }
 
 // Quarantine moves the configuration of agents, editors and version control that came with an unpacked bundle
 // out of dir, wherever in the tree it is, into dir + ".quarantine", under the same paths. It returns the paths

@@ -47,6 +47,21 @@ func Extract(ctx context.Context, r io.ReaderAt, size int64, l nutshell.Limits, 
 	return b, nil
 }
 
+// UnpackSome is Unpack for some of the files, and syncs as Extract does: where returns under which path below dir a file of
+// the bundle goes, or false for one that is not written. No two files go to one path.
+func UnpackSome(ctx context.Context, b *nutshell.Bundle, dir string, where func(name string) (string, bool)) error {
+	return unpack(ctx, dir, true, func(w *filler) error {
+		return b.Walk(func(e nutshell.Entry, r io.Reader) error {
+			name, ok := where(e.Path)
+			if !ok {
+				return nil
+			}
+			e.Path = name
+			return w.entry(e, r)
+		})
+	})
+}
+
 // unpack lets fill write into a temporary directory, which becomes dir.
 func unpack(ctx context.Context, dir string, sync bool, fill func(*filler) error) (err error) {
 	dir = filepath.Clean(dir)

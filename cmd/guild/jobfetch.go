@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"guild"
+	"guild/internal/cli"
+	"guild/internal/control"
+	"guild/internal/workdir"
+	"guild/nutshell"
+)
+
+type fetchOptions struct {
+	Dir      string
+	Attempt  string
+	Rejected bool
+	JSON     bool
+}
+
+func (p *program) jobFetchCommand() *cobra.Command {
+	var o fetchOptions
+	cmd := &cobra.Command{
+		Use:   "fetch JOB",
+		Short: "Write the files that were delivered for a job",
+		Long: `fetch writes the delivered files into a new directory: those of the delivery
+that was accepted, or of the one that was chosen of several. The directory must be
+empty or not exist; it is there whole or not at all. Without --to it is named after
+the job, in the current directory. The running node is asked, or the journal that
+it left.
+
+What was not accepted is only written with --rejected: the latest delivery, or
+that of --attempt. It may be wrong, or meant to do harm. A directory .git is never
+written, since git runs programs that are named there.
+
+JOB is a job's id or the beginning of one.`,
+		Example:           "  guild job fetch 5f21c9aa --to work\n  guild job fetch 5f21c9aa --rejected --json | jq -r '.files[].path'",
+		Args:              cli.OneArg("one job id"),
+		ValidArgsFunction: p.completeJobs,
+		RunE:              func(cmd *cobra.Command, args []string) error { return p.runJobFetch(cmd.Context(), args[0], o) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.Dir, "to", "", "directory to make (default: the beginning of the job's id)")
+	flags.StringVar(&o.Attempt, "attempt", "", "which attempt, when there are several")
+	flags.BoolVar(&o.Rejected, "rejected", false, "write what was not accepted, too")
+	flags.BoolVar(&o.JSON, "json", false, "print JSON")
+	return cmd
+}
+
+// fetched is the JSON that job fetch prints.
+type fetched struct {
+	Job      string        `json:"job"`
+	Attempt  string        `json:"attempt"`
+	Provider string        `json:"provider"` // npub
+	State    string        `json:"state"`    // of the attempt: accepted, rejected, …
+	Dir      string        `json:"dir"`
+	Files    []fetchedFile `json:"files"`
+	LeftOut  []string      `json:"left_out,omitempty"` // paths that are never written
+}
+
+// fetchedFile is a file that was written.
+type fetchedFile struct {
+	Path   string `json:"path"` // below the directory
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"` // hex
+}
+
+func (p *program) runJobFetch(ctx context.Context, id string, o fetchOptions) error {
+	client, done, err := p.reader(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	job, err := client.Job(ctx, id)
+	if err != nil {
+		return err
+	}
+	a, err := deliveryOf(job, o)
+	if err != nil {
+		return err
+	}
+	packed, err := client.Delivery(ctx, job.ID, a.ID)
+	if err != nil {
+		return err
+	}
+	made := fetched{Job: job.ID, Attempt: a.ID, Provider: a.Npub, State: a.State, Dir: o.Dir}
+	if made.Dir == "" {
+		made.Dir = short(job.ID)
+	}
+	if err := made.write(ctx, packed); err != nil {
+		return err
+	}
+	return p.showFetched(job, a, made, o.JSON)
+}
+
+// deliveryOf is the attempt of a job whose delivery is wanted.
+func deliveryOf(job control.Job, o fetchOptions) (control.Attempt, error) {
+	hint := "guild job show " + short(job.ID) + " tells how it stands"
+	var found []control.Attempt
+	for _, a := range job.Attempts {
+		if a.Delivery != "" && strings.HasPrefix(a.ID, strings.ToLower(o.Attempt)) {
+			found = append(found, a)
+		}
+	}
+	if len(found) == 0 && o.Attempt != "" {
+		return control.Attempt{}, cli.WithHint(fmt.Errorf("job %s has no delivery of an attempt %s", short(job.ID), cli.Clean(o.Attempt)), hint)
+	}
+	if len(found) == 0 {
+		return control.Attempt{}, cli.WithHint(fmt.Errorf("nothing was delivered for job %s: %s", short(job.ID), cli.Clean(summary(job))), hint)
+	}
+	if o.Attempt != "" && len(found) > 1 {
+		return control.Attempt{}, cli.WithHint(fmt.Errorf("%d attempts begin with %s", len(found), o.Attempt), hint)
+	}
+	if i := slices.IndexFunc(found, func(a control.Attempt) bool { return o.Attempt == "" && a.ID == job.Chosen && isAccepted(job, a) }); i >= 0 {
+		return found[i], nil
+	}
+	if i := slices.IndexFunc(found, func(a control.Attempt) bool { return isAccepted(job, a) }); i >= 0 {
+		return found[i], nil
+	}
+	last := found[len(found)-1]
+	if !o.Rejected {
+		err := fmt.Errorf("no delivery of job %s was accepted: attempt %s by %s is %s", short(job.ID), short(last.ID), cli.Clean(nameOf(last)), standing(job, last))
+		return control.Attempt{}, cli.WithHint(err, "--rejected writes it all the same; guild judge explain "+short(job.ID)+" says what was found")
+	}
+	return last, nil
+}
+
+// isAccepted reports whether a delivery may be used: it was accepted, and so was the job. Where several must agree, a
+// delivery that passed its tests is not enough.
+func isAccepted(job control.Job, a control.Attempt) bool {
+	return job.Ending == guild.JobAccepted && a.State == string(guild.Accepted)
+}
+
+// standing says what became of a delivery, and why.
+func standing(job control.Job, a control.Attempt) string {
+	text := a.State
+	if v := a.Verdict; v != nil {
+		text += fmt.Sprintf(" (%s, %d of %d passed)", v.Outcome, v.Passed, v.Expected)
+	}
+	if a.Reason != "" {
+		text += ": " + cli.Clean(a.Reason)
+	}
+	if a.State == string(guild.Accepted) {
+		text += ", and the job " + endingWord(job.Ending)
+	}
+	return text
+}
+
+// write unpacks a delivery and lists its files.
+func (m *fetched) write(ctx context.Context, packed []byte) error {
+	b, err := nutshell.Open(bytes.NewReader(packed), int64(len(packed)), nutshell.DefaultLimits())
+	if err != nil {
+		return fmt.Errorf("the delivery of attempt %s: %w", short(m.Attempt), err)
+	}
+	m.Files = []fetchedFile{}
+	for _, e := range b.Files() {
+		name, inside := strings.CutPrefix(e.Path, nutshell.ArtifactsDir+"/")
+		switch {
+		case !inside:
+		case isOfGit(name):
+			m.LeftOut = append(m.LeftOut, name)
+		default:
+			m.Files = append(m.Files, fetchedFile{Path: name, Size: e.Size, SHA256: e.Hash.Hex()})
+		}
+	}
+	if len(m.Files) == 0 {
+		return fmt.Errorf("the delivery of attempt %s has no files to write", short(m.Attempt))
+	}
+	err = workdir.UnpackSome(ctx, b, m.Dir, func(name string) (string, bool) {
+		name, inside := strings.CutPrefix(name, nutshell.ArtifactsDir+"/")
+		return name, inside && !isOfGit(name)
+	})
+	for _, taken := range []error{syscall.ENOTEMPTY, syscall.EEXIST, syscall.ENOTDIR, syscall.ELOOP} {
+		if errors.Is(err, taken) {
+			return cli.WithHint(fmt.Errorf("%s: %w", m.Dir, err), "it is left as it is: choose another directory with --to")
+		}
+	}
+	return err
+}
+
+// isOfGit reports whether git, on any file system, would take a path for a part of its own directory.
+func isOfGit(name string) bool {
+	return slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool {
+		return strings.EqualFold(strings.TrimRight(part, ". "), ".git") || strings.EqualFold(part, "git~1")
+	})
+}
+
+func (p *program) showFetched(job control.Job, a control.Attempt, made fetched, asJSON bool) error {
+	if !isAccepted(job, a) {
+		fmt.Fprintf(p.err, "warning: this delivery was not accepted: it is %s\n", standing(job, a))
+	}
+	if len(made.LeftOut) > 0 {
+		fmt.Fprintf(p.err, "warning: left out, since git runs what is there: %s\n", cli.Cut(cli.Clean(strings.Join(made.LeftOut, ", ")), 200))
+	}
+	var foreign []string
+	var size int64
+	for _, f := range made.Files {
+		size += f.Size
+		if workdir.IsForeign(f.Path) {
+			foreign = append(foreign, f.Path)
+		}
+	}
+	if len(foreign) > 0 {
+		fmt.Fprintf(p.err, "warning: programs obey what is in these files; look at them first: %s\n", cli.Cut(cli.Clean(strings.Join(foreign, ", ")), 200))
+	}
+	if asJSON {
+		return cli.PrintJSON(p.out, made)
+	}
+	for _, f := range made.Files {
+		fmt.Fprintf(p.out, "%s  %s\n", cli.Clean(filepath.Join(made.Dir, f.Path)), cli.Size(f.Size))
+	}
+	_, err := fmt.Fprintf(p.out, "%s, %s, %s by %s (attempt %s)\n", cli.Count(len(made.Files), "file", "files"), cli.Size(size),
+		made.State, cli.Clean(nameOf(a)), short(a.ID))
+	return err
+}
