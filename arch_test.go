@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -30,6 +31,7 @@ const stepLayer = 5
 // another step.
 var layers = map[string]int{
 	"":                 0, // the vocabulary
+	"digest":           0,
 	"internal/durable": 0,
 
 	"canon": 1, "nip89": 1, "nip90": 1, "nipreview": 1, "nutshell": 1, "receipt": 1, "replay": 1,
@@ -351,6 +353,25 @@ func variable(info *types.Info, e ast.Expr) *types.Var {
 			e = x.X
 		default:
 			return nil
+		}
+	}
+}
+
+// A format that others take over should not bring a Nostr library, websockets and the rest of guild along.
+func TestFormatsLinkLittle(t *testing.T) {
+	const json = "github.com/go-json-experiment/json"
+	for format, allowed := range map[string][]string{
+		"canon":  {module + "/digest", module + "/canon"},
+		"replay": {module + "/digest", module + "/canon", module + "/replay", json},
+	} {
+		deps, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./"+format).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for dep := range strings.FieldsSeq(string(deps)) {
+			if !slices.ContainsFunc(allowed, func(a string) bool { return dep == a || a == json && strings.HasPrefix(dep, a+"/") }) {
+				t.Errorf("%s links %s", format, dep)
+			}
 		}
 	}
 }

@@ -4,33 +4,29 @@
 //
 // The package never guesses. A value that two readers could understand differently is refused: an object with
 // the same key twice, a number beyond the range of a double, a lone surrogate, bytes that are not UTF-8. It
-// does not care what the JSON means.
+// does not care what the JSON means. It links nothing but the standard library.
 //
 // Two of the published vectors (float-333333333.33333329 and float-123456789012345680000) hold a number that
 // the serde version which made them read one unit in the last place too low. They are not imitated.
 package canon
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-	jsonv1 "github.com/go-json-experiment/json/v1"
-
-	"guild"
+	"guild/digest"
 )
 
 // MaxDepth is how deep arrays and objects may nest, as in serde_json.
 const MaxDepth = 127
 
-// Reasons why a value has no canonical form. That of a key that stands twice in an object is jsontext.ErrDuplicateName.
+// Reasons why a value has no canonical form.
 var (
-	ErrSyntax   = errors.New("not JSON")
-	ErrDepth    = errors.New("nested too deep")
-	ErrNumber   = errors.New("number beyond the range of a double")
-	ErrTrailing = errors.New("something follows the value")
+	ErrSyntax    = errors.New("not JSON")
+	ErrDepth     = errors.New("nested too deep")
+	ErrNumber    = errors.New("number beyond the range of a double")
+	ErrTrailing  = errors.New("something follows the value")
+	ErrDuplicate = errors.New("duplicate key in an object")
 )
 
 // Append appends the canonical form of src, which is one JSON value, to dst. On error dst is returned as it
@@ -52,30 +48,11 @@ func Canonical(src []byte) ([]byte, error) {
 	return Append(make([]byte, 0, len(src)), src)
 }
 
-// Hash is the SHA-256 of the canonical form of src.
-func Hash(src []byte) (guild.Hash, error) {
+// Hash returns the SHA-256 of the canonical form of src.
+func Hash(src []byte) (digest.SHA256, error) {
 	b, err := Canonical(src)
 	if err != nil {
-		return guild.Hash{}, err
+		return digest.SHA256{}, err
 	}
-	return sha256.Sum256(b), nil
-}
-
-// Marshal encodes v by the rules of encoding/json and returns the canonical form. Unlike encoding/json it
-// refuses strings that are not UTF-8. A float64 of 1 is spelled 1: what must read 1.0 uses AppendFloat.
-func Marshal(v any) ([]byte, error) {
-	b, err := json.Marshal(v, jsonv1.DefaultOptionsV1(), jsontext.AllowInvalidUTF8(false))
-	if err != nil {
-		return nil, fmt.Errorf("canonical form: %w", err)
-	}
-	return Canonical(b)
-}
-
-// HashValue is the SHA-256 of what Marshal returns.
-func HashValue(v any) (guild.Hash, error) {
-	b, err := Marshal(v)
-	if err != nil {
-		return guild.Hash{}, err
-	}
-	return sha256.Sum256(b), nil
+	return digest.Sum(b), nil
 }

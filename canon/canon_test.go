@@ -12,8 +12,6 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"guild"
 	"guild/canon"
 )
@@ -148,9 +146,9 @@ func TestRefused(t *testing.T) {
 		name, input string
 		want        error // nil: any error
 	}{
-		{"a key twice", `{"a":1,"a":1}`, jsontext.ErrDuplicateName},
-		{"a key twice, once escaped", `{"a":1,"\u0061":1}`, jsontext.ErrDuplicateName},
-		{"a key twice, deep inside", `[{"b":{"a":1,"a":2}}]`, jsontext.ErrDuplicateName},
+		{"a key twice", `{"a":1,"a":1}`, canon.ErrDuplicate},
+		{"a key twice, once escaped", `{"a":1,"\u0061":1}`, canon.ErrDuplicate},
+		{"a key twice, deep inside", `[{"b":{"a":1,"a":2}}]`, canon.ErrDuplicate},
 		{"too deep", nested(canon.MaxDepth + 1), canon.ErrDepth},
 		{"much too deep", strings.Repeat("[", 1<<20), canon.ErrDepth},
 		{"an object too deep", strings.Repeat(`{"a":`, 1<<10), canon.ErrDepth},
@@ -216,7 +214,7 @@ func TestAStreamThatBreaksOffIsNoCanonicalForm(t *testing.T) {
 	broken := errors.New("the disk is gone")
 	for src, want := range map[string]error{
 		`[1,2`: canon.ErrSyntax, `[1 2]`: canon.ErrSyntax, `[1]]`: canon.ErrSyntax, `[1] 2`: canon.ErrTrailing, ``: canon.ErrSyntax,
-		`[{"a":1,"a":2}]`: jsontext.ErrDuplicateName, "[\"\xff\"]": canon.ErrSyntax,
+		`[{"a":1,"a":2}]`: canon.ErrDuplicate, "[\"\xff\"]": canon.ErrSyntax,
 		strings.Repeat("[", canon.MaxDepth+1): canon.ErrDepth, strings.Repeat(`[{"a":`, canon.MaxDepth): canon.ErrSyntax,
 	} {
 		if err := canon.Copy(io.Discard, strings.NewReader(src)); !errors.Is(err, want) {
@@ -254,6 +252,39 @@ func TestMarshal(t *testing.T) {
 	} {
 		if got, err := canon.HashValue(v); err == nil {
 			t.Errorf("%s: hashed as %s", name, got)
+		}
+	}
+}
+
+// Ways in which a text can be in a value.
+type (
+	named    string
+	text     struct{ s string }
+	outer    struct{ inner }
+	inner    struct{ Name named }
+	internal struct {
+		Name   string `json:"-"`
+		hidden string
+	}
+)
+
+func (t text) MarshalText() ([]byte, error) { return []byte(t.s), nil }
+
+func TestMarshalWantsUTF8(t *testing.T) {
+	const bad = "a\xff"
+	for _, v := range []any{
+		bad, named(bad), text{bad}, []any{map[string]any{"a": []string{bad}}}, map[named]int{bad: 1}, map[text]int{{bad}: 1},
+		&outer{inner{bad}}, [1]*inner{{bad}}, json.RawMessage(`"` + bad + `"`),
+	} {
+		if got, err := canon.Marshal(v); !errors.Is(err, canon.ErrSyntax) {
+			t.Errorf("%#v: got %s, %v, want %v", v, got, err, canon.ErrSyntax)
+		}
+	}
+	for _, v := range []any{
+		"\ufffd", json.RawMessage(`"\ufffd"`), []byte(bad), internal{Name: bad, hidden: bad}, nil, (*inner)(nil), []*text{nil}, [2]any{},
+	} {
+		if _, err := canon.Marshal(v); err != nil {
+			t.Errorf("%#v: %v", v, err)
 		}
 	}
 }

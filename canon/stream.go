@@ -2,30 +2,26 @@ package canon
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 
-	"github.com/go-json-experiment/json/jsontext"
-
-	"guild"
+	"guild/digest"
 )
 
 // Copy writes the canonical form of src, which is one JSON value, to dst. Arrays pass through element by element: only
 // an object is kept in memory until it ends, for its members may have to change places. After an error, dst may have
 // been written to.
 func Copy(dst io.Writer, src io.Reader) error {
-	s := stream{
-		in:  jsontext.NewDecoder(src, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)), // writer looks
-		out: bufio.NewWriter(dst),
-	}
-	err := s.value(0)
+	s := stream{in: bufio.NewReader(src), to: bufio.NewWriter(dst)}
+	err := s.copy(0)
 	if err == nil {
-		err = s.end()
+		err = s.trailing()
 	}
 	if err == nil {
-		err = s.out.Flush()
+		err = s.to.Flush()
 	}
 	if err != nil {
 		return fmt.Errorf("canonical form: %w", err)
@@ -33,75 +29,143 @@ func Copy(dst io.Writer, src io.Reader) error {
 	return nil
 }
 
-// HashOf is the SHA-256 of the canonical form of src, read as Copy reads it.
-func HashOf(src io.Reader) (h guild.Hash, err error) {
+// HashOf returns the SHA-256 of the canonical form of src, read as Copy reads it.
+func HashOf(src io.Reader) (digest.SHA256, error) {
 	sum := sha256.New()
 	if err := Copy(sum, src); err != nil {
-		return guild.Hash{}, err
+		return digest.SHA256{}, err
 	}
-	return guild.Hash(sum.Sum(nil)), nil
+	return digest.SHA256(sum.Sum(nil)), nil
 }
 
-// stream goes through the arrays that are outermost, and leaves what is in them to a writer.
+// stream goes through the outermost arrays, and leaves what is in them to a writer.
 type stream struct {
-	in  *jsontext.Decoder
-	out *bufio.Writer
+	in *bufio.Reader
+	to *bufio.Writer // the first error stays, and Flush returns it
 	writer
 }
 
-func (s *stream) value(depth int) error {
-	if s.in.PeekKind() != '[' {
+// copy writes the next value.
+func (s *stream) copy(depth int) error {
+	c, err := s.peek()
+	if err != nil {
+		return err
+	}
+	if c != '[' {
 		return s.element(depth)
 	}
 	if depth >= MaxDepth {
 		return ErrDepth
 	}
-	if _, err := s.in.ReadToken(); err != nil {
-		return syntax(err)
-	}
-	s.out.WriteByte('[') // the first error stays, and Flush returns it
-	for first := true; s.in.PeekKind() != ']'; first = false {
-		if !first {
-			s.out.WriteByte(',')
-		}
-		if err := s.value(depth + 1); err != nil {
+	for first := true; ; first = false {
+		s.to.WriteByte(c)
+		s.in.Discard(1)
+		if c, err = s.peek(); err != nil {
 			return err
 		}
+		if c == ']' && first {
+			break
+		}
+		if err := s.copy(depth + 1); err != nil {
+			return err
+		}
+		if c, err = s.peek(); err != nil {
+			return err
+		}
+		if c == ']' {
+			break
+		}
+		if c != ',' {
+			return fmt.Errorf("%w: unexpected %q in an array", ErrSyntax, c)
+		}
 	}
-	_, err := s.in.ReadToken()
-	s.out.WriteByte(']')
-	return syntax(err)
+	s.in.Discard(1)
+	s.to.WriteByte(']')
+	return nil
 }
 
-// element is whatever is no array.
-func (s *stream) element(depth int) error {
-	raw, err := s.in.ReadValue()
-	if err != nil {
-		return syntax(err)
+// peek returns the byte behind white space, which stays.
+func (s *stream) peek() (byte, error) {
+	for {
+		b, err := s.in.Peek(1)
+		if errors.Is(err, io.EOF) {
+			return 0, errEnd
+		}
+		if err != nil {
+			return 0, err
+		}
+		if !isSpace(b[0]) {
+			return b[0], nil
+		}
+		s.in.Discard(1)
 	}
-	s.src, s.at, s.writer.out = raw, 0, s.writer.out[:0]
-	if err := s.writer.value(depth); err != nil {
+}
+
+// element writes a value that is not an array.
+func (s *stream) element(depth int) error {
+	if err := s.read(); err != nil {
 		return err
 	}
-	_, err = s.out.Write(s.writer.out)
+	s.at, s.out = 0, s.out[:0]
+	if err := s.value(depth); err != nil {
+		return err
+	}
+	if s.at < len(s.src) {
+		return s.unexpected()
+	}
+	_, err := s.to.Write(s.out)
 	return err
 }
 
-func (s *stream) end() error {
-	switch _, err := s.in.ReadToken(); {
-	case errors.Is(err, io.EOF):
+// read takes the bytes of a value that is not an array into src. It finds their end by quotes and brackets; whether they
+// are JSON is for value to say.
+func (s *stream) read() error {
+	s.src = s.src[:0]
+	open, quoted := 0, false
+	for {
+		c, err := s.in.ReadByte()
+		if errors.Is(err, io.EOF) && open == 0 && !quoted {
+			return nil
+		}
+		if errors.Is(err, io.EOF) {
+			return errEnd
+		}
+		if err != nil {
+			return err
+		}
+		if open == 0 && !quoted && len(s.src) > 0 && (isSpace(c) || bytes.IndexByte([]byte(",]"), c) >= 0) {
+			return s.in.UnreadByte() // the end of a number or a word
+		}
+		s.src = append(s.src, c)
+		switch {
+		case quoted && c == '\\':
+			if c, err = s.in.ReadByte(); err == nil {
+				s.src = append(s.src, c)
+			}
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			open++
+		case c == '}' || c == ']':
+			open--
+		}
+		if open <= 0 && !quoted && (c == '"' || c == '}' || c == ']') {
+			return nil
+		}
+	}
+}
+
+// trailing is an error if anything but white space follows.
+func (s *stream) trailing() error {
+	c, err := s.peek()
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
 		return nil
-	case err == nil:
-		return ErrTrailing
-	default:
-		return syntax(err)
+	case err != nil:
+		return err
+	case c == ']' || c == '}' || c == ',' || c == ':':
+		return fmt.Errorf("%w: unexpected %q behind the value", ErrSyntax, c)
 	}
-}
-
-// syntax tells what is wrong with the JSON from what is wrong with its source.
-func syntax(err error) error {
-	if _, ok := errors.AsType[*jsontext.SyntacticError](err); ok || errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: %w", ErrSyntax, err)
-	}
-	return err
+	return ErrTrailing
 }

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // writer turns one value into its canonical form, in one pass over it. Most of what stands in JSON is canonical already
@@ -55,19 +53,22 @@ func (w *writer) value(depth int) error {
 // next is the byte behind white space, which stays; 0 at the end, which is no byte of JSON either.
 func (w *writer) next() byte {
 	for ; w.at < len(w.src); w.at++ {
-		switch c := w.src[w.at]; c {
-		case ' ', '\t', '\n', '\r':
-		default:
+		if c := w.src[w.at]; !isSpace(c) {
 			return c
 		}
 	}
 	return 0
 }
 
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+// errEnd means that the source ends within a value.
+var errEnd = fmt.Errorf("%w: %w", ErrSyntax, io.ErrUnexpectedEOF)
+
 // unexpected is the error of the byte that is next.
 func (w *writer) unexpected() error {
 	if w.at >= len(w.src) {
-		return fmt.Errorf("%w: %w", ErrSyntax, io.ErrUnexpectedEOF)
+		return errEnd
 	}
 	r, _ := utf8.DecodeRune(w.src[w.at:])
 	return fmt.Errorf("%w: unexpected %q at byte %d", ErrSyntax, r, w.at)
@@ -174,7 +175,7 @@ func (w *writer) member(depth int, before []member) (after bool, err error) {
 	if n := len(before); n > 0 {
 		order := bytes.Compare(before[n-1].key, m.key)
 		if order == 0 {
-			return false, twice(m.key)
+			return false, duplicate(m.key)
 		}
 		after = order < 0
 	}
@@ -193,7 +194,7 @@ func (w *writer) member(depth int, before []member) (after bool, err error) {
 	return after, nil
 }
 
-func twice(key []byte) error { return fmt.Errorf("%w: %.80q", jsontext.ErrDuplicateName, string(key)) }
+func duplicate(key []byte) error { return fmt.Errorf("%w: %.80q", ErrDuplicate, string(key)) }
 
 // key takes a key, and returns it decoded.
 func (w *writer) key() ([]byte, error) {
@@ -247,7 +248,7 @@ func (w *writer) sort(members []member, body int) error {
 	for i, m := range members {
 		if i > 0 {
 			if bytes.Equal(members[i-1].key, m.key) {
-				return twice(m.key)
+				return duplicate(m.key)
 			}
 			w.out = append(w.out, ',')
 		}

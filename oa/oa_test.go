@@ -304,7 +304,7 @@ func TestEnvelopes(t *testing.T) {
 		"no job type":         {`{"payload":{}}`, oa.ErrID},
 		"another's job type":  {`{"job_type":"python","payload":{}}`, oa.ErrID},
 		"no payload":          {`{"job_type":"oa.x.v1"}`, oa.ErrInvalid},
-		"a member twice":      {`{"job_type":"oa.x.v1","payload":{"a":1,"a":1}}`, jsontext.ErrDuplicateName},
+		"a member twice":      {`{"job_type":"oa.x.v1","payload":{"a":1,"a":1}}`, canon.ErrDuplicate},
 		"more than the limit": {`{"job_type":"oa.x.v1","payload":"` + strings.Repeat("x", oa.MaxSize) + `"}`, oa.ErrTooBig},
 		"no JSON":             {`{`, canon.ErrSyntax},
 		"nested too deep":     {`{"job_type":"oa.x.v1","payload":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`, canon.ErrDepth},

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"guild"
 	"guild/canon"
+	"guild/digest"
 )
 
 // A ReplayBundle is the older form of a trajectory (the OpenAgents surface, "Current: ReplayBundle"). There are two
@@ -153,15 +153,15 @@ func envelope(lines []object) (object, error) {
 // FromBundle reads a ReplayBundle in either shape, writes it as a trajectory and returns the trajectory's hash. What
 // a bundle does not say is not made up: a session is a Success only where the bundle has one. After an error, dst may
 // have been written to.
-func FromBundle(dst io.Writer, bundle []byte) (guild.Hash, error) {
+func FromBundle(dst io.Writer, bundle []byte) (digest.SHA256, error) {
 	lines, err := linesOf(bundle)
 	if err != nil {
-		return guild.Hash{}, err
+		return digest.SHA256{}, err
 	}
 	w := NewWriter(dst)
 	for _, line := range lines {
 		if err := w.WriteRaw(jsonOf(line)); err != nil {
-			return guild.Hash{}, err
+			return digest.SHA256{}, err
 		}
 	}
 	return w.Close()
@@ -357,7 +357,7 @@ func (c *conversion) result(entry, data object, t json.RawMessage, ms int64) (ob
 	if err != nil {
 		return nil, err
 	}
-	if declared, err := guild.ParseHash(text(data["output_hash"])); err == nil {
+	if declared, err := digest.Parse(text(data["output_hash"])); err == nil {
 		hash = declared
 	}
 	result := ToolResult{

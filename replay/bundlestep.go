@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"guild"
 	"guild/canon"
+	"guild/digest"
 )
 
 // How others spell what the specification does not. The first that is there counts.
@@ -108,19 +108,19 @@ func isOutput(name string) bool {
 }
 
 // outputOf is the hash and the preview of an output: of a text its bytes, of anything else its canonical form.
-func outputOf(output json.RawMessage) (guild.Hash, string, error) {
+func outputOf(output json.RawMessage) (digest.SHA256, string, error) {
 	if len(output) == 0 {
-		return guild.Sum(nil), "", nil
+		return digest.Sum(nil), "", nil
 	}
 	var s string
 	if json.Unmarshal(output, &s) == nil && output[0] == '"' {
-		return guild.Sum([]byte(s)), Preview(s), nil
+		return digest.Sum([]byte(s)), Preview(s), nil
 	}
 	canonical, err := canon.Canonical(output)
 	if err != nil {
-		return guild.Hash{}, "", err
+		return digest.SHA256{}, "", err
 	}
-	return guild.Sum(canonical), Preview(string(canonical)), nil
+	return digest.Sum(canonical), Preview(string(canonical)), nil
 }
 
 // utility is what a result says of the use of its step: 1 for a success that is said to be one, else 0.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"guild"
 	"guild/canon"
+	"guild/digest"
 )
 
 // Line is one line as it was read.
@@ -170,12 +170,12 @@ func read[T Event](raw []byte) (T, error) {
 
 // TrajectoryHash is the canonical hash of the array of all events of a file. Any fault of the file is an error:
 // what cannot be read whole has no hash.
-func TrajectoryHash(r io.Reader) (guild.Hash, error) {
+func TrajectoryHash(r io.Reader) (digest.SHA256, error) {
 	h := sha256.New()
 	n := 0
 	for line, err := range Read(r) {
 		if err != nil {
-			return guild.Hash{}, err
+			return digest.SHA256{}, err
 		}
 		n++
 		addToHash(h, line.canonical, n)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"guild"
 	"guild/canon"
+	"guild/digest"
 )
 
 // Redact returns an event without the secrets in its params, its preview and its commands; in an Unknown without those
@@ -35,8 +35,8 @@ func Redact(e Event) (Event, error) {
 		return e, nil
 	case ToolResult:
 		clean := RedactText(e.Preview)
-		if h, err := guild.ParseHash(e.OutputHash); err == nil && clean != e.Preview && h == guild.Sum([]byte(e.Preview)) {
-			e.OutputHash = guild.Sum([]byte(clean)).String()
+		if h, err := digest.Parse(e.OutputHash); err == nil && clean != e.Preview && h == digest.Sum([]byte(e.Preview)) {
+			e.OutputHash = digest.Sum([]byte(clean)).String()
 		}
 		e.Preview = Preview(clean)
 		return e, nil

@@ -22,7 +22,7 @@ import (
 	"strings"
 	"time"
 
-	"guild"
+	"guild/digest"
 )
 
 // Limits.
@@ -89,7 +89,7 @@ func checkDelta(delta int) error {
 }
 
 func checkHash(s string) error {
-	if _, err := guild.ParseHash(s); err != nil || !strings.HasPrefix(s, "sha256:") {
+	if _, err := digest.Parse(s); err != nil || !strings.HasPrefix(s, "sha256:") {
 		return fmt.Errorf("hash %.80q: %w", s, ErrValue)
 	}
 	return nil

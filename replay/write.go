@@ -6,8 +6,8 @@ import (
 	"hash"
 	"io"
 
-	"guild"
 	"guild/canon"
+	"guild/digest"
 )
 
 // Writer writes one trajectory.
@@ -68,12 +68,12 @@ func (w *Writer) append(name string, line []byte) error {
 }
 
 // Close reports whether the file is whole, and returns its trajectory hash. It does not close the io.Writer.
-func (w *Writer) Close() (guild.Hash, error) {
+func (w *Writer) Close() (digest.SHA256, error) {
 	if w.err != nil {
-		return guild.Hash{}, w.err
+		return digest.SHA256{}, w.err
 	}
 	if !w.order.ended {
-		return guild.Hash{}, fmt.Errorf("replay: %w", ErrIncomplete)
+		return digest.SHA256{}, fmt.Errorf("replay: %w", ErrIncomplete)
 	}
 	return sumOf(w.hash), nil
 }
@@ -132,9 +132,9 @@ func addToHash(h hash.Hash, line []byte, n int) {
 }
 
 // sumOf is the hash of the array with its closing bracket.
-func sumOf(h hash.Hash) guild.Hash {
+func sumOf(h hash.Hash) digest.SHA256 {
 	h.Write([]byte{']'})
-	return guild.Hash(h.Sum(nil))
+	return digest.SHA256(h.Sum(nil))
 }
 
 // Check reports what is wrong with the values of an event that was read: Read takes them as they are, Writer does not.
@@ -145,7 +145,7 @@ func Check(e Event) error {
 		if err != nil {
 			return fmt.Errorf("params: %w", err)
 		}
-		if said, err := guild.ParseHash(call.ParamsHash); err == nil && said != h {
+		if said, err := digest.Parse(call.ParamsHash); err == nil && said != h {
 			return fmt.Errorf("params_hash %s, and that of the params is %s: %w", said, h, ErrValue)
 		}
 	}

@@ -34,7 +34,7 @@ func (f Format) read(line []byte) ([]said, error) {
 		return nil, errUnknown
 	}
 	canonical, err := canon.Canonical(line) // refuses what two readers could read differently
-	if f != Guild && errors.Is(err, jsontext.ErrDuplicateName) {
+	if f != Guild && errors.Is(err, canon.ErrDuplicate) {
 		canonical, err = firstOnes(line) // Codex names its searches twice
 	}
 	if err != nil {

@@ -1,0 +1,58 @@
+// Package digest names content by its SHA-256. It imports nothing but the standard library, so that formats that need no
+// more, such as canon, can be used without anything else of guild.
+package digest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// SHA256 is a SHA-256 digest. It is written "sha256:<64 hex digits>"; bare hex is accepted on reading. The zero value is
+// written as an empty text, and means that there is no content.
+type SHA256 [sha256.Size]byte
+
+// Sum returns the digest of b.
+func Sum(b []byte) SHA256 { return sha256.Sum256(b) }
+
+// Parse reads "sha256:<hex>" or bare hex.
+func Parse(s string) (SHA256, error) {
+	var h SHA256
+	digits := strings.TrimPrefix(s, "sha256:")
+	if len(digits) != hex.EncodedLen(len(h)) {
+		return SHA256{}, fmt.Errorf("hash %.80q: want 64 hex digits", s)
+	}
+	if _, err := hex.Decode(h[:], []byte(digits)); err != nil {
+		return SHA256{}, fmt.Errorf("hash %.80q: %w", s, err)
+	}
+	return h, nil
+}
+
+// String returns "sha256:<hex>".
+func (h SHA256) String() string { return "sha256:" + h.Hex() }
+
+// Hex returns the bare digits, for file names and tags.
+func (h SHA256) Hex() string { return hex.EncodeToString(h[:]) }
+
+// IsZero reports whether h was never set.
+func (h SHA256) IsZero() bool { return h == SHA256{} }
+
+// MarshalText writes the form of String; the zero digest is empty.
+func (h SHA256) MarshalText() ([]byte, error) {
+	if h.IsZero() {
+		return nil, nil
+	}
+	return []byte(h.String()), nil
+}
+
+// UnmarshalText reads what Parse reads; empty is the zero digest.
+func (h *SHA256) UnmarshalText(b []byte) error {
+	if len(b) == 0 {
+		*h = SHA256{}
+		return nil
+	}
+	parsed, err := Parse(string(b))
+	*h = parsed
+	return err
+}
