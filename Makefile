@@ -21,7 +21,7 @@ demo: build ## the whole loop on this machine, with four providers
 	@test -t 1 || export NO_COLOR=1; bin/guild demo
 
 build: ## bin/guild
-	go build $(VCS) -o bin/guild ./cmd/guild
+	go build $(VCS) -trimpath -ldflags "-s -w" -o bin/guild ./cmd/guild
 
 test: ## every test; WITH=race under the race detector, FLAGS=-json and the like are passed on
 	@scripts/needs test

@@ -432,6 +432,9 @@ func checkRequirement(t *testing.T, mod, version string, used map[string]bool) {
 	if _, known := pseudo[mod]; !known && strings.HasPrefix(version, "v0.0.0-") {
 		t.Errorf("go.mod requires %s %s: a commit, not a release; say why in arch_test.go if there is none", mod, version)
 	}
+	if documented, err := os.ReadFile("docs/DEPENDENCIES.md"); err != nil || !strings.Contains(string(documented), "`"+mod+"`") {
+		t.Errorf("docs/DEPENDENCIES.md does not say what %s is for (%v): what has no good reason goes", mod, err)
+	}
 	if strings.HasSuffix(version, "+incompatible") {
 		t.Errorf("go.mod requires %s %s: a release from before modules", mod, version)
 	}

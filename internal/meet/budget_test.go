@@ -26,7 +26,7 @@ func (w *world) begin(n byte, runs int, ended bool) {
 	}
 }
 
-func TestADayHasABudget(t *testing.T) {
+func TestDailyBudget(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		config Config
@@ -69,7 +69,7 @@ func TestADayHasABudget(t *testing.T) {
 	}
 }
 
-func TestADayOfManyCandidatesStaysInItsBudget(t *testing.T) {
+func TestBudgetWithManyCandidates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{Auto: true, Daily: 20_000, Count: 100, AtOnce: 3})
 		for n := range byte(60) {
@@ -109,7 +109,7 @@ func silence(job guild.JobID) []fact.Fact {
 		fact.JobClosed{Job: job, Ending: guild.JobTimedOut}}
 }
 
-func TestAKeyThatAnnouncesManyServicesIsMetOnceADay(t *testing.T) {
+func TestOneMeetingPerKeyADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{Auto: true})
 		for n := range byte(60) {
@@ -142,7 +142,7 @@ func TestAKeyThatAnnouncesManyServicesIsMetOnceADay(t *testing.T) {
 	})
 }
 
-func TestAKeyThatWasNeverMetIsMetBeforeASurerOneThatWas(t *testing.T) {
+func TestNewKeyComesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{Auto: true})
 		w.begin(1, 3, true)
@@ -160,7 +160,7 @@ func TestAKeyThatWasNeverMetIsMetBeforeASurerOneThatWas(t *testing.T) {
 	})
 }
 
-func TestAnAskedForMeetingKeepsTheKeyFromAnotherOnlyWhileItGoesOn(t *testing.T) {
+func TestAskedMeetingBlocksKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{Auto: true})
 		other := seen(1, 1)
@@ -179,7 +179,7 @@ func TestAnAskedForMeetingKeepsTheKeyFromAnotherOnlyWhileItGoesOn(t *testing.T) 
 	})
 }
 
-func TestTwoWhoDecideAtOnceDoNotOverspend(t *testing.T) {
+func TestConcurrentDecisions(t *testing.T) {
 	w := newWorld(t, Config{Auto: true, AtOnce: 10, Daily: 10_000})
 	var ready sync.WaitGroup
 	for n := range byte(8) {

@@ -31,9 +31,9 @@ func (w *world) partners(n, newcomers int) {
 	}
 }
 
-// TestALookAtSomebodyKnownIsOneRun: a heartbeat and a probe are lightweight (section 3.4.1 of the partnership protocol),
+// TestLookIsOneRun: a heartbeat and a probe are lightweight (section 3.4.1 of the partnership protocol),
 // a re-verification and a retry a complete evaluation (section 3.4.3).
-func TestALookAtSomebodyKnownIsOneRun(t *testing.T) {
+func TestLookIsOneRun(t *testing.T) {
 	for _, c := range []struct {
 		purpose string
 		verdict guild.Verdict
@@ -80,9 +80,9 @@ func TestALookAtSomebodyKnownIsOneRun(t *testing.T) {
 	}
 }
 
-// TestOldPartnersComeFirstAndLeaveSomethingForNewcomers: of a day of 8 meetings of 5 runs, a quarter, 10 runs, is kept
+// TestShareForNewcomers: of a day of 8 meetings of 5 runs, a quarter, 10 runs, is kept
 // for newcomers: 30 heartbeats or 6 retries are the most.
-func TestOldPartnersComeFirstAndLeaveSomethingForNewcomers(t *testing.T) {
+func TestShareForNewcomers(t *testing.T) {
 	for _, c := range []struct {
 		purpose        string
 		due, newcomers int
@@ -125,7 +125,7 @@ func TestOldPartnersComeFirstAndLeaveSomethingForNewcomers(t *testing.T) {
 	}
 }
 
-func TestSomebodyKnownIsNotLookedAtTwiceAtOnce(t *testing.T) {
+func TestOneLookAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{Auto: true, Checkups: checkups(guild.PurposeProbe)})
 		if _, ok := w.candidate(time.Now()); ok {

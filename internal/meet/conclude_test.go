@@ -23,9 +23,9 @@ var (
 	astray  = Result{Ending: guild.JobUnclaimed, Heard: true, Failed: true, Closed: 1}
 )
 
-// TestAttemptsAreAggregated is the table of section 3.2.3 of the partnership protocol, with the mixes that it leaves
+// TestConclude is the table of section 3.2.3 of the partnership protocol, with the mixes that it leaves
 // open, and the thresholds of section 3.2.1.
-func TestAttemptsAreAggregated(t *testing.T) {
+func TestConclude(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		runs  []Result
@@ -73,7 +73,7 @@ func TestAttemptsAreAggregated(t *testing.T) {
 	}
 }
 
-func TestOneSuccessIsEnoughWhereThePolicySaysSo(t *testing.T) {
+func TestConcludeEnough(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		runs []Result
@@ -96,7 +96,7 @@ func TestOneSuccessIsEnoughWhereThePolicySaysSo(t *testing.T) {
 	}
 }
 
-func TestEveryMeetingIsOverAfterFiveRunsAndNotBeforeItsThird(t *testing.T) {
+func TestMeetingLength(t *testing.T) {
 	all := []Result{well, slowly, partly, barely, badly, failed, crashed, astray}
 	holds := func(draw [5]uint8) bool {
 		var runs []Result

@@ -34,7 +34,7 @@ func history(t *rapid.T) (all []fact.Entry) {
 	return all
 }
 
-func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
+func TestFoldSnapshot(t *testing.T) {
 	foldtest.GoesOn(t, NewFold, history, func(t *rapid.T, whole, restored *Fold) {
 		if a, b := len(whole.goingOn()), len(restored.goingOn()); a != b {
 			t.Fatalf("%d and %d go on", a, b)
@@ -42,7 +42,7 @@ func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
 	})
 }
 
-func TestAGarbledSnapshotIsRefusedAndChangesNothing(t *testing.T) {
+func TestBadSnapshot(t *testing.T) {
 	f := NewFold()
 	f.Apply(fact.Entry{Seq: 1, Facts: []fact.Fact{fact.MeetingBegan{Meeting: "a", Service: service(1), Task: "python"}}})
 	foldtest.Refuses(t, f, append(foldtest.Partial(t, f), `{"meetings":{"a":null},"jobs":{},"attempts":{}}`)...)

@@ -175,7 +175,7 @@ func (w *world) only() *Meeting {
 
 func success950() guild.Verdict { return guild.Verdict{Outcome: guild.Success, Score: 950_000} }
 
-func TestACandidateIsMetAndBecomesActive(t *testing.T) {
+func TestMeetCandidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{Auto: true})
 		w.offers["python"] = []guild.Offer{seen(1, 1)}
@@ -209,7 +209,7 @@ func TestACandidateIsMetAndBecomesActive(t *testing.T) {
 	})
 }
 
-func TestAWordFromAProviderDecidesWhatItsSilenceMeans(t *testing.T) {
+func TestSilenceAfterAnswer(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		end  func(id nostr.ID) []fact.Fact
@@ -248,7 +248,7 @@ func TestAWordFromAProviderDecidesWhatItsSilenceMeans(t *testing.T) {
 	}
 }
 
-func TestTheSurestCandidateIsMetFirst(t *testing.T) {
+func TestSurestComesFirst(t *testing.T) {
 	w := newWorld(t, Config{Auto: true})
 	recommended := seen(3, 0.8)
 	recommended.Recommended = 2
@@ -277,7 +277,7 @@ func TestTheSurestCandidateIsMetFirst(t *testing.T) {
 	}
 }
 
-func TestWhoIsMetFirstOfManyAlikeCannotBeForetold(t *testing.T) {
+func TestOrderIsUnpredictable(t *testing.T) {
 	offers := make([]guild.Offer, 20)
 	for n := range offers {
 		offers[n] = seen(byte(n+1), 1)
@@ -299,7 +299,7 @@ func TestWhoIsMetFirstOfManyAlikeCannotBeForetold(t *testing.T) {
 	}
 }
 
-func TestAMeetingThatWasBegunWithOtherBenchmarksEndsWithNothingLearned(t *testing.T) {
+func TestSuiteChangedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{})
 		for task, name := range map[string]string{"python": "python-v0", "cobol": "cobol-v1"} {
@@ -322,7 +322,7 @@ func TestAMeetingThatWasBegunWithOtherBenchmarksEndsWithNothingLearned(t *testin
 	})
 }
 
-func TestTheOffersAreNotLookedThroughAfterEveryFact(t *testing.T) {
+func TestOffersAreReadRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{Auto: true})
 		w.run()
@@ -350,7 +350,7 @@ func TestTheOffersAreNotLookedThroughAfterEveryFact(t *testing.T) {
 	})
 }
 
-func TestNewOffersAreLookedAtSoon(t *testing.T) {
+func TestNewOffersAreReadSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{Auto: true})
 		w.run()
@@ -368,7 +368,7 @@ func TestNewOffersAreLookedAtSoon(t *testing.T) {
 	})
 }
 
-func TestAServiceThatWasNotMovedIsLeftAloneForADay(t *testing.T) {
+func TestPauseAfterMeeting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{Auto: true})
 		w.offers["python"] = []guild.Offer{seen(1, 1)}
@@ -390,7 +390,7 @@ func TestAServiceThatWasNotMovedIsLeftAloneForADay(t *testing.T) {
 	})
 }
 
-func TestWhoNeverHasCapacityIsLeftAloneForLongerEachTime(t *testing.T) {
+func TestPauseGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{})
 		w.offers["python"] = []guild.Offer{seen(1, 1)}
@@ -416,7 +416,7 @@ func TestWhoNeverHasCapacityIsLeftAloneForLongerEachTime(t *testing.T) {
 	})
 }
 
-func TestNobodyIsMetUnasked(t *testing.T) {
+func TestAutoOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{})
 		w.offers["python"] = []guild.Offer{seen(1, 1)}
@@ -428,7 +428,7 @@ func TestNobodyIsMetUnasked(t *testing.T) {
 	})
 }
 
-func TestAPersonMayAskForAMeeting(t *testing.T) {
+func TestBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{Count: 1, Daily: 1})
 		active, removed := seen(1, 1), seen(2, 1)
@@ -494,9 +494,9 @@ func (w *world) step() bool {
 	return false
 }
 
-// TestAProcessKilledAfterAnyFactOfAMeetingComesToTheSameEnd restarts after every single entry, and has everything
+// TestKilledAtEveryFact restarts after every single entry, and has everything
 // that is due done twice, as happens to a process that dies before it noted what it did.
-func TestAProcessKilledAfterAnyFactOfAMeetingComesToTheSameEnd(t *testing.T) {
+func TestKilledAtEveryFact(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		verdicts []guild.Verdict

@@ -274,7 +274,7 @@ var (
 
 // A first job founds trust, so a review is due a day later. An hour before that, a second one fails; the provider
 // objects; the judge takes two hours, until after the review was due, and finds that all was well.
-func TestAnObjectionIsHeardBeforeAnythingIsSaidInPublic(t *testing.T) {
+func TestObjectionBeforeReview(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t, passed, fails, passed)
 		c.delivers()
@@ -337,7 +337,7 @@ func (c *court) isCorrected(id nostr.ID, before guild.Trust) {
 	}
 }
 
-func TestAProviderThatWasRemovedWronglyIsBackOnceTheVerdictIsCorrected(t *testing.T) {
+func TestCorrectedRemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t, passed, violates, passed)
 		c.delivers()
@@ -367,7 +367,7 @@ func TestAProviderThatWasRemovedWronglyIsBackOnceTheVerdictIsCorrected(t *testin
 	})
 }
 
-func TestAVerdictThatCannotBeGivenAgainStands(t *testing.T) {
+func TestVerdictStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t, passed, fails)
 		c.delivers()

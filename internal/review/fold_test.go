@@ -43,17 +43,17 @@ func history(t *rapid.T) (all []fact.Entry) {
 	return all
 }
 
-func TestAFoldThatIsRestoredGoesOnAsIfNothingHadHappened(t *testing.T) {
+func TestFoldSnapshot(t *testing.T) {
 	foldtest.GoesOn(t, NewFold, history, nil)
 }
 
-func TestASnapshotThatIsNotWholeIsRefused(t *testing.T) {
+func TestBadSnapshot(t *testing.T) {
 	f := NewFold()
 	f.Apply(fact.Entry{Seq: 1, Facts: []fact.Fact{fact.TrustChanged{Task: python, Service: alice.service(), To: 600_000, First: true}}})
 	foldtest.Refuses(t, f, foldtest.Partial(t, f)...)
 }
 
-func TestOnlyTheLatestAttemptsAndReviewsOfALineAreRemembered(t *testing.T) {
+func TestLineIsBounded(t *testing.T) {
 	f := NewFold()
 	seq := uint64(0)
 	apply := func(facts ...fact.Fact) {
@@ -78,7 +78,7 @@ func TestOnlyTheLatestAttemptsAndReviewsOfALineAreRemembered(t *testing.T) {
 	}
 }
 
-func TestAKeyIsEsteemedForItsBestTaskUntilItIsRemoved(t *testing.T) {
+func TestReviewerWeightOfKey(t *testing.T) {
 	f := NewFold()
 	learn := func(task, d string, to guild.Trust) {
 		f.Apply(fact.Entry{Facts: []fact.Fact{fact.TrustChanged{Task: task, Service: guild.Service{PubKey: alice.key, D: d}, To: to}}})
@@ -101,7 +101,7 @@ func TestAKeyIsEsteemedForItsBestTaskUntilItIsRemoved(t *testing.T) {
 	wants(600_000)
 }
 
-func BenchmarkASnapshotOfAHundredThousandLinesIsCopied(b *testing.B) {
+func BenchmarkSnapshot(b *testing.B) {
 	f := NewFold()
 	for n := range 100_000 {
 		s := guild.Service{PubKey: nostr.PubKey{byte(n >> 16), byte(n >> 8), byte(n)}, D: "x"}

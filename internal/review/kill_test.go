@@ -16,7 +16,7 @@ import (
 
 // A service's life with a review for every cause but the owner's word, and a hold: of which a process may die after any
 // entry.
-func TestAProcessThatDiesAtAnyEntrySaysTheSameOnceForEachCause(t *testing.T) {
+func TestKilledAtEveryEntry(t *testing.T) {
 	var whole []fact.Entry
 	var causes []string
 	hasty := func(c *Config) {

@@ -34,18 +34,18 @@ func letterHistory(t *rapid.T) (all []fact.Entry) {
 	return all
 }
 
-func TestLettersThatAreRestoredGoOnAsIfNothingHadHappened(t *testing.T) {
+func TestLettersSnapshot(t *testing.T) {
 	foldtest.GoesOn(t, NewLetters, letterHistory, nil)
 }
 
-func TestLettersThatAreNotWholeAreRefused(t *testing.T) {
+func TestBadLettersSnapshot(t *testing.T) {
 	f, job := NewLetters(), guild.JobID{1}
 	f.Apply(fact.Entry{Subject: fact.JobSubject(job), Facts: []fact.Fact{fact.JobOpened{Job: job, Task: python},
 		fact.AttemptPlanned{Attempt: nostr.ID{1}, Job: job}, fact.AttemptJudged{Attempt: nostr.ID{1}, Verdict: failed(3, 10)}}})
 	foldtest.Refuses(t, f, foldtest.Partial(t, f)...)
 }
 
-func TestNothingIsSaidInPublicWhileAVerdictIsDisputed(t *testing.T) {
+func TestDisputeHoldsReview(t *testing.T) {
 	for name, end := range map[string]func(w *world, id nostr.ID){
 		"until it is given again": func(w *world, id nostr.ID) { w.judges(id, guild.Success, 950_000) },
 		"until it is clear that it cannot be": func(w *world, id nostr.ID) {

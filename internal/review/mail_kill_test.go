@@ -15,7 +15,7 @@ import (
 
 // A verdict that is told, objected to, given again and told again: a process may die after any entry of that, or before
 // it could write that a message was sent.
-func TestAProcessThatDiesAtAnyEntryTellsTheSameAndHearsAnObjectionOnce(t *testing.T) {
+func TestMailKilledAtEveryEntry(t *testing.T) {
 	var whole []fact.Entry
 	var want []nostr.ID
 	synctest.Test(t, func(t *testing.T) {

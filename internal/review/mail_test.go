@@ -190,7 +190,7 @@ func (o *office) objects(p person, attempt nostr.ID, event byte) error {
 	return o.Read(o.Context(), p.key, nostr.ID{0xe, event}, nostr.ID{}, content)
 }
 
-func TestAProviderIsToldTheVerdictOnceItIsRecorded(t *testing.T) {
+func TestTellVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOffice(t, nil)
 		id := o.asks(alice)
@@ -228,7 +228,7 @@ func TestAProviderIsToldTheVerdictOnceItIsRecorded(t *testing.T) {
 	})
 }
 
-func TestWhatACauseMaySay(t *testing.T) {
+func TestCauseText(t *testing.T) {
 	for _, c := range []struct {
 		verdict guild.Verdict
 		want    string
@@ -247,7 +247,7 @@ func TestWhatACauseMaySay(t *testing.T) {
 	}
 }
 
-func TestWhereAProviderIsTold(t *testing.T) {
+func TestTellRelays(t *testing.T) {
 	for name, c := range map[string]struct {
 		letterbox []string
 		want      []string
@@ -272,7 +272,7 @@ func TestWhereAProviderIsTold(t *testing.T) {
 	}
 }
 
-func TestNobodyIsTold(t *testing.T) {
+func TestNotTold(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Config)
 		what   func(o *office)
@@ -302,7 +302,7 @@ func TestNobodyIsTold(t *testing.T) {
 	}
 }
 
-func TestTellingIsGivenUp(t *testing.T) {
+func TestTellGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOffice(t, nil)
 		o.refuses = errNoRelay
@@ -321,7 +321,7 @@ func TestTellingIsGivenUp(t *testing.T) {
 
 // The table of the partnership protocol, section 4.3.3, has as its last row: a disputed result (platform objection) is
 // held pending investigation. Who may bring that about, by what, and until when:
-func TestAnObjectionHasTheVerdictGivenAgain(t *testing.T) {
+func TestObjection(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		after time.Duration // the verdict
@@ -383,7 +383,7 @@ func (o *office) says(p person, id nostr.ID, status nip90.Status, off time.Durat
 	return o.Observe(o.Context(), v)
 }
 
-func TestFeedbackThatIsNoObjection(t *testing.T) {
+func TestNoObjection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOffice(t, nil)
 		id := o.asks(alice)
@@ -411,7 +411,7 @@ func TestFeedbackThatIsNoObjection(t *testing.T) {
 	})
 }
 
-func TestAVerdictIsObjectedToOnce(t *testing.T) {
+func TestOneObjectionPerVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOffice(t, nil)
 		id := o.asks(alice)
@@ -434,7 +434,7 @@ func TestAVerdictIsObjectedToOnce(t *testing.T) {
 	})
 }
 
-func TestAProviderObjectsThreeTimesADay(t *testing.T) {
+func TestObjectionsPerDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOffice(t, nil)
 		var ids []nostr.ID
@@ -465,7 +465,7 @@ func TestAProviderObjectsThreeTimesADay(t *testing.T) {
 	})
 }
 
-func TestObjectionsAtOneTimeTakeNoMoreThanAreAllowed(t *testing.T) {
+func TestConcurrentObjections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOffice(t, nil)
 		for range 8 {
@@ -482,7 +482,7 @@ func TestObjectionsAtOneTimeTakeNoMoreThanAreAllowed(t *testing.T) {
 	})
 }
 
-func TestAnAnswerToASuccessIsNoObjectionUnlessItSaysSo(t *testing.T) {
+func TestAnswerToSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOffice(t, nil)
 		id := o.asks(alice)
@@ -495,7 +495,7 @@ func TestAnAnswerToASuccessIsNoObjectionUnlessItSaysSo(t *testing.T) {
 	})
 }
 
-func TestTheOwnerDoubtsAVerdict(t *testing.T) {
+func TestOwnerDispute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOffice(t, nil)
 		id := o.asks(alice)
@@ -524,7 +524,7 @@ func TestTheOwnerDoubtsAVerdict(t *testing.T) {
 	})
 }
 
-func TestTheFirstVerdictStandsWhereItCannotBeGivenAgain(t *testing.T) {
+func TestRejudgingFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOffice(t, nil)
 		id := o.asks(alice)
@@ -541,7 +541,7 @@ func TestTheFirstVerdictStandsWhereItCannotBeGivenAgain(t *testing.T) {
 	})
 }
 
-func TestOldVerdictsAreForgotten(t *testing.T) {
+func TestOldVerdictsAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOffice(t, nil)
 		old, doubted := o.asks(alice), o.asks(bob)

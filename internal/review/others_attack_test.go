@@ -12,9 +12,9 @@ import (
 	"guild/nipreview"
 )
 
-// TestStrangersDoNotUseUpTheMemoryOfRetractions: anybody can take back what it never said, as often as it likes. What
+// TestRetractionsOfStrangers: anybody can take back what it never said, as often as it likes. What
 // somebody who counts has taken back stays so all the same when a relay sends it again.
-func TestStrangersDoNotUseUpTheMemoryOfRetractions(t *testing.T) {
+func TestRetractionsOfStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, follows(bob))
 		stranger := newPerson(77)
@@ -43,9 +43,9 @@ func TestStrangersDoNotUseUpTheMemoryOfRetractions(t *testing.T) {
 	})
 }
 
-// BenchmarkAReviewForWhichThereIsNoRoom is what one costs that is older than all that are known: anybody can send any
+// BenchmarkReviewWithoutRoom is what one costs that is older than all that are known: anybody can send any
 // number of them.
-func BenchmarkAReviewForWhichThereIsNoRoom(b *testing.B) {
+func BenchmarkReviewWithoutRoom(b *testing.B) {
 	o := newOthers(Config{}, NewFold())
 	review := func(n int, at nostr.Timestamp) (place, *opinion) {
 		said := &opinion{reviewer: newPerson(1000 + n/mostOfNobody).key, subject: alice.key, at: at, task: fmt.Sprint(n), stored: 900}

@@ -83,7 +83,7 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-func TestTimeTakesHalfInEachHalfLife(t *testing.T) {
+func TestHalfLife(t *testing.T) {
 	half := policy.Default().Review.HalfLife
 	rapid.Check(t, func(t *rapid.T) {
 		age := rapid.Int64Range(0, 40*half).Draw(t, "age")
@@ -94,8 +94,8 @@ func TestTimeTakesHalfInEachHalfLife(t *testing.T) {
 	})
 }
 
-// TestTheMeanIsWeighted: bob's 5 stars with 0.5 and carol's 3 with 0.3 are (5·0.5 + 3·0.3)/0.8 = 4.25.
-func TestTheMeanIsWeighted(t *testing.T) {
+// TestWeightedMean: bob's 5 stars with 0.5 and carol's 3 with 0.3 are (5·0.5 + 3·0.3)/0.8 = 4.25.
+func TestWeightedMean(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, follows(bob))
 		w.trusts(carol, python, 600_000)
@@ -124,9 +124,9 @@ func TestTheMeanIsWeighted(t *testing.T) {
 	})
 }
 
-// TestCandidatesAreOrderedByThoseWhoCount: nobody's word gives 0.5; bob's five stars with a weight of 0.5 give
+// TestOrderByWeight: nobody's word gives 0.5; bob's five stars with a weight of 0.5 give
 // (0.5·1 + 1·0.5)/1.5 = 0.666666, his one star (0.5·1 + 0·0.5)/1.5 = 0.333333.
-func TestCandidatesAreOrderedByThoseWhoCount(t *testing.T) {
+func TestOrderByWeight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, follows(bob))
 		w.mustSay(bob, of(alice, 1_000_000), time.Now())
@@ -145,7 +145,7 @@ func TestCandidatesAreOrderedByThoseWhoCount(t *testing.T) {
 	})
 }
 
-func TestAThousandUnknownKeysChangeNothing(t *testing.T) {
+func TestUnknownReviewers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, follows(bob))
 		w.mustSay(bob, of(alice, 250_000), time.Now())
@@ -172,7 +172,7 @@ func TestAThousandUnknownKeysChangeNothing(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotTaken(t *testing.T) {
+func TestDroppedReviews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, now := newWorld(t, nil), time.Now()
 		_, err := w.says(alice, of(alice, 1_000_000), now)
@@ -206,7 +206,7 @@ func TestWhatIsNotTaken(t *testing.T) {
 	})
 }
 
-func TestTheNewestReviewCountsAlsoAfterARestart(t *testing.T) {
+func TestNewestReviewCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, follows(bob))
 		w.mustSay(bob, of(alice, 1_000_000), time.Now().Add(-time.Hour))
@@ -227,7 +227,7 @@ func TestTheNewestReviewCountsAlsoAfterARestart(t *testing.T) {
 	})
 }
 
-func TestAReviewThatItsAuthorTakesBackIsGone(t *testing.T) {
+func TestRetractedByAuthor(t *testing.T) {
 	for name, names := range map[string]func(id nostr.ID) nostr.Tags{
 		"by its id": func(id nostr.ID) nostr.Tags { return nostr.Tags{{"e", id.Hex()}, {"k", "32020"}} },
 		"by its address": func(nostr.ID) nostr.Tags {
@@ -274,7 +274,7 @@ func TestAReviewThatItsAuthorTakesBackIsGone(t *testing.T) {
 	}
 }
 
-func TestOneKeyCannotFillTheRoom(t *testing.T) {
+func TestReviewsOfOneKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		for n := range mostOfNobody {
@@ -288,7 +288,7 @@ func TestOneKeyCannotFillTheRoom(t *testing.T) {
 	})
 }
 
-func TestStrangersGiveWayToThoseWhoCountAndNobodyToStrangers(t *testing.T) {
+func TestStrangersGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, follows(bob))
 		w.others.limit = 5
@@ -330,7 +330,7 @@ func proven(t *testing.T) (nipreview.Review, []byte) {
 	return r, raw
 }
 
-func TestAReceiptThatVerifiesDoublesTheWeight(t *testing.T) {
+func TestVerifiedReceipt(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*nipreview.Review)
 		proves bool
@@ -376,7 +376,7 @@ func TestAReceiptThatVerifiesDoublesTheWeight(t *testing.T) {
 	}
 }
 
-func TestAReceiptThatIsNotFoundIsLookedForAFewTimesAndForNobodyWhoDoesNotCount(t *testing.T) {
+func TestMissingReceipt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := proven(t)
 		looked := 0
@@ -394,7 +394,7 @@ func TestAReceiptThatIsNotFoundIsLookedForAFewTimesAndForNobodyWhoDoesNotCount(t
 	})
 }
 
-func BenchmarkOrderAmongTenThousandReviews(b *testing.B) {
+func BenchmarkOrder(b *testing.B) {
 	o := newOthers(Config{Policy: policy.Default, Now: time.Now}, NewFold())
 	for n := range 10_000 {
 		reviewer, subject := nostr.PubKey{1, byte(n >> 8), byte(n)}, nostr.PubKey{2, byte(n)}

@@ -39,7 +39,7 @@ func (w *world) worksInSecret(s guild.Service, to guild.Trust) nostr.ID {
 	return id
 }
 
-func TestAReviewNamesNoPrivateJob(t *testing.T) {
+func TestPrivateJobIsNotNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, func(c *Config) { c.Mirrors = true }), alice.service()
 		open := w.works(s, 600_000)
@@ -56,7 +56,7 @@ func TestAReviewNamesNoPrivateJob(t *testing.T) {
 	})
 }
 
-func TestOfPrivateJobsAloneNothingIsPublishedUnlessTheOwnerSaysSo(t *testing.T) {
+func TestOnlyPrivateJobs(t *testing.T) {
 	for name, j := range map[string]fact.JobOpened{"private": secret, "with credentials": {Release: &fact.Release{}}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestOfPrivateJobsAloneNothingIsPublishedUnlessTheOwnerSaysSo(t *testing.T) 
 
 // A review is there for others to verify: its receipt is where they find it before they read of it. What cannot be shared
 // is no reason to say nothing.
-func TestTheReceiptIsSharedBeforeTheReviewThatNamesIt(t *testing.T) {
+func TestReceiptBeforeReview(t *testing.T) {
 	for name, refused := range map[string]error{"taken": nil, "refused": errors.New("507 Insufficient Storage")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ const day = 24 * time.Hour
 
 // The first four tests are the rows of the table of section 4.3.3.
 
-func TestABenchmarkIsPublishedADayAfterItEnded(t *testing.T) {
+func TestBenchmarkReview(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		a := w.works(s, 600_000)
@@ -49,7 +49,7 @@ func TestABenchmarkIsPublishedADayAfterItEnded(t *testing.T) {
 }
 
 // A change of more than 0.2 in trust is one of more than 0.8 stars: from 0.60 to 0.80 it is not more, to 0.800001 it is.
-func TestAGreatChangeIsPublishedAtOnce(t *testing.T) {
+func TestGreatChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		w.works(s, 600_000)
@@ -72,7 +72,7 @@ func TestAGreatChangeIsPublishedAtOnce(t *testing.T) {
 	})
 }
 
-func TestASecurityViolationIsPublishedAtOnceWithAnAlert(t *testing.T) {
+func TestViolationAlert(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		w.works(s, 750_000)
@@ -97,7 +97,7 @@ func TestASecurityViolationIsPublishedAtOnceWithAnAlert(t *testing.T) {
 	})
 }
 
-func TestADisputeHoldsAReviewUntilItIsJudgedAgain(t *testing.T) {
+func TestDisputeUntilRejudged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		w.works(s, 600_000)
@@ -127,7 +127,7 @@ func TestADisputeHoldsAReviewUntilItIsJudgedAgain(t *testing.T) {
 	})
 }
 
-func TestAVerdictThatIsNeverRecordedHoldsNothingUpForLong(t *testing.T) {
+func TestUnrecordedVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		id := w.asks(s)
@@ -141,7 +141,7 @@ func TestAVerdictThatIsNeverRecordedHoldsNothingUpForLong(t *testing.T) {
 	})
 }
 
-func TestARejectedProviderWithoutTrustIsRatedByItsBenchmarks(t *testing.T) {
+func TestRatingOfRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		for range 3 {
@@ -156,7 +156,7 @@ func TestARejectedProviderWithoutTrustIsRatedByItsBenchmarks(t *testing.T) {
 	})
 }
 
-func TestAMeetingThatTaughtNothingSaysNothing(t *testing.T) {
+func TestInconclusiveMeeting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		w.meets(s, "m1", "", 0)
@@ -168,7 +168,7 @@ func TestAMeetingThatTaughtNothingSaysNothing(t *testing.T) {
 	})
 }
 
-func TestTrustThatABenchmarkFoundsWaitsForTheEndOfIt(t *testing.T) {
+func TestTrustWaitsForMeeting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		w.decides(fact.MeetingSubject, fact.MeetingBegan{Meeting: "m1", Service: s, Task: python})
@@ -184,7 +184,7 @@ func TestTrustThatABenchmarkFoundsWaitsForTheEndOfIt(t *testing.T) {
 	})
 }
 
-func TestNobodyReviewsItselfAndAPrivateNodeReviewsNobody(t *testing.T) {
+func TestSelfAndPrivateNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.works(owner.service(), 600_000)
@@ -206,7 +206,7 @@ func TestNobodyReviewsItselfAndAPrivateNodeReviewsNobody(t *testing.T) {
 	})
 }
 
-func TestTheOwnerHoldsResumesAndPublishes(t *testing.T) {
+func TestOwnerHoldsAndPublishes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		w.works(s, 600_000)
@@ -244,7 +244,7 @@ func TestTheOwnerHoldsResumesAndPublishes(t *testing.T) {
 	})
 }
 
-func TestTheNewestOpinionIsAlwaysTheLatestByItsDate(t *testing.T) {
+func TestReviewDatesIncrease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		other := guild.Service{PubKey: alice.key, D: "other"} // shares the address
@@ -281,7 +281,7 @@ func TestTheNewestOpinionIsAlwaysTheLatestByItsDate(t *testing.T) {
 	})
 }
 
-func TestADraftThatIsOutdatedIsDropped(t *testing.T) {
+func TestOutdatedDraft(t *testing.T) {
 	for name, c := range map[string]struct {
 		happens func(*world, guild.Service)
 		count   int
@@ -317,7 +317,7 @@ func TestADraftThatIsOutdatedIsDropped(t *testing.T) {
 	}
 }
 
-func TestAReviewThatNoRelayTakesIsTriedAgainADayLater(t *testing.T) {
+func TestPublishAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		w.works(s, 600_000)
@@ -333,7 +333,7 @@ func TestAReviewThatNoRelayTakesIsTriedAgainADayLater(t *testing.T) {
 	})
 }
 
-func TestMirrorsAndTheReferenceToLogsAreForThoseWhoWantThem(t *testing.T) {
+func TestMirrorsAndLogs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, func(c *Config) { c.Mirrors, c.CID = true, "QmAbCdEf" }), alice.service()
 		a := w.works(s, 750_000)
@@ -349,7 +349,7 @@ func TestMirrorsAndTheReferenceToLogsAreForThoseWhoWantThem(t *testing.T) {
 	})
 }
 
-func TestAReviewIsTakenBack(t *testing.T) {
+func TestRetract(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, func(c *Config) { c.Mirrors = true }), alice.service()
 		w.works(s, 600_000)
@@ -402,7 +402,7 @@ func TestAReviewIsTakenBack(t *testing.T) {
 	})
 }
 
-func TestOurReviewsAreShown(t *testing.T) {
+func TestOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		w.works(s, 600_000)
@@ -431,7 +431,7 @@ func TestOurReviewsAreShown(t *testing.T) {
 	})
 }
 
-func TestWhatAnotherGuildSaidIsNotPublishedAsOurs(t *testing.T) {
+func TestTrustFromOtherGuild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		for _, rule := range []string{fact.RuleMerged, fact.RuleRestored} {

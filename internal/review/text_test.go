@@ -8,8 +8,8 @@ import (
 	"guild"
 )
 
-// TestWhatIsSaidFollowsFromTheNumbers has the figures of the example in section 4.3.2.4: p95 / p50 = 5300/2300 = 2.3.
-func TestWhatIsSaidFollowsFromTheNumbers(t *testing.T) {
+// TestReviewText has the figures of the example in section 4.3.2.4: p95 / p50 = 5300/2300 = 2.3.
+func TestReviewText(t *testing.T) {
 	good := tally{Passed: 19, Failed: 1, Scores: 20 * 940_000}
 	for _, c := range []struct {
 		name           string
@@ -51,7 +51,7 @@ func TestWhatIsSaidFollowsFromTheNumbers(t *testing.T) {
 	}
 }
 
-func TestAReviewNeverSaysReliableOfWhoBrokeOut(t *testing.T) {
+func TestTextAfterViolation(t *testing.T) {
 	f := figures{line: line{Met: true, Tally: tally{Passed: 99, Violated: 1}}, rating: 850_000}
 	if s := f.summary(); strings.HasPrefix(s, "Reliable") {
 		t.Error(s)

@@ -11,9 +11,9 @@ import (
 	"guild/internal/relay"
 )
 
-// TestAPrivateAddressInAnAnnouncementIsNotConnectedTo has somebody announce a relay on this machine that the
+// TestPrivateAddress has somebody announce a relay on this machine that the
 // configuration does not name.
-func TestAPrivateAddressInAnAnnouncementIsNotConnectedTo(t *testing.T) {
+func TestPrivateAddress(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

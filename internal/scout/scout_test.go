@@ -293,7 +293,7 @@ func (w *world) times(d string) int {
 
 func named(urls ...string) func() []string { return func() []string { return urls } }
 
-func TestOursAreListenedToAllTheTimeAndNewcomersAreSampledHourly(t *testing.T) {
+func TestOwnAndNewRelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSea(t)
 		w := start(t, scout.Config{Ours: []string{"ws://127.0.0.1"}, Known: named("ws://127.0.0.2", "ws://127.0.0.3")}, relay.Config{Dial: s.dial})
@@ -313,7 +313,7 @@ func TestOursAreListenedToAllTheTimeAndNewcomersAreSampledHourly(t *testing.T) {
 	})
 }
 
-func TestAFruitfulRelayComesUpIsPolledEveryFiveMinutesAndStayedWithAndFallsWhenItDies(t *testing.T) {
+func TestRelayTierPromotion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSea(t)
 		const host, url = "127.0.0.2", "ws://127.0.0.2"
@@ -357,7 +357,7 @@ func TestAFruitfulRelayComesUpIsPolledEveryFiveMinutesAndStayedWithAndFallsWhenI
 	})
 }
 
-func TestWhoEchoesWhatOthersSaidFirstDoesNotComeUp(t *testing.T) {
+func TestEchoIsNotPromoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSea(t)
 		w := start(t, scout.Config{Ours: []string{"ws://127.0.0.1"}, Known: named("ws://127.0.0.2")}, relay.Config{Dial: s.dial})
@@ -371,7 +371,7 @@ func TestWhoEchoesWhatOthersSaidFirstDoesNotComeUp(t *testing.T) {
 	})
 }
 
-func TestAColdStartLooksBackADayAndForAllThatIsStoredAndALaterOneSinceTheWatermark(t *testing.T) {
+func TestColdAndLaterStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSea(t)
 		began := time.Now()
@@ -406,7 +406,7 @@ func TestAColdStartLooksBackADayAndForAllThatIsStoredAndALaterOneSinceTheWaterma
 	})
 }
 
-func TestTiersAreKeptOverARestart(t *testing.T) {
+func TestTiersSurviveRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSea(t)
 		c := scout.Config{Ours: []string{"ws://127.0.0.1"}, Known: named("ws://127.0.0.2", "ws://127.0.0.3"), File: filepath.Join(t.TempDir(), "relays.json")}
@@ -437,7 +437,7 @@ func TestTiersAreKeptOverARestart(t *testing.T) {
 	})
 }
 
-func TestARelayThatNobodyReachesCostsLittleAndComesBack(t *testing.T) {
+func TestUnreachableRelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSea(t)
 		s.leave("127.0.0.2", true)
@@ -457,7 +457,7 @@ func TestARelayThatNobodyReachesCostsLittleAndComesBack(t *testing.T) {
 	})
 }
 
-func TestTheProvidersThatWeDealWithAreAskedForByTheirKeys(t *testing.T) {
+func TestKnownProvidersByKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSea(t)
 		start(t, scout.Config{
@@ -478,7 +478,7 @@ func TestTheProvidersThatWeDealWithAreAskedForByTheirKeys(t *testing.T) {
 	})
 }
 
-func TestTheListsOfPeopleAreReadWhereWeStayAndAgainWhenThePeopleChange(t *testing.T) {
+func TestListsOfPeople(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSea(t)
 		var mu sync.Mutex
@@ -523,8 +523,8 @@ func TestTheListsOfPeopleAreReadWhereWeStayAndAgainWhenThePeopleChange(t *testin
 	})
 }
 
-// TestARealRelayIsReadWhole reads more than a relay tells at a time, and what is older than a day.
-func TestARealRelayIsReadWhole(t *testing.T) {
+// TestRealRelay reads more than a relay tells at a time, and what is older than a day.
+func TestRealRelay(t *testing.T) {
 	r, err := relayd.Open(relayd.Config{Dir: t.TempDir(), Addr: "127.0.0.1:0", Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

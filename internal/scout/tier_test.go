@@ -12,7 +12,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func TestTheNumbersAreThoseOfTheSpecification(t *testing.T) {
+func TestNumbersOfSpecification(t *testing.T) {
 	filters := recent(noon)
 	if f := filters[0]; len(f.Kinds) != 1 || f.Kinds[0] != 31990 || f.Since.Time() != noon.Add(-24*time.Hour).Local() || len(f.Tags) != 0 {
 		t.Errorf("what is recent is asked for with %v", f)
@@ -31,7 +31,7 @@ func TestTheNumbersAreThoseOfTheSpecification(t *testing.T) {
 	}
 }
 
-func TestARelayIsInTheTierThatItEarns(t *testing.T) {
+func TestEarnedTier(t *testing.T) {
 	tests := []struct {
 		name string
 		p    place
@@ -64,7 +64,7 @@ func TestARelayIsInTheTierThatItEarns(t *testing.T) {
 	}
 }
 
-func TestARelayDoesNotGoUpAndDownWithEachLook(t *testing.T) {
+func TestTierIsStable(t *testing.T) {
 	p := &place{URL: "wss://a", Tier: Sampled}
 	moves := 0
 	for hour := range 30 * 24 {
@@ -84,7 +84,7 @@ func TestARelayDoesNotGoUpAndDownWithEachLook(t *testing.T) {
 	}
 }
 
-func TestYieldIsEventsAnHourHoweverOftenOneLooks(t *testing.T) {
+func TestYieldPerHour(t *testing.T) {
 	for _, every := range []time.Duration{5 * time.Minute, time.Hour, 3 * time.Hour} {
 		p, now := &place{Tier: Sampled}, noon
 		for range int(96 * time.Hour / every) {
@@ -97,7 +97,7 @@ func TestYieldIsEventsAnHourHoweverOftenOneLooks(t *testing.T) {
 	}
 }
 
-func TestEachTierHasRoomForSoMany(t *testing.T) {
+func TestTierSizes(t *testing.T) {
 	var all []*place
 	for i := range 300 {
 		tier := Polled
@@ -120,7 +120,7 @@ func TestEachTierHasRoomForSoMany(t *testing.T) {
 	}
 }
 
-func TestStrangersCannotMakeUsConnectEverywhere(t *testing.T) {
+func TestAdmitIsBounded(t *testing.T) {
 	places := map[string]*place{}
 	for i := range 1000 {
 		admit(places, fmt.Sprintf("wss://r%03d.example", i), noon)
@@ -142,7 +142,7 @@ func TestStrangersCannotMakeUsConnectEverywhere(t *testing.T) {
 	}
 }
 
-func TestOneHostIsNamedTwiceAtMost(t *testing.T) {
+func TestRelaysOfOneHost(t *testing.T) {
 	places := map[string]*place{}
 	for i := range 100 {
 		admit(places, fmt.Sprintf("wss://victim.example:%d/%d", 1000+i, i), noon)
@@ -152,7 +152,7 @@ func TestOneHostIsNamedTwiceAtMost(t *testing.T) {
 	}
 }
 
-func TestLooksOfTheThirdTierAreSpreadOverTheHour(t *testing.T) {
+func TestSampledLooksAreSpread(t *testing.T) {
 	p := &place{Tier: Sampled, Looked: noon.UnixMilli()}
 	early, late := 0, 0
 	for range 1000 {
@@ -170,14 +170,14 @@ func TestLooksOfTheThirdTierAreSpreadOverTheHour(t *testing.T) {
 	}
 }
 
-func TestAClockThatWentBackDoesNotStopTheLooks(t *testing.T) {
+func TestClockSetBack(t *testing.T) {
 	p := &place{Tier: Polled, Looked: noon.UnixMilli()}
 	if due := p.again(noon.Add(-24 * time.Hour)); due.After(noon.Add(-24*time.Hour + 5*time.Minute)) {
 		t.Errorf("the next look is %s", due)
 	}
 }
 
-func TestListsAreReadOfAFewPeople(t *testing.T) {
+func TestListsAreBounded(t *testing.T) {
 	someone := []nostr.PubKey{{1}, {2}}
 	if f := advice(nil, nil); f != nil {
 		t.Errorf("lists of nobody: %v", f)
@@ -190,7 +190,7 @@ func TestListsAreReadOfAFewPeople(t *testing.T) {
 	}
 }
 
-func TestTheFileTakesInNothingThatAScoutWouldNotWrite(t *testing.T) {
+func TestDecodeInvalidFile(t *testing.T) {
 	good := place{URL: "wss://good.example", Tier: Polled, Looks: 4, Yield: 1.5, Stable: 0.9, Looked: noon.UnixMilli()}
 	bad := []place{
 		{URL: "http://x.example", Tier: Sampled}, {URL: "ws://x.example", Tier: Sampled}, {URL: "wss://X.example/", Tier: Sampled},

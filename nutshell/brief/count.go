@@ -7,7 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/tiktoken-go/tokenizer"
+	"github.com/tiktoken-go/tokenizer/codec"
 )
 
 // Encodings are how models cut text into tokens.
@@ -17,19 +17,18 @@ const (
 )
 
 // Counter counts the tokens of texts in one encoding. It can be used by many goroutines.
-type Counter struct{ codec tokenizer.Codec }
+type Counter struct{ codec *codec.Codec }
 
 // NewCounter returns a counter for O200k, which an empty name means too, or CL100k. The first one of each unpacks its
 // vocabulary, which takes some hundredths of a second and ten megabytes.
 func NewCounter(encoding string) (*Counter, error) {
-	if encoding == "" {
-		encoding = O200k
+	switch encoding { // tokenizer.Get would link the vocabularies of all models
+	case "", O200k:
+		return &Counter{codec.NewO200kBase()}, nil
+	case CL100k:
+		return &Counter{codec.NewCl100kBase()}, nil
 	}
-	if encoding != O200k && encoding != CL100k {
-		return nil, fmt.Errorf("encoding %.40q is not one of %s, %s", encoding, O200k, CL100k)
-	}
-	codec, err := tokenizer.Get(tokenizer.Encoding(encoding))
-	return &Counter{codec}, err
+	return nil, fmt.Errorf("encoding %.40q is not one of %s, %s", encoding, O200k, CL100k)
 }
 
 // Count returns the number of tokens of a text. What looks like a control token of a model is text like any other. It
