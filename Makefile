@@ -14,7 +14,13 @@ UNWATCHED = github.com/decred/dcrd/dcrec/... github.com/klauspost/compress/flate
 	golang.org/x/crypto/pbkdf2 golang.org/x/crypto/scrypt
 RACE = -race $(UNWATCHED:%=-gcflags=%=-race=false)
 
-.PHONY: demo test lint check fuzz bench fix build stand
+# make module PATH=… would hide the programs that its commands need.
+ifeq ($(origin PATH),command line)
+MODULE := $(PATH)
+override PATH := $(shell echo $$PATH):/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin
+endif
+
+.PHONY: demo test lint check fuzz bench fix build stand module
 
 demo: build ## the whole loop on this machine, with four providers
 	@scripts/needs
@@ -63,3 +69,7 @@ bench: ## compare two runs with: go tool -modfile=tools/go.mod benchstat old.txt
 fix: ## modernize and format
 	go fix ./...
 	$(GOFMT) -w *.go */
+
+module: ## make module PATH=host/owner/guild: rename the module throughout, to where it is published
+	scripts/module $(MODULE)
+	go generate ./verify/page ./internal/sandbox/namespaces

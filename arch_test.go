@@ -13,16 +13,20 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"guild"
 )
 
 // The rules that keep guild in parts. Each names its reason where it fails, because a rule whose reason is
 // forgotten is soon worked around.
 
-const module = "guild"
+// module is the path of the module, which may have been renamed.
+var module = path.Dir(reflect.TypeFor[guild.Hash]().PkgPath())
 
 // steps own one kind of fact each and meet in the journal.
 const stepLayer = 5

@@ -5,21 +5,24 @@
 // another, they meet in the journal:
 //
 //	discover  internal/registry  reads announcements (NIP-89) and keeps who offers what
-//	meet      internal/registry  knows who was met, who is quarantined and who is new
+//	meet      internal/meet      decides which provider is tried next, and what the trial comes to
 //	delegate  internal/jobs      asks providers (NIP-90), follows feedback, takes results
 //	          internal/work      the other side: takes requests, runs a command, returns a delivery
 //	judge     internal/judge     runs the customer's criteria on the delivery in a sandbox
 //	pay       (not yet)          a provider that wants payment first is refused, and the next is asked
 //	record    internal/record    writes the receipt and the trajectory
 //	learn     internal/trust     moves trust by the verdict
-//	show      internal/control   the same facts for the terminal and for the page
+//	show      internal/control   the same facts for the terminal
 //
 // A step decides inside the journal (internal/journal) and appends facts (internal/fact). Every state is a
 // fold of them (internal/fold), so a restart is a replay. What a state makes due (a publication, a run of the
 // judge) is claimed, done and recorded (internal/due).
 //
 // The formats are packages of their own that know nothing of all this and can be imported by others: nip89,
-// nip90, nutshell, canon, receipt, replay.
+// nip90, nutshell, canon, receipt, replay. canon links nothing but the standard library.
+//
+// The module's path, guild, is a working name that the go command cannot fetch. Whoever publishes it renames it
+// throughout with make module PATH=host/owner/guild.
 //
 // internal/node wires it together; cmd/guild is the program.
 package guild

@@ -32,7 +32,7 @@ func build(dir string) error {
 	}
 	defer os.RemoveAll(temporary)
 	file := filepath.Join(temporary, "wasm")
-	compile := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid=", "-o", file, "guild/verify/page/wasm")
+	compile := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid=", "-o", file, "./wasm")
 	compile.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=wasip1", "GOARCH=wasm", "GOWASM=", "GOEXPERIMENT=", "GOFLAGS=", "GOFIPS140=off")
 	compile.Stderr = os.Stderr
 	if err := compile.Run(); err != nil {
