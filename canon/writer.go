@@ -76,7 +76,8 @@ func (w *writer) unexpected() error {
 
 // end wants nothing but white space behind the value.
 func (w *writer) end() error {
-	if w.next(); w.at < len(w.src) {
+	w.next()
+	if w.at < len(w.src) {
 		return fmt.Errorf("%w at byte %d", ErrTrailing, w.at)
 	}
 	return nil
@@ -266,7 +267,8 @@ func (w *writer) text() error {
 			w.at = i
 			return w.unexpected()
 		}
-		switch c := w.src[i]; {
+		c := w.src[i]
+		switch {
 		case c == '"':
 			w.at = i + 1
 			w.out = append(w.out, w.src[start:w.at]...)

@@ -136,7 +136,8 @@ func (h Handler) Confidence(kind int, task string, synonyms map[string][]string)
 	if h.NoK {
 		surest = Inferred
 	}
-	switch task = Word(task); {
+	task = Word(task)
+	switch {
 	case slices.Contains(h.Tasks, task):
 		return surest
 	case slices.ContainsFunc(h.Tasks, func(said string) bool { return means(said, task, synonyms[task]) }):
@@ -184,7 +185,8 @@ const (
 // AgeOf compares the date of an announcement with now.
 func AgeOf(createdAt nostr.Timestamp, now time.Time) Age {
 	const day = 24 * 3600
-	switch age := now.Unix() - int64(createdAt); {
+	age := now.Unix() - int64(createdAt)
+	switch {
 	case age < -3600:
 		return Future
 	case age >= 90*day:

@@ -151,14 +151,16 @@ func numberOf(raw json.RawMessage, old float64) (float64, bool) {
 
 func (o object) takeMsat(name string, m *guild.Msat) {
 	var n uint64
-	if take(o, name, &n); n > 0 && n <= math.MaxInt64 {
+	take(o, name, &n)
+	if n > 0 && n <= math.MaxInt64 {
 		*m = guild.Msat(n)
 	}
 }
 
 func (o object) takeCount(name string, count *int) {
 	var n uint32
-	if take(o, name, &n); n > 0 && n <= math.MaxInt32 {
+	take(o, name, &n)
+	if n > 0 && n <= math.MaxInt32 {
 		*count = int(n)
 	}
 }

@@ -28,7 +28,8 @@ func CanonicalD(d string) string {
 func canonicalASCII(d string) (string, bool) {
 	plain := true
 	for i := range len(d) {
-		switch c := d[i]; {
+		c := d[i]
+		switch {
 		case c < ' ' || c > '~':
 			return "", false
 		case c == ' ' || 'A' <= c && c <= 'Z':

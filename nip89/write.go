@@ -111,7 +111,7 @@ func (h Handler) capabilities() capabilities {
 
 // pricing is a word if that is all there is to say.
 func (h Handler) pricing() any {
-	p := pricing{h.Price, h.Rates.InputPer1k, h.Rates.OutputPer1k, h.Rates.SandboxPerMinute, guild.Clean(h.PriceText)}
+	p := pricing{PerJob: h.Price, InputPer1k: h.Rates.InputPer1k, OutputPer1k: h.Rates.OutputPer1k, SandboxPerMinute: h.Rates.SandboxPerMinute, Text: guild.Clean(h.PriceText)}
 	if p == (pricing{Text: p.Text}) {
 		return p.Text
 	}

@@ -61,7 +61,8 @@ func (v Vault) content() (form string, b []byte) {
 }
 
 func (v Vault) check() error {
-	switch form, b := v.content(); {
+	form, b := v.content()
+	switch {
 	case form == vaultNIP44 && len(v.Sealed) > 0:
 		return fmt.Errorf("both sealed and open: %w", ErrMalformed)
 	case len(b) == 0:

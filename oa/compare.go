@@ -54,7 +54,8 @@ func (r SandboxResult) Differences(other SandboxResult, outputs bool) Faults {
 	}
 	ours, theirs := artifacts(r), artifacts(other)
 	for _, name := range slices.Sorted(maps.Keys(ours)) {
-		switch b, there := theirs[name]; {
+		b, there := theirs[name]
+		switch {
 		case !there:
 			f.add(member("outputs.artifacts", name), "is only here")
 		case b.SHA256 != ours[name].SHA256:

@@ -61,7 +61,8 @@ func (r Registry) with(dir fs.FS, at string) (Registry, error) {
 		if entry.IsDir() || !strings.HasSuffix(entry.Name(), ".json") {
 			continue
 		}
-		if count++; count > MaxFiles {
+		count++
+		if count > MaxFiles {
 			wrong = append(wrong, fmt.Errorf("descriptions of job types: more than %d files: %w", MaxFiles, ErrTooBig))
 			break
 		}

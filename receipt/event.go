@@ -51,7 +51,8 @@ func ParseEvent(v guild.Verified) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, fmt.Errorf("the content: %w", err)
 	}
-	switch said, err := r.Event(); {
+	said, err := r.Event()
+	switch {
 	case err != nil:
 		return Receipt{}, err
 	case e.Content != said.Content:

@@ -149,7 +149,8 @@ func timeOf(raw json.RawMessage) time.Time {
 	if t, err := time.Parse(time.RFC3339Nano, text(raw)); err == nil && t.Year() > 0 {
 		return t
 	}
-	switch n := number(raw); {
+	n := number(raw)
+	switch {
 	case n >= 1e9 && n < 1e11:
 		return time.UnixMilli(int64(n * 1000))
 	case n >= 1e11 && n < 1e14:

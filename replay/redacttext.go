@@ -190,7 +190,8 @@ func valueAt(text string, at int, phrase bool) (start, end int, quoted bool) {
 			end += n - 1
 			continue
 		}
-		switch c := text[end]; {
+		c := text[end]
+		switch {
 		case c == '\n' || c == '\r' || c == '"' || c == '\'' || c == '`' || isEscape(text[end:]):
 			return at, end, false
 		case !phrase && (strings.IndexByte(" \t,;&(){}<>|", c) >= 0 || text[at] != '[' && (c == '[' || c == ']')):

@@ -249,7 +249,8 @@ func (v verdict) checkPace(e evidence) error {
 
 // pace is how well a time stands beside a baseline, both in milliseconds.
 func pace(wallMs, baseline int64) guild.Score {
-	switch over := wallMs - baseline; {
+	over := wallMs - baseline
+	switch {
 	case over <= 0:
 		return guild.Micro
 	case over >= baseline-over:

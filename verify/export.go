@@ -86,7 +86,8 @@ func read(files contents) *export {
 func (x *export) readReceipt() {
 	var lying receipt.Receipt
 	file, there := x.files[FileReceipt]
-	if lying, x.loose = decodeReceipt(file); !there {
+	lying, x.loose = decodeReceipt(file)
+	if !there {
 		x.loose = errors.New(FileReceipt + " is not there")
 	}
 	v, err := x.event(FileReceiptEvent)

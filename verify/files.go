@@ -81,7 +81,8 @@ func collect(dir fs.FS) contents {
 	c := contents{files: map[string][]byte{}}
 	seen := 0
 	err := fs.WalkDir(dir, ".", func(name string, d fs.DirEntry, err error) error {
-		if seen++; seen > 2*maxFiles {
+		seen++
+		if seen > 2*maxFiles {
 			return errEnough
 		}
 		switch {

@@ -118,7 +118,8 @@ func (d dleq) verify(key, secret, c string) (bool, error) {
 	r2 := add(times(s, message), times(minusE, signature)) // s·B' − e·C'
 	var text strings.Builder
 	for _, p := range []btcec.JacobianPoint{r1, r2, a, signature} {
-		if p.ToAffine(); p.Z.IsZero() || p.X.IsZero() && p.Y.IsZero() {
+		p.ToAffine()
+		if p.Z.IsZero() || p.X.IsZero() && p.Y.IsZero() {
 			return false, nil // no honest proof leads there
 		}
 		text.WriteString(hex.EncodeToString(btcec.NewPublicKey(&p.X, &p.Y).SerializeUncompressed()))

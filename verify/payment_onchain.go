@@ -76,7 +76,8 @@ func parseTransaction(raw []byte) (transaction, error) {
 	outputs := r.count()
 	for range outputs {
 		value := r.take(8)
-		if r.take(r.count()); r.failed {
+		r.take(r.count())
+		if r.failed {
 			break
 		}
 		n := binary.LittleEndian.Uint64(value)
@@ -148,7 +149,8 @@ func (r *txReader) witnesses(inputs int) {
 		items := r.count()
 		found = found || items > 0
 		for range items {
-			if r.take(r.count()); r.failed {
+			r.take(r.count())
+			if r.failed {
 				return
 			}
 		}

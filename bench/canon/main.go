@@ -85,7 +85,7 @@ func (o options) measure() ([]figure, error) {
 		}
 		for i, c := range contestants {
 			slices.Sort(rates[i])
-			all = append(all, figure{d.name, len(d.text), c.name, rates[i][len(rates[i])/2], allocs(c, d.text)})
+			all = append(all, figure{Document: d.name, Bytes: len(d.text), Who: c.name, MBs: rates[i][len(rates[i])/2], Allocs: allocs(c, d.text)})
 		}
 	}
 	return all, nil

@@ -92,7 +92,8 @@ func measure(ctx context.Context, s *stand, o options) ([]*result, error) {
 		return nil, err
 	}
 	results, err := race(ctx, s.contestants(), o)
-	if stopErr := stop(); err == nil {
+	stopErr := stop()
+	if err == nil {
 		err = stopErr
 	}
 	return results, err
@@ -104,7 +105,8 @@ func (o options) profile() (stop func() error, err error) {
 	stop = func() error {
 		var first error
 		for _, end := range ends {
-			if err := end(); first == nil {
+			err := end()
+			if first == nil {
 				first = err
 			}
 		}

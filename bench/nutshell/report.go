@@ -192,11 +192,11 @@ func (r *report) row(heat, contestant string) row {
 }
 
 func (r *report) least(name string, want, got float64) {
-	r.Goals = append(r.Goals, goal{name, want, false, round(got), got >= want})
+	r.Goals = append(r.Goals, goal{Name: name, Want: want, Most: false, Got: round(got), Met: got >= want})
 }
 
 func (r *report) most(name string, want, got float64) {
-	r.Goals = append(r.Goals, goal{name, round(want), true, round(got), got <= want})
+	r.Goals = append(r.Goals, goal{Name: name, Want: round(want), Most: true, Got: round(got), Met: got <= want})
 }
 
 func round(f float64) float64 { return math.Round(f*1000) / 1000 }

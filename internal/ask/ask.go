@@ -28,7 +28,7 @@ type Person struct {
 // New asks on a terminal.
 func New(ctx context.Context, in io.Reader, out io.Writer) *Person {
 	plain := os.Getenv("ACCESSIBLE") != "" || os.Getenv("TERM") == "dumb"
-	return &Person{ctx, in, out, plain}
+	return &Person{ctx: ctx, in: in, out: out, plain: plain}
 }
 
 // Yes asks whether to do something. The default is to do it.

@@ -173,5 +173,5 @@ func (s *Step) prove(ctx context.Context, seq uint64) (Proven, error) {
 	if err := proof.Check(seal.Leaf(entry), last.Root); err != nil {
 		return Proven{}, fmt.Errorf("the journal is not the one that was sealed at %d entries: %w", last.Size, err)
 	}
-	return Proven{seq, string(entry), proof, last.Event}, nil
+	return Proven{Seq: seq, Entry: string(entry), Proof: proof, Checkpoint: last.Event}, nil
 }

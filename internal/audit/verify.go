@@ -73,7 +73,7 @@ func Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 		}
 	}
 	found.Faults = slices.Insert(found.Faults, 0, v.faults...)
-	return Report{found, v.sealed, v.signer, o.Signer == nostr.ZeroPK && v.signer != nostr.ZeroPK, others}, nil
+	return Report{Checked: found, Sealed: v.sealed, Signer: v.signer, Assumed: o.Signer == nostr.ZeroPK && v.signer != nostr.ZeroPK, Others: others}, nil
 }
 
 // published reads what relays keep. A key may have sealed other journals, or signed what is no checkpoint; those are told

@@ -150,7 +150,8 @@ func (s *Step) tell(ctx context.Context, m made, relays []string) error {
 	if m.Note == nil || errors.Is(err, due.ErrLater) {
 		return err
 	}
-	switch noted := s.pass(ctx, *m.Note, relays); {
+	noted := s.pass(ctx, *m.Note, relays)
+	switch {
 	case errors.Is(noted, due.ErrLater):
 		return noted
 	case noted != nil && err != nil:
@@ -250,7 +251,7 @@ func (s *Step) make(ctx context.Context, cause string, asked bool) (fact.BackupM
 		return fact.BackupMade{}, errUnchanged
 	}
 	now := s.c.Now()
-	d := document{version, s.c.PubKey.Hex(), now.UnixMilli(), through, all}
+	d := document{Version: version, Guild: s.c.PubKey.Hex(), Made: now.UnixMilli(), Through: through, Parts: all}
 	stored, sealed, err := d.seal()
 	if err != nil {
 		return fact.BackupMade{}, err

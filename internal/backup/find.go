@@ -49,7 +49,8 @@ func (s *Step) Find(ctx context.Context, query Query, relays []string) (found []
 	var errs []error
 	for _, url := range relays {
 		n, err := s.find(ctx, query, url, patience/time.Duration(len(relays)), all)
-		if looked += n; err != nil {
+		looked += n
+		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", url, err))
 		}
 	}
@@ -81,7 +82,8 @@ func (s *Step) find(ctx context.Context, query Query, url string, patience time.
 		case err != nil:
 			return len(seen), err
 		}
-		if barren++; len(events) > 0 {
+		barren++
+		if len(events) > 0 {
 			barren = 0
 		}
 		switch {
@@ -117,7 +119,8 @@ func unseen(events []guild.Verified, until nostr.Timestamp, seen map[nostr.ID]bo
 // sift keeps what names a backup of ours.
 func (s *Step) sift(ctx context.Context, events []guild.Verified, all map[nostr.ID]guild.Verified) error {
 	for _, v := range events {
-		switch _, err := s.read(ctx, v); {
+		_, err := s.read(ctx, v)
+		switch {
 		case err == nil || errors.Is(err, ErrNewer):
 			all[v.Event().ID] = v
 		case !errors.Is(err, errOther):

@@ -65,7 +65,7 @@ func (s *Step) Look(ctx context.Context, wraps []guild.Verified) ([]Found, error
 	}
 	found := make([]Found, len(all))
 	for i, m := range all {
-		found[i] = Found{m.id(), m.Matrix, m.Made, m.Through, m.Rows, m.Size, m.URLs}
+		found[i] = Found{Backup: m.id(), Matrix: m.Matrix, Made: m.Made, Through: m.Through, Rows: m.Rows, Size: m.Size, URLs: m.URLs}
 	}
 	return found, nil
 }
@@ -142,7 +142,7 @@ func (s *Step) choose(ctx context.Context, all []message, o Options) (choice, er
 	for _, m := range wanted {
 		found, differences, err := c.matrix(ctx, m)
 		if err == nil {
-			return choice{m, found, differences, passed}, nil
+			return choice{message: m, rows: found, differences: differences, passed: passed}, nil
 		}
 		if ctx.Err() != nil {
 			return choice{}, ctx.Err()

@@ -224,7 +224,7 @@ func (s *Server) copyBody(f *os.File, body io.Reader) (hash guild.Hash, size int
 }
 
 func (s *Server) describe(hash guild.Hash, size, uploaded int64) Descriptor {
-	return Descriptor{s.config.URL + "/" + hash.Hex(), hash.Hex(), size, contentType, uploaded}
+	return Descriptor{URL: s.config.URL + "/" + hash.Hex(), SHA256: hash.Hex(), Size: size, Type: contentType, Uploaded: uploaded}
 }
 
 // serve sends a blob, or a range of it.

@@ -135,7 +135,7 @@ func sealed(ctx context.Context, keyer nostr.Keyer, from, to nostr.PubKey, rumor
 }
 
 func plainOf(e nostr.Event) unsigned {
-	p := unsigned{e.ID.Hex(), e.PubKey.Hex(), int64(e.CreatedAt), int64(e.Kind), make([][]string, len(e.Tags)), e.Content}
+	p := unsigned{ID: e.ID.Hex(), PubKey: e.PubKey.Hex(), CreatedAt: int64(e.CreatedAt), Kind: int64(e.Kind), Tags: make([][]string, len(e.Tags)), Content: e.Content}
 	for i, tag := range e.Tags {
 		p.Tags[i] = tag
 	}

@@ -146,13 +146,14 @@ func (r *Runner) release(w Work, err error) {
 	r.mu.Lock()
 	delete(r.running, w.Key)
 	r.classes[w.Class]--
-	switch f := r.failed[w.Key]; {
+	f := r.failed[w.Key]
+	switch {
 	case err == nil && w.Free:
 		delete(r.failed, w.Key)
 	case err == nil || errors.Is(err, errIdle):
 		r.failed[w.Key] = failure{retry: r.Now().Add(rest)}
 	default:
-		r.failed[w.Key] = failure{f.times + 1, r.Now().Add(r.backOff(f.times)), err, errors.Is(err, ErrLater)}
+		r.failed[w.Key] = failure{times: f.times + 1, retry: r.Now().Add(r.backOff(f.times)), err: err, later: errors.Is(err, ErrLater)}
 	}
 	r.mu.Unlock()
 	r.Wake()

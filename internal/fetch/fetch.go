@@ -260,7 +260,8 @@ func (c Client) transport() *http.Transport {
 // sameHost follows a few redirects on one host: the owner allowed that one, not those that it names.
 func sameHost(next *http.Request, via []*http.Request) error {
 	const most = 3
-	switch first := via[0].URL; {
+	first := via[0].URL
+	switch {
 	case next.URL.Scheme != first.Scheme || next.URL.Host != first.Host:
 		return fmt.Errorf("it redirects to %.100q, which is not followed", next.URL.Scheme+"://"+next.URL.Host)
 	case len(via) > most:

@@ -119,7 +119,8 @@ func (c *chain) note(e fact.Entry) {
 			c.archived = f.Through
 		case fact.JournalRepaired:
 			for _, guard := range f.Quarantined {
-				if delete(c.holes, guard); !own(guard) {
+				delete(c.holes, guard)
+				if !own(guard) {
 					c.held.Set(guard, e.Seq)
 				}
 			}

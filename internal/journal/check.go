@@ -86,7 +86,8 @@ func Check(ctx context.Context, o CheckOptions) (Checked, error) {
 		c := newChecking(ctx, o)
 		found, err := c.run()
 		now, _ := readHigh(c.files.high())
-		switch archived := now.Archived != c.began; { // a beginning, while it was read
+		archived := now.Archived != c.began
+		switch { // a beginning, while it was read
 		case archived && (errors.Is(err, fs.ErrNotExist) || len(found.Faults) > 0):
 		case err != nil:
 			return Checked{}, fmt.Errorf("check the journal: %w", err)
@@ -169,7 +170,8 @@ func (c *checking) identify() error {
 			c.began = h.Archived
 		}
 		damage, unreadable := errors.AsType[*DamagedError](err)
-		switch own := path == c.files.high(); {
+		own := path == c.files.high()
+		switch {
 		case errors.Is(err, fs.ErrNotExist) && own:
 			c.fault(Fault{File: filepath.Base(path), What: "the high-water mark is gone"})
 		case errors.Is(err, fs.ErrNotExist):
@@ -395,7 +397,8 @@ func (c *checking) hear(s scanned) {
 	if s.data == nil {
 		return
 	}
-	switch claim, err := c.o.Claim(m.entry); {
+	claim, err := c.o.Claim(m.entry)
+	switch {
 	case err != nil:
 		c.fault(Fault{Entry: s.seq, File: c.below(s.file), What: fmt.Sprintf("entry %d: %v", s.seq, err)})
 	case claim.Size > 0 && !c.tree.holds(claim):

@@ -72,7 +72,7 @@ func (c *comparison) next(h guild.Hash) {
 	if said != h {
 		level, n := tlog.SplitStoredHashIndex(c.index)
 		first := uint64(n)<<level + 1
-		c.done, c.differ = true, &difference{first, first + 1<<level - 1, said, h}
+		c.done, c.differ = true, &difference{entry: first, through: first + 1<<level - 1, want: said, got: h}
 	}
 	c.index++
 }

@@ -55,7 +55,8 @@ func (g *guards) enter(guard fact.Subject) *turn {
 func (g *guards) leave(guard fact.Subject, t *turn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if t.users--; t.users == 0 {
+	t.users--
+	if t.users == 0 {
 		delete(g.taken, guard)
 	}
 }

@@ -251,7 +251,8 @@ func (j *Journal) leaves(ctx context.Context, from, through uint64, visit func(l
 		if err := visit(l); err != nil {
 			return err
 		}
-		if next++; next > through {
+		next++
+		if next > through {
 			return errEnough
 		}
 		return ctx.Err()
@@ -299,7 +300,8 @@ func (b block) begins() (uint64, error) {
 	}
 	defer f.Close()
 	head := make([]byte, recordHead)
-	switch _, err := io.ReadFull(f, head); {
+	_, err = io.ReadFull(f, head)
+	switch {
 	case err == io.EOF || err == io.ErrUnexpectedEOF:
 		return 0, nil // too short for a record
 	case err != nil:

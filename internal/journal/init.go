@@ -104,7 +104,8 @@ func (f files) unmarked() error {
 func (f files) shape(outside string) error {
 	for _, path := range []string{f.hashes(), outside, f.snapshots()} {
 		info, err := os.Stat(path)
-		switch isDir := path == f.snapshots(); {
+		isDir := path == f.snapshots()
+		switch {
 		case path == "" || errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			return err

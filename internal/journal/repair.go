@@ -246,7 +246,8 @@ func (r *rebuilding) keepArchived(m message) error {
 	if err := r.chain.follows(m); err != nil {
 		return err
 	}
-	if r.take(m); m.subject == lostSubject {
+	r.take(m)
+	if m.subject == lostSubject {
 		r.holes.lose(r.chain, m.seq, m.seq)
 	}
 	return nil

@@ -83,8 +83,8 @@ type objection struct {
 // Encode writes the content of a message.
 func (v Verdict) Encode() (string, error) {
 	return encode(verdict{
-		head{TypeVerdict, Version, v.Request.Hex()}, guild.Cut(v.Task, maxWord), string(v.Outcome), int64(v.Score), v.Passed, v.Expected,
-		guild.Cut(v.Cause, MaxText), v.Verdict, guild.Cut(v.Receipt, maxWord), v.Stored, v.Until, guild.Cut(v.Text, MaxText),
+		head: head{TypeVerdict, Version, v.Request.Hex()}, Task: guild.Cut(v.Task, maxWord), Outcome: string(v.Outcome), Score: int64(v.Score), Passed: v.Passed, Expected: v.Expected,
+		Cause: guild.Cut(v.Cause, MaxText), Verdict: v.Verdict, Receipt: guild.Cut(v.Receipt, maxWord), Stored: v.Stored, Until: v.Until, Text: guild.Cut(v.Text, MaxText),
 	})
 }
 

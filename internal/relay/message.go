@@ -223,7 +223,8 @@ func (p *parser) skip() {
 			p.err = err
 			return
 		}
-		switch depth := p.d.StackDepth(); {
+		depth := p.d.StackDepth()
+		switch {
 		case depth == base:
 			return
 		case depth > maxDepth:

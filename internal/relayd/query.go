@@ -103,7 +103,8 @@ func (s *store) count(ctx context.Context, filters []nostr.Filter) (n int, err e
 				if !expired(found.event, now) && !matchesAny(filters[:i], found.event) {
 					n++
 				}
-				if seen++; seen == maxCounted {
+				seen++
+				if seen == maxCounted {
 					return nil
 				}
 			}

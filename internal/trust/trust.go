@@ -38,7 +38,8 @@ func New(c Config, f *Fold) *Trust { return &Trust{c: c, fold: f} }
 // learned by. It implements due.Source. A node whose policy another node of the same journal has replaced learns nothing
 // more: they would replace each other's for ever.
 func (t *Trust) Due(time.Time) []due.Work {
-	switch adopted := t.fold.Adopted(); {
+	adopted := t.fold.Adopted()
+	switch {
 	case adopted == t.fold.hash:
 		t.ours.Store(true)
 	case t.ours.Load():
@@ -155,7 +156,8 @@ func (f *Fold) judgedAgain(now *state, r row, s State, o owed) fact.TrustChanged
 		s.Trust = clamp(r.Trust-undone.Delta, p.Floor, p.Ceiling)
 		why = "without the first verdict " + dec(r.Trust) + " would be " + dec(s.Trust) + "; "
 		s.EMA, s.Samples = s.Trust, max(0, s.Samples-1)
-		if at := max(o.At, r.Since); own(undone.direction(), p) {
+		at := max(o.At, r.Since)
+		if own(undone.direction(), p) {
 			s.Fell = max(0, s.Fell-undone.refund(r.Fell.at(at).Day))
 		} else {
 			s.Spent = max(0, s.Spent-undone.refund(now.today(o.Task, at).Day))

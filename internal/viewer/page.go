@@ -213,7 +213,8 @@ func (v *Viewer) file(w http.ResponseWriter, s *shown, name string) {
 	if hash, err := v.hash(s, info); err == nil {
 		page.File.Hash = hash.Hex()
 	}
-	switch text, ok := readable(b); {
+	text, ok := readable(b)
+	switch {
 	case !ok:
 		page.Why = "This file is not text."
 	case info.Size > maxShown:

@@ -141,7 +141,8 @@ func same(f *os.File, named fs.FileInfo) error {
 // entry takes in one name of a folder. What has vanished meanwhile was not there.
 func (s *scan) entry(in, base string) error {
 	name := path.Join(in, base)
-	if s.entries++; s.entries > s.l.Entries {
+	s.entries++
+	if s.entries > s.l.Entries {
 		return &nutshell.LimitError{What: "Entries", Limit: int64(s.l.Entries), Path: name}
 	}
 	if !utf8.ValidString(base) {

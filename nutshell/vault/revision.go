@@ -113,7 +113,7 @@ func RevisionOf(v guild.Verified, bundle string, by nostr.PubKey) (Revision, err
 		return Revision{}, fmt.Errorf("the x tag is the hash of something else: %w", ErrTampered)
 	}
 	form, _ := tag(e, "encryption")
-	return Revision{e.ID, bundle, e.PubKey, e.CreatedAt, form, sealed}, nil
+	return Revision{ID: e.ID, Bundle: bundle, PubKey: e.PubKey, CreatedAt: e.CreatedAt, Form: form, Sealed: sealed}, nil
 }
 
 // envelope checks what costs nothing.

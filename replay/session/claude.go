@@ -116,7 +116,7 @@ func (l claudeLine) result() (all []said, err error) {
 	switch {
 	case len(l.Models) > 0:
 		for _, m := range l.Models {
-			u = claudeUsage{u.Input + m.Input, u.Written + m.Written, u.Read + m.Read, u.Output + m.Output}
+			u = claudeUsage{Input: u.Input + m.Input, Written: u.Written + m.Written, Read: u.Read + m.Read, Output: u.Output + m.Output}
 		}
 	case l.Usage != nil:
 		u = *l.Usage
@@ -160,7 +160,8 @@ func (l claudeLine) message() (all []said, err error) {
 		if errors.Is(err, errUnknown) {
 			unknown, err = err, nil
 		}
-		if all = append(all, some...); err != nil {
+		all = append(all, some...)
+		if err != nil {
 			return all, err
 		}
 	}

@@ -174,7 +174,8 @@ func (i codexItem) result(item jsontext.Value) (r result, err error) {
 	default:
 		output, err = outputOf(item)
 	}
-	if r.output = &output; i.Status == "failed" || i.Status == "declined" {
+	r.output = &output
+	if i.Status == "failed" || i.Status == "declined" {
 		r.utility = -1
 		return r, err
 	}
@@ -317,13 +318,15 @@ func (m codexMsg) ends(name string) ([]said, error) {
 	output, failed, err := textOutput(m.Stdout+m.Stderr), false, error(nil)
 	switch name {
 	case "exec_command":
-		if failed = m.ExitCode != nil && *m.ExitCode != 0; m.Output != "" {
+		failed = m.ExitCode != nil && *m.ExitCode != 0
+		if m.Output != "" {
 			output = textOutput(m.Output)
 		}
 	case "patch_apply":
 		failed = m.Success != nil && !*m.Success
 	case "mcp_tool_call":
-		if failed = failedMCP(m.Result); len(m.Result) > 0 {
+		failed = failedMCP(m.Result)
+		if len(m.Result) > 0 {
 			output, err = outputOf(m.Result)
 		}
 	case "web_search":
@@ -334,7 +337,8 @@ func (m codexMsg) ends(name string) ([]said, error) {
 	default:
 		return nil, errUnknown
 	}
-	if r.output = &output; failed {
+	r.output = &output
+	if failed {
 		r.utility = -1
 	}
 	return []said{r}, err

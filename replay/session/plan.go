@@ -164,7 +164,8 @@ func (p Plan) checkOrder(places map[string]int) error {
 	}
 	for n := 0; n < len(ready); n++ {
 		for _, i := range after[ready[n]] {
-			if waits[i]--; waits[i] == 0 {
+			waits[i]--
+			if waits[i] == 0 {
 				ready = append(ready, i)
 			}
 		}

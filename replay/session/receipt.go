@@ -126,7 +126,8 @@ func (r Receipt) Validate() error {
 		return bad("started_at %.40q", r.StartedAt)
 	}
 	completed, err := time.Parse(time.RFC3339Nano, r.CompletedAt)
-	switch v := r.Verification; {
+	v := r.Verification
+	switch {
 	case r.SessionID == "":
 		return bad("session_id is empty")
 	case err != nil || completed.Before(started):

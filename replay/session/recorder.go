@@ -405,7 +405,8 @@ func (t result) tell(r *Recorder, at time.Time) error {
 // affect notes what a call has changed.
 func (r *Recorder) affect(id string, effects []string) {
 	for _, effect := range effects {
-		if effect = guild.Cut(r.shown(guild.Clean(effect)), MaxID); len(r.effects[id]) < maxListed && r.bytes < MaxBytes {
+		effect = guild.Cut(r.shown(guild.Clean(effect)), MaxID)
+		if len(r.effects[id]) < maxListed && r.bytes < MaxBytes {
 			r.effects[id] = append(r.effects[id], effect)
 			r.bytes += len(effect)
 		}

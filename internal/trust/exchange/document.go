@@ -106,7 +106,8 @@ func mergeSiblings(a, b []fact.VariableSibling, careful func(a, b int64) int64) 
 		clock := VectorClock(s.Clock)
 		dominated, first := false, true
 		for k, o := range all {
-			switch other := VectorClock(o.Clock); {
+			other := VectorClock(o.Clock)
+			switch {
 			case !other.Dominates(clock):
 			case !clock.Dominates(other):
 				dominated = true

@@ -186,7 +186,7 @@ func (f *Fold) Document() Document {
 	all := f.Copy()
 	d := Document{Version: documentVersion, Guild: f.key(), Entries: []TrustEntry{}, Timeouts: []TimeoutEntry{}, Parallelism: []ParallelismEntry{}}
 	for _, r := range all.Trust.All() {
-		if e := (TrustEntry{r.Task, r.Service.PubKey, r.Service.D, renamed(r.Siblings, here, f.key(), minimum)}); e.check() == nil {
+		if e := (TrustEntry{Task: r.Task, PubKey: r.Service.PubKey, D: r.Service.D, Siblings: renamed(r.Siblings, here, f.key(), minimum)}); e.check() == nil {
 			d.Entries = append(d.Entries, e)
 		}
 	}

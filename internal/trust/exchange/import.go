@@ -106,7 +106,7 @@ func (f *Fold) Import(ctx context.Context, j *journal.Journal, d Document) (Impo
 func (f *Fold) record(ctx context.Context, j *journal.Journal, guard fact.Subject, sum *Imported, take func(*journal.Tx, *Imported)) error {
 	var after Imported
 	err := j.Do(ctx, guard, "", func(tx *journal.Tx) error {
-		after = Imported{sum.Changed, sum.Noted, sum.Same, slices.Clone(sum.Skipped)}
+		after = Imported{Changed: sum.Changed, Noted: sum.Noted, Same: sum.Same, Skipped: slices.Clone(sum.Skipped)}
 		take(tx, &after)
 		return nil
 	})

@@ -232,7 +232,8 @@ func (s *folded) freed(one fact.BidFreed) {
 	}
 	left := maps.Clone(s.Reserved.Of(job))
 	delete(left, turn)
-	if s.Reserved.Set(job, left); len(left) == 0 {
+	s.Reserved.Set(job, left)
+	if len(left) == 0 {
 		s.Reserved.Delete(job)
 	}
 	s.spend(freed.Task, freed.Month, one.Spent-freed.Amount)
@@ -275,7 +276,7 @@ func (s *folded) changed(c fact.VariableChanged, e fact.Entry) {
 	}
 	s.Moved.Set(c.Name, e.Seq)
 	if c.Alert {
-		s.Alerts = lastFew(s.Alerts, Alert{e.At, c.Name, c.Key, c.Rule, c.Rationale}, maxAlerts)
+		s.Alerts = lastFew(s.Alerts, Alert{At: e.At, Name: c.Name, Key: c.Key, Rule: c.Rule, Rationale: c.Rationale}, maxAlerts)
 	}
 	s.consume(c, e)
 }

@@ -30,7 +30,7 @@ const version = 1
 
 // encode writes the file, if a reader would take it.
 func (f file) encode() ([]byte, error) {
-	b, err := json.Marshal(wire{vault.Transit, version, f.Mount, f.Key, f.Ciphertext}, jsontext.WithIndent("  "))
+	b, err := json.Marshal(wire{Encryption: vault.Transit, Version: version, Mount: f.Mount, Key: f.Key, Ciphertext: f.Ciphertext}, jsontext.WithIndent("  "))
 	if err != nil {
 		return nil, errAnswer
 	}

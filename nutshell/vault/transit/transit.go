@@ -111,7 +111,8 @@ func checkAddress(address string) (secure bool, err error) {
 	if err != nil || u.Host == "" {
 		return false, fmt.Errorf("transit: %.200q is no address of a server", address)
 	}
-	switch ip := net.ParseIP(u.Hostname()); {
+	ip := net.ParseIP(u.Hostname())
+	switch {
 	case u.Scheme == "https":
 		return true, nil
 	case u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()):
