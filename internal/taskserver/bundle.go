@@ -6,39 +6,47 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"mime/multipart"
-	"net/http"
 	"net/textproto"
 	"time"
 
 	"guild"
 )
 
-// mediaType is that of a bundle; one compressed with zstd or not at all has the same on this way.
+// mediaType is that of a bundle, whatever its compression.
 const mediaType = "application/x-nutshell+gzip"
 
-// Upload sends the bundle of a task, or the delivery: size bytes of r, whose hash is known. Nothing of it is held in
-// memory.
+// Upload sends the bundle of a task, or the delivery: size bytes of r, whose hash is known. It is streamed.
 func (c *Client) Upload(ctx context.Context, id string, r io.Reader, size int64, hash guild.Hash) error {
 	if err := CheckID(id); err != nil {
 		return err
 	}
-	form, err := newForm(hash)
-	if err != nil {
+	var form bytes.Buffer
+	parts := multipart.NewWriter(&form)
+	header := textproto.MIMEHeader{}
+	header.Set("Content-Disposition", `form-data; name="bundle"; filename="bundle.nut"`)
+	header.Set("Content-Type", mediaType)
+	// The boundary comes from the hash of the file, which therefore cannot contain it.
+	err := parts.SetBoundary("nutshell-" + hash.Hex()[:56])
+	if err == nil {
+		_, err = parts.CreatePart(header)
+	}
+	head := form.Len()
+	if err := errors.Join(err, parts.Close()); err != nil {
 		return err
 	}
-	ctx, w, stop := c.watched(ctx)
+	before, after := form.Bytes()[:head], form.Bytes()[head:]
+	ctx, progress, stop := c.watch(ctx)
 	defer stop()
-	body := io.MultiReader(bytes.NewReader(form.head), w.reader(&exactly{r, size}), bytes.NewReader(form.tail))
-	req, err := c.request(ctx, http.MethodPost, c.at("", "tasks", id, "bundle"), body)
+	body := io.MultiReader(bytes.NewReader(before), progress(&exactly{r, size}), bytes.NewReader(after))
+	req, err := c.request(ctx, RouteUpload, id, body)
 	if err != nil {
 		return err
 	}
-	req.ContentLength = int64(len(form.head)) + size + int64(len(form.tail))
-	req.Header.Set("Content-Type", form.contentType)
-	req.Header.Set("Expect", "100-continue") // a server that wants none of it says so before it is sent
+	req.ContentLength = int64(form.Len()) + size
+	req.Header.Set("Content-Type", parts.FormDataContentType())
+	req.Header.Set("Expect", "100-continue") // a server may refuse it before it is sent
 	req.Header.Set("Idempotency-Key", idempotencyKey(req.URL, hash[:]))
 	resp, err := c.do(req)
 	if err != nil {
@@ -47,34 +55,7 @@ func (c *Client) Upload(ctx context.Context, id string, r io.Reader, size int64,
 	return resp.Body.Close()
 }
 
-// form is a form of one file, without the file.
-type form struct {
-	head, tail  []byte
-	contentType string
-}
-
-// newForm makes the form. Its boundary comes from the hash of the file, which therefore cannot contain it.
-func newForm(hash guild.Hash) (form, error) {
-	var b bytes.Buffer
-	w := multipart.NewWriter(&b)
-	if err := w.SetBoundary("nutshell-" + hash.Hex()[:56]); err != nil {
-		return form{}, err
-	}
-	header := textproto.MIMEHeader{}
-	header.Set("Content-Disposition", `form-data; name="bundle"; filename="bundle.nut"`)
-	header.Set("Content-Type", mediaType)
-	if _, err := w.CreatePart(header); err != nil {
-		return form{}, err
-	}
-	head := bytes.Clone(b.Bytes())
-	b.Reset()
-	if err := w.Close(); err != nil {
-		return form{}, err
-	}
-	return form{head, b.Bytes(), w.FormDataContentType()}, nil
-}
-
-// exactly reads so many bytes, and fails if there are fewer: half a bundle must not look like one.
+// exactly reads left bytes, and fails if there are fewer: half a bundle must not look like a whole one.
 type exactly struct {
 	r    io.Reader
 	left int64
@@ -92,9 +73,8 @@ func (e *exactly) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Download writes the bundle of a task to w and returns its hash: at most limit bytes, beyond which it is
-// ErrTooLarge. If want is not zero, another bundle is a *HashError. What was written before an error must be thrown
-// away.
+// Download writes the bundle of a task to w and returns its hash. The error is ErrTooLarge if it has more than limit
+// bytes, and a *HashError if want is not zero and not its hash. After an error, discard what was written.
 func (c *Client) Download(ctx context.Context, id string, w io.Writer, want guild.Hash, limit int64) (guild.Hash, error) {
 	if err := CheckID(id); err != nil {
 		return guild.Hash{}, err
@@ -110,9 +90,9 @@ func (c *Client) Download(ctx context.Context, id string, w io.Writer, want guil
 }
 
 func (c *Client) download(ctx context.Context, id string, w io.Writer, limit int64) (guild.Hash, error) {
-	ctx, watch, stop := c.watched(ctx)
+	ctx, progress, stop := c.watch(ctx)
 	defer stop()
-	req, err := c.request(ctx, http.MethodGet, c.at("", "tasks", id, "bundle"), nil)
+	req, err := c.request(ctx, RouteDownload, id, nil)
 	if err != nil {
 		return guild.Hash{}, err
 	}
@@ -125,63 +105,38 @@ func (c *Client) download(ctx context.Context, id string, w io.Writer, limit int
 	if resp.ContentLength > limit {
 		return guild.Hash{}, fmt.Errorf("%w: %d bytes, more than %d", ErrTooLarge, resp.ContentLength, limit)
 	}
-	sum, err := copyHashed(w, watch.reader(resp.Body), limit)
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(sum, w), io.LimitReader(progress(resp.Body), limit+1))
 	if err != nil {
 		return guild.Hash{}, c.cause(ctx, err)
-	}
-	return sum, nil
-}
-
-// copyHashed copies at most limit bytes.
-func copyHashed(w io.Writer, r io.Reader, limit int64) (guild.Hash, error) {
-	out := &hashed{w, sha256.New()}
-	n, err := io.Copy(out, io.LimitReader(r, limit+1))
-	if err != nil {
-		return guild.Hash{}, err
 	}
 	if n > limit {
 		return guild.Hash{}, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
 	}
-	return guild.Hash(out.sum.Sum(nil)), nil
+	return guild.Hash(sum.Sum(nil)), nil
 }
 
-type hashed struct {
-	w   io.Writer
-	sum hash.Hash
-}
-
-func (h *hashed) Write(p []byte) (int, error) {
-	h.sum.Write(p)
-	return h.w.Write(p)
-}
-
-// watch ends a transfer that stands still.
-type watch struct {
-	patience time.Duration
-	still    *time.Timer
-}
-
-// watched is the context of a transfer: it ends when nothing has moved for the client's patience, or after the
-// longest time that a transfer may take.
-func (c *Client) watched(ctx context.Context) (context.Context, *watch, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	still := time.AfterFunc(c.c.Patience, func() { cancel(ErrStalled) })
+// watch returns the context of a transfer, which ends when nothing has been read through progress for the client's
+// patience, or after the longest time that a transfer may take.
+func (c *Client) watch(ctx context.Context) (watched context.Context, progress func(io.Reader) io.Reader, stop func()) {
+	watched, cancel := context.WithCancelCause(ctx)
+	stalled := time.AfterFunc(c.c.Patience, func() { cancel(ErrStalled) })
 	longest := time.AfterFunc(c.c.Longest, func() { cancel(ErrStalled) })
-	return ctx, &watch{c.c.Patience, still}, func() { still.Stop(); longest.Stop(); cancel(nil) }
+	progress = func(r io.Reader) io.Reader { return &moving{r: r, stalled: stalled, patience: c.c.Patience} }
+	return watched, progress, func() { stalled.Stop(); longest.Stop(); cancel(nil) }
 }
 
-// reader counts what is read through it as movement.
-func (w *watch) reader(r io.Reader) io.Reader { return &moving{w, r} }
-
+// moving restarts a timer whenever something is read.
 type moving struct {
-	w *watch
-	r io.Reader
+	r        io.Reader
+	stalled  *time.Timer
+	patience time.Duration
 }
 
 func (m *moving) Read(p []byte) (int, error) {
 	n, err := m.r.Read(p)
 	if n > 0 || errors.Is(err, io.EOF) {
-		m.w.still.Reset(m.w.patience)
+		m.stalled.Reset(m.patience)
 	}
 	return n, err
 }

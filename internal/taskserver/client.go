@@ -1,3 +1,10 @@
+// Package taskserver is the client of a task server: the routes of section 10.1 of the Nutshell specification, as a
+// ClawNet daemon has them. A customer publishes a task there with the hash of its bundle, providers bid, one is
+// assigned, gets the bundle and submits a delivery, and the customer approves it.
+//
+// The server is not trusted. Answers are limited in bytes and time, ids from it are checked before they become part of
+// a path, a bundle is streamed and compared with the hash that it should have, and redirects to other hosts are
+// refused. Nothing is logged, and no error contains the token. The package keeps no state and writes no file.
 package taskserver
 
 import (
@@ -10,13 +17,32 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"guild/internal/dial"
 	"guild/nutshell/vault"
+)
+
+// The routes of a task server, as patterns of http.ServeMux. {id} is the id of a task.
+const (
+	RouteStatus   = "GET /api/status"             // whom the server takes the caller for
+	RouteCreate   = "POST /api/tasks"             // make a task
+	RouteTasks    = "GET /api/tasks"              // list tasks: ?status=open&limit=100&offset=0
+	RouteTask     = "GET /api/tasks/{id}"         // one task
+	RouteUpload   = "POST /api/tasks/{id}/bundle" // the field "bundle" of a multipart form
+	RouteDownload = "GET /api/tasks/{id}/bundle"
+	RouteBid      = "POST /api/tasks/{id}/bid"
+	RouteBids     = "GET /api/tasks/{id}/bids"
+	RouteAssign   = "POST /api/tasks/{id}/assign"  // choose who does it
+	RouteClaim    = "POST /api/tasks/{id}/claim"   // take it without bidding
+	RouteSubmit   = "POST /api/tasks/{id}/submit"  // hand in the work
+	RouteApprove  = "POST /api/tasks/{id}/approve" // accept the work, which pays the reward
 )
 
 // Default is where a ClawNet daemon listens on the person's own machine.
@@ -28,22 +54,21 @@ type Config struct {
 	Token vault.Secret // sent as a bearer token; none if zero
 
 	InsecureHTTP bool              // allows http to other machines: the token and the bundle can be read on the way
-	Transport    http.RoundTripper // for tests; a transport that reaches what the rules above allow if nil
+	Transport    http.RoundTripper // for tests; if nil, one that connects only to what the rules above allow
 	UserAgent    string            // "nutshell" if empty
 
-	Patience time.Duration // how long a question may take, and a transfer stand still; 30 seconds if zero
+	Patience time.Duration // how long a question may take, and a transfer stall; 30 seconds if zero
 	Longest  time.Duration // how long a transfer may take; an hour if zero
 	Pause    time.Duration // before a question is asked again, doubled each time; 250 ms if zero
 }
 
-// Client asks one task server. It can be used by many goroutines.
+// Client asks one task server. It is safe for concurrent use.
 type Client struct {
 	c    Config
 	base *url.URL
 	http *http.Client
 }
 
-// Bounds of what a server may answer.
 const (
 	maxAnswer  = 4 << 20  // bytes of JSON
 	maxError   = 16 << 10 // bytes of an error
@@ -52,7 +77,7 @@ const (
 	maxFollows = 3        // redirects within the host
 )
 
-// New checks where the server is. ErrPlainHTTP is an address that only https may reach.
+// New returns a client of the server at c.URL. The error is ErrPlainHTTP if that must be https.
 func New(c Config) (*Client, error) {
 	base, err := parseURL(c.URL)
 	if err != nil {
@@ -71,13 +96,12 @@ func New(c Config) (*Client, error) {
 	return &Client{c, base, &http.Client{Transport: c.Transport, CheckRedirect: withinHost}}, nil
 }
 
-// parseURL reads the address of a server.
 func parseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%.200q is not a URL", s)
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Hostname() == "":
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return nil, fmt.Errorf("%.200q is not the URL of a server: http:// or https://, and a host", s)
 	case u.User != nil:
 		return nil, errors.New("the URL of a server has no user and no password")
@@ -89,8 +113,7 @@ func parseURL(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// transport connects as the address allows: without TLS to this machine only, whatever the name resolves to, and
-// through a proxy only with it.
+// transport connects without TLS to this machine only, whatever a name resolves to, and uses a proxy only with TLS.
 func transport(base *url.URL, c Config) *http.Transport {
 	t := &http.Transport{
 		DialContext:            dial.Any,
@@ -111,7 +134,19 @@ func transport(base *url.URL, c Config) *http.Transport {
 	return t
 }
 
-// withinHost follows a few redirects of a question within its server. What is posted is not redirected at all.
+// loopback connects to this machine only, whatever a name resolves to.
+func loopback(ctx context.Context, network, address string) (net.Conn, error) {
+	d := net.Dialer{Timeout: 10 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
+		ap, err := netip.ParseAddrPort(address)
+		if err != nil || !ap.Addr().Unmap().IsLoopback() {
+			return fmt.Errorf("%s: %w", address, ErrPlainHTTP)
+		}
+		return nil
+	}}
+	return d.DialContext(ctx, network, address)
+}
+
+// withinHost follows a few redirects of a GET within its server, and none of a POST.
 func withinHost(next *http.Request, via []*http.Request) error {
 	first := via[0]
 	if first.Method != http.MethodGet || len(via) > maxFollows || next.URL.Host != first.URL.Host || next.URL.Scheme != first.URL.Scheme {
@@ -123,63 +158,67 @@ func withinHost(next *http.Request, via []*http.Request) error {
 // URL returns the address of the server, for people and for the notes in a manifest.
 func (c *Client) URL() string { return c.base.String() }
 
-// at is the address of a route. Its segments are checked ids and words of ours.
-func (c *Client) at(query string, segments ...string) string {
-	u := *c.base
-	u.Path += "/api/" + strings.Join(segments, "/")
-	u.RawQuery = query
-	return u.String()
+// question is a request to one route that is answered with JSON.
+type question struct {
+	what  string // was asked, for errors
+	route string
+	id    string // of the task, if the route is about one
+	query url.Values
+	body  any // sent as JSON, if the route is a POST
 }
 
-// get asks a question, again if the server is only busy, and returns the answer.
-func (c *Client) get(ctx context.Context, at string) ([]byte, error) {
-	for asked := 1; ; asked++ {
-		b, err := c.ask(ctx, http.MethodGet, at, nil)
-		if err == nil || asked == maxAsked || !isPassing(err) {
-			return b, err
+// ask returns what parse makes of the answer to a question. The error names the question and the server.
+func ask[T any](ctx context.Context, c *Client, q question, parse func([]byte) (T, error)) (T, error) {
+	var none T
+	if strings.Contains(q.route, "{id}") {
+		if err := CheckID(q.id); err != nil {
+			return none, err
 		}
-		if err := pause(ctx, c.c.Pause<<(asked-1)); err != nil {
+	}
+	answer, err := c.answer(ctx, q)
+	if err != nil {
+		return none, c.failed(q.what, err)
+	}
+	v, err := parse(answer)
+	if err != nil {
+		return none, c.failed(q.what, err)
+	}
+	return v, nil
+}
+
+// answer sends a question and returns the answer. A GET is sent again if the server is only busy.
+func (c *Client) answer(ctx context.Context, q question) ([]byte, error) {
+	var body []byte
+	if q.body != nil {
+		var err error
+		if body, err = json.Marshal(q.body); err != nil {
 			return nil, err
 		}
 	}
-}
-
-// isPassing reports whether asking again may help: not where nobody listens, which does not change in a second.
-func isPassing(err error) bool {
-	return IsStatus(err, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout) ||
-		errors.Is(err, io.ErrUnexpectedEOF) || isReset(err)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
+	for asked := 1; ; asked++ {
+		b, err := c.answerOnce(ctx, q, body)
+		if err == nil || q.body != nil || asked == maxAsked || !isPassing(err) {
+			return b, err
+		}
+		again := time.NewTimer(c.c.Pause << (asked - 1))
+		select {
+		case <-ctx.Done():
+			again.Stop()
+			return nil, ctx.Err()
+		case <-again.C:
+		}
 	}
 }
 
-// post sends JSON and returns the answer. The same content is sent with the same key, by which a server can tell
-// that it has had it.
-func (c *Client) post(ctx context.Context, at string, content any) ([]byte, error) {
-	body, err := json.Marshal(content)
-	if err != nil {
-		return nil, err
-	}
-	return c.ask(ctx, http.MethodPost, at, body)
-}
-
-// ask sends one request of JSON, or of nothing, and reads the answer.
-func (c *Client) ask(ctx context.Context, method, at string, body []byte) ([]byte, error) {
+func (c *Client) answerOnce(ctx context.Context, q question, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.c.Patience, ErrStalled)
 	defer cancel()
-	req, err := c.request(ctx, method, at, bytes.NewReader(body))
+	req, err := c.request(ctx, q.route, q.id, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	if method == http.MethodPost {
+	req.URL.RawQuery = q.query.Encode()
+	if q.body != nil {
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Idempotency-Key", idempotencyKey(req.URL, body))
 	}
@@ -188,16 +227,28 @@ func (c *Client) ask(ctx context.Context, method, at string, body []byte) ([]byt
 		return nil, err
 	}
 	defer resp.Body.Close()
-	b, err := readBounded(resp.Body, maxAnswer)
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
 		return nil, c.cause(ctx, err)
+	}
+	if len(b) > maxAnswer {
+		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, maxAnswer)
 	}
 	return b, nil
 }
 
-// request makes a request with what all have.
-func (c *Client) request(ctx context.Context, method, at string, body io.Reader) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, method, at, body)
+// isPassing reports whether asking again may help. Where nobody listens it does not.
+func isPassing(err error) bool {
+	return IsStatus(err, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
+}
+
+// request makes a request to a route, with the headers that all requests have. The id has been checked.
+func (c *Client) request(ctx context.Context, route, id string, body io.Reader) (*http.Request, error) {
+	method, path, _ := strings.Cut(route, " ")
+	at := *c.base
+	at.Path += strings.Replace(path, "{id}", id, 1)
+	req, err := http.NewRequestWithContext(ctx, method, at.String(), body)
 	if err != nil {
 		return nil, err
 	}
@@ -209,8 +260,8 @@ func (c *Client) request(ctx context.Context, method, at string, body io.Reader)
 	return req, nil
 }
 
-// idempotencyKey is the header of that name (draft-ietf-httpapi-idempotency-key-header), the same for the same
-// content at the same address.
+// idempotencyKey returns the header of that name (draft-ietf-httpapi-idempotency-key-header): the same for the same
+// content at the same address, so that a server can tell that it has had it.
 func idempotencyKey(at *url.URL, content []byte) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\n", at.Path)
@@ -218,7 +269,7 @@ func idempotencyKey(at *url.URL, content []byte) string {
 	return `"` + hex.EncodeToString(sum.Sum(nil)) + `"`
 }
 
-// do sends a request. What is not a success is an error, and then there is no body to close.
+// do sends a request. A status other than success is a *StatusError, and then there is no body to close.
 func (c *Client) do(req *http.Request) (*http.Response, error) {
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -228,11 +279,11 @@ func (c *Client) do(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxError)) // what there is of it will do
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxError)) // a part of it is enough
 	return nil, &StatusError{resp.StatusCode, message(b)}
 }
 
-// cause is why a request failed, without the request's own words.
+// cause returns why a request failed, without the URL that net/http adds.
 func (c *Client) cause(ctx context.Context, err error) error {
 	if why := context.Cause(ctx); why != nil && ctx.Err() != nil {
 		return why
@@ -240,23 +291,20 @@ func (c *Client) cause(ctx context.Context, err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
-	if errors.Is(err, ErrRedirect) {
+	_, unresolved := errors.AsType[*net.DNSError](err)
+	switch {
+	case errors.Is(err, ErrRedirect):
 		return ErrRedirect
-	}
-	if isRefused(err) {
+	case unresolved, errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	return err
 }
 
-// readBounded reads all of r, which must not be more than limit bytes.
-func readBounded(r io.Reader, limit int64) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if err != nil {
-		return nil, err
+// failed adds to an error what was asked and of whom.
+func (c *Client) failed(what string, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
 	}
-	if int64(len(b)) > limit {
-		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
-	}
-	return b, nil
+	return fmt.Errorf("%s at %s: %w", what, c.base.Host, err)
 }

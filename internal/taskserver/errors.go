@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -22,7 +23,7 @@ var (
 	ErrTooLarge      = errors.New("the answer is too large")
 )
 
-// StatusError is an answer of the server that is not a success.
+// StatusError is an answer of the server that reports a failure.
 type StatusError struct {
 	Code    int    // the HTTP status
 	Message string // the server's own words in one line, cleaned and cut; empty if it had none
@@ -38,35 +39,32 @@ func (e *StatusError) Error() string {
 // IsStatus reports whether err is an answer of the server with one of these HTTP statuses.
 func IsStatus(err error, codes ...int) bool {
 	status, ok := errors.AsType[*StatusError](err)
-	if !ok {
-		return false
-	}
-	for _, code := range codes {
-		if status.Code == code {
-			return true
-		}
-	}
-	return false
+	return ok && slices.Contains(codes, status.Code)
 }
 
-// HashError is a bundle that is not the one that was wanted.
+// HashError reports a bundle with another hash than the one wanted.
 type HashError struct{ Want, Got guild.Hash }
 
 func (e *HashError) Error() string {
 	return fmt.Sprintf("the bundle is not the one of the task: want %v, got %v", e.Want, e.Got)
 }
 
-// maxMessage is how much of a server's words is repeated, in runes.
+// maxMessage is how many runes of a server's message are repeated.
 const maxMessage = 200
 
-// message finds the words for a person in the body of an error.
+// message returns the words for a person in the body of an error: those in the JSON of the three forms that servers
+// have, or a body that is not JSON and does not look like a page.
 func message(body []byte) string {
 	var answer struct {
 		Error   json.RawMessage `json:"error"`
 		Message string          `json:"message"`
 	}
 	if json.Unmarshal(body, &answer) != nil {
-		return plainMessage(body)
+		text := strings.TrimSpace(string(body))
+		if strings.HasPrefix(text, "<") || strings.HasPrefix(text, "{") || !utf8.ValidString(text) {
+			return ""
+		}
+		return clean(text)
 	}
 	var text string
 	if json.Unmarshal(answer.Error, &text) == nil && answer.Message == "" {
@@ -78,16 +76,7 @@ func message(body []byte) string {
 	return clean(answer.Message)
 }
 
-// plainMessage is a body that is not JSON, if it looks like a line for a person and not like a page.
-func plainMessage(body []byte) string {
-	text := strings.TrimSpace(string(body))
-	if strings.HasPrefix(text, "<") || strings.HasPrefix(text, "{") || !utf8.ValidString(text) {
-		return ""
-	}
-	return clean(text)
-}
-
-// clean puts text into one line that drives no terminal.
+// clean returns text as one line that cannot control a terminal.
 func clean(text string) string {
 	text = strings.Map(func(r rune) rune {
 		switch {

@@ -3,42 +3,22 @@ package taskserver
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/url"
+	"path"
 	"strconv"
 
 	"guild"
 	"guild/nutshell/clawnet"
 )
 
-// Status asks who the server takes the caller for.
+// Status asks whom the server takes the caller for.
 func (c *Client) Status(ctx context.Context) (Status, error) {
-	b, err := c.get(ctx, c.at("", "status"))
-	if err != nil {
-		return Status{}, c.failed("status", err)
-	}
-	var s Status
-	if err := json.Unmarshal(b, &s); err != nil {
-		return Status{}, c.failed("status", decodeError(err))
-	}
-	return s, nil
+	return ask(ctx, c, question{what: "status", route: RouteStatus}, decode[Status])
 }
 
-// Task returns a task. One that is not there is a *StatusError with 404.
+// Task returns a task. The error is a *StatusError with 404 if there is no such task.
 func (c *Client) Task(ctx context.Context, id string) (Task, error) {
-	if err := CheckID(id); err != nil {
-		return Task{}, err
-	}
-	b, err := c.get(ctx, c.at("", "tasks", id))
-	if err != nil {
-		return Task{}, c.failed("task "+id, err)
-	}
-	t, err := parseTask(b, id)
-	if err != nil {
-		return Task{}, c.failed("task "+id, err)
-	}
-	return t, nil
+	return ask(ctx, c, question{what: "task " + id, route: RouteTask, id: id}, func(b []byte) (Task, error) { return parseTask(b, id) })
 }
 
 // The list of tasks is asked for in pages, because servers return only some.
@@ -56,13 +36,9 @@ func (c *Client) Tasks(ctx context.Context, state string) ([]Task, error) {
 		if state != "" {
 			query.Set("status", state)
 		}
-		b, err := c.get(ctx, c.at(query.Encode(), "tasks"))
+		tasks, err := ask(ctx, c, question{what: "tasks", route: RouteTasks, query: query}, parseTasks)
 		if err != nil {
-			return nil, c.failed("tasks", err)
-		}
-		tasks, err := parseTasks(b)
-		if err != nil {
-			return nil, c.failed("tasks", err)
+			return nil, err
 		}
 		before := len(all)
 		for _, t := range tasks {
@@ -78,38 +54,28 @@ func (c *Client) Tasks(ctx context.Context, state string) ([]Task, error) {
 	return all, nil
 }
 
-// Find returns the open task of a bundle, by the id in its manifest. It reports false if there is none. author is
-// whose task it must be, if that is known.
+// Find returns the open task of a bundle, by the id in its manifest and its author, if that is known. It reports false
+// if there is none.
 func (c *Client) Find(ctx context.Context, nutshellID, author string) (Task, bool, error) {
 	tasks, err := c.Tasks(ctx, Open)
-	if err != nil {
-		return Task{}, false, err
-	}
 	for _, t := range tasks {
 		if t.NutshellID == nutshellID && (author == "" || t.AuthorID == author) {
 			return t, true, nil
 		}
 	}
-	return Task{}, false, nil
+	return Task{}, false, err
 }
 
-// Create makes a task. Creating the same again gives the same task, if the server honours Idempotency-Key; ask Find
-// before.
+// Create makes a task. Creating the same again gives the same task if the server honours Idempotency-Key; call Find
+// first, because not all do.
 func (c *Client) Create(ctx context.Context, n NewTask) (Task, error) {
-	b, err := c.post(ctx, c.at("", "tasks"), n)
-	if err != nil {
-		return Task{}, c.failed("publish", err)
-	}
-	t, err := parseTask(b, "")
-	if err != nil {
-		return Task{}, c.failed("publish", err)
-	}
-	return t, nil
+	q := question{what: "publish", route: RouteCreate, body: n}
+	return ask(ctx, c, q, func(b []byte) (Task, error) { return parseTask(b, "") })
 }
 
 // Bid offers to do a task for an amount.
 func (c *Client) Bid(ctx context.Context, id string, amount clawnet.Decimal, words string) error {
-	return c.act(ctx, "bid", id, struct {
+	return c.act(ctx, RouteBid, id, struct {
 		Amount  json.Number `json:"amount"`
 		Message string      `json:"message"`
 	}{json.Number(amount.Plain()), words})
@@ -117,42 +83,31 @@ func (c *Client) Bid(ctx context.Context, id string, amount clawnet.Decimal, wor
 
 // Bids returns what was bid for a task.
 func (c *Client) Bids(ctx context.Context, id string) ([]Bid, error) {
-	if err := CheckID(id); err != nil {
-		return nil, err
-	}
-	b, err := c.get(ctx, c.at("", "tasks", id, "bids"))
-	if err != nil {
-		return nil, c.failed("bids for "+id, err)
-	}
-	bids, err := parseBids(b)
-	if err != nil {
-		return nil, c.failed("bids for "+id, err)
-	}
-	return bids, nil
+	return ask(ctx, c, question{what: "bids for " + id, route: RouteBids, id: id}, parseBids)
 }
 
-// Assign gives a task to a peer. The member has two names, because servers differ.
+// Assign gives a task to a peer. The peer is sent under two names, because servers differ.
 func (c *Client) Assign(ctx context.Context, id, peer string) error {
 	if err := CheckPeer(peer); err != nil {
 		return err
 	}
-	return c.act(ctx, "assign", id, struct {
+	return c.act(ctx, RouteAssign, id, struct {
 		AssignTo string `json:"assign_to"`
 		BidderID string `json:"bidder_id"`
 	}{peer, peer})
 }
 
-// Claim takes an open task without bidding. Not every server has that: see CannotClaim.
+// Claim takes an open task without bidding. Not every server allows that: see CannotClaim.
 func (c *Client) Claim(ctx context.Context, id string) error {
-	return c.act(ctx, "claim", id, struct{}{})
+	return c.act(ctx, RouteClaim, id, struct{}{})
 }
 
-// CannotClaim reports whether err is the answer of a server that has no claiming of this kind, or not for this task.
+// CannotClaim reports whether err is the answer of a server that does not let tasks be claimed, or not this one.
 func CannotClaim(err error) bool { return IsStatus(err, 400, 404, 405, 422, 501) }
 
 // Submit hands in a delivery that has been uploaded: words for the customer, and its hash.
 func (c *Client) Submit(ctx context.Context, id, words string, hash guild.Hash) error {
-	return c.act(ctx, "submit", id, struct {
+	return c.act(ctx, RouteSubmit, id, struct {
 		Result string     `json:"result"`
 		Hash   guild.Hash `json:"nutshell_hash"`
 	}{words, hash})
@@ -160,35 +115,18 @@ func (c *Client) Submit(ctx context.Context, id, words string, hash guild.Hash) 
 
 // Approve accepts what was submitted. The server pays the reward.
 func (c *Client) Approve(ctx context.Context, id string) (Receipt, error) {
-	if err := CheckID(id); err != nil {
-		return Receipt{}, err
-	}
-	b, err := c.post(ctx, c.at("", "tasks", id, "approve"), struct{}{})
-	if err != nil {
-		return Receipt{}, c.failed("approve "+id, err)
-	}
-	var r Receipt
-	if err := json.Unmarshal(b, &r); err != nil {
-		return Receipt{}, nil // it is approved, whatever else the server has to say
-	}
-	return r, nil
+	q := question{what: "approve " + id, route: RouteApprove, id: id, body: struct{}{}}
+	return ask(ctx, c, q, func(b []byte) (Receipt, error) {
+		if r, err := decode[Receipt](b); err == nil {
+			return r, nil
+		}
+		return Receipt{}, nil // the task is approved, whatever the answer says beside that
+	})
 }
 
 // act posts to one of the routes of a task and expects no more than a success.
-func (c *Client) act(ctx context.Context, verb, id string, content any) error {
-	if err := CheckID(id); err != nil {
-		return err
-	}
-	if _, err := c.post(ctx, c.at("", "tasks", id, verb), content); err != nil {
-		return c.failed(verb+" "+id, err)
-	}
-	return nil
-}
-
-// failed says what was asked and of whom.
-func (c *Client) failed(what string, err error) error {
-	if errors.Is(err, context.Canceled) {
-		return err
-	}
-	return fmt.Errorf("%s at %s: %w", what, c.base.Host, err)
+func (c *Client) act(ctx context.Context, route, id string, body any) error {
+	q := question{what: path.Base(route) + " " + id, route: route, id: id, body: body}
+	_, err := ask(ctx, c, q, func([]byte) (struct{}, error) { return struct{}{}, nil })
+	return err
 }

@@ -20,8 +20,7 @@ const (
 	Approved  = "approved"
 )
 
-// Task is a task as the server has it. Everything in it is somebody else's word: texts are not cleaned, and only ID
-// is safe in a path.
+// Task is a task as the server has it. None of it is trusted: texts are not cleaned, and only ID is safe in a path.
 type Task struct {
 	ID          string          `json:"id"`
 	AuthorID    string          `json:"author_id"`
@@ -33,7 +32,7 @@ type Task struct {
 	Reward      clawnet.Decimal `json:"reward"`
 	Status      string          `json:"status"` // Open, Assigned, …
 	AssignedTo  string          `json:"assigned_to"`
-	Result      string          `json:"result"` // what was said at submission
+	Result      string          `json:"result"` // the words of the submission
 	Hash        guild.Hash      `json:"nutshell_hash"`
 	NutshellID  string          `json:"nutshell_id"` // the id of the bundle's manifest
 	BundleType  string          `json:"bundle_type"`
@@ -53,13 +52,13 @@ type NewTask struct {
 	Resume      Resume      `json:"agent_resume"` // who fits
 }
 
-// Resume is what somebody who fits a task knows.
+// Resume describes who fits a task.
 type Resume struct {
 	Skills      []string `json:"skills"`
 	DataSources []string `json:"data_sources"`
 }
 
-// Describe is what a task server is told of a bundle, by the table of section 10.1.
+// Describe returns the task that a bundle becomes, by the table of section 10.1.
 func Describe(m *nutshell.Manifest, e clawnet.Extension, hash guild.Hash) NewTask {
 	task, resume := clawnet.Map(m.Tags(), e)
 	return NewTask{
@@ -80,19 +79,19 @@ type Bid struct {
 	CreatedAt  string          `json:"created_at"`
 }
 
-// Status is who the server is, and whom it takes the caller for.
+// Status says whom the server takes the caller for.
 type Status struct {
 	PeerID    string `json:"peer_id"`
 	AgentName string `json:"agent_name"`
 }
 
-// Receipt is what an approval has led to.
+// Receipt is the server's answer to an approval.
 type Receipt struct {
 	Status     string           `json:"status"`
 	RewardPaid *clawnet.Decimal `json:"reward_paid"` // nil if the server does not say
 }
 
-// Tags are labels. Servers write them as a list, as a string that holds a JSON list, or with commas between.
+// Tags are labels. Servers send them as a list, as a string that holds a JSON list, or separated by commas.
 type Tags []string
 
 // UnmarshalJSON reads the three forms.
@@ -119,10 +118,10 @@ func (t *Tags) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// maxID is the length of an id at most, in bytes.
+// maxID is how long an id may be, in bytes.
 const maxID = 128
 
-// CheckID refuses what cannot be the id of a task: it becomes a part of a path.
+// CheckID returns an error if id cannot be the id of a task. The id becomes part of a path.
 func CheckID(id string) error {
 	safe := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.:", r)
@@ -133,7 +132,7 @@ func CheckID(id string) error {
 	return nil
 }
 
-// CheckPeer refuses what cannot be the name of a peer.
+// CheckPeer returns an error if peer cannot be the id of a peer.
 func CheckPeer(peer string) error {
 	if peer == "" || len(peer) > maxID || strings.ContainsFunc(peer, func(r rune) bool { return !unicode.IsGraphic(r) || r == ' ' }) {
 		return fmt.Errorf("%.140q is not the id of a peer", peer)
@@ -164,57 +163,50 @@ func parseTask(b []byte, want string) (Task, error) {
 	return t, nil
 }
 
-// parseTasks reads a list of tasks, alone or as the member tasks. It leaves out what is no task with an id: on a
-// network, tasks come from strangers, and one of them must not hide the others.
+// parseTasks parses a list of tasks, alone or as the member tasks. It skips what is not a task with an id: tasks come
+// from strangers, and a bad one must not hide the others.
 func parseTasks(b []byte) ([]Task, error) {
-	items, err := parseList(b, "tasks")
-	if err != nil {
-		return nil, err
-	}
-	var tasks []Task
-	for _, item := range items {
-		var t Task
-		if json.Unmarshal(item, &t) == nil && CheckID(t.ID) == nil {
-			tasks = append(tasks, t)
-		}
-	}
-	return tasks, nil
+	return parseList(b, "tasks", func(t Task) bool { return CheckID(t.ID) == nil })
 }
 
-// parseBids reads a list of bids, alone or as the member bids. It leaves out what is no bid of a peer.
+// parseBids parses a list of bids, alone or as the member bids. It skips what is not a bid of a peer.
 func parseBids(b []byte) ([]Bid, error) {
-	items, err := parseList(b, "bids")
-	if err != nil {
-		return nil, err
-	}
-	var bids []Bid
-	for _, item := range items {
-		var bid Bid
-		if json.Unmarshal(item, &bid) == nil && CheckPeer(bid.BidderID) == nil {
-			bids = append(bids, bid)
+	return parseList(b, "bids", func(b Bid) bool { return CheckPeer(b.BidderID) == nil })
+}
+
+// parseList parses the valid elements of a JSON list, which is alone or a member of an object.
+func parseList[T any](b []byte, name string, valid func(T) bool) ([]T, error) {
+	var list []json.RawMessage
+	if err := json.Unmarshal(b, &list); err != nil {
+		var object map[string]json.RawMessage
+		if json.Unmarshal(b, &object) != nil || object[name] == nil {
+			return nil, decodeError(err)
+		}
+		if err := json.Unmarshal(object[name], &list); err != nil {
+			return nil, decodeError(err)
 		}
 	}
-	return bids, nil
+	var all []T
+	for _, item := range list {
+		var v T
+		if json.Unmarshal(item, &v) == nil && valid(v) {
+			all = append(all, v)
+		}
+	}
+	return all, nil
 }
 
-// parseList reads a JSON list that is alone or a member of an object.
-func parseList(b []byte, name string) ([]json.RawMessage, error) {
-	var list []json.RawMessage
-	err := json.Unmarshal(b, &list)
-	if err == nil {
-		return list, nil
+// decode decodes JSON that a server sent.
+func decode[T any](b []byte) (T, error) {
+	var v T
+	if err := json.Unmarshal(b, &v); err != nil {
+		var none T
+		return none, decodeError(err)
 	}
-	var object map[string]json.RawMessage
-	if json.Unmarshal(b, &object) != nil || object[name] == nil {
-		return nil, decodeError(err)
-	}
-	if err := json.Unmarshal(object[name], &list); err != nil {
-		return nil, decodeError(err)
-	}
-	return list, nil
+	return v, nil
 }
 
-// decodeError words an answer that is not what it should be, without repeating it.
+// decodeError describes an answer of the wrong form without repeating it.
 func decodeError(err error) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
 		return fmt.Errorf("%w: %s is a JSON %s", ErrNotTaskServer, clean(wrong.Field), wrong.Value)

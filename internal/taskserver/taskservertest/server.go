@@ -1,6 +1,6 @@
-// Package taskservertest is a real task server for tests: the routes that a ClawNet daemon has, over HTTP, with
-// tasks that go from open to assigned, submitted and approved and by no other way. It keeps everything in memory
-// and distrusts its callers as a server should: who somebody is comes from their token.
+// Package taskservertest is a task server for tests: the routes of taskserver over HTTP, with tasks that go from open
+// to assigned, submitted and approved and no other way. It keeps everything in memory and trusts its callers as little
+// as a server should: their token says who they are.
 package taskservertest
 
 import (
@@ -17,18 +17,20 @@ import (
 	"sync"
 
 	"guild"
+	"guild/internal/taskserver"
+	"guild/nutshell"
 )
 
-// MaxBundle is the size of a bundle at most, in bytes, as ClawNet has it.
+// MaxBundle is how large a bundle may be, in bytes, as in ClawNet.
 const MaxBundle = 50 << 20
 
-// Config says who there is. The zero Config refuses everybody.
+// Config says who may call. The zero Config refuses everybody.
 type Config struct {
 	Peers map[string]string // peer ids by bearer token
 	Owner string            // the peer that calls without a token; nobody may if empty
 
-	NoClaim   bool // tasks are bid for only, as with a ClawNet daemon's auctions
-	KeepsHash bool // a delivery's hash is not put in place of the request's, as with a ClawNet daemon
+	NoClaim   bool // tasks can only be bid for, as in a ClawNet daemon's auctions
+	KeepsHash bool // a delivery's hash does not replace the request's, as in a ClawNet daemon
 }
 
 // Server is a running task server. Close ends it.
@@ -38,51 +40,32 @@ type Server struct {
 
 	mu       sync.Mutex
 	tasks    map[string]*task
-	answered map[string]answer // by peer and Idempotency-Key
+	answered map[string][]byte // by peer and Idempotency-Key
 	paid     map[string]int64
 }
 
-// The states of a task, and where each may go.
-var next = map[string][]string{"open": {"assigned"}, "assigned": {"submitted"}, "submitted": {"approved"}}
+// next says which states may follow a state of a task.
+var next = map[string]string{
+	taskserver.Open: taskserver.Assigned, taskserver.Assigned: taskserver.Submitted, taskserver.Submitted: taskserver.Approved,
+}
 
-// task is a task as it is told to everybody. Tags is a string that holds a JSON list, because that is what ClawNet
-// sends.
+// task is a task as everybody sees it. Tags is a string that holds a JSON list, and amounts are whole numbers, as in
+// ClawNet.
 type task struct {
-	ID          string `json:"id"`
-	AuthorID    string `json:"author_id"`
-	AuthorName  string `json:"author_name"`
-	Title       string `json:"title"`
-	Description string `json:"description"`
-	Tags        string `json:"tags"`
-	Deadline    string `json:"deadline"`
-	Reward      int64  `json:"reward"`
-	Status      string `json:"status"`
-	AssignedTo  string `json:"assigned_to"`
-	Result      string `json:"result"`
-	Hash        string `json:"nutshell_hash,omitempty"`
-	NutshellID  string `json:"nutshell_id,omitempty"`
-	BundleType  string `json:"bundle_type,omitempty"`
+	taskserver.Task
+	Tags   string `json:"tags"`
+	Reward int64  `json:"reward"`
 
 	bids   []bid
 	bundle []byte
 }
 
 type bid struct {
-	ID         string `json:"id"`
-	TaskID     string `json:"task_id"`
-	BidderID   string `json:"bidder_id"`
-	BidderName string `json:"bidder_name"`
-	Amount     int64  `json:"amount"`
-	Message    string `json:"message"`
+	taskserver.Bid
+	Amount int64 `json:"amount"`
 }
 
-// answer is what was answered to a request that may be repeated.
-type answer struct {
-	code int
-	body []byte
-}
-
-// refusal is an answer that is no success.
+// refusal is an answer with a status other than success.
 type refusal struct {
 	code int
 	why  string
@@ -92,8 +75,29 @@ func (r *refusal) Error() string { return r.why }
 
 // Start runs a server on a free port of this machine.
 func Start(c Config) *Server {
-	s := &Server{c: c, tasks: map[string]*task{}, answered: map[string]answer{}, paid: map[string]int64{}}
-	s.Server = httptest.NewServer(s.routes())
+	s := &Server{c: c, tasks: map[string]*task{}, answered: map[string][]byte{}, paid: map[string]int64{}}
+	mux := http.NewServeMux()
+	for route, act := range map[string]func(peer string, r *http.Request) (any, error){
+		taskserver.RouteStatus: func(peer string, _ *http.Request) (any, error) {
+			return map[string]any{"peer_id": peer, "peer_count": len(s.c.Peers), "agent_name": peer}, nil
+		},
+		taskserver.RouteCreate:   s.create,
+		taskserver.RouteTasks:    s.list,
+		taskserver.RouteTask:     s.onTask(func(_ string, t *task, _ *http.Request) (any, error) { return *t, nil }),
+		taskserver.RouteUpload:   s.upload,
+		taskserver.RouteDownload: s.onTask(download),
+		taskserver.RouteBid:      s.onTask(placeBid),
+		taskserver.RouteBids:     s.onTask(func(_ string, t *task, _ *http.Request) (any, error) { return append([]bid{}, t.bids...), nil }),
+		taskserver.RouteAssign:   s.onTask(assign),
+		taskserver.RouteClaim:    s.onTask(claim),
+		taskserver.RouteSubmit:   s.onTask(s.submit),
+		taskserver.RouteApprove:  s.onTask(s.approve),
+	} {
+		if route != taskserver.RouteClaim || !c.NoClaim {
+			mux.HandleFunc(route, s.asPeer(act))
+		}
+	}
+	s.Server = httptest.NewServer(mux)
 	return s
 }
 
@@ -111,35 +115,14 @@ func (s *Server) Paid(peer string) int64 {
 	return s.paid[peer]
 }
 
-// Replace puts another bundle in the place of the one that a task has, as a dishonest server would.
+// Replace replaces the bundle of a task, as a dishonest server would.
 func (s *Server) Replace(id string, bundle []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tasks[id].bundle = bundle
 }
 
-func (s *Server) routes() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /api/status", s.asPeer(func(peer string, _ *http.Request) (any, error) {
-		return map[string]any{"peer_id": peer, "peer_count": len(s.c.Peers), "agent_name": peer}, nil
-	}))
-	mux.HandleFunc("POST /api/tasks", s.asPeer(s.create))
-	mux.HandleFunc("GET /api/tasks", s.asPeer(s.list))
-	mux.HandleFunc("GET /api/tasks/{id}", s.asPeer(s.onTask(func(_ string, t *task, _ *http.Request) (any, error) { return t, nil })))
-	mux.HandleFunc("POST /api/tasks/{id}/bundle", s.asPeer(s.upload))
-	mux.HandleFunc("GET /api/tasks/{id}/bundle", s.download)
-	mux.HandleFunc("POST /api/tasks/{id}/bid", s.asPeer(s.onTask(s.bid)))
-	mux.HandleFunc("GET /api/tasks/{id}/bids", s.asPeer(s.onTask(func(_ string, t *task, _ *http.Request) (any, error) { return append([]bid{}, t.bids...), nil })))
-	mux.HandleFunc("POST /api/tasks/{id}/assign", s.asPeer(s.onTask(s.assign)))
-	mux.HandleFunc("POST /api/tasks/{id}/submit", s.asPeer(s.onTask(s.submit)))
-	mux.HandleFunc("POST /api/tasks/{id}/approve", s.asPeer(s.onTask(s.approve)))
-	if !s.c.NoClaim {
-		mux.HandleFunc("POST /api/tasks/{id}/claim", s.asPeer(s.onTask(s.claim)))
-	}
-	return mux
-}
-
-// peer is who calls.
+// peer returns who calls.
 func (s *Server) peer(r *http.Request) (string, error) {
 	token := r.Header.Get("Authorization")
 	if token == "" && s.c.Owner != "" {
@@ -153,51 +136,49 @@ func (s *Server) peer(r *http.Request) (string, error) {
 	return "", &refusal{http.StatusUnauthorized, "who are you?"}
 }
 
-// asPeer answers with what act returns. What was posted with the same Idempotency-Key before gets the same answer.
+// asPeer answers with what act returns: bytes as they are, and anything else as JSON. A POST with the same
+// Idempotency-Key as an earlier one gets the same answer.
 func (s *Server) asPeer(act func(peer string, r *http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		peer, err := s.peer(r)
-		if err != nil {
-			write(w, nil, err)
-			return
-		}
 		key := peer + r.Header.Get("Idempotency-Key")
 		s.mu.Lock()
-		was, repeated := s.answered[key]
+		body, repeated := s.answered[key]
 		s.mu.Unlock()
-		if repeated && r.Method == http.MethodPost {
-			w.WriteHeader(was.code)
-			w.Write(was.body)
+		if err == nil && repeated && r.Method == http.MethodPost {
+			w.Write(body)
 			return
 		}
-		v, err := act(peer, r)
-		body := write(w, v, err)
+		var v any
+		if err == nil {
+			v, err = act(peer, r)
+		}
+		if bundle, ok := v.([]byte); ok {
+			w.Header().Set("Content-Type", "application/octet-stream")
+			w.Write(bundle)
+			return
+		}
+		code := http.StatusOK
+		if err != nil {
+			code = http.StatusInternalServerError
+			if refused, ok := errors.AsType[*refusal](err); ok {
+				code = refused.code
+			}
+			v = map[string]string{"error": err.Error()}
+		}
+		body, _ = json.Marshal(v)
 		if err == nil && r.Method == http.MethodPost {
 			s.mu.Lock()
-			s.answered[key] = answer{http.StatusOK, body}
+			s.answered[key] = body
 			s.mu.Unlock()
 		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		w.Write(body)
 	}
 }
 
-// write answers, and returns what it said.
-func write(w http.ResponseWriter, v any, err error) []byte {
-	w.Header().Set("Content-Type", "application/json")
-	code := http.StatusOK
-	if err != nil {
-		code = http.StatusInternalServerError
-		if refused, ok := errors.AsType[*refusal](err); ok {
-			code = refused.code
-		}
-		v = map[string]string{"error": err.Error()}
-	}
-	body, _ := json.Marshal(v)
-	w.WriteHeader(code)
-	w.Write(body)
-	return body
-}
-
-// onTask finds the task that a route is about and holds it while act runs.
+// onTask finds the task that a request is about, and locks it while act runs.
 func (s *Server) onTask(act func(peer string, t *task, r *http.Request) (any, error)) func(string, *http.Request) (any, error) {
 	return func(peer string, r *http.Request) (any, error) {
 		s.mu.Lock()
@@ -206,22 +187,17 @@ func (s *Server) onTask(act func(peer string, t *task, r *http.Request) (any, er
 		if !ok {
 			return nil, &refusal{http.StatusNotFound, "task not found"}
 		}
-		v, err := act(peer, t, r)
-		if shown, ok := v.(*task); ok {
-			copied := *shown
-			v = &copied
-		}
-		return v, err
+		return act(peer, t, r)
 	}
 }
 
-// move takes a task to another state, if it may go there.
-func (t *task) move(to string) error {
-	if !slices.Contains(next[t.Status], to) {
-		return &refusal{http.StatusConflict, fmt.Sprintf("the task is %s: it cannot be %s", t.Status, to)}
+// move moves a task to another state and answers with that.
+func (t *task) move(to string) (any, error) {
+	if next[t.Status] != to {
+		return nil, &refusal{http.StatusConflict, fmt.Sprintf("the task is %s: it cannot be %s", t.Status, to)}
 	}
 	t.Status = to
-	return nil
+	return map[string]string{"status": to}, nil
 }
 
 func read(r *http.Request, v any) error {
@@ -239,7 +215,7 @@ func (s *Server) create(peer string, r *http.Request) (any, error) {
 	if err := read(r, &n); err != nil {
 		return nil, err
 	}
-	if n.Title == "" || n.task.Reward < 0 {
+	if n.Title == "" || n.Reward < 0 {
 		return nil, &refusal{http.StatusBadRequest, "a task has a title, and a reward that is not negative"}
 	}
 	tags, err := json.Marshal(n.Tags)
@@ -247,13 +223,12 @@ func (s *Server) create(peer string, r *http.Request) (any, error) {
 		return nil, err
 	}
 	t := n.task
-	t.AuthorID, t.AuthorName, t.Tags, t.Status, t.AssignedTo, t.Result = peer, peer, string(tags), "open", "", ""
+	t.AuthorID, t.AuthorName, t.Tags, t.Status, t.AssignedTo, t.Result = peer, peer, string(tags), taskserver.Open, "", ""
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.ID = "task-" + strconv.Itoa(len(s.tasks)+1)
 	s.tasks[t.ID] = &t
-	shown := t
-	return map[string]any{"task": &shown}, nil
+	return map[string]any{"task": t}, nil
 }
 
 func (s *Server) list(_ string, r *http.Request) (any, error) {
@@ -274,7 +249,7 @@ func (s *Server) list(_ string, r *http.Request) (any, error) {
 	return found[:min(max(limit, 0), len(found))], nil
 }
 
-// upload takes the request's bundle from the author, or the delivery from the one who works on it.
+// upload takes the request's bundle from the author, or the delivery from the peer who works on it.
 func (s *Server) upload(peer string, r *http.Request) (any, error) {
 	b, err := readForm(r)
 	if err != nil {
@@ -282,12 +257,12 @@ func (s *Server) upload(peer string, r *http.Request) (any, error) {
 	}
 	return s.onTask(func(peer string, t *task, _ *http.Request) (any, error) {
 		hash := guild.Sum(b)
-		switch wanted, err := guild.ParseHash(t.Hash); {
-		case peer == t.AuthorID && (t.Status == "open" || t.Status == "assigned"):
-			if err == nil && wanted != hash {
+		switch {
+		case peer == t.AuthorID && (t.Status == taskserver.Open || t.Status == taskserver.Assigned):
+			if !t.Hash.IsZero() && t.Hash != hash {
 				return nil, &refusal{http.StatusUnprocessableEntity, "the bundle is not the one of the task"}
 			}
-		case peer != t.AssignedTo || t.Status != "assigned":
+		case peer != t.AssignedTo || t.Status != taskserver.Assigned:
 			return nil, &refusal{http.StatusForbidden, "the bundle is not yours to change"}
 		}
 		t.bundle = b
@@ -295,7 +270,7 @@ func (s *Server) upload(peer string, r *http.Request) (any, error) {
 	})(peer, r)
 }
 
-// readForm reads the file of a form, or the body itself.
+// readForm reads the bundle in a multipart form.
 func readForm(r *http.Request) ([]byte, error) {
 	parts, err := r.MultipartReader()
 	if err != nil {
@@ -311,37 +286,24 @@ func readForm(r *http.Request) ([]byte, error) {
 		}
 		b, err := io.ReadAll(io.LimitReader(part, MaxBundle+1))
 		if err != nil || len(b) > MaxBundle || !bytes.HasPrefix(b, []byte("NUT")) {
-			return nil, &refusal{http.StatusBadRequest, "that is no bundle, or too large"}
+			return nil, &refusal{http.StatusBadRequest, "that is not a bundle, or too large"}
 		}
 		return b, nil
 	}
 }
 
-// download gives the bundle to everybody while the task is open, and to the two who have to do with it later.
-func (s *Server) download(w http.ResponseWriter, r *http.Request) {
-	peer, err := s.peer(r)
-	if err != nil {
-		write(w, nil, err)
-		return
+// download gives the bundle to everybody while the task is open, and later to its author and its assignee.
+func download(peer string, t *task, _ *http.Request) (any, error) {
+	if t.Status != taskserver.Open && peer != t.AuthorID && peer != t.AssignedTo {
+		return nil, &refusal{http.StatusForbidden, "the bundle is for " + t.AssignedTo}
 	}
-	v, err := s.onTask(func(peer string, t *task, _ *http.Request) (any, error) {
-		if t.Status != "open" && peer != t.AuthorID && peer != t.AssignedTo {
-			return nil, &refusal{http.StatusForbidden, "the bundle is for " + t.AssignedTo}
-		}
-		if t.bundle == nil {
-			return nil, &refusal{http.StatusNotFound, "no bundle for this task"}
-		}
-		return t.bundle, nil
-	})(peer, r)
-	if err != nil {
-		write(w, nil, err)
-		return
+	if t.bundle == nil {
+		return nil, &refusal{http.StatusNotFound, "no bundle for this task"}
 	}
-	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Write(v.([]byte))
+	return t.bundle, nil
 }
 
-func (s *Server) bid(peer string, t *task, r *http.Request) (any, error) {
+func placeBid(peer string, t *task, r *http.Request) (any, error) {
 	var b bid
 	if err := read(r, &b); err != nil {
 		return nil, err
@@ -349,7 +311,7 @@ func (s *Server) bid(peer string, t *task, r *http.Request) (any, error) {
 	if peer == t.AuthorID {
 		return nil, &refusal{http.StatusForbidden, "cannot bid on your own task"}
 	}
-	if t.Status != "open" {
+	if t.Status != taskserver.Open {
 		return nil, &refusal{http.StatusConflict, "the task is " + t.Status}
 	}
 	b.ID, b.TaskID, b.BidderID, b.BidderName = "bid-"+strconv.Itoa(len(t.bids)+1), t.ID, peer, peer
@@ -357,7 +319,7 @@ func (s *Server) bid(peer string, t *task, r *http.Request) (any, error) {
 	return b, nil
 }
 
-func (s *Server) assign(peer string, t *task, r *http.Request) (any, error) {
+func assign(peer string, t *task, r *http.Request) (any, error) {
 	var to struct {
 		Peer string `json:"assign_to"`
 	}
@@ -370,22 +332,22 @@ func (s *Server) assign(peer string, t *task, r *http.Request) (any, error) {
 	case to.Peer == "" || to.Peer == t.AuthorID:
 		return nil, &refusal{http.StatusBadRequest, "a task is assigned to somebody else"}
 	}
-	if err := t.move("assigned"); err != nil {
-		return nil, err
-	}
-	t.AssignedTo = to.Peer
-	return map[string]string{"status": t.Status}, nil
+	return t.assignTo(to.Peer)
 }
 
-func (s *Server) claim(peer string, t *task, _ *http.Request) (any, error) {
+func claim(peer string, t *task, _ *http.Request) (any, error) {
 	if peer == t.AuthorID {
 		return nil, &refusal{http.StatusForbidden, "cannot claim your own task"}
 	}
-	if err := t.move("assigned"); err != nil {
-		return nil, err
+	return t.assignTo(peer)
+}
+
+func (t *task) assignTo(peer string) (any, error) {
+	answer, err := t.move(taskserver.Assigned)
+	if err == nil {
+		t.AssignedTo = peer
 	}
-	t.AssignedTo = peer
-	return map[string]string{"status": t.Status}, nil
+	return answer, err
 }
 
 func (s *Server) submit(peer string, t *task, r *http.Request) (any, error) {
@@ -397,26 +359,27 @@ func (s *Server) submit(peer string, t *task, r *http.Request) (any, error) {
 		return nil, err
 	}
 	switch {
-	case t.Status == "assigned" && peer != t.AssignedTo:
+	case t.Status == taskserver.Assigned && peer != t.AssignedTo:
 		return nil, &refusal{http.StatusForbidden, "the task is assigned to " + t.AssignedTo}
-	case t.Status == "assigned" && !what.Hash.IsZero() && what.Hash != guild.Sum(t.bundle):
+	case t.Status == taskserver.Assigned && !what.Hash.IsZero() && what.Hash != guild.Sum(t.bundle):
 		return nil, &refusal{http.StatusUnprocessableEntity, "the delivery has not been uploaded"}
 	}
-	if err := t.move("submitted"); err != nil {
+	answer, err := t.move(taskserver.Submitted)
+	if err != nil {
 		return nil, err
 	}
 	t.Result = what.Result
 	if !s.c.KeepsHash && !what.Hash.IsZero() {
-		t.Hash, t.BundleType = what.Hash.String(), "delivery"
+		t.Hash, t.BundleType = what.Hash, nutshell.TypeDelivery
 	}
-	return map[string]string{"status": t.Status}, nil
+	return answer, nil
 }
 
 func (s *Server) approve(peer string, t *task, _ *http.Request) (any, error) {
 	if peer != t.AuthorID {
 		return nil, &refusal{http.StatusForbidden, "only the author approves"}
 	}
-	if err := t.move("approved"); err != nil {
+	if _, err := t.move(taskserver.Approved); err != nil {
 		return nil, err
 	}
 	s.paid[t.AssignedTo] += t.Reward
