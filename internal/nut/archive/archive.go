@@ -1,5 +1,5 @@
-// Package archive is the verbs for bundles as they are passed on: they pack and unpack them, show, brief and compare
-// what is in them, sign them, and take a task apart and put it together again.
+// Package archive is the verbs for packed bundles: they pack and unpack them, show, brief and compare what is in them,
+// sign them, and split a task into parts and merge what the parts deliver.
 package archive
 
 import (
@@ -20,8 +20,8 @@ func Commands(p *host.Program) []*cobra.Command {
 	}
 }
 
-// Share packs a directory for others. The extension is written into its manifest, without the notes. The caller closes
-// the file.
+// Share packs a directory for others: without its vault, and with this extension in its manifest, but without the notes
+// of where it was published. The caller closes the file.
 func Share(ctx context.Context, p *host.Program, dir string, e clawnet.Extension) (*Shared, error) {
 	return program{p}.share(ctx, dir, e)
 }

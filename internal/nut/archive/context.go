@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -33,12 +33,15 @@ text. Credentials, hidden tests and dot files are never shown.
 The budget is --budget tokens, or the share of --window that the manifest asks for
 with harness.context_budget_hint (0.35 if it does not). Tokens are counted with the
 vocabulary of the encoding. On a terminal, control characters are replaced.`,
-		Example: "  " + p.Hint("context my-task.nut --budget 20000 > prompt.txt") + "\n  " + p.Hint("context my-task --window 128000 --json"),
+		Example: p.Examples("context my-task.nut --budget 20000 > prompt.txt", "context my-task --window 128000 --json"),
 		Args:    cli.Arity(cobra.MaximumNArgs(1), "at most one bundle or directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := p.brief(cmd.Context(), argument(args, "."), o)
+			b, err := p.brief(cmd.Context(), append(args, ".")[0], o)
 			if err != nil {
-				return p.briefHint(err)
+				if small, ok := errors.AsType[*brief.BudgetError](err); ok {
+					return cli.WithHint(err, fmt.Sprintf("allow more with --budget, %d at least", small.Need+small.Need/7+1))
+				}
+				return err
 			}
 			if asJSON {
 				return p.WriteOutput(output, func(w io.Writer) error { return cli.PrintJSON(w, b) })
@@ -59,15 +62,7 @@ vocabulary of the encoding. On a terminal, control characters are replaced.`,
 	return cmd
 }
 
-// argument is the only argument, or what it is without one.
-func argument(args []string, without string) string {
-	if len(args) == 0 {
-		return without
-	}
-	return args[0]
-}
-
-// brief lays out a bundle or a directory. What the .nutignore of a directory names is not part of the bundle.
+// brief lays out a bundle or a directory, without what its .nutignore names.
 func (p program) brief(ctx context.Context, path string, o brief.Options) (brief.Brief, error) {
 	if o.Budget < 0 || o.Window <= 0 {
 		return brief.Brief{}, cli.Usage(errors.New("--budget and --window are numbers of tokens"))
@@ -80,7 +75,7 @@ func (p program) brief(ctx context.Context, path string, o brief.Options) (brief
 		return brief.Brief{}, err
 	}
 	defer done()
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
+	if !host.IsFile(path) {
 		patterns, err := host.Ignored(tree)
 		if err != nil {
 			return brief.Brief{}, err
@@ -94,51 +89,37 @@ func (p program) brief(ctx context.Context, path string, o brief.Options) (brief
 	return b, nil
 }
 
-func (p program) briefHint(err error) error {
-	if small, ok := errors.AsType[*brief.BudgetError](err); ok {
-		return cli.WithHint(err, fmt.Sprintf("allow more with --budget, %d at least", small.Need+small.Need/7+1))
-	}
-	return err
-}
-
-// printText writes text of many lines. On a terminal nothing in it can drive that.
+// printText writes a text. On a terminal, nothing in it can control that.
 func printText(w io.Writer, text string) error {
 	if cli.IsTerminal(w) {
-		return printClean(w, text)
+		text = cleanText(text)
 	}
 	_, err := io.WriteString(w, text)
 	return err
 }
 
-// printClean writes text of many lines, each safe for a terminal.
-func printClean(w io.Writer, text string) error {
-	for line := range strings.Lines(text) {
-		line, end := strings.CutSuffix(line, "\n")
-		newline := ""
-		if end {
-			newline = "\n"
+// cleanText makes a text safe for a terminal, and keeps its lines and tabs.
+func cleanText(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return r
 		}
-		if _, err := io.WriteString(w, cleanTabs(line)+newline); err != nil {
-			return err
-		}
-	}
-	return nil
+		clean, _ := utf8.DecodeRuneInString(cli.Clean(string(r)))
+		return clean
+	}, text)
 }
 
-// cleanTabs makes a line safe for a terminal, and keeps its tabs.
-func cleanTabs(line string) string {
-	parts := strings.Split(line, "\t")
-	for i := range parts {
-		parts[i] = cli.Clean(parts[i])
-	}
-	return strings.Join(parts, "\t")
-}
-
-// printLeftOut tells the person what the agent does not see.
+// printLeftOut says what the agent does not see.
 func (p program) printLeftOut(b brief.Brief) error {
 	const most = 20
 	out := b.LeftOut()
-	fmt.Fprintf(p.Err, "%d of %d tokens, %d of %d files\n", b.Used, b.Budget, countIncluded(b.Layers), len(b.Layers))
+	included := 0
+	for _, l := range b.Layers {
+		if l.Included {
+			included++
+		}
+	}
+	fmt.Fprintf(p.Err, "%d of %d tokens, %d of %d files\n", b.Used, b.Budget, included, len(b.Layers))
 	for _, l := range out[:min(len(out), most)] {
 		fmt.Fprintf(p.Err, "left out: %s (%s): %s\n", cli.Clean(l.Path), l.Role, l.Reason)
 	}
@@ -146,13 +127,4 @@ func (p program) printLeftOut(b brief.Brief) error {
 		fmt.Fprintf(p.Err, "and %d more; --json lists them\n", len(out)-most)
 	}
 	return nil
-}
-
-func countIncluded(layers []brief.Layer) (n int) {
-	for _, l := range layers {
-		if l.Included {
-			n++
-		}
-	}
-	return n
 }

@@ -1,13 +1,13 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"strings"
 
@@ -20,7 +20,7 @@ import (
 )
 
 func (p program) diffCommand() *cobra.Command {
-	var asJSON, stat, exitCode bool
+	var stat, exitCode bool
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Show what is different between two bundles",
@@ -31,29 +31,34 @@ is held against that instead: what was asked for beside what was delivered.
 Credentials are compared, and never shown. The exit code is 0 whether there are
 differences or not. With --exit-code it is 0 if there are none, 1 if there are, and
 2 if it cannot be told.`,
-		Example: "  " + p.Hint("diff old.nut new.nut") + "\n  " + p.Hint("diff my-task delivery.nut --stat"),
+		Example: p.Examples("diff old.nut new.nut", "diff my-task delivery.nut --stat"),
 		Args:    cli.Arity(cobra.ExactArgs(2), "two bundles or directories"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := p.diff(cmd.Context(), args[0], args[1])
-			if err == nil && asJSON {
-				err = cli.PrintJSON(p.Out, d)
-			} else if err == nil {
-				err = p.printDiff(d, args[0], args[1], !stat)
-			}
-			switch {
-			case exitCode && err != nil:
-				return cli.WithCode(err, 2)
-			case exitCode && d.Differs():
-				return cli.Shown(errors.New("the bundles differ"))
-			}
-			return err
-		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the differences as JSON")
 	cmd.Flags().BoolVar(&stat, "stat", false, "print no lines of files, only which differ and by how much")
 	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 1 if there are differences")
+	p.Verb(cmd, "print the differences as JSON", func(cmd *cobra.Command, args []string) (host.Result, error) {
+		d, err := p.diff(cmd.Context(), args[0], args[1])
+		if err != nil {
+			return nil, err
+		}
+		result := diffResult{Diff: d, a: args[0], b: args[1], lines: !stat}
+		if exitCode && d.Differs() {
+			return result, cli.Shown(errDiffer)
+		}
+		return result, nil
+	})
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		err := run(cmd, args)
+		if exitCode && err != nil && !errors.Is(err, errDiffer) {
+			return cli.WithCode(err, 2)
+		}
+		return err
+	}
 	return cmd
 }
+
+var errDiffer = errors.New("the bundles differ")
 
 func (p program) diff(ctx context.Context, a, b string) (diff.Diff, error) {
 	if a == "-" && b == "-" {
@@ -72,13 +77,13 @@ func (p program) diff(ctx context.Context, a, b string) (diff.Diff, error) {
 	return diff.Bundles(ctx, before, after, diff.Options{ExcludeA: excludeA, ExcludeB: excludeB})
 }
 
-// openCompared opens a bundle or a directory, of which only that counts which would be in a bundle.
+// openCompared opens a bundle or a directory, and returns what of it is not compared: what no bundle would have.
 func (p program) openCompared(ctx context.Context, name string) (fs.FS, func(string, bool) bool, func(), error) {
 	tree, done, err := p.OpenTree(ctx, name)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if info, err := os.Stat(name); err != nil || !info.IsDir() {
+	if host.IsFile(name) {
 		return tree, nil, done, nil
 	}
 	patterns, err := host.Ignored(tree)
@@ -89,7 +94,7 @@ func (p program) openCompared(ctx context.Context, name string) (fs.FS, func(str
 	return tree, func(p string, isDir bool) bool { return isNeverPacked(p) || patterns.Match(p, isDir) }, done, nil
 }
 
-// isNeverPacked reports whether a name is one that bundles do not have, whatever is there.
+// isNeverPacked reports whether a path is left out of every bundle.
 func isNeverPacked(p string) bool {
 	switch base := strings.ToLower(path.Base(p)); base {
 	case ".git", ".hg", ".svn", ".bzr", ".jj", "cvs", "_darcs":
@@ -99,7 +104,7 @@ func isNeverPacked(p string) bool {
 	}
 }
 
-// diffPrinter prints differences for a person. The first error ends it.
+// diffPrinter prints differences for a person.
 type diffPrinter struct {
 	w      io.Writer
 	colour bool
@@ -111,27 +116,34 @@ const (
 )
 
 func (d *diffPrinter) line(colour, format string, args ...any) {
-	text := cleanTabs(fmt.Sprintf(format, args...))
+	text := cleanText(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "))
 	if d.colour && colour != "" {
 		text = colour + text + plainAgain
 	}
 	fmt.Fprintln(d.w, text)
 }
 
-// section begins a part of the output.
 func (d *diffPrinter) section(name string) {
 	d.line("", "")
 	d.line("", "%s", name)
 }
 
-func (p program) printDiff(d diff.Diff, a, b string, withText bool) error {
+// diffResult is a diff of two bundles that were called a and b.
+type diffResult struct {
+	diff.Diff
+	a, b  string
+	lines bool // print the lines of files too
+}
+
+// Print implements host.Result.
+func (d diffResult) Print(p *host.Program) error {
 	w := &strings.Builder{}
 	out := &diffPrinter{w, cli.Colours(p.Out)}
 	if !d.Differs() {
 		out.line("", "no differences")
 	} else {
-		out.line(bold, "a: %s, %s", a, sideOf(d.A))
-		out.line(bold, "b: %s, %s", b, sideOf(d.B))
+		out.line(bold, "a: %s, %s", d.a, sideOf(d.A))
+		out.line(bold, "b: %s, %s", d.b, sideOf(d.B))
 	}
 	if d.B.RequestID != "" && d.Delivery == nil && d.B.RequestID != d.A.RequestID && d.Differs() {
 		out.line("", "b answers %s, not a", d.B.RequestID)
@@ -151,7 +163,7 @@ func (p program) printDiff(d diff.Diff, a, b string, withText bool) error {
 	for _, f := range d.Files {
 		out.file(f)
 	}
-	if withText {
+	if d.lines {
 		for _, f := range d.Files {
 			out.text(f)
 		}
@@ -160,7 +172,7 @@ func (p program) printDiff(d diff.Diff, a, b string, withText bool) error {
 	return err
 }
 
-// sideOf is a bundle in a few words.
+// sideOf describes a bundle in a few words.
 func sideOf(s diff.Side) string {
 	text := s.BundleType + " " + s.ID
 	if s.Title != "" {
@@ -180,10 +192,10 @@ func (d *diffPrinter) member(m diff.Member) {
 	}
 }
 
-// short is a value as it is written, or its beginning.
+// short returns a value as it is written, cut if it is long.
 func short(raw json.RawMessage) string { return cli.Cut(cli.Clean(string(raw)), 200) }
 
-// letters are what happened to a file, as version control writes it.
+// letters mark what happened to a file, as version control does.
 var letters = map[string]string{diff.Added: "A", diff.Removed: "D", diff.Changed: "M", diff.Moved: "R"}
 
 func (d *diffPrinter) file(f diff.File) {
@@ -195,7 +207,8 @@ func (d *diffPrinter) file(f diff.File) {
 	if f.Old != nil && f.New != nil && f.Old.Hash != f.New.Hash {
 		facts = append(facts, fmt.Sprintf("%d → %d bytes", f.Old.Size, f.New.Size))
 	} else if f.Change != diff.Moved && (f.Old == nil || f.New == nil) {
-		facts = append(facts, fmt.Sprintf("%d bytes", size(f)))
+		only := cmp.Or(f.New, f.Old)
+		facts = append(facts, fmt.Sprintf("%d bytes", only.Size))
 	}
 	if f.Added+f.Removed > 0 {
 		facts = append(facts, fmt.Sprintf("+%d −%d", f.Added, f.Removed))
@@ -207,13 +220,6 @@ func (d *diffPrinter) file(f diff.File) {
 		facts = append(facts, f.Note)
 	}
 	d.line("", "%s", strings.TrimRight(fmt.Sprintf("  %s %s  %s", letters[f.Change], name, strings.Join(facts, ", ")), " "))
-}
-
-func size(f diff.File) int64 {
-	if f.New != nil {
-		return f.New.Size
-	}
-	return f.Old.Size
 }
 
 // text prints a unified diff.
@@ -249,7 +255,11 @@ func (d *diffPrinter) delivery(v *diff.Delivery) {
 		case !a.Asked:
 			d.line("", "  + %s: %s (not asked for)", a.Item, a.Status)
 		default:
-			d.line("", "  %s %s: %s", mark(a.Status), a.Item, a.Status)
+			mark := "✗"
+			if a.Status == "passed" {
+				mark = "✓"
+			}
+			d.line("", "  %s %s: %s", mark, a.Item, a.Status)
 		}
 	}
 	d.claims(v.Artifacts)
@@ -268,7 +278,7 @@ func (d *diffPrinter) delivery(v *diff.Delivery) {
 	}
 }
 
-// claims prints what the result says about artifacts and is not so.
+// claims prints the artifacts for which the result and the files disagree.
 func (d *diffPrinter) claims(all []diff.ArtifactClaim) {
 	said := false
 	for _, a := range all {
@@ -285,11 +295,4 @@ func (d *diffPrinter) claims(all []diff.ArtifactClaim) {
 			d.line(red, "  ✗ %s: said to be %s, and not there", a.Path, a.Claimed)
 		}
 	}
-}
-
-func mark(status string) string {
-	if status == "passed" {
-		return "✓"
-	}
-	return "✗"
 }

@@ -1,15 +1,13 @@
 package archive
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +23,7 @@ import (
 )
 
 func (p program) inspectCommand() *cobra.Command {
-	var files, asJSON bool
+	var files bool
 	cmd := &cobra.Command{
 		Use:   "inspect FILE|DIR|-",
 		Short: "Show what is in a bundle, without unpacking it",
@@ -41,37 +39,31 @@ With --files, each file has a mark: ✓ if it is what the manifest says by its h
 			"  curl -s https://example.com/task.nut | " + p.Hint("inspect -") + "\n" +
 			"  " + p.Hint("inspect task.nut --json | jq -r .manifest.task.title"),
 		Args:              cli.OneArg("a bundle, a directory, or - for standard input"),
-		ValidArgsFunction: cobra.FixedCompletions([]string{"nut"}, cobra.ShellCompDirectiveFilterFileExt),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := p.contents(cmd.Context(), args[0])
-			switch {
-			case err != nil:
-				return p.inspectHint(err)
-			case asJSON:
-				return cli.PrintJSON(p.Out, c)
-			}
-			return p.printContents(c, files)
-		},
+		ValidArgsFunction: host.CompleteBundles,
 	}
 	cmd.Flags().BoolVar(&files, "files", false, "list the files")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON, with the manifest as it is written")
-	return cmd
+	return p.Verb(cmd, "print it as JSON, with the manifest as it is written", func(cmd *cobra.Command, args []string) (host.Result, error) {
+		read := p.fileContents
+		if !host.IsFile(args[0]) {
+			read = p.directoryContents
+		}
+		c, err := read(cmd.Context(), args[0])
+		switch {
+		case err == nil:
+			c.list = files
+			return c, nil
+		case cli.HintOf(err) != "":
+			return nil, err
+		case errors.Is(err, nutshell.ErrEncrypted):
+			return nil, cli.WithHint(err, "ask for the bundle without --encrypt; what is secret belongs into its vault")
+		case errors.Is(err, nutshell.ErrNotBundle):
+			return nil, cli.WithHint(err, "bundles are made by '"+p.Hint("pack")+"'")
+		}
+		return nil, err
+	})
 }
 
-// inspectHint adds what can be done about a bundle that does not open.
-func (p program) inspectHint(err error) error {
-	switch {
-	case cli.HintOf(err) != "":
-		return err
-	case errors.Is(err, nutshell.ErrEncrypted):
-		return cli.WithHint(err, "ask for the bundle without --encrypt; what is secret belongs into its vault")
-	case errors.Is(err, nutshell.ErrNotBundle):
-		return cli.WithHint(err, "bundles are made by '"+p.Hint("pack")+"'")
-	}
-	return err
-}
-
-// contents is what inspect says with --json. Entries lists all paths, the manifest's among them.
+// contents is what inspect found. Entries lists all paths, the manifest's among them.
 type contents struct {
 	Manifest    json.RawMessage       `json:"manifest"`
 	Files       []inspectedFile       `json:"files"`
@@ -84,8 +76,9 @@ type contents struct {
 	Hidden      []nutshell.HiddenTest `json:"hidden_tests,omitempty"`
 
 	manifest *nutshell.Manifest
-	listed   map[string]nutshell.TreeEntry // files.tree by path
+	stated   map[string]nutshell.TreeEntry // files.tree by path
 	result   nutshell.Result
+	list     bool // print the list of files too
 }
 
 // inspectedFile is a file beside the manifest.
@@ -100,37 +93,49 @@ type inspectedFile struct {
 	Matches bool `json:"matches"`
 }
 
-// contents reads a bundle or a directory.
-func (p program) contents(ctx context.Context, path string) (*contents, error) {
-	if info, err := os.Stat(path); path != "-" && err == nil && info.IsDir() {
-		return p.directoryContents(ctx, path)
-	}
-	b, f, done, err := p.OpenBundle(path)
+// fileContents reads a bundle file.
+func (p program) fileContents(_ context.Context, path string) (*contents, error) {
+	b, err := p.OpenBundle(path)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	defer b.Close()
 	c := newContents(b.Manifest())
 	c.Warnings = append(c.Warnings, b.Warnings...)
 	for _, e := range b.Files() {
 		c.add(e.Path, e.Size, e.Hash)
 	}
 	c.takeResult(b.ReadFile(nutshell.ResultFile))
-	return c, c.describe(f)
+	c.Size, c.Compression = b.Size, nutshell.None
+	if c.Hash, err = b.Hash(); err != nil {
+		return nil, err
+	}
+	head := make([]byte, 8)
+	if _, err := b.File.ReadAt(head, 0); err != nil {
+		return nil, err
+	}
+	archive := string(head[4:])
+	switch {
+	case strings.HasPrefix(archive, "\x1f\x8b"):
+		c.Compression = nutshell.Gzip
+	case archive == "\x28\xb5\x2f\xfd":
+		c.Compression = nutshell.Zstd
+	}
+	return c, nil
 }
 
 func newContents(m *nutshell.Manifest) *contents {
 	c := &contents{
 		Manifest: m.Bytes(), Files: []inspectedFile{}, Warnings: []string{}, Hidden: m.Acceptance().HiddenTests,
-		manifest: m, listed: map[string]nutshell.TreeEntry{},
+		manifest: m, stated: map[string]nutshell.TreeEntry{},
 	}
 	for _, e := range m.Files().Tree {
-		c.listed[e.Path] = e
+		c.stated[e.Path] = e
 	}
 	return c
 }
 
-// takeResult reads what a delivery says of itself, if it is one.
+// takeResult reads the result of a delivery.
 func (c *contents) takeResult(raw []byte, err error) {
 	if c.manifest.BundleType() != nutshell.TypeDelivery || errors.Is(err, fs.ErrNotExist) {
 		return
@@ -146,30 +151,7 @@ func (c *contents) takeResult(raw []byte, err error) {
 	c.result, c.Result = *r, r.Raw
 }
 
-// describe says of the file of a bundle what it is as a whole.
-func (c *contents) describe(f *os.File) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if c.Hash, err = host.HashOf(f); err != nil {
-		return err
-	}
-	c.Size, c.Compression = info.Size(), nutshell.None
-	head := make([]byte, 8)
-	if _, err := f.ReadAt(head, 0); err != nil {
-		return err
-	}
-	switch archive := string(head[4:]); {
-	case strings.HasPrefix(archive, "\x1f\x8b"):
-		c.Compression = nutshell.Gzip
-	case archive == "\x28\xb5\x2f\xfd":
-		c.Compression = nutshell.Zstd
-	}
-	return nil
-}
-
-// directoryContents is a bundle before it is packed. What is wrong with its manifest is only worth a warning.
+// directoryContents reads a bundle that is not packed yet. Faults of its manifest become warnings.
 func (p program) directoryContents(ctx context.Context, dir string) (*contents, error) {
 	if err := p.Editable(dir); err != nil {
 		return nil, err
@@ -197,51 +179,27 @@ func (p program) directoryContents(ctx context.Context, dir string) (*contents, 
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
-		hash, size, err := sumOf(tree, name)
+		hash, size, err := host.HashFile(tree, name)
 		c.add(name, size, hash)
 		return err
 	})
 }
 
-// sumOf reads a file of a tree for its hash and size.
-func sumOf(tree fs.FS, name string) (sum guild.Hash, size int64, err error) {
-	f, err := tree.Open(name)
-	if err != nil {
-		return sum, 0, err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if size, err = io.Copy(h, f); err != nil {
-		return sum, 0, fmt.Errorf("%s: %w", name, err)
-	}
-	return guild.Hash(h.Sum(nil)), size, nil
-}
-
-// add takes in a file.
+// add adds a file.
 func (c *contents) add(path string, size int64, hash guild.Hash) {
 	c.Entries = append(c.Entries, path)
 	if path == nutshell.ManifestFile {
 		return
 	}
-	stated := c.listed[path]
+	stated := c.stated[path]
 	want, err := guild.ParseHash(stated.Hash)
-	c.Files = append(c.Files, inspectedFile{path, size, stated.Role, hash, err == nil, err == nil && want == hash})
+	c.Files = append(c.Files, inspectedFile{Path: path, Size: size, Role: stated.Role, Hash: hash, Listed: err == nil, Matches: err == nil && want == hash})
 }
 
-func (f inspectedFile) mark() string {
-	switch {
-	case f.Matches:
-		return "✓"
-	case f.Listed:
-		return "✗"
-	}
-	return "-"
-}
-
-// printContents shows a bundle to a person.
-func (p program) printContents(c *contents, files bool) error {
+// Print implements host.Result.
+func (c *contents) Print(p *host.Program) error {
 	m := c.manifest
-	fmt.Fprintln(p.Out, cli.Clean(firstOf(m.Task().Title, "(no title)")))
+	fmt.Fprintln(p.Out, cli.Clean(cmp.Or(m.Task().Title, "(no title)")))
 	if m.Task().Summary != "" {
 		fmt.Fprintln(p.Out, cli.Clean(m.Task().Summary))
 	}
@@ -250,11 +208,11 @@ func (p program) printContents(c *contents, files bool) error {
 	if err := cli.Table(p.Out, rows); err != nil {
 		return err
 	}
-	if err := p.printScopes(m.Credentials()); err != nil {
+	if err := printScopes(p, m.Credentials().Scopes); err != nil {
 		return err
 	}
-	if files {
-		if err := p.printFiles(c.Files); err != nil {
+	if c.list {
+		if err := printFiles(p, c.Files); err != nil {
 			return err
 		}
 	}
@@ -264,14 +222,7 @@ func (p program) printContents(c *contents, files bool) error {
 	return nil
 }
 
-func firstOf(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
-}
-
-// identity is which bundle it is.
+// identity returns the rows that say which bundle it is.
 func (c *contents) identity(now time.Time) [][]string {
 	m := c.manifest
 	deadline := string(m.ExpiresAt())
@@ -288,7 +239,7 @@ func (c *contents) identity(now time.Time) [][]string {
 	return append(rows, []string{"created", string(m.CreatedAt())}, []string{"expires", deadline})
 }
 
-// about is what the manifest says of the task.
+// about returns the rows that describe the task.
 func about(m *nutshell.Manifest) [][]string {
 	by := m.Publisher().Name
 	if tool := m.Publisher().Tool; tool != "" {
@@ -307,7 +258,7 @@ func about(m *nutshell.Manifest) [][]string {
 	}
 }
 
-// outcome is what a delivery says of itself.
+// outcome returns the rows of a delivery's result.
 func outcome(r nutshell.Result) [][]string {
 	share := ""
 	if r.CompletionPercentage > 0 {
@@ -319,7 +270,7 @@ func outcome(r nutshell.Result) [][]string {
 	}
 }
 
-// constraints are one to a row.
+// constraints returns one row for each.
 func constraints(list []string) (rows [][]string) {
 	label := "constraints"
 	for _, text := range list {
@@ -329,7 +280,7 @@ func constraints(list []string) (rows [][]string) {
 	return rows
 }
 
-// budget is the share of the context window that the task may fill.
+// budget words the share of the context window that the task may fill.
 func budget(share float64) string {
 	if share == 0 {
 		return ""
@@ -341,7 +292,7 @@ func joined(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), ", ")
 }
 
-// guarantees are the files, and what vouches for them and for the judgement.
+// guarantees returns the rows about the files, their hashes and the hidden tests.
 func (c *contents) guarantees() [][]string {
 	total, vouched := int64(0), 0
 	for _, f := range c.Files {
@@ -362,13 +313,13 @@ func (c *contents) guarantees() [][]string {
 }
 
 // printScopes shows what the credentials are for. There are no values in a manifest.
-func (p program) printScopes(c nutshell.Credentials) error {
-	if len(c.Scopes) == 0 {
+func printScopes(p *host.Program, scopes []nutshell.Scope) error {
+	if len(scopes) == 0 {
 		return nil
 	}
 	rows := [][]string{{"CREDENTIAL", "TYPE", "ACCESS", "EXPIRES"}}
-	for _, s := range c.Scopes {
-		expires := firstOf(string(s.ExpiresAt), "not said")
+	for _, s := range scopes {
+		expires := cmp.Or(string(s.ExpiresAt), "not said")
 		if at, err := s.ExpiresAt.Time(); err == nil {
 			expires = credential.Until(at, p.Now())
 		}
@@ -378,13 +329,19 @@ func (p program) printScopes(c nutshell.Credentials) error {
 	return cli.Table(p.Out, rows)
 }
 
-func (p program) printFiles(files []inspectedFile) error {
+func printFiles(p *host.Program, files []inspectedFile) error {
 	if len(files) == 0 {
 		return nil
 	}
 	rows := [][]string{{"", "SIZE", "ROLE", "FILE"}}
 	for _, f := range files {
-		rows = append(rows, []string{f.mark(), strconv.FormatInt(f.Size, 10), f.Role, f.Path})
+		mark := "-"
+		if f.Matches {
+			mark = "✓"
+		} else if f.Listed {
+			mark = "✗"
+		}
+		rows = append(rows, []string{mark, strconv.FormatInt(f.Size, 10), f.Role, f.Path})
 	}
 	fmt.Fprintln(p.Out)
 	return cli.Table(p.Out, rows)

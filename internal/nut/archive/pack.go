@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ import (
 	"guild/nutshell/ignore"
 )
 
-// packFlags is how pack was asked to do it.
+// packFlags say how a directory is packed.
 type packFlags struct {
 	dir, output        string
 	compression, level string
@@ -33,7 +34,7 @@ type packFlags struct {
 	force              bool
 	vaultBeside        bool
 	plaintext          bool
-	json               bool
+	json               bool // the caller prints JSON
 }
 
 func (p program) packCommand() *cobra.Command {
@@ -49,10 +50,8 @@ Environment files, private keys, version control folders, other bundles and what
 .nutignore names are left out, unless --include names a file. Tests below
 tests/hidden stay here; the bundle gets a commitment to each, and
 tests/hidden/.salts.json keeps the salts that prove it later.`,
-		Example: "  " + p.Hint("pack") + "\n  " + p.Hint("pack --dir my-task -o my-task.nut") + "\n  " +
-			p.Hint("pack --compression zstd --include files/.env.example"),
-		Args: cli.NoArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return p.pack(cmd.Context(), f) },
+		Example: p.Examples("pack", "pack --dir my-task -o my-task.nut", "pack --compression zstd --include files/.env.example"),
+		Args:    cli.NoArgs(),
 	}
 	flags := cmd.Flags()
 	host.DirFlag(flags, &f.dir)
@@ -63,19 +62,21 @@ tests/hidden/.salts.json keeps the salts that prove it later.`,
 	flags.StringArrayVar(&f.include, "include", nil, "a file to pack although a rule leaves it out; may be repeated")
 	flags.BoolVar(&f.vaultBeside, "vault-beside", false, "leave the vault out, for it to travel beside the bundle")
 	flags.BoolVar(&f.plaintext, "insecure-plaintext", false, "pack a vault that is not encrypted")
-	flags.BoolVar(&f.json, "json", false, "print it as JSON")
 	cli.Choices(cmd, "compression", nutshell.Gzip, nutshell.Zstd, nutshell.None)
 	cli.Choices(cmd, "level", string(nutshell.Fast), string(nutshell.Best))
-	return cmd
+	return p.Verb(cmd, "print it as JSON", func(cmd *cobra.Command, _ []string) (host.Result, error) {
+		f.json = host.AsJSON(cmd)
+		return p.pack(cmd.Context(), f)
+	})
 }
 
-// check asks whether the flags make sense.
+// check returns an error if the flags make no sense.
 func (f packFlags) check() error {
 	if !slices.Contains([]string{nutshell.Gzip, nutshell.Zstd, nutshell.None}, f.compression) {
 		return cli.WithHint(cli.Usage(fmt.Errorf("--compression %.40q is not one of gzip, zstd, none", f.compression)), "as in --compression zstd")
 	}
-	if err := checkLevel(f.level); err != nil {
-		return err
+	if !slices.Contains([]string{"", string(nutshell.Fast), string(nutshell.Best)}, f.level) {
+		return cli.WithHint(cli.Usage(fmt.Errorf("--level %.40q is not one of fast, best", f.level)), "as in --level best")
 	}
 	if f.json && f.output == "-" {
 		return cli.WithHint(cli.Usage(errors.New("--json and the bundle cannot both go to standard output")), "give -o a file")
@@ -83,42 +84,56 @@ func (f packFlags) check() error {
 	return nil
 }
 
-func checkLevel(level string) error {
-	if !slices.Contains([]string{"", string(nutshell.Fast), string(nutshell.Best)}, level) {
-		return cli.WithHint(cli.Usage(fmt.Errorf("--level %.40q is not one of fast, best", level)), "as in --level best")
+func (p program) pack(ctx context.Context, f packFlags) (host.Result, error) {
+	if f.output == "-" && cli.IsTerminal(p.Out) {
+		return nil, cli.WithHint(cli.Usage(errors.New("a bundle is not for a terminal")), "give -o a file, or send it on with |")
 	}
-	return nil
+	b, err := p.packDir(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	result := packResult{
+		File: b.output, ID: b.m.ID(), Hash: b.info.Hash, Size: b.info.Size, Files: len(b.info.Files), Compression: f.compression,
+		Tokens: b.options.Tokens, HiddenTests: len(b.options.Hidden), Skipped: skipped(b.info.Skipped),
+	}
+	for _, e := range b.info.Files {
+		result.Original += e.Size
+	}
+	return result, nil
 }
 
-func (p program) pack(ctx context.Context, f packFlags) error {
+// packedDir is a directory that was packed.
+type packedDir struct {
+	tree    fs.FS
+	m       *nutshell.Manifest
+	options nutshell.Options
+	info    nutshell.Info
+	output  string
+}
+
+// packDir packs a directory into a file or to standard output.
+func (p program) packDir(ctx context.Context, f packFlags) (packedDir, error) {
 	if err := f.check(); err != nil {
-		return err
-	}
-	if f.output == "-" && cli.IsTerminal(p.Out) {
-		return cli.WithHint(cli.Usage(errors.New("a bundle is not for a terminal")), "give -o a file, or send it on with |")
+		return packedDir{}, err
 	}
 	tree, m, err := p.OwnTree(f.dir)
 	if err != nil {
-		return err
+		return packedDir{}, err
 	}
 	if err := p.mustBeReady(tree, f); err != nil {
-		return err
+		return packedDir{}, err
 	}
-	o, err := p.packOptions(ctx, tree, f)
-	if err != nil {
-		return fmt.Errorf("pack %s: %w", f.dir, err)
+	d := packedDir{tree: tree, m: m, output: cmp.Or(f.output, host.Slug(m.Task().Title, "bundle")+".nut")}
+	if d.options, err = p.packOptions(ctx, tree, f); err != nil {
+		return packedDir{}, fmt.Errorf("pack %s: %w", f.dir, err)
 	}
-	if f.output == "" {
-		f.output = host.Slug(m.Task().Title, "bundle") + ".nut"
+	if d.info, err = p.packTo(ctx, tree, d.output, d.options); err != nil {
+		return packedDir{}, p.packHint(fmt.Errorf("pack %s: %w", f.dir, err), f)
 	}
-	info, err := p.packTo(ctx, tree, f.output, o)
-	if err != nil {
-		return p.packHint(fmt.Errorf("pack %s: %w", f.dir, err), f)
-	}
-	return p.printPacked(f, m, o, info)
+	return d, nil
 }
 
-// mustBeReady checks a tree, and prints what is missing if anything is.
+// mustBeReady returns an error if a tree lacks something, after printing what.
 func (p program) mustBeReady(tree fs.FS, f packFlags) error {
 	if f.force {
 		return nil
@@ -141,7 +156,7 @@ func (p program) mustBeReady(tree fs.FS, f packFlags) error {
 	return cli.WithHint(err, "--force packs it nevertheless")
 }
 
-// packOptions gathers what the tree says about its packing, and commits to its hidden tests.
+// packOptions returns how a tree is packed, by the flags and its .nutignore. It commits to the hidden tests.
 func (p program) packOptions(ctx context.Context, tree fs.FS, f packFlags) (nutshell.Options, error) {
 	patterns, err := host.Ignored(tree)
 	if err != nil {
@@ -165,12 +180,12 @@ func (p program) packOptions(ctx context.Context, tree fs.FS, f packFlags) (nuts
 	return o, err
 }
 
-// packTo packs into a file, which is there whole or not at all, or to standard output.
+// packTo packs into a file, whole or not at all, or to standard output.
 func (p program) packTo(ctx context.Context, tree fs.FS, output string, o nutshell.Options) (info nutshell.Info, err error) {
 	if output == "-" {
 		return nutshell.Pack(ctx, tree, p.Out, o)
 	}
-	f, err := os.CreateTemp(filepath.Dir(output), ".pack-*.nut") // a bundle by its name, so that none has it in it
+	f, err := os.CreateTemp(filepath.Dir(output), ".pack-*.nut") // a bundle by its name, so that Pack leaves it out
 	if err != nil {
 		return info, err
 	}
@@ -191,7 +206,7 @@ func (p program) packTo(ctx context.Context, tree fs.FS, output string, o nutshe
 	return info, durable.Rename(f, output)
 }
 
-// packHint says what can be done about a tree that cannot be packed.
+// packHint adds what can be done about a tree that cannot be packed.
 func (p program) packHint(err error, f packFlags) error {
 	if _, ok := errors.AsType[*nutshell.PlaintextError](err); ok {
 		return cli.WithHint(err, "seal it: '"+p.Hint("vault --help")+"' says how; --insecure-plaintext packs it as it is")
@@ -213,30 +228,31 @@ func (p program) packHint(err error, f packFlags) error {
 	return err
 }
 
-// packedJSON is what pack prints for a program.
-type packedJSON struct {
-	File        string        `json:"file"`
-	ID          string        `json:"id"`
-	Hash        guild.Hash    `json:"hash"`
-	Size        int64         `json:"size_bytes"`
-	Files       int           `json:"files"`
-	Original    int64         `json:"original_size_bytes"`
-	Compression string        `json:"compression"`
-	Tokens      int64         `json:"context_tokens_estimate"`
-	HiddenTests int           `json:"hidden_tests"`
-	Skipped     []skippedJSON `json:"skipped"`
+// packResult is what pack made.
+type packResult struct {
+	File        string     `json:"file"`
+	ID          string     `json:"id"`
+	Hash        guild.Hash `json:"hash"`
+	Size        int64      `json:"size_bytes"`
+	Files       int        `json:"files"`
+	Original    int64      `json:"original_size_bytes"`
+	Compression string     `json:"compression"`
+	Tokens      int64      `json:"context_tokens_estimate"`
+	HiddenTests int        `json:"hidden_tests"`
+	Skipped     []skip     `json:"skipped"`
 }
 
-type skippedJSON struct {
+// skip is a file that was left out.
+type skip struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
 }
 
-// skippedOf words what was left out: to Pack, .nutignore is only somebody who wants it so.
-func skippedOf(all []nutshell.Skipped) []skippedJSON {
-	list := make([]skippedJSON, len(all))
+// skipped lists what was left out. Pack cannot know that what was excluded is named by .nutignore.
+func skipped(all []nutshell.Skipped) []skip {
+	list := make([]skip, len(all))
 	for i, s := range all {
-		list[i] = skippedJSON{s.Path, s.Reason}
+		list[i] = skip{Path: s.Path, Reason: s.Reason}
 		if s.Reason == nutshell.ReasonExcluded {
 			list[i].Reason = ignore.File + " names it"
 		}
@@ -244,31 +260,23 @@ func skippedOf(all []nutshell.Skipped) []skippedJSON {
 	return list
 }
 
-func (p program) printPacked(f packFlags, m *nutshell.Manifest, o nutshell.Options, info nutshell.Info) error {
-	total := int64(0)
-	for _, e := range info.Files {
-		total += e.Size
-	}
-	if f.json {
-		return cli.PrintJSON(p.Out, packedJSON{
-			f.output, m.ID(), info.Hash, info.Size, len(info.Files), total, f.compression, o.Tokens, len(o.Hidden), skippedOf(info.Skipped),
-		})
-	}
+// Print implements host.Result.
+func (r packResult) Print(p *host.Program) error {
 	var b strings.Builder
-	for _, s := range skippedOf(info.Skipped) {
+	for _, s := range r.Skipped {
 		fmt.Fprintf(&b, "left out %s: %s\n", cli.Clean(s.Path), cli.Clean(s.Reason))
 	}
-	switch n := len(o.Hidden); n {
+	switch r.HiddenTests {
 	case 0:
 	case 1:
 		fmt.Fprintln(&b, "committed to 1 hidden test, which stays here")
 	default:
-		fmt.Fprintf(&b, "committed to %d hidden tests, which stay here\n", n)
+		fmt.Fprintf(&b, "committed to %d hidden tests, which stay here\n", r.HiddenTests)
 	}
-	fmt.Fprintf(&b, "%s: %s, %s in %s\n", cli.Clean(f.output), cli.Count(len(info.Files), "file", "files"), cli.Size(total), cli.Size(info.Size))
-	fmt.Fprintf(&b, "id    %s\nhash  %s\n", cli.Clean(m.ID()), info.Hash)
+	fmt.Fprintf(&b, "%s: %s, %s in %s\n", cli.Clean(r.File), cli.Count(r.Files, "file", "files"), cli.Size(r.Original), cli.Size(r.Size))
+	fmt.Fprintf(&b, "id    %s\nhash  %s\n", cli.Clean(r.ID), r.Hash)
 	out := p.Out
-	if f.output == "-" {
+	if r.File == "-" {
 		out = p.Err
 	}
 	_, err := io.WriteString(out, b.String())

@@ -10,7 +10,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"syscall"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
+	"guild/internal/nut/host"
 	"guild/internal/viewer"
 )
 
@@ -37,22 +37,22 @@ The first line that is printed is the page's address. It has a token in it, with
 which nothing is shown, and no other machine can reach it. The page is for reading:
 it runs no scripts, shows every file as plain text, and leaves out dot files, keys,
 the vault and hidden tests. Ctrl-C ends it.`,
-		Example: "  " + p.Hint("serve my-task.nut") + "\n  " + p.Hint("serve my-task --port 0"),
-		Args:    cli.Arity(cobra.MaximumNArgs(1), "a bundle or a directory"),
+		Example:           p.Examples("serve my-task.nut", "serve my-task --port 0"),
+		Args:              cli.Arity(cobra.MaximumNArgs(1), "a bundle or a directory"),
+		ValidArgsFunction: host.CompleteBundles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.serve(cmd.Context(), append(args, ".")[0], port, asJSON)
 		},
 	}
 	cmd.Flags().IntVarP(&port, "port", "p", servePort, "port to listen on; 0 takes a free one")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the address as JSON")
-	cmd.ValidArgsFunction = cobra.FixedCompletions([]string{"nut"}, cobra.ShellCompDirectiveFilterFileExt)
 	return cmd
 }
 
 // serve shows a bundle until the context ends.
 func (p program) serve(ctx context.Context, path string, port int, asJSON bool) error {
 	if port < 0 || port > 65535 {
-		return cli.Usage(fmt.Errorf("%d is no port", port))
+		return cli.Usage(fmt.Errorf("%d is not a port", port))
 	}
 	trees, packed, done, err := p.trees(ctx, path)
 	if err != nil {
@@ -74,22 +74,19 @@ func (p program) serve(ctx context.Context, path string, port int, asJSON bool) 
 		Port: l.Addr().(*net.TCPAddr).Port, Token: hex.EncodeToString(token),
 		Trees: trees, Name: path, Packed: packed, Program: p.Name, Now: p.Now,
 	})
-	if err := p.printAddress(v, path, asJSON); err != nil {
+	if asJSON {
+		err = cli.PrintLine(p.Out, map[string]string{"url": v.URL()})
+	} else {
+		_, err = fmt.Fprintf(p.Out, "%s\nshowing %s; Ctrl-C ends it\n", v.URL(), cli.Clean(path))
+	}
+	if err != nil {
 		l.Close()
 		return err
 	}
 	return run(ctx, l, v)
 }
 
-func (p program) printAddress(v *viewer.Viewer, path string, asJSON bool) error {
-	if asJSON {
-		return cli.PrintLine(p.Out, map[string]string{"url": v.URL()})
-	}
-	_, err := fmt.Fprintf(p.Out, "%s\nshowing %s; Ctrl-C ends it\n", v.URL(), cli.Clean(path))
-	return err
-}
-
-// run answers requests until the context ends, and waits a moment for those that are under way.
+// run answers requests until the context ends, and then waits up to two seconds for those under way.
 func run(ctx context.Context, l net.Listener, h http.Handler) error {
 	server := &http.Server{
 		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 2 * time.Minute,
@@ -112,13 +109,13 @@ func run(ctx context.Context, l net.Listener, h http.Handler) error {
 	return nil
 }
 
-// trees returns what opens the tree that is shown: a bundle is unpacked once, a directory is looked through each time.
+// trees returns a function that opens the tree to show. A bundle is unpacked once; a directory is read anew each time.
 func (p program) trees(ctx context.Context, path string) (open func() (fs.FS, func(), error), packed bool, done func(), err error) {
 	tree, done, err := p.OpenTree(ctx, path)
 	if err != nil {
 		return nil, false, nil, err
 	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
+	if !host.IsFile(path) {
 		done()
 		return func() (fs.FS, func(), error) { return p.OpenTree(ctx, path) }, false, func() {}, nil
 	}

@@ -17,7 +17,7 @@ import (
 	"guild/nutshell/vault"
 )
 
-// Shared is a directory as others get it: without its vault, and without the notes of where it was published.
+// Shared is a directory that was packed for others.
 type Shared struct {
 	File     *os.File // without a name
 	Manifest *nutshell.Manifest
@@ -25,7 +25,6 @@ type Shared struct {
 	Vault    string // the path of the vault that stays; empty if there is none
 }
 
-// share packs a directory for others. The extension is written into its manifest, without the notes.
 func (p program) share(ctx context.Context, dir string, e clawnet.Extension) (*Shared, error) {
 	tree, m, err := p.OwnTree(dir)
 	if err != nil {
@@ -38,7 +37,7 @@ func (p program) share(ctx context.Context, dir string, e clawnet.Extension) (*S
 	if err := m.SetExtension(clawnet.Name, e.Unpublished()); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	shown := withManifest{tree, m.Bytes()}
+	shown := host.WithFile(tree, nutshell.ManifestFile, m.Bytes())
 	f := packFlags{dir: dir, vaultBeside: s.Vault != ""}
 	o, err := p.packOptions(ctx, shown, f)
 	if err != nil {
@@ -55,7 +54,7 @@ func (p program) share(ctx context.Context, dir string, e clawnet.Extension) (*S
 	return s, nil
 }
 
-// withoutSecrets leaves out all credentials, beside what else is left out.
+// withoutSecrets excludes all credentials, beside what also excludes.
 func withoutSecrets(m *nutshell.Manifest, also func(string, bool) bool) func(string, bool) bool {
 	secrets := []string{path.Dir(vault.File), path.Clean(m.Credentials().Vault), path.Clean(m.APIs().CredentialRef)}
 	return func(name string, isDir bool) bool {
@@ -63,7 +62,7 @@ func withoutSecrets(m *nutshell.Manifest, also func(string, bool) bool) func(str
 	}
 }
 
-// refusePlaintext refuses a bundle whose vault anybody can read: it is not to be near a network.
+// refusePlaintext refuses a bundle whose vault anybody can read: it must not get onto a network.
 func (p program) refusePlaintext(tree fs.FS, m *nutshell.Manifest) error {
 	c := m.Credentials()
 	plain := c.Vault != "" && c.Encryption == vault.Plaintext
@@ -78,7 +77,7 @@ func (p program) refusePlaintext(tree fs.FS, m *nutshell.Manifest) error {
 	return nil
 }
 
-// readVault reads the vault of a tree; none is nothing.
+// readVault reads the vault of a tree. It returns nil if there is none.
 func readVault(tree fs.FS, name string) ([]byte, error) {
 	name = path.Clean(name)
 	if !fs.ValidPath(name) || name == "." {
@@ -95,19 +94,5 @@ func readVault(tree fs.FS, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, vault.MaxSealed+1))
 }
 
-// withManifest is a tree with another manifest in it.
-type withManifest struct {
-	fs.FS
-	text []byte
-}
-
-// Open implements fs.FS.
-func (t withManifest) Open(name string) (fs.File, error) {
-	if name != nutshell.ManifestFile {
-		return t.FS.Open(name)
-	}
-	return host.TextFile(name, t.text), nil
-}
-
-// Content is the packed file from its beginning.
+// Content reads the packed file from its beginning.
 func (s *Shared) Content() io.Reader { return io.NewSectionReader(s.File, 0, s.Info.Size) }

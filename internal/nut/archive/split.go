@@ -17,11 +17,11 @@ import (
 	"guild/nutshell/parts"
 )
 
-// splitFlags is what split was asked to do.
+// splitFlags say how a task is split.
 type splitFlags struct {
-	dir, output       string
-	n                 int
-	withVault, asJSON bool
+	dir, output string
+	n           int
+	withVault   bool
 }
 
 func (p program) splitCommand() *cobra.Command {
@@ -36,22 +36,30 @@ test scripts are dealt out one after the other; context and files are in every p
 Each part names the task as its parent_id. The reward and hidden tests stay with the
 whole, and so do credentials, unless --with-vault gives them to every part. What the
 parts deliver is put together again with '` + p.Hint("merge") + `'.`,
-		Example: "  " + p.Hint("split --dir my-task -n 3") + "\n  " + p.Hint("split --dir my-task -n 2 -o parts --with-vault"),
+		Example: p.Examples("split --dir my-task -n 3", "split --dir my-task -n 2 -o parts --with-vault"),
 		Args:    cli.NoArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			made, err := p.split(cmd.Context(), f)
-			if err != nil {
-				return p.splitHint(err)
-			}
-			return p.printSplit(made, f)
-		},
 	}
 	host.DirFlag(cmd.Flags(), &f.dir)
 	cmd.Flags().IntVarP(&f.n, "parts", "n", 2, "how many parts")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "the directory to make them in (default: the one that --dir is in)")
 	cmd.Flags().BoolVar(&f.withVault, "with-vault", false, "put the vault into every part")
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the parts as JSON")
-	return cmd
+	return p.Verb(cmd, "print the parts as JSON", func(cmd *cobra.Command, _ []string) (host.Result, error) {
+		made, err := p.split(cmd.Context(), f)
+		if few, ok := errors.AsType[*parts.TooFewError](err); ok && few.Have < 2 {
+			return nil, cli.WithHint(err, "add what is to be done: '"+p.Hint("set acceptance.checklist.- 'A thing to do'")+"'")
+		} else if ok {
+			return nil, cli.WithHint(err, fmt.Sprintf("make fewer parts, as in -n %d", few.Have))
+		}
+		if err != nil {
+			return nil, err
+		}
+		return splitResult{Parts: made}, nil
+	})
+}
+
+// splitResult is what split made.
+type splitResult struct {
+	Parts []splitPart `json:"parts"`
 }
 
 // splitPart is a part that was written.
@@ -64,6 +72,18 @@ type splitPart struct {
 	Criteria  []string `json:"criteria"`
 	Checklist []string `json:"checklist"`
 	Scripts   []string `json:"test_scripts"`
+}
+
+// Print implements host.Result.
+func (s splitResult) Print(p *host.Program) error {
+	for _, part := range s.Parts {
+		_, err := fmt.Fprintf(p.Out, "%s: %s, %s, %s\n", cli.Clean(shownPath(part.Dir)), cli.Count(len(part.Criteria), "criterion", "criteria"),
+			cli.Count(len(part.Checklist), "checklist item", "checklist items"), cli.Count(len(part.Scripts), "test script", "test scripts"))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p program) split(ctx context.Context, f splitFlags) ([]splitPart, error) {
@@ -91,11 +111,11 @@ func (p program) split(ctx context.Context, f splitFlags) ([]splitPart, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.writeParts(ctx, all, m.ID(), f)
+	return writeParts(ctx, all, m.ID(), f)
 }
 
 // writeParts writes all parts, or none.
-func (p program) writeParts(ctx context.Context, all []parts.Part, parent string, f splitFlags) (made []splitPart, err error) {
+func writeParts(ctx context.Context, all []parts.Part, parent string, f splitFlags) (made []splitPart, err error) {
 	whole, err := filepath.Abs(f.dir)
 	if err != nil {
 		return nil, err
@@ -125,12 +145,15 @@ func (p program) writeParts(ctx context.Context, all []parts.Part, parent string
 		if err := writeTree(ctx, part.Tree, dirs[i]); err != nil {
 			return made, err
 		}
-		made = append(made, splitPart{dirs[i], part.Number.Part, part.ID, parent, part.Title, part.Criteria, part.Checklist, part.Scripts})
+		made = append(made, splitPart{
+			Dir: dirs[i], Part: part.Number.Part, ID: part.ID, ParentID: parent, Title: part.Title,
+			Criteria: part.Criteria, Checklist: part.Checklist, Scripts: part.Scripts,
+		})
 	}
 	return made, nil
 }
 
-// refuseExisting complains if a name is taken.
+// refuseExisting returns an error if there is something at path.
 func refuseExisting(path string) error {
 	_, err := os.Lstat(path)
 	switch {
@@ -142,8 +165,8 @@ func refuseExisting(path string) error {
 	return cli.WithHint(fmt.Errorf("%s: %w", path, fs.ErrExist), "remove it, or choose another place with -o")
 }
 
-// writeTree writes a tree as a directory that is there whole or not at all. It goes through a bundle in a file
-// without a name, so that what must never be packed is not written, and the manifest lists what is.
+// writeTree writes a tree as a directory, whole or not at all. It packs the tree first, so that what must never be packed
+// is not written, and the manifest lists the files.
 func writeTree(ctx context.Context, tree fs.FS, dir string) error {
 	f, err := host.Unnamed()
 	if err != nil {
@@ -158,30 +181,7 @@ func writeTree(ctx context.Context, tree fs.FS, dir string) error {
 	return err
 }
 
-func (p program) splitHint(err error) error {
-	if few, ok := errors.AsType[*parts.TooFewError](err); ok && few.Have < 2 {
-		return cli.WithHint(err, "add what is to be done: '"+p.Hint("set acceptance.checklist.- 'A thing to do'")+"'")
-	} else if ok {
-		return cli.WithHint(err, fmt.Sprintf("make fewer parts, as in -n %d", few.Have))
-	}
-	return err
-}
-
-func (p program) printSplit(made []splitPart, f splitFlags) error {
-	if f.asJSON {
-		return cli.PrintJSON(p.Out, map[string]any{"parts": made})
-	}
-	for _, part := range made {
-		_, err := fmt.Fprintf(p.Out, "%s: %s\n", cli.Clean(shownPath(part.Dir)), cli.Count(len(part.Criteria), "criterion", "criteria")+", "+
-			cli.Count(len(part.Checklist), "checklist item", "checklist items")+", "+cli.Count(len(part.Scripts), "test script", "test scripts"))
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// shownPath is a path as seen from the working directory, if that is shorter.
+// shownPath returns a path relative to the working directory, if that is shorter.
 func shownPath(path string) string {
 	if here, err := os.Getwd(); err == nil {
 		if rel, err := filepath.Rel(here, path); err == nil && len(rel) < len(path) {

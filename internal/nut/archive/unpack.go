@@ -1,11 +1,11 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -20,27 +20,61 @@ import (
 
 func (p program) unpackCommand() *cobra.Command {
 	var output string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "unpack FILE.nut",
 		Short: "Unpack a bundle into a new directory, all of it or nothing",
 		Long: `Check every path, limit, size and hash of a bundle, and unpack it. The directory
 must be empty or not exist; it is there whole or not at all, even if the power is
 cut.`,
-		Example: "  " + p.Hint("unpack my-task.nut") + "\n  " + p.Hint("unpack my-task.nut -o work") + "\n  " + p.Hint("unpack - -o work <my-task.nut"),
-		Args:    cli.OneArg("a bundle"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.unpack(cmd.Context(), args[0], output, asJSON)
-		},
-		ValidArgsFunction: cobra.FixedCompletions([]string{"nut"}, cobra.ShellCompDirectiveFilterFileExt),
+		Example:           p.Examples("unpack my-task.nut", "unpack my-task.nut -o work", "unpack - -o work <my-task.nut"),
+		Args:              cli.OneArg("a bundle"),
+		ValidArgsFunction: host.CompleteBundles,
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "the directory to make; the bundle's name without .nut if not given")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
-	return cmd
+	return p.Verb(cmd, "print it as JSON", func(cmd *cobra.Command, args []string) (host.Result, error) {
+		return p.unpack(cmd.Context(), args[0], output)
+	})
 }
 
-// unpackedJSON is what unpack prints for a program.
-type unpackedJSON struct {
+func (p program) unpack(ctx context.Context, file, dir string) (host.Result, error) {
+	base := filepath.Base(file)
+	name := strings.TrimSuffix(base, ".nut")
+	if dir == "" && (file == "-" || name == base || name == "") {
+		return nil, cli.WithHint(cli.Usage(fmt.Errorf("no name for the directory follows from %q", file)), "give it with -o")
+	}
+	dir = filepath.Clean(cmp.Or(dir, name))
+	b, err := p.extract(ctx, file, dir)
+	if err != nil {
+		return nil, p.unpackHint(file, dir, err)
+	}
+	result := unpackResult{Dir: dir, ID: b.Manifest().ID(), Warnings: append([]string{}, b.Warnings...)}
+	if workdir.HoldsForeign(b) {
+		result.Warnings = append(result.Warnings, "it brings configuration of agents, editors or version control, which programs obey that run in "+dir+": look at it first")
+	}
+	for _, e := range b.Files() {
+		if e.Path != nutshell.ManifestFile {
+			result.Files++
+			result.Size += e.Size
+		}
+	}
+	return result, nil
+}
+
+func (p program) extract(ctx context.Context, file, dir string) (*nutshell.Bundle, error) {
+	in, err := p.OpenFile(file)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return workdir.Extract(ctx, in, info.Size(), nutshell.Limits{}, dir)
+}
+
+// unpackResult is what unpack made.
+type unpackResult struct {
 	Dir      string   `json:"dir"`
 	ID       string   `json:"id"`
 	Files    int      `json:"files"`      // without the manifest, as in the manifest itself
@@ -48,72 +82,16 @@ type unpackedJSON struct {
 	Warnings []string `json:"warnings"`
 }
 
-func (p program) unpack(ctx context.Context, file, dir string, asJSON bool) error {
-	dir, err := unpackDir(file, dir)
-	if err != nil {
-		return err
-	}
-	in, size, err := p.openFile(file)
-	if err != nil {
-		return p.unpackHint(file, dir, err)
-	}
-	defer in.Close()
-	b, err := workdir.Extract(ctx, in, size, nutshell.Limits{}, dir)
-	if err != nil {
-		return p.unpackHint(file, dir, err)
-	}
-	done := unpackedJSON{Dir: dir, ID: b.Manifest().ID(), Warnings: append([]string{}, b.Warnings...)}
-	if workdir.HoldsForeign(b) {
-		done.Warnings = append(done.Warnings, "it brings configuration of agents, editors or version control, which programs obey that run in "+dir+": look at it first")
-	}
-	for _, e := range b.Files() {
-		if e.Path != nutshell.ManifestFile {
-			done.Files++
-			done.Size += e.Size
-		}
-	}
-	if asJSON {
-		return cli.PrintJSON(p.Out, done)
-	}
-	for _, warning := range done.Warnings {
+// Print implements host.Result.
+func (r unpackResult) Print(p *host.Program) error {
+	for _, warning := range r.Warnings {
 		fmt.Fprintln(p.Err, "warning:", cli.Clean(warning))
 	}
-	_, err = fmt.Fprintf(p.Out, "%s: %s, %s\nid  %s\n", cli.Clean(dir), cli.Count(done.Files, "file", "files"), cli.Size(done.Size), cli.Clean(done.ID))
+	_, err := fmt.Fprintf(p.Out, "%s: %s, %s\nid  %s\n", cli.Clean(r.Dir), cli.Count(r.Files, "file", "files"), cli.Size(r.Size), cli.Clean(r.ID))
 	return err
 }
 
-// unpackDir is where a bundle goes.
-func unpackDir(file, dir string) (string, error) {
-	if dir != "" {
-		return filepath.Clean(dir), nil
-	}
-	base := filepath.Base(file)
-	name := strings.TrimSuffix(base, ".nut")
-	if file == "-" || name == base || name == "" {
-		return "", cli.WithHint(cli.Usage(fmt.Errorf("no name for the directory follows from %q", file)), "give it with -o")
-	}
-	return name, nil
-}
-
-// openFile opens a bundle file, or standard input for "-", without reading it.
-func (p program) openFile(path string) (f *os.File, size int64, err error) {
-	if path == "-" {
-		f, err = p.Spool()
-	} else {
-		f, err = host.OpenRegular(path)
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		f.Close()
-		return nil, 0, err
-	}
-	return f, info.Size(), nil
-}
-
-// unpackHint names the file, and says what can be done.
+// unpackHint adds the file to an error, and what can be done.
 func (p program) unpackHint(file, dir string, err error) error {
 	err = fmt.Errorf("%s: %w", file, err)
 	switch {
@@ -129,7 +107,7 @@ func (p program) unpackHint(file, dir string, err error) error {
 	return cli.WithHint(err, p.bundleHint(err))
 }
 
-// bundleHint says what is to be done about a bundle that cannot be opened, or nothing.
+// bundleHint returns what can be done about a bundle that cannot be opened, or "".
 func (p program) bundleHint(err error) string {
 	if _, ok := errors.AsType[*nutshell.LimitError](err); ok {
 		return "it may be a bomb: what is beyond the limits is not unpacked"

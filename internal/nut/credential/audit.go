@@ -7,10 +7,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
+	"guild/internal/nut/host"
+	"guild/nutshell"
 	"guild/nutshell/vault"
 )
 
-// What an audit may find.
 const (
 	auditExpired    = "expired"
 	auditSoon       = "expires soon"
@@ -24,7 +25,6 @@ const (
 
 func (p program) vaultAuditCommand() *cobra.Command {
 	var f vaultFlags
-	var asJSON bool
 	var within string
 	cmd := &cobra.Command{
 		Use:   "audit [DIR|FILE.nut]",
@@ -33,105 +33,99 @@ func (p program) vaultAuditCommand() *cobra.Command {
 what never does or has no restrictions, and where it and the manifest differ.
 
 Exit code 1: something has expired.`,
-		Example: "  " + p.Hint("vault audit") + "\n  " + p.Hint("vault audit --within 2w --json"),
+		Example: p.Examples("vault audit", "vault audit --within 2w --json"),
 		Args:    cli.Arity(cobra.MaximumNArgs(1), "one directory or bundle at most"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			soon, err := duration(within)
-			if err != nil {
-				return cli.WithHint(cli.Usage(fmt.Errorf("--within: %w", err)), "as in 36h, 7d or 2w")
-			}
-			s, err := p.openVault(cmd.Context(), f.at(args))
-			if err != nil {
-				return err
-			}
-			return p.printAudit(s, s.audit(soon), asJSON)
-		},
 	}
 	f.add(cmd)
 	cmd.Flags().StringVar(&within, "within", "7d", "how soon is soon, as a `duration`")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
-	return cmd
+	return p.Verb(cmd, "print it as JSON", func(cmd *cobra.Command, args []string) (host.Result, error) {
+		soon, err := duration(within)
+		if err != nil {
+			return nil, cli.WithHint(cli.Usage(fmt.Errorf("--within: %w", err)), "as in 36h, 7d or 2w")
+		}
+		s, err := p.openVault(cmd.Context(), f.at(args))
+		if err != nil {
+			return nil, err
+		}
+		return s.audit(soon)
+	})
 }
 
-// finding is one thing that an audit found.
+// audited is what an audit found.
+type audited struct {
+	Vault    string    `json:"vault"`
+	Findings []finding `json:"findings"`
+
+	credentials int
+}
+
 type finding struct {
 	Name    string `json:"name,omitempty"`
 	Problem string `json:"problem"`
 	Detail  string `json:"detail,omitempty"`
 }
 
-func (s *safe) audit(soon time.Duration) []finding {
-	all := []finding{}
+// audit returns what is wrong with an open vault, and an error if something has expired. What expires within soon is a
+// finding too.
+func (s *safe) audit(soon time.Duration) (audited, error) {
+	all := audited{Vault: s.path, Findings: []finding{}, credentials: len(s.v.Credentials())}
 	if s.form == vault.Plaintext {
-		all = append(all, finding{Problem: auditInTheClear, Detail: "whoever has the file has the credentials"})
+		all.add("", auditInTheClear, "whoever has the file has the credentials")
 	}
+	promises := make(map[string]nutshell.Scope)
+	for _, scope := range s.m.Credentials().Scopes {
+		if _, ok := promises[scope.Name]; !ok {
+			promises[scope.Name] = scope
+		}
+	}
+	expired := 0
 	for _, e := range s.entries() {
-		all = append(all, s.auditEntry(e, soon)...)
+		at := s.v.ExpiresAt(e.Name)
+		switch {
+		case at.IsZero():
+			all.add(e.Name, auditForever, "set an end with --expires")
+		case e.Expired:
+			expired++
+			all.add(e.Name, auditExpired, e.until[len("expired "):])
+		case at.Before(s.p.Now().Add(soon)):
+			all.add(e.Name, auditSoon, e.until)
+		}
+		if len(e.Restrictions) == 0 || oneLine(e.Restrictions) == "{}" {
+			all.add(e.Name, auditUnbounded, "whatever its scopes allow")
+		}
+		promise, listed := promises[e.Name]
+		stated, err := promise.ExpiresAt.Time()
+		switch {
+		case !listed:
+			all.add(e.Name, auditUnlisted, "an agent does not know of it")
+		case err == nil && !stated.Equal(at), err != nil && !at.IsZero():
+			all.add(e.Name, auditDiffers, string(promise.ExpiresAt))
+		}
 	}
 	for _, scope := range s.m.Credentials().Scopes {
 		if _, ok := s.v.Credential(scope.Name); !ok {
-			all = append(all, finding{scope.Name, auditMissing, "the manifest promises it"})
+			all.add(scope.Name, auditMissing, "the manifest promises it")
 		}
 	}
-	return all
-}
-
-func (s *safe) auditEntry(e vaultEntry, soon time.Duration) []finding {
-	var all []finding
-	at := s.v.ExpiresAt(e.Name)
-	switch {
-	case at.IsZero():
-		all = append(all, finding{e.Name, auditForever, "set an end with --expires"})
-	case e.Expired:
-		all = append(all, finding{e.Name, auditExpired, e.until[len("expired "):]})
-	case at.Before(s.p.Now().Add(soon)):
-		all = append(all, finding{e.Name, auditSoon, e.until})
-	}
-	if len(e.Restrictions) == 0 || oneLine(e.Restrictions) == "{}" {
-		all = append(all, finding{e.Name, auditUnbounded, "whatever its scopes allow"})
-	}
-	for _, scope := range s.m.Credentials().Scopes {
-		if scope.Name != e.Name {
-			continue
-		}
-		if stated, err := scope.ExpiresAt.Time(); err == nil && !stated.Equal(at) || err != nil && !at.IsZero() {
-			all = append(all, finding{e.Name, auditDiffers, string(scope.ExpiresAt)})
-		}
-		return all
-	}
-	return append(all, finding{e.Name, auditUnlisted, "an agent does not know of it"})
-}
-
-func (p program) printAudit(s *safe, all []finding, asJSON bool) error {
-	expired := 0
-	for _, f := range all {
-		if f.Problem == auditExpired {
-			expired++
-		}
-	}
-	if err := p.writeAudit(s, all, asJSON); err != nil || expired == 0 {
-		return err
+	if expired == 0 {
+		return all, nil
 	}
 	err := fmt.Errorf("%s: %s expired", s.path, cli.Count(expired, "credential has", "credentials have"))
-	if asJSON {
-		return cli.Shown(err)
-	}
-	return cli.WithHint(err, "'"+p.Hint("vault rotate NAME")+"' gives a new value")
+	return all, cli.WithHint(err, "'"+s.p.Hint("vault rotate NAME")+"' gives a new value")
 }
 
-func (p program) writeAudit(s *safe, all []finding, asJSON bool) error {
-	if asJSON {
-		return cli.PrintJSON(p.Out, struct {
-			Vault    string    `json:"vault"`
-			Findings []finding `json:"findings"`
-		}{s.path, all})
-	}
-	if len(all) == 0 {
-		_, err := fmt.Fprintf(p.Out, "%s: %s, nothing to say\n", cli.Clean(s.path), cli.Count(len(s.v.Credentials()), "credential", "credentials"))
+func (a *audited) add(name, problem, detail string) {
+	a.Findings = append(a.Findings, finding{Name: name, Problem: problem, Detail: detail})
+}
+
+// Print implements host.Result.
+func (a audited) Print(p *host.Program) error {
+	if len(a.Findings) == 0 {
+		_, err := fmt.Fprintf(p.Out, "%s: %s, nothing to say\n", cli.Clean(a.Vault), cli.Count(a.credentials, "credential", "credentials"))
 		return err
 	}
 	rows := [][]string{{"NAME", "FINDING", "DETAIL"}}
-	for _, f := range all {
+	for _, f := range a.Findings {
 		rows = append(rows, []string{f.Name, f.Problem, f.Detail})
 	}
 	return cli.Table(p.Out, rows)

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
+	"guild/internal/nut/host"
 	"guild/nutshell/vault"
 )
 
@@ -23,7 +24,6 @@ import (
 type editFlags struct {
 	vaultFlags
 	scratch string
-	json    bool
 }
 
 func (p program) vaultEditCommand() *cobra.Command {
@@ -39,56 +39,39 @@ stopped. An editor that keeps copies elsewhere keeps them: see to that in its
 settings.`,
 		Example: "  " + p.Hint("vault edit") + "\n  EDITOR=nano " + p.Hint("vault edit --dir my-task"),
 		Args:    cli.NoArgs(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return p.editVault(cmd.Context(), f) },
 	}
 	f.vaultFlags.add(cmd)
 	cmd.Flags().StringVar(&f.scratch, "scratch", "", "a `directory` in memory to edit in, if neither is there")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print what is in the vault afterwards as JSON")
 	_ = cmd.MarkFlagDirname("scratch")
-	return cmd
+	return p.Verb(cmd, "print what is in the vault afterwards as JSON", func(cmd *cobra.Command, _ []string) (host.Result, error) {
+		return p.editVault(cmd.Context(), f)
+	})
 }
 
-func (p program) editVault(ctx context.Context, f editFlags) error {
-	s, err := p.changeVault(ctx, f.vaultFlags, false)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	recipients, err := s.recipients(ctx, s.form, nil, nil)
-	if err != nil {
-		return err
-	}
-	before := s.v
-	edited, err := p.edit(ctx, before, f.scratch)
-	if err != nil {
-		return err
-	}
-	if string(edited.Document().Reveal()) == string(before.Document().Reveal()) {
-		_, err := fmt.Fprintln(p.Err, "nothing was changed")
-		return err
-	}
-	s.v = edited
-	// Ctrl-C may have been meant for the editor.
-	ctx = context.WithoutCancel(ctx)
-	if err := s.save(ctx, placement{recipients: recipients, removed: gone(before, edited)}); err != nil {
-		return err
-	}
-	return p.printVault(ctx, s, f.json)
-}
+var errUnchanged = errors.New("nothing was changed")
 
-// gone are the names that only the first vault has.
-func gone(before, after *vault.Vault) []string {
-	var names []string
-	for _, c := range before.Credentials() {
-		if _, ok := after.Credential(c.Name); !ok {
-			names = append(names, c.Name)
+func (p program) editVault(ctx context.Context, f editFlags) (host.Result, error) {
+	// Ctrl-C may have been meant for the editor, so the context may have ended.
+	s, err := p.edit(ctx, f.vaultFlags, sealing{always: true}, func(s *safe) error {
+		edited, err := p.inEditor(ctx, s.v, f.scratch)
+		if err == nil && string(edited.Document().Reveal()) == string(s.v.Document().Reveal()) {
+			err = errUnchanged
 		}
+		s.v = edited
+		return err
+	})
+	if errors.Is(err, errUnchanged) {
+		_, err := fmt.Fprintln(p.Err, errUnchanged)
+		return nil, err
 	}
-	return names
+	if err != nil {
+		return nil, err
+	}
+	return s.shown(), nil
 }
 
-// edit lets the person edit a vault until it is one, or they give up.
-func (p program) edit(ctx context.Context, v *vault.Vault, scratch string) (edited *vault.Vault, err error) {
+// inEditor lets the person edit a vault until it is valid or they give up.
+func (p program) inEditor(ctx context.Context, v *vault.Vault, scratch string) (edited *vault.Vault, err error) {
 	dir, held, err := privateDir(scratch)
 	if err != nil {
 		return nil, err
@@ -105,7 +88,7 @@ func (p program) edit(ctx context.Context, v *vault.Vault, scratch string) (edit
 		if err := p.runEditor(file, signals); err != nil {
 			return nil, err
 		}
-		raw, err := readBounded(file, vault.MaxSealed)
+		raw, err := readFile(file, vault.MaxSealed)
 		if err != nil {
 			return nil, err
 		}
@@ -119,7 +102,7 @@ func (p program) edit(ctx context.Context, v *vault.Vault, scratch string) (edit
 	}
 }
 
-// editAgain asks whether to go back to the editor. If there is nobody to ask, what is wrong is the error.
+// editAgain asks whether to go back to the editor. If nobody can be asked, it returns what is wrong.
 func (p program) editAgain(ctx context.Context, wrong error) error {
 	wrong = fmt.Errorf("the vault was not changed: %w", wrong)
 	a, err := p.Asker(context.WithoutCancel(ctx))
@@ -134,10 +117,10 @@ func (p program) editAgain(ctx context.Context, wrong error) error {
 	return nil
 }
 
-// secretVariables are not for editors.
+// secretVariables are kept from editors.
 var secretVariables = []string{ageKeyVariable, "NOSTR_SECRET_KEY", "GUILD_PASSPHRASE", "GUILD_TASK_TOKEN", "SOPS_AGE_KEY", "VAULT_TOKEN", "BAO_TOKEN"}
 
-// runEditor waits for the editor. Ctrl-C is the editor's; SIGTERM and SIGHUP end it.
+// runEditor runs the editor to its end. Ctrl-C is left to the editor; SIGTERM and SIGHUP end it.
 func (p program) runEditor(file string, signals <-chan os.Signal) error {
 	editor := "vi"
 	for _, name := range []string{"EDITOR", "VISUAL"} {
@@ -177,8 +160,8 @@ func (p program) runEditor(file string, signals <-chan os.Signal) error {
 // privateName begins the names of the directories that a vault is edited in.
 const privateName = "nutshell-vault-"
 
-// privateDir makes a directory in memory that only the person can enter, and holds it until held is closed. What an
-// edit left there that was killed is wiped.
+// privateDir makes a directory in memory that only the person can enter, locked until held is closed. It wipes what
+// killed edits left there.
 func privateDir(scratch string) (dir string, held *os.File, err error) {
 	places := []string{os.Getenv("XDG_RUNTIME_DIR"), "/dev/shm"}
 	if scratch != "" {
@@ -200,7 +183,7 @@ func privateDir(scratch string) (dir string, held *os.File, err error) {
 	return "", nil, cli.WithHint(err, "name a directory that is never written to a disk with --scratch")
 }
 
-// hold locks a directory for as long as this process has it open.
+// hold opens and locks a directory. The lock ends with the process.
 func hold(dir string) (*os.File, error) {
 	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_DIRECTORY, 0)
 	if err != nil {
@@ -213,18 +196,18 @@ func hold(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// sweep wipes the directories of edits that nobody holds any more. Those of others cannot be opened.
+// sweep wipes the directories of edits that are not locked any more. Those of other users cannot be opened.
 func sweep(place string) {
 	left, _ := filepath.Glob(filepath.Join(place, privateName+"*"))
 	for _, dir := range left {
 		if f, err := hold(dir); err == nil {
-			_ = wipe(dir) // what cannot be wiped now is tried again by the next edit
+			_ = wipe(dir) // the next edit tries again
 			f.Close()
 		}
 	}
 }
 
-// wipe overwrites and removes what an editor leaves.
+// wipe overwrites the files of a directory and removes it.
 func wipe(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -236,7 +219,7 @@ func wipe(dir string) error {
 func overwrite(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {
-		return nil // links and folders are only removed
+		return nil // links and folders are only removed, not overwritten
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -246,7 +229,7 @@ func overwrite(path string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// zeros never ends.
+// zeros reads as endless zero bytes.
 type zeros struct{}
 
 // Read implements io.Reader.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestWhatAKilledEditLeftIsWipedByTheNext(t *testing.T) {
+func TestEditWipesKilledEdits(t *testing.T) {
 	place := t.TempDir()
 	left := filepath.Join(place, privateName+"left")
 	err := errors.Join(os.Mkdir(left, 0o700), os.WriteFile(filepath.Join(left, "vault.json"), []byte("secret"), 0o600))

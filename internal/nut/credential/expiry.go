@@ -11,11 +11,11 @@ import (
 	"guild/nutshell"
 )
 
-// usualLife is how long a credential is good for when nobody says otherwise, and the bundle has no deadline.
+// usualLife is how long a credential is good if neither a flag nor the bundle's deadline says so.
 const usualLife = 30 * 24 * time.Hour
 
-// parseExpiry reads what --expires takes: a moment in RFC 3339, a date (to its end, UTC), a duration such as 36h, 7d
-// or 2w, or "never", which is empty.
+// parseExpiry parses the value of --expires: a time in RFC 3339, a date (its end, in UTC), a duration such as 36h, 7d or
+// 2w, or "never", for which it returns "".
 func parseExpiry(text string, now time.Time) (nutshell.Timestamp, error) {
 	if text == "never" {
 		return "", nil
@@ -37,7 +37,7 @@ func expiryTime(text string, now time.Time) (time.Time, error) {
 	if err != nil {
 		d, bad := duration(text)
 		if bad != nil {
-			return time.Time{}, fmt.Errorf("%.40q is no time", text)
+			return time.Time{}, fmt.Errorf("%.40q is not a time", text)
 		}
 		at = now.Add(d)
 	}
@@ -53,19 +53,19 @@ func duration(text string) (time.Duration, error) {
 		if n, ok := strings.CutSuffix(text, unit); ok {
 			count, err := strconv.Atoi(n)
 			if err != nil || count < 1 || count > 36500 {
-				return 0, errors.New("is no duration")
+				return 0, errors.New("is not a duration")
 			}
 			return time.Duration(count*hours) * time.Hour, nil
 		}
 	}
 	d, err := time.ParseDuration(text)
 	if err == nil && d <= 0 {
-		err = errors.New("is no duration")
+		err = errors.New("is not a duration")
 	}
 	return d, err
 }
 
-// usualExpiry is until when a credential is good if nobody says: the bundle's deadline, or usualLife from now.
+// usualExpiry returns when a credential expires by default: at the bundle's deadline, or usualLife from now.
 func usualExpiry(m *nutshell.Manifest, now time.Time) nutshell.Timestamp {
 	if deadline, err := m.ExpiresAt().Time(); err == nil && deadline.After(now) {
 		return m.ExpiresAt()
@@ -73,7 +73,7 @@ func usualExpiry(m *nutshell.Manifest, now time.Time) nutshell.Timestamp {
 	return nutshell.Timestamp(now.Add(usualLife).UTC().Format(time.RFC3339))
 }
 
-// Until says when something expires, for a person.
+// Until returns when something expires, in words for a person.
 func Until(at, now time.Time) string {
 	switch {
 	case at.IsZero():

@@ -73,23 +73,13 @@ func (p program) writeValue(s *safe, name string, f getFlags) error {
 		return err
 	}
 	if cli.IsTerminal(p.Out) && !isShowable(value.Reveal()) {
-		return cli.WithHint(errors.New("the value would drive the terminal"), "write it to a file or a program")
+		return cli.WithHint(errors.New("the value would control the terminal"), "write it to a file or a program")
 	}
 	_, err = fmt.Fprintf(p.Out, "%s\n", value.Reveal())
 	return err
 }
 
-// find is the credential of this name.
-func (s *safe) find(name string) (vault.Credential, error) {
-	c, ok := s.v.Credential(name)
-	if !ok {
-		err := fmt.Errorf("%.140s: %w", name, vault.ErrNoEntry)
-		return c, cli.WithHint(err, "'"+s.p.Hint("vault show")+"' lists what is in it")
-	}
-	return c, nil
-}
-
-// valueOf is a field of a value, or all of it.
+// valueOf returns a field of a credential's value, or all of it.
 func valueOf(c vault.Credential, field string) (vault.Secret, error) {
 	fields := c.Fields()
 	if field == "" && len(fields) > 0 {
@@ -106,7 +96,7 @@ func valueOf(c vault.Credential, field string) (vault.Secret, error) {
 	return value, cli.WithHint(err, "it has "+strings.Join(fields, ", "))
 }
 
-// isShowable reports whether text leaves a terminal as it is.
+// isShowable reports whether a text cannot control a terminal.
 func isShowable(text []byte) bool {
 	return utf8.Valid(text) && !bytes.ContainsFunc(text, func(r rune) bool {
 		return r != '\n' && r != '\t' && cli.Clean(string(r)) != string(r)

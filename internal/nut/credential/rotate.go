@@ -3,6 +3,7 @@ package credential
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -15,6 +16,39 @@ import (
 	"guild/nutshell/vault"
 )
 
+// rotateFlags say what a credential gets anew.
+type rotateFlags struct {
+	vaultFlags
+	expires, bundle string
+	fromInput       bool
+}
+
+func (p program) vaultRotateCommand() *cobra.Command {
+	var f rotateFlags
+	cmd := &cobra.Command{
+		Use:   "rotate NAME",
+		Short: "Give a credential a new value, or a new expiry",
+		Long: `Ask for a new value of a credential, or read it from standard input, and seal
+the vault again. With --expires alone only the expiry changes. An expired
+credential that gets a new value is good until the bundle's deadline, or for 30
+days.
+
+With --for a bundle that was packed before, the new vault is also written beside
+it, as BUNDLE.nut.vault, signed by your key: the bundle stays as it is.`,
+		Example: p.Examples("vault rotate staging-db --for task.nut", "vault rotate staging-db --expires 7d"),
+		Args:    cli.OneArg("the name of a credential"),
+	}
+	f.vaultFlags.add(cmd)
+	expiresFlag(cmd, &f.expires)
+	flags := cmd.Flags()
+	flags.BoolVar(&f.fromInput, "value-stdin", false, "read the new value from standard input")
+	flags.StringVar(&f.bundle, "for", "", "write the new vault beside this packed `bundle` too, signed")
+	_ = cmd.MarkFlagFilename("for", "nut")
+	return p.Verb(cmd, "print what was done as JSON", func(cmd *cobra.Command, args []string) (host.Result, error) {
+		return p.rotate(cmd.Context(), f, args[0])
+	})
+}
+
 func (p program) rotateCommand() *cobra.Command {
 	var f rotateFlags
 	cmd := &cobra.Command{
@@ -26,107 +60,139 @@ expiry, as 'vault rotate' does; with --expires alone, all of them. In a
 directory without a vault, --expires changes what the manifest promises.
 
 Exit code 1: something has expired.`,
-		Example: "  " + p.Hint("rotate") + "\n  " + p.Hint("rotate staging-db --expires 2026-04-30"),
+		Example: p.Examples("rotate", "rotate staging-db --expires 2026-04-30"),
 		Args:    cli.Arity(cobra.MaximumNArgs(1), "one scope at most"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 && f.expires == "" {
-				return p.rotate(cmd.Context(), f, args[0])
-			}
-			return p.rotateScopes(cmd.Context(), f, args)
-		},
 	}
 	f.vaultFlags.add(cmd)
-	flags := cmd.Flags()
-	flags.StringVar(&f.expires, "expires", "", "until when: a `date`, a duration such as 7d, or never")
-	flags.BoolVar(&f.fromInput, "value-stdin", false, "read the new value from standard input")
-	flags.BoolVar(&f.json, "json", false, "print it as JSON")
-	return cmd
-}
-
-// rotateScopes audits, or changes the expiry of one scope or all.
-func (p program) rotateScopes(ctx context.Context, f rotateFlags, args []string) error {
-	s, err := p.vaultTree(ctx, f.vaultFlags)
-	if err != nil {
-		return err
-	}
-	switch {
-	case f.expires != "" && len(s.sealed) == 0:
-		return p.rotatePromises(s, f, args)
-	case f.expires != "" && len(args) == 1:
-		return p.rotate(ctx, f, args[0])
-	case f.expires != "":
-		return p.rotateAll(ctx, f)
-	}
-	if err := s.open(ctx); err != nil {
-		return err
-	}
-	return p.printAudit(s, s.audit(usualWarning), f.json)
+	expiresFlag(cmd, &f.expires)
+	cmd.Flags().BoolVar(&f.fromInput, "value-stdin", false, "read the new value from standard input")
+	return p.Verb(cmd, "print it as JSON", func(cmd *cobra.Command, args []string) (host.Result, error) {
+		return p.rotateScopes(cmd.Context(), f, args)
+	})
 }
 
 // usualWarning is how long before its end a credential is said to expire soon.
 const usualWarning = 7 * 24 * time.Hour
 
-// rotateAll gives every credential of the vault the same new expiry.
-func (p program) rotateAll(ctx context.Context, f rotateFlags) error {
-	s, err := p.changeVault(ctx, f.vaultFlags, false)
+// rotateScopes audits the vault, or rotates one of its credentials or all of them.
+func (p program) rotateScopes(ctx context.Context, f rotateFlags, scopes []string) (host.Result, error) {
+	if f.expires == "" && len(scopes) == 1 {
+		return p.rotate(ctx, f, scopes[0])
+	}
+	s, err := p.readVault(ctx, f.vaultFlags)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case f.expires == "":
+		if err := s.open(ctx); err != nil {
+			return nil, err
+		}
+		return s.audit(usualWarning)
+	case len(s.sealed) == 0:
+		return p.rotatePromises(s, f, scopes)
+	case len(scopes) == 1:
+		return p.rotate(ctx, f, scopes[0])
+	}
+	f.fromInput = false
+	s, err = p.edit(ctx, f.vaultFlags, sealing{}, func(s *safe) error {
+		at, err := parseExpiry(f.expires, p.Now())
+		if err == nil && s.v.Expiry() != "" {
+			err = s.v.SetExpiry(at) // or no credential could outlive it
+		}
+		for _, c := range s.v.Credentials() {
+			if err == nil {
+				err = s.renew(f, c.Name)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.shown(), nil
+}
+
+// rotate gives a credential a new value or expiry, and issues the vault for a packed bundle, if one is named.
+func (p program) rotate(ctx context.Context, f rotateFlags, name string) (host.Result, error) {
+	s, err := p.edit(ctx, f.vaultFlags, sealing{}, func(s *safe) error { return s.renew(f, name) })
+	if err != nil {
+		return nil, err
+	}
+	result := s.stored("rotated", name)
+	if f.bundle == "" {
+		return result, nil
+	}
+	if _, err := p.issue(ctx, s, f.bundle); err != nil {
+		return nil, err
+	}
+	result.Issued = f.bundle + vault.RevisionSuffix
+	return result, nil
+}
+
+// renew gives a credential of an open vault a new value or expiry.
+func (s *safe) renew(f rotateFlags, name string) error {
+	c, err := s.find(name)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	f.fromInput = false
-	if err := s.widen(f.expires); err != nil {
-		return err
+	now := s.p.Now()
+	if f.expires != "" {
+		if c.ExpiresAt, err = parseExpiry(f.expires, now); err != nil {
+			return err
+		}
+	} else if s.entry(name).Expired {
+		c.ExpiresAt = usualExpiry(s.m, now)
 	}
-	for _, c := range s.v.Credentials() {
-		if err := p.renew(s, f, c.Name); err != nil {
+	if f.expires == "" || f.fromInput {
+		if c.Value, err = s.p.readValue(name, f.fromInput); err != nil {
 			return err
 		}
 	}
-	recipients, err := s.recipients(ctx, s.form, nil, nil)
-	if err != nil {
+	if err := s.v.Put(c); err != nil {
 		return err
 	}
-	if err := s.save(ctx, placement{recipients: recipients}); err != nil {
-		return err
+	want, _ := c.ExpiresAt.Time()
+	if !s.v.ExpiresAt(name).Equal(want) {
+		err := errors.New("the whole vault expires earlier than that")
+		return cli.WithHint(err, "'"+s.p.Hint("vault edit")+"' changes its expires_at")
 	}
-	return p.printVault(ctx, s, f.json)
+	return nil
 }
 
-// widen makes the vault's own expiry, if it has one, that of all its credentials.
-func (s *safe) widen(until string) error {
-	at, err := parseExpiry(until, s.p.Now())
-	if err != nil || s.v.Expiry() == "" {
-		return err
-	}
-	return s.v.SetExpiry(at)
+// promises are scopes that got a new expiry in the manifest alone.
+type promises struct {
+	Changed   []string           `json:"changed"`
+	ExpiresAt nutshell.Timestamp `json:"expires_at"`
 }
 
-// rotatePromises changes what the manifest promises where there is no vault.
-func (p program) rotatePromises(s *safe, f rotateFlags, args []string) error {
+// rotatePromises changes what the manifest promises of one scope or all of them, where there is no vault.
+func (p program) rotatePromises(s *safe, f rotateFlags, names []string) (host.Result, error) {
 	at, err := parseExpiry(f.expires, p.Now())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	scopes := s.m.Credentials().Scopes
-	if len(args) == 1 && !slices.ContainsFunc(scopes, func(c nutshell.Scope) bool { return c.Name == args[0] }) {
-		return cli.WithHint(fmt.Errorf("the manifest has no scope %.140s", args[0]), "'"+p.Hint("add-credential --name "+args[0])+"' adds it")
-	}
-	changed := []string{}
-	for _, c := range scopes {
-		if len(args) == 0 || c.Name == args[0] {
-			changed = append(changed, c.Name)
+	result := promises{Changed: []string{}, ExpiresAt: at}
+	for _, c := range s.m.Credentials().Scopes {
+		if len(names) == 0 || slices.Contains(names, c.Name) {
+			result.Changed = append(result.Changed, c.Name)
 		}
 	}
-	err = host.RewriteManifest(f.dir, func(m *nutshell.Manifest) error { return vault.Promise(m, at, changed...) })
+	if len(names) > 0 && len(result.Changed) == 0 {
+		return nil, cli.WithHint(fmt.Errorf("the manifest has no scope %.140s", names[0]), "'"+p.Hint("add-credential --name "+names[0])+"' adds it")
+	}
+	err = host.RewriteManifest(f.dir, func(m *nutshell.Manifest) error { return vault.Promise(m, at, result.Changed...) })
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if f.json {
-		return cli.PrintJSON(p.Out, map[string]any{"changed": changed, "expires_at": at})
+	return result, nil
+}
+
+// Print implements host.Result.
+func (r promises) Print(p *host.Program) error {
+	for _, name := range r.Changed {
+		fmt.Fprintf(p.Out, "%s: expires %s\n", cli.Clean(name), cmp.Or(string(r.ExpiresAt), "never"))
 	}
-	for _, name := range changed {
-		fmt.Fprintf(p.Out, "%s: expires %s\n", cli.Clean(name), cmp.Or(string(at), "never"))
-	}
-	_, err = fmt.Fprintln(p.Err, "note: there is no vault yet; only the manifest was changed")
+	_, err := fmt.Fprintln(p.Err, "note: there is no vault yet; only the manifest was changed")
 	return err
 }

@@ -19,7 +19,7 @@ import (
 	"guild/nutshell/vault/vaulttest"
 )
 
-// person is a program whose configuration is empty.
+// person returns a program with an empty configuration directory.
 func person(t *testing.T) (p program, config string) {
 	config = t.TempDir()
 	return program{&host.Program{Name: "nutshell", Out: io.Discard, Err: io.Discard, ConfigDir: func() (string, error) { return config, nil }}}, config
@@ -35,11 +35,11 @@ func withSops(t *testing.T) {
 	t.Setenv("PATH", os.Getenv("PATH")+string(os.PathListSeparator)+dir)
 }
 
-func TestEachFormHasItsSealer(t *testing.T) {
+func TestSealerOfEachForm(t *testing.T) {
 	withSops(t)
 	p, _ := person(t)
 	for form, want := range map[string]string{"": vault.Age, vault.Age: vault.Age, vault.Sops: vault.Sops, vault.Transit: vault.Transit, vault.Plaintext: vault.Plaintext} {
-		s, err := p.sealer(sealerOptions{Form: form, Insecure: true})
+		s, err := p.sealer(form, nil, vaultFlags{insecure: true})
 		if err != nil {
 			t.Fatalf("%q: %v; 'scripts/needs test' installs sops", form, err)
 		}
@@ -49,35 +49,39 @@ func TestEachFormHasItsSealer(t *testing.T) {
 	}
 }
 
-func TestASealerThatCannotBeSaysWhy(t *testing.T) {
+func TestSealerErrors(t *testing.T) {
 	p, _ := person(t)
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv("VAULT_ADDR", "")
 	for name, c := range map[string]struct {
-		o    sealerOptions
-		code int
-		hint string
+		form, recipient string
+		code            int
+		hint            string
 	}{
-		"an unknown form":             {sealerOptions{Form: "rot13"}, cli.ExitUsage, "there are age, sops, vault"},
-		"no sops":                     {sealerOptions{Form: vault.Sops}, cli.ExitFailed, "install sops"},
-		"no recipient for sops":       {sealerOptions{Form: vault.Sops, Recipients: []string{"alice"}}, cli.ExitUsage, ""},
-		"no recipient for age":        {sealerOptions{Recipients: []string{"alice"}}, cli.ExitUsage, ""},
-		"recipients for a server":     {sealerOptions{Form: vault.Transit, Recipients: []string{"age1x"}}, cli.ExitUsage, "policies"},
-		"nothing said about in clear": {sealerOptions{Form: vault.Plaintext}, cli.ExitUsage, "--insecure-plaintext"},
+		"unknown form":          {form: "rot13", code: cli.ExitUsage, hint: "there are age, sops, vault"},
+		"no sops":               {form: vault.Sops, code: cli.ExitFailed, hint: "install sops"},
+		"sops recipient":        {form: vault.Sops, recipient: "alice", code: cli.ExitUsage},
+		"age recipient":         {recipient: "alice", code: cli.ExitUsage},
+		"recipients for server": {form: vault.Transit, recipient: "age1x", code: cli.ExitUsage, hint: "policies"},
+		"plaintext not allowed": {form: vault.Plaintext, code: cli.ExitUsage, hint: "--insecure-plaintext"},
 	} {
-		s, err := p.sealer(c.o)
+		var recipients []string
+		if c.recipient != "" {
+			recipients = []string{c.recipient}
+		}
+		s, err := p.sealer(c.form, recipients, vaultFlags{})
 		if s != nil || cli.CodeOf(err) != c.code || !strings.Contains(cli.HintOf(err), c.hint) {
 			t.Errorf("%s: %v, exit %d, hint %q", name, err, cli.CodeOf(err), cli.HintOf(err))
 		}
 	}
 	t.Setenv("VAULT_ADDR", "http://vault.example")
-	_, err := p.sealer(sealerOptions{Form: vault.Transit})
+	_, err := p.sealer(vault.Transit, nil, vaultFlags{})
 	if _, insecure := errors.AsType[*transit.InsecureError](err); !insecure {
 		t.Error(err)
 	}
 }
 
-func TestThePersonsOwnKeyOpensWhatSopsSealed(t *testing.T) {
+func TestSopsUsesOwnAgeKey(t *testing.T) {
 	withSops(t)
 	t.Setenv("HOME", t.TempDir())
 	p, config := person(t)
@@ -96,7 +100,7 @@ func TestThePersonsOwnKeyOpensWhatSopsSealed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := p.sealer(sealerOptions{Form: vault.Sops, Recipients: []string{recipient}})
+	s, err := p.sealer(vault.Sops, []string{recipient}, vaultFlags{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +111,7 @@ func TestThePersonsOwnKeyOpensWhatSopsSealed(t *testing.T) {
 	if open, err := s.Open(t.Context(), sealed); err != nil || string(open.Reveal()) != vaulttest.Document {
 		t.Error(err)
 	}
-	named, err := p.sealer(sealerOptions{Form: vault.Sops, Identities: []string{filepath.Join(config, "another")}})
+	named, err := p.sealer(vault.Sops, nil, vaultFlags{identities: []string{filepath.Join(config, "another")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,11 +123,11 @@ func TestThePersonsOwnKeyOpensWhatSopsSealed(t *testing.T) {
 	}
 }
 
-func TestTheEnvironmentSaysWhichServerSeals(t *testing.T) {
+func TestTransitServerFromEnvironment(t *testing.T) {
 	t.Setenv("VAULT_ADDR", transittest.New(t))
 	t.Setenv("VAULT_TOKEN", transittest.Root)
 	p, _ := person(t)
-	s, err := p.sealer(sealerOptions{Form: vault.Transit, Key: "app"})
+	s, err := p.sealer(vault.Transit, nil, vaultFlags{key: "app"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package credential
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -10,12 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
+	"guild/internal/nut/host"
 	"guild/nutshell"
+	"guild/nutshell/vault"
 )
 
 func (p program) vaultShowCommand() *cobra.Command {
 	var f vaultFlags
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show [DIR|FILE.nut]",
 		Short: "List the credentials: names, scopes and expiry, never values",
@@ -24,31 +24,21 @@ until when each is good; and for whom it is sealed. Values are not shown.
 
 Beside a bundle file, FILE.nut.vault is taken in place of the vault in it, if it
 is signed by the key that the manifest names.`,
-		Example: "  " + p.Hint("vault show") + "\n  " + p.Hint("vault show task.nut --identity key.txt --json"),
+		Example: p.Examples("vault show", "vault show task.nut --identity key.txt --json"),
 		Args:    cli.Arity(cobra.MaximumNArgs(1), "one directory or bundle at most"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := p.openVault(cmd.Context(), f.at(args))
-			if err != nil {
-				return err
-			}
-			return p.printVault(cmd.Context(), s, asJSON)
-		},
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
-	return cmd
+	return p.Verb(cmd, "print it as JSON", func(cmd *cobra.Command, args []string) (host.Result, error) {
+		s, err := p.openVault(cmd.Context(), f.at(args))
+		if err != nil {
+			return nil, err
+		}
+		return s.shown(), nil
+	})
 }
 
-// at are the flags with a directory or bundle that was given as an argument.
-func (f vaultFlags) at(args []string) vaultFlags {
-	if len(args) > 0 {
-		f.dir = args[0]
-	}
-	return f
-}
-
-// vaultEntry is what may be seen of a credential.
-type vaultEntry struct {
+// entry is what may be seen of a credential.
+type entry struct {
 	Name         string             `json:"name"`
 	Type         string             `json:"type"`
 	Access       string             `json:"access_level"`
@@ -57,17 +47,16 @@ type vaultEntry struct {
 	ExpiresAt    nutshell.Timestamp `json:"expires_at,omitempty"`
 	Expired      bool               `json:"expired"`
 
-	until string
+	until string // for a person
 }
 
-// entries are what may be seen of the vault.
-func (s *safe) entries() []vaultEntry {
+func (s *safe) entries() []entry {
 	now := s.p.Now()
-	all := []vaultEntry{}
+	all := []entry{}
 	scopes := s.v.Scopes()
 	for i, c := range s.v.Credentials() {
 		at := s.v.ExpiresAt(c.Name)
-		all = append(all, vaultEntry{
+		all = append(all, entry{
 			Name: c.Name, Type: c.Type, Access: scopes[i].AccessLevel, Scopes: append([]string{}, c.Scopes...), Restrictions: c.Restrictions,
 			ExpiresAt: scopes[i].ExpiresAt, Expired: !at.IsZero() && !now.Before(at), until: Until(at, now),
 		})
@@ -75,44 +64,88 @@ func (s *safe) entries() []vaultEntry {
 	return all
 }
 
-// entry is what may be seen of one credential.
-func (s *safe) entry(name string) vaultEntry {
+func (s *safe) entry(name string) entry {
 	for _, e := range s.entries() {
 		if e.Name == name {
 			return e
 		}
 	}
-	return vaultEntry{}
+	return entry{}
 }
 
-func (p program) printVault(_ context.Context, s *safe, asJSON bool) error {
-	entries := s.entries()
-	recipients := s.m.Credentials().Recipients
-	if asJSON {
-		return cli.PrintJSON(p.Out, struct {
-			Vault       string       `json:"vault"`
-			Encryption  string       `json:"encryption"`
-			Recipients  []string     `json:"recipients,omitempty"`
-			Credentials []vaultEntry `json:"credentials"`
-		}{s.path, s.form, recipients, entries})
-	}
-	fmt.Fprintf(p.Out, "%s: %s\n", cli.Clean(s.path), sealedFor(s.form, recipients))
-	for _, r := range recipients {
+// shown is what may be seen of a vault.
+type shown struct {
+	Vault       string   `json:"vault"`
+	Encryption  string   `json:"encryption"`
+	Recipients  []string `json:"recipients,omitempty"`
+	Credentials []entry  `json:"credentials"`
+}
+
+func (s *safe) shown() shown {
+	return shown{Vault: s.path, Encryption: s.form, Recipients: s.m.Credentials().Recipients, Credentials: s.entries()}
+}
+
+// Print implements host.Result.
+func (v shown) Print(p *host.Program) error {
+	printSealed(p, v.Vault, v.Encryption, v.Recipients)
+	for _, r := range v.Recipients {
 		fmt.Fprintln(p.Out, "  "+cli.Cut(cli.Clean(r), 80))
 	}
-	if len(entries) == 0 {
+	if len(v.Credentials) == 0 {
 		_, err := fmt.Fprintln(p.Out, "\nno credentials")
 		return err
 	}
 	fmt.Fprintln(p.Out)
 	rows := [][]string{{"NAME", "TYPE", "SCOPES", "EXPIRES", "RESTRICTIONS"}}
-	for _, e := range entries {
+	for _, e := range v.Credentials {
 		rows = append(rows, []string{e.Name, e.Type, strings.Join(e.Scopes, " "), e.until, cli.Cut(oneLine(e.Restrictions), 60)})
 	}
 	return cli.Table(p.Out, rows)
 }
 
-// oneLine is JSON without white space.
+// stored is a credential that was put into a vault.
+type stored struct {
+	Credential entry    `json:"credential"`
+	Vault      string   `json:"vault"`
+	Encryption string   `json:"encryption"`
+	Recipients []string `json:"recipients,omitempty"`
+	Issued     string   `json:"issued,omitempty"` // the vault written beside a bundle
+
+	did string
+}
+
+func (s *safe) stored(did, name string) *stored {
+	v := s.shown()
+	return &stored{did: did, Credential: s.entry(name), Vault: v.Vault, Encryption: v.Encryption, Recipients: v.Recipients}
+}
+
+// Print implements host.Result.
+func (d *stored) Print(p *host.Program) error {
+	e := d.Credential
+	fmt.Fprintf(p.Out, "%s %s (%s, %s, expires %s)\n", d.did, cli.Clean(e.Name), cli.Clean(e.Type), cli.Clean(e.Access), e.until)
+	printSealed(p, d.Vault, d.Encryption, d.Recipients)
+	if d.Issued == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(p.Out, "wrote %s\n", cli.Clean(d.Issued))
+	return err
+}
+
+// printSealed says for whom a vault is sealed.
+func printSealed(p *host.Program, path, form string, recipients []string) {
+	how := fmt.Sprintf("sealed with %s for %s", form, cli.Count(len(recipients), "key", "keys"))
+	switch {
+	case form == vault.Plaintext:
+		how = "not encrypted"
+	case len(recipients) == 0:
+		how = "sealed with " + form
+	case len(recipients) == 1 && recipients[0] == "passphrase":
+		how = "sealed with " + form + " and a passphrase"
+	}
+	fmt.Fprintf(p.Out, "%s: %s\n", cli.Clean(path), how)
+}
+
+// oneLine returns JSON without white space.
 func oneLine(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if len(raw) == 0 || json.Compact(&b, raw) != nil {

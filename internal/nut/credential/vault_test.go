@@ -24,7 +24,7 @@ import (
 
 var march = time.Date(2026, 3, 14, 10, 0, 0, 0, time.UTC)
 
-// keeper is a person with a key, at a certain time, and a directory with a manifest.
+// keeper returns a person with a key, at a fixed time, and a directory with a manifest.
 func keeper(t *testing.T) (p program, dir string, k nostr.PubKey) {
 	t.Helper()
 	p, _ = person(t)
@@ -43,13 +43,13 @@ func keeper(t *testing.T) (p program, dir string, k nostr.PubKey) {
 func add(t *testing.T, p program, dir, name, value string) {
 	t.Helper()
 	p.In = strings.NewReader(value)
-	err := p.addCredential(t.Context(), credentialFlags{vaultFlags: vaultFlags{dir: dir}, name: name, expires: "30d"})
+	_, err := p.addCredential(t.Context(), credentialFlags{vaultFlags: vaultFlags{dir: dir}, name: name, expires: "30d"})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// valueIn is a value in the vault of a directory.
+// valueIn returns a value in the vault of a directory.
 func valueIn(t *testing.T, p program, dir, name string) string {
 	t.Helper()
 	s, err := p.openVault(t.Context(), vaultFlags{dir: dir})
@@ -61,7 +61,7 @@ func valueIn(t *testing.T, p program, dir, name string) string {
 	return string(value.Reveal())
 }
 
-func TestWhenACredentialExpires(t *testing.T) {
+func TestParseExpiry(t *testing.T) {
 	for text, want := range map[string]nutshell.Timestamp{
 		"never": "", "2026-03-21": "2026-03-21T23:59:59Z", "2026-03-21T10:00:00+02:00": "2026-03-21T08:00:00Z",
 		"36h": "2026-03-15T22:00:00Z", "7d": "2026-03-21T10:00:00Z", "2w": "2026-03-28T10:00:00Z", "2026-03-14": "2026-03-14T23:59:59Z",
@@ -88,7 +88,7 @@ func edits(t *testing.T, script string) {
 	t.Setenv("EDITOR", "exec "+path)
 }
 
-func TestNothingInClearIsLeftOfAnEdit(t *testing.T) {
+func TestEditLeavesNoPlaintext(t *testing.T) {
 	p, dir, _ := keeper(t)
 	add(t, p, dir, "db", "hunter2")
 	for _, c := range []struct {
@@ -107,7 +107,7 @@ func TestNothingInClearIsLeftOfAnEdit(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.In = pipe
-		err = p.editVault(t.Context(), editFlags{vaultFlags: vaultFlags{dir: dir}, scratch: scratch})
+		_, err = p.editVault(t.Context(), editFlags{vaultFlags: vaultFlags{dir: dir}, scratch: scratch})
 		end.Close()
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", c.name, err)
@@ -121,32 +121,33 @@ func TestNothingInClearIsLeftOfAnEdit(t *testing.T) {
 	}
 }
 
-func TestOneVerbAtATimeChangesAVault(t *testing.T) {
+func TestEditLocksTheVault(t *testing.T) {
 	p, dir, _ := keeper(t)
 	add(t, p, dir, "db", "hunter2")
-	s, err := p.changeVault(t.Context(), vaultFlags{dir: dir}, false)
+	p.In = strings.NewReader("x")
+	f := credentialFlags{vaultFlags: vaultFlags{dir: dir}, name: "second"}
+	_, err := p.edit(t.Context(), vaultFlags{dir: dir}, sealing{}, func(*safe) error {
+		if _, err := p.addCredential(t.Context(), f); err == nil || cli.HintOf(err) != "wait until it is done" {
+			t.Errorf("a second edit at the same time: got %v", err)
+		}
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.In = strings.NewReader("x")
-	f := credentialFlags{vaultFlags: vaultFlags{dir: dir}, name: "second"}
-	if err := p.addCredential(t.Context(), f); err == nil || cli.HintOf(err) != "wait until it is done" {
-		t.Errorf("a second one at the same time: %v", err)
-	}
-	s.close()
-	if err := p.addCredential(t.Context(), f); err != nil {
+	if _, err := p.addCredential(t.Context(), f); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestAVaultIsWrittenNowhereElse(t *testing.T) {
+func TestAddFollowsNoLink(t *testing.T) {
 	p, dir, _ := keeper(t)
 	outside := t.TempDir()
 	if err := os.Symlink(outside, filepath.Join(dir, "credentials")); err != nil {
 		t.Fatal(err)
 	}
 	p.In = strings.NewReader("hunter2")
-	if err := p.addCredential(t.Context(), credentialFlags{vaultFlags: vaultFlags{dir: dir}, name: "db"}); err == nil {
+	if _, err := p.addCredential(t.Context(), credentialFlags{vaultFlags: vaultFlags{dir: dir}, name: "db"}); err == nil {
 		t.Error("written through a link")
 	}
 	if left, _ := os.ReadDir(outside); len(left) != 0 {
@@ -154,7 +155,7 @@ func TestAVaultIsWrittenNowhereElse(t *testing.T) {
 	}
 }
 
-func TestAVaultIsPrivate(t *testing.T) {
+func TestVaultAndKeyArePrivate(t *testing.T) {
 	p, dir, _ := keeper(t)
 	add(t, p, dir, "db", "hunter2")
 	path, err := p.ageKeyPath()
@@ -168,11 +169,11 @@ func TestAVaultIsPrivate(t *testing.T) {
 	}
 }
 
-// packed is a bundle with a vault and who may issue newer ones, which are found at a server.
+// packed returns a bundle with a vault. k may issue newer ones, which are fetched from the server at.
 func packed(t *testing.T, p program, dir string, k nostr.PubKey, at string) (bundle string) {
 	t.Helper()
 	add(t, p, dir, "db", "hunter2")
-	if err := p.nameIssuer(dir, k, at+"/task.nut.vault", false); err != nil {
+	if _, err := p.nameIssuer(dir, k, at+"/task.nut.vault"); err != nil {
 		t.Fatal(err)
 	}
 	tree, err := workdir.FS(dir, nutshell.Limits{})
@@ -191,7 +192,7 @@ func packed(t *testing.T, p program, dir string, k nostr.PubKey, at string) (bun
 	return bundle
 }
 
-func TestTheNewestVaultIsFetched(t *testing.T) {
+func TestFetchNewestVault(t *testing.T) {
 	p, dir, k := keeper(t)
 	served := map[string][]byte{}
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -214,7 +215,7 @@ func TestTheNewestVaultIsFetched(t *testing.T) {
 	rotated := func(value string) []byte {
 		p.In = strings.NewReader(value)
 		f := rotateFlags{vaultFlags: vaultFlags{dir: dir}, bundle: bundle}
-		if err := p.rotate(t.Context(), f, "db"); err != nil {
+		if _, err := p.rotate(t.Context(), f, "db"); err != nil {
 			t.Fatal(err)
 		}
 		raw, err := os.ReadFile(bundle + vault.RevisionSuffix)
@@ -249,12 +250,12 @@ func TestTheNewestVaultIsFetched(t *testing.T) {
 	}
 }
 
-func TestAVaultIsOnlyFetchedOverHTTPS(t *testing.T) {
+func TestFetchOverHTTPSOnly(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
 	server := httptest.NewTLSServer(http.RedirectHandler(plain.URL, http.StatusFound))
 	defer server.Close()
-	if _, err := get(t.Context(), server.Client().Transport, server.URL); err == nil || !strings.Contains(err.Error(), "is no https address") {
+	if _, err := get(t.Context(), server.Client().Transport, server.URL); err == nil || !strings.Contains(err.Error(), "is not an https address") {
 		t.Errorf("led elsewhere: %v", err)
 	}
 	for _, at := range []string{"http://example.com", "https://", "ftp://x", "https://me:secret@example.com/x", "//example.com"} {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,15 +14,16 @@ import (
 	"guild/internal/cli"
 	"guild/internal/nut/credential"
 	"guild/internal/nut/host"
+	"guild/nutshell"
 	"guild/nutshell/check"
 	"guild/nutshell/ignore"
 	"guild/nutshell/vault"
 )
 
-// checkFlags is what check was asked to do.
+// checkFlags say what check does.
 type checkFlags struct {
-	dir              string
-	json, write, fix bool
+	dir        string
+	write, fix bool
 }
 
 func (p program) checkCommand() *cobra.Command {
@@ -33,58 +35,78 @@ func (p program) checkCommand() *cobra.Command {
 missing, and what would help. Nothing is changed without --write or --fix.
 
 Exit code 0: ready. 1: something is missing, or there is no bundle.`,
-		Example: "  " + p.Hint("check") + "\n  " + p.Hint("check my-task --fix") + "\n  " + p.Hint("check --dir my-task --json"),
+		Example: p.Examples("check", "check my-task --fix", "check --dir my-task --json"),
 		Args:    cli.Arity(cobra.MaximumNArgs(1), "one directory or bundle at most"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 && cmd.Flags().Changed("dir") {
-				return cli.WithHint(cli.Usage(errors.New("the directory is given twice")), "leave out --dir")
-			}
-			if len(args) == 1 {
-				f.dir = args[0]
-			}
-			return p.check(cmd, f)
-		},
 	}
 	flags := cmd.Flags()
 	host.DirFlag(flags, &f.dir)
-	flags.BoolVar(&f.json, "json", false, "print it as JSON")
 	flags.BoolVar(&f.write, "write", false, "write the answer into completeness of the manifest")
 	flags.BoolVar(&f.fix, "fix", false, "go through what is missing, with questions; write files and the answer")
+	p.Verb(cmd, "print it as JSON", func(cmd *cobra.Command, args []string) (host.Result, error) {
+		var err error
+		if f.dir, err = host.DirOf(cmd, args, f.dir); err != nil {
+			return nil, err
+		}
+		return p.check(cmd.Context(), f)
+	})
 	cli.Exclusive(cmd, "json", "fix")
 	return cmd
 }
 
-func (p program) check(cmd *cobra.Command, f checkFlags) error {
+func (p program) check(ctx context.Context, f checkFlags) (host.Result, error) {
 	packed := host.IsFile(f.dir)
 	if packed && (f.write || f.fix) {
-		return cli.WithHint(cli.Usage(fmt.Errorf("%s is packed: only a directory can be changed", f.dir)), "unpack it with '"+p.Hint("unpack "+f.dir)+"'")
+		return nil, cli.WithHint(cli.Usage(fmt.Errorf("%s is packed: only a directory can be changed", f.dir)), "unpack it with '"+p.Hint("unpack "+f.dir)+"'")
 	}
 	if f.fix {
-		if err := p.fix(cmd.Context(), f.dir); err != nil {
-			return err
+		if err := p.fix(ctx, f.dir); err != nil {
+			return nil, err
 		}
 	}
-	tree, done, err := p.OpenTree(cmd.Context(), f.dir)
+	tree, done, err := p.OpenTree(ctx, f.dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer done()
 	report, err := p.completeness(tree, packed)
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.dir, err)
+		return nil, fmt.Errorf("%s: %w", f.dir, err)
 	}
 	if f.write || f.fix {
 		if err := writeCompleteness(f.dir, report); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if err := Print(p.Out, report, f.json); err != nil || report.Ready() {
-		return err
+	result := newReport(report)
+	if report.Ready() {
+		return result, nil
 	}
-	return p.incomplete(f, packed, report)
+	err = fmt.Errorf("%s is %s: %d to fix", f.dir, report.Status, report.Count(check.Missing))
+	switch {
+	case packed:
+		return result, cli.WithHint(err, "unpack it with '"+p.Hint("unpack "+f.dir)+"', and fix it there")
+	case f.dir == ".":
+		return result, cli.WithHint(err, "'"+p.Hint("check --fix")+"' goes through it with you")
+	}
+	return result, cli.WithHint(err, "the commands are for within "+f.dir+"; '"+p.Within(f.dir, "check --fix")+"' goes through it with you")
 }
 
-// completeness checks a tree the way that every verb does which wants a bundle to be ready.
+// writeCompleteness writes a report into the manifest of a directory, and changes nothing else in it.
+func writeCompleteness(dir string, r check.Report) error {
+	return host.RewriteManifest(dir, func(m *nutshell.Manifest) error {
+		was := m.Completeness()
+		if was.Status == r.Status && slices.Equal(was.Missing, r.Missing()) && slices.Equal(was.Warnings, r.Warnings()) {
+			return nil
+		}
+		return errors.Join(
+			m.Set("completeness.status", r.Status),
+			m.Set("completeness.missing", r.Missing()),
+			m.Set("completeness.warnings", r.Warnings()),
+		)
+	})
+}
+
+// completeness returns what a tree lacks.
 func (p program) completeness(tree fs.FS, packed bool) (check.Report, error) {
 	o, err := p.checkOptions(tree, packed)
 	if err != nil {
@@ -113,8 +135,8 @@ func (p program) checkOptions(tree fs.FS, packed bool) (check.Options, error) {
 	return o, nil
 }
 
-// vaultState looks into vaults that the person's own age key opens. It asks for nothing, and reaches no server: a
-// vault that needs more stays closed.
+// vaultState looks into a vault that the person's own age key opens. It asks for nothing and contacts no server; a vault
+// that needs more stays closed.
 func (p program) vaultState(sealed []byte, form string) (check.VaultState, error) {
 	if form != vault.Age {
 		return check.VaultState{}, nil
@@ -130,18 +152,4 @@ func (p program) vaultState(sealed []byte, form string) (check.VaultState, error
 		return check.VaultState{}, nil
 	}
 	return check.State(v, p.Now()), nil
-}
-
-// incomplete is the error of a bundle that is not ready. What is missing has been printed.
-func (p program) incomplete(f checkFlags, packed bool, r check.Report) error {
-	err := fmt.Errorf("%s is %s: %d to fix", f.dir, r.Status, r.Count(check.Missing))
-	switch {
-	case f.json:
-		return cli.Shown(err)
-	case packed:
-		return cli.WithHint(err, "unpack it with '"+p.Hint("unpack "+f.dir)+"', and fix it there")
-	case f.dir == ".":
-		return cli.WithHint(err, "'"+p.Hint("check --fix")+"' goes through it with you")
-	}
-	return cli.WithHint(err, "the commands are for within "+f.dir+"; '"+p.Within(f.dir, "check --fix")+"' goes through it with you")
 }

@@ -1,5 +1,5 @@
 // Package draft is the verbs for a directory that becomes a bundle: they begin it, set members of its manifest, say
-// what it lacks, go through that with a person, and say whether it holds together.
+// what it lacks, ask a person about that, and validate the result.
 package draft
 
 import (
@@ -17,7 +17,7 @@ func Commands(p *host.Program) []*cobra.Command {
 	return []*cobra.Command{own.initCommand(), own.checkCommand(), own.validateCommand(), own.setCommand()}
 }
 
-// Check looks for what a tree lacks, the way that every verb does which wants a bundle to be ready.
+// Check returns what a tree lacks. Every verb that requires a complete bundle uses it.
 func Check(p *host.Program, tree fs.FS, packed bool) (check.Report, error) {
 	return program{p}.completeness(tree, packed)
 }

@@ -21,18 +21,17 @@ import (
 	"guild/nutshell/ignore"
 )
 
-// Outline is what the manifest of a new bundle begins with.
+// Outline is what is known of a new bundle.
 type Outline struct {
 	Type                     string // one of the types of nutshell
 	Title, Summary, Priority string
 	Skills                   []string
 }
 
-// initFlags is what init was asked to do.
+// initFlags say what init begins with, and where.
 type initFlags struct {
 	Outline
-	dir  string
-	json bool
+	dir string
 }
 
 // Values of --type and --priority.
@@ -50,17 +49,8 @@ func (p program) initCommand() *cobra.Command {
 		Long: `Write nutshell.json, a template for the requirements and a .nutignore into a
 directory, which is made if it is not there. On a terminal it asks for what the
 flags do not say. Files that are there already stay as they are.`,
-		Example: "  " + p.Hint("init my-task") + "\n  " + p.Hint(`init --dir my-task --title "Sort a list" --skills python`),
+		Example: p.Examples("init my-task", `init --dir my-task --title "Sort a list" --skills python`),
 		Args:    cli.Arity(cobra.MaximumNArgs(1), "one directory at most"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 && cmd.Flags().Changed("dir") {
-				return cli.WithHint(cli.Usage(errors.New("the directory is given twice")), "leave out --dir")
-			}
-			if len(args) == 1 {
-				f.dir = args[0]
-			}
-			return p.init(cmd, f)
-		},
 	}
 	flags := cmd.Flags()
 	host.DirFlag(flags, &f.dir)
@@ -69,38 +59,41 @@ flags do not say. Files that are there already stay as they are.`,
 	flags.StringVar(&f.Priority, "priority", "medium", "one of "+strings.Join(priorities(), ", "))
 	flags.StringSliceVar(&f.Skills, "skills", nil, "what it takes, with commas between")
 	flags.StringVar(&f.Type, "type", nutshell.TypeRequest, "one of "+strings.Join(bundleTypes(), ", "))
-	flags.BoolVar(&f.json, "json", false, "print what was made as JSON, and ask nothing")
 	cli.Choices(cmd, "priority", priorities()...)
 	cli.Choices(cmd, "type", bundleTypes()...)
-	return cmd
+	return p.Verb(cmd, "print what was made as JSON, and ask nothing", func(cmd *cobra.Command, args []string) (host.Result, error) {
+		var err error
+		if f.dir, err = host.DirOf(cmd, args, f.dir); err != nil {
+			return nil, err
+		}
+		return p.init(cmd, f)
+	})
 }
 
-func (p program) init(cmd *cobra.Command, f initFlags) error {
+func (p program) init(cmd *cobra.Command, f initFlags) (host.Result, error) {
 	if !slices.Contains(bundleTypes(), f.Type) {
-		return cli.WithHint(cli.Usage(fmt.Errorf("%q is no type of bundle", f.Type)), "--type is one of "+strings.Join(bundleTypes(), ", "))
+		return nil, cli.WithHint(cli.Usage(fmt.Errorf("%q is not a type of bundle", f.Type)), "--type is one of "+strings.Join(bundleTypes(), ", "))
 	}
 	if !slices.Contains(priorities(), f.Priority) {
-		return cli.WithHint(cli.Usage(fmt.Errorf("%q is no priority", f.Priority)), "--priority is one of "+strings.Join(priorities(), ", "))
+		return nil, cli.WithHint(cli.Usage(fmt.Errorf("%q is not a priority", f.Priority)), "--priority is one of "+strings.Join(priorities(), ", "))
 	}
-	if _, err := os.Lstat(filepath.Join(f.dir, nutshell.ManifestFile)); !errors.Is(err, fs.ErrNotExist) {
-		if err == nil {
-			err = cli.WithHint(fmt.Errorf("%s has a %s already", f.dir, nutshell.ManifestFile), "'"+p.Within(f.dir, "check")+"' says what it lacks")
-		}
-		return err
+	_, err := os.Lstat(filepath.Join(f.dir, nutshell.ManifestFile))
+	if err == nil {
+		return nil, cli.WithHint(fmt.Errorf("%s has a %s already", f.dir, nutshell.ManifestFile), "'"+p.Within(f.dir, "check")+"' says what it lacks")
 	}
-	if !f.json && p.Asks() {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if !host.AsJSON(cmd) && p.Asks() {
 		if err := p.askInit(cmd, &f); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	made, err := p.begin(cmd.Context(), f)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if f.json {
-		return cli.PrintJSON(p.Out, made)
-	}
-	return p.printBegun(made)
+	return made, nil
 }
 
 // askInit asks for what the flags do not say.
@@ -138,8 +131,8 @@ func (p program) askInit(cmd *cobra.Command, f *initFlags) error {
 	return nil
 }
 
-// begun is what init has made.
-type begun struct {
+// initResult is what init made.
+type initResult struct {
 	Dir      string   `json:"dir"`
 	ID       string   `json:"id"`
 	Files    []string `json:"files"`
@@ -151,27 +144,28 @@ type begun struct {
 	report check.Report
 }
 
-// begin writes the files of a new bundle; the manifest comes last, so that there is none without the rest.
-func (p program) begin(ctx context.Context, f initFlags) (begun, error) {
+// begin writes the files of a new bundle, the manifest last, so that there is none without the others. Then it writes
+// into the manifest what is still missing.
+func (p program) begin(ctx context.Context, f initFlags) (*initResult, error) {
 	id, err := host.NewID(p.Random)
 	if err != nil {
-		return begun{}, err
+		return nil, err
 	}
 	manifest, err := Manifest(f.Outline, id, p.Now())
 	if err != nil {
-		return begun{}, err
+		return nil, err
 	}
 	files := []struct {
 		name    string
 		content []byte
 	}{{"context/requirements.md", requirementsTemplate(f.Title)}, {ignore.File, []byte(nutignore)}, {nutshell.ManifestFile, manifest}}
 	if f.Type == nutshell.TypeDelivery {
-		files = files[1:] // nobody works on a delivery
+		files = files[1:] // a delivery has no requirements
 	}
 	if err := os.MkdirAll(f.dir, 0o755); err != nil {
-		return begun{}, err
+		return nil, err
 	}
-	made := begun{Dir: f.dir, ID: id, Files: []string{}, Kept: []string{}}
+	made := &initResult{Dir: f.dir, ID: id, Files: []string{}, Kept: []string{}}
 	for _, file := range files {
 		err := host.WriteNew(f.dir, file.name, file.content, 0o644)
 		switch {
@@ -180,29 +174,24 @@ func (p program) begin(ctx context.Context, f initFlags) (begun, error) {
 		case errors.Is(err, host.ErrExists) && file.name != nutshell.ManifestFile:
 			made.Kept = append(made.Kept, file.name)
 		default:
-			return begun{}, err
+			return nil, err
 		}
 	}
-	return made, p.firstCheck(ctx, &made)
-}
-
-// firstCheck writes into the new manifest what is still missing.
-func (p program) firstCheck(ctx context.Context, made *begun) error {
-	tree, done, err := p.OpenTree(ctx, made.Dir)
+	tree, done, err := p.OpenTree(ctx, f.dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer done()
 	r, err := p.completeness(tree, false)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	made.report = r
 	made.Status, made.Missing, made.Warnings = r.Status, r.Missing(), r.Warnings()
-	return writeCompleteness(made.Dir, r)
+	return made, writeCompleteness(f.dir, r)
 }
 
-// Manifest is a manifest to begin with, in the specification's order.
+// Manifest returns a manifest to begin with, in the specification's order.
 func Manifest(o Outline, id string, now time.Time) ([]byte, error) {
 	type task struct {
 		Title    string `json:"title"`
@@ -242,7 +231,7 @@ func Manifest(o Outline, id string, now time.Time) ([]byte, error) {
 	return document(m)
 }
 
-// words are texts without the empty ones and the space around them.
+// words returns texts without the space around them, and without empty ones.
 func words(texts []string) []string {
 	all := []string{}
 	for _, t := range texts {
@@ -253,7 +242,8 @@ func words(texts []string) []string {
 	return all
 }
 
-func (p program) printBegun(b begun) error {
+// Print implements host.Result.
+func (b *initResult) Print(p *host.Program) error {
 	var out strings.Builder
 	for _, file := range b.Files {
 		fmt.Fprintf(&out, "wrote %s\n", cli.Clean(filepath.Join(b.Dir, file)))
@@ -271,8 +261,8 @@ func (p program) printBegun(b begun) error {
 	return err
 }
 
-// first is the file to write first.
-func (b begun) first() string {
+// first returns the file that the person should write first.
+func (b *initResult) first() string {
 	if slices.Contains(append(b.Files, b.Kept...), "context/requirements.md") {
 		return "context/requirements.md"
 	}

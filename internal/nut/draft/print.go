@@ -8,21 +8,31 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"guild/internal/cli"
+	"guild/internal/nut/host"
 	"guild/nutshell/check"
 )
 
-// reportJSON is what check prints for a program.
-type reportJSON struct {
+// reportResult is what check prints of a report.
+type reportResult struct {
 	Status   string       `json:"status"`
 	Missing  []string     `json:"missing"`
 	Warnings []string     `json:"warnings"`
 	Items    []check.Item `json:"items"`
+
+	report check.Report
 }
 
-// Print writes a report for a person, or for a program.
+func newReport(r check.Report) reportResult {
+	return reportResult{Status: r.Status, Missing: r.Missing(), Warnings: r.Warnings(), Items: r.Items, report: r}
+}
+
+// Print implements host.Result.
+func (r reportResult) Print(p *host.Program) error { return Print(p.Out, r.report, false) }
+
+// Print writes a report for a person, or as JSON.
 func Print(w io.Writer, r check.Report, asJSON bool) error {
 	if asJSON {
-		return cli.PrintJSON(w, reportJSON{r.Status, r.Missing(), r.Warnings(), r.Items})
+		return cli.PrintJSON(w, newReport(r))
 	}
 	var b strings.Builder
 	layOut(&b, r, cli.Colours(w))
@@ -48,7 +58,7 @@ func printItems(w io.Writer, items []check.Item, colours bool) {
 	}
 }
 
-// sign is the mark of a line: ✓, ✗ or ⚠.
+// sign returns the mark of a line: ✓, ✗ or ⚠.
 func sign(m check.Mark, colours bool) string {
 	mark, colour := "✓", lipgloss.Green
 	switch m {
@@ -63,7 +73,7 @@ func sign(m check.Mark, colours bool) string {
 	return lipgloss.NewStyle().Foreground(colour).Render(mark)
 }
 
-// fixes lists what to do about the items with a mark, each thing once.
+// fixes returns what to do about the items with a mark, without duplicates.
 func fixes(r check.Report, m check.Mark) []string {
 	var all []string
 	seen := make(map[string]bool)
@@ -76,7 +86,7 @@ func fixes(r check.Report, m check.Mark) []string {
 	return all
 }
 
-// printFixes writes a numbered list. What a fix has beside its first line stands below it.
+// printFixes writes a numbered list. The further lines of a fix are indented.
 func printFixes(w io.Writer, head string, fixes []string) {
 	if len(fixes) == 0 {
 		return

@@ -14,12 +14,12 @@ import (
 	"guild/nutshell"
 )
 
-// setting is one call of set.
+// setting is a call of set.
 type setting struct {
 	dir, key string
 	values   []string
 
-	jsonValue, unset, force, asJSON bool
+	jsonValue, unset, force bool
 }
 
 func (p program) setCommand() *cobra.Command {
@@ -38,29 +38,25 @@ as 2026-03-21T10:00:00Z. A list takes several values; names, labels and files ma
 also stand in one, with commas between them. Below extensions and tags.custom, a
 value that is JSON is taken as JSON, and as text otherwise. --json-value takes any
 value as JSON.`,
-		Example: "  " + p.Hint("set task.title \"Build a REST API\"") + "\n" +
-			"  " + p.Hint("set tags.skills_required golang,postgresql") + "\n" +
-			"  " + p.Hint("set harness.constraints \"Stay in files/src\" \"Write tests\"") + "\n" +
-			"  " + p.Hint("set context.additional.- context/faq.md --dir my-task") + "\n" +
-			"  " + p.Hint("set extensions.clawnet.reward.amount 500") + "\n" +
-			"  " + p.Hint("set --unset expires_at"),
+		Example: p.Examples(
+			`set task.title "Build a REST API"`, "set tags.skills_required golang,postgresql",
+			`set harness.constraints "Stay in files/src" "Write tests"`, "set context.additional.- context/faq.md --dir my-task",
+			"set extensions.clawnet.reward.amount 500", "set --unset expires_at"),
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: completeSetting,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 || s.unset != (len(args) == 1) {
-				err := cli.Usage(fmt.Errorf("%s takes a key and a value, or a key with --unset", cmd.CommandPath()))
-				return cli.WithHint(err, cmd.UseLine())
-			}
-			s.key, s.values = args[0], args[1:]
-			return p.set(s)
-		},
 	}
 	host.DirFlag(cmd.Flags(), &s.dir)
 	cmd.Flags().BoolVar(&s.jsonValue, "json-value", false, "the value is JSON")
 	cmd.Flags().BoolVar(&s.unset, "unset", false, "remove the field")
 	cmd.Flags().BoolVar(&s.force, "force", false, "set a field that the specification does not know")
-	cmd.Flags().BoolVar(&s.asJSON, "json", false, "print the change as JSON")
-	return cmd
+	return p.Verb(cmd, "print the change as JSON", func(cmd *cobra.Command, args []string) (host.Result, error) {
+		if len(args) == 0 || s.unset != (len(args) == 1) {
+			err := cli.Usage(fmt.Errorf("%s takes a key and a value, or a key with --unset", cmd.CommandPath()))
+			return nil, cli.WithHint(err, cmd.UseLine())
+		}
+		s.key, s.values = args[0], args[1:]
+		return p.set(s)
+	})
 }
 
 // completeSetting offers the known keys, and then the known values of one.
@@ -78,23 +74,23 @@ func completeSetting(_ *cobra.Command, args []string, _ string) ([]string, cobra
 	return nil, cobra.ShellCompDirectiveDefault
 }
 
-// changed is what set says with --json.
-type changed struct {
+// setResult is a change of a manifest.
+type setResult struct {
 	Key      string          `json:"key"`
 	Old      json.RawMessage `json:"old,omitempty"` // absent if there was none
 	New      json.RawMessage `json:"new,omitempty"`
 	Warnings []string        `json:"warnings"`
 }
 
-func (p program) set(s setting) error {
+func (p program) set(s setting) (host.Result, error) {
 	value, err := s.value()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := p.Editable(s.dir); err != nil {
-		return err
+		return nil, err
 	}
-	c := changed{Key: s.key, Warnings: []string{}}
+	c := setResult{Key: s.key, Warnings: []string{}}
 	err = host.RewriteManifest(s.dir, func(m *nutshell.Manifest) error {
 		c.Old, _ = m.Member(s.key)
 		where := s.where(m)
@@ -107,9 +103,9 @@ func (p program) set(s setting) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", s.dir, err)
+		return nil, fmt.Errorf("%s: %w", s.dir, err)
 	}
-	return p.sayChanged(c, s.asJSON)
+	return c, nil
 }
 
 func (s setting) apply(m *nutshell.Manifest, value json.RawMessage) error {
@@ -119,8 +115,7 @@ func (s setting) apply(m *nutshell.Manifest, value json.RawMessage) error {
 	return m.Set(s.key, value)
 }
 
-// where is the path under which a value is found that was set at the key: the place after a list's last element has
-// a number by then.
+// where returns the path of the value once it is set: "-", the place after a list's last element, becomes a number.
 func (s setting) where(m *nutshell.Manifest) string {
 	names, err := nutshell.SplitPath(s.key)
 	if err != nil {
@@ -141,8 +136,8 @@ func (s setting) where(m *nutshell.Manifest) string {
 	return nutshell.Path(names...)
 }
 
-// check makes the same change to a manifest that has nothing but the required fields, to find out whether they
-// survive it, and what is odd about the value.
+// check makes the same change to a manifest that has only the required fields. It returns an error if that becomes
+// invalid, and what is odd about the value.
 func (s setting) check(bundleType string, value json.RawMessage) ([]string, error) {
 	least := `{"nutshell_version":"` + nutshell.Version + `","bundle_type":"request","id":"nut-0","task":{"title":"t"}}`
 	if bundleType == nutshell.TypeDelivery {
@@ -153,7 +148,7 @@ func (s setting) check(bundleType string, value json.RawMessage) ([]string, erro
 		return nil, err
 	}
 	if err := s.apply(m, value); err != nil {
-		return nil, nil // it depends on what else is there
+		return nil, nil // the change needs what is missing here
 	}
 	odd, err := m.Validate()
 	if err != nil {
@@ -162,10 +157,8 @@ func (s setting) check(bundleType string, value json.RawMessage) ([]string, erro
 	return odd, nil
 }
 
-func (p program) sayChanged(c changed, asJSON bool) error {
-	if asJSON {
-		return cli.PrintJSON(p.Out, c)
-	}
+// Print implements host.Result.
+func (c setResult) Print(p *host.Program) error {
 	for _, w := range c.Warnings {
 		fmt.Fprintln(p.Err, "warning:", cli.Clean(w))
 	}
@@ -173,7 +166,7 @@ func (p program) sayChanged(c changed, asJSON bool) error {
 	return err
 }
 
-// inShort is a JSON value on one line of a terminal.
+// inShort returns a JSON value on one line, cut if it is long.
 func inShort(raw json.RawMessage) string {
 	if len(raw) == 0 {
 		return "(none)"
@@ -181,7 +174,7 @@ func inShort(raw json.RawMessage) string {
 	return cli.Cut(cli.Clean(strings.Join(strings.Fields(string(raw)), " ")), 200)
 }
 
-// value is what the words of the command line mean for the field.
+// value returns the JSON that the arguments mean for the field.
 func (s setting) value() (json.RawMessage, error) {
 	f, err := nutshell.FieldAt(s.key)
 	if err != nil {
@@ -203,7 +196,7 @@ func (s setting) value() (json.RawMessage, error) {
 	return s.single(f)
 }
 
-// single is one value for a field that is not a list.
+// single returns the JSON of one value for a field that is not a list.
 func (s setting) single(f nutshell.Field) (json.RawMessage, error) {
 	v := s.values[0]
 	switch f.Kind {
@@ -228,7 +221,7 @@ func (s setting) single(f nutshell.Field) (json.RawMessage, error) {
 	return json.Marshal(v)
 }
 
-// literal takes the value as it is, if it is right.
+// literal returns the value as it is, if it is right.
 func (s setting) literal(right bool, want nutshell.Kind) (json.RawMessage, error) {
 	if !right {
 		return nil, s.not(want)
@@ -243,7 +236,7 @@ func (s setting) not(want nutshell.Kind) error {
 // sentences are lists whose elements may have commas in them.
 var sentences = []string{"acceptance.checklist", "harness.constraints", "completeness.warnings"}
 
-// texts are the elements of a list.
+// texts returns the elements of a list.
 func (s setting) texts() []string {
 	if slices.Contains(sentences, s.key) {
 		return s.values
@@ -259,7 +252,7 @@ func (s setting) texts() []string {
 	return all
 }
 
-// unknown is a key that the specification does not have.
+// unknown returns the error for a key that the specification does not have.
 func (s setting) unknown() error {
 	err := cli.Usage(fmt.Errorf("%s is not a field of the specification", s.key))
 	best, least := "", 4
@@ -274,7 +267,7 @@ func (s setting) unknown() error {
 	return cli.WithHint(err, "your own fields go below tags.custom or extensions; --force sets it all the same")
 }
 
-// distance is how many letters must be added, removed or changed to make one text of another.
+// distance returns how many bytes must be added, removed or changed to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
 	"github.com/spf13/cobra"
 
@@ -31,17 +31,23 @@ type validity struct {
 	Warnings   []check.Item          `json:"warnings"`
 	Signatures []Signature           `json:"signatures"`
 	Hidden     []nutshell.HiddenTest `json:"hidden_tests"`
+
+	path string
 }
 
-// Signature is a signature that holds.
+// Signature is a valid signature of a bundle.
 type Signature struct {
 	PubKey   string    `json:"pubkey"`
 	Npub     string    `json:"npub"`
 	SignedAt time.Time `json:"signed_at"`
 }
 
+// NewSignature returns the signature of a key.
+func NewSignature(k nostr.PubKey, at time.Time) Signature {
+	return Signature{PubKey: k.Hex(), Npub: nip19.EncodeNpub(k), SignedAt: at}
+}
+
 func (p program) validateCommand() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "validate FILE.nut|DIR",
 		Short: "Say whether a bundle holds together",
@@ -51,33 +57,25 @@ listed, a path that leads nowhere, a deadline that has passed. Signatures in
 FILE.nut.sig are checked, and shown.
 
 Exit code 0: valid. 1: invalid, or it cannot be read.`,
-		Example: "  " + p.Hint("validate my-task.nut") + "\n  " + p.Hint("validate my-task --json"),
+		Example: p.Examples("validate my-task.nut", "validate my-task --json"),
 		Args:    cli.OneArg("a bundle or a directory"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return p.validate(cmd.Context(), args[0], asJSON) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
-	return cmd
-}
-
-func (p program) validate(ctx context.Context, path string, asJSON bool) error {
-	look := p.validateDir
-	if host.IsFile(path) {
-		look = p.validateFile
-	}
-	v, err := look(ctx, path)
-	if err != nil {
-		return err
-	}
-	v.Valid = len(v.Errors) == 0
-	if asJSON {
-		err = cli.PrintJSON(p.Out, v)
-	} else {
-		err = p.printValidity(path, v)
-	}
-	if err != nil || v.Valid {
-		return err
-	}
-	return cli.Shown(fmt.Errorf("%s is invalid", path))
+	return p.Verb(cmd, "print it as JSON", func(cmd *cobra.Command, args []string) (host.Result, error) {
+		path := args[0]
+		read := p.validateDir
+		if host.IsFile(path) {
+			read = p.validateFile
+		}
+		v, err := read(cmd.Context(), path)
+		if err != nil {
+			return nil, err
+		}
+		v.path, v.Valid = path, len(v.Errors) == 0
+		if !v.Valid {
+			return v, cli.Shown(fmt.Errorf("%s is invalid", path))
+		}
+		return v, nil
+	})
 }
 
 func newValidity() *validity {
@@ -96,25 +94,25 @@ func (v *validity) take(items []check.Item) {
 	}
 }
 
-// fault adds one thing that is wrong with a bundle as a whole.
+// fault adds a fault of a bundle as a whole.
 func (v *validity) fault(err error) *validity {
 	v.Errors = append(v.Errors, check.Item{Mark: check.Missing, Text: err.Error()})
 	return v
 }
 
-// warn adds what is odd about a packed bundle, unless the check of its tree has said so already.
+// warn adds warnings about a packed bundle, unless the check of its tree has found the same.
 func (v *validity) warn(texts []string) {
 	for _, text := range texts {
-		said := func(i check.Item) bool {
+		known := func(i check.Item) bool {
 			return i.Text == text || i.Field != "" && strings.HasPrefix(text, i.Field+" ")
 		}
-		if !slices.ContainsFunc(slices.Concat(v.Errors, v.Warnings), said) {
+		if !slices.ContainsFunc(slices.Concat(v.Errors, v.Warnings), known) {
 			v.Warnings = append(v.Warnings, check.Item{Mark: check.Warning, Text: text})
 		}
 	}
 }
 
-// validateDir looks at a directory in which somebody works.
+// validateDir checks a directory in which somebody works.
 func (p program) validateDir(ctx context.Context, dir string) (*validity, error) {
 	tree, done, err := p.OpenTree(ctx, dir)
 	if err != nil {
@@ -140,37 +138,29 @@ func (p program) validateTree(v *validity, tree fs.FS, packed bool) (*validity, 
 	return v, nil
 }
 
-// validateFile looks at a packed bundle, and at the signatures beside it. A file that is no sound bundle is invalid;
-// one that cannot be read is an error.
+// validateFile checks a packed bundle, and the signatures beside it. A file that is not a sound bundle is invalid; one
+// that cannot be read is an error.
 func (p program) validateFile(ctx context.Context, path string) (*validity, error) {
 	v := newValidity()
-	if path != "-" {
-		f, err := host.OpenRegular(path)
-		if err != nil {
-			return nil, err
-		}
-		f.Close()
-	}
-	b, f, done, err := p.OpenBundle(path)
+	f, err := p.OpenFile(path)
 	if err != nil {
-		return v.fault(errors.Unwrap(err)), nil
+		return nil, err
 	}
-	defer done()
-	hash, err := host.HashOf(f)
+	b, err := host.ReadBundle(f)
+	if err != nil {
+		return v.fault(err), nil
+	}
+	defer b.Close()
+	hash, err := b.Hash()
 	if err != nil {
 		return nil, err
 	}
 	v.Hash = &hash
-	dir, err := os.MkdirTemp("", "nutshell-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	tree, err := p.UnpackInto(ctx, b, filepath.Join(dir, "tree"))
+	tree, done, err := b.Unpack(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	defer tree.Close()
+	defer done()
 	if v, err = p.validateTree(v, tree, true); err != nil {
 		return nil, err
 	}
@@ -181,18 +171,10 @@ func (p program) validateFile(ctx context.Context, path string) (*validity, erro
 	return v, v.checkSignatures(path+signature.Suffix, hash)
 }
 
-// checkSignatures reads the file of signatures beside a bundle, if there is one.
+// checkSignatures checks the signatures beside a bundle, if there are any.
 func (v *validity) checkSignatures(path string, hash guild.Hash) error {
-	f, err := host.OpenRegular(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, signature.MaxFile+1))
-	if err != nil {
+	raw, err := ReadSignatures(path)
+	if err != nil || raw == nil {
 		return err
 	}
 	all, err := signature.Verify(raw, hash)
@@ -201,21 +183,36 @@ func (v *validity) checkSignatures(path string, hash guild.Hash) error {
 		return nil
 	}
 	for _, s := range all {
-		v.Signatures = append(v.Signatures, Signature{s.Signer.Hex(), nip19.EncodeNpub(s.Signer), s.At})
+		v.Signatures = append(v.Signatures, NewSignature(s.Signer, s.At))
 	}
 	return nil
 }
 
-func (p program) printValidity(path string, v *validity) error {
+// ReadSignatures reads a file of signatures. It returns nil if there is none.
+func ReadSignatures(path string) ([]byte, error) {
+	f, err := host.OpenRegular(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, signature.MaxFile+1)) // signature.Verify refuses more than MaxFile
+}
+
+// Print implements host.Result.
+func (v *validity) Print(p *host.Program) error {
 	var b strings.Builder
 	word := "valid"
 	if !v.Valid {
 		word = "invalid: " + cli.Count(len(v.Errors), "fault", "faults")
 	}
-	if path == "-" {
-		path = "standard input"
+	name := v.path
+	if name == "-" {
+		name = "standard input"
 	}
-	fmt.Fprintf(&b, "%s is %s\n", cli.Clean(path), word)
+	fmt.Fprintf(&b, "%s is %s\n", cli.Clean(name), word)
 	colours := cli.Colours(p.Out)
 	printItems(&b, v.Errors, colours)
 	printItems(&b, v.Warnings, colours)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestANewIDIsARandomUUID(t *testing.T) {
+func TestNewID(t *testing.T) {
 	id, err := NewID(bytes.NewReader(bytes.Repeat([]byte{0xff}, 16)))
 	if err != nil || id != "nut-ffffffff-ffff-4fff-bfff-ffffffffffff" {
 		t.Errorf("%s, %v", id, err)
@@ -16,7 +16,7 @@ func TestANewIDIsARandomUUID(t *testing.T) {
 	}
 }
 
-func TestADirectoryIsNamedInCommandsWhereItMatters(t *testing.T) {
+func TestWithin(t *testing.T) {
 	p := &Program{Name: "guild nut"}
 	for dir, want := range map[string]string{
 		".": "guild nut check", "my-task": "guild nut check --dir my-task", "it's mine": `guild nut check --dir 'it'\''s mine'`,

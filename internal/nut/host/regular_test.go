@@ -10,7 +10,7 @@ import (
 	"guild/nutshell"
 )
 
-// hostile is a directory whose manifest is something else.
+// hostile returns a directory whose manifest is made by put.
 func hostile(t *testing.T, put func(path string) error) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -22,11 +22,11 @@ func hostile(t *testing.T, put func(path string) error) string {
 
 func pipe(path string) error { return syscall.Mkfifo(path, 0o600) }
 
-func TestNobodyWaitsForAPipe(t *testing.T) {
+func TestPipesDoNotBlock(t *testing.T) {
 	p := &Program{Name: "nutshell", In: &bytes.Buffer{}}
 	dir := hostile(t, pipe)
 	path := filepath.Join(dir, nutshell.ManifestFile)
-	if _, _, _, err := p.OpenBundle(path); err == nil {
+	if _, err := p.OpenBundle(path); err == nil {
 		t.Error("a pipe was opened as a bundle")
 	}
 	if _, _, err := p.OwnTree(dir); err == nil {
@@ -42,7 +42,7 @@ func TestNobodyWaitsForAPipe(t *testing.T) {
 	}
 }
 
-func TestAManifestElsewhereIsNotCopiedHere(t *testing.T) {
+func TestRewriteManifestFollowsNoLink(t *testing.T) {
 	elsewhere := filepath.Join(t.TempDir(), "private")
 	if err := os.WriteFile(elsewhere, []byte(`{"id": "nut-1"}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestAManifestElsewhereIsNotCopiedHere(t *testing.T) {
 	}
 }
 
-func TestPatternsAreReadNoFurtherThanTheyMayGo(t *testing.T) {
+func TestIgnoredIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, ".nutignore"), nil, 0o644); err != nil {
 		t.Fatal(err)

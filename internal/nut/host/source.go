@@ -24,14 +24,14 @@ func IsFile(path string) bool {
 	return path == "-" || err == nil && !info.IsDir()
 }
 
-// NoBundle is what a directory without a manifest is.
+// NoBundle is the error for a directory without a manifest.
 func (p *Program) NoBundle(dir string) error {
 	err := fmt.Errorf("%s: %w", dir, nutshell.ErrNoManifest)
 	return cli.WithHint(err, "make one with '"+p.Hint("init --dir "+dir)+"'")
 }
 
-// OwnTree is a directory in which the person works, with its manifest. Nobody else is suspected of changing it, so
-// it is read as it is, and links in it are for Pack to refuse.
+// OwnTree opens a directory in which the person works, and reads its manifest. The directory is trusted: it is read as
+// it is, and Pack refuses the links in it.
 func (p *Program) OwnTree(dir string) (fs.FS, *nutshell.Manifest, error) {
 	if info, err := os.Stat(dir); err != nil {
 		return nil, nil, err
@@ -52,7 +52,7 @@ func (p *Program) OwnTree(dir string) (fs.FS, *nutshell.Manifest, error) {
 	return tree, m, nil
 }
 
-// Editable reports whether a directory has a manifest that can be replaced.
+// Editable returns an error if a directory has no manifest, or one that cannot be replaced, such as a link.
 func (p *Program) Editable(dir string) error {
 	path := filepath.Join(dir, nutshell.ManifestFile)
 	info, err := os.Lstat(path)
@@ -67,7 +67,8 @@ func (p *Program) Editable(dir string) error {
 	return nil
 }
 
-// OpenRegular opens a file, or what a link leads to. What is no file is an error at once: nobody waits for a pipe.
+// OpenRegular opens a regular file, or the one that a link leads to. Anything else is an error at once: opening a pipe
+// does not block.
 func OpenRegular(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -84,7 +85,7 @@ func OpenRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
-// ownDir is a directory as it is, links and all. Unlike in os.DirFS, a pipe in it keeps nobody waiting.
+// ownDir is a directory as it is, with its links. Unlike with os.DirFS, opening a pipe in it does not block.
 type ownDir string
 
 // Open implements fs.FS.
@@ -99,29 +100,75 @@ func (d ownDir) Open(name string) (fs.File, error) {
 	return f, err
 }
 
-// OpenBundle opens a bundle file, or standard input for "-". What must be closed is closed by done.
-func (p *Program) OpenBundle(path string) (b *nutshell.Bundle, f *os.File, done func(), err error) {
-	if path == "-" {
-		f, err = p.Spool()
-	} else {
-		f, err = OpenRegular(path)
-	}
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	done = func() { f.Close() }
-	info, err := f.Stat()
-	if err == nil {
-		b, err = nutshell.Open(f, info.Size(), nutshell.Limits{})
-	}
-	if err != nil {
-		done()
-		return nil, nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return b, f, done, nil
+// Bundle is a bundle in an open file.
+type Bundle struct {
+	*nutshell.Bundle
+	File *os.File
+	Size int64 // of the file, in bytes
 }
 
-// Ignored are the patterns of the tree's .nutignore; without one they match nothing.
+// OpenBundle opens a bundle file, or standard input for "-". The caller closes it.
+func (p *Program) OpenBundle(path string) (*Bundle, error) {
+	f, err := p.OpenFile(path)
+	if err != nil {
+		return nil, err
+	}
+	b, err := ReadBundle(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return b, nil
+}
+
+// ReadBundle reads a bundle from a file, which it closes if there is an error.
+func ReadBundle(f *os.File) (*Bundle, error) {
+	b := &Bundle{File: f}
+	info, err := f.Stat()
+	if err == nil {
+		b.Size = info.Size()
+		b.Bundle, err = nutshell.Open(f, b.Size, nutshell.Limits{})
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// Hash returns the hash of the whole file.
+func (b *Bundle) Hash() (sum guild.Hash, err error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, b.Content()); err != nil {
+		return guild.Hash{}, err
+	}
+	h.Sum(sum[:0])
+	return sum, nil
+}
+
+// Content reads the file from its beginning.
+func (b *Bundle) Content() io.Reader { return io.NewSectionReader(b.File, 0, b.Size) }
+
+// Close closes the file.
+func (b *Bundle) Close() { b.File.Close() }
+
+// OpenFile opens a file for OpenBundle without reading it.
+func (p *Program) OpenFile(path string) (*os.File, error) {
+	if path == "-" {
+		return p.spool()
+	}
+	return OpenRegular(path)
+}
+
+// ReadAtMost reads all of r. It returns tooLarge if that is more than limit bytes.
+func ReadAtMost(r io.Reader, limit int64, tooLarge error) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err == nil && int64(len(raw)) > limit {
+		err = tooLarge
+	}
+	return raw, err
+}
+
+// Ignored returns the patterns of the tree's .nutignore. They match nothing if there is none.
 func Ignored(tree fs.FS) (*ignore.Patterns, error) {
 	f, err := tree.Open(ignore.File)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -131,23 +178,22 @@ func Ignored(tree fs.FS) (*ignore.Patterns, error) {
 		return nil, err
 	}
 	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, 1<<20)) // more than Parse takes
+	raw, err := io.ReadAll(io.LimitReader(f, 1<<20)) // Parse refuses more than it allows
 	if err != nil {
 		return nil, err
 	}
 	return ignore.Parse(raw)
 }
 
-// MaxInput is the size of a bundle on standard input at most, in bytes: what the default limits let one unpack to.
+// MaxInput is how large a bundle on standard input may be, in bytes: as large as the default limits let one unpack.
 const MaxInput = 600 << 20
 
-// Spool copies standard input to a file without a name, because a bundle is read more than once.
-func (p *Program) Spool() (*os.File, error) {
-	f, err := os.CreateTemp("", "nutshell-stdin-")
+// spool copies standard input to a file without a name, because a bundle is read more than once.
+func (p *Program) spool() (*os.File, error) {
+	f, err := Unnamed()
 	if err != nil {
 		return nil, err
 	}
-	os.Remove(f.Name())
 	n, err := io.Copy(f, io.LimitReader(p.In, MaxInput+1))
 	if err == nil && n > MaxInput {
 		err = fmt.Errorf("standard input is more than %d bytes", MaxInput)
@@ -159,9 +205,10 @@ func (p *Program) Spool() (*os.File, error) {
 	return f, nil
 }
 
-// OpenTree is the files of a directory, or of a bundle file, which it unpacks into a temporary directory.
+// OpenTree returns the files of a directory, or those of a bundle file unpacked into a temporary directory. The caller
+// calls done when it is done with them.
 func (p *Program) OpenTree(ctx context.Context, path string) (tree fs.FS, done func(), err error) {
-	if info, err := os.Stat(path); path == "-" || err == nil && !info.IsDir() {
+	if IsFile(path) {
 		return p.unpacked(ctx, path)
 	}
 	t, err := workdir.FS(path, nutshell.Limits{})
@@ -176,49 +223,43 @@ func (p *Program) OpenTree(ctx context.Context, path string) (tree fs.FS, done f
 }
 
 func (p *Program) unpacked(ctx context.Context, path string) (fs.FS, func(), error) {
-	b, _, closeBundle, err := p.OpenBundle(path)
+	b, err := p.OpenBundle(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer closeBundle()
+	defer b.Close()
+	tree, done, err := b.Unpack(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return tree, done, nil
+}
+
+// Unpack unpacks a bundle into a temporary directory, which done removes.
+func (b *Bundle) Unpack(ctx context.Context) (tree fs.FS, done func(), err error) {
 	dir, err := os.MkdirTemp("", "nutshell-")
 	if err != nil {
 		return nil, nil, err
 	}
 	remove := func() { os.RemoveAll(dir) }
-	tree, err := p.UnpackInto(ctx, b, filepath.Join(dir, "tree"))
+	inside := filepath.Join(dir, "tree")
+	if err := workdir.Unpack(ctx, b.Bundle, inside); err != nil {
+		remove()
+		return nil, nil, err
+	}
+	t, err := workdir.FS(inside, nutshell.Limits{})
 	if err != nil {
 		remove()
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
+		return nil, nil, err
 	}
-	return tree, func() { tree.Close(); remove() }, nil
+	return t, func() { t.Close(); remove() }, nil
 }
 
-func (p *Program) UnpackInto(ctx context.Context, b *nutshell.Bundle, dir string) (*workdir.Tree, error) {
-	if err := workdir.Unpack(ctx, b, dir); err != nil {
-		return nil, err
-	}
-	return workdir.FS(dir, nutshell.Limits{})
-}
-
-// Unnamed makes a temporary file that is gone when it is closed.
+// Unnamed makes a temporary file without a name, which is gone when it is closed.
 func Unnamed() (*os.File, error) {
 	f, err := os.CreateTemp("", "nutshell-")
 	if err != nil {
 		return nil, err
 	}
 	return f, os.Remove(f.Name())
-}
-
-func HashOf(f *os.File) (sum guild.Hash, err error) {
-	info, err := f.Stat()
-	if err != nil {
-		return guild.Hash{}, err
-	}
-	h := sha256.New()
-	if _, err := io.Copy(h, io.NewSectionReader(f, 0, info.Size())); err != nil {
-		return guild.Hash{}, err
-	}
-	h.Sum(sum[:0])
-	return sum, nil
 }

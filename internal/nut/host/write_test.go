@@ -9,7 +9,7 @@ import (
 	"guild/nutshell"
 )
 
-func TestANewFileTakesNobodysPlace(t *testing.T) {
+func TestWriteNewReplacesNothing(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	if err := WriteNew(dir, "a/b/c.md", []byte("first"), 0o644); err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func TestANewFileTakesNobodysPlace(t *testing.T) {
 	}
 }
 
-func TestAManifestIsRewrittenInPlace(t *testing.T) {
+func TestRewriteManifest(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, nutshell.ManifestFile)
 	if err := os.WriteFile(file, []byte(`{"id": "nut-1", "mine": 1.00}`), 0o640); err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"regexp"
 	"strings"
 
@@ -14,50 +13,60 @@ import (
 
 	"guild"
 	"guild/internal/cli"
-	"guild/internal/durable"
+	"guild/internal/nut/host"
 	"guild/internal/taskserver"
 	"guild/nutshell"
 	"guild/nutshell/clawnet"
 )
 
-// approveFlags is what approve was asked to do.
-type approveFlags struct {
-	server    serverFlags
-	output    string
-	yes, json bool
-}
-
 func (p program) approveCommand() *cobra.Command {
-	var f approveFlags
+	var output string
+	var yes bool
 	cmd := &cobra.Command{
 		Use:   "approve TASK",
 		Short: "Look at a delivery, and accept it, which pays the reward",
 		Long: `Show what was handed in for a task, ask, and accept it. The server then pays the
-reward; there is no way back. With -o the delivery is kept, to look at before.
-
-` + aboutServer,
-		Example: "  " + p.Hint("approve task-1 -o delivery.nut") + "\n  " + p.Hint("approve task-1 --yes"),
-		Args:    taskID(),
-
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.advised(p.approve(cmd.Context(), f, args[0]))
-		},
+reward; there is no way back. With -o the delivery is kept, to look at before.`,
+		Example: p.Examples("approve task-1 -o delivery.nut", "approve task-1 --yes"),
 	}
-	f.server.add(cmd)
-	flags := cmd.Flags()
-	flags.StringVarP(&f.output, "output", "o", "", "keep the delivery in this file")
-	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
-	flags.BoolVar(&f.json, "json", false, "print it as JSON; with --yes")
-	return cmd
+	cmd.Flags().StringVarP(&output, "output", "o", "", "keep the delivery in this file")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return p.taskVerb(cmd, "print it as JSON; with --yes", func(ctx context.Context, c *taskserver.Client, t taskserver.Task) (host.Result, error) {
+		r := &approveResult{TaskID: t.ID, By: t.AssignedTo, Reward: t.Reward, Credentials: []string{}, task: t}
+		if t.Status == taskserver.Approved {
+			r.Approved = true
+			return r, nil
+		}
+		if t.Status != taskserver.Submitted {
+			return nil, fmt.Errorf("%s is %s: nothing was handed in that could be approved", titled(t), cli.Clean(t.Status))
+		}
+		r.Words = t.Result
+		if err := p.inspect(ctx, c, r, output); err != nil {
+			return nil, err
+		}
+		if !host.AsJSON(cmd) {
+			p.printDelivery(r)
+		}
+		if !yes {
+			if err := p.confirm(ctx, r); err != nil {
+				return nil, err
+			}
+		}
+		receipt, err := c.Approve(ctx, t.ID)
+		if err != nil {
+			return nil, err
+		}
+		r.Approved, r.Paid = true, receipt.RewardPaid
+		return r, nil
+	})
 }
 
-// review is a delivery as its publisher sees it.
-type review struct {
+// approveResult is a delivery as its publisher sees it. All of it is the deliverer's own word.
+type approveResult struct {
 	TaskID      string           `json:"task_id"`
 	By          string           `json:"by"`
 	Reward      clawnet.Decimal  `json:"reward"`
-	Words       string           `json:"words"` // what was said at submission
+	Words       string           `json:"words"` // of the submission
 	Bundle      bool             `json:"bundle"`
 	Verified    bool             `json:"verified"` // it is the bundle that was named at submission
 	Hash        string           `json:"nutshell_hash,omitempty"`
@@ -73,68 +82,58 @@ type review struct {
 	task taskserver.Task
 }
 
-func (p program) approve(ctx context.Context, f approveFlags, id string) error {
-	c, err := p.taskServer(f.server, "")
+// inspect describes in r what was handed in, and keeps it in a file if output names one.
+func (p program) inspect(ctx context.Context, c *taskserver.Client, r *approveResult, output string) error {
+	b, err := p.download(ctx, c, r.TaskID, guild.Hash{})
+	if taskserver.IsStatus(err, http.StatusNotFound) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	t, err := c.Task(ctx, id)
+	defer b.Close()
+	m := b.Manifest()
+	if m.BundleType() != nutshell.TypeDelivery {
+		return nil // the request is still there: only words were handed in
+	}
+	if err := r.verify(b.hash); err != nil {
+		return err
+	}
+	result, err := resultOf(b.Bundle)
 	if err != nil {
-		return err
+		return fmt.Errorf("the delivery of %s: %w", r.TaskID, err)
 	}
-	if t.Status == taskserver.Approved {
-		return p.printApproved(&review{TaskID: id, By: t.AssignedTo, Reward: t.Reward, Approved: true, Credentials: []string{}, task: t}, f.json)
+	if id := m.RequestID(); r.task.NutshellID != "" && id != "" && id != r.task.NutshellID {
+		return fmt.Errorf("the delivery of %s: it answers %.80s, and the task is about %.80q", r.TaskID, id, r.task.NutshellID)
 	}
-	if t.Status != taskserver.Submitted {
-		return fmt.Errorf("%s is %s: nothing was handed in that could be approved", titled(t), cli.Clean(t.Status))
+	r.Bundle, r.Hash, r.Status, r.Summary = true, b.hash.String(), result.Status, result.Summary
+	r.Passed, r.Failed = result.AcceptanceResults.TestsPassed, result.AcceptanceResults.TestsFailed
+	r.Files = artifacts(b.Files())
+	for _, use := range result.ExecutionLog.Uses() {
+		r.Credentials = append(r.Credentials, use.Name)
 	}
-	r, err := p.review(ctx, c, t, f.output)
-	if err != nil {
-		return err
+	if output == "" {
+		return nil
 	}
-	if !f.json {
-		p.printReview(r)
-	}
-	if err := p.agreed(ctx, r, f.yes); err != nil {
-		return err
-	}
-	receipt, err := c.Approve(ctx, id)
-	if err != nil {
-		return err
-	}
-	r.Approved, r.Paid = true, receipt.RewardPaid
-	return p.printApproved(r, f.json)
+	return p.WriteOutput(output, func(w io.Writer) error { _, err := io.Copy(w, b.Content()); return err })
 }
 
-// review looks at what was handed in, and keeps it in a file if one is named.
-func (p program) review(ctx context.Context, c *taskserver.Client, t taskserver.Task, output string) (*review, error) {
-	r := &review{TaskID: t.ID, By: t.AssignedTo, Reward: t.Reward, Words: t.Result, Credentials: []string{}, task: t}
-	d, err := p.download(ctx, c, t.ID, guild.Hash{})
-	if taskserver.IsStatus(err, http.StatusNotFound) {
-		return r, nil
+// artifacts counts the artifacts among the files of a delivery.
+func artifacts(files []nutshell.Entry) (n int) {
+	for _, e := range files {
+		if strings.HasPrefix(e.Path, nutshell.ArtifactsDir+"/") {
+			n++
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer d.file.Close()
-	if d.bundle.Manifest().BundleType() != nutshell.TypeDelivery {
-		return r, nil // the request is still there: only words were handed in
-	}
-	if err := r.vouch(d.hash); err != nil {
-		return nil, err
-	}
-	if err := r.describe(d); err != nil {
-		return nil, fmt.Errorf("the delivery of %s: %w", t.ID, err)
-	}
-	return r, keep(d, output)
+	return n
 }
 
 // anyHash finds hashes in words.
 var anyHash = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 
-// vouch compares a delivery with the hash that was named when it was handed in, in the words or by the server. A
-// task that is still one of a request names the request's.
-func (r *review) vouch(got guild.Hash) error {
+// verify compares the hash of a delivery with those named when it was handed in, in words or by the server. While a
+// task is one of a request, the server names the request's hash.
+func (r *approveResult) verify(got guild.Hash) error {
 	wanted := anyHash.FindAllString(r.task.Result, -1)
 	if r.task.BundleType == nutshell.TypeDelivery && !r.task.Hash.IsZero() {
 		wanted = append(wanted, r.task.Hash.Hex())
@@ -152,49 +151,8 @@ func (r *review) vouch(got guild.Hash) error {
 	return cli.WithHint(&taskserver.HashError{Want: want, Got: got}, "nothing was approved; ask "+cli.Clean(r.By)+" to hand it in again")
 }
 
-// describe says what the delivery says of itself.
-func (r *review) describe(d *downloaded) error {
-	result, err := resultOf(d.bundle)
-	if err != nil {
-		return err
-	}
-	m := d.bundle.Manifest()
-	if id := m.RequestID(); r.task.NutshellID != "" && id != "" && id != r.task.NutshellID {
-		return fmt.Errorf("it answers %.80s, and the task is about %.80q", id, r.task.NutshellID)
-	}
-	r.Bundle, r.Hash, r.Status, r.Summary = true, d.hash.String(), result.Status, result.Summary
-	r.Passed, r.Failed = result.AcceptanceResults.TestsPassed, result.AcceptanceResults.TestsFailed
-	for _, e := range d.bundle.Files() {
-		if strings.HasPrefix(e.Path, nutshell.ArtifactsDir+"/") {
-			r.Files++
-		}
-	}
-	for _, use := range result.ExecutionLog.Uses() {
-		r.Credentials = append(r.Credentials, use.Name)
-	}
-	return nil
-}
-
-// keep writes a bundle to a file, whole or not at all.
-func keep(d *downloaded, path string) error {
-	if path == "" {
-		return nil
-	}
-	err := durable.Write(path, func(w io.Writer) error {
-		_, err := io.Copy(w, io.NewSectionReader(d.file, 0, d.size))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return os.Chmod(path, 0o644)
-}
-
-// agreed asks the person.
-func (p program) agreed(ctx context.Context, r *review, yes bool) error {
-	if yes {
-		return nil
-	}
+// confirm asks the person whether to approve.
+func (p program) confirm(ctx context.Context, r *approveResult) error {
 	if !p.Asks() {
 		err := errors.New("nothing was approved: there is nobody to ask")
 		return cli.WithHint(cli.Usage(err), "approve it with '"+p.Hint("approve "+r.TaskID+" --yes")+"'")
@@ -210,8 +168,8 @@ func (p program) agreed(ctx context.Context, r *review, yes bool) error {
 	return err
 }
 
-// printReview shows what was handed in. All of it is the deliverer's own word.
-func (p program) printReview(r *review) {
+// printDelivery shows what was handed in.
+func (p program) printDelivery(r *approveResult) {
 	line := func(name, text string) {
 		if text != "" {
 			fmt.Fprintf(p.Out, "  %-12s %s\n", name, cli.Clean(text))
@@ -237,10 +195,8 @@ func (p program) printReview(r *review) {
 	}
 }
 
-func (p program) printApproved(r *review, asJSON bool) error {
-	if asJSON {
-		return cli.PrintJSON(p.Out, r)
-	}
+// Print implements host.Result.
+func (r *approveResult) Print(p *host.Program) error {
 	if r.Paid == nil {
 		_, err := fmt.Fprintf(p.Out, "%s is approved\n", titled(r.task))
 		return err

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -18,12 +17,10 @@ import (
 	"guild/internal/taskserver"
 )
 
-// assignFlags is what assign was asked to do.
+// assignFlags say who gets the task, and where its bundle comes from.
 type assignFlags struct {
-	server  serverFlags
-	dir, to string
-	dirSet  bool
-	json    bool
+	dir, to  string
+	dirGiven bool
 }
 
 func (p program) assignCommand() *cobra.Command {
@@ -33,69 +30,68 @@ func (p program) assignCommand() *cobra.Command {
 		Short: "Give a task to one of those who bid, and share the bundle",
 		Long: `Give a task to a peer, and see to it that the server has the bundle for them. It
 is packed from the directory that was published, if that is at hand; what the
-server has already is compared with the published hash.
-
-` + aboutServer,
-		Example: "  " + p.Hint("assign task-1 --to 12D3KooWAbCdEf --dir my-task"),
-		Args:    taskID(),
-
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
+server has already is compared with the published hash.`,
+		Example: p.Examples("assign task-1 --to 12D3KooWAbCdEf --dir my-task"),
+		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if f.to == "" {
 				return cli.WithHint(cli.Usage(errors.New("assign needs a peer")), "'"+p.Hint("bids "+args[0])+"' lists them; then --to PEER")
 			}
 			if err := taskserver.CheckPeer(f.to); err != nil {
 				return cli.WithHint(cli.Usage(err), "'"+p.Hint("bids "+args[0])+"' lists them")
 			}
-			f.dirSet = cmd.Flags().Changed("dir")
-			return p.advised(p.assign(cmd.Context(), f, args[0]))
+			f.dirGiven = cmd.Flags().Changed("dir")
+			return nil
 		},
 	}
-	f.server.add(cmd)
-	flags := cmd.Flags()
-	host.DirFlag(flags, &f.dir)
-	flags.StringVar(&f.to, "to", "", "the peer who gets it, as bids prints them")
-	flags.BoolVar(&f.json, "json", false, "print it as JSON")
-	return cmd
+	host.DirFlag(cmd.Flags(), &f.dir)
+	cmd.Flags().StringVar(&f.to, "to", "", "the peer who gets it, as bids prints them")
+	return p.taskVerb(cmd, "print it as JSON", func(ctx context.Context, c *taskserver.Client, t taskserver.Task) (host.Result, error) {
+		return p.assign(ctx, c, t, f)
+	})
 }
 
-func (p program) assign(ctx context.Context, f assignFlags, id string) error {
-	c, err := p.taskServer(f.server, "")
-	if err != nil {
-		return err
-	}
-	t, err := c.Task(ctx, id)
-	if err != nil {
-		return err
-	}
+func (p program) assign(ctx context.Context, c *taskserver.Client, t taskserver.Task, f assignFlags) (host.Result, error) {
 	again := t.Status == taskserver.Assigned && t.AssignedTo == f.to
 	if t.Status != taskserver.Open && !again {
-		return fmt.Errorf("%s is %s, and only open tasks are assigned", titled(t), cli.Clean(t.Status))
+		return nil, fmt.Errorf("%s is %s, and only open tasks are assigned", titled(t), cli.Clean(t.Status))
 	}
 	s, err := p.toShare(ctx, f, t)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	result := assignResult{TaskID: t.ID, AssignedTo: f.to, Uploaded: s != nil, HadBid: true, task: t}
+	if bids, err := c.Bids(ctx, t.ID); err == nil {
+		result.HadBid = slices.ContainsFunc(bids, func(b taskserver.Bid) bool { return b.BidderID == f.to })
 	}
 	if s != nil {
 		defer s.File.Close()
+		result.vaultKept = s.Vault != ""
 	}
-	stranger := p.hasNotBid(ctx, c, id, f.to)
 	if !again {
-		if err := c.Assign(ctx, id, f.to); err != nil {
-			return err
+		if err := c.Assign(ctx, t.ID, f.to); err != nil {
+			return nil, err
 		}
 	}
-	if err := p.hand(ctx, c, t, s); err != nil {
-		return fmt.Errorf("%s is assigned to %s, but the bundle is not shared yet: %w", id, f.to, err)
+	if s != nil {
+		err = c.Upload(ctx, t.ID, s.Content(), s.Info.Size, s.Info.Hash)
+	} else {
+		_, err = c.Download(ctx, t.ID, io.Discard, t.Hash, host.MaxInput)
+		if _, other := errors.AsType[*taskserver.HashError](err); other || taskserver.IsStatus(err, http.StatusNotFound) {
+			err = cli.WithHint(err, "say where it was published from: --dir DIR")
+		}
 	}
-	return p.printAssigned(f, t, s, stranger)
+	if err != nil {
+		return nil, fmt.Errorf("%s is assigned to %s, but the bundle is not shared yet: %w", t.ID, f.to, err)
+	}
+	return result, nil
 }
 
-// toShare packs the directory if it is the one of the task; nil is that the server must have the bundle already.
+// toShare packs the directory if the task was published from it. It returns nil if the server must have the bundle
+// already.
 func (p program) toShare(ctx context.Context, f assignFlags, t taskserver.Task) (*archive.Shared, error) {
 	m, e, err := noted(f.dir)
 	switch {
-	case !f.dirSet && (err != nil || e.TaskID != t.ID):
+	case !f.dirGiven && (err != nil || e.TaskID != t.ID):
 		return nil, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, p.NoBundle(f.dir)
@@ -116,45 +112,24 @@ func (p program) toShare(ctx context.Context, f assignFlags, t taskserver.Task) 
 	return s, nil
 }
 
-// hasNotBid reports whether the peer is known not to have bid.
-func (p program) hasNotBid(ctx context.Context, c *taskserver.Client, id, peer string) bool {
-	bids, err := c.Bids(ctx, id)
-	return err == nil && !slices.ContainsFunc(bids, func(b taskserver.Bid) bool { return b.BidderID == peer })
+type assignResult struct {
+	TaskID     string `json:"task_id"`
+	AssignedTo string `json:"assigned_to"`
+	Uploaded   bool   `json:"uploaded"`
+	HadBid     bool   `json:"had_bid"` // as far as the server tells
+
+	task      taskserver.Task
+	vaultKept bool
 }
 
-// hand sees to it that the server has the bundle.
-func (p program) hand(ctx context.Context, c *taskserver.Client, t taskserver.Task, s *archive.Shared) error {
-	if s != nil {
-		return c.Upload(ctx, t.ID, s.Content(), s.Info.Size, s.Info.Hash)
+// Print implements host.Result.
+func (r assignResult) Print(p *host.Program) error {
+	if !r.HadBid {
+		fmt.Fprintf(p.Out, "%s has not bid.\n", cli.Clean(r.AssignedTo))
 	}
-	_, err := c.Download(ctx, t.ID, io.Discard, t.Hash, host.MaxInput)
-	if _, other := errors.AsType[*taskserver.HashError](err); other || taskserver.IsStatus(err, http.StatusNotFound) {
-		return cli.WithHint(err, "say where it was published from: --dir DIR")
-	}
-	return err
-}
-
-func (p program) printAssigned(f assignFlags, t taskserver.Task, s *archive.Shared, stranger bool) error {
-	if f.json {
-		return cli.PrintJSON(p.Out, struct {
-			TaskID     string `json:"task_id"`
-			AssignedTo string `json:"assigned_to"`
-			Uploaded   bool   `json:"uploaded"`
-			HadBid     bool   `json:"had_bid"`
-		}{t.ID, f.to, s != nil, !stranger})
-	}
-	if stranger {
-		fmt.Fprintf(p.Out, "%s has not bid.\n", cli.Clean(f.to))
-	}
-	_, err := fmt.Fprintf(p.Out, "%s is assigned to %s, who can get the bundle now\n", titled(t), cli.Clean(f.to))
-	if s != nil && s.Vault != "" {
+	_, err := fmt.Fprintf(p.Out, "%s is assigned to %s, who can get the bundle now\n", titled(r.task), cli.Clean(r.AssignedTo))
+	if r.vaultKept {
 		fmt.Fprintln(p.Out, "The vault stays here: seal it for them, and send it beside the bundle.")
 	}
 	return err
-}
-
-// isMissing reports whether a path is not there.
-func isMissing(path string) bool {
-	_, err := os.Lstat(path)
-	return errors.Is(err, fs.ErrNotExist)
 }

@@ -1,11 +1,11 @@
 package market
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -14,21 +14,20 @@ import (
 
 	"guild"
 	"guild/internal/cli"
-	"guild/internal/durable"
 	"guild/internal/nut/host"
 	"guild/internal/taskserver"
 	"guild/nutshell"
 	"guild/nutshell/vault"
 )
 
-// deliverFlags is what deliver was asked to do.
+// deliverFlags describe a delivery, and say where it goes.
 type deliverFlags struct {
-	server                        serverFlags
-	dir, request, output, task    string
-	status, summary, log          string
-	model, by                     string
-	used                          []string
-	noSubmit, serverGiven, asJSON bool
+	server                     serverFlags
+	dir, request, output, task string
+	status, summary, log       string
+	model, by                  string
+	used                       []string
+	noSubmit, serverGiven      bool
 }
 
 func (p program) deliverCommand() *cobra.Command {
@@ -43,19 +42,11 @@ the files that are new or have changed since it was unpacked. A result.json of
 the worker is taken over. Credentials never are.
 
 The delivery of a claimed task is handed in at once; --no-submit only makes the
-file.
-
-` + aboutServer,
-		Example: "  " + p.Hint("deliver --dir work --summary 'All endpoints, with tests'") + "\n" +
-			"  " + p.Hint("deliver --dir out --request task.nut -o delivery.nut") + "\n" +
-			"  " + p.Hint("deliver --dir work --status blocked --summary 'No access' --no-submit"),
+file.`,
+		Example: p.Examples("deliver --dir work --summary 'All endpoints, with tests'", "deliver --dir out --request task.nut -o delivery.nut",
+			"deliver --dir work --status blocked --summary 'No access' --no-submit"),
 		Args: cli.NoArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			f.serverGiven = cmd.Flags().Changed("server") || cmd.Flags().Changed("clawnet")
-			return p.advised(p.deliver(cmd.Context(), f))
-		},
 	}
-	f.server.add(cmd)
 	flags := cmd.Flags()
 	host.DirFlag(flags, &f.dir)
 	flags.StringVar(&f.request, "request", "", "the request that is answered: a bundle or its directory")
@@ -68,12 +59,14 @@ file.
 	flags.StringArrayVar(&f.used, "credential-used", nil, "a credential that was used: NAME, or NAME@TIME (RFC 3339)")
 	flags.StringVar(&f.task, "task", "", "the task to hand it in for; the one that claim has noted if not given")
 	flags.BoolVar(&f.noSubmit, "no-submit", false, "only make the file")
-	flags.BoolVar(&f.asJSON, "json", false, "print it as JSON")
-	return cmd
+	return p.verb(cmd, &f.server, "print it as JSON", func(cmd *cobra.Command, _ []string) (host.Result, error) {
+		f.serverGiven = cmd.Flags().Changed("server") || cmd.Flags().Changed("clawnet")
+		return p.deliver(cmd.Context(), f)
+	})
 }
 
-// delivered is what deliver has done.
-type delivered struct {
+// deliverResult is a delivery that was made.
+type deliverResult struct {
 	File      string     `json:"file"`
 	ID        string     `json:"id"`
 	RequestID string     `json:"request_id"`
@@ -87,56 +80,70 @@ type delivered struct {
 	Server    string     `json:"server,omitempty"`
 }
 
-func (p program) deliver(ctx context.Context, f deliverFlags) error {
-	if err := f.check(); err != nil {
-		return err
+func (p program) deliver(ctx context.Context, f deliverFlags) (host.Result, error) {
+	statuses := []string{nutshell.Completed, nutshell.Partial, nutshell.Blocked, nutshell.Failed}
+	if f.status != "" && !slices.Contains(statuses, f.status) {
+		return nil, cli.WithHint(cli.Usage(fmt.Errorf("--status %.40q is not one of %s", f.status, strings.Join(statuses, ", "))), "as in --status partial")
+	}
+	if f.task != "" {
+		if err := checkTask(f.task); err != nil {
+			return nil, err
+		}
 	}
 	w, err := p.findWork(ctx, f)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer w.close()
-	c, task, err := p.whereTo(f, w)
+	c, task, err := p.recipient(f, w)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if f.output == "" {
 		f.output = host.Slug(w.request.Task().Title, "work") + "-delivery.nut"
 	}
-	made, err := p.writeDelivery(ctx, f, w)
+	tree, err := p.deliveryTree(f, w)
 	if err != nil {
+		return nil, err
+	}
+	var info nutshell.Info
+	err = p.WriteOutput(f.output, func(out io.Writer) (err error) {
+		info, err = nutshell.Pack(ctx, tree, out, nutshell.Options{})
 		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the delivery: %w", err)
 	}
-	if c != nil {
-		if err := p.handInFile(ctx, c, task, made); err != nil {
-			again := p.Hint("submit " + task + " " + f.output)
-			if hint := cli.HintOf(p.advised(err)); hint != "" {
-				again = hint + "; then " + again
-			}
-			return cli.WithHint(fmt.Errorf("the delivery is in %s, but not handed in: %w", f.output, err), again)
+	d, err := p.openDelivery(f.output)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	m := d.Manifest()
+	made := &deliverResult{
+		File: f.output, ID: m.ID(), RequestID: m.RequestID(), Status: d.result.Status, Files: artifacts(info.Files),
+		Size: info.Size, Hash: info.Hash, LeftOut: append([]string{}, w.leftOut...),
+	}
+	for _, s := range info.Skipped {
+		made.LeftOut = append(made.LeftOut, s.Path+": "+s.Reason)
+	}
+	if c == nil {
+		return made, nil
+	}
+	if _, err := p.handIn(ctx, c, task, d); err != nil {
+		again := p.Hint("submit " + task + " " + f.output)
+		if hint := cli.HintOf(p.advised(err)); hint != "" {
+			again = hint + "; then " + again
 		}
+		return nil, cli.WithHint(fmt.Errorf("the delivery is in %s, but not handed in: %w", f.output, err), again)
 	}
-	return p.printDelivered(made, f.asJSON)
+	made.Submitted, made.TaskID, made.Server = true, task, c.URL()
+	return made, nil
 }
 
-// check asks whether the flags make sense.
-func (f deliverFlags) check() error {
-	statuses := []string{"", nutshell.Completed, nutshell.Partial, nutshell.Blocked, nutshell.Failed}
-	if !slices.Contains(statuses, f.status) {
-		return cli.WithHint(cli.Usage(fmt.Errorf("--status %.40q is not one of %s", f.status, strings.Join(statuses[1:], ", "))), "as in --status partial")
-	}
-	if f.task != "" {
-		return checkTask(f.task)
-	}
-	return nil
-}
-
-// whereTo is the server and the task that the delivery is for; nil if it is only to be made.
-func (p program) whereTo(f deliverFlags, w *work) (*taskserver.Client, string, error) {
-	task := f.task
-	if task == "" {
-		task = w.extension.TaskID
-	}
+// recipient returns the server and the task that the delivery is for. The client is nil if the delivery is only made.
+func (p program) recipient(f deliverFlags, w *work) (*taskserver.Client, string, error) {
+	task := cmp.Or(f.task, w.extension.TaskID)
 	if f.noSubmit || task == "" && !f.serverGiven {
 		return nil, "", nil
 	}
@@ -154,94 +161,41 @@ func (p program) whereTo(f deliverFlags, w *work) (*taskserver.Client, string, e
 	return c, task, err
 }
 
-// writeDelivery writes the delivery bundle, whole or not at all.
-func (p program) writeDelivery(ctx context.Context, f deliverFlags, w *work) (*delivered, error) {
-	tree, err := p.deliveryTree(f, w)
-	if err != nil {
-		return nil, err
-	}
-	var info nutshell.Info
-	err = durable.Write(f.output, func(out io.Writer) (err error) {
-		info, err = nutshell.Pack(ctx, tree, out, nutshell.Options{})
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("the delivery: %w", err)
-	}
-	if err := os.Chmod(f.output, 0o644); err != nil {
-		return nil, err
-	}
-	d, err := p.openDelivery(f.output)
-	if err != nil {
-		return nil, err
-	}
-	defer d.done()
-	m := d.bundle.Manifest()
-	made := &delivered{File: f.output, ID: m.ID(), RequestID: m.RequestID(), Status: d.result.Status, Size: info.Size, Hash: info.Hash, LeftOut: w.leftOut}
-	for _, e := range info.Files {
-		if strings.HasPrefix(e.Path, nutshell.ArtifactsDir+"/") {
-			made.Files++
-		}
-	}
-	for _, s := range info.Skipped {
-		made.LeftOut = append(made.LeftOut, s.Path+": "+s.Reason)
-	}
-	return made, nil
-}
-
-// handInFile hands in the file that was made.
-func (p program) handInFile(ctx context.Context, c *taskserver.Client, task string, made *delivered) error {
-	d, err := p.openDelivery(made.File)
-	if err != nil {
-		return err
-	}
-	defer d.done()
-	if _, err := p.handIn(ctx, c, task, d); err != nil {
-		return err
-	}
-	made.Submitted, made.TaskID, made.Server = true, task, c.URL()
-	return nil
-}
-
-// uses reads --credential-used. A name that the request does not know is a mistake.
+// uses parses --credential-used. A name that the request does not know is an error.
 func (p program) uses(f deliverFlags, request *nutshell.Manifest) ([]vault.Used, error) {
-	known := request.Credentials().Scopes
+	var known []string
+	for _, s := range request.Credentials().Scopes {
+		known = append(known, s.Name)
+	}
 	var all []vault.Used
 	for _, text := range f.used {
 		u := vault.Used{Name: text, At: p.Now()}
 		if name, moment, ok := strings.Cut(text, "@"); ok {
 			at, err := time.Parse(time.RFC3339, moment)
 			if err != nil {
-				return nil, cli.WithHint(cli.Usage(fmt.Errorf("--credential-used %.80q: %.40q is no time", text, moment)), "as in --credential-used staging-db@2026-03-15T10:00:00Z")
+				return nil, cli.WithHint(cli.Usage(fmt.Errorf("--credential-used %.80q: %.40q is not a time", text, moment)), "as in --credential-used staging-db@2026-03-15T10:00:00Z")
 			}
 			u = vault.Used{Name: name, At: at}
 		}
-		if len(known) > 0 && !slices.ContainsFunc(known, func(s nutshell.Scope) bool { return s.Name == u.Name }) {
-			var names []string
-			for _, s := range known {
-				names = append(names, s.Name)
-			}
-			return nil, cli.WithHint(cli.Usage(fmt.Errorf("the request has no credential %.80q", u.Name)), "it has: "+strings.Join(names, ", "))
+		if len(known) > 0 && !slices.Contains(known, u.Name) {
+			return nil, cli.WithHint(cli.Usage(fmt.Errorf("the request has no credential %.80q", u.Name)), "it has: "+strings.Join(known, ", "))
 		}
 		all = append(all, u)
 	}
 	return all, nil
 }
 
-func (p program) printDelivered(made *delivered, asJSON bool) error {
-	if asJSON {
-		made.LeftOut = append([]string{}, made.LeftOut...)
-		return cli.PrintJSON(p.Out, made)
-	}
-	fmt.Fprintf(p.Out, "%s: %s, %s, %d bytes\n", cli.Clean(made.File), cli.Clean(made.Status), cli.Count(made.Files, "file", "files"), made.Size)
-	fmt.Fprintf(p.Out, "  answers  %s\n  hash     %s\n", cli.Clean(made.RequestID), made.Hash)
-	for _, left := range made.LeftOut {
+// Print implements host.Result.
+func (r *deliverResult) Print(p *host.Program) error {
+	fmt.Fprintf(p.Out, "%s: %s, %s, %d bytes\n", cli.Clean(r.File), cli.Clean(r.Status), cli.Count(r.Files, "file", "files"), r.Size)
+	fmt.Fprintf(p.Out, "  answers  %s\n  hash     %s\n", cli.Clean(r.RequestID), r.Hash)
+	for _, left := range r.LeftOut {
 		fmt.Fprintf(p.Out, "  left out %s\n", cli.Clean(left))
 	}
-	if made.Submitted {
-		_, err := fmt.Fprintf(p.Out, "Handed in for %s at %s. The publisher approves it, which pays the reward.\n", cli.Clean(made.TaskID), cli.Clean(made.Server))
+	if r.Submitted {
+		_, err := fmt.Fprintf(p.Out, "Handed in for %s at %s. The publisher approves it, which pays the reward.\n", cli.Clean(r.TaskID), cli.Clean(r.Server))
 		return err
 	}
-	_, err := fmt.Fprintf(p.Out, "Hand it in with: %s\n", cli.Clean(p.Hint("submit TASK "+made.File)))
+	_, err := fmt.Fprintf(p.Out, "Hand it in with: %s\n", cli.Clean(p.Hint("submit TASK "+r.File)))
 	return err
 }

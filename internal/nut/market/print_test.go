@@ -8,13 +8,13 @@ import (
 	"guild/internal/nut/host"
 )
 
-func TestWhatADeliverySaysCannotDriveTheTerminal(t *testing.T) {
+func TestDeliverResultIsCleaned(t *testing.T) {
 	var out bytes.Buffer
-	p := program{&host.Program{Name: "nutshell", Out: &out}}
+	p := &host.Program{Name: "nutshell", Out: &out}
 	const evil = "x\x1b[2J\u202e\nfake: line"
 	for _, submitted := range []bool{true, false} {
-		made := &delivered{File: evil, RequestID: evil, Status: evil, TaskID: evil, Server: evil, LeftOut: []string{evil}, Submitted: submitted}
-		if err := p.printDelivered(made, false); err != nil {
+		made := &deliverResult{File: evil, RequestID: evil, Status: evil, TaskID: evil, Server: evil, LeftOut: []string{evil}, Submitted: submitted}
+		if err := made.Print(p); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -20,11 +20,11 @@ import (
 	"guild/nutshell/clawnet"
 )
 
-// publishFlags is what publish was asked to do.
+// publishFlags say what is published.
 type publishFlags struct {
-	server                serverFlags
-	dir, reward           string
-	force, hashOnly, json bool
+	server          serverFlags
+	dir, reward     string
+	force, hashOnly bool
 }
 
 func (p program) publishCommand() *cobra.Command {
@@ -34,27 +34,22 @@ func (p program) publishCommand() *cobra.Command {
 		Short: "Make a bundle a task that others can bid for",
 		Long: `Check a directory, pack it, and publish it as a task on a task server. The vault
 stays with you. Publishing the same again changes nothing; the manifest notes
-which task it has become.
-
-` + aboutServer,
-		Example: "  " + p.Hint("publish --dir my-task --reward 500") + "\n  " + p.Hint("publish --dir my-task --server https://tasks.example"),
+which task it has become.`,
+		Example: p.Examples("publish --dir my-task --reward 500", "publish --dir my-task --server https://tasks.example"),
 		Args:    cli.NoArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.advised(p.publish(cmd.Context(), f))
-		},
 	}
-	f.server.add(cmd)
 	flags := cmd.Flags()
 	host.DirFlag(flags, &f.dir)
 	flags.StringVar(&f.reward, "reward", "", "what the work is worth; the manifest's extensions.clawnet.reward if not given")
 	flags.BoolVar(&f.force, "force", false, "publish even if the check finds gaps")
 	flags.BoolVar(&f.hashOnly, "hash-only", false, "keep the bundle until the task is assigned; publish its hash")
-	flags.BoolVar(&f.json, "json", false, "print it as JSON")
-	return cmd
+	return p.verb(cmd, &f.server, "print it as JSON", func(cmd *cobra.Command, _ []string) (host.Result, error) {
+		return p.publish(cmd.Context(), f)
+	})
 }
 
-// published is what publish has done.
-type published struct {
+// publishResult is a task that was published.
+type publishResult struct {
 	TaskID     string         `json:"task_id"`
 	Server     string         `json:"server"`
 	NutshellID string         `json:"nutshell_id"`
@@ -69,25 +64,25 @@ type published struct {
 	title string
 }
 
-func (p program) publish(ctx context.Context, f publishFlags) error {
+func (p program) publish(ctx context.Context, f publishFlags) (host.Result, error) {
 	if host.IsFile(f.dir) {
-		return cli.WithHint(cli.Usage(fmt.Errorf("%s is a file, and publish takes a directory", f.dir)), "unpack it with '"+p.Hint("unpack "+f.dir)+"'")
+		return nil, cli.WithHint(cli.Usage(fmt.Errorf("%s is a file, and publish takes a directory", f.dir)), "unpack it with '"+p.Hint("unpack "+f.dir)+"'")
 	}
 	tree, m, err := p.OwnTree(f.dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	e, err := p.publishable(tree, m, f)
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.dir, err)
+		return nil, fmt.Errorf("%s: %w", f.dir, err)
 	}
 	c, err := p.taskServer(f.server, e.Server)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	status, err := c.Status(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	switch {
 	case taskserver.CheckPeer(status.PeerID) != nil:
@@ -98,22 +93,21 @@ func (p program) publish(ctx context.Context, f publishFlags) error {
 	}
 	s, err := archive.Share(ctx, p.Program, f.dir, e)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer s.File.Close()
 	made, err := p.announce(ctx, c, s, e, status.PeerID, f.hashOnly)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := note(f.dir, e, made.TaskID, c.URL()); err != nil {
-		return fmt.Errorf("%s is published, but that could not be noted: %w", made.TaskID, err)
+		return nil, fmt.Errorf("%s is published, but that could not be noted: %w", made.TaskID, err)
 	}
 	p.remember(c.URL())
-	return p.printPublished(made, f.json)
+	return made, nil
 }
 
-// publishable asks whether a bundle is one to publish, and returns its extension with the reward that it is
-// published with.
+// publishable returns an error if a bundle must not be published, and else its extension with the reward to publish.
 func (p program) publishable(tree fs.FS, m *nutshell.Manifest, f publishFlags) (clawnet.Extension, error) {
 	e, _, err := clawnet.FromManifest(m)
 	if err != nil {
@@ -149,8 +143,8 @@ func (p program) publishable(tree fs.FS, m *nutshell.Manifest, f publishFlags) (
 }
 
 // announce makes the task, unless it is there already, and uploads the bundle.
-func (p program) announce(ctx context.Context, c *taskserver.Client, s *archive.Shared, e clawnet.Extension, me string, hashOnly bool) (published, error) {
-	made := published{
+func (p program) announce(ctx context.Context, c *taskserver.Client, s *archive.Shared, e clawnet.Extension, me string, hashOnly bool) (publishResult, error) {
+	made := publishResult{
 		Server: c.URL(), NutshellID: s.Manifest.ID(), Hash: s.Info.Hash, Size: s.Info.Size, Files: len(s.Info.Files),
 		Reward: *e.Reward, VaultKept: s.Vault != "", title: s.Manifest.Task().Title,
 	}
@@ -177,7 +171,7 @@ func (p program) announce(ctx context.Context, c *taskserver.Client, s *archive.
 	return made, nil
 }
 
-// publishedBefore finds the task that a bundle has become. One of the same bundle with other content is an error.
+// publishedBefore finds the task that a bundle has become. If its content has changed since, that is an error.
 func (p program) publishedBefore(ctx context.Context, c *taskserver.Client, s *archive.Shared, e clawnet.Extension, me string) (taskserver.Task, bool, error) {
 	t, found, err := p.notedTask(ctx, c, s.Manifest.ID(), e)
 	if err == nil && !found {
@@ -194,7 +188,7 @@ func (p program) publishedBefore(ctx context.Context, c *taskserver.Client, s *a
 	return t, true, nil
 }
 
-// notedTask asks for the task that the manifest's notes name.
+// notedTask gets the task that the manifest's notes name.
 func (p program) notedTask(ctx context.Context, c *taskserver.Client, nutshellID string, e clawnet.Extension) (taskserver.Task, bool, error) {
 	if e.TaskID == "" || e.Server != c.URL() || taskserver.CheckID(e.TaskID) != nil {
 		return taskserver.Task{}, false, nil
@@ -206,30 +200,22 @@ func (p program) notedTask(ctx context.Context, c *taskserver.Client, nutshellID
 	return t, err == nil && t.NutshellID == nutshellID, err
 }
 
-// note writes where a task is into the manifest of its directory, and nothing else.
-func note(dir string, e clawnet.Extension, task, server string) error {
-	e.TaskID, e.Server = task, server
-	return host.RewriteManifest(dir, func(m *nutshell.Manifest) error { return m.SetExtension(clawnet.Name, e) })
-}
-
-func (p program) printPublished(made published, asJSON bool) error {
-	if asJSON {
-		return cli.PrintJSON(p.Out, made)
-	}
+// Print implements host.Result.
+func (r publishResult) Print(p *host.Program) error {
 	was := "Published"
-	if made.Before {
+	if r.Before {
 		was = "Published before:"
 	}
-	fmt.Fprintf(p.Out, "%s %q as %s at %s\n", was, cli.Cut(cli.Clean(made.title), 60), made.TaskID, made.Server)
-	fmt.Fprintf(p.Out, "  reward  %s\n", cli.Clean(made.Reward.String()))
-	fmt.Fprintf(p.Out, "  bundle  %s, %s, %d bytes\n", made.NutshellID, cli.Count(made.Files, "file", "files"), made.Size)
-	fmt.Fprintf(p.Out, "  hash    %s\n", made.Hash)
-	if !made.Uploaded && !made.Before {
+	fmt.Fprintf(p.Out, "%s %q as %s at %s\n", was, cli.Cut(cli.Clean(r.title), 60), r.TaskID, r.Server)
+	fmt.Fprintf(p.Out, "  reward  %s\n", cli.Clean(r.Reward.String()))
+	fmt.Fprintf(p.Out, "  bundle  %s, %s, %d bytes\n", r.NutshellID, cli.Count(r.Files, "file", "files"), r.Size)
+	fmt.Fprintf(p.Out, "  hash    %s\n", r.Hash)
+	if !r.Uploaded && !r.Before {
 		fmt.Fprintln(p.Out, "  The bundle stays here until the task is assigned.")
 	}
-	if made.VaultKept {
+	if r.VaultKept {
 		fmt.Fprintln(p.Out, "  The vault stays here: seal it for the one who gets the task.")
 	}
-	_, err := fmt.Fprintf(p.Out, "See what is bid: %s\n", p.Hint("bids "+made.TaskID))
+	_, err := fmt.Fprintf(p.Out, "See what is bid: %s\n", p.Hint("bids "+r.TaskID))
 	return err
 }

@@ -2,7 +2,6 @@ package market
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,7 +22,7 @@ import (
 	"guild/nutshell/vault"
 )
 
-// deliveryDir is where an agent leaves what it has made, in the directory of a request.
+// deliveryDir is where an agent leaves what it made, in the directory of a request.
 const deliveryDir = "delivery"
 
 // work is what there is to deliver.
@@ -31,23 +30,23 @@ type work struct {
 	request   *nutshell.Manifest
 	extension clawnet.Extension
 
-	ready     fs.FS // a delivery that only needs packing; nil if it is to be laid out
+	ready     fs.FS // a tree laid out as a delivery; if nil, the members below are laid out as one
 	artifacts fs.FS
 	result    json.RawMessage // the worker's own; nil if there is none
 	log       []byte
-	leftOut   []string // what is not taken, and why
+	leftOut   []string // what is not delivered, and why
 
 	close func()
 }
 
-// findWork looks for the request, and for what was made.
+// findWork finds the request, and what was made for it.
 func (p program) findWork(ctx context.Context, f deliverFlags) (*work, error) {
 	info, err := os.Stat(f.dir)
 	if err != nil {
 		return nil, err
 	}
 	if !info.IsDir() {
-		return nil, cli.WithHint(cli.Usage(fmt.Errorf("%s is no directory", f.dir)), "hand a bundle in with '"+p.Hint("submit "+f.dir)+"'")
+		return nil, cli.WithHint(cli.Usage(fmt.Errorf("%s is not a directory", f.dir)), "hand a bundle in with '"+p.Hint("submit "+f.dir)+"'")
 	}
 	tree, err := workdir.FS(f.dir, nutshell.Limits{})
 	if err != nil {
@@ -58,14 +57,22 @@ func (p program) findWork(ctx context.Context, f deliverFlags) (*work, error) {
 		w.leftOut = append(w.leftOut, s.Path+": "+s.Reason)
 	}
 	if err := p.fillWork(ctx, w, tree, f); err != nil {
-		w.close()
+		tree.Close()
 		return nil, err
 	}
 	return w, nil
 }
 
 func (p program) fillWork(ctx context.Context, w *work, tree fs.FS, f deliverFlags) (err error) {
-	apart := f.request != "" && !sameDir(f.request, f.dir)
+	apart := false // the request is elsewhere
+	if f.request != "" {
+		here, err := os.Stat(f.dir)
+		if err != nil {
+			return err
+		}
+		there, err := os.Stat(f.request)
+		apart = err != nil || !os.SameFile(here, there)
+	}
 	if apart {
 		w.request, err = p.manifestOf(ctx, f.request)
 	} else {
@@ -80,27 +87,46 @@ func (p program) fillWork(ctx context.Context, w *work, tree fs.FS, f deliverFla
 	if w.extension, _, err = clawnet.FromManifest(w.request); err != nil {
 		return err
 	}
+	isDelivery := w.request.BundleType() == nutshell.TypeDelivery
 	switch {
-	case apart && w.request.BundleType() == nutshell.TypeDelivery:
+	case apart && isDelivery:
 		return cli.Usage(fmt.Errorf("%s is a delivery itself, not a request", f.request))
-	case apart:
-		return w.takeAll(tree)
-	case w.request.BundleType() == nutshell.TypeDelivery:
-		return w.takeReady(tree, f)
-	case hasFolder(tree, deliveryDir):
-		return w.takeDelivery(tree)
+	case apart: // all of the directory was made
+		patterns, err := host.Ignored(tree)
+		if err != nil {
+			return err
+		}
+		files, err := host.Files(tree, func(name string, isDir bool) bool { return !patterns.Match(name, isDir) })
+		if err != nil {
+			return err
+		}
+		return w.take(tree, files)
+	case isDelivery:
+		if f.status+f.summary+f.log+f.model != "" || len(f.used) > 0 {
+			err := cli.Usage(fmt.Errorf("%s is a delivery already, and says of itself what the flags say", f.dir))
+			return cli.WithHint(err, "change its "+nutshell.ResultFile)
+		}
+		w.ready = tree
+		return nil
 	}
-	return w.takeChanges(tree)
+	changed, err := w.changes(tree)
+	if err != nil {
+		return err
+	}
+	if info, err := fs.Stat(tree, deliveryDir); err == nil && info.IsDir() {
+		return w.takeDelivery(tree, changed)
+	}
+	return w.take(tree, changed)
 }
 
-// manifestOf is the manifest of a bundle or a directory.
+// manifestOf returns the manifest of a bundle file or a directory.
 func (p program) manifestOf(ctx context.Context, name string) (*nutshell.Manifest, error) {
 	if host.IsFile(name) {
-		b, _, done, err := p.OpenBundle(name)
+		b, err := p.OpenBundle(name)
 		if err != nil {
 			return nil, err
 		}
-		defer done()
+		defer b.Close()
 		return b.Manifest(), nil
 	}
 	tree, done, err := p.OpenTree(ctx, name)
@@ -111,87 +137,51 @@ func (p program) manifestOf(ctx context.Context, name string) (*nutshell.Manifes
 	return nutshell.ReadManifest(tree)
 }
 
-func hasFolder(tree fs.FS, name string) bool {
-	info, err := fs.Stat(tree, name)
-	return err == nil && info.IsDir()
-}
-
-// takeAll takes a whole directory.
-func (w *work) takeAll(tree fs.FS) error {
-	patterns, err := host.Ignored(tree)
-	if err != nil {
-		return err
-	}
-	files, err := host.Files(tree, func(name string, isDir bool) bool { return !patterns.Match(name, isDir) })
-	if err != nil {
-		return err
-	}
+// take delivers some files of a tree.
+func (w *work) take(tree fs.FS, files []string) (err error) {
 	w.artifacts = host.Subset(tree, files)
 	w.result, err = nutshell.WorkerResult(w.artifacts)
 	return err
 }
 
-// takeReady takes a directory that is laid out as a delivery.
-func (w *work) takeReady(tree fs.FS, f deliverFlags) error {
-	if f.status+f.summary+f.log+f.model != "" || len(f.used) > 0 {
-		err := cli.Usage(fmt.Errorf("%s is a delivery already, and says of itself what the flags say", f.dir))
-		return cli.WithHint(err, "change its "+nutshell.ResultFile)
-	}
-	w.ready = tree
-	return nil
-}
-
-// takeDelivery takes the folder delivery/ of a request's directory.
-func (w *work) takeDelivery(tree fs.FS) error {
-	within, err := host.Files(tree, func(name string, _ bool) bool { return name == deliveryDir || strings.HasPrefix(name, deliveryDir+"/") })
+// takeDelivery delivers the folder delivery/ of a request's directory. What has changed outside it is left out.
+func (w *work) takeDelivery(tree fs.FS, changed []string) error {
+	files, err := host.Files(tree, func(name string, _ bool) bool { return name == deliveryDir || strings.HasPrefix(name, deliveryDir+"/") })
 	if err != nil {
 		return err
 	}
 	var artifacts []string
-	for _, name := range within {
+	for _, name := range files {
+		artifact, ok := strings.CutPrefix(name, nutshell.ArtifactsDir+"/")
 		switch {
-		case strings.HasPrefix(name, nutshell.ArtifactsDir+"/"):
-			artifacts = append(artifacts, strings.TrimPrefix(name, nutshell.ArtifactsDir+"/"))
+		case ok:
+			artifacts = append(artifacts, artifact)
 		case name == nutshell.ResultFile:
-			if w.result, err = fs.ReadFile(tree, name); err != nil {
-				return err
-			}
+			w.result, err = fs.ReadFile(tree, name)
 		case name == nutshell.LogFile:
-			if w.log, err = readLog(tree.Open, name); err != nil {
-				return err
-			}
+			w.log, err = readLog(tree.Open, name)
 		default:
 			w.leftOut = append(w.leftOut, name+": is neither artifact, result nor log")
 		}
-	}
-	w.artifacts = host.Subset(nothing{}, nil)
-	if len(artifacts) > 0 {
-		below, err := fs.Sub(tree, nutshell.ArtifactsDir)
 		if err != nil {
 			return err
 		}
-		w.artifacts = host.Subset(below, artifacts)
 	}
-	changed, err := w.changes(tree)
 	for _, name := range changed {
 		w.leftOut = append(w.leftOut, name+": has changed, and is not in "+nutshell.ArtifactsDir)
 	}
-	return err
-}
-
-// takeChanges takes the files of a request's directory that are not the request's.
-func (w *work) takeChanges(tree fs.FS) error {
-	changed, err := w.changes(tree)
-	if err != nil {
-		return err
+	below := tree
+	if len(artifacts) > 0 {
+		if below, err = fs.Sub(tree, nutshell.ArtifactsDir); err != nil {
+			return err
+		}
 	}
-	w.artifacts = host.Subset(tree, changed)
-	w.result, err = nutshell.WorkerResult(w.artifacts)
-	return err
+	w.artifacts = host.Subset(below, artifacts)
+	return nil
 }
 
-// changes are the files that are new or are not what files.tree says. Credentials, hidden tests and what .nutignore
-// names do not count.
+// changes returns the files that are new, or are not what files.tree says. It leaves out credentials, hidden tests and
+// what .nutignore names.
 func (w *work) changes(tree fs.FS) ([]string, error) {
 	patterns, err := host.Ignored(tree)
 	if err != nil {
@@ -208,20 +198,27 @@ func (w *work) changes(tree fs.FS) ([]string, error) {
 	known := ownFiles(w.request)
 	var changed []string
 	for _, name := range files {
-		was, listed := known[name]
-		same, err := isSame(tree, name, was)
-		if err != nil {
-			return nil, err
+		text, listed := known[name]
+		want, err := guild.ParseHash(text)
+		if listed && err != nil {
+			continue // the reference program lists files without hashes: they count as unchanged
 		}
-		if !listed || !same {
-			changed = append(changed, name)
+		if listed {
+			got, _, err := host.HashFile(tree, name)
+			if err != nil {
+				return nil, err
+			}
+			if got == want {
+				continue
+			}
 		}
+		changed = append(changed, name)
 	}
 	return changed, nil
 }
 
-// ownFiles are the files of a request with their hashes: those of its list, and those that it refers to, of which the
-// list of a directory that was never packed says nothing.
+// ownFiles returns the files of a request with their hashes: those in its list, and those that its manifest names,
+// which the list of a directory that was never packed lacks.
 func ownFiles(m *nutshell.Manifest) map[string]string {
 	c, a := m.Context(), m.Acceptance()
 	known := make(map[string]string)
@@ -239,25 +236,7 @@ func ownFiles(m *nutshell.Manifest) map[string]string {
 	return known
 }
 
-// isSame reports whether a file has this hash. Without one to compare it counts as the same.
-func isSame(tree fs.FS, name, hash string) (bool, error) {
-	want, err := guild.ParseHash(hash)
-	if err != nil {
-		return true, nil // the reference program lists files without hashes
-	}
-	f, err := tree.Open(name)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return false, err
-	}
-	return guild.Hash(sum.Sum(nil)) == want, nil
-}
-
-// maxLog is the size of an execution log at most, in bytes.
+// maxLog is how large an execution log may be, in bytes.
 const maxLog = 16 << 20
 
 func readLog[F io.ReadCloser](open func(string) (F, error), name string) ([]byte, error) {
@@ -266,14 +245,10 @@ func readLog[F io.ReadCloser](open func(string) (F, error), name string) ([]byte
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxLog+1))
-	if err == nil && len(b) > maxLog {
-		err = cli.WithHint(fmt.Errorf("%s is more than %d bytes", name, maxLog), "put it among the artifacts")
-	}
-	return b, err
+	return host.ReadAtMost(f, maxLog, cli.WithHint(fmt.Errorf("%s is more than %d bytes", name, maxLog), "put it among the artifacts"))
 }
 
-// deliveryTree is the bundle as a tree, for packing.
+// deliveryTree returns the delivery as a tree, for packing.
 func (p program) deliveryTree(f deliverFlags, w *work) (fs.FS, error) {
 	if w.ready != nil {
 		return w.ready, nil
@@ -282,7 +257,14 @@ func (p program) deliveryTree(f deliverFlags, w *work) (fs.FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	result, err := p.resultFor(f, w)
+	used, err := p.uses(f, w.request)
+	if err != nil {
+		return nil, err
+	}
+	result, err := w.resultWith(map[string]string{"status": f.status, "summary": f.summary})
+	if err == nil {
+		result, err = vault.MarkUsed(result, used)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -304,27 +286,14 @@ func (p program) deliveryTree(f deliverFlags, w *work) (fs.FS, error) {
 	})
 }
 
-// resultFor is the worker's result with what the flags say in it.
-func (p program) resultFor(f deliverFlags, w *work) (json.RawMessage, error) {
-	result, err := overridden(w.result, map[string]string{"status": f.status, "summary": f.summary})
-	if err != nil {
-		return nil, err
-	}
-	used, err := p.uses(f, w.request)
-	if err != nil {
-		return nil, err
-	}
-	return vault.MarkUsed(result, used)
-}
-
-// overridden sets members of a JSON object, those that are not empty. Without any it stays as it is.
-func overridden(object json.RawMessage, members map[string]string) (json.RawMessage, error) {
+// resultWith returns the worker's result with these members set, those that are not empty.
+func (w *work) resultWith(members map[string]string) (json.RawMessage, error) {
 	all := make(map[string]json.RawMessage)
-	if len(object) > 0 {
-		if _, err := nutshell.WorkerResult(oneFile{"result.json", object}); err != nil {
+	if len(w.result) > 0 {
+		if _, err := nutshell.WorkerResult(host.WithFile(w.artifacts, "result.json", w.result)); err != nil {
 			return nil, err
 		}
-		if err := json.Unmarshal(object, &all); err != nil {
+		if err := json.Unmarshal(w.result, &all); err != nil {
 			return nil, err
 		}
 	}
@@ -340,7 +309,7 @@ func overridden(object json.RawMessage, members map[string]string) (json.RawMess
 		all[name], changed = value, true
 	}
 	if !changed {
-		return object, nil
+		return w.result, nil
 	}
 	return json.Marshal(all)
 }
