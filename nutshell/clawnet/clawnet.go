@@ -1,16 +1,18 @@
-// Package clawnet is the ClawNet extension of a Nutshell bundle (section 10.1 of the specification): who publishes
-// the task on a task server, for what reward, and which task there it has become; and how a bundle's tags map to
-// what such a server calls them.
+// Package clawnet is the ClawNet extension of a Nutshell bundle (section 10.1 of the specification): who publishes the
+// task on a task server, for what reward, and which task it has become there; and how a bundle's tags are called by such
+// a server.
 //
-// It reads and writes extensions.clawnet and nothing else of a manifest, and keeps the members of it that it does
-// not know. It is pure: internal/taskserver is what talks to a server.
+// It reads and writes extensions.clawnet and nothing else of a manifest, and keeps members that it does not know. It is
+// pure: internal/taskserver talks to servers.
 package clawnet
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"guild/nutshell"
 	"guild/nutshell/object"
@@ -19,26 +21,26 @@ import (
 // Name is the member of extensions that this package reads and writes.
 const Name = "clawnet"
 
-// DefaultCurrency is what a reward is paid in where nothing else is said, as in the specification's example.
+// DefaultCurrency is the currency of a reward that names none, as in the specification's example.
 const DefaultCurrency = "shells"
 
-// Extension is extensions.clawnet. Members that are empty are left out when it is written; unknown ones, the order
-// and the spelling of what was read survive. Manifest.SetExtension writes it.
+// Extension is extensions.clawnet. Empty members are left out when it is written; unknown members, the order and the
+// spelling of what was read are kept. Manifest.SetExtension writes it.
 type Extension struct {
 	PeerID      string  // the publisher's identity on the network
 	Reputation  Decimal // 0 to 100 on the network; zero if not stated
 	Reward      *Reward // nil if not stated
 	GossipTopic string
 
-	// Where the task is, once it has been published or claimed. These are notes of one person's directory, and
-	// no part of the bundle that others get.
+	// Where the task is, once it has been published or claimed. These are notes in a person's directory, and are not
+	// in the bundle that others get.
 	TaskID string
 	Server string // the task server's URL; not in the specification
 
 	read object.Members
 }
 
-// Reward is what the work is worth to its publisher. Members that are not known survive.
+// Reward is what the publisher pays for the work. Unknown members are kept.
 type Reward struct {
 	Amount   Decimal // never negative
 	Currency string  // DefaultCurrency if empty
@@ -46,8 +48,8 @@ type Reward struct {
 	read object.Members
 }
 
-// FromManifest reads the extension. It reports false if the manifest has none. A known member of the wrong type, or
-// a negative reward, is a *nutshell.ManifestError that names it.
+// FromManifest reads the extension. It reports false if the manifest has none. For a known member of the wrong type, or
+// a negative reward, the error is a *nutshell.ManifestError that names it.
 func FromManifest(m *nutshell.Manifest) (Extension, bool, error) {
 	raw, ok := m.Extensions()[Name]
 	if !ok || bytes.Equal(raw, []byte("null")) {
@@ -64,12 +66,12 @@ func FromManifest(m *nutshell.Manifest) (Extension, bool, error) {
 	return e, true, nil
 }
 
-// fieldError is a member that cannot be read.
+// fieldError reports a member that cannot be read or written.
 type fieldError struct{ name, reason string }
 
 func (e *fieldError) Error() string { return e.name + ": " + e.reason }
 
-// Unpublished returns the extension without the notes of where the task is, as it belongs into a bundle.
+// Unpublished returns the extension without the notes of where the task is, as it is packed.
 func (e Extension) Unpublished() Extension {
 	e.TaskID, e.Server = "", ""
 	return e
@@ -77,8 +79,30 @@ func (e Extension) Unpublished() Extension {
 
 // IsZero reports whether there is nothing to write.
 func (e Extension) IsZero() bool {
-	o, err := e.members()
+	o, err := write(e.read, e.members())
 	return err == nil && len(o) == 0
+}
+
+// member is a member of an object that this package knows.
+type member struct {
+	name   string
+	value  any // a pointer to it
+	always bool
+}
+
+// isAbsent reports whether a member is left out when it is written.
+func (m member) isAbsent() bool { return !m.always && reflect.ValueOf(m.value).Elem().IsZero() }
+
+func (e *Extension) members() []member {
+	return []member{
+		{name: "peer_id", value: &e.PeerID}, {name: "reputation", value: &e.Reputation}, {name: "reward", value: &e.Reward},
+		{name: "gossip_topic", value: &e.GossipTopic}, {name: "task_id", value: &e.TaskID}, {name: "server", value: &e.Server},
+	}
+}
+
+// members has the amount of a new reward always, because a reward of nothing is a statement too.
+func (r *Reward) members() []member {
+	return []member{{name: "amount", value: &r.Amount, always: r.read == nil}, {name: "currency", value: &r.Currency}}
 }
 
 // UnmarshalJSON reads the extension.
@@ -88,11 +112,7 @@ func (e *Extension) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	read := Extension{read: o}
-	if err := errors.Join(
-		readMember(o, "peer_id", &read.PeerID), readMember(o, "reputation", &read.Reputation),
-		readMember(o, "reward", &read.Reward), readMember(o, "gossip_topic", &read.GossipTopic),
-		readMember(o, "task_id", &read.TaskID), readMember(o, "server", &read.Server),
-	); err != nil {
+	if err := readMembers(o, read.members()); err != nil {
 		return err
 	}
 	*e = read
@@ -101,29 +121,11 @@ func (e *Extension) UnmarshalJSON(b []byte) error {
 
 // MarshalJSON writes the extension.
 func (e Extension) MarshalJSON() ([]byte, error) {
-	o, err := e.members()
+	o, err := write(e.read, e.members())
 	if err != nil {
 		return nil, err
 	}
 	return o.Text(), nil
-}
-
-// members are what was read, with what has changed since.
-func (e Extension) members() (object.Members, error) {
-	o := e.read
-	for _, set := range []func() error{
-		func() error { return writeMember(&o, "peer_id", e.PeerID, e.PeerID == "") },
-		func() error { return writeMember(&o, "reputation", e.Reputation, e.Reputation == Decimal{}) },
-		func() error { return writeMember(&o, "reward", e.Reward, e.Reward == nil) },
-		func() error { return writeMember(&o, "gossip_topic", e.GossipTopic, e.GossipTopic == "") },
-		func() error { return writeMember(&o, "task_id", e.TaskID, e.TaskID == "") },
-		func() error { return writeMember(&o, "server", e.Server, e.Server == "") },
-	} {
-		if err := set(); err != nil {
-			return nil, err
-		}
-	}
-	return o, nil
 }
 
 // UnmarshalJSON reads a reward.
@@ -133,7 +135,7 @@ func (r *Reward) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	read := Reward{read: o}
-	if err := errors.Join(readMember(o, "amount", &read.Amount), readMember(o, "currency", &read.Currency)); err != nil {
+	if err := readMembers(o, read.members()); err != nil {
 		return err
 	}
 	if read.Amount.Sign() < 0 {
@@ -143,66 +145,62 @@ func (r *Reward) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MarshalJSON writes a reward. A new one always has its amount, because a reward of nothing is a statement too.
+// MarshalJSON writes a reward.
 func (r Reward) MarshalJSON() ([]byte, error) {
 	if r.Amount.Sign() < 0 {
 		return nil, &fieldError{"amount", "is negative"}
 	}
-	o := r.read
-	if err := writeMember(&o, "amount", r.Amount, r.Amount == Decimal{} && r.read != nil); err != nil {
-		return nil, err
-	}
-	if err := writeMember(&o, "currency", r.Currency, r.Currency == ""); err != nil {
+	o, err := write(r.read, r.members())
+	if err != nil {
 		return nil, err
 	}
 	return o.Text(), nil
 }
 
-// String is the amount and its currency, for people.
-func (r Reward) String() string {
-	if r.Currency == "" {
-		return r.Amount.String() + " " + DefaultCurrency
-	}
-	return r.Amount.String() + " " + r.Currency
-}
+// String returns the amount and its currency, for people.
+func (r Reward) String() string { return r.Amount.String() + " " + cmp.Or(r.Currency, DefaultCurrency) }
 
-// readMember decodes a member into v; null is as good as none.
-func readMember(o object.Members, name string, v any) error {
-	raw := o.Value(name)
-	if raw == nil || bytes.Equal(raw, []byte("null")) {
-		return nil
-	}
-	err := json.Unmarshal(raw, v)
-	if inner, ok := errors.AsType[*fieldError](err); ok {
-		return &fieldError{name + "." + inner.name, inner.reason}
-	}
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return &fieldError{name, fmt.Sprintf("a JSON %s does not belong here", wrong.Value)}
-	}
-	if err != nil {
-		return &fieldError{name, err.Error()}
-	}
-	return nil
-}
-
-// writeMember sets a member to v, unless it says so already. What is absent is taken out, except a null that was
-// there before.
-func writeMember(o *object.Members, name string, v any, absent bool) error {
-	was := o.Value(name)
-	if absent {
-		if !bytes.Equal(was, []byte("null")) {
-			*o = o.With(name, nil)
+// readMembers decodes the members of an object. A null counts as absent.
+func readMembers(o object.Members, members []member) error {
+	var errs []error
+	for _, m := range members {
+		raw := o.Value(m.name)
+		if raw == nil || bytes.Equal(raw, []byte("null")) {
+			continue
 		}
-		return nil
+		err := json.Unmarshal(raw, m.value)
+		if inner, ok := errors.AsType[*fieldError](err); ok {
+			err = &fieldError{m.name + "." + inner.name, inner.reason}
+		} else if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			err = &fieldError{m.name, fmt.Sprintf("a JSON %s does not belong here", wrong.Value)}
+		} else if err != nil {
+			err = &fieldError{m.name, err.Error()}
+		}
+		errs = append(errs, err)
 	}
-	text, err := encode(v)
-	if err != nil {
-		return err
+	return errors.Join(errs...)
+}
+
+// write sets the members of an object that say something else than before. It removes absent ones, except a null that
+// was there.
+func write(o object.Members, members []member) (object.Members, error) {
+	for _, m := range members {
+		was := o.Value(m.name)
+		if m.isAbsent() {
+			if !bytes.Equal(was, []byte("null")) {
+				o = o.With(m.name, nil)
+			}
+			continue
+		}
+		text, err := encode(m.value)
+		if err != nil {
+			return nil, err
+		}
+		if was == nil || !bytes.Equal(plain(was), plain(text)) {
+			o = o.With(m.name, text)
+		}
 	}
-	if !same(was, text) {
-		*o = o.With(name, text)
-	}
-	return nil
+	return o, nil
 }
 
 func encode(v any) ([]byte, error) {
@@ -215,16 +213,8 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
-// same reports whether two texts are the same value in the same spelling of numbers, whatever their white space
-// and escapes.
-func same(a, b []byte) bool {
-	if a == nil {
-		return false
-	}
-	return bytes.Equal(plain(a), plain(b))
-}
-
-// plain is a text without white space and with the shortest spelling of its strings.
+// plain returns JSON without white space and with the shortest spelling of its strings. Numbers stay as they are
+// written.
 func plain(b []byte) []byte {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()

@@ -43,7 +43,7 @@ func decimal(t testing.TB, s string) clawnet.Decimal {
 	return d
 }
 
-func TestTheExtensionOfTheSpecificationIsRead(t *testing.T) {
+func TestFromManifest(t *testing.T) {
 	e, ok, err := clawnet.FromManifest(manifest(t, specified))
 	if err != nil || !ok {
 		t.Fatal(ok, err)
@@ -53,7 +53,7 @@ func TestTheExtensionOfTheSpecificationIsRead(t *testing.T) {
 	}
 }
 
-func TestAManifestWithoutTheExtensionHasNone(t *testing.T) {
+func TestFromManifestWithoutExtension(t *testing.T) {
 	for _, extension := range []string{"null", `null, "other": {}`} {
 		if _, ok, err := clawnet.FromManifest(manifest(t, extension)); ok || err != nil {
 			t.Errorf("%s: %v, %v", extension, ok, err)
@@ -61,7 +61,7 @@ func TestAManifestWithoutTheExtensionHasNone(t *testing.T) {
 	}
 }
 
-func TestAnExtensionThatCannotBeReadIsBlamedByItsField(t *testing.T) {
+func TestFromManifestErrors(t *testing.T) {
 	for extension, field := range map[string]string{
 		`[]`:                               "extensions.clawnet",
 		`"x"`:                              "extensions.clawnet",
@@ -82,7 +82,7 @@ func TestAnExtensionThatCannotBeReadIsBlamedByItsField(t *testing.T) {
 	}
 }
 
-func TestWritingBackChangesNothing(t *testing.T) {
+func TestWriteBackUnchanged(t *testing.T) {
 	for _, extension := range []string{
 		specified,
 		`{"reward": {"amount": 5e2, "bonus": [1.50, {"x": null}]}, "peer_id": "p\u0041", "zone": 1.0, "task_id": null}`,
@@ -113,7 +113,7 @@ func compact(t *testing.T, b []byte) []byte {
 	return out.Bytes()
 }
 
-func TestOneChangeLeavesTheRestAlone(t *testing.T) {
+func TestWriteOneChange(t *testing.T) {
 	m := manifest(t, `{"zone": 1.0, "reward": {"amount": 5.00, "bonus": true}, "gossip_topic": "/t", "peer_id": "p"}`)
 	e, _, err := clawnet.FromManifest(m)
 	if err != nil {
@@ -133,7 +133,7 @@ func TestOneChangeLeavesTheRestAlone(t *testing.T) {
 	}
 }
 
-func TestTheNotesOfAPublicationAreNoPartOfTheBundle(t *testing.T) {
+func TestUnpublished(t *testing.T) {
 	e, _, err := clawnet.FromManifest(manifest(t, `{"task_id": "t-1", "server": "https://tasks.example", "peer_id": "p", "x": 1}`))
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestTheNotesOfAPublicationAreNoPartOfTheBundle(t *testing.T) {
 	}
 }
 
-func TestAnExtensionCannotOverrideTheCore(t *testing.T) {
+func TestExtensionCannotOverrideCore(t *testing.T) {
 	core := `{"id": "nut-2", "bundle_type": "delivery", "task": {"title": "Evil"}, "credentials": {"vault": "x"}}`
 	for _, name := range []string{"clawnet", "task", "../task", "extensions", "", "task.title", "/task/title", "id", "a.b.c"} {
 		m := manifest(t, specified)
@@ -172,7 +172,7 @@ func TestAnExtensionCannotOverrideTheCore(t *testing.T) {
 	}
 }
 
-func TestTheMappingIsTheTableOfTheSpecification(t *testing.T) {
+func TestMap(t *testing.T) {
 	m := manifest(t, specified)
 	e, _, err := clawnet.FromManifest(m)
 	if err != nil {
@@ -202,7 +202,7 @@ func TestTheMappingIsTheTableOfTheSpecification(t *testing.T) {
 	}
 }
 
-func TestMoneyIsComparedByItsValueAndKeptAsItWasWritten(t *testing.T) {
+func TestDecimalKeepsSpelling(t *testing.T) {
 	for _, tt := range []struct {
 		a, b  string
 		order int
@@ -233,7 +233,7 @@ func TestMoneyIsComparedByItsValueAndKeptAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestPlainSpellingsAreOfTheSameValue(t *testing.T) {
+func TestPlainKeepsValue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.StringMatching(`-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,20})?([eE][-+]?[0-5]?[0-9])?`).Draw(t, "number")
 		d, err := clawnet.ParseDecimal(s)
@@ -250,7 +250,7 @@ func TestPlainSpellingsAreOfTheSameValue(t *testing.T) {
 	})
 }
 
-func TestAnyExtensionSurvivesReadingAndWriting(t *testing.T) {
+func TestExtensionRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfDistinct(rapid.SampledFrom([]string{"peer_id", "gossip_topic", "task_id", "server", "zone", "a.b", "", "Peer_ID"}), rapid.ID).Draw(t, "names")
 		var members []string

@@ -15,12 +15,11 @@ const (
 	maxExponent = 64 // of ten, either way
 )
 
-// Decimal is a JSON number in the spelling that it was written in: 85.0 stays 85.0. Amounts of money are decimals,
-// because a float would change what they say. Two are compared by Cmp; == compares the spelling. The zero Decimal
-// is the number 0.
+// Decimal is a JSON number as it was written: 85.0 stays 85.0. Amounts of money are decimals, because a float would
+// round them. Cmp compares values; == compares spellings. The zero Decimal is the number 0.
 type Decimal struct{ text string }
 
-// ParseDecimal reads a number as JSON writes it, of at most 64 bytes and with an exponent of at most 64.
+// ParseDecimal parses a JSON number of at most 64 bytes, with an exponent of at most 64.
 func ParseDecimal(s string) (Decimal, error) {
 	if len(s) > maxDigits || !isNumber(s) {
 		return Decimal{}, fmt.Errorf("%.80q is not a number of at most %d characters", s, maxDigits)
@@ -41,7 +40,7 @@ func isNumber(s string) bool {
 // String returns the number as it was written.
 func (d Decimal) String() string { return cmp.Or(d.text, "0") }
 
-// Plain returns the number without an exponent and without zeros that say nothing: 5e2 and 500.00 are both 500.
+// Plain returns the number without an exponent and trailing zeros: 5e2 and 500.00 are both 500.
 func (d Decimal) Plain() string {
 	r := d.rat()
 	if r.IsInt() {
@@ -50,17 +49,17 @@ func (d Decimal) Plain() string {
 	return strings.TrimRight(r.FloatString(maxDigits+maxExponent), "0")
 }
 
-// Cmp compares by value: it is -1, 0 or 1 as d is less than, equal to or greater than other.
+// Cmp returns -1, 0 or 1 if d is less than, equal to or greater than other.
 func (d Decimal) Cmp(other Decimal) int { return d.rat().Cmp(other.rat()) }
 
-// Sign is -1, 0 or 1 as the number is negative, zero or positive.
+// Sign returns -1, 0 or 1 if the number is negative, zero or positive.
 func (d Decimal) Sign() int { return d.rat().Sign() }
 
-// rat is the exact value.
+// rat returns the exact value.
 func (d Decimal) rat() *big.Rat {
 	r, ok := new(big.Rat).SetString(d.String())
 	if !ok {
-		return new(big.Rat) // cannot be: ParseDecimal has read it
+		return new(big.Rat) // unreachable: ParseDecimal has checked it
 	}
 	return r
 }
@@ -68,7 +67,7 @@ func (d Decimal) rat() *big.Rat {
 // MarshalJSON writes the number as it was written.
 func (d Decimal) MarshalJSON() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalJSON reads what ParseDecimal reads. As usual, null changes nothing.
+// UnmarshalJSON parses a number as ParseDecimal does. As usual, null changes nothing.
 func (d *Decimal) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		return nil
