@@ -10,7 +10,7 @@ import (
 	"guild/nutshell"
 )
 
-// Scopes returns what a manifest may say of the entries: never a value.
+// Scopes returns the scopes of the entries as a manifest lists them, without values.
 func (v *Vault) Scopes() []nutshell.Scope {
 	var all []nutshell.Scope
 	for _, c := range v.entries {
@@ -21,7 +21,7 @@ func (v *Vault) Scopes() []nutshell.Scope {
 	return all
 }
 
-// accessLevel words scopes as the specification's example does: read, read-write, invoke.
+// accessLevel joins scopes as the specification's example does: read, read-write, invoke.
 func accessLevel(scopes []string) string {
 	sorted := slices.Clone(scopes)
 	place := func(s string) int {
@@ -34,7 +34,7 @@ func accessLevel(scopes []string) string {
 	return strings.Join(sorted, "-")
 }
 
-// rateLimit is what the restrictions say of it, if they do in words.
+// rateLimit returns the rate_limit of the restrictions, if it is a string.
 func (c Credential) rateLimit() string {
 	raw := objectOf(c.Restrictions).Value("rate_limit")
 	if raw.Kind() != '"' {
@@ -44,7 +44,7 @@ func (c Credential) rateLimit() string {
 	return string(plain)
 }
 
-// Placement is where a vault is and for whom, for a manifest.
+// Placement says where a vault is and for whom, for a manifest.
 type Placement struct {
 	Path       string   // in the bundle; File if empty
 	Form       string   // one of the forms of encryption
@@ -87,7 +87,7 @@ func Announce(m *nutshell.Manifest, v *Vault, p Placement) error {
 	return nil
 }
 
-// mergeScopes is the manifest's list of scopes with those of the vault put in, as JSON.
+// mergeScopes returns the manifest's list of scopes with those of the vault in it, as JSON.
 func (v *Vault) mergeScopes(m *nutshell.Manifest, removed []string) (jsontext.Value, error) {
 	own := list(objectOf(objectOf(m.Bytes()).Value("credentials")).Value("scopes"))
 	var all []jsontext.Value
@@ -109,8 +109,7 @@ func (v *Vault) mergeScopes(m *nutshell.Manifest, removed []string) (jsontext.Va
 	return listText(all), nil
 }
 
-// Promise changes until when a manifest says that some of its scopes are good, where there is no vault that knows
-// better. An empty time is for ever.
+// Promise sets the expiry of some scopes of a manifest that has no vault yet. An empty time means never.
 func Promise(m *nutshell.Manifest, until nutshell.Timestamp, names ...string) error {
 	all := list(objectOf(objectOf(m.Bytes()).Value("credentials")).Value("scopes"))
 	for i, s := range m.Credentials().Scopes {

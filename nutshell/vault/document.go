@@ -19,17 +19,17 @@ import (
 // Version is the version of the vault's document that this package writes.
 const Version = "0.2.0"
 
-// File is where the vault of a bundle usually is. The manifest's credentials.vault says where it is.
+// File is the usual path of a bundle's vault. The manifest's credentials.vault has the actual one.
 const File = "credentials/vault.enc.json"
 
-// Bounds of a vault.
+// Limits of a vault.
 const (
 	MaxCredentials = 1000
 	maxWord        = 128 // characters of a name or a type
 )
 
-// Vault is an open vault. Its text is the truth: unknown members of the document and of every entry survive reading,
-// changing and writing. The zero Vault is not usable: New and Parse make one.
+// Vault is an open vault. It keeps the text of the document, so that unknown members of it and of every entry survive
+// reading, changing and writing. New and Parse make one; the zero Vault is not usable.
 type Vault struct {
 	text    Secret
 	expires nutshell.Timestamp
@@ -46,14 +46,14 @@ type Credential struct {
 	ExpiresAt    nutshell.Timestamp // empty for the vault's own
 }
 
-// document is what is known of a vault's text.
+// document has the known members of a vault's document.
 type document struct {
 	Version     string             `json:"vault_version"`
 	ExpiresAt   nutshell.Timestamp `json:"expires_at"`
 	Credentials []jsontext.Value   `json:"credentials"`
 }
 
-// entry is what is known of a credential's text.
+// entry has the known members of a credential.
 type entry struct {
 	Name         string             `json:"name"`
 	Type         string             `json:"type"`
@@ -73,14 +73,14 @@ func New(now time.Time) *Vault {
 	return &Vault{text: NewSecret(append(lines(top, ""), '\n'))}
 }
 
-// moment is a time as the specification writes it.
+// moment formats a time as the specification does.
 func moment(t time.Time) nutshell.Timestamp {
 	return nutshell.Timestamp(t.UTC().Format(time.RFC3339))
 }
 
-// Parse reads the document of a vault. Names must be there and unique, values must be objects or strings, and every
-// expiry a time. Its errors are those of nutshell.ParseManifest, name members and lines, and repeat nothing of
-// the text.
+// Parse parses the document of a vault. Every entry needs a unique name, a value that is an object or a string, and an
+// expiry that is a time, if it has one. The errors are those of nutshell.ParseManifest. They name members and lines and
+// repeat nothing of the text.
 func Parse(document Secret) (*Vault, error) {
 	raw := document.Reveal()
 	if err := vaultText.check(raw); err != nil {
@@ -171,7 +171,8 @@ func isTime(t nutshell.Timestamp) bool {
 	return t == "" || err == nil
 }
 
-// ValueOf makes the value of a credential from what a person gave: a JSON object stays one, anything else is a string.
+// ValueOf returns the value of a credential from what a person entered: a JSON object as it is, anything else as a
+// string.
 func ValueOf(input Secret) Secret {
 	raw := bytes.TrimSpace(input.Reveal())
 	if (text{max: MaxSealed}).check(raw) == nil {
@@ -229,8 +230,8 @@ func (v *Vault) index(name string) int {
 	return slices.IndexFunc(v.entries, func(c Credential) bool { return c.Name == name })
 }
 
-// Put adds an entry, or replaces the one of the same name and keeps its unknown members. The vault is unchanged when
-// it would not be one any more.
+// Put adds an entry, or replaces the one of the same name and keeps its unknown members. If that would make the vault
+// invalid, it returns an error and changes nothing.
 func (v *Vault) Put(c Credential) error {
 	if field, reason := c.problem(); reason != "" {
 		return vaultText.problem(under("credential", field), reason)
@@ -262,19 +263,19 @@ func (v *Vault) Remove(name string) bool {
 	return v.change(top, slices.Delete(all, i, i+1)) == nil
 }
 
-// SetExpiry sets when the whole vault expires, whatever its entries say; with no time it does not.
+// SetExpiry sets when the whole vault expires, whatever its entries say. An empty time means never.
 func (v *Vault) SetExpiry(at nutshell.Timestamp) error {
 	top, all := v.parts()
 	return v.change(top.WithText("expires_at", string(at)), all)
 }
 
-// parts are the members of the document, and the entries in it.
+// parts returns the members of the document, and the entries in it.
 func (v *Vault) parts() (object.Members, []jsontext.Value) {
 	top := objectOf(v.text.Reveal())
 	return top, list(top.Value("credentials"))
 }
 
-// change makes other members and entries the vault's, if they are such.
+// change replaces the members and entries of the vault, if the result is valid.
 func (v *Vault) change(top object.Members, all []jsontext.Value) error {
 	top = top.With("credentials", listLines(all, "  "))
 	changed, err := Parse(NewSecret(append(lines(top, ""), '\n')))
@@ -285,7 +286,7 @@ func (v *Vault) change(top object.Members, all []jsontext.Value) error {
 	return nil
 }
 
-// InClear reports whether a file is a vault that nobody has sealed. What else is wrong with it, Parse says.
+// InClear reports whether a file is a vault that is not sealed. Parse reports what else is wrong with it.
 func InClear(file []byte) bool {
 	return vaultText.check(file) == nil && objectOf(file).Value("vault_version").Kind() == '"'
 }

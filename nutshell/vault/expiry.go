@@ -11,18 +11,18 @@ import (
 	"guild/nutshell/object"
 )
 
-// ExpiresAt returns when an entry expires: by its own word or by the vault's, whichever is earlier. It is zero if
-// neither says so.
+// ExpiresAt returns when an entry expires: by its own expiry or the vault's, whichever is earlier. It is zero if there
+// is neither.
 func (v *Vault) ExpiresAt(name string) time.Time {
 	own, _ := v.Credential(name)
 	at, _ := v.expiry(own).Time() // Parse has checked it
 	return at
 }
 
-// Expiry returns when the whole vault expires, empty if it does not say so.
+// Expiry returns when the whole vault expires, or "" if it does not.
 func (v *Vault) Expiry() nutshell.Timestamp { return v.expires }
 
-// expiry is the earlier of an entry's expiry and the vault's, as it is written.
+// expiry returns the earlier of an entry's expiry and the vault's, as it is written.
 func (v *Vault) expiry(c Credential) nutshell.Timestamp {
 	own, ownErr := c.ExpiresAt.Time()
 	all, allErr := v.expires.Time()
@@ -46,7 +46,7 @@ func (v *Vault) Expired(now time.Time) []string {
 	return names
 }
 
-// Current is an error that is ErrExpired and names what has expired at now, or nil.
+// Current returns an ErrExpired that names the entries that have expired at now, or nil.
 func (v *Vault) Current(now time.Time) error {
 	names := v.Expired(now)
 	if len(names) == 0 {
@@ -55,8 +55,8 @@ func (v *Vault) Current(now time.Time) error {
 	return fmt.Errorf("%s: %w", strings.Join(names, ", "), ErrExpired)
 }
 
-// Only returns the vault with no other entries than those named, for somebody who is to get no more: what else is in
-// the document is left out, known or not. It is ErrNoEntry if one is missing, and ErrExpired if one has expired at now.
+// Only returns the vault with the named entries alone, for somebody who must not get more. Unknown members of the
+// document are left out. The error is ErrNoEntry if an entry is missing, and ErrExpired if one has expired at now.
 func (v *Vault) Only(now time.Time, names ...string) (*Vault, error) {
 	top, all := v.parts()
 	var some []jsontext.Value

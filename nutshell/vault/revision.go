@@ -19,19 +19,19 @@ import (
 // NIP-78, of which a relay keeps the newest for each key and d tag.
 const RevisionKind nostr.Kind = 30078
 
-// RevisionSuffix is what the name of a bundle file and its revision differ by: task.nut has task.nut.vault beside it.
+// RevisionSuffix is added to the name of a bundle file for its revision: task.nut has task.nut.vault beside it.
 const RevisionSuffix = ".vault"
 
-// MaxRevision is the size of a revision at most, in bytes of its JSON.
+// MaxRevision is how large a revision may be, in bytes of its JSON.
 const MaxRevision = 2 << 20
 
-// revisionTags bounds the tags of a revision: three are ours.
+// revisionTags is how many tags a revision may have. Three are ours.
 const revisionTags = 20
 
-// dPrefix and the id of a bundle are the d tag of its revisions.
+// dPrefix, followed by the id of a bundle, is the d tag of its revisions.
 const dPrefix = "nutshell-vault:"
 
-// What may be wrong with a revision.
+// Errors of revisions.
 var (
 	ErrNotRevision = errors.New("not a vault for this bundle")
 	ErrForeignKey  = errors.New("the vault is signed by another key than the manifest names")
@@ -65,15 +65,15 @@ func NewRevision(bundle, form string, sealed []byte, at time.Time) (nostr.Event,
 	}, nil
 }
 
-// MarshalRevision writes a signed event as a revision file is.
+// MarshalRevision returns the revision file of a signed event.
 func MarshalRevision(e guild.Verified) ([]byte, error) {
 	b, err := json.Marshal(e.Event(), jsontext.WithIndent("  "))
 	return append(b, '\n'), err
 }
 
-// ParseRevision reads a revision of a bundle, by the key that the manifest's credentials.rotation.pubkey names, and
-// verifies its signature. It is ErrNotRevision, ErrForeignKey, guild.ErrWrongID or guild.ErrBadSignature, or ErrTampered
-// if the content is not what the x tag says.
+// ParseRevision parses a revision of a bundle and verifies that it is signed by the key in the manifest's
+// credentials.rotation.pubkey. The error is ErrNotRevision, ErrForeignKey, guild.ErrWrongID or guild.ErrBadSignature, or
+// ErrTampered if the content does not have the hash in the x tag.
 func ParseRevision(raw []byte, bundle string, by nostr.PubKey) (Revision, error) {
 	if len(raw) > MaxRevision {
 		return Revision{}, fmt.Errorf("%d bytes: %w", len(raw), ErrTooLarge)
@@ -95,7 +95,7 @@ func ParseRevision(raw []byte, bundle string, by nostr.PubKey) (Revision, error)
 	return RevisionOf(verified, bundle, by)
 }
 
-// RevisionOf is ParseRevision for an event that has been verified, from a relay.
+// RevisionOf is ParseRevision for an event that has been verified already, such as one from a relay.
 func RevisionOf(v guild.Verified, bundle string, by nostr.PubKey) (Revision, error) {
 	e := v.Event()
 	if err := envelope(e, bundle, by); err != nil {
@@ -116,7 +116,7 @@ func RevisionOf(v guild.Verified, bundle string, by nostr.PubKey) (Revision, err
 	return Revision{ID: e.ID, Bundle: bundle, PubKey: e.PubKey, CreatedAt: e.CreatedAt, Form: form, Sealed: sealed}, nil
 }
 
-// envelope checks what costs nothing.
+// envelope checks what is cheap to check, before the signature.
 func envelope(e nostr.Event, bundle string, by nostr.PubKey) error {
 	d, one := tag(e, "d")
 	switch {
@@ -143,8 +143,8 @@ func tag(e nostr.Event, name string) (value string, one bool) {
 	return value, n == 1
 }
 
-// supersedes reports whether r takes the place of another revision of the same bundle: it is later, or of the same
-// second and has the lower id (NIP-01).
+// supersedes reports whether r replaces another revision of the same bundle: it is later, or of the same second with a
+// lower id (NIP-01).
 func (r Revision) supersedes(other Revision) bool {
 	if c := cmp.Compare(r.CreatedAt, other.CreatedAt); c != 0 {
 		return c > 0
@@ -152,7 +152,7 @@ func (r Revision) supersedes(other Revision) bool {
 	return r.ID.Hex() < other.ID.Hex()
 }
 
-// After is ErrRollback if a known revision, of which the id and the time are enough, supersedes r.
+// After returns ErrRollback if a known revision, of which id and time are enough, supersedes r.
 func (r Revision) After(known Revision) error {
 	if known.supersedes(r) {
 		return fmt.Errorf("of %s, not %s: %w", when(r), when(known), ErrRollback)

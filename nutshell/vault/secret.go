@@ -9,20 +9,20 @@ import (
 
 const redacted = "[secret]"
 
-// ErrSecret is that somebody tried to write a secret out in passing.
+// ErrSecret reports an attempt to serialize a secret.
 var ErrSecret = errors.New("a secret is not serialized")
 
-// Secret is bytes that are not to be seen: every way of printing, logging and serializing it gives "[secret]", or an
-// error, or an address. The zero value holds none.
+// Secret is bytes that cannot be printed by accident: printing, logging and serializing it gives "[secret]", an error or
+// an address. The zero value holds none.
 type Secret struct{ reveal func() []byte }
 
-// NewSecret takes a copy of b.
+// NewSecret returns a secret with a copy of b.
 func NewSecret(b []byte) Secret {
 	kept := bytes.Clone(b)
 	return Secret{func() []byte { return kept }}
 }
 
-// Reveal returns the bytes. The caller must not change them, nor let them out.
+// Reveal returns the bytes. The caller must not change or leak them.
 func (s Secret) Reveal() []byte {
 	if s.reveal == nil {
 		return nil

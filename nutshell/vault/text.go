@@ -13,17 +13,17 @@ import (
 	"guild/nutshell/object"
 )
 
-// maxNesting is how deep the objects and arrays of a document may stand in one another.
+// maxNesting is how deep the objects and arrays of a document may be nested.
 const maxNesting = 32
 
-// text is what a JSON document is called in errors, and its size at most in bytes. Errors name a line and a member
-// that the specification knows, and never repeat what stands there: it may be a value.
+// text is the name of a JSON document in errors, and its maximum size in bytes. Errors name a line and a member that the
+// specification knows, and never repeat what is there: it may be a value.
 type text struct {
 	file string
 	max  int
 }
 
-// check asks that raw is one JSON object within the bounds, and nothing else.
+// check returns an error unless raw is one JSON object within the limits.
 func (d text) check(raw []byte) error {
 	if len(raw) > d.max {
 		return &nutshell.LimitError{What: "bytes of a JSON document", Limit: int64(d.max), Path: d.file}
@@ -50,7 +50,7 @@ func (d text) problem(field, reason string) error {
 	return &nutshell.ManifestError{File: d.file, Field: field, Reason: reason}
 }
 
-// syntax says in which line the decoder stopped. Its own words may hold a part of the text.
+// syntax returns an error with the line in which the decoder stopped. The decoder's own message may repeat the text.
 func (d text) syntax(raw []byte, err error) error {
 	at := len(raw)
 	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
@@ -63,7 +63,7 @@ func (d text) syntax(raw []byte, err error) error {
 	return d.problem("", fmt.Sprintf("%s (line %d)", reason, 1+bytes.Count(raw[:at], []byte("\n"))))
 }
 
-// decode reads raw, whose syntax is checked, into v. Path is where it stands.
+// decode decodes raw, whose syntax has been checked, into v. path is where it is in the document.
 func (d text) decode(path string, raw []byte, v any) error {
 	err := json.Unmarshal(raw, v)
 	if err == nil {
@@ -77,7 +77,7 @@ func (d text) decode(path string, raw []byte, v any) error {
 	return d.problem(path, "is of the wrong type")
 }
 
-// under is the path of a member.
+// under returns the path of a member.
 func under(path, name string) string {
 	if path == "" {
 		return name
@@ -85,13 +85,13 @@ func under(path, name string) string {
 	return path + "." + name
 }
 
-// objectOf takes an object apart whose syntax is checked. Of anything else there are no members.
+// objectOf returns the members of an object whose syntax has been checked. Anything else has none.
 func objectOf(raw []byte) object.Members {
 	o, _ := object.Parse(raw)
 	return o
 }
 
-// lines writes an object with a member on each line, for people. Values keep their spelling.
+// lines formats an object with one member a line. Values keep their spelling.
 func lines(o object.Members, indent string) jsontext.Value {
 	if len(o) == 0 {
 		return jsontext.Value("{}")
@@ -106,14 +106,14 @@ func lines(o object.Members, indent string) jsontext.Value {
 	return fmt.Appendf(b, "\n%s}", indent)
 }
 
-// list takes an array apart whose syntax is checked.
+// list returns the elements of an array whose syntax has been checked.
 func list(raw []byte) []jsontext.Value {
 	var all []jsontext.Value
 	_ = json.Unmarshal(raw, &all) // of anything else there are no elements
 	return all
 }
 
-// listLines writes an array with an element on each line.
+// listLines formats an array with one element a line.
 func listLines(all []jsontext.Value, indent string) jsontext.Value {
 	if len(all) == 0 {
 		return jsontext.Value("[]")
@@ -128,7 +128,7 @@ func listLines(all []jsontext.Value, indent string) jsontext.Value {
 	return fmt.Appendf(b, "\n%s]", indent)
 }
 
-// listText writes an array in one line.
+// listText formats an array on one line.
 func listText(all []jsontext.Value) jsontext.Value {
 	b := []byte("[")
 	for i, v := range all {

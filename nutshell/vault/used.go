@@ -10,18 +10,18 @@ import (
 	"guild/nutshell/object"
 )
 
-// maxResult is the size of a result at most, in bytes: what nutshell reads of one.
+// maxResult is how large a result may be, in bytes. nutshell reads no more.
 const maxResult = 8 << 20
 
-// Used is that a credential was opened.
+// Used is one use of a credential.
 type Used struct {
 	Name string
 	At   time.Time
 }
 
-// MarkUsed returns a result.json (nutshell.ResultFile) whose execution_log.credentials_used says what was opened and
-// when, by name. What stands there already stays, as do all other members; no result at all becomes one with nothing
-// else. Its errors are those of nutshell.ParseResult.
+// MarkUsed returns a result.json (nutshell.ResultFile) with uses of credentials added to its
+// execution_log.credentials_used. All else stays as it is. An empty result becomes one with nothing else in it. The
+// errors are those of nutshell.ParseResult.
 func MarkUsed(result []byte, used []Used) ([]byte, error) {
 	if len(used) == 0 {
 		return result, nil
@@ -48,7 +48,7 @@ func MarkUsed(result []byte, used []Used) ([]byte, error) {
 	return marked, d.check(marked)
 }
 
-// optional returns a member that must be of this kind if it is there and not null.
+// optional returns a member, which must be absent, null or of this kind.
 func (d text) optional(o object.Members, name string, kind jsontext.Kind, otherwise jsontext.Value) (jsontext.Value, error) {
 	switch v := o.Value(name); v.Kind() {
 	case kind:
@@ -59,7 +59,7 @@ func (d text) optional(o object.Members, name string, kind jsontext.Kind, otherw
 	return nil, d.problem(name, "is of the wrong type")
 }
 
-// addUsed adds what is not there yet, word for word.
+// addUsed adds the uses that are not in the list yet.
 func addUsed(all []jsontext.Value, used []Used) []jsontext.Value {
 	for _, u := range used {
 		o := object.Members{}.WithText("name", u.Name).WithText("opened_at", string(moment(u.At))).Text()

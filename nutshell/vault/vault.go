@@ -1,12 +1,12 @@
-// Package vault is the credential vault of a bundle (section 7 of the Nutshell specification): names, values, what
-// each may be used for, and until when.
+// Package vault is the credential vault of a bundle (section 7 of the Nutshell specification): names, values, what each
+// may be used for, and until when.
 //
-// A vault is a JSON document that is never at rest in clear. A Sealer closes it for those who may open it, and there
-// is one in each of the packages below this one: age, sops, transit (HashiCorp Vault and OpenBao) and plaintext, for
-// development. What is in a Vault cannot be printed by accident: values show as "[secret]" everywhere, and only
-// Reveal and Credential.Value.Reveal give them.
+// A vault is a JSON document that is never stored unencrypted. A Sealer encrypts it for those who may open it. There is
+// one in each of the packages below this one: age, sops, transit (HashiCorp Vault and OpenBao) and plaintext, for
+// development. Values in a Vault cannot be printed by accident: they show as "[secret]" everywhere, and only Reveal
+// returns them.
 //
-// The package is pure: the sealers are what reaches programs, servers and key files.
+// The package is pure: only the sealers use programs, servers and key files.
 package vault
 
 import (
@@ -22,7 +22,7 @@ const (
 	Plaintext = "none"
 )
 
-// What may be wrong with a vault, beside what is wrong with its document.
+// Errors of a vault, beside those of its document.
 var (
 	ErrExpired   = errors.New("the credentials have expired")
 	ErrNotFor    = errors.New("the vault is not sealed for any key at hand")
@@ -32,26 +32,26 @@ var (
 	ErrNoEntry   = errors.New("there is no such credential in the vault")
 )
 
-// MaxSealed is the size of a sealed vault at most, and of the document in it, in bytes. Who reads one reads no more.
+// MaxSealed is how large a sealed vault and the document in it may be, in bytes. Readers must not read more.
 const MaxSealed = 1 << 20
 
-// Sealer closes a vault for those who may open it, and opens what they may open. A Sealer keeps no plaintext, and
-// its errors never hold any. It can be used by several goroutines.
+// Sealer encrypts a vault for those who may open it, and decrypts vaults. It keeps no plaintext, its errors contain none,
+// and it is safe for concurrent use.
 type Sealer interface {
 	// Form is one of the forms of encryption.
 	Form() string
 
-	// Seal encrypts the document of a vault. Sealing the same twice gives different bytes. It is ErrTooLarge if the
-	// document or what would come out has more than MaxSealed bytes.
+	// Seal encrypts the document of a vault. Sealing the same twice gives different bytes. The error is ErrTooLarge if
+	// the document or the result has more than MaxSealed bytes.
 	Seal(ctx context.Context, document Secret) ([]byte, error)
 
-	// Open decrypts what Seal made, here or elsewhere. It is ErrNotFor if no key at hand opens it, ErrNotSealed if it
-	// is of another form, ErrTampered if it does not hold together, and ErrTooLarge above MaxSealed.
+	// Open decrypts what Seal made, here or elsewhere. The error is ErrNotFor if no key at hand opens it, ErrNotSealed
+	// if it has another form, ErrTampered if it was changed, and ErrTooLarge above MaxSealed.
 	Open(ctx context.Context, sealed []byte) (Secret, error)
 }
 
-// Open opens a sealed vault and reads it. Its errors are those of Sealer.Open and Parse; it does not ask what has
-// expired, which Vault.Current does.
+// Open opens and parses a sealed vault. The errors are those of Sealer.Open and Parse. It does not check what has
+// expired; Vault.Current does.
 func Open(ctx context.Context, s Sealer, sealed []byte) (*Vault, error) {
 	document, err := s.Open(ctx, sealed)
 	if err != nil {

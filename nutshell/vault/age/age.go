@@ -1,6 +1,6 @@
-// Package age seals vaults with age (age-encryption.org/v1), the form that the Nutshell specification prefers: for
-// X25519 and post-quantum keys, SSH keys, a passphrase, and whatever an age plugin on this machine knows. What it
-// writes is ASCII-armoured and opens with `age -d`; what age writes, armoured or not, it opens.
+// Package age seals vaults with age (age-encryption.org/v1), the form that the Nutshell specification prefers: for X25519
+// and post-quantum keys, SSH keys, a passphrase, and the keys of age plugins on this machine. It writes ASCII armour,
+// which `age -d` opens, and opens what age writes, armoured or not.
 //
 // It reads no files: keys come from the caller, and stay in memory as long as the Sealer.
 package age
@@ -18,15 +18,15 @@ import (
 	"guild/nutshell/vault"
 )
 
-// Config is who may open a vault, and what opens one. A Sealer without recipients does not seal, one without
-// identities opens only what has a passphrase.
+// Config says who may open a vault, and with which keys. A Sealer without recipients does not seal, and one without
+// identities opens only vaults that have a passphrase.
 type Config struct {
 	Recipients []string // whom Seal seals for; CheckRecipients says what they may be
 	Identities []Identity
 	UI         UI
 }
 
-// UI is how the person is reached, for passphrases and by plugins. Where a function is nil there is nobody.
+// UI asks the person, for passphrases and for plugins. If a function is nil, there is nobody to ask.
 type UI struct {
 	Ask     func(prompt string) ([]byte, error)        // reads a line without echo
 	Input   func(prompt string) (string, error)        // reads a line that is no secret
@@ -50,7 +50,7 @@ type Sealer struct {
 	workFactor int // log2 of scrypt's N, for a passphrase
 }
 
-// New checks recipients and identities. What is locked with a passphrase stays locked until it is needed.
+// New checks recipients and identities. An identity with a passphrase stays locked until it is needed.
 func New(c Config) (*Sealer, error) {
 	if err := CheckRecipients(c.Recipients); err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (s *Sealer) Open(ctx context.Context, sealed []byte) (vault.Secret, error) 
 	return s.open(ctx, sealed, vault.MaxSealed)
 }
 
-// open opens a file with at most so many bytes in it.
+// open opens a file whose content has at most limit bytes.
 func (s *Sealer) open(ctx context.Context, sealed []byte, most int64) (vault.Secret, error) {
 	if err := ctx.Err(); err != nil {
 		return vault.Secret{}, err
@@ -135,7 +135,7 @@ func (s *Sealer) open(ctx context.Context, sealed []byte, most int64) (vault.Sec
 	return vault.NewSecret(document), nil
 }
 
-// unarmoured is the binary form of an age file. It reports whether the file looks like one.
+// unarmoured returns the binary form of an age file. It reports whether the file looks like one.
 func unarmoured(sealed []byte) (io.Reader, bool) {
 	if bytes.HasPrefix(bytes.TrimSpace(sealed), []byte(armor.Header)) {
 		return armor.NewReader(bytes.NewReader(sealed)), true

@@ -15,14 +15,14 @@ import (
 	"guild/nutshell/vault"
 )
 
-// Bounds of an identity file, which is the person's own.
+// Limits of an identity file.
 const (
 	MaxIdentity = 64 << 10 // bytes
 	maxKeys     = 100
 )
 
-// Identity is what an identity file holds: lines of age keys (AGE-SECRET-KEY-1…, AGE-SECRET-KEY-PQ-1…,
-// AGE-PLUGIN-…), the same locked with a passphrase by age, or a private SSH key, which may have a passphrase too.
+// Identity is the content of an identity file: lines of age keys (AGE-SECRET-KEY-1…, AGE-SECRET-KEY-PQ-1…,
+// AGE-PLUGIN-…), the same encrypted with a passphrase by age, or a private SSH key, with or without a passphrase.
 type Identity struct {
 	Name   string // what a person calls it, for questions and errors: its path
 	Text   vault.Secret
@@ -40,8 +40,8 @@ func Generate(now time.Time) (text vault.Secret, recipient string, err error) {
 	return vault.NewSecret(b), recipient, nil
 }
 
-// Recipients returns the public halves of the keys in an identity, for Seal; it may ask for the passphrase of a locked
-// file. Of a plugin's keys only the plugin knows them: they are left out.
+// Recipients returns the public halves of the keys in an identity, for Seal. It may ask for the passphrase of a locked
+// file. It leaves out the keys of plugins, whose public halves only the plugin knows.
 func (id Identity) Recipients(ctx context.Context, ui UI) ([]string, error) {
 	keys, err := id.openers(ui)
 	if err != nil {
@@ -58,7 +58,7 @@ func (id Identity) Recipients(ctx context.Context, ui UI) ([]string, error) {
 	return all, nil
 }
 
-// How soon a key is tried.
+// Keys are tried in this order.
 const (
 	never  = iota // it needs nobody
 	seldom        // it runs a plugin, which may ask
@@ -68,12 +68,12 @@ const (
 // opener is one key, or a locked file of keys.
 type opener interface {
 	asks() int
-	// open is age.ErrIncorrectIdentity if none of the stanzas is for it.
+	// open returns age.ErrIncorrectIdentity if none of the stanzas is for the key.
 	open(ctx context.Context, stanzas []*age.Stanza) ([]byte, error)
 	recipients(ctx context.Context) ([]string, error)
 }
 
-// openers reads the identity. Errors name it and a line, and repeat nothing.
+// openers parses the identity. Errors name it and a line, and repeat nothing of it.
 func (id Identity) openers(ui UI) ([]opener, error) {
 	raw := id.Text.Reveal()
 	if len(raw) > MaxIdentity {
@@ -93,7 +93,7 @@ func (id Identity) wrong(format string, args ...any) error {
 	return fmt.Errorf("%s: "+format, append([]any{id.Name}, args...)...)
 }
 
-// lines reads a file with a key on each line.
+// lines parses a file with one key a line.
 func (id Identity) lines(raw []byte, ui UI) ([]opener, error) {
 	var keys []opener
 	n := 0
@@ -117,7 +117,7 @@ func (id Identity) lines(raw []byte, ui UI) ([]opener, error) {
 	return keys, nil
 }
 
-// parseKey reads one key, or says why not.
+// parseKey parses one key.
 func parseKey(line string, ui UI) (k opener, reason string) {
 	const broken = "is not a whole age key"
 	switch {
@@ -144,7 +144,7 @@ func parseKey(line string, ui UI) (k opener, reason string) {
 	return nil, "is no age key"
 }
 
-// native is a key that needs nobody.
+// native is a key that opens vaults without asking anybody.
 type native struct {
 	age.Identity
 	public string
@@ -158,7 +158,7 @@ func (n native) open(_ context.Context, stanzas []*age.Stanza) ([]byte, error) {
 
 func (n native) recipients(context.Context) ([]string, error) { return []string{n.public}, nil }
 
-// locked is an identity file that age has locked with a passphrase.
+// locked is an identity file that age encrypted with a passphrase.
 type locked struct {
 	id Identity
 	ui UI
@@ -194,7 +194,7 @@ func (l *locked) recipients(ctx context.Context) ([]string, error) {
 	return all, nil
 }
 
-// unlocked asks for the passphrase the first time.
+// unlocked returns the keys in the file. It asks for the passphrase the first time.
 func (l *locked) unlocked() ([]opener, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -218,7 +218,7 @@ func (l *locked) unlocked() ([]opener, error) {
 	return l.keys, err
 }
 
-// lockedError says why an identity file stays locked.
+// lockedError reports why an identity file stays locked.
 func lockedError(err error) error {
 	_, other := errors.AsType[*age.NoIdentityMatchError](err)
 	switch {
@@ -230,7 +230,7 @@ func lockedError(err error) error {
 	return errors.New("is damaged")
 }
 
-// onlyPassphrase opens what has a passphrase, and nothing else.
+// onlyPassphrase opens files that have a passphrase, and no others.
 type onlyPassphrase []byte
 
 // Unwrap implements age.Identity.

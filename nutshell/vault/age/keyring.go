@@ -12,14 +12,14 @@ import (
 	"guild/nutshell/vault"
 )
 
-// Bounds of what is done for a file from elsewhere.
+// Limits of the work done for a file from elsewhere.
 const (
 	maxStanzas    = 256 // recipients of a file, and of what is sealed here
 	maxWorkFactor = 20  // log2 of scrypt's N: 1 GiB of memory and a few seconds
 )
 
-// keyring is all keys at hand as one age.Identity, for one file. It keeps the reason why none of them opened it: the
-// errors of age repeat parts of what they read.
+// keyring is all keys at hand as one age.Identity, for one file. It keeps why none of them opened the file, because age's
+// own errors repeat parts of it.
 type keyring struct {
 	ctx   context.Context
 	keys  []opener
@@ -27,7 +27,7 @@ type keyring struct {
 	cause error
 }
 
-// Unwrap implements age.Identity. Keys that need nobody come first.
+// Unwrap implements age.Identity. It tries the keys first that ask nobody.
 func (k *keyring) Unwrap(stanzas []*age.Stanza) ([]byte, error) {
 	if len(stanzas) > maxStanzas {
 		return nil, k.fail(fmt.Errorf("%d recipients: %w", len(stanzas), vault.ErrTampered))
@@ -56,7 +56,7 @@ func (k *keyring) Unwrap(stanzas []*age.Stanza) ([]byte, error) {
 	return nil, age.ErrIncorrectIdentity
 }
 
-// withPassphrase opens a file that has a passphrase, which must be the only way in.
+// withPassphrase opens a file that has a passphrase, which must be its only recipient.
 func (k *keyring) withPassphrase(stanzas []*age.Stanza) ([]byte, error) {
 	if len(stanzas) != 1 {
 		return nil, k.fail(vault.ErrTampered)
@@ -96,7 +96,7 @@ func (k *keyring) fail(err error) error {
 	return err
 }
 
-// why is the error of Open for one of age's.
+// why returns the error of Open for one of age's.
 func (k *keyring) why(err error) error {
 	_, nobody := errors.AsType[*age.NoIdentityMatchError](err)
 	switch {

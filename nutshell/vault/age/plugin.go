@@ -14,7 +14,7 @@ func isPluginIdentity(text string) bool {
 	return err == nil
 }
 
-// client is the person as a plugin sees them. After ctx has ended, nobody is there.
+// client asks the person for a plugin. After ctx has ended it asks nobody.
 func (u UI) client(ctx context.Context) *plugin.ClientUI {
 	return &plugin.ClientUI{
 		DisplayMessage: func(name, message string) error {
@@ -50,7 +50,7 @@ func (u UI) tell(name, message string) {
 	}
 }
 
-// pluginKey is a key that a plugin has.
+// pluginKey is a key of a plugin.
 type pluginKey struct {
 	encoding string
 	ui       UI
@@ -99,7 +99,7 @@ func (r pluginRecipient) WrapWithLabels(fileKey []byte) ([]*age.Stanza, []string
 	return w.stanzas, w.labels, missing(err)
 }
 
-// missing words that a plugin is not installed.
+// missing returns the error for a plugin that is not installed.
 func missing(err error) error {
 	if e, ok := errors.AsType[*plugin.NotFoundError](err); ok {
 		return fmt.Errorf("age-plugin-%s is not installed", e.Name)
@@ -107,8 +107,8 @@ func missing(err error) error {
 	return err
 }
 
-// abandonable runs what waits for a plugin, and no longer than ctx. The library has no way of ending a plugin that
-// waits for a finger on a key: it is left to itself, and ends with it.
+// abandonable runs a function that waits for a plugin, at most until ctx ends. The library cannot end a plugin that waits
+// for somebody to touch a key: then the function goes on in its goroutine until the plugin ends.
 func abandonable[T any](ctx context.Context, run func() (T, error)) (T, error) {
 	type outcome struct {
 		value T

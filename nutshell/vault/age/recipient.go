@@ -12,16 +12,16 @@ import (
 	"filippo.io/age/plugin"
 )
 
-// Passphrase stands in place of a recipient for a passphrase that the person is asked for.
+// Passphrase is the recipient that stands for a passphrase, for which the person is asked.
 const Passphrase = "passphrase"
 
-// maxRecipient is the size of a recipient at most, in bytes. Post-quantum ones have two thousand.
+// maxRecipient is how long a recipient may be, in bytes. Post-quantum ones have about two thousand.
 const maxRecipient = 8 << 10
 
-// workFactor is log2 of scrypt's N of what is sealed with a passphrase: what age takes, 256 MiB and a second.
+// workFactor is log2 of scrypt's N for passphrases. As in age, it costs 256 MiB and a second.
 const workFactor = 18
 
-// What a recipient must be.
+// Errors of recipients.
 var (
 	ErrRecipient = errors.New("is no recipient: want age1…, ssh-ed25519 …, ssh-rsa … or passphrase")
 	ErrAlone     = errors.New("a passphrase must be the only recipient")
@@ -29,8 +29,8 @@ var (
 	ErrNoOne     = errors.New("there is nobody to seal the vault for")
 )
 
-// CheckRecipients asks that each is one that Seal can seal for: age1… (X25519), age1pq1… (post-quantum), age1name1… (the
-// plugin age-plugin-name), ssh-ed25519 … or ssh-rsa …, or Passphrase alone.
+// CheckRecipients returns an error unless Seal can seal for each of them: age1… (X25519), age1pq1… (post-quantum),
+// age1name1… (the plugin age-plugin-name), ssh-ed25519 … or ssh-rsa …, or Passphrase alone.
 func CheckRecipients(all []string) error {
 	if len(all) > maxStanzas {
 		return fmt.Errorf("%d recipients, more than %d", len(all), maxStanzas)
@@ -56,7 +56,7 @@ func CheckRecipients(all []string) error {
 	return nil
 }
 
-// Canonical returns a recipient as it is compared and listed: an SSH key without its comment.
+// Canonical returns the form in which a recipient is compared and listed: an SSH key without its comment.
 func Canonical(text string) (string, error) {
 	text = strings.TrimSpace(text)
 	if text == Passphrase {
@@ -71,19 +71,19 @@ func Canonical(text string) (string, error) {
 	return text, nil
 }
 
-// IsNative reports whether a recipient is a key of age itself, classic or post-quantum. Sealing for one runs no
-// program and asks nobody, so that it may come from a stranger.
+// IsNative reports whether a recipient is a key of age itself, classic or post-quantum. Sealing for one runs no program
+// and asks nobody, so it may come from a stranger.
 func IsNative(text string) bool {
 	_, err := parse(text, UI{})
 	return err == nil && strings.HasPrefix(text, "age1") && !isPlugin(text)
 }
 
-// isPlugin reports whether a recipient is a plugin's: bech32 has a 1 only before its data.
+// isPlugin reports whether a recipient is that of a plugin. In bech32 the last 1 is before the data.
 func isPlugin(text string) bool {
 	return strings.HasPrefix(text, "age1") && strings.Count(text, "1") > 1 && !strings.HasPrefix(text, "age1pq1")
 }
 
-// parse reads one recipient that is no passphrase. Its errors do not repeat it: it may be a secret key by mistake.
+// parse parses one recipient other than Passphrase. Its errors do not repeat it: it may be a secret key by mistake.
 func parse(text string, ui UI) (age.Recipient, error) {
 	r, err := parseAny(text, ui)
 	upper := strings.ToUpper(text)
@@ -114,7 +114,7 @@ func parseAny(text string, ui UI) (age.Recipient, error) {
 	return nil, ErrRecipient
 }
 
-// wrappers are the recipients as age wants them. It asks for the passphrase, if that is what they are.
+// wrappers returns the recipients as age's types. It asks for the passphrase, if they are one.
 func (s *Sealer) wrappers(ctx context.Context) ([]age.Recipient, error) {
 	if len(s.recipients) == 0 {
 		return nil, ErrNoOne

@@ -14,7 +14,7 @@ import (
 
 func parseSSH(text string) (age.Recipient, error) { return agessh.ParseRecipient(text) }
 
-// withoutComment is a public SSH key without its comment.
+// withoutComment returns a public SSH key without its comment.
 func withoutComment(text string) (string, error) {
 	k, _, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
 	if err != nil {
@@ -23,7 +23,7 @@ func withoutComment(text string) (string, error) {
 	return authorized(k), nil
 }
 
-// sshKey reads a private SSH key.
+// sshKey parses a private SSH key.
 func (id Identity) sshKey(ui UI) (opener, error) {
 	k, err := agessh.ParseIdentity(id.Text.Reveal())
 	missing, withPassphrase := errors.AsType[*ssh.PassphraseMissingError](err)
@@ -40,7 +40,7 @@ func (id Identity) sshKey(ui UI) (opener, error) {
 	return native{k, authorized(signer.PublicKey())}, nil
 }
 
-// authorized is a public SSH key on one line, without a comment.
+// authorized returns a public SSH key on one line, without a comment.
 func authorized(k ssh.PublicKey) string {
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(k)))
 }
@@ -62,7 +62,7 @@ func (id Identity) lockedSSH(public ssh.PublicKey, ui UI) (opener, error) {
 	return &lockedSSH{id: id, key: k, public: authorized(public)}, nil
 }
 
-// lockedSSH is a private SSH key with a passphrase. Only if the file is for it the passphrase is asked for.
+// lockedSSH is a private SSH key with a passphrase. It asks for that only if the file is sealed for the key.
 type lockedSSH struct {
 	id     Identity
 	public string

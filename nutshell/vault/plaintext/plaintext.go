@@ -1,6 +1,6 @@
-// Package plaintext is the form of a vault that is not sealed at all ("none" in the Nutshell specification), for
-// development. Everybody who has the file has the credentials, and nobody sees that it was changed; so it must be
-// asked for, and whoever uses it warns about it each time.
+// Package plaintext is the form of a vault that is not encrypted ("none" in the Nutshell specification), for development.
+// Whoever has the file has the credentials, and changes go unnoticed. So it must be asked for, and programs that use it
+// warn each time.
 package plaintext
 
 import (
@@ -11,13 +11,13 @@ import (
 	"guild/nutshell/vault"
 )
 
-// ErrInsecure is that nobody has said that they want a vault in clear.
+// ErrInsecure reports that an unencrypted vault was not asked for.
 var ErrInsecure = errors.New("a vault in clear protects nothing")
 
-// Sealer writes and reads vaults in clear.
+// Sealer writes and reads unencrypted vaults.
 type Sealer struct{ asked bool }
 
-// New returns the sealer. Insecure says that this is what is wanted: without, it is ErrInsecure.
+// New returns the sealer if insecure asks for it, and else ErrInsecure.
 func New(insecure bool) (Sealer, error) {
 	if !insecure {
 		return Sealer{}, ErrInsecure
@@ -41,7 +41,7 @@ func (s Sealer) Seal(ctx context.Context, document vault.Secret) ([]byte, error)
 	return slices.Clone(document.Reveal()), nil
 }
 
-// Open implements vault.Sealer. It is vault.ErrNotSealed if there is no vault in clear.
+// Open implements vault.Sealer. The error is vault.ErrNotSealed if sealed is not an unencrypted vault.
 func (s Sealer) Open(ctx context.Context, sealed []byte) (vault.Secret, error) {
 	switch {
 	case !s.asked:

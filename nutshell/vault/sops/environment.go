@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// names are the variables that sops and the programs that it runs (gpg, age plugins) get to see.
+// names are the variables that sops and the programs that it runs (gpg, age plugins) may see.
 var names = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LANG", "TERM", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR",
 	"GNUPGHOME", "GPG_TTY", "GPG_AGENT_INFO", "SSH_AUTH_SOCK", "DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS",
@@ -17,16 +17,16 @@ var names = []string{
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
 }
 
-// prefixes are those of more such variables.
+// prefixes are the prefixes of more such variables.
 var prefixes = []string{"SOPS_", "AWS_", "GOOGLE_", "AZURE_", "VAULT_", "HUAWEICLOUD_", "LC_"}
 
-// otherKeys are the variables with which sops adds keys of its own to the recipients that it is told.
+// otherKeys are the variables by which sops adds keys to the recipients that it is given.
 var otherKeys = []string{
 	"SOPS_AGE_RECIPIENTS", "SOPS_KMS_ARN", "SOPS_PGP_FP", "SOPS_GCP_KMS_IDS", "SOPS_HUAWEICLOUD_KMS_IDS",
 	"SOPS_AZURE_KEYVAULT_URL", "SOPS_AZURE_KEYVAULT_URLS", "SOPS_VAULT_URIS", "SOPS_CONFIG",
 }
 
-// environment is what sops may see of the variables.
+// environment returns the variables that sops may see.
 func environment(all []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -34,7 +34,7 @@ func environment(all []string) []string {
 	})
 }
 
-// without leaves variables out.
+// without returns the environment without some variables.
 func without(env []string, names ...string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -42,7 +42,7 @@ func without(env []string, names ...string) []string {
 	})
 }
 
-// lookup returns the value of a variable; the last one counts.
+// lookup returns the value of a variable. The last of the same name counts.
 func lookup(env []string, name string) string {
 	for _, v := range slices.Backward(env) {
 		if value, ok := strings.CutPrefix(v, name+"="); ok {
@@ -52,7 +52,7 @@ func lookup(env []string, name string) string {
 	return ""
 }
 
-// allowed are the HashiCorp Vaults that a file may name: those of the person's list, else the person's own.
+// allowed returns the HashiCorp Vaults that a file may name: those in the person's list, or else the person's own.
 func allowed(env []string) []string {
 	list := lookup(env, "SOPS_HC_VAULT_ALLOWLIST")
 	if list == "" {

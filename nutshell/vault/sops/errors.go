@@ -8,7 +8,7 @@ import (
 	"guild/nutshell/vault"
 )
 
-// MissingError is that the sops program is not installed.
+// MissingError reports that sops is not installed.
 type MissingError struct{ err error }
 
 func (e *MissingError) Error() string { return "this vault needs the sops program: " + e.err.Error() }
@@ -19,8 +19,8 @@ func (*MissingError) Hint() string {
 	return "install sops (https://getsops.io), and see that it is on PATH"
 }
 
-// ForeignServerError is a file that wants to be opened with the help of a HashiCorp Vault that the person has not
-// named. It is vault.ErrNotFor.
+// ForeignServerError reports a file whose key is in a HashiCorp Vault that the person has not named. It is a
+// vault.ErrNotFor.
 type ForeignServerError struct{ Address string }
 
 func (e *ForeignServerError) Error() string {
@@ -71,7 +71,7 @@ const (
 	couldNotRetrieveKey = 128
 )
 
-// code is the exit code of a failed run, or 0.
+// code returns the exit code of a failed run, or 0.
 func code(err error) int {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
@@ -79,11 +79,11 @@ func code(err error) int {
 	return 0
 }
 
-// sealing words why sops could not encrypt.
+// sealing returns the error of a failed run to encrypt.
 func sealing(err error) error { return fmt.Errorf("seal the vault: %w", err) }
 
-// opening says what a failed run to decrypt means. What sops says of a changed file has hashes of the document in
-// it, and is left out.
+// opening returns the error of a failed run to decrypt. It leaves out what sops says about a changed file, which contains
+// hashes of the document.
 func opening(err error) error {
 	e, failed := errors.AsType[*Error](err)
 	if !failed {

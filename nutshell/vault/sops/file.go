@@ -12,17 +12,17 @@ import (
 	"guild/nutshell/vault"
 )
 
-// file is what is known of a sealed file without opening it.
+// file is what can be read of a sealed file without opening it.
 type file struct {
 	binary bool     // the document is one string
 	data   string   // of a binary one: that string, encrypted
 	vaults []string // addresses of the HashiCorp Vaults that it names
 }
 
-// object is a JSON object. Names are compared without their case, because that is how sops may read them.
+// object is a JSON object. Names are compared without case, because sops may read them so.
 type object map[string]jsontext.Value
 
-// parse reads a sealed file as far as sops's metadata. It is vault.ErrNotSealed if it has none.
+// parse reads sops's metadata of a sealed file. The error is vault.ErrNotSealed if there is none.
 func parse(sealed []byte) (file, error) {
 	var all object
 	if err := json.Unmarshal(sealed, &all); err != nil {
@@ -86,7 +86,7 @@ func addresses(keys object) ([]string, error) {
 	return found, nil
 }
 
-// lists returns what is in the lists of objects of that name, whatever its case.
+// lists returns the elements of the lists of objects of that name, whatever its case.
 func (o object) lists(name string) ([]object, error) {
 	var all []object
 	for _, v := range o.named(name) {
@@ -99,7 +99,7 @@ func (o object) lists(name string) ([]object, error) {
 	return all, nil
 }
 
-// check refuses a file that would have sops send the person's token to a server that the person has not named.
+// check refuses a file that would make sops send the person's token to a server that the person has not named.
 func (f file) check(allowed []string) error {
 	if slices.Contains(allowed, "all") {
 		return nil

@@ -12,14 +12,14 @@ import (
 	"guild/nutshell/vault"
 )
 
-// Bounds of a run.
+// Limits of a run.
 const (
 	maxOutput = vault.MaxSealed + 1 // bytes; one more than may be is too many
 	maxText   = 1 << 10             // bytes that are kept of what it says
 	grace     = 5 * time.Second     // between being asked to stop and being killed
 )
 
-// run runs sops on input and returns what it writes. Its errors are *Error, those of ctx, and vault.ErrTooLarge.
+// run runs sops on input and returns its output. The error is an *Error, that of ctx, or vault.ErrTooLarge.
 func (s *Sealer) run(ctx context.Context, env []string, input []byte, args ...string) (vault.Secret, error) {
 	if err := ctx.Err(); err != nil {
 		return vault.Secret{}, err
@@ -48,7 +48,7 @@ func (s *Sealer) run(ctx context.Context, env []string, input []byte, args ...st
 	return vault.NewSecret(output.b.Bytes()), nil
 }
 
-// bounded keeps the first bytes that are written to it and lets the others go.
+// bounded keeps the first bytes that are written to it and drops the others.
 type bounded struct {
 	b    bytes.Buffer
 	left int

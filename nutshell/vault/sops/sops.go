@@ -1,16 +1,14 @@
-// Package sops seals vaults with the sops program, as its users have it: with age keys that are named here, or with
-// the KMS, PGP and other keys that sops's own configuration and environment say.
+// Package sops seals vaults with the sops program: with age keys that are named here, or with the KMS, PGP and other keys
+// in sops's own configuration and environment.
 //
-// A document is sealed as sops's binary type, as one encrypted string. As JSON its numbers would not survive (sops
-// writes 1.0 as 1, and rounds what has more than 53 bits), its member names would stay readable, and its nulls would
-// be neither encrypted nor authenticated. A vault that somebody has sealed as JSON, by hand, opens all the same. By
-// hand, what is sealed here opens with
+// A document is sealed as sops's binary type, as one encrypted string. As JSON its numbers would change (sops writes 1.0
+// as 1, and rounds what has more than 53 bits), its member names would stay readable, and its nulls would be neither
+// encrypted nor authenticated. A vault that was sealed as JSON, by hand, opens too. To open by hand what is sealed here:
 //
 //	sops decrypt --output-type binary vault.enc.json
 //
-// A document in clear passes through pipes only. What a stranger's file may make sops do is bounded: sops would send
-// the person's token to any HashiCorp Vault that a file names, so that a file may name those alone that the person's
-// environment names.
+// An unencrypted document passes only through pipes. sops would send the person's token to any HashiCorp Vault that a
+// file names, so a file may name only those that the person's environment names.
 package sops
 
 import (
@@ -25,11 +23,11 @@ import (
 	"guild/nutshell/vault"
 )
 
-// name is what sops takes the file to be called. The creation rules of a .sops.yaml match it.
+// name is the file name that sops is given. The creation rules of a .sops.yaml match it.
 const name = vault.File
 
-// Options say how to seal and open. The zero Options are those of a person who uses sops already: its configuration
-// says who may open, and its environment has the keys.
+// Options say how to seal and open. With the zero Options, sops's configuration says who may open, and its environment
+// has the keys.
 type Options struct {
 	Recipients []string // age1…, or ssh-ed25519 and ssh-rsa keys: these alone may open; sops's own if there are none
 	Identities []string // files with age identities or an SSH key, tried in turn; what sops finds by itself comes after
@@ -45,7 +43,7 @@ type Sealer struct {
 	program string
 }
 
-// New returns a sealer. It is a *MissingError if there is no sops.
+// New returns a sealer. The error is a *MissingError if sops is not installed.
 func New(o Options) (*Sealer, error) {
 	for _, r := range o.Recipients {
 		if err := checkRecipient(r); err != nil {
@@ -63,7 +61,7 @@ func New(o Options) (*Sealer, error) {
 	return &Sealer{o, program}, nil
 }
 
-// checkRecipient refuses what sops would take for more than one recipient, or for a flag.
+// checkRecipient refuses what sops would read as more than one recipient, or as a flag.
 func checkRecipient(r string) error {
 	known := strings.HasPrefix(r, "age1") || strings.HasPrefix(r, "ssh-ed25519 ") || strings.HasPrefix(r, "ssh-rsa ")
 	if !known || strings.ContainsFunc(r, func(c rune) bool { return c == ',' || c < ' ' || c > '~' }) {

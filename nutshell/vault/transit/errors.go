@@ -14,12 +14,12 @@ import (
 	"guild/nutshell/vault"
 )
 
-// ErrNoKey is that something is to be sealed, and Options.Key does not say with which key.
+// ErrNoKey reports that Options.Key, which sealing needs, is empty.
 var ErrNoKey = errors.New("transit: no key is named to seal with")
 
 var errAnswer = errors.New("transit: the server's answer makes no sense")
 
-// InsecureError is an address that would have secrets travel in clear.
+// InsecureError reports an address to which secrets would be sent unencrypted.
 type InsecureError struct{ Address string }
 
 func (e *InsecureError) Error() string {
@@ -29,7 +29,7 @@ func (e *InsecureError) Error() string {
 // Hint says what to do.
 func (*InsecureError) Hint() string { return "set VAULT_ADDR to an https:// address" }
 
-// OtherKeyError is a vault that another key sealed than the one that is asked for. It is vault.ErrNotFor.
+// OtherKeyError reports a vault that was sealed with another key than the one asked for. It is a vault.ErrNotFor.
 type OtherKeyError struct{ Mount, Key string }
 
 func (e *OtherKeyError) Error() string {
@@ -42,7 +42,7 @@ func (*OtherKeyError) Is(target error) bool { return target == vault.ErrNotFor }
 // Hint says what to do.
 func (*OtherKeyError) Hint() string { return "if these are yours, name them" }
 
-// ServerError is a request that the server refused, or that did not reach it.
+// ServerError reports a request that the server refused, or that did not reach it.
 type ServerError struct {
 	Address string
 	Path    string // of the request, without the version
@@ -88,7 +88,7 @@ func (e *ServerError) Hint() string {
 
 func (e *ServerError) says(what string) bool { return strings.Contains(e.Text, what) }
 
-// refused words what the client says of a failed request.
+// refused returns the error for a failed request of the client.
 func (s *Sealer) refused(path string, err error) error {
 	e := &ServerError{Address: s.client.Address(), Path: path}
 	answer, ok := errors.AsType[*api.ResponseError](err)
@@ -104,10 +104,10 @@ func (s *Sealer) refused(path string, err error) error {
 	return e
 }
 
-// changed are the words with which the engine says that a ciphertext does not hold together.
+// changed are the messages with which the engine reports a ciphertext that is not authentic.
 var changed = []string{"message authentication failed", "invalid ciphertext", "could not decode base64", "error decrypting", "unable to decrypt"}
 
-// opening says what a refused request to decrypt means.
+// opening returns the error for a refused request to decrypt.
 func opening(err error) error {
 	e, ok := errors.AsType[*ServerError](err)
 	switch {
@@ -121,7 +121,7 @@ func opening(err error) error {
 	return err
 }
 
-// bounded is a transport whose answers end at maxAnswer.
+// bounded is a transport whose answers are cut at maxAnswer.
 type bounded struct{ http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

@@ -10,14 +10,14 @@ import (
 	"guild/nutshell/vault"
 )
 
-// file is a sealed vault at rest. Its address is not in it.
+// file is a sealed vault as it is stored. It does not contain the address of the server.
 type file struct {
 	Mount      string // where the transit engine is
 	Key        string // name of the key
 	Ciphertext string // vault:v<version of the key>:<base64>
 }
 
-// wire is the JSON of a file. Every member must be there, and no other.
+// wire is the JSON of a file. All members are required, and no others allowed.
 type wire struct {
 	Encryption string `json:"encryption"` // vault.Transit
 	Version    int    `json:"version"`    // 1
@@ -28,7 +28,7 @@ type wire struct {
 
 const version = 1
 
-// encode writes the file, if a reader would take it.
+// encode returns the file, if a reader would accept it.
 func (f file) encode() ([]byte, error) {
 	b, err := json.Marshal(wire{Encryption: vault.Transit, Version: version, Mount: f.Mount, Key: f.Key, Ciphertext: f.Ciphertext}, jsontext.WithIndent("  "))
 	if err != nil {
@@ -43,7 +43,7 @@ func (f file) encode() ([]byte, error) {
 	return b, nil
 }
 
-// parse reads a file. It is vault.ErrNotSealed if it is none, or vault.ErrTooLarge.
+// parse parses a file. The error is vault.ErrNotSealed if it is not one, or vault.ErrTooLarge.
 func parse(b []byte) (file, error) {
 	if len(b) > vault.MaxSealed {
 		return file{}, vault.ErrTooLarge
@@ -65,7 +65,7 @@ func parse(b []byte) (file, error) {
 	return file{w.Mount, w.Key, w.Ciphertext}, nil
 }
 
-// isMount reports whether a name can be that of a mount: one that cannot turn a request into another one.
+// isMount reports whether a name can be that of a mount, and cannot change a request's path in another way.
 func isMount(name string) bool {
 	const segments = 8
 	all := strings.Split(name, "/")

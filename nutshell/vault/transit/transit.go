@@ -1,14 +1,14 @@
-// Package transit seals vaults with the transit engine of HashiCorp Vault or OpenBao: the key never leaves the
-// server, and who may open a vault is what the server's policies say.
+// Package transit seals vaults with the transit engine of HashiCorp Vault or OpenBao: the key never leaves the server,
+// whose policies say who may open a vault.
 //
-// What is at rest is a small JSON document: where the engine is mounted, the name of the key, and the ciphertext. It
-// does not say which server: a stranger's file must not decide where a person's token goes. The person's environment
-// does, with the variables of both programs (VAULT_ADDR, VAULT_TOKEN, VAULT_NAMESPACE, VAULT_CACERT and their kin, or
-// the same with BAO_), and so does the file in which `vault login` keeps its token. For the same reason a file opens
-// only under the mount that the person expects, and never turns into a request to another path of the server.
+// A sealed vault is a small JSON document: where the engine is mounted, the name of the key, and the ciphertext. It does
+// not name the server, because a stranger's file must not decide where a person's token goes. The person's environment
+// does, with the variables of both programs (VAULT_ADDR, VAULT_TOKEN, VAULT_NAMESPACE, VAULT_CACERT and so on, or the
+// same with BAO_), and the file in which `vault login` keeps its token. For the same reason a file opens only under the
+// mount that the person expects, and cannot cause a request to another path of the server.
 //
-// The associated data of the encryption says that it is a vault of a bundle, so that a file with a ciphertext taken
-// from elsewhere does not open, even when the same key made it.
+// The associated data of the encryption says that it is a vault of a bundle, so that a ciphertext taken from elsewhere
+// does not open, even if the same key made it.
 package transit
 
 import (
@@ -29,13 +29,13 @@ import (
 	"guild/nutshell/vault"
 )
 
-// DefaultMount is where the transit engine is if nothing else is said.
+// DefaultMount is where the transit engine is by default.
 const DefaultMount = "transit"
 
-// associated is what the server binds to each ciphertext.
+// associated is the data that the server binds to each ciphertext.
 const associated = "nutshell vault 1"
 
-// Bounds of a request.
+// Limits of a request.
 const (
 	maxAnswer  = 4 << 20 // bytes
 	maxRetries = 2       // when the server is overloaded or cannot be reached
@@ -43,7 +43,7 @@ const (
 	overhead   = 256     // bytes, about, by which a sealed vault is longer than its document in base64
 )
 
-// Options say which key of which server. Address and Token are for callers that know better than the environment.
+// Options say which key of which server. Address and Token override the environment.
 type Options struct {
 	Mount string // DefaultMount if empty; also the only one under which Open opens
 	Key   string // seals; when given, also the only one with which Open opens
@@ -59,8 +59,8 @@ type Sealer struct {
 	client *api.Client
 }
 
-// New returns a sealer. It reads the environment, and reaches the server only when something is sealed or opened. An
-// address without TLS that is not on this machine is an *InsecureError.
+// New returns a sealer. It reads the environment; the server is contacted only to seal or open. The error is an
+// *InsecureError if the address is on another machine and without TLS.
 func New(o Options) (*Sealer, error) {
 	o.Mount, o.Timeout = cmp.Or(strings.Trim(o.Mount, "/"), DefaultMount), cmp.Or(o.Timeout, 30*time.Second)
 	if !isMount(o.Mount) {
@@ -76,7 +76,7 @@ func New(o Options) (*Sealer, error) {
 	return &Sealer{o, client}, nil
 }
 
-// dial makes a client that retries a little, reads a little, and follows no redirect.
+// dial returns a client that retries a few times, limits answers, and follows no redirect.
 func dial(o Options) (*api.Client, error) {
 	config := api.DefaultConfig()
 	if config.Error != nil {
@@ -105,7 +105,7 @@ func dial(o Options) (*api.Client, error) {
 	return client, nil
 }
 
-// checkAddress refuses what would send secrets over a network in clear.
+// checkAddress refuses an address to which secrets would be sent unencrypted over a network.
 func checkAddress(address string) (secure bool, err error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -121,7 +121,7 @@ func checkAddress(address string) (secure bool, err error) {
 	return false, &InsecureError{address}
 }
 
-// tokenFile is the token that `vault login` or `bao login` left, or nothing.
+// tokenFile returns the token that `vault login` or `bao login` left, or "".
 func tokenFile() string {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -141,7 +141,7 @@ func tokenFile() string {
 // Form implements vault.Sealer.
 func (*Sealer) Form() string { return vault.Transit }
 
-// Seal implements vault.Sealer. Where the server's policies let the token make keys, a key that is not there is made.
+// Seal implements vault.Sealer. The server makes a missing key, if its policies let the token do that.
 func (s *Sealer) Seal(ctx context.Context, document vault.Secret) ([]byte, error) {
 	switch {
 	case s.o.Key == "":
@@ -185,7 +185,7 @@ func (s *Sealer) Open(ctx context.Context, sealed []byte) (vault.Secret, error) 
 
 func encodedAssociated() string { return base64.StdEncoding.EncodeToString([]byte(associated)) }
 
-// ask makes one request of the engine and returns one member of the answer.
+// ask sends one request to the engine and returns one member of the answer.
 func (s *Sealer) ask(ctx context.Context, verb, key, member string, data map[string]any) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err

@@ -1,4 +1,4 @@
-// Package vaulttest is what every vault.Sealer must do, as tests: one suite for age, sops, transit and plaintext.
+// Package vaulttest tests what every vault.Sealer must do: one suite for age, sops, transit and plaintext.
 package vaulttest
 
 import (
@@ -14,20 +14,20 @@ import (
 	"guild/nutshell/vault"
 )
 
-// Trait is what makes a form different from the others.
+// Trait says how a form differs from the others.
 type Trait int
 
-// What a form may be.
+// Traits of forms.
 const (
-	// Slow is for a form that runs a program or asks a server for each vault: what the suite tries with every byte,
-	// it tries with a sample of them.
+	// Slow is for a form that runs a program or asks a server for each vault. The suite tries a sample of the bytes
+	// instead of all.
 	Slow Trait = iota + 1
 
-	// Plain is for the form without encryption: everybody opens it, and nobody sees that it was changed.
+	// Plain is for the form without encryption: everybody can open it, and changes go unnoticed.
 	Plain
 )
 
-// Marker is in every value that the suite seals. It must not show up anywhere.
+// Marker is in every value that the suite seals. It must not appear anywhere else.
 const Marker = "hunter2-9b1d7c-marker"
 
 // Document is a small vault.
@@ -96,7 +96,7 @@ func (s suite) opens(t *testing.T) {
 	}
 }
 
-// filled is a document of n bytes.
+// filled returns a document of n bytes.
 func filled(n int) string {
 	head, tail := `{"vault_version":"0.2.0","x":"`, `"}`
 	return head + strings.Repeat("x", n-len(head)-len(tail)) + tail
@@ -126,7 +126,7 @@ func (s suite) bounds(t *testing.T) {
 	}
 }
 
-// foreign tries what other forms look like, and what nothing looks like.
+// foreign tries to open files of other forms, and files of none.
 func (s suite) foreign(t *testing.T) {
 	owner, _ := s.sealers(t)
 	for name, sealed := range map[string]string{
@@ -227,7 +227,7 @@ func (s suite) extended(t *testing.T) {
 	}
 }
 
-// places are the offsets that are tried: all of them, or about forty.
+// places returns the offsets to try: all of them, or about forty.
 func (s suite) places(n int) []int {
 	step := 1
 	if s.slow {
@@ -240,8 +240,8 @@ func (s suite) places(n int) []int {
 	return all
 }
 
-// changed tries to open what was changed: that must be an error, or, where the change means nothing (white space, say),
-// the document as it was.
+// changed tries to open a changed vault. That must be an error, or, if the change means nothing (such as white space),
+// the unchanged document.
 func (s suite) changed(t *testing.T, owner vault.Sealer, what string, sealed []byte) {
 	t.Helper()
 	open, err := owner.Open(t.Context(), sealed)
@@ -257,7 +257,7 @@ func (s suite) changed(t *testing.T, owner vault.Sealer, what string, sealed []b
 	tells(t, what, err)
 }
 
-// tells complains about an error that holds a part of a document.
+// tells fails the test if an error contains a part of the document.
 func tells(t *testing.T, what string, err error) {
 	t.Helper()
 	if err != nil && strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), Marker[:8]) {

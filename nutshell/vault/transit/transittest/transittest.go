@@ -1,6 +1,6 @@
-// Package transittest is a server with as much of HashiCorp Vault's API as a transit sealer and its tests use: mounts,
-// policies, tokens, and the transit engine with real keys in versions (AES-GCM with associated data). It says what
-// the real server says, which the tests of package transit hold it to: they run against both.
+// Package transittest is a server with the part of HashiCorp Vault's API that a transit sealer and its tests use: mounts,
+// policies, tokens, and the transit engine with real keys in versions (AES-GCM with associated data). It answers as the
+// real server does; the tests of package transit run against both.
 package transittest
 
 import (
@@ -56,7 +56,7 @@ type key struct {
 	least    int // version that still decrypts
 }
 
-// problem is an answer that is an error.
+// problem is an answer with an error.
 type problem struct {
 	status int
 	text   string
@@ -68,7 +68,7 @@ func bad(format string, args ...any) error {
 	return &problem{http.StatusBadRequest, fmt.Sprintf(format, args...)}
 }
 
-// request is the body of any request that the server knows.
+// request is the body of all requests that the server knows.
 type request struct {
 	Type           string   `json:"type"`
 	Policy         string   `json:"policy"`
@@ -151,7 +151,7 @@ func (s *server) system(path string, body request) (any, error) {
 	return nil, nil
 }
 
-// transit finds the engine: its mount may have slashes.
+// transit finds the engine by its mount, which may contain slashes.
 func (s *server) transit(path string, body request) (any, error) {
 	for mount, keys := range s.mounts {
 		if rest, ok := strings.CutPrefix(path, mount+"/"); ok {
