@@ -1,10 +1,9 @@
-// Package nut is the verbs for Nutshell bundles: `guild nut` and the program nutshell have the same ones. They work on
-// directories and files of this machine and need no node. Each verb is one file, in the package that owns what it is
-// about: draft (a directory that becomes a bundle), archive (the packed file), credential (the vault) and market (the
-// task server).
+// Package nut is the verbs for Nutshell bundles, which `guild nut` and the program nutshell share. They work on
+// directories and files of this machine and need no node. Each verb is in the package of its subject: draft (a directory
+// that becomes a bundle), archive (the packed file), credential (the vault) and market (the task server).
 //
-// The verbs decide nothing about the format; they ask nutshell and the packages below it, put what those say before a
-// person or, with --json, a program, and write files whole or not at all.
+// The verbs decide nothing about the format. They call nutshell and the packages below it, print the results for a person
+// or, with --json, for a program, and write files whole or not at all.
 package nut
 
 import (

@@ -81,7 +81,7 @@ func amount(t *testing.T, s string) clawnet.Decimal {
 	return d
 }
 
-func TestATaskGoesFromPublicationToPayment(t *testing.T) {
+func TestTaskFromPublicationToPayment(t *testing.T) {
 	s, ctx := town(t), t.Context()
 	alice, bob, carol := as(t, s.URL, "a-token"), as(t, s.URL, "b-token"), as(t, s.URL, "c-token")
 	bundle, m := packed(t, request)
@@ -133,7 +133,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestATaskTakesNoOtherWay(t *testing.T) {
+func TestForbiddenTransitions(t *testing.T) {
 	s, ctx := town(t), t.Context()
 	alice, bob, carol := as(t, s.URL, "a-token"), as(t, s.URL, "b-token"), as(t, s.URL, "c-token")
 	bundle, m := packed(t, request)
@@ -166,7 +166,7 @@ func TestATaskTakesNoOtherWay(t *testing.T) {
 	refused("without a token", 401, as(t, s.URL, "no-token").Claim(ctx, id))
 }
 
-func TestPublishingTwiceMakesOneTask(t *testing.T) {
+func TestCreateTwiceMakesOneTask(t *testing.T) {
 	s := town(t)
 	alice, bob := as(t, s.URL, "a-token"), as(t, s.URL, "b-token")
 	bundle, m := packed(t, request)
@@ -184,7 +184,7 @@ func TestPublishingTwiceMakesOneTask(t *testing.T) {
 	}
 }
 
-func TestAllPagesOfTasksAreRead(t *testing.T) {
+func TestTasksReadsAllPages(t *testing.T) {
 	s := town(t)
 	alice := as(t, s.URL, "a-token")
 	for i := range 230 {
@@ -197,7 +197,7 @@ func TestAllPagesOfTasksAreRead(t *testing.T) {
 	}
 }
 
-func TestNobodyListening(t *testing.T) {
+func TestServerUnreachable(t *testing.T) {
 	s := town(t)
 	s.Close()
 	_, err := as(t, s.URL, "a-token").Status(t.Context())
@@ -206,7 +206,7 @@ func TestNobodyListening(t *testing.T) {
 	}
 }
 
-func TestACancelledQuestionEnds(t *testing.T) {
+func TestCancelledQuestion(t *testing.T) {
 	s := town(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -215,7 +215,7 @@ func TestACancelledQuestionEnds(t *testing.T) {
 	}
 }
 
-func TestATokenTravelsInItsHeaderOnly(t *testing.T) {
+func TestTokenOnlyInHeader(t *testing.T) {
 	s := town(t)
 	alice := as(t, s.URL, "a-token")
 	status, err := alice.Status(t.Context())

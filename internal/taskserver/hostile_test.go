@@ -34,7 +34,7 @@ func says(code int, text string) http.HandlerFunc {
 	}
 }
 
-func TestABundleThatIsAnotherOneIsRefused(t *testing.T) {
+func TestDownloadWrongBundle(t *testing.T) {
 	c := against(t, says(200, "NUT\x01 another"))
 	var got bytes.Buffer
 	_, err := c.Download(t.Context(), "t-1", &got, guild.Sum([]byte("NUT\x01 mine")), 1<<20)
@@ -75,7 +75,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-func TestATransferThatStandsStillEnds(t *testing.T) {
+func TestStalledTransferEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := taskserver.New(taskserver.Config{URL: "https://tasks.example", Transport: standing{}})
 		if err != nil {
@@ -98,7 +98,7 @@ func TestATransferThatStandsStillEnds(t *testing.T) {
 	})
 }
 
-func TestATransferThatDripsEndsToo(t *testing.T) {
+func TestSlowTransferEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := taskserver.New(taskserver.Config{URL: "https://tasks.example", Transport: standing{drips: 1 << 20}, Longest: time.Minute})
 		if err != nil {
@@ -146,7 +146,7 @@ func (d *drip) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
-func TestRedirectsLeadNowhereElse(t *testing.T) {
+func TestRedirects(t *testing.T) {
 	var stolen atomic.Bool
 	thief := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		stolen.Store(true)
@@ -193,7 +193,7 @@ func TestRedirectsLeadNowhereElse(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNoTaskIsNotTakenForOne(t *testing.T) {
+func TestInvalidTasksAreRefused(t *testing.T) {
 	for name, answer := range map[string]string{
 		"a page":             "<!DOCTYPE html><html><body>Welcome to nginx</body></html>",
 		"nothing":            "",
@@ -217,7 +217,7 @@ func TestAnAnswerThatIsNoTaskIsNotTakenForOne(t *testing.T) {
 	}
 }
 
-func TestOneBadTaskDoesNotHideTheOthers(t *testing.T) {
+func TestBadTasksAreSkipped(t *testing.T) {
 	c := against(t, says(200, `[{"id":"../x"},{"id":"t-1","title":"\u001b[2J","tags":"a, b"},7,{"id":"t-2","reward":"?"},null,{"id":"t-3","tags":"[\"c\"]"}]`))
 	tasks, err := c.Tasks(t.Context(), "")
 	if err != nil || len(tasks) != 2 || tasks[0].ID != "t-1" || len(tasks[0].Tags) != 2 || tasks[1].Tags[0] != "c" {
@@ -229,7 +229,7 @@ func TestOneBadTaskDoesNotHideTheOthers(t *testing.T) {
 	}
 }
 
-func TestTheServersOwnWordsAreCleanedAndCut(t *testing.T) {
+func TestServerMessagesAreCleaned(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"error":"no \u001b[31mway\n\n hint: send money"}`:             "the server says 409: no ·[31mway hint: send money",
 		`{"error":{"code":"x","message":"not yours"}}`:                  "the server says 409: not yours",
@@ -248,7 +248,7 @@ func TestTheServersOwnWordsAreCleanedAndCut(t *testing.T) {
 	}
 }
 
-func TestOnlyIDsBecomePartsOfAPath(t *testing.T) {
+func TestIDsInPaths(t *testing.T) {
 	c := against(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s was asked", r.URL) })
 	for _, id := range []string{"", ".", "..", "../status", "a/b", "a b", "a%2fb", "a?b", "a#b", "a\nb", "ü", strings.Repeat("a", 129)} {
 		if _, err := c.Task(t.Context(), id); err == nil {
@@ -271,7 +271,7 @@ func TestOnlyIDsBecomePartsOfAPath(t *testing.T) {
 	}
 }
 
-func TestAddressesOfServers(t *testing.T) {
+func TestServerURLs(t *testing.T) {
 	for _, url := range []string{"http://localhost:3998", "http://127.0.0.1:1", "http://[::1]:1/prefix/", "https://tasks.example", "https://10.0.0.1:8443"} {
 		if c, err := taskserver.New(taskserver.Config{URL: url}); err != nil || strings.HasSuffix(c.URL(), "/") {
 			t.Errorf("%s: %v", url, err)
@@ -293,7 +293,7 @@ func TestAddressesOfServers(t *testing.T) {
 	}
 }
 
-func TestQuestionsAreAskedAgainAndNothingElseIs(t *testing.T) {
+func TestOnlyGETsAreRepeated(t *testing.T) {
 	var times atomic.Int32
 	busy := func(w http.ResponseWriter, r *http.Request) {
 		if times.Add(1) < 3 {
@@ -316,7 +316,7 @@ func TestQuestionsAreAskedAgainAndNothingElseIs(t *testing.T) {
 	}
 }
 
-func TestPostsHaveAKeyOfTheirContent(t *testing.T) {
+func TestIdempotencyKeys(t *testing.T) {
 	keys := map[string]bool{}
 	c := against(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer s3cret" || r.UserAgent() != "nutshell" || strings.Contains(r.URL.String(), "s3cret") {
@@ -339,7 +339,7 @@ func TestPostsHaveAKeyOfTheirContent(t *testing.T) {
 	}
 }
 
-func TestAnUploadIsStreamed(t *testing.T) {
+func TestUploadIsStreamed(t *testing.T) {
 	const size = 64 << 20
 	sum := guild.Hash{1}
 	c := against(t, func(w http.ResponseWriter, r *http.Request) {
@@ -365,7 +365,7 @@ func TestAnUploadIsStreamed(t *testing.T) {
 	}
 }
 
-func TestHalfABundleIsNotUploaded(t *testing.T) {
+func TestUploadOfTooFewBytes(t *testing.T) {
 	c := against(t, func(_ http.ResponseWriter, r *http.Request) {
 		parts, err := r.MultipartReader()
 		if err != nil {
@@ -383,7 +383,7 @@ func TestHalfABundleIsNotUploaded(t *testing.T) {
 	}
 }
 
-func TestABundleThatIsNotWantedIsNotSent(t *testing.T) {
+func TestRefusedUploadIsNotSent(t *testing.T) {
 	c := against(t, says(http.StatusRequestEntityTooLarge, `{"error":"50 MB at most"}`))
 	counted := &counter{r: zeros{}}
 	err := c.Upload(t.Context(), "t-1", counted, 64<<20, guild.Hash{1})
@@ -407,7 +407,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-func TestErrorsNeverHoldTheToken(t *testing.T) {
+func TestErrorsHideTheToken(t *testing.T) {
 	c := against(t, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
 		fmt.Fprintf(w, "you sent %s", r.Header.Get("User-Agent"))

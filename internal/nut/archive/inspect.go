@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,7 +45,7 @@ With --files, each file has a mark: ✓ if it is what the manifest says by its h
 	cmd.Flags().BoolVar(&files, "files", false, "list the files")
 	return p.Verb(cmd, "print it as JSON, with the manifest as it is written", func(cmd *cobra.Command, args []string) (host.Result, error) {
 		read := p.fileContents
-		if !host.IsFile(args[0]) {
+		if info, err := os.Stat(args[0]); args[0] != "-" && err == nil && info.IsDir() {
 			read = p.directoryContents
 		}
 		c, err := read(cmd.Context(), args[0])

@@ -21,7 +21,7 @@ import (
 	"guild/internal/viewer"
 )
 
-// servePort is where serve listens unless it is told otherwise.
+// servePort is the port that serve listens on by default.
 const servePort = 3000
 
 func (p program) serveCommand() *cobra.Command {

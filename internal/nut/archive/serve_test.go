@@ -154,7 +154,7 @@ func sum(content string) string {
 	return hex.EncodeToString(h[:])
 }
 
-func TestThePageShowsABundle(t *testing.T) {
+func TestServeBundle(t *testing.T) {
 	s := serve(t, filepath.Join("..", "..", "..", "nutshell", "testdata", "reference", "full-request.nut")).enter()
 	answer, page := s.get("/")
 	if answer.StatusCode != 200 || answer.Header.Get("Content-Type") != "text/html; charset=utf-8" {
@@ -176,7 +176,7 @@ func TestThePageShowsABundle(t *testing.T) {
 	}
 }
 
-func TestADirectoryIsShownAsItIsNow(t *testing.T) {
+func TestServeDirectory(t *testing.T) {
 	dir := aTree(t)
 	s := serve(t, dir).enter()
 	write(t, filepath.Join(dir, "files", "later.txt"), "later")
@@ -199,7 +199,7 @@ func TestADirectoryIsShownAsItIsNow(t *testing.T) {
 	}
 }
 
-func TestWhatStrangersWroteIsNeverMarkup(t *testing.T) {
+func TestServeEscapesMarkup(t *testing.T) {
 	s := serve(t, aTree(t)).enter()
 	_, index := s.get("/")
 	_, file := s.get("/file/context/requirements.md")
@@ -216,7 +216,7 @@ func TestWhatStrangersWroteIsNeverMarkup(t *testing.T) {
 	}
 }
 
-func TestEveryFileIsPlainText(t *testing.T) {
+func TestServeFilesAsPlainText(t *testing.T) {
 	s := serve(t, aTree(t)).enter()
 	for path, want := range map[string]string{
 		"files/page.html": "<script>alert(4)</script>", "files/binary": "a\x00b", "files/ü.txt": "ü", "files/a b#?%.txt": "odd name", "nutshell.json": `{"nutshell_version"`,
@@ -235,7 +235,7 @@ func TestEveryFileIsPlainText(t *testing.T) {
 	}
 }
 
-func TestAVeryLargeFileIsShownInPart(t *testing.T) {
+func TestServeCutsLargeFiles(t *testing.T) {
 	dir := aTree(t)
 	write(t, filepath.Join(dir, "files", "large"), strings.Repeat("ü", 3<<20))
 	s := serve(t, dir).enter()
@@ -247,7 +247,7 @@ func TestAVeryLargeFileIsShownInPart(t *testing.T) {
 	}
 }
 
-func TestNothingIsServedThatIsNotShown(t *testing.T) {
+func TestServeHidesFiles(t *testing.T) {
 	s := serve(t, aTree(t)).enter()
 	answer, index := s.get("/")
 	if answer.StatusCode != 200 || !strings.Contains(index, "10 more are not shown") {
@@ -284,7 +284,7 @@ func TestNothingIsServedThatIsNotShown(t *testing.T) {
 	}
 }
 
-func TestTheTokenLetsIn(t *testing.T) {
+func TestServeToken(t *testing.T) {
 	s := serve(t, aTree(t))
 	if len(s.url.Query().Get("token")) != 48 || s.url.Hostname() != "127.0.0.1" {
 		t.Error(s.url)
@@ -317,7 +317,7 @@ func TestTheTokenLetsIn(t *testing.T) {
 	}
 }
 
-func TestOnlyOurOwnPageMayAsk(t *testing.T) {
+func TestServeHostAndOrigin(t *testing.T) {
 	s := serve(t, aTree(t)).enter()
 	port := s.url.Port()
 	for name, c := range map[string]struct {
@@ -358,7 +358,7 @@ func cookie(s *served, r *http.Request) {
 	}
 }
 
-func TestThePageIsForReading(t *testing.T) {
+func TestServeMethods(t *testing.T) {
 	s := serve(t, aTree(t)).enter()
 	for _, method := range []string{"POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND", "NONSENSE"} {
 		answer, _ := s.ask(method, s.url.RequestURI(), nil)
@@ -378,7 +378,7 @@ func TestThePageIsForReading(t *testing.T) {
 	}
 }
 
-func TestEveryAnswerForbidsWhatThePageDoesNotNeed(t *testing.T) {
+func TestServeHeaders(t *testing.T) {
 	s := serve(t, aTree(t))
 	for _, path := range []string{"/", s.url.RequestURI(), "/", "/raw/files/page.html", "/nothing", "/style.css"} {
 		answer, body := s.get(path)
@@ -416,7 +416,7 @@ func (s *served) raw(request string) string {
 	return fmt.Sprint(answer.StatusCode, string(b))
 }
 
-func TestRequestsThatNoBrowserMakesGetNothing(t *testing.T) {
+func TestServeOddRequests(t *testing.T) {
 	s := serve(t, aTree(t))
 	cookie := "Cookie: nutshell-" + s.url.Port() + "=" + s.url.Query().Get("token") + "\r\n"
 	host := "Host: " + s.url.Host + "\r\n"
@@ -438,7 +438,7 @@ func TestRequestsThatNoBrowserMakesGetNothing(t *testing.T) {
 	}
 }
 
-func TestOnlyThisMachineReachesIt(t *testing.T) {
+func TestServeLoopbackOnly(t *testing.T) {
 	s := serve(t, aTree(t))
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
@@ -456,7 +456,7 @@ func TestOnlyThisMachineReachesIt(t *testing.T) {
 	}
 }
 
-func TestTheEndLeavesNothingBehind(t *testing.T) {
+func TestServeCleansUp(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	s := serve(t, filepath.Join("..", "..", "..", "nutshell", "testdata", "reference", "full-request.nut")).enter()
@@ -475,7 +475,7 @@ func TestTheEndLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestTheAddressIsPrintedForPrograms(t *testing.T) {
+func TestServeAddressAsJSON(t *testing.T) {
 	var out bytes.Buffer
 	ctx, cancel := context.WithCancel(t.Context())
 	p := &host.Program{Name: "nutshell", Out: writer(func(b []byte) { out.Write(b); cancel() }), Now: time.Now, Random: rand.Reader}

@@ -165,7 +165,7 @@ func (p program) verifySigned(path string, hash guild.Hash, o signOptions) (host
 	return result, nil
 }
 
-// verifyResult holds the signatures of a bundle, which all hold.
+// verifyResult lists the signatures of a bundle, which are all valid.
 type verifyResult struct {
 	Hash       guild.Hash        `json:"hash"`
 	Signatures []draft.Signature `json:"signatures"`

@@ -20,7 +20,7 @@ import (
 	"guild/nutshell/check"
 )
 
-// fixer walks a person through what a check has found.
+// fixer asks a person about what a check found.
 type fixer struct {
 	*ask.Person
 	p     program
@@ -34,8 +34,8 @@ type fixer struct {
 	refused bool // the person has no test
 }
 
-// fix asks about each gap of a directory and does what the answers allow: it writes new files from templates and
-// members of the manifest, and never overwrites a file.
+// fix asks about each gap of a directory and does what the person agrees to: it writes new files from templates, and
+// members of the manifest. It never overwrites a file.
 func (p program) fix(ctx context.Context, dir string) error {
 	a, err := p.Asker(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ func (p program) fix(ctx context.Context, dir string) error {
 	return nil
 }
 
-// item asks about one line of the report. What no question can mend is left to the list at the end.
+// item asks about one line of the report. It skips what no question can fix; check prints that afterwards.
 func (f *fixer) item(i check.Item) error {
 	section, _, _ := strings.Cut(i.Field, ".")
 	switch {
@@ -125,7 +125,7 @@ func (f *fixer) absent(i check.Item) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// extras asks about what a check does not demand.
+// extras asks about what a check does not require.
 func (f *fixer) extras() error {
 	if f.m.Context().Requirements != "" || f.m.BundleType() == nutshell.TypeDelivery {
 		return nil
@@ -264,7 +264,7 @@ func (f *fixer) script(file string) (bool, error) {
 	return true, f.write(file, testScript(command), 0o755)
 }
 
-// credentials lets add-credential ask for the values, which it does without echo.
+// credentials runs add-credential, which asks for the values without echo.
 func (f *fixer) credentials(wants []check.Credential) error {
 	for _, w := range wants {
 		if f.asked[w] {

@@ -28,7 +28,7 @@ const specified = `
     2. Add credentials with: nutshell add-credential --name staging-db --type postgresql
 `
 
-func TestTheSpecificationsExampleComesOutByteForByte(t *testing.T) {
+func TestReportLayout(t *testing.T) {
 	r, err := check.Tree(fstest.MapFS{
 		"nutshell.json": {Data: []byte(`{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-1",
 			"task":{"title":"Build REST API for User Management","summary":"CRUD"},
@@ -46,7 +46,7 @@ func TestTheSpecificationsExampleComesOutByteForByte(t *testing.T) {
 	}
 }
 
-func TestColoursAreOnTheMarksOnly(t *testing.T) {
+func TestReportColours(t *testing.T) {
 	var b bytes.Buffer
 	printItems(&b, []check.Item{{Mark: check.OK, Text: "a"}, {Mark: check.Missing, Text: "b\x1b[0m"}, {Mark: check.Warning, Text: "c"}}, true)
 	if got, want := b.String(), "  \x1b[32m✓\x1b[m a\n  \x1b[31m✗\x1b[m b·[0m\n  \x1b[33m⚠\x1b[m c\n"; got != want {
@@ -54,7 +54,7 @@ func TestColoursAreOnTheMarksOnly(t *testing.T) {
 	}
 }
 
-func TestAFixOfSeveralCommandsIsOneNumber(t *testing.T) {
+func TestFixOfSeveralLines(t *testing.T) {
 	var b bytes.Buffer
 	printFixes(&b, "To fix:", []string{"first\nand: more", "second"})
 	if got, want := b.String(), "\n  To fix:\n    1. first\n       and: more\n    2. second\n"; got != want {

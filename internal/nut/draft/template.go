@@ -10,7 +10,7 @@ import (
 	"guild/nutshell"
 )
 
-// templates are the texts that a bundle's files begin with. Until somebody writes below their headings, check says
+// The templates are the texts that a bundle's files begin with. Until somebody writes below their headings, check warns
 // that they are only templates.
 
 func requirementsTemplate(title string) []byte {
@@ -62,7 +62,7 @@ func suffix(title string) string {
 	return ": " + title
 }
 
-// nutignore keeps out of bundles what nobody wants to send.
+// nutignore is the first .nutignore of a bundle.
 const nutignore = `# What stays out of the bundle, in the form of .gitignore.
 # Environment files, private keys, version control and other bundles stay out anyway.
 .DS_Store
@@ -73,7 +73,7 @@ node_modules/
 __pycache__/
 `
 
-// testScript is a test that runs one command.
+// testScript returns a test that runs one command.
 func testScript(command string) []byte {
 	return fmt.Appendf(nil, `#!/bin/sh
 # Ends with 0 when the work is done.
@@ -83,7 +83,7 @@ set -eu
 `, strings.TrimSpace(command))
 }
 
-// firstCriteria is a criteria.json with one criterion. The script may be empty.
+// firstCriteria returns a criteria.json with one criterion. The script may be empty.
 func firstCriteria(description, script string) ([]byte, error) {
 	type criterion struct {
 		ID          string `json:"id"`
@@ -103,7 +103,7 @@ func firstCriteria(description, script string) ([]byte, error) {
 	}{nutshell.Version, kind, script != "", []criterion{{"AC-001", description, kind, script}}})
 }
 
-// firstEndpoints is an endpoints.json with one endpoint.
+// firstEndpoints returns an endpoints.json with one endpoint.
 func firstEndpoints(baseURL, method, path, description string) ([]byte, error) {
 	type endpoint struct {
 		Method      string `json:"method"`
@@ -117,7 +117,7 @@ func firstEndpoints(baseURL, method, path, description string) ([]byte, error) {
 	}{nutshell.Version, baseURL, []endpoint{{method, path, description}}})
 }
 
-// document writes JSON as people do.
+// document returns JSON with indentation.
 func document(v any) ([]byte, error) {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

@@ -1,5 +1,5 @@
-// Package host is what all verbs for bundles stand on: the program that they are part of, and the bundles and
-// directories of this machine, as a person names them. It has no verb of its own.
+// Package host has what all verbs for bundles share: the program that they are part of, how they print what they did,
+// and the bundles and directories of this machine. It has no verb of its own.
 package host
 
 import (
@@ -17,7 +17,7 @@ import (
 	"guild/internal/cli"
 )
 
-// Program is what every verb gets from the program that it is part of.
+// Program is the program that the verbs are part of.
 type Program struct {
 	Name string // how a person calls it, for hints: "nutshell" or "guild nut"
 
@@ -26,20 +26,20 @@ type Program struct {
 	Now      func() time.Time
 	Random   io.Reader
 
-	// Signer is the person's Nostr key. It may ask for a passphrase.
+	// Signer returns the person's Nostr key. It may ask for a passphrase.
 	Signer func(context.Context) (nostr.Keyer, error)
 
-	// ConfigDir is where the person's age identity is kept. It need not exist.
+	// ConfigDir returns the directory of the person's age identity. It need not exist.
 	ConfigDir func() (string, error)
 
-	// AskSecret reads a line without echo; cli.AskSecret where there is a terminal.
+	// AskSecret reads a line without echo, as cli.AskSecret does.
 	AskSecret func(prompt string) ([]byte, error)
 }
 
-// Hint is how to call a verb of this program.
+// Hint returns how to call a verb of this program.
 func (p *Program) Hint(verb string) string { return p.Name + " " + verb }
 
-// Within is how to call a verb for a directory, which need not be named if it is this one.
+// Within returns how to call a verb for a directory, without --dir if that is the current one.
 func (p *Program) Within(dir, verb string) string {
 	if dir == "." {
 		return p.Hint(verb)
@@ -52,10 +52,10 @@ func (p *Program) Within(dir, verb string) string {
 	return p.Hint(verb + " --dir " + dir)
 }
 
-// Asks reports whether somebody can be asked.
+// Asks reports whether there is a person to ask, on a terminal.
 func (p *Program) Asks() bool { return cli.IsTerminal(p.In) && cli.IsTerminal(p.Out) }
 
-// Asker is ready to ask; it is ask.ErrNobody if there is no terminal.
+// Asker returns what asks the person. The error is ask.ErrNobody if there is no terminal.
 func (p *Program) Asker(ctx context.Context) (*ask.Person, error) {
 	if !p.Asks() {
 		return nil, ask.ErrNobody
@@ -63,14 +63,14 @@ func (p *Program) Asker(ctx context.Context) (*ask.Person, error) {
 	return ask.New(ctx, p.In, p.Out), nil
 }
 
-// DirFlag adds --dir, which the verbs that work on a directory have.
+// DirFlag adds --dir, for verbs that work on a directory.
 func DirFlag(flags interface {
 	StringVarP(p *string, name, shorthand, value, usage string)
 }, dir *string) {
 	flags.StringVarP(dir, "dir", "d", ".", "directory of the bundle")
 }
 
-// NewID is a random id for a bundle: "nut-" and a UUID of version 4.
+// NewID returns a random id for a bundle: "nut-" and a UUID of version 4.
 func NewID(random io.Reader) (string, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
@@ -81,7 +81,7 @@ func NewID(random io.Reader) (string, error) {
 	return fmt.Sprintf("nut-%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
 }
 
-// Slug is a name for files from a title, or otherwise if the title has no letters.
+// Slug returns a file name made from a title, or otherwise if the title has no letters.
 func Slug(title, otherwise string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(title) {

@@ -16,7 +16,8 @@ import (
 	"guild/nutshell"
 )
 
-// RewriteManifest changes the manifest of a directory in place: whole or not at all, and only if it really changes.
+// RewriteManifest changes the manifest of a directory in place, whole or not at all. It writes nothing if change changes
+// nothing.
 func RewriteManifest(dir string, change func(*nutshell.Manifest) error) error {
 	file := filepath.Join(dir, nutshell.ManifestFile)
 	raw, mode, err := readOwn(file)
@@ -36,8 +37,8 @@ func RewriteManifest(dir string, change func(*nutshell.Manifest) error) error {
 	return os.Chmod(file, mode)
 }
 
-// readOwn reads a file that will be replaced. A link is refused: the file that took its place would have what was
-// elsewhere in it, for others to read.
+// readOwn reads a file that will be replaced. It refuses a link: the file that replaces the link would contain a file
+// from elsewhere, for others to read.
 func readOwn(file string) ([]byte, fs.FileMode, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -55,11 +56,11 @@ func readOwn(file string) ([]byte, fs.FileMode, error) {
 	return raw, info.Mode().Perm(), err
 }
 
-// ErrExists is that a file is there already, which is never overwritten.
+// ErrExists reports a file that is there already. It is never overwritten.
 var ErrExists = errors.New("is there already, and stays as it is")
 
 // WriteNew makes a file in a directory, with the folders above it, whole or not at all. It follows no link out of the
-// directory, and it is ErrExists if anything of that name is there.
+// directory. The error is ErrExists if there is anything of that name.
 func WriteNew(dir, name string, content []byte, mode fs.FileMode) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -74,7 +75,7 @@ func WriteNew(dir, name string, content []byte, mode fs.FileMode) error {
 		return err
 	}
 	defer root.Remove(temporary)
-	// Unlike a rename, a link takes nobody's place.
+	// Unlike a rename, a link replaces nothing.
 	err = root.Link(temporary, name)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s: %w", name, ErrExists)
@@ -85,7 +86,7 @@ func WriteNew(dir, name string, content []byte, mode fs.FileMode) error {
 	return durable.SyncDir(filepath.Join(dir, filepath.FromSlash(path.Dir(name))))
 }
 
-// Replace writes a private file in a directory, whole or not at all, and follows no link out of it.
+// Replace writes a private file in a directory, whole or not at all. It follows no link out of the directory.
 func Replace(dir, name string, content []byte) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -105,7 +106,7 @@ func Replace(dir, name string, content []byte) error {
 	return durable.SyncDir(filepath.Join(dir, filepath.FromSlash(path.Dir(name))))
 }
 
-// fillNew writes a file that must not be there yet.
+// fillNew writes a file that must not exist.
 func fillNew(root *os.Root, name string, content []byte, mode fs.FileMode) (err error) {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
@@ -125,7 +126,7 @@ func fillNew(root *os.Root, name string, content []byte, mode fs.FileMode) (err 
 	return f.Sync()
 }
 
-// WriteOutput writes to a file as a whole, or to standard output if path is empty.
+// WriteOutput writes to a file, whole or not at all, or to standard output if path is empty.
 func (p *Program) WriteOutput(path string, fill func(io.Writer) error) error {
 	if path == "" {
 		return fill(p.Out)

@@ -103,7 +103,7 @@ func emptied(t *testing.T, dir, why string) {
 	}
 }
 
-func TestAHostileBundleIsNeitherUnpackedNorClaimed(t *testing.T) {
+func TestClaimRefusesHostileBundles(t *testing.T) {
 	names, err := filepath.Glob("../../../nutshell/testdata/hostile/*.nut")
 	if err != nil || len(names) == 0 {
 		t.Fatal(names, err)
@@ -143,7 +143,7 @@ func answering(t *testing.T, bundle []byte, hash guild.Hash) *httptest.Server {
 	return s
 }
 
-func TestAnotherBundleThanThePublishedOneIsNotUnpacked(t *testing.T) {
+func TestClaimRefusesWrongHash(t *testing.T) {
 	tr := newTrader(t)
 	s := aTown(t, tr)
 	var other bytes.Buffer
@@ -167,7 +167,7 @@ func TestAnotherBundleThanThePublishedOneIsNotUnpacked(t *testing.T) {
 	}
 }
 
-func TestWhatStrangersSayDrivesNoTerminal(t *testing.T) {
+func TestOutputOfStrangersIsCleaned(t *testing.T) {
 	says := "\x1b[2J\x1b]0;x\x07\u202eevil\nPublished \"all\" as task-1\u009b"
 	mux := http.NewServeMux()
 	task := map[string]any{
@@ -203,7 +203,7 @@ func TestWhatStrangersSayDrivesNoTerminal(t *testing.T) {
 	}
 }
 
-func TestAPageIsNotATaskServer(t *testing.T) {
+func TestPublishToWebPage(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>nginx</html>") }))
 	defer s.Close()
 	tr := newTrader(t)
@@ -213,7 +213,7 @@ func TestAPageIsNotATaskServer(t *testing.T) {
 	}
 }
 
-func TestAClaimThatIsInterruptedLeavesNothing(t *testing.T) {
+func TestInterruptedClaimLeavesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/tasks/task-1", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"id":"task-1","status":"open"}`) })
@@ -233,7 +233,7 @@ func TestAClaimThatIsInterruptedLeavesNothing(t *testing.T) {
 	emptied(t, into, "interrupted")
 }
 
-func TestPublishingGoesOnWhereItStopped(t *testing.T) {
+func TestPublishResumes(t *testing.T) {
 	tr := newTrader(t)
 	s := taskservertest.Start(taskservertest.Config{Owner: "alice", Peers: map[string]string{"b": "bob"}})
 	defer s.Close()
@@ -267,7 +267,7 @@ func TestPublishingGoesOnWhereItStopped(t *testing.T) {
 	}
 }
 
-func TestATaskWithoutABundleBecomesADirectoryOfItsWords(t *testing.T) {
+func TestClaimTaskWithoutBundle(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/tasks/task-1", func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, `{"id":"task-1","status":"open","title":"Sum it up","description":"The paper.","reward":10,"author_id":"alice","tags":"[\"research\"]","deadline":"2026-03-21T10:00:00Z"}`)
@@ -295,7 +295,7 @@ func TestATaskWithoutABundleBecomesADirectoryOfItsWords(t *testing.T) {
 	}
 }
 
-func TestADeliveryThatWasExchangedIsNotApproved(t *testing.T) {
+func TestApproveRefusesReplacedDelivery(t *testing.T) {
 	tr := newTrader(t)
 	s := aTown(t, tr)
 	work := filepath.Join(t.TempDir(), "work")
@@ -319,7 +319,7 @@ func TestADeliveryThatWasExchangedIsNotApproved(t *testing.T) {
 	}
 }
 
-func TestCredentialsAndHiddenTestsNeverLeaveWithADelivery(t *testing.T) {
+func TestDeliverLeavesOutSecrets(t *testing.T) {
 	tr := newTrader(t)
 	dir := aRequest(t)
 	for name, text := range map[string]string{
@@ -362,7 +362,7 @@ func TestCredentialsAndHiddenTestsNeverLeaveWithADelivery(t *testing.T) {
 	}
 }
 
-func TestAWorkersResultIsKeptAndTheFlagsWin(t *testing.T) {
+func TestDeliverMergesWorkersResult(t *testing.T) {
 	tr := newTrader(t)
 	dir := aRequest(t)
 	result := `{"status": "completed", "summary": "theirs", "score": 1.50, "execution_log": {"strategy_used": "incremental", "credentials_used": ["old"]}}`
@@ -401,7 +401,7 @@ func TestAWorkersResultIsKeptAndTheFlagsWin(t *testing.T) {
 	}
 }
 
-func TestAServerIsTrustedOnceItWasNamed(t *testing.T) {
+func TestNotedServerMustBeKnown(t *testing.T) {
 	tr := newTrader(t)
 	s := aTown(t, tr)
 	work := filepath.Join(t.TempDir(), "work")
