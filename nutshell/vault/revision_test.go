@@ -49,7 +49,7 @@ func (p publisher) issue(t testing.TB, sealed string, at time.Time, change ...fu
 	return raw
 }
 
-func TestARevisionBringsAVault(t *testing.T) {
+func TestRevision(t *testing.T) {
 	p := newPublisher()
 	raw := p.issue(t, "sealed bytes \x00\xff", march)
 	r, err := vault.ParseRevision(raw, bundle, p.key)
@@ -64,7 +64,7 @@ func TestARevisionBringsAVault(t *testing.T) {
 	}
 }
 
-func TestRevisionsThatAreNotForThisBundle(t *testing.T) {
+func TestRevisionErrors(t *testing.T) {
 	p, other := newPublisher(), newPublisher()
 	good := string(p.issue(t, "sealed", march))
 	for name, c := range map[string]struct {
@@ -113,7 +113,7 @@ func withSignature(t *testing.T, raw string) []byte {
 	return b
 }
 
-func TestANewerRevisionIsTaken(t *testing.T) {
+func TestRevisionAfter(t *testing.T) {
 	at := func(second int64, id byte) vault.Revision {
 		return vault.Revision{CreatedAt: nostr.Timestamp(second), ID: nostr.ID{id}}
 	}

@@ -68,7 +68,7 @@ func full(t testing.TB) (*vault.Vault, []any) {
 	}
 }
 
-func TestAValueCannotBePrinted(t *testing.T) {
+func TestSecretIsNotPrinted(t *testing.T) {
 	_, values := full(t)
 	for _, value := range values {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%b", "%o", "%c", "%U", "%t", "%p"} {
@@ -78,7 +78,7 @@ func TestAValueCannotBePrinted(t *testing.T) {
 	}
 }
 
-func TestAValueCannotBeLogged(t *testing.T) {
+func TestSecretIsNotLogged(t *testing.T) {
 	_, values := full(t)
 	for name, handler := range map[string]func(*bytes.Buffer) slog.Handler{
 		"text": func(b *bytes.Buffer) slog.Handler { return slog.NewTextHandler(b, nil) },
@@ -92,7 +92,7 @@ func TestAValueCannotBeLogged(t *testing.T) {
 	}
 }
 
-func TestAValueCannotBeSerialized(t *testing.T) {
+func TestSecretIsNotSerialized(t *testing.T) {
 	_, values := full(t)
 	for _, value := range values {
 		if b, err := json.Marshal(value); err == nil {
@@ -121,7 +121,7 @@ func TestAValueCannotBeSerialized(t *testing.T) {
 
 func second(_ []byte, err error) error { return err }
 
-func TestNoSecretIsNoSecret(t *testing.T) {
+func TestZeroSecret(t *testing.T) {
 	var none vault.Secret
 	if !none.IsZero() || none.Reveal() != nil || none.String() != "[secret]" {
 		t.Error("the zero secret holds something")

@@ -57,7 +57,7 @@ func text(v *vault.Vault) string { return string(v.Document().Reveal()) }
 // secret is the value that a person gives.
 func secret(s string) vault.Secret { return vault.ValueOf(vault.NewSecret([]byte(s))) }
 
-func TestTheVaultOfTheSpecificationIsRead(t *testing.T) {
+func TestParse(t *testing.T) {
 	v := parse(t, specified)
 	c, ok := v.Credential("staging-db")
 	if !ok || c.Type != "postgresql" || !slices.Equal(c.Scopes, []string{"read", "write"}) || len(v.Credentials()) != 2 {
@@ -80,7 +80,7 @@ func TestTheVaultOfTheSpecificationIsRead(t *testing.T) {
 	}
 }
 
-func TestTheEarlierExpiryWins(t *testing.T) {
+func TestExpiresAt(t *testing.T) {
 	v := parse(t, specified)
 	for name, want := range map[string]string{"staging-db": "2026-03-21T10:00:00Z", "api-token": "2026-03-18T00:00:00Z", "nobody": "2026-03-21T10:00:00Z"} {
 		if got := v.ExpiresAt(name).Format(time.RFC3339); got != want {
@@ -95,7 +95,7 @@ func TestTheEarlierExpiryWins(t *testing.T) {
 	}
 }
 
-func TestWhatHasExpiredIsNamed(t *testing.T) {
+func TestExpired(t *testing.T) {
 	v := parse(t, specified)
 	for _, c := range []struct {
 		now  string
@@ -118,7 +118,7 @@ func TestWhatHasExpiredIsNamed(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsNamedIsHandedOver(t *testing.T) {
+func TestOnly(t *testing.T) {
 	v := parse(t, strings.Replace(specified, `"team": "blue"`, `"team": "`+marker+`"`, 1))
 	few, err := v.Only(march, "api-token")
 	if err != nil {
@@ -141,7 +141,7 @@ func TestOnlyWhatIsNamedIsHandedOver(t *testing.T) {
 	}
 }
 
-func TestUnknownMembersSurviveAChange(t *testing.T) {
+func TestPutKeepsUnknownMembers(t *testing.T) {
 	v := parse(t, specified)
 	c, _ := v.Credential("staging-db")
 	c.Value = secret("new")
@@ -167,7 +167,7 @@ func TestUnknownMembersSurviveAChange(t *testing.T) {
 	}
 }
 
-func TestAnEntryThatIsNoneIsNotPut(t *testing.T) {
+func TestPutInvalidEntry(t *testing.T) {
 	for name, c := range map[string]vault.Credential{
 		"no name":          {Value: secret("x")},
 		"a long name":      {Name: strings.Repeat("n", 129), Value: secret("x")},
@@ -191,7 +191,7 @@ func TestAnEntryThatIsNoneIsNotPut(t *testing.T) {
 	}
 }
 
-func TestDocumentsThatAreNoVault(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	entry := func(members string) string { return `{"vault_version":"0.2.0","credentials":[{` + members + `}]}` }
 	for name, c := range map[string]struct{ text, says string }{
 		"nothing":             {"", "vault: is not a JSON object"},
@@ -236,14 +236,14 @@ func many(n int) string {
 	return strings.Join(all, ",")
 }
 
-func TestAThousandCredentialsAreAVault(t *testing.T) {
+func TestThousandCredentials(t *testing.T) {
 	v := parse(t, `{"vault_version":"0.2.0","credentials":[`+many(1000)+`]}`)
 	if err := v.Put(vault.Credential{Name: "one more", Value: secret("x")}); err == nil {
 		t.Error("one more was put")
 	}
 }
 
-func TestWhatAPersonGivesBecomesAValue(t *testing.T) {
+func TestValueOf(t *testing.T) {
 	for input, want := range map[string]string{
 		"hunter2": `"hunter2"`, ` {"a": 1.0} `: `{"a": 1.0}`, `{"a": 1`: `"{\"a\": 1"`, `["a"]`: `"[\"a\"]"`, "42": `"42"`,
 		"postgres://u:p@h/db": `"postgres://u:p@h/db"`, `{"a":1,"a":2}`: `"{\"a\":1,\"a\":2}"`, "two\nlines": `"two\nlines"`,
@@ -259,7 +259,7 @@ func TestWhatAPersonGivesBecomesAValue(t *testing.T) {
 	}
 }
 
-func TestAFieldOfAValue(t *testing.T) {
+func TestField(t *testing.T) {
 	for _, c := range []struct {
 		value, field, want string
 		ok                 bool
@@ -287,7 +287,7 @@ const manifest = `{
   }
 }`
 
-func TestAManifestSaysWhatIsInTheVault(t *testing.T) {
+func TestAnnounce(t *testing.T) {
 	m, err := nutshell.ParseManifest([]byte(manifest))
 	if err != nil {
 		t.Fatal(err)
@@ -321,7 +321,7 @@ func TestAManifestSaysWhatIsInTheVault(t *testing.T) {
 	}
 }
 
-func TestScopesBecomeAnAccessLevel(t *testing.T) {
+func TestAccessLevel(t *testing.T) {
 	for _, c := range []struct {
 		scopes []string
 		want   string
@@ -354,7 +354,7 @@ func credential(t *rapid.T, name string) vault.Credential {
 	return c
 }
 
-func TestWhatIsPutIsThereAndNothingElseChanges(t *testing.T) {
+func TestPutAndRemove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v, err := vault.Parse(vault.NewSecret([]byte(specified)))
 		if err != nil {
@@ -409,7 +409,7 @@ func squeezed(raw json.RawMessage) []byte {
 	return b.Bytes()
 }
 
-func TestWhatWasOpenedIsInTheResult(t *testing.T) {
+func TestMarkUsed(t *testing.T) {
 	used := []vault.Used{{"staging-db", march}, {"api-token", march.Add(time.Hour)}}
 	for name, c := range map[string]struct{ result, has string }{
 		"no result":     {"", `{"name":"staging-db","opened_at":"2026-03-14T10:00:00Z"},{"name":"api-token","opened_at":"2026-03-14T11:00:00Z"}`},

@@ -52,7 +52,7 @@ func says(answer string) UI {
 	return UI{Ask: func(string) ([]byte, error) { return []byte(answer), nil }}
 }
 
-func TestKeysOfAge(t *testing.T) {
+func TestAgeKeys(t *testing.T) {
 	between := func(key func(testing.TB) (Identity, string)) func(*testing.T) (owner, stranger vault.Sealer) {
 		return func(t *testing.T) (owner, stranger vault.Sealer) {
 			mine, recipient := key(t)
@@ -65,7 +65,7 @@ func TestKeysOfAge(t *testing.T) {
 	t.Run("post-quantum", func(t *testing.T) { vaulttest.Test(t, between(quantum), vaulttest.Slow) })
 }
 
-func TestAPassphrase(t *testing.T) {
+func TestPassphrase(t *testing.T) {
 	vaulttest.Test(t, func(t *testing.T) (owner, stranger vault.Sealer) {
 		return sealer(t, Config{Recipients: []string{Passphrase}, UI: says("correct horse")}),
 			sealer(t, Config{Recipients: []string{Passphrase}, UI: says("incorrect horse")})
@@ -82,7 +82,7 @@ func sealedFor(t testing.TB, recipients ...string) []byte {
 	return sealed
 }
 
-func TestEveryRecipientOpensTheVault(t *testing.T) {
+func TestEveryRecipientOpens(t *testing.T) {
 	var recipients []string
 	var keys []Identity
 	for range 3 {
@@ -97,7 +97,7 @@ func TestEveryRecipientOpensTheVault(t *testing.T) {
 	}
 }
 
-func TestBothFormsOfAnAgeFileAreRead(t *testing.T) {
+func TestOpenBinaryAndArmoured(t *testing.T) {
 	k, recipient := fresh(t)
 	sealed := sealedFor(t, recipient)
 	if !bytes.HasPrefix(sealed, []byte(armor.Header)) {
@@ -114,7 +114,7 @@ func TestBothFormsOfAnAgeFileAreRead(t *testing.T) {
 	}
 }
 
-func TestAnIdentityFileWithAPassphraseAsksOnce(t *testing.T) {
+func TestLockedIdentityAsksOnce(t *testing.T) {
 	k, recipient := fresh(t)
 	for name, lock := range map[string]func([]byte) []byte{"binary": locked4(t, false), "armoured": locked4(t, true)} {
 		asked := 0
@@ -173,7 +173,7 @@ func locked4(t *testing.T, armoured bool) func([]byte) []byte {
 	}
 }
 
-func TestALockedFileThatStaysLockedSaysWhy(t *testing.T) {
+func TestLockedIdentityErrors(t *testing.T) {
 	k, recipient := fresh(t)
 	sealed := sealedFor(t, recipient)
 	text := vault.NewSecret(locked4(t, true)(k.Text.Reveal()))
@@ -199,7 +199,7 @@ func TestALockedFileThatStaysLockedSaysWhy(t *testing.T) {
 	}
 }
 
-func TestAPassphraseThatTakesTooLongIsRefused(t *testing.T) {
+func TestExpensivePassphraseIsRefused(t *testing.T) {
 	r, err := age.NewScryptRecipient("correct horse")
 	if err != nil {
 		t.Fatal(err)
@@ -224,7 +224,7 @@ func TestAPassphraseThatTakesTooLongIsRefused(t *testing.T) {
 	}
 }
 
-func TestAHeaderWithTooManyRecipientsIsRefused(t *testing.T) {
+func TestTooManyRecipients(t *testing.T) {
 	k, err := age.GenerateX25519Identity()
 	if err != nil {
 		t.Fatal(err)
@@ -243,14 +243,14 @@ func TestAHeaderWithTooManyRecipientsIsRefused(t *testing.T) {
 	}
 }
 
-func TestNobodyIsNoRecipient(t *testing.T) {
+func TestSealForNobody(t *testing.T) {
 	_, err := sealer(t, Config{}).Seal(t.Context(), vault.NewSecret([]byte("{}")))
 	if !errors.Is(err, ErrNoOne) {
 		t.Error(err)
 	}
 }
 
-func TestRecipientsThatAreNone(t *testing.T) {
+func TestInvalidRecipients(t *testing.T) {
 	k, recipient := fresh(t)
 	_, pq := quantum(t)
 	secret := string(bytes.TrimSpace(k.Text.Reveal()[bytes.Index(k.Text.Reveal(), []byte("AGE-SECRET")):]))
@@ -277,7 +277,7 @@ func TestRecipientsThatAreNone(t *testing.T) {
 	}
 }
 
-func TestWhichRecipientsMayComeFromAStranger(t *testing.T) {
+func TestIsNative(t *testing.T) {
 	_, recipient := fresh(t)
 	_, pq := quantum(t)
 	for text, want := range map[string]bool{
@@ -290,7 +290,7 @@ func TestWhichRecipientsMayComeFromAStranger(t *testing.T) {
 	}
 }
 
-func TestIdentityFilesThatAreNone(t *testing.T) {
+func TestInvalidIdentityFiles(t *testing.T) {
 	k, recipient := fresh(t)
 	secret := string(bytes.TrimSpace(k.Text.Reveal()[bytes.Index(k.Text.Reveal(), []byte("AGE-SECRET")):]))
 	for name, c := range map[string]struct{ text, says string }{
@@ -314,7 +314,7 @@ func TestIdentityFilesThatAreNone(t *testing.T) {
 	}
 }
 
-func TestWhatIsOpenIsBounded(t *testing.T) {
+func TestOpenIsBounded(t *testing.T) {
 	k, recipient := fresh(t)
 	sealed := sealedFor(t, recipient)
 	s := sealer(t, Config{Identities: []Identity{k}})

@@ -15,7 +15,7 @@ import (
 	"guild/nutshell/vault/vaulttest"
 )
 
-func TestTheAgeCommandAndWeAgreeOnPassphrases(t *testing.T) {
+func TestAgeCommandInteropPassphrase(t *testing.T) {
 	dir := t.TempDir()
 	s := sealer(t, Config{Recipients: []string{Passphrase}, UI: says("correct horse")})
 	sealed, err := s.Seal(t.Context(), vault.NewSecret([]byte(vaulttest.Document)))

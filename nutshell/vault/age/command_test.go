@@ -52,7 +52,7 @@ func bothWays(t *testing.T, id Identity, recipient string) {
 	}
 }
 
-func TestTheAgeCommandAndWeOpenEachOthersVaults(t *testing.T) {
+func TestAgeCommandInterop(t *testing.T) {
 	id, recipient := fresh(t)
 	bothWays(t, id, recipient)
 }

@@ -98,7 +98,7 @@ func present(told *[]string) UI {
 	}
 }
 
-func TestAPluginSealsAndOpens(t *testing.T) {
+func TestPlugin(t *testing.T) {
 	id, recipient := withPlugin(t)
 	plain, plainRecipient := fresh(t)
 	sealed := sealedFor(t, recipient, plainRecipient)
@@ -123,7 +123,7 @@ func TestAPluginSealsAndOpens(t *testing.T) {
 	}
 }
 
-func TestAPluginThatDoesNotOpenSaysWhy(t *testing.T) {
+func TestPluginErrors(t *testing.T) {
 	id, recipient := withPlugin(t)
 	sealed := sealedFor(t, recipient)
 	var told []string
@@ -149,7 +149,7 @@ func TestAPluginThatDoesNotOpenSaysWhy(t *testing.T) {
 	}
 }
 
-func TestNobodyWaitsForeverForAPlugin(t *testing.T) {
+func TestPluginIsAbandoned(t *testing.T) {
 	dir := t.TempDir()
 	// It says nothing until its input ends, which it does with the test.
 	silent := "#!/bin/sh\necho >\"$SILENT\"\nwhile read -r line; do :; done\n"
@@ -193,7 +193,7 @@ func TestNobodyWaitsForeverForAPlugin(t *testing.T) {
 	}
 }
 
-func TestRecipientsOfPlugins(t *testing.T) {
+func TestPluginRecipients(t *testing.T) {
 	recipient := plugin.EncodeRecipient("x", bytes.Repeat([]byte{1}, 32))
 	if err := CheckRecipients([]string{recipient}); err != nil {
 		t.Error(err)

@@ -44,7 +44,7 @@ func sshKey(t testing.TB, kind, passphrase string) (Identity, string) {
 	return Identity{Name: "id_" + kind, Text: vault.NewSecret(pem.EncodeToMemory(block))}, authorized(public)
 }
 
-func TestKeysOfSSH(t *testing.T) {
+func TestSSHKeys(t *testing.T) {
 	for _, kind := range []string{"ed25519", "rsa"} {
 		t.Run(kind, func(t *testing.T) {
 			vaulttest.Test(t, func(t *testing.T) (owner, stranger vault.Sealer) {
@@ -60,7 +60,7 @@ func TestKeysOfSSH(t *testing.T) {
 	}
 }
 
-func TestALockedSSHKeyAsksOnlyForItsOwnVaults(t *testing.T) {
+func TestLockedSSHKeyAsksForItsVaultsOnly(t *testing.T) {
 	mine, recipient := sshKey(t, "ed25519", "opensesame")
 	_, other := sshKey(t, "ed25519", "")
 	asked := 0
@@ -92,7 +92,7 @@ func TestALockedSSHKeyAsksOnlyForItsOwnVaults(t *testing.T) {
 	}
 }
 
-func TestALockedKeyInPEMNeedsItsPublicHalf(t *testing.T) {
+func TestLockedPEMKeyNeedsPublicHalf(t *testing.T) {
 	text, err := os.ReadFile("testdata/locked_rsa.pem")
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestALockedKeyInPEMNeedsItsPublicHalf(t *testing.T) {
 	}
 }
 
-func TestASSHKeyIsListedWithoutItsComment(t *testing.T) {
+func TestCanonicalSSHKey(t *testing.T) {
 	_, recipient := sshKey(t, "ed25519", "")
 	for _, text := range []string{recipient, recipient + " me@home", " " + recipient + " a b \n"} {
 		if c, err := Canonical(text); err != nil || c != recipient {
@@ -130,7 +130,7 @@ func TestASSHKeyIsListedWithoutItsComment(t *testing.T) {
 	}
 }
 
-func TestTheAgeCommandAndWeAgreeOnSSHKeys(t *testing.T) {
+func TestAgeCommandInteropSSH(t *testing.T) {
 	for _, kind := range []string{"ed25519", "rsa"} {
 		id, recipient := sshKey(t, kind, "")
 		bothWays(t, id, recipient)

@@ -70,7 +70,7 @@ func inflate(t *testing.T, b []byte) []byte {
 	return out
 }
 
-func TestThePublishedVectors(t *testing.T) {
+func TestPublishedVectors(t *testing.T) {
 	files, err := fs.ReadDir(agetest.Vectors, ".")
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ func TestPlaintext(t *testing.T) {
 	}, vaulttest.Plain)
 }
 
-func TestNobodyGetsAVaultInClearWithoutAskingForIt(t *testing.T) {
+func TestPlaintextMustBeAskedFor(t *testing.T) {
 	if _, err := plaintext.New(false); !errors.Is(err, plaintext.ErrInsecure) {
 		t.Error(err)
 	}
@@ -32,7 +32,7 @@ func TestNobodyGetsAVaultInClearWithoutAskingForIt(t *testing.T) {
 	}
 }
 
-func TestASealedVaultIsNotOneInClear(t *testing.T) {
+func TestOpenSealedVault(t *testing.T) {
 	s, err := plaintext.New(true)
 	if err != nil {
 		t.Fatal(err)

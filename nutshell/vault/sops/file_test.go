@@ -57,7 +57,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestAServerIsTheSameByItsOrigin(t *testing.T) {
+func TestSameOrigin(t *testing.T) {
 	for pair, want := range map[[2]string]bool{
 		{"https://a", "https://a"}: true, {"https://a/", "https://A/v1"}: true, {"https://a", "http://a"}: false,
 		{"https://a", "https://a.evil"}: false, {"https://a", "https://a@evil"}: false, {"https://a", "https://a:8200"}: false,

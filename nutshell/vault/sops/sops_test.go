@@ -84,7 +84,7 @@ func TestSealer(t *testing.T) {
 	}, vaulttest.Slow)
 }
 
-func TestEveryNumberKeepsItsSpelling(t *testing.T) {
+func TestNumbersKeepSpelling(t *testing.T) {
 	recipient, file := key(t)
 	s := sealer(t, sops.Options{Recipients: []string{recipient}, Identities: []string{file}})
 	const document = ` {"a":1.0,"b":5432,"c":1e3,"d":12345678901234567890,"e":null,"f":"\u00e9","sops":{}} `
@@ -94,7 +94,7 @@ func TestEveryNumberKeepsItsSpelling(t *testing.T) {
 	}
 }
 
-func TestNamesAreNotReadable(t *testing.T) {
+func TestNamesAreEncrypted(t *testing.T) {
 	recipient, _ := key(t)
 	sealed := seal(t, sealer(t, sops.Options{Recipients: []string{recipient}}), vaulttest.Document)
 	for _, word := range []string{"staging-db", "credentials", "x-team", "0.2.0\""} {
@@ -104,7 +104,7 @@ func TestNamesAreNotReadable(t *testing.T) {
 	}
 }
 
-func TestEachRecipientOpensItWithItsOwnKey(t *testing.T) {
+func TestEveryRecipientOpens(t *testing.T) {
 	recipient, file := key(t)
 	second, secondFile := key(t)
 	public, sshFile := sshKey(t)
@@ -141,7 +141,7 @@ func sshKey(t *testing.T) (public, file string) {
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(authorized))), file
 }
 
-func TestWhatIsSealedOpensBySopsAlone(t *testing.T) {
+func TestSopsOpensOurs(t *testing.T) {
 	recipient, file := key(t)
 	sealed := seal(t, sealer(t, sops.Options{Recipients: []string{recipient}}), vaulttest.Document)
 	cmd := exec.Command(program(t), "decrypt", "--input-type", "json", "--output-type", "binary", "/dev/stdin")
@@ -151,7 +151,7 @@ func TestWhatIsSealedOpensBySopsAlone(t *testing.T) {
 	}
 }
 
-func TestAVaultThatSopsAloneSealedOpens(t *testing.T) {
+func TestOpenSealedBySops(t *testing.T) {
 	recipient, file := key(t)
 	cmd := exec.Command(program(t), "encrypt", "--age", recipient, "--input-type", "json", "--output-type", "json", "--filename-override", "x.json")
 	cmd.Stdin, cmd.Env = strings.NewReader(vaulttest.Document), []string{"HOME=" + t.TempDir()}
@@ -165,7 +165,7 @@ func TestAVaultThatSopsAloneSealedOpens(t *testing.T) {
 	}
 }
 
-func TestTheConfigurationOfSopsSaysWhoOpensIt(t *testing.T) {
+func TestSopsConfiguration(t *testing.T) {
 	recipient, file := key(t)
 	config := filepath.Join(t.TempDir(), "sops.yaml")
 	rules := "creation_rules:\n  - path_regex: vault\\.enc\\.json$\n    age: " + recipient + "\n    unencrypted_regex: data\n"
@@ -183,7 +183,7 @@ func TestTheConfigurationOfSopsSaysWhoOpensIt(t *testing.T) {
 	}
 }
 
-func TestThoseWhoAreNamedAloneMayOpenIt(t *testing.T) {
+func TestOnlyNamedRecipientsOpen(t *testing.T) {
 	recipient, _ := key(t)
 	mine, file := key(t)
 	s := sealer(t, sops.Options{Recipients: []string{recipient}, Identities: []string{file}, Env: []string{"SOPS_AGE_RECIPIENTS=" + mine, "SOPS_PGP_FP=AAAA"}})
@@ -196,7 +196,7 @@ func TestThoseWhoAreNamedAloneMayOpenIt(t *testing.T) {
 	}
 }
 
-func TestNobodyToSealForIsAnErrorThatSaysWhatToDo(t *testing.T) {
+func TestSealForNobody(t *testing.T) {
 	s := sealer(t, sops.Options{})
 	t.Chdir(t.TempDir())
 	_, err := s.Seal(t.Context(), vault.NewSecret([]byte("{}")))
@@ -205,7 +205,7 @@ func TestNobodyToSealForIsAnErrorThatSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRecipientIsRefused(t *testing.T) {
+func TestInvalidRecipients(t *testing.T) {
 	recipient, _ := key(t)
 	for _, r := range []string{"", "--config=x", "alice", recipient + ",age1x", recipient + "\n", "AGE-SECRET-KEY-1XYZ", "ssh-dss AAAA"} {
 		if _, err := sops.New(sops.Options{Program: program(t), Recipients: []string{r}}); err == nil {
@@ -214,7 +214,7 @@ func TestWhatIsNoRecipientIsRefused(t *testing.T) {
 	}
 }
 
-func TestAMissingSopsIsNamed(t *testing.T) {
+func TestMissingSops(t *testing.T) {
 	_, err := sops.New(sops.Options{Program: filepath.Join(t.TempDir(), "sops")})
 	e, ok := errors.AsType[*sops.MissingError](err)
 	if !ok || !errors.Is(err, os.ErrNotExist) || !strings.Contains(e.Hint(), "install sops") {
@@ -222,9 +222,9 @@ func TestAMissingSopsIsNamed(t *testing.T) {
 	}
 }
 
-// TestAStrangersFileCannotSendTheTokenElsewhere gives sops a file that names a Vault of the attacker's, where sops by
+// TestForeignVaultIsRefused gives sops a file that names a Vault of the attacker's, where sops by
 // itself would go with the person's token.
-func TestAStrangersFileCannotSendTheTokenElsewhere(t *testing.T) {
+func TestForeignVaultIsRefused(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -265,7 +265,7 @@ func TestAStrangersFileCannotSendTheTokenElsewhere(t *testing.T) {
 	}
 }
 
-func TestTheVaultThatThePersonNamesIsAsked(t *testing.T) {
+func TestNamedVaultIsAsked(t *testing.T) {
 	for name, env := range map[string]string{"its address": "VAULT_ADDR=http://127.0.0.1:1/", "a list": "SOPS_HC_VAULT_ALLOWLIST=https://a/,http://127.0.0.1:1/"} {
 		file := `{"data":"ENC[AES256_GCM,data:AAAA,iv:AAAA,tag:AAAA,type:str]","sops":{"hc_vault":[{"vault_address":"http://127.0.0.1:1",` +
 			`"engine_path":"transit","key_name":"k","created_at":"2026-01-01T00:00:00Z","enc":"vault:v1:AAAA"}],` +
@@ -296,7 +296,7 @@ func scriptFile(t *testing.T, text string) string {
 	return path
 }
 
-func TestASopsThatDoesNotEncryptIsNotBelieved(t *testing.T) {
+func TestOutputMustBeEncrypted(t *testing.T) {
 	for name, text := range map[string]string{
 		"it copies": "cat", "it is silent": "cat >/dev/null", "it leaves the data": `cat >/dev/null; echo '{"data":"{}","sops":{"mac":""}}'`,
 	} {
@@ -306,7 +306,7 @@ func TestASopsThatDoesNotEncryptIsNotBelieved(t *testing.T) {
 	}
 }
 
-func TestASopsThatNeverEndsIsStopped(t *testing.T) {
+func TestHangingSopsIsStopped(t *testing.T) {
 	started := filepath.Join(t.TempDir(), "started")
 	if err := syscall.Mkfifo(started, 0o600); err != nil {
 		t.Fatal(err)
@@ -331,7 +331,7 @@ func TestASopsThatNeverEndsIsStopped(t *testing.T) {
 	}
 }
 
-func TestASopsThatNeverStopsTalkingIsBounded(t *testing.T) {
+func TestSopsOutputIsBounded(t *testing.T) {
 	if _, err := script(t, "head -c 3000000 /dev/zero").Seal(t.Context(), vault.NewSecret([]byte("{}"))); !errors.Is(err, vault.ErrTooLarge) {
 		t.Error(err)
 	}
@@ -341,7 +341,7 @@ func TestASopsThatNeverStopsTalkingIsBounded(t *testing.T) {
 	}
 }
 
-func TestSopsSeesOnlyItsOwnVariablesAndNoSecretInItsArguments(t *testing.T) {
+func TestSopsEnvironmentAndArguments(t *testing.T) {
 	_, err := script(t, `cat >/dev/null; echo "$@" >&2; env | sort >&2; exit 1`).Seal(t.Context(), vault.NewSecret([]byte(vaulttest.Document)))
 	e, ok := errors.AsType[*sops.Error](err)
 	if !ok || strings.Contains(e.Text, "GITHUB") || strings.Contains(e.Text, vaulttest.Marker) || !strings.Contains(e.Text, "AWS_PROFILE=p") || !strings.Contains(e.Text, "SOPS_X=1") {

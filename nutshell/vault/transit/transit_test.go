@@ -170,7 +170,7 @@ func TestSealer(t *testing.T) {
 	})
 }
 
-func TestASealedVaultSaysWhichKeyAndNotWhichServer(t *testing.T) {
+func TestFileNamesKeyNotServer(t *testing.T) {
 	onServers(t, func(t *testing.T, s server) {
 		s.mount(t, "team/transit", "app")
 		var m map[string]any
@@ -188,7 +188,7 @@ func TestASealedVaultSaysWhichKeyAndNotWhichServer(t *testing.T) {
 	})
 }
 
-func TestAVaultOutlivesTheVersionOfItsKey(t *testing.T) {
+func TestKeyRotation(t *testing.T) {
 	onServers(t, func(t *testing.T, s server) {
 		s.mount(t, "transit", "app")
 		sealer := s.sealer(t, transit.Options{Key: "app"})
@@ -208,7 +208,7 @@ func TestAVaultOutlivesTheVersionOfItsKey(t *testing.T) {
 	})
 }
 
-func TestWhatTheServerRefusesIsSaidWithWhatToDo(t *testing.T) {
+func TestServerErrorsHaveHints(t *testing.T) {
 	onServers(t, func(t *testing.T, s server) {
 		s.mount(t, "transit", "app")
 		sealed := seal(t, s.sealer(t, transit.Options{Key: "app"}))
@@ -242,7 +242,7 @@ func TestWhatTheServerRefusesIsSaidWithWhatToDo(t *testing.T) {
 	})
 }
 
-func TestASealedServerIsNamed(t *testing.T) {
+func TestSealedServer(t *testing.T) {
 	onServers(t, func(t *testing.T, s server) {
 		s.mount(t, "transit", "app")
 		t.Setenv("VAULT_MAX_RETRIES", "0")
@@ -255,7 +255,7 @@ func TestASealedServerIsNamed(t *testing.T) {
 	})
 }
 
-func TestACiphertextFromElsewhereDoesNotOpen(t *testing.T) {
+func TestForeignCiphertext(t *testing.T) {
 	onServers(t, func(t *testing.T, s server) {
 		s.mount(t, "transit", "app")
 		answer := s.admin(t, "transit/encrypt/app", map[string]string{"plaintext": base64.StdEncoding.EncodeToString([]byte(vaulttest.Document))})
@@ -281,7 +281,7 @@ func requests(t *testing.T, status int, body string) (address string, got *[]str
 	return s.URL, got
 }
 
-func TestAStrangersFileReachesNoOtherPathOfTheServer(t *testing.T) {
+func TestHostileFilePaths(t *testing.T) {
 	address, got := requests(t, 200, "{}")
 	file := func(mount, key string) []byte {
 		return fmt.Appendf(nil, `{"encryption":"vault","version":1,"mount":%q,"key":%q,"ciphertext":"vault:v1:AAAA"}`, mount, key)
@@ -318,7 +318,7 @@ func TestAStrangersFileReachesNoOtherPathOfTheServer(t *testing.T) {
 	}
 }
 
-func TestAServerThatMakesNoSenseIsRefused(t *testing.T) {
+func TestInvalidAnswers(t *testing.T) {
 	for name, body := range map[string]string{
 		"nothing": "", "no data": "{}", "no ciphertext": `{"data":{}}`, "a number": `{"data":{"ciphertext":1}}`, "no prefix": `{"data":{"ciphertext":"plain"}}`,
 		"too much": `{"data":{"ciphertext":"vault:v1:` + strings.Repeat("A", 5<<20) + `"}}`, "HTML": "<html>" + vaulttest.Marker,
@@ -341,7 +341,7 @@ func TestAServerThatMakesNoSenseIsRefused(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsNotThereIsAskedAFewTimesOnly(t *testing.T) {
+func TestUnreachableServerRetries(t *testing.T) {
 	t.Setenv("VAULT_MAX_RETRIES", "1000000")
 	address, got := requests(t, 500, `{"errors":["storage is down"]}`)
 	_, err := server{address}.sealer(t, transit.Options{Key: "app"}).Seal(t.Context(), vault.NewSecret([]byte("{}")))
@@ -360,7 +360,7 @@ func TestAServerThatIsNotThereIsAskedAFewTimesOnly(t *testing.T) {
 	}
 }
 
-func TestSecretsDoNotTravelInClear(t *testing.T) {
+func TestPlainHTTPIsRefused(t *testing.T) {
 	for address, allowed := range map[string]bool{
 		"http://vault.example": false, "http://10.0.0.1:8200": false, "http://localhost.evil:8200": false, "ftp://localhost": false, "vault": false,
 		"http://127.0.0.1.evil": false, "http://localhost@evil": false,
@@ -385,7 +385,7 @@ func TestSecretsDoNotTravelInClear(t *testing.T) {
 	}
 }
 
-func TestTheTokenIsFoundWhereThePersonHasIt(t *testing.T) {
+func TestTokenSources(t *testing.T) {
 	onServers(t, func(t *testing.T, s server) {
 		s.mount(t, "transit", "app")
 		home := t.TempDir()
@@ -419,7 +419,7 @@ func TestTheTokenIsFoundWhereThePersonHasIt(t *testing.T) {
 	})
 }
 
-func TestTLSIsChecked(t *testing.T) {
+func TestTLSIsVerified(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, `{"data":{"ciphertext":"vault:v1:AAAA"}}`)
 	}))
@@ -448,7 +448,7 @@ func TestTLSIsChecked(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeAKeyIsRefused(t *testing.T) {
+func TestInvalidKeyNames(t *testing.T) {
 	for _, o := range []transit.Options{{Mount: ".."}, {Mount: "a//b"}, {Key: "a/b"}, {Key: "ü"}, {Key: strings.Repeat("a", 129)}, {Mount: strings.Repeat("a/", 9) + "a"}} {
 		if _, err := transit.New(o); err == nil {
 			t.Errorf("%+v was taken", o)
