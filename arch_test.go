@@ -54,7 +54,7 @@ var layers = map[string]int{
 
 	"internal/scout": 4, "internal/suite": 4, "internal/route": 4, "internal/dm": 4,
 
-	"internal/typed": 4,
+	"internal/typed": 4, "internal/metric": 4,
 
 	"internal/ask": 4, "internal/cli": 4, "internal/taskserver": 4, "internal/viewer": 4,
 
