@@ -40,7 +40,8 @@ func openArchive(t *testing.T) *archive {
 	t.Cleanup(func() { a.journal.Close() })
 	signer := key.NewSigner(key.NewSecret(nostr.SecretKey{31: 9}))
 	client, hangUp := control.InProcess(t.Context(), control.NewServer(control.ServerConfig{
-		Journal: a.journal, Fold: all, Record: recorded, Audit: audit.New(audit.Config{Journal: a.journal, Signer: signer, Now: time.Now}, sealed), Now: time.Now,
+		Journal: a.journal, Now: time.Now,
+		Parts: control.Parts{Fold: all, Record: recorded, Audit: audit.New(audit.Config{Journal: a.journal, Signer: signer, Now: time.Now}, sealed)},
 	}))
 	t.Cleanup(hangUp)
 	a.Client = client

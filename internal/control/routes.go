@@ -52,9 +52,7 @@ func (s *Server) postJob(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, "unsandboxed", hint, fmt.Errorf("a delivery could not be judged here: %w", err))
 		return
 	}
-	if s.c.Seek != nil {
-		s.c.Seek(r.Context(), order.Providers)
-	}
+	s.c.Seek(r.Context(), order.Providers)
 	id, err := s.c.Jobs.Open(r.Context(), order)
 	if err != nil {
 		fail(w, err)
@@ -117,7 +115,7 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) (jobs.Order, erro
 		return jobs.Order{}, taskError{}
 	}
 	q.err = errors.Join(q.err, typedAs(raw, o.Task, q.Get("task") != ""))
-	if o.Class == "" && s.c.Class != nil {
+	if o.Class == "" {
 		o.Class = s.c.Class(o.Task)
 	}
 	if !utf8.ValidString(o.Task) {

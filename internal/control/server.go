@@ -36,53 +36,62 @@ import (
 
 // ServerConfig says what the server shows.
 type ServerConfig struct {
-	Journal   *journal.Journal
-	Blobs     *blob.Store
-	Jobs      *jobs.Jobs // nil when no node runs and its records are only looked at
-	Fold      *jobs.Fold
-	Registry  *registry.Registry
-	Observed  *registry.Observed
-	Trust     *trust.Fold
-	Record    *record.Fold
-	Evidence  *evidence.Collector
-	Judge     *judge.Step // nil when no node runs
-	Judging   *judge.Fold
-	Meet      *meet.Meet // nil when no node runs
-	Meetings  *meet.Fold
-	Work      *work.Work // what it offers; nil when no node runs
-	Customers *work.Customers
+	Journal  *journal.Journal
+	Blobs    *blob.Store
+	Evidence *evidence.Collector
+	Policy   policy.Policy // in force
+	PubKey   string        // hex, of who rules where the criteria ask for a person
+	Now      func() time.Time
 
-	Learn      *trust.Trust // nil when no node runs
-	Variables  *variables.Fold
-	Exchange   *exchange.Fold
-	Providers  *registry.Fold
-	Review     *review.Review // nil when no node runs
-	Backup     *backup.Step   // nil when no node runs
-	Backups    *backup.Fold
-	Audit      *audit.Step
-	Mail       *review.Mail // nil when no node runs
-	Judgements *work.Judgements
-	Policy     policy.Policy              // in force
-	Matrix     func() (guild.Hash, error) // hash of what was learned of providers
-	// RestoreBackup takes the matrix over from the newest backup at our relays, and counts the messages that were read.
-	RestoreBackup func(ctx context.Context, force bool) (backup.Report, int, error)
-
-	PubKey string // hex, of who rules where the criteria ask for a person
-	Status func() Status
-	Kind   func(task string) int    // NIP-90 kind of requests for a task
-	Class  func(task string) string // that the configuration gives a task; none if nil
-	Now    func() time.Time
-	// Recipient is the age recipient of this node's own key for credentials.
-	Recipient func() (string, error)
-	Sandbox   func(ctx context.Context) error // why nothing could be judged here; nil when it could
-	// Recommend publishes that the owner recommends an announcement for a kind of request beside others; nil when no node
-	// runs.
-	Recommend func(ctx context.Context, kind int, r nip89.Recommended) (id nostr.ID, others int, err error)
-
-	// Seek asks our relays for what keys announce, before they are hired by name; nobody is asked if nil.
-	Seek func(ctx context.Context, keys []nostr.PubKey)
+	Node  // asked for what no step knows
+	Parts // what there is to see of each step
 
 	Log *slog.Logger // slog.Default() if nil
+}
+
+// Node is the node that the server belongs to. Only a running one is asked for Status, Sandbox, Recipient, Seek, Recommend
+// and RestoreBackup.
+type Node interface {
+	Status() Status
+	Kind(task string) int              // NIP-90 kind of requests for a task
+	Class(task string) string          // that the configuration gives a task; "" for none
+	Matrix() (guild.Hash, error)       // hash of everything that was learned of providers
+	Sandbox(ctx context.Context) error // why nothing can be judged here; nil if it can
+	Recipient() (string, error)        // age recipient of the node's own key for credentials
+
+	// Seek asks our relays for the announcements of keys, before they are hired by name.
+	Seek(ctx context.Context, keys []nostr.PubKey)
+	// Recommend publishes that the owner recommends an announcement for a kind of request, beside others, which it counts.
+	Recommend(ctx context.Context, kind int, r nip89.Recommended) (id nostr.ID, others int, err error)
+	// RestoreBackup restores the matrix from the newest backup at our relays, and counts the messages that were read.
+	RestoreBackup(ctx context.Context, force bool) (report backup.Report, read int, err error)
+}
+
+// Parts are the steps with their folds. A step, unlike its fold, is nil when no node runs, but for Registry, Review and
+// Audit. Each part of the node sets its own.
+type Parts struct {
+	Jobs       *jobs.Jobs
+	Fold       *jobs.Fold
+	Registry   *registry.Registry
+	Observed   *registry.Observed
+	Providers  *registry.Fold
+	Judge      *judge.Step
+	Judging    *judge.Fold
+	Record     *record.Fold
+	Learn      *trust.Trust
+	Trust      *trust.Fold
+	Variables  *variables.Fold
+	Exchange   *exchange.Fold
+	Meet       *meet.Meet
+	Meetings   *meet.Fold
+	Work       *work.Work
+	Customers  *work.Customers
+	Judgements *work.Judgements
+	Review     *review.Review
+	Mail       *review.Mail
+	Backup     *backup.Step
+	Backups    *backup.Fold
+	Audit      *audit.Step
 }
 
 // Server answers on the control socket.
@@ -107,8 +116,6 @@ func NewServer(c ServerConfig) *Server {
 		s.mux.HandleFunc("POST /v1/jobs/{id}/cancel", s.cancelJob)
 		s.mux.HandleFunc("GET /v1/jobs/{id}/result", s.getResult)
 		s.mux.HandleFunc("GET /v1/market/watch", s.watchMarket)
-	}
-	if c.Recommend != nil {
 		s.mux.HandleFunc("POST /v1/recommendations", s.postRecommendation)
 	}
 	if c.Work != nil {

@@ -81,21 +81,17 @@ func openDesk(t *testing.T) *desk {
 	own := key.NewSecret(nostr.SecretKey{31: 9})
 	told.Become(own.PubKey())
 	d.stopped = control.ServerConfig{
-		Journal: d.journal, Blobs: d.blobs, Fold: d.jobs, Registry: d.registry, Observed: registry.NewObserved(), Trust: learned, Record: recorded,
-		Judging: judging, Kind: guild.KindOf, Now: time.Now, Policy: policy.Default(), Variables: values, Exchange: told, Providers: met,
-		Customers: customers, Backups: saved, Matrix: func() (guild.Hash, error) { return learned.Hash(), nil }, Log: slog.New(slog.DiscardHandler),
+		Journal: d.journal, Blobs: d.blobs, Now: time.Now, Policy: policy.Default(), Node: deskNode{d}, Log: slog.New(slog.DiscardHandler),
+		Parts: control.Parts{
+			Fold: d.jobs, Registry: d.registry, Observed: registry.NewObserved(), Trust: learned, Record: recorded, Judging: judging,
+			Variables: values, Exchange: told, Providers: met, Customers: customers, Backups: saved,
+		},
 	}
 	c := d.stopped
 	c.Judge, c.PubKey = judge.NewStep(judge.StepConfig{Blobs: d.blobs}, judging), "ab"
 	c.Jobs = jobs.New(jobs.Config{
 		Journal: d.journal, Blobs: d.blobs, Now: time.Now, Offers: d.registry.Offers, Trust: learned.Trust,
 	}, d.jobs)
-	c.Status = func() control.Status { return control.Status{Version: "v1", Node: "test"} }
-	c.Sandbox = func(context.Context) error { return d.unboxed }
-	c.Recommend = func(ctx context.Context, kind int, r nip89.Recommended) (nostr.ID, int, error) {
-		return d.recommend(ctx, kind, r)
-	}
-	c.Recipient = func() (string, error) { return ownRecipient, nil }
 	c.Learn = trust.New(trust.Config{Journal: d.journal, Now: time.Now}, learned)
 	c.Review, err = review.Open(t.Context(), review.Config{
 		Journal: d.journal, Keyer: key.NewSigner(own), PubKey: own.PubKey(), Now: time.Now, Policy: policy.Default,
@@ -111,10 +107,28 @@ func openDesk(t *testing.T) *desk {
 			return nil, errors.New("no Blossom server is configured")
 		},
 	}, saved)
-	c.RestoreBackup = func(_ context.Context, force bool) (backup.Report, int, error) { return d.restore(force) }
 	d.server = control.NewServer(c)
 	d.listen()
 	return d
+}
+
+// deskNode is the node of a desk.
+type deskNode struct{ d *desk }
+
+func (deskNode) Status() control.Status               { return control.Status{Version: "v1", Node: "test"} }
+func (deskNode) Kind(task string) int                 { return guild.KindOf(task) }
+func (deskNode) Class(string) string                  { return "" }
+func (n deskNode) Matrix() (guild.Hash, error)        { return n.d.stopped.Trust.Hash(), nil }
+func (n deskNode) Sandbox(context.Context) error      { return n.d.unboxed }
+func (deskNode) Recipient() (string, error)           { return ownRecipient, nil }
+func (deskNode) Seek(context.Context, []nostr.PubKey) {}
+
+func (n deskNode) Recommend(ctx context.Context, kind int, r nip89.Recommended) (nostr.ID, int, error) {
+	return n.d.recommend(ctx, kind, r)
+}
+
+func (n deskNode) RestoreBackup(_ context.Context, force bool) (backup.Report, int, error) {
+	return n.d.restore(force)
 }
 
 // listen serves on a socket until the test ends.

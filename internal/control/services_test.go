@@ -22,7 +22,7 @@ func shop(t *testing.T, services ...work.Service) *control.Client {
 	step := work.New(work.Config{
 		Journal: journaltest.Open(t, fold), Now: time.Now, Services: services, Log: slog.New(slog.DiscardHandler),
 	}, fold)
-	return node(t, control.NewServer(control.ServerConfig{Work: step, Log: slog.New(slog.DiscardHandler)}))
+	return node(t, control.NewServer(control.ServerConfig{Parts: control.Parts{Work: step}, Log: slog.New(slog.DiscardHandler)}))
 }
 
 func TestServicesAreShownPausedAndResumed(t *testing.T) {

@@ -1,27 +1,30 @@
 package node
 
 import (
+	"context"
+
 	"fiatjaf.com/nostr"
 
+	"guild/internal/audit"
 	"guild/internal/evidence"
+	"guild/seal"
 )
 
-// messageOpener is a key that lies on this machine: only that can tell what opens one message.
-type messageOpener interface {
-	MessageKeys(payload string, with nostr.PubKey) ([]byte, error)
-}
-
-// collector gathers the evidence of receipts. Without an identity there is nobody to sign them.
-func (n *Node) collector() *evidence.Collector {
-	signer := n.keyer
-	if signer == nil { // the node does not run
-		signer = n.c.Identity.Signer
-	}
+// collector gathers the evidence of receipts. A receipt's event and the proof that it is in the journal, which sealer seals
+// for that if needed, are left out without an identity.
+func (n *Node) collector(sealer *audit.Step) *evidence.Collector {
+	signer := n.signer()
 	c := evidence.Config{Journal: n.journal, Blobs: n.blobs, Signer: signer}
 	if signer != nil {
-		c.Prove = n.prove
+		c.Prove = func(ctx context.Context, seq uint64) ([]byte, seal.Proof, nostr.Event, error) {
+			p, err := sealer.Prove(ctx, seq)
+			return []byte(p.Entry), p.Proof, p.Checkpoint, err
+		}
 	}
-	if k, ok := signer.(messageOpener); ok {
+	// Only a key on this machine can tell the key of one message; a remote signer cannot.
+	if k, ok := signer.(interface {
+		MessageKeys(payload string, with nostr.PubKey) ([]byte, error)
+	}); ok {
 		c.Open = k.MessageKeys
 	}
 	return evidence.New(c)

@@ -8,27 +8,22 @@ import (
 
 	"guild/internal/blob"
 	"guild/internal/control"
-	"guild/internal/policy"
-	"guild/internal/registry"
-	"guild/internal/review"
 )
 
-// Inspect opens what a stopped node left, to look at: no relay is asked and nothing is due. The client answers
-// everything but what needs a running node. close gives the directory free again.
+// Inspect opens the data of a stopped node to look at: no relay is asked, and nothing due is done. The client answers
+// everything that needs no running node. close unlocks the directory.
 func Inspect(ctx context.Context, c Config) (client *control.Client, close func() error, err error) {
-	n := &Node{c: c.withDefaults()}
-	return n.inspect(ctx, n.openSeen)
+	return inspect(ctx, c, true)
 }
 
-// InspectJournal is Inspect for the journal alone: what strangers wrote is not read.
+// InspectJournal is Inspect for the journal alone: what others published is not read.
 func InspectJournal(ctx context.Context, c Config) (client *control.Client, close func() error, err error) {
-	n := &Node{c: c.withDefaults()}
-	return n.inspect(ctx, func(context.Context) error { return nil })
+	return inspect(ctx, c, false)
 }
 
-func (n *Node) inspect(ctx context.Context, more func(context.Context) error) (client *control.Client, close func() error, err error) {
-	n.started = n.c.Now()
-	if err := n.openStopped(ctx, more); err != nil {
+func inspect(ctx context.Context, c Config, seen bool) (client *control.Client, close func() error, err error) {
+	n := &Node{c: c.withDefaults()}
+	if err := n.openStopped(ctx, seen); err != nil {
 		return nil, nil, errors.Join(err, n.close())
 	}
 	client, hangUp := control.InProcess(ctx, n.control)
@@ -38,29 +33,21 @@ func (n *Node) inspect(ctx context.Context, more func(context.Context) error) (c
 	}, nil
 }
 
-func (n *Node) openStopped(ctx context.Context, more func(context.Context) error) (err error) {
+func (n *Node) openStopped(ctx context.Context, seen bool) (err error) {
 	if err := n.openJournal(ctx, nil); err != nil {
 		return err
 	}
 	if n.blobs, err = blob.Open(filepath.Join(n.c.Dir, "blob")); err != nil {
 		return fmt.Errorf("open the blobs: %w", err)
 	}
-	if err := more(ctx); err != nil {
-		return err
+	for _, p := range n.parts {
+		if p.inspect == nil {
+			continue
+		}
+		if err := p.inspect(ctx, seen); err != nil {
+			return err
+		}
 	}
-	n.openAudit()
 	n.openControl()
 	return nil
-}
-
-// openSeen opens the steps that remember what strangers wrote.
-func (n *Node) openSeen(ctx context.Context) (err error) {
-	n.registry, err = registry.Open(ctx, registry.Config{Journal: n.journal, Now: n.c.Now, Synonyms: n.c.Synonyms, Observed: n.folds.observed}, n.folds.registry)
-	if err != nil {
-		return err
-	}
-	n.review, err = review.Open(ctx, review.Config{
-		Journal: n.journal, PubKey: n.c.Identity.PubKey, Now: n.c.Now, Policy: func() policy.Policy { return n.c.Policy }, Follow: n.c.Follow,
-	}, n.folds.review)
-	return err
 }

@@ -113,16 +113,16 @@ func (l *learner) openSteps() {
 	c := review.Config{Journal: l.journal, Keyer: l.keyer, PubKey: l.pubkey, Now: time.Now,
 		Policy: policy.Default, Relays: ours, Offer: l.registry.Offer, Publish: l.take,
 		Letterbox: func(context.Context, nostr.PubKey) []string { return ours() }}
-	if l.review, err = review.Open(l.Context(), c, l.folds.review); err != nil {
+	if l.review, err = review.Open(l.Context(), c, foldOf[*review.Fold](l.Node)); err != nil {
 		l.Fatal(err)
 	}
-	l.mail = review.NewMail(c, l.folds.letters)
-	l.backup = backup.New(backup.Config{Journal: l.journal, Keyer: l.keyer, PubKey: l.pubkey, Now: time.Now, Parts: l.parts(),
+	l.mail = review.NewMail(c, foldOf[*review.Letters](l.Node))
+	l.backup = backup.New(backup.Config{Journal: l.journal, Keyer: l.keyer, PubKey: l.pubkey, Now: time.Now, Parts: l.matrixParts(),
 		Policy: policy.Default().Backup, Publish: l.take, Relays: ours, InForce: l.folds.trust.Policy,
-		Upload: l.server.upload, Fetch: l.server.fetch}, l.folds.backup)
+		Upload: l.server.upload, Fetch: l.server.fetch}, foldOf[*backup.Fold](l.Node))
 	l.meet = meet.New(meet.Config{Journal: l.journal, Self: l.pubkey, Now: time.Now, Secret: make([]byte, 32),
 		Offers: l.registry.Offers, Kind: func(string) int { return 5000 }, Checkups: l.registry.Checkups, Run: l.bench,
-		Make: func(suite.Spec) (suite.Made, error) { return suite.Made{Name: "python-v1", Title: "a benchmark"}, nil }}, l.folds.meet)
+		Make: func(suite.Spec) (suite.Made, error) { return suite.Made{Name: "python-v1", Title: "a benchmark"}, nil }}, foldOf[*meet.Fold](l.Node))
 	l.steps = []due.Source{l.trust.Due, l.registry.Due, l.meet.Due, l.variables.Due, l.review.Due, l.mail.Due, l.backup.Due}
 }
 
@@ -351,10 +351,10 @@ func (l *learner) live(deeds []deed, done int) (o outcome) {
 		o.entries = append(o.entries, e)
 	}
 	var err error
-	if o.matrix, err = l.matrix(); err != nil {
+	if o.matrix, err = l.Matrix(); err != nil {
 		l.Fatal(err)
 	}
-	for _, p := range l.parts() {
+	for _, p := range l.matrixParts() {
 		rows := p.Rows()
 		for _, k := range sorted(rows) {
 			o.rows += fmt.Sprintf("  %s %q %s\n", p.Name, k, rows[k])

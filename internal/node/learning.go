@@ -1,27 +1,26 @@
 package node
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/url"
 	"time"
-
-	"fiatjaf.com/nostr"
 
 	"guild"
 	"guild/internal/backup"
+	"guild/internal/control"
+	"guild/internal/due"
+	"guild/internal/fold"
 	"guild/internal/jobs"
 	"guild/internal/policy"
 	"guild/internal/review"
 	"guild/internal/trust"
+	"guild/internal/trust/exchange"
 	"guild/internal/trust/variables"
 	"guild/receipt"
 )
 
-// Learning says what is learned of providers, told of them, and kept away from this machine.
+// Learning says what is learned of providers, published of them, and backed up.
 type Learning struct {
 	Thresholds map[string]guild.Trust // by task, where it is not the policy's
 	Classes    map[string]string      // by task
@@ -32,43 +31,123 @@ type Learning struct {
 	Unsaved    bool                   // no backups are made unless a person asks
 }
 
-// openLearning opens the steps that learn from jobs, and tell of it.
-func (n *Node) openLearning(ctx context.Context) (err error) {
-	n.folds.exchange.Become(n.pubkey)
-	n.trust = trust.New(trust.Config{Journal: n.journal, Now: n.c.Now}, n.folds.trust)
-	n.variables, err = variables.New(variables.Config{
-		Journal: n.journal, AtOnce: n.c.Limits.AtOnce, Budgets: n.monthly(), Model: n.model, Trusted: n.trusted,
-	}, n.folds.variables)
+// trustPart is the step that learns how far each provider can be trusted.
+func (n *Node) trustPart() (part, error) {
+	f, err := trust.NewFold(n.c.Policy)
 	if err != nil {
-		return err
+		return part{}, err
 	}
-	c := review.Config{
-		Journal: n.journal, Keyer: n.keyer, PubKey: n.pubkey, Now: n.c.Now,
-		Policy: func() policy.Policy { return n.c.Policy }, Relays: n.relays, Offer: n.registry.Offer, Publish: n.publish,
-		Measured: n.latencies, Receipt: n.receiptOf, Follow: n.c.Follow,
-		Mirrors: n.c.Learning.Mirrors, CID: n.c.Learning.CID, Off: n.c.Learning.Silent,
-		Letterbox: n.letterbox, Share: n.shareReceipt,
-	}
-	if n.review, err = review.Open(ctx, c, n.folds.review); err != nil {
-		return err
-	}
-	n.mail = review.NewMail(c, n.folds.letters)
-	n.post = &post{read: n.opened, judged: n.taken, log: n.c.Log, posted: make(chan struct{}, 1)}
-	n.backup = backup.New(backup.Config{
-		Journal: n.journal, Keyer: n.keyer, PubKey: n.pubkey, Now: n.c.Now, Parts: n.parts(), Policy: n.c.Policy.Backup,
-		Upload: n.parcels.store, Fetch: n.parcels.bring, Publish: n.publish, Relays: n.relays, InForce: n.folds.trust.Policy,
-		Settle: n.settle, Off: n.c.Learning.Unsaved,
-	}, n.folds.backup)
-	return nil
+	n.folds.trust = f
+	return part{
+		name: "trust", folds: []fold.Fold{f},
+		open: func(context.Context) (active, error) {
+			n.trust = trust.New(trust.Config{Journal: n.journal, Now: n.c.Now}, f)
+			return active{due: []due.Source{n.trust.Due}}, nil
+		},
+		show: func(s *control.Parts) { s.Trust, s.Learn = f, n.trust },
+	}, nil
 }
 
-// parts are the shares of the matrix: what a backup holds, and what its hash is of.
-func (n *Node) parts() []backup.Part {
+// variablesPart is the step that learns timeouts, budgets and parallelism.
+func (n *Node) variablesPart() part {
+	f := variables.NewFold(n.c.Policy)
+	n.folds.variables = f
+	return part{
+		name: "variables", folds: []fold.Fold{f},
+		open: func(context.Context) (active, error) {
+			monthly := map[string]guild.Msat{} // what each task may spend in a month
+			for task, b := range n.c.Learning.Budgets {
+				if b.Monthly > 0 {
+					monthly[task] = b.Monthly
+				}
+			}
+			var err error
+			n.variables, err = variables.New(variables.Config{
+				Journal: n.journal, AtOnce: n.c.Limits.AtOnce, Budgets: monthly, Model: n.model, Trusted: n.trusted,
+			}, f)
+			if err != nil {
+				return active{}, err
+			}
+			return active{due: []due.Source{n.variables.Due}}, nil
+		},
+		show: func(s *control.Parts) { s.Variables = f },
+	}
+}
+
+// exchangePart keeps what guilds tell each other of their trust. It does nothing of its own accord.
+func (n *Node) exchangePart() part {
+	f := exchange.NewFold(n.c.Policy)
+	n.folds.exchange = f
+	return part{
+		name: "exchange", folds: []fold.Fold{f},
+		open: func(context.Context) (active, error) { f.Become(n.pubkey); return active{}, nil },
+		show: func(s *control.Parts) { s.Exchange = f },
+	}
+}
+
+// reviewPart is the step that tells providers their verdicts, hears their objections, and publishes and reads reviews.
+func (n *Node) reviewPart() part {
+	f, letters := review.NewFold(), review.NewLetters()
+	rules := func() policy.Policy { return n.c.Policy }
+	return part{
+		name: "review", folds: []fold.Fold{f, letters},
+		open: func(ctx context.Context) (active, error) {
+			c := review.Config{
+				Journal: n.journal, Keyer: n.keyer, PubKey: n.pubkey, Now: n.c.Now,
+				Policy: rules, Relays: n.relays, Offer: n.registry.Offer, Publish: n.publish,
+				Measured: n.latencies, Receipt: n.receiptOf, Follow: n.c.Follow,
+				Mirrors: n.c.Learning.Mirrors, CID: n.c.Learning.CID, Off: n.c.Learning.Silent,
+				Letterbox: n.inboxRelaysOf, Share: n.shareReceipt,
+			}
+			var err error
+			if n.review, err = review.Open(ctx, c, f); err != nil {
+				return active{}, err
+			}
+			n.mail = review.NewMail(c, letters)
+			return active{due: []due.Source{n.review.Due, n.mail.Due}, routes: []route{
+				{from: review.Kind, take: n.review.Observe},
+				{from: review.KindSet, take: n.review.Observe},
+				{from: kindDeletion, only: n.review.Deletes, take: n.review.Observe},
+				{from: kindFeedback, only: n.mail.Objects, take: anyRelay(n.mail.Observe)},
+			}}, nil
+		},
+		inspect: func(ctx context.Context, seen bool) (err error) {
+			if seen {
+				n.review, err = review.Open(ctx, review.Config{
+					Journal: n.journal, PubKey: n.c.Identity.PubKey, Now: n.c.Now, Policy: rules, Follow: n.c.Follow,
+				}, f)
+			}
+			return err
+		},
+		show: func(s *control.Parts) { s.Review, s.Mail = n.review, n.mail },
+	}
+}
+
+// backupPart is the step that keeps what was learned at relays and Blossom servers.
+func (n *Node) backupPart() part {
+	f := backup.NewFold(n.c.Policy.Backup)
+	return part{
+		name: "backup", folds: []fold.Fold{f},
+		open: func(context.Context) (active, error) {
+			n.backup = backup.New(backup.Config{
+				Journal: n.journal, Keyer: n.keyer, PubKey: n.pubkey, Now: n.c.Now, Parts: n.matrixParts(), Policy: n.c.Policy.Backup,
+				Upload: n.payloads.store, Fetch: n.payloads.load, Publish: n.publish, Relays: n.relays, InForce: n.folds.trust.Policy,
+				Settle: n.settle, Off: n.c.Learning.Unsaved,
+			}, f)
+			return active{due: []due.Source{n.backup.Due}}, nil
+		},
+		show: func(s *control.Parts) { s.Backup, s.Backups = n.backup, f },
+	}
+}
+
+// matrixParts are the parts of the matrix, which is all that was learned of providers: a backup holds them, and Matrix is
+// their hash.
+func (n *Node) matrixParts() []backup.Part {
 	parts := []backup.Part{
 		{Name: "providers", Rows: n.folds.registry.Rows},
 		{Name: "trust", Rows: n.folds.trust.Rows},
 		{Name: "variables", Rows: n.folds.variables.Rows},
-		n.clocks(), // after trust: clocks are of what there is trust in
+		n.clocks(), // after trust, which says what there are clocks of
 	}
 	if n.trust != nil {
 		parts[0].Restore, parts[1].Restore, parts[2].Restore = n.registry.Restore, n.trust.Restore, n.variables.Restore
@@ -76,8 +155,8 @@ func (n *Node) parts() []backup.Part {
 	return parts
 }
 
-// clocks are how often this guild has changed what it tells others: one that was restored must count on from there, or
-// nobody who has heard it before would listen.
+// clocks are how often this guild has changed what it tells others. A restored one must count on from there: others ignore
+// a count that they have seen.
 func (n *Node) clocks() backup.Part {
 	return backup.Part{
 		Name: "clocks",
@@ -94,19 +173,8 @@ func (n *Node) clocks() backup.Part {
 	}
 }
 
-// matrix is the hash of everything that was learned of providers.
-func (n *Node) matrix() (guild.Hash, error) { return backup.Hash(n.parts()) }
-
-// monthly is what each task may spend in a month.
-func (n *Node) monthly() map[string]guild.Msat {
-	months := map[string]guild.Msat{}
-	for task, b := range n.c.Learning.Budgets {
-		if b.Monthly > 0 {
-			months[task] = b.Monthly
-		}
-	}
-	return months
-}
+// Matrix is the hash of everything that was learned of providers.
+func (n *Node) Matrix() (guild.Hash, error) { return backup.Hash(n.matrixParts()) }
 
 // model is the model that a service says it runs, "" if it says none or several.
 func (n *Node) model(s guild.Service) string {
@@ -117,9 +185,9 @@ func (n *Node) model(s guild.Service) string {
 	return card.Models[0]
 }
 
-// trusted counts the services that are trusted with a task so far.
+// trusted counts the services whose trust for a task is at least from.
 func (n *Node) trusted(task string, from guild.Trust) (count int) {
-	for _, o := range n.registry.Offers(task, n.kind(task)) {
+	for _, o := range n.registry.Offers(task, n.Kind(task)) {
 		if t, met := n.folds.trust.Trust(task, o.Service); met && t >= from {
 			count++
 		}
@@ -127,52 +195,36 @@ func (n *Node) trusted(task string, from guild.Trust) (count int) {
 	return count
 }
 
-// latencies are what was measured of a service, in ms.
+// latencies returns the measured latencies of a service, in ms.
 func (n *Node) latencies(s guild.Service) (p50, p95 int64) {
 	m, _ := n.folds.observed.Of(s)
 	return m.P50, m.P95
 }
 
-// touched has the router look at a service again. What is announced before there is a router is read when it looks first.
-func (n *Node) touched(s guild.Service) {
-	if n.jobs != nil {
-		n.jobs.Touch(s)
-	}
-}
-
-// learned reports whether trust has learned all there is about a task, or does not learn here any more.
-func (n *Node) learned(task string) bool {
-	return n.folds.trust.Adopted() != n.folds.trust.Policy() || n.folds.trust.UpToDate(task)
-}
-
-// threshold is the trust below which a provider gets no ordinary work for a task; 0 for the policy's.
-func (n *Node) threshold(task string) guild.Trust { return n.c.Learning.Thresholds[task] }
-
-// receiptOf brings a receipt by its hash, from here or from our servers.
+// receiptOf returns a receipt by its hash, from the blobs or from our servers.
 func (n *Node) receiptOf(ctx context.Context, hash guild.Hash) ([]byte, error) {
 	if b, err := n.blobs.ReadAll(hash, receipt.MaxSize); err == nil {
 		return b, nil
 	}
-	return n.parcels.bring(ctx, n.parcels.places(hash), hash)
+	return n.payloads.load(ctx, n.payloads.urls(hash), hash)
 }
 
-// shareReceipt puts a receipt on our servers, where others who have read of it find it by its hash. It names no text of
-// the job.
+// shareReceipt puts a receipt on our servers, where readers of a review find it by its hash. It contains no text of the job.
 func (n *Node) shareReceipt(ctx context.Context, hash guild.Hash) error {
 	b, err := n.blobs.ReadAll(hash, receipt.MaxSize)
 	if err != nil {
 		return fmt.Errorf("receipt %s: %w", hash, err)
 	}
-	_, err = n.parcels.store(ctx, b)
+	_, err = n.payloads.store(ctx, b)
 	return err
 }
 
-// settle counts the restored services, and those that nobody announces, once what is announced has had the time to
-// reach us. Registry puts them in quarantine.
+// settle counts the restored services, and those of them without an announcement, which registry puts into quarantine. It
+// waits until announcements have had the time to reach us.
 func (n *Node) settle(ctx context.Context, _ string) (services, unclaimed int, err error) {
 	const heard = 5 * time.Second
 	for waited := time.Duration(0); waited < heard; waited += time.Second {
-		if since := n.ears.hears(); !since.IsZero() && n.c.Now().Sub(since) >= heard {
+		if since := n.connectivity.since(); !since.IsZero() && n.c.Now().Sub(since) >= heard {
 			break
 		}
 		select {
@@ -190,70 +242,13 @@ func (n *Node) settle(ctx context.Context, _ string) (services, unclaimed int, e
 	return services, unclaimed, nil
 }
 
-// reviewsName is the subscription to reviews.
-const reviewsName = "reviews"
-
-// subscribeLetters asks our relays for private messages to us, and for what others say of providers.
-func (n *Node) subscribeLetters() {
-	const most = 1000
-	us := nostr.TagMap{"p": {n.pubkey.Hex()}}
-	n.pool.Subscribe("letters", []nostr.Filter{{Kinds: []nostr.Kind{nostr.KindGiftWrap}, Tags: us, Since: n.lookBack() - 2*24*60*60}}, n.urls...)
-	n.pool.Subscribe(reviewsName, []nostr.Filter{{Kinds: []nostr.Kind{review.Kind, review.KindSet}, Limit: most}}, n.urls...)
-}
-
-// restore takes the matrix over from the newest backup at our relays.
-func (n *Node) restore(ctx context.Context, force bool) (backup.Report, int, error) {
+// RestoreBackup restores the matrix from the newest backup at our relays. It also returns how many messages were read to
+// find it.
+func (n *Node) RestoreBackup(ctx context.Context, force bool) (backup.Report, int, error) {
 	found, looked, err := n.backup.Find(ctx, n.pool.Query, n.urls)
 	if err != nil {
 		return backup.Report{}, 0, err
 	}
 	report, err := n.backup.Restore(ctx, found, backup.Options{Force: force})
 	return report, looked, err
-}
-
-// store puts a blob on every server, and returns where it is. The error is nil when one has it.
-func (p parcels) store(ctx context.Context, b []byte) (urls []string, err error) {
-	if len(p.home) == 0 {
-		return nil, errors.New("no Blossom server is configured")
-	}
-	hash, failed := guild.Sum(b), []error{}
-	for _, server := range p.home {
-		at, err := p.client.Upload(ctx, server, bytes.NewReader(b), int64(len(b)), hash)
-		if err != nil {
-			failed = append(failed, err)
-			continue
-		}
-		urls = append(urls, at)
-	}
-	if len(urls) > 0 {
-		return urls, nil
-	}
-	return nil, errors.Join(failed...)
-}
-
-// maxBrought is the largest blob that bring brings, in bytes.
-const maxBrought = 64 << 20
-
-// bring brings a blob from the first of the places that has it.
-func (p parcels) bring(ctx context.Context, urls []string, hash guild.Hash) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	err := errors.New("no place is known")
-	for _, at := range urls {
-		var b bytes.Buffer
-		if _, err = p.client.Download(ctx, at, hash, maxBrought, &b); err == nil {
-			return b.Bytes(), nil
-		}
-	}
-	return nil, fmt.Errorf("blob %s: %w", hash, err)
-}
-
-// places is where our servers have a blob, if they do.
-func (p parcels) places(hash guild.Hash) (urls []string) {
-	for _, server := range p.home {
-		if at, err := url.JoinPath(server, hash.Hex()); err == nil {
-			urls = append(urls, at)
-		}
-	}
-	return urls
 }

@@ -14,55 +14,60 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/control"
+	"guild/internal/due"
 	"guild/internal/durable"
+	"guild/internal/fold"
 	"guild/internal/jobs"
 	"guild/internal/meet"
 )
 
 // Meeting says how this node gets to know providers.
 type Meeting struct {
-	Auto    bool          // candidates are met without being asked to
-	Daily   guild.Msat    // most that a day's automatic meetings may bid; 100,000 if zero
+	Auto    bool          // providers are met without a command
+	Daily   guild.Msat    // most that the automatic meetings of a UTC day may bid; 100,000 if zero
 	Count   int           // how many may begin on a day; as many as the policy says if zero
 	AtOnce  int           // under way at the same time; 2 if zero
 	Timeout time.Duration // for one run; 10 minutes if zero
 }
 
-// meetingKeyFile holds what the instances of benchmarks are made from. Without it they cannot be foretold.
+// meetingKeyFile holds the secret that benchmarks are generated from, so that nobody can predict them.
 const meetingKeyFile = "meeting.key"
 
 // meetingKeySize is in bytes.
 const meetingKeySize = 32
 
-func (n *Node) openMeeting() error {
-	secret, err := meetingKey(filepath.Join(n.c.Dir, meetingKeyFile))
-	if err != nil {
-		return fmt.Errorf("the key for benchmarks: %w", err)
+// meetPart is the step that gets to know providers.
+func (n *Node) meetPart() part {
+	f := meet.NewFold()
+	return part{
+		name: "meet", folds: []fold.Fold{f},
+		open: func(context.Context) (active, error) {
+			secret, err := meetingKey(filepath.Join(n.c.Dir, meetingKeyFile))
+			if err != nil {
+				return active{}, fmt.Errorf("the key for benchmarks: %w", err)
+			}
+			n.meet = meet.New(meet.Config{
+				Journal: n.journal, Self: n.pubkey, Now: n.c.Now, Secret: secret,
+				Offers: n.registry.Offers, Kind: n.Kind, Run: n.benchmark, Checkups: n.registry.Checkups, Newcomers: n.c.Policy.Lifecycle.Newcomers, Said: n.reputation,
+				Auto: n.c.Meeting.Auto, Daily: n.c.Meeting.Daily, Count: cmp.Or(n.c.Meeting.Count, n.c.Policy.Lifecycle.Meetings),
+				AtOnce: n.c.Meeting.AtOnce, Enough: n.c.Policy.Lifecycle.Enough,
+			}, f)
+			return active{due: []due.Source{n.meet.Due}}, nil
+		},
+		show: func(s *control.Parts) { s.Meet, s.Meetings = n.meet, f },
 	}
-	n.meet = meet.New(meet.Config{
-		Journal: n.journal, Self: n.pubkey, Now: n.c.Now, Secret: secret,
-		Offers: n.registry.Offers, Kind: n.kind, Run: n.benchmark, Checkups: n.registry.Checkups, Newcomers: n.c.Policy.Lifecycle.Newcomers, Said: n.said,
-		Auto: n.c.Meeting.Auto, Daily: n.c.Meeting.Daily, Count: cmp.Or(n.c.Meeting.Count, n.c.Policy.Lifecycle.Meetings),
-		AtOnce: n.c.Meeting.AtOnce, Enough: n.c.Policy.Lifecycle.Enough,
-	}, n.folds.meet)
-	return nil
 }
 
-// said is how well others speak of a service.
-func (n *Node) said(s guild.Service) guild.Trust {
+// reputation is how well others speak of a service, one half before any reviews are read.
+func (n *Node) reputation(s guild.Service) guild.Trust {
 	if n.review == nil {
 		return guild.Micro / 2
 	}
 	return n.review.Order(s)
 }
 
-// offersChanged has everybody look who waits for a provider.
-func (n *Node) offersChanged() {
-	n.meet.OffersChanged()
-	n.runner.Wake()
-}
-
-// meetingKey reads the key, or makes one. With another one only benchmarks that are not asked for yet change.
+// meetingKey reads the key, or makes one. If it is lost, only benchmarks that are not asked for yet change.
 func meetingKey(path string) ([]byte, error) {
 	secret, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -76,7 +81,7 @@ func meetingKey(path string) ([]byte, error) {
 	return secret, err
 }
 
-// benchmark opens the job of one run.
+// benchmark opens the job of one run of a benchmark.
 func (n *Node) benchmark(ctx context.Context, r meet.Run) error {
 	_, err := n.jobs.Open(ctx, jobs.Order{
 		ID: r.Job, Task: r.Task, Kind: r.Kind, Title: r.Title, Bundle: r.Bundle, Hidden: r.Hidden, Bid: r.Bid, Tries: 1,

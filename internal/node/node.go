@@ -10,16 +10,17 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"fiatjaf.com/nostr"
 	"golang.org/x/sync/errgroup"
 
 	"guild"
-	"guild/internal/audit"
 	"guild/internal/backup"
 	"guild/internal/blob"
 	"guild/internal/control"
@@ -33,7 +34,6 @@ import (
 	"guild/internal/meet"
 	"guild/internal/opinion"
 	"guild/internal/policy"
-	"guild/internal/record"
 	"guild/internal/registry"
 	"guild/internal/relay"
 	"guild/internal/relayd"
@@ -121,34 +121,37 @@ type Node struct {
 	journal *journal.Journal
 	blobs   *blob.Store
 	claims  *due.Claims
-	folds   folds
+	metrics *metrics
 
-	local   *relayd.Relay // nil when we use others' relays only
-	urls    []string      // of all our relays
-	marks   *relay.Marks
-	pool    *relay.Pool
-	parcels parcels
-	gate    *gate
-	ears    *ears
+	local        *relayd.Relay // nil when we use others' relays only
+	urls         []string      // of all our relays
+	marks        *relay.Marks
+	pool         *relay.Pool
+	connectivity *connectivity
+	payloads     payloads
+	limiter      limiter
+	inbox        *inbox
+	inboxRelays  inboxRelays
+	presence     *presence
+	scout        *scout.Scout
+	runner       *due.Runner
+	control      *control.Server
 
-	presence  *presence
+	parts  []part
+	active []active
+	routes []route
+
+	// The steps and states that others ask. Each is set by its part.
+	folds     folds
 	registry  *registry.Registry
 	jobs      *jobs.Jobs
 	work      *work.Work
-	judge     *judge.Step
-	record    *record.Record
 	trust     *trust.Trust
 	variables *variables.Variables
 	review    *review.Review
 	mail      *review.Mail
-	boxes     letterboxes
-	post      *post
 	backup    *backup.Step
-	audit     *audit.Step
 	meet      *meet.Meet
-	scout     *scout.Scout
-	runner    *due.Runner
-	control   *control.Server
 
 	vaultKey *vaultKey
 	secrets  string // directory of the credentials that workers have
@@ -161,25 +164,15 @@ type Node struct {
 	stopSigner func() // ends the connection to a remote signer; nil without one
 }
 
+// folds are the states that more than one part reads.
 type folds struct {
-	jobs     *jobs.Fold
-	work     *work.Fold
-	judge    *judge.Fold
-	registry *registry.Fold
-	trust    *trust.Fold
-	record   *record.Fold
-	observed *registry.Observed
-	meet     *meet.Fold
-
-	baselines *judge.Baselines
-	customers *work.Customers
+	jobs      *jobs.Fold
+	registry  *registry.Fold
+	observed  *registry.Observed
+	trust     *trust.Fold
 	variables *variables.Fold
 	exchange  *exchange.Fold
-	review    *review.Fold
-	backup    *backup.Fold
-	audit     *audit.Fold
-	letters   *review.Letters
-	said      *work.Judgements
+	customers *work.Customers
 }
 
 // Run runs a node until ctx ends, and then stops it in order: no new work, what runs is finished or handed
@@ -233,7 +226,8 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if err := n.openRelays(ctx); err != nil {
 		return err
 	}
-	n.openEars()
+	n.connectivity = &connectivity{pool: n.pool, urls: normalized(n.urls), now: n.c.Now, wake: func() { n.runner.Wake() }}
+	n.inbox = &inbox{read: n.readMessage, done: n.taken, log: n.c.Log, added: make(chan struct{}, 1)}
 	n.openPresence()
 	if err := n.openScout(); err != nil {
 		return err
@@ -251,8 +245,8 @@ func (n *Node) emptyScratch() error {
 	return os.MkdirAll(n.scratch(), 0o700)
 }
 
-// glance is how long somebody who only looks at a stopped node's journal may keep others from opening it.
-const glance = 3 * time.Second
+// inspectionWait is how long the journal's lock is waited for: a verb that only looks at a stopped node holds it that long.
+const inspectionWait = 3 * time.Second
 
 // openJournal opens the journal with all folds. renew is as in journal.Options.
 func (n *Node) openJournal(ctx context.Context, renew func(stream string) error) error {
@@ -265,23 +259,23 @@ func (n *Node) openJournal(ctx context.Context, renew func(stream string) error)
 	return err
 }
 
-// journalOptions makes the folds, and says how the journal is opened with them.
+// journalOptions makes the parts, and returns how the journal is opened with their folds.
 func (n *Node) journalOptions() (journal.Options, error) {
-	n.claims = due.NewClaims()
-	rules := n.c.Policy
-	learned, err := trust.NewFold(rules)
-	if err != nil {
+	var err error
+	if n.parts, err = n.newParts(); err != nil {
 		return journal.Options{}, err
 	}
-	n.folds = folds{jobs.NewFold(), work.NewFold(), judge.NewFold(), registry.NewFold(rules), learned, record.NewFold(),
-		registry.NewObserved(), meet.NewFold(), judge.NewBaselines(), work.NewCustomers(rules),
-		variables.NewFold(rules), exchange.NewFold(rules), review.NewFold(), backup.NewFold(rules.Backup), audit.NewFold(), review.NewLetters(), work.NewJudgements()}
+	n.claims = due.NewClaims()
+	folds := []fold.Fold{n.claims}
+	for _, p := range n.parts {
+		folds = append(folds, p.folds...)
+	}
 	return journal.Options{
-		Dir: n.c.JournalDir, Node: n.name(), Now: n.c.Now,
-		Folds: []fold.Fold{n.claims, n.folds.jobs, n.folds.work, n.folds.judge, n.folds.registry, n.folds.trust, n.folds.record, n.folds.baselines,
-			n.folds.observed, n.folds.meet, n.folds.customers, n.folds.variables, n.folds.exchange, n.folds.review, n.folds.backup, n.folds.audit, n.folds.letters, n.folds.said},
-		Finished:  func(guard fact.Subject) bool { return n.folds.jobs.Finished(guard) || n.folds.work.Finished(guard) },
-		HighWater: n.c.HighWater, Wait: glance, NoSync: n.c.NoSync, Appended: n.c.Appended, Log: n.c.Log,
+		Dir: n.c.JournalDir, Node: n.name(), Now: n.c.Now, Folds: folds,
+		Finished: func(guard fact.Subject) bool {
+			return slices.ContainsFunc(n.parts, func(p part) bool { return p.finished != nil && p.finished(guard) })
+		},
+		HighWater: n.c.HighWater, Wait: inspectionWait, NoSync: n.c.NoSync, Appended: n.c.Appended, Log: n.c.Log,
 	}, nil
 }
 
@@ -296,120 +290,57 @@ func (n *Node) name() string {
 	return "guild"
 }
 
-func (n *Node) openSteps(ctx context.Context) (err error) {
-	n.registry, err = registry.Open(ctx, registry.Config{
-		Journal: n.journal, Now: n.c.Now, Synonyms: n.c.Synonyms, Changed: n.offersChanged,
-		Observed: n.folds.observed, Follow: n.c.Follow, Own: n.urls, Hears: n.ears.hears,
-		Touched: n.touched,
-	}, n.folds.registry)
-	if err != nil {
-		return err
-	}
+// openSteps opens the parts one after the other, and what acts on them: the routes, the runner and the control API.
+func (n *Node) openSteps(ctx context.Context) error {
 	n.runnerBox, n.caps, n.unboxed = tiers.Pick(ctx, n.c.Tier)
 	if err := n.openImages(ctx); err != nil {
 		return err
 	}
 	n.vaultKey = &vaultKey{path: filepath.Join(n.c.Dir, vaultKeyFile), now: n.c.Now}
-	n.jobs = jobs.New(jobs.Config{
-		Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Now: n.c.Now,
-		Offers: n.registry.Offers, Provider: n.folds.registry.Provider, Trust: n.folds.trust.Trust, Publish: n.publish, Relays: n.relays,
-		Upload: n.parcels.upload, Fetch: n.parcels.fetch, Unseal: n.vaultKey.open, SealFor: n.vaultKey.sealFor, Patience: n.c.Patience,
-		Limits: n.c.Limits, Hears: n.ears.hears, Look: n.answers,
-		Bids: func() policy.Bids { return n.c.Policy.Bids }, Budgets: n.c.Learning.Budgets, Extra: n.folds.variables.Budget,
-		Factor: n.folds.variables.Timeout, AtOnce: n.folds.variables.Parallelism, AllAtOnce: n.folds.variables.AtOnce,
-		UpToDate: n.learned,
-		Routing: jobs.Routing{
-			Policy:    func() (policy.Routing, guild.Hash) { return n.c.Policy.Routing, n.folds.trust.Policy() },
-			Threshold: n.threshold, Measured: n.folds.observed.Routing, Offer: n.registry.OfferOf,
-		},
-	}, n.folds.jobs)
-	services, err := n.services(ctx)
-	if err != nil {
-		return err
+	n.runner = &due.Runner{
+		Journal: n.journal, Claims: n.claims, Node: n.name(), Now: n.c.Now, Log: n.c.Log, Limits: map[string]int{}, Waits: n.c.Retry,
 	}
-	recipient := "" // who offers nothing is sent nothing
-	if len(services) > 0 {
-		if recipient, err = n.vaultKey.recipient(); err != nil {
+	for _, p := range n.parts {
+		a, err := p.open(ctx)
+		if err != nil {
 			return err
 		}
+		n.active = append(n.active, a)
+		n.runner.Sources = append(n.runner.Sources, a.due...)
+		maps.Copy(n.runner.Limits, a.limits)
 	}
-	n.work = work.New(work.Config{
-		Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Producer: "guild@" + n.c.Version, Now: n.c.Now,
-		Services: services, Scratch: n.scratch(), Publish: n.publishAsProvider, Relays: n.relays,
-		Upload: n.parcels.upload, Fetch: n.parcels.fetch, Log: n.c.Log,
-		Secrets: n.secrets, Recipient: recipient, Unseal: n.vaultKey.open,
-		Inputs: n.inputs(), Find: n.find, Published: n.published, Customers: n.folds.customers,
-		Judgements: n.folds.said, Letterbox: n.letterbox,
-	}, n.folds.work)
-	if err := n.openMeeting(); err != nil {
-		return err
-	}
-	n.judge = judge.NewStep(judge.StepConfig{
-		Blobs: n.blobs, Scratch: n.scratch(), Examine: n.examine(), Opinion: n.opinion(), Baseline: n.folds.baselines.Baseline,
-	}, n.folds.judge)
-	records := record.Config{Blobs: n.blobs, Policy: n.folds.trust.Policy, Producer: "guild@" + n.c.Version, Signer: n.keyer}
-	if n.c.Records.Publish {
-		records.Publish = n.publish
-	}
-	n.record = record.New(records, n.folds.record)
-	if err := n.openLearning(ctx); err != nil {
-		return err
-	}
-	n.openAudit()
-	n.openRunner()
+	n.setRoutes()
 	n.openControl()
 	return nil
 }
 
-func (n *Node) openRunner() {
-	limits := n.work.Classes()
-	limits[judge.Class] = n.c.Judges
-	n.runner = &due.Runner{
-		Journal: n.journal, Claims: n.claims, Node: n.name(), Now: n.c.Now, Log: n.c.Log, Limits: limits, Waits: n.c.Retry,
-		Sources: []due.Source{n.jobs.Due, n.work.Due, n.judge.Due, n.record.Due, n.trust.Due, n.registry.Due, n.meet.Due,
-			n.variables.Due, n.review.Due, n.mail.Due, n.backup.Due, n.audit.Due},
-	}
-}
-
-// examine is the judge in earnest, unless the configuration replaces it. Nothing is ever judged unsandboxed.
-func (n *Node) examine() func(context.Context, judge.Case) (guild.Verdict, judge.Evidence, error) {
-	if n.c.Examine != nil {
-		return n.c.Examine
-	}
-	if n.unboxed != nil {
-		return func(context.Context, judge.Case) (guild.Verdict, judge.Evidence, error) {
-			return guild.Verdict{}, nil, n.unboxed
-		}
-	}
-	return judge.On(n.runnerBox, n.caps, judge.Config{Cache: filepath.Join(n.c.Dir, "judge"), Analysis: n.c.Analysis, Typed: n.checker()}).Hear
-}
-
-// run runs every part until ctx ends.
+// run runs everything until ctx ends.
 func (n *Node) run(ctx context.Context) error {
 	base, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	parts, alive := errgroup.WithContext(base)
+	tasks, alive := errgroup.WithContext(base)
 	if n.local != nil {
-		parts.Go(func() error { return n.local.Run(base) })
+		tasks.Go(func() error { return n.local.Run(base) })
 	}
-	parts.Go(func() error { return n.pool.Run(base) })
-	parts.Go(func() error { return n.ears.run(base) })
-	parts.Go(func() error { return n.runner.Run(base) })
-	parts.Go(func() error { return n.work.Talk(base) })
-	parts.Go(func() error { return n.post.run(base) })
-	parts.Go(func() error { return n.scout.Run(base) })
-	if err := n.serveControl(base, parts); err != nil {
+	for _, run := range []func(context.Context) error{n.pool.Run, n.connectivity.run, n.runner.Run, n.inbox.run, n.scout.Run} {
+		tasks.Go(func() error { return run(base) })
+	}
+	for _, a := range n.active {
+		if a.run != nil {
+			tasks.Go(func() error { return a.run(base) })
+		}
+	}
+	if err := n.serveControl(base, tasks); err != nil {
 		stop()
-		return errors.Join(err, parts.Wait())
+		return errors.Join(err, tasks.Wait())
 	}
 	open, closeDoors := context.WithCancel(ctx)
 	defer closeDoors()
-	if err := n.beAlone(open, parts); err != nil {
+	if err := n.beAlone(open, tasks); err != nil {
 		stop()
-		return errors.Join(err, parts.Wait())
+		return errors.Join(err, tasks.Wait())
 	}
 	n.subscribe()
-	n.subscribeLetters()
 	retracted := make(chan struct{})
 	go func() {
 		defer close(retracted)
@@ -421,12 +352,27 @@ func (n *Node) run(ctx context.Context) error {
 	case <-n.idle(alive):
 	}
 	closeDoors()
-	n.drain()
+	n.finish("work is left for the next start", func(a active) func(context.Context) error { return a.drain })
 	<-retracted
 	stop()
-	err := parts.Wait()
-	n.sealLast()
+	err := tasks.Wait()
+	n.finish("the node did not end in order", func(a active) func(context.Context) error { return a.last })
 	return err
+}
+
+// finish calls a function of each part that has it, all within Grace, and logs errors.
+func (n *Node) finish(failed string, of func(active) func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), n.c.Grace)
+	defer cancel()
+	for _, a := range n.active {
+		f := of(a)
+		if f == nil {
+			continue
+		}
+		if err := f(ctx); err != nil {
+			n.c.Log.Warn(failed, "err", err)
+		}
+	}
 }
 
 // idle is closed once the node was asked to quit when idle, and is.
@@ -450,16 +396,8 @@ func (n *Node) idle(ctx context.Context) <-chan struct{} {
 	return idle
 }
 
-func (n *Node) drain() {
-	grace, cancel := context.WithTimeout(context.Background(), n.c.Grace)
-	defer cancel()
-	if err := n.work.Drain(grace); err != nil {
-		n.c.Log.Warn("requests are left for the next start", "err", err)
-	}
-}
-
 // beAlone makes sure that no older process with our key offers services, if we do.
-func (n *Node) beAlone(ctx context.Context, parts *errgroup.Group) error {
+func (n *Node) beAlone(ctx context.Context, tasks *errgroup.Group) error {
 	if len(n.c.Workers) == 0 {
 		return nil
 	}
@@ -467,7 +405,7 @@ func (n *Node) beAlone(ctx context.Context, parts *errgroup.Group) error {
 	if err != nil {
 		return err
 	}
-	parts.Go(func() error {
+	tasks.Go(func() error {
 		<-ctx.Done()
 		leave()
 		return nil
@@ -475,12 +413,22 @@ func (n *Node) beAlone(ctx context.Context, parts *errgroup.Group) error {
 	return nil
 }
 
-// announce offers our services until ctx ends, except while they are left to another process with our key.
+// announce offers our services until ctx ends, except while they are left to another process with our key. Ready is called
+// after the first try, whether or not a relay took the announcement: it is tried again.
 func (n *Node) announce(ctx context.Context) {
-	told := n.announced()
+	ready := false
+	announced := func(err error) {
+		if err != nil {
+			n.c.Log.Warn("not announced yet", "err", err)
+		}
+		if !ready && n.c.Ready != nil {
+			n.c.Ready(Ready{PubKey: n.pubkey, Relays: n.relays()})
+		}
+		ready = true
+	}
 	for {
 		turn, end := n.presence.turn(ctx)
-		err := n.work.Announce(turn, told)
+		err := n.work.Announce(turn, announced)
 		end()
 		if err != nil {
 			n.c.Log.Warn("the announcement could not be taken back", "err", err)
@@ -488,20 +436,6 @@ func (n *Node) announce(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-	}
-}
-
-// announced calls Ready after the first announcement, whether or not a relay took it: it is tried again.
-func (n *Node) announced() func(error) {
-	told := false
-	return func(err error) {
-		if err != nil {
-			n.c.Log.Warn("not announced yet", "err", err)
-		}
-		if !told && n.c.Ready != nil {
-			n.c.Ready(Ready{n.pubkey, n.relays()})
-		}
-		told = true
 	}
 }
 

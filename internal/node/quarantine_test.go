@@ -23,6 +23,7 @@ import (
 	"guild/internal/journal/journaltest"
 	"guild/internal/judge"
 	"guild/internal/key"
+	"guild/internal/work"
 )
 
 // everyLoss has every single entry of the course be lost. Otherwise a few are chosen.
@@ -379,7 +380,7 @@ func TestLostEndKeepsFinishedJobs(t *testing.T) {
 		"request." + fact.Subject(jobs[0].Attempts[0].ID): true, "request." + fact.Subject(strings.Repeat("0", 64)): false,
 		"request.x": false, first: false, fact.TrustSubject("echo"): false,
 	} {
-		if got := n.folds.work.Finished(guard); got != want {
+		if got := foldOf[*work.Fold](n).Finished(guard); got != want {
 			t.Errorf("%s finished: %v, want %v", guard, got, want)
 		}
 	}

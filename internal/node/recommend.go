@@ -13,10 +13,10 @@ import (
 	"guild/nip89"
 )
 
-// recommend publishes that the owner recommends an announcement for a kind of request (NIP-89, kind 31989), beside the
-// others that it recommends for that kind: the event replaces the one before. It returns the event's id and the number
-// of the others. What cannot be read back is not overwritten.
-func (n *Node) recommend(ctx context.Context, kind int, r nip89.Recommended) (id nostr.ID, others int, err error) {
+// Recommend publishes that the owner recommends an announcement for a kind of request (NIP-89, kind 31989). The event
+// replaces the one before, so the other recommendations for that kind are copied from that one; it returns the event's id
+// and their number. If the one before cannot be read, nothing is published.
+func (n *Node) Recommend(ctx context.Context, kind int, r nip89.Recommended) (id nostr.ID, others int, err error) {
 	const patience = 30 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -40,15 +40,15 @@ func (n *Node) openRelays(ctx context.Context) (err error) {
 	if n.marks, err = relay.OpenWatermarks(watermarksIn(n.c.Dir)); err != nil {
 		return err
 	}
-	n.gate = newGate(n.journal, n.c.Now, n.c.Log)
+	n.metrics = newMetrics(n)
 	n.pool = relay.New(relay.Config{
 		URLs: n.urls, Now: n.c.Now, Receive: n.receive, Signer: n.keyer, Watermarks: n.marks, Log: n.c.Log,
 		Dial: dial.Except(localAddresses(n.urls)),
 		Reject: func(ctx context.Context, from string, reason relay.Reason, raw []byte) {
-			n.gate.drop(ctx, string(reason), from, raw)
+			n.drop(ctx, string(reason), from, raw)
 		},
 	})
-	n.parcels = parcels{
+	n.payloads = payloads{
 		client: &blossom.Client{Signer: n.keyer, Now: n.c.Now, Allow: localHosts(slices.Concat(n.urls, n.c.Blossom))},
 		home:   n.blossomServers(), scratch: n.scratch(),
 	}
@@ -91,6 +91,14 @@ func speaksNostr(ctx context.Context, addr string) bool {
 	}
 	resp.Body.Close()
 	return resp.StatusCode == http.StatusOK && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/nostr+json")
+}
+
+// signer is the signer of the running node, or of the stopped one's configuration; nil without an identity.
+func (n *Node) signer() nostr.Keyer {
+	if n.keyer != nil {
+		return n.keyer
+	}
+	return n.c.Identity.Signer
 }
 
 // identify sets who we are. A remote signer is reached over relays of its own.
@@ -140,7 +148,7 @@ func (n *Node) publish(ctx context.Context, e guild.Verified, relays []string) e
 		relays = n.urls
 	}
 	_, err := n.pool.Publish(ctx, e, relays...)
-	if errors.Is(err, relay.ErrNoRelay) && n.ears.deaf() {
+	if errors.Is(err, relay.ErrNoRelay) && n.connectivity.offline() {
 		return fmt.Errorf("%w: %w", due.ErrLater, err)
 	}
 	return err
@@ -157,34 +165,6 @@ func (n *Node) publishAsProvider(ctx context.Context, e guild.Verified, relays [
 // deletesCard reports whether an event is a deletion of an announcement (NIP-09, the k tag).
 func deletesCard(e nostr.Event) bool {
 	return e.Kind == registry.KindDeletion && e.Tags.FindWithValue("k", "31990") != nil
-}
-
-// subscribe asks our relays for everything that is addressed to us, and for the requests of the kinds that we do:
-// those to nobody are among them, and no filter asks for these alone. Announcements are the scout's.
-func (n *Node) subscribe() {
-	n.pool.Subscribe("inbox", []nostr.Filter{{Tags: nostr.TagMap{"p": {n.pubkey.Hex()}}, Since: n.lookBack()}}, n.urls...)
-	if kinds := n.openKinds(); len(kinds) > 0 {
-		n.pool.Subscribe("open requests", []nostr.Filter{{Kinds: kinds, Since: nostr.Timestamp(n.c.Now().Unix())}}, n.urls...)
-	}
-}
-
-// openKinds are the kinds of the requests that we do, in order and each once.
-func (n *Node) openKinds() []nostr.Kind {
-	var kinds []nostr.Kind
-	for _, s := range n.work.Services() {
-		for _, kind := range s.Kinds {
-			if kind >= 5000 && kind <= 5999 {
-				kinds = append(kinds, nostr.Kind(kind))
-			}
-		}
-	}
-	slices.Sort(kinds)
-	return slices.Compact(kinds)
-}
-
-// lookBack is how far a relay is read when we have never read it.
-func (n *Node) lookBack() nostr.Timestamp {
-	return nostr.Timestamp(n.c.Now().Add(-24 * time.Hour).Unix())
 }
 
 // blossomServers is where large bundles go: where the configuration says, else to the relays of this machine,
@@ -229,11 +209,4 @@ func localAddresses(urls []string) []string {
 		addresses = append(addresses, net.JoinHostPort(strings.ToLower(parsed.Hostname()), port))
 	}
 	return addresses
-}
-
-// answers asks relays for what a provider answered to a request.
-func (n *Node) answers(ctx context.Context, provider nostr.PubKey, request nostr.ID, kind nostr.Kind, relays []string) ([]guild.Verified, error) {
-	return n.pool.Query(ctx, []nostr.Filter{{
-		Kinds: []nostr.Kind{kind}, Authors: []nostr.PubKey{provider}, Tags: nostr.TagMap{"e": {request.Hex()}}, Limit: 100,
-	}}, relays...)
 }

@@ -14,8 +14,9 @@ import (
 // watermarksIn is the file in a data directory that remembers how far each relay was read.
 func watermarksIn(dir string) string { return filepath.Join(dir, "watermarks.json") }
 
-// readAgain returns what a journal calls before it begins a damaged stream anew: announcements and reviews are read at
-// the relays again, the former as far back as they do not count as stale. What is addressed to us is not affected.
+// readAgain returns a function for journal.Options.Renew. When a damaged stream of events seen at relays is begun anew, it
+// has them read again: reviews from the start, announcements as far back as they are not stale. Events to us are not in
+// that stream.
 func readAgain(c Config) func(stream string) error {
 	c = c.withDefaults()
 	return func(stream string) error {

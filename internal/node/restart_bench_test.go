@@ -201,9 +201,11 @@ func (n *Node) deciding(b *testing.B, until func()) (took []time.Duration) {
 }
 
 func (n *Node) everyFold() []fold.Fold {
-	f := n.folds
-	return []fold.Fold{n.claims, f.jobs, f.work, f.judge, f.registry, f.trust, f.record, f.baselines, f.observed, f.meet, f.customers,
-		f.variables, f.exchange, f.review, f.backup, f.letters, f.said}
+	all := []fold.Fold{n.claims}
+	for _, p := range n.parts {
+		all = append(all, p.folds...)
+	}
+	return all
 }
 
 // snapshots measures the snapshot of each fold.

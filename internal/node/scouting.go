@@ -13,7 +13,7 @@ import (
 )
 
 func (n *Node) openScout() (err error) {
-	const relays, people = 1000, 500 // that are looked at for newcomers; the scout takes fewer
+	const relays, people = 1000, 500 // that may name new relays; the scout takes fewer
 	n.scout, err = scout.Open(scout.Config{
 		Pool: n.pool, Receive: n.receive, Now: n.c.Now, File: filepath.Join(n.c.Dir, "relays.json"), Ours: n.urls, Log: n.c.Log,
 		Known:  func() []string { return n.registry.RelaysNamed(relays) },
@@ -22,9 +22,9 @@ func (n *Node) openScout() (err error) {
 	return err
 }
 
-// seek asks our relays for the announcements of keys of which none is known: somebody whom the owner names may have
-// announced what he does long ago, or have lost his place to others. What is not found in time is not waited for.
-func (n *Node) seek(ctx context.Context, keys []nostr.PubKey) {
+// Seek asks our relays for the announcements of those keys of which none is known: a provider that the owner names may have
+// announced long ago, or its announcement was dropped for others. It takes three seconds at most.
+func (n *Node) Seek(ctx context.Context, keys []nostr.PubKey) {
 	keys = slices.DeleteFunc(slices.Clone(keys), n.registry.Announces)
 	if len(keys) == 0 {
 		return
@@ -33,7 +33,7 @@ func (n *Node) seek(ctx context.Context, keys []nostr.PubKey) {
 	defer cancel()
 	found, err := n.pool.Query(ctx, []nostr.Filter{{Kinds: []nostr.Kind{registry.Kind}, Authors: keys, Limit: 100}}, n.urls...)
 	if err != nil {
-		n.c.Log.Debug("a provider was not asked for at all relays", "err", err)
+		n.c.Log.Debug("not all relays were asked for a provider", "err", err)
 	}
 	for _, v := range found {
 		n.receive(ctx, "", v)

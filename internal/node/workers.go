@@ -9,7 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"fiatjaf.com/nostr"
+
 	"guild"
+	"guild/internal/control"
+	"guild/internal/due"
+	"guild/internal/fetch"
+	"guild/internal/fold"
 	"guild/internal/sandbox"
 	"guild/internal/typed"
 	"guild/internal/work"
@@ -54,6 +60,65 @@ type Fetch struct {
 	Time  time.Duration // for one; 30 s if zero
 }
 
+// workPart is the provider's step.
+func (n *Node) workPart() part {
+	f, customers, judgements := work.NewFold(), work.NewCustomers(n.c.Policy), work.NewJudgements()
+	n.folds.customers = customers
+	return part{
+		name: "work", folds: []fold.Fold{f, customers, judgements}, finished: f.Finished,
+		open: func(ctx context.Context) (active, error) {
+			services, err := n.services(ctx)
+			if err != nil {
+				return active{}, err
+			}
+			recipient := "" // without a service no credentials are sent to us
+			if len(services) > 0 {
+				if recipient, err = n.vaultKey.recipient(); err != nil {
+					return active{}, err
+				}
+			}
+			n.work = work.New(work.Config{
+				Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Producer: "guild@" + n.c.Version, Now: n.c.Now,
+				Services: services, Scratch: n.scratch(), Publish: n.publishAsProvider, Relays: n.relays,
+				Upload: n.payloads.upload, Fetch: n.payloads.fetch, Log: n.c.Log,
+				Secrets: n.secrets, Recipient: recipient, Unseal: n.vaultKey.open,
+				Inputs: n.inputs(), Find: n.find, Published: n.published, Customers: customers,
+				Judgements: judgements, Letterbox: n.inboxRelaysOf,
+			}, f)
+			return active{
+				due: []due.Source{n.work.Due}, limits: n.work.Classes(), run: n.work.Talk, drain: n.work.Drain,
+				routes: []route{
+					{from: 5000, to: 5999, take: n.requested},
+					{from: kindDeletion, take: anyRelay(n.work.ObserveDeletion)},
+				},
+			}, nil
+		},
+		show: func(s *control.Parts) { s.Work, s.Customers, s.Judgements = n.work, customers, judgements },
+	}
+}
+
+// requested passes on requests to us and to nobody. Requests to others come with the latter, and are ignored. While our
+// services are left to another process with our key, that one has our requests.
+func (n *Node) requested(ctx context.Context, from string, v guild.Verified) error {
+	tags := v.Event().Tags
+	if tags.Find("p") != nil && tags.FindWithValue("p", n.pubkey.Hex()) == nil || n.presence.yielding() != "" {
+		return nil
+	}
+	return n.work.Observe(ctx, from, v)
+}
+
+// inputs downloads what customers' requests point to.
+func (n *Node) inputs() fetch.Client {
+	f := n.c.Fetch
+	return fetch.Client{Hosts: f.Hosts, Size: f.Size, Time: f.Time, Blobs: n.payloads.client, Servers: n.payloads.home}
+}
+
+// published finds what our relays have of our own events of some kinds.
+func (n *Node) published(ctx context.Context, kinds ...nostr.Kind) ([]guild.Verified, error) {
+	const enough = 100
+	return n.find(ctx, nostr.Filter{Kinds: kinds, Authors: []nostr.PubKey{n.pubkey}, Limit: enough}, n.urls)
+}
+
 // services turns the workers into services. Without a sandbox only an explicit Unsandboxed works.
 func (n *Node) services(ctx context.Context) ([]work.Service, error) {
 	var services []work.Service
@@ -91,7 +156,7 @@ func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error
 	}
 	if w.Kind == 0 && len(w.Kinds) == 0 {
 		for _, task := range s.Tasks {
-			s.Kinds = append(s.Kinds, n.kind(task))
+			s.Kinds = append(s.Kinds, n.Kind(task))
 		}
 	}
 	if w.Unsandboxed {

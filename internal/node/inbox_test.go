@@ -19,29 +19,29 @@ import (
 	"guild/internal/key"
 )
 
-// mailbox is a post and what became of the messages in it, by their content.
-type mailbox struct {
-	*post
+// testInbox is an inbox and what came of the messages in it, by their content.
+type testInbox struct {
+	*inbox
 	mu      sync.Mutex
-	deaf    int // how many times the signer will not answer yet
+	silent  int // how many more times the signer will not answer
 	read    []string
 	dropped []string
 }
 
-func newMailbox(deaf int) *mailbox {
-	m := &mailbox{deaf: deaf}
-	m.post = &post{posted: make(chan struct{}, 1), log: slog.New(slog.DiscardHandler)}
-	m.post.read = func(_ context.Context, v guild.Verified) error {
+func newTestInbox(silent int) *testInbox {
+	m := &testInbox{silent: silent}
+	m.inbox = &inbox{added: make(chan struct{}, 1), log: slog.New(slog.DiscardHandler)}
+	m.inbox.read = func(_ context.Context, v guild.Verified) error {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if m.deaf > 0 {
-			m.deaf--
+		if m.silent > 0 {
+			m.silent--
 			return fmt.Errorf("open gift wrap: %w", bunker.ErrNoAnswer)
 		}
 		m.read = append(m.read, v.Event().Content)
 		return nil
 	}
-	m.post.judged = func(_ context.Context, _ string, v guild.Verified, err error) {
+	m.inbox.done = func(_ context.Context, _ string, v guild.Verified, err error) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if drop, ok := errors.AsType[*guild.DropError](err); ok && drop.Reason == guild.Flood {
@@ -51,14 +51,14 @@ func newMailbox(deaf int) *mailbox {
 	return m
 }
 
-// done are the contents of the messages that were read, in order, and of those that were dropped.
-func (m *mailbox) done() (read, dropped []string) {
+// contents returns the messages that were read, sorted, and those that were dropped.
+func (m *testInbox) contents() (read, dropped []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Sorted(slices.Values(m.read)), slices.Clone(m.dropped)
 }
 
-func (m *mailbox) gets(t *testing.T, content string) {
+func (m *testInbox) gets(t *testing.T, content string) {
 	t.Helper()
 	v, err := guild.Sign(t.Context(), key.NewSigner(key.NewSecret(nostr.Generate())), nostr.Event{Kind: nostr.KindGiftWrap, Content: content})
 	if err != nil {
@@ -69,9 +69,9 @@ func (m *mailbox) gets(t *testing.T, content string) {
 	}
 }
 
-func TestAPrivateMessageIsReadOnceTheSignerAnswersAgain(t *testing.T) {
+func TestMessagesWaitForTheSigner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMailbox(20) // for some quarter of an hour
+		m := newTestInbox(20) // for some quarter of an hour
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- m.run(ctx) }()
@@ -80,14 +80,14 @@ func TestAPrivateMessageIsReadOnceTheSignerAnswersAgain(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if read, _ := m.done(); len(read) != 0 {
+		if read, _ := m.contents(); len(read) != 0 {
 			t.Errorf("%q were read while nobody could", read)
 		}
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		m.gets(t, "four")
 		synctest.Wait()
-		read, dropped := m.done()
+		read, dropped := m.contents()
 		if !slices.Equal(read, []string{"four", "one", "three", "two"}) || len(dropped) != 0 {
 			t.Errorf("%q were read, %q dropped", read, dropped)
 		}
@@ -98,18 +98,18 @@ func TestAPrivateMessageIsReadOnceTheSignerAnswersAgain(t *testing.T) {
 	})
 }
 
-func TestOfTooManyPrivateMessagesTheOldestAreDroppedAndCounted(t *testing.T) {
-	m := newMailbox(0)
-	for n := range maxPost + 3 {
+func TestFullInboxDropsOldest(t *testing.T) {
+	m := newTestInbox(0)
+	for n := range maxWaiting + 3 {
 		m.gets(t, fmt.Sprint(n))
 	}
-	if !slices.Equal(m.dropped, []string{"0", "1", "2"}) || len(m.waiting) != maxPost {
+	if !slices.Equal(m.dropped, []string{"0", "1", "2"}) || len(m.waiting) != maxWaiting {
 		t.Errorf("%q were dropped, %d wait", m.dropped, len(m.waiting))
 	}
 }
 
-func TestStrangersAreReadOnlySoOften(t *testing.T) {
-	m, now, read := newMailbox(0), time.Unix(1_790_000_000, 0).Truncate(time.Minute), 0
+func TestStrangersMessageLimit(t *testing.T) {
+	m, now, read := newTestInbox(0), time.Unix(1_790_000_000, 0).Truncate(time.Minute), 0
 	for n := range 300 { // in two minutes
 		if m.admits(now.Add(time.Duration(n) * 400 * time.Millisecond)) {
 			read++
@@ -140,7 +140,7 @@ func (s slowSigner) Decrypt(ctx context.Context, text string, from nostr.PubKey)
 
 // A stranger sends what nobody can read, to a node whose signer takes its time to find that out. The result of a job comes
 // on the same connection behind it.
-func TestNothingWaitsForPrivateMessagesOfStrangers(t *testing.T) {
+func TestSlowSignerDelaysNoEvents(t *testing.T) {
 	t.Parallel()
 	url := startRelay(t)
 	start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })

@@ -1,0 +1,89 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"guild/internal/relay"
+)
+
+// jump is how far the wall clock may move beyond the time that has passed before we assume that this machine slept: then
+// events of the meantime have still to arrive.
+const jump = 30 * time.Second
+
+// connectivity knows since when events of others have been able to reach us: since one of our relays is connected and this
+// machine is awake.
+type connectivity struct {
+	pool *relay.Pool
+	urls []string
+	now  func() time.Time
+	wake func() // called when something changed
+
+	mu    sync.Mutex
+	start time.Time // zero while no relay is connected
+	last  time.Time // of the last update
+}
+
+// normalized returns the valid URLs in the pool's spelling.
+func normalized(urls []string) []string {
+	var clean []string
+	for _, raw := range urls {
+		if url, err := relay.Normalize(raw); err == nil {
+			clean = append(clean, url)
+		}
+	}
+	return clean
+}
+
+// offline reports whether none of our relays is connected.
+func (c *connectivity) offline() bool {
+	return !slices.ContainsFunc(c.pool.Status(), func(r relay.Status) bool { return r.Connected && slices.Contains(c.urls, r.URL) })
+}
+
+// since returns since when events of others have been able to reach us, zero while they cannot. A caller may be the first
+// to run after this machine slept, before the next update.
+func (c *connectivity) since() time.Time {
+	now := c.now().Round(0)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.slept(now) && !c.start.IsZero() {
+		c.start = now
+	}
+	return c.start
+}
+
+// slept reports whether the wall clock has jumped since the last update. The caller holds c.mu.
+func (c *connectivity) slept(now time.Time) bool { return !c.last.IsZero() && now.Sub(c.last) > jump }
+
+// run updates every second until ctx ends. It goes by the wall clock: the monotonic one stands still while a machine sleeps.
+func (c *connectivity) run(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		c.update(c.now().Round(0), c.offline())
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (c *connectivity) update(now time.Time, offline bool) {
+	c.mu.Lock()
+	before := c.start
+	switch {
+	case offline:
+		c.start = time.Time{}
+	case c.start.IsZero() || c.slept(now) || now.Before(c.start):
+		c.start = now
+	}
+	c.last = now
+	changed := c.start != before
+	c.mu.Unlock()
+	if changed {
+		c.wake()
+	}
+}

@@ -1,0 +1,147 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path"
+	"time"
+
+	"guild"
+	"guild/internal/blossom"
+	"guild/internal/fact"
+)
+
+// payloads uploads and downloads what is too large for an event, by Blossom.
+type payloads struct {
+	client  *blossom.Client
+	home    []string // servers, tried in turn
+	scratch string
+}
+
+// upload puts a bundle on the first server that takes it, sealed with a new key if seal is set, and returns its URL and the
+// key.
+func (p payloads) upload(ctx context.Context, bundle []byte, seal bool) (url string, key *[32]byte, err error) {
+	body, hash := bundle, guild.Sum(bundle)
+	if seal {
+		var cipher bytes.Buffer
+		sealed, err := blossom.Seal(bytes.NewReader(bundle), &cipher)
+		if err != nil {
+			return "", nil, err
+		}
+		secret := [32]byte(sealed.Key)
+		body, hash, key = cipher.Bytes(), sealed.Cipher, &secret
+	}
+	err = errors.New("no Blossom server is configured")
+	for _, server := range p.home {
+		if url, err = p.client.Upload(ctx, server, bytes.NewReader(body), int64(len(body)), hash); err == nil {
+			return url, key, nil
+		}
+	}
+	return "", nil, err
+}
+
+// fetch downloads a bundle. A sealed one is addressed by the hash of its ciphertext, which the URL ends with. The caller
+// closes the file.
+func (p payloads) fetch(ctx context.Context, at fact.Place, want guild.Hash, size int64) (io.ReadCloser, error) {
+	const overhead = 1 << 20                               // of sealing
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // the server is a stranger's
+	defer cancel()
+	f, err := os.CreateTemp(p.scratch, "payload-")
+	if err != nil {
+		return nil, err
+	}
+	os.Remove(f.Name()) // it exists as long as it is open
+	if at.Key == "" {
+		_, err = p.client.Download(ctx, at.URL, want, size, f)
+	} else {
+		err = p.unseal(ctx, at, want, size, overhead, f)
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (p payloads) unseal(ctx context.Context, at fact.Place, want guild.Hash, size, overhead int64, to io.Writer) error {
+	key, err := blossom.ParseKey(at.Key)
+	if err != nil {
+		return err
+	}
+	location, err := url.Parse(at.URL)
+	if err != nil {
+		return err
+	}
+	cipher, err := guild.ParseHash(path.Base(location.Path))
+	if err != nil {
+		return fmt.Errorf("%s does not end with the hash of a blob: %w", at.URL, err)
+	}
+	sealed, err := os.CreateTemp(p.scratch, "sealed-")
+	if err != nil {
+		return err
+	}
+	os.Remove(sealed.Name())
+	defer sealed.Close()
+	if _, err := p.client.Download(ctx, at.URL, cipher, size+size/16+overhead, sealed); err != nil {
+		return err
+	}
+	if _, err := sealed.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	return blossom.OpenSealed(sealed, to, key, want, size)
+}
+
+// store puts a blob on every server, and returns its URLs. The error is nil if at least one server has it.
+func (p payloads) store(ctx context.Context, b []byte) (urls []string, err error) {
+	if len(p.home) == 0 {
+		return nil, errors.New("no Blossom server is configured")
+	}
+	hash, failed := guild.Sum(b), []error{}
+	for _, server := range p.home {
+		at, err := p.client.Upload(ctx, server, bytes.NewReader(b), int64(len(b)), hash)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		urls = append(urls, at)
+	}
+	if len(urls) > 0 {
+		return urls, nil
+	}
+	return nil, errors.Join(failed...)
+}
+
+// maxLoaded is the largest blob that load returns, in bytes.
+const maxLoaded = 64 << 20
+
+// load downloads a blob from the first URL that has it.
+func (p payloads) load(ctx context.Context, urls []string, hash guild.Hash) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	err := errors.New("no URL is known")
+	for _, at := range urls {
+		var b bytes.Buffer
+		if _, err = p.client.Download(ctx, at, hash, maxLoaded, &b); err == nil {
+			return b.Bytes(), nil
+		}
+	}
+	return nil, fmt.Errorf("blob %s: %w", hash, err)
+}
+
+// urls returns the URLs of a blob on our servers, whether or not they have it.
+func (p payloads) urls(hash guild.Hash) (urls []string) {
+	for _, server := range p.home {
+		if at, err := url.JoinPath(server, hash.Hex()); err == nil {
+			urls = append(urls, at)
+		}
+	}
+	return urls
+}

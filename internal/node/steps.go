@@ -1,0 +1,164 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"path/filepath"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/control"
+	"guild/internal/due"
+	"guild/internal/fold"
+	"guild/internal/jobs"
+	"guild/internal/judge"
+	"guild/internal/policy"
+	"guild/internal/record"
+	"guild/internal/registry"
+	"guild/nip89"
+)
+
+// registryPart is the step that knows who offers what, and where each provider stands.
+func (n *Node) registryPart() part {
+	f, observed := registry.NewFold(n.c.Policy), registry.NewObserved()
+	n.folds.registry, n.folds.observed = f, observed
+	stopped := func() registry.Config {
+		return registry.Config{Journal: n.journal, Now: n.c.Now, Synonyms: n.c.Synonyms, Observed: observed}
+	}
+	return part{
+		name: "registry", folds: []fold.Fold{f, observed},
+		open: func(ctx context.Context) (active, error) {
+			c := stopped()
+			c.Changed, c.Touched, c.Hears = n.offersChanged, n.touched, n.connectivity.since
+			c.Follow, c.Own = n.c.Follow, n.urls
+			var err error
+			if n.registry, err = registry.Open(ctx, c, f); err != nil {
+				return active{}, err
+			}
+			return active{due: []due.Source{n.registry.Due}, routes: []route{
+				{from: registry.Kind, take: n.registry.Observe},
+				{from: registry.KindRelays, take: n.registry.Observe},
+				{from: nip89.KindRecommendation, take: n.registry.Observe},
+				{from: kindDeletion, only: n.registry.Deletes, take: n.registry.Observe},
+			}}, nil
+		},
+		inspect: func(ctx context.Context, seen bool) (err error) {
+			if seen {
+				n.registry, err = registry.Open(ctx, stopped(), f)
+			}
+			return err
+		},
+		show: func(s *control.Parts) { s.Registry, s.Observed, s.Providers = n.registry, observed, f },
+	}
+}
+
+// offersChanged has those that wait for a provider look again.
+func (n *Node) offersChanged() {
+	n.meet.OffersChanged()
+	n.runner.Wake()
+}
+
+// touched has the router read a service again. What is announced before there is a router is read when it first looks.
+func (n *Node) touched(s guild.Service) {
+	if n.jobs != nil {
+		n.jobs.Touch(s)
+	}
+}
+
+// jobsPart is the customer's step.
+func (n *Node) jobsPart() part {
+	f := jobs.NewFold()
+	n.folds.jobs = f
+	return part{
+		name: "jobs", folds: []fold.Fold{f}, finished: f.Finished,
+		open: func(context.Context) (active, error) {
+			n.jobs = jobs.New(jobs.Config{
+				Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Now: n.c.Now,
+				Offers: n.registry.Offers, Provider: n.folds.registry.Provider, Trust: n.folds.trust.Trust, Publish: n.publish, Relays: n.relays,
+				Upload: n.payloads.upload, Fetch: n.payloads.fetch, Unseal: n.vaultKey.open, SealFor: n.vaultKey.sealFor, Patience: n.c.Patience,
+				Limits: n.c.Limits, Hears: n.connectivity.since, Look: n.answers,
+				Bids: func() policy.Bids { return n.c.Policy.Bids }, Budgets: n.c.Learning.Budgets, Extra: n.folds.variables.Budget,
+				Factor: n.folds.variables.Timeout, AtOnce: n.folds.variables.Parallelism, AllAtOnce: n.folds.variables.AtOnce,
+				UpToDate: n.learned,
+				Routing: jobs.Routing{
+					Policy:    func() (policy.Routing, guild.Hash) { return n.c.Policy.Routing, n.folds.trust.Policy() },
+					Threshold: n.threshold, Measured: n.folds.observed.Routing, Offer: n.registry.OfferOf,
+				},
+			}, f)
+			return active{due: []due.Source{n.jobs.Due}, routes: []route{
+				{from: 6000, to: 6999, take: anyRelay(n.jobs.Observe)},
+				{from: kindFeedback, take: anyRelay(n.jobs.Observe)},
+			}}, nil
+		},
+		show: func(s *control.Parts) { s.Jobs, s.Fold = n.jobs, f },
+	}
+}
+
+// Kind is the NIP-90 kind of requests for a task.
+func (n *Node) Kind(task string) int { return cmp.Or(n.c.Kinds[task], guild.KindOf(task)) }
+
+// threshold is the trust below which a provider gets no ordinary work for a task; 0 for the policy's.
+func (n *Node) threshold(task string) guild.Trust { return n.c.Learning.Thresholds[task] }
+
+// learned reports whether trust has learned all there is about a task, or does not learn here any more.
+func (n *Node) learned(task string) bool {
+	return n.folds.trust.Adopted() != n.folds.trust.Policy() || n.folds.trust.UpToDate(task)
+}
+
+// answers asks relays for what a provider answered to a request.
+func (n *Node) answers(ctx context.Context, provider nostr.PubKey, request nostr.ID, kind nostr.Kind, relays []string) ([]guild.Verified, error) {
+	return n.find(ctx, nostr.Filter{
+		Kinds: []nostr.Kind{kind}, Authors: []nostr.PubKey{provider}, Tags: nostr.TagMap{"e": {request.Hex()}}, Limit: 100,
+	}, relays)
+}
+
+// judgePart is the step that judges deliveries. Nothing is ever judged outside a sandbox.
+func (n *Node) judgePart() part {
+	f, baselines := judge.NewFold(), judge.NewBaselines()
+	var step *judge.Step
+	return part{
+		name: "judge", folds: []fold.Fold{f, baselines},
+		open: func(context.Context) (active, error) {
+			examine := n.c.Examine
+			switch {
+			case examine != nil:
+			case n.unboxed != nil:
+				examine = func(context.Context, judge.Case) (guild.Verdict, judge.Evidence, error) {
+					return guild.Verdict{}, nil, n.unboxed
+				}
+			default:
+				examine = judge.On(n.runnerBox, n.caps, judge.Config{
+					Cache: filepath.Join(n.c.Dir, "judge"), Analysis: n.c.Analysis, Typed: n.checker(),
+				}).Hear
+			}
+			step = judge.NewStep(judge.StepConfig{
+				Blobs: n.blobs, Scratch: n.scratch(), Examine: examine, Opinion: n.opinion(), Baseline: baselines.Baseline,
+			}, f)
+			return active{due: []due.Source{step.Due}, limits: map[string]int{judge.Class: n.c.Judges}}, nil
+		},
+		show: func(s *control.Parts) { s.Judge, s.Judging = step, f },
+	}
+}
+
+// recordPart is the step that writes receipts and trajectories.
+func (n *Node) recordPart() part {
+	f := record.NewFold()
+	return part{
+		name: "record", folds: []fold.Fold{f},
+		open: func(context.Context) (active, error) {
+			c := record.Config{Blobs: n.blobs, Policy: n.folds.trust.Policy, Producer: "guild@" + n.c.Version, Signer: n.keyer}
+			if n.c.Records.Publish {
+				c.Publish = n.publish
+			}
+			return active{due: []due.Source{record.New(c, f).Due}}, nil
+		},
+		show: func(s *control.Parts) { s.Record = f },
+	}
+}
+
+// find asks relays for stored events. Relays that are not ours are connected to for the purpose, and only if they are
+// public.
+func (n *Node) find(ctx context.Context, f nostr.Filter, relays []string) ([]guild.Verified, error) {
+	return n.pool.Query(ctx, []nostr.Filter{f}, relays...)
+}
