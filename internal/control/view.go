@@ -73,7 +73,7 @@ func (s *Server) settled(j *jobs.Job) bool {
 	return s.c.Trust.Settled(j.Job)
 }
 
-// about says which job an entry is about, if any.
+// about reports whether an entry is about a job.
 func about(e fact.Entry, job guild.JobID) bool {
 	if e.Subject == fact.JobSubject(job) {
 		return true
@@ -86,7 +86,7 @@ func about(e fact.Entry, job guild.JobID) bool {
 	return false
 }
 
-// updates tells one entry of a job, a line for each fact that a person wants to hear of.
+// updates describes one entry of a job, with a line for each fact that tell puts into words.
 func (s *Server) updates(e fact.Entry, job *jobs.Job) []Update {
 	var lines []Update
 	for _, f := range e.Facts {
@@ -116,7 +116,8 @@ func say(step, state, format string, args ...any) line {
 
 func (l line) of(attempt nostr.ID) (line, bool) { l.attempt = attempt; return l, true }
 
-// tell puts a fact into words. Facts that say nothing new to a person are left out.
+// tell puts a fact into words, and reports whether it does so for facts of that type. TestToldFacts lists those that it
+// leaves out because they tell a person nothing new.
 func (s *Server) tell(f fact.Fact, job *jobs.Job) (line, bool) {
 	switch f := f.(type) {
 	case fact.JobOpened:
@@ -142,13 +143,6 @@ func (s *Server) tell(f fact.Fact, job *jobs.Job) (line, bool) {
 		return say("work", "done", "delivery %s, %s after the request", size(f.Size), took.Round(time.Millisecond)).of(f.Attempt)
 	case fact.AttemptFetched:
 		return say("work", "progress", "delivery fetched").of(f.Attempt)
-	}
-	return s.tellEnd(f, job)
-}
-
-// tellEnd tells how an attempt came out.
-func (s *Server) tellEnd(f fact.Fact, job *jobs.Job) (line, bool) {
-	switch f := f.(type) {
 	case fact.AttemptJudged:
 		return judged(f.Verdict).of(f.Attempt)
 	case fact.AttemptUndecided:

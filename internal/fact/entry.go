@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -122,6 +124,22 @@ func decode(raw json.RawMessage) (Fact, error) {
 		return nil, fmt.Errorf("%s: %w", head.Type, err)
 	}
 	return f, nil
+}
+
+// All returns the zero value of every type of fact whose noun is given, by name. A test of a reader of facts compares what the
+// reader knows with it, so that a new type is not forgotten.
+func All(nouns ...string) []Fact {
+	var all []Fact
+	for _, name := range slices.Sorted(maps.Keys(readers)) {
+		noun, _, _ := strings.Cut(name, ".")
+		if !slices.Contains(nouns, noun) {
+			continue
+		}
+		if f, err := readers[name](json.RawMessage("{}")); err == nil {
+			all = append(all, f)
+		}
+	}
+	return all
 }
 
 // readers is the table of all types. It is never written to.

@@ -1,0 +1,41 @@
+package control
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"guild/internal/fact"
+	"guild/internal/jobs"
+	"guild/internal/journal/journaltest"
+	"guild/internal/policy"
+	"guild/internal/registry"
+)
+
+// Whoever adds a fact about jobs decides here whether people who follow a job read a line about it.
+func TestToldFacts(t *testing.T) {
+	untold := []string{
+		"attempt.disputed",  // guild job disputes lists it; the verdict that follows is told
+		"attempt.quoted",    // refused in the same entry, which is told
+		"attempt.told",      // of the provider
+		"bid.freed",         // of budgets
+		"bid.reserved",      // of budgets
+		"receipt.published", // the receipt itself is told
+	}
+	met := registry.NewFold(policy.Default())
+	j := journaltest.Open(t, met)
+	r, err := registry.Open(t.Context(), registry.Config{Journal: j, Now: time.Now}, met)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{c: ServerConfig{Journal: j, Parts: Parts{Registry: r, Fold: jobs.NewFold()}}}
+	for _, f := range fact.All("job", "attempt", "bid", "receipt") {
+		_, told := s.tell(f, &jobs.Job{})
+		if listed := slices.Contains(untold, f.Type()); told == listed {
+			t.Errorf("%s is told: %v, listed as untold: %v: add it to tell in view.go or to the list in this test", f.Type(), told, listed)
+		}
+	}
+	if _, told := s.tell(fact.TrustChanged{}, &jobs.Job{}); !told {
+		t.Error("trust.changed is not told")
+	}
+}
