@@ -55,6 +55,26 @@ var next = map[State][]State{
 	Refunded:  {Recorded},
 }
 
+// settledStates are the states in which nobody owes anything for an attempt. They separate the second from the third of what
+// follows once it is known how an attempt came out:
+//
+//  1. Learning: trust and registry move the provider's trust and state, from the very fact that says how it came out (the
+//     partnership protocol, section 5.5.1), because the next choice depends on them. They wait for neither 2 nor 3.
+//  2. Settling: what is owed is paid, released or refunded. No step does that yet and nothing is owed, so the states that a
+//     verdict leads to are settled.
+//  3. Recording: record writes the receipt and the trajectory of an attempt that is settled.
+//
+// The step that pays is added by taking a verdict's states out of this table, and by facts that lead to Paid, Released or
+// Refunded.
+var settledStates = map[State]bool{
+	Accepted: true, Partially: true, Rejected: true, Violated: true,
+	Paid: true, Released: true, Refunded: true,
+	Refused: true, Expired: true, Cancelled: true, Parked: true,
+}
+
+// Settled reports whether nobody owes anything for an attempt in this state, so that its record may be written.
+func (s State) Settled() bool { return settledStates[s] }
+
 // CanBecome reports whether the table allows the step.
 func (s State) CanBecome(to State) bool { return slices.Contains(next[s], to) }
 

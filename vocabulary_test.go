@@ -29,6 +29,14 @@ func TestWhatIsRecordedStaysRecordedUnlessItIsDisputed(t *testing.T) {
 	}
 }
 
+func TestSettledStatesAreRecorded(t *testing.T) {
+	for _, s := range states {
+		if got, want := s.Settled(), s.CanBecome(guild.Recorded); got != want {
+			t.Errorf("%s is settled: %v, can be recorded: %v", s, got, want)
+		}
+	}
+}
+
 func TestEveryAttemptCanComeToItsRecord(t *testing.T) {
 	reached := map[guild.State]bool{guild.Planned: true}
 	for range states {

@@ -13,19 +13,19 @@ import (
 	"guild/internal/fold"
 )
 
-// Fold keeps, for the jobs that go on, all that their records will say, and for the others where the records are.
+// Fold keeps what the records of open jobs will say, and where the records of the others are.
 type Fold struct{ *fold.State[state] }
 
 type state struct {
-	Jobs     fold.Table[guild.JobID, trace]    `json:"jobs"`     // not yet recorded to the end
-	Sessions fold.Table[string, session]       `json:"sessions"` // attempts not yet recorded
+	Jobs     fold.Table[guild.JobID, trace]    `json:"jobs"`     // with attempts that have no record yet, or open
+	Sessions fold.Table[string, session]       `json:"sessions"` // of attempts without a record, by attempt
 	Stored   fold.Table[guild.JobID, []Stored] `json:"stored"`   // never changed in place
-	Young    fold.Table[string, session]       `json:"young"`    // recorded, and may still be disputed
+	Young    fold.Table[string, session]       `json:"young"`    // of attempts with a record that may still be disputed
 	Order    []string                          `json:"order"`    // of those, the oldest first; appended to and cut at the front
-	Unsaid   fold.Table[string, unsaid]        `json:"unsaid"`   // receipts that are to be published, by id
+	Unsaid   fold.Table[string, unsaid]        `json:"unsaid"`   // receipts to publish, by id
 }
 
-// disputable is how long an attempt's session is kept after its record, in ms: longer than anybody may object.
+// disputable is how long an attempt's session is kept after its record, in ms: longer than an objection may take.
 const disputable = 48 * 60 * 60 * 1000
 
 // trace is what happened to a job so far.
@@ -36,7 +36,7 @@ type trace struct {
 	Closed bool       `json:"closed"`
 }
 
-// session is one attempt on its way to its record.
+// session is one attempt before its record.
 type session struct {
 	Job      guild.JobID         `json:"job"`
 	Attempt  nostr.ID            `json:"attempt"`
@@ -49,24 +49,27 @@ type session struct {
 	Delivery guild.Hash          `json:"delivery"`
 	Judged   *fact.AttemptJudged `json:"judged,omitempty"`
 	State    guild.State         `json:"state"`
-	Ended    int64               `json:"ended"`             // Unix ms, 0 while it goes on
-	Earlier  string              `json:"earlier,omitempty"` // id of the receipt that the next one stands for
+	Ended    int64               `json:"ended"`             // Unix ms, 0 before the end
+	Earlier  string              `json:"earlier,omitempty"` // id of the receipt that the next one supersedes
 	Receipt  string              `json:"receipt,omitempty"` // the latest
 	Acts     []act               `json:"acts,omitempty"`
 }
 
+// due reports whether the attempt needs its record now: it has ended, and nobody owes anything for it.
+func (s session) due() bool { return s.Ended != 0 && s.State.Settled() }
+
 // NewFold returns an empty fold.
 func NewFold() *Fold { return &Fold{fold.NewState[state]("record", 5)} }
 
-// Of lists what is recorded of a job, the latest attempt last.
+// Of returns the records of a job, the latest last.
 func (f *Fold) Of(job guild.JobID) []Stored {
 	return slices.Clone(fold.Read(f.State, func(st *state) []Stored { return st.Stored.Of(job) }))
 }
 
-// Receipt finds what is recorded under a receipt's id or a prefix of it that fits only one, and of which job.
+// Receipt finds a record and its job by the receipt's id, or by a prefix of it that no other receipt has.
 func (f *Fold) Receipt(id string) (guild.JobID, Stored, bool) {
 	var stored fold.Table[guild.JobID, []Stored]
-	f.Change(func(st *state) { stored = st.Stored.Clone() }) // nobody waits while all are looked through
+	f.Change(func(st *state) { stored = st.Stored.Clone() }) // the search holds no lock
 	var of guild.JobID
 	var found []Stored
 	for job, all := range stored.All() {
@@ -82,12 +85,12 @@ func (f *Fold) Receipt(id string) (guild.JobID, Stored, bool) {
 	return of, found[0], true
 }
 
-// ended lists the attempts that are due for their record, the oldest first.
+// ended returns the attempts that need their record now, the oldest first.
 func (f *Fold) ended() []session {
 	var ended []session
 	f.View(func(st *state) {
 		for _, s := range st.Sessions.All() {
-			if s.Ended != 0 {
+			if s.due() {
 				ended = append(ended, s)
 			}
 		}
@@ -96,7 +99,7 @@ func (f *Fold) ended() []session {
 	return ended
 }
 
-// unsaid lists the receipts that are to be published.
+// unsaid returns the receipts to publish.
 func (f *Fold) unsaid() []unsaid {
 	var all []unsaid
 	f.View(func(st *state) {
@@ -111,9 +114,9 @@ func (f *Fold) isUnsaid(receipt string) bool {
 	return fold.Read(f.State, func(st *state) bool { return st.Unsaid.Has(receipt) })
 }
 
-// due reports whether an attempt is due for its record.
+// due reports whether an attempt needs its record now.
 func (f *Fold) due(attempt nostr.ID) bool {
-	return fold.Read(f.State, func(st *state) bool { return st.Sessions.Of(attempt.Hex()).Ended != 0 })
+	return fold.Read(f.State, func(st *state) bool { return st.Sessions.Of(attempt.Hex()).due() })
 }
 
 // Apply implements fold.Fold.
@@ -128,7 +131,9 @@ func (f *Fold) Apply(e fact.Entry) {
 	})
 }
 
-func (st *state) apply(one fact.Fact, at int64) {
+// apply folds one fact of a job, and reports whether a record says anything of facts of that type. TestRecordedFacts lists
+// those of which it says nothing.
+func (st *state) apply(one fact.Fact, at int64) bool {
 	switch one := one.(type) {
 	case fact.JobOpened:
 		t := trace{Task: one.Task, Bundle: one.Bundle}
@@ -151,14 +156,6 @@ func (st *state) apply(one fact.Fact, at int64) {
 		st.Unsaid.Delete(one.Receipt)
 	case fact.AttemptDisputed:
 		st.disputed(one, at)
-	default:
-		st.happened(one, at)
-	}
-}
-
-// happened notes what one fact adds to the trajectory of its attempt's job.
-func (st *state) happened(one fact.Fact, at int64) {
-	switch one := one.(type) {
 	case fact.AttemptRequested:
 		st.act(one.Attempt, at, "nostr.publish", one, "OK from "+strings.Join(one.Relays, " "), 0)
 	case fact.AttemptQuoted:
@@ -166,9 +163,9 @@ func (st *state) happened(one fact.Fact, at int64) {
 	case fact.AttemptProgressed:
 		st.act(one.Attempt, at, "nostr.feedback", one, one.Text, 0)
 	case fact.AttemptDelivered:
-		one.Answer = nil // its hash says which it was
+		one.Answer = nil // its hash is enough
 		if one.Away != nil {
-			one.Away = &fact.Place{URL: one.Away.URL} // the key would open it
+			one.Away = &fact.Place{URL: one.Away.URL} // its key is a secret
 		}
 		st.act(one.Attempt, at, "nostr.result", one, one.Delivery.String(), 0)
 		st.change(one.Attempt, func(s *session) { s.Result, s.Delivery = one.Result, one.Delivery })
@@ -177,7 +174,7 @@ func (st *state) happened(one fact.Fact, at int64) {
 		if one.Verdict.Outcome == guild.Success {
 			exit = 0
 		}
-		st.act(one.Attempt, at, "judge.run", summary{one.Attempt, one.Stored, one.Hash}, string(one.Verdict.Outcome), exit)
+		st.act(one.Attempt, at, "judge.run", verdictParams{Attempt: one.Attempt, Verdict: one.Stored, Hash: one.Hash}, string(one.Verdict.Outcome), exit)
 		st.change(one.Attempt, func(s *session) { s.Judged = &one })
 		st.end(one.Attempt, at, guild.StateFor(one.Verdict.Outcome))
 	case fact.AttemptRefused:
@@ -192,10 +189,14 @@ func (st *state) happened(one fact.Fact, at int64) {
 	case fact.AttemptParked:
 		st.act(one.Attempt, at, "park", one, one.Reason, 1)
 		st.end(one.Attempt, at, guild.Parked)
+	default:
+		return false
 	}
+	return true
 }
 
-type summary struct {
+// verdictParams is what a trajectory shows of a verdict, which may be too large for it.
+type verdictParams struct {
 	Attempt nostr.ID   `json:"attempt"`
 	Verdict guild.Hash `json:"verdict"`
 	Hash    guild.Hash `json:"hash"`
@@ -209,7 +210,7 @@ func (st *state) act(attempt nostr.ID, at int64, tool string, params any, output
 	}
 }
 
-// note appends an act. A fact is made of values that always marshal.
+// note appends an act. Every fact can be marshaled.
 func (t *trace) note(at int64, tool string, params any, output string, exit int) {
 	raw, err := json.Marshal(params)
 	if err != nil {
@@ -255,7 +256,7 @@ func (st *state) recorded(r fact.AttemptRecorded, at int64) {
 	st.tidy(s.Job)
 }
 
-// keep puts a session aside that may still be disputed, and lets those go that nobody may dispute any more.
+// keep keeps a session as long as it may be disputed, and forgets the sessions that may not be any more.
 func (st *state) keep(s session, receipt string, at int64) {
 	for len(st.Order) > 0 && at-st.Young.Of(st.Order[0]).Ended >= disputable {
 		st.Young.Delete(st.Order[0])
@@ -266,7 +267,7 @@ func (st *state) keep(s session, receipt string, at int64) {
 	st.Order = append(st.Order, s.Attempt.Hex())
 }
 
-// disputed takes a session up again: its next record stands for the one before.
+// disputed reopens a session: its next record supersedes the one before.
 func (st *state) disputed(d fact.AttemptDisputed, at int64) {
 	s, ok := st.Young.Get(d.Attempt.Hex())
 	if !ok {
@@ -281,7 +282,7 @@ func (st *state) disputed(d fact.AttemptDisputed, at int64) {
 	st.act(d.Attempt, at, "nostr.objection", d, d.Reason, 1)
 }
 
-// tidy forgets the acts of a job that is closed and recorded to the end.
+// tidy forgets the acts of a job that is closed and whose attempts all have a record.
 func (st *state) tidy(job guild.JobID) {
 	if !st.Jobs.Of(job).Closed {
 		return
@@ -294,7 +295,7 @@ func (st *state) tidy(job guild.JobID) {
 	st.Jobs.Delete(job)
 }
 
-// step is the part of the loop that an act belongs to.
+// step returns the step of the trajectory that an act belongs to.
 func (a act) step() string {
 	switch a.Tool {
 	case "bundle.pack":

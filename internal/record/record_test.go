@@ -447,3 +447,24 @@ func TestAGarbledSnapshotIsRefusedAndChangesNothing(t *testing.T) {
 	f.Apply(fact.Entry{Seq: 1, Subject: "job.1", Facts: []fact.Fact{fact.JobOpened{Job: guild.JobID{1}}}})
 	foldtest.Refuses(t, f, foldtest.Partial(t, f)...)
 }
+
+// Whoever adds a fact about jobs decides here whether records say anything of it.
+func TestRecordedFacts(t *testing.T) {
+	unrecorded := []string{
+		"attempt.compared",  // between deliveries; each has a record of its own
+		"attempt.fetched",   // the same delivery
+		"attempt.told",      // after the record
+		"attempt.undecided", // no verdict yet
+		"bid.freed",         // of budgets
+		"bid.reserved",      // of budgets
+		"job.cancelled",     // its attempts say so
+		"job.offered",       // no attempt yet
+		"job.solicited",     // no attempt yet
+	}
+	for _, f := range fact.All("job", "attempt", "bid", "receipt") {
+		recorded := new(state).apply(f, 1)
+		if listed := slices.Contains(unrecorded, f.Type()); recorded == listed {
+			t.Errorf("%s is recorded: %v, listed as unrecorded: %v: add it to apply in fold.go or to the list in this test", f.Type(), recorded, listed)
+		}
+	}
+}
