@@ -40,7 +40,7 @@ func (s *stand) openPair(ctx, live context.Context, dir string, width int, noSyn
 	socket := filepath.Join(dir, p.task)
 	p.client = control.Dial(socket)
 	offer := node.Worker{Task: p.task, Slots: width, Queue: 1000, Do: writeFile}
-	configs := []node.Config{{Workers: []node.Worker{offer}}, {Socket: socket, Limits: jobs.Limits{AtOnce: 100_000, PerMinute: 100_000_000}}}
+	configs := []node.Config{{Workers: []node.Worker{offer}}, {Socket: socket, Hiring: node.Hiring{Limits: jobs.Limits{AtOnce: 100_000, PerMinute: 100_000_000}}}}
 	for i, c := range configs {
 		c.Dir, c.NoSync = filepath.Join(dir, fmt.Sprintf("%s-%d", p.task, i)), noSync
 		c.Relays, c.Appended, c.Examine = []string{s.relay.URL()}, p.watch.appended, accept

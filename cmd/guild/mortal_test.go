@@ -72,9 +72,9 @@ func (p *program) runMortal(relay string, offers []service, appended func(fact.E
 		return err
 	}
 	n.Appended = appended
-	n.Limits.PerMinute = 1000 // what dies again and again does a lot in a minute
-	n.Patience.Offers, n.Patience.Discover = 30*time.Second, longest
-	n.Patience.Silence = patient
+	n.Hiring.Limits.PerMinute = 1000 // what dies again and again does a lot in a minute
+	n.Hiring.Patience.Offers, n.Hiring.Patience.Discover = 30*time.Second, longest
+	n.Hiring.Patience.Silence = patient
 	return node.Run(ctx, n)
 }
 

@@ -43,21 +43,25 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 	}
 	n := node.Config{
 		Dir: c.Paths.Data, Socket: c.Socket(), Identity: id, Version: build().Version, Now: time.Now,
-		JournalDir: c.JournalDir(), HighWater: c.HighWater(), Relays: c.Relays, Embed: c.Embeds(), Addr: c.Relay.Addr, Blossom: c.Blossom,
-		NoSync: c.Journal.NoSync, Synonyms: synonyms(c.Synonyms), Judges: c.Judge.Jobs, Tier: c.Judge.Tier, Analysis: c.Judge.Analysis,
-		Limits: jobs.Limits(c.Limits), Patience: patience(c.Timeouts), Retry: c.Timeouts.Retry, Kinds: kinds(c.Tasks), Log: o.Log,
-		Follow: followed,
+		JournalDir: c.JournalDir(), HighWater: c.HighWater(), NoSync: c.Journal.NoSync,
+		Relays: c.Relays, Embed: c.Embeds(), Addr: c.Relay.Addr, Blossom: c.Blossom, Retry: c.Timeouts.Retry, Log: o.Log,
+		Hiring: node.Hiring{
+			Patience: patience(c.Timeouts), Limits: jobs.Limits(c.Limits), Kinds: kinds(c.Tasks), Synonyms: synonyms(c.Synonyms), Follow: followed,
+		},
+		Judging: node.Judging{
+			AtOnce: c.Judge.Jobs, Tier: c.Judge.Tier, Analysis: c.Judge.Analysis,
+			Vectors: vectorsAt(c.Judge.Opinion), Opinion: opinionOf(c.Judge.Opinion),
+		},
+		Learning: learning(c), Records: node.Records(c.Records),
+		Meeting: node.Meeting{
+			Auto:  o.Meet && c.Meeting.Auto && c.Meeting.Daily > 0,
+			Daily: c.Meeting.Daily, Count: c.Meeting.Count, AtOnce: c.Meeting.AtOnce, Timeout: c.Meeting.TimeLimit,
+		},
+		Fetch: node.Fetch{Hosts: c.Work.Fetch}, Images: c.Images,
 	}
 	if n.Policy, err = policy.Named(c.Trust.Policy); err != nil {
 		return node.Config{}, fmt.Errorf("trust.policy: %w", err)
 	}
-	n.Learning, n.Records = learning(c), node.Records(c.Records)
-	n.Meeting = node.Meeting{
-		Auto:  o.Meet && c.Meeting.Auto && c.Meeting.Daily > 0,
-		Daily: c.Meeting.Daily, Count: c.Meeting.Count, AtOnce: c.Meeting.AtOnce, Timeout: c.Meeting.TimeLimit,
-	}
-	n.Fetch.Hosts = c.Work.Fetch
-	n.Images, n.Vectors, n.Opinion = c.Images, vectorsAt(c.Judge.Opinion), opinionOf(c.Judge.Opinion)
 	n.Types = typesBeside(c, func(file string) {
 		cmp.Or(o.Log, slog.Default()).Warn("a description of a job type is left out", "file", file)
 	})

@@ -415,7 +415,9 @@ func checkDeletion(t *testing.T, deletion, request nostr.Event) {
 
 func TestAResultAfterTheAttemptExpiredIsLate(t *testing.T) {
 	t.Parallel()
-	r := newTrial(t, func(c *Config) { c.Patience.Silence, c.Patience.Extend = 10*time.Second, 500*time.Millisecond })
+	r := newTrial(t, func(c *Config) {
+		c.Hiring.Patience.Silence, c.Hiring.Patience.Extend = 10*time.Second, 500*time.Millisecond
+	})
 	if job := finish(t, r.customer, r.job); job.Ending != guild.JobTimedOut {
 		t.Fatalf("%s: %s", job.Ending, job.Reason)
 	}

@@ -83,7 +83,7 @@ func TestTwentyJobsAtOnceAreEachDoneOnce(t *testing.T) {
 		crews[i] = newCrew()
 		providers[i], _ = start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: crews[i].do, Slots: slots}} })
 	}
-	customer, _ := start(t, url, func(c *Config) { c.Limits.AtOnce = jobs })
+	customer, _ := start(t, url, func(c *Config) { c.Hiring.Limits.AtOnce = jobs })
 	awaitProviders(t, customer, len(providers))
 
 	ids := openAll(t, customer, jobs)
@@ -292,7 +292,7 @@ func TestANodeDoesNotHireItself(t *testing.T) {
 	url := startRelay(t)
 	both, _ := start(t, url, func(c *Config) {
 		c.Workers = []Worker{{Task: "echo", Do: echo}}
-		c.Patience.Discover = 100 * time.Millisecond
+		c.Hiring.Patience.Discover = 100 * time.Millisecond
 	})
 	awaitProviders(t, both, 1)
 	if job := hire(t, both, control.Hire{}); job.Ending != guild.JobUnclaimed || len(job.Attempts) != 0 {

@@ -64,7 +64,7 @@ func newDeclining(t *testing.T) *declining {
 	})
 	m.customer, _ = start(t, m.url, func(c *Config) {
 		c.Identity, c.Policy, c.Examine, c.Quit = m.identity, hasty(), strict, m.quit
-		c.Patience.Discover = time.Second
+		c.Hiring.Patience.Discover = time.Second
 	})
 	awaitProviders(t, m.customer, 1)
 	return m
@@ -163,7 +163,7 @@ func TestAReviewOfAFallIsHeardByWhoFollowsItsAuthor(t *testing.T) {
 	}
 	checkStored(t, reader, m, newest)
 
-	follower, _ := start(t, m.url, func(c *Config) { c.Follow = []nostr.PubKey{m.identity.PubKey} })
+	follower, _ := start(t, m.url, func(c *Config) { c.Hiring.Follow = []nostr.PubKey{m.identity.PubKey} })
 	stranger, _ := start(t, m.url, func(*Config) {})
 	for _, test := range []struct {
 		who     string
@@ -232,7 +232,7 @@ func TestALostNodesMatrixComesBackFromTheRelay(t *testing.T) {
 		return errors.Is(err, control.ErrNotRunning)
 	})
 
-	found, _ := start(t, m.url, func(c *Config) { c.Identity, c.Policy, c.Patience.Discover = m.identity, hasty(), time.Second })
+	found, _ := start(t, m.url, func(c *Config) { c.Identity, c.Policy, c.Hiring.Patience.Discover = m.identity, hasty(), time.Second })
 	awaitProviders(t, found, 1)
 	restored, err := found.RestoreBackup(t.Context(), false)
 	if err != nil || !restored.Exact || restored.Services != 1 || restored.Unclaimed != 0 || restored.Matrix != before.Hash {

@@ -60,12 +60,12 @@ func impatient(c *Config, mix faulttest.Mix) {
 	if max(mix[faulttest.Disconnect], mix[faulttest.Cut]) >= 0.01 {
 		silence = 150 * time.Second
 	}
-	c.Patience = jobs.Patience{
+	c.Hiring.Patience = jobs.Patience{
 		Discover: 5 * time.Second, Silence: silence, Extend: silence, Job: 8 * time.Minute,
 		Ladder: [3]time.Duration{3 * time.Second, 3 * time.Second, 6 * time.Second},
 	}
 	c.Retry = []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second}
-	c.Limits = jobs.Limits{AtOnce: 1000, PerMinute: 100_000}
+	c.Hiring.Limits = jobs.Limits{AtOnce: 1000, PerMinute: 100_000}
 	c.Log = slog.New(slog.DiscardHandler)
 }
 

@@ -39,7 +39,7 @@ func TestTheCanonicalSolutionIsAcceptedAndEachMutantRejected(t *testing.T) {
 	relay := startRelay(t)
 	customer, _ := start(t, relay, func(c *Config) {
 		c.Examine = nil
-		c.Limits.PerMinute = 10_000 // one provider is asked for all solutions of a sort
+		c.Hiring.Limits.PerMinute = 10_000 // one provider is asked for all solutions of a sort
 	})
 	market := openMarket(t, relay)
 	awaitProviders(t, customer, len(market.providers))

@@ -63,7 +63,7 @@ func (n *Node) variablesPart() part {
 			}
 			var err error
 			n.variables, err = variables.New(variables.Config{
-				Journal: n.journal, AtOnce: n.c.Limits.AtOnce, Budgets: monthly, Model: n.model, Trusted: n.trusted,
+				Journal: n.journal, AtOnce: n.c.Hiring.Limits.AtOnce, Budgets: monthly, Model: n.model, Trusted: n.trusted,
 			}, f)
 			if err != nil {
 				return active{}, err
@@ -95,7 +95,7 @@ func (n *Node) reviewPart() part {
 			c := review.Config{
 				Journal: n.journal, Keyer: n.keyer, PubKey: n.pubkey, Now: n.c.Now,
 				Policy: rules, Relays: n.relays, Offer: n.registry.Offer, Publish: n.publish,
-				Measured: n.latencies, Receipt: n.receiptOf, Follow: n.c.Follow,
+				Measured: n.latencies, Receipt: n.receiptOf, Follow: n.c.Hiring.Follow,
 				Mirrors: n.c.Learning.Mirrors, CID: n.c.Learning.CID, Off: n.c.Learning.Silent,
 				Letterbox: n.inboxRelaysOf, Share: n.shareReceipt,
 			}
@@ -114,7 +114,7 @@ func (n *Node) reviewPart() part {
 		inspect: func(ctx context.Context, seen bool) (err error) {
 			if seen {
 				n.review, err = review.Open(ctx, review.Config{
-					Journal: n.journal, PubKey: n.c.Identity.PubKey, Now: n.c.Now, Policy: rules, Follow: n.c.Follow,
+					Journal: n.journal, PubKey: n.c.Identity.PubKey, Now: n.c.Now, Policy: rules, Follow: n.c.Hiring.Follow,
 				}, f)
 			}
 			return err

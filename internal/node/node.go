@@ -49,7 +49,8 @@ import (
 	"guild/oa"
 )
 
-// Config says what a node is.
+// Config says what a node is: first what every node has, then what each step is set to. The part of a step, which is made in
+// a function of its own (newParts), reads the latter.
 type Config struct {
 	Dir      string // identity, journal, blobs and the embedded relay's store live here
 	Socket   string // of the control API; none if empty
@@ -57,55 +58,63 @@ type Config struct {
 	Version  string
 	Now      func() time.Time
 
-	Name       string              // for people and for claims; the start of the npub if empty
-	JournalDir string              // Dir/journal if empty
-	HighWater  string              // a file elsewhere that remembers how far the journal got; none if empty
-	Relays     []string            // to meet others on
-	Embed      bool                // run a relay of our own
-	Addr       string              // where; "127.0.0.1:7447" if empty
-	Blossom    []string            // servers for bundles too large for an event; the embedded relay's if empty
-	NoSync     bool                // no fsync for each fact
-	Workers    []Worker            // services that we offer
-	Patience   jobs.Patience       // zero fields have defaults
-	Retry      []time.Duration     // waits between tries of one effect; 5, 10 and 20 s if empty
-	Synonyms   map[string][]string // task → other words for it
-	Kinds      map[string]int      // task → NIP-90 kind of its requests, where it is not the usual one
-	Judges     int                 // deliveries judged at a time; the number of CPUs if zero
-	Tier       string              // the sandbox for the judge and the workers; the best that works if empty
-	Analysis   bool                // whether linters read what was delivered
-	Grace      time.Duration       // for running work when the node is stopped; 10 s if zero
-	Hearing    time.Duration       // for another node with our key to say so, before we offer anything; 1 s if zero
-	Ready      func(Ready)         // called once the node can be used
-	Appended   func(fact.Entry)    // called after each fact
-	Log        *slog.Logger        // slog.Default() if nil
+	Name       string          // for people and for claims; the start of the npub if empty
+	JournalDir string          // Dir/journal if empty
+	HighWater  string          // a file elsewhere that remembers how far the journal got; none if empty
+	NoSync     bool            // no fsync for each fact
+	Relays     []string        // to meet others on
+	Embed      bool            // run a relay of our own
+	Addr       string          // where; "127.0.0.1:7447" if empty
+	Blossom    []string        // servers for bundles too large for an event; the embedded relay's if empty
+	Policy     policy.Policy   // the numbers that are decided by; policy.Default() if it has no name
+	Retry      []time.Duration // waits between tries of one effect; 5, 10 and 20 s if empty
+	Grace      time.Duration   // for running work when the node is stopped; 10 s if zero
+	Hearing    time.Duration   // for another node with our key to say so, before we offer anything; 1 s if zero
+	Log        *slog.Logger    // slog.Default() if nil
 
-	Meeting  Meeting        // getting to know providers
-	Follow   []nostr.PubKey // whose recommendations of providers count
-	Limits   jobs.Limits    // how much one provider is asked; zero fields have defaults
-	Learning Learning       // what is learned, told and kept
-	Records  Records        // what others can check
-	Policy   policy.Policy  // the numbers that are decided by; policy.Default() if it has no name
-	Fetch    Fetch          // what workers' inputs may be fetched from
+	Ready    func(Ready)      // called once the node can be used; nil for nothing
+	Appended func(fact.Entry) // called after each fact; nil for nothing
+	Quit     <-chan struct{}  // once closed, the node ends as soon as no job is open and no client is connected; never if nil
 
-	Types   oa.Registry       // of typed jobs; those of the surface if it has none
-	Images  map[string]string // digest → directory with the root file system that it is, for typed jobs
-	Vectors *opinion.Endpoint // where samples of embeddings are made again; nowhere if nil
-	Opinion opinion.Opinion   // chooses between results that no test decides; a person does if nil
-
-	// Quit, once closed, ends the node as soon as no job goes on and no client is left; never if nil.
-	Quit <-chan struct{}
+	Hiring   Hiring            // how providers are found and asked
+	Workers  []Worker          // services that we offer
+	Fetch    Fetch             // what workers' inputs may be fetched from
+	Types    oa.Registry       // of typed jobs; those of the surface if it has none
+	Images   map[string]string // digest → directory with the root file system that it is, for typed jobs
+	Judging  Judging           // how deliveries are judged
+	Meeting  Meeting           // getting to know providers
+	Learning Learning          // what is learned of providers, published of them, and backed up
+	Records  Records           // what others can check
 
 	// Examine replaces the judge, for measuring everything but it.
 	Examine func(context.Context, judge.Case) (guild.Verdict, judge.Evidence, error)
 }
 
-// Records is how a node's records are made known.
+// Hiring says how providers are found and asked.
+type Hiring struct {
+	Patience jobs.Patience       // zero fields have defaults
+	Limits   jobs.Limits         // how much one provider is asked; zero fields have defaults
+	Kinds    map[string]int      // task → NIP-90 kind of its requests, where it is not the usual one
+	Synonyms map[string][]string // task → other words for it
+	Follow   []nostr.PubKey      // whose recommendations of providers count
+}
+
+// Judging says how deliveries are judged.
+type Judging struct {
+	AtOnce   int               // deliveries judged at a time; the number of CPUs if zero
+	Tier     string            // the sandbox for the judge and the workers; the best that works if empty
+	Analysis bool              // whether linters read what was delivered
+	Vectors  *opinion.Endpoint // where samples of embeddings are made again; nowhere if nil
+	Opinion  opinion.Opinion   // chooses between results that no test decides; a person does if nil
+}
+
+// Records says how a node's records are made known.
 type Records struct {
 	Publish   bool          // receipts and the journal's seals are published at our relays
 	SealEvery time.Duration // how long the journal may be without a seal after something was added; an hour if zero
 }
 
-// Ready is what a node says once it can be used.
+// Ready describes a node that can be used.
 type Ready struct {
 	PubKey nostr.PubKey
 	Relays []string
@@ -189,7 +198,7 @@ func Run(ctx context.Context, c Config) error {
 func (c Config) withDefaults() Config {
 	c.JournalDir = cmp.Or(c.JournalDir, filepath.Join(c.Dir, "journal"))
 	c.Addr = cmp.Or(c.Addr, "127.0.0.1:7447")
-	c.Judges = cmp.Or(c.Judges, runtime.NumCPU())
+	c.Judging.AtOnce = cmp.Or(c.Judging.AtOnce, runtime.NumCPU())
 	c.Grace = cmp.Or(c.Grace, 10*time.Second)
 	c.Hearing = cmp.Or(c.Hearing, time.Second)
 	c.Log = cmp.Or(c.Log, slog.Default())
@@ -292,7 +301,7 @@ func (n *Node) name() string {
 
 // openSteps opens the parts one after the other, and what acts on them: the routes, the runner and the control API.
 func (n *Node) openSteps(ctx context.Context) error {
-	n.runnerBox, n.caps, n.unboxed = tiers.Pick(ctx, n.c.Tier)
+	n.runnerBox, n.caps, n.unboxed = tiers.Pick(ctx, n.c.Judging.Tier)
 	if err := n.openImages(ctx); err != nil {
 		return err
 	}

@@ -151,7 +151,7 @@ func TestASilentProviderIsLeftForTheNext(t *testing.T) {
 	silent := newPeer(t, url)
 	silent.announce()
 	_, able := start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })
-	customer, _ := start(t, url, func(c *Config) { c.Patience.Silence, c.Patience.Extend = 10*time.Second, 10*time.Second }) // for the able one, too
+	customer, _ := start(t, url, func(c *Config) { c.Hiring.Patience.Silence, c.Hiring.Patience.Extend = 10*time.Second, 10*time.Second }) // for the able one, too
 	awaitProviders(t, customer, 2)
 	id := open(t, customer, bundle(t), control.Hire{Providers: []string{silent.pubkey.Hex(), able.Hex()}})
 	request := silent.next(5000)

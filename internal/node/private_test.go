@@ -85,7 +85,7 @@ func TestAPrivateJobIsNotGivenToWhoReadsNoEncryption(t *testing.T) {
 	url := startRelay(t)
 	plain := newPeer(t, url)
 	plain.announce()
-	customer, _ := start(t, url, func(c *Config) { c.Patience.Discover = 100 * time.Millisecond })
+	customer, _ := start(t, url, func(c *Config) { c.Hiring.Patience.Discover = 100 * time.Millisecond })
 	awaitProviders(t, customer, 1)
 	job := hire(t, customer, control.Hire{Private: true})
 	if job.Ending != guild.JobUnclaimed || len(job.Attempts) != 0 || !strings.Contains(job.Reason, "does not read encrypted requests") {

@@ -24,14 +24,14 @@ func (n *Node) registryPart() part {
 	f, observed := registry.NewFold(n.c.Policy), registry.NewObserved()
 	n.folds.registry, n.folds.observed = f, observed
 	stopped := func() registry.Config {
-		return registry.Config{Journal: n.journal, Now: n.c.Now, Synonyms: n.c.Synonyms, Observed: observed}
+		return registry.Config{Journal: n.journal, Now: n.c.Now, Synonyms: n.c.Hiring.Synonyms, Observed: observed}
 	}
 	return part{
 		name: "registry", folds: []fold.Fold{f, observed},
 		open: func(ctx context.Context) (active, error) {
 			c := stopped()
 			c.Changed, c.Touched, c.Hears = n.offersChanged, n.touched, n.connectivity.since
-			c.Follow, c.Own = n.c.Follow, n.urls
+			c.Follow, c.Own = n.c.Hiring.Follow, n.urls
 			var err error
 			if n.registry, err = registry.Open(ctx, c, f); err != nil {
 				return active{}, err
@@ -76,8 +76,8 @@ func (n *Node) jobsPart() part {
 			n.jobs = jobs.New(jobs.Config{
 				Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Now: n.c.Now,
 				Offers: n.registry.Offers, Provider: n.folds.registry.Provider, Trust: n.folds.trust.Trust, Publish: n.publish, Relays: n.relays,
-				Upload: n.payloads.upload, Fetch: n.payloads.fetch, Unseal: n.vaultKey.open, SealFor: n.vaultKey.sealFor, Patience: n.c.Patience,
-				Limits: n.c.Limits, Hears: n.connectivity.since, Look: n.answers,
+				Upload: n.payloads.upload, Fetch: n.payloads.fetch, Unseal: n.vaultKey.open, SealFor: n.vaultKey.sealFor, Patience: n.c.Hiring.Patience,
+				Limits: n.c.Hiring.Limits, Hears: n.connectivity.since, Look: n.answers,
 				Bids: func() policy.Bids { return n.c.Policy.Bids }, Budgets: n.c.Learning.Budgets, Extra: n.folds.variables.Budget,
 				Factor: n.folds.variables.Timeout, AtOnce: n.folds.variables.Parallelism, AllAtOnce: n.folds.variables.AtOnce,
 				UpToDate: n.learned,
@@ -96,7 +96,7 @@ func (n *Node) jobsPart() part {
 }
 
 // Kind is the NIP-90 kind of requests for a task.
-func (n *Node) Kind(task string) int { return cmp.Or(n.c.Kinds[task], guild.KindOf(task)) }
+func (n *Node) Kind(task string) int { return cmp.Or(n.c.Hiring.Kinds[task], guild.KindOf(task)) }
 
 // threshold is the trust below which a provider gets no ordinary work for a task; 0 for the policy's.
 func (n *Node) threshold(task string) guild.Trust { return n.c.Learning.Thresholds[task] }
@@ -129,13 +129,13 @@ func (n *Node) judgePart() part {
 				}
 			default:
 				examine = judge.On(n.runnerBox, n.caps, judge.Config{
-					Cache: filepath.Join(n.c.Dir, "judge"), Analysis: n.c.Analysis, Typed: n.checker(),
+					Cache: filepath.Join(n.c.Dir, "judge"), Analysis: n.c.Judging.Analysis, Typed: n.checker(),
 				}).Hear
 			}
 			step = judge.NewStep(judge.StepConfig{
 				Blobs: n.blobs, Scratch: n.scratch(), Examine: examine, Opinion: n.opinion(), Baseline: baselines.Baseline,
 			}, f)
-			return active{due: []due.Source{step.Due}, limits: map[string]int{judge.Class: n.c.Judges}}, nil
+			return active{due: []due.Source{step.Due}, limits: map[string]int{judge.Class: n.c.Judging.AtOnce}}, nil
 		},
 		show: func(s *control.Parts) { s.Judge, s.Judging = step, f },
 	}

@@ -68,7 +68,7 @@ func (n *Node) openImages(ctx context.Context) error {
 
 // checker checks results of typed jobs: it runs commands again in the images that are here, and embeds samples again.
 func (n *Node) checker() typed.Checker {
-	c := typed.Checker{Types: n.c.Types, Vectors: n.c.Vectors}
+	c := typed.Checker{Types: n.c.Types, Vectors: n.c.Judging.Vectors}
 	if n.unboxed == nil {
 		box := n.images
 		box.Network, box.Most.Wall = true, time.Hour // what our own requests say
@@ -79,9 +79,9 @@ func (n *Node) checker() typed.Checker {
 
 // opinion is whom the owner appoints to choose between results. A model that is not named is the one that did best here.
 func (n *Node) opinion() opinion.Opinion {
-	chat, ok := n.c.Opinion.(opinion.Chat)
+	chat, ok := n.c.Judging.Opinion.(opinion.Chat)
 	if !ok {
-		return n.c.Opinion
+		return n.c.Judging.Opinion
 	}
 	chat.Prefer = n.folds.variables.Models
 	return chat

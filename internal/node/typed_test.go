@@ -70,7 +70,7 @@ func TestAModelsVectorsAreMadeAgainBeforeTheyCount(t *testing.T) {
 			})
 			client, _ := start(t, url, func(o *Config) {
 				ours := embedder(t, 0)
-				o.Vectors, o.Examine = &ours, nil
+				o.Judging.Vectors, o.Examine = &ours, nil
 			})
 			texts := slices.Repeat([]string{"one", "three"}, 700) // whose vectors are too long for an event
 			job := hireTyped(t, client, oa.EmbeddingRequest{Texts: texts, ModelHint: "m", Dimensions: 2})
