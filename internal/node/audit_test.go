@@ -236,8 +236,8 @@ func sound() *ledger {
 	return l
 }
 
-// TestTheAuditSeesEachBrokenPromise breaks a sound ledger in every way that the audit is there for.
-func TestTheAuditSeesEachBrokenPromise(t *testing.T) {
+// TestLedgerAudit breaks a sound ledger in every way that the audit is there for.
+func TestLedgerAudit(t *testing.T) {
 	if wrong := sound().audit(); len(wrong) != 0 {
 		t.Fatalf("in a sound ledger: %q", wrong)
 	}

@@ -247,8 +247,8 @@ func (r *trial) rejected() (reasons []string) {
 	return reasons
 }
 
-// TestWhatARelayForgesIsDroppedAndCounted has a relay send what no honest one lets through.
-func TestWhatARelayForgesIsDroppedAndCounted(t *testing.T) {
+// TestForgedEventsAreDropped has a relay send what no honest one lets through.
+func TestForgedEventsAreDropped(t *testing.T) {
 	t.Parallel()
 	r := newTrial(t, func(*Config) {})
 	result := r.provider.sign(r.provider.result(r.request)).Event()
@@ -292,8 +292,8 @@ func (r *trial) mustFinish() {
 	})
 }
 
-// TestWhatStrangersSendIsDroppedAndCounted has events come that are well signed and mean nothing good.
-func TestWhatStrangersSendIsDroppedAndCounted(t *testing.T) {
+// TestStrangersEventsAreDropped has events come that are well signed and mean nothing good.
+func TestStrangersEventsAreDropped(t *testing.T) {
 	t.Parallel()
 	r := newTrial(t, func(*Config) {})
 	p, s := r.provider, r.stranger
@@ -357,7 +357,7 @@ func TestWhatStrangersSendIsDroppedAndCounted(t *testing.T) {
 	r.mustFinish()
 }
 
-func TestAResultOfTheWrongKindIsHeldAgainstItsProviderAndEndsNothing(t *testing.T) {
+func TestResultOfWrongKind(t *testing.T) {
 	t.Parallel()
 	r := newTrial(t, func(*Config) {})
 	wrong := r.provider.result(r.request)
@@ -378,7 +378,7 @@ func dated(e nostr.Event, off time.Duration) nostr.Event {
 	return e
 }
 
-func TestASecondResultAndALateWordChangeNothing(t *testing.T) {
+func TestLateEventsChangeNothing(t *testing.T) {
 	t.Parallel()
 	r := newTrial(t, func(*Config) {})
 	r.mustFinish()
@@ -391,7 +391,7 @@ func TestASecondResultAndALateWordChangeNothing(t *testing.T) {
 	r.mustDrop(string(guild.Stranger), func() { r.stranger.publish(r.stranger.result(r.request)) })
 }
 
-func TestAResultAfterTheJobWasCancelledIsLate(t *testing.T) {
+func TestResultAfterCancel(t *testing.T) {
 	t.Parallel()
 	r := newTrial(t, func(*Config) {})
 	if _, err := r.customer.Cancel(t.Context(), r.job); err != nil {
@@ -413,7 +413,7 @@ func checkDeletion(t *testing.T, deletion, request nostr.Event) {
 	}
 }
 
-func TestAResultAfterTheAttemptExpiredIsLate(t *testing.T) {
+func TestResultAfterExpiry(t *testing.T) {
 	t.Parallel()
 	r := newTrial(t, func(c *Config) {
 		c.Hiring.Patience.Silence, c.Hiring.Patience.Extend = 10*time.Second, 500*time.Millisecond
@@ -425,7 +425,7 @@ func TestAResultAfterTheAttemptExpiredIsLate(t *testing.T) {
 	r.mustDrop(string(guild.Late), func() { r.provider.publish(r.provider.result(r.request)) })
 }
 
-func TestAFloodOfFeedbackIsCutOff(t *testing.T) {
+func TestFeedbackFlood(t *testing.T) {
 	t.Parallel()
 	const kept, more = 100, 50
 	r := newTrial(t, func(*Config) {})
@@ -447,8 +447,8 @@ func TestAFloodOfFeedbackIsCutOff(t *testing.T) {
 	r.mustFinish()
 }
 
-// TestAbsurdUploadsAndForeignPagesDoNoHarmToANode knocks at the relay of a running node.
-func TestAbsurdUploadsAndForeignPagesDoNoHarmToANode(t *testing.T) {
+// TestHostileHTTPRequests knocks at the relay of a running node.
+func TestHostileHTTPRequests(t *testing.T) {
 	t.Parallel()
 	n, _ := start(t, "", func(c *Config) {
 		c.Relays, c.Embed, c.Addr = nil, true, "127.0.0.1:0"

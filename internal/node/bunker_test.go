@@ -11,7 +11,7 @@ import (
 	"guild/internal/key"
 )
 
-func TestNodesWhoseKeysAreElsewhereHireEachOther(t *testing.T) {
+func TestRemoteSigners(t *testing.T) {
 	url := startRelay(t)
 	remote := func(user key.Secret) func(*Config) {
 		address := bunkertest.Start(t, url, user, bunkertest.Options{})

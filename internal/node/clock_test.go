@@ -41,10 +41,10 @@ func (h tries) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// TestAllRelaysAreGoneForAnHour has two jobs meet an outage: the one is worked on when it begins, the other is
+// TestRelaysGoneForAnHour has two jobs meet an outage: the one is worked on when it begins, the other is
 // opened while it lasts. Patience for a provider's silence (five minutes) and for a relay (four tries) is over
 // many times before the relay is back.
-func TestAllRelaysAreGoneForAnHour(t *testing.T) {
+func TestRelaysGoneForAnHour(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	url, stop := startRelayAt(t, dir, keptAddress(t))
@@ -106,7 +106,7 @@ func known(t *testing.T, c *control.Client, pubkey string) control.Provider {
 	return control.Provider{}
 }
 
-func TestTheClockJumpsForwardAnHourWhileAJobRuns(t *testing.T) {
+func TestClockJumpsForward(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name     string
@@ -147,9 +147,9 @@ func TestTheClockJumpsForwardAnHourWhileAJobRuns(t *testing.T) {
 	}
 }
 
-// TestTheClockGoesBackTenMinutesWhileAJobRuns has the worker finish, and its result come, while the journal takes
+// TestClockJumpsBack has the worker finish, and its result come, while the journal takes
 // no facts: the last one is dated later than it is now. It goes on when the clock has been set right.
-func TestTheClockGoesBackTenMinutesWhileAJobRuns(t *testing.T) {
+func TestClockJumpsBack(t *testing.T) {
 	t.Parallel()
 	for _, whose := range []string{"the customer's", "the provider's", "both"} {
 		t.Run(whose, func(t *testing.T) {
@@ -205,8 +205,8 @@ func checkClock(t *testing.T, c *control.Client) {
 	}
 }
 
-// TestAClockThatIsSetBackALittleChangesNothing stays within the minute that the journal allows.
-func TestAClockThatIsSetBackALittleChangesNothing(t *testing.T) {
+// TestClockSetBackALittle stays within the minute that the journal allows.
+func TestClockSetBackALittle(t *testing.T) {
 	t.Parallel()
 	url := startRelay(t)
 	var wall clock

@@ -73,7 +73,7 @@ func (c *crew) peak() int {
 	return c.most
 }
 
-func TestTwentyJobsAtOnceAreEachDoneOnce(t *testing.T) {
+func TestTwentyJobsAtOnce(t *testing.T) {
 	t.Parallel()
 	const jobs, slots = 20, 2
 	url := startRelay(t)
@@ -190,7 +190,7 @@ func checkServed(t *testing.T, providers []*control.Client, jobs int) {
 	}
 }
 
-func TestAfterARefusalTheNextProviderIsAsked(t *testing.T) {
+func TestRefusalAsksNextProvider(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name   string
@@ -250,7 +250,7 @@ func checkRefused(t *testing.T, job control.Job, reason string) {
 	}
 }
 
-func TestAProviderWithAPriceRefusesAndTheNextOneIsAsked(t *testing.T) {
+func TestPricedProviderRefuses(t *testing.T) {
 	t.Parallel()
 	url := startRelay(t)
 	_, dear := start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo, Price: 21_000}} })
@@ -261,7 +261,7 @@ func TestAProviderWithAPriceRefusesAndTheNextOneIsAsked(t *testing.T) {
 	checkRefused(t, job, "wants 21000 msat first, and no way to pay is configured")
 }
 
-func TestWhoHasAFullQueueRefusesAndTheNextOneIsAsked(t *testing.T) {
+func TestFullQueueRefuses(t *testing.T) {
 	t.Parallel()
 	url := startRelay(t)
 	slow := newCrew()
@@ -287,7 +287,7 @@ func TestWhoHasAFullQueueRefusesAndTheNextOneIsAsked(t *testing.T) {
 	}
 }
 
-func TestANodeDoesNotHireItself(t *testing.T) {
+func TestNodeCannotHireItself(t *testing.T) {
 	t.Parallel()
 	url := startRelay(t)
 	both, _ := start(t, url, func(c *Config) {

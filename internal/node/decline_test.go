@@ -126,7 +126,7 @@ func (m *declining) decline() {
 
 // A provider that begins to fail is warned, reduced and suspended, one rung for each failure (section 3.4.2); then nobody
 // is left, and who hires is told why.
-func TestAProviderThatDeclinesIsLeftStepByStep(t *testing.T) {
+func TestDecliningProvider(t *testing.T) {
 	m := newDeclining(t)
 	m.decline()
 	job := hire(t, m.customer, control.Hire{Timeout: 60_000})
@@ -150,7 +150,7 @@ func TestAProviderThatDeclinesIsLeftStepByStep(t *testing.T) {
 
 // A review is published first after the first verdicts, and again when trust has moved by more than 0.2 since (section
 // 4.3.3). Who follows the reviewer counts it; who does not has heard of it.
-func TestAReviewOfAFallIsHeardByWhoFollowsItsAuthor(t *testing.T) {
+func TestReviewReachesFollowers(t *testing.T) {
 	m := newDeclining(t)
 	reader := newPeer(t, m.url)
 	hire(t, m.customer, control.Hire{})
@@ -209,7 +209,7 @@ func checkStored(t *testing.T, reader *peer, m *declining, newest control.Review
 
 // What was learned goes to the relay, sealed in a private message to the same key, and a new node with that key has the
 // same matrix.
-func TestALostNodesMatrixComesBackFromTheRelay(t *testing.T) {
+func TestRestoreBackupFromRelay(t *testing.T) {
 	m := newDeclining(t)
 	reader := newPeer(t, m.url)
 	m.decline()

@@ -68,7 +68,7 @@ func startNode(t *testing.T, relay string, change func(*Config)) *Node {
 }
 
 // A provider hears a verdict over a real relay; its owner objects; the customer judges again and tells the other verdict.
-func TestAProviderThatObjectsIsJudgedAgainAndToldSo(t *testing.T) {
+func TestDispute(t *testing.T) {
 	url := startRelay(t)
 	theirs, ours := newTape(), newTape()
 	provider := startNode(t, url, func(c *Config) { c.Workers, c.Appended = []Worker{{Task: "echo", Do: echo}}, theirs.take })

@@ -97,7 +97,7 @@ func states(r verify.Report) (s string) {
 	return s
 }
 
-func TestTheEvidenceOfAJobHoldsWithoutItsNode(t *testing.T) {
+func TestExportVerifiesOffline(t *testing.T) {
 	url := startRelay(t)
 	start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })
 	customer, _ := start(t, url, func(*Config) {})

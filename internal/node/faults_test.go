@@ -270,8 +270,8 @@ func mild(f faulttest.Fault) float64 {
 	return 0.03
 }
 
-// TestJobsEndAsTheyShouldWhateverTheRelaysDo tries each fault alone, and all of them together.
-func TestJobsEndAsTheyShouldWhateverTheRelaysDo(t *testing.T) {
+// TestFaultyRelays tries each fault alone, and all of them together.
+func TestFaultyRelays(t *testing.T) {
 	base := seed(t)
 	var mu sync.Mutex
 	rows := map[string]string{}
@@ -321,8 +321,8 @@ func TestJobsEndAsTheyShouldWhateverTheRelaysDo(t *testing.T) {
 	t.Logf("what became of jobs on hostile relays:\n%s", &table)
 }
 
-// TestAWorkerThatRunsTwiceIsFound shows that the test above can fail.
-func TestAWorkerThatRunsTwiceIsFound(t *testing.T) {
+// TestLedgerFindsSecondRun shows that the test above can fail.
+func TestLedgerFindsSecondRun(t *testing.T) {
 	t.Parallel()
 	var w *hostileWorld
 	w = newHostileWorld(t, 1, seed(t), nil, func(ctx context.Context, a work.Assignment) error {

@@ -30,11 +30,11 @@ import (
 // canonical is the variant that must be accepted.
 const canonical = "canonical"
 
-// TestTheCanonicalSolutionIsAcceptedAndEachMutantRejected hires for every problem of HumanEval and every variant
+// TestHumanEval hires for every problem of HumanEval and every variant
 // of its solution: over a relay, from a provider in a process of its own ("guild work" with a shell script), with
 // the judge in earnest. What the canonical solutions came to is exported, and verified twice: by us, and by a program
 // that somebody could have written who has docs/VERIFY.md alone. With -short it is the canonical solutions alone.
-func TestTheCanonicalSolutionIsAcceptedAndEachMutantRejected(t *testing.T) {
+func TestHumanEval(t *testing.T) {
 	needSandbox(t)
 	relay := startRelay(t)
 	customer, _ := start(t, relay, func(c *Config) {

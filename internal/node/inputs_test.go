@@ -18,7 +18,7 @@ import (
 )
 
 // A customer that knows NIP-90 alone, over a real relay: its inputs are brought, and its answer is plain.
-func TestACustomerThatKnowsNoBundlesIsServed(t *testing.T) {
+func TestPlainCustomer(t *testing.T) {
 	url := startRelay(t)
 	join := func(_ context.Context, a work.Assignment) error {
 		files, err := filepath.Glob(filepath.Join(a.Inputs, "0*"))
@@ -70,7 +70,7 @@ func TestACustomerThatKnowsNoBundlesIsServed(t *testing.T) {
 	}
 }
 
-func TestWhoAsksEverybodyOnARelayGetsAnOffer(t *testing.T) {
+func TestOpenRequestGetsOffer(t *testing.T) {
 	url := startRelay(t)
 	start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })
 	customer := newPeer(t, url)
@@ -88,7 +88,7 @@ func TestWhoAsksEverybodyOnARelayGetsAnOffer(t *testing.T) {
 	}
 }
 
-func TestRecommendationsForOneKindStandBesideEachOther(t *testing.T) {
+func TestRecommendationsAreKept(t *testing.T) {
 	url := startRelay(t)
 	client, owner := start(t, url, func(*Config) {})
 	one, two := newPeer(t, url), newPeer(t, url)

@@ -233,7 +233,7 @@ func wishes(t *testing.T, encryptions ...string) (all []wish) {
 	return all
 }
 
-func TestClientsOfOthersHireOurProvider(t *testing.T) {
+func TestForeignCustomers(t *testing.T) {
 	t.Parallel()
 	for program, encryptions := range map[string][]string{
 		"customer-nostr-tools": {"", "nip44", "nip04"},
@@ -328,7 +328,7 @@ type stranger struct {
 	progress  int         // feedback that is kept
 }
 
-func TestOurCustomerHiresProvidersOfOthers(t *testing.T) {
+func TestForeignProviders(t *testing.T) {
 	t.Parallel()
 	for program, strangers := range map[string][]stranger{
 		"provider-nostr-tools": {

@@ -431,7 +431,7 @@ func told(entries []fact.Entry) string {
 	return strings.Join(says, "\n")
 }
 
-func TestANodeThatDiesAtAnyFactComesToTheSameMatrix(t *testing.T) {
+func TestKillAtEveryFact(t *testing.T) {
 	var whole outcome
 	blobs := &server{blobs: map[guild.Hash][]byte{}}
 	synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,6 @@
-// Package node wires the steps together: the journal with their folds, the relays, the table that says which
-// step takes which kind of event, the runner that does what is due, and the control socket. It has no rules of
-// its own.
+// Package node wires the steps together: the journal with their folds, the relays, the table of which step takes which kind
+// of event, the runner that does what is due, and the control socket. Each step has one function here that makes its part
+// (newParts lists them), and the node loops over the parts. It has no rules of its own.
 package node
 
 import (
@@ -184,8 +184,8 @@ type folds struct {
 	customers *work.Customers
 }
 
-// Run runs a node until ctx ends, and then stops it in order: no new work, what runs is finished or handed
-// back, what was offered is taken back, and everything is on disk.
+// Run runs a node until ctx ends, and then stops it in order: it takes no new work, finishes running work or leaves it for
+// the next start, deletes its announcements, and seals and closes the journal.
 func Run(ctx context.Context, c Config) error {
 	n := &Node{c: c.withDefaults()}
 	n.started = n.c.Now()
@@ -214,13 +214,13 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// open opens everything from the journal up. The journal comes first: its lock says that we are alone.
+// open opens everything. The journal comes first: its lock makes sure that no other process uses the directory.
 func (n *Node) open(ctx context.Context) (err error) {
 	if err := n.openJournal(ctx, readAgain(n.c)); err != nil {
 		return err
 	}
 	if held := len(n.journal.Quarantined()); held > 0 {
-		n.c.Log.Warn("nothing is done for what lost entries when the journal was repaired; guild status lists it", "guards", held)
+		n.c.Log.Warn("nothing is done for guards that lost entries when the journal was repaired; guild status lists them", "guards", held)
 	}
 	if n.blobs, err = blob.Open(filepath.Join(n.c.Dir, "blob")); err != nil {
 		return fmt.Errorf("open the blobs: %w", err)
@@ -246,10 +246,10 @@ func (n *Node) open(ctx context.Context) (err error) {
 
 func (n *Node) scratch() string { return filepath.Join(n.c.Dir, "scratch") }
 
-// emptyScratch removes the unpacked bundles of a process that was killed.
+// emptyScratch removes the unpacked bundles that a killed process left.
 func (n *Node) emptyScratch() error {
 	if err := os.RemoveAll(n.scratch()); err != nil {
-		n.c.Log.Warn("what an earlier run left cannot be removed", "err", err)
+		n.c.Log.Warn("files of an earlier run cannot be removed", "err", err)
 	}
 	return os.MkdirAll(n.scratch(), 0o700)
 }
@@ -288,7 +288,7 @@ func (n *Node) journalOptions() (journal.Options, error) {
 	}, nil
 }
 
-// name is how the node calls itself in claims and announcements.
+// name is the node's name in claims and announcements.
 func (n *Node) name() string {
 	if n.c.Name != "" {
 		return n.c.Name
@@ -343,9 +343,9 @@ func (n *Node) run(ctx context.Context) error {
 		stop()
 		return errors.Join(err, tasks.Wait())
 	}
-	open, closeDoors := context.WithCancel(ctx)
-	defer closeDoors()
-	if err := n.beAlone(open, tasks); err != nil {
+	offering, stopOffering := context.WithCancel(ctx)
+	defer stopOffering()
+	if err := n.claimServices(offering, tasks); err != nil {
 		stop()
 		return errors.Join(err, tasks.Wait())
 	}
@@ -353,14 +353,14 @@ func (n *Node) run(ctx context.Context) error {
 	retracted := make(chan struct{})
 	go func() {
 		defer close(retracted)
-		n.announce(open)
+		n.announce(offering)
 	}()
 	select {
 	case <-ctx.Done():
 	case <-alive.Done():
 	case <-n.idle(alive):
 	}
-	closeDoors()
+	stopOffering()
 	n.finish("work is left for the next start", func(a active) func(context.Context) error { return a.drain })
 	<-retracted
 	stop()
@@ -384,7 +384,7 @@ func (n *Node) finish(failed string, of func(active) func(context.Context) error
 	}
 }
 
-// idle is closed once the node was asked to quit when idle, and is.
+// idle returns a channel that is closed once Quit is closed, no job is open and no client is connected.
 func (n *Node) idle(ctx context.Context) <-chan struct{} {
 	idle := make(chan struct{})
 	go func() {
@@ -405,8 +405,8 @@ func (n *Node) idle(ctx context.Context) <-chan struct{} {
 	return idle
 }
 
-// beAlone makes sure that no older process with our key offers services, if we do.
-func (n *Node) beAlone(ctx context.Context, tasks *errgroup.Group) error {
+// claimServices returns an *AnotherError if we offer services and an older process with our key does.
+func (n *Node) claimServices(ctx context.Context, tasks *errgroup.Group) error {
 	if len(n.c.Workers) == 0 {
 		return nil
 	}
@@ -422,8 +422,8 @@ func (n *Node) beAlone(ctx context.Context, tasks *errgroup.Group) error {
 	return nil
 }
 
-// announce offers our services until ctx ends, except while they are left to another process with our key. Ready is called
-// after the first try, whether or not a relay took the announcement: it is tried again.
+// announce announces our services until ctx ends, except while they are left to another process with our key. It calls Ready
+// after the first try, whether or not a relay took the announcement, which is tried again.
 func (n *Node) announce(ctx context.Context) {
 	ready := false
 	announced := func(err error) {

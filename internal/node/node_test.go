@@ -184,7 +184,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func TestAJobGoesFromBundleToReceipt(t *testing.T) {
+func TestJobFromBundleToReceipt(t *testing.T) {
 	url := startRelay(t)
 	start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })
 	customer, _ := start(t, url, func(*Config) {})

@@ -9,7 +9,7 @@ import (
 
 // Two nodes over a real relay: everybody is asked for an offer, the one who makes one for the work, and the next job
 // builds on its result.
-func TestAnOpenJobIsDoneByWhoOfferedItAndTheNextBuildsOnIt(t *testing.T) {
+func TestOpenJob(t *testing.T) {
 	t.Parallel()
 	url := startRelay(t)
 	start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })

@@ -47,8 +47,8 @@ func connected(t *testing.T, c *control.Client, want bool) {
 	})
 }
 
-// TestAJobOutlivesItsRelay has the only relay die while the worker works, and come back after it has delivered.
-func TestAJobOutlivesItsRelay(t *testing.T) {
+// TestJobSurvivesRelayRestart has the only relay die while the worker works, and come back after it has delivered.
+func TestJobSurvivesRelayRestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	url, stop := startRelayAt(t, dir, keptAddress(t))
@@ -76,8 +76,8 @@ func TestAJobOutlivesItsRelay(t *testing.T) {
 	}
 }
 
-// TestAJobThatIsOpenedWithoutARelayIsAskedForOnceThereIsOne has the relay gone when the job is opened.
-func TestAJobThatIsOpenedWithoutARelayIsAskedForOnceThereIsOne(t *testing.T) {
+// TestJobOpenedWithoutRelay has the relay gone when the job is opened.
+func TestJobOpenedWithoutRelay(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	url, stop := startRelayAt(t, dir, keptAddress(t))
@@ -96,8 +96,8 @@ func TestAJobThatIsOpenedWithoutARelayIsAskedForOnceThereIsOne(t *testing.T) {
 	}
 }
 
-// TestAJobEndsAtItsDeadline has a provider that promises and does not deliver.
-func TestAJobEndsAtItsDeadline(t *testing.T) {
+// TestJobDeadline has a provider that promises and does not deliver.
+func TestJobDeadline(t *testing.T) {
 	t.Parallel()
 	url := startRelay(t)
 	p := newPeer(t, url)
@@ -119,8 +119,8 @@ func TestAJobEndsAtItsDeadline(t *testing.T) {
 	checkDeletion(t, p.next(5), request)
 }
 
-// TestAWorkerIsStoppedAtTheDeadline follows the deadline to the provider.
-func TestAWorkerIsStoppedAtTheDeadline(t *testing.T) {
+// TestWorkerDeadline follows the deadline to the provider.
+func TestWorkerDeadline(t *testing.T) {
 	t.Parallel()
 	url, stopped := startRelay(t), make(chan struct{})
 	provider, _ := start(t, url, func(c *Config) {
@@ -144,8 +144,8 @@ func TestAWorkerIsStoppedAtTheDeadline(t *testing.T) {
 	})
 }
 
-// TestASilentProviderIsLeftForTheNext has the first provider say nothing at all.
-func TestASilentProviderIsLeftForTheNext(t *testing.T) {
+// TestSilentProvider has the first provider say nothing at all.
+func TestSilentProvider(t *testing.T) {
 	t.Parallel()
 	url := startRelay(t)
 	silent := newPeer(t, url)
@@ -163,8 +163,8 @@ func TestASilentProviderIsLeftForTheNext(t *testing.T) {
 	checkDeletion(t, silent.next(5), request)
 }
 
-// TestACancelledJobStopsTheWorker follows a cancellation to the provider's worker.
-func TestACancelledJobStopsTheWorker(t *testing.T) {
+// TestCancelStopsWorker follows a cancellation to the provider's worker.
+func TestCancelStopsWorker(t *testing.T) {
 	t.Parallel()
 	url, begun, stopped := startRelay(t), make(chan struct{}), make(chan struct{})
 	provider, _ := start(t, url, func(c *Config) {
@@ -195,8 +195,8 @@ func TestACancelledJobStopsTheWorker(t *testing.T) {
 	}
 }
 
-// TestACancelledJobKillsTheCommand is the same for a command in the sandbox that would never end.
-func TestACancelledJobKillsTheCommand(t *testing.T) {
+// TestCancelKillsCommand is the same for a command in the sandbox that would never end.
+func TestCancelKillsCommand(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	url := startRelay(t)

@@ -17,27 +17,27 @@ import (
 	"guild/internal/relay"
 )
 
-// kindPresence is an event of ours to ourselves: relays pass it on and keep none (NIP-01, ephemeral events). It
-// has no p tag, or the inbox would get it.
+// kindPresence is an event from one process with our key to the others: ephemeral (NIP-01), so that relays pass it on and do
+// not keep it. It has no p tag, so that the subscription to what is addressed to us does not match it.
 const kindPresence nostr.Kind = 21990
 
 const (
-	reaching  = 3 * time.Second // for a relay, before we start without
+	reaching  = 3 * time.Second // how long a relay is waited for before we start without one
 	second    = 1100 * time.Millisecond
-	quietEnds = 2 // questions without an answer, after which an older process is gone
+	quietEnds = 2 // questions in a row without an answer, after which an older process counts as gone
 )
 
-// witness is what one process with our key says of itself.
-type witness struct {
+// process describes a process with our key, in the content of its events.
+type process struct {
 	Instance string `json:"instance"`
 	Started  int64  `json:"started"` // Unix ms
 	Node     string `json:"node"`
 	Offers   bool   `json:"offers"` // may have announced its services
 }
 
-// older orders the processes: of two, both find the same one to be the older.
-func (w witness) older(than witness) bool {
-	return w.Started < than.Started || w.Started == than.Started && w.Instance < than.Instance
+// older reports whether p is older. Of two processes, both come to the same answer.
+func (p process) older(than process) bool {
+	return p.Started < than.Started || p.Started == than.Started && p.Instance < than.Instance
 }
 
 // AnotherError says that the services of our key are offered by an older process.
@@ -57,9 +57,9 @@ func (*AnotherError) Hint() string {
 	return "stop that one, or give this node a key of its own; hiring with the same key is fine"
 }
 
-// presence sees to it that of the processes with our key one offers services (docs/adr/0015). They ask and answer
-// each other over the relays. Only an answer to a question of our own counts: a relay can repeat old events, and
-// cannot know what we will ask.
+// presence makes sure that only one of the processes with our key offers services (docs/adr/0015). They ask and answer each
+// other over the relays. Only an answer to a question of our own counts: a relay can repeat old events, but cannot predict
+// the id of our question.
 type presence struct {
 	pool   *relay.Pool
 	keyer  nostr.Keyer
@@ -68,7 +68,7 @@ type presence struct {
 	log    *slog.Logger
 	now    func() time.Time
 
-	hearing time.Duration // wait for answers
+	hearing time.Duration // how long answers are waited for
 	recheck time.Duration // between two questions while another process offers our services
 
 	questions chan nostr.ID // to be answered
@@ -76,24 +76,24 @@ type presence struct {
 	free      chan struct{} // holds a value when services may be offered again
 
 	mu       sync.Mutex
-	self     witness
+	self     process
 	asked    nostr.ID           // our question
-	elder    *witness           // who answered it and is older
-	yields   *witness           // to whom our services are left
-	renewing bool               // what we announced is announced again
-	silence  context.CancelFunc // ends the announcing
+	elder    *process           // the oldest that answered it, if older than we are
+	yields   *process           // to which our services are left
+	renewing bool               // our announcements are to be published again
+	retract  context.CancelFunc // ends the announcing
 }
 
 func (n *Node) openPresence() {
 	n.presence = &presence{
 		pool: n.pool, keyer: n.keyer, pubkey: n.pubkey, urls: normalized(n.urls), log: n.c.Log, now: n.c.Now, hearing: n.c.Hearing, recheck: 30 * time.Second,
 		questions: make(chan nostr.ID, 16), ask: make(chan struct{}, 1), free: make(chan struct{}, 1),
-		self: witness{Instance: rand.Text(), Started: n.started.UnixMilli(), Node: n.name()},
+		self: process{Instance: rand.Text(), Started: n.started.UnixMilli(), Node: n.name()},
 	}
 }
 
-// begin asks who else is here, and fails with an *AnotherError if an older process answers. Without a relay
-// nobody can be asked: then we begin, and run asks as soon as there is one. Until stop, others get answers.
+// begin asks for other processes, and returns an *AnotherError if an older one answers. If no relay can be reached, it
+// returns nil and run asks once there is one. Until stop, the questions of others are answered.
 func (p *presence) begin(ctx context.Context) (stop func(), err error) {
 	live, end := context.WithCancel(ctx)
 	var tasks sync.WaitGroup
@@ -107,10 +107,10 @@ func (p *presence) begin(ctx context.Context) (stop func(), err error) {
 	select {
 	case <-ready:
 	case <-time.After(reaching):
-		p.log.Warn("no relay can be reached yet: nobody was asked whether another node has our key")
+		p.log.Warn("no relay can be reached yet to ask whether another node has our key")
 	case <-ctx.Done():
 	}
-	if elder, _ := p.whoElse(ctx); elder != nil {
+	if elder, _ := p.askOthers(ctx); elder != nil {
 		stop()
 		return nil, &AnotherError{p.pubkey, elder.Node, time.UnixMilli(elder.Started)}
 	}
@@ -118,7 +118,7 @@ func (p *presence) begin(ctx context.Context) (stop func(), err error) {
 	return stop, nil
 }
 
-// listen hears what processes with our key say, until ctx ends.
+// listen subscribes to the events of processes with our key until ctx ends. It closes ready once a relay is subscribed to.
 func (p *presence) listen(ctx context.Context, ready chan<- struct{}) {
 	name := "presence of " + p.self.Instance
 	defer func() {
@@ -128,7 +128,7 @@ func (p *presence) listen(ctx context.Context, ready chan<- struct{}) {
 	}()
 	stop, err := p.pool.Listen(ctx, name, []nostr.Filter{{
 		Kinds: []nostr.Kind{kindPresence}, Authors: []nostr.PubKey{p.pubkey}, Since: nostr.Timestamp(p.now().Add(-time.Hour).Unix()),
-	}}, p.hear, p.urls...)
+	}}, p.receive, p.urls...)
 	if err != nil {
 		return // ctx has ended
 	}
@@ -137,11 +137,11 @@ func (p *presence) listen(ctx context.Context, ready chan<- struct{}) {
 	stop()
 }
 
-// hear takes one event of a process with our key.
-func (p *presence) hear(_ context.Context, _ string, v guild.Verified) {
+// receive takes one event of a process with our key.
+func (p *presence) receive(_ context.Context, _ string, v guild.Verified) {
 	const most = 1 << 10
 	e := v.Event()
-	var other witness
+	var other process
 	if len(e.Content) > most || json.Unmarshal([]byte(e.Content), &other) != nil || other.Instance == "" {
 		return
 	}
@@ -158,27 +158,27 @@ func (p *presence) hear(_ context.Context, _ string, v guild.Verified) {
 		return
 	}
 	if other.older(p.self) {
-		pulse(p.ask) // what it says may be a repetition: we ask it
+		pulse(p.ask) // the event may be an old one, so we ask
 	}
 	p.renewAfter(other)
 	select {
 	case p.questions <- e.ID:
-	default: // a flood of questions from ourselves
+	default: // too many questions
 	}
 }
 
-// renewAfter announces our services anew when a younger process had done so: its announcements have the address
-// of ours, and have replaced them. The caller holds p.mu.
-func (p *presence) renewAfter(other witness) {
-	if !p.self.older(other) || !other.Offers || p.yields != nil || p.silence == nil {
+// renewAfter has our services announced again if other is younger and has announced them: its announcements have replaced
+// ours, which have the same address. The caller holds p.mu.
+func (p *presence) renewAfter(other process) {
+	if !p.self.older(other) || !other.Offers || p.yields != nil || p.retract == nil {
 		return
 	}
 	p.renewing = true
-	p.silence()
-	p.silence = nil
+	p.retract()
+	p.retract = nil
 }
 
-// answer answers the questions of others, unless our services are left to an older one: that one answers.
+// answer answers the questions of others until ctx ends, unless our services are left to an older process, which answers.
 func (p *presence) answer(ctx context.Context) {
 	for {
 		select {
@@ -188,7 +188,7 @@ func (p *presence) answer(ctx context.Context) {
 			if p.yielding() != "" {
 				continue
 			}
-			if _, err := p.say(ctx, question); err != nil && ctx.Err() == nil {
+			if _, err := p.publish(ctx, question); err != nil && ctx.Err() == nil {
 				p.log.Debug("a node with our key got no answer", "err", err)
 			}
 			select {
@@ -200,8 +200,8 @@ func (p *presence) answer(ctx context.Context) {
 	}
 }
 
-// say publishes a question, or the answer to one.
-func (p *presence) say(ctx context.Context, answers nostr.ID) (nostr.ID, error) {
+// publish publishes a question, or an answer to the question answers.
+func (p *presence) publish(ctx context.Context, answers nostr.ID) (nostr.ID, error) {
 	p.mu.Lock()
 	content, err := json.Marshal(p.self)
 	p.mu.Unlock()
@@ -227,10 +227,10 @@ func (p *presence) say(ctx context.Context, answers nostr.ID) (nostr.ID, error) 
 	return v.Event().ID, err
 }
 
-// whoElse asks, and returns the oldest process that is older than this one. The error is about a question that
-// no relay took, or an end of ctx.
-func (p *presence) whoElse(ctx context.Context) (*witness, error) {
-	if _, err := p.say(ctx, nostr.ID{}); err != nil {
+// askOthers asks, and returns the oldest process that is older than this one, or nil. It returns an error if no relay took
+// the question, or ctx ended.
+func (p *presence) askOthers(ctx context.Context) (*process, error) {
+	if _, err := p.publish(ctx, nostr.ID{}); err != nil {
 		return nil, err
 	}
 	select {
@@ -243,32 +243,32 @@ func (p *presence) whoElse(ctx context.Context) (*witness, error) {
 	return p.elder, nil
 }
 
-// run asks again whenever a relay is connected anew, and when somebody older was heard.
+// run asks again when a relay is connected, and when an older process sent something.
 func (p *presence) run(ctx context.Context) {
 	connections := p.connections()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var last time.Time
 	for quiet := 0; ; {
-		why := false
+		ask := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-p.ask:
-			why = true
+			ask = true
 		case now := <-tick.C:
 			before := connections
 			connections = p.connections()
-			why = slices.ContainsFunc(connections, func(c string) bool { return !slices.Contains(before, c) }) ||
+			ask = slices.ContainsFunc(connections, func(c string) bool { return !slices.Contains(before, c) }) ||
 				p.yielding() != "" && now.Sub(last) >= p.recheck
-			if why {
+			if ask {
 				last = now
 			}
 		}
-		if !why {
+		if !ask {
 			continue
 		}
-		elder, err := p.whoElse(ctx)
+		elder, err := p.askOthers(ctx)
 		if err != nil {
 			continue
 		}
@@ -279,7 +279,7 @@ func (p *presence) run(ctx context.Context) {
 	}
 }
 
-// connections tells the connections to our relays apart.
+// connections identifies the present connections to our relays.
 func (p *presence) connections() []string {
 	var all []string
 	for _, r := range p.pool.Status() {
@@ -290,16 +290,16 @@ func (p *presence) connections() []string {
 	return all
 }
 
-// settle leaves our services to an older process, or takes them up again when it is gone.
-func (p *presence) settle(elder *witness, quiet int) {
+// settle leaves our services to an older process, or resumes them when it is gone: after quiet questions without an answer.
+func (p *presence) settle(elder *process, quiet int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case elder != nil && p.yields == nil:
 		p.yields = elder
-		if p.silence != nil {
-			p.silence()
-			p.silence = nil
+		if p.retract != nil {
+			p.retract()
+			p.retract = nil
 		}
 		p.log.Warn("our services are paused: an older node with the same key offers them",
 			"node", guild.Cut(elder.Node, 64), "since", time.UnixMilli(elder.Started).UTC())
@@ -310,7 +310,7 @@ func (p *presence) settle(elder *witness, quiet int) {
 	}
 }
 
-// yielding says why our services are paused, or nothing.
+// yielding returns why our services are paused, "" if they are not.
 func (p *presence) yielding() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -320,18 +320,18 @@ func (p *presence) yielding() string {
 	return (&AnotherError{p.pubkey, p.yields.Node, time.UnixMilli(p.yields.Started)}).Error()
 }
 
-// keepsCards reports whether what was announced under our key must not be taken back when we fall silent:
-// because another process offers it, or because we announce it again at once.
-func (p *presence) keepsCards() bool {
+// keepsAnnouncements reports whether our announcements must not be deleted when we stop announcing: another process offers
+// the same services, or we announce them again at once.
+func (p *presence) keepsAnnouncements() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.yields != nil || p.renewing
 }
 
-// turn waits until services may be announced, and returns a context that ends when they must not be any more. The
-// caller has stopped announcing.
+// turn waits until services may be announced, and returns a context that ends when they must not be any more. The caller
+// must not be announcing.
 func (p *presence) turn(ctx context.Context) (context.Context, context.CancelFunc) {
-	if p.keepsCards() { // of two announcements of one second, chance would say which one counts
+	if p.keepsAnnouncements() { // relays may keep either of two announcements with the same time
 		select {
 		case <-time.After(second):
 		case <-ctx.Done():
@@ -341,14 +341,14 @@ func (p *presence) turn(ctx context.Context) (context.Context, context.CancelFun
 		p.mu.Lock()
 		if p.yields == nil {
 			turn, end := context.WithCancel(ctx)
-			p.silence, p.renewing, p.self.Offers = end, false, true
+			p.retract, p.renewing, p.self.Offers = end, false, true
 			p.mu.Unlock()
 			return turn, end
 		}
 		announced := p.self.Offers
 		p.mu.Unlock()
 		if announced {
-			p.leave(ctx)
+			p.sayStopped(ctx)
 		}
 		select {
 		case <-p.free:
@@ -359,14 +359,14 @@ func (p *presence) turn(ctx context.Context) (context.Context, context.CancelFun
 	}
 }
 
-// leave says once more that we had announced our services, now that we do not any longer: whoever is older
-// announces them again then. It is no question, so it names the one that we asked.
-func (p *presence) leave(ctx context.Context) {
+// sayStopped tells an older process that we had announced our services and do not any longer, so that it announces them
+// again. The event is not a question, so it names ours.
+func (p *presence) sayStopped(ctx context.Context) {
 	p.mu.Lock()
 	asked := p.asked
 	p.mu.Unlock()
-	if _, err := p.say(ctx, asked); err != nil {
-		return // it is said again
+	if _, err := p.publish(ctx, asked); err != nil {
+		return // turn tries again
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -65,7 +65,7 @@ func notStarted(t *testing.T, relay string, change func(*Config)) error {
 	return Run(ctx, c)
 }
 
-func TestOfTwoNodesWithOneKeyTheSecondDoesNotStartItsServices(t *testing.T) {
+func TestSecondNodeOfKeyFails(t *testing.T) {
 	t.Parallel()
 	url, id, first := startRelay(t), identity(), newCrew()
 	close(first.may)
@@ -84,9 +84,9 @@ func TestOfTwoNodesWithOneKeyTheSecondDoesNotStartItsServices(t *testing.T) {
 	}
 }
 
-// TestOfTwoNodesThatStartAtOnceOneOffersServices has both ask while the other one starts. The younger one ends, or
+// TestSimultaneousStart has both ask while the other one starts. The younger one ends, or
 // is paused, where it began to listen so much earlier that it had been alone.
-func TestOfTwoNodesThatStartAtOnceOneOffersServices(t *testing.T) {
+func TestSimultaneousStart(t *testing.T) {
 	t.Parallel()
 	url, id := startRelay(t), identity()
 	ended := make(chan error, 2)
@@ -131,16 +131,16 @@ func paused(t *testing.T, c *control.Client) bool {
 	return err == nil && s.Yields != ""
 }
 
-func TestTheOlderOfTwoProcessesIsTheSameForBoth(t *testing.T) {
+func TestOlderProcess(t *testing.T) {
 	tests := []struct {
 		name string
-		a, b witness
+		a, b process
 		want bool
 	}{
-		{"the earlier start", witness{Instance: "z", Started: 1}, witness{Instance: "a", Started: 2}, true},
-		{"the later start", witness{Instance: "a", Started: 2}, witness{Instance: "z", Started: 1}, false},
-		{"at the same time the lower instance", witness{Instance: "a", Started: 1}, witness{Instance: "b", Started: 1}, true},
-		{"at the same time the higher instance", witness{Instance: "b", Started: 1}, witness{Instance: "a", Started: 1}, false},
+		{"the earlier start", process{Instance: "z", Started: 1}, process{Instance: "a", Started: 2}, true},
+		{"the later start", process{Instance: "a", Started: 2}, process{Instance: "z", Started: 1}, false},
+		{"at the same time the lower instance", process{Instance: "a", Started: 1}, process{Instance: "b", Started: 1}, true},
+		{"at the same time the higher instance", process{Instance: "b", Started: 1}, process{Instance: "a", Started: 1}, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -151,9 +151,9 @@ func TestTheOlderOfTwoProcessesIsTheSameForBoth(t *testing.T) {
 	}
 }
 
-// TestACustomerMayHaveTheKeyOfAProvider hires with the key of a node that works for others. What comes for the one
+// TestCustomerSharesProviderKey hires with the key of a node that works for others. What comes for the one
 // comes to the other, too.
-func TestACustomerMayHaveTheKeyOfAProvider(t *testing.T) {
+func TestCustomerSharesProviderKey(t *testing.T) {
 	t.Parallel()
 	url, id := startRelay(t), identity()
 	var log, hirers notes
@@ -176,8 +176,8 @@ func TestACustomerMayHaveTheKeyOfAProvider(t *testing.T) {
 	}
 }
 
-// TestTwoNodesThatMeetLaterAreOneProvider starts both while no relay can be asked.
-func TestTwoNodesThatMeetLaterAreOneProvider(t *testing.T) {
+// TestNodesOfOneKeyMeetLater starts both while no relay can be asked.
+func TestNodesOfOneKeyMeetLater(t *testing.T) {
 	t.Parallel()
 	dir, id := t.TempDir(), identity()
 	url, stop := startRelayAt(t, dir, keptAddress(t))
@@ -222,20 +222,20 @@ func TestTwoNodesThatMeetLaterAreOneProvider(t *testing.T) {
 	}
 }
 
-func TestAPausedNodeTakesBackNothingThatIsTheOthers(t *testing.T) {
+func TestPausedNodeKeepsAnnouncements(t *testing.T) {
 	n := &Node{presence: &presence{free: make(chan struct{}, 1), log: slog.New(slog.DiscardHandler)}}
 	deletion := nostr.Event{Kind: 5, Tags: nostr.Tags{{"a", "31990:x:echo"}, {"k", "31990"}}}
 	request := nostr.Event{Kind: 5, Tags: nostr.Tags{{"e", "00"}, {"k", "5000"}}}
-	if !deletesCard(deletion) || deletesCard(request) || deletesCard(nostr.Event{Kind: 1, Tags: deletion.Tags}) {
+	if !deletesAnnouncement(deletion) || deletesAnnouncement(request) || deletesAnnouncement(nostr.Event{Kind: 1, Tags: deletion.Tags}) {
 		t.Error("a deletion of an announcement is not told from others")
 	}
-	if n.presence.keepsCards() {
+	if n.presence.keepsAnnouncements() {
 		t.Error("a node that is alone does not take its offer back")
 	}
 	turn, end := n.presence.turn(t.Context())
 	defer end()
-	n.presence.settle(&witness{Node: "the older"}, 0)
-	if turn.Err() == nil || !n.presence.keepsCards() {
+	n.presence.settle(&process{Node: "the older"}, 0)
+	if turn.Err() == nil || !n.presence.keepsAnnouncements() {
 		t.Error("a node that is paused goes on announcing, or takes back what is the other's")
 	}
 	n.presence.settle(nil, 1)
@@ -245,13 +245,13 @@ func TestAPausedNodeTakesBackNothingThatIsTheOthers(t *testing.T) {
 	n.presence.settle(nil, 2)
 	again, end := n.presence.turn(t.Context())
 	defer end()
-	if n.presence.yielding() != "" || n.presence.keepsCards() || again.Err() != nil {
+	if n.presence.yielding() != "" || n.presence.keepsAnnouncements() || again.Err() != nil {
 		t.Error("it does not come back")
 	}
 }
 
-// witnessing runs the presence of one process, without a node.
-func witnessing(t *testing.T, url string, id key.Identity, instance string, started int64) (*presence, func()) {
+// newProcess runs the presence of one process, without a node.
+func newProcess(t *testing.T, url string, id key.Identity, instance string, started int64) (*presence, func()) {
 	t.Helper()
 	pool := relay.New(relay.Config{URLs: []string{url}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	stopPool := run(t, pool.Run)
@@ -259,7 +259,7 @@ func witnessing(t *testing.T, url string, id key.Identity, instance string, star
 		pool: pool, keyer: id.Signer, pubkey: id.PubKey, urls: []string{url}, log: slog.New(slog.DiscardHandler), now: time.Now,
 		hearing: 200 * time.Millisecond, recheck: time.Second,
 		questions: make(chan nostr.ID, 16), ask: make(chan struct{}, 1), free: make(chan struct{}, 1),
-		self: witness{Instance: instance, Started: started, Node: instance},
+		self: process{Instance: instance, Started: started, Node: instance},
 	}
 	stop, err := p.begin(t.Context())
 	if err != nil {
@@ -270,13 +270,13 @@ func witnessing(t *testing.T, url string, id key.Identity, instance string, star
 	return p, both
 }
 
-func TestAPausedProcessComesBackWhenTheOlderOneIsGone(t *testing.T) {
+func TestPausedNodeResumes(t *testing.T) {
 	t.Parallel()
 	url, id := startRelay(t), identity()
-	younger, _ := witnessing(t, url, id, "younger", 2)
+	younger, _ := newProcess(t, url, id, "younger", 2)
 	turn, end := younger.turn(t.Context())
 	defer end()
-	_, stop := witnessing(t, url, id, "older", 1) // it was started elsewhere, and is connected only now
+	_, stop := newProcess(t, url, id, "older", 1) // it was started elsewhere, and is connected only now
 	eventually(t, "the younger one is paused", func() bool { return younger.yielding() != "" })
 	<-turn.Done()
 	stop()
@@ -287,24 +287,24 @@ func TestAPausedProcessComesBackWhenTheOlderOneIsGone(t *testing.T) {
 	}
 }
 
-func TestTheOlderProcessAnnouncesAgainWhatAYoungerOneHasReplaced(t *testing.T) {
+func TestOlderProcessAnnouncesAgain(t *testing.T) {
 	t.Parallel()
 	url, id := startRelay(t), identity()
-	older, _ := witnessing(t, url, id, "older", 1)
+	older, _ := newProcess(t, url, id, "older", 1)
 	turn, end := older.turn(t.Context())
 	defer end()
-	hear(t, older, witness{Instance: "younger", Started: 2}, nil)
+	hear(t, older, process{Instance: "younger", Started: 2}, nil)
 	if turn.Err() != nil {
 		t.Error("it announces again after one that has announced nothing")
 	}
-	hear(t, older, witness{Instance: "younger", Started: 2, Offers: true}, nil)
-	if turn.Err() == nil || !older.keepsCards() {
+	hear(t, older, process{Instance: "younger", Started: 2, Offers: true}, nil)
+	if turn.Err() == nil || !older.keepsAnnouncements() {
 		t.Error("it leaves the younger one's announcement in the place of its own")
 	}
 }
 
 // hear lets a process hear another one of its key.
-func hear(t *testing.T, p *presence, w witness, tags nostr.Tags) {
+func hear(t *testing.T, p *presence, w process, tags nostr.Tags) {
 	t.Helper()
 	content, err := json.Marshal(w)
 	if err != nil {
@@ -314,22 +314,22 @@ func hear(t *testing.T, p *presence, w witness, tags nostr.Tags) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.hear(t.Context(), "", v)
+	p.receive(t.Context(), "", v)
 }
 
-func TestWhatARelayRepeatsPausesNobody(t *testing.T) {
+func TestRepeatedPresenceEvents(t *testing.T) {
 	t.Parallel()
 	url, id := startRelay(t), identity()
-	p, _ := witnessing(t, url, id, "now", 2)
+	p, _ := newProcess(t, url, id, "now", 2)
 	p.mu.Lock()
 	asked := nostr.Tags{{"e", p.asked.Hex()}}
 	p.mu.Unlock()
-	gone := witness{Instance: "gone", Started: 1, Offers: true}
+	gone := process{Instance: "gone", Started: 1, Offers: true}
 	hear(t, p, gone, nil)                                  // its question of long ago
 	hear(t, p, gone, nostr.Tags{{"e", nostr.ID{1}.Hex()}}) // its answer to a question of long ago
-	hear(t, p, witness{}, asked)                           // no process at all
-	hear(t, p, witness{Instance: "now"}, asked)            // ourselves
-	if elder, err := p.whoElse(t.Context()); elder != nil || err != nil {
+	hear(t, p, process{}, asked)                           // no process at all
+	hear(t, p, process{Instance: "now"}, asked)            // ourselves
+	if elder, err := p.askOthers(t.Context()); elder != nil || err != nil {
 		t.Errorf("%+v, %v", elder, err)
 	}
 	if p.yielding() != "" {

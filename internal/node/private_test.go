@@ -32,7 +32,7 @@ func inside(packed []byte) []string {
 	return []string{"Echo what is there", nip90.ParamJobType, nip90.ParamBundleSHA256, guild.Sum(packed).Hex(), encoded[:40], "halfway there"}
 }
 
-func TestAnEncryptedJobCannotBeReadOnTheRelay(t *testing.T) {
+func TestEncryptedJob(t *testing.T) {
 	t.Parallel()
 	url, heard := startRelay(t), make(chan struct{})
 	start(t, url, func(c *Config) {
@@ -80,7 +80,7 @@ func talkUntil(a work.Assignment, heard <-chan struct{}) {
 	}
 }
 
-func TestAPrivateJobIsNotGivenToWhoReadsNoEncryption(t *testing.T) {
+func TestPrivateJobNeedsEncryption(t *testing.T) {
 	t.Parallel()
 	url := startRelay(t)
 	plain := newPeer(t, url)
@@ -103,7 +103,7 @@ func TestAPrivateJobIsNotGivenToWhoReadsNoEncryption(t *testing.T) {
 	}
 }
 
-func TestAClearAnswerToAnEncryptedRequestIsHeldAgainstTheProvider(t *testing.T) {
+func TestClearAnswerToEncryptedRequest(t *testing.T) {
 	t.Parallel()
 	url := startRelay(t)
 	p := newPeer(t, url)
@@ -174,7 +174,7 @@ func examineDelivered(want []byte) func(context.Context, judge.Case) (guild.Verd
 	}
 }
 
-func TestWhatIsTooLargeForAnEventTravelsSealedByBlossom(t *testing.T) {
+func TestLargeBundlesUseBlossom(t *testing.T) {
 	t.Parallel()
 	dir, content := t.TempDir(), noise(t)
 	url, _ := startRelayAt(t, dir, "127.0.0.1:0")
@@ -242,7 +242,7 @@ func startForger(t *testing.T, forge func([]byte) []byte) (url string) {
 	return s.URL
 }
 
-func TestAForgedBlobIsRefused(t *testing.T) {
+func TestForgedBlob(t *testing.T) {
 	t.Parallel()
 	forgeries := []struct {
 		name  string

@@ -26,7 +26,7 @@ import (
 	"guild/internal/relayd"
 )
 
-// openRelays opens the embedded relay if we run one, finds out who we are, and makes the client for all relays.
+// openRelays opens the embedded relay if we run one, connects to the signer, and makes the client for all relays.
 func (n *Node) openRelays(ctx context.Context) (err error) {
 	n.urls = append(n.urls, n.c.Relays...)
 	if n.c.Embed {
@@ -55,7 +55,7 @@ func (n *Node) openRelays(ctx context.Context) (err error) {
 	return nil
 }
 
-// embed runs a relay of our own, or joins the one that another node of this machine runs at the same address.
+// embed opens a relay of our own, or uses the one that another node of this machine runs at the same address.
 func (n *Node) embed(ctx context.Context) error {
 	config := relayd.Config{Dir: filepath.Join(n.c.Dir, "relay"), Addr: n.c.Addr, Now: n.c.Now, Log: n.c.Log}
 	local, err := relayd.Open(config)
@@ -125,7 +125,7 @@ func (n *Node) identify(ctx context.Context) (err error) {
 	return err
 }
 
-// runPool runs a pool until stop, which waits for its end: what we sign last is signed after ctx has ended.
+// runPool runs a pool until stop, which waits for its end. It does not end with ctx, because a node that stops still signs.
 func runPool(ctx context.Context, pool *relay.Pool) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
@@ -141,8 +141,8 @@ func runPool(ctx context.Context, pool *relay.Pool) (stop func()) {
 
 func (n *Node) relays() []string { return n.urls }
 
-// publish hands an event to relays, ours if none are named. While none of ours can be reached that is no failure
-// of the event's, and no reason to give up on it: the error matches due.ErrLater.
+// publish publishes an event at relays, ours if none are named. The error matches due.ErrLater if none of ours can be
+// reached: then it is not the event's fault, and no failed try.
 func (n *Node) publish(ctx context.Context, e guild.Verified, relays []string) error {
 	if len(relays) == 0 {
 		relays = n.urls
@@ -154,21 +154,22 @@ func (n *Node) publish(ctx context.Context, e guild.Verified, relays []string) e
 	return err
 }
 
-// publishAsProvider is publish for what we offer. What another process with our key offers too is not taken back.
+// publishAsProvider is publish for the provider's step. Deletions of announcements that another process with our key needs
+// are left out.
 func (n *Node) publishAsProvider(ctx context.Context, e guild.Verified, relays []string) error {
-	if n.presence.keepsCards() && deletesCard(e.Event()) {
+	if n.presence.keepsAnnouncements() && deletesAnnouncement(e.Event()) {
 		return nil
 	}
 	return n.publish(ctx, e, relays)
 }
 
-// deletesCard reports whether an event is a deletion of an announcement (NIP-09, the k tag).
-func deletesCard(e nostr.Event) bool {
+// deletesAnnouncement reports whether an event is a deletion of an announcement (NIP-09, the k tag).
+func deletesAnnouncement(e nostr.Event) bool {
 	return e.Kind == registry.KindDeletion && e.Tags.FindWithValue("k", "31990") != nil
 }
 
-// blossomServers is where large bundles go: where the configuration says, else to the relays of this machine,
-// which are guild's own and keep blobs too.
+// blossomServers returns the servers for large bundles: the configured ones, else the relays with the scheme ws, which run on
+// this machine and are guild's own, with a Blossom server.
 func (n *Node) blossomServers() []string {
 	if len(n.c.Blossom) > 0 {
 		return n.c.Blossom
@@ -182,8 +183,7 @@ func (n *Node) blossomServers() []string {
 	return servers
 }
 
-// localHosts lists the hosts of URLs that the owner configured, as they stand there: they may have private
-// addresses.
+// localHosts returns the hosts of URLs that the owner configured, as they are written there. They may have private addresses.
 func localHosts(urls []string) []string {
 	var hosts []string
 	for _, u := range urls {
@@ -194,7 +194,7 @@ func localHosts(urls []string) []string {
 	return hosts
 }
 
-// localAddresses lists the same hosts as they are dialled: in lower case, each with its port.
+// localAddresses returns the same hosts as they are dialled: in lower case, each with its port.
 func localAddresses(urls []string) []string {
 	var addresses []string
 	for _, u := range urls {

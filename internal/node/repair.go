@@ -8,21 +8,21 @@ import (
 	"guild/internal/journal"
 )
 
-// Repaired is what Repair did, and the jobs that it put into quarantine.
+// Repaired reports what Repair did, and the jobs that it put into quarantine.
 type Repaired struct {
 	journal.Report
 	Jobs []RepairedJob
 }
 
-// RepairedJob is a job that lost entries, or may have, as what is left of it has it.
+// RepairedJob is a job that lost entries, or may have, as far as its other entries show it.
 type RepairedJob struct {
 	Job    guild.JobID
-	Title  string       // "" if that is lost, too
-	Ending guild.Ending // guild.Open also if that is lost
-	Known  bool         // that it was opened is not lost
+	Title  string       // "" if lost
+	Ending guild.Ending // guild.Open if lost
+	Known  bool         // the entry that opened it is not lost
 }
 
-// Repair rebuilds the damaged journal that a stopped node left.
+// Repair rebuilds the damaged journal of a stopped node.
 func Repair(ctx context.Context, c Config) (Repaired, error) {
 	n := &Node{c: c.withDefaults()}
 	o, err := n.journalOptions()
@@ -42,7 +42,7 @@ func Repair(ctx context.Context, c Config) (Repaired, error) {
 		}
 		one := RepairedJob{}
 		if one.Job, err = guild.ParseJobID(id); err != nil {
-			continue // none of ours
+			continue // a guard of a newer version
 		}
 		if job, ok := n.folds.jobs.Job(one.Job); ok {
 			one.Title, one.Ending, one.Known = job.Title, job.Ending, true

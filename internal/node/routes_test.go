@@ -11,10 +11,10 @@ import (
 	"guild/internal/work"
 )
 
-// TestARequestToNobodyComesToTheServiceOfItsKindAndOnesToOthersDoNot publishes requests of the kind that a node
+// TestOpenRequestRouting publishes requests of the kind that a node
 // does. What came is seen by what was dropped: an open request is the work step's to take or leave, one to somebody
 // else is no fault of anybody's.
-func TestARequestToNobodyComesToTheServiceOfItsKindAndOnesToOthersDoNot(t *testing.T) {
+func TestOpenRequestRouting(t *testing.T) {
 	t.Parallel()
 	url := startRelay(t)
 	provider, us := start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })
@@ -50,7 +50,7 @@ func dropped(t *testing.T, c *control.Client, text string) bool {
 	return false
 }
 
-func TestRequestsAreReadOfTheKindsThatWeDo(t *testing.T) {
+func TestOpenKinds(t *testing.T) {
 	n := &Node{work: work.New(work.Config{Services: []work.Service{
 		{Task: "a", Kind: 5100}, {Task: "b", Kind: 5050}, {Task: "c", Kind: 5100}, {Task: "d", Kind: 7000}, {Task: "e", Kinds: []int{5050, 5300}},
 	}}, work.NewFold())}
@@ -59,7 +59,7 @@ func TestRequestsAreReadOfTheKindsThatWeDo(t *testing.T) {
 	}
 }
 
-func TestStatusSaysHowARelayIsRead(t *testing.T) {
+func TestStatusRelayTier(t *testing.T) {
 	t.Parallel()
 	url := startRelay(t)
 	c, _ := start(t, url, func(*Config) {})

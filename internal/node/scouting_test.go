@@ -9,7 +9,7 @@ import (
 	"guild/internal/control"
 )
 
-func TestAProviderThatTheOwnerNamesIsAskedForAtTheRelays(t *testing.T) {
+func TestSeekNamedProvider(t *testing.T) {
 	url := startRelay(t)
 	customer, _ := start(t, url, func(*Config) {})
 	p := newPeer(t, url)

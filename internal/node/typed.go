@@ -12,7 +12,7 @@ import (
 	"guild/oa"
 )
 
-// typedService is the service for a job type.
+// typedService makes the service for a job type.
 func (n *Node) typedService(ctx context.Context, w Worker) (work.Service, error) {
 	id, err := oa.ParseID(w.Type)
 	if err == nil {
@@ -29,7 +29,7 @@ func (n *Node) typedService(ctx context.Context, w Worker) (work.Service, error)
 		if err != nil {
 			return work.Service{}, err
 		}
-		n.look(ctx, w, command)
+		n.warnIfMissing(ctx, w, command)
 		t.Do = command.DoTyped
 	case w.Model != nil:
 		model := *w.Model
@@ -53,8 +53,7 @@ func (n *Node) typedService(ctx context.Context, w Worker) (work.Service, error)
 	return s, nil
 }
 
-// openImages makes the sandboxes for commands of oa.sandbox_run.v1: one for each image of the configuration, and that of
-// this machine.
+// openImages makes the sandboxes for commands of oa.sandbox_run.v1: one for each configured image, and one for this machine.
 func (n *Node) openImages(ctx context.Context) error {
 	if n.unboxed != nil {
 		return nil
@@ -66,18 +65,19 @@ func (n *Node) openImages(ctx context.Context) error {
 	return err
 }
 
-// checker checks results of typed jobs: it runs commands again in the images that are here, and embeds samples again.
+// checker returns the check of typed jobs' results: it runs commands again in the images that are here, and embeds samples
+// again.
 func (n *Node) checker() typed.Checker {
 	c := typed.Checker{Types: n.c.Types, Vectors: n.c.Judging.Vectors}
 	if n.unboxed == nil {
 		box := n.images
-		box.Network, box.Most.Wall = true, time.Hour // what our own requests say
+		box.Network, box.Most.Wall = true, time.Hour // as our own requests ask for
 		c.Sandbox = &box
 	}
 	return c
 }
 
-// opinion is whom the owner appoints to choose between results. A model that is not named is the one that did best here.
+// opinion returns what the owner configured to choose between results. A chat without a model prefers the one that did best.
 func (n *Node) opinion() opinion.Opinion {
 	chat, ok := n.c.Judging.Opinion.(opinion.Chat)
 	if !ok {

@@ -54,7 +54,7 @@ func hireTyped[Q oa.Payload](t *testing.T, c *control.Client, request Q) control
 	return finish(t, c, open(t, c, packed, control.Hire{Task: e.JobType.String()}))
 }
 
-func TestAModelsVectorsAreMadeAgainBeforeTheyCount(t *testing.T) {
+func TestEmbeddingsAreRepeated(t *testing.T) {
 	for name, c := range map[string]struct {
 		turned float64
 		want   guild.Ending
@@ -89,7 +89,7 @@ func TestAModelsVectorsAreMadeAgainBeforeTheyCount(t *testing.T) {
 	}
 }
 
-func TestAnImageIsADirectoryOfTheOwners(t *testing.T) {
+func TestSandboxImages(t *testing.T) {
 	const image = "sha256:0a"
 	url := startRelay(t)
 	start(t, url, func(o *Config) {

@@ -19,17 +19,17 @@ import (
 	"guild/nutshell/vault/age"
 )
 
-// vaultKeyFile is the key of age that credentials are sealed for on their way to and through this node.
+// vaultKeyFile is the age key that credentials for this node are sealed for.
 const vaultKeyFile = "vault.key"
 
-// vaultKey is the node's own key for credentials. It is made when it is first needed.
+// vaultKey is the node's own key for credentials. It is made on first use.
 type vaultKey struct {
 	path string
 	now  func() time.Time
 	mu   sync.Mutex // held while it is made
 }
 
-// recipient is whom to seal for, so that this node can open it.
+// recipient returns the age recipient of the key.
 func (k *vaultKey) recipient() (string, error) {
 	id, err := k.identity()
 	if err != nil {
@@ -40,7 +40,7 @@ func (k *vaultKey) recipient() (string, error) {
 		return "", err
 	}
 	if len(all) != 1 {
-		return "", fmt.Errorf("%s: want one key of age, not %d", k.path, len(all))
+		return "", fmt.Errorf("%s: want one age key, not %d", k.path, len(all))
 	}
 	return all[0], nil
 }
@@ -67,7 +67,7 @@ func (k *vaultKey) create() ([]byte, error) {
 	return text.Reveal(), durable.WriteBytes(k.path, text.Reveal()) // 0600
 }
 
-// open opens what was sealed for this node.
+// open decrypts what was sealed for this node.
 func (k *vaultKey) open(ctx context.Context, sealed []byte) (vault.Secret, error) {
 	id, err := k.identity()
 	if err != nil {
@@ -80,10 +80,10 @@ func (k *vaultKey) open(ctx context.Context, sealed []byte) (vault.Secret, error
 	return s.Open(ctx, sealed)
 }
 
-// sealFor seals for somebody else's key, which must be one of age's own: no program is run for a stranger's word.
+// sealFor seals for another key, which must be a native one of age: the others run a plugin, and the key is a stranger's.
 func (*vaultKey) sealFor(ctx context.Context, recipient string, document vault.Secret) ([]byte, error) {
 	if !age.IsNative(recipient) {
-		return nil, fmt.Errorf("%.24q is no key of age's own", recipient)
+		return nil, fmt.Errorf("%.24q is not a native age key", recipient)
 	}
 	s, err := age.New(age.Config{Recipients: []string{recipient}})
 	if err != nil {
@@ -92,12 +92,11 @@ func (*vaultKey) sealFor(ctx context.Context, recipient string, document vault.S
 	return s.Seal(ctx, document)
 }
 
-// memory is where Linux keeps files that never reach a disk.
+// memory is a file system in memory.
 const memory = "/dev/shm"
 
-// secretsDir makes the directory for credentials that a worker has at the moment: in memory, or among the unpacked
-// bundles where there is no such place. What an earlier process left there is removed. The journal's lock says that
-// no other one uses it.
+// secretsDir makes the directory for the credentials of running workers: in memory, or among the unpacked bundles if that is
+// not possible. It removes what an earlier process left there; the journal's lock makes sure that no other process uses it.
 func (n *Node) secretsDir() (string, error) {
 	home, err := filepath.Abs(n.c.Dir)
 	if err != nil {
@@ -112,7 +111,7 @@ func (n *Node) secretsDir() (string, error) {
 	return dir, nil
 }
 
-// emptyOwn makes an empty directory for this user alone. It touches none that somebody else made first.
+// emptyOwn makes an empty directory that only this user can enter. One that another user made is left alone.
 func emptyOwn(dir string) error {
 	info, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -123,7 +122,7 @@ func emptyOwn(dir string) error {
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if info.Mode() != fs.ModeDir|0o700 || !ok || int(owner.Uid) != os.Getuid() {
-		return fmt.Errorf("%s is not a directory of ours", dir)
+		return fmt.Errorf("%s is not this user's own directory", dir)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		return err

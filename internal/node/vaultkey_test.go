@@ -13,7 +13,7 @@ import (
 	"guild/nutshell/vault"
 )
 
-func TestTheKeyForCredentialsIsMadeOnceForTheOwnerAlone(t *testing.T) {
+func TestVaultKeyIsMadeOnce(t *testing.T) {
 	dir := t.TempDir()
 	k := &vaultKey{path: filepath.Join(dir, vaultKeyFile), now: time.Now}
 	var all sync.Map
@@ -40,7 +40,7 @@ func TestTheKeyForCredentialsIsMadeOnceForTheOwnerAlone(t *testing.T) {
 	}
 }
 
-func TestWhatIsSealedForAnotherNodeOnlyThatOneOpens(t *testing.T) {
+func TestSealForAnotherNode(t *testing.T) {
 	ours, theirs := &vaultKey{path: filepath.Join(t.TempDir(), "k"), now: time.Now}, &vaultKey{path: filepath.Join(t.TempDir(), "k"), now: time.Now}
 	recipient, err := theirs.recipient()
 	if err != nil {
@@ -63,7 +63,7 @@ func TestWhatIsSealedForAnotherNodeOnlyThatOneOpens(t *testing.T) {
 	}
 }
 
-func TestAKeyFileThatIsNoneIsNeverReplaced(t *testing.T) {
+func TestInvalidKeyFileStays(t *testing.T) {
 	path := filepath.Join(t.TempDir(), vaultKeyFile)
 	if err := os.WriteFile(path, []byte("something else"), 0o600); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestAKeyFileThatIsNoneIsNeverReplaced(t *testing.T) {
 	}
 }
 
-func TestCredentialsThatAKilledNodeLeftAreGone(t *testing.T) {
+func TestLeftoverCredentialsAreRemoved(t *testing.T) {
 	n := &Node{c: Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)}}
 	dir, err := n.secretsDir()
 	if err != nil {
@@ -97,7 +97,7 @@ func TestCredentialsThatAKilledNodeLeftAreGone(t *testing.T) {
 	}
 }
 
-func TestADirectoryThatOthersMadeIsNotTrusted(t *testing.T) {
+func TestForeignSecretsDirectory(t *testing.T) {
 	place := t.TempDir()
 	open, link, file := filepath.Join(place, "open"), filepath.Join(place, "link"), filepath.Join(place, "file")
 	if err := errors.Join(os.Mkdir(open, 0o777), os.Chmod(open, 0o777), os.Symlink(place, link), os.WriteFile(file, nil, 0o600)); err != nil {

@@ -32,16 +32,16 @@ type Worker struct {
 	Kind    int
 	Kinds   []int          // all of them; Kind, or the usual ones of the tasks, if empty
 	Schema  string         // of its inputs, as announced
-	Open    bool           // works on requests that name nobody
-	Trace   session.Format // of the lines on the command's standard output; they are for people if empty
+	Open    bool           // accepts requests that name no provider
+	Trace   session.Format // of the lines on the command's standard output; plain text if empty
 	Claims  work.Claims
-	Type    string       // the job type of package oa, if it is a service for one; Command, Model or the sandbox does it
+	Type    string       // the job type of package oa, done by Command, Model or the sandbox; "" for bundles
 	Model   *typed.Model // behind an endpoint; nil without one
 	Command string       // for /bin/sh -c
 	Env     []string     // names of our variables that it may see
 	Mounts  []string     // host directories that it may read
 
-	Network     work.Network // NetworkNone if empty; what runs unsandboxed reaches all
+	Network     work.Network // NetworkNone if empty; unsandboxed commands always have it all
 	Unsandboxed bool
 	Slots       int
 	Queue       int
@@ -119,7 +119,7 @@ func (n *Node) published(ctx context.Context, kinds ...nostr.Kind) ([]guild.Veri
 	return n.find(ctx, nostr.Filter{Kinds: kinds, Authors: []nostr.PubKey{n.pubkey}, Limit: enough}, n.urls)
 }
 
-// services turns the workers into services. Without a sandbox only an explicit Unsandboxed works.
+// services turns the workers into services. If there is no sandbox, only Unsandboxed ones can be offered.
 func (n *Node) services(ctx context.Context) ([]work.Service, error) {
 	var services []work.Service
 	for _, w := range n.c.Workers {
@@ -137,7 +137,7 @@ func (n *Node) services(ctx context.Context) ([]work.Service, error) {
 			if err != nil {
 				return nil, fmt.Errorf("the service %q: %w", cmp.Or(w.D, w.Task), err)
 			}
-			n.look(ctx, w, command)
+			n.warnIfMissing(ctx, w, command)
 			do = command.Do
 		}
 		services = append(services, n.service(w, do))
@@ -165,8 +165,8 @@ func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error
 	return s
 }
 
-// look warns of a command that will not be found, before the first customer hears of it.
-func (n *Node) look(ctx context.Context, w Worker, x work.Exec) {
+// warnIfMissing warns of a command that will not be found where it runs.
+func (n *Node) warnIfMissing(ctx context.Context, w Worker, x work.Exec) {
 	found, err := x.Find(ctx)
 	if err != nil || !found {
 		n.c.Log.Warn("the worker's program is not found where it will run: name it by its path", "task", w.Task, "command", w.Command, "err", err)
@@ -195,8 +195,8 @@ func (n *Node) command(w Worker) (work.Exec, error) {
 	return x, nil
 }
 
-// mounts is what a worker sees of this machine: the directories that its owner names, and the one that its
-// program stands in. Where the node's own files are there too, it sees the program alone.
+// mounts returns what a worker sees of this machine: the directories that its owner names, and the one of its program, or
+// the program alone if the node's own files are in that directory.
 func (n *Node) mounts(program string, w Worker) ([]string, error) {
 	for _, dir := range w.Mounts {
 		if err := n.mayShow(dir); err != nil && !w.Unsandboxed {
@@ -213,7 +213,7 @@ func (n *Node) mounts(program string, w Worker) ([]string, error) {
 	return append([]string{dir}, w.Mounts...), nil
 }
 
-// MountError is a directory that a worker must not see.
+// MountError says that a worker must not see a directory.
 type MountError struct{ Dir, Secret string }
 
 func (e *MountError) Error() string {
@@ -225,7 +225,7 @@ func (*MountError) Hint() string {
 	return "name a directory apart from the home of the node"
 }
 
-// mayShow refuses to show a worker a directory that holds, or lies in, what is the node's own: its key is there.
+// mayShow returns an error for a directory that holds, or lies in, one of the node's own, where its key is.
 func (n *Node) mayShow(dir string) error {
 	shown, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -245,16 +245,16 @@ func (n *Node) mayShow(dir string) error {
 	return nil
 }
 
-// holds reports whether one directory is the other or lies above it.
+// holds reports whether above is below or a parent of it.
 func holds(above, below string) bool {
 	rel, err := filepath.Rel(above, below)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
-// workerLimits are wider than the judge's: an agent is no test.
+// workerLimits are wider than the judge's: an agent takes more than a test.
 var workerLimits = sandbox.Limits{CPU: time.Hour, Memory: 8 << 30, Disk: 1 << 30, Output: 4 << 20, Pids: 500}
 
-// pick returns our own values of the named variables.
+// pick returns the named environment variables that are set, as "name=value".
 func pick(names []string) []string {
 	var env []string
 	for _, name := range names {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestAWorkerNeverSeesTheNodesOwnFiles(t *testing.T) {
+func TestWorkerMounts(t *testing.T) {
 	place := t.TempDir()
 	home, agent := filepath.Join(place, "home"), filepath.Join(place, "agent")
 	for _, dir := range []string{filepath.Join(home, "journal"), agent} {

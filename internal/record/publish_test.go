@@ -45,7 +45,7 @@ func (a *archive) said() (all []fact.ReceiptPublished) {
 	return all
 }
 
-func TestAReceiptIsPublishedOnceIfTheOwnerWants(t *testing.T) {
+func TestReceiptIsPublishedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &board{refusals: 1}
 		a, job := newPublicArchive(t, b.publish), guild.JobID{1}
@@ -77,7 +77,7 @@ func TestAReceiptIsPublishedOnceIfTheOwnerWants(t *testing.T) {
 	})
 }
 
-func TestAReceiptThatNoRelayTakesIsGivenUp(t *testing.T) {
+func TestUnpublishableReceipt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &board{refusals: 1000}
 		a, job := newPublicArchive(t, b.publish), guild.JobID{1}
@@ -91,7 +91,7 @@ func TestAReceiptThatNoRelayTakesIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestAReceiptThatIsSupersededStaysPublished(t *testing.T) {
+func TestSupersededReceiptStaysPublished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &board{}
 		a, job := newPublicArchive(t, b.publish), guild.JobID{1}

@@ -157,7 +157,7 @@ func tools(events []replay.Event) (names []string) {
 	return names
 }
 
-func TestATrajectoryTellsTheJobFromItsBundleToItsVerdict(t *testing.T) {
+func TestTrajectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, job := newArchive(t), guild.JobID{1}
 		id := a.opened(job, 1)
@@ -187,7 +187,7 @@ func TestATrajectoryTellsTheJobFromItsBundleToItsVerdict(t *testing.T) {
 	})
 }
 
-func TestEachCallHasItsResultAndTheHashOfItsWholeOutput(t *testing.T) {
+func TestToolCallsAndResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, job := newArchive(t), guild.JobID{1}
 		id := a.opened(job, 1)
@@ -224,7 +224,7 @@ func when(t *testing.T, text string) time.Time {
 	return at
 }
 
-func TestAReceiptBindsEverything(t *testing.T) {
+func TestReceipt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, job := newArchive(t), guild.JobID{1}
 		id := a.opened(job, 1)
@@ -255,7 +255,7 @@ func TestAReceiptBindsEverything(t *testing.T) {
 	})
 }
 
-func TestAVerdictThatWasDisputedHasAnotherReceiptThatNamesTheFirst(t *testing.T) {
+func TestDisputeSupersedesReceipt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, job := newArchive(t), guild.JobID{1}
 		id := a.opened(job, 1)
@@ -286,7 +286,7 @@ func TestAVerdictThatWasDisputedHasAnotherReceiptThatNamesTheFirst(t *testing.T)
 	})
 }
 
-func TestAQuoteIsPartOfTheTrajectoryWithTheKeyThatItIsBoundTo(t *testing.T) {
+func TestQuoteInTrajectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, job, key := newArchive(t), guild.JobID{1}, guild.Sum([]byte("key")).Hex()
 		id := a.opened(job, 1)
@@ -302,7 +302,7 @@ func TestAQuoteIsPartOfTheTrajectoryWithTheKeyThatItIsBoundTo(t *testing.T) {
 	})
 }
 
-func TestWhatWasNotJudgedHasATrajectoryAndNoReceipt(t *testing.T) {
+func TestNoReceiptWithoutVerdict(t *testing.T) {
 	for _, c := range []struct {
 		end  func(nostr.ID) fact.Fact
 		want replay.Status
@@ -331,7 +331,7 @@ func TestWhatWasNotJudgedHasATrajectoryAndNoReceipt(t *testing.T) {
 	}
 }
 
-func TestTheSecondAttemptTellsTheFirstToo(t *testing.T) {
+func TestSecondAttemptTrajectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, job := newArchive(t), guild.JobID{1}
 		first := a.opened(job, 1)
@@ -356,7 +356,7 @@ func TestTheSecondAttemptTellsTheFirstToo(t *testing.T) {
 	})
 }
 
-func TestTheDocumentsAreTheSameHoweverOftenTheyAreComputed(t *testing.T) {
+func TestDocumentsAreDeterministic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, job := newArchive(t), guild.JobID{1}
 		id := a.opened(job, 1)
@@ -404,7 +404,7 @@ func TestTheDocumentsAreTheSameHoweverOftenTheyAreComputed(t *testing.T) {
 	})
 }
 
-func TestAPrefixThatFitsTwoReceiptsFindsNone(t *testing.T) {
+func TestAmbiguousReceiptPrefix(t *testing.T) {
 	f := NewFold()
 	for n := range byte(2) {
 		id, job := nostr.ID{n + 1}, guild.JobID{n + 1}
@@ -438,11 +438,11 @@ func history(t *rapid.T) (all []fact.Entry) {
 	return all
 }
 
-func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
+func TestRestoredFold(t *testing.T) {
 	foldtest.GoesOn(t, NewFold, history, nil)
 }
 
-func TestAGarbledSnapshotIsRefusedAndChangesNothing(t *testing.T) {
+func TestInvalidSnapshot(t *testing.T) {
 	f := NewFold()
 	f.Apply(fact.Entry{Seq: 1, Subject: "job.1", Facts: []fact.Fact{fact.JobOpened{Job: guild.JobID{1}}}})
 	foldtest.Refuses(t, f, foldtest.Partial(t, f)...)

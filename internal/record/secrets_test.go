@@ -12,7 +12,7 @@ import (
 	"guild/internal/fact"
 )
 
-func TestATrajectoryTellsNoSecrets(t *testing.T) {
+func TestTrajectoryIsRedacted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, job := newArchive(t), guild.JobID{1}
 		id := a.opened(job, 1)
