@@ -8,7 +8,6 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/canon"
 	"guild/internal/fact"
 	"guild/internal/fold"
 )
@@ -17,12 +16,12 @@ import (
 type Fold struct{ *fold.State[state] }
 
 type state struct {
-	Jobs     fold.Table[guild.JobID, trace]    `json:"jobs"`     // with attempts that have no record yet, or open
-	Sessions fold.Table[string, session]       `json:"sessions"` // of attempts without a record, by attempt
-	Stored   fold.Table[guild.JobID, []Stored] `json:"stored"`   // never changed in place
-	Young    fold.Table[string, session]       `json:"young"`    // of attempts with a record that may still be disputed
-	Order    []string                          `json:"order"`    // of those, the oldest first; appended to and cut at the front
-	Unsaid   fold.Table[string, unsaid]        `json:"unsaid"`   // receipts to publish, by id
+	Jobs        fold.Table[guild.JobID, trace]    `json:"jobs"`     // with attempts that have no record yet, or open
+	Sessions    fold.Table[string, session]       `json:"sessions"` // of attempts without a record, by attempt
+	Stored      fold.Table[guild.JobID, []Stored] `json:"stored"`   // never changed in place
+	Young       fold.Table[string, session]       `json:"young"`    // of attempts with a record that may still be disputed
+	Order       []string                          `json:"order"`    // of those, the oldest first; appended to and cut at the front
+	Unpublished fold.Table[string, unpublished]   `json:"unsaid"`   // receipts to publish, by id
 }
 
 // disputable is how long an attempt's session is kept after its record, in ms: longer than an objection may take.
@@ -99,19 +98,19 @@ func (f *Fold) ended() []session {
 	return ended
 }
 
-// unsaid returns the receipts to publish.
-func (f *Fold) unsaid() []unsaid {
-	var all []unsaid
+// unpublished returns the receipts to publish.
+func (f *Fold) unpublished() []unpublished {
+	var all []unpublished
 	f.View(func(st *state) {
-		for _, u := range st.Unsaid.All() {
+		for _, u := range st.Unpublished.All() {
 			all = append(all, u)
 		}
 	})
 	return all
 }
 
-func (f *Fold) isUnsaid(receipt string) bool {
-	return fold.Read(f.State, func(st *state) bool { return st.Unsaid.Has(receipt) })
+func (f *Fold) isUnpublished(receipt string) bool {
+	return fold.Read(f.State, func(st *state) bool { return st.Unpublished.Has(receipt) })
 }
 
 // due reports whether an attempt needs its record now.
@@ -153,7 +152,7 @@ func (st *state) apply(one fact.Fact, at int64) bool {
 	case fact.AttemptRecorded:
 		st.recorded(one, at)
 	case fact.ReceiptPublished:
-		st.Unsaid.Delete(one.Receipt)
+		st.Unpublished.Delete(one.Receipt)
 	case fact.AttemptDisputed:
 		st.disputed(one, at)
 	case fact.AttemptRequested:
@@ -248,7 +247,7 @@ func (st *state) recorded(r fact.AttemptRecorded, at int64) {
 	stored := Stored{Attempt: r.Attempt, Receipt: r.Receipt, Blob: r.Stored, Replay: r.Replay}
 	st.Stored.Set(s.Job, append(before[:len(before):len(before)], stored))
 	if r.Public {
-		st.Unsaid.Set(r.Receipt, unsaid{Job: s.Job, Stored: stored})
+		st.Unpublished.Set(r.Receipt, unpublished{Job: s.Job, Stored: stored})
 	}
 	if s.Judged != nil {
 		st.keep(s, r.Receipt, at)
@@ -306,12 +305,4 @@ func (a act) step() string {
 		return "judge"
 	}
 	return "work"
-}
-
-func paramsHash(raw json.RawMessage) (string, error) {
-	h, err := canon.Hash(raw)
-	if err != nil {
-		return "", err
-	}
-	return h.String(), nil
 }

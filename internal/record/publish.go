@@ -14,26 +14,26 @@ import (
 	"guild/receipt"
 )
 
-// patience is how long relays may take for one receipt.
-const patience = 20 * time.Second
+// publishTime is how long relays may take for one receipt.
+const publishTime = 20 * time.Second
 
-// unsaid is a receipt that is to be published.
-type unsaid struct {
+// unpublished is a receipt to publish.
+type unpublished struct {
 	Job guild.JobID `json:"job"`
 	Stored
 }
 
-// publish signs the event that says a receipt and publishes it. Signed again it is the same event.
-func (r *Record) publish(u unsaid) due.Work {
+// publish makes it due to publish a receipt. If it is signed again, it is the same event.
+func (r *Record) publish(u unpublished) due.Work {
 	settle := func(tx *journal.Tx, event nostr.ID, reason string) {
-		if r.fold.isUnsaid(u.Receipt) {
+		if r.fold.isUnpublished(u.Receipt) {
 			tx.Append(fact.ReceiptPublished{Attempt: u.Attempt, Receipt: u.Receipt, Event: event, Reason: reason})
 		}
 	}
 	return due.Work{
 		Key: "publish receipt " + u.Receipt, Guard: fact.JobSubject(u.Job), Lease: 2 * time.Minute,
 		Act: func(ctx context.Context) (due.Decision, error) {
-			v, err := r.say(ctx, u)
+			v, err := r.signAndPublish(ctx, u)
 			if err != nil {
 				return nil, fmt.Errorf("publish receipt %s: %w", u.Receipt, err)
 			}
@@ -43,7 +43,8 @@ func (r *Record) publish(u unsaid) due.Work {
 	}
 }
 
-func (r *Record) say(ctx context.Context, u unsaid) (guild.Verified, error) {
+// signAndPublish publishes the event of a receipt, and returns it.
+func (r *Record) signAndPublish(ctx context.Context, u unpublished) (guild.Verified, error) {
 	raw, err := r.c.Blobs.ReadAll(u.Blob, receipt.MaxSize)
 	if err != nil {
 		return guild.Verified{}, err
@@ -60,7 +61,7 @@ func (r *Record) say(ctx context.Context, u unsaid) (guild.Verified, error) {
 	if err != nil {
 		return guild.Verified{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, publishTime)
 	defer cancel()
 	return v, r.c.Publish(ctx, v, nil)
 }

@@ -85,8 +85,8 @@ func TestUnpublishableReceipt(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		said := a.said()
-		if len(said) != 1 || said[0].Reason == "" || said[0].Event != (nostr.ID{}) || len(a.fold.unsaid()) != 0 {
-			t.Errorf("%+v, and %d are still to be published", said, len(a.fold.unsaid()))
+		if len(said) != 1 || said[0].Reason == "" || said[0].Event != (nostr.ID{}) || len(a.fold.unpublished()) != 0 {
+			t.Errorf("%+v, and %d are still to be published", said, len(a.fold.unpublished()))
 		}
 	})
 }

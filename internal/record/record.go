@@ -1,8 +1,8 @@
-// Package record is the step that proves: when an attempt has come to its end it writes the trajectory of the
-// job so far (REPLAY.jsonl) and, if there was a verdict, the receipt that binds request, delivery, verdict and
-// policy, and publishes that if the owner wants. It owns the facts attempt.recorded and receipt.published. Both documents
-// are computed from facts alone, so computing them again gives the same bytes. It never changes what it records: a
-// verdict that is given again has a receipt of its own, which names the first.
+// Package record is the step that writes the proof of an attempt once it has ended: the trajectory of the job so far
+// (REPLAY.jsonl) and, if there was a verdict, the receipt that binds request, delivery, verdict and policy. It publishes the
+// receipt if the owner wants that. It owns the facts attempt.recorded and receipt.published. Both documents are computed from
+// facts alone, so computing them again gives the same bytes. It never changes a record: a verdict after a dispute has a
+// receipt of its own, which names the first.
 package record
 
 import (
@@ -17,6 +17,7 @@ import (
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
+	"guild/canon"
 	"guild/internal/blob"
 	"guild/internal/due"
 	"guild/internal/fact"
@@ -31,7 +32,7 @@ type Config struct {
 	Policy   func() guild.Hash // of the trust policy in force
 	Producer string            // program and version, as "guild@0.1.0"
 
-	// Publish says receipts in public, signed by Signer; nil when the owner does not want that.
+	// Publish publishes receipts, signed by Signer; nil when the owner does not want that.
 	Publish func(ctx context.Context, e guild.Verified, relays []string) error
 	Signer  nostr.Signer
 }
@@ -45,15 +46,14 @@ type Record struct {
 // New returns the step on its fold.
 func New(c Config, f *Fold) *Record { return &Record{c, f} }
 
-// Due lists the attempts that have ended and are not recorded, and the receipts that are to be published. It implements
-// due.Source.
+// Due lists the attempts that need their record now, and the receipts to publish. It implements due.Source.
 func (r *Record) Due(time.Time) []due.Work {
 	var work []due.Work
 	for _, ended := range r.fold.ended() {
 		work = append(work, r.write(ended))
 	}
 	if r.c.Publish != nil {
-		for _, u := range r.fold.unsaid() {
+		for _, u := range r.fold.unpublished() {
 			work = append(work, r.publish(u))
 		}
 	}
@@ -126,10 +126,10 @@ func (r *Record) receipt(s session, trajectory guild.Hash, policy string) (recei
 	return document, document.Validate()
 }
 
-// replay writes REPLAY.jsonl: what the node did for the job, each act a tool call with its result.
+// replay writes REPLAY.jsonl, with a tool call and its result for each act, and returns its canonical hash.
 func (r *Record) replay(to *bytes.Buffer, s session, policy string) (guild.Hash, error) {
 	if len(s.Acts) == 0 {
-		return guild.Hash{}, errors.New("nothing is known of what happened")
+		return guild.Hash{}, errors.New("no acts of the job are known")
 	}
 	w := replay.NewWriter(to)
 	start := moment(s.Acts[0].At)
@@ -144,11 +144,13 @@ func (r *Record) replay(to *bytes.Buffer, s session, policy string) (guild.Hash,
 		}
 		events = append(events, call, result)
 	}
+	confidence := 0.0
 	if s.Judged != nil {
 		events = append(events, verification(s))
+		confidence = s.Judged.Verdict.Score.Float()
 	}
 	events = append(events, replay.SessionEnd{
-		Status: status(s), Confidence: confidence(s), TotalToolCalls: len(s.Acts),
+		Status: status(s), Confidence: replay.Float(confidence), TotalToolCalls: len(s.Acts),
 		TotalLatencyMs: s.Ended - s.Acts[0].At, T: moment(s.Ended),
 	})
 	for _, e := range events {
@@ -186,19 +188,12 @@ func status(s session) replay.Status {
 	return replay.Failed
 }
 
-func confidence(s session) replay.Float {
-	if s.Judged == nil {
-		return 0
-	}
-	return replay.Float(s.Judged.Verdict.Score.Float())
-}
-
 func moment(ms int64) string { return replay.Time(time.UnixMilli(ms)) }
 
-// act is one thing that the node did or that happened to it.
+// act is one thing that the node did for a job, or that happened to it.
 type act struct {
 	At     int64           `json:"at"` // Unix ms
-	Ms     int64           `json:"ms"` // since what it followed
+	Ms     int64           `json:"ms"` // since the act before
 	Tool   string          `json:"tool"`
 	Params json.RawMessage `json:"params"`
 	Output string          `json:"output"`
@@ -206,26 +201,23 @@ type act struct {
 }
 
 func (a act) events(id string) (replay.ToolCall, replay.ToolResult, error) {
-	hash, err := paramsHash(a.Params)
+	hash, err := canon.Hash(a.Params)
 	if err != nil {
 		return replay.ToolCall{}, replay.ToolResult{}, fmt.Errorf("%s: %w", a.Tool, err)
 	}
-	call := replay.ToolCall{ID: id, Tool: a.Tool, Params: a.Params, ParamsHash: hash, StepID: a.step(),
+	call := replay.ToolCall{ID: id, Tool: a.Tool, Params: a.Params, ParamsHash: hash.String(), StepID: a.step(),
 		T: moment(a.At - a.Ms)}
+	utility := replay.Float(0)
+	if a.Exit == 0 {
+		utility = 1
+	}
 	result := replay.ToolResult{ID: id, OutputHash: guild.Sum([]byte(a.Output)).String(),
-		Preview: a.Output, ExitCode: &a.Exit, StepUtility: utility(a.Exit), LatencyMs: a.Ms,
+		Preview: a.Output, ExitCode: &a.Exit, StepUtility: utility, LatencyMs: a.Ms,
 		T: moment(a.At)}
 	return call, result, nil
 }
 
-func utility(exit int) replay.Float {
-	if exit == 0 {
-		return 1
-	}
-	return 0
-}
-
-// Stored finds a receipt by its id or by its attempt, and a trajectory by the job.
+// Stored says where the documents of a record are.
 type Stored struct {
 	Attempt nostr.ID
 	Receipt string
