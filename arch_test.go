@@ -62,7 +62,7 @@ var layers = map[string]int{
 
 	"internal/sandbox": 4, "internal/sandbox/confine": 4, "internal/sandbox/namespaces": 4,
 	"internal/sandbox/namespaces/plan": 4, "internal/sandbox/boxinit": 4,
-	"internal/sandbox/bubblewrap": 4, "internal/sandbox/container": 4, "internal/sandbox/landlock": 4,
+	"internal/sandbox/container": 4, "internal/sandbox/landlock": 4,
 	"internal/sandbox/probe": 4, "internal/sandbox/tiers": 4, "internal/exam": 4, "internal/analysis": 4, "internal/opinion": 4,
 
 	"internal/jobs": stepLayer, "internal/judge": stepLayer, "internal/record": stepLayer,

@@ -45,10 +45,10 @@ func checkJournal(c config.Config) finding {
 }
 
 // checkSandbox also lists what the sandbox does less well here than it should.
-func checkSandbox(ctx context.Context) []finding {
-	_, caps, err := tiers.Best(ctx)
+func checkSandbox(ctx context.Context, c config.Config) []finding {
+	_, caps, err := tiers.Pick(ctx, c.Judge.Tier)
 	if err != nil {
-		return []finding{{"sandbox", stateFailed, err.Error(), caps.Remedy}}
+		return []finding{{"sandbox", stateFailed, err.Error(), hintOf(err)}}
 	}
 	all := []finding{{"sandbox", stateOK, caps.Tier, ""}}
 	for _, gap := range caps.Gaps {

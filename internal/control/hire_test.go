@@ -148,9 +148,9 @@ func TestABundleOverTheLimitIsRefused(t *testing.T) {
 
 func TestNothingIsHiredWhereNothingCanBeJudged(t *testing.T) {
 	d := openDesk(t)
-	d.unboxed = &sandbox.UnusableError{Remedy: "install bubblewrap"}
+	d.unboxed = &sandbox.UnusableError{Remedy: "install podman"}
 	p := d.wantProblem("POST", "/v1/jobs?task=python", bytes.NewReader(packed(t, "")), 503, "unsandboxed")
-	if p.Hint != "install bubblewrap" || d.journal.Last() != 0 {
+	if p.Hint != "install podman" || d.journal.Last() != 0 {
 		t.Errorf("hint %q", p.Hint)
 	}
 }

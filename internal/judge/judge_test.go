@@ -13,7 +13,7 @@ import (
 	"guild/internal/exam"
 	"guild/internal/judge"
 	"guild/internal/sandbox"
-	"guild/internal/sandbox/bubblewrap"
+	"guild/internal/sandbox/container"
 )
 
 // request makes the directory of an unpacked request bundle.
@@ -162,7 +162,7 @@ func TestWhatCannotBeJudgedIsUndecided(t *testing.T) {
 func TestADeliveryIsNeverRunWithoutASandbox(t *testing.T) {
 	bundle := "testdata/add"
 	delivery := deliver(t, map[string]string{"solution.py": "open('/tmp/ran', 'w')"})
-	for _, e := range []*exam.Engine{{}, {Runner: bubblewrap.Runner{Path: "/no/such/bwrap"}}} {
+	for _, e := range []*exam.Engine{{}, {Runner: container.GVisor{Path: "/no/such/runsc"}}} {
 		_, err := e.Examine(t.Context(), bundle, delivery)
 		if unusable, ok := errors.AsType[*sandbox.UnusableError](err); !ok || unusable.Remedy == "" {
 			t.Errorf("error %v", err)

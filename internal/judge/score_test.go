@@ -199,8 +199,8 @@ func TestABreachOutweighsAFaultAndAFaultTheTests(t *testing.T) {
 		{"a smoke test failed", []exam.Finding{smoky, finding(tests("", 15, 15)...)}, guild.Failure, guild.Strong, 961_538, guild.StandingRejected, "a smoke test did not pass: smoke"},
 		{"nothing was found", nil, guild.Failure, guild.Weak, 0, guild.StandingRejected, "nothing was run: there is no test"},
 	} {
-		v := (&Judge{Caps: sandbox.Caps{Tier: "bubblewrap"}}).verdict(Case{}, exam.Report{Findings: c.findings}, analysis.Report{})
-		if v.Outcome != c.want || v.Strength != c.strength || v.Score != c.score || v.Standing != c.standing || v.Cause != c.cause || v.Tier != "bubblewrap" {
+		v := (&Judge{Caps: sandbox.Caps{Tier: "namespaces"}}).verdict(Case{}, exam.Report{Findings: c.findings}, analysis.Report{})
+		if v.Outcome != c.want || v.Strength != c.strength || v.Score != c.score || v.Standing != c.standing || v.Cause != c.cause || v.Tier != "namespaces" {
 			t.Errorf("%s: %s %s %d %s %q", c.name, v.Outcome, v.Strength, v.Score, v.Standing, v.Cause)
 		}
 	}

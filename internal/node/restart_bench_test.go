@@ -367,7 +367,7 @@ func aJob(n int, at int64, s guild.Service, task string, policy guild.Hash, appe
 	}
 	job, relays, node := fact.JobSubject(id), []string{"wss://relay.damus.io", "wss://relay.example.com"}, "guild-99ad7a04"
 	reply := event(answer, 6000, 1200)
-	verdict := guild.Verdict{Outcome: guild.Success, Score: 930_000, Strength: guild.Strong, Tier: "bubblewrap", Expected: 14, Passed: 13,
+	verdict := guild.Verdict{Outcome: guild.Success, Score: 930_000, Strength: guild.Strong, Tier: "namespaces", Expected: 14, Passed: 13,
 		Usage: guild.Usage{WallMs: 1200, CPUMs: 900, MemoryPeak: 40 << 20}, Evidence: hash()}
 	failed := n%20 == 0
 	entries := []struct {

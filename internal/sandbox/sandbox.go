@@ -68,13 +68,13 @@ const (
 
 // Caps says what a runner can do on this machine.
 type Caps struct {
-	Tier   string // its name in verdicts, as "bubblewrap"
+	Tier   string // its name in verdicts, as "namespaces"
 	Usable bool
 	MAC    string   // the mandatory access control in force, as "landlock 7"; empty if none is
 	Rootfs string   // what the programs and libraries are: "host", or the hash of an image, "sha256:…"
 	Forks  bool     // keeps an interpreter warm for Spec.Program and forks it
 	Reason string   // why it is not usable
-	Remedy string   // one line that makes it usable, as "install bubblewrap: apt-get install bubblewrap"
+	Remedy string   // one line that makes it usable, as "install podman: apt-get install podman crun"
 	Gaps   []string // what it does less well here than it should; shown by guild doctor
 
 	// Lacks are the features of the contract that it does not have here, for programs; Gaps says them to people.

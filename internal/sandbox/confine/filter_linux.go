@@ -209,7 +209,7 @@ func (f *filter) call(n uint32, body filter) {
 	*f = append(*f, body...)
 }
 
-// bytes is the program as the kernel and bwrap read it.
+// bytes is the program as the kernel reads it.
 func (f filter) bytes() []byte {
 	var b bytes.Buffer
 	binary.Write(&b, binary.NativeEndian, []unix.SockFilter(f)) // fixed-size structs into memory cannot fail

@@ -33,6 +33,9 @@ func bare(argv ...string) []string {
 }
 
 func command(b *testing.B, argv ...string) func() {
+	if _, err := exec.LookPath(argv[0]); err != nil {
+		b.Skip(err)
+	}
 	return func() {
 		cmd := exec.Command(argv[0], argv[1:]...)
 		cmd.Env = []string{"PATH=/usr/bin:/bin", "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1"}

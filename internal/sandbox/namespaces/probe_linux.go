@@ -115,7 +115,7 @@ func signatures() []signature {
 			"programs in memory may not be executed (vm.memfd_noexec)", "sysctl -w vm.memfd_noexec=1"},
 		{func(err error) bool { return denied(err) && building(err) },
 			"the machine or container refuses mounts in a user namespace", "in docker or podman, add --security-opt seccomp=unconfined --security-opt systempaths=unconfined --security-opt apparmor=unconfined"},
-		{denied, "new user namespaces are refused", "allow user namespaces, or install bubblewrap or gVisor"},
+		{denied, "new user namespaces are refused", "allow user namespaces, or install gVisor"},
 	}
 }
 

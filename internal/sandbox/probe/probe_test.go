@@ -8,12 +8,12 @@ import (
 
 	"guild"
 	"guild/internal/sandbox"
-	"guild/internal/sandbox/bubblewrap"
 	"guild/internal/sandbox/landlock"
+	"guild/internal/sandbox/namespaces"
 )
 
 func TestWhatHoldsHere(t *testing.T) {
-	for _, r := range []sandbox.Runner{bubblewrap.Runner{}, landlock.Runner{}} {
+	for _, r := range []sandbox.Runner{&namespaces.Runner{}, landlock.Runner{}} {
 		report, err := Examine(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"guild/internal/sandbox"
-	"guild/internal/sandbox/bubblewrap"
 	"guild/internal/sandbox/container"
 	"guild/internal/sandbox/landlock"
 	"guild/internal/sandbox/namespaces"
@@ -20,14 +19,12 @@ type tier struct {
 	runner sandbox.Runner
 }
 
-// order is the preferred first: our own, which reports the most; then gVisor, whose walls are the strongest and
-// which costs the most, for whoever names it or has no namespaces; then what else makes namespaces, by how much it
-// reports; then what only restricts.
+// order returns all tiers, the preferred first: our own, because it reports the most; gVisor, which is the strongest
+// wall and the slowest; podman and docker, which report less; Landlock, which has no namespaces.
 func order() []tier {
 	return []tier{
 		{namespaces.Tier, new(namespaces.Runner)},
 		{container.TierGVisor, container.GVisor{}},
-		{bubblewrap.Tier, bubblewrap.Runner{}},
 		{container.TierPodman, container.Podman{}},
 		{container.TierDocker, container.Docker{}},
 		{landlock.Tier, landlock.Runner{}},
@@ -55,14 +52,19 @@ func Names() []string {
 	return names
 }
 
-// byName returns the runner of a tier, usable or not.
-func byName(name string) (sandbox.Runner, error) {
-	for _, t := range order() {
-		if t.name == name {
-			return t.runner, nil
+// Unknown returns the error for a name that no tier has. It says which tier to use in place of one that an earlier
+// version of guild had.
+func Unknown(name string) *sandbox.UnusableError {
+	if name == "bubblewrap" {
+		return &sandbox.UnusableError{
+			Reason: "the bubblewrap sandbox is gone, guild does not call bwrap any more",
+			Remedy: `use namespaces, which needs the same user namespaces; or name no sandbox (remove judge.tier, or --tier) to get the best that works`,
 		}
 	}
-	return nil, fmt.Errorf("no sandbox is called %q, only %s", name, strings.Join(Names(), ", "))
+	return &sandbox.UnusableError{
+		Reason: fmt.Sprintf("no sandbox is called %q, only %s", name, strings.Join(Names(), ", ")),
+		Remedy: "guild judge doctor lists them",
+	}
 }
 
 // Best returns the preferred runner of those that work on this machine and what it can do, or an *UnusableError. It
@@ -87,13 +89,15 @@ func Pick(ctx context.Context, name string) (sandbox.Runner, sandbox.Caps, error
 	if name == "" {
 		return Best(ctx)
 	}
-	r, err := byName(name)
-	if err != nil {
-		return nil, sandbox.Caps{}, &sandbox.UnusableError{Reason: err.Error(), Remedy: "guild judge doctor lists them"}
+	for _, t := range order() {
+		if t.name != name {
+			continue
+		}
+		c := t.runner.Probe(ctx)
+		if !c.Usable {
+			return nil, c, &sandbox.UnusableError{Reason: name + ": " + c.Reason, Remedy: c.Remedy}
+		}
+		return t.runner, c, nil
 	}
-	c := r.Probe(ctx)
-	if !c.Usable {
-		return nil, c, &sandbox.UnusableError{Reason: name + ": " + c.Reason, Remedy: c.Remedy}
-	}
-	return r, c, nil
+	return nil, sandbox.Caps{}, Unknown(name)
 }

@@ -2,6 +2,7 @@ package tiers_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"guild/internal/sandbox"
@@ -49,7 +50,11 @@ func TestAChosenTierIsNeverReplaced(t *testing.T) {
 			t.Errorf("asked for %s, got %s", name, c.Tier)
 		}
 	}
-	if _, _, err := tiers.Pick(t.Context(), "chroot"); err == nil {
-		t.Error("a tier that does not exist was found")
+	for name, want := range map[string]string{"chroot": "no sandbox is called", "bubblewrap": "is gone"} {
+		_, _, err := tiers.Pick(t.Context(), name)
+		unusable, ok := errors.AsType[*sandbox.UnusableError](err)
+		if !ok || !strings.Contains(unusable.Reason, want) || unusable.Remedy == "" {
+			t.Errorf("%s: got %v, want %q", name, err, want)
+		}
 	}
 }
