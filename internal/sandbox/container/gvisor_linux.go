@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"guild/internal/sandbox"
+	"guild/internal/sandbox/confine"
 )
 
 // GVisor is the sandbox.Runner that calls gVisor's runsc: a kernel of its own, written in Go, stands between the
@@ -37,8 +38,10 @@ func (g GVisor) Probe(ctx context.Context) sandbox.Caps {
 		return c
 	}
 	if err := sandbox.Try(ctx, g); err != nil {
-		c.Reason, c.Remedy = err.Error(), "runsc needs unprivileged user namespaces and about 100 MB of memory: "+
-			"sysctl -w kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0"
+		c.Reason, c.Remedy = err.Error(), "runsc needs unprivileged user namespaces and about 100 MB of memory"
+		if obstacles := confine.ThisMachine().Obstacles(); len(obstacles) > 0 {
+			c.Reason, c.Remedy = c.Reason+": "+obstacles[0].Reason, obstacles[0].Remedy
+		}
 		return c
 	}
 	c.Usable, c.Remedy = true, ""

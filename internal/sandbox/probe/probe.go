@@ -11,6 +11,7 @@ import (
 
 	"guild"
 	"guild/internal/sandbox"
+	"guild/internal/sandbox/confine"
 )
 
 // Check is one thing that was tried.
@@ -44,7 +45,7 @@ func (r Report) Held() bool {
 // holds it.
 func Examine(ctx context.Context, r sandbox.Runner) (Report, error) {
 	report := Report{Caps: r.Probe(ctx)}
-	report.Remedies = remedies(machine(), report.Caps)
+	report.Remedies = remedies(confine.ThisMachine(), report.Caps)
 	if !report.Caps.Usable {
 		return report, context.Cause(ctx)
 	}

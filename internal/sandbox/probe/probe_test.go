@@ -8,6 +8,7 @@ import (
 
 	"guild"
 	"guild/internal/sandbox"
+	"guild/internal/sandbox/confine"
 	"guild/internal/sandbox/landlock"
 	"guild/internal/sandbox/namespaces"
 )
@@ -62,15 +63,17 @@ func TestWhatAProgramSaysIsWhatHappened(t *testing.T) {
 	}
 }
 
-func TestARemedyFitsTheMachine(t *testing.T) {
+func TestRemediesFitTheMachine(t *testing.T) {
 	file := func(content string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(content)} }
-	ubuntu := fstest.MapFS{
+	ubuntu := confine.Machine{User: 1000, Program: "/usr/local/bin/guild", Files: fstest.MapFS{
 		"proc/sys/kernel/apparmor_restrict_unprivileged_userns": file("1\n"),
 		"proc/sys/kernel/unprivileged_userns_clone":             file("1\n"),
 		"proc/sys/user/max_user_namespaces":                     file("0\n"),
-	}
+	}}
 	got := remedies(ubuntu, sandbox.Caps{Remedy: "install it"})
-	for _, want := range []string{"install it", "apparmor_restrict_unprivileged_userns=0", "max_user_namespaces=15000"} {
+	for _, want := range []string{
+		"install it", "apparmor_parser -r /etc/apparmor.d/guild", "apparmor_restrict_unprivileged_userns=0", "max_user_namespaces=15000",
+	} {
 		if !slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, want) }) {
 			t.Errorf("%q is not in %q", want, got)
 		}
@@ -78,17 +81,25 @@ func TestARemedyFitsTheMachine(t *testing.T) {
 	if slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, "userns_clone=1") }) {
 		t.Errorf("%q: namespaces may be made there", got)
 	}
-	docker := fstest.MapFS{".dockerenv": file(""), "proc/self/status": file("Name:\tguild\nSeccomp:\t2\nSeccomp_filters:\t1\n")}
+	if again := remedies(ubuntu, sandbox.Caps{Remedy: got[1]}); !slices.Equal(again, got[1:]) {
+		t.Errorf("got %q, want %q once", again, got[1:])
+	}
+	docker := confine.Machine{User: 1000, Files: fstest.MapFS{
+		".dockerenv": file(""), "proc/self/status": file("Name:\tguild\nSeccomp:\t2\nSeccomp_filters:\t1\n"),
+	}}
 	if got := remedies(docker, sandbox.Caps{Usable: true, Remedy: "none"}); !slices.Contains(got, inContainer) || slices.Contains(got, "none") {
 		t.Errorf("%q", got)
 	}
-	if got := remedies(fstest.MapFS{}, sandbox.Caps{Usable: true}); slices.Contains(got, inContainer) {
+	if got := remedies(empty, sandbox.Caps{Usable: true}); slices.Contains(got, inContainer) {
 		t.Errorf("%q", got)
 	}
 }
 
-func TestALimitThatIsPolledIsNoMatterWhereNothingRuns(t *testing.T) {
-	if got := remedies(fstest.MapFS{}, sandbox.Caps{Remedy: "install it"}); !slices.Equal(got, []string{"install it"}) {
+// empty is a machine without files, so without settings.
+var empty = confine.Machine{Files: fstest.MapFS{}}
+
+func TestNoLimitRemedyWithoutARunner(t *testing.T) {
+	if got := remedies(empty, sandbox.Caps{Remedy: "install it"}); !slices.Equal(got, []string{"install it"}) {
 		t.Errorf("%q", got)
 	}
 }
