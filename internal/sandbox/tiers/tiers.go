@@ -1,5 +1,4 @@
-// Package tiers knows every sandbox.Runner there is and which of them to prefer. It owns the order and nothing
-// else.
+// Package tiers lists every sandbox.Runner in order of preference and picks one.
 package tiers
 
 import (
@@ -13,7 +12,7 @@ import (
 	"guild/internal/sandbox/namespaces"
 )
 
-// tier is a runner with its name, which is known before it is asked.
+// tier is a runner with its name, which Probe also returns.
 type tier struct {
 	name   string
 	runner sandbox.Runner
@@ -31,10 +30,7 @@ func order() []tier {
 	}
 }
 
-// own is the tier that needs nothing installed, so what it lacks is what to tell who has none.
-const own = namespaces.Tier
-
-// All are the runners there are, the preferred first.
+// All returns all runners, the preferred first.
 func All() []sandbox.Runner {
 	var all []sandbox.Runner
 	for _, t := range order() {
@@ -43,7 +39,7 @@ func All() []sandbox.Runner {
 	return all
 }
 
-// Names are the names of the tiers, the preferred first.
+// Names returns the names of all tiers, in the order of All.
 func Names() []string {
 	var names []string
 	for _, t := range order() {
@@ -67,24 +63,24 @@ func Unknown(name string) *sandbox.UnusableError {
 	}
 }
 
-// Best returns the preferred runner of those that work on this machine and what it can do, or an *UnusableError. It
-// tries a run in each until one works.
+// Best returns the first runner that works on this machine, with its capabilities, or an *UnusableError. It tries a run
+// in each until one works. The error is about the namespaces tier, which needs nothing installed.
 func Best(ctx context.Context) (sandbox.Runner, sandbox.Caps, error) {
-	var said sandbox.Caps
+	var own sandbox.Caps
 	for _, t := range order() {
 		c := t.runner.Probe(ctx)
 		if c.Usable {
 			return t.runner, c, nil
 		}
-		if t.name == own {
-			said = c
+		if t.name == namespaces.Tier {
+			own = c
 		}
 	}
-	return nil, said, &sandbox.UnusableError{Reason: said.Reason, Remedy: said.Remedy}
+	return nil, own, &sandbox.UnusableError{Reason: own.Reason, Remedy: own.Remedy}
 }
 
-// Pick returns the runner of a tier by its name, or the best if the name is empty. No other takes the place of one
-// that was asked for. The error is an *UnusableError.
+// Pick returns the runner of a tier by its name, or the best one if the name is empty. It never returns another tier
+// than the named one. The error is an *UnusableError.
 func Pick(ctx context.Context, name string) (sandbox.Runner, sandbox.Caps, error) {
 	if name == "" {
 		return Best(ctx)
