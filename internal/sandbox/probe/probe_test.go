@@ -13,7 +13,7 @@ import (
 	"guild/internal/sandbox/namespaces"
 )
 
-func TestWhatHoldsHere(t *testing.T) {
+func TestExamineRunners(t *testing.T) {
 	for _, r := range []sandbox.Runner{&namespaces.Runner{}, landlock.Runner{}} {
 		report, err := Examine(t.Context(), r)
 		if err != nil {
@@ -39,7 +39,7 @@ func TestWhatHoldsHere(t *testing.T) {
 	}
 }
 
-func TestWhatAProgramSaysIsWhatHappened(t *testing.T) {
+func TestJudgeOutput(t *testing.T) {
 	breach := []guild.Breach{{Syscall: "connect", Detail: "192.0.2.1:80 tcp"}}
 	for _, c := range []struct {
 		res  sandbox.Result
@@ -51,14 +51,14 @@ func TestWhatAProgramSaysIsWhatHappened(t *testing.T) {
 		{sandbox.Result{Breaches: breach}, "failed Network is unreachable", Check{Held: true, Reported: true, Detail: "connect 192.0.2.1:80 tcp"}},
 		{sandbox.Result{Breaches: breach}, "", Check{Held: true, Reported: true, Detail: "connect 192.0.2.1:80 tcp"}},
 		{sandbox.Result{Breaches: []guild.Breach{{Syscall: "ptrace", Detail: "ptrace request 0x0"}}}, "", Check{Held: true, Reported: true, Detail: "ptrace request 0x0"}},
-		{sandbox.Result{Killed: sandbox.KilledMemory}, "", Check{Held: true, Reported: true, Detail: "ended by the limit of memory"}},
-		{sandbox.Result{Signal: "SIGSYS"}, "", Check{Held: true, Detail: "ended by SIGSYS"}},
+		{sandbox.Result{Killed: sandbox.KilledMemory}, "", Check{Held: true, Reported: true, Detail: "killed for the limit of memory"}},
+		{sandbox.Result{Signal: "SIGSYS"}, "", Check{Held: true, Detail: "killed by SIGSYS"}},
 		{sandbox.Result{Exit: 127}, "", Check{Skipped: true, Detail: "it did not run: no python3"}},
 		{sandbox.Result{}, "skipped not here", Check{Skipped: true, Detail: "not here"}},
 		{sandbox.Result{Killed: sandbox.KilledWall}, "succeeded 64 MB", Check{Reported: true, Detail: "64 MB"}},
 	} {
 		if got := (attack{}).judge(c.res, c.said, "no python3"); got != c.want {
-			t.Errorf("%+v %q: %+v, want %+v", c.res, c.said, got, c.want)
+			t.Errorf("%+v %q: got %+v, want %+v", c.res, c.said, got, c.want)
 		}
 	}
 }
