@@ -33,7 +33,7 @@ func names(t *testing.T, stream io.Reader) []string {
 	}
 }
 
-func TestOnlyPlainFilesOfTheWorkspaceAreCollected(t *testing.T) {
+func TestCollectPlainFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"report.txt", "out/a", "out/big", "other"} {
 		os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755)
@@ -60,7 +60,7 @@ func TestOnlyPlainFilesOfTheWorkspaceAreCollected(t *testing.T) {
 	}
 }
 
-func TestAStreamFromInsideIsSifted(t *testing.T) {
+func TestSiftHostileStream(t *testing.T) {
 	var hostile, sifted bytes.Buffer
 	tw := tar.NewWriter(&hostile)
 	for _, h := range []tar.Header{

@@ -30,7 +30,7 @@ func text(field uint64, value []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(value))), value...)
 }
 
-func TestWhatGVisorSeesIsABreachOrNot(t *testing.T) {
+func TestTraceBreaches(t *testing.T) {
 	python := text(1, text(9, []byte("python3")))
 	v4 := []byte{2, 0, 0, 80, 192, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0}
 	v6 := append([]byte{10, 0, 0, 53, 0, 0, 0, 0, 0x20, 0x01, 0x0d, 0xb8}, make([]byte, 16)...)
@@ -77,7 +77,7 @@ func TestWhatGVisorSeesIsABreachOrNot(t *testing.T) {
 	}
 }
 
-func TestWithTheNetworkReachingOutIsNoBreach(t *testing.T) {
+func TestSharedNetwork(t *testing.T) {
 	tr := &tracer{network: true, breach: make(chan struct{})}
 	tr.take(message(messageConnect, text(6, []byte{2, 0, 0, 80, 192, 0, 2, 1})))
 	if found := tr.breaches(); len(found) > 0 {
@@ -97,7 +97,7 @@ func FuzzEvent(f *testing.F) {
 	})
 }
 
-func TestAWordIsOneWord(t *testing.T) {
+func TestQuote(t *testing.T) {
 	if got, want := quote(`it's $HOME`), `'it'\''s $HOME'`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

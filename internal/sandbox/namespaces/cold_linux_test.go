@@ -36,7 +36,7 @@ func attempt(t *testing.T, r *Runner, s sandbox.Spec) (sandbox.Result, string) {
 
 func shell(script string) sandbox.Spec { return sandbox.Spec{Argv: []string{"sh", "-c", script}} }
 
-func TestRunsAtOnceHaveUsersOfTheirOwn(t *testing.T) {
+func TestConcurrentRunUsers(t *testing.T) {
 	r := &Runner{}
 	var all sync.WaitGroup
 	var maps [8]string
@@ -60,7 +60,7 @@ func TestRunsAtOnceHaveUsersOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestARangeOfUsersIsGivenOnce(t *testing.T) {
+func TestUserRangeGivenOnce(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Log("an ordinary user has none to give")
 		return
@@ -116,7 +116,7 @@ func children() []int {
 	return pids
 }
 
-func TestManyRunsAtOnceLeaveNothing(t *testing.T) {
+func TestConcurrentRunsLeaveNothing(t *testing.T) {
 	r := &Runner{}
 	attempt(t, r, shell("true"))
 	before := traces(t)
@@ -163,7 +163,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestKillingTheJudgeEndsTheRun(t *testing.T) {
+func TestRunEndsWithJudge(t *testing.T) {
 	killJudges(t, 20, 2*time.Millisecond, playsJudge+"=echo started; (setsid sleep 1000 &) ; sleep 1000")
 }
 
@@ -218,7 +218,7 @@ func orphans() []int {
 	}
 }
 
-func TestACommandThatCannotBeStartedEndsAsInAShell(t *testing.T) {
+func TestCommandNotFound(t *testing.T) {
 	r := &Runner{}
 	for name, want := range map[string]int{
 		"/no/such/program": 127, "no-such-program": 127, "/etc/passwd": 126, "/etc": 126, "/etc/passwd/x": 127,
@@ -230,7 +230,7 @@ func TestACommandThatCannotBeStartedEndsAsInAShell(t *testing.T) {
 	}
 }
 
-func TestCopiesThatDoNotFitAreADiskLimit(t *testing.T) {
+func TestCopiesExceedDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a"), make([]byte, 5<<20), 0o644); err != nil {
 		t.Fatal(err)
@@ -243,10 +243,10 @@ func TestCopiesThatDoNotFitAreADiskLimit(t *testing.T) {
 	}
 }
 
-func TestWhatAMachineRefusesIsDoneWithout(t *testing.T) {
+func TestMissingKernelFeatures(t *testing.T) {
 	r := &Runner{}
 	r.noProc.Store(true)
-	r.unasked.Store(true)
+	r.noSupervisor.Store(true)
 	if _, out := attempt(t, r, shell("ls /proc; echo fine")); out != "fine" {
 		t.Errorf("without /proc: %q", out)
 	}
@@ -255,7 +255,7 @@ func TestWhatAMachineRefusesIsDoneWithout(t *testing.T) {
 	if out != "" || res.Signal != "SIGSYS" || len(res.Breaches) != 1 {
 		t.Errorf("without a supervisor: %q %+v", out, res)
 	}
-	if !r.adapt(&setupError{"seccomp", unix.EBUSY}) && !r.unasked.Load() {
+	if !r.adapt(&setupError{"seccomp", unix.EBUSY}) && !r.noSupervisor.Load() {
 		t.Error("it does not adapt")
 	}
 	c := r.Probe(t.Context())
@@ -264,7 +264,7 @@ func TestWhatAMachineRefusesIsDoneWithout(t *testing.T) {
 	}
 }
 
-func TestTheFirstProcessCannotBeKilledFromInside(t *testing.T) {
+func TestFirstProcessSurvivesSignals(t *testing.T) {
 	attack := `
 import os, signal
 for n in range(1, 65):
@@ -286,7 +286,7 @@ print("alive")
 	}
 }
 
-func TestARootFileSystemIsWhatARunSees(t *testing.T) {
+func TestRootfs(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "rootfs")
 	dash, err := exec.Command("ldd", "/bin/dash").Output()
 	if err != nil {
@@ -326,7 +326,7 @@ func TestARootFileSystemIsWhatARunSees(t *testing.T) {
 	}
 }
 
-func TestAnIdleRunIsSmall(t *testing.T) {
+func TestIdleRunMemory(t *testing.T) {
 	reads, out, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

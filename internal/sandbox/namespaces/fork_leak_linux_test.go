@@ -33,7 +33,7 @@ def main():
     print(*words.values())
 `
 
-func TestNoRunFindsTheSecretsOfAnother(t *testing.T) {
+func TestForkSecrets(t *testing.T) {
 	r := warm(t)
 	secret := func(s string) func(*sandbox.Spec) {
 		dir := t.TempDir()
@@ -83,7 +83,7 @@ func says(t *testing.T, r *Runner, s sandbox.Spec, text, want string) {
 	}
 }
 
-func TestNothingIsReusedBetweenRuns(t *testing.T) {
+func TestForkStateNotReused(t *testing.T) {
 	r := warm(t)
 	s := does(`
 print(os.path.exists("/tmp/x"), os.path.exists("/dev/shm/x"), hasattr(os, "mark"), os.getpid())
@@ -95,7 +95,7 @@ os.mark = open("/tmp/x", "w"), open("/dev/shm/x", "w")`)
 	}
 }
 
-func TestManyRunsLeaveNothing(t *testing.T) {
+func TestForkLeavesNothing(t *testing.T) {
 	runs, width := 300, 50
 	if testing.Short() {
 		runs, width = 60, 20

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestTheFirstProcessIsBuiltFromThisSource builds it again, so that nobody needs to trust what is carried inside.
-func TestTheFirstProcessIsBuiltFromThisSource(t *testing.T) {
+// TestFirstProcessBuild builds it again, so that nobody needs to trust what is carried inside.
+func TestFirstProcessBuild(t *testing.T) {
 	version, err := os.ReadFile("boxinit_version")
 	if err != nil {
 		t.Skip("without its source: " + err.Error())

@@ -44,7 +44,7 @@ func (r *Runner) Probe(ctx context.Context) sandbox.Caps {
 	return c
 }
 
-// gaps is what works less well here than it could.
+// gaps returns the shortcomings on this machine, for people and for programs.
 func (r *Runner) gaps() (gaps []string, lacks []sandbox.Feature) {
 	if r.noProc.Load() {
 		gaps = append(gaps, "this machine refuses a new /proc, so runs have none; in docker, add --security-opt systempaths=unconfined")
@@ -52,7 +52,7 @@ func (r *Runner) gaps() (gaps []string, lacks []sandbox.Feature) {
 	if len(confine.Filter(sandbox.Standard)) == 0 {
 		gaps = append(gaps, "no system call filter for this processor")
 		lacks = append(lacks, sandbox.ReportsEscapes, sandbox.ReportsDescendants, sandbox.CountsRefused, sandbox.ReportsAddresses)
-	} else if r.unasked.Load() {
+	} else if r.noSupervisor.Load() {
 		gaps = append(gaps, "another supervisor watches guild's system calls: a forbidden one ends a run, and is reported only of the command itself")
 		lacks = append(lacks, sandbox.ReportsDescendants, sandbox.CountsRefused, sandbox.ReportsAddresses)
 	}
@@ -62,13 +62,14 @@ func (r *Runner) gaps() (gaps []string, lacks []sandbox.Feature) {
 	if r.Rootfs == "" {
 		gaps = append(gaps, "the host's /usr is visible, so a run depends on the versions installed here")
 	}
-	if groupless := confine.GroupGaps(); groupless != nil {
-		gaps = append(gaps, groupless...)
+	if missing := confine.GroupGaps(); missing != nil {
+		gaps = append(gaps, missing...)
 	} else if r.noGroup.Load() {
 		gaps = append(gaps, "control groups cannot be entered: memory and processes are polled, not capped by the kernel")
 	}
 	if who, err := takeIDs(sandbox.User); err == nil {
-		if who.release(); os.Geteuid() == 0 && !who.ranged {
+		who.release()
+		if os.Geteuid() == 0 && !who.ranged {
 			gaps = append(gaps, "guild is root of a user namespace with few users, so that runs share its own")
 		}
 	}

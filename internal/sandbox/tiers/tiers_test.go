@@ -9,7 +9,7 @@ import (
 	"guild/internal/sandbox/tiers"
 )
 
-func TestATierIsKnownByTheNameThatItTellsItself(t *testing.T) {
+func TestTierNames(t *testing.T) {
 	for i, r := range tiers.All() {
 		name := tiers.Names()[i]
 		c := r.Probe(t.Context())
@@ -25,7 +25,7 @@ func TestATierIsKnownByTheNameThatItTellsItself(t *testing.T) {
 	}
 }
 
-func TestTheBestTierIsTheFirstThatWorks(t *testing.T) {
+func TestBestTier(t *testing.T) {
 	_, best, err := tiers.Best(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestTheBestTierIsTheFirstThatWorks(t *testing.T) {
 	}
 }
 
-func TestAChosenTierIsNeverReplaced(t *testing.T) {
+func TestPickNeverReplaces(t *testing.T) {
 	for _, name := range tiers.Names() {
 		_, c, err := tiers.Pick(t.Context(), name)
 		if unusable, ok := errors.AsType[*sandbox.UnusableError](err); err != nil && (!ok || unusable.Remedy == "") {

@@ -15,14 +15,19 @@ import (
 	"guild/internal/sandbox/confine"
 )
 
-// orders are what the first process of a fork reads before its files: a count of fields, and each after its
-// length. template.py reads them in read_settings.
-func orders(s sandbox.Spec) []byte {
+// settings encodes what the first process of a fork reads before its files: the number of fields, and each field after
+// its length. read_settings in template.py decodes it.
+func settings(s sandbox.Spec) []byte {
+	var rlimits []string
+	for resource, n := range confine.Rlimits(s.Limits) {
+		rlimits = append(rlimits, fmt.Sprintf("%d=%d", resource, n))
+	}
+	slices.Sort(rlimits)
 	fields := []string{
 		list(s.Env),
 		path.Clean(cmp.Or(s.Dir, sandbox.Workspace)),
 		fmt.Sprintf("size=%d,nr_inodes=%d", s.Limits.Disk, s.Limits.Inodes+ownInodes),
-		list(limits(s.Limits)),
+		list(rlimits),
 		string(confine.Filter(cmp.Or(s.Profile, sandbox.Standard))),
 		list(landlockRules(landlockVersion(), writable(nil))),
 		list(frozen(s.Copies)),
@@ -35,10 +40,10 @@ func orders(s sandbox.Spec) []byte {
 	return b
 }
 
-// ownInodes is for the directories that the scratch file system begins with.
+// ownInodes is how many directories the scratch file system has at first, at most. They do not count for the run.
 const ownInodes = 16
 
-// list is strings that contain no zero byte, each ended by one.
+// list joins strings without zero bytes, each followed by a zero byte.
 func list(of []string) string {
 	var b strings.Builder
 	for _, s := range of {
@@ -48,19 +53,8 @@ func list(of []string) string {
 	return b.String()
 }
 
-// limits are resource limits as NUMBER=VALUE.
-func limits(l sandbox.Limits) []string {
-	var of []string
-	for resource, n := range confine.Rlimits(l) {
-		of = append(of, fmt.Sprintf("%d=%d", resource, n))
-	}
-	slices.Sort(of)
-	return of
-}
-
-// landlockRules are as template.py reads them in landlock: see there. They are those of the first process of any
-// other run: nothing is changed but below the writable places, and no process outside is sent a signal or reached
-// by an abstract socket.
+// landlockRules encodes the rules that landlock in template.py applies. They are the same as for a cold run: files can be
+// changed only below the writable paths, and no outside process can be signalled or reached by an abstract socket.
 func landlockRules(abi int, writable []string) []string {
 	if abi == 0 {
 		return nil
@@ -70,7 +64,7 @@ func landlockRules(abi int, writable []string) []string {
 		unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG |
 		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK |
 		unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER)
-	scoped, size := uint64(0), uint64(8) // the size of what an old kernel knows
+	scoped, size := uint64(0), uint64(8) // of struct landlock_ruleset_attr on an old kernel
 	if abi >= 3 {
 		file |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	}
