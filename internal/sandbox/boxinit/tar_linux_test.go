@@ -14,7 +14,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-// fromBytes is a reader of a stream in memory, a few bytes at a time.
+// fromBytes returns a reader of a stream in memory that reads a few bytes at a time.
 func fromBytes(b []byte) *tarReader {
 	r := bytes.NewReader(b)
 	return &tarReader{buffer: make([]byte, 700), read: func(p []byte) (int, error) {
@@ -26,7 +26,7 @@ func fromBytes(b []byte) *tarReader {
 	}}
 }
 
-// unpackBytes unpacks a stream into a new directory and returns that.
+// unpackBytes unpacks a stream into a new directory and returns that directory.
 func unpackBytes(t *testing.T, b []byte) (string, error) {
 	dir := t.TempDir()
 	root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

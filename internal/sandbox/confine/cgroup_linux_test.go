@@ -12,7 +12,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-// tree makes directories with files of one line, as a control group file system has.
+// tree makes directories with files of one line, like a control group file system.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -71,7 +71,7 @@ func TestParseHierarchies(t *testing.T) {
 	}
 }
 
-// group makes a control group, if this machine lets us.
+// group makes a control group, or skips the test.
 func group(t *testing.T, l sandbox.Limits) *Cgroup {
 	t.Helper()
 	g, err := NewCgroup(l.WithDefaults())
@@ -86,7 +86,7 @@ func group(t *testing.T, l sandbox.Limits) *Cgroup {
 	return g
 }
 
-// inside runs a program of Python in the group and reports whether it ended by itself.
+// inside runs a Python program in the group and reports whether it exited with 0.
 func inside(t *testing.T, g *Cgroup, program string) bool {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/usr/bin/python3", "-I", "-c", "input()\n"+program)

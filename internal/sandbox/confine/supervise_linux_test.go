@@ -23,11 +23,11 @@ import (
 	"guild/internal/sandbox"
 )
 
-// stageVariable makes the test binary the first step of a supervised run: it puts itself under the filter of the
-// profile named there and becomes its arguments.
+// stageVariable makes the test binary the first step of a supervised run: it installs the filter of the profile
+// that the variable names, and executes its arguments.
 const stageVariable = "CONFINE_TEST_STAGE"
 
-// unaccompanied stands for the filter of a run without namespaces, before Landlock knew signals.
+// unaccompanied is the name for the filter of a run without namespaces, for a Landlock without signals.
 const unaccompanied sandbox.Profile = "alone"
 
 func TestMain(m *testing.M) {
@@ -40,9 +40,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// stage tells the listener's number on descriptor 3 and goes on when descriptor 4 says so.
+// stage writes the listener's number to descriptor 3 and waits for a byte on descriptor 4.
 func stage(p sandbox.Profile) error {
-	runtime.LockOSThread() // the filter is one thread's, and exec keeps that one
+	runtime.LockOSThread() // the filter is for one thread, and exec keeps that one
 	if err := loopbackUp(); err != nil {
 		return err
 	}
@@ -82,14 +82,14 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, request)
 }
 
-// ran is how a supervised run ended.
+// ran says how a supervised run ended.
 type ran struct {
 	*Supervisor
 	out    string
-	killed bool // by a breach
+	killed bool // for a breach
 }
 
-// run runs a command under a profile's filter in an empty network and a process namespace of its own.
+// run runs a command under a profile's filter, with a network and a process namespace of its own.
 func run(t *testing.T, p sandbox.Profile, network bool, argv ...string) ran {
 	t.Helper()
 	self, err := os.Executable()
@@ -134,7 +134,7 @@ func run(t *testing.T, p sandbox.Profile, network bool, argv ...string) ran {
 	}
 	r := ran{}
 	if p == unaccompanied {
-		r.Supervisor = SuperviseAlone(listener, func(pid int) bool { return pid == 1 }) // by its number inside
+		r.Supervisor = SuperviseAlone(listener, func(pid int) bool { return pid == 1 }) // its id inside
 	} else {
 		r.Supervisor = Supervise(listener, network)
 	}
@@ -159,7 +159,7 @@ func python(t *testing.T, p sandbox.Profile, program string) ran {
 }
 
 func TestEscapeEndsRun(t *testing.T) {
-	// The arguments are such that a kernel without the filter would refuse them, too.
+	// Without the filter the kernel would refuse these arguments too.
 	for call, want := range map[string]guild.Breach{
 		"c.ptrace(0x4200, 7, 0, 0)":                     {Syscall: "ptrace", Detail: "request 0x4200 of process 7 (pid 1)"},
 		"c.mount(b'no', b'/no/such', b'none', 0, None)": {Syscall: "mount", Detail: `"no" at "/no/such", type "none" (pid 1)`},
@@ -201,7 +201,7 @@ func TestBreachOfGrandchild(t *testing.T) {
 	}
 }
 
-// machineCode runs bytes as a function.
+// machineCode executes bytes as a function.
 const machineCode = `
 import ctypes, mmap
 m = mmap.mmap(-1, 4096, prot=7)
@@ -252,7 +252,7 @@ TCP, UDP, V4, V6 = socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.AF_INET, socket
 }
 
 func TestAloneFilter(t *testing.T) {
-	// The network of these runs is empty, in case one did.
+	// The network of these runs is empty, in case a call goes on.
 	for program, want := range map[string]struct {
 		out      string
 		breaches []guild.Breach
@@ -383,7 +383,7 @@ func descriptors(t *testing.T) int {
 }
 
 func TestSharedNetwork(t *testing.T) {
-	// The network of this run is empty all the same: what comes back is the kernel's own answer.
+	// The network of this run is empty anyway, so the error is the kernel's.
 	r := run(t, sandbox.Standard, true, "/usr/bin/python3", "-I", "-c", "import socket\nprint(socket.socket().connect_ex(('192.0.2.1', 80)))")
 	if r.out != "101" || len(r.Breaches()) != 0 {
 		t.Errorf("out %q, breaches %+v", r.out, r.Breaches())
@@ -397,7 +397,7 @@ func TestSupervisorEnds(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("the supervisor is still there")
 	}
-	r.Close() // again
+	r.Close() // a second time
 }
 
 func FuzzAddress(f *testing.F) {
@@ -460,7 +460,7 @@ func TestFilterIsWellFormed(t *testing.T) {
 	}
 }
 
-// takeListener takes the listener of a filter out of a process, as seen from here, that has it as descriptor fd.
+// takeListener copies the listener of a filter from a process that has it as descriptor fd.
 func takeListener(pidfd, fd int) (*os.File, error) {
 	got, err := unix.PidfdGetfd(pidfd, fd, 0)
 	if err != nil {
@@ -469,7 +469,7 @@ func takeListener(pidfd, fd int) (*os.File, error) {
 	return os.NewFile(uintptr(got), "seccomp"), nil
 }
 
-// refusedCalls are the numbers of the calls that Refused counts, in order.
+// refusedCalls returns the numbers of the calls that Refused counts, sorted.
 func refusedCalls(s *Supervisor) []int32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"guild"
 )
 
-// message is one of gVisor's: a header of eight bytes and what follows it.
+// message returns a message of gVisor: a header of eight bytes and its content.
 func message(kind uint16, parts ...[]byte) []byte {
 	b := binary.LittleEndian.AppendUint16(nil, 8)
 	b = binary.LittleEndian.AppendUint16(b, kind)
@@ -20,7 +20,7 @@ func message(kind uint16, parts ...[]byte) []byte {
 	return b
 }
 
-// number and text are fields of a protocol buffers message.
+// number and text encode fields of a protocol buffers message.
 func number(field, value uint64) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(nil, field<<3), value)
 }

@@ -20,7 +20,7 @@ import (
 	"guild/internal/sandbox/confine"
 )
 
-// skipWithout skips where this tier cannot be.
+// skipWithout skips the test if this tier is not usable.
 func skipWithout(t *testing.T) {
 	t.Helper()
 	if abi() == 0 || confine.AloneFilter(sandbox.Standard, 7) == nil {
@@ -58,13 +58,13 @@ func TestCageSignals(t *testing.T) {
 	}
 }
 
-// ran is a result with what it wrote.
+// ran is a result with its output.
 type ran struct {
 	sandbox.Result
 	stdout, stderr, results string
 }
 
-// sh runs a script with small limits, but with time enough on a machine that has much else to do. Change may alter them.
+// sh runs a script with small limits, but enough time for a busy machine. change may alter them.
 func sh(t *testing.T, script string, change ...func(*sandbox.Spec)) ran {
 	t.Helper()
 	skipWithout(t)
@@ -93,7 +93,7 @@ func py(t *testing.T, program string, change ...func(*sandbox.Spec)) ran {
 	return sh(t, "", change...)
 }
 
-// prints wants exactly this output and an ordinary end.
+// prints fails the test unless the run exited with 0 and printed want.
 func (r ran) prints(t *testing.T, want string) {
 	t.Helper()
 	if r.Exit != 0 || r.Killed != "" || r.stdout != want || len(r.Breaches) != 0 {
@@ -185,7 +185,7 @@ func TestSockets(t *testing.T) {
 }
 
 func TestEscapes(t *testing.T) {
-	for name, call := range map[string]string{ // a kernel without the filter would refuse these, too
+	for name, call := range map[string]string{ // a kernel without the filter would refuse these too
 		"ptrace": "ptrace(0x4200, 1, 0, 0)", "mount": "mount(b'no', b'/no/such', b'none', 0, None)",
 		"unshare": "unshare(0x10000001)", "chroot": "chroot(b'/no/such')", "setns": "setns(-1, 0)",
 		"process_vm_readv": "process_vm_readv(-1, None, 0, None, 0, 0)", "socket": "socket(17, 3, 0)",
@@ -367,7 +367,7 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// exists reports whether a file is there.
+// exists reports whether a file exists.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// inBase runs a script in the base and returns what it writes.
+// inBase runs a script in the base namespaces and returns its output.
 func inBase(t *testing.T, script string, files ...*os.File) string {
 	t.Helper()
 	r, w, err := os.Pipe()

@@ -11,9 +11,9 @@ import (
 	"guild/internal/sandbox/namespaces"
 )
 
-// fastest runs f for the benchmark and also reports its quickest run, which load does not change.
+// fastest benchmarks f and also reports its fastest run, which depends less on load.
 func fastest(b *testing.B, f func()) {
-	f() // what is made once
+	f() // warm up
 	best := time.Hour
 	for b.Loop() {
 		start := time.Now()
@@ -23,7 +23,7 @@ func fastest(b *testing.B, f func()) {
 	b.ReportMetric(float64(best.Microseconds()), "min-µs/op")
 }
 
-// bare is bwrap with about the world that a run has, and no limits, filter or supervision.
+// bare returns a bwrap command with about the files that a run sees, and no limits, filter or supervision.
 func bare(argv ...string) []string {
 	return append([]string{
 		"bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--uid", "1000", "--gid", "1000", "--hostname", "box",

@@ -9,7 +9,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-// environment in which a test plays a judge with a warm interpreter that is killed.
+// The variable that makes a test a judge with a warm interpreter that is killed.
 const playsWarmJudge = "GUILD_TEST_PLAYS_WARM_JUDGE"
 
 func TestForkEndsWithJudge(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestFirstProcessBuild builds it again, so that nobody needs to trust what is carried inside.
+// TestFirstProcessBuild builds the embedded programs again and compares them.
 func TestFirstProcessBuild(t *testing.T) {
 	version, err := os.ReadFile("boxinit_version")
 	if err != nil {
