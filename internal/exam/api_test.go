@@ -1,6 +1,7 @@
 package exam
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -108,7 +109,7 @@ func TestAScriptMayCallTheServiceItself(t *testing.T) {
 	if got := states(r); got != "prints the answer passed\nis only a check passed\nsays nothing of an answer failed" {
 		t.Errorf("%s\n%+v", got, r.Findings)
 	}
-	if r.Findings[0].Strength != guild.Weak || r.Findings[1].Framework != shell {
+	if r.Findings[0].Strength != guild.Weak || r.Findings[1].Framework != "shell" {
 		t.Errorf("%+v", r.Findings)
 	}
 }
@@ -118,13 +119,20 @@ func FuzzConversation(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x04open\x00\x00\x00\x05ready\x00\x00\x00\x13HTTP/1.1 200 OK\r\n\r\n\x00\x00\x00\x00"))
 	f.Add([]byte("\x00\x00\x00\x04open\x00\x00\x00\x05ready\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"))
 	f.Add([]byte("\x00\x00\x00\x04open\x00\x00\x00\x04gone"))
-	c := Criterion{Case: Case{ID: "c"}, Cases: []Case{{ID: "c/1", Endpoint: "/a"}, {ID: "c/2", Expected: Expected{StatusCode: 700}}}}
 	f.Fuzz(func(t *testing.T, b []byte) {
+		var cases []apiCase
+		for id, want := range []answerExpected{{}, {StatusCode: 700}} {
+			req, err := requestFields{Endpoint: "/a"}.request(defaultPort)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cases = append(cases, apiCase{caseName: caseName{ID: fmt.Sprintf("c/%d", id+1)}, request: req, answerExpected: want})
+		}
 		talk := converse(struct {
 			*strings.Reader
 			discard
-		}{strings.NewReader(string(b)), discard{}}, c)
-		tests := talk.tests(c, "")
+		}{strings.NewReader(string(b)), discard{}}, cases)
+		tests := talk.tests(cases, "")
 		if len(tests) != 2 || tests[1].State == guild.TestPassed {
 			t.Errorf("%+v", tests)
 		}

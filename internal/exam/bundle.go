@@ -105,8 +105,8 @@ func (j *examination) addHiddenCriteria() error {
 		return fmt.Errorf("hidden %w", err)
 	}
 	for _, c := range more.Criteria {
-		if slices.ContainsFunc(j.criteria.Criteria, func(other Criterion) bool { return other.ID == c.ID }) {
-			return undecided("hidden criteria: criterion %s stands in the public ones too", c.ID)
+		if slices.ContainsFunc(j.criteria.Criteria, func(other Entry) bool { return other.ID == c.ID }) {
+			return undecided("hidden criteria: duplicate id %s", c.ID)
 		}
 		j.criteria.Criteria = append(j.criteria.Criteria, c)
 	}

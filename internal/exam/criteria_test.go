@@ -91,7 +91,7 @@ func FuzzCriteria(f *testing.F) {
 						t.Errorf("file %q", name)
 					}
 				}
-				if req, err := c.request(one); c.Framework == apiTest && (err != nil || req.URL.Hostname() != "127.0.0.1" && req.URL.Hostname() != "localhost" && req.URL.Hostname() != "::1") {
+				if req, err := one.request(c.Port); c.Framework == "api_test" && (err != nil || req.URL.Hostname() != "127.0.0.1" && req.URL.Hostname() != "localhost" && req.URL.Hostname() != "::1") {
 					t.Errorf("request %v %v", req, err)
 				}
 			}

@@ -86,7 +86,12 @@ func (e *Engine) ExamineHidden(ctx context.Context, bundleDir, deliveryDir, hidd
 	if err := j.layOut(deliveryDir); err != nil {
 		return Report{}, err
 	}
-	j.settleDatabases()
+	for i := range j.criteria.Criteria {
+		e := &j.criteria.Criteria[i]
+		if late, ok := e.criterion.(interface{ unverifiable(layout) string }); ok {
+			e.Unverifiable = late.unverifiable(j.layout)
+		}
+	}
 	r = Report{
 		Criteria: j.criteria, Delivered: j.layout.Delivered,
 		Claims: claims(deliveryDir), Person: j.person(), Hidden: j.hidden,
@@ -151,7 +156,13 @@ func (j *examination) examineAll(ctx context.Context) ([]Finding, error) {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(criteria[a].haste(), criteria[b].haste()) })
+	later := func(i int) int {
+		if criteria[i].layer() == guild.LayerSmoke {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(later(a), later(b)) })
 	findings := make([]Finding, len(criteria))
 	stopped := ""
 	for _, i := range order {
@@ -167,14 +178,6 @@ func (j *examination) examineAll(ctx context.Context) ([]Finding, error) {
 	return findings, nil
 }
 
-// haste is 0 for what decides early whether the rest is worth running.
-func (c Criterion) haste() int {
-	if c.layer() == guild.LayerSmoke {
-		return 0
-	}
-	return 1
-}
-
 // stops says why nothing more is to be run after a finding; empty if the rest is.
 func (f Finding) stops() string {
 	if len(f.Breaches) > 0 {
@@ -188,61 +191,25 @@ func (f Finding) stops() string {
 	return ""
 }
 
-// examine runs one criterion by its framework, unless there is a reason not to run anything any more.
-func (j *examination) examine(ctx context.Context, c Criterion, stopped string) (Finding, error) {
-	f := Finding{Criterion: c.ID, Framework: c.Framework, Strength: guild.Weak}
+// examine runs one criterion, unless there is a reason not to run anything any more.
+func (j *examination) examine(ctx context.Context, e Entry, stopped string) (Finding, error) {
+	f := Finding{Criterion: e.ID, Framework: e.Framework, Strength: guild.Weak}
 	switch {
 	case j.layout.fault != "":
 		f.Fault, stopped = j.layout.fault, j.layout.fault
-	case c.Unverifiable != "":
-		stopped = "this criterion cannot be verified: " + c.Unverifiable
+	case e.Unverifiable != "":
+		stopped = "this criterion cannot be verified: " + e.Unverifiable
 	}
-	if stopped != "" {
-		f.Strength, f.Because = guild.Strong, stopped // nothing ran that could have forged it
-		f.Tests = j.planned(c, stopped)
-		return f, nil
+	if stopped == "" {
+		err := e.criterion.examine(ctx, j, &f)
+		return f, err
 	}
-	var err error
-	switch c.Framework {
-	case pytest:
-		err = j.pytest(ctx, c, &f)
-	case goTest:
-		err = j.goTest(ctx, c, &f)
-	case ioCase:
-		err = j.io(ctx, c, &f)
-	case apiTest:
-		err = j.api(ctx, c, &f)
-	case jest, nodeTest:
-		err = j.node(ctx, c, &f)
-	case sqlCheck:
-		err = j.sql(ctx, c, &f)
-	default:
-		err = j.program(ctx, c, &f)
+	f.Strength, f.Because = guild.Strong, stopped // nothing ran that could have forged it
+	f.Tests = missing(e.criterion.planned(j))
+	for i := range f.Tests {
+		f.Tests[i].Message = cut(stopped)
 	}
-	return f, err
-}
-
-// planned are the tests of a criterion that is not run, as far as their ids are known without running it.
-func (j *examination) planned(c Criterion, why string) []guild.Test {
-	ids := map[string]int{c.ID: 1}
-	switch c.Framework {
-	case ioCase, apiTest, sqlCheck:
-		ids = map[string]int{}
-		for _, one := range c.all() {
-			ids[one.ID] = 1
-		}
-	case goTest:
-		if expected, _, err := goTests(j.tests, c.Script); err == nil {
-			ids = expected
-		}
-	case shell, custom:
-		ids[c.ID] = max(1, c.Tests)
-	}
-	tests := missing(ids)
-	for i := range tests {
-		tests[i].Message = cut(why)
-	}
-	return tests
+	return f, nil
 }
 
 // What a run may take on top of the bundle's time limit: an interpreter must start, and a busy machine makes

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"guild"
@@ -27,9 +26,14 @@ func (j *examination) run(ctx context.Context, f *Finding, s sandbox.Spec, stdin
 	return j.runWith(ctx, f, s, sandbox.IO{Stdin: strings.NewReader(stdin)})
 }
 
-// runFiles is run for a command whose files are collected.
-func (j *examination) runFiles(ctx context.Context, f *Finding, s sandbox.Spec, stdin string, files io.Writer) (*RunRecord, error) {
-	return j.runWith(ctx, f, s, sandbox.IO{Stdin: strings.NewReader(stdin), Files: files})
+// runFiles is run for a command that leaves the files s.Collect: name → content of those that it left.
+func (j *examination) runFiles(ctx context.Context, f *Finding, s sandbox.Spec, stdin string) (*RunRecord, map[string][]byte, error) {
+	archive := &sandbox.Head{Most: maxArchive}
+	run, err := j.runWith(ctx, f, s, sandbox.IO{Stdin: strings.NewReader(stdin), Files: archive})
+	if err != nil {
+		return nil, nil, err
+	}
+	return run, collected(archive.Bytes(), s.Collect), nil
 }
 
 // runWith runs one sandbox with streams of the caller's; what it writes is recorded.
@@ -78,9 +82,6 @@ func environment(more ...string) []string {
 		"PYTHONDONTWRITEBYTECODE=1", "GUILD_TESTS=" + testsDir,
 	}, more...)
 }
-
-// Add is guild.Usage.Add.
-func Add(a, b guild.Usage) guild.Usage { return a.Add(b) }
 
 // distrust sets the fault of a finding whose report cannot be all that its run came to.
 func (f *Finding) distrust(res sandbox.Result) {

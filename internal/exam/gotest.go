@@ -33,16 +33,32 @@ const (
 // goCache is where the build cache is in a sandbox.
 const goCache = sandbox.Home + "/.cache"
 
-// goTest compiles the customer's tests with the delivery and runs them, all in one sandbox. The delivery's own
+// goCriterion compiles the customer's tests with the delivery and runs them, all in one sandbox. The delivery's own
 // tests are left out: they could have a TestMain. The tests that count are read from the customer's source.
-func (j *examination) goTest(ctx context.Context, c Criterion, f *Finding) error {
+type goCriterion struct{ id, script string }
+
+func readGoTest(e *Entry, _ *Criteria) (criterion, error) {
+	if err := e.noCases(); err != nil {
+		return nil, err
+	}
+	return &goCriterion{id: e.ID, script: e.Script}, e.only()
+}
+
+func (c *goCriterion) planned(j *examination) map[string]int {
+	if expected, _, err := goTests(j.tests, c.script); err == nil {
+		return expected
+	}
+	return map[string]int{c.id: 1}
+}
+
+func (c *goCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
 	goroot, version, err := j.engine.goroot()
 	if err != nil {
 		return err
 	}
 	f.Tools = map[string]string{"go": version}
 	f.Because = "the tests ran in the process of the code that they test"
-	expected, packages, err := goTests(j.tests, c.Script)
+	expected, packages, err := goTests(j.tests, c.script)
 	if err != nil {
 		return undecided("%w", err)
 	}

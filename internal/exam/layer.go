@@ -10,9 +10,9 @@ import (
 
 // layer is what a criterion says of all its tests, by itself or by the directory that its script is in; empty if
 // it does not say.
-func (c Criterion) layer() string {
-	file, _, _ := strings.Cut(c.Script, "::")
-	return cmp.Or(c.Layer, layerOf(file))
+func (e Entry) layer() string {
+	file, _, _ := strings.Cut(e.Script, "::")
+	return cmp.Or(e.Layer, layerOf(file))
 }
 
 // layers are those that a test can be in.
@@ -33,11 +33,10 @@ func layerOf(file string) string {
 
 // settle puts every test of a finding in a layer: what is known of the test itself (a marker, a case) comes
 // first, then what the criterion says, then the directory that the test is in.
-func (f *Finding) settle(c Criterion) {
-	f.Criterion = c.ID
+func (f *Finding) settle(e Entry) {
 	for i := range f.Tests {
 		t := &f.Tests[i]
 		file, _, _ := strings.Cut(t.ID, "::")
-		t.Layer = cmp.Or(t.Layer, c.layer(), layerOf(file), guild.LayerCorrectness)
+		t.Layer = cmp.Or(t.Layer, e.layer(), layerOf(file), guild.LayerCorrectness)
 	}
 }

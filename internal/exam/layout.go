@@ -3,8 +3,10 @@ package exam
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"guild/internal/sandbox"
@@ -60,6 +62,36 @@ func (j *examination) layOut(deliveryDir string) error {
 		j.layout.fault = "the delivery has no artifacts"
 	}
 	return nil
+}
+
+// collision returns the name of a file that cannot be laid over the workspace, because the delivery has a directory
+// there, or a file where a directory would be; empty if all can.
+func (j *examination) collision(files map[string]string) string {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if j.layout.seen[name] {
+			return name
+		}
+		for dir := filepath.Dir(name); dir != "."; dir = filepath.Dir(dir) {
+			if isDir, there := j.layout.seen[dir]; there && !isDir {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// inTheWay returns the name of a file below dir that cannot be laid over the workspace at a place there; empty if all
+// can.
+func (j *examination) inTheWay(dir, at string) string {
+	names, err := survey(dir, map[string]bool{})
+	if err != nil {
+		return dir
+	}
+	files := map[string]string{}
+	for _, name := range names {
+		files[filepath.Join(at, name)] = ""
+	}
+	return j.collision(files)
 }
 
 func isDir(dir string) bool {

@@ -79,7 +79,7 @@ func FuzzNodeReports(f *testing.F) {
 	f.Add(`{"type":"test:start","name":"a","file":"f","nesting":0}`+"\n"+`{"type":"test:pass","name":"b","file":"f","nesting":1}`, "{}")
 	f.Add("", `{"testResults":[{"name":"/box/work/f","assertionResults":[{"ancestorTitles":["a"],"title":"b","status":"passed"}]}]}`)
 	f.Fuzz(func(t *testing.T, lines, whole string) {
-		for _, reports := range [][]nodeReport{readNode(lines), readJest(whole)} {
+		for _, reports := range [][]nodeReport{nodeReports(lines), jestReports([]byte(whole))} {
 			if got := nodeMatch(reports, map[string]int{"f::a > b": 1, "x": 2}); len(got) != 3 {
 				t.Fatalf("%+v", got)
 			}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -43,11 +42,10 @@ func (h *half) record(name string) RunRecord {
 
 // split runs the customer's tests in one sandbox and the delivery in another, joined by a socket. The tests reach
 // the delivery through proxies; nothing of it runs where the results are made, and it never sees what is expected.
-func (j *examination) split(ctx context.Context, c Criterion, f *Finding) error {
+func (c *pytestCriterion) split(ctx context.Context, j *examination, f *Finding) error {
 	f.Strength = guild.Strong
 	f.Because = "the tests ran in a sandbox of their own, and what decides was compared there"
-	o := j.order(c)
-	stdin, err := json.Marshal(o)
+	o, stdin, err := c.newOrder(false)
 	if err != nil {
 		return err
 	}
@@ -60,14 +58,14 @@ func (j *examination) split(ctx context.Context, c Criterion, f *Finding) error 
 		return err
 	}
 	f.Runs = append(f.Runs, examiner.record(examinerProgram.Name), subject.record(subjectProgram.Name))
-	f.Usage = Add(f.Usage, subject.result.Usage)
+	f.Usage = f.Usage.Add(subject.result.Usage)
 	f.Breaches = append(f.Breaches, subject.result.Breaches...)
 	f.Warnings = append(f.Warnings, subject.result.Warnings...)
-	if err := j.blame(ctx, c, f, examiner.result.Breaches); err != nil {
+	if err := c.blame(ctx, j, f, examiner.result.Breaches); err != nil {
 		return err
 	}
 	rep := readReport(examiner.results.String(), o.Word)
-	if err := j.believe(ctx, c, f, &rep, &examiner.result, examiner.stderr.String()); err != nil {
+	if err := c.believe(ctx, j, f, &rep, &examiner.result, examiner.stderr.String()); err != nil {
 		return err
 	}
 	rep.weaken(f)
@@ -79,12 +77,12 @@ func (j *examination) split(ctx context.Context, c Criterion, f *Finding) error 
 
 // blame says whose the breaches in the tests' sandbox are. The tests' own, which happen without the delivery, too,
 // are warnings; for all else the delivery is responsible, for only what it answered made the difference.
-func (j *examination) blame(ctx context.Context, c Criterion, f *Finding, breaches []guild.Breach) error {
+func (c *pytestCriterion) blame(ctx context.Context, j *examination, f *Finding, breaches []guild.Breach) error {
 	if len(breaches) == 0 {
 		return nil
 	}
 	var alone Finding
-	if _, _, err := j.examineInproc(ctx, &alone, c, true); err != nil {
+	if _, _, err := c.runInproc(ctx, j, &alone, true); err != nil {
 		return err
 	}
 	for _, b := range breaches {

@@ -76,11 +76,11 @@ func TestTheAnswerOfAQueryIsComparedByValue(t *testing.T) {
 		{`{"rows": []}`, row(`[1]`), false},
 		{`{"rows": [[1, "a"]]}`, row(`[1, "a"]`), true},
 	} {
-		var e Expected
+		var e rowsExpected
 		if err := json.Unmarshal([]byte(c.expected), &e); err != nil {
 			t.Fatal(err)
 		}
-		if why := e.selected(sqlAnswer{Rows: c.rows}); (why == "") != c.met {
+		if why := e.differs(sqlAnswer{Rows: c.rows}); (why == "") != c.met {
 			t.Errorf("%s of %s: %q", c.expected, c.rows, why)
 		}
 	}
