@@ -6,10 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"guild"
-	"guild/canon"
-	"guild/oa"
 )
 
 // maxRanked is the longest ranking that is read.
@@ -21,8 +17,7 @@ type ranked struct {
 	ID   string `json:"id"`
 }
 
-// ranking reads the order of a ranking's ids. Places that are missing or taken twice, and an id that comes twice,
-// make it none.
+// ranking returns the ids of a ranking in their order. A missing or repeated place, or a repeated id, is an error.
 func ranking(result json.RawMessage) ([]string, error) {
 	var r struct {
 		TopK []ranked `json:"topk"`
@@ -44,31 +39,4 @@ func ranking(result json.RawMessage) ([]string, error) {
 		ids = append(ids, place.ID)
 	}
 	return ids, nil
-}
-
-// essence is the canonical hash of what results must agree in.
-func essence(task string, result json.RawMessage) (guild.Hash, error) {
-	if task == oa.RetrievalRerank {
-		ids, err := ranking(result)
-		if err != nil {
-			return guild.Hash{}, err
-		}
-		return canon.HashValue(ids)
-	}
-	var members map[string]json.RawMessage
-	if json.Unmarshal(result, &members) != nil {
-		return canon.Hash(result)
-	}
-	delete(members, "provenance") // who made it, and when
-	return canon.HashValue(members)
-}
-
-// sameEssence reports whether two results say the same. One that cannot be understood agrees with nobody.
-func sameEssence(task string, a, b json.RawMessage) bool {
-	one, err := essence(task, a)
-	if err != nil {
-		return false
-	}
-	other, err := essence(task, b)
-	return err == nil && one == other
 }
