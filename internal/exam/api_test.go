@@ -37,7 +37,7 @@ const asksUsers = `{"criteria": [{"id": "users", "type": "api_test", "command": 
 	{"id": "list", "endpoint": "/users", "expected": {"status_code": 200, "body": {"json": {"users": [{"id": 1, "name": "ann"}]}}}},
 	{"id": "limit", "endpoint": "http://127.0.0.1:8080/limit", "expected": {"status_code": 429, "header_contains": "Retry-After"}}]}]}`
 
-func TestAServiceIsAskedFromOutsideAndRemembersWhatItWasTold(t *testing.T) {
+func TestService(t *testing.T) {
 	bundle := request(t, map[string]string{"tests/criteria.json": asksUsers})
 	r := examined(t, bundle, deliver(t, map[string]string{"server.py": users}))
 	r.wants(t, guild.Strong, "users/create passed", "users/list passed", "users/limit passed")
@@ -47,7 +47,7 @@ func TestAServiceIsAskedFromOutsideAndRemembersWhatItWasTold(t *testing.T) {
 	r.wants(t, guild.Strong, "users/create failed", "users/list passed", "users/limit passed")
 }
 
-func TestAServiceThatDoesNotAnswerHasNotPassed(t *testing.T) {
+func TestFaultyServices(t *testing.T) {
 	bundle := request(t, map[string]string{"tests/criteria.json": `{"time_limit_seconds": 20, "criteria": [
 		{"id": "a", "type": "api_test", "command": ["/usr/bin/python3", "server.py"], "endpoint": "/", "expected": {"body_contains": "x"}}]}`})
 	listen := "import socket, os\ns = socket.create_server(('127.0.0.1', 8080))\n"
@@ -70,7 +70,7 @@ func TestAServiceThatDoesNotAnswerHasNotPassed(t *testing.T) {
 	}
 }
 
-func TestCriteriaMayShareTheWayToStartAService(t *testing.T) {
+func TestSharedService(t *testing.T) {
 	bundle := request(t, map[string]string{
 		"tests/criteria.json": `{"service": {"script": "tests/start.sh", "port": 9000}, "criteria": [
 			{"id": "a", "type": "api_test", "endpoint": "POST http://localhost:9000/users", "body": "{}", "expected": {"status_code": 201, "body_contains": ["id", "1"]}},
@@ -86,7 +86,7 @@ HTTPServer((`, 1)
 	examined(t, bundle, deliver(t, map[string]string{"server.py": late})).wants(t, guild.Strong, "a passed", "b passed")
 }
 
-func TestAServiceThatSleepsIsStopped(t *testing.T) {
+func TestSleepingService(t *testing.T) {
 	bundle := request(t, map[string]string{"tests/criteria.json": `{"time_limit_seconds": 3, "criteria": [
 		{"id": "a", "type": "api_test", "command": ["/usr/bin/python3", "server.py"], "endpoint": "/", "expected": {"body_contains": "x"}}]}`})
 	sleeper := "import socket, time\ns = socket.create_server(('127.0.0.1', 8080))\ntime.sleep(60)"
@@ -96,7 +96,7 @@ func TestAServiceThatSleepsIsStopped(t *testing.T) {
 	}
 }
 
-func TestAScriptMayCallTheServiceItself(t *testing.T) {
+func TestScriptCallsService(t *testing.T) {
 	bundle := request(t, map[string]string{
 		"tests/criteria.json": `{"criteria": [
 			{"id": "prints the answer", "type": "api_test", "script": "tests/call.sh", "expected": {"status_code": 201, "body_contains": "id"}},

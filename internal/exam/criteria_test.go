@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestACriterionIsJudgedByItsTypeElseByTheFramework(t *testing.T) {
+func TestFrameworkOfCriterion(t *testing.T) {
 	c, err := parseCriteria([]byte(`{"test_framework": "shell", "time_limit_seconds": 3, "criteria": [
 		{"type": "pytest"}, {"id": "x", "type": "api_test", "script": "tests/a/../x.sh"},
 		{"type": "pytest", "script": "tests/test_x.py::test_a"}, {"type": "io", "command": ["true"]}]}`))
@@ -22,7 +22,7 @@ func TestACriterionIsJudgedByItsTypeElseByTheFramework(t *testing.T) {
 	}
 }
 
-func TestCriteriaThatCannotBeJudgedAreRefused(t *testing.T) {
+func TestInvalidCriteria(t *testing.T) {
 	for _, bad := range []string{
 		``, `[]`, `{}`, `{"criteria": []}`,
 		`{"criteria": [{"script": "tests/x.sh"}]}`,

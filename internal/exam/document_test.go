@@ -12,9 +12,9 @@ import (
 	"guild"
 )
 
-// TestTheExamplesOfTheDocument runs every example of docs/CRITERIA.md and compares what came of it with what
+// TestDocumentExamples runs every example of docs/CRITERIA.md and compares what came of it with what
 // stands above it there.
-func TestTheExamplesOfTheDocument(t *testing.T) {
+func TestDocumentExamples(t *testing.T) {
 	page, err := os.ReadFile("../../docs/CRITERIA.md")
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestWaysToCompare(t *testing.T) {
+func TestMatch(t *testing.T) {
 	for _, c := range []struct {
 		match, got string
 		met        bool
@@ -64,7 +64,7 @@ func TestWaysToCompare(t *testing.T) {
 	}
 }
 
-func TestExpectationsThatCannotBeCheckedAreErrors(t *testing.T) {
+func TestInvalidExpectations(t *testing.T) {
 	for _, bad := range []string{
 		`{"output": "x"}`, `{"stdout": {}}`, `{"stdout": {"equal": "x"}}`, `{"stdout": 1}`, `{"stdout": {"abs": 1}}`,
 		`{"stdout": {"matches": "("}}`, `{"stdout": {"matches": "(?<=a)b"}}`, `{"stdout": {"matches": "a{1001}"}}`,

@@ -29,7 +29,7 @@ func needNode(t *testing.T) {
 	}
 }
 
-func TestNodeTestsAreThoseThatAreListedWithoutTheDelivery(t *testing.T) {
+func TestNodeTests(t *testing.T) {
 	needNode(t)
 	const adds, takes, done = "tests/add.test.js::adds", "tests/add.test.js::edges > takes # nothing", "tests/add.test.js::edges > is not done"
 	bundle := request(t, map[string]string{
@@ -58,7 +58,7 @@ func TestNodeTestsAreThoseThatAreListedWithoutTheDelivery(t *testing.T) {
 	}
 }
 
-func TestNodeTestsThatCannotBeListedNeedANumber(t *testing.T) {
+func TestUnlistedNodeTests(t *testing.T) {
 	needNode(t)
 	files := map[string]string{
 		"tests/criteria.json": `{"criteria": [{"id": "n", "type": "node-test", "script": "tests/add.test.js"}]}`,

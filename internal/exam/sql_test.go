@@ -8,7 +8,7 @@ import (
 	"guild"
 )
 
-func TestADatabaseIsAskedWhereTheDeliveryDoesNotRun(t *testing.T) {
+func TestSQLite(t *testing.T) {
 	bundle := request(t, map[string]string{"tests/criteria.json": `{"criteria": [
 		{"id": "schema", "type": "sql_check", "command": ["/usr/bin/python3", "migrate.py"], "database": "data/app.db", "cases": [
 			{"id": "table", "query": "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'users'", "expected": {"result": 1}},
@@ -30,7 +30,7 @@ func TestADatabaseIsAskedWhereTheDeliveryDoesNotRun(t *testing.T) {
 	}
 }
 
-func TestAHostileDatabaseCannotDoMoreThanBeWrong(t *testing.T) {
+func TestHostileDatabases(t *testing.T) {
 	bundle := request(t, map[string]string{"tests/criteria.json": `{"time_limit_seconds": 2, "criteria": [
 		{"id": "q", "type": "sql_check", "command": ["/usr/bin/python3", "make.py"], "query": "SELECT count(*) FROM users", "expected": {"result": 1}}]}`})
 	open := "import sqlite3, os\ndb = sqlite3.connect(os.environ['DATABASE'])\ndb.executescript('''%s''')\ndb.commit()"
@@ -58,7 +58,7 @@ func TestAHostileDatabaseCannotDoMoreThanBeWrong(t *testing.T) {
 	r.wants(t, guild.Strong, "q failed")
 }
 
-func TestTheAnswerOfAQueryIsComparedByValue(t *testing.T) {
+func TestQueryAnswer(t *testing.T) {
 	row := func(s string) []json.RawMessage { return []json.RawMessage{json.RawMessage(s)} }
 	for _, c := range []struct {
 		expected string
@@ -86,7 +86,7 @@ func TestTheAnswerOfAQueryIsComparedByValue(t *testing.T) {
 	}
 }
 
-func TestPostgreSQLRunsBesideTheDelivery(t *testing.T) {
+func TestPostgreSQL(t *testing.T) {
 	if _, _, err := postgresPrograms(); err != nil {
 		t.Skip(err)
 	}
