@@ -221,7 +221,7 @@ func TestToolFailures(t *testing.T) {
 	f := files{dirs: []string{t.TempDir()}}
 	for want, source := range map[string]string{
 		"is not installed":            "def read(order): return {'absent': True}",
-		"its answer is no JSON":       "def read(order): os.write(3, b'{'); return {}",
+		"its answer is not JSON":      "def read(order): os.write(3, b'{'); return {}",
 		"its answer is not plausible": "def read(order): return {'version': '1', 'grade': 10001}",
 		"RuntimeError: no":            "def read(order): raise RuntimeError('no')",
 		"cannot":                      "def read(order): return {'version': '1', 'failed': 'cannot'}",
