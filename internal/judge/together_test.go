@@ -227,8 +227,8 @@ func TestOpinionWithoutSilent(t *testing.T) {
 
 func TestPersonChooses(t *testing.T) {
 	for name, who := range map[string]opinion.Opinion{
-		"nobody is appointed": nil,
-		"undecided":           &chooser{choice: opinion.Choice{Reason: "who knows"}},
+		"no judge is configured": nil,
+		"undecided":              &chooser{choice: opinion.Choice{Reason: "who knows"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCourt(t)

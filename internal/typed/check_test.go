@@ -219,7 +219,7 @@ func TestWrongResultFailsStrong(t *testing.T) {
 	} {
 		wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, result, nil)), guild.Strong, "schema", where)
 	}
-	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, t.TempDir()), guild.Strong, "schema", "there is no output.json")
+	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, t.TempDir()), guild.Strong, "schema", "no file output.json")
 	prose := t.TempDir()
 	if err := os.WriteFile(filepath.Join(prose, "output.txt"), []byte("Done!"), 0o644); err != nil {
 		t.Fatal(err)
