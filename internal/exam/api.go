@@ -7,6 +7,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,7 +21,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-// forwarder is the program that starts a service inside and carries bytes to it.
+// forwarder starts a service inside the sandbox and carries bytes to it.
 //
 //go:embed forwarder.py
 var forwarder string
@@ -28,10 +29,10 @@ var forwarder string
 // maxAnswer bounds one answer of a service, in bytes.
 const maxAnswer = 1 << 20
 
-// defaultPort is where a service listens unless the criterion says otherwise.
+// defaultPort is the port of a service whose criterion names none.
 const defaultPort = 8080
 
-// requestFields is what a service is asked.
+// requestFields describes a request to a service.
 type requestFields struct {
 	Method   string            `json:"method,omitempty"`   // GET, or POST if there is a body
 	Endpoint string            `json:"endpoint,omitempty"` // "/users?page=2", "POST /users" or "http://127.0.0.1:8080/users"
@@ -47,10 +48,10 @@ func (r requestFields) with(one requestFields) requestFields {
 	}
 }
 
-// asks reports whether a case says what the judge is to ask a service.
+// asks reports whether a case says what the judge must request.
 func (r requestFields) asks() bool { return r.Endpoint != "" || r.Method != "" }
 
-// answerExpected is what the answer of a service must be.
+// answerExpected says how the answer of a service must be.
 type answerExpected struct {
 	StatusCode     int              `json:"status_code,omitempty"` // any 2xx if 0
 	Body           *Match           `json:"body,omitempty"`
@@ -66,8 +67,8 @@ func (e answerExpected) given() []string {
 	})
 }
 
-// apiCriterion starts a service in a sandbox and asks it. The requests are written and the answers are read outside;
-// what is inside, forwarder included, only ever has the requests.
+// apiCriterion starts a service in a sandbox and sends it requests. The requests are written and the answers compared
+// outside; what runs inside, forwarder included, sees only the requests.
 type apiCriterion struct {
 	service Service
 	cases   []apiCase
@@ -79,8 +80,8 @@ type apiCase struct {
 	answerExpected
 }
 
-// readAPI finds the service that a criterion asks. A script without any expectation of an answer is a check of the
-// customer's own: it is judged as a shell criterion. A script that says nothing of a request makes it itself.
+// readAPI finds the service of a criterion. A script for which no answer is expected is judged as a shell criterion. A
+// script without a request makes the request itself.
 func readAPI(e *Entry, all *Criteria) (criterion, error) {
 	if e.Script != "" && len(e.Cases) == 0 && e.Endpoint == "" && len(e.Expected.answerExpected.given()) == 0 {
 		e.Framework = "shell"
@@ -170,10 +171,10 @@ func (c *apiCriterion) examine(ctx context.Context, j *examination, f *Finding) 
 // python returns the interpreter that runs the judge's own programs.
 func (e *Engine) python() string { return cmp.Or(e.Python, "/usr/bin/python3") }
 
-// conversation holds what a service answered.
+// conversation holds the answers of a service.
 type conversation struct {
-	closed     string // why no service can listen there, said before anything of the delivery ran
-	up         string // empty once the service listened, else why it did not
+	closed     string // why no service can listen, if the forwarder said so before the delivery ran
+	up         string // why the service did not listen; empty if it did
 	list       []guild.Test
 	transcript strings.Builder
 }
@@ -191,7 +192,7 @@ func (t *conversation) tests(cases []apiCase, fault string) []guild.Test {
 func converse(channel io.ReadWriter, cases []apiCase) (t conversation) {
 	frames := &frameReader{r: bufio.NewReader(channel)}
 	if open, err := frames.whole(); err != nil {
-		t.closed = "nothing was heard of the program that would start it"
+		t.closed = "the program that starts the service did not report"
 		return t
 	} else if string(open) != "open" {
 		t.closed = string(open)
@@ -199,13 +200,13 @@ func converse(channel io.ReadWriter, cases []apiCase) (t conversation) {
 	}
 	up, err := frames.whole()
 	if err != nil {
-		t.up = "nothing was heard of the service"
+		t.up = "the service did not report"
 		return t
 	}
-	if t.up = string(up); t.up != "ready" {
+	if string(up) != "ready" {
+		t.up = string(up)
 		return t
 	}
-	t.up = ""
 	for _, one := range cases {
 		start := time.Now()
 		a, err := ask(channel, frames, one.request)
@@ -238,14 +239,14 @@ func ask(channel io.Writer, frames *frameReader, req *http.Request) (answer, err
 	return readAnswer(frames, req)
 }
 
-// answer is what a service said.
+// answer is the answer of a service.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// readAnswer reads one answer, past those that only say that there will be one.
+// readAnswer reads one answer, past informational ones such as 100 Continue.
 func readAnswer(r io.Reader, req *http.Request) (answer, error) {
 	in := bufio.NewReader(io.LimitReader(r, 2*maxAnswer))
 	for range 5 {
@@ -265,7 +266,7 @@ func readAnswer(r io.Reader, req *http.Request) (answer, error) {
 		}
 		return answer{status: res.StatusCode, header: res.Header, body: string(body)}, nil
 	}
-	return answer{}, fmt.Errorf("no answer, only the promise of one")
+	return answer{}, errors.New("no answer, only the promise of one")
 }
 
 // lines returns the header's lines.
@@ -356,7 +357,7 @@ func (r requestFields) request(port int) (*http.Request, error) {
 	return req, nil
 }
 
-// plainHeader reports whether a name can be that of a header.
+// plainHeader reports whether a header may have this name.
 func plainHeader(name string) bool {
 	return name != "" && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789-_") == ""
 }

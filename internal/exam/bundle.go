@@ -17,7 +17,7 @@ import (
 	"guild/nutshell"
 )
 
-// acceptance is what a request bundle's manifest says about judging.
+// acceptance is the part of a request bundle's manifest about judging.
 type acceptance struct {
 	File       string                `json:"criteria_file"`
 	Scripts    []string              `json:"test_scripts"`
@@ -35,12 +35,12 @@ const (
 	saltsName          = "hidden/.salts.json"
 )
 
-// private are the files below tests/ that no run sees: they have the expected outputs, or open the commitments.
+// private reports whether no run may see a file below tests/: it has expected outputs, or opens the commitments.
 func private(name string) bool {
 	return shortcuts(name) || slices.Contains([]string{criteriaName, hiddenCriteriaName, saltsName}, name)
 }
 
-// readBundle finds and checks what the request bundle says: its criteria, and its tests with the hidden ones.
+// readBundle reads and checks the request bundle: its criteria, and its tests with the hidden ones.
 func (j *examination) readBundle(ctx context.Context, hiddenDir string) error {
 	root, err := os.OpenRoot(j.bundle)
 	if err != nil {
@@ -63,7 +63,7 @@ func (j *examination) readBundle(ctx context.Context, hiddenDir string) error {
 	return j.addHiddenCriteria()
 }
 
-// readCriteria reads the criteria that everybody may know. A bundle that has a checklist alone has none.
+// readCriteria reads the public criteria. A bundle that has only a checklist has none.
 func readCriteria(root *os.Root, a acceptance) (Criteria, error) {
 	file := a.File
 	if file == "" {
@@ -135,7 +135,7 @@ func readSome(root *os.Root, name string) ([]byte, error) {
 	return b, err
 }
 
-// person says why a person must decide, empty if the criteria suffice.
+// person says why a person must decide; empty if the criteria suffice.
 func (j *examination) person() string {
 	var why []string
 	add := func(holds bool, reason string) {
@@ -153,7 +153,7 @@ func (j *examination) person() string {
 	return cut(strings.Join(append(why, j.unverifiable()...), "; "))
 }
 
-// unverifiable says which criteria no program can judge, those with one reason together.
+// unverifiable says which criteria no program can judge, those with the same reason together.
 func (j *examination) unverifiable() []string {
 	var reasons []string
 	ids := map[string][]string{}
@@ -172,8 +172,7 @@ func (j *examination) unverifiable() []string {
 	return reasons
 }
 
-// claims reads what a delivery says of itself. It is a stranger's file and decides nothing: what cannot be read
-// is not there.
+// claims reads what a delivery says of itself. The file is hostile and decides nothing: one that cannot be read is ignored.
 func claims(deliveryDir string) *guild.Claims {
 	root, err := os.OpenRoot(deliveryDir)
 	if err != nil {
@@ -202,7 +201,7 @@ func claims(deliveryDir string) *guild.Claims {
 // count keeps a stranger's number within reason.
 func count(n int64) int { return int(min(max(n, 0), 1_000_000)) }
 
-// scratchDir is a directory on the host for this examination.
+// scratchDir makes a directory on the host for this examination.
 func (j *examination) scratchDir(name string) (string, error) {
 	if j.scratch == "" {
 		dir, err := os.MkdirTemp("", "exam-")
@@ -218,7 +217,7 @@ func (j *examination) scratchDir(name string) (string, error) {
 	return filepath.Abs(dir)
 }
 
-// clean removes what was written on the host.
+// clean removes the directories that scratchDir made.
 func (j *examination) clean() error {
 	if j.scratch == "" {
 		return nil

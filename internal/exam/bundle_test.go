@@ -159,7 +159,7 @@ func TestChangedHiddenTests(t *testing.T) {
 		"one changed": {func(dir string) error { return os.WriteFile(filepath.Join(dir, "check.sh"), []byte("true"), 0o600) },
 			`"tests/hidden/check.sh" does not match`},
 		"one added":           {func(dir string) error { return os.WriteFile(filepath.Join(dir, "new.sh"), nil, 0o600) }, `"tests/hidden/new.sh" was not committed to`},
-		"one missing":         {func(dir string) error { return os.Remove(filepath.Join(dir, "check.sh")) }, `"tests/hidden/check.sh" was committed to and is not here`},
+		"one missing":         {func(dir string) error { return os.Remove(filepath.Join(dir, "check.sh")) }, `"tests/hidden/check.sh" was committed to and is missing`},
 		"the salts missing":   {func(dir string) error { return os.Remove(filepath.Join(dir, ".salts.json")) }, "does not match"},
 		"the salts malformed": {func(dir string) error { return os.WriteFile(filepath.Join(dir, ".salts.json"), []byte("{"), 0o600) }, ".salts.json"},
 		"a link":              {func(dir string) error { return os.Symlink("/etc/passwd", filepath.Join(dir, "link")) }, "is not a file"},
@@ -180,7 +180,7 @@ func TestUncommittedHiddenTests(t *testing.T) {
 	own, _ := hiddenBundle(t)
 	lay(t, own, map[string]string{"tests/hidden/check.sh": "true"})
 	r := examined(t, own, deliver(t, map[string]string{"a": "x", "b": "y"}))
-	if len(r.Hidden) != 1 || !strings.Contains(r.Findings[0].Warnings[0], "nobody committed to: tests/hidden/check.sh") {
+	if len(r.Hidden) != 1 || !strings.Contains(r.Findings[0].Warnings[0], "without a commitment: tests/hidden/check.sh") {
 		t.Errorf("%+v %+v", r.Hidden, r.Findings[0].Warnings)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -24,8 +25,8 @@ const (
 	maxTime         = 3600 // seconds
 )
 
-// criterion is a criterion that was read and checked: it has the fields of its own framework and no others, each
-// framework's in a file of its own.
+// criterion is a checked criterion. Each framework has a struct for it, in a file of its own, with the fields of that
+// framework and no others.
 type criterion interface {
 	// planned returns the tests of a criterion that is not run, as far as their ids are known without running it: id
 	// → how many of it.
@@ -35,14 +36,14 @@ type criterion interface {
 	examine(ctx context.Context, j *examination, f *Finding) error
 }
 
-// framework is a way to judge a criterion.
+// framework is a kind of criterion.
 type framework struct {
 	name   string                                         // as a criterion's type or test_framework
 	counts bool                                           // the bundle may say how many tests there are
 	read   func(e *Entry, c *Criteria) (criterion, error) // fills in what e leaves out
 }
 
-// frameworks are all there are. The recipe for another one is in CONTRIBUTING.md.
+// frameworks lists all frameworks. CONTRIBUTING.md has the recipe for another one.
 var frameworks = []framework{
 	{name: "shell", read: readShell},
 	{name: "pytest", read: readPytest},
@@ -55,14 +56,14 @@ var frameworks = []framework{
 	{name: "sql_check", read: readSQL},
 }
 
-// Criteria is tests/criteria.json (the Nutshell specification, section 9), the part of it that the judge reads.
-// docs/CRITERIA.md explains it, with an example of each framework that a test runs.
+// Criteria is the part of tests/criteria.json (the Nutshell specification, section 9) that the judge reads.
+// docs/CRITERIA.md explains it, with a tested example of each framework.
 //
-// A type that is not a framework's name is the bundle's own word; such a criterion is judged by test_framework,
-// and needs a script. A bundle without criteria.json has its acceptance.test_scripts run as shell criteria.
+// A type that is no framework is the bundle's own word; test_framework judges such a criterion, which needs a script. A
+// bundle without criteria.json has its acceptance.test_scripts run as shell criteria.
 type Criteria struct {
 	Version    string   `json:"criteria_version"`
-	Framework  string   `json:"test_framework"` // what a criterion without a type of its own is judged by
+	Framework  string   `json:"test_framework"` // judges criteria without a type of their own
 	Verifiable *bool    `json:"auto_verifiable,omitempty"`
 	Review     bool     `json:"human_review_required,omitempty"`
 	TimeLimit  int      `json:"time_limit_seconds"`    // processor time of each run, and wall time with a few seconds to start; 10 if absent
@@ -71,9 +72,9 @@ type Criteria struct {
 	Criteria   []Entry  `json:"criteria"`
 }
 
-// Entry is one criterion as the file has it and the evidence shows it, with what the file leaves out filled in. A
-// single case may be in the entry itself; with cases, the entry's own arguments, files and headers hold for each of
-// them. The embedded structs have the fields of one framework or of a few; a field of another framework is ignored.
+// Entry is one criterion as the file has it and the evidence shows it, with defaults filled in. A single case may be in the
+// entry itself; with cases, the entry's own arguments, files and headers hold for each of them. The embedded structs have
+// the fields that belong to some frameworks only; a framework ignores those of others.
 type Entry struct {
 	Case
 	Cases Cases `json:"cases,omitempty"`
@@ -86,7 +87,7 @@ type Entry struct {
 	databaseFields
 	reportFields
 
-	Framework    string `json:"-"` // what judges it
+	Framework    string `json:"-"` // name of the framework that judges it
 	Unverifiable string `json:"-"` // why no program can judge it; empty if one can
 
 	criterion criterion
@@ -111,7 +112,7 @@ type Case struct {
 	Expected Expected `json:"expected,omitzero"`
 }
 
-// caseName is what a case has whatever its framework.
+// caseName has the fields of a case in any framework.
 type caseName struct {
 	ID          string `json:"id"`
 	Description string `json:"description,omitempty"`
@@ -145,7 +146,7 @@ func ids[C interface {
 	return count
 }
 
-// Cases are the cases of a criterion.
+// Cases lists the cases of a criterion.
 type Cases []Case
 
 // UnmarshalJSON refuses members that it does not know: a case with a misspelt expectation would always pass.
@@ -156,7 +157,7 @@ func (c *Cases) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Expected is what must come of a run, a request or a query. All that it says must hold.
+// Expected says what must come of a run, a request or a query. All of it must hold.
 type Expected struct {
 	outputExpected
 	filesExpected
@@ -178,11 +179,11 @@ func (e Expected) given() []string {
 	return slices.Concat(e.outputExpected.given(), e.filesExpected.given(), e.answerExpected.given(), e.rowsExpected.given())
 }
 
-// names lists the given ones among pairs of a name and whether it is there.
-func names(pairs map[string]bool) []string {
+// names returns the names that are there, sorted.
+func names(there map[string]bool) []string {
 	var list []string
-	for name, there := range pairs {
-		if there {
+	for name, is := range there {
+		if is {
 			list = append(list, name)
 		}
 	}
@@ -197,7 +198,7 @@ func strict(b []byte, v any) error {
 	return d.Decode(v)
 }
 
-// timeLimit is what one run may take.
+// timeLimit returns the processor time of one run.
 func (c Criteria) timeLimit() time.Duration { return time.Duration(c.TimeLimit) * time.Second }
 
 // scripts returns the criteria of a bundle that only lists its scripts.
@@ -266,7 +267,7 @@ func (e *Entry) resolve(all *Criteria) error {
 		return err
 	}
 	if len(e.Cases) > 0 && len(e.Expected.given()) > 0 {
-		return fmt.Errorf("expected and cases are mutually exclusive: each case has its own")
+		return errors.New("expected and cases are mutually exclusive")
 	}
 	for i := range e.Cases {
 		e.Cases[i].ID = cmp.Or(e.Cases[i].ID, strconv.Itoa(i+1))

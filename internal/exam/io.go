@@ -3,6 +3,7 @@ package exam
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -16,7 +17,7 @@ import (
 // maxCaseFiles bounds the files that a case brings along, and those that it expects.
 const maxCaseFiles = 100
 
-// ioInput is what a program is given.
+// ioInput is the input of a program.
 type ioInput struct {
 	Args  []string          `json:"args,omitempty"` // after the command
 	Stdin string            `json:"stdin,omitempty"`
@@ -28,7 +29,7 @@ func (in ioInput) with(one ioInput) ioInput {
 	return ioInput{Args: slices.Concat(in.Args, one.Args), Stdin: one.Stdin, Files: overlay(in.Files, one.Files)}
 }
 
-// filesExpected is what a program must leave below the workspace.
+// filesExpected says which files a program must leave below the workspace.
 type filesExpected struct {
 	Files map[string]Match `json:"files,omitempty"`
 }
@@ -63,8 +64,7 @@ func checkFiles[V any](files map[string]V) error {
 	return nil
 }
 
-// ioCriterion runs a command on each case, in a fresh sandbox with no test in sight, and compares what came of it
-// outside.
+// ioCriterion runs a command on each case, in a fresh sandbox without tests, and compares its output outside.
 type ioCriterion struct {
 	command []string
 	cases   []ioCase
@@ -79,7 +79,7 @@ type ioCase struct {
 
 func readIO(e *Entry, _ *Criteria) (criterion, error) {
 	if len(e.Command) == 0 {
-		return nil, fmt.Errorf("an io criterion needs a command")
+		return nil, errors.New("an io criterion needs a command")
 	}
 	c := &ioCriterion{command: e.Command}
 	for _, one := range e.all() {

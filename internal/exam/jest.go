@@ -12,7 +12,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-// jestConfigs are the files that a project configures jest with, in the order in which they are looked for.
+// jestConfigs lists the files that configure jest, in the order in which they are looked for.
 var jestConfigs = []string{"jest.config.js", "jest.config.cjs", "jest.config.mjs", "jest.config.json"}
 
 func readJest(e *Entry, _ *Criteria) (criterion, error) { return readNode(e, runJest) }

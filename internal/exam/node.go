@@ -22,19 +22,18 @@ import (
 	"guild/internal/sandbox"
 )
 
-// reporter is what node --test reports with; it writes one line of JSON for each test.
+// reporter is a reporter for node --test that writes one line of JSON for each test.
 //
 //go:embed reporter.mjs
 var reporter string
 
-// nodeTests is the directory that the customer's tests have in the workspace, so that "../src/x.js" is the
-// delivery's as it is in any project.
+// nodeTests is the directory of the customer's tests in the workspace, so that they find the delivery's "../src/x.js".
 const nodeTests = sandbox.Workspace + "/tests"
 
-// testFile are the names of test files that are found in a directory.
+// testFile matches the names of test files.
 var testFile = regexp.MustCompile(`(^|/)(test-[^/]+|[^/]+[._-](test|spec)|test)\.[cm]?[jt]sx?$`)
 
-// nodeReport is one test that a runner for JavaScript reported.
+// nodeReport is a test as a JavaScript runner reports it.
 type nodeReport struct {
 	ID      string // "tests/a.test.js::group > name"
 	State   string
@@ -119,7 +118,7 @@ func (c *nodeCriterion) list(ctx context.Context, j *examination, files []string
 	return expected, nil
 }
 
-// nodeSpec is the sandbox of JavaScript tests, with the delivery or without, but for the command.
+// nodeSpec returns a run of JavaScript tests, with the delivery or without, but no command.
 func (j *examination) nodeSpec(delivered bool) sandbox.Spec {
 	s := sandbox.Spec{
 		Env:    environment("NODE_ENV=test", "CI=1"),
@@ -141,8 +140,8 @@ func runNode(ctx context.Context, j *examination, f *Finding, s sandbox.Spec, fi
 	return nodeReports(run.Results), run, nil
 }
 
-// notNode reports whether a delivered file stays out: one that would stand beside the tests, configure the runner
-// or replace the packages that the customer brought along.
+// notNode reports whether a delivered file stays out: one among the tests, one that configures the runner, or one that
+// replaces a package of the customer's.
 func (j *examination) notNode(name string) bool {
 	top, _, _ := strings.Cut(filepath.ToSlash(name), "/")
 	return top == "tests" || slices.Contains(jestConfigs, name) ||
@@ -175,12 +174,12 @@ func nodeFiles(tests, script string) ([]string, error) {
 		return err
 	})
 	if err == nil && len(files) == 0 {
-		err = errors.New("there are no JavaScript tests")
+		err = errors.New("no JavaScript tests")
 	}
 	return files, err
 }
 
-// nodeReports reads the lines of our own reporter. A file that is reported as a whole has not told its tests.
+// nodeReports reads the lines of our own reporter. It skips suites, and files that are reported as a whole.
 func nodeReports(results string) []nodeReport {
 	var reports []nodeReport
 	above := map[string][]string{} // the names that a test of a file is in
@@ -213,7 +212,7 @@ func nodeReports(results string) []nodeReport {
 	return reports
 }
 
-// relative is a file's name below the workspace, wherever a runner may have that.
+// relative returns a file's name below the workspace, wherever a runner has the workspace.
 func relative(file string) string {
 	if _, name, inside := strings.Cut(file, sandbox.Workspace+"/"); inside {
 		return name
@@ -221,7 +220,7 @@ func relative(file string) string {
 	return file
 }
 
-// nodeMatch holds what was reported against what was expected. A test that is reported more or less often than it
+// nodeMatch compares the reports with the expected tests. A test that is reported more or less often than it
 // exists has not passed.
 func nodeMatch(reports []nodeReport, expected map[string]int) []guild.Test {
 	got := map[string][]nodeReport{}
@@ -244,8 +243,7 @@ func nodeMatch(reports []nodeReport, expected map[string]int) []guild.Test {
 	return tests
 }
 
-// nodeCount holds what was reported against a number. The tests that failed come first, so that others cannot push
-// them out.
+// nodeCount compares the reports with a number of tests. The failed ones come first, so that others cannot push them out.
 func nodeCount(reports []nodeReport, id string, n int) []guild.Test {
 	worst := func(r nodeReport) int {
 		return slices.Index([]string{guild.TestFailed, guild.TestSkipped, guild.TestPassed}, r.State)

@@ -15,8 +15,8 @@ import (
 	"guild/internal/sandbox"
 )
 
-// printedCriterion is an api_test without an endpoint: its script starts the service or asks it, beside the delivery,
-// and prints the answer.
+// printedCriterion is an api_test without an endpoint: its script calls the service, beside the delivery, and prints the
+// answer.
 type printedCriterion struct {
 	caseName
 	service Service
@@ -76,8 +76,8 @@ func printedAnswer(text string) (answer, error) {
 	return answer{}, errors.New("the script printed no answer: it must print the whole of it, as curl -i does, or the criterion must have an endpoint")
 }
 
-// wholeAnswer reads an answer from its status line on. Who printed it has read the body already, whatever the
-// header says of its length and coding.
+// wholeAnswer reads an answer from its status line on. The header's length and coding do not count, because what printed it
+// has decoded the body.
 func wholeAnswer(text string) (answer, error) {
 	in := textproto.NewReader(bufio.NewReader(strings.NewReader(text)))
 	line, err := in.ReadLine()

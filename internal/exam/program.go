@@ -14,16 +14,16 @@ import (
 	"guild/internal/sandbox"
 )
 
-// reportTAP is the report of a shell or custom criterion that prints one line for each test.
+// reportTAP names the report of a program that prints one line for each test (the Test Anything Protocol).
 const reportTAP = "tap"
 
-// reportFields are those of programs that report each test.
+// reportFields has the fields of programs that report each test.
 type reportFields struct {
 	Report string `json:"report,omitempty"` // of shell and custom: empty, or tap
 	Tests  int    `json:"tests,omitempty"`  // of tap, jest and node-test: how many there must be
 }
 
-// outputExpected is what a program's end and output must be: of shell, custom and io.
+// outputExpected says how a program must end and what it must print.
 type outputExpected struct {
 	ExitCode       *int   `json:"exit_code,omitempty"` // 0 if absent
 	Stdout         *Match `json:"stdout,omitempty"`
@@ -51,8 +51,8 @@ func (e outputExpected) differs(run *RunRecord) string {
 		e.Stderr.differs("stderr", run.Stderr))
 }
 
-// programCriterion is a shell or custom criterion: a script or command of the customer's in the workspace, with the
-// tests in sight. It decides beside the delivery, which can read it and change what it looks at: it is weak.
+// programCriterion is a shell or custom criterion: a script or command of the customer's that runs in the workspace and sees
+// the tests. It decides beside the delivery, which can read it and change what it looks at: it is weak.
 type programCriterion struct {
 	caseName
 	service Service
@@ -135,7 +135,7 @@ func (n caseName) judge(run *RunRecord, f *Finding, why string) guild.Test {
 	return t
 }
 
-// start is the command line of a command, or of a script of the customer's by the interpreter of its #! line.
+// start returns the command line of a service's command, or of its script with the interpreter of the #! line.
 func (j *examination) start(s Service) ([]string, error) {
 	if len(s.Command) > 0 {
 		return s.Command, nil
@@ -163,7 +163,7 @@ func interpreterOf(script string) ([]string, error) {
 	return []string{"/bin/sh"}, nil
 }
 
-// lastLine is the last line with something on it.
+// lastLine returns the last line that is not blank.
 func lastLine(s string) string {
 	s = strings.TrimSpace(s)
 	return s[strings.LastIndexByte(s, '\n')+1:]
@@ -182,7 +182,8 @@ func readTAP(stdout, id string, n int) []guild.Test {
 		if t.State != guild.TestMissing {
 			state, message = guild.TestFailed, "it was reported twice"
 		}
-		if t.State, t.Message = state, ""; state != guild.TestPassed {
+		t.State = state
+		if state != guild.TestPassed {
 			t.Message = cut(message)
 		}
 	}

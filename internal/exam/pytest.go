@@ -17,7 +17,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-// The programs that run in the sandboxes. Their own comments say what they promise.
+// The parts of the programs that run in the sandboxes. Their own comments say what they promise.
 var (
 	//go:embed python/plan.py
 	planSource string
@@ -117,7 +117,7 @@ const (
 	modeInproc = "inproc"
 )
 
-// pythonMode is the field that says how. Every criterion has it, for python_mode is one of the whole file.
+// pythonMode has the field that says how. Every criterion has it, because python_mode is a field of the whole file.
 type pythonMode struct {
 	Mode string `json:"mode,omitempty"` // of pytest, instead of python_mode
 }
@@ -167,7 +167,7 @@ func (c *pytestCriterion) examine(ctx context.Context, j *examination, f *Findin
 	return nil
 }
 
-// believe takes over what an examiner reported, held against the tests that there must be.
+// believe adds to the finding what an examiner reported of the expected tests.
 func (c *pytestCriterion) believe(ctx context.Context, j *examination, f *Finding, rep *report, res *sandbox.Result, stderr string) error {
 	if rep.plan == nil {
 		if strings.Contains(stderr, "No module named 'pytest'") {
@@ -209,8 +209,8 @@ func (c *pytestCriterion) newOrder(collect bool) (order, []byte, error) {
 	return o, stdin, err
 }
 
-// places are where an examiner finds the tests and, after its own library, modules. They are in its environment, for
-// a runner that has no names of its own for the sandbox's places translates them there.
+// places returns the environment variable with the directories of the tests and, after Python's library, of modules. A
+// runner that has other names for the sandbox's directories translates them in the environment.
 func places(more ...string) string {
 	return "GUILD_PLACES=" + strings.Join(append([]string{testsDir, judgeDir}, more...), ":")
 }
@@ -235,7 +235,7 @@ func (c *pytestCriterion) runInproc(ctx context.Context, j *examination, f *Find
 	return readReport(run.Results, o.Word), run, nil
 }
 
-// readReport sorts the records. The word only keeps out who never looked for it.
+// readReport sorts the records. The word only keeps out code that does not look for it.
 func readReport(results, word string) report {
 	var rep report
 	lines := bufio.NewScanner(strings.NewReader(results))
@@ -249,7 +249,7 @@ func readReport(results, word string) report {
 	return rep
 }
 
-// take keeps a record in its place; false if it has none there.
+// take stores a record; false if the report has no place for it.
 func (rep *report) take(r record) bool {
 	switch {
 	case r.Kind == "plan" && rep.plan == nil:
@@ -272,7 +272,7 @@ func (rep *report) take(r record) bool {
 	return true
 }
 
-// fault says why a report is not one of a run that came to its proper end.
+// fault says why a run did not end properly, or does not agree with its report; empty if it did.
 func (rep *report) fault(res sandbox.Result) string {
 	switch {
 	case res.Signal != "":
@@ -316,13 +316,13 @@ func (c *pytestCriterion) expected(ctx context.Context, j *examination, rep *rep
 	return expected, nil
 }
 
-// function is a test's id without the parameters.
+// function returns a test's id without its parameters.
 func function(id string) string {
 	name, _, _ := strings.Cut(id, "[")
 	return name
 }
 
-// match holds what was reported against what was expected.
+// match compares the reported tests with the expected ones.
 func (rep *report) match(expected map[string]int) []guild.Test {
 	states := map[string]*guild.Test{}
 	var tests []*guild.Test
@@ -340,7 +340,7 @@ func (rep *report) match(expected map[string]int) []guild.Test {
 			tests = append(tests, t)
 			found[function(r.ID)]++
 		} else {
-			t.State = guild.TestFailed // said twice: a failing teardown, or a forgery
+			t.State = guild.TestFailed // reported twice: a failing teardown, or a forgery
 		}
 		t.Decided = max(t.Decided, r.Decided)
 		if t.State != guild.TestPassed {
@@ -373,7 +373,7 @@ func (rep *report) unreported(expected, found map[string]int) []guild.Test {
 	return tests
 }
 
-// missing makes the tests of a count, in order.
+// missing returns missing tests: id → how many of it, in the order of the ids.
 func missing(count map[string]int) []guild.Test {
 	var tests []guild.Test
 	for _, id := range slices.Sorted(maps.Keys(count)) {

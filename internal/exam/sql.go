@@ -1,11 +1,11 @@
 package exam
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -18,15 +18,15 @@ import (
 	"guild/internal/sandbox"
 )
 
-// querier is the program that asks a database.
+// querier is the program that queries a database.
 //
 //go:embed querier.py
 var querier string
 
-// maxRows bounds what a query may answer.
+// maxRows bounds the rows of an answer.
 const maxRows = 1000
 
-// sqlOrder is what the querier reads.
+// sqlOrder tells the querier, on standard input, what to do.
 type sqlOrder struct {
 	Engine   string   `json:"engine"`
 	Database string   `json:"database,omitempty"` // below the workspace
@@ -35,7 +35,7 @@ type sqlOrder struct {
 	Most     int      `json:"most"`
 }
 
-// sqlAnswer is what it says to one query.
+// sqlAnswer is the querier's answer to one query.
 type sqlAnswer struct {
 	Rows  []json.RawMessage `json:"rows"`
 	Error string            `json:"error"`
@@ -47,7 +47,7 @@ const (
 	postgres = "postgresql"
 )
 
-// defaultDatabase is where a sql_check finds the file unless it says otherwise.
+// defaultDatabase is the file of a sql_check that names none.
 const defaultDatabase = "database.sqlite"
 
 // databaseFields say where the database of a sql_check is.
@@ -56,12 +56,12 @@ type databaseFields struct {
 	Engine   string `json:"engine,omitempty"`   // sqlite if empty, or postgresql
 }
 
-// queryFields is what a database is asked.
+// queryFields has the query of a case.
 type queryFields struct {
 	Query string `json:"query,omitempty"`
 }
 
-// rowsExpected is what a query must answer.
+// rowsExpected says what a query must answer.
 type rowsExpected struct {
 	Result json.RawMessage   `json:"result,omitempty"` // the one value of the one row
 	Rows   []json.RawMessage `json:"rows,omitempty"`   // each an array of values
@@ -71,7 +71,7 @@ func (e rowsExpected) given() []string {
 	return names(map[string]bool{"result": e.Result != nil, "rows": e.Rows != nil})
 }
 
-// sqliteCriterion has a database made by the delivery, and asks it where nothing of the delivery runs.
+// sqliteCriterion has the delivery make a database, and queries it in a sandbox where nothing of the delivery runs.
 type sqliteCriterion struct {
 	service  Service // makes the database; empty if it is one of the delivered files
 	database string
@@ -84,15 +84,15 @@ type sqlCase struct {
 	rowsExpected
 }
 
-// readSQL finds the database that a criterion asks.
+// readSQL finds the database of a criterion.
 func readSQL(e *Entry, _ *Criteria) (criterion, error) {
 	var cases []sqlCase
 	for _, one := range e.all() {
 		if one.Query == "" {
-			return nil, fmt.Errorf("a sql_check needs a query")
+			return nil, errors.New("a sql_check needs a query")
 		}
 		if len(one.Expected.rowsExpected.given()) == 0 {
-			return nil, fmt.Errorf("a sql_check needs expected.result or expected.rows")
+			return nil, errors.New("a sql_check needs expected.result or expected.rows")
 		}
 		cases = append(cases, sqlCase{caseName: one.caseName, queryFields: one.queryFields, rowsExpected: one.Expected.rowsExpected})
 	}
@@ -120,8 +120,8 @@ func readSQL(e *Entry, _ *Criteria) (criterion, error) {
 	return c, nil
 }
 
-// unnamedDatabase is a criterion that says neither how the database is made nor its name. A person must decide if no
-// file with the usual name was delivered.
+// unnamedDatabase is a criterion that says neither how its database is made nor its name. A person must decide if no
+// defaultDatabase was delivered.
 type unnamedDatabase struct{ *sqliteCriterion }
 
 func (c *unnamedDatabase) unverifiable(l layout) string {
@@ -141,9 +141,12 @@ func (c *sqliteCriterion) examine(ctx context.Context, j *examination, f *Findin
 	}
 	last := f.Runs[len(f.Runs)-1]
 	why := f.Fault
-	if _, there := database[c.database]; why == "" && last.Result.Exit != 0 {
+	_, there := database[c.database]
+	switch {
+	case why != "":
+	case last.Result.Exit != 0:
 		why = fmt.Sprintf("what makes the database ended with exit code %d; %s", last.Result.Exit, lastLine(last.Stderr))
-	} else if why == "" && !there {
+	case !there:
 		why = "there is no database " + c.database
 	}
 	if why != "" {
@@ -187,7 +190,7 @@ func (c *sqliteCriterion) make(ctx context.Context, j *examination, f *Finding) 
 	return database, nil
 }
 
-// query runs the querier, with s.Argv for arguments, and compares what it answers.
+// query runs the querier with the arguments s.Argv, and compares its answers.
 func (j *examination) query(ctx context.Context, f *Finding, cases []sqlCase, o sqlOrder, s sandbox.Spec) error {
 	for _, one := range cases {
 		o.Queries = append(o.Queries, one.Query)
@@ -222,7 +225,8 @@ func (j *examination) query(ctx context.Context, f *Finding, cases []sqlCase, o 
 		case i >= len(answers)-1 || strict([]byte(answers[i]), &a) != nil:
 			t.Message = cut("no answer; " + lastLine(run.Stderr))
 		default:
-			if t.Message = cut(one.differs(a)); t.Message == "" {
+			t.Message = cut(one.differs(a))
+			if t.Message == "" {
 				t.State = guild.TestPassed
 			}
 		}
@@ -250,13 +254,11 @@ func (e rowsExpected) differs(a sqlAnswer) string {
 }
 
 func rowsText(rows []json.RawMessage) string {
-	return "[" + string(bytes.Join(slices.Collect(func(yield func([]byte) bool) {
-		for _, r := range rows {
-			if !yield(r) {
-				return
-			}
-		}
-	}), []byte(","))) + "]"
+	var texts []string
+	for _, r := range rows {
+		texts = append(texts, string(r))
+	}
+	return "[" + strings.Join(texts, ",") + "]"
 }
 
 // What a PostgreSQL server takes on top of the judged run's own limits.
@@ -265,7 +267,7 @@ const (
 	postgresDisk = 256 << 20
 )
 
-// postgresCriterion asks a PostgreSQL server that runs in the same sandbox as what fills it.
+// postgresCriterion queries a PostgreSQL server that runs in the same sandbox as what fills it.
 type postgresCriterion struct {
 	service Service
 	cases   []sqlCase
