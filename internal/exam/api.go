@@ -349,15 +349,11 @@ func (r requestFields) request(port int) (*http.Request, error) {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	for name, value := range r.Headers {
-		if !plainHeader(name) || strings.ContainsAny(value, "\r\n\x00") {
+		plain := name != "" && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789-_") == ""
+		if !plain || strings.ContainsAny(value, "\r\n\x00") {
 			return nil, fmt.Errorf("header %q cannot be sent", name)
 		}
 		req.Header.Set(name, value)
 	}
 	return req, nil
-}
-
-// plainHeader reports whether a header may have this name.
-func plainHeader(name string) bool {
-	return name != "" && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789-_") == ""
 }

@@ -50,7 +50,11 @@ func (j *examination) readBundle(ctx context.Context, hiddenDir string) error {
 	var manifest struct {
 		Acceptance acceptance `json:"acceptance"`
 	}
-	if err := readJSON(root, nutshell.ManifestFile, &manifest); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	b, err := readSome(root, nutshell.ManifestFile)
+	if err == nil {
+		err = json.Unmarshal(b, &manifest)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return undecided("nutshell.json: %w", err)
 	}
 	j.acceptance = manifest.Acceptance
@@ -113,15 +117,7 @@ func (j *examination) addHiddenCriteria() error {
 	return nil
 }
 
-// readJSON reads a small file of the bundle.
-func readJSON(root *os.Root, name string, v any) error {
-	b, err := readSome(root, name)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(b, v)
-}
-
+// readSome reads a small file of the bundle.
 func readSome(root *os.Root, name string) ([]byte, error) {
 	f, err := root.Open(path.Clean(name))
 	if err != nil {

@@ -140,27 +140,17 @@ func (j *examination) start(s Service) ([]string, error) {
 	if len(s.Command) > 0 {
 		return s.Command, nil
 	}
-	interpreter, err := interpreterOf(filepath.Join(j.tests, strings.TrimPrefix(s.Script, "tests")))
+	file, err := os.Open(filepath.Join(j.tests, strings.TrimPrefix(s.Script, "tests")))
 	if err != nil {
 		return nil, undecided("%w", err)
 	}
-	return append(interpreter, judgeDir+"/"+s.Script), nil
-}
-
-// interpreterOf reads the #! line of a script of the customer's.
-func interpreterOf(script string) ([]string, error) {
-	file, err := os.Open(script)
-	if err != nil {
-		return nil, err
-	}
 	defer file.Close()
 	line, _ := bufio.NewReaderSize(file, 256).ReadString('\n')
-	if rest, ok := strings.CutPrefix(line, "#!"); ok {
-		if words := strings.Fields(rest); len(words) > 0 {
-			return words, nil
-		}
+	interpreter := []string{"/bin/sh"}
+	if rest, ok := strings.CutPrefix(line, "#!"); ok && strings.TrimSpace(rest) != "" {
+		interpreter = strings.Fields(rest)
 	}
-	return []string{"/bin/sh"}, nil
+	return append(interpreter, judgeDir+"/"+s.Script), nil
 }
 
 // lastLine returns the last line that is not blank.
