@@ -17,6 +17,7 @@ import (
 	"guild/internal/jobs"
 	"guild/internal/journal"
 	"guild/internal/meet"
+	"guild/internal/partner"
 	"guild/internal/policy"
 	"guild/internal/registry"
 	"guild/internal/suite"
@@ -28,8 +29,8 @@ import (
 type folds struct {
 	claims    *due.Claims
 	jobs      *jobs.Fold
-	registry  *registry.Fold
-	observed  *registry.Observed
+	partners  *partner.Fold
+	observed  *partner.Observed
 	trust     *trust.Fold
 	variables *variables.Fold
 	meet      *meet.Fold
@@ -41,7 +42,7 @@ func (n *node) open(dir string) error {
 	if err != nil {
 		return err
 	}
-	f := folds{due.NewClaims(), jobs.NewFold(), registry.NewFold(n.policy), registry.NewObserved(), trusted, variables.NewFold(n.policy), meet.NewFold()}
+	f := folds{due.NewClaims(), jobs.NewFold(), partner.NewFold(n.policy), partner.NewObserved(), trusted, variables.NewFold(n.policy), meet.NewFold()}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	where := filepath.Join(dir, "journal")
 	if err := journal.Init(where); err != nil {
@@ -49,7 +50,7 @@ func (n *node) open(dir string) error {
 	}
 	n.journal, err = journal.Open(n.ctx, journal.Options{
 		Dir: where, Node: name, Now: time.Now, NoSync: true, SnapshotEvery: 1000 * day, Log: log, Appended: n.follow,
-		Folds: []fold.Fold{f.claims, f.jobs, f.registry, f.trust, f.variables, f.observed, f.meet},
+		Folds: []fold.Fold{f.claims, f.jobs, f.partners, f.trust, f.variables, f.observed, f.meet},
 	})
 	if err != nil {
 		return err
@@ -64,17 +65,18 @@ const name = "marketsim" // of the node
 
 func (n *node) openSteps(f folds, dir string, log *slog.Logger) (err error) {
 	hears := func() time.Time { return n.began }
-	n.registry, err = registry.Open(n.ctx, registry.Config{Journal: n.journal, Now: time.Now, Observed: f.observed, Hears: hears,
-		Changed: n.offersChanged, Touched: n.touched}, f.registry)
+	n.registry, err = registry.Open(n.ctx, registry.Config{Journal: n.journal, Now: time.Now, Observed: f.observed,
+		Changed: n.offersChanged, Touched: n.touched}, f.partners)
 	if err != nil {
 		return err
 	}
+	n.partners = partner.New(partner.Config{Journal: n.journal, Now: time.Now, Latest: n.registry.Latest, Services: n.registry.Services, Hears: hears}, f.partners)
 	if n.jobs, err = n.openJobs(f, dir); err != nil {
 		return err
 	}
 	n.meet = meet.New(meet.Config{
 		Journal: n.journal, Self: n.pubkey, Now: time.Now, Secret: make([]byte, 32), Offers: n.registry.Offers,
-		Kind: func(string) int { return kind }, Run: n.benchmark, Make: benchmarkOf, Checkups: n.registry.Checkups,
+		Kind: func(string) int { return kind }, Run: n.benchmark, Make: benchmarkOf, Checkups: n.partners.Checkups,
 		Auto: true, Newcomers: n.policy.Lifecycle.Newcomers, Enough: n.policy.Lifecycle.Enough, Count: n.policy.Lifecycle.Meetings, Daily: 5_000 * guild.Msat(n.policy.Lifecycle.Meetings),
 	}, f.meet)
 	variables, err := variables.New(variables.Config{Journal: n.journal}, f.variables)
@@ -83,7 +85,7 @@ func (n *node) openSteps(f folds, dir string, log *slog.Logger) (err error) {
 	}
 	learning := trust.New(trust.Config{Journal: n.journal, Now: time.Now}, f.trust)
 	n.runner = &due.Runner{Journal: n.journal, Claims: f.claims, Node: name, Now: time.Now, Log: log,
-		Sources: []due.Source{n.jobs.Due, learning.Due, variables.Due, n.registry.Due, n.meet.Due}}
+		Sources: []due.Source{n.jobs.Due, learning.Due, variables.Due, n.partners.Due, n.meet.Due}}
 	return nil
 }
 
@@ -99,7 +101,7 @@ func (n *node) openJobs(f folds, dir string) (*jobs.Jobs, error) {
 	}
 	return jobs.New(jobs.Config{
 		Journal: n.journal, Blobs: blobs, Keyer: n.signer, PubKey: n.pubkey, Node: name, Now: time.Now,
-		Offers: n.registry.Offers, Provider: f.registry.Provider, Trust: f.trust.Trust, Publish: n.publish,
+		Offers: n.registry.Offers, Provider: f.partners.Provider, Trust: f.trust.Trust, Publish: n.publish,
 		Relays: func() []string { return []string{relay} }, Hears: func() time.Time { return n.began },
 		Upload: func(context.Context, []byte, bool) (string, *[32]byte, error) { return "", nil, errAway },
 		Fetch:  func(context.Context, fact.Place, guild.Hash, int64) (io.ReadCloser, error) { return nil, errAway },

@@ -16,6 +16,7 @@ import (
 	"guild"
 	"guild/internal/fact"
 	"guild/internal/journal"
+	"guild/internal/partner"
 	"guild/internal/registry"
 	"guild/nip89"
 )
@@ -103,7 +104,7 @@ func (s *Server) offer(o guild.Offer) Provider {
 	return view
 }
 
-func observed(m registry.Measured) *Observed {
+func observed(m partner.Measured) *Observed {
 	view := &Observed{
 		Since: m.Since, Asked: m.Asked, Answered: m.Answered, Delivered: m.Delivered, Accepted: m.Accepted, Expired: m.Expired,
 		Refused: m.Refused, Faults: m.Faults, P50: m.P50, P95: m.P95, Quoted: int64(m.Quoted),

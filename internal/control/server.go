@@ -23,6 +23,7 @@ import (
 	"guild/internal/journal"
 	"guild/internal/judge"
 	"guild/internal/meet"
+	"guild/internal/partner"
 	"guild/internal/policy"
 	"guild/internal/record"
 	"guild/internal/registry"
@@ -41,7 +42,8 @@ type ServerConfig struct {
 	Jobs      *jobs.Jobs // nil when no node runs and its records are only looked at
 	Fold      *jobs.Fold
 	Registry  *registry.Registry
-	Observed  *registry.Observed
+	Partners  *partner.Partners
+	Observed  *partner.Observed
 	Trust     *trust.Fold
 	Record    *record.Fold
 	Evidence  *evidence.Collector
@@ -55,7 +57,7 @@ type ServerConfig struct {
 	Learn      *trust.Trust // nil when no node runs
 	Variables  *variables.Fold
 	Exchange   *exchange.Fold
-	Providers  *registry.Fold
+	Providers  *partner.Fold
 	Review     *review.Review // nil when no node runs
 	Backup     *backup.Step   // nil when no node runs
 	Backups    *backup.Fold

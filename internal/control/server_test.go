@@ -29,6 +29,7 @@ import (
 	"guild/internal/journal/journaltest"
 	"guild/internal/judge"
 	"guild/internal/key"
+	"guild/internal/partner"
 	"guild/internal/policy"
 	"guild/internal/record"
 	"guild/internal/registry"
@@ -68,7 +69,7 @@ func openDesk(t *testing.T) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	met, recorded, judging := registry.NewFold(policy.Default()), record.NewFold(), judge.NewFold()
+	met, recorded, judging := partner.NewFold(policy.Default()), record.NewFold(), judge.NewFold()
 	values, told, customers := variables.NewFold(policy.Default()), exchange.NewFold(policy.Default()), work.NewCustomers(policy.Default())
 	reviewed, saved := review.NewFold(), backup.NewFold(policy.Default().Backup)
 	d.journal = journaltest.Open(t, d.jobs, learned, met, recorded, judging, values, told, customers, reviewed, saved)
@@ -78,10 +79,11 @@ func openDesk(t *testing.T) *desk {
 	if d.registry, err = registry.Open(t.Context(), registry.Config{Journal: d.journal, Now: time.Now}, met); err != nil {
 		t.Fatal(err)
 	}
+	partners := partner.New(partner.Config{Journal: d.journal, Now: time.Now, Latest: d.registry.Latest, Services: d.registry.Services}, met)
 	own := key.NewSecret(nostr.SecretKey{31: 9})
 	told.Become(own.PubKey())
 	d.stopped = control.ServerConfig{
-		Journal: d.journal, Blobs: d.blobs, Fold: d.jobs, Registry: d.registry, Observed: registry.NewObserved(), Trust: learned, Record: recorded,
+		Journal: d.journal, Blobs: d.blobs, Fold: d.jobs, Registry: d.registry, Partners: partners, Observed: partner.NewObserved(), Trust: learned, Record: recorded,
 		Judging: judging, Kind: guild.KindOf, Now: time.Now, Policy: policy.Default(), Variables: values, Exchange: told, Providers: met,
 		Customers: customers, Backups: saved, Matrix: func() (guild.Hash, error) { return learned.Hash(), nil }, Log: slog.New(slog.DiscardHandler),
 	}

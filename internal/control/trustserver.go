@@ -17,7 +17,7 @@ import (
 
 	"guild"
 	"guild/internal/fact"
-	"guild/internal/registry"
+	"guild/internal/partner"
 	"guild/internal/trust"
 	"guild/internal/trust/exchange"
 	"guild/nip89"
@@ -189,7 +189,7 @@ func (s *Server) standing(service guild.Service, entries []trust.Entry) Standing
 	if turns := s.c.Providers.Story(service); len(turns) > 0 {
 		view.Cause = turns[len(turns)-1].Cause
 	}
-	if coming := s.c.Registry.Next(service); len(coming) > 0 {
+	if coming := s.c.Partners.Next(service); len(coming) > 0 {
 		view.Next = coming[0].What
 		if at := coming[0].At; !at.IsZero() {
 			view.Next += ", " + at.UTC().Format(time.RFC3339)
@@ -210,8 +210,8 @@ func (s *Server) standing(service guild.Service, entries []trust.Entry) Standing
 }
 
 // orders are the states that a person may set.
-var orders = map[string]registry.Order{
-	"suspended": registry.Suspend, "reinstated": registry.Reinstate, "removed": registry.Remove, "allowed": registry.Allow,
+var orders = map[string]partner.Order{
+	"suspended": partner.Suspend, "reinstated": partner.Reinstate, "removed": partner.Remove, "allowed": partner.Allow,
 }
 
 // postTrust sets trust, or a state, by the owner's word.
@@ -268,21 +268,21 @@ func (s *Server) setState(ctx context.Context, key nostr.PubKey, set SetTrust) e
 		return &refusal{http.StatusBadRequest, "usage", "there are suspended, reinstated, removed and allowed", fmt.Sprintf("no state %.40q can be set", set.State)}
 	}
 	if set.Force {
-		if order != registry.Reinstate {
+		if order != partner.Reinstate {
 			return &refusal{http.StatusBadRequest, "usage", "", "only reinstated can be forced"}
 		}
-		order = registry.Force
+		order = partner.Force
 	}
 	d := set.D
 	if d != nil {
 		canonical := nip89.CanonicalD(*d)
 		d = &canonical
 	}
-	_, err := s.c.Registry.Set(ctx, key, d, order, set.Reason)
-	if errors.Is(err, registry.ErrNobody) {
+	_, err := s.c.Partners.Set(ctx, key, d, order, set.Reason)
+	if errors.Is(err, partner.ErrNobody) {
 		return &refusal{http.StatusNotFound, "missing", "guild market ls lists the providers", err.Error()}
 	}
-	for _, known := range []error{registry.ErrRemoved, registry.ErrArchived} {
+	for _, known := range []error{partner.ErrRemoved, partner.ErrArchived} {
 		if errors.Is(err, known) {
 			return &refusal{http.StatusConflict, "refused", "guild trust show tells how you stand with it", err.Error()}
 		}

@@ -15,10 +15,10 @@ import (
 
 func (n *Node) openControl() {
 	n.control = control.NewServer(control.ServerConfig{
-		Journal: n.journal, Blobs: n.blobs, Jobs: n.jobs, Fold: n.folds.jobs, Registry: n.registry, Observed: n.folds.observed,
+		Journal: n.journal, Blobs: n.blobs, Jobs: n.jobs, Fold: n.folds.jobs, Registry: n.registry, Partners: n.partners, Observed: n.folds.observed,
 		Trust: n.folds.trust, Record: n.folds.record, Judge: n.judge, Judging: n.folds.judge, Work: n.work, Customers: n.folds.customers, Meet: n.meet, Meetings: n.folds.meet, PubKey: n.pubkey.Hex(), Status: n.status, Kind: n.kind, Class: n.class, Now: n.c.Now, Log: n.c.Log,
 		Recommend: n.recommend, Seek: n.seek, Evidence: n.collector(),
-		Learn: n.trust, Variables: n.folds.variables, Exchange: n.folds.exchange, Providers: n.folds.registry,
+		Learn: n.trust, Variables: n.folds.variables, Exchange: n.folds.exchange, Providers: n.folds.partners,
 		Review: n.review, Backup: n.backup, Backups: n.folds.backup, Audit: n.audit, Mail: n.mail, Judgements: n.folds.said, Policy: n.c.Policy, Matrix: n.matrix, RestoreBackup: n.restore,
 		Recipient: func() (string, error) { return n.vaultKey.recipient() },
 		Sandbox: func(context.Context) error {

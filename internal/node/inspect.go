@@ -8,6 +8,7 @@ import (
 
 	"guild/internal/blob"
 	"guild/internal/control"
+	"guild/internal/partner"
 	"guild/internal/policy"
 	"guild/internal/registry"
 	"guild/internal/review"
@@ -55,10 +56,11 @@ func (n *Node) openStopped(ctx context.Context, more func(context.Context) error
 
 // openSeen opens the steps that remember what strangers wrote.
 func (n *Node) openSeen(ctx context.Context) (err error) {
-	n.registry, err = registry.Open(ctx, registry.Config{Journal: n.journal, Now: n.c.Now, Synonyms: n.c.Synonyms, Observed: n.folds.observed}, n.folds.registry)
+	n.registry, err = registry.Open(ctx, registry.Config{Journal: n.journal, Now: n.c.Now, Synonyms: n.c.Synonyms, Observed: n.folds.observed}, n.folds.partners)
 	if err != nil {
 		return err
 	}
+	n.partners = partner.New(partner.Config{Journal: n.journal, Now: n.c.Now, Latest: n.registry.Latest, Services: n.registry.Services}, n.folds.partners)
 	n.review, err = review.Open(ctx, review.Config{
 		Journal: n.journal, PubKey: n.c.Identity.PubKey, Now: n.c.Now, Policy: func() policy.Policy { return n.c.Policy }, Follow: n.c.Follow,
 	}, n.folds.review)

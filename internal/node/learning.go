@@ -65,13 +65,13 @@ func (n *Node) openLearning(ctx context.Context) (err error) {
 // parts are the shares of the matrix: what a backup holds, and what its hash is of.
 func (n *Node) parts() []backup.Part {
 	parts := []backup.Part{
-		{Name: "providers", Rows: n.folds.registry.Rows},
+		{Name: "providers", Rows: n.folds.partners.Rows},
 		{Name: "trust", Rows: n.folds.trust.Rows},
 		{Name: "variables", Rows: n.folds.variables.Rows},
 		n.clocks(), // after trust: clocks are of what there is trust in
 	}
 	if n.trust != nil {
-		parts[0].Restore, parts[1].Restore, parts[2].Restore = n.registry.Restore, n.trust.Restore, n.variables.Restore
+		parts[0].Restore, parts[1].Restore, parts[2].Restore = n.partners.Restore, n.trust.Restore, n.variables.Restore
 	}
 	return parts
 }
@@ -181,7 +181,7 @@ func (n *Node) settle(ctx context.Context, _ string) (services, unclaimed int, e
 		case <-time.After(time.Second):
 		}
 	}
-	for _, s := range n.folds.registry.Services() {
+	for _, s := range n.folds.partners.Services() {
 		services++
 		if _, announced := n.registry.Offer(s); !announced {
 			unclaimed++

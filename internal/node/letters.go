@@ -35,7 +35,7 @@ func (n *Node) opened(ctx context.Context, v guild.Verified) error {
 // listensTo reports whether a private message of somebody is read: of whom we deal with always, and of strangers as long
 // as they are not too many.
 func (n *Node) listensTo(p nostr.PubKey) bool {
-	return p == n.pubkey || n.folds.customers.Of(p).Asked > 0 || n.folds.registry.Deals(p) || n.post.admits(n.c.Now())
+	return p == n.pubkey || n.folds.customers.Of(p).Asked > 0 || n.folds.partners.Deals(p) || n.post.admits(n.c.Now())
 }
 
 // heard routes feedback: an objection to a verdict, or a word about an attempt that goes on.

@@ -41,7 +41,7 @@ func (n *Node) openMeeting() error {
 	}
 	n.meet = meet.New(meet.Config{
 		Journal: n.journal, Self: n.pubkey, Now: n.c.Now, Secret: secret,
-		Offers: n.registry.Offers, Kind: n.kind, Run: n.benchmark, Checkups: n.registry.Checkups, Newcomers: n.c.Policy.Lifecycle.Newcomers, Said: n.said,
+		Offers: n.registry.Offers, Kind: n.kind, Run: n.benchmark, Checkups: n.partners.Checkups, Newcomers: n.c.Policy.Lifecycle.Newcomers, Said: n.said,
 		Auto: n.c.Meeting.Auto, Daily: n.c.Meeting.Daily, Count: cmp.Or(n.c.Meeting.Count, n.c.Policy.Lifecycle.Meetings),
 		AtOnce: n.c.Meeting.AtOnce, Enough: n.c.Policy.Lifecycle.Enough,
 	}, n.folds.meet)

@@ -32,6 +32,7 @@ import (
 	"guild/internal/key"
 	"guild/internal/meet"
 	"guild/internal/opinion"
+	"guild/internal/partner"
 	"guild/internal/policy"
 	"guild/internal/record"
 	"guild/internal/registry"
@@ -133,6 +134,7 @@ type Node struct {
 
 	presence  *presence
 	registry  *registry.Registry
+	partners  *partner.Partners
 	jobs      *jobs.Jobs
 	work      *work.Work
 	judge     *judge.Step
@@ -165,10 +167,10 @@ type folds struct {
 	jobs     *jobs.Fold
 	work     *work.Fold
 	judge    *judge.Fold
-	registry *registry.Fold
+	partners *partner.Fold
 	trust    *trust.Fold
 	record   *record.Fold
-	observed *registry.Observed
+	observed *partner.Observed
 	meet     *meet.Fold
 
 	baselines *judge.Baselines
@@ -273,12 +275,12 @@ func (n *Node) journalOptions() (journal.Options, error) {
 	if err != nil {
 		return journal.Options{}, err
 	}
-	n.folds = folds{jobs.NewFold(), work.NewFold(), judge.NewFold(), registry.NewFold(rules), learned, record.NewFold(),
-		registry.NewObserved(), meet.NewFold(), judge.NewBaselines(), work.NewCustomers(rules),
+	n.folds = folds{jobs.NewFold(), work.NewFold(), judge.NewFold(), partner.NewFold(rules), learned, record.NewFold(),
+		partner.NewObserved(), meet.NewFold(), judge.NewBaselines(), work.NewCustomers(rules),
 		variables.NewFold(rules), exchange.NewFold(rules), review.NewFold(), backup.NewFold(rules.Backup), audit.NewFold(), review.NewLetters(), work.NewJudgements()}
 	return journal.Options{
 		Dir: n.c.JournalDir, Node: n.name(), Now: n.c.Now,
-		Folds: []fold.Fold{n.claims, n.folds.jobs, n.folds.work, n.folds.judge, n.folds.registry, n.folds.trust, n.folds.record, n.folds.baselines,
+		Folds: []fold.Fold{n.claims, n.folds.jobs, n.folds.work, n.folds.judge, n.folds.partners, n.folds.trust, n.folds.record, n.folds.baselines,
 			n.folds.observed, n.folds.meet, n.folds.customers, n.folds.variables, n.folds.exchange, n.folds.review, n.folds.backup, n.folds.audit, n.folds.letters, n.folds.said},
 		Finished:  func(guard fact.Subject) bool { return n.folds.jobs.Finished(guard) || n.folds.work.Finished(guard) },
 		HighWater: n.c.HighWater, Wait: glance, NoSync: n.c.NoSync, Appended: n.c.Appended, Log: n.c.Log,
@@ -299,12 +301,15 @@ func (n *Node) name() string {
 func (n *Node) openSteps(ctx context.Context) (err error) {
 	n.registry, err = registry.Open(ctx, registry.Config{
 		Journal: n.journal, Now: n.c.Now, Synonyms: n.c.Synonyms, Changed: n.offersChanged,
-		Observed: n.folds.observed, Follow: n.c.Follow, Own: n.urls, Hears: n.ears.hears,
+		Observed: n.folds.observed, Follow: n.c.Follow, Own: n.urls,
 		Touched: n.touched,
-	}, n.folds.registry)
+	}, n.folds.partners)
 	if err != nil {
 		return err
 	}
+	n.partners = partner.New(partner.Config{
+		Journal: n.journal, Now: n.c.Now, Latest: n.registry.Latest, Services: n.registry.Services, Hears: n.ears.hears,
+	}, n.folds.partners)
 	n.runnerBox, n.caps, n.unboxed = tiers.Pick(ctx, n.c.Tier)
 	if err := n.openImages(ctx); err != nil {
 		return err
@@ -312,7 +317,7 @@ func (n *Node) openSteps(ctx context.Context) (err error) {
 	n.vaultKey = &vaultKey{path: filepath.Join(n.c.Dir, vaultKeyFile), now: n.c.Now}
 	n.jobs = jobs.New(jobs.Config{
 		Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Now: n.c.Now,
-		Offers: n.registry.Offers, Provider: n.folds.registry.Provider, Trust: n.folds.trust.Trust, Publish: n.publish, Relays: n.relays,
+		Offers: n.registry.Offers, Provider: n.folds.partners.Provider, Trust: n.folds.trust.Trust, Publish: n.publish, Relays: n.relays,
 		Upload: n.parcels.upload, Fetch: n.parcels.fetch, Unseal: n.vaultKey.open, SealFor: n.vaultKey.sealFor, Patience: n.c.Patience,
 		Limits: n.c.Limits, Hears: n.ears.hears, Look: n.answers,
 		Bids: func() policy.Bids { return n.c.Policy.Bids }, Budgets: n.c.Learning.Budgets, Extra: n.folds.variables.Budget,
@@ -366,7 +371,7 @@ func (n *Node) openRunner() {
 	limits[judge.Class] = n.c.Judges
 	n.runner = &due.Runner{
 		Journal: n.journal, Claims: n.claims, Node: n.name(), Now: n.c.Now, Log: n.c.Log, Limits: limits, Waits: n.c.Retry,
-		Sources: []due.Source{n.jobs.Due, n.work.Due, n.judge.Due, n.record.Due, n.trust.Due, n.registry.Due, n.meet.Due,
+		Sources: []due.Source{n.jobs.Due, n.work.Due, n.judge.Due, n.record.Due, n.trust.Due, n.partners.Due, n.meet.Due,
 			n.variables.Due, n.review.Due, n.mail.Due, n.backup.Due, n.audit.Due},
 	}
 }

@@ -29,6 +29,7 @@ import (
 	"guild/internal/fold"
 	"guild/internal/journal"
 	"guild/internal/key"
+	"guild/internal/partner"
 	"guild/internal/registry"
 	"guild/nip89"
 )
@@ -110,7 +111,7 @@ func (h history) open(b *testing.B) (*Node, time.Duration) {
 	}
 	journaled := time.Since(began)
 	var err error
-	n.registry, err = registry.Open(b.Context(), registry.Config{Journal: n.journal, Now: time.Now, Observed: n.folds.observed}, n.folds.registry)
+	n.registry, err = registry.Open(b.Context(), registry.Config{Journal: n.journal, Now: time.Now, Observed: n.folds.observed}, n.folds.partners)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -202,7 +203,7 @@ func (n *Node) deciding(b *testing.B, until func()) (took []time.Duration) {
 
 func (n *Node) everyFold() []fold.Fold {
 	f := n.folds
-	return []fold.Fold{n.claims, f.jobs, f.work, f.judge, f.registry, f.trust, f.record, f.baselines, f.observed, f.meet, f.customers,
+	return []fold.Fold{n.claims, f.jobs, f.work, f.judge, f.partners, f.trust, f.record, f.baselines, f.observed, f.meet, f.customers,
 		f.variables, f.exchange, f.review, f.backup, f.letters, f.said}
 }
 
@@ -274,7 +275,7 @@ func (h history) clock() func() time.Time {
 
 // announce lets all providers announce a service, and returns the services.
 func (h history) announce(ctx context.Context, j *journal.Journal) ([]guild.Service, error) {
-	r, err := registry.Open(ctx, registry.Config{Journal: j, Now: time.Now}, registry.NewFold(history{}.config().Policy))
+	r, err := registry.Open(ctx, registry.Config{Journal: j, Now: time.Now}, partner.NewFold(history{}.config().Policy))
 	if err != nil {
 		return nil, err
 	}

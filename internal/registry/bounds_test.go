@@ -42,7 +42,7 @@ func TestNoMoreIsKeptThanThereIsRoomFor(t *testing.T) {
 		t.Errorf("an announcement that does not: %v", err)
 	}
 	w.index.bytes -= mostBytes - used
-	w.index.remove(identify(alice.service("alice")))
+	w.index.remove(IDOf(alice.service("alice")))
 	if w.index.bytes != 0 {
 		t.Errorf("nothing is kept, and it takes %d bytes", w.index.bytes)
 	}
@@ -63,7 +63,7 @@ func TestWhatWasTakenBackIsRememberedWithinBounds(t *testing.T) {
 	w, alice := newWorld(t), newProvider(1)
 	fill := func(n int) {
 		for i := uint32(len(w.gone)); len(w.gone) < n; i++ {
-			var id identity
+			var id ID
 			binary.BigEndian.PutUint32(id[:], i)
 			w.gone[id] = 1
 		}
@@ -71,7 +71,7 @@ func TestWhatWasTakenBackIsRememberedWithinBounds(t *testing.T) {
 	takeBack := func(d string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.retract(identify(alice.service(d)), 1<<40)
+		w.retract(IDOf(alice.service(d)), 1<<40)
 	}
 	fill(most)
 	takeBack("never announced")

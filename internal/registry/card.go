@@ -29,28 +29,28 @@ const (
 // number is a card's place in the index. It is used again once the card is gone.
 type number uint32
 
-// identity is what a service is known by in the maps and in SEEN: the beginning of the hash of its key and its d.
-type identity [16]byte
+// ID is what a service is known by in the maps and in SEEN: the beginning of the hash of its key and its d.
+type ID [16]byte
 
-func identify(s guild.Service) identity {
+func IDOf(s guild.Service) ID {
 	sum := guild.Sum(append(s.PubKey[:], s.D...))
-	return identity(sum[:16])
+	return ID(sum[:16])
 }
 
 // place is the subject that a service's announcement is kept under: one message for each service. It is short
 // because the journal's server keeps all subjects in memory.
-func (i identity) place() string { return "card." + i.String() }
+func (i ID) place() string { return "card." + i.String() }
 
-// String returns the identity as hex.
-func (i identity) String() string { return hex.EncodeToString(i[:]) }
+// String returns the ID as hex.
+func (i ID) String() string { return hex.EncodeToString(i[:]) }
 
 // MarshalText makes it a key of JSON objects.
-func (i identity) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
+func (i ID) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
 
 // UnmarshalText reads what MarshalText wrote.
-func (i *identity) UnmarshalText(b []byte) error {
+func (i *ID) UnmarshalText(b []byte) error {
 	if len(b) != hex.EncodedLen(len(i)) {
-		return fmt.Errorf("identity of %d digits", len(b))
+		return fmt.Errorf("ID of %d digits", len(b))
 	}
 	_, err := hex.Decode(i[:], b)
 	return err
@@ -170,6 +170,12 @@ func unpack(packed string) said {
 	s.name, s.recipient, s.version = head[0], head[1], head[2]
 	s.tasks, s.relays = r.list(), r.list()
 	return s
+}
+
+// sum returns the hash of what is announced without its relays: where a service is reached does not change what it is.
+func (s said) sum() guild.Hash {
+	s.relays = nil
+	return guild.Sum([]byte(s.pack()))
 }
 
 // reader reads what pack wrote, front to back. What it reads never came from anybody else.

@@ -15,7 +15,7 @@ import (
 type index struct {
 	cards []*card                   // by number; nil for one that is free
 	free  []number                  // numbers that may be used again
-	at    map[identity]number       // by service
+	at    map[ID]number             // by service
 	byID  map[uint64]number         // by the beginning of the event's id
 	words map[string][]number       // by task or pattern, ascending
 	kinds map[int][]number          // by kind, those that publish performance: others are not found by a kind alone
@@ -31,14 +31,14 @@ func newIndex(touched func(guild.Service)) index {
 	if touched == nil {
 		touched = func(guild.Service) {}
 	}
-	return index{touched: touched, at: map[identity]number{}, byID: map[uint64]number{}, words: map[string][]number{}, kinds: map[int][]number{},
+	return index{touched: touched, at: map[ID]number{}, byID: map[uint64]number{}, words: map[string][]number{}, kinds: map[int][]number{},
 		keys: map[nostr.PubKey][]number{}}
 }
 
 func (x *index) len() int { return len(x.at) }
 
 // find returns the card of a service, or nil.
-func (x *index) find(i identity) *card {
+func (x *index) find(i ID) *card {
 	if n, ok := x.at[i]; ok {
 		return x.cards[n]
 	}
@@ -56,7 +56,7 @@ func (x *index) event(id nostr.ID) *card {
 func head(id nostr.ID) uint64 { return binary.BigEndian.Uint64(id[:8]) }
 
 // put adds a card, or replaces the one of its service.
-func (x *index) put(i identity, c *card) {
+func (x *index) put(i ID, c *card) {
 	n, known := x.at[i]
 	switch {
 	case known:
@@ -85,7 +85,7 @@ func (x *index) put(i identity, c *card) {
 }
 
 // remove takes a service out.
-func (x *index) remove(i identity) {
+func (x *index) remove(i ID) {
 	n, ok := x.at[i]
 	if !ok {
 		return

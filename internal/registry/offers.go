@@ -5,8 +5,17 @@ import (
 	"slices"
 	"time"
 
+	"fiatjaf.com/nostr"
+
 	"guild"
 	"guild/nip89"
+)
+
+// When an announcement of a stranger is stale and when it is archived, if nothing was heard of it since: what NIP-89
+// readers count with.
+const (
+	staleAfter    = 30 * 24 * time.Hour
+	archivedAfter = 90 * 24 * time.Hour
 )
 
 // Offers lists the services that offer a task, whatever we think of them: those that name it first, then those
@@ -42,7 +51,7 @@ func (r *Registry) Offers(task string, kind int) []guild.Offer {
 
 // Offer is what a service announces; ok is false when it is not known.
 func (r *Registry) Offer(s guild.Service) (offer guild.Offer, ok bool) {
-	i, now := identify(s), r.c.Now()
+	i, now := IDOf(s), r.c.Now()
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	c := r.index.find(i)
@@ -67,12 +76,13 @@ func (r *Registry) offer(c *card, p guild.Provider, fit nip89.Confidence, kind i
 // standing is what we decided about a service; for one that we have nothing to do with, what its age says. That
 // holds until the given time, unless something else changes.
 func (r *Registry) standing(c *card, now time.Time) (p guild.Provider, until time.Time) {
-	p, heard := r.fold.standing(c.service())
-	last := lastHeard(c, heard)
+	known := r.partners.Standing(c.service())
+	p = known.Provider
+	last := time.Unix(max(int64(c.at), known.Heard/1000), 0)
 	if p.State != guild.Seen {
 		return p, never()
 	}
-	switch ageOf(last, now) {
+	switch nip89.AgeOf(nostr.Timestamp(last.Unix()), now) {
 	case nip89.Stale:
 		p.State = guild.Stale
 		return p, last.Add(archivedAfter)
@@ -83,14 +93,44 @@ func (r *Registry) standing(c *card, now time.Time) (p guild.Provider, until tim
 	return p, last.Add(staleAfter)
 }
 
+// Latest is what a service announced last.
+type Latest struct {
+	At        int64 // Unix ms: of the announcement, or of its deletion; 0 if neither is known
+	Announced bool  // it is announced now
+	Version   string
+	Sum       guild.Hash // of what is announced but for the relays
+}
+
+// Latest returns what a service announced last.
+func (r *Registry) Latest(i ID) Latest {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	c := r.index.find(i)
+	if c == nil {
+		return Latest{At: int64(r.gone[i]) * 1000}
+	}
+	said := unpack(c.said)
+	return Latest{At: int64(c.at) * 1000, Announced: true, Version: said.version, Sum: said.sum()}
+}
+
+// Services lists the services that a key announces, in no order.
+func (r *Registry) Services(key nostr.PubKey) (all []guild.Service) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, n := range r.index.keys[key] {
+		all = append(all, r.index.cards[n].service())
+	}
+	return all
+}
+
 // never is later than any clock says.
 func never() time.Time { return time.Unix(1<<40, 0) }
 
 // age is the age of everything that an offer is made from but the cards: it grows with each decision.
 func (r *Registry) age() [2]uint64 {
-	a := [2]uint64{r.fold.age()}
+	a := [2]uint64{r.partners.Changes()}
 	if r.c.Observed != nil {
-		a[1] = r.c.Observed.age()
+		a[1] = r.c.Observed.Changes()
 	}
 	return a
 }

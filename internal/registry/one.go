@@ -10,7 +10,7 @@ import (
 
 // OfferOf is what Offers says of one service; ok is false when it does not name it.
 func (r *Registry) OfferOf(s guild.Service, task string, kind int) (offer guild.Offer, ok bool) {
-	i, now, task := identify(s), r.c.Now(), nip89.Word(task)
+	i, now, task := IDOf(s), r.c.Now(), nip89.Word(task)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	c := r.index.find(i)

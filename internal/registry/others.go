@@ -87,7 +87,7 @@ func listPlace(key nostr.PubKey) string { return "relays." + key.Hex() }
 
 // matters reports whether a relay list of a key may be used. The lock must be held.
 func (r *Registry) matters(key nostr.PubKey) bool {
-	return len(r.index.keys[key]) > 0 || r.praise.follow[key] || r.fold.deals(key)
+	return len(r.index.keys[key]) > 0 || r.praise.follow[key] || r.partners.Deals(key)
 }
 
 // boundLists drops a list when there are too many: of somebody who announces nothing any more, else the oldest one of
@@ -101,8 +101,8 @@ func (r *Registry) boundLists(but nostr.PubKey) {
 			if key == but || silent && !quiet {
 				continue
 			}
-			better := !found || quiet && !silent || cmp.Or(cmp.Compare(l.at, r.lists[first].at), compare(key, first)) < 0
-			if better && !r.praise.follow[key] && !r.fold.deals(key) {
+			better := !found || quiet && !silent || cmp.Or(cmp.Compare(l.at, r.lists[first].at), slices.Compare(key[:], first[:])) < 0
+			if better && !r.praise.follow[key] && !r.partners.Deals(key) {
 				first, found, silent = key, true, quiet
 			}
 		}
@@ -143,7 +143,7 @@ func (r *Registry) keepEvent(ctx context.Context, place string, e nostr.Event) e
 type praise struct {
 	follow map[nostr.PubKey]bool
 	said   map[praiseKey]recommendation
-	by     map[identity][]nostr.PubKey // who recommends a service, in order
+	by     map[ID][]nostr.PubKey // who recommends a service, in order
 }
 
 type praiseKey struct {
@@ -154,11 +154,11 @@ type praiseKey struct {
 type recommendation struct {
 	at       nostr.Timestamp
 	id       nostr.ID
-	services []identity // none once it was taken back
+	services []ID // none once it was taken back
 }
 
 func newPraise(follow []nostr.PubKey) praise {
-	p := praise{map[nostr.PubKey]bool{}, map[praiseKey]recommendation{}, map[identity][]nostr.PubKey{}}
+	p := praise{map[nostr.PubKey]bool{}, map[praiseKey]recommendation{}, map[ID][]nostr.PubKey{}}
 	for _, key := range follow {
 		p.follow[key] = true
 	}
@@ -170,7 +170,7 @@ func (p praise) of(s guild.Service) []nostr.PubKey {
 	if len(p.by) == 0 {
 		return nil
 	}
-	return p.by[identify(s)]
+	return p.by[IDOf(s)]
 }
 
 // maxPraise is the number of recommendations that are kept of one key.
@@ -201,7 +201,7 @@ func (p praise) put(key praiseKey, said recommendation) error {
 }
 
 // count finds anew who recommends a service.
-func (p praise) count(i identity) {
+func (p praise) count(i ID) {
 	by := map[nostr.PubKey]bool{}
 	for key, said := range p.said {
 		if slices.Contains(said.services, i) {
@@ -247,9 +247,9 @@ func (r *Registry) parsePraise(e nostr.Event) (praiseKey, recommendation, error)
 	if err != nil {
 		return praiseKey{}, recommendation{}, guild.Drop(guild.Malformed, "%v", err)
 	}
-	services := make([]identity, len(said.Handlers))
+	services := make([]ID, len(said.Handlers))
 	for i, h := range said.Handlers {
-		services[i] = identify(h.Service())
+		services[i] = IDOf(h.Service())
 	}
 	return praiseKey{e.PubKey, said.Handles}, recommendation{e.CreatedAt, e.ID, services}, nil
 }

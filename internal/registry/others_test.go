@@ -239,7 +239,7 @@ func TestAnAnswerHoldsUntilSomethingChanges(t *testing.T) {
 		if got := w.names("python"); got[0] != "alice" || len(w.answers.all) != 1 {
 			t.Errorf("%v, %d answers", got, len(w.answers.all))
 		}
-		w.attempt(alice.service("alice"), silent)
+		w.move(alice.service("alice"), guild.Unresponsive)
 		if got := w.Offers("python", 5000)[0].State; got != guild.Unresponsive {
 			t.Errorf("still %s", got)
 		}
@@ -282,6 +282,31 @@ func TestManyMayObserveAtOnce(t *testing.T) {
 				}
 			}
 			w.open()
+		}
+	})
+}
+
+func TestEachChangeOfAnAnnouncementNamesItsService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, alice := newWorld(t), newProvider(1)
+		var named []string
+		w.Registry.index.touched = func(s guild.Service) { named = append(named, s.D) }
+		w.announces(alice, python("a"))
+		w.announces(alice, python("b"))
+		time.Sleep(time.Second)
+		h := python("a")
+		h.Price = 7
+		w.announces(alice, h)
+		time.Sleep(time.Second)
+		if err := w.observe(alice, deletion(alice, "b")); err != nil {
+			t.Fatal(err)
+		}
+		a, b := IDOf(alice.service("a")), IDOf(alice.service("b"))
+		if want := []ID{a, b, a, b}; !slices.Equal(w.decisions.announced, want) {
+			t.Errorf("partners were told of %v, want %v", w.decisions.announced, want)
+		}
+		if want := []string{"a", "b", "a", "b"}; !slices.Equal(named, want) {
+			t.Errorf("%v, want %v", named, want)
 		}
 	})
 }

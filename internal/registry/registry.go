@@ -1,11 +1,11 @@
-// Package registry is the step that discovers: it reads announcements (NIP-89), keeps who offers what, and
-// owns the state of each provider (the fact provider.moved). What strangers announce is kept in the journal's
-// SEEN stream, which anybody may fill and which relays can give back; in memory is only what finding a provider
-// takes. What we decide about a provider is a fact. It never asks a provider for anything.
+// Package registry discovers: it reads announcements (NIP-89), relay lists (NIP-65), recommendations and their deletions,
+// and answers who offers a task. It writes no facts. Announcements come from strangers and relays can send them again, so
+// they are kept in the journal's SEEN stream, whole and within bounds; memory holds only what finding a provider takes.
+// What was decided about a provider is package partner's, and comes in through the interface Partners. The registry never
+// asks a provider for anything.
 package registry
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -37,29 +37,47 @@ type Config struct {
 	Synonyms map[string][]string // task → other words for it, beside nip89.Synonyms
 	Changed  func()              // called after the offers have changed, if not nil
 	Touched  func(guild.Service) // called for each service whose announcement came, changed or went, with locks held: it only takes note; not if nil
-	Observed *Observed           // what was measured; nil for nothing
+	Observed Reach               // how well relays reach services; nil if nothing was measured
 	Follow   []nostr.PubKey      // whose recommendations count
 	Own      []string            // relays of the owner's: also taken when they are not public
+}
 
-	// Hears returns since when what others say reaches us, zero while it does not. Without it, nobody's silence and
-	// nobody's missing announcement means anything.
-	Hears    func() time.Time
-	Patience time.Duration // from then on, until everybody who announces something has been heard of; a minute if zero
+// Partners says what was decided about services; partner.Fold implements it. The registry calls it with its lock held, so
+// it must not call the registry.
+type Partners interface {
+	Standing(guild.Service) Standing
+	Has(ID) bool             // facts are about the service
+	Deals(nostr.PubKey) bool // facts are about a service of the key
+	Announced(ID)            // the announcement of the service is new, changed or deleted
+	Changes() uint64         // grows whenever a Standing may have changed
+}
+
+// Standing is what was decided about a service. That of an unknown service is merely Seen.
+type Standing struct {
+	guild.Provider
+	Name  string // under which it was asked last
+	Heard int64  // Unix ms: its last answer, 0 if there is none
+}
+
+// Reach says how well relays reach services; partner.Observed implements it.
+type Reach interface {
+	Lossy(guild.Service) []string // relays that lose requests to the service
+	Changes() uint64              // grows whenever Lossy may have changed
 }
 
 // Registry knows who announced what, and how we stand with each.
 type Registry struct {
 	c        Config
-	fold     *Fold
+	partners Partners
 	synonyms map[string][]string // by nip89.Word of a task, each in that form
 	own      []string            // normalised
 	orders   [64]sync.Mutex      // see order
 
 	mu       sync.RWMutex
 	index    index
-	gone     map[identity]nostr.Timestamp // taken back by their author
-	lists    lists                        // NIP-65
-	praise   praise                       // NIP-89 recommendations
+	gone     map[ID]nostr.Timestamp // taken back by their author
+	lists    lists                  // NIP-65
+	praise   praise                 // NIP-89 recommendations
 	sources  sources
 	watchers map[*watcher]bool
 	answers  answers
@@ -69,10 +87,10 @@ type Registry struct {
 }
 
 // Open reads back what was seen before.
-func Open(ctx context.Context, c Config, f *Fold) (*Registry, error) {
+func Open(ctx context.Context, c Config, p Partners) (*Registry, error) {
 	r := &Registry{
-		c: c, fold: f, synonyms: synonymsOf(nip89.Synonyms(), c.Synonyms), index: newIndex(c.Touched),
-		gone: map[identity]nostr.Timestamp{}, lists: lists{}, praise: newPraise(c.Follow),
+		c: c, partners: p, synonyms: synonymsOf(nip89.Synonyms(), c.Synonyms), index: newIndex(c.Touched),
+		gone: map[ID]nostr.Timestamp{}, lists: lists{}, praise: newPraise(c.Follow),
 		sources: sources{numbers: map[string]uint16{}}, watchers: map[*watcher]bool{},
 		room: room{most, mostBytes, mostStored},
 	}
@@ -81,7 +99,6 @@ func Open(ctx context.Context, c Config, f *Fold) (*Registry, error) {
 			r.own = append(r.own, url)
 		}
 	}
-	r.c.Patience = cmp.Or(c.Patience, time.Minute)
 	err := r.recall(ctx)
 	if err == nil {
 		r.pruneLists()
@@ -90,7 +107,6 @@ func Open(ctx context.Context, c Config, f *Fold) (*Registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("what was seen of providers: %w", err)
 	}
-	f.touchAll()
 	return r, nil
 }
 
@@ -141,7 +157,7 @@ func (r *Registry) announced(ctx context.Context, from string, e nostr.Event) er
 	if err != nil {
 		return guild.Drop(guild.Malformed, "%v", err)
 	}
-	i := identify(h.Service())
+	i := IDOf(h.Service())
 	raw, err := r.fitting(i, e)
 	if err != nil {
 		return err
@@ -155,7 +171,7 @@ func (r *Registry) announced(ctx context.Context, from string, e nostr.Event) er
 }
 
 // replace changes the memory and SEEN by an announcement.
-func (r *Registry) replace(ctx context.Context, i identity, c *card, e nostr.Event, from, name string) error {
+func (r *Registry) replace(ctx context.Context, i ID, c *card, e nostr.Event, from, name string) error {
 	defer r.order(i)()
 	what, err := r.take(i, c, from, name)
 	if err != nil || what == "" {
@@ -165,7 +181,7 @@ func (r *Registry) replace(ctx context.Context, i identity, c *card, e nostr.Eve
 }
 
 // fitting is the length of an announcement as JSON, or says that it is too large for one of a stranger.
-func (r *Registry) fitting(i identity, e nostr.Event) (size int, err error) {
+func (r *Registry) fitting(i ID, e nostr.Event) (size int, err error) {
 	raw, err := e.MarshalJSON()
 	if err != nil {
 		return 0, guild.Drop(guild.Malformed, "%v", err)
@@ -174,7 +190,7 @@ func (r *Registry) fitting(i identity, e nostr.Event) (size int, err error) {
 }
 
 // fits says whether an announcement of so many bytes is too large for one of a stranger.
-func (r *Registry) fits(i identity, size int) error {
+func (r *Registry) fits(i ID, size int) error {
 	if size > mostOfStranger && !r.concerned(i) {
 		return guild.Drop(guild.TooLarge, "an announcement of %d bytes by somebody unknown, at most %d", size, mostOfStranger)
 	}
@@ -182,7 +198,7 @@ func (r *Registry) fits(i identity, size int) error {
 }
 
 // order lets one goroutine at a time change the memory and SEEN for a service, so that both end with the same.
-func (r *Registry) order(i identity) (unlock func()) {
+func (r *Registry) order(i ID) (unlock func()) {
 	m := &r.orders[int(i[0])%len(r.orders)]
 	m.Lock()
 	return m.Unlock
@@ -196,7 +212,7 @@ func (r *Registry) again(ctx context.Context, from string, e nostr.Event) (bool,
 		r.mu.Unlock()
 		return c != nil, nil
 	}
-	i := identify(c.service())
+	i := IDOf(c.service())
 	r.answers.forget()
 	r.mu.Unlock()
 	r.changed()
@@ -214,7 +230,7 @@ func (r *Registry) noted(c *card, from string) bool {
 }
 
 // current is the id of the announcement that counts for a service.
-func (r *Registry) current(i identity) (id nostr.ID) {
+func (r *Registry) current(i ID) (id nostr.ID) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if c := r.index.find(i); c != nil {
@@ -224,7 +240,7 @@ func (r *Registry) current(i identity) (id nostr.ID) {
 }
 
 // take changes the memory by an announcement. The changed thing is "" when it is known already.
-func (r *Registry) take(i identity, c *card, from, name string) (what What, err error) {
+func (r *Registry) take(i ID, c *card, from, name string) (what What, err error) {
 	r.mu.Lock()
 	what, err = r.put(i, c, from)
 	if what != "" {
@@ -244,7 +260,7 @@ func (r *Registry) changed() {
 }
 
 // put changes the memory by an announcement. The lock must be held.
-func (r *Registry) put(i identity, c *card, from string) (What, error) {
+func (r *Registry) put(i ID, c *card, from string) (What, error) {
 	old := r.index.find(i)
 	what := Announced
 	switch {
@@ -263,15 +279,8 @@ func (r *Registry) put(i identity, c *card, from string) (What, error) {
 	r.index.put(i, c)
 	delete(r.gone, i)
 	r.answers.forget()
-	r.sighted(i)
+	r.partners.Announced(i)
 	return what, nil
-}
-
-// sighted has a service looked at whose announcement is another now, if facts are about it.
-func (r *Registry) sighted(i identity) {
-	if r.fold.concerns(i) {
-		r.fold.agenda.touch(i)
-	}
 }
 
 // newer says whether one event replaces another: the newest wins, then the lowest id.
@@ -282,14 +291,13 @@ func newer(at nostr.Timestamp, id nostr.ID, thanAt nostr.Timestamp, thanID nostr
 // Name is what a provider calls one of its services, or has called it when it was asked last if it is not announced any
 // more; "" when neither is known.
 func (r *Registry) Name(s guild.Service) string {
-	i := identify(s)
+	i := IDOf(s)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if c := r.index.find(i); c != nil {
 		return unpack(c.said).name
 	}
-	rec, _, _ := r.fold.record(i)
-	return rec.Name
+	return r.partners.Standing(s).Name
 }
 
 // Announces reports whether a service of a key is known.

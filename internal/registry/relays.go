@@ -58,7 +58,7 @@ func rank(advertised, observed, listed, lossy []string) []string {
 func (r *Registry) ranked(c *card, said said) []string {
 	var lossy []string
 	if r.c.Observed != nil {
-		lossy = r.c.Observed.lossy(c.service())
+		lossy = r.c.Observed.Lossy(c.service())
 	}
 	return rank(said.relays, r.sources.names(c.from), r.lists.of(c.pubkey), lossy)
 }

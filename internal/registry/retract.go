@@ -105,7 +105,7 @@ func (r *Registry) targets(e nostr.Event) (services []target, praises []praiseKe
 
 // withdraw takes a service back, and writes that to SEEN if it was known: what never was need not be forgotten.
 func (r *Registry) withdraw(ctx context.Context, t target) (removed bool, err error) {
-	i := identify(t.service)
+	i := IDOf(t.service)
 	defer r.order(i)()
 	r.mu.Lock()
 	if c := r.index.find(i); c != nil && c.at <= t.until {
@@ -128,12 +128,12 @@ func (r *Registry) withdraw(ctx context.Context, t target) (removed bool, err er
 }
 
 // retract changes the memory by a deletion, and reports whether there was room to remember it. The lock must be held.
-func (r *Registry) retract(i identity, until nostr.Timestamp) (kept bool) {
+func (r *Registry) retract(i ID, until nostr.Timestamp) (kept bool) {
 	c := r.index.find(i)
 	if c != nil && c.at <= until {
 		r.index.remove(i)
 		r.answers.forget()
-		r.sighted(i)
+		r.partners.Announced(i)
 	}
 	room := most
 	if c != nil {
@@ -181,7 +181,7 @@ func (r *Registry) rememberDeletion(e nostr.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, t := range services {
-		r.retract(identify(t.service), t.until)
+		r.retract(IDOf(t.service), t.until)
 	}
 	for _, key := range praises {
 		r.praise.remove(key, e)

@@ -9,7 +9,6 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/fold"
 )
 
 // Bounds on what is kept of announcements, for anybody can write them and make keys to do so.
@@ -47,7 +46,7 @@ func (r *Registry) full(c, old *card) bool {
 
 // admit sees to it that there is room for an announcement, or says why there is none. A service that facts are about
 // always gets its place. The lock must be held.
-func (r *Registry) admit(i identity, c, old *card) error {
+func (r *Registry) admit(i ID, c, old *card) error {
 	known := r.concerned(i)
 	others := r.strangersOf(c.pubkey, i)
 	if old == nil && !known && others >= mostOfKey {
@@ -73,14 +72,14 @@ func (r *Registry) admit(i identity, c, old *card) error {
 }
 
 // concerned reports whether facts are about a service.
-func (r *Registry) concerned(i identity) bool {
-	return r.fold.concerns(i) || r.c.Observed != nil && r.c.Observed.concerns(i)
+func (r *Registry) concerned(i ID) bool {
+	return r.partners.Has(i)
 }
 
 // strangersOf counts the services of a key, but for one, that no fact is about.
-func (r *Registry) strangersOf(key nostr.PubKey, but identity) (count int) {
+func (r *Registry) strangersOf(key nostr.PubKey, but ID) (count int) {
 	for _, n := range r.index.keys[key] {
-		if i := identify(r.index.cards[n].service()); i != but && !r.concerned(i) {
+		if i := IDOf(r.index.cards[n].service()); i != but && !r.concerned(i) {
 			count++
 		}
 	}
@@ -89,14 +88,14 @@ func (r *Registry) strangersOf(key nostr.PubKey, but identity) (count int) {
 
 // leaving is a stranger's service that may have to go.
 type leaving struct {
-	service  identity
+	service  ID
 	id       nostr.ID // of its announcement
 	archived bool
 	rank     int // services of its key that were announced later
 	at       nostr.Timestamp
 }
 
-func (r *Registry) leaving(i identity, c *card, rank int) leaving {
+func (r *Registry) leaving(i ID, c *card, rank int) leaving {
 	return leaving{i, c.id, r.c.Now().Sub(c.at.Time()) >= archivedAfter, rank, c.at}
 }
 
@@ -115,7 +114,7 @@ func compareLeaving(a, b leaving) int {
 // firstToGo is the stranger who goes first, but not for the sake of itself. The line is made for many at a time, so
 // that a flood does not have all cards looked at for each of its events. Who is in it and has changed since keeps its
 // place until the next line.
-func (r *Registry) firstToGo(but identity) (leaving, bool) {
+func (r *Registry) firstToGo(but ID) (leaving, bool) {
 	for range 2 {
 		for len(r.line) > 0 {
 			first := r.line[0]
@@ -161,7 +160,7 @@ func (r *Registry) lineUp() []leaving {
 
 // leftover is what is still in SEEN of a service or a key that is no longer in memory.
 type leftover struct {
-	service identity // none for a relay list
+	service ID // none for a relay list
 	place   string
 }
 
@@ -181,13 +180,8 @@ func (r *Registry) sweep(ctx context.Context) error {
 
 func (r *Registry) clear(ctx context.Context, l leftover) error {
 	defer r.order(l.service)()
-	if l.service != (identity{}) && l.place == l.service.place() && r.current(l.service) != (nostr.ID{}) {
+	if l.service != (ID{}) && l.place == l.service.place() && r.current(l.service) != (nostr.ID{}) {
 		return nil // it was announced again
 	}
 	return r.c.Journal.Unsee(ctx, seenPrefix+l.place)
-}
-
-// concerns reports whether a service was asked for work.
-func (o *Observed) concerns(i identity) bool {
-	return fold.Read(o.State, func(st *observed) bool { return st.Services.Has(i) })
 }

@@ -12,7 +12,6 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/fact"
 	"guild/internal/key"
 	"guild/nip89"
 )
@@ -72,7 +71,7 @@ func TestOfOneKeyNoMoreThan32ServicesAreKept(t *testing.T) {
 		w, mallory, bob := newWorld(t), newProvider(1), newProvider(2)
 		known := mallory.service("known")
 		w.announces(mallory, python("known"))
-		w.append(fact.ProviderMoved{Service: known, From: guild.Seen, To: guild.Active})
+		w.move(known, guild.Active)
 		for n := range 40 {
 			switch err := w.observe(mallory, python(fmt.Sprint("d", n)).Event()); {
 			case n < 32 && err != nil:
@@ -85,7 +84,7 @@ func TestOfOneKeyNoMoreThan32ServicesAreKept(t *testing.T) {
 		w.announces(bob, python("bob"))
 		w.announces(mallory, python("d7")) // who is known may go on
 		w.announces(mallory, python("known"))
-		w.append(fact.ProviderMoved{Service: mallory.service("met"), From: guild.Seen, To: guild.Active})
+		w.move(mallory.service("met"), guild.Active)
 		w.announces(mallory, python("met")) // has a place of its own
 		for range 2 {
 			if n, _ := w.inSeen("card"); w.Len() != 35 || n != 35 {
@@ -115,7 +114,7 @@ func TestWhatAFloodLeftInSeenGoesWithTheNextStart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := w.journal.See(t.Context(), seenPrefix+identify(mallory.service(h.D)).place(), b); err != nil {
+			if err := w.journal.See(t.Context(), seenPrefix+IDOf(mallory.service(h.D)).place(), b); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -170,7 +169,7 @@ func TestWhoGoesWhenThereIsNoRoom(t *testing.T) {
 			}
 			w.wantServices(step.want...)
 		}
-		w.append(fact.ProviderMoved{Service: older.service("older"), From: guild.Seen, To: guild.Active})
+		w.move(older.service("older"), guild.Active)
 		if err := w.recommends(newProvider(200), "5000", old.service("old")); err != nil {
 			t.Fatal(err)
 		}
@@ -188,9 +187,9 @@ func TestWhomWeKnowGetsAPlaceWhateverIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		w.room.services = 2
-		w.append(fact.ProviderMoved{Service: alice.service("a"), From: guild.Seen, To: guild.Active},
-			fact.ProviderMoved{Service: alice.service("b"), From: guild.Seen, To: guild.Active},
-			fact.ProviderMoved{Service: alice.service("c"), From: guild.Seen, To: guild.Active})
+		for _, d := range []string{"a", "b", "c"} {
+			w.move(alice.service(d), guild.Active)
+		}
 		w.announces(stranger(1), python("x"))
 		w.announces(stranger(2), python("y"))
 		for _, d := range []string{"a", "b", "c"} {
@@ -232,7 +231,7 @@ func TestAStrangersAnnouncementHas16KB(t *testing.T) {
 		long.About = strings.Repeat("x", 60<<10)
 		time.Sleep(time.Second)
 		wantDrop(t, w.observe(alice, long.Event()), guild.TooLarge)
-		w.append(fact.ProviderMoved{Service: alice.service("a"), From: guild.Seen, To: guild.Active})
+		w.move(alice.service("a"), guild.Active)
 		w.announces(alice, long) // the specification's 64 KB are for those that we know
 		w.open()
 		if c := w.card(alice.service("a")); len(c.About) != 60<<10 {
@@ -250,7 +249,7 @@ func TestTheListsOfStrangersAreNotKept(t *testing.T) {
 		}
 		wantDrop(t, w.observe(mallory, long), guild.Stranger)
 		w.announces(alice, python("a"))
-		w.append(fact.ProviderMoved{Service: met.service("gone"), From: guild.Seen, To: guild.Warned})
+		w.move(met.service("gone"), guild.Warned)
 		for _, p := range []provider{alice, met, newProvider(200)} { // announces, met, followed
 			if err := w.observe(p, long); err != nil {
 				t.Error(err)

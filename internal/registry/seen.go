@@ -26,17 +26,17 @@ type sighting struct {
 	Gone  *retraction `json:"gone,omitempty"`
 }
 
-// retraction says that everything that a service had announced until then was taken back. The identity takes the same
+// retraction says that everything that a service had announced until then was taken back. The ID takes the same
 // room whatever the service is called.
 type retraction struct {
-	ID      identity        `json:"id,omitzero"`
-	Service guild.Service   `json:"service,omitzero"` // in place of the identity, in what was written before there was one
+	ID      ID              `json:"id,omitzero"`
+	Service guild.Service   `json:"service,omitzero"` // in place of the ID, in what was written before there was one
 	Until   nostr.Timestamp `json:"until"`
 }
 
-func (r retraction) identity() identity {
-	if r.ID == (identity{}) {
-		return identify(r.Service)
+func (r retraction) of() ID {
+	if r.ID == (ID{}) {
+		return IDOf(r.Service)
 	}
 	return r.ID
 }
@@ -69,7 +69,7 @@ func parseSighting(data []byte) (s sighting, e nostr.Event, err error) {
 }
 
 // keep writes what is known of a service to SEEN. Its order must be held.
-func (r *Registry) keep(ctx context.Context, i identity, c *card, e nostr.Event) error {
+func (r *Registry) keep(ctx context.Context, i ID, c *card, e nostr.Event) error {
 	r.mu.RLock()
 	from := r.sources.names(c.from)
 	r.mu.RUnlock()
@@ -130,7 +130,7 @@ func (r *Registry) remember(m journal.SeenMessage) {
 	}
 	if s.Gone != nil {
 		r.mu.Lock()
-		r.retract(s.Gone.identity(), s.Gone.Until)
+		r.retract(s.Gone.of(), s.Gone.Until)
 		r.mu.Unlock()
 		return
 	}
@@ -160,7 +160,7 @@ func (r *Registry) rememberCard(e nostr.Event, s sighting, m journal.SeenMessage
 	service := h.Service()
 	c := &card{pubkey: e.PubKey, id: e.ID, d: service.D, said: sayingOf(h, r.relays(h.Relays, maxNamed)).pack(),
 		at: e.CreatedAt, first: s.First, stored: uint32(len(m.Data) + framing)}
-	i := identify(service)
+	i := IDOf(service)
 	if len(m.Data) > mostOfStranger { // it is shorter than what holds it
 		_, err = r.fitting(i, e)
 	}

@@ -39,7 +39,7 @@ func (r *Registry) Card(ctx context.Context, s guild.Service) (c Card, ok bool, 
 	if !ok {
 		return Card{}, false, nil
 	}
-	place := seenPrefix + identify(s).place()
+	place := seenPrefix + IDOf(s).place()
 	for m, err := range r.c.Journal.Seen(ctx, place) {
 		if err != nil {
 			return Card{}, false, fmt.Errorf("announcement %q: %w", s.D, err)
@@ -60,7 +60,7 @@ func (r *Registry) card(s guild.Service) (Card, bool) {
 	now := r.c.Now()
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	c := r.index.find(identify(s))
+	c := r.index.find(IDOf(s))
 	if c == nil {
 		return Card{}, false
 	}

@@ -269,7 +269,7 @@ func TestTheTableOfConfidence(t *testing.T) { // section 1.4.2
 // TestTheIndexAgreesWithTheAnnouncements compares what is looked up with what each announcement says of itself.
 func TestTheIndexAgreesWithTheAnnouncements(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		x, told := newIndex(nil), map[identity]nip89.Handler{}
+		x, told := newIndex(nil), map[ID]nip89.Handler{}
 		words := rapid.SampledFrom([]string{"5000", "5100", "a", "a-b", "a-c", "a-*", "*", "b", "python", "p*", "é*", "été"})
 		latency := 1.0
 		for n := range rapid.IntRange(1, 30).Draw(t, "events") {
@@ -284,7 +284,7 @@ func TestTheIndexAgreesWithTheAnnouncements(t *testing.T) {
 			if rapid.Bool().Draw(t, "performs") {
 				h.Performance.TypicalLatencyMs = &latency
 			}
-			i := identify(h.Service())
+			i := IDOf(h.Service())
 			if rapid.IntRange(0, 4).Draw(t, "remove") == 0 {
 				x.remove(i)
 				delete(told, i)

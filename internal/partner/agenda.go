@@ -1,4 +1,4 @@
-package registry
+package partner
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"guild"
+	"guild/internal/registry"
 )
 
 // agenda is what is to be looked at, and when: a service at once when a fact or an announcement was about it, and all
@@ -14,25 +15,25 @@ import (
 // is made anew from the records.
 type agenda struct {
 	mu       sync.Mutex
-	now      map[identity]bool  // to be looked at
-	alarms   alarms             // to be looked at later
-	at       map[identity]int64 // when, Unix ms: the alarm that counts
-	checkups map[identity]guild.Checkup
+	now      map[registry.ID]bool  // to be looked at
+	alarms   alarms                // to be looked at later
+	at       map[registry.ID]int64 // when, Unix ms: the alarm that counts
+	checkups map[registry.ID]guild.Checkup
 }
 
 func newAgenda() agenda {
-	return agenda{now: map[identity]bool{}, at: map[identity]int64{}, checkups: map[identity]guild.Checkup{}}
+	return agenda{now: map[registry.ID]bool{}, at: map[registry.ID]int64{}, checkups: map[registry.ID]guild.Checkup{}}
 }
 
 // touch has a service looked at.
-func (a *agenda) touch(i identity) {
+func (a *agenda) touch(i registry.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.now[i] = true
 }
 
 // ripe lists the services that are to be looked at by now, and forgets that they were.
-func (a *agenda) ripe(now int64) []identity {
+func (a *agenda) ripe(now int64) []registry.ID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for len(a.alarms) > 0 && a.alarms[0].at <= now {
@@ -42,18 +43,18 @@ func (a *agenda) ripe(now int64) []identity {
 			a.now[one.service] = true
 		}
 	}
-	all := make([]identity, 0, len(a.now))
+	all := make([]registry.ID, 0, len(a.now))
 	for i := range a.now {
 		all = append(all, i)
 	}
-	a.now = map[identity]bool{} // clearing one that was large once takes as long as that
-	slices.SortFunc(all, func(a, b identity) int { return slices.Compare(a[:], b[:]) })
+	a.now = map[registry.ID]bool{} // clearing one that was large once takes as long as that
+	slices.SortFunc(all, func(a, b registry.ID) int { return slices.Compare(a[:], b[:]) })
 	return all
 }
 
 // set has a service looked at again at a time, or before; 0 is never. An alarm that comes too early costs one look, and
 // so nothing has to be set back whenever a provider says something.
-func (a *agenda) set(i identity, at int64) {
+func (a *agenda) set(i registry.ID, at int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if at == 0 {
@@ -85,7 +86,7 @@ func (a *agenda) first() (alarm, bool) {
 }
 
 // wants notes the benchmark that is due for a service, or that none is.
-func (a *agenda) wants(i identity, c guild.Checkup, due bool) {
+func (a *agenda) wants(i registry.ID, c guild.Checkup, due bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if due {
@@ -112,7 +113,7 @@ func (a *agenda) wanted() []guild.Checkup {
 // alarm is when a service is to be looked at.
 type alarm struct {
 	at      int64 // Unix ms
-	service identity
+	service registry.ID
 }
 
 // alarms is a heap.

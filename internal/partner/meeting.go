@@ -1,10 +1,11 @@
-package registry
+package partner
 
 import (
 	"slices"
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/registry"
 )
 
 // meeting is a provider being tried, and what its runs have come to so far.
@@ -30,7 +31,7 @@ func (st *state) ran(id string, k kind) {
 }
 
 func (f locked) began(m fact.MeetingBegan, at int64) {
-	before := f.state.Services.Of(identify(m.Service)).State
+	before := f.state.Services.Of(registry.IDOf(m.Service)).State
 	f.state.Meetings.Set(m.Meeting, meeting{Service: m.Service, Before: before, Purpose: m.Purpose})
 	f.edit(m.Service, func(r *record) { r.Meeting = m.Meeting })
 	f.owe(m.Service, owed{What: began, Meeting: m.Meeting, Purpose: m.Purpose, At: at, Cause: "a meeting began"})
@@ -47,7 +48,7 @@ func (f locked) ended(e fact.MeetingEnded, at int64) {
 	}
 	o := owed{What: concluded, To: e.To, Meeting: e.Meeting, Purpose: m.Purpose, Mute: e.To == "" && m.Runs > 0 && m.Silent == m.Runs,
 		Stays: m.Before == guild.Benchmarking, Flat: m.Failed >= 3 && m.Failed == m.Runs, At: at, Cause: e.Cause,
-		Row: f.state.Services.Of(identify(e.Service)).row(k)}
+		Row: f.state.Services.Of(registry.IDOf(e.Service)).row(k)}
 	f.edit(e.Service, func(r *record) {
 		r.Owed = slices.DeleteFunc(slices.Clone(r.Owed), func(o owed) bool { return o.What == began && o.Meeting == e.Meeting })
 		r.Meeting = ""

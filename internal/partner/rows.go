@@ -1,4 +1,4 @@
-package registry
+package partner
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"guild/canon"
 	"guild/internal/fact"
 	"guild/internal/journal"
+	"guild/internal/registry"
 )
 
 // row is what there is to say of one service, wherever it is said: all that a decision may follow from, but for single
@@ -76,19 +77,19 @@ const batch = 50 << 10
 // Restore puts every provider where a backup has it, whatever the rules say of the way there; a quarantine lasts as long
 // again as it did. Rows that are not of providers are none of its business. It may be called again: where a service is
 // as the backup has it, nothing is appended.
-func (r *Registry) Restore(ctx context.Context, rows map[string]json.RawMessage, backup string) error {
+func (p *Partners) Restore(ctx context.Context, rows map[string]json.RawMessage, backup string) error {
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		if !strings.HasPrefix(name, rowPrefix) {
 			continue
 		}
-		if err := r.restore(ctx, rows[name], backup); err != nil {
+		if err := p.restore(ctx, rows[name], backup); err != nil {
 			return fmt.Errorf("restore %.60q: %w", name, err)
 		}
 	}
 	return nil
 }
 
-func (r *Registry) restore(ctx context.Context, raw json.RawMessage, backup string) error {
+func (p *Partners) restore(ctx context.Context, raw json.RawMessage, backup string) error {
 	one, err := parseRow(raw)
 	if err != nil {
 		return err
@@ -97,8 +98,8 @@ func (r *Registry) restore(ctx context.Context, raw json.RawMessage, backup stri
 	if err != nil {
 		return err
 	}
-	return r.c.Journal.Do(ctx, fact.ProviderSubject(one.Service.PubKey), "", func(tx *journal.Tx) error {
-		rec, _, known := r.fold.record(identify(one.Service))
+	return p.c.Journal.Do(ctx, fact.ProviderSubject(one.Service.PubKey), "", func(tx *journal.Tx) error {
+		rec, _, known := p.fold.record(registry.IDOf(one.Service))
 		if known && rec.State != "" {
 			if now, err := canon.Marshal(rec.asRow()); err == nil && string(now) == string(wanted) {
 				return nil
@@ -106,7 +107,7 @@ func (r *Registry) restore(ctx context.Context, raw json.RawMessage, backup stri
 		}
 		rec.Service = one.Service
 		m := fact.ProviderMoved{Service: one.Service, From: rec.state(), To: one.State, Signal: fact.SignalRestored,
-			Cause: "restored from backup " + guild.Cut(backup, maxTask), Policy: r.fold.hash, Row: wanted}
+			Cause: "restored from backup " + guild.Cut(backup, maxTask), Policy: p.fold.hash, Row: wanted}
 		if one.Hours > 0 {
 			m.Until = tx.Now().UnixMilli() + one.Hours*hourMs
 		}

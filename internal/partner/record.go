@@ -1,4 +1,4 @@
-package registry
+package partner
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/registry"
 )
 
 // What is kept of one service at most.
@@ -18,6 +19,8 @@ const (
 	maxOwed       = 64
 	maxCause      = 300 // bytes
 	maxTaskSample = 128 // latencies of one task
+	maxTask       = 64  // bytes of a task in a cause
+	maxVersion    = 64  // bytes, as the registry keeps them
 
 	dayMs = 24 * 60 * 60 * 1000
 )
@@ -52,13 +55,13 @@ func (k kind) bad() bool { return k == failed || k == timedOut || k == unheard |
 
 // end is how one attempt ended.
 type end struct {
-	Attempt identity `json:"attempt"`
-	At      int64    `json:"at"` // Unix ms
-	Kind    kind     `json:"kind"`
-	Task    string   `json:"task,omitempty"`
-	Ms      int64    `json:"ms,omitempty"`    // latency, 0 without a delivery
-	Bench   bool     `json:"bench,omitempty"` // a run of a meeting
-	Past    bool     `json:"past,omitempty"`  // from before it proved itself anew
+	Attempt registry.ID `json:"attempt"`
+	At      int64       `json:"at"` // Unix ms
+	Kind    kind        `json:"kind"`
+	Task    string      `json:"task,omitempty"`
+	Ms      int64       `json:"ms,omitempty"`    // latency, 0 without a delivery
+	Bench   bool        `json:"bench,omitempty"` // a run of a meeting
+	Past    bool        `json:"past,omitempty"`  // from before it proved itself anew
 }
 
 // past is a latency that is no more among the ends.
@@ -144,7 +147,7 @@ func (r *record) state() guild.ProviderState {
 }
 
 // add appends an end, and returns those that had to go.
-func (r *record) add(e end) (gone []identity) {
+func (r *record) add(e end) (gone []registry.ID) {
 	r.Ends = append(slices.Clip(r.Ends), e)
 	if e.Kind.succeeded() && !e.Bench {
 		r.Suspended = 0

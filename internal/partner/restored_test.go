@@ -1,4 +1,4 @@
-package registry
+package partner
 
 import (
 	"testing"
@@ -35,7 +35,7 @@ func TestOfARestoredBackupWhoIsNotAnnouncedBecomesStale(t *testing.T) {
 		w.wantState(gone, guild.Stale)
 		w.wantState(stays, guild.Active)
 		w.wantState(byHand, guild.Active)
-		if offers := w.Offers("python", 5000); len(offers) != 1 || offers[0].Service != stays {
+		if offers := w.registry.Offers("python", 5000); len(offers) != 1 || offers[0].Service != stays {
 			t.Errorf("%+v", offers)
 		}
 		w.announces(newProvider(1), python(gone.D))

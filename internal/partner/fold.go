@@ -1,4 +1,4 @@
-package registry
+package partner
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"guild/internal/fact"
 	"guild/internal/fold"
 	"guild/internal/policy"
+	"guild/internal/registry"
 )
 
 // Fold is the state of every provider, and what became of attempts that has not yet moved it.
@@ -26,20 +27,20 @@ type Fold struct {
 
 // state is all that follows from the facts. What it holds of one service is in its record.
 type state struct {
-	Services fold.Table[identity, record]     `json:"services"`
+	Services fold.Table[registry.ID, record]  `json:"services"`
 	Blocked  fold.Table[string, block]        `json:"blocked"`  // by key in hex: removed with all its services
-	Asked    fold.Table[identity, asked]      `json:"asked"`    // attempts that have not ended
-	Ended    fold.Table[identity, ended]      `json:"ended"`    // attempts that a record still knows
+	Asked    fold.Table[registry.ID, asked]   `json:"asked"`    // attempts that have not ended
+	Ended    fold.Table[registry.ID, ended]   `json:"ended"`    // attempts that a record still knows
 	Jobs     fold.Table[guild.JobID, running] `json:"jobs"`     // open ones
 	Meetings fold.Table[string, meeting]      `json:"meetings"` // that go on
 	Tasks    fold.Table[string, []latency]    `json:"tasks"`    // latest latencies of each task, of all providers
 
-	keys map[nostr.PubKey][]identity // the services of a key that there are records of
+	keys map[nostr.PubKey][]registry.ID // the services of a key that there are records of
 }
 
 // Derive computes which services a key has.
 func (st *state) Derive() {
-	st.keys = map[nostr.PubKey][]identity{}
+	st.keys = map[nostr.PubKey][]registry.ID{}
 	for i, r := range st.Services.All() {
 		st.keys[r.Service.PubKey] = append(st.keys[r.Service.PubKey], i)
 	}
@@ -67,8 +68,8 @@ type asked struct {
 
 // ended is an attempt that has ended, and may be judged once more.
 type ended struct {
-	Service identity `json:"service"`
-	Meeting string   `json:"meeting,omitempty"`
+	Service registry.ID `json:"service"`
+	Meeting string      `json:"meeting,omitempty"`
 }
 
 // running is an open job.
@@ -79,7 +80,7 @@ type running struct {
 
 // block says why a key was removed.
 type block struct {
-	Service identity            `json:"service"` // the one that was
+	Service registry.ID         `json:"service"` // the one that was
 	From    guild.ProviderState `json:"from"`
 	Attempt nostr.ID            `json:"attempt,omitzero"`
 	Meeting string              `json:"meeting,omitempty"`
@@ -87,8 +88,8 @@ type block struct {
 
 // latency is one delivery of a task by somebody.
 type latency struct {
-	By identity `json:"by"`
-	Ms int64    `json:"ms"`
+	By registry.ID `json:"by"`
+	Ms int64       `json:"ms"`
 }
 
 // NewFold returns an empty fold that decides by a policy.
@@ -101,31 +102,28 @@ func NewFold(p policy.Policy) *Fold {
 }
 
 // Provider returns what was decided about a service; one that nothing was decided about is merely seen.
-func (f *Fold) Provider(s guild.Service) guild.Provider {
-	p, _ := f.standing(s)
-	return p
-}
+func (f *Fold) Provider(s guild.Service) guild.Provider { return f.Standing(s).Provider }
 
-// standing is Provider, and the Unix ms at which it last answered.
-func (f *Fold) standing(s guild.Service) (p guild.Provider, heard int64) {
-	p = guild.Provider{Service: s, State: guild.Seen}
+// Standing implements registry.Partners.
+func (f *Fold) Standing(s guild.Service) registry.Standing {
+	known := registry.Standing{Provider: guild.Provider{Service: s, State: guild.Seen}}
 	f.View(func(st *state) {
 		if st.Services.Len() == 0 {
 			return
 		}
-		r := st.Services.Of(identify(s))
-		heard = r.Heard
+		r := st.Services.Of(registry.IDOf(s))
+		known.Name, known.Heard = r.Name, r.Heard
 		if st.blocked(s.PubKey) {
-			p.State = guild.Removed
+			known.State = guild.Removed
 			return
 		}
-		p.State, p.Until = r.state(), r.Until
+		known.State, known.Until = r.state(), r.Until
 	})
-	return p, heard
+	return known
 }
 
 // record is what is known of a service now; blocked when its key was removed.
-func (f *Fold) record(i identity) (r record, blocked, ok bool) {
+func (f *Fold) record(i registry.ID) (r record, blocked, ok bool) {
 	f.View(func(st *state) {
 		r, ok = st.Services.Get(i)
 		blocked = ok && st.blocked(r.Service.PubKey)
@@ -134,22 +132,29 @@ func (f *Fold) record(i identity) (r record, blocked, ok bool) {
 }
 
 // records returns a copy of all records, so that nobody waits while they are looked through.
-func (f *Fold) records() (all fold.Table[identity, record]) {
+func (f *Fold) records() (all fold.Table[registry.ID, record]) {
 	f.Change(func(st *state) { all = st.Services.Clone() })
 	return all
 }
 
-// age grows whenever a provider may have become something else.
-func (f *Fold) age() uint64 { return f.changes.Load() }
+// Changes implements registry.Partners.
+func (f *Fold) Changes() uint64 { return f.changes.Load() }
 
-// concerns reports whether facts are about a service.
-func (f *Fold) concerns(i identity) bool {
+// Has implements registry.Partners: it reports whether facts are about a service.
+func (f *Fold) Has(i registry.ID) bool {
 	return fold.Read(f.State, func(st *state) bool { return st.Services.Has(i) })
 }
 
-// deals reports whether facts are about a service of a key.
-func (f *Fold) deals(key nostr.PubKey) bool {
+// Deals reports whether facts are about a service of a key.
+func (f *Fold) Deals(key nostr.PubKey) bool {
 	return fold.Read(f.State, func(st *state) bool { return len(st.keys[key]) > 0 })
+}
+
+// Announced implements registry.Partners: a service is looked at when its announcement changes, if facts are about it.
+func (f *Fold) Announced(i registry.ID) {
+	if f.Has(i) {
+		f.agenda.touch(i)
+	}
 }
 
 // Apply implements fold.Fold.
@@ -229,11 +234,11 @@ func nameIn(planned fact.AttemptPlanned) string {
 }
 
 // short is what an attempt is known by in the maps: we make the ids, and nobody searches for two that begin alike.
-func short(attempt nostr.ID) identity { return identity(attempt[:len(identity{})]) }
+func short(attempt nostr.ID) registry.ID { return registry.ID(attempt[:len(registry.ID{})]) }
 
 // edit changes the record of a service, and has it looked at.
 func (f locked) edit(s guild.Service, change func(*record)) {
-	i := identify(s)
+	i := registry.IDOf(s)
 	r, known := f.state.Services.Get(i)
 	if !known {
 		r.Service = s
@@ -340,7 +345,7 @@ func (f locked) end(attempt nostr.ID, k kind, at int64, cause string) {
 	if !ok {
 		return
 	}
-	i := identify(a.Service)
+	i := registry.IDOf(a.Service)
 	f.edit(a.Service, func(r *record) {
 		for _, gone := range r.add(end{Attempt: short(attempt), At: at, Kind: k, Task: a.Task, Ms: a.Ms, Bench: a.Meeting != ""}) {
 			f.state.Ended.Delete(gone)
@@ -389,7 +394,7 @@ func (f locked) rejudged(attempt nostr.ID, k kind, at int64, cause string) {
 // moved takes a decision, and drops the debts from which nothing follows in the new state.
 func (f locked) moved(m fact.ProviderMoved, at int64) {
 	key := m.Service.PubKey.Hex()
-	i := identify(m.Service)
+	i := registry.IDOf(m.Service)
 	if m.To == guild.Removed {
 		f.state.Blocked.Set(key, block{i, m.From, m.Attempt, m.Meeting})
 	} else if b, _ := f.state.Blocked.Get(key); m.From == guild.Removed || m.Signal == fact.SignalRestored && b.Service == i {

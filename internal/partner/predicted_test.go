@@ -1,9 +1,8 @@
-package registry
+package partner
 
 import (
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -119,23 +118,3 @@ func TestTheRateOfSuccessIsThatOfThirtyDays(t *testing.T) {
 }
 
 // Who follows the offers of single services misses none: each that comes, changes or goes is named.
-func TestEachChangeOfAnAnnouncementNamesItsService(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, alice := newWorld(t), newProvider(1)
-		var named []string
-		w.Registry.index.touched = func(s guild.Service) { named = append(named, s.D) }
-		w.announces(alice, python("a"))
-		w.announces(alice, python("b"))
-		time.Sleep(time.Second)
-		h := python("a")
-		h.Price = 7
-		w.announces(alice, h)
-		time.Sleep(time.Second)
-		if err := w.observe(alice, deletion(alice, "b")); err != nil {
-			t.Fatal(err)
-		}
-		if want := []string{"a", "b", "a", "b"}; !slices.Equal(named, want) {
-			t.Errorf("%v, want %v", named, want)
-		}
-	})
-}

@@ -1,17 +1,9 @@
-package registry
+package partner
 
 import (
 	"strconv"
 	"strings"
-
-	"guild"
 )
-
-// sum says what is announced, and only changes with that: where somebody is reached is not part of it.
-func (s said) sum() guild.Hash {
-	s.relays = nil
-	return guild.Sum([]byte(s.pack()))
-}
 
 // significant reports whether a version is more than a correction of another: a new major or minor number by semantic
 // versioning, and anything else if one of them is not written so.

@@ -1,4 +1,4 @@
-package registry
+package partner
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"guild/internal/fact"
 	"guild/internal/fold/foldtest"
 	"guild/internal/policy"
+	"guild/internal/registry"
 )
 
 // Ends of attempts as they come.
@@ -251,7 +252,7 @@ func TestWhoWorksForUsIsMonitored(t *testing.T) {
 		w.wantState(s, guild.Active)
 		w.wantCheckup(s, "")
 		now := w.now()
-		w.Registry.c.Hears = func() time.Time { return now }
+		w.c.Hears = func() time.Time { return now }
 		w.sleep(day)
 		w.wantState(s, guild.Warned)
 	})
@@ -367,7 +368,7 @@ func TestReengagement(t *testing.T) {
 				w.meets(s, guild.Unqualified, badly, well)
 			}
 			w.meetsFor(guild.PurposeRetry, s, "") // nothing is learned, and nothing counted
-			rec, _, _ := w.fold.record(identify(s))
+			rec, _, _ := w.fold.record(registry.IDOf(s))
 			if rec.Failed != c.failures {
 				t.Fatalf("%d failed evaluations", rec.Failed)
 			}
@@ -487,7 +488,7 @@ func TestAnOverturnedVerdictIsNoSign(t *testing.T) {
 		w.wantState(s, guild.Unqualified)
 		again(w, 0, well)
 		w.wantState(s, guild.Active) // as if it had been judged so at first
-		if r, _, _ := w.fold.record(identify(s)); r.Failed != 0 {
+		if r, _, _ := w.fold.record(registry.IDOf(s)); r.Failed != 0 {
 			t.Errorf("%d failed evaluations", r.Failed)
 		}
 	})

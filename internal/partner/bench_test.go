@@ -1,4 +1,4 @@
-package registry
+package partner
 
 import (
 	"encoding/binary"
@@ -9,22 +9,19 @@ import (
 
 	"guild"
 	"guild/internal/fact"
-	"guild/nip89"
+	"guild/internal/registry"
 )
 
 // many is a world in which something was decided about so many providers.
 func many(b *testing.B, n int) (*world, []guild.Service) {
 	w := &world{fold: newFold(), clock: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
-	w.Registry = &Registry{fold: w.fold, index: newIndex(nil), gone: map[identity]nostr.Timestamp{}, c: Config{Now: w.now}}
-	packed := sayingOf(nip89.Handler{Tasks: []string{"python"}, Kinds: []int{5000}}, nil).pack()
+	latest := registry.Latest{At: w.clock.UnixMilli(), Announced: true}
+	w.Partners = New(Config{Now: w.now, Latest: func(registry.ID) registry.Latest { return latest }}, w.fold)
 	all := make([]guild.Service, n)
 	for i := range all {
 		s := guild.Service{D: "a"}
 		binary.BigEndian.PutUint64(s.PubKey[:], uint64(i)+1)
 		all[i] = s
-		c := &card{pubkey: s.PubKey, d: s.D, at: nostr.Timestamp(w.clock.Unix()), said: packed}
-		binary.BigEndian.PutUint64(c.id[:], uint64(i)+1)
-		w.index.put(identify(s), c)
 		w.write(fact.ProviderMoved{Service: s, From: guild.Seen, To: guild.Active, Cause: "score 0.90"})
 	}
 	w.Due(w.clock)

@@ -1,4 +1,4 @@
-package registry
+package partner
 
 import (
 	"slices"
@@ -38,6 +38,3 @@ func keys(all []nostr.PubKey) []nostr.PubKey {
 }
 
 func compare(a, b nostr.PubKey) int { return slices.Compare(a[:], b[:]) }
-
-// Deals reports whether facts are about a service of a key.
-func (f *Fold) Deals(key nostr.PubKey) bool { return f.deals(key) }

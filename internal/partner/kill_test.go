@@ -1,4 +1,4 @@
-package registry
+package partner
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	"guild/internal/fact"
 	"guild/internal/journal"
 	"guild/internal/journal/journaltest"
+	"guild/internal/registry"
 )
 
 // mortal is a step whose process dies.
@@ -23,17 +24,14 @@ type mortal struct {
 	journal *journal.Journal
 	claims  *due.Claims
 	fold    *Fold
-	reg     *Registry
+	step    *Partners
 }
 
 func (m *mortal) open() {
 	m.Helper()
 	m.fold, m.claims = newFold(), due.NewClaims()
 	m.journal = journaltest.Reopen(m.T, m.dir, m.fold, m.claims)
-	var err error
-	if m.reg, err = Open(m.Context(), Config{Journal: m.journal, Now: time.Now}, m.fold); err != nil {
-		m.Fatal(err)
-	}
+	m.step = New(Config{Journal: m.journal, Now: time.Now, Latest: func(registry.ID) registry.Latest { return registry.Latest{} }}, m.fold)
 }
 
 func (m *mortal) die() {
@@ -47,7 +45,7 @@ func (m *mortal) die() {
 // decide takes the first decision that is due, and the same once more: a process that died may have taken it already.
 func (m *mortal) decide() bool {
 	m.Helper()
-	for _, w := range m.reg.Due(time.Now()) {
+	for _, w := range m.step.Due(time.Now()) {
 		if w.Ready.After(time.Now()) {
 			continue
 		}
@@ -167,7 +165,7 @@ func TestAProcessKilledAtAnyEntryComesToTheSameEnd(t *testing.T) {
 	}
 	want := []guild.ProviderState{guild.Suspended, guild.Conditional, guild.Removed, guild.Active, guild.Suspended}
 	for n, s := range all {
-		if row, err := parseRow([]byte(rows[0][rowPrefix+identify(s).String()])); err != nil || row.State != want[n] {
+		if row, err := parseRow([]byte(rows[0][rowPrefix+registry.IDOf(s).String()])); err != nil || row.State != want[n] {
 			t.Errorf("%d is %s, want %s: %v", n, row.State, want[n], err)
 		}
 	}

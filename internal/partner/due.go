@@ -1,54 +1,31 @@
-package registry
+package partner
 
 import (
 	"cmp"
 	"slices"
 	"time"
 
-	"fiatjaf.com/nostr"
-
 	"guild"
 	"guild/internal/due"
 	"guild/internal/fact"
 	"guild/internal/journal"
-	"guild/nip89"
+	"guild/internal/registry"
 )
-
-// When an announcement of a stranger is stale and when it is archived, if nothing was heard of it since: what NIP-89
-// readers count with.
-const (
-	staleAfter    = 30 * 24 * time.Hour
-	archivedAfter = 90 * 24 * time.Hour
-)
-
-// lastHeard is when an announcement was made, or when its provider last answered if that was later.
-func lastHeard(c *card, heard int64) time.Time {
-	return time.Unix(max(int64(c.at), heard/1000), 0)
-}
 
 // sight is what is known of a service beside the facts.
 type sight struct {
-	said  string // see pack; "" when it announces nothing
-	last  int64  // Unix ms: when it announced something, or took it back
-	ears  int64  // Unix ms: since when what others say reaches us; 0 while it does not
-	known int64  // Unix ms: when everybody who announces something has been heard of; 0 when that cannot be said
+	registry.Latest
+	ears  int64 // Unix ms: since when what others say reaches us; 0 while it does not
+	known int64 // Unix ms: when everybody who announces something has been heard of; 0 when that cannot be said
 }
 
-func (s sight) announced() bool { return s.said != "" }
-
 // sight looks a service up.
-func (r *Registry) sight(i identity) (s sight) {
-	if r.c.Hears != nil {
-		if since := r.c.Hears(); !since.IsZero() {
-			s.ears, s.known = since.UnixMilli(), since.Add(r.c.Patience).UnixMilli()
+func (p *Partners) sight(i registry.ID) (s sight) {
+	s.Latest = p.c.Latest(i)
+	if p.c.Hears != nil {
+		if since := p.c.Hears(); !since.IsZero() {
+			s.ears, s.known = since.UnixMilli(), since.Add(p.c.Patience).UnixMilli()
 		}
-	}
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if c := r.index.find(i); c != nil {
-		s.said, s.last = c.said, int64(c.at)*1000
-	} else {
-		s.last = int64(r.gone[i]) * 1000
 	}
 	return s
 }
@@ -62,25 +39,25 @@ type turn struct {
 // Due lists what is due for the providers that something was decided about, and the next thing that will be. Only
 // those are looked at that a fact or an announcement was about since, or whose time has come; of mere strangers Offers
 // computes what they are. It implements due.Source.
-func (r *Registry) Due(now time.Time) []due.Work {
-	work := r.look(now)
-	if next, ok := r.fold.agenda.first(); ok {
-		work = append(work, r.advance(next.service, time.UnixMilli(next.at)))
+func (p *Partners) Due(now time.Time) []due.Work {
+	work := p.look(now)
+	if next, ok := p.fold.agenda.first(); ok {
+		work = append(work, p.advance(next.service, time.UnixMilli(next.at)))
 	}
 	return work
 }
 
 // look looks at all who are to be looked at by now.
-func (r *Registry) look(now time.Time) (work []due.Work) {
+func (p *Partners) look(now time.Time) (work []due.Work) {
 	ms := now.UnixMilli()
-	for _, i := range r.fold.agenda.ripe(ms) {
-		next, ok, checkup, at := r.ahead(i, ms)
+	for _, i := range p.fold.agenda.ripe(ms) {
+		next, ok, checkup, at := p.ahead(i, ms)
 		if ok && next.at <= ms {
-			r.fold.agenda.touch(i) // until it is decided
-			work = append(work, r.advance(i, time.Time{}))
+			p.fold.agenda.touch(i) // until it is decided
+			work = append(work, p.advance(i, time.Time{}))
 			ok = false
 		}
-		r.fold.agenda.wants(i, checkup, at != 0 && at <= ms)
+		p.fold.agenda.wants(i, checkup, at != 0 && at <= ms)
 		alarm := int64(0)
 		if ok {
 			alarm = next.at
@@ -88,10 +65,10 @@ func (r *Registry) look(now time.Time) (work []due.Work) {
 		if at > ms && (alarm == 0 || at < alarm) {
 			alarm = at
 		}
-		if again := ms + deafness.Milliseconds(); r.deaf() && (alarm == 0 || again < alarm) {
+		if again := ms + deafness.Milliseconds(); p.deaf() && (alarm == 0 || again < alarm) {
 			alarm = again
 		}
-		r.fold.agenda.set(i, alarm)
+		p.fold.agenda.set(i, alarm)
 	}
 	return work
 }
@@ -99,17 +76,17 @@ func (r *Registry) look(now time.Time) (work []due.Work) {
 // deafness is how often everybody is looked at anew while we hear nothing, and so cannot say who is silent.
 const deafness = time.Minute
 
-func (r *Registry) deaf() bool { return r.c.Hears != nil && r.c.Hears().IsZero() }
+func (p *Partners) deaf() bool { return p.c.Hears != nil && p.c.Hears().IsZero() }
 
 // ahead is what comes next for a service: a turn, and a benchmark with its time, 0 for none.
-func (r *Registry) ahead(i identity, now int64) (next turn, ok bool, checkup guild.Checkup, at int64) {
-	s := r.sight(i)
-	r.fold.View(func(st *state) {
+func (p *Partners) ahead(i registry.ID, now int64) (next turn, ok bool, checkup guild.Checkup, at int64) {
+	s := p.sight(i)
+	p.fold.View(func(st *state) {
 		rec, known := st.Services.Get(i)
 		if !known {
 			return
 		}
-		f := locked{r.fold, st}
+		f := locked{p.fold, st}
 		next, ok = f.next(rec, s, now)
 		checkup, at = f.checkup(rec, s)
 	})
@@ -117,11 +94,11 @@ func (r *Registry) ahead(i identity, now int64) (next turn, ok bool, checkup gui
 }
 
 // advance is the decision that takes a service one turn further, whatever that is by then.
-func (r *Registry) advance(i identity, ready time.Time) due.Work {
-	rec, _, _ := r.fold.record(i)
+func (p *Partners) advance(i registry.ID, ready time.Time) due.Work {
+	rec, _, _ := p.fold.record(i)
 	return due.Decide("move "+i.String(), fact.ProviderSubject(rec.Service.PubKey), ready, func(tx *journal.Tx) error {
 		now := tx.Now().UnixMilli()
-		next, ok, _, _ := r.ahead(i, now)
+		next, ok, _, _ := p.ahead(i, now)
 		if ok && next.at <= now {
 			tx.Append(next.ProviderMoved)
 		}
@@ -178,17 +155,16 @@ func (f locked) follow(r record, s sight) (turn, bool) {
 	if o.What == concluded && to != o.To && o.To != "" && to != guild.Removed {
 		t.Cause = string(o.To) + ": " + t.Cause
 	}
-	if to == guild.Unqualified && declines(t.ProviderMoved) && s.announced() {
-		said := unpack(s.said)
-		t.Said, t.Version = said.sum(), said.version
+	if to == guild.Unqualified && declines(t.ProviderMoved) && s.Announced {
+		t.Said, t.Version = s.Sum, s.Version
 	}
 	return t, true
 }
 
 // fresh reports whether somebody who was put aside is heard of again.
 func (f *Fold) fresh(r record, s sight, now int64) bool {
-	if s.announced() {
-		return now-max(s.last, r.Heard) < f.p.Stale
+	if s.Announced {
+		return now-max(s.At, r.Heard) < f.p.Stale
 	}
 	return r.Heard > 0 && r.Heard >= r.Since && now-r.Heard < f.p.Stale
 }
@@ -233,7 +209,7 @@ func (f *Fold) timed(r record, s sight) (turn, bool) {
 		}
 	case guild.Active, guild.Conditional:
 		if s.ears > 0 {
-			all = append(all, f.turn(r, guild.Warned, max(s.last, r.Heard, s.ears)+f.p.Silence, fact.SignalSilence,
+			all = append(all, f.turn(r, guild.Warned, max(s.At, r.Heard, s.ears)+f.p.Silence, fact.SignalSilence,
 				"nothing heard of it for "+time.Duration(f.p.Silence*int64(time.Millisecond)).String()))
 		}
 	}
@@ -249,7 +225,7 @@ func (f *Fold) timed(r record, s sight) (turn, bool) {
 // aging is when a provider is put aside: by the age of what it announced, or, once everybody could be heard of, because
 // it announces nothing (the partnership protocol, section 3.3.4).
 func (f *Fold) aging(r record, s sight) (turn, bool) {
-	last := max(s.last, r.Heard)
+	last := max(s.At, r.Heard)
 	since := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.DateOnly) }
 	switch state := r.state(); {
 	case state == guild.Archived || state == guild.Benchmarking || !state.CanBecome(guild.Stale) && state != guild.Stale:
@@ -259,7 +235,7 @@ func (f *Fold) aging(r record, s sight) (turn, bool) {
 			last = r.Since - f.p.Stale
 		}
 		return f.turn(r, guild.Archived, last+f.p.Archived, fact.SignalStale, "not heard of since "+since(last)), true
-	case s.announced():
+	case s.Announced:
 		return f.turn(r, guild.Stale, last+f.p.Stale, fact.SignalStale, "not heard of since "+since(last)), true
 	case s.known == 0:
 		return turn{}, false
@@ -278,7 +254,7 @@ func (f locked) checkup(r record, s sight) (c guild.Checkup, at int64) {
 	switch r.state() {
 	case guild.Active, guild.Conditional, guild.Warned:
 		purpose, at = guild.PurposeHeartbeat, max(r.Tried, r.Proved)+f.p.Heartbeat
-		if quiet := max(s.last, r.Heard, s.ears) + f.p.Silence; s.ears > 0 && quiet < at {
+		if quiet := max(s.At, r.Heard, s.ears) + f.p.Silence; s.ears > 0 && quiet < at {
 			purpose, at = guild.PurposeProbe, quiet
 		}
 	case guild.Reduced:
@@ -290,7 +266,7 @@ func (f locked) checkup(r record, s sight) (c guild.Checkup, at int64) {
 	case guild.Benchmarking:
 		purpose, at = guild.PurposeRetry, r.Since
 	case guild.Stale:
-		if r.Base != "" && s.announced() {
+		if r.Base != "" && s.Announced {
 			purpose, at = guild.PurposeProbe, r.Since
 			if r.Asked > r.Since {
 				at = r.Asked + f.p.Heartbeat
@@ -320,20 +296,19 @@ func (f *Fold) retry(r record, s sight) int64 {
 		return r.Since
 	case r.Failed <= 2:
 		return max(r.Until, 1)
-	case !s.announced():
+	case !s.Announced:
 		return 0
 	}
-	said := unpack(s.said)
-	if r.Failed == 3 && said.sum() != r.Said || r.Failed > 3 && significant(r.Version, said.version) {
+	if r.Failed == 3 && s.Sum != r.Said || r.Failed > 3 && significant(r.Version, s.Version) {
 		return max(r.Until, 1)
 	}
 	return 0
 }
 
 // Checkups lists the benchmarks that are due for those we have dealt with, those first that are so for longest.
-func (r *Registry) Checkups(now time.Time) []guild.Checkup {
-	r.look(now)
-	return r.fold.agenda.wanted()
+func (p *Partners) Checkups(now time.Time) []guild.Checkup {
+	p.look(now)
+	return p.fold.agenda.wanted()
 }
 
 // Coming is something that will come for a provider, unless something else happens first.
@@ -343,14 +318,14 @@ type Coming struct {
 }
 
 // Next lists what comes next for a service, the first first.
-func (r *Registry) Next(s guild.Service) (coming []Coming) {
-	now := r.c.Now().UnixMilli()
-	i := identify(s)
-	rec, blocked, ok := r.fold.record(i)
+func (p *Partners) Next(s guild.Service) (coming []Coming) {
+	now := p.c.Now().UnixMilli()
+	i := registry.IDOf(s)
+	rec, blocked, ok := p.fold.record(i)
 	if !ok || blocked {
 		return nil
 	}
-	next, ok, checkup, at := r.ahead(i, now)
+	next, ok, checkup, at := p.ahead(i, now)
 	if ok {
 		coming = append(coming, Coming{time.UnixMilli(next.at), string(next.To) + ": " + next.Cause})
 	}
@@ -379,9 +354,6 @@ func (r *Registry) Next(s guild.Service) (coming []Coming) {
 
 // Story lists the latest turns of a service, the oldest first.
 func (f *Fold) Story(s guild.Service) []Turn {
-	r, _, _ := f.record(identify(s))
+	r, _, _ := f.record(registry.IDOf(s))
 	return slices.Clone(r.Turns)
 }
-
-// ageOf is how old a stranger is.
-func ageOf(last, now time.Time) nip89.Age { return nip89.AgeOf(nostr.Timestamp(last.Unix()), now) }

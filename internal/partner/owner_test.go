@@ -1,4 +1,4 @@
-package registry
+package partner
 
 import (
 	"encoding/json"
@@ -14,6 +14,7 @@ import (
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/registry"
 )
 
 func TestWhatAPersonSetIsUndoneByAViolationOnly(t *testing.T) {
@@ -120,7 +121,7 @@ func TestAPersonRemovesAndAllowsAKey(t *testing.T) {
 		synctest.Wait()
 		for _, s := range []guild.Service{s, other} {
 			w.wantState(s, guild.Seen) // as new
-			if r, _, _ := w.fold.record(identify(s)); r.Base != "" || r.Failed != 0 || len(r.Signals) != 0 {
+			if r, _, _ := w.fold.record(registry.IDOf(s)); r.Base != "" || r.Failed != 0 || len(r.Signals) != 0 {
 				t.Errorf("%+v", r)
 			}
 		}
@@ -166,9 +167,7 @@ func TestWhatNobodyAnnouncesIsPutAside(t *testing.T) {
 	w.wantState(s, guild.Warned) // an answered probe lifts it
 	w.append(fact.MeetingEnded{Meeting: "p", Service: s, To: guild.Active})
 	w.wantState(s, guild.Active)
-	w.mu.Lock()
-	w.retract(identify(s), nostr.Timestamp(w.now().Unix()))
-	w.mu.Unlock()
+	w.withdraws(s)
 	w.sleep(day - time.Second)
 	w.wantState(s, guild.Active) // gone for nearly a day: it may be starting anew
 	w.sleep(time.Second)
@@ -317,9 +316,7 @@ func TestNoHistoryLeavesTheTable(t *testing.T) {
 		},
 		func(w *world, s guild.Service) { w.sees(newProvider(1), python(s.D)) },
 		func(w *world, s guild.Service) {
-			w.mu.Lock()
-			w.retract(identify(s), nostr.Timestamp(w.now().Unix()))
-			w.mu.Unlock()
+			w.withdraws(s)
 		},
 		func(w *world, s guild.Service) { w.sleep(time.Hour) },
 		func(w *world, s guild.Service) { w.sleep(day) },

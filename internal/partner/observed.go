@@ -1,4 +1,4 @@
-package registry
+package partner
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"guild"
 	"guild/internal/fact"
 	"guild/internal/fold"
+	"guild/internal/registry"
 	"guild/internal/relay"
 )
 
@@ -32,8 +33,8 @@ type Observed struct {
 }
 
 type observed struct {
-	Services fold.Table[identity, ledger] `json:"services"`
-	Open     fold.Table[string, trace]    `json:"open"` // attempts that have not ended
+	Services fold.Table[registry.ID, ledger] `json:"services"`
+	Open     fold.Table[string, trace]       `json:"open"` // attempts that have not ended
 }
 
 // ledger is what is remembered of one service. What it points to is never changed in place.
@@ -129,14 +130,14 @@ func (o *Observed) Of(s guild.Service) (Measured, bool) {
 func (o *Observed) ledger(s guild.Service) (l ledger, ok bool) {
 	o.View(func(st *observed) {
 		if st.Services.Len() > 0 {
-			l, ok = st.Services.Get(identify(s))
+			l, ok = st.Services.Get(registry.IDOf(s))
 		}
 	})
 	return l, ok
 }
 
-// lossy lists the relays that have lost requests to a service.
-func (o *Observed) lossy(s guild.Service) (urls []string) {
+// Lossy implements registry.Reach.
+func (o *Observed) Lossy(s guild.Service) (urls []string) {
 	l, _ := o.ledger(s)
 	for _, p := range l.Relays {
 		if p.lossy() {
@@ -146,8 +147,8 @@ func (o *Observed) lossy(s guild.Service) (urls []string) {
 	return urls
 }
 
-// age grows whenever a relay may have become lossy, or good again.
-func (o *Observed) age() uint64 { return o.changes.Load() }
+// Changes implements registry.Reach.
+func (o *Observed) Changes() uint64 { return o.changes.Load() }
 
 // percentile is the smallest value that p of a hundred do not exceed.
 func percentile(sample []int64, p int) int64 {
@@ -204,7 +205,7 @@ func (st *observed) edit(attempt string, change func(*ledger, *trace)) {
 	if !ok {
 		return
 	}
-	i := identify(t.Service)
+	i := registry.IDOf(t.Service)
 	l := st.Services.Of(i)
 	change(&l, &t)
 	st.Services.Set(i, l)

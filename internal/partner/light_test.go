@@ -1,7 +1,7 @@
-package registry
+package partner
 
 import (
-	"errors"
+	"encoding/json"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +10,7 @@ import (
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/registry"
 	"guild/nip89"
 )
 
@@ -18,9 +19,9 @@ import (
 func newLight(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, fold: newFold(), clock: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
-	w.Registry = &Registry{fold: w.fold, index: newIndex(nil), gone: map[identity]nostr.Timestamp{}, lists: lists{}, praise: newPraise(nil),
-		sources: sources{numbers: map[string]uint16{}}, room: room{most, mostBytes, mostStored},
-		c: Config{Now: w.now, Patience: time.Minute}}
+	w.latest = map[registry.ID]registry.Latest{}
+	w.Partners = New(Config{Now: w.now, Latest: func(i registry.ID) registry.Latest { return w.latest[i] },
+		Services: func(nostr.PubKey) []guild.Service { return nil }}, w.fold)
 	return w
 }
 
@@ -69,7 +70,7 @@ func (w *world) settle() {
 		}
 		w.look(w.now())
 		w.fold.agenda.mu.Lock()
-		var due []identity
+		var due []registry.ID
 		for i := range w.fold.agenda.now {
 			due = append(due, i)
 		}
@@ -90,18 +91,27 @@ func (w *world) settle() {
 	}
 }
 
-// sees takes an announcement.
+// sees has a service of a light world announced now.
 func (w *world) sees(p provider, h nip89.Handler) {
 	w.Helper()
-	w.seq++
-	s := guild.Service{PubKey: p.key, D: h.D}
-	c := &card{pubkey: p.key, id: nostr.ID{byte(w.seq), byte(w.seq >> 8), 7}, d: h.D, said: sayingOf(h, h.Relays).pack(),
-		at: nostr.Timestamp(w.now().Unix()), first: w.now().UnixMilli()}
-	w.mu.Lock()
-	_, err := w.put(identify(s), c, "")
-	w.mu.Unlock()
-	if drop, ok := errors.AsType[*guild.DropError](err); err != nil && (!ok || drop.Reason != guild.Outdated) {
+	raw, err := json.Marshal(h.Tasks)
+	if err != nil {
 		w.Fatal(err)
 	}
+	w.announce(p.service(h.D), registry.Latest{Announced: true, Version: h.Version, Sum: guild.Sum(append(raw, h.Version...))})
+}
+
+// withdraws has the announcement of a service of a light world deleted now.
+func (w *world) withdraws(s guild.Service) {
+	w.Helper()
+	w.announce(s, registry.Latest{})
+}
+
+func (w *world) announce(s guild.Service, l registry.Latest) {
+	w.Helper()
+	i := registry.IDOf(s)
+	l.At = w.now().Unix() * 1000
+	w.latest[i] = l
+	w.fold.Announced(i)
 	w.settle()
 }

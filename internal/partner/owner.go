@@ -1,4 +1,4 @@
-package registry
+package partner
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"guild"
 	"guild/internal/fact"
 	"guild/internal/journal"
+	"guild/internal/registry"
 )
 
 // Order is what a person wants done with a provider.
@@ -35,17 +36,17 @@ var (
 
 // Set carries out a person's order about a provider: about the service named d, or about all that are known of the key
 // if d is nil. It returns the services that it was about. Removing and allowing are always about the whole key.
-func (r *Registry) Set(ctx context.Context, p nostr.PubKey, d *string, o Order, reason string) ([]guild.Service, error) {
+func (p *Partners) Set(ctx context.Context, key nostr.PubKey, d *string, o Order, reason string) ([]guild.Service, error) {
 	if !slices.Contains([]Order{Suspend, Reinstate, Force, Remove, Allow}, o) {
 		return nil, fmt.Errorf("order %.20q: %w", o, ErrOrder)
 	}
-	services := r.of(p, d, o)
+	services := p.of(key, d, o)
 	if len(services) == 0 {
-		return nil, fmt.Errorf("%.8s: %w", p.Hex(), ErrNobody)
+		return nil, fmt.Errorf("%.8s: %w", key.Hex(), ErrNobody)
 	}
-	err := r.c.Journal.Do(ctx, fact.ProviderSubject(p), "", func(tx *journal.Tx) error {
+	err := p.c.Journal.Do(ctx, fact.ProviderSubject(key), "", func(tx *journal.Tx) error {
 		for _, s := range services {
-			m, wanted, err := r.fold.order(s, o, reason)
+			m, wanted, err := p.fold.order(s, o, reason)
 			if err != nil {
 				return err
 			}
@@ -56,21 +57,19 @@ func (r *Registry) Set(ctx context.Context, p nostr.PubKey, d *string, o Order, 
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s %.8s: %w", o, p.Hex(), err)
+		return nil, fmt.Errorf("%s %.8s: %w", o, key.Hex(), err)
 	}
 	return services, nil
 }
 
 // of lists the services of a key that an order is about.
-func (r *Registry) of(p nostr.PubKey, d *string, o Order) []guild.Service {
+func (p *Partners) of(key nostr.PubKey, d *string, o Order) []guild.Service {
 	known := map[guild.Service]bool{}
-	r.mu.RLock()
-	for _, n := range r.index.keys[p] {
-		known[r.index.cards[n].service()] = true
+	for _, s := range p.c.Services(key) {
+		known[s] = true
 	}
-	r.mu.RUnlock()
-	r.fold.View(func(st *state) {
-		for _, i := range st.keys[p] {
+	p.fold.View(func(st *state) {
+		for _, i := range st.keys[key] {
 			known[st.Services.Of(i).Service] = true
 		}
 	})
@@ -81,7 +80,7 @@ func (r *Registry) of(p nostr.PubKey, d *string, o Order) []guild.Service {
 		}
 	}
 	if len(all) == 0 && (o == Remove || o == Allow) {
-		all = append(all, guild.Service{PubKey: p}) // somebody may be kept out who was never here
+		all = append(all, guild.Service{PubKey: key}) // somebody may be kept out who was never here
 	}
 	slices.SortFunc(all, func(a, b guild.Service) int { return slices.Compare([]byte(a.D), []byte(b.D)) })
 	return all
@@ -91,7 +90,7 @@ func (r *Registry) of(p nostr.PubKey, d *string, o Order) []guild.Service {
 func (f *Fold) order(s guild.Service, o Order, reason string) (m fact.ProviderMoved, wanted bool, err error) {
 	var r record
 	var blocked bool
-	f.View(func(st *state) { r, blocked = st.Services.Of(identify(s)), st.blocked(s.PubKey) })
+	f.View(func(st *state) { r, blocked = st.Services.Of(registry.IDOf(s)), st.blocked(s.PubKey) })
 	from := r.state()
 	m = fact.ProviderMoved{Service: s, From: from, Cause: guild.Cut(reason, maxCause), Signal: fact.SignalOwner, Policy: f.hash}
 	if m.Cause == "" {

@@ -1,4 +1,4 @@
-package registry
+package partner
 
 import (
 	"testing"
@@ -11,6 +11,7 @@ import (
 	"guild/internal/fact"
 	"guild/internal/fold/foldtest"
 	"guild/internal/journal"
+	"guild/internal/registry"
 	"guild/nip89"
 )
 
@@ -120,7 +121,7 @@ func TestWhoFailsAgainIsLeftAloneForLonger(t *testing.T) { // section 3.4.3
 			}
 		}
 		w.meets(s, guild.Active, judged(guild.Success, 900_000))
-		if r, _, _ := w.fold.record(identify(s)); r.Failed != 0 {
+		if r, _, _ := w.fold.record(registry.IDOf(s)); r.Failed != 0 {
 			t.Error("a success is no new beginning")
 		}
 	})
@@ -172,7 +173,7 @@ func TestAProviderThatIsNotHeardOfBecomesStaleAndThenArchived(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		w.wantState(s, guild.Archived)
-		if _, ok := w.Offer(s); !ok || len(w.Offers("python", 5000)) != 0 {
+		if _, ok := w.registry.Offer(s); !ok || len(w.registry.Offers("python", 5000)) != 0 {
 			t.Error("what is archived is kept, and offered to nobody")
 		}
 		last := w.journal.Last()

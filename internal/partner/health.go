@@ -1,4 +1,4 @@
-package registry
+package partner
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"guild"
 	"guild/internal/fact"
 	"guild/internal/policy"
+	"guild/internal/registry"
 )
 
 // degraded is how a cause begins when a provider is suspended for what its deliveries add up to (the partnership
@@ -145,7 +146,7 @@ func (f locked) slowness(r record, recent []end, task string, now int64) (p95, b
 	}
 	if len(before) < f.p.SlowRuns {
 		before = before[:0]
-		i := identify(r.Service)
+		i := registry.IDOf(r.Service)
 		for _, l := range f.state.Tasks.Of(task) {
 			if l.By != i {
 				before = append(before, l.Ms)

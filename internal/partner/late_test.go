@@ -1,4 +1,4 @@
-package registry
+package partner
 
 import (
 	"testing"
@@ -8,6 +8,7 @@ import (
 	"guild"
 	"guild/internal/fact"
 	"guild/internal/policy"
+	"guild/internal/registry"
 )
 
 // The end of a meeting and the move that begins it stand under different guards: one may be recorded while the other is
@@ -24,7 +25,7 @@ func TestAMoveThatBeginsAMeetingTooLateDoesNotSwallowWhatTheMeetingCameTo(t *tes
 		f.Apply(fact.Entry{Seq: uint64(i + 1), At: int64(i + 1), Facts: []fact.Fact{one}})
 	}
 	f.View(func(st *state) {
-		r := st.Services.Of(identify(s))
+		r := st.Services.Of(registry.IDOf(s))
 		next, ok := locked{f, st}.next(r, sight{}, 10)
 		if !ok || next.From != guild.Benchmarking || next.To != guild.Active {
 			t.Errorf("from %s next comes %+v", r.state(), next)

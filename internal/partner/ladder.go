@@ -1,4 +1,4 @@
-package registry
+package partner
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/registry"
 )
 
 // settle drops the debts from which nothing follows, up to the first from which something does. What somebody
@@ -212,7 +213,7 @@ func (f locked) overturn(r record, o owed) guild.ProviderState {
 		b, _ := f.state.Blocked.Get(r.Service.PubKey.Hex())
 		mine := o.Attempt != (nostr.ID{}) && b.Attempt == o.Attempt || o.Meeting != "" && b.Meeting == o.Meeting
 		switch {
-		case b.Service != identify(r.Service) || !mine:
+		case b.Service != registry.IDOf(r.Service) || !mine:
 			return state
 		case guild.Removed.CanBecome(b.From):
 			return b.From

@@ -1,4 +1,4 @@
-package registry
+package partner
 
 import (
 	"slices"
