@@ -10,14 +10,13 @@ import (
 	"guild/internal/registry"
 )
 
-// agenda is what is to be looked at, and when: a service at once when a fact or an announcement was about it, and all
-// others when their time comes. So a fact costs nothing for the services that it is not about. None of it is state: it
-// is made anew from the records.
+// agenda lists the services to look at: at once those with a new fact or announcement, the others at their time. So a fact
+// costs nothing for the services that it is not about. It is not part of the state: New makes it anew from the records.
 type agenda struct {
 	mu       sync.Mutex
-	now      map[registry.ID]bool  // to be looked at
-	alarms   alarms                // to be looked at later
-	at       map[registry.ID]int64 // when, Unix ms: the alarm that counts
+	now      map[registry.ID]bool  // to look at now
+	alarms   alarms                // to look at later
+	at       map[registry.ID]int64 // Unix ms: the alarm that counts
 	checkups map[registry.ID]guild.Checkup
 }
 
@@ -25,15 +24,15 @@ func newAgenda() agenda {
 	return agenda{now: map[registry.ID]bool{}, at: map[registry.ID]int64{}, checkups: map[registry.ID]guild.Checkup{}}
 }
 
-// touch has a service looked at.
+// touch puts a service on the agenda.
 func (a *agenda) touch(i registry.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.now[i] = true
 }
 
-// ripe lists the services that are to be looked at by now, and forgets that they were.
-func (a *agenda) ripe(now int64) []registry.ID {
+// take removes and returns the services to look at by now.
+func (a *agenda) take(now int64) []registry.ID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for len(a.alarms) > 0 && a.alarms[0].at <= now {
@@ -47,20 +46,16 @@ func (a *agenda) ripe(now int64) []registry.ID {
 	for i := range a.now {
 		all = append(all, i)
 	}
-	a.now = map[registry.ID]bool{} // clearing one that was large once takes as long as that
+	a.now = map[registry.ID]bool{} // clear would take as long as the map ever was large
 	slices.SortFunc(all, func(a, b registry.ID) int { return slices.Compare(a[:], b[:]) })
 	return all
 }
 
-// set has a service looked at again at a time, or before; 0 is never. An alarm that comes too early costs one look, and
-// so nothing has to be set back whenever a provider says something.
+// set has a service looked at by a time, in Unix ms. An earlier alarm stays: it costs one look, and so no alarm has to be
+// moved whenever a provider answers.
 func (a *agenda) set(i registry.ID, at int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if at == 0 {
-		delete(a.at, i)
-		return
-	}
 	if old, ok := a.at[i]; ok && old <= at {
 		return
 	}
@@ -72,7 +67,14 @@ func (a *agenda) set(i registry.ID, at int64) {
 	}
 }
 
-// first is the next alarm.
+// clear removes the alarm of a service.
+func (a *agenda) clear(i registry.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.at, i)
+}
+
+// first returns the next alarm.
 func (a *agenda) first() (alarm, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,8 +87,8 @@ func (a *agenda) first() (alarm, bool) {
 	return a.alarms[0], true
 }
 
-// wants notes the benchmark that is due for a service, or that none is.
-func (a *agenda) wants(i registry.ID, c guild.Checkup, due bool) {
+// setCheckup notes which benchmark is due for a service, if one is.
+func (a *agenda) setCheckup(i registry.ID, c guild.Checkup, due bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if due {
@@ -96,8 +98,8 @@ func (a *agenda) wants(i registry.ID, c guild.Checkup, due bool) {
 	}
 }
 
-// wanted lists the benchmarks that are due, those first that are so for longest.
-func (a *agenda) wanted() []guild.Checkup {
+// dueCheckups lists the benchmarks that are due, the longest due first.
+func (a *agenda) dueCheckups() []guild.Checkup {
 	a.mu.Lock()
 	all := make([]guild.Checkup, 0, len(a.checkups))
 	for _, c := range a.checkups {
@@ -110,13 +112,13 @@ func (a *agenda) wanted() []guild.Checkup {
 	return all
 }
 
-// alarm is when a service is to be looked at.
+// alarm is the time at which to look at a service.
 type alarm struct {
 	at      int64 // Unix ms
 	service registry.ID
 }
 
-// alarms is a heap.
+// alarms is a heap by time.
 type alarms []alarm
 
 func (h alarms) Len() int           { return len(h) }

@@ -29,8 +29,8 @@ func many(b *testing.B, n int) (*world, []guild.Service) {
 	return w, all
 }
 
-// BenchmarkAFactAmongManyProviders is what one end of an attempt costs, and asking what is due after it.
-func BenchmarkAFactAmongManyProviders(b *testing.B) {
+// BenchmarkFactAmongManyProviders is what one end of an attempt costs, and asking what is due after it.
+func BenchmarkFactAmongManyProviders(b *testing.B) {
 	for _, n := range []int{100, 100_000} {
 		b.Run(map[int]string{100: "hundred", 100_000: "100000"}[n], func(b *testing.B) {
 			w, all := many(b, n)
@@ -48,8 +48,8 @@ func BenchmarkAFactAmongManyProviders(b *testing.B) {
 	}
 }
 
-// BenchmarkASnapshotOfManyProviders is how long decisions wait for one.
-func BenchmarkASnapshotOfManyProviders(b *testing.B) {
+// BenchmarkSnapshot is how long decisions wait for one.
+func BenchmarkSnapshot(b *testing.B) {
 	w, _ := many(b, 100_000)
 	for b.Loop() {
 		_ = w.fold.Freeze()

@@ -3,6 +3,8 @@ package partner
 import (
 	"cmp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"guild"
@@ -12,33 +14,32 @@ import (
 	"guild/internal/registry"
 )
 
-// sight is what is known of a service beside the facts.
-type sight struct {
+// live is what relays say of a service, and since when they can say anything.
+type live struct {
 	registry.Latest
-	ears  int64 // Unix ms: since when what others say reaches us; 0 while it does not
-	known int64 // Unix ms: when everybody who announces something has been heard of; 0 when that cannot be said
+	connected int64 // Unix ms: since when the node hears what others say; 0 while it does not
+	complete  int64 // Unix ms: when all announcements should have come; 0 while the node hears nothing
 }
 
-// sight looks a service up.
-func (p *Partners) sight(i registry.ID) (s sight) {
-	s.Latest = p.c.Latest(i)
+func (p *Partners) live(i registry.ID) live {
+	l := live{Latest: p.c.Latest(i)}
 	if p.c.Hears != nil {
 		if since := p.c.Hears(); !since.IsZero() {
-			s.ears, s.known = since.UnixMilli(), since.Add(p.c.Patience).UnixMilli()
+			l.connected, l.complete = since.UnixMilli(), since.Add(p.c.Patience).UnixMilli()
 		}
 	}
-	return s
+	return l
 }
 
-// turn is a change of state that comes at a time.
-type turn struct {
+// move is a decision, and when it is due.
+type move struct {
 	fact.ProviderMoved
 	at int64 // Unix ms
 }
 
-// Due lists what is due for the providers that something was decided about, and the next thing that will be. Only
-// those are looked at that a fact or an announcement was about since, or whose time has come; of mere strangers Offers
-// computes what they are. It implements due.Source.
+// Due lists the moves that are due, and the next one that will be. It looks only at services with a new fact or
+// announcement and at those whose time has come. Services that no fact is about are not moved: registry derives their state
+// from the age of their announcement. It implements due.Source.
 func (p *Partners) Due(now time.Time) []due.Work {
 	work := p.look(now)
 	if next, ok := p.fold.agenda.first(); ok {
@@ -47,58 +48,61 @@ func (p *Partners) Due(now time.Time) []due.Work {
 	return work
 }
 
-// look looks at all who are to be looked at by now.
+// look works off the agenda: for each service on it, it lists the move that is due, notes the benchmark that is due, and
+// sets the time of the next look.
 func (p *Partners) look(now time.Time) (work []due.Work) {
 	ms := now.UnixMilli()
-	for _, i := range p.fold.agenda.ripe(ms) {
-		next, ok, checkup, at := p.ahead(i, ms)
+	for _, i := range p.fold.agenda.take(ms) {
+		next, ok, checkup, checkupAt := p.upcoming(i, ms)
 		if ok && next.at <= ms {
-			p.fold.agenda.touch(i) // until it is decided
+			p.fold.agenda.touch(i) // until the move is recorded
 			work = append(work, p.advance(i, time.Time{}))
 			ok = false
 		}
-		p.fold.agenda.wants(i, checkup, at != 0 && at <= ms)
-		alarm := int64(0)
+		p.fold.agenda.setCheckup(i, checkup, checkupAt != 0 && checkupAt <= ms)
+		var alarms []int64
 		if ok {
-			alarm = next.at
+			alarms = append(alarms, next.at)
 		}
-		if at > ms && (alarm == 0 || at < alarm) {
-			alarm = at
+		if checkupAt > ms {
+			alarms = append(alarms, checkupAt)
 		}
-		if again := ms + deafness.Milliseconds(); p.deaf() && (alarm == 0 || again < alarm) {
-			alarm = again
+		if p.c.Hears != nil && p.c.Hears().IsZero() {
+			alarms = append(alarms, ms+recheck.Milliseconds())
 		}
-		p.fold.agenda.set(i, alarm)
+		if len(alarms) == 0 {
+			p.fold.agenda.clear(i)
+		} else {
+			p.fold.agenda.set(i, slices.Min(alarms))
+		}
 	}
 	return work
 }
 
-// deafness is how often everybody is looked at anew while we hear nothing, and so cannot say who is silent.
-const deafness = time.Minute
+// recheck is how often services are looked at while the node hears nothing, and so cannot tell who is silent.
+const recheck = time.Minute
 
-func (p *Partners) deaf() bool { return p.c.Hears != nil && p.c.Hears().IsZero() }
-
-// ahead is what comes next for a service: a turn, and a benchmark with its time, 0 for none.
-func (p *Partners) ahead(i registry.ID, now int64) (next turn, ok bool, checkup guild.Checkup, at int64) {
-	s := p.sight(i)
+// upcoming returns the next move of a service, if there is one, and its next benchmark with its time, 0 for none.
+func (p *Partners) upcoming(i registry.ID, now int64) (next move, ok bool, checkup guild.Checkup, at int64) {
+	l := p.live(i) // before the fold is locked: the registry asks the fold with its own lock held
 	p.fold.View(func(st *state) {
 		rec, known := st.Services.Get(i)
 		if !known {
 			return
 		}
-		f := locked{p.fold, st}
-		next, ok = f.next(rec, s, now)
-		checkup, at = f.checkup(rec, s)
+		f := rules{p.fold, st}
+		next, ok = f.next(rec, l, now)
+		checkup, at = f.checkup(rec, l)
 	})
 	return next, ok, checkup, at
 }
 
-// advance is the decision that takes a service one turn further, whatever that is by then.
+// advance is the decision that moves a service once, by what is due when it is taken.
 func (p *Partners) advance(i registry.ID, ready time.Time) due.Work {
 	rec, _, _ := p.fold.record(i)
 	return due.Decide("move "+i.String(), fact.ProviderSubject(rec.Service.PubKey), ready, func(tx *journal.Tx) error {
 		now := tx.Now().UnixMilli()
-		next, ok, _, _ := p.ahead(i, now)
+		next, ok, _, _ := p.upcoming(i, now)
 		if ok && next.at <= now {
 			tx.Append(next.ProviderMoved)
 		}
@@ -106,167 +110,187 @@ func (p *Partners) advance(i registry.ID, ready time.Time) due.Work {
 	})
 }
 
-// next is the turn that comes next by the rules, in this order: what its deliveries add up to, that it is heard of
-// again, what happened, and what time brings.
-func (f locked) next(r record, s sight, now int64) (turn, bool) {
-	state := r.state()
+// next returns the move that comes next. The rules go in this order: a removed key comes back only by an overturned
+// verdict; degradation comes before single events; a return comes before events from the time away; events come in their
+// order; and time counts when nothing is pending.
+func (f rules) next(r record, l live, now int64) (move, bool) {
 	if f.state.blocked(r.Service.PubKey) {
-		if state != guild.Removed || len(r.Owed) == 0 || r.Owed[0].What != overturned {
-			return turn{}, false
+		if r.state() == guild.Removed && len(r.Pending) > 0 && r.Pending[0].What == overturned {
+			return f.follow(r, l)
 		}
-		return f.follow(r, s)
+		return move{}, false
 	}
-	if !r.Owner && (working(state) || state == guild.Unresponsive && (r.Rung == guild.Warned || r.Rung == guild.Reduced)) {
-		if signal, cause := f.examine(r, now); signal != "" {
-			t := f.turn(r, guild.Suspended, now, signal, cause)
-			t.Until = now + f.p.Retry
-			if last := r.Ends[len(r.Ends)-1]; len(r.Owed) > 0 && short(r.Owed[0].Attempt) == last.Attempt {
-				t.Attempt = r.Owed[0].Attempt
-			}
-			return t, true
-		}
+	if m, ok := f.degradation(r, now); ok {
+		return m, true
 	}
-	if asleep(state) && f.fresh(r, s, now) {
-		return f.awake(r, now), true
+	if m, ok := f.comeback(r, l, now); ok {
+		return m, true
 	}
-	if len(r.Owed) > 0 && !(asleep(state) && r.Owed[0].answered()) {
-		return f.follow(r, s)
+	if len(r.Pending) > 0 && !r.waits(r.Pending[0]) {
+		return f.follow(r, l)
 	}
-	if r.Owner || r.State == "" {
-		return turn{}, false
-	}
-	return f.timed(r, s)
+	return f.timed(r, l)
 }
 
-func (f *Fold) turn(r record, to guild.ProviderState, at int64, signal, cause string) turn {
-	return turn{fact.ProviderMoved{Service: r.Service, From: r.state(), To: to, Cause: cause, Signal: signal, Policy: f.hash}, at}
+func (f *Fold) move(r record, to guild.ProviderState, at int64, signal, cause string) move {
+	return move{fact.ProviderMoved{Service: r.Service, From: r.state(), To: to, Cause: cause, Signal: signal, Policy: f.hash}, at}
 }
 
-// follow is the turn that follows from the first debt.
-func (f locked) follow(r record, s sight) (turn, bool) {
-	o := r.Owed[0]
-	to := f.step(r, o)
-	if to == r.state() {
-		return turn{}, false
+// degradation suspends a working provider whose deliveries add up to a trigger of section 3.4.1.
+func (f rules) degradation(r record, now int64) (move, bool) {
+	fromWork := r.Rung == guild.Warned || r.Rung == guild.Reduced
+	if r.Owner || !working(r.state()) && !(r.state() == guild.Unresponsive && fromWork) {
+		return move{}, false
 	}
-	signal := r.signalOf(o, to)
-	t := f.turn(r, to, o.At, signal, cmp.Or(o.Cause, string(o.What)))
-	t.Attempt, t.Meeting, t.Until = o.Attempt, o.Meeting, f.quarantine(r, o, to, signal)
-	if o.What == concluded && to != o.To && o.To != "" && to != guild.Removed {
-		t.Cause = string(o.To) + ": " + t.Cause
+	signal, cause := f.examine(r, now)
+	if signal == "" {
+		return move{}, false
 	}
-	if to == guild.Unqualified && declines(t.ProviderMoved) && s.Announced {
-		t.Said, t.Version = s.Sum, s.Version
+	m := f.move(r, guild.Suspended, now, signal, cause)
+	m.Until = now + f.p.Retry
+	if last := r.Ends[len(r.Ends)-1]; len(r.Pending) > 0 && short(r.Pending[0].Attempt) == last.Attempt {
+		m.Attempt = r.Pending[0].Attempt
 	}
-	return t, true
+	return m, true
 }
 
-// fresh reports whether somebody who was put aside is heard of again.
-func (f *Fold) fresh(r record, s sight, now int64) bool {
-	if s.Announced {
-		return now-max(s.At, r.Heard) < f.p.Stale
+// comeback is the move of an absent provider that is heard of again: back to where it was, because silence must not clear a
+// record. A proven provider that was away until it was archived starts anew.
+func (f *Fold) comeback(r record, l live, now int64) (move, bool) {
+	if !absent(r.state()) || !f.fresh(r, l, now) {
+		return move{}, false
 	}
-	return r.Heard > 0 && r.Heard >= r.Since && now-r.Heard < f.p.Stale
-}
-
-// awake is where a provider goes that is heard of again: back to where it was, for nobody gets rid of what it did by
-// being silent. Whoever had proven itself and was gone for so long that it was archived is new.
-func (f *Fold) awake(r record, now int64) turn {
-	to, until := guild.Seen, int64(0)
 	was := r.Was
 	if was == guild.Unresponsive {
 		was = r.Rung
 	}
+	to := guild.Seen
 	if r.state().CanBecome(was) && was != guild.Benchmarking {
 		to = was
 	}
+	m := f.move(r, to, now, fact.SignalHeard, "heard of again")
 	if to == guild.Unqualified || to == guild.Suspended {
-		until = r.WasUntil
+		m.Until = r.WasUntil
 	}
-	t := f.turn(r, to, now, fact.SignalHeard, "heard of again")
-	t.Until = until
-	return t
+	return m, true
 }
 
-// timed is what time brings.
-func (f *Fold) timed(r record, s sight) (turn, bool) {
-	var all []turn
-	switch state := r.state(); state {
+// fresh reports whether an absent provider has announced something or answered lately.
+func (f *Fold) fresh(r record, l live, now int64) bool {
+	if l.Announced {
+		return now-max(l.At, r.Heard) < f.p.Stale
+	}
+	return r.Heard > 0 && r.Heard >= r.Since && now-r.Heard < f.p.Stale
+}
+
+// follow is the move that the first pending event leads to.
+func (f rules) follow(r record, l live) (move, bool) {
+	e := r.Pending[0]
+	to := f.step(r, e)
+	if to == r.state() {
+		return move{}, false
+	}
+	signal := r.signalOf(e, to)
+	m := f.move(r, to, e.At, signal, cmp.Or(e.Cause, string(e.What)))
+	m.Attempt, m.Meeting, m.Until = e.Attempt, e.Meeting, f.quarantine(r, e, to, signal)
+	if e.What == meetingEnded && to != e.To && e.To != "" && to != guild.Removed {
+		m.Cause = string(e.To) + ": " + m.Cause
+	}
+	if to == guild.Unqualified && declines(m.ProviderMoved) && l.Announced {
+		m.Said, m.Version = l.Sum, l.Version
+	}
+	return m, true
+}
+
+// timed is the move that comes with time, unless a person has set the state.
+func (f *Fold) timed(r record, l live) (move, bool) {
+	if r.Owner || r.State == "" {
+		return move{}, false
+	}
+	var all []move
+	switch r.state() {
 	case guild.Unresponsive:
-		to := cmp.Or(r.Rung, guild.Seen)
-		t := f.turn(r, to, r.Until, fact.SignalOver, "quarantine over")
-		if to == guild.Unqualified {
-			t.Until = r.WasUntil
+		m := f.move(r, cmp.Or(r.Rung, guild.Seen), r.Until, fact.SignalOver, "quarantine over")
+		if m.To == guild.Unqualified {
+			m.Until = r.WasUntil
 		}
-		all = append(all, t)
+		all = append(all, m)
 	case guild.Suspended:
 		if f.p.Persist > 0 && r.Suspended >= f.p.Persist {
-			return f.turn(r, guild.Removed, r.Since, fact.SignalPersistent, "suspended again and again, and nothing accepted between"), true
+			return f.move(r, guild.Removed, r.Since, fact.SignalPersistent, "suspended again and again, and nothing accepted between"), true
 		}
 	case guild.Warned:
 		if r.Asked > r.Since {
-			all = append(all, f.turn(r, guild.Reduced, r.Since+f.p.Sustained, fact.SignalSustained, "warned for "+days(f.p.Sustained)+" without a success"))
+			all = append(all, f.move(r, guild.Reduced, r.Since+f.p.Sustained, fact.SignalSustained, "warned for "+days(f.p.Sustained)+" without a success"))
 		}
 	case guild.Active, guild.Conditional:
-		if s.ears > 0 {
-			all = append(all, f.turn(r, guild.Warned, max(s.At, r.Heard, s.ears)+f.p.Silence, fact.SignalSilence,
+		if l.connected > 0 {
+			all = append(all, f.move(r, guild.Warned, f.silent(r, l), fact.SignalSilence,
 				"nothing heard of it for "+time.Duration(f.p.Silence*int64(time.Millisecond)).String()))
 		}
 	}
-	if t, ok := f.aging(r, s); ok {
-		all = append(all, t)
+	if m, ok := f.aging(r, l); ok {
+		all = append(all, m)
 	}
 	if len(all) == 0 {
-		return turn{}, false
+		return move{}, false
 	}
-	return slices.MinFunc(all, func(a, b turn) int { return cmp.Compare(a.at, b.at) }), true
+	return slices.MinFunc(all, func(a, b move) int { return cmp.Compare(a.at, b.at) }), true
 }
 
-// aging is when a provider is put aside: by the age of what it announced, or, once everybody could be heard of, because
-// it announces nothing (the partnership protocol, section 3.3.4).
-func (f *Fold) aging(r record, s sight) (turn, bool) {
-	last := max(s.At, r.Heard)
-	since := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.DateOnly) }
-	switch state := r.state(); {
-	case state == guild.Archived || state == guild.Benchmarking || !state.CanBecome(guild.Stale) && state != guild.Stale:
-		return turn{}, false
-	case state == guild.Stale:
-		if last == 0 {
-			last = r.Since - f.p.Stale
-		}
-		return f.turn(r, guild.Archived, last+f.p.Archived, fact.SignalStale, "not heard of since "+since(last)), true
-	case s.Announced:
-		return f.turn(r, guild.Stale, last+f.p.Stale, fact.SignalStale, "not heard of since "+since(last)), true
-	case s.known == 0:
-		return turn{}, false
-	case last == 0:
-		return f.turn(r, guild.Stale, s.known, fact.SignalStale, "nobody announces it"), true
+// silent returns when a provider counts as silent if nothing is heard of it until then, in Unix ms.
+func (f *Fold) silent(r record, l live) int64 { return max(l.At, r.Heard, l.connected) + f.p.Silence }
+
+// aging is the move by which a provider becomes stale or archived: by the age of its announcement, or, once all
+// announcements should have come, because there is none (the partnership protocol, section 3.3.4).
+func (f *Fold) aging(r record, l live) (move, bool) {
+	state, last := r.state(), max(l.At, r.Heard)
+	if state == guild.Stale && last == 0 {
+		last = r.Since - f.p.Stale
 	}
-	return f.turn(r, guild.Stale, max(s.known, last+f.p.Silence), fact.SignalStale, "not announced, and not heard of since "+since(last)), true
+	since := "not heard of since " + time.UnixMilli(last).UTC().Format(time.DateOnly)
+	if state == guild.Stale {
+		return f.move(r, guild.Archived, last+f.p.Archived, fact.SignalStale, since), true
+	}
+	if state == guild.Benchmarking || !state.CanBecome(guild.Stale) {
+		return move{}, false
+	}
+	if l.Announced {
+		return f.move(r, guild.Stale, last+f.p.Stale, fact.SignalStale, since), true
+	}
+	if l.complete == 0 {
+		return move{}, false
+	}
+	if last == 0 {
+		return f.move(r, guild.Stale, l.complete, fact.SignalStale, "nobody announces it"), true
+	}
+	return f.move(r, guild.Stale, max(l.complete, last+f.p.Silence), fact.SignalStale, "not announced, and "+since), true
 }
 
-// checkup is the benchmark that a service needs next, and from when on; 0 for none.
-func (f locked) checkup(r record, s sight) (c guild.Checkup, at int64) {
-	if r.Owner || r.Meeting != "" || len(r.Owed) > 0 || f.state.blocked(r.Service.PubKey) {
-		return c, 0 // with a move owed, where it stands is not known yet
+// checkup returns the benchmark that a service needs next and from when on, in Unix ms; 0 for none. While an event is
+// pending the state that counts is not known yet.
+func (f rules) checkup(r record, l live) (guild.Checkup, int64) {
+	if r.Owner || r.Meeting != "" || len(r.Pending) > 0 || f.state.blocked(r.Service.PubKey) {
+		return guild.Checkup{}, 0
 	}
-	purpose := ""
+	var purpose string
+	var at int64
 	switch r.state() {
 	case guild.Active, guild.Conditional, guild.Warned:
 		purpose, at = guild.PurposeHeartbeat, max(r.Tried, r.Proved)+f.p.Heartbeat
-		if quiet := max(s.At, r.Heard, s.ears) + f.p.Silence; s.ears > 0 && quiet < at {
-			purpose, at = guild.PurposeProbe, quiet
+		if l.connected > 0 && f.silent(r, l) < at {
+			purpose, at = guild.PurposeProbe, f.silent(r, l)
 		}
 	case guild.Reduced:
 		purpose, at = guild.PurposeReverify, r.Since
 	case guild.Unqualified:
-		purpose, at = guild.PurposeRetry, f.retry(r, s)
+		purpose, at = guild.PurposeRetry, f.retry(r, l)
 	case guild.Suspended:
 		purpose, at = guild.PurposeRetry, r.Until
 	case guild.Benchmarking:
 		purpose, at = guild.PurposeRetry, r.Since
 	case guild.Stale:
-		if r.Base != "" && s.Announced {
+		if r.Base != "" && l.Announced {
 			purpose, at = guild.PurposeProbe, r.Since
 			if r.Asked > r.Since {
 				at = r.Asked + f.p.Heartbeat
@@ -276,39 +300,65 @@ func (f locked) checkup(r record, s sight) (c guild.Checkup, at int64) {
 	if at == 0 {
 		return guild.Checkup{}, 0
 	}
-	return guild.Checkup{Service: r.Service, Purpose: purpose, Task: r.task(), Since: at}, at
-}
-
-// task is what it last did for us.
-func (r record) task() string {
-	if len(r.Ends) == 0 {
-		return ""
+	task := "" // that it did last
+	if len(r.Ends) > 0 {
+		task = r.Ends[len(r.Ends)-1].Task
 	}
-	return r.Ends[len(r.Ends)-1].Task
+	return guild.Checkup{Service: r.Service, Purpose: purpose, Task: task, Since: at}, at
 }
 
-// retry is when a rejected provider is evaluated anew, 0 for not by itself: the table of section 3.4.3 of the
-// partnership protocol. The cooldown is over in any case first. After three failures it must announce something else,
-// after more another version.
-func (f *Fold) retry(r record, s sight) int64 {
+// retry returns when a rejected provider is evaluated again, in Unix ms, and 0 while it is not: the table of section 3.4.3
+// of the partnership protocol. The cooldown must be over in any case. After three failures it must announce something else,
+// after more than three another version.
+func (f *Fold) retry(r record, l live) int64 {
+	cooled := max(r.Until, 1)
 	switch {
 	case r.Excused:
 		return r.Since
 	case r.Failed <= 2:
-		return max(r.Until, 1)
-	case !s.Announced:
-		return 0
-	}
-	if r.Failed == 3 && s.Sum != r.Said || r.Failed > 3 && significant(r.Version, s.Version) {
-		return max(r.Until, 1)
+		return cooled
+	case l.Announced && r.Failed == 3 && l.Sum != r.Sum:
+		return cooled
+	case l.Announced && r.Failed > 3 && significant(r.Version, l.Version):
+		return cooled
 	}
 	return 0
 }
 
-// Checkups lists the benchmarks that are due for those we have dealt with, those first that are so for longest.
+// significant reports whether the major or minor number of two semantic versions differs. Versions of another form differ
+// unless they are equal.
+func significant(from, to string) bool {
+	major, minor, ok := semantic(from)
+	toMajor, toMinor, toOK := semantic(to)
+	if ok && toOK {
+		return major != toMajor || minor != toMinor
+	}
+	return from != to
+}
+
+// semantic reads the first two numbers of a version such as "2.1.0", "v2.1" or "2.1.0-rc.1+build".
+func semantic(version string) (major, minor uint64, ok bool) {
+	core, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), "+")
+	core, _, _ = strings.Cut(core, "-")
+	parts := strings.Split(core, ".")
+	if len(parts) < 2 || len(parts) > 3 {
+		return 0, 0, false
+	}
+	var numbers [3]uint64
+	for i, part := range parts {
+		n, err := strconv.ParseUint(part, 10, 64)
+		if err != nil {
+			return 0, 0, false
+		}
+		numbers[i] = n
+	}
+	return numbers[0], numbers[1], true
+}
+
+// Checkups lists the benchmarks that are due for services that facts are about, the longest due first.
 func (p *Partners) Checkups(now time.Time) []guild.Checkup {
 	p.look(now)
-	return p.fold.agenda.wanted()
+	return p.fold.agenda.dueCheckups()
 }
 
 // Coming is something that will come for a provider, unless something else happens first.
@@ -317,7 +367,7 @@ type Coming struct {
 	What string
 }
 
-// Next lists what comes next for a service, the first first.
+// Next lists what comes next for a service, the earliest first and what waits for somebody last.
 func (p *Partners) Next(s guild.Service) (coming []Coming) {
 	now := p.c.Now().UnixMilli()
 	i := registry.IDOf(s)
@@ -325,35 +375,28 @@ func (p *Partners) Next(s guild.Service) (coming []Coming) {
 	if !ok || blocked {
 		return nil
 	}
-	next, ok, checkup, at := p.ahead(i, now)
+	next, ok, checkup, at := p.upcoming(i, now)
 	if ok {
 		coming = append(coming, Coming{time.UnixMilli(next.at), string(next.To) + ": " + next.Cause})
 	}
 	if at != 0 && checkup.Purpose != "" {
 		coming = append(coming, Coming{time.UnixMilli(at), checkup.Purpose})
 	}
+	slices.SortStableFunc(coming, func(a, b Coming) int { return a.At.Compare(b.At) })
+	waiting := rec.state() == guild.Unqualified && at == 0
 	switch {
 	case rec.Owner:
 		coming = append(coming, Coming{What: "a person has put it there, and only a violation undoes that"})
-	case rec.state() == guild.Unqualified && at == 0 && rec.Failed == 3:
+	case waiting && rec.Failed == 3:
 		coming = append(coming, Coming{What: "retry, once it announces something else"})
-	case rec.state() == guild.Unqualified && at == 0:
+	case waiting:
 		coming = append(coming, Coming{What: "retry, once it announces another version"})
 	}
-	slices.SortStableFunc(coming, func(a, b Coming) int {
-		switch {
-		case a.At.IsZero() == b.At.IsZero():
-			return a.At.Compare(b.At)
-		case a.At.IsZero():
-			return 1 // what waits for somebody comes last
-		}
-		return -1
-	})
 	return coming
 }
 
-// Story lists the latest turns of a service, the oldest first.
-func (f *Fold) Story(s guild.Service) []Turn {
+// Story lists the latest transitions of a service, the oldest first.
+func (f *Fold) Story(s guild.Service) []Transition {
 	r, _, _ := f.record(registry.IDOf(s))
-	return slices.Clone(r.Turns)
+	return slices.Clone(r.Transitions)
 }

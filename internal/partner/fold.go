@@ -15,30 +15,30 @@ import (
 	"guild/internal/registry"
 )
 
-// Fold is the state of every provider, and what became of attempts that has not yet moved it.
+// Fold is the state of every provider, and the events that have not moved one yet.
 type Fold struct {
 	*fold.State[state]
 	p    policy.Lifecycle
 	hash guild.Hash // of the policy that p is of
 
-	changes atomic.Uint64 // of what providers are
-	agenda  agenda        // what is to be looked at, and when
+	changes atomic.Uint64 // of standings
+	agenda  agenda
 }
 
-// state is all that follows from the facts. What it holds of one service is in its record.
+// state is what follows from the facts.
 type state struct {
-	Services fold.Table[registry.ID, record]  `json:"services"`
-	Blocked  fold.Table[string, block]        `json:"blocked"`  // by key in hex: removed with all its services
-	Asked    fold.Table[registry.ID, asked]   `json:"asked"`    // attempts that have not ended
-	Ended    fold.Table[registry.ID, ended]   `json:"ended"`    // attempts that a record still knows
-	Jobs     fold.Table[guild.JobID, running] `json:"jobs"`     // open ones
-	Meetings fold.Table[string, meeting]      `json:"meetings"` // that go on
-	Tasks    fold.Table[string, []latency]    `json:"tasks"`    // latest latencies of each task, of all providers
+	Services fold.Table[registry.ID, record]       `json:"services"`
+	Blocked  fold.Table[string, block]             `json:"blocked"`  // by key in hex: removed with all its services
+	Asked    fold.Table[registry.ID, openAttempt]  `json:"asked"`    // by the beginning of the attempt's id
+	Ended    fold.Table[registry.ID, endedAttempt] `json:"ended"`    // as above, those whose end a record still has
+	Jobs     fold.Table[guild.JobID, openJob]      `json:"jobs"`     // open ones
+	Meetings fold.Table[string, meeting]           `json:"meetings"` // under way
+	Tasks    fold.Table[string, []latency]         `json:"tasks"`    // latest latencies of each task, of all providers
 
-	keys map[nostr.PubKey][]registry.ID // the services of a key that there are records of
+	keys map[nostr.PubKey][]registry.ID // the services of a key that have a record
 }
 
-// Derive computes which services a key has.
+// Derive computes keys.
 func (st *state) Derive() {
 	st.keys = map[nostr.PubKey][]registry.ID{}
 	for i, r := range st.Services.All() {
@@ -51,52 +51,52 @@ func (st *state) blocked(key nostr.PubKey) bool {
 	return st.Blocked.Len() > 0 && st.Blocked.Has(key.Hex())
 }
 
-// locked is a fold while its lock is held. The rules are its methods, since they need the state and the policy.
-type locked struct {
+// rules are the rules by which a state changes; its lock must be held. They need the state and the policy.
+type rules struct {
 	*Fold
 	state *state
 }
 
-// asked is an attempt that has not ended.
-type asked struct {
+// openAttempt is an attempt that has not ended.
+type openAttempt struct {
 	Service guild.Service `json:"service"`
-	Meeting string        `json:"meeting,omitempty"` // that it is part of
+	Meeting string        `json:"meeting,omitempty"` // that it is a run of
 	Task    string        `json:"task,omitempty"`
-	Heard   bool          `json:"heard,omitempty"` // the provider said something
+	Heard   bool          `json:"heard,omitempty"` // the provider has answered
 	Ms      int64         `json:"ms,omitempty"`    // from the request to the result
 }
 
-// ended is an attempt that has ended, and may be judged once more.
-type ended struct {
+// endedAttempt is an attempt that has ended, and may be judged once more.
+type endedAttempt struct {
 	Service registry.ID `json:"service"`
 	Meeting string      `json:"meeting,omitempty"`
 }
 
-// running is an open job.
-type running struct {
+// openJob is a job that is not closed.
+type openJob struct {
 	Task    string `json:"task,omitempty"`
 	Meeting string `json:"meeting,omitempty"`
 }
 
 // block says why a key was removed.
 type block struct {
-	Service registry.ID         `json:"service"` // the one that was
+	Service registry.ID         `json:"service"` // of the key, for which it was
 	From    guild.ProviderState `json:"from"`
 	Attempt nostr.ID            `json:"attempt,omitzero"`
 	Meeting string              `json:"meeting,omitempty"`
 }
 
-// latency is one delivery of a task by somebody.
+// latency is how long one delivery of a task took.
 type latency struct {
 	By registry.ID `json:"by"`
 	Ms int64       `json:"ms"`
 }
 
-// NewFold returns an empty fold that decides by a policy.
+// NewFold returns an empty fold that decides by a policy. Its snapshots are called "registry", of which it was a part.
 func NewFold(p policy.Policy) *Fold {
 	hash, err := p.Hash()
 	if err != nil {
-		hash = guild.Hash{} // no policy that can be read has none
+		hash = guild.Hash{} // a policy that was read has a hash
 	}
 	return &Fold{State: fold.NewState[state]("registry", 4), p: p.Lifecycle, hash: hash, agenda: newAgenda()}
 }
@@ -122,24 +122,6 @@ func (f *Fold) Standing(s guild.Service) registry.Standing {
 	return known
 }
 
-// record is what is known of a service now; blocked when its key was removed.
-func (f *Fold) record(i registry.ID) (r record, blocked, ok bool) {
-	f.View(func(st *state) {
-		r, ok = st.Services.Get(i)
-		blocked = ok && st.blocked(r.Service.PubKey)
-	})
-	return r, blocked, ok
-}
-
-// records returns a copy of all records, so that nobody waits while they are looked through.
-func (f *Fold) records() (all fold.Table[registry.ID, record]) {
-	f.Change(func(st *state) { all = st.Services.Clone() })
-	return all
-}
-
-// Changes implements registry.Partners.
-func (f *Fold) Changes() uint64 { return f.changes.Load() }
-
 // Has implements registry.Partners: it reports whether facts are about a service.
 func (f *Fold) Has(i registry.ID) bool {
 	return fold.Read(f.State, func(st *state) bool { return st.Services.Has(i) })
@@ -150,43 +132,68 @@ func (f *Fold) Deals(key nostr.PubKey) bool {
 	return fold.Read(f.State, func(st *state) bool { return len(st.keys[key]) > 0 })
 }
 
-// Announced implements registry.Partners: a service is looked at when its announcement changes, if facts are about it.
+// Announced implements registry.Partners: it puts a service on the agenda if facts are about it.
 func (f *Fold) Announced(i registry.ID) {
 	if f.Has(i) {
 		f.agenda.touch(i)
 	}
 }
 
-// Apply implements fold.Fold.
-func (f *Fold) Apply(e fact.Entry) {
-	f.Change(func(st *state) {
-		for _, one := range e.Facts {
-			locked{f, st}.hear(one, e.At)
-			locked{f, st}.apply(one, e.At)
+// Changes implements registry.Partners.
+func (f *Fold) Changes() uint64 { return f.changes.Load() }
+
+// record returns what is known of a service; blocked says that its key was removed.
+func (f *Fold) record(i registry.ID) (r record, blocked, ok bool) {
+	f.View(func(st *state) {
+		r, ok = st.Services.Get(i)
+		blocked = ok && st.blocked(r.Service.PubKey)
+	})
+	return r, blocked, ok
+}
+
+// records returns a copy of all records, which may be read without the lock.
+func (f *Fold) records() (all fold.Table[registry.ID, record]) {
+	f.Change(func(st *state) { all = st.Services.Clone() })
+	return all
+}
+
+// touchAll puts every service with a record on the agenda.
+func (f *Fold) touchAll() {
+	f.View(func(st *state) {
+		for i := range st.Services.All() {
+			f.agenda.touch(i)
 		}
 	})
 }
 
-func (f locked) apply(one fact.Fact, at int64) {
+// Apply implements fold.Fold.
+func (f *Fold) Apply(e fact.Entry) {
+	f.Change(func(st *state) {
+		for _, one := range e.Facts {
+			rules{f, st}.hear(one, e.At)
+			rules{f, st}.apply(one, e.At)
+		}
+	})
+}
+
+func (f rules) apply(one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.ProviderMoved:
 		f.moved(one, at)
 	case fact.JobOpened:
-		run := running{Task: one.Task}
+		job := openJob{Task: one.Task}
 		if one.Meeting != nil {
-			run.Meeting = one.Meeting.Meeting
+			job.Meeting = one.Meeting.Meeting
 		}
-		f.state.Jobs.Set(one.Job, run)
+		f.state.Jobs.Set(one.Job, job)
 	case fact.JobClosed:
 		f.state.Jobs.Delete(one.Job)
 	case fact.MeetingBegan:
-		f.began(one, at)
+		f.meetingBegan(one, at)
 	case fact.MeetingEnded:
-		f.ended(one, at)
+		f.meetingEnded(one, at)
 	case fact.AttemptPlanned:
-		job := f.state.Jobs.Of(one.Job)
-		f.state.Asked.Set(short(one.Attempt), asked{Service: one.Provider, Meeting: job.Meeting, Task: job.Task})
-		f.edit(one.Provider, func(r *record) { r.Asked, r.Name = at, cmp.Or(nameIn(one), r.Name) })
+		f.planned(one, at)
 	case fact.AttemptDelivered:
 		if a, ok := f.state.Asked.Get(short(one.Attempt)); ok {
 			a.Ms = max(one.LatencyMs, 0)
@@ -194,16 +201,8 @@ func (f locked) apply(one fact.Fact, at int64) {
 		}
 	case fact.TrustChanged:
 		if one.Suspends {
-			f.owe(one.Service, owed{What: floored, Attempt: one.Attempt, At: at, Cause: "trust in " + guild.Cut(one.Task, maxTask) + " reached its floor"})
+			f.add(one.Service, event{What: floored, Attempt: one.Attempt, At: at, Cause: "trust in " + guild.Cut(one.Task, maxTask) + " reached its floor"})
 		}
-	default:
-		f.applyEnd(one, at)
-	}
-}
-
-// applyEnd takes the end of an attempt.
-func (f locked) applyEnd(one fact.Fact, at int64) {
-	switch one := one.(type) {
 	case fact.AttemptExpired:
 		f.expired(one, at)
 	case fact.AttemptJudged:
@@ -220,24 +219,12 @@ func (f locked) applyEnd(one fact.Fact, at int64) {
 	}
 }
 
-// nameIn is what the chosen provider called its service, "" when the choice does not say.
-func nameIn(planned fact.AttemptPlanned) string {
-	if planned.Choice == nil {
-		return ""
-	}
-	for _, c := range planned.Choice.Candidates {
-		if c.Service == planned.Provider {
-			return c.Name
-		}
-	}
-	return ""
-}
-
-// short is what an attempt is known by in the maps: we make the ids, and nobody searches for two that begin alike.
+// short returns the first 16 bytes of an attempt's id. The node makes these ids, so nobody can search for two that begin
+// alike.
 func short(attempt nostr.ID) registry.ID { return registry.ID(attempt[:len(registry.ID{})]) }
 
-// edit changes the record of a service, and has it looked at.
-func (f locked) edit(s guild.Service, change func(*record)) {
+// edit changes the record of a service, and puts it on the agenda.
+func (f rules) edit(s guild.Service, change func(*record)) {
 	i := registry.IDOf(s)
 	r, known := f.state.Services.Get(i)
 	if !known {
@@ -249,19 +236,19 @@ func (f locked) edit(s guild.Service, change func(*record)) {
 	f.agenda.touch(i)
 }
 
-// owe notes that something happened that a provider's state must follow, unless nothing follows from it.
-func (f locked) owe(s guild.Service, o owed) {
-	o.Cause = guild.Cut(o.Cause, maxCause)
+// add notes an event of a service, unless nothing follows from it. Of a removed key only overturned verdicts count.
+func (f rules) add(s guild.Service, e event) {
+	e.Cause = guild.Cut(e.Cause, maxCause)
 	f.edit(s, func(r *record) {
-		if !f.state.blocked(s.PubKey) || o.What == overturned {
-			r.Owed = append(slices.Clip(r.Owed), o)
+		if !f.state.blocked(s.PubKey) || e.What == overturned {
+			r.Pending = append(slices.Clip(r.Pending), e)
 			f.settle(r)
 		}
 	})
 }
 
 // hear notes that a provider answered.
-func (f locked) hear(one fact.Fact, at int64) {
+func (f rules) hear(one fact.Fact, at int64) {
 	var attempt nostr.ID
 	switch one := one.(type) {
 	case fact.AttemptQuoted:
@@ -284,15 +271,27 @@ func (f locked) hear(one fact.Fact, at int64) {
 		f.state.Asked.Set(short(attempt), a)
 	}
 	f.edit(a.Service, func(r *record) {
-		// What an announcement's age makes of a stranger follows from it, by the day.
-		if at-r.Heard >= dayMs {
+		if at-r.Heard >= dayMs { // the age of a service that was only seen counts in days
 			f.changes.Add(1)
 		}
 		r.Heard = max(r.Heard, at)
 	})
 }
 
-func (f locked) expired(x fact.AttemptExpired, at int64) {
+func (f rules) planned(p fact.AttemptPlanned, at int64) {
+	job := f.state.Jobs.Of(p.Job)
+	f.state.Asked.Set(short(p.Attempt), openAttempt{Service: p.Provider, Meeting: job.Meeting, Task: job.Task})
+	name := ""
+	if p.Choice != nil {
+		n := slices.IndexFunc(p.Choice.Candidates, func(c fact.Candidate) bool { return c.Service == p.Provider })
+		if n >= 0 {
+			name = p.Choice.Candidates[n].Name
+		}
+	}
+	f.edit(p.Provider, func(r *record) { r.Asked, r.Name = at, cmp.Or(name, r.Name) })
+}
+
+func (f rules) expired(x fact.AttemptExpired, at int64) {
 	a, ok := f.state.Asked.Get(short(x.Attempt))
 	switch {
 	case !ok:
@@ -301,12 +300,12 @@ func (f locked) expired(x fact.AttemptExpired, at int64) {
 	case a.Heard:
 		f.end(x.Attempt, timedOut, at, x.Reason)
 	case a.Meeting != "":
-		f.state.ran(a.Meeting, failed) // it counts for the meeting as before: nothing was learned
+		f.state.ran(a.Meeting, failed) // nothing was learned, and the meeting counts a failed run
 	}
 	f.state.Asked.Delete(short(x.Attempt))
 }
 
-// gradeOf is what one verdict is worth: below 0.6 it is a failure, and so is what crashed.
+// gradeOf returns what one verdict is worth: below 0.6 it is a failure, and so is a crash.
 func gradeOf(v guild.Verdict) kind {
 	switch {
 	case v.Outcome == guild.Violation:
@@ -321,37 +320,37 @@ func gradeOf(v guild.Verdict) kind {
 	return failed
 }
 
-func (f locked) judged(j fact.AttemptJudged, at int64) {
-	v := j.Verdict
+func (f rules) judged(j fact.AttemptJudged, at int64) {
+	v, grade := j.Verdict, gradeOf(j.Verdict)
 	cause := "score " + v.Score.String()
-	switch grade := gradeOf(v); {
-	case grade == violated:
+	switch grade {
+	case violated:
 		cause = "security violation: " + v.Cause
-	case grade == failed:
+	case failed:
 		cause = fmt.Sprintf("%s: %s", v.Outcome, v.Cause)
 	}
 	if f.state.Asked.Has(short(j.Attempt)) {
-		f.end(j.Attempt, gradeOf(v), at, cause)
+		f.end(j.Attempt, grade, at, cause)
 		f.state.Asked.Delete(short(j.Attempt))
 		return
 	}
-	f.rejudged(j.Attempt, gradeOf(v), at, cause)
+	f.rejudged(j.Attempt, grade, at, cause)
 }
 
-// end takes the end of an attempt for which the provider answers. What one run of a meeting means for its state is
-// said by the end of the meeting, unless it is a violation.
-func (f locked) end(attempt nostr.ID, k kind, at int64, cause string) {
+// end notes the end of an attempt for which the provider answers. Of a run of a meeting, only a violation moves the
+// provider at once; the rest counts when the meeting ends.
+func (f rules) end(attempt nostr.ID, k kind, at int64, cause string) {
 	a, ok := f.state.Asked.Get(short(attempt))
 	if !ok {
 		return
 	}
 	i := registry.IDOf(a.Service)
 	f.edit(a.Service, func(r *record) {
-		for _, gone := range r.add(end{Attempt: short(attempt), At: at, Kind: k, Task: a.Task, Ms: a.Ms, Bench: a.Meeting != ""}) {
-			f.state.Ended.Delete(gone)
+		for _, dropped := range r.add(end{Attempt: short(attempt), At: at, Kind: k, Task: a.Task, Ms: a.Ms, Bench: a.Meeting != ""}) {
+			f.state.Ended.Delete(dropped)
 		}
 	})
-	f.state.Ended.Set(short(attempt), ended{i, a.Meeting})
+	f.state.Ended.Set(short(attempt), endedAttempt{i, a.Meeting})
 	if a.Ms > 0 && a.Meeting == "" {
 		sample := append(slices.Clone(f.state.Tasks.Of(a.Task)), latency{i, a.Ms})
 		f.state.Tasks.Set(a.Task, sample[max(0, len(sample)-maxTaskSample):])
@@ -362,16 +361,17 @@ func (f locked) end(attempt nostr.ID, k kind, at int64, cause string) {
 			return
 		}
 	}
-	f.owe(a.Service, owed{What: k, Attempt: attempt, At: at, Cause: cause, Row: f.state.Services.Of(i).row(k)})
+	f.add(a.Service, event{What: k, Attempt: attempt, At: at, Cause: cause, InARow: f.state.Services.Of(i).inARow(k)})
 }
 
-// rejudged takes another verdict on a delivery that was judged before.
-func (f locked) rejudged(attempt nostr.ID, k kind, at int64, cause string) {
-	e, ok := f.state.Ended.Get(short(attempt))
+// rejudged notes another verdict on a delivery that was judged before. A new violation, or a failure of what had passed, is
+// an event like any other; everything else overturns the first verdict.
+func (f rules) rejudged(attempt nostr.ID, k kind, at int64, cause string) {
+	a, ok := f.state.Ended.Get(short(attempt))
 	if !ok {
 		return
 	}
-	r := f.state.Services.Of(e.Service)
+	r := f.state.Services.Of(a.Service)
 	n := slices.IndexFunc(r.Ends, func(e end) bool { return e.Attempt == short(attempt) })
 	if n < 0 || r.Ends[n].Kind == k {
 		return
@@ -380,23 +380,23 @@ func (f locked) rejudged(attempt nostr.ID, k kind, at int64, cause string) {
 	f.edit(r.Service, func(r *record) {
 		r.Ends = slices.Clone(r.Ends)
 		r.Ends[n].Kind = k
-		if e.Meeting != "" && r.state() == guild.Unqualified && r.caused(nostr.ID{}, e.Meeting) && !k.bad() {
+		if a.Meeting != "" && r.state() == guild.Unqualified && r.signal(nostr.ID{}, a.Meeting) >= 0 && !k.bad() {
 			r.Excused = true
 		}
 	})
-	o := owed{What: overturned, As: k, Attempt: attempt, Meeting: e.Meeting, At: at, Cause: "judged again: " + cause}
-	if k.bad() && (k == violated || !was.bad() && e.Meeting == "") {
-		o.What, o.As = k, ""
+	e := event{What: overturned, As: k, Attempt: attempt, Meeting: a.Meeting, At: at, Cause: "judged again: " + cause}
+	if k == violated || k.bad() && !was.bad() && a.Meeting == "" {
+		e.What, e.As = k, ""
 	}
-	f.owe(r.Service, o)
+	f.add(r.Service, e)
 }
 
-// moved takes a decision, and drops the debts from which nothing follows in the new state.
-func (f locked) moved(m fact.ProviderMoved, at int64) {
+// moved takes over a decision, and drops the pending events from which nothing follows in the new state.
+func (f rules) moved(m fact.ProviderMoved, at int64) {
 	key := m.Service.PubKey.Hex()
 	i := registry.IDOf(m.Service)
 	if m.To == guild.Removed {
-		f.state.Blocked.Set(key, block{i, m.From, m.Attempt, m.Meeting})
+		f.state.Blocked.Set(key, block{Service: i, From: m.From, Attempt: m.Attempt, Meeting: m.Meeting})
 	} else if b, _ := f.state.Blocked.Get(key); m.From == guild.Removed || m.Signal == fact.SignalRestored && b.Service == i {
 		f.state.Blocked.Delete(key)
 	}
@@ -408,13 +408,4 @@ func (f locked) moved(m fact.ProviderMoved, at int64) {
 		f.agenda.touch(other)
 	}
 	f.changes.Add(1)
-}
-
-// touchAll has every service looked at that facts are about.
-func (f *Fold) touchAll() {
-	f.View(func(st *state) {
-		for i := range st.Services.All() {
-			f.agenda.touch(i)
-		}
-	})
 }

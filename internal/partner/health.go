@@ -13,13 +13,12 @@ import (
 	"guild/internal/registry"
 )
 
-// degraded is how a cause begins when a provider is suspended for what its deliveries add up to (the partnership
-// protocol, section 3.4.1).
+// degraded begins the cause of a suspension for what a provider's deliveries add up to (the partnership protocol, section
+// 3.4.1).
 const degraded = "SUSPECTED_DEGRADED: "
 
-// examine looks for the triggers of section 3.4.1 in the ends of a service, and says which one there is, or "". The
-// attempt is the one that the ends end with.
-func (f locked) examine(r record, now int64) (signal, cause string) {
+// examine returns the signal and the cause of the first trigger of section 3.4.1 that the ends of a service show, or "".
+func (f rules) examine(r record, now int64) (signal, cause string) {
 	recent := r.since(now - f.p.Window)
 	if n := lateness(recent); f.p.Timeouts > 0 && n >= f.p.Timeouts {
 		return fact.SignalTimeouts, fmt.Sprintf("%s%d timeouts in a row", degraded, n)
@@ -37,13 +36,7 @@ func (f locked) examine(r record, now int64) (signal, cause string) {
 	return "", ""
 }
 
-// healthy reports whether there is no trigger.
-func (f locked) healthy(r record, now int64) bool {
-	signal, _ := f.examine(r, now)
-	return signal == ""
-}
-
-// days writes a length of time as a person says it.
+// days writes milliseconds for a person, in days if they are whole.
 func days(ms int64) string {
 	if ms%dayMs == 0 {
 		return fmt.Sprintf("%d days", ms/dayMs)
@@ -51,7 +44,7 @@ func days(ms int64) string {
 	return time.Duration(ms * int64(time.Millisecond)).String()
 }
 
-// since is the ends after a time that count.
+// since returns the ends after a time, without past ones.
 func (r record) since(after int64) []end {
 	var recent []end
 	for _, e := range r.Ends {
@@ -62,7 +55,7 @@ func (r record) since(after int64) []end {
 	return recent
 }
 
-// lateness counts the timeouts that the ends end with.
+// lateness counts the timeouts at the end of a list of ends.
 func lateness(ends []end) (n int) {
 	for _, e := range slices.Backward(ends) {
 		if e.Kind != unheard && e.Kind != timedOut {
@@ -73,7 +66,7 @@ func lateness(ends []end) (n int) {
 	return n
 }
 
-// tally counts ordinary work: what was accepted, and all of it.
+// tally counts the ends of ordinary work: those that succeeded, and all.
 func tally(ends []end) (done, all int) {
 	for _, e := range ends {
 		if !e.Bench {
@@ -84,9 +77,9 @@ func tally(ends []end) (done, all int) {
 	return done, all
 }
 
-// below reports whether a success rate is below the policy's, by so many standard errors as it wants. All of it is
-// integers in micro-units: with n ends, the rate lacks p.Rate·n − done to the policy's, and a standard error of n ends
-// is the square root of p.Rate·(1 − p.Rate)·n.
+// below reports whether a success rate of done in n is below the policy's by more than p.RateZ standard errors. It counts in
+// integers of micro-units: the rate lacks p.Rate·n − done, and a standard error of n ends is the square root of
+// p.Rate·(1 − p.Rate)·n.
 func below(done, n int, p policy.Lifecycle) bool {
 	if n < p.Sample || n == 0 {
 		return false
@@ -96,7 +89,7 @@ func below(done, n int, p policy.Lifecycle) bool {
 	return lacking > int64(p.RateZ)*spread/guild.Micro
 }
 
-// root is the integer part of the square root.
+// root returns the integer part of the square root.
 func root(n uint64) uint64 {
 	if n == 0 {
 		return 0
@@ -122,9 +115,9 @@ func tasksOf(ends []end) (tasks []string) {
 	return tasks
 }
 
-// slowness is the 95th percentile of a service's latencies in a task, and its baseline: its own from before the window,
-// or, where there are too few, that of all other providers of the task. ok is false where either says nothing.
-func (f locked) slowness(r record, recent []end, task string, now int64) (p95, base int64, ok bool) {
+// slowness returns the 95th percentile of a service's latencies in a task, and that of its baseline: its own latencies from
+// before the window, or those of the task's other providers if there are too few. ok is false if there are too few of both.
+func (f rules) slowness(r record, recent []end, task string, now int64) (p95, base int64, ok bool) {
 	var mine, before []int64
 	for _, e := range recent {
 		if e.Task == task && e.Ms > 0 && !e.Bench {

@@ -17,7 +17,7 @@ import (
 	"guild/internal/registry"
 )
 
-// mortal is a step whose process dies.
+// mortal is a step whose process is killed.
 type mortal struct {
 	*testing.T
 	dir     string
@@ -42,7 +42,7 @@ func (m *mortal) die() {
 	m.open()
 }
 
-// decide takes the first decision that is due, and the same once more: a process that died may have taken it already.
+// decide takes the first decision that is due, and takes it again, as a process does that was killed after the first time.
 func (m *mortal) decide() bool {
 	m.Helper()
 	for _, w := range m.step.Due(time.Now()) {
@@ -69,7 +69,8 @@ func (m *mortal) decide() bool {
 	return false
 }
 
-// lives writes a history, and dies after every entry of it and of its own if it is to. It returns what is left.
+// lives writes a history and takes the decisions that follow. If dies is set it is killed after every entry. It returns what
+// was decided.
 func lives(t *testing.T, history [][]fact.Fact, pauses map[int]time.Duration, dies bool) (rows map[string]string, stories string) {
 	m := &mortal{T: t, dir: journaltest.Dir(t)}
 	if err := journal.Init(m.dir); err != nil {
@@ -107,8 +108,9 @@ func lives(t *testing.T, history [][]fact.Fact, pauses map[int]time.Duration, di
 	return rows, stories
 }
 
-// TestAProcessKilledAtAnyEntryComesToTheSameEnd: ladders, heartbeats, removals, overturned verdicts.
-func TestAProcessKilledAtAnyEntryComesToTheSameEnd(t *testing.T) {
+// TestKilledAtEveryEntry compares ladders, heartbeats, removals and overturned verdicts of a process that is killed with those
+// of one that is not.
+func TestKilledAtEveryEntry(t *testing.T) {
 	var history [][]fact.Fact
 	pauses := map[int]time.Duration{}
 	ids := byte(0)

@@ -10,64 +10,61 @@ import (
 	"guild/internal/registry"
 )
 
-// settle drops the debts from which nothing follows, up to the first from which something does. What somebody
-// answered who is stale waits until that is lifted.
-func (f locked) settle(r *record) {
-	for len(r.Owed) > 0 {
-		o := r.Owed[0]
-		if f.step(*r, o) != r.state() || asleep(r.state()) && o.answered() {
+// settle drops pending events up to the first that leads to another state, or that waits.
+func (f rules) settle(r *record) {
+	for len(r.Pending) > 0 {
+		e := r.Pending[0]
+		if f.step(*r, e) != r.state() || r.waits(e) {
 			break
 		}
-		r.Owed = r.Owed[1:]
+		r.Pending = r.Pending[1:]
 	}
-	r.Owed = r.Owed[max(0, len(r.Owed)-maxOwed):]
+	r.Pending = r.Pending[max(0, len(r.Pending)-maxPending):]
 }
 
-// asleep reports whether a provider is put aside because nothing was heard of it.
-func asleep(s guild.ProviderState) bool { return s == guild.Stale || s == guild.Archived }
+// absent reports whether a provider is put aside because nothing was heard of it.
+func absent(s guild.ProviderState) bool { return s == guild.Stale || s == guild.Archived }
 
-// answered reports whether a debt shows that the provider is there.
-func (o owed) answered() bool {
-	return slices.Contains([]kind{good, fair, partly, failed, timedOut}, o.What)
-}
+// waits reports whether an event waits until its provider, which is absent, has come back by it.
+func (r record) waits(e event) bool { return absent(r.state()) && e.answered() }
 
 // working reports whether a provider gets ordinary work, or some of it.
 func working(s guild.ProviderState) bool {
 	return s == guild.Active || s == guild.Conditional || s == guild.Warned || s == guild.Reduced
 }
 
-// step is where a provider goes because of something that happened; it stays where it is if nothing follows. Whatever
-// a person has set, only a violation undoes.
-func (f locked) step(r record, o owed) guild.ProviderState {
+// step returns the state that an event leads to, which is the present one if nothing follows. Only a violation undoes what
+// a person has set.
+func (f rules) step(r record, e event) guild.ProviderState {
 	state := r.state()
 	switch {
-	case o.What == violated || o.To == guild.Removed:
+	case e.What == violated || e.To == guild.Removed:
 		return guild.Removed
-	case o.What == overturned && !r.Owner:
-		return f.overturn(r, o)
+	case e.What == overturned && !r.Owner:
+		return f.overturn(r, e)
 	case r.Owner || state == guild.Removed:
 		return state
-	case o.What == began:
-		if !guild.IsLook(o.Purpose) && state.CanBecome(guild.Benchmarking) {
+	case e.What == meetingBegan:
+		if !guild.IsLook(e.Purpose) && state.CanBecome(guild.Benchmarking) {
 			return guild.Benchmarking
 		}
 		return state
-	case o.What == concluded:
-		return r.concluded(o)
-	case o.What == floored:
+	case e.What == meetingEnded:
+		return r.evaluated(e)
+	case e.What == floored:
 		if working(state) || state == guild.Unresponsive || state == guild.Seen {
 			return guild.Suspended
 		}
 		return state
-	case o.What.bad():
-		return r.worse(o.What)
+	case e.What.bad():
+		return r.worse(e.What)
 	}
-	return r.better(o)
+	return r.better(e)
 }
 
-// worse is the ladder of section 3.4.2 of the partnership protocol down, one rung for each signal. Who never worked
-// for us is rejected by a failure. Who says not one word is left alone for a day first, and comes back to the rung
-// that the signal led to; what else it does not answer meanwhile is the same silence.
+// worse goes down the ladder of section 3.4.2 of the partnership protocol, one rung for each signal. A failure rejects a
+// provider that never worked for us. A silent provider is left alone for a day first and comes back to the rung that the
+// signal led to; more silence meanwhile does not count.
 func (r record) worse(k kind) guild.ProviderState {
 	state := r.state()
 	switch state {
@@ -99,14 +96,15 @@ func (r record) worse(k kind) guild.ProviderState {
 	return state
 }
 
-// inARow is how many deliveries that say the same make another status of an active or a conditional provider: one gives
-// a provisional status, three fix it (the partnership protocol, section 3.2.3).
-const inARow = 3
+// fixed is how many deliveries in a row change the status of an active or conditional provider: one gives a provisional
+// status, three fix it (the partnership protocol, section 3.2.3).
+const fixed = 3
 
-// better is the way back of section 3.4.2: a success ends a warning, and nothing but a benchmark what is further down.
-func (r record) better(o owed) guild.ProviderState {
+// better goes up the ladder of section 3.4.2: a success ends a warning; only a benchmark brings back a provider that is
+// further down.
+func (r record) better(e event) guild.ProviderState {
 	state, proves := r.state(), guild.Conditional
-	if o.What == good {
+	if e.What == good {
 		proves = guild.Active
 	}
 	switch state {
@@ -116,23 +114,23 @@ func (r record) better(o owed) guild.ProviderState {
 		switch {
 		case r.Rung == "":
 			return proves
-		case r.Rung == guild.Warned && o.What.succeeded():
+		case r.Rung == guild.Warned && e.What.succeeded():
 			return r.base()
 		}
 		return r.Rung
 	case guild.Warned:
-		if o.What.succeeded() {
+		if e.What.succeeded() {
 			return r.base()
 		}
 	case guild.Active, guild.Conditional:
-		if o.Row >= inARow {
+		if e.InARow >= fixed {
 			return proves
 		}
 	}
 	return state
 }
 
-// base is what it proved to be before it declined.
+// base returns the state that a provider had proved before it declined.
 func (r record) base() guild.ProviderState {
 	if r.Base == "" {
 		return guild.Active
@@ -140,7 +138,7 @@ func (r record) base() guild.ProviderState {
 	return r.Base
 }
 
-// rung is where so many signals lead.
+// rung returns the state that a number of signals leads to.
 func (r record) rung(signals int) guild.ProviderState {
 	switch signals {
 	case 0:
@@ -153,50 +151,58 @@ func (r record) rung(signals int) guild.ProviderState {
 	return guild.Suspended
 }
 
-// concluded is where a meeting leads. One that was only a look is one more delivery; a whole evaluation says what the
-// provider is.
-func (r record) concluded(o owed) guild.ProviderState {
-	state := r.state()
-	tried := state == guild.Benchmarking
+// evaluated returns the state that the end of a meeting leads to. A look counts as one more delivery; a whole evaluation
+// decides.
+func (r record) evaluated(e event) guild.ProviderState {
 	switch {
-	case guild.IsLook(o.Purpose) && o.To != "":
-		o.What = map[guild.ProviderState]kind{guild.Active: good, guild.Conditional: partly}[o.To]
-		if o.What == "" {
+	case e.To == "":
+		return r.inconclusive(e)
+	case guild.IsLook(e.Purpose):
+		e.What = map[guild.ProviderState]kind{guild.Active: good, guild.Conditional: partly}[e.To]
+		if e.What == "" {
 			return r.worse(failed)
 		}
-		return r.better(o)
-	case o.To == "" && o.Mute && !tried:
-		return r.worse(unheard)
-	case o.To == "" && !tried:
-		return state
-	case o.To == "":
-		return r.resumed(o)
-	case o.To != guild.Unqualified:
-		if state.CanBecome(o.To) {
-			return o.To
-		}
-		return state
-	case tried && r.Was == guild.Reduced:
-		return guild.Suspended
-	case tried && r.Was == guild.Suspended:
-		if o.Purpose == guild.PurposeRetry && !o.Stays {
-			return guild.Removed
-		}
-		return guild.Suspended
-	case tried, state == guild.Seen:
-		return guild.Unqualified
+		return r.better(e)
+	case e.To == guild.Unqualified:
+		return r.failedEvaluation(e)
+	case r.state().CanBecome(e.To):
+		return e.To
 	}
-	return r.worse(failed)
+	return r.state()
 }
 
-// resumed is where somebody goes whose whole evaluation taught nothing, or who did not answer in it.
-func (r record) resumed(o owed) guild.ProviderState {
+// failedEvaluation returns the state that a failed evaluation leads to: a failed re-verification suspends, a failed retry
+// after a suspension removes, a newcomer is rejected.
+func (r record) failedEvaluation(e event) guild.ProviderState {
+	if r.state() == guild.Seen {
+		return guild.Unqualified
+	}
+	if r.state() != guild.Benchmarking {
+		return r.worse(failed)
+	}
 	switch {
-	case o.Mute && r.Was == guild.Reduced:
+	case r.Was == guild.Suspended && e.Purpose == guild.PurposeRetry && !e.WasTried:
+		return guild.Removed
+	case r.Was == guild.Suspended || r.Was == guild.Reduced:
 		return guild.Suspended
-	case o.Mute && r.Was != guild.Suspended:
+	}
+	return guild.Unqualified
+}
+
+// inconclusive returns the state that a meeting leads to from which nothing was learned, or in which the provider never
+// answered: mostly where it was before.
+func (r record) inconclusive(e event) guild.ProviderState {
+	tried := r.state() == guild.Benchmarking
+	switch {
+	case !tried && e.Mute:
+		return r.worse(unheard)
+	case !tried:
+		return r.state()
+	case e.Mute && r.Was == guild.Reduced:
+		return guild.Suspended
+	case e.Mute && r.Was != guild.Suspended:
 		return guild.Unresponsive
-	case o.Stays:
+	case e.WasTried:
 		return guild.Benchmarking
 	case slices.Contains([]guild.ProviderState{guild.Reduced, guild.Suspended, guild.Unqualified, guild.Stale}, r.Was):
 		return r.Was
@@ -204,14 +210,14 @@ func (r record) resumed(o owed) guild.ProviderState {
 	return guild.Seen
 }
 
-// overturn is where a provider goes because a verdict that it was moved for is no more.
-func (f locked) overturn(r record, o owed) guild.ProviderState {
+// overturn returns the state that an overturned verdict leads to.
+func (f rules) overturn(r record, e event) guild.ProviderState {
 	state := r.state()
-	n := r.signal(o.Attempt, o.Meeting)
+	n := r.signal(e.Attempt, e.Meeting)
 	switch state {
 	case guild.Removed:
 		b, _ := f.state.Blocked.Get(r.Service.PubKey.Hex())
-		mine := o.Attempt != (nostr.ID{}) && b.Attempt == o.Attempt || o.Meeting != "" && b.Meeting == o.Meeting
+		mine := e.Attempt != (nostr.ID{}) && b.Attempt == e.Attempt || e.Meeting != "" && b.Meeting == e.Meeting
 		switch {
 		case b.Service != registry.IDOf(r.Service) || !mine:
 			return state
@@ -220,16 +226,21 @@ func (f locked) overturn(r record, o owed) guild.ProviderState {
 		}
 		return guild.Seen
 	case guild.Unqualified:
-		if n >= 0 && o.Meeting == "" && !o.As.bad() {
-			if o.As == good {
+		if n >= 0 && e.Meeting == "" && !e.As.bad() {
+			if e.As == good {
 				return guild.Active
 			}
 			return guild.Conditional
 		}
 	case guild.Warned, guild.Reduced, guild.Suspended:
 		suspected := r.suspected()
-		if o.As.bad() || n < 0 && !suspected || suspected && !f.healthy(r, o.At) {
+		if e.As.bad() || n < 0 && !suspected {
 			return state
+		}
+		if suspected {
+			if signal, _ := f.examine(r, e.At); signal != "" {
+				return state // its deliveries still add up to a trigger
+			}
 		}
 		if to := r.rung(len(r.without(n))); state.CanBecome(to) {
 			return to
@@ -238,8 +249,7 @@ func (f locked) overturn(r record, o owed) guild.ProviderState {
 	return state
 }
 
-// without is the signals that are left when one of them is none, -1 for none, and when its deliveries do not add up to
-// anything bad any more.
+// without returns the signals without the one at index n, if n is not -1, and without a suspicion that no longer holds.
 func (r record) without(n int) []signal {
 	left := slices.Clone(r.Signals)
 	if r.suspected() {
@@ -251,7 +261,7 @@ func (r record) without(n int) []signal {
 	return left
 }
 
-// suspected reports whether it is suspended for what its deliveries add up to, and not for one of them.
+// suspected reports whether a provider is suspended for what its deliveries add up to, not for one of them.
 func (r record) suspected() bool {
 	if r.state() != guild.Suspended || len(r.Signals) == 0 {
 		return false
@@ -263,49 +273,49 @@ func (r record) suspected() bool {
 	return false
 }
 
-// signalOf is what kind of sign a debt is, for the decision that follows from it.
-func (r record) signalOf(o owed, to guild.ProviderState) string {
+// signalOf returns the signal of the decision by which an event leads to a state.
+func (r record) signalOf(e event, to guild.ProviderState) string {
 	switch {
-	case o.What == overturned:
+	case e.What == overturned:
 		return fact.SignalRejudged
-	case to == guild.Removed && (o.What == violated || o.To == guild.Removed):
+	case to == guild.Removed && (e.What == violated || e.To == guild.Removed):
 		return fact.SignalViolation
 	case to == guild.Removed:
 		return fact.SignalPersistent
-	case o.What == floored:
+	case e.What == floored:
 		return fact.SignalFloor
-	case o.What == unheard || o.What == timedOut:
+	case e.What == unheard || e.What == timedOut:
 		return fact.SignalTimeout
-	case o.What == failed, o.What == concluded && o.To == guild.Unqualified:
+	case e.What == failed, e.What == meetingEnded && e.To == guild.Unqualified:
 		return fact.SignalFailure
-	case o.What != concluded || o.To != "":
+	case e.What != meetingEnded || e.To != "":
 		return ""
-	case o.Mute && !(r.Was == guild.Suspended && to == guild.Suspended):
+	case e.Mute && !(r.Was == guild.Suspended && to == guild.Suspended):
 		return fact.SignalTimeout
 	}
 	return fact.SignalResumed
 }
 
-// quarantine is until when a provider is left alone in a state that something led to, in Unix ms; 0 for none.
-func (f *Fold) quarantine(r record, o owed, to guild.ProviderState, signal string) int64 {
+// quarantine returns until when a provider is left alone in the state that an event led to, in Unix ms; 0 for no limit.
+func (f *Fold) quarantine(r record, e event, to guild.ProviderState, signal string) int64 {
 	switch to {
 	case guild.Unresponsive:
-		return o.At + f.p.Quiet
+		return e.At + f.p.Quiet
 	case guild.Unqualified:
 		switch {
 		case signal == fact.SignalResumed:
 			return r.WasUntil
 		case signal == fact.SignalRejudged:
-			return o.At + f.p.Cooldown(r.Failed).Milliseconds()
-		case o.Flat:
-			return o.At + f.p.Hopeless
+			return e.At + f.p.Cooldown(r.Failed).Milliseconds()
+		case e.AllFailed:
+			return e.At + f.p.Hopeless
 		}
-		return o.At + f.p.Cooldown(r.Failed+1).Milliseconds()
+		return e.At + f.p.Cooldown(r.Failed+1).Milliseconds()
 	case guild.Suspended:
-		if signal == fact.SignalResumed && !o.Mute {
+		if signal == fact.SignalResumed && !e.Mute {
 			return r.WasUntil
 		}
-		return o.At + f.p.Retry
+		return e.At + f.p.Retry
 	}
 	return 0
 }

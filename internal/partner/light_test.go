@@ -14,8 +14,8 @@ import (
 	"guild/nip89"
 )
 
-// newLight is a world without a journal, for what takes months: decisions are applied as they are due, at the time of
-// a clock that costs nothing. What a journal adds is tested in the others.
+// newLight returns a world without a journal and a registry, for what takes months: decisions are applied as they come due
+// by a clock of its own.
 func newLight(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, fold: newFold(), clock: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
@@ -25,7 +25,7 @@ func newLight(t *testing.T) *world {
 	return w
 }
 
-// now is what time it is in the world.
+// now returns the time in the world.
 func (w *world) now() time.Time {
 	if w.light() {
 		return w.clock
@@ -35,7 +35,7 @@ func (w *world) now() time.Time {
 
 func (w *world) light() bool { return w.journal == nil }
 
-// sleep lets time pass, and everything come that comes meanwhile.
+// sleep lets time pass, and takes every decision that comes due meanwhile.
 func (w *world) sleep(d time.Duration) {
 	w.Helper()
 	if !w.light() {
@@ -55,7 +55,7 @@ func (w *world) sleep(d time.Duration) {
 	}
 }
 
-// write applies facts at the time that it is.
+// write applies facts now.
 func (w *world) write(facts ...fact.Fact) {
 	w.seq++
 	w.fold.Apply(fact.Entry{Seq: w.seq, At: w.now().UnixMilli(), Facts: facts})
@@ -66,7 +66,7 @@ func (w *world) settle() {
 	w.Helper()
 	for n := 0; ; n++ {
 		if n > 1000 {
-			w.Fatal("it never comes to rest")
+			w.Fatal("decisions do not come to an end")
 		}
 		w.look(w.now())
 		w.fold.agenda.mu.Lock()
@@ -79,7 +79,7 @@ func (w *world) settle() {
 			return
 		}
 		for _, i := range due {
-			next, ok, _, _ := w.ahead(i, w.now().UnixMilli())
+			next, ok, _, _ := w.upcoming(i, w.now().UnixMilli())
 			if !ok || next.at > w.now().UnixMilli() {
 				continue
 			}

@@ -8,17 +8,17 @@ import (
 	"guild/internal/registry"
 )
 
-// meeting is a provider being tried, and what its runs have come to so far.
+// meeting is a provider being benchmarked, and what the runs have come to so far.
 type meeting struct {
 	Service guild.Service       `json:"service"`
 	Before  guild.ProviderState `json:"before"` // where the provider was
 	Purpose string              `json:"purpose,omitempty"`
 	Runs    int                 `json:"runs"`
-	Failed  int                 `json:"failed"` // of them
-	Silent  int                 `json:"silent"` // of the failed ones
+	Failed  int                 `json:"failed"` // of the runs
+	Silent  int                 `json:"silent"` // of the failed runs
 }
 
-// ran counts the end of a benchmark.
+// ran counts the end of a run.
 func (st *state) ran(id string, k kind) {
 	m, ok := st.Meetings.Get(id)
 	if !ok {
@@ -30,31 +30,33 @@ func (st *state) ran(id string, k kind) {
 	st.Meetings.Set(id, m)
 }
 
-func (f locked) began(m fact.MeetingBegan, at int64) {
+func (f rules) meetingBegan(m fact.MeetingBegan, at int64) {
 	before := f.state.Services.Of(registry.IDOf(m.Service)).State
 	f.state.Meetings.Set(m.Meeting, meeting{Service: m.Service, Before: before, Purpose: m.Purpose})
 	f.edit(m.Service, func(r *record) { r.Meeting = m.Meeting })
-	f.owe(m.Service, owed{What: began, Meeting: m.Meeting, Purpose: m.Purpose, At: at, Cause: "a meeting began"})
+	f.add(m.Service, event{What: meetingBegan, Meeting: m.Meeting, Purpose: m.Purpose, At: at, Cause: "a meeting began"})
 }
 
-// ended moves a provider to where its meeting leads. The turn that began the meeting is not owed any more, were it
-// still.
-func (f locked) ended(e fact.MeetingEnded, at int64) {
+// meetingEnded notes what a meeting came to. That it began, if that is still pending, leads nowhere any more.
+func (f rules) meetingEnded(e fact.MeetingEnded, at int64) {
 	m := f.state.Meetings.Of(e.Meeting)
 	f.state.Meetings.Delete(e.Meeting)
-	k := good
+	proves := good
 	if e.To != guild.Active {
-		k = partly
+		proves = partly
 	}
-	o := owed{What: concluded, To: e.To, Meeting: e.Meeting, Purpose: m.Purpose, Mute: e.To == "" && m.Runs > 0 && m.Silent == m.Runs,
-		Stays: m.Before == guild.Benchmarking, Flat: m.Failed >= 3 && m.Failed == m.Runs, At: at, Cause: e.Cause,
-		Row: f.state.Services.Of(registry.IDOf(e.Service)).row(k)}
+	inARow := f.state.Services.Of(registry.IDOf(e.Service)).inARow(proves)
 	f.edit(e.Service, func(r *record) {
-		r.Owed = slices.DeleteFunc(slices.Clone(r.Owed), func(o owed) bool { return o.What == began && o.Meeting == e.Meeting })
+		r.Pending = slices.DeleteFunc(slices.Clone(r.Pending), func(p event) bool { return p.What == meetingBegan && p.Meeting == e.Meeting })
 		r.Meeting = ""
 		if e.To != "" {
 			r.Tried = at
 		}
 	})
-	f.owe(e.Service, o)
+	f.add(e.Service, event{
+		What: meetingEnded, To: e.To, Meeting: e.Meeting, Purpose: m.Purpose, At: at, Cause: e.Cause, InARow: inARow,
+		Mute:      e.To == "" && m.Runs > 0 && m.Silent == m.Runs,
+		WasTried:  m.Before == guild.Benchmarking,
+		AllFailed: m.Failed >= 3 && m.Failed == m.Runs,
+	})
 }

@@ -23,45 +23,45 @@ const (
 	maxDays    = 30  // of the rate of success
 )
 
-// inClear is in the reason of a refusal because an encrypted request was answered in clear. Jobs writes it.
+// inClear is part of the reason that jobs gives when it refuses a plain answer to an encrypted request.
 const inClear = "in clear"
 
-// Observed is what this node has measured of each provider that it asked: the other side of what is announced.
+// Observed measures how each service that this node asked answers.
 type Observed struct {
 	*fold.State[observed]
-	changes atomic.Uint64 // of how providers are reached
+	changes atomic.Uint64 // of paths
 }
 
 type observed struct {
 	Services fold.Table[registry.ID, ledger] `json:"services"`
-	Open     fold.Table[string, trace]       `json:"open"` // attempts that have not ended
+	Open     fold.Table[string, request]     `json:"open"` // attempts that have not ended
 }
 
-// ledger is what is remembered of one service. What it points to is never changed in place.
+// ledger is what is kept of one service. What its slices refer to is replaced and never changed in place.
 type ledger struct {
 	Measured
 	Sample []int64      `json:"sample,omitempty"` // latencies in ms, the latest last
-	Hours  []hour       `json:"hours,omitempty"`  // those by the UTC hour of the request: none, or 24
+	Hours  []hour       `json:"hours,omitempty"`  // latencies by the UTC hour of the request: none, or 24
 	Quotes []guild.Msat `json:"quotes,omitempty"` // prices asked for, the latest last
-	Days   []ends       `json:"days,omitempty"`   // the latest, the last one last
+	Days   []dayCount   `json:"days,omitempty"`   // the latest with an end, the last one last
 	Judged int64        `json:"judged,omitempty"` // Unix ms of the latest verdict
 }
 
-// hour is how long a service takes at one hour of the day.
+// hour is the latency of a service at one hour of the day.
 type hour struct {
 	Mean int64 `json:"mean"` // moving average, ms
-	Runs int   `json:"runs"` // that it was made from, counted to enough
+	Runs int   `json:"runs"` // latencies in it, counted up to enough
 }
 
-// ends is how the requests of one UTC day ended.
-type ends struct {
+// dayCount counts how the requests of one UTC day ended.
+type dayCount struct {
 	Day      int64 `json:"day"` // since 1970
 	Ended    int   `json:"ended"`
 	Accepted int   `json:"accepted"`
 }
 
-// trace is an attempt on its way.
-type trace struct {
+// request is an attempt that has not ended.
+type request struct {
 	Service   guild.Service `json:"service"`
 	Kind      int           `json:"kind"`
 	Encrypted bool          `json:"encrypted,omitempty"`
@@ -70,14 +70,14 @@ type trace struct {
 	Quoted    bool          `json:"quoted,omitempty"`
 }
 
-// Measured is what was measured of one service. Times are in milliseconds; what was never seen is zero.
+// Measured is what was measured of one service. Times are in milliseconds; what was never measured is zero.
 type Measured struct {
 	Since     int64      `json:"since"`     // Unix ms: the first request
 	Asked     int        `json:"asked"`     // requests that a relay took
-	Answered  int        `json:"answered"`  // of them, those that were heard of at all
+	Answered  int        `json:"answered"`  // of them, those with any answer
 	Delivered int        `json:"delivered"` // results that held a delivery
 	Accepted  int        `json:"accepted"`  // deliveries whose verdict was SUCCESS
-	Ended     int        `json:"ended"`     // requests that came to an end for which the provider answers
+	Ended     int        `json:"ended"`     // requests whose end the provider answers for
 	Expired   int        `json:"expired"`   // nothing, or not enough, in time
 	Refused   int        `json:"refused"`
 	Faults    int        `json:"faults"`     // answers that broke the protocol
@@ -87,23 +87,23 @@ type Measured struct {
 	Encrypted int        `json:"encrypted"`  // results that came encrypted for encrypted requests
 	InClear   int        `json:"in_clear"`   // and in clear for encrypted ones
 	Kinds     []int      `json:"kinds"`      // of the requests that were delivered, ascending
-	Relays    []Path     `json:"relays"`     // by which it was reached, the best first
+	Relays    []Path     `json:"relays"`     // over which it was asked, the best first
 	Heard     int64      `json:"last_heard"` // Unix ms: the last answer
 }
 
-// Path is how well a provider is reached over one relay (the partnership protocol, section 1.4.3): requests that went
-// over it and were answered, and those of which nothing was ever heard. The older ones count less.
+// Path counts the requests to a provider over one relay (the partnership protocol, section 1.4.3): those that were answered,
+// and those that never were. Older ones count less.
 type Path struct {
 	URL    string `json:"url"`
 	Worked int    `json:"worked"`
 	Lost   int    `json:"lost"`
 }
 
-// lossy is a path that is put behind all others: it lost more than it carried, and not only once.
+// lossy reports whether a path comes after all others: it lost two requests or more, and more than it carried.
 func (p Path) lossy() bool { return p.Lost >= 2 && p.Lost > p.Worked }
 
-// SuccessRate is the share of requests with an end whose delivery was accepted, from 0 to 1; ok is false when none
-// has ended. What was put off, cancelled or not paid for is no end for which the provider answers.
+// SuccessRate returns the share of ended requests whose delivery was accepted, from 0 to 1; ok is false if none has ended.
+// The provider does not answer for what was put off, cancelled or not paid for.
 func (m Measured) SuccessRate() (rate float64, ok bool) {
 	if m.Ended == 0 {
 		return 0, false
@@ -126,7 +126,7 @@ func (o *Observed) Of(s guild.Service) (Measured, bool) {
 	return m, ok
 }
 
-// ledger returns what is remembered of a service.
+// ledger returns what is kept of a service.
 func (o *Observed) ledger(s guild.Service) (l ledger, ok bool) {
 	o.View(func(st *observed) {
 		if st.Services.Len() > 0 {
@@ -150,7 +150,7 @@ func (o *Observed) Lossy(s guild.Service) (urls []string) {
 // Changes implements registry.Reach.
 func (o *Observed) Changes() uint64 { return o.changes.Load() }
 
-// percentile is the smallest value that p of a hundred do not exceed.
+// percentile returns the smallest value that p percent of a sample do not exceed, 0 of an empty one.
 func percentile(sample []int64, p int) int64 {
 	if len(sample) == 0 {
 		return 0
@@ -171,22 +171,22 @@ func (o *Observed) Apply(e fact.Entry) {
 func (o *Observed) apply(st *observed, one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.AttemptPlanned:
-		st.Open.Set(one.Attempt.Hex(), trace{Service: one.Provider, Kind: int(one.Request.Kind), Encrypted: one.Encrypted})
+		st.Open.Set(one.Attempt.Hex(), request{Service: one.Provider, Kind: int(one.Request.Kind), Encrypted: one.Encrypted})
 	case fact.AttemptRequested:
 		st.sent(one, at)
 	case fact.AttemptQuoted:
-		o.answer(st, one.Attempt.Hex(), at, func(l *ledger, t *trace) { l.quoted(one.Amount, t) })
+		o.answer(st, one.Attempt.Hex(), at, func(l *ledger, t *request) { l.quoted(one.Amount, t) })
 	case fact.AttemptProgressed:
-		o.answer(st, one.Attempt.Hex(), at, func(l *ledger, _ *trace) { l.Faults += count(one.Fault) })
+		o.answer(st, one.Attempt.Hex(), at, func(l *ledger, _ *request) { l.Faults += count(one.Fault) })
 	case fact.AttemptDelivered:
-		o.answer(st, one.Attempt.Hex(), at, func(l *ledger, t *trace) { l.delivered(one, *t, at) })
+		o.answer(st, one.Attempt.Hex(), at, func(l *ledger, t *request) { l.delivered(one, *t, at) })
 	case fact.AttemptRefused:
-		o.answer(st, one.Attempt.Hex(), at, func(l *ledger, t *trace) { l.refused(one, *t, at) })
+		o.answer(st, one.Attempt.Hex(), at, func(l *ledger, t *request) { l.refused(one, *t, at) })
 		st.Open.Delete(one.Attempt.Hex())
 	case fact.AttemptExpired:
 		o.expired(st, one, at)
 	case fact.AttemptJudged:
-		st.edit(one.Attempt.Hex(), func(l *ledger, _ *trace) {
+		st.edit(one.Attempt.Hex(), func(l *ledger, _ *request) {
 			l.Accepted += count(one.Verdict.Outcome == guild.Success)
 			l.Judged = at
 			l.ended(at, one.Verdict.Outcome == guild.Success)
@@ -200,7 +200,7 @@ func (o *Observed) apply(st *observed, one fact.Fact, at int64) {
 }
 
 // edit changes what is known of an attempt that has not ended, and of its service.
-func (st *observed) edit(attempt string, change func(*ledger, *trace)) {
+func (st *observed) edit(attempt string, change func(*ledger, *request)) {
 	t, ok := st.Open.Get(attempt)
 	if !ok {
 		return
@@ -212,9 +212,9 @@ func (st *observed) edit(attempt string, change func(*ledger, *trace)) {
 	st.Open.Set(attempt, t)
 }
 
-// sent counts a request once, however many relays take it in turn.
+// sent counts a request once, however many relays take it.
 func (st *observed) sent(r fact.AttemptRequested, at int64) {
-	st.edit(r.Attempt.Hex(), func(l *ledger, t *trace) {
+	st.edit(r.Attempt.Hex(), func(l *ledger, t *request) {
 		if len(t.Relays) == 0 {
 			l.Asked++
 			l.Since = cmp.Or(l.Since, at)
@@ -227,32 +227,32 @@ func (st *observed) sent(r fact.AttemptRequested, at int64) {
 	})
 }
 
-// answer notes that a provider was heard of; the first word says that the relays did their part.
-func (o *Observed) answer(st *observed, attempt string, at int64, change func(*ledger, *trace)) {
-	st.edit(attempt, func(l *ledger, t *trace) {
+// answer notes an answer of a provider. The first answer counts for the relays of the request.
+func (o *Observed) answer(st *observed, attempt string, at int64, change func(*ledger, *request)) {
+	st.edit(attempt, func(l *ledger, t *request) {
 		l.Heard = max(l.Heard, at)
 		if !t.Answered {
 			t.Answered = true
 			l.Answered++
-			o.travelled(l, *t, true)
+			o.countPaths(l, *t, true)
 		}
 		change(l, t)
 	})
 }
 
 func (o *Observed) expired(st *observed, x fact.AttemptExpired, at int64) {
-	st.edit(x.Attempt.Hex(), func(l *ledger, t *trace) {
+	st.edit(x.Attempt.Hex(), func(l *ledger, t *request) {
 		l.Expired++
 		l.ended(at, false)
 		if x.Silent && !t.Answered {
-			o.travelled(l, *t, false)
+			o.countPaths(l, *t, false)
 		}
 	})
 	st.Open.Delete(x.Attempt.Hex())
 }
 
-// travelled counts a request for or against the relays that took it.
-func (o *Observed) travelled(l *ledger, t trace, worked bool) {
+// countPaths counts a request for or against the relays that took it.
+func (o *Observed) countPaths(l *ledger, t request, worked bool) {
 	paths := slices.Clone(l.Relays)
 	for _, url := range t.Relays {
 		at := slices.IndexFunc(paths, func(p Path) bool { return p.URL == url })
@@ -273,20 +273,20 @@ func (o *Observed) travelled(l *ledger, t trace, worked bool) {
 	o.changes.Add(1)
 }
 
-func (l *ledger) delivered(d fact.AttemptDelivered, t trace, at int64) {
+func (l *ledger) delivered(d fact.AttemptDelivered, t request, at int64) {
 	l.Delivered++
-	l.Encrypted += count(t.Encrypted) // in clear it would have been refused
+	l.Encrypted += count(t.Encrypted) // jobs refuses a plain answer to an encrypted request
 	sample := append(slices.Clone(l.Sample), max(d.LatencyMs, 0))
 	l.Sample = sample[max(0, len(sample)-maxSample):]
 	l.Measured.P50 = percentile(l.Sample, 50)
-	l.Hours = took(l.Hours, at-max(d.LatencyMs, 0), max(d.LatencyMs, 0))
+	l.Hours = addHour(l.Hours, at-max(d.LatencyMs, 0), max(d.LatencyMs, 0))
 	if !slices.Contains(l.Kinds, t.Kind) && len(l.Kinds) < maxServed {
 		l.Kinds = slices.Sorted(slices.Values(append(slices.Clone(l.Kinds), t.Kind)))
 	}
 }
 
-// refused counts a refusal. One for which the provider does not answer is no end: it is busy, or we did not pay.
-func (l *ledger) refused(r fact.AttemptRefused, t trace, at int64) {
+// refused counts a refusal. It is not an end that the provider answers for if it is busy, or if we did not pay.
+func (l *ledger) refused(r fact.AttemptRefused, t request, at int64) {
 	l.Refused++
 	l.Faults += count(r.Fault)
 	l.InClear += count(r.Fault && t.Encrypted && strings.Contains(r.Reason, inClear))

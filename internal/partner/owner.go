@@ -17,25 +17,26 @@ import (
 // Order is what a person wants done with a provider.
 type Order string
 
-// The orders. Where suspend and force put a provider, no rule takes it away again but that for violations.
+// The orders. Only a violation undoes suspend and force.
 const (
 	Suspend   Order = "suspend"   // it gets no work until a person says otherwise
 	Reinstate Order = "reinstate" // it is benchmarked again, and the rules decide from there on
-	Force     Order = "force"     // it works for us at once
-	Remove    Order = "remove"    // its key gets no work any more, with all its services
-	Allow     Order = "allow"     // a removed key is as good as a new one
+	Force     Order = "force"     // it gets work at once
+	Remove    Order = "remove"    // its key gets no more work, with all its services
+	Allow     Order = "allow"     // a removed key counts as new
 )
 
 // Errors of an order.
 var (
-	ErrOrder    = errors.New("there is no such order; there are suspend, reinstate, force, remove and allow")
+	ErrOrder    = errors.New("unknown order: the orders are suspend, reinstate, force, remove and allow")
 	ErrNobody   = errors.New("no such service is known")
 	ErrRemoved  = errors.New("the key is removed: allow it first")
 	ErrArchived = errors.New("it was not heard of for so long that there is nobody to be benchmarked")
 )
 
-// Set carries out a person's order about a provider: about the service named d, or about all that are known of the key
-// if d is nil. It returns the services that it was about. Removing and allowing are always about the whole key.
+// Set carries out a person's order about the service d of a key, or about all known services of the key if d is nil. Remove
+// and Allow are always about the whole key. It returns the services that the order was about. Errors are ErrOrder,
+// ErrNobody, ErrRemoved, ErrArchived and those of the journal.
 func (p *Partners) Set(ctx context.Context, key nostr.PubKey, d *string, o Order, reason string) ([]guild.Service, error) {
 	if !slices.Contains([]Order{Suspend, Reinstate, Force, Remove, Allow}, o) {
 		return nil, fmt.Errorf("order %.20q: %w", o, ErrOrder)
@@ -80,13 +81,13 @@ func (p *Partners) of(key nostr.PubKey, d *string, o Order) []guild.Service {
 		}
 	}
 	if len(all) == 0 && (o == Remove || o == Allow) {
-		all = append(all, guild.Service{PubKey: key}) // somebody may be kept out who was never here
+		all = append(all, guild.Service{PubKey: key}) // an unknown key may be kept out too
 	}
 	slices.SortFunc(all, func(a, b guild.Service) int { return slices.Compare([]byte(a.D), []byte(b.D)) })
 	return all
 }
 
-// order is the move that an order is for one service; wanted is false when it is so already.
+// order returns the decision by which an order is carried out for one service; wanted is false if nothing is to change.
 func (f *Fold) order(s guild.Service, o Order, reason string) (m fact.ProviderMoved, wanted bool, err error) {
 	var r record
 	var blocked bool
@@ -112,9 +113,10 @@ func (f *Fold) order(s guild.Service, o Order, reason string) (m fact.ProviderMo
 		m.To = guild.Suspended
 		return m, from != m.To || !r.Owner, nil
 	case Force:
-		if m.To = guild.Active; from == guild.Archived {
+		if from == guild.Archived {
 			return m, false, ErrArchived
 		}
+		m.To = guild.Active
 		return m, from != m.To || !r.Owner, nil
 	}
 	m.Signal = fact.SignalReleased
@@ -125,6 +127,6 @@ func (f *Fold) order(s guild.Service, o Order, reason string) (m fact.ProviderMo
 		m.To = guild.Benchmarking
 		return m, true, nil
 	}
-	m.To = from // it works, or is being tried: the rules have it again
+	m.To = from // it works or is being tried: only the person's hold on it ends
 	return m, r.Owner, nil
 }

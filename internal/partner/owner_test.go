@@ -17,7 +17,7 @@ import (
 	"guild/internal/registry"
 )
 
-func TestWhatAPersonSetIsUndoneByAViolationOnly(t *testing.T) {
+func TestOwnersOrderHolds(t *testing.T) {
 	trouble := []func(nostr.ID) fact.Fact{badly, badly, badly, silent, silent, silent, well, well, well}
 	for _, c := range []struct {
 		order Order
@@ -41,7 +41,7 @@ func TestWhatAPersonSetIsUndoneByAViolationOnly(t *testing.T) {
 			}
 			before := w.journal.Last()
 			if _, err := w.Set(t.Context(), alice.key, nil, c.order, "again"); err != nil || w.journal.Last() != before {
-				t.Errorf("what is so already is noted again: %v", err)
+				t.Errorf("an order that changes nothing is recorded: %v", err)
 			}
 			w.works(s, judged(guild.Violation, 0))
 			w.wantState(s, guild.Removed)
@@ -49,7 +49,7 @@ func TestWhatAPersonSetIsUndoneByAViolationOnly(t *testing.T) {
 	}
 }
 
-func TestAPersonReinstates(t *testing.T) {
+func TestReinstate(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		order Order
@@ -60,14 +60,14 @@ func TestAPersonReinstates(t *testing.T) {
 			w.wantCheckup(s, guild.PurposeRetry)
 			w.meetsFor(guild.PurposeRetry, s, guild.Active, well, well, well)
 		}, guild.Active},
-		{"which may fail", Reinstate, func(w *world, s guild.Service) {
+		{"the benchmark fails", Reinstate, func(w *world, s guild.Service) {
 			w.meetsFor(guild.PurposeRetry, s, guild.Unqualified, badly, badly, badly)
 		}, guild.Suspended},
-		{"or teach nothing, and is repeated", Reinstate, func(w *world, s guild.Service) {
+		{"the benchmark teaches nothing and is repeated", Reinstate, func(w *world, s guild.Service) {
 			w.meetsFor(guild.PurposeRetry, s, "")
 			w.wantCheckup(s, guild.PurposeRetry)
 		}, guild.Benchmarking},
-		{"at once", Force, func(*world, guild.Service) {}, guild.Active},
+		{"by force", Force, func(*world, guild.Service) {}, guild.Active},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestAPersonReinstates(t *testing.T) {
 			})
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // the rules have it again
+	synctest.Test(t, func(t *testing.T) { // the rules apply again
 		w := newWorld(t)
 		s := w.partner(1)
 		for _, o := range []Order{Force, Reinstate} {
@@ -98,7 +98,7 @@ func TestAPersonReinstates(t *testing.T) {
 	})
 }
 
-func TestAPersonRemovesAndAllowsAKey(t *testing.T) {
+func TestRemoveAndAllow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		s, other := w.partner(1), alice.service("other")
@@ -127,7 +127,7 @@ func TestAPersonRemovesAndAllowsAKey(t *testing.T) {
 		}
 		mallory := newProvider(9)
 		if _, err := w.Set(t.Context(), mallory.key, nil, Remove, "spam"); err != nil {
-			t.Errorf("somebody is kept out before he comes: %v", err)
+			t.Errorf("remove an unknown key: %v", err)
 		}
 		w.wantState(mallory.service("x"), guild.Removed)
 		if _, err := w.Set(t.Context(), newProvider(8).key, nil, Suspend, ""); !errors.Is(err, ErrNobody) {
@@ -139,9 +139,9 @@ func TestAPersonRemovesAndAllowsAKey(t *testing.T) {
 	})
 }
 
-// TestWhatNobodyAnnouncesIsPutAside is the recovery of section 3.3.4: entries are validated against live announcements
-// and quarantined as stale, once the relays have had the time to answer.
-func TestWhatNobodyAnnouncesIsPutAside(t *testing.T) {
+// TestNotAnnouncedBecomesStale covers the recovery of section 3.3.4: services that nobody announces become stale once relays
+// have had the time to answer.
+func TestNotAnnouncedBecomesStale(t *testing.T) {
 	w := newLight(t)
 	s, alice := w.partner(1), newProvider(1)
 	w.works(s, badly)
@@ -155,7 +155,7 @@ func TestWhatNobodyAnnouncesIsPutAside(t *testing.T) {
 	w.wantState(s, guild.Stale)
 	w.sleep(50 * day)
 	w.sees(alice, python("a"))
-	w.wantState(s, guild.Warned) // nobody gets rid of a warning by going away
+	w.wantState(s, guild.Warned) // absence does not clear a warning
 	w.sleep(30*day - time.Second)
 	w.wantState(s, guild.Warned)
 	w.sleep(time.Second)
@@ -174,7 +174,7 @@ func TestWhatNobodyAnnouncesIsPutAside(t *testing.T) {
 	w.wantState(s, guild.Stale)
 }
 
-func TestSilenceWashesNothingOff(t *testing.T) {
+func TestSilenceKeepsTheRecord(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		ends []func(nostr.ID) fact.Fact
@@ -201,13 +201,13 @@ func TestSilenceWashesNothingOff(t *testing.T) {
 			w.sees(alice, python("a"))
 			w.wantState(s, want)
 			if p := w.fold.Provider(s); want == guild.Suspended && p.Until == 0 {
-				t.Errorf("%s: it is never tried again", c.name)
+				t.Errorf("%s: suspended without an end", c.name)
 			}
 		}
 	}
 }
 
-func TestAStoryIsTold(t *testing.T) {
+func TestStoryAndNext(t *testing.T) {
 	w := newLight(t)
 	s := w.partner(1)
 	w.works(s, badly, well)
@@ -232,12 +232,12 @@ func TestAStoryIsTold(t *testing.T) {
 	for range 100 {
 		w.works(s, badly, well)
 	}
-	if n := len(w.fold.Story(s)); n > maxTurns {
-		t.Errorf("a story of %d turns", n)
+	if n := len(w.fold.Story(s)); n > maxTransitions {
+		t.Errorf("%d transitions are kept, want at most %d", n, maxTransitions)
 	}
 }
 
-func TestABackupPutsEveryProviderWhereItWas(t *testing.T) {
+func TestRestoreRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := newLight(t)
 		good, warned := old.partner(1), old.partner(2)
@@ -275,12 +275,48 @@ func TestABackupPutsEveryProviderWhereItWas(t *testing.T) {
 	})
 	for _, bad := range []string{``, `null`, `{"state":"great"}`, `{"state":"active","rung":"x"}`, `{"state":"active","failed":-1}`, `[]`} {
 		if _, err := parseRow([]byte(bad)); err == nil {
-			t.Errorf("%q is a row", bad)
+			t.Errorf("%q is accepted as a row", bad)
 		}
 	}
 }
 
-func FuzzARowIsReadOrRefused(f *testing.F) {
+// TestRestoredNotAnnounced covers the recovery of section 3.3.4 on a new machine: restored services are compared with live
+// announcements, once relays have had a minute to send them.
+func TestRestoredNotAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old := newLight(t)
+		gone, stays, byHand := old.partner(1), old.partner(2), old.partner(3)
+		m, _, err := old.fold.order(byHand, Force, "a person")
+		if err != nil {
+			t.Fatal(err)
+		}
+		old.append(m)
+		w := newWorld(t)
+		start := time.Time{}
+		w.hears = func() time.Time { return start }
+		w.open()
+		if err := w.Restore(t.Context(), old.fold.Rows(), "b1"); err != nil {
+			t.Fatal(err)
+		}
+		w.sleep(time.Hour)
+		w.wantState(gone, guild.Active) // no relay has answered: nobody can say who is not announced
+		start = time.Now()
+		w.announces(newProvider(2), python(stays.D))
+		w.sleep(recheck + time.Second) // until it is looked at again
+		w.sleep(time.Minute)
+		w.wantState(gone, guild.Stale)
+		w.wantState(stays, guild.Active)
+		w.wantState(byHand, guild.Active)
+		if offers := w.registry.Offers("python", 5000); len(offers) != 1 || offers[0].Service != stays {
+			t.Errorf("%+v", offers)
+		}
+		w.announces(newProvider(1), python(gone.D))
+		w.works(stays, well)            // the runner looks again with the next fact
+		w.wantState(gone, guild.Active) // it was only away
+	})
+}
+
+func FuzzParseRow(f *testing.F) {
 	f.Add([]byte(`{"service":{"pubkey":"` + newProvider(1).key.Hex() + `","d":"a"},"state":"active","base":"active","signals":["rate"]}`))
 	f.Add([]byte(`{"state":"seen"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -299,9 +335,9 @@ func FuzzARowIsReadOrRefused(f *testing.F) {
 	})
 }
 
-// TestNoHistoryLeavesTheTable: whatever happens in whatever order, every decision is an arrow of the table, it comes to
-// rest, and what is kept of it stays bounded. The checks are in settle of the light world.
-func TestNoHistoryLeavesTheTable(t *testing.T) {
+// TestRandomHistories: whatever happens in whatever order, every decision is in the table of states, decisions come to an
+// end, and what is kept stays bounded. settle of the light world checks the first two.
+func TestRandomHistories(t *testing.T) {
 	deeds := []func(w *world, s guild.Service){
 		func(w *world, s guild.Service) { w.works(s, well) },
 		func(w *world, s guild.Service) { w.works(s, parted) },
@@ -356,7 +392,7 @@ func TestNoHistoryLeavesTheTable(t *testing.T) {
 		}
 		records := w.fold.records()
 		for i, r := range records.All() {
-			if len(r.Ends) > maxEnds || len(r.Turns) > maxTurns || len(r.Owed) > maxOwed || len(r.Signals) > maxSignals {
+			if len(r.Ends) > maxEnds || len(r.Transitions) > maxTransitions || len(r.Pending) > maxPending || len(r.Signals) > maxSignals {
 				rt.Fatalf("%s: %+v", i, r)
 			}
 		}

@@ -98,7 +98,7 @@ func (w *world) leftover() (n int) {
 	w.fold.View(func(st *state) {
 		n = st.Asked.Len() + st.Jobs.Len() + st.Meetings.Len()
 		for _, r := range st.Services.All() {
-			n += len(r.Owed)
+			n += len(r.Pending)
 			if r.Meeting != "" {
 				n++
 			}
@@ -179,7 +179,7 @@ func (w *world) wantState(s guild.Service, want guild.ProviderState) {
 	}
 }
 
-func TestASilentProviderIsLeftAloneForADay(t *testing.T) {
+func TestSilenceQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		w.announces(alice, python("alice"))
@@ -197,12 +197,12 @@ func TestASilentProviderIsLeftAloneForADay(t *testing.T) {
 		last := w.journal.Last()
 		time.Sleep(time.Hour)
 		if w.journal.Last() != last {
-			t.Error("the end of the quarantine is noted again and again")
+			t.Error("the end of the quarantine is recorded again")
 		}
 	})
 }
 
-func TestAVerdictMovesAProvider(t *testing.T) {
+func TestVerdictMovesProvider(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		first []func(nostr.ID) fact.Fact
@@ -235,7 +235,7 @@ func TestAVerdictMovesAProvider(t *testing.T) {
 	}
 }
 
-func TestARejectedProviderIsEvaluatedAgainAfterItsCooldown(t *testing.T) {
+func TestRejectedIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		w.attempt(alice.service("alice"), judged(guild.Failure, 0))
@@ -247,7 +247,7 @@ func TestARejectedProviderIsEvaluatedAgainAfterItsCooldown(t *testing.T) {
 	})
 }
 
-func TestAViolationRemovesAProviderWithAllItsServices(t *testing.T) {
+func TestViolationRemovesKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, mallory := newWorld(t), newProvider(1)
 		w.attempt(mallory.service("one"), silent) // its quarantine ends later
@@ -260,7 +260,7 @@ func TestAViolationRemovesAProviderWithAllItsServices(t *testing.T) {
 			w.wantState(mallory.service(d), guild.Removed)
 		}
 		if got := w.registry.Offers("python", 5000)[0].State; got != guild.Removed {
-			t.Errorf("offered as %s", got)
+			t.Errorf("offered as %s, want removed", got)
 		}
 		if w.journal.Last() != last || len(w.Due(time.Now())) != 0 {
 			t.Errorf("%d moves are still due for a removed provider", len(w.Due(time.Now())))
@@ -268,7 +268,7 @@ func TestAViolationRemovesAProviderWithAllItsServices(t *testing.T) {
 	})
 }
 
-func TestWhatTheCustomerDidDoesNotMoveAProvider(t *testing.T) {
+func TestCustomerEndsMoveNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		for _, end := range []func(nostr.ID) fact.Fact{
@@ -309,11 +309,11 @@ func history(t *rapid.T) (all []fact.Entry) {
 	return all
 }
 
-func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
+func TestFoldSnapshot(t *testing.T) {
 	foldtest.GoesOn(t, newFold, history, nil)
 }
 
-func TestAGarbledSnapshotIsRefusedAndChangesNothing(t *testing.T) {
+func TestBadSnapshot(t *testing.T) {
 	f := newFold()
 	f.Apply(fact.Entry{Seq: 1, Facts: []fact.Fact{fact.ProviderMoved{Service: newProvider(1).service("x"), To: guild.Active}}})
 	foldtest.Refuses(t, f, foldtest.Partial(t, f)...)

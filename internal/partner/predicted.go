@@ -12,12 +12,12 @@ import (
 const (
 	hoursADay = 24
 	freshness = 30 // percent of a moving average that a new latency is
-	enough    = 12 // latencies of one hour, beyond which more say no more
-	doubt     = 3  // latencies of an hour that weigh as much as all other hours together
+	enough    = 12 // latencies of one hour after which its weight grows no more
+	doubt     = 3  // latencies of an hour that weigh as much as the median of all hours
 )
 
-// took adds a latency to the hours, by the one in which the request was made.
-func took(hours []hour, asked, latency int64) []hour {
+// addHour adds a latency to the hour in which the request was made.
+func addHour(hours []hour, asked, latency int64) []hour {
 	fresh := make([]hour, hoursADay)
 	copy(fresh, hours)
 	h := &fresh[hourOf(asked)]
@@ -30,11 +30,11 @@ func took(hours []hour, asked, latency int64) []hour {
 	return fresh
 }
 
-// hourOf is the UTC hour of a time in Unix ms.
+// hourOf returns the UTC hour of a time in Unix ms.
 func hourOf(at int64) int { return int(max(at, 0) / time.Hour.Milliseconds() % hoursADay) }
 
-// predict is how long a request will take that is made now (the partnership protocol, section 4.1.1): what is usual at
-// this hour, as far as it was seen, and what is usual at any. It is 0 when nothing was seen.
+// predict returns how long a request made now will take, in ms (the partnership protocol, section 4.1.1): the mean of this
+// hour, weighted by the latencies in it, and the median of all hours. It is 0 if nothing was measured.
 func (l *ledger) predict(now time.Time) int64 {
 	if len(l.Hours) != hoursADay {
 		return l.Measured.P50
@@ -43,30 +43,31 @@ func (l *ledger) predict(now time.Time) int64 {
 	return (h.Mean*int64(h.Runs) + l.Measured.P50*doubt) / int64(h.Runs+doubt)
 }
 
-// quoted notes a price that was asked for.
-func (l *ledger) quoted(price guild.Msat, t *trace) {
+// quoted notes a price that the provider asked for.
+func (l *ledger) quoted(price guild.Msat, t *request) {
 	l.Quoted, t.Quoted = price, true
 	quotes := append(slices.Clone(l.Quotes), price)
 	l.Quotes = quotes[max(0, len(quotes)-maxQuotes):]
 }
 
-// ended notes an end for which the provider answers.
+// ended notes an end that the provider answers for.
 func (l *ledger) ended(at int64, accepted bool) {
 	l.Measured.Ended++
 	today := at / (hoursADay * time.Hour.Milliseconds())
 	days := slices.Clone(l.Days)
 	if n := len(days); n == 0 || days[n-1].Day < today {
-		days = append(days, ends{Day: today})
+		days = append(days, dayCount{Day: today})
 	}
 	last := &days[len(days)-1]
 	last.Ended++
 	last.Accepted += count(accepted)
-	l.Days = slices.DeleteFunc(days, func(t ends) bool { return t.Day <= last.Day-maxDays })
+	l.Days = slices.DeleteFunc(days, func(t dayCount) bool { return t.Day <= last.Day-maxDays })
 }
 
-// rate is the share of the ends of thirty days that were accepted; ok is false when there was none.
+// rate returns the share of accepted ends of the last thirty days; ok is false if there was none.
 func (l *ledger) rate(now time.Time) (rate guild.Trust, ok bool) {
-	today, sum := now.UnixMilli()/(hoursADay*time.Hour.Milliseconds()), ends{}
+	today := now.UnixMilli() / (hoursADay * time.Hour.Milliseconds())
+	var sum dayCount
 	for _, t := range l.Days {
 		if t.Day > today-maxDays {
 			sum.Ended += t.Ended
@@ -79,7 +80,7 @@ func (l *ledger) rate(now time.Time) (rate guild.Trust, ok bool) {
 	return guild.Trust(sum.Accepted) * guild.Micro / guild.Trust(sum.Ended), true
 }
 
-// Routing is what the router needs of what was measured.
+// Routing returns what the router takes into account of what was measured.
 func (o *Observed) Routing(s guild.Service, now time.Time) route.Measured {
 	l, ok := o.ledger(s)
 	if !ok {

@@ -11,12 +11,12 @@ import (
 	"guild/internal/fact"
 )
 
-// at is a UTC hour of a day, from a midnight on.
+// at returns an hour of a day, in UTC and Unix ms.
 func at(day, hour int) int64 {
 	return time.Date(2026, 3, 1+day, hour, 0, 0, 0, time.UTC).UnixMilli()
 }
 
-// attempted is one request that was made at a time and ended as given.
+// attempted applies one request that was made at a time and ended as given.
 func attempted(o *Observed, n int, s guild.Service, ended int64, ends ...fact.Fact) {
 	id := nostr.ID{byte(n), byte(n >> 8), 7}
 	facts := []fact.Fact{fact.AttemptPlanned{Attempt: id, Provider: s}, fact.AttemptRequested{Attempt: id, Relays: []string{"wss://one.example"}}}
@@ -37,10 +37,10 @@ func attempted(o *Observed, n int, s guild.Service, ended int64, ends ...fact.Fa
 }
 
 // A provider is quick by night and slow at noon. The average of an hour counts as much as its runs, all others as three.
-func TestTheLatencyIsPredictedForTheHourOfTheDay(t *testing.T) {
+func TestPredictedLatency(t *testing.T) {
 	o, alice := NewObserved(), newProvider(1).service("a")
 	if got := o.Routing(alice, time.UnixMilli(at(0, 12))); got.Latency != 0 || got.Hourly || got.Rated {
-		t.Errorf("%+v of one that was never asked", got)
+		t.Errorf("%+v of a service that was never asked", got)
 	}
 	n := 0
 	for day := range 6 {
@@ -63,19 +63,19 @@ func TestTheLatencyIsPredictedForTheHourOfTheDay(t *testing.T) {
 	}
 	attempted(o, 99, alice, at(7, 12)+19_000, fact.AttemptDelivered{LatencyMs: 19_000}) // 9000 + 0.3·10000 = 12000
 	if got := o.Routing(alice, time.UnixMilli(at(9, 12))).Latency; got != (12_000*7+9000*3)/10 {
-		t.Errorf("after a slow one: %d", got)
+		t.Errorf("after a slow delivery: %d", got)
 	}
 }
 
 // A request that takes from one hour into the next counts for the hour in which it was made.
-func TestARequestCountsForTheHourInWhichItWasMade(t *testing.T) {
-	hours := took(nil, at(0, 23), 2*time.Hour.Milliseconds())
+func TestLatencyHour(t *testing.T) {
+	hours := addHour(nil, at(0, 23), 2*time.Hour.Milliseconds())
 	if hours[23].Runs != 1 || slices.ContainsFunc(hours[:23], func(h hour) bool { return h.Runs > 0 }) {
 		t.Errorf("%+v", hours)
 	}
 }
 
-func TestTheCostIsTheMedianOfWhatWasQuoted(t *testing.T) {
+func TestMedianCost(t *testing.T) {
 	o, alice := NewObserved(), newProvider(1).service("a")
 	for n, price := range []guild.Msat{900, 100, 300, 200} {
 		attempted(o, n+1, alice, at(0, 1), fact.AttemptQuoted{Amount: price})
@@ -91,7 +91,7 @@ func TestTheCostIsTheMedianOfWhatWasQuoted(t *testing.T) {
 	}
 }
 
-func TestTheRateOfSuccessIsThatOfThirtyDays(t *testing.T) {
+func TestSuccessRateWindow(t *testing.T) {
 	o, alice := NewObserved(), newProvider(1).service("a")
 	verdict := func(outcome guild.Outcome) fact.AttemptJudged {
 		return fact.AttemptJudged{Verdict: guild.Verdict{Outcome: outcome}}

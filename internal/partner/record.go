@@ -10,17 +10,17 @@ import (
 	"guild/internal/registry"
 )
 
-// What is kept of one service at most.
+// Bounds on what is kept of one service.
 const (
-	maxEnds       = 128 // ends of attempts, the latest
-	maxPast       = 32  // latencies from before them
-	maxSignals    = 8
-	maxTurns      = 32
-	maxOwed       = 64
-	maxCause      = 300 // bytes
-	maxTaskSample = 128 // latencies of one task
-	maxTask       = 64  // bytes of a task in a cause
-	maxVersion    = 64  // bytes, as the registry keeps them
+	maxEnds        = 128 // ends of attempts, the latest
+	maxEarlier     = 32  // latencies from before them
+	maxSignals     = 8
+	maxTransitions = 32
+	maxPending     = 64
+	maxCause       = 300 // bytes
+	maxTaskSample  = 128 // latencies of one task
+	maxTask        = 64  // bytes of a task in a cause
+	maxVersion     = 64  // bytes, as the registry keeps them
 
 	dayMs = 24 * 60 * 60 * 1000
 )
@@ -35,16 +35,16 @@ const (
 	partly   kind = "partial"  // 0.6 or more
 	failed   kind = "failure"  // or an answer against the protocol
 	timedOut kind = "timeout"  // it took the work and never delivered
-	unheard  kind = "silent"   // it said not one word
+	unheard  kind = "silent"   // it never answered
 	violated kind = "violated" // it tried to break out
 )
 
-// What else there is.
+// Other events.
 const (
-	floored    kind = "floor"      // its trust reached the floor
-	overturned kind = "overturned" // a delivery was judged again, and differently
-	began      kind = "began"      // a meeting
-	concluded  kind = "ended"      // a meeting
+	floored      kind = "floor"      // its trust reached the floor
+	overturned   kind = "overturned" // a delivery was judged again, with another outcome
+	meetingBegan kind = "began"
+	meetingEnded kind = "ended"
 )
 
 // succeeded reports whether every functional test passed.
@@ -64,37 +64,51 @@ type end struct {
 	Past    bool        `json:"past,omitempty"`  // from before it proved itself anew
 }
 
-// past is a latency that is no more among the ends.
-type past struct {
+// earlier is the latency of an end that is no longer kept.
+type earlier struct {
 	Task string `json:"task,omitempty"`
 	Ms   int64  `json:"ms"`
 }
 
-// signal is one sign of decline that moved a provider down.
+// signal is a sign of decline that moved a provider down.
 type signal struct {
 	Signal  string   `json:"signal,omitempty"`
 	Attempt nostr.ID `json:"attempt,omitzero"`
 	Meeting string   `json:"meeting,omitempty"`
 }
 
-// owed is something that happened and has not been followed yet.
-type owed struct {
-	What    kind                `json:"what"`
-	As      kind                `json:"as,omitempty"` // of an overturned verdict: the new one
-	To      guild.ProviderState `json:"to,omitempty"` // of a meeting that ended
-	Attempt nostr.ID            `json:"attempt,omitzero"`
-	Meeting string              `json:"meeting,omitempty"`
-	Purpose string              `json:"purpose,omitempty"` // of the meeting
-	Mute    bool                `json:"mute,omitempty"`    // it never said a word in the meeting
-	Stays   bool                `json:"stays,omitempty"`   // it was being tried before the meeting began
-	Flat    bool                `json:"flat,omitempty"`    // three runs or more of the meeting failed, and none did not
-	Row     int                 `json:"row,omitempty"`     // ends like this one in a row
-	At      int64               `json:"at"`                // Unix ms
-	Cause   string              `json:"cause,omitempty"`
+// event is something that happened and has not moved the provider yet.
+type event struct {
+	What      kind                `json:"what"`
+	As        kind                `json:"as,omitempty"` // of an overturned verdict: the new one
+	To        guild.ProviderState `json:"to,omitempty"` // of a meeting that ended: what it came to, "" if nothing was learned
+	Attempt   nostr.ID            `json:"attempt,omitzero"`
+	Meeting   string              `json:"meeting,omitempty"`
+	Purpose   string              `json:"purpose,omitempty"` // of the meeting
+	Mute      bool                `json:"mute,omitempty"`    // the provider never answered in the meeting
+	WasTried  bool                `json:"stays,omitempty"`   // it was being tried before the meeting began
+	AllFailed bool                `json:"flat,omitempty"`    // all runs of the meeting failed, three or more
+	InARow    int                 `json:"row,omitempty"`     // ends like this one
+	At        int64               `json:"at"`                // Unix ms
+	Cause     string              `json:"cause,omitempty"`
 }
 
-// Turn is one change of a provider's state, for a person.
-type Turn struct {
+// answered reports whether the event shows that the provider is there.
+func (e event) answered() bool {
+	return slices.Contains([]kind{good, fair, partly, failed, timedOut}, e.What)
+}
+
+// ledTo reports whether a decision follows from the event. A move to benchmarking may be decided while its meeting ends;
+// it does not follow from the end.
+func (e event) ledTo(m fact.ProviderMoved) bool {
+	if e.What == meetingEnded && m.To == guild.Benchmarking {
+		return false
+	}
+	return e.Attempt == m.Attempt && e.Meeting == m.Meeting && (e.Attempt != nostr.ID{} || e.Meeting != "")
+}
+
+// Transition is one change of a provider's state, as it is shown to a person.
+type Transition struct {
 	At      int64               `json:"at"` // Unix ms
 	From    guild.ProviderState `json:"from"`
 	To      guild.ProviderState `json:"to"`
@@ -105,38 +119,38 @@ type Turn struct {
 	Meeting string              `json:"meeting,omitempty"`
 }
 
-// record is what is known of one service. What it points to is never changed in place.
+// record is what is known of one service. What its slices refer to is replaced and never changed in place.
 type record struct {
 	Service guild.Service       `json:"service"`
-	Name    string              `json:"name,omitempty"`  // that it had when it was asked last
+	Name    string              `json:"name,omitempty"`  // when it was asked last
 	State   guild.ProviderState `json:"state,omitempty"` // "" is seen
 	Until   int64               `json:"until,omitempty"` // Unix ms: end of a quarantine
 	Since   int64               `json:"since,omitempty"` // Unix ms: when it came to that state
 
-	Base     guild.ProviderState `json:"base,omitempty"` // active or conditional, whichever it last proved to be
-	Rung     guild.ProviderState `json:"rung,omitempty"` // where a quarantine for silence leads; "" is seen
-	Was      guild.ProviderState `json:"was,omitempty"`  // before it became stale, or was being tried
-	WasUntil int64               `json:"was_until,omitempty"`
-	Owner    bool                `json:"owner,omitempty"` // a person has put it where it is
+	Base     guild.ProviderState `json:"base,omitempty"`      // active or conditional, whichever it last proved to be
+	Rung     guild.ProviderState `json:"rung,omitempty"`      // of the ladder, where a quarantine for silence leads; "" is seen
+	Was      guild.ProviderState `json:"was,omitempty"`       // before it became stale, or was being tried
+	WasUntil int64               `json:"was_until,omitempty"` // its Until of then
+	Owner    bool                `json:"owner,omitempty"`     // a person has set its state
 
 	Failed    int        `json:"failed,omitempty"`    // evaluations in a row
 	Suspended int        `json:"suspended,omitempty"` // suspensions since its last accepted delivery
 	Signals   []signal   `json:"signals,omitempty"`   // that led down from its base, or to its rejection
-	Said      guild.Hash `json:"said,omitzero"`       // what it announced when an evaluation failed last
-	Version   string     `json:"version,omitempty"`   // as above
-	Excused   bool       `json:"excused,omitempty"`   // that evaluation has a verdict that was overturned
+	Sum       guild.Hash `json:"said,omitzero"`       // of what it announced when an evaluation failed last
+	Version   string     `json:"version,omitempty"`   // that it announced then
+	Excused   bool       `json:"excused,omitempty"`   // a verdict of that evaluation was overturned
 
 	Asked  int64 `json:"asked,omitempty"`  // Unix ms: the last request
 	Heard  int64 `json:"heard,omitempty"`  // Unix ms: the last answer
 	Tried  int64 `json:"tried,omitempty"`  // Unix ms: the last meeting that taught something
 	Proved int64 `json:"proved,omitempty"` // Unix ms: since when it has a base
 
-	Meeting string `json:"meeting,omitempty"` // that goes on with it
+	Meeting string `json:"meeting,omitempty"` // the one under way
 
-	Ends   []end  `json:"ends,omitempty"` // the latest
-	Before []past `json:"before,omitempty"`
-	Owed   []owed `json:"owed,omitempty"` // in their order; something follows from the first
-	Turns  []Turn `json:"turns,omitempty"`
+	Ends        []end        `json:"ends,omitempty"` // the latest
+	Before      []earlier    `json:"before,omitempty"`
+	Pending     []event      `json:"owed,omitempty"` // in their order; the first leads somewhere
+	Transitions []Transition `json:"turns,omitempty"`
 }
 
 func (r *record) state() guild.ProviderState {
@@ -146,8 +160,8 @@ func (r *record) state() guild.ProviderState {
 	return r.State
 }
 
-// add appends an end, and returns those that had to go.
-func (r *record) add(e end) (gone []registry.ID) {
+// add appends an end, and returns the attempts whose ends had to go.
+func (r *record) add(e end) (dropped []registry.ID) {
 	r.Ends = append(slices.Clip(r.Ends), e)
 	if e.Kind.succeeded() && !e.Bench {
 		r.Suspended = 0
@@ -155,16 +169,16 @@ func (r *record) add(e end) (gone []registry.ID) {
 	for len(r.Ends) > maxEnds {
 		first := r.Ends[0]
 		if first.Ms > 0 && !first.Bench {
-			r.Before = append(slices.Clip(r.Before), past{first.Task, first.Ms})
-			r.Before = r.Before[max(0, len(r.Before)-maxPast):]
+			r.Before = append(slices.Clip(r.Before), earlier{first.Task, first.Ms})
+			r.Before = r.Before[max(0, len(r.Before)-maxEarlier):]
 		}
-		gone, r.Ends = append(gone, first.Attempt), r.Ends[1:]
+		dropped, r.Ends = append(dropped, first.Attempt), r.Ends[1:]
 	}
-	return gone
+	return dropped
 }
 
-// row counts the ends in a row, the latest first, that say the same of what it has proved to be.
-func (r record) row(k kind) (n int) {
+// inARow counts the latest ends in a row that prove the same as k.
+func (r record) inARow(k kind) (n int) {
 	for _, e := range slices.Backward(r.Ends) {
 		if e.Past || (e.Kind == good) != (k == good) || e.Kind.bad() {
 			break
@@ -174,20 +188,15 @@ func (r record) row(k kind) (n int) {
 	return n
 }
 
-// caused reports whether it is where it is because of an attempt or a meeting.
-func (r *record) caused(attempt nostr.ID, meeting string) bool {
-	return r.signal(attempt, meeting) >= 0
-}
-
-// signal is the place of the sign that an attempt or a meeting was, or -1.
+// signal returns the index of the signal of an attempt or a meeting, or -1.
 func (r *record) signal(attempt nostr.ID, meeting string) int {
 	return slices.IndexFunc(r.Signals, func(s signal) bool {
 		return attempt != (nostr.ID{}) && s.Attempt == attempt || meeting != "" && s.Meeting == meeting
 	})
 }
 
-// declines reports whether a signal says something bad of the provider that moved for it. Those written before there
-// were signals had none.
+// declines reports whether a decision holds something against the provider. Decisions had no signals at first; those
+// count by the state that they lead to.
 func declines(m fact.ProviderMoved) bool {
 	switch m.Signal {
 	case fact.SignalTimeout, fact.SignalFailure, fact.SignalSilence, fact.SignalSustained, fact.SignalRate, fact.SignalLatency,
@@ -201,12 +210,13 @@ func declines(m fact.ProviderMoved) bool {
 
 // moved takes over a decision.
 func (r *record) moved(m fact.ProviderMoved, at int64) {
-	turn := Turn{at, m.From, m.To, m.Until, m.Signal, guild.Cut(m.Cause, maxCause), m.Attempt, m.Meeting}
-	r.Turns = append(slices.Clip(r.Turns), turn)
-	r.Turns = r.Turns[max(0, len(r.Turns)-maxTurns):]
-	// What came before the thing that was decided on was passed over, by rules that were others.
-	if n := slices.IndexFunc(r.Owed, func(o owed) bool { return o.leads(m) }); n >= 0 {
-		r.Owed = r.Owed[n+1:]
+	r.Transitions = append(slices.Clip(r.Transitions), Transition{
+		At: at, From: m.From, To: m.To, Until: m.Until, Signal: m.Signal, Cause: guild.Cut(m.Cause, maxCause), Attempt: m.Attempt, Meeting: m.Meeting,
+	})
+	r.Transitions = r.Transitions[max(0, len(r.Transitions)-maxTransitions):]
+	// Events before the one that led to the decision led nowhere by the rules of then, which may have been others.
+	if n := slices.IndexFunc(r.Pending, func(e event) bool { return e.ledTo(m) }); n >= 0 {
+		r.Pending = r.Pending[n+1:]
 	}
 	if m.Signal == fact.SignalRestored {
 		r.restore(m, at)
@@ -227,20 +237,11 @@ func (r *record) moved(m fact.ProviderMoved, at int64) {
 	}
 	r.State, r.Until = m.To, m.Until
 	r.Owner = m.Signal == fact.SignalOwner && (m.To == guild.Active || m.To == guild.Conditional || m.To == guild.Suspended)
-	r.arrive(m, from, until, at)
+	r.enter(m, from, until, at)
 }
 
-// leads reports whether a decision is what something led to. That a meeting is begun may be decided while it ends: what it
-// came to is followed after that.
-func (o owed) leads(m fact.ProviderMoved) bool {
-	if o.What == concluded && m.To == guild.Benchmarking {
-		return false
-	}
-	return o.Attempt == m.Attempt && o.Meeting == m.Meeting && (o.Attempt != nostr.ID{} || o.Meeting != "")
-}
-
-// arrive is what a new state means for what is remembered.
-func (r *record) arrive(m fact.ProviderMoved, from guild.ProviderState, until, at int64) {
+// enter changes what is remembered by the state that a decision leads to.
+func (r *record) enter(m fact.ProviderMoved, from guild.ProviderState, until, at int64) {
 	if declines(m) && (r.Base != "" || m.To == guild.Unqualified) {
 		if m.To == guild.Unqualified {
 			r.Signals = nil
@@ -264,12 +265,15 @@ func (r *record) arrive(m fact.ProviderMoved, from guild.ProviderState, until, a
 	case guild.Unqualified:
 		if declines(m) {
 			r.Failed++
-			r.Said, r.Version, r.Excused, r.Base, r.Proved = m.Said, m.Version, false, "", 0
+			r.Sum, r.Version, r.Excused = m.Said, m.Version, false
+			r.Base, r.Proved = "", 0
 		}
 	case guild.Seen:
-		r.Base, r.Proved, r.Rung, r.Was, r.WasUntil, r.Signals = "", 0, "", "", 0, nil
+		r.Base, r.Proved, r.Rung, r.Signals = "", 0, "", nil
+		r.Was, r.WasUntil = "", 0
 		if from == guild.Removed {
-			r.Failed, r.Suspended, r.Ends, r.Said, r.Version = 0, 0, r.goneBy(), guild.Hash{}, ""
+			r.Failed, r.Suspended, r.Ends = 0, 0, r.pastEnds()
+			r.Sum, r.Version = guild.Hash{}, ""
 		}
 	case guild.Stale, guild.Benchmarking:
 		if from != guild.Stale && from != guild.Benchmarking {
@@ -278,8 +282,8 @@ func (r *record) arrive(m fact.ProviderMoved, from guild.ProviderState, until, a
 	}
 }
 
-// proved is what it means that a provider is active or conditional. What it did before it proved itself by a benchmark
-// is not held against it any more.
+// proved notes that a provider became active or conditional. What it did before it proved itself by a benchmark no longer
+// counts against it.
 func (r *record) proved(m fact.ProviderMoved, from guild.ProviderState, at int64) {
 	if r.Base == "" || r.Proved == 0 {
 		r.Proved = at
@@ -288,16 +292,17 @@ func (r *record) proved(m fact.ProviderMoved, from guild.ProviderState, at int64
 	if m.Signal == fact.SignalRejudged || m.Signal == fact.SignalHeard {
 		return
 	}
-	r.Failed, r.Signals, r.Said, r.Version = 0, nil, guild.Hash{}, ""
+	r.Failed, r.Signals = 0, nil
+	r.Sum, r.Version = guild.Hash{}, ""
 	switch from {
 	case guild.Active, guild.Conditional, guild.Warned, guild.Unresponsive:
 	default:
-		r.Ends = r.goneBy()
+		r.Ends = r.pastEnds()
 	}
 }
 
-// goneBy is the ends, as those of before.
-func (r *record) goneBy() []end {
+// pastEnds returns the ends marked as past.
+func (r *record) pastEnds() []end {
 	ends := slices.Clone(r.Ends)
 	for n := range ends {
 		ends[n].Past = true

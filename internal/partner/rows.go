@@ -18,12 +18,12 @@ import (
 	"guild/internal/registry"
 )
 
-// row is what there is to say of one service, wherever it is said: all that a decision may follow from, but for single
-// deliveries and moments of this node's.
+// row is what a backup keeps of one service: all that decisions follow from, but for single deliveries and this node's
+// times.
 type row struct {
 	Service   guild.Service       `json:"service"`
 	State     guild.ProviderState `json:"state"`
-	Hours     int64               `json:"hours,omitempty"` // of its quarantine, which begins anew where the row is restored
+	Hours     int64               `json:"hours,omitempty"` // of its quarantine, which begins anew when the row is restored
 	Base      guild.ProviderState `json:"base,omitempty"`
 	Rung      guild.ProviderState `json:"rung,omitempty"`
 	Was       guild.ProviderState `json:"was,omitempty"`
@@ -31,20 +31,20 @@ type row struct {
 	Failed    int                 `json:"failed,omitempty"`
 	Suspended int                 `json:"suspended,omitempty"`
 	Signals   []string            `json:"signals,omitempty"`
-	Said      guild.Hash          `json:"said,omitzero"`
+	Sum       guild.Hash          `json:"said,omitzero"`
 	Version   string              `json:"version,omitempty"`
 	Excused   bool                `json:"excused,omitempty"`
 }
 
 const hourMs = 60 * 60 * 1000
 
-// rowPrefix is how the names of rows begin.
+// rowPrefix begins the names of rows.
 const rowPrefix = "provider "
 
-// asRow is what a backup has of a record.
+// asRow returns what a backup keeps of a record.
 func (r record) asRow() row {
 	one := row{Service: r.Service, State: r.state(), Base: r.Base, Rung: r.Rung, Was: r.Was, Owner: r.Owner,
-		Failed: r.Failed, Suspended: r.Suspended, Said: r.Said, Version: r.Version, Excused: r.Excused}
+		Failed: r.Failed, Suspended: r.Suspended, Sum: r.Sum, Version: r.Version, Excused: r.Excused}
 	if r.Until > r.Since {
 		one.Hours = (r.Until - r.Since + hourMs/2) / hourMs
 	}
@@ -54,7 +54,7 @@ func (r record) asRow() row {
 	return one
 }
 
-// Rows is what was decided about every provider, a row of canonical JSON for each service that ever moved.
+// Rows returns what was decided about every provider, as a row of canonical JSON for each service that ever moved.
 func (f *Fold) Rows() map[string]json.RawMessage {
 	records, rows := f.records(), map[string]json.RawMessage{}
 	for i, r := range records.All() {
@@ -71,12 +71,12 @@ func (f *Fold) Rows() map[string]json.RawMessage {
 // maxHours bounds a quarantine.
 const maxHours = 10 * 365 * 24
 
-// batch is how many bytes of rows are restored by one decision; it is of one key.
-const batch = 50 << 10
+// maxRow bounds a row, in bytes.
+const maxRow = 50 << 10
 
-// Restore puts every provider where a backup has it, whatever the rules say of the way there; a quarantine lasts as long
-// again as it did. Rows that are not of providers are none of its business. It may be called again: where a service is
-// as the backup has it, nothing is appended.
+// Restore puts every provider in the state that a backup has for it, whatever the rules say about the way there. A
+// quarantine begins anew, with its whole length. Rows of other steps are skipped. It may be called again: nothing is
+// appended for a service that is as the backup has it.
 func (p *Partners) Restore(ctx context.Context, rows map[string]json.RawMessage, backup string) error {
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		if !strings.HasPrefix(name, rowPrefix) {
@@ -116,40 +116,42 @@ func (p *Partners) restore(ctx context.Context, raw json.RawMessage, backup stri
 	})
 }
 
-// parseRow reads a row of somebody who may be anybody.
+// parseRow reads and checks a row, which may come from anybody.
 func parseRow(raw []byte) (row, error) {
 	var one row
-	if len(raw) > batch {
-		return one, fmt.Errorf("%d bytes, at most %d", len(raw), batch)
+	if len(raw) > maxRow {
+		return one, fmt.Errorf("%d bytes, at most %d", len(raw), maxRow)
 	}
 	if err := json.Unmarshal(raw, &one); err != nil {
 		return one, err
 	}
 	for _, s := range []guild.ProviderState{one.State, one.Base, one.Rung, one.Was} {
 		if !slices.Contains(states, s) {
-			return one, fmt.Errorf("there is no state %.20q", s)
+			return one, fmt.Errorf("unknown state %.20q", s)
 		}
 	}
 	if one.Service.PubKey == (nostr.PubKey{}) || one.State == "" || one.Failed < 0 || one.Suspended < 0 ||
 		one.Hours < 0 || one.Hours > maxHours || len(one.Signals) > maxSignals || len(one.Version) > maxVersion {
-		return one, errors.New("a row that cannot be")
+		return one, errors.New("invalid row: a value is missing or out of bounds")
 	}
 	return one, nil
 }
 
-// states are all that a row may name; "" is none.
+// states are those that a row may name; "" stands for none.
 var states = []guild.ProviderState{"", guild.Seen, guild.Benchmarking, guild.Active, guild.Conditional, guild.Unqualified, guild.Unresponsive,
 	guild.Warned, guild.Reduced, guild.Suspended, guild.Removed, guild.Stale, guild.Archived}
 
-// restore takes over a row; a fold never fails, and a row was read before it was written.
+// restore takes over a row.
 func (r *record) restore(m fact.ProviderMoved, at int64) {
 	one, err := parseRow(m.Row)
 	if err != nil {
-		return
+		return // Restore checked the row before it appended the decision
 	}
-	r.State, r.Until, r.Since, r.Base, r.Rung, r.Was, r.WasUntil = one.State, m.Until, at, one.Base, one.Rung, one.Was, 0
-	r.Owner, r.Failed, r.Suspended, r.Said, r.Version, r.Excused = one.Owner, one.Failed, one.Suspended, one.Said, one.Version, one.Excused
-	r.Signals, r.Owed, r.Proved = nil, nil, 0
+	r.State, r.Until, r.Since = one.State, m.Until, at
+	r.Base, r.Rung, r.Was, r.WasUntil = one.Base, one.Rung, one.Was, 0
+	r.Owner, r.Failed, r.Suspended = one.Owner, one.Failed, one.Suspended
+	r.Sum, r.Version, r.Excused = one.Sum, one.Version, one.Excused
+	r.Signals, r.Pending, r.Proved = nil, nil, 0
 	for _, s := range one.Signals {
 		r.Signals = append(r.Signals, signal{Signal: s})
 	}

@@ -15,7 +15,7 @@ import (
 	"guild/internal/registry"
 )
 
-// Ends of attempts as they come.
+// Ends of attempts.
 var (
 	well   = judged(guild.Success, 900_000)
 	parted = judged(guild.Partial, 700_000)
@@ -30,7 +30,7 @@ func (w *world) works(s guild.Service, ends ...func(nostr.ID) fact.Fact) {
 	}
 }
 
-// promised is work that was taken and never delivered.
+// promised is an attempt that the provider took and never delivered.
 func (w *world) promised(s guild.Service) {
 	w.Helper()
 	w.attempts++
@@ -38,7 +38,7 @@ func (w *world) promised(s guild.Service) {
 	w.append(fact.AttemptPlanned{Attempt: id, Provider: s}, fact.AttemptProgressed{Attempt: id}, fact.AttemptExpired{Attempt: id, Reason: "silent for too long"})
 }
 
-// delivers is work that was accepted after so long.
+// delivers is a number of deliveries with a latency that were accepted.
 func (w *world) delivers(s guild.Service, times int, latency time.Duration) {
 	w.Helper()
 	for range times {
@@ -55,7 +55,7 @@ func repeat[T any](n int, one T) (all []T) {
 	return all
 }
 
-// partner is a service that has passed its benchmark.
+// partner returns a service that has passed its benchmark.
 func (w *world) partner(n byte) guild.Service {
 	w.Helper()
 	s := newProvider(n).service("a")
@@ -63,18 +63,18 @@ func (w *world) partner(n byte) guild.Service {
 	return s
 }
 
-// lastTurn is the latest turn of a service.
-func (w *world) lastTurn(s guild.Service) Turn {
+// lastTurn returns the latest transition of a service.
+func (w *world) lastTurn(s guild.Service) Transition {
 	w.Helper()
 	story := w.fold.Story(s)
 	if len(story) == 0 {
-		w.Fatal("nothing happened")
+		w.Fatal("no transition")
 	}
 	return story[len(story)-1]
 }
 
-// TestDegradationTriggers is what follows the table of section 3.4.1: success rate < 95 % over 7 days, p95 latency >
-// 200 % of the baseline, 3 consecutive timeouts.
+// TestDegradationTriggers covers the table of section 3.4.1: success rate < 95 % over 7 days, p95 latency > 200 % of the
+// baseline, 3 consecutive timeouts.
 func TestDegradationTriggers(t *testing.T) {
 	type deeds func(w *world, s guild.Service)
 	work := func(ends ...func(nostr.ID) fact.Fact) deeds {
@@ -85,7 +85,7 @@ func TestDegradationTriggers(t *testing.T) {
 		name   string
 		do     deeds
 		want   guild.ProviderState
-		signal string // of the latest turn
+		signal string // of the latest transition
 	}{
 		{"18 of 20 accepted is 90 %", work(two...), guild.Suspended, fact.SignalRate},
 		{"19 of 20 is 95 %, and not below", work(append(repeat(18, well), badly, well)...), guild.Active, ""},
@@ -166,9 +166,9 @@ func TestDegradationTriggers(t *testing.T) {
 	}
 }
 
-// TestARateIsBelowByStandardErrors: of 20 ends, 18 accepted lack 19 − 18 = 1 to 95 %, and the standard error is
+// TestRateBelowPolicy: of 20 ends, 18 accepted lack 19 − 18 = 1 to 95 %, and the standard error is
 // √(0.95 · 0.05 · 20) = 0.97; 17 lack 2.
-func TestARateIsBelowByStandardErrors(t *testing.T) {
+func TestRateBelowPolicy(t *testing.T) {
 	for _, c := range []struct {
 		done int
 		z    guild.Trust
@@ -192,9 +192,9 @@ func TestARateIsBelowByStandardErrors(t *testing.T) {
 	}
 }
 
-// TestWhoWorksForUsIsMonitored is the table of section 3.4.1: 24 h of silence lead to a probe, a heartbeat is weekly,
+// TestMonitoring covers the table of section 3.4.1: 24 h of silence lead to a probe, a heartbeat is weekly,
 // and outcomes of tasks count at once (TestDegradationTriggers).
-func TestWhoWorksForUsIsMonitored(t *testing.T) {
+func TestMonitoring(t *testing.T) {
 	t.Run("", func(t *testing.T) {
 		w := newLight(t)
 		s := w.partner(1)
@@ -258,8 +258,8 @@ func TestWhoWorksForUsIsMonitored(t *testing.T) {
 	})
 }
 
-// TestTheLadder is the table of section 3.4.2: each stage by its condition, and its recovery path.
-func TestTheLadder(t *testing.T) {
+// TestLadder covers the table of section 3.4.2: each stage by its condition, and its recovery path.
+func TestLadder(t *testing.T) {
 	type deeds func(w *world, s guild.Service)
 	work := func(ends ...func(nostr.ID) fact.Fact) deeds {
 		return func(w *world, s guild.Service) { w.works(s, ends...) }
@@ -335,9 +335,9 @@ func TestTheLadder(t *testing.T) {
 	}
 }
 
-// TestReengagement is the table of section 3.4.3: how long a provider is left alone by the number of its failed
-// evaluations, and what has it evaluated again then.
-func TestReengagement(t *testing.T) {
+// TestRetryAfterRejection covers the table of section 3.4.3: the cooldown by the number of failed evaluations, and what starts
+// another evaluation then.
+func TestRetryAfterRejection(t *testing.T) {
 	const none, kinds, patch, minor, other = "nothing", "another task", "1.0.1", "1.1.0", "two"
 	for _, c := range []struct {
 		failures int
@@ -397,7 +397,7 @@ func TestReengagement(t *testing.T) {
 	}
 }
 
-func TestACooldownIsNotCutShort(t *testing.T) { // section 3.4.3
+func TestCooldown(t *testing.T) { // section 3.4.3
 	t.Run("", func(t *testing.T) {
 		w, alice := newLight(t), newProvider(1)
 		s, h := alice.service("a"), python("a")
@@ -423,7 +423,7 @@ func TestACooldownIsNotCutShort(t *testing.T) { // section 3.4.3
 	})
 }
 
-func TestVersionsThatDifferSignificantly(t *testing.T) {
+func TestSignificantVersions(t *testing.T) {
 	for _, c := range []struct {
 		from, to string
 		want     bool
@@ -438,9 +438,9 @@ func TestVersionsThatDifferSignificantly(t *testing.T) {
 	}
 }
 
-// TestAnOverturnedVerdictIsNoSign: what followed from a verdict is lifted when the delivery is judged again with
+// TestOverturnedVerdict: what followed from a verdict is lifted when the delivery is judged again with
 // another outcome.
-func TestAnOverturnedVerdictIsNoSign(t *testing.T) {
+func TestOverturnedVerdict(t *testing.T) {
 	again := func(w *world, n int, end func(nostr.ID) fact.Fact) { w.append(end(nostr.ID{byte(w.attempts + n)})) }
 	for _, c := range []struct {
 		name string

@@ -10,7 +10,7 @@ import (
 	"guild/internal/fact"
 )
 
-func TestPeopleDealtWithAreThoseFirstThatMayGetWork(t *testing.T) {
+func TestDealtPrefersEligible(t *testing.T) {
 	f := newFold()
 	move := func(key byte, d string, to guild.ProviderState) {
 		f.Apply(fact.Entry{Facts: []fact.Fact{fact.ProviderMoved{Service: guild.Service{PubKey: nostr.PubKey{key}, D: d}, From: guild.Seen, To: to}}})

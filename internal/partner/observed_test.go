@@ -15,7 +15,7 @@ import (
 	"guild/internal/fold/foldtest"
 )
 
-// requests is a request that went over relays, and what came of it.
+// requests returns the entries of a request that went over relays, and of what came of it.
 func requests(n int, s guild.Service, encrypted bool, relays []string, then ...func(nostr.ID) fact.Fact) (all []fact.Entry) {
 	id := nostr.ID{byte(n), byte(n >> 8), 1}
 	facts := []fact.Fact{
@@ -31,7 +31,7 @@ func requests(n int, s guild.Service, encrypted bool, relays []string, then ...f
 	return all
 }
 
-// asks has the fold see it.
+// asks applies them.
 func asks(o *Observed, n int, s guild.Service, encrypted bool, relays []string, then ...func(nostr.ID) fact.Fact) {
 	for _, e := range requests(n, s, encrypted, relays, then...) {
 		o.Apply(e)
@@ -46,11 +46,11 @@ func refused(r fact.AttemptRefused) func(nostr.ID) fact.Fact {
 	return func(id nostr.ID) fact.Fact { r.Attempt = id; return r }
 }
 
-func TestWhatIsMeasuredOfAProvider(t *testing.T) {
+func TestMeasured(t *testing.T) {
 	alice, relays := newProvider(1).service("a"), []string{"wss://one.example/"}
 	o := NewObserved()
 	if m, ok := o.Of(alice); ok || m.Asked != 0 {
-		t.Errorf("%+v of one that was never asked", m)
+		t.Errorf("%+v of a service that was never asked", m)
 	}
 	again := func(id nostr.ID) fact.Fact {
 		return fact.AttemptRequested{Attempt: id, Relays: []string{"wss://two.example"}}
@@ -78,14 +78,14 @@ func TestWhatIsMeasuredOfAProvider(t *testing.T) {
 		t.Errorf("success rate %v, %v", rate, ok)
 	}
 	if _, ok := o.Of(newProvider(1).service("b")); ok {
-		t.Error("another service of the key is told to be measured")
+		t.Error("another service of the key has measurements")
 	}
 	if n := fold.Read(o.State, func(st *observed) int { return st.Open.Len() }); n != 1 {
 		t.Errorf("%d attempts are open", n)
 	}
 }
 
-func TestWhatIsRememberedOfAProviderIsBounded(t *testing.T) {
+func TestMeasuredIsBounded(t *testing.T) {
 	o, alice := NewObserved(), newProvider(1).service("a")
 	for n := range 3000 {
 		asks(o, n, alice, false, []string{fmt.Sprintf("wss://r%d.example", n%40), "wss://same.example"}, delivered(int64(n)), judged(guild.Success, 1_000_000))
@@ -105,7 +105,7 @@ func TestWhatIsRememberedOfAProviderIsBounded(t *testing.T) {
 	}
 }
 
-func TestARelayThatLosesRequestsIsAskedLast(t *testing.T) {
+func TestLossyRelayComesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		h := python("alice")
@@ -119,22 +119,22 @@ func TestARelayThatLosesRequestsIsAskedLast(t *testing.T) {
 		}
 		requested("wss://deaf.example", silent)
 		if got := first(); got != "wss://deaf.example" {
-			t.Errorf("once is nothing: %s is first", got)
+			t.Errorf("%s is first after one loss", got)
 		}
 		requested("wss://deaf.example", silent)
 		if got := first(); got != "wss://good.example" {
-			t.Errorf("%s is still first", got)
+			t.Errorf("%s is first after two losses", got)
 		}
 		for range 3 {
 			requested("wss://deaf.example", delivered(1))
 		}
 		if got := first(); got != "wss://deaf.example" {
-			t.Errorf("it works again, and %s is first", got)
+			t.Errorf("%s is first, but the other works again", got)
 		}
 	})
 }
 
-func TestMeasuresOutliveASnapshot(t *testing.T) {
+func TestObservedSnapshot(t *testing.T) {
 	ends := rapid.SliceOf(rapid.SampledFrom([]func(nostr.ID) fact.Fact{silent, delivered(5), judged(guild.Success, 1), refused(fact.AttemptRefused{})}))
 	foldtest.GoesOn(t, NewObserved, func(t *rapid.T) (all []fact.Entry) {
 		for n := range rapid.IntRange(0, 8).Draw(t, "attempts") {
