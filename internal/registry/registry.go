@@ -21,7 +21,7 @@ import (
 	"guild/nip89"
 )
 
-// Kinds that the registry takes.
+// Kinds of events that the registry takes.
 const (
 	Kind               = nip89.Kind
 	KindRecommendation = nip89.KindRecommendation
@@ -35,11 +35,11 @@ type Config struct {
 	Now     func() time.Time
 
 	Synonyms map[string][]string // task → other words for it, beside nip89.Synonyms
-	Changed  func()              // called after the offers have changed, if not nil
-	Touched  func(guild.Service) // called for each service whose announcement came, changed or went, with locks held: it only takes note; not if nil
+	Changed  func()              // called after the offers changed; may be nil
+	Touched  func(guild.Service) // called with locks held for a service whose announcement is new, changed or gone; may be nil
 	Observed Reach               // how well relays reach services; nil if nothing was measured
 	Follow   []nostr.PubKey      // whose recommendations count
-	Own      []string            // relays of the owner's: also taken when they are not public
+	Own      []string            // relays of the owner, which are taken even if they are not public
 }
 
 // Partners says what was decided about services; partner.Fold implements it. The registry calls it with its lock held, so
@@ -65,7 +65,7 @@ type Reach interface {
 	Changes() uint64              // grows whenever Lossy may have changed
 }
 
-// Registry knows who announced what, and how we stand with each.
+// Registry keeps who announced what.
 type Registry struct {
 	c        Config
 	partners Partners
@@ -75,22 +75,22 @@ type Registry struct {
 
 	mu       sync.RWMutex
 	index    index
-	gone     map[ID]nostr.Timestamp // taken back by their author
+	deleted  map[ID]nostr.Timestamp // until when announcements were deleted by their author
 	lists    lists                  // NIP-65
 	praise   praise                 // NIP-89 recommendations
 	sources  sources
 	watchers map[*watcher]bool
 	answers  answers
 	room     room
-	line     []leaving  // see firstToGo
-	left     []leftover // see sweep
+	queue    []candidate // see firstToGo
+	left     []leftover  // see sweep
 }
 
-// Open reads back what was seen before.
+// Open returns a registry of the announcements in SEEN.
 func Open(ctx context.Context, c Config, p Partners) (*Registry, error) {
 	r := &Registry{
 		c: c, partners: p, synonyms: synonymsOf(nip89.Synonyms(), c.Synonyms), index: newIndex(c.Touched),
-		gone: map[ID]nostr.Timestamp{}, lists: lists{}, praise: newPraise(c.Follow),
+		deleted: map[ID]nostr.Timestamp{}, lists: lists{}, praise: newPraise(c.Follow),
 		sources: sources{numbers: map[string]uint16{}}, watchers: map[*watcher]bool{},
 		room: room{most, mostBytes, mostStored},
 	}
@@ -105,12 +105,12 @@ func Open(ctx context.Context, c Config, p Partners) (*Registry, error) {
 		err = r.sweep(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("what was seen of providers: %w", err)
+		return nil, fmt.Errorf("announcements in SEEN: %w", err)
 	}
 	return r, nil
 }
 
-// synonymsOf joins tables of synonyms, all words in the form in which they are compared.
+// synonymsOf joins tables of synonyms, with all words in the form of nip89.Word.
 func synonymsOf(tables ...map[string][]string) map[string][]string {
 	all := map[string][]string{}
 	for _, table := range tables {
@@ -128,8 +128,8 @@ func synonymsOf(tables ...map[string][]string) map[string][]string {
 	return all
 }
 
-// Observe takes an announcement, a recommendation, a relay list or a deletion of one of these, and remembers that it
-// came from that relay. What changes nothing is a *guild.DropError. It may be called from many goroutines.
+// Observe takes an announcement, a recommendation, a relay list or a deletion of one of these, which came from a relay. An
+// event that is turned down is a *guild.DropError. Observe may be called from many goroutines.
 func (r *Registry) Observe(ctx context.Context, from string, v guild.Verified) error {
 	e := v.Event()
 	if e.CreatedAt > nostr.Timestamp(r.c.Now().Add(time.Hour).Unix()) {
@@ -143,12 +143,12 @@ func (r *Registry) Observe(ctx context.Context, from string, v guild.Verified) e
 	case KindRelays:
 		return r.listed(ctx, e)
 	case KindDeletion:
-		return r.deleted(ctx, e)
+		return r.delete(ctx, e)
 	}
 	return guild.Drop(guild.Unexpected, "kind %d", e.Kind)
 }
 
-// announced takes an announcement. What a relay sends again is only noted to be there too.
+// announced takes an announcement. Of one that is known, only the relay is noted.
 func (r *Registry) announced(ctx context.Context, from string, e nostr.Event) error {
 	if again, err := r.again(ctx, from, e); again {
 		return err
@@ -162,7 +162,7 @@ func (r *Registry) announced(ctx context.Context, from string, e nostr.Event) er
 	if err != nil {
 		return err
 	}
-	c := &card{pubkey: e.PubKey, id: e.ID, d: h.Service().D, said: sayingOf(h, r.relays(h.Relays, maxNamed)).pack(), at: e.CreatedAt,
+	c := &card{pubkey: e.PubKey, id: e.ID, d: h.Service().D, packed: summarize(h, r.relays(h.Relays, maxNamed)).pack(), at: e.CreatedAt,
 		first: r.c.Now().UnixMilli(), stored: uint32(raw + framing)}
 	if err := r.replace(ctx, i, c, e, from, h.Name); err != nil {
 		return err
@@ -170,7 +170,7 @@ func (r *Registry) announced(ctx context.Context, from string, e nostr.Event) er
 	return r.sweep(ctx)
 }
 
-// replace changes the memory and SEEN by an announcement.
+// replace changes memory and SEEN by an announcement.
 func (r *Registry) replace(ctx context.Context, i ID, c *card, e nostr.Event, from, name string) error {
 	defer r.order(i)()
 	what, err := r.take(i, c, from, name)
@@ -180,31 +180,26 @@ func (r *Registry) replace(ctx context.Context, i ID, c *card, e nostr.Event, fr
 	return r.keep(ctx, i, c, e)
 }
 
-// fitting is the length of an announcement as JSON, or says that it is too large for one of a stranger.
+// fitting returns the length of an announcement as JSON, and an error if it is too large for a stranger's.
 func (r *Registry) fitting(i ID, e nostr.Event) (size int, err error) {
 	raw, err := e.MarshalJSON()
 	if err != nil {
 		return 0, guild.Drop(guild.Malformed, "%v", err)
 	}
-	return len(raw), r.fits(i, len(raw))
-}
-
-// fits says whether an announcement of so many bytes is too large for one of a stranger.
-func (r *Registry) fits(i ID, size int) error {
-	if size > mostOfStranger && !r.concerned(i) {
-		return guild.Drop(guild.TooLarge, "an announcement of %d bytes by somebody unknown, at most %d", size, mostOfStranger)
+	if len(raw) > mostOfStranger && !r.partners.Has(i) {
+		return len(raw), guild.Drop(guild.TooLarge, "announcement of %d bytes by a stranger, at most %d", len(raw), mostOfStranger)
 	}
-	return nil
+	return len(raw), nil
 }
 
-// order lets one goroutine at a time change the memory and SEEN for a service, so that both end with the same.
+// order lets one goroutine at a time change memory and SEEN for a service, so that both end with the same announcement.
 func (r *Registry) order(i ID) (unlock func()) {
 	m := &r.orders[int(i[0])%len(r.orders)]
 	m.Lock()
 	return m.Unlock
 }
 
-// again notes that an announcement that is known came from another relay too.
+// again reports whether an announcement is known, and notes that it came from another relay too.
 func (r *Registry) again(ctx context.Context, from string, e nostr.Event) (bool, error) {
 	r.mu.Lock()
 	c := r.index.event(e.ID)
@@ -223,13 +218,13 @@ func (r *Registry) again(ctx context.Context, from string, e nostr.Event) (bool,
 	return true, r.keep(ctx, i, c, e)
 }
 
-// noted adds a relay to those that a card came from, and reports whether that is news. The lock must be held.
+// noted adds a relay to those that a card came from, and reports whether it was new. The lock must be held.
 func (r *Registry) noted(c *card, from string) bool {
 	urls := r.relays([]string{from}, 1)
 	return len(urls) == 1 && c.note(r.sources.number(urls[0]))
 }
 
-// current is the id of the announcement that counts for a service.
+// current returns the id of the announcement that counts for a service.
 func (r *Registry) current(i ID) (id nostr.ID) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -239,7 +234,7 @@ func (r *Registry) current(i ID) (id nostr.ID) {
 	return id
 }
 
-// take changes the memory by an announcement. The changed thing is "" when it is known already.
+// take changes memory by an announcement and tells the watchers. It returns what changed, "" if it was known already.
 func (r *Registry) take(i ID, c *card, from, name string) (what What, err error) {
 	r.mu.Lock()
 	what, err = r.put(i, c, from)
@@ -253,20 +248,21 @@ func (r *Registry) take(i ID, c *card, from, name string) (what What, err error)
 	return what, err
 }
 
+// changed calls Config.Changed.
 func (r *Registry) changed() {
 	if r.c.Changed != nil {
 		r.c.Changed()
 	}
 }
 
-// put changes the memory by an announcement. The lock must be held.
+// put changes memory by an announcement. The lock must be held.
 func (r *Registry) put(i ID, c *card, from string) (What, error) {
 	old := r.index.find(i)
 	what := Announced
 	switch {
 	case old != nil && old.id == c.id:
 		return "", nil
-	case old != nil && !newer(c.at, c.id, old.at, old.id) || r.gone[i] >= c.at:
+	case old != nil && !newer(c.at, c.id, old.at, old.id) || r.deleted[i] >= c.at:
 		return "", guild.Drop(guild.Outdated, "announcement %q", c.d)
 	}
 	if err := r.admit(i, c, old); err != nil {
@@ -277,37 +273,36 @@ func (r *Registry) put(i ID, c *card, from string) (What, error) {
 	}
 	r.noted(c, from)
 	r.index.put(i, c)
-	delete(r.gone, i)
+	delete(r.deleted, i)
 	r.answers.forget()
 	r.partners.Announced(i)
 	return what, nil
 }
 
-// newer says whether one event replaces another: the newest wins, then the lowest id.
+// newer reports whether one event replaces another: the newest counts, then the lowest id.
 func newer(at nostr.Timestamp, id nostr.ID, thanAt nostr.Timestamp, thanID nostr.ID) bool {
 	return at > thanAt || at == thanAt && slices.Compare(id[:], thanID[:]) < 0
 }
 
-// Name is what a provider calls one of its services, or has called it when it was asked last if it is not announced any
-// more; "" when neither is known.
+// Name returns the name of a service: the announced one, else the one under which it was asked last, else "".
 func (r *Registry) Name(s guild.Service) string {
 	i := IDOf(s)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if c := r.index.find(i); c != nil {
-		return unpack(c.said).name
+		return unpack(c.packed).name
 	}
 	return r.partners.Standing(s).Name
 }
 
-// Announces reports whether a service of a key is known.
+// Announces reports whether a key announces a service.
 func (r *Registry) Announces(key nostr.PubKey) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return len(r.index.keys[key]) > 0
 }
 
-// Len is the number of services known.
+// Len returns the number of announced services.
 func (r *Registry) Len() int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

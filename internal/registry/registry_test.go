@@ -32,7 +32,7 @@ func newProvider(n byte) provider {
 
 func (p provider) service(d string) guild.Service { return guild.Service{PubKey: p.key, D: d} }
 
-// decisions are what was decided about services, as a test sets it.
+// decisions implements Partners with what a test sets.
 type decisions struct {
 	standings map[guild.Service]Standing
 	moves     uint64
@@ -96,7 +96,7 @@ func newWorld(t *testing.T) *world {
 
 const day = 24 * time.Hour
 
-// open makes the registry anew, from what the journal has seen.
+// open opens the registry anew.
 func (w *world) open() {
 	w.Helper()
 	r, err := Open(w.Context(), Config{Journal: w.journal, Now: time.Now, Changed: func() { w.changes++ },
@@ -107,7 +107,7 @@ func (w *world) open() {
 	w.Registry = r
 }
 
-// observe signs an event as p and has it observed. It is dated now unless it says otherwise.
+// observe signs an event as p and has it observed. Its date is now if it has none.
 func (w *world) observe(p provider, e nostr.Event) error {
 	w.Helper()
 	if e.CreatedAt == 0 {
@@ -133,7 +133,7 @@ func python(d string) nip89.Handler {
 		Relays: []string{"wss://" + d + ".example"}, Price: 7, MaxConcurrent: 3}
 }
 
-// names lists what is offered for a task.
+// names lists the names of the offers for a task.
 func (w *world) names(task string) (names []string) {
 	for _, o := range w.Offers(task, 5000) {
 		names = append(names, o.Name)
@@ -148,7 +148,7 @@ func wantDrop(t *testing.T, err error, want guild.Reason) {
 	}
 }
 
-func TestAnAnnouncementBecomesAnOffer(t *testing.T) {
+func TestAnnouncementBecomesOffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		w.announces(alice, python("alice"))
@@ -170,12 +170,12 @@ func TestAnAnnouncementBecomesAnOffer(t *testing.T) {
 			t.Errorf("%q, %d services, %d changes", w.Name(o.Service), w.Len(), w.changes)
 		}
 		if w.journal.Last() != 0 {
-			t.Error("what a stranger wrote became a fact")
+			t.Error("an announcement became a fact")
 		}
 	})
 }
 
-func TestTheSurestOffersComeFirst(t *testing.T) {
+func TestOfferOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		latency := 5.0
@@ -197,7 +197,7 @@ func TestTheSurestOffersComeFirst(t *testing.T) {
 	})
 }
 
-func TestTheNewestAnnouncementCountsWhateverOrderTheyComeIn(t *testing.T) {
+func TestNewestAnnouncementCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		now := nostr.Timestamp(time.Now().Unix())
@@ -215,7 +215,7 @@ func TestTheNewestAnnouncementCountsWhateverOrderTheyComeIn(t *testing.T) {
 		}
 		wantDrop(t, w.observe(alice, dated("first", now-20)), guild.Outdated)
 		if err := w.observe(alice, dated("third", now)); err != nil {
-			t.Errorf("what a relay sends again is no reason for a word: %v", err)
+			t.Errorf("an event sent again is dropped: %v", err)
 		}
 		if got := w.names("python"); len(got) != 1 || got[0] != "third" || w.changes != 2 {
 			t.Errorf("%v after %d changes", got, w.changes)
@@ -223,7 +223,7 @@ func TestTheNewestAnnouncementCountsWhateverOrderTheyComeIn(t *testing.T) {
 	})
 }
 
-func TestTwoSpellingsOfAServiceAreOneService(t *testing.T) {
+func TestSpellingsOfService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		w.announces(alice, python("My  Service"))
@@ -235,7 +235,7 @@ func TestTwoSpellingsOfAServiceAreOneService(t *testing.T) {
 	})
 }
 
-func TestWhatMakesNoSenseIsDropped(t *testing.T) {
+func TestDroppedEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		future := python("alice").Event()
@@ -251,7 +251,7 @@ func TestWhatMakesNoSenseIsDropped(t *testing.T) {
 	})
 }
 
-// deletion takes back services by their addresses.
+// deletion deletes services by their addresses.
 func deletion(p provider, ds ...string) nostr.Event {
 	e := nostr.Event{Kind: KindDeletion}
 	for _, d := range ds {
@@ -260,13 +260,13 @@ func deletion(p provider, ds ...string) nostr.Event {
 	return e
 }
 
-func TestAnAnnouncementIsTakenBackByItsAuthorOnly(t *testing.T) {
+func TestDeletionByAuthorOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice, mallory := newWorld(t), newProvider(1), newProvider(2)
 		w.announces(alice, python("alice"))
 		wantDrop(t, w.observe(mallory, deletion(alice, "alice")), guild.Misdirected)
 		if w.Len() != 1 {
-			t.Fatal("a stranger took it back")
+			t.Fatal("a stranger deleted it")
 		}
 		if err := w.observe(alice, deletion(alice, "alice")); err != nil || w.Len() != 0 {
 			t.Errorf("%v, %d services", err, w.Len())
@@ -282,7 +282,7 @@ func TestAnAnnouncementIsTakenBackByItsAuthorOnly(t *testing.T) {
 	})
 }
 
-func TestWhoWasAskedHasANameWhenItHasLeft(t *testing.T) {
+func TestNameAfterDeletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice, bob := newWorld(t), newProvider(1), newProvider(2)
 		w.announces(alice, python("alice"))
@@ -295,15 +295,15 @@ func TestWhoWasAskedHasANameWhenItHasLeft(t *testing.T) {
 			}
 		}
 		if name := w.Name(asked); name != "Alice" {
-			t.Errorf("who was asked is called %q", name)
+			t.Errorf("name %q of a service that was asked, want Alice", name)
 		}
 		if name := w.Name(guild.Service{PubKey: bob.key, D: "bob"}); name != "" {
-			t.Errorf("who was never asked is called %q", name)
+			t.Errorf("name %q of a service that was never asked", name)
 		}
 	})
 }
 
-func TestADeletionTakesBackEverythingThatItNames(t *testing.T) {
+func TestDeletionOfAllNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		for _, d := range []string{"one", "two", "three"} {
@@ -318,7 +318,7 @@ func TestADeletionTakesBackEverythingThatItNames(t *testing.T) {
 	})
 }
 
-func TestWhatWasSeenIsThereAfterARestart(t *testing.T) {
+func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		w.announces(alice, python("one"))
@@ -338,7 +338,7 @@ func TestWhatWasSeenIsThereAfterARestart(t *testing.T) {
 	})
 }
 
-func TestAnAnnouncementAges(t *testing.T) {
+func TestAnnouncementAges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.announces(newProvider(1), python("alice"))

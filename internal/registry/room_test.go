@@ -16,13 +16,13 @@ import (
 	"guild/nip89"
 )
 
-// stranger is a provider of a key of its own.
+// stranger returns a provider by its number.
 func stranger(n int) provider {
 	secret := key.NewSecret(nostr.SecretKey{29: 7, 30: byte(n >> 8), 31: byte(n)})
 	return provider{key.NewSigner(secret), secret.PubKey()}
 }
 
-// aged is an announcement that was made so long ago.
+// aged returns an announcement made some time ago.
 func aged(h nip89.Handler, ago time.Duration) nostr.Event {
 	e := h.Event()
 	e.CreatedAt = nostr.Timestamp(time.Now().Add(-ago).Unix())
@@ -42,7 +42,7 @@ func (w *world) inSeen(prefix string) (count, bytes int) {
 	return count, bytes
 }
 
-// ds lists what services are called, in order.
+// ds lists the d of all services, in order.
 func (w *world) ds() []string {
 	var all []string
 	for _, o := range w.Offers("", 0) {
@@ -66,7 +66,7 @@ func (w *world) wantServices(want ...string) {
 	}
 }
 
-func TestOfOneKeyNoMoreThan32ServicesAreKept(t *testing.T) {
+func TestServicesOfOneKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, mallory, bob := newWorld(t), newProvider(1), newProvider(2)
 		known := mallory.service("known")
@@ -95,7 +95,7 @@ func TestOfOneKeyNoMoreThan32ServicesAreKept(t *testing.T) {
 	})
 }
 
-func TestWhatAFloodLeftInSeenGoesWithTheNextStart(t *testing.T) {
+func TestRestartAfterFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, mallory := newWorld(t), newProvider(1)
 		w.announces(newProvider(2), python("bob"))
@@ -128,7 +128,7 @@ func TestWhatAFloodLeftInSeenGoesWithTheNextStart(t *testing.T) {
 	})
 }
 
-func TestWhoGoesWhenThereIsNoRoom(t *testing.T) {
+func TestDropOrder(t *testing.T) {
 	const day = 24 * time.Hour
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -183,7 +183,7 @@ func TestWhoGoesWhenThereIsNoRoom(t *testing.T) {
 	})
 }
 
-func TestWhomWeKnowGetsAPlaceWhateverIsThere(t *testing.T) {
+func TestKnownServiceGetsIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		w.room.services = 2
@@ -201,7 +201,7 @@ func TestWhomWeKnowGetsAPlaceWhateverIsThere(t *testing.T) {
 	})
 }
 
-func TestSeenIsBoundedInBytes(t *testing.T) {
+func TestSeenBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.room.stored = 64 << 10
@@ -212,7 +212,7 @@ func TestSeenIsBoundedInBytes(t *testing.T) {
 			w.announces(stranger(n), long)
 		}
 		if _, bytes := w.inSeen("card"); bytes > 80<<10 || bytes != w.index.stored-w.Len()*framing {
-			t.Errorf("%d bytes are in SEEN, and %d are told", bytes, w.index.stored)
+			t.Errorf("%d bytes are in SEEN, and %d are counted", bytes, w.index.stored)
 		}
 		before := w.index.stored
 		w.open()
@@ -222,7 +222,7 @@ func TestSeenIsBoundedInBytes(t *testing.T) {
 	})
 }
 
-func TestAStrangersAnnouncementHas16KB(t *testing.T) {
+func TestStrangersAnnouncementSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		long := python("a")
@@ -240,7 +240,7 @@ func TestAStrangersAnnouncementHas16KB(t *testing.T) {
 	})
 }
 
-func TestTheListsOfStrangersAreNotKept(t *testing.T) {
+func TestStrangersRelayLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice, mallory, met := newWorld(t), newProvider(1), newProvider(2), newProvider(3)
 		long := nostr.Event{Kind: KindRelays, Tags: nostr.Tags{{"p", alice.key.Hex()}}}
@@ -273,7 +273,7 @@ func TestTheListsOfStrangersAreNotKept(t *testing.T) {
 	})
 }
 
-func TestTooManyListsGiveWay(t *testing.T) {
+func TestTooManyRelayLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		w.announces(alice, python("a"))
@@ -294,7 +294,7 @@ func TestTooManyListsGiveWay(t *testing.T) {
 	})
 }
 
-func TestWhatIsTakenBackTakesLittleAndAlwaysAsMuch(t *testing.T) {
+func TestDeletionSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		d := strings.Repeat("d", 1000)

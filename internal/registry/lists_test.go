@@ -25,7 +25,7 @@ func (w *world) recommends(p provider, handles string, services ...guild.Service
 	return w.observe(p, r.Event())
 }
 
-func TestRecommendationsOfThoseWeFollowCount(t *testing.T) {
+func TestRecommendations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice, friend, stranger := newWorld(t), newProvider(1), newProvider(200), newProvider(2)
 		s := alice.service("alice")
@@ -53,7 +53,7 @@ func TestRecommendationsOfThoseWeFollowCount(t *testing.T) {
 		want(1)
 		deletes := nostr.Event{Kind: KindDeletion, Tags: nostr.Tags{{"a", fmt.Sprintf("31989:%s:5050", friend.key.Hex())}}}
 		if !w.Deletes(nostr.Event{PubKey: friend.key, Tags: deletes.Tags}) {
-			t.Error("a deletion of a recommendation is not the registry's")
+			t.Error("Deletes does not know a deletion of a recommendation")
 		}
 		wantDrop(t, w.observe(stranger, deletes), guild.Misdirected)
 		if err := w.observe(friend, deletes); err != nil {
@@ -65,7 +65,7 @@ func TestRecommendationsOfThoseWeFollowCount(t *testing.T) {
 	})
 }
 
-func TestAnAnnouncementIsTakenBackByItsID(t *testing.T) {
+func TestDeletionByID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice, mallory := newWorld(t), newProvider(1), newProvider(2)
 		w.announces(alice, python("one"))
@@ -73,7 +73,7 @@ func TestAnAnnouncementIsTakenBackByItsID(t *testing.T) {
 		id := w.card(alice.service("one")).ID
 		byID := nostr.Event{Kind: KindDeletion, Tags: nostr.Tags{{"e", id.Hex()}}}
 		if !w.Deletes(nostr.Event{PubKey: alice.key, Tags: byID.Tags}) || w.Deletes(nostr.Event{Tags: nostr.Tags{{"e", nostr.ID{1}.Hex()}, {"k", "5000"}}}) {
-			t.Error("it is not known what the deletion is about")
+			t.Error("Deletes does not know the id")
 		}
 		wantDrop(t, w.observe(mallory, byID), guild.Misdirected)
 		if err := w.observe(alice, byID); err != nil {
@@ -89,7 +89,7 @@ func TestAnAnnouncementIsTakenBackByItsID(t *testing.T) {
 	})
 }
 
-func TestADeletionOfSeveralHoldsWhenOneComesBack(t *testing.T) {
+func TestDeletionOfSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		w.announces(alice, python("one"))
@@ -106,7 +106,7 @@ func TestADeletionOfSeveralHoldsWhenOneComesBack(t *testing.T) {
 	})
 }
 
-func TestWhereAnAnnouncementWasSeenIsRemembered(t *testing.T) {
+func TestRelaysOfAnnouncement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		e := python("alice").Event()
@@ -131,7 +131,7 @@ func TestWhereAnAnnouncementWasSeenIsRemembered(t *testing.T) {
 	})
 }
 
-func TestWhatAnEarlierVersionSawIsRead(t *testing.T) {
+func TestReadsOldSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		keep := func(place string, e nostr.Event) {
@@ -164,7 +164,7 @@ func TestWhatAnEarlierVersionSawIsRead(t *testing.T) {
 	})
 }
 
-func TestChangesAreWatched(t *testing.T) {
+func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		changes := w.Watch(t.Context())
@@ -190,7 +190,7 @@ func TestChangesAreWatched(t *testing.T) {
 	})
 }
 
-func TestASlowWatcherIsToldWhatItMissed(t *testing.T) {
+func TestSlowWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		changes := w.Watch(t.Context())
@@ -216,7 +216,7 @@ func TestASlowWatcherIsToldWhatItMissed(t *testing.T) {
 	})
 }
 
-func TestTheRelaysThatMostName(t *testing.T) {
+func TestRelaysNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for n, relays := range [][]string{{"wss://a.example", "wss://all.example"}, {"wss://all.example/"}, {"wss://b.example", "wss://all.example"}} {
@@ -230,7 +230,7 @@ func TestTheRelaysThatMostName(t *testing.T) {
 	})
 }
 
-func TestAnAnswerHoldsUntilSomethingChanges(t *testing.T) {
+func TestAnswersAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		w.announces(alice, python("alice"))
@@ -241,7 +241,7 @@ func TestAnAnswerHoldsUntilSomethingChanges(t *testing.T) {
 		}
 		w.move(alice.service("alice"), guild.Unresponsive)
 		if got := w.Offers("python", 5000)[0].State; got != guild.Unresponsive {
-			t.Errorf("still %s", got)
+			t.Errorf("offered as %s, want unresponsive", got)
 		}
 		w.announces(newProvider(2), python("bob"))
 		if got := w.names("python"); len(got) != 2 {
@@ -250,7 +250,7 @@ func TestAnAnswerHoldsUntilSomethingChanges(t *testing.T) {
 	})
 }
 
-func TestManyMayObserveAtOnce(t *testing.T) {
+func TestConcurrentObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		var events []guild.Verified
@@ -286,7 +286,7 @@ func TestManyMayObserveAtOnce(t *testing.T) {
 	})
 }
 
-func TestEachChangeOfAnAnnouncementNamesItsService(t *testing.T) {
+func TestTouchedServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		var named []string

@@ -12,8 +12,8 @@ import (
 	"guild/nip89"
 )
 
-// Deletes reports whether a deletion (kind 5) is about announcements or recommendations: by its tags, or because it
-// names one that is known here.
+// Deletes reports whether a deletion (kind 5) is about announcements or recommendations: by its tags, or because it names a
+// known announcement.
 func (r *Registry) Deletes(e nostr.Event) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -39,21 +39,21 @@ func (r *Registry) Deletes(e nostr.Event) bool {
 	return false
 }
 
-// address is how an address (NIP-01) of that kind and key begins.
+// address returns the beginning of the addresses (NIP-01) of a kind and a key.
 func address(kind nostr.Kind, by nostr.PubKey) string { return fmt.Sprintf("%d:%s:", kind, by.Hex()) }
 
-// target is what a deletion takes back: all versions of a service through a time.
+// target is what a deletion is about: all versions of a service until a time.
 type target struct {
 	service guild.Service
 	until   nostr.Timestamp
 }
 
-// deleted takes back what a deletion names and its author wrote (NIP-09): by address every version until then, by id
-// the version that counts.
-func (r *Registry) deleted(ctx context.Context, e nostr.Event) error {
+// delete deletes what a deletion names, if its author wrote it (NIP-09): by address every version until then, by id the
+// version that counts.
+func (r *Registry) delete(ctx context.Context, e nostr.Event) error {
 	services, praises := r.targets(e)
 	if len(services) == 0 && len(praises) == 0 {
-		return guild.Drop(guild.Misdirected, "deletion of nothing we know")
+		return guild.Drop(guild.Misdirected, "deletion of nothing known")
 	}
 	changed := false
 	for _, t := range services {
@@ -93,8 +93,8 @@ func (r *Registry) targets(e nostr.Event) (services []target, praises []praiseKe
 			if c := r.index.event(id); c != nil && c.pubkey == e.PubKey {
 				services = append(services, target{c.service(), c.at})
 			}
-			for key, said := range r.praise.said {
-				if said.id == id && key.by == e.PubKey {
+			for key, one := range r.praise.all {
+				if one.id == id && key.by == e.PubKey {
 					praises = append(praises, key)
 				}
 			}
@@ -103,14 +103,14 @@ func (r *Registry) targets(e nostr.Event) (services []target, praises []praiseKe
 	return services, praises
 }
 
-// withdraw takes a service back, and writes that to SEEN if it was known: what never was need not be forgotten.
+// withdraw deletes a service, and writes that to SEEN if the service was known.
 func (r *Registry) withdraw(ctx context.Context, t target) (removed bool, err error) {
 	i := IDOf(t.service)
 	defer r.order(i)()
 	r.mu.Lock()
 	if c := r.index.find(i); c != nil && c.at <= t.until {
 		removed = true
-		r.tell(Change{What: Retracted, Service: t.service, Name: unpack(c.said).name, At: t.until.Time()})
+		r.tell(Change{What: Retracted, Service: t.service, Name: unpack(c.packed).name, At: t.until.Time()})
 	}
 	kept := r.retract(i, t.until)
 	r.mu.Unlock()
@@ -127,7 +127,7 @@ func (r *Registry) withdraw(ctx context.Context, t target) (removed bool, err er
 	return true, r.c.Journal.See(ctx, seenPrefix+i.place(), b)
 }
 
-// retract changes the memory by a deletion, and reports whether there was room to remember it. The lock must be held.
+// retract changes memory by a deletion, and reports whether there was room to keep the deletion. The lock must be held.
 func (r *Registry) retract(i ID, until nostr.Timestamp) (kept bool) {
 	c := r.index.find(i)
 	if c != nil && c.at <= until {
@@ -137,16 +137,16 @@ func (r *Registry) retract(i ID, until nostr.Timestamp) (kept bool) {
 	}
 	room := most
 	if c != nil {
-		room = 2 * most // what was never announced must not use up the place of what was
+		room = 2 * most // deletions of what was never announced must not take the room of the others
 	}
-	if _, known := r.gone[i]; known || len(r.gone) < room {
-		r.gone[i] = max(r.gone[i], until)
+	if _, known := r.deleted[i]; known || len(r.deleted) < room {
+		r.deleted[i] = max(r.deleted[i], until)
 		kept = true
 	}
 	return kept
 }
 
-// unsay takes a recommendation back.
+// unsay deletes a recommendation.
 func (r *Registry) unsay(ctx context.Context, key praiseKey, e nostr.Event) (removed bool, err error) {
 	r.mu.Lock()
 	removed = r.praise.remove(key, e)
@@ -158,24 +158,24 @@ func (r *Registry) unsay(ctx context.Context, key praiseKey, e nostr.Event) (rem
 	return true, r.keepEvent(ctx, praisePlace(key), e)
 }
 
-// remove takes back what was recommended until a deletion. Only keys that we follow have anything to take back.
+// remove deletes what was recommended until a deletion. It reports whether anything changed; of keys that are not followed
+// nothing is kept.
 func (p praise) remove(key praiseKey, e nostr.Event) bool {
-	old, ok := p.said[key]
+	old, ok := p.all[key]
 	if !p.follow[key.by] || ok && (len(old.services) == 0 || old.at > e.CreatedAt) {
 		return false
 	}
 	if !ok {
 		return p.put(key, recommendation{at: e.CreatedAt, id: e.ID}) == nil
 	}
-	p.said[key] = recommendation{at: max(old.at, e.CreatedAt), id: e.ID}
+	p.all[key] = recommendation{at: max(old.at, e.CreatedAt), id: e.ID}
 	for _, i := range old.services {
 		p.count(i)
 	}
 	return true
 }
 
-// rememberDeletion takes a deletion out of SEEN: of recommendations, and as they were kept before there were
-// sightings.
+// rememberDeletion takes a deletion of SEEN: of recommendations, or of announcements from before there were sightings.
 func (r *Registry) rememberDeletion(e nostr.Event) {
 	services, praises := r.targets(e)
 	r.mu.Lock()
