@@ -180,7 +180,8 @@ func TestWatch(t *testing.T) {
 			if c.Service != alice.service("alice") || c.Name != "alice" || c.Missed != 0 {
 				t.Errorf("%+v", c)
 			}
-			if got = append(got, c.What); len(got) == 3 {
+			got = append(got, c.What)
+			if len(got) == 3 {
 				break
 			}
 		}

@@ -73,7 +73,8 @@ func TestServicesOfOneKey(t *testing.T) {
 		w.announces(mallory, python("known"))
 		w.move(known, guild.Active)
 		for n := range 40 {
-			switch err := w.observe(mallory, python(fmt.Sprint("d", n)).Event()); {
+			err := w.observe(mallory, python(fmt.Sprint("d", n)).Event())
+			switch {
 			case n < 32 && err != nil:
 				t.Fatal(err)
 			case n >= 32:

@@ -118,7 +118,8 @@ func (r *Registry) recall(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if messages = append(messages, m); len(messages) == batch {
+			messages = append(messages, m)
+			if len(messages) == batch {
 				batches <- messages
 				messages = nil
 			}

@@ -188,7 +188,8 @@ func TestRequiredFields(t *testing.T) { // section 1.3.1
 			{"content that is no JSON", nostr.Event{Kind: Kind, Content: "hello"}, guild.Malformed},
 			{"more than 64 KB", nostr.Event{Kind: Kind, Content: `{"name":"` + strings.Repeat("x", 64<<10) + `"}`}, guild.Malformed},
 		} {
-			switch err := w.observe(alice, c.event); {
+			err := w.observe(alice, c.event)
+			switch {
 			case c.want != "":
 				wantDrop(t, err, c.want)
 			case err != nil:

@@ -169,7 +169,8 @@ func (c *court) examine(context.Context, judge.Case) (guild.Verdict, judge.Evide
 
 // publish is a relay, and the node of whoever a gift wrap is for.
 func (c *court) publish(ctx context.Context, v guild.Verified, _ []string) error {
-	switch e := v.Event(); {
+	e := v.Event()
+	switch {
 	case e.Kind == review.Kind:
 		r, err := nipreview.Parse(e)
 		c.mu.Lock()
