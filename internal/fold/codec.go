@@ -82,9 +82,17 @@ func decodeKey(in *jsontext.Decoder, key *nostr.PubKey) error {
 	if err != nil {
 		return err
 	}
-	if len(quoted) != len(`""`)+hex.EncodedLen(len(key)) || quoted.Kind() != '"' {
-		return fmt.Errorf("%.80s is no public key", quoted)
+	if quoted.Kind() != '"' {
+		return fmt.Errorf("%.80s is not a public key", quoted)
 	}
-	_, err = hex.Decode(key[:], quoted[1:len(quoted)-1])
+	return decodeHex(key[:], quoted[1:len(quoted)-1])
+}
+
+// decodeHex reads the hex digits of all of dst.
+func decodeHex[S ~string | ~[]byte](dst []byte, digits S) error {
+	if len(digits) != hex.EncodedLen(len(dst)) {
+		return fmt.Errorf("%.80q: want %d hex digits", digits, hex.EncodedLen(len(dst)))
+	}
+	_, err := hex.Decode(dst, []byte(digits))
 	return err
 }
