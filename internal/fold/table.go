@@ -179,9 +179,9 @@ func (t *Table[K, V]) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 	var values []*[]V
 	var decoding errgroup.Group
 	decoding.SetLimit(runtime.GOMAXPROCS(0))
-	options := in.Options()
+	options, size := in.Options(), 0
 	for in.PeekKind() == '"' {
-		list := []byte{'['}
+		list := append(make([]byte, 0, size), '[')
 		for n := 0; n < batch && in.PeekKind() == '"'; n++ {
 			name, err := in.ReadToken()
 			if err != nil {
@@ -199,6 +199,7 @@ func (t *Table[K, V]) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 			list = append(append(list, value...), ',')
 		}
 		list[len(list)-1] = ']'
+		size = len(list) + len(list)/8 // of the next one, roughly
 		decoded := new([]V)
 		values = append(values, decoded)
 		decoding.Go(func() error { return json.Unmarshal(list, decoded, options) })

@@ -10,6 +10,7 @@ import (
 	"guild"
 	"guild/internal/due"
 	"guild/internal/fact"
+	"guild/internal/fold"
 	"guild/internal/journal"
 )
 
@@ -264,9 +265,7 @@ func (j *Jobs) dueForBids() (work []due.Work) {
 }
 
 func (f *Fold) holds(t turn) bool {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.purse.open.Has(t)
+	return fold.Read(f.State, func(s *state) bool { return s.Bids.Has(t) })
 }
 
 // owed is what of a reserved bid is spent, once that is decided: all of it, or what the provider wanted if that was

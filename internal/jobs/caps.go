@@ -128,15 +128,16 @@ func (t *traffic) wait(a Attempt, by int) {
 
 // asked says how many requests a provider has not answered, and when each of the last minute was made.
 func (f *Fold) asked(p nostr.PubKey, now time.Time) (waiting int, minute []int64) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
 	since := now.Add(-time.Minute).UnixMilli()
-	for _, at := range f.traffic.recent[p] {
-		if at > since {
-			minute = append(minute, at)
+	f.View(func(s *state) {
+		for _, at := range s.traffic.recent[p] {
+			if at > since {
+				minute = append(minute, at)
+			}
 		}
-	}
-	return f.traffic.waiting[p], minute
+		waiting = s.traffic.waiting[p]
+	})
+	return waiting, minute
 }
 
 // room says when a provider has room for one request more, of which it has beside given away already: at once, from

@@ -9,6 +9,7 @@ import (
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/fold/foldtest"
 )
 
 func TestNobodyIsAskedForMoreAtOnceThanTheLimit(t *testing.T) {
@@ -138,7 +139,7 @@ func TestTheTrafficIsTheSameAfterARestart(t *testing.T) {
 		for _, p := range []person{alice, bob} {
 			waiting, minute := w.fold.asked(p.key, time.Now())
 			again := NewFold()
-			if err := again.Restore([]byte(snapshot(t, w.fold))); err != nil {
+			if err := again.Restore([]byte(foldtest.Snapshot(t, w.fold))); err != nil {
 				t.Fatal(err)
 			}
 			if n, times := again.asked(p.key, time.Now()); n != waiting || len(times) != len(minute) || n == 0 {

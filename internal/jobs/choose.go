@@ -488,9 +488,9 @@ func (j *Jobs) again(job *Job, p nostr.PubKey) (when time.Time, busy bool) {
 	return when, busy
 }
 
-// taskOf is the task of a job. The lock must be held.
-func (f *Fold) taskOf(id guild.JobID) string {
-	if job, ok := f.jobs.Get(id); ok {
+// taskOf is the task of a job, "" of an unknown one.
+func (s *state) taskOf(id guild.JobID) string {
+	if job, ok := s.Jobs.Get(id); ok {
 		return job.Task
 	}
 	return ""

@@ -8,6 +8,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/fold"
 	"guild/nip90"
 )
 
@@ -112,16 +113,14 @@ const maxTurns = 1000
 
 // turnsOf lists the latest attempts of a provider, the latest last.
 func (f *Fold) turnsOf(provider nostr.PubKey) []nostr.ID {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.turns.Of(provider)
+	return fold.Read(f.State, func(s *state) []nostr.ID { return s.turns.Of(provider) })
 }
 
 // takeTurn adds an attempt to those of its provider. Whoever holds the list before keeps it.
-func (f *Fold) takeTurn(provider nostr.PubKey, attempt nostr.ID) {
-	turns := f.turns.Of(provider)
+func (s *state) takeTurn(provider nostr.PubKey, attempt nostr.ID) {
+	turns := s.turns.Of(provider)
 	if len(turns) >= 2*maxTurns {
 		turns = slices.Clone(turns[len(turns)-maxTurns:])
 	}
-	f.turns.Set(provider, append(turns, attempt))
+	s.turns.Set(provider, append(turns, attempt))
 }

@@ -6,6 +6,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/fold"
 )
 
 // patienceWith is when our patience with a new attempt ends, if it takes its first word as long as may be: what is
@@ -43,7 +44,5 @@ func (j *Jobs) full(beside int) bool {
 
 // unanswered is the number of requests that are not answered.
 func (f *Fold) unanswered() int {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.traffic.unanswered
+	return fold.Read(f.State, func(s *state) int { return s.traffic.unanswered })
 }

@@ -8,6 +8,7 @@ import (
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/fold"
 	"guild/internal/policy"
 	"guild/internal/route"
 )
@@ -33,7 +34,7 @@ func (j *Jobs) route() {
 	}
 	j.standard = route.Settings{Routing: p.Routing, Hash: hash}
 	j.matrix = route.New(route.Source{All: j.c.Offers, One: j.c.Routing.Offer, Facts: j.facts}, j.c.PubKey[:])
-	j.fold.tells(j.matrix)
+	j.fold.matrix.Store(j.matrix)
 }
 
 // Touch says that what a service announces may have changed. It may be called with any lock held.
@@ -77,17 +78,12 @@ func (j *Jobs) facts(task string, o guild.Offer, now time.Time) route.Facts {
 	return f
 }
 
-// tells has a matrix told of what changes.
-func (f *Fold) tells(m *route.Matrix) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.matrix = m
-}
-
 // heed tells the matrix whom an entry may change: before it does, so that nobody sees the change and does not know of it.
 func (f *Fold) heed(e fact.Entry) {
-	f.mu.RLock()
-	m := f.matrix
+	m := f.matrix.Load()
+	if m == nil {
+		return
+	}
 	var services []guild.Service
 	var providers []nostr.PubKey
 	for _, one := range e.Facts {
@@ -100,56 +96,53 @@ func (f *Fold) heed(e fact.Entry) {
 			providers = append(providers, one.Provider.PubKey)
 		}
 	}
-	if job, ok := f.jobs.Get(jobOf(e)); ok {
+	if job, ok := f.Job(jobOf(e)); ok {
 		for _, a := range job.Attempts {
 			if !slices.Contains(providers, a.Provider.PubKey) {
 				providers = append(providers, a.Provider.PubKey)
 			}
 		}
 	}
-	f.mu.RUnlock()
-	if m != nil {
-		m.Applied(e.Seq, services, providers)
-	}
+	m.Applied(e.Seq, services, providers)
 }
 
 // burden says what a provider has to do for us, as far as facts say it: requests that it has not answered, requests that
 // wait there as it says, and how many for the task are among the latest.
 func (f *Fold) burden(task string, p nostr.PubKey) (waiting, queue, recent int) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	if a := f.traffic.tasks[task]; a != nil {
-		recent = a.had[p]
-	}
-	return f.traffic.waiting[p], f.traffic.queues[p].depth, recent
+	f.View(func(s *state) {
+		if a := s.traffic.tasks[task]; a != nil {
+			recent = a.had[p]
+		}
+		waiting, queue = s.traffic.waiting[p], s.traffic.queues[p].depth
+	})
+	return waiting, queue, recent
 }
 
 // given is how many requests of ours a service has not answered.
-func (f *Fold) given(s guild.Service) int {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.traffic.given[s]
+func (f *Fold) given(service guild.Service) int {
+	return fold.Read(f.State, func(s *state) int { return s.traffic.given[service] })
 }
 
 // allotments is how the requests for a task were given out within a window: how many there were ever, how many in the
 // window, and to how many providers of those that but does not name.
 func (f *Fold) allotments(task string, since time.Time, but map[nostr.PubKey]int) (decided, total, active int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	a := f.traffic.tasks[task]
-	if a == nil {
-		return 0, 0, 0
-	}
-	for _, p := range a.expire(since.UnixMilli()) {
-		f.matrix.TouchAll(p)
-	}
-	active = len(a.had)
-	for p := range but {
-		if a.had[p] > 0 {
-			active--
+	f.Change(func(s *state) {
+		a := s.traffic.tasks[task]
+		if a == nil {
+			return
 		}
-	}
-	return a.decided, len(a.latest), active
+		for _, p := range a.expire(since.UnixMilli()) {
+			f.matrix.Load().TouchAll(p)
+		}
+		active = len(a.had)
+		for p := range but {
+			if a.had[p] > 0 {
+				active--
+			}
+		}
+		decided, total = a.decided, len(a.latest)
+	})
+	return decided, total, active
 }
 
 // scope is what of the matrix a job is about.

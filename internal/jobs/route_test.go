@@ -13,6 +13,7 @@ import (
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/fold/foldtest"
 	"guild/internal/policy"
 	"guild/internal/route"
 	"guild/nip90"
@@ -349,7 +350,7 @@ func TestAQueueThatAProviderReportsCounts(t *testing.T) {
 func restored(t *testing.T, f *Fold) *Fold {
 	t.Helper()
 	again := NewFold()
-	if err := again.Restore([]byte(snapshot(t, f))); err != nil {
+	if err := again.Restore([]byte(foldtest.Snapshot(t, f))); err != nil {
 		t.Fatal(err)
 	}
 	return again

@@ -183,7 +183,7 @@ func (j *Jobs) unseek(job *Job) due.Work {
 }
 
 // sought follows both effects to their end; given up is an end as well.
-func (f *Fold) sought(effect string, done bool) {
+func (s *state) sought(effect string, done bool) {
 	for _, prefix := range []string{seeking, unseeking} {
 		digits, ok := strings.CutPrefix(effect, prefix)
 		if !ok {
@@ -193,7 +193,7 @@ func (f *Fold) sought(effect string, done bool) {
 		if err != nil {
 			continue
 		}
-		f.change(f.solicitations.Of(id), func(j *Job) {
+		s.change(s.solicitations.Of(id), func(j *Job) {
 			j.Sought = j.Sought || prefix == seeking && done
 			j.Unsought = j.Unsought || prefix == unseeking
 		})
@@ -201,10 +201,9 @@ func (f *Fold) sought(effect string, done bool) {
 }
 
 // solicitation returns the job that a solicitation is for.
-func (f *Fold) solicitation(id nostr.ID) (*Job, bool) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.jobs.Get(f.solicitations.Of(id))
+func (f *Fold) solicitation(id nostr.ID) (job *Job, ok bool) {
+	f.View(func(s *state) { job, ok = s.Jobs.Get(s.solicitations.Of(id)) })
+	return job, ok
 }
 
 // isOffer reports whether an event answers one of our solicitations, and which job that was for.

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"time"
@@ -26,10 +27,18 @@ type strain struct {
 	Quote   guild.Msat `json:"quote,omitempty"`   // what it wanted then
 }
 
-// strains are those of all services that have any.
-type strains struct {
-	of      fold.Table[kept, strain]
-	demands []demand // for payment that still hold, the oldest first; derived
+// serviceKey is a service as the key of a table.
+type serviceKey guild.Service
+
+// MarshalText writes the key in hex, a space and the d tag.
+func (k serviceKey) MarshalText() ([]byte, error) { return []byte(k.PubKey.Hex() + " " + k.D), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (k *serviceKey) UnmarshalText(b []byte) (err error) {
+	key, d, _ := bytes.Cut(b, []byte{' '})
+	k.D = string(d)
+	k.PubKey, err = nostr.PubKeyFromHexCheap(string(key))
+	return err
 }
 
 type demand struct {
@@ -57,22 +66,14 @@ func (s strain) unpaid() int64 {
 	return s.Wanted + unpaidFor.Milliseconds()
 }
 
-func (s *strains) set(of guild.Service, to strain) {
-	if to == (strain{}) {
-		s.of.Delete(kept(of))
-		return
-	}
-	s.of.Set(kept(of), to)
-}
-
 // demanded remembers when a demand ends to hold.
-func (s *strains) demanded(of guild.Service, until int64) {
+func (s *state) demanded(of guild.Service, until int64) {
 	s.demands = append(s.demands, demand{of, until})
 }
 
-// derive makes the order of the demands anew.
-func (s *strains) derive() {
-	for of, one := range s.of.All() {
+// deriveDemands makes the order of the demands anew.
+func (s *state) deriveDemands() {
+	for of, one := range s.Strains.All() {
 		if until := one.unpaid(); until > 0 {
 			s.demanded(guild.Service(of), until)
 		}
@@ -85,39 +86,40 @@ func (s *strains) derive() {
 // strained follows what an answer says of a service's capacity, before the fact about its attempt is applied. Who takes
 // work has capacity again: its first word on a request, or a delivery, which leaves room for another. Several requests
 // that were on their way at the same time are refused once.
-func (f *Fold) strained(one fact.Fact, at int64) {
+func (s *state) strained(one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.AttemptRefused:
-		f.strain(one.Attempt, func(a Attempt, s *strain) {
+		s.strain(one.Attempt, func(a Attempt, now *strain) {
 			switch {
 			case one.Later:
-				if s.Refused == 0 || a.At >= s.At {
-					s.Refused++
+				if now.Refused == 0 || a.At >= now.At {
+					now.Refused++
 				}
-				s.At = at
+				now.At = at
 			case a.State == guild.Quoted:
-				s.Wanted, s.Quote = at, a.Quote
-				f.strains.demanded(a.Provider, s.unpaid())
+				now.Wanted, now.Quote = at, a.Quote
+				s.demanded(a.Provider, now.unpaid())
 			}
 		})
 	case fact.AttemptProgressed:
-		f.strain(one.Attempt, func(a Attempt, s *strain) {
+		s.strain(one.Attempt, func(a Attempt, now *strain) {
 			if a.Heard == 0 && !one.Fault && one.Status != string(nip90.Other) {
-				s.Refused, s.At = 0, 0
+				now.Refused, now.At = 0, 0
 			}
 		})
 	case fact.AttemptDelivered:
-		f.strain(one.Attempt, func(a Attempt, s *strain) {
-			if s.Refused, s.At = 0, 0; a.At >= s.Wanted {
-				s.Wanted, s.Quote = 0, 0
+		s.strain(one.Attempt, func(a Attempt, now *strain) {
+			now.Refused, now.At = 0, 0
+			if a.At >= now.Wanted {
+				now.Wanted, now.Quote = 0, 0
 			}
 		})
 	}
 }
 
 // strain changes that of the service that an attempt waits for.
-func (f *Fold) strain(attempt nostr.ID, by func(Attempt, *strain)) {
-	job, ok := f.jobs.Get(f.attempts.Of(attempt))
+func (s *state) strain(attempt nostr.ID, by func(Attempt, *strain)) {
+	job, ok := s.Jobs.Get(s.attempts.Of(attempt))
 	if !ok {
 		return
 	}
@@ -125,29 +127,32 @@ func (f *Fold) strain(attempt nostr.ID, by func(Attempt, *strain)) {
 	if i < 0 || !job.Attempts[i].State.Waiting() {
 		return
 	}
-	a := job.Attempts[i]
-	was := f.strains.of.Of(kept(a.Provider))
-	s := was
-	if by(a, &s); s != was {
-		f.strains.set(a.Provider, s)
+	of := serviceKey(job.Attempts[i].Provider)
+	was := s.Strains.Of(of)
+	now := was
+	by(job.Attempts[i], &now)
+	switch now {
+	case was:
+	case strain{}:
+		s.Strains.Delete(of)
+	default:
+		s.Strains.Set(of, now)
 	}
 }
 
 // strainOf is why a service is left alone.
-func (f *Fold) strainOf(s guild.Service) strain {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.strains.of.Of(kept(s))
+func (f *Fold) strainOf(service guild.Service) strain {
+	return fold.Read(f.State, func(s *state) strain { return s.Strains.Of(serviceKey(service)) })
 }
 
 // forgiven lists the services whose demand to be paid holds no longer, once.
 func (f *Fold) forgiven(now time.Time) (all []guild.Service) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	n := 0
-	for ; n < len(f.strains.demands) && f.strains.demands[n].until <= now.UnixMilli(); n++ {
-		all = append(all, f.strains.demands[n].of)
-	}
-	f.strains.demands = slices.Clip(f.strains.demands[n:])
+	f.Change(func(s *state) {
+		n := 0
+		for ; n < len(s.demands) && s.demands[n].until <= now.UnixMilli(); n++ {
+			all = append(all, s.demands[n].of)
+		}
+		s.demands = slices.Clip(s.demands[n:])
+	})
 	return all
 }
