@@ -15,25 +15,6 @@ import (
 	"guild/internal/route"
 )
 
-// What keeps a service out of a job, in a word, beside what keeps it out of all and what the router avoids.
-const (
-	byItself      = "itself"      // nobody hires itself
-	byOthers      = "not named"   // the customer named others
-	byService     = "service"     // another one of its provider is met
-	byAsked       = "asked"       // it had its turn
-	byEncryption  = "encryption"  // the job is private, and it reads no encrypted requests
-	byCredentials = "credentials" // they are not sealed for it
-	byQuarantine  = "quarantine"
-	byPrice       = "price"
-	byClass       = "class"    // it is on probation, and the job is none of those that are for such
-	byFull        = "full"     // it has as much to do as we give at once
-	byPause       = "pause"    // it had no capacity, and is asked again later
-	byCapacity    = "capacity" // as above, and the deadline is before that
-)
-
-// probation are the classes of jobs that a provider on probation may get.
-var probation = [...]string{guild.ClassExperimental, guild.ClassBackground}
-
 // field is who may be asked next for a job.
 type field struct {
 	best   *guild.Offer // nil when nobody may be asked now
@@ -90,7 +71,7 @@ func (j *Jobs) field(job *Job, want int, now time.Time) field {
 	}
 	j.choosing.Lock()
 	defer j.choosing.Unlock()
-	j.settle(now)
+	j.releaseSlots(now)
 	s := j.scope(job, now)
 	if given, rule := j.given(job, s); rule != "" {
 		return j.fieldOf(job, given, now)
@@ -100,7 +81,7 @@ func (j *Jobs) field(job *Job, want int, now time.Time) field {
 		return known.field
 	}
 	found := j.search(job, s, want)
-	if found.best = nil; found.when.IsZero() && found.count > 0 {
+	if found.when.IsZero() && found.count > 0 {
 		if o, _, ok := j.choose(job, now); ok {
 			found.best = &o
 		}
@@ -141,16 +122,18 @@ func (j *Jobs) search(job *Job, s route.Scope, want int) look {
 	l.version = j.matrix.Visit(s, func(f *route.Facts) bool {
 		by, when := j.excludes(job, &f.Offer, now)
 		switch {
-		case soft(by):
+		case temporary(by):
 			able[f.Offer.Service.PubKey] = true
-			if ready = ready || !when.After(now); !ready {
+			ready = ready || !when.After(now)
+			if !ready {
 				l.later = append(l.later, *f)
 				if l.when.IsZero() || when.Before(l.when) {
 					l.when = when
 				}
 			}
 		default:
-			if until := time.UnixMilli(f.Offer.Until); by == byQuarantine && until.Before(l.until) {
+			until := time.UnixMilli(f.Offer.Until)
+			if by == byQuarantine && until.Before(l.until) {
 				l.until = until
 			}
 			if l.excluded == "" {
@@ -162,17 +145,19 @@ func (j *Jobs) search(job *Job, s route.Scope, want int) look {
 	retried := ""
 	if len(able) < want {
 		j.matrix.VisitAgain(s, func(f *route.Facts) bool {
-			if by, _ := j.excludes(job, &f.Offer, now); !soft(by) {
+			if by, _ := j.excludes(job, &f.Offer, now); !temporary(by) {
 				return true
 			}
 			able[f.Offer.Service.PubKey] = true
-			if retried = j.explain(job, f, route.ByAgain); l.when.IsZero() {
+			retried = j.explain(job, f, route.ByAgain)
+			if l.when.IsZero() {
 				l.when = l.until // or whenever that is over
 			}
 			return len(able) < want
 		})
 	}
-	if l.count = len(able); l.count < want {
+	l.count = len(able)
+	if l.count < want {
 		var f route.Facts
 		var by string
 		l.offers, f, by = j.matrix.Out(s)
@@ -184,19 +169,18 @@ func (j *Jobs) search(job *Job, s route.Scope, want int) look {
 		l.when, l.later = time.Time{}, nil
 		return l
 	}
-	switch l.why = allBusy; {
+	switch {
 	case l.count == 0:
 		l.why = nobody(job, l.offers, false, l.excluded)
 	case len(l.later) == 0:
 		l.why = retried
+	default:
+		l.why = allBusy
 	}
 	return l
 }
 
-const allBusy = "everybody who may be asked has as much to do as we give at once"
-
-// soft reports whether what excludes says keeps nobody out for long.
-func soft(by string) bool { return by == "" || by == byFull || by == byPause || by == route.ByBusy }
+const allBusy = "all eligible providers are at their concurrency limit"
 
 // fieldOf is field among few.
 func (j *Jobs) fieldOf(job *Job, given []route.Facts, now time.Time) field {
@@ -221,7 +205,8 @@ func (j *Jobs) fieldOf(job *Job, given []route.Facts, now time.Time) field {
 		}
 		ready = ready || !c.when.After(now)
 	}
-	if f.count = len(able); ready {
+	f.count = len(able)
+	if ready {
 		f.when = time.Time{}
 		if o, _, ok := j.choose(job, now); ok {
 			f.best, f.why = &o, ""
@@ -301,130 +286,6 @@ func (j *Jobs) inOrder(job *Job, given []route.Facts, now time.Time) (all []cand
 	return all
 }
 
-// bars says in a word why one of a few must not be asked, now or later, or "". What the customer chose, and who comes to
-// be known, need not be trusted.
-func (j *Jobs) bars(job *Job, f *route.Facts, now time.Time) string {
-	by, _ := j.excludes(job, &f.Offer, now)
-	if soft(by) {
-		by = ""
-	}
-	if by != "" || len(job.Providers) > 0 || job.Meeting != nil {
-		return by
-	}
-	s := j.settings(job.Task)
-	if by := s.Bars(f); by != "" {
-		return by
-	}
-	if job.Criticality.Replicas() > 1 && !s.Qualifies(f) {
-		return route.ByCriticality
-	}
-	return ""
-}
-
-// excludes says in a word what keeps a service out of a job, whatever its place in the order, or "". Who is full may be
-// asked when it has answered one or a minute is over, and who was busy after a pause: then when says when.
-func (j *Jobs) excludes(job *Job, o *guild.Offer, now time.Time) (by string, when time.Time) {
-	p := o.Service.PubKey
-	switch chosen := len(job.Providers) > 0 || job.Meeting != nil; {
-	case p == j.c.PubKey:
-		return byItself, now
-	case o.State == guild.Removed: // whoever names it too: first it must be allowed again
-		return route.ByState, now
-	case len(job.Providers) > 0 && !slices.Contains(job.Providers, p):
-		return byOthers, now
-	case job.Meeting != nil && job.Meeting.Service != nil && o.Service != *job.Meeting.Service:
-		return byService, now
-	case job.asked(p):
-		return byAsked, now
-	case (job.Private || job.Release != nil) && !o.Encrypts:
-		return byEncryption, now
-	case job.Release != nil && sealedFor(job.Release, *o) == nil:
-		return byCredentials, now
-	case !chosen && o.Until > now.UnixMilli():
-		return byQuarantine, now
-	case !chosen && job.Bid > 0 && o.Price > job.Bid:
-		return byPrice, now
-	case !chosen && o.State == guild.Conditional && job.Criticality.Replicas() == 1 && !slices.Contains(probation[:], job.Class):
-		return byClass, now
-	}
-	_, his, _ := j.promises.of(p, job.Task)
-	when, known := j.room(p, now, his)
-	if !known {
-		when = now.Add(time.Hour) // or whenever it answers one
-	}
-	if when.After(now) {
-		by = byFull
-	}
-	again, busy := j.again(job, p)
-	switch {
-	case busy && !again.Before(job.deadline()):
-		return byCapacity, now
-	case busy && again.After(when):
-		return byPause, again
-	case busy && by == "":
-		return route.ByBusy, when
-	}
-	return by, when
-}
-
-// explain says for a person what a word of excludes means.
-func (j *Jobs) explain(job *Job, f *route.Facts, by string) string {
-	o, name := &f.Offer, nameOf(f.Offer)
-	switch by {
-	case byItself:
-		return "nobody hires itself"
-	case byOthers:
-		return name + " was not to be asked"
-	case byService:
-		return name + " is another service than the one that is met"
-	case byAsked:
-		return name + " was asked already"
-	case byEncryption:
-		return name + " does not read encrypted requests"
-	case byCredentials:
-		return "the credentials are not sealed for " + name
-	case byQuarantine:
-		return fmt.Sprintf("%s is %s until %s", name, o.State, time.UnixMilli(o.Until).UTC().Format(time.RFC3339))
-	case byPrice:
-		return fmt.Sprintf("%s asks %s, the bid is %s", name, o.Price, job.Bid)
-	case byClass:
-		return fmt.Sprintf("%s is %s, and gets %s jobs only", name, o.State, strings.Join(probation[:], " and "))
-	case byFull:
-		return name + " has as much to do as we give at once"
-	case byPause, route.ByBusy:
-		return name + " had no capacity for it"
-	case byCapacity:
-		return name + " has no capacity, and is not asked again before the deadline"
-	case route.ByState:
-		return fmt.Sprintf("%s is %s", name, o.State)
-	case route.ByTrust:
-		return fmt.Sprintf("%s is trusted %s only", name, f.Trust)
-	case route.ByAgain:
-		return name + " is being tried once more"
-	case route.ByUnconfirmed:
-		return fmt.Sprintf("%s has passed no benchmark, and its announcement does not confirm kind %d", name, job.Kind)
-	case route.ByCriticality:
-		return fmt.Sprintf("%s %s", name, unqualified(f))
-	}
-	return name + ": " + by
-}
-
-// nameOf names a provider so that a person can find it: the commands take the start of an npub.
-func nameOf(o guild.Offer) string {
-	return fmt.Sprintf("%s (%.12s…)", guild.Cut(cmp.Or(o.Name, "a provider"), 40), nip19.EncodeNpub(o.Service.PubKey))
-}
-
-// unqualified says why a provider gets unimportant work only.
-func unqualified(f *route.Facts) string {
-	switch {
-	case !f.Met:
-		return "has not been met"
-	case f.Offer.State == guild.Conditional || f.Offer.State == guild.Benchmarking:
-		return fmt.Sprintf("is %s", f.Offer.State)
-	}
-	return fmt.Sprintf("is trusted %s only", f.Trust)
-}
-
 // nobody says why there is nobody to ask.
 func nobody(job *Job, offers int, unknown bool, excluded string) string {
 	switch {
@@ -456,36 +317,6 @@ func hasOrHave(names []string) string {
 		return names[0] + " has"
 	}
 	return strings.Join(names, ", ") + " have"
-}
-
-// maxBusy is how often one provider is asked for one job, at most, when it has no capacity each time.
-const maxBusy = 4
-
-// asked reports whether a provider has had its turn. One that only had no capacity may have another.
-func (j *Job) asked(p nostr.PubKey) bool {
-	busy := 0
-	for _, a := range j.Attempts {
-		switch {
-		case a.Provider.PubKey != p:
-		case !a.Later:
-			return true
-		default:
-			busy++
-		}
-	}
-	return busy >= maxBusy
-}
-
-// again says when a provider that had no capacity may be asked once more: each time after twice the pause.
-func (j *Jobs) again(job *Job, p nostr.PubKey) (when time.Time, busy bool) {
-	pause := j.c.Patience.Busy
-	for _, a := range job.Attempts {
-		if a.Provider.PubKey == p && a.Later {
-			when, busy = time.UnixMilli(a.Over).Add(pause), true
-			pause *= 2
-		}
-	}
-	return when, busy
 }
 
 // taskOf is the task of a job, "" of an unknown one.

@@ -24,14 +24,14 @@ type Fold struct {
 
 type state struct {
 	Jobs  fold.Table[guild.JobID, *Job] `json:"jobs"`
-	Deals fold.Table[string, []deal]    `json:"deals"` // the latest bids for each task, see bids.go
+	Deals fold.Table[string, []deal]    `json:"deals"` // the latest bids for each task
 	purse
-	Strains fold.Table[serviceKey, strain] `json:"strains"` // of services that have any, see strain.go
+	Backoffs fold.Table[serviceKey, backoff] `json:"backoffs"` // of services that have any
 
 	attempts      fold.Table[nostr.ID, guild.JobID]
 	open          map[guild.JobID]bool // the jobs that something may still be due for
 	traffic       traffic
-	turns         fold.Table[nostr.PubKey, []nostr.ID] // the latest attempts of each provider, the latest last
+	latest        fold.Table[nostr.PubKey, []nostr.ID] // the latest attempts of each provider, the latest last
 	solicitations fold.Table[nostr.ID, guild.JobID]    // the requests for offers, as long as one may come
 	demands       []demand                             // for payment that still hold, the oldest first
 }
@@ -46,7 +46,7 @@ func (s *state) Check() error {
 	return nil
 }
 
-// Derive computes everything that follows from the jobs and the strains.
+// Derive computes everything that follows from the jobs and the backoffs.
 func (s *state) Derive() {
 	s.open, s.traffic = map[guild.JobID]bool{}, newTraffic()
 	var planned []*Attempt
@@ -69,7 +69,7 @@ func (s *state) Derive() {
 		since = planned[len(planned)-1].At - longest.Milliseconds()
 	}
 	for _, a := range planned {
-		s.takeTurn(a.Provider.PubKey, a.ID)
+		s.addAttempt(a.Provider.PubKey, a.ID)
 		task := s.traffic.decided(s.taskOf(a.Job))
 		if a.At > since {
 			s.traffic.asked(task, a.Provider.PubKey, a.At)
@@ -278,7 +278,7 @@ func (s *state) apply(one fact.Fact, e fact.Entry) {
 	case fact.AttemptPlanned:
 		s.attempts.Set(one.Attempt, one.Job)
 		s.traffic.asked(s.traffic.decided(s.taskOf(one.Job)), one.Provider.PubKey, at)
-		s.takeTurn(one.Provider.PubKey, one.Attempt)
+		s.addAttempt(one.Provider.PubKey, one.Attempt)
 		s.change(one.Job, func(j *Job) { j.plan(one, at) })
 	case fact.EffectSettled:
 		s.published(one.Effect)

@@ -77,12 +77,6 @@ type Config struct {
 	UpToDate func(task string) bool
 }
 
-// Limits is how much one provider is asked by us. A zero field is the value given beside it.
-type Limits struct {
-	AtOnce    int // requests that it has not answered: 8
-	PerMinute int // new requests: 30
-}
-
 // Patience is how long things may take. A zero field is the value given beside it.
 type Patience struct {
 	Discover time.Duration    // for a provider to appear: 10 s
@@ -121,7 +115,7 @@ type Jobs struct {
 	matrix   *route.Matrix
 	standard route.Settings // where the configuration says nothing
 	choosing sync.Mutex     // one provider is chosen after the other; nothing else is locked before it
-	promises promises
+	slots    takenSlots
 	looks    map[guild.JobID]look // what was found for a job, see field
 }
 
@@ -129,7 +123,7 @@ type Jobs struct {
 func New(c Config, f *Fold) *Jobs {
 	c.Patience, c.Limits = c.Patience.orDefaults(), c.Limits.orDefaults()
 	j := &Jobs{c: c, fold: f, outbox: outbox.New(c.Keyer, c.Now), older: map[guild.JobID]bool{},
-		promises: newPromises(), looks: map[guild.JobID]look{}}
+		slots: newSlots(), looks: map[guild.JobID]look{}}
 	j.route()
 	for _, job := range f.active() {
 		j.born = max(j.born, job.Last)

@@ -12,7 +12,7 @@ import (
 // because every decision checks it first; were it there all the same, the attempt stays where it is.
 func (s *state) applyToAttempt(one fact.Fact, at int64) {
 	s.bargained(one)
-	s.strained(one, at)
+	s.updateBackoff(one, at)
 	switch one := one.(type) {
 	case fact.AttemptRequested:
 		s.changeAttempt(one.Attempt, func(a *Attempt) {

@@ -111,6 +111,18 @@ func jitter(id nostr.ID, n int, d time.Duration) time.Duration {
 	return d*4/5 + d*2/5*random/most
 }
 
+// patienceWith returns when a new attempt is given up if the provider says nothing: after what is configured times the
+// factor of the task, and at the job's deadline at the latest (the partnership protocol, section 5.3.2).
+func (j *Jobs) patienceWith(job *Job, now time.Time) time.Time {
+	silence := j.c.Patience.Silence
+	if j.c.Factor != nil {
+		if factor := j.c.Factor(job.Task); factor > 0 {
+			silence = time.Duration(silence.Milliseconds()*int64(factor)/guild.Micro) * time.Millisecond
+		}
+	}
+	return sooner(now.Add(min(silence, job.deadline().Sub(now))), job.deadline())
+}
+
 // giveUp ends the attempt when the provider's silence, the time for its result or the job's deadline has run out.
 // Before that the relays are asked once more for what may have been missed. As long as none of them answers, it is
 // not the provider that is out of reach.

@@ -56,22 +56,22 @@ func (j *Jobs) settings(task string) route.Settings {
 // work first, the best of each tier first; at most so many.
 func (j *Jobs) Matrix(task string, kind int, most int) []route.Entry {
 	now := j.c.Now()
-	j.forgive(now)
+	j.endDemands(now)
 	return j.matrix.Entries(route.Scope{Task: task, Kind: kind, Settings: j.settings(task), Now: now}, most)
 }
 
-// facts is all that is known of a service, with what is promised to it and no fact says yet.
+// facts is all that is known of a service, with the slots that are taken and no fact says yet.
 func (j *Jobs) facts(task string, o guild.Offer, now time.Time) route.Facts {
 	f := route.Facts{Offer: o}
 	f.Trust, f.Met = j.c.Trust(task, o.Service)
 	if j.c.Routing.Measured != nil {
 		f.Measured = j.c.Routing.Measured(o.Service, now)
 	}
-	_, promised, ofTask := j.promises.of(o.Service.PubKey, task)
+	_, taken, ofTask := j.slots.of(o.Service.PubKey, task)
 	f.Waiting, f.Queue, f.Recent = j.fold.burden(task, o.Service.PubKey)
-	f.Waiting, f.Recent = f.Waiting+promised, f.Recent+ofTask
-	f.Given = j.fold.given(o.Service) + j.promises.given(o.Service)
-	s := j.fold.strainOf(o.Service)
+	f.Waiting, f.Recent = f.Waiting+taken, f.Recent+ofTask
+	f.Given = j.fold.given(o.Service) + j.slots.given(o.Service)
+	s := j.fold.backoffOf(o.Service)
 	if f.Paused = s.paused(j.c.Patience.Busy); s.unpaid() > now.UnixMilli() {
 		f.Unpaid, f.Quoted = s.unpaid(), s.Quote
 	}
@@ -153,14 +153,14 @@ func (j *Jobs) scope(job *Job, now time.Time) route.Scope {
 // query is what the router is asked for the next request of a job.
 func (j *Jobs) query(job *Job, now time.Time) route.Query {
 	s := j.scope(job, now)
-	promised := j.promises.ofTask(job.Task)
+	taken := j.slots.ofTask(job.Task)
 	window := time.Duration(s.Settings.Window) * time.Millisecond
-	decided, total, active := j.fold.allotments(job.Task, now.Add(-window), promised)
-	for _, n := range promised {
+	decided, total, active := j.fold.allotments(job.Task, now.Add(-window), taken)
+	for _, n := range taken {
 		decided, total = decided+n, total+n
 	}
 	return route.Query{
-		Scope: s, Job: job.Job, Turn: len(job.Attempts), Decided: decided, Total: total, Active: active + len(promised),
+		Scope: s, Job: job.Job, Turn: len(job.Attempts), Decided: decided, Total: total, Active: active + len(taken),
 		Exclude: func(f *route.Facts) string {
 			by, when := j.excludes(job, &f.Offer, now)
 			if by == route.ByBusy && when.After(now) {
@@ -179,8 +179,8 @@ func (j *Jobs) settleOn(job *Job, o guild.Offer, bid guild.Msat) (guild.Offer, g
 	now := j.c.Now()
 	j.choosing.Lock()
 	defer j.choosing.Unlock()
-	j.settle(now)
-	j.withdrawPromise(job.Job)
+	j.releaseSlots(now)
+	j.releaseSlot(job.Job)
 	chosen, choice, ok := j.choose(job, now)
 	if !ok {
 		return o, bid, nil
@@ -197,7 +197,7 @@ func (j *Jobs) settleOn(job *Job, o guild.Offer, bid guild.Msat) (guild.Offer, g
 			bid = wants
 		}
 	}
-	j.promise(job.Job, promise{chosen.Service, job.Task, len(job.Attempts), now})
+	j.takeSlot(job.Job, slot{to: chosen.Service, task: job.Task, turn: len(job.Attempts), at: now})
 	return chosen, bid, &choice
 }
 
@@ -205,7 +205,7 @@ func (j *Jobs) settleOn(job *Job, o guild.Offer, bid guild.Msat) (guild.Offer, g
 func (j *Jobs) forgo(job *Job) {
 	j.choosing.Lock()
 	defer j.choosing.Unlock()
-	j.withdrawPromise(job.Job)
+	j.releaseSlot(job.Job)
 }
 
 // choose picks who is asked next for a job, and says why. ok is false when nobody may be asked now. The lock on choosing

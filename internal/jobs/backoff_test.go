@@ -124,20 +124,20 @@ func TestWhatAnAnswerSaysOfCapacity(t *testing.T) {
 	for _, c := range []struct {
 		what  string
 		facts []fact.Fact // one a second, from the third on; the three requests were made in the first
-		want  strain
+		want  backoff
 	}{
-		{"nothing", nil, strain{}},
-		{"it has none", []fact.Fact{refused(1, true)}, strain{Refused: 1, At: 3000}},
-		{"a refusal for something else says nothing", []fact.Fact{refused(1, false)}, strain{}},
-		{"requests that were on their way together count once", []fact.Fact{refused(1, true), refused(2, true), refused(3, true)}, strain{Refused: 1, At: 5000}},
-		{"its first word on another", []fact.Fact{refused(1, true), said(2, nip90.Processing)}, strain{}},
-		{"its second word does not say it", []fact.Fact{said(2, nip90.Processing), refused(1, true), said(2, nip90.Processing)}, strain{Refused: 1, At: 4000}},
-		{"nor does a word that nobody knows", []fact.Fact{refused(1, true), said(2, nip90.Other)}, strain{Refused: 1, At: 3000}},
-		{"a delivery does", []fact.Fact{said(2, nip90.Processing), refused(1, true), fact.AttemptDelivered{Attempt: nostr.ID{2}}}, strain{}},
-		{"an attempt that is over says nothing more", []fact.Fact{refused(1, false), refused(1, true)}, strain{}},
-		{"it wants to be paid", []fact.Fact{fact.AttemptQuoted{Attempt: nostr.ID{1}, Amount: 500}, refused(1, false)}, strain{Wanted: 4000, Quote: 500}},
+		{"nothing", nil, backoff{}},
+		{"it has none", []fact.Fact{refused(1, true)}, backoff{Refused: 1, At: 3000}},
+		{"a refusal for something else says nothing", []fact.Fact{refused(1, false)}, backoff{}},
+		{"requests that were on their way together count once", []fact.Fact{refused(1, true), refused(2, true), refused(3, true)}, backoff{Refused: 1, At: 5000}},
+		{"its first word on another", []fact.Fact{refused(1, true), said(2, nip90.Processing)}, backoff{}},
+		{"its second word does not say it", []fact.Fact{said(2, nip90.Processing), refused(1, true), said(2, nip90.Processing)}, backoff{Refused: 1, At: 4000}},
+		{"nor does a word that nobody knows", []fact.Fact{refused(1, true), said(2, nip90.Other)}, backoff{Refused: 1, At: 3000}},
+		{"a delivery does", []fact.Fact{said(2, nip90.Processing), refused(1, true), fact.AttemptDelivered{Attempt: nostr.ID{2}}}, backoff{}},
+		{"an attempt that is over says nothing more", []fact.Fact{refused(1, false), refused(1, true)}, backoff{}},
+		{"it wants to be paid", []fact.Fact{fact.AttemptQuoted{Attempt: nostr.ID{1}, Amount: 500}, refused(1, false)}, backoff{Wanted: 4000, Quote: 500}},
 		{"a delivery for a request of before does not change that", []fact.Fact{fact.AttemptQuoted{Attempt: nostr.ID{1}, Amount: 500}, refused(1, false),
-			fact.AttemptDelivered{Attempt: nostr.ID{2}}}, strain{Wanted: 4000, Quote: 500}},
+			fact.AttemptDelivered{Attempt: nostr.ID{2}}}, backoff{Wanted: 4000, Quote: 500}},
 	} {
 		f, job := NewFold(), guild.JobID{1}
 		seq := int64(0)
@@ -152,10 +152,10 @@ func TestWhatAnAnswerSaysOfCapacity(t *testing.T) {
 			apply(one)
 		}
 		for _, of := range []*Fold{f, restored(t, f)} {
-			if got := of.strainOf(alice.service()); got != c.want {
+			if got := of.backoffOf(alice.service()); got != c.want {
 				t.Errorf("%s: %+v, want %+v", c.what, got, c.want)
 			}
-			if of.strainOf(bob.service()) != (strain{}) {
+			if of.backoffOf(bob.service()) != (backoff{}) {
 				t.Errorf("%s: of bob too", c.what)
 			}
 		}

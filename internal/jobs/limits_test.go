@@ -94,7 +94,7 @@ func TestAnotherIsAskedWhenTheBestIsAtItsLimit(t *testing.T) {
 		w.pass(59 * time.Second)
 		w.ends(third, guild.Open)
 		w.pass(time.Second)
-		if job := w.ends(third, guild.JobUnclaimed); job.Reason != "everybody who may be asked has as much to do as we give at once" {
+		if job := w.ends(third, guild.JobUnclaimed); job.Reason != "all eligible providers are at their concurrency limit" {
 			t.Error(job.Reason)
 		}
 	})
