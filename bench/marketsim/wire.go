@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"fiatjaf.com/nostr"
+
 	"guild"
 	"guild/internal/blob"
 	"guild/internal/due"
@@ -20,6 +22,7 @@ import (
 	"guild/internal/partner"
 	"guild/internal/policy"
 	"guild/internal/registry"
+	"guild/internal/route"
 	"guild/internal/suite"
 	"guild/internal/trust"
 	"guild/internal/trust/variables"
@@ -101,17 +104,43 @@ func (n *node) openJobs(f folds, dir string) (*jobs.Jobs, error) {
 	}
 	return jobs.New(jobs.Config{
 		Journal: n.journal, Blobs: blobs, Keyer: n.signer, PubKey: n.pubkey, Node: name, Now: time.Now,
+<<<<<<< HEAD
 		Offers: n.registry.Offers, Provider: f.partners.Provider, Trust: f.trust.Trust, Publish: n.publish,
 		Relays: func() []string { return []string{relay} }, Hears: func() time.Time { return n.began },
+=======
+		Market: hiringMarket{n.registry, f}, Network: hiringNetwork{n}, Trust: f.trust.Trust, Variables: f.variables,
+>>>>>>> 6772500 (jobs: take a market, a network and variables instead of 18 functions)
 		Upload: func(context.Context, []byte, bool) (string, *[32]byte, error) { return "", nil, errAway },
 		Fetch:  func(context.Context, fact.Place, guild.Hash, int64) (io.ReadCloser, error) { return nil, errAway },
-		Factor: f.variables.Timeout, AtOnce: f.variables.Parallelism, AllAtOnce: f.variables.AtOnce,
-		Bids: func() policy.Bids { return n.policy.Bids },
-		Routing: jobs.Routing{
-			Policy:   func() (policy.Routing, guild.Hash) { return n.policy.Routing, hash },
-			Measured: f.observed.Routing, Offer: n.registry.OfferOf,
-		},
+		Policy: func() (policy.Policy, guild.Hash) { return n.policy, hash }, OfferOf: n.registry.OfferOf,
 	}, f.jobs), nil
+}
+
+// hiringMarket is what the node knows of the providers.
+type hiringMarket struct {
+	*registry.Registry
+	folds folds
+}
+
+func (m hiringMarket) Provider(s guild.Service) guild.Provider { return m.folds.registry.Provider(s) }
+
+func (m hiringMarket) Measured(s guild.Service, now time.Time) route.Measured {
+	return m.folds.observed.Routing(s, now)
+}
+
+// hiringNetwork is the one relay of the simulation, which loses nothing.
+type hiringNetwork struct{ *node }
+
+func (n hiringNetwork) Publish(ctx context.Context, e guild.Verified, relays []string) error {
+	return n.publish(ctx, e, relays)
+}
+
+func (hiringNetwork) Relays() []string { return []string{relay} }
+
+func (n hiringNetwork) Hears() time.Time { return n.began }
+
+func (hiringNetwork) Look(context.Context, nostr.PubKey, nostr.ID, nostr.Kind, []string) ([]guild.Verified, error) {
+	return nil, nil
 }
 
 var errAway = errors.New("everything is inside of the events")

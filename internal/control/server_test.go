@@ -34,6 +34,7 @@ import (
 	"guild/internal/record"
 	"guild/internal/registry"
 	"guild/internal/review"
+	"guild/internal/route"
 	"guild/internal/trust"
 	"guild/internal/trust/exchange"
 	"guild/internal/trust/variables"
@@ -61,6 +62,15 @@ type desk struct {
 
 // alice is a provider.
 var alice = guild.Service{PubKey: nostr.GetPublicKey(nostr.SecretKey{31: 2}), D: "python"}
+
+// offered is a jobs.Market in which only the offers are known.
+type offered struct{ *registry.Registry }
+
+func (offered) Provider(s guild.Service) guild.Provider {
+	return guild.Provider{Service: s, State: guild.Seen}
+}
+
+func (offered) Measured(guild.Service, time.Time) route.Measured { return route.Measured{} }
 
 func openDesk(t *testing.T) *desk {
 	t.Helper()
@@ -90,7 +100,7 @@ func openDesk(t *testing.T) *desk {
 	c := d.stopped
 	c.Judge, c.PubKey = judge.NewStep(judge.StepConfig{Blobs: d.blobs}, judging), "ab"
 	c.Jobs = jobs.New(jobs.Config{
-		Journal: d.journal, Blobs: d.blobs, Now: time.Now, Offers: d.registry.Offers, Trust: learned.Trust,
+		Journal: d.journal, Blobs: d.blobs, Now: time.Now, Market: offered{d.registry}, Trust: learned.Trust,
 	}, d.jobs)
 	c.Status = func() control.Status { return control.Status{Version: "v1", Node: "test"} }
 	c.Sandbox = func(context.Context) error { return d.unboxed }

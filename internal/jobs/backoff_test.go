@@ -22,7 +22,7 @@ func told(t *testing.T, offers ...guild.Offer) *world {
 	w := newWorld(t, offers...)
 	w.trust[alice.service()], w.trust[bob.service()], w.trust[carol.service()] = 800_000, 700_000, 600_000
 	w.configures = func(c *Config) {
-		c.Routing.Offer = func(s guild.Service, _ string, _ int) (guild.Offer, bool) {
+		c.OfferOf = func(s guild.Service, _ string, _ int) (guild.Offer, bool) {
 			for _, o := range w.offered("", 0) {
 				if o.Service == s {
 					return o, true
@@ -277,13 +277,13 @@ func TestAJobWaitsForWhoIsBeingTriedOnceMore(t *testing.T) {
 
 func TestAnOpenJobWaitsForAnOfferOfWhoIsBeingTriedOnceMore(t *testing.T) {
 	j := New(Config{
-		Offers: func(string, int) []guild.Offer {
+		Market: offered(func(string, int) []guild.Offer {
 			o := alice.offers(1)
 			o.State = guild.Benchmarking
 			return []guild.Offer{o}
-		},
+		}),
 		Trust: func(string, guild.Service) (guild.Trust, bool) { return 700_000, true },
-		Now:   time.Now, Routing: Routing{Policy: orderly},
+		Now:   time.Now, Policy: orderly,
 	}, NewFold())
 	job := &Job{JobOpened: fact.JobOpened{Task: "python", Open: true}, Offers: []fact.JobOffered{{Provider: alice.key}}}
 	if f := j.field(job, 1, time.Now()); f.best != nil || f.count != 1 || !strings.Contains(f.why, "tried once more") {

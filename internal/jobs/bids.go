@@ -181,19 +181,13 @@ func (j *Jobs) bid(job *Job, o guild.Offer) guild.Msat {
 	if job.Open {
 		return o.Price
 	}
-	m := market{j.bids(), j.fold.dealsFor(job.Task)}
+	p, _ := j.c.Policy()
+	m := market{p.Bids, j.fold.dealsFor(job.Task)}
 	var configured guild.Msat
 	if b, ok := j.c.budget(job.Task); ok {
 		configured = cmp.Or(b.Base, m.Base)
 	}
 	return m.bid(m.base(o.Price, configured), job.Urgency, job.Target)
-}
-
-func (j *Jobs) bids() policy.Bids {
-	if j.c.Bids == nil {
-		return policy.Default().Bids
-	}
-	return j.c.Bids()
 }
 
 // urgencies are how urgent a job may be (section 4.1.4).

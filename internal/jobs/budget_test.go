@@ -333,7 +333,7 @@ func TestABudgetTakesFromOthersAndFromTheVariable(t *testing.T) {
 
 		w.configures = func(c *Config) {
 			c.Budgets = map[string]Budget{"python": {Monthly: 1000}}
-			c.Extra = func(task string) guild.Msat { return map[string]guild.Msat{"python": 700}[task] }
+			c.Variables = variables{budget: map[string]guild.Msat{"python": 700}}
 		}
 		w.restart()
 		fourth := w.opens(Order{Bid: 700})

@@ -25,8 +25,8 @@ func (c Config) budget(task string) (Budget, bool) {
 			b, ok = c.Budgets[others]
 		}
 	}
-	if ok && b.Monthly > 0 && c.Extra != nil {
-		b.Monthly = max(1, b.Monthly+c.Extra(task)) // 0 would be no limit
+	if ok && b.Monthly > 0 && c.Variables != nil {
+		b.Monthly = max(1, b.Monthly+c.Variables.Budget(task)) // 0 would be no limit
 	}
 	return b, ok
 }

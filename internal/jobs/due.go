@@ -236,7 +236,7 @@ func (j *Jobs) withdraw(job *Job, a Attempt) due.Work {
 			}
 			ctx, cancel := context.WithTimeout(ctx, j.c.Patience.Ladder[0])
 			defer cancel()
-			if err := j.c.Publish(ctx, e, slices.Concat(a.Planned.Relays, j.c.Relays())); err != nil {
+			if err := j.c.Network.Publish(ctx, e, slices.Concat(a.Planned.Relays, j.c.Network.Relays())); err != nil {
 				return nil, err
 			}
 			return func(*journal.Tx) error { return nil }, nil

@@ -205,7 +205,7 @@ func (j *Jobs) resolve(ctx context.Context, job *Job, o guild.Offer, in fact.Inp
 
 // home is a relay on which what was sent to us is found: the first that our requests ask for.
 func (j *Jobs) home() string {
-	if relays := j.c.Relays(); len(relays) > 0 {
+	if relays := j.c.Network.Relays(); len(relays) > 0 {
 		return relays[0]
 	}
 	return ""

@@ -165,8 +165,8 @@ func (f *Fold) asked(p nostr.PubKey, now time.Time) (waiting int, minute []int64
 // atOnce is how many unanswered requests a provider may have: the variable PARALLELISM_LIMIT, else what is configured
 // (section 5.3.3).
 func (j *Jobs) atOnce(p nostr.PubKey) int {
-	if j.c.AtOnce != nil {
-		if n, ok := j.c.AtOnce(p); ok {
+	if j.c.Variables != nil {
+		if n, ok := j.c.Variables.Parallelism(p); ok {
 			return max(n, 1)
 		}
 	}
@@ -176,10 +176,10 @@ func (j *Jobs) atOnce(p nostr.PubKey) int {
 // full reports whether all providers together have as many unanswered requests as PARALLELISM_LIMIT allows; taken is how
 // many slots other requests hold.
 func (j *Jobs) full(taken int) bool {
-	if j.c.AllAtOnce == nil {
+	if j.c.Variables == nil {
 		return false
 	}
-	most, limited := j.c.AllAtOnce()
+	most, limited := j.c.Variables.AtOnce()
 	return limited && j.fold.unanswered()+taken >= max(most, 1)
 }
 

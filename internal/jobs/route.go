@@ -9,47 +9,16 @@ import (
 	"guild"
 	"guild/internal/fact"
 	"guild/internal/fold"
-	"guild/internal/policy"
 	"guild/internal/route"
 )
-
-// Routing is what a choice among providers is told. Where something is nil, it goes by the partnership protocol's
-// numbers and by what is announced.
-type Routing struct {
-	Policy    func() (policy.Routing, guild.Hash) // in force, and the hash of the whole policy
-	Threshold func(task string) guild.Trust       // below which a task's ordinary work is not given; 0 for the policy's
-	Measured  func(s guild.Service, now time.Time) route.Measured
-	// Offer is what Config.Offers says of one service; ok is false when that does not name it. With it, Touch must be
-	// called whenever an answer may be another one for another reason than time and the journal's facts. Without it all
-	// offers are asked for at each look.
-	Offer func(s guild.Service, task string, kind int) (o guild.Offer, ok bool)
-}
-
-// route makes the matrix.
-func (j *Jobs) route() {
-	p := policy.Default()
-	hash, err := p.Hash()
-	if err != nil {
-		panic(err) // a policy of ours always has one
-	}
-	j.standard = route.Settings{Routing: p.Routing, Hash: hash}
-	j.matrix = route.New(route.Source{All: j.c.Offers, One: j.c.Routing.Offer, Facts: j.facts}, j.c.PubKey[:])
-	j.fold.matrix.Store(j.matrix)
-}
 
 // Touch says that what a service announces may have changed. It may be called with any lock held.
 func (j *Jobs) Touch(s guild.Service) { j.matrix.Touch(s) }
 
 // settings are the policy's numbers for a task.
 func (j *Jobs) settings(task string) route.Settings {
-	s := j.standard
-	if j.c.Routing.Policy != nil {
-		s.Routing, s.Hash = j.c.Routing.Policy()
-	}
-	if j.c.Routing.Threshold != nil {
-		s.Threshold = j.c.Routing.Threshold(task)
-	}
-	return s
+	p, hash := j.c.Policy()
+	return route.Settings{Routing: p.Routing, Hash: hash, Threshold: j.c.Thresholds[task]}
 }
 
 // Matrix lists the services of a task as the router sees them (the partnership protocol, section 3.3.1): those that get
@@ -64,9 +33,7 @@ func (j *Jobs) Matrix(task string, kind int, most int) []route.Entry {
 func (j *Jobs) facts(task string, o guild.Offer, now time.Time) route.Facts {
 	f := route.Facts{Offer: o}
 	f.Trust, f.Met = j.c.Trust(task, o.Service)
-	if j.c.Routing.Measured != nil {
-		f.Measured = j.c.Routing.Measured(o.Service, now)
-	}
+	f.Measured = j.c.Market.Measured(o.Service, now)
 	_, taken, ofTask := j.slots.of(o.Service.PubKey, task)
 	f.Waiting, f.Queue, f.Recent = j.fold.burden(task, o.Service.PubKey)
 	f.Waiting, f.Recent = f.Waiting+taken, f.Recent+ofTask

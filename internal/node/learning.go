@@ -145,9 +145,6 @@ func (n *Node) learned(task string) bool {
 	return n.folds.trust.Adopted() != n.folds.trust.Policy() || n.folds.trust.UpToDate(task)
 }
 
-// threshold is the trust below which a provider gets no ordinary work for a task; 0 for the policy's.
-func (n *Node) threshold(task string) guild.Trust { return n.c.Learning.Thresholds[task] }
-
 // receiptOf brings a receipt by its hash, from here or from our servers.
 func (n *Node) receiptOf(ctx context.Context, hash guild.Hash) ([]byte, error) {
 	if b, err := n.blobs.ReadAll(hash, receipt.MaxSize); err == nil {

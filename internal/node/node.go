@@ -317,16 +317,11 @@ func (n *Node) openSteps(ctx context.Context) (err error) {
 	n.vaultKey = &vaultKey{path: filepath.Join(n.c.Dir, vaultKeyFile), now: n.c.Now}
 	n.jobs = jobs.New(jobs.Config{
 		Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Now: n.c.Now,
-		Offers: n.registry.Offers, Provider: n.folds.partners.Provider, Trust: n.folds.trust.Trust, Publish: n.publish, Relays: n.relays,
-		Upload: n.parcels.upload, Fetch: n.parcels.fetch, Unseal: n.vaultKey.open, SealFor: n.vaultKey.sealFor, Patience: n.c.Patience,
-		Limits: n.c.Limits, Hears: n.ears.hears, Look: n.answers,
-		Bids: func() policy.Bids { return n.c.Policy.Bids }, Budgets: n.c.Learning.Budgets, Extra: n.folds.variables.Budget,
-		Factor: n.folds.variables.Timeout, AtOnce: n.folds.variables.Parallelism, AllAtOnce: n.folds.variables.AtOnce,
-		UpToDate: n.learned,
-		Routing: jobs.Routing{
-			Policy:    func() (policy.Routing, guild.Hash) { return n.c.Policy.Routing, n.folds.trust.Policy() },
-			Threshold: n.threshold, Measured: n.folds.observed.Routing, Offer: n.registry.OfferOf,
-		},
+		Market: hiringMarket{n}, Network: hiringNetwork{n}, Trust: n.folds.trust.Trust,
+		Upload: n.parcels.upload, Fetch: n.parcels.fetch, Unseal: n.vaultKey.open, SealFor: n.vaultKey.sealFor,
+		Patience: n.c.Patience, Limits: n.c.Limits, Budgets: n.c.Learning.Budgets, Thresholds: n.c.Learning.Thresholds,
+		Variables: n.folds.variables, UpToDate: n.learned, OfferOf: n.registry.OfferOf,
+		Policy: func() (policy.Policy, guild.Hash) { return n.c.Policy, n.folds.trust.Policy() },
 	}, n.folds.jobs)
 	services, err := n.services(ctx)
 	if err != nil {
