@@ -1,6 +1,6 @@
-// Package route chooses among services that do a task: it keeps them in the order of their scores, excludes those that
-// must not be asked, throws the dice, and says why (the partnership protocol, sections 3.3 and 4.1.1). It lives in
-// memory, has no clock, and decides nothing for ever: what was chosen is a fact of whoever asked.
+// Package route chooses among services that do a task: it scores them, excludes those that must not be asked, throws the
+// dice, and says why (the partnership protocol, sections 3.3 and 4.1.1). It keeps what it knows of the services in memory
+// and scans it for each decision. It has no clock and records nothing: the caller does.
 package route
 
 import (
@@ -137,6 +137,18 @@ func (s *Settings) place(f *Facts) (tier int, by string) {
 		return primary, ""
 	}
 	return secondary, ""
+}
+
+// bars are the reasons of place.
+var bars = [...]string{ByState, ByTrust, ByAgain, ByUnconfirmed}
+
+// placeOf is place as one number: the tier, or tiers and the index of the reason among bars.
+func (s *Settings) placeOf(f *Facts) int8 {
+	tier, by := s.place(f)
+	if by == "" {
+		return int8(tier)
+	}
+	return int8(tiers + slices.Index(bars[:], by))
 }
 
 // Bars says in a word what keeps a service out of every job, or "".
