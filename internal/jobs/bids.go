@@ -136,7 +136,8 @@ func (m market) adjustment() guild.Trust {
 			taken++
 		}
 	}
-	switch rate := taken * guild.Micro / n; {
+	rate := taken * guild.Micro / n
+	switch {
 	case rate > many:
 		return guild.Micro - (guild.Micro-m.MarketMin)*(rate-many)/(guild.Micro-many)
 	case rate < few:

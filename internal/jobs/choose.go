@@ -15,22 +15,22 @@ import (
 	"guild/internal/route"
 )
 
-// field is who may be asked next for a job.
+// field says who may be asked next for a job.
 type field struct {
 	best   *guild.Offer // nil when nobody may be asked now
-	count  int          // providers that may be asked, now or later; when there are as many as are wanted, no more are counted
-	when   time.Time    // when somebody may be asked, as far as that is known; zero when nobody is capped or busy
-	why    string       // there is no best
+	count  int          // providers that may be asked, now or later; counted only up to the number wanted
+	when   time.Time    // when somebody may be asked, if known; zero when nobody is at a limit or busy
+	why    string       // why there is no best
 	offers int          // services that offer the task
 
-	excluded string // why one of those must not be asked
+	excluded string // why one of them must not be asked
 }
 
-// look is what was found for a job, as long as that holds.
+// look is a field that is kept until something changes.
 type look struct {
 	job     *Job
 	version uint64    // of the task's list
-	until   time.Time // something changes by time alone
+	until   time.Time // when something changes by time alone
 	field
 	later []route.Facts // who may be asked later, if nobody may be asked now
 }
@@ -44,15 +44,14 @@ type candidate struct {
 	when  time.Time // it may be asked
 }
 
-// before orders those whom the customer named, and those who are met. A busy one is asked again only if nobody else is
-// left.
+// before orders the providers that the customer named, and those of a benchmark. A busy one comes after all others.
 func (a candidate) before(b candidate) int {
 	return cmp.Or(compareBool(b.busy, a.busy), cmp.Compare(a.turn, b.turn), -cmp.Compare(a.Offer.Confidence, b.Offer.Confidence),
 		-cmp.Compare(a.Trust, b.Trust), cmp.Compare(a.Offer.Price, b.Offer.Price), cmp.Compare(a.Waiting, b.Waiting),
 		slices.Compare(a.order[:], b.order[:]))
 }
 
-// compareBool orders what is true before what is not.
+// compareBool orders true before false.
 func compareBool(a, b bool) int {
 	switch {
 	case a == b:
@@ -90,7 +89,7 @@ func (j *Jobs) field(job *Job, want int, now time.Time) field {
 	return found.field
 }
 
-// holds reports whether what was found for a job would be found again.
+// holds reports whether a new search would find the same.
 func (j *Jobs) holds(l look, job *Job, version uint64, want int, now time.Time) bool {
 	switch {
 	case l.job != job || !now.Before(l.until):
@@ -102,7 +101,7 @@ func (j *Jobs) holds(l look, job *Job, version uint64, want int, now time.Time) 
 	return l.version == version && len(l.later) == 0
 }
 
-// remember keeps what was found, and forgets it of jobs that are over.
+// remember keeps a look, and drops those of jobs that are over.
 func (j *Jobs) remember(l look) {
 	if len(j.looks) > 2*j.fold.Open()+64 {
 		for id := range j.looks {
@@ -182,7 +181,7 @@ func (j *Jobs) search(job *Job, s route.Scope, want int) look {
 
 const allBusy = "all eligible providers are at their concurrency limit"
 
-// fieldOf is field among few.
+// fieldOf returns the field of a short list of services.
 func (j *Jobs) fieldOf(job *Job, given []route.Facts, now time.Time) field {
 	f := field{offers: len(given)}
 	able := map[nostr.PubKey]bool{}
@@ -299,7 +298,7 @@ func nobody(job *Job, offers int, unknown bool, excluded string) string {
 	return fmt.Sprintf("of %d who offer the task %q none is left: %s", offers, job.Task, excluded)
 }
 
-// unheard says that none of those whom the customer named offers the task.
+// unheard says that none of the providers that the customer named offers the task.
 func unheard(job *Job) string {
 	var names []string
 	for _, p := range job.Providers[:min(3, len(job.Providers))] {

@@ -86,7 +86,8 @@ func (j *Jobs) dueForJob(v *view, stops bool) (due.Work, bool) {
 		}
 	}
 	_, lost := v.lost()
-	switch who := v.field(); {
+	who := v.field()
+	switch {
 	case lost:
 		return j.conclude(v.Job, v.patience()), true // unless somebody comes
 	case who.best != nil && j.c.UpToDate != nil && !j.c.UpToDate(v.Task):
@@ -195,7 +196,8 @@ func (j *Jobs) publish(job *Job, a Attempt) due.Work {
 			}, nil
 		},
 		Park: func(tx *journal.Tx, reason string) {
-			switch now, _, ok := j.fold.Attempt(a.ID); {
+			now, _, ok := j.fold.Attempt(a.ID)
+			switch {
 			case !ok || now.State != guild.Planned:
 			case now.Heard > 0: // no relay said so, but the provider has it
 				tx.Append(fact.AttemptRequested{Attempt: a.ID, Relays: a.Planned.Relays, Silence: now.Silence})

@@ -247,7 +247,7 @@ func tries(c guild.Criticality) int { return c.Replicas() + 2 }
 // same is nil for an order that was taken before.
 func (j *Job) same(o fact.JobOpened) error {
 	if j.Bundle != o.Bundle || j.Hidden != o.Hidden || j.Task != o.Task {
-		return fmt.Errorf("there is a job %s already, and it is another", j.Job)
+		return fmt.Errorf("job %s exists already, and is a different one", j.Job)
 	}
 	return nil
 }
@@ -301,7 +301,7 @@ func checkTogether(o Order) error {
 // check says what is wrong with an order.
 func (j *Jobs) check(o Order) error {
 	if !nip90.IsRequest(o.Kind) {
-		return fmt.Errorf("kind %d is none of job requests: want 5000 to 5999", o.Kind)
+		return fmt.Errorf("kind %d is not a job request: want 5000 to 5999", o.Kind)
 	}
 	if len(o.Task) > fact.MaxTask {
 		return fmt.Errorf("task %.40q: %d bytes, at most %d", o.Task, len(o.Task), fact.MaxTask)

@@ -154,7 +154,8 @@ func (j *Jobs) settleOn(job *Job, o guild.Offer, bid guild.Msat) (guild.Offer, g
 	}
 	if chosen.Service != o.Service {
 		had, reserved := j.fold.reserved(job)
-		switch wants := j.bid(job, chosen); {
+		wants := j.bid(job, chosen)
+		switch {
 		case reserved && had >= min(wants, chosen.Price):
 			bid = had // it is enough for this one too
 		case reserved || j.limited(job.Task, wants):
