@@ -104,12 +104,7 @@ func (n *node) openJobs(f folds, dir string) (*jobs.Jobs, error) {
 	}
 	return jobs.New(jobs.Config{
 		Journal: n.journal, Blobs: blobs, Keyer: n.signer, PubKey: n.pubkey, Node: name, Now: time.Now,
-<<<<<<< HEAD
-		Offers: n.registry.Offers, Provider: f.partners.Provider, Trust: f.trust.Trust, Publish: n.publish,
-		Relays: func() []string { return []string{relay} }, Hears: func() time.Time { return n.began },
-=======
 		Market: hiringMarket{n.registry, f}, Network: hiringNetwork{n}, Trust: f.trust.Trust, Variables: f.variables,
->>>>>>> 6772500 (jobs: take a market, a network and variables instead of 18 functions)
 		Upload: func(context.Context, []byte, bool) (string, *[32]byte, error) { return "", nil, errAway },
 		Fetch:  func(context.Context, fact.Place, guild.Hash, int64) (io.ReadCloser, error) { return nil, errAway },
 		Policy: func() (policy.Policy, guild.Hash) { return n.policy, hash }, OfferOf: n.registry.OfferOf,
@@ -122,7 +117,7 @@ type hiringMarket struct {
 	folds folds
 }
 
-func (m hiringMarket) Provider(s guild.Service) guild.Provider { return m.folds.registry.Provider(s) }
+func (m hiringMarket) Provider(s guild.Service) guild.Provider { return m.folds.partners.Provider(s) }
 
 func (m hiringMarket) Measured(s guild.Service, now time.Time) route.Measured {
 	return m.folds.observed.Routing(s, now)

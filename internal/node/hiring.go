@@ -17,7 +17,7 @@ func (m hiringMarket) Offers(task string, kind int) []guild.Offer {
 	return m.registry.Offers(task, kind)
 }
 
-func (m hiringMarket) Provider(s guild.Service) guild.Provider { return m.folds.registry.Provider(s) }
+func (m hiringMarket) Provider(s guild.Service) guild.Provider { return m.folds.partners.Provider(s) }
 
 func (m hiringMarket) Measured(s guild.Service, now time.Time) route.Measured {
 	return m.folds.observed.Routing(s, now)
