@@ -156,7 +156,7 @@ func mergeResult(req *Manifest, worker json.RawMessage, made []string, info Deli
 	if _, err := parseResult(worker); err != nil {
 		return nil, err
 	}
-	r, err := ParseResult(indented(mergeMembers(own, worker, owned, shapeOf(ResultFile)), "", "  "))
+	r, err := ParseResult(indented(mergeMembers(own, worker, owned, tables()[ResultFile]), "", "  "))
 	if err != nil {
 		return nil, err
 	}

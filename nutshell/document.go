@@ -204,17 +204,17 @@ type change struct {
 
 // set returns the document with members changed or added.
 func (d document) set(changes ...change) (document, error) {
-	raw, e, s := d.raw, editorOf(d.raw), shapeOf(d.file)
+	raw, e, table := d.raw, editorOf(d.raw), tables()[d.file]
 	for _, c := range changes {
 		var err error
-		if raw, err = c.apply(e, raw, s); err != nil {
+		if raw, err = c.apply(e, raw, table); err != nil {
 			return document{}, &ManifestError{d.file, Path(c.path...), err.Error()}
 		}
 	}
 	return parseDocument(d.file, raw)
 }
 
-func (c change) apply(e editor, raw []byte, s shape) ([]byte, error) {
+func (c change) apply(e editor, raw []byte, table *Field) ([]byte, error) {
 	switch {
 	case len(c.path) > maxNesting:
 		return nil, fmt.Errorf("is more than %d levels deep", maxNesting)
@@ -225,7 +225,7 @@ func (c change) apply(e editor, raw []byte, s shape) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.set(raw, c.path, value, s)
+	return e.set(raw, c.path, value, table)
 }
 
 // remove returns the document without the member at path.

@@ -74,21 +74,21 @@ func editorOf(document []byte) editor {
 }
 
 // set returns the text of a value with what stands at path, which is not empty, replaced by another value, or
-// added where the shape wants it.
-func (e editor) set(text []byte, path []string, value []byte, s shape) ([]byte, error) {
+// added where the table wants it.
+func (e editor) set(text []byte, path []string, value []byte, f *Field) ([]byte, error) {
 	switch jsontext.Value(text).Kind() {
 	case 'n':
-		return s.wrap(path, value)
+		return f.wrap(path, value)
 	case '{':
-		return e.setMember(text, path, value, s)
+		return e.setMember(text, path, value, f)
 	case '[':
-		return e.setElement(text, path, value, s)
+		return e.setElement(text, path, value, f)
 	}
 	return nil, errors.New("is within something that is neither an object nor a list")
 }
 
-func (e editor) setMember(object []byte, path []string, value []byte, s shape) ([]byte, error) {
-	all, inner := parts(object), s.at(path[0])
+func (e editor) setMember(object []byte, path []string, value []byte, f *Field) ([]byte, error) {
+	all, inner := parts(object), f.at(path[0])
 	if i := indexOf(all, path[0]); i >= 0 {
 		return e.replace(object, all[i], path[1:], value, inner)
 	}
@@ -96,11 +96,11 @@ func (e editor) setMember(object []byte, path []string, value []byte, s shape) (
 	if err != nil {
 		return nil, err
 	}
-	return e.insert(object, all, insertAt(all, path[0], s.names()), quote(path[0]), value), nil
+	return e.insert(object, all, insertAt(all, path[0], f.names()), quote(path[0]), value), nil
 }
 
-func (e editor) setElement(list []byte, path []string, value []byte, s shape) ([]byte, error) {
-	all, inner := parts(list), s.at(path[0])
+func (e editor) setElement(list []byte, path []string, value []byte, f *Field) ([]byte, error) {
+	all, inner := parts(list), f.at(path[0])
 	i, ok := index(path[0], len(all))
 	switch {
 	case !ok:
@@ -120,12 +120,12 @@ func noElement(step string, length int) error {
 }
 
 // replace changes what stands at path in one part of a text, or with an empty path the whole part.
-func (e editor) replace(text []byte, p part, path []string, value []byte, s shape) ([]byte, error) {
+func (e editor) replace(text []byte, p part, path []string, value []byte, f *Field) ([]byte, error) {
 	old := text[p.value:p.end]
 	whole := len(path) == 0 || len(parts(old)) == 0
 	if len(path) > 0 {
 		var err error
-		if value, err = e.set(old, path, value, s); err != nil {
+		if value, err = e.set(old, path, value, f); err != nil {
 			return nil, err
 		}
 	}
@@ -136,17 +136,17 @@ func (e editor) replace(text []byte, p part, path []string, value []byte, s shap
 }
 
 // wrap puts a value into the objects and lists that path leads through and that are not there yet.
-func (s shape) wrap(path []string, value []byte) ([]byte, error) {
+func (f *Field) wrap(path []string, value []byte) ([]byte, error) {
 	if len(path) == 0 {
 		return value, nil
 	}
-	value, err := s.at(path[0]).wrap(path[1:], value)
+	value, err := f.at(path[0]).wrap(path[1:], value)
 	switch {
 	case err != nil:
 		return nil, err
-	case s.isList() && path[0] != end && path[0] != "0":
+	case f.isList() && path[0] != end && path[0] != "0":
 		return nil, noElement(path[0], 0)
-	case s.isList() || path[0] == end && !s.isObject():
+	case f.isList() || path[0] == end && !f.isObject():
 		return slices.Concat([]byte("["), value, []byte("]")), nil
 	}
 	return slices.Concat([]byte("{"), quote(path[0]), []byte(":"), value, []byte("}")), nil
@@ -208,7 +208,7 @@ func remove(text []byte, path []string) []byte {
 
 // mergeMembers returns the object own with the members of another one put in, except those named in keep. Where
 // both have an object, their members are merged. Known members stand in their order, others follow.
-func mergeMembers(own, other []byte, keep []string, s shape) []byte {
+func mergeMembers(own, other []byte, keep []string, f *Field) []byte {
 	texts := make(map[string][]byte)
 	var names []string
 	for _, m := range parts(own) {
@@ -224,11 +224,11 @@ func mergeMembers(own, other []byte, keep []string, s shape) []byte {
 		case !both:
 			names = append(names, m.name)
 		case was[0] == '{' && value[0] == '{':
-			value = mergeMembers(was, value, nil, s.at(m.name))
+			value = mergeMembers(was, value, nil, f.at(m.name))
 		}
 		texts[m.name] = value
 	}
-	known := s.names()
+	known := f.names()
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a, known), rank(b, known)) })
 	var text []byte
 	for _, name := range names {
