@@ -13,21 +13,17 @@ import (
 func (c *checker) acceptance() {
 	a := c.m.Acceptance()
 	tests := 0
-	var criteria []nutshell.Criterion
-	if !blank(a.CriteriaFile) {
-		criteria = c.criteria(a.CriteriaFile)
-	}
+	criteria := c.criteria(a.CriteriaFile)
 	for i, script := range a.TestScripts {
 		field := fmt.Sprintf("acceptance.test_scripts.%d", i)
 		if c.notBlank(field, script) {
 			tests++
-			c.present(reference{field: field, path: script, fix: "Create " + short(script) + " with a test that fails until the work is done"})
+			c.present(named(field, script))
 		}
 	}
 	tests += c.scripts(criteria)
 	if tests == 0 && c.m.BundleType() != nutshell.TypeDelivery {
-		c.add(advice, "acceptance.test_scripts", "acceptance: no test scripts — agent can't self-verify",
-			"Create tests/scripts/test.sh, and name it with: "+c.command("set", "acceptance.test_scripts", "tests/scripts/test.sh"))
+		c.lacks(advice, "acceptance.test_scripts")
 	}
 	c.hidden()
 }
@@ -35,7 +31,7 @@ func (c *checker) acceptance() {
 // criteria looks at the machine-readable criteria.
 func (c *checker) criteria(file string) []nutshell.Criterion {
 	var doc *nutshell.Criteria
-	r := reference{field: "acceptance.criteria_file", path: file, fix: "Create " + short(file) + " with acceptance criteria"}
+	r := named("acceptance.criteria_file", file)
 	ok := c.document(r, func(b []byte) (err error) { doc, err = nutshell.ParseCriteria(b); return err })
 	if !ok {
 		return nil
@@ -52,10 +48,8 @@ func (c *checker) scripts(criteria []nutshell.Criterion) (tests int) {
 		if !blank(one.Script) || !blank(one.Query) {
 			tests++
 		}
-		if !blank(one.Script) {
-			c.present(reference{field: "acceptance.criteria." + one.ID, path: one.Script, by: one.ID,
-				fix: "Create " + short(one.Script) + " with the test of " + short(one.ID)})
-		}
+		c.present(reference{field: "acceptance.criteria." + one.ID, path: one.Script, by: one.ID,
+			fix: "Create " + short(one.Script) + " with the test of " + short(one.ID)})
 	}
 	return tests
 }
@@ -114,9 +108,8 @@ func (c *checker) delivery() {
 	}
 	c.answers(result)
 	c.artifacts(append(result.Artifacts.FilesCreated, result.Artifacts.FilesModified...))
-	if log := result.ExecutionLog.FullLog; !blank(log) {
-		c.present(reference{field: "delivery.full_log", path: log, by: nutshell.ResultFile, fix: "Put the log at " + short(log)})
-	}
+	log := result.ExecutionLog.FullLog
+	c.present(reference{field: "delivery.full_log", path: log, by: nutshell.ResultFile, fix: "Put the log at " + short(log)})
 }
 
 // answers asks which request a delivery answers.

@@ -22,17 +22,14 @@ func (c *checker) apis() {
 		}
 	}
 	doc := &nutshell.Endpoints{}
-	if !blank(a.EndpointsSpec) {
-		r := reference{field: "apis.endpoints_spec", path: a.EndpointsSpec, fix: "Create " + short(a.EndpointsSpec) + " with the endpoints that may be called"}
-		if c.document(r, func(b []byte) error {
-			read, err := nutshell.ParseEndpoints(b)
-			if err == nil {
-				doc = read
-			}
-			return err
-		}) {
-			c.schemas(path.Dir(path.Clean(a.EndpointsSpec)), doc)
+	if c.document(named("apis.endpoints_spec", a.EndpointsSpec), func(b []byte) error {
+		read, err := nutshell.ParseEndpoints(b)
+		if err == nil {
+			doc = read
 		}
+		return err
+	}) {
+		c.schemas(path.Dir(path.Clean(a.EndpointsSpec)), doc)
 	}
 	c.credentialRefs(doc)
 }

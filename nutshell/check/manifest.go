@@ -15,21 +15,20 @@ import (
 func (c *checker) identity() {
 	m := c.m
 	complete := true
-	for _, required := range []struct{ field, value, fix string }{
-		{"nutshell_version", m.Version(), c.command("set", "nutshell_version", nutshell.Version)},
-		{"bundle_type", m.BundleType(), c.command("set", "bundle_type", nutshell.TypeRequest)},
-		{"id", m.ID(), c.command("set", "id", c.someID())},
+	for _, required := range []struct{ field, value string }{
+		{"nutshell_version", m.Version()}, {"bundle_type", m.BundleType()}, {"id", m.ID()},
 	} {
 		if required.value == "" {
 			complete = false
-			c.add(gap, required.field, required.field+": missing — no reader takes the bundle", "Set it with: "+required.fix)
+			c.lacks(gap, required.field)
 		}
 	}
 	odd, err := m.Validate()
 	c.odd = slices.DeleteFunc(odd, func(w string) bool { return strings.HasPrefix(w, "task.title") })
 	wrong, ok := errors.AsType[*nutshell.ManifestError](err)
 	if complete && ok && wrong.Field != "task.title" {
-		c.add(gap, wrong.Field, wrong.Field+": "+wrong.Reason, c.identityFix(wrong.Field))
+		f, _ := nutshell.FieldAt(wrong.Field) // of the table itself
+		c.add(gap, wrong.Field, wrong.Field+": "+wrong.Reason, c.words(f.Fix))
 	}
 	c.deadline()
 	for _, field := range []string{"nutshell_version", "bundle_type", "created_at", "expires_at"} {
@@ -37,11 +36,15 @@ func (c *checker) identity() {
 	}
 }
 
-func (c *checker) identityFix(field string) string {
-	if field == "nutshell_version" {
-		return "Set it with: " + c.command("set", field, nutshell.Version)
-	}
-	return "Set it with: " + c.command("set", field, c.someID())
+// lacks tells that a field of the manifest is missing, in the words of its table.
+func (c *checker) lacks(k kind, field string) {
+	f, _ := nutshell.FieldAt(field) // a path of ours
+	c.add(k, field, f.Gap, c.words(f.Fix))
+}
+
+// words fills in what the words of the table leave open.
+func (c *checker) words(fix string) string {
+	return strings.NewReplacer("{program}", c.o.Program, "{id}", c.someID()).Replace(fix)
 }
 
 // someID is an id that the bundle could have: a name-based UUID of its manifest.
@@ -78,15 +81,13 @@ func (c *checker) task() {
 	case delivery:
 		c.add(strange, "task.title", "task.title: missing", "Set it with: "+c.command("set", "task.title", "title of the request"))
 	default:
-		c.add(gap, "task.title", "task.title: missing — agent doesn't know what to do",
-			"Give it a title with: "+c.command("set", "task.title", "what is to be done"))
+		c.lacks(gap, "task.title")
 	}
 	switch {
 	case !blank(t.Summary):
 		c.add(fine, "task.summary", "task.summary: provided", "")
 	case !delivery:
-		c.add(advice, "task.summary", "task.summary: empty — agent only has the title to go by",
-			"Add a summary with: "+c.command("set", "task.summary", "the task in one or two sentences"))
+		c.lacks(advice, "task.summary")
 	}
 	c.unknownValues("task.")
 }
@@ -94,20 +95,13 @@ func (c *checker) task() {
 // context follows the pointers to the files that explain the task.
 func (c *checker) context() {
 	x := c.m.Context()
-	for _, r := range []reference{
-		{field: "context.requirements", path: x.Requirements, fix: "with detailed requirements"},
-		{field: "context.architecture", path: x.Architecture, fix: "with system architecture"},
-		{field: "context.references", path: x.References, fix: "with external references and links"},
-	} {
-		if !blank(r.path) {
-			r.fix = "Create " + short(r.path) + " " + r.fix
-			c.explains(r)
-		}
-	}
+	c.explains(named("context.requirements", x.Requirements))
+	c.explains(named("context.architecture", x.Architecture))
+	c.explains(named("context.references", x.References))
 	for i, p := range x.Additional {
 		field := fmt.Sprintf("context.additional.%d", i)
 		if c.notBlank(field, p) {
-			c.explains(reference{field: field, path: p, fix: "Create " + short(p) + ", or take it out of context.additional"})
+			c.explains(named(field, p))
 		}
 	}
 }
@@ -129,7 +123,8 @@ func (c *checker) files() {
 		if e.Path == nutshell.ManifestFile || !c.notBlank("files.tree", e.Path) {
 			continue
 		}
-		r := reference{field: "files.tree", path: e.Path, fix: "Create " + short(e.Path) + ", or take it out of files.tree"}
+		r := named("files.tree.-.path", e.Path)
+		r.field = "files.tree"
 		if c.told(r) {
 			continue
 		}
@@ -152,8 +147,7 @@ func (c *checker) harness() {
 	case n > 0:
 		c.add(fine, "harness.constraints", fmt.Sprintf("harness.constraints: provided (%d)", n), "")
 	case c.m.BundleType() != nutshell.TypeDelivery:
-		c.add(advice, "harness.constraints", "harness.constraints: empty — agent has no guardrails",
-			"Add guardrails with: "+c.command("set", "harness.constraints", "Do not modify files outside files/"))
+		c.lacks(advice, "harness.constraints")
 	}
 	if b := h.ContextBudgetHint; b < 0 || b > 1 {
 		c.add(strange, "harness.context_budget_hint", fmt.Sprintf("harness.context_budget_hint: %g is not between 0 and 1", b),
@@ -189,7 +183,9 @@ func (c *checker) resources() {
 	for i, image := range c.m.Resources().Images {
 		field := fmt.Sprintf("resources.images.%d", i)
 		if c.notBlank(field, image.Path) {
-			c.present(reference{field: field, path: image.Path, fix: "Put the image at " + short(image.Path) + ", or take it out of resources.images"})
+			r := named(field+".path", image.Path)
+			r.field = field
+			c.present(r)
 		}
 	}
 }

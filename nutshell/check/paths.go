@@ -38,6 +38,12 @@ type reference struct {
 	fix   string // what to do if it is not there
 }
 
+// named is a path that a field of the manifest holds.
+func named(field, path string) reference {
+	f, _ := nutshell.FieldAt(field) // a path of ours
+	return reference{field: field, path: path, fix: strings.ReplaceAll(f.File, "{path}", short(path))}
+}
+
 // words of a reference that leads nowhere.
 func (r reference) dangling() string {
 	if r.by != "" {
@@ -61,9 +67,12 @@ func (r reference) cleaned() (p, reason string) {
 	return p, ""
 }
 
-// follow looks for the file of a reference and tells about it unless it is there. It returns the path to go on with,
+// follow looks for the file of a reference and tells about it unless it is there, or none is named. It returns the path to go on with,
 // and whether there is a file that can be read.
 func (c *checker) follow(r reference) (p string, info fs.FileInfo, ok bool) {
+	if blank(r.path) {
+		return "", nil, false
+	}
 	if strings.Contains(r.path, "://") {
 		c.add(strange, r.field, short(r.path)+": is not in the bundle — agent may not reach it", "")
 		return "", nil, false
