@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -58,6 +59,18 @@ func readMember(d *jsontext.Decoder) (Member, error) {
 	value, err := d.ReadValue()
 	m.Value = value.Clone()
 	return m, err
+}
+
+// Elements takes a list apart. Of anything else there are none.
+func Elements(list jsontext.Value) []jsontext.Value {
+	if list.Kind() != '[' {
+		return nil
+	}
+	var all []jsontext.Value
+	if json.Unmarshal(list, &all) != nil {
+		return nil
+	}
+	return all
 }
 
 // Value returns the text of a member, nil if there is none.

@@ -39,15 +39,3 @@ func document(o object.Members) ([]byte, error) {
 	b, err := json.Marshal(o, jsontext.WithIndent("  "), jsontext.PreserveRawStrings(true))
 	return append(b, '\n'), err
 }
-
-// elements takes a list apart. Of anything else there are none.
-func elements(list jsontext.Value) []jsontext.Value {
-	if list.Kind() != '[' {
-		return nil
-	}
-	var all []jsontext.Value
-	if json.Unmarshal(list, &all) != nil {
-		return nil
-	}
-	return all
-}

@@ -244,7 +244,7 @@ func concat(sections []object.Members, name, key string) (merged []jsontext.Valu
 			continue
 		}
 		ok = true
-		for _, e := range elements(s.Value(name)) {
+		for _, e := range object.Elements(s.Value(name)) {
 			if id := idOf(e, key); key == each || !seen[id] {
 				seen[id] = true
 				merged = append(merged, e)

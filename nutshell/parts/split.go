@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"guild/nutshell"
+	"guild/nutshell/object"
 )
 
 // MaxParts is how many parts a task can have.
@@ -300,7 +301,7 @@ func (s *splitter) tree(files map[string]source) (lines []jsontext.Value, listed
 	}
 	lines = []jsontext.Value{}
 	known := s.whole.Files().Tree
-	for i, line := range elements(jsontext.Value(raw)) {
+	for i, line := range object.Elements(jsontext.Value(raw)) {
 		if i < len(known) {
 			if f, ok := files[path.Clean(known[i].Path)]; ok && f.fsys != nil {
 				lines = append(lines, line)
