@@ -1,10 +1,22 @@
 package nutshell
 
 import (
-	"io"
 	"io/fs"
 	"path"
+	"strings"
 )
+
+// HoldsCredentials reports whether a file of the bundle holds credentials by its place: it is the vault, or below the
+// folder credentials.
+func (m *Manifest) HoldsCredentials(file string) bool {
+	for _, vault := range []string{m.read.Credentials.Vault, m.read.APIs.CredentialRef} {
+		if vault != "" && path.Clean(vault) == file {
+			return true
+		}
+	}
+	first, _, _ := strings.Cut(file, "/")
+	return strings.EqualFold(first, "credentials")
+}
 
 // vaultToPack decides about the vault of a tree that is to be packed. It returns the path of the one that is left
 // out, and then notes in the manifest that it travels beside the bundle.
@@ -29,12 +41,7 @@ func (m *Manifest) vaultToPack(fsys fs.FS, o Options) (leftOut string, err error
 // inClear reports whether a vault is one that nobody has sealed, whatever the manifest says of it: a JSON document
 // with the version of a vault (section 7 of the specification).
 func inClear(fsys fs.FS, vault string) bool {
-	f, err := fsys.Open(vault)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
+	raw, err := ReadDocument(fsys, vault)
 	if err != nil {
 		return false
 	}

@@ -42,40 +42,24 @@ func ParseCriteria(b []byte) (*Criteria, error) {
 	if err := text.decode(c); err != nil {
 		return nil, err
 	}
-	if err := c.keepRaw(text); err != nil {
+	var raw struct {
+		Criteria []json.RawMessage `json:"criteria"`
+	}
+	if err := text.decode(&raw); err != nil {
 		return nil, err
 	}
-	return c, c.check()
-}
-
-// keepRaw gives each criterion its own text.
-func (c *Criteria) keepRaw(text document) error {
-	list, ok := text.get("criteria")
-	if !ok {
-		return nil
-	}
-	var raw []json.RawMessage
-	if err := decode(CriteriaFile, list, &raw); err != nil {
-		return err
-	}
-	for i := range c.Criteria {
-		c.Criteria[i].Raw = raw[i]
-	}
-	return nil
-}
-
-func (c *Criteria) check() error {
 	seen := make(map[string]bool, len(c.Criteria))
 	for i := range c.Criteria {
 		one, field := &c.Criteria[i], fmt.Sprintf("criteria.%d", i)
+		one.Raw = raw.Criteria[i]
 		one.ID = cmp.Or(one.ID, fmt.Sprintf("AC-%d", i+1))
 		if seen[one.ID] {
-			return &ManifestError{CriteriaFile, field + ".id", fmt.Sprintf("%.80q stands there twice", one.ID)}
+			return nil, &ManifestError{CriteriaFile, field + ".id", fmt.Sprintf("%.80q stands there twice", one.ID)}
 		}
 		if reason := unsafePath(one.Script); one.Script != "" && reason != "" {
-			return &ManifestError{CriteriaFile, field + ".script", reason}
+			return nil, &ManifestError{CriteriaFile, field + ".script", reason}
 		}
 		seen[one.ID] = true
 	}
-	return nil
+	return c, nil
 }

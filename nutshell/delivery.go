@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"time"
@@ -59,17 +57,12 @@ func Delivery(req *Manifest, result json.RawMessage, artifacts fs.FS, info Deliv
 // WorkerResult returns the result.json at the top of what a worker left, or nil if there is none. It is an
 // error if there is one that cannot be merged: not JSON, a status that there is not, a member of the wrong type.
 func WorkerResult(artifacts fs.FS) (json.RawMessage, error) {
-	f, err := artifacts.Open("result.json")
+	raw, err := ReadDocument(artifacts, "result.json")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
-	if err != nil {
-		return nil, fmt.Errorf("result.json: %w", err)
 	}
 	if _, err := parseResult(raw); err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +27,21 @@ const (
 type document struct {
 	file string // its path, for errors
 	raw  []byte
+}
+
+// ReadDocument reads a JSON document of a tree for one of the parsers here. Of one that is too large it reads as much
+// as makes them refuse it.
+func ReadDocument(fsys fs.FS, name string) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
+	if err != nil {
+		return nil, fmt.Errorf("%.200q: %w", name, err)
+	}
+	return b, nil
 }
 
 // parseDocument checks that b is one JSON object within the bounds, and nothing else.

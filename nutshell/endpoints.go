@@ -70,26 +70,19 @@ func ParseEndpoints(b []byte) (*Endpoints, error) {
 func (e *Endpoints) References(file string) ([]Reference, error) {
 	file = cmp.Or(file, EndpointsFile)
 	var all []Reference
-	for field, ref := range e.schemas {
-		p, reason := within(path.Dir(file), ref)
-		if reason != "" {
-			return nil, &ManifestError{file, field, fmt.Sprintf("%.80q: %s", ref, reason)}
-		}
-		if p != "" {
-			all = append(all, Reference{field, p})
+	for i, one := range e.Endpoints {
+		for _, schema := range []struct{ member, ref string }{{"body_schema", one.BodySchema}, {"response_schema", one.ResponseSchema}} {
+			field := fmt.Sprintf("endpoints.%d.%s", i, schema.member)
+			p, reason := within(path.Dir(file), schema.ref)
+			if reason != "" {
+				return nil, &ManifestError{file, field, fmt.Sprintf("%.80q: %s", schema.ref, reason)}
+			}
+			if p != "" {
+				all = append(all, Reference{field, p})
+			}
 		}
 	}
 	return all, nil
-}
-
-// schemas are the references as they are written, by their fields.
-func (e *Endpoints) schemas(yield func(field, ref string) bool) {
-	for i, one := range e.Endpoints {
-		field := fmt.Sprintf("endpoints.%d.", i)
-		if !yield(field+"body_schema", one.BodySchema) || !yield(field+"response_schema", one.ResponseSchema) {
-			return
-		}
-	}
 }
 
 // within resolves a reference against a folder of the bundle, or says what is wrong with it. It is empty if the

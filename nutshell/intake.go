@@ -71,7 +71,7 @@ func (in *intake) hash(path string, limit int64) (f file, key bool, err error) {
 		return file{}, false, fmt.Errorf("%.200q: %w", path, err)
 	}
 	in.sum.Sum(f.Hash[:0])
-	return f, isPrivateKey(in.head.b[:in.head.n]), nil
+	return f, IsPrivateKey(in.head.b[:in.head.n]), nil
 }
 
 // copyTo writes a file to the archive if it still is what was hashed.

@@ -3,11 +3,11 @@ package nutshell
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
+	"slices"
 )
 
 // ManifestFile is the path of the manifest, the first entry of every bundle.
@@ -34,19 +34,38 @@ func ParseManifest(b []byte) (*Manifest, error) {
 
 // ReadManifest reads the manifest of a tree: ErrNoManifest if there is none. Validate asks whether all is in it.
 func ReadManifest(fsys fs.FS) (*Manifest, error) {
-	f, err := fsys.Open(ManifestFile)
+	raw, err := ReadDocument(fsys, ManifestFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNoManifest
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", ManifestFile, err)
-	}
 	return ParseManifest(raw)
+}
+
+// RegularFiles returns the paths of the regular files of a tree, sorted, without the manifest. exclude says what is no
+// part of the tree; it may be nil.
+func RegularFiles(ctx context.Context, fsys fs.FS, exclude func(path string, isDir bool) bool) ([]string, error) {
+	var all []string
+	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
+		switch {
+		case err != nil || p == "." || p == ManifestFile:
+			return err
+		case exclude != nil && exclude(p, d.IsDir()):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+		case d.Type().IsRegular():
+			all = append(all, p)
+		}
+		return nil
+	})
+	slices.Sort(all)
+	return all, err
 }
 
 func newManifest(text document) (*Manifest, error) {

@@ -72,7 +72,10 @@ func (b *Bundle) takeIn(e Entry, r io.Reader, fn func(Entry, io.Reader) error) e
 	content := &hashReader{r: r, hash: sha256.New()}
 	r = content
 	if e.Path == ManifestFile {
-		raw, err := readBounded(content, e)
+		if e.Size > maxDocument {
+			return &LimitError{What: "bytes of a JSON document", Limit: maxDocument, Path: e.Path}
+		}
+		raw, err := io.ReadAll(content)
 		if err != nil {
 			return err
 		}
@@ -90,14 +93,6 @@ func (b *Bundle) takeIn(e Entry, r io.Reader, fn func(Entry, io.Reader) error) e
 	e.Hash = content.sum()
 	b.files = append(b.files, e)
 	return nil
-}
-
-// readBounded reads a JSON document.
-func readBounded(r io.Reader, e Entry) ([]byte, error) {
-	if e.Size > maxDocument {
-		return nil, &LimitError{What: "bytes of a JSON document", Limit: maxDocument, Path: e.Path}
-	}
-	return io.ReadAll(r)
 }
 
 // Manifest returns the manifest. Changing it does not change the bundle.

@@ -68,8 +68,11 @@ const ReasonExcluded = "excluded"
 // *PlaintextError. On an error, what was written to w is not a bundle.
 func Pack(ctx context.Context, fsys fs.FS, w io.Writer, o Options) (Info, error) {
 	o.Limits = o.Limits.OrDefault()
-	m, err := readManifest(fsys)
+	m, err := ReadManifest(fsys)
 	if err != nil {
+		return Info{}, err
+	}
+	if _, err := m.Validate(); err != nil {
 		return Info{}, err
 	}
 	vault, err := m.vaultToPack(fsys, o)
@@ -101,16 +104,6 @@ func Pack(ctx context.Context, fsys fs.FS, w io.Writer, o Options) (Info, error)
 	}
 	skipped := append(found.skipped, slices.DeleteFunc(dangling, func(s Skipped) bool { return s.Path == vault })...)
 	return Info{guild.Hash(sum.Sum(nil)), out.n, entries, skipped}, nil
-}
-
-// readManifest reads the manifest of a tree, with its required fields.
-func readManifest(fsys fs.FS) (*Manifest, error) {
-	m, err := ReadManifest(fsys)
-	if err != nil {
-		return nil, err
-	}
-	_, err = m.Validate()
-	return m, err
 }
 
 // counter counts the bytes that are written through it.

@@ -30,8 +30,9 @@ func secretName(base string) string {
 	return ""
 }
 
-// isPrivateKey recognises keys by their first lines: PEM, OpenSSH, PGP, age and Nostr.
-func isPrivateKey(head []byte) bool {
+// IsPrivateKey reports whether a file that begins with head is a private key by its first line that is no comment: PEM,
+// OpenSSH, PGP, age or Nostr.
+func IsPrivateKey(head []byte) bool {
 	for line := range bytes.Lines(head) {
 		line = bytes.TrimSpace(line)
 		switch {

@@ -103,7 +103,11 @@ func Layers(ctx context.Context, fsys fs.FS, o Options) (Brief, error) {
 		}
 	}
 	text, used, err := w.finish()
-	return Brief{count.codec.GetName(), budget, used, w.layers(), text}, err
+	layers := make([]Layer, len(w.parts))
+	for i, p := range w.parts {
+		layers[i] = p.Layer
+	}
+	return Brief{Encoding: count.codec.GetName(), Budget: budget, Used: used, Layers: layers, Text: text}, err
 }
 
 // budget is how many tokens may be used.

@@ -30,7 +30,9 @@ const otherRank = 10
 
 // plan lists the files of a bundle in the order in which they are shown, without the manifest.
 func plan(ctx context.Context, fsys fs.FS, m *nutshell.Manifest, exclude func(string, bool) bool) ([]candidate, error) {
-	there, err := list(ctx, fsys, exclude)
+	there, err := nutshell.RegularFiles(ctx, fsys, func(p string, isDir bool) bool {
+		return p == nutshell.HiddenDir || strings.HasPrefix(path.Base(p), ".") || exclude != nil && exclude(p, isDir)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +60,7 @@ func plan(ctx context.Context, fsys fs.FS, m *nutshell.Manifest, exclude func(st
 		all = append(all, newCandidate(p, cmp.Or(roles[p], "file"), place))
 	}
 	for i := range all {
-		if all[i].reason == "" && isCredential(m, all[i].path) {
+		if all[i].reason == "" && m.HoldsCredentials(all[i].path) {
 			all[i].reason = "credentials are not for the context"
 		}
 	}
@@ -119,38 +121,4 @@ func shortRole(role string) string {
 		return "file" // the manifest says elsewhere which those are
 	}
 	return role
-}
-
-// list returns the paths of the files that are part of the bundle, sorted, without the manifest.
-func list(ctx context.Context, fsys fs.FS, exclude func(string, bool) bool) ([]string, error) {
-	var all []string
-	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
-		if err == nil {
-			err = ctx.Err()
-		}
-		switch {
-		case err != nil || p == "." || p == nutshell.ManifestFile:
-			return err
-		case p == nutshell.HiddenDir || strings.HasPrefix(d.Name(), ".") || exclude != nil && exclude(p, d.IsDir()):
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-		case d.Type().IsRegular():
-			all = append(all, p)
-		}
-		return nil
-	})
-	slices.Sort(all)
-	return all, err
-}
-
-// isCredential reports whether a file holds credentials by its place.
-func isCredential(m *nutshell.Manifest, p string) bool {
-	first, _, _ := strings.Cut(p, "/")
-	for _, vault := range []string{m.Credentials().Vault, m.APIs().CredentialRef} {
-		if vault != "" && path.Clean(vault) == p {
-			return true
-		}
-	}
-	return strings.EqualFold(first, "credentials")
 }

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"strings"
 	"unicode/utf8"
+
+	"guild/nutshell"
 )
 
 // Bounds of the work. What is beyond them is estimated by its beginning, and never shown.
@@ -57,7 +59,10 @@ func (w *writer) weigh(p string, most int64) (weighed, error) {
 	n, read, err := w.count.countUpTo(text, most)
 	w.read += int64(read)
 	if err != nil || !tooLarge && n <= most {
-		return weighed{n, "", endLines(text)}, err
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		return weighed{tokens: n, text: text}, err
 	}
 	exact := !tooLarge && read == len(text)
 	n = inProportion(n, int64(read), size)
@@ -82,14 +87,6 @@ func inProportion(n, read, size int64) int64 {
 		return 0
 	}
 	return int64(float64(n) * float64(size) / float64(read))
-}
-
-// endLines ends the last line of a text.
-func endLines(text string) string {
-	if text == "" || strings.HasSuffix(text, "\n") {
-		return text
-	}
-	return text + "\n"
 }
 
 func open(fsys fs.FS, p string) (fs.File, int64, error) {
@@ -128,7 +125,7 @@ func readText(ctx context.Context, f io.Reader, most int64) ([]byte, error) {
 		return nil, &notText{"binary"}
 	case !utf8.Valid(b):
 		return nil, &notText{"is not UTF-8 text"}
-	case isPrivateKey(b):
+	case nutshell.IsPrivateKey(b[:min(len(b), secretLines)]):
 		return nil, &notText{"is a private key"}
 	}
 	return b, nil
@@ -145,17 +142,4 @@ func wholeRunes(b []byte) []byte {
 		}
 	}
 	return b
-}
-
-// isPrivateKey recognises keys as nutshell.Pack does, by their first line that is no comment.
-func isPrivateKey(b []byte) bool {
-	for line := range bytes.Lines(b[:min(len(b), secretLines)]) {
-		line = bytes.TrimSpace(line)
-		if len(line) == 0 || line[0] == '#' {
-			continue
-		}
-		return bytes.HasPrefix(line, []byte("-----BEGIN ")) && bytes.Contains(line, []byte("PRIVATE KEY")) ||
-			bytes.HasPrefix(line, []byte("AGE-SECRET-KEY-")) || bytes.HasPrefix(line, []byte("nsec1")) && len(line) == 63
-	}
-	return false
 }

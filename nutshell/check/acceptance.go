@@ -21,7 +21,13 @@ func (c *checker) acceptance() {
 			c.present(named(field, script))
 		}
 	}
-	tests += c.scripts(criteria)
+	for _, one := range criteria {
+		if !blank(one.Script) || !blank(one.Query) {
+			tests++
+		}
+		c.present(reference{field: "acceptance.criteria." + one.ID, path: one.Script, by: one.ID,
+			fix: "Create " + short(one.Script) + " with the test of " + short(one.ID)})
+	}
 	if tests == 0 && c.m.BundleType() != nutshell.TypeDelivery {
 		c.lacks(advice, "acceptance.test_scripts")
 	}
@@ -40,18 +46,6 @@ func (c *checker) criteria(file string) []nutshell.Criterion {
 		c.add(advice, r.field, short(file)+": has no criteria — agent can't self-verify", "Add criteria to "+short(file))
 	}
 	return doc.Criteria
-}
-
-// scripts follows the scripts of criteria and returns how many criteria something can be run for.
-func (c *checker) scripts(criteria []nutshell.Criterion) (tests int) {
-	for _, one := range criteria {
-		if !blank(one.Script) || !blank(one.Query) {
-			tests++
-		}
-		c.present(reference{field: "acceptance.criteria." + one.ID, path: one.Script, by: one.ID,
-			fix: "Create " + short(one.Script) + " with the test of " + short(one.ID)})
-	}
-	return tests
 }
 
 // hidden looks at the tests that stay with the customer, and at the commitments to them.
@@ -106,20 +100,15 @@ func (c *checker) delivery() {
 	if !ok {
 		return
 	}
-	c.answers(result)
-	c.artifacts(append(result.Artifacts.FilesCreated, result.Artifacts.FilesModified...))
-	log := result.ExecutionLog.FullLog
-	c.present(reference{field: "delivery.full_log", path: log, by: nutshell.ResultFile, fix: "Put the log at " + short(log)})
-}
-
-// answers asks which request a delivery answers.
-func (c *checker) answers(result *nutshell.Result) {
 	switch id := c.m.RequestID(); {
 	case id == "" && result.RequestID == "":
 		c.add(strange, "request_id", "request_id: missing — nobody can tell what it answers", "")
 	case id != "" && result.RequestID != "" && result.RequestID != id:
 		c.add(strange, "request_id", fmt.Sprintf("request_id: %s answers another request (%s)", nutshell.ResultFile, short(result.RequestID)), "")
 	}
+	c.artifacts(append(result.Artifacts.FilesCreated, result.Artifacts.FilesModified...))
+	log := result.ExecutionLog.FullLog
+	c.present(reference{field: "delivery.full_log", path: log, by: nutshell.ResultFile, fix: "Put the log at " + short(log)})
 }
 
 // artifacts looks for the files that the work made. Their paths are those of the bundle, or within its folder for

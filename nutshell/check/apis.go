@@ -63,37 +63,26 @@ func validJSON(b []byte) error {
 // credentialRefs looks for the credentials that interfaces name: the vault itself, or one of its scopes. Where there
 // is no vault at all, that is told already.
 func (c *checker) credentialRefs(doc *nutshell.Endpoints) {
-	a := c.m.APIs()
-	if blank(c.m.Credentials().Vault) {
+	a, creds := c.m.APIs(), c.m.Credentials()
+	if blank(creds.Vault) {
 		return
 	}
+	known := func(name string) bool {
+		return path.Clean(name) == path.Clean(creds.Vault) ||
+			slices.ContainsFunc(creds.Scopes, func(s nutshell.Scope) bool { return s.Name == name })
+	}
 	told := ""
-	for _, r := range []struct{ field, name, kind string }{
-		{"apis.credential_ref", a.CredentialRef, a.AuthMethod},
-		{"apis.endpoints_spec", doc.Auth.CredentialRef, doc.Auth.Type},
+	for _, r := range []struct{ field, label, name, kind string }{
+		{field: "apis.credential_ref", label: "apis", name: a.CredentialRef, kind: a.AuthMethod},
+		{field: "apis.endpoints_spec", label: a.EndpointsSpec, name: doc.Auth.CredentialRef, kind: doc.Auth.Type},
 	} {
-		if blank(r.name) || r.name == told || c.knownCredential(r.name) {
+		if blank(r.name) || r.name == told || known(r.name) {
 			continue
 		}
 		told = r.name
 		w := Credential{r.name, kindOr(r.kind)}
-		c.add(gap, r.field, fmt.Sprintf("%s: credential_ref %q is not a credential of the vault", short(c.labelOf(r.field)), short(r.name)),
+		c.add(gap, r.field, fmt.Sprintf("%s: credential_ref %q is not a credential of the vault", short(r.label), short(r.name)),
 			"Add it with: "+c.addCredential(w))
 		c.wants([]Credential{w})
 	}
-}
-
-// labelOf is what a line about a field of the interfaces begins with.
-func (c *checker) labelOf(field string) string {
-	if field == "apis.endpoints_spec" {
-		return c.m.APIs().EndpointsSpec
-	}
-	return "apis"
-}
-
-// knownCredential reports whether a name is that of the vault or of one of its credentials.
-func (c *checker) knownCredential(name string) bool {
-	creds := c.m.Credentials()
-	return path.Clean(name) == path.Clean(creds.Vault) && creds.Vault != "" ||
-		slices.ContainsFunc(creds.Scopes, func(s nutshell.Scope) bool { return s.Name == name })
 }

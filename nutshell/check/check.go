@@ -102,7 +102,7 @@ func (k kind) marks() (tree, valid Mark) {
 func look(fsys fs.FS, o Options) (*checker, error) {
 	o.Program = cmp.Or(o.Program, "nutshell")
 	c := &checker{o: o, fsys: fsys, seen: make(map[string]bool)}
-	raw, err := c.read(nutshell.ManifestFile)
+	raw, err := nutshell.ReadDocument(fsys, nutshell.ManifestFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nutshell.ErrNoManifest
 	}

@@ -161,7 +161,7 @@ func (c *checker) vault(creds nutshell.Credentials, want []Credential) {
 		c.file(gap, r, p, "is a folder", r.fix)
 		return
 	}
-	sealed, err := c.read(p)
+	sealed, err := nutshell.ReadDocument(c.fsys, p)
 	if err != nil {
 		c.file(gap, r, p, "cannot be read: "+err.Error(), "")
 		return
@@ -204,7 +204,7 @@ func (c *checker) sealed(r reference, p string, sealed []byte, creds nutshell.Cr
 		c.file(gap, r, p, "empty — agent won't have "+access(c.wanted()), r.fix)
 	case len(sealed) > vault.MaxSealed:
 		c.file(gap, r, p, "is larger than a vault can be ("+size(vault.MaxSealed)+")", "")
-	case !knownForm(says) && says != "":
+	case says != "" && !slices.Contains([]string{vault.Age, vault.Sops, vault.Transit, vault.Plaintext}, says):
 		c.file(fine, r, p, fmt.Sprintf("exists (%s), sealed with %s", size(int64(len(sealed))), short(says)), "")
 	case is == "":
 		c.file(gap, r, p, "not a sealed vault — nobody can open it", r.fix)
@@ -223,10 +223,6 @@ func (c *checker) sealed(r reference, p string, sealed []byte, creds nutshell.Cr
 
 func (c *checker) sealAgain() string {
 	return c.command("vault rekey", "--encryption", vault.Age, "--insecure-plaintext")
-}
-
-func knownForm(form string) bool {
-	return slices.Contains([]string{vault.Age, vault.Sops, vault.Transit, vault.Plaintext}, form)
 }
 
 // whole tells about a vault that is what it should be.

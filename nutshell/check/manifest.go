@@ -142,7 +142,12 @@ func (c *checker) files() {
 // harness looks at the advice to whatever runs the agent. Nothing runs on a delivery.
 func (c *checker) harness() {
 	h := c.m.Harness()
-	n := count(h.Constraints)
+	n := 0
+	for _, one := range h.Constraints {
+		if !blank(one) {
+			n++
+		}
+	}
 	switch {
 	case n > 0:
 		c.add(fine, "harness.constraints", fmt.Sprintf("harness.constraints: provided (%d)", n), "")
@@ -165,17 +170,6 @@ func exist(there, listed int) string {
 		return "1 exists"
 	}
 	return fmt.Sprintf("all %d exist", there)
-}
-
-// count returns how many texts are not blank.
-func count(texts []string) int {
-	n := 0
-	for _, t := range texts {
-		if !blank(t) {
-			n++
-		}
-	}
-	return n
 }
 
 // resources looks for the images, which are the only resources within a bundle.

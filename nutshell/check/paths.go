@@ -3,32 +3,12 @@ package check
 import (
 	"bytes"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"strings"
 
 	"guild/nutshell"
 )
-
-// maxRead is how many bytes of one document are read: the bound of package nutshell and one more, so that its parsers
-// say what is too large.
-const maxRead = 8<<20 + 1
-
-// read returns the content of a document.
-func (c *checker) read(p string) ([]byte, error) {
-	f, err := c.fsys.Open(p)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxRead))
-	if err != nil {
-		return nil, fmt.Errorf("%.200q: %w", p, err)
-	}
-	return b, nil
-}
 
 // reference is a path that the bundle names.
 type reference struct {
@@ -42,14 +22,6 @@ type reference struct {
 func named(field, path string) reference {
 	f, _ := nutshell.FieldAt(field) // a path of ours
 	return reference{field: field, path: path, fix: strings.ReplaceAll(f.File, "{path}", short(path))}
-}
-
-// words of a reference that leads nowhere.
-func (r reference) dangling() string {
-	if r.by != "" {
-		return "named by " + short(r.by) + " but missing"
-	}
-	return "referenced but missing"
 }
 
 // cleaned is the path within the tree, or why there is none.
@@ -91,7 +63,11 @@ func (c *checker) follow(r reference) (p string, info fs.FileInfo, ok bool) {
 	case c.isHidden(p) && (err == nil && !c.o.Packed || c.committed(p)):
 		c.file(strange, r, p, "a hidden test, which does not go into the bundle — agent can't see it", "")
 	case errors.Is(err, fs.ErrNotExist):
-		c.file(gap, r, p, r.dangling(), r.fix)
+		words := "referenced but missing"
+		if r.by != "" {
+			words = "named by " + short(r.by) + " but missing"
+		}
+		c.file(gap, r, p, words, r.fix)
 	case err != nil:
 		c.file(gap, r, p, "cannot be read: "+err.Error(), "")
 	case !info.IsDir() && !info.Mode().IsRegular():
@@ -141,7 +117,7 @@ func (c *checker) explains(r reference) {
 		return
 	}
 	if !info.IsDir() && info.Size() > 0 && info.Size() < maxTemplate {
-		if b, err := c.read(p); err == nil && unwritten(b) {
+		if b, err := nutshell.ReadDocument(c.fsys, p); err == nil && unwritten(b) {
 			c.file(advice, r, p, "only a template — agent has to guess", "Write "+short(p))
 			return
 		}
@@ -188,7 +164,7 @@ func (c *checker) document(r reference, parse func([]byte) error) bool {
 		c.file(gap, r, p, "is a folder", "")
 		return false
 	}
-	b, err := c.read(p)
+	b, err := nutshell.ReadDocument(c.fsys, p)
 	if err == nil {
 		err = parse(b)
 	}

@@ -105,13 +105,7 @@ func (c *contents) isSecret(p pair) bool {
 }
 
 func isSecretIn(t *tree, p string) bool {
-	for _, vault := range []string{t.manifest.Credentials().Vault, t.manifest.APIs().CredentialRef} {
-		if vault != "" && path.Clean(vault) == p {
-			return true
-		}
-	}
-	first, _, _ := strings.Cut(p, "/")
-	return strings.EqualFold(first, "credentials") || slices.ContainsFunc(secretNames, func(name string) bool {
+	return t.manifest.HoldsCredentials(p) || slices.ContainsFunc(secretNames, func(name string) bool {
 		matches, err := path.Match(name, strings.ToLower(path.Base(p)))
 		return err == nil && matches
 	})
@@ -149,7 +143,9 @@ func label(prefix string, e *entry) string {
 // unify sets the difference as a unified diff, and counts its lines.
 func (f *File) unify(oldLabel, newLabel, before, after string) {
 	f.Text = udiff.Unified(oldLabel, newLabel, before, after)
-	for line := range strings.Lines(afterLabels(f.Text)) {
+	_, lines, _ := strings.Cut(f.Text, "\n") // the labels
+	_, lines, _ = strings.Cut(lines, "\n")
+	for line := range strings.Lines(lines) {
 		switch line[0] {
 		case '+':
 			f.Added++
@@ -157,11 +153,4 @@ func (f *File) unify(oldLabel, newLabel, before, after string) {
 			f.Removed++
 		}
 	}
-}
-
-// afterLabels is a unified diff without its first two lines.
-func afterLabels(text string) string {
-	_, text, _ = strings.Cut(text, "\n")
-	_, text, _ = strings.Cut(text, "\n")
-	return text
 }

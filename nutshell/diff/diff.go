@@ -10,7 +10,6 @@ package diff
 import (
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
 
 	"guild/nutshell"
@@ -92,25 +91,13 @@ func read(ctx context.Context, fsys fs.FS, exclude func(string, bool) bool) (*tr
 	}
 	t := &tree{fsys: fsys, manifest: m, files: files}
 	if _, ok := files[nutshell.ResultFile]; ok {
-		raw, err := readBounded(fsys, nutshell.ResultFile)
+		raw, err := nutshell.ReadDocument(fsys, nutshell.ResultFile)
 		if err != nil {
 			return nil, err
 		}
 		t.result, _ = nutshell.ParseResult(raw) // one that is none is compared as the text that it is
 	}
 	return t, nil
-}
-
-// maxDocument is more than the largest document that package nutshell takes, in bytes.
-const maxDocument = 16 << 20
-
-func readBounded(fsys fs.FS, name string) ([]byte, error) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxDocument))
 }
 
 func (t *tree) side() Side {

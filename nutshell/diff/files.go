@@ -44,27 +44,23 @@ type entry struct {
 
 // list finds and hashes the files of a bundle, without the manifest.
 func list(ctx context.Context, fsys fs.FS, exclude func(string, bool) bool) (map[string]entry, error) {
-	all := make(map[string]entry)
+	paths, err := nutshell.RegularFiles(ctx, fsys, exclude)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]entry, len(paths))
 	buf := make([]byte, 32<<10)
-	return all, fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
-		if err == nil {
-			err = ctx.Err()
-		}
-		switch {
-		case err != nil || p == "." || p == nutshell.ManifestFile:
-			return err
-		case exclude != nil && exclude(p, d.IsDir()):
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		case !d.Type().IsRegular():
-			return nil
+	for _, p := range paths {
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
 		state, err := stateOf(fsys, p, buf)
+		if err != nil {
+			return nil, err
+		}
 		all[p] = entry{p, state}
-		return err
-	})
+	}
+	return all, nil
 }
 
 func stateOf(fsys fs.FS, p string, buf []byte) (State, error) {

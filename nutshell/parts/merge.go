@@ -128,7 +128,7 @@ func readDelivered(ctx context.Context, in Input) (*delivered, error) {
 		return nil, err
 	}
 	d := &delivered{Input: in, manifest: m}
-	raw, err := readBounded(in.Tree, nutshell.ResultFile)
+	raw, err := nutshell.ReadDocument(in.Tree, nutshell.ResultFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNoResult
 	}
@@ -139,7 +139,7 @@ func readDelivered(ctx context.Context, in Input) (*delivered, error) {
 		return nil, err
 	}
 	d.number = numberOf(d.manifest)
-	d.files, err = list(ctx, in.Tree, d.excludes)
+	d.files, err = nutshell.RegularFiles(ctx, in.Tree, d.excludes)
 	return d, err
 }
 
@@ -148,7 +148,7 @@ func readDelivered(ctx context.Context, in Input) (*delivered, error) {
 func (d *delivered) excludes(p string, isDir bool) bool {
 	delivery := path.Dir(nutshell.ResultFile)
 	isRequest := d.manifest.BundleType() != nutshell.TypeDelivery
-	return p == nutshell.ResultFile || isBelow(p, "credentials") || p == path.Clean(d.manifest.Credentials().Vault) ||
+	return p == nutshell.HiddenDir || p == nutshell.ResultFile || isBelow(p, "credentials") || p == path.Clean(d.manifest.Credentials().Vault) ||
 		isRequest && !isBelow(p, delivery) && !(isDir && p == delivery)
 }
 
@@ -202,11 +202,15 @@ func (m *Merged) files(ctx context.Context, all []*delivered, prefer string) (ma
 		for _, name := range d.files {
 			as := d.mergedPath(name, len(all))
 			if other, twice := from[as]; twice {
-				same, err := sameContent(ctx, files[as], source{fsys: d.Tree, name: name})
+				was, err := files[as].hash(ctx)
+				if err != nil {
+					return nil, err
+				}
+				is, err := source{fsys: d.Tree, name: name}.hash(ctx)
 				switch {
 				case err != nil:
 					return nil, err
-				case same:
+				case was == is:
 					continue
 				case prefer == PreferNone:
 					return nil, &ConflictError{as, as, other.Name, d.Name}
@@ -235,15 +239,6 @@ func (d *delivered) mergedPath(name string, parts int) string {
 		return path.Join(logs, d.label, inside)
 	}
 	return name
-}
-
-func sameContent(ctx context.Context, a, b source) (bool, error) {
-	x, err := a.hash(ctx)
-	if err != nil {
-		return false, err
-	}
-	y, err := b.hash(ctx)
-	return x == y, err
 }
 
 func (s source) hash(ctx context.Context) (sum [sha256.Size]byte, err error) {

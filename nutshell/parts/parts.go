@@ -13,11 +13,8 @@
 package parts
 
 import (
-	"context"
 	"fmt"
-	"io/fs"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -56,29 +53,6 @@ func numberOf(m *nutshell.Manifest) Number {
 }
 
 func (n Number) valid() bool { return n.Part >= 1 && n.Part <= n.Of && n.Of <= MaxParts }
-
-// list returns the paths of the regular files of a tree, sorted, without the manifest.
-func list(ctx context.Context, fsys fs.FS, exclude func(path string, isDir bool) bool) ([]string, error) {
-	var all []string
-	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
-		if err == nil {
-			err = ctx.Err()
-		}
-		switch {
-		case err != nil || p == "." || p == nutshell.ManifestFile:
-			return err
-		case p == nutshell.HiddenDir || exclude != nil && exclude(p, d.IsDir()):
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-		case d.Type().IsRegular():
-			all = append(all, p)
-		}
-		return nil
-	})
-	slices.Sort(all)
-	return all, err
-}
 
 // isBelow reports whether a path is that of a folder or of something in it.
 func isBelow(p, folder string) bool { return p == folder || strings.HasPrefix(p, folder+"/") }

@@ -50,7 +50,7 @@ func mergeResults(all []*delivered, files map[string]source, o MergeOptions, m *
 	add("artifacts", r.artifacts(files))
 	add("acceptance_results", r.acceptance())
 	add("execution_log", r.log())
-	add("tags", r.lists("tags", "", "skills_used", "tools_used"))
+	add("tags", r.tags())
 	add("extensions", r.extensions())
 	r.rest(&merged, r.docs)
 	if r.err != nil {
@@ -191,13 +191,12 @@ func sum(a, b int64) int64 {
 	return a + max(b, 0)
 }
 
-// lists merges a section by putting its lists one after the other, each element as it is written. Elements that are
-// the same by key (themselves, if it is empty) come once.
-func (r *merger) lists(section, key string, names ...string) object.Members {
-	sections := r.section(section)
+// tags puts the lists of labels one after the other, each label once.
+func (r *merger) tags() object.Members {
+	sections := r.section("tags")
 	var o object.Members
-	for _, name := range names {
-		if merged, ok := concat(sections, name, key); ok {
+	for _, name := range []string{"skills_used", "tools_used"} {
+		if merged, ok := concat(sections, name, ""); ok {
 			r.add(&o, name, merged)
 		}
 	}

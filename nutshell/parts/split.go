@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -93,11 +92,14 @@ type splitter struct {
 func newSplitter(ctx context.Context, m *nutshell.Manifest, fsys fs.FS, o SplitOptions) (*splitter, error) {
 	s := &splitter{whole: m, fsys: fsys, scripts: make(map[string]bool), withVault: o.WithVault}
 	var err error
-	if s.files, err = list(ctx, fsys, o.Exclude); err != nil {
+	s.files, err = nutshell.RegularFiles(ctx, fsys, func(p string, isDir bool) bool {
+		return p == nutshell.HiddenDir || o.Exclude != nil && o.Exclude(p, isDir)
+	})
+	if err != nil {
 		return nil, err
 	}
 	if !o.WithVault {
-		s.files = slices.DeleteFunc(s.files, s.isCredential)
+		s.files = slices.DeleteFunc(s.files, m.HoldsCredentials)
 	}
 	if err := s.readCriteria(path.Clean(m.Acceptance().CriteriaFile)); err != nil {
 		return nil, err
@@ -117,39 +119,17 @@ func newSplitter(ctx context.Context, m *nutshell.Manifest, fsys fs.FS, o SplitO
 	return s, nil
 }
 
-// isCredential reports whether a file holds credentials by its place.
-func (s *splitter) isCredential(p string) bool {
-	for _, vault := range []string{s.whole.Credentials().Vault, s.whole.APIs().CredentialRef} {
-		if vault != "" && path.Clean(vault) == p {
-			return true
-		}
-	}
-	return isBelow(p, "credentials")
-}
-
 func (s *splitter) readCriteria(name string) error {
 	if _, ok := slices.BinarySearch(s.files, name); !ok {
 		return nil
 	}
-	raw, err := readBounded(s.fsys, name)
+	raw, err := nutshell.ReadDocument(s.fsys, name)
 	if err != nil {
 		return err
 	}
 	s.criteriaFile = name
 	s.criteria, err = nutshell.ParseCriteria(raw)
 	return err
-}
-
-// maxDocument is more than the largest document that package nutshell takes, in bytes.
-const maxDocument = 16 << 20
-
-func readBounded(fsys fs.FS, name string) ([]byte, error) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxDocument))
 }
 
 // share is what one part has to do.
