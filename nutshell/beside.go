@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// HoldsCredentials reports whether a file of the bundle holds credentials by its place: it is the vault, or below the
-// folder credentials.
+// HoldsCredentials reports whether a file of the bundle is the vault or is in the folder credentials.
 func (m *Manifest) HoldsCredentials(file string) bool {
 	for _, vault := range []string{m.read.Credentials.Vault, m.read.APIs.CredentialRef} {
 		if vault != "" && path.Clean(vault) == file {
@@ -18,8 +17,8 @@ func (m *Manifest) HoldsCredentials(file string) bool {
 	return strings.EqualFold(first, "credentials")
 }
 
-// vaultToPack decides about the vault of a tree that is to be packed. It returns the path of the one that is left
-// out, and then notes in the manifest that it travels beside the bundle.
+// vaultToPack returns the path of the vault if it is not to be packed, and then sets credentials.beside in the manifest.
+// A vault that is not encrypted is a *PlaintextError, unless the options allow it.
 func (m *Manifest) vaultToPack(fsys fs.FS, o Options) (leftOut string, err error) {
 	c := m.read.Credentials
 	vault := path.Clean(c.Vault)
@@ -38,8 +37,8 @@ func (m *Manifest) vaultToPack(fsys fs.FS, o Options) (leftOut string, err error
 	return vault, m.set(change{[]string{"credentials", "beside"}, true})
 }
 
-// inClear reports whether a vault is one that nobody has sealed, whatever the manifest says of it: a JSON document
-// with the version of a vault (section 7 of the specification).
+// inClear reports whether a vault is not encrypted: it is a JSON document with the version of a vault (section 7 of the
+// specification). What the manifest says does not matter.
 func inClear(fsys fs.FS, vault string) bool {
 	raw, err := ReadDocument(fsys, vault)
 	if err != nil {

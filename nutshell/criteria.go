@@ -54,7 +54,7 @@ func ParseCriteria(b []byte) (*Criteria, error) {
 		one.Raw = raw.Criteria[i]
 		one.ID = cmp.Or(one.ID, fmt.Sprintf("AC-%d", i+1))
 		if seen[one.ID] {
-			return nil, &ManifestError{CriteriaFile, field + ".id", fmt.Sprintf("%.80q stands there twice", one.ID)}
+			return nil, &ManifestError{CriteriaFile, field + ".id", fmt.Sprintf("duplicate id %.80q", one.ID)}
 		}
 		if reason := unsafePath(one.Script); one.Script != "" && reason != "" {
 			return nil, &ManifestError{CriteriaFile, field + ".script", reason}

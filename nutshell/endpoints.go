@@ -64,9 +64,9 @@ func ParseEndpoints(b []byte) (*Endpoints, error) {
 	return e, text.decode(e)
 }
 
-// References lists the schemas that are files of the bundle, in their order; those on the web and within the
-// document are left out. The file is where the document is, EndpointsFile if it is empty. A schema that cannot be in
-// a bundle is a *ManifestError.
+// References lists the schemas that are files of the bundle, in their order, without those on the web and within the
+// document. file is the path of the document, EndpointsFile if it is empty. A schema whose path cannot be in a bundle
+// is a *ManifestError.
 func (e *Endpoints) References(file string) ([]Reference, error) {
 	file = cmp.Or(file, EndpointsFile)
 	var all []Reference
@@ -85,8 +85,8 @@ func (e *Endpoints) References(file string) ([]Reference, error) {
 	return all, nil
 }
 
-// within resolves a reference against a folder of the bundle, or says what is wrong with it. It is empty if the
-// reference leads to the web or into the document itself.
+// within resolves a reference against a folder of the bundle. The path is empty if the reference is to the web or into
+// the document itself; reason is set if the path cannot be in a bundle.
 func within(dir, ref string) (p, reason string) {
 	ref, _, _ = strings.Cut(ref, "#")
 	if ref == "" || strings.Contains(ref, "://") {

@@ -34,7 +34,7 @@ func checkListing(list Files, files []Entry) (warnings []string, err error) {
 		return nil, &EntryError{slices.Min(slices.Collect(maps.Keys(listed))), "is in files.tree, but not in the archive"}
 	}
 	missing, there := len(listed), int64(len(files)-1)
-	// The reference program counts the manifest too; zero is what a manifest says that was never packed.
+	// The reference program counts the manifest too. A manifest that was never packed may say zero.
 	counts := hashed || list.Tree != nil && len(list.Tree) == 0
 	if n := list.TotalCount; counts && n != 0 && n != there && n != there+1 {
 		return nil, &SizeError{Want: n, Got: there}

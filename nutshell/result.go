@@ -11,7 +11,7 @@ import (
 // ResultFile is the path of the result in a delivery bundle.
 const ResultFile = "delivery/result.json"
 
-// What a delivery may say of itself.
+// The statuses of a delivery.
 const (
 	Completed = "completed"
 	Partial   = "partial"
@@ -19,8 +19,8 @@ const (
 	Failed    = "failed"
 )
 
-// Result is a delivery/result.json (section 5 of the specification). Raw is the whole of it, with the fields
-// that this package does not know.
+// Result is a delivery/result.json (section 5 of the specification). Raw is its text, with the members that this package
+// does not know.
 type Result struct {
 	Version              string                     `json:"nutshell_version" about:"Version of the specification that the result follows."`
 	BundleType           string                     `json:"bundle_type" examples:"delivery" about:"delivery."`
@@ -39,7 +39,7 @@ type Result struct {
 	Raw                  json.RawMessage            `json:"-"`
 }
 
-// Deliverer is who did the work, by their own word.
+// Deliverer is who says that they did the work.
 type Deliverer struct {
 	Name         string `json:"name" about:"An agent or a person."`
 	Model        string `json:"model" about:"The model that did it."`
@@ -48,7 +48,7 @@ type Deliverer struct {
 	TotalTokens  int64  `json:"total_tokens" about:"How many tokens it took."`
 }
 
-// Artifacts lists the files that the work made or changed.
+// Artifacts lists the files that were made or changed.
 type Artifacts struct {
 	FilesCreated  []Artifact `json:"files_created" about:"New files."`
 	FilesModified []Artifact `json:"files_modified" about:"Changed files."`
@@ -62,7 +62,7 @@ type Artifact struct {
 	DiffLines int64  `json:"diff_lines" about:"How many lines differ."`
 }
 
-// AcceptanceResults are the deliverer's own claims; the judge does not believe them.
+// AcceptanceResults are the claims of the deliverer. The judge does not use them.
 type AcceptanceResults struct {
 	TestsPassed  int64           `json:"tests_passed" about:"How many tests passed."`
 	TestsFailed  int64           `json:"tests_failed" about:"How many tests failed."`
@@ -70,7 +70,7 @@ type AcceptanceResults struct {
 	Checklist    []ChecklistItem `json:"checklist" about:"The lines of the request's checklist."`
 }
 
-// ChecklistItem is a line of the request's checklist and what came of it.
+// ChecklistItem is a line of the request's checklist and its status.
 type ChecklistItem struct {
 	Item   string `json:"item" about:"The line, as the request has it."`
 	Status string `json:"status" examples:"passed failed skipped" about:"What came of it."`
@@ -92,8 +92,8 @@ type CredentialUse struct {
 	At   Timestamp `json:"opened_at"`
 }
 
-// Uses reads CredentialsUsed: the names of the reference program as well as objects with a name and a time, which
-// stands in opened_at, or in at. What is neither is left out.
+// Uses reads CredentialsUsed: names, as the reference program writes them, and objects with a name and a time, which is
+// in opened_at or at. Anything else is left out.
 func (l ExecutionLog) Uses() []CredentialUse {
 	var all []CredentialUse
 	for _, raw := range l.CredentialsUsed {
@@ -119,27 +119,27 @@ func parseUse(raw json.RawMessage) (CredentialUse, error) {
 	return use.CredentialUse, err
 }
 
-// Checkpoint is a moment of the work.
+// Checkpoint is a point in time of the work.
 type Checkpoint struct {
 	At          Timestamp `json:"at" about:"When it was."`
 	Description string    `json:"description" about:"What was done by then."`
 }
 
-// Decision is a choice that the work made.
+// Decision is a choice that was made during the work.
 type Decision struct {
 	Decision string `json:"decision" about:"What was chosen."`
 	Reason   string `json:"reason" about:"Why."`
 }
 
-// ResultTags label what the work took.
+// ResultTags label the skills and tools that were used.
 type ResultTags struct {
 	SkillsUsed       []string `json:"skills_used" about:"What it took to know."`
 	ToolsUsed        []string `json:"tools_used" about:"The tools that were used."`
 	ComplexityActual string   `json:"complexity_actual" examples:"low medium high" about:"How hard it was."`
 }
 
-// ParseResult reads a result.json. Like a manifest it may have fields that this package does not know; the
-// status must be one of the four. Its errors are those of ParseManifest.
+// ParseResult reads a result.json. It may have members that this package does not know. The status is required and must
+// be one of the four. Its errors are those of ParseManifest.
 func ParseResult(b []byte) (*Result, error) {
 	r, err := parseResult(b)
 	if err != nil {
@@ -151,7 +151,7 @@ func ParseResult(b []byte) (*Result, error) {
 	return r, nil
 }
 
-// parseResult reads a result that may still lack its status.
+// parseResult reads a result whose status may be missing.
 func parseResult(b []byte) (*Result, error) {
 	text, err := parseDocument(ResultFile, b)
 	if err != nil {

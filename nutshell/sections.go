@@ -20,8 +20,8 @@ const (
 )
 
 // Sections are the members of a manifest that this package understands (section 3 of the specification), in the
-// specification's order. They are read from the manifest's text and never written back whole, so that what they
-// lack is not lost.
+// specification's order. Their tags are the table of the fields; Field says what each tag means. They are read from the
+// manifest's text and never written back whole, so that unknown members are kept.
 type Sections struct {
 	Version    string    `json:"nutshell_version" rule:"required" form:"version" gap:"nutshell_version: missing — no reader takes the bundle" fix:"Set it with: {program} set nutshell_version 0.2.0" about:"Version of the specification that the bundle follows: 0.1 or later, with major number 0."`
 	BundleType string    `json:"bundle_type" rule:"required" gap:"bundle_type: missing — no reader takes the bundle" fix:"Set it with: {program} set bundle_type request" values:"request delivery template checkpoint partial" about:"What the bundle is: a task (request), or what came of one (delivery). The others are from the older schema."`
@@ -46,8 +46,8 @@ type Sections struct {
 	Extensions   map[string]json.RawMessage `json:"extensions" about:"What other tools add, each under its own name (section 10). Never a core field."`
 }
 
-// order is the order in which the specification lists the members of a manifest and of a result. A member that
-// is added goes where this order wants it.
+// order is the order in which the specification lists the members of a manifest and of a result, which a manifest may
+// have too. A member that is added gets its place by this order.
 var order = []string{
 	"nutshell_version", "bundle_type", "request_id", "id", "parent_id", "created_at", "expires_at", "completed_at", "deliverer",
 	"task", "status", "completion_percentage", "summary", "artifacts", "acceptance_results", "execution_log", "tags",
@@ -55,7 +55,7 @@ var order = []string{
 	"compression", "extensions",
 }
 
-// Timestamp is a moment in RFC 3339, as it was written: a draft may hold an empty one.
+// Timestamp is a time in RFC 3339 as it was written. It may be empty.
 type Timestamp string
 
 // Time parses the timestamp.
@@ -77,14 +77,14 @@ type Tags struct {
 	Custom         map[string]json.RawMessage `json:"custom" about:"Labels of your own, of any name and kind."`
 }
 
-// Publisher is who made the bundle, by their own word.
+// Publisher is who says that they made the bundle.
 type Publisher struct {
 	Name    string `json:"name" about:"A person or an agent."`
 	Contact string `json:"contact" about:"How to reach the publisher."`
 	Tool    string `json:"tool" about:"The tool that made the bundle."`
 }
 
-// Context points to the files that explain the task.
+// Context has the paths of the files that explain the task.
 type Context struct {
 	Requirements string   `json:"requirements" file:"Create {path} with detailed requirements" about:"The file with what is wanted in detail."`
 	Architecture string   `json:"architecture" file:"Create {path} with system architecture" about:"The file that says how the system is built."`
@@ -115,25 +115,25 @@ type APIs struct {
 	CredentialRef string            `json:"credential_ref" about:"The vault, or the name of the credential in it, that authorises the calls."`
 }
 
-// Credentials points to the vault and says what is in it (section 7).
+// Credentials has the path of the vault and lists what is in it (section 7).
 type Credentials struct {
 	Vault      string  `json:"vault" about:"The file with the sealed vault, credentials/vault.enc.json."`
 	Encryption string  `json:"encryption" values:"age sops vault none" about:"What the vault is sealed with."`
 	Scopes     []Scope `json:"scopes" about:"What each credential allows."`
 
-	// What follows is not in the specification (docs/adr/0012).
+	// Not in the specification (docs/adr/0012).
 	Recipients []string  `json:"recipients" about:"Whom the vault is sealed for: public keys. Not in the specification."`
 	Beside     bool      `json:"beside" about:"The vault travels beside the bundle, not in it. Not in the specification."`
 	Rotation   *Rotation `json:"rotation" about:"How newer vaults are known. Not in the specification."`
 }
 
-// Rotation says whose newer vaults take the place of the one that came with a bundle, and where they may be found.
+// Rotation says who may replace the vault of a bundle by a newer one, and where newer ones are found.
 type Rotation struct {
 	PubKey string `json:"pubkey" about:"Who signs newer vaults: a Nostr key in hex."`
 	URL    string `json:"url" about:"Where newer vaults are found: https."`
 }
 
-// Scope is what one credential allows.
+// Scope describes what one credential allows.
 type Scope struct {
 	Name        string    `json:"name" about:"The name of the credential in the vault."`
 	Type        string    `json:"type" about:"What it opens, such as postgresql or bearer_token."`
@@ -167,7 +167,7 @@ type Harness struct {
 	Constraints       []string `json:"constraints" rule:"sentences" gap:"harness.constraints: empty — agent has no guardrails" fix:"Add guardrails with: {program} set harness.constraints 'Do not modify files outside files/'" about:"What the agent must keep to, in words."`
 }
 
-// Resources are things outside the bundle, and images in it.
+// Resources are links to what is outside the bundle, and images in it.
 type Resources struct {
 	Repos []struct {
 		URL       string `json:"url" about:"Where it is."`
@@ -188,7 +188,7 @@ type Link struct {
 	Title string `json:"title" about:"What it is called."`
 }
 
-// Completeness is what the last check of the bundle found (section 4).
+// Completeness is the result of the last check of the bundle (section 4).
 type Completeness struct {
 	Status   string   `json:"status" values:"draft incomplete ready" about:"A draft has no title, an incomplete bundle has gaps, a ready one has none."`
 	Missing  []string `json:"missing" about:"What is missing, as dotted paths such as credentials.vault."`

@@ -10,15 +10,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// part is where one member of an object, or one element of a list, stands in the text of it.
+// part is the position of one member of an object, or one element of a list, in its text.
 type part struct {
 	name       string // of a member
 	start      int    // of the quoted name, or of the element
 	value, end int    // of the value
 }
 
-// parts lists the members of an object or the elements of a list whose syntax has been checked. Of anything else
-// there are none.
+// parts lists the members of an object or the elements of a list whose syntax has been checked. It returns nil for any
+// other value.
 func parts(text []byte) []part {
 	d := jsontext.NewDecoder(bytes.NewBuffer(text))
 	begin, err := d.ReadToken()
@@ -60,10 +60,10 @@ func indexOf(all []part, name string) int {
 	return slices.IndexFunc(all, func(p part) bool { return p.name == name })
 }
 
-// editor changes the text of a document. What a change does not name keeps its bytes.
-type editor struct{ unit string } // unit is what the document indents by
+// editor changes the text of a document. Everything that a change does not name keeps its bytes.
+type editor struct{ unit string } // unit is the white space of one level of indentation
 
-// editorOf finds out how a document is laid out.
+// editorOf returns an editor with the indentation of a document.
 func editorOf(document []byte) editor {
 	if all := parts(document); len(all) > 0 {
 		if unit, ok := indentation(document, all[0]); ok && unit != "" {
@@ -73,8 +73,8 @@ func editorOf(document []byte) editor {
 	return editor{"  "}
 }
 
-// set returns the text of a value with what stands at path, which is not empty, replaced by another value, or
-// added where the table wants it.
+// set returns the text of a value with the member at path, which is not empty, replaced by another value, or added in
+// the order of the table.
 func (e editor) set(text []byte, path []string, value []byte, f *Field) ([]byte, error) {
 	switch jsontext.Value(text).Kind() {
 	case 'n':
@@ -119,7 +119,7 @@ func noElement(step string, length int) error {
 	return fmt.Errorf("there is no element %.40q in a list of %d; %q adds one", step, length, end)
 }
 
-// replace changes what stands at path in one part of a text, or with an empty path the whole part.
+// replace changes the member at path in one part of a text, or with an empty path the whole part.
 func (e editor) replace(text []byte, p part, path []string, value []byte, f *Field) ([]byte, error) {
 	old := text[p.value:p.end]
 	whole := len(path) == 0 || len(parts(old)) == 0
@@ -135,7 +135,7 @@ func (e editor) replace(text []byte, p part, path []string, value []byte, f *Fie
 	return splice(text, p.value, p.end, value), nil
 }
 
-// wrap puts a value into the objects and lists that path leads through and that are not there yet.
+// wrap returns a value inside of the objects and lists that path leads through.
 func (f *Field) wrap(path []string, value []byte) ([]byte, error) {
 	if len(path) == 0 {
 		return value, nil
@@ -152,7 +152,7 @@ func (f *Field) wrap(path []string, value []byte) ([]byte, error) {
 	return slices.Concat([]byte("{"), quote(path[0]), []byte(":"), value, []byte("}")), nil
 }
 
-// insert adds a part before the one with index at, laid out as its neighbours are. Elements have no name.
+// insert adds a part before the one with index at, formatted like its neighbours. Elements have no name.
 func (e editor) insert(text []byte, all []part, at int, name, value []byte) []byte {
 	if len(all) == 0 {
 		if name != nil {
@@ -174,7 +174,7 @@ func (e editor) insert(text []byte, all []part, at int, name, value []byte) []by
 	return splice(text, neighbour.start, neighbour.start, slices.Concat(added, []byte(","), space))
 }
 
-// insertAt returns the index before which name belongs: where the order of names wants it, else at the end.
+// insertAt returns the index at which to insert name: by the order of names, or at the end if it is not among them.
 func insertAt(all []part, name string, names []string) int {
 	place := slices.Index(names, name)
 	if place < 0 {
@@ -187,7 +187,7 @@ func insertAt(all []part, name string, names []string) int {
 	return next
 }
 
-// remove returns the text of a value without what stands at path.
+// remove returns the text of a value without the member at path.
 func remove(text []byte, path []string) []byte {
 	p, ok := find(text, path[0])
 	if !ok {
@@ -206,8 +206,8 @@ func remove(text []byte, path []string) []byte {
 	return splice(text, p.start, p.end, nil)
 }
 
-// mergeMembers returns the object own with the members of another one put in, except those named in keep. Where
-// both have an object, their members are merged. Known members stand in their order, others follow.
+// mergeMembers returns the object own with the members of another one, which replace those of own, except those named in
+// keep. Where both have an object, these are merged. The known members come first, in their order.
 func mergeMembers(own, other []byte, keep []string, f *Field) []byte {
 	texts := make(map[string][]byte)
 	var names []string
@@ -237,7 +237,7 @@ func mergeMembers(own, other []byte, keep []string, f *Field) []byte {
 	return slices.Concat([]byte("{"), bytes.TrimSuffix(text, []byte(",")), []byte("}"))
 }
 
-// rank is the place of a member among the known ones; what is not known comes last.
+// rank returns the place of a member among the known ones; unknown ones come last.
 func rank(name string, known []string) int {
 	if i := slices.Index(known, name); i >= 0 {
 		return i
@@ -250,7 +250,7 @@ func splice(text []byte, start, end int, by []byte) []byte {
 	return slices.Concat(text[:start], by, text[end:])
 }
 
-// spaceBefore returns the white space before a part, which is how the whole is laid out.
+// spaceBefore returns the white space before a part.
 func spaceBefore(text []byte, p part) []byte {
 	before := text[:p.start]
 	return before[len(bytes.TrimRight(before, " \t\r\n")):]
@@ -268,13 +268,14 @@ func spaceBetween(text []byte, all []part) []byte {
 	return space
 }
 
-// colon returns what stands between the name and the value of a member.
+// colon returns the colon between the name and the value of a member, with the white space after it.
 func colon(object []byte, m part) []byte {
 	between := object[m.start:m.value]
 	return between[bytes.LastIndexByte(between, ':'):]
 }
 
-// indentation returns what the line of a part begins with. It reports false if the part begins no line.
+// indentation returns the white space at the start of the line that a part begins. It reports false if the part does not
+// begin a line.
 func indentation(text []byte, p part) (string, bool) {
 	space := spaceBefore(text, p)
 	newline := bytes.LastIndexByte(space, '\n')
@@ -284,7 +285,7 @@ func indentation(text []byte, p part) (string, bool) {
 	return string(space[newline+1:]), true
 }
 
-// laidOut formats a value as its neighbour's line is: over several lines, or in one.
+// laidOut formats a value over several lines if its neighbour begins a line, and returns it unchanged otherwise.
 func (e editor) laidOut(value, text []byte, neighbour part) []byte {
 	prefix, ok := indentation(text, neighbour)
 	if !ok {
@@ -301,7 +302,7 @@ func (e editor) laidOut(value, text []byte, neighbour part) []byte {
 func indented(value []byte, prefix, unit string) []byte {
 	v := jsontext.Value(bytes.Clone(value))
 	if err := v.Indent(jsontext.WithIndentPrefix(prefix), jsontext.WithIndent(unit)); err != nil {
-		return value // not JSON, which the check that follows says
+		return value // not JSON; the check that follows reports it
 	}
 	return v
 }

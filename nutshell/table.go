@@ -11,42 +11,42 @@ import (
 	"guild"
 )
 
-// Field is what this program knows of one member of a document: a line of the table that parsing, Validate, Set,
-// package check and package schema read. The table is written in the tags of the Go types that documents are decoded
-// into, such as Sections, so that a member is declared in one place:
+// Field describes one member of a document. It is a line of the table that parsing, Validate, Set, package check and
+// package schema read. The tags of the Go types that documents are decoded into, such as Sections, are the table, so
+// that a member is declared in one place:
 //
 //	json      its name
 //	about     a description
-//	values    the values that it is known to have; another one is worth a warning
-//	examples  values to choose from; another one is as good
+//	values    the known values; Validate warns about others
+//	examples  values to choose from; others are as good
 //	rule      required: a document without it is refused; closed: other values are refused;
 //	          sentences: a list of texts that may have commas in them
 //	form      the form of its text, by its name in forms
-//	file      that it is the path of a file of the bundle, and how to mend that the file is missing; {path} is the path
-//	gap       what is said if it is missing
-//	fix       how to add it; {program} is what the program is called, {id} a new id
+//	file      marks the path of a file of the bundle: what to do if the file is missing; {path} is the path
+//	gap       what check says if the member is missing
+//	fix       how to add it; {program} is the name of the program, {id} a new id
 type Field struct {
 	Name  string // empty for an element of a list and a value of a map
 	Kind  Kind
 	About string
 
 	Values    []string // to choose from
-	Free      bool     // a value that is not among Values is as good
+	Free      bool     // other values are as good
 	Required  bool
 	Closed    bool
 	Sentences bool
-	Form      *regexp.Regexp // that a text matches; nil if any text will do
+	Form      *regexp.Regexp // that a text must match; nil if any text will do
 
 	File, Gap, Fix string
 
 	Members []*Field // of an object, in their order
 	Each    *Field   // an element of a list, or a value of an object with names of any kind
 
-	misformed string // what is wrong with a text that does not match Form; takes the text
-	index     int    // of the Go field
+	misformed string // format of the error about a text that does not match Form
+	index     int    // of the field in the Go type
 }
 
-// Kind is what a member of a document holds, in words for a person.
+// Kind is the kind of value that a member holds, in words for a person.
 type Kind string
 
 // Kinds of members.
@@ -74,7 +74,7 @@ var forms = map[string]struct {
 	"hash":    {regexp.MustCompile("^((sha256:)?[0-9A-Fa-f]{64})?$"), ""},
 }
 
-// Describe reads the table of a document off the type that it is decoded into.
+// Describe returns the table of a document that is decoded into this type.
 func Describe(document reflect.Type) *Field { return describe(document, "") }
 
 func describe(t reflect.Type, tag reflect.StructTag) *Field {
@@ -137,7 +137,7 @@ func describe(t reflect.Type, tag reflect.StructTag) *Field {
 	return f
 }
 
-// tables are those of the documents, by their files.
+// tables are the tables of the documents, by file.
 var tables = sync.OnceValue(func() map[string]*Field {
 	return map[string]*Field{
 		ManifestFile:  Describe(reflect.TypeFor[Sections]()),
@@ -147,12 +147,11 @@ var tables = sync.OnceValue(func() map[string]*Field {
 	}
 })
 
-// isList and isObject report what a value must be; neither is true if nothing is known, of which f is nil.
+// isList and isObject report what a value must be. Nothing is known about it if f is nil.
 func (f *Field) isList() bool   { return f != nil && (f.Kind == KindList || f.Kind == KindTexts) }
 func (f *Field) isObject() bool { return f != nil && f.Kind == KindObject }
 
-// names lists the members in their order. On the top level it is that of all documents: a manifest may have members
-// of a result.
+// names returns the names of the members in their order.
 func (f *Field) names() []string {
 	if f == nil {
 		return nil
@@ -167,7 +166,7 @@ func (f *Field) names() []string {
 	return names
 }
 
-// at is what is known of a member or an element; nil is nothing.
+// at returns the field of a member or an element, nil if it is unknown.
 func (f *Field) at(step string) *Field {
 	if f == nil {
 		return nil
@@ -182,8 +181,8 @@ func (f *Field) at(step string) *Field {
 	return f.Members[i]
 }
 
-// FieldAt returns what the table says of the member of a manifest at path; its kind is KindUnknown if it says nothing.
-// The error is that path is none.
+// FieldAt returns the field of a manifest at path, of KindUnknown if the specification has none. It is an error if path
+// is not a path.
 func FieldAt(path string) (Field, error) {
 	names, err := SplitPath(path)
 	if err != nil {
@@ -206,8 +205,7 @@ func FieldAt(path string) (Field, error) {
 	return *f, nil
 }
 
-// Fields lists the paths of the members of a manifest that the specification knows, in its order, those within
-// lists left out.
+// Fields returns the paths of the members of a manifest in the specification's order, without those within lists.
 func Fields() []string {
 	var all []string
 	var list func(prefix string, f *Field)
@@ -221,8 +219,8 @@ func Fields() []string {
 	return all
 }
 
-// texts visits the texts in an object, v as it was decoded, those within lists and maps left out. One that is not
-// there is empty.
+// texts calls visit with the texts of the decoded object v, without those within lists and maps. An absent text is
+// empty.
 func (f *Field) texts(prefix string, v reflect.Value, visit func(path string, f *Field, text string)) {
 	for _, m := range f.Members {
 		member := reflect.Indirect(v.Field(m.index))

@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// Validate asks for what a bundle cannot do without (section 3 of the specification, "Required Fields"): a
-// version with major 0, a type, an id "nut-…", a title. Its error is a *ManifestError. What is only odd is a
-// warning: an empty title, which makes the bundle a draft; a delivery without one; a version that is newer than
-// Version; a value outside a fixed set; a time that is none.
+// Validate checks the required fields (section 3 of the specification): a version with major 0, a type, an id "nut-…", a
+// title. Its error is a *ManifestError. There is a warning for an empty title, which makes the bundle a draft, or a
+// delivery without one; a version that is newer than Version; an unknown value; an invalid time.
 func (m *Manifest) Validate() (warnings []string, err error) {
 	var unknown, odd []string
 	wrong := func(field, reason string) {
@@ -59,7 +58,7 @@ func minor(version string) int {
 	return n
 }
 
-// isNewer reports whether a version may have what this package has never heard of.
+// isNewer reports whether a version may have members that this package does not know.
 func isNewer(version string) bool { return minor(version) > minor(Version) }
 
 // isFirst reports whether a document is of the specification's first draft, which had other names for some members.

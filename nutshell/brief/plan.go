@@ -15,12 +15,12 @@ import (
 // candidate is a file that may be shown.
 type candidate struct {
 	path, role string
-	reason     string // why it cannot be
-	rank       int    // where its role stands
+	reason     string // why it cannot be shown; empty if it can
+	rank       int    // of its role
 	place      int    // in files.tree
 }
 
-// ranks are the roles in their order. Others come last.
+// ranks is the order of the roles. Other roles come last.
 var ranks = map[string]int{
 	"requirements": 0, "architecture": 1, "references": 2, "additional": 3,
 	"specification": 4, "scaffold": 5, "reference": 6, "result": 7, "criteria": 8, "endpoints": 9,
@@ -78,7 +78,7 @@ func newCandidate(p, role string, place int) candidate {
 	return candidate{path: p, role: role, rank: rank, place: place}
 }
 
-// referenced are the files that the manifest's context names, whether they are there or not.
+// referenced returns the files that the manifest's context names, also those that are missing.
 func referenced(m *nutshell.Manifest, there []string) []candidate {
 	c := m.Context()
 	all := []candidate{newCandidate(c.Requirements, "requirements", 0), newCandidate(c.Architecture, "architecture", 0), newCandidate(c.References, "references", 0)}
@@ -101,7 +101,7 @@ func referenced(m *nutshell.Manifest, there []string) []candidate {
 	return all
 }
 
-// ownRoles are the roles of files that the manifest names elsewhere than in files.tree.
+// ownRoles returns the roles of the files that the manifest names outside of files.tree.
 func ownRoles(m *nutshell.Manifest) map[string]string {
 	roles := map[string]string{nutshell.ResultFile: "result", m.APIs().EndpointsSpec: "endpoints", m.Acceptance().CriteriaFile: "criteria"}
 	for _, p := range m.Acceptance().TestScripts {
@@ -111,7 +111,7 @@ func ownRoles(m *nutshell.Manifest) map[string]string {
 	return roles
 }
 
-// shortRole is a role as it can stand in a line of ours.
+// shortRole returns a role that is safe in a line of the brief, "file" for others.
 func shortRole(role string) string {
 	if len(role) > 40 || strings.Trim(role, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
 		return "file"

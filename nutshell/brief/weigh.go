@@ -13,7 +13,7 @@ import (
 	"guild/nutshell"
 )
 
-// Bounds of the work. What is beyond them is estimated by its beginning, and never shown.
+// Bounds of the work. Files beyond them are estimated from their first bytes, and not shown.
 const (
 	maxShown    = 4 << 20  // bytes of a file
 	maxRead     = 16 << 20 // bytes that are counted altogether, beyond what the budget takes
@@ -24,14 +24,14 @@ const (
 	secretLines = 1 << 10  // bytes that tell a private key
 )
 
-// weighed is what is known of a file.
+// weighed is the size of a file in tokens, and its text if it can be shown.
 type weighed struct {
 	tokens int64
-	reason string // why it cannot be shown, or nothing
+	reason string // why it cannot be shown; empty if it can
 	text   string // ends in a newline
 }
 
-// weigh reads a file, and counts its tokens as long as there are no more than most.
+// weigh reads a file and counts its tokens, but not many more than most.
 func (w *writer) weigh(p string, most int64) (weighed, error) {
 	f, size, err := open(w.fsys, p)
 	if err != nil {
@@ -69,7 +69,7 @@ func (w *writer) weigh(p string, most int64) (weighed, error) {
 	return weighed{tokens: n, reason: needs(n, exact, most)}, nil
 }
 
-// needs says that a file does not fit.
+// needs returns the reason for a file that does not fit.
 func needs(tokens int64, exact bool, left int64) string {
 	about := "about "
 	if exact {
@@ -81,7 +81,7 @@ func needs(tokens int64, exact bool, left int64) string {
 	return fmt.Sprintf("needs %s%d tokens, %d are left", about, tokens, left)
 }
 
-// inProportion is how many tokens size bytes have if read of them have n.
+// inProportion returns how many tokens size bytes have if the first read bytes have n.
 func inProportion(n, read, size int64) int64 {
 	if read == 0 {
 		return 0
@@ -107,8 +107,8 @@ type notText struct{ reason string }
 
 func (e *notText) Error() string { return e.reason }
 
-// readText reads the first bytes of a file that is text, without half a character at the end. It is a *notText if it
-// is none, or a private key.
+// readText reads the first bytes of a text file, up to a whole character. It is a *notText if the file is not text, or is
+// a private key.
 func readText(ctx context.Context, f io.Reader, most int64) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

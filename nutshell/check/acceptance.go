@@ -9,7 +9,7 @@ import (
 	"guild/nutshell"
 )
 
-// acceptance looks for the tests that the work will be judged by.
+// acceptance checks the tests by which the work will be judged.
 func (c *checker) acceptance() {
 	a := c.m.Acceptance()
 	tests := 0
@@ -34,7 +34,7 @@ func (c *checker) acceptance() {
 	c.hidden()
 }
 
-// criteria looks at the machine-readable criteria.
+// criteria checks the machine-readable criteria, and returns them if they can be read.
 func (c *checker) criteria(file string) []nutshell.Criterion {
 	var doc *nutshell.Criteria
 	r := named("acceptance.criteria_file", file)
@@ -48,7 +48,7 @@ func (c *checker) criteria(file string) []nutshell.Criterion {
 	return doc.Criteria
 }
 
-// hidden looks at the tests that stay with the customer, and at the commitments to them.
+// hidden checks the hidden tests and the commitments to them.
 func (c *checker) hidden() {
 	committed := len(c.m.Acceptance().HiddenTests)
 	files := c.hiddenFiles()
@@ -64,7 +64,7 @@ func (c *checker) hidden() {
 	}
 }
 
-// isHidden reports whether a path is that of a test that stays with the customer.
+// isHidden reports whether a path is that of a hidden test.
 func (c *checker) isHidden(p string) bool { return strings.HasPrefix(p, nutshell.HiddenDir+"/") }
 
 // committed reports whether the manifest has a commitment to a hidden test.
@@ -72,13 +72,13 @@ func (c *checker) committed(p string) bool {
 	return slices.ContainsFunc(c.m.Acceptance().HiddenTests, func(h nutshell.HiddenTest) bool { return h.Path == p })
 }
 
-// hiddenFiles counts the hidden tests that are here.
+// hiddenFiles counts the hidden tests in the tree.
 func (c *checker) hiddenFiles() int {
 	n := 0
 	if _, err := fs.Stat(c.fsys, nutshell.HiddenDir); err != nil {
 		return 0
 	}
-	// A folder that cannot be read has no tests that anybody could see.
+	// Nobody can see the tests in a folder that cannot be read.
 	_ = fs.WalkDir(c.fsys, nutshell.HiddenDir, func(p string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() && p != nutshell.SaltsFile {
 			n++
@@ -88,7 +88,7 @@ func (c *checker) hiddenFiles() int {
 	return n
 }
 
-// delivery looks for what a delivery says that it delivers.
+// delivery checks the result of a delivery and the files that it names.
 func (c *checker) delivery() {
 	if c.m.BundleType() != nutshell.TypeDelivery {
 		return
@@ -111,8 +111,7 @@ func (c *checker) delivery() {
 	c.present(reference{field: "delivery.full_log", path: log, by: nutshell.ResultFile, fix: "Put the log at " + short(log)})
 }
 
-// artifacts looks for the files that the work made. Their paths are those of the bundle, or within its folder for
-// artifacts.
+// artifacts checks that the artifacts exist. Their paths are relative to the bundle, or to its folder for artifacts.
 func (c *checker) artifacts(made []nutshell.Artifact) {
 	listed, there := 0, 0
 	for _, a := range made {

@@ -12,7 +12,7 @@ import (
 	"guild/nutshell"
 )
 
-// apis looks at the interfaces that the task may call, and at the documents that describe them.
+// apis checks the interfaces that the task may call, and the documents that describe them.
 func (c *checker) apis() {
 	a := c.m.APIs()
 	for _, name := range slices.Sorted(maps.Keys(a.BaseURLs)) {
@@ -34,8 +34,8 @@ func (c *checker) apis() {
 	c.credentialRefs(doc)
 }
 
-// schemas follows what endpoints say of bodies and responses, relative to the folder of their document. What is on
-// the web or within the document needs no file.
+// schemas follows the schemas of bodies and responses, whose paths are relative to the folder of the document. A schema
+// on the web or within the document needs no file.
 func (c *checker) schemas(folder string, doc *nutshell.Endpoints) {
 	for _, e := range doc.Endpoints {
 		for _, schema := range []string{e.BodySchema, e.ResponseSchema} {
@@ -60,8 +60,8 @@ func validJSON(b []byte) error {
 	return nil
 }
 
-// credentialRefs looks for the credentials that interfaces name: the vault itself, or one of its scopes. Where there
-// is no vault at all, that is told already.
+// credentialRefs checks that the credentials of the interfaces are the vault itself or one of its scopes. If there is no
+// vault, credentials reports it.
 func (c *checker) credentialRefs(doc *nutshell.Endpoints) {
 	a, creds := c.m.APIs(), c.m.Credentials()
 	if blank(creds.Vault) {

@@ -9,8 +9,8 @@ import (
 	"guild/nutshell"
 )
 
-// hashes compares the files of a directory with the list in the manifest, where that has hashes. Sizes alone do not
-// matter here: packing writes them anew.
+// hashes compares the files of a directory with the hashes in files.tree. Sizes are not compared, because packing writes
+// new ones.
 func (c *checker) hashes() {
 	for _, e := range c.m.Files().Tree {
 		r := reference{field: "files.tree", path: e.Path}
@@ -23,7 +23,7 @@ func (c *checker) hashes() {
 		}
 		want, err := guild.ParseHash(e.Hash)
 		if err != nil {
-			c.file(gap, r, p, "its hash in files.tree is no hash: "+short(e.Hash), "")
+			c.file(gap, r, p, "its hash in files.tree is invalid: "+short(e.Hash), "")
 			continue
 		}
 		switch got, err := c.hash(p); {

@@ -11,7 +11,7 @@ import (
 	"guild/nutshell"
 )
 
-// identity asks for what no reader can do without, and for the deadline.
+// identity checks the fields that every reader requires, and the deadline.
 func (c *checker) identity() {
 	m := c.m
 	complete := true
@@ -36,18 +36,18 @@ func (c *checker) identity() {
 	}
 }
 
-// lacks tells that a field of the manifest is missing, in the words of its table.
+// lacks reports that a field of the manifest is missing, with the words of the table.
 func (c *checker) lacks(k kind, field string) {
 	f, _ := nutshell.FieldAt(field) // a path of ours
 	c.add(k, field, f.Gap, c.words(f.Fix))
 }
 
-// words fills in what the words of the table leave open.
+// words fills in the placeholders in a fix of the table.
 func (c *checker) words(fix string) string {
 	return strings.NewReplacer("{program}", c.o.Program, "{id}", c.someID()).Replace(fix)
 }
 
-// someID is an id that the bundle could have: a name-based UUID of its manifest.
+// someID returns an id for the bundle: a name-based UUID of its manifest.
 func (c *checker) someID() string {
 	b := sha256.Sum256(c.m.Bytes())
 	b[6] = b[6]&0x0f | 0x80
@@ -55,7 +55,7 @@ func (c *checker) someID() string {
 	return fmt.Sprintf("nut-%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
-// deadline looks at expires_at.
+// deadline checks expires_at.
 func (c *checker) deadline() {
 	until := c.m.ExpiresAt()
 	if blank(string(until)) {
@@ -71,7 +71,7 @@ func (c *checker) deadline() {
 	}
 }
 
-// task asks what is to be done.
+// task checks the title and the summary.
 func (c *checker) task() {
 	t := c.m.Task()
 	delivery := c.m.BundleType() == nutshell.TypeDelivery
@@ -92,7 +92,7 @@ func (c *checker) task() {
 	c.unknownValues("task.")
 }
 
-// context follows the pointers to the files that explain the task.
+// context checks the files that explain the task.
 func (c *checker) context() {
 	x := c.m.Context()
 	c.explains(named("context.requirements", x.Requirements))
@@ -106,7 +106,7 @@ func (c *checker) context() {
 	}
 }
 
-// notBlank tells about a path in a list that is none.
+// notBlank reports an empty path in a list, and returns false then.
 func (c *checker) notBlank(field, p string) bool {
 	if blank(p) {
 		c.add(gap, field, field+": is an empty path", "Take it out of the list, or name a file")
@@ -115,7 +115,7 @@ func (c *checker) notBlank(field, p string) bool {
 	return true
 }
 
-// files looks for what the manifest lists. What is there and not listed, packing adds.
+// files checks that the listed files exist. Files that are not listed are added by packing.
 func (c *checker) files() {
 	tree := c.m.Files().Tree
 	total, listed, there := int64(0), 0, 0
@@ -139,7 +139,7 @@ func (c *checker) files() {
 	}
 }
 
-// harness looks at the advice to whatever runs the agent. Nothing runs on a delivery.
+// harness checks the advice to the program that runs the agent. A delivery needs none.
 func (c *checker) harness() {
 	h := c.m.Harness()
 	n := 0
@@ -161,7 +161,7 @@ func (c *checker) harness() {
 	c.unknownValues("harness.")
 }
 
-// exist says how many files of those listed are there.
+// exist says how many of the listed files exist.
 func exist(there, listed int) string {
 	switch {
 	case there < listed:
@@ -172,7 +172,7 @@ func exist(there, listed int) string {
 	return fmt.Sprintf("all %d exist", there)
 }
 
-// resources looks for the images, which are the only resources within a bundle.
+// resources checks the images, which are the only resources within a bundle.
 func (c *checker) resources() {
 	for i, image := range c.m.Resources().Images {
 		field := fmt.Sprintf("resources.images.%d", i)

@@ -14,17 +14,17 @@ import (
 type reference struct {
 	field string // in which member
 	path  string
-	by    string // who names it if not the manifest: "AC-001"; may be empty
-	fix   string // what to do if it is not there
+	by    string // what names it if not the manifest: "AC-001"; may be empty
+	fix   string // what to do if it is missing
 }
 
-// named is a path that a field of the manifest holds.
+// named returns the reference for the path in a field of the manifest, with the fix of the table.
 func named(field, path string) reference {
 	f, _ := nutshell.FieldAt(field) // a path of ours
 	return reference{field: field, path: path, fix: strings.ReplaceAll(f.File, "{path}", short(path))}
 }
 
-// cleaned is the path within the tree, or why there is none.
+// cleaned returns the path within the tree, or why it is not one.
 func (r reference) cleaned() (p, reason string) {
 	switch p = path.Clean(r.path); {
 	case strings.ContainsRune(r.path, '\\'):
@@ -39,8 +39,8 @@ func (r reference) cleaned() (p, reason string) {
 	return p, ""
 }
 
-// follow looks for the file of a reference and tells about it unless it is there, or none is named. It returns the path to go on with,
-// and whether there is a file that can be read.
+// follow finds the file of a reference, and reports it if it is missing. ok is false if there is no file to read: it is
+// missing, already reported, or the path is empty.
 func (c *checker) follow(r reference) (p string, info fs.FileInfo, ok bool) {
 	if blank(r.path) {
 		return "", nil, false
@@ -80,25 +80,25 @@ func (c *checker) follow(r reference) (p string, info fs.FileInfo, ok bool) {
 	return p, info, false
 }
 
-// told reports whether something has been said about the file of a reference.
+// told returns whether the file of a reference is reported already.
 func (c *checker) told(r reference) bool {
 	p, reason := r.cleaned()
 	return reason == "" && c.seen[p]
 }
 
-// file tells a finding about a file.
+// file adds a finding about a file.
 func (c *checker) file(k kind, r reference, p, text, fix string) {
 	c.found = append(c.found, finding{Item{Field: r.field, Text: short(p) + ": " + text, Fix: fix, Path: p}, k})
 }
 
-// present follows a reference to a file that only has to be there.
+// present follows a reference to a file that only has to exist.
 func (c *checker) present(r reference) {
 	if p, info, ok := c.follow(r); ok {
 		c.exists(r, p, info)
 	}
 }
 
-// exists tells about a file or folder that is there.
+// exists reports a file or folder that exists.
 func (c *checker) exists(r reference, p string, info fs.FileInfo) {
 	switch {
 	case info.IsDir():
@@ -110,7 +110,7 @@ func (c *checker) exists(r reference, p string, info fs.FileInfo) {
 	}
 }
 
-// explains follows a reference to a file that an agent reads as text, and tells if nobody has written it yet.
+// explains follows a reference to a text for the agent, and reports a template that nobody has filled in.
 func (c *checker) explains(r reference) {
 	p, info, ok := c.follow(r)
 	if !ok {
@@ -125,10 +125,10 @@ func (c *checker) explains(r reference) {
 	c.exists(r, p, info)
 }
 
-// maxTemplate is the size from which on a text is not looked through for words of its own.
+// maxTemplate is the size in bytes from which on a text is not taken for a template.
 const maxTemplate = 64 << 10
 
-// unwritten reports whether a text has nothing but headings, comments and places to fill in, as templates have.
+// unwritten reports whether a text has only the headings, comments and placeholders of a template.
 func unwritten(text []byte) bool {
 	comment := false
 	for line := range bytes.Lines(text) {
@@ -147,14 +147,14 @@ func unwritten(text []byte) bool {
 	return true
 }
 
-// placeholder reports whether a line says nothing yet: a heading, "(what belongs here)", "- FR-1: ...".
+// placeholder reports whether a line is a heading or a placeholder such as "(what belongs here)" or "- FR-1: ...".
 func placeholder(line string) bool {
 	return line == "" || strings.HasPrefix(line, "#") ||
 		strings.HasPrefix(line, "(") && strings.HasSuffix(line, ")") ||
 		strings.HasPrefix(line, "- ") && (strings.HasSuffix(line, "...") || strings.HasSuffix(line, "…"))
 }
 
-// document reads the JSON document behind a reference. It tells what is wrong with it, and reports false then.
+// document parses the JSON document of a reference. It returns false, and reports why, if it cannot be used.
 func (c *checker) document(r reference, parse func([]byte) error) bool {
 	p, info, ok := c.follow(r)
 	if !ok {
@@ -176,7 +176,7 @@ func (c *checker) document(r reference, parse func([]byte) error) bool {
 	return true
 }
 
-// withoutFile words an error about a document for a line that names the document already.
+// withoutFile returns the text of an error about a document without the path of the document.
 func withoutFile(err error) string {
 	wrong, ok := errors.AsType[*nutshell.ManifestError](err)
 	switch {

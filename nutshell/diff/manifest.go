@@ -12,7 +12,7 @@ import (
 	"guild/nutshell/object"
 )
 
-// Member is a member of the manifest, or an element of a list in it, that is not the same.
+// Member is a member of the manifest, or an element of a list in it, that differs.
 type Member struct {
 	Path   string          `json:"path"` // as nutshell.Manifest.Set takes it
 	Change string          `json:"change"`
@@ -20,8 +20,8 @@ type Member struct {
 	New    json.RawMessage `json:"new,omitempty"` // as it is written in B
 }
 
-// compareManifests compares two manifests by what they say: neither white space nor the order of members counts,
-// but 1.0 and 1 are not the same. The files are listed by path; their sizes and hashes are not compared here.
+// compareManifests compares two manifests without regard to white space and the order of members; 1.0 and 1 differ. Of
+// files.tree only the roles are compared, by path.
 func compareManifests(a, b *nutshell.Manifest) []Member {
 	var found []Member
 	compareValues(&found, nil, withoutTree(a), withoutTree(b))
@@ -36,7 +36,7 @@ func withoutTree(m *nutshell.Manifest) jsontext.Value {
 	return compact(raw)
 }
 
-// compact is a value without white space. What was parsed can be compacted.
+// compact returns a value without white space.
 func compact(raw []byte) jsontext.Value {
 	v := jsontext.Value(slices.Clone(raw))
 	if v.Compact(jsontext.PreserveRawStrings(true)) != nil {
@@ -45,7 +45,7 @@ func compact(raw []byte) jsontext.Value {
 	return v
 }
 
-// members takes an object or a list apart; the names of elements are their numbers. Of anything else there are none.
+// members returns the members of an object, or the elements of a list with their numbers as names.
 func members(v jsontext.Value) object.Members {
 	all, _ := object.Parse(v) // what was parsed can be parsed again, if it is an object
 	for i, e := range object.Elements(v) {
@@ -88,7 +88,7 @@ func compareObjects(found *[]Member, path []string, a, b object.Members) {
 
 func below(path []string, p object.Member) []string { return append(slices.Clone(path), p.Name) }
 
-// compareLists compares what is left of two lists when what they begin and end with alike is taken off.
+// compareLists compares two lists without the elements that both begin or end with.
 func compareLists(found *[]Member, path []string, a, b object.Members) {
 	same := func(x, y object.Member) bool { return bytes.Equal(x.Value, y.Value) }
 	for len(a) > 0 && len(b) > 0 && same(a[0], b[0]) {
@@ -133,7 +133,7 @@ func compareTrees(a, b []nutshell.TreeEntry) []Member {
 	return found
 }
 
-// text is a string in JSON, and nothing if it is empty.
+// text returns a string as JSON, nil if it is empty.
 func text(s string) json.RawMessage {
 	if s == "" {
 		return nil

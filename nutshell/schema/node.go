@@ -32,7 +32,7 @@ type node struct {
 	Else        *node       `json:"else,omitempty"`
 }
 
-// at is the schema of a member.
+// at returns the schema of a member.
 func (n *node) at(name string) *node {
 	i := slices.IndexFunc(n.Properties, func(p property) bool { return p.name == name })
 	return n.Properties[i].schema
@@ -76,7 +76,7 @@ func (p properties) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// of is the schema of what a field of a table holds.
+// of returns the schema of a field of a table.
 func of(f *nutshell.Field) *node {
 	n := &node{Description: f.About}
 	switch f.Kind {
@@ -113,7 +113,8 @@ func of(f *nutshell.Field) *node {
 	return n
 }
 
-// text makes n the schema of a text. Where other values than the known ones are allowed, editors complete from these.
+// text makes n the schema of a text. If other values than the known ones are allowed, it is anyOf both, so that editors
+// can offer the known ones.
 func (n *node) text(f *nutshell.Field) {
 	if f.Closed {
 		n.Type, n.Enum = types{"string"}, f.Values

@@ -1,13 +1,12 @@
-// Package schema is the JSON Schemas (draft 2020-12) of the documents in a bundle: nutshell.json,
+// Package schema makes the JSON Schemas (draft 2020-12) of the documents in a bundle: nutshell.json,
 // delivery/result.json, apis/endpoints.json, tests/criteria.json and the open vault. They are made from the
 // tables of the fields that package nutshell reads the documents with, so that the two cannot come apart.
 //
 // A schema refuses what the reader refuses, and no more. Unknown members are allowed everywhere, because bundles keep
-// them; null stands for a member that is absent; nothing is required but what the specification requires, and the
-// status of a result. Where the specification lists values, another one is only worth a warning: such a member is
+// them; null means an absent member; only what the specification requires is required, and the status of a result. Where the specification lists values, another one is only worth a warning: such a member is
 // anyOf an enum, from which editors complete, and any text. The status of a result is an enum and nothing else. What
-// a schema cannot say is left to the reader: duplicate keys, ids that stand there twice, and the bounds of size and
-// depth. Times have the format date-time, which the standard takes as a note unless a validator is told otherwise.
+// a schema cannot say is left to the reader: duplicate names, duplicate ids, and the bounds of size and depth. Times have
+// the format date-time, which validators ignore by default.
 package schema
 
 import (
@@ -29,10 +28,10 @@ const (
 	Vault     = "vault"
 )
 
-// ErrUnknown is a document that has no schema.
+// ErrUnknown is returned for a document that has no schema.
 var ErrUnknown = errors.New("there is no such schema")
 
-// document is what the schema of a document is made of.
+// document describes a document that has a schema.
 type document struct {
 	name, title string
 	about       string
@@ -75,8 +74,8 @@ func Names() []string {
 	return names
 }
 
-// Of returns the schema of a document, as JSON laid out for people that ends with a newline. The same version gives
-// the same bytes. It is ErrUnknown if the name is none of Names.
+// Of returns the schema of a document as indented JSON that ends with a newline. The same version gives the same bytes.
+// It is ErrUnknown if the name is not one of Names.
 func Of(name string) ([]byte, error) {
 	all := documents()
 	i := slices.IndexFunc(all, func(d document) bool { return d.name == name })
@@ -99,7 +98,7 @@ func Of(name string) ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// finishManifest asks for a title, which only a delivery does without.
+// finishManifest requires a title, except of a delivery.
 func finishManifest(root *node) {
 	root.If = &node{Required: []string{"bundle_type"}, Properties: properties{{"bundle_type", &node{Const: nutshell.TypeDelivery}}}}
 	root.Else = &node{Required: []string{"task"}, Properties: properties{{"task", &node{Type: types{"object"}, Required: []string{"title"}}}}}

@@ -6,8 +6,8 @@ import (
 	"guild/nutshell"
 )
 
-// vault is the document of an open vault, for its schema only. Package nutshell/vault reads it, and keeps what is
-// read where it cannot be printed.
+// vault is the table of an open vault, for its schema only. Package nutshell/vault reads the document, into types that
+// cannot be printed.
 type vault struct {
 	Version     string             `json:"vault_version" rule:"required" form:"vault" about:"Version of the specification that the vault follows."`
 	CreatedAt   nutshell.Timestamp `json:"created_at" about:"When the vault was made."`
@@ -24,7 +24,7 @@ type credential struct {
 	ExpiresAt    nutshell.Timestamp `json:"expires_at" about:"Until when it may be used; the vault's own if absent."`
 }
 
-// finishVault adds what a vault cannot do without.
+// finishVault sets the types that the table does not say.
 func finishVault(root *node) {
 	one := root.at("credentials").Items
 	one.Type = types{"object"}
