@@ -81,7 +81,7 @@ type identity struct {
 var owned = []string{"nutshell_version", "bundle_type", "request_id", "id"}
 
 func identify(req *Manifest, info DeliveryInfo) identity {
-	return identity{Version, TypeDelivery, req.ID(), info.ID}
+	return identity{Version: Version, BundleType: TypeDelivery, RequestID: req.ID(), ID: info.ID}
 }
 
 // moment writes a time as the specification does.

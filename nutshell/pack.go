@@ -103,7 +103,7 @@ func Pack(ctx context.Context, fsys fs.FS, w io.Writer, o Options) (Info, error)
 		return Info{}, err
 	}
 	skipped := append(found.skipped, slices.DeleteFunc(dangling, func(s Skipped) bool { return s.Path == vault })...)
-	return Info{guild.Hash(sum.Sum(nil)), out.n, entries, skipped}, nil
+	return Info{Hash: guild.Hash(sum.Sum(nil)), Size: out.n, Files: entries, Skipped: skipped}, nil
 }
 
 // counter counts the bytes that are written through it.

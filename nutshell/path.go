@@ -19,7 +19,8 @@ const end = "-"
 func Path(names ...string) string {
 	steps := make([]string, len(names))
 	for i, name := range names {
-		if steps[i] = name; name == "" || strings.ContainsAny(name, ".\"\\") || strings.ContainsFunc(name, isSpaceOrControl) {
+		steps[i] = name
+		if name == "" || strings.ContainsAny(name, ".\"\\") || strings.ContainsFunc(name, isSpaceOrControl) {
 			steps[i] = string(quote(name))
 		}
 	}

@@ -39,7 +39,8 @@ func openPayload(r io.ReaderAt, size int64) (*payload, error) {
 		return nil, err
 	}
 	rest := io.NewSectionReader(r, int64(len(magic)), size-int64(len(magic)))
-	switch head = head[len(magic):]; {
+	head = head[len(magic):]
+	switch {
 	case len(head) == 0:
 		return nil, ErrTruncated
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):

@@ -197,7 +197,8 @@ func remove(text []byte, path []string) []byte {
 		return splice(text, p.value, p.end, remove(text[p.value:p.end], path[1:]))
 	}
 	all := parts(text)
-	switch i := slices.Index(all, p); {
+	i := slices.Index(all, p)
+	switch {
 	case i+1 < len(all):
 		return splice(text, p.start, all[i+1].start, nil)
 	case i > 0:

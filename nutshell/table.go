@@ -129,7 +129,8 @@ func describe(t reflect.Type, tag reflect.StructTag) *Field {
 		f.Kind = KindObject
 		for i := range t.NumField() {
 			member := describe(t.Field(i).Type, t.Field(i).Tag)
-			if member.index = i; member.Name != "-" {
+			member.index = i
+			if member.Name != "" && member.Name != "-" {
 				f.Members = append(f.Members, member)
 			}
 		}

@@ -78,7 +78,8 @@ func chunks(text string) iter.Seq[string] {
 func cut(text string) int {
 	last, space := 0, 0 // the last good place, and where the white space began
 	for i, r := range text {
-		switch isSpace := unicode.IsSpace(r); {
+		isSpace := unicode.IsSpace(r)
+		switch {
 		case i >= maxChunk && last > 0:
 			return last
 		case i >= maxChunk || isSpace && i-space >= maxSpace:

@@ -65,7 +65,8 @@ func (w *writer) begin(m *nutshell.Manifest) error {
 		return err
 	}
 	w.spent += tokens
-	w.parts = []part{{Layer{nutshell.ManifestFile, "manifest", tokens, true, lacks}, text + "\n"}}
+	manifest := Layer{Path: nutshell.ManifestFile, Role: "manifest", Tokens: tokens, Included: true, Reason: lacks}
+	w.parts = []part{{manifest, text + "\n"}}
 	return nil
 }
 

@@ -100,7 +100,8 @@ func (c *checker) delivery() {
 	if !ok {
 		return
 	}
-	switch id := c.m.RequestID(); {
+	id := c.m.RequestID()
+	switch {
 	case id == "" && result.RequestID == "":
 		c.add(strange, "request_id", "request_id: missing — nobody can tell what it answers", "")
 	case id != "" && result.RequestID != "" && result.RequestID != id:

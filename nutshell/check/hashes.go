@@ -26,7 +26,8 @@ func (c *checker) hashes() {
 			c.file(gap, r, p, "its hash in files.tree is invalid: "+short(e.Hash), "")
 			continue
 		}
-		switch got, err := c.hash(p); {
+		got, err := c.hash(p)
+		switch {
 		case err != nil:
 			c.file(gap, r, p, "cannot be read: "+err.Error(), "")
 		case got != want:

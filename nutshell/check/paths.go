@@ -26,7 +26,8 @@ func named(field, path string) reference {
 
 // cleaned returns the path within the tree, or why it is not one.
 func (r reference) cleaned() (p, reason string) {
-	switch p = path.Clean(r.path); {
+	p = path.Clean(r.path)
+	switch {
 	case strings.ContainsRune(r.path, '\\'):
 		return "", "the path has a backslash"
 	case path.IsAbs(r.path):

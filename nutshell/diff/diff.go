@@ -100,7 +100,7 @@ func read(ctx context.Context, fsys fs.FS, exclude func(string, bool) bool) (*tr
 
 func (t *tree) side() Side {
 	m := t.manifest
-	return Side{m.ID(), m.BundleType(), m.Task().Title, t.requestID()}
+	return Side{ID: m.ID(), BundleType: m.BundleType(), Title: m.Task().Title, RequestID: t.requestID()}
 }
 
 func (t *tree) requestID() string {

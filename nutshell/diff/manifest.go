@@ -62,7 +62,7 @@ func compareValues(found *[]Member, path []string, a, b jsontext.Value) {
 	case a.Kind() == '[' && b.Kind() == '[':
 		compareLists(found, path, members(a), members(b))
 	default:
-		*found = append(*found, Member{nutshell.Path(path...), Changed, json.RawMessage(a), json.RawMessage(b)})
+		*found = append(*found, Member{Path: nutshell.Path(path...), Change: Changed, Old: json.RawMessage(a), New: json.RawMessage(b)})
 	}
 }
 

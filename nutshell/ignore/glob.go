@@ -87,7 +87,8 @@ func (g glob) match(name string) bool {
 	now.enter(0)
 	for i := range len(name) {
 		for _, at := range now.states {
-			switch s := &g.states[at]; {
+			s := &g.states[at]
+			switch {
 			case !s.takes.has(name[i]):
 			case s.kind == run:
 				next.enter(at)

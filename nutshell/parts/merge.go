@@ -213,7 +213,7 @@ func (m *Merged) files(ctx context.Context, all []*delivered, prefer string) (ma
 				case was == is:
 					continue
 				case prefer == PreferNone:
-					return nil, &ConflictError{as, as, other.Name, d.Name}
+					return nil, &ConflictError{Path: as, Other: as, A: other.Name, B: d.Name}
 				}
 				m.Replaced = append(m.Replaced, as)
 				if prefer == PreferFirst {
@@ -225,7 +225,7 @@ func (m *Merged) files(ctx context.Context, all []*delivered, prefer string) (ma
 	}
 	m.Replaced = slices.Compact(slices.Sorted(slices.Values(m.Replaced)))
 	if a, b := clash(slices.Sorted(maps.Keys(files))); a != "" {
-		return nil, &ConflictError{a, b, from[a].Name, from[b].Name}
+		return nil, &ConflictError{Path: a, Other: b, A: from[a].Name, B: from[b].Name}
 	}
 	return files, nil
 }

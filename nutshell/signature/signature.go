@@ -135,7 +135,8 @@ func read(e nostr.Event) (s Signature, hash guild.Hash, err error) {
 	x, one := only(e.Tags, "x")
 	size, _ := only(e.Tags, "size")
 	id, _ := only(e.Tags, "bundle")
-	switch hash, err = guild.ParseHash(x); {
+	hash, err = guild.ParseHash(x)
+	switch {
 	case e.Kind != Kind:
 		return wrong(fmt.Sprintf("the event is of kind %d, not %d", e.Kind, Kind))
 	case !one || err != nil || x != hash.Hex():

@@ -113,7 +113,7 @@ func line(e nostr.Event) ([]byte, error) {
 	for _, tag := range e.Tags {
 		tags = append(tags, tag)
 	}
-	b, err := json.Marshal(wire{&id, &key, &at, &kind, &tags, &e.Content, &sig})
+	b, err := json.Marshal(wire{ID: &id, PubKey: &key, CreatedAt: &at, Kind: &kind, Tags: &tags, Content: &e.Content, Sig: &sig})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotSignature, err)
 	}
