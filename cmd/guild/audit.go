@@ -35,31 +35,19 @@ or by anybody who has a copy of the seal. A running node seals every hour
 }
 
 func (p *program) auditSealCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := call(p, p.acting, control.SealJournal, &cobra.Command{
 		Use:   "seal",
 		Short: "Seal the journal now",
 		Long: `seal signs a checkpoint of the journal as it is now, unless nothing was added since
 the latest one. What --json prints can be kept elsewhere, or given to somebody:
 guild audit verify --checkpoint takes it.`,
 		Example: "  guild audit seal --json > seal.json",
-		Args:    cli.NoArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.acting(cmd.Context(), func(client *control.Client, _ bool) error {
-				sealed, err := client.Seal(cmd.Context())
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return cli.PrintJSON(p.out, sealed)
-				}
-				_, err = fmt.Fprintf(p.out, "sealed    %s\nroot      %s\nevent     %s\n",
-					cli.Count(int(sealed.Size), "entry", "entries"), sealed.Root, sealed.Event.ID.Hex())
-				return err
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the signed event")
+	}, func(sealed audit.Sealed) error {
+		_, err := fmt.Fprintf(p.out, "sealed    %s\nroot      %s\nevent     %s\n",
+			cli.Count(int(sealed.Size), "entry", "entries"), sealed.Root, sealed.Event.ID.Hex())
+		return err
+	})
+	cmd.Flag("json").Usage = "print JSON, with the signed event"
 	return cmd
 }
 

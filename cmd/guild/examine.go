@@ -107,7 +107,7 @@ func (p *program) checkClock(c config.Config) finding {
 }
 
 func checkNode(ctx context.Context, c config.Config) finding {
-	s, err := control.Dial(c.Socket()).Status(ctx)
+	s, err := control.NodeStatus.Call(ctx, control.Dial(c.Socket()))
 	switch {
 	case errors.Is(err, control.ErrNotRunning):
 		return finding{"node", stateOK, "none is running; the socket will be " + c.Socket(), ""}

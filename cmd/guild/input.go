@@ -99,7 +99,7 @@ func jobInput(ctx context.Context, client *control.Client, text string) (control
 	if id, err := nostr.IDFromHex(text); err == nil {
 		return control.Input{Data: id.Hex(), Type: "job"}, nil
 	}
-	job, err := client.Job(ctx, text)
+	job, err := control.OneJob.Call(ctx, client, text)
 	if e, ok := errors.AsType[*control.ProblemError](err); ok {
 		return control.Input{}, errors.New(e.Problem.Error)
 	}

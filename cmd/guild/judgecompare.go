@@ -14,6 +14,7 @@ import (
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/config"
+	"guild/internal/control"
 	"guild/internal/fact"
 	"guild/internal/judge"
 	"guild/internal/opinion"
@@ -149,12 +150,11 @@ func (p *program) opinion(ctx context.Context) (opinion.Opinion, error) {
 
 // preferred are the models that did well here for each task: the variable MODEL_PREFERENCE.
 func (p *program) preferred(ctx context.Context) (func(task string) []string, error) {
-	client, done, err := p.reader(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	m, err := client.Trust(ctx, "")
+	var m control.Matrix
+	err := p.reading(ctx, func(client *control.Client, _ bool) (err error) {
+		m, err = control.Trust.Call(ctx, client)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -163,7 +163,8 @@ func (p *program) release(ctx context.Context, client *control.Client, v *vault.
 		}
 		r.Vaults = append(r.Vaults, control.SealedVault{For: recipient, Sealed: sealed})
 	}
-	return client.Release(ctx, r)
+	kept, err := control.KeepRelease.Call(ctx, client, r)
+	return kept.Hash, err
 }
 
 // sealFor seals a document for one key. What would be too large for a request goes to nobody.
@@ -200,8 +201,8 @@ func (p *program) recipients(ctx context.Context, client *control.Client, provid
 	if !own {
 		return all, nil
 	}
-	recipient, err := client.Recipient(ctx)
-	return append(all, recipient), err
+	node, err := control.NodeRecipient.Call(ctx, client)
+	return append(all, node.Recipient), err
 }
 
 // services are what a named provider announces, as far as it reads encrypted requests. A node that was just started
@@ -213,7 +214,7 @@ func (p *program) services(ctx context.Context, client *control.Client, key stri
 	}
 	patience := time.After(c.Timeouts.Discover)
 	for {
-		all, err := client.Providers(ctx, "")
+		all, err := control.Providers.Call(ctx, client)
 		if err != nil {
 			return nil, err
 		}

@@ -160,7 +160,7 @@ func (d *demo) startCustomer(ctx context.Context) (stop func() error, relay stri
 		return nil, "", err
 	}
 	d.client = client
-	status, err := client.Status(ctx)
+	status, err := control.NodeStatus.Call(ctx, client)
 	return stop, status.Local, err
 }
 
@@ -232,7 +232,7 @@ func (d *demo) meet(ctx context.Context) error {
 	defer cancel()
 	want := len(demoProviders()) * len(demoTasks())
 	for tick := time.Tick(100 * time.Millisecond); ; {
-		known, err := d.client.Providers(ctx, "")
+		known, err := control.Providers.Call(ctx, d.client)
 		if err != nil {
 			return err
 		}

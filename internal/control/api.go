@@ -56,8 +56,8 @@ type Hire struct {
 	Tries     int      `json:"tries,omitempty"` // providers asked in turn; as many as are named, or 3, when 0
 	Private   bool     `json:"private,omitempty"`
 	Kind      int      `json:"kind,omitempty"`    // NIP-90 kind; by the task when 0
-	Hidden    string   `json:"hidden,omitempty"`  // what Client.Hide returned
-	Release   string   `json:"release,omitempty"` // what Client.Release returned
+	Hidden    string   `json:"hidden,omitempty"`  // the hash of KeepHidden
+	Release   string   `json:"release,omitempty"` // the hash of KeepRelease
 
 	Criticality string  `json:"criticality,omitempty"` // low, medium, high or critical; low when empty
 	Compare     string  `json:"compare,omitempty"`     // how the deliveries of several providers are compared
@@ -76,6 +76,17 @@ type Input struct {
 	Type   string `json:"type"` // url, event, job or text
 	Relay  string `json:"relay,omitempty"`
 	Marker string `json:"marker,omitempty"`
+}
+
+// Kept names what POST /v1/hidden and POST /v1/releases keep for a job to come.
+type Kept struct {
+	Hash string `json:"hash"`
+}
+
+// Recipient is the answer to GET /v1/recipient: the age recipient for credentials that the node is to open, and to seal
+// again for the provider that it asks.
+type Recipient struct {
+	Recipient string `json:"recipient"`
 }
 
 // Release is what POST /v1/releases takes: credentials for the provider of a job to come, in ciphertext only.

@@ -73,7 +73,7 @@ type Path struct {
 	Lost   int    `json:"lost"`
 }
 
-func (s *Server) getProviders(w http.ResponseWriter, r *http.Request) {
+func (s *Server) getProviders(r *http.Request) ([]Provider, error) {
 	task := r.URL.Query().Get("task")
 	kind := 0
 	if task != "" {
@@ -83,7 +83,7 @@ func (s *Server) getProviders(w http.ResponseWriter, r *http.Request) {
 	for _, o := range s.c.Registry.Offers(task, kind) {
 		views = append(views, s.offer(o))
 	}
-	answer(w, views)
+	return views, nil
 }
 
 // offer shows one service.
@@ -160,12 +160,11 @@ type Change struct {
 }
 
 // getCards shows the services of a provider, named by its key or its npub, shortened or only begun.
-func (s *Server) getCards(w http.ResponseWriter, r *http.Request) {
+func (s *Server) getCards(r *http.Request) ([]Card, error) {
 	name, d := r.PathValue("key"), r.URL.Query().Get("d")
 	key, err := s.keyStarting(name)
 	if err != nil {
-		fail(w, err)
-		return
+		return nil, err
 	}
 	cards, others := []Card{}, []string{}
 	for _, o := range s.c.Registry.Offers("", 0) {
@@ -178,8 +177,7 @@ func (s *Server) getCards(w http.ResponseWriter, r *http.Request) {
 		}
 		card, ok, err := s.c.Registry.Card(r.Context(), o.Service)
 		if err != nil {
-			fail(w, err)
-			return
+			return nil, err
 		}
 		if ok {
 			cards = append(cards, s.card(o, card))
@@ -187,13 +185,12 @@ func (s *Server) getCards(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case len(cards) > 0:
-		answer(w, cards)
+		return cards, nil
 	case len(others) > 0:
 		slices.Sort(others)
-		refuse(w, http.StatusNotFound, "missing", "", fmt.Errorf("no service %.80q of %s; it has: %s", d, shortNpub(key), strings.Join(others, ", ")))
-	default:
-		refuse(w, http.StatusNotFound, "missing", "guild market ls lists the providers", fmt.Errorf("no provider %.80q", name))
+		return nil, missing("", fmt.Errorf("no service %.80q of %s; it has: %s", d, shortNpub(key), strings.Join(others, ", ")))
 	}
+	return nil, missing("guild market ls lists the providers", fmt.Errorf("no provider %.80q", name))
 }
 
 func (s *Server) card(o guild.Offer, c registry.Card) Card {

@@ -61,22 +61,16 @@ type OtherChoice struct {
 // maxChoices is how many of them are listed, the latest.
 const maxChoices = 200
 
-func (s *Server) postReplay(w http.ResponseWriter, r *http.Request) {
-	var how RouterSettings
-	if !decode(w, r, maxWords, &how) {
-		return
-	}
+func (s *Server) postReplay(r *http.Request, how RouterSettings) (RouterReplay, error) {
 	routing, err := how.routing(s.c.Policy)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, "usage", "guild market replay --epsilon 0 --weights trust=0.5,cost=0.3", err)
-		return
+		return RouterReplay{}, wrongUsage("guild market replay --epsilon 0 --weights trust=0.5,cost=0.3", err)
 	}
 	history, err := s.decisions(r.Context(), how)
 	if err != nil {
-		fail(w, err)
-		return
+		return RouterReplay{}, err
 	}
-	answer(w, s.replayed(route.Replay(history, routing)))
+	return s.replayed(route.Replay(history, routing)), nil
 }
 
 // routing is the policy with what the settings change.
@@ -220,9 +214,4 @@ func (s *Server) replayed(r route.Report) RouterReplay {
 	}
 	view.Choices = view.Choices[max(0, len(view.Choices)-maxChoices):]
 	return view
-}
-
-// Rechoose is POST /v1/market/replay.
-func (c *Client) Rechoose(ctx context.Context, how RouterSettings) (RouterReplay, error) {
-	return post[RouterReplay](ctx, c, "/v1/market/replay", how)
 }

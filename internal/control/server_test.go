@@ -256,14 +256,14 @@ func TestAStrangersConnectionIsClosed(t *testing.T) {
 	if err := <-answered; err != nil {
 		t.Error(err)
 	}
-	if _, err := d.Status(t.Context()); err != nil {
+	if _, err := control.NodeStatus.Call(t.Context(), d.Client); err != nil {
 		t.Errorf("the owner after the stranger: %v", err)
 	}
 }
 
 func TestStatusIsWhatTheNodeSays(t *testing.T) {
 	d := openDesk(t)
-	s, err := d.Status(t.Context())
+	s, err := control.NodeStatus.Call(t.Context(), d.Client)
 	if err != nil || s.Version != "v1" || s.Node != "test" {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -299,7 +299,7 @@ func TestAJobIsFoundByAnUnambiguousBeginningOfItsID(t *testing.T) {
 	nextMillisecond()
 	d.open(second)
 	for _, prefix := range []string{"ab01", "AB01", first.String()} {
-		if job, err := d.Job(t.Context(), prefix); err != nil || job.ID != first.String() {
+		if job, err := control.OneJob.Call(t.Context(), d.Client, prefix); err != nil || job.ID != first.String() {
 			t.Errorf("%s: %s, %v", prefix, job.ID, err)
 		}
 	}
@@ -311,7 +311,7 @@ func TestAJobIsFoundByAnUnambiguousBeginningOfItsID(t *testing.T) {
 		d.wantProblem("GET", "/v1/jobs/"+strings.Repeat("f", 4000)+path, nil, 404, "missing")
 		d.wantProblem("GET", "/v1/jobs/%2e%2e%2fab"+path, nil, 404, "missing")
 	}
-	all, err := d.Jobs(t.Context())
+	all, err := control.Jobs.Call(t.Context(), d.Client)
 	if err != nil || len(all) != 2 || all[0].ID != second.String() {
 		t.Errorf("the newest is not first: %+v, %v", all, err)
 	}
@@ -323,13 +323,13 @@ func TestANodeThatIsOnlyLookedAtDoesNothing(t *testing.T) {
 	inspected := control.NewServer(d.stopped)
 	client, hangUp := control.InProcess(t.Context(), inspected)
 	defer hangUp()
-	if all, err := client.Jobs(t.Context()); err != nil || len(all) != 1 {
+	if all, err := control.Jobs.Call(t.Context(), client); err != nil || len(all) != 1 {
 		t.Errorf("%v, %v", all, err)
 	}
-	if _, err := client.Cancel(t.Context(), "01"); err == nil {
+	if _, err := control.CancelJob.Call(t.Context(), client, "01"); err == nil {
 		t.Error("it cancelled a job")
 	}
-	if _, err := client.Rule(t.Context(), "01", control.Rule{Outcome: guild.Success}); err == nil {
+	if _, err := control.RuleJob.Call(t.Context(), client, control.Rule{Outcome: guild.Success}, "01"); err == nil {
 		t.Error("it ruled")
 	}
 	if _, err := client.Hire(t.Context(), bytes.NewReader(packed(t, "")), control.Hire{Task: "python"}); err == nil {
