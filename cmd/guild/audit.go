@@ -102,7 +102,7 @@ It exits 1 when something was changed, and says which entry is the first.`,
 	return cmd
 }
 
-// audited is what verify prints as JSON.
+// audited is the output of verify --json.
 type audited struct {
 	OK bool `json:"ok"`
 	audit.Report
@@ -157,7 +157,7 @@ func (p *program) runAuditVerify(ctx context.Context, o auditVerifyOptions) erro
 	return err
 }
 
-// sealer is who seals the journal: the one named, or this node. It is nobody where there is no key.
+// sealer returns the key that seals the journal: the one named, or this node's; zero if there is no key.
 func (p *program) sealer(c config.Config, named string) (nostr.PubKey, error) {
 	const hint = "name the key that seals the journal: --signer npub1…"
 	if named != "" {

@@ -111,7 +111,7 @@ func writeProof(proven audit.Proven, dir string, force bool) error {
 	return nil
 }
 
-// checkedProof is what verify --proof prints as JSON.
+// checkedProof is the output of verify --proof --json.
 type checkedProof struct {
 	OK         bool            `json:"ok"`
 	Seq        uint64          `json:"seq"`

@@ -12,7 +12,7 @@ import (
 	"guild/internal/cli"
 )
 
-// finding is what one check of doctor came to.
+// finding is the result of one check of doctor.
 type finding struct {
 	Check  string `json:"check"`
 	State  string `json:"state"` // ok, warning or failed

@@ -187,7 +187,7 @@ func (p *program) runHire(ctx context.Context, o hireOptions) error {
 	return errors.Join(err, own())
 }
 
-// load is what a job takes along.
+// load holds the files that go with a job.
 type load struct {
 	bundle, hidden []byte
 	credentials    *vault.Vault // nil without any

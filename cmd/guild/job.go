@@ -102,7 +102,7 @@ func (p *program) showJob(job control.Job) error {
 	return nil
 }
 
-// decision is what is done with the deliveries of several providers.
+// decision says how the deliveries of several providers are decided on.
 func decision(job control.Job) string {
 	if how := oa.Adjudication(job.Compare); how.Together() {
 		return string(how) + " decides"
@@ -135,7 +135,7 @@ func (p *program) showAttempt(job control.Job, a control.Attempt) {
 	}
 }
 
-// placeOf is what the delivery of an attempt is among those of a job of which several providers do the same.
+// placeOf says how the delivery of an attempt compares with the others of a job that several providers do.
 func placeOf(job control.Job, a control.Attempt) string {
 	if job.Criticality.Replicas() == 1 {
 		return ""

@@ -56,7 +56,7 @@ All verdicts are weak: alone they release no more money than max_pay_msat allows
 	return cmd
 }
 
-// compared is what judge compare prints with --json.
+// compared is the output of judge compare --json.
 type compared struct {
 	Best     []string        `json:"best"` // files
 	Verdicts []guild.Verdict `json:"verdicts"`
@@ -131,7 +131,7 @@ func (p *program) printCompared(files []string, out compared, asJSON bool) error
 	return nil
 }
 
-// opinion is whom the configuration appoints to compare results; nil if nobody.
+// opinion returns the judge that the configuration appoints to compare results; nil without one.
 func (p *program) opinion(ctx context.Context) (opinion.Opinion, error) {
 	c, err := p.config()
 	if err != nil {

@@ -33,7 +33,7 @@ It exits 1 when no sandbox is usable, or the one that would be used does not hol
 	return cmd
 }
 
-// examined is what doctor says of one sandbox.
+// examined is doctor's report on one sandbox.
 type examined struct {
 	Tier     string   `json:"tier"`
 	Usable   bool     `json:"usable"`

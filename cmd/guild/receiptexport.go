@@ -95,7 +95,7 @@ func (p *program) runReceiptExport(ctx context.Context, id string, o exporting) 
 	return cmp.Or(err, doesNotHold(where, report))
 }
 
-// exported is what receipt export prints with --json.
+// exported is the output of receipt export --json.
 type exported struct {
 	File   string        `json:"file"`
 	Size   int           `json:"size"` // of the archive, in bytes

@@ -82,7 +82,7 @@ func (o releaseOptions) choose(v *vault.Vault, now time.Time) (*vault.Vault, err
 	return few, nil
 }
 
-// mind is an error if nobody said what becomes of the credentials of a task.
+// mind refuses a task with credentials if no flag says what becomes of them.
 func (p *program) mind(source string, o releaseOptions) error {
 	info, err := os.Stat(source)
 	switch {
@@ -167,7 +167,7 @@ func (p *program) release(ctx context.Context, client *control.Client, v *vault.
 	return kept.Hash, err
 }
 
-// sealFor seals a document for one key. What would be too large for a request goes to nobody.
+// sealFor seals a document for one key. It is an error if that is too large for a request.
 func sealFor(ctx context.Context, recipient string, document vault.Secret) ([]byte, error) {
 	s, err := vaultage.New(vaultage.Config{Recipients: []string{recipient}})
 	if err != nil {
@@ -205,7 +205,7 @@ func (p *program) recipients(ctx context.Context, client *control.Client, provid
 	return append(all, node.Recipient), err
 }
 
-// services are what a named provider announces, as far as it reads encrypted requests. A node that was just started
+// services returns the services of a named provider that read encrypted requests. A node that was just started
 // is given the time to meet it.
 func (p *program) services(ctx context.Context, client *control.Client, key string) ([]control.Provider, error) {
 	c, err := p.config()

@@ -11,7 +11,7 @@ import (
 	"guild/internal/config"
 )
 
-// program is what every verb gets: the streams, the clock and the global flags.
+// program holds what every verb needs: the streams, the clock and the global flags.
 type program struct {
 	home    string
 	verbose bool

@@ -37,7 +37,7 @@ type ProblemError struct {
 
 func (e *ProblemError) Error() string { return e.Problem.Error }
 
-// Hint is what the node suggests, possibly empty.
+// Hint returns what the node suggests, possibly nothing.
 func (e *ProblemError) Hint() string { return e.Problem.Hint }
 
 // Client speaks to a node over its socket. It holds nothing: every call opens and closes its own connection.
@@ -200,7 +200,7 @@ func (c *Client) unreachable(err error) error {
 		return fmt.Errorf("%s: %w", c.socket, ErrNotRunning)
 	}
 	if cause, ok := errors.AsType[*url.Error](err); ok {
-		err = cause.Err // without the address that nobody knows
+		err = cause.Err // without the made-up address
 	}
 	return fmt.Errorf("%s: %w", c.socket, err)
 }

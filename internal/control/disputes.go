@@ -13,7 +13,7 @@ import (
 	"guild/internal/work"
 )
 
-// Judgement is what a customer says of a delivery of ours: GET /v1/judgements, the latest first.
+// Judgement is a customer's verdict on a delivery of ours: GET /v1/judgements, the latest first.
 type Judgement struct {
 	Request   string  `json:"request"`
 	Customer  string  `json:"customer"` // npub
@@ -28,7 +28,7 @@ type Judgement struct {
 	State     string  `json:"state,omitempty"`     // of the objection: sending, sent or failed
 }
 
-// Reason is what POST /v1/judgements/{request}/object and POST /v1/jobs/{id}/dispute take.
+// Reason is the body of POST /v1/judgements/{request}/object and POST /v1/jobs/{id}/dispute.
 type Reason struct {
 	Reason  string `json:"reason"`
 	Attempt string `json:"attempt,omitempty"` // of the job, or its beginning; the last that has a verdict when empty

@@ -46,7 +46,7 @@ type Provider struct {
 	Observed    *Observed `json:"observed,omitempty"` // absent when it was never asked
 }
 
-// Observed is what this node has measured of a service. Times are in milliseconds.
+// Observed holds this node's measurements of a service. Times are in milliseconds.
 type Observed struct {
 	Since       int64    `json:"since"` // Unix ms: the first request
 	Asked       int      `json:"asked"`
@@ -130,11 +130,11 @@ type Card struct {
 	SeenOn       []string `json:"seen_on"`    // relays that it came from
 	Recommenders []string `json:"recommenders"`
 	Claimed      Claimed  `json:"claimed"`
-	// Contradictions is what its tags and its content say differently, a sentence each.
+	// Contradictions lists where its tags and its content differ, a sentence each.
 	Contradictions []string `json:"contradictions"`
 }
 
-// Claimed is what an announcement says. What it does not say is absent.
+// Claimed holds the claims of an announcement. What it does not claim is absent.
 type Claimed struct {
 	SuccessRate   *float64 `json:"success_rate,omitempty"` // 0 to 1
 	LatencyMs     *float64 `json:"latency_ms,omitempty"`

@@ -17,7 +17,7 @@ import (
 	"guild/internal/suite"
 )
 
-// Bench is what POST /v1/meetings takes: a provider that is to be met now, outside of the daily budget. The answer is
+// Bench is the body of POST /v1/meetings: a provider that is to be met now, outside of the daily budget. The answer is
 // the Meeting; one that goes on already with the same service for the same task is answered as it is.
 type Bench struct {
 	Provider string   `json:"provider"`          // npub or hex

@@ -12,7 +12,7 @@ import (
 	"guild/internal/journal"
 )
 
-// Releasing is what POST /v1/journal/release takes: guards in quarantine, or the beginnings of their names, or all of them.
+// Releasing is the body of POST /v1/journal/release: guards in quarantine, or the beginnings of their names, or all of them.
 type Releasing struct {
 	Guards []string `json:"guards,omitempty"`
 	All    bool     `json:"all,omitempty"`

@@ -16,7 +16,7 @@ import (
 	"guild/nip89"
 )
 
-// Recommend is what POST /v1/recommendations takes: a provider that the owner of this node recommends to all.
+// Recommend is the body of POST /v1/recommendations: a provider that the owner of this node recommends to all.
 type Recommend struct {
 	Provider string  `json:"provider"`       // npub, also shortened as lists show it, or hex
 	D        *string `json:"d,omitempty"`    // of its service; the only one that fits when absent

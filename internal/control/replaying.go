@@ -16,7 +16,7 @@ import (
 	"guild/internal/route"
 )
 
-// RouterSettings are what POST /v1/market/replay takes: how the router would decide. What is absent is as in the policy in
+// RouterSettings is the body of POST /v1/market/replay: how the router would decide. What is absent is as in the policy in
 // force, or in the one that is named.
 type RouterSettings struct {
 	Policy  string             `json:"policy,omitempty"`  // by name
@@ -27,7 +27,7 @@ type RouterSettings struct {
 	Tiers   []float64          `json:"tiers,omitempty"`   // shares of primary, secondary and tertiary
 }
 
-// RouterReplay is what other settings would have chosen, and what that would have cost and scored.
+// RouterReplay reports what other settings would have chosen, and what that would have cost and scored.
 type RouterReplay struct {
 	Decisions int           `json:"decisions"` // the router's own, of which enough is known
 	Changed   int           `json:"changed"`   // that choose somebody else

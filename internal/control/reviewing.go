@@ -15,7 +15,7 @@ type Review struct {
 	Summary string  `json:"summary,omitempty"`
 }
 
-// Aggregate is what others say of a provider's work on a task, as far as we trust them.
+// Aggregate sums up the reviews of a provider's work on a task by others, weighted by our trust in them.
 type Aggregate struct {
 	Task    string    `json:"task,omitempty"`
 	Rating  float64   `json:"rating,omitempty"` // weighted, of 5; 0 when nobody counts
@@ -37,7 +37,7 @@ type Opinion struct {
 	Summary  string  `json:"summary,omitempty"`
 }
 
-// ReviewCard is what is said of one service: GET /v1/reviews/{key}[?task=T].
+// ReviewCard holds the reviews of one service, ours and others': GET /v1/reviews/{key}[?task=T].
 type ReviewCard struct {
 	PubKey string      `json:"pubkey"`
 	Npub   string      `json:"npub"`
@@ -47,7 +47,7 @@ type ReviewCard struct {
 	Others []Aggregate `json:"others"` // all tasks together first, then by task
 }
 
-// ReviewAct is what POST /v1/reviews/{key}/{act} takes; act is publish, hold, resume or retract.
+// ReviewAct is the body of POST /v1/reviews/{key}/{act}; act is publish, hold, resume or retract.
 type ReviewAct struct {
 	D      *string `json:"d,omitempty"`
 	Task   string  `json:"task,omitempty"` // the only one when empty
@@ -68,12 +68,12 @@ type Backup struct {
 	Reason  string   `json:"reason,omitempty"`
 }
 
-// Restore is what POST /v1/backups/restore takes.
+// Restore is the body of POST /v1/backups/restore.
 type Restore struct {
 	Force bool `json:"force"` // also where something was learned already: the backup wins
 }
 
-// Restored is what POST /v1/backups/restore answers with.
+// Restored is the answer to POST /v1/backups/restore.
 type Restored struct {
 	Backup    string `json:"backup"`
 	Made      int64  `json:"made"` // Unix ms

@@ -49,7 +49,7 @@ type ServiceSettings struct {
 	PerMinute int      `json:"per_minute"`
 }
 
-// Customer is what a service does for one customer right now.
+// Customer counts the requests of one customer at a service now.
 type Customer struct {
 	Npub    string `json:"npub"`
 	Running int    `json:"running"`

@@ -23,7 +23,7 @@ func (s *Server) getStory(r *http.Request) ([]Chapter, error) {
 	ctx, task := r.Context(), r.URL.Query().Get("task")
 	all := []Chapter{}
 	for _, subject := range []fact.Subject{fact.ProviderSubject(key), "trust", fact.MeetingSubject, "review", fact.VariableSubject(fact.Parallelism)} {
-		for c, err := range told(s.c.Journal.Of(ctx, subject), key) {
+		for c, err := range chaptersOf(s.c.Journal.Of(ctx, subject), key) {
 			if err != nil {
 				return nil, err
 			}
@@ -126,8 +126,8 @@ func turn(f fact.Fact) (attempt nostr.ID, text string) {
 	return nostr.ID{}, ""
 }
 
-// told yields the chapters of entries that are about a provider.
-func told(entries iter.Seq2[fact.Entry, error], key nostr.PubKey) iter.Seq2[Chapter, error] {
+// chaptersOf yields the chapters of entries that are about a provider.
+func chaptersOf(entries iter.Seq2[fact.Entry, error], key nostr.PubKey) iter.Seq2[Chapter, error] {
 	return func(yield func(Chapter, error) bool) {
 		for e, err := range entries {
 			if err != nil {

@@ -61,7 +61,7 @@ type Standing struct {
 	Limit   int          `json:"at_once"` // requests that it may have of us
 }
 
-// SetTrust is what POST /v1/trust/{key} takes: a value for a task, or a state.
+// SetTrust is the body of POST /v1/trust/{key}: a value for a task, or a state.
 type SetTrust struct {
 	D      *string  `json:"d,omitempty"` // of the service; the only one when absent
 	Task   string   `json:"task,omitempty"`
@@ -71,7 +71,7 @@ type SetTrust struct {
 	Reason string   `json:"reason"`
 }
 
-// Rollback is what POST /v1/trust/rollback takes.
+// Rollback is the body of POST /v1/trust/rollback.
 type Rollback struct {
 	To   int64  `json:"to"`             // Unix ms: trust is as it was then
 	Task string `json:"task,omitempty"` // only of this task

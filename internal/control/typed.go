@@ -2,7 +2,7 @@ package control
 
 import "net/http"
 
-// getResult is what a typed job came to: the result's payload, as the provider wrote it.
+// getResult returns the result of a typed job: its payload, as the provider wrote it.
 func (s *Server) getResult(r *http.Request) ([]byte, error) {
 	j, err := s.find(r)
 	if err != nil {
