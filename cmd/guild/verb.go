@@ -71,7 +71,8 @@ func send[In, Out any](p *program, at visit, a control.Action[In, Out], cmd *cob
 // prepare gives cmd the flag --json. Unless cmd says itself what it takes, that follows from its Use line.
 func (p *program) prepare(cmd *cobra.Command) (asJSON *bool) {
 	if cmd.Args == nil {
-		switch _, words, _ := strings.Cut(cmd.Use, " "); words {
+		_, words, _ := strings.Cut(cmd.Use, " ")
+		switch words {
 		case "JOB":
 			cmd.Args, cmd.ValidArgsFunction = cli.OneArg("one job id"), p.completeJobs
 		case "PROVIDER":
