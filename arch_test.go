@@ -52,7 +52,7 @@ var layers = map[string]int{
 	"internal/blob": 4, "internal/blossom": 4, "internal/bunker": 4, "internal/config": 4, "internal/dial": 4, "internal/fetch": 4,
 	"internal/key": 4, "internal/outbox": 4, "internal/relay": 4, "internal/relayd": 4, "internal/workdir": 4,
 
-	"internal/scout": 4, "internal/suite": 4, "internal/route": 4, "internal/dm": 4,
+	"internal/registry": 4, "internal/scout": 4, "internal/suite": 4, "internal/route": 4, "internal/dm": 4,
 
 	"internal/typed": 4, "internal/metric": 4,
 
@@ -62,11 +62,11 @@ var layers = map[string]int{
 
 	"internal/sandbox": 4, "internal/sandbox/confine": 4, "internal/sandbox/namespaces": 4,
 	"internal/sandbox/namespaces/plan": 4, "internal/sandbox/boxinit": 4,
-	"internal/sandbox/bubblewrap": 4, "internal/sandbox/container": 4, "internal/sandbox/landlock": 4,
+	"internal/sandbox/container": 4, "internal/sandbox/landlock": 4,
 	"internal/sandbox/probe": 4, "internal/sandbox/tiers": 4, "internal/exam": 4, "internal/analysis": 4, "internal/opinion": 4,
 
 	"internal/jobs": stepLayer, "internal/judge": stepLayer, "internal/record": stepLayer,
-	"internal/meet": stepLayer, "internal/registry": stepLayer, "internal/trust": stepLayer, "internal/work": stepLayer,
+	"internal/meet": stepLayer, "internal/partner": stepLayer, "internal/trust": stepLayer, "internal/work": stepLayer,
 	"internal/review": stepLayer, "internal/backup": stepLayer, "internal/trust/exchange": stepLayer, "internal/trust/variables": stepLayer, "internal/audit": stepLayer,
 
 	"internal/control": 6, "internal/node": 6, "internal/evidence": 6,

@@ -6,6 +6,7 @@
 //
 //	discover  internal/registry  reads announcements (NIP-89) and keeps who offers what
 //	meet      internal/meet      decides which provider is tried next, and what the trial comes to
+//	          internal/partner   decides which state each provider is in
 //	delegate  internal/jobs      asks providers (NIP-90), follows feedback, takes results
 //	          internal/work      the other side: takes requests, runs a command, returns a delivery
 //	judge     internal/judge     runs the customer's criteria on the delivery in a sandbox

@@ -88,7 +88,7 @@ type Verdict struct {
 	Cause    string   `json:"cause,omitempty"` // a few words when the outcome is not SUCCESS
 	Score    Score    `json:"score_micro"`
 	Strength Strength `json:"strength"`
-	Tier     string   `json:"tier"` // the sandbox that ran it, as "bubblewrap"
+	Tier     string   `json:"tier"` // the sandbox that ran it, as "namespaces"
 
 	Expected int    `json:"expected"` // tests fixed before the run, of all layers
 	Passed   int    `json:"passed"`

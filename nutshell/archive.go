@@ -39,7 +39,7 @@ func (a archive) scan(visit func(Entry, io.Reader) error) error {
 	return p.finish()
 }
 
-// entries goes through the tar archive up to its end marker.
+// entries reads the tar archive up to its end marker.
 func (a archive) entries(in *budgetReader, visit func(Entry, io.Reader) error) error {
 	t := tar.NewReader(in)
 	sum := tally{limits: a.limits}
@@ -65,7 +65,7 @@ func (a archive) entries(in *budgetReader, visit func(Entry, io.Reader) error) e
 	}
 }
 
-// entryReader reads the content of one entry and words its errors.
+// entryReader reads the content of one entry and makes its errors those of this package.
 type entryReader struct{ r io.Reader }
 
 func (e entryReader) Read(p []byte) (int, error) {
@@ -76,7 +76,7 @@ func (e entryReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tarError keeps the errors that already say what is wrong and words those of package tar.
+// tarError returns the errors of this package as they are, and those of package tar as ErrTruncated or ErrDamaged.
 func tarError(err error) error {
 	if _, ok := errors.AsType[*LimitError](err); ok || errors.Is(err, ErrTruncated) || errors.Is(err, ErrDamaged) {
 		return err
@@ -92,7 +92,7 @@ func entryOf(h *tar.Header) Entry {
 	return e
 }
 
-// tally is what has been seen of an archive so far.
+// tally counts the entries of an archive and checks them against the limits.
 type tally struct {
 	limits  Limits
 	names   names
@@ -100,7 +100,7 @@ type tally struct {
 	bytes   int64
 }
 
-// add takes in an entry, or refuses it.
+// add counts an entry. The error says why it is refused.
 func (t *tally) add(h *tar.Header) error {
 	if reason := unwanted(h); reason != "" {
 		return &EntryError{h.Name, reason}
@@ -111,7 +111,7 @@ func (t *tally) add(h *tar.Header) error {
 	return t.addPath(h.Name, h.Size, h.Typeflag == tar.TypeReg)
 }
 
-// addPath takes in a file or folder, or refuses it.
+// addPath counts a file or folder. The error says why it is refused.
 func (t *tally) addPath(path string, size int64, file bool) error {
 	t.entries++
 	t.bytes += size

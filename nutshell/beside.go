@@ -1,13 +1,24 @@
 package nutshell
 
 import (
-	"io"
 	"io/fs"
 	"path"
+	"strings"
 )
 
-// vaultToPack decides about the vault of a tree that is to be packed. It returns the path of the one that is left
-// out, and then notes in the manifest that it travels beside the bundle.
+// HoldsCredentials reports whether a file of the bundle is the vault or is in the folder credentials.
+func (m *Manifest) HoldsCredentials(file string) bool {
+	for _, vault := range []string{m.read.Credentials.Vault, m.read.APIs.CredentialRef} {
+		if vault != "" && path.Clean(vault) == file {
+			return true
+		}
+	}
+	first, _, _ := strings.Cut(file, "/")
+	return strings.EqualFold(first, "credentials")
+}
+
+// vaultToPack returns the path of the vault if it is not to be packed, and then sets credentials.beside in the manifest.
+// A vault that is not encrypted is a *PlaintextError, unless the options allow it.
 func (m *Manifest) vaultToPack(fsys fs.FS, o Options) (leftOut string, err error) {
 	c := m.read.Credentials
 	vault := path.Clean(c.Vault)
@@ -26,15 +37,10 @@ func (m *Manifest) vaultToPack(fsys fs.FS, o Options) (leftOut string, err error
 	return vault, m.set(change{[]string{"credentials", "beside"}, true})
 }
 
-// inClear reports whether a vault is one that nobody has sealed, whatever the manifest says of it: a JSON document
-// with the version of a vault (section 7 of the specification).
+// inClear reports whether a vault is not encrypted: it is a JSON document with the version of a vault (section 7 of the
+// specification). What the manifest says does not matter.
 func inClear(fsys fs.FS, vault string) bool {
-	f, err := fsys.Open(vault)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
+	raw, err := ReadDocument(fsys, vault)
 	if err != nil {
 		return false
 	}

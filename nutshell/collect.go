@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 )
 
-// found is what a tree has to pack.
+// found lists the files of a tree that are packed, and those that are not.
 type found struct {
 	files   []file // sorted by path, without the manifest
 	skipped []Skipped
@@ -28,7 +28,7 @@ func (f found) entries() []Entry {
 	return all
 }
 
-// collector goes through a tree.
+// collector finds and hashes the files of a tree.
 type collector struct {
 	found
 	ctx     context.Context
@@ -91,7 +91,7 @@ func (c *collector) visit(p string, d fs.DirEntry, err error) error {
 	return nil
 }
 
-// skip leaves out a file or folder. A folder is searched nevertheless if there are named files below it.
+// skip leaves out a file or folder. A folder is still searched if Options.Include names files in it.
 func (c *collector) skip(p string, d fs.DirEntry, reason string) error {
 	inside := c.isWithin(p)
 	if !inside {
@@ -113,7 +113,7 @@ func (c *collector) isWithin(p string) bool {
 	return c.within.Path != "" && strings.HasPrefix(p, c.within.Path+"/")
 }
 
-// leadsToNamed reports whether a file below a folder is to be packed in spite of the rules.
+// leadsToNamed reports whether Options.Include names a file below a folder.
 func (c *collector) leadsToNamed(dir string) bool {
 	for p := range c.named {
 		if strings.HasPrefix(p, dir+"/") {
@@ -123,7 +123,7 @@ func (c *collector) leadsToNamed(dir string) bool {
 	return false
 }
 
-// keptOut says why a path is not packed, or nothing.
+// keptOut returns why a path is not packed, or an empty string.
 func (c *collector) keptOut(p string, isDir bool) string {
 	switch {
 	case p == HiddenDir:
@@ -157,14 +157,14 @@ func irregular(mode fs.FileMode) string {
 	return "is not a regular file"
 }
 
-// hashed is what became of a pending file.
+// hashed is the result of hashing a pending file.
 type hashed struct {
 	file
 	key bool // a private key, which is left out
 	err error
 }
 
-// hashPending hashes the pending files and takes them in, in the order in which they were found.
+// hashPending hashes the pending files and adds them to the result in the order in which they were found.
 func (c *collector) hashPending() error {
 	for i, r := range c.hashAll() {
 		if r.err != nil {
@@ -183,8 +183,8 @@ func (c *collector) hashPending() error {
 	return nil
 }
 
-// hashAll hashes the pending files, on several processors if they are many. What it returns ends after a file that
-// failed, and after so many bytes that the limit for all files is exceeded.
+// hashAll hashes the pending files, on several processors if there are many. It stops after a file that failed, and
+// when the limit for all files is exceeded; the results end there.
 func (c *collector) hashAll() []hashed {
 	const share = 8 // files that are worth a goroutine
 	var next, bytes atomic.Int64

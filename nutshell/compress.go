@@ -8,7 +8,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Forms of compression. A reader finds out by itself which one it has.
+// Forms of compression. Readers detect which one a bundle has.
 const (
 	Gzip = "gzip"
 	Zstd = "zstd"
@@ -26,7 +26,7 @@ const (
 	Best    Level = "best"
 )
 
-// check refuses a level that there is not.
+// check returns an error if the level is unknown.
 func (l Level) check() error {
 	switch l {
 	case Default, Fast, Best:
@@ -35,11 +35,11 @@ func (l Level) check() error {
 	return fmt.Errorf("level %.40q is not one of fast, best", string(l))
 }
 
-// maxWorkers is how many processors compress or hash at once at most. Each has a few megabytes, and the memory
-// of packing is bounded on every machine.
+// maxWorkers is how many processors compress or hash at once at most. Each needs a few megabytes; the maximum bounds
+// the memory of packing on every machine.
 const maxWorkers = 8
 
-// workers is how many goroutines share the work. It decides nothing about the bytes.
+// workers returns how many goroutines share the work. The bytes that are written do not depend on it.
 func workers() int { return min(runtime.GOMAXPROCS(0), maxWorkers) }
 
 // compressor returns the writer for one of the forms of compression. Its bytes depend on what is written alone,

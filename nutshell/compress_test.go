@@ -53,7 +53,7 @@ func on(processors int, fn func()) {
 	fn()
 }
 
-func TestTheBytesDoNotDependOnTheProcessors(t *testing.T) {
+func TestSameBytesOnAnyProcessors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := nutshell.Options{Compression: rapid.SampledFrom(forms).Draw(t, "form"), Level: rapid.SampledFrom(levels).Draw(t, "level")}
 		tree := someFiles(rapid.Uint64().Draw(t, "seed"), rapid.IntRange(1, 20).Draw(t, "files"), rapid.SampledFrom([]int{1, 3_000, 40_000, 160_000}).Draw(t, "size"))
@@ -104,7 +104,7 @@ func TestEveryLengthComesBack(t *testing.T) {
 	}
 }
 
-func TestOneGzipMemberIsReadByTheStandardLibrary(t *testing.T) {
+func TestStandardLibraryReadsGzip(t *testing.T) {
 	packed, _ := pack(t, someFiles(1, 30, 200_000), nutshell.Options{})
 	in := bytes.NewReader(packed[4:])
 	z, err := stdgzip.NewReader(in)
@@ -143,7 +143,7 @@ func TestLevelsTradeTimeForSize(t *testing.T) {
 }
 
 // In a bubble, what would still run when the function has returned is noticed.
-func TestNothingGoesOnAfterPack(t *testing.T) {
+func TestPackLeavesNoGoroutine(t *testing.T) {
 	for _, form := range forms {
 		for _, room := range []int{0, 100, 40_000, 1 << 30} {
 			synctest.Test(t, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestNothingGoesOnAfterPack(t *testing.T) {
 	}
 }
 
-func TestAFileThatChangesButKeepsItsSizeIsNoticed(t *testing.T) {
+func TestFileChangesWithSameSize(t *testing.T) {
 	for _, form := range forms {
 		dir := t.TempDir()
 		name := filepath.Join(dir, "a")
@@ -198,7 +198,7 @@ func (o *once) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestManyFilesAreRefusedWhereOneAfterTheOtherWouldBe(t *testing.T) {
+func TestManyFilesExceedLimits(t *testing.T) {
 	tree := someFiles(5, 600, 100)
 	for i := range 600 {
 		tree[fmt.Sprintf("files/%d/%d.go", i%5, i)].Data = bytes.Repeat([]byte("x"), 100)

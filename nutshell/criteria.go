@@ -13,21 +13,21 @@ const CriteriaFile = "tests/criteria.json"
 // Criteria are machine-readable acceptance tests (section 9 of the specification). Raw is the whole document,
 // with the fields that this package does not know.
 type Criteria struct {
-	Version        string          `json:"criteria_version"`
-	Framework      string          `json:"test_framework"` // shell, pytest, go-test, jest or custom
-	AutoVerifiable bool            `json:"auto_verifiable"`
-	Criteria       []Criterion     `json:"criteria"`
+	Version        string          `json:"criteria_version" about:"Version of the specification that the document follows."`
+	Framework      string          `json:"test_framework" examples:"shell pytest go-test jest node-test io custom" about:"What judges a criterion that has no type of its own."`
+	AutoVerifiable bool            `json:"auto_verifiable" about:"A program can decide. If false, a person does."`
+	Criteria       []Criterion     `json:"criteria" about:"The criteria."`
 	Raw            json.RawMessage `json:"-"`
 }
 
 // Criterion is one acceptance test. Raw is the whole of it, with the fields that this package does not know.
 type Criterion struct {
-	ID          string          `json:"id"` // unique among the criteria; AC-1 and so on where the file has none
-	Description string          `json:"description"`
-	Type        string          `json:"type"`     // api_test, sql_check or another kind
-	Script      string          `json:"script"`   // the path of a file of the bundle
-	Query       string          `json:"query"`    // of a sql_check
-	Expected    json.RawMessage `json:"expected"` // nil if absent
+	ID          string          `json:"id" about:"The name of the criterion, once in the file; AC-1 and so on if absent."`
+	Description string          `json:"description" about:"What must be true, in words."`
+	Type        string          `json:"type" examples:"api_test sql_check io pytest go-test jest node-test shell custom" about:"What kind of test it is. Another word is your own, and test_framework judges it."`
+	Script      string          `json:"script" about:"A file or directory below tests/."`
+	Query       string          `json:"query" about:"Of a sql_check: the query."`
+	Expected    json.RawMessage `json:"expected" about:"What must come of it: status_code, body_contains, result and others, by type."`
 	Raw         json.RawMessage `json:"-"`
 }
 
@@ -42,40 +42,24 @@ func ParseCriteria(b []byte) (*Criteria, error) {
 	if err := text.decode(c); err != nil {
 		return nil, err
 	}
-	if err := c.keepRaw(text); err != nil {
+	var raw struct {
+		Criteria []json.RawMessage `json:"criteria"`
+	}
+	if err := text.decode(&raw); err != nil {
 		return nil, err
 	}
-	return c, c.check()
-}
-
-// keepRaw gives each criterion its own text.
-func (c *Criteria) keepRaw(text document) error {
-	list, ok := text.get("criteria")
-	if !ok {
-		return nil
-	}
-	var raw []json.RawMessage
-	if err := decode(CriteriaFile, list, &raw); err != nil {
-		return err
-	}
-	for i := range c.Criteria {
-		c.Criteria[i].Raw = raw[i]
-	}
-	return nil
-}
-
-func (c *Criteria) check() error {
 	seen := make(map[string]bool, len(c.Criteria))
 	for i := range c.Criteria {
 		one, field := &c.Criteria[i], fmt.Sprintf("criteria.%d", i)
+		one.Raw = raw.Criteria[i]
 		one.ID = cmp.Or(one.ID, fmt.Sprintf("AC-%d", i+1))
 		if seen[one.ID] {
-			return &ManifestError{CriteriaFile, field + ".id", fmt.Sprintf("%.80q stands there twice", one.ID)}
+			return nil, &ManifestError{CriteriaFile, field + ".id", fmt.Sprintf("duplicate id %.80q", one.ID)}
 		}
 		if reason := unsafePath(one.Script); one.Script != "" && reason != "" {
-			return &ManifestError{CriteriaFile, field + ".script", reason}
+			return nil, &ManifestError{CriteriaFile, field + ".script", reason}
 		}
 		seen[one.ID] = true
 	}
-	return nil
+	return c, nil
 }

@@ -7,7 +7,7 @@ import (
 	"guild/nutshell"
 )
 
-func TestTheCriteriaOfTheReferenceAreRead(t *testing.T) {
+func TestReferenceCriteria(t *testing.T) {
 	c, err := nutshell.ParseCriteria(readTestdata(t, "reference/src/full-request/tests/criteria.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -24,27 +24,27 @@ func TestTheCriteriaOfTheReferenceAreRead(t *testing.T) {
 	}
 }
 
-func TestACriterionKeepsWhatIsNotKnown(t *testing.T) {
+func TestUnknownMembersOfCriterion(t *testing.T) {
 	c, err := nutshell.ParseCriteria([]byte(`{"criteria":[{"id":"a","timeout":1.0}],"x":1}`))
 	if err != nil || string(c.Criteria[0].Raw) != `{"id":"a","timeout":1.0}` || c.Criteria[0].Expected != nil {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
 
-func TestACriterionWithoutAnIDGetsItsNumber(t *testing.T) {
+func TestCriterionWithoutID(t *testing.T) {
 	c, err := nutshell.ParseCriteria([]byte(`{"criteria":[{"id":"first"},{"type":"go-test"}]}`))
 	if err != nil || c.Criteria[0].ID != "first" || c.Criteria[1].ID != "AC-2" {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
 
-func TestCriteriaThatCannotBeJudgedAreRefused(t *testing.T) {
+func TestCriteriaErrors(t *testing.T) {
 	table := []struct {
 		text string
 		want func(error) bool
 	}{
-		{`{"criteria":[{"id":"AC-2"},{"description":"d"}]}`, manifestError("criteria.1.id", "twice")},
-		{`{"criteria":[{"id":"a"},{"id":"a"}]}`, manifestError("criteria.1.id", "twice")},
+		{`{"criteria":[{"id":"AC-2"},{"description":"d"}]}`, manifestError("criteria.1.id", "duplicate")},
+		{`{"criteria":[{"id":"a"},{"id":"a"}]}`, manifestError("criteria.1.id", "duplicate")},
 		{`{"criteria":[{"id":"a","script":"../x"}]}`, manifestError("criteria.0.script", "..")},
 		{`{"criteria":[{"id":"a","script":"/x"}]}`, manifestError("criteria.0.script", "absolute")},
 		{`{"criteria":{}}`, manifestError("criteria", "")},

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"time"
@@ -17,8 +15,7 @@ const (
 	LogFile      = "delivery/logs/execution.log"
 )
 
-// DeliveryInfo is what a delivery says about itself. It comes from the caller because this package has neither
-// a clock nor randomness.
+// DeliveryInfo describes a delivery. It comes from the caller because this package has neither a clock nor randomness.
 type DeliveryInfo struct {
 	ID          string    // "nut-…"
 	Deliverer   string    // name of the agent or person
@@ -56,20 +53,15 @@ func Delivery(req *Manifest, result json.RawMessage, artifacts fs.FS, info Deliv
 	return overlay{files, artifacts}, nil
 }
 
-// WorkerResult returns the result.json at the top of what a worker left, or nil if there is none. It is an
-// error if there is one that cannot be merged: not JSON, a status that there is not, a member of the wrong type.
+// WorkerResult returns the result.json at the top of a worker's files, or nil if there is none. The error says why one
+// cannot be merged: it is not JSON, its status is unknown, or a member has the wrong type.
 func WorkerResult(artifacts fs.FS) (json.RawMessage, error) {
-	f, err := artifacts.Open("result.json")
+	raw, err := ReadDocument(artifacts, "result.json")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
-	if err != nil {
-		return nil, fmt.Errorf("result.json: %w", err)
 	}
 	if _, err := parseResult(raw); err != nil {
 		return nil, err
@@ -77,7 +69,7 @@ func WorkerResult(artifacts fs.FS) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// identity is what a delivery's two documents begin with.
+// identity is the first members of a delivery's manifest and of its result.
 type identity struct {
 	Version    string `json:"nutshell_version"`
 	BundleType string `json:"bundle_type"`
@@ -89,13 +81,13 @@ type identity struct {
 var owned = []string{"nutshell_version", "bundle_type", "request_id", "id"}
 
 func identify(req *Manifest, info DeliveryInfo) identity {
-	return identity{Version, TypeDelivery, req.ID(), info.ID}
+	return identity{Version: Version, BundleType: TypeDelivery, RequestID: req.ID(), ID: info.ID}
 }
 
 // moment writes a time as the specification does.
 func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// deliveryManifest makes the manifest. Its title is the request's, so that a person knows what it answers.
+// deliveryManifest makes the manifest. It has the title of the request, so that a person knows what was delivered.
 func deliveryManifest(req *Manifest, info DeliveryInfo) ([]byte, error) {
 	type task struct {
 		Title string `json:"title"`
@@ -122,7 +114,7 @@ func deliveryManifest(req *Manifest, info DeliveryInfo) ([]byte, error) {
 	return text.raw, nil
 }
 
-// written makes a document of our own, laid out for people.
+// written makes an indented document of v.
 func written(file string, v any) (document, error) {
 	raw, err := encode(v)
 	if err != nil {
@@ -156,14 +148,14 @@ func mergeResult(req *Manifest, worker json.RawMessage, made []string, info Deli
 	if _, err := parseResult(worker); err != nil {
 		return nil, err
 	}
-	r, err := ParseResult(indented(mergeMembers(own, worker, owned, shapeOf(ResultFile)), "", "  "))
+	r, err := ParseResult(indented(mergeMembers(own, worker, owned, tables()[ResultFile]), "", "  "))
 	if err != nil {
 		return nil, err
 	}
 	return r.Raw, nil
 }
 
-// ownResult is the result as we know it without the worker's word.
+// ownResult makes the result without that of the worker.
 func ownResult(req *Manifest, made []string, info DeliveryInfo) ([]byte, error) {
 	type deliverer struct {
 		Name  string `json:"name"`

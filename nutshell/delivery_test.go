@@ -14,7 +14,7 @@ import (
 	"guild/nutshell"
 )
 
-func TestTheResultOfTheReferenceIsRead(t *testing.T) {
+func TestReferenceResult(t *testing.T) {
 	raw := readTestdata(t, "reference/src/delivery/delivery/result.json")
 	r, err := nutshell.ParseResult(raw)
 	if err != nil {
@@ -30,7 +30,7 @@ func TestTheResultOfTheReferenceIsRead(t *testing.T) {
 	}
 }
 
-func TestTheCredentialsThatWereOpenedAreNamed(t *testing.T) {
+func TestCredentialUses(t *testing.T) {
 	r, err := nutshell.ParseResult([]byte(`{"status":"completed","execution_log":{"credentials_used":
 		["staging-db", {"name":"api-token","opened_at":"2026-03-15T10:00:00Z","x":1}, {"name":"old","at":"2026-03-15T11:00:00Z"}, 5, {"at":"2026"}, "", null, {"name":7}]}}`))
 	want := []nutshell.CredentialUse{{Name: "staging-db"}, {Name: "api-token", At: "2026-03-15T10:00:00Z"}, {Name: "old", At: "2026-03-15T11:00:00Z"}}
@@ -39,7 +39,7 @@ func TestTheCredentialsThatWereOpenedAreNamed(t *testing.T) {
 	}
 }
 
-func TestAResultNeedsAStatusThatThereIs(t *testing.T) {
+func TestStatusOfResult(t *testing.T) {
 	for _, status := range []string{"completed", "partial", "blocked", "failed"} {
 		if r, err := nutshell.ParseResult([]byte(`{"status":"` + status + `"}`)); err != nil || r.Status != status {
 			t.Errorf("%s: %v", status, err)
@@ -87,7 +87,7 @@ func deliver(t *testing.T, result string, artifacts fs.FS) (*nutshell.Bundle, *n
 	return b, r
 }
 
-func TestADeliveryAnswersItsRequest(t *testing.T) {
+func TestDelivery(t *testing.T) {
 	b, r := deliver(t, "", someArtifacts())
 	m := b.Manifest()
 	if m.BundleType() != nutshell.TypeDelivery || m.ID() != "nut-2" || m.RequestID() != "nut-1" || m.Task().Title != "t" ||
@@ -109,7 +109,7 @@ func TestADeliveryAnswersItsRequest(t *testing.T) {
 	}
 }
 
-func TestTheWorkersWordWinsExceptForWhoItIs(t *testing.T) {
+func TestMergeWorkerResult(t *testing.T) {
 	_, r := deliver(t, `{"id":"nut-evil","request_id":"nut-evil","bundle_type":"request","nutshell_version":"9",
 		"status":"partial","deliverer":{"total_tokens":5},"execution_log":{"strategy_used":"incremental"},
 		"summary":"half","x_future":{"n":1.0}}`, someArtifacts())
@@ -125,7 +125,7 @@ func TestTheWorkersWordWinsExceptForWhoItIs(t *testing.T) {
 	}
 }
 
-func TestAResultThatCannotBeMergedIsAnError(t *testing.T) {
+func TestWorkerResultErrors(t *testing.T) {
 	for _, text := range []string{`[]`, `{`, `{"status":"done"}`, `{"summary":{}}`, `{"status":5}`} {
 		tree := fstest.MapFS{"result.json": {Data: []byte(text)}}
 		if _, err := nutshell.WorkerResult(tree); err == nil {
@@ -137,7 +137,7 @@ func TestAResultThatCannotBeMergedIsAnError(t *testing.T) {
 	}
 }
 
-func TestAResultWithVeryManyMembersIsMergedInTime(t *testing.T) {
+func TestMergeHugeResult(t *testing.T) {
 	var many strings.Builder
 	for i := range 100_000 {
 		fmt.Fprintf(&many, `,"x%d":%d`, i, i)
@@ -148,7 +148,7 @@ func TestAResultWithVeryManyMembersIsMergedInTime(t *testing.T) {
 	}
 }
 
-func TestTheWorkersResultIsFound(t *testing.T) {
+func TestWorkerResult(t *testing.T) {
 	if raw, err := nutshell.WorkerResult(someArtifacts()); raw != nil || err != nil {
 		t.Errorf("%s, %v", raw, err)
 	}
@@ -158,13 +158,13 @@ func TestTheWorkersResultIsFound(t *testing.T) {
 	}
 }
 
-func TestADeliveryNeedsAnID(t *testing.T) {
+func TestDeliveryNeedsID(t *testing.T) {
 	if _, err := nutshell.Delivery(parse(t, someManifest), nil, someArtifacts(), nutshell.DeliveryInfo{}); !manifestError("id", "required")(err) {
 		t.Error(err)
 	}
 }
 
-func TestTheTreeOfADeliveryIsAFileSystem(t *testing.T) {
+func TestDeliveryFileSystem(t *testing.T) {
 	tree, err := nutshell.Delivery(parse(t, someManifest), nil, someArtifacts(), info)
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
-// Package nutshell is the Nutshell bundle format (.nut): a task, or what came of it, with everything
-// that an agent needs, in one file.
+// Package nutshell reads and writes Nutshell bundles (.nut): a task, or its result, in one file with everything that an
+// agent needs.
 //
 // A bundle is the four bytes "NUT\x01" and one compressed tar whose first entry is nutshell.json, the manifest.
 // Pack writes one from a tree of files, Open reads one that a stranger may have made, and Delivery lays out the

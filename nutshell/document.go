@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,14 +22,29 @@ const (
 	maxNesting  = 64      // objects and arrays within one another
 )
 
-// document is the text of one JSON object of a bundle. It is edited as text, so that what is not touched keeps
-// its bytes. The text is never changed in place: documents can share it.
+// document is the text of one JSON object of a bundle. It is edited as text, so that everything else keeps its bytes.
+// The text is never changed in place: documents can share it.
 type document struct {
 	file string // its path, for errors
 	raw  []byte
 }
 
-// parseDocument checks that b is one JSON object within the bounds, and nothing else.
+// ReadDocument reads a JSON document of a tree for one of the parsers of this package. It stops one byte after the
+// maximum that these accept.
+func ReadDocument(fsys fs.FS, name string) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
+	if err != nil {
+		return nil, fmt.Errorf("%.200q: %w", name, err)
+	}
+	return b, nil
+}
+
+// parseDocument checks that b is exactly one JSON object and within the bounds.
 func parseDocument(file string, b []byte) (document, error) {
 	if len(b) > maxDocument {
 		return document{}, &LimitError{What: "bytes of a JSON document", Limit: maxDocument, Path: file}
@@ -61,12 +77,12 @@ func checkObject(file string, b []byte) error {
 	return nil
 }
 
-// syntaxError words what the decoder found for a person.
+// syntaxError turns an error of the decoder into a *ManifestError for a person.
 func syntaxError(file string, b []byte, err error) error {
 	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
 	switch {
 	case ok && errors.Is(err, jsontext.ErrDuplicateName):
-		return &ManifestError{file, dotted(syntax.JSONPointer), "stands there twice"}
+		return &ManifestError{file, dotted(syntax.JSONPointer), "is a duplicate name"}
 	case ok && startsComment(b, int(syntax.ByteOffset)):
 		return &ManifestError{File: file, Reason: "has a comment; JSON has none"}
 	case ok:
@@ -75,7 +91,7 @@ func syntaxError(file string, b []byte, err error) error {
 	return &ManifestError{File: file, Reason: "is not JSON: " + err.Error()}
 }
 
-// startsComment reports whether the first thing from offset on is a comment.
+// startsComment reports whether a comment follows at offset.
 func startsComment(b []byte, offset int) bool {
 	rest := bytes.TrimLeft(b[min(offset, len(b)):], " \t\r\n")
 	return bytes.HasPrefix(rest, []byte("//")) || bytes.HasPrefix(rest, []byte("/*"))
@@ -84,7 +100,7 @@ func startsComment(b []byte, offset int) bool {
 // dotted turns a JSON pointer into the form that people write.
 func dotted(p jsontext.Pointer) string { return Path(slices.Collect(p.Tokens())...) }
 
-// decode reads the document into v, which may know a part of it.
+// decode reads the document into v. Members that v lacks are ignored.
 func (d document) decode(v any) error { return decode(d.file, d.raw, v) }
 
 func decode(file string, raw []byte, v any) error {
@@ -101,7 +117,7 @@ func decode(file string, raw []byte, v any) error {
 	return nil
 }
 
-// misplaced words that a value is none of its kind.
+// misplaced describes a value of the wrong type for a person.
 func misplaced(err *json.SemanticError) string {
 	switch {
 	case errors.Is(err.Err, errNotWhole):
@@ -186,7 +202,7 @@ func (d document) get(path ...string) ([]byte, bool) {
 	return raw, true
 }
 
-// string returns the text that stands at path, or nothing if something else does.
+// string returns the text at path, empty if there is none or another type of value.
 func (d document) string(path ...string) string {
 	raw, _ := d.get(path...)
 	if !isText(raw) {
@@ -196,7 +212,7 @@ func (d document) string(path ...string) string {
 	return string(unquoted)
 }
 
-// change is a member, by its path, and its new value.
+// change is the path of a member and its new value.
 type change struct {
 	path  []string
 	value any
@@ -204,17 +220,17 @@ type change struct {
 
 // set returns the document with members changed or added.
 func (d document) set(changes ...change) (document, error) {
-	raw, e, s := d.raw, editorOf(d.raw), shapeOf(d.file)
+	raw, e, table := d.raw, editorOf(d.raw), tables()[d.file]
 	for _, c := range changes {
 		var err error
-		if raw, err = c.apply(e, raw, s); err != nil {
+		if raw, err = c.apply(e, raw, table); err != nil {
 			return document{}, &ManifestError{d.file, Path(c.path...), err.Error()}
 		}
 	}
 	return parseDocument(d.file, raw)
 }
 
-func (c change) apply(e editor, raw []byte, s shape) ([]byte, error) {
+func (c change) apply(e editor, raw []byte, table *Field) ([]byte, error) {
 	switch {
 	case len(c.path) > maxNesting:
 		return nil, fmt.Errorf("is more than %d levels deep", maxNesting)
@@ -225,7 +241,7 @@ func (c change) apply(e editor, raw []byte, s shape) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.set(raw, c.path, value, s)
+	return e.set(raw, c.path, value, table)
 }
 
 // remove returns the document without the member at path.

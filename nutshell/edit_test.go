@@ -167,7 +167,7 @@ func compact(t *rapid.T, text []byte) string {
 	return b.String()
 }
 
-func TestWhatIsNotTouchedKeepsItsBytes(t *testing.T) {
+func TestSetKeepsOtherBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, err := nutshell.ParseManifest([]byte(genManifest(t)))
 		if err != nil {
@@ -218,7 +218,7 @@ func checkChange(t *rapid.T, m *nutshell.Manifest, before []byte, path []string,
 	}
 }
 
-func TestMembersAreAddedInTheOrderOfTheSpecification(t *testing.T) {
+func TestAddedMembersAreInOrder(t *testing.T) {
 	values := map[nutshell.Kind]string{
 		nutshell.KindText: `"t"`, nutshell.KindTime: `"2026-03-21T10:00:00Z"`, nutshell.KindWhole: "1", nutshell.KindNumber: "0.5",
 		nutshell.KindFlag: "true", nutshell.KindTexts: `["a"]`, nutshell.KindList: "[]",

@@ -59,7 +59,7 @@ func TestEndpointsAreReadWhole(t *testing.T) {
 	}
 }
 
-func TestSchemasAreFoundWhereTheDocumentIs(t *testing.T) {
+func TestSchemaReferences(t *testing.T) {
 	table := []struct {
 		file, ref string
 		want      []nutshell.Reference
@@ -87,7 +87,7 @@ func TestSchemasAreFoundWhereTheDocumentIs(t *testing.T) {
 	}
 }
 
-func TestEndpointsThatCannotBeReadAreRefused(t *testing.T) {
+func TestEndpointErrors(t *testing.T) {
 	for text, want := range map[string]func(error) bool{
 		`[]`:                           manifestError("", "object"),
 		`{"endpoints":{}}`:             manifestError("endpoints", "object"),

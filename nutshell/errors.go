@@ -7,7 +7,7 @@ import (
 	"guild"
 )
 
-// What may be wrong with a bundle as a whole.
+// Errors about a bundle as a whole.
 var (
 	ErrNotBundle  = errors.New("not a Nutshell bundle")
 	ErrEncrypted  = errors.New(`an encrypted bundle (NUT\x02, an undocumented form of the reference program)`)
@@ -18,13 +18,13 @@ var (
 	ErrChanged    = errors.New("the file changed while it was read")
 )
 
-// EntryError is a file or directory that a bundle must not contain, or not in this place.
+// EntryError is a file or directory that a bundle must not contain, or must not contain at this path.
 type EntryError struct{ Path, Reason string }
 
 func (e *EntryError) Error() string { return fmt.Sprintf("%.200q: %s", e.Path, e.Reason) }
 
-// LimitError is a limit that a bundle exceeds. What names the field of Limits, or says in words what a JSON
-// document has too much of; Path is set when one entry is to blame.
+// LimitError is a limit that a bundle exceeds. What is the field of Limits, or names a bound of JSON documents; Path is
+// set if one entry exceeds it.
 type LimitError struct {
 	What  string
 	Limit int64
@@ -38,7 +38,7 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("%.200q: more than the limit of %d (%s)", e.Path, e.Limit, e.What)
 }
 
-// HashError is a file that is not what files.tree in the manifest says, by its bytes.
+// HashError is a file whose hash is not the one in files.tree of the manifest.
 type HashError struct {
 	Path      string
 	Want, Got guild.Hash
@@ -48,7 +48,7 @@ func (e *HashError) Error() string {
 	return fmt.Sprintf("%.200q: the manifest says %v, the file is %v", e.Path, e.Want, e.Got)
 }
 
-// SizeError is a file, or with an empty path the number of files, that is not what the manifest says.
+// SizeError is a file whose size is not the one in the manifest, or with an empty path a wrong number of files.
 type SizeError struct {
 	Path      string
 	Want, Got int64
@@ -61,8 +61,8 @@ func (e *SizeError) Error() string {
 	return fmt.Sprintf("%.200q: the manifest says %d bytes, the file has %d", e.Path, e.Want, e.Got)
 }
 
-// ManifestError is a JSON document of a bundle that cannot be used: File is its path, Field the dotted path of
-// the member to blame, if one is.
+// ManifestError says why a JSON document of a bundle cannot be used. File is its path, Field the dotted path of the
+// member at fault, if there is one.
 type ManifestError struct{ File, Field, Reason string }
 
 func (e *ManifestError) Error() string {
@@ -72,7 +72,7 @@ func (e *ManifestError) Error() string {
 	return fmt.Sprintf("%s: %s: %s", e.File, e.Field, e.Reason)
 }
 
-// PlaintextError is a vault that is not encrypted, in a tree that is to be packed.
+// PlaintextError is a vault that Pack refuses because it is not encrypted.
 type PlaintextError struct{ Vault string }
 
 func (e *PlaintextError) Error() string {

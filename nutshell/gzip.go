@@ -33,7 +33,7 @@ type gzipWriter struct {
 	err     error // the first one
 }
 
-// piece is a part of the text and what becomes of it.
+// piece is a part of the text and its compressed form.
 type piece struct {
 	in   []byte // dictionary and text
 	dict int    // bytes of the dictionary
@@ -92,20 +92,19 @@ func (z *gzipWriter) Close() error {
 	return z.err
 }
 
-// next has the full piece compressed and begins another.
+// next starts to compress the full piece and begins another one.
 func (z *gzipWriter) next() {
 	full := z.filling
 	z.filling = pieces.Get().(*piece)
 	z.filling.add(full.in[len(full.in)-reach:])
 	z.filling.dict = reach
 	z.start(full)
-	if z.workers == 1 || len(z.pending) > z.workers { // one more than there are processors, so that none waits for the next
+	if z.workers == 1 || len(z.pending) > z.workers { // one more than there are processors, so that no processor waits
 		z.settle()
 	}
 }
 
-// start has a piece compressed, beside what the caller does if there are processors for both and more than one
-// piece.
+// start compresses a piece: in another goroutine if there are several processors and several pieces.
 func (z *gzipWriter) start(p *piece) {
 	z.pending = append(z.pending, p)
 	if z.workers == 1 || p.last && len(z.pending) == 1 {
@@ -139,7 +138,7 @@ func (z *gzipWriter) settle() {
 	pieces.Put(p)
 }
 
-// header is that of the reference program: no time, no name, an unknown system, and a word on the level.
+// header returns the header that the reference program writes: no time, no name, an unknown system, and the level.
 func (z *gzipWriter) header() []byte {
 	const extraFlags = 8
 	b := []byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff")
@@ -180,7 +179,7 @@ func (p *piece) compress(l Level) {
 }
 
 // deflaters are writers of each level to be used again: one takes a megabyte, which is more work to make than most
-// bundles are to compress. What was written before does not show in what is written next.
+// bundles are to compress. What is written does not depend on what was written before.
 var deflaters = map[Level]*sync.Pool{
 	Fast:    deflatersOf(2), // as fast as 1, and smaller
 	Default: deflatersOf(6), // the strongest that takes a third of the standard library's time

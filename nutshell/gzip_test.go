@@ -11,7 +11,7 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-func TestAGzipWriterThatWasUsedBeforeWritesTheSameBytes(t *testing.T) {
+func TestReusedGzipWriter(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	rounds := 100
 	if testing.Short() {
@@ -32,7 +32,7 @@ func TestAGzipWriterThatWasUsedBeforeWritesTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestAnEntryReadTooLateIsNotOfTheNextBundle(t *testing.T) {
+func TestLateReadOfEntry(t *testing.T) {
 	request := packed(t, "first")
 	b, err := Open(bytes.NewReader(request), int64(len(request)), Limits{})
 	if err != nil {

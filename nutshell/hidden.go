@@ -18,9 +18,9 @@ import (
 	"guild"
 )
 
-// Hidden tests are files of a request that stay with the customer until the work is judged. What goes into the
-// bundle is a commitment to each, so that nobody can change them, or what they were, afterwards: the hash of a
-// random salt and the content. The salts stay with the customer as well; who has one and the file can check.
+// Hidden tests are files of a request that stay with the customer until the work is judged. The bundle has a commitment
+// to each, the hash of a random salt and the content, so that the customer cannot change a test afterwards. The salts
+// stay with the customer as well; a salt and the file are enough to check a commitment.
 const (
 	HiddenDir = "tests/hidden"
 	SaltsFile = HiddenDir + "/.salts.json" // the side file, which never leaves the customer
@@ -29,11 +29,11 @@ const (
 // saltSize is the length of a salt in bytes.
 const saltSize = 32
 
-// ErrHidden is a hidden test that does not match the commitment to it, or has none.
+// ErrHidden is a hidden test that does not match its commitment, or has none.
 var ErrHidden = errors.New("a hidden test that was not committed to")
 
 // Commit returns a commitment to each file below HiddenDir of a tree, sorted by path, with salts from random. A
-// file that known has with the same content keeps its salt, so that committing again changes nothing.
+// commitment in known that matches its file is kept, so that committing again changes nothing.
 func Commit(ctx context.Context, fsys fs.FS, random io.Reader, known []guild.Commitment) ([]guild.Commitment, error) {
 	var all []guild.Commitment
 	err := eachHidden(ctx, fsys, DefaultLimits(), func(p string, content []byte) error {
@@ -113,7 +113,7 @@ func readHidden(ctx context.Context, fsys fs.FS, p string, most int64) ([]byte, 
 	return content, nil
 }
 
-// Salts is the side file that keeps the commitments with their salts.
+// Salts returns the content of SaltsFile: the commitments with their salts.
 func Salts(commitments []guild.Commitment) ([]byte, error) {
 	b, err := json.MarshalIndent(struct {
 		Hidden []guild.Commitment `json:"hidden_tests"`
@@ -173,7 +173,7 @@ func (m *Manifest) commitTo(ctx context.Context, fsys fs.FS, o Options) error {
 	return m.set(change{[]string{"acceptance", "hidden_tests"}, tests})
 }
 
-// withoutHidden is a manifest's list of files that says nothing about the hidden ones.
+// withoutHidden removes the hidden tests from files.tree.
 func (m *Manifest) withoutHidden() error {
 	raw, ok := m.text.get("files", "tree")
 	if !ok || !bytes.Contains(raw, []byte(HiddenDir)) {

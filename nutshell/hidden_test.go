@@ -34,7 +34,7 @@ func commit(t *testing.T, tree fstest.MapFS, known []guild.Commitment) []guild.C
 	return c
 }
 
-func TestHiddenTestsStayAndTheirCommitmentsTravel(t *testing.T) {
+func TestPackHiddenTests(t *testing.T) {
 	tree := secretive()
 	commitments := commit(t, tree, nil)
 	if len(commitments) != 2 || commitments[0].Path != "tests/hidden/b.py" || commitments[1].Path != "tests/hidden/c/d.py" {
@@ -63,7 +63,7 @@ func TestHiddenTestsStayAndTheirCommitmentsTravel(t *testing.T) {
 	}
 }
 
-func TestACommitmentOpensWithItsSaltAndItsFileAlone(t *testing.T) {
+func TestCommitmentOpens(t *testing.T) {
 	c := commit(t, secretive(), nil)[0]
 	if !nutshell.Opens(c, []byte("secret")) {
 		t.Error("it does not open")
@@ -84,7 +84,7 @@ func TestACommitmentOpensWithItsSaltAndItsFileAlone(t *testing.T) {
 	}
 }
 
-func TestCommittingAgainChangesOnlyWhatChanged(t *testing.T) {
+func TestCommitAgain(t *testing.T) {
 	tree := secretive()
 	first := commit(t, tree, nil)
 	salts, err := nutshell.Salts(first)
@@ -102,7 +102,7 @@ func TestCommittingAgainChangesOnlyWhatChanged(t *testing.T) {
 	}
 }
 
-func TestHiddenTestsWithoutTheirCommitmentsAreNotPacked(t *testing.T) {
+func TestPackHiddenWithoutCommitments(t *testing.T) {
 	tree := secretive()
 	good := commit(t, tree, nil)
 	for name, hidden := range map[string][]guild.Commitment{

@@ -13,8 +13,8 @@ import (
 )
 
 // file is a file to pack. A file is read twice, because the manifest, which comes first in the archive, has the
-// hashes of all. The mark is a second hash by a seed of this run, which is quicker than SHA-256: it tells whether
-// the file is the same the second time. It is no proof for others, and those who read the bundle check the real one.
+// hashes of all. The mark is a second hash with a random seed, which is faster than SHA-256: it shows whether the file
+// is the same the second time. Readers of the bundle check the SHA-256.
 type file struct {
 	Entry
 	mark uint64
@@ -30,7 +30,7 @@ type intake struct {
 	buf  *[]byte
 }
 
-// buffers are to be used again.
+// buffers are used again.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
 
 func newIntake(ctx context.Context, fsys fs.FS, seed maphash.Seed) *intake {
@@ -71,10 +71,10 @@ func (in *intake) hash(path string, limit int64) (f file, key bool, err error) {
 		return file{}, false, fmt.Errorf("%.200q: %w", path, err)
 	}
 	in.sum.Sum(f.Hash[:0])
-	return f, isPrivateKey(in.head.b[:in.head.n]), nil
+	return f, IsPrivateKey(in.head.b[:in.head.n]), nil
 }
 
-// copyTo writes a file to the archive if it still is what was hashed.
+// copyTo writes a file to the archive. It is ErrChanged if the file is not the one that was hashed.
 func (in *intake) copyTo(w io.Writer, f file) error {
 	from, err := in.fsys.Open(f.Path)
 	if err != nil {

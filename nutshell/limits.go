@@ -13,7 +13,7 @@ type Limits struct {
 	Depth   int   // segments of a path
 }
 
-// DefaultLimits returns the limits that every reader of guild uses unless it is told otherwise.
+// DefaultLimits returns the limits that every reader of guild uses by default.
 func DefaultLimits() Limits {
 	return Limits{Entries: 10_000, Total: 512 << 20, File: 64 << 20, Ratio: 200, Path: 4_096, Depth: 32}
 }

@@ -33,13 +33,17 @@ func checkListing(list Files, files []Entry) (warnings []string, err error) {
 	if hashed && len(listed) > 0 {
 		return nil, &EntryError{slices.Min(slices.Collect(maps.Keys(listed))), "is in files.tree, but not in the archive"}
 	}
-	if hashed || list.Tree != nil && len(list.Tree) == 0 {
-		if err := checkCount(list, len(files)-1); err != nil {
-			return nil, err
-		}
+	missing, there := len(listed), int64(len(files)-1)
+	// The reference program counts the manifest too. A manifest that was never packed may say zero.
+	counts := hashed || list.Tree != nil && len(list.Tree) == 0
+	if n := list.TotalCount; counts && n != 0 && n != there && n != there+1 {
+		return nil, &SizeError{Want: n, Got: there}
 	}
-	if !hashed {
-		warnings = unverified(len(listed), len(files)-1)
+	if !hashed && there > 0 {
+		warnings = append(warnings, "files.tree has no hashes: nothing vouches for the content of the files")
+	}
+	if !hashed && missing > 0 {
+		warnings = append(warnings, fmt.Sprintf("files.tree lists %d files that are not in the archive", missing))
 	}
 	return warnings, nil
 }
@@ -73,25 +77,4 @@ func (t TreeEntry) check(e Entry) error {
 		return &HashError{e.Path, want, e.Hash}
 	}
 	return nil
-}
-
-// checkCount holds a manifest to the number of files that it states beside a list. The reference program
-// counts the manifest too; zero is what a manifest says that was never packed.
-func checkCount(list Files, files int) error {
-	if n := list.TotalCount; n != 0 && n != int64(files) && n != int64(files)+1 {
-		return &SizeError{Want: n, Got: int64(files)}
-	}
-	return nil
-}
-
-// unverified words what is not known of a bundle without hashes.
-func unverified(missing, files int) []string {
-	var warnings []string
-	if files > 0 {
-		warnings = append(warnings, "files.tree has no hashes: nothing vouches for the content of the files")
-	}
-	if missing > 0 {
-		warnings = append(warnings, fmt.Sprintf("files.tree lists %d files that are not in the archive", missing))
-	}
-	return warnings
 }

@@ -3,19 +3,18 @@ package nutshell
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
+	"slices"
 )
 
 // ManifestFile is the path of the manifest, the first entry of every bundle.
 const ManifestFile = "nutshell.json"
 
-// Manifest is a nutshell.json. Its text is the truth: what is read from it is typed, what is set in it changes
-// only the bytes of that member, so that unknown fields, key order and the spelling of numbers survive. The
-// zero Manifest is not usable: ParseManifest makes one.
+// Manifest is a nutshell.json. It keeps the text: setting a member changes only the bytes of that member, so that unknown
+// fields, key order and the spelling of numbers survive. The zero Manifest is not usable: ParseManifest makes one.
 type Manifest struct {
 	text document
 	read Sections
@@ -23,7 +22,7 @@ type Manifest struct {
 
 // ParseManifest reads a manifest. It is a *ManifestError if the bytes are not one JSON object in UTF-8 without
 // byte order mark, comments or duplicate keys, or a known member has the wrong type; a *LimitError if it is
-// too large or too deep. It does not ask for the required fields: Validate does.
+// too large or too deep. It does not check the required fields: Validate does.
 func ParseManifest(b []byte) (*Manifest, error) {
 	text, err := parseDocument(ManifestFile, b)
 	if err != nil {
@@ -32,21 +31,41 @@ func ParseManifest(b []byte) (*Manifest, error) {
 	return newManifest(text)
 }
 
-// ReadManifest reads the manifest of a tree: ErrNoManifest if there is none. Validate asks whether all is in it.
+// ReadManifest reads the manifest of a tree. It is ErrNoManifest if there is none; the other errors are those of
+// ParseManifest and of reading.
 func ReadManifest(fsys fs.FS) (*Manifest, error) {
-	f, err := fsys.Open(ManifestFile)
+	raw, err := ReadDocument(fsys, ManifestFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNoManifest
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", ManifestFile, err)
-	}
 	return ParseManifest(raw)
+}
+
+// RegularFiles returns the paths of the regular files of a tree, sorted, without the manifest and what exclude, which
+// may be nil, reports true for.
+func RegularFiles(ctx context.Context, fsys fs.FS, exclude func(path string, isDir bool) bool) ([]string, error) {
+	var all []string
+	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
+		switch {
+		case err != nil || p == "." || p == ManifestFile:
+			return err
+		case exclude != nil && exclude(p, d.IsDir()):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+		case d.Type().IsRegular():
+			all = append(all, p)
+		}
+		return nil
+	})
+	slices.Sort(all)
+	return all, err
 }
 
 func newManifest(text document) (*Manifest, error) {
@@ -63,11 +82,11 @@ func newManifest(text document) (*Manifest, error) {
 // Bytes returns the manifest's text.
 func (m *Manifest) Bytes() []byte { return append([]byte(nil), m.text.raw...) }
 
-// Set changes one member, or adds it where the specification's order wants it. Objects and lists on the way are
-// made. The manifest is unchanged when the result would not be one.
+// Set changes one member, or adds it in the specification's order, with the objects and lists that lead to it. If the
+// result is not a valid manifest, it is an error and the manifest is unchanged.
 //
-// The path has names with dots between them, as in "task.title". A name that has dots itself stands in quotes, as a
-// JSON string: extensions."org.example".level. Elements of a list have numbers from 0 on, and "-" is the place after
+// The path has names with dots between them, as in "task.title". A name that has dots itself is in quotes, as a
+// JSON string: extensions."org.example".level. The elements of a list are numbered from 0, and "-" is the place after
 // the last one: Set("context.additional.-", "context/faq.md") adds a file.
 func (m *Manifest) Set(path string, value any) error {
 	names, err := SplitPath(path)
@@ -82,8 +101,8 @@ func (m *Manifest) SetExtension(name string, value any) error {
 	return m.set(change{[]string{"extensions", name}, value})
 }
 
-// Remove takes out the member or element at path, if it is there. The rest keeps its bytes. The manifest is
-// unchanged when the result would not be one.
+// Remove removes the member or element at path, if there is one. The rest keeps its bytes. If the result is not a valid
+// manifest, it is an error and the manifest is unchanged.
 func (m *Manifest) Remove(path string) error {
 	names, err := SplitPath(path)
 	if err != nil {
@@ -97,7 +116,7 @@ func (m *Manifest) Remove(path string) error {
 	return nil
 }
 
-// Member returns what stands at path, as it is written. It reports false if there is nothing, or path is none.
+// Member returns the text of the member at path. It reports false if there is none, or path is not a path.
 func (m *Manifest) Member(path string) (json.RawMessage, bool) {
 	names, err := SplitPath(path)
 	if err != nil {
@@ -107,7 +126,7 @@ func (m *Manifest) Member(path string) (json.RawMessage, bool) {
 	return bytes.Clone(raw), ok
 }
 
-// set makes changes, all or none.
+// set makes all changes, or none if one is an error.
 func (m *Manifest) set(changes ...change) error {
 	text, err := m.text.set(changes...)
 	if err != nil {
@@ -133,13 +152,13 @@ func (m *Manifest) Extension(name string, v any) (bool, error) {
 // Extensions returns all extensions as they are written.
 func (m *Manifest) Extensions() map[string]json.RawMessage { return m.read.Extensions }
 
-// Sections returns all that this package understands of the manifest, in one value. Read it, do not write.
+// Sections returns all members that this package understands. The result must not be changed.
 func (m *Manifest) Sections() Sections { return m.read }
 
 // Version returns nutshell_version.
 func (m *Manifest) Version() string { return m.read.Version }
 
-// BundleType returns bundle_type: one of the Type constants, or a type that this package does not know.
+// BundleType returns bundle_type: one of the Type constants, or an unknown type.
 func (m *Manifest) BundleType() string { return m.read.BundleType }
 
 // ID returns the id of the bundle, "nut-…".
@@ -163,19 +182,19 @@ func (m *Manifest) Task() Task { return m.read.Task }
 // Tags returns the labels of the task.
 func (m *Manifest) Tags() Tags { return m.read.Tags }
 
-// Publisher returns who made the bundle.
+// Publisher returns who says that they made the bundle.
 func (m *Manifest) Publisher() Publisher { return m.read.Publisher }
 
 // Context returns the pointers to the files that explain the task.
 func (m *Manifest) Context() Context { return m.read.Context }
 
-// Files returns the list of files as the manifest has it. Bundle.Files is what the archive has.
+// Files returns the list of files in the manifest. Bundle.Files returns the files of the archive.
 func (m *Manifest) Files() Files { return m.read.Files }
 
 // APIs returns the interfaces that the task may call.
 func (m *Manifest) APIs() APIs { return m.read.APIs }
 
-// Credentials returns where the vault is and what is in it.
+// Credentials returns the path of the vault and the credentials in it.
 func (m *Manifest) Credentials() Credentials { return m.read.Credentials }
 
 // Acceptance returns how the work will be judged.
@@ -187,8 +206,8 @@ func (m *Manifest) Harness() Harness { return m.read.Harness }
 // Resources returns the things outside the bundle.
 func (m *Manifest) Resources() Resources { return m.read.Resources }
 
-// Completeness returns what the last check found.
+// Completeness returns the result of the last check.
 func (m *Manifest) Completeness() Completeness { return m.read.Completeness }
 
-// Compression returns what the manifest says about the archive.
+// Compression returns the manifest's description of the archive.
 func (m *Manifest) Compression() Compression { return m.read.Compression }

@@ -22,7 +22,7 @@ func parse(t testing.TB, text string) *nutshell.Manifest {
 	return m
 }
 
-func TestEverySectionOfTheSpecificationIsRead(t *testing.T) {
+func TestAllSections(t *testing.T) {
 	m := parse(t, string(readTestdata(t, "reference/src/full-request/nutshell.json")))
 	got := fmt.Sprint(m.Version(), m.BundleType(), m.ID(), m.CreatedAt(), m.ExpiresAt(), m.Task().Priority, m.Tags().SkillsRequired,
 		string(m.Tags().Custom["framework"]), m.Publisher().Tool, m.Context().Architecture, m.Files().TotalCount,
@@ -50,7 +50,7 @@ func TestEverySectionOfTheSpecificationIsRead(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoManifestIsSaidPrecisely(t *testing.T) {
+func TestManifestErrors(t *testing.T) {
 	table := []struct {
 		text string
 		want func(error) bool
@@ -67,8 +67,8 @@ func TestWhatIsNoManifestIsSaidPrecisely(t *testing.T) {
 		{`{"a":1,}`, manifestError("", "not JSON at byte")},
 		{"{\"a\":\"\xff\"}", manifestError("", "UTF-8")},
 		{`{"a":"\ud800"}`, manifestError("", "")},
-		{`{"task":{"title":"a","title":"b"}}`, manifestError("task.title", "twice")},
-		{`{"task":{"title":"a","\u0074itle":"b"}}`, manifestError("task.title", "twice")},
+		{`{"task":{"title":"a","title":"b"}}`, manifestError("task.title", "duplicate")},
+		{`{"task":{"title":"a","\u0074itle":"b"}}`, manifestError("task.title", "duplicate")},
 		{`{"task":{"title":5}}`, manifestError("task.title", "number")},
 		{`{"tags":[]}`, manifestError("tags", "")},
 		{`{"x":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`, limitError("nesting of a JSON document")},
@@ -83,7 +83,7 @@ func TestWhatIsNoManifestIsSaidPrecisely(t *testing.T) {
 	}
 }
 
-func TestTheRequiredFieldsAreRequired(t *testing.T) {
+func TestRequiredFields(t *testing.T) {
 	with := func(path string, value any) string {
 		m := parse(t, someManifest)
 		if err := m.Set(path, value); err != nil {
@@ -117,7 +117,7 @@ func TestTheRequiredFieldsAreRequired(t *testing.T) {
 	}
 }
 
-func TestVersionsOfTheMajorNumberNoughtAreRead(t *testing.T) {
+func TestMajorVersionZero(t *testing.T) {
 	for version, want := range map[string]func(error) bool{
 		"0.1.0": opens, "0.2": opens, "0.2.0": opens, "0.2.7": opens, "0.3.0": opens, "0.12.0-rc.1+x": opens,
 		"1.0.0": manifestError("nutshell_version", "1.0.0"), "0": manifestError("nutshell_version", "only 0.x"),
@@ -135,7 +135,7 @@ func TestVersionsOfTheMajorNumberNoughtAreRead(t *testing.T) {
 	}
 }
 
-func TestTheFirstDraftHadAnotherNameForNames(t *testing.T) {
+func TestNamesInFirstDraft(t *testing.T) {
 	text := `{"nutshell_version":"%s","publisher":{"agent_name":"ann","peer_id":"12D3"},"deliverer":{"agent_name":"bob"},"status":"completed"}`
 	for version, want := range map[string]string{"0.1.0": "ann bob", "0.2.0": " "} {
 		m := parse(t, fmt.Sprintf(text, version))
@@ -146,7 +146,7 @@ func TestTheFirstDraftHadAnotherNameForNames(t *testing.T) {
 	}
 }
 
-func TestValuesThatNobodyCanUseAreWarnedOf(t *testing.T) {
+func TestWarningsAboutValues(t *testing.T) {
 	for path, value := range map[string]any{
 		"task.priority": "urgent", "apis.auth_method": "magic", "harness.agent_type_hint": "poet", "harness.execution_strategy": "never",
 		"credentials.encryption": "rot13", "completeness.status": "almost", "compression.algorithm": "lzma", "bundle_type": "poem",
@@ -162,7 +162,7 @@ func TestValuesThatNobodyCanUseAreWarnedOf(t *testing.T) {
 	}
 }
 
-func TestExtensionsNeverStandForCoreFields(t *testing.T) {
+func TestExtensionsAreNotCoreFields(t *testing.T) {
 	m := parse(t, someManifest)
 	evil := json.RawMessage(`{"id":"nut-evil","task":{"title":"evil"},"bundle_type":"delivery","n":1.0}`)
 	for _, name := range []string{"task", "id", "bundle_type", "..", "", "extensions", "task.title", "-", "0"} {
@@ -222,7 +222,7 @@ func TestSetChangesOneMember(t *testing.T) {
 	}
 }
 
-func TestAChangeThatSpoilsTheManifestIsRefused(t *testing.T) {
+func TestSetRefusesInvalidManifest(t *testing.T) {
 	m := parse(t, someManifest)
 	for path, value := range map[string]any{
 		"task":                         5,
@@ -251,7 +251,7 @@ func TestAChangeThatSpoilsTheManifestIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnExtensionMayHaveDotsInItsName(t *testing.T) {
+func TestExtensionWithDots(t *testing.T) {
 	m := parse(t, someManifest)
 	if err := m.SetExtension("org.example", map[string]int{"n": 1}); err != nil {
 		t.Fatal(err)
@@ -316,7 +316,7 @@ func leaves(t *rapid.T, text []byte) (all []string) {
 	return all
 }
 
-func TestUnknownFieldsAndNumbersSurviveEveryChange(t *testing.T) {
+func TestUnknownFieldsSurvive(t *testing.T) {
 	paths := []string{"task.title", "task.summary", "publisher.name", "context.requirements", "compression.algorithm", "extensions.x_new.deep", "created_at", "id"}
 	rapid.Check(t, func(t *rapid.T) {
 		task := genObject(2, []string{`"title": "t"`}).Draw(t, "task")

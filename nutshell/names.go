@@ -22,7 +22,7 @@ func (l Limits) checkPath(p string) error {
 	return nil
 }
 
-// unsafePath says what is wrong with a path, or nothing.
+// unsafePath returns why a path is unsafe, or an empty string.
 func unsafePath(p string) string {
 	switch {
 	case !utf8.ValidString(p):
@@ -41,8 +41,8 @@ func unsafePath(p string) string {
 	return ""
 }
 
-// names remembers the paths of an archive, to refuse those that cannot be written beside one another on every
-// system: duplicates, names that differ in case alone, a file where a folder is.
+// names remembers the paths of an archive, to refuse those that cannot be in one folder on every system: duplicates,
+// names that differ in case alone, a file and a folder of the same name.
 type names struct {
 	seen map[string]name // by case-folded path
 }
@@ -52,7 +52,7 @@ type name struct {
 	file bool
 }
 
-// add takes in a path and the folders above it.
+// add adds a path and the folders above it.
 func (n *names) add(p string, file bool) error {
 	if n.seen == nil {
 		n.seen = make(map[string]name)
@@ -69,7 +69,7 @@ func (n *names) add(p string, file bool) error {
 	return nil
 }
 
-// put takes in one path.
+// put adds one path.
 func (n *names) put(folded string, as name) error {
 	was, ok := n.seen[folded]
 	switch {

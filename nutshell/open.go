@@ -20,9 +20,9 @@ type Entry struct {
 	Hash guild.Hash  // of the content
 }
 
-// Bundle is a bundle that has been read once from end to end and found sound.
+// Bundle is a bundle that has been read once to the end and is valid.
 type Bundle struct {
-	Warnings []string // what is odd, but not wrong
+	Warnings []string // what is odd, but not an error
 
 	archive  archive
 	manifest *Manifest
@@ -40,9 +40,9 @@ func Open(r io.ReaderAt, size int64, l Limits) (*Bundle, error) {
 }
 
 // Extract is Open and Walk in one: it reads the bundle only once, and calls fn with each file on the way, in
-// archive order, whose Hash is not set yet. Paths and limits have been checked before fn is called, but the rest of
-// the checks ends with the archive: unless Extract returns without an error, what fn was given must not be used. An
-// error of fn ends it and is returned as it is.
+// archive order, whose Hash is not set yet. Paths and limits have been checked before fn is called; the other checks end
+// with the archive. If Extract returns an error, what fn was given must not be used. An error of fn ends it and is
+// returned unchanged.
 func Extract(r io.ReaderAt, size int64, l Limits, fn func(Entry, io.Reader) error) (*Bundle, error) {
 	b := &Bundle{archive: archive{r, size, l.OrDefault()}}
 	err := b.archive.scan(func(e Entry, r io.Reader) error { return b.takeIn(e, r, fn) })
@@ -67,12 +67,15 @@ func Extract(r io.ReaderAt, size int64, l Limits, fn func(Entry, io.Reader) erro
 	return b, nil
 }
 
-// takeIn adds a file to the list, and reads the manifest.
+// takeIn adds a file to the list and parses the manifest.
 func (b *Bundle) takeIn(e Entry, r io.Reader, fn func(Entry, io.Reader) error) error {
 	content := &hashReader{r: r, hash: sha256.New()}
 	r = content
 	if e.Path == ManifestFile {
-		raw, err := readBounded(content, e)
+		if e.Size > maxDocument {
+			return &LimitError{What: "bytes of a JSON document", Limit: maxDocument, Path: e.Path}
+		}
+		raw, err := io.ReadAll(content)
 		if err != nil {
 			return err
 		}
@@ -92,23 +95,15 @@ func (b *Bundle) takeIn(e Entry, r io.Reader, fn func(Entry, io.Reader) error) e
 	return nil
 }
 
-// readBounded reads a JSON document.
-func readBounded(r io.Reader, e Entry) ([]byte, error) {
-	if e.Size > maxDocument {
-		return nil, &LimitError{What: "bytes of a JSON document", Limit: maxDocument, Path: e.Path}
-	}
-	return io.ReadAll(r)
-}
-
 // Manifest returns the manifest. Changing it does not change the bundle.
 func (b *Bundle) Manifest() *Manifest { return b.manifest }
 
-// Files returns the files in archive order, the manifest among them. Read it, do not write.
+// Files returns the files in archive order, with the manifest. The result must not be changed.
 func (b *Bundle) Files() []Entry { return b.files }
 
-// Walk calls fn with each file in archive order. What fn leaves unread is skipped. An error of fn ends the walk
-// and is returned as it is. Each file is checked again after fn has returned: ErrChanged means that the bundle
-// is no longer the one that was opened, and that what fn was given cannot be trusted.
+// Walk calls fn with each file in archive order. What fn does not read is skipped. An error of fn ends the walk and is
+// returned unchanged. Each file is checked again after fn has returned: ErrChanged means that the bundle is not the one
+// that was opened, and that what fn was given cannot be trusted.
 func (b *Bundle) Walk(fn func(Entry, io.Reader) error) error {
 	i := 0
 	err := b.archive.scan(func(e Entry, r io.Reader) error {
@@ -135,7 +130,7 @@ func (b *Bundle) Walk(fn func(Entry, io.Reader) error) error {
 	return err
 }
 
-// errFound ends a walk that has seen what it was for.
+// errFound ends a walk when its file has been read.
 var errFound = errors.New("found")
 
 // ReadFile returns the content of one file, which is at most the limit for one file long. A file that is not

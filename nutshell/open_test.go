@@ -61,7 +61,7 @@ func is(target error) func(error) bool {
 
 func opens(err error) bool { return err == nil }
 
-func TestHostileBundlesAreRefusedForWhatTheyAre(t *testing.T) {
+func TestHostileBundles(t *testing.T) {
 	table := map[string]func(error) bool{
 		"absolute.nut":              entryError("/tmp/evil-abs.txt", "absolute"),
 		"backslash-name.nut":        entryError(`..\evil.txt`, "backslash"),
@@ -103,7 +103,7 @@ func TestHostileBundlesAreRefusedForWhatTheyAre(t *testing.T) {
 	}
 }
 
-func TestReferenceBundlesOpenWithTheContentOfTheirTrees(t *testing.T) {
+func TestOpenReferenceBundles(t *testing.T) {
 	for _, name := range []string{"delivery", "full-request", "full-request.compress-best", "full-request.compress-none", "init-default", "minimal"} {
 		b, err := open(readTestdata(t, "reference/"+name+".nut"))
 		if err != nil {
@@ -127,14 +127,14 @@ func TestReferenceBundlesOpenWithTheContentOfTheirTrees(t *testing.T) {
 	}
 }
 
-func TestTheEncryptedFormIsRefusedByName(t *testing.T) {
+func TestEncryptedBundle(t *testing.T) {
 	_, err := open(readTestdata(t, "reference/full-request.encrypted.nut"))
 	if !errors.Is(err, nutshell.ErrEncrypted) || !strings.Contains(err.Error(), `NUT\x02`) {
 		t.Error(err)
 	}
 }
 
-func TestADraftOpensWithAWarning(t *testing.T) {
+func TestOpenDraft(t *testing.T) {
 	b, err := open(readTestdata(t, "reference/init-default.nut"))
 	if err != nil || len(b.Warnings) != 1 || !strings.Contains(b.Warnings[0], "task.title") {
 		t.Fatalf("%v, %v", b, err)
@@ -179,7 +179,7 @@ func uncompressed(t testing.TB, items ...item) []byte {
 	return append([]byte("NUT\x01"), tarOf(t, items...)...)
 }
 
-func TestPathsThatAreUnsafeSomewhereAreRefused(t *testing.T) {
+func TestUnsafePaths(t *testing.T) {
 	many := strings.Repeat("d/", 32) + "f"
 	table := []struct {
 		name  string
@@ -234,7 +234,7 @@ func TestLimitsHoldWhileReading(t *testing.T) {
 	}
 }
 
-func TestABombIsStoppedInEveryCompression(t *testing.T) {
+func TestDecompressionBomb(t *testing.T) {
 	archive := tarOf(t, plain("nutshell.json", someManifest), plain("zeros", strings.Repeat("\x00", 64<<20)))
 	for _, form := range []string{nutshell.Gzip, nutshell.Zstd} {
 		if _, err := open(append([]byte("NUT\x01"), compressed(t, form, archive)...)); !limitError("Ratio")(err) {
@@ -265,7 +265,7 @@ func compressed(t testing.TB, form string, archive []byte) []byte {
 	return b.Bytes()
 }
 
-func TestNothingMayFollowTheArchive(t *testing.T) {
+func TestTrailingBytes(t *testing.T) {
 	archive := tarOf(t, plain("nutshell.json", someManifest))
 	gz, zs := compressed(t, nutshell.Gzip, archive), compressed(t, nutshell.Zstd, archive)
 	skippable := []byte("\x50\x2a\x4d\x18\x04\x00\x00\x00evil")
@@ -309,7 +309,7 @@ func flip(b []byte, at int) []byte {
 	return b
 }
 
-func TestAListWithHashesIsBinding(t *testing.T) {
+func TestListWithHashes(t *testing.T) {
 	hash := guild.Sum([]byte("x")).String()
 	manifest := func(files string) string {
 		return strings.TrimSuffix(someManifest, "}") + `,"files":` + files + "}"
@@ -341,7 +341,7 @@ func TestAListWithHashesIsBinding(t *testing.T) {
 	}
 }
 
-func TestABundleWithoutHashesIsOpenedWithAWarning(t *testing.T) {
+func TestOpenBundleWithoutHashes(t *testing.T) {
 	b, err := open(uncompressed(t, plain("a", "x"), plain("nutshell.json", someManifest)))
 	if err != nil {
 		t.Fatal(err)
@@ -351,7 +351,7 @@ func TestABundleWithoutHashesIsOpenedWithAWarning(t *testing.T) {
 	}
 }
 
-func TestASizeThatIsNotTheFilesIsSurvived(t *testing.T) {
+func TestWrongFileSize(t *testing.T) {
 	b := readTestdata(t, "reference/minimal.nut")
 	for size, want := range map[int64]func(error) bool{
 		-1: is(nutshell.ErrNotBundle), 0: is(nutshell.ErrNotBundle), 3: is(nutshell.ErrNotBundle),
@@ -363,7 +363,7 @@ func TestASizeThatIsNotTheFilesIsSurvived(t *testing.T) {
 	}
 }
 
-func TestReadFileReadsOneFile(t *testing.T) {
+func TestReadFile(t *testing.T) {
 	b, err := open(readTestdata(t, "reference/full-request.nut"))
 	if err != nil {
 		t.Fatal(err)
@@ -380,7 +380,7 @@ func TestReadFileReadsOneFile(t *testing.T) {
 	}
 }
 
-func TestABundleThatChangesAfterwardsIsNoticed(t *testing.T) {
+func TestBundleChangesAfterOpen(t *testing.T) {
 	tree := fstest.MapFS{"nutshell.json": {Data: []byte(someManifest)}, "a": {Data: []byte("first")}}
 	var packed bytes.Buffer
 	if _, err := nutshell.Pack(context.Background(), tree, &packed, nutshell.Options{Compression: nutshell.None}); err != nil {
@@ -400,7 +400,7 @@ func TestABundleThatChangesAfterwardsIsNoticed(t *testing.T) {
 	}
 }
 
-func TestWalkReturnsTheErrorOfItsFunction(t *testing.T) {
+func TestWalkError(t *testing.T) {
 	b, err := open(readTestdata(t, "reference/minimal.nut"))
 	if err != nil {
 		t.Fatal(err)

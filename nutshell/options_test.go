@@ -21,7 +21,7 @@ func paths(files []nutshell.Entry) []string {
 	return all
 }
 
-func TestNamedFilesArePackedInSpiteOfTheRules(t *testing.T) {
+func TestPackIncludedFiles(t *testing.T) {
 	tree := fstest.MapFS{
 		"nutshell.json":     {Data: []byte(someManifest)},
 		".env":              {Data: []byte("A=1")},
@@ -59,7 +59,7 @@ func TestNamedFilesArePackedInSpiteOfTheRules(t *testing.T) {
 	}
 }
 
-func TestANameThatIsNoFileIsAnError(t *testing.T) {
+func TestIncludeWithoutFile(t *testing.T) {
 	tree := someTree()
 	tree["tests/hidden/x"] = &fstest.MapFile{Data: []byte("h")}
 	hidden := commit(t, tree, nil)
@@ -83,7 +83,7 @@ func withVault(credentials string) fstest.MapFS {
 	}
 }
 
-func TestAVaultBesideTheBundleIsNotInIt(t *testing.T) {
+func TestPackVaultBeside(t *testing.T) {
 	o := nutshell.Options{VaultBeside: true}
 	tree := withVault(`{"vault":"credentials/vault.enc.json","encryption":"age"}`)
 	packed, info := pack(t, tree, o)
@@ -115,7 +115,7 @@ func TestAVaultBesideTheBundleIsNotInIt(t *testing.T) {
 	}
 }
 
-func TestAVaultInClearIsOnlyPackedIfThatIsWanted(t *testing.T) {
+func TestPackPlaintextVault(t *testing.T) {
 	clear := withVault(`{"vault":"credentials/vault.enc.json","encryption":"none"}`)
 	for _, beside := range []bool{false, true} {
 		_, err := nutshell.Pack(t.Context(), clear, io.Discard, nutshell.Options{VaultBeside: beside})
@@ -130,7 +130,7 @@ func TestAVaultInClearIsOnlyPackedIfThatIsWanted(t *testing.T) {
 	pack(t, clear, nutshell.Options{}) // there is none
 }
 
-func TestAVaultInClearIsRefusedWhateverTheManifestSaysOfIt(t *testing.T) {
+func TestPlaintextVaultDetected(t *testing.T) {
 	tree := fstest.MapFS{
 		"nutshell.json":              {Data: []byte(`{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-1","task":{"title":"T"},"credentials":{"vault":"credentials/vault.enc.json","encryption":"age"}}`)},
 		"credentials/vault.enc.json": {Data: []byte(`{"vault_version":"0.2.0","credentials":[{"name":"db","value":"hunter2hunter2"}]}`)},
@@ -141,7 +141,7 @@ func TestAVaultInClearIsRefusedWhateverTheManifestSaysOfIt(t *testing.T) {
 	}
 }
 
-func TestAnEstimateOfTokensIsWrittenIfThereIsOne(t *testing.T) {
+func TestTokenEstimateInManifest(t *testing.T) {
 	for tokens, want := range map[int64]int64{0: 0, -1: 0, 4711: 4711} {
 		packed, _ := pack(t, someTree(), nutshell.Options{Tokens: tokens})
 		b, err := open(packed)
@@ -151,7 +151,7 @@ func TestAnEstimateOfTokensIsWrittenIfThereIsOne(t *testing.T) {
 	}
 }
 
-func TestExtractGivesEveryFileAndItsErrorEndsIt(t *testing.T) {
+func TestExtract(t *testing.T) {
 	raw := readTestdata(t, "reference/full-request.nut")
 	got := map[string]int{}
 	b, err := nutshell.Extract(bytes.NewReader(raw), int64(len(raw)), nutshell.Limits{}, func(e nutshell.Entry, r io.Reader) error {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// overlay is a tree of a few files in memory with another tree under ArtifactsDir.
+// overlay is a tree of a few files in memory and another tree below ArtifactsDir.
 type overlay struct {
 	files     map[string][]byte
 	artifacts fs.FS
@@ -50,7 +50,7 @@ func (o overlay) ReadDir(name string) ([]fs.DirEntry, error) {
 	return children, nil
 }
 
-// children lists what is directly in a folder that only exists because of what is in it.
+// children lists the files and folders in a folder, which exists because there are files below it.
 func (o overlay) children(dir string) []fs.DirEntry {
 	prefix := dir + "/"
 	if dir == "." {

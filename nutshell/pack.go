@@ -18,11 +18,11 @@ type Options struct {
 	Level       Level  // how much work goes into Gzip or Zstd
 	Limits      Limits // those of the readers that are to open it
 
-	// Exclude is what else to leave out; a folder takes what is in it with it.
+	// Exclude reports what else to leave out; leaving out a folder leaves out what is in it.
 	Exclude func(path string, isDir bool) bool
 
-	// Include names files that are packed although their name, their content or Exclude says otherwise. Each must
-	// be there. HiddenDir stays where it is.
+	// Include names files that are packed although their name, their content or Exclude keeps them out. Each must
+	// exist. Files below HiddenDir are never packed.
 	Include []string
 
 	Hidden      []guild.Commitment // to each file below HiddenDir, as Commit makes them
@@ -33,7 +33,7 @@ type Options struct {
 	InsecurePlaintext bool
 }
 
-// Info says what was packed.
+// Info describes what was packed.
 type Info struct {
 	Hash    guild.Hash // of the whole file
 	Size    int64      // of the whole file, in bytes
@@ -55,7 +55,7 @@ const ReasonExcluded = "excluded"
 //
 // The manifest is written as it is in the tree, except that files.tree lists every file with size and hash
 // (keeping the role it may have), the totals and compression are filled in, and compressed_size_bytes is left
-// out, because a number cannot be inside of what it measures.
+// out, because the archive that it measures has the manifest in it.
 //
 // Environment files, private keys, version control folders, bundles and what lies beside them (.nut.sig, .nut.vault),
 // and .nutignore are not packed unless Options.Include names them; Info.Skipped names what was left out. HiddenDir
@@ -68,8 +68,11 @@ const ReasonExcluded = "excluded"
 // *PlaintextError. On an error, what was written to w is not a bundle.
 func Pack(ctx context.Context, fsys fs.FS, w io.Writer, o Options) (Info, error) {
 	o.Limits = o.Limits.OrDefault()
-	m, err := readManifest(fsys)
+	m, err := ReadManifest(fsys)
 	if err != nil {
+		return Info{}, err
+	}
+	if _, err := m.Validate(); err != nil {
 		return Info{}, err
 	}
 	vault, err := m.vaultToPack(fsys, o)
@@ -100,17 +103,7 @@ func Pack(ctx context.Context, fsys fs.FS, w io.Writer, o Options) (Info, error)
 		return Info{}, err
 	}
 	skipped := append(found.skipped, slices.DeleteFunc(dangling, func(s Skipped) bool { return s.Path == vault })...)
-	return Info{guild.Hash(sum.Sum(nil)), out.n, entries, skipped}, nil
-}
-
-// readManifest reads the manifest of a tree, with its required fields.
-func readManifest(fsys fs.FS) (*Manifest, error) {
-	m, err := ReadManifest(fsys)
-	if err != nil {
-		return nil, err
-	}
-	_, err = m.Validate()
-	return m, err
+	return Info{Hash: guild.Hash(sum.Sum(nil)), Size: out.n, Files: entries, Skipped: skipped}, nil
 }
 
 // counter counts the bytes that are written through it.

@@ -41,7 +41,7 @@ func someTree() fstest.MapFS {
 	}
 }
 
-func TestTheSameTreeGivesTheSameBytes(t *testing.T) {
+func TestPackIsDeterministic(t *testing.T) {
 	for _, form := range []string{"", nutshell.Gzip, nutshell.Zstd, nutshell.None} {
 		dir := t.TempDir()
 		if err := os.CopyFS(dir, os.DirFS("testdata/reference/src/full-request")); err != nil {
@@ -74,7 +74,7 @@ func touch(t *testing.T, dir string) {
 	}
 }
 
-func TestWhatIsPackedOpensWithTheSameContent(t *testing.T) {
+func TestPackAndOpen(t *testing.T) {
 	for _, form := range []string{nutshell.Gzip, nutshell.Zstd, nutshell.None} {
 		for _, name := range []string{"delivery", "full-request", "init-default", "minimal"} {
 			tree := os.DirFS("testdata/reference/src/" + name)
@@ -133,7 +133,7 @@ func rawArchive(t *testing.T, bundle []byte) []byte {
 	return archive
 }
 
-func TestOurBundlesHaveTheStructureOfTheReference(t *testing.T) {
+func TestStructureLikeReference(t *testing.T) {
 	for name, level := range map[string]nutshell.Level{
 		"delivery": nutshell.Default, "full-request": nutshell.Default, "full-request.compress-best": nutshell.Best, "minimal": nutshell.Default,
 	} {
@@ -206,7 +206,7 @@ func compareEnds(t *testing.T, bundle string, ours, reference []byte) {
 	}
 }
 
-func TestTheWrittenManifestListsEveryFileAndKeepsTheRest(t *testing.T) {
+func TestPackedManifest(t *testing.T) {
 	source := `{
   "nutshell_version": "0.2.0",
   "bundle_type": "request",
@@ -269,7 +269,7 @@ func TestTheWrittenManifestListsEveryFileAndKeepsTheRest(t *testing.T) {
 	}
 }
 
-func TestSecretsVersionControlAndBundlesAreNeverPacked(t *testing.T) {
+func TestFilesNeverPacked(t *testing.T) {
 	tree := someTree()
 	left := []string{
 		".env", ".env.local", "files/.envrc", ".git", "sub/.git", ".hg", "earlier.nut", "deploy/id_ed25519",
@@ -308,7 +308,7 @@ func TestSecretsVersionControlAndBundlesAreNeverPacked(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBePackedIsAnError(t *testing.T) {
+func TestPackErrors(t *testing.T) {
 	link := someTree()
 	link["l"] = &fstest.MapFile{Mode: fs.ModeSymlink, Data: []byte("/etc/passwd")}
 	dir := t.TempDir()
@@ -383,14 +383,14 @@ type longer struct {
 
 func (l longer) Read(p []byte) (int, error) { return l.r.Read(p) }
 
-func TestAFileThatChangesWhileItIsPackedIsAnError(t *testing.T) {
+func TestFileChangesDuringPack(t *testing.T) {
 	tree := growing{someTree(), map[string]int{}}
 	if _, err := nutshell.Pack(context.Background(), tree, io.Discard, nutshell.Options{}); !errors.Is(err, nutshell.ErrChanged) {
 		t.Error(err)
 	}
 }
 
-func TestPackingStopsWhenItsContextIsDone(t *testing.T) {
+func TestPackCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := nutshell.Pack(ctx, someTree(), io.Discard, nutshell.Options{}); !errors.Is(err, context.Canceled) {
@@ -408,7 +408,7 @@ func (f *full) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestAWriterThatFailsFailsThePacking(t *testing.T) {
+func TestPackWriteError(t *testing.T) {
 	for _, form := range []string{nutshell.Gzip, nutshell.Zstd, nutshell.None} {
 		for _, room := range []int{0, 3, 4, 100} {
 			_, err := nutshell.Pack(context.Background(), someTree(), &full{room}, nutshell.Options{Compression: form})

@@ -11,15 +11,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// end is the step of a path that stands for the place after the last element of a list.
+// end is the step of a path that means the place after the last element of a list.
 const end = "-"
 
-// Path writes the path of a member as Manifest.Set reads it: the names with dots between them, and a name in
-// quotes, as a JSON string, where it would otherwise be read differently.
+// Path returns the path of a member as Manifest.Set reads it: the names with dots between them. A name that would be
+// read differently is written as a JSON string.
 func Path(names ...string) string {
 	steps := make([]string, len(names))
 	for i, name := range names {
-		if steps[i] = name; name == "" || strings.ContainsAny(name, ".\"\\") || strings.ContainsFunc(name, isSpaceOrControl) {
+		steps[i] = name
+		if name == "" || strings.ContainsAny(name, ".\"\\") || strings.ContainsFunc(name, isSpaceOrControl) {
 			steps[i] = string(quote(name))
 		}
 	}
@@ -28,7 +29,7 @@ func Path(names ...string) string {
 
 func isSpaceOrControl(r rune) bool { return r <= ' ' || r == 0x7f }
 
-// SplitPath reads what Path writes.
+// SplitPath returns the names in a path that Path wrote.
 func SplitPath(path string) ([]string, error) {
 	if !utf8.ValidString(path) {
 		return nil, errors.New("the name is not UTF-8")

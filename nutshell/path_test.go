@@ -18,7 +18,7 @@ func ExamplePath() {
 	// extensions."org.example".level
 }
 
-func TestAPathIsReadAsItWasWritten(t *testing.T) {
+func TestPathRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfN(rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", ".", `"`, `\`, "-", "0", "a.b", "\u2028", "\n"})), 1, 6).Draw(t, "names")
 		path := nutshell.Path(names...)
@@ -29,7 +29,7 @@ func TestAPathIsReadAsItWasWritten(t *testing.T) {
 	})
 }
 
-func TestAMemberIsFoundByItsPath(t *testing.T) {
+func TestMember(t *testing.T) {
 	m := parse(t, `{"task":{"title" : "t"},"x":[{"a.b": 1.0 },[2]],"extensions":{"zzz":{}}}`)
 	for path, want := range map[string]string{
 		"task.title": `"t"`, `x.0."a.b"`: "1.0", "x.1.0": "2", "x.1": "[2]", "extensions": `{"zzz":{}}`,
@@ -42,7 +42,7 @@ func TestAMemberIsFoundByItsPath(t *testing.T) {
 	}
 }
 
-func TestWhatIsRemovedLeavesTheRestAsItIs(t *testing.T) {
+func TestRemoveKeepsTheRest(t *testing.T) {
 	table := []struct{ name, before, path, after string }{
 		{"the first", `{"a": 1 , "b":2}`, "a", `{"b":2}`},
 		{"the last", `{"a": 1 , "b":2 }`, "b", `{"a": 1 }`},

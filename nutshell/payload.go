@@ -20,14 +20,14 @@ const (
 	minBudget = 1 << 20  // bytes that any bundle may unpack to, whatever the ratio
 )
 
-// payload is the unpacked archive of a bundle as a stream.
+// payload reads the unpacked archive of a bundle.
 type payload struct {
 	io.Reader
-	finish func() error // once the stream is at its end: complains about what follows it
+	finish func() error // at the end of the stream: an error if bytes follow it
 	close  func()
 }
 
-// openPayload finds out how the archive is compressed and opens it.
+// openPayload detects how the archive is compressed and opens it.
 func openPayload(r io.ReaderAt, size int64) (*payload, error) {
 	head := make([]byte, len(magic)+512)
 	n, err := r.ReadAt(head, 0)
@@ -39,7 +39,8 @@ func openPayload(r io.ReaderAt, size int64) (*payload, error) {
 		return nil, err
 	}
 	rest := io.NewSectionReader(r, int64(len(magic)), size-int64(len(magic)))
-	switch head = head[len(magic):]; {
+	head = head[len(magic):]
+	switch {
 	case len(head) == 0:
 		return nil, ErrTruncated
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
@@ -80,7 +81,7 @@ func openGzip(r io.Reader) (*payload, error) {
 	}
 	p := &payload{Reader: &g.out, finish: finish}
 	p.close = func() {
-		p.Reader = bytes.NewReader(nil) // what is read too late must not come from the next bundle
+		p.Reader = bytes.NewReader(nil) // a late read must not read from the next bundle
 		g.in.Reset(nil)
 		gunzips.Put(g)
 	}
@@ -95,7 +96,7 @@ type gunzip struct {
 
 var gunzips = sync.Pool{New: func() any { return &gunzip{in: bufio.NewReaderSize(nil, 32<<10)} }}
 
-// openZstd opens one zstd frame. Whatever follows it, be it another frame, counts as trailing bytes.
+// openZstd opens one zstd frame. Anything after it, even another frame, counts as trailing bytes.
 func openZstd(r *io.SectionReader) (*payload, error) {
 	length, err := frameLength(r)
 	if err != nil {
@@ -174,7 +175,7 @@ func blockLength(header uint32) int64 {
 	return int64(header >> 3)
 }
 
-// damage tells a bundle that ends too early from one that is damaged otherwise.
+// damage turns an error of a decoder into ErrTruncated or ErrDamaged.
 func damage(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return ErrTruncated
@@ -182,7 +183,7 @@ func damage(err error) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
-// budgetReader counts what is read and stops where a bomb would go on.
+// budgetReader counts what is read and returns an error at a limit, which stops a decompression bomb.
 type budgetReader struct {
 	r     io.Reader
 	n     int64

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// ignoreFile has the patterns of what to leave out, one a line. Package nutshell/ignore reads it, and what it says
-// reaches Pack as Options.Exclude.
+// ignoreFile has the patterns of files to leave out. Package nutshell/ignore reads it; Pack gets them as
+// Options.Exclude.
 const ignoreFile = ".nutignore"
 
-// secretName says why files or folders of this name are not packed, or nothing.
+// secretName returns why files or folders of this name are not packed, or an empty string.
 func secretName(base string) string {
 	lower := strings.ToLower(base)
 	switch {
@@ -30,8 +30,9 @@ func secretName(base string) string {
 	return ""
 }
 
-// isPrivateKey recognises keys by their first lines: PEM, OpenSSH, PGP, age and Nostr.
-func isPrivateKey(head []byte) bool {
+// IsPrivateKey reports whether a file that begins with head is a private key by its first line that is no comment: PEM,
+// OpenSSH, PGP, age or Nostr.
+func IsPrivateKey(head []byte) bool {
 	for line := range bytes.Lines(head) {
 		line = bytes.TrimSpace(line)
 		switch {
@@ -40,7 +41,7 @@ func isPrivateKey(head []byte) bool {
 			bytes.HasPrefix(line, []byte("nsec1")) && len(line) == len("nsec1")+58:
 			return true
 		case len(line) > 0 && line[0] != '#':
-			return false // what comes later is text about keys, or a test
+			return false // a key that comes later is in a text about keys, or in a test
 		}
 	}
 	return false

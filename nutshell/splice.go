@@ -10,15 +10,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// part is where one member of an object, or one element of a list, stands in the text of it.
+// part is the position of one member of an object, or one element of a list, in its text.
 type part struct {
 	name       string // of a member
 	start      int    // of the quoted name, or of the element
 	value, end int    // of the value
 }
 
-// parts lists the members of an object or the elements of a list whose syntax has been checked. Of anything else
-// there are none.
+// parts lists the members of an object or the elements of a list whose syntax has been checked. It returns nil for any
+// other value.
 func parts(text []byte) []part {
 	d := jsontext.NewDecoder(bytes.NewBuffer(text))
 	begin, err := d.ReadToken()
@@ -60,10 +60,10 @@ func indexOf(all []part, name string) int {
 	return slices.IndexFunc(all, func(p part) bool { return p.name == name })
 }
 
-// editor changes the text of a document. What a change does not name keeps its bytes.
-type editor struct{ unit string } // unit is what the document indents by
+// editor changes the text of a document. Everything that a change does not name keeps its bytes.
+type editor struct{ unit string } // unit is the white space of one level of indentation
 
-// editorOf finds out how a document is laid out.
+// editorOf returns an editor with the indentation of a document.
 func editorOf(document []byte) editor {
 	if all := parts(document); len(all) > 0 {
 		if unit, ok := indentation(document, all[0]); ok && unit != "" {
@@ -73,22 +73,22 @@ func editorOf(document []byte) editor {
 	return editor{"  "}
 }
 
-// set returns the text of a value with what stands at path, which is not empty, replaced by another value, or
-// added where the shape wants it.
-func (e editor) set(text []byte, path []string, value []byte, s shape) ([]byte, error) {
+// set returns the text of a value with the member at path, which is not empty, replaced by another value, or added in
+// the order of the table.
+func (e editor) set(text []byte, path []string, value []byte, f *Field) ([]byte, error) {
 	switch jsontext.Value(text).Kind() {
 	case 'n':
-		return s.wrap(path, value)
+		return f.wrap(path, value)
 	case '{':
-		return e.setMember(text, path, value, s)
+		return e.setMember(text, path, value, f)
 	case '[':
-		return e.setElement(text, path, value, s)
+		return e.setElement(text, path, value, f)
 	}
 	return nil, errors.New("is within something that is neither an object nor a list")
 }
 
-func (e editor) setMember(object []byte, path []string, value []byte, s shape) ([]byte, error) {
-	all, inner := parts(object), s.at(path[0])
+func (e editor) setMember(object []byte, path []string, value []byte, f *Field) ([]byte, error) {
+	all, inner := parts(object), f.at(path[0])
 	if i := indexOf(all, path[0]); i >= 0 {
 		return e.replace(object, all[i], path[1:], value, inner)
 	}
@@ -96,11 +96,11 @@ func (e editor) setMember(object []byte, path []string, value []byte, s shape) (
 	if err != nil {
 		return nil, err
 	}
-	return e.insert(object, all, insertAt(all, path[0], s.names()), quote(path[0]), value), nil
+	return e.insert(object, all, insertAt(all, path[0], f.names()), quote(path[0]), value), nil
 }
 
-func (e editor) setElement(list []byte, path []string, value []byte, s shape) ([]byte, error) {
-	all, inner := parts(list), s.at(path[0])
+func (e editor) setElement(list []byte, path []string, value []byte, f *Field) ([]byte, error) {
+	all, inner := parts(list), f.at(path[0])
 	i, ok := index(path[0], len(all))
 	switch {
 	case !ok:
@@ -119,13 +119,13 @@ func noElement(step string, length int) error {
 	return fmt.Errorf("there is no element %.40q in a list of %d; %q adds one", step, length, end)
 }
 
-// replace changes what stands at path in one part of a text, or with an empty path the whole part.
-func (e editor) replace(text []byte, p part, path []string, value []byte, s shape) ([]byte, error) {
+// replace changes the member at path in one part of a text, or with an empty path the whole part.
+func (e editor) replace(text []byte, p part, path []string, value []byte, f *Field) ([]byte, error) {
 	old := text[p.value:p.end]
 	whole := len(path) == 0 || len(parts(old)) == 0
 	if len(path) > 0 {
 		var err error
-		if value, err = e.set(old, path, value, s); err != nil {
+		if value, err = e.set(old, path, value, f); err != nil {
 			return nil, err
 		}
 	}
@@ -135,24 +135,24 @@ func (e editor) replace(text []byte, p part, path []string, value []byte, s shap
 	return splice(text, p.value, p.end, value), nil
 }
 
-// wrap puts a value into the objects and lists that path leads through and that are not there yet.
-func (s shape) wrap(path []string, value []byte) ([]byte, error) {
+// wrap returns a value inside of the objects and lists that path leads through.
+func (f *Field) wrap(path []string, value []byte) ([]byte, error) {
 	if len(path) == 0 {
 		return value, nil
 	}
-	value, err := s.at(path[0]).wrap(path[1:], value)
+	value, err := f.at(path[0]).wrap(path[1:], value)
 	switch {
 	case err != nil:
 		return nil, err
-	case s.isList() && path[0] != end && path[0] != "0":
+	case f.isList() && path[0] != end && path[0] != "0":
 		return nil, noElement(path[0], 0)
-	case s.isList() || path[0] == end && !s.isObject():
+	case f.isList() || path[0] == end && !f.isObject():
 		return slices.Concat([]byte("["), value, []byte("]")), nil
 	}
 	return slices.Concat([]byte("{"), quote(path[0]), []byte(":"), value, []byte("}")), nil
 }
 
-// insert adds a part before the one with index at, laid out as its neighbours are. Elements have no name.
+// insert adds a part before the one with index at, formatted like its neighbours. Elements have no name.
 func (e editor) insert(text []byte, all []part, at int, name, value []byte) []byte {
 	if len(all) == 0 {
 		if name != nil {
@@ -174,7 +174,7 @@ func (e editor) insert(text []byte, all []part, at int, name, value []byte) []by
 	return splice(text, neighbour.start, neighbour.start, slices.Concat(added, []byte(","), space))
 }
 
-// insertAt returns the index before which name belongs: where the order of names wants it, else at the end.
+// insertAt returns the index at which to insert name: by the order of names, or at the end if it is not among them.
 func insertAt(all []part, name string, names []string) int {
 	place := slices.Index(names, name)
 	if place < 0 {
@@ -187,7 +187,7 @@ func insertAt(all []part, name string, names []string) int {
 	return next
 }
 
-// remove returns the text of a value without what stands at path.
+// remove returns the text of a value without the member at path.
 func remove(text []byte, path []string) []byte {
 	p, ok := find(text, path[0])
 	if !ok {
@@ -197,7 +197,8 @@ func remove(text []byte, path []string) []byte {
 		return splice(text, p.value, p.end, remove(text[p.value:p.end], path[1:]))
 	}
 	all := parts(text)
-	switch i := slices.Index(all, p); {
+	i := slices.Index(all, p)
+	switch {
 	case i+1 < len(all):
 		return splice(text, p.start, all[i+1].start, nil)
 	case i > 0:
@@ -206,9 +207,9 @@ func remove(text []byte, path []string) []byte {
 	return splice(text, p.start, p.end, nil)
 }
 
-// mergeMembers returns the object own with the members of another one put in, except those named in keep. Where
-// both have an object, their members are merged. Known members stand in their order, others follow.
-func mergeMembers(own, other []byte, keep []string, s shape) []byte {
+// mergeMembers returns the object own with the members of another one, which replace those of own, except those named in
+// keep. Where both have an object, these are merged. The known members come first, in their order.
+func mergeMembers(own, other []byte, keep []string, f *Field) []byte {
 	texts := make(map[string][]byte)
 	var names []string
 	for _, m := range parts(own) {
@@ -224,11 +225,11 @@ func mergeMembers(own, other []byte, keep []string, s shape) []byte {
 		case !both:
 			names = append(names, m.name)
 		case was[0] == '{' && value[0] == '{':
-			value = mergeMembers(was, value, nil, s.at(m.name))
+			value = mergeMembers(was, value, nil, f.at(m.name))
 		}
 		texts[m.name] = value
 	}
-	known := s.names()
+	known := f.names()
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a, known), rank(b, known)) })
 	var text []byte
 	for _, name := range names {
@@ -237,7 +238,7 @@ func mergeMembers(own, other []byte, keep []string, s shape) []byte {
 	return slices.Concat([]byte("{"), bytes.TrimSuffix(text, []byte(",")), []byte("}"))
 }
 
-// rank is the place of a member among the known ones; what is not known comes last.
+// rank returns the place of a member among the known ones; unknown ones come last.
 func rank(name string, known []string) int {
 	if i := slices.Index(known, name); i >= 0 {
 		return i
@@ -250,7 +251,7 @@ func splice(text []byte, start, end int, by []byte) []byte {
 	return slices.Concat(text[:start], by, text[end:])
 }
 
-// spaceBefore returns the white space before a part, which is how the whole is laid out.
+// spaceBefore returns the white space before a part.
 func spaceBefore(text []byte, p part) []byte {
 	before := text[:p.start]
 	return before[len(bytes.TrimRight(before, " \t\r\n")):]
@@ -268,13 +269,14 @@ func spaceBetween(text []byte, all []part) []byte {
 	return space
 }
 
-// colon returns what stands between the name and the value of a member.
+// colon returns the colon between the name and the value of a member, with the white space after it.
 func colon(object []byte, m part) []byte {
 	between := object[m.start:m.value]
 	return between[bytes.LastIndexByte(between, ':'):]
 }
 
-// indentation returns what the line of a part begins with. It reports false if the part begins no line.
+// indentation returns the white space at the start of the line that a part begins. It reports false if the part does not
+// begin a line.
 func indentation(text []byte, p part) (string, bool) {
 	space := spaceBefore(text, p)
 	newline := bytes.LastIndexByte(space, '\n')
@@ -284,7 +286,7 @@ func indentation(text []byte, p part) (string, bool) {
 	return string(space[newline+1:]), true
 }
 
-// laidOut formats a value as its neighbour's line is: over several lines, or in one.
+// laidOut formats a value over several lines if its neighbour begins a line, and returns it unchanged otherwise.
 func (e editor) laidOut(value, text []byte, neighbour part) []byte {
 	prefix, ok := indentation(text, neighbour)
 	if !ok {
@@ -301,7 +303,7 @@ func (e editor) laidOut(value, text []byte, neighbour part) []byte {
 func indented(value []byte, prefix, unit string) []byte {
 	v := jsontext.Value(bytes.Clone(value))
 	if err := v.Indent(jsontext.WithIndentPrefix(prefix), jsontext.WithIndent(unit)); err != nil {
-		return value // not JSON, which the check that follows says
+		return value // not JSON; the check that follows reports it
 	}
 	return v
 }

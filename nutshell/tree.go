@@ -5,9 +5,8 @@ import (
 	"encoding/json"
 )
 
-// describe writes into the manifest what Pack knows: the list of files, their totals and the compression. What
-// the list already says of a file stays, beside size and hash. It returns the lines of the old list whose file
-// is not there.
+// describe writes the list of files, their totals and the compression into the manifest. Other members of a file in the
+// list, such as its role, are kept. It returns the entries of the old list whose files do not exist.
 func (m *Manifest) describe(files []Entry, o Options) (dangling []Skipped, err error) {
 	known, err := m.knownEntries()
 	if err != nil {
@@ -43,7 +42,7 @@ func (m *Manifest) describe(files []Entry, o Options) (dangling []Skipped, err e
 	return dangling, m.set(changes...)
 }
 
-// knownEntries returns the lines of files.tree as they are written, by path.
+// knownEntries returns the entries of files.tree as they are written, by path.
 func (m *Manifest) knownEntries() (map[string]document, error) {
 	raw, ok := m.text.get("files", "tree")
 	if !ok {
@@ -60,7 +59,7 @@ func (m *Manifest) knownEntries() (map[string]document, error) {
 	return known, nil
 }
 
-// listed returns the line of files.tree for a file; known is the line there was, if any.
+// listed returns the entry of files.tree for a file; known is the old entry, if there was one.
 func listed(known document, e Entry) (json.RawMessage, error) {
 	if len(known.raw) == 0 {
 		return encode(struct {

@@ -19,7 +19,7 @@ const (
 	typedResult   = `{"runs":[{"cmd":"true","exit_code":0}]}`
 	typedManifest = `{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-1","task":{"title":"a run"}}`
 
-	typedVerdictText = `{"outcome":"SUCCESS","score_micro":1000000,"strength":"strong","tier":"bubblewrap","expected":2,"passed":2,
+	typedVerdictText = `{"outcome":"SUCCESS","score_micro":1000000,"strength":"strong","tier":"namespaces","expected":2,"passed":2,
 "tests":[{"id":"schema","state":"passed","layer":"correctness"},{"id":"exit codes","state":"passed","layer":"correctness"}],
 "dimensions":[{"name":"correctness","weight":50,"value_micro":1000000,"known":true,"reason":"run again"}],
 "standing":"active","usage":{"wall_ms":0}}`

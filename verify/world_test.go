@@ -265,7 +265,7 @@ func (s story) judged(t testing.TB, out files) (guild.Outcome, guild.Hash) {
 }
 
 // verdictText is the verdict on a delivery that is good but for one edge test, and a little slow.
-const verdictText = `{"outcome":"SUCCESS","score_micro":894000,"strength":"strong","tier":"bubblewrap","expected":6,"passed":5,
+const verdictText = `{"outcome":"SUCCESS","score_micro":894000,"strength":"strong","tier":"namespaces","expected":6,"passed":5,
 "tests":[{"id":"tests/smoke/test_a.py::test_import","state":"passed","layer":"smoke","us":1200},
 {"id":"test_b","state":"passed","layer":"correctness"},{"id":"test_c","state":"passed","layer":"correctness"},
 {"id":"test_d","state":"passed","layer":"edge"},{"id":"test_e","state":"failed","layer":"edge","message":"overflow"},

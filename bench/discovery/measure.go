@@ -19,6 +19,7 @@ import (
 
 	"guild"
 	"guild/internal/journal"
+	"guild/internal/partner"
 	"guild/internal/policy"
 	"guild/internal/registry"
 )
@@ -142,7 +143,7 @@ func open(ctx context.Context, dir string) (n node, err error) {
 	if err != nil {
 		return n, err
 	}
-	n.registry, err = registry.Open(ctx, registry.Config{Journal: n.journal, Now: time.Now}, registry.NewFold(policy.Default()))
+	n.registry, err = registry.Open(ctx, registry.Config{Journal: n.journal, Now: time.Now}, partner.NewFold(policy.Default()))
 	return n, errors.Join(err, ctx.Err())
 }
 

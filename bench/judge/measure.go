@@ -31,7 +31,7 @@ func (s *stand) measure(ctx context.Context, o options) (*report, error) {
 		}
 		r.Heats = append(r.Heats, newHeat(h.name, results))
 	}
-	if r.Memory, err = s.idle(ctx, usable); err != nil {
+	if r.Memory, err = s.idle(ctx); err != nil {
 		return nil, err
 	}
 	for _, gap := range s.own.Probe(ctx).Gaps {

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,29 +16,18 @@ import (
 // idlers is how many sandboxes wait at once while their memory is measured.
 const idlers = 10
 
-// idle measures what a sandbox takes in which a program waits for input.
-func (s *stand) idle(ctx context.Context, usable map[string]sandbox.Runner) ([]memory, error) {
+// idle measures the memory of one of our own sandboxes in which a program waits for input, cold and forked.
+func (s *stand) idle(ctx context.Context) ([]memory, error) {
 	waiting := sandbox.Spec{Argv: []string{"/bin/cat"}}
 	warm := sandbox.Spec{
 		Argv: []string{python, "-B"}, Program: &sandbox.Program{Name: "bench", Setup: setup + "\n\ndef main():\n    print('up', flush=True)\n    sys.stdin.read()\n    os._exit(0)\n"},
 	}
-	all := []struct {
-		name   string
-		runner sandbox.Runner
-		spec   sandbox.Spec
-	}{{ownCold, s.own, waiting}, {ownFork, s.own, warm}}
-	for _, tier := range slices.Sorted(maps.Keys(usable)) {
-		if tier == "bubblewrap" { // the others' processes are not our descendants
-			all = append(all, struct {
-				name   string
-				runner sandbox.Runner
-				spec   sandbox.Spec
-			}{tier, usable[tier], waiting})
-		}
-	}
 	var found []memory
-	for _, one := range all {
-		bytes, err := idleMemory(ctx, one.runner, one.spec)
+	for _, one := range []struct {
+		name string
+		spec sandbox.Spec
+	}{{ownCold, waiting}, {ownFork, warm}} {
+		bytes, err := idleMemory(ctx, s.own, one.spec)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", one.name, err)
 		}

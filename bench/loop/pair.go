@@ -76,7 +76,7 @@ func (p *pair) meet(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for tick := time.Tick(20 * time.Millisecond); ; {
-		offers, err := p.client.Providers(ctx, p.task)
+		offers, err := control.Providers.Call(ctx, p.client, p.task)
 		if err != nil || len(offers) > 0 {
 			return err
 		}

@@ -18,6 +18,7 @@ import (
 	"guild/internal/journal"
 	"guild/internal/key"
 	"guild/internal/meet"
+	"guild/internal/partner"
 	"guild/internal/policy"
 	"guild/internal/registry"
 )
@@ -46,6 +47,7 @@ type node struct {
 	pubkey   nostr.PubKey
 	journal  *journal.Journal
 	registry *registry.Registry
+	partners *partner.Partners
 	jobs     *jobs.Jobs
 	meet     *meet.Meet
 	runner   *due.Runner

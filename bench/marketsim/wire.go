@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"fiatjaf.com/nostr"
+
 	"guild"
 	"guild/internal/blob"
 	"guild/internal/due"
@@ -17,8 +19,10 @@ import (
 	"guild/internal/jobs"
 	"guild/internal/journal"
 	"guild/internal/meet"
+	"guild/internal/partner"
 	"guild/internal/policy"
 	"guild/internal/registry"
+	"guild/internal/route"
 	"guild/internal/suite"
 	"guild/internal/trust"
 	"guild/internal/trust/variables"
@@ -28,8 +32,8 @@ import (
 type folds struct {
 	claims    *due.Claims
 	jobs      *jobs.Fold
-	registry  *registry.Fold
-	observed  *registry.Observed
+	partners  *partner.Fold
+	observed  *partner.Observed
 	trust     *trust.Fold
 	variables *variables.Fold
 	meet      *meet.Fold
@@ -41,7 +45,7 @@ func (n *node) open(dir string) error {
 	if err != nil {
 		return err
 	}
-	f := folds{due.NewClaims(), jobs.NewFold(), registry.NewFold(n.policy), registry.NewObserved(), trusted, variables.NewFold(n.policy), meet.NewFold()}
+	f := folds{due.NewClaims(), jobs.NewFold(), partner.NewFold(n.policy), partner.NewObserved(), trusted, variables.NewFold(n.policy), meet.NewFold()}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	where := filepath.Join(dir, "journal")
 	if err := journal.Init(where); err != nil {
@@ -49,7 +53,7 @@ func (n *node) open(dir string) error {
 	}
 	n.journal, err = journal.Open(n.ctx, journal.Options{
 		Dir: where, Node: name, Now: time.Now, NoSync: true, SnapshotEvery: 1000 * day, Log: log, Appended: n.follow,
-		Folds: []fold.Fold{f.claims, f.jobs, f.registry, f.trust, f.variables, f.observed, f.meet},
+		Folds: []fold.Fold{f.claims, f.jobs, f.partners, f.trust, f.variables, f.observed, f.meet},
 	})
 	if err != nil {
 		return err
@@ -64,17 +68,18 @@ const name = "marketsim" // of the node
 
 func (n *node) openSteps(f folds, dir string, log *slog.Logger) (err error) {
 	hears := func() time.Time { return n.began }
-	n.registry, err = registry.Open(n.ctx, registry.Config{Journal: n.journal, Now: time.Now, Observed: f.observed, Hears: hears,
-		Changed: n.offersChanged, Touched: n.touched}, f.registry)
+	n.registry, err = registry.Open(n.ctx, registry.Config{Journal: n.journal, Now: time.Now, Observed: f.observed,
+		Changed: n.offersChanged, Touched: n.touched}, f.partners)
 	if err != nil {
 		return err
 	}
+	n.partners = partner.New(partner.Config{Journal: n.journal, Now: time.Now, Latest: n.registry.Latest, Services: n.registry.Services, Hears: hears}, f.partners)
 	if n.jobs, err = n.openJobs(f, dir); err != nil {
 		return err
 	}
 	n.meet = meet.New(meet.Config{
 		Journal: n.journal, Self: n.pubkey, Now: time.Now, Secret: make([]byte, 32), Offers: n.registry.Offers,
-		Kind: func(string) int { return kind }, Run: n.benchmark, Make: benchmarkOf, Checkups: n.registry.Checkups,
+		Kind: func(string) int { return kind }, Run: n.benchmark, Make: benchmarkOf, Checkups: n.partners.Checkups,
 		Auto: true, Newcomers: n.policy.Lifecycle.Newcomers, Enough: n.policy.Lifecycle.Enough, Count: n.policy.Lifecycle.Meetings, Daily: 5_000 * guild.Msat(n.policy.Lifecycle.Meetings),
 	}, f.meet)
 	variables, err := variables.New(variables.Config{Journal: n.journal}, f.variables)
@@ -83,7 +88,7 @@ func (n *node) openSteps(f folds, dir string, log *slog.Logger) (err error) {
 	}
 	learning := trust.New(trust.Config{Journal: n.journal, Now: time.Now}, f.trust)
 	n.runner = &due.Runner{Journal: n.journal, Claims: f.claims, Node: name, Now: time.Now, Log: log,
-		Sources: []due.Source{n.jobs.Due, learning.Due, variables.Due, n.registry.Due, n.meet.Due}}
+		Sources: []due.Source{n.jobs.Due, learning.Due, variables.Due, n.partners.Due, n.meet.Due}}
 	return nil
 }
 
@@ -99,17 +104,38 @@ func (n *node) openJobs(f folds, dir string) (*jobs.Jobs, error) {
 	}
 	return jobs.New(jobs.Config{
 		Journal: n.journal, Blobs: blobs, Keyer: n.signer, PubKey: n.pubkey, Node: name, Now: time.Now,
-		Offers: n.registry.Offers, Provider: f.registry.Provider, Trust: f.trust.Trust, Publish: n.publish,
-		Relays: func() []string { return []string{relay} }, Hears: func() time.Time { return n.began },
+		Market: hiringMarket{n.registry, f}, Network: hiringNetwork{n}, Trust: f.trust.Trust, Variables: f.variables,
 		Upload: func(context.Context, []byte, bool) (string, *[32]byte, error) { return "", nil, errAway },
 		Fetch:  func(context.Context, fact.Place, guild.Hash, int64) (io.ReadCloser, error) { return nil, errAway },
-		Factor: f.variables.Timeout, AtOnce: f.variables.Parallelism, AllAtOnce: f.variables.AtOnce,
-		Bids: func() policy.Bids { return n.policy.Bids },
-		Routing: jobs.Routing{
-			Policy:   func() (policy.Routing, guild.Hash) { return n.policy.Routing, hash },
-			Measured: f.observed.Routing, Offer: n.registry.OfferOf,
-		},
+		Policy: func() (policy.Policy, guild.Hash) { return n.policy, hash }, OfferOf: n.registry.OfferOf,
 	}, f.jobs), nil
+}
+
+// hiringMarket is what the node knows of the providers.
+type hiringMarket struct {
+	*registry.Registry
+	folds folds
+}
+
+func (m hiringMarket) Provider(s guild.Service) guild.Provider { return m.folds.partners.Provider(s) }
+
+func (m hiringMarket) Measured(s guild.Service, now time.Time) route.Measured {
+	return m.folds.observed.Routing(s, now)
+}
+
+// hiringNetwork is the one relay of the simulation, which loses nothing.
+type hiringNetwork struct{ *node }
+
+func (n hiringNetwork) Publish(ctx context.Context, e guild.Verified, relays []string) error {
+	return n.publish(ctx, e, relays)
+}
+
+func (hiringNetwork) Relays() []string { return []string{relay} }
+
+func (n hiringNetwork) Hears() time.Time { return n.began }
+
+func (hiringNetwork) Look(context.Context, nostr.PubKey, nostr.ID, nostr.Kind, []string) ([]guild.Verified, error) {
+	return nil, nil
 }
 
 var errAway = errors.New("everything is inside of the events")

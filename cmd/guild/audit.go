@@ -35,31 +35,19 @@ or by anybody who has a copy of the seal. A running node seals every hour
 }
 
 func (p *program) auditSealCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := call(p, p.acting, control.SealJournal, &cobra.Command{
 		Use:   "seal",
 		Short: "Seal the journal now",
 		Long: `seal signs a checkpoint of the journal as it is now, unless nothing was added since
 the latest one. What --json prints can be kept elsewhere, or given to somebody:
 guild audit verify --checkpoint takes it.`,
 		Example: "  guild audit seal --json > seal.json",
-		Args:    cli.NoArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.acting(cmd.Context(), func(client *control.Client, _ bool) error {
-				sealed, err := client.Seal(cmd.Context())
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return cli.PrintJSON(p.out, sealed)
-				}
-				_, err = fmt.Fprintf(p.out, "sealed    %s\nroot      %s\nevent     %s\n",
-					cli.Count(int(sealed.Size), "entry", "entries"), sealed.Root, sealed.Event.ID.Hex())
-				return err
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the signed event")
+	}, func(sealed audit.Sealed) error {
+		_, err := fmt.Fprintf(p.out, "sealed    %s\nroot      %s\nevent     %s\n",
+			cli.Count(int(sealed.Size), "entry", "entries"), sealed.Root, sealed.Event.ID.Hex())
+		return err
+	})
+	cmd.Flag("json").Usage = "print JSON, with the signed event"
 	return cmd
 }
 
@@ -114,7 +102,7 @@ It exits 1 when something was changed, and says which entry is the first.`,
 	return cmd
 }
 
-// audited is what verify prints as JSON.
+// audited is the output of verify --json.
 type audited struct {
 	OK bool `json:"ok"`
 	audit.Report
@@ -169,7 +157,7 @@ func (p *program) runAuditVerify(ctx context.Context, o auditVerifyOptions) erro
 	return err
 }
 
-// sealer is who seals the journal: the one named, or this node. It is nobody where there is no key.
+// sealer returns the key that seals the journal: the one named, or this node's; zero if there is no key.
 func (p *program) sealer(c config.Config, named string) (nostr.PubKey, error) {
 	const hint = "name the key that seals the journal: --signer npub1…"
 	if named != "" {

@@ -18,18 +18,14 @@ import (
 	"guild/canon"
 	"guild/internal/audit"
 	"guild/internal/cli"
+	"guild/internal/control"
 	"guild/seal"
 	"guild/verify"
 )
 
-type auditProveOptions struct {
-	Out   string // a directory
-	Force bool
-	JSON  bool
-}
-
 func (p *program) auditProveCommand() *cobra.Command {
-	var o auditProveOptions
+	var dir string
+	var force, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "prove JOB|RECEIPT|ENTRY",
 		Short: "Prove that an entry is in the sealed journal",
@@ -40,39 +36,28 @@ checks it. Of a job or a receipt it is the entry that names the receipt.`,
 		Example: "  guild audit prove 42\n  guild audit prove r-5f21c9aa --out proof",
 		Args:    cli.OneArg("a job, a receipt, or the number of an entry"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, done, err := p.reader(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			proven, err := client.Proof(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return p.showProof(proven, o)
+			return p.reading(cmd.Context(), func(client *control.Client, _ bool) error {
+				proven, err := control.Proof.Call(cmd.Context(), client, args[0])
+				if err != nil {
+					return err
+				}
+				point, err := checkProof(proven) // as anybody would who gets it
+				if err != nil {
+					return fmt.Errorf("entry %d: %w", proven.Seq, err)
+				}
+				if dir != "" {
+					if err := writeProof(proven, dir, force); err != nil {
+						return err
+					}
+				}
+				return printed(p, asJSON, proven, func(audit.Proven) error { return p.printProof(proven, point) })
+			})
 		},
 	}
-	cmd.Flags().StringVar(&o.Out, "out", "", "directory to write entry, proof.json and checkpoint.event.json to")
-	cmd.Flags().BoolVar(&o.Force, "force", false, "replace the proof that is there")
-	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
+	cmd.Flags().StringVar(&dir, "out", "", "directory to write entry, proof.json and checkpoint.event.json to")
+	cmd.Flags().BoolVar(&force, "force", false, "replace the proof that is there")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
-}
-
-// showProof checks a proof like anybody who gets it would, and writes it.
-func (p *program) showProof(proven audit.Proven, o auditProveOptions) error {
-	point, err := checkProof(proven)
-	if err != nil {
-		return fmt.Errorf("entry %d: %w", proven.Seq, err)
-	}
-	if o.Out != "" {
-		if err := writeProof(proven, o.Out, o.Force); err != nil {
-			return err
-		}
-	}
-	if o.JSON {
-		return cli.PrintJSON(p.out, proven)
-	}
-	return p.printProof(proven, point)
 }
 
 func (p *program) printProof(proven audit.Proven, point seal.Checkpoint) error {
@@ -126,7 +111,7 @@ func writeProof(proven audit.Proven, dir string, force bool) error {
 	return nil
 }
 
-// checkedProof is what verify --proof prints as JSON.
+// checkedProof is the output of verify --proof --json.
 type checkedProof struct {
 	OK         bool            `json:"ok"`
 	Seq        uint64          `json:"seq"`

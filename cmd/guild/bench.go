@@ -56,7 +56,7 @@ the sandbox, 130 interrupted (a running node goes on).`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.List {
-				return p.runBenchLs(cmd.Context(), o)
+				return p.runBenchLs(cmd.Context(), o.JSON)
 			}
 			o.Provider, o.GivenD = args[0], cmd.Flags().Changed("d")
 			return p.runBench(cmd.Context(), o)
@@ -91,7 +91,7 @@ func (p *program) runBench(ctx context.Context, o benchOptions) error {
 	if o.GivenD {
 		asked.D = &o.D
 	}
-	m, err := onceHeard(ctx, own != nil, func() (control.Meeting, error) { return client.Bench(ctx, asked) })
+	m, err := onceHeard(ctx, own != nil, func() (control.Meeting, error) { return control.BeginMeeting.Call(ctx, client, asked) })
 	if err == nil {
 		m, err = p.followMeeting(ctx, client, m, o.JSON)
 	}
@@ -118,7 +118,7 @@ func (p *program) followMeeting(ctx context.Context, client *control.Client, m c
 	}
 	shown := -1 // runs that were followed to their end
 	for {
-		now, err := client.Meeting(ctx, m.ID)
+		now, err := control.OneMeeting.Call(ctx, client, m.ID)
 		if err != nil {
 			return m, err
 		}
@@ -201,29 +201,21 @@ func scoreOr0(s *float64) float64 {
 	return *s
 }
 
-func (p *program) runBenchLs(ctx context.Context, o benchOptions) error {
-	client, done, err := p.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	all, err := client.Meetings(ctx)
-	if err != nil {
-		return err
-	}
-	if o.JSON {
-		return cli.PrintJSON(p.out, all)
-	}
-	rows := [][]string{{"MEETING", "PROVIDER", "TASK", "BEGAN", "RUNS", "SCORE", "CAME TO"}}
-	for _, m := range all {
-		came, score := "goes on", "-"
-		if m.Ended != 0 {
-			came = cmp.Or(string(m.To), "nothing")
+func (p *program) runBenchLs(ctx context.Context, asJSON bool) error {
+	return p.reading(ctx, func(client *control.Client, _ bool) error {
+		all, err := control.Meetings.Call(ctx, client)
+		if err != nil {
+			return err
 		}
-		if m.Score != nil {
-			score = fmt.Sprintf("%.2f", *m.Score)
-		}
-		rows = append(rows, []string{short(m.ID), cli.ShortNpub(m.Npub), cli.Cut(cli.Clean(m.Task), 16), age(p.now(), m.Began), fmt.Sprint(len(m.Runs)), score, came})
-	}
-	return cli.Table(p.out, rows)
+		return printed(p, asJSON, all, table(p, "", "MEETING,PROVIDER,TASK,BEGAN,RUNS,SCORE,CAME TO", func(m control.Meeting) []string {
+			came, score := "goes on", "-"
+			if m.Ended != 0 {
+				came = cmp.Or(string(m.To), "nothing")
+			}
+			if m.Score != nil {
+				score = fmt.Sprintf("%.2f", *m.Score)
+			}
+			return []string{short(m.ID), cli.ShortNpub(m.Npub), cli.Cut(cli.Clean(m.Task), 16), age(p.now(), m.Began), fmt.Sprint(len(m.Runs)), score, came}
+		}))
+	})
 }

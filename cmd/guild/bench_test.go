@@ -23,7 +23,7 @@ func solver(t *testing.T) string {
 
 // theMeeting is the only meeting of a node.
 func theMeeting(ctx context.Context, c *control.Client) (control.Meeting, error) {
-	all, err := c.Meetings(ctx)
+	all, err := control.Meetings.Call(ctx, c)
 	if err != nil {
 		return control.Meeting{}, err
 	}
@@ -47,11 +47,11 @@ func TestAMeetingOutlivesANodeThatIsKilledAgainAndAgain(t *testing.T) {
 	p := w.mortalUp(home, 1)
 	p.says(t, "ready")
 	meet(t, customer, "python")
-	known, err := customer.Providers(t.Context(), "python")
+	known, err := control.Providers.Call(t.Context(), customer, "python")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = customer.Bench(t.Context(), control.Bench{Provider: known[0].Npub}) // it may die before it answers
+	_, _ = control.BeginMeeting.Call(t.Context(), customer, control.Bench{Provider: known[0].Npub}) // it may die before it answers
 	deaths := 0
 	for over := false; !over; {
 		const most = 200 // entries
@@ -116,11 +116,11 @@ func TestAMeetingOutlivesANodeThatIsKilledAgainAndAgain(t *testing.T) {
 // provider is what the meeting made of it.
 func settled(ctx context.Context, c *control.Client, m control.Meeting) bool {
 	for _, r := range m.Runs {
-		job, err := c.Job(ctx, r.Job)
+		job, err := control.OneJob.Call(ctx, c, r.Job)
 		if err != nil || len(job.Attempts) != 1 || job.Attempts[0].Receipt == "" {
 			return false
 		}
 	}
-	known, err := c.Providers(ctx, m.Task)
+	known, err := control.Providers.Call(ctx, c, m.Task)
 	return err == nil && len(known) == 1 && known[0].State == string(m.To)
 }

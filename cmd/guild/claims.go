@@ -10,7 +10,7 @@ import (
 	"guild/internal/control"
 )
 
-// claimsBeside is what a provider claims beside what was measured, a row for each thing.
+// claimsBeside returns a table of what a provider claims and what was measured.
 func claimsBeside(c control.Card) [][]string {
 	said, seen := c.Claimed, c.Observed
 	if seen == nil {

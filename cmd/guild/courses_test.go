@@ -174,7 +174,7 @@ func (p course) walk(t *testing.T) {
 	if p.check != nil {
 		p.check(t, all, job.ID, ran)
 	}
-	if status, err := customer.Status(t.Context()); err != nil || len(status.Parked) != 0 {
+	if status, err := control.NodeStatus.Call(t.Context(), customer); err != nil || len(status.Parked) != 0 {
 		t.Errorf("parked %v, %v", status.Parked, err)
 	}
 	t.Logf("it died %d times", deaths)
@@ -189,7 +189,7 @@ func (w *town) three(silent int, file string) (homes, npubs []string) {
 			command = noting(file) + waitFor(filepath.Join(w.dir, "gate")) // that nobody opens
 		}
 		w.mortalWork(home, "greeting", command, 0, "-unsandboxed").says(w.t, "ready")
-		s, err := w.client(home).Status(w.t.Context())
+		s, err := control.NodeStatus.Call(w.t.Context(), w.client(home))
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -228,7 +228,7 @@ func (w *town) dieUntil(home string, node *process, first int, over func(context
 
 // atRest says what is still to be done by a customer of so many jobs.
 func atRest(ctx context.Context, c *control.Client, jobs int) error {
-	all, err := c.Jobs(ctx)
+	all, err := control.Jobs.Call(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -269,7 +269,7 @@ func underWay(all []fact.Entry) []string {
 // newest is the job of a customer that is not the one of before.
 func newest(t *testing.T, c *control.Client, before string) control.Job {
 	t.Helper()
-	all, err := c.Jobs(t.Context())
+	all, err := control.Jobs.Call(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -412,10 +412,10 @@ func TestAServiceKilledAsItIsTurnedKeepsWhatWaits(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		state string
-		turn  func(*control.Client, context.Context, string) (control.Service, error)
+		turn  control.Resource[control.Service]
 	}{
-		{"paused", (*control.Client).PauseService},
-		{"draining", (*control.Client).DrainService},
+		{"paused", control.PauseService},
+		{"draining", control.DrainService},
 	}
 	for _, test := range tests {
 		t.Run(test.state, func(t *testing.T) {
@@ -439,7 +439,7 @@ func TestAServiceKilledAsItIsTurnedKeepsWhatWaits(t *testing.T) {
 			second, _ := hire(t.Context(), customer, bundle, "")
 			is(t, provider, "open", 1, 1)
 
-			_, _ = test.turn(provider, t.Context(), "greeting") // it dies before it answers
+			_, _ = test.turn.Call(t.Context(), provider, "greeting") // it dies before it answers
 			node.wait(t)
 			node = work("service.resumed")
 			running, queued := 0, 2 // paused: whose worker died waits, too
@@ -463,7 +463,7 @@ func TestAServiceKilledAsItIsTurnedKeepsWhatWaits(t *testing.T) {
 			})
 			is(t, provider, test.state, running, queued)
 
-			_, _ = provider.ResumeService(t.Context(), "greeting")
+			_, _ = control.ResumeService.Call(t.Context(), provider, "greeting")
 			node.wait(t)
 			w.work(home, "greeting", waitFor(gate)+hello, "--jobs", "1", "--mount", gate)
 			open(t, gate)
@@ -485,7 +485,7 @@ func TestAServiceKilledAsItIsTurnedKeepsWhatWaits(t *testing.T) {
 func is(t *testing.T, provider *control.Client, state string, running, queued int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("it is %s, with %d at work and %d waiting", state, running, queued), func(ctx context.Context) error {
-		all, err := provider.Services(ctx)
+		all, err := control.Services.Call(ctx, provider)
 		if err == nil && (len(all) != 1 || all[0].State != state || all[0].Running != running || all[0].Queued != queued) {
 			err = fmt.Errorf("%+v", all)
 		}
@@ -496,7 +496,7 @@ func is(t *testing.T, provider *control.Client, state string, running, queued in
 // keyOf is the public key of a node, in hex.
 func keyOf(t *testing.T, node *control.Client) string {
 	t.Helper()
-	s, err := node.Status(t.Context())
+	s, err := control.NodeStatus.Call(t.Context(), node)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"guild/internal/cli"
 )
 
-// finding is what one check of doctor came to.
+// finding is the result of one check of doctor.
 type finding struct {
 	Check  string `json:"check"`
 	State  string `json:"state"` // ok, warning or failed
@@ -73,7 +73,7 @@ func (p *program) examine(ctx context.Context) []finding {
 		return []finding{{"config", stateFailed, err.Error(), hintOf(err)}}
 	}
 	all := []finding{{"config", stateOK, c.Paths.Config, ""}, checkIdentity(c), checkJournal(c)}
-	all = append(all, checkSandbox(ctx)...)
+	all = append(all, checkSandbox(ctx, c)...)
 	all = append(all,
 		checkProgram("python", "python3", "apt-get install python3"),
 		checkProgram("pytest", "pytest", "apt-get install python3-pytest"),

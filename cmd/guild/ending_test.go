@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"guild/internal/control"
 )
 
 func TestANodeThatHangsIsLeft(t *testing.T) {
@@ -46,7 +48,7 @@ func TestNodeEndsWithoutJournal(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
-	if job, err := w.client(home).Cancel(ctx, id); err == nil {
+	if job, err := control.CancelJob.Call(ctx, w.client(home), id); err == nil {
 		t.Errorf("got the cancelled job %+v, want an error", job)
 	}
 	told := time.Now()

@@ -36,7 +36,7 @@ func codeOf(err error) int {
 	return cli.CodeOf(err)
 }
 
-// hintOf is what the outermost error that knows a remedy says.
+// hintOf returns the hint of the outermost error that has one.
 func hintOf(err error) string {
 	if hint := cli.HintOf(err); hint != "" {
 		return hint
@@ -126,7 +126,7 @@ func endingHint(job control.Job) string {
 	return "guild job show " + short(job.ID)
 }
 
-// interrupted is what a person sees who leaves a job that goes on.
+// interrupted is the error for a person who leaves a job that goes on.
 func interrupted(job string) error {
 	err := cli.WithCode(fmt.Errorf("job %s goes on", short(job)), exitInterrupted)
 	return cli.WithHint(err, "guild job watch "+short(job))

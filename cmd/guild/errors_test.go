@@ -60,7 +60,7 @@ func TestErrorsEndWithAHint(t *testing.T) {
 		{control.ErrNotRunning, "guild up"},
 		{key.ErrNone, "guild init"},
 		{&key.ModeError{Path: "/x/identity", Mode: 0o644}, "chmod 600 /x/identity"},
-		{&sandbox.UnusableError{Reason: "x", Remedy: "apt-get install bubblewrap"}, "apt-get install bubblewrap"},
+		{&sandbox.UnusableError{Reason: "x", Remedy: "apt-get install podman"}, "apt-get install podman"},
 		{&control.ProblemError{Problem: control.Problem{Error: "x", Hint: "more digits"}}, "more digits"},
 		{interrupted("5f21c9aa00"), "guild job watch 5f21c9aa"},
 		{endingError(control.Job{ID: "5f21c9aa00", Ending: guild.JobRejected, Attempts: []control.Attempt{{Receipt: "r-1"}}}), "guild receipt show 5f21c9aa"},

@@ -1,16 +1,16 @@
 package main
 
 import (
-	"context"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
+	"guild/internal/control"
 )
 
 func (p *program) eventsCommand() *cobra.Command {
-	var asJSON bool
+	asJSON := false
 	rejected := &cobra.Command{
 		Use:   "rejected",
 		Short: "List events that were dropped, and why",
@@ -18,7 +18,23 @@ func (p *program) eventsCommand() *cobra.Command {
 signature, a result from a stranger, a second result. The newest is last.`,
 		Example: "  guild events rejected\n  guild events rejected --json | jq -r .reason | sort | uniq -c",
 		Args:    cli.NoArgs(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runEventsRejected(cmd.Context(), asJSON) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return p.readingJournal(cmd.Context(), func(client *control.Client, _ bool) error {
+				all, err := control.Rejected.Call(cmd.Context(), client)
+				if err != nil {
+					return err
+				}
+				if !asJSON {
+					return p.showRejected(all)
+				}
+				for _, d := range all {
+					if err := cli.PrintLine(p.out, d); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
 	}
 	rejected.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per line")
 	return cli.Group(&cobra.Command{
@@ -28,28 +44,8 @@ signature, a result from a stranger, a second result. The newest is last.`,
 	}, rejected)
 }
 
-func (p *program) runEventsRejected(ctx context.Context, asJSON bool) error {
-	client, done, err := p.journalReader(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	all, err := client.Rejected(ctx)
-	if err != nil {
-		return err
-	}
-	rows := [][]string{{"AT", "REASON", "FROM", "EVENT"}}
-	for _, d := range all {
-		if asJSON {
-			if err := cli.PrintLine(p.out, d); err != nil {
-				return err
-			}
-		}
-		at := time.UnixMilli(d.At).Format(time.DateTime)
-		rows = append(rows, []string{at, d.Reason, cli.Cut(d.From, 26), cli.Cut(cli.Clean(d.Event), 24)})
-	}
-	if asJSON {
-		return nil
-	}
-	return cli.Table(p.out, rows)
+func (p *program) showRejected(all []control.Dropped) error {
+	return table(p, "", "AT,REASON,FROM,EVENT", func(d control.Dropped) []string {
+		return []string{time.UnixMilli(d.At).Format(time.DateTime), d.Reason, cli.Cut(d.From, 26), cli.Cut(cli.Clean(d.Event), 24)}
+	})(all)
 }

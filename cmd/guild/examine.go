@@ -45,10 +45,10 @@ func checkJournal(c config.Config) finding {
 }
 
 // checkSandbox also lists what the sandbox does less well here than it should.
-func checkSandbox(ctx context.Context) []finding {
-	_, caps, err := tiers.Best(ctx)
+func checkSandbox(ctx context.Context, c config.Config) []finding {
+	_, caps, err := tiers.Pick(ctx, c.Judge.Tier)
 	if err != nil {
-		return []finding{{"sandbox", stateFailed, err.Error(), caps.Remedy}}
+		return []finding{{"sandbox", stateFailed, err.Error(), hintOf(err)}}
 	}
 	all := []finding{{"sandbox", stateOK, caps.Tier, ""}}
 	for _, gap := range caps.Gaps {
@@ -107,7 +107,7 @@ func (p *program) checkClock(c config.Config) finding {
 }
 
 func checkNode(ctx context.Context, c config.Config) finding {
-	s, err := control.Dial(c.Socket()).Status(ctx)
+	s, err := control.NodeStatus.Call(ctx, control.Dial(c.Socket()))
 	switch {
 	case errors.Is(err, control.ErrNotRunning):
 		return finding{"node", stateOK, "none is running; the socket will be " + c.Socket(), ""}

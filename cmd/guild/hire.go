@@ -165,7 +165,7 @@ func (p *program) runHire(ctx context.Context, o hireOptions) error {
 	if err != nil {
 		return err
 	}
-	job, err := control.Job{}, error(nil)
+	var job control.Job
 	if providers, err = fullKeys(ctx, client, providers, own != nil); err == nil {
 		job, err = p.order(ctx, client, o, providers, load)
 	}
@@ -187,7 +187,7 @@ func (p *program) runHire(ctx context.Context, o hireOptions) error {
 	return errors.Join(err, own())
 }
 
-// load is what a job takes along.
+// load holds the files that go with a job.
 type load struct {
 	bundle, hidden []byte
 	credentials    *vault.Vault // nil without any
@@ -230,13 +230,16 @@ func (p *program) order(ctx context.Context, client *control.Client, o hireOptio
 		}
 	}
 	if l.hidden != nil {
-		if hire.Hidden, err = client.Hide(ctx, bytes.NewReader(l.hidden)); err != nil {
+		kept, err := control.KeepHidden.Call(ctx, client, bytes.NewReader(l.hidden))
+		if err != nil {
 			return control.Job{}, err
 		}
+		hire.Hidden = kept.Hash
 	}
 	return client.Hire(ctx, bytes.NewReader(l.bundle), hire)
 }
 
+// check checks the flags. The order itself is checked by the node.
 func (o hireOptions) check() error {
 	switch {
 	case o.Timeout < 0:
@@ -250,33 +253,10 @@ func (o hireOptions) check() error {
 	case o.Output != "" && o.Type == "":
 		return errors.New("--output is for the result of a typed job: name its --type")
 	}
-	level, err := guild.ParseCriticality(o.Level)
-	if err != nil {
-		return fmt.Errorf("--criticality: %w", err)
-	}
-	if err := control.CheckReplication(level, o.Compare, o.Tries, len(o.Providers)); err != nil {
-		return err
-	}
-	if err := o.worth(); err != nil {
-		return err
-	}
 	if o.Open && o.Private {
 		return errors.New("--open shows everybody what the job is about, and --private nobody: choose one")
 	}
 	return o.Release.check()
-}
-
-// worth checks what is said of what the job is worth.
-func (o hireOptions) worth() error {
-	err := control.CheckWorth(control.Hire{Bid: o.Bid, Free: o.Free, Class: o.Class, Urgency: o.Urgency})
-	if err == nil {
-		return nil
-	}
-	hint := "without --bid and --free the bid is computed from what such jobs cost; --class and --urgency move it"
-	if o.Free && o.Bid > 0 {
-		hint = "give one of --free and --bid"
-	}
-	return cli.WithHint(err, hint)
 }
 
 // anyNode returns a client of the running node, or of one that it starts in this process. Then own waits until no
@@ -287,7 +267,7 @@ func (p *program) anyNode(ctx context.Context) (client *control.Client, own func
 		return nil, nil, err
 	}
 	client = control.Dial(c.Socket())
-	_, err = client.Status(ctx)
+	_, err = control.NodeStatus.Call(ctx, client)
 	if !errors.Is(err, control.ErrNotRunning) {
 		return client, nil, err
 	}

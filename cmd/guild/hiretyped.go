@@ -109,7 +109,7 @@ func (o hireOptions) explained(err error, job control.Job) error {
 // showResult prints what a typed job came to, or writes it to a file.
 func (p *program) showResult(ctx context.Context, client *control.Client, job control.Job, output string, asJSON bool) error {
 	again := "guild job result " + short(job.ID) + " prints it, as long as the job is kept"
-	result, err := client.Result(ctx, job.ID)
+	result, err := control.TypedResult.Call(ctx, client, job.ID)
 	if err != nil {
 		return cli.WithHint(fmt.Errorf("the result: %w", err), again)
 	}
@@ -150,18 +150,15 @@ func (p *program) runJobResult(ctx context.Context, id, output string) error {
 	if err := checkOutput(output); err != nil {
 		return cli.Usage(fmt.Errorf("--output: %w", err))
 	}
-	client, done, err := p.reader(ctx)
-	if err != nil {
+	return p.reading(ctx, func(client *control.Client, _ bool) error {
+		result, err := control.TypedResult.Call(ctx, client, id)
+		if err != nil {
+			return err
+		}
+		if output != "" {
+			return os.WriteFile(output, append(result, '\n'), 0o644)
+		}
+		_, err = fmt.Fprintln(p.out, oa.Text(result))
 		return err
-	}
-	defer done()
-	result, err := client.Result(ctx, id)
-	if err != nil {
-		return err
-	}
-	if output != "" {
-		return os.WriteFile(output, append(result, '\n'), 0o644)
-	}
-	_, err = fmt.Fprintln(p.out, oa.Text(result))
-	return err
+	})
 }

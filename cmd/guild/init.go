@@ -24,7 +24,7 @@ type initOptions struct {
 	JSON       bool
 }
 
-// initReport is what init --json prints.
+// initReport is the output of init --json.
 type initReport struct {
 	Identity string `json:"identity"` // nsec, ncryptsec, bunker or environment
 	Npub     string `json:"npub,omitempty"`

@@ -46,7 +46,7 @@ func parseInput(ctx context.Context, client *control.Client, text string) (contr
 	return control.Input{}, fmt.Errorf("%q: want url:…, event:…, job:…, blob:…, text:… or @FILE", guild.Cut(text, 80))
 }
 
-// urlInput is what is at a URL. Providers fetch over https; in clear only a blob from a server of their own.
+// urlInput makes an input of a URL. Providers fetch over https; in clear only a blob from a server of their own.
 func urlInput(text string) (control.Input, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
@@ -99,7 +99,7 @@ func jobInput(ctx context.Context, client *control.Client, text string) (control
 	if id, err := nostr.IDFromHex(text); err == nil {
 		return control.Input{Data: id.Hex(), Type: "job"}, nil
 	}
-	job, err := client.Job(ctx, text)
+	job, err := control.OneJob.Call(ctx, client, text)
 	if e, ok := errors.AsType[*control.ProblemError](err); ok {
 		return control.Input{}, errors.New(e.Problem.Error)
 	}

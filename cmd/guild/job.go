@@ -22,62 +22,50 @@ func (p *program) jobCommand() *cobra.Command {
 		Short:   "Look at jobs, watch or cancel them, fetch what was delivered",
 		Example: "  guild job ls\n  guild job watch 5f21c9aa\n  guild job fetch 5f21c9aa --to work",
 	}, p.jobLsCommand(),
-		p.jobVerb("show", "Show one job with its attempts and verdicts", p.runJobShow),
-		p.jobVerb("watch", "Follow a job until it ends; exit codes as of guild hire", p.runJobWatch),
-		p.jobVerb("cancel", "Cancel a job: nothing more is asked, late results are not judged", p.runJobCancel),
+		call(p, p.reading, control.OneJob, jobVerb("show", "Show one job with its attempts and verdicts"), p.showJob),
+		p.jobWatchCommand(),
+		call(p, p.running, control.CancelJob, jobVerb("cancel", "Cancel a job: nothing more is asked, late results are not judged"),
+			func(job control.Job) error {
+				_, err := fmt.Fprintf(p.out, "job %s: %s\n", short(job.ID), cli.Clean(summary(job)))
+				return err
+			}),
 		p.jobFetchCommand(), p.jobResultCommand(), p.jobDisputeCommand())
 }
 
-// jobVerb makes a verb that takes one job.
-func (p *program) jobVerb(name, about string, run func(ctx context.Context, id string, asJSON bool) error) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:               name + " JOB",
-		Short:             about,
-		Long:              about + ".\n\nJOB is a job's id or the beginning of one.",
-		Example:           fmt.Sprintf("  guild job %s 5f21c9aa\n  guild job %s 5f21c9aa --json", name, name),
-		Args:              cli.OneArg("one job id"),
-		ValidArgsFunction: p.completeJobs,
-		RunE:              func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args[0], asJSON) },
+// jobVerb describes a verb that takes one job.
+func jobVerb(name, about string) *cobra.Command {
+	return &cobra.Command{
+		Use:     name + " JOB",
+		Short:   about,
+		Long:    about + ".\n\nJOB is a job's id or the beginning of one.",
+		Example: fmt.Sprintf("  guild job %s 5f21c9aa\n  guild job %s 5f21c9aa --json", name, name),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
 }
 
 func (p *program) jobLsCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return call(p, p.reading, control.Jobs, &cobra.Command{
 		Use:     "ls",
 		Short:   "List jobs, the newest first",
 		Example: "  guild job ls\n  guild job ls --json | jq -r '.[] | select(.ending == \"\") | .id'",
-		Args:    cli.NoArgs(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runJobLs(cmd.Context(), asJSON) },
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	}, table(p, "", "JOB,AGE,ENDING,TRIES,TASK,TITLE", func(j control.Job) []string {
+		return []string{short(j.ID), age(p.now(), j.Opened), endingShown(j), fmt.Sprint(len(j.Attempts)),
+			cli.Cut(cli.Clean(j.Task), 18), cli.Cut(cli.Clean(j.Title), 30)}
+	}))
 }
 
-func (p *program) runJobLs(ctx context.Context, asJSON bool) error {
-	client, done, err := p.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	jobs, err := client.Jobs(ctx)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return cli.PrintJSON(p.out, jobs)
-	}
-	rows := [][]string{{"JOB", "AGE", "ENDING", "TRIES", "TASK", "TITLE"}}
-	for _, j := range jobs {
-		rows = append(rows, []string{
-			short(j.ID), age(p.now(), j.Opened), endingShown(j), fmt.Sprint(len(j.Attempts)),
-			cli.Cut(cli.Clean(j.Task), 18), cli.Cut(cli.Clean(j.Title), 30),
+func (p *program) jobWatchCommand() *cobra.Command {
+	cmd := jobVerb("watch", "Follow a job until it ends; exit codes as of guild hire")
+	asJSON := p.prepare(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return p.running(cmd.Context(), func(client *control.Client, _ bool) error {
+			job, err := control.OneJob.Call(cmd.Context(), client, args[0])
+			if err != nil {
+				return err
+			}
+			return p.watch(cmd.Context(), client, job, *asJSON)
 		})
 	}
-	return cli.Table(p.out, rows)
+	return cmd
 }
 
 func endingWord(e guild.Ending) string {
@@ -95,19 +83,7 @@ func endingShown(j control.Job) string {
 	return endingWord(j.Ending)
 }
 
-func (p *program) runJobShow(ctx context.Context, id string, asJSON bool) error {
-	client, done, err := p.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	job, err := client.Job(ctx, id)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return cli.PrintJSON(p.out, job)
-	}
+func (p *program) showJob(job control.Job) error {
 	fmt.Fprintf(p.out, "job      %s\ntask     %s\ntitle    %s\nopened   %s\nending   %s\nbundle   %s, %d bytes\n",
 		job.ID, cli.Clean(job.Task), cli.Clean(job.Title), time.UnixMilli(job.Opened).Format(time.DateTime),
 		cli.Clean(summary(job)), job.Bundle, job.Size)
@@ -126,7 +102,7 @@ func (p *program) runJobShow(ctx context.Context, id string, asJSON bool) error 
 	return nil
 }
 
-// decision is what is done with the deliveries of several providers.
+// decision says how the deliveries of several providers are decided on.
 func decision(job control.Job) string {
 	if how := oa.Adjudication(job.Compare); how.Together() {
 		return string(how) + " decides"
@@ -159,7 +135,7 @@ func (p *program) showAttempt(job control.Job, a control.Attempt) {
 	}
 }
 
-// placeOf is what the delivery of an attempt is among those of a job of which several providers do the same.
+// placeOf says how the delivery of an attempt compares with the others of a job that several providers do.
 func placeOf(job control.Job, a control.Attempt) string {
 	if job.Criticality.Replicas() == 1 {
 		return ""
@@ -188,62 +164,28 @@ func testMark(state string) string {
 	return "✗"
 }
 
-func (p *program) runJobWatch(ctx context.Context, id string, asJSON bool) error {
-	client, err := p.client()
-	if err != nil {
-		return err
-	}
-	job, err := client.Job(ctx, id)
-	if err != nil {
-		return err
-	}
-	return p.watch(ctx, client, job, asJSON)
-}
-
-func (p *program) runJobCancel(ctx context.Context, id string, asJSON bool) error {
-	client, err := p.client()
-	if err != nil {
-		return err
-	}
-	job, err := client.Cancel(ctx, id)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return cli.PrintJSON(p.out, job)
-	}
-	_, err = fmt.Fprintf(p.out, "job %s: %s\n", short(job.ID), cli.Clean(summary(job)))
-	return err
-}
-
-// complete offers the shell what the node lists, running or not, for the first argument.
-func complete[T any](p *program, list func(*control.Client, context.Context) ([]T, error), word func(T) string) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+// complete offers the shell what a resource lists, of the running node or of a stopped one, for the first argument.
+func complete[T any](p *program, list control.Resource[[]T], word func(T) string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) (words []string, _ cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), time.Second)
 		defer cancel()
-		client, done, err := p.reader(ctx)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		defer done()
-		all, err := list(client, ctx)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var words []string
-		for _, one := range all {
-			words = append(words, word(one))
-		}
+		_ = p.reading(ctx, func(client *control.Client, _ bool) error { // there is nobody to tell an error
+			all, err := list.Call(ctx, client)
+			for _, one := range all {
+				words = append(words, word(one))
+			}
+			return err
+		})
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// completeJobs offers the ids of the node's jobs, or of those in the journal that it left.
+// completeJobs offers the ids of jobs.
 func (p *program) completeJobs(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	return complete(p, (*control.Client).Jobs, func(j control.Job) string {
+	return complete(p, control.Jobs, func(j control.Job) string {
 		return short(j.ID) + "\t" + endingWord(j.Ending) + " " + cli.Cut(cli.Clean(j.Title), 40)
 	})(cmd, args, begun)
 }

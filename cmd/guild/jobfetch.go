@@ -45,7 +45,11 @@ JOB is a job's id or the beginning of one.`,
 		Example:           "  guild job fetch 5f21c9aa --to work\n  guild job fetch 5f21c9aa --rejected --json | jq -r '.files[].path'",
 		Args:              cli.OneArg("one job id"),
 		ValidArgsFunction: p.completeJobs,
-		RunE:              func(cmd *cobra.Command, args []string) error { return p.runJobFetch(cmd.Context(), args[0], o) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.reading(cmd.Context(), func(client *control.Client, _ bool) error {
+				return p.runJobFetch(cmd.Context(), client, args[0], o)
+			})
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.Dir, "to", "", "directory to make (default: the beginning of the job's id)")
@@ -73,13 +77,8 @@ type fetchedFile struct {
 	SHA256 string `json:"sha256"` // hex
 }
 
-func (p *program) runJobFetch(ctx context.Context, id string, o fetchOptions) error {
-	client, done, err := p.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	job, err := client.Job(ctx, id)
+func (p *program) runJobFetch(ctx context.Context, client *control.Client, id string, o fetchOptions) error {
+	job, err := control.OneJob.Call(ctx, client, id)
 	if err != nil {
 		return err
 	}
@@ -87,7 +86,7 @@ func (p *program) runJobFetch(ctx context.Context, id string, o fetchOptions) er
 	if err != nil {
 		return err
 	}
-	packed, err := client.Delivery(ctx, job.ID, a.ID)
+	packed, err := control.Delivery.Call(ctx, client, job.ID, a.ID)
 	if err != nil {
 		return err
 	}

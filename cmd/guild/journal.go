@@ -54,7 +54,18 @@ func (p *program) journalShowCommand() *cobra.Command {
 		Short:   "Print one entry as JSON",
 		Example: "  guild journal show 42",
 		Args:    cli.OneArg("the number of an entry"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return p.runJournalShow(cmd.Context(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if seq, err := strconv.ParseUint(args[0], 10, 64); err != nil || seq == 0 {
+				return cli.Usage(fmt.Errorf("%q is not the number of an entry", args[0]))
+			}
+			return p.readingJournal(cmd.Context(), func(client *control.Client, _ bool) error {
+				r, err := control.OneEntry.Call(cmd.Context(), client, args[0])
+				if err != nil {
+					return err
+				}
+				return cli.PrintJSON(p.out, r)
+			})
+		},
 	}
 }
 
@@ -63,20 +74,17 @@ func (p *program) runJournalLs(ctx context.Context, o journalOptions) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	client, done, err := p.journalReader(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	for r, err := range client.Journal(ctx, since, o.Subject) {
-		if err != nil {
-			return err
+	return p.readingJournal(ctx, func(client *control.Client, _ bool) error {
+		for r, err := range control.Entries.Lines(ctx, client, since, o.Subject) {
+			if err != nil {
+				return err
+			}
+			if err := p.writeRecord(r, o.JSON); err != nil {
+				return err
+			}
 		}
-		if err := p.writeRecord(r, o.JSON); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // parseSince turns a duration into the time so long ago, and checks the two other forms.
@@ -126,21 +134,4 @@ func (p *program) openJournal(ctx context.Context, c config.Config) (*journal.Jo
 		return nil, err
 	}
 	return journal.Open(ctx, p.journalAt(c))
-}
-
-func (p *program) runJournalShow(ctx context.Context, text string) error {
-	seq, err := strconv.ParseUint(text, 10, 64)
-	if err != nil || seq == 0 {
-		return cli.Usage(fmt.Errorf("%q is not the number of an entry", text))
-	}
-	client, done, err := p.journalReader(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	r, err := client.Record(ctx, seq)
-	if err != nil {
-		return err
-	}
-	return cli.PrintJSON(p.out, r)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -26,8 +25,8 @@ func (p *program) judgeCommand() *cobra.Command {
 }
 
 func (p *program) judgeExplainCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	var cmd *cobra.Command
+	cmd = call(p, p.reading, control.Evidence, &cobra.Command{
 		Use:   "explain JOB",
 		Short: "Show what a verdict rests on",
 		Long: `explain shows what the judge kept of each delivery of a job: the tests with what
@@ -35,40 +34,21 @@ they said, what was measured, the walls it ran in, what static analysis found, a
 what the delivery claims of itself. With --json it prints the evidence whole.
 
 JOB is a job's id or the beginning of one.`,
-		Example:           "  guild judge explain 5f21c9aa\n  guild judge explain 5f21c9aa --json | jq '.[0].evidence.findings'",
-		Args:              cli.OneArg("one job id"),
-		ValidArgsFunction: p.completeJobs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.runJudgeExplain(cmd.Context(), args[0], asJSON)
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the evidence whole")
-	return cmd
-}
-
-func (p *program) runJudgeExplain(ctx context.Context, id string, asJSON bool) error {
-	client, done, err := p.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	exams, err := client.Evidence(ctx, id)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return cli.PrintJSON(p.out, exams)
-	}
-	if len(exams) == 0 {
-		return cli.WithHint(fmt.Errorf("nothing of job %s was judged yet", id), "guild job show "+id)
-	}
-	for i, e := range exams {
-		if i > 0 {
-			fmt.Fprintln(p.out)
+		Example: "  guild judge explain 5f21c9aa\n  guild judge explain 5f21c9aa --json | jq '.[0].evidence.findings'",
+	}, func(exams []control.Exam) error {
+		if len(exams) == 0 {
+			id := cmd.Flags().Arg(0)
+			return cli.WithHint(fmt.Errorf("nothing of job %s was judged yet", id), "guild job show "+id)
 		}
-		p.explain(e)
-	}
-	return nil
+		for i, e := range exams {
+			if i > 0 {
+				fmt.Fprintln(p.out)
+			}
+			p.explain(e)
+		}
+		return nil
+	})
+	return cmd
 }
 
 // explain shows one attempt: the whole verdict when the evidence has it, else the one in the fact.
@@ -203,8 +183,7 @@ func orNone(mac string) string { return cmp.Or(mac, "no mandatory access control
 
 func (p *program) judgeRuleCommand() *cobra.Command {
 	var rule control.Rule
-	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := send(p, p.running, control.RuleJob, &cobra.Command{
 		Use:   "rule JOB accept|partial|reject",
 		Short: "Decide on a delivery whose criteria ask for a person",
 		Long: `rule gives the verdict where no program can: on a delivery whose criteria say
@@ -218,35 +197,20 @@ found stays in the verdict beside the ruling; guild judge explain JOB shows it.`
 			}
 			return p.completeJobs(cmd, args, typed)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			outcome, ok := map[string]guild.Outcome{"accept": guild.Success, "partial": guild.Partial, "reject": guild.Failure}[args[1]]
-			if !ok {
-				return cli.WithHint(cli.Usage(fmt.Errorf("%q is no ruling", args[1])), "accept, partial or reject")
-			}
-			rule.Outcome = outcome
-			return p.runJudgeRule(cmd.Context(), args[0], rule, asJSON)
-		},
-	}
+	}, func(_ *cobra.Command, args []string) (control.Rule, []string, error) {
+		outcome, ok := map[string]guild.Outcome{"accept": guild.Success, "partial": guild.Partial, "reject": guild.Failure}[args[1]]
+		if !ok {
+			return rule, nil, cli.WithHint(fmt.Errorf("%q is not a ruling", args[1]), "accept, partial or reject")
+		}
+		rule.Outcome = outcome
+		return rule, args[:1], nil
+	}, func(job control.Job) error {
+		_, err := fmt.Fprintf(p.out, "job %s: ruled %s\n", short(job.ID), rule.Outcome)
+		return err
+	})
 	cmd.Flags().StringVar(&rule.Note, "note", "", "why, for the record")
 	cmd.Flags().StringVar(&rule.Attempt, "attempt", "", "which attempt, when several wait")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
-}
-
-func (p *program) runJudgeRule(ctx context.Context, id string, rule control.Rule, asJSON bool) error {
-	client, err := p.client()
-	if err != nil {
-		return err
-	}
-	job, err := client.Rule(ctx, id, rule)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return cli.PrintJSON(p.out, job)
-	}
-	_, err = fmt.Fprintf(p.out, "job %s: ruled %s\n", short(job.ID), rule.Outcome)
-	return err
 }
 
 // line writes a line in colours that w can show.

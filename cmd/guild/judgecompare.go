@@ -14,6 +14,7 @@ import (
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/config"
+	"guild/internal/control"
 	"guild/internal/fact"
 	"guild/internal/judge"
 	"guild/internal/opinion"
@@ -55,7 +56,7 @@ All verdicts are weak: alone they release no more money than max_pay_msat allows
 	return cmd
 }
 
-// compared is what judge compare prints with --json.
+// compared is the output of judge compare --json.
 type compared struct {
 	Best     []string        `json:"best"` // files
 	Verdicts []guild.Verdict `json:"verdicts"`
@@ -130,7 +131,7 @@ func (p *program) printCompared(files []string, out compared, asJSON bool) error
 	return nil
 }
 
-// opinion is whom the configuration appoints to compare results; nil if nobody.
+// opinion returns the judge that the configuration appoints to compare results; nil without one.
 func (p *program) opinion(ctx context.Context) (opinion.Opinion, error) {
 	c, err := p.config()
 	if err != nil {
@@ -149,12 +150,11 @@ func (p *program) opinion(ctx context.Context) (opinion.Opinion, error) {
 
 // preferred are the models that did well here for each task: the variable MODEL_PREFERENCE.
 func (p *program) preferred(ctx context.Context) (func(task string) []string, error) {
-	client, done, err := p.reader(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	m, err := client.Trust(ctx, "")
+	var m control.Matrix
+	err := p.reading(ctx, func(client *control.Client, _ bool) (err error) {
+		m, err = control.Trust.Call(ctx, client)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

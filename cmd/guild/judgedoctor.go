@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +24,7 @@ prints what held and what did not, what was reported, and what would help, in on
 line each. Nothing that it runs harms the machine if a wall does not hold.
 
 It exits 1 when no sandbox is usable, or the one that would be used does not hold.`,
-		Example: "  guild judge doctor\n  guild judge doctor --tier bubblewrap --json",
+		Example: "  guild judge doctor\n  guild judge doctor --tier landlock --json",
 		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runJudgeDoctor(cmd.Context(), tier, asJSON) },
 	}
@@ -34,7 +33,7 @@ It exits 1 when no sandbox is usable, or the one that would be used does not hol
 	return cmd
 }
 
-// examined is what doctor says of one sandbox.
+// examined is doctor's report on one sandbox.
 type examined struct {
 	Tier     string   `json:"tier"`
 	Usable   bool     `json:"usable"`
@@ -86,7 +85,8 @@ func (p *program) runJudgeDoctor(ctx context.Context, tier string, asJSON bool) 
 	}
 	switch {
 	case len(all) == 0:
-		return cli.WithHint(cli.Usage(fmt.Errorf("no sandbox is called %q", tier)), "guild judge doctor lists them")
+		unknown := tiers.Unknown(tier)
+		return cli.WithHint(cli.Usage(errors.New(unknown.Reason)), unknown.Remedy)
 	case !holds:
 		return cli.WithHint(errNoWalls, firstRemedy(all))
 	}

@@ -189,7 +189,7 @@ func keepVerdict(dir string, v guild.Verdict, evidence judge.Evidence) error {
 	)
 }
 
-// judged is what judge run prints with --json.
+// judged is the output of judge run --json.
 type judged struct {
 	Outcome    guild.Outcome  `json:"outcome"`
 	Cause      string         `json:"cause"`

@@ -33,7 +33,7 @@ func entries(t *testing.T, c *control.Client) []fact.Entry {
 
 // journalOf reads the whole journal of a node that may die meanwhile.
 func journalOf(ctx context.Context, c *control.Client) (all []fact.Entry, err error) {
-	for r, err := range c.Journal(ctx, "", "") {
+	for r, err := range control.Entries.Lines(ctx, c) {
 		if err != nil {
 			return nil, err
 		}
@@ -111,7 +111,7 @@ func mustBeWorkedOnOnce(t *testing.T, all []fact.Entry, job control.Job) {
 // theJob is the only job of a node.
 func theJob(t *testing.T, c *control.Client) string {
 	t.Helper()
-	jobs, err := c.Jobs(t.Context())
+	jobs, err := control.Jobs.Call(t.Context(), c)
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
 	}
@@ -258,7 +258,7 @@ func TestAWorkerThatKillsItsNodeIsGivenUpHonestly(t *testing.T) {
 	if n := running(t, gate); n != 0 {
 		t.Errorf("%d workers are still there", n)
 	}
-	status, err := w.client(provider).Status(t.Context())
+	status, err := control.NodeStatus.Call(t.Context(), w.client(provider))
 	if err != nil || len(status.Parked) != 0 {
 		t.Errorf("parked %v, %v: nothing is left for a person to do", status.Parked, err)
 	}
@@ -353,7 +353,7 @@ func TestTwentyRandomKillsLoseNothing(t *testing.T) {
 		}
 	}
 	w.mortalUp(home, 0).says(t, "ready")
-	jobs, err := customer.Jobs(t.Context())
+	jobs, err := control.Jobs.Call(t.Context(), customer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -405,7 +405,7 @@ func hireUntil(t *testing.T, customer *control.Client, bundle []byte, life time.
 func mustAllBeDoneOnce(t *testing.T, w *town, home, provider string) {
 	t.Helper()
 	customer := w.client(home)
-	jobs, err := customer.Jobs(t.Context())
+	jobs, err := control.Jobs.Call(t.Context(), customer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -416,7 +416,7 @@ func mustAllBeDoneOnce(t *testing.T, w *town, home, provider string) {
 	}
 	mustHoldWhatWasNoted(t, home, all)
 	mustHoldWhatWasNoted(t, provider, theirs)
-	if status, err := customer.Status(t.Context()); err != nil || len(status.Parked) != 0 {
+	if status, err := control.NodeStatus.Call(t.Context(), customer); err != nil || len(status.Parked) != 0 {
 		t.Errorf("parked %v, %v", status.Parked, err)
 	}
 }

@@ -57,8 +57,7 @@ func TestTheChosenOneWasNotLeftOut(t *testing.T) {
 	}
 	show := func(c *fact.Choice) string {
 		var out bytes.Buffer
-		p := &program{now: time.Now}
-		p.showDecision(&out, 1, control.Decision{Provider: npub(chosen.PubKey), D: "a", Choice: c})
+		showDecision(&out, 1, control.Decision{Provider: npub(chosen.PubKey), D: "a", Choice: c})
 		return out.String()
 	}
 	got := show(c)

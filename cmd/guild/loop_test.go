@@ -222,7 +222,7 @@ func pack(t *testing.T, files fstest.MapFS) []byte {
 func meet(t *testing.T, customer *control.Client, task string) {
 	t.Helper()
 	eventually(t, "a provider of "+task, func(ctx context.Context) error {
-		known, err := customer.Providers(ctx, task)
+		known, err := control.Providers.Call(ctx, customer, task)
 		if err == nil && len(known) == 0 {
 			err = fmt.Errorf("nobody offers %s yet", task)
 		}
@@ -311,7 +311,7 @@ func TestAnInterruptedHireLeavesTheJobToTheNode(t *testing.T) {
 
 // asked says that a job's provider has not been asked yet.
 func asked(ctx context.Context, customer *control.Client, id string) error {
-	job, err := customer.Job(ctx, id)
+	job, err := control.OneJob.Call(ctx, customer, id)
 	if err == nil && (len(job.Attempts) == 0 || job.Attempts[0].State == "planned") {
 		err = fmt.Errorf("nobody was asked yet")
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -19,11 +20,6 @@ import (
 	"guild/internal/key"
 	"guild/internal/node"
 )
-
-type quarantineOptions struct {
-	All  bool // every guard in quarantine
-	JSON bool
-}
 
 type archiveOptions struct {
 	Before time.Duration // entries older than this go
@@ -70,8 +66,8 @@ done already. 'guild journal release GUARD' lets it go on.`,
 }
 
 func (p *program) journalReleaseCommand() *cobra.Command {
-	var o quarantineOptions
-	cmd := &cobra.Command{
+	all := false
+	cmd := send(p, p.reading, control.ReleaseGuards, &cobra.Command{
 		Use:   "release GUARD...",
 		Short: "Let go on what a repair has put into quarantine",
 		Long: `release ends the quarantine of a guard, as one job or the trust for one task,
@@ -82,29 +78,18 @@ lost may be asked for, judged and paid a second time. 'guild job show' and
 
 GUARD is a guard's name, or the beginning of one.`,
 		Example: "  guild journal release job.5f21c9aa\n  guild journal release --all --json",
-		RunE:    func(cmd *cobra.Command, args []string) error { return p.runRelease(cmd.Context(), args, o) },
-	}
-	cmd.Flags().BoolVar(&o.All, "all", false, "release all that is in quarantine")
-	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
+		Args:    cobra.ArbitraryArgs,
+	}, func(_ *cobra.Command, guards []string) (control.Releasing, []string, error) {
+		if all == (len(guards) > 0) {
+			return control.Releasing{}, nil, cli.WithHint(errors.New("name guards, or give --all"), "guild status lists what is in quarantine")
+		}
+		return control.Releasing{Guards: guards, All: all}, nil, nil
+	}, p.showReleased)
+	cmd.Flags().BoolVar(&all, "all", false, "release all that is in quarantine")
 	return cmd
 }
 
-func (p *program) runRelease(ctx context.Context, guards []string, o quarantineOptions) error {
-	if o.All == (len(guards) > 0) {
-		return cli.Usage(cli.WithHint(fmt.Errorf("name guards, or give --all"), "guild status lists what is in quarantine"))
-	}
-	client, done, err := p.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	released, err := client.ReleaseGuards(ctx, control.Releasing{Guards: guards, All: o.All})
-	if err != nil {
-		return err
-	}
-	if o.JSON {
-		return cli.PrintJSON(p.out, released)
-	}
+func (p *program) showReleased(released []control.Released) error {
 	for _, r := range released {
 		about := ""
 		if r.Job != nil {
@@ -113,10 +98,10 @@ func (p *program) runRelease(ctx context.Context, guards []string, o quarantineO
 		fmt.Fprintf(p.out, "released  %s%s\n", cli.Clean(r.Guard), about)
 	}
 	if len(released) == 0 {
-		_, err = fmt.Fprintln(p.out, "nothing is in quarantine")
+		_, err := fmt.Fprintln(p.out, "nothing is in quarantine")
 		return err
 	}
-	_, err = fmt.Fprintln(p.out, "what is left of them counts from now on, and what was lost may be done again")
+	_, err := fmt.Fprintln(p.out, "what is left of them counts from now on, and what was lost may be done again")
 	return err
 }
 

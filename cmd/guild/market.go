@@ -52,26 +52,23 @@ func (p *program) runMarketLs(ctx context.Context, o marketOptions) error {
 	if o.Limit < 0 {
 		return cli.Usage(fmt.Errorf("--limit %d is negative", o.Limit))
 	}
-	client, done, err := p.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	all, err := client.Providers(ctx, o.Task)
-	if err != nil {
-		return err
-	}
-	if o.JSON {
-		return cli.PrintJSON(p.out, all)
-	}
-	if client.Socket() == "" {
-		fmt.Fprintln(p.err, "no node is running: this is what was known last; guild up listens for more")
-	}
-	if len(all) == 0 {
-		fmt.Fprintln(p.err, nobodyKnown(o.Task, client.Socket() != ""))
-		return nil
-	}
-	return p.listProviders(all, o)
+	return p.reading(ctx, func(client *control.Client, _ bool) error {
+		all, err := control.Providers.Call(ctx, client, o.Task)
+		if err != nil {
+			return err
+		}
+		live := client.Socket() != ""
+		return printed(p, o.JSON, all, func(all []control.Provider) error {
+			if !live {
+				fmt.Fprintln(p.err, "no node is running: this is what was known last; guild up listens for more")
+			}
+			if len(all) == 0 {
+				fmt.Fprintln(p.err, nobodyKnown(o.Task, live))
+				return nil
+			}
+			return p.listProviders(all, o)
+		})
+	})
 }
 
 // listProviders prints the table, those whom we know by experience first.
@@ -144,54 +141,25 @@ func describeTrust(v control.Provider) string {
 	return strings.Join(parts, " ")
 }
 
-type marketShowOptions struct {
-	D    string // of the service
-	JSON bool
-}
-
 func (p *program) marketShowCommand() *cobra.Command {
-	var o marketShowOptions
-	cmd := &cobra.Command{
+	cmd := call(p, p.reading, control.Cards, &cobra.Command{
 		Use:   "show PROVIDER",
 		Short: "Show what a provider claims beside what was measured",
 		Long: `show puts what a provider announces beside what this node has measured, and since
 when. A provider is named by its npub, also shortened as market ls shows it or
 by its start alone, its key in hex, or a NIP-05 name.`,
 		Example: "  guild market show npub1…\n  guild market show npub1… --d python --json",
-		Args:    cli.OneArg("a provider"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.runMarketShow(cmd.Context(), args[0], o)
-		},
-	}
-	cmd.Flags().StringVar(&o.D, "d", "", "only this service")
-	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
-	return cmd
-}
-
-func (p *program) runMarketShow(ctx context.Context, who string, o marketShowOptions) error {
-	client, done, err := p.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	key, err := namedProvider(ctx, who)
-	if err != nil {
-		return cli.Usage(err)
-	}
-	cards, err := client.Cards(ctx, key, o.D)
-	if err != nil {
-		return err
-	}
-	if o.JSON {
-		return cli.PrintJSON(p.out, cards)
-	}
-	for i, card := range cards {
-		if i > 0 {
-			fmt.Fprintln(p.out)
+	}, func(cards []control.Card) error {
+		for i, card := range cards {
+			if i > 0 {
+				fmt.Fprintln(p.out)
+			}
+			p.showCard(p.out, card)
 		}
-		p.showCard(p.out, card)
-	}
-	return nil
+		return nil
+	})
+	cmd.Flags().String("d", "", "only this service")
+	return cmd
 }
 
 // namedProvider is a key, or what the node completes: an npub that is shortened, or its start.

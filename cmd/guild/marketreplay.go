@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"strings"
@@ -21,12 +20,11 @@ type rechooseOptions struct {
 	Policy  string
 	Task    string
 	Since   string
-	JSON    bool
 }
 
 func (p *program) rechooseCommand() *cobra.Command {
 	var o rechooseOptions
-	cmd := &cobra.Command{
+	cmd := send(p, p.reading, control.ReplayRouting, &cobra.Command{
 		Use:   "replay",
 		Short: "Tell what the router would have chosen with other settings",
 		Long: `replay makes the routing decisions of the journal again by other settings, and says
@@ -34,15 +32,10 @@ what that would have cost and scored. What the others would have delivered is
 estimated from their own verdicts, and SURE says how much that rests on. A decision
 knows the sixteen best candidates that it had. Nothing is changed by it.`,
 		Example: "  guild market replay --epsilon 0\n  guild market replay --weights trust=0.5,cost=0.3,latency=0.2\n  guild market replay --policy measured --task python --since 168h",
-		Args:    cli.NoArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			how, err := p.settings(o, cmd.Flags().Changed("epsilon"))
-			if err != nil {
-				return cli.Usage(err)
-			}
-			return p.runRechoose(cmd.Context(), how, o.JSON)
-		},
-	}
+	}, func(cmd *cobra.Command, _ []string) (control.RouterSettings, []string, error) {
+		how, err := p.settings(o, cmd.Flags().Changed("epsilon"))
+		return how, nil, err
+	}, p.showReplayed)
 	f := cmd.Flags()
 	f.Float64Var(&o.Epsilon, "epsilon", 0, "share of decisions that explore, at first (default: the policy's)")
 	f.StringSliceVar(&o.Weights, "weights", nil, "trust, cost, latency, load and exploration, as trust=0.5,cost=0.3; others are 0")
@@ -50,7 +43,6 @@ knows the sixteen best candidates that it had. Nothing is changed by it.`,
 	f.StringVar(&o.Policy, "policy", "", "begin from this policy instead of the one in force")
 	f.StringVar(&o.Task, "task", "", "only the decisions for this task")
 	f.StringVar(&o.Since, "since", "", "only those from then on: a duration ago, or a moment")
-	f.BoolVar(&o.JSON, "json", false, "print JSON")
 	cli.Choices(cmd, "policy", policy.Names()...)
 	return cmd
 }
@@ -87,19 +79,7 @@ func (p *program) settings(o rechooseOptions, explores bool) (control.RouterSett
 	return how, nil
 }
 
-func (p *program) runRechoose(ctx context.Context, how control.RouterSettings, asJSON bool) error {
-	client, done, err := p.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	r, err := client.Rechoose(ctx, how)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return cli.PrintJSON(p.out, r)
-	}
+func (p *program) showReplayed(r control.RouterReplay) error {
 	if r.Decisions == 0 {
 		fmt.Fprintln(p.err, "the router has decided nothing yet: named providers, offers and benchmarks are not its choice")
 		return nil

@@ -28,27 +28,22 @@ node, and goes on until Ctrl-C.`,
 }
 
 func (p *program) runMarketWatch(ctx context.Context, asJSON bool) error {
-	client, err := p.client()
-	if err != nil {
-		return err
-	}
-	for change, err := range client.Changes(ctx) {
-		if ctx.Err() != nil {
-			return nil // Ctrl-C is how it ends
+	return p.running(ctx, func(client *control.Client, _ bool) error {
+		for change, err := range control.MarketChanges.Lines(ctx, client) {
+			if ctx.Err() != nil {
+				return nil // Ctrl-C is how it ends
+			}
+			if err == nil && asJSON {
+				err = cli.PrintLine(p.out, change)
+			} else if err == nil {
+				_, err = fmt.Fprintln(p.out, describeChange(change))
+			}
+			if err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
-		}
-		if asJSON {
-			err = cli.PrintLine(p.out, change)
-		} else {
-			_, err = fmt.Fprintln(p.out, describeChange(change))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return errors.New("the node has stopped")
+		return errors.New("the node has stopped")
+	})
 }
 
 func describeChange(c control.Change) string {

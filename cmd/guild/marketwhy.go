@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -17,49 +16,29 @@ import (
 )
 
 func (p *program) whyCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return call(p, p.reading, control.Choices, &cobra.Command{
 		Use:   "why JOB",
 		Short: "Explain why each provider of a job was asked",
 		Long: `why shows each routing decision of a job as it was made: the candidates with the
 terms of their scores, who was left out and by what, the dice, and the rules that
 could not be kept. A score is the sum of its terms, each already weighed.`,
-		Example:           "  guild market why 5f21c9aa\n  guild market why 5f21c9aa --json",
-		Args:              cli.OneArg("one job id"),
-		ValidArgsFunction: p.completeJobs,
-		RunE:              func(cmd *cobra.Command, args []string) error { return p.runWhy(cmd.Context(), args[0], asJSON) },
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
-}
-
-func (p *program) runWhy(ctx context.Context, job string, asJSON bool) error {
-	client, done, err := p.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	all, err := client.Choices(ctx, job)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return cli.PrintJSON(p.out, all)
-	}
-	if len(all) == 0 {
-		fmt.Fprintln(p.err, "nobody was asked for this job; guild job show says why, or what it waits for")
-	}
-	for i, d := range all {
-		if i > 0 {
-			fmt.Fprintln(p.out)
+		Example: "  guild market why 5f21c9aa\n  guild market why 5f21c9aa --json",
+	}, func(all []control.Decision) error {
+		if len(all) == 0 {
+			fmt.Fprintln(p.err, "nobody was asked for this job; guild job show says why, or what it waits for")
 		}
-		p.showDecision(p.out, i+1, d)
-	}
-	return nil
+		for i, d := range all {
+			if i > 0 {
+				fmt.Fprintln(p.out)
+			}
+			showDecision(p.out, i+1, d)
+		}
+		return nil
+	})
 }
 
 // showDecision prints one decision.
-func (p *program) showDecision(w io.Writer, turn int, d control.Decision) {
+func showDecision(w io.Writer, turn int, d control.Decision) {
 	fmt.Fprintf(w, "%d. %s  %s  for %s at %s", turn, cli.Cut(cli.Clean(d.Name), 20), cli.ShortNpub(d.Provider), cli.Clean(d.Task), clock(d.At))
 	if d.State != "" {
 		fmt.Fprintf(w, ": %s", d.State)

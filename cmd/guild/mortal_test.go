@@ -172,7 +172,7 @@ func (p *process) awaitDeath(t *testing.T, c *control.Client) {
 			return nil
 		default:
 		}
-		if jobs, err := c.Jobs(ctx); err == nil && len(jobs) == 1 && isOver(jobs[0]) {
+		if jobs, err := control.Jobs.Call(ctx, c); err == nil && len(jobs) == 1 && isOver(jobs[0]) {
 			p.kill()
 		}
 		return fmt.Errorf("it still lives")

@@ -24,7 +24,7 @@ import (
 	"guild/internal/policy"
 )
 
-// nodeOptions is what the verbs that run a node ask of it.
+// nodeOptions are the options of the verbs that run a node.
 type nodeOptions struct {
 	Services []service    // offered to others; none for a mere customer
 	Log      *slog.Logger // what the node does
@@ -82,7 +82,7 @@ func patience(t config.Timeouts) jobs.Patience {
 	return p
 }
 
-// learning is what is learned of providers, told of them, and kept away from this machine.
+// learning returns the settings of trust, reviews and backups.
 func learning(c config.Config) node.Learning {
 	l := node.Learning{
 		Thresholds: map[string]guild.Trust{}, Classes: map[string]string{}, Budgets: map[string]jobs.Budget{},

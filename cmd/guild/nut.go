@@ -22,7 +22,7 @@ func (p *program) nutCommand() *cobra.Command {
 	}, nut.Commands(p.nut())...)
 }
 
-// nut is what the verbs for bundles get, and hire for what it does with a vault.
+// nut returns the program for the verbs for bundles, which hire uses for its vault, too.
 func (p *program) nut() *host.Program {
 	return &host.Program{
 		Name: "guild nut", In: p.in, Out: p.out, Err: p.err, Now: p.now, Random: rand.Reader, AskSecret: cli.AskSecret,

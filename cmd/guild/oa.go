@@ -192,7 +192,7 @@ result lacks is listed, and no fault.`,
 	return cmd
 }
 
-// oaChecked is what oa check --json prints.
+// oaChecked is the output of oa check --json.
 type oaChecked struct {
 	JobType  string     `json:"job_type"`
 	Document string     `json:"document"` // request or result

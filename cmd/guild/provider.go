@@ -81,7 +81,7 @@ func fullKeys(ctx context.Context, client *control.Client, names []string, fresh
 		if !isShortened(name) {
 			continue
 		}
-		cards, err := onceHeard(ctx, fresh, func() ([]control.Card, error) { return client.Cards(ctx, name, "") })
+		cards, err := onceHeard(ctx, fresh, func() ([]control.Card, error) { return control.Cards.Call(ctx, client, name) })
 		if err != nil {
 			return nil, err
 		}

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
+	"guild/internal/control"
 )
 
 func (p *program) receiptCommand() *cobra.Command {
@@ -28,18 +31,15 @@ func (p *program) receiptCommand() *cobra.Command {
 }
 
 func (p *program) runReceiptShow(ctx context.Context, id string, asJSON bool) error {
-	client, done, err := p.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	receipt, err := client.Receipt(ctx, id)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		_, err = fmt.Fprintf(p.out, "%s\n", receipt)
-		return err
-	}
-	return cli.PrintJSON(p.out, receipt)
+	return p.reading(ctx, func(client *control.Client, _ bool) error {
+		receipt, err := control.Receipt.Call(ctx, client, id)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			_, err = fmt.Fprintf(p.out, "%s\n", bytes.TrimSpace(receipt))
+			return err
+		}
+		return cli.PrintJSON(p.out, json.RawMessage(receipt))
+	})
 }

@@ -17,8 +17,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
+	"guild/internal/control"
 	"guild/internal/durable"
 	"guild/internal/evidence"
+	"guild/internal/node"
 	"guild/verify"
 )
 
@@ -67,12 +69,11 @@ The exit code is 1 when something in it does not hold; it is written all the sam
 }
 
 func (p *program) runReceiptExport(ctx context.Context, id string, o exporting) error {
-	client, done, err := p.readerAs(ctx, p.identity)
-	if err != nil {
+	var packed []byte
+	err := p.inspecting(ctx, p.identity, node.Inspect, func(client *control.Client, _ bool) (err error) {
+		packed, err = control.ReceiptExport.Call(ctx, client, append([]string{id}, o.without...)...)
 		return err
-	}
-	defer done()
-	packed, err := client.ExportReceipt(ctx, id, o.without)
+	})
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (p *program) runReceiptExport(ctx context.Context, id string, o exporting) 
 	return cmp.Or(err, doesNotHold(where, report))
 }
 
-// exported is what receipt export prints with --json.
+// exported is the output of receipt export --json.
 type exported struct {
 	File   string        `json:"file"`
 	Size   int           `json:"size"` // of the archive, in bytes

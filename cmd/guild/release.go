@@ -82,7 +82,7 @@ func (o releaseOptions) choose(v *vault.Vault, now time.Time) (*vault.Vault, err
 	return few, nil
 }
 
-// mind is an error if nobody said what becomes of the credentials of a task.
+// mind refuses a task with credentials if no flag says what becomes of them.
 func (p *program) mind(source string, o releaseOptions) error {
 	info, err := os.Stat(source)
 	switch {
@@ -163,10 +163,11 @@ func (p *program) release(ctx context.Context, client *control.Client, v *vault.
 		}
 		r.Vaults = append(r.Vaults, control.SealedVault{For: recipient, Sealed: sealed})
 	}
-	return client.Release(ctx, r)
+	kept, err := control.KeepRelease.Call(ctx, client, r)
+	return kept.Hash, err
 }
 
-// sealFor seals a document for one key. What would be too large for a request goes to nobody.
+// sealFor seals a document for one key. It is an error if that is too large for a request.
 func sealFor(ctx context.Context, recipient string, document vault.Secret) ([]byte, error) {
 	s, err := vaultage.New(vaultage.Config{Recipients: []string{recipient}})
 	if err != nil {
@@ -200,11 +201,11 @@ func (p *program) recipients(ctx context.Context, client *control.Client, provid
 	if !own {
 		return all, nil
 	}
-	recipient, err := client.Recipient(ctx)
-	return append(all, recipient), err
+	node, err := control.NodeRecipient.Call(ctx, client)
+	return append(all, node.Recipient), err
 }
 
-// services are what a named provider announces, as far as it reads encrypted requests. A node that was just started
+// services returns the services of a named provider that read encrypted requests. A node that was just started
 // is given the time to meet it.
 func (p *program) services(ctx context.Context, client *control.Client, key string) ([]control.Provider, error) {
 	c, err := p.config()
@@ -213,7 +214,7 @@ func (p *program) services(ctx context.Context, client *control.Client, key stri
 	}
 	patience := time.After(c.Timeouts.Discover)
 	for {
-		all, err := client.Providers(ctx, "")
+		all, err := control.Providers.Call(ctx, client)
 		if err != nil {
 			return nil, err
 		}

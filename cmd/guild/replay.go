@@ -16,6 +16,7 @@ import (
 
 	"guild/internal/ask"
 	"guild/internal/cli"
+	"guild/internal/control"
 	"guild/replay"
 )
 
@@ -141,12 +142,12 @@ func (p *program) trajectory(ctx context.Context, name string) ([]byte, error) {
 	id := recorded.FindStringSubmatch(name)
 	in, err := p.input(name)
 	if id != nil && errors.Is(err, os.ErrNotExist) {
-		client, done, err := p.reader(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer done()
-		return client.AttemptReplay(ctx, id[1]+id[2], id[3]) // of the two only one is there
+		var replay []byte
+		err := p.reading(ctx, func(client *control.Client, _ bool) (err error) {
+			replay, err = control.Replay.Call(ctx, client, id[1]+id[2], id[3]) // of the first two only one is there
+			return err
+		})
+		return replay, err
 	}
 	if err != nil {
 		return nil, cli.WithHint(err, "give a file, a job that guild job ls lists, a receipt, or -")

@@ -15,7 +15,7 @@ import (
 	"guild/replay"
 )
 
-// replayFault is what is wrong with a line of a trajectory.
+// replayFault is a fault of one line of a trajectory.
 type replayFault struct {
 	Line  int    `json:"line"` // from 1
 	Error string `json:"error"`

@@ -28,7 +28,7 @@ type comparison struct {
 	Status bool           `json:"status_differs"`
 }
 
-// sessionTotals are what a session comes to.
+// sessionTotals sums up a session.
 type sessionTotals struct {
 	Session    string         `json:"session_id"`
 	Status     replay.Status  `json:"status"`

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -24,54 +23,28 @@ func (p *program) reviewCommand() *cobra.Command {
 }
 
 func (p *program) reviewLsCommand() *cobra.Command {
-	var task string
-	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := call(p, p.reading, control.Reviews, &cobra.Command{
 		Use:   "ls",
 		Short: "List your reviews: published, waiting and held",
 		Long: `ls lists what this node says of providers in public (kinds 2020 and 32020), and what
 it is going to say: a review is published a day after a benchmark, at once when
 trust has moved by 0.2, and never while it is held.`,
 		Example: "  guild review ls\n  guild review ls --task python --json",
-		Args:    cli.NoArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, done, err := p.reader(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			all, err := client.Reviews(cmd.Context(), task)
-			if err != nil {
-				return err
-			}
-			return p.showReviews(all, asJSON)
-		},
-	}
-	cmd.Flags().StringVar(&task, "task", "", "only this task")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	}, p.showReviews)
+	cmd.Flags().String("task", "", "only this task")
 	return cmd
 }
 
-func (p *program) showReviews(all []control.Review, asJSON bool) error {
-	if asJSON {
-		return cli.PrintJSON(p.out, all)
-	}
-	if len(all) == 0 {
-		fmt.Fprintln(p.err, "there are no reviews yet: the first comes a day after a provider's benchmark")
-		return nil
-	}
-	rows := [][]string{{"TASK", "NAME", "PROVIDER", "RATING", "STATE", "WHEN", "WHY"}}
-	for _, r := range all {
+func (p *program) showReviews(all []control.Review) error {
+	none := "there are no reviews yet: the first comes a day after a provider's benchmark"
+	return table(p, none, "TASK,NAME,PROVIDER,RATING,STATE,WHEN,WHY", func(r control.Review) []string {
 		rating := "-"
 		if r.Rating > 0 {
 			rating = fmt.Sprintf("%.1f", r.Rating)
 		}
-		rows = append(rows, []string{
-			cli.Cut(cli.Clean(r.Task), 16), cli.Cut(cli.Clean(r.Name), 12), cli.ShortNpub(r.Npub), rating, r.State, p.when(r.At),
-			cli.Cut(cli.Clean(r.Cause), 24),
-		})
-	}
-	return cli.Table(p.out, rows)
+		return []string{cli.Cut(cli.Clean(r.Task), 16), cli.Cut(cli.Clean(r.Name), 12), cli.ShortNpub(r.Npub), rating, r.State, p.when(r.At),
+			cli.Cut(cli.Clean(r.Cause), 24)}
+	})(all)
 }
 
 // when is a moment that has passed or is still to come.
@@ -86,46 +59,21 @@ func (p *program) when(ms int64) string {
 }
 
 func (p *program) reviewShowCommand() *cobra.Command {
-	var task string
-	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := call(p, p.reading, control.ReviewCards, &cobra.Command{
 		Use:   "show PROVIDER",
 		Short: "Show what you and others say of a provider",
 		Long: `show puts your own reviews beside those of others. A review by somebody else counts
 as far as you trust its author, less the older it is, and less without a receipt
 that verifies. Others' reviews never raise trust by themselves.`,
 		Example: "  guild review show npub1…\n  guild review show npub1… --task python --json",
-		Args:    cli.OneArg("a provider"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.runReviewShow(cmd.Context(), args[0], task, asJSON)
-		},
-	}
-	cmd.Flags().StringVar(&task, "task", "", "only this task")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	}, func(cards []control.ReviewCard) error {
+		for _, c := range cards {
+			p.showReviewCard(c)
+		}
+		return nil
+	})
+	cmd.Flags().String("task", "", "only this task")
 	return cmd
-}
-
-func (p *program) runReviewShow(ctx context.Context, who, task string, asJSON bool) error {
-	client, done, err := p.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	key, err := namedProvider(ctx, who)
-	if err != nil {
-		return cli.Usage(err)
-	}
-	cards, err := client.ReviewCards(ctx, key, task)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return cli.PrintJSON(p.out, cards)
-	}
-	for _, c := range cards {
-		p.showReviewCard(c)
-	}
-	return nil
 }
 
 func (p *program) showReviewCard(c control.ReviewCard) {
@@ -150,50 +98,25 @@ func (p *program) showReviewCard(c control.ReviewCard) {
 	}
 }
 
-type reviewOptions struct {
-	Task, D, ID, Because string
-	GivenD, JSON         bool
-}
-
 // reviewVerb makes a verb that does something about the reviews of a provider.
 func (p *program) reviewVerb(name, about, long string) *cobra.Command {
-	var o reviewOptions
-	cmd := &cobra.Command{
+	var how control.ReviewAct
+	cmd := send(p, p.acting, control.ChangeReview, &cobra.Command{
 		Use:     name + " PROVIDER",
 		Short:   about,
 		Long:    long + "\n\nA provider is named by its npub, also shortened as market ls shows it, its key in\nhex, or a NIP-05 name.",
 		Example: fmt.Sprintf("  guild review %s npub1…\n  guild review %s npub1… --task python", name, name),
-		Args:    cli.OneArg("a provider"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.GivenD = cmd.Flags().Changed("d")
-			return p.runReviewVerb(cmd.Context(), name, args[0], o)
-		},
-	}
+	}, func(cmd *cobra.Command, args []string) (control.ReviewAct, []string, error) {
+		how.D = givenFlag(cmd, "d")
+		key, err := resolveProvider(cmd.Context(), args[0])
+		return how, []string{key, name}, err
+	}, p.showReviews)
 	f := cmd.Flags()
-	f.StringVar(&o.Task, "task", "", "which task (default: the only one)")
-	f.StringVar(&o.D, "d", "", "which of its services (default: the only one)")
-	f.StringVar(&o.Because, "because", "", "the reason, which is kept")
-	f.BoolVar(&o.JSON, "json", false, "print JSON")
+	f.StringVar(&how.Task, "task", "", "which task (default: the only one)")
+	f.String("d", "", "which of its services (default: the only one)")
+	f.StringVar(&how.Reason, "because", "", "the reason, which is kept")
 	if name == "retract" {
-		f.StringVar(&o.ID, "id", "", "which review (default: the latest)")
+		f.StringVar(&how.ID, "id", "", "which review (default: the latest)")
 	}
 	return cmd
-}
-
-func (p *program) runReviewVerb(ctx context.Context, act, who string, o reviewOptions) error {
-	key, err := resolveProvider(ctx, who)
-	if err != nil {
-		return cli.Usage(err)
-	}
-	how := control.ReviewAct{Task: o.Task, ID: o.ID, Reason: o.Because}
-	if o.GivenD {
-		how.D = &o.D
-	}
-	return p.acting(ctx, func(client *control.Client, fresh bool) error {
-		all, err := onceHeard(ctx, fresh, func() ([]control.Review, error) { return client.Review(ctx, key, act, how) })
-		if err != nil {
-			return err
-		}
-		return p.showReviews(all, o.JSON)
-	})
 }

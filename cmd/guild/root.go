@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"io"
 	"os"
 	"time"
@@ -11,12 +9,9 @@ import (
 
 	"guild/internal/cli"
 	"guild/internal/config"
-	"guild/internal/control"
-	"guild/internal/key"
-	"guild/internal/node"
 )
 
-// program is what every verb gets: the streams, the clock and the global flags.
+// program holds what every verb needs: the streams, the clock and the global flags.
 type program struct {
 	home    string
 	verbose bool
@@ -66,59 +61,3 @@ sandbox, and keeps a receipt.`,
 }
 
 func (p *program) config() (config.Config, error) { return config.Load(p.home, os.Environ()) }
-
-// reader returns a client for looking at things: of the running node, or of what a stopped one left on disk.
-// done closes what had to be opened.
-func (p *program) reader(ctx context.Context) (client *control.Client, done func(), err error) {
-	return p.readerOf(ctx, nobody, node.Inspect)
-}
-
-// journalReader is reader for what needs the journal alone.
-func (p *program) journalReader(ctx context.Context) (client *control.Client, done func(), err error) {
-	return p.readerOf(ctx, nobody, node.InspectJournal)
-}
-
-func nobody(config.Config) (key.Identity, error) { return key.Identity{}, nil }
-
-// readerAs is reader for what needs the identity even when no node runs.
-func (p *program) readerAs(ctx context.Context, who func(config.Config) (key.Identity, error)) (client *control.Client, done func(), err error) {
-	return p.readerOf(ctx, who, node.Inspect)
-}
-
-func (p *program) readerOf(ctx context.Context, who func(config.Config) (key.Identity, error),
-	inspect func(context.Context, node.Config) (*control.Client, func() error, error)) (client *control.Client, done func(), err error) {
-	c, err := p.config()
-	if err != nil {
-		return nil, nil, err
-	}
-	client = control.Dial(c.Socket())
-	if _, err := client.Status(ctx); !errors.Is(err, control.ErrNotRunning) {
-		return client, func() {}, err
-	}
-	id, err := who(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	n, err := nodeConfig(c, id, nodeOptions{Log: p.logger(p.err)})
-	if err != nil {
-		return nil, nil, err
-	}
-	client, closeAll, err := inspect(ctx, n)
-	if err != nil {
-		return nil, nil, err
-	}
-	return client, func() {
-		if err := closeAll(); err != nil {
-			p.logger(p.err).Warn("closing what a stopped node left", "err", err)
-		}
-	}, nil
-}
-
-// client speaks to the node of this home, whether one runs or not.
-func (p *program) client() (*control.Client, error) {
-	c, err := p.config()
-	if err != nil {
-		return nil, err
-	}
-	return control.Dial(c.Socket()), nil
-}

@@ -25,7 +25,7 @@ import (
 	"guild/internal/key"
 )
 
-// demoOptions is what "guild demo" asks for.
+// demoOptions are the flags of guild demo.
 type demoOptions struct {
 	JSON     bool
 	Keep     string // directory for the nodes' files; a new temporary one when empty
@@ -143,7 +143,7 @@ func findExamples(given string) (string, error) {
 }
 
 // startCustomer runs the customer node and the relay that everybody meets on. Its patience is counted in seconds,
-// so that nobody has to wait for a silent provider as long as in earnest.
+// so that the demo does not wait long for the silent provider.
 func (d *demo) startCustomer(ctx context.Context) (stop func() error, relay string, err error) {
 	c, err := config.Load(d.home("customer"), nil)
 	if err != nil {
@@ -160,7 +160,7 @@ func (d *demo) startCustomer(ctx context.Context) (stop func() error, relay stri
 		return nil, "", err
 	}
 	d.client = client
-	status, err := client.Status(ctx)
+	status, err := control.NodeStatus.Call(ctx, client)
 	return stop, status.Local, err
 }
 
@@ -223,7 +223,7 @@ func stopProvider(p *exec.Cmd) {
 	p.Process.Signal(os.Interrupt)
 	hard := time.AfterFunc(15*time.Second, func() { p.Process.Kill() })
 	defer hard.Stop()
-	p.Wait() // it was told to stop: how it says goodbye is of no interest
+	p.Wait() // it was told to stop; its exit status does not matter
 }
 
 // meet waits until the customer has seen everybody's announcements.
@@ -232,7 +232,7 @@ func (d *demo) meet(ctx context.Context) error {
 	defer cancel()
 	want := len(demoProviders()) * len(demoTasks())
 	for tick := time.Tick(100 * time.Millisecond); ; {
-		known, err := d.client.Providers(ctx, "")
+		known, err := control.Providers.Call(ctx, d.client)
 		if err != nil {
 			return err
 		}

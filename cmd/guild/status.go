@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -20,31 +19,11 @@ import (
 )
 
 func (p *program) statusCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return call(p, p.running, control.NodeStatus, &cobra.Command{
 		Use:     "status",
 		Short:   "Show what the running node is doing",
 		Example: "  guild status\n  guild status --json",
-		Args:    cli.NoArgs(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runStatus(cmd.Context(), asJSON) },
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
-}
-
-func (p *program) runStatus(ctx context.Context, asJSON bool) error {
-	client, err := p.client()
-	if err != nil {
-		return err
-	}
-	s, err := client.Status(ctx)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return cli.PrintJSON(p.out, s)
-	}
-	return writeStatus(p.out, s, p.now())
+	}, func(s control.Status) error { return writeStatus(p.out, s, p.now()) })
 }
 
 // writeStatus prints a status in at most 80 columns.

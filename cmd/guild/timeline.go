@@ -13,7 +13,7 @@ import (
 	"guild/internal/control"
 )
 
-// timeline is what a person sees of one job: its steps with when each ran and for how long, and the latest
+// timeline shows one job: its steps with when each ran and for how long, and the latest
 // feedback. It is a fold of updates; drawing it reads no clock.
 type timeline struct {
 	job      control.Job
@@ -75,7 +75,7 @@ func (t *timeline) turn(attempt string) bool {
 	return true
 }
 
-// move takes a step on. One that is over stays over: what else is said of it changes its text at most.
+// move advances a step. One that is over stays over; a later update changes at most its text.
 func (s *span) move(u control.Update) {
 	over := s.state == "done" || s.state == "failed"
 	if over && u.State == "progress" {
@@ -281,7 +281,7 @@ func summary(job control.Job) string {
 	return text
 }
 
-// endingOf is what a job with only this attempt came to.
+// endingOf returns the ending of a job with only this attempt.
 func endingOf(a control.Attempt) guild.Ending {
 	if a.Verdict == nil {
 		return guild.Open

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -23,50 +22,30 @@ func (p *program) trustCommand() *cobra.Command {
 }
 
 func (p *program) trustLsCommand() *cobra.Command {
-	var task string
-	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := call(p, p.reading, control.Trust, &cobra.Command{
 		Use:   "ls",
 		Short: "List how far providers are trusted, by task",
 		Long: `ls lists the routing matrix: for each task the services that were judged, the most
 trusted first, with their state. Below it stands what a person should look at, and
 the values beside trust that differ from the configuration.`,
 		Example: "  guild trust ls\n  guild trust ls --task python --json",
-		Args:    cli.NoArgs(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runTrustLs(cmd.Context(), task, asJSON) },
-	}
-	cmd.Flags().StringVar(&task, "task", "", "only this task")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	}, p.showTrust)
+	cmd.Flags().String("task", "", "only this task")
 	return cmd
 }
 
-func (p *program) runTrustLs(ctx context.Context, task string, asJSON bool) error {
-	client, done, err := p.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	m, err := client.Trust(ctx, task)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return cli.PrintJSON(p.out, m)
-	}
-	if len(m.Entries) == 0 {
-		fmt.Fprintln(p.err, "nobody was judged yet; guild market bench tries a provider, and guild hire learns from each job")
-	}
-	rows := [][]string{{"TASK", "NAME", "PROVIDER", "STATE", "TRUST", "RUN", "CHANGED"}}
-	for _, e := range m.Entries {
-		rows = append(rows, []string{
-			cli.Cut(cli.Clean(e.Task), 18), cli.Cut(cli.Clean(e.Name), 12), cli.ShortNpub(e.Npub), e.State,
-			fmt.Sprintf("%.2f", e.Trust), fmt.Sprint(e.Runs), ageOrNever(p, e.Changed),
-		})
-	}
-	if len(rows) > 1 {
-		if err := cli.Table(p.out, rows); err != nil {
-			return err
+func (p *program) showTrust(m control.Matrix) error {
+	none := "nobody was judged yet; guild market bench tries a provider, and guild hire learns from each job"
+	err := table(p, none, "TASK,NAME,PROVIDER,STATE,TRUST,RUN,CHANGED", func(e control.TrustEntry) []string {
+		changed := "-"
+		if e.Changed != 0 {
+			changed = age(p.now(), e.Changed)
 		}
+		return []string{cli.Cut(cli.Clean(e.Task), 18), cli.Cut(cli.Clean(e.Name), 12), cli.ShortNpub(e.Npub), e.State,
+			fmt.Sprintf("%.2f", e.Trust), fmt.Sprint(e.Runs), changed}
+	})(m.Entries)
+	if err != nil {
+		return err
 	}
 	for _, v := range m.Variables {
 		fmt.Fprintln(p.out, describeVariable(v))
@@ -98,51 +77,17 @@ func describeVariable(v control.Variable) string {
 	return text
 }
 
-func ageOrNever(p *program, ms int64) string {
-	if ms == 0 {
-		return "-"
-	}
-	return age(p.now(), ms)
-}
-
 func (p *program) trustShowCommand() *cobra.Command {
-	var d string
-	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := call(p, p.reading, control.Standings, &cobra.Command{
 		Use:     "show PROVIDER",
 		Short:   "Show how you stand with a provider, and what comes next",
 		Example: "  guild trust show npub1…\n  guild trust show npub1… --json",
-		Args:    cli.OneArg("a provider"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.runTrustShow(cmd.Context(), args[0], d, asJSON)
-		},
-	}
-	cmd.Flags().StringVar(&d, "d", "", "only this service")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	}, p.showStandings)
+	cmd.Flags().String("d", "", "only this service")
 	return cmd
 }
 
-func (p *program) runTrustShow(ctx context.Context, who, d string, asJSON bool) error {
-	client, done, err := p.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	key, err := namedProvider(ctx, who)
-	if err != nil {
-		return cli.Usage(err)
-	}
-	all, err := client.Standings(ctx, key, d)
-	if err != nil {
-		return err
-	}
-	return p.showStandings(all, asJSON)
-}
-
-func (p *program) showStandings(all []control.Standing, asJSON bool) error {
-	if asJSON {
-		return cli.PrintJSON(p.out, all)
-	}
+func (p *program) showStandings(all []control.Standing) error {
 	for i, s := range all {
 		if i > 0 {
 			fmt.Fprintln(p.out)
@@ -171,13 +116,13 @@ func (p *program) showStandings(all []control.Standing, asJSON bool) error {
 }
 
 type trustSetOptions struct {
-	Task, D, State, Because string
-	GivenD, Force, JSON     bool
+	Task, State, Because string
+	Force                bool
 }
 
 func (p *program) trustSetCommand() *cobra.Command {
 	var o trustSetOptions
-	cmd := &cobra.Command{
+	cmd := send(p, p.acting, control.ChangeTrust, &cobra.Command{
 		Use:   "set PROVIDER [TRUST]",
 		Short: "Set trust, or a provider's state, by your own word",
 		Long: `set overrides what was learned: trust for a task (0.1 to 0.9), or a state.
@@ -191,47 +136,29 @@ The reason is kept with the change. What you set is not undone by itself, except
 an attempt to break out of the sandbox.`,
 		Example: "  guild trust set npub1… 0.7 --task python --because \"audited by hand\"\n  guild trust set npub1… --state suspended --because \"they asked for a pause\"",
 		Args:    cli.Arity(cobra.RangeArgs(1, 2), "a provider, and trust unless --state is given"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.GivenD = cmd.Flags().Changed("d")
-			return p.runTrustSet(cmd.Context(), args, o)
-		},
-	}
+	}, func(cmd *cobra.Command, args []string) (control.SetTrust, []string, error) {
+		set, err := o.change(args[1:])
+		if err != nil {
+			return set, nil, err
+		}
+		set.D = givenFlag(cmd, "d")
+		key, err := resolveProvider(cmd.Context(), args[0])
+		return set, []string{key}, err
+	}, p.showStandings)
 	f := cmd.Flags()
 	f.StringVar(&o.Task, "task", "", "the task that trust is for")
 	f.StringVar(&o.State, "state", "", "suspended, reinstated, removed or allowed")
-	f.StringVar(&o.D, "d", "", "which of its services (default: the only one)")
+	f.String("d", "", "which of its services (default: the only one)")
 	f.StringVar(&o.Because, "because", "", "the reason, which is kept (required)")
 	f.BoolVar(&o.Force, "force", false, "reinstate without another benchmark")
-	f.BoolVar(&o.JSON, "json", false, "print JSON")
 	cli.Exclusive(cmd, "task", "state")
 	cli.Choices(cmd, "state", "suspended", "reinstated", "removed", "allowed")
 	return cmd
 }
 
-func (p *program) runTrustSet(ctx context.Context, args []string, o trustSetOptions) error {
-	set, err := o.change(args[1:])
-	if err != nil {
-		return cli.Usage(err)
-	}
-	key, err := resolveProvider(ctx, args[0])
-	if err != nil {
-		return cli.Usage(err)
-	}
-	return p.acting(ctx, func(client *control.Client, fresh bool) error {
-		all, err := onceHeard(ctx, fresh, func() ([]control.Standing, error) { return client.SetTrust(ctx, key, set) })
-		if err != nil {
-			return err
-		}
-		return p.showStandings(all, o.JSON)
-	})
-}
-
 // change reads what is to be set.
 func (o trustSetOptions) change(value []string) (control.SetTrust, error) {
 	set := control.SetTrust{Task: o.Task, State: o.State, Force: o.Force, Reason: o.Because}
-	if o.GivenD {
-		set.D = &o.D
-	}
 	switch {
 	case o.Because == "":
 		return set, errors.New("--because is missing: say why, for whoever reads the history")
@@ -253,17 +180,4 @@ func (o trustSetOptions) change(value []string) (control.SetTrust, error) {
 		set.Trust = &t
 	}
 	return set, nil
-}
-
-// acting runs something on the running node, or on one of its own.
-func (p *program) acting(ctx context.Context, act func(client *control.Client, fresh bool) error) error {
-	client, own, err := p.anyNode(ctx)
-	if err != nil {
-		return err
-	}
-	err = act(client, own != nil)
-	if own == nil {
-		return err
-	}
-	return errors.Join(err, own())
 }

@@ -37,7 +37,7 @@ something without knowing of each other, the lower trust counts.`,
 
 func (p *program) runTrustExport(ctx context.Context, to string) error {
 	return p.acting(ctx, func(client *control.Client, _ bool) error {
-		document, err := client.Export(ctx)
+		document, err := control.ExportTrust.Call(ctx, client)
 		if err != nil {
 			return err
 		}
@@ -77,14 +77,14 @@ func (p *program) runTrustImport(ctx context.Context, from string, asJSON bool) 
 		return cli.Usage(fmt.Errorf("import: %w", err))
 	}
 	return p.acting(ctx, func(client *control.Client, _ bool) error {
-		changed, err := client.Import(ctx, bytes.NewReader(document))
+		changed, err := control.ImportTrust.Call(ctx, client, bytes.NewReader(document))
 		if err != nil {
 			return err
 		}
 		for _, why := range changed.Skipped {
 			fmt.Fprintln(p.err, "left as it was:", cli.Clean(why))
 		}
-		return p.showChange(changed, asJSON)
+		return printed(p, asJSON, changed, p.showChange)
 	})
 }
 
@@ -102,42 +102,29 @@ func (p *program) readBounded(name string, most int64) ([]byte, error) {
 	return b, err
 }
 
-func (p *program) showChange(c control.MatrixChange, asJSON bool) error {
-	if asJSON {
-		return cli.PrintJSON(p.out, c)
-	}
+func (p *program) showChange(c control.MatrixChange) error {
 	_, err := fmt.Fprintf(p.out, "%s changed; the matrix is %s\n", cli.Count(c.Entries, "entry", "entries"), c.Hash)
 	return err
 }
 
 func (p *program) trustRollbackCommand() *cobra.Command {
 	var to, task string
-	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := send(p, p.acting, control.RollBack, &cobra.Command{
 		Use:   "rollback --to WHEN",
 		Short: "Restore trust as it was at an earlier time",
 		Long: `rollback restores all trust, or that of one task, as it was at a time: a duration
 ago, as 2h, or a moment, as 2026-11-20T06:00:00Z. What was learned since stays in
 the history and can be restored in turn.`,
 		Example: "  guild trust rollback --to 2h\n  guild trust rollback --to 2026-11-20T06:00:00Z --task python",
-		Args:    cli.NoArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			at, err := p.moment(to)
-			if err != nil {
-				return cli.Usage(fmt.Errorf("--to %w", err))
-			}
-			return p.acting(cmd.Context(), func(client *control.Client, _ bool) error {
-				changed, err := client.Rollback(cmd.Context(), control.Rollback{To: at.UnixMilli(), Task: task})
-				if err != nil {
-					return err
-				}
-				return p.showChange(changed, asJSON)
-			})
-		},
-	}
+	}, func(*cobra.Command, []string) (control.Rollback, []string, error) {
+		at, err := p.moment(to)
+		if err != nil {
+			return control.Rollback{}, nil, fmt.Errorf("--to %w", err)
+		}
+		return control.Rollback{To: at.UnixMilli(), Task: task}, nil, nil
+	}, p.showChange)
 	cmd.Flags().StringVar(&to, "to", "", "when: a duration ago, or a moment (required)")
 	cmd.Flags().StringVar(&task, "task", "", "only this task")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
@@ -166,16 +153,13 @@ policy_bundle_id. [trust] policy in the configuration chooses another one.`,
 		Example: "  guild trust policy | jq .routing",
 		Args:    cli.NoArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, done, err := p.reader(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			document, err := client.Policy(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return cli.PrintJSON(p.out, json.RawMessage(document))
+			return p.reading(cmd.Context(), func(client *control.Client, _ bool) error {
+				document, err := control.Policy.Call(cmd.Context(), client)
+				if err != nil {
+					return err
+				}
+				return cli.PrintJSON(p.out, json.RawMessage(document))
+			})
 		},
 	}
 }

@@ -69,7 +69,7 @@ without a network. With - it is written to standard output.`,
 	return cmd
 }
 
-// verified is what verify says of one export.
+// verified is the report of verify on one export.
 type verified struct {
 	File  string `json:"file"`
 	OK    bool   `json:"ok"`

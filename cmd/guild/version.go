@@ -10,7 +10,7 @@ import (
 	"guild/internal/cli"
 )
 
-// buildReport is what version --json prints.
+// buildReport is the output of version --json.
 type buildReport struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`

@@ -18,35 +18,28 @@ func isRequest(text string) bool {
 
 // runWorkRequest shows a request that this node was asked to work on, or the record of its worker's session.
 func (p *program) runWorkRequest(ctx context.Context, id string, o workShowOptions) error {
-	client, done, err := p.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if o.Replay || o.Receipt {
-		read := client.RequestReplay
-		if o.Receipt {
-			read = client.RequestSession
+	return p.reading(ctx, func(client *control.Client, _ bool) error {
+		if o.Replay || o.Receipt {
+			document := control.RequestReplay
+			if o.Receipt {
+				document = control.RequestSession
+			}
+			b, err := document.Call(ctx, client, id)
+			if err != nil {
+				return err
+			}
+			_, err = p.out.Write(b)
+			return err
 		}
-		document, err := read(ctx, id)
+		r, err := control.OneRequest.Call(ctx, client, id)
 		if err != nil {
 			return err
 		}
-		_, err = p.out.Write(document)
-		return err
-	}
-	r, err := client.Request(ctx, id)
-	switch {
-	case err != nil:
-		return err
-	case o.JSON:
-		return cli.PrintJSON(p.out, r)
-	}
-	p.showRequest(r)
-	return nil
+		return printed(p, o.JSON, r, p.showRequest)
+	})
 }
 
-func (p *program) showRequest(r control.Request) {
+func (p *program) showRequest(r control.Request) error {
 	line := p.line
 	line("request", "%s", r.Request)
 	line("customer", "%s", cli.ShortNpub(r.Customer))
@@ -70,4 +63,5 @@ func (p *program) showRequest(r control.Request) {
 			fmt.Fprintf(p.out, "%-9s %s\n", one.label, one.blob)
 		}
 	}
+	return nil
 }

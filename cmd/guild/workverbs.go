@@ -15,29 +15,25 @@ import (
 
 // workVerbs look after the services of a running node.
 func (p *program) workVerbs() []*cobra.Command {
-	var asJSON bool
-	ls := &cobra.Command{
+	ls := call(p, p.running, control.Services, &cobra.Command{
 		Use:   "ls",
 		Short: "List the services that the running node offers",
 		Long: `ls lists the services that the running node offers. OK is the part of the
 finished requests that was delivered, TIME how long that takes on average, from the
 request to the result.`,
 		Example: "  guild work ls\n  guild work ls --json",
-		Args:    cli.NoArgs(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runWorkLs(cmd.Context(), asJSON) },
-	}
-	ls.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	}, p.showServices)
 	return []*cobra.Command{
 		ls, p.workShowCommand(),
 		p.workCustomersCommand(), p.workJudgedCommand(), p.workObjectCommand(),
 		p.turnCommand("pause", "Take nothing new; what waits, waits until the service is resumed", `Requests that come are refused as busy, and the announcement is taken back. What
 runs is finished; what waits is done after guild work resume, or told when its
-deadline has passed.`, (*control.Client).PauseService),
+deadline has passed.`, control.PauseService),
 		p.turnCommand("resume", "Take requests again after pause or drain", `What waited goes on, and the service is announced again.`,
-			(*control.Client).ResumeService),
+			control.ResumeService),
 		p.turnCommand("drain", "Take nothing new; what waits is done", `Requests that come are refused as busy, and the announcement is taken back. What
 runs or waits is done. The node goes on: stop it when guild work ls shows nothing
-under way.`, (*control.Client).DrainService),
+under way.`, control.DrainService),
 	}
 }
 
@@ -68,7 +64,13 @@ with such a name comes first.`,
 			if o.Replay || o.Receipt || isRequest(args[0]) && !p.isService(cmd.Context(), args[0]) {
 				return p.runWorkRequest(cmd.Context(), args[0], o)
 			}
-			return p.runWorkShow(cmd.Context(), args[0], o.JSON)
+			return p.running(cmd.Context(), func(client *control.Client, _ bool) error {
+				s, err := control.OneService.Call(cmd.Context(), client, args[0])
+				if err != nil {
+					return err
+				}
+				return printed(p, o.JSON, s, p.showService)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&o.Replay, "replay", false, "print the REPLAY.jsonl of a request's session as it is stored")
@@ -82,16 +84,13 @@ with such a name comes first.`,
 func (p *program) isService(ctx context.Context, name string) bool {
 	client, err := p.client()
 	if err == nil {
-		_, err = client.Service(ctx, name)
+		_, err = control.OneService.Call(ctx, client, name)
 	}
 	return err == nil
 }
 
-// turning is what pause, resume and drain ask of the node.
-type turning func(c *control.Client, ctx context.Context, d string) (control.Service, error)
-
 // turnCommand makes a verb that takes one service, or all of them.
-func (p *program) turnCommand(name, about, more string, turn turning) *cobra.Command {
+func (p *program) turnCommand(name, about, more string, turn control.Resource[control.Service]) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:               name + " [SERVICE]",
@@ -100,21 +99,24 @@ func (p *program) turnCommand(name, about, more string, turn turning) *cobra.Com
 		Example:           fmt.Sprintf("  guild work %s python\n  guild work %s --json", name, name),
 		Args:              cli.Arity(cobra.MaximumNArgs(1), "one service, or none for all"),
 		ValidArgsFunction: p.completeServices,
-		RunE:              func(cmd *cobra.Command, args []string) error { return p.runTurn(cmd.Context(), args, turn, asJSON) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.running(cmd.Context(), func(client *control.Client, _ bool) error {
+				return p.runTurn(cmd.Context(), client, args, turn, asJSON)
+			})
+		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-func (p *program) runTurn(ctx context.Context, args []string, turn turning, asJSON bool) error {
-	client, err := p.client()
-	if err != nil {
-		return err
-	}
+func (p *program) runTurn(ctx context.Context, client *control.Client, args []string, turn control.Resource[control.Service], asJSON bool) error {
 	if len(args) == 0 {
-		all, err := p.offered(ctx, client)
+		all, err := control.Services.Call(ctx, client)
 		if err != nil {
 			return err
+		}
+		if len(all) == 0 {
+			return p.offersNothing()
 		}
 		for _, s := range all {
 			args = append(args, s.D)
@@ -122,29 +124,24 @@ func (p *program) runTurn(ctx context.Context, args []string, turn turning, asJS
 	}
 	turned := []control.Service{}
 	for _, d := range args {
-		s, err := turn(client, ctx, d)
+		s, err := turn.Call(ctx, client, d)
 		if err != nil {
 			return err
 		}
 		turned = append(turned, s)
 	}
-	if asJSON {
-		return cli.PrintJSON(p.out, turned)
-	}
-	for _, s := range turned {
-		fmt.Fprintf(p.out, "%s: %s, %d running, %d queued\n", cli.Cut(cli.Clean(s.D), 40), s.State, s.Running, s.Queued)
-	}
-	return nil
+	return printed(p, asJSON, turned, func([]control.Service) error {
+		for _, s := range turned {
+			fmt.Fprintf(p.out, "%s: %s, %d running, %d queued\n", cli.Cut(cli.Clean(s.D), 40), s.State, s.Running, s.Queued)
+		}
+		return nil
+	})
 }
 
-// offered lists the services of the running node, and wants at least one.
-func (p *program) offered(ctx context.Context, client *control.Client) ([]control.Service, error) {
-	all, err := client.Services(ctx)
-	if err == nil && len(all) == 0 {
-		err = cli.WithHint(errors.New("the node offers no service"),
-			"guild work --task python --exec ./agent/solve.sh, or [services.NAME] in "+p.configPath()+" and guild up")
-	}
-	return all, err
+// offersNothing is the error of a verb that needs a service.
+func (p *program) offersNothing() error {
+	return cli.WithHint(errors.New("the node offers no service"),
+		"guild work --task python --exec ./agent/solve.sh, or [services.NAME] in "+p.configPath()+" and guild up")
 }
 
 // configPath is where the configuration is, or would be.
@@ -156,30 +153,14 @@ func (p *program) configPath() string {
 	return c.Paths.Config
 }
 
-func (p *program) runWorkLs(ctx context.Context, asJSON bool) error {
-	client, err := p.client()
-	if err != nil {
-		return err
+func (p *program) showServices(all []control.Service) error {
+	if len(all) == 0 {
+		return p.offersNothing()
 	}
-	if asJSON {
-		all, err := client.Services(ctx)
-		if err != nil {
-			return err
-		}
-		return cli.PrintJSON(p.out, all)
-	}
-	all, err := p.offered(ctx, client)
-	if err != nil {
-		return err
-	}
-	rows := [][]string{{"SERVICE", "STATE", "RUNNING", "QUEUED", "DONE", "FAILED", "OK", "TIME"}}
-	for _, s := range all {
-		rows = append(rows, []string{
-			cli.Cut(cli.Clean(s.D), 20), s.State, fmt.Sprintf("%d/%d", s.Running, s.Slots), fmt.Sprintf("%d/%d", s.Queued, s.Settings.Queue),
-			fmt.Sprint(s.Done), fmt.Sprint(s.Failed), successOf(s), latencyOf(s),
-		})
-	}
-	return cli.Table(p.out, rows)
+	return table(p, "", "SERVICE,STATE,RUNNING,QUEUED,DONE,FAILED,OK,TIME", func(s control.Service) []string {
+		return []string{cli.Cut(cli.Clean(s.D), 20), s.State, fmt.Sprintf("%d/%d", s.Running, s.Slots), fmt.Sprintf("%d/%d", s.Queued, s.Settings.Queue),
+			fmt.Sprint(s.Done), fmt.Sprint(s.Failed), successOf(s), latencyOf(s)}
+	})(all)
 }
 
 func successOf(s control.Service) string {
@@ -196,18 +177,7 @@ func latencyOf(s control.Service) string {
 	return (time.Duration(s.LatencyMs) * time.Millisecond).String()
 }
 
-func (p *program) runWorkShow(ctx context.Context, d string, asJSON bool) error {
-	client, err := p.client()
-	if err != nil {
-		return err
-	}
-	s, err := client.Service(ctx, d)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return cli.PrintJSON(p.out, s)
-	}
+func (p *program) showService(s control.Service) error {
 	p.showSettings(s, *s.Settings)
 	line := p.line
 	line("running", "%d of %d", s.Running, s.Slots)
@@ -269,7 +239,7 @@ func openTo(set control.ServiceSettings) string {
 
 // completeServices offers the services of the running node.
 func (p *program) completeServices(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	return complete(p, (*control.Client).Services, func(s control.Service) string {
+	return complete(p, control.Services, func(s control.Service) string {
 		return s.D + "\t" + cli.Cut(cli.Clean(s.State+", "+strings.Join(s.Settings.Tasks, ",")), 40)
 	})(cmd, args, begun)
 }

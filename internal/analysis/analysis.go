@@ -1,19 +1,17 @@
 // Package analysis reads delivered code without running it, and measures how much of it the tests reach: pylint,
-// mypy, bandit, patterns of its own, and coverage. Every tool runs in a sandbox, for a linter's plugins and
-// configuration are code, too, and a parser that strangers feed may have holes. What it finds lowers a score; it
-// never decides one alone.
+// mypy, bandit, patterns of its own, and coverage. Every tool runs in a sandbox, because a linter's plugins
+// and configuration are code too, and a parser that reads a stranger's file may have holes. Findings lower a score; they
+// never decide one alone.
 //
-// Only Python files that were delivered are read. What they say about the tools (configuration files, comments
-// that silence a check) is not listened to, and no module of theirs is loaded by a tool. Coverage is the exception:
-// it runs the customer's tests beside the delivery, in a sandbox that is thrown away, so its numbers are the
-// delivery's own word. They earn an annotation, and nothing else.
+// Only delivered Python files are read. Delivered configuration files and comments that silence a check are ignored, and
+// no tool loads a delivered module. Coverage is the exception: it runs the customer's tests beside the delivery, in a
+// sandbox of its own, so the delivery may forge its numbers. They earn an annotation, and nothing else.
 package analysis
 
 import (
 	"cmp"
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -24,7 +22,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-// Names of the tools, as they stand in verdicts.
+// Names of the tools in verdicts.
 const (
 	Bandit   = "bandit"
 	Patterns = "pattern"
@@ -50,7 +48,7 @@ type Analyst struct {
 	Cache  string        // a directory for what makes mypy faster; nothing is kept if empty
 
 	learning sync.Mutex // held while Cache is filled
-	dull     bool       // that failed, and is not tried again; guarded by learning
+	gaveUp   bool       // filling it failed and is not tried again; guarded by learning
 }
 
 // Subject is a delivery to be analysed.
@@ -59,15 +57,15 @@ type Subject struct {
 	Delivery string   // directory of the unpacked delivery; hostile
 	Scripts  []string // what pytest runs, as "tests/test_x.py"; coverage is not measured if empty
 
-	Took time.Duration // the tests; to measure what they cover may take some times as long
+	Took time.Duration // how long the tests took; coverage may take a multiple of it
 }
 
-// Report is what the tools said.
+// Report holds what the tools found.
 type Report struct {
 	Quality  *guild.Quality    `json:"quality,omitempty"`  // nil if there is nothing to read
 	Tools    []guild.Tool      `json:"tools,omitempty"`    // that answered
 	Reason   string            `json:"reason,omitempty"`   // why there is no grade
-	Unknown  map[string]string `json:"unknown,omitempty"`  // tool → why it said nothing
+	Unknown  map[string]string `json:"unknown,omitempty"`  // tool → why it has no answer
 	Findings []guild.Notice    `json:"findings,omitempty"` // all of them; Quality has the worst
 	Usage    guild.Usage       `json:"usage"`              // of all tools
 }
@@ -101,7 +99,7 @@ func (a *Analyst) Analyse(ctx context.Context, s Subject) (Report, error) {
 	return combine(jobs, answers), nil
 }
 
-// jobs are the tools with what each is to do.
+// jobs returns the tools to run, with what each is to do.
 func (a *Analyst) jobs(s Subject, f files) []job {
 	order := order{Files: f.inside()}
 	list := []job{
@@ -113,7 +111,8 @@ func (a *Analyst) jobs(s Subject, f files) []job {
 	if len(s.Scripts) == 0 {
 		return list
 	}
-	order.Root, order.Path = sandbox.Judge, importPath()
+	order.Root = sandbox.Judge
+	order.Path = []string{sandbox.Judge + "/tests", sandbox.Judge, sandbox.Workspace, sandbox.Workspace + "/src"}
 	for _, script := range s.Scripts {
 		order.Scripts = append(order.Scripts, sandbox.Judge+"/"+cmp.Or(script, "tests"))
 	}
@@ -136,17 +135,23 @@ func combine(jobs []job, answers []answer) Report {
 		r.take(j.tool, a)
 	}
 	if !r.Quality.Linted {
-		r.Reason = "pylint: " + cmp.Or(r.Unknown[Pylint], "there is no statement to grade")
+		r.Reason = "pylint: " + cmp.Or(r.Unknown[Pylint], "no statement to grade")
 	}
-	slices.SortStableFunc(r.Findings, worseFirst)
+	slices.SortStableFunc(r.Findings, func(a, b guild.Notice) int { // what lowers the score first, then the severe
+		return cmp.Or(
+			cmp.Compare(rank(a.Tool), rank(b.Tool)),
+			cmp.Compare(slices.Index(severities(), a.Severity), slices.Index(severities(), b.Severity)),
+			cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Code, b.Code),
+		)
+	})
 	r.Quality.Findings = r.Findings[:min(len(r.Findings), shown)]
 	return r
 }
 
-// take puts a tool's answer in its place.
+// take adds a tool's answer to the report.
 func (r *Report) take(tool string, a answer) {
 	q := r.Quality
-	if tool != Coverage { // whose answer is the delivery's word
+	if tool != Coverage { // the delivery may forge what coverage says
 		for _, n := range a.Findings {
 			n.Tool = tool
 			r.Findings = append(r.Findings, n)
@@ -163,21 +168,12 @@ func (r *Report) take(tool string, a answer) {
 	}
 }
 
-// part is a share of one. Nothing to reach is all reached.
+// part returns some of all as a score, 1 if there are none.
 func part(some, all int64) guild.Score {
 	if all <= 0 {
 		return guild.Micro
 	}
 	return guild.Score(some * guild.Micro / all)
-}
-
-// worseFirst puts what costs before what is only shown, and the severe first.
-func worseFirst(a, b guild.Notice) int {
-	return cmp.Or(
-		cmp.Compare(rank(a.Tool), rank(b.Tool)),
-		cmp.Compare(slices.Index(severities(), a.Severity), slices.Index(severities(), b.Severity)),
-		cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Code, b.Code),
-	)
 }
 
 // rank is 0 for the tools whose findings lower the quality, 1 for the others.
@@ -188,13 +184,5 @@ func rank(tool string) int {
 	return 1
 }
 
-// severities are those that a finding may have, the worst first.
+// severities returns those that a finding may have, the worst first.
 func severities() []string { return []string{"high", "medium", "low"} }
-
-// importPath is where Python finds modules in a judged run.
-func importPath() []string {
-	return []string{sandbox.Judge + "/tests", sandbox.Judge, sandbox.Workspace, sandbox.Workspace + "/src"}
-}
-
-// inWorkspace is a delivered file's place in the sandbox.
-func inWorkspace(name string) string { return sandbox.Workspace + "/" + filepath.ToSlash(name) }

@@ -91,7 +91,7 @@ def total(numbers: list[int]) -> int:
     return result
 `
 
-func TestCleanCodeIsGradedTenAndFullyCovered(t *testing.T) {
+func TestCleanCode(t *testing.T) {
 	bundle := lay(t, t.TempDir(), map[string]string{
 		"tests/test_total.py": "from total import total\n\n\ndef test_total():\n    assert total([1, 2]) == 2\n",
 		"tests/criteria.json": "{}",
@@ -110,7 +110,7 @@ func TestCleanCodeIsGradedTenAndFullyCovered(t *testing.T) {
 	}
 }
 
-func TestWhatTheTestsDoNotReachIsNotCovered(t *testing.T) {
+func TestPartialCoverage(t *testing.T) {
 	bundle := lay(t, t.TempDir(), map[string]string{
 		"tests/test_total.py": "from total import total\n\n\ndef test_total():\n    assert total([]) == 0\n",
 	})
@@ -121,7 +121,7 @@ func TestWhatTheTestsDoNotReachIsNotCovered(t *testing.T) {
 	}
 }
 
-func TestDangerousCodeIsShown(t *testing.T) {
+func TestDangerousCode(t *testing.T) {
 	files := map[string]string{
 		"bad.py": "import os as o\nimport pickle\nfrom sys import _getframe as up\nimport ctypes.util\n\n\n" +
 			"def run(text):\n    o.system(text)\n    up(1).f_back\n    eval(text)\n    return pickle.loads(open('/proc/self/mem').read())  # nosec\n",
@@ -149,7 +149,7 @@ func TestDangerousCodeIsShown(t *testing.T) {
 // poor is code that pylint does not like.
 const poor = "import os\nimport sys\ndef F(a,b):\n  x = 1\n  return a\nclass c: pass\n"
 
-func TestADeliveryDoesNotConfigureTheTools(t *testing.T) {
+func TestDeliveredConfigurationIgnored(t *testing.T) {
 	plain := told(t, Pylint, map[string]string{"poor.py": poor})
 	for name, files := range map[string]map[string]string{
 		"configuration files": {
@@ -165,7 +165,7 @@ func TestADeliveryDoesNotConfigureTheTools(t *testing.T) {
 	}
 }
 
-func TestNoDeliveredModuleIsLoadedByATool(t *testing.T) {
+func TestDeliveredModulesNotLoaded(t *testing.T) {
 	shadow := "import os\nos.write(3, b'{\"version\": \"1\", \"grade\": 10000, \"statements\": 9}')\nos._exit(0)\n"
 	files := map[string]string{"poor.py": poor}
 	for _, name := range []string{"json", "pylint", "astroid", "platform", "dill", "bandit", "mypy", "tomli", "coverage", "isort", "stevedore", "sitecustomize"} {
@@ -177,7 +177,7 @@ func TestNoDeliveredModuleIsLoadedByATool(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsUnknown(t *testing.T) {
+func TestUnreadableDeliveries(t *testing.T) {
 	linked := delivery(t, map[string]string{"a.py": clean})
 	if err := os.Symlink("/etc/passwd", filepath.Join(linked, "delivery", "artifacts", "b.py")); err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestWhatCannotBeReadIsUnknown(t *testing.T) {
 	}
 }
 
-func TestHostileSourceIsAFindingAndNoFailure(t *testing.T) {
+func TestHostileSource(t *testing.T) {
 	said := told(t, Patterns, map[string]string{
 		"deep.py":   "x = " + strings.Repeat("(", 90) + strings.Repeat(")", 90) + "\ny = " + strings.Repeat("-", 20_000) + "1\n",
 		"binary.py": "\x00\xff\xfe", "coded.py": "# -*- coding: no_such -*-\n", "total.py": clean,
@@ -217,11 +217,11 @@ func TestHostileSourceIsAFindingAndNoFailure(t *testing.T) {
 	}
 }
 
-func TestAToolThatFailsLeavesItsPartUnknown(t *testing.T) {
+func TestToolFailures(t *testing.T) {
 	f := files{dirs: []string{t.TempDir()}}
 	for want, source := range map[string]string{
 		"is not installed":            "def read(order): return {'absent': True}",
-		"its answer is no JSON":       "def read(order): os.write(3, b'{'); return {}",
+		"its answer is not JSON":      "def read(order): os.write(3, b'{'); return {}",
 		"its answer is not plausible": "def read(order): return {'version': '1', 'grade': 10001}",
 		"RuntimeError: no":            "def read(order): raise RuntimeError('no')",
 		"cannot":                      "def read(order): return {'version': '1', 'failed': 'cannot'}",
@@ -237,7 +237,7 @@ func TestAToolThatFailsLeavesItsPartUnknown(t *testing.T) {
 	}
 }
 
-func TestAReportShowsFirstWhatCostsMost(t *testing.T) {
+func TestFindingOrder(t *testing.T) {
 	found := func(severity string, n int) (list []guild.Notice) {
 		for i := range n {
 			list = append(list, guild.Notice{Severity: severity, File: "a.py", Line: n - i})
@@ -268,7 +268,7 @@ func (failing) Run(context.Context, sandbox.Spec, sandbox.IO) (sandbox.Result, e
 	return sandbox.Result{}, &sandbox.UnusableError{Reason: "none"}
 }
 
-func TestWhatMypyKnowsOfTheLibraryIsKept(t *testing.T) {
+func TestMypyCache(t *testing.T) {
 	a := analyst(t)
 	a.Cache = t.TempDir()
 	f, err := survey(delivery(t, map[string]string{"wrong.py": "import re\n\nx: int = re.compile('a')\n"}))
@@ -295,7 +295,7 @@ func TestWhatMypyKnowsOfTheLibraryIsKept(t *testing.T) {
 	}
 }
 
-func TestAnAnalysisEndsWithItsContext(t *testing.T) {
+func TestAnalysisCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := analyst(t).Analyse(ctx, Subject{Delivery: delivery(t, map[string]string{"a.py": clean})})
@@ -304,7 +304,7 @@ func TestAnAnalysisEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func FuzzAnAnswerIsBelievedWithinBounds(f *testing.F) {
+func FuzzToolAnswer(f *testing.F) {
 	f.Add([]byte(`{"version":"2.16","count":1,"grade":7500,"statements":4,"findings":[{"code":"C0114","severity":"low","file":"a.py","line":1,"text":"x"}]}`))
 	f.Add([]byte(`{"version":"6.5.0","statements":9,"covered":8,"branches":4,"taken":1}`))
 	f.Add([]byte(`{"absent":true}`))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,14 +20,13 @@ const (
 	maxSource  = 4 << 20 // bytes of Python
 )
 
-// files are what a delivery lays over the workspace.
+// files lists what a delivery lays over the workspace.
 type files struct {
 	dirs   []string // the later over the earlier
 	python []string // Python files, relative to the workspace
 }
 
-// survey finds the Python files. A delivery that repeats the workspace's directory (artifacts/files/) means the
-// same as one that does not.
+// survey finds the Python files. artifacts/files/x.py means the same as artifacts/x.py.
 func survey(delivery string) (files, error) {
 	delivery, err := filepath.Abs(delivery)
 	if err != nil {
@@ -42,7 +42,7 @@ func survey(delivery string) (files, error) {
 		}
 		f.dirs = append(f.dirs, dir)
 		err := walk(dir, func(name string, info fs.FileInfo) {
-			if isPython(name) && !(dir == artifacts && strings.HasPrefix(filepath.ToSlash(name), "files/")) {
+			if strings.HasSuffix(name, ".py") && !(dir == artifacts && strings.HasPrefix(filepath.ToSlash(name), "files/")) {
 				found[name] = true
 				size += info.Size()
 			}
@@ -61,21 +61,22 @@ func survey(delivery string) (files, error) {
 	return f, nil
 }
 
-// walk visits the regular files of a tree, whose names may be a stranger's.
+// walk visits the regular files of a hostile tree. Anything but files and directories is an error.
 func walk(dir string, visit func(name string, info fs.FileInfo)) error {
 	n := 0
 	return filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if n++; n > maxEntries {
+		n++
+		if n > maxEntries {
 			return fmt.Errorf("more than %d files", maxEntries)
 		}
 		if d.IsDir() {
 			return nil
 		}
 		if !d.Type().IsRegular() {
-			return errors.New("it holds something that is not a file")
+			return errors.New("it has something that is not a file")
 		}
 		info, err := d.Info()
 		if err != nil {
@@ -89,22 +90,20 @@ func walk(dir string, visit func(name string, info fs.FileInfo)) error {
 	})
 }
 
-func isPython(name string) bool { return strings.HasSuffix(name, ".py") }
-
-// inside are the Python files' places in the sandbox.
+// inside returns the Python files' names in the sandbox.
 func (f files) inside() []string {
 	places := make([]string, 0, len(f.python))
 	for _, name := range f.python {
-		places = append(places, inWorkspace(name))
+		places = append(places, sandbox.Workspace+"/"+filepath.ToSlash(name))
 	}
 	return places
 }
 
-// copies lay out the Python files and nothing else: what configures a tool is not there.
+// copies lays out the Python files and nothing else, so that no file configures a tool.
 func (f files) copies() []sandbox.Copy {
 	wanted := map[string]bool{}
 	for _, name := range f.python {
-		for part := filepath.ToSlash(name); part != "."; part = parent(part) {
+		for part := filepath.ToSlash(name); part != "."; part = path.Dir(part) {
 			wanted[part] = true
 		}
 	}
@@ -118,15 +117,8 @@ func (f files) copies() []sandbox.Copy {
 	return list
 }
 
-func parent(name string) string {
-	if i := strings.LastIndexByte(name, '/'); i >= 0 {
-		return name[:i]
-	}
-	return "."
-}
-
-// workspace lays out what a judged run sees: the bundle's files, the whole delivery over them, and the tests but
-// the hidden ones, which are none of the business of code that nobody watches.
+// workspace lays out what a judged run sees: the bundle's files, the delivery over them, and the tests without the hidden
+// ones, which a delivery must never read.
 func (f files) workspace(bundle string) []sandbox.Copy {
 	var list []sandbox.Copy
 	for _, place := range []struct{ dir, inside string }{{"files", sandbox.Workspace}, {"tests", sandbox.Judge + "/tests"}} {

@@ -11,28 +11,27 @@ import (
 	"guild/internal/sandbox"
 )
 
-// keptInside is where a run finds what is kept for it.
+// keptInside is the directory of the cache in a run.
 const keptInside = sandbox.Judge + "/kept"
 
-// maxKept is the most that is kept, in bytes.
+// maxKept bounds the cache, in bytes.
 const maxKept = 32 << 20
 
-// kept is the directory with what mypy knows of the library, which takes it a second to read. It comes from a run
-// without any delivery, and a run with one sees a read-only copy: nobody can put words into it.
+// kept returns the directory of mypy's cache of the library, which takes it a second to make. It comes from a run
+// without a delivery, and a run with one sees a read-only copy, so that no delivery can change it.
 func (a *Analyst) kept() string { return filepath.Join(a.Cache, "mypy") }
 
 func (a *Analyst) keptFile() string { return filepath.Join(a.kept(), "cache") }
 
-// remind tells mypy where to find what it knows, and lets it learn that first if nothing is kept. Without it, mypy
-// is slow and does all the same.
-func (a *Analyst) remind(ctx context.Context, j *job) {
+// useCache tells mypy where its cache is, and has it made first if there is none. Without it mypy does the same, slowly.
+func (a *Analyst) useCache(ctx context.Context, j *job) {
 	if a.Cache == "" {
 		return
 	}
 	a.learning.Lock()
 	defer a.learning.Unlock()
-	if _, err := os.Lstat(a.keptFile()); err != nil && !a.dull {
-		a.dull = !errors.Is(err, fs.ErrNotExist) || a.learn(ctx, *j) != nil && ctx.Err() == nil
+	if _, err := os.Lstat(a.keptFile()); err != nil && !a.gaveUp {
+		a.gaveUp = !errors.Is(err, fs.ErrNotExist) || a.learn(ctx, *j) != nil && ctx.Err() == nil
 	}
 	if _, err := os.Lstat(a.keptFile()); err != nil {
 		return
@@ -40,7 +39,7 @@ func (a *Analyst) remind(ctx context.Context, j *job) {
 	j.order.Kept = keptInside + "/cache"
 }
 
-// learn fills the directory.
+// learn has mypy make the cache.
 func (a *Analyst) learn(ctx context.Context, j job) error {
 	j.order = order{Learn: true}
 	spec := a.spec(j)
@@ -55,9 +54,9 @@ func (a *Analyst) learn(ctx context.Context, j job) error {
 	return durable.WriteBytes(a.keptFile(), raw)
 }
 
-// forget drops what is of no use any more, so that the next analysis learns it anew.
-func (a *Analyst) forget() {
+// dropCache removes a cache that is of no use any more, so that the next analysis makes it anew.
+func (a *Analyst) dropCache() {
 	a.learning.Lock()
 	defer a.learning.Unlock()
-	_ = os.Remove(a.keptFile()) // if it stays, mypy is slow and does all the same
+	_ = os.Remove(a.keptFile()) // if it stays, mypy is slow
 }

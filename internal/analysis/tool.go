@@ -16,7 +16,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-// The tools' own sources: reading.py stands before each of the others.
+// The tools' own sources: reading.py is put before each of the others.
 var (
 	//go:embed tools/reading.py
 	readingSource string
@@ -37,30 +37,25 @@ type job struct {
 	tool   string
 	source string
 	order  order
-	bundle string // its files and tests are laid out, too, if it is there
+	bundle string // directory of the bundle whose files and tests are laid out too; empty if none are
 
-	most time.Duration // it may take; as long as all tools together if zero
+	most time.Duration // limit; that of all tools together if zero
 }
 
-// order is what a tool reads from standard input.
+// order tells a tool, on standard input, what to do.
 type order struct {
 	Files   []string `json:"files"`             // places in the sandbox
 	Root    string   `json:"root,omitempty"`    // of the tests
 	Scripts []string `json:"scripts,omitempty"` // for pytest
 	Path    []string `json:"path,omitempty"`    // appended to sys.path
-	Learn   bool     `json:"learn,omitempty"`   // only to tell what is to be kept for other runs
-	Kept    string   `json:"kept,omitempty"`    // where that is
-}
-
-// program is the tool as a program that a runner may keep warm.
-func (j job) program() *sandbox.Program {
-	return &sandbox.Program{Name: j.tool, Setup: readingSource + "\n\n" + j.source}
+	Learn   bool     `json:"learn,omitempty"`   // only make the cache for other runs
+	Kept    string   `json:"kept,omitempty"`    // where the cache is
 }
 
 // ask runs one tool in a sandbox of its own.
 func (a *Analyst) ask(ctx context.Context, j job, f files) answer {
 	if j.tool == Mypy {
-		a.remind(ctx, &j)
+		a.useCache(ctx, &j)
 	}
 	spec := a.spec(j)
 	spec.Copies = append(spec.Copies, f.copies()...)
@@ -68,21 +63,22 @@ func (a *Analyst) ask(ctx context.Context, j job, f files) answer {
 		spec.Copies = f.workspace(j.bundle)
 	}
 	raw, used, failed := a.run(ctx, spec, j.order)
-	said := answer{unknown: failed}
+	got := answer{unknown: failed}
 	if failed == "" {
-		said = read(raw, f.python)
+		got = read(raw, f.python)
 	}
-	if said.usage = used; said.Stale {
-		a.forget()
+	got.usage = used
+	if got.Stale {
+		a.dropCache()
 	}
-	return said
+	return got
 }
 
-// spec is the run of a tool, but for the files that it reads.
+// spec returns the run of a tool without the files that it reads.
 func (a *Analyst) spec(j job) sandbox.Spec {
 	s := sandbox.Spec{
 		Argv:    []string{cmp.Or(a.Python, "/usr/bin/python3"), "-I", "-B"},
-		Program: j.program(),
+		Program: &sandbox.Program{Name: j.tool, Setup: readingSource + "\n\n" + j.source}, // a runner may keep it warm
 		Env: []string{
 			"PATH=/usr/bin:/bin", "HOME=" + sandbox.Home, "LANG=C.UTF-8", "TMPDIR=" + sandbox.Temp, "PYTHONDONTWRITEBYTECODE=1",
 			"PYTEST_DISABLE_PLUGIN_AUTOLOAD=1",
@@ -98,7 +94,7 @@ func (a *Analyst) spec(j job) sandbox.Spec {
 	return s
 }
 
-// run runs a tool and returns what it answers, or why there is no answer.
+// run runs a tool and returns its answer, or why there is none.
 func (a *Analyst) run(ctx context.Context, s sandbox.Spec, o order) (raw []byte, used guild.Usage, failed string) {
 	stdin, err := json.Marshal(o)
 	if err != nil {
@@ -112,19 +108,14 @@ func (a *Analyst) run(ctx context.Context, s sandbox.Spec, o order) (raw []byte,
 	case res.Killed != "":
 		failed = "ran over its limit of " + res.Killed
 	case results.Len() == 0:
-		failed = brief(fmt.Sprintf("ended with exit code %d: %s", res.Exit, lastLine(stderr.String())))
+		text := strings.TrimSpace(stderr.String())
+		failed = brief(fmt.Sprintf("ended with exit code %d: %s", res.Exit, text[strings.LastIndexByte(text, '\n')+1:]))
 	}
 	return results.Bytes(), res.Usage, failed
 }
 
-// brief makes a reason of text that strangers may have written.
+// brief shortens and cleans a reason, which strangers may have written.
 func brief(s string) string { return guild.Cut(guild.Clean(s), maxText) }
-
-// lastLine is the last line with something on it.
-func lastLine(s string) string {
-	s = strings.TrimSpace(s)
-	return s[strings.LastIndexByte(s, '\n')+1:]
-}
 
 // Bounds of an answer.
 const (
@@ -135,12 +126,12 @@ const (
 	maxGrade    = 10_000
 )
 
-// answer is what a tool said, as far as it is believed.
+// answer is a tool's answer, as far as it is believed.
 type answer struct {
 	Version  string         `json:"version"`
 	Absent   bool           `json:"absent"` // it is not installed
 	Failed   string         `json:"failed"` // why it could not read the files
-	Stale    bool           `json:"stale"`  // what was kept for it is of no use any more
+	Stale    bool           `json:"stale"`  // the cache is of no use any more
 	Count    int            `json:"count"`  // of all findings
 	Findings []guild.Notice `json:"findings"`
 
@@ -148,19 +139,19 @@ type answer struct {
 	Statements int64 `json:"statements"`
 
 	Covered  int64 `json:"covered"`  // statements that ran
-	Branches int64 `json:"branches"` // that there are
-	Taken    int64 `json:"taken"`    // branches that were taken
+	Branches int64 `json:"branches"` // in all
+	Taken    int64 `json:"taken"`    // branches that ran
 
 	unknown string // why nothing is known
 	usage   guild.Usage
 }
 
-// read makes an answer of what came out of a sandbox. Whoever wrote it may have wished to mislead: what is out of
-// all proportion makes the whole answer unknown, and findings in files that were not delivered are dropped.
+// read reads an answer that came out of a sandbox, and may be forged: numbers out of bounds make the whole answer
+// unknown, and findings in files that were not delivered are dropped.
 func read(raw []byte, delivered []string) answer {
 	var a answer
 	if err := json.Unmarshal(raw, &a); err != nil {
-		return answer{unknown: "its answer is no JSON"}
+		return answer{unknown: "its answer is not JSON"}
 	}
 	a.Version = guild.Cut(guild.Clean(a.Version), maxCode)
 	switch {
@@ -186,7 +177,7 @@ func read(raw []byte, delivered []string) answer {
 	return a
 }
 
-// plausible reports whether the numbers can be meant.
+// plausible reports whether the numbers are within bounds.
 func (a answer) plausible() bool {
 	within := func(n, most int64) bool { return 0 <= n && n <= most }
 	return a.Version != "" && within(a.Grade, maxGrade) && within(int64(a.Count), maxCount) && within(a.Statements, maxCount) &&

@@ -9,7 +9,7 @@ import (
 	"guild/internal/sandbox/namespaces"
 )
 
-func TestEveryToolCanBeKeptWarm(t *testing.T) {
+func TestWarmTools(t *testing.T) {
 	warm := &namespaces.Runner{}
 	defer warm.Close()
 	if caps := warm.Probe(t.Context()); !caps.Usable || !caps.Forks {

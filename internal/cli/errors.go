@@ -49,8 +49,8 @@ func Usage(err error) error { return WithCode(err, ExitUsage) }
 // WithHint adds what the person can do about err.
 func WithHint(err error, hint string) error { return hintedError{err, hint} }
 
-// Shown is for a verb whose output has said all that there is to say: the exit code is that of err, and nothing
-// more is printed.
+// Shown is for a verb whose output already says what is wrong: the exit code is that of err, and nothing more is
+// printed.
 func Shown(err error) error { return silentError{err} }
 
 // CodeOf returns the exit code for err: what WithCode said, ExitInterrupted for a cancelled context, else ExitFailed.

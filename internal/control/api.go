@@ -47,7 +47,7 @@ type Journal struct {
 	Renewed []string `json:"renewed,omitempty"` // directories of streams beside the facts that were damaged at the start and are begun anew
 }
 
-// Hire is what POST /v1/jobs takes in its query beside the packed bundle in its body. The answer is a Job.
+// Hire is the query of POST /v1/jobs, whose body is the packed bundle. The answer is a Job.
 type Hire struct {
 	Task      string   `json:"task,omitempty"`      // from the bundle when empty
 	Providers []string `json:"providers,omitempty"` // npub or hex: only these, in this order; any when empty
@@ -56,8 +56,8 @@ type Hire struct {
 	Tries     int      `json:"tries,omitempty"` // providers asked in turn; as many as are named, or 3, when 0
 	Private   bool     `json:"private,omitempty"`
 	Kind      int      `json:"kind,omitempty"`    // NIP-90 kind; by the task when 0
-	Hidden    string   `json:"hidden,omitempty"`  // what Client.Hide returned
-	Release   string   `json:"release,omitempty"` // what Client.Release returned
+	Hidden    string   `json:"hidden,omitempty"`  // the hash of KeepHidden
+	Release   string   `json:"release,omitempty"` // the hash of KeepRelease
 
 	Criticality string  `json:"criticality,omitempty"` // low, medium, high or critical; low when empty
 	Compare     string  `json:"compare,omitempty"`     // how the deliveries of several providers are compared
@@ -78,7 +78,18 @@ type Input struct {
 	Marker string `json:"marker,omitempty"`
 }
 
-// Release is what POST /v1/releases takes: credentials for the provider of a job to come, in ciphertext only.
+// Kept names what POST /v1/hidden and POST /v1/releases keep for a job to come.
+type Kept struct {
+	Hash string `json:"hash"`
+}
+
+// Recipient is the answer to GET /v1/recipient: the age recipient for credentials that the node is to open, and to seal
+// again for the provider that it asks.
+type Recipient struct {
+	Recipient string `json:"recipient"`
+}
+
+// Release is the body of POST /v1/releases: credentials for the provider of a job to come, in ciphertext only.
 type Release struct {
 	Names        []string      `json:"names"`                   // of the credentials
 	Expires      int64         `json:"expires,omitempty"`       // Unix ms when the first of them does; 0 for never
@@ -136,7 +147,7 @@ type Attempt struct {
 	Agrees string `json:"agrees,omitempty"`
 }
 
-// Exam is what the judge kept of one attempt: GET /v1/jobs/{id}/evidence lists those of a job.
+// Exam is the judge's record of one attempt: GET /v1/jobs/{id}/evidence lists those of a job.
 type Exam struct {
 	Attempt  string          `json:"attempt"`
 	Name     string          `json:"name,omitempty"` // of the provider
@@ -148,7 +159,7 @@ type Exam struct {
 	Evidence json.RawMessage `json:"evidence,omitempty"`
 }
 
-// Rule is what POST /v1/jobs/{id}/rule takes: a person's ruling on an attempt that waits for one. The answer is
+// Rule is the body of POST /v1/jobs/{id}/rule: a person's ruling on an attempt that waits for one. The answer is
 // the Job.
 type Rule struct {
 	Attempt string        `json:"attempt,omitempty"` // id or a prefix; may be left out when only one waits

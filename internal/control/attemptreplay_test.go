@@ -6,6 +6,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/control"
 	"guild/internal/fact"
 )
 
@@ -19,7 +20,7 @@ func TestATrajectoryIsFoundByItsAttempt(t *testing.T) {
 			fact.AttemptRecorded{Attempt: attempt, Replay: d.put(text)})
 	}
 	for attempt, want := range map[string]string{"": "first again\n", "aa00": "first again\n", "AA01": "second\n"} {
-		if got, err := d.AttemptReplay(t.Context(), "01", attempt); err != nil || string(got) != want {
+		if got, err := control.Replay.Call(t.Context(), d.Client, "01", attempt); err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v", attempt, got, err)
 		}
 	}

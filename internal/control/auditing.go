@@ -1,12 +1,10 @@
 package control
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,91 +15,59 @@ import (
 	"guild/internal/journal"
 )
 
-func (s *Server) serveSeals() {
-	if s.c.Audit == nil {
-		return
-	}
-	s.mux.HandleFunc("POST /v1/seals", s.postSeal)
-	s.mux.HandleFunc("GET /v1/proofs/{id}", s.getProof)
-}
-
-func (s *Server) postSeal(w http.ResponseWriter, r *http.Request) {
+func (s *Server) postSeal(r *http.Request) (audit.Sealed, error) {
 	sealed, err := s.c.Audit.Seal(r.Context())
-	if err != nil {
-		refuseProof(w, err)
-		return
-	}
-	answer(w, sealed)
+	return sealed, sealProblem(err)
 }
 
-// getProof answers with the proof of an entry, by its number, or of the entry that names a receipt.
-func (s *Server) getProof(w http.ResponseWriter, r *http.Request) {
-	seq, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
-	if err != nil || seq > s.c.Journal.Last() && s.beginsAJob(r.PathValue("id")) {
-		var ok bool
-		if seq, ok = s.entryOfReceipt(w, r); !ok {
-			return
+// getProof proves an entry, named by its number, or the entry that names a receipt.
+func (s *Server) getProof(r *http.Request) (audit.Proven, error) {
+	id := r.PathValue("id")
+	seq, err := strconv.ParseUint(id, 10, 64)
+	// A number beyond the last entry may still be the beginning of a job's id.
+	isJob := func(j *jobs.Job) bool { return strings.HasPrefix(j.Job.String(), id) }
+	if err != nil || seq > s.c.Journal.Last() && slices.ContainsFunc(s.c.Fold.All(), isJob) {
+		if seq, err = s.entryOfReceipt(r); err != nil {
+			return audit.Proven{}, err
 		}
 	}
 	proven, err := s.c.Audit.Prove(r.Context(), seq)
+	return proven, sealProblem(err)
+}
+
+// entryOfReceipt returns the number of the entry that names a receipt.
+func (s *Server) entryOfReceipt(r *http.Request) (uint64, error) {
+	job, stored, err := s.receiptOf(r)
 	if err != nil {
-		refuseProof(w, err)
-		return
-	}
-	answer(w, proven)
-}
-
-// beginsAJob reports whether there is a job whose id begins so.
-func (s *Server) beginsAJob(digits string) bool {
-	return slices.ContainsFunc(s.c.Fold.All(), func(j *jobs.Job) bool { return strings.HasPrefix(j.Job.String(), digits) })
-}
-
-// entryOfReceipt finds the entry that names a receipt, and answers itself when there is none.
-func (s *Server) entryOfReceipt(w http.ResponseWriter, r *http.Request) (uint64, bool) {
-	job, stored, ok := s.receiptOf(w, r)
-	if !ok {
-		return 0, false
+		return 0, err
 	}
 	subject := fact.JobSubject(job)
 	for _, entries := range []iter.Seq2[fact.Entry, error]{s.c.Journal.Of(r.Context(), subject), s.c.Journal.Archived(r.Context(), subject)} {
 		for e, err := range entries {
 			if err != nil {
-				refuseProof(w, err)
-				return 0, false
+				return 0, sealProblem(err)
 			}
 			for _, f := range e.Facts {
-				if said, ok := f.(fact.AttemptRecorded); ok && said.Receipt == stored.Receipt {
-					return e.Seq, true
+				if recorded, ok := f.(fact.AttemptRecorded); ok && recorded.Receipt == stored.Receipt {
+					return e.Seq, nil
 				}
 			}
 		}
 	}
-	fail(w, fmt.Errorf("no entry names the receipt %s", stored.Receipt))
-	return 0, false
+	return 0, fmt.Errorf("no entry names the receipt %s", stored.Receipt)
 }
 
-func refuseProof(w http.ResponseWriter, err error) {
+// sealProblem makes an error of sealing or proving a refusal where its owner can do something about it.
+func sealProblem(err error) error {
 	switch {
 	case errors.Is(err, journal.ErrNoEntry):
-		refuse(w, http.StatusNotFound, "missing", "guild journal ls lists the entries", err)
+		return missing("guild journal ls lists the entries", err)
 	case errors.Is(err, journal.ErrArchiveGone):
-		refuse(w, http.StatusNotFound, "missing", journal.Hint(err), err)
+		return missing(journal.Hint(err), err)
 	case errors.Is(err, audit.ErrEmpty):
-		refuse(w, http.StatusNotFound, "missing", "there is nothing to seal before the first job", err)
+		return missing("there is nothing to seal before the first job", err)
 	case errors.Is(err, audit.ErrUnsealed):
-		refuse(w, http.StatusConflict, "unsealed", "guild audit seal seals the journal up to now", err)
-	default:
-		fail(w, err)
+		return &refusal{error: err, status: http.StatusConflict, code: "unsealed", hint: "guild audit seal seals the journal up to now"}
 	}
-}
-
-// Seal is POST /v1/seals: seals the journal now, unless nothing was added since the latest seal, and returns that.
-func (c *Client) Seal(ctx context.Context) (audit.Sealed, error) {
-	return post[audit.Sealed](ctx, c, "/v1/seals", struct{}{})
-}
-
-// Proof is GET /v1/proofs/{id}: the proof that an entry is in the sealed journal. id is the number of the entry, or a
-// receipt or job of which it is.
-func (c *Client) Proof(ctx context.Context, id string) (audit.Proven, error) {
-	return get[audit.Proven](ctx, c, "/v1/proofs/"+url.PathEscape(id), nil)
+	return err
 }

@@ -85,23 +85,23 @@ func TestAReceiptIsProvenThoughItsEntryIsArchived(t *testing.T) {
 	a.append(fact.JobSubject(id), fact.AttemptPlanned{Attempt: nostr.ID{1}, Job: id, Provider: alice})
 	a.append(fact.JobSubject(id), fact.AttemptRecorded{Attempt: nostr.ID{1}, Receipt: receipt, Stored: guild.Sum(nil)})
 	file := a.putAway()
-	if p, err := a.Proof(t.Context(), receipt); err != nil || p.Seq != 3 || !strings.Contains(p.Entry, receipt) {
+	if p, err := control.Proof.Call(t.Context(), a.Client, receipt); err != nil || p.Seq != 3 || !strings.Contains(p.Entry, receipt) {
 		t.Errorf("%d, %v", p.Seq, err)
 	}
-	a.wantMissing(second(a.Proof(t.Context(), "4242")), "the journal has")
-	a.wantMissing(second(a.Proof(t.Context(), "abcd")), "no job")
+	a.wantMissing(second(control.Proof.Call(t.Context(), a.Client, "4242")), "the journal has")
+	a.wantMissing(second(control.Proof.Call(t.Context(), a.Client, "abcd")), "no job")
 	if err := os.Rename(file, filepath.Join(t.TempDir(), "elsewhere")); err != nil {
 		t.Fatal(err)
 	}
-	a.wantMissing(second(a.Proof(t.Context(), receipt)), filepath.Join(a.dir, "archive"))
-	a.wantMissing(second(a.Proof(t.Context(), "2")), filepath.Join(a.dir, "archive"))
+	a.wantMissing(second(control.Proof.Call(t.Context(), a.Client, receipt)), filepath.Join(a.dir, "archive"))
+	a.wantMissing(second(control.Proof.Call(t.Context(), a.Client, "2")), filepath.Join(a.dir, "archive"))
 }
 
 func second[T any](_ T, err error) error { return err }
 
 func TestAnEmptyJournalIsNotSealed(t *testing.T) {
 	a := openArchive(t)
-	a.wantMissing(second(a.Seal(t.Context())), "the journal is empty")
+	a.wantMissing(second(control.SealJournal.Call(t.Context(), a.Client)), "the journal is empty")
 }
 
 func TestARequestIsShownThoughItIsArchived(t *testing.T) {
@@ -112,19 +112,19 @@ func TestARequestIsShownThoughItIsArchived(t *testing.T) {
 	}
 	a.putAway()
 	a.append(fact.Subject("request."+second.Hex()), fact.RequestFinished{Request: second, Ending: "delivered"})
-	if r, err := a.Request(t.Context(), first.Hex()[:8]); err != nil || r.Request != first.Hex() || r.Task != "python" || r.Ending != "" {
+	if r, err := control.OneRequest.Call(t.Context(), a.Client, first.Hex()[:8]); err != nil || r.Request != first.Hex() || r.Task != "python" || r.Ending != "" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if r, err := a.Request(t.Context(), second.Hex()[:8]); err != nil || r.Task != "python" || r.Ending != "delivered" {
+	if r, err := control.OneRequest.Call(t.Context(), a.Client, second.Hex()[:8]); err != nil || r.Task != "python" || r.Ending != "delivered" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := a.Request(t.Context(), "cd"); err == nil {
+	if _, err := control.OneRequest.Call(t.Context(), a.Client, "cd"); err == nil {
 		t.Error("a request that nobody sent")
 	}
 	nobody := a.putAway()
 	if err := os.Remove(nobody); err != nil {
 		t.Fatal(err)
 	}
-	_, err := a.Request(t.Context(), second.Hex()[:8])
+	_, err := control.OneRequest.Call(t.Context(), a.Client, second.Hex()[:8])
 	a.wantMissing(err, filepath.Join(a.dir, "archive"))
 }

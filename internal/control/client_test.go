@@ -41,7 +41,7 @@ func answer(route, body string) http.Handler {
 
 func TestNoNode(t *testing.T) {
 	absent := control.Dial(filepath.Join(t.TempDir(), "absent"))
-	if _, err := absent.Status(t.Context()); !errors.Is(err, control.ErrNotRunning) {
+	if _, err := control.NodeStatus.Call(t.Context(), absent); !errors.Is(err, control.ErrNotRunning) {
 		t.Errorf("no socket: %v", err)
 	}
 	left := filepath.Join(t.TempDir(), "left")
@@ -51,7 +51,7 @@ func TestNoNode(t *testing.T) {
 	}
 	l.SetUnlinkOnClose(false)
 	l.Close()
-	if _, err := control.Dial(left).Status(t.Context()); !errors.Is(err, control.ErrNotRunning) {
+	if _, err := control.NodeStatus.Call(t.Context(), control.Dial(left)); !errors.Is(err, control.ErrNotRunning) {
 		t.Errorf("a socket that nobody listens on: %v", err)
 	}
 	for _, err := range absent.Watch(t.Context(), "5f21") {
@@ -87,16 +87,16 @@ func TestEachCallHasItsRoute(t *testing.T) {
 		body string
 		call func(*control.Client) error
 	}{
-		"GET /v1/status":          {`{}`, func(c *control.Client) error { _, err := c.Status(ctx); return err }},
-		"GET /v1/jobs":            {`[{"id":"a"}]`, func(c *control.Client) error { _, err := c.Jobs(ctx); return err }},
-		"GET /v1/jobs/5f21":       {`{}`, func(c *control.Client) error { _, err := c.Job(ctx, "5f21"); return err }},
-		"POST /v1/jobs/5f/cancel": {`{}`, func(c *control.Client) error { _, err := c.Cancel(ctx, "5f"); return err }},
-		"GET /v1/receipts/r-1":    {`{}`, func(c *control.Client) error { _, err := c.Receipt(ctx, "r-1"); return err }},
-		"GET /v1/replays/5f":      {"{}\n", func(c *control.Client) error { _, err := c.Replay(ctx, "5f"); return err }},
-		"GET /v1/providers":       {`[]`, func(c *control.Client) error { _, err := c.Providers(ctx, "x"); return err }},
-		"GET /v1/journal/42":      {`{"seq":42}`, func(c *control.Client) error { _, err := c.Record(ctx, 42); return err }},
-		"GET /v1/rejected":        {"{}\n{}\n", func(c *control.Client) error { _, err := c.Rejected(ctx); return err }},
-		"GET /v1/jobs/{id}":       {`{}`, func(c *control.Client) error { _, err := c.Job(ctx, "../status?x=%"); return err }},
+		"GET /v1/status":          {`{}`, func(c *control.Client) error { _, err := control.NodeStatus.Call(ctx, c); return err }},
+		"GET /v1/jobs":            {`[{"id":"a"}]`, func(c *control.Client) error { _, err := control.Jobs.Call(ctx, c); return err }},
+		"GET /v1/jobs/5f21":       {`{}`, func(c *control.Client) error { _, err := control.OneJob.Call(ctx, c, "5f21"); return err }},
+		"POST /v1/jobs/5f/cancel": {`{}`, func(c *control.Client) error { _, err := control.CancelJob.Call(ctx, c, "5f"); return err }},
+		"GET /v1/receipts/r-1":    {`{}`, func(c *control.Client) error { _, err := control.Receipt.Call(ctx, c, "r-1"); return err }},
+		"GET /v1/replays/5f":      {"{}\n", func(c *control.Client) error { _, err := control.Replay.Call(ctx, c, "5f"); return err }},
+		"GET /v1/providers":       {`[]`, func(c *control.Client) error { _, err := control.Providers.Call(ctx, c, "x"); return err }},
+		"GET /v1/journal/42":      {`{"seq":42}`, func(c *control.Client) error { _, err := control.OneEntry.Call(ctx, c, "42"); return err }},
+		"GET /v1/rejected":        {"{}\n{}\n", func(c *control.Client) error { _, err := control.Rejected.Call(ctx, c); return err }},
+		"GET /v1/jobs/{id}":       {`{}`, func(c *control.Client) error { _, err := control.OneJob.Call(ctx, c, "../status?x=%"); return err }},
 	} {
 		if err := c.call(node(t, answer(route, c.body))); err != nil {
 			t.Errorf("%s: %v", route, err)
@@ -106,7 +106,7 @@ func TestEachCallHasItsRoute(t *testing.T) {
 
 func TestAReceiptComesAsItIs(t *testing.T) {
 	const receipt = `{"b":1.0,"a":18446744073709551615}`
-	got, err := node(t, answer("/v1/receipts/", receipt)).Receipt(t.Context(), "x")
+	got, err := control.Receipt.Call(t.Context(), node(t, answer("/v1/receipts/", receipt)), "x")
 	if err != nil || string(got) != receipt {
 		t.Errorf("%s, %v", got, err)
 	}
@@ -117,7 +117,7 @@ func TestAProblemKeepsItsHint(t *testing.T) {
 		w.WriteHeader(http.StatusConflict)
 		json.NewEncoder(w).Encode(control.Problem{Error: "two jobs begin so", Hint: "give more digits", Code: "ambiguous"})
 	}))
-	_, err := client.Job(t.Context(), "5")
+	_, err := control.OneJob.Call(t.Context(), client, "5")
 	problem, ok := errors.AsType[*control.ProblemError](err)
 	if !ok || problem.Error() != "two jobs begin so" || problem.Hint() != "give more digits" || problem.Status != 409 {
 		t.Errorf("%#v", err)
@@ -125,7 +125,7 @@ func TestAProblemKeepsItsHint(t *testing.T) {
 }
 
 func TestAnAnswerThatIsNoProblemStillReads(t *testing.T) {
-	_, err := node(t, http.NotFoundHandler()).Status(t.Context())
+	_, err := control.NodeStatus.Call(t.Context(), node(t, http.NotFoundHandler()))
 	if problem, ok := errors.AsType[*control.ProblemError](err); !ok || problem.Error() != "the node answers 404 Not Found" {
 		t.Errorf("%v", err)
 	}
@@ -200,7 +200,7 @@ func TestWatchCanBeLeft(t *testing.T) {
 func TestLinesThatAreNoJSONEndTheStream(t *testing.T) {
 	for name, line := range map[string]string{"words": "hello", "too long": `{"subject":"` + strings.Repeat("a", 2<<20) + `"}`} {
 		var last error
-		for _, err := range node(t, stream(line)).Journal(t.Context(), "1", "job") {
+		for _, err := range control.Entries.Lines(t.Context(), node(t, stream(line)), "1", "job") {
 			last = err
 		}
 		if last == nil {

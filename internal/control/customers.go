@@ -1,7 +1,6 @@
 package control
 
 import (
-	"context"
 	"net/http"
 
 	"fiatjaf.com/nostr"
@@ -17,7 +16,7 @@ type KnownCustomer struct {
 	work.Known
 }
 
-func (s *Server) getCustomers(w http.ResponseWriter, r *http.Request) {
+func (s *Server) getCustomers(*http.Request) ([]KnownCustomer, error) {
 	all := []KnownCustomer{}
 	for _, known := range s.c.Customers.All() {
 		key, err := nostr.PubKeyFromHex(known.PubKey)
@@ -26,10 +25,5 @@ func (s *Server) getCustomers(w http.ResponseWriter, r *http.Request) {
 		}
 		all = append(all, KnownCustomer{Npub: nip19.EncodeNpub(key), Score: s.c.Customers.Score(known.Standing, 0).Float(), Known: known})
 	}
-	answer(w, all)
-}
-
-// Customers is GET /v1/customers.
-func (c *Client) Customers(ctx context.Context) ([]KnownCustomer, error) {
-	return get[[]KnownCustomer](ctx, c, "/v1/customers", nil)
+	return all, nil
 }

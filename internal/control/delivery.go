@@ -1,45 +1,34 @@
 package control
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"guild/internal/blob"
 	"guild/internal/jobs"
 )
 
-// getDelivery answers with the delivery bundle of one attempt of a job, as it was judged: opened if it came encrypted, and
-// made by us around a result that was no bundle.
-func (s *Server) getDelivery(w http.ResponseWriter, r *http.Request) {
-	j, ok := s.find(w, r)
-	if !ok {
-		return
+// getDelivery returns the delivery bundle of one attempt as it was judged: opened if it came encrypted, and made by us
+// around a result that was not a bundle.
+func (s *Server) getDelivery(r *http.Request) ([]byte, error) {
+	j, err := s.find(r)
+	if err != nil {
+		return nil, err
 	}
 	a, err := delivered(j, strings.ToLower(r.URL.Query().Get("attempt")))
 	if err != nil {
-		fail(w, err)
-		return
+		return nil, err
 	}
 	packed, err := s.c.Blobs.ReadAll(a.Delivery, maxBundle)
 	if errors.Is(err, blob.ErrMissing) {
-		err = &refusal{
-			status: http.StatusNotFound, code: "missing", hint: "guild job show " + j.Job.Short() + " tells how the attempt stands",
-			text: fmt.Sprintf("the delivery of attempt %.8s is not here", a.ID.Hex()),
-		}
+		err = missing("guild job show "+j.Job.Short()+" tells how the attempt stands", fmt.Errorf("the delivery of attempt %.8s is not here", a.ID.Hex()))
 	}
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/x-nutshell+gzip")
-	w.Write(packed)
+	return packed, err
 }
 
-// delivered is the attempt of a job that has a delivery and whose id begins so.
+// delivered returns the one attempt of a job that has a delivery and whose id begins with prefix.
 func delivered(j *jobs.Job, prefix string) (found jobs.Attempt, err error) {
 	n := 0
 	for _, a := range j.Attempts {
@@ -51,17 +40,9 @@ func delivered(j *jobs.Job, prefix string) (found jobs.Attempt, err error) {
 	hint := "guild job show " + j.Job.Short() + " lists the attempts"
 	switch {
 	case n == 0:
-		text := fmt.Sprintf("job %s has no delivery of such an attempt", j.Job.Short())
-		return found, &refusal{status: http.StatusNotFound, code: "missing", hint: hint, text: text}
+		return found, missing(hint, fmt.Errorf("job %s has no delivery of such an attempt", j.Job.Short()))
 	case n > 1:
-		text := fmt.Sprintf("%d attempts of job %s have a delivery: name one", n, j.Job.Short())
-		return found, &refusal{status: http.StatusConflict, code: "ambiguous", hint: hint, text: text}
+		return found, ambiguous(hint, fmt.Errorf("%d attempts of job %s have a delivery: name one", n, j.Job.Short()))
 	}
 	return found, nil
-}
-
-// Delivery is GET /v1/jobs/{id}/delivery: the packed delivery of one attempt, which may be named by the beginning of its id,
-// or of the only one that has a delivery.
-func (c *Client) Delivery(ctx context.Context, job, attempt string) ([]byte, error) {
-	return c.raw(ctx, "/v1/jobs/"+url.PathEscape(job)+"/delivery", query("attempt", attempt))
 }

@@ -23,12 +23,12 @@ func TestDelivery(t *testing.T) {
 		return a.Hex()
 	}
 	first := delivers(0xa1, d.put("a bundle"))
-	if got, err := d.Delivery(t.Context(), "01", ""); err != nil || string(got) != "a bundle" {
+	if got, err := control.Delivery.Call(t.Context(), d.Client, "01"); err != nil || string(got) != "a bundle" {
 		t.Errorf("the only one: got %q, %v", got, err)
 	}
 	second, lost := delivers(0xb2, d.put("another")), delivers(0xc3, guild.Sum([]byte("lost")))
 	for _, c := range []struct{ attempt, want string }{{first, "a bundle"}, {"B2", "another"}, {second[:8], "another"}} {
-		if got, err := d.Delivery(t.Context(), "01", c.attempt); err != nil || string(got) != c.want {
+		if got, err := control.Delivery.Call(t.Context(), d.Client, "01", c.attempt); err != nil || string(got) != c.want {
 			t.Errorf("%s: got %q, %v, want %q", c.attempt, got, err, c.want)
 		}
 	}
@@ -36,12 +36,12 @@ func TestDelivery(t *testing.T) {
 		attempt string
 		status  int
 	}{{"", 409}, {"d4", 404}, {lost, 404}} {
-		_, err := d.Delivery(t.Context(), "01", c.attempt)
+		_, err := control.Delivery.Call(t.Context(), d.Client, "01", c.attempt)
 		if problem, ok := errors.AsType[*control.ProblemError](err); !ok || problem.Status != c.status || problem.Hint() == "" {
 			t.Errorf("attempt %q: got %v, want status %d and a hint", c.attempt, err, c.status)
 		}
 	}
-	job, err := d.Job(t.Context(), "01")
+	job, err := control.OneJob.Call(t.Context(), d.Client, "01")
 	if err != nil || len(job.Attempts) != 3 || job.Attempts[1].Delivery != guild.Sum([]byte("another")).String() {
 		t.Errorf("got %+v, %v", job.Attempts, err)
 	}

@@ -1,11 +1,9 @@
 package control
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"fiatjaf.com/nostr"
@@ -15,7 +13,7 @@ import (
 	"guild/internal/work"
 )
 
-// Judgement is what a customer says of a delivery of ours: GET /v1/judgements, the latest first.
+// Judgement is a customer's verdict on a delivery of ours: GET /v1/judgements, the latest first.
 type Judgement struct {
 	Request   string  `json:"request"`
 	Customer  string  `json:"customer"` // npub
@@ -30,32 +28,18 @@ type Judgement struct {
 	State     string  `json:"state,omitempty"`     // of the objection: sending, sent or failed
 }
 
-// Reason is what POST /v1/judgements/{request}/object and POST /v1/jobs/{id}/dispute take.
+// Reason is the body of POST /v1/judgements/{request}/object and POST /v1/jobs/{id}/dispute.
 type Reason struct {
 	Reason  string `json:"reason"`
 	Attempt string `json:"attempt,omitempty"` // of the job, or its beginning; the last that has a verdict when empty
 }
 
-func (s *Server) serveDisputes() {
-	if s.c.Judgements != nil {
-		s.mux.HandleFunc("GET /v1/judgements", s.getJudgements)
-	}
-	if s.c.Work != nil {
-		s.mux.HandleFunc("POST /v1/judgements/{request}/object", s.postObjection)
-	}
-	if s.c.Mail != nil {
-		s.mux.HandleFunc("POST /v1/jobs/{id}/dispute", s.postDispute)
-	}
-}
-
-func (s *Server) getJudgements(w http.ResponseWriter, r *http.Request) { answer(w, s.judgements()) }
-
-func (s *Server) judgements() []Judgement {
+func (s *Server) getJudgements(*http.Request) ([]Judgement, error) {
 	all := []Judgement{}
 	for _, j := range s.c.Judgements.Latest() {
 		all = append(all, judgement(j))
 	}
-	return all
+	return all, nil
 }
 
 func judgement(j work.Judgement) Judgement {
@@ -75,12 +59,8 @@ func judgement(j work.Judgement) Judgement {
 	return view
 }
 
-// postObjection says to a customer that its verdict on a delivery of ours is wrong.
-func (s *Server) postObjection(w http.ResponseWriter, r *http.Request) {
-	var why Reason
-	if !decode(w, r, maxWords, &why) {
-		return
-	}
+// postObjection tells a customer that its verdict on a delivery of ours is wrong.
+func (s *Server) postObjection(r *http.Request, why Reason) (Judgement, error) {
 	prefix := strings.ToLower(r.PathValue("request"))
 	var found []work.Judgement
 	for _, j := range s.c.Judgements.Latest() {
@@ -89,35 +69,26 @@ func (s *Server) postObjection(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if len(found) != 1 {
-		refuse(w, http.StatusNotFound, "missing", "guild work judged lists what customers said", fmt.Errorf("%d verdicts on requests that begin with %.40q", len(found), prefix))
-		return
+		err := fmt.Errorf("%d verdicts on requests that begin with %.40q", len(found), prefix)
+		return Judgement{}, missing("guild work judged lists what customers said", err)
 	}
 	err := s.c.Work.Object(r.Context(), found[0].Request, why.Reason)
 	if errors.Is(err, work.ErrUnjudged) || errors.Is(err, work.ErrObjected) || errors.Is(err, work.ErrFinal) {
-		refuse(w, http.StatusConflict, "refused", "guild work judged shows until when an objection is heard", err)
-		return
-	}
-	if err != nil {
-		fail(w, err)
-		return
+		err = refused("guild work judged shows until when an objection is heard", err)
 	}
 	for _, j := range s.c.Judgements.Latest() {
 		if j.Request == found[0].Request {
-			answer(w, judgement(j))
-			return
+			return judgement(j), err
 		}
 	}
+	return Judgement{}, err
 }
 
-// postDispute has the verdict on one attempt of a job given again.
-func (s *Server) postDispute(w http.ResponseWriter, r *http.Request) {
-	var why Reason
-	if !decode(w, r, maxWords, &why) {
-		return
-	}
-	job, ok := s.find(w, r)
-	if !ok {
-		return
+// postDispute has one attempt of a job judged again.
+func (s *Server) postDispute(r *http.Request, why Reason) (Job, error) {
+	job, err := s.find(r)
+	if err != nil {
+		return Job{}, err
 	}
 	attempt := nostr.ZeroID
 	for _, a := range job.Attempts {
@@ -125,29 +96,9 @@ func (s *Server) postDispute(w http.ResponseWriter, r *http.Request) {
 			attempt = a.ID
 		}
 	}
-	err := s.c.Mail.Dispute(r.Context(), attempt, why.Reason)
-	switch {
-	case errors.Is(err, review.ErrNoVerdict) || errors.Is(err, review.ErrDisputed) || errors.Is(err, review.ErrFinal):
-		refuse(w, http.StatusConflict, "refused", "guild job show lists the attempts and their verdicts; one can be disputed within a day", err)
-	case err != nil:
-		fail(w, err)
-	default:
-		now, _ := s.c.Fold.Job(job.Job)
-		answer(w, s.job(now))
+	err = s.c.Mail.Dispute(r.Context(), attempt, why.Reason)
+	if errors.Is(err, review.ErrNoVerdict) || errors.Is(err, review.ErrDisputed) || errors.Is(err, review.ErrFinal) {
+		err = refused("guild job show lists the attempts and their verdicts; one can be disputed within a day", err)
 	}
-}
-
-// Judgements is GET /v1/judgements.
-func (c *Client) Judgements(ctx context.Context) ([]Judgement, error) {
-	return get[[]Judgement](ctx, c, "/v1/judgements", nil)
-}
-
-// Object is POST /v1/judgements/{request}/object.
-func (c *Client) Object(ctx context.Context, request, reason string) (Judgement, error) {
-	return post[Judgement](ctx, c, "/v1/judgements/"+url.PathEscape(request)+"/object", Reason{Reason: reason})
-}
-
-// Dispute is POST /v1/jobs/{id}/dispute.
-func (c *Client) Dispute(ctx context.Context, job, attempt, reason string) (Job, error) {
-	return post[Job](ctx, c, "/v1/jobs/"+url.PathEscape(job)+"/dispute", Reason{Reason: reason, Attempt: attempt})
+	return s.jobNow(job.Job), err
 }

@@ -148,9 +148,9 @@ func TestABundleOverTheLimitIsRefused(t *testing.T) {
 
 func TestNothingIsHiredWhereNothingCanBeJudged(t *testing.T) {
 	d := openDesk(t)
-	d.unboxed = &sandbox.UnusableError{Remedy: "install bubblewrap"}
+	d.unboxed = &sandbox.UnusableError{Remedy: "install podman"}
 	p := d.wantProblem("POST", "/v1/jobs?task=python", bytes.NewReader(packed(t, "")), 503, "unsandboxed")
-	if p.Hint != "install bubblewrap" || d.journal.Last() != 0 {
+	if p.Hint != "install podman" || d.journal.Last() != 0 {
 		t.Errorf("hint %q", p.Hint)
 	}
 }
@@ -171,7 +171,7 @@ func TestCancelIsAFactOnce(t *testing.T) {
 	id := guild.JobID{1}
 	d.open(id)
 	for range 2 {
-		if _, err := d.Cancel(t.Context(), "01"); err != nil {
+		if _, err := control.CancelJob.Call(t.Context(), d.Client, "01"); err != nil {
 			t.Fatal(err)
 		}
 	}

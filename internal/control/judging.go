@@ -17,32 +17,28 @@ import (
 	"guild/nutshell"
 )
 
-// maxRule is the largest ruling, in bytes.
-const maxRule = 64 << 10
-
-// getEvidence answers with what the judge kept of each attempt of a job that was delivered.
-func (s *Server) getEvidence(w http.ResponseWriter, r *http.Request) {
-	j, ok := s.find(w, r)
-	if !ok {
-		return
+// getEvidence returns what the judge kept of each delivered attempt of a job.
+func (s *Server) getEvidence(r *http.Request) ([]Exam, error) {
+	j, err := s.find(r)
+	if err != nil {
+		return nil, err
 	}
 	exams := []Exam{}
 	for _, a := range j.Attempts {
 		e, ok, err := s.exam(a)
 		if err != nil {
-			fail(w, err)
-			return
+			return nil, err
 		}
 		if ok {
 			exams = append(exams, e)
 		}
 	}
-	answer(w, exams)
+	return exams, nil
 }
 
-// exam is what the judge kept of one attempt, if it came so far.
-func (s *Server) exam(a jobs.Attempt) (Exam, bool, error) {
-	e := Exam{Attempt: a.ID.Hex(), Npub: nip19.EncodeNpub(a.Provider.PubKey), Name: s.who(a.Provider),
+// exam returns what the judge kept of one attempt; ok is false if it never reached the judge.
+func (s *Server) exam(a jobs.Attempt) (e Exam, ok bool, err error) {
+	e = Exam{Attempt: a.ID.Hex(), Npub: nip19.EncodeNpub(a.Provider.PubKey), Name: s.who(a.Provider),
 		State: string(a.State), Reason: a.Reason, Verdict: a.Verdict}
 	if held, waits := s.c.Judging.Held(a.ID); waits {
 		raw, err := s.c.Blobs.ReadAll(held, maxDocument)
@@ -71,36 +67,27 @@ func (s *Server) exam(a jobs.Attempt) (Exam, bool, error) {
 }
 
 // ruleJob makes a person's ruling the verdict on the attempt that waits for one.
-func (s *Server) ruleJob(w http.ResponseWriter, r *http.Request) {
-	j, ok := s.find(w, r)
-	if !ok {
-		return
-	}
-	var rule Rule
-	if !decode(w, r, maxRule, &rule) {
-		return
+func (s *Server) ruleJob(r *http.Request, rule Rule) (Job, error) {
+	j, err := s.find(r)
+	if err != nil {
+		return Job{}, err
 	}
 	a, err := s.waiting(j, rule.Attempt)
 	if err != nil {
-		refuse(w, http.StatusConflict, "usage", "guild judge explain "+j.Job.Short()+" shows what waits", err)
-		return
+		hint := "guild judge explain " + j.Job.Short() + " shows what waits"
+		return Job{}, &refusal{error: err, status: http.StatusConflict, code: "usage", hint: hint}
 	}
 	ruled := judge.Ruled{Outcome: rule.Outcome, Ruling: guild.Ruling{
 		By: s.c.PubKey, Note: guild.Cut(rule.Note, 4000), At: s.c.Now().Unix(),
 	}}
-	switch err := s.c.Judge.Rule(r.Context(), s.c.Journal, a.ID, ruled); {
-	case errors.Is(err, judge.ErrNotHeld) || ruled.Check() != nil:
-		refuse(w, http.StatusConflict, "usage", "", err)
-		return
-	case err != nil:
-		fail(w, err)
-		return
+	err = s.c.Judge.Rule(r.Context(), s.c.Journal, a.ID, ruled)
+	if errors.Is(err, judge.ErrNotHeld) || ruled.Check() != nil {
+		return Job{}, &refusal{error: err, status: http.StatusConflict, code: "usage"}
 	}
-	j, _ = s.c.Fold.Job(j.Job)
-	answer(w, s.job(j))
+	return s.jobNow(j.Job), err
 }
 
-// waiting finds the attempt of a job that waits for a person.
+// waiting returns the attempt of a job that waits for a person.
 func (s *Server) waiting(j *jobs.Job, prefix string) (found jobs.Attempt, err error) {
 	n := 0
 	for _, a := range j.Attempts {
@@ -119,21 +106,16 @@ func (s *Server) waiting(j *jobs.Job, prefix string) (found jobs.Attempt, err er
 }
 
 // postHidden keeps hidden tests, packed as a bundle, for a job to come.
-func (s *Server) postHidden(w http.ResponseWriter, r *http.Request) {
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBundle))
+func (s *Server) postHidden(r *http.Request) (Kept, error) {
+	raw, err := io.ReadAll(r.Body)
 	if err == nil {
 		_, err = nutshell.Open(bytes.NewReader(raw), int64(len(raw)), nutshell.DefaultLimits())
 	}
 	if err != nil {
-		refuse(w, http.StatusBadRequest, "usage", "", fmt.Errorf("not a bundle of hidden tests: %w", err))
-		return
+		return Kept{}, wrongUsage("", fmt.Errorf("not a bundle of hidden tests: %w", err))
 	}
 	h, err := s.c.Blobs.PutBytes(r.Context(), raw)
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	answer(w, map[string]string{"hash": h.String()})
+	return Kept{h.String()}, err
 }
 
 // hidden reads the hidden tests that a job names, if it names any.

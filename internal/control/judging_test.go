@@ -47,7 +47,7 @@ func TestTheEvidenceOfEachDeliveryIsShownWithItsVerdict(t *testing.T) {
 	v.Outcome = guild.Success
 	d.append(fact.JobSubject(job), fact.AttemptUndecided{Attempt: waits, Reason: "a checklist", Held: d.keep(v)})
 
-	exams, err := d.Evidence(t.Context(), "01")
+	exams, err := control.Evidence.Call(t.Context(), d.Client, "01")
 	if err != nil || len(exams) != 2 {
 		t.Fatalf("%+v, %v", exams, err)
 	}
@@ -64,7 +64,7 @@ func TestAPersonRulesOnWhatWaits(t *testing.T) {
 	d := openDesk(t)
 	job, one, two := guild.JobID{1}, nostr.ID{0x11}, nostr.ID{0x22}
 	d.delivered(job, one, two)
-	if _, err := d.Rule(t.Context(), "01", control.Rule{Outcome: guild.Success}); err == nil || !strings.Contains(err.Error(), "nothing of job") {
+	if _, err := control.RuleJob.Call(t.Context(), d.Client, control.Rule{Outcome: guild.Success}, "01"); err == nil || !strings.Contains(err.Error(), "nothing of job") {
 		t.Errorf("before anything waits: %v", err)
 	}
 	for _, id := range []nostr.ID{one, two} {
@@ -76,11 +76,11 @@ func TestAPersonRulesOnWhatWaits(t *testing.T) {
 		"a violation":  {Attempt: "11", Outcome: guild.Violation},
 	} {
 		var problem *control.ProblemError
-		if _, err := d.Rule(t.Context(), "01", rule); !errors.As(err, &problem) || problem.Problem.Code != "usage" {
+		if _, err := control.RuleJob.Call(t.Context(), d.Client, rule, "01"); !errors.As(err, &problem) || problem.Problem.Code != "usage" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	after, err := d.Rule(t.Context(), "01", control.Rule{Attempt: "22", Outcome: guild.Partial, Note: "half"})
+	after, err := control.RuleJob.Call(t.Context(), d.Client, control.Rule{Attempt: "22", Outcome: guild.Partial, Note: "half"}, "01")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"guild"
 	"guild/internal/fact"
 	"guild/internal/journal"
+	"guild/internal/partner"
 	"guild/internal/registry"
 	"guild/nip89"
 )
@@ -45,7 +46,7 @@ type Provider struct {
 	Observed    *Observed `json:"observed,omitempty"` // absent when it was never asked
 }
 
-// Observed is what this node has measured of a service. Times are in milliseconds.
+// Observed holds this node's measurements of a service. Times are in milliseconds.
 type Observed struct {
 	Since       int64    `json:"since"` // Unix ms: the first request
 	Asked       int      `json:"asked"`
@@ -72,7 +73,7 @@ type Path struct {
 	Lost   int    `json:"lost"`
 }
 
-func (s *Server) getProviders(w http.ResponseWriter, r *http.Request) {
+func (s *Server) getProviders(r *http.Request) ([]Provider, error) {
 	task := r.URL.Query().Get("task")
 	kind := 0
 	if task != "" {
@@ -82,7 +83,7 @@ func (s *Server) getProviders(w http.ResponseWriter, r *http.Request) {
 	for _, o := range s.c.Registry.Offers(task, kind) {
 		views = append(views, s.offer(o))
 	}
-	answer(w, views)
+	return views, nil
 }
 
 // offer shows one service.
@@ -103,7 +104,7 @@ func (s *Server) offer(o guild.Offer) Provider {
 	return view
 }
 
-func observed(m registry.Measured) *Observed {
+func observed(m partner.Measured) *Observed {
 	view := &Observed{
 		Since: m.Since, Asked: m.Asked, Answered: m.Answered, Delivered: m.Delivered, Accepted: m.Accepted, Expired: m.Expired,
 		Refused: m.Refused, Faults: m.Faults, P50: m.P50, P95: m.P95, Quoted: int64(m.Quoted),
@@ -129,11 +130,11 @@ type Card struct {
 	SeenOn       []string `json:"seen_on"`    // relays that it came from
 	Recommenders []string `json:"recommenders"`
 	Claimed      Claimed  `json:"claimed"`
-	// Contradictions is what its tags and its content say differently, a sentence each.
+	// Contradictions lists where its tags and its content differ, a sentence each.
 	Contradictions []string `json:"contradictions"`
 }
 
-// Claimed is what an announcement says. What it does not say is absent.
+// Claimed holds the claims of an announcement. What it does not claim is absent.
 type Claimed struct {
 	SuccessRate   *float64 `json:"success_rate,omitempty"` // 0 to 1
 	LatencyMs     *float64 `json:"latency_ms,omitempty"`
@@ -159,12 +160,11 @@ type Change struct {
 }
 
 // getCards shows the services of a provider, named by its key or its npub, shortened or only begun.
-func (s *Server) getCards(w http.ResponseWriter, r *http.Request) {
+func (s *Server) getCards(r *http.Request) ([]Card, error) {
 	name, d := r.PathValue("key"), r.URL.Query().Get("d")
 	key, err := s.keyStarting(name)
 	if err != nil {
-		fail(w, err)
-		return
+		return nil, err
 	}
 	cards, others := []Card{}, []string{}
 	for _, o := range s.c.Registry.Offers("", 0) {
@@ -177,8 +177,7 @@ func (s *Server) getCards(w http.ResponseWriter, r *http.Request) {
 		}
 		card, ok, err := s.c.Registry.Card(r.Context(), o.Service)
 		if err != nil {
-			fail(w, err)
-			return
+			return nil, err
 		}
 		if ok {
 			cards = append(cards, s.card(o, card))
@@ -186,13 +185,12 @@ func (s *Server) getCards(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case len(cards) > 0:
-		answer(w, cards)
+		return cards, nil
 	case len(others) > 0:
 		slices.Sort(others)
-		refuse(w, http.StatusNotFound, "missing", "", fmt.Errorf("no service %.80q of %s; it has: %s", d, shortNpub(key), strings.Join(others, ", ")))
-	default:
-		refuse(w, http.StatusNotFound, "missing", "guild market ls lists the providers", fmt.Errorf("no provider %.80q", name))
+		return nil, missing("", fmt.Errorf("no service %.80q of %s; it has: %s", d, shortNpub(key), strings.Join(others, ", ")))
 	}
+	return nil, missing("guild market ls lists the providers", fmt.Errorf("no provider %.80q", name))
 }
 
 func (s *Server) card(o guild.Offer, c registry.Card) Card {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -18,7 +17,7 @@ import (
 	"guild/internal/suite"
 )
 
-// Bench is what POST /v1/meetings takes: a provider that is to be met now, outside of the daily budget. The answer is
+// Bench is the body of POST /v1/meetings: a provider that is to be met now, outside of the daily budget. The answer is
 // the Meeting; one that goes on already with the same service for the same task is answered as it is.
 type Bench struct {
 	Provider string   `json:"provider"`          // npub or hex
@@ -60,49 +59,42 @@ type MeetingRun struct {
 	Cause   string        `json:"cause,omitempty"` // why it was no success
 }
 
-// serveMeetings adds the routes of meetings.
-func (s *Server) serveMeetings() {
-	if s.c.Meet != nil {
-		s.mux.HandleFunc("POST /v1/meetings", s.postMeeting)
+func (s *Server) postMeeting(w http.ResponseWriter, r *http.Request) {
+	var began Meeting
+	asked, err := decode[Bench](w, r, maxWords)
+	if err == nil {
+		began, err = s.beginMeeting(r.Context(), asked)
 	}
-	s.mux.HandleFunc("GET /v1/meetings", s.getMeetings)
-	s.mux.HandleFunc("GET /v1/meetings/{id}", s.getMeeting)
+	if err == nil {
+		w.Header().Set("Location", "/v1/meetings/"+began.ID)
+	}
+	answer(w, began, err)
 }
 
-func (s *Server) postMeeting(w http.ResponseWriter, r *http.Request) {
-	var asked Bench
-	if !decode(w, r, maxWords, &asked) {
-		return
-	}
+func (s *Server) beginMeeting(ctx context.Context, asked Bench) (Meeting, error) {
 	key, err := s.keyNamed(asked.Provider)
 	if err != nil {
-		fail(w, err)
-		return
+		return Meeting{}, err
 	}
 	if _, _, err := suite.Check(cmp.Or(asked.Task, suite.Tasks()[0]), asked.Type, asked.Modules); err != nil {
-		refuseMeeting(w, err)
-		return
+		return Meeting{}, meetingProblem(err)
 	}
-	if err := s.c.Sandbox(r.Context()); err != nil {
-		refuse(w, http.StatusServiceUnavailable, "unsandboxed", "guild judge doctor says what is missing", fmt.Errorf("a delivery could not be judged here: %w", err))
-		return
+	if err := s.c.Sandbox(ctx); err != nil {
+		return Meeting{}, unsandboxed("guild judge doctor says what is missing", err)
 	}
 	service, task, err := s.c.Meet.Find(key, asked.D, asked.Task)
 	if errors.Is(err, meet.ErrUnoffered) {
 		err = s.unoffered(key, asked, err)
 	}
 	if err != nil {
-		refuseMeeting(w, err)
-		return
+		return Meeting{}, meetingProblem(err)
 	}
-	id, err := s.c.Meet.Begin(r.Context(), service, task, asked.Type, asked.Modules)
+	id, err := s.c.Meet.Begin(ctx, service, task, asked.Type, asked.Modules)
 	if err != nil {
-		refuseMeeting(w, err)
-		return
+		return Meeting{}, meetingProblem(err)
 	}
 	m, _ := s.c.Meetings.Meeting(id)
-	w.Header().Set("Location", "/v1/meetings/"+id)
-	answer(w, s.meeting(m))
+	return s.meeting(m), nil
 }
 
 // unoffered says what a provider offers instead of what it was to be tried with.
@@ -125,30 +117,29 @@ func (s *Server) unoffered(key nostr.PubKey, asked Bench, err error) error {
 	}
 }
 
-func refuseMeeting(w http.ResponseWriter, err error) {
+func meetingProblem(err error) error {
 	switch {
 	case errors.Is(err, suite.ErrUnknown):
-		refuse(w, http.StatusBadRequest, "usage", "", err)
+		return wrongUsage("", err)
 	case errors.Is(err, meet.ErrSelf):
-		refuse(w, http.StatusBadRequest, "usage", "nobody learns anything from trying itself", err)
+		return wrongUsage("nobody learns anything from trying itself", err)
 	case errors.Is(err, meet.ErrUnoffered):
-		refuse(w, http.StatusNotFound, "missing", "guild market ls lists who offers what; there are benchmarks for "+strings.Join(suite.Tasks(), ", "), err)
+		return missing("guild market ls lists who offers what; there are benchmarks for "+strings.Join(suite.Tasks(), ", "), err)
 	case errors.Is(err, meet.ErrRemoved):
-		refuse(w, http.StatusConflict, "refused", "guild trust history tells why; guild trust set --state allowed makes it a stranger again", err)
-	default:
-		fail(w, err)
+		return refused("guild trust history tells why; guild trust set --state allowed makes it a stranger again", err)
 	}
+	return err
 }
 
-func (s *Server) getMeetings(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) getMeetings(*http.Request) ([]Meeting, error) {
 	views := []Meeting{}
 	for _, m := range s.c.Meetings.All() {
 		views = append(views, s.meeting(m))
 	}
-	answer(w, views)
+	return views, nil
 }
 
-func (s *Server) getMeeting(w http.ResponseWriter, r *http.Request) {
+func (s *Server) getMeeting(r *http.Request) (Meeting, error) {
 	id := r.PathValue("id")
 	var found []*meet.Meeting
 	for _, m := range s.c.Meetings.All() {
@@ -158,12 +149,11 @@ func (s *Server) getMeeting(w http.ResponseWriter, r *http.Request) {
 	}
 	switch len(found) {
 	case 1:
-		answer(w, s.meeting(found[0]))
+		return s.meeting(found[0]), nil
 	case 0:
-		refuse(w, http.StatusNotFound, "missing", "guild market bench --ls lists them", fmt.Errorf("no meeting %.80q", id))
-	default:
-		refuse(w, http.StatusConflict, "ambiguous", "give more digits", fmt.Errorf("%d meetings begin with %.80q", len(found), id))
+		return Meeting{}, missing("guild market bench --ls lists them", fmt.Errorf("no meeting %.80q", id))
 	}
+	return Meeting{}, ambiguous("give more digits", fmt.Errorf("%d meetings begin with %.80q", len(found), id))
 }
 
 // meeting shows a meeting.
@@ -192,19 +182,4 @@ func (s *Server) meeting(m *meet.Meeting) Meeting {
 func scoreOf(s guild.Score) *float64 {
 	f := float64(s) / guild.Micro
 	return &f
-}
-
-// Bench is POST /v1/meetings.
-func (c *Client) Bench(ctx context.Context, b Bench) (Meeting, error) {
-	return post[Meeting](ctx, c, "/v1/meetings", b)
-}
-
-// Meetings is GET /v1/meetings: all meetings, the newest first.
-func (c *Client) Meetings(ctx context.Context) ([]Meeting, error) {
-	return get[[]Meeting](ctx, c, "/v1/meetings", nil)
-}
-
-// Meeting is GET /v1/meetings/{id}. An unambiguous prefix of the id will do.
-func (c *Client) Meeting(ctx context.Context, prefix string) (Meeting, error) {
-	return get[Meeting](ctx, c, "/v1/meetings/"+url.PathEscape(prefix), nil)
 }

@@ -1,8 +1,9 @@
 package control
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"fiatjaf.com/nostr"
@@ -19,11 +20,28 @@ func (s *Server) keyNamed(name string) (nostr.PubKey, error) {
 	if !isShort {
 		key, err := parsePubKey(name)
 		if err != nil {
-			return key, &refusal{http.StatusBadRequest, "usage", "", err.Error()}
+			return key, wrongUsage("", err)
 		}
 		return key, nil
 	}
 	return s.keyLike(name, start, end)
+}
+
+// parsePubKey reads npub or hex.
+func parsePubKey(text string) (nostr.PubKey, error) {
+	if strings.HasPrefix(text, "npub1") {
+		_, value, err := nip19.Decode(text)
+		key, ok := value.(nostr.PubKey)
+		if err != nil || !ok {
+			return nostr.PubKey{}, fmt.Errorf("provider %.80q is not an npub: %w", text, cmp.Or(err, errors.New("it names no key")))
+		}
+		text = key.Hex() // nip19 does not check that it is a key
+	}
+	key, err := nostr.PubKeyFromHex(text)
+	if err != nil {
+		return nostr.PubKey{}, fmt.Errorf("provider %.80q is neither an npub nor a key in hex: %w", text, err)
+	}
+	return key, nil
 }
 
 // keyStarting is keyNamed, which takes the start of an npub too: for what only shows.
@@ -51,8 +69,7 @@ const npubLength = 63
 func (s *Server) keyLike(name, start, end string) (nostr.PubKey, error) {
 	const least = len("npub1") + 4
 	if !strings.HasPrefix(start, "npub1") || len(start) < least {
-		return nostr.PubKey{}, &refusal{http.StatusBadRequest, "usage", "give at least four characters after npub1",
-			fmt.Sprintf("%.80q is too short for the start of an npub", name)}
+		return nostr.PubKey{}, wrongUsage("give at least four characters after npub1", fmt.Errorf("%.80q is too short for the start of an npub", name))
 	}
 	found := map[nostr.PubKey]bool{}
 	look := func(key nostr.PubKey) {
@@ -68,10 +85,10 @@ func (s *Server) keyLike(name, start, end string) (nostr.PubKey, error) {
 		look(service.PubKey)
 	}
 	if len(found) > 1 {
-		return nostr.PubKey{}, &refusal{http.StatusConflict, "ambiguous", "give more of it", fmt.Sprintf("%d providers are %.80q", len(found), name)}
+		return nostr.PubKey{}, ambiguous("give more of it", fmt.Errorf("%d providers are %.80q", len(found), name))
 	}
 	for key := range found {
 		return key, nil
 	}
-	return nostr.PubKey{}, &refusal{http.StatusNotFound, "missing", "guild market ls lists the providers", fmt.Sprintf("no provider %.80q", name)}
+	return nostr.PubKey{}, missing("guild market ls lists the providers", fmt.Errorf("no provider %.80q", name))
 }

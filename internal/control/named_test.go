@@ -24,17 +24,17 @@ func TestAProviderIsNamedByBothEndsOfItsNpub(t *testing.T) {
 		start + "…zzzz": "no provider", start + "…zz" + end: "no provider", "npub1qqqq…" + end: "no provider", npub[:8]: "too short", npub[:8] + "…" + end: "too short",
 		"npub1…": "too short", "…" + end: "too short", "nobody": "neither an npub nor a key",
 	} {
-		cards, err := d.Cards(t.Context(), name, "")
+		cards, err := control.Cards.Call(t.Context(), d.Client, name)
 		if want == "" && (err != nil || len(cards) != 1 || cards[0].PubKey != key.Hex()) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %+v, %v, want %q", name, cards, err, want)
 		}
 	}
-	if _, err := d.Cards(t.Context(), npub, "nope"); err == nil || !strings.HasSuffix(err.Error(), `; it has: "tests"`) {
+	if _, err := control.Cards.Call(t.Context(), d.Client, npub, "nope"); err == nil || !strings.HasSuffix(err.Error(), `; it has: "tests"`) {
 		t.Errorf("a service that it lacks: %v", err)
 	}
 	for what, ask := range map[string]func(name string) error{
 		"recommend": func(name string) error {
-			_, err := d.Recommend(t.Context(), control.Recommend{Provider: name, Kind: 5200})
+			_, err := control.RecommendProvider.Call(t.Context(), d.Client, control.Recommend{Provider: name, Kind: 5200})
 			return err
 		},
 		"hire": func(name string) error {
@@ -66,11 +66,10 @@ func TestWhatCannotComeToAgreementIsWrongUsage(t *testing.T) {
 			t.Errorf("%s: %q, want %q", query, p.Error, says)
 		}
 	}
-	if err := control.CheckReplication(guild.High, "json", 2, 0); err != nil {
-		t.Error(err)
-	}
-	if err := control.CheckReplication(guild.Low, "", 0, 1); err != nil {
-		t.Error(err)
+	for _, query := range []string{"criticality=high&compare=json&tries=2", "criticality=low&provider=" + alice.PubKey.Hex()} {
+		if status, _, answer := d.ask("POST", "/v1/jobs?task=python&"+query, bytes.NewReader(packed(t, ""))); status != 200 {
+			t.Errorf("%s: %d %s", query, status, answer)
+		}
 	}
 }
 
@@ -82,10 +81,10 @@ func TestAProviderThatHasLeftIsStillKnownByItsNpub(t *testing.T) {
 	for what, key := range map[string]nostr.PubKey{"whom we asked": asked, "whom another guild trusts": trusted} {
 		npub := nip19.EncodeNpub(key)
 		for _, name := range []string{npub[:10] + "…" + npub[len(npub)-4:], npub[:12], npub} {
-			if all, err := d.Standings(t.Context(), name, ""); err != nil || len(all) != 1 || all[0].PubKey != key.Hex() || all[0].D != "tests" {
+			if all, err := control.Standings.Call(t.Context(), d.Client, name); err != nil || len(all) != 1 || all[0].PubKey != key.Hex() || all[0].D != "tests" {
 				t.Errorf("%s, as %s: %+v, %v", what, name, all, err)
 			}
-			if _, err := d.Story(t.Context(), name, ""); err != nil {
+			if _, err := control.Story.Call(t.Context(), d.Client, name); err != nil {
 				t.Errorf("the story of %s, as %s: %v", what, name, err)
 			}
 		}

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,7 +12,7 @@ import (
 	"guild/internal/journal"
 )
 
-// Releasing is what POST /v1/journal/release takes: guards in quarantine, or the beginnings of their names, or all of them.
+// Releasing is the body of POST /v1/journal/release: guards in quarantine, or the beginnings of their names, or all of them.
 type Releasing struct {
 	Guards []string `json:"guards,omitempty"`
 	All    bool     `json:"all,omitempty"`
@@ -25,39 +24,39 @@ type Released struct {
 	Job   *Job   `json:"job,omitempty"` // as what is left of its entries has it, if the guard is a job's
 }
 
-// releaseGuards lets guards go on that a repair has put into quarantine.
-func (s *Server) releaseGuards(w http.ResponseWriter, r *http.Request) {
-	var ask Releasing
-	if !decode(w, r, maxWords, &ask) {
-		return
-	}
-	if ask.All == (len(ask.Guards) > 0) {
-		refuse(w, http.StatusBadRequest, "usage", whatIsHeld(s.c.Journal.Quarantined()), errors.New("name guards, or all of them"))
-		return
-	}
+// releaseGuards ends the quarantine of guards.
+func (s *Server) releaseGuards(r *http.Request, ask Releasing) ([]Released, error) {
 	held := s.c.Journal.Quarantined()
+	if ask.All == (len(ask.Guards) > 0) {
+		return nil, wrongUsage(whatIsHeld(held), errors.New("name guards, or all of them"))
+	}
 	guards := held
 	if !ask.All {
 		guards = nil
 		for _, begin := range ask.Guards {
 			guard, err := inQuarantine(held, begin)
 			if err != nil {
-				fail(w, err)
-				return
+				return nil, err
 			}
 			guards = append(guards, guard)
 		}
 	}
 	guards = slices.Compact(slices.Sorted(slices.Values(guards)))
 	if err := s.c.Journal.Release(r.Context(), guards...); err != nil {
-		fail(w, err)
-		return
+		return nil, err
 	}
 	released := []Released{}
 	for _, guard := range guards {
-		released = append(released, Released{Guard: string(guard), Job: s.jobUnder(guard)})
+		one := Released{Guard: string(guard)}
+		if id, err := guild.ParseJobID(strings.TrimPrefix(string(guard), "job.")); err == nil {
+			if j, ok := s.c.Fold.Job(id); ok {
+				view := s.job(j)
+				one.Job = &view
+			}
+		}
+		released = append(released, one)
 	}
-	answer(w, released)
+	return released, nil
 }
 
 // inQuarantine finds the guard with a name, or the only one whose name begins so.
@@ -75,9 +74,9 @@ func inQuarantine(held []fact.Subject, begin string) (fact.Subject, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", &refusal{http.StatusNotFound, "missing", whatIsHeld(held), fmt.Sprintf("%.80q is %v", begin, journal.ErrNotQuarantined)}
+		return "", missing(whatIsHeld(held), fmt.Errorf("%.80q is %w", begin, journal.ErrNotQuarantined))
 	}
-	return "", &refusal{http.StatusConflict, "ambiguous", whatIsHeld(found), fmt.Sprintf("%d guards in quarantine begin with %.80q", len(found), begin)}
+	return "", ambiguous(whatIsHeld(found), fmt.Errorf("%d guards in quarantine begin with %.80q", len(found), begin))
 }
 
 // whatIsHeld names some guards in quarantine.
@@ -95,23 +94,4 @@ func whatIsHeld(guards []fact.Subject) string {
 		list += fmt.Sprintf(" and %d more", len(guards)-few)
 	}
 	return list
-}
-
-// jobUnder is the job of a guard, nil if it is not one that is known.
-func (s *Server) jobUnder(guard fact.Subject) *Job {
-	id, err := guild.ParseJobID(strings.TrimPrefix(string(guard), "job."))
-	if err != nil {
-		return nil
-	}
-	j, ok := s.c.Fold.Job(id)
-	if !ok {
-		return nil
-	}
-	view := s.job(j)
-	return &view
-}
-
-// ReleaseGuards is POST /v1/journal/release: lets guards go on that a repair has put into quarantine.
-func (c *Client) ReleaseGuards(ctx context.Context, how Releasing) ([]Released, error) {
-	return post[[]Released](ctx, c, "/v1/journal/release", how)
 }

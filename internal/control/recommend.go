@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -15,7 +16,7 @@ import (
 	"guild/nip89"
 )
 
-// Recommend is what POST /v1/recommendations takes: a provider that the owner of this node recommends to all.
+// Recommend is the body of POST /v1/recommendations: a provider that the owner of this node recommends to all.
 type Recommend struct {
 	Provider string  `json:"provider"`       // npub, also shortened as lists show it, or hex
 	D        *string `json:"d,omitempty"`    // of its service; the only one that fits when absent
@@ -36,34 +37,29 @@ type Recommendation struct {
 }
 
 // postRecommendation recommends a service that was announced: a recommendation names its announcement.
-func (s *Server) postRecommendation(w http.ResponseWriter, r *http.Request) {
-	var asked Recommend
-	if !decode(w, r, maxWords, &asked) {
-		return
-	}
+func (s *Server) postRecommendation(r *http.Request, asked Recommend) ([]Recommendation, error) {
 	card, err := s.recommended(r.Context(), asked)
 	if err != nil {
-		fail(w, err)
-		return
+		return nil, err
 	}
 	all := []Recommendation{}
 	for _, kind := range s.kindsFor(asked, card) {
 		event, others, err := s.c.Recommend(r.Context(), kind, nip89.Recommended{PubKey: card.PubKey, D: card.D, Relay: first(card.Relays)})
 		if err != nil {
-			refuse(w, http.StatusBadGateway, "unpublished", "guild status shows the relays", fmt.Errorf("recommendation for kind %d: %w", kind, err))
-			return
+			err = fmt.Errorf("recommendation for kind %d: %w", kind, err)
+			return nil, &refusal{error: err, status: http.StatusBadGateway, code: "unpublished", hint: "guild status shows the relays"}
 		}
 		all = append(all, Recommendation{
 			Event: event.Hex(), Kind: kind, Npub: nip19.EncodeNpub(card.PubKey), PubKey: card.PubKey.Hex(), D: card.D, Name: card.Name, Others: others,
 		})
 	}
-	answer(w, all)
+	return all, nil
 }
 
 // recommended finds the one service that is meant.
 func (s *Server) recommended(ctx context.Context, asked Recommend) (registry.Card, error) {
 	if asked.Kind != 0 && (asked.Kind < 5000 || asked.Kind > 5999) {
-		return registry.Card{}, &refusal{http.StatusBadRequest, "usage", "", fmt.Sprintf("kind %d is not a job request (5000 to 5999)", asked.Kind)}
+		return registry.Card{}, wrongUsage("", fmt.Errorf("kind %d is not a job request (5000 to 5999)", asked.Kind))
 	}
 	key, err := s.keyNamed(asked.Provider)
 	if err != nil {
@@ -83,16 +79,16 @@ func (s *Server) recommended(ctx context.Context, asked Recommend) (registry.Car
 		if asked.Task != "" || asked.Kind != 0 || asked.D != nil {
 			what += " that fits"
 		}
-		return registry.Card{}, &refusal{http.StatusNotFound, "missing", "guild market ls lists what is announced", what}
+		return registry.Card{}, missing("guild market ls lists what is announced", errors.New(what))
 	}
 	if len(found) > 1 {
 		slices.Sort(ds)
-		return registry.Card{}, &refusal{http.StatusConflict, "ambiguous", "say which with --d: " + strings.Join(slices.Compact(ds), ", "),
-			fmt.Sprintf("%d services of %.80q fit", len(found), asked.Provider)}
+		return registry.Card{}, ambiguous("say which with --d: "+strings.Join(slices.Compact(ds), ", "),
+			fmt.Errorf("%d services of %.80q fit", len(found), asked.Provider))
 	}
 	card, ok, err := s.c.Registry.Card(ctx, found[0].Service)
 	if err == nil && !ok {
-		err = &refusal{http.StatusNotFound, "missing", "", "the announcement was just taken back"}
+		err = missing("", errors.New("the announcement was just taken back"))
 	}
 	return card, err
 }
@@ -120,9 +116,4 @@ func first(all []string) string {
 		return ""
 	}
 	return all[0]
-}
-
-// Recommend is POST /v1/recommendations.
-func (c *Client) Recommend(ctx context.Context, r Recommend) ([]Recommendation, error) {
-	return post[[]Recommendation](ctx, c, "/v1/recommendations", r)
 }

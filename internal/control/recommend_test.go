@@ -68,7 +68,7 @@ func TestARecommendationNamesOneAnnouncementForEachKind(t *testing.T) {
 		"what no relay takes":  {control.Recommend{Provider: carol.Hex(), Kind: 5999}, nil, "", "kind 5999: no relay"},
 	} {
 		all = nil
-		said, err := d.Recommend(t.Context(), c.asked)
+		said, err := control.RecommendProvider.Call(t.Context(), d.Client, c.asked)
 		if c.says != "" {
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %v, want %q", what, err, c.says)

@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"guild"
 	"guild/internal/fact"
+	"guild/internal/jobs"
 	"guild/internal/journal"
 	"guild/internal/record"
 )
@@ -19,58 +20,71 @@ import (
 // maxDocument is the largest receipt or trajectory, in bytes.
 const maxDocument = 64 << 20
 
-// getReceipt answers with a receipt as it is stored, by its id, or by its job: then the last one.
-func (s *Server) getReceipt(w http.ResponseWriter, r *http.Request) {
-	if _, stored, ok := s.receiptOf(w, r); ok {
-		s.document(w, stored.Blob, "application/json")
+// getReceipt returns a receipt, or the last one of a job, as it is stored.
+func (s *Server) getReceipt(r *http.Request) ([]byte, error) {
+	_, stored, err := s.receiptOf(r)
+	if err != nil {
+		return nil, err
 	}
+	return s.c.Blobs.ReadAll(stored.Blob, maxDocument)
 }
 
-func lastReceipt(all []record.Stored) (last record.Stored, ok bool) {
-	for _, s := range all {
-		if s.Receipt != "" {
-			last, ok = s, true
-		}
-	}
-	return last, ok
-}
-
-// getReplay answers with the trajectory of a job up to its last recorded attempt, or up to the one that is asked for; or
-// with the one that a receipt names.
-func (s *Server) getReplay(w http.ResponseWriter, r *http.Request) {
+// getReplay returns the trajectory that a receipt names, or that of a job up to the end of one attempt: the one asked
+// for, or the last one that is recorded.
+func (s *Server) getReplay(r *http.Request) ([]byte, error) {
+	var stored record.Stored
+	var err error
 	if strings.HasPrefix(strings.ToLower(r.PathValue("id")), "r-") {
-		if _, stored, ok := s.receiptOf(w, r); ok {
-			s.document(w, stored.Replay, "application/x-ndjson")
+		_, stored, err = s.receiptOf(r)
+	} else {
+		var j *jobs.Job
+		if j, err = s.find(r); err == nil {
+			stored, err = recordedAttempt(s.c.Record.Of(j.Job), strings.ToLower(r.URL.Query().Get("attempt")))
+			if err != nil {
+				err = missing("a trajectory is written when an attempt has ended", fmt.Errorf("job %s: %w", j.Job.Short(), err))
+			}
 		}
-		return
 	}
-	j, ok := s.find(w, r)
-	if !ok {
-		return
-	}
-	stored, err := recordedAttempt(r, s.c.Record.Of(j.Job))
 	if err != nil {
-		refuse(w, http.StatusNotFound, "missing", "a trajectory is written when an attempt has ended", fmt.Errorf("job %s: %w", j.Job.Short(), err))
-		return
+		return nil, err
 	}
-	s.document(w, stored.Replay, "application/x-ndjson")
+	return s.c.Blobs.ReadAll(stored.Replay, maxDocument)
 }
 
-func (s *Server) document(w http.ResponseWriter, h guild.Hash, mime string) {
-	raw, err := s.c.Blobs.ReadAll(h, maxDocument)
-	if err != nil {
-		fail(w, err)
-		return
+// recordedAttempt returns what is stored of the attempt whose id begins with prefix, or of the last one if prefix is
+// empty.
+func recordedAttempt(all []record.Stored, prefix string) (stored record.Stored, err error) {
+	if prefix == "" {
+		if len(all) == 0 {
+			return stored, errors.New("no trajectory yet")
+		}
+		return all[len(all)-1], nil
 	}
-	w.Header().Set("Content-Type", mime)
-	w.Write(raw)
+	var ids []string
+	for _, one := range all {
+		id := one.Attempt.Hex()
+		if !strings.HasPrefix(id, prefix) {
+			continue
+		}
+		if !slices.Contains(ids, id) { // a dispute records an attempt again: then the last record counts
+			ids = append(ids, id)
+		}
+		stored = one
+	}
+	switch len(ids) {
+	case 0:
+		return stored, fmt.Errorf("no trajectory of an attempt %.64q", prefix)
+	case 1:
+		return stored, nil
+	}
+	return stored, fmt.Errorf("%d attempts begin with %q", len(ids), prefix)
 }
 
 // getJournal lists entries from a sequence or a time on, of subjects with a prefix.
 func (s *Server) getJournal(w http.ResponseWriter, r *http.Request) {
 	from, after, err := since(r.URL.Query().Get("since"), s.c.Now())
 	if err != nil {
-		refuse(w, http.StatusBadRequest, "usage", "give a sequence, a duration like 1h, or a time like 2026-11-20T06:00:00Z", err)
+		fail(w, wrongUsage("give a sequence, a duration like 1h, or a time like 2026-11-20T06:00:00Z", err))
 		return
 	}
 	subject := r.URL.Query().Get("subject")
@@ -111,21 +125,16 @@ func toRecord(e fact.Entry) Record {
 	return Record{Seq: e.Seq, Subject: string(e.Subject), Entry: raw}
 }
 
-func (s *Server) getRecord(w http.ResponseWriter, r *http.Request) {
+func (s *Server) getRecord(r *http.Request) (Record, error) {
 	seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 64)
 	if err != nil || seq == 0 {
-		refuse(w, http.StatusBadRequest, "usage", "guild journal ls lists the sequences", fmt.Errorf("entry %.40q: not a number from 1 on", r.PathValue("seq")))
-		return
+		return Record{}, wrongUsage("guild journal ls lists the sequences", fmt.Errorf("entry %.40q: not a number from 1 on", r.PathValue("seq")))
 	}
 	e, err := s.c.Journal.Entry(r.Context(), seq)
-	switch {
-	case errors.Is(err, journal.ErrNoEntry):
-		refuse(w, http.StatusNotFound, "missing", "guild journal ls lists the sequences", err)
-	case err != nil:
-		fail(w, err)
-	default:
-		answer(w, toRecord(e))
+	if errors.Is(err, journal.ErrNoEntry) {
+		err = missing("guild journal ls lists the sequences", err)
 	}
+	return toRecord(e), err
 }
 
 // getRejected lists the events that changed nothing, the newest last.

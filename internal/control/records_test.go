@@ -26,12 +26,12 @@ func TestReceiptsAndTrajectoriesComeAsTheyAreStored(t *testing.T) {
 	d.wantProblem("GET", "/v1/replays/01", nil, 404, "missing")
 	d.life(guild.JobID{1}, func() {})
 	for _, id := range []string{"r-0100", "r-01", "01"} {
-		if got, err := d.Receipt(t.Context(), id); err != nil || string(got) != `{"a":1}` {
+		if got, err := control.Receipt.Call(t.Context(), d.Client, id); err != nil || string(got) != `{"a":1}` {
 			t.Errorf("%s: %s, %v", id, got, err)
 		}
 	}
 	for _, id := range []string{"01", "r-0100", "R-01"} {
-		if got, err := d.Replay(t.Context(), id); err != nil || string(got) != "{}\n" {
+		if got, err := control.Replay.Call(t.Context(), d.Client, id); err != nil || string(got) != "{}\n" {
 			t.Errorf("%s: %s, %v", id, got, err)
 		}
 	}
@@ -82,7 +82,7 @@ func TestTheJournalIsListedFromASequenceOrATimeOn(t *testing.T) {
 func TestOneEntryIsShownByItsSequence(t *testing.T) {
 	d := openDesk(t)
 	d.open(guild.JobID{1})
-	r, err := d.Record(t.Context(), 1)
+	r, err := control.OneEntry.Call(t.Context(), d.Client, "1")
 	var entry fact.Entry
 	if err != nil || r.Subject != string(fact.JobSubject(guild.JobID{1})) || json.Unmarshal(r.Entry, &entry) != nil || entry.Facts[0].Type() != "job.opened" {
 		t.Errorf("%+v, %v", r, err)
@@ -96,7 +96,7 @@ func TestOneEntryIsShownByItsSequence(t *testing.T) {
 
 func TestProvidersAreShownWithHowWeStand(t *testing.T) {
 	d := openDesk(t)
-	if all, err := d.Providers(t.Context(), ""); err != nil || all == nil || len(all) != 0 {
+	if all, err := control.Providers.Call(t.Context(), d.Client); err != nil || all == nil || len(all) != 0 {
 		t.Errorf("none: %v, %v", all, err)
 	}
 	h := nip89.Handler{D: "python", Name: "Alice", Kinds: []int{5000}, Tasks: []string{"python"}}
@@ -112,7 +112,7 @@ func TestProvidersAreShownWithHowWeStand(t *testing.T) {
 	d.append(fact.ProviderSubject(alice.PubKey), fact.ProviderMoved{Service: alice, To: guild.Warned, Until: 7})
 	d.append(fact.TrustSubject("python"), fact.TrustChanged{Task: "python", Service: alice, To: 600_000, First: true})
 	for _, task := range []string{"", "python"} {
-		all, err := d.Providers(t.Context(), task)
+		all, err := control.Providers.Call(t.Context(), d.Client, task)
 		if err != nil || len(all) != 1 {
 			t.Fatalf("%q: %+v, %v", task, all, err)
 		}
@@ -121,7 +121,7 @@ func TestProvidersAreShownWithHowWeStand(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	}
-	if all, err := d.Providers(t.Context(), "cobol"); err != nil || len(all) != 0 {
+	if all, err := control.Providers.Call(t.Context(), d.Client, "cobol"); err != nil || len(all) != 0 {
 		t.Errorf("cobol: %v, %v", all, err)
 	}
 }
@@ -137,7 +137,7 @@ func TestWhatWasTurnedDownIsShownWithItsReason(t *testing.T) {
 	if err := d.journal.Reject(t.Context(), "junk", []byte("no json")); err != nil {
 		t.Fatal(err)
 	}
-	all, err := d.Rejected(t.Context())
+	all, err := control.Rejected.Call(t.Context(), d.Client)
 	if err != nil || len(all) != 2 || all[0].Reason != "stranger" || all[1].Reason != "late" || all[1].From != "wss://a" || all[1].At == 0 {
 		t.Errorf("%+v, %v", all, err)
 	}

@@ -23,32 +23,10 @@ const (
 	maxName       = 1024    // bytes of a credential's name
 )
 
-// getRecipient answers with whom to seal for, so that this node can open it.
-func (s *Server) getRecipient(w http.ResponseWriter, _ *http.Request) {
+// getRecipient returns the age recipient for what this node is to open.
+func (s *Server) getRecipient(*http.Request) (Recipient, error) {
 	recipient, err := s.c.Recipient()
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	answer(w, map[string]string{"recipient": recipient})
-}
-
-// postRelease keeps credentials for a job to come. It takes nothing but ciphertext.
-func (s *Server) postRelease(w http.ResponseWriter, r *http.Request) {
-	var asked Release
-	if !decode(w, r, maxRelease, &asked) {
-		return
-	}
-	if err := asked.check(); err != nil {
-		refuse(w, http.StatusBadRequest, "usage", "", fmt.Errorf("release: %w", err))
-		return
-	}
-	h, err := s.keepRelease(r, asked)
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	answer(w, map[string]string{"hash": h.String()})
+	return Recipient{recipient}, err
 }
 
 func (r Release) check() error {
@@ -74,17 +52,20 @@ func (r Release) check() error {
 	return nil
 }
 
-// keepRelease stores the vaults, and what a job will say of them.
-func (s *Server) keepRelease(r *http.Request, asked Release) (guild.Hash, error) {
+// postRelease keeps credentials for a job to come, as ciphertext: it stores the vaults, and what the job will say of them.
+func (s *Server) postRelease(r *http.Request, asked Release) (Kept, error) {
+	if err := asked.check(); err != nil {
+		return Kept{}, wrongUsage("", fmt.Errorf("release: %w", err))
+	}
 	own, err := s.c.Recipient()
 	if err != nil {
-		return guild.Hash{}, err
+		return Kept{}, err
 	}
 	release := fact.Release{Names: asked.Names, Expires: asked.Expires, Anyway: asked.AllowExpired}
 	for _, v := range asked.Vaults {
 		h, err := s.c.Blobs.PutBytes(r.Context(), v.Sealed)
 		if err != nil {
-			return guild.Hash{}, err
+			return Kept{}, err
 		}
 		if v.For == own {
 			v.For = ""
@@ -93,9 +74,10 @@ func (s *Server) keepRelease(r *http.Request, asked Release) (guild.Hash, error)
 	}
 	raw, err := json.Marshal(release)
 	if err != nil {
-		return guild.Hash{}, err
+		return Kept{}, err
 	}
-	return s.c.Blobs.PutBytes(r.Context(), raw)
+	h, err := s.c.Blobs.PutBytes(r.Context(), raw)
+	return Kept{h.String()}, err
 }
 
 // release reads the credentials that a job names, if it names any.

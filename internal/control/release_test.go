@@ -34,15 +34,15 @@ func release(recipients ...string) control.Release {
 
 func TestAJobTakesReleasedCredentialsAlong(t *testing.T) {
 	d := openDesk(t)
-	own, err := d.Recipient(t.Context())
-	if err != nil || own != ownRecipient {
+	own, err := control.NodeRecipient.Call(t.Context(), d.Client)
+	if err != nil || own.Recipient != ownRecipient {
 		t.Fatalf("%s, %v", own, err)
 	}
-	named, err := d.Release(t.Context(), release(aliceRecipient, own))
+	named, err := control.KeepRelease.Call(t.Context(), d.Client, release(aliceRecipient, own.Recipient))
 	if err != nil {
 		t.Fatal(err)
 	}
-	job, err := d.Hire(t.Context(), bytes.NewReader(packed(t, "")), control.Hire{Task: "python", Release: named})
+	job, err := d.Hire(t.Context(), bytes.NewReader(packed(t, "")), control.Hire{Task: "python", Release: named.Hash})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"guild/internal/route"
 )
 
-// RouterSettings are what POST /v1/market/replay takes: how the router would decide. What is absent is as in the policy in
+// RouterSettings is the body of POST /v1/market/replay: how the router would decide. What is absent is as in the policy in
 // force, or in the one that is named.
 type RouterSettings struct {
 	Policy  string             `json:"policy,omitempty"`  // by name
@@ -27,7 +27,7 @@ type RouterSettings struct {
 	Tiers   []float64          `json:"tiers,omitempty"`   // shares of primary, secondary and tertiary
 }
 
-// RouterReplay is what other settings would have chosen, and what that would have cost and scored.
+// RouterReplay reports what other settings would have chosen, and what that would have cost and scored.
 type RouterReplay struct {
 	Decisions int           `json:"decisions"` // the router's own, of which enough is known
 	Changed   int           `json:"changed"`   // that choose somebody else
@@ -61,22 +61,16 @@ type OtherChoice struct {
 // maxChoices is how many of them are listed, the latest.
 const maxChoices = 200
 
-func (s *Server) postReplay(w http.ResponseWriter, r *http.Request) {
-	var how RouterSettings
-	if !decode(w, r, maxWords, &how) {
-		return
-	}
+func (s *Server) postReplay(r *http.Request, how RouterSettings) (RouterReplay, error) {
 	routing, err := how.routing(s.c.Policy)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, "usage", "guild market replay --epsilon 0 --weights trust=0.5,cost=0.3", err)
-		return
+		return RouterReplay{}, wrongUsage("guild market replay --epsilon 0 --weights trust=0.5,cost=0.3", err)
 	}
 	history, err := s.decisions(r.Context(), how)
 	if err != nil {
-		fail(w, err)
-		return
+		return RouterReplay{}, err
 	}
-	answer(w, s.replayed(route.Replay(history, routing)))
+	return s.replayed(route.Replay(history, routing)), nil
 }
 
 // routing is the policy with what the settings change.
@@ -220,9 +214,4 @@ func (s *Server) replayed(r route.Report) RouterReplay {
 	}
 	view.Choices = view.Choices[max(0, len(view.Choices)-maxChoices):]
 	return view
-}
-
-// Rechoose is POST /v1/market/replay.
-func (c *Client) Rechoose(ctx context.Context, how RouterSettings) (RouterReplay, error) {
-	return post[RouterReplay](ctx, c, "/v1/market/replay", how)
 }

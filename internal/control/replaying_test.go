@@ -34,13 +34,13 @@ func TestWhyAProviderWasAskedIsKept(t *testing.T) {
 	d := openDesk(t)
 	other := guild.Service{PubKey: nostr.GetPublicKey(nostr.SecretKey{31: 3}), D: "python"}
 	d.decided(guild.JobID{0xab}, "best", other)
-	all, err := d.Choices(t.Context(), "ab")
+	all, err := control.Choices.Call(t.Context(), d.Client, "ab")
 	if err != nil || len(all) != 1 || all[0].Choice == nil || all[0].Provider != nip19.EncodeNpub(alice.PubKey) || all[0].Bid != 2_000 || all[0].Task != "python" ||
 		len(all[0].Choice.Candidates) != 2 || all[0].Choice.Candidates[0].Score != 410_000 || all[0].State == "" {
 		t.Errorf("%+v, %v", all, err)
 	}
 	d.open(guild.JobID{0xcd})
-	if none, err := d.Choices(t.Context(), "cd"); err != nil || len(none) != 0 {
+	if none, err := control.Choices.Call(t.Context(), d.Client, "cd"); err != nil || len(none) != 0 {
 		t.Errorf("%+v, %v", none, err)
 	}
 	d.wantProblem("GET", "/v1/jobs/ef/choices", nil, 404, "missing")
@@ -66,7 +66,7 @@ func TestOtherSettingsWouldHaveChosenOtherwise(t *testing.T) {
 		{"of another task", control.RouterSettings{Task: "go"}, 0, 0, 0},
 		{"of what is to come", control.RouterSettings{Since: time.Now().Add(time.Hour).UnixMilli()}, 0, 0, 0},
 	} {
-		r, err := d.Rechoose(t.Context(), c.how)
+		r, err := control.ReplayRouting.Call(t.Context(), d.Client, c.how)
 		if err != nil || r.Decisions != c.decisions || r.Changed != c.changed || r.Kept != c.kept || len(r.Choices) != c.changed {
 			t.Errorf("%s: %+v, %v", c.name, r, err)
 			continue

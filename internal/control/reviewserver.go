@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,19 +17,8 @@ import (
 	"guild/nipreview"
 )
 
-func (s *Server) serveReviews() {
-	if s.c.Review == nil {
-		return
-	}
-	s.mux.HandleFunc("GET /v1/reviews", s.getReviews)
-	s.mux.HandleFunc("GET /v1/reviews/{key}", s.getReviewCards)
-	if s.c.Jobs != nil { // a running node
-		s.mux.HandleFunc("POST /v1/reviews/{key}/{act}", s.postReview)
-	}
-}
-
-func (s *Server) getReviews(w http.ResponseWriter, r *http.Request) {
-	answer(w, s.reviews(s.c.Review.Ours(r.URL.Query().Get("task"))))
+func (s *Server) getReviews(r *http.Request) ([]Review, error) {
+	return s.reviews(s.c.Review.Ours(r.URL.Query().Get("task"))), nil
 }
 
 func (s *Server) reviews(ours []review.Ours) []Review {
@@ -47,15 +37,14 @@ func (s *Server) reviews(ours []review.Ours) []Review {
 }
 
 // getReviewCards shows what we and others say of the services of a provider.
-func (s *Server) getReviewCards(w http.ResponseWriter, r *http.Request) {
+func (s *Server) getReviewCards(r *http.Request) ([]ReviewCard, error) {
 	key, err := s.keyStarting(r.PathValue("key"))
 	var services []guild.Service
 	if err == nil {
 		services, err = s.servicesNamed(key, nil)
 	}
 	if err != nil {
-		fail(w, err)
-		return
+		return nil, err
 	}
 	task := r.URL.Query().Get("task")
 	cards := []ReviewCard{}
@@ -75,7 +64,7 @@ func (s *Server) getReviewCards(w http.ResponseWriter, r *http.Request) {
 	for _, one := range tasks { // what others say is of the provider, so it is shown with its first service
 		cards[0].Others = append(cards[0].Others, s.about(key, one))
 	}
-	answer(w, cards)
+	return cards, nil
 }
 
 func (s *Server) about(key nostr.PubKey, task string) Aggregate {
@@ -91,27 +80,22 @@ func (s *Server) about(key nostr.PubKey, task string) Aggregate {
 }
 
 // postReview publishes, holds, resumes or retracts a review.
-func (s *Server) postReview(w http.ResponseWriter, r *http.Request) {
-	var how ReviewAct
-	if !decode(w, r, maxWords, &how) {
-		return
-	}
+func (s *Server) postReview(r *http.Request, how ReviewAct) ([]Review, error) {
 	service, task, err := s.reviewed(r.PathValue("key"), how)
 	if err == nil {
-		err = s.review(r, r.PathValue("act"), service, task, how)
+		err = s.review(r.Context(), r.PathValue("act"), service, task, how)
 	}
 	switch {
+	case err == nil:
+		return s.reviews(s.c.Review.OursOf(service, task)), nil
 	case errors.Is(err, review.ErrOff):
-		refuse(w, http.StatusConflict, "refused", "set publish = true in [review] of the configuration", err)
+		return nil, refused("set publish = true in [review] of the configuration", err)
 	case errors.Is(err, review.ErrHeld):
-		refuse(w, http.StatusConflict, "refused", "guild review resume ends a hold", err)
+		return nil, refused("guild review resume ends a hold", err)
 	case errors.Is(err, review.ErrNothing) || errors.Is(err, review.ErrUnknown):
-		refuse(w, http.StatusNotFound, "missing", "guild review ls lists your reviews", err)
-	case err != nil:
-		fail(w, err)
-	default:
-		answer(w, s.reviews(s.c.Review.OursOf(service, task)))
+		return nil, missing("guild review ls lists your reviews", err)
 	}
+	return nil, err
 }
 
 // reviewed is the service and the task that are meant.
@@ -131,13 +115,12 @@ func (s *Server) reviewed(name string, how ReviewAct) (guild.Service, string, er
 		}
 	}
 	if len(tasks) != 1 {
-		return service, "", &refusal{http.StatusConflict, "ambiguous", "name one with --task", fmt.Sprintf("it was judged on %d tasks", len(tasks))}
+		return service, "", ambiguous("name one with --task", fmt.Errorf("it was judged on %d tasks", len(tasks)))
 	}
 	return service, tasks[0], nil
 }
 
-func (s *Server) review(r *http.Request, act string, service guild.Service, task string, how ReviewAct) error {
-	ctx := r.Context()
+func (s *Server) review(ctx context.Context, act string, service guild.Service, task string, how ReviewAct) error {
 	switch act {
 	case "publish":
 		return s.c.Review.Publish(ctx, service, task)
@@ -152,7 +135,7 @@ func (s *Server) review(r *http.Request, act string, service guild.Service, task
 		}
 		return s.c.Review.Retract(ctx, id, how.Reason)
 	}
-	return &refusal{http.StatusNotFound, "missing", "there are publish, hold, resume and retract", fmt.Sprintf("no act %.40q", act)}
+	return missing("there are publish, hold, resume and retract", fmt.Errorf("no act %.40q", act))
 }
 
 // retractable is the review that is meant: the one named, or the latest that is public.
@@ -160,7 +143,7 @@ func (s *Server) retractable(service guild.Service, task, named string) (nostr.I
 	if named != "" {
 		id, err := nostr.IDFromHex(named)
 		if err != nil {
-			return id, &refusal{http.StatusBadRequest, "usage", "guild review ls --json has the ids", fmt.Sprintf("%.80q is no id of an event", named)}
+			return id, wrongUsage("guild review ls --json has the ids", fmt.Errorf("%.80q is not an event id", named))
 		}
 		return id, nil
 	}
@@ -172,60 +155,42 @@ func (s *Server) retractable(service guild.Service, task, named string) (nostr.I
 	return nostr.ID{}, review.ErrUnknown
 }
 
-func (s *Server) serveBackups() {
-	if s.c.Backups != nil {
-		s.mux.HandleFunc("GET /v1/backups", s.getBackups)
-	}
-	if s.c.Backup == nil {
-		return
-	}
-	s.mux.HandleFunc("POST /v1/backups", s.postBackup)
-	s.mux.HandleFunc("POST /v1/backups/restore", s.postRestore)
-}
-
-func (s *Server) getBackups(w http.ResponseWriter, r *http.Request) {
+func (s *Server) getBackups(*http.Request) ([]Backup, error) {
 	all := []Backup{}
 	for _, b := range s.c.Backups.List() {
 		all = append(all, shownBackup(b))
 	}
-	answer(w, all)
+	return all, nil
 }
 
-func (s *Server) postBackup(w http.ResponseWriter, r *http.Request) {
+func (s *Server) postBackup(r *http.Request) (Backup, error) {
 	b, err := s.c.Backup.Now(r.Context())
 	switch {
+	case err == nil:
+		return shownBackup(b), nil
 	case errors.Is(err, backup.ErrEmpty):
-		refuse(w, http.StatusNotFound, "missing", "guild market bench tries a provider, and guild hire learns from each job", err)
+		return Backup{}, missing("guild market bench tries a provider, and guild hire learns from each job", err)
 	case errors.Is(err, backup.ErrRestoring):
-		refuse(w, http.StatusConflict, "refused", "", err)
-	case err != nil:
-		refuse(w, http.StatusBadGateway, "unsaved", "guild status shows the relays; the configuration names the Blossom servers", err)
-	default:
-		answer(w, shownBackup(b))
+		return Backup{}, refused("", err)
 	}
+	hint := "guild status shows the relays; the configuration names the Blossom servers"
+	return Backup{}, &refusal{error: err, status: http.StatusBadGateway, code: "unsaved", hint: hint}
 }
 
-func (s *Server) postRestore(w http.ResponseWriter, r *http.Request) {
-	var how struct {
-		Force bool `json:"force"`
-	}
-	if !decode(w, r, maxWords, &how) {
-		return
-	}
+func (s *Server) postRestore(r *http.Request, how Restore) (Restored, error) {
 	report, read, err := s.c.RestoreBackup(r.Context(), how.Force)
 	switch {
+	case err == nil:
+		return Restored{Backup: report.Backup, Made: report.Made, Matrix: report.Matrix.String(), Services: report.Services,
+			Unclaimed: report.Unclaimed, Messages: read, Exact: report.Exact}, nil
 	case errors.Is(err, backup.ErrNotEmpty):
-		refuse(w, http.StatusConflict, "refused", "--force lets the backup win", err)
+		return Restored{}, refused("--force lets the backup win", err)
 	case errors.Is(err, backup.ErrNewer) || errors.Is(err, backup.ErrRestoring):
-		refuse(w, http.StatusConflict, "refused", "", err)
+		return Restored{}, refused("", err)
 	case errors.Is(err, backup.ErrNone) || errors.Is(err, backup.ErrGone):
-		refuse(w, http.StatusNotFound, "missing", "name the relays and Blossom servers of the lost node in the configuration", err)
-	case err != nil:
-		refuse(w, http.StatusBadGateway, "unrestored", journal.Hint(err), err)
-	default:
-		answer(w, Restored{Backup: report.Backup, Made: report.Made, Matrix: report.Matrix.String(), Services: report.Services,
-			Unclaimed: report.Unclaimed, Messages: read, Exact: report.Exact})
+		return Restored{}, missing("name the relays and Blossom servers of the lost node in the configuration", err)
 	}
+	return Restored{}, &refusal{error: err, status: http.StatusBadGateway, code: "unrestored", hint: journal.Hint(err)}
 }
 
 func shownBackup(b backup.Backup) Backup {

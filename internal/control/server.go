@@ -23,6 +23,7 @@ import (
 	"guild/internal/journal"
 	"guild/internal/judge"
 	"guild/internal/meet"
+	"guild/internal/partner"
 	"guild/internal/policy"
 	"guild/internal/record"
 	"guild/internal/registry"
@@ -67,14 +68,15 @@ type Node interface {
 	RestoreBackup(ctx context.Context, force bool) (report backup.Report, read int, err error)
 }
 
-// Parts are the steps with their folds. A step, unlike its fold, is nil when no node runs, but for Registry, Review and
-// Audit. Each part of the node sets its own.
+// Parts are the steps with their folds. A step, unlike its fold, is nil when no node runs, but for Registry, Partners,
+// Review and Audit. Each part of the node sets its own.
 type Parts struct {
 	Jobs       *jobs.Jobs
 	Fold       *jobs.Fold
 	Registry   *registry.Registry
-	Observed   *registry.Observed
-	Providers  *registry.Fold
+	Partners   *partner.Partners
+	Observed   *partner.Observed
+	Providers  *partner.Fold
 	Judge      *judge.Step
 	Judging    *judge.Fold
 	Record     *record.Fold
@@ -107,55 +109,16 @@ func NewServer(c ServerConfig) *Server {
 		c.Log = slog.Default()
 	}
 	s := &Server{c: c, mux: http.NewServeMux()}
-	if c.Jobs != nil { // a running node; one that is only inspected does nothing
-		s.mux.HandleFunc("GET /v1/status", s.getStatus)
-		s.mux.HandleFunc("POST /v1/hidden", s.postHidden)
-		s.mux.HandleFunc("GET /v1/recipient", s.getRecipient)
-		s.mux.HandleFunc("POST /v1/releases", s.postRelease)
-		s.mux.HandleFunc("POST /v1/jobs", s.postJob)
-		s.mux.HandleFunc("POST /v1/jobs/{id}/cancel", s.cancelJob)
-		s.mux.HandleFunc("GET /v1/jobs/{id}/result", s.getResult)
-		s.mux.HandleFunc("GET /v1/market/watch", s.watchMarket)
-		s.mux.HandleFunc("POST /v1/recommendations", s.postRecommendation)
+	for _, e := range s.endpoints() {
+		s.mux.HandleFunc(e.muxPattern(), func(w http.ResponseWriter, r *http.Request) { e.serve(s, w, r) })
 	}
-	if c.Work != nil {
-		s.serveServices()
-	}
-	if c.Meetings != nil {
-		s.serveMeetings()
-	}
-	s.serveTrust()
-	s.serveReviews()
-	s.serveBackups()
-	s.serveSeals()
-	s.mux.HandleFunc("POST /v1/journal/release", s.releaseGuards)
-	s.serveDisputes()
-	s.serveRequests()
-	if c.Judge != nil {
-		s.mux.HandleFunc("POST /v1/jobs/{id}/rule", s.ruleJob)
-	}
-	s.mux.HandleFunc("GET /v1/jobs", s.getJobs)
-	s.mux.HandleFunc("GET /v1/jobs/{id}", s.getJob)
-	s.mux.HandleFunc("GET /v1/jobs/{id}/watch", s.watchJob)
-	s.mux.HandleFunc("GET /v1/jobs/{id}/evidence", s.getEvidence)
-	s.mux.HandleFunc("GET /v1/jobs/{id}/delivery", s.getDelivery)
-	s.mux.HandleFunc("GET /v1/receipts/{id}", s.getReceipt)
-	s.mux.HandleFunc("GET /v1/receipts/{id}/export", s.getReceiptExport)
-	s.mux.HandleFunc("GET /v1/replays/{id}", s.getReplay)
-	s.mux.HandleFunc("GET /v1/providers", s.getProviders)
-	s.mux.HandleFunc("GET /v1/jobs/{id}/choices", s.getChoices)
-	s.mux.HandleFunc("GET /v1/providers/{key}", s.getCards)
-	s.mux.HandleFunc("GET /v1/providers/{key}/story", s.getStory)
-	s.mux.HandleFunc("GET /v1/customers", s.getCustomers)
-	s.mux.HandleFunc("POST /v1/market/replay", s.postReplay)
-	s.mux.HandleFunc("GET /v1/journal", s.getJournal)
-	s.mux.HandleFunc("GET /v1/journal/{seq}", s.getRecord)
-	s.mux.HandleFunc("GET /v1/rejected", s.getRejected)
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, "missing", "docs/API.md lists the routes", fmt.Errorf("no route %s %.80q", r.Method, r.URL.Path))
+		fail(w, missing("docs/API.md lists the routes", fmt.Errorf("no route %s %.80q", r.Method, r.URL.Path)))
 	})
 	return s
 }
+
+func (s *Server) getStatus(*http.Request) (Status, error) { return s.c.Status(), nil }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {

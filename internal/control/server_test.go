@@ -29,10 +29,12 @@ import (
 	"guild/internal/journal/journaltest"
 	"guild/internal/judge"
 	"guild/internal/key"
+	"guild/internal/partner"
 	"guild/internal/policy"
 	"guild/internal/record"
 	"guild/internal/registry"
 	"guild/internal/review"
+	"guild/internal/route"
 	"guild/internal/trust"
 	"guild/internal/trust/exchange"
 	"guild/internal/trust/variables"
@@ -61,6 +63,15 @@ type desk struct {
 // alice is a provider.
 var alice = guild.Service{PubKey: nostr.GetPublicKey(nostr.SecretKey{31: 2}), D: "python"}
 
+// offered is a jobs.Market in which only the offers are known.
+type offered struct{ *registry.Registry }
+
+func (offered) Provider(s guild.Service) guild.Provider {
+	return guild.Provider{Service: s, State: guild.Seen}
+}
+
+func (offered) Measured(guild.Service, time.Time) route.Measured { return route.Measured{} }
+
 func openDesk(t *testing.T) *desk {
 	t.Helper()
 	d := &desk{T: t, jobs: jobs.NewFold()}
@@ -68,7 +79,7 @@ func openDesk(t *testing.T) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	met, recorded, judging := registry.NewFold(policy.Default()), record.NewFold(), judge.NewFold()
+	met, recorded, judging := partner.NewFold(policy.Default()), record.NewFold(), judge.NewFold()
 	values, told, customers := variables.NewFold(policy.Default()), exchange.NewFold(policy.Default()), work.NewCustomers(policy.Default())
 	reviewed, saved := review.NewFold(), backup.NewFold(policy.Default().Backup)
 	d.journal = journaltest.Open(t, d.jobs, learned, met, recorded, judging, values, told, customers, reviewed, saved)
@@ -78,19 +89,20 @@ func openDesk(t *testing.T) *desk {
 	if d.registry, err = registry.Open(t.Context(), registry.Config{Journal: d.journal, Now: time.Now}, met); err != nil {
 		t.Fatal(err)
 	}
+	partners := partner.New(partner.Config{Journal: d.journal, Now: time.Now, Latest: d.registry.Latest, Services: d.registry.Services}, met)
 	own := key.NewSecret(nostr.SecretKey{31: 9})
 	told.Become(own.PubKey())
 	d.stopped = control.ServerConfig{
 		Journal: d.journal, Blobs: d.blobs, Now: time.Now, Policy: policy.Default(), Node: deskNode{d}, Log: slog.New(slog.DiscardHandler),
 		Parts: control.Parts{
-			Fold: d.jobs, Registry: d.registry, Observed: registry.NewObserved(), Trust: learned, Record: recorded, Judging: judging,
+			Fold: d.jobs, Registry: d.registry, Partners: partners, Observed: partner.NewObserved(), Trust: learned, Record: recorded, Judging: judging,
 			Variables: values, Exchange: told, Providers: met, Customers: customers, Backups: saved,
 		},
 	}
 	c := d.stopped
 	c.Judge, c.PubKey = judge.NewStep(judge.StepConfig{Blobs: d.blobs}, judging), "ab"
 	c.Jobs = jobs.New(jobs.Config{
-		Journal: d.journal, Blobs: d.blobs, Now: time.Now, Offers: d.registry.Offers, Trust: learned.Trust,
+		Journal: d.journal, Blobs: d.blobs, Now: time.Now, Market: offered{d.registry}, Trust: learned.Trust,
 	}, d.jobs)
 	c.Learn = trust.New(trust.Config{Journal: d.journal, Now: time.Now}, learned)
 	c.Review, err = review.Open(t.Context(), review.Config{
@@ -258,14 +270,14 @@ func TestAStrangersConnectionIsClosed(t *testing.T) {
 	if err := <-answered; err != nil {
 		t.Error(err)
 	}
-	if _, err := d.Status(t.Context()); err != nil {
+	if _, err := control.NodeStatus.Call(t.Context(), d.Client); err != nil {
 		t.Errorf("the owner after the stranger: %v", err)
 	}
 }
 
 func TestStatusIsWhatTheNodeSays(t *testing.T) {
 	d := openDesk(t)
-	s, err := d.Status(t.Context())
+	s, err := control.NodeStatus.Call(t.Context(), d.Client)
 	if err != nil || s.Version != "v1" || s.Node != "test" {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -301,7 +313,7 @@ func TestAJobIsFoundByAnUnambiguousBeginningOfItsID(t *testing.T) {
 	nextMillisecond()
 	d.open(second)
 	for _, prefix := range []string{"ab01", "AB01", first.String()} {
-		if job, err := d.Job(t.Context(), prefix); err != nil || job.ID != first.String() {
+		if job, err := control.OneJob.Call(t.Context(), d.Client, prefix); err != nil || job.ID != first.String() {
 			t.Errorf("%s: %s, %v", prefix, job.ID, err)
 		}
 	}
@@ -313,7 +325,7 @@ func TestAJobIsFoundByAnUnambiguousBeginningOfItsID(t *testing.T) {
 		d.wantProblem("GET", "/v1/jobs/"+strings.Repeat("f", 4000)+path, nil, 404, "missing")
 		d.wantProblem("GET", "/v1/jobs/%2e%2e%2fab"+path, nil, 404, "missing")
 	}
-	all, err := d.Jobs(t.Context())
+	all, err := control.Jobs.Call(t.Context(), d.Client)
 	if err != nil || len(all) != 2 || all[0].ID != second.String() {
 		t.Errorf("the newest is not first: %+v, %v", all, err)
 	}
@@ -325,13 +337,13 @@ func TestANodeThatIsOnlyLookedAtDoesNothing(t *testing.T) {
 	inspected := control.NewServer(d.stopped)
 	client, hangUp := control.InProcess(t.Context(), inspected)
 	defer hangUp()
-	if all, err := client.Jobs(t.Context()); err != nil || len(all) != 1 {
+	if all, err := control.Jobs.Call(t.Context(), client); err != nil || len(all) != 1 {
 		t.Errorf("%v, %v", all, err)
 	}
-	if _, err := client.Cancel(t.Context(), "01"); err == nil {
+	if _, err := control.CancelJob.Call(t.Context(), client, "01"); err == nil {
 		t.Error("it cancelled a job")
 	}
-	if _, err := client.Rule(t.Context(), "01", control.Rule{Outcome: guild.Success}); err == nil {
+	if _, err := control.RuleJob.Call(t.Context(), client, control.Rule{Outcome: guild.Success}, "01"); err == nil {
 		t.Error("it ruled")
 	}
 	if _, err := client.Hire(t.Context(), bytes.NewReader(packed(t, "")), control.Hire{Task: "python"}); err == nil {

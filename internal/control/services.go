@@ -1,11 +1,9 @@
 package control
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 
 	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
@@ -51,7 +49,7 @@ type ServiceSettings struct {
 	PerMinute int      `json:"per_minute"`
 }
 
-// Customer is what a service does for one customer right now.
+// Customer counts the requests of one customer at a service now.
 type Customer struct {
 	Npub    string `json:"npub"`
 	Running int    `json:"running"`
@@ -92,81 +90,41 @@ func npubs(keys []nostr.PubKey) []string {
 	return all
 }
 
-// serveServices adds the routes of what this node offers.
-func (s *Server) serveServices() {
-	s.mux.HandleFunc("GET /v1/services", s.getServices)
-	s.mux.HandleFunc("GET /v1/services/{d}", s.getService)
-	s.mux.HandleFunc("POST /v1/services/{d}/pause", s.turnService(func(ctx context.Context, d string) error {
-		return s.c.Work.Pause(ctx, d, false)
-	}))
-	s.mux.HandleFunc("POST /v1/services/{d}/drain", s.turnService(func(ctx context.Context, d string) error {
-		return s.c.Work.Pause(ctx, d, true)
-	}))
-	s.mux.HandleFunc("POST /v1/services/{d}/resume", s.turnService(func(ctx context.Context, d string) error {
-		return s.c.Work.Resume(ctx, d)
-	}))
-}
-
-func (s *Server) getServices(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) getServices(*http.Request) ([]Service, error) {
 	views := []Service{}
 	for _, st := range s.c.Work.Services() {
 		views = append(views, service(st))
 	}
-	answer(w, views)
+	return views, nil
 }
 
-func (s *Server) getService(w http.ResponseWriter, r *http.Request) {
-	for _, st := range s.c.Work.Services() {
-		if st.D == r.PathValue("d") {
-			answer(w, service(st))
-			return
+func (s *Server) getService(r *http.Request) (Service, error) { return s.namedService(r, nil) }
+
+func (s *Server) pauseService(r *http.Request) (Service, error) {
+	return s.namedService(r, s.c.Work.Pause(r.Context(), r.PathValue("d"), false))
+}
+
+func (s *Server) drainService(r *http.Request) (Service, error) {
+	return s.namedService(r, s.c.Work.Pause(r.Context(), r.PathValue("d"), true))
+}
+
+func (s *Server) resumeService(r *http.Request) (Service, error) {
+	return s.namedService(r, s.c.Work.Resume(r.Context(), r.PathValue("d")))
+}
+
+// namedService returns the service that the path names, unless pausing or resuming it failed with err.
+func (s *Server) namedService(r *http.Request, err error) (Service, error) {
+	d := r.PathValue("d")
+	if err == nil {
+		for _, st := range s.c.Work.Services() {
+			if st.D == d {
+				return service(st), nil
+			}
 		}
+		err = fmt.Errorf("%.80q: %w", d, work.ErrNoService)
 	}
-	refuseService(w, fmt.Errorf("%.80q: %w", r.PathValue("d"), work.ErrNoService))
-}
-
-// turnService answers a request to pause, resume or drain a service.
-func (s *Server) turnService(turn func(ctx context.Context, d string) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if err := turn(r.Context(), r.PathValue("d")); err != nil {
-			refuseService(w, err)
-			return
-		}
-		s.getService(w, r)
-	}
-}
-
-func refuseService(w http.ResponseWriter, err error) {
 	if errors.Is(err, work.ErrNoService) {
-		refuse(w, http.StatusNotFound, "missing", "guild work ls lists the services", err)
-		return
+		err = missing("guild work ls lists the services", err)
 	}
-	fail(w, err)
+	return Service{}, err
 }
-
-// Services is GET /v1/services: what the node offers, in the order of its configuration.
-func (c *Client) Services(ctx context.Context) ([]Service, error) {
-	return get[[]Service](ctx, c, "/v1/services", nil)
-}
-
-// Service is GET /v1/services/{d}.
-func (c *Client) Service(ctx context.Context, d string) (Service, error) {
-	return get[Service](ctx, c, servicePath(d), nil)
-}
-
-// PauseService is POST /v1/services/{d}/pause: nothing new is taken, and what waits, waits on.
-func (c *Client) PauseService(ctx context.Context, d string) (Service, error) {
-	return call[Service](ctx, c, http.MethodPost, servicePath(d)+"/pause", nil, nil)
-}
-
-// DrainService is POST /v1/services/{d}/drain: nothing new is taken, and what waits is done.
-func (c *Client) DrainService(ctx context.Context, d string) (Service, error) {
-	return call[Service](ctx, c, http.MethodPost, servicePath(d)+"/drain", nil, nil)
-}
-
-// ResumeService is POST /v1/services/{d}/resume.
-func (c *Client) ResumeService(ctx context.Context, d string) (Service, error) {
-	return call[Service](ctx, c, http.MethodPost, servicePath(d)+"/resume", nil, nil)
-}
-
-func servicePath(d string) string { return "/v1/services/" + url.PathEscape(d) }

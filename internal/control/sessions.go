@@ -1,12 +1,10 @@
 package control
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"fiatjaf.com/nostr/nip19"
@@ -34,36 +32,30 @@ type Request struct {
 	Taken    bool       `json:"taken_back,omitzero"` // the customer did not want it any more
 }
 
-// serveRequests registers what is shown of requests.
-func (s *Server) serveRequests() {
-	s.mux.HandleFunc("GET /v1/requests/{id}", func(w http.ResponseWriter, r *http.Request) {
-		if view, ok := s.request(w, r); ok {
-			answer(w, view)
-		}
-	})
-	s.mux.HandleFunc("GET /v1/requests/{id}/replay", s.ofSession("application/x-ndjson", func(v Request) guild.Hash { return v.Replay }))
-	s.mux.HandleFunc("GET /v1/requests/{id}/session", s.ofSession("application/json", func(v Request) guild.Hash { return v.Session }))
+func (s *Server) getRequestReplay(r *http.Request) ([]byte, error) {
+	v, err := s.getRequest(r)
+	return s.ofSession(v, v.Replay, err)
 }
 
-// ofSession answers with one of the documents of a worker's session.
-func (s *Server) ofSession(mime string, which func(Request) guild.Hash) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		view, ok := s.request(w, r)
-		if !ok {
-			return
-		}
-		if which(view).IsZero() {
-			refuse(w, http.StatusNotFound, "missing", "a session is recorded when a command has worked on a request",
-				fmt.Errorf("no session of request %.8s", view.Request))
-			return
-		}
-		s.document(w, which(view), mime)
+func (s *Server) getRequestSession(r *http.Request) ([]byte, error) {
+	v, err := s.getRequest(r)
+	return s.ofSession(v, v.Session, err)
+}
+
+// ofSession returns one of the documents of the worker's session for a request that was found, unless err.
+func (s *Server) ofSession(v Request, document guild.Hash, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
 	}
+	if document.IsZero() {
+		return nil, missing("a session is recorded when a command has worked on a request", fmt.Errorf("no session of request %.8s", v.Request))
+	}
+	return s.c.Blobs.ReadAll(document, maxDocument)
 }
 
-// request finds the one request whose id begins as the path says, in the journal and in its archive files: the states keep
-// little of a request that is answered.
-func (s *Server) request(w http.ResponseWriter, r *http.Request) (Request, bool) {
+// getRequest finds the one request whose id begins as the path says, in the journal and in its archive files: the states
+// keep little of a request that is answered.
+func (s *Server) getRequest(r *http.Request) (Request, error) {
 	prefix := strings.ToLower(r.PathValue("id"))
 	found := map[fact.Subject]*Request{}
 	err := collect(found, prefix, s.c.Journal.Of(r.Context(), requests))
@@ -75,25 +67,18 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request) (Request, bool)
 		}
 	}
 	if errors.Is(err, journal.ErrArchiveGone) {
-		refuse(w, http.StatusNotFound, "missing", journal.Hint(err), err)
-		return Request{}, false
+		err = missing(journal.Hint(err), err)
 	}
 	if err != nil {
-		fail(w, err)
-		return Request{}, false
+		return Request{}, err
 	}
-	switch {
-	case len(found) == 0 || prefix == "":
-		refuse(w, http.StatusNotFound, "missing", "guild journal ls --subject request lists them", fmt.Errorf("no request %.64q", prefix))
-		return Request{}, false
-	case len(found) > 1:
-		refuse(w, http.StatusConflict, "ambiguous", "give more digits", fmt.Errorf("%d requests begin with %.64q", len(found), prefix))
-		return Request{}, false
+	if len(found) > 1 {
+		return Request{}, ambiguous("give more digits", fmt.Errorf("%d requests begin with %.64q", len(found), prefix))
 	}
 	for _, one := range found {
-		return *one, true
+		return *one, nil
 	}
-	return Request{}, false
+	return Request{}, missing("guild journal ls --subject request lists them", fmt.Errorf("no request %.64q", prefix))
 }
 
 // requests is the noun of all requests to us.
@@ -139,19 +124,4 @@ func (v *Request) take(f fact.Fact, at int64) {
 	case fact.RequestCancelled:
 		v.Taken = true
 	}
-}
-
-// Request is GET /v1/requests/{id}, for the beginning of an id.
-func (c *Client) Request(ctx context.Context, id string) (Request, error) {
-	return get[Request](ctx, c, "/v1/requests/"+url.PathEscape(id), nil)
-}
-
-// RequestReplay is GET /v1/requests/{id}/replay: REPLAY.jsonl of the worker's session.
-func (c *Client) RequestReplay(ctx context.Context, id string) ([]byte, error) {
-	return c.raw(ctx, "/v1/requests/"+url.PathEscape(id)+"/replay", nil)
-}
-
-// RequestSession is GET /v1/requests/{id}/session: RECEIPT.json of the worker's session.
-func (c *Client) RequestSession(ctx context.Context, id string) ([]byte, error) {
-	return c.raw(ctx, "/v1/requests/"+url.PathEscape(id)+"/session", nil)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"iter"
 	"net/http"
-	"net/url"
 	"slices"
 
 	"fiatjaf.com/nostr"
@@ -16,24 +15,15 @@ import (
 )
 
 // getStory tells what happened between us and a provider, from all subjects that can be about it.
-func (s *Server) getStory(w http.ResponseWriter, r *http.Request) {
+func (s *Server) getStory(r *http.Request) ([]Chapter, error) {
 	key, err := s.keyStarting(r.PathValue("key"))
 	if err != nil {
-		fail(w, err)
-		return
+		return nil, err
 	}
-	chapters, err := s.chapters(r.Context(), key, r.URL.Query().Get("task"))
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	answer(w, chapters)
-}
-
-func (s *Server) chapters(ctx context.Context, key nostr.PubKey, task string) ([]Chapter, error) {
+	ctx, task := r.Context(), r.URL.Query().Get("task")
 	all := []Chapter{}
 	for _, subject := range []fact.Subject{fact.ProviderSubject(key), "trust", fact.MeetingSubject, "review", fact.VariableSubject(fact.Parallelism)} {
-		for c, err := range told(s.c.Journal.Of(ctx, subject), key) {
+		for c, err := range chaptersOf(s.c.Journal.Of(ctx, subject), key) {
 			if err != nil {
 				return nil, err
 			}
@@ -136,8 +126,8 @@ func turn(f fact.Fact) (attempt nostr.ID, text string) {
 	return nostr.ID{}, ""
 }
 
-// told yields the chapters of entries that are about a provider.
-func told(entries iter.Seq2[fact.Entry, error], key nostr.PubKey) iter.Seq2[Chapter, error] {
+// chaptersOf yields the chapters of entries that are about a provider.
+func chaptersOf(entries iter.Seq2[fact.Entry, error], key nostr.PubKey) iter.Seq2[Chapter, error] {
 	return func(yield func(Chapter, error) bool) {
 		for e, err := range entries {
 			if err != nil {
@@ -156,9 +146,4 @@ func told(entries iter.Seq2[fact.Entry, error], key nostr.PubKey) iter.Seq2[Chap
 			}
 		}
 	}
-}
-
-// Story is GET /v1/providers/{key}/story: what happened between us and a provider, the oldest first.
-func (c *Client) Story(ctx context.Context, key, task string) ([]Chapter, error) {
-	return get[[]Chapter](ctx, c, "/v1/providers/"+url.PathEscape(key)+"/story", query("task", task))
 }

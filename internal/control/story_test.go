@@ -66,7 +66,7 @@ func TestWhoDidNothingHasAStory(t *testing.T) {
 		"it could not be told the verdict: it has no inbox",
 		"we doubt the verdict: odd",
 	}
-	story, err := d.Story(t.Context(), bob.PubKey.Hex(), "python")
+	story, err := control.Story.Call(t.Context(), d.Client, bob.PubKey.Hex(), "python")
 	var got []string
 	for _, c := range story {
 		got = append(got, c.Text)
@@ -77,7 +77,7 @@ func TestWhoDidNothingHasAStory(t *testing.T) {
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v", got, err)
 	}
-	if story, err := d.Story(t.Context(), bob.PubKey.Hex(), "go"); err != nil || len(story) != 0 {
+	if story, err := control.Story.Call(t.Context(), d.Client, bob.PubKey.Hex(), "go"); err != nil || len(story) != 0 {
 		t.Errorf("of another task: %+v, %v", story, err)
 	}
 }
@@ -88,7 +88,7 @@ func TestALongStoryIsOfTheLatestJobs(t *testing.T) {
 	for n := range byte(210) {
 		d.asks(guild.JobID{n, 1}, bob, nostr.ID{n, 1}, fact.AttemptRefused{Attempt: nostr.ID{n, 1}, Reason: fmt.Sprint("no ", n)})
 	}
-	story, err := d.Story(t.Context(), bob.PubKey.Hex(), "")
+	story, err := control.Story.Call(t.Context(), d.Client, bob.PubKey.Hex())
 	if err != nil || len(story) != 200 || !strings.HasSuffix(story[0].Text, "no 10") || !strings.HasSuffix(story[199].Text, "no 209") {
 		t.Errorf("%d chapters, %v", len(story), err)
 	}
@@ -103,12 +103,12 @@ func TestTheTaskSaysWhichServiceIsMeant(t *testing.T) {
 	key := nostr.GetPublicKey(nostr.SecretKey{31: 7})
 	value := 0.5
 	set := func(task string) ([]control.Standing, error) {
-		return d.SetTrust(t.Context(), key.Hex(), control.SetTrust{Task: task, Trust: &value, Reason: "x"})
+		return control.ChangeTrust.Call(t.Context(), d.Client, control.SetTrust{Task: task, Trust: &value, Reason: "x"}, key.Hex())
 	}
 	if all, err := set("shell"); err != nil || len(all) != 1 || all[0].D != "sh" || len(all[0].Trust) != 1 {
 		t.Errorf("%+v, %v", all, err)
 	}
-	if _, err := d.Review(t.Context(), key.Hex(), "hold", control.ReviewAct{Task: "shell", Reason: "x"}); err != nil {
+	if _, err := control.ChangeReview.Call(t.Context(), d.Client, control.ReviewAct{Task: "shell", Reason: "x"}, key.Hex(), "hold"); err != nil {
 		t.Errorf("hold: %v", err)
 	}
 	p := d.wantProblem("POST", "/v1/trust/"+key.Hex(), strings.NewReader(`{"task":"cobol","trust":0.5,"reason":"x"}`), 409, "ambiguous")
@@ -129,7 +129,7 @@ func TestAVariableSaysWhoseItIsAndWhy(t *testing.T) {
 	d.append(fact.VariableSubject(fact.Parallelism), fact.VariableChanged{Name: fact.Parallelism, Key: bob.PubKey.Hex(), To: json.RawMessage("2"),
 		Rationale: "its queue is long", Alert: true}, fact.VariableChanged{Name: fact.Parallelism, To: json.RawMessage("9"), Rationale: "too many timed out"})
 	d.append(fact.VariableSubject(fact.CostBudget), fact.VariableChanged{Name: fact.CostBudget, Key: "python", To: json.RawMessage("-500"), Rationale: "it is free"})
-	m, err := d.Trust(t.Context(), "")
+	m, err := control.Trust.Call(t.Context(), d.Client)
 	want := []control.Variable{
 		{Name: fact.CostBudget, Key: "python", Value: json.RawMessage("-500"), Why: "it is free"},
 		{Name: fact.Parallelism, Value: json.RawMessage("9"), Why: "too many timed out"},

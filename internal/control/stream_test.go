@@ -71,7 +71,7 @@ func TestDamagedStreamsEndWithAnError(t *testing.T) {
 		{"FACTS", 7, "guild journal repair", readJournal},   // one by one
 		{"FACTS", 100, "guild journal repair", readJournal}, // all at once
 		{"REJECTED", 100, "guild journal repair", func(t *testing.T, c *control.Client) (int, error) {
-			all, err := c.Rejected(t.Context())
+			all, err := control.Rejected.Call(t.Context(), c)
 			return len(all), err
 		}},
 	} {
@@ -88,7 +88,7 @@ func TestDamagedStreamsEndWithAnError(t *testing.T) {
 }
 
 func readJournal(t *testing.T, c *control.Client) (read int, err error) {
-	for _, err = range c.Journal(t.Context(), "", "") {
+	for _, err = range control.Entries.Lines(t.Context(), c) {
 		if err == nil {
 			read++
 		}

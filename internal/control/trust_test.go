@@ -90,7 +90,7 @@ func TestWhatCannotBeSetIsRefused(t *testing.T) {
 func TestAPersonSetsTrust(t *testing.T) {
 	d := openDesk(t)
 	bob, carol := d.twoProviders()
-	empty, err := d.Trust(t.Context(), "")
+	empty, err := control.Trust.Call(t.Context(), d.Client)
 	if err != nil || len(empty.Entries) != 0 {
 		t.Fatalf("%+v, %v", empty, err)
 	}
@@ -100,7 +100,7 @@ func TestAPersonSetsTrust(t *testing.T) {
 		if d2 != "" {
 			how.D = &d2
 		}
-		all, err := d.SetTrust(t.Context(), key.Hex(), how)
+		all, err := control.ChangeTrust.Call(t.Context(), d.Client, how, key.Hex())
 		if err != nil || len(all) != 1 || len(all[0].Trust) != 1 || math.Abs(all[0].Trust[0].Trust-value) > 1e-9 {
 			t.Fatalf("%+v, %v", all, err)
 		}
@@ -112,17 +112,17 @@ func TestAPersonSetsTrust(t *testing.T) {
 	if s := set(carol, "TWO", 0.9); s.D != "two" { // as it is spelled elsewhere
 		t.Errorf("%+v", s)
 	}
-	m, err := d.Trust(t.Context(), "python")
+	m, err := control.Trust.Call(t.Context(), d.Client, "python")
 	if err != nil || len(m.Entries) != 2 || m.Entries[0].Trust != 0.9 || m.Entries[1].Trust != 0.7 || m.Hash == empty.Hash || m.Policy != policy.Partnership {
 		t.Errorf("%+v, %v", m, err)
 	}
-	if other, err := d.Trust(t.Context(), "go"); err != nil || len(other.Entries) != 0 || other.Hash != m.Hash {
+	if other, err := control.Trust.Call(t.Context(), d.Client, "go"); err != nil || len(other.Entries) != 0 || other.Hash != m.Hash {
 		t.Errorf("%+v, %v", other, err)
 	}
-	if all, err := d.Standings(t.Context(), nip19.EncodeNpub(carol)[:12], ""); err != nil || len(all) != 2 {
+	if all, err := control.Standings.Call(t.Context(), d.Client, nip19.EncodeNpub(carol)[:12]); err != nil || len(all) != 2 {
 		t.Errorf("%+v, %v", all, err)
 	}
-	if all, err := d.Standings(t.Context(), carol.Hex(), "One"); err != nil || len(all) != 1 || all[0].D != "one" || len(all[0].Trust) != 0 {
+	if all, err := control.Standings.Call(t.Context(), d.Client, carol.Hex(), "One"); err != nil || len(all) != 1 || all[0].D != "one" || len(all[0].Trust) != 0 {
 		t.Errorf("%+v, %v", all, err)
 	}
 	for path, status := range map[string]int{"nobody": 400, alice.PubKey.Hex(): 404, carol.Hex() + "?d=three": 404} {
@@ -146,7 +146,7 @@ func TestAPersonSetsAState(t *testing.T) {
 		{"suspended", false, "", "the key is removed: allow it first"},
 		{"allowed", false, guild.Seen, ""},
 	} {
-		all, err := d.SetTrust(t.Context(), bob.Hex(), control.SetTrust{State: c.state, Force: c.force, Reason: "because of " + c.state})
+		all, err := control.ChangeTrust.Call(t.Context(), d.Client, control.SetTrust{State: c.state, Force: c.force, Reason: "because of " + c.state}, bob.Hex())
 		if c.refused != "" {
 			problem, ok := errors.AsType[*control.ProblemError](err)
 			if !ok || problem.Problem.Code != "refused" || problem.Status != 409 || problem.Problem.Hint == "" || !strings.HasSuffix(problem.Problem.Error, c.refused) {
@@ -166,7 +166,7 @@ func TestTrustIsRolledBack(t *testing.T) {
 	service := guild.Service{PubKey: bob, D: "tests"}
 	set := func(value float64) {
 		t.Helper()
-		if _, err := d.SetTrust(t.Context(), bob.Hex(), control.SetTrust{Task: "python", Trust: &value, Reason: "x"}); err != nil {
+		if _, err := control.ChangeTrust.Call(t.Context(), d.Client, control.SetTrust{Task: "python", Trust: &value, Reason: "x"}, bob.Hex()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -183,7 +183,7 @@ func TestTrustIsRolledBack(t *testing.T) {
 		entries int
 		want    guild.Trust
 	}{{"go", 0, 300_000}, {"python", 1, 700_000}, {"", 0, 700_000}} {
-		got, err := d.Rollback(t.Context(), control.Rollback{To: first, Task: c.task})
+		got, err := control.RollBack.Call(t.Context(), d.Client, control.Rollback{To: first, Task: c.task})
 		now, _ := d.stopped.Trust.Trust("python", service)
 		if err != nil || got.Entries != c.entries || got.Hash != d.stopped.Trust.Hash().String() || now != c.want {
 			t.Errorf("%q: %+v, trust %s, %v", c.task, got, now, err)
@@ -195,15 +195,15 @@ func TestTrustIsExchanged(t *testing.T) {
 	here, there := openDesk(t), openDesk(t)
 	bob, _ := here.twoProviders()
 	value := 0.55
-	if _, err := here.SetTrust(t.Context(), bob.Hex(), control.SetTrust{Task: "python", Trust: &value, Reason: "x"}); err != nil {
+	if _, err := control.ChangeTrust.Call(t.Context(), here.Client, control.SetTrust{Task: "python", Trust: &value, Reason: "x"}, bob.Hex()); err != nil {
 		t.Fatal(err)
 	}
-	document, err := here.Export(t.Context())
+	document, err := control.ExportTrust.Call(t.Context(), here.Client)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // the second time it is known
-		change, err := here.Import(t.Context(), bytes.NewReader(document))
+		change, err := control.ImportTrust.Call(t.Context(), here.Client, bytes.NewReader(document))
 		if err != nil || change.Entries != 0 || len(change.Skipped) != 0 {
 			t.Errorf("its own: %+v, %v", change, err)
 		}
@@ -218,7 +218,7 @@ func TestTrustIsExchanged(t *testing.T) {
 
 func TestThePolicyInForceIsShown(t *testing.T) {
 	d := openDesk(t)
-	document, err := d.Policy(t.Context())
+	document, err := control.Policy.Call(t.Context(), d.Client)
 	want, _ := policy.Default().Hash()
 	if p, broken := policy.Decode(document); err != nil || broken != nil {
 		t.Errorf("%v, %v", err, broken)
@@ -245,7 +245,7 @@ func TestAProvidersStoryIsToldInOrder(t *testing.T) {
 			"its weekly benchmark began", "reviews of it are held by the owner: they object", fact.Parallelism + " is 2 now: its queue is long"},
 		"go": {"seen → active: 3 successes in a row", "trust 0.60 → 0.50 (owner): audited", fact.Parallelism + " is 2 now: its queue is long"},
 	} {
-		story, err := d.Story(t.Context(), nip19.EncodeNpub(bob)[:12], task)
+		story, err := control.Story.Call(t.Context(), d.Client, nip19.EncodeNpub(bob)[:12], task)
 		var got []string
 		for _, c := range story {
 			got = append(got, c.Text)
@@ -254,12 +254,12 @@ func TestAProvidersStoryIsToldInOrder(t *testing.T) {
 			t.Errorf("%q: %q, %v", task, got, err)
 		}
 	}
-	story, err := d.Story(t.Context(), bob.Hex(), "")
+	story, err := control.Story.Call(t.Context(), d.Client, bob.Hex())
 	if err != nil || *story[0].To != 0.6 || story[0].From != nil || story[0].Rationale != "score 0.85" || *story[2].From != 0.6 || story[1].State != "active" {
 		t.Errorf("%+v, %v", story, err)
 	}
 	d.wantProblem("GET", "/v1/providers/nobody/story", nil, 400, "usage")
-	if none, err := d.Story(t.Context(), alice.PubKey.Hex(), ""); err != nil || len(none) != 0 {
+	if none, err := control.Story.Call(t.Context(), d.Client, alice.PubKey.Hex()); err != nil || len(none) != 0 {
 		t.Errorf("of a stranger: %+v, %v", none, err)
 	}
 }
@@ -280,20 +280,20 @@ func TestReviewsAreSteered(t *testing.T) {
 		{"no key", "/v1/reviews/nobody/hold", `{"task":"python"}`, 400, "usage"},
 	}...))
 	for _, act := range []string{"hold", "resume"} {
-		if _, err := d.Review(t.Context(), bob.Hex(), act, control.ReviewAct{Task: "python", Reason: "they object"}); err != nil {
+		if _, err := control.ChangeReview.Call(t.Context(), d.Client, control.ReviewAct{Task: "python", Reason: "they object"}, bob.Hex(), act); err != nil {
 			t.Errorf("%s: %v", act, err)
 		}
 	}
 	if d.journal.Last() != 2 {
 		t.Errorf("%d entries, want one of each", d.journal.Last())
 	}
-	cards, err := d.ReviewCards(t.Context(), nip19.EncodeNpub(carol)[:12], "python")
+	cards, err := control.ReviewCards.Call(t.Context(), d.Client, nip19.EncodeNpub(carol)[:12], "python")
 	if err != nil || len(cards) != 2 || len(cards[0].Others) != 1 || cards[0].Others[0].Count != 0 || cards[0].D != "one" || len(cards[1].Others) != 0 {
 		t.Errorf("%+v, %v", cards, err)
 	}
 	d.wantProblem("GET", "/v1/reviews/"+alice.PubKey.Hex(), nil, 404, "missing")
 	d.wantProblem("GET", "/v1/reviews/nobody", nil, 400, "usage")
-	if all, err := d.Reviews(t.Context(), "python"); err != nil || len(all) > 1 {
+	if all, err := control.Reviews.Call(t.Context(), d.Client, "python"); err != nil || len(all) > 1 {
 		t.Errorf("%+v, %v", all, err)
 	}
 }
@@ -303,7 +303,7 @@ func TestWhyABackupIsNotMade(t *testing.T) {
 	bob, _ := d.twoProviders()
 	d.wantProblem("POST", "/v1/backups", nil, 404, "missing") // there is nothing to be kept
 	value := 0.7
-	if _, err := d.SetTrust(t.Context(), bob.Hex(), control.SetTrust{Task: "python", Trust: &value, Reason: "x"}); err != nil {
+	if _, err := control.ChangeTrust.Call(t.Context(), d.Client, control.SetTrust{Task: "python", Trust: &value, Reason: "x"}, bob.Hex()); err != nil {
 		t.Fatal(err)
 	}
 	p := d.wantProblem("POST", "/v1/backups", nil, 502, "unsaved")
@@ -314,7 +314,7 @@ func TestWhyABackupIsNotMade(t *testing.T) {
 
 func TestWhyABackupIsNotRestored(t *testing.T) {
 	d := openDesk(t)
-	if all, err := d.Backups(t.Context()); err != nil || len(all) != 0 {
+	if all, err := control.Backups.Call(t.Context(), d.Client); err != nil || len(all) != 0 {
 		t.Errorf("%+v, %v", all, err)
 	}
 	d.refuses(bodies("/v1/backups/restore"))
@@ -327,7 +327,7 @@ func TestWhyABackupIsNotRestored(t *testing.T) {
 		errors.New("no relay"): "502 unrestored",
 	} {
 		d.restore = func(bool) (backup.Report, int, error) { return backup.Report{}, 0, fmt.Errorf("restore: %w", err) }
-		_, got := d.RestoreBackup(t.Context(), false)
+		_, got := control.RestoreBackup.Call(t.Context(), d.Client, control.Restore{Force: false})
 		problem, ok := errors.AsType[*control.ProblemError](got)
 		if !ok || fmt.Sprint(problem.Status, " ", problem.Problem.Code) != want {
 			t.Errorf("%v: %+v, want %s", err, problem, want)
@@ -336,7 +336,7 @@ func TestWhyABackupIsNotRestored(t *testing.T) {
 	d.restore = func(force bool) (backup.Report, int, error) {
 		return backup.Report{Backup: "b1", Services: 3, Unclaimed: 1}, 7, map[bool]error{false: errors.New("it was not forced")}[force]
 	}
-	if r, err := d.RestoreBackup(t.Context(), true); err != nil || r.Backup != "b1" || r.Services != 3 || r.Unclaimed != 1 || r.Messages != 7 {
+	if r, err := control.RestoreBackup.Call(t.Context(), d.Client, control.Restore{Force: true}); err != nil || r.Backup != "b1" || r.Services != 3 || r.Unclaimed != 1 || r.Messages != 7 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -345,7 +345,7 @@ func TestCustomersAreScored(t *testing.T) {
 	d := openDesk(t)
 	request := nostr.ID{1}
 	d.append(fact.RequestSubject(request), fact.RequestReceived{Request: request, Customer: alice.PubKey, Task: "python", Service: "python"})
-	all, err := d.Customers(t.Context())
+	all, err := control.Customers.Call(t.Context(), d.Client)
 	if err != nil || len(all) != 1 || all[0].Npub != nip19.EncodeNpub(alice.PubKey) || all[0].Score != 0.5 || all[0].Asked != 1 || all[0].PubKey != alice.PubKey.Hex() {
 		t.Errorf("%+v, %v", all, err)
 	}
@@ -356,7 +356,7 @@ func TestAStoppedNodeTellsWhatItLearnedAndDoesNothing(t *testing.T) {
 	d := openDesk(t)
 	bob, _ := d.twoProviders()
 	value := 0.7
-	if _, err := d.SetTrust(t.Context(), bob.Hex(), control.SetTrust{Task: "python", Trust: &value, Reason: "x"}); err != nil {
+	if _, err := control.ChangeTrust.Call(t.Context(), d.Client, control.SetTrust{Task: "python", Trust: &value, Reason: "x"}, bob.Hex()); err != nil {
 		t.Fatal(err)
 	}
 	last := d.journal.Last()
@@ -364,10 +364,10 @@ func TestAStoppedNodeTellsWhatItLearnedAndDoesNothing(t *testing.T) {
 	defer hangUp()
 	ctx := t.Context()
 	for what, ask := range map[string]func() (int, error){
-		"trust":     func() (int, error) { m, err := client.Trust(ctx, ""); return len(m.Entries), err },
-		"standings": func() (int, error) { all, err := client.Standings(ctx, bob.Hex(), ""); return len(all), err },
-		"story":     func() (int, error) { all, err := client.Story(ctx, bob.Hex(), ""); return len(all), err },
-		"policy":    func() (int, error) { b, err := client.Policy(ctx); return min(len(b), 1), err },
+		"trust":     func() (int, error) { m, err := control.Trust.Call(ctx, client); return len(m.Entries), err },
+		"standings": func() (int, error) { all, err := control.Standings.Call(ctx, client, bob.Hex()); return len(all), err },
+		"story":     func() (int, error) { all, err := control.Story.Call(ctx, client, bob.Hex()); return len(all), err },
+		"policy":    func() (int, error) { b, err := control.Policy.Call(ctx, client); return min(len(b), 1), err },
 	} {
 		if n, err := ask(); err != nil || n != 1 {
 			t.Errorf("%s: %d, %v", what, n, err)
@@ -375,17 +375,20 @@ func TestAStoppedNodeTellsWhatItLearnedAndDoesNothing(t *testing.T) {
 	}
 	for what, ask := range map[string]func() error{
 		"set trust": func() error {
-			_, err := client.SetTrust(ctx, bob.Hex(), control.SetTrust{Task: "python", Trust: &value, Reason: "x"})
+			_, err := control.ChangeTrust.Call(ctx, client, control.SetTrust{Task: "python", Trust: &value, Reason: "x"}, bob.Hex())
 			return err
 		},
-		"roll back": func() error { _, err := client.Rollback(ctx, control.Rollback{To: 1}); return err },
-		"import":    func() error { _, err := client.Import(ctx, strings.NewReader("{}")); return err },
+		"roll back": func() error { _, err := control.RollBack.Call(ctx, client, control.Rollback{To: 1}); return err },
+		"import":    func() error { _, err := control.ImportTrust.Call(ctx, client, strings.NewReader("{}")); return err },
 		"review": func() error {
-			_, err := client.Review(ctx, bob.Hex(), "hold", control.ReviewAct{Task: "python"})
+			_, err := control.ChangeReview.Call(ctx, client, control.ReviewAct{Task: "python"}, bob.Hex(), "hold")
 			return err
 		},
-		"back up": func() error { _, err := client.Backup(ctx); return err },
-		"restore": func() error { _, err := client.RestoreBackup(ctx, true); return err },
+		"back up": func() error { _, err := control.MakeBackup.Call(ctx, client); return err },
+		"restore": func() error {
+			_, err := control.RestoreBackup.Call(ctx, client, control.Restore{Force: true})
+			return err
+		},
 	} {
 		if err := ask(); err == nil {
 			t.Errorf("a stopped node does this: %s", what)

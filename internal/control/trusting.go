@@ -1,12 +1,6 @@
 package control
 
-import (
-	"context"
-	"encoding/json"
-	"io"
-	"net/http"
-	"net/url"
-)
+import "encoding/json"
 
 // Matrix is all trust: GET /v1/trust[?task=T].
 type Matrix struct {
@@ -67,7 +61,7 @@ type Standing struct {
 	Limit   int          `json:"at_once"` // requests that it may have of us
 }
 
-// SetTrust is what POST /v1/trust/{key} takes: a value for a task, or a state.
+// SetTrust is the body of POST /v1/trust/{key}: a value for a task, or a state.
 type SetTrust struct {
 	D      *string  `json:"d,omitempty"` // of the service; the only one when absent
 	Task   string   `json:"task,omitempty"`
@@ -77,7 +71,7 @@ type SetTrust struct {
 	Reason string   `json:"reason"`
 }
 
-// Rollback is what POST /v1/trust/rollback takes.
+// Rollback is the body of POST /v1/trust/rollback.
 type Rollback struct {
 	To   int64  `json:"to"`             // Unix ms: trust is as it was then
 	Task string `json:"task,omitempty"` // only of this task
@@ -88,39 +82,4 @@ type MatrixChange struct {
 	Entries int      `json:"entries"`
 	Hash    string   `json:"hash"`              // of the matrix afterwards
 	Skipped []string `json:"skipped,omitempty"` // what was not taken over from another guild, and why; at most 100
-}
-
-// Trust is GET /v1/trust.
-func (c *Client) Trust(ctx context.Context, task string) (Matrix, error) {
-	return get[Matrix](ctx, c, "/v1/trust", query("task", task))
-}
-
-// Standings is GET /v1/trust/{key}.
-func (c *Client) Standings(ctx context.Context, key, d string) ([]Standing, error) {
-	return get[[]Standing](ctx, c, "/v1/trust/"+url.PathEscape(key), query("d", d))
-}
-
-// SetTrust is POST /v1/trust/{key}.
-func (c *Client) SetTrust(ctx context.Context, key string, set SetTrust) ([]Standing, error) {
-	return post[[]Standing](ctx, c, "/v1/trust/"+url.PathEscape(key), set)
-}
-
-// Rollback is POST /v1/trust/rollback.
-func (c *Client) Rollback(ctx context.Context, r Rollback) (MatrixChange, error) {
-	return post[MatrixChange](ctx, c, "/v1/trust/rollback", r)
-}
-
-// Export is GET /v1/trust/export: the document that another guild imports.
-func (c *Client) Export(ctx context.Context) (json.RawMessage, error) {
-	return get[json.RawMessage](ctx, c, "/v1/trust/export", nil)
-}
-
-// Import is POST /v1/trust/import of what Export returned elsewhere.
-func (c *Client) Import(ctx context.Context, document io.Reader) (MatrixChange, error) {
-	return call[MatrixChange](ctx, c, http.MethodPost, "/v1/trust/import", nil, document)
-}
-
-// Policy is GET /v1/policy: the numbers that the node decides by, as canonical JSON whose hash is the policy's id.
-func (c *Client) Policy(ctx context.Context) (json.RawMessage, error) {
-	return get[json.RawMessage](ctx, c, "/v1/policy", nil)
 }

@@ -17,31 +17,17 @@ import (
 
 	"guild"
 	"guild/internal/fact"
-	"guild/internal/registry"
+	"guild/internal/partner"
 	"guild/internal/trust"
 	"guild/internal/trust/exchange"
 	"guild/nip89"
 )
 
-func (s *Server) serveTrust() {
-	s.mux.HandleFunc("GET /v1/trust", s.getMatrix)
-	s.mux.HandleFunc("GET /v1/trust/{key}", s.getStandings)
-	s.mux.HandleFunc("GET /v1/policy", s.getPolicy)
-	if s.c.Learn == nil {
-		return
-	}
-	s.mux.HandleFunc("GET /v1/trust/export", s.getExport)
-	s.mux.HandleFunc("POST /v1/trust/{key}", s.postTrust)
-	s.mux.HandleFunc("POST /v1/trust/rollback", s.postRollback)
-	s.mux.HandleFunc("POST /v1/trust/import", s.postImport)
-}
-
-func (s *Server) getMatrix(w http.ResponseWriter, r *http.Request) {
+func (s *Server) getMatrix(r *http.Request) (Matrix, error) {
 	task := r.URL.Query().Get("task")
 	hash, err := s.c.Matrix()
 	if err != nil {
-		fail(w, err)
-		return
+		return Matrix{}, err
 	}
 	m := Matrix{Hash: hash.String(), Policy: s.c.Policy.Name, Bundle: s.c.Trust.Policy().String(),
 		Entries: []TrustEntry{}, Alerts: []Alert{}, Variables: []Variable{}}
@@ -71,7 +57,7 @@ func (s *Server) getMatrix(w http.ResponseWriter, r *http.Request) {
 		}
 		m.Variables = append(m.Variables, view)
 	}
-	answer(w, m)
+	return m, nil
 }
 
 // keyOf is the key of a provider that a variable is kept by, if it is kept by one.
@@ -89,31 +75,29 @@ func (s *Server) trusted(e trust.Entry) TrustEntry {
 }
 
 // getStandings shows how we stand with the services of a provider.
-func (s *Server) getStandings(w http.ResponseWriter, r *http.Request) {
+func (s *Server) getStandings(r *http.Request) ([]Standing, error) {
 	key, err := s.keyStarting(r.PathValue("key"))
 	if err != nil {
-		fail(w, err)
-		return
+		return nil, err
 	}
 	var d *string
 	if text := r.URL.Query().Get("d"); text != "" {
 		d = &text
 	}
-	s.answerStandings(w, key, d)
+	return s.standings(key, d)
 }
 
-func (s *Server) answerStandings(w http.ResponseWriter, key nostr.PubKey, d *string) {
+func (s *Server) standings(key nostr.PubKey, d *string) ([]Standing, error) {
 	services, err := s.servicesNamed(key, d)
 	if err != nil {
-		fail(w, err)
-		return
+		return nil, err
 	}
 	entries := slices.DeleteFunc(s.c.Trust.All(), func(e trust.Entry) bool { return e.Service.PubKey != key })
 	all := []Standing{}
 	for _, service := range services {
 		all = append(all, s.standing(service, entries))
 	}
-	answer(w, all)
+	return all, nil
 }
 
 // servicesNamed lists the services of a key that are known: the one named d, or all if d is nil. There is one at least.
@@ -125,7 +109,7 @@ func (s *Server) servicesNamed(key nostr.PubKey, d *string) ([]guild.Service, er
 		what = fmt.Sprintf("no service %.80q of %s is known", *d, shortNpub(key))
 	}
 	if len(all) == 0 {
-		return nil, &refusal{http.StatusNotFound, "missing", "guild market ls lists the providers", what}
+		return nil, missing("guild market ls lists the providers", errors.New(what))
 	}
 	return all, nil
 }
@@ -152,7 +136,7 @@ func (s *Server) serviceNamed(key nostr.PubKey, d *string, task string) (guild.S
 	if len(all) > most {
 		names = append(names, "…")
 	}
-	return guild.Service{}, &refusal{http.StatusConflict, "ambiguous", "name one with --d: " + strings.Join(names, ", "), what}
+	return guild.Service{}, ambiguous("name one with --d: "+strings.Join(names, ", "), errors.New(what))
 }
 
 // does reports whether a service announces a task, or is trusted with it.
@@ -189,7 +173,7 @@ func (s *Server) standing(service guild.Service, entries []trust.Entry) Standing
 	if turns := s.c.Providers.Story(service); len(turns) > 0 {
 		view.Cause = turns[len(turns)-1].Cause
 	}
-	if coming := s.c.Registry.Next(service); len(coming) > 0 {
+	if coming := s.c.Partners.Next(service); len(coming) > 0 {
 		view.Next = coming[0].What
 		if at := coming[0].At; !at.IsZero() {
 			view.Next += ", " + at.UTC().Format(time.RFC3339)
@@ -210,42 +194,36 @@ func (s *Server) standing(service guild.Service, entries []trust.Entry) Standing
 }
 
 // orders are the states that a person may set.
-var orders = map[string]registry.Order{
-	"suspended": registry.Suspend, "reinstated": registry.Reinstate, "removed": registry.Remove, "allowed": registry.Allow,
+var orders = map[string]partner.Order{
+	"suspended": partner.Suspend, "reinstated": partner.Reinstate, "removed": partner.Remove, "allowed": partner.Allow,
 }
 
 // postTrust sets trust, or a state, by the owner's word.
-func (s *Server) postTrust(w http.ResponseWriter, r *http.Request) {
-	var set SetTrust
-	if !decode(w, r, maxWords, &set) {
-		return
-	}
+func (s *Server) postTrust(r *http.Request, set SetTrust) ([]Standing, error) {
 	key, err := s.keyNamed(r.PathValue("key"))
 	if err != nil {
-		fail(w, err)
-		return
+		return nil, err
 	}
 	switch {
 	case set.Reason == "":
-		err = &refusal{http.StatusBadRequest, "usage", "say why, for whoever reads the history", "there is no reason"}
+		err = wrongUsage("say why, for whoever reads the history", errors.New("there is no reason"))
 	case set.Trust != nil && set.State != "":
-		err = &refusal{http.StatusBadRequest, "usage", "set one after the other", "trust and a state are set together"}
+		err = wrongUsage("set one after the other", errors.New("trust and a state are set together"))
 	case set.Trust != nil:
 		set.D, err = s.setTrust(r.Context(), key, set)
 	default:
 		err = s.setState(r.Context(), key, set)
 	}
 	if err != nil {
-		fail(w, err)
-		return
+		return nil, err
 	}
-	s.answerStandings(w, key, set.D)
+	return s.standings(key, set.D)
 }
 
 // setTrust also returns which service was meant.
 func (s *Server) setTrust(ctx context.Context, key nostr.PubKey, set SetTrust) (d *string, err error) {
 	if set.Task == "" || !(*set.Trust >= 0 && *set.Trust <= 1) {
-		return nil, &refusal{http.StatusBadRequest, "usage", "guild trust set npub1… 0.7 --task python", "trust is set for a task, from 0.1 to 0.9"}
+		return nil, wrongUsage("guild trust set npub1… 0.7 --task python", errors.New("trust is set for a task, from 0.1 to 0.9"))
 	}
 	service, err := s.serviceNamed(key, set.D, set.Task)
 	if err != nil {
@@ -257,7 +235,7 @@ func (s *Server) setTrust(ctx context.Context, key nostr.PubKey, set SetTrust) (
 // usage is an error of trust as the refusal that it is, if it says that what was asked for makes no sense.
 func usage(err error) error {
 	if wrong, ok := errors.AsType[*trust.UsageError](err); ok {
-		return &refusal{http.StatusBadRequest, "usage", "", wrong.Error()}
+		return wrongUsage("", wrong)
 	}
 	return err
 }
@@ -265,88 +243,55 @@ func usage(err error) error {
 func (s *Server) setState(ctx context.Context, key nostr.PubKey, set SetTrust) error {
 	order, ok := orders[set.State]
 	if !ok {
-		return &refusal{http.StatusBadRequest, "usage", "there are suspended, reinstated, removed and allowed", fmt.Sprintf("no state %.40q can be set", set.State)}
+		return wrongUsage("there are suspended, reinstated, removed and allowed", fmt.Errorf("no state %.40q can be set", set.State))
 	}
 	if set.Force {
-		if order != registry.Reinstate {
-			return &refusal{http.StatusBadRequest, "usage", "", "only reinstated can be forced"}
+		if order != partner.Reinstate {
+			return wrongUsage("", errors.New("only reinstated can be forced"))
 		}
-		order = registry.Force
+		order = partner.Force
 	}
 	d := set.D
 	if d != nil {
 		canonical := nip89.CanonicalD(*d)
 		d = &canonical
 	}
-	_, err := s.c.Registry.Set(ctx, key, d, order, set.Reason)
-	if errors.Is(err, registry.ErrNobody) {
-		return &refusal{http.StatusNotFound, "missing", "guild market ls lists the providers", err.Error()}
+	_, err := s.c.Partners.Set(ctx, key, d, order, set.Reason)
+	if errors.Is(err, partner.ErrNobody) {
+		return missing("guild market ls lists the providers", err)
 	}
-	for _, known := range []error{registry.ErrRemoved, registry.ErrArchived} {
-		if errors.Is(err, known) {
-			return &refusal{http.StatusConflict, "refused", "guild trust show tells how you stand with it", err.Error()}
-		}
+	if errors.Is(err, partner.ErrRemoved) || errors.Is(err, partner.ErrArchived) {
+		return refused("guild trust show tells how you stand with it", err)
 	}
 	return err
 }
 
-func (s *Server) postRollback(w http.ResponseWriter, r *http.Request) {
-	var to Rollback
-	if !decode(w, r, maxWords, &to) {
-		return
-	}
+func (s *Server) postRollback(r *http.Request, to Rollback) (MatrixChange, error) {
 	n, err := s.c.Learn.Rollback(r.Context(), time.UnixMilli(to.To), to.Task)
 	if err != nil {
-		fail(w, usage(err))
-		return
+		return MatrixChange{}, usage(err)
 	}
-	s.answerChange(w, MatrixChange{Entries: n})
-}
-
-// answerChange answers with what changed, and what the matrix is now.
-func (s *Server) answerChange(w http.ResponseWriter, c MatrixChange) {
 	hash, err := s.c.Matrix()
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	c.Hash = hash.String()
-	answer(w, c)
+	return MatrixChange{Entries: n, Hash: hash.String()}, err
 }
 
-func (s *Server) getExport(w http.ResponseWriter, r *http.Request) {
-	b, err := s.c.Exchange.Document().Encode()
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	answerRaw(w, b)
-}
+func (s *Server) getExport(*http.Request) ([]byte, error) { return s.c.Exchange.Document().Encode() }
 
-func (s *Server) postImport(w http.ResponseWriter, r *http.Request) {
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, exchange.MaxDocument))
+func (s *Server) postImport(r *http.Request) (MatrixChange, error) {
+	raw, err := io.ReadAll(r.Body)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, "usage", "", fmt.Errorf("read the document: %w", err))
-		return
+		return MatrixChange{}, wrongUsage("", fmt.Errorf("read the document: %w", err))
 	}
 	d, err := exchange.Decode(raw)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, "usage", "guild trust export writes such a document", err)
-		return
+		return MatrixChange{}, wrongUsage("guild trust export writes such a document", err)
 	}
 	sum, err := s.c.Exchange.Import(r.Context(), s.c.Journal, d)
 	if err != nil {
-		fail(w, err)
-		return
+		return MatrixChange{}, err
 	}
-	s.answerChange(w, MatrixChange{Entries: sum.Changed, Skipped: sum.Skipped})
+	hash, err := s.c.Matrix()
+	return MatrixChange{Entries: sum.Changed, Skipped: sum.Skipped, Hash: hash.String()}, err
 }
 
-func (s *Server) getPolicy(w http.ResponseWriter, r *http.Request) {
-	b, err := s.c.Policy.Encode()
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	answerRaw(w, b)
-}
+func (s *Server) getPolicy(*http.Request) ([]byte, error) { return s.c.Policy.Encode() }

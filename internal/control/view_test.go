@@ -8,6 +8,7 @@ import (
 	"guild/internal/fact"
 	"guild/internal/jobs"
 	"guild/internal/journal/journaltest"
+	"guild/internal/partner"
 	"guild/internal/policy"
 	"guild/internal/registry"
 )
@@ -22,7 +23,7 @@ func TestToldFacts(t *testing.T) {
 		"bid.reserved",      // of budgets
 		"receipt.published", // the receipt itself is told
 	}
-	met := registry.NewFold(policy.Default())
+	met := partner.NewFold(policy.Default())
 	j := journaltest.Open(t, met)
 	r, err := registry.Open(t.Context(), registry.Config{Journal: j, Now: time.Now}, met)
 	if err != nil {

@@ -25,7 +25,7 @@ func (d *desk) life(id guild.JobID, after func()) (attempt nostr.ID) {
 		fact.AttemptRequested{Attempt: attempt, Relays: []string{"wss://a"}},
 		fact.AttemptProgressed{Attempt: attempt, Status: "partial", Text: "half way"},
 		fact.AttemptDelivered{Attempt: attempt, Size: 3 << 20, LatencyMs: 1500},
-		fact.AttemptJudged{Attempt: attempt, Verdict: guild.Verdict{Outcome: guild.Success, Score: guild.Micro, Passed: 3, Expected: 3, Strength: guild.Strong, Tier: "bubblewrap"}},
+		fact.AttemptJudged{Attempt: attempt, Verdict: guild.Verdict{Outcome: guild.Success, Score: guild.Micro, Passed: 3, Expected: 3, Strength: guild.Strong, Tier: "namespaces"}},
 		fact.JobClosed{Job: id, Ending: guild.JobAccepted},
 		fact.AttemptRecorded{Attempt: attempt, Receipt: "r-" + id.String()[:4], Stored: d.put(`{"a":1}`), Replay: d.put("{}\n")},
 	} {
@@ -49,7 +49,7 @@ func (d *desk) put(text string) guild.Hash {
 // lifeTold is what a person hears of life.
 var lifeTold = []string{
 	"bundle done 2.0 KB, ", `discover done `, "request done asked ", "work progress half way", "work done delivery 3.0 MB, 1.5s after the request",
-	"judge done SUCCESS: 3 of 3 passed, score 1.00, strong, bubblewrap", "record progress the job is accepted", "record done receipt r-0100",
+	"judge done SUCCESS: 3 of 3 passed, score 1.00, strong, namespaces", "record progress the job is accepted", "record done receipt r-0100",
 	"trust done ", "trust done the job is accepted",
 }
 

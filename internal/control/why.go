@@ -1,10 +1,8 @@
 package control
 
 import (
-	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 
 	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
@@ -29,16 +27,15 @@ type Decision struct {
 	Choice *fact.Choice `json:"choice,omitempty"`
 }
 
-func (s *Server) getChoices(w http.ResponseWriter, r *http.Request) {
-	job, ok := s.find(w, r)
-	if !ok {
-		return
+func (s *Server) getChoices(r *http.Request) ([]Decision, error) {
+	job, err := s.find(r)
+	if err != nil {
+		return nil, err
 	}
 	all := []Decision{}
 	for e, err := range s.c.Journal.Of(r.Context(), fact.JobSubject(job.Job)) {
 		if err != nil {
-			fail(w, err)
-			return
+			return nil, err
 		}
 		for _, f := range e.Facts {
 			if planned, ok := f.(fact.AttemptPlanned); ok {
@@ -46,7 +43,7 @@ func (s *Server) getChoices(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	answer(w, all)
+	return all, nil
 }
 
 func (s *Server) decision(planned fact.AttemptPlanned, task string, at int64) Decision {
@@ -59,11 +56,6 @@ func (s *Server) decision(planned fact.AttemptPlanned, task string, at int64) De
 		d.State = string(a.Outcome())
 	}
 	return d
-}
-
-// Choices is GET /v1/jobs/{id}/choices: why each provider of a job was asked.
-func (c *Client) Choices(ctx context.Context, job string) ([]Decision, error) {
-	return get[[]Decision](ctx, c, "/v1/jobs/"+url.PathEscape(job)+"/choices", nil)
 }
 
 // Chapter is one line of a provider's story: GET /v1/providers/{key}/story[?task=T], the oldest first.

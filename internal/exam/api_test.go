@@ -1,6 +1,7 @@
 package exam
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -36,7 +37,7 @@ const asksUsers = `{"criteria": [{"id": "users", "type": "api_test", "command": 
 	{"id": "list", "endpoint": "/users", "expected": {"status_code": 200, "body": {"json": {"users": [{"id": 1, "name": "ann"}]}}}},
 	{"id": "limit", "endpoint": "http://127.0.0.1:8080/limit", "expected": {"status_code": 429, "header_contains": "Retry-After"}}]}]}`
 
-func TestAServiceIsAskedFromOutsideAndRemembersWhatItWasTold(t *testing.T) {
+func TestService(t *testing.T) {
 	bundle := request(t, map[string]string{"tests/criteria.json": asksUsers})
 	r := examined(t, bundle, deliver(t, map[string]string{"server.py": users}))
 	r.wants(t, guild.Strong, "users/create passed", "users/list passed", "users/limit passed")
@@ -46,7 +47,7 @@ func TestAServiceIsAskedFromOutsideAndRemembersWhatItWasTold(t *testing.T) {
 	r.wants(t, guild.Strong, "users/create failed", "users/list passed", "users/limit passed")
 }
 
-func TestAServiceThatDoesNotAnswerHasNotPassed(t *testing.T) {
+func TestFaultyServices(t *testing.T) {
 	bundle := request(t, map[string]string{"tests/criteria.json": `{"time_limit_seconds": 20, "criteria": [
 		{"id": "a", "type": "api_test", "command": ["/usr/bin/python3", "server.py"], "endpoint": "/", "expected": {"body_contains": "x"}}]}`})
 	listen := "import socket, os\ns = socket.create_server(('127.0.0.1', 8080))\n"
@@ -69,7 +70,7 @@ func TestAServiceThatDoesNotAnswerHasNotPassed(t *testing.T) {
 	}
 }
 
-func TestCriteriaMayShareTheWayToStartAService(t *testing.T) {
+func TestSharedService(t *testing.T) {
 	bundle := request(t, map[string]string{
 		"tests/criteria.json": `{"service": {"script": "tests/start.sh", "port": 9000}, "criteria": [
 			{"id": "a", "type": "api_test", "endpoint": "POST http://localhost:9000/users", "body": "{}", "expected": {"status_code": 201, "body_contains": ["id", "1"]}},
@@ -85,7 +86,7 @@ HTTPServer((`, 1)
 	examined(t, bundle, deliver(t, map[string]string{"server.py": late})).wants(t, guild.Strong, "a passed", "b passed")
 }
 
-func TestAServiceThatSleepsIsStopped(t *testing.T) {
+func TestSleepingService(t *testing.T) {
 	bundle := request(t, map[string]string{"tests/criteria.json": `{"time_limit_seconds": 3, "criteria": [
 		{"id": "a", "type": "api_test", "command": ["/usr/bin/python3", "server.py"], "endpoint": "/", "expected": {"body_contains": "x"}}]}`})
 	sleeper := "import socket, time\ns = socket.create_server(('127.0.0.1', 8080))\ntime.sleep(60)"
@@ -95,7 +96,7 @@ func TestAServiceThatSleepsIsStopped(t *testing.T) {
 	}
 }
 
-func TestAScriptMayCallTheServiceItself(t *testing.T) {
+func TestScriptCallsService(t *testing.T) {
 	bundle := request(t, map[string]string{
 		"tests/criteria.json": `{"criteria": [
 			{"id": "prints the answer", "type": "api_test", "script": "tests/call.sh", "expected": {"status_code": 201, "body_contains": "id"}},
@@ -108,7 +109,7 @@ func TestAScriptMayCallTheServiceItself(t *testing.T) {
 	if got := states(r); got != "prints the answer passed\nis only a check passed\nsays nothing of an answer failed" {
 		t.Errorf("%s\n%+v", got, r.Findings)
 	}
-	if r.Findings[0].Strength != guild.Weak || r.Findings[1].Framework != shell {
+	if r.Findings[0].Strength != guild.Weak || r.Findings[1].Framework != "shell" {
 		t.Errorf("%+v", r.Findings)
 	}
 }
@@ -118,13 +119,20 @@ func FuzzConversation(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x04open\x00\x00\x00\x05ready\x00\x00\x00\x13HTTP/1.1 200 OK\r\n\r\n\x00\x00\x00\x00"))
 	f.Add([]byte("\x00\x00\x00\x04open\x00\x00\x00\x05ready\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"))
 	f.Add([]byte("\x00\x00\x00\x04open\x00\x00\x00\x04gone"))
-	c := Criterion{Case: Case{ID: "c"}, Cases: []Case{{ID: "c/1", Endpoint: "/a"}, {ID: "c/2", Expected: Expected{StatusCode: 700}}}}
 	f.Fuzz(func(t *testing.T, b []byte) {
+		var cases []apiCase
+		for id, want := range []answerExpected{{}, {StatusCode: 700}} {
+			req, err := requestFields{Endpoint: "/a"}.request(defaultPort)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cases = append(cases, apiCase{caseName: caseName{ID: fmt.Sprintf("c/%d", id+1)}, request: req, answerExpected: want})
+		}
 		talk := converse(struct {
 			*strings.Reader
 			discard
-		}{strings.NewReader(string(b)), discard{}}, c)
-		tests := talk.tests(c, "")
+		}{strings.NewReader(string(b)), discard{}}, cases)
+		tests := talk.tests(cases, "")
 		if len(tests) != 2 || tests[1].State == guild.TestPassed {
 			t.Errorf("%+v", tests)
 		}

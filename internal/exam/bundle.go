@@ -17,7 +17,7 @@ import (
 	"guild/nutshell"
 )
 
-// acceptance is what a request bundle's manifest says about judging.
+// acceptance is the part of a request bundle's manifest about judging.
 type acceptance struct {
 	File       string                `json:"criteria_file"`
 	Scripts    []string              `json:"test_scripts"`
@@ -35,12 +35,12 @@ const (
 	saltsName          = "hidden/.salts.json"
 )
 
-// private are the files below tests/ that no run sees: they have the expected outputs, or open the commitments.
+// private reports whether no run may see a file below tests/: it has expected outputs, or opens the commitments.
 func private(name string) bool {
 	return shortcuts(name) || slices.Contains([]string{criteriaName, hiddenCriteriaName, saltsName}, name)
 }
 
-// readBundle finds and checks what the request bundle says: its criteria, and its tests with the hidden ones.
+// readBundle reads and checks the request bundle: its criteria, and its tests with the hidden ones.
 func (j *examination) readBundle(ctx context.Context, hiddenDir string) error {
 	root, err := os.OpenRoot(j.bundle)
 	if err != nil {
@@ -50,7 +50,11 @@ func (j *examination) readBundle(ctx context.Context, hiddenDir string) error {
 	var manifest struct {
 		Acceptance acceptance `json:"acceptance"`
 	}
-	if err := readJSON(root, nutshell.ManifestFile, &manifest); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	b, err := readSome(root, nutshell.ManifestFile)
+	if err == nil {
+		err = json.Unmarshal(b, &manifest)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return undecided("nutshell.json: %w", err)
 	}
 	j.acceptance = manifest.Acceptance
@@ -63,7 +67,7 @@ func (j *examination) readBundle(ctx context.Context, hiddenDir string) error {
 	return j.addHiddenCriteria()
 }
 
-// readCriteria reads the criteria that everybody may know. A bundle that has a checklist alone has none.
+// readCriteria reads the public criteria. A bundle that has only a checklist has none.
 func readCriteria(root *os.Root, a acceptance) (Criteria, error) {
 	file := a.File
 	if file == "" {
@@ -105,23 +109,15 @@ func (j *examination) addHiddenCriteria() error {
 		return fmt.Errorf("hidden %w", err)
 	}
 	for _, c := range more.Criteria {
-		if slices.ContainsFunc(j.criteria.Criteria, func(other Criterion) bool { return other.ID == c.ID }) {
-			return undecided("hidden criteria: criterion %s stands in the public ones too", c.ID)
+		if slices.ContainsFunc(j.criteria.Criteria, func(other Entry) bool { return other.ID == c.ID }) {
+			return undecided("hidden criteria: duplicate id %s", c.ID)
 		}
 		j.criteria.Criteria = append(j.criteria.Criteria, c)
 	}
 	return nil
 }
 
-// readJSON reads a small file of the bundle.
-func readJSON(root *os.Root, name string, v any) error {
-	b, err := readSome(root, name)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(b, v)
-}
-
+// readSome reads a small file of the bundle.
 func readSome(root *os.Root, name string) ([]byte, error) {
 	f, err := root.Open(path.Clean(name))
 	if err != nil {
@@ -135,7 +131,7 @@ func readSome(root *os.Root, name string) ([]byte, error) {
 	return b, err
 }
 
-// person says why a person must decide, empty if the criteria suffice.
+// person says why a person must decide; empty if the criteria suffice.
 func (j *examination) person() string {
 	var why []string
 	add := func(holds bool, reason string) {
@@ -153,7 +149,7 @@ func (j *examination) person() string {
 	return cut(strings.Join(append(why, j.unverifiable()...), "; "))
 }
 
-// unverifiable says which criteria no program can judge, those with one reason together.
+// unverifiable says which criteria no program can judge, those with the same reason together.
 func (j *examination) unverifiable() []string {
 	var reasons []string
 	ids := map[string][]string{}
@@ -172,8 +168,7 @@ func (j *examination) unverifiable() []string {
 	return reasons
 }
 
-// claims reads what a delivery says of itself. It is a stranger's file and decides nothing: what cannot be read
-// is not there.
+// claims reads what a delivery says of itself. The file is hostile and decides nothing: one that cannot be read is ignored.
 func claims(deliveryDir string) *guild.Claims {
 	root, err := os.OpenRoot(deliveryDir)
 	if err != nil {
@@ -202,7 +197,7 @@ func claims(deliveryDir string) *guild.Claims {
 // count keeps a stranger's number within reason.
 func count(n int64) int { return int(min(max(n, 0), 1_000_000)) }
 
-// scratchDir is a directory on the host for this examination.
+// scratchDir makes a directory on the host for this examination.
 func (j *examination) scratchDir(name string) (string, error) {
 	if j.scratch == "" {
 		dir, err := os.MkdirTemp("", "exam-")
@@ -218,7 +213,7 @@ func (j *examination) scratchDir(name string) (string, error) {
 	return filepath.Abs(dir)
 }
 
-// clean removes what was written on the host.
+// clean removes the directories that scratchDir made.
 func (j *examination) clean() error {
 	if j.scratch == "" {
 		return nil

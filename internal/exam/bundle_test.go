@@ -14,7 +14,7 @@ import (
 	"guild/nutshell"
 )
 
-func TestWhatNoProgramCanVerifyWaitsForAPerson(t *testing.T) {
+func TestPersonNeeded(t *testing.T) {
 	const criterion = `{"id": "c", "type": "io", "command": ["cat", "a"], "expected": {"stdout": "x"}`
 	for name, c := range map[string]struct {
 		files  map[string]string
@@ -45,7 +45,7 @@ func TestWhatNoProgramCanVerifyWaitsForAPerson(t *testing.T) {
 	}
 }
 
-func TestClaimsAreShownAndDecideNothing(t *testing.T) {
+func TestClaims(t *testing.T) {
 	bundle := request(t, map[string]string{"tests/criteria.json": `{"criteria": [{"id": "c", "type": "io", "command": ["cat", "a"], "expected": {"stdout": "x"}}]}`})
 	for result, want := range map[string]*guild.Claims{
 		`{"status": "completed", "acceptance_results": {"tests_passed": 12, "tests_failed": -1, "tests_skipped": 99999999}}`: {Passed: 12, Skipped: 1_000_000},
@@ -63,7 +63,7 @@ func TestClaimsAreShownAndDecideNothing(t *testing.T) {
 	}
 }
 
-func TestAfterAFailedSmokeTestNothingIsRun(t *testing.T) {
+func TestFailedSmokeTest(t *testing.T) {
 	bundle := request(t, map[string]string{
 		"tests/criteria.json": `{"criteria": [
 			{"id": "core", "type": "io", "command": ["cat", "a"], "cases": [{"id": "one", "expected": {"stdout": "x"}}, {"id": "two", "expected": {"stdout": "x"}}]},
@@ -128,7 +128,7 @@ func hiddenBundle(t *testing.T) (own, public string) {
 	return own, public
 }
 
-func TestHiddenTestsThatMatchTheirCommitmentsAreUsed(t *testing.T) {
+func TestHiddenTests(t *testing.T) {
 	own, public := hiddenBundle(t)
 	right := deliver(t, map[string]string{"a": "x", "b": "y"})
 	e := newEngine(t)
@@ -150,7 +150,7 @@ func TestHiddenTestsThatMatchTheirCommitmentsAreUsed(t *testing.T) {
 	}
 }
 
-func TestHiddenTestsThatWereChangedAreNotUsed(t *testing.T) {
+func TestChangedHiddenTests(t *testing.T) {
 	delivery := deliver(t, map[string]string{"a": "x", "b": "y"})
 	for name, c := range map[string]struct {
 		change  func(dir string) error
@@ -159,7 +159,7 @@ func TestHiddenTestsThatWereChangedAreNotUsed(t *testing.T) {
 		"one changed": {func(dir string) error { return os.WriteFile(filepath.Join(dir, "check.sh"), []byte("true"), 0o600) },
 			`"tests/hidden/check.sh" does not match`},
 		"one added":           {func(dir string) error { return os.WriteFile(filepath.Join(dir, "new.sh"), nil, 0o600) }, `"tests/hidden/new.sh" was not committed to`},
-		"one missing":         {func(dir string) error { return os.Remove(filepath.Join(dir, "check.sh")) }, `"tests/hidden/check.sh" was committed to and is not here`},
+		"one missing":         {func(dir string) error { return os.Remove(filepath.Join(dir, "check.sh")) }, `"tests/hidden/check.sh" was committed to and is missing`},
 		"the salts missing":   {func(dir string) error { return os.Remove(filepath.Join(dir, ".salts.json")) }, "does not match"},
 		"the salts malformed": {func(dir string) error { return os.WriteFile(filepath.Join(dir, ".salts.json"), []byte("{"), 0o600) }, ".salts.json"},
 		"a link":              {func(dir string) error { return os.Symlink("/etc/passwd", filepath.Join(dir, "link")) }, "is not a file"},
@@ -176,16 +176,16 @@ func TestHiddenTestsThatWereChangedAreNotUsed(t *testing.T) {
 	}
 }
 
-func TestHiddenTestsThatNobodyCommittedToAreNamed(t *testing.T) {
+func TestUncommittedHiddenTests(t *testing.T) {
 	own, _ := hiddenBundle(t)
 	lay(t, own, map[string]string{"tests/hidden/check.sh": "true"})
 	r := examined(t, own, deliver(t, map[string]string{"a": "x", "b": "y"}))
-	if len(r.Hidden) != 1 || !strings.Contains(r.Findings[0].Warnings[0], "nobody committed to: tests/hidden/check.sh") {
+	if len(r.Hidden) != 1 || !strings.Contains(r.Findings[0].Warnings[0], "without a commitment: tests/hidden/check.sh") {
 		t.Errorf("%+v %+v", r.Hidden, r.Findings[0].Warnings)
 	}
 }
 
-func TestNothingIsLeftOnTheHost(t *testing.T) {
+func TestNothingLeftOnHost(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	own, _ := hiddenBundle(t)
@@ -198,7 +198,7 @@ func TestNothingIsLeftOnTheHost(t *testing.T) {
 	}
 }
 
-func TestOpenTakesADirectoryOrAPackedBundle(t *testing.T) {
+func TestOpen(t *testing.T) {
 	own, _ := hiddenBundle(t)
 	dir, closeBundle, err := Open(t.Context(), own, "")
 	if err != nil || dir != own || closeBundle() != nil || !isDir(own) {

@@ -10,15 +10,15 @@ import (
 	"guild/internal/sandbox"
 )
 
-// Bounds of what a run hands back.
+// Bounds of the files that a run leaves.
 const (
 	maxCollected  = sandbox.DefaultDisk / 2 // bytes of all files together
 	maxArchive    = maxCollected + 4<<20    // with the headers
-	maxCollection = 1000                    // entries of the archive that are looked at
+	maxCollection = 1000                    // entries of the archive
 )
 
-// collected reads the files of these names out of the archive that a run handed back. The archive is hostile:
-// only regular files count, of a name that is there twice the first one, and where it is damaged it ends.
+// collected reads the files of these names from a hostile archive that a run left. Only regular files count, of several with
+// the same name the first one, and the archive ends where it is damaged.
 func collected(archive []byte, names []string) map[string][]byte {
 	files := map[string][]byte{}
 	if len(names) == 0 {

@@ -1,43 +1,21 @@
 package exam
 
 import (
+	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"guild"
 )
-
-// Frameworks that a criterion can be judged by.
-const (
-	shell    = "shell"
-	pytest   = "pytest"
-	goTest   = "go-test"
-	jest     = "jest"
-	nodeTest = "node-test"
-	custom   = "custom"
-	ioCase   = "io"
-	apiTest  = "api_test"
-	sqlCheck = "sql_check"
-)
-
-var frameworks = []string{shell, pytest, goTest, jest, nodeTest, custom, ioCase, apiTest, sqlCheck}
-
-// How Python tests are run: the examiner in a sandbox of its own, or beside the delivery in one process.
-const (
-	modeSplit  = "split"
-	modeInproc = "inproc"
-)
-
-// Engines of a sql_check.
-const (
-	sqlite   = "sqlite"
-	postgres = "postgresql"
-)
-
-// reportTAP is the report of a shell or custom criterion that prints one line for each test.
-const reportTAP = "tap"
-
-// defaultDatabase is where a sql_check finds the file unless it says otherwise.
-const defaultDatabase = "database.sqlite"
 
 // Bounds of what is read.
 const (
@@ -45,47 +23,74 @@ const (
 	maxCriteria     = 1000 // and cases, and tests of one criterion
 	defaultTime     = 10   // seconds
 	maxTime         = 3600 // seconds
-	maxPattern      = 1000 // bytes of a regular expression
-	maxCaseFiles    = 100
-	defaultPort     = 8080
 )
 
-// Criteria is tests/criteria.json (the Nutshell specification, section 9), the part of it that the judge reads.
-// docs/CRITERIA.md explains it, with an example of each kind that a test runs.
-//
-// A type that is not a framework's name is the bundle's own word; such a criterion is judged by test_framework,
-// and needs a script. A bundle without criteria.json has its acceptance.test_scripts run as shell criteria.
-type Criteria struct {
-	Version    string      `json:"criteria_version"`
-	Framework  string      `json:"test_framework"` // what a criterion without a type of its own is judged by
-	Verifiable *bool       `json:"auto_verifiable,omitempty"`
-	Review     bool        `json:"human_review_required,omitempty"`
-	TimeLimit  int         `json:"time_limit_seconds"`    // processor time of each run, and wall time with a few seconds to start; 10 if absent
-	PythonMode string      `json:"python_mode,omitempty"` // split if empty, or inproc
-	Service    *Service    `json:"service,omitempty"`     // what api_test criteria without one of their own ask
-	Criteria   []Criterion `json:"criteria"`
+// criterion is a checked criterion. Each framework has a struct for it, in a file of its own, with the fields of that
+// framework and no others.
+type criterion interface {
+	// planned returns the tests of a criterion that is not run, as far as their ids are known without running it: id
+	// → how many of it.
+	planned(j *examination) map[string]int
+
+	// examine runs the criterion and adds what came of it to f. An error means that nothing is known of the delivery.
+	examine(ctx context.Context, j *examination, f *Finding) error
 }
 
-// Criterion is one entry of Criteria. What a case may have stands in the criterion itself when it is a single
-// case; with cases, the criterion's own arguments, files and headers hold for each of them.
-type Criterion struct {
+// framework is a kind of criterion.
+type framework struct {
+	name   string                                         // as a criterion's type or test_framework
+	counts bool                                           // the bundle may say how many tests there are
+	read   func(e *Entry, c *Criteria) (criterion, error) // fills in what e leaves out
+}
+
+// frameworks lists all frameworks. CONTRIBUTING.md has the recipe for another one.
+var frameworks = []framework{
+	{name: "shell", read: readShell},
+	{name: "pytest", read: readPytest},
+	{name: "go-test", read: readGoTest},
+	{name: "jest", read: readJest, counts: true},
+	{name: "node-test", read: readNodeTest, counts: true},
+	{name: "custom", read: readCustom},
+	{name: "io", read: readIO},
+	{name: "api_test", read: readAPI},
+	{name: "sql_check", read: readSQL},
+}
+
+// Criteria is the part of tests/criteria.json (the Nutshell specification, section 9) that the judge reads.
+// docs/CRITERIA.md explains it, with a tested example of each framework.
+//
+// A type that is no framework is the bundle's own word; test_framework judges such a criterion, which needs a script. A
+// bundle without criteria.json has its acceptance.test_scripts run as shell criteria.
+type Criteria struct {
+	Version    string   `json:"criteria_version"`
+	Framework  string   `json:"test_framework"` // judges criteria without a type of their own
+	Verifiable *bool    `json:"auto_verifiable,omitempty"`
+	Review     bool     `json:"human_review_required,omitempty"`
+	TimeLimit  int      `json:"time_limit_seconds"`    // processor time of each run, and wall time with a few seconds to start; 10 if absent
+	PythonMode string   `json:"python_mode,omitempty"` // split if empty, or inproc
+	Service    *Service `json:"service,omitempty"`     // for api_test criteria that have none of their own
+	Criteria   []Entry  `json:"criteria"`
+}
+
+// Entry is one criterion as the file has it and the evidence shows it, with defaults filled in. A single case may be in the
+// entry itself; with cases, the entry's own arguments, files and headers hold for each of them. The embedded structs have
+// the fields that belong to some frameworks only; a framework ignores those of others.
+type Entry struct {
 	Case
 	Cases Cases `json:"cases,omitempty"`
 
-	Type   string `json:"type"`
-	Mode   string `json:"mode,omitempty"` // of pytest, instead of python_mode
-	Review bool   `json:"human_review_required,omitempty"`
+	Type string `json:"type"`
+	pythonMode
+	Review bool `json:"human_review_required,omitempty"`
 
-	Service         // its script is relative to the bundle
-	Database string `json:"database,omitempty"` // of sql_check: the file below the workspace
-	Engine   string `json:"engine,omitempty"`   // of sql_check: sqlite if empty, or postgresql
-	Report   string `json:"report,omitempty"`   // of shell and custom: empty, or tap
-	Tests    int    `json:"tests,omitempty"`    // of tap, jest and node-test: how many there must be
+	Service // its script is relative to the bundle
+	databaseFields
+	reportFields
 
-	Framework    string `json:"-"` // what judges it, once resolved
+	Framework    string `json:"-"` // name of the framework that judges it
 	Unverifiable string `json:"-"` // why no program can judge it; empty if one can
 
-	usual bool // the bundle does not name the database of a sql_check
+	criterion criterion
 }
 
 // Service is a command, or a script of the bundle, and the port of a service that it starts.
@@ -95,30 +100,56 @@ type Service struct {
 	Port    int      `json:"port,omitempty"` // 8080 if 0
 }
 
+// empty reports whether there is nothing to start.
+func (s Service) empty() bool { return s.Script == "" && len(s.Command) == 0 }
+
 // Case is one test of a criterion of type io, api_test or sql_check.
 type Case struct {
-	ID          string `json:"id"`
-	Description string `json:"description,omitempty"`
-	Layer       string `json:"layer,omitempty"` // one of the guild.Layer constants
-
-	Args  []string          `json:"args,omitempty"` // of io, after the command
-	Stdin string            `json:"stdin,omitempty"`
-	Files map[string]string `json:"files,omitempty"` // of io, laid over the workspace: name → content
-
-	Method   string            `json:"method,omitempty"`   // of api_test; GET, or POST if there is a body
-	Endpoint string            `json:"endpoint,omitempty"` // "/users?page=2", "POST /users" or "http://127.0.0.1:8080/users"
-	Headers  map[string]string `json:"headers,omitempty"`
-	Body     json.RawMessage   `json:"body,omitempty"` // a string is sent as it is, anything else as JSON
-
-	Query string `json:"query,omitempty"` // of sql_check
-
+	caseName
+	ioInput
+	requestFields
+	queryFields
 	Expected Expected `json:"expected,omitzero"`
 }
 
-// Cases are the cases of a criterion.
+// caseName has the fields of a case in any framework.
+type caseName struct {
+	ID          string `json:"id"`
+	Description string `json:"description,omitempty"`
+	Layer       string `json:"layer,omitempty"` // one of the guild.Layer constants
+}
+
+// test returns the case's test in a state.
+func (n caseName) test(state, message string) guild.Test {
+	return guild.Test{ID: n.ID, State: state, Message: cut(message), Layer: n.Layer}
+}
+
+// tests returns those of cases that all came out the same.
+func tests[C interface {
+	test(state, message string) guild.Test
+}](cases []C, state, message string) []guild.Test {
+	var list []guild.Test
+	for _, one := range cases {
+		list = append(list, one.test(state, message))
+	}
+	return list
+}
+
+// ids returns those of the cases' tests, each once.
+func ids[C interface {
+	test(state, message string) guild.Test
+}](cases []C) map[string]int {
+	count := map[string]int{}
+	for _, one := range cases {
+		count[one.test("", "").ID] = 1
+	}
+	return count
+}
+
+// Cases lists the cases of a criterion.
 type Cases []Case
 
-// UnmarshalJSON refuses members that it does not know: a misspelt one would let a case pass that says nothing.
+// UnmarshalJSON refuses members that it does not know: a case with a misspelt expectation would always pass.
 func (c *Cases) UnmarshalJSON(b []byte) error {
 	if err := strict(b, (*[]Case)(c)); err != nil {
 		return fmt.Errorf("cases: %w", err)
@@ -126,23 +157,208 @@ func (c *Cases) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// timeLimit is what one run may take.
+// Expected says what must come of a run, a request or a query. All of it must hold.
+type Expected struct {
+	outputExpected
+	filesExpected
+	answerExpected
+	rowsExpected
+}
+
+// UnmarshalJSON refuses what the judge would otherwise silently not check.
+func (e *Expected) UnmarshalJSON(b []byte) error {
+	type plain Expected
+	if err := strict(b, (*plain)(e)); err != nil {
+		return fmt.Errorf("expected: %w", err)
+	}
+	return nil
+}
+
+// given lists the names of the expectations that are there.
+func (e Expected) given() []string {
+	return slices.Concat(e.outputExpected.given(), e.filesExpected.given(), e.answerExpected.given(), e.rowsExpected.given())
+}
+
+// names returns the names that are there, sorted.
+func names(there map[string]bool) []string {
+	var list []string
+	for name, is := range there {
+		if is {
+			list = append(list, name)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// strict decodes JSON without unknown members.
+func strict(b []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	return d.Decode(v)
+}
+
+// timeLimit returns the processor time of one run.
 func (c Criteria) timeLimit() time.Duration { return time.Duration(c.TimeLimit) * time.Second }
 
-// scripts are the criteria of a bundle that only lists its scripts.
+// scripts returns the criteria of a bundle that only lists its scripts.
 func scripts(list []string) (Criteria, error) {
-	c := Criteria{Framework: shell}
+	c := Criteria{Framework: "shell"}
 	for _, s := range list {
-		c.Criteria = append(c.Criteria, Criterion{Case: Case{ID: s}, Type: shell, Service: Service{Script: s}})
+		c.Criteria = append(c.Criteria, Entry{Case: Case{caseName: caseName{ID: s}}, Type: "shell", Service: Service{Script: s}})
 	}
 	return c, c.resolve()
 }
 
-// parseCriteria reads and checks criteria.json.
+// parseCriteria reads and checks criteria.json. Its errors are ErrUndecided.
 func parseCriteria(b []byte) (Criteria, error) {
 	var c Criteria
 	if err := json.Unmarshal(b, &c); err != nil {
 		return Criteria{}, undecided("criteria: %w", err)
 	}
 	return c, c.resolve()
+}
+
+// resolve fills in what was left out and refuses what cannot be judged.
+func (c *Criteria) resolve() error {
+	c.TimeLimit = cmp.Or(c.TimeLimit, defaultTime)
+	if c.TimeLimit < 1 || c.TimeLimit > maxTime {
+		return undecided("criteria: time_limit_seconds %d: want 1 to %d", c.TimeLimit, maxTime)
+	}
+	if len(c.Criteria) == 0 {
+		return undecided("no criteria")
+	}
+	seen, total := map[string]bool{}, 0
+	for i := range c.Criteria {
+		e := &c.Criteria[i]
+		e.ID = cmp.Or(e.ID, fmt.Sprintf("AC-%d", i+1))
+		total += max(1, len(e.Cases), e.Tests)
+		if total > maxCriteria {
+			return undecided("criteria: more than %d of them and their cases", maxCriteria)
+		}
+		if err := e.resolve(c); err != nil {
+			return undecided("criterion %s: %w", e.ID, err)
+		}
+		for _, one := range e.all() {
+			if seen[one.ID] {
+				return undecided("criterion %s: duplicate id %s", e.ID, one.ID)
+			}
+			seen[one.ID] = true
+		}
+	}
+	return nil
+}
+
+// resolve finds the entry's framework, checks what all of them have in common, and has the framework read the rest.
+func (e *Entry) resolve(all *Criteria) error {
+	i := slices.IndexFunc(frameworks, func(f framework) bool { return f.name == e.Type })
+	if i < 0 {
+		i = slices.IndexFunc(frameworks, func(f framework) bool { return f.name == all.Framework })
+	}
+	if i < 0 {
+		return fmt.Errorf("no framework %q", cmp.Or(e.Type, all.Framework))
+	}
+	e.Framework = frameworks[i].name
+	if err := e.cleanScript(); err != nil {
+		return err
+	}
+	e.Mode = cmp.Or(e.Mode, all.PythonMode, modeSplit)
+	if err := e.pythonMode.check(); err != nil {
+		return err
+	}
+	if len(e.Cases) > 0 && len(e.Expected.given()) > 0 {
+		return errors.New("expected and cases are mutually exclusive")
+	}
+	for i := range e.Cases {
+		e.Cases[i].ID = cmp.Or(e.Cases[i].ID, strconv.Itoa(i+1))
+	}
+	for _, one := range e.all() {
+		if one.Layer != "" && !slices.Contains(layers(), one.Layer) {
+			return fmt.Errorf("case %s: no layer %q", one.ID, one.Layer)
+		}
+		if err := cmp.Or(checkFiles(one.ioInput.Files), checkFiles(one.Expected.Files)); err != nil {
+			return fmt.Errorf("case %s: %w", one.ID, err)
+		}
+	}
+	if e.Tests < 0 || e.Tests > 0 && e.Report != reportTAP && !frameworks[i].counts {
+		return fmt.Errorf("tests %d: only a tap report, jest and node-test have a number of them", e.Tests)
+	}
+	var err error
+	e.criterion, err = frameworks[i].read(e, all)
+	return err
+}
+
+// cleanScript wants a script below tests/, the only part of a bundle that the judge shows to a run as tests. Its name
+// may go on with "::" and a test's name.
+func (e *Entry) cleanScript() error {
+	if e.Script == "" {
+		return nil
+	}
+	file, test, selected := strings.Cut(e.Script, "::")
+	clean := path.Clean(file)
+	if clean != "tests" && !strings.HasPrefix(clean, "tests/") || strings.ContainsRune(clean, 0) {
+		return fmt.Errorf("script %q is not below tests/", e.Script)
+	}
+	if selected {
+		clean += "::" + test
+	}
+	e.Script = clean
+	return nil
+}
+
+// noCases refuses cases, and a type of the bundle's own that has no script.
+func (e *Entry) noCases() error {
+	if e.Script == "" && e.Type != "" && e.Type != e.Framework {
+		return fmt.Errorf("%q needs a script", e.Type)
+	}
+	if len(e.Cases) > 0 {
+		return fmt.Errorf("a %s criterion has no cases", e.Framework)
+	}
+	return nil
+}
+
+// only refuses expectations that the entry's framework would not check. Exit code 0 is expected anyway.
+func (e *Entry) only(checked ...string) error {
+	for _, one := range e.all() {
+		for _, name := range one.Expected.given() {
+			if name == "exit_code" && *one.Expected.ExitCode == 0 || slices.Contains(checked, name) {
+				continue
+			}
+			return fmt.Errorf("a %s criterion cannot check expected.%s", e.Framework, name)
+		}
+	}
+	return nil
+}
+
+// all returns the cases of a criterion, at least one. A single case has the criterion's id, each of several has its
+// own after it.
+func (e *Entry) all() []Case {
+	if len(e.Cases) == 0 {
+		return []Case{e.Case}
+	}
+	list := slices.Clone(e.Cases)
+	for i := range list {
+		one := &list[i]
+		one.ID = e.ID + "/" + one.ID
+		one.Layer = cmp.Or(one.Layer, e.Layer)
+		one.ioInput = e.ioInput.with(one.ioInput)
+		one.requestFields = e.requestFields.with(one.requestFields)
+	}
+	return list
+}
+
+// overlay returns what both maps have; where both have a key, the second counts.
+func overlay(a, b map[string]string) map[string]string {
+	both := map[string]string{}
+	for _, m := range []map[string]string{a, b} {
+		for k, v := range m {
+			both[k] = v
+		}
+	}
+	return both
+}
+
+// local reports whether a name, as it is written, is that of a file below a directory.
+func local(name string) bool {
+	return filepath.IsLocal(name) && path.Clean(name) == name && name != "." && !strings.ContainsRune(name, 0)
 }

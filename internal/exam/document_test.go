@@ -4,17 +4,20 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"guild"
+	"guild/nutshell"
 )
 
-// TestTheExamplesOfTheDocument runs every example of docs/CRITERIA.md and compares what came of it with what
-// stands above it there.
-func TestTheExamplesOfTheDocument(t *testing.T) {
+// TestDocumentExamples runs every example of docs/CRITERIA.md and compares the result with the lines above it.
+func TestDocumentExamples(t *testing.T) {
 	page, err := os.ReadFile("../../docs/CRITERIA.md")
 	if err != nil {
 		t.Fatal(err)
@@ -26,6 +29,42 @@ func TestTheExamplesOfTheDocument(t *testing.T) {
 	for i, text := range examples {
 		text, _, _ = strings.Cut(text, "```")
 		t.Run(fmt.Sprint(i+1), func(t *testing.T) { example(t, txtar.Parse([]byte(text))) })
+	}
+}
+
+// TestFrameworksDocumented holds docs/CRITERIA.md, and the values that nutshell proposes, against the code.
+func TestFrameworksDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/CRITERIA.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range frameworks {
+		names = append(names, f.name)
+	}
+	var want []string
+	for _, member := range nutshell.Describe(reflect.TypeFor[nutshell.Criteria]()).Members {
+		if member.Name != "criteria" {
+			continue
+		}
+		i := slices.IndexFunc(member.Each.Members, func(f *nutshell.Field) bool { return f.Name == "type" })
+		want = member.Each.Members[i].Values
+	}
+	if !slices.Equal(slices.Sorted(slices.Values(names)), slices.Sorted(slices.Values(want))) {
+		t.Errorf("frameworks %q, nutshell has %q", names, want)
+	}
+	for _, of := range []reflect.Type{reflect.TypeFor[Criteria](), reflect.TypeFor[Entry](), reflect.TypeFor[Expected](), reflect.TypeFor[Match]()} {
+		for _, field := range reflect.VisibleFields(of) {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if name != "" && name != "-" && name != "criteria_version" {
+				names = append(names, name)
+			}
+		}
+	}
+	for _, name := range names {
+		if !regexp.MustCompile(`[^a-z_]` + name + `[^a-z_]`).Match(page) {
+			t.Errorf("docs/CRITERIA.md has no %q", name)
+		}
 	}
 }
 

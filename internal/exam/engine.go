@@ -1,33 +1,34 @@
-// Package exam runs a request bundle's acceptance criteria on a delivery, in sandboxes, and finds out which of
-// them hold. It owns how each kind of criterion is run and how strong its answer is; what the answers make of the
-// provider is the judge's. It never trusts what it examines: a delivery is run by a sandbox.Runner or not at all,
-// its files cannot replace a test or the examiner's own configuration, and what decides is compared outside the
-// sandbox wherever the criterion allows it.
+// Package exam runs a request bundle's acceptance criteria on a delivery, in sandboxes, and finds out which of them hold.
+// It owns how each framework is run and how strong its answer is; the judge decides what the answers say of the provider.
+// It never trusts what it examines: a sandbox.Runner runs a delivery, or nothing does; delivered files cannot replace a
+// test or the examiner's configuration; and answers are compared outside the sandbox wherever the criterion allows it.
 //
 // # What is laid out
 //
-// The request bundle's files/ and, over it, the delivery's delivery/artifacts/ are copied to the workspace of a
-// fresh sandbox, where the criteria run. Paths below artifacts/ are relative to files/: artifacts/solution.py
-// replaces files/solution.py. A delivery that repeats the directory (artifacts/files/solution.py) means the
-// same. The request bundle's tests/, without criteria.json, is visible read-only at /judge/tests. Python finds
-// modules in its own library first, then in tests/, then in the workspace, then in the workspace's src/.
+// The bundle's files/ and, over it, the delivery's delivery/artifacts/ are copied to the workspace of a fresh sandbox,
+// where the criteria run: artifacts/solution.py replaces files/solution.py, and so does artifacts/files/solution.py. The
+// bundle's tests/, without criteria.json, can be read at /judge/tests. Python finds modules in its library, then in tests/,
+// in the workspace, and in the workspace's src/.
 //
-// # How strong a verdict is
+// # How strong a finding is
 //
-// A verdict is strong when all that it says was decided outside the process that ran the delivery: by a
-// comparison with something that the delivery could not see (io, api_test, sql_check of a file), or by tests in
-// a sandbox of their own (pytest) that did not ask the delivery what is true. It is weak when tests ran beside
-// the judged code (go-test, jest, node-test) or could be read by it (shell, custom): hostile code can forge
-// those, whatever the judge does. It is as weak as its weakest criterion. docs/CRITERIA.md has the whole list.
+// A finding is strong when everything was decided outside the process that ran the delivery: by a comparison with what the
+// delivery could not see (io, api_test, sql_check of a file), or by tests in a sandbox of their own (pytest) that did not
+// ask the delivery what is true. It is weak when tests ran in the process of the judged code (go-test, jest, node-test) or
+// beside it (shell, custom): hostile code can forge those, whatever the judge does. A verdict is as weak as its weakest
+// criterion. docs/CRITERIA.md has the whole list.
+//
+// # A framework
+//
+// Each framework has a file with its fields, their checks, its expected tests and its run, and a line in the table in
+// criteria.go.
 package exam
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -35,8 +36,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-// Engine runs a request bundle's acceptance criteria on a delivery. The zero value of every field but Runner
-// works.
+// Engine runs a request bundle's acceptance criteria on a delivery. The zero value of every field but Runner works.
 type Engine struct {
 	Runner sandbox.Runner
 
@@ -47,29 +47,29 @@ type Engine struct {
 	preparing sync.Mutex // held while Cache is filled
 }
 
-// ErrUndecided is what an error of Examine wraps when the criteria cannot be decided here, however good the
-// delivery is: they are missing, malformed, or need a tool that is not installed.
+// ErrUndecided means that the criteria cannot be decided here, however good the delivery is: they are missing, malformed, or
+// need a tool that is not installed.
 var ErrUndecided = errors.New("undecided")
 
 func undecided(format string, a ...any) error {
 	return fmt.Errorf("%w: %w", ErrUndecided, fmt.Errorf(format, a...))
 }
 
-// Examine runs the criteria of the request bundle unpacked at bundleDir on the delivery unpacked at deliveryDir.
-// The delivery is hostile. An error means that the examination itself failed and nothing is known about the
-// delivery; it is a *sandbox.UnusableError when there is no sandbox, for a delivery is never run outside one.
+// Examine runs the criteria of the request bundle unpacked at bundleDir on the hostile delivery unpacked at deliveryDir. An
+// error means that the examination failed and says nothing of the delivery: ErrUndecided, or a *sandbox.UnusableError when
+// there is no sandbox.
 func (e *Engine) Examine(ctx context.Context, bundleDir, deliveryDir string) (Report, error) {
 	return e.ExamineHidden(ctx, bundleDir, deliveryDir, "")
 }
 
-// ExamineHidden is Examine with the customer's hidden tests, which the bundle only commits to: hiddenDir is the
-// directory that is tests/hidden where the bundle was made, with the side file that has the salts. Empty, it is
-// the bundle directory's own tests/hidden, if that has one. A hidden test that does not match the commitment to
-// it, or that is not there, leaves the criteria undecided.
+// ExamineHidden is Examine with the customer's hidden tests, to which the bundle only has commitments. hiddenDir is the
+// tests/hidden of the directory that the bundle was made from, with the file of salts; if it is empty, the tests/hidden of
+// bundleDir is used, if there is one. A hidden test that does not match its commitment, or is missing, leaves the criteria
+// undecided.
 func (e *Engine) ExamineHidden(ctx context.Context, bundleDir, deliveryDir, hiddenDir string) (r Report, err error) {
 	if e.Runner == nil {
 		return Report{}, &sandbox.UnusableError{
-			Reason: "the judge was given none",
+			Reason: "the judge has no sandbox",
 			Remedy: "guild doctor says what to install",
 		}
 	}
@@ -86,7 +86,12 @@ func (e *Engine) ExamineHidden(ctx context.Context, bundleDir, deliveryDir, hidd
 	if err := j.layOut(deliveryDir); err != nil {
 		return Report{}, err
 	}
-	j.settleDatabases()
+	for i := range j.criteria.Criteria {
+		e := &j.criteria.Criteria[i]
+		if late, ok := e.criterion.(interface{ unverifiable(layout) string }); ok {
+			e.Unverifiable = late.unverifiable(j.layout)
+		}
+	}
 	r = Report{
 		Criteria: j.criteria, Delivered: j.layout.Delivered,
 		Claims: claims(deliveryDir), Person: j.person(), Hidden: j.hidden,
@@ -100,7 +105,7 @@ func (e *Engine) ExamineHidden(ctx context.Context, bundleDir, deliveryDir, hidd
 	return r, nil
 }
 
-// Report is all that an examination came to.
+// Report is the result of an examination.
 type Report struct {
 	Criteria  Criteria  `json:"criteria"`
 	Delivered []string  `json:"delivered"` // names of the delivery's files
@@ -122,11 +127,11 @@ type examination struct {
 	scratch    string // directory of this examination on the host; empty until something needs it
 
 	hidden      []guild.Commitment // hidden tests that are used
-	uncommitted bool               // some are used that nobody committed to
+	uncommitted bool               // some are used without a commitment
 	warnings    []string
 }
 
-// Finding is what one criterion came to.
+// Finding is the result of one criterion.
 type Finding struct {
 	Criterion string            `json:"criterion"`
 	Framework string            `json:"framework"`
@@ -143,39 +148,35 @@ type Finding struct {
 	Runs      []RunRecord       `json:"runs"`
 }
 
-// examineAll runs the criteria, those of the smoke layer first. Whoever fails a smoke test, or tries to break
-// out, is not asked again: the tests that are left are missing. The findings are in the criteria's order.
+// examineAll runs the criteria, those of the smoke layer first. After a failed smoke test or a breach nothing more is run:
+// the tests that are left are missing. The findings are in the criteria's order.
 func (j *examination) examineAll(ctx context.Context) ([]Finding, error) {
 	criteria := j.criteria.Criteria
-	order := make([]int, len(criteria))
-	for i := range order {
-		order[i] = i
+	var smoke, others []int
+	for i, e := range criteria {
+		if e.layer() == guild.LayerSmoke {
+			smoke = append(smoke, i)
+		} else {
+			others = append(others, i)
+		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(criteria[a].haste(), criteria[b].haste()) })
 	findings := make([]Finding, len(criteria))
 	stopped := ""
-	for _, i := range order {
+	for _, i := range append(smoke, others...) {
 		f, err := j.examine(ctx, criteria[i], stopped)
 		if err != nil {
 			return nil, fmt.Errorf("criterion %s: %w", criteria[i].ID, err)
 		}
 		f.settle(criteria[i])
-		if findings[i] = f; stopped == "" {
+		findings[i] = f
+		if stopped == "" {
 			stopped = f.stops()
 		}
 	}
 	return findings, nil
 }
 
-// haste is 0 for what decides early whether the rest is worth running.
-func (c Criterion) haste() int {
-	if c.layer() == guild.LayerSmoke {
-		return 0
-	}
-	return 1
-}
-
-// stops says why nothing more is to be run after a finding; empty if the rest is.
+// stops says why nothing more is run after a finding; empty if the rest is.
 func (f Finding) stops() string {
 	if len(f.Breaches) > 0 {
 		return "not run: the delivery tried what it must not"
@@ -188,71 +189,35 @@ func (f Finding) stops() string {
 	return ""
 }
 
-// examine runs one criterion by its framework, unless there is a reason not to run anything any more.
-func (j *examination) examine(ctx context.Context, c Criterion, stopped string) (Finding, error) {
-	f := Finding{Criterion: c.ID, Framework: c.Framework, Strength: guild.Weak}
+// examine runs one criterion, unless there is a reason not to run anything any more.
+func (j *examination) examine(ctx context.Context, e Entry, stopped string) (Finding, error) {
+	f := Finding{Criterion: e.ID, Framework: e.Framework, Strength: guild.Weak}
 	switch {
 	case j.layout.fault != "":
 		f.Fault, stopped = j.layout.fault, j.layout.fault
-	case c.Unverifiable != "":
-		stopped = "this criterion cannot be verified: " + c.Unverifiable
+	case e.Unverifiable != "":
+		stopped = "this criterion cannot be verified: " + e.Unverifiable
 	}
-	if stopped != "" {
-		f.Strength, f.Because = guild.Strong, stopped // nothing ran that could have forged it
-		f.Tests = j.planned(c, stopped)
-		return f, nil
+	if stopped == "" {
+		err := e.criterion.examine(ctx, j, &f)
+		return f, err
 	}
-	var err error
-	switch c.Framework {
-	case pytest:
-		err = j.pytest(ctx, c, &f)
-	case goTest:
-		err = j.goTest(ctx, c, &f)
-	case ioCase:
-		err = j.io(ctx, c, &f)
-	case apiTest:
-		err = j.api(ctx, c, &f)
-	case jest, nodeTest:
-		err = j.node(ctx, c, &f)
-	case sqlCheck:
-		err = j.sql(ctx, c, &f)
-	default:
-		err = j.program(ctx, c, &f)
+	f.Strength, f.Because = guild.Strong, stopped // nothing ran that could have forged it
+	f.Tests = missing(e.criterion.planned(j))
+	for i := range f.Tests {
+		f.Tests[i].Message = cut(stopped)
 	}
-	return f, err
+	return f, nil
 }
 
-// planned are the tests of a criterion that is not run, as far as their ids are known without running it.
-func (j *examination) planned(c Criterion, why string) []guild.Test {
-	ids := map[string]int{c.ID: 1}
-	switch c.Framework {
-	case ioCase, apiTest, sqlCheck:
-		ids = map[string]int{}
-		for _, one := range c.all() {
-			ids[one.ID] = 1
-		}
-	case goTest:
-		if expected, _, err := goTests(j.tests, c.Script); err == nil {
-			ids = expected
-		}
-	case shell, custom:
-		ids[c.ID] = max(1, c.Tests)
-	}
-	tests := missing(ids)
-	for i := range tests {
-		tests[i].Message = cut(why)
-	}
-	return tests
-}
-
-// What a run may take on top of the bundle's time limit: an interpreter must start, and a busy machine makes
-// everybody wait who does nothing wrong.
+// What a run may take on top of the bundle's time limit: an interpreter must start, and a busy machine makes honest code
+// wait.
 const (
 	startCPU  = 250 * time.Millisecond
 	startWall = 5 * time.Second
 )
 
-// limits are those of the criteria for one run. A loop is cut by its processor time, a sleeper by the clock.
+// limits returns those of one run. The limit of processor time ends a loop, that of wall time a sleeping process.
 func (j *examination) limits() sandbox.Limits {
 	t := j.criteria.timeLimit()
 	return sandbox.Limits{Wall: t + startWall, CPU: min(t+startCPU, sandbox.DefaultCPU)}

@@ -4,14 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"guild"
 	"guild/internal/sandbox"
 )
 
-// RunRecord is one run of a sandbox: what was started, under which limits, and all that came of it.
+// RunRecord records one run of a sandbox: what was started, under which limits, and its results.
 type RunRecord struct {
 	Argv    []string       `json:"argv"`
 	Limits  sandbox.Limits `json:"limits"`
@@ -27,9 +26,14 @@ func (j *examination) run(ctx context.Context, f *Finding, s sandbox.Spec, stdin
 	return j.runWith(ctx, f, s, sandbox.IO{Stdin: strings.NewReader(stdin)})
 }
 
-// runFiles is run for a command whose files are collected.
-func (j *examination) runFiles(ctx context.Context, f *Finding, s sandbox.Spec, stdin string, files io.Writer) (*RunRecord, error) {
-	return j.runWith(ctx, f, s, sandbox.IO{Stdin: strings.NewReader(stdin), Files: files})
+// runFiles is run, and returns the content of those of the files s.Collect that the command left, by name.
+func (j *examination) runFiles(ctx context.Context, f *Finding, s sandbox.Spec, stdin string) (*RunRecord, map[string][]byte, error) {
+	archive := &sandbox.Head{Most: maxArchive}
+	run, err := j.runWith(ctx, f, s, sandbox.IO{Stdin: strings.NewReader(stdin), Files: archive})
+	if err != nil {
+		return nil, nil, err
+	}
+	return run, collected(archive.Bytes(), s.Collect), nil
 }
 
 // runWith runs one sandbox with streams of the caller's; what it writes is recorded.
@@ -71,7 +75,7 @@ func overLimit(res sandbox.Result, l sandbox.Limits) string {
 	}
 }
 
-// environment is what every judged command sees.
+// environment returns the environment of every judged command.
 func environment(more ...string) []string {
 	return append([]string{
 		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + sandbox.Home, "LANG=C.UTF-8",
@@ -79,13 +83,12 @@ func environment(more ...string) []string {
 	}, more...)
 }
 
-// Add is guild.Usage.Add.
-func Add(a, b guild.Usage) guild.Usage { return a.Add(b) }
-
-// distrust sets the fault of a finding whose report cannot be all that its run came to.
+// distrust sets the fault of a finding whose report does not agree with how its run ended.
 func (f *Finding) distrust(res sandbox.Result) {
+	if f.Fault != "" {
+		return
+	}
 	switch {
-	case f.Fault != "":
 	case res.Signal != "":
 		f.Fault = "ended by " + res.Signal
 	case res.Cut:
@@ -95,7 +98,7 @@ func (f *Finding) distrust(res sandbox.Result) {
 	}
 }
 
-// Passed is how many of the tests did.
+// Passed counts the tests that passed.
 func Passed(tests []guild.Test) int {
 	n := 0
 	for _, t := range tests {

@@ -1,6 +1,7 @@
 package exam
 
 import (
+	"cmp"
 	"io"
 	"os"
 	"path/filepath"
@@ -8,7 +9,6 @@ import (
 	"testing"
 
 	"guild"
-	"guild/internal/sandbox/bubblewrap"
 	"guild/internal/sandbox/namespaces"
 	"guild/internal/sandbox/tiers"
 )
@@ -43,27 +43,17 @@ func deliver(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// newEngine examines in real sandboxes: those of the tier that GUILD_TIER names, else our own namespaces, else
-// bubblewrap.
+// newEngine examines in real sandboxes: those of the tier that GUILD_TIER names, else our own.
 func newEngine(t *testing.T) *Engine {
 	t.Helper()
-	names := []string{namespaces.Tier, bubblewrap.Tier}
-	if name := os.Getenv("GUILD_TIER"); name != "" {
-		names = []string{name}
+	runner, _, err := tiers.Pick(t.Context(), cmp.Or(os.Getenv("GUILD_TIER"), namespaces.Tier))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, name := range names {
-		runner, _, err := tiers.Pick(t.Context(), name)
-		if err != nil {
-			t.Log(err)
-			continue
-		}
-		if c, ok := runner.(io.Closer); ok {
-			t.Cleanup(func() { c.Close() })
-		}
-		return &Engine{Runner: runner}
+	if c, ok := runner.(io.Closer); ok {
+		t.Cleanup(func() { c.Close() })
 	}
-	t.Fatal("no sandbox is usable")
-	return nil
+	return &Engine{Runner: runner}
 }
 
 // examined examines and expects no error.

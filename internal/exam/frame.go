@@ -13,7 +13,7 @@ import (
 // maxFrame bounds one frame of a channel, in bytes.
 const maxFrame = 64 << 10
 
-// newChannel connects the judge to a run: its own end, and the one for sandbox.IO.Channel.
+// newChannel returns the judge's end of a channel to a run, and the end for sandbox.IO.Channel.
 func newChannel() (ours net.Conn, theirs *os.File, err error) {
 	ends, err := channelPair()
 	if err != nil {
@@ -26,19 +26,19 @@ func newChannel() (ours net.Conn, theirs *os.File, err error) {
 	return ours, ends[1], nil
 }
 
-// writeFrame sends a length of four bytes and what it counts.
+// writeFrame writes a length of four bytes, and that many bytes.
 func writeFrame(w io.Writer, b []byte) error {
 	head := binary.BigEndian.AppendUint32(nil, uint32(len(b)))
 	_, err := w.Write(append(head, b...))
 	return err
 }
 
-// frameReader reads what a hostile run sends in frames. As an io.Reader it is one answer, which an empty frame ends.
+// frameReader reads the frames of a hostile run. As an io.Reader it reads one answer, which an empty frame ends.
 type frameReader struct {
 	r      *bufio.Reader
 	left   int  // bytes of the current frame
-	open   bool // an answer whose end was not read yet
-	broken bool // the channel is of no more use
+	open   bool // the end of the current answer was not read yet
+	broken bool // the channel cannot be used any more
 }
 
 // head reads the length of the next frame.

@@ -30,19 +30,35 @@ const (
 	buildOutput = 8 << 20
 )
 
-// goCache is where the build cache is in a sandbox.
+// goCache is the directory of the build cache in a sandbox.
 const goCache = sandbox.Home + "/.cache"
 
-// goTest compiles the customer's tests with the delivery and runs them, all in one sandbox. The delivery's own
+// goCriterion compiles the customer's tests with the delivery and runs them, all in one sandbox. The delivery's own
 // tests are left out: they could have a TestMain. The tests that count are read from the customer's source.
-func (j *examination) goTest(ctx context.Context, c Criterion, f *Finding) error {
+type goCriterion struct{ id, script string }
+
+func readGoTest(e *Entry, _ *Criteria) (criterion, error) {
+	if err := e.noCases(); err != nil {
+		return nil, err
+	}
+	return &goCriterion{id: e.ID, script: e.Script}, e.only()
+}
+
+func (c *goCriterion) planned(j *examination) map[string]int {
+	if expected, _, err := goTests(j.tests, c.script); err == nil {
+		return expected
+	}
+	return map[string]int{c.id: 1}
+}
+
+func (c *goCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
 	goroot, version, err := j.engine.goroot()
 	if err != nil {
 		return err
 	}
 	f.Tools = map[string]string{"go": version}
 	f.Because = "the tests ran in the process of the code that they test"
-	expected, packages, err := goTests(j.tests, c.Script)
+	expected, packages, err := goTests(j.tests, c.script)
 	if err != nil {
 		return undecided("%w", err)
 	}
@@ -76,7 +92,7 @@ func (j *examination) goTest(ctx context.Context, c Criterion, f *Finding) error
 	return nil
 }
 
-// goSpec is the run of go test on the packages that have tests.
+// goSpec returns the run of go test on the packages that have tests.
 func (j *examination) goSpec(goroot, cache string, packages []string) sandbox.Spec {
 	own := func(name string) bool { return strings.HasSuffix(name, "_test.go") || path.Base(name) == "go.work" }
 	copies := append(j.layout.copies(true, own), sandbox.Copy{
@@ -97,7 +113,7 @@ func (j *examination) goSpec(goroot, cache string, packages []string) sandbox.Sp
 	}
 }
 
-// goEnvironment keeps go from the network, from settings in files and from everything but the one toolchain.
+// goEnvironment keeps go from using the network, settings in files, and other toolchains.
 func goEnvironment(goroot, cache string) []string {
 	return environment("GOROOT="+goroot, "GOCACHE="+cache, "GOPATH="+sandbox.Home+"/go", "GOENV=off", "GOWORK=off",
 		"GOPROXY=off", "GOSUMDB=off", "GOTOOLCHAIN=local", "GOTELEMETRY=off", "GOFLAGS=-mod=mod", "CGO_ENABLED=0",
@@ -132,11 +148,11 @@ func (e *Engine) goroot() (dir, version string, err error) {
 	return "", "", undecided("Go is not installed: see https://go.dev/doc/install")
 }
 
-// usual are packages of the standard library that, with all that they import, most tests need.
+// usual lists packages of the standard library that, with their imports, cover what most tests need.
 var usual = []string{"testing", "testing/internal/testdeps", "encoding/json", "math/big", "os/exec", "maps", "slices"}
 
-// goCache prepares, once for each version of Go, a build cache that has the standard library; runs get a copy
-// of it. Without Engine.Cache there is none, and each run compiles everything it needs.
+// goCache prepares, once for each version of Go, a build cache of the standard library; runs get a copy. Without
+// Engine.Cache there is none, and each run compiles all it needs.
 func (e *Engine) goCache(ctx context.Context, goroot, version string) (string, error) {
 	if e.Cache == "" {
 		return "", nil
@@ -203,13 +219,13 @@ func goTests(tests, script string) (expected map[string]int, packages []string, 
 		return nil
 	})
 	if err == nil && len(expected) == 0 {
-		err = errors.New("there are no Go tests")
+		err = errors.New("no Go tests")
 	}
 	slices.Sort(packages)
 	return expected, slices.Compact(packages), err
 }
 
-// testName is the name of a test function as go test finds them, "" for all other declarations.
+// testName returns the name of a test function, by the rules of go test, and "" for any other declaration.
 func testName(d ast.Decl) string {
 	f, ok := d.(*ast.FuncDecl)
 	if !ok || f.Recv != nil || f.Name.Name == "TestMain" || len(f.Type.Params.List) != 1 {
@@ -222,8 +238,7 @@ func testName(d ast.Decl) string {
 	return f.Name.Name
 }
 
-// readGoEvents reads the output of go test -json: the last state of each test by its bare name, which must be
-// unique to count, and the compiler's complaint if there was one.
+// readGoEvents reads the output of go test -json: the states of each test by its bare name, and the compiler's messages.
 func readGoEvents(stdout string) (states map[string][]string, failure string) {
 	states = map[string][]string{}
 	lines := bufio.NewScanner(strings.NewReader(stdout))

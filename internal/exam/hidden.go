@@ -14,8 +14,8 @@ import (
 	"guild/nutshell"
 )
 
-// stage finds the directory that runs see as tests/. Where hidden tests are used it is a copy of the bundle's
-// with them in it, each checked against the commitment to it while it was copied; without, it is the bundle's own.
+// stage finds the directory that runs see as tests/. With hidden tests it is a copy of the bundle's that has them too, each
+// checked against its commitment; without, it is the bundle's own.
 func (j *examination) stage(ctx context.Context, hiddenDir string) error {
 	own := filepath.Join(j.bundle, "tests")
 	if hiddenDir == "" {
@@ -26,7 +26,7 @@ func (j *examination) stage(ctx context.Context, hiddenDir string) error {
 	}
 	if !isDir(hiddenDir) {
 		if n := len(j.acceptance.Hidden); n > 0 {
-			j.warnings = append(j.warnings, fmt.Sprintf("%d hidden tests were committed to, but are not here and were not used", n))
+			j.warnings = append(j.warnings, fmt.Sprintf("%d hidden tests were committed to, but are missing and were not used", n))
 		}
 		return nil
 	}
@@ -68,7 +68,7 @@ func (j *examination) openCommitments(ctx context.Context) error {
 	for _, promised := range j.acceptance.Hidden {
 		content, here := files[promised.Path]
 		if !here {
-			return undecided("hidden test %q was committed to and is not here", promised.Path)
+			return undecided("hidden test %q was committed to and is missing", promised.Path)
 		}
 		c := guild.Commitment{Path: promised.Path, Hash: promised.Hash, Salt: salts[promised.Path].Salt}
 		if !nutshell.Opens(c, content) {
@@ -83,8 +83,8 @@ func (j *examination) openCommitments(ctx context.Context) error {
 	return nil
 }
 
-// takeUncommitted uses the hidden tests of a customer's own directory, whose manifest does not commit to any: it
-// does so where it is packed. Those that the side file knows are listed, the others are named in a warning.
+// takeUncommitted uses the hidden tests of a customer's own directory, whose manifest has no commitments yet: packing adds
+// them. Those with a salt in the side file are listed, and a warning names the others.
 func (j *examination) takeUncommitted(files map[string][]byte, salts map[string]guild.Commitment) {
 	var unknown []string
 	for name, content := range files {
@@ -96,8 +96,9 @@ func (j *examination) takeUncommitted(files map[string][]byte, salts map[string]
 	}
 	slices.SortFunc(j.hidden, func(a, b guild.Commitment) int { return strings.Compare(a.Path, b.Path) })
 	slices.Sort(unknown)
-	if j.uncommitted = len(unknown) > 0; j.uncommitted {
-		j.warnings = append(j.warnings, "hidden tests that nobody committed to: "+cut(strings.Join(unknown, ", ")))
+	j.uncommitted = len(unknown) > 0
+	if j.uncommitted {
+		j.warnings = append(j.warnings, "hidden tests without a commitment: "+cut(strings.Join(unknown, ", ")))
 	}
 }
 
@@ -123,7 +124,7 @@ func readSalts(dir string) (map[string]guild.Commitment, error) {
 	return salts, err
 }
 
-// copyTree copies files and directories, and nothing else, within the bounds of what is laid out for a run.
+// copyTree copies files and directories, and nothing else, within the limits of what is laid out for a run.
 func copyTree(ctx context.Context, from, to string, skip func(string) bool) error {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"guild/internal/sandbox/tiers"
 )
 
-func TestAScriptThatAsksTheServicePrintsTheAnswer(t *testing.T) {
+func TestScriptPrintsAnswer(t *testing.T) {
 	bundle := request(t, map[string]string{
 		"tests/criteria.json": `{"criteria": [
 			{"id": "AC-001", "type": "api_test", "script": "tests/api.sh", "expected": {"status_code": 200, "body_contains": "users"}}]}`,
@@ -41,7 +41,7 @@ HTTPServer(("127.0.0.1", 8080), H).serve_forever()`
 	examined(t, bundle, deliver(t, map[string]string{"server.py": other})).wants(t, guild.Weak, "AC-001 failed")
 }
 
-func TestWhatAScriptMayPrintAsAnAnswer(t *testing.T) {
+func TestPrintedAnswer(t *testing.T) {
 	for text, want := range map[string]string{
 		"HTTP/1.1 200 OK\r\nA: b\r\n\r\nbody":                         "200 body",
 		"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\n\nbody\n": "201 body\n",
@@ -63,7 +63,7 @@ func TestWhatAScriptMayPrintAsAnAnswer(t *testing.T) {
 	}
 }
 
-func TestADeliveredDatabaseMayHaveTheUsualName(t *testing.T) {
+func TestDeliveredDatabase(t *testing.T) {
 	bundle := request(t, map[string]string{"tests/criteria.json": `{"criteria": [
 		{"id": "s", "type": "sql_check", "query": "SELECT 1", "expected": {"result": 1}}]}`})
 	empty := deliver(t, map[string]string{"database.sqlite": ""}) // which SQLite takes for a database without tables
@@ -73,7 +73,7 @@ func TestADeliveredDatabaseMayHaveTheUsualName(t *testing.T) {
 	}
 }
 
-func TestAFrameworkAloneRunsAllTests(t *testing.T) {
+func TestFrameworkWithoutType(t *testing.T) {
 	bundle := request(t, map[string]string{
 		"tests/criteria.json": `{"test_framework": "pytest", "criteria": [{"id": "c"}]}`,
 		"tests/test_m.py":     "import m\ndef test_f(): assert m.f() == 1",
@@ -82,7 +82,7 @@ func TestAFrameworkAloneRunsAllTests(t *testing.T) {
 	examined(t, bundle, delivery).wants(t, guild.Strong, "tests/test_m.py::test_f passed")
 }
 
-func TestOnlyTheDataFilesThatATestPassesAreSeen(t *testing.T) {
+func TestDataFilesSeen(t *testing.T) {
 	bundle := bundleOf(t, map[string]string{
 		"tests/data/in.csv": "a\nb\n", "tests/data/expected.csv": "2\n", "tests/helper.py": "X = 1\n", "tests/.secret": "x",
 		"tests/test_m.py": `
@@ -111,7 +111,7 @@ def beside(path): return sorted(os.listdir(os.path.dirname(path)))
 	}
 }
 
-func TestATestThatStartsTheDeliveredProgramNeedsAnotherKind(t *testing.T) {
+func TestStartingDeliveredProgram(t *testing.T) {
 	bundle := bundleOf(t, map[string]string{"tests/test_m.py": `
 import subprocess, sys
 def test_file(): assert subprocess.run([sys.executable, "main.py"], capture_output=True, text=True).stdout == "9\n"
@@ -125,7 +125,7 @@ def test_module(): assert subprocess.check_output([sys.executable, "-m", "main"]
 	}
 }
 
-func TestWhyTestsCannotBeImportedIsSaidFirst(t *testing.T) {
+func TestImportErrorFirst(t *testing.T) {
 	for program, want := range map[string]string{
 		"def f(: return 1":              "SyntaxError in m.py line 1: invalid syntax",
 		"def g(): return 1":             "ImportError: cannot import name 'f' from 'm'",
@@ -141,7 +141,7 @@ func TestWhyTestsCannotBeImportedIsSaidFirst(t *testing.T) {
 	}
 }
 
-func TestAClassIsWhatItIsDerivedFrom(t *testing.T) {
+func TestDeliveredBaseClasses(t *testing.T) {
 	tests := map[string]string{"tests/test_m.py": `
 import enum, numbers, m
 from collections.abc import MutableSequence, Callable
@@ -182,7 +182,7 @@ def plain(): return Plain()
 	examined(t, bundleOf(t, alone, nil, modeSplit), deliver(t, delivery)).wants(t, guild.Weak, "tests/test_m.py::test_enum passed")
 }
 
-func TestTestsAreFoundWhereARunnerHasOtherNamesForPlaces(t *testing.T) {
+func TestLandlockPlaces(t *testing.T) {
 	runner, _, err := tiers.Pick(t.Context(), landlock.Tier)
 	if err != nil {
 		t.Skip(err)

@@ -3,64 +3,127 @@ package exam
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"guild"
 	"guild/internal/sandbox"
 )
 
-// io runs a command on each case, in a fresh sandbox with no test in sight, and compares what came of it out here.
-func (j *examination) io(ctx context.Context, c Criterion, f *Finding) error {
+// maxCaseFiles bounds the files that a case brings along, and those that it expects.
+const maxCaseFiles = 100
+
+// ioInput is the input of a program.
+type ioInput struct {
+	Args  []string          `json:"args,omitempty"` // after the command
+	Stdin string            `json:"stdin,omitempty"`
+	Files map[string]string `json:"files,omitempty"` // laid over the workspace: name → content
+}
+
+// with returns the input of a case whose criterion has arguments and files for all cases.
+func (in ioInput) with(one ioInput) ioInput {
+	return ioInput{Args: slices.Concat(in.Args, one.Args), Stdin: one.Stdin, Files: overlay(in.Files, one.Files)}
+}
+
+// filesExpected says which files a program must leave below the workspace.
+type filesExpected struct {
+	Files map[string]Match `json:"files,omitempty"`
+}
+
+func (e filesExpected) given() []string { return names(map[string]bool{"files": len(e.Files) > 0}) }
+
+// differs says how the files that a run left differ from what was expected, empty if they do not.
+func (e filesExpected) differs(got map[string][]byte) string {
+	for _, name := range slices.Sorted(maps.Keys(e.Files)) {
+		content, there := got[name]
+		if !there {
+			return name + " is missing"
+		}
+		match := e.Files[name]
+		if why := match.differs(name, string(content)); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// checkFiles refuses files that cannot be laid out or collected.
+func checkFiles[V any](files map[string]V) error {
+	if len(files) > maxCaseFiles {
+		return fmt.Errorf("more than %d files", maxCaseFiles)
+	}
+	for name := range files {
+		if !local(name) {
+			return fmt.Errorf("file %q is not below the workspace", name)
+		}
+	}
+	return nil
+}
+
+// ioCriterion runs a command on each case, in a fresh sandbox without tests, and compares its output outside.
+type ioCriterion struct {
+	command []string
+	cases   []ioCase
+}
+
+type ioCase struct {
+	caseName
+	ioInput
+	output outputExpected
+	files  filesExpected
+}
+
+func readIO(e *Entry, _ *Criteria) (criterion, error) {
+	if len(e.Command) == 0 {
+		return nil, errors.New("an io criterion needs a command")
+	}
+	c := &ioCriterion{command: e.Command}
+	for _, one := range e.all() {
+		c.cases = append(c.cases, ioCase{
+			caseName: one.caseName, ioInput: one.ioInput, output: one.Expected.outputExpected, files: one.Expected.filesExpected,
+		})
+	}
+	return c, e.only("exit_code", "stdout", "stdout_contains", "stderr", "files")
+}
+
+func (c *ioCriterion) planned(*examination) map[string]int { return ids(c.cases) }
+
+func (c *ioCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
 	f.Strength, f.Because = guild.Strong, "what the program printed and wrote was compared outside of its sandbox"
-	cases := c.all()
-	for i, one := range cases {
-		if !one.Expected.content() {
+	for i, one := range c.cases {
+		if e := one.output; e.Stdout == nil && len(e.StdoutContains) == 0 && e.Stderr == nil && len(one.files.Files) == 0 {
 			f.Strength, f.Because = guild.Weak, "an exit code alone is soon guessed"
 		}
 		if f.OverLimit || len(f.Breaches) > 0 {
-			f.Tests = append(f.Tests, unrun(cases[i:], "not run: "+ending(f))...)
+			why := f.Fault
+			if len(f.Breaches) > 0 {
+				why = "the delivery tried what it must not"
+			}
+			f.Tests = append(f.Tests, tests(c.cases[i:], guild.TestMissing, "not run: "+why)...)
 			break
 		}
-		if err := j.ioCase(ctx, c, one, f); err != nil {
+		if err := c.run(ctx, j, one, f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ending says what ended a criterion before all its cases were run.
-func ending(f *Finding) string {
-	if len(f.Breaches) > 0 {
-		return "the delivery tried what it must not"
-	}
-	return f.Fault
-}
-
-// unrun are the tests of cases that were not run.
-func unrun(cases []Case, why string) []guild.Test {
-	var tests []guild.Test
-	for _, c := range cases {
-		tests = append(tests, guild.Test{ID: c.ID, State: guild.TestMissing, Message: cut(why), Layer: c.Layer})
-	}
-	return tests
-}
-
-// ioCase is one case of an io criterion.
-func (j *examination) ioCase(ctx context.Context, c Criterion, one Case, f *Finding) error {
-	s := sandbox.Spec{
-		Argv: append(slices.Clone(c.Command), one.Args...), Env: environment(), Limits: j.limits(),
-		Copies:  j.layout.copies(true, nil),
-		Collect: slices.Sorted(maps.Keys(one.Expected.Files)),
-	}
+// run runs one case.
+func (c *ioCriterion) run(ctx context.Context, j *examination, one ioCase, f *Finding) error {
 	if name := j.collision(one.Files); name != "" {
-		message := fmt.Sprintf("the delivery has a directory or a file in the way of the case's file %s", name)
-		f.Tests = append(f.Tests, guild.Test{ID: one.ID, State: guild.TestFailed, Message: cut(message), Layer: one.Layer})
+		message := "the delivery has a directory or a file in the way of the case's file " + name
+		f.Tests = append(f.Tests, one.test(guild.TestFailed, message))
 		return nil
+	}
+	s := sandbox.Spec{
+		Argv: slices.Concat(c.command, one.Args), Env: environment(), Limits: j.limits(),
+		Copies:  j.layout.copies(true, nil),
+		Collect: slices.Sorted(maps.Keys(one.files.Files)),
 	}
 	if len(one.Files) > 0 {
 		dir, err := j.writeFiles(one.Files)
@@ -69,36 +132,12 @@ func (j *examination) ioCase(ctx context.Context, c Criterion, one Case, f *Find
 		}
 		s.Copies = append(s.Copies, sandbox.Copy{Host: dir, Inside: sandbox.Workspace})
 	}
-	return j.expect(ctx, one, f, s)
-}
-
-// collision is the name of a case's file that cannot be laid over the workspace, because the delivery has a
-// directory there, or a file where a directory would be.
-func (j *examination) collision(files map[string]string) string {
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if j.layout.seen[name] {
-			return name
-		}
-		for dir := filepath.Dir(name); dir != "."; dir = filepath.Dir(dir) {
-			if isDir, there := j.layout.seen[dir]; there && !isDir {
-				return name
-			}
-		}
-	}
-	return ""
-}
-
-// inTheWay is the name of a file below dir that cannot be laid over the workspace at a place there.
-func (j *examination) inTheWay(dir, at string) string {
-	names, err := survey(dir, map[string]bool{})
+	run, left, err := j.runFiles(ctx, f, s, one.Stdin)
 	if err != nil {
-		return dir
+		return err
 	}
-	files := map[string]string{}
-	for _, name := range names {
-		files[filepath.Join(at, name)] = ""
-	}
-	return j.collision(files)
+	f.Tests = append(f.Tests, one.judge(run, f, cmp.Or(one.output.differs(run), one.files.differs(left))))
+	return nil
 }
 
 // writeFiles writes a case's files for the host, to be copied into its sandbox.
@@ -120,28 +159,4 @@ func (j *examination) writeFiles(files map[string]string) (dir string, err error
 		}
 	}
 	return dir, nil
-}
-
-// expect runs a command and judges it by its exit code, its output and the files that it leaves.
-func (j *examination) expect(ctx context.Context, one Case, f *Finding, s sandbox.Spec) error {
-	archive := &sandbox.Head{Most: maxArchive}
-	run, err := j.runFiles(ctx, f, s, one.Stdin, archive)
-	if err != nil {
-		return err
-	}
-	t := guild.Test{ID: one.ID, State: guild.TestPassed, Layer: one.Layer, Micros: run.Result.Usage.WallMs * 1000}
-	got := output{exit: run.Result.Exit, stdout: run.Stdout, stderr: run.Stderr, files: collected(archive.Bytes(), s.Collect)}
-	switch why := one.Expected.met(got); {
-	case run.Result.Killed != "":
-		t.State, t.Message = guild.TestFailed, f.Fault
-	case run.Result.Cut:
-		t.State, t.Message = guild.TestFailed, "it wrote more output than is kept"
-	case why != "":
-		t.State, t.Message = guild.TestFailed, cut(strings.TrimSpace(why+"; "+lastLine(run.Stderr)))
-		if run.Result.Signal != "" {
-			f.Fault = cmp.Or(f.Fault, "ended by "+run.Result.Signal)
-		}
-	}
-	f.Tests = append(f.Tests, t)
-	return nil
 }

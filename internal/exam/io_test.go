@@ -9,7 +9,7 @@ import (
 	"guild"
 )
 
-func TestEachCaseOfAnIOCriterionIsATestOfItsOwn(t *testing.T) {
+func TestIOCases(t *testing.T) {
 	bundle := request(t, map[string]string{"tests/criteria.json": `{"criteria": [
 		{"id": "wc", "type": "io", "command": ["/usr/bin/python3", "wc.py"], "files": {"note.txt": "for all"}, "layer": "edge", "cases": [
 			{"id": "lines", "args": ["-l"], "stdin": "a\nb\n", "expected": {"stdout": "2\n"}, "layer": "smoke"},
@@ -35,7 +35,7 @@ else: print('no', a[0], file=sys.stderr); sys.exit(2)
 	r.wants(t, guild.Strong, "wc/lines passed", "wc/json failed", "wc/file failed", "wc/refuses failed")
 }
 
-func TestADeliveryInTheWayOfACasesFileFails(t *testing.T) {
+func TestDeliveryInTheWay(t *testing.T) {
 	bundle := request(t, map[string]string{"tests/criteria.json": `{"criteria": [
 		{"id": "c", "type": "io", "command": ["cat", "a/b"], "files": {"a/b": "x"}, "expected": {"stdout": "x"}}]}`})
 	for _, files := range []map[string]string{{"a/b/c": ""}, {"a": ""}} {
@@ -44,7 +44,7 @@ func TestADeliveryInTheWayOfACasesFileFails(t *testing.T) {
 	examined(t, bundle, deliver(t, map[string]string{"a/b": "y", "z": ""})).wants(t, guild.Strong, "c passed")
 }
 
-func TestWhatARunLeavesIsHostile(t *testing.T) {
+func TestHostileLeftFiles(t *testing.T) {
 	bundle := request(t, map[string]string{"tests/criteria.json": `{"time_limit_seconds": 30, "criteria": [
 		{"id": "c", "type": "io", "command": ["/usr/bin/python3", "p.py"], "expected": {"files": {"out.txt": "right"}}}]}`})
 	for name, program := range map[string]string{
@@ -88,7 +88,7 @@ func FuzzCollected(f *testing.F) {
 	})
 }
 
-func TestATapReportIsCountedAgainstTheCriterion(t *testing.T) {
+func TestTAPReport(t *testing.T) {
 	bundle := request(t, map[string]string{"tests/criteria.json": `{"criteria": [
 		{"id": "c", "type": "custom", "command": ["/bin/sh", "run.sh"], "report": "tap", "tests": 3}]}`})
 	for name, c := range map[string]struct{ script, want string }{

@@ -8,14 +8,14 @@ import (
 	"guild"
 )
 
-// layer is what a criterion says of all its tests, by itself or by the directory that its script is in; empty if
-// it does not say.
-func (c Criterion) layer() string {
-	file, _, _ := strings.Cut(c.Script, "::")
-	return cmp.Or(c.Layer, layerOf(file))
+// layer returns the layer of all tests of a criterion: its own, else that of its script's directory; empty if neither is
+// known.
+func (e Entry) layer() string {
+	file, _, _ := strings.Cut(e.Script, "::")
+	return cmp.Or(e.Layer, layerOf(file))
 }
 
-// layers are those that a test can be in.
+// layers returns those that a test may be in.
 func layers() []string {
 	return []string{guild.LayerSmoke, guild.LayerCorrectness, guild.LayerEdge, guild.LayerPerformance, guild.LayerSecurity}
 }
@@ -31,13 +31,12 @@ func layerOf(file string) string {
 	return ""
 }
 
-// settle puts every test of a finding in a layer: what is known of the test itself (a marker, a case) comes
-// first, then what the criterion says, then the directory that the test is in.
-func (f *Finding) settle(c Criterion) {
-	f.Criterion = c.ID
+// settle puts every test of a finding in a layer: its own (a marker, a case), else that of its criterion, else that of its
+// directory.
+func (f *Finding) settle(e Entry) {
 	for i := range f.Tests {
 		t := &f.Tests[i]
 		file, _, _ := strings.Cut(t.ID, "::")
-		t.Layer = cmp.Or(t.Layer, c.layer(), layerOf(file), guild.LayerCorrectness)
+		t.Layer = cmp.Or(t.Layer, e.layer(), layerOf(file), guild.LayerCorrectness)
 	}
 }

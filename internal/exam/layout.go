@@ -3,8 +3,10 @@ package exam
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"guild/internal/sandbox"
@@ -19,16 +21,16 @@ const (
 // maxFiles bounds what is laid out for one run.
 const maxFiles = 20_000
 
-// layout is what the sandboxes of one judgement are made of.
+// layout has the files for the sandboxes of one examination.
 type layout struct {
 	files     string          // the request bundle's files/; empty if it has none
 	artifacts []string        // the delivery's directories, the later over the earlier
 	seen      map[string]bool // names in the workspace → whether it is a directory
-	fault     string          // what is wrong with the delivery, so that nothing of it is run
+	fault     string          // why nothing of the delivery can be run; empty if it can
 	Delivered []string        // names of the delivery's files, for the evidence
 }
 
-// layOut finds the directories and looks at the delivery before any of it is used.
+// layOut finds the directories, and checks the delivery before any of it is used.
 func (j *examination) layOut(deliveryDir string) error {
 	seen := map[string]bool{}
 	j.layout.seen = seen
@@ -62,13 +64,43 @@ func (j *examination) layOut(deliveryDir string) error {
 	return nil
 }
 
+// collision returns the name of a file that cannot be laid over the workspace, because the delivery has a directory
+// there, or a file where a directory would be; empty if all can.
+func (j *examination) collision(files map[string]string) string {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if j.layout.seen[name] {
+			return name
+		}
+		for dir := filepath.Dir(name); dir != "."; dir = filepath.Dir(dir) {
+			if isDir, there := j.layout.seen[dir]; there && !isDir {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// inTheWay returns the name of a file below dir that cannot be laid over the workspace at a place there; empty if all
+// can.
+func (j *examination) inTheWay(dir, at string) string {
+	names, err := survey(dir, map[string]bool{})
+	if err != nil {
+		return dir
+	}
+	files := map[string]string{}
+	for _, name := range names {
+		files[filepath.Join(at, name)] = ""
+	}
+	return j.collision(files)
+}
+
 func isDir(dir string) bool {
 	info, err := os.Lstat(dir)
 	return err == nil && info.IsDir()
 }
 
-// survey lists a tree that will be laid over what was seen before, and refuses what cannot be: links and
-// devices, too much of it, and a file where there is a directory.
+// survey lists a tree that will be laid over the names seen before, to which it adds. It refuses links, devices, too many
+// files or bytes, and a file where there is a directory.
 func survey(dir string, seen map[string]bool) (files []string, err error) {
 	var size int64
 	err = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -109,14 +141,14 @@ func survey(dir string, seen map[string]bool) (files []string, err error) {
 	return files, err
 }
 
-// showTests lets a run see tests/ below /judge, read-only and without what is private in it.
+// showTests lets a run read tests/ below /judge, without the private files.
 func (j *examination) showTests(s *sandbox.Spec) {
 	if j.tests != "" {
 		s.Copies = append(s.Copies, sandbox.Copy{Host: j.tests, Inside: testsDir, ReadOnly: true, Skip: private})
 	}
 }
 
-// copies are the workspace: the request's files, and over them the delivery's unless it is to stay out.
+// copies returns the workspace: the request's files and, if delivered, the delivery's over them without those to skip.
 func (l layout) copies(delivered bool, skip func(string) bool) []sandbox.Copy {
 	var c []sandbox.Copy
 	if l.files != "" {
@@ -132,8 +164,8 @@ func (l layout) copies(delivered bool, skip func(string) bool) []sandbox.Copy {
 	return c
 }
 
-// shortcuts reports whether a name is that of a directory in which npm keeps links to programs, which are no use
-// to a run and could not be copied.
+// shortcuts reports whether a name is that of npm's directory of links to programs, which no run needs and which cannot be
+// copied.
 func shortcuts(name string) bool {
 	return strings.HasSuffix("/"+filepath.ToSlash(name), "/node_modules/.bin")
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"crypto/rand"
 	_ "embed"
 	"encoding/base64"
 	"encoding/json"
@@ -23,33 +22,49 @@ import (
 	"guild/internal/sandbox"
 )
 
-// reporter is what node --test reports with; it writes one line of JSON for each test.
+// reporter is a reporter for node --test that writes one line of JSON for each test.
 //
 //go:embed reporter.mjs
 var reporter string
 
-// nodeTests is the directory that the customer's tests have in the workspace, so that "../src/x.js" is the
-// delivery's as it is in any project.
+// nodeTests is the directory of the customer's tests in the workspace, so that they find the delivery's "../src/x.js".
 const nodeTests = sandbox.Workspace + "/tests"
 
-// testFile are the names of test files that are found in a directory.
+// testFile matches the names of test files.
 var testFile = regexp.MustCompile(`(^|/)(test-[^/]+|[^/]+[._-](test|spec)|test)\.[cm]?[jt]sx?$`)
 
-// jestConfigs are the files that a project configures jest with, in the order in which they are looked for.
-var jestConfigs = []string{"jest.config.js", "jest.config.cjs", "jest.config.mjs", "jest.config.json"}
-
-// nodeReport is one test that a runner for JavaScript reported.
+// nodeReport is a test as a JavaScript runner reports it.
 type nodeReport struct {
 	ID      string // "tests/a.test.js::group > name"
 	State   string
 	Message string
 }
 
-// node runs the customer's tests in JavaScript beside the delivery, by jest or by node --test. The tests that count
-// are those that the same runner reports without the delivery, or as many as the criterion says there are.
-func (j *examination) node(ctx context.Context, c Criterion, f *Finding) error {
+// nodeRunner runs test files in the sandbox s and reads what the runner reports.
+type nodeRunner func(ctx context.Context, j *examination, f *Finding, s sandbox.Spec, files []string) ([]nodeReport, *RunRecord, error)
+
+// nodeCriterion runs the customer's tests in JavaScript beside the delivery, by jest or by node --test. The tests that
+// count are those that the same runner reports without the delivery, or as many as the criterion says there are.
+type nodeCriterion struct {
+	id, script string
+	tests      int // how many there are; 0 if they are to be listed
+	run        nodeRunner
+}
+
+func readNodeTest(e *Entry, _ *Criteria) (criterion, error) { return readNode(e, runNode) }
+
+func readNode(e *Entry, run nodeRunner) (criterion, error) {
+	if err := e.noCases(); err != nil {
+		return nil, err
+	}
+	return &nodeCriterion{id: e.ID, script: e.Script, tests: e.Tests, run: run}, e.only()
+}
+
+func (c *nodeCriterion) planned(*examination) map[string]int { return map[string]int{c.id: 1} }
+
+func (c *nodeCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
 	f.Because = "the tests ran in the process of the code that they test"
-	files, err := nodeFiles(j.tests, c.Script)
+	files, err := nodeFiles(j.tests, c.script)
 	if err != nil {
 		return undecided("%w", err)
 	}
@@ -58,21 +73,21 @@ func (j *examination) node(ctx context.Context, c Criterion, f *Finding) error {
 	}
 	if name := j.inTheWay(j.tests, "tests"); name != "" {
 		f.Fault = "the delivery has a directory or a file in the way of " + name
-		f.Tests = missing(map[string]int{c.ID: max(1, c.Tests)})
+		f.Tests = missing(map[string]int{c.id: max(1, c.tests)})
 		return nil
 	}
-	expected := map[string]int{}
-	if c.Tests == 0 {
-		if expected, err = j.listNode(ctx, c, files); err != nil {
+	var expected map[string]int
+	if c.tests == 0 {
+		if expected, err = c.list(ctx, j, files); err != nil {
 			return err
 		}
 	}
-	reports, run, err := j.runNode(ctx, c, f, files, true)
+	reports, run, err := c.run(ctx, j, f, j.nodeSpec(true), files)
 	if err != nil {
 		return err
 	}
-	if c.Tests > 0 {
-		f.Tests = nodeCount(reports, c.ID, c.Tests)
+	if c.tests > 0 {
+		f.Tests = nodeCount(reports, c.id, c.tests)
 	} else {
 		f.Tests = nodeMatch(reports, expected)
 	}
@@ -80,10 +95,10 @@ func (j *examination) node(ctx context.Context, c Criterion, f *Finding) error {
 	return nil
 }
 
-// listNode finds the tests by running them without the delivery, on what the bundle's files/ has in its place.
-func (j *examination) listNode(ctx context.Context, c Criterion, files []string) (map[string]int, error) {
+// list finds the tests by running them without the delivery, on what the bundle's files/ has in its place.
+func (c *nodeCriterion) list(ctx context.Context, j *examination, files []string) (map[string]int, error) {
 	var f Finding
-	reports, run, err := j.runNode(ctx, c, &f, files, false)
+	reports, run, err := c.run(ctx, j, &f, j.nodeSpec(false), files)
 	if err != nil {
 		return nil, err
 	}
@@ -103,72 +118,34 @@ func (j *examination) listNode(ctx context.Context, c Criterion, files []string)
 	return expected, nil
 }
 
-// runNode runs the test files, with the delivery or without, and reads what the runner reports.
-func (j *examination) runNode(ctx context.Context, c Criterion, f *Finding, files []string, delivered bool) ([]nodeReport, *RunRecord, error) {
+// nodeSpec returns a run of JavaScript tests, with the delivery or without, but no command.
+func (j *examination) nodeSpec(delivered bool) sandbox.Spec {
 	s := sandbox.Spec{
 		Env:    environment("NODE_ENV=test", "CI=1"),
 		Copies: append(j.layout.copies(delivered, j.notNode), sandbox.Copy{Host: j.tests, Inside: nodeTests, Skip: private}),
 		Limits: j.limits(),
 	}
 	s.Limits.Output = buildOutput
-	if c.Framework == jest {
-		return j.runJest(ctx, f, s, files)
-	}
+	return s
+}
+
+// runNode runs node --test with our own reporter.
+func runNode(ctx context.Context, j *examination, f *Finding, s sandbox.Spec, files []string) ([]nodeReport, *RunRecord, error) {
 	s.Argv = append([]string{"node", "--test", "--test-reporter-destination=stdout",
 		"--test-reporter=data:text/javascript;base64," + base64.StdEncoding.EncodeToString([]byte(reporter))}, files...)
 	run, err := j.run(ctx, f, s, "")
 	if err != nil {
 		return nil, nil, err
 	}
-	return readNode(run.Results), run, nil
+	return nodeReports(run.Results), run, nil
 }
 
-// runJest runs jest, which leaves its results in a file.
-func (j *examination) runJest(ctx context.Context, f *Finding, s sandbox.Spec, files []string) ([]nodeReport, *RunRecord, error) {
-	program, config, err := j.jest()
-	if err != nil {
-		return nil, nil, err
-	}
-	results := "jest-" + rand.Text() + ".json" // what nobody has by accident
-	s.Argv = append([]string{"node", program, "--ci", "--runInBand", "--rootDir", sandbox.Workspace, "--config", config,
-		"--json", "--outputFile=" + sandbox.Workspace + "/" + results, "--runTestsByPath"}, files...)
-	s.Collect = []string{results}
-	archive := &sandbox.Head{Most: maxArchive}
-	run, err := j.runFiles(ctx, f, s, "", archive)
-	if err != nil {
-		return nil, nil, err
-	}
-	return readJest(string(collected(archive.Bytes(), s.Collect)[results])), run, nil
-}
-
-// notNode reports whether a delivered file stays out: one that would stand beside the tests, configure the runner
-// or replace the packages that the customer brought along.
+// notNode reports whether a delivered file stays out: one among the tests, one that configures the runner, or one that
+// replaces a package of the customer's.
 func (j *examination) notNode(name string) bool {
 	top, _, _ := strings.Cut(filepath.ToSlash(name), "/")
 	return top == "tests" || slices.Contains(jestConfigs, name) ||
 		top == "node_modules" && isDir(filepath.Join(j.layout.files, "node_modules"))
-}
-
-// jest finds jest in the bundle's files or on this machine, and what configures it.
-func (j *examination) jest() (program, config string, err error) {
-	config = `{"testEnvironment":"node","testMatch":["**/*"]}`
-	for _, name := range slices.Backward(jestConfigs) {
-		if j.layout.files != "" && isFile(filepath.Join(j.layout.files, name)) {
-			config = sandbox.Workspace + "/" + name
-		}
-	}
-	const in = "node_modules/jest/bin/jest.js"
-	if j.layout.files != "" && isFile(filepath.Join(j.layout.files, in)) {
-		return sandbox.Workspace + "/" + in, config, nil
-	}
-	for _, dir := range []string{"/usr/local/lib/", "/usr/lib/", "/usr/share/nodejs/"} {
-		for _, p := range []string{dir + in, dir + strings.TrimPrefix(in, "node_modules/")} {
-			if isFile(p) {
-				return p, config, nil
-			}
-		}
-	}
-	return "", "", undecided("jest is neither in the bundle's files/node_modules nor installed: npm install --global jest")
 }
 
 func isFile(name string) bool {
@@ -197,13 +174,13 @@ func nodeFiles(tests, script string) ([]string, error) {
 		return err
 	})
 	if err == nil && len(files) == 0 {
-		err = errors.New("there are no JavaScript tests")
+		err = errors.New("no JavaScript tests")
 	}
 	return files, err
 }
 
-// readNode reads the lines of our own reporter. A file that is reported as a whole has not told its tests.
-func readNode(results string) []nodeReport {
+// nodeReports reads the lines of our own reporter. It skips suites, and files that are reported as a whole.
+func nodeReports(results string) []nodeReport {
 	var reports []nodeReport
 	above := map[string][]string{} // the names that a test of a file is in
 	lines := bufio.NewScanner(strings.NewReader(results))
@@ -235,7 +212,7 @@ func readNode(results string) []nodeReport {
 	return reports
 }
 
-// relative is a file's name below the workspace, wherever a runner may have that.
+// relative returns a file's name below the workspace, wherever a runner has the workspace.
 func relative(file string) string {
 	if _, name, inside := strings.Cut(file, sandbox.Workspace+"/"); inside {
 		return name
@@ -243,39 +220,7 @@ func relative(file string) string {
 	return file
 }
 
-// readJest reads the JSON that jest writes when it is done.
-func readJest(results string) []nodeReport {
-	var all struct {
-		TestResults []struct {
-			Name             string
-			AssertionResults []struct {
-				AncestorTitles  []string
-				Title, Status   string
-				FailureMessages []string
-			}
-		}
-	}
-	if json.Unmarshal([]byte(results), &all) != nil {
-		return nil
-	}
-	var reports []nodeReport
-	for _, file := range all.TestResults {
-		for _, a := range file.AssertionResults {
-			names := append(slices.Clone(a.AncestorTitles), a.Title)
-			r := nodeReport{ID: relative(file.Name) + "::" + strings.Join(names, " > "), State: guild.TestSkipped}
-			switch a.Status {
-			case "passed":
-				r.State = guild.TestPassed
-			case "failed":
-				r.State, r.Message = guild.TestFailed, strings.Join(a.FailureMessages, "\n")
-			}
-			reports = append(reports, r)
-		}
-	}
-	return reports
-}
-
-// nodeMatch holds what was reported against what was expected. A test that is reported more or less often than it
+// nodeMatch compares the reports with the expected tests. A test that is reported more or less often than it
 // exists has not passed.
 func nodeMatch(reports []nodeReport, expected map[string]int) []guild.Test {
 	got := map[string][]nodeReport{}
@@ -298,8 +243,7 @@ func nodeMatch(reports []nodeReport, expected map[string]int) []guild.Test {
 	return tests
 }
 
-// nodeCount holds what was reported against a number. The tests that failed come first, so that others cannot push
-// them out.
+// nodeCount compares the reports with a number of tests. The failed ones come first, so that others cannot push them out.
 func nodeCount(reports []nodeReport, id string, n int) []guild.Test {
 	worst := func(r nodeReport) int {
 		return slices.Index([]string{guild.TestFailed, guild.TestSkipped, guild.TestPassed}, r.State)

@@ -29,7 +29,7 @@ func needNode(t *testing.T) {
 	}
 }
 
-func TestNodeTestsAreThoseThatAreListedWithoutTheDelivery(t *testing.T) {
+func TestNodeTests(t *testing.T) {
 	needNode(t)
 	const adds, takes, done = "tests/add.test.js::adds", "tests/add.test.js::edges > takes # nothing", "tests/add.test.js::edges > is not done"
 	bundle := request(t, map[string]string{
@@ -58,7 +58,7 @@ func TestNodeTestsAreThoseThatAreListedWithoutTheDelivery(t *testing.T) {
 	}
 }
 
-func TestNodeTestsThatCannotBeListedNeedANumber(t *testing.T) {
+func TestUnlistedNodeTests(t *testing.T) {
 	needNode(t)
 	files := map[string]string{
 		"tests/criteria.json": `{"criteria": [{"id": "n", "type": "node-test", "script": "tests/add.test.js"}]}`,
@@ -79,7 +79,7 @@ func FuzzNodeReports(f *testing.F) {
 	f.Add(`{"type":"test:start","name":"a","file":"f","nesting":0}`+"\n"+`{"type":"test:pass","name":"b","file":"f","nesting":1}`, "{}")
 	f.Add("", `{"testResults":[{"name":"/box/work/f","assertionResults":[{"ancestorTitles":["a"],"title":"b","status":"passed"}]}]}`)
 	f.Fuzz(func(t *testing.T, lines, whole string) {
-		for _, reports := range [][]nodeReport{readNode(lines), readJest(whole)} {
+		for _, reports := range [][]nodeReport{nodeReports(lines), jestReports([]byte(whole))} {
 			if got := nodeMatch(reports, map[string]int{"f::a > b": 1, "x": 2}); len(got) != 3 {
 				t.Fatalf("%+v", got)
 			}

@@ -15,19 +15,24 @@ import (
 	"guild/internal/sandbox"
 )
 
-// asks reports whether a case says what the judge is to ask a service.
-func (c Case) asks() bool { return c.Endpoint != "" || c.Method != "" }
-
-// called is for a script without an endpoint: it starts the service or asks it, beside the delivery, and prints the
+// printedCriterion is an api_test without an endpoint: its script calls the service, beside the delivery, and prints the
 // answer.
-func (j *examination) called(ctx context.Context, c Criterion, f *Finding) error {
+type printedCriterion struct {
+	caseName
+	service Service
+	answerExpected
+}
+
+func (c *printedCriterion) planned(*examination) map[string]int { return map[string]int{c.ID: 1} }
+
+func (c *printedCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
 	f.Because = "the script asked the service itself, beside the delivery"
-	argv, err := j.start(c.Service)
+	argv, err := j.start(c.service)
 	if err != nil {
 		return err
 	}
 	s := sandbox.Spec{
-		Argv: argv, Env: environment("PORT=" + strconv.Itoa(c.Port)),
+		Argv: argv, Env: environment("PORT=" + strconv.Itoa(c.service.Port)),
 		Copies: j.layout.copies(true, nil), Limits: j.limits(),
 	}
 	j.showTests(&s)
@@ -35,15 +40,19 @@ func (j *examination) called(ctx context.Context, c Criterion, f *Finding) error
 	if err != nil {
 		return err
 	}
-	switch a, err := printedAnswer(run.Stdout); {
-	case f.Fault != "":
-		f.Tests = failed(c.all(), f.Fault)
+	why := f.Fault
+	switch {
+	case why != "":
 	case run.Result.Exit != 0 || run.Result.Signal != "":
-		why := fmt.Sprintf("the script ended with exit code %d; %s", run.Result.Exit, lastLine(run.Stderr))
-		f.Tests = failed(c.all(), cut(why))
+		why = fmt.Sprintf("the script ended with exit code %d; %s", run.Result.Exit, lastLine(run.Stderr))
 	default:
-		f.Tests = []guild.Test{a.test(c.Case, err)}
+		why = c.differs(printedAnswer(run.Stdout))
 	}
+	test := c.test(guild.TestPassed, "")
+	if why != "" {
+		test = c.test(guild.TestFailed, why)
+	}
+	f.Tests = []guild.Test{test}
 	f.distrust(run.Result)
 	return nil
 }
@@ -67,8 +76,8 @@ func printedAnswer(text string) (answer, error) {
 	return answer{}, errors.New("the script printed no answer: it must print the whole of it, as curl -i does, or the criterion must have an endpoint")
 }
 
-// wholeAnswer reads an answer from its status line on. Who printed it has read the body already, whatever the
-// header says of its length and coding.
+// wholeAnswer reads an answer from its status line on. The header's length and coding do not count, because what printed it
+// has decoded the body.
 func wholeAnswer(text string) (answer, error) {
 	in := textproto.NewReader(bufio.NewReader(strings.NewReader(text)))
 	line, err := in.ReadLine()
@@ -84,7 +93,7 @@ func wholeAnswer(text string) (answer, error) {
 		return answer{}, fmt.Errorf("no answer: %w", err)
 	}
 	body, err := io.ReadAll(in.R)
-	return answer{statusCode(words[1]), http.Header(header), string(body)}, err
+	return answer{status: statusCode(words[1]), header: http.Header(header), body: string(body)}, err
 }
 
 // statusCode reads a line that is nothing but a status code; 0 if it is not.

@@ -17,7 +17,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-// The programs that run in the sandboxes. Their own comments say what they promise.
+// The parts of the programs that run in the sandboxes. Their own comments say what they promise.
 var (
 	//go:embed python/plan.py
 	planSource string
@@ -68,7 +68,7 @@ const (
 	pytestNothing = 5
 )
 
-// order is what the examiner reads from standard input before anything else.
+// order tells the examiner, on standard input, what to do.
 type order struct {
 	Word       string `json:"word"` // marks the examiner's records
 	Script     string `json:"script"`
@@ -100,7 +100,7 @@ type record struct {
 	Closed   string   `json:"closed"` // why the subject could not be asked any more
 }
 
-// report is what is believed of the examiner's records.
+// report holds the examiner's records that are believed.
 type report struct {
 	plan   *record
 	tests  []record
@@ -111,18 +111,50 @@ type report struct {
 	forged int // lines that were not the examiner's, or came when it had nothing more to say
 }
 
-// pytest runs the customer's tests. Their ids are fixed before any submitted code runs, or in a sandbox where
-// none does; only those count, and each must be reported as passed.
-func (j *examination) pytest(ctx context.Context, c Criterion, f *Finding) error {
-	if c.Mode != modeInproc {
-		return j.split(ctx, c, f)
+// How Python tests are run: the examiner in a sandbox of its own, or beside the delivery in one process.
+const (
+	modeSplit  = "split"
+	modeInproc = "inproc"
+)
+
+// pythonMode has the field that says how. Every criterion has it, because python_mode is a field of the whole file.
+type pythonMode struct {
+	Mode string `json:"mode,omitempty"` // of pytest, instead of python_mode
+}
+
+func (m pythonMode) check() error {
+	if m.Mode != modeSplit && m.Mode != modeInproc {
+		return fmt.Errorf("mode %q is neither %s nor %s", m.Mode, modeSplit, modeInproc)
+	}
+	return nil
+}
+
+// pytestCriterion runs the customer's Python tests. Their ids are fixed before any submitted code runs, or in a
+// sandbox where none does; only those count, and each must be reported as passed.
+type pytestCriterion struct {
+	id, script string
+	inproc     bool
+}
+
+func readPytest(e *Entry, _ *Criteria) (criterion, error) {
+	if err := e.noCases(); err != nil {
+		return nil, err
+	}
+	return &pytestCriterion{id: e.ID, script: cmp.Or(e.Script, "tests"), inproc: e.Mode == modeInproc}, e.only()
+}
+
+func (c *pytestCriterion) planned(*examination) map[string]int { return map[string]int{c.id: 1} }
+
+func (c *pytestCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
+	if !c.inproc {
+		return c.split(ctx, j, f)
 	}
 	f.Because = "the tests ran in the process of the code that they test"
-	rep, run, err := j.examineInproc(ctx, f, c, false)
+	rep, run, err := c.runInproc(ctx, j, f, false)
 	if err != nil {
 		return err
 	}
-	if err := j.believe(ctx, c, f, &rep, &run.Result, run.Stderr); err != nil {
+	if err := c.believe(ctx, j, f, &rep, &run.Result, run.Stderr); err != nil {
 		return err
 	}
 	if rep.forged > 0 {
@@ -135,22 +167,25 @@ func (j *examination) pytest(ctx context.Context, c Criterion, f *Finding) error
 	return nil
 }
 
-// believe takes over what an examiner reported, held against the tests that there must be.
-func (j *examination) believe(ctx context.Context, c Criterion, f *Finding, rep *report, res *sandbox.Result, stderr string) error {
+// believe adds to the finding what an examiner reported of the expected tests.
+func (c *pytestCriterion) believe(ctx context.Context, j *examination, f *Finding, rep *report, res *sandbox.Result, stderr string) error {
 	if rep.plan == nil {
 		if strings.Contains(stderr, "No module named 'pytest'") {
 			return undecided("pytest is not installed for %s: apt-get install python3-pytest", j.python()[0])
 		}
 		if f.Fault != "" || len(f.Breaches) > 0 || res.Killed != "" {
-			f.Tests = missing(map[string]int{c.ID: 1})
+			f.Tests = missing(c.planned(j))
 			return nil
 		}
 		return undecided("the tests cannot be read: %s", cut(lastLine(stderr)))
 	}
 	f.Tools = map[string]string{"python": rep.plan.Python, "pytest": rep.plan.Pytest}
-	expected, err := j.expectedTests(ctx, c, rep)
+	expected, err := c.expected(ctx, j, rep)
 	if err != nil {
 		return err
+	}
+	if len(expected) == 0 {
+		return undecided("no tests")
 	}
 	f.Tests = rep.match(expected)
 	for _, t := range f.Tests {
@@ -163,22 +198,26 @@ func (j *examination) believe(ctx context.Context, c Criterion, f *Finding, rep 
 	return nil
 }
 
-// order is what an examiner is told.
-func (j *examination) order(c Criterion) order {
-	return order{Word: rand.Text(), Script: cmp.Or(c.Script, "tests"), Descriptor: 100 + random(800)}
+// newOrder makes an order. The word and the descriptor only keep out code that does not look for them.
+func (c *pytestCriterion) newOrder(collect bool) (order, []byte, error) {
+	n, err := rand.Int(rand.Reader, big.NewInt(800))
+	if err != nil {
+		return order{}, nil, err
+	}
+	o := order{Word: rand.Text(), Script: c.script, Descriptor: 100 + int(n.Int64()), Collect: collect}
+	stdin, err := json.Marshal(o)
+	return o, stdin, err
 }
 
-// places are where an examiner finds the tests and, after its own library, modules. They are in its environment, for
-// a runner that has no names of its own for the sandbox's places translates them there.
+// places returns the environment variable with the directories of the tests and, after Python's library, of modules. A
+// runner that has other names for the sandbox's directories translates them in the environment.
 func places(more ...string) string {
 	return "GUILD_PLACES=" + strings.Join(append([]string{testsDir, judgeDir}, more...), ":")
 }
 
-// examineInproc runs the examiner beside the delivery or, to list the tests, without it.
-func (j *examination) examineInproc(ctx context.Context, f *Finding, c Criterion, collect bool) (report, *RunRecord, error) {
-	o := j.order(c)
-	o.Collect = collect
-	stdin, err := json.Marshal(o)
+// runInproc runs the examiner beside the delivery or, to list the tests, without it.
+func (c *pytestCriterion) runInproc(ctx context.Context, j *examination, f *Finding, collect bool) (report, *RunRecord, error) {
+	o, stdin, err := c.newOrder(collect)
 	if err != nil {
 		return report{}, nil, err
 	}
@@ -196,16 +235,7 @@ func (j *examination) examineInproc(ctx context.Context, f *Finding, c Criterion
 	return readReport(run.Results, o.Word), run, nil
 }
 
-// random is a number below n.
-func random(n int64) int {
-	i, err := rand.Int(rand.Reader, big.NewInt(n))
-	if err != nil {
-		panic(err) // crypto/rand does not fail
-	}
-	return int(i.Int64())
-}
-
-// readReport sorts the records. The word only keeps out who never looked for it.
+// readReport sorts the records. The word only keeps out code that does not look for it.
 func readReport(results, word string) report {
 	var rep report
 	lines := bufio.NewScanner(strings.NewReader(results))
@@ -219,7 +249,7 @@ func readReport(results, word string) report {
 	return rep
 }
 
-// take keeps a record in its place; false if it has none there.
+// take stores a record; false if the report has no place for it.
 func (rep *report) take(r record) bool {
 	switch {
 	case r.Kind == "plan" && rep.plan == nil:
@@ -242,7 +272,7 @@ func (rep *report) take(r record) bool {
 	return true
 }
 
-// fault says why a report is not one of a run that came to its proper end.
+// fault says why a run did not end properly, or does not agree with its report; empty if it did.
 func (rep *report) fault(res sandbox.Result) string {
 	switch {
 	case res.Signal != "":
@@ -260,17 +290,17 @@ func (rep *report) fault(res sandbox.Result) string {
 	}
 }
 
-// expectedTests is how many of each test there must be. Where the source does not tell, an examiner that shares
+// expected returns how many of each test there must be. Where the source does not tell, an examiner that shares
 // no process with the delivery is believed; otherwise, or if it could not import the tests, they are listed in a
 // sandbox without the delivery. If even that fails, one of each is expected.
-func (j *examination) expectedTests(ctx context.Context, c Criterion, rep *report) (map[string]int, error) {
+func (c *pytestCriterion) expected(ctx context.Context, j *examination, rep *report) (map[string]int, error) {
 	if rep.plan.Certain {
-		return rep.plan.Tests, someTests(rep.plan.Tests)
+		return rep.plan.Tests, nil
 	}
 	items := rep.items
-	if c.Mode == modeInproc || len(items) == 0 || len(rep.broken) > 0 {
+	if c.inproc || len(items) == 0 || len(rep.broken) > 0 {
 		var f Finding
-		listed, _, err := j.examineInproc(ctx, &f, c, true)
+		listed, _, err := c.runInproc(ctx, j, &f, true)
 		if err != nil {
 			return nil, err
 		}
@@ -283,23 +313,16 @@ func (j *examination) expectedTests(ctx context.Context, c Criterion, rep *repor
 	for id, n := range rep.plan.Tests {
 		expected[id] = max(expected[id], n)
 	}
-	return expected, someTests(expected)
+	return expected, nil
 }
 
-func someTests(expected map[string]int) error {
-	if len(expected) == 0 {
-		return undecided("there are no tests")
-	}
-	return nil
-}
-
-// function is a test's id without the parameters.
+// function returns a test's id without its parameters.
 func function(id string) string {
 	name, _, _ := strings.Cut(id, "[")
 	return name
 }
 
-// match holds what was reported against what was expected.
+// match compares the reported tests with the expected ones.
 func (rep *report) match(expected map[string]int) []guild.Test {
 	states := map[string]*guild.Test{}
 	var tests []*guild.Test
@@ -317,7 +340,7 @@ func (rep *report) match(expected map[string]int) []guild.Test {
 			tests = append(tests, t)
 			found[function(r.ID)]++
 		} else {
-			t.State = guild.TestFailed // said twice: a failing teardown, or a forgery
+			t.State = guild.TestFailed // reported twice: a failing teardown, or a forgery
 		}
 		t.Decided = max(t.Decided, r.Decided)
 		if t.State != guild.TestPassed {
@@ -331,7 +354,7 @@ func (rep *report) match(expected map[string]int) []guild.Test {
 	return append(all, rep.unreported(expected, found)...)
 }
 
-// unreported are the tests that nothing was heard of.
+// unreported returns the expected tests that were not reported.
 func (rep *report) unreported(expected, found map[string]int) []guild.Test {
 	left := map[string]int{}
 	for id, n := range expected {
@@ -350,7 +373,7 @@ func (rep *report) unreported(expected, found map[string]int) []guild.Test {
 	return tests
 }
 
-// missing makes the tests of a count, in order.
+// missing returns missing tests: id → how many of it, in the order of the ids.
 func missing(count map[string]int) []guild.Test {
 	var tests []guild.Test
 	for _, id := range slices.Sorted(maps.Keys(count)) {

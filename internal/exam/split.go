@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -17,15 +16,15 @@ import (
 	"guild/internal/sandbox"
 )
 
-// How long the subject may go on when the examiner has ended, and how much longer than the subject the examiner
-// may take: it must still be able to say what it was waiting for.
+// How long the subject may go on after the examiner has ended, and how much longer than the subject the examiner may take, so
+// that it can still report what it was waiting for.
 const (
 	grace        = 5 * time.Second
 	examinerWall = 3 * time.Second
 	examinerCPU  = 5 * time.Second
 )
 
-// half is what came of one of the two sandboxes of a split examination.
+// half is one of the two sandboxes of a split examination, with its results.
 type half struct {
 	spec                    sandbox.Spec
 	stdout, stderr, results bytes.Buffer
@@ -41,13 +40,12 @@ func (h *half) record(name string) RunRecord {
 	}
 }
 
-// split runs the customer's tests in one sandbox and the delivery in another, joined by a socket. The tests reach
-// the delivery through proxies; nothing of it runs where the results are made, and it never sees what is expected.
-func (j *examination) split(ctx context.Context, c Criterion, f *Finding) error {
+// split runs the customer's tests in one sandbox and the delivery in another, joined by a socket. The tests reach the
+// delivery through proxies; no delivered code runs where the results are made, and none sees what is expected.
+func (c *pytestCriterion) split(ctx context.Context, j *examination, f *Finding) error {
 	f.Strength = guild.Strong
 	f.Because = "the tests ran in a sandbox of their own, and what decides was compared there"
-	o := j.order(c)
-	stdin, err := json.Marshal(o)
+	o, stdin, err := c.newOrder(false)
 	if err != nil {
 		return err
 	}
@@ -55,19 +53,20 @@ func (j *examination) split(ctx context.Context, c Criterion, f *Finding) error 
 	if err != nil {
 		return err
 	}
-	examiner, subject := &half{spec: j.examinerSpec()}, &half{spec: j.subjectSpec(empty)}
+	examiner := &half{spec: j.examinerSpec()}
+	subject := &half{spec: j.subjectSpec(empty)}
 	if err := j.runBoth(ctx, examiner, subject, stdin); err != nil {
 		return err
 	}
 	f.Runs = append(f.Runs, examiner.record(examinerProgram.Name), subject.record(subjectProgram.Name))
-	f.Usage = Add(f.Usage, subject.result.Usage)
+	f.Usage = f.Usage.Add(subject.result.Usage)
 	f.Breaches = append(f.Breaches, subject.result.Breaches...)
 	f.Warnings = append(f.Warnings, subject.result.Warnings...)
-	if err := j.blame(ctx, c, f, examiner.result.Breaches); err != nil {
+	if err := c.blame(ctx, j, f, examiner.result.Breaches); err != nil {
 		return err
 	}
 	rep := readReport(examiner.results.String(), o.Word)
-	if err := j.believe(ctx, c, f, &rep, &examiner.result, examiner.stderr.String()); err != nil {
+	if err := c.believe(ctx, j, f, &rep, &examiner.result, examiner.stderr.String()); err != nil {
 		return err
 	}
 	rep.weaken(f)
@@ -77,14 +76,14 @@ func (j *examination) split(ctx context.Context, c Criterion, f *Finding) error 
 	return nil
 }
 
-// blame says whose the breaches in the tests' sandbox are. The tests' own, which happen without the delivery, too,
-// are warnings; for all else the delivery is responsible, for only what it answered made the difference.
-func (j *examination) blame(ctx context.Context, c Criterion, f *Finding, breaches []guild.Breach) error {
+// blame decides who caused the breaches in the tests' sandbox. Those that happen without the delivery too are the tests' own,
+// and warnings; the others are the delivery's, because only its answers made the difference.
+func (c *pytestCriterion) blame(ctx context.Context, j *examination, f *Finding, breaches []guild.Breach) error {
 	if len(breaches) == 0 {
 		return nil
 	}
 	var alone Finding
-	if _, _, err := j.examineInproc(ctx, &alone, c, true); err != nil {
+	if _, _, err := c.runInproc(ctx, j, &alone, true); err != nil {
 		return err
 	}
 	for _, b := range breaches {
@@ -98,8 +97,8 @@ func (j *examination) blame(ctx context.Context, c Criterion, f *Finding, breach
 	return nil
 }
 
-// weaken makes a finding weak that rests on the word of the delivery: it was asked whether its own objects are equal or
-// the like, in a test that passed or in what tests share, or the tests ran something that may be of its making.
+// weaken makes a finding weak that relies on the delivery's own answers: in a test that passed, or in what tests share, it
+// was asked whether its own objects are equal or the like, or the tests ran code that may be the delivery's.
 func (rep *report) weaken(f *Finding) {
 	if rep.ran != "" {
 		f.Strength, f.Decided = guild.Weak, max(f.Decided, 1)
@@ -122,11 +121,12 @@ func (rep *report) weaken(f *Finding) {
 	}
 }
 
-// splitFault says why the two halves did not come to their proper end. The subject's reasons come first, for the
-// examiner fails when it does.
+// splitFault says why the two halves did not end properly. The subject's reasons come first, because its failure makes the
+// examiner fail.
 func splitFault(rep *report, examiner, subject *half) (fault string, limit bool) {
 	closed := rep.end == nil || rep.end.Closed != ""
-	switch res := subject.result; {
+	res := subject.result
+	switch {
 	case res.Killed != "":
 		return overLimit(res, subject.spec.Limits.WithDefaults()), true
 	case errors.Is(subject.err, errLingers):
@@ -144,7 +144,7 @@ func splitFault(rep *report, examiner, subject *half) (fault string, limit bool)
 	return rep.fault(examiner.result), false
 }
 
-// errLingers is why a subject was stopped that went on when there was nothing left to ask.
+// errLingers is the cause for stopping a subject that went on after the examiner had ended.
 var errLingers = errors.New("the examination is over")
 
 // runBoth runs the two sandboxes at the same time, each with one end of a socket, until both have ended.
@@ -182,7 +182,7 @@ func (j *examination) runBoth(ctx context.Context, examiner, subject *half, stdi
 	return subject.err
 }
 
-// channelPair is two ends of a connected stream socket. A runner closes the end that it is given.
+// channelPair returns the two ends of a stream socket. A runner closes the end that it is given.
 func channelPair() (ends [2]*os.File, err error) {
 	syscall.ForkLock.RLock()
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -200,7 +200,7 @@ func channelPair() (ends [2]*os.File, err error) {
 	return ends, nil
 }
 
-// examinerSpec is the sandbox of the tests. It has the bundle's files, which tests may read, and nothing of the
+// examinerSpec returns the sandbox of the tests. It has the bundle's files, which tests may read, and nothing of the
 // delivery.
 func (j *examination) examinerSpec() sandbox.Spec {
 	l := j.limits()
@@ -215,8 +215,8 @@ func (j *examination) examinerSpec() sandbox.Spec {
 	return s
 }
 
-// subjectSpec is the sandbox of the delivery, with no test in it: where the tests are, it has an empty directory, in
-// which it finds what data files of theirs a test passes to it.
+// subjectSpec returns the sandbox of the delivery, without tests: in their place it has an empty directory, which gets the
+// data files that a test passes to the delivery.
 func (j *examination) subjectSpec(empty string) sandbox.Spec {
 	return sandbox.Spec{
 		Argv: j.python(), Program: subjectProgram, Env: environment(), Limits: j.limits(),
@@ -224,7 +224,7 @@ func (j *examination) subjectSpec(empty string) sandbox.Spec {
 	}
 }
 
-// python is the command line of the interpreter: isolated, and without writing compiled files.
+// python returns the command line of the interpreter: isolated, and without writing compiled files.
 func (j *examination) python() []string {
 	return []string{cmp.Or(j.engine.Python, "/usr/bin/python3"), "-I", "-B"}
 }

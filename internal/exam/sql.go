@@ -1,10 +1,11 @@
 package exam
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -17,15 +18,15 @@ import (
 	"guild/internal/sandbox"
 )
 
-// querier is the program that asks a database.
+// querier is the program that queries a database.
 //
 //go:embed querier.py
 var querier string
 
-// maxRows bounds what a query may answer.
+// maxRows bounds the rows of an answer.
 const maxRows = 1000
 
-// sqlOrder is what the querier reads.
+// sqlOrder tells the querier, on standard input, what to do.
 type sqlOrder struct {
 	Engine   string   `json:"engine"`
 	Database string   `json:"database,omitempty"` // below the workspace
@@ -34,95 +35,163 @@ type sqlOrder struct {
 	Most     int      `json:"most"`
 }
 
-// sqlAnswer is what it says to one query.
+// sqlAnswer is the querier's answer to one query.
 type sqlAnswer struct {
 	Rows  []json.RawMessage `json:"rows"`
 	Error string            `json:"error"`
 }
 
-// sql has a database made by the delivery and asks it.
-func (j *examination) sql(ctx context.Context, c Criterion, f *Finding) error {
-	if c.Engine == postgres {
-		return j.postgres(ctx, c, f)
+// Engines of a sql_check.
+const (
+	sqlite   = "sqlite"
+	postgres = "postgresql"
+)
+
+// defaultDatabase is the file of a sql_check that names none.
+const defaultDatabase = "database.sqlite"
+
+// databaseFields say where the database of a sql_check is.
+type databaseFields struct {
+	Database string `json:"database,omitempty"` // the file below the workspace
+	Engine   string `json:"engine,omitempty"`   // sqlite if empty, or postgresql
+}
+
+// queryFields has the query of a case.
+type queryFields struct {
+	Query string `json:"query,omitempty"`
+}
+
+// rowsExpected says what a query must answer.
+type rowsExpected struct {
+	Result json.RawMessage   `json:"result,omitempty"` // the one value of the one row
+	Rows   []json.RawMessage `json:"rows,omitempty"`   // each an array of values
+}
+
+func (e rowsExpected) given() []string {
+	return names(map[string]bool{"result": e.Result != nil, "rows": e.Rows != nil})
+}
+
+// sqliteCriterion has the delivery make a database, and queries it in a sandbox where nothing of the delivery runs.
+type sqliteCriterion struct {
+	service  Service // makes the database; empty if it is one of the delivered files
+	database string
+	cases    []sqlCase
+}
+
+type sqlCase struct {
+	caseName
+	queryFields
+	rowsExpected
+}
+
+// readSQL finds the database of a criterion.
+func readSQL(e *Entry, _ *Criteria) (criterion, error) {
+	var cases []sqlCase
+	for _, one := range e.all() {
+		if one.Query == "" {
+			return nil, errors.New("a sql_check needs a query")
+		}
+		if len(one.Expected.rowsExpected.given()) == 0 {
+			return nil, errors.New("a sql_check needs expected.result or expected.rows")
+		}
+		cases = append(cases, sqlCase{caseName: one.caseName, queryFields: one.queryFields, rowsExpected: one.Expected.rowsExpected})
 	}
+	e.Engine = cmp.Or(e.Engine, sqlite)
+	switch {
+	case e.Engine != sqlite && e.Engine != postgres:
+		return nil, fmt.Errorf("engine %q is neither %s nor %s", e.Engine, sqlite, postgres)
+	case e.Database != "" && (!local(e.Database) || e.Engine == postgres):
+		return nil, fmt.Errorf("database %q is not a file below the workspace", e.Database)
+	case e.Service.empty() && e.Engine == postgres:
+		e.Unverifiable = "it has neither a script nor a command that fills the database"
+	}
+	unnamed := e.Database == ""
+	e.Database = cmp.Or(e.Database, defaultDatabase)
+	if err := e.only("result", "rows"); err != nil {
+		return nil, err
+	}
+	if e.Engine == postgres {
+		return &postgresCriterion{service: e.Service, cases: cases}, nil
+	}
+	c := &sqliteCriterion{service: e.Service, database: e.Database, cases: cases}
+	if unnamed && e.Service.empty() {
+		return &unnamedDatabase{c}, nil
+	}
+	return c, nil
+}
+
+// unnamedDatabase is a criterion that says neither how its database is made nor its name. A person must decide if no
+// defaultDatabase was delivered.
+type unnamedDatabase struct{ *sqliteCriterion }
+
+func (c *unnamedDatabase) unverifiable(l layout) string {
+	if isDir, there := l.seen[c.database]; isDir || !there {
+		return "it has neither a script nor a command that makes the database, and no " + c.database + " was delivered"
+	}
+	return ""
+}
+
+func (c *sqliteCriterion) planned(*examination) map[string]int { return ids(c.cases) }
+
+func (c *sqliteCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
 	f.Strength, f.Because = guild.Strong, "the database was asked where nothing of the delivery runs, and the answer compared outside"
-	database, err := j.makeDatabase(ctx, c, f)
+	database, err := c.make(ctx, j, f)
 	if err != nil {
 		return err
 	}
-	if why := noDatabase(f, database, c); why != "" {
-		f.Tests = failed(c.all(), why)
+	last := f.Runs[len(f.Runs)-1]
+	why := f.Fault
+	_, there := database[c.database]
+	switch {
+	case why != "":
+	case last.Result.Exit != 0:
+		why = fmt.Sprintf("what makes the database ended with exit code %d; %s", last.Result.Exit, lastLine(last.Stderr))
+	case !there:
+		why = "there is no database " + c.database
+	}
+	if why != "" {
+		f.Tests = tests(c.cases, guild.TestFailed, why)
 		return nil
 	}
 	dir, err := j.writeFiles(database)
 	if err != nil {
 		return err
 	}
-	return j.query(ctx, c, f, sqlOrder{Engine: sqlite, Database: c.Database}, sandbox.Spec{
+	return j.query(ctx, f, c.cases, sqlOrder{Engine: sqlite, Database: c.database}, sandbox.Spec{
 		Copies: []sandbox.Copy{{Host: dir, Inside: sandbox.Workspace}}, Env: environment(), Limits: j.limits(),
 	})
 }
 
-// settleDatabases waits for a person where a bundle says neither how a database is made nor its name, and none has
-// the usual name.
-func (j *examination) settleDatabases() {
-	for i := range j.criteria.Criteria {
-		c := &j.criteria.Criteria[i]
-		if c.Framework != sqlCheck || !c.usual || c.Script != "" || len(c.Command) > 0 || c.Unverifiable != "" {
-			continue
-		}
-		if isDir, there := j.layout.seen[c.Database]; isDir || !there {
-			c.Unverifiable = "it has neither a script nor a command that makes the database, and no " + c.Database + " was delivered"
-		}
-	}
-}
-
-// noDatabase says why there is nothing to ask.
-func noDatabase(f *Finding, database map[string]string, c Criterion) string {
-	last := f.Runs[len(f.Runs)-1]
-	switch _, there := database[c.Database]; {
-	case f.Fault != "":
-		return f.Fault
-	case last.Result.Exit != 0:
-		return fmt.Sprintf("what makes the database ended with exit code %d; %s", last.Result.Exit, lastLine(last.Stderr))
-	case !there:
-		return "there is no database " + c.Database
-	default:
-		return ""
-	}
-}
-
-// makeDatabase runs what makes the database and collects it, with the journals that SQLite may leave beside it.
-func (j *examination) makeDatabase(ctx context.Context, c Criterion, f *Finding) (map[string]string, error) {
+// make runs what makes the database and collects it, with the journals that SQLite may leave beside it.
+func (c *sqliteCriterion) make(ctx context.Context, j *examination, f *Finding) (map[string]string, error) {
 	argv := []string{"/bin/true"} // it is one of the delivered files
-	if c.Script != "" || len(c.Command) > 0 {
+	if !c.service.empty() {
 		var err error
-		if argv, err = j.start(c.Service); err != nil {
+		if argv, err = j.start(c.service); err != nil {
 			return nil, err
 		}
 	}
 	s := sandbox.Spec{
 		Argv: argv, Copies: j.layout.copies(true, nil), Limits: j.limits(),
-		Env:     environment("DATABASE_URL=sqlite:///"+c.Database, "DATABASE="+c.Database),
-		Collect: []string{c.Database, c.Database + "-wal", c.Database + "-journal"},
+		Env:     environment("DATABASE_URL=sqlite:///"+c.database, "DATABASE="+c.database),
+		Collect: []string{c.database, c.database + "-wal", c.database + "-journal"},
 	}
-	if c.Script != "" {
+	if c.service.Script != "" {
 		j.showTests(&s)
 	}
-	archive := &sandbox.Head{Most: maxArchive}
-	if _, err := j.runFiles(ctx, f, s, "", archive); err != nil {
+	_, left, err := j.runFiles(ctx, f, s, "")
+	if err != nil {
 		return nil, err
 	}
 	database := map[string]string{}
-	for name, content := range collected(archive.Bytes(), s.Collect) {
+	for name, content := range left {
 		database[name] = string(content)
 	}
 	return database, nil
 }
 
-// query runs the querier, with s.Argv for arguments, and compares what it answers.
-func (j *examination) query(ctx context.Context, c Criterion, f *Finding, o sqlOrder, s sandbox.Spec) error {
-	cases := c.all()
+// query runs the querier with the arguments s.Argv, and compares its answers.
+func (j *examination) query(ctx context.Context, f *Finding, cases []sqlCase, o sqlOrder, s sandbox.Spec) error {
 	for _, one := range cases {
 		o.Queries = append(o.Queries, one.Query)
 	}
@@ -148,7 +217,7 @@ func (j *examination) query(ctx context.Context, c Criterion, f *Finding, o sqlO
 	}
 	answers := strings.Split(results, "\n")
 	for i, one := range cases {
-		t := guild.Test{ID: one.ID, State: guild.TestFailed, Layer: one.Layer}
+		t := one.test(guild.TestFailed, "")
 		var a sqlAnswer
 		switch {
 		case f.Fault != "":
@@ -156,7 +225,8 @@ func (j *examination) query(ctx context.Context, c Criterion, f *Finding, o sqlO
 		case i >= len(answers)-1 || strict([]byte(answers[i]), &a) != nil:
 			t.Message = cut("no answer; " + lastLine(run.Stderr))
 		default:
-			if t.Message = cut(one.Expected.selected(a)); t.Message == "" {
+			t.Message = cut(one.differs(a))
+			if t.Message == "" {
 				t.State = guild.TestPassed
 			}
 		}
@@ -165,8 +235,8 @@ func (j *examination) query(ctx context.Context, c Criterion, f *Finding, o sqlO
 	return nil
 }
 
-// selected says how an answer differs from what was expected.
-func (e Expected) selected(a sqlAnswer) string {
+// differs says how an answer differs from what was expected, empty if it does not.
+func (e rowsExpected) differs(a sqlAnswer) string {
 	if a.Error != "" {
 		return a.Error
 	}
@@ -184,22 +254,11 @@ func (e Expected) selected(a sqlAnswer) string {
 }
 
 func rowsText(rows []json.RawMessage) string {
-	return "[" + string(bytes.Join(slices.Collect(func(yield func([]byte) bool) {
-		for _, r := range rows {
-			if !yield(r) {
-				return
-			}
-		}
-	}), []byte(","))) + "]"
-}
-
-// failed are the tests of cases that all failed for one reason.
-func failed(cases []Case, why string) []guild.Test {
-	tests := unrun(cases, why)
-	for i := range tests {
-		tests[i].State = guild.TestFailed
+	var texts []string
+	for _, r := range rows {
+		texts = append(texts, string(r))
 	}
-	return tests
+	return "[" + strings.Join(texts, ",") + "]"
 }
 
 // What a PostgreSQL server takes on top of the judged run's own limits.
@@ -208,15 +267,22 @@ const (
 	postgresDisk = 256 << 20
 )
 
-// postgres asks a PostgreSQL server that runs in the same sandbox as what fills it.
-func (j *examination) postgres(ctx context.Context, c Criterion, f *Finding) error {
+// postgresCriterion queries a PostgreSQL server that runs in the same sandbox as what fills it.
+type postgresCriterion struct {
+	service Service
+	cases   []sqlCase
+}
+
+func (c *postgresCriterion) planned(*examination) map[string]int { return ids(c.cases) }
+
+func (c *postgresCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
 	f.Because = "the database server ran beside the delivery"
 	programs, version, err := postgresPrograms()
 	if err != nil {
 		return err
 	}
 	f.Tools = map[string]string{"postgresql": version}
-	argv, err := j.start(c.Service)
+	argv, err := j.start(c.service)
 	if err != nil {
 		return err
 	}
@@ -228,10 +294,10 @@ func (j *examination) postgres(ctx context.Context, c Criterion, f *Finding) err
 	s.Limits.Wall += postgresTime
 	s.Limits.CPU += postgresTime
 	s.Limits.Disk = postgresDisk
-	if c.Script != "" {
+	if c.service.Script != "" {
 		j.showTests(&s)
 	}
-	return j.query(ctx, c, f, sqlOrder{Engine: postgres, Programs: programs}, s)
+	return j.query(ctx, f, c.cases, sqlOrder{Engine: postgres, Programs: programs}, s)
 }
 
 // postgresPrograms finds the newest installation of PostgreSQL below /usr, where sandboxes can see it.

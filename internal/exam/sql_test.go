@@ -8,7 +8,7 @@ import (
 	"guild"
 )
 
-func TestADatabaseIsAskedWhereTheDeliveryDoesNotRun(t *testing.T) {
+func TestSQLite(t *testing.T) {
 	bundle := request(t, map[string]string{"tests/criteria.json": `{"criteria": [
 		{"id": "schema", "type": "sql_check", "command": ["/usr/bin/python3", "migrate.py"], "database": "data/app.db", "cases": [
 			{"id": "table", "query": "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'users'", "expected": {"result": 1}},
@@ -30,7 +30,7 @@ func TestADatabaseIsAskedWhereTheDeliveryDoesNotRun(t *testing.T) {
 	}
 }
 
-func TestAHostileDatabaseCannotDoMoreThanBeWrong(t *testing.T) {
+func TestHostileDatabases(t *testing.T) {
 	bundle := request(t, map[string]string{"tests/criteria.json": `{"time_limit_seconds": 2, "criteria": [
 		{"id": "q", "type": "sql_check", "command": ["/usr/bin/python3", "make.py"], "query": "SELECT count(*) FROM users", "expected": {"result": 1}}]}`})
 	open := "import sqlite3, os\ndb = sqlite3.connect(os.environ['DATABASE'])\ndb.executescript('''%s''')\ndb.commit()"
@@ -58,7 +58,7 @@ func TestAHostileDatabaseCannotDoMoreThanBeWrong(t *testing.T) {
 	r.wants(t, guild.Strong, "q failed")
 }
 
-func TestTheAnswerOfAQueryIsComparedByValue(t *testing.T) {
+func TestQueryAnswer(t *testing.T) {
 	row := func(s string) []json.RawMessage { return []json.RawMessage{json.RawMessage(s)} }
 	for _, c := range []struct {
 		expected string
@@ -76,17 +76,17 @@ func TestTheAnswerOfAQueryIsComparedByValue(t *testing.T) {
 		{`{"rows": []}`, row(`[1]`), false},
 		{`{"rows": [[1, "a"]]}`, row(`[1, "a"]`), true},
 	} {
-		var e Expected
+		var e rowsExpected
 		if err := json.Unmarshal([]byte(c.expected), &e); err != nil {
 			t.Fatal(err)
 		}
-		if why := e.selected(sqlAnswer{Rows: c.rows}); (why == "") != c.met {
+		if why := e.differs(sqlAnswer{Rows: c.rows}); (why == "") != c.met {
 			t.Errorf("%s of %s: %q", c.expected, c.rows, why)
 		}
 	}
 }
 
-func TestPostgreSQLRunsBesideTheDelivery(t *testing.T) {
+func TestPostgreSQL(t *testing.T) {
 	if _, _, err := postgresPrograms(); err != nil {
 		t.Skip(err)
 	}

@@ -91,7 +91,7 @@ def lists(cls, *names):
 	}
 }
 
-func TestWhatTheTestsNameStaysTheirs(t *testing.T) {
+func TestTestNamesNotShadowed(t *testing.T) {
 	e := quick(t)
 	tests := map[string]string{
 		"tests/helpers.py": "def check(x): return x == 3\n",
@@ -171,7 +171,7 @@ def archive(path):
 	}
 }
 
-func TestWhatTheTestsBringMayRun(t *testing.T) {
+func TestOwnCodeMayRun(t *testing.T) {
 	tests := map[string]string{
 		"tests/conftest.py": "import pytest\n@pytest.fixture\ndef two(): return 2\n",
 		"tests/helper.py":   "from dataclasses import dataclass\n@dataclass\nclass Row:\n    n: int\n",
@@ -201,7 +201,7 @@ def test_mock():
 	}
 }
 
-func TestADecisionOutsideOfATestCounts(t *testing.T) {
+func TestDecisionOutsideTests(t *testing.T) {
 	delivery := map[string]string{"solution.py": "class Box:\n value = 1\n def __eq__(self, o): return True\n"}
 	e := quick(t)
 	for name, tests := range map[string]map[string]string{
@@ -218,7 +218,7 @@ func TestADecisionOutsideOfATestCounts(t *testing.T) {
 	}
 }
 
-func TestAFailureSaysNothingOfOurNotes(t *testing.T) {
+func TestFailureMessages(t *testing.T) {
 	tests := map[string]string{"tests/test_solution.py": "from solution import is_even, items\n" +
 		"def test_truth(): assert is_even(2)\ndef test_found(): assert is_even(2) in items()\n"}
 	f := found(t, quick(t), tests, map[string]string{"solution.py": "def is_even(n): return 0\ndef items(): return [1]\n"})

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// tolerance is how far two numbers may be apart and still count as the same.
+// tolerance says how far two numbers may be apart and still count as the same.
 type tolerance struct{ abs, rel float64 }
 
-// exact reports whether there is none.
+// exact reports whether the tolerance is zero.
 func (t tolerance) exact() bool { return t.abs == 0 && t.rel == 0 }
 
 // sameNumber compares two JSON numbers by value. Whole numbers are compared to the last digit, however many
@@ -30,7 +30,7 @@ func (t tolerance) sameNumber(want, got string) bool {
 	return t.near(a, b)
 }
 
-// near compares two numbers. Not-a-number is like itself, an infinity like nothing else.
+// near compares two numbers. NaN equals NaN, and an infinity only itself.
 func (t tolerance) near(want, got float64) bool {
 	if want == got || math.IsNaN(want) && math.IsNaN(got) {
 		return true
@@ -41,7 +41,7 @@ func (t tolerance) near(want, got float64) bool {
 	return math.Abs(want-got) <= max(t.abs, t.rel*math.Abs(want))
 }
 
-// sameWords compares what stands between white space.
+// sameWords compares the words between white space, numbers among them by value.
 func (t tolerance) sameWords(want, got string) bool {
 	wanted := strings.Fields(want)
 	i := 0
@@ -68,10 +68,11 @@ func isWhole(s string) bool {
 	return digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
-// wholeDigits spells a whole number in one way only.
+// wholeDigits returns the one normal form of a whole number.
 func wholeDigits(s string) string {
 	digits, negative := strings.CutPrefix(s, "-")
-	if digits = strings.TrimLeft(digits, "0"); digits == "" {
+	digits = strings.TrimLeft(digits, "0")
+	if digits == "" {
 		return "0"
 	}
 	if negative {

@@ -8,11 +8,14 @@ import (
 	"iter"
 	"maps"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 
+	"fiatjaf.com/nostr"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sync/errgroup"
 )
 
 // shards is how many parts a table has: what is written after a copy was taken costs the copy of one part.
@@ -160,29 +163,53 @@ func (t Table[K, V]) MarshalJSONTo(out *jsontext.Encoder) error {
 	return out.WriteToken(jsontext.EndObject)
 }
 
-// UnmarshalJSONFrom reads an object. A null is refused: a snapshot that lacks a table is not whole.
+// batch is how many entries of a table are decoded at a time.
+const batch = 1000
+
+// UnmarshalJSONFrom reads an object. A null is refused: a snapshot that lacks a table is not whole. The values are decoded
+// in batches, each beside the others, since that takes most of the time of a restart.
 func (t *Table[K, V]) UnmarshalJSONFrom(in *jsontext.Decoder) error {
-	if kind := in.PeekKind(); kind != '{' {
-		return errors.New("what is no object is no table")
+	if in.PeekKind() != '{' {
+		return errors.New("a table must be an object")
 	}
 	if _, err := in.ReadToken(); err != nil {
 		return err
 	}
+	var keys []K
+	var values []*[]V
+	var decoding errgroup.Group
+	decoding.SetLimit(runtime.GOMAXPROCS(0))
+	options, size := in.Options(), 0
+	for in.PeekKind() == '"' {
+		list := append(make([]byte, 0, size), '[')
+		for n := 0; n < batch && in.PeekKind() == '"'; n++ {
+			name, err := in.ReadToken()
+			if err != nil {
+				return errors.Join(err, decoding.Wait())
+			}
+			var k K
+			if err := named(&k, name.String()); err != nil {
+				return errors.Join(err, decoding.Wait())
+			}
+			value, err := in.ReadValue()
+			if err != nil {
+				return errors.Join(err, decoding.Wait())
+			}
+			keys = append(keys, k)
+			list = append(append(list, value...), ',')
+		}
+		list[len(list)-1] = ']'
+		size = len(list) + len(list)/8 // of the next one, roughly
+		decoded := new([]V)
+		values = append(values, decoded)
+		decoding.Go(func() error { return json.Unmarshal(list, decoded, options) })
+	}
+	if err := decoding.Wait(); err != nil {
+		return err
+	}
 	var fresh Table[K, V]
-	for in.PeekKind() != '}' {
-		name, err := in.ReadToken()
-		if err != nil {
-			return err
-		}
-		var k K
-		if err := named(&k, name.String()); err != nil {
-			return err
-		}
-		var v V
-		if err := json.UnmarshalDecode(in, &v); err != nil {
-			return err
-		}
-		fresh.Set(k, v)
+	for n, k := range keys {
+		fresh.Set(k, (*values[n/batch])[n%batch])
 	}
 	*t = fresh
 	_, err := in.ReadToken()
@@ -194,6 +221,8 @@ func nameOf(k any) (string, error) {
 	switch k := k.(type) {
 	case string:
 		return k, nil
+	case nostr.ID:
+		return k.Hex(), nil
 	case encoding.TextMarshaler:
 		b, err := k.MarshalText()
 		return string(b), err
@@ -210,6 +239,8 @@ func named(k any, name string) error {
 	case *string:
 		*k = name
 		return nil
+	case *nostr.ID:
+		return decodeHex(k[:], name)
 	case encoding.TextUnmarshaler:
 		return k.UnmarshalText([]byte(name))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/fold"
 	"guild/internal/policy"
 )
 
@@ -37,18 +38,18 @@ type deal struct {
 // that is: at its amount if it was computed, and at what the provider wanted if it said so, whoever named the bid. A word
 // alone accepts nothing. What is wanted beyond the bid refuses it, if it was computed: what a customer names is a limit
 // and no price.
-func (f *Fold) bargained(one fact.Fact) {
+func (s *state) bargained(one fact.Fact) {
 	switch one := one.(type) {
 	case fact.AttemptQuoted:
-		f.deal(one.Attempt, func(a Attempt, job *Job) (deal, bool) {
+		s.deal(one.Attempt, func(a Attempt, job *Job) (deal, bool) {
 			return deal{Amount: a.Bid}, a.State.Waiting() && a.Quote == 0 && job.Unbid && one.Amount > a.Bid
 		})
 	case fact.AttemptRefused:
-		f.deal(one.Attempt, func(a Attempt, job *Job) (deal, bool) {
+		s.deal(one.Attempt, func(a Attempt, job *Job) (deal, bool) {
 			return deal{Amount: a.Bid}, a.State.Waiting() && a.Quote == 0 && job.Unbid && one.Price > a.Bid
 		})
 	case fact.AttemptJudged:
-		f.deal(one.Attempt, func(a Attempt, job *Job) (deal, bool) {
+		s.deal(one.Attempt, func(a Attempt, job *Job) (deal, bool) {
 			first := a.State.CanBecome(guild.Accepted) && a.Verdict == nil && one.Verdict.Outcome == guild.Success
 			if !job.Unbid {
 				return deal{Amount: a.Quote, Taken: true}, first && a.Quote > 0 && a.Quote <= a.Bid
@@ -58,8 +59,8 @@ func (f *Fold) bargained(one fact.Fact) {
 	}
 }
 
-func (f *Fold) deal(attempt nostr.ID, as func(Attempt, *Job) (deal, bool)) {
-	job, ok := f.jobs.Get(f.attempts.Of(attempt))
+func (s *state) deal(attempt nostr.ID, as func(Attempt, *Job) (deal, bool)) {
+	job, ok := s.Jobs.Get(s.attempts.Of(attempt))
 	if !ok {
 		return
 	}
@@ -68,16 +69,14 @@ func (f *Fold) deal(attempt nostr.ID, as func(Attempt, *Job) (deal, bool)) {
 		return
 	}
 	if d, counts := as(job.Attempts[i], job); counts {
-		deals := f.deals.Of(job.Task)
-		f.deals.Set(job.Task, append(slices.Clone(deals[max(0, len(deals)+1-maxDeals):]), d))
+		deals := s.Deals.Of(job.Task)
+		s.Deals.Set(job.Task, append(slices.Clone(deals[max(0, len(deals)+1-maxDeals):]), d))
 	}
 }
 
 // dealsFor lists how the latest bids for a task were taken, the latest last.
 func (f *Fold) dealsFor(task string) []deal {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.deals.Of(task)
+	return fold.Read(f.State, func(s *state) []deal { return s.Deals.Of(task) })
 }
 
 // market is what bids for a task are computed from.
@@ -137,7 +136,8 @@ func (m market) adjustment() guild.Trust {
 			taken++
 		}
 	}
-	switch rate := taken * guild.Micro / n; {
+	rate := taken * guild.Micro / n
+	switch {
 	case rate > many:
 		return guild.Micro - (guild.Micro-m.MarketMin)*(rate-many)/(guild.Micro-many)
 	case rate < few:
@@ -182,19 +182,13 @@ func (j *Jobs) bid(job *Job, o guild.Offer) guild.Msat {
 	if job.Open {
 		return o.Price
 	}
-	m := market{j.bids(), j.fold.dealsFor(job.Task)}
+	p, _ := j.c.Policy()
+	m := market{p.Bids, j.fold.dealsFor(job.Task)}
 	var configured guild.Msat
 	if b, ok := j.c.budget(job.Task); ok {
 		configured = cmp.Or(b.Base, m.Base)
 	}
 	return m.bid(m.base(o.Price, configured), job.Urgency, job.Target)
-}
-
-func (j *Jobs) bids() policy.Bids {
-	if j.c.Bids == nil {
-		return policy.Default().Bids
-	}
-	return j.c.Bids()
 }
 
 // urgencies are how urgent a job may be (section 4.1.4).

@@ -156,26 +156,26 @@ func (u *use) borrow(other string, loan guild.Msat) {
 
 // purse is what of all budgets is used, as the facts about bids have it.
 type purse struct {
-	open fold.Table[turn, reservation]
-	used fold.Table[string, account]
+	Bids fold.Table[turn, reservation] `json:"bids"` // reserved
+	Used fold.Table[string, account]   `json:"used"` // by task
 }
 
 // use changes what of a task's budget is used in the period that a reservation was made in, if that is the latest one.
 func (p *purse) use(of int, task string, at int64, by func(*use)) {
 	began, _ := period(of, time.UnixMilli(at))
-	from, a := began.UnixMilli(), p.used.Of(task)
+	from, a := began.UnixMilli(), p.Used.Of(task)
 	if a[of].From < from {
 		a[of] = use{From: from}
 	}
 	if a[of].From == from {
 		by(&a[of])
-		p.used.Set(task, a)
+		p.Used.Set(task, a)
 	}
 }
 
 // reserve begins a reservation.
 func (p *purse) reserve(t turn, r reservation, loans [periods]map[string]guild.Msat) {
-	p.open.Set(t, r)
+	p.Bids.Set(t, r)
 	for of := range periods {
 		p.use(of, r.Task, r.At, func(u *use) { u.Reserved += r.Amount })
 		for other, loan := range loans[of] {
@@ -188,11 +188,11 @@ func (p *purse) reserve(t turn, r reservation, loans [periods]map[string]guild.M
 // free ends a reservation. What was not spent pays back what the task has borrowed, before it is its own again: so what
 // is lent in the end does not depend on what was decided first.
 func (p *purse) free(t turn, spent guild.Msat) {
-	r, ok := p.open.Get(t)
+	r, ok := p.Bids.Get(t)
 	if !ok {
 		return
 	}
-	p.open.Delete(t)
+	p.Bids.Delete(t)
 	for of := range periods {
 		back := map[string]guild.Msat{}
 		p.use(of, r.Task, r.At, func(u *use) {
@@ -210,56 +210,55 @@ func (p *purse) free(t turn, spent guild.Msat) {
 	}
 }
 
-func (f *Fold) applyBids(e fact.Entry) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (p *purse) applyBids(e fact.Entry) {
 	for _, one := range e.Facts {
 		switch one := one.(type) {
 		case fact.BidReserved:
 			t := turn{one.Job, one.Turn}
-			f.purse.free(t, 0) // a reservation takes the place of the one before
-			f.purse.reserve(t, reservation{one.Task, one.Amount, one.At}, [periods]map[string]guild.Msat{one.Day, one.Month})
+			p.free(t, 0) // a reservation takes the place of the one before
+			p.reserve(t, reservation{one.Task, one.Amount, one.At}, [periods]map[string]guild.Msat{one.Day, one.Month})
 		case fact.BidFreed:
-			f.purse.free(turn{one.Job, one.Turn}, one.Spent)
+			p.free(turn{one.Job, one.Turn}, one.Spent)
 		}
 	}
 }
 
 // reserved is what the next attempt of a job may bid, if that was decided.
-func (f *Fold) reserved(job *Job) (guild.Msat, bool) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	r, ok := f.purse.open.Get(turn{job.Job, len(job.Attempts) + 1})
-	return r.Amount, ok
+func (f *Fold) reserved(job *Job) (amount guild.Msat, ok bool) {
+	f.View(func(s *state) {
+		var r reservation
+		r, ok = s.Bids.Get(turn{job.Job, len(job.Attempts) + 1})
+		amount = r.Amount
+	})
+	return amount, ok
 }
 
 // reservations lists what is reserved.
-func (f *Fold) reservations() []turn {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	turns := make([]turn, 0, f.purse.open.Len())
-	for t := range f.purse.open.All() {
-		turns = append(turns, t)
-	}
+func (f *Fold) reservations() (turns []turn) {
+	f.View(func(s *state) {
+		for t := range s.Bids.All() {
+			turns = append(turns, t)
+		}
+	})
 	return turns
 }
 
 // accounts copies what of each budget is used in the day and the month that a time lies in.
 func (f *Fold) accounts(now time.Time) map[string]account {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	all := make(map[string]account, f.purse.used.Len())
-	for task, a := range f.purse.used.All() {
-		used := false
-		for of := range periods {
-			if from, _ := period(of, now); a[of].From != from.UnixMilli() {
-				a[of] = use{}
+	all := map[string]account{}
+	f.View(func(s *state) {
+		for task, a := range s.Used.All() {
+			used := false
+			for of := range periods {
+				if from, _ := period(of, now); a[of].From != from.UnixMilli() {
+					a[of] = use{}
+				}
+				used = used || a[of].From != 0
 			}
-			used = used || a[of].From != 0
+			if used {
+				all[task] = a
+			}
 		}
-		if used {
-			all[task] = a
-		}
-	}
+	})
 	return all
 }

@@ -14,6 +14,8 @@ import (
 	"guild"
 	"guild/internal/due"
 	"guild/internal/fact"
+	"guild/internal/fold"
+	"guild/internal/fold/foldtest"
 )
 
 func date(text string) time.Time {
@@ -102,7 +104,7 @@ func TestAllBudgetsTogetherAreNeverOverspent(t *testing.T) {
 			switch open := j.fold.reservations(); {
 			case len(open) > 0 && rapid.IntRange(0, 2).Draw(t, "free") == 0:
 				one := open[0]
-				r, _ := j.fold.purse.open.Get(one)
+				r := fold.Read(j.fold.State, func(s *state) reservation { return s.Bids.Of(one) })
 				apply(fact.BidFreed{Job: one.Job, Turn: one.N, Spent: r.Amount * guild.Msat(rapid.IntRange(0, 2).Draw(t, "spent")) / 2})
 			default:
 				task := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "task")
@@ -133,7 +135,7 @@ func TestAllBudgetsTogetherAreNeverOverspent(t *testing.T) {
 			}
 		}
 		again := NewFold()
-		if err := again.Restore([]byte(snapshot(t, j.fold))); err != nil || snapshot(t, again) != snapshot(t, j.fold) {
+		if err := again.Restore([]byte(foldtest.Snapshot(t, j.fold))); err != nil || foldtest.Snapshot(t, again) != foldtest.Snapshot(t, j.fold) {
 			t.Fatal("a snapshot has other budgets", err)
 		}
 	})
@@ -331,7 +333,7 @@ func TestABudgetTakesFromOthersAndFromTheVariable(t *testing.T) {
 
 		w.configures = func(c *Config) {
 			c.Budgets = map[string]Budget{"python": {Monthly: 1000}}
-			c.Extra = func(task string) guild.Msat { return map[string]guild.Msat{"python": 700}[task] }
+			c.Variables = variables{budget: map[string]guild.Msat{"python": 700}}
 		}
 		w.restart()
 		fourth := w.opens(Order{Bid: 700})

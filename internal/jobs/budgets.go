@@ -10,6 +10,7 @@ import (
 	"guild"
 	"guild/internal/due"
 	"guild/internal/fact"
+	"guild/internal/fold"
 	"guild/internal/journal"
 )
 
@@ -24,8 +25,8 @@ func (c Config) budget(task string) (Budget, bool) {
 			b, ok = c.Budgets[others]
 		}
 	}
-	if ok && b.Monthly > 0 && c.Extra != nil {
-		b.Monthly = max(1, b.Monthly+c.Extra(task)) // 0 would be no limit
+	if ok && b.Monthly > 0 && c.Variables != nil {
+		b.Monthly = max(1, b.Monthly+c.Variables.Budget(task)) // 0 would be no limit
 	}
 	return b, ok
 }
@@ -264,9 +265,7 @@ func (j *Jobs) dueForBids() (work []due.Work) {
 }
 
 func (f *Fold) holds(t turn) bool {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.purse.open.Has(t)
+	return fold.Read(f.State, func(s *state) bool { return s.Bids.Has(t) })
 }
 
 // owed is what of a reserved bid is spent, once that is decided: all of it, or what the provider wanted if that was

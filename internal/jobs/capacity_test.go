@@ -65,7 +65,7 @@ func FuzzReport(f *testing.F) {
 		if c == nil {
 			return
 		}
-		if c.Queue < 0 || c.Queue > maxBusier || c.Idle < 0 || c.Idle > maxBusier || len(strings.TrimSpace(content)) > maxReport {
+		if c.Queue < 0 || c.Queue > maxReported || c.Idle < 0 || c.Idle > maxReported || len(strings.TrimSpace(content)) > maxReport {
 			t.Errorf("%q is %+v", content, c)
 		}
 		b, err := json.Marshal(c)

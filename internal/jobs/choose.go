@@ -15,41 +15,22 @@ import (
 	"guild/internal/route"
 )
 
-// What keeps a service out of a job, in a word, beside what keeps it out of all and what the router avoids.
-const (
-	byItself      = "itself"      // nobody hires itself
-	byOthers      = "not named"   // the customer named others
-	byService     = "service"     // another one of its provider is met
-	byAsked       = "asked"       // it had its turn
-	byEncryption  = "encryption"  // the job is private, and it reads no encrypted requests
-	byCredentials = "credentials" // they are not sealed for it
-	byQuarantine  = "quarantine"
-	byPrice       = "price"
-	byClass       = "class"    // it is on probation, and the job is none of those that are for such
-	byFull        = "full"     // it has as much to do as we give at once
-	byPause       = "pause"    // it had no capacity, and is asked again later
-	byCapacity    = "capacity" // as above, and the deadline is before that
-)
-
-// probation are the classes of jobs that a provider on probation may get.
-var probation = [...]string{guild.ClassExperimental, guild.ClassBackground}
-
-// field is who may be asked next for a job.
+// field says who may be asked next for a job.
 type field struct {
 	best   *guild.Offer // nil when nobody may be asked now
-	count  int          // providers that may be asked, now or later; when there are as many as are wanted, no more are counted
-	when   time.Time    // when somebody may be asked, as far as that is known; zero when nobody is capped or busy
-	why    string       // there is no best
+	count  int          // providers that may be asked, now or later; counted only up to the number wanted
+	when   time.Time    // when somebody may be asked, if known; zero when nobody is at a limit or busy
+	why    string       // why there is no best
 	offers int          // services that offer the task
 
-	excluded string // why one of those must not be asked
+	excluded string // why one of them must not be asked
 }
 
-// look is what was found for a job, as long as that holds.
+// look is a field that is kept until something changes.
 type look struct {
 	job     *Job
 	version uint64    // of the task's list
-	until   time.Time // something changes by time alone
+	until   time.Time // when something changes by time alone
 	field
 	later []route.Facts // who may be asked later, if nobody may be asked now
 }
@@ -63,15 +44,14 @@ type candidate struct {
 	when  time.Time // it may be asked
 }
 
-// before orders those whom the customer named, and those who are met. A busy one is asked again only if nobody else is
-// left.
+// before orders the providers that the customer named, and those of a benchmark. A busy one comes after all others.
 func (a candidate) before(b candidate) int {
 	return cmp.Or(compareBool(b.busy, a.busy), cmp.Compare(a.turn, b.turn), -cmp.Compare(a.Offer.Confidence, b.Offer.Confidence),
 		-cmp.Compare(a.Trust, b.Trust), cmp.Compare(a.Offer.Price, b.Offer.Price), cmp.Compare(a.Waiting, b.Waiting),
 		slices.Compare(a.order[:], b.order[:]))
 }
 
-// compareBool orders what is true before what is not.
+// compareBool orders true before false.
 func compareBool(a, b bool) int {
 	switch {
 	case a == b:
@@ -90,7 +70,7 @@ func (j *Jobs) field(job *Job, want int, now time.Time) field {
 	}
 	j.choosing.Lock()
 	defer j.choosing.Unlock()
-	j.settle(now)
+	j.releaseSlots(now)
 	s := j.scope(job, now)
 	if given, rule := j.given(job, s); rule != "" {
 		return j.fieldOf(job, given, now)
@@ -100,7 +80,7 @@ func (j *Jobs) field(job *Job, want int, now time.Time) field {
 		return known.field
 	}
 	found := j.search(job, s, want)
-	if found.best = nil; found.when.IsZero() && found.count > 0 {
+	if found.when.IsZero() && found.count > 0 {
 		if o, _, ok := j.choose(job, now); ok {
 			found.best = &o
 		}
@@ -109,7 +89,7 @@ func (j *Jobs) field(job *Job, want int, now time.Time) field {
 	return found.field
 }
 
-// holds reports whether what was found for a job would be found again.
+// holds reports whether a new search would find the same.
 func (j *Jobs) holds(l look, job *Job, version uint64, want int, now time.Time) bool {
 	switch {
 	case l.job != job || !now.Before(l.until):
@@ -121,7 +101,7 @@ func (j *Jobs) holds(l look, job *Job, version uint64, want int, now time.Time) 
 	return l.version == version && len(l.later) == 0
 }
 
-// remember keeps what was found, and forgets it of jobs that are over.
+// remember keeps a look, and drops those of jobs that are over.
 func (j *Jobs) remember(l look) {
 	if len(j.looks) > 2*j.fold.Open()+64 {
 		for id := range j.looks {
@@ -141,16 +121,18 @@ func (j *Jobs) search(job *Job, s route.Scope, want int) look {
 	l.version = j.matrix.Visit(s, func(f *route.Facts) bool {
 		by, when := j.excludes(job, &f.Offer, now)
 		switch {
-		case soft(by):
+		case temporary(by):
 			able[f.Offer.Service.PubKey] = true
-			if ready = ready || !when.After(now); !ready {
+			ready = ready || !when.After(now)
+			if !ready {
 				l.later = append(l.later, *f)
 				if l.when.IsZero() || when.Before(l.when) {
 					l.when = when
 				}
 			}
 		default:
-			if until := time.UnixMilli(f.Offer.Until); by == byQuarantine && until.Before(l.until) {
+			until := time.UnixMilli(f.Offer.Until)
+			if by == byQuarantine && until.Before(l.until) {
 				l.until = until
 			}
 			if l.excluded == "" {
@@ -162,17 +144,19 @@ func (j *Jobs) search(job *Job, s route.Scope, want int) look {
 	retried := ""
 	if len(able) < want {
 		j.matrix.VisitAgain(s, func(f *route.Facts) bool {
-			if by, _ := j.excludes(job, &f.Offer, now); !soft(by) {
+			if by, _ := j.excludes(job, &f.Offer, now); !temporary(by) {
 				return true
 			}
 			able[f.Offer.Service.PubKey] = true
-			if retried = j.explain(job, f, route.ByAgain); l.when.IsZero() {
+			retried = j.explain(job, f, route.ByAgain)
+			if l.when.IsZero() {
 				l.when = l.until // or whenever that is over
 			}
 			return len(able) < want
 		})
 	}
-	if l.count = len(able); l.count < want {
+	l.count = len(able)
+	if l.count < want {
 		var f route.Facts
 		var by string
 		l.offers, f, by = j.matrix.Out(s)
@@ -184,21 +168,20 @@ func (j *Jobs) search(job *Job, s route.Scope, want int) look {
 		l.when, l.later = time.Time{}, nil
 		return l
 	}
-	switch l.why = allBusy; {
+	switch {
 	case l.count == 0:
 		l.why = nobody(job, l.offers, false, l.excluded)
 	case len(l.later) == 0:
 		l.why = retried
+	default:
+		l.why = allBusy
 	}
 	return l
 }
 
-const allBusy = "everybody who may be asked has as much to do as we give at once"
+const allBusy = "all eligible providers are at their concurrency limit"
 
-// soft reports whether what excludes says keeps nobody out for long.
-func soft(by string) bool { return by == "" || by == byFull || by == byPause || by == route.ByBusy }
-
-// fieldOf is field among few.
+// fieldOf returns the field of a short list of services.
 func (j *Jobs) fieldOf(job *Job, given []route.Facts, now time.Time) field {
 	f := field{offers: len(given)}
 	able := map[nostr.PubKey]bool{}
@@ -221,7 +204,8 @@ func (j *Jobs) fieldOf(job *Job, given []route.Facts, now time.Time) field {
 		}
 		ready = ready || !c.when.After(now)
 	}
-	if f.count = len(able); ready {
+	f.count = len(able)
+	if ready {
 		f.when = time.Time{}
 		if o, _, ok := j.choose(job, now); ok {
 			f.best, f.why = &o, ""
@@ -255,7 +239,7 @@ func (j *Jobs) given(job *Job, s route.Scope) (given []route.Facts, rule string)
 	case job.Meeting != nil && job.Meeting.Service != nil:
 		return of(job.Meeting.Service.PubKey), route.Meeting
 	case job.Meeting != nil:
-		for _, o := range j.c.Offers(job.Task, job.Kind) {
+		for _, o := range j.c.Market.Offers(job.Task, job.Kind) {
 			given = append(given, j.facts(job.Task, o, s.Now))
 		}
 		return given, route.Meeting
@@ -301,130 +285,6 @@ func (j *Jobs) inOrder(job *Job, given []route.Facts, now time.Time) (all []cand
 	return all
 }
 
-// bars says in a word why one of a few must not be asked, now or later, or "". What the customer chose, and who comes to
-// be known, need not be trusted.
-func (j *Jobs) bars(job *Job, f *route.Facts, now time.Time) string {
-	by, _ := j.excludes(job, &f.Offer, now)
-	if soft(by) {
-		by = ""
-	}
-	if by != "" || len(job.Providers) > 0 || job.Meeting != nil {
-		return by
-	}
-	s := j.settings(job.Task)
-	if by := s.Bars(f); by != "" {
-		return by
-	}
-	if job.Criticality.Replicas() > 1 && !s.Qualifies(f) {
-		return route.ByCriticality
-	}
-	return ""
-}
-
-// excludes says in a word what keeps a service out of a job, whatever its place in the order, or "". Who is full may be
-// asked when it has answered one or a minute is over, and who was busy after a pause: then when says when.
-func (j *Jobs) excludes(job *Job, o *guild.Offer, now time.Time) (by string, when time.Time) {
-	p := o.Service.PubKey
-	switch chosen := len(job.Providers) > 0 || job.Meeting != nil; {
-	case p == j.c.PubKey:
-		return byItself, now
-	case o.State == guild.Removed: // whoever names it too: first it must be allowed again
-		return route.ByState, now
-	case len(job.Providers) > 0 && !slices.Contains(job.Providers, p):
-		return byOthers, now
-	case job.Meeting != nil && job.Meeting.Service != nil && o.Service != *job.Meeting.Service:
-		return byService, now
-	case job.asked(p):
-		return byAsked, now
-	case (job.Private || job.Release != nil) && !o.Encrypts:
-		return byEncryption, now
-	case job.Release != nil && sealedFor(job.Release, *o) == nil:
-		return byCredentials, now
-	case !chosen && o.Until > now.UnixMilli():
-		return byQuarantine, now
-	case !chosen && job.Bid > 0 && o.Price > job.Bid:
-		return byPrice, now
-	case !chosen && o.State == guild.Conditional && job.Criticality.Replicas() == 1 && !slices.Contains(probation[:], job.Class):
-		return byClass, now
-	}
-	_, his, _ := j.promises.of(p, job.Task)
-	when, known := j.room(p, now, his)
-	if !known {
-		when = now.Add(time.Hour) // or whenever it answers one
-	}
-	if when.After(now) {
-		by = byFull
-	}
-	again, busy := j.again(job, p)
-	switch {
-	case busy && !again.Before(job.deadline()):
-		return byCapacity, now
-	case busy && again.After(when):
-		return byPause, again
-	case busy && by == "":
-		return route.ByBusy, when
-	}
-	return by, when
-}
-
-// explain says for a person what a word of excludes means.
-func (j *Jobs) explain(job *Job, f *route.Facts, by string) string {
-	o, name := &f.Offer, nameOf(f.Offer)
-	switch by {
-	case byItself:
-		return "nobody hires itself"
-	case byOthers:
-		return name + " was not to be asked"
-	case byService:
-		return name + " is another service than the one that is met"
-	case byAsked:
-		return name + " was asked already"
-	case byEncryption:
-		return name + " does not read encrypted requests"
-	case byCredentials:
-		return "the credentials are not sealed for " + name
-	case byQuarantine:
-		return fmt.Sprintf("%s is %s until %s", name, o.State, time.UnixMilli(o.Until).UTC().Format(time.RFC3339))
-	case byPrice:
-		return fmt.Sprintf("%s asks %s, the bid is %s", name, o.Price, job.Bid)
-	case byClass:
-		return fmt.Sprintf("%s is %s, and gets %s jobs only", name, o.State, strings.Join(probation[:], " and "))
-	case byFull:
-		return name + " has as much to do as we give at once"
-	case byPause, route.ByBusy:
-		return name + " had no capacity for it"
-	case byCapacity:
-		return name + " has no capacity, and is not asked again before the deadline"
-	case route.ByState:
-		return fmt.Sprintf("%s is %s", name, o.State)
-	case route.ByTrust:
-		return fmt.Sprintf("%s is trusted %s only", name, f.Trust)
-	case route.ByAgain:
-		return name + " is being tried once more"
-	case route.ByUnconfirmed:
-		return fmt.Sprintf("%s has passed no benchmark, and its announcement does not confirm kind %d", name, job.Kind)
-	case route.ByCriticality:
-		return fmt.Sprintf("%s %s", name, unqualified(f))
-	}
-	return name + ": " + by
-}
-
-// nameOf names a provider so that a person can find it: the commands take the start of an npub.
-func nameOf(o guild.Offer) string {
-	return fmt.Sprintf("%s (%.12s…)", guild.Cut(cmp.Or(o.Name, "a provider"), 40), nip19.EncodeNpub(o.Service.PubKey))
-}
-
-// unqualified says why a provider gets unimportant work only.
-func unqualified(f *route.Facts) string {
-	switch {
-	case !f.Met:
-		return "has not been met"
-	case f.Offer.State == guild.Conditional || f.Offer.State == guild.Benchmarking:
-		return fmt.Sprintf("is %s", f.Offer.State)
-	}
-	return fmt.Sprintf("is trusted %s only", f.Trust)
-}
-
 // nobody says why there is nobody to ask.
 func nobody(job *Job, offers int, unknown bool, excluded string) string {
 	switch {
@@ -438,7 +298,7 @@ func nobody(job *Job, offers int, unknown bool, excluded string) string {
 	return fmt.Sprintf("of %d who offer the task %q none is left: %s", offers, job.Task, excluded)
 }
 
-// unheard says that none of those whom the customer named offers the task.
+// unheard says that none of the providers that the customer named offers the task.
 func unheard(job *Job) string {
 	var names []string
 	for _, p := range job.Providers[:min(3, len(job.Providers))] {
@@ -458,39 +318,9 @@ func hasOrHave(names []string) string {
 	return strings.Join(names, ", ") + " have"
 }
 
-// maxBusy is how often one provider is asked for one job, at most, when it has no capacity each time.
-const maxBusy = 4
-
-// asked reports whether a provider has had its turn. One that only had no capacity may have another.
-func (j *Job) asked(p nostr.PubKey) bool {
-	busy := 0
-	for _, a := range j.Attempts {
-		switch {
-		case a.Provider.PubKey != p:
-		case !a.Later:
-			return true
-		default:
-			busy++
-		}
-	}
-	return busy >= maxBusy
-}
-
-// again says when a provider that had no capacity may be asked once more: each time after twice the pause.
-func (j *Jobs) again(job *Job, p nostr.PubKey) (when time.Time, busy bool) {
-	pause := j.c.Patience.Busy
-	for _, a := range job.Attempts {
-		if a.Provider.PubKey == p && a.Later {
-			when, busy = time.UnixMilli(a.Over).Add(pause), true
-			pause *= 2
-		}
-	}
-	return when, busy
-}
-
-// taskOf is the task of a job. The lock must be held.
-func (f *Fold) taskOf(id guild.JobID) string {
-	if job, ok := f.jobs.Get(id); ok {
+// taskOf is the task of a job, "" of an unknown one.
+func (s *state) taskOf(id guild.JobID) string {
+	if job, ok := s.Jobs.Get(id); ok {
 		return job.Task
 	}
 	return ""

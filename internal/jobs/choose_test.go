@@ -55,9 +55,9 @@ func TestWhoMayBeAskedForWhat(t *testing.T) {
 		{"the sure before the cheap", []guild.Offer{alice.offers(2), sure(bob.offers(1), 0.8)}, nil, fact.JobOpened{}, []person{alice, bob}},
 	} {
 		j := New(Config{
-			Offers: func(string, int) []guild.Offer { return c.offers },
+			Market: offered(func(string, int) []guild.Offer { return c.offers }),
 			Trust:  func(_ string, s guild.Service) (guild.Trust, bool) { t, met := c.trust[s]; return t, met },
-			Now:    time.Now, Routing: Routing{Policy: orderly},
+			Now:    time.Now, Policy: orderly,
 		}, NewFold())
 		job := &Job{JobOpened: c.job}
 		var got []person
@@ -77,7 +77,7 @@ func TestWhoMayBeAskedForWhat(t *testing.T) {
 func TestAnUnconfirmedKindIsTheReason(t *testing.T) {
 	o := alice.offers(1)
 	o.Confirmed = false
-	j := New(Config{Offers: func(string, int) []guild.Offer { return []guild.Offer{o} },
+	j := New(Config{Market: offered(func(string, int) []guild.Offer { return []guild.Offer{o} }),
 		Trust: func(string, guild.Service) (guild.Trust, bool) { return 0, false }}, NewFold())
 	why := j.field(&Job{JobOpened: fact.JobOpened{Task: "python", Kind: 5000}}, 1, time.Now()).why
 	if !strings.HasSuffix(why, "has passed no benchmark, and its announcement does not confirm kind 5000") {

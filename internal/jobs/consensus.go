@@ -254,10 +254,10 @@ func (v *view) patience() time.Time {
 // heard is when everybody who offers something has had the time to be heard of. A process begins with knowing nobody,
 // and nothing may follow from that for a job that it found open: those who were asked would be taken back in vain.
 func (v *view) heard() time.Time {
-	if !v.jobs.older[v.Job.Job] || v.jobs.c.Hears == nil {
+	if !v.jobs.older[v.Job.Job] {
 		return time.Time{}
 	}
-	since := v.jobs.c.Hears()
+	since := v.jobs.c.Network.Hears()
 	if since.IsZero() {
 		return v.deadline()
 	}

@@ -8,6 +8,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/fold"
 	"guild/nip90"
 )
 
@@ -63,7 +64,7 @@ func ours(e nostr.Event, a Attempt, job *Job) (Attempt, *Job, error) {
 
 // inside is the reference within an encrypted event. Only who was asked is worth the decryption.
 func (j *Jobs) inside(ctx context.Context, e nostr.Event) nip90.Reference {
-	if !e.Tags.Has("encrypted") || len(j.fold.turnsOf(e.PubKey)) == 0 {
+	if !e.Tags.Has("encrypted") || len(j.fold.attemptsOf(e.PubKey)) == 0 {
 		return nip90.Reference{}
 	}
 	return nip90.CorrelateInside(e, nip90.OpenWith(ctx, j.c.Keyer))
@@ -72,9 +73,9 @@ func (j *Jobs) inside(ctx context.Context, e nostr.Event) nip90.Reference {
 // nearest finds the one attempt that the provider may be answering now. With two of them nobody can tell, and a
 // delivery that is judged as another job's would be held against a provider that did its work.
 func (j *Jobs) nearest(e nostr.Event) (Attempt, *Job, error) {
-	asked := j.fold.turnsOf(e.PubKey)
+	asked := j.fold.attemptsOf(e.PubKey)
 	var found []Attempt
-	for _, id := range slices.Backward(asked[max(0, len(asked)-maxTurns):]) {
+	for _, id := range slices.Backward(asked[max(0, len(asked)-maxRecent):]) {
 		a, job, ok := j.fold.Attempt(id)
 		switch {
 		case !ok:
@@ -107,21 +108,35 @@ func (a Attempt) mayBeAnswered(e nostr.Event, job *Job) bool {
 	return a.State.Waiting() || gone && said.Before(time.UnixMilli(a.Over).Add(aftertow))
 }
 
-// maxTurns is how many attempts of one provider are looked at for an answer that names none.
-const maxTurns = 1000
+// maxRecent is how many attempts of one provider are looked at for an answer that names none.
+const maxRecent = 1000
 
-// turnsOf lists the latest attempts of a provider, the latest last.
-func (f *Fold) turnsOf(provider nostr.PubKey) []nostr.ID {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.turns.Of(provider)
+// attemptsOf lists the latest attempts of a provider, the latest last.
+func (f *Fold) attemptsOf(provider nostr.PubKey) []nostr.ID {
+	return fold.Read(f.State, func(s *state) []nostr.ID { return s.latest.Of(provider) })
 }
 
-// takeTurn adds an attempt to those of its provider. Whoever holds the list before keeps it.
-func (f *Fold) takeTurn(provider nostr.PubKey, attempt nostr.ID) {
-	turns := f.turns.Of(provider)
-	if len(turns) >= 2*maxTurns {
-		turns = slices.Clone(turns[len(turns)-maxTurns:])
+// addAttempt adds an attempt to those of its provider. Whoever holds the list before keeps it.
+func (s *state) addAttempt(provider nostr.PubKey, attempt nostr.ID) {
+	latest := s.latest.Of(provider)
+	if len(latest) >= 2*maxRecent {
+		latest = slices.Clone(latest[len(latest)-maxRecent:])
 	}
-	f.turns.Set(provider, append(turns, attempt))
+	s.latest.Set(provider, append(latest, attempt))
+}
+
+// With lists the jobs of a provider's latest attempts, at least the last thousand, in the order in which it was first
+// asked for each.
+func (f *Fold) With(provider nostr.PubKey) []guild.JobID {
+	var all []guild.JobID
+	known := map[guild.JobID]bool{}
+	f.View(func(s *state) {
+		for _, attempt := range s.latest.Of(provider) {
+			if id, ok := s.attempts.Get(attempt); ok && !known[id] {
+				known[id] = true
+				all = append(all, id)
+			}
+		}
+	})
+	return all
 }

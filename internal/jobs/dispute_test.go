@@ -6,6 +6,7 @@ import (
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/fold/foldtest"
 )
 
 func TestAVerdictThatIsDoubtedStandsUntilThereIsAnother(t *testing.T) {
@@ -41,7 +42,7 @@ func TestAVerdictThatIsDoubtedStandsUntilThereIsAnother(t *testing.T) {
 					t.Errorf("after %s: %s, and %s stands", step.fact.Type(), a.State, a.stands())
 				}
 				again := NewFold()
-				if err := again.Restore([]byte(snapshot(t, w.fold))); err != nil || again.Open() != 0 || w.fold.Open() != 0 {
+				if err := again.Restore([]byte(foldtest.Snapshot(t, w.fold))); err != nil || again.Open() != 0 || w.fold.Open() != 0 {
 					t.Errorf("after %s: %d open, %d after a restart, %v", step.fact.Type(), w.fold.Open(), again.Open(), err)
 				}
 			}

@@ -86,7 +86,8 @@ func (j *Jobs) dueForJob(v *view, stops bool) (due.Work, bool) {
 		}
 	}
 	_, lost := v.lost()
-	switch who := v.field(); {
+	who := v.field()
+	switch {
 	case lost:
 		return j.conclude(v.Job, v.patience()), true // unless somebody comes
 	case who.best != nil && j.c.UpToDate != nil && !j.c.UpToDate(v.Task):
@@ -195,7 +196,8 @@ func (j *Jobs) publish(job *Job, a Attempt) due.Work {
 			}, nil
 		},
 		Park: func(tx *journal.Tx, reason string) {
-			switch now, _, ok := j.fold.Attempt(a.ID); {
+			now, _, ok := j.fold.Attempt(a.ID)
+			switch {
 			case !ok || now.State != guild.Planned:
 			case now.Heard > 0: // no relay said so, but the provider has it
 				tx.Append(fact.AttemptRequested{Attempt: a.ID, Relays: a.Planned.Relays, Silence: now.Silence})
@@ -236,7 +238,7 @@ func (j *Jobs) withdraw(job *Job, a Attempt) due.Work {
 			}
 			ctx, cancel := context.WithTimeout(ctx, j.c.Patience.Ladder[0])
 			defer cancel()
-			if err := j.c.Publish(ctx, e, slices.Concat(a.Planned.Relays, j.c.Relays())); err != nil {
+			if err := j.c.Network.Publish(ctx, e, slices.Concat(a.Planned.Relays, j.c.Network.Relays())); err != nil {
 				return nil, err
 			}
 			return func(*journal.Tx) error { return nil }, nil

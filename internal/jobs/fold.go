@@ -2,9 +2,10 @@ package jobs
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -17,21 +18,64 @@ import (
 
 // Fold is the state of every job of ours and of its attempts, and of what was bid for them.
 type Fold struct {
-	mu    sync.RWMutex
-	jobs  fold.Table[guild.JobID, *Job]
-	deals fold.Table[string, []deal] // the latest bids for each task, see bids.go
-	purse purse                      // what of the budgets is reserved and spent, see budget.go
+	*fold.State[state]
+	matrix atomic.Pointer[route.Matrix] // is told what changes, if not nil
+}
 
-	strains strains // who is left alone for what it answered, see strain.go
+type state struct {
+	Jobs  fold.Table[guild.JobID, *Job] `json:"jobs"`
+	Deals fold.Table[string, []deal]    `json:"deals"` // the latest bids for each task
+	purse
+	Backoffs fold.Table[serviceKey, backoff] `json:"backoffs"` // of services that have any
 
-	// Derived from jobs.
-	attempts fold.Table[nostr.ID, guild.JobID]
-	open     map[guild.JobID]bool // the jobs that something may still be due for
-
+	attempts      fold.Table[nostr.ID, guild.JobID]
+	open          map[guild.JobID]bool // the jobs that something may still be due for
 	traffic       traffic
-	matrix        *route.Matrix                        // that is told what changes, if not nil
-	turns         fold.Table[nostr.PubKey, []nostr.ID] // the latest attempts of each provider, the latest last
+	latest        fold.Table[nostr.PubKey, []nostr.ID] // the latest attempts of each provider, the latest last
 	solicitations fold.Table[nostr.ID, guild.JobID]    // the requests for offers, as long as one may come
+	demands       []demand                             // for payment that still hold, the oldest first
+}
+
+// Check refuses an empty job, which nothing could be derived from.
+func (s *state) Check() error {
+	for id, job := range s.Jobs.All() {
+		if job == nil {
+			return fmt.Errorf("job %s is empty", id)
+		}
+	}
+	return nil
+}
+
+// Derive computes everything that follows from the jobs and the backoffs.
+func (s *state) Derive() {
+	s.open, s.traffic = map[guild.JobID]bool{}, newTraffic()
+	var planned []*Attempt
+	for id, job := range s.Jobs.All() {
+		for i := range job.Attempts {
+			s.attempts.Set(job.Attempts[i].ID, id)
+			planned = append(planned, &job.Attempts[i])
+		}
+		s.traffic.changed(nil, job.Attempts)
+		if !job.quiet() {
+			s.open[id] = true
+		}
+		if job.Solicited != nil {
+			s.solicitations.Set(job.Solicited.Request.ID, id)
+		}
+	}
+	slices.SortFunc(planned, func(a, b *Attempt) int { return cmp.Or(cmp.Compare(a.At, b.At), slices.Compare(a.ID[:], b.ID[:])) })
+	var since int64
+	if len(planned) > 0 {
+		since = planned[len(planned)-1].At - longest.Milliseconds()
+	}
+	for _, a := range planned {
+		s.addAttempt(a.Provider.PubKey, a.ID)
+		task := s.traffic.decided(s.taskOf(a.Job))
+		if a.At > since {
+			s.traffic.asked(task, a.Provider.PubKey, a.At)
+		}
+	}
+	s.deriveDemands()
 }
 
 // Job is one job as the facts have it. A *Job that was handed out is never changed again.
@@ -86,43 +130,32 @@ type Attempt struct {
 }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold {
-	return &Fold{open: map[guild.JobID]bool{}, traffic: newTraffic()}
-}
-
-// Name implements fold.Fold.
-func (*Fold) Name() string { return "jobs" }
-
-// Version implements fold.Fold.
-func (*Fold) Version() int { return 5 }
+func NewFold() *Fold { return &Fold{State: fold.NewState[state]("jobs", 6)} }
 
 // Job returns a job.
-func (f *Fold) Job(id guild.JobID) (*Job, bool) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.jobs.Get(id)
+func (f *Fold) Job(id guild.JobID) (job *Job, ok bool) {
+	f.View(func(s *state) { job, ok = s.Jobs.Get(id) })
+	return job, ok
 }
 
 // Attempt returns an attempt and its job.
 func (f *Fold) Attempt(id nostr.ID) (Attempt, *Job, bool) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	job, ok := f.jobs.Get(f.attempts.Of(id))
-	if !ok {
+	job := fold.Read(f.State, func(s *state) *Job { return s.Jobs.Of(s.attempts.Of(id)) })
+	if job == nil {
 		return Attempt{}, nil, false
 	}
-	i := job.index(id)
-	return job.Attempts[i], job, true
+	return job.Attempts[job.index(id)], job, true
 }
 
 // All lists the jobs, the newest first.
 func (f *Fold) All() []*Job {
-	f.mu.RLock()
-	all := make([]*Job, 0, f.jobs.Len())
-	for _, job := range f.jobs.All() {
-		all = append(all, job)
-	}
-	f.mu.RUnlock()
+	var all []*Job
+	f.View(func(s *state) {
+		all = make([]*Job, 0, s.Jobs.Len())
+		for _, job := range s.Jobs.All() {
+			all = append(all, job)
+		}
+	})
 	slices.SortFunc(all, func(a, b *Job) int {
 		return cmp.Or(cmp.Compare(b.At, a.At), slices.Compare(a.Job[:], b.Job[:]))
 	})
@@ -130,11 +163,7 @@ func (f *Fold) All() []*Job {
 }
 
 // Open is the number of jobs that something may still be due for.
-func (f *Fold) Open() int {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return len(f.open)
-}
+func (f *Fold) Open() int { return fold.Read(f.State, func(s *state) int { return len(s.open) }) }
 
 // OpenUnless is Open, but for the jobs whose guard is held.
 func (f *Fold) OpenUnless(held func(fact.Subject) bool) (n int) {
@@ -148,12 +177,12 @@ func (f *Fold) OpenUnless(held func(fact.Subject) bool) (n int) {
 
 // active lists the jobs that something may be due for, the oldest first.
 func (f *Fold) active() []*Job {
-	f.mu.RLock()
 	var active []*Job
-	for id := range f.open {
-		active = append(active, f.jobs.Of(id))
-	}
-	f.mu.RUnlock()
+	f.View(func(s *state) {
+		for id := range s.open {
+			active = append(active, s.Jobs.Of(id))
+		}
+	})
 	slices.SortFunc(active, func(a, b *Job) int { return cmp.Compare(a.Seq, b.Seq) })
 	return active
 }
@@ -217,51 +246,48 @@ func (f *Fold) Finished(guard fact.Subject) bool {
 func (f *Fold) Apply(e fact.Entry) {
 	f.heed(e)
 	switch e.Subject.Noun() {
-	case "job":
 	case "bid":
-		f.applyBids(e)
-		return
-	default:
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, one := range e.Facts {
-		f.apply(one, e)
-	}
-	if id, err := guild.ParseJobID(strings.TrimPrefix(string(e.Subject), "job.")); err == nil {
-		f.change(id, func(j *Job) { j.Last = e.Seq })
+		f.Change(func(s *state) { s.applyBids(e) })
+	case "job":
+		f.Change(func(s *state) {
+			for _, one := range e.Facts {
+				s.apply(one, e)
+			}
+			if id, err := guild.ParseJobID(strings.TrimPrefix(string(e.Subject), "job.")); err == nil {
+				s.change(id, func(j *Job) { j.Last = e.Seq })
+			}
+		})
 	}
 }
 
-func (f *Fold) apply(one fact.Fact, e fact.Entry) {
+func (s *state) apply(one fact.Fact, e fact.Entry) {
 	at := e.At
 	switch one := one.(type) {
 	case fact.JobOpened:
-		f.jobs.Set(one.Job, &Job{JobOpened: one, Seq: e.Seq, At: at})
-		f.open[one.Job] = true
+		s.Jobs.Set(one.Job, &Job{JobOpened: one, Seq: e.Seq, At: at})
+		s.open[one.Job] = true
 	case fact.JobCancelled:
-		f.change(one.Job, func(j *Job) { j.Cancelled = true })
+		s.change(one.Job, func(j *Job) { j.Cancelled = true })
 	case fact.JobClosed:
-		f.change(one.Job, func(j *Job) { j.Ending, j.Reason, j.Closed, j.Chosen = one.Ending, one.Reason, at, one.Chosen })
+		s.change(one.Job, func(j *Job) { j.Ending, j.Reason, j.Closed, j.Chosen = one.Ending, one.Reason, at, one.Chosen })
 	case fact.JobSolicited:
-		f.solicitations.Set(one.Request.ID, one.Job)
-		f.change(one.Job, func(j *Job) { j.solicited(one) })
+		s.solicitations.Set(one.Request.ID, one.Job)
+		s.change(one.Job, func(j *Job) { j.solicited(one) })
 	case fact.JobOffered:
-		f.change(one.Job, func(j *Job) { j.offered(one) })
+		s.change(one.Job, func(j *Job) { j.offered(one) })
 	case fact.AttemptPlanned:
-		f.attempts.Set(one.Attempt, one.Job)
-		f.traffic.asked(f.traffic.decided(f.taskOf(one.Job)), one.Provider.PubKey, at)
-		f.takeTurn(one.Provider.PubKey, one.Attempt)
-		f.change(one.Job, func(j *Job) { j.plan(one, at) })
+		s.attempts.Set(one.Attempt, one.Job)
+		s.traffic.asked(s.traffic.decided(s.taskOf(one.Job)), one.Provider.PubKey, at)
+		s.addAttempt(one.Provider.PubKey, one.Attempt)
+		s.change(one.Job, func(j *Job) { j.plan(one, at) })
 	case fact.EffectSettled:
-		f.published(one.Effect)
-		f.sought(one.Effect, true)
+		s.published(one.Effect)
+		s.sought(one.Effect, true)
 	case fact.EffectParked:
-		f.published(one.Effect)
-		f.sought(one.Effect, false)
+		s.published(one.Effect)
+		s.sought(one.Effect, false)
 	default:
-		f.applyToAttempt(one, at)
+		s.applyToAttempt(one, at)
 	}
 }
 
@@ -273,25 +299,26 @@ func (j *Job) plan(p fact.AttemptPlanned, at int64) {
 }
 
 // change replaces a job by a changed copy, so that readers keep what they hold.
-func (f *Fold) change(id guild.JobID, by func(*Job)) {
-	old, ok := f.jobs.Get(id)
+func (s *state) change(id guild.JobID, by func(*Job)) {
+	old, ok := s.Jobs.Get(id)
 	if !ok {
 		return
 	}
 	job := *old
 	job.Attempts = slices.Clone(old.Attempts)
 	by(&job)
-	if f.traffic.changed(old.Attempts, job.Attempts); job.quiet() {
-		f.rest(&job)
+	s.traffic.changed(old.Attempts, job.Attempts)
+	if job.quiet() {
+		s.rest(&job)
 	}
-	f.jobs.Set(id, &job)
+	s.Jobs.Set(id, &job)
 }
 
 // rest drops what of a job was only needed as long as something might be due for it. Jobs are kept for ever.
-func (f *Fold) rest(job *Job) {
-	delete(f.open, job.Job)
+func (s *state) rest(job *Job) {
+	delete(s.open, job.Job)
 	if job.Solicited != nil {
-		f.solicitations.Delete(job.Solicited.Request.ID)
+		s.solicitations.Delete(job.Solicited.Request.ID)
 	}
 	job.Solicited, job.Offers, job.Providers, job.Inputs, job.Quality = nil, nil, nil, nil, nil
 	if job.Release != nil {
@@ -299,8 +326,8 @@ func (f *Fold) rest(job *Job) {
 	}
 }
 
-func (f *Fold) changeAttempt(id nostr.ID, by func(*Attempt)) {
-	f.change(f.attempts.Of(id), func(j *Job) {
+func (s *state) changeAttempt(id nostr.ID, by func(*Attempt)) {
+	s.change(s.attempts.Of(id), func(j *Job) {
 		if i := j.index(id); i >= 0 {
 			by(&j.Attempts[i])
 			j.Attempts[i].slim()
@@ -317,7 +344,8 @@ func (a *Attempt) slim() {
 	if a.State.Waiting() {
 		return
 	}
-	if a.Words = nil; a.Deletion != nil && !a.Withdrawn {
+	a.Words = nil
+	if a.Deletion != nil && !a.Withdrawn {
 		return
 	}
 	a.Planned, a.Deletion = nil, nil
@@ -325,11 +353,11 @@ func (a *Attempt) slim() {
 
 // published notes that a deletion is with a relay, or was given up: the next provider may be asked. And it counts how
 // often a request was published again.
-func (f *Fold) published(effect string) {
+func (s *state) published(effect string) {
 	if id, ok := deletionOf(effect); ok {
-		f.changeAttempt(id, func(a *Attempt) { a.Withdrawn = true })
+		s.changeAttempt(id, func(a *Attempt) { a.Withdrawn = true })
 	}
 	if id, ok := againOf(effect); ok {
-		f.changeAttempt(id, func(a *Attempt) { a.Again++ })
+		s.changeAttempt(id, func(a *Attempt) { a.Again++ })
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"guild"
 	"guild/internal/fact"
-	"guild/internal/fold"
+	"guild/internal/fold/foldtest"
 )
 
 // history draws entries about a few jobs, of which not all make sense.
@@ -68,28 +68,10 @@ func life(id nostr.ID, deletion nostr.Event) *rapid.Generator[fact.Fact] {
 	})
 }
 
-func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		all := history(t)
-		cut := rapid.IntRange(0, len(all)).Draw(t, "cut")
-		whole, before, after := NewFold(), NewFold(), NewFold()
-		for i, e := range all {
-			whole.Apply(e)
-			if i < cut {
-				before.Apply(e)
-			}
-		}
-		if err := after.Restore([]byte(snapshot(t, before))); err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range all[cut:] {
-			after.Apply(e)
-		}
-		if a, b := snapshot(t, whole), snapshot(t, after); a != b {
-			t.Fatalf("%s\n%s", a, b)
-		}
-		if whole.Open() != after.Open() {
-			t.Fatalf("%d and %d open", whole.Open(), after.Open())
+func TestFoldRestore(t *testing.T) {
+	foldtest.GoesOn(t, NewFold, history, func(t *rapid.T, whole, restored *Fold) {
+		if whole.Open() != restored.Open() {
+			t.Fatalf("%d open, and %d in the restored fold", whole.Open(), restored.Open())
 		}
 	})
 }
@@ -134,26 +116,18 @@ func TestAJobThatWasHandedOutNeverChanges(t *testing.T) {
 
 func show(t interface{ Fatal(...any) }, job *Job) string {
 	f := NewFold()
-	f.jobs.Set(job.Job, job)
-	return snapshot(t, f)
+	f.Change(func(s *state) { s.Jobs.Set(job.Job, job) })
+	return foldtest.Snapshot(t, f)
 }
 
-func snapshot(t interface{ Fatal(...any) }, f fold.Fold) string {
-	b, err := f.Freeze()()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
-func TestAGarbledSnapshotIsRefusedAndChangesNothing(t *testing.T) {
+func TestFoldRefusesGarbledSnapshots(t *testing.T) {
 	f := NewFold()
 	f.Apply(fact.Entry{Seq: 1, Subject: fact.JobSubject(guild.JobID{1}), Facts: []fact.Fact{fact.JobOpened{Job: guild.JobID{1}, Task: "python"}}})
-	before := snapshot(t, f)
-	for _, garbage := range []string{``, `null`, `[]`, before[:len(before)-1], `{"x":{}}`, `{"` + strings.Repeat("0", 32) + `":null}`} {
-		if err := f.Restore([]byte(garbage)); err == nil || snapshot(t, f) != before || f.Open() != 1 {
-			t.Errorf("%q: %v", garbage, err)
-		}
+	whole := foldtest.Snapshot(t, f)
+	emptied := whole[:strings.Index(whole, `":{"job"`)] + `":null},` + whole[strings.Index(whole, `"deals"`):]
+	foldtest.Refuses(t, f, append(foldtest.Partial(t, f), `{"x":{}}`, `{"`+strings.Repeat("0", 32)+`":null}`, emptied)...)
+	if f.Open() != 1 {
+		t.Errorf("%d open, want 1", f.Open())
 	}
 }
 

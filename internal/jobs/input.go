@@ -50,11 +50,11 @@ func (j *Jobs) checkInputs(o Order) error {
 func (j *Jobs) checkInput(o Order, in fact.Input) error {
 	switch {
 	case in.Relay != "" && !nip90.IsRelay(in.Relay):
-		return fmt.Errorf("%.80q is no relay", in.Relay)
+		return fmt.Errorf("%.80q is not a relay URL", in.Relay)
 	case in.Marker == nip90.MarkerBundle || in.Marker == nip90.MarkerBenchmark:
-		return fmt.Errorf("the marker %q is taken", in.Marker)
+		return fmt.Errorf("the marker %q is reserved", in.Marker)
 	case len(in.Marker) > maxMarker || nip90.IsRelay(in.Marker) || guild.Clean(in.Marker) != in.Marker:
-		return fmt.Errorf("%.80q is no marker", in.Marker)
+		return fmt.Errorf("%.80q is not a marker", in.Marker)
 	}
 	switch in.Type {
 	case "text":
@@ -66,7 +66,7 @@ func (j *Jobs) checkInput(o Order, in fact.Input) error {
 		return j.checkURL(o, in.Data)
 	case "event":
 		if _, err := nostr.IDFromHex(in.Data); err != nil {
-			return fmt.Errorf("%.80q is no event id: want 64 hex digits", in.Data)
+			return fmt.Errorf("%.80q is not an event id: want 64 hex digits", in.Data)
 		}
 		return nil
 	case "job":
@@ -79,7 +79,7 @@ func (j *Jobs) checkURL(o Order, data string) error {
 	digits, isBlob := strings.CutPrefix(data, blobScheme)
 	switch {
 	case !isBlob && !nip90.IsWebURL(data):
-		return fmt.Errorf("%.80q is no URL", data)
+		return fmt.Errorf("%.80q is not a web URL", data)
 	case !isBlob:
 		return nil
 	}
@@ -102,7 +102,7 @@ func (j *Jobs) checkEarlier(o Order, data string) error {
 	}
 	id, err := guild.ParseJobID(data)
 	if err != nil {
-		return fmt.Errorf("%.80q is no job: want the 64 hex digits of a request, or the 32 of a job of this node", data)
+		return fmt.Errorf("%.80q is not a job: want the 64 hex digits of a request, or the 32 of a job of this node", data)
 	}
 	earlier, ok := j.fold.Job(id)
 	switch {
@@ -205,7 +205,7 @@ func (j *Jobs) resolve(ctx context.Context, job *Job, o guild.Offer, in fact.Inp
 
 // home is a relay on which what was sent to us is found: the first that our requests ask for.
 func (j *Jobs) home() string {
-	if relays := j.c.Relays(); len(relays) > 0 {
+	if relays := j.c.Network.Relays(); len(relays) > 0 {
 		return relays[0]
 	}
 	return ""

@@ -41,46 +41,58 @@ type Config struct {
 	Node    string
 	Now     func() time.Time
 
-	Offers func(task string, kind int) []guild.Offer                    // who offers a task
-	Trust  func(task string, s guild.Service) (t guild.Trust, met bool) // how far it is trusted
+	Market  Market
+	Network Network
+	Trust   func(task string, s guild.Service) (t guild.Trust, met bool) // how far a service is trusted with a task
 
-	Provider func(guild.Service) guild.Provider                                 // what is known of one, announced or not; merely seen if nil
-	Publish  func(ctx context.Context, e guild.Verified, relays []string) error // nil when a relay took it
-	Relays   func() []string                                                    // where answers reach us
-	// Upload puts what is too large for an event where a provider can fetch it, sealed with a key if asked to.
+	// Upload puts what is too large for an event where a provider can fetch it, sealed with a key if seal is set. Fetch
+	// reads what a provider put somewhere.
 	Upload func(ctx context.Context, bundle []byte, seal bool) (url string, key *[32]byte, err error)
-	// Unseal opens a vault that was sealed for this node; SealFor seals one for an age recipient.
+	Fetch  func(ctx context.Context, p fact.Place, want guild.Hash, size int64) (io.ReadCloser, error)
+
+	// Unseal opens a vault that was sealed for this node. SealFor seals one for an age recipient.
 	Unseal  func(ctx context.Context, sealed []byte) (vault.Secret, error)
 	SealFor func(ctx context.Context, recipient string, document vault.Secret) ([]byte, error)
-	// Fetch is the other direction of Upload.
-	Fetch func(ctx context.Context, p fact.Place, want guild.Hash, size int64) (io.ReadCloser, error)
-	// Look asks relays for the events of a kind by which a provider answered a request. It fails when no relay
-	// answers. Without it nothing is looked for before an attempt is given up.
-	Look func(ctx context.Context, provider nostr.PubKey, request nostr.ID, kind nostr.Kind, relays []string) ([]guild.Verified, error)
 
-	Hears func() time.Time // since when what providers say reaches us, zero while it does not; always if nil
+	Patience   Patience
+	Limits     Limits
+	Budgets    map[string]Budget      // by task, and Others for every task without its own; no limit if empty
+	Thresholds map[string]guild.Trust // by task: trust below which its ordinary work is not given; the policy's if 0
 
-	Patience Patience
-	Limits   Limits
-
-	Bids    func() policy.Bids                  // by which bids are computed; the partnership protocol's if nil
-	Budgets map[string]Budget                   // by task, and Others for every task without its own; no limit if empty
-	Extra   func(task string) guild.Msat        // what a month's budget has more, or less; nothing if nil (COST_BUDGET)
-	Factor  func(task string) guild.Trust       // of Patience.Silence, in micro-units; one if nil (TIMEOUT_CONFIGURATION)
-	AtOnce  func(nostr.PubKey) (n int, ok bool) // instead of Limits.AtOnce; if nil, for nobody (PARALLELISM_LIMIT)
-	// AllAtOnce is how many requests all providers together may have not answered; any number if nil (PARALLELISM_LIMIT).
-	AllAtOnce func() (n int, ok bool)
-
-	Routing Routing
-	// UpToDate reports whether trust has learned all there is to learn about a task: nobody is chosen by trust that is not
-	// (section 5.5.1). Always if nil.
-	UpToDate func(task string) bool
+	Variables Variables                          // what experience has changed; nothing if nil
+	Policy    func() (policy.Policy, guild.Hash) // in force, and its hash; policy.Default() if nil
+	UpToDate  func(task string) bool             // trust has learned all there is to learn about a task; always if nil
+	// OfferOf is what Market.Offers says of one service; ok is false when that does not name it. With it, Touch must be
+	// called whenever an answer may change for another reason than time and the journal's facts. Without it all offers
+	// are read for each decision.
+	OfferOf func(s guild.Service, task string, kind int) (o guild.Offer, ok bool)
 }
 
-// Limits is how much one provider is asked by us. A zero field is the value given beside it.
-type Limits struct {
-	AtOnce    int // requests that it has not answered: 8
-	PerMinute int // new requests: 30
+// Market is what is known of the providers.
+type Market interface {
+	Offers(task string, kind int) []guild.Offer
+	Provider(guild.Service) guild.Provider // announced or not
+	Measured(s guild.Service, now time.Time) route.Measured
+}
+
+// Network reaches the providers.
+type Network interface {
+	// Publish returns nil when a relay took the event.
+	Publish(ctx context.Context, e guild.Verified, relays []string) error
+	// Relays returns where answers reach us.
+	Relays() []string
+	// Look asks relays for the events of a kind by which a provider answered a request. It fails when no relay answers.
+	Look(ctx context.Context, provider nostr.PubKey, request nostr.ID, kind nostr.Kind, relays []string) ([]guild.Verified, error)
+	// Hears returns since when what providers say reaches us, zero while it does not.
+	Hears() time.Time
+}
+
+// Variables are the numbers that change with experience (the partnership protocol, section 5.3).
+type Variables interface {
+	Budget(task string) guild.Msat               // COST_BUDGET: what a month's budget has more, or less
+	Timeout(task string) guild.Trust             // TIMEOUT_CONFIGURATION: factor of Patience.Silence, in micro-units; 0 for one
+	Parallelism(p nostr.PubKey) (n int, ok bool) // PARALLELISM_LIMIT of a provider, instead of Limits.AtOnce
+	AtOnce() (n int, ok bool)                    // PARALLELISM_LIMIT of all providers together
 }
 
 // Patience is how long things may take. A zero field is the value given beside it.
@@ -119,23 +131,40 @@ type Jobs struct {
 	whole  sync.Map             // nostr.ID → true: deliveries of before that were seen to be whole
 
 	matrix   *route.Matrix
-	standard route.Settings // where the configuration says nothing
-	choosing sync.Mutex     // one provider is chosen after the other; nothing else is locked before it
-	promises promises
+	choosing sync.Mutex // one provider is chosen after the other; nothing else is locked before it
+	slots    takenSlots
 	looks    map[guild.JobID]look // what was found for a job, see field
 }
 
 // New returns the step on its fold.
 func New(c Config, f *Fold) *Jobs {
 	c.Patience, c.Limits = c.Patience.orDefaults(), c.Limits.orDefaults()
+	if c.Policy == nil {
+		c.Policy = defaultPolicy()
+	}
 	j := &Jobs{c: c, fold: f, outbox: outbox.New(c.Keyer, c.Now), older: map[guild.JobID]bool{},
-		promises: newPromises(), looks: map[guild.JobID]look{}}
-	j.route()
+		slots: newSlots(), looks: map[guild.JobID]look{}}
+	source := route.Source{One: c.OfferOf, Facts: j.facts}
+	if c.Market != nil {
+		source.All = c.Market.Offers
+	}
+	j.matrix = route.New(source, c.PubKey[:])
+	f.matrix.Store(j.matrix)
 	for _, job := range f.active() {
 		j.born = max(j.born, job.Last)
 		j.older[job.Job] = true
 	}
 	return j
+}
+
+// defaultPolicy returns the policy of a node that configures none.
+func defaultPolicy() func() (policy.Policy, guild.Hash) {
+	p := policy.Default()
+	hash, err := p.Hash()
+	if err != nil {
+		panic(err) // the default policy always has a hash
+	}
+	return func() (policy.Policy, guild.Hash) { return p, hash }
 }
 
 // Order is what a customer asks for.
@@ -218,7 +247,7 @@ func tries(c guild.Criticality) int { return c.Replicas() + 2 }
 // same is nil for an order that was taken before.
 func (j *Job) same(o fact.JobOpened) error {
 	if j.Bundle != o.Bundle || j.Hidden != o.Hidden || j.Task != o.Task {
-		return fmt.Errorf("there is a job %s already, and it is another", j.Job)
+		return fmt.Errorf("job %s exists already, and is a different one", j.Job)
 	}
 	return nil
 }
@@ -272,7 +301,7 @@ func checkTogether(o Order) error {
 // check says what is wrong with an order.
 func (j *Jobs) check(o Order) error {
 	if !nip90.IsRequest(o.Kind) {
-		return fmt.Errorf("kind %d is none of job requests: want 5000 to 5999", o.Kind)
+		return fmt.Errorf("kind %d is not a job request: want 5000 to 5999", o.Kind)
 	}
 	if len(o.Task) > fact.MaxTask {
 		return fmt.Errorf("task %.40q: %d bytes, at most %d", o.Task, len(o.Task), fact.MaxTask)

@@ -14,6 +14,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/fold/foldtest"
 	"guild/internal/journal"
 	"guild/nip90"
 )
@@ -454,7 +455,7 @@ func TestTheStateIsTheSameAfterAReplay(t *testing.T) {
 			}
 			replayed.Apply(e)
 		}
-		if live, again := snapshot(t, w.fold), snapshot(t, replayed); live != again {
+		if live, again := foldtest.Snapshot(t, w.fold), foldtest.Snapshot(t, replayed); live != again {
 			t.Errorf("live   %s\nreplay %s", live, again)
 		}
 		job, _ := w.fold.Job(id)

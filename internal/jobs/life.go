@@ -10,17 +10,17 @@ import (
 
 // applyToAttempt follows the life of an attempt. A step that the table does not allow cannot be in the journal,
 // because every decision checks it first; were it there all the same, the attempt stays where it is.
-func (f *Fold) applyToAttempt(one fact.Fact, at int64) {
-	f.bargained(one)
-	f.strained(one, at)
+func (s *state) applyToAttempt(one fact.Fact, at int64) {
+	s.bargained(one)
+	s.updateBackoff(one, at)
 	switch one := one.(type) {
 	case fact.AttemptRequested:
-		f.changeAttempt(one.Attempt, func(a *Attempt) {
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
 			a.Move(guild.Requested)
 			a.Asked, a.Silence = at, max(a.Silence, one.Silence)
 		})
 	case fact.AttemptProgressed:
-		f.changeAttempt(one.Attempt, func(a *Attempt) {
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
 			a.Silence, a.Heard, a.Last = max(a.Silence, one.Silence), a.Heard+1, at
 			if one.Capacity != nil {
 				a.Capacity, a.Reported = one.Capacity, at
@@ -35,54 +35,54 @@ func (f *Fold) applyToAttempt(one fact.Fact, at int64) {
 			}
 		})
 	case fact.AttemptQuoted:
-		f.changeAttempt(one.Attempt, func(a *Attempt) {
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
 			if a.Move(guild.Quoted) == nil {
 				a.Quote = one.Amount
 			}
 		})
 	case fact.AttemptDelivered:
-		f.changeAttempt(one.Attempt, func(a *Attempt) {
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
 			a.Move(guild.Delivered)
 			a.Result, a.Delivery, a.Size, a.Away, a.Over = one.Result, one.Delivery, one.Size, one.Away, at
 			a.Answer = one.Answer
 		})
 	case fact.AttemptCompared:
-		f.changeAttempt(one.Attempt, func(a *Attempt) { a.Agrees = one.With })
+		s.changeAttempt(one.Attempt, func(a *Attempt) { a.Agrees = one.With })
 	case fact.AttemptFetched:
-		f.changeAttempt(one.Attempt, func(a *Attempt) { a.Away = nil })
+		s.changeAttempt(one.Attempt, func(a *Attempt) { a.Away = nil })
 	case fact.AttemptRefused:
-		f.changeAttempt(one.Attempt, func(a *Attempt) {
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
 			a.Later = a.end(guild.Refused, one.Reason, at) == nil && one.Later
 			a.Answered = one.Event
 		})
 	case fact.AttemptExpired:
-		f.changeAttempt(one.Attempt, func(a *Attempt) {
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
 			a.end(guild.Expired, one.Reason, at)
 			a.Deletion = one.Deletion
 		})
 	case fact.AttemptCancelled:
-		f.changeAttempt(one.Attempt, func(a *Attempt) {
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
 			a.end(guild.Cancelled, "taken back", at)
 			a.Deletion = one.Deletion
 		})
 	case fact.AttemptParked:
-		f.changeAttempt(one.Attempt, func(a *Attempt) { a.end(guild.Parked, one.Reason, at) })
+		s.changeAttempt(one.Attempt, func(a *Attempt) { a.end(guild.Parked, one.Reason, at) })
 	case fact.AttemptUndecided:
-		f.changeAttempt(one.Attempt, func(a *Attempt) { a.end(guild.Undecided, one.Reason, at) })
+		s.changeAttempt(one.Attempt, func(a *Attempt) { a.end(guild.Undecided, one.Reason, at) })
 	case fact.AttemptJudged:
-		f.changeAttempt(one.Attempt, func(a *Attempt) {
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
 			if a.end(guild.StateFor(one.Verdict.Outcome), one.Verdict.Cause, at) == nil {
 				a.Verdict, a.Stored = short(one.Verdict), one.Stored
 			}
 		})
 	case fact.AttemptDisputed:
-		f.changeAttempt(one.Attempt, func(a *Attempt) {
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
 			if was := a.Outcome(); a.Move(guild.Disputed) == nil {
 				a.Ended = was
 			}
 		})
 	case fact.AttemptRecorded:
-		f.changeAttempt(one.Attempt, func(a *Attempt) {
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
 			a.Move(guild.Recorded)
 			a.Receipt = one.Receipt
 		})

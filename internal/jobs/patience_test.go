@@ -29,7 +29,7 @@ func TestPatienceFollowsTheVariable(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, alice.offers(0))
 			w.configures = func(into *Config) {
-				into.Factor = func(task string) guild.Trust { return map[string]guild.Trust{"python": c.factor}[task] }
+				into.Variables = variables{timeout: map[string]guild.Trust{"python": c.factor}}
 			}
 			w.restart()
 			id := w.opens(Order{Timeout: c.timeout})
@@ -70,7 +70,7 @@ func TestParallelismFollowsTheVariable(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, alice.offers(0), bob.offers(0))
 			w.limits = Limits{AtOnce: c.configured, PerMinute: 1000}
-			w.configures = func(into *Config) { into.AtOnce, into.AllAtOnce = c.atOnce, c.all }
+			w.configures = func(into *Config) { into.Variables = variables{atOnce: c.atOnce, all: c.all} }
 			w.restart()
 			for range 30 {
 				w.opens(Order{Timeout: time.Minute})
@@ -84,4 +84,30 @@ func TestParallelismFollowsTheVariable(t *testing.T) {
 			}
 		})
 	}
+}
+
+// variables are those that a test sets.
+type variables struct {
+	budget  map[string]guild.Msat
+	timeout map[string]guild.Trust
+	atOnce  func(nostr.PubKey) (int, bool)
+	all     func() (int, bool)
+}
+
+func (v variables) Budget(task string) guild.Msat { return v.budget[task] }
+
+func (v variables) Timeout(task string) guild.Trust { return v.timeout[task] }
+
+func (v variables) Parallelism(p nostr.PubKey) (int, bool) {
+	if v.atOnce == nil {
+		return 0, false
+	}
+	return v.atOnce(p)
+}
+
+func (v variables) AtOnce() (int, bool) {
+	if v.all == nil {
+		return 0, false
+	}
+	return v.all()
 }

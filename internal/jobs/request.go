@@ -47,7 +47,7 @@ func (j *Jobs) request(ctx context.Context, job *Job, o guild.Offer, bid guild.M
 // 2.2 and 4.1.2).
 func (j *Jobs) describe(job *Job) nip90.Request {
 	r := nip90.Request{
-		Kind: job.Kind, Job: job.Job.String(), Output: "application/json", Bid: job.Bid, Relays: j.c.Relays(), Content: job.Title,
+		Kind: job.Kind, Job: job.Job.String(), Output: "application/json", Bid: job.Bid, Relays: j.c.Network.Relays(), Content: job.Title,
 	}
 	r.Set(nip90.ParamJobType, job.Task)
 	r.Set(nip90.ParamDeadline, strconv.FormatInt((job.Deadline+999)/1000, 10))

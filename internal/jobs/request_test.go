@@ -19,9 +19,9 @@ import (
 // turns lists who would be asked for an order, each time nothing came of the one before.
 func turns(offers []guild.Offer, trust map[guild.Service]guild.Trust, o Order) (keys []nostr.PubKey) {
 	j := New(Config{
-		Offers: func(string, int) []guild.Offer { return offers },
+		Market: offered(func(string, int) []guild.Offer { return offers }),
 		Trust:  func(_ string, s guild.Service) (guild.Trust, bool) { t, met := trust[s]; return t, met },
-		Now:    time.Now, Routing: Routing{Policy: orderly},
+		Now:    time.Now, Policy: orderly,
 	}, NewFold())
 	job := &Job{JobOpened: fact.JobOpened{Task: "python", Bid: o.Bid, Private: o.Private, Providers: o.Providers, Release: o.Release}}
 	for {

@@ -34,10 +34,10 @@ func (j *Jobs) climb(ctx context.Context, a Attempt) (relays []string, err error
 
 // step publishes a request on one rung of the ladder.
 func (j *Jobs) step(ctx context.Context, a Attempt, request guild.Verified, rung int) ([]string, error) {
-	relays := rungs(a.Planned.Relays, j.c.Relays())[rung]
+	relays := rungs(a.Planned.Relays, j.c.Network.Relays())[rung]
 	ctx, cancel := context.WithTimeout(ctx, j.c.Patience.Ladder[rung])
 	defer cancel()
-	return relays, j.c.Publish(ctx, request, relays)
+	return relays, j.c.Network.Publish(ctx, request, relays)
 }
 
 // rungs are the relays of each step: the provider's first, its second or our closest one, all there are. Where it
@@ -111,6 +111,18 @@ func jitter(id nostr.ID, n int, d time.Duration) time.Duration {
 	return d*4/5 + d*2/5*random/most
 }
 
+// patienceWith returns when a new attempt is given up if the provider says nothing: after what is configured times the
+// factor of the task, and at the job's deadline at the latest (the partnership protocol, section 5.3.2).
+func (j *Jobs) patienceWith(job *Job, now time.Time) time.Time {
+	silence := j.c.Patience.Silence
+	if j.c.Variables != nil {
+		if factor := j.c.Variables.Timeout(job.Task); factor > 0 {
+			silence = time.Duration(silence.Milliseconds()*int64(factor)/guild.Micro) * time.Millisecond
+		}
+	}
+	return sooner(now.Add(min(silence, job.deadline().Sub(now))), job.deadline())
+}
+
 // giveUp ends the attempt when the provider's silence, the time for its result or the job's deadline has run out.
 // Before that the relays are asked once more for what may have been missed. As long as none of them answers, it is
 // not the provider that is out of reach.
@@ -129,9 +141,6 @@ func (j *Jobs) giveUp(work []due.Work, job *Job, a Attempt) []due.Work {
 		return append(work, j.expire(job, a, job.deadline(), "the job's deadline passed"))
 	}
 	expire := j.expire(job, a, until, reason)
-	if j.c.Look == nil {
-		return append(work, expire)
-	}
 	give := expire.Act
 	expire.Act = func(ctx context.Context) (due.Decision, error) {
 		if err := j.look(ctx, job, a); err != nil {
@@ -145,10 +154,7 @@ func (j *Jobs) giveUp(work []due.Work, job *Job, a Attempt) []due.Work {
 // audible moves the end of our patience for as long as nothing that a provider says can reach us. When it can again,
 // the provider has the time that one word of its is worth.
 func (j *Jobs) audible(until time.Time, job *Job) time.Time {
-	if j.c.Hears == nil {
-		return until
-	}
-	since := j.c.Hears()
+	since := j.c.Network.Hears()
 	if since.IsZero() {
 		return job.deadline()
 	}
@@ -161,9 +167,9 @@ func (j *Jobs) audible(until time.Time, job *Job) time.Time {
 // look asks the relays for what the provider answered, and takes it in: the result, and where there is none what it said
 // of its work. They are asked for apart, so that many words do not crowd out the result.
 func (j *Jobs) look(ctx context.Context, job *Job, a Attempt) error {
-	relays := rungs(a.Planned.Relays, j.c.Relays())[2]
+	relays := rungs(a.Planned.Relays, j.c.Network.Relays())[2]
 	for _, kind := range [...]nostr.Kind{nostr.Kind(nip90.ResultKind(job.Kind)), nip90.KindFeedback} {
-		found, err := j.c.Look(ctx, a.Provider.PubKey, a.ID, kind, relays)
+		found, err := j.c.Network.Look(ctx, a.Provider.PubKey, a.ID, kind, relays)
 		if err != nil {
 			return fmt.Errorf("look for an answer to %.8s: %w", a.ID.Hex(), err)
 		}
@@ -188,7 +194,7 @@ func (j *Jobs) expireLate(job *Job, a Attempt) due.Work {
 }
 
 // deaf reports whether nothing that a provider says can reach us: then its silence is not its fault.
-func (j *Jobs) deaf() bool { return j.c.Hears != nil && j.c.Hears().IsZero() }
+func (j *Jobs) deaf() bool { return j.c.Network.Hears().IsZero() }
 
 func (j *Jobs) expire(job *Job, a Attempt, when time.Time, reason string) due.Work {
 	return due.Work{

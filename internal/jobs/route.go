@@ -8,86 +8,49 @@ import (
 
 	"guild"
 	"guild/internal/fact"
-	"guild/internal/policy"
+	"guild/internal/fold"
 	"guild/internal/route"
 )
-
-// Routing is what a choice among providers is told. Where something is nil, it goes by the partnership protocol's
-// numbers and by what is announced.
-type Routing struct {
-	Policy    func() (policy.Routing, guild.Hash) // in force, and the hash of the whole policy
-	Threshold func(task string) guild.Trust       // below which a task's ordinary work is not given; 0 for the policy's
-	Measured  func(s guild.Service, now time.Time) route.Measured
-	// Offer is what Config.Offers says of one service; ok is false when that does not name it. With it, Touch must be
-	// called whenever an answer may be another one for another reason than time and the journal's facts. Without it all
-	// offers are asked for at each look.
-	Offer func(s guild.Service, task string, kind int) (o guild.Offer, ok bool)
-}
-
-// route makes the matrix.
-func (j *Jobs) route() {
-	p := policy.Default()
-	hash, err := p.Hash()
-	if err != nil {
-		panic(err) // a policy of ours always has one
-	}
-	j.standard = route.Settings{Routing: p.Routing, Hash: hash}
-	j.matrix = route.New(route.Source{All: j.c.Offers, One: j.c.Routing.Offer, Facts: j.facts}, j.c.PubKey[:])
-	j.fold.tells(j.matrix)
-}
 
 // Touch says that what a service announces may have changed. It may be called with any lock held.
 func (j *Jobs) Touch(s guild.Service) { j.matrix.Touch(s) }
 
 // settings are the policy's numbers for a task.
 func (j *Jobs) settings(task string) route.Settings {
-	s := j.standard
-	if j.c.Routing.Policy != nil {
-		s.Routing, s.Hash = j.c.Routing.Policy()
-	}
-	if j.c.Routing.Threshold != nil {
-		s.Threshold = j.c.Routing.Threshold(task)
-	}
-	return s
+	p, hash := j.c.Policy()
+	return route.Settings{Routing: p.Routing, Hash: hash, Threshold: j.c.Thresholds[task]}
 }
 
 // Matrix lists the services of a task as the router sees them (the partnership protocol, section 3.3.1): those that get
 // work first, the best of each tier first; at most so many.
 func (j *Jobs) Matrix(task string, kind int, most int) []route.Entry {
 	now := j.c.Now()
-	j.forgive(now)
+	j.endDemands(now)
 	return j.matrix.Entries(route.Scope{Task: task, Kind: kind, Settings: j.settings(task), Now: now}, most)
 }
 
-// facts is all that is known of a service, with what is promised to it and no fact says yet.
+// facts is all that is known of a service, with the slots that are taken and no fact says yet.
 func (j *Jobs) facts(task string, o guild.Offer, now time.Time) route.Facts {
 	f := route.Facts{Offer: o}
 	f.Trust, f.Met = j.c.Trust(task, o.Service)
-	if j.c.Routing.Measured != nil {
-		f.Measured = j.c.Routing.Measured(o.Service, now)
-	}
-	_, promised, ofTask := j.promises.of(o.Service.PubKey, task)
+	f.Measured = j.c.Market.Measured(o.Service, now)
+	_, taken, ofTask := j.slots.of(o.Service.PubKey, task)
 	f.Waiting, f.Queue, f.Recent = j.fold.burden(task, o.Service.PubKey)
-	f.Waiting, f.Recent = f.Waiting+promised, f.Recent+ofTask
-	f.Given = j.fold.given(o.Service) + j.promises.given(o.Service)
-	s := j.fold.strainOf(o.Service)
+	f.Waiting, f.Recent = f.Waiting+taken, f.Recent+ofTask
+	f.Given = j.fold.given(o.Service) + j.slots.given(o.Service)
+	s := j.fold.backoffOf(o.Service)
 	if f.Paused = s.paused(j.c.Patience.Busy); s.unpaid() > now.UnixMilli() {
 		f.Unpaid, f.Quoted = s.unpaid(), s.Quote
 	}
 	return f
 }
 
-// tells has a matrix told of what changes.
-func (f *Fold) tells(m *route.Matrix) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.matrix = m
-}
-
 // heed tells the matrix whom an entry may change: before it does, so that nobody sees the change and does not know of it.
 func (f *Fold) heed(e fact.Entry) {
-	f.mu.RLock()
-	m := f.matrix
+	m := f.matrix.Load()
+	if m == nil {
+		return
+	}
 	var services []guild.Service
 	var providers []nostr.PubKey
 	for _, one := range e.Facts {
@@ -100,56 +63,53 @@ func (f *Fold) heed(e fact.Entry) {
 			providers = append(providers, one.Provider.PubKey)
 		}
 	}
-	if job, ok := f.jobs.Get(jobOf(e)); ok {
+	if job, ok := f.Job(jobOf(e)); ok {
 		for _, a := range job.Attempts {
 			if !slices.Contains(providers, a.Provider.PubKey) {
 				providers = append(providers, a.Provider.PubKey)
 			}
 		}
 	}
-	f.mu.RUnlock()
-	if m != nil {
-		m.Applied(e.Seq, services, providers)
-	}
+	m.Applied(e.Seq, services, providers)
 }
 
 // burden says what a provider has to do for us, as far as facts say it: requests that it has not answered, requests that
 // wait there as it says, and how many for the task are among the latest.
 func (f *Fold) burden(task string, p nostr.PubKey) (waiting, queue, recent int) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	if a := f.traffic.tasks[task]; a != nil {
-		recent = a.had[p]
-	}
-	return f.traffic.waiting[p], f.traffic.queues[p].depth, recent
+	f.View(func(s *state) {
+		if a := s.traffic.tasks[task]; a != nil {
+			recent = a.had[p]
+		}
+		waiting, queue = s.traffic.waiting[p], s.traffic.queues[p].depth
+	})
+	return waiting, queue, recent
 }
 
 // given is how many requests of ours a service has not answered.
-func (f *Fold) given(s guild.Service) int {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.traffic.given[s]
+func (f *Fold) given(service guild.Service) int {
+	return fold.Read(f.State, func(s *state) int { return s.traffic.given[service] })
 }
 
 // allotments is how the requests for a task were given out within a window: how many there were ever, how many in the
 // window, and to how many providers of those that but does not name.
 func (f *Fold) allotments(task string, since time.Time, but map[nostr.PubKey]int) (decided, total, active int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	a := f.traffic.tasks[task]
-	if a == nil {
-		return 0, 0, 0
-	}
-	for _, p := range a.expire(since.UnixMilli()) {
-		f.matrix.TouchAll(p)
-	}
-	active = len(a.had)
-	for p := range but {
-		if a.had[p] > 0 {
-			active--
+	f.Change(func(s *state) {
+		a := s.traffic.tasks[task]
+		if a == nil {
+			return
 		}
-	}
-	return a.decided, len(a.latest), active
+		for _, p := range a.expire(since.UnixMilli()) {
+			f.matrix.Load().TouchAll(p)
+		}
+		active = len(a.had)
+		for p := range but {
+			if a.had[p] > 0 {
+				active--
+			}
+		}
+		decided, total = a.decided, len(a.latest)
+	})
+	return decided, total, active
 }
 
 // scope is what of the matrix a job is about.
@@ -160,14 +120,14 @@ func (j *Jobs) scope(job *Job, now time.Time) route.Scope {
 // query is what the router is asked for the next request of a job.
 func (j *Jobs) query(job *Job, now time.Time) route.Query {
 	s := j.scope(job, now)
-	promised := j.promises.ofTask(job.Task)
+	taken := j.slots.ofTask(job.Task)
 	window := time.Duration(s.Settings.Window) * time.Millisecond
-	decided, total, active := j.fold.allotments(job.Task, now.Add(-window), promised)
-	for _, n := range promised {
+	decided, total, active := j.fold.allotments(job.Task, now.Add(-window), taken)
+	for _, n := range taken {
 		decided, total = decided+n, total+n
 	}
 	return route.Query{
-		Scope: s, Job: job.Job, Turn: len(job.Attempts), Decided: decided, Total: total, Active: active + len(promised),
+		Scope: s, Job: job.Job, Turn: len(job.Attempts), Decided: decided, Total: total, Active: active + len(taken),
 		Exclude: func(f *route.Facts) string {
 			by, when := j.excludes(job, &f.Offer, now)
 			if by == route.ByBusy && when.After(now) {
@@ -186,15 +146,16 @@ func (j *Jobs) settleOn(job *Job, o guild.Offer, bid guild.Msat) (guild.Offer, g
 	now := j.c.Now()
 	j.choosing.Lock()
 	defer j.choosing.Unlock()
-	j.settle(now)
-	j.withdrawPromise(job.Job)
+	j.releaseSlots(now)
+	j.releaseSlot(job.Job)
 	chosen, choice, ok := j.choose(job, now)
 	if !ok {
 		return o, bid, nil
 	}
 	if chosen.Service != o.Service {
 		had, reserved := j.fold.reserved(job)
-		switch wants := j.bid(job, chosen); {
+		wants := j.bid(job, chosen)
+		switch {
 		case reserved && had >= min(wants, chosen.Price):
 			bid = had // it is enough for this one too
 		case reserved || j.limited(job.Task, wants):
@@ -204,7 +165,7 @@ func (j *Jobs) settleOn(job *Job, o guild.Offer, bid guild.Msat) (guild.Offer, g
 			bid = wants
 		}
 	}
-	j.promise(job.Job, promise{chosen.Service, job.Task, len(job.Attempts), now})
+	j.takeSlot(job.Job, slot{to: chosen.Service, task: job.Task, turn: len(job.Attempts), at: now})
 	return chosen, bid, &choice
 }
 
@@ -212,7 +173,7 @@ func (j *Jobs) settleOn(job *Job, o guild.Offer, bid guild.Msat) (guild.Offer, g
 func (j *Jobs) forgo(job *Job) {
 	j.choosing.Lock()
 	defer j.choosing.Unlock()
-	j.withdrawPromise(job.Job)
+	j.releaseSlot(job.Job)
 }
 
 // choose picks who is asked next for a job, and says why. ok is false when nobody may be asked now. The lock on choosing

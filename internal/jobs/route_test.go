@@ -13,14 +13,15 @@ import (
 
 	"guild"
 	"guild/internal/fact"
+	"guild/internal/fold/foldtest"
 	"guild/internal/policy"
 	"guild/internal/route"
 	"guild/nip90"
 )
 
 // standard are the partnership protocol's own numbers for routing.
-func standard() (policy.Routing, guild.Hash) {
-	return policy.Default().Routing, guild.Sum([]byte("standard"))
+func standard() (policy.Policy, guild.Hash) {
+	return policy.Default(), guild.Sum([]byte("standard"))
 }
 
 // chosen is the choice that a job's latest attempt was made by.
@@ -37,7 +38,7 @@ func TestEveryAttemptSaysWhyItsProvider(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		order  Order
-		policy func() (policy.Routing, guild.Hash)
+		policy func() (policy.Policy, guild.Hash)
 		rule   string
 		first  person
 		count  int
@@ -102,9 +103,9 @@ func TestOffersAreChosenFromByTheSameScore(t *testing.T) {
 func TestSharesHoldUnderAHundredDecisionsAtOnce(t *testing.T) {
 	offers := []guild.Offer{alice.offers(1), bob.offers(1000), carol.offers(1000)}
 	j := New(Config{
-		Offers: func(string, int) []guild.Offer { return offers },
+		Market: offered(func(string, int) []guild.Offer { return offers }),
 		Trust:  func(string, guild.Service) (guild.Trust, bool) { return 850_000, true },
-		Now:    time.Now, Routing: Routing{Policy: standard}, Limits: Limits{AtOnce: 1000, PerMinute: 1000},
+		Now:    time.Now, Policy: standard, Limits: Limits{AtOnce: 1000, PerMinute: 1000},
 	}, NewFold())
 	now := time.Now()
 	const jobs = 100
@@ -152,7 +153,7 @@ func TestSharesHoldUnderAHundredDecisionsAtOnce(t *testing.T) {
 func TestSharesAreSkippedAndSaidWhereTooFewExist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1), bob.offers(1000))
-		w.configures = func(c *Config) { c.Routing.Policy = standard }
+		w.configures = func(c *Config) { c.Policy = standard }
 		w.trust[alice.service()], w.trust[bob.service()] = 850_000, 850_000
 		w.restart()
 		had, said := map[nostr.PubKey]int{}, 0
@@ -172,9 +173,9 @@ func TestTheShareIsThatOfTheLastHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1), bob.offers(1000), carol.offers(1000))
 		w.configures = func(c *Config) {
-			c.Routing.Policy = func() (policy.Routing, guild.Hash) {
+			c.Policy = func() (policy.Policy, guild.Hash) {
 				p, hash := standard()
-				p.Epsilon, p.EpsilonFloor = 0, 0
+				p.Routing.Epsilon, p.Routing.EpsilonFloor = 0, 0
 				return p, hash
 			}
 		}
@@ -200,11 +201,11 @@ func TestATaskMayHaveItsOwnThreshold(t *testing.T) {
 		want      int // of two who are trusted 0.45 and 0.65, those that get work that matters
 	}{{0, 1}, {400_000, 2}, {650_000, 1}, {650_001, 0}, {100_000, 2}} {
 		j := New(Config{
-			Offers: func(string, int) []guild.Offer { return []guild.Offer{alice.offers(1), bob.offers(1)} },
+			Market: offered(func(string, int) []guild.Offer { return []guild.Offer{alice.offers(1), bob.offers(1)} }),
 			Trust: func(_ string, s guild.Service) (guild.Trust, bool) {
 				return map[nostr.PubKey]guild.Trust{alice.key: 450_000, bob.key: 650_000}[s.PubKey], true
 			},
-			Now: time.Now, Routing: Routing{Policy: orderly, Threshold: func(string) guild.Trust { return c.threshold }},
+			Now: time.Now, Policy: orderly, Thresholds: map[string]guild.Trust{"python": c.threshold},
 		}, NewFold())
 		if got := j.field(&Job{JobOpened: fact.JobOpened{Task: "python", Criticality: guild.High}}, 2, time.Now()).count; got != c.want {
 			t.Errorf("threshold %s: %d, want %d", c.threshold, got, c.want)
@@ -222,13 +223,13 @@ func TestAJobThatWaitsIsNotRoutedAgainAfterEveryFact(t *testing.T) {
 	}
 	reads := 0
 	j := New(Config{
-		Offers: func(string, int) []guild.Offer { return offers },
+		Market: offered(func(string, int) []guild.Offer { return offers }),
 		Trust:  func(string, guild.Service) (guild.Trust, bool) { reads++; return 0, false },
-		Now:    time.Now, Routing: Routing{Policy: standard, Offer: func(s guild.Service, _ string, _ int) (guild.Offer, bool) {
+		Now:    time.Now, Policy: standard, OfferOf: func(s guild.Service, _ string, _ int) (guild.Offer, bool) {
 			o := alice.offers(1)
 			o.Service = s
 			return o, true
-		}},
+		},
 	}, NewFold())
 	now := time.Now()
 	for what, job := range map[string]*Job{
@@ -256,16 +257,16 @@ func TestTheMatrixFollowsTheFacts(t *testing.T) {
 	}
 	trust := map[guild.Service]guild.Trust{alice.service(): 600_000, bob.service(): 600_000, carol.service(): 600_000}
 	j := New(Config{
-		Offers: func(string, int) (all []guild.Offer) {
+		Market: offered(func(string, int) (all []guild.Offer) {
 			for _, p := range []person{alice, bob, carol, mallory} {
 				if o, ok := offers[p.service()]; ok {
 					all = append(all, o)
 				}
 			}
 			return all
-		},
+		}),
 		Trust: func(_ string, s guild.Service) (guild.Trust, bool) { t, met := trust[s]; return t, met },
-		Now:   time.Now, Routing: Routing{Policy: orderly, Offer: func(s guild.Service, _ string, _ int) (guild.Offer, bool) { o, ok := offers[s]; return o, ok }},
+		Now:   time.Now, Policy: orderly, OfferOf: func(s guild.Service, _ string, _ int) (guild.Offer, bool) { o, ok := offers[s]; return o, ok },
 	}, NewFold())
 	seq := uint64(0)
 	applies := func(subject fact.Subject, f ...fact.Fact) {
@@ -349,7 +350,7 @@ func TestAQueueThatAProviderReportsCounts(t *testing.T) {
 func restored(t *testing.T, f *Fold) *Fold {
 	t.Helper()
 	again := NewFold()
-	if err := again.Restore([]byte(snapshot(t, f))); err != nil {
+	if err := again.Restore([]byte(foldtest.Snapshot(t, f))); err != nil {
 		t.Fatal(err)
 	}
 	return again

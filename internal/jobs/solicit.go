@@ -141,16 +141,16 @@ func (j *Jobs) seek(job *Job) due.Work {
 			}
 			ctx, cancel := context.WithTimeout(ctx, j.c.Patience.Ladder[0])
 			defer cancel()
-			return func(*journal.Tx) error { return nil }, j.c.Publish(ctx, e, j.reach(job))
+			return func(*journal.Tx) error { return nil }, j.c.Network.Publish(ctx, e, j.reach(job))
 		},
 	}
 }
 
 // reach lists our relays and the best ones of some providers that announce the task.
 func (j *Jobs) reach(job *Job) []string {
-	relays := slices.Clone(j.c.Relays())
+	relays := slices.Clone(j.c.Network.Relays())
 	most := len(relays) + maxReach
-	for _, o := range j.c.Offers(job.Task, job.Kind) {
+	for _, o := range j.c.Market.Offers(job.Task, job.Kind) {
 		if len(relays) < most && len(o.Relays) > 0 && !slices.Contains(relays, o.Relays[0]) {
 			relays = append(relays, o.Relays[0])
 		}
@@ -177,13 +177,13 @@ func (j *Jobs) unseek(job *Job) due.Work {
 			}
 			ctx, cancel := context.WithTimeout(ctx, j.c.Patience.Ladder[0])
 			defer cancel()
-			return func(*journal.Tx) error { return nil }, j.c.Publish(ctx, e, j.reach(job))
+			return func(*journal.Tx) error { return nil }, j.c.Network.Publish(ctx, e, j.reach(job))
 		},
 	}
 }
 
 // sought follows both effects to their end; given up is an end as well.
-func (f *Fold) sought(effect string, done bool) {
+func (s *state) sought(effect string, done bool) {
 	for _, prefix := range []string{seeking, unseeking} {
 		digits, ok := strings.CutPrefix(effect, prefix)
 		if !ok {
@@ -193,7 +193,7 @@ func (f *Fold) sought(effect string, done bool) {
 		if err != nil {
 			continue
 		}
-		f.change(f.solicitations.Of(id), func(j *Job) {
+		s.change(s.solicitations.Of(id), func(j *Job) {
 			j.Sought = j.Sought || prefix == seeking && done
 			j.Unsought = j.Unsought || prefix == unseeking
 		})
@@ -201,10 +201,9 @@ func (f *Fold) sought(effect string, done bool) {
 }
 
 // solicitation returns the job that a solicitation is for.
-func (f *Fold) solicitation(id nostr.ID) (*Job, bool) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.jobs.Get(f.solicitations.Of(id))
+func (f *Fold) solicitation(id nostr.ID) (job *Job, ok bool) {
+	f.View(func(s *state) { job, ok = s.Jobs.Get(s.solicitations.Of(id)) })
+	return job, ok
 }
 
 // isOffer reports whether an event answers one of our solicitations, and which job that was for.
@@ -276,7 +275,7 @@ func said(f nip90.Feedback) string {
 // knows lists the providers of the job's task that announced themselves.
 func (j *Jobs) knows(job *Job) map[nostr.PubKey]bool {
 	known := map[nostr.PubKey]bool{}
-	for _, o := range j.c.Offers(job.Task, job.Kind) {
+	for _, o := range j.c.Market.Offers(job.Task, job.Kind) {
 		known[o.Service.PubKey] = true
 	}
 	return known
@@ -315,11 +314,9 @@ func (j *Job) takes(offer fact.JobOffered, known map[nostr.PubKey]bool, now time
 func (j *Jobs) unannounced(job *Job, provider nostr.PubKey) guild.Offer {
 	price, _ := job.offerOf(provider)
 	o := guild.Offer{Service: guild.Service{PubKey: provider}, Tasks: []string{job.Task}, Kinds: []int{job.Kind}, Price: price,
-		Relays: j.c.Relays(), State: guild.Seen, Confidence: 0.6, Confirmed: true}
-	if j.c.Provider != nil {
-		p := j.c.Provider(o.Service)
-		o.State, o.Until = p.State, p.Until
-	}
+		Relays: j.c.Network.Relays(), Confidence: 0.6, Confirmed: true}
+	p := j.c.Market.Provider(o.Service)
+	o.State, o.Until = p.State, p.Until
 	return o
 }
 

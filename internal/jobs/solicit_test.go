@@ -134,12 +134,17 @@ func TestWhichOfferIsTaken(t *testing.T) {
 	}
 }
 
+// removed is a market whose owner removed all providers.
+type removed struct{ Market }
+
+func (removed) Provider(s guild.Service) guild.Provider {
+	return guild.Provider{Service: s, State: guild.Removed}
+}
+
 func TestWhoIsBarredIsNotAskedWhateverItOffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.Jobs.c.Provider = func(s guild.Service) guild.Provider {
-			return guild.Provider{Service: s, State: guild.Removed}
-		}
+		w.Jobs.c.Market = removed{w.Jobs.c.Market}
 		id := w.opens(Order{Open: true})
 		if err := w.says(mallory, offers(w.solicitation().ID, 0)); err != nil {
 			t.Fatal(err)

@@ -23,6 +23,7 @@ import (
 	"guild/internal/journal/journaltest"
 	"guild/internal/key"
 	"guild/internal/policy"
+	"guild/internal/route"
 	"guild/nip90"
 	"guild/nutshell"
 )
@@ -85,7 +86,7 @@ type world struct {
 	remote    map[string][]byte                                               // by URL
 	patience  Patience
 	limits    Limits
-	look      func(request nostr.ID) ([]guild.Verified, error) // what relays have stored; nil has nothing looked for
+	look      func(request nostr.ID) ([]guild.Verified, error) // what relays have stored; nothing if nil
 	hears     func() time.Time
 
 	configures func(*Config) // what else the step is configured with, from the next start on
@@ -93,12 +94,13 @@ type world struct {
 
 // orderly are the policy's numbers without what is random or spreads the work: the most trusted is asked first, of those
 // who are alike the cheapest, and of those the one with less to do.
-func orderly() (policy.Routing, guild.Hash) {
-	p := policy.Default().Routing
+func orderly() (policy.Policy, guild.Hash) {
+	whole := policy.Default()
+	p := &whole.Routing
 	p.Weights = policy.Weights{Trust: 895_000, Cost: 100_000, Load: 5_000}
 	p.Tiers[0].Share, p.Tiers[1].Share, p.Tiers[2].Share = guild.Micro, 0, 0
 	p.Epsilon, p.EpsilonFloor, p.Share, p.Providers = 0, 0, guild.Micro, 0
-	return p, guild.Sum([]byte("orderly"))
+	return whole, guild.Sum([]byte("orderly"))
 }
 
 // newWorld begins a world in which these services are offered.
@@ -124,9 +126,9 @@ func (w *world) start() {
 	w.journal = journaltest.Reopen(w.T, w.dir, fold, claims)
 	c := Config{
 		Journal: w.journal, Blobs: w.blobs, Keyer: customer.signer, PubKey: customer.key, Node: "test", Now: time.Now,
-		Offers: w.offered, Trust: w.trusted, Publish: w.publish, Relays: func() []string { return []string{"wss://ours.example"} },
+		Market: offered(w.offered), Network: network{w}, Trust: w.trusted,
 		Upload: w.upload, Fetch: w.fetched, Unseal: w.unseal, SealFor: sealFor, Patience: w.patience,
-		Limits: w.limits, Look: w.lookup(), Hears: w.hears, Routing: Routing{Policy: orderly},
+		Limits: w.limits, Policy: orderly,
 	}
 	if w.configures != nil {
 		w.configures(&c)
@@ -160,7 +162,30 @@ func (w *world) trusted(_ string, s guild.Service) (guild.Trust, bool) {
 	return t, met
 }
 
-func (w *world) publish(ctx context.Context, v guild.Verified, relays []string) error {
+// offered is the market of those offers, in which nothing else is known of a provider.
+type offered func(task string, kind int) []guild.Offer
+
+func (o offered) Offers(task string, kind int) []guild.Offer { return o(task, kind) }
+
+func (offered) Provider(s guild.Service) guild.Provider {
+	return guild.Provider{Service: s, State: guild.Seen}
+}
+
+func (offered) Measured(guild.Service, time.Time) route.Measured { return route.Measured{} }
+
+// network is what relays are to the step in a world.
+type network struct{ *world }
+
+func (network) Relays() []string { return []string{"wss://ours.example"} }
+
+func (w network) Hears() time.Time {
+	if w.hears == nil {
+		return time.UnixMilli(1) // always
+	}
+	return w.hears()
+}
+
+func (w network) Publish(ctx context.Context, v guild.Verified, relays []string) error {
 	w.mu.Lock()
 	w.published = append(w.published, publication{v.Event(), relays, time.Since(w.began)})
 	relay := w.relay
@@ -171,14 +196,12 @@ func (w *world) publish(ctx context.Context, v guild.Verified, relays []string) 
 	return relay(ctx, v.Event(), relays)
 }
 
-func (w *world) lookup() func(context.Context, nostr.PubKey, nostr.ID, nostr.Kind, []string) ([]guild.Verified, error) {
+func (w network) Look(_ context.Context, _ nostr.PubKey, request nostr.ID, kind nostr.Kind, _ []string) ([]guild.Verified, error) {
 	if w.look == nil {
-		return nil
+		return nil, nil
 	}
-	return func(_ context.Context, _ nostr.PubKey, request nostr.ID, kind nostr.Kind, _ []string) ([]guild.Verified, error) {
-		stored, err := w.look(request)
-		return slices.DeleteFunc(stored, func(v guild.Verified) bool { return v.Event().Kind != kind }), err
-	}
+	stored, err := w.look(request)
+	return slices.DeleteFunc(stored, func(v guild.Verified) bool { return v.Event().Kind != kind }), err
 }
 
 // relays changes what relays do from now on.

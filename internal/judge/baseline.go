@@ -11,22 +11,22 @@ import (
 
 // Bounds of the baselines.
 const (
-	window    = 100   // runs of a task that are remembered
+	window    = 100   // remembered runs of a task
 	fewest    = 5     // runs that make a baseline: fewer say more about one machine's day than about the task
 	noise     = 50    // milliseconds: below that, what else the machine does decides how long a run takes
-	mostTasks = 1_000 // tasks that are remembered; more are the names that somebody makes up
+	mostTasks = 1_000 // remembered tasks; more would be made-up names
 )
 
-// Distribution is the middle and the slow end of some durations, in milliseconds.
+// Distribution describes some durations, in milliseconds.
 type Distribution struct {
 	Median int64 `json:"median_ms"`
 	P95    int64 `json:"p95_ms"`
 }
 
-// Baseline is what deliveries of a task usually take. Only those that succeeded count: what fails at once must not
-// make the honest look slow.
+// Baseline says how long successful deliveries of a task usually take. Others do not count: one that fails at once must
+// not make the honest look slow.
 type Baseline struct {
-	Runs    int          `json:"runs"`    // that it is made of
+	Runs    int          `json:"runs"`    // number of runs that it is made of
 	Wall    Distribution `json:"wall"`    // of the judged runs, by the judge's clock
 	CPU     Distribution `json:"cpu"`     // processor time of the judged runs
 	Latency Distribution `json:"latency"` // from the request to its result
@@ -35,7 +35,7 @@ type Baseline struct {
 // Known reports whether there were enough runs to compare with.
 func (b Baseline) Known() bool { return b.Runs >= fewest }
 
-// wall is the median run time to compare with, in milliseconds, 0 if there is none.
+// wall returns the median run time to compare with, in milliseconds; 0 if there is none.
 func (b Baseline) wall() int64 {
 	if !b.Known() || b.Wall.Median < noise {
 		return 0
@@ -51,7 +51,7 @@ func (b Baseline) why() string {
 	return fmt.Sprintf("no baseline yet: %d of %d successful deliveries of the task", b.Runs, fewest)
 }
 
-// distribution computes both by nearest rank, so that each is a duration that was measured.
+// distribution uses the nearest rank, so that both are durations that were measured.
 func distribution(ms []int64) Distribution {
 	if len(ms) == 0 {
 		return Distribution{}
@@ -61,12 +61,12 @@ func distribution(ms []int64) Distribution {
 	return Distribution{Median: rank(50), P95: rank(95)}
 }
 
-// Baselines is a fold: the last successful runs of each task, as the journal tells them.
+// Baselines is a fold of the last successful runs of each task.
 type Baselines struct{ *fold.State[memory] }
 
 type memory struct {
 	Jobs     fold.Table[guild.JobID, string] `json:"jobs"`     // the task of each open job
-	Attempts fold.Table[string, underway]    `json:"attempts"` // by event id, from planning to its end
+	Attempts fold.Table[string, underway]    `json:"attempts"` // by event id, from planning to the end
 	Tasks    fold.Table[string, []sample]    `json:"tasks"`    // the newest last, window at most
 	Order    []string                        `json:"order"`    // of the tasks, the last one to be judged last; never changed in place
 }
@@ -86,7 +86,7 @@ type sample struct {
 // NewBaselines returns an empty fold.
 func NewBaselines() *Baselines { return &Baselines{fold.NewState[memory]("baselines", 1)} }
 
-// Check refuses tasks that are not all in the order.
+// Check refuses a snapshot in which Order does not have all tasks.
 func (h *memory) Check() error {
 	if len(h.Order) != h.Tasks.Len() {
 		return fmt.Errorf("the order of the snapshot has %d of %d tasks", len(h.Order), h.Tasks.Len())
@@ -94,7 +94,7 @@ func (h *memory) Check() error {
 	return nil
 }
 
-// Baseline is what deliveries of a task usually take, by the last hundred that succeeded.
+// Baseline returns that of a task, made of the last hundred deliveries that succeeded.
 func (b *Baselines) Baseline(task string) Baseline {
 	samples := fold.Read(b.State, func(h *memory) []sample { return h.Tasks.Of(task) }) // never changed in place
 	of := func(part func(sample) int64) Distribution {
@@ -153,7 +153,7 @@ func (h *memory) apply(one fact.Fact) {
 	}
 }
 
-// remember adds a run, and forgets the oldest ones and the task that was not seen for longest.
+// remember adds a run, and drops the oldest runs and the task that was not seen for longest.
 func (h *memory) remember(a underway, u guild.Usage) {
 	samples := append(slices.Clone(h.Tasks.Of(a.Task)), sample{WallMs: u.WallMs, CPUMs: u.CPUMs, LatencyMs: a.LatencyMs})
 	h.Tasks.Set(a.Task, samples[max(0, len(samples)-window):])

@@ -36,7 +36,7 @@ func (j *told) delivered(task string, o guild.Outcome, wallMs, latencyMs int64) 
 	j.tell(fact.AttemptJudged{Attempt: id, Verdict: v}) // judged again
 }
 
-func TestABaselineIsMadeOfTheLastHundredSuccesses(t *testing.T) {
+func TestBaselineWindow(t *testing.T) {
 	j := &told{b: NewBaselines()}
 	for i := range int64(window) {
 		j.delivered("code", guild.Success, 9_000, 9_000)
@@ -55,7 +55,7 @@ func TestABaselineIsMadeOfTheLastHundredSuccesses(t *testing.T) {
 	}
 }
 
-func TestABaselineIsKnownFromFiveRuns(t *testing.T) {
+func TestBaselineKnown(t *testing.T) {
 	j := &told{b: NewBaselines()}
 	for range fewest - 1 {
 		j.delivered("code", guild.Success, 10, 10)
@@ -69,7 +69,7 @@ func TestABaselineIsKnownFromFiveRuns(t *testing.T) {
 	}
 }
 
-func TestAttemptsThatEndOtherwiseAreForgotten(t *testing.T) {
+func TestEndedAttemptsForgotten(t *testing.T) {
 	j := &told{b: NewBaselines()}
 	for i, end := range []func(nostr.ID) fact.Fact{
 		func(id nostr.ID) fact.Fact { return fact.AttemptRefused{Attempt: id} },
@@ -85,7 +85,7 @@ func TestAttemptsThatEndOtherwiseAreForgotten(t *testing.T) {
 	}
 }
 
-func TestTasksThatWereNotSeenForLongAreForgotten(t *testing.T) {
+func TestOldTasksForgotten(t *testing.T) {
 	j := &told{b: NewBaselines()}
 	for i := range mostTasks + 10 {
 		j.delivered(fmt.Sprint("task ", i), guild.Success, 1, 1)
@@ -97,7 +97,7 @@ func TestTasksThatWereNotSeenForLongAreForgotten(t *testing.T) {
 	}
 }
 
-func TestBaselinesComeBackFromASnapshot(t *testing.T) {
+func TestBaselinesSnapshot(t *testing.T) {
 	j := &told{b: NewBaselines()}
 	for i := range int64(7) {
 		j.delivered("code", guild.Success, i, i)
@@ -120,7 +120,7 @@ func TestBaselinesComeBackFromASnapshot(t *testing.T) {
 	foldtest.Refuses(t, again.b, append(foldtest.Partial(t, again.b), `{"jobs":{},"attempts":{},"tasks":{"a":[]},"order":[]}`)...)
 }
 
-func TestRestoredBaselinesGoOn(t *testing.T) {
+func TestBaselinesRestored(t *testing.T) {
 	foldtest.GoesOn(t, NewBaselines, func(t *rapid.T) (all []fact.Entry) {
 		for n := range byte(rapid.IntRange(0, 10).Draw(t, "attempts")) {
 			id, job := nostr.ID{n + 1}, guild.JobID{n + 1}
@@ -137,7 +137,7 @@ func TestRestoredBaselinesGoOn(t *testing.T) {
 	}, nil)
 }
 
-func TestBaselinesSnapshotIsFrozen(t *testing.T) {
+func TestBaselinesFrozen(t *testing.T) {
 	j := &told{b: NewBaselines()}
 	for _, task := range []string{"code", "text", "maps"} {
 		j.delivered(task, guild.Success, 1, 1)

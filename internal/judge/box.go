@@ -10,13 +10,14 @@ import (
 	"guild/internal/sandbox"
 )
 
-// box describes the walls of a report's runs: of each limit the widest that any of them had. Nil if nothing ran.
+// box describes the sandboxes of a report's runs, with the widest of each limit; nil if nothing ran.
 func (j *Judge) box(list []exam.Finding) *guild.Box {
 	var widest sandbox.Limits
 	runs := 0
 	for _, f := range list {
 		for _, run := range f.Runs {
-			widest, runs = wider(widest, run.Limits), runs+1
+			widest = wider(widest, run.Limits)
+			runs++
 		}
 	}
 	if runs == 0 {

@@ -197,7 +197,7 @@ func (r tight) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (san
 	return r.Runner.Run(ctx, s, streams)
 }
 
-func TestHostileDeliveriesComeToWhatTheTablesSayAndLeaveNothing(t *testing.T) {
+func TestHostileDeliveries(t *testing.T) {
 	submissions := corpus(t)
 	t.Setenv("TMPDIR", t.TempDir()) // nobody else's files are there
 	before := traces(t)

@@ -60,7 +60,7 @@ var faults = []struct {
 	{"an early exit", "\ndef %s(*a, **k): import os; os._exit(0)\n", guild.Error},
 }
 
-func TestHumanEvalSolutionsPassAndFaultyOnesDoNot(t *testing.T) {
+func TestHumanEval(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs 328 sandboxes")
 	}

@@ -1,6 +1,6 @@
-// Package judge is the fourth step: it turns what an examination of a delivery found into a verdict, and owns it.
-// How criteria are run is exam's; the judge knows what they weigh, what they are compared with, and who decides
-// what no program can.
+// Package judge is the fourth step: it makes a verdict of what an examination of a delivery found, and owns it. Package
+// exam runs the criteria; the judge weighs their results, compares them with baselines, and asks a person where no
+// program can decide.
 package judge
 
 import (
@@ -27,21 +27,21 @@ type Judge struct {
 	// Typed checks the results of typed jobs, whose bundles have no criteria.
 	Typed typed.Checker
 
-	// ProfileHash says what a system call profile allows, for whoever wants to judge again.
+	// ProfileHash identifies what a system call profile allows, so that others can judge again. Nil adds nothing.
 	ProfileHash func(sandbox.Profile) string
 }
 
-// Evidence is the judge's full output as JSON, to be kept as a blob: whoever has the bundle, the delivery and
-// this can judge again and compare.
+// Evidence is the judge's full output as JSON, to be kept as a blob. With the bundle and the delivery, anybody can judge
+// again and compare.
 type Evidence []byte
 
-// Judge judges a delivery of which nothing is known but its files. It is Hear for those who judge by hand.
+// Judge is Hear for a delivery of which nothing is known but its files.
 func (j *Judge) Judge(ctx context.Context, bundleDir, deliveryDir string) (guild.Verdict, Evidence, error) {
 	return j.Hear(ctx, Case{Bundle: bundleDir, Delivery: deliveryDir})
 }
 
-// Hear judges a case. An error is as of exam.Engine.ExamineHidden, and nothing is known about the delivery; but with a
-// *PersonNeeded come the verdict so far and its evidence. A delivery that tried to break out needs no person.
+// Hear judges a case. Its errors are those of exam.Engine.ExamineHidden, and a *PersonNeeded, which comes with the verdict
+// so far and its evidence. A delivery that tried to break out needs no person.
 func (j *Judge) Hear(ctx context.Context, c Case) (guild.Verdict, Evidence, error) {
 	if v, evidence, ok, err := j.checkTyped(ctx, c); ok || err != nil {
 		return v, evidence, err
@@ -61,7 +61,7 @@ func (j *Judge) Hear(ctx context.Context, c Case) (guild.Verdict, Evidence, erro
 		Baseline Baseline        `json:"baseline"`
 		Analysis analysis.Report `json:"analysis"`
 		exam.Report
-	}{"guild judge evidence 1", v, c.Baseline, read, report})
+	}{Format: "guild judge evidence 1", Verdict: v, Baseline: c.Baseline, Analysis: read, Report: report})
 	if err != nil {
 		return guild.Verdict{}, nil, fmt.Errorf("evidence: %w", err)
 	}
@@ -71,8 +71,8 @@ func (j *Judge) Hear(ctx context.Context, c Case) (guild.Verdict, Evidence, erro
 	return v, evidence, nil
 }
 
-// read analyses the delivery's code once the examination is over, so that the one does not slow down the other.
-// What tried to break out is not touched again.
+// read analyses the delivered code after the examination, so that the one does not slow down the other. A delivery that
+// tried to break out is not touched again.
 func (j *Judge) read(ctx context.Context, c Case, r exam.Report) (analysis.Report, error) {
 	sum := add(r.Findings)
 	switch {
@@ -85,7 +85,7 @@ func (j *Judge) read(ctx context.Context, c Case, r exam.Report) (analysis.Repor
 	}
 	var scripts []string
 	for _, criterion := range r.Criteria.Criteria {
-		// What fails, or does not end, is not run again: how much of it is covered would decide nothing.
+		// A delivery that fails or does not end is not run again: its coverage would decide nothing.
 		if criterion.Framework == "pytest" && sum.fault == "" && exam.Passed(sum.tests) == len(sum.tests) {
 			scripts = append(scripts, criterion.Script)
 		}

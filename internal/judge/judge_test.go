@@ -13,7 +13,7 @@ import (
 	"guild/internal/exam"
 	"guild/internal/judge"
 	"guild/internal/sandbox"
-	"guild/internal/sandbox/bubblewrap"
+	"guild/internal/sandbox/container"
 )
 
 // request makes the directory of an unpacked request bundle.
@@ -43,7 +43,7 @@ func wants(t *testing.T, v guild.Verdict, outcome guild.Outcome, strength guild.
 	}
 }
 
-func TestAnIOCriterionIsStrongAndSeesNoTests(t *testing.T) {
+func TestIOCriterion(t *testing.T) {
 	bundle := request(t, map[string]string{"tests/criteria.json": `{"criteria": [
 		{"id": "double", "type": "io", "command": ["/usr/bin/python3", "double.py"], "stdin": "21\n", "expected": {"stdout": "42\n"}},
 		{"id": "refuse", "type": "io", "command": ["/usr/bin/python3", "double.py"], "stdin": "x\n",
@@ -61,7 +61,7 @@ func TestAnIOCriterionIsStrongAndSeesNoTests(t *testing.T) {
 	}
 }
 
-func TestAShellCriterionRunsTheScriptInTheWorkspace(t *testing.T) {
+func TestShellCriterion(t *testing.T) {
 	bundle := request(t, map[string]string{
 		"nutshell.json":          `{"acceptance": {"test_scripts": ["tests/scripts/check.sh", "tests/words.sh"]}}`,
 		"tests/scripts/check.sh": "#!/usr/bin/env bash\n[[ $(./hello.sh) == hello ]]",
@@ -83,7 +83,7 @@ func TestAShellCriterionRunsTheScriptInTheWorkspace(t *testing.T) {
 	}
 }
 
-func TestAGoCriterionCompilesTheCustomersTestsWithTheDelivery(t *testing.T) {
+func TestGoCriterion(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Fatal("go is not on PATH")
 	}
@@ -123,7 +123,7 @@ func TestAGoCriterionCompilesTheCustomersTestsWithTheDelivery(t *testing.T) {
 	}
 }
 
-func TestTestsWhoseNumberTheSourceDoesNotTellAreListedWithoutTheDelivery(t *testing.T) {
+func TestUncountedTestsListed(t *testing.T) {
 	bundle := request(t, map[string]string{
 		"tests/criteria.json": `{"criteria": [{"type": "pytest"}]}`,
 		"tests/cases.py":      "CASES = [(n, n * n) for n in range(4)]",
@@ -140,7 +140,7 @@ func TestTestsWhoseNumberTheSourceDoesNotTellAreListedWithoutTheDelivery(t *test
 	wants(t, v, guild.Error, guild.Strong, 0, 5)
 }
 
-func TestWhatCannotBeJudgedIsUndecided(t *testing.T) {
+func TestUndecided(t *testing.T) {
 	delivery := deliver(t, map[string]string{"solution.py": ""})
 	for name, files := range map[string]map[string]string{
 		"no criteria":                {"nutshell.json": "{}"},
@@ -159,10 +159,10 @@ func TestWhatCannotBeJudgedIsUndecided(t *testing.T) {
 	}
 }
 
-func TestADeliveryIsNeverRunWithoutASandbox(t *testing.T) {
+func TestNoSandbox(t *testing.T) {
 	bundle := "testdata/add"
 	delivery := deliver(t, map[string]string{"solution.py": "open('/tmp/ran', 'w')"})
-	for _, e := range []*exam.Engine{{}, {Runner: bubblewrap.Runner{Path: "/no/such/bwrap"}}} {
+	for _, e := range []*exam.Engine{{}, {Runner: container.GVisor{Path: "/no/such/runsc"}}} {
 		_, err := e.Examine(t.Context(), bundle, delivery)
 		if unusable, ok := errors.AsType[*sandbox.UnusableError](err); !ok || unusable.Remedy == "" {
 			t.Errorf("error %v", err)
@@ -170,7 +170,7 @@ func TestADeliveryIsNeverRunWithoutASandbox(t *testing.T) {
 	}
 }
 
-func TestADeliveryThatCannotBeLaidOutIsAnErrorAndNotRun(t *testing.T) {
+func TestInvalidDelivery(t *testing.T) {
 	linked := deliver(t, map[string]string{"solution.py": "def add(a, b): return a + b"})
 	if err := os.Symlink("/etc/passwd", filepath.Join(linked, "delivery", "artifacts", "link")); err != nil {
 		t.Fatal(err)

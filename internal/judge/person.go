@@ -14,13 +14,13 @@ import (
 	"guild/internal/journal"
 )
 
-// PersonNeeded is the error of a judgement that a program must not end: the criteria ask for a person, or none of
-// them can be verified. The verdict that comes with it is what the programs found so far.
+// PersonNeeded means that a person must decide: the criteria ask for it, or no program can verify one of them. The verdict
+// that comes with it has what the programs found so far.
 type PersonNeeded struct{ Reason string }
 
 func (e *PersonNeeded) Error() string { return "a person must decide: " + e.Reason }
 
-// ErrNotHeld is what ruling on a delivery that waits for nobody comes to.
+// ErrNotHeld is the error of a ruling on a delivery that does not wait for one.
 var ErrNotHeld = errors.New("it does not wait for a ruling")
 
 // Ruled is a person's decision on a delivery that waits for one.
@@ -29,7 +29,7 @@ type Ruled struct {
 	Ruling  guild.Ruling
 }
 
-// Check refuses an outcome that is no person's to give.
+// Check refuses an outcome that a person cannot give.
 func (r Ruled) Check() error {
 	switch r.Outcome {
 	case guild.Success, guild.Partial, guild.Failure:
@@ -39,7 +39,7 @@ func (r Ruled) Check() error {
 	}
 }
 
-// Rule makes a person's ruling the verdict on an attempt that waits for one. What programs found stays in it.
+// Rule makes a person's ruling the verdict on an attempt that waits for one. What the programs found stays in it.
 func (s *Step) Rule(ctx context.Context, j *journal.Journal, attempt nostr.ID, r Ruled) error {
 	if err := r.Check(); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (s *Step) Rule(ctx context.Context, j *journal.Journal, attempt nostr.ID, r
 	})
 }
 
-// apply puts the ruling in the place of what no program can decide.
+// apply returns the verdict with the ruling as its outcome.
 func (r Ruled) apply(v guild.Verdict) guild.Verdict {
 	v.Outcome, v.Cause = r.Outcome, ""
 	if r.Outcome != guild.Success {

@@ -21,7 +21,7 @@ func undecided(context.Context, Case) (guild.Verdict, Evidence, error) {
 	return v, Evidence("so far"), &PersonNeeded{"the checklist has 3 points"}
 }
 
-func TestAPersonsRulingIsTheVerdictWhereTheCriteriaAskForOne(t *testing.T) {
+func TestRuling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t)
 		c.does = undecided
@@ -53,7 +53,7 @@ func TestAPersonsRulingIsTheVerdictWhereTheCriteriaAskForOne(t *testing.T) {
 	})
 }
 
-func TestAPersonCannotRuleOnWhatProgramsDecide(t *testing.T) {
+func TestRulingRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t)
 		step := NewStep(StepConfig{Blobs: c.blobs}, c.fold)
@@ -69,7 +69,7 @@ func TestAPersonCannotRuleOnWhatProgramsDecide(t *testing.T) {
 	})
 }
 
-func TestJudgesOnTwoNodesShareTheDeliveriesAndJudgeEachOnce(t *testing.T) {
+func TestJudgesOnTwoNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t)
 		c.does = func(context.Context, Case) (guild.Verdict, Evidence, error) {
@@ -111,7 +111,7 @@ func TestJudgesOnTwoNodesShareTheDeliveriesAndJudgeEachOnce(t *testing.T) {
 	})
 }
 
-func TestAJobWithManyDeliveriesHoldsUpNobody(t *testing.T) {
+func TestManyDeliveries(t *testing.T) {
 	f := NewFold()
 	at := int64(0)
 	deliver := func(job, attempt byte) {

@@ -38,7 +38,7 @@ func addition(t *testing.T) string {
 	})
 }
 
-func TestAVerdictOnPythonHasAQualityAndSaysWhatItIsMadeOf(t *testing.T) {
+func TestPythonQuality(t *testing.T) {
 	j := reader(t)
 	v, evidence, err := j.Hear(t.Context(), judge.Case{
 		Bundle: addition(t), Delivery: deliver(t, map[string]string{"solution.py": tidy}), Latency: time.Second,
@@ -73,7 +73,7 @@ func TestAVerdictOnPythonHasAQualityAndSaysWhatItIsMadeOf(t *testing.T) {
 	}
 }
 
-func TestAStaticFindingLowersTheScoreAndViolatesNothing(t *testing.T) {
+func TestStaticFinding(t *testing.T) {
 	j := reader(t)
 	v, _ := judged(t, j, addition(t), deliver(t, map[string]string{"solution.py": tidy + "\n\ndef up():\n    import sys\n    return sys._getframe(1)\n"}))
 	if v.Outcome != guild.Success || len(v.Breaches) > 0 || v.Score >= guild.Micro || len(v.Quality.Findings) == 0 {
@@ -81,7 +81,7 @@ func TestAStaticFindingLowersTheScoreAndViolatesNothing(t *testing.T) {
 	}
 }
 
-func TestWithoutPythonThereIsNoQuality(t *testing.T) {
+func TestNoQualityWithoutPython(t *testing.T) {
 	bundle := request(t, map[string]string{"tests/criteria.json": `{"criteria": [
 		{"id": "hello", "type": "io", "command": ["/bin/sh", "hello.sh"], "expected": {"stdout": "hello\n"}}]}`})
 	v, _ := judged(t, reader(t), bundle, deliver(t, map[string]string{"hello.sh": "echo hello"}))
@@ -91,7 +91,7 @@ func TestWithoutPythonThereIsNoQuality(t *testing.T) {
 	}
 }
 
-func TestWhatAPersonMustDecideComesWithTheVerdictSoFar(t *testing.T) {
+func TestVerdictSoFar(t *testing.T) {
 	bundle := request(t, map[string]string{
 		"nutshell.json":       `{"acceptance": {"human_review_required": true}}`,
 		"tests/criteria.json": `{"criteria": [{"id": "hello", "type": "io", "command": ["/bin/sh", "hello.sh"], "expected": {"stdout": "hello\n"}}]}`,

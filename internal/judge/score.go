@@ -23,13 +23,13 @@ const (
 	halfGood  = guild.Micro / 2 // as above
 )
 
-// severities are what a static finding takes from the quality.
+// severities says what a static finding takes from the quality.
 var severities = map[string]guild.Score{"high": guild.Micro / 5, "medium": guild.Micro / 10, "low": guild.Micro / 50}
 
 // tally counts tests.
 type tally struct{ passed, expected int }
 
-// share is the part that passed, rounded down.
+// share returns the part that passed, rounded down.
 func (t tally) share() guild.Score {
 	if t.expected == 0 {
 		return 0
@@ -39,7 +39,7 @@ func (t tally) share() guild.Score {
 
 func (t tally) whole() bool { return t.expected > 0 && t.passed == t.expected }
 
-// tallies are the tests by what they decide. An unknown layer counts as correctness, like none.
+// tallies counts tests by what they decide. An unknown layer, or none, counts as correctness.
 type tallies struct {
 	smoke       tally
 	functional  tally // smoke and correctness
@@ -47,7 +47,7 @@ type tallies struct {
 	performance tally
 }
 
-// count sorts the tests. Where no test is functional, all of them are: somebody meant them to decide.
+// count sorts the tests. Where no test is functional, all of them count as that: they are meant to decide.
 func count(tests []guild.Test) tallies {
 	var t tallies
 	var all tally
@@ -79,7 +79,7 @@ func count(tests []guild.Test) tallies {
 // smokeFailed reports whether a smoke test did not pass, which rejects at once.
 func (t tallies) smokeFailed() bool { return t.smoke.passed < t.smoke.expected }
 
-// measured is all that a score is computed from.
+// measured has all that a score is computed from.
 type measured struct {
 	tests     tallies
 	ran       bool   // anything of the delivery was run
@@ -93,25 +93,24 @@ type measured struct {
 	unread  string         // why there is no grade
 }
 
-// dimensions are the four parts of the score, known or not.
+// dimensions returns the four parts of the score, known or not.
 func (m measured) dimensions() []guild.Dimension {
 	return []guild.Dimension{m.correctness(), m.performance(), m.resources(), m.qualityOf()}
 }
 
 func (m measured) correctness() guild.Dimension {
-	d := guild.Dimension{Name: correctness, Weight: correctnessWeight, Known: m.tests.functional.expected > 0}
-	switch f := m.tests.functional; {
+	f := m.tests.functional
+	d := guild.Dimension{Name: correctness, Weight: correctnessWeight, Known: f.expected > 0, Value: f.share()}
+	switch {
 	case !d.Known:
 		d.Reason = "there are no tests"
 	case !f.whole():
 		d.Reason = fmt.Sprintf("%d of %d functional tests passed", f.passed, f.expected)
 	}
-	d.Value = m.tests.functional.share()
 	return d
 }
 
-// performance compares the run time with the baseline: 1 up to it, from there straight down to 0 at half as much
-// again. A run that broke off took no time worth comparing.
+// performance compares the run time with the baseline. It is unknown for a run that broke off.
 func (m measured) performance() guild.Dimension {
 	d := guild.Dimension{Name: performance, Weight: performanceWeight}
 	switch {
@@ -128,9 +127,11 @@ func (m measured) performance() guild.Dimension {
 	return d
 }
 
-// pace is how well a time stands beside a baseline, both in milliseconds and the baseline not 0.
+// pace scores a time against a baseline, both in milliseconds and the baseline not 0: 1 up to it, from there straight down
+// to 0 at half as much again.
 func pace(wallMs, baseline int64) guild.Score {
-	switch over := wallMs - baseline; {
+	over := wallMs - baseline
+	switch {
 	case over <= 0:
 		return guild.Micro
 	case over >= baseline-over: // half as much again
@@ -153,8 +154,8 @@ func (m measured) resources() guild.Dimension {
 	return d
 }
 
-// qualityOf is pylint's grade, at most one half below 7, less what static analysis found, times the part of the
-// edge and security tests that passed. Where there is nothing to grade, only those tests count, if there are any.
+// qualityOf takes pylint's grade, at most one half if that is below 7, subtracts what static analysis found, and multiplies
+// by the part of the edge and security tests that passed. Without a grade only those tests count, if there are any.
 func (m measured) qualityOf() guild.Dimension {
 	d := guild.Dimension{Name: quality, Weight: qualityWeight}
 	linted, side := m.quality != nil && m.quality.Linted, m.tests.side
@@ -165,7 +166,10 @@ func (m measured) qualityOf() guild.Dimension {
 	d.Known, d.Value = true, guild.Micro
 	var reasons []string
 	if linted {
-		if d.Value = graded(m.quality.Pylint); m.quality.Pylint < fineGrade {
+		grade := min(max(m.quality.Pylint, 0), 10_000)
+		d.Value = guild.Score(grade * guild.Micro / 10_000)
+		if m.quality.Pylint < fineGrade {
+			d.Value = min(d.Value, halfGood)
 			reasons = append(reasons, fmt.Sprintf("pylint gives %d.%02d of 10", m.quality.Pylint/1000, m.quality.Pylint%1000/10))
 		}
 	}
@@ -183,18 +187,8 @@ func (m measured) qualityOf() guild.Dimension {
 	return d
 }
 
-// graded turns pylint's grade, in thousandths, into a score.
-func graded(pylint int64) guild.Score {
-	grade := min(max(pylint, 0), 10_000)
-	value := guild.Score(grade * guild.Micro / 10_000)
-	if grade < fineGrade {
-		value = min(value, halfGood)
-	}
-	return value
-}
-
-// weigh is what bandit's findings and our own take from the quality. A place that several complain about costs
-// once, as much as the worst of them.
+// weigh returns what findings of bandit and of our patterns take from the quality. Several findings in one place cost as
+// much as the worst of them.
 func weigh(found []guild.Notice) (places int, cost guild.Score) {
 	type place struct {
 		file string
@@ -203,7 +197,7 @@ func weigh(found []guild.Notice) (places int, cost guild.Score) {
 	worst := map[place]guild.Score{}
 	for _, n := range found {
 		if n.Tool == analysis.Bandit || n.Tool == analysis.Patterns {
-			at := place{n.File, n.Line}
+			at := place{file: n.File, line: n.Line}
 			worst[at] = max(worst[at], severities[n.Severity])
 		}
 	}
@@ -215,7 +209,7 @@ func weigh(found []guild.Notice) (places int, cost guild.Score) {
 	return places, cost
 }
 
-// composite is the weighted mean of the known dimensions, rounded down; 0 if none is known.
+// composite returns the weighted mean of the known dimensions, rounded down; 0 if none is known.
 func composite(dimensions []guild.Dimension) guild.Score {
 	var sum, weights int64
 	for _, d := range dimensions {
@@ -230,8 +224,8 @@ func composite(dimensions []guild.Dimension) guild.Score {
 	return guild.Score(sum / weights)
 }
 
-// StandingOf is what a score makes of a provider. With a functional test that did not pass it is at most
-// conditional, however good the rest.
+// StandingOf returns the standing that a score alone gives, at most conditional unless whole: unless every functional test
+// passed.
 func StandingOf(s guild.Score, whole bool) guild.Standing {
 	switch {
 	case s >= guild.ActiveFrom && whole:
@@ -243,7 +237,7 @@ func StandingOf(s guild.Score, whole bool) guild.Standing {
 	}
 }
 
-// outcome classifies by the functional tests that passed (the partnership protocol, section 4.2.4).
+// outcome classifies a delivery by the functional tests that passed (the partnership protocol, section 4.2.4).
 func outcome(functional tally) guild.Outcome {
 	switch {
 	case functional.whole():

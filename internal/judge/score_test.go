@@ -36,7 +36,7 @@ func suite(smoke, correct, edge, fast, secure int) []guild.Test {
 
 func graded10(pylint int64) *guild.Quality { return &guild.Quality{Linted: true, Pylint: pylint} }
 
-func TestTheScoreWeighsItsFourDimensions(t *testing.T) {
+func TestScoreWeights(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		m    measured
@@ -66,7 +66,7 @@ func TestTheScoreWeighsItsFourDimensions(t *testing.T) {
 	}
 }
 
-func TestADimensionThatIsNotKnownSaysWhy(t *testing.T) {
+func TestUnknownDimensions(t *testing.T) {
 	m := measured{tests: count(tests("", 1, 1)), ran: true, why: Baseline{Runs: 3}.why(), unread: "there is no Python in it"}
 	for _, d := range m.dimensions() {
 		if d.Known == (d.Reason != "") {
@@ -78,7 +78,7 @@ func TestADimensionThatIsNotKnownSaysWhy(t *testing.T) {
 	}
 }
 
-func TestAStaticFindingLowersTheQualityOncePerPlace(t *testing.T) {
+func TestQualityPerPlace(t *testing.T) {
 	notice := func(tool, severity string, line int) guild.Notice {
 		return guild.Notice{Tool: tool, Severity: severity, File: "a.py", Line: line}
 	}
@@ -102,7 +102,7 @@ func TestAStaticFindingLowersTheQualityOncePerPlace(t *testing.T) {
 	}
 }
 
-func TestTheScoreIsBoundedAndGrowsWithEachPart(t *testing.T) {
+func TestScoreBounds(t *testing.T) {
 	grows := func(passed, expected, edges, allEdges uint8, wall, baseline uint16, grade uint16, overLimit, linted bool) bool {
 		m := measured{ran: true, overLimit: overLimit, wallMs: int64(wall), baseline: int64(baseline)}
 		m.tests = tallies{functional: tally{int(min(passed, expected)), int(max(passed, expected)) + 1}, side: tally{int(min(edges, allEdges)), int(max(edges, allEdges)) + 1}}
@@ -130,7 +130,7 @@ func TestTheScoreIsBoundedAndGrowsWithEachPart(t *testing.T) {
 	}
 }
 
-func TestTheStandingFollowsTheScore(t *testing.T) {
+func TestStanding(t *testing.T) {
 	for _, c := range []struct {
 		score guild.Score
 		whole bool
@@ -146,7 +146,7 @@ func TestTheStandingFollowsTheScore(t *testing.T) {
 	}
 }
 
-func TestTheOutcomeFollowsTheFunctionalTestsThatPassed(t *testing.T) {
+func TestOutcome(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		tests []guild.Test
@@ -176,7 +176,7 @@ func finding(tests ...guild.Test) exam.Finding {
 	return exam.Finding{Strength: guild.Strong, Tests: tests, Runs: []exam.RunRecord{{Limits: sandbox.Limits{}.WithDefaults()}}}
 }
 
-func TestABreachOutweighsAFaultAndAFaultTheTests(t *testing.T) {
+func TestOutcomeOrder(t *testing.T) {
 	passed := finding(guild.Test{ID: "a", State: guild.TestPassed})
 	faulty, breached, weak := passed, passed, passed
 	faulty.Fault, faulty.OverLimit = "stopped after 3s", true
@@ -199,14 +199,14 @@ func TestABreachOutweighsAFaultAndAFaultTheTests(t *testing.T) {
 		{"a smoke test failed", []exam.Finding{smoky, finding(tests("", 15, 15)...)}, guild.Failure, guild.Strong, 961_538, guild.StandingRejected, "a smoke test did not pass: smoke"},
 		{"nothing was found", nil, guild.Failure, guild.Weak, 0, guild.StandingRejected, "nothing was run: there is no test"},
 	} {
-		v := (&Judge{Caps: sandbox.Caps{Tier: "bubblewrap"}}).verdict(Case{}, exam.Report{Findings: c.findings}, analysis.Report{})
-		if v.Outcome != c.want || v.Strength != c.strength || v.Score != c.score || v.Standing != c.standing || v.Cause != c.cause || v.Tier != "bubblewrap" {
+		v := (&Judge{Caps: sandbox.Caps{Tier: "namespaces"}}).verdict(Case{}, exam.Report{Findings: c.findings}, analysis.Report{})
+		if v.Outcome != c.want || v.Strength != c.strength || v.Score != c.score || v.Standing != c.standing || v.Cause != c.cause || v.Tier != "namespaces" {
 			t.Errorf("%s: %s %s %d %s %q", c.name, v.Outcome, v.Strength, v.Score, v.Standing, v.Cause)
 		}
 	}
 }
 
-func TestARulingIsTheCorrectness(t *testing.T) {
+func TestRescored(t *testing.T) {
 	v := (&Judge{}).verdict(Case{}, exam.Report{Findings: []exam.Finding{finding(tests("", 1, 2)...)}}, analysis.Report{})
 	for outcome, want := range map[guild.Outcome]guild.Score{guild.Success: 1_000_000, guild.Partial: 615_384, guild.Failure: 230_769} {
 		ruled := v
@@ -220,7 +220,7 @@ func TestARulingIsTheCorrectness(t *testing.T) {
 	}
 }
 
-func TestAVerdictCarriesWhatOthersNeedToCheckIt(t *testing.T) {
+func TestVerdictDetails(t *testing.T) {
 	one := finding(guild.Test{ID: "a", State: guild.TestPassed, Decided: 1}, guild.Test{ID: "p", State: guild.TestPassed, Layer: guild.LayerPerformance, Micros: 400_000})
 	one.Tools, one.Decided, one.Warnings = map[string]string{"pytest": "7.2.1", "python": "3.11.2"}, 1, []string{"512 MB passed"}
 	one.Usage = guild.Usage{WallMs: 60, MemoryPeak: 600 << 20}
@@ -255,7 +255,7 @@ func TestAVerdictCarriesWhatOthersNeedToCheckIt(t *testing.T) {
 	}
 }
 
-func TestWhatTakesNoTimeIsNotCompared(t *testing.T) {
+func TestPerformanceUnknown(t *testing.T) {
 	for ms, want := range map[int64]int64{1: 0, 49: 0, 50: 50, 3000: 3000} {
 		if got := (Baseline{Runs: 5, Wall: Distribution{Median: ms}}).wall(); got != want {
 			t.Errorf("a baseline of %d ms: compared with %d, want %d", ms, got, want)

@@ -14,10 +14,10 @@ const (
 	Thorough  = "thorough"  // more than 90 % of the lines and branches were run by the tests
 )
 
-// thoroughFrom is what coverage has to pass.
+// thoroughFrom is the coverage that must be exceeded.
 const thoroughFrom = 9 * guild.Micro / 10
 
-// reference is what the time of a delivery's performance tests is held against.
+// reference has the times by which performance tests are classified.
 type reference struct {
 	runMs      int64 // how long the judged run took
 	baselineMs int64 // as usual for the task; 0 if that is not known
@@ -26,9 +26,9 @@ type reference struct {
 	limitUs int64 // the time limit of the criteria
 }
 
-// speed is the class of a delivery by its performance tests; empty if there are none. SLOW: fewer than 80 % of
-// them passed, or it ran more than 150 % of the baseline. FAST: all passed, in at most 75 % of the baseline. Where
-// there is no baseline, all must have passed within half of the time limit to be FAST, and none is too slow.
+// speed returns the class of a delivery by its performance tests; empty if there are none. SLOW: fewer than 80 % of them
+// passed, or it ran more than 150 % of the baseline. FAST: all passed, in at most 75 % of the baseline or, without one,
+// within half of the time limit.
 func speed(tests tally, r reference) guild.Speed {
 	switch {
 	case tests.expected == 0:
@@ -48,8 +48,7 @@ func speed(tests tally, r reference) guild.Speed {
 	}
 }
 
-// Punctual returns which of fast and reliable the latencies of one provider deserve, beside those of everybody in
-// the task. Of a single latency the median and the 95th percentile are itself.
+// Punctual returns which of Fast and Reliable the latencies of one provider earn, compared with those of all in the task.
 func Punctual(latencies []time.Duration, b Baseline) []string {
 	if len(latencies) == 0 || !b.Known() {
 		return nil
@@ -72,8 +71,7 @@ func Punctual(latencies []time.Duration, b Baseline) []string {
 // efficient reports whether a run stayed well below its memory limit.
 func efficient(peak, limit int64) bool { return peak > 0 && limit > 0 && peak < limit/10*8 }
 
-// thorough reports whether the tests reached more than nine tenths of the delivery. Code without branches has
-// them all run.
+// thorough reports whether the tests ran more than nine tenths of the lines and of the branches.
 func thorough(q *guild.Quality) bool {
 	return q != nil && q.Covered && q.Lines > thoroughFrom && q.Branches > thoroughFrom
 }

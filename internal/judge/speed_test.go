@@ -8,7 +8,7 @@ import (
 	"guild"
 )
 
-func TestPerformanceTestsSetTheSpeed(t *testing.T) {
+func TestSpeed(t *testing.T) {
 	const unknown = 0
 	for _, c := range []struct {
 		name  string
@@ -33,7 +33,7 @@ func TestPerformanceTestsSetTheSpeed(t *testing.T) {
 	}
 }
 
-func TestLatenciesEarnAnnotations(t *testing.T) {
+func TestPunctual(t *testing.T) {
 	b := Baseline{Runs: 5, Latency: Distribution{Median: 1000, P95: 4000}}
 	second := func(ms ...int64) (l []time.Duration) {
 		for _, one := range ms {
@@ -61,7 +61,7 @@ func TestLatenciesEarnAnnotations(t *testing.T) {
 	}
 }
 
-func TestMemoryAndCoverageEarnAnnotations(t *testing.T) {
+func TestAnnotations(t *testing.T) {
 	for peak, want := range map[int64]bool{0: false, 1: true, 799: true, 800: false, 1000: false} {
 		if efficient(peak, 1000) != want {
 			t.Errorf("a peak of %d of 1000: efficient is not %v", peak, want)

@@ -31,7 +31,7 @@ import (
 	"guild/oa"
 )
 
-// Class is what runs of the judge share a limit under.
+// Class is the class of work whose limit all judgements share.
 const Class = "judge"
 
 // maxBundle is the largest packed bundle that is judged, in bytes.
@@ -45,15 +45,15 @@ type StepConfig struct {
 	Blobs   *blob.Store
 	Scratch string // directory for unpacked bundles
 
-	// Examine judges a case; (*Judge).Hear in earnest.
+	// Examine judges a case, as (*Judge).Hear does.
 	Examine func(ctx context.Context, c Case) (guild.Verdict, Evidence, error)
 
-	Opinion opinion.Opinion // chooses between the results of a job whose order leaves it to one; a person does if nil
+	Opinion opinion.Opinion // chooses between results where the order asks for that; a person does if nil
 
-	Baseline func(task string) Baseline // what deliveries of a task usually take; none is known if nil
+	Baseline func(task string) Baseline // of the deliveries of a task; none is known if nil
 }
 
-// Step is the judge's step: every delivery that is here gets one verdict.
+// Step judges deliveries: each one that is here gets one verdict.
 type Step struct {
 	c    StepConfig
 	fold *Fold
@@ -87,28 +87,25 @@ func (s *Step) judge(c pending) due.Work {
 			if person, ok := errors.AsType[*PersonNeeded](err); ok {
 				return s.hold(ctx, c, judged, person.Reason)
 			}
-			if unusable := (*sandbox.UnusableError)(nil); errors.Is(err, exam.ErrUndecided) || errors.As(err, &unusable) {
-				return func(tx *journal.Tx) error { s.park(tx, c, err.Error()); return nil }, nil // no use in trying again
+			if hopeless(err) {
+				return func(tx *journal.Tx) error { s.park(tx, c, err.Error()); return nil }, nil
 			}
 			if err != nil {
 				return nil, err
 			}
-			kept, err := s.keep(ctx, c.Attempt, judged)
-			if err != nil {
-				return nil, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
-			}
-			return func(tx *journal.Tx) error {
-				if s.fold.waits(c.Attempt) {
-					tx.Append(kept)
-				}
-				return nil
-			}, nil
+			return s.decide(ctx, c, judged, nil)
 		},
 		Park: func(tx *journal.Tx, reason string) { s.park(tx, c, reason) },
 	}
 }
 
-// key is that of the effect. A case that is heard again is another one.
+// hopeless reports whether trying again is of no use: the criteria cannot be decided here, or there is no sandbox.
+func hopeless(err error) bool {
+	_, unusable := errors.AsType[*sandbox.UnusableError](err)
+	return unusable || errors.Is(err, exam.ErrUndecided)
+}
+
+// key returns the key of the effect. A case that is heard again has another one.
 func (c pending) key() string {
 	if c.Again == 0 {
 		return "judge " + c.Attempt.Hex()
@@ -172,7 +169,7 @@ func (s *Step) keep(ctx context.Context, attempt nostr.ID, v guild.Verdict) (fac
 	return fact.AttemptJudged{Attempt: attempt, Verdict: brief(v), Hash: hash, Stored: stored}, nil
 }
 
-// brief is the verdict as a fact holds it: what makes a long one long stays in the blob.
+// brief returns the verdict as a fact holds it, with short lists: the blob has all.
 func brief(v guild.Verdict) guild.Verdict {
 	v.Tests = v.Tests[:min(len(v.Tests), shown)]
 	v.Breaches = v.Breaches[:min(len(v.Breaches), shown)]
@@ -218,7 +215,7 @@ func (s *Step) examine(ctx context.Context, c pending) (guild.Verdict, Evidence,
 	return s.c.Examine(ctx, hearing)
 }
 
-// ours reports whether it is this machine that failed to unpack a bundle, and not the bundle.
+// ours reports whether unpacking failed because of this machine and not because of the bundle.
 func ours(err error) bool {
 	return slices.ContainsFunc([]error{
 		blob.ErrMissing, blob.ErrDamaged, context.Canceled, context.DeadlineExceeded, syscall.ENOSPC, syscall.EDQUOT,
@@ -238,26 +235,26 @@ func (s *Step) unpack(ctx context.Context, h guild.Hash, dir string) error {
 	return workdir.Unpack(ctx, b, dir)
 }
 
-// Fold knows the deliveries that wait for a verdict.
+// Fold has the deliveries that wait for a verdict.
 type Fold struct{ *fold.State[state] }
 
 type state struct {
-	Jobs  fold.Table[guild.JobID, order] `json:"jobs"`  // that go on
+	Jobs  fold.Table[guild.JobID, order] `json:"jobs"`  // open jobs
 	Cases fold.Table[string, pending]    `json:"cases"` // by attempt, from planning to verdict
-	Heard fold.Table[string, pending]    `json:"heard"` // that have a verdict which may still be disputed
+	Heard fold.Table[string, pending]    `json:"heard"` // with a verdict that may still be disputed
 	Order []string                       `json:"order"` // of those, the oldest first; appended to and cut at the front
 }
 
-// disputable is how long a case is kept after its verdict, in ms: longer than anybody may object.
+// disputable is how long a case is kept after its verdict, in ms: longer than a provider may object.
 const disputable = 48 * 60 * 60 * 1000
 
-// order is what a job's deliveries are judged by.
+// order says by what a job's deliveries are judged.
 type order struct {
 	Task   string     `json:"task"`
 	Bundle guild.Hash `json:"bundle"`
 	Hidden guild.Hash `json:"hidden,omitzero"` // tests that stay here, as a bundle
 
-	Together oa.Adjudication `json:"together,omitempty"` // the adjudication of which all deliveries are the subject at once
+	Together oa.Adjudication `json:"together,omitempty"` // how all deliveries are adjudicated together, if they are
 }
 
 type pending struct {
@@ -277,8 +274,8 @@ type pending struct {
 // NewFold returns an empty fold.
 func NewFold() *Fold { return &Fold{fold.NewState[state]("judge", 5)} }
 
-// ready lists the deliveries to be judged: each job's first before any job's second, so that a job with many
-// attempts holds up nobody, and among those the oldest first.
+// ready lists the deliveries to be judged: each job's first before any job's second, so that a job with many attempts does
+// not hold up the others, and the oldest first among those.
 func (f *Fold) ready() []pending {
 	var ready []pending
 	f.View(func(s *state) {
@@ -297,7 +294,8 @@ func (f *Fold) ready() []pending {
 	slices.SortFunc(ready, func(a, b pending) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), bytes.Compare(a.Attempt[:], b.Attempt[:]))
 	})
-	turn, seen := map[nostr.ID]int{}, map[guild.JobID]int{}
+	turn := map[nostr.ID]int{}
+	seen := map[guild.JobID]int{}
 	for _, c := range ready {
 		turn[c.Attempt] = seen[c.Job]
 		seen[c.Job]++
@@ -372,7 +370,7 @@ func (s *state) apply(one fact.Fact, at int64) {
 	}
 }
 
-// heard puts a case aside that has its verdict, and lets those go that nobody may dispute any more.
+// heard puts a case with its verdict aside, and drops those that cannot be disputed any more.
 func (s *state) heard(attempt nostr.ID, at int64) {
 	for len(s.Order) > 0 && at-s.Heard.Of(s.Order[0]).Over >= disputable {
 		s.Heard.Delete(s.Order[0])

@@ -142,7 +142,7 @@ func types(facts []fact.Fact) (names []string) {
 	return names
 }
 
-func TestADeliveryGetsOneVerdict(t *testing.T) {
+func TestOneVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t)
 		c.does = func(_ context.Context, h Case) (guild.Verdict, Evidence, error) {
@@ -189,7 +189,7 @@ func TestADeliveryGetsOneVerdict(t *testing.T) {
 	})
 }
 
-func TestADisputedVerdictIsGivenAgain(t *testing.T) {
+func TestDisputed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t)
 		c.does = func(context.Context, Case) (guild.Verdict, Evidence, error) {
@@ -209,7 +209,7 @@ func TestADisputedVerdictIsGivenAgain(t *testing.T) {
 	})
 }
 
-func TestAVerdictThatIsTwoDaysOldCannotBeDisputed(t *testing.T) {
+func TestDisputedTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t)
 		id := c.delivered(1, c.put(packed(t, "delivery", "delivery/x", "done")), nil)
@@ -224,7 +224,7 @@ func TestAVerdictThatIsTwoDaysOldCannotBeDisputed(t *testing.T) {
 	})
 }
 
-func TestADeliveryThatIsNoBundleIsTheProvidersFailure(t *testing.T) {
+func TestDeliveryNotABundle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t)
 		c.delivered(1, c.put([]byte("\x7fELF")), nil)
@@ -235,7 +235,7 @@ func TestADeliveryThatIsNoBundleIsTheProvidersFailure(t *testing.T) {
 	})
 }
 
-func TestWhatThisMachineLostIsNotTheProvidersFailure(t *testing.T) {
+func TestLostBlob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t)
 		c.delivered(1, guild.Sum([]byte("lost")), nil)
@@ -248,7 +248,7 @@ func TestWhatThisMachineLostIsNotTheProvidersFailure(t *testing.T) {
 	})
 }
 
-func TestADeliveryThatIsAwayIsJudgedOnceItIsHere(t *testing.T) {
+func TestDeliveryAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t)
 		id := c.delivered(1, c.put(packed(t, "delivery", "delivery/x", "done")), &fact.Place{URL: "https://x"})
@@ -263,7 +263,7 @@ func TestADeliveryThatIsAwayIsJudgedOnceItIsHere(t *testing.T) {
 	})
 }
 
-func TestWhatIsOverIsNotJudged(t *testing.T) {
+func TestEndedJobNotJudged(t *testing.T) {
 	for name, end := range map[string]func(nostr.ID) fact.Fact{
 		"refused":   func(id nostr.ID) fact.Fact { return fact.AttemptRefused{Attempt: id} },
 		"parked":    func(id nostr.ID) fact.Fact { return fact.AttemptParked{Attempt: id} },
@@ -282,7 +282,7 @@ func TestWhatIsOverIsNotJudged(t *testing.T) {
 	}
 }
 
-func TestAJudgeThatCannotDecideLeavesItToAPersonAtOnce(t *testing.T) {
+func TestUndecidedParks(t *testing.T) {
 	for name, err := range map[string]error{
 		"criteria that make no sense": fmt.Errorf("criteria: %w", exam.ErrUndecided),
 		"no sandbox":                  &sandbox.UnusableError{},
@@ -301,7 +301,7 @@ func TestAJudgeThatCannotDecideLeavesItToAPersonAtOnce(t *testing.T) {
 	}
 }
 
-func TestAJudgeThatFailsTriesAgainAndThenLeavesItToAPerson(t *testing.T) {
+func TestFailingJudgeParks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t)
 		c.does = func(context.Context, Case) (guild.Verdict, Evidence, error) {
@@ -317,7 +317,7 @@ func TestAJudgeThatFailsTriesAgainAndThenLeavesItToAPerson(t *testing.T) {
 	})
 }
 
-func TestDeliveriesAreJudgedInTheOrderTheyCame(t *testing.T) {
+func TestJudgingOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t)
 		var order []string
@@ -357,11 +357,11 @@ func history(t *rapid.T) (all []fact.Entry) {
 	return all
 }
 
-func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
+func TestFoldRestored(t *testing.T) {
 	foldtest.GoesOn(t, NewFold, history, nil)
 }
 
-func TestAGarbledSnapshotIsRefusedAndChangesNothing(t *testing.T) {
+func TestGarbledSnapshot(t *testing.T) {
 	f := NewFold()
 	f.Apply(fact.Entry{Seq: 1, Subject: "job.1", Facts: []fact.Fact{fact.JobOpened{Job: guild.JobID{1}}}})
 	foldtest.Refuses(t, f, foldtest.Partial(t, f)...)

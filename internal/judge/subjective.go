@@ -14,8 +14,8 @@ const (
 	outvote guild.Score = 0                     // most results say something else
 )
 
-// Opine makes a verdict on each of n results of a subjective job of what an opinion came to, in their order. All
-// are weak: MayPay says what that means for money. An opinion that is undecided leaves it to a person.
+// Opine returns a verdict on each of n results of a subjective job, in their order, by what an opinion chose. All are weak:
+// MayPay says what that means for money. An undecided opinion is a *PersonNeeded.
 func Opine(adjudication oa.Adjudication, n int, c opinion.Choice) ([]guild.Verdict, error) {
 	verdicts := make([]guild.Verdict, n)
 	for i := range verdicts {
@@ -27,7 +27,7 @@ func Opine(adjudication oa.Adjudication, n int, c opinion.Choice) ([]guild.Verdi
 	return verdicts, nil
 }
 
-// opined is the verdict on one result.
+// opined returns the verdict on one result.
 func opined(adjudication oa.Adjudication, c opinion.Choice, best bool) guild.Verdict {
 	test := guild.Test{ID: string(adjudication), State: guild.TestPassed, Layer: guild.LayerCorrectness}
 	v := guild.Verdict{Outcome: guild.Success, Score: guild.Micro, Passed: 1}

@@ -9,7 +9,7 @@ import (
 	"guild/oa"
 )
 
-func TestAnOpinionMakesAVerdictOnEachResult(t *testing.T) {
+func TestOpine(t *testing.T) {
 	for _, c := range []struct {
 		adjudication oa.Adjudication
 		choice       opinion.Choice

@@ -10,16 +10,14 @@ import (
 
 	"guild"
 	"guild/internal/due"
-	"guild/internal/exam"
 	"guild/internal/fact"
 	"guild/internal/journal"
 	"guild/internal/opinion"
-	"guild/internal/sandbox"
 	"guild/internal/typed"
 	"guild/oa"
 )
 
-// together is how an order has its deliveries adjudicated, where that looks at all of them at once.
+// together returns an order's adjudication if that compares all deliveries at once, else nothing.
 func together(compare string) oa.Adjudication {
 	if a := oa.Adjudication(compare); a.Together() {
 		return a
@@ -27,15 +25,15 @@ func together(compare string) oa.Adjudication {
 	return ""
 }
 
-// judgeTogether judges the deliveries of a job between which an opinion chooses. All that were asked have answered, or
-// will not any more.
+// judgeTogether judges the deliveries of a job between which an opinion chooses. All providers that were asked have
+// answered, or will not any more.
 func (s *Step) judgeTogether(all []pending) due.Work {
 	return due.Work{
 		Key: all[0].key(), Guard: fact.JobSubject(all[0].Job), Class: Class, Tries: 8, Lease: 10 * time.Minute,
 		Act: func(ctx context.Context) (due.Decision, error) {
 			decide, err := s.adjudicate(ctx, all)
-			if unusable := (*sandbox.UnusableError)(nil); errors.Is(err, exam.ErrUndecided) || errors.As(err, &unusable) {
-				return func(tx *journal.Tx) error { s.parkAll(tx, all, err.Error()); return nil }, nil // no use in trying again
+			if hopeless(err) {
+				return func(tx *journal.Tx) error { s.parkAll(tx, all, err.Error()); return nil }, nil
 			}
 			return decide, err
 		},
@@ -49,10 +47,11 @@ func (s *Step) parkAll(tx *journal.Tx, all []pending, reason string) {
 	}
 }
 
-// adjudicate judges each delivery by itself, and then has one of those that are results chosen, or all of them merged.
+// adjudicate judges each delivery by itself, and then has an opinion choose one of the successful ones, or merge them.
 func (s *Step) adjudicate(ctx context.Context, all []pending) (due.Decision, error) {
 	var sound []int // of all
-	verdicts, persons := make([]guild.Verdict, len(all)), make([]*PersonNeeded, len(all))
+	verdicts := make([]guild.Verdict, len(all))
+	persons := make([]*PersonNeeded, len(all))
 	for i, c := range all {
 		v, err := s.verdict(ctx, c)
 		person, held := errors.AsType[*PersonNeeded](err)
@@ -93,7 +92,7 @@ func (s *Step) adjudicate(ctx context.Context, all []pending) (due.Decision, err
 	}, nil
 }
 
-// decide is the decision on one delivery: its verdict, or that it waits for a person, if one is needed.
+// decide records the verdict on one delivery or, if a person is needed, that it waits for one.
 func (s *Step) decide(ctx context.Context, c pending, v guild.Verdict, person *PersonNeeded) (due.Decision, error) {
 	if person != nil {
 		return s.hold(ctx, c, v, person.Reason)
@@ -110,8 +109,8 @@ func (s *Step) decide(ctx context.Context, c pending, v guild.Verdict, person *P
 	}, nil
 }
 
-// choose asks for an opinion on the results, and returns a verdict on each. There are none where there is nothing to
-// choose. With a *PersonNeeded come the verdicts so far.
+// choose asks for an opinion on the results and returns a verdict on each, or none where there is nothing to choose. A
+// *PersonNeeded comes with the verdicts so far.
 func (s *Step) choose(ctx context.Context, all []pending, sound []int) ([]guild.Verdict, error) {
 	adjudication := all[0].Order.Together
 	switch {
@@ -120,7 +119,7 @@ func (s *Step) choose(ctx context.Context, all []pending, sound []int) ([]guild.
 	case len(sound) < 2:
 		return nil, nil
 	case s.c.Opinion == nil && adjudication == oa.JudgeModel:
-		return nil, &PersonNeeded{Reason: "nobody is appointed to choose between results"}
+		return nil, &PersonNeeded{Reason: "no judge is configured to choose between results"}
 	}
 	bundle, err := s.c.Blobs.ReadAll(all[0].Order.Bundle, maxBundle)
 	if err != nil {
@@ -157,7 +156,7 @@ func (s *Step) choose(ctx context.Context, all []pending, sound []int) ([]guild.
 	return verdicts, err
 }
 
-// weighed is the verdict on a result that stood by itself, as an opinion sees it beside the others.
+// weighed returns an opinion's verdict on a result, with what the verdict on the result alone had.
 func weighed(v, opined guild.Verdict) guild.Verdict {
 	opined.Tests = append(v.Tests[:len(v.Tests):len(v.Tests)], opined.Tests...)
 	opined.Expected, opined.Passed = v.Expected+opined.Expected, v.Passed+opined.Passed

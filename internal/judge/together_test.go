@@ -95,7 +95,7 @@ func (c *chooser) Best(_ context.Context, q opinion.Question) (opinion.Choice, e
 
 const one, other = `{"topk":[{"rank":1,"id":"a","score":1}]}`, `{"topk":[{"rank":1,"id":"b","score":1}]}`
 
-func TestAnOpinionChoosesOnceAllHaveAnswered(t *testing.T) {
+func TestOpinionWaitsForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		who := &chooser{choice: opinion.Choice{Best: []int{1}, Voters: 2, Agreeing: 2, Reason: "b is better"}}
 		c := newCourt(t)
@@ -113,7 +113,7 @@ func TestAnOpinionChoosesOnceAllHaveAnswered(t *testing.T) {
 	})
 }
 
-func TestTheJudgeKnowsWhoDelivered(t *testing.T) {
+func TestProviderKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t)
 		c.step.c.Opinion = &chooser{choice: opinion.Choice{Best: []int{0}}}
@@ -135,7 +135,7 @@ func TestTheJudgeKnowsWhoDelivered(t *testing.T) {
 	})
 }
 
-func TestWhatNeedsAPersonByItselfIsNotChosen(t *testing.T) {
+func TestPersonNeededNotChosen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		who := &chooser{choice: opinion.Choice{Best: []int{0}}}
 		c := newCourt(t)
@@ -161,7 +161,7 @@ func TestWhatNeedsAPersonByItselfIsNotChosen(t *testing.T) {
 	})
 }
 
-func TestAModelThatTheRequestDoesNotNameIsSaid(t *testing.T) {
+func TestModelWarning(t *testing.T) {
 	for model, warned := range map[string]bool{"the-best": false, "the-second-best": true} {
 		synctest.Test(t, func(t *testing.T) {
 			who := &chooser{choice: opinion.Choice{Best: []int{1}, Voters: 2, Agreeing: 2, Models: []string{model}}}
@@ -178,7 +178,7 @@ func TestAModelThatTheRequestDoesNotNameIsSaid(t *testing.T) {
 	}
 }
 
-func TestAnOpinionChoosesAmongAsManyAsWereAsked(t *testing.T) {
+func TestOpinionAmongAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		who := &chooser{choice: opinion.Choice{Best: []int{1}, Voters: 6, Agreeing: 6, Reason: "it is better"}}
 		c := newCourt(t)
@@ -200,7 +200,7 @@ func TestAnOpinionChoosesAmongAsManyAsWereAsked(t *testing.T) {
 	})
 }
 
-func TestWhoDoesNotAnswerIsNotWaitedForAndWhatIsNoResultIsNotCompared(t *testing.T) {
+func TestOpinionWithoutSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		who := &chooser{}
 		c := newCourt(t)
@@ -225,10 +225,10 @@ func TestWhoDoesNotAnswerIsNotWaitedForAndWhatIsNoResultIsNotCompared(t *testing
 	})
 }
 
-func TestAPersonChoosesWhereNobodyElseCan(t *testing.T) {
+func TestPersonChooses(t *testing.T) {
 	for name, who := range map[string]opinion.Opinion{
-		"nobody is appointed": nil,
-		"undecided":           &chooser{choice: opinion.Choice{Reason: "who knows"}},
+		"no judge is configured": nil,
+		"undecided":              &chooser{choice: opinion.Choice{Reason: "who knows"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCourt(t)
@@ -248,7 +248,7 @@ func TestAPersonChoosesWhereNobodyElseCan(t *testing.T) {
 	}
 }
 
-func TestResultsThatAreMergedAreAllTaken(t *testing.T) {
+func TestMergedResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t)
 		a, b := c.rivals(oa.Merge)
@@ -260,7 +260,7 @@ func TestResultsThatAreMergedAreAllTaken(t *testing.T) {
 	})
 }
 
-func TestAnOpinionThatCannotBeAskedParksAllInTheEnd(t *testing.T) {
+func TestFailingOpinionParks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t)
 		c.step.c.Opinion = &chooser{err: errors.New("the endpoint is down")}

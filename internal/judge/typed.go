@@ -14,16 +14,16 @@ import (
 	"guild/oa"
 )
 
-// checkTyped judges the result of a typed job, and reports false for any other case. What decides is in the request, not
-// in criteria: its schema, and what doing it again comes to. There is no partial success: exit codes and hashes are
-// right or wrong. A *PersonNeeded comes with the verdict so far, where doing it again came to nothing that decides.
+// checkTyped judges the result of a typed job, and reports false for any other case. Its schema and doing it again decide,
+// not criteria. There is no partial success: exit codes and hashes are right or wrong. A *PersonNeeded comes with the
+// verdict so far, where doing it again does not decide.
 func (j *Judge) checkTyped(ctx context.Context, c Case) (v guild.Verdict, evidence Evidence, ok bool, err error) {
 	e, ok, err := typed.RequestedIn(c.Bundle)
 	if !ok || err != nil {
 		return v, nil, false, err
 	}
 	report, err := j.Typed.Check(ctx, e, filepath.Join(c.Delivery, nutshell.ArtifactsDir), c.Provider)
-	if errors.Is(err, oa.ErrUnknown) { // a description that may come back: nobody is to lose work over it
+	if errors.Is(err, oa.ErrUnknown) { // the owner may describe the type again: nobody is to lose work over it
 		v = guild.Verdict{Outcome: guild.Failure, Strength: guild.Weak, Tier: "none", Cause: guild.Cut(err.Error(), maxCause)}
 		return v, Evidence(v.Cause), true, &PersonNeeded{Reason: v.Cause}
 	}
@@ -39,7 +39,7 @@ func (j *Judge) checkTyped(ctx context.Context, c Case) (v guild.Verdict, eviden
 		Verdict guild.Verdict `json:"verdict"`
 		Request oa.Envelope   `json:"request"`
 		Report  typed.Report  `json:"report"`
-	}{"guild typed evidence 1", v, e, report})
+	}{Format: "guild typed evidence 1", Verdict: v, Request: e, Report: report})
 	if err != nil {
 		return v, nil, true, fmt.Errorf("evidence: %w", err)
 	}
@@ -49,7 +49,7 @@ func (j *Judge) checkTyped(ctx context.Context, c Case) (v guild.Verdict, eviden
 	return v, evidence, true, nil
 }
 
-// checked is the verdict on what a check found.
+// checked returns the verdict on what a check found.
 func (j *Judge) checked(r typed.Report) guild.Verdict {
 	v := guild.Verdict{
 		Outcome: guild.Success, Score: guild.Micro, Strength: r.Strength, Tier: "none",

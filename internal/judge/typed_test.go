@@ -41,7 +41,7 @@ func runs(t *testing.T, q oa.SandboxRequest) (e oa.Envelope, bundle string) {
 	return e, bundle
 }
 
-func TestATypedJobIsJudgedByDoingItAgain(t *testing.T) {
+func TestTypedJob(t *testing.T) {
 	e, bundle := runs(t, oa.SandboxRequest{Sandbox: oa.Sandbox{ImageDigest: typed.Host}, Commands: []oa.Command{{Cmd: "echo x >f"}}})
 	j := newEngine(t)
 	box := typed.Sandbox{Images: map[string]sandbox.Runner{typed.Host: j.Exam.Runner}, Scratch: t.TempDir()}
@@ -84,7 +84,7 @@ func TestATypedJobIsJudgedByDoingItAgain(t *testing.T) {
 	}
 }
 
-func TestARunThatOnlyWeCutShortIsLeftToAPerson(t *testing.T) {
+func TestTypedRunCutShort(t *testing.T) {
 	q := oa.SandboxRequest{Sandbox: oa.Sandbox{ImageDigest: typed.Host}, Commands: []oa.Command{{Cmd: "sleep 30"}}}
 	q.Sandbox.Resources.TimeoutSecs = 1
 	_, bundle := runs(t, q)

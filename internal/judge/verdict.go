@@ -17,7 +17,7 @@ import (
 // maxCause is how long a cause may be, in bytes.
 const maxCause = 500
 
-// Case is a delivery to be judged, and what is known of it beside its files.
+// Case is a delivery to be judged, with what is known of it beside its files.
 type Case struct {
 	Bundle   string // directory of the unpacked request bundle
 	Delivery string // directory of the unpacked delivery; hostile
@@ -29,7 +29,7 @@ type Case struct {
 	Baseline Baseline      // of the task; the zero value if there is none
 }
 
-// findings are what an examination found, added up.
+// findings is the sum of what an examination found.
 type findings struct {
 	tests     []guild.Test
 	breaches  []guild.Breach
@@ -67,8 +67,8 @@ func add(list []exam.Finding) findings {
 	return sum
 }
 
-// verdict makes of a report what it comes to. A breach outweighs everything, a crash or a limit outweighs the
-// tests, and a smoke test that did not pass outweighs the other tests.
+// verdict makes a verdict of a report. A breach counts before all else, a crash or a limit before the tests, and a smoke
+// test that did not pass before the other tests.
 func (j *Judge) verdict(c Case, r exam.Report, read analysis.Report) guild.Verdict {
 	sum := add(r.Findings)
 	tests := count(sum.tests)
@@ -102,7 +102,7 @@ func (j *Judge) verdict(c Case, r exam.Report, read analysis.Report) guild.Verdi
 	return v
 }
 
-// decide says how it came out, and why if not well.
+// decide returns the outcome, and why if it is not a success.
 func decide(sum findings, tests tallies) (guild.Outcome, string) {
 	var out guild.Outcome
 	var cause string
@@ -116,15 +116,16 @@ func decide(sum findings, tests tallies) (guild.Outcome, string) {
 	case len(sum.tests) == 0:
 		out, cause = guild.Failure, "nothing was run: there is no test"
 	default:
-		if out = outcome(tests.functional); out != guild.Success {
-			f := tests.functional
+		f := tests.functional
+		out = outcome(f)
+		if out != guild.Success {
 			cause = fmt.Sprintf("%d of %d tests did not pass: %s", f.expected-f.passed, f.expected, strings.Join(unpassed(sum.tests, ""), ", "))
 		}
 	}
 	return out, guild.Cut(cause, maxCause)
 }
 
-// rescored is a verdict whose outcome a person has ruled: that is its correctness now, and the rest is weighed as it
+// rescored returns a verdict whose outcome a person has ruled: the ruling is the correctness, and the rest is weighed as it
 // was measured.
 func rescored(v guild.Verdict) guild.Verdict {
 	v.Dimensions = slices.Clone(v.Dimensions)
@@ -146,7 +147,7 @@ func rescored(v guild.Verdict) guild.Verdict {
 	return v
 }
 
-// unpassed names the first three tests that did not pass and decide, or those of one layer.
+// unpassed names the first three tests that did not pass: those of a layer or, if it is empty, those that decide.
 func unpassed(tests []guild.Test, layer string) []string {
 	var names []string
 	for _, t := range tests {
@@ -158,7 +159,7 @@ func unpassed(tests []guild.Test, layer string) []string {
 	return names
 }
 
-// micros is how long the tests of a layer took together.
+// micros returns how long the tests of a layer took together.
 func micros(tests []guild.Test, layer string) int64 {
 	var sum int64
 	for _, t := range tests {
@@ -169,7 +170,7 @@ func micros(tests []guild.Test, layer string) int64 {
 	return sum
 }
 
-// annotations are the praise of section 3.2.2, which only a success earns.
+// annotations returns those of a success (the partnership protocol, section 3.2.2).
 func annotations(c Case, v guild.Verdict) []string {
 	if v.Outcome != guild.Success {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"guild/internal/fact"
 )
 
-// begin puts an automatic meeting with so many runs into the journal, and ends it if told to.
+// begin writes an automatic meeting with a number of runs, and its end if wanted.
 func (w *world) begin(n byte, runs int, ended bool) {
 	w.Helper()
 	began := w.meeting(service(n), "python")
@@ -62,7 +62,7 @@ func TestDailyBudget(t *testing.T) {
 				w := newWorld(t, c.config)
 				c.before(w)
 				if got := w.affords(time.Now(), ""); got != c.want {
-					t.Errorf("one more is affordable: %v", got)
+					t.Errorf("affords: %v", got)
 				}
 			})
 		})
@@ -79,8 +79,8 @@ func TestBudgetWithManyCandidates(t *testing.T) {
 		began := time.Now().UTC().Truncate(24 * time.Hour)
 		for time.Now().UTC().Before(began.Add(23 * time.Hour)) {
 			synctest.Wait()
-			if going := len(w.fold.goingOn()); going > 3 {
-				t.Fatalf("%d at once", going)
+			if going := len(w.fold.underWay()); going > 3 {
+				t.Fatalf("%d meetings at once", going)
 			}
 			if r, _, ok := w.pending(); ok {
 				w.write(r.Job, life(r.Job, success950())...)
@@ -93,7 +93,7 @@ func TestBudgetWithManyCandidates(t *testing.T) {
 			spent += r.Bid
 		}
 		if spent > 20_000 || spent < 15_000 {
-			t.Errorf("%s were bid, and 20000 msat are the budget", spent)
+			t.Errorf("%s were bid, want at most 20000 msat", spent)
 		}
 		for _, m := range w.fold.All() {
 			if m.Ended == nil || m.Ended.To != guild.Active {
@@ -103,7 +103,7 @@ func TestBudgetWithManyCandidates(t *testing.T) {
 	})
 }
 
-// silence is a job to which the provider never said a word.
+// silence is a job that the provider never answered.
 func silence(job guild.JobID) []fact.Fact {
 	return []fact.Fact{planned(job), fact.AttemptExpired{Attempt: attempt(job), Silent: true, Reason: "no answer"},
 		fact.JobClosed{Job: job, Ending: guild.JobTimedOut}}
@@ -155,7 +155,7 @@ func TestNewKeyComesFirst(t *testing.T) {
 		}
 		w.offers["shell"] = []guild.Offer{other}
 		if began, ok := w.candidate(time.Now()); !ok || began.Service != other.Service {
-			t.Errorf("%+v, and there is nobody else", began.Service)
+			t.Errorf("%+v, want the only other candidate", began.Service)
 		}
 	})
 }
@@ -174,7 +174,7 @@ func TestAskedMeetingBlocksKey(t *testing.T) {
 		}
 		w.write(guild.JobID{1}, fact.MeetingEnded{Meeting: began.Meeting, Service: service(1), To: guild.Active})
 		if _, ok := w.candidate(time.Now()); !ok {
-			t.Error("it is not met, and the day's meeting is not used")
+			t.Error("not met, although an asked meeting does not count")
 		}
 	})
 }
@@ -198,6 +198,6 @@ func TestConcurrentDecisions(t *testing.T) {
 	ready.Wait()
 	all := w.fold.All()
 	if len(all) != 2 || all[0].Service == all[1].Service {
-		t.Errorf("%d meetings, and 10000 msat are enough for 2 of 5 runs", len(all))
+		t.Errorf("%d meetings, want the 2 of 5 runs that 10000 msat pay for", len(all))
 	}
 }

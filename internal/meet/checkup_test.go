@@ -9,7 +9,7 @@ import (
 	"guild/internal/fact"
 )
 
-// due are checkups for partners, each for one purpose.
+// due returns checkups for partners, all with one purpose.
 func checkups(purposes ...string) func(time.Time) []guild.Checkup {
 	return func(time.Time) (all []guild.Checkup) {
 		for n, purpose := range purposes {
@@ -19,7 +19,7 @@ func checkups(purposes ...string) func(time.Time) []guild.Checkup {
 	}
 }
 
-// partners has them announced, and so many newcomers.
+// partners announces partners and a number of newcomers.
 func (w *world) partners(n, newcomers int) {
 	for i := range n {
 		o := seen(byte(50+i), 1)
@@ -63,7 +63,7 @@ func TestLookIsOneRun(t *testing.T) {
 					synctest.Wait()
 					r, _, ok := w.pending()
 					if !ok {
-						t.Fatal("no run goes on")
+						t.Fatal("no run is under way")
 					}
 					w.write(r.Job, life(r.Job, c.verdict)...)
 				}
@@ -129,7 +129,7 @@ func TestOneLookAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{Auto: true, Checkups: checkups(guild.PurposeProbe)})
 		if _, ok := w.candidate(time.Now()); ok {
-			t.Error("a benchmark for somebody who announces nothing")
+			t.Error("a benchmark for a service that is not announced")
 		}
 		w.partners(1, 0)
 		began, ok := w.candidate(time.Now())
@@ -138,15 +138,15 @@ func TestOneLookAtATime(t *testing.T) {
 		}
 		w.write(guild.JobID{}, began)
 		if _, ok := w.candidate(time.Now()); ok {
-			t.Error("one is going on")
+			t.Error("a second meeting while one is under way")
 		}
 		w.write(guild.JobID{}, fact.MeetingEnded{Meeting: began.Meeting, Service: began.Service})
 		if _, ok := w.candidate(time.Now()); ok {
-			t.Error("nothing was learned a moment ago")
+			t.Error("another look right after an inconclusive one")
 		}
 		time.Sleep(again)
 		if _, ok := w.candidate(time.Now()); !ok {
-			t.Error("a day later it is tried again")
+			t.Error("no other look a day later")
 		}
 	})
 }

@@ -8,33 +8,33 @@ import (
 	"guild"
 )
 
-// How many runs a meeting has: three fix the status, unless the policy is content with fewer successes, and those
-// that do not agree are extended to five.
+// The number of runs of a meeting: three, or fewer if the policy is content with fewer successes, or five if three do not
+// agree.
 const (
 	usual    = 3
 	extended = 5
 )
 
-// Conclusion is what the runs of a meeting come to.
+// Conclusion is the result of a meeting.
 type Conclusion struct {
-	To    guild.ProviderState // "" when nothing was learned
+	To    guild.ProviderState // that the provider deserves; "" if nothing was learned
 	Score guild.Score         // the median
 	Cause string
 }
 
-// grade is how one run came out, as the table of attempts counts it. The order is that of what they are worth.
+// grade is the result of one run, from worst to best.
 type grade int
 
 const (
-	nothing  grade = iota // no answer, a refusal, trouble of our own: nothing was learned
+	nothing  grade = iota // nothing was learned: no answer, a refusal, or an error of this node
 	violated              // it tried to break out
 	failure
 	partial
 	success
 )
 
-// grade sorts a run by its verdict. A success is one that deserves an active partner: every functional test passed,
-// and a score of 0.8 or more. A partial one has a score that deserves a conditional partner.
+// grade returns the grade of a run by its verdict. A success passed every functional test with a score of 0.8 or more, which
+// makes an active partner; a partial run has a score that makes a conditional one.
 func (r Result) grade() grade {
 	switch {
 	case r.Outcome == guild.Violation:
@@ -50,7 +50,7 @@ func (r Result) grade() grade {
 	}
 }
 
-// conclude says what a meeting comes to: of one that is only a look at somebody known, its one run says it.
+// conclude concludes a meeting: a look by its one run, all others by Conclude. over is false if another run is needed.
 func conclude(m *Meeting, enough int) (c Conclusion, over bool) {
 	if !guild.IsLook(m.Purpose) || len(m.Runs) == 0 {
 		return Conclude(m.Runs, enough)
@@ -67,11 +67,10 @@ func conclude(m *Meeting, enough int) (c Conclusion, over bool) {
 	return Conclusion{guild.Unqualified, r.Score, cmp.Or(r.Cause, string(r.Outcome), "it failed")}, true
 }
 
-// Conclude says what the runs of a meeting come to (the partnership protocol, section 3.2.3), or that another one is
-// needed; the runs are those that are over, in their order. Enough successes, three in the specification, make
-// an active partner and three failures a rejected one, at once. One success with two failures makes a conditional one. Every
-// other mix of three is extended to five, and the median decides. A violation, or a run of which nothing was learned, ends a
-// meeting.
+// Conclude concludes the runs of a meeting, which are over and in their order (the partnership protocol, section 3.2.3); over
+// is false if another run is needed. Enough successes in a row, three in the specification, make an active partner, three
+// failures a rejected one. One success and two failures make a conditional one. Every other mix of three is extended to five,
+// and the median decides. A violation ends the meeting, and so does a run from which nothing was learned.
 func Conclude(runs []Result, enough int) (c Conclusion, over bool) {
 	var count [success + 1]int
 	for _, r := range runs {
@@ -83,10 +82,12 @@ func Conclude(runs []Result, enough int) (c Conclusion, over bool) {
 			return Conclusion{"", 0, cmp.Or(r.Cause, "no answer")}, true
 		}
 	}
-	middle := median(runs)
-	switch n := len(runs); {
+	middle, n := median(runs), len(runs)
+	switch {
+	case n == 1 && enough == 1 && count[success] == 1:
+		return Conclusion{guild.Active, middle, "a success at once"}, true
 	case n == enough && count[success] == n:
-		return Conclusion{guild.Active, middle, inARow(n)}, true
+		return Conclusion{guild.Active, middle, fmt.Sprintf("%d successes in a row", n)}, true
 	case n < usual:
 		return Conclusion{}, false
 	case n == usual && count[failure] == n:
@@ -96,21 +97,12 @@ func Conclude(runs []Result, enough int) (c Conclusion, over bool) {
 	case n < extended:
 		return Conclusion{}, false
 	}
-	to := stateOf(runs, middle)
 	cause := fmt.Sprintf("%d successes, %d partial, %d failures; the median decides", count[success], count[partial], count[failure])
-	return Conclusion{to, middle, cause}, true
+	return Conclusion{byMedian(runs, middle), middle, cause}, true
 }
 
-func inARow(n int) string {
-	if n == 1 {
-		return "a success at once"
-	}
-	return fmt.Sprintf("%d successes in a row", n)
-}
-
-// stateOf is what the median score makes of a provider; at most conditional, unless most runs passed every
-// functional test.
-func stateOf(runs []Result, middle guild.Score) guild.ProviderState {
+// byMedian returns the state that the median score makes, which is active only if most runs were successes.
+func byMedian(runs []Result, middle guild.Score) guild.ProviderState {
 	grades := make([]grade, len(runs))
 	for i, r := range runs {
 		grades[i] = r.grade()
@@ -126,7 +118,7 @@ func stateOf(runs []Result, middle guild.Score) guild.ProviderState {
 	}
 }
 
-// median is the score in the middle, the lower one of two.
+// median returns the score in the middle, the lower one of two.
 func median(runs []Result) guild.Score {
 	if len(runs) == 0 {
 		return 0

@@ -7,7 +7,7 @@ import (
 	"guild"
 )
 
-// Runs as they come out.
+// Results of runs.
 var (
 	well    = Result{Outcome: guild.Success, Score: 950_000, Closed: 1}
 	fairly  = Result{Outcome: guild.Success, Score: 800_000, Closed: 1}
@@ -23,7 +23,7 @@ var (
 	astray  = Result{Ending: guild.JobUnclaimed, Heard: true, Failed: true, Closed: 1}
 )
 
-// TestConclude is the table of section 3.2.3 of the partnership protocol, with the mixes that it leaves
+// TestConclude covers the table of section 3.2.3 of the partnership protocol, with the mixes that it leaves
 // open, and the thresholds of section 3.2.1.
 func TestConclude(t *testing.T) {
 	for _, c := range []struct {
@@ -67,7 +67,7 @@ func TestConclude(t *testing.T) {
 				t.Errorf("%+v %v, want %q with %s %v", got, over, c.to, c.score, c.over)
 			}
 			if over && got.Cause == "" {
-				t.Error("it does not say why")
+				t.Error("no cause")
 			}
 		})
 	}

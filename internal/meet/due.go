@@ -16,18 +16,18 @@ import (
 	"guild/internal/suite"
 )
 
-// How often the offers are looked through for somebody to meet, when they have changed and when not: there may be a
-// hundred thousand. And how long a service is left alone after a meeting that did not move it.
+// How often the offers, of which there may be a hundred thousand, are searched for a candidate, and how long a service is left
+// alone after a meeting.
 const (
-	soon  = 5 * time.Second
-	later = time.Minute
-	again = 24 * time.Hour
+	soon  = 5 * time.Second // after the offers changed
+	later = time.Minute     // otherwise
+	again = 24 * time.Hour  // after a meeting
 )
 
-// Due lists what is due for the meetings. It implements due.Source. It never looks at the offers.
+// Due lists what is due for meetings, without looking at the offers. It implements due.Source.
 func (m *Meet) Due(now time.Time) []due.Work {
 	var work []due.Work
-	going := m.fold.goingOn()
+	going := m.fold.underWay()
 	for _, g := range going {
 		if w, ok := m.next(g); ok {
 			work = append(work, w)
@@ -39,14 +39,14 @@ func (m *Meet) Due(now time.Time) []due.Work {
 	return work
 }
 
-// OffersChanged has the offers looked through again soon.
+// OffersChanged has the offers searched again soon.
 func (m *Meet) OffersChanged() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stale = true
 }
 
-// next is what a meeting needs: its end, or its next run.
+// next returns what a meeting needs next, if no run is under way: its end, or its next run.
 func (m *Meet) next(g *Meeting) (due.Work, bool) {
 	for _, r := range g.Runs {
 		if r.Closed == 0 {
@@ -55,7 +55,7 @@ func (m *Meet) next(g *Meeting) (due.Work, bool) {
 	}
 	c, over := conclude(g, m.c.Enough)
 	if now := suite.Name(g.Task); !over && now != g.Suite {
-		// Runs of two suites say nothing together.
+		// Runs of two suites cannot be compared.
 		c, over = Conclusion{Cause: fmt.Sprintf("it was begun with the benchmarks %s, and there are now %s", g.Suite, cmp.Or(now, "none for the task"))}, true
 	}
 	if over {
@@ -64,7 +64,7 @@ func (m *Meet) next(g *Meeting) (due.Work, bool) {
 	return m.open(g, len(g.Runs)+1), true
 }
 
-// end says what a meeting came to.
+// end records the conclusion of a meeting.
 func (m *Meet) end(g *Meeting, c Conclusion) due.Work {
 	return due.Decide("end meeting "+g.Meeting, fact.MeetingSubject, time.Time{}, func(tx *journal.Tx) error {
 		if now, ok := m.fold.Meeting(g.Meeting); ok && now.Ended == nil {
@@ -75,7 +75,7 @@ func (m *Meet) end(g *Meeting, c Conclusion) due.Work {
 	})
 }
 
-// open opens the job of a run. Its id follows from the run, so that it is opened once however often this is done.
+// open opens the job of a run, once however often it is done, because the id of the job follows from the run.
 func (m *Meet) open(g *Meeting, run int) due.Work {
 	return due.Work{
 		Key: fmt.Sprintf("open run %d of meeting %s", run, g.Meeting), Guard: fact.MeetingSubject, Free: true,
@@ -96,8 +96,8 @@ func (m *Meet) open(g *Meeting, run int) due.Work {
 	}
 }
 
-// pick begins a meeting with the best candidate, if there is one. Looking for it is part of the act: the list of what
-// is due is made after every fact.
+// pick begins a meeting with the best candidate, if there is one. The search is part of the act, because Due runs after every
+// fact.
 func (m *Meet) pick() due.Work {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -120,7 +120,7 @@ func (m *Meet) pick() due.Work {
 				return func(*journal.Tx) error { return nil }, nil
 			}
 			return func(tx *journal.Tx) error {
-				if m.affords(tx.Now(), began.Purpose) && !m.met(tx.Now()).out(began.Service, began.Purpose) {
+				if m.affords(tx.Now(), began.Purpose) && !m.met(tx.Now()).excludes(began.Service, began.Purpose) {
 					tx.Append(began)
 				} else {
 					m.rest()
@@ -131,41 +131,48 @@ func (m *Meet) pick() due.Work {
 	}
 }
 
-// rest notes that there was nobody to be met.
+// rest notes that there was no candidate.
 func (m *Meet) rest() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.looked = m.c.Now()
 }
 
-// affords reports whether one more automatic meeting may begin: by what goes on, and by the number and the bids of
-// those that began on the same UTC day. A meeting may come to five runs; once it has ended, those that it had count. One
-// that is only a look at somebody known is one run, and counts as a fifth of a meeting. Those whom we know must leave a
-// share of both to those who were never tried.
+// affords reports whether one more automatic meeting may begin: by the number under way, and by the number and the bids of
+// those that began on the same UTC day. A meeting counts with the five runs that it may come to; the bids of an ended one
+// count by the runs that it had. A look has one run and counts as a fifth of a meeting. Known providers must leave a share of
+// both to newcomers.
 func (m *Meet) affords(now time.Time, purpose string) bool {
-	count, spent := 0, guild.Msat(0) // count is in runs
-	known, paid := 0, guild.Msat(0)  // of them, for those whom we know
-	for _, g := range m.fold.begun(now) {
-		most := runsOf(g.Purpose)
-		bids := g.Bid * guild.Msat(most)
+	var all, known struct {
+		runs int
+		bids guild.Msat
+	}
+	for _, g := range m.fold.automatic(now) {
+		runs := runsOf(g.Purpose)
+		bids := g.Bid * guild.Msat(runs)
 		if g.Ended != nil {
 			bids = g.Bid * guild.Msat(len(g.Runs))
 		}
-		count, spent = count+most, spent+bids
+		all.runs += runs
+		all.bids += bids
 		if g.Purpose != "" {
-			known, paid = known+most, paid+bids
+			known.runs += runs
+			known.bids += bids
 		}
 	}
-	runs := runsOf(purpose)
+	runs, daily := runsOf(purpose), m.c.Count*extended
 	bids := guild.Msat(runs) * m.c.Bid
-	if len(m.fold.goingOn()) >= m.c.AtOnce || count+runs > m.c.Count*extended || spent+bids > m.c.Daily {
+	if len(m.fold.underWay()) >= m.c.AtOnce || all.runs+runs > daily || all.bids+bids > m.c.Daily {
 		return false
 	}
-	return purpose == "" || known+runs <= m.c.Count*extended-m.kept(m.c.Count*extended, extended) &&
-		paid+bids <= m.c.Daily-guild.Msat(m.kept(int(m.c.Daily), extended*int(m.c.Bid)))
+	if purpose == "" {
+		return true
+	}
+	return known.runs+runs <= daily-m.kept(daily, extended) &&
+		known.bids+bids <= m.c.Daily-guild.Msat(m.kept(int(m.c.Daily), extended*int(m.c.Bid)))
 }
 
-// kept is the part of a budget that is kept for newcomers: enough for one of them at least, unless that is all of it.
+// kept returns the part of a budget that is kept for newcomers: at least enough for one of them, unless that is all of it.
 func (m *Meet) kept(all, one int) int {
 	part := max(int(int64(all)/guild.Micro*int64(m.c.Newcomers)+int64(all)%guild.Micro*int64(m.c.Newcomers)/guild.Micro), one)
 	if part >= all {
@@ -174,7 +181,7 @@ func (m *Meet) kept(all, one int) int {
 	return part
 }
 
-// runsOf is how many runs a meeting may come to.
+// runsOf returns how many runs a meeting may come to.
 func runsOf(purpose string) int {
 	if guild.IsLook(purpose) {
 		return 1
@@ -182,12 +189,8 @@ func runsOf(purpose string) int {
 	return extended
 }
 
-// midnight is when the UTC day of a moment began, in Unix ms.
-func midnight(now time.Time) int64 { return now.UTC().Truncate(24 * time.Hour).UnixMilli() }
-
-// candidate is the meeting to begin next: with somebody whom we know and who is due to be looked at, else with a
-// newcomer. Of these, keys that were never met come first, then the surest to do the task, of those the recommended, and
-// then by chance, but always the same.
+// candidate returns the meeting to begin next: with a known provider whose benchmark is due, else with the first newcomer by
+// the order of before.
 func (m *Meet) candidate(now time.Time) (fact.MeetingBegan, bool) {
 	if began, ok := m.known(now); ok {
 		return began, true
@@ -200,7 +203,7 @@ func (m *Meet) candidate(now time.Time) (fact.MeetingBegan, bool) {
 	found := ""
 	for _, task := range suite.Tasks() {
 		for _, o := range m.c.Offers(task, m.c.Kind(task)) {
-			if o.State != guild.Seen || o.Until > now.UnixMilli() || o.Service.PubKey == m.c.Self || met.out(o.Service, "") {
+			if o.State != guild.Seen || o.Until > now.UnixMilli() || o.Service.PubKey == m.c.Self || met.excludes(o.Service, "") {
 				continue
 			}
 			if found == "" || m.before(o, best) {
@@ -214,28 +217,31 @@ func (m *Meet) candidate(now time.Time) (fact.MeetingBegan, bool) {
 	return m.meeting(best.Service, found), true
 }
 
-// known is the meeting that is most due with somebody whom we know.
+// known returns the meeting with a known provider whose benchmark is due for longest.
 func (m *Meet) known(now time.Time) (fact.MeetingBegan, bool) {
 	if m.c.Checkups == nil || !m.affords(now, guild.PurposeProbe) {
 		return fact.MeetingBegan{}, false
 	}
-	met, dear := m.met(now), m.affords(now, guild.PurposeRetry)
+	met, whole := m.met(now), m.affords(now, guild.PurposeRetry)
 	due := slices.DeleteFunc(m.c.Checkups(now), func(c guild.Checkup) bool {
-		return !guild.IsLook(c.Purpose) && !dear || c.Service.PubKey == m.c.Self || met.out(c.Service, c.Purpose)
+		return !guild.IsLook(c.Purpose) && !whole || c.Service.PubKey == m.c.Self || met.excludes(c.Service, c.Purpose)
 	})
 	if len(due) == 0 {
 		return fact.MeetingBegan{}, false
 	}
 	tasks := m.offering(due)
 	for _, c := range due {
+		offered := tasks[c.Service]
+		if len(offered) == 0 {
+			continue // there is no benchmark for what it announces
+		}
 		task := c.Task
-		if offered := tasks[c.Service]; len(offered) == 0 {
-			continue // it announces nothing that there is a benchmark for
-		} else if !slices.Contains(offered, task) {
+		if !slices.Contains(offered, task) {
 			task = offered[0]
 		}
 		began := m.meeting(c.Service, task)
-		if began.Purpose = c.Purpose; guild.IsLook(c.Purpose) {
+		began.Purpose = c.Purpose
+		if guild.IsLook(c.Purpose) {
 			began.Modules = suite.Modules[:1]
 		}
 		return began, true
@@ -243,7 +249,7 @@ func (m *Meet) known(now time.Time) (fact.MeetingBegan, bool) {
 	return fact.MeetingBegan{}, false
 }
 
-// offering finds for which tasks with a benchmark services are announced.
+// offering returns the tasks with a benchmark that each service announces.
 func (m *Meet) offering(due []guild.Checkup) map[guild.Service][]string {
 	tasks := map[guild.Service][]string{}
 	wanted := map[guild.Service]bool{}
@@ -260,21 +266,21 @@ func (m *Meet) offering(due []guild.Checkup) map[guild.Service][]string {
 	return tasks
 }
 
-// met says who is being met, and who was a short while ago. One key may announce any number of services, so that the
-// turn of a newcomer is counted by the key.
+// met tells which services are being met or were met lately. Newcomers are counted by key, because one key may announce any
+// number of services.
 type met struct {
 	fold  *Fold
 	now   time.Time
 	going map[guild.Service]bool
-	today map[nostr.PubKey]bool // being met, or met as a newcomer on this UTC day without anybody having asked for it
+	today map[nostr.PubKey]bool // being met, or met as a newcomer on this UTC day without a person asking
 }
 
 func (m *Meet) met(now time.Time) met {
-	met := met{m.fold, now, map[guild.Service]bool{}, map[nostr.PubKey]bool{}}
-	for _, g := range m.fold.goingOn() {
+	met := met{fold: m.fold, now: now, going: map[guild.Service]bool{}, today: map[nostr.PubKey]bool{}}
+	for _, g := range m.fold.underWay() {
 		met.going[g.Service], met.today[g.Service.PubKey] = true, true
 	}
-	for _, g := range m.fold.begun(now) {
+	for _, g := range m.fold.automatic(now) {
 		if g.Purpose == "" {
 			met.today[g.Service.PubKey] = true
 		}
@@ -282,29 +288,30 @@ func (m *Meet) met(now time.Time) met {
 	return met
 }
 
-// out reports whether a service is not to be met now: it is being met, or it was a short while ago and nothing was
-// learned, or it is a newcomer and its key has had its turn.
-func (m met) out(s guild.Service, purpose string) bool {
+// excludes reports whether a service may not be met now: it is being met; it is known, and nothing was learned in a recent
+// meeting; or it is a newcomer that was met recently, or whose key was met today.
+func (m met) excludes(s guild.Service, purpose string) bool {
+	if m.going[s] {
+		return true
+	}
 	last := m.fold.last(s)
 	recent := last != nil && last.Ended != nil && time.UnixMilli(last.Until).Add(last.pause()).After(m.now)
-	switch {
-	case m.going[s]:
-		return true
-	case purpose != "":
+	if purpose != "" {
 		return recent && last.Ended.To == ""
 	}
 	return recent || m.today[s.PubKey]
 }
 
-// pause is how long a service is left alone after a meeting: a day, and twice as long each time that nothing was learned
-// again. Who never has capacity would else be asked every day.
+// pause returns how long a service is left alone after a meeting: a day, doubled by each inconclusive meeting in a row, so that
+// a provider that never has capacity is not asked every day.
 func (m *Meeting) pause() time.Duration {
 	const longest = 5 // doublings: about a month
 	return again << min(max(m.Vain-1, 0), longest)
 }
 
-// before reports whether a is met before b; between tasks of one service, the first one stays. The secret is part of
-// the chance, or somebody could search for keys that are always met first.
+// before reports whether a is met before b: keys that were never met come first, then those that are surest to do the task,
+// then the most recommended, then the best reviewed, and then by chance, but always the same. The chance depends on the
+// secret; otherwise somebody could search for keys that are always met first.
 func (m *Meet) before(a, b guild.Offer) bool {
 	if x, y := m.fold.ever(a.Service.PubKey), m.fold.ever(b.Service.PubKey); x != y {
 		return y
@@ -320,7 +327,7 @@ func (m *Meet) before(a, b guild.Offer) bool {
 	return slices.Compare(x[:], y[:]) < 0
 }
 
-// said is how well others speak of a service, from 0 to guild.Micro.
+// said returns Config.Said of a service, a half without one.
 func (m *Meet) said(s guild.Service) guild.Trust {
 	if m.c.Said == nil {
 		return guild.Micro / 2

@@ -18,13 +18,13 @@ type Fold struct{ *fold.State[state] }
 type state struct {
 	Meetings fold.Table[string, *Meeting]     `json:"meetings"` // by id
 	Jobs     fold.Table[guild.JobID, run]     `json:"jobs"`     // runs that are not over
-	Attempts fold.Table[nostrID, guild.JobID] `json:"attempts"` // of those
+	Attempts fold.Table[nostrID, guild.JobID] `json:"attempts"` // of these runs
 
-	// Derived, so that nobody has to look through all meetings that ever were.
-	open   map[string]bool            // those that go on
+	// Derived, so that no reader looks through all meetings.
+	open   map[string]bool            // those under way
 	latest map[guild.Service]*Meeting // of each service
 	keys   map[nostr.PubKey]bool      // that were ever met
-	days   map[int64][]string         // by the UTC day on which they began, those that nobody asked for
+	days   map[int64][]string         // automatic meetings by the UTC day on which they began
 }
 
 // run is a benchmark job that is not over.
@@ -36,26 +36,26 @@ type run struct {
 // nostrID is the id of an event as the key of a JSON object: hex.
 type nostrID string
 
-// Meeting is one meeting as the facts have it. A *Meeting that was handed out is never changed again.
+// Meeting is one meeting. It is never changed in place, so readers may keep it.
 type Meeting struct {
 	fact.MeetingBegan
 	At    int64              `json:"at"`              // Unix ms when it began
-	Order uint64             `json:"order"`           // entry that began it
-	Runs  []Result           `json:"runs,omitempty"`  // from the first on
-	Ended *fact.MeetingEnded `json:"ended,omitempty"` // nil while it goes on
+	Order uint64             `json:"order"`           // the entry that began it
+	Runs  []Result           `json:"runs,omitempty"`  // in their order
+	Ended *fact.MeetingEnded `json:"ended,omitempty"` // nil while it is under way
 	Until int64              `json:"until,omitempty"` // Unix ms when it ended
-	Vain  int                `json:"vain,omitempty"`  // meetings with the service in a row from which nothing was learned, with this one
+	Vain  int                `json:"vain,omitempty"`  // inconclusive meetings with the service in a row, this one included
 }
 
 // Result is one run: a benchmark job and what came of it.
 type Result struct {
 	Job     guild.JobID   `json:"job"`
 	Opened  int64         `json:"opened"`            // Unix ms
-	Closed  int64         `json:"closed,omitempty"`  // Unix ms; 0 while it goes on
+	Closed  int64         `json:"closed,omitempty"`  // Unix ms; 0 while it is under way
 	Ending  guild.Ending  `json:"ending,omitempty"`  // of the job
 	Outcome guild.Outcome `json:"outcome,omitempty"` // of the verdict; "" without one
 	Score   guild.Score   `json:"score"`
-	Heard   bool          `json:"heard,omitempty"` // the provider said something
+	Heard   bool          `json:"heard,omitempty"` // the provider answered
 	Failed  bool          `json:"failed,omitempty"`
 	Cause   string        `json:"cause,omitempty"` // why it did not succeed
 }
@@ -82,7 +82,7 @@ func (s *state) Derive() {
 	}
 }
 
-// note takes a meeting into what is derived.
+// note adds a meeting to the derived maps.
 func (s *state) note(m *Meeting) {
 	old := s.latest[m.Service]
 	if old == nil || old.Order <= m.Order {
@@ -103,17 +103,17 @@ func (s *state) note(m *Meeting) {
 // dayMs is a day in milliseconds. Unix days are UTC days.
 const dayMs = 24 * 60 * 60 * 1000
 
-// begun lists the meetings that began on the UTC day of a moment without anybody having asked for them.
-func (f *Fold) begun(now time.Time) (all []*Meeting) {
+// automatic lists the meetings that began on a UTC day without a person asking.
+func (f *Fold) automatic(now time.Time) (all []*Meeting) {
 	f.View(func(s *state) {
-		for _, id := range s.days[midnight(now)] {
+		for _, id := range s.days[now.UTC().Truncate(24*time.Hour).UnixMilli()] {
 			all = append(all, s.Meetings.Of(id))
 		}
 	})
 	return all
 }
 
-// last is the latest meeting with a service, nil if there was none.
+// last returns the latest meeting with a service, or nil.
 func (f *Fold) last(with guild.Service) *Meeting {
 	return fold.Read(f.State, func(s *state) *Meeting { return s.latest[with] })
 }
@@ -148,8 +148,8 @@ func newest(a, b *Meeting) int {
 	return 1
 }
 
-// goingOn lists the meetings that have not ended, the oldest first.
-func (f *Fold) goingOn() (all []*Meeting) {
+// underWay lists the meetings that have not ended, the oldest first.
+func (f *Fold) underWay() (all []*Meeting) {
 	f.View(func(s *state) {
 		for id := range s.open {
 			all = append(all, s.Meetings.Of(id))
@@ -214,7 +214,7 @@ func (s *state) apply(one fact.Fact, e fact.Entry) {
 	}
 }
 
-// applyToAttempt takes over what became of a request.
+// applyToAttempt notes what became of an attempt of a run.
 func (s *state) applyToAttempt(one fact.Fact) {
 	switch one := one.(type) {
 	case fact.AttemptProgressed:
@@ -226,14 +226,14 @@ func (s *state) applyToAttempt(one fact.Fact) {
 	case fact.AttemptRefused:
 		s.changeAttempt(one.Attempt, func(r *Result) { r.Heard, r.Failed, r.Cause = true, one.Fault, one.Reason })
 	case fact.AttemptExpired:
-		// Who took the work and never delivered it has failed; from who said nothing at all, nothing was learned.
+		// A provider that took the work and never delivered has failed. From one that never answered nothing was learned.
 		s.changeAttempt(one.Attempt, func(r *Result) { r.Failed, r.Cause = r.Heard && !one.Silent, one.Reason })
 	case fact.AttemptParked:
 		s.changeAttempt(one.Attempt, func(r *Result) { r.Cause = one.Reason })
 	}
 }
 
-// change replaces a meeting by a changed copy, so that readers keep what they hold.
+// change replaces a meeting by a changed copy.
 func (s *state) change(id string, by func(*Meeting)) {
 	old, ok := s.Meetings.Get(id)
 	if !ok {

@@ -36,8 +36,8 @@ func history(t *rapid.T) (all []fact.Entry) {
 
 func TestFoldSnapshot(t *testing.T) {
 	foldtest.GoesOn(t, NewFold, history, func(t *rapid.T, whole, restored *Fold) {
-		if a, b := len(whole.goingOn()), len(restored.goingOn()); a != b {
-			t.Fatalf("%d and %d go on", a, b)
+		if a, b := len(whole.underWay()), len(restored.underWay()); a != b {
+			t.Fatalf("%d and %d meetings are under way", a, b)
 		}
 	})
 }

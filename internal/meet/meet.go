@@ -1,7 +1,7 @@
-// Package meet is the step that gets to know providers: it decides which candidate is tried next, within a daily
-// budget, has benchmarks put to it (the partnership protocol, chapter 2), and says what its runs came to (section
-// 3.2.3). It owns the facts meeting.*. It asks nobody itself: each run is a job like any other, and what a meeting
-// makes of a provider's state and of trust is for other steps.
+// Package meet is the step that benchmarks providers: within a daily budget it decides which provider is tried next (the
+// partnership protocol, chapter 2), has its runs done as jobs, and concludes what they came to (section 3.2.3). Such a series
+// of runs is a meeting. It owns the facts meeting.*. It sends no request itself: each run is a job like any other. What a
+// meeting means for a provider's state and for trust is decided by partner and trust.
 package meet
 
 import (
@@ -21,7 +21,7 @@ import (
 	"guild/internal/suite"
 )
 
-// Errors of a meeting that was asked for.
+// Errors of Begin and Find.
 var (
 	ErrUnoffered = errors.New("it announces no such service")
 	ErrRemoved   = errors.New("its key was removed")
@@ -31,32 +31,32 @@ var (
 // Config says what the step needs.
 type Config struct {
 	Journal *journal.Journal
-	Self    nostr.PubKey // never met
+	Self    nostr.PubKey // the node's own key, which is never met
 	Now     func() time.Time
-	Secret  []byte // what the instances of benchmarks are made from; see suite.SeedFor
+	Secret  []byte // from which instances of benchmarks are made; see suite.SeedFor
 
 	Offers func(task string, kind int) []guild.Offer // who offers a task, the surest first
 	Kind   func(task string) int                     // NIP-90 kind of requests for a task
-	Run    func(ctx context.Context, r Run) error    // opens the job of one run; doing it again does nothing
+	Run    func(ctx context.Context, r Run) error    // opens the job of one run; a second call for the same run does nothing
 	Make   func(suite.Spec) (suite.Made, error)      // makes the benchmark of one run; suite.Make if nil
 
-	// Checkups lists the benchmarks that are due for those we have dealt with, the most urgent first; nil for none.
+	// Checkups lists the benchmarks that are due for known services, the most urgent first; nil for none.
 	Checkups func(now time.Time) []guild.Checkup
 
-	// Said is how well others speak of a service, from 0 to guild.Micro, by whom this node trusts; a half says nothing.
-	// Of those who are as sure to do a task and as much recommended, the best spoken of is met first.
+	// Said returns how well the reviews that count speak of a service, from 0 to guild.Micro; a half if there are none. Of
+	// services that are as sure to do a task and as much recommended, the best reviewed is met first.
 	Said func(guild.Service) guild.Trust
 
-	Auto   bool       // candidates are met without being asked to
-	Daily  guild.Msat // most that the automatic meetings of a UTC day may bid; 100,000 if zero
-	Count  int        // and how many may begin on one; 20 if zero
+	Auto   bool       // begin meetings without a person asking
+	Daily  guild.Msat // bids of the automatic meetings of a UTC day, at most; 100,000 if zero
+	Count  int        // automatic meetings that begin on a UTC day, at most; 20 if zero
 	AtOnce int        // meetings under way at the same time; 2 if zero
 	Bid    guild.Msat // of one run; 1,000 if zero
 
-	// Enough is how many successes at once make an active partner, without a further run; 3 if zero.
+	// Enough is how many successes in a row from the first run on make an active partner; 3 if zero.
 	Enough int
 
-	// Newcomers is the share of a day's budget, in micro-units, that is kept for those who were never tried; a quarter if
+	// Newcomers is the share of a day's budget, in micro-units, that is kept for providers that were never tried; a quarter if
 	// zero.
 	Newcomers guild.Trust
 }
@@ -80,7 +80,7 @@ type Meet struct {
 	fold *Fold
 
 	mu     sync.Mutex
-	looked time.Time // when nobody was left to be met
+	looked time.Time // when there was no candidate
 	stale  bool      // the offers have changed since
 }
 
@@ -98,12 +98,12 @@ func New(c Config, f *Fold) *Meet {
 	return &Meet{c: c, fold: f}
 }
 
-// Meetings is the state of all meetings.
+// Meetings returns the state of all meetings.
 func (m *Meet) Meetings() *Fold { return m.fold }
 
-// Begin begins a meeting that a person asks for, outside of the budget, and returns its id. While one with the service
-// for the task goes on, that is the one. An unknown task, variant or module is suite.ErrUnknown; a service that does
-// not offer the task is ErrUnoffered, one that was removed ErrRemoved.
+// Begin begins a meeting that a person asks for, outside the budget, and returns its id. If one with the service for the task
+// is under way, it returns the id of that one. An unknown task, variant or module is suite.ErrUnknown; a service that does not
+// offer the task is ErrUnoffered, one that was removed ErrRemoved, and one of this node ErrSelf.
 func (m *Meet) Begin(ctx context.Context, s guild.Service, task, variant string, modules []string) (string, error) {
 	variant, modules, err := suite.Check(task, variant, modules)
 	if err != nil {
@@ -130,9 +130,8 @@ func (m *Meet) Begin(ctx context.Context, s guild.Service, task, variant string,
 	return id, nil
 }
 
-// Find returns the service of a provider that a person means: the one named d, or any if d is nil, for the task, or
-// for any that a suite is shipped for if that is empty. Of several it is the one that surest does the task. Errors are
-// those of Begin.
+// Find returns the service of a provider that offers a task, and the task: the service d, or any if d is nil; the given task,
+// or any with a suite if that is "". Of several it returns the one that is surest to do the task. Errors are those of Begin.
 func (m *Meet) Find(p nostr.PubKey, d *string, task string) (guild.Service, string, error) {
 	tasks := suite.Tasks()
 	if task != "" {
@@ -143,22 +142,23 @@ func (m *Meet) Find(p nostr.PubKey, d *string, task string) (guild.Service, stri
 		tasks = []string{task}
 	}
 	var best guild.Offer
-	found, err := "", error(nil)
+	var found string
+	var missing error
 	for _, t := range tasks {
-		o, missing := m.offered(p, d, t)
-		if missing != nil {
-			err = missing
+		o, err := m.offered(p, d, t)
+		if err != nil {
+			missing = err
 		} else if found == "" || o.Confidence > best.Confidence {
 			best, found = o, t
 		}
 	}
 	if found == "" {
-		return guild.Service{}, "", err
+		return guild.Service{}, "", missing
 	}
 	return best.Service, found, nil
 }
 
-// offered is what a provider offers for a task: the service named d, or the surest if d is nil.
+// offered returns a provider's offer for a task: that of the service d, or the surest if d is nil.
 func (m *Meet) offered(p nostr.PubKey, d *string, task string) (guild.Offer, error) {
 	if p == m.c.Self {
 		return guild.Offer{}, ErrSelf
@@ -175,7 +175,7 @@ func (m *Meet) offered(p nostr.PubKey, d *string, task string) (guild.Offer, err
 	return guild.Offer{}, fmt.Errorf("%.8s, task %s: %w", p.Hex(), task, ErrUnoffered)
 }
 
-// meeting is a meeting with the standard benchmarks of a task.
+// meeting returns a new meeting with the standard benchmarks of a task.
 func (m *Meet) meeting(s guild.Service, task string) fact.MeetingBegan {
 	return fact.MeetingBegan{
 		Meeting: guild.NewJobID().String(), Service: s, Task: task, Kind: m.c.Kind(task), Bid: m.c.Bid,
@@ -183,9 +183,9 @@ func (m *Meet) meeting(s guild.Service, task string) fact.MeetingBegan {
 	}
 }
 
-// with is the meeting that goes on with a service for a task, nil if there is none.
+// with returns the meeting with a service for a task that is under way, or nil.
 func (f *Fold) with(s guild.Service, task string) *Meeting {
-	for _, g := range f.goingOn() {
+	for _, g := range f.underWay() {
 		if g.Service == s && g.Task == task {
 			return g
 		}
@@ -193,7 +193,7 @@ func (f *Fold) with(s guild.Service, task string) *Meeting {
 	return nil
 }
 
-// jobOf is the id of a run's job: opening it again opens nothing.
+// jobOf returns the id of a run's job. It follows from the run, so that opening the job again does nothing.
 func jobOf(meeting string, run int) guild.JobID {
 	sum := sha256.Sum256(fmt.Appendf(nil, "guild meeting %s run %d", meeting, run))
 	return guild.JobID(sum[:len(guild.JobID{})])

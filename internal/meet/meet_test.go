@@ -26,19 +26,19 @@ import (
 
 func TestMain(m *testing.M) { journaltest.Main(m) }
 
-// key is the public key of somebody.
+// key returns a public key by its number.
 func key(n byte) nostr.PubKey { return nostr.SecretKey{31: n}.Public() }
 
 var self = key(9)
 
 func service(n byte) guild.Service { return guild.Service{PubKey: key(n), D: "solver"} }
 
-// seen is what a service announces that nobody tried yet.
+// seen returns an offer of a service that was never tried.
 func seen(n byte, confidence float64) guild.Offer {
 	return guild.Offer{Service: service(n), State: guild.Seen, Confidence: confidence}
 }
 
-// world is a journal with the step, and what the rest of the node is to it: offers, and jobs that are opened.
+// world is a journal with the step, and stands for the rest of the node: it has offers and opens jobs.
 type world struct {
 	*testing.T
 	*Meet
@@ -85,7 +85,7 @@ func (w *world) open() {
 	w.Meet = New(c, w.fold)
 }
 
-// restart does what a process does that died and was started again.
+// restart closes the journal and opens it anew.
 func (w *world) restart() {
 	w.Helper()
 	if err := w.journal.Close(); err != nil {
@@ -94,7 +94,7 @@ func (w *world) restart() {
 	w.open()
 }
 
-// looked is how often the offers were asked for since it was called last.
+// looked counts the calls of Offers since it was called last.
 func (w *world) looked() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,7 +107,7 @@ func (w *world) run() {
 	duetest.Run(w.T, &due.Runner{Journal: w.journal, Claims: w.claims, Sources: []due.Source{w.Due}})
 }
 
-// benchmark opens a job as the step for jobs does: once, however often it is asked.
+// benchmark opens a job as jobs does: once, however often it is called.
 func (w *world) benchmark(ctx context.Context, r Run) error {
 	w.mu.Lock()
 	w.opened = append(w.opened, r)
@@ -123,15 +123,15 @@ func (w *world) benchmark(ctx context.Context, r Run) error {
 	})
 }
 
-// attempt is the id of the only request of a job.
+// attempt returns the id of the only attempt of a job.
 func attempt(job guild.JobID) nostr.ID { return nostr.ID(append(job[:], job[:]...)) }
 
-// planned is that request.
+// planned returns the fact that plans it.
 func planned(job guild.JobID) fact.Fact {
 	return fact.AttemptPlanned{Attempt: attempt(job), Job: job, Provider: service(1), Request: nostr.Event{PubKey: self}}
 }
 
-// life is a job that a provider answered with this verdict.
+// life returns the facts of a job that ends with a verdict.
 func life(job guild.JobID, v guild.Verdict) []fact.Fact {
 	return []fact.Fact{
 		planned(job),
@@ -141,7 +141,7 @@ func life(job guild.JobID, v guild.Verdict) []fact.Fact {
 	}
 }
 
-// write appends facts about a job, each an entry of its own.
+// write appends facts about a job, each as an entry of its own.
 func (w *world) write(job guild.JobID, facts ...fact.Fact) {
 	w.Helper()
 	for _, f := range facts {
@@ -152,9 +152,9 @@ func (w *world) write(job guild.JobID, facts ...fact.Fact) {
 	}
 }
 
-// pending is the run that waits for the provider.
+// pending returns the run that waits for the provider.
 func (w *world) pending() (r Result, n int, ok bool) {
-	for _, m := range w.fold.goingOn() {
+	for _, m := range w.fold.underWay() {
 		for i, r := range m.Runs {
 			if r.Closed == 0 {
 				return r, i + 1, true
@@ -184,7 +184,7 @@ func TestMeetCandidate(t *testing.T) {
 			synctest.Wait()
 			r, _, ok := w.pending()
 			if !ok {
-				t.Fatal("no run goes on")
+				t.Fatal("no run is under way")
 			}
 			w.write(r.Job, life(r.Job, success950())...)
 		}
@@ -363,7 +363,7 @@ func TestNewOffersAreReadSoon(t *testing.T) {
 		time.Sleep(soon + 2*time.Second)
 		synctest.Wait()
 		if len(w.fold.All()) != 1 {
-			t.Error("nobody was met")
+			t.Error("no meeting")
 		}
 	})
 }
@@ -472,7 +472,7 @@ func TestBegin(t *testing.T) {
 	})
 }
 
-// step does the first thing that is due, as a process does that dies right after.
+// step does the first thing that is due, and no more.
 func (w *world) step() bool {
 	w.Helper()
 	for _, work := range w.Due(time.Now()) {
@@ -494,8 +494,8 @@ func (w *world) step() bool {
 	return false
 }
 
-// TestKilledAtEveryFact restarts after every single entry, and has everything
-// that is due done twice, as happens to a process that dies before it noted what it did.
+// TestKilledAtEveryFact restarts after every entry and does everything that is due twice, as a process does that was
+// killed before it recorded what it did.
 func TestKilledAtEveryFact(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -512,7 +512,7 @@ func TestKilledAtEveryFact(t *testing.T) {
 			w.offers["python"] = []guild.Offer{seen(1, 1)}
 			for entries := 0; ; entries++ {
 				if entries > 100 {
-					t.Fatal("it does not end")
+					t.Fatal("the meeting does not end")
 				}
 				w.restart()
 				again := w.Due(time.Now()) // decided on before the one below was noted
@@ -557,7 +557,7 @@ func TestKilledAtEveryFact(t *testing.T) {
 	}
 }
 
-// facts counts the facts by their type.
+// facts counts the facts by type.
 func (w *world) facts() map[string]int {
 	w.Helper()
 	counts := map[string]int{}

@@ -177,16 +177,16 @@ func (r *trial) state() string {
 		all := strings.Join(facts(r.T, r.customer, ""), " ")
 		return strings.Count(all, "effect.claimed") == strings.Count(all, "effect.settled")
 	})
-	job, err := r.customer.Job(r.Context(), r.job)
+	job, err := control.OneJob.Call(r.Context(), r.customer, r.job)
 	if err != nil {
 		r.Fatal(err)
 	}
-	providers, err := r.customer.Providers(r.Context(), "")
+	providers, err := control.Providers.Call(r.Context(), r.customer)
 	if err != nil {
 		r.Fatal(err)
 	}
 	var entries []control.Record
-	for e, err := range r.customer.Journal(r.Context(), "", "") {
+	for e, err := range control.Entries.Lines(r.Context(), r.customer) {
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -202,7 +202,7 @@ func (r *trial) state() string {
 // dropped is how many events were dropped for a reason.
 func (r *trial) dropped(reason string) int64 {
 	r.Helper()
-	s, err := r.customer.Status(r.Context())
+	s, err := control.NodeStatus.Call(r.Context(), r.customer)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func difference(a, b string) string {
 // rejected lists the reasons of the events that were dropped and kept.
 func (r *trial) rejected() (reasons []string) {
 	r.Helper()
-	kept, err := r.customer.Rejected(r.Context())
+	kept, err := control.Rejected.Call(r.Context(), r.customer)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -366,7 +366,7 @@ func TestResultOfWrongKind(t *testing.T) {
 	r.puppet.event(wrong.Kind, r.provider.sign(wrong).Event().String())
 	eventually(t, "it is dropped", func() bool { return r.dropped(string(guild.WrongKind)) == before+1 })
 	eventually(t, "it is held against the provider", func() bool {
-		providers, err := r.customer.Providers(t.Context(), "")
+		providers, err := control.Providers.Call(t.Context(), r.customer)
 		return err == nil && slices.ContainsFunc(providers, func(p control.Provider) bool { return p.Observed != nil && p.Observed.Faults == 1 })
 	})
 	r.mustFinish()
@@ -394,7 +394,7 @@ func TestLateEventsChangeNothing(t *testing.T) {
 func TestResultAfterCancel(t *testing.T) {
 	t.Parallel()
 	r := newTrial(t, func(*Config) {})
-	if _, err := r.customer.Cancel(t.Context(), r.job); err != nil {
+	if _, err := control.CancelJob.Call(t.Context(), r.customer, r.job); err != nil {
 		t.Fatal(err)
 	}
 	if job := finish(t, r.customer, r.job); job.Ending != guild.JobCancelled {
@@ -453,7 +453,7 @@ func TestHostileHTTPRequests(t *testing.T) {
 	n, _ := start(t, "", func(c *Config) {
 		c.Relays, c.Embed, c.Addr = nil, true, "127.0.0.1:0"
 	})
-	s, err := n.Status(t.Context())
+	s, err := control.NodeStatus.Call(t.Context(), n)
 	if err != nil {
 		t.Fatal(err)
 	}

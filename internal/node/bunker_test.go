@@ -25,7 +25,7 @@ func TestRemoteSigners(t *testing.T) {
 	})
 	client, _ := start(t, url, asCustomer)
 
-	status, err := client.Status(t.Context())
+	status, err := control.NodeStatus.Call(t.Context(), client)
 	if err != nil || status.PubKey != customer.PubKey().Hex() {
 		t.Errorf("the node is %s, %v, want %s", status.PubKey, err, customer.PubKey().Hex())
 	}

@@ -80,7 +80,7 @@ func TestRelaysGoneForAnHour(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]*control.Client{"customer": customer, "provider": provider} {
-		if s, err := c.Status(t.Context()); err != nil || len(s.Parked) != 0 {
+		if s, err := control.NodeStatus.Call(t.Context(), c); err != nil || len(s.Parked) != 0 {
 			t.Errorf("the %s has parked %q, %v", name, s.Parked, err)
 		}
 	}
@@ -93,7 +93,7 @@ func TestRelaysGoneForAnHour(t *testing.T) {
 // known is what the node knows of a provider.
 func known(t *testing.T, c *control.Client, pubkey string) control.Provider {
 	t.Helper()
-	all, err := c.Providers(t.Context(), "")
+	all, err := control.Providers.Call(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -150,7 +150,7 @@ func awaitQueues(t *testing.T, providers []*control.Client, jobs, slots int) {
 // service is the one service of a provider.
 func service(t *testing.T, provider *control.Client) control.Service {
 	t.Helper()
-	s, err := provider.Status(t.Context())
+	s, err := control.NodeStatus.Call(t.Context(), provider)
 	if err != nil || len(s.Services) != 1 {
 		t.Fatalf("%d services, %v", len(s.Services), err)
 	}
@@ -303,7 +303,7 @@ func TestNodeCannotHireItself(t *testing.T) {
 // facts lists the types of the facts in a journal whose subject begins with a prefix, in order.
 func facts(t *testing.T, c *control.Client, subject string) (types []string) {
 	t.Helper()
-	for r, err := range c.Journal(t.Context(), "", subject) {
+	for r, err := range control.Entries.Lines(t.Context(), c, "", subject) {
 		if err != nil {
 			t.Fatal(err)
 		}

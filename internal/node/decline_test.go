@@ -81,7 +81,7 @@ func (m *declining) work(ctx context.Context, a work.Assignment) error {
 func (m *declining) wantState(want guild.ProviderState) {
 	m.Helper()
 	eventually(m.T, "it is "+string(want), func() bool {
-		all, err := m.customer.Standings(m.Context(), m.provider.Hex(), "")
+		all, err := control.Standings.Call(m.Context(), m.customer, m.provider.Hex())
 		return err == nil && len(all) == 1 && all[0].State == string(want)
 	})
 }
@@ -90,7 +90,7 @@ func (m *declining) wantState(want guild.ProviderState) {
 func (m *declining) wantTrust(want float64) {
 	m.Helper()
 	eventually(m.T, "its failures have been learned from", func() bool {
-		all, err := m.customer.Trust(m.Context(), "echo")
+		all, err := control.Trust.Call(m.Context(), m.customer, "echo")
 		return err == nil && len(all.Entries) == 1 && math.Abs(all.Entries[0].Trust-want) < 0.05
 	})
 }
@@ -99,7 +99,7 @@ func (m *declining) wantTrust(want float64) {
 func (m *declining) published(count int) (all []control.Review) {
 	m.Helper()
 	eventually(m.T, "reviews are public", func() bool {
-		ours, err := m.customer.Reviews(m.Context(), "echo")
+		ours, err := control.Reviews.Call(m.Context(), m.customer, "echo")
 		all = slices.DeleteFunc(ours, func(r control.Review) bool { return r.State != "published" })
 		return err == nil && len(all) == count
 	})
@@ -133,7 +133,7 @@ func TestDecliningProvider(t *testing.T) {
 	if job.Ending != guild.JobUnclaimed || len(job.Attempts) != 0 || !strings.Contains(job.Reason, "greta") || !strings.Contains(job.Reason, "is suspended") {
 		t.Errorf("%s: %s", job.Ending, job.Reason)
 	}
-	story, err := m.customer.Story(t.Context(), m.provider.Hex(), "")
+	story, err := control.Story.Call(t.Context(), m.customer, m.provider.Hex())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestReviewReachesFollowers(t *testing.T) {
 	}{{"a follower", follower, 1}, {"a stranger", stranger, 0}} {
 		var about control.Aggregate
 		eventually(t, test.who+" has heard the review", func() bool {
-			cards, err := test.client.ReviewCards(t.Context(), m.provider.Hex(), "echo")
+			cards, err := control.ReviewCards.Call(t.Context(), test.client, m.provider.Hex(), "echo")
 			if err != nil || len(cards) != 1 || len(cards[0].Others) != 1 {
 				return false
 			}
@@ -214,11 +214,11 @@ func TestRestoreBackupFromRelay(t *testing.T) {
 	reader := newPeer(t, m.url)
 	m.decline()
 	m.wantTrust(0.22)
-	before, err := m.customer.Trust(t.Context(), "")
+	before, err := control.Trust.Call(t.Context(), m.customer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if made, err := m.customer.Backup(t.Context()); err != nil || made.Matrix != before.Hash || made.State != "sent" {
+	if made, err := control.MakeBackup.Call(t.Context(), m.customer); err != nil || made.Matrix != before.Hash || made.State != "sent" {
 		t.Fatalf("%+v, %v; want %s", made, err, before.Hash)
 	}
 	wraps, text := reader.stored(nostr.KindGiftWrap)
@@ -228,17 +228,17 @@ func TestRestoreBackupFromRelay(t *testing.T) {
 	}
 	close(m.quit)
 	eventually(t, "the node is gone", func() bool {
-		_, err := m.customer.Status(context.Background())
+		_, err := control.NodeStatus.Call(context.Background(), m.customer)
 		return errors.Is(err, control.ErrNotRunning)
 	})
 
 	found, _ := start(t, m.url, func(c *Config) { c.Identity, c.Policy, c.Hiring.Patience.Discover = m.identity, hasty(), time.Second })
 	awaitProviders(t, found, 1)
-	restored, err := found.RestoreBackup(t.Context(), false)
+	restored, err := control.RestoreBackup.Call(t.Context(), found, control.Restore{Force: false})
 	if err != nil || !restored.Exact || restored.Services != 1 || restored.Unclaimed != 0 || restored.Matrix != before.Hash {
 		t.Errorf("%+v, %v", restored, err)
 	}
-	after, err := found.Trust(t.Context(), "")
+	after, err := control.Trust.Call(t.Context(), found)
 	if err != nil || after.Hash != before.Hash || len(after.Entries) != 1 || after.Entries[0].State != string(guild.Suspended) {
 		t.Errorf("%+v, %v; want the matrix %s", after, err, before.Hash)
 	}

@@ -35,7 +35,7 @@ var absences = []string{"payment", "reviews", "supersedes"}
 // add exports the receipt of a job and checks it. Everything but the absences must be there, and hold.
 func (x *exports) add(t *testing.T, customer *control.Client, job control.Job) {
 	t.Helper()
-	packed, err := customer.ExportReceipt(t.Context(), job.ID, nil)
+	packed, err := control.ReceiptExport.Call(t.Context(), customer, job.ID)
 	if err != nil {
 		t.Errorf("job %.8s: %v", job.ID, err)
 		return
@@ -102,7 +102,7 @@ func TestExportVerifiesOffline(t *testing.T) {
 	start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })
 	customer, _ := start(t, url, func(*Config) {})
 	job := hire(t, customer, control.Hire{})
-	packed, err := customer.ExportReceipt(t.Context(), job.ID, nil)
+	packed, err := control.ReceiptExport.Call(t.Context(), customer, job.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestExportVerifiesOffline(t *testing.T) {
 	if err != nil || !whole.OK() {
 		t.Fatalf("%s\n%v", states(whole), err)
 	}
-	packed, err = customer.ExportReceipt(t.Context(), job.ID, []string{verify.FileBundle, verify.FileDelivery, verify.DirReviews})
+	packed, err = control.ReceiptExport.Call(t.Context(), customer, job.ID, verify.FileBundle, verify.FileDelivery, verify.DirReviews)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -172,7 +172,7 @@ func (w *hostileWorld) settle() {
 		}
 		break
 	}
-	shown, err := w.customer.Jobs(w.t.Context())
+	shown, err := control.Jobs.Call(w.t.Context(), w.customer)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func (w *hostileWorld) busy() (what []string) {
 
 func (w *hostileWorld) status(c *control.Client) control.Status {
 	w.t.Helper()
-	s, err := c.Status(w.t.Context())
+	s, err := control.NodeStatus.Call(w.t.Context(), c)
 	if err != nil {
 		w.t.Fatal(err)
 	}

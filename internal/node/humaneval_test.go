@@ -190,7 +190,7 @@ func startProvider(t *testing.T, program, relay string, args ...string) (npub st
 func awaitProviders(t *testing.T, customer *control.Client, n int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d services are announced", n), func() bool {
-		known, err := customer.Providers(t.Context(), "")
+		known, err := control.Providers.Call(t.Context(), customer)
 		return err == nil && len(known) >= n
 	})
 }

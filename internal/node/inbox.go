@@ -121,7 +121,7 @@ func (b *inbox) admits(now time.Time) bool {
 func (n *Node) readMessage(ctx context.Context, v guild.Verified) error {
 	// Known peers are read always, strangers up to a rate limit.
 	admits := func(p nostr.PubKey) bool {
-		return p == n.pubkey || n.folds.customers.Of(p).Asked > 0 || n.folds.registry.Deals(p) || n.inbox.admits(n.c.Now())
+		return p == n.pubkey || n.folds.customers.Of(p).Asked > 0 || n.folds.partners.Deals(p) || n.inbox.admits(n.c.Now())
 	}
 	m, err := dm.OpenFrom(ctx, n.keyer, n.pubkey, v, admits)
 	if err != nil {

@@ -150,7 +150,7 @@ func TestSlowSignerDelaysNoEvents(t *testing.T) {
 		c.Identity = key.Identity{Signer: slowSigner{key.NewSigner(secret), asked}, PubKey: secret.PubKey()}
 	})
 	awaitProviders(t, customer, 1)
-	status, err := customer.Status(t.Context())
+	status, err := control.NodeStatus.Call(t.Context(), customer)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func TestRecommendationsAreKept(t *testing.T) {
 	awaitProviders(t, client, 2)
 	var events []string
 	for i, p := range []*peer{one, two, two} { // in one second
-		all, err := client.Recommend(t.Context(), control.Recommend{Provider: p.pubkey.Hex()})
+		all, err := control.RecommendProvider.Call(t.Context(), client, control.Recommend{Provider: p.pubkey.Hex()})
 		if err != nil || len(all) != 1 || all[0].Kind != 5000 || all[0].D != "echo" || all[0].Others != min(i, 1) {
 			t.Fatalf("%+v, %v", all, err)
 		}
@@ -111,7 +111,7 @@ func TestRecommendationsAreKept(t *testing.T) {
 	if err != nil || r.Handles != "5000" || len(r.Handlers) != 2 || r.Handlers[0].PubKey != two.pubkey || r.Handlers[1].PubKey != one.pubkey {
 		t.Errorf("%+v, %v", r, err)
 	}
-	_, err = client.Recommend(t.Context(), control.Recommend{Provider: owner.Hex()})
+	_, err = control.RecommendProvider.Call(t.Context(), client, control.Recommend{Provider: owner.Hex()})
 	if problem, ok := errors.AsType[*control.ProblemError](err); !ok || problem.Problem.Code != "missing" || problem.Problem.Hint == "" {
 		t.Errorf("somebody who announced nothing: %v", err)
 	}

@@ -437,7 +437,7 @@ type refusal struct{ Fault, Later bool }
 // facts finds in the journal how an attempt was refused, and how often its provider said how it goes.
 func (s stranger) facts(t *testing.T, customer *control.Client, id string) (r refusal, progressed int) {
 	t.Helper()
-	for record, err := range customer.Journal(t.Context(), "", "job."+id) {
+	for record, err := range control.Entries.Lines(t.Context(), customer, "", "job."+id) {
 		if err != nil {
 			t.Fatal(err)
 		}

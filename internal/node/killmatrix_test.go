@@ -27,6 +27,7 @@ import (
 	"guild/internal/journal/journaltest"
 	"guild/internal/key"
 	"guild/internal/meet"
+	"guild/internal/partner"
 	"guild/internal/policy"
 	"guild/internal/registry"
 	"guild/internal/review"
@@ -99,11 +100,12 @@ func (l *learner) openSteps() {
 	var err error
 	ours := func() []string { return []string{"wss://ours.example"} }
 	born := time.Now()
-	l.registry, err = registry.Open(l.Context(), registry.Config{Journal: l.journal, Now: time.Now, Observed: l.folds.observed,
-		Hears: func() time.Time { return born }}, l.folds.registry)
+	l.registry, err = registry.Open(l.Context(), registry.Config{Journal: l.journal, Now: time.Now, Observed: l.folds.observed}, l.folds.partners)
 	if err != nil {
 		l.Fatal(err)
 	}
+	l.partners = partner.New(partner.Config{Journal: l.journal, Now: time.Now, Latest: l.registry.Latest, Services: l.registry.Services,
+		Hears: func() time.Time { return born }}, l.folds.partners)
 	l.folds.exchange.Become(l.pubkey)
 	l.trust = trust.New(trust.Config{Journal: l.journal, Now: time.Now}, l.folds.trust)
 	l.variables, err = variables.New(variables.Config{Journal: l.journal}, l.folds.variables)
@@ -121,9 +123,9 @@ func (l *learner) openSteps() {
 		Policy: policy.Default().Backup, Publish: l.take, Relays: ours, InForce: l.folds.trust.Policy,
 		Upload: l.server.upload, Fetch: l.server.fetch}, foldOf[*backup.Fold](l.Node))
 	l.meet = meet.New(meet.Config{Journal: l.journal, Self: l.pubkey, Now: time.Now, Secret: make([]byte, 32),
-		Offers: l.registry.Offers, Kind: func(string) int { return 5000 }, Checkups: l.registry.Checkups, Run: l.bench,
+		Offers: l.registry.Offers, Kind: func(string) int { return 5000 }, Checkups: l.partners.Checkups, Run: l.bench,
 		Make: func(suite.Spec) (suite.Made, error) { return suite.Made{Name: "python-v1", Title: "a benchmark"}, nil }}, foldOf[*meet.Fold](l.Node))
-	l.steps = []due.Source{l.trust.Due, l.registry.Due, l.meet.Due, l.variables.Due, l.review.Due, l.mail.Due, l.backup.Due}
+	l.steps = []due.Source{l.trust.Due, l.partners.Due, l.meet.Due, l.variables.Due, l.review.Due, l.mail.Due, l.backup.Due}
 }
 
 // take is a relay that takes everything.
@@ -293,11 +295,11 @@ func learning() []deed {
 	})
 	d := three.D
 	c.then(2*time.Minute, func(l *learner) error {
-		_, err := l.registry.Set(l.Context(), three.PubKey, &d, registry.Suspend, "it is on holiday")
+		_, err := l.partners.Set(l.Context(), three.PubKey, &d, partner.Suspend, "it is on holiday")
 		return err
 	})
 	c.then(2*time.Hour, func(l *learner) error {
-		_, err := l.registry.Set(l.Context(), three.PubKey, &d, registry.Reinstate, "it is back")
+		_, err := l.partners.Set(l.Context(), three.PubKey, &d, partner.Reinstate, "it is back")
 		return err
 	})
 	c.job(taskLearned, four, guild.JobViolated, deliveredAfter(300), judgedAs(guild.Violation, 0))

@@ -144,13 +144,13 @@ func (n *Node) backupPart() part {
 // their hash.
 func (n *Node) matrixParts() []backup.Part {
 	parts := []backup.Part{
-		{Name: "providers", Rows: n.folds.registry.Rows},
+		{Name: "providers", Rows: n.folds.partners.Rows},
 		{Name: "trust", Rows: n.folds.trust.Rows},
 		{Name: "variables", Rows: n.folds.variables.Rows},
 		n.clocks(), // after trust, which says what there are clocks of
 	}
 	if n.trust != nil {
-		parts[0].Restore, parts[1].Restore, parts[2].Restore = n.registry.Restore, n.trust.Restore, n.variables.Restore
+		parts[0].Restore, parts[1].Restore, parts[2].Restore = n.partners.Restore, n.trust.Restore, n.variables.Restore
 	}
 	return parts
 }
@@ -233,7 +233,7 @@ func (n *Node) settle(ctx context.Context, _ string) (services, unclaimed int, e
 		case <-time.After(time.Second):
 		}
 	}
-	for _, s := range n.folds.registry.Services() {
+	for _, s := range n.folds.partners.Services() {
 		services++
 		if _, announced := n.registry.Offer(s); !announced {
 			unclaimed++

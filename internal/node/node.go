@@ -33,6 +33,7 @@ import (
 	"guild/internal/key"
 	"guild/internal/meet"
 	"guild/internal/opinion"
+	"guild/internal/partner"
 	"guild/internal/policy"
 	"guild/internal/registry"
 	"guild/internal/relay"
@@ -153,6 +154,7 @@ type Node struct {
 	// The steps and states that others ask. Each is set by its part.
 	folds     folds
 	registry  *registry.Registry
+	partners  *partner.Partners
 	jobs      *jobs.Jobs
 	work      *work.Work
 	trust     *trust.Trust
@@ -176,8 +178,8 @@ type Node struct {
 // folds are the states that more than one part reads.
 type folds struct {
 	jobs      *jobs.Fold
-	registry  *registry.Fold
-	observed  *registry.Observed
+	partners  *partner.Fold
+	observed  *partner.Observed
 	trust     *trust.Fold
 	variables *variables.Fold
 	exchange  *exchange.Fold

@@ -42,7 +42,7 @@ func keptAddress(t *testing.T) string {
 func connected(t *testing.T, c *control.Client, want bool) {
 	t.Helper()
 	eventually(t, "the connection changes", func() bool {
-		s, err := c.Status(t.Context())
+		s, err := control.NodeStatus.Call(t.Context(), c)
 		return err == nil && len(s.Relays) == 1 && s.Relays[0].Connected == want
 	})
 }
@@ -178,7 +178,7 @@ func TestCancelStopsWorker(t *testing.T) {
 	customer, _ := start(t, url, func(*Config) {})
 	id := open(t, customer, bundle(t), control.Hire{})
 	<-begun
-	if _, err := customer.Cancel(t.Context(), id); err != nil {
+	if _, err := control.CancelJob.Call(t.Context(), customer, id); err != nil {
 		t.Fatal(err)
 	}
 	job := finish(t, customer, id)
@@ -209,7 +209,7 @@ func TestCancelKillsCommand(t *testing.T) {
 		all := strings.Join(facts(t, customer, "job."+id), " ")
 		return strings.Count(all, "attempt.progressed") >= 2
 	})
-	if _, err := customer.Cancel(t.Context(), id); err != nil {
+	if _, err := control.CancelJob.Call(t.Context(), customer, id); err != nil {
 		t.Fatal(err)
 	}
 	if job := finish(t, customer, id); job.Ending != guild.JobCancelled {

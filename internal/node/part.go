@@ -38,7 +38,7 @@ func (n *Node) newParts() ([]part, error) {
 		return nil, err
 	}
 	return []part{
-		n.registryPart(),
+		n.partnerPart(),
 		n.jobsPart(),
 		n.workPart(),
 		n.meetPart(),

@@ -127,7 +127,7 @@ func TestSimultaneousStart(t *testing.T) {
 // paused reports whether a node says that another one has its key.
 func paused(t *testing.T, c *control.Client) bool {
 	t.Helper()
-	s, err := c.Status(t.Context())
+	s, err := control.NodeStatus.Call(t.Context(), c)
 	return err == nil && s.Yields != ""
 }
 
@@ -171,7 +171,7 @@ func TestCustomerSharesProviderKey(t *testing.T) {
 	if log.String() != "" || hirers.String() != "" {
 		t.Errorf("the provider logs:\n%s\nthe customer logs:\n%s", log.String(), hirers.String())
 	}
-	if s, err := both.Status(t.Context()); err != nil || s.Yields != "" || len(s.Jobs) != 0 {
+	if s, err := control.NodeStatus.Call(t.Context(), both); err != nil || s.Yields != "" || len(s.Jobs) != 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
@@ -194,13 +194,13 @@ func TestNodesOfOneKeyMeetLater(t *testing.T) {
 	})
 	startRelayAt(t, dir, strings.TrimPrefix(url, "ws://"))
 	eventually(t, "the younger one is paused", func() bool {
-		s, err := second.Status(t.Context())
+		s, err := control.NodeStatus.Call(t.Context(), second)
 		return err == nil && strings.Contains(s.Yields, "the older")
 	})
 	if !strings.Contains(log.String(), "our services are paused") {
 		t.Errorf("it says:\n%s", log.String())
 	}
-	if s, err := first.Status(t.Context()); err != nil || s.Yields != "" {
+	if s, err := control.NodeStatus.Call(t.Context(), first); err != nil || s.Yields != "" {
 		t.Errorf("the older one: %q, %v", s.Yields, err)
 	}
 	p := newPeer(t, url)

@@ -126,7 +126,7 @@ func TestClearAnswerToEncryptedRequest(t *testing.T) {
 		t.Errorf("trust did not fall: %v to %v", a.TrustFrom, a.TrustTo)
 	}
 	eventually(t, "the provider is warned", func() bool {
-		known, err := customer.Providers(t.Context(), "")
+		known, err := control.Providers.Call(t.Context(), customer)
 		return err == nil && known[0].State == string(guild.Warned)
 	})
 }

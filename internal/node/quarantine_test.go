@@ -263,18 +263,18 @@ func TestNodeAfterRepair(t *testing.T) {
 			t.Errorf("%s: the report names %+v", what, r.Jobs)
 		}
 		client, leave := left.up(t)
-		job, err := client.Job(t.Context(), jobs[0].ID)
+		job, err := control.OneJob.Call(t.Context(), client, jobs[0].ID)
 		if err != nil || !job.Quarantined {
 			t.Errorf("%s: %+v, %v", what, job, err)
 		}
-		if other, err := client.Job(t.Context(), jobs[1].ID); err != nil || other.Quarantined {
+		if other, err := control.OneJob.Call(t.Context(), client, jobs[1].ID); err != nil || other.Quarantined {
 			t.Errorf("%s: %+v, %v", what, other, err)
 		}
-		if s, err := client.Status(t.Context()); err != nil || !slices.Equal(s.Quarantined, []string{string(guard)}) {
+		if s, err := control.NodeStatus.Call(t.Context(), client); err != nil || !slices.Equal(s.Quarantined, []string{string(guard)}) {
 			t.Errorf("%s: status lists %v, %v", what, s.Quarantined, err)
 		}
 		if what == "closed" {
-			_, err := client.Cancel(t.Context(), jobs[0].ID)
+			_, err := control.CancelJob.Call(t.Context(), client, jobs[0].ID)
 			problem, ok := errors.AsType[*control.ProblemError](err)
 			if !ok || problem.Problem.Code != "quarantined" || !strings.Contains(problem.Hint(), "guild journal release "+string(guard)) {
 				t.Errorf("cancelled: %v", err)
@@ -301,12 +301,12 @@ func TestAReleasedJobGoesOn(t *testing.T) {
 	left, _ := customer.losing(t, entryOf[fact.JobClosed](t, customer, fact.Subject(guard)))
 	client, _ := left.up(t)
 	for _, how := range []control.Releasing{{}, {Guards: []string{"job.none"}}, {Guards: []string{guard}, All: true}} {
-		_, err := client.ReleaseGuards(t.Context(), how)
+		_, err := control.ReleaseGuards.Call(t.Context(), client, how)
 		if problem, ok := errors.AsType[*control.ProblemError](err); !ok || problem.Hint() != "in quarantine: "+guard {
 			t.Errorf("%+v: %v", how, err)
 		}
 	}
-	released, err := client.ReleaseGuards(t.Context(), control.Releasing{Guards: []string{guard[:12]}})
+	released, err := control.ReleaseGuards.Call(t.Context(), client, control.Releasing{Guards: []string{guard[:12]}})
 	if err != nil || len(released) != 1 || released[0].Guard != guard || released[0].Job == nil || released[0].Job.Quarantined {
 		t.Fatalf("%+v, %v", released, err)
 	}
@@ -333,7 +333,7 @@ func TestEventForQuarantinedJobIsDropped(t *testing.T) {
 		t.Errorf("%+v", job)
 	}
 	eventually(t, "the request is dropped", func() bool {
-		s, err := shop.Status(t.Context())
+		s, err := control.NodeStatus.Call(t.Context(), shop)
 		return err == nil && s.Dropped["in quarantine"] > 0
 	})
 	closeShop()

@@ -57,7 +57,7 @@ func TestAnnouncementsComeAgainAfterLoss(t *testing.T) {
 	}
 	client, stop := once(t, c)
 	awaitProviders(t, client, 3)
-	before, err := client.Status(t.Context())
+	before, err := control.NodeStatus.Call(t.Context(), client)
 	if err != nil || before.Journal.Renewed != nil {
 		t.Fatalf("got %v, %v, want nothing renewed", before.Journal.Renewed, err)
 	}
@@ -68,7 +68,7 @@ func TestAnnouncementsComeAgainAfterLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := inspect.Record(t.Context(), 1); err != nil {
+	if _, err := control.OneEntry.Call(t.Context(), inspect, "1"); err != nil {
 		t.Errorf("the journal of the stopped node: %v", err)
 	}
 	if err := done(); err != nil {
@@ -77,7 +77,7 @@ func TestAnnouncementsComeAgainAfterLoss(t *testing.T) {
 
 	client, _ = once(t, c)
 	awaitProviders(t, client, 3)
-	after, err := client.Status(t.Context())
+	after, err := control.NodeStatus.Call(t.Context(), client)
 	if err != nil || len(after.Journal.Renewed) != 1 || !strings.HasSuffix(after.Journal.Renewed[0], "-SEEN") || after.Journal.Last < before.Journal.Last {
 		t.Errorf("got %+v, %v, want SEEN renewed and the %d entries of before", after.Journal, err, before.Journal.Last)
 	}

@@ -29,6 +29,7 @@ import (
 	"guild/internal/fold"
 	"guild/internal/journal"
 	"guild/internal/key"
+	"guild/internal/partner"
 	"guild/internal/registry"
 	"guild/nip89"
 )
@@ -110,7 +111,7 @@ func (h history) open(b *testing.B) (*Node, time.Duration) {
 	}
 	journaled := time.Since(began)
 	var err error
-	n.registry, err = registry.Open(b.Context(), registry.Config{Journal: n.journal, Now: time.Now, Observed: n.folds.observed}, n.folds.registry)
+	n.registry, err = registry.Open(b.Context(), registry.Config{Journal: n.journal, Now: time.Now, Observed: n.folds.observed}, n.folds.partners)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -276,7 +277,7 @@ func (h history) clock() func() time.Time {
 
 // announce lets all providers announce a service, and returns the services.
 func (h history) announce(ctx context.Context, j *journal.Journal) ([]guild.Service, error) {
-	r, err := registry.Open(ctx, registry.Config{Journal: j, Now: time.Now}, registry.NewFold(history{}.config().Policy))
+	r, err := registry.Open(ctx, registry.Config{Journal: j, Now: time.Now}, partner.NewFold(history{}.config().Policy))
 	if err != nil {
 		return nil, err
 	}
@@ -369,7 +370,7 @@ func aJob(n int, at int64, s guild.Service, task string, policy guild.Hash, appe
 	}
 	job, relays, node := fact.JobSubject(id), []string{"wss://relay.damus.io", "wss://relay.example.com"}, "guild-99ad7a04"
 	reply := event(answer, 6000, 1200)
-	verdict := guild.Verdict{Outcome: guild.Success, Score: 930_000, Strength: guild.Strong, Tier: "bubblewrap", Expected: 14, Passed: 13,
+	verdict := guild.Verdict{Outcome: guild.Success, Score: 930_000, Strength: guild.Strong, Tier: "namespaces", Expected: 14, Passed: 13,
 		Usage: guild.Usage{WallMs: 1200, CPUMs: 900, MemoryPeak: 40 << 20}, Evidence: hash()}
 	failed := n%20 == 0
 	entries := []struct {

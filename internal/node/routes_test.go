@@ -38,7 +38,7 @@ func TestOpenRequestRouting(t *testing.T) {
 // dropped reports whether an event that holds a text was turned down.
 func dropped(t *testing.T, c *control.Client, text string) bool {
 	t.Helper()
-	all, err := c.Rejected(t.Context())
+	all, err := control.Rejected.Call(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestStatusRelayTier(t *testing.T) {
 	url := startRelay(t)
 	c, _ := start(t, url, func(*Config) {})
 	eventually(t, "our relay is in the first tier", func() bool {
-		s, err := c.Status(t.Context())
+		s, err := control.NodeStatus.Call(t.Context(), c)
 		return err == nil && len(s.Relays) == 1 && s.Relays[0].Tier == 1 && s.Relays[0].Connected
 	})
 }

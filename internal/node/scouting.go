@@ -17,7 +17,7 @@ func (n *Node) openScout() (err error) {
 	n.scout, err = scout.Open(scout.Config{
 		Pool: n.pool, Receive: n.receive, Now: n.c.Now, File: filepath.Join(n.c.Dir, "relays.json"), Ours: n.urls, Log: n.c.Log,
 		Known:  func() []string { return n.registry.RelaysNamed(relays) },
-		People: func() (followed, providers []nostr.PubKey) { return n.c.Hiring.Follow, n.folds.registry.Dealt(people) },
+		People: func() (followed, providers []nostr.PubKey) { return n.c.Hiring.Follow, n.folds.partners.Dealt(people) },
 	})
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"path/filepath"
+	"time"
 
 	"fiatjaf.com/nostr"
 
@@ -13,30 +14,37 @@ import (
 	"guild/internal/fold"
 	"guild/internal/jobs"
 	"guild/internal/judge"
+	"guild/internal/partner"
 	"guild/internal/policy"
 	"guild/internal/record"
 	"guild/internal/registry"
 	"guild/nip89"
 )
 
-// registryPart is the step that knows who offers what, and where each provider stands.
-func (n *Node) registryPart() part {
-	f, observed := registry.NewFold(n.c.Policy), registry.NewObserved()
-	n.folds.registry, n.folds.observed = f, observed
+// partnerPart is the step that knows where each provider stands, with the registry of who offers what.
+func (n *Node) partnerPart() part {
+	f, observed := partner.NewFold(n.c.Policy), partner.NewObserved()
+	n.folds.partners, n.folds.observed = f, observed
 	stopped := func() registry.Config {
 		return registry.Config{Journal: n.journal, Now: n.c.Now, Synonyms: n.c.Hiring.Synonyms, Observed: observed}
 	}
+	partners := func(hears func() time.Time) *partner.Partners {
+		return partner.New(partner.Config{
+			Journal: n.journal, Now: n.c.Now, Latest: n.registry.Latest, Services: n.registry.Services, Hears: hears,
+		}, f)
+	}
 	return part{
-		name: "registry", folds: []fold.Fold{f, observed},
+		name: "partner", folds: []fold.Fold{f, observed},
 		open: func(ctx context.Context) (active, error) {
 			c := stopped()
-			c.Changed, c.Touched, c.Hears = n.offersChanged, n.touched, n.connectivity.since
+			c.Changed, c.Touched = n.offersChanged, n.touched
 			c.Follow, c.Own = n.c.Hiring.Follow, n.urls
 			var err error
 			if n.registry, err = registry.Open(ctx, c, f); err != nil {
 				return active{}, err
 			}
-			return active{due: []due.Source{n.registry.Due}, routes: []route{
+			n.partners = partners(n.connectivity.since)
+			return active{due: []due.Source{n.partners.Due}, routes: []route{
 				{from: registry.Kind, take: n.registry.Observe},
 				{from: registry.KindRelays, take: n.registry.Observe},
 				{from: nip89.KindRecommendation, take: n.registry.Observe},
@@ -44,12 +52,18 @@ func (n *Node) registryPart() part {
 			}}, nil
 		},
 		inspect: func(ctx context.Context, seen bool) (err error) {
-			if seen {
-				n.registry, err = registry.Open(ctx, stopped(), f)
+			if !seen {
+				return nil
 			}
-			return err
+			if n.registry, err = registry.Open(ctx, stopped(), f); err != nil {
+				return err
+			}
+			n.partners = partners(nil)
+			return nil
 		},
-		show: func(s *control.Parts) { s.Registry, s.Observed, s.Providers = n.registry, observed, f },
+		show: func(s *control.Parts) {
+			s.Registry, s.Partners, s.Observed, s.Providers = n.registry, n.partners, observed, f
+		},
 	}
 }
 
@@ -75,16 +89,11 @@ func (n *Node) jobsPart() part {
 		open: func(context.Context) (active, error) {
 			n.jobs = jobs.New(jobs.Config{
 				Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Now: n.c.Now,
-				Offers: n.registry.Offers, Provider: n.folds.registry.Provider, Trust: n.folds.trust.Trust, Publish: n.publish, Relays: n.relays,
-				Upload: n.payloads.upload, Fetch: n.payloads.fetch, Unseal: n.vaultKey.open, SealFor: n.vaultKey.sealFor, Patience: n.c.Hiring.Patience,
-				Limits: n.c.Hiring.Limits, Hears: n.connectivity.since, Look: n.answers,
-				Bids: func() policy.Bids { return n.c.Policy.Bids }, Budgets: n.c.Learning.Budgets, Extra: n.folds.variables.Budget,
-				Factor: n.folds.variables.Timeout, AtOnce: n.folds.variables.Parallelism, AllAtOnce: n.folds.variables.AtOnce,
-				UpToDate: n.learned,
-				Routing: jobs.Routing{
-					Policy:    func() (policy.Routing, guild.Hash) { return n.c.Policy.Routing, n.folds.trust.Policy() },
-					Threshold: n.threshold, Measured: n.folds.observed.Routing, Offer: n.registry.OfferOf,
-				},
+				Market: hiringMarket{n}, Network: hiringNetwork{n}, Trust: n.folds.trust.Trust,
+				Upload: n.payloads.upload, Fetch: n.payloads.fetch, Unseal: n.vaultKey.open, SealFor: n.vaultKey.sealFor,
+				Patience: n.c.Hiring.Patience, Limits: n.c.Hiring.Limits, Budgets: n.c.Learning.Budgets, Thresholds: n.c.Learning.Thresholds,
+				Variables: n.folds.variables, UpToDate: n.learned, OfferOf: n.registry.OfferOf,
+				Policy: func() (policy.Policy, guild.Hash) { return n.c.Policy, n.folds.trust.Policy() },
 			}, f)
 			return active{due: []due.Source{n.jobs.Due}, routes: []route{
 				{from: 6000, to: 6999, take: anyRelay(n.jobs.Observe)},
@@ -97,9 +106,6 @@ func (n *Node) jobsPart() part {
 
 // Kind is the NIP-90 kind of requests for a task.
 func (n *Node) Kind(task string) int { return cmp.Or(n.c.Hiring.Kinds[task], guild.KindOf(task)) }
-
-// threshold is the trust below which a provider gets no ordinary work for a task; 0 for the policy's.
-func (n *Node) threshold(task string) guild.Trust { return n.c.Learning.Thresholds[task] }
 
 // learned reports whether trust has learned all there is about a task, or does not learn here any more.
 func (n *Node) learned(task string) bool {

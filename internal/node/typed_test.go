@@ -48,7 +48,7 @@ func hireTyped[Q oa.Payload](t *testing.T, c *control.Client, request Q) control
 		t.Fatal(err)
 	}
 	eventually(t, "somebody offers "+e.JobType.String(), func() bool {
-		all, err := c.Providers(t.Context(), e.JobType.String())
+		all, err := control.Providers.Call(t.Context(), c, e.JobType.String())
 		return err == nil && len(all) > 0
 	})
 	return finish(t, c, open(t, c, packed, control.Hire{Task: e.JobType.String()}))
@@ -81,7 +81,7 @@ func TestEmbeddingsAreRepeated(t *testing.T) {
 			if v == nil || v.Strength != guild.Strong || !strings.HasPrefix(v.Cause, c.failed) || (v.Cause == "") != (c.failed == "") {
 				t.Errorf("%+v", v)
 			}
-			result, err := client.Result(t.Context(), job.ID)
+			result, err := control.TypedResult.Call(t.Context(), client, job.ID)
 			if (err == nil) != (c.failed == "") || err == nil && !strings.Contains(string(result), `"model_id":"m"`) {
 				t.Errorf("%s %v", result, err)
 			}
@@ -102,7 +102,7 @@ func TestSandboxImages(t *testing.T) {
 	if job.Ending != guild.JobAccepted || v.Strength != guild.Weak || len(v.Warnings) != 1 || !strings.Contains(v.Warnings[0], "not run again") {
 		t.Errorf("who does not have the image believes it no more than weakly: %+v", v)
 	}
-	result, err := client.Result(t.Context(), job.ID)
+	result, err := control.TypedResult.Call(t.Context(), client, job.ID)
 	if err != nil || !strings.Contains(string(result), guild.Sum([]byte("x\n")).Hex()) {
 		t.Errorf("%s %v", result, err)
 	}

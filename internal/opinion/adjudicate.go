@@ -9,16 +9,22 @@ import (
 	"guild/oa"
 )
 
-// ErrNoJudge is what adjudication by a judge comes to where nobody was appointed.
-var ErrNoJudge = errors.New("there is no judge to ask")
+// ErrNoJudge is the error of adjudication by judge_model without a judge.
+var ErrNoJudge = errors.New("no judge configured")
 
-// Adjudicate decides a question in the way that its job asks for. The judge is asked for judge_model only, and may
-// be nil for the rest. With merge comes one result made of all.
+// Adjudicate decides a question as its job asks for. Only judge_model asks the judge, which may be nil otherwise. For
+// merge it also returns one result made of all.
 func Adjudicate(ctx context.Context, adjudication oa.Adjudication, q Question, judge Opinion) (Choice, json.RawMessage, error) {
 	switch adjudication {
 	case oa.NoAdjudication:
-		c, err := all(q)
-		return c, nil, err
+		if err := q.Check(); err != nil {
+			return Choice{}, nil, err
+		}
+		c := Choice{Reason: "nobody was asked"}
+		for i := range q.Results {
+			c.Best = append(c.Best, i)
+		}
+		return c, nil, nil
 	case oa.MajorityVote:
 		c, err := Majority{}.Best(ctx, q)
 		return c, nil, err
@@ -34,16 +40,4 @@ func Adjudicate(ctx context.Context, adjudication oa.Adjudication, q Question, j
 	default:
 		return Choice{}, nil, fmt.Errorf("opinion: no adjudication %q", adjudication)
 	}
-}
-
-// all takes every result, which nobody looked at.
-func all(q Question) (Choice, error) {
-	if err := q.Check(); err != nil {
-		return Choice{}, err
-	}
-	c := Choice{Reason: "nobody was asked"}
-	for i := range q.Results {
-		c.Best = append(c.Best, i)
-	}
-	return c, nil
 }

@@ -20,7 +20,7 @@ func asks(task, request string, results ...string) Question {
 	return q
 }
 
-func TestMoreThanHalfOfTheResultsMustAgree(t *testing.T) {
+func TestMajority(t *testing.T) {
 	const ab = `{"topk": [{"rank": 1, "id": "a", "score": 0.9}, {"rank": 2, "id": "b", "score": 0.1}], "provenance": {"model_id": "x"}}`
 	const abToo = `{"provenance": {"model_id": "y"}, "topk": [{"id": "b", "rank": 2, "score": 0.3, "why": "so"}, {"id": "a", "rank": 1, "score": 0.7}]}`
 	const ba = `{"topk": [{"rank": 1, "id": "b"}, {"rank": 2, "id": "a"}]}`
@@ -51,7 +51,7 @@ func TestMoreThanHalfOfTheResultsMustAgree(t *testing.T) {
 	}
 }
 
-func TestRankingsAreMergedByPoints(t *testing.T) {
+func TestMergeRankings(t *testing.T) {
 	request := `{"candidates": [{"id": "a"}, {"id": "b"}, {"id": "c"}, {"id": "d"}], "k": 3}`
 	raw, c, err := Merge(asks(oa.RetrievalRerank, request,
 		`{"topk": [{"rank": 1, "id": "a"}, {"rank": 2, "id": "b"}, {"rank": 3, "id": "c"}]}`,
@@ -63,7 +63,7 @@ func TestRankingsAreMergedByPoints(t *testing.T) {
 	}
 }
 
-func TestAnalysesAreMergedWithoutRepetition(t *testing.T) {
+func TestMergeAnalyses(t *testing.T) {
 	raw, c, err := Merge(asks(oa.CodeChunkAnalysis, `{}`,
 		`{"summary": "first", "symbols": [{"name": "f", "kind": "function", "line": 1}], "suspected_faults": [], "recommended_next_probes": [], "confidence": 0.9}`,
 		`{"summary": "second", "symbols": [{"line": 1, "kind": "function", "name": "f"}, {"name": "g", "kind": "function", "line": 9}], "confidence": 0.4}`,
@@ -74,7 +74,7 @@ func TestAnalysesAreMergedWithoutRepetition(t *testing.T) {
 	}
 }
 
-func TestWhatIsMergedFitsTheRequest(t *testing.T) {
+func TestMergeKeepsRequestLimits(t *testing.T) {
 	const request = `{"output_constraints": {"max_symbols": 1, "max_faults": 2, "max_next_probes": 0}}`
 	raw, _, err := Merge(asks(oa.CodeChunkAnalysis, request,
 		`{"summary": "s", "symbols": [1], "suspected_faults": [1], "recommended_next_probes": [1], "confidence": 1}`,
@@ -85,7 +85,7 @@ func TestWhatIsMergedFitsTheRequest(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeMergedIsLeft(t *testing.T) {
+func TestMergeRefusals(t *testing.T) {
 	if _, _, err := Merge(asks("oa.sandbox_run.v1", `{}`, `1`)); !errors.Is(err, ErrNoMerge) {
 		t.Errorf("error %v", err)
 	}
@@ -97,7 +97,7 @@ func TestWhatCannotBeMergedIsLeft(t *testing.T) {
 	}
 }
 
-func TestAJobSaysHowItIsAdjudicated(t *testing.T) {
+func TestAdjudicate(t *testing.T) {
 	q := asks("t", "", `1`, `1`, `2`)
 	for _, c := range []struct {
 		adjudication oa.Adjudication
@@ -123,7 +123,7 @@ func TestAJobSaysHowItIsAdjudicated(t *testing.T) {
 	}
 }
 
-func FuzzACompletionIsOneAnswerOrNone(f *testing.F) {
+func FuzzCompletion(f *testing.F) {
 	f.Add([]byte(`{"choices":[{"message":{"content":"{\"choice\":\"A\",\"reason\":\"x\"}"}}]}`))
 	f.Add([]byte(`{"choices":[{"message":{"content":"{\"choice\":\"tie\"} {}"}}]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -138,7 +138,7 @@ func FuzzACompletionIsOneAnswerOrNone(f *testing.F) {
 	})
 }
 
-func FuzzResultsAreMergedWithinBounds(f *testing.F) {
+func FuzzMerge(f *testing.F) {
 	f.Add(`{"candidates": [{"id": "a"}], "k": 3}`, `{"topk": [{"rank": 1, "id": "a"}]}`)
 	f.Add(`{}`, `{"summary": "s", "symbols": [1, 1], "confidence": 0.5}`)
 	f.Fuzz(func(t *testing.T, request, result string) {
@@ -148,6 +148,6 @@ func FuzzResultsAreMergedWithinBounds(f *testing.F) {
 				t.Errorf("%s %+v %v", raw, c, err)
 			}
 		}
-		sameEssence(oa.RetrievalRerank, []byte(request), []byte(result))
+		agree(oa.RetrievalRerank, []byte(request), []byte(result))
 	})
 }

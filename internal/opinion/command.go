@@ -21,8 +21,8 @@ type Command struct {
 	Argv []string
 	Env  []string // "NAME=value"; complete: nothing is inherited
 
-	// Runner is the sandbox that it runs in. Nil for a command of the owner's that is trusted, as one that asks
-	// a model over the network must be.
+	// Runner runs the command in a sandbox. It is nil for a trusted command of the owner's, such as one that asks a
+	// model over the network.
 	Runner   sandbox.Runner
 	Patience time.Duration // for one answer; a minute if zero
 }
@@ -30,7 +30,7 @@ type Command struct {
 // Best implements Opinion.
 func (c Command) Best(ctx context.Context, q Question) (Choice, error) {
 	if len(c.Argv) == 0 {
-		return Choice{}, errors.New("opinion: there is no command")
+		return Choice{}, errors.New("opinion: no command configured")
 	}
 	choice, err := knockOut(ctx, q, c.ask)
 	choice.Models = []string{"command"}
@@ -96,7 +96,7 @@ func (c Command) bare(ctx context.Context, stdin []byte) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
-// limitedBuffer refuses what is more than an answer.
+// limitedBuffer refuses more than maxAnswer bytes.
 type limitedBuffer struct{ kept *bytes.Buffer }
 
 func (b *limitedBuffer) Write(p []byte) (int, error) {

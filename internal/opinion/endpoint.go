@@ -21,7 +21,7 @@ const (
 	maxAnswer       = 256 << 10 // bytes of a response, envelope and all
 )
 
-// Endpoint is where an OpenAI-compatible API answers. The zero value of every field but URL works.
+// Endpoint is an OpenAI-compatible API. The zero value of every field but URL works.
 type Endpoint struct {
 	URL string // its base, as "https://host/v1"
 	Key Key
@@ -35,26 +35,26 @@ func (e Endpoint) Check() error {
 	u, err := url.Parse(e.URL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		return errors.New("opinion: the endpoint's address is not like https://host/v1")
+		return errors.New("opinion: invalid address of the endpoint: want one like https://host/v1")
 	case u.User != nil || u.RawQuery != "":
-		return errors.New("opinion: the endpoint's address carries a secret: that belongs into the key")
-	case u.Scheme == "http" && !e.Key.IsZero() && !loopback(u.Hostname()):
-		return errors.New("opinion: the endpoint would get the key in clear: want https")
+		return errors.New("opinion: the endpoint's address has a user or a query: put a secret into the key")
+	case u.Scheme == "http" && !e.Key.IsZero() && !isLoopback(u.Hostname()):
+		return errors.New("opinion: the key would be sent in clear: use https")
 	default:
 		return nil
 	}
 }
 
-func loopback(host string) bool {
+func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// mostModels is how many models are tried for one question.
+// mostModels bounds the models that are tried for one question.
 const mostModels = 4
 
-// Models are the models to ask for a task, in turn: the one that is named, or where that is empty or Auto those that
-// prefer names (see Chat.Prefer), the best first and at most four. To have none is an error.
+// Models returns the models to ask for a task, in turn: the named one or, where that is empty or Auto, those that prefer
+// returns (see Chat.Prefer), the best first and at most four. It is an error if there are none.
 func Models(named string, prefer func(task string) []string, task string) ([]string, error) {
 	if named != "" && named != Auto {
 		return []string{named}, nil
@@ -64,12 +64,12 @@ func Models(named string, prefer func(task string) []string, task string) ([]str
 		models = prefer(task)
 	}
 	if len(models) == 0 {
-		return nil, errors.New("opinion: no model is preferred yet: name one")
+		return nil, errors.New("opinion: no preferred model yet: name one")
 	}
 	return models[:min(len(models), mostModels)], nil
 }
 
-// Prompt is what a model is asked. User may hold what strangers wrote, and should hold it as JSON, which escapes <, >
+// Prompt is one request to a model. User may hold what strangers wrote, and should hold it as JSON, which escapes <, >
 // and &, so that no marker of a model's own format survives.
 type Prompt struct {
 	Model     string
@@ -78,22 +78,22 @@ type Prompt struct {
 	MaxTokens int    // of the answer
 }
 
-// Said is what a model answers.
-type Said struct {
+// Reply is the answer of a model.
+type Reply struct {
 	Text          string
 	Input, Output int64 // tokens, as the endpoint counts them; 0 if it does not
 }
 
 // Complete asks for one answer that is a JSON object (POST /chat/completions). More than one choice, or one that was
 // cut, is no answer. That the text is JSON is for the caller to check.
-func (e Endpoint) Complete(ctx context.Context, p Prompt) (Said, error) {
+func (e Endpoint) Complete(ctx context.Context, p Prompt) (Reply, error) {
 	raw, err := e.Post(ctx, "/chat/completions", map[string]any{
 		"model": p.Model, "temperature": 0, "max_tokens": p.MaxTokens, "stream": false,
 		"response_format": map[string]string{"type": "json_object"},
 		"messages":        []message{{"system", p.System}, {"user", p.User}},
 	}, max(maxAnswer, 32*p.MaxTokens))
 	if err != nil {
-		return Said{}, err
+		return Reply{}, err
 	}
 	return readCompletion(raw)
 }
@@ -103,8 +103,8 @@ type message struct {
 	Content string `json:"content"`
 }
 
-// readCompletion takes the answer out of a response.
-func readCompletion(raw []byte) (Said, error) {
+// readCompletion returns the answer in a response.
+func readCompletion(raw []byte) (Reply, error) {
 	var r struct {
 		Choices []struct {
 			Message message `json:"message"`
@@ -116,15 +116,15 @@ func readCompletion(raw []byte) (Said, error) {
 		} `json:"usage"`
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return Said{}, errors.New("the response is no JSON")
+		return Reply{}, errors.New("the response is not JSON")
 	}
 	if len(r.Choices) != 1 || r.Choices[0].Finish == "length" {
-		return Said{}, errors.New("the response has no whole answer")
+		return Reply{}, errors.New("the response has no complete answer")
 	}
-	return Said{r.Choices[0].Message.Content, r.Usage.Prompt, r.Usage.Completion}, nil
+	return Reply{Text: r.Choices[0].Message.Content, Input: r.Usage.Prompt, Output: r.Usage.Completion}, nil
 }
 
-// Post sends a body as JSON to a path below the endpoint's address, and returns the response's of at most so many bytes.
+// Post sends body as JSON to a path below the endpoint's address and returns the response, at most most bytes of it.
 func (e Endpoint) Post(ctx context.Context, path string, body any, most int) ([]byte, error) {
 	if err := e.Check(); err != nil {
 		return nil, err
@@ -166,8 +166,8 @@ func (e Endpoint) Post(ctx context.Context, path string, body any, most int) ([]
 	}
 }
 
-// EndpointError is that an endpoint did not answer. Its text is for the endpoint's owner: it may have the address in it, and
-// what the endpoint wrote. Discreet is for everybody else.
+// EndpointError means that an endpoint did not answer. Its text is for the endpoint's owner: it may have the address and
+// what the endpoint wrote. Discreet is for others.
 type EndpointError struct {
 	says  string // without either
 	cause error
@@ -179,7 +179,7 @@ func (e *EndpointError) Error() string { return e.cause.Error() }
 // Unwrap returns what went wrong.
 func (e *EndpointError) Unwrap() error { return e.cause }
 
-// unreached is what may be said of a connection that failed.
+// unreached says why a connection failed, without an address.
 func unreached(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "the endpoint did not answer in time"
@@ -187,7 +187,7 @@ func unreached(err error) string {
 	return "the endpoint could not be reached"
 }
 
-// Discreet is an error as a stranger may read it: without an endpoint's address, and without what that wrote.
+// Discreet returns an error that a stranger may read: without an endpoint's address and what the endpoint wrote.
 func Discreet(err error) error {
 	if e, ok := errors.AsType[*EndpointError](err); ok {
 		return errors.New(e.says)
@@ -195,7 +195,7 @@ func Discreet(err error) error {
 	return err
 }
 
-// hide keeps the key out of an error, should the endpoint repeat it.
+// hide removes the key from a text of the endpoint.
 func (e Endpoint) hide(text string) string {
 	if e.Key.IsZero() {
 		return text

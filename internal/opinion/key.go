@@ -7,15 +7,15 @@ import (
 	"log/slog"
 )
 
-// ErrKey is what every attempt to serialise a Key gives.
+// ErrKey is the error of every attempt to serialise a Key.
 var ErrKey = errors.New("a key is not serialised")
 
 const redacted = "[key]"
 
-// Key is an endpoint's key, which cannot be printed, logged or serialised. The zero value is none.
+// Key is an endpoint's key, which cannot be printed, logged or serialised. The zero value is no key.
 type Key struct{ reveal func() string }
 
-// NewKey hides a key; the empty text is none.
+// NewKey hides a key; the empty text is no key.
 func NewKey(text string) Key {
 	if text == "" {
 		return Key{}

@@ -4,13 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+
+	"guild"
+	"guild/canon"
+	"guild/oa"
 )
 
-// Majority lets the results vote for themselves: those that say the same are one party, and one with more than
-// half of all results, and at least two, is right. Whoever pays for redundancy pays for that.
+// Majority lets the results vote for themselves: those that agree are one party, and the party with more than half of
+// all results, and at least two, is chosen.
 type Majority struct {
-	// Same reports whether two results say the same. Nil compares the canonical hashes of their essence: of a
-	// ranking its order, of anything else all but who made it, and when.
+	// Same reports whether two results agree. Nil compares the order of rankings, and of anything else the
+	// canonical JSON without the member provenance.
 	Same func(a, b json.RawMessage) bool
 }
 
@@ -24,7 +28,7 @@ func (m Majority) Best(ctx context.Context, q Question) (Choice, error) {
 	}
 	same := m.Same
 	if same == nil {
-		same = func(a, b json.RawMessage) bool { return sameEssence(q.Task, a, b) }
+		same = func(a, b json.RawMessage) bool { return agree(q.Task, a, b) }
 	}
 	var parties [][]int
 	for i, r := range q.Results {
@@ -46,6 +50,33 @@ func (m Majority) Best(ctx context.Context, q Question) (Choice, error) {
 			c.Best = p
 		}
 	}
-	c.Reason = fmt.Sprintf("%d of %d results say the same", c.Agreeing, c.Voters)
+	c.Reason = fmt.Sprintf("%d of %d results agree", c.Agreeing, c.Voters)
 	return c, nil
+}
+
+// agree reports whether two results have the same contentHash. One that cannot be read agrees with none.
+func agree(task string, a, b json.RawMessage) bool {
+	one, err := contentHash(task, a)
+	if err != nil {
+		return false
+	}
+	other, err := contentHash(task, b)
+	return err == nil && one == other
+}
+
+// contentHash returns the canonical hash of the part of a result that must agree.
+func contentHash(task string, result json.RawMessage) (guild.Hash, error) {
+	if task == oa.RetrievalRerank {
+		ids, err := ranking(result)
+		if err != nil {
+			return guild.Hash{}, err
+		}
+		return canon.HashValue(ids)
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(result, &members) != nil {
+		return canon.Hash(result)
+	}
+	delete(members, "provenance") // who made it, and when
+	return canon.HashValue(members)
 }

@@ -16,13 +16,13 @@ import (
 // maxMerged is how many entries of one list a merged result keeps.
 const maxMerged = 1000
 
-// ErrNoMerge is what merging results of a type that nobody knows comes to.
+// ErrNoMerge is the error of merging results of another type than Merges knows.
 var ErrNoMerge = errors.New("results of this type cannot be merged")
 
 // Merges reports whether results of a job type can be merged.
 func Merges(task string) bool { return task == oa.RetrievalRerank || task == oa.CodeChunkAnalysis }
 
-// Merge makes one result of several, and says which of them took part: those that could be understood.
+// Merge makes one result of several. The choice lists those that were used: the ones that can be read.
 func Merge(q Question) (json.RawMessage, Choice, error) {
 	if err := q.Check(); err != nil {
 		return nil, Choice{}, err
@@ -37,7 +37,10 @@ func Merge(q Question) (json.RawMessage, Choice, error) {
 	default:
 		return nil, Choice{}, fmt.Errorf("merge %q: %w", q.Task, ErrNoMerge)
 	}
-	c := Choice{Best: used, Voters: len(q.Results), Agreeing: len(used), Reason: fmt.Sprintf("%d of %d results were merged", len(used), len(q.Results))}
+	c := Choice{
+		Best: used, Voters: len(q.Results), Agreeing: len(used),
+		Reason: fmt.Sprintf("%d of %d results were merged", len(used), len(q.Results)),
+	}
 	if len(used) == 0 {
 		return nil, c, nil
 	}
@@ -49,11 +52,11 @@ func Merge(q Question) (json.RawMessage, Choice, error) {
 type place struct {
 	Rank  int         `json:"rank"`
 	ID    string      `json:"id"`
-	Score json.Number `json:"score"` // part of the points that there were, to three digits
+	Score json.Number `json:"score"` // part of the possible points, to three digits
 }
 
-// mergeRankings counts as Borda did: the first of k places is worth k points, the last one 1. Only the request's
-// candidates count, and of a tie the one whose id comes first.
+// mergeRankings is a Borda count: the first of k places is worth k points, the last one 1. A ranking with an id that is
+// not one of the request's candidates is left out. Ties are in the order of the ids.
 func mergeRankings(q Question) (merged any, used []int) {
 	var request struct {
 		Candidates []struct {
@@ -87,16 +90,16 @@ func mergeRankings(q Question) (merged any, used []int) {
 	})
 	topk := []place{}
 	for at, id := range order[:min(len(order), k)] {
-		if most := k * len(used); points[id] > 0 {
-			topk = append(topk, place{at + 1, id, thousandths(points[id] * 1000 / most)})
+		if points[id] == 0 {
+			continue
 		}
+		n := points[id] * 1000 / (k * len(used))
+		topk = append(topk, place{Rank: at + 1, ID: id, Score: json.Number(fmt.Sprintf("%d.%03d", n/1000, n%1000))})
 	}
 	return map[string]any{"topk": topk}, used
 }
 
-func thousandths(n int) json.Number { return json.Number(fmt.Sprintf("%d.%03d", n/1000, n%1000)) }
-
-// analysis is a result of code_chunk_analysis, as far as merging it goes.
+// analysis has the members of a code_chunk_analysis result that are merged.
 type analysis struct {
 	Summary    string            `json:"summary"`
 	Symbols    []json.RawMessage `json:"symbols"`
@@ -105,8 +108,8 @@ type analysis struct {
 	Confidence json.Number       `json:"confidence"`
 }
 
-// mergeAnalyses keeps the first summary and every entry that any has, each once and as many as the request has room for,
-// and is as confident as the least confident.
+// mergeAnalyses keeps the first summary, the lowest confidence, and every entry of any, each once and at most as many as
+// the request wants.
 func mergeAnalyses(q Question) (merged any, used []int) {
 	var request struct {
 		Most struct {
@@ -115,7 +118,7 @@ func mergeAnalyses(q Question) (merged any, used []int) {
 			Probes  *int `json:"max_next_probes"`
 		} `json:"output_constraints"`
 	}
-	_ = json.Unmarshal(q.Request, &request) // what is no such request has room for all
+	_ = json.Unmarshal(q.Request, &request) // another request sets no limits
 	var sum analysis
 	lowest := 1.0
 	for i, result := range q.Results {
@@ -127,9 +130,8 @@ func mergeAnalyses(q Question) (merged any, used []int) {
 		if err != nil || a.Summary == "" || confidence < 0 || confidence > 1 {
 			continue
 		}
-		if used = append(used, i); len(used) == 1 {
-			sum.Summary = a.Summary
-		}
+		used = append(used, i)
+		sum.Summary = cmp.Or(sum.Summary, a.Summary)
 		if confidence <= lowest {
 			lowest, sum.Confidence = confidence, a.Confidence
 		}
@@ -138,11 +140,13 @@ func mergeAnalyses(q Question) (merged any, used []int) {
 		sum.Probes = append(sum.Probes, a.Probes...)
 	}
 	most := request.Most
-	sum.Symbols, sum.Faults, sum.Probes = once(sum.Symbols, most.Symbols), once(sum.Faults, most.Faults), once(sum.Probes, most.Probes)
+	sum.Symbols = once(sum.Symbols, most.Symbols)
+	sum.Faults = once(sum.Faults, most.Faults)
+	sum.Probes = once(sum.Probes, most.Probes)
 	return sum, used
 }
 
-// once drops the entries that were there before, and what is beyond the most that are wanted.
+// once drops repeated entries, and those beyond the number wanted.
 func once(entries []json.RawMessage, wanted *int) []json.RawMessage {
 	most := maxMerged
 	if wanted != nil {

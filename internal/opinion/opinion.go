@@ -27,35 +27,35 @@ const (
 	maxReason  = 300       // bytes
 )
 
-// Question is several results of one job.
+// Question asks which of several results of one job is best.
 type Question struct {
 	Task    string            // the job's type, as "oa.retrieval_rerank.v1"
 	Request json.RawMessage   // what was asked for
 	Results []json.RawMessage // what came; hostile
-	Model   string            // that the request wants to be asked; one that is not there, or cannot be chosen, is not
+	Model   string            // the model that the request asks for; ignored where it cannot be chosen
 }
 
-// Check refuses what is too much to compare, and what is no JSON.
+// Check refuses a question that is too large, and what is not JSON.
 func (q Question) Check() error {
 	switch {
 	case len(q.Results) == 0:
-		return errors.New("opinion: there are no results")
+		return errors.New("opinion: no results")
 	case len(q.Results) > maxResults:
-		return fmt.Errorf("opinion: %d results are more than %d", len(q.Results), maxResults)
+		return fmt.Errorf("opinion: %d results, at most %d are compared", len(q.Results), maxResults)
 	case len(q.Request) > maxRequest || len(q.Request) > 0 && !json.Valid(q.Request):
-		return fmt.Errorf("opinion: the request is no JSON of at most %d bytes", maxRequest)
+		return fmt.Errorf("opinion: the request is not JSON of at most %d bytes", maxRequest)
 	}
 	for i, r := range q.Results {
 		if len(r) > maxResult || !json.Valid(r) {
-			return fmt.Errorf("opinion: result %d is no JSON of at most %d bytes", i, maxResult)
+			return fmt.Errorf("opinion: result %d is not JSON of at most %d bytes", i, maxResult)
 		}
 	}
 	return nil
 }
 
-// Choice is what an opinion comes to.
+// Choice is an answer to a Question.
 type Choice struct {
-	Best     []int    // which of the results are the best, or agree; ascending, empty if the opinion is undecided
+	Best     []int    // indexes of the best results, or of those that agree, ascending; empty if undecided
 	Voters   int      // results that voted, or answers that were asked for
 	Agreeing int      // of those, with the choice
 	Models   []string // that answered
@@ -64,12 +64,12 @@ type Choice struct {
 
 // Opinion chooses among results. Its methods may be called concurrently.
 type Opinion interface {
-	// Best chooses. The error is about asking (no answer, one that is not understood): the same question may
-	// be asked again. Not to know is a Choice.
+	// Best chooses. An error means that there was no answer, or none that can be read: the same question may be
+	// asked again. An undecided Choice is no error.
 	Best(ctx context.Context, q Question) (Choice, error)
 }
 
-// Side is an answer to which of two results is better.
+// Side names the better of two results.
 type Side string
 
 // The sides.
@@ -79,7 +79,7 @@ const (
 	Tie Side = "tie"
 )
 
-// other is the same answer when the two results have changed places.
+// other returns the same answer for the two results in the other order.
 func (s Side) other() Side {
 	switch s {
 	case A:
@@ -91,13 +91,13 @@ func (s Side) other() Side {
 	}
 }
 
-// answer is the only thing that whoever compares two results may say.
+// answer is all that a judge of two results may write.
 type answer struct {
 	Choice Side   `json:"choice"`
 	Reason string `json:"reason"`
 }
 
-// readAnswer reads an answer and nothing beside it.
+// readAnswer reads an answer, and refuses anything around it.
 func readAnswer(raw []byte) (answer, error) {
 	var a answer
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -106,7 +106,7 @@ func readAnswer(raw []byte) (answer, error) {
 		return answer{}, errors.New("the answer is not the JSON that was asked for")
 	}
 	if d.More() || len(bytes.TrimSpace(raw[d.InputOffset():])) > 0 {
-		return answer{}, errors.New("there is something after the answer")
+		return answer{}, errors.New("text after the answer")
 	}
 	if !slices.Contains([]Side{A, B, Tie}, a.Choice) {
 		return answer{}, errors.New("the answer is not A, B or tie")
@@ -115,10 +115,10 @@ func readAnswer(raw []byte) (answer, error) {
 	return a, nil
 }
 
-// brief makes a short reason of text that strangers may have written.
+// brief shortens and cleans a reason, which strangers may have written.
 func brief(s string) string { return guild.Cut(guild.Clean(s), maxReason) }
 
-// Record is the choice as a verdict shows it.
+// Record returns the choice as a verdict shows it.
 func (c Choice) Record(adjudication oa.Adjudication) *guild.Opinion {
 	return &guild.Opinion{
 		Adjudication: string(adjudication), Voters: c.Voters, Agreeing: c.Agreeing, Models: c.Models, Reason: brief(c.Reason),

@@ -32,13 +32,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestACommandIsAsked(t *testing.T) {
+func TestCommand(t *testing.T) {
 	opiniontest.Test(t, func(t *testing.T, mode opiniontest.Mode) opinion.Opinion {
 		return opinion.Command{Argv: []string{os.Args[0], answering, string(mode)}, Env: []string{"A=1"}}
 	})
 }
 
-func TestACommandThatFailsIsAnError(t *testing.T) {
+func TestCommandFailures(t *testing.T) {
 	q := opinion.Question{Results: []json.RawMessage{[]byte(`1`), []byte(`2`)}}
 	for name, c := range map[string]opinion.Command{
 		"none":       {},
@@ -52,7 +52,7 @@ func TestACommandThatFailsIsAnError(t *testing.T) {
 	}
 }
 
-func TestACommandMayRunInASandbox(t *testing.T) {
+func TestCommandInSandbox(t *testing.T) {
 	runner, _, err := tiers.Best(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -109,13 +109,13 @@ func chat(url string) opinion.Chat {
 	return opinion.Chat{URL: url, Model: "judge", Key: opinion.NewKey(secret)}
 }
 
-func TestAModelIsAsked(t *testing.T) {
+func TestChat(t *testing.T) {
 	opiniontest.Test(t, func(t *testing.T, mode opiniontest.Mode) opinion.Opinion {
 		return chat(endpoint(t, func(w http.ResponseWriter, question []byte) { says(w, opiniontest.Answer(mode, question)) }))
 	})
 }
 
-func TestAnEndpointThatFailsIsAnErrorWithoutTheKey(t *testing.T) {
+func TestEndpointErrorsHideKey(t *testing.T) {
 	q := opinion.Question{Results: []json.RawMessage{[]byte(`1`), []byte(`2`)}}
 	for name, handle := range map[string]func(w http.ResponseWriter, question []byte){
 		"refuses":     func(w http.ResponseWriter, _ []byte) { http.Error(w, "bad key "+secret, http.StatusUnauthorized) },
@@ -137,7 +137,7 @@ func TestAnEndpointThatFailsIsAnErrorWithoutTheKey(t *testing.T) {
 	}
 }
 
-func TestAnEndpointIsNotAskedWhereTheKeyWouldLeak(t *testing.T) {
+func TestEndpointAddressCheck(t *testing.T) {
 	for url, ok := range map[string]bool{
 		"https://host/v1": true, "http://127.0.0.1:8080/v1": true, "http://localhost/v1": true, "http://[::1]:1/v1": true,
 		"http://192.0.2.1/v1": false, "https://user:password@host/v1": false, "https://host/v1?key=1": false, "": false, "file:///v1": false,
@@ -154,7 +154,7 @@ func TestAnEndpointIsNotAskedWhereTheKeyWouldLeak(t *testing.T) {
 	}
 }
 
-func TestAKeyCannotBePrintedOrSerialised(t *testing.T) {
+func TestKeyDoesNotPrint(t *testing.T) {
 	c := chat("https://host/v1")
 	for _, text := range []string{
 		fmt.Sprint(c.Key), fmt.Sprintf("%v %+v %#v %s %q %x", c, c, c, c.Key, c.Key, c.Key), fmt.Sprintf("%v", &c),

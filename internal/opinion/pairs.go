@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// pair is one question to somebody who compares: which of A and B does better what the request asks for? The
-// results are strings in it, not JSON: no text of theirs can look like a part of the question.
+// pair is one question to a judge: which of A and B does better what the request asks for? The results are strings in
+// it, not JSON, so that no text of theirs can look like a part of the question.
 type pair struct {
 	Task    string `json:"task"`
 	Request string `json:"request"`
@@ -19,23 +19,24 @@ type pair struct {
 // ask asks one such question.
 type ask func(ctx context.Context, p pair) (answer, error)
 
-// knockOut lets the best result so far meet the next one, each time in both orders. Whoever contradicts himself
-// when the order changes does not know, and so the choice is undecided.
+// knockOut compares the best result so far with the next one, each time in both orders. The choice is undecided if an
+// answer changes with the order.
 func knockOut(ctx context.Context, q Question, ask ask) (Choice, error) {
 	if err := q.Check(); err != nil {
 		return Choice{}, err
 	}
 	if len(q.Results) == 1 {
-		return Choice{Reason: "there is one result, and nothing to compare it with"}, nil
+		return Choice{Reason: "only one result: nothing to compare"}, nil
 	}
 	c := Choice{Best: []int{0}}
 	for i := 1; i < len(q.Results); i++ {
-		side, sure, err := both(ctx, q, c.Best[0], i, ask, &c)
+		first := c.Best[0]
+		side, sure, err := both(ctx, q, first, i, ask, &c)
 		if err != nil {
 			return Choice{}, err
 		}
 		if !sure {
-			c.Best, c.Reason = nil, fmt.Sprintf("the answer on results %d and %d changed with their order", c.first(), i)
+			c.Best, c.Reason = nil, fmt.Sprintf("the answer on results %d and %d changed with their order", first, i)
 			return c, nil
 		}
 		switch side {
@@ -48,16 +49,8 @@ func knockOut(ctx context.Context, q Question, ask ask) (Choice, error) {
 	return c, nil
 }
 
-// first is the best result so far, -1 if there is none.
-func (c Choice) first() int {
-	if len(c.Best) == 0 {
-		return -1
-	}
-	return c.Best[0]
-}
-
-// both asks for two results in both orders, and whether the answers agree. Two results that are the same need no
-// asking.
+// both asks about two results in both orders; sure reports whether the answers agree. Equal results are a tie, and
+// nobody is asked. It adds the answers to c.
 func both(ctx context.Context, q Question, i, j int, ask ask, c *Choice) (side Side, sure bool, err error) {
 	if bytes.Equal(q.Results[i], q.Results[j]) {
 		return Tie, true, nil
@@ -70,8 +63,10 @@ func both(ctx context.Context, q Question, i, j int, ask ask, c *Choice) (side S
 	if err != nil {
 		return "", false, fmt.Errorf("opinion on results %d and %d: %w", j, i, err)
 	}
-	c.Voters, c.Reason = c.Voters+2, there.Reason
-	if sure = there.Choice == back.Choice.other(); sure {
+	c.Voters += 2
+	c.Reason = there.Reason
+	sure = there.Choice == back.Choice.other()
+	if sure {
 		c.Agreeing += 2
 	}
 	return there.Choice, sure, nil

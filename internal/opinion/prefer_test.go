@@ -45,7 +45,7 @@ func askedFor(t *testing.T, named, model string, prefer func(string) []string, h
 	return models, c, err
 }
 
-func TestThePreferredModelIsAskedAndThenTheFallbacks(t *testing.T) {
+func TestModelFallback(t *testing.T) {
 	var variable []string // MODEL_PREFERENCE["reasoning"] and the fallback chain
 	prefer := func(use string) []string {
 		if use != "reasoning" {
@@ -79,7 +79,7 @@ func TestThePreferredModelIsAskedAndThenTheFallbacks(t *testing.T) {
 	}
 }
 
-func TestTheModelThatTheRequestNamesIsAskedFirst(t *testing.T) {
+func TestRequestedModelFirst(t *testing.T) {
 	models, choice, err := askedFor(t, "theirs", "mine", nil, "mine", "theirs")
 	if err != nil || !slices.Equal(models, []string{"theirs"}) || !slices.Equal(choice.Models, []string{"theirs"}) {
 		t.Errorf("asked %q: %+v %v", models, choice, err)
@@ -90,7 +90,7 @@ func TestTheModelThatTheRequestNamesIsAskedFirst(t *testing.T) {
 	}
 }
 
-func TestAModelIsNamedOrPreferredOrTheEndpointIsRefused(t *testing.T) {
+func TestChatNeedsModel(t *testing.T) {
 	for _, model := range []string{"", opinion.Auto} {
 		c := opinion.Chat{URL: "https://host/v1", Model: model}
 		if err := c.Check(); err == nil || !strings.Contains(err.Error(), "model") {

@@ -12,13 +12,13 @@ import (
 	"guild/nip89"
 )
 
-// flooded reports whether an event was dropped because there are too many of its like.
+// flooded reports whether an event was dropped as one too many.
 func flooded(err error) bool {
 	drop, ok := errors.AsType[*guild.DropError](err)
 	return ok && drop.Reason == guild.Flood
 }
 
-func TestNoMoreIsKeptThanThereIsRoomFor(t *testing.T) {
+func TestMemoryIsBounded(t *testing.T) {
 	w, alice, bob := newWorld(t), newProvider(1), newProvider(2)
 	w.announces(alice, python("alice"))
 	used := w.index.bytes
@@ -42,51 +42,51 @@ func TestNoMoreIsKeptThanThereIsRoomFor(t *testing.T) {
 		t.Errorf("an announcement that does not: %v", err)
 	}
 	w.index.bytes -= mostBytes - used
-	w.index.remove(identify(alice.service("alice")))
+	w.index.remove(IDOf(alice.service("alice")))
 	if w.index.bytes != 0 {
-		t.Errorf("nothing is kept, and it takes %d bytes", w.index.bytes)
+		t.Errorf("an empty index weighs %d bytes", w.index.bytes)
 	}
 }
 
-func TestTasksThatNobodyElseNamesAreCounted(t *testing.T) {
+func TestCardWeight(t *testing.T) {
 	weigh := func(tasks ...string) int {
-		says := said{tasks: tasks}
-		return (&card{said: says.pack()}).weight(says)
+		says := summary{tasks: tasks}
+		return (&card{packed: says.pack()}).weight(says)
 	}
 	one := strings.Repeat("x", maxTask)
 	if extra := weigh(one, one+"y") - weigh(one); extra < 2*maxTask {
-		t.Errorf("a task more counts %d bytes", extra)
+		t.Errorf("another task weighs %d bytes", extra)
 	}
 }
 
-func TestWhatWasTakenBackIsRememberedWithinBounds(t *testing.T) {
+func TestDeletionsAreBounded(t *testing.T) {
 	w, alice := newWorld(t), newProvider(1)
 	fill := func(n int) {
-		for i := uint32(len(w.gone)); len(w.gone) < n; i++ {
-			var id identity
+		for i := uint32(len(w.deleted)); len(w.deleted) < n; i++ {
+			var id ID
 			binary.BigEndian.PutUint32(id[:], i)
-			w.gone[id] = 1
+			w.deleted[id] = 1
 		}
 	}
 	takeBack := func(d string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.retract(identify(alice.service(d)), 1<<40)
+		w.retract(IDOf(alice.service(d)), 1<<40)
 	}
 	fill(most)
 	takeBack("never announced")
-	if len(w.gone) != most {
-		t.Errorf("%d are remembered", len(w.gone))
+	if len(w.deleted) != most {
+		t.Errorf("%d deletions are kept", len(w.deleted))
 	}
 	w.announces(alice, python("a"))
 	takeBack("a")
-	if len(w.gone) != most+1 || w.Len() != 0 {
-		t.Errorf("%d are remembered, %d announced: what was announced has a place of its own", len(w.gone), w.Len())
+	if len(w.deleted) != most+1 || w.Len() != 0 {
+		t.Errorf("%d deletions are kept and %d services, want one deletion more and none", len(w.deleted), w.Len())
 	}
 	fill(2 * most)
 	w.announces(alice, python("b"))
 	takeBack("b")
-	if len(w.gone) != 2*most || w.Len() != 0 {
-		t.Errorf("%d are remembered, %d announced", len(w.gone), w.Len())
+	if len(w.deleted) != 2*most || w.Len() != 0 {
+		t.Errorf("%d deletions are kept and %d services", len(w.deleted), w.Len())
 	}
 }

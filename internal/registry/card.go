@@ -13,8 +13,8 @@ import (
 	"guild/nip89"
 )
 
-// What is kept in memory of one announcement; the whole of it is in SEEN. What is beyond these is not found by its
-// task or kind.
+// Bounds on what memory keeps of one announcement; SEEN has the whole. A service is not found by a task or a kind beyond
+// these.
 const (
 	maxName  = 100 // bytes
 	maxKinds = 64
@@ -26,52 +26,53 @@ const (
 	maxVersion = 64 // bytes
 )
 
-// number is a card's place in the index. It is used again once the card is gone.
+// number is the place of a card in the index. It is used again after the card was removed.
 type number uint32
 
-// identity is what a service is known by in the maps and in SEEN: the beginning of the hash of its key and its d.
-type identity [16]byte
+// ID identifies a service in maps and on disk: the first 16 bytes of the hash of its key and its d.
+type ID [16]byte
 
-func identify(s guild.Service) identity {
+// IDOf returns the ID of a service.
+func IDOf(s guild.Service) ID {
 	sum := guild.Sum(append(s.PubKey[:], s.D...))
-	return identity(sum[:16])
+	return ID(sum[:16])
 }
 
-// place is the subject that a service's announcement is kept under: one message for each service. It is short
-// because the journal's server keeps all subjects in memory.
-func (i identity) place() string { return "card." + i.String() }
+// place returns the subject under which SEEN keeps the announcement of a service, one message for each. It is short because
+// the journal's server keeps all subjects in memory.
+func (i ID) place() string { return "card." + i.String() }
 
-// String returns the identity as hex.
-func (i identity) String() string { return hex.EncodeToString(i[:]) }
+// String returns the ID as hex.
+func (i ID) String() string { return hex.EncodeToString(i[:]) }
 
-// MarshalText makes it a key of JSON objects.
-func (i identity) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
+// MarshalText makes an ID a key of JSON objects.
+func (i ID) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
 
 // UnmarshalText reads what MarshalText wrote.
-func (i *identity) UnmarshalText(b []byte) error {
+func (i *ID) UnmarshalText(b []byte) error {
 	if len(b) != hex.EncodedLen(len(i)) {
-		return fmt.Errorf("identity of %d digits", len(b))
+		return fmt.Errorf("service id of %d digits", len(b))
 	}
 	_, err := hex.Decode(i[:], b)
 	return err
 }
 
-// card is an announcement as it is kept in memory, in as few bytes as will do: there may be a hundred thousand.
+// card is an announcement in memory. There may be a hundred thousand, so it takes few bytes.
 type card struct {
 	pubkey nostr.PubKey
 	id     nostr.ID
 	d      string // in its canonical form
-	said   string // see pack
+	packed string // see summary.pack
 	at     nostr.Timestamp
 	first  int64           // Unix ms: when the service was first seen
-	stored uint32          // bytes that it takes in SEEN, roughly
-	from   [maxFrom]uint16 // relays that it came from, as the table of sources numbers them; 0 for none
+	stored uint32          // bytes in SEEN, roughly
+	from   [maxFrom]uint16 // relays that it came from, by their numbers in sources; 0 for none
 }
 
-// weight is roughly what a card takes, in bytes, with its share of the maps: somebody may name tasks that nobody else
-// does, and each of them is a list of its own.
-func (c *card) weight(says said) int {
-	w := 400 + len(c.d) + len(c.said) + 8*len(says.kinds)
+// weight returns roughly how many bytes a card takes, with its share of the maps: each task that only this card names has a
+// list of its own.
+func (c *card) weight(says summary) int {
+	w := 400 + len(c.d) + len(c.packed) + 8*len(says.kinds)
 	for _, task := range says.tasks {
 		w += 100 + len(task)
 	}
@@ -80,8 +81,8 @@ func (c *card) weight(says said) int {
 
 func (c *card) service() guild.Service { return guild.Service{PubKey: c.pubkey, D: c.d} }
 
-// said is what an announcement says, as far as offers need it.
-type said struct {
+// summary is the part of an announcement that offers need.
+type summary struct {
 	name, recipient string
 	version         string
 	price           guild.Msat
@@ -99,9 +100,9 @@ const (
 	flagNip44
 )
 
-// sayingOf takes out of an announcement what is kept in memory.
-func sayingOf(h nip89.Handler, relays []string) said {
-	s := said{
+// summarize returns what memory keeps of an announcement.
+func summarize(h nip89.Handler, relays []string) summary {
+	s := summary{
 		name: guild.Cut(h.Name, maxName), recipient: h.AgeRecipient, version: guild.Cut(h.Version, maxVersion),
 		price: h.Price, slots: h.MaxConcurrent,
 		kinds: h.Kinds[:min(len(h.Kinds), maxKinds)], relays: relays[:min(len(relays), maxNamed)],
@@ -120,8 +121,8 @@ func sayingOf(h nip89.Handler, relays []string) said {
 	return s
 }
 
-// pack writes s as one string: numbers as varints, strings behind their length.
-func (s said) pack() string {
+// pack encodes s as one string: numbers as varints, strings after their length.
+func (s summary) pack() string {
 	var flags byte
 	for flag, set := range map[byte]bool{flagNoK: s.noK, flagPerforms: s.performs, flagNip44: s.nip44} {
 		if set {
@@ -150,10 +151,10 @@ func (s said) pack() string {
 	return string(b)
 }
 
-// unpack is the inverse of pack. The strings share memory with packed.
-func unpack(packed string) said {
+// unpack decodes what pack encoded. The strings share memory with packed.
+func unpack(packed string) summary {
 	r := reader(packed[1:])
-	s := said{
+	s := summary{
 		noK: packed[0]&flagNoK != 0, performs: packed[0]&flagPerforms != 0, nip44: packed[0]&flagNip44 != 0,
 		price: guild.Msat(r.number()), slots: r.number(),
 	}
@@ -172,7 +173,13 @@ func unpack(packed string) said {
 	return s
 }
 
-// reader reads what pack wrote, front to back. What it reads never came from anybody else.
+// sum returns the hash of what is announced without its relays: where a service is reached does not change what it is.
+func (s summary) sum() guild.Hash {
+	s.relays = nil
+	return guild.Sum([]byte(s.pack()))
+}
+
+// reader decodes what pack encoded, which needs no checks: it never comes from outside.
 type reader string
 
 func (r *reader) number() int {
@@ -198,13 +205,13 @@ func (r *reader) list() []string {
 	return all
 }
 
-// sources numbers the relays that events came from, so that a card can name them in two bytes.
+// sources numbers the relays that events came from, so that a card can name one in two bytes.
 type sources struct {
 	urls    []string // by number, from 1 on
 	numbers map[string]uint16
 }
 
-// number returns the number of a relay, or 0 once there are too many.
+// number returns the number of a relay, or 0 if there are too many relays.
 func (s *sources) number(url string) uint16 {
 	if n, ok := s.numbers[url]; ok || url == "" {
 		return n
@@ -229,7 +236,7 @@ func (s *sources) names(from [maxFrom]uint16) (urls []string) {
 	return urls
 }
 
-// note adds a relay to those that a card came from. It reports whether it was new.
+// note adds a relay to those that a card came from, and reports whether it was new and there was room.
 func (c *card) note(n uint16) bool {
 	for i, known := range c.from {
 		if known == n {

@@ -11,18 +11,18 @@ import (
 	"guild/nip89"
 )
 
-// index is every announcement that is known, and the ways to it. It is not safe for concurrent use.
+// index holds every known announcement, and finds them. It is not safe for concurrent use.
 type index struct {
-	cards []*card                   // by number; nil for one that is free
-	free  []number                  // numbers that may be used again
-	at    map[identity]number       // by service
+	cards []*card                   // by number; nil if the number is free
+	free  []number                  // free numbers
+	at    map[ID]number             // by service
 	byID  map[uint64]number         // by the beginning of the event's id
 	words map[string][]number       // by task or pattern, ascending
-	kinds map[int][]number          // by kind, those that publish performance: others are not found by a kind alone
+	kinds map[int][]number          // by kind, only those that publish performance: others are not found by a kind alone
 	keys  map[nostr.PubKey][]number // by key, in no order
-	bytes int                       // roughly what all of it takes
+	bytes int                       // the weight of all cards
 
-	stored int // bytes that all of it takes in SEEN, roughly
+	stored int // bytes of all cards in SEEN, roughly
 
 	touched func(guild.Service) // see Config
 }
@@ -31,14 +31,14 @@ func newIndex(touched func(guild.Service)) index {
 	if touched == nil {
 		touched = func(guild.Service) {}
 	}
-	return index{touched: touched, at: map[identity]number{}, byID: map[uint64]number{}, words: map[string][]number{}, kinds: map[int][]number{},
+	return index{touched: touched, at: map[ID]number{}, byID: map[uint64]number{}, words: map[string][]number{}, kinds: map[int][]number{},
 		keys: map[nostr.PubKey][]number{}}
 }
 
 func (x *index) len() int { return len(x.at) }
 
 // find returns the card of a service, or nil.
-func (x *index) find(i identity) *card {
+func (x *index) find(i ID) *card {
 	if n, ok := x.at[i]; ok {
 		return x.cards[n]
 	}
@@ -56,7 +56,7 @@ func (x *index) event(id nostr.ID) *card {
 func head(id nostr.ID) uint64 { return binary.BigEndian.Uint64(id[:8]) }
 
 // put adds a card, or replaces the one of its service.
-func (x *index) put(i identity, c *card) {
+func (x *index) put(i ID, c *card) {
 	n, known := x.at[i]
 	switch {
 	case known:
@@ -70,22 +70,22 @@ func (x *index) put(i identity, c *card) {
 	}
 	x.cards[n], x.at[i], x.byID[head(c.id)] = c, n, n
 	x.keys[c.pubkey] = append(x.keys[c.pubkey], n)
-	said := unpack(c.said)
-	x.bytes += c.weight(said)
+	says := unpack(c.packed)
+	x.bytes += c.weight(says)
 	x.stored += int(c.stored)
-	for _, word := range said.tasks {
-		post(x.words, word, n, strings.Clone)
+	for _, word := range says.tasks {
+		insert(x.words, word, n, strings.Clone)
 	}
-	if said.performs {
-		for _, kind := range said.kinds {
-			post(x.kinds, kind, n, func(kind int) int { return kind })
+	if says.performs {
+		for _, kind := range says.kinds {
+			insert(x.kinds, kind, n, func(kind int) int { return kind })
 		}
 	}
 	x.touched(c.service())
 }
 
-// remove takes a service out.
-func (x *index) remove(i identity) {
+// remove removes the card of a service.
+func (x *index) remove(i ID) {
 	n, ok := x.at[i]
 	if !ok {
 		return
@@ -97,7 +97,7 @@ func (x *index) remove(i identity) {
 	delete(x.at, i)
 }
 
-// forget takes a card out of everything but its number.
+// forget removes a card from everything but its number.
 func (x *index) forget(n number) {
 	c := x.cards[n]
 	if x.byID[head(c.id)] == n {
@@ -108,21 +108,21 @@ func (x *index) forget(n number) {
 	} else if at := slices.Index(mine, n); at >= 0 {
 		x.keys[c.pubkey] = slices.Delete(mine, at, at+1)
 	}
-	said := unpack(c.said)
-	x.bytes -= c.weight(said)
+	says := unpack(c.packed)
+	x.bytes -= c.weight(says)
 	x.stored -= int(c.stored)
-	for _, word := range said.tasks {
-		unpost(x.words, word, n)
+	for _, word := range says.tasks {
+		drop(x.words, word, n)
 	}
-	if said.performs {
-		for _, kind := range said.kinds {
-			unpost(x.kinds, kind, n)
+	if says.performs {
+		for _, kind := range says.kinds {
+			drop(x.kinds, kind, n)
 		}
 	}
 }
 
-// post adds n to a list that is kept in order. A new list's key must not keep a whole card alive: own copies it.
-func post[K comparable](lists map[K][]number, key K, n number, own func(K) K) {
+// insert inserts n into the sorted list of a key. The key of a new list must not keep a whole card alive, so own copies it.
+func insert[K comparable](lists map[K][]number, key K, n number, own func(K) K) {
 	list, ok := lists[key]
 	if !ok {
 		key = own(key)
@@ -132,7 +132,7 @@ func post[K comparable](lists map[K][]number, key K, n number, own func(K) K) {
 	}
 }
 
-func unpost[K comparable](lists map[K][]number, key K, n number) {
+func drop[K comparable](lists map[K][]number, key K, n number) {
 	list := lists[key]
 	if at, there := slices.BinarySearch(list, n); there {
 		list = slices.Delete(list, at, at+1)
@@ -143,29 +143,26 @@ func unpost[K comparable](lists map[K][]number, key K, n number) {
 	}
 }
 
-// matches finds who does a task under a kind, and how sure that is: what nip89.Handler.Confidence says of each,
-// without asking each. The synonyms are words in the form of nip89.Word.
+// matches finds the services that do a task under a kind, and how sure that is. It agrees with nip89.Handler.Confidence, but
+// does not look at every card. The synonyms are in the form of nip89.Word.
 func (x *index) matches(task string, kind int, synonyms []string) map[number]nip89.Confidence {
 	found := map[number]nip89.Confidence{}
-	add := func(list []number, fit nip89.Confidence) {
+	find := func(list []number, fit nip89.Confidence) {
 		for _, n := range list {
-			if unpackNoK(x.cards[n].said) {
+			if x.cards[n].packed[0]&flagNoK != 0 {
 				found[n] = max(found[n], min(fit, nip89.Inferred))
 			} else {
 				found[n] = max(found[n], fit)
 			}
 		}
 	}
-	add(x.kinds[kind], nip89.Inferred)
+	find(x.kinds[kind], nip89.Inferred)
 	for _, word := range synonyms {
-		add(x.words[word], nip89.Synonym)
+		find(x.words[word], nip89.Synonym)
 	}
 	for end := 1; end <= len(task); end++ {
-		add(x.words[task[:end]+"*"], nip89.Synonym)
+		find(x.words[task[:end]+"*"], nip89.Synonym)
 	}
-	add(x.words[task], nip89.Exact)
+	find(x.words[task], nip89.Exact)
 	return found
 }
-
-// unpackNoK reads only whether there was a k tag.
-func unpackNoK(packed string) bool { return packed[0]&flagNoK != 0 }

@@ -3,46 +3,66 @@ package registry
 import (
 	"cmp"
 	"slices"
+	"strings"
+	"sync"
 	"time"
+
+	"fiatjaf.com/nostr"
 
 	"guild"
 	"guild/nip89"
 )
 
-// Offers lists the services that offer a task, whatever we think of them: those that name it first, then those
-// that name a synonym, then those that seem to. With no task it lists all. Archived announcements are left out.
-// It is called often: who offers what is looked up, and an answer is used again until something changes.
+// When an announcement of a stranger is stale and when it is archived, if nothing was heard of it since, as NIP-89 readers
+// count.
+const (
+	staleAfter    = 30 * 24 * time.Hour
+	archivedAfter = 90 * 24 * time.Hour
+)
+
+// Offers lists the services that offer a task under a kind, whatever was decided about them: those that name the task first,
+// then those that name a synonym, then those that seem to do it. With no task it lists all services. Archived services are
+// left out. It is called often, so an answer is kept until something changes.
 func (r *Registry) Offers(task string, kind int) []guild.Offer {
 	now := r.c.Now()
-	key := question{nip89.Word(task), kind}
-	if offers, ok := r.answers.of(key, r.age(), now); ok {
+	q := query{nip89.Word(task), kind}
+	if offers, ok := r.answers.of(q, r.changes(), now); ok {
 		return offers
 	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	a := answer{age: r.age(), from: now, until: never()}
-	if key.task == "" {
+	a := answer{changes: r.changes(), from: now, until: never()}
+	add := func(c *card, fit nip89.Confidence) {
+		p, until := r.standing(c, now)
+		if until.Before(a.until) {
+			a.until = until
+		}
+		if p.State != guild.Archived {
+			a.offers = append(a.offers, r.offer(c, p, fit, kind))
+		}
+	}
+	if q.task == "" {
 		for _, c := range r.index.cards {
 			if c != nil {
-				a.add(r, c, nip89.None, kind)
+				add(c, nip89.None)
 			}
 		}
 	} else {
-		for n, fit := range r.index.matches(key.task, kind, r.synonyms[key.task]) {
-			a.add(r, r.index.cards[n], fit, kind)
+		for n, fit := range r.index.matches(q.task, kind, r.synonyms[q.task]) {
+			add(r.index.cards[n], fit)
 		}
 	}
 	slices.SortFunc(a.offers, func(a, b guild.Offer) int {
 		return cmp.Or(-cmp.Compare(a.Confidence, b.Confidence), slices.Compare(a.Service.PubKey[:], b.Service.PubKey[:]),
 			cmp.Compare(a.Service.D, b.Service.D))
 	})
-	r.answers.keep(key, a)
+	r.answers.keep(q, a)
 	return a.offers
 }
 
-// Offer is what a service announces; ok is false when it is not known.
+// Offer returns what a service announces; ok is false if it announces nothing.
 func (r *Registry) Offer(s guild.Service) (offer guild.Offer, ok bool) {
-	i, now := identify(s), r.c.Now()
+	i, now := IDOf(s), r.c.Now()
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	c := r.index.find(i)
@@ -53,26 +73,68 @@ func (r *Registry) Offer(s guild.Service) (offer guild.Offer, ok bool) {
 	return r.offer(c, p, nip89.None, 0), true
 }
 
+// OfferOf returns what Offers lists of one service; ok is false if Offers leaves it out.
+func (r *Registry) OfferOf(s guild.Service, task string, kind int) (offer guild.Offer, ok bool) {
+	i, now, task := IDOf(s), r.c.Now(), nip89.Word(task)
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	c := r.index.find(i)
+	if c == nil {
+		return guild.Offer{}, false
+	}
+	fit := nip89.None
+	if task != "" {
+		fit = unpack(c.packed).fits(task, kind, r.synonyms[task])
+		if fit == nip89.None {
+			return guild.Offer{}, false
+		}
+	}
+	p, _ := r.standing(c, now)
+	return r.offer(c, p, fit, kind), p.State != guild.Archived
+}
+
+// fits returns how sure it is that a service does a task under a kind; it agrees with index.matches.
+func (s summary) fits(task string, kind int, synonyms []string) nip89.Confidence {
+	fit := nip89.None
+	for _, word := range s.tasks {
+		pattern, open := strings.CutSuffix(word, "*")
+		switch {
+		case word == task:
+			fit = nip89.Exact
+		case slices.Contains(synonyms, word), open && pattern != "" && strings.HasPrefix(task, pattern):
+			fit = max(fit, nip89.Synonym)
+		}
+	}
+	if s.performs && slices.Contains(s.kinds, kind) {
+		fit = max(fit, nip89.Inferred)
+	}
+	if s.noK {
+		fit = min(fit, nip89.Inferred)
+	}
+	return fit
+}
+
 // offer makes an offer of a card. The lock must be held.
 func (r *Registry) offer(c *card, p guild.Provider, fit nip89.Confidence, kind int) guild.Offer {
-	said := unpack(c.said)
+	says := unpack(c.packed)
 	return guild.Offer{
-		Service: c.service(), Name: said.name, Tasks: said.tasks, Kinds: said.kinds, Relays: r.ranked(c, said),
-		Encrypts: said.nip44, Recipient: said.recipient, Price: said.price, Slots: said.slots,
+		Service: c.service(), Name: says.name, Tasks: says.tasks, Kinds: says.kinds, Relays: r.ranked(c, says),
+		Encrypts: says.nip44, Recipient: says.recipient, Price: says.price, Slots: says.slots,
 		Announced: int64(c.at), State: p.State, Until: p.Until,
-		Confidence: float64(fit), Confirmed: slices.Contains(said.confirmed, kind), Recommended: len(r.praise.of(c.service())),
+		Confidence: float64(fit), Confirmed: slices.Contains(says.confirmed, kind), Recommended: len(r.praise.of(c.service())),
 	}
 }
 
-// standing is what we decided about a service; for one that we have nothing to do with, what its age says. That
-// holds until the given time, unless something else changes.
+// standing returns what was decided about a service or, if nothing was, the state by the age of its announcement. until is
+// when that changes by itself.
 func (r *Registry) standing(c *card, now time.Time) (p guild.Provider, until time.Time) {
-	p, heard := r.fold.standing(c.service())
-	last := lastHeard(c, heard)
+	known := r.partners.Standing(c.service())
+	p = known.Provider
 	if p.State != guild.Seen {
 		return p, never()
 	}
-	switch ageOf(last, now) {
+	last := time.Unix(max(int64(c.at), known.Heard/1000), 0)
+	switch nip89.AgeOf(nostr.Timestamp(last.Unix()), now) {
 	case nip89.Stale:
 		p.State = guild.Stale
 		return p, last.Add(archivedAfter)
@@ -83,38 +145,107 @@ func (r *Registry) standing(c *card, now time.Time) (p guild.Provider, until tim
 	return p, last.Add(staleAfter)
 }
 
-// never is later than any clock says.
+// never is a time that no clock reaches.
 func never() time.Time { return time.Unix(1<<40, 0) }
 
-// age is the age of everything that an offer is made from but the cards: it grows with each decision.
-func (r *Registry) age() [2]uint64 {
-	a := [2]uint64{r.fold.age()}
+// changes counts the changes of everything that an offer is made from but the cards.
+func (r *Registry) changes() [2]uint64 {
+	n := [2]uint64{r.partners.Changes()}
 	if r.c.Observed != nil {
-		a[1] = r.c.Observed.age()
+		n[1] = r.c.Observed.Changes()
 	}
-	return a
+	return n
 }
 
-// question is what Offers is asked.
-type question struct {
+// Latest is what a service announced last.
+type Latest struct {
+	At        int64 // Unix ms: of the announcement, or of its deletion; 0 if neither is known
+	Announced bool  // it is announced now
+	Version   string
+	Sum       guild.Hash // of what is announced, without the relays
+}
+
+// Latest returns what a service announced last.
+func (r *Registry) Latest(i ID) Latest {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	c := r.index.find(i)
+	if c == nil {
+		return Latest{At: int64(r.deleted[i]) * 1000}
+	}
+	says := unpack(c.packed)
+	return Latest{At: int64(c.at) * 1000, Announced: true, Version: says.version, Sum: says.sum()}
+}
+
+// Services lists the services that a key announces, in no order.
+func (r *Registry) Services(key nostr.PubKey) (all []guild.Service) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, n := range r.index.keys[key] {
+		all = append(all, r.index.cards[n].service())
+	}
+	return all
+}
+
+// Bounds on the answers that are kept.
+const (
+	maxAnswers  = 32
+	maxAnswered = 1 << 14 // offers, in all answers together
+)
+
+// answers keeps the answers of Offers since the announcements last changed.
+type answers struct {
+	mu   sync.Mutex
+	all  map[query]answer
+	size int // offers in all of them
+}
+
+// query is what Offers is asked.
+type query struct {
 	task string
 	kind int
 }
 
-// answer is what it said, and how long that holds: nothing was decided or announced since, and no announcement has
-// become stale or archived.
+// answer is what Offers returned. It holds while nothing was decided or announced since, and no announcement became stale
+// or archived.
 type answer struct {
 	offers      []guild.Offer
-	age         [2]uint64
+	changes     [2]uint64
 	from, until time.Time
 }
 
-func (a *answer) add(r *Registry, c *card, fit nip89.Confidence, kind int) {
-	p, until := r.standing(c, a.from)
-	if until.Before(a.until) {
-		a.until = until
+// of returns an earlier answer, if it still holds. The slice is the caller's own; what its offers refer to is shared.
+func (a *answers) of(q query, changes [2]uint64, now time.Time) ([]guild.Offer, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	old, ok := a.all[q]
+	if !ok || old.changes != changes || now.Before(old.from) || !now.Before(old.until) {
+		return nil, false
 	}
-	if p.State != guild.Archived {
-		a.offers = append(a.offers, r.offer(c, p, fit, kind))
+	return slices.Clone(old.offers), true
+}
+
+func (a *answers) keep(q query, one answer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.size -= len(a.all[q].offers)
+	delete(a.all, q)
+	if len(one.offers) > maxAnswered {
+		return
+	}
+	if a.all == nil || len(a.all) >= maxAnswers || a.size+len(one.offers) > maxAnswered {
+		a.all, a.size = map[query]answer{}, 0
+	}
+	one.offers = slices.Clone(one.offers)
+	a.all[q] = one
+	a.size += len(one.offers)
+}
+
+// forget drops all answers. The registry's lock must be held for writing, so that no answer from before is kept after it.
+func (a *answers) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.all) > 0 {
+		a.all, a.size = nil, 0
 	}
 }

@@ -1,11 +1,11 @@
-// Package registry is the step that discovers: it reads announcements (NIP-89), keeps who offers what, and
-// owns the state of each provider (the fact provider.moved). What strangers announce is kept in the journal's
-// SEEN stream, which anybody may fill and which relays can give back; in memory is only what finding a provider
-// takes. What we decide about a provider is a fact. It never asks a provider for anything.
+// Package registry discovers: it reads announcements (NIP-89), relay lists (NIP-65), recommendations and their deletions,
+// and answers who offers a task. It writes no facts. Announcements come from strangers and relays can send them again, so
+// they are kept in the journal's SEEN stream, whole and within bounds; memory holds only what finding a provider takes.
+// What was decided about a provider is package partner's, and comes in through the interface Partners. The registry never
+// asks a provider for anything.
 package registry
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -21,7 +21,7 @@ import (
 	"guild/nip89"
 )
 
-// Kinds that the registry takes.
+// Kinds of events that the registry takes.
 const (
 	Kind               = nip89.Kind
 	KindRecommendation = nip89.KindRecommendation
@@ -35,44 +35,62 @@ type Config struct {
 	Now     func() time.Time
 
 	Synonyms map[string][]string // task → other words for it, beside nip89.Synonyms
-	Changed  func()              // called after the offers have changed, if not nil
-	Touched  func(guild.Service) // called for each service whose announcement came, changed or went, with locks held: it only takes note; not if nil
-	Observed *Observed           // what was measured; nil for nothing
+	Changed  func()              // called after the offers changed; may be nil
+	Touched  func(guild.Service) // called with locks held for a service whose announcement is new, changed or gone; may be nil
+	Observed Reach               // how well relays reach services; nil if nothing was measured
 	Follow   []nostr.PubKey      // whose recommendations count
-	Own      []string            // relays of the owner's: also taken when they are not public
-
-	// Hears returns since when what others say reaches us, zero while it does not. Without it, nobody's silence and
-	// nobody's missing announcement means anything.
-	Hears    func() time.Time
-	Patience time.Duration // from then on, until everybody who announces something has been heard of; a minute if zero
+	Own      []string            // relays of the owner, which are taken even if they are not public
 }
 
-// Registry knows who announced what, and how we stand with each.
+// Partners says what was decided about services; partner.Fold implements it. The registry calls it with its lock held, so
+// it must not call the registry.
+type Partners interface {
+	Standing(guild.Service) Standing
+	Has(ID) bool             // facts are about the service
+	Deals(nostr.PubKey) bool // facts are about a service of the key
+	Announced(ID)            // the announcement of the service is new, changed or deleted
+	Changes() uint64         // grows whenever a Standing may have changed
+}
+
+// Standing is what was decided about a service. That of an unknown service is merely Seen.
+type Standing struct {
+	guild.Provider
+	Name  string // under which it was asked last
+	Heard int64  // Unix ms: its last answer, 0 if there is none
+}
+
+// Reach says how well relays reach services; partner.Observed implements it.
+type Reach interface {
+	Lossy(guild.Service) []string // relays that lose requests to the service
+	Changes() uint64              // grows whenever Lossy may have changed
+}
+
+// Registry keeps who announced what.
 type Registry struct {
 	c        Config
-	fold     *Fold
+	partners Partners
 	synonyms map[string][]string // by nip89.Word of a task, each in that form
 	own      []string            // normalised
 	orders   [64]sync.Mutex      // see order
 
 	mu       sync.RWMutex
 	index    index
-	gone     map[identity]nostr.Timestamp // taken back by their author
-	lists    lists                        // NIP-65
-	praise   praise                       // NIP-89 recommendations
+	deleted  map[ID]nostr.Timestamp // until when announcements were deleted by their author
+	lists    lists                  // NIP-65
+	praise   praise                 // NIP-89 recommendations
 	sources  sources
 	watchers map[*watcher]bool
 	answers  answers
 	room     room
-	line     []leaving  // see firstToGo
-	left     []leftover // see sweep
+	queue    []candidate // see firstToGo
+	left     []leftover  // see sweep
 }
 
-// Open reads back what was seen before.
-func Open(ctx context.Context, c Config, f *Fold) (*Registry, error) {
+// Open returns a registry of the announcements in SEEN.
+func Open(ctx context.Context, c Config, p Partners) (*Registry, error) {
 	r := &Registry{
-		c: c, fold: f, synonyms: synonymsOf(nip89.Synonyms(), c.Synonyms), index: newIndex(c.Touched),
-		gone: map[identity]nostr.Timestamp{}, lists: lists{}, praise: newPraise(c.Follow),
+		c: c, partners: p, synonyms: synonymsOf(nip89.Synonyms(), c.Synonyms), index: newIndex(c.Touched),
+		deleted: map[ID]nostr.Timestamp{}, lists: lists{}, praise: newPraise(c.Follow),
 		sources: sources{numbers: map[string]uint16{}}, watchers: map[*watcher]bool{},
 		room: room{most, mostBytes, mostStored},
 	}
@@ -81,20 +99,18 @@ func Open(ctx context.Context, c Config, f *Fold) (*Registry, error) {
 			r.own = append(r.own, url)
 		}
 	}
-	r.c.Patience = cmp.Or(c.Patience, time.Minute)
 	err := r.recall(ctx)
 	if err == nil {
 		r.pruneLists()
 		err = r.sweep(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("what was seen of providers: %w", err)
+		return nil, fmt.Errorf("announcements in SEEN: %w", err)
 	}
-	f.touchAll()
 	return r, nil
 }
 
-// synonymsOf joins tables of synonyms, all words in the form in which they are compared.
+// synonymsOf joins tables of synonyms, with all words in the form of nip89.Word.
 func synonymsOf(tables ...map[string][]string) map[string][]string {
 	all := map[string][]string{}
 	for _, table := range tables {
@@ -112,8 +128,8 @@ func synonymsOf(tables ...map[string][]string) map[string][]string {
 	return all
 }
 
-// Observe takes an announcement, a recommendation, a relay list or a deletion of one of these, and remembers that it
-// came from that relay. What changes nothing is a *guild.DropError. It may be called from many goroutines.
+// Observe takes an announcement, a recommendation, a relay list or a deletion of one of these, which came from a relay. An
+// event that is turned down is a *guild.DropError. Observe may be called from many goroutines.
 func (r *Registry) Observe(ctx context.Context, from string, v guild.Verified) error {
 	e := v.Event()
 	if e.CreatedAt > nostr.Timestamp(r.c.Now().Add(time.Hour).Unix()) {
@@ -127,12 +143,12 @@ func (r *Registry) Observe(ctx context.Context, from string, v guild.Verified) e
 	case KindRelays:
 		return r.listed(ctx, e)
 	case KindDeletion:
-		return r.deleted(ctx, e)
+		return r.delete(ctx, e)
 	}
 	return guild.Drop(guild.Unexpected, "kind %d", e.Kind)
 }
 
-// announced takes an announcement. What a relay sends again is only noted to be there too.
+// announced takes an announcement. Of one that is known, only the relay is noted.
 func (r *Registry) announced(ctx context.Context, from string, e nostr.Event) error {
 	if again, err := r.again(ctx, from, e); again {
 		return err
@@ -141,12 +157,12 @@ func (r *Registry) announced(ctx context.Context, from string, e nostr.Event) er
 	if err != nil {
 		return guild.Drop(guild.Malformed, "%v", err)
 	}
-	i := identify(h.Service())
+	i := IDOf(h.Service())
 	raw, err := r.fitting(i, e)
 	if err != nil {
 		return err
 	}
-	c := &card{pubkey: e.PubKey, id: e.ID, d: h.Service().D, said: sayingOf(h, r.relays(h.Relays, maxNamed)).pack(), at: e.CreatedAt,
+	c := &card{pubkey: e.PubKey, id: e.ID, d: h.Service().D, packed: summarize(h, r.relays(h.Relays, maxNamed)).pack(), at: e.CreatedAt,
 		first: r.c.Now().UnixMilli(), stored: uint32(raw + framing)}
 	if err := r.replace(ctx, i, c, e, from, h.Name); err != nil {
 		return err
@@ -154,8 +170,8 @@ func (r *Registry) announced(ctx context.Context, from string, e nostr.Event) er
 	return r.sweep(ctx)
 }
 
-// replace changes the memory and SEEN by an announcement.
-func (r *Registry) replace(ctx context.Context, i identity, c *card, e nostr.Event, from, name string) error {
+// replace changes memory and SEEN by an announcement.
+func (r *Registry) replace(ctx context.Context, i ID, c *card, e nostr.Event, from, name string) error {
 	defer r.order(i)()
 	what, err := r.take(i, c, from, name)
 	if err != nil || what == "" {
@@ -164,31 +180,26 @@ func (r *Registry) replace(ctx context.Context, i identity, c *card, e nostr.Eve
 	return r.keep(ctx, i, c, e)
 }
 
-// fitting is the length of an announcement as JSON, or says that it is too large for one of a stranger.
-func (r *Registry) fitting(i identity, e nostr.Event) (size int, err error) {
+// fitting returns the length of an announcement as JSON, and an error if it is too large for a stranger's.
+func (r *Registry) fitting(i ID, e nostr.Event) (size int, err error) {
 	raw, err := e.MarshalJSON()
 	if err != nil {
 		return 0, guild.Drop(guild.Malformed, "%v", err)
 	}
-	return len(raw), r.fits(i, len(raw))
-}
-
-// fits says whether an announcement of so many bytes is too large for one of a stranger.
-func (r *Registry) fits(i identity, size int) error {
-	if size > mostOfStranger && !r.concerned(i) {
-		return guild.Drop(guild.TooLarge, "an announcement of %d bytes by somebody unknown, at most %d", size, mostOfStranger)
+	if len(raw) > mostOfStranger && !r.partners.Has(i) {
+		return len(raw), guild.Drop(guild.TooLarge, "announcement of %d bytes by a stranger, at most %d", len(raw), mostOfStranger)
 	}
-	return nil
+	return len(raw), nil
 }
 
-// order lets one goroutine at a time change the memory and SEEN for a service, so that both end with the same.
-func (r *Registry) order(i identity) (unlock func()) {
+// order lets one goroutine at a time change memory and SEEN for a service, so that both end with the same announcement.
+func (r *Registry) order(i ID) (unlock func()) {
 	m := &r.orders[int(i[0])%len(r.orders)]
 	m.Lock()
 	return m.Unlock
 }
 
-// again notes that an announcement that is known came from another relay too.
+// again reports whether an announcement is known, and notes that it came from another relay too.
 func (r *Registry) again(ctx context.Context, from string, e nostr.Event) (bool, error) {
 	r.mu.Lock()
 	c := r.index.event(e.ID)
@@ -196,7 +207,7 @@ func (r *Registry) again(ctx context.Context, from string, e nostr.Event) (bool,
 		r.mu.Unlock()
 		return c != nil, nil
 	}
-	i := identify(c.service())
+	i := IDOf(c.service())
 	r.answers.forget()
 	r.mu.Unlock()
 	r.changed()
@@ -207,14 +218,14 @@ func (r *Registry) again(ctx context.Context, from string, e nostr.Event) (bool,
 	return true, r.keep(ctx, i, c, e)
 }
 
-// noted adds a relay to those that a card came from, and reports whether that is news. The lock must be held.
+// noted adds a relay to those that a card came from, and reports whether it was new. The lock must be held.
 func (r *Registry) noted(c *card, from string) bool {
 	urls := r.relays([]string{from}, 1)
 	return len(urls) == 1 && c.note(r.sources.number(urls[0]))
 }
 
-// current is the id of the announcement that counts for a service.
-func (r *Registry) current(i identity) (id nostr.ID) {
+// current returns the id of the announcement that counts for a service.
+func (r *Registry) current(i ID) (id nostr.ID) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if c := r.index.find(i); c != nil {
@@ -223,8 +234,8 @@ func (r *Registry) current(i identity) (id nostr.ID) {
 	return id
 }
 
-// take changes the memory by an announcement. The changed thing is "" when it is known already.
-func (r *Registry) take(i identity, c *card, from, name string) (what What, err error) {
+// take changes memory by an announcement and tells the watchers. It returns what changed, "" if it was known already.
+func (r *Registry) take(i ID, c *card, from, name string) (what What, err error) {
 	r.mu.Lock()
 	what, err = r.put(i, c, from)
 	if what != "" {
@@ -237,20 +248,21 @@ func (r *Registry) take(i identity, c *card, from, name string) (what What, err 
 	return what, err
 }
 
+// changed calls Config.Changed.
 func (r *Registry) changed() {
 	if r.c.Changed != nil {
 		r.c.Changed()
 	}
 }
 
-// put changes the memory by an announcement. The lock must be held.
-func (r *Registry) put(i identity, c *card, from string) (What, error) {
+// put changes memory by an announcement. The lock must be held.
+func (r *Registry) put(i ID, c *card, from string) (What, error) {
 	old := r.index.find(i)
 	what := Announced
 	switch {
 	case old != nil && old.id == c.id:
 		return "", nil
-	case old != nil && !newer(c.at, c.id, old.at, old.id) || r.gone[i] >= c.at:
+	case old != nil && !newer(c.at, c.id, old.at, old.id) || r.deleted[i] >= c.at:
 		return "", guild.Drop(guild.Outdated, "announcement %q", c.d)
 	}
 	if err := r.admit(i, c, old); err != nil {
@@ -261,45 +273,36 @@ func (r *Registry) put(i identity, c *card, from string) (What, error) {
 	}
 	r.noted(c, from)
 	r.index.put(i, c)
-	delete(r.gone, i)
+	delete(r.deleted, i)
 	r.answers.forget()
-	r.sighted(i)
+	r.partners.Announced(i)
 	return what, nil
 }
 
-// sighted has a service looked at whose announcement is another now, if facts are about it.
-func (r *Registry) sighted(i identity) {
-	if r.fold.concerns(i) {
-		r.fold.agenda.touch(i)
-	}
-}
-
-// newer says whether one event replaces another: the newest wins, then the lowest id.
+// newer reports whether one event replaces another: the newest counts, then the lowest id.
 func newer(at nostr.Timestamp, id nostr.ID, thanAt nostr.Timestamp, thanID nostr.ID) bool {
 	return at > thanAt || at == thanAt && slices.Compare(id[:], thanID[:]) < 0
 }
 
-// Name is what a provider calls one of its services, or has called it when it was asked last if it is not announced any
-// more; "" when neither is known.
+// Name returns the name of a service: the announced one, else the one under which it was asked last, else "".
 func (r *Registry) Name(s guild.Service) string {
-	i := identify(s)
+	i := IDOf(s)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if c := r.index.find(i); c != nil {
-		return unpack(c.said).name
+		return unpack(c.packed).name
 	}
-	rec, _, _ := r.fold.record(i)
-	return rec.Name
+	return r.partners.Standing(s).Name
 }
 
-// Announces reports whether a service of a key is known.
+// Announces reports whether a key announces a service.
 func (r *Registry) Announces(key nostr.PubKey) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return len(r.index.keys[key]) > 0
 }
 
-// Len is the number of services known.
+// Len returns the number of announced services.
 func (r *Registry) Len() int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

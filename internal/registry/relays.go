@@ -8,12 +8,12 @@ import (
 	"guild/internal/relay"
 )
 
-// maxRelays is the number of relays that an offer names.
+// maxRelays bounds the relays of an offer.
 const maxRelays = 16
 
-// relays checks the addresses that a stranger names: each in the one spelling under which it is known, each once.
-// Plain ws:// leads to this machine only, and an address that is not public nowhere, unless it is one of the owner's
-// own. Whether a relay is there is found out by whoever connects.
+// relays returns the valid ones of the relays that a stranger names, normalized, without duplicates and at most so many.
+// ws:// is valid only for this machine. An address that is not public is valid only if it is the owner's. Nothing is
+// connected.
 func (r *Registry) relays(urls []string, most int) []string {
 	var good []string
 	for _, raw := range urls {
@@ -28,15 +28,14 @@ func (r *Registry) relays(urls []string, most int) []string {
 	return good
 }
 
-// leadsOut reports whether a relay may be reached by others too, or is on this machine.
+// leadsOut reports whether a relay has a public address, or is on this machine.
 func leadsOut(relay string) bool {
 	u, err := url.Parse(relay)
 	return err == nil && (dial.IsLoopback(u.Hostname()) || dial.MayBePublic(u.Hostname()))
 }
 
-// rank orders the relays of a service (the partnership protocol, sections 1.2.4 and 1.4.3): what it prefers, then
-// where its announcement was seen, then its NIP-65 list. Those that have lost its requests come last, whatever it
-// says about them.
+// rank orders the relays of a service (the partnership protocol, sections 1.2.4 and 1.4.3): those it advertises, then those
+// its announcement was seen on, then its NIP-65 list. Those that lose its requests come last in any case.
 func rank(advertised, observed, listed, lossy []string) []string {
 	all := make([]string, 0, len(advertised)+len(observed)+len(listed))
 	for _, source := range [][]string{advertised, observed, listed} {
@@ -55,10 +54,10 @@ func rank(advertised, observed, listed, lossy []string) []string {
 }
 
 // ranked is rank for a card. The lock must be held.
-func (r *Registry) ranked(c *card, said said) []string {
+func (r *Registry) ranked(c *card, says summary) []string {
 	var lossy []string
 	if r.c.Observed != nil {
-		lossy = r.c.Observed.lossy(c.service())
+		lossy = r.c.Observed.Lossy(c.service())
 	}
-	return rank(said.relays, r.sources.names(c.from), r.lists.of(c.pubkey), lossy)
+	return rank(says.relays, r.sources.names(c.from), r.lists.of(c.pubkey), lossy)
 }

@@ -9,61 +9,58 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/fold"
 )
 
-// Bounds on what is kept of announcements, for anybody can write them and make keys to do so.
+// Bounds on what is kept of announcements, because anybody can write them and make keys to do so.
 //
-// SEEN holds 512 MiB, and beyond that its oldest goes, whoever wrote it. That never happens, because all that is put
-// there is bounded: announcements by mostStored (256 MiB), retractions by their number (twice most, of 200 bytes: 76
-// MiB), relay lists by theirs (mostLists, each of at most maxNamed relays of 512 bytes: 80 MiB), and recommendations
-// by whom the owner follows. An announcement takes about 1.3 KB, so that both bounds of most and mostStored are
-// reached at about the same time.
+// SEEN holds 512 MiB; beyond that it drops its oldest message, whoever wrote it. That never happens, because all that is put
+// there is bounded: announcements by mostStored (256 MiB), retractions by their number (twice most, 200 bytes each: 76 MiB),
+// relay lists by theirs (mostLists, each of at most maxNamed relays of 512 bytes: 80 MiB), and recommendations by whom the
+// owner follows. An announcement takes about 1.3 KB, so the bounds most and mostStored are reached at about the same time.
 const (
-	most       = 200_000   // services; half of the services that were taken back
+	most       = 200_000   // services; half of the deleted services
 	mostBytes  = 384 << 20 // of announcements in memory
 	mostStored = 256 << 20 // of announcements in SEEN
 	mostLists  = 16_384
 
-	mostOfKey      = 32       // services of one key that no fact is about
+	mostOfKey      = 32       // services of one key, not counting those that facts are about
 	mostOfStranger = 16 << 10 // bytes of an announcement that no fact is about, as JSON
-	framing        = 256      // bytes that a message takes in SEEN beside what is in it, roughly
+	framing        = 256      // bytes that a message in SEEN takes beside its data, roughly
 )
 
-// room is what there is room for.
+// room bounds what is kept.
 type room struct {
 	services, bytes, stored int
 }
 
-// full reports whether an announcement needs a place that there is none for. One that replaces another needs it only
-// if it is larger.
+// full reports whether there is no room for an announcement. One that replaces another needs room only if it is larger.
 func (r *Registry) full(c, old *card) bool {
 	x := &r.index
 	if old == nil {
 		return x.len() >= r.room.services || x.bytes >= r.room.bytes || x.stored >= r.room.stored
 	}
-	return len(c.said) > len(old.said) && x.bytes >= r.room.bytes || c.stored > old.stored && x.stored >= r.room.stored
+	return len(c.packed) > len(old.packed) && x.bytes >= r.room.bytes || c.stored > old.stored && x.stored >= r.room.stored
 }
 
-// admit sees to it that there is room for an announcement, or says why there is none. A service that facts are about
-// always gets its place. The lock must be held.
-func (r *Registry) admit(i identity, c, old *card) error {
-	known := r.concerned(i)
+// admit makes room for an announcement, or returns an error if there is none. A service that facts are about always gets
+// in. The lock must be held.
+func (r *Registry) admit(i ID, c, old *card) error {
+	known := r.partners.Has(i)
 	others := r.strangersOf(c.pubkey, i)
 	if old == nil && !known && others >= mostOfKey {
 		return guild.Drop(guild.Flood, "%d services of %.8s are known already", others, c.pubkey.Hex())
 	}
 	if !r.full(c, old) {
-		r.line = nil
+		r.queue = nil
 		return nil
 	}
-	me := r.leaving(i, c, others)
+	me := r.candidate(i, c, others)
 	for r.full(c, old) {
 		first, ok := r.firstToGo(i)
 		if !ok && known {
 			return nil
 		}
-		if !ok || !known && compareLeaving(first, me) >= 0 {
+		if !ok || !known && compareCandidates(first, me) >= 0 {
 			return guild.Drop(guild.Flood, "%d services are known already", r.index.len())
 		}
 		r.index.remove(first.service)
@@ -72,37 +69,32 @@ func (r *Registry) admit(i identity, c, old *card) error {
 	return nil
 }
 
-// concerned reports whether facts are about a service.
-func (r *Registry) concerned(i identity) bool {
-	return r.fold.concerns(i) || r.c.Observed != nil && r.c.Observed.concerns(i)
-}
-
-// strangersOf counts the services of a key, but for one, that no fact is about.
-func (r *Registry) strangersOf(key nostr.PubKey, but identity) (count int) {
+// strangersOf counts the other services of a key that no fact is about.
+func (r *Registry) strangersOf(key nostr.PubKey, but ID) (count int) {
 	for _, n := range r.index.keys[key] {
-		if i := identify(r.index.cards[n].service()); i != but && !r.concerned(i) {
+		if i := IDOf(r.index.cards[n].service()); i != but && !r.partners.Has(i) {
 			count++
 		}
 	}
 	return count
 }
 
-// leaving is a stranger's service that may have to go.
-type leaving struct {
-	service  identity
+// candidate is a stranger's service that may be dropped to make room.
+type candidate struct {
+	service  ID
 	id       nostr.ID // of its announcement
 	archived bool
 	rank     int // services of its key that were announced later
 	at       nostr.Timestamp
 }
 
-func (r *Registry) leaving(i identity, c *card, rank int) leaving {
-	return leaving{i, c.id, r.c.Now().Sub(c.at.Time()) >= archivedAfter, rank, c.at}
+func (r *Registry) candidate(i ID, c *card, rank int) candidate {
+	return candidate{i, c.id, r.c.Now().Sub(c.at.Time()) >= archivedAfter, rank, c.at}
 }
 
-// compareLeaving orders those that may have to go, the first to go first: what is archived, then the stalest service
-// of the key that has the most, again and again, and so at last the stalest of all.
-func compareLeaving(a, b leaving) int {
+// compareCandidates orders candidates, the first to drop first: archived ones, then the stalest service of the key that has
+// the most services, over and over, until at last each key has one and the stalest goes.
+func compareCandidates(a, b candidate) int {
 	if a.archived != b.archived {
 		if a.archived {
 			return -1
@@ -112,42 +104,43 @@ func compareLeaving(a, b leaving) int {
 	return cmp.Or(cmp.Compare(b.rank, a.rank), cmp.Compare(a.at, b.at), slices.Compare(a.service[:], b.service[:]))
 }
 
-// firstToGo is the stranger who goes first, but not for the sake of itself. The line is made for many at a time, so
-// that a flood does not have all cards looked at for each of its events. Who is in it and has changed since keeps its
-// place until the next line.
-func (r *Registry) firstToGo(but identity) (leaving, bool) {
+// firstToGo returns the first candidate other than the given service. The queue is filled with many at a time, so that not
+// every event of a flood costs a look at all cards. A candidate that changed since is skipped until the queue is filled
+// again.
+func (r *Registry) firstToGo(but ID) (candidate, bool) {
 	for range 2 {
-		for len(r.line) > 0 {
-			first := r.line[0]
+		for len(r.queue) > 0 {
+			first := r.queue[0]
 			c := r.index.find(first.service)
 			if c != nil && c.id == first.id && first.service != but && len(r.index.keys[c.pubkey]) > first.rank &&
-				!r.concerned(first.service) && len(r.praise.by[first.service]) == 0 {
+				!r.partners.Has(first.service) && len(r.praise.by[first.service]) == 0 {
 				return first, true
 			}
-			r.line = r.line[1:]
+			r.queue = r.queue[1:]
 		}
-		r.line = r.lineUp()
+		r.queue = r.firstCandidates()
 	}
-	return leaving{}, false
+	return candidate{}, false
 }
 
-// lineUp lists the strangers who go first. Whom those recommend that we follow is none of them.
-func (r *Registry) lineUp() []leaving {
-	var all []leaving
-	several := map[nostr.PubKey][]leaving{}
+// firstCandidates lists the candidates to drop first. A service is none if facts are about it or a followed key recommends
+// it.
+func (r *Registry) firstCandidates() []candidate {
+	var all []candidate
+	several := map[nostr.PubKey][]candidate{}
 	for i, n := range r.index.at {
-		if r.concerned(i) || len(r.praise.by[i]) > 0 {
+		if r.partners.Has(i) || len(r.praise.by[i]) > 0 {
 			continue
 		}
 		c := r.index.cards[n]
-		if one := r.leaving(i, c, 0); len(r.index.keys[c.pubkey]) == 1 {
+		if one := r.candidate(i, c, 0); len(r.index.keys[c.pubkey]) == 1 {
 			all = append(all, one)
 		} else {
 			several[c.pubkey] = append(several[c.pubkey], one)
 		}
 	}
 	for _, mine := range several {
-		slices.SortFunc(mine, func(a, b leaving) int {
+		slices.SortFunc(mine, func(a, b candidate) int {
 			return cmp.Or(cmp.Compare(b.at, a.at), slices.Compare(b.service[:], a.service[:]))
 		})
 		for rank := range mine {
@@ -155,17 +148,18 @@ func (r *Registry) lineUp() []leaving {
 		}
 		all = append(all, mine...)
 	}
-	slices.SortFunc(all, compareLeaving)
+	slices.SortFunc(all, compareCandidates)
 	return slices.Clone(all[:min(len(all), len(all)/64+1)])
 }
 
-// leftover is what is still in SEEN of a service or a key that is no longer in memory.
+// leftover is a message in SEEN of a service or a key that was dropped from memory.
 type leftover struct {
-	service identity // none for a relay list
+	service ID // none for a relay list
 	place   string
 }
 
-// sweep takes out of SEEN what had to go from memory: it must not come back with the next start. No order may be held.
+// sweep removes from SEEN what was dropped from memory, so that it does not come back at the next start. No order may be
+// held.
 func (r *Registry) sweep(ctx context.Context) error {
 	r.mu.Lock()
 	left := r.left
@@ -173,7 +167,7 @@ func (r *Registry) sweep(ctx context.Context) error {
 	r.mu.Unlock()
 	for _, l := range left {
 		if err := r.clear(ctx, l); err != nil {
-			return fmt.Errorf("what there is no room for: %w", err)
+			return fmt.Errorf("drop announcements: %w", err)
 		}
 	}
 	return nil
@@ -181,13 +175,8 @@ func (r *Registry) sweep(ctx context.Context) error {
 
 func (r *Registry) clear(ctx context.Context, l leftover) error {
 	defer r.order(l.service)()
-	if l.service != (identity{}) && l.place == l.service.place() && r.current(l.service) != (nostr.ID{}) {
+	if l.service != (ID{}) && l.place == l.service.place() && r.current(l.service) != (nostr.ID{}) {
 		return nil // it was announced again
 	}
 	return r.c.Journal.Unsee(ctx, seenPrefix+l.place)
-}
-
-// concerns reports whether a service was asked for work.
-func (o *Observed) concerns(i identity) bool {
-	return fold.Read(o.State, func(st *observed) bool { return st.Services.Has(i) })
 }

@@ -12,18 +12,17 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/fact"
 	"guild/internal/key"
 	"guild/nip89"
 )
 
-// stranger is a provider of a key of its own.
+// stranger returns a provider by its number.
 func stranger(n int) provider {
 	secret := key.NewSecret(nostr.SecretKey{29: 7, 30: byte(n >> 8), 31: byte(n)})
 	return provider{key.NewSigner(secret), secret.PubKey()}
 }
 
-// aged is an announcement that was made so long ago.
+// aged returns an announcement made some time ago.
 func aged(h nip89.Handler, ago time.Duration) nostr.Event {
 	e := h.Event()
 	e.CreatedAt = nostr.Timestamp(time.Now().Add(-ago).Unix())
@@ -43,7 +42,7 @@ func (w *world) inSeen(prefix string) (count, bytes int) {
 	return count, bytes
 }
 
-// ds lists what services are called, in order.
+// ds lists the d of all services, in order.
 func (w *world) ds() []string {
 	var all []string
 	for _, o := range w.Offers("", 0) {
@@ -67,14 +66,15 @@ func (w *world) wantServices(want ...string) {
 	}
 }
 
-func TestOfOneKeyNoMoreThan32ServicesAreKept(t *testing.T) {
+func TestServicesOfOneKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, mallory, bob := newWorld(t), newProvider(1), newProvider(2)
 		known := mallory.service("known")
 		w.announces(mallory, python("known"))
-		w.append(fact.ProviderMoved{Service: known, From: guild.Seen, To: guild.Active})
+		w.move(known, guild.Active)
 		for n := range 40 {
-			switch err := w.observe(mallory, python(fmt.Sprint("d", n)).Event()); {
+			err := w.observe(mallory, python(fmt.Sprint("d", n)).Event())
+			switch {
 			case n < 32 && err != nil:
 				t.Fatal(err)
 			case n >= 32:
@@ -85,7 +85,7 @@ func TestOfOneKeyNoMoreThan32ServicesAreKept(t *testing.T) {
 		w.announces(bob, python("bob"))
 		w.announces(mallory, python("d7")) // who is known may go on
 		w.announces(mallory, python("known"))
-		w.append(fact.ProviderMoved{Service: mallory.service("met"), From: guild.Seen, To: guild.Active})
+		w.move(mallory.service("met"), guild.Active)
 		w.announces(mallory, python("met")) // has a place of its own
 		for range 2 {
 			if n, _ := w.inSeen("card"); w.Len() != 35 || n != 35 {
@@ -96,7 +96,7 @@ func TestOfOneKeyNoMoreThan32ServicesAreKept(t *testing.T) {
 	})
 }
 
-func TestWhatAFloodLeftInSeenGoesWithTheNextStart(t *testing.T) {
+func TestRestartAfterFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, mallory := newWorld(t), newProvider(1)
 		w.announces(newProvider(2), python("bob"))
@@ -115,7 +115,7 @@ func TestWhatAFloodLeftInSeenGoesWithTheNextStart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := w.journal.See(t.Context(), seenPrefix+identify(mallory.service(h.D)).place(), b); err != nil {
+			if err := w.journal.See(t.Context(), seenPrefix+IDOf(mallory.service(h.D)).place(), b); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -129,7 +129,7 @@ func TestWhatAFloodLeftInSeenGoesWithTheNextStart(t *testing.T) {
 	})
 }
 
-func TestWhoGoesWhenThereIsNoRoom(t *testing.T) {
+func TestDropOrder(t *testing.T) {
 	const day = 24 * time.Hour
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -170,7 +170,7 @@ func TestWhoGoesWhenThereIsNoRoom(t *testing.T) {
 			}
 			w.wantServices(step.want...)
 		}
-		w.append(fact.ProviderMoved{Service: older.service("older"), From: guild.Seen, To: guild.Active})
+		w.move(older.service("older"), guild.Active)
 		if err := w.recommends(newProvider(200), "5000", old.service("old")); err != nil {
 			t.Fatal(err)
 		}
@@ -184,13 +184,13 @@ func TestWhoGoesWhenThereIsNoRoom(t *testing.T) {
 	})
 }
 
-func TestWhomWeKnowGetsAPlaceWhateverIsThere(t *testing.T) {
+func TestKnownServiceGetsIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		w.room.services = 2
-		w.append(fact.ProviderMoved{Service: alice.service("a"), From: guild.Seen, To: guild.Active},
-			fact.ProviderMoved{Service: alice.service("b"), From: guild.Seen, To: guild.Active},
-			fact.ProviderMoved{Service: alice.service("c"), From: guild.Seen, To: guild.Active})
+		for _, d := range []string{"a", "b", "c"} {
+			w.move(alice.service(d), guild.Active)
+		}
 		w.announces(stranger(1), python("x"))
 		w.announces(stranger(2), python("y"))
 		for _, d := range []string{"a", "b", "c"} {
@@ -202,7 +202,7 @@ func TestWhomWeKnowGetsAPlaceWhateverIsThere(t *testing.T) {
 	})
 }
 
-func TestSeenIsBoundedInBytes(t *testing.T) {
+func TestSeenBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.room.stored = 64 << 10
@@ -213,7 +213,7 @@ func TestSeenIsBoundedInBytes(t *testing.T) {
 			w.announces(stranger(n), long)
 		}
 		if _, bytes := w.inSeen("card"); bytes > 80<<10 || bytes != w.index.stored-w.Len()*framing {
-			t.Errorf("%d bytes are in SEEN, and %d are told", bytes, w.index.stored)
+			t.Errorf("%d bytes are in SEEN, and %d are counted", bytes, w.index.stored)
 		}
 		before := w.index.stored
 		w.open()
@@ -223,7 +223,7 @@ func TestSeenIsBoundedInBytes(t *testing.T) {
 	})
 }
 
-func TestAStrangersAnnouncementHas16KB(t *testing.T) {
+func TestStrangersAnnouncementSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		long := python("a")
@@ -232,7 +232,7 @@ func TestAStrangersAnnouncementHas16KB(t *testing.T) {
 		long.About = strings.Repeat("x", 60<<10)
 		time.Sleep(time.Second)
 		wantDrop(t, w.observe(alice, long.Event()), guild.TooLarge)
-		w.append(fact.ProviderMoved{Service: alice.service("a"), From: guild.Seen, To: guild.Active})
+		w.move(alice.service("a"), guild.Active)
 		w.announces(alice, long) // the specification's 64 KB are for those that we know
 		w.open()
 		if c := w.card(alice.service("a")); len(c.About) != 60<<10 {
@@ -241,7 +241,7 @@ func TestAStrangersAnnouncementHas16KB(t *testing.T) {
 	})
 }
 
-func TestTheListsOfStrangersAreNotKept(t *testing.T) {
+func TestStrangersRelayLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice, mallory, met := newWorld(t), newProvider(1), newProvider(2), newProvider(3)
 		long := nostr.Event{Kind: KindRelays, Tags: nostr.Tags{{"p", alice.key.Hex()}}}
@@ -250,7 +250,7 @@ func TestTheListsOfStrangersAreNotKept(t *testing.T) {
 		}
 		wantDrop(t, w.observe(mallory, long), guild.Stranger)
 		w.announces(alice, python("a"))
-		w.append(fact.ProviderMoved{Service: met.service("gone"), From: guild.Seen, To: guild.Warned})
+		w.move(met.service("gone"), guild.Warned)
 		for _, p := range []provider{alice, met, newProvider(200)} { // announces, met, followed
 			if err := w.observe(p, long); err != nil {
 				t.Error(err)
@@ -274,7 +274,7 @@ func TestTheListsOfStrangersAreNotKept(t *testing.T) {
 	})
 }
 
-func TestTooManyListsGiveWay(t *testing.T) {
+func TestTooManyRelayLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		w.announces(alice, python("a"))
@@ -295,7 +295,7 @@ func TestTooManyListsGiveWay(t *testing.T) {
 	})
 }
 
-func TestWhatIsTakenBackTakesLittleAndAlwaysAsMuch(t *testing.T) {
+func TestDeletionSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		d := strings.Repeat("d", 1000)

@@ -17,26 +17,25 @@ import (
 	"guild/nip89"
 )
 
-// sighting is what SEEN holds of a service, in two lines of JSON: this, and the announcement as it came. One that was
-// taken back has the first line only. Of other things, and of announcements before there were sightings, SEEN holds
-// the event alone.
+// sighting is the first of the two lines of JSON that SEEN holds of a service; the second is the announcement as it came. A
+// deleted service has only the first. Other events, and announcements from before there were sightings, stand alone.
 type sighting struct {
 	First int64       `json:"first"`          // Unix ms: when the service was first seen
 	From  []string    `json:"from,omitempty"` // relays that the announcement came from
 	Gone  *retraction `json:"gone,omitempty"`
 }
 
-// retraction says that everything that a service had announced until then was taken back. The identity takes the same
-// room whatever the service is called.
+// retraction says that everything that a service had announced until a time was deleted. An ID takes the same room however
+// long the service's d is.
 type retraction struct {
-	ID      identity        `json:"id,omitzero"`
-	Service guild.Service   `json:"service,omitzero"` // in place of the identity, in what was written before there was one
+	ID      ID              `json:"id,omitzero"`
+	Service guild.Service   `json:"service,omitzero"` // instead of the ID, in old retractions
 	Until   nostr.Timestamp `json:"until"`
 }
 
-func (r retraction) identity() identity {
-	if r.ID == (identity{}) {
-		return identify(r.Service)
+func (r retraction) of() ID {
+	if r.ID == (ID{}) {
+		return IDOf(r.Service)
 	}
 	return r.ID
 }
@@ -68,8 +67,8 @@ func parseSighting(data []byte) (s sighting, e nostr.Event, err error) {
 	return s, e, err
 }
 
-// keep writes what is known of a service to SEEN. Its order must be held.
-func (r *Registry) keep(ctx context.Context, i identity, c *card, e nostr.Event) error {
+// keep writes the announcement of a service to SEEN. Its order must be held.
+func (r *Registry) keep(ctx context.Context, i ID, c *card, e nostr.Event) error {
 	r.mu.RLock()
 	from := r.sources.names(c.from)
 	r.mu.RUnlock()
@@ -86,10 +85,18 @@ func (r *Registry) keep(ctx context.Context, i identity, c *card, e nostr.Event)
 	return r.c.Journal.See(ctx, seenPrefix+i.place(), b)
 }
 
+// keepEvent writes an event to SEEN as it is.
+func (r *Registry) keepEvent(ctx context.Context, place string, e nostr.Event) error {
+	raw, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("kind %d %.8s: %w", e.Kind, e.ID.Hex(), err)
+	}
+	return r.c.Journal.See(ctx, seenPrefix+place, raw)
+}
+
 const seenPrefix = "registry."
 
-// recall reads SEEN into the memory, on all processors. What is stored was verified when it came, and an
-// announcement too old to count is harmless.
+// recall reads SEEN into memory, on all processors. Events in SEEN were verified when they came.
 func (r *Registry) recall(ctx context.Context) error {
 	const batch = 256
 	readers, ctx := errgroup.WithContext(ctx)
@@ -111,7 +118,8 @@ func (r *Registry) recall(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if messages = append(messages, m); len(messages) == batch {
+			messages = append(messages, m)
+			if len(messages) == batch {
 				batches <- messages
 				messages = nil
 			}
@@ -122,7 +130,7 @@ func (r *Registry) recall(ctx context.Context) error {
 	return readers.Wait()
 }
 
-// remember takes one message of SEEN. The order in which they come does not matter.
+// remember takes one message of SEEN. Their order does not matter.
 func (r *Registry) remember(m journal.SeenMessage) {
 	s, e, err := parseSighting(m.Data)
 	if err != nil {
@@ -130,7 +138,7 @@ func (r *Registry) remember(m journal.SeenMessage) {
 	}
 	if s.Gone != nil {
 		r.mu.Lock()
-		r.retract(s.Gone.identity(), s.Gone.Until)
+		r.retract(s.Gone.of(), s.Gone.Until)
 		r.mu.Unlock()
 		return
 	}
@@ -151,16 +159,16 @@ func (r *Registry) remember(m journal.SeenMessage) {
 	}
 }
 
-// rememberCard takes an announcement out of SEEN. One that there is no room for goes from there too.
+// rememberCard takes an announcement of SEEN. One that there is no room for is dropped from SEEN too.
 func (r *Registry) rememberCard(e nostr.Event, s sighting, m journal.SeenMessage) {
 	h, err := nip89.Parse(e)
 	if err != nil {
 		return
 	}
 	service := h.Service()
-	c := &card{pubkey: e.PubKey, id: e.ID, d: service.D, said: sayingOf(h, r.relays(h.Relays, maxNamed)).pack(),
+	c := &card{pubkey: e.PubKey, id: e.ID, d: service.D, packed: summarize(h, r.relays(h.Relays, maxNamed)).pack(),
 		at: e.CreatedAt, first: s.First, stored: uint32(len(m.Data) + framing)}
-	i := identify(service)
+	i := IDOf(service)
 	if len(m.Data) > mostOfStranger { // it is shorter than what holds it
 		_, err = r.fitting(i, e)
 	}

@@ -14,9 +14,9 @@ import (
 	"guild/nip89"
 )
 
-// Card is all that is known of a service: the fields of the table of section 1.4.1 of the partnership protocol.
+// Card is all that is known of a service: the fields of section 1.4.1 of the partnership protocol.
 type Card struct {
-	nip89.Handler // as published, with what it contradicts itself in; as far as memory has it when Whole is false
+	nip89.Handler // as published, contradictions included; only what memory has of it if Whole is false
 
 	Service guild.Service
 	Display string // the canonical d; with the beginning of the npub when others use that d too
@@ -24,8 +24,8 @@ type Card struct {
 
 	ID    nostr.ID // of the announcement
 	First int64    // Unix ms: when the service was first seen
-	From  []string // relays that the announcement was seen on, the first one first
-	Reach []string // relays by which it is asked, the best first
+	From  []string // relays that the announcement was seen on, in the order of time
+	Reach []string // relays over which it is asked, the best first
 
 	State        guild.ProviderState
 	Until        int64 // Unix ms: when a quarantine ends
@@ -33,13 +33,13 @@ type Card struct {
 	Whole        bool // the announcement is still in the journal
 }
 
-// Card reads the whole announcement of a service; ok is false when none is known.
+// Card returns the whole announcement of a service, read from SEEN; ok is false if there is none.
 func (r *Registry) Card(ctx context.Context, s guild.Service) (c Card, ok bool, err error) {
 	c, ok = r.card(s)
 	if !ok {
 		return Card{}, false, nil
 	}
-	place := seenPrefix + identify(s).place()
+	place := seenPrefix + IDOf(s).place()
 	for m, err := range r.c.Journal.Seen(ctx, place) {
 		if err != nil {
 			return Card{}, false, fmt.Errorf("announcement %q: %w", s.D, err)
@@ -55,38 +55,38 @@ func (r *Registry) Card(ctx context.Context, s guild.Service) (c Card, ok bool, 
 	return c, true, nil
 }
 
-// card is what memory has of a service.
+// card returns what memory has of a service.
 func (r *Registry) card(s guild.Service) (Card, bool) {
 	now := r.c.Now()
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	c := r.index.find(identify(s))
+	c := r.index.find(IDOf(s))
 	if c == nil {
 		return Card{}, false
 	}
-	said := unpack(c.said)
+	says := unpack(c.packed)
 	p, _ := r.standing(c, now)
 	known := Card{
-		Service: s, ID: c.id, First: c.first, From: r.sources.names(c.from), Reach: r.ranked(c, said),
+		Service: s, ID: c.id, First: c.first, From: r.sources.names(c.from), Reach: r.ranked(c, says),
 		State: p.State, Until: p.Until, Recommenders: slices.Clone(r.praise.of(s)),
 		Handler: nip89.Handler{
-			PubKey: c.pubkey, D: c.d, CreatedAt: c.at, Name: said.name, Kinds: said.kinds, Confirmed: said.confirmed, NoK: said.noK,
-			Tasks: said.tasks, Relays: said.relays, AgeRecipient: said.recipient, Price: said.price, MaxConcurrent: said.slots,
+			PubKey: c.pubkey, D: c.d, CreatedAt: c.at, Name: says.name, Kinds: says.kinds, Confirmed: says.confirmed, NoK: says.noK,
+			Tasks: says.tasks, Relays: says.relays, AgeRecipient: says.recipient, Price: says.price, MaxConcurrent: says.slots,
 		},
 	}
 	known.Display, known.Shared = r.display(c)
 	return known, true
 }
 
-// display tells services of several keys apart that have the same canonical d (the partnership protocol, section
-// 1.2.3). The lock must be held.
+// display returns a name that tells a service from those of other keys with the same canonical d, and counts these keys (the
+// partnership protocol, section 1.2.3). The lock must be held.
 func (r *Registry) display(c *card) (name string, shared int) {
 	for _, other := range r.index.cards {
 		if other != nil && other.d == c.d && other.pubkey != c.pubkey {
 			shared++
 		}
 	}
-	const prefix = len("npub1") + 16 // 80 bits: nobody makes a key to match them
+	const prefix = len("npub1") + 16 // 80 bits: too many to make a key that matches them
 	npub := nip19.EncodeNpub(c.pubkey)[:prefix]
 	switch {
 	case c.d == "":
@@ -97,7 +97,7 @@ func (r *Registry) display(c *card) (name string, shared int) {
 	return c.d, 0
 }
 
-// RelaysNamed lists the relays that announcements name, those named most often first, at most max of them.
+// RelaysNamed lists at most max relays that announcements name, those named most often first.
 func (r *Registry) RelaysNamed(max int) []string {
 	named := map[string]int{}
 	r.mu.RLock()
@@ -105,7 +105,7 @@ func (r *Registry) RelaysNamed(max int) []string {
 		if c == nil {
 			continue
 		}
-		for _, url := range unpack(c.said).relays {
+		for _, url := range unpack(c.packed).relays {
 			named[url]++
 		}
 	}

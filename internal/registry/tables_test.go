@@ -34,7 +34,7 @@ func (w *world) says(p provider, content string, tags ...nostr.Tag) {
 	}
 }
 
-func TestTheTableOfKTags(t *testing.T) { // section 1.2.2
+func TestKTags(t *testing.T) { // section 1.2.2
 	for _, c := range []struct {
 		tag  string
 		task string
@@ -65,7 +65,7 @@ func TestTheTableOfKTags(t *testing.T) { // section 1.2.2
 	}
 }
 
-func TestEitherPlaceIncludesAndBothConfirm(t *testing.T) { // section 1.2.2
+func TestConfirmedKinds(t *testing.T) { // section 1.2.2
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		w.says(alice, `{"supported_kinds":[5000,5200],"capabilities":["x"]}`, nostr.Tag{"d", "a"}, nostr.Tag{"k", "5000"}, nostr.Tag{"k", "5100"}, nostr.Tag{"k", "x"})
@@ -83,7 +83,7 @@ func TestEitherPlaceIncludesAndBothConfirm(t *testing.T) { // section 1.2.2
 	})
 }
 
-func TestServicesAreToldApart(t *testing.T) { // section 1.2.3
+func TestDisplayNames(t *testing.T) { // section 1.2.3
 	synctest.Test(t, func(t *testing.T) {
 		w, alice, bob := newWorld(t), newProvider(1), newProvider(2)
 		w.announces(alice, python("Vision  Pro"))
@@ -116,7 +116,7 @@ func TestServicesAreToldApart(t *testing.T) { // section 1.2.3
 	})
 }
 
-func TestRelaysAreValidated(t *testing.T) { // section 1.2.4
+func TestRelayValidation(t *testing.T) { // section 1.2.4
 	r := &Registry{own: []string{"wss://10.1.2.3", "ws://192.168.0.9"}}
 	for raw, want := range map[string]string{
 		"wss://relay.example":                            "wss://relay.example",
@@ -153,7 +153,7 @@ func TestRelaysAreValidated(t *testing.T) { // section 1.2.4
 	}
 }
 
-func TestRelaysAreRanked(t *testing.T) { // sections 1.2.4 and 1.4.3
+func TestRelayRank(t *testing.T) { // sections 1.2.4 and 1.4.3
 	advertised, seen, listed := []string{"wss://b", "wss://a"}, []string{"wss://seen", "wss://a"}, []string{"wss://listed"}
 	for _, c := range []struct {
 		name  string
@@ -170,7 +170,7 @@ func TestRelaysAreRanked(t *testing.T) { // sections 1.2.4 and 1.4.3
 	}
 }
 
-func TestWhatMustBeInAnAnnouncement(t *testing.T) { // section 1.3.1
+func TestRequiredFields(t *testing.T) { // section 1.3.1
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		now := nostr.Timestamp(time.Now().Unix())
@@ -188,7 +188,8 @@ func TestWhatMustBeInAnAnnouncement(t *testing.T) { // section 1.3.1
 			{"content that is no JSON", nostr.Event{Kind: Kind, Content: "hello"}, guild.Malformed},
 			{"more than 64 KB", nostr.Event{Kind: Kind, Content: `{"name":"` + strings.Repeat("x", 64<<10) + `"}`}, guild.Malformed},
 		} {
-			switch err := w.observe(alice, c.event); {
+			err := w.observe(alice, c.event)
+			switch {
 			case c.want != "":
 				wantDrop(t, err, c.want)
 			case err != nil:
@@ -201,7 +202,7 @@ func TestWhatMustBeInAnAnnouncement(t *testing.T) { // section 1.3.1
 	})
 }
 
-func TestWhatTheContentSays(t *testing.T) { // section 1.3.2
+func TestContent(t *testing.T) { // section 1.3.2
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		w.says(alice, `{"name":"ComputeNode Alpha","description":"adds","version":"2.1.0","supported_kinds":[5000],
@@ -214,7 +215,7 @@ func TestWhatTheContentSays(t *testing.T) { // section 1.3.2
 	})
 }
 
-func TestTheFieldsOfTheRegistry(t *testing.T) { // section 1.4.1; trust is the trust step's
+func TestCardFields(t *testing.T) { // section 1.4.1; trust is the trust step's
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		w.announces(alice, python("a"))
@@ -232,7 +233,7 @@ func TestTheFieldsOfTheRegistry(t *testing.T) { // section 1.4.1; trust is the t
 	})
 }
 
-func TestTheTableOfConfidence(t *testing.T) { // section 1.4.2
+func TestConfidence(t *testing.T) { // section 1.4.2
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		want := map[string]float64{"exact": 1, "inferred": 0.6}
@@ -248,7 +249,7 @@ func TestTheTableOfConfidence(t *testing.T) { // section 1.4.2
 		for _, o := range w.Offers("benchmark-task", 5000) {
 			got[o.Service.D] = o.Confidence
 			if alone, ok := w.OfferOf(o.Service, "Benchmark-Task", 5000); !ok || fmt.Sprintf("%+v", alone) != fmt.Sprintf("%+v", o) {
-				t.Errorf("asked for alone, it is %+v, %v, and not %+v", alone, ok, o)
+				t.Errorf("OfferOf: %+v, %v, want %+v", alone, ok, o)
 			}
 			if o.Confidence > last {
 				t.Errorf("%s comes after less certain ones", o.Service.D)
@@ -266,10 +267,10 @@ func TestTheTableOfConfidence(t *testing.T) { // section 1.4.2
 	})
 }
 
-// TestTheIndexAgreesWithTheAnnouncements compares what is looked up with what each announcement says of itself.
-func TestTheIndexAgreesWithTheAnnouncements(t *testing.T) {
+// TestIndexAgreesWithHandlers compares matches with the confidence of each announcement.
+func TestIndexAgreesWithHandlers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		x, told := newIndex(nil), map[identity]nip89.Handler{}
+		x, told := newIndex(nil), map[ID]nip89.Handler{}
 		words := rapid.SampledFrom([]string{"5000", "5100", "a", "a-b", "a-c", "a-*", "*", "b", "python", "p*", "é*", "été"})
 		latency := 1.0
 		for n := range rapid.IntRange(1, 30).Draw(t, "events") {
@@ -284,13 +285,13 @@ func TestTheIndexAgreesWithTheAnnouncements(t *testing.T) {
 			if rapid.Bool().Draw(t, "performs") {
 				h.Performance.TypicalLatencyMs = &latency
 			}
-			i := identify(h.Service())
+			i := IDOf(h.Service())
 			if rapid.IntRange(0, 4).Draw(t, "remove") == 0 {
 				x.remove(i)
 				delete(told, i)
 				continue
 			}
-			x.put(i, &card{id: e.ID, d: h.D, at: e.CreatedAt, said: sayingOf(h, nil).pack()})
+			x.put(i, &card{id: e.ID, d: h.D, at: e.CreatedAt, packed: summarize(h, nil).pack()})
 			told[i] = h
 		}
 		task, kind := rapid.SampledFrom([]string{"a", "a-b", "python", "été", "none"}).Draw(t, "task"), rapid.SampledFrom([]int{5000, 5100}).Draw(t, "kind")
@@ -305,7 +306,7 @@ func TestTheIndexAgreesWithTheAnnouncements(t *testing.T) {
 			if got[x.at[i]] != want {
 				t.Fatalf("%+v for %s under %d: %v, want %v", h, task, kind, got[x.at[i]], want)
 			}
-			if fit := unpack(x.find(i).said).fits(task, kind, synonyms[task]); fit != want {
+			if fit := unpack(x.find(i).packed).fits(task, kind, synonyms[task]); fit != want {
 				t.Fatalf("%+v alone for %s under %d: %v, want %v", h, task, kind, fit, want)
 			}
 		}
@@ -321,7 +322,7 @@ func TestTheIndexAgreesWithTheAnnouncements(t *testing.T) {
 	})
 }
 
-func TestWhatIsPackedIsUnpacked(t *testing.T) {
+func TestPackUnpack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := nip89.Handler{
 			Name: rapid.String().Draw(t, "name"), AgeRecipient: rapid.String().Draw(t, "recipient"), NoK: rapid.Bool().Draw(t, "no k"),
@@ -331,7 +332,7 @@ func TestWhatIsPackedIsUnpacked(t *testing.T) {
 		if len(h.Kinds) > 0 {
 			h.Confirmed = h.Kinds[:1]
 		}
-		s := sayingOf(h, rapid.SliceOf(rapid.String()).Draw(t, "relays"))
+		s := summarize(h, rapid.SliceOf(rapid.String()).Draw(t, "relays"))
 		packed := s.pack()
 		if got := unpack(packed); got.pack() != packed || got.name != guild.Cut(h.Name, maxName) || got.price != h.Price || got.slots != h.MaxConcurrent ||
 			!slices.Equal(got.kinds, s.kinds) || !slices.Equal(got.tasks, s.tasks) || !slices.Equal(got.relays, s.relays) {

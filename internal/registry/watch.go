@@ -8,10 +8,10 @@ import (
 	"guild"
 )
 
-// What became of an announcement.
+// What says what became of an announcement.
 type What string
 
-// What may become of one.
+// The values of What.
 const (
 	Announced What = "announced"
 	Updated   What = "updated"
@@ -24,17 +24,16 @@ type Change struct {
 	Service guild.Service
 	Name    string
 	At      time.Time // the date of the event
-	Missed  int       // changes before this one that the watcher was too slow for
+	Missed  int       // changes before this one that were dropped because the watcher was too slow
 }
 
-// watcher is somebody who follows the changes. It has little patience: nobody else waits for it.
+// watcher receives changes. Nothing waits for a slow one: it misses changes.
 type watcher struct {
 	changes chan Change
 	missed  int
 }
 
-// Watch yields what changes from now on, until ctx ends. A watcher that is slower than the changes misses some, and
-// is told how many.
+// Watch yields the changes from now on, until ctx ends. A slow reader misses changes, and Change.Missed counts them.
 func (r *Registry) Watch(ctx context.Context) iter.Seq[Change] {
 	w := &watcher{changes: make(chan Change, 256)}
 	r.mu.Lock()
@@ -62,7 +61,7 @@ func (r *Registry) Watch(ctx context.Context) iter.Seq[Change] {
 	}
 }
 
-// tell tells the watchers. The lock must be held.
+// tell sends a change to all watchers. The lock must be held.
 func (r *Registry) tell(c Change) {
 	for w := range r.watchers {
 		c.Missed = w.missed

@@ -25,6 +25,7 @@ import (
 	"guild/internal/journal/journaltest"
 	"guild/internal/judge"
 	"guild/internal/key"
+	"guild/internal/partner"
 	"guild/internal/policy"
 	"guild/internal/record"
 	"guild/internal/registry"
@@ -60,7 +61,7 @@ type court struct {
 	journal  *journal.Journal // the customer's
 	blobs    *blob.Store
 	jobs     *jobs.Fold
-	registry *registry.Fold
+	partners *partner.Fold
 	trust    *trust.Fold
 	record   *record.Fold
 	mail     *review.Mail
@@ -111,12 +112,13 @@ func (c *court) openCustomer() {
 		c.Fatal(err)
 	}
 	claims, judged, said, letters := due.NewClaims(), judge.NewFold(), review.NewFold(), review.NewLetters()
-	c.jobs, c.registry, c.trust, c.record = jobs.NewFold(), registry.NewFold(policy.Default()), learned, record.NewFold()
-	c.journal = journaltest.Open(c.T, claims, judged, said, letters, c.jobs, c.registry, c.trust, c.record)
-	known, err := registry.Open(c.Context(), registry.Config{Journal: c.journal, Now: time.Now}, c.registry)
+	c.jobs, c.partners, c.trust, c.record = jobs.NewFold(), partner.NewFold(policy.Default()), learned, record.NewFold()
+	c.journal = journaltest.Open(c.T, claims, judged, said, letters, c.jobs, c.partners, c.trust, c.record)
+	known, err := registry.Open(c.Context(), registry.Config{Journal: c.journal, Now: time.Now}, c.partners)
 	if err != nil {
 		c.Fatal(err)
 	}
+	providers := partner.New(partner.Config{Journal: c.journal, Now: time.Now, Latest: known.Latest, Services: known.Services}, c.partners)
 	config := review.Config{
 		Journal: c.journal, Keyer: c.customer.signer, PubKey: c.customer.key, Now: time.Now, Policy: policy.Default, Publish: c.publish,
 		Relays: func() []string { return []string{"wss://relay.example"} },
@@ -130,7 +132,7 @@ func (c *court) openCustomer() {
 	c.runs(c.journal, claims,
 		judge.NewStep(judge.StepConfig{Blobs: c.blobs, Scratch: journaltest.Dir(c.T), Examine: c.examine}, judged).Due,
 		record.New(record.Config{Blobs: c.blobs, Policy: learned.Policy, Producer: "guild@test"}, c.record).Due,
-		trust.New(trust.Config{Journal: c.journal, Now: time.Now}, learned).Due, known.Due, reviews.Due, c.mail.Due)
+		trust.New(trust.Config{Journal: c.journal, Now: time.Now}, learned).Due, providers.Due, reviews.Due, c.mail.Due)
 }
 
 func (c *court) openProvider() {
@@ -167,7 +169,8 @@ func (c *court) examine(context.Context, judge.Case) (guild.Verdict, judge.Evide
 
 // publish is a relay, and the node of whoever a gift wrap is for.
 func (c *court) publish(ctx context.Context, v guild.Verified, _ []string) error {
-	switch e := v.Event(); {
+	e := v.Event()
+	switch {
 	case e.Kind == review.Kind:
 		r, err := nipreview.Parse(e)
 		c.mu.Lock()
@@ -344,14 +347,14 @@ func TestCorrectedRemoval(t *testing.T) {
 		c.pass(time.Hour)
 		id := c.delivers()
 		c.pass(time.Hour)
-		if p := c.registry.Provider(c.service); p.State != guild.Removed {
+		if p := c.partners.Provider(c.service); p.State != guild.Removed {
 			t.Fatalf("it is %s", p.State)
 		}
 		if err := c.work.Object(t.Context(), id, "ptrace is what the task asks for"); err != nil {
 			t.Fatal(err)
 		}
 		c.pass(10 * time.Minute)
-		if p := c.registry.Provider(c.service); p.State == guild.Removed {
+		if p := c.partners.Provider(c.service); p.State == guild.Removed {
 			t.Error("it is still removed")
 		}
 		if changes := c.changes(id); len(changes) != 2 || changes[1].Rule != fact.RuleRejudged {

@@ -3,6 +3,7 @@ package route
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -77,6 +78,7 @@ type decision struct {
 	dice
 	Choice fact.Choice
 
+	count counts
 	tiers [tiers]found
 }
 
@@ -98,8 +100,9 @@ func (m *Matrix) Offered(q Query, offered []Facts) (f Facts, c fact.Choice, ok b
 	for _, f := range offered {
 		l.put(f)
 	}
-	if l.unread = 0; l.cost == 0 {
-		l.cost = l.costs.value()
+	l.unread = 0
+	if l.cost == 0 {
+		l.cost = l.medianCost(false)
 		l.rescore()
 	}
 	f, c, ok = l.choose(q, false)
@@ -129,9 +132,9 @@ func (m *Matrix) Given(q Query, rule string, given []Facts) fact.Choice {
 }
 
 func (l *list) decide(q Query) *decision {
-	d := &decision{Query: q, list: l, dice: throw(q.Job, q.Turn)}
+	d := &decision{Query: q, list: l, dice: throw(q.Job, q.Turn), count: l.counts()}
 	d.Choice = fact.Choice{Policy: l.settings.Hash, Rule: Best, Dice: d.Faces, Decided: q.Decided, Epsilon: Epsilon(l.settings.Routing, q.Decided)}
-	for by, n := range l.barred {
+	for by, n := range d.count.barred() {
 		d.barred(by, n)
 	}
 	return d
@@ -148,12 +151,12 @@ func (l *list) choose(q Query, again bool) (Facts, fact.Choice, bool) {
 		if s < 0 {
 			return Facts{}, d.Choice, false
 		}
-		f, tier, rank := l.facts[s], l.tier[s], l.rank(s)
+		f, place, rank := l.facts[s], l.places[s], l.ranks[s]
 		if again && l.matrix.source.One != nil && try < most {
 			l.look(f.Offer.Service, q.Now)
 			now, ok := l.slots[f.Offer.Service]
 			l.measure()
-			if !ok || l.tier[now] != tier || l.rank(now) != rank || !sameToJobs(&l.facts[now], &f) || l.facts[now].PassedOver(q.Now) != f.PassedOver(q.Now) {
+			if !ok || l.places[now] != place || l.ranks[now] != rank || !sameToJobs(&l.facts[now], &f) || l.facts[now].PassedOver(q.Now) != f.PassedOver(q.Now) {
 				continue
 			}
 			f = l.facts[now]
@@ -218,8 +221,8 @@ func order(tier int) []try {
 // search finds the best of a tier, and a few more to tell of.
 func (d *decision) search(tier int) {
 	in := &d.tiers[tier]
-	d.Choice.Count += len(d.heaps[tier].slots)
-	d.heaps[tier].walk(&d.frontier, func(s slot) bool {
+	d.Choice.Count += d.count[tier]
+	d.walk(tier, func(s slot) bool {
 		grade, by := d.grade(s)
 		if by != "" {
 			d.exclude(s, by)
@@ -273,7 +276,7 @@ func (d *decision) breaks(s slot, f *Facts) string {
 	switch {
 	case int64(f.Recent)+1 > max(1, int64(r.Share)*int64(d.Total+1)/guild.Micro):
 		return ByShare
-	case f.Offer.State == guild.Reduced && guild.Trust((d.more(0)^d.orders[s]*0x9e3779b97f4a7c15)>>11%guild.Micro) >= r.Reduced:
+	case f.Offer.State == guild.Reduced && guild.Trust((d.more(0)^d.ranks[s].order*0x9e3779b97f4a7c15)>>11%guild.Micro) >= r.Reduced:
 		return ByReduced
 	case f.Recent > 0 && d.Active < r.Providers:
 		return ByProviders
@@ -281,21 +284,29 @@ func (d *decision) breaks(s slot, f *Facts) string {
 	return ""
 }
 
-// explore draws one of a tier's services that have few samples; who has none has the most tickets. It is -1 when
-// none of those drawn may be asked.
+// explore draws one of a tier's services that have few samples; a service without any has the most tickets. It returns -1
+// when none of those drawn may be asked.
 func (d *decision) explore(tier int) slot {
-	l := &d.lots[tier]
-	if l.total == 0 {
+	var holders []slot
+	var upTo []uint64 // tickets of the holders through each one
+	total := uint64(0)
+	for s, place := range d.places {
+		if int(place) == tier && d.tickets[s] > 0 {
+			total += uint64(d.tickets[s])
+			holders, upTo = append(holders, slot(s)), append(upTo, total)
+		}
+	}
+	if total == 0 {
 		return -1
 	}
-	ticket := int64(d.Faces[2]) * l.total / guild.Micro
+	ticket := uint64(d.Faces[2]) * total / guild.Micro
 	for n := range maxThrows {
 		if n > 0 {
-			ticket = int64(d.more(uint64(n)) % uint64(l.total))
+			ticket = d.more(uint64(n)) % total
 		}
-		s := l.draw(ticket)
-		if grade, _ := d.grade(s); grade == gladly {
-			return s
+		at, _ := slices.BinarySearch(upTo, ticket+1)
+		if grade, _ := d.grade(holders[at]); grade == gladly {
+			return holders[at]
 		}
 	}
 	return -1
@@ -352,19 +363,16 @@ func percent(t guild.Trust) string { return fmt.Sprintf("%d %%", t*100/guild.Mic
 
 // exclusions fills up the exclusions with some of those that are kept out of every job.
 func (d *decision) exclusions() {
-	if !d.Low && len(d.heaps[tertiary].slots) > 0 {
-		d.barred(ByCriticality, len(d.heaps[tertiary].slots))
-		d.heaps[tertiary].walk(&d.frontier, func(s slot) bool { return d.name(s, ByCriticality) })
+	if !d.Low && d.count[tertiary] > 0 {
+		d.barred(ByCriticality, d.count[tertiary])
+		d.walk(tertiary, func(s slot) bool { return d.name(s, ByCriticality) })
 	}
-	if d.Choice.Count > 0 || len(d.list.barred) == 0 {
+	if d.Choice.Count > 0 {
 		return
 	}
-	for s, t := range d.tier {
-		if t == tiers {
-			_, by := d.settings.place(&d.facts[s])
-			if !d.name(slot(s), by) {
-				return
-			}
+	for s, place := range d.places {
+		if place >= tiers && !d.name(slot(s), bars[place-tiers]) {
+			return
 		}
 	}
 }
@@ -384,10 +392,7 @@ func (d *decision) tell(chosen slot) {
 	for t := range d.tiers {
 		seen = append(seen, d.tiers[t].seen...)
 	}
-	slices.SortFunc(seen, func(a, b slot) int {
-		x, y := d.rank(a), d.rank(b)
-		return cmp.Or(-cmp.Compare(x.score, y.score), cmp.Compare(x.order, y.order))
-	})
+	d.sort(seen)
 	seen = seen[:min(len(seen), maxCandidates)]
 	if !slices.Contains(seen, chosen) {
 		seen = append(seen[:min(len(seen), maxCandidates-1)], chosen)
@@ -412,7 +417,7 @@ func (d *decision) relaxed(chosen slot) {
 	default:
 		say(by, d.explain(f, by)+", and too few others may be asked")
 	}
-	if d.tier[chosen] == tertiary && d.nobodyIn(primary) && d.nobodyIn(secondary) {
+	if d.places[chosen] == tertiary && d.nobodyIn(primary) && d.nobodyIn(secondary) {
 		if !f.Met {
 			d.Choice.Rule = Unmet
 		}
@@ -446,9 +451,9 @@ func (m *Matrix) Visit(s Scope, visit func(*Facts) bool) (version uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l, more := m.list(s), true
-	for t := range l.heaps {
+	for t := range tiers {
 		if more && (t < tertiary || s.Low) {
-			l.heaps[t].walk(&l.frontier, func(s slot) bool { more = visit(&l.facts[s]); return more })
+			l.walk(t, func(s slot) bool { more = visit(&l.facts[s]); return more })
 		}
 	}
 	return l.version
@@ -460,8 +465,9 @@ func (m *Matrix) VisitAgain(s Scope, visit func(*Facts) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l := m.list(s)
-	for at := range l.again {
-		if f := &l.facts[at]; (s.Low || f.Trust >= l.settings.threshold()) && !visit(f) {
+	again := int8(tiers + slices.Index(bars[:], ByAgain))
+	for at, place := range l.places {
+		if f := &l.facts[at]; place == again && (s.Low || f.Trust >= l.settings.threshold()) && !visit(f) {
 			return
 		}
 	}
@@ -485,13 +491,14 @@ func (m *Matrix) Out(s Scope) (count int, f Facts, by string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l := m.list(s)
-	if !s.Low && len(l.heaps[tertiary].slots) > 0 {
-		return len(l.slots), l.facts[l.heaps[tertiary].slots[0]], ByCriticality
+	if !s.Low {
+		if best := l.best(tertiary, rank{score: math.MaxInt64}, 1); len(best) > 0 {
+			return len(l.slots), l.facts[best[0]], ByCriticality
+		}
 	}
-	if len(l.barred) > 0 {
-		at := slices.Index(l.tier, tiers)
-		_, by := l.settings.place(&l.facts[at])
-		return len(l.slots), l.facts[at], by
+	at := slices.IndexFunc(l.places, func(place int8) bool { return place >= tiers })
+	if at < 0 {
+		return len(l.slots), Facts{}, ""
 	}
-	return len(l.slots), Facts{}, ""
+	return len(l.slots), l.facts[at], bars[l.places[at]-tiers]
 }

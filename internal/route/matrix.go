@@ -3,7 +3,9 @@ package route
 import (
 	"cmp"
 	"encoding/binary"
+	"iter"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -19,9 +21,9 @@ const (
 	maxEntries = 1 << 18 // in all lists but the one in use
 )
 
-// Matrix knows for each task the services that do it in their order, and for each provider its tasks (section 3.3.1).
-// A task's list is made when it is first asked for, and kept up to date from then on. It may be used by many
-// goroutines.
+// Matrix knows the services that do each task, and the tasks of each provider (section 3.3.1). The list of a task is made
+// when it is first asked for. From then on only services that may have changed are read again, since to read all of
+// 100,000 takes much longer than to scan them. It may be used by many goroutines.
 type Matrix struct {
 	source  Source
 	salt    []byte
@@ -50,7 +52,11 @@ func (m *Matrix) Forget() {
 	clear(m.lists)
 }
 
-// list is one task's services. Slots of those that went are used again.
+// slot is the place of a service in the arrays of its list. The slots of services that went are used again.
+type slot = int32
+
+// list is what is known of the services of one task. A decision scans the small arrays, and reads the facts of those
+// services only that it may choose.
 type list struct {
 	question
 	matrix   *Matrix
@@ -58,27 +64,21 @@ type list struct {
 
 	slots   map[guild.Service]slot
 	keys    map[nostr.PubKey][]slot
-	facts   []Facts
-	tier    []int8   // of each slot; that of a free one is -1
-	at      []slot   // its place in the tier's heap, -1 in none
-	orders  []uint64 // see rank
 	free    []slot
-	heaps   [tiers]heap
-	lots    [tiers]lots
-	barred  map[string]int
-	hourly  map[slot]bool // whose latency is another one in the next hour
-	recents map[slot]bool // who was asked within the window
-	again   map[slot]bool // who is being tried once more
+	facts   []Facts
+	places  []int8  // a tier, or tiers and more for what bars the service, see placeOf; -1 in a free slot
+	ranks   []rank  // of services in a tier
+	tickets []int32 // in the lottery of those to explore
 
-	costs, trusted, latencies median // costs of all, and of those that were met
+	recent map[slot]bool // services with requests within the window
+
 	references
-	unread int // changes of those since the references were read
+	unread int // changes since the references were computed that may change them
 
-	hour     int64
-	next     uint64 // change to go on from
-	version  uint64 // grows when who may be asked may be others
-	used     uint64
-	frontier []int32
+	hour    int64
+	next    uint64 // change to go on from
+	version uint64 // grows when other services may be asked than before
+	used    uint64
 }
 
 // list brings a task's list up to date, and returns it. The lock must be held.
@@ -112,8 +112,8 @@ func (m *Matrix) make(q question, s Settings, now time.Time) *list {
 }
 
 func (m *Matrix) empty(q question, s Settings) *list {
-	return &list{question: q, matrix: m, settings: s, slots: map[guild.Service]slot{}, keys: map[nostr.PubKey][]slot{},
-		barred: map[string]int{}, hourly: map[slot]bool{}, recents: map[slot]bool{}, again: map[slot]bool{}, version: 1}
+	return &list{question: q, matrix: m, settings: s, version: 1,
+		slots: map[guild.Service]slot{}, keys: map[nostr.PubKey][]slot{}, recent: map[slot]bool{}}
 }
 
 // limit drops the lists that were not used for the longest time.
@@ -156,8 +156,10 @@ func (l *list) follow(now time.Time) bool {
 	}
 	if hour := hourOf(now); hour != l.hour {
 		l.hour = hour
-		for s := range l.hourly {
-			l.look(l.facts[s].Offer.Service, now)
+		for s := range l.facts {
+			if l.places[s] >= 0 && l.facts[s].Measured.Hourly {
+				l.look(l.facts[s].Offer.Service, now)
+			}
 		}
 	}
 	return true
@@ -180,42 +182,35 @@ func (l *list) compare(now time.Time) {
 		there[o.Service] = true
 		l.put(l.matrix.source.Facts(l.task, o, now))
 	}
-	for s := range l.slots {
-		if !there[s] {
-			l.remove(s)
+	for s := range l.facts {
+		if service := l.facts[s].Offer.Service; l.places[s] >= 0 && !there[service] {
+			l.remove(service)
 		}
 	}
 }
 
-// put takes the facts of a service, and finds its place in the order.
+// put takes the facts of a service.
 func (l *list) put(f Facts) {
-	service := f.Offer.Service
-	f.Offer.Tasks, f.Offer.Kinds = nil, nil // not needed, and much of many
-	tier, by := l.settings.place(&f)
-	s, known := l.slots[service]
-	if known {
-		old := &l.facts[s]
-		if !sameToJobs(&f, old) || int8(tier) != l.tier[s] {
-			l.version++
-		}
-		if f.cost() != old.cost() || f.Measured.Latency != old.Measured.Latency || f.Met != old.Met {
-			l.unread++
-		}
-		l.take(s)
-	} else {
-		s = l.slot()
-		l.slots[service], l.orders[s] = s, l.matrix.order(service)
-		l.keys[service.PubKey] = append(l.keys[service.PubKey], s)
+	f.Offer.Tasks, f.Offer.Kinds = nil, nil // not needed, and large
+	place := l.settings.placeOf(&f)
+	s, known := l.slots[f.Offer.Service]
+	if !known {
+		s = l.slot(f.Offer.Service)
+	}
+	old := &l.facts[s]
+	if !known || !sameToJobs(&f, old) || place != l.places[s] {
 		l.version++
+	}
+	if !known || f.cost() != old.cost() || f.Measured.Latency != old.Measured.Latency || f.Met != old.Met {
 		l.unread++
 	}
-	old := int8(-1)
-	if known {
-		old = l.tier[s]
+	l.facts[s], l.places[s], l.tickets[s] = f, place, int32(l.settings.thirst(&f))
+	if f.Recent > 0 {
+		l.recent[s] = true
+	} else {
+		delete(l.recent, s)
 	}
-	l.facts[s], l.tier[s] = f, int8(tier)
-	l.count(s, by)
-	l.place(s, old)
+	l.score(s)
 }
 
 // sameToJobs reports whether two facts about a service differ in nothing that may keep it out of a job, but for what
@@ -226,16 +221,21 @@ func sameToJobs(a, b *Facts) bool {
 		x.Price == y.Price && x.Confirmed == y.Confirmed
 }
 
-// slot is one that is free.
-func (l *list) slot() slot {
+// slot gives a service a slot.
+func (l *list) slot(service guild.Service) slot {
+	var s slot
 	if n := len(l.free); n > 0 {
-		s := l.free[n-1]
+		s = l.free[n-1]
 		l.free = l.free[:n-1]
-		return s
+	} else {
+		s = slot(len(l.facts))
+		l.facts, l.places = append(l.facts, Facts{}), append(l.places, -1)
+		l.ranks, l.tickets = append(l.ranks, rank{}), append(l.tickets, 0)
 	}
-	l.facts, l.tier = append(l.facts, Facts{}), append(l.tier, -1)
-	l.at, l.orders = append(l.at, -1), append(l.orders, 0)
-	return slot(len(l.facts) - 1)
+	l.slots[service] = s
+	l.keys[service.PubKey] = append(l.keys[service.PubKey], s)
+	l.ranks[s].order = l.matrix.order(service)
+	return s
 }
 
 // remove takes a service out.
@@ -244,127 +244,159 @@ func (l *list) remove(service guild.Service) {
 	if !ok {
 		return
 	}
-	l.take(s)
-	if t := l.tier[s]; t < tiers {
-		l.heaps[t].remove(l.at, int(l.at[s]))
-		l.lots[t].set(s, 0)
-	}
 	delete(l.slots, service)
-	if rest := slices.DeleteFunc(l.keys[service.PubKey], func(other slot) bool { return other == s }); len(rest) > 0 {
+	delete(l.recent, s)
+	rest := slices.DeleteFunc(l.keys[service.PubKey], func(other slot) bool { return other == s })
+	if len(rest) > 0 {
 		l.keys[service.PubKey] = rest
 	} else {
 		delete(l.keys, service.PubKey)
 	}
-	l.facts[s], l.tier[s] = Facts{}, -1
+	l.facts[s], l.places[s], l.tickets[s] = Facts{}, -1, 0
 	l.free = append(l.free, s)
 	l.version++
 	l.unread++
 }
 
-// take takes a service out of what is counted.
-func (l *list) take(s slot) {
-	f := &l.facts[s]
-	l.tally(f, -1)
-	if _, by := l.settings.place(f); by != "" {
-		if l.barred[by]--; l.barred[by] == 0 {
-			delete(l.barred, by)
-		}
-	}
-	delete(l.hourly, s)
-	delete(l.recents, s)
-	delete(l.again, s)
-}
-
-func (l *list) count(s slot, by string) {
-	f := &l.facts[s]
-	l.tally(f, 1)
-	if by != "" {
-		l.barred[by]++
-	}
-	if by == ByAgain {
-		l.again[s] = true
-	}
-	if f.Measured.Hourly {
-		l.hourly[s] = true
-	}
-	if f.Recent > 0 {
-		l.recents[s] = true
-	}
-}
-
-func (l *list) tally(f *Facts, by int) {
-	cost := int64(f.cost())
-	l.costs.add(cost, by)
-	if f.Met {
-		l.trusted.add(cost, by)
-	}
-	l.latencies.add(f.Measured.Latency, by)
-}
-
-// place gives a slot its place in the heap and the lottery of its tier.
-func (l *list) place(s slot, old int8) {
-	now := l.tier[s]
-	if old >= 0 && old < tiers && old != now {
-		l.heaps[old].remove(l.at, int(l.at[s]))
-		l.lots[old].set(s, 0)
-	}
-	if now == tiers {
-		return
-	}
-	l.lots[now].set(s, l.settings.thirst(&l.facts[s]))
-	if old == now {
-		l.heaps[now].move(l.at, int(l.at[s]), l.rank(s))
-	} else {
-		l.heaps[now].push(l.at, s, l.rank(s))
-	}
-}
-
-// rank is the place of a slot in the order.
-func (l *list) rank(s slot) rank {
+// score computes the score of a service by the references.
+func (l *list) score(s slot) {
 	f := &l.facts[s]
 	_, score := l.settings.weigh(l.settings.terms(f, &l.references))
-	return rank{score - unsure(f), l.orders[s]}
+	l.ranks[s].score = score - unsure(f)
 }
 
-// measure reads the references again once enough has changed that they may be others, and scores all anew if they
-// are: for each change that is a few dozen at most.
+// measure computes the references anew, and all scores if they changed. That takes a look at every service, so it is done
+// only once a 64th of them have changed: a few dozen services for each change.
 func (l *list) measure() {
 	if l.unread == 0 || l.unread*64 < len(l.slots) {
 		return
 	}
 	l.unread = 0
-	fresh := references{cost: l.trusted.value(), latency: l.latencies.value(), total: l.total}
+	fresh := references{cost: l.medianCost(true), latency: median(l.of(func(f *Facts) int64 { return f.Measured.Latency })), total: l.references.total}
 	if fresh.cost == 0 {
-		fresh.cost = l.costs.value()
+		fresh.cost = l.medianCost(false)
 	}
-	if fresh == l.references {
-		return
+	if fresh != l.references {
+		l.references = fresh
+		l.rescore()
 	}
-	l.references = fresh
-	l.rescore()
 }
 
-// rescore gives every service its place by the references.
-func (l *list) rescore() {
-	for s, t := range l.tier {
-		if t >= 0 && t < tiers {
-			l.heaps[t].move(l.at, int(l.at[s]), l.rank(slot(s)))
+// medianCost is the median cost of all services, or of those that were met.
+func (l *list) medianCost(met bool) int64 {
+	return median(l.of(func(f *Facts) int64 {
+		if met && !f.Met {
+			return 0
+		}
+		return int64(f.cost())
+	}))
+}
+
+// of yields a number of each service.
+func (l *list) of(number func(*Facts) int64) iter.Seq[int64] {
+	return func(yield func(int64) bool) {
+		for s := range l.facts {
+			if l.places[s] >= 0 && !yield(number(&l.facts[s])) {
+				return
+			}
 		}
 	}
 }
 
-// outOf sets how many requests there were in the window, by which each one's part of them is measured.
+func (l *list) rescore() {
+	for s, place := range l.places {
+		if place >= 0 {
+			l.score(slot(s))
+		}
+	}
+}
+
+// outOf sets how many requests there were in the window, of which each service had a part.
 func (l *list) outOf(total int) {
 	coarse := least(bucket(int64(max(total, 1))))
-	if coarse == l.total {
+	if coarse == l.references.total {
 		return
 	}
-	l.total = coarse
-	for s := range l.recents {
-		if t := l.tier[s]; t >= 0 && t < tiers {
-			l.heaps[t].move(l.at, int(l.at[s]), l.rank(s))
+	l.references.total = coarse
+	for s := range l.recent {
+		l.score(s)
+	}
+}
+
+// counts is how many services there are in each place.
+type counts [tiers + len(bars)]int
+
+func (l *list) counts() (n counts) {
+	for _, place := range l.places {
+		if place >= 0 {
+			n[place]++
 		}
 	}
+	return n
+}
+
+// barred returns how many services are barred by each reason.
+func (n *counts) barred() map[string]int {
+	barred := map[string]int{}
+	for i, by := range bars {
+		if n[tiers+i] > 0 {
+			barred[by] = n[tiers+i]
+		}
+	}
+	return barred
+}
+
+// walk visits the services of a tier, the best first, until visit returns false. Few are needed as a rule, so it finds and
+// sorts the best 32, and eight times as many each time that those were not enough.
+func (l *list) walk(tier int, visit func(slot) bool) {
+	after := rank{score: math.MaxInt64} // before all
+	for size := 32; ; size *= 8 {
+		best := l.best(int8(tier), after, size)
+		for _, s := range best {
+			if !visit(s) {
+				return
+			}
+		}
+		if len(best) < size {
+			return
+		}
+		after = l.ranks[best[len(best)-1]]
+	}
+}
+
+// best returns the best services of a tier with a rank after a given one, sorted.
+func (l *list) best(tier int8, after rank, size int) []slot {
+	found := make([]slot, 0, min(2*size, len(l.places)))
+	worst := rank{score: math.MinInt64} // of the best, once there are enough of them
+	for i, place := range l.places {
+		if place != tier {
+			continue
+		}
+		if r := &l.ranks[i]; !r.before(&worst) || !after.before(r) {
+			continue
+		}
+		found = append(found, slot(i))
+		if len(found) == 2*size {
+			l.sort(found)
+			found = found[:size]
+			worst = l.ranks[found[size-1]]
+		}
+	}
+	l.sort(found)
+	return found[:min(len(found), size)]
+}
+
+// sort sorts services, the best first.
+func (l *list) sort(all []slot) {
+	slices.SortFunc(all, func(a, b slot) int {
+		switch {
+		case l.ranks[a].before(&l.ranks[b]):
+			return -1
+		case l.ranks[b].before(&l.ranks[a]):
+			return 1
+		}
+		return 0
+	})
 }
 
 // order is what stands for a service among its equals.
@@ -386,11 +418,11 @@ func (m *Matrix) Entries(s Scope, most int) []Entry {
 		}
 		return len(all) < most
 	}
-	for t := range l.heaps {
-		l.heaps[t].walk(&l.frontier, add)
+	for t := range tiers {
+		l.walk(t, add)
 	}
-	for s, t := range l.tier {
-		if t == tiers {
+	for s, place := range l.places {
+		if place >= tiers {
 			add(slot(s))
 		}
 	}
@@ -400,10 +432,11 @@ func (m *Matrix) Entries(s Scope, most int) []Entry {
 func (l *list) entry(s slot) Entry {
 	f := l.facts[s]
 	e := Entry{Facts: f, Performance: l.performance(f.Measured.Latency)}
-	_, e.Barred = l.settings.place(&f)
-	if t := l.tier[s]; t < tiers {
-		e.Tier = l.settings.Tiers[t].Name
+	if place := l.places[s]; place < tiers {
+		e.Tier = l.settings.Tiers[place].Name
 		_, e.Score = l.settings.weigh(l.settings.terms(&f, &l.references))
+	} else {
+		e.Barred = bars[place-tiers]
 	}
 	return e
 }

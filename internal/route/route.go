@@ -1,6 +1,6 @@
-// Package route chooses among services that do a task: it keeps them in the order of their scores, excludes those that
-// must not be asked, throws the dice, and says why (the partnership protocol, sections 3.3 and 4.1.1). It lives in
-// memory, has no clock, and decides nothing for ever: what was chosen is a fact of whoever asked.
+// Package route chooses among services that do a task: it scores them, excludes those that must not be asked, throws the
+// dice, and says why (the partnership protocol, sections 3.3 and 4.1.1). It keeps what it knows of the services in memory
+// and scans it for each decision. It has no clock and records nothing: the caller does.
 package route
 
 import (
@@ -11,7 +11,7 @@ import (
 	"guild/internal/policy"
 )
 
-// Facts is all that is known of one service when it is looked at for a task.
+// Facts is what is known of one service for a task.
 type Facts struct {
 	Offer    guild.Offer // what it announces, and its state
 	Trust    guild.Trust // with the task
@@ -21,12 +21,12 @@ type Facts struct {
 	Queue    int // requests that wait there, as it says
 	Recent   int // requests for the task to its provider, within the policy's window
 
-	Free bool // it said that this costs nothing
+	Free bool // it offered to do this for nothing
 
 	Given  int        // our requests that the service itself has not answered
-	Paused int64      // Unix ms: until when it is thought to have no capacity, as it had none for another job
-	Unpaid int64      // Unix ms: until when it is thought to work for nobody who does not pay first, as it said so
-	Quoted guild.Msat // what it wanted then, as long as that holds; 0 when it said no amount
+	Paused int64      // Unix ms: end of its cooldown after it had no capacity for another job
+	Unpaid int64      // Unix ms: end of its cooldown after it asked to be paid first
+	Quoted guild.Msat // what it asked for then; 0 after the cooldown, or if it named no amount
 }
 
 // Measured is what was seen of a service that was asked before. What was never seen is zero.
@@ -60,7 +60,7 @@ type Entry struct {
 	Barred      string // why it gets no work, in a word; one of the By constants
 }
 
-// What keeps a service out whatever the job is. By others it is kept out of one job; those are the caller's words.
+// What bars a service from every job. What bars it from one job is said in the caller's words.
 const (
 	ByState       = "state"       // it is suspended, stale, … (section 3.4)
 	ByTrust       = "trust"       // below the lowest
@@ -69,7 +69,7 @@ const (
 	ByCriticality = "criticality" // the job is too important for whoever is not trusted with the task
 )
 
-// What is avoided as long as there is somebody else.
+// What the router avoids as long as there is somebody else.
 const (
 	ByShare     = "share"     // it has its share of the task's jobs in the window (section 3.3.3)
 	ByProviders = "providers" // too few others were asked in the window (section 3.3.3)
@@ -80,10 +80,10 @@ const (
 	ByPayment   = "payment"   // it wanted to be paid first, which cannot be done
 )
 
-// PassedOver says in a word why a service is left alone at a time as long as others may be asked, whatever the job is,
-// or "". It is one of the By constants.
+// PassedOver returns one of the By constants if a service is asked only when nobody else may be, whatever the job is, or "".
 func (f *Facts) PassedOver(now time.Time) string {
-	switch at := now.UnixMilli(); {
+	at := now.UnixMilli()
+	switch {
 	case f.Unpaid > at:
 		return ByPayment
 	case f.Paused > at:
@@ -122,7 +122,8 @@ func (s *Settings) threshold() guild.Trust {
 // place is the tier of a service, or says what keeps it out of all. Below the threshold, not met or on probation it
 // is in the last one, which is for unimportant work only.
 func (s *Settings) place(f *Facts) (tier int, by string) {
-	switch state := f.Offer.State; {
+	state := f.Offer.State
+	switch {
 	case !slices.Contains(working[:], state):
 		return tiers, ByState
 	case f.Met && f.Trust < s.Lowest:
@@ -137,6 +138,18 @@ func (s *Settings) place(f *Facts) (tier int, by string) {
 		return primary, ""
 	}
 	return secondary, ""
+}
+
+// bars are the reasons of place.
+var bars = [...]string{ByState, ByTrust, ByAgain, ByUnconfirmed}
+
+// placeOf is place as one number: the tier, or tiers and the index of the reason among bars.
+func (s *Settings) placeOf(f *Facts) int8 {
+	tier, by := s.place(f)
+	if by == "" {
+		return int8(tier)
+	}
+	return int8(tiers + slices.Index(bars[:], by))
 }
 
 // Bars says in a word what keeps a service out of every job, or "".

@@ -1,17 +1,31 @@
 package route
 
 import (
+	"iter"
 	"math/bits"
 
 	"guild"
 	"guild/internal/fact"
 )
 
-// median keeps roughly the median of numbers that come and go: to an eighth below, so that it seldom moves. The
-// zero value has none.
-type median struct {
-	counts [64 * 8]int32
-	n      int
+// median returns the median of the numbers above 0, to an eighth below so that it seldom changes; 0 without any.
+func median(numbers iter.Seq[int64]) int64 {
+	var counts [64 * 8]int
+	n := 0
+	for v := range numbers {
+		if v > 0 {
+			counts[bucket(v)]++
+			n++
+		}
+	}
+	sum, half := 0, (n+1)/2
+	for b := range counts {
+		sum += counts[b]
+		if sum >= half && n > 0 {
+			return least(b)
+		}
+	}
+	return 0
 }
 
 // bucket numbers intervals of numbers above 0, eight for each doubling.
@@ -29,28 +43,6 @@ func least(bucket int) int64 {
 		return int64(bucket)
 	}
 	return int64(bucket%8+8) << (bucket/8 - 1)
-}
-
-// add counts a number, or (by -1) takes it back. What is not above 0 is not known, and does not count.
-func (m *median) add(v int64, by int) {
-	if v > 0 {
-		m.counts[bucket(v)] += int32(by)
-		m.n += by
-	}
-}
-
-// value is the median, 0 without any number.
-func (m *median) value() int64 {
-	if m.n == 0 {
-		return 0
-	}
-	sum, half := 0, (m.n+1)/2
-	for b := range m.counts {
-		if sum += int(m.counts[b]); sum >= half {
-			return least(b)
-		}
-	}
-	return 0
 }
 
 // references are what costs, latencies and recent requests are measured by.
@@ -162,4 +154,14 @@ func unsure(f *Facts) guild.Trust {
 		return 0
 	}
 	return guild.Trust((1-f.Offer.Confidence)*5+0.5) * guild.Micro * 2
+}
+
+// rank orders services, the best first: by score, and where that is the same by a number that follows from the service.
+type rank struct {
+	score guild.Trust
+	order uint64
+}
+
+func (a *rank) before(b *rank) bool {
+	return a.score > b.score || a.score == b.score && a.order < b.order
 }

@@ -9,45 +9,48 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
 
-// Bounds of what is collected, beside Limits.Disk for its bytes and Limits.Inodes for its entries.
+// Bounds of collected files, beside Limits.Disk for their bytes and Limits.Inodes for their number.
 const (
-	maxDepth = 64   // directories below one another
+	maxDepth = 64   // nested directories
 	maxName  = 1024 // bytes of a name
 )
 
-// WriteFiles writes what the names hold below root, the workspace of a run that has ended, as one tar stream
-// for IO.Files. It takes regular files and directories only. The rest, what cannot be read, and what goes beyond
-// the limits is left out and counted. No link leads anywhere, and no pipe is waited for.
-func WriteFiles(w io.Writer, root *os.Root, names []string, l Limits) (left int, err error) {
+// WriteFiles writes the named files and directories below root, the workspace of a run that has ended, as one tar
+// stream for IO.Files. It writes regular files and directories only; everything else, unreadable files, and what
+// exceeds the limits are skipped. It returns the number of skipped files. It follows no link out of root and never
+// blocks on a pipe.
+func WriteFiles(w io.Writer, root *os.Root, names []string, l Limits) (skipped int, err error) {
 	c := newCollector(w, l)
 	for _, name := range names {
 		if err := c.walk(root, filepath.ToSlash(filepath.Clean(name))); err != nil {
-			return c.left, fmt.Errorf("collect %s: %w", name, err)
+			return c.skipped, fmt.Errorf("collect %s: %w", name, err)
 		}
 	}
-	return c.left, c.tw.Close()
+	return c.skipped, c.tw.Close()
 }
 
-// SiftFiles passes on, of a tar stream that was made inside a run by whoever, what WriteFiles could have written
-// for the names. Where it is no tar any more it ends; an error, which wraps io.ErrUnexpectedEOF, is one that ends
-// within a file, for what was written by then is no tar either.
-func SiftFiles(w io.Writer, r io.Reader, names []string, l Limits) (left int, err error) {
+// SiftFiles copies a tar stream that hostile code may have made, and passes on only entries that WriteFiles could
+// have written for names. It returns the number of skipped entries. It stops without an error where the stream is no
+// longer a valid tar. The error wraps io.ErrUnexpectedEOF if the stream ends within a file; the output is then not a
+// valid tar either.
+func SiftFiles(w io.Writer, r io.Reader, names []string, l Limits) (skipped int, err error) {
 	c := newCollector(w, l)
 	tr := tar.NewReader(r)
 	for {
 		h, err := tr.Next()
 		if err == io.EOF {
-			return c.left, c.tw.Close()
+			return c.skipped, c.tw.Close()
 		} else if err != nil {
-			c.left++
-			return c.left, c.tw.Close()
+			c.skipped++
+			return c.skipped, c.tw.Close()
 		}
 		if err := c.sift(h, tr, names); err != nil {
-			return c.left, err
+			return c.skipped, err
 		}
 	}
 }
@@ -55,9 +58,9 @@ func SiftFiles(w io.Writer, r io.Reader, names []string, l Limits) (left int, er
 // collector writes one stream of collected files.
 type collector struct {
 	tw      *tar.Writer
-	bytes   int64 // that may still be written
-	entries int64
-	left    int // how many were left out
+	bytes   int64 // bytes that may still be written
+	entries int64 // entries that may still be written
+	skipped int
 }
 
 func newCollector(w io.Writer, l Limits) *collector {
@@ -65,10 +68,10 @@ func newCollector(w io.Writer, l Limits) *collector {
 	return &collector{tw: tar.NewWriter(w), bytes: l.Disk, entries: l.Inodes}
 }
 
-// admits reports whether one more entry of this name and size is within the bounds.
+// admits reports whether one more entry of this name and size is within the bounds, and counts it.
 func (c *collector) admits(name string, size int64) bool {
 	if c.entries == 0 || size > c.bytes || len(name) > maxName || strings.Count(name, "/") >= maxDepth {
-		c.left++
+		c.skipped++
 		return false
 	}
 	c.entries--
@@ -95,8 +98,8 @@ func (c *collector) walk(root *os.Root, top string) error {
 	}
 	return fs.WalkDir(root.FS(), top, func(name string, d fs.DirEntry, err error) error {
 		switch {
-		case err != nil: // an unreadable directory, or a link out in the middle of top
-			c.left++
+		case err != nil: // an unreadable directory, or a link in the middle of top that leads out
+			c.skipped++
 			return nil
 		case d.IsDir() && name == ".":
 			return nil
@@ -104,36 +107,34 @@ func (c *collector) walk(root *os.Root, top string) error {
 			return fs.SkipDir
 		case d.IsDir():
 			return c.directory(name)
-		case d.Type().IsRegular():
-			return c.open(root, name)
-		default:
-			c.left++
+		case !d.Type().IsRegular():
+			c.skipped++
 			return nil
 		}
+		f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			c.skipped++
+			return nil
+		}
+		defer f.Close()
+		info, err := f.Stat()
+		if err != nil || !info.Mode().IsRegular() || !c.admits(name, info.Size()) {
+			return err
+		}
+		return c.file(name, int64(info.Mode().Perm()), info.Size(), f)
 	})
 }
 
-// open writes one file of a run that has ended: what Lstat saw is what is opened.
-func (c *collector) open(root *os.Root, name string) error {
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		c.left++
-		return nil
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || !c.admits(name, info.Size()) {
-		return err
-	}
-	return c.file(name, int64(info.Mode().Perm()), info.Size(), f)
-}
-
-// sift passes one entry on if it is one that was asked for.
+// sift passes an entry on if it is a plain file or directory that one of names contains.
 func (c *collector) sift(h *tar.Header, r io.Reader, names []string) error {
 	name := path.Clean(h.Name)
+	wanted := slices.ContainsFunc(names, func(n string) bool {
+		n = filepath.ToSlash(filepath.Clean(n))
+		return n == "." || below(name, n)
+	})
 	plain := h.Typeflag == tar.TypeReg || h.Typeflag == tar.TypeDir
-	if !plain || h.Size < 0 || !filepath.IsLocal(name) || !wanted(name, names) {
-		c.left++
+	if !plain || h.Size < 0 || !filepath.IsLocal(name) || !wanted {
+		c.skipped++
 		return nil
 	}
 	if !c.admits(name, h.Size) {
@@ -150,14 +151,4 @@ func (c *collector) sift(h *tar.Header, r io.Reader, names []string) error {
 		return fmt.Errorf("collect %s: %w", name, err)
 	}
 	return nil
-}
-
-// wanted reports whether a name is one of names or below one.
-func wanted(name string, names []string) bool {
-	for _, n := range names {
-		if n = filepath.ToSlash(filepath.Clean(n)); n == "." || below(name, n) {
-			return true
-		}
-	}
-	return false
 }

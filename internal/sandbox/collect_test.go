@@ -14,7 +14,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-// names lists a tar stream, which must be whole and of plain files and directories.
+// names lists the names in a tar stream, which must be valid and have only files and directories.
 func names(t *testing.T, stream io.Reader) []string {
 	t.Helper()
 	var all []string
@@ -33,7 +33,7 @@ func names(t *testing.T, stream io.Reader) []string {
 	}
 }
 
-func TestOnlyPlainFilesOfTheWorkspaceAreCollected(t *testing.T) {
+func TestCollectPlainFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"report.txt", "out/a", "out/big", "other"} {
 		os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755)
@@ -51,7 +51,7 @@ func TestOnlyPlainFilesOfTheWorkspaceAreCollected(t *testing.T) {
 	var b bytes.Buffer
 	asked := []string{"report.txt", "out", "etc/passwd", "etc", "missing"}
 	left, err := sandbox.WriteFiles(&b, root, asked, sandbox.Limits{Disk: 1000})
-	if err != nil || left != 5 { // big, passwd, etc/passwd, etc, and where the directories are too deep
+	if err != nil || left != 5 { // big, passwd, etc/passwd, etc, and the directory that is too deep
 		t.Errorf("%d left out, %v", left, err)
 	}
 	got := slices.DeleteFunc(names(t, &b), func(name string) bool { return strings.HasSuffix(name, "d/") })
@@ -60,7 +60,7 @@ func TestOnlyPlainFilesOfTheWorkspaceAreCollected(t *testing.T) {
 	}
 }
 
-func TestAStreamFromInsideIsSifted(t *testing.T) {
+func TestSiftHostileStream(t *testing.T) {
 	var hostile, sifted bytes.Buffer
 	tw := tar.NewWriter(&hostile)
 	for _, h := range []tar.Header{

@@ -1,6 +1,6 @@
 package sandbox
 
-// Head is a writer that keeps the first Most bytes and swallows the rest, so that whoever writes can go on.
+// Head is a writer that keeps the first Most bytes and discards the rest. It never fails.
 type Head struct {
 	Most int
 	kept []byte
@@ -12,8 +12,8 @@ func (h *Head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Bytes are those that were kept.
+// Bytes returns the bytes that were kept.
 func (h *Head) Bytes() []byte { return h.kept }
 
-// String is the text that was kept.
+// String returns the text that was kept.
 func (h *Head) String() string { return string(h.kept) }

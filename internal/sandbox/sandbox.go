@@ -1,14 +1,13 @@
-// Package sandbox runs commands that nobody trusts: a stranger's agent on the provider's side, a stranger's
-// delivery on the customer's. It owns the meaning of a limit and of a breach; what a run is for, and what its
-// output means, is the caller's business.
+// Package sandbox runs untrusted commands: a stranger's agent on the provider's side, a stranger's delivery on the
+// customer's. It defines limits and breaches. It does not know what a run is for or what its output means.
 //
-// Whatever builds the walls is behind Runner. It never runs a command without them: where no runner is usable,
-// tiers.Best returns an *UnusableError that says what to install.
+// A Runner isolates a command. Without a usable Runner no command is run: tiers.Best then returns an *UnusableError
+// that says what to install.
 //
-// Every run sees the same world: the host's programs and libraries read-only, an almost empty /etc, a fresh
-// /proc and /dev, and one bounded temporary file system that is the workspace, /tmp and /dev/shm at once.
-// Nothing of the host's environment, homes, configuration or processes is there, nor, unless the Spec says so,
-// any network but an empty loopback. When the command ends, everything it started ends with it.
+// Every run sees the same files: the host's programs and libraries read-only, an almost empty /etc, a fresh /proc and
+// /dev, and one bounded temporary file system for the workspace, /tmp and /dev/shm together. It sees nothing of the
+// host's environment, home directories, configuration or processes, and no network but an empty loopback unless the
+// Spec asks for one. When the command ends, all processes that it started are killed.
 package sandbox
 
 import (
@@ -29,16 +28,16 @@ import (
 
 // Places inside every sandbox.
 const (
-	Workspace = "/box/work" // where a run starts when Spec.Dir is empty; writable and empty
-	Home      = "/box/home" // an empty home directory, for programs that insist on one
-	Judge     = "/judge"    // for what the judge lays out beside the workspace
+	Workspace = "/box/work" // working directory if Spec.Dir is empty; writable, and empty but for copies
+	Home      = "/box/home" // an empty home directory, for programs that require one
+	Judge     = "/judge"    // for the judge's own files, beside the workspace
 	Temp      = "/tmp"
 )
 
-// Descriptors inside every sandbox, beside the usual three.
+// File descriptors inside every sandbox, beside the standard three.
 const (
-	ResultsFD = 3 // what is written to it arrives at IO.Results
-	ChannelFD = 4 // one end of IO.Channel, if that is given
+	ResultsFD = 3 // its output goes to IO.Results
+	ChannelFD = 4 // IO.Channel, if there is one
 )
 
 // Defaults of Limits.
@@ -56,7 +55,7 @@ const (
 	DefaultSoftMemory = 512 << 20
 )
 
-// Causes of Result.Killed.
+// Values of Result.Killed.
 const (
 	KilledWall   = "wall"
 	KilledCPU    = "cpu"
@@ -66,40 +65,40 @@ const (
 	KilledOutput = "output"
 )
 
-// Caps says what a runner can do on this machine.
+// Caps describes what a runner can do on this machine.
 type Caps struct {
-	Tier   string // its name in verdicts, as "bubblewrap"
+	Tier   string // its name in verdicts, as "namespaces"
 	Usable bool
-	MAC    string   // the mandatory access control in force, as "landlock 7"; empty if none is
-	Rootfs string   // what the programs and libraries are: "host", or the hash of an image, "sha256:…"
+	MAC    string   // the mandatory access control in force, as "landlock 7"; empty if there is none
+	Rootfs string   // source of the programs and libraries: "host", or the hash of an image, "sha256:…"
 	Forks  bool     // keeps an interpreter warm for Spec.Program and forks it
 	Reason string   // why it is not usable
-	Remedy string   // one line that makes it usable, as "install bubblewrap: apt-get install bubblewrap"
-	Gaps   []string // what it does less well here than it should; shown by guild doctor
+	Remedy string   // one line that makes it usable, as "install podman: apt-get install podman crun"
+	Gaps   []string // shortcomings on this machine, for people; shown by guild doctor
 
-	// Lacks are the features of the contract that it does not have here, for programs; Gaps says them to people.
+	// Lacks are the missing features of the contract, for programs.
 	Lacks []Feature
 }
 
-// Feature is something that not every runner can do. What a run must not do is refused by all of them, and what
-// it does not need of these decides nothing.
+// Feature is an ability that not every runner has. None of them is about isolation: every runner refuses what a run
+// must not do.
 type Feature string
 
-// The features.
+// Features of a runner.
 const (
 	ReportsEscapes     Feature = "reports escapes"           // an attempt to escape is a Breach
-	ReportsDescendants Feature = "reports descendants"       // also one of a process that the command started
-	ReportsNetwork     Feature = "reports network attempts"  // an attempt to reach out is a Breach
-	ReportsAddresses   Feature = "reports addresses"         // and says where to
-	LimitsInodes       Feature = "limits inodes"             // Limits.Inodes bites
-	LimitsShared       Feature = "limits /dev/shm"           // Limits.Disk holds there, too
-	NamesLimits        Feature = "names limits"              // Killed tells processes and disk from an ordinary end
+	ReportsDescendants Feature = "reports descendants"       // also that of a process that the command started
+	ReportsNetwork     Feature = "reports network attempts"  // an attempt to reach the network is a Breach
+	ReportsAddresses   Feature = "reports addresses"         // and names the address
+	LimitsInodes       Feature = "limits inodes"             // Limits.Inodes is enforced
+	LimitsShared       Feature = "limits /dev/shm"           // Limits.Disk covers it
+	NamesLimits        Feature = "names limits"              // Killed names the limits of processes and disk
 	MeasuresDisk       Feature = "measures disk"             // Usage.DiskPeak
 	MeasuresPids       Feature = "measures processes"        // Usage.PidsPeak
 	CountsRefused      Feature = "counts refused calls"      // Usage.Refused
 	SharesNetwork      Feature = "shares the host's network" // Spec.Network
-	OrdinaryUser       Feature = "runs as user 1000"         // whatever user runs guild
-	KeepsFirst         Feature = "keeps its first process"   // a run cannot end or stop the process that all of it ends with
+	OrdinaryUser       Feature = "runs as user 1000"         // whichever user runs guild
+	KeepsFirst         Feature = "keeps its first process"   // a run cannot kill or stop its own first process
 	CollectsKilled     Feature = "collects from a killed run"
 )
 
@@ -109,40 +108,40 @@ func (c Caps) Has(f Feature) bool { return !slices.Contains(c.Lacks, f) }
 // Mount makes a file or directory of the host visible inside.
 type Mount struct {
 	Host, Inside string // absolute paths
-	Writable     bool   // what is written there lands on the host, outside Limits.Disk
+	Writable     bool   // writes go to the host and do not count against Limits.Disk
 }
 
 // Copy puts a private, writable copy of a directory of the host inside. Only regular files and directories are
 // copied: a link, device or socket is an error, because a stranger may have made it. Its bytes count against
-// Limits.Disk. Where two copies meet, the later one wins.
+// Limits.Disk. Where two copies overlap, the later one wins.
 type Copy struct {
 	Host   string // absolute path of a directory
 	Inside string // absolute path below Workspace, Home or Judge
 
-	// ReadOnly keeps the run from changing what was copied. Such a copy may not lie below another.
+	// ReadOnly keeps the run from changing the copy. Such a copy must not lie below another.
 	ReadOnly bool
 
-	// Skip reports whether to leave a file or a whole directory out. The name is relative to Host, with
-	// slashes. Nil leaves nothing out.
+	// Skip reports whether to omit a file or a whole directory. The name is relative to Host, with slashes. Nil omits
+	// nothing.
 	Skip func(name string) bool
 }
 
 // Limits bound one run; zero fields take the defaults.
 type Limits struct {
-	Wall   time.Duration // from the start to the end of everything
-	CPU    time.Duration // all processes together
+	Wall   time.Duration // from the start of the command to the end of all its processes
+	CPU    time.Duration // processor time of all processes together
 	Memory int64         // bytes, all processes and the workspace together
 	Disk   int64         // bytes in the workspace, Temp and /dev/shm together
-	Output int64         // bytes kept of each of stdout, stderr and results; 16 times that in total kills the run
+	Output int64         // bytes kept of each of stdout, stderr and results; the run is killed at 16 times that in total
 	Pids   int           // processes and threads at one time
 
-	CPUs       int           // processors that may be busy at one time
+	CPUs       int           // processors in use at one time
 	Inodes     int64         // files and directories in the same places as Disk
-	SoftCPU    time.Duration // passing it is a warning
-	SoftMemory int64         // bytes; passing it is a warning
+	SoftCPU    time.Duration // exceeding it is a warning
+	SoftMemory int64         // bytes; exceeding it is a warning
 }
 
-// WithDefaults fills the zero fields in.
+// WithDefaults returns the limits with defaults in place of zero fields.
 func (l Limits) WithDefaults() Limits {
 	l.Wall = cmp.Or(l.Wall, DefaultWall)
 	l.CPU = cmp.Or(l.CPU, DefaultCPU)
@@ -157,98 +156,96 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// Profile is a set of system calls that a run may make.
+// Profile is a set of system calls that a run may make. Other calls fail as on a kernel without them (ENOSYS) and are
+// counted in Usage.Refused. Only an attempt to escape or to reach the network is a breach.
 type Profile string
 
-// The profiles: what a wide program needs (threads, processes, sockets of its own, asyncio, databases), and what
-// a plain computation does. What neither allows is refused as an old kernel would (ENOSYS) and counted in
-// Usage.Refused; only an attempt to escape or to reach out is a breach.
+// Profiles of system calls.
 const (
-	Standard Profile = "standard" // the default
-	Strict   Profile = "strict"
+	Standard Profile = "standard" // the default: also threads, processes, local sockets, asyncio, databases
+	Strict   Profile = "strict"   // a plain computation
 )
 
-// Program is a Python program in two parts, so that a runner may do the first once, in a trusted process that
-// it forks for each run. Setup is our own source: it imports, and defines main(). It must not read anything,
-// start threads, or keep what differs from run to run; main() does the work.
+// Program is a Python program in two parts. A runner may execute Setup once, in a trusted process that it forks for each
+// run, and only main() for each run. Setup is our own source: it imports modules and defines main(). It must not read
+// input, start threads, or keep state that differs from run to run.
 type Program struct {
-	Name  string // for evidence, as "examiner"
+	Name  string // for reports, as "examiner"
 	Setup string
 }
 
-// Source is the program in one part, for python3 -c.
+// Source returns the whole program, for python3 -c.
 func (p *Program) Source() string { return p.Setup + "\n\nmain()\n" }
 
-// Spec is one run.
+// Spec describes one run.
 type Spec struct {
 	Argv    []string // Argv[0] is an absolute path or a name found on PATH of Env
-	Program *Program // nil, or what Argv, a Python interpreter with its options, is to run
+	Program *Program // nil, or the program for Argv, which is then a Python interpreter with its options
 	Profile Profile
 	Env     []string // "NAME=value"; complete: nothing is inherited
-	Dir     string   // where it starts; Workspace if empty
+	Dir     string   // working directory; Workspace if empty
 	Mounts  []Mount
 	Copies  []Copy
-	Network bool // the host's network; without it only an empty loopback
+	Network bool // share the host's network; otherwise there is only an empty loopback
 	Limits  Limits
 
-	// Collect names files and directories below Workspace that are handed to IO.Files when the command has
-	// ended and nothing of it runs any more. What is not there, and what is no file, is left out.
+	// Collect names files and directories below Workspace that are written to IO.Files after all processes have ended.
+	// Missing ones, and what is neither a file nor a directory, are skipped.
 	Collect []string
 }
 
-// IO is what flows in and out of a run. Nil readers are empty, nil writers discard. Output arrives as it is
-// written, so a line-wise writer can follow a long run.
+// IO has the streams of a run. Nil readers are empty, nil writers discard. Output arrives as it is written, so a
+// writer can follow a long run.
 type IO struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	Results        io.Writer // what is written to descriptor ResultsFD
-	Files          io.Writer // a tar stream of what Spec.Collect names, below Workspace; hostile
+	Results        io.Writer // output of descriptor ResultsFD
+	Files          io.Writer // a tar stream of the files of Spec.Collect, below Workspace; their content is untrusted
 
-	// Channel is a connected stream socket that the run has as descriptor ChannelFD, to talk to another run.
-	// Run closes it, early enough that the other side sees the end when the run ends.
+	// Channel is a connected stream socket to another run. The command has it as descriptor ChannelFD. Run closes it, so
+	// the other side reads the end of the stream when this run ends.
 	Channel *os.File
 }
 
-// Whole is a writer of IO that gets all of its stream, where others get the first Limits.Output bytes. What comes counts
-// for the end of a run that writes too much all the same, unless the stream is Free: then its reader has bounds of its
-// own, and no length of it ends a run.
+// Whole is a writer of IO that gets its whole stream, not only the first Limits.Output bytes. The stream still counts
+// against the total after which a run is killed, unless it is Free: the writer then has limits of its own.
 type Whole struct {
 	io.Writer
 	Free bool
 }
 
-// Result is how a run ended.
+// Result says how a run ended.
 type Result struct {
 	Exit     int    // the exit code; 128 plus the signal's number if a signal ended it
 	Signal   string // "SIGSEGV" and the like; empty for an ordinary exit
-	Killed   string // the limit that ended it, one of the Killed constants; empty if none did
+	Killed   string // the limit that it was killed for, one of the Killed constants; empty if none
 	Cut      bool   // output was longer than Limits.Output
 	Usage    guild.Usage
-	Breaches []guild.Breach // attempts to escape or to reach out that were seen, all of them refused
-	Warnings []string       // soft limits passed and the like; they decide nothing
+	Breaches []guild.Breach // attempts to escape or to reach the network, all of them refused
+	Warnings []string       // such as exceeded soft limits; they do not change the result
 }
 
-// Runner is something that builds sandboxes. Its methods may be called concurrently; runs share nothing.
+// Runner runs commands in sandboxes. Its methods may be called concurrently; runs share nothing.
 type Runner interface {
-	// Probe really runs a command and reports what works.
+	// Probe runs a command and reports what works.
 	Probe(ctx context.Context) Caps
 
-	// Run runs a command to its end. The error is about the sandbox or ctx; a program that fails, or that a
-	// limit ends, is a Result. When Run returns, nothing of the run is left: no process, mount or file.
+	// Run runs a command to its end. The error is about the sandbox or ctx; a program that fails, or is killed for a
+	// limit, is a Result. When Run returns, no process, mount or file of the run is left.
 	Run(ctx context.Context, s Spec, streams IO) (Result, error)
 }
 
-// UnusableError says that no runner works on this machine, and what would help.
+// UnusableError is the error of a machine on which no runner works.
 type UnusableError struct {
 	Reason string
-	Remedy string // one line
+	Remedy string // what would help, one line
 }
 
 func (e *UnusableError) Error() string {
 	return fmt.Sprintf("no sandbox is usable: %s", e.Reason)
 }
 
-// Check refuses what no runner can do or what would be ambiguous.
+// Check returns an error if no runner can run the spec, or if it is ambiguous.
 func (s Spec) Check() error {
 	if len(s.Argv) == 0 {
 		return errors.New("sandbox: no command")
@@ -301,7 +298,7 @@ func (s Spec) checkCopies() error {
 	return nil
 }
 
-// Command is the whole command line of a run on a runner that starts it as it stands.
+// Command returns the command line of a run for a runner that does not fork a warm interpreter.
 func (s Spec) Command() []string {
 	if s.Program == nil {
 		return s.Argv
@@ -309,4 +306,5 @@ func (s Spec) Command() []string {
 	return append(slices.Clone(s.Argv), "-c", s.Program.Source())
 }
 
+// below reports whether a path is dir or in it.
 func below(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }

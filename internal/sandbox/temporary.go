@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// TempDir makes a temporary directory of this process, and removes those with the same prefix that a process left
-// because it was killed. Its runs ended with it, or can do nothing any more with what they had there.
+// TempDir creates a temporary directory for this process. It also removes directories with the same prefix that killed
+// processes have left: their runs ended with them, or have no use for the files any more.
 func TempDir(prefix string) (string, error) {
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*-*"))
 	for _, dir := range left {
 		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), prefix), "-")
 		if n, err := strconv.Atoi(pid); err == nil && isGone(n) && !isMounted(dir) {
-			RemoveTree(dir) // another user's cannot be
+			RemoveTree(dir) // fails for another user's directory
 		}
 	}
 	return os.MkdirTemp("", fmt.Sprintf("%s%d-", prefix, os.Getpid()))
 }
 
-// RemoveTree removes a directory, whatever rights a run has given to the directories in it.
+// RemoveTree removes a directory, whatever permissions a run has set on the directories in it.
 func RemoveTree(dir string) error {
 	if os.RemoveAll(dir) == nil {
 		return nil
@@ -42,7 +42,7 @@ func RemoveTree(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// isGone reports whether there is no such process, as far as /proc tells.
+// isGone reports whether /proc shows that there is no such process. Without a /proc it returns false.
 func isGone(pid int) bool {
 	if _, err := os.Stat("/proc/self"); err != nil {
 		return false
@@ -51,7 +51,7 @@ func isGone(pid int) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// isMounted reports whether something is mounted in a directory, which would be emptied with it.
+// isMounted reports whether something is mounted on a directory or in it. Removing the directory would empty that too.
 func isMounted(dir string) bool {
 	b, err := os.ReadFile("/proc/self/mounts")
 	return err != nil || strings.Contains(string(b), " "+dir+"/") || strings.Contains(string(b), " "+dir+" ")

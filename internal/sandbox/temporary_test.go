@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestWhatAKilledProcessLeftIsRemoved(t *testing.T) {
+func TestTempDirRemovesLeftovers(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	ended := exec.Command("true")
 	if err := ended.Run(); err != nil {

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Box is where a run's bounded temporary file system is: Workspace and Home lie in it.
+// Box is the mount point of a run's bounded temporary file system. Workspace and Home are in it.
 const Box = "/box"
 
-// User is who a run is inside, where its tier can choose.
+// User is the user id of a run inside the sandbox, if its runner can choose.
 const User = 1000
 
-// Etc are the files of a sandbox's /etc that are written for it, by name, for a run as that user.
+// Etc returns the files that are written to a sandbox's /etc, by name, for a run as user.
 func Etc(user int) map[string]string {
 	return map[string]string{
 		"passwd":        fmt.Sprintf("box:x:%d:%[1]d::%s:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n", user, Home),
@@ -26,8 +26,8 @@ func Etc(user int) map[string]string {
 	}
 }
 
-// HostEtc are the names below /etc that programs need and that hold no secret, so that a run sees the host's;
-// more of them with a network.
+// HostEtc returns the names below /etc that a run sees of the host: those that programs need and that hold no secrets.
+// A run with a network sees more of them.
 func HostEtc(network bool) []string {
 	names := []string{"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types"}
 	if !network {
@@ -38,17 +38,17 @@ func HostEtc(network bool) []string {
 		"pki/ca-trust/extracted", "ca-certificates", "ca-certificates.conf")
 }
 
-// Writable are the copies that the run may change, in their order.
+// Writable returns the copies that the run may change, in order.
 func (s Spec) Writable() []Copy {
 	return slices.DeleteFunc(slices.Clone(s.Copies), func(c Copy) bool { return c.ReadOnly })
 }
 
-// WritesJudge reports whether the run may change something below Judge, beside its workspace.
+// WritesJudge reports whether the run may change files below Judge.
 func (s Spec) WritesJudge() bool {
 	return slices.ContainsFunc(s.Writable(), func(c Copy) bool { return below(path.Clean(c.Inside), Judge) })
 }
 
-// Try runs true, as a Probe does, and says why that does not work.
+// Try runs /bin/true, for a Probe, and returns why that fails.
 func Try(ctx context.Context, r Runner) error {
 	var stderr bytes.Buffer
 	res, err := r.Run(ctx, Spec{
@@ -58,7 +58,7 @@ func Try(ctx context.Context, r Runner) error {
 	case err != nil:
 		return err
 	case res.Killed != "":
-		return fmt.Errorf("a trial run was ended by its limit: %s", res.Killed)
+		return fmt.Errorf("a trial run was killed for its limit: %s", res.Killed)
 	case res.Exit != 0:
 		return fmt.Errorf("a trial run exits %d: %s", res.Exit, strings.TrimSpace(stderr.String()))
 	default:
@@ -66,7 +66,7 @@ func Try(ctx context.Context, r Runner) error {
 	}
 }
 
-// Refuse is a run on a runner that is not usable, which its Caps say why.
+// Refuse implements Run for a runner that is not usable: it closes the channel and returns an *UnusableError.
 func Refuse(c Caps, streams IO) (Result, error) {
 	if streams.Channel != nil {
 		streams.Channel.Close()
@@ -74,7 +74,7 @@ func Refuse(c Caps, streams IO) (Result, error) {
 	return Result{}, &UnusableError{Reason: c.Reason, Remedy: c.Remedy}
 }
 
-// LeaveOut warns of files that were to be collected and are left out, if there are any.
+// LeaveOut adds a warning if files of Spec.Collect were skipped.
 func (r *Result) LeaveOut(files int) {
 	if files > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d of the files to collect were left out", files))

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestARunWritesBesideItsWorkspaceOnlyWhereACopyIsItsOwn(t *testing.T) {
+func TestWritesJudge(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		copies   []Copy
@@ -26,7 +26,7 @@ func TestARunWritesBesideItsWorkspaceOnlyWhereACopyIsItsOwn(t *testing.T) {
 	}
 }
 
-func TestAHeadKeepsTheBeginningAndSwallowsTheRest(t *testing.T) {
+func TestHeadKeepsBeginning(t *testing.T) {
 	h := Head{Most: 5}
 	for _, s := range []string{"abc", "def", "ghi"} {
 		if n, err := io.WriteString(&h, s); n != 3 || err != nil {

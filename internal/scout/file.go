@@ -15,7 +15,7 @@ import (
 	"guild/internal/relay"
 )
 
-// file is what is kept over a restart.
+// file is what a scout keeps over a restart.
 type file struct {
 	Version int     `json:"version"`
 	Relays  []place `json:"relays"`
@@ -26,7 +26,7 @@ const (
 	maxFile = 1 << 20 // bytes
 )
 
-// load reads the file. What is not in order in it is left out.
+// load reads the file, and leaves out what is invalid. A missing file is not an error.
 func load(path string) ([]place, error) {
 	if path == "" {
 		return nil, nil
@@ -36,17 +36,17 @@ func load(path string) ([]place, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the tiers of the relays: %w", err)
+		return nil, fmt.Errorf("tiers of relays: %w", err)
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxFile))
 	if err != nil {
-		return nil, fmt.Errorf("the tiers of the relays: %w", err)
+		return nil, fmt.Errorf("tiers of relays: %w", err)
 	}
 	return decode(b), nil
 }
 
-// decode reads what encode wrote, and takes nothing in that a scout would not have written.
+// decode reads what encode wrote, and leaves out relays that a scout would not have written.
 func decode(b []byte) []place {
 	var kept file
 	if json.Unmarshal(b, &kept) != nil || kept.Version != version {
@@ -85,7 +85,7 @@ func (s *Scout) save() error {
 		err = durable.WriteBytes(s.c.File, b)
 	}
 	if err != nil {
-		return fmt.Errorf("the tiers of the relays: %w", err)
+		return fmt.Errorf("tiers of relays: %w", err)
 	}
 	return nil
 }

@@ -13,11 +13,11 @@ import (
 	"guild/nip89"
 )
 
-// What is asked of a relay (the partnership protocol, section 1.2.1). No tag is asked for: whoever names a task in
-// words of its own would be missed; what an announcement is about is told here, not there.
+// Queries to a relay (the partnership protocol, section 1.2.1). No filter has a tag of a task, because a provider that names a
+// task in its own words would be missed; the registry tells what an announcement is about.
 const (
-	lookBack   = 24 * time.Hour // at a relay that was never read; later on, since the watermark
-	mostStored = 1000           // announcements of any age that are asked for once after a start
+	lookBack   = 24 * time.Hour // at a relay that was never read; at others since the watermark
+	mostStored = 1000           // announcements of any age, asked for once after a start
 
 	kindDeletion  = nostr.Kind(5)
 	kindRelays    = nostr.Kind(10002)
@@ -25,11 +25,11 @@ const (
 
 	mostPeople   = 500  // whose lists and announcements are read
 	mostAuthors  = 100  // of a filter
-	mostFollowed = 100  // whose recommendations are
+	mostFollowed = 100  // people whose recommendations are read
 	mostAdvice   = 1000 // recommendations of theirs
 )
 
-// recent asks for what was announced or taken back lately.
+// recent returns the filters for what was announced or deleted lately.
 func recent(now time.Time) []nostr.Filter {
 	since := nostr.Timestamp(now.Add(-lookBack).Unix())
 	return []nostr.Filter{
@@ -38,8 +38,8 @@ func recent(now time.Time) []nostr.Filter {
 	}
 }
 
-// stored asks for announcements of any age: they are replaced, not repeated, and are usually old. Whoever announces
-// much and late fills that answer, so those of the providers that we deal with are asked for by their authors.
+// stored returns the filters for announcements of any age: they are replaced, not repeated, so most are old. A stranger with
+// many new announcements can fill an answer, so those of known providers are asked for by author.
 func stored(providers []nostr.PubKey) []nostr.Filter {
 	filters := []nostr.Filter{{Kinds: []nostr.Kind{nip89.Kind}, Limit: mostStored}}
 	for some := range slices.Chunk(providers[:min(len(providers), mostPeople)], mostAuthors) {
@@ -48,18 +48,18 @@ func stored(providers []nostr.PubKey) []nostr.Filter {
 	return filters
 }
 
-// The names of subscriptions, and so of watermarks. One relay has the same watermark in every tier.
+// recentAt and storedAt name subscriptions and their watermarks. A relay has the same watermark in every tier.
 func recentAt(url string) string { return "announcements at " + url }
 func storedAt(url string) string { return "all announcements at " + url }
 
 const listsName = "lists of people"
 
-// Reads reports whether a subscription is one of a scout's, by its name.
+// Reads reports whether a scout has subscriptions of this name.
 func Reads(sub string) bool {
 	return sub == listsName || strings.HasPrefix(sub, recentAt("")) || strings.HasPrefix(sub, storedAt(""))
 }
 
-// look reads what a relay of the second or third tier has that is new.
+// look reads what is new at a relay of the second or third tier.
 func (s *Scout) look(ctx context.Context, url string) {
 	events, err := s.whole(ctx, url)
 	if err == nil {
@@ -68,7 +68,7 @@ func (s *Scout) look(ctx context.Context, url string) {
 		events += more
 	}
 	if ctx.Err() != nil {
-		return // it did not get its time
+		return // it was cut short, which says nothing of the relay
 	}
 	if err != nil {
 		s.c.Log.Debug("a relay was not read", "url", url, "err", err)
@@ -99,8 +99,8 @@ func (s *Scout) whole(ctx context.Context, url string) (events int, err error) {
 	return events, err
 }
 
-// read takes what a relay has stored for a subscription since it was last read. The error is about one that did
-// not answer in time.
+// read receives what a relay has stored for a subscription since it was last read. It returns an error if the relay does not
+// answer in time.
 func (s *Scout) read(ctx context.Context, name, url string, filters []nostr.Filter) (events int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -116,7 +116,7 @@ func (s *Scout) read(ctx context.Context, name, url string, filters []nostr.Filt
 	return int(n.Load()), nil
 }
 
-// keepFirstTier has a subscription stay at each relay of the first tier, and at no other.
+// keepFirstTier keeps a subscription at each relay of the first tier, and at no other.
 func (s *Scout) keepFirstTier(ctx context.Context) {
 	first := s.firstTier()
 	for url, leave := range s.stays {
@@ -167,7 +167,7 @@ func (s *Scout) stay(ctx context.Context, url string) {
 	<-ctx.Done()
 }
 
-// counted hands on the events of one relay of the first tier, and counts them.
+// counted returns a receiver that counts the events of one relay of the first tier.
 func (s *Scout) counted(url string) func(context.Context, string, guild.Verified) {
 	return func(ctx context.Context, from string, v guild.Verified) {
 		s.put(url, func(p *place) { p.came++ })
@@ -175,7 +175,7 @@ func (s *Scout) counted(url string) func(context.Context, string, guild.Verified
 	}
 }
 
-// lists is the subscription to the lists of people that matter to us.
+// lists is the subscription to the lists of followed people and known providers.
 type lists struct {
 	next      time.Time
 	at        []string
@@ -184,8 +184,8 @@ type lists struct {
 	stop      func()
 }
 
-// readLists follows the relay lists of providers and the recommendations of those whom we follow, at the first
-// tier. Who comes new has lists that are older than any watermark, so all of these few are read again.
+// readLists reads the relay lists of providers and the recommendations of followed people at the first tier. When people are
+// added, all lists are read again, because the new ones are older than the watermark.
 func (s *Scout) readLists(now time.Time) {
 	if s.c.People == nil || now.Before(s.lists.next) {
 		return
@@ -213,7 +213,7 @@ func (s *Scout) readLists(now time.Time) {
 	s.lists.stop = s.c.Pool.Subscribe(listsName, filters, l.at...)
 }
 
-// advice asks for people's relay lists (NIP-65) and for the recommendations (NIP-89) of those whom we follow.
+// advice returns the filters for people's relay lists (NIP-65) and the recommendations (NIP-89) of followed people.
 func advice(followed, providers []nostr.PubKey) []nostr.Filter {
 	people := slices.Concat(followed, providers)
 	if len(people) == 0 {

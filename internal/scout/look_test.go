@@ -11,8 +11,7 @@ import (
 	"guild/internal/relay"
 )
 
-// TestPrivateAddress has somebody announce a relay on this machine that the
-// configuration does not name.
+// TestPrivateAddress announces a relay on this machine that the configuration does not name.
 func TestPrivateAddress(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -39,13 +38,13 @@ func TestPrivateAddress(t *testing.T) {
 	brief, end := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer end()
 	if _, err := s.read(brief, recentAt(url), url, recent(time.Now())); err == nil {
-		t.Error("it was read")
+		t.Error("the relay was read")
 	}
 	cancel()
 	<-done
 	select {
 	case <-reached:
-		t.Error("it was connected to")
+		t.Error("the relay was connected to")
 	default:
 	}
 }

@@ -1,7 +1,6 @@
-// Package scout reads announcements from more relays than can be kept connected: those of the first tier all the
-// time, those of the second every five minutes, of the third one now and then (the partnership protocol, section
-// 1.2.1). It owns which relay is in which tier, by what it yields and how stable it is. It reads no event: what
-// comes is the receiver's, who tells what an announcement is about.
+// Package scout reads announcements from more relays than can be kept connected: from the first tier all the time, from the
+// second every five minutes, from the third about hourly (the partnership protocol, section 1.2.1). It owns which relay is
+// in which tier, by its yield and its stability. It hands events to a receiver and does not look into them.
 package scout
 
 import (
@@ -18,7 +17,7 @@ import (
 	"guild/internal/relay"
 )
 
-// Tier is how often a relay is read.
+// Tier says how often a relay is read.
 type Tier int
 
 // The tiers.
@@ -34,19 +33,20 @@ type Config struct {
 	Receive relay.Receiver // gets each event once, like the pool's own
 	Now     func() time.Time
 	File    string          // remembers the tiers; none if empty
-	Ours    []string        // relays of the configuration: first tier for ever
+	Ours    []string        // relays of the configuration: always in the first tier
 	Known   func() []string // relays that announcements name; none if nil
 
-	// People lists whose recommendations are read, and whose relay lists beside theirs; nobody if nil.
+	// People lists those whose recommendations and relay lists are read, and providers whose relay lists are read; nobody if
+	// nil.
 	People func() (followed, providers []nostr.PubKey)
 	Log    *slog.Logger // slog.Default() if nil
 }
 
 const (
-	beat     = 15 * time.Second // between two looks at what is due
-	patience = 30 * time.Second // for one relay to tell what it has
+	beat     = 15 * time.Second // between two turns
+	patience = 30 * time.Second // for one relay to send what it has
 	looksMax = 8                // at a time
-	saving   = time.Minute      // writes of the file are at least so far apart
+	saving   = time.Minute      // between two writes of the file, at least
 )
 
 // Scout reads relays by their tiers.
@@ -65,8 +65,8 @@ type Scout struct {
 	saved time.Time
 }
 
-// Open returns a scout that remembers what it knew. A file that cannot be understood is begun anew, for all that
-// is in it can be learned again; the error is about one that cannot be read.
+// Open returns a scout with the tiers in its file. A file that cannot be decoded is begun anew, because all of it can be
+// learned again; a file that cannot be read is an error.
 func Open(c Config) (*Scout, error) {
 	c.Log = cmp.Or(c.Log, slog.Default())
 	s := &Scout{c: c, looks: make(chan struct{}, looksMax), places: map[string]*place{}, stays: map[string]context.CancelFunc{}}
@@ -82,7 +82,7 @@ func Open(c Config) (*Scout, error) {
 	for _, raw := range c.Ours {
 		url, err := relay.Normalize(raw)
 		if err != nil {
-			continue // the pool complains of it
+			continue // the pool reports it
 		}
 		p := s.places[url]
 		if p == nil {
@@ -104,7 +104,7 @@ func (s *Scout) all() []*place {
 	return all
 }
 
-// Run reads relays until ctx ends. The tiers are in the file when it returns.
+// Run reads relays until ctx ends, and writes the file before it returns.
 func (s *Scout) Run(ctx context.Context) error {
 	now := s.c.Now()
 	s.admit, s.saved = now.Add(time.Minute), now
@@ -141,18 +141,18 @@ func (s *Scout) turn(ctx context.Context, now time.Time) {
 				s.look(ctx, url)
 			})
 		default:
-			s.put(url, func(p *place) { p.busy = false }) // with the next beat
+			s.put(url, func(p *place) { p.busy = false }) // tried again at the next turn
 		}
 	}
 	if now.Sub(s.saved) >= saving {
 		s.saved = now
 		if err := s.save(); err != nil {
-			s.c.Log.Warn("the tiers of the relays were not saved", "err", err)
+			s.c.Log.Warn("the tiers of relays were not saved", "err", err)
 		}
 	}
 }
 
-// welcome takes in the relays that strangers name, in no order that they could choose.
+// welcome admits relays that strangers name, in random order, so that nobody can choose it.
 func (s *Scout) welcome(known []string, now time.Time) {
 	known = slices.Clone(known)
 	rand.Shuffle(len(known), func(i, j int) { known[i], known[j] = known[j], known[i] })
@@ -165,7 +165,7 @@ func (s *Scout) welcome(known []string, now time.Time) {
 	}
 }
 
-// attend notes how the relays of the first tier do.
+// attend notes how the relays of the first tier did since the last look.
 func (s *Scout) attend(now time.Time) {
 	connected := map[string]bool{}
 	for _, r := range s.c.Pool.Status() {
@@ -182,7 +182,7 @@ func (s *Scout) attend(now time.Time) {
 	settle(s.all(), now)
 }
 
-// due takes the relays that are to be looked at, those first that waited longest.
+// due returns the relays to look at, and marks them busy; the longest due come first.
 func (s *Scout) due(now time.Time) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,13 +210,13 @@ func (s *Scout) put(url string, change func(*place)) {
 	}
 }
 
-// Status is one relay as the scout sees it.
+// Status is what a scout knows of one relay.
 type Status struct {
 	URL    string
 	Tier   Tier
 	Ours   bool
-	Yield  float64   // events that were new to us, for each hour; recent hours count most
-	Stable float64   // share of looks that were answered, 0 to 1; the latest count most
+	Yield  float64   // new events an hour; recent hours count most
+	Stable float64   // share of answered looks, 0 to 1; the latest count most
 	Looked time.Time // last; zero if never
 }
 

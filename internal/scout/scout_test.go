@@ -26,8 +26,7 @@ import (
 	"guild/nip89"
 )
 
-// sea is many relays in one process, reached by pipes, so that hours pass at once in a bubble. Each is known by
-// the host that it is dialled at.
+// sea is many relays in one process, by host. They are reached by pipes, so that hours pass at once in a bubble.
 type sea struct {
 	t     *testing.T
 	conns chan net.Conn
@@ -42,7 +41,7 @@ type sea struct {
 	once   sync.Once
 }
 
-// session is one connection, with the filters of what is listened to on it.
+// session is one connection with the filters of its subscriptions.
 type session struct {
 	ws   *websocket.Conn
 	ctx  context.Context
@@ -97,7 +96,7 @@ func (s *sea) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	}
 }
 
-// ServeHTTP is one relay's side of one connection.
+// ServeHTTP serves one connection of a relay.
 func (s *sea) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ws, err := websocket.Accept(w, r, nil)
 	if err != nil {
@@ -135,7 +134,7 @@ func (s *sea) exit(host string, one *session) {
 	delete(s.open[host], one)
 }
 
-// answer is what a relay says to a message.
+// answer returns what a relay sends for a message.
 func (s *sea) answer(host string, one *session, raw []byte) (messages []string) {
 	var parts []json.RawMessage
 	if json.Unmarshal(raw, &parts) != nil {
@@ -169,7 +168,7 @@ func wants(filters []nostr.Filter, e nostr.Event) bool {
 	return slices.ContainsFunc(filters, func(f nostr.Filter) bool { return f.Matches(e) })
 }
 
-// announce publishes an announcement of now at relays, at one after the other.
+// announce publishes an announcement of now at one relay after the other.
 func (s *sea) announce(hosts ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +192,7 @@ func (s *sea) leave(host string, away bool) {
 	s.away[host] = away
 }
 
-// looks are the times at which a relay was asked for recent announcements.
+// looks returns the times at which a relay was asked for recent announcements.
 func (s *sea) looks(host string) (times []time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +205,7 @@ func (s *sea) looks(host string) (times []time.Time) {
 	return times
 }
 
-// all is everything that a relay was asked.
+// all returns everything that a relay was asked.
 func (s *sea) all(host string) []asking {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,7 +283,7 @@ func (w *world) received() int {
 	return len(w.got)
 }
 
-// times is how often an announcement was received.
+// times counts how often an announcement was received.
 func (w *world) times(d string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -308,7 +307,7 @@ func TestOwnAndNewRelays(t *testing.T) {
 			}
 		}
 		if slices.EqualFunc(s.looks("127.0.0.2"), s.looks("127.0.0.3"), time.Time.Equal) {
-			t.Error("both were looked at at the same times")
+			t.Error("both were looked at together each time")
 		}
 	})
 }
@@ -329,7 +328,7 @@ func TestRelayTierPromotion(t *testing.T) {
 			return false
 		}
 		if !hours(8, scout.Polled) {
-			t.Fatal("it is not polled")
+			t.Fatal("not polled")
 		}
 		before := len(s.looks(host))
 		time.Sleep(30 * time.Minute)
@@ -343,7 +342,7 @@ func TestRelayTierPromotion(t *testing.T) {
 			}
 		}
 		if !hours(8, scout.Persistent) {
-			t.Fatal("it is not stayed with")
+			t.Fatal("not persistent")
 		}
 		before = len(s.looks(host))
 		time.Sleep(3 * time.Hour)
@@ -390,7 +389,7 @@ func TestColdAndLaterStart(t *testing.T) {
 			t.Errorf("first asked with %v", f)
 		}
 		if !slices.ContainsFunc(asked, func(a asking) bool { return a.filters[0].Limit == 1000 && a.filters[0].Since == 0 }) {
-			t.Error("what is stored was not asked for with limit 1000")
+			t.Error("stored announcements were not asked for with limit 1000")
 		}
 		w.stop()
 		n := len(s.all("127.0.0.1"))
@@ -401,7 +400,7 @@ func TestColdAndLaterStart(t *testing.T) {
 			t.Errorf("then asked since %s, want two minutes before the newest", f.Since.Time())
 		}
 		if !slices.ContainsFunc(asked, func(a asking) bool { return a.filters[0].Limit == 1000 && a.filters[0].Since == 0 }) {
-			t.Error("what is stored was not asked for after the second start")
+			t.Error("stored announcements were not asked for after the second start")
 		}
 	})
 }
@@ -425,14 +424,14 @@ func TestTiersSurviveRestart(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if s.connected("127.0.0.2") != 1 {
-			t.Error("it is not listened to")
+			t.Error("no subscription")
 		}
 		if len(s.looks("127.0.0.3")) > looks+1 {
-			t.Error("a restart looks at what was looked at just now")
+			t.Error("a restart looks again at once")
 		}
 		time.Sleep(2 * time.Hour)
 		if len(s.looks("127.0.0.3")) == looks {
-			t.Error("what is sampled is not looked at any more")
+			t.Error("sampled relays are not looked at any more")
 		}
 	})
 }
@@ -523,7 +522,7 @@ func TestListsOfPeople(t *testing.T) {
 	})
 }
 
-// TestRealRelay reads more than a relay tells at a time, and what is older than a day.
+// TestRealRelay reads more than a relay sends at a time, and what is older than a day.
 func TestRealRelay(t *testing.T) {
 	r, err := relayd.Open(relayd.Config{Dir: t.TempDir(), Addr: "127.0.0.1:0", Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -15,16 +15,16 @@ const (
 	everySampled = time.Hour // on average
 )
 
-// How many relays there are room for. Anybody can name relays in an announcement, and none of that may make us
-// connect everywhere, or to one host again and again.
+// Bounds on relays. Anybody can name relays in an announcement; that must not make a node connect everywhere, or to one host
+// again and again.
 const (
-	mostPersistent = 8 // beside our own
+	mostPersistent = 8 // beside those of the configuration
 	mostPolled     = 32
 	mostSampled    = 200
 	mostOfHost     = 2
 )
 
-// place is one relay and how it has done. What is exported is kept in the file.
+// place is one relay and how it did. The file has the exported fields.
 type place struct {
 	URL    string  `json:"url"`
 	Tier   Tier    `json:"tier"`
@@ -35,17 +35,17 @@ type place struct {
 
 	ours  bool
 	busy  bool      // is being looked at
-	whole bool      // all its announcements were asked for since the start
+	whole bool      // all its announcements were read since the start
 	due   time.Time // next look
 	came  int       // new events since the last look, in the first tier
 }
 
 const (
-	memory  = 12 * time.Hour // after which a yield counts a third
+	memory  = 12 * time.Hour // after which a yield counts 1/e
 	trusted = 0.2            // weight of one look in Stable
 )
 
-// looked notes one look: whether the relay answered, and how many events it had that nobody else had sent.
+// looked notes one look: whether the relay answered, and how many events it was the first to send.
 func (p *place) looked(now time.Time, answered bool, events int) {
 	stable := 0.0
 	if answered {
@@ -61,7 +61,7 @@ func (p *place) looked(now time.Time, answered bool, events int) {
 	p.due = p.again(now)
 }
 
-// gave counts what came since the look before. What a relay had when we first saw it came in a day.
+// gave counts the events since the look before. Those of the first look count as the events of a day.
 func (p *place) gave(now time.Time, events int) {
 	since := lookBack
 	if p.Looked != 0 {
@@ -74,12 +74,11 @@ func (p *place) gave(now time.Time, events int) {
 	p.Yield += weight * (rate - p.Yield)
 }
 
-// again says when the next look is due. Looks of the third tier are spread, so that neither we nor the relays
-// have them all at once.
+// again returns when the next look is due. Looks of the third tier are spread, so that they do not come all at once.
 func (p *place) again(now time.Time) time.Time {
 	last := time.UnixMilli(p.Looked)
 	if p.Looked == 0 || last.After(now) || now.Sub(last) > 2*everySampled {
-		return now.Add(rand.N(everyPolled)) // new, or long ago
+		return now.Add(rand.N(everyPolled)) // never looked at, or long ago
 	}
 	if p.Tier == Sampled {
 		return last.Add(everySampled/2 + rand.N(everySampled))
@@ -87,10 +86,10 @@ func (p *place) again(now time.Time) time.Time {
 	return last.Add(everyPolled)
 }
 
-// What moves a relay from one tier to the next, and back. A relay comes down only well below where it came up,
-// and not before it had its time in a tier, or it would go up and down with every look.
+// Thresholds between tiers. A relay goes down well below where it went up, and only after some looks in its tier; otherwise
+// it would go up and down with every look.
 const (
-	looksToPoll = 3 // hours
+	looksToPoll = 3 // about as many hours
 	looksToStay = 12
 	looksToFall = 12
 
@@ -103,18 +102,24 @@ const (
 	yieldOfStay, yieldOfPoll = 0.1, 0.01
 )
 
-// next is the tier that a relay has earned.
+// next returns the tier that a relay has earned.
 func (p *place) next() Tier {
+	rises := func(looks int, stable, yield float64) bool {
+		return p.Looks >= looks && p.Stable >= stable && p.Yield >= yield
+	}
+	falls := func(stable, yield float64) bool {
+		return p.Looks >= looksToFall && (p.Stable < stable || p.Yield < yield)
+	}
 	switch {
 	case p.ours:
 		return Persistent
-	case p.Tier == Sampled && p.Looks >= looksToPoll && p.Stable >= stableToPoll && p.Yield >= yieldToPoll:
+	case p.Tier == Sampled && rises(looksToPoll, stableToPoll, yieldToPoll):
 		return Polled
-	case p.Tier == Polled && p.Looks >= looksToStay && p.Stable >= stableToStay && p.Yield >= yieldToStay:
+	case p.Tier == Polled && rises(looksToStay, stableToStay, yieldToStay):
 		return Persistent
-	case p.Tier == Polled && p.Looks >= looksToFall && (p.Stable < stableOfPoll || p.Yield < yieldOfPoll):
+	case p.Tier == Polled && falls(stableOfPoll, yieldOfPoll):
 		return Sampled
-	case p.Tier == Persistent && p.Looks >= looksToFall && (p.Stable < stableOfStay || p.Yield < yieldOfStay):
+	case p.Tier == Persistent && falls(stableOfStay, yieldOfStay):
 		return Polled
 	}
 	return p.Tier
@@ -127,7 +132,7 @@ func (p *place) move(to Tier, now time.Time) {
 	}
 }
 
-// settle moves each relay to the tier that it has earned, as far as there is room.
+// settle moves each relay to the tier that it has earned, if there is room.
 func settle(all []*place, now time.Time) {
 	for _, p := range all {
 		p.move(p.next(), now)
@@ -136,7 +141,8 @@ func settle(all []*place, now time.Time) {
 	crowd(all, Polled, mostPolled, now)
 }
 
-// crowd moves those down that are too many in a tier. Who was there before has twice the weight of a newcomer.
+// crowd moves the worst relays of a tier down while it has too many. A relay that was there before has twice the weight of a
+// new one.
 func crowd(all []*place, tier Tier, most int, now time.Time) {
 	var in []*place
 	for _, p := range all {
@@ -161,7 +167,7 @@ func crowd(all []*place, tier Tier, most int, now time.Time) {
 	}
 }
 
-// admit takes a newcomer into the third tier. It reports whether there may be room for another.
+// admit takes a new relay into the third tier, if there is room. It reports whether there may be room for another.
 func admit(places map[string]*place, url string, now time.Time) bool {
 	if places[url] != nil {
 		return true
@@ -195,7 +201,7 @@ func admit(places map[string]*place, url string, now time.Time) bool {
 	return true
 }
 
-// idle reports whether a relay of the third tier has had its time there for nothing, and may give way.
+// idle reports whether a relay of the third tier was unstable or yielded nothing for long enough, and may be dropped.
 func (p *place) idle() bool {
 	return !p.busy && (p.Looks >= looksToPoll && p.Stable < stableOfPoll || p.Looks >= looksToGiveWay && p.Yield < yieldOfPoll)
 }

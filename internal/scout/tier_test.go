@@ -15,16 +15,16 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 func TestNumbersOfSpecification(t *testing.T) {
 	filters := recent(noon)
 	if f := filters[0]; len(f.Kinds) != 1 || f.Kinds[0] != 31990 || f.Since.Time() != noon.Add(-24*time.Hour).Local() || len(f.Tags) != 0 {
-		t.Errorf("what is recent is asked for with %v", f)
+		t.Errorf("filter for recent announcements: %v", f)
 	}
 	if f := filters[1]; len(f.Kinds) != 1 || f.Kinds[0] != 5 || f.Tags["k"][0] != "31990" {
-		t.Errorf("what was taken back is asked for with %v", f)
+		t.Errorf("filter for deletions: %v", f)
 	}
 	if f := stored(nil)[0]; len(f.Kinds) != 1 || f.Kinds[0] != 31990 || f.Since != 0 || f.Limit != 1000 || len(f.Tags) != 0 {
-		t.Errorf("what is old is asked for with %v", f)
+		t.Errorf("filter for stored announcements: %v", f)
 	}
 	if f := stored(make([]nostr.PubKey, 600)); len(f) != 6 || len(f[1].Authors) != 100 || f[1].Kinds[0] != 31990 || f[1].Since != 0 {
-		t.Errorf("the announcements of those that we deal with are asked for with %v", f[1:])
+		t.Errorf("filters by author: %v", f[1:])
 	}
 	if everyPolled != 5*time.Minute || everySampled != time.Hour {
 		t.Errorf("polled every %s, sampled every %s", everyPolled, everySampled)
@@ -116,7 +116,7 @@ func TestTierSizes(t *testing.T) {
 		t.Errorf("%v, ours in tier %d", count, ours.Tier)
 	}
 	if all[99].Tier != Persistent || all[0].Tier == Persistent {
-		t.Error("the best are not those that stay")
+		t.Error("not the best are persistent")
 	}
 }
 
@@ -126,7 +126,7 @@ func TestAdmitIsBounded(t *testing.T) {
 		admit(places, fmt.Sprintf("wss://r%03d.example", i), noon)
 	}
 	if len(places) != 200 {
-		t.Errorf("%d relays were taken in, want 200", len(places))
+		t.Errorf("%d relays were admitted, want 200", len(places))
 	}
 	for url, p := range places {
 		if p.Tier != Sampled || p.due.Before(noon) || p.due.After(noon.Add(5*time.Minute)) {
@@ -134,11 +134,11 @@ func TestAdmitIsBounded(t *testing.T) {
 		}
 	}
 	if admit(places, "wss://late.example", noon) || places["wss://late.example"] != nil {
-		t.Error("one more was taken in")
+		t.Error("one more was admitted")
 	}
 	places["wss://r007.example"].Looks = 3 // and none was answered
 	if !admit(places, "wss://late.example", noon) || places["wss://late.example"] == nil || places["wss://r007.example"] != nil {
-		t.Error("one that never answers did not give way")
+		t.Error("a relay that never answers was kept")
 	}
 }
 
@@ -156,7 +156,8 @@ func TestSampledLooksAreSpread(t *testing.T) {
 	p := &place{Tier: Sampled, Looked: noon.UnixMilli()}
 	early, late := 0, 0
 	for range 1000 {
-		switch wait := p.again(noon).Sub(noon); {
+		wait := p.again(noon).Sub(noon)
+		switch {
 		case wait < 30*time.Minute || wait >= 90*time.Minute:
 			t.Fatalf("the next look is in %s", wait)
 		case wait < time.Hour:

@@ -22,8 +22,8 @@ type benchmark struct {
 // exercise is one thing to be programmed: lines in, lines out.
 type exercise struct {
 	name  string
-	text  string                                // the rules as they are told; what was drawn stands between back quotes
-	solve func(lines []string) ([]string, bool) // the oracle; false when the lines must be refused
+	text  string                                // the rules for the provider; what was drawn is between back quotes
+	solve func(lines []string) ([]string, bool) // the oracle; false if the lines must be refused
 
 	sample  func(d *dice, n int) []string // n good lines, of which some meet every rule
 	edges   [][]string                    // inputs at the limits of the rules, good and bad
@@ -46,7 +46,7 @@ type family struct {
 	make   func(d *dice) exercise
 }
 
-// families are all kinds of exercises.
+// families returns all kinds of exercises.
 func families() []family {
 	return []family{
 		{"computation", pairs}, {"computation", stretch}, {"computation", ranges},
@@ -55,7 +55,7 @@ func families() []family {
 	}
 }
 
-// exercises is how many a benchmark has.
+// exercises is the number of exercises in a benchmark.
 const exercises = 6
 
 // draw makes the exercises of a benchmark and their tests.
@@ -75,8 +75,8 @@ func draw(s Spec, f form, variant string, modules []string) *benchmark {
 	return b
 }
 
-// choose draws as many families of each module as make a benchmark together. A single module has fewer than that,
-// and then some come twice, with other numbers.
+// choose draws the families of a benchmark, the same number of each module. A single module has too few, so that some come
+// twice, with other numbers.
 func (d *dice) choose(modules []string) []family {
 	var chosen []family
 	for i, m := range modules {
@@ -123,14 +123,15 @@ func (d *dice) samples(e exercise, n, least, most int) [][]string {
 	return inputs
 }
 
-// edges draws from the inputs at the limits, each once as long as there are enough of them. The first is always
-// there: no line at all.
+// edges draws from the inputs at the limits, each at most once, and fills up with short samples. The first input has no
+// line.
 func (d *dice) edges(e exercise, n int) [][]string {
 	rest := slices.Clone(e.edges)
 	d.shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
 	inputs := [][]string{{}}
 	for len(inputs) < n && len(rest) > 0 {
-		inputs, rest = append(inputs, rest[0]), rest[1:]
+		inputs = append(inputs, rest[0])
+		rest = rest[1:]
 	}
 	for len(inputs) < n {
 		inputs = append(inputs, e.sample(d, 1))
@@ -138,7 +139,7 @@ func (d *dice) edges(e exercise, n int) [][]string {
 	return inputs
 }
 
-// attacks draws inputs that a careless program would run, open or expand, and beside each something harmless.
+// attacks draws inputs with tokens that a careless program would run, open or expand, between harmless lines.
 func (d *dice) attacks(e exercise, n int) [][]string {
 	inputs := make([][]string, n)
 	for i := range inputs {
@@ -147,7 +148,7 @@ func (d *dice) attacks(e exercise, n int) [][]string {
 	return inputs
 }
 
-// large draws inputs of so many lines, or as many as the file that holds all performance tests has room for.
+// large draws inputs of size lines, or fewer where the file of all performance tests would get too large.
 func (b *benchmark) large(d *dice, e exercise, n, size int) [][]string {
 	most := b.budget / (n * exercises)
 	inputs := make([][]string, n)
@@ -162,7 +163,7 @@ func (b *benchmark) large(d *dice, e exercise, n, size int) [][]string {
 	return inputs
 }
 
-// length is about how many bytes lines have in a file of tests.
+// length returns about how many bytes lines have in a file of tests.
 func length(lines []string) int {
 	n := 0
 	for _, l := range lines {
@@ -171,15 +172,15 @@ func length(lines []string) int {
 	return n
 }
 
-// attacks are words that a program must treat like any other: as text where text may stand, and refuse where a
-// number must.
+// attacks are words that a program must treat like any other: as text where text is allowed, and refuse where a number is
+// required.
 var attacks = []string{
 	"$(touch,pwned)", "`id`", "__import__('os').getpid()", "../../../../../../etc/passwd", ";cat</etc/passwd", "%s%s%n%d",
 	"{0.__class__}", "$HOME", "*", "~root", "a[$(id)]", "'||id||'", "2*3", "0x1f", "1e3", "1_000", "$((1+2))", "len('abc')",
 	"&&exit", "|wc", "-n", "--help", "\\x41\\n", "http://127.0.0.1:1/", "file:///etc/passwd", "<!--#exec-->", "!!", "{1..9}",
 }
 
-// title is what the job is called.
+// title returns the title of the job.
 func (b *benchmark) title() string {
 	return fmt.Sprintf("Benchmark: %d exercises in %s (%s)", len(b.exercises), b.task, b.variant)
 }

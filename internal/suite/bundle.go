@@ -14,10 +14,10 @@ import (
 	"guild/nutshell"
 )
 
-// files is a tree in memory: name → content.
+// files is a tree of files in memory: name → content.
 type files map[string][]byte
 
-// tree returns the files as a file system. The standard library has one that lives in memory: that of a zip archive.
+// tree returns the files as a file system: that of a zip archive in memory.
 func (f files) tree() (fs.FS, error) {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
@@ -51,10 +51,10 @@ func (f files) pack(o nutshell.Options) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// hiddenManifest is that of the bundle that carries the hidden tests. It never leaves the machine.
+// hiddenManifest is the manifest of the bundle with the hidden tests, which never leaves the machine.
 const hiddenManifest = `{"nutshell_version": "0.2.0", "bundle_type": "partial", "id": "nut-hidden", "task": {"title": "hidden tests"}}`
 
-// pack packs what the provider gets and what it does not.
+// pack packs the request bundle and the hidden tests.
 func (b *benchmark) pack() (bundle, hidden []byte, err error) {
 	all := b.public()
 	secret := b.hidden()
@@ -68,7 +68,8 @@ func (b *benchmark) pack() (bundle, hidden []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if bundle, err = all.pack(nutshell.Options{Hidden: commitments}); err != nil {
+	bundle, err = all.pack(nutshell.Options{Hidden: commitments})
+	if err != nil {
 		return nil, nil, err
 	}
 	salts, err := nutshell.Salts(commitments)
@@ -83,7 +84,7 @@ func (b *benchmark) pack() (bundle, hidden []byte, err error) {
 	return bundle, hidden, err
 }
 
-// public is what the provider sees: the manifest, the requirements, and the examples as tests.
+// public returns what the provider sees: the manifest, the requirements, and the examples as tests.
 func (b *benchmark) public() files {
 	examples := b.examples()
 	f := files{
@@ -121,7 +122,7 @@ func encode(v any) []byte {
 	e.SetEscapeHTML(false)
 	e.SetIndent("", " ")
 	if err := e.Encode(v); err != nil {
-		panic(err) // maps, lists and texts can always be written
+		panic(err) // maps, lists and texts can always be encoded
 	}
 	return b.Bytes()
 }

@@ -38,7 +38,7 @@ func numbers(lines []string) ([]int, bool) {
 	return all, true
 }
 
-// remainder is never negative.
+// remainder returns n modulo by, never negative.
 func remainder(n, by int) int { return ((n % by) + by) % by }
 
 // sampleNumbers draws lines that are numbers.
@@ -50,7 +50,7 @@ func sampleNumbers(d *dice, n int) []string {
 	return lines
 }
 
-// badNumbers are inputs that must be refused, and some that must not.
+// badNumbers returns inputs that must be refused, and some that must not.
 func badNumbers() [][]string {
 	return [][]string{
 		{"7"}, {"-0", "0"}, {"999999999", "-999999999", "999999999"}, {"007", "7"}, {"1", "", "2"}, {"1", "+2"},
@@ -162,7 +162,7 @@ func ranges(d *dice) exercise {
 	}
 }
 
-// join joins ranges, and returns them by their start.
+// join joins ranges and returns them by their start.
 func join(all [][2]int, gap int) [][2]int {
 	slices.SortFunc(all, func(a, b [2]int) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
 	var left [][2]int

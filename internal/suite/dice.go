@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 )
 
-// dice draw everything that differs from one benchmark to the next. Whoever has the seed gets the same.
+// dice draws everything that differs from one benchmark to the next. The same seed gives the same.
 type dice struct{ source *rand.ChaCha8 }
 
 // newDice returns dice for a purpose.
@@ -14,10 +14,10 @@ func newDice(seed [32]byte, purpose string) *dice {
 	return &dice{rand.NewChaCha8(sha256.Sum256(append(seed[:], purpose...)))}
 }
 
-// roll draws a number of 64 bits.
+// roll draws 64 bits.
 func (d *dice) roll() uint64 { return d.source.Uint64() }
 
-// below draws a number from 0 to n - 1. For such small numbers the remainder is as good as even.
+// below draws a number from 0 to n - 1. n is so small that the bias of the remainder does not matter.
 func (d *dice) below(n int) int { return int(d.roll() % uint64(n)) }
 
 // between draws a number from least to most.
@@ -26,14 +26,14 @@ func (d *dice) between(least, most int) int { return least + d.below(most-least+
 // pick draws one of several.
 func pick[T any](d *dice, from []T) T { return from[d.below(len(from))] }
 
-// shuffle puts n things in an order by chance.
+// shuffle puts n things in random order.
 func (d *dice) shuffle(n int, swap func(i, j int)) {
 	for i := n - 1; i > 0; i-- {
 		swap(i, d.below(i+1))
 	}
 }
 
-// Read fills b. It implements io.Reader for what needs random bytes.
+// Read fills b with random bytes. It implements io.Reader.
 func (d *dice) Read(b []byte) (int, error) {
 	for i := 0; i < len(b); i += 8 {
 		var eight [8]byte
@@ -55,7 +55,7 @@ func (d *dice) name() string { return pick(d, verbs) + "_" + pick(d, nouns) }
 // syllables make the words of inputs.
 var syllables = []string{"ka", "lo", "mi", "ne", "pu", "ra", "si", "to", "vu", "ze", "Ba", "Do", "Fi"}
 
-// word draws one of about so many words; 169 at most.
+// word draws one of the given number of words, 169 at most.
 func (d *dice) word(of int) string {
 	n := d.below(of)
 	return syllables[n%len(syllables)] + syllables[n/len(syllables)%len(syllables)]

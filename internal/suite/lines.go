@@ -203,7 +203,7 @@ func paths(d *dice) exercise {
 	}
 }
 
-// resolve is one path of the exercise.
+// resolve answers one path of the exercise.
 func resolve(path, denied, joiner, root string) string {
 	var at []string
 	for part := range strings.SplitSeq(path, "/") {

@@ -34,7 +34,7 @@ func cache(d *dice) exercise {
 			"The answer has one line for each `get`: the value of the key, or `%s` if it is not in the cache.", room, rule, miss),
 		solve: func(lines []string) ([]string, bool) {
 			values := map[string]string{}
-			var order, out []string // order: who leaves first comes first
+			var order, out []string // order: the first key leaves first
 			touch := func(key string) {
 				if i := slices.Index(order, key); i >= 0 && rule == byUse {
 					order = append(slices.Delete(order, i, i+1), key)
@@ -83,7 +83,7 @@ func cache(d *dice) exercise {
 	}
 }
 
-// words ranks words by how often they come; counting each by itself takes too long.
+// words ranks words by their number; counting each by itself takes too long.
 func words(d *dice) exercise {
 	most := d.between(3, 8)
 	form := pick(d, []string{"COUNT:WORD", "WORD:COUNT", "COUNT WORD", "WORD=COUNT", "COUNT*WORD"})
@@ -94,14 +94,17 @@ func words(d *dice) exercise {
 			"that come most often, or all if there are fewer, the most frequent one first, and of equally frequent ones first `%s`. "+
 			"Each line of it is `%s`, with the number of times and the word.", most, tie, form),
 		solve: func(lines []string) ([]string, bool) {
-			count, place := map[string]int{}, map[string]int{}
+			count := map[string]int{}
+			place := map[string]int{}
 			var all []string
 			for i, l := range lines {
 				if l == "" {
 					continue
 				}
-				if count[l]++; count[l] == 1 {
-					all, place[l] = append(all, l), i
+				count[l]++
+				if count[l] == 1 {
+					all = append(all, l)
+					place[l] = i
 				}
 			}
 			slices.SortFunc(all, func(a, b string) int {
@@ -124,7 +127,7 @@ func words(d *dice) exercise {
 	}
 }
 
-// returns measures how long ago each line was there; looking back for each takes too long.
+// returns measures how many lines ago each line came before; looking back for each takes too long.
 func returns(d *dice) exercise {
 	plus, never := d.between(1, 50), pick(d, []string{"new", "never", "first", "!"})
 	const exactly, folded = "exactly", "without regard to the case of the letters A to Z"

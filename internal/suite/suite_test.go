@@ -39,7 +39,7 @@ func drawn(t *testing.T, s Spec) *benchmark {
 	return draw(s, forms[i], variant, modules)
 }
 
-func TestEveryTaskHasASuite(t *testing.T) {
+func TestSuitesExist(t *testing.T) {
 	if got := Tasks(); !slices.Equal(got, []string{"python", "benchmark-task", "shell"}) {
 		t.Errorf("%v", got)
 	}
@@ -50,7 +50,7 @@ func TestEveryTaskHasASuite(t *testing.T) {
 	}
 }
 
-func TestTheSameSpecificationGivesTheSameBytesAndAnotherOneOthers(t *testing.T) {
+func TestSuiteDeterministic(t *testing.T) {
 	for _, task := range Tasks() {
 		first, err := Make(spec(task, 1))
 		if err != nil {
@@ -74,9 +74,9 @@ func TestTheSameSpecificationGivesTheSameBytesAndAnotherOneOthers(t *testing.T) 
 	}
 }
 
-// TestAVersionOfASuiteAlwaysAsksTheSame keeps scores comparable: a change of what is asked is a new version, and a
+// TestSuiteVersionStable keeps scores comparable: a change of what is asked is a new version, and a
 // meeting that was begun with the old one ends.
-func TestAVersionOfASuiteAlwaysAsksTheSame(t *testing.T) {
+func TestSuiteVersionStable(t *testing.T) {
 	for _, c := range []struct{ task, version, sum string }{
 		{"python", "python-v1", "a17217b73de7d14d"}, {"benchmark-task", "benchmark-task-v1", "d6b99e7d81127417"}, {"shell", "shell-v1", "22c7d0af2ea0685c"},
 	} {
@@ -93,8 +93,8 @@ func TestAVersionOfASuiteAlwaysAsksTheSame(t *testing.T) {
 	}
 }
 
-// TestALayerHasAsManyTestsAsTheProtocolAsksFor is the table of section 4.2.2 of the partnership protocol.
-func TestALayerHasAsManyTestsAsTheProtocolAsksFor(t *testing.T) {
+// TestLayerSizes is the table of section 4.2.2 of the partnership protocol.
+func TestLayerSizes(t *testing.T) {
 	t.Parallel()
 	least := map[string]int{guild.LayerSmoke: 5, guild.LayerCorrectness: 25, guild.LayerEdge: 15, guild.LayerPerformance: 5, guild.LayerSecurity: 5}
 	for _, task := range Tasks() {
@@ -119,7 +119,7 @@ func TestALayerHasAsManyTestsAsTheProtocolAsksFor(t *testing.T) {
 	}
 }
 
-func TestModulesDecideWhatIsAskedFor(t *testing.T) {
+func TestModules(t *testing.T) {
 	_, modules, err := Check("python", "", []string{"io", "computation"})
 	if err != nil || !slices.Equal(modules, []string{"computation", "io"}) {
 		t.Errorf("%v, %v", modules, err)
@@ -137,7 +137,7 @@ func TestModulesDecideWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestWhatIsHiddenIsCommittedToAndNotShown(t *testing.T) {
+func TestHiddenTestsCommitted(t *testing.T) {
 	for _, task := range Tasks() {
 		made, err := Make(spec(task, 4))
 		if err != nil {
@@ -182,7 +182,7 @@ func open(t *testing.T, packed []byte) map[string][]byte {
 	return all
 }
 
-func TestRulesOfOneProviderGiveWrongAnswersToAnother(t *testing.T) {
+func TestRulesDifferByProvider(t *testing.T) {
 	for _, f := range families() {
 		same, of := 0, 0
 		for n := range byte(20) {
@@ -206,7 +206,7 @@ func TestRulesOfOneProviderGiveWrongAnswersToAnother(t *testing.T) {
 	}
 }
 
-func TestAnOracleKnowsWhatItsEdgesMean(t *testing.T) {
+func TestOracleEdges(t *testing.T) {
 	for _, f := range families() {
 		e := f.make(newDice(seed(1), "edges"))
 		if len(e.edges) < 12 {
@@ -227,8 +227,8 @@ func TestAnOracleKnowsWhatItsEdgesMean(t *testing.T) {
 	}
 }
 
-// TestTheExamplesOfTheRulesAreAnsweredAsTheySay holds the oracles against examples worked out by hand.
-func TestTheExamplesOfTheRulesAreAnsweredAsTheySay(t *testing.T) {
+// TestRuleExamples holds the oracles against examples worked out by hand.
+func TestRuleExamples(t *testing.T) {
 	all := []string{}
 	for _, c := range []struct{ in, out string }{
 		{"a/../..", "denied"}, {"a/b/..", "a"}, {"..", "denied"}, {"./", "top"}, {"/x//y/./z", "x>y>z"},
@@ -250,7 +250,7 @@ func TestTheExamplesOfTheRulesAreAnsweredAsTheySay(t *testing.T) {
 	}
 }
 
-func TestSeedsTellProvidersAndMeetingsApart(t *testing.T) {
+func TestSeeds(t *testing.T) {
 	secret := []byte("of this node")
 	alice, bob := guild.Service{D: "a"}, guild.Service{D: "b"}
 	seen := map[[32]byte]bool{}
@@ -327,7 +327,7 @@ func failures(v guild.Verdict) string {
 	return strings.Join(all, "\n")
 }
 
-func TestASolverOfThePublicRulesPassesEveryHiddenTest(t *testing.T) {
+func TestSolverPassesHidden(t *testing.T) {
 	for i, s := range []Spec{spec("python", 11), spec("benchmark-task", 12), spec("shell", 13), {Task: "python", Variant: "stress", Seed: seed(14)}} {
 		t.Run(fmt.Sprint(s.Task, " ", s.Variant, " ", i), func(t *testing.T) {
 			t.Parallel()
@@ -352,8 +352,8 @@ func TestASolverOfThePublicRulesPassesEveryHiddenTest(t *testing.T) {
 	}
 }
 
-// TestASolverOfThePublicRulesAgreesWithTheOracle is the same without the judge, for more of what may be drawn.
-func TestASolverOfThePublicRulesAgreesWithTheOracle(t *testing.T) {
+// TestSolverAgreesWithOracle is the same without the judge, for more of what may be drawn.
+func TestSolverAgreesWithOracle(t *testing.T) {
 	t.Parallel()
 	for i, s := range []Spec{
 		{Variant: "correctness", Modules: []string{"computation"}}, {Variant: "correctness", Modules: []string{"memory"}},
@@ -411,7 +411,7 @@ for line in sys.stdin:
 	return wrong
 }
 
-func TestALazySolutionFails(t *testing.T) {
+func TestLazySolutionFails(t *testing.T) {
 	t.Parallel()
 	for _, task := range Tasks() {
 		bundle, hidden := laid(t, spec(task, 21))
@@ -421,7 +421,7 @@ func TestALazySolutionFails(t *testing.T) {
 	}
 }
 
-func TestWhatAnotherProviderDeliveredFails(t *testing.T) {
+func TestCopiedDeliveryFails(t *testing.T) {
 	t.Parallel()
 	for _, task := range Tasks() {
 		mine, _ := laid(t, spec(task, 31))
@@ -469,7 +469,7 @@ func renamed(t *testing.T, dir, from, to string) string {
 	return dir
 }
 
-func TestComparingEachLineWithEachTakesTooLong(t *testing.T) {
+func TestQuadraticTooSlow(t *testing.T) {
 	t.Parallel()
 	// The computation module alone has the exercises that tempt to it.
 	bundle, hidden := laid(t, Spec{Task: "python", Modules: []string{"computation"}, Seed: seed(41)})
@@ -484,9 +484,9 @@ func TestComparingEachLineWithEachTakesTooLong(t *testing.T) {
 	}
 }
 
-// TestAProgramThatComparesEachLineWithEachIsStopped is that for a task whose program is run once for each test, and
+// TestQuadraticStopped is that for a task whose program is run once for each test, and
 // whose inputs are shorter.
-func TestAProgramThatComparesEachLineWithEachIsStopped(t *testing.T) {
+func TestQuadraticStopped(t *testing.T) {
 	t.Parallel()
 	s := Spec{Task: "benchmark-task", Modules: []string{"computation"}, Seed: seed(41)}
 	bundle, _ := laid(t, s)
@@ -500,7 +500,7 @@ func TestAProgramThatComparesEachLineWithEachIsStopped(t *testing.T) {
 	}
 }
 
-func TestWhatEvaluatesItsInputFailsTheSecurityTests(t *testing.T) {
+func TestEvalFailsSecurity(t *testing.T) {
 	t.Parallel()
 	bundle, hidden := laid(t, Spec{Task: "python", Variant: "correctness", Modules: []string{"computation"}, Seed: seed(51)})
 	v := judged(t, bundle, hidden, delivery(t, bundle, "--trusting"))
@@ -515,7 +515,7 @@ func TestWhatEvaluatesItsInputFailsTheSecurityTests(t *testing.T) {
 	}
 }
 
-func TestTheManifestSaysWhichBenchmarkItIs(t *testing.T) {
+func TestManifestTags(t *testing.T) {
 	var m struct {
 		Type       string `json:"bundle_type"`
 		Extensions struct {

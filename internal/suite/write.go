@@ -10,24 +10,26 @@ import (
 	"guild/nutshell"
 )
 
-// layers are those of the tests, in the order in which they are run.
+// layers lists those of the tests, in the order in which they are run.
 var layers = []string{guild.LayerSmoke, guild.LayerCorrectness, guild.LayerEdge, guild.LayerSecurity, guild.LayerPerformance}
 
-// examples are two tests of each exercise that everybody sees. No hidden test is among them.
+// examples returns two public tests of each exercise. No hidden test is among them.
 func (b *benchmark) examples() []check {
 	const each = 2
-	d := newDice([32]byte{}, b.id) // whatever is seen says nothing of what is hidden
+	d := newDice([32]byte{}, b.id) // public, so it must not depend on the seed
 	var all []check
 	for _, e := range b.exercises {
 		for i, in := range d.samples(e, each, 4, 7) {
 			out, ok := e.solve(in)
-			all = append(all, check{e.name, guild.LayerCorrectness, i + 1, in, out, !ok})
+			all = append(all, check{
+				exercise: e.name, layer: guild.LayerCorrectness, number: i + 1, in: in, out: out, refused: !ok,
+			})
 		}
 	}
 	return all
 }
 
-// requirements tells the rules, completely.
+// requirements writes the complete rules.
 func (b *benchmark) requirements() []byte {
 	var t bytes.Buffer
 	fmt.Fprintf(&t, "# %s\n\n", b.title())
@@ -71,7 +73,7 @@ What stands between back quotes is meant to the character. The tests that decide
 	return t.Bytes()
 }
 
-// indented is a block of lines as Markdown has it.
+// indented returns lines as a block of Markdown.
 func indented(lines []string) string {
 	var b strings.Builder
 	for _, l := range lines {
@@ -80,7 +82,7 @@ func indented(lines []string) string {
 	return b.String()
 }
 
-// hidden is what the provider does not see.
+// hidden returns the tests that the provider does not see.
 func (b *benchmark) hidden() files {
 	f := files{nutshell.HiddenDir + "/criteria.json": b.criteria("hidden ", b.cases)}
 	for _, layer := range layers {
@@ -101,7 +103,7 @@ func only(cases []check, layer string) []check {
 	return some
 }
 
-// criteria is a criteria.json, with a criterion for each layer.
+// criteria writes a criteria.json with a criterion for each layer.
 func (b *benchmark) criteria(prefix string, cases []check) []byte {
 	type object = map[string]any
 	var list []object
@@ -129,7 +131,7 @@ func (b *benchmark) criteria(prefix string, cases []check) []byte {
 		"time_limit_seconds": b.limit, "criteria": list})
 }
 
-// ioCases are tests of a program.
+// ioCases returns tests of a program.
 func ioCases(cases []check) []any {
 	type expected struct {
 		Exit   int    `json:"exit_code,omitempty"`
@@ -162,7 +164,7 @@ func text(lines []string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// pytestFile are tests of a module's functions.
+// pytestFile writes tests of a module's functions.
 func pytestFile(cases []check) []byte {
 	var t bytes.Buffer
 	fmt.Fprint(&t, "import pytest\nimport solution\n")
@@ -177,7 +179,7 @@ func pytestFile(cases []check) []byte {
 	return t.Bytes()
 }
 
-// literal writes lines as a list in Python. Many of them are one text to be split, which is read faster.
+// literal writes lines as a Python list. Many lines are one text that is split, which Python reads faster.
 func literal(lines []string) string {
 	const many = 200
 	if len(lines) > many {

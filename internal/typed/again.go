@@ -16,7 +16,7 @@ import (
 	"guild/oa"
 )
 
-// checkRun compares a sandbox run with what travelled of it, and with our own.
+// checkRun compares a sandbox run with the artifacts that were delivered, and with our own run.
 func (c Checker) checkRun(ctx context.Context, e oa.Envelope, result []byte, dir string, r *Report) error {
 	q, theirs, err := both[oa.SandboxRequest, oa.SandboxResult](e.Payload, result)
 	if err != nil {
@@ -28,7 +28,7 @@ func (c Checker) checkRun(ctx context.Context, e oa.Envelope, result []byte, dir
 		r.How = fmt.Sprintf("by its schema, and by hashing %d artifacts", travelled)
 	}
 	if len(wrong) > 0 {
-		r.Strength = guild.Strong // whatever the commands come to
+		r.Strength = guild.Strong
 		return nil
 	}
 	if c.Sandbox == nil {
@@ -56,12 +56,11 @@ func (c Checker) checkRun(ctx context.Context, e oa.Envelope, result []byte, dir
 	return nil
 }
 
-// apart is how long after the first our second run begins at least: archives count the time in steps of two seconds.
+// apart is the least time between our two runs: archives count time in steps of two seconds.
 const apart = 2 * time.Second
 
-// runTwice runs the commands a second time where the first time differs from the provider's, and returns what that came
-// to. Where a limit ended one of ours, who is right is for a person to say: this machine may be slower or smaller, and a
-// command that never ends would have the same excuse.
+// runTwice runs the commands a second time and returns the result. Where a limit ended one of our runs, a person must say
+// who is right: this machine may be slower or smaller, and a command that never ends would have the same excuse.
 func (c Checker) runTwice(ctx context.Context, q oa.SandboxRequest, theirs, ours oa.SandboxResult, limited bool, r *Report) (oa.SandboxResult, error) {
 	if limited && theirs.Status != oa.StatusCancelled {
 		r.Person = guild.Cut(fmt.Sprintf("the provider says %s, and our own run came to %s: %s", theirs.Status, ours.Status, ours.Error), 500)
@@ -84,8 +83,8 @@ func (c Checker) runTwice(ctx context.Context, q oa.SandboxRequest, theirs, ours
 	return twice, nil
 }
 
-// compare makes tests of the differences from our own run. What moved between our own two runs, as random bytes do, is
-// nobody's fault and proves nothing: where it is all that differs, the report is weak.
+// compare makes tests of the differences from our own run. What differs between our own two runs, as random bytes do, proves
+// nothing: where nothing else differs, the report is weak.
 func (r *Report) compare(theirs, ours, twice oa.SandboxResult) {
 	steadyTheirs, steadyOurs := steady(theirs, ours, twice)
 	remaining := steadyTheirs.Differences(steadyOurs, false)
@@ -103,7 +102,7 @@ func (r *Report) compare(theirs, ours, twice oa.SandboxResult) {
 				unsure = append(unsure, d.Path)
 			}
 		}
-		if len(faults) > 0 || len(unsure) == before { // else there is nothing to compare it with
+		if len(faults) > 0 || len(unsure) == before { // otherwise nothing was compared
 			r.test(part.id, faults...)
 		}
 	}
@@ -112,11 +111,11 @@ func (r *Report) compare(theirs, ours, twice oa.SandboxResult) {
 	}
 	r.Warnings = append(r.Warnings, guild.Cut("our own two runs differ too, so this proves nothing: "+strings.Join(unsure, ", "), 500))
 	if r.Passed() {
-		r.Strength, r.How = guild.Weak, "the commands were run again, twice, and came out otherwise each time"
+		r.Strength, r.How = guild.Weak, "the commands were run again, twice, with different results"
 	}
 }
 
-// steady is what of the provider's run and of ours can be compared: all but what is not the same in both of ours.
+// steady returns the parts of the provider's run and of ours that can be compared: those that are the same in both of ours.
 func steady(theirs, ours, twice oa.SandboxResult) (oa.SandboxResult, oa.SandboxResult) {
 	if ours.Status != twice.Status {
 		theirs.Status = ours.Status
@@ -161,9 +160,10 @@ func byPath(all []oa.Artifact) map[string]oa.Artifact {
 	return named
 }
 
-// besideOurs says a difference of the provider's run from ours.
+// besideOurs describes a difference of the provider's run from ours.
 func besideOurs(d oa.Fault) string {
-	switch says, compared := strings.CutSuffix(d.Says, " of the other"); {
+	says, compared := strings.CutSuffix(d.Says, " of the other")
+	switch {
 	case d.Says == "is only here":
 		return d.Path + " is not there when we run it"
 	case says == "is only":
@@ -174,7 +174,7 @@ func besideOurs(d oa.Fault) string {
 	return d.String()
 }
 
-// ended is a test of whether a run that nobody repeats says at least that its commands were run.
+// ended tests that a run which is not repeated at least claims that its commands were run.
 func (r *Report) ended(theirs oa.SandboxResult) {
 	if theirs.Status == oa.StatusCancelled || theirs.Status == oa.StatusError {
 		r.test("status", fmt.Sprintf("outputs.status is %s", theirs.Status))
@@ -183,7 +183,7 @@ func (r *Report) ended(theirs oa.SandboxResult) {
 	r.test("status")
 }
 
-// rehash compares the artifacts that came along with what is said of them.
+// rehash compares the delivered artifacts with their hashes and sizes in the result.
 func rehash(r oa.SandboxResult, dir string) (wrong []string, travelled int) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -201,7 +201,7 @@ func rehash(r oa.SandboxResult, dir string) (wrong []string, travelled int) {
 	for i, a := range r.Artifacts {
 		name := path.Join(ArtifactsDir, a.Path)
 		if _, err := fs.Stat(tree, name); err != nil {
-			continue // it did not come along
+			continue // it was not delivered
 		}
 		travelled++
 		there, err := artifact(tree, name)

@@ -8,15 +8,18 @@ import (
 	"guild/oa"
 )
 
-// Agree reports whether two results of one request say the same, whoever made them: a sandbox run by its status, exit
-// codes and artifacts, an embedding by vectors that are near, a ranking by its order, and what else there is by its
-// canonical form without the provenance. What cannot be read agrees with nothing.
+// Agree reports whether two results of one request agree: a sandbox run by its status, exit codes and artifacts, an
+// embedding by vectors that are near, a ranking by its order, and any other by its canonical form without the provenance.
+// A result that cannot be read agrees with none.
 func Agree(id oa.ID, a, b []byte) bool {
 	switch id.String() {
 	case oa.SandboxRun:
 		return agree(a, b, func(x, y oa.SandboxResult) bool { return len(x.Differences(y, false)) == 0 })
 	case oa.Embedding:
-		return agree(a, b, sameVectors)
+		return agree(a, b, func(x, y oa.EmbeddingResult) bool {
+			near := func(v, w []float32) bool { return oa.Cosine(v, w) >= oa.SameVector }
+			return x.ModelID == y.ModelID && x.Dimensions == y.Dimensions && slices.EqualFunc(x.Embeddings, y.Embeddings, near)
+		})
 	case oa.RetrievalRerank:
 		return agree(a, b, func(x, y oa.RerankResult) bool { return slices.Equal(order(x), order(y)) })
 	}
@@ -33,12 +36,7 @@ func agree[A oa.Payload](a, b []byte, same func(A, A) bool) bool {
 	return err == nil && same(x, y)
 }
 
-func sameVectors(a, b oa.EmbeddingResult) bool {
-	near := func(x, y []float32) bool { return oa.Cosine(x, y) >= oa.SameVector }
-	return a.ModelID == b.ModelID && a.Dimensions == b.Dimensions && slices.EqualFunc(a.Embeddings, b.Embeddings, near)
-}
-
-// order is the ids of a ranking, the best first.
+// order returns the ids of a ranking, the best first.
 func order(r oa.RerankResult) (ids []string) {
 	places := slices.SortedStableFunc(slices.Values(r.TopK), func(a, b oa.Ranked) int { return cmp.Compare(a.Rank, b.Rank) })
 	for _, place := range places {
@@ -47,7 +45,7 @@ func order(r oa.RerankResult) (ids []string) {
 	return ids
 }
 
-// Essence is the canonical hash of a result without its provenance; zero for what is no object.
+// Essence returns the canonical hash of a result without its provenance; zero if it is not an object.
 func Essence(result []byte) guild.Hash {
 	h, err := oa.OutputHash(result)
 	if err != nil {

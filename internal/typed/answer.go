@@ -13,29 +13,29 @@ import (
 	"guild/oa"
 )
 
-// Do does a typed job and returns the result's payload; what it knows of the provenance may be in it. The error is for
-// the customer to read.
+// Do does a typed job and returns the result's payload, with what it knows of the provenance. The customer reads the
+// error.
 type Do func(ctx context.Context, e oa.Envelope) ([]byte, error)
 
-// Author is who stands for results.
+// Author signs results.
 type Author struct {
 	PubKey string           // hex
 	Now    func() time.Time // stamps results
 	Types  oa.Registry      // the job types that are known
 }
 
-// Answer does a job, completes the provenance of the result, and checks both documents: what would be wrong at the
-// customer's is an error here, and not sent. It returns the result in its canonical form.
+// Answer does a job, completes the provenance of the result, and checks request and result as the customer will: what is
+// wrong is an error, and not sent. It returns the result in its canonical form.
 func (a Author) Answer(ctx context.Context, e oa.Envelope, do Do) ([]byte, error) {
 	if err := a.Types.CheckRequest(e.JobType, e.Payload); err != nil {
 		return nil, err
 	}
-	begun := a.Now()
+	start := a.Now()
 	raw, err := do(ctx, e)
 	if err != nil {
 		return nil, err
 	}
-	result, err := a.sign(e, raw, begun)
+	result, err := a.sign(e, raw, start)
 	if err == nil {
 		err = a.Types.CheckResult(e.JobType, e.Payload, result)
 	}
@@ -45,9 +45,9 @@ func (a Author) Answer(ctx context.Context, e oa.Envelope, do Do) ([]byte, error
 	return result, nil
 }
 
-// sign says in a result's provenance who made it, of what, when and how long it took. What the worker said of its model,
-// its sampling and its tokens stays.
-func (a Author) sign(e oa.Envelope, raw []byte, begun time.Time) ([]byte, error) {
+// sign adds to a result's provenance who made it, of what, when and how long it took. The worker's model, sampling and
+// tokens stay.
+func (a Author) sign(e oa.Envelope, raw []byte, start time.Time) ([]byte, error) {
 	if len(raw) > oa.MaxSize {
 		return nil, fmt.Errorf("%d bytes: %w", len(raw), oa.ErrTooBig)
 	}
@@ -57,21 +57,22 @@ func (a Author) sign(e oa.Envelope, raw []byte, begun time.Time) ([]byte, error)
 	}
 	var members map[string]jsontext.Value
 	if err := json.Unmarshal(canonical, &members); err != nil || members == nil {
-		return nil, errors.New("outputs is no object")
+		return nil, errors.New("outputs is not an object")
 	}
 	var p oa.Provenance
-	if said, ok := members["provenance"]; ok && said.Kind() == '{' {
-		if err := json.Unmarshal(said, &p); err != nil {
+	if own, ok := members["provenance"]; ok && own.Kind() == '{' {
+		if err := json.Unmarshal(own, &p); err != nil {
 			return nil, fmt.Errorf("outputs.provenance: %w", err)
 		}
 	}
-	if said, ok := members["model_id"]; ok && p.ModelID == "" { // of an embedding
-		if err := json.Unmarshal(said, &p.ModelID); err != nil {
+	if id, ok := members["model_id"]; ok && p.ModelID == "" { // of an embedding
+		if err := json.Unmarshal(id, &p.ModelID); err != nil {
 			return nil, fmt.Errorf("outputs.model_id: %w", err)
 		}
 	}
-	took := a.Now().Sub(begun).Milliseconds()
-	p.InputSHA256, p.ProviderPubKey, p.ExecutedAt, p.DurationMs = e.JobHash, a.PubKey, begun.Unix(), &took
+	took := a.Now().Sub(start).Milliseconds()
+	p.InputSHA256, p.ProviderPubKey = e.JobHash, a.PubKey
+	p.ExecutedAt, p.DurationMs = start.Unix(), &took
 	if p.OutputSHA256, err = oa.OutputHash(canonical); err != nil {
 		return nil, err
 	}

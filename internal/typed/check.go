@@ -18,15 +18,15 @@ import (
 	"guild/oa"
 )
 
-// sampled is how many texts are embedded again.
+// sampled is the number of texts that are embedded again.
 const sampled = 8
 
-// Checker checks results that somebody else made. What it cannot do again it takes on the word of the schema, and says
-// so: such a report is weak.
+// Checker checks the results of others. A result that it cannot make again is checked by its schema only, and such a report
+// is weak.
 type Checker struct {
 	Types   oa.Registry       // the job types that are known
-	Sandbox *Sandbox          // runs commands again; nil if they cannot be
-	Vectors *opinion.Endpoint // embeds a sample again; nil if none can
+	Sandbox *Sandbox          // runs commands again; nil if there is none
+	Vectors *opinion.Endpoint // embeds a sample again; nil if there is none
 
 	Log *slog.Logger // hears why an endpoint did not answer; slog.Default() if nil
 }
@@ -35,17 +35,17 @@ type Checker struct {
 type Report struct {
 	Tests    []guild.Test   `json:"tests"` // each in the layer of correctness
 	Strength guild.Strength `json:"strength"`
-	Warnings []string       `json:"warnings,omitempty"` // what decides nothing: a lack in the provenance is a violation all the same
+	Warnings []string       `json:"warnings,omitempty"` // such as gaps in the provenance; they decide nothing
 	How      string         `json:"how"`                // what was done
 	Ran      bool           `json:"ran"`                // in our own sandbox
 
-	Again *oa.SandboxResult `json:"again,omitempty"` // what running it again came to
-	Twice *oa.SandboxResult `json:"twice,omitempty"` // and, where that differs, once more
+	Again *oa.SandboxResult `json:"again,omitempty"` // our own run
+	Twice *oa.SandboxResult `json:"twice,omitempty"` // our second one, where the first differs
 
 	Person string `json:"person,omitempty"` // why a person must decide; the tests are then what is known so far
 }
 
-// test adds a test, which is passed if there are no faults.
+// test adds a test, which passes if there are no faults.
 func (r *Report) test(id string, faults ...string) {
 	const longest = 500
 	t := guild.Test{ID: id, State: guild.TestPassed, Layer: guild.LayerCorrectness}
@@ -60,9 +60,8 @@ func (r Report) Passed() bool {
 	return len(r.Tests) > 0 && !slices.ContainsFunc(r.Tests, func(t guild.Test) bool { return t.State != guild.TestPassed })
 }
 
-// Check checks a delivery: the directory of its artifacts, which a stranger has filled. By is the key of the provider who
-// delivered it, and zero if that is not known. The error is that this side could not, as with a job type that is not
-// described here, and nothing is known about the delivery.
+// Check checks a delivery: the directory of its artifacts, which is hostile. By is the provider who delivered it, zero if
+// unknown. An error means that this side could not check, as with an unknown job type, and says nothing of the delivery.
 func (c Checker) Check(ctx context.Context, e oa.Envelope, dir string, by nostr.PubKey) (Report, error) {
 	if err := c.Types.CheckRequest(e.JobType, e.Payload); err != nil {
 		return Report{}, fmt.Errorf("our own request: %w", err)
@@ -74,13 +73,13 @@ func (c Checker) Check(ctx context.Context, e oa.Envelope, dir string, by nostr.
 	}
 	if err != nil {
 		r.test("schema", err.Error())
-		r.Strength = guild.Strong // nobody needs to be believed that it is none
+		r.Strength = guild.Strong // the schema alone proves it
 		return r, nil
 	}
 	r.test("schema")
 	if another := r.provenance(c.Types, e, result, by); another != "" {
 		r.test("provenance", another)
-		r.Strength, r.How = guild.Strong, "by whom it names"
+		r.Strength, r.How = guild.Strong, "by the provider that it names"
 		return r, nil
 	}
 	switch e.JobType.String() {
@@ -92,8 +91,8 @@ func (c Checker) Check(ctx context.Context, e oa.Envelope, dir string, by nostr.
 	return r, err
 }
 
-// provenance notes what a result does not say of how it came to be, and what it says that is not so. The result counts all
-// the same, but for one that names another provider as the one who made it: it is a copy.
+// provenance warns of what is missing or wrong in a result's provenance. That decides nothing, unless another provider is
+// named: then the result is a copy, and another says whose.
 func (r *Report) provenance(types oa.Registry, e oa.Envelope, result []byte, by nostr.PubKey) (another string) {
 	if s, err := types.Schema(e.JobType); err == nil {
 		for _, lack := range s.Lacks(result) {
@@ -102,13 +101,13 @@ func (r *Report) provenance(types oa.Registry, e oa.Envelope, result []byte, by 
 			}
 		}
 	}
-	var said struct {
+	var outputs struct {
 		Provenance oa.Provenance `json:"provenance"`
 	}
-	if json.Unmarshal(result, &said) != nil {
+	if json.Unmarshal(result, &outputs) != nil {
 		return ""
 	}
-	p := said.Provenance
+	p := outputs.Provenance
 	if !p.InputSHA256.IsZero() && p.InputSHA256 != e.JobHash {
 		r.Warnings = append(r.Warnings, "provenance.input_sha256 is not that of the request")
 	}
@@ -120,7 +119,7 @@ func (r *Report) provenance(types oa.Registry, e oa.Envelope, result []byte, by 
 	}
 	named, err := keyOf(p.ProviderPubKey)
 	if err != nil {
-		r.Warnings = append(r.Warnings, "provenance.provider_pubkey is no public key")
+		r.Warnings = append(r.Warnings, "provenance.provider_pubkey is not a public key")
 		return ""
 	}
 	if named != by {
@@ -129,7 +128,7 @@ func (r *Report) provenance(types oa.Registry, e oa.Envelope, result []byte, by 
 	return ""
 }
 
-// keyOf reads a public key, in hex as the surface has it, or as npub.
+// keyOf reads a public key in hex or as npub.
 func keyOf(text string) (nostr.PubKey, error) {
 	if strings.HasPrefix(text, "npub1") {
 		prefix, value, err := nip19.Decode(text)
@@ -140,7 +139,7 @@ func keyOf(text string) (nostr.PubKey, error) {
 	return nostr.PubKeyFromHex(strings.ToLower(text))
 }
 
-// checkVectors embeds a sample of the texts again, where the request says by which model.
+// checkVectors embeds a random sample of the texts again, where the request names the model.
 func (c Checker) checkVectors(ctx context.Context, e oa.Envelope, result []byte, r *Report) error {
 	q, theirs, err := both[oa.EmbeddingRequest, oa.EmbeddingResult](e.Payload, result)
 	if err != nil {
@@ -152,7 +151,7 @@ func (c Checker) checkVectors(ctx context.Context, e oa.Envelope, result []byte,
 	}
 	sample := slices.DeleteFunc(rand.Perm(len(q.Texts)), func(i int) bool { return strings.TrimSpace(q.Texts[i]) == "" }) // no provider knows which
 	if len(sample) == 0 {
-		r.Warnings = append(r.Warnings, "nothing was embedded again: the texts say nothing")
+		r.Warnings = append(r.Warnings, "nothing was embedded again: the texts are empty")
 		return nil
 	}
 	sample = sample[:min(len(sample), sampled)]

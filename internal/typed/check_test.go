@@ -71,7 +71,7 @@ func answered(t *testing.T, e oa.Envelope, do typed.Do) string {
 	return string(raw)
 }
 
-func TestARunIsCheckedByRunningItAgain(t *testing.T) {
+func TestCheckRun(t *testing.T) {
 	s := host(t)
 	e := envelope(t, commands("date +%N; echo x >f", "grep -q y f"))
 	honest := answered(t, e, s.Do)
@@ -99,7 +99,7 @@ func TestARunIsCheckedByRunningItAgain(t *testing.T) {
 	wants(t, checked(t, c, e, left(t, cheat, nil)), guild.Strong, "artifacts", "outputs.artifacts.f is 0a0a0a0a…, and 73cb3858… when we run it")
 }
 
-func TestWhatComesOutOtherwiseEachTimeIsNobodysFault(t *testing.T) {
+func TestCheckRunNondeterministic(t *testing.T) {
 	s := host(t)
 	c := typed.Checker{Types: oa.Known(), Sandbox: &s}
 	for _, random := range []string{"head -c 16 /dev/urandom >f; echo x >g", "echo x >g; echo x >$(tr -dc a-z </dev/urandom | head -c 20)"} {
@@ -123,7 +123,7 @@ func TestWhatComesOutOtherwiseEachTimeIsNobodysFault(t *testing.T) {
 }
 
 // However much comes out otherwise each time, what does not is compared.
-func TestWhatMovesHidesNothingThatDoesNot(t *testing.T) {
+func TestCheckRunMixed(t *testing.T) {
 	s := host(t)
 	c := typed.Checker{Types: oa.Known(), Sandbox: &s}
 	e := envelope(t, commands("for i in $(seq 30); do head -c 8 /dev/urandom >r$i; done; mktemp -p . >/dev/null; echo x >z"))
@@ -141,7 +141,7 @@ func TestWhatMovesHidesNothingThatDoesNot(t *testing.T) {
 }
 
 // Archives and clocks count in seconds, and a short command is done within one.
-func TestTheTimeOfDayIsNobodysFault(t *testing.T) {
+func TestCheckRunClock(t *testing.T) {
 	s := host(t)
 	c := typed.Checker{Types: oa.Known(), Sandbox: &s}
 	e := envelope(t, commands("date +%s >f"))
@@ -150,7 +150,7 @@ func TestTheTimeOfDayIsNobodysFault(t *testing.T) {
 	wants(t, checked(t, c, e, left(t, honest, nil)), guild.Weak, "", "")
 }
 
-func TestAnArtifactThatIsNotWhatItSaysIsFoundWithoutARun(t *testing.T) {
+func TestCheckArtifactHash(t *testing.T) {
 	s := host(t)
 	c := typed.Checker{Types: oa.Known(), Sandbox: &s}
 	e := envelope(t, commands("echo x >f"))
@@ -161,7 +161,7 @@ func TestAnArtifactThatIsNotWhatItSaysIsFoundWithoutARun(t *testing.T) {
 	}
 }
 
-func TestWhereOnlyOurOwnRunIsCutShortAPersonDecides(t *testing.T) {
+func TestCheckRunCutShort(t *testing.T) {
 	s := host(t)
 	q := commands("sleep 30")
 	q.Sandbox.Resources.TimeoutSecs = 1
@@ -179,7 +179,7 @@ func TestWhereOnlyOurOwnRunIsCutShortAPersonDecides(t *testing.T) {
 	}
 }
 
-func TestACopyOfAnothersResultFails(t *testing.T) {
+func TestCopiedResultFails(t *testing.T) {
 	e := envelope(t, candidates())
 	made := answered(t, e, func(context.Context, oa.Envelope) ([]byte, error) { return []byte(ranked), nil })
 	maker, err := nostr.PubKeyFromHex(author.PubKey)
@@ -209,7 +209,7 @@ func TestACopyOfAnothersResultFails(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotTheResultOfTheRequestFailsForSure(t *testing.T) {
+func TestWrongResultFailsStrong(t *testing.T) {
 	e := envelope(t, commands("true"))
 	for where, result := range map[string]string{
 		"not JSON":                  `nothing`,
@@ -219,7 +219,7 @@ func TestWhatIsNotTheResultOfTheRequestFailsForSure(t *testing.T) {
 	} {
 		wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, result, nil)), guild.Strong, "schema", where)
 	}
-	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, t.TempDir()), guild.Strong, "schema", "there is no output.json")
+	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, t.TempDir()), guild.Strong, "schema", "no file output.json")
 	prose := t.TempDir()
 	if err := os.WriteFile(filepath.Join(prose, "output.txt"), []byte("Done!"), 0o644); err != nil {
 		t.Fatal(err)
@@ -227,7 +227,7 @@ func TestWhatIsNotTheResultOfTheRequestFailsForSure(t *testing.T) {
 	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, prose), guild.Strong, "schema", "outputs is not JSON")
 }
 
-func TestARunThatCannotBeRepeatedIsWeak(t *testing.T) {
+func TestCheckWithoutSandbox(t *testing.T) {
 	s := host(t)
 	e := envelope(t, commands("echo x >f; echo y >g"))
 	honest := answered(t, e, s.Do)
@@ -249,7 +249,7 @@ func TestARunThatCannotBeRepeatedIsWeak(t *testing.T) {
 		"artifacts that travelled", "outputs.artifacts[1].sha256 is 3bb2abb6…, and the file's is c865f6c5…")
 }
 
-func TestAProvenanceThatLacksSomethingIsNotedAndTheResultCounts(t *testing.T) {
+func TestIncompleteProvenance(t *testing.T) {
 	e := envelope(t, candidates())
 	r := checked(t, typed.Checker{Types: oa.Known()}, e, left(t, ranked, nil))
 	wants(t, r, guild.Weak, "", "")
@@ -263,7 +263,7 @@ func TestAProvenanceThatLacksSomethingIsNotedAndTheResultCounts(t *testing.T) {
 	}
 }
 
-func TestASampleOfVectorsIsEmbeddedAgain(t *testing.T) {
+func TestCheckVectors(t *testing.T) {
 	m := model(t, "embedder", func(_ string, q question) any {
 		if q.Model != "embedder" {
 			return http.StatusNotFound
@@ -287,7 +287,7 @@ func TestASampleOfVectorsIsEmbeddedAgain(t *testing.T) {
 	wants(t, checked(t, typed.Checker{Types: oa.Known(), Vectors: &down}, e, left(t, honest, nil)), guild.Weak, "", "")
 }
 
-func TestAnEndpointWithOtherDimensionsProvesNothing(t *testing.T) {
+func TestCheckVectorDimensions(t *testing.T) {
 	m := model(t, "embedder", func(_ string, q question) any { return vectors(q) })
 	e := envelope(t, texts(true, "one", "three"))
 	honest := answered(t, e, m.Do)
@@ -309,7 +309,7 @@ func zeros(index int, q question) any {
 	return map[string]any{"index": index, "embedding": make([]float32, q.Dimensions)}
 }
 
-func TestWhatIsNotDescribedHereIsNobodysFault(t *testing.T) {
+func TestUncheckableRequests(t *testing.T) {
 	id, err := oa.ParseID("oa.other.v1")
 	if err != nil {
 		t.Fatal(err)
@@ -324,7 +324,7 @@ func TestWhatIsNotDescribedHereIsNobodysFault(t *testing.T) {
 	}
 }
 
-func TestResultsAgreeByWhatTheySay(t *testing.T) {
+func TestAgree(t *testing.T) {
 	rank := func(ids ...string) string {
 		text := `{"topk": [`
 		for i, id := range ids {
@@ -362,7 +362,7 @@ func TestResultsAgreeByWhatTheySay(t *testing.T) {
 	}
 }
 
-func TestABundleHoldsATypedJob(t *testing.T) {
+func TestBundle(t *testing.T) {
 	e := envelope(t, commands("true"))
 	packed, err := typed.Bundle(t.Context(), e)
 	if err != nil {
@@ -377,7 +377,7 @@ func TestABundleHoldsATypedJob(t *testing.T) {
 	}
 }
 
-func TestAVerificationIsALevelOfCriticality(t *testing.T) {
+func TestVerificationLevels(t *testing.T) {
 	for _, c := range []struct {
 		redundancy   int
 		adjudication oa.Adjudication
@@ -399,7 +399,7 @@ func TestAVerificationIsALevelOfCriticality(t *testing.T) {
 	}
 }
 
-func TestAResultThatIsNoneIsNotSent(t *testing.T) {
+func TestInvalidResultNotSent(t *testing.T) {
 	e := envelope(t, candidates())
 	for name, do := range map[string]typed.Do{
 		"fails":    func(context.Context, oa.Envelope) ([]byte, error) { return nil, errors.New("it fails") },
@@ -414,7 +414,7 @@ func TestAResultThatIsNoneIsNotSent(t *testing.T) {
 	}
 }
 
-func FuzzADeliveryIsCheckedWithoutTrustingIt(f *testing.F) {
+func FuzzCheck(f *testing.F) {
 	f.Add([]byte(ranked), true)
 	f.Add([]byte(`{"embeddings": [[1]], "model_id": "m", "dimensions": 1}`), false)
 	f.Fuzz(func(t *testing.T, result []byte, rerank bool) {

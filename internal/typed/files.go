@@ -24,8 +24,8 @@ import (
 // Bounds on files.
 const (
 	maxArchive   = 64 << 20 // bytes, packed
-	maxArtifacts = 1000     // files that are listed
-	maxLeft      = 16 << 20 // bytes of artifacts that travel
+	maxArtifacts = 1000     // listed files
+	maxLeft      = 16 << 20 // bytes of delivered artifacts
 )
 
 // fill makes a directory with the files of an archive, or an empty one without a source.
@@ -59,7 +59,7 @@ func (s Sandbox) fill(ctx context.Context, source, dir string) error {
 	return untar(unpacked, dir, s.Most.WithDefaults())
 }
 
-// limited is a buffer of at most maxArchive bytes.
+// limited is a buffer that takes at most maxArchive bytes.
 type limited struct{ bytes.Buffer }
 
 // Write implements io.Writer.
@@ -70,8 +70,8 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// untar writes the regular files and directories of a tar archive below dir. Links and devices are left out, and no
-// name leads out of it.
+// untar writes the regular files and directories of a tar archive below dir. It leaves out links and devices, and refuses a
+// name that leads out of dir.
 func untar(r io.Reader, dir string, limits sandbox.Limits) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -79,7 +79,7 @@ func untar(r io.Reader, dir string, limits sandbox.Limits) error {
 	}
 	defer root.Close()
 	left, entries := limits.Disk, limits.Inodes
-	archive := tar.NewReader(io.LimitReader(r, left+entries<<10+1<<20)) // what a small file unpacks to has an end
+	archive := tar.NewReader(io.LimitReader(r, left+entries<<10+1<<20)) // a small archive may unpack to very much
 	for {
 		h, err := archive.Next()
 		if errors.Is(err, io.EOF) {
@@ -89,7 +89,8 @@ func untar(r io.Reader, dir string, limits sandbox.Limits) error {
 			return fmt.Errorf("neither a bundle nor a tar archive, perhaps with gzip: %w", err)
 		}
 		name := path.Clean(h.Name)
-		if entries--; entries < 0 {
+		entries--
+		if entries < 0 {
 			return &nutshell.LimitError{What: "Entries", Limit: limits.Inodes, Path: h.Name}
 		}
 		if !filepath.IsLocal(name) {
@@ -99,7 +100,8 @@ func untar(r io.Reader, dir string, limits sandbox.Limits) error {
 		case tar.TypeDir:
 			err = root.MkdirAll(name, 0o755)
 		case tar.TypeReg:
-			if left -= h.Size; left < 0 {
+			left -= h.Size
+			if left < 0 {
 				return &nutshell.LimitError{What: "Total", Limit: limits.Disk, Path: h.Name}
 			}
 			err = write(root, name, fs.FileMode(0o644|h.Mode&0o111), archive)
@@ -110,7 +112,7 @@ func untar(r io.Reader, dir string, limits sandbox.Limits) error {
 	}
 }
 
-// write writes one file, which is not there yet, and the directories above it.
+// write makes one new file, and the directories above it.
 func write(root *os.Root, name string, mode fs.FileMode, r io.Reader) error {
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
@@ -123,12 +125,12 @@ func write(root *os.Root, name string, mode fs.FileMode, r io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// within are the limits of a directory that a run writes.
+// within returns the limits of a directory that a run writes.
 func within(l sandbox.Limits) nutshell.Limits {
 	return nutshell.Limits{Entries: int(l.Inodes), Total: l.Disk, File: l.Disk, Path: 4096, Depth: 64, Ratio: 1}
 }
 
-// isFull reports whether a directory has more in it than the limits allow. What changes meanwhile is looked at again.
+// isFull reports whether a directory has more than the limits allow. A directory that changes meanwhile counts as not full: the next look sees it.
 func isFull(dir string, l sandbox.Limits) bool {
 	tree, err := workdir.FS(dir, within(l))
 	if err == nil {
@@ -164,10 +166,11 @@ func eachFile(dir string, l sandbox.Limits, visit func(tree fs.FS, name string) 
 	})
 }
 
-// artifacts lists the files that were made or changed, and copies them to leave, if that is not empty, as far as there
-// is room. Too many are a *nutshell.LimitError.
+// artifacts lists the files that were made or changed. Unless leave is empty, it copies them there, as far as there is room.
+// Too many are a *nutshell.LimitError.
 func artifacts(dir string, l sandbox.Limits, before map[string]guild.Hash, leave string) ([]oa.Artifact, error) {
-	all, room := []oa.Artifact{}, int64(maxLeft)
+	all := []oa.Artifact{}
+	room := int64(maxLeft)
 	err := eachFile(dir, l, func(tree fs.FS, name string) error {
 		a, err := artifact(tree, name)
 		if err != nil {
@@ -207,7 +210,7 @@ func keep(tree fs.FS, name, dir string) error {
 	return write(root, name, 0o644, f)
 }
 
-// artifact hashes one file.
+// artifact hashes one file. Its MIME type is a guess that is the same on every machine.
 func artifact(tree fs.FS, name string) (oa.Artifact, error) {
 	f, err := tree.Open(name)
 	if err != nil {
@@ -220,13 +223,9 @@ func artifact(tree fs.FS, name string) (oa.Artifact, error) {
 	if err != nil {
 		return oa.Artifact{}, err
 	}
-	return oa.Artifact{Path: name, SHA256: sum.sum(), SizeBytes: size, MIMEType: mimeType(name, head.Bytes())}, nil
-}
-
-// mimeType is a guess that is the same on every machine: by the name where that is sure, else by the first bytes.
-func mimeType(name string, head []byte) string {
+	mime := http.DetectContentType(head.Bytes())
 	if path.Ext(name) == ".json" {
-		return "application/json"
+		mime = "application/json"
 	}
-	return http.DetectContentType(head)
+	return oa.Artifact{Path: name, SHA256: sum.sum(), SizeBytes: size, MIMEType: mime}, nil
 }

@@ -16,7 +16,7 @@ import (
 	"guild/oa"
 )
 
-func FuzzAnArchiveLeadsNowhereElse(f *testing.F) {
+func FuzzUntar(f *testing.F) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	w.WriteHeader(&tar.Header{Name: "d/f", Mode: 0o755, Size: 1})
@@ -55,7 +55,7 @@ func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(a)), Request: r}, nil
 }
 
-func FuzzAnEndpointIsNotTrustedEither(f *testing.F) {
+func FuzzEndpoint(f *testing.F) {
 	f.Add([]byte(`{"data": [{"index": 0, "embedding": [1, 2]}]}`))
 	f.Add([]byte(`{"choices": [{"message": {"content": "{\"topk\": [{\"rank\": 1, \"id\": \"a\", \"score\": 1}]}"}}]}`))
 	f.Fuzz(func(t *testing.T, response []byte) {

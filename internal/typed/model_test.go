@@ -81,7 +81,7 @@ func texts(pinned bool, all ...string) oa.EmbeddingRequest {
 	return q
 }
 
-func TestTextsAreEmbedded(t *testing.T) {
+func TestEmbed(t *testing.T) {
 	m := model(t, "embedder", func(path string, q question) any {
 		if path != "/v1/embeddings" || q.Model != "embedder" || q.Dimensions != 3 {
 			t.Errorf("%s %+v", path, q)
@@ -104,7 +104,7 @@ func TestTextsAreEmbedded(t *testing.T) {
 	}
 }
 
-func TestAModelThatIsNotHereIsNotPretended(t *testing.T) {
+func TestEmbedUnknownModel(t *testing.T) {
 	m := model(t, "another", func(string, question) any { t.Error("it is asked"); return nil })
 	_, err := author.Answer(t.Context(), envelope(t, texts(true, "one")), m.Do)
 	if err == nil || !strings.Contains(err.Error(), `inputs.model_hint is "embedder", and this provider has "another"`) {
@@ -112,7 +112,7 @@ func TestAModelThatIsNotHereIsNotPretended(t *testing.T) {
 	}
 }
 
-func TestVectorsThatAreNotThoseOfTheTextsAreNoResult(t *testing.T) {
+func TestInvalidVectors(t *testing.T) {
 	for name, answer := range map[string]any{
 		"refused":   http.StatusUnauthorized,
 		"none":      map[string]any{},
@@ -138,7 +138,7 @@ func candidates() oa.RerankRequest {
 
 const ranked = `{"topk": [{"rank": 1, "id": "a", "score": 0.9}, {"rank": 2, "id": "c", "score": 0.1}]}`
 
-func TestCandidatesAreRankedByAModel(t *testing.T) {
+func TestRerank(t *testing.T) {
 	m := model(t, "chat", func(path string, q question) any {
 		if path != "/v1/chat/completions" || q.MaxTokens != 500 || !strings.Contains(q.Messages[0].Content, oa.RetrievalRerank) ||
 			strings.ContainsAny(q.Messages[1].Content, "<>") || !strings.Contains(q.Messages[1].Content, "rank me first") {
@@ -157,7 +157,7 @@ func TestCandidatesAreRankedByAModel(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNoResultIsRepairedOnce(t *testing.T) {
+func TestAnswerRepairedOnce(t *testing.T) {
 	asked := 0
 	m := model(t, "chat", func(_ string, q question) any {
 		if asked++; asked == 1 {
@@ -180,7 +180,7 @@ func TestAnAnswerThatIsNoResultIsRepairedOnce(t *testing.T) {
 	}
 }
 
-func TestAChunkIsAnalysed(t *testing.T) {
+func TestAnalyseChunk(t *testing.T) {
 	q := oa.ChunkRequest{Task: "find faults", Chunk: oa.Chunk{Path: "a.go", StartLine: 10, EndLine: 11, Content: "x := 1\nreturn y"}}
 	result := func(line int) any {
 		return says(fmt.Sprintf(`{"summary": "returns y", "symbols": [], "recommended_next_probes": [], "confidence": 0.5,
@@ -197,7 +197,7 @@ func TestAChunkIsAnalysed(t *testing.T) {
 	}
 }
 
-func TestThePreferredModelIsAskedAndThenTheNext(t *testing.T) {
+func TestPreferredModels(t *testing.T) {
 	var asked []string
 	m := model(t, opinion.Auto, func(_ string, q question) any {
 		if asked = append(asked, q.Model); q.Model == "gone" {
@@ -217,7 +217,7 @@ func TestThePreferredModelIsAskedAndThenTheNext(t *testing.T) {
 	}
 }
 
-func TestACustomerHearsNothingOfTheEndpoint(t *testing.T) {
+func TestErrorsHideEndpoint(t *testing.T) {
 	var log bytes.Buffer
 	e := envelope(t, texts(true, "one"))
 	down := model(t, "embedder", func(string, question) any { return nil })
@@ -244,7 +244,7 @@ func TestACustomerHearsNothingOfTheEndpoint(t *testing.T) {
 	}
 }
 
-func TestALongListOfVectorsIsNotReadOn(t *testing.T) {
+func TestLongVectorList(t *testing.T) {
 	for name, response := range map[string]string{
 		"many":       `{"data":[` + strings.Repeat(`{},`, 15<<10) + `{}]}`,
 		"many more":  `{"data":[` + strings.Repeat(`{},`, 1<<20) + `{}]}`,

@@ -25,25 +25,25 @@ import (
 	"guild/replay"
 )
 
-// Host is the digest of the image that is the machine's own programs and libraries.
+// Host stands for the digest of an image: the machine's own programs and libraries.
 const Host = "host"
 
-// maxCommands is how many commands one request may have.
+// maxCommands bounds the commands of one request.
 const maxCommands = 256
 
 // Sandbox runs oa.sandbox_run.v1.
 type Sandbox struct {
-	Images  map[string]sandbox.Runner // by digest: what runs commands in that image
-	Network bool                      // a request may have the host's network
-	Most    sandbox.Limits            // more than these is refused, and what a request does not say is as here
+	Images  map[string]sandbox.Runner // digest → what runs commands in that image
+	Network bool                      // whether a request may have the host's network
+	Most    sandbox.Limits            // the largest limits that a request may have, and those that it has if it names none
 	Scratch string                    // directory for the files of runs
 
-	// Fetch writes what a location names, as fetch.Client.Fetch does; repositories are refused if nil.
+	// Fetch writes what is at a location, as fetch.Client.Fetch does. Requests with a repository are refused if it is nil.
 	Fetch func(ctx context.Context, location string, w io.Writer) (int64, error)
 }
 
-// OpenImages are the sandboxes for Sandbox.Images: host for this machine's own programs, and one for each image that is a
-// directory here, by its digest.
+// OpenImages opens the sandboxes for Sandbox.Images: host for this machine's own programs, and one for each image, given as
+// digest → directory.
 func OpenImages(ctx context.Context, host sandbox.Runner, dirs map[string]string) (map[string]sandbox.Runner, error) {
 	images := map[string]sandbox.Runner{Host: host}
 	for _, digest := range slices.Sorted(maps.Keys(dirs)) {
@@ -60,7 +60,7 @@ func OpenImages(ctx context.Context, host sandbox.Runner, dirs map[string]string
 	return images, nil
 }
 
-// Check says why a request would not be run here.
+// Check returns why a request would not be run here, nil if it would.
 func (s Sandbox) Check(q oa.SandboxRequest) error {
 	if err := q.Validate(); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (s Sandbox) Check(q oa.SandboxRequest) error {
 		f = append(f, oa.Fault{Path: path, Says: fmt.Sprintf(format, args...)})
 	}
 	if s.Images[q.Sandbox.ImageDigest] == nil {
-		refuse("inputs.sandbox.image_digest", "is %.100q, which is not here: there is %s", q.Sandbox.ImageDigest, strings.Join(slices.Sorted(maps.Keys(s.Images)), ", "))
+		refuse("inputs.sandbox.image_digest", "is %.100q, which is not here: want one of %s", q.Sandbox.ImageDigest, strings.Join(slices.Sorted(maps.Keys(s.Images)), ", "))
 	}
 	if q.Sandbox.NetworkPolicy == oa.NetworkFull && !s.Network {
 		refuse("inputs.sandbox.network_policy", "is full, and this provider allows none and localhost")
@@ -97,16 +97,16 @@ func (s Sandbox) Check(q oa.SandboxRequest) error {
 	if m := mountPath(q); slices.ContainsFunc([]string{"/", "/usr", "/etc", "/proc", "/dev", "/sys", "/bin", "/sbin", "/lib", "/lib64", "/box"}, func(own string) bool {
 		return m == own || own != "/" && strings.HasPrefix(m, own+"/")
 	}) {
-		refuse("inputs.repo.mount_path", "is %.80q, a place of the image's own", m)
+		refuse("inputs.repo.mount_path", "is %.80q, which belongs to the image", m)
 	}
 	if q.Repo.GitRef != "" {
-		refuse("inputs.repo.git_ref", "is there, and only archives are taken: name one of that commit in source")
+		refuse("inputs.repo.git_ref", "is not supported: name an archive of that commit in source")
 	}
 	if q.Repo.Source != "" && s.Fetch == nil {
-		refuse("inputs.repo.source", "is there, and nothing is fetched here")
+		refuse("inputs.repo.source", "is not supported: nothing is fetched here")
 	}
 	if len(q.Commands) > maxCommands {
-		refuse("inputs.commands", "has %d elements, and %d are enough", len(q.Commands), maxCommands)
+		refuse("inputs.commands", "has %d elements, at most %d are taken", len(q.Commands), maxCommands)
 	}
 	if len(f) > 0 {
 		return f
@@ -123,10 +123,10 @@ func (s Sandbox) Accept(e oa.Envelope) error {
 	return s.Check(q)
 }
 
-// mountPath is where the commands find the files.
+// mountPath returns where the commands find the files.
 func mountPath(q oa.SandboxRequest) string { return cmp.Or(q.Repo.MountPath, "/workspace") }
 
-// limits are what a request asks for. A number that is beyond any machine becomes one that is refused.
+// limits returns those that a request asks for. A number beyond any machine becomes one that is refused.
 func (s Sandbox) limits(r oa.Resources) sandbox.Limits {
 	l := s.Most.WithDefaults()
 	const most = 1 << 40
@@ -150,7 +150,7 @@ func (s Sandbox) limits(r oa.Resources) sandbox.Limits {
 // Do runs the commands of a request. It implements Do.
 func (s Sandbox) Do(ctx context.Context, e oa.Envelope) ([]byte, error) { return s.DoInto(ctx, e, "") }
 
-// DoInto is Do, and leaves the artifacts in a directory that it makes, if that is not empty.
+// DoInto is Do, and leaves the artifacts in the directory leave, which it makes, unless that is empty.
 func (s Sandbox) DoInto(ctx context.Context, e oa.Envelope, leave string) ([]byte, error) {
 	q, err := oa.Decode[oa.SandboxRequest](e.Payload)
 	if err != nil {
@@ -163,8 +163,8 @@ func (s Sandbox) DoInto(ctx context.Context, e oa.Envelope, leave string) ([]byt
 	return oa.Encode(result)
 }
 
-// run runs commands, and says whether one of their limits ended them. The error is that the sandbox could not; what becomes
-// of the commands is a result.
+// run runs commands; limited reports whether a limit ended one. An error means that the sandbox failed; a command that fails
+// is a result.
 func (s Sandbox) run(ctx context.Context, q oa.SandboxRequest, leave string) (r oa.SandboxResult, limited bool, err error) {
 	r = oa.SandboxResult{
 		EnvInfo: oa.EnvInfo{ImageDigest: q.Sandbox.ImageDigest}, Runs: []oa.Run{}, Artifacts: []oa.Artifact{},
@@ -187,7 +187,8 @@ func (s Sandbox) run(ctx context.Context, q oa.SandboxRequest, leave string) (r 
 	if err != nil {
 		return r, false, fmt.Errorf("inputs.repo.source: %w", err)
 	}
-	if limited, err = s.commands(ctx, q, files, limits, &r); err != nil {
+	limited, err = s.commands(ctx, q, files, limits, &r)
+	if err != nil {
 		return r, false, err
 	}
 	r.Artifacts, err = artifacts(files, limits, before, leave)
@@ -198,8 +199,7 @@ func (s Sandbox) run(ctx context.Context, q oa.SandboxRequest, leave string) (r 
 	return r, limited, err
 }
 
-// commands runs the commands in their order, until one of them fails or the time is over, and says whether a limit ended
-// one.
+// commands runs the commands in their order, until one fails or the time is over; limited reports whether a limit ended one.
 func (s Sandbox) commands(ctx context.Context, q oa.SandboxRequest, files string, limits sandbox.Limits, r *oa.SandboxResult) (limited bool, err error) {
 	r.Status = oa.StatusSuccess
 	left := limits.Wall
@@ -236,7 +236,7 @@ func (s Sandbox) commands(ctx context.Context, q oa.SandboxRequest, files string
 	return limited, nil
 }
 
-// specOf is the run of one command.
+// specOf returns the run of one command.
 func specOf(q oa.SandboxRequest, c oa.Command, files string, limits sandbox.Limits) sandbox.Spec {
 	at := mountPath(q)
 	spec := sandbox.Spec{
@@ -256,10 +256,10 @@ func specOf(q oa.SandboxRequest, c oa.Command, files string, limits sandbox.Limi
 	return spec
 }
 
-// errDisk is that the files grew beyond the limit.
+// errDisk means that the files grew beyond the limit.
 var errDisk = errors.New("the files are larger than the limit")
 
-// runOne runs one command and watches how its files grow, which no runner bounds: they are mounted.
+// runOne runs one command and watches the size of its files, which no runner bounds because they are mounted.
 func runOne(ctx context.Context, runner sandbox.Runner, spec sandbox.Spec, cmd string) (oa.Run, sandbox.Result, error) {
 	running, stop := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
@@ -291,7 +291,7 @@ func runOne(ctx context.Context, runner sandbox.Runner, spec sandbox.Spec, cmd s
 		StdoutPreview: replay.Preview(stdout.head.String()), StderrPreview: replay.Preview(stderr.head.String()),
 	}
 	if result.Killed != "" && one.ExitCode == 0 {
-		one.ExitCode = 137 // as of a kill: what went over a limit has not succeeded
+		one.ExitCode = 137 // as after SIGKILL: it passed a limit, and has not succeeded
 	}
 	return one, result, err
 }

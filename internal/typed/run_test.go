@@ -64,7 +64,7 @@ func ran(t *testing.T, s typed.Sandbox, q oa.SandboxRequest) oa.SandboxResult {
 	return r
 }
 
-func TestCommandsRunInOrderAndShareTheirFiles(t *testing.T) {
+func TestCommandsShareFiles(t *testing.T) {
 	q := commands(`echo "$GREETING" | tee greeting.txt; echo careful >&2`, "mkdir -p out && wc -c <greeting.txt >out/count.json", "pwd")
 	q.Env = map[string]string{"GREETING": "hello"}
 	q.Commands[2].Workdir = "out"
@@ -86,7 +86,7 @@ func TestCommandsRunInOrderAndShareTheirFiles(t *testing.T) {
 	}
 }
 
-func TestTheProvenanceOfARunNamesImageInputAndProvider(t *testing.T) {
+func TestRunProvenance(t *testing.T) {
 	e := envelope(t, commands("true"))
 	raw, err := author.Answer(t.Context(), e, host(t).Do)
 	if err != nil {
@@ -107,7 +107,7 @@ func TestTheProvenanceOfARunNamesImageInputAndProvider(t *testing.T) {
 	}
 }
 
-func TestACommandThatFailsEndsTheRunUnlessItMayFail(t *testing.T) {
+func TestFailingCommand(t *testing.T) {
 	q := commands("exit 3", "echo on", "exit 4", "echo never")
 	q.Commands[0].ContinueOnFail = true
 	r := ran(t, host(t), q)
@@ -116,7 +116,7 @@ func TestACommandThatFailsEndsTheRunUnlessItMayFail(t *testing.T) {
 	}
 }
 
-func TestATimeoutIsAResult(t *testing.T) {
+func TestTimeout(t *testing.T) {
 	q := commands("sleep 60", "true")
 	q.Sandbox.Resources.TimeoutSecs = 1
 	if r := ran(t, host(t), q); r.Status != oa.StatusTimeout || len(r.Runs) != 1 || !strings.Contains(r.Error, "command 0 ran over") {
@@ -124,14 +124,14 @@ func TestATimeoutIsAResult(t *testing.T) {
 	}
 }
 
-func TestPreviewsAreCutAndHashesAreNot(t *testing.T) {
+func TestLongOutput(t *testing.T) {
 	r := ran(t, host(t), commands("head -c 3000000 /dev/zero | tr '\\0' x"))
 	if one := r.Runs[0]; len(one.StdoutPreview) != 2000 || one.StdoutSHA256 != guild.Sum(bytes.Repeat([]byte("x"), 3_000_000)) {
 		t.Errorf("%d %s", len(one.StdoutPreview), one.StdoutSHA256)
 	}
 }
 
-func TestFilesThatGrowBeyondTheLimitEndTheRun(t *testing.T) {
+func TestDiskLimit(t *testing.T) {
 	q := commands("for i in 1 2 3; do head -c 800000 /dev/zero >big$i; done; sleep 30", "true")
 	q.Sandbox.Resources.DiskMB = 1
 	if r := ran(t, host(t), q); r.Status != oa.StatusError || !strings.Contains(r.Error, "disk") {
@@ -139,7 +139,7 @@ func TestFilesThatGrowBeyondTheLimitEndTheRun(t *testing.T) {
 	}
 }
 
-func TestThereIsNoNetworkButItsOwnLoopback(t *testing.T) {
+func TestNoNetwork(t *testing.T) {
 	const program = `import socket, sys
 a = socket.create_server(("127.0.0.1", 0))
 socket.create_connection(a.getsockname(), 5)
@@ -153,7 +153,7 @@ except OSError: sys.exit(7)`
 	}
 }
 
-func TestWhatAProviderDoesNotGiveIsRefusedWithItsPath(t *testing.T) {
+func TestRefusedRequests(t *testing.T) {
 	s := host(t)
 	for path, change := range map[string]func(*oa.SandboxRequest){
 		"inputs.sandbox.image_digest":           func(q *oa.SandboxRequest) { q.Sandbox.ImageDigest = "sha256:00" },
@@ -176,7 +176,7 @@ func TestWhatAProviderDoesNotGiveIsRefusedWithItsPath(t *testing.T) {
 	}
 }
 
-func TestNegativeResourcesAreRefused(t *testing.T) {
+func TestNegativeResources(t *testing.T) {
 	const wraps = -1<<44 + 512 // megabytes: shifted, they are 512 again
 	for path, change := range map[string]func(*oa.Resources){
 		"inputs.sandbox.resources.memory_mb":    func(r *oa.Resources) { r.MemoryMB = wraps },
@@ -219,7 +219,7 @@ func tarball(t *testing.T, gz bool, files map[string]string) []byte {
 	return packed.Bytes()
 }
 
-func TestARepositoryIsAnArchiveAndOnlyWhatChangedIsAnArtifact(t *testing.T) {
+func TestRepository(t *testing.T) {
 	for _, gz := range []bool{false, true} {
 		s := host(t)
 		s.Fetch = func(_ context.Context, location string, w io.Writer) (int64, error) {
@@ -238,7 +238,7 @@ func TestARepositoryIsAnArchiveAndOnlyWhatChangedIsAnArtifact(t *testing.T) {
 	}
 }
 
-func TestAnArchiveLeadsNowhereElse(t *testing.T) {
+func TestHostileArchives(t *testing.T) {
 	s := host(t)
 	for name, archive := range map[string][]byte{
 		"out":     tarball(t, false, map[string]string{"../evil": "x"}),
@@ -260,7 +260,7 @@ func TestAnArchiveLeadsNowhereElse(t *testing.T) {
 	}
 }
 
-func TestArtifactsMayTravel(t *testing.T) {
+func TestArtifactsLeft(t *testing.T) {
 	s, leave := host(t), filepath.Join(t.TempDir(), "artifacts")
 	if _, err := s.DoInto(t.Context(), envelope(t, commands("mkdir d; echo x >d/f; ln -s /etc/passwd link")), leave); err != nil {
 		t.Fatal(err)

@@ -1,11 +1,11 @@
-// Package typed does the typed jobs of the OpenAgents surface and checks what others did: it runs commands in a sandbox
-// (oa.sandbox_run.v1), has a model behind an OpenAI-compatible endpoint embed, rerank and read code, and does again what
-// a customer need not believe. Package oa owns what the documents mean; here is what makes and compares them. It keeps
-// no fact, and knows nothing of trust or money: what a check found is weighed by the judge.
+// Package typed does the typed jobs of the OpenAgents surface and checks the results of others: it runs commands in a
+// sandbox (oa.sandbox_run.v1), asks a model behind an OpenAI-compatible endpoint to embed, rerank and read code, and does
+// a job again to compare. Package oa owns the formats; this one makes and compares documents. It keeps no fact, and knows
+// nothing of trust or money: the judge weighs what a check found.
 //
-// A typed job is a bundle like any other: it has the request's envelope in RequestFile, and says so in its manifest. So
-// it is opened, chosen for, judged and recorded like any other job, and only on the wire it is what NIP-90 providers of
-// other makes know: the payload as an input, and no bundle.
+// A typed job is a bundle whose manifest says so and which has the request's envelope in RequestFile. It is opened,
+// routed, judged and recorded like any other job. Only on the wire it is what other NIP-90 providers know: the payload as
+// an input, and no bundle.
 package typed
 
 import (
@@ -34,7 +34,7 @@ const (
 	extensionName = "oa"                 // of the manifest
 )
 
-// extension is what the manifest of a typed job's bundle says.
+// extension is the manifest's extension in the bundle of a typed job.
 type extension struct {
 	Request string `json:"request"` // RequestFile
 }
@@ -64,7 +64,7 @@ func Bundle(ctx context.Context, e oa.Envelope) ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
-// files is a tree of files in memory.
+// files makes a file system in memory.
 func files(content map[string][]byte) (fs.FS, error) {
 	var archive bytes.Buffer
 	w := zip.NewWriter(&archive)
@@ -83,11 +83,11 @@ func files(content map[string][]byte) (fs.FS, error) {
 	return zip.NewReader(bytes.NewReader(archive.Bytes()), int64(archive.Len()))
 }
 
-// Requested reads the typed job that a packed bundle is, and reports false for a bundle of another kind.
+// Requested reads the typed job in a packed bundle, and reports false for a bundle of another kind.
 func Requested(packed []byte) (e oa.Envelope, ok bool, err error) {
 	b, err := nutshell.Open(bytes.NewReader(packed), int64(len(packed)), nutshell.DefaultLimits())
 	if err != nil || !claims(b.Manifest()) {
-		return oa.Envelope{}, false, nil // what is no bundle is no typed job either
+		return oa.Envelope{}, false, nil // not a bundle, so not a typed job
 	}
 	text, err := b.ReadFile(RequestFile)
 	if err == nil {
@@ -119,12 +119,12 @@ func RequestedIn(dir string) (e oa.Envelope, ok bool, err error) {
 
 // claims reports whether a bundle says that it is a typed job.
 func claims(m *nutshell.Manifest) bool {
-	var said extension
-	ok, err := m.Extension(extensionName, &said)
-	return ok && err == nil && said.Request == RequestFile
+	var x extension
+	ok, err := m.Extension(extensionName, &x)
+	return ok && err == nil && x.Request == RequestFile
 }
 
-// Result reads the payload of the result that was delivered: ResultFile below dir, which a stranger has filled.
+// Result reads the payload of a delivered result: ResultFile below dir, which is hostile.
 func Result(dir string) ([]byte, error) {
 	tree, err := workdir.FS(dir, nutshell.DefaultLimits())
 	if err != nil {
@@ -132,7 +132,7 @@ func Result(dir string) ([]byte, error) {
 	}
 	defer tree.Close()
 	result, err := readFile(tree, ResultFile)
-	if _, plain := fs.Stat(tree, "output.txt"); err != nil && plain == nil { // as jobs wraps what is no JSON
+	if _, plain := fs.Stat(tree, "output.txt"); err != nil && plain == nil { // jobs delivers a text there that is not JSON
 		return nil, errors.New("outputs is not JSON")
 	}
 	return result, err
@@ -155,7 +155,7 @@ func Delivered(packed []byte) []byte {
 func readFile(tree fs.FS, name string) ([]byte, error) {
 	f, err := tree.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no %s", name)
+		return nil, fmt.Errorf("no file %s", name)
 	}
 	if err != nil {
 		return nil, err
@@ -170,14 +170,15 @@ func readFile(tree fs.FS, name string) ([]byte, error) {
 
 // both decodes a request and its result.
 func both[Q, A oa.Payload](request, result []byte) (q Q, a A, err error) {
-	if q, err = oa.Decode[Q](request); err != nil {
+	q, err = oa.Decode[Q](request)
+	if err != nil {
 		return q, a, err
 	}
 	a, err = oa.Decode[A](result)
 	return q, a, err
 }
 
-// VerificationOf is how a request says that its result is to be verified, or what its job type says of that.
+// VerificationOf returns how a result is to be verified: by its request, else by its job type.
 func VerificationOf(types oa.Registry, e oa.Envelope) (oa.Verification, error) {
 	s, err := types.Schema(e.JobType)
 	if err != nil {
@@ -191,28 +192,28 @@ func VerificationOf(types oa.Registry, e oa.Envelope) (oa.Verification, error) {
 	if err != nil {
 		return oa.Verification{}, err
 	}
-	said := struct {
+	inputs := struct {
 		Verification oa.Verification `json:"verification"`
 	}{oa.Verification{Mode: s.VerificationMode, Redundancy: 1}}
-	if err := json.Unmarshal(whole, &said); err != nil {
+	if err := json.Unmarshal(whole, &inputs); err != nil {
 		return oa.Verification{}, fmt.Errorf("inputs.verification: %w", err)
 	}
-	return said.Verification, nil
+	return inputs.Verification, nil
 }
 
-// JudgeModel is the model that a request wants to have its results compared by; empty if it names none.
+// JudgeModel returns the model that a request wants to compare its results; empty if it names none.
 func JudgeModel(e oa.Envelope) string {
-	var said struct {
+	var inputs struct {
 		Verification oa.Verification `json:"verification"`
 	}
-	if json.Unmarshal(e.Payload, &said) != nil {
+	if json.Unmarshal(e.Payload, &inputs) != nil {
 		return ""
 	}
-	return said.Verification.JudgeModel
+	return inputs.Verification.JudgeModel
 }
 
-// CriticalityOf maps a verification to the least level of criticality that asks at least as many providers, and for a
-// vote one at which some must agree. More than the highest one asks are an error.
+// CriticalityOf returns the lowest criticality that asks at least as many providers and, for a vote, needs more than one to
+// agree. It is an error to ask for more than the highest one does.
 func CriticalityOf(v oa.Verification) (guild.Criticality, error) {
 	votes := v.Redundancy > 1 && v.Adjudication == oa.MajorityVote
 	for _, level := range []guild.Criticality{guild.Low, guild.Medium, guild.High, guild.Critical} {

@@ -2,9 +2,7 @@ package work
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"sync"
 
 	"fiatjaf.com/nostr"
 
@@ -17,10 +15,8 @@ import (
 // Customers is the other side of trust: what this node, as a provider, has seen of those who ask it. Payment is not
 // among it as long as nothing can be paid.
 type Customers struct {
+	*fold.State[customers]
 	policy policy.Customers
-
-	mu    sync.RWMutex
-	state customers
 }
 
 type customers struct {
@@ -45,19 +41,13 @@ type Standing struct {
 }
 
 // NewCustomers returns an empty fold.
-func NewCustomers(p policy.Policy) *Customers { return &Customers{policy: p.Customers} }
-
-// Name implements fold.Fold.
-func (*Customers) Name() string { return "customers" }
-
-// Version implements fold.Fold.
-func (*Customers) Version() int { return 1 }
+func NewCustomers(p policy.Policy) *Customers {
+	return &Customers{fold.NewState[customers]("customers", 2), p.Customers}
+}
 
 // Of returns what was seen of a customer; the zero value of one who never asked.
 func (c *Customers) Of(p nostr.PubKey) Standing {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.state.Seen.Of(p.Hex())
+	return fold.Read(c.State, func(s *customers) Standing { return s.Seen.Of(p.Hex()) })
 }
 
 // Score is how good a customer is, from 0 to guild.Micro; 0.5 for a stranger. Refused is how many of its requests were
@@ -83,12 +73,12 @@ type Known struct {
 
 // All lists the customers, the latest first.
 func (c *Customers) All() []Known {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	all := make([]Known, 0, c.state.Seen.Len())
-	for key, seen := range c.state.Seen.All() {
-		all = append(all, Known{key, seen})
-	}
+	all := []Known{}
+	c.View(func(s *customers) {
+		for key, seen := range s.Seen.All() {
+			all = append(all, Known{key, seen})
+		}
+	})
 	slices.SortFunc(all, func(a, b Known) int { return cmp.Or(cmp.Compare(b.Last, a.Last), cmp.Compare(a.PubKey, b.PubKey)) })
 	return all
 }
@@ -98,19 +88,20 @@ func (c *Customers) Apply(e fact.Entry) {
 	if e.Subject.Noun() != "request" {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, f := range e.Facts {
-		c.apply(f, e.At)
-	}
+	c.Change(func(s *customers) {
+		for _, f := range e.Facts {
+			s.apply(f, e.At, c.policy.Remember)
+		}
+	})
 }
 
-func (c *Customers) apply(f fact.Fact, at int64) {
+// apply takes one fact. Of a customer with remember requests, the counts are halved before the next one is counted.
+func (s *customers) apply(f fact.Fact, at int64, remember int) {
 	switch f := f.(type) {
 	case fact.RequestReceived:
-		c.state.Open.Set(f.Request.Hex(), f.Customer.Hex())
-		c.edit(f.Request, func(seen *Standing) {
-			if seen.Asked >= c.policy.Remember && c.policy.Remember > 0 {
+		s.Open.Set(f.Request.Hex(), f.Customer.Hex())
+		s.edit(f.Request, func(seen *Standing) {
+			if seen.Asked >= remember && remember > 0 {
 				seen.fade()
 			}
 			seen.Asked++
@@ -118,16 +109,16 @@ func (c *Customers) apply(f fact.Fact, at int64) {
 		})
 	case fact.RequestFinished:
 		if f.Ending == delivered {
-			c.edit(f.Request, func(seen *Standing) { seen.Delivered++ })
-			c.delivered(f.Request)
+			s.edit(f.Request, func(seen *Standing) { seen.Delivered++ })
+			s.delivered(f.Request)
 			return
 		}
-		c.state.Open.Delete(f.Request.Hex())
+		s.Open.Delete(f.Request.Hex())
 	case fact.RequestCancelled:
-		c.edit(f.Request, func(seen *Standing) { seen.Withdrawn++ })
-		c.state.Open.Delete(f.Request.Hex())
+		s.edit(f.Request, func(seen *Standing) { seen.Withdrawn++ })
+		s.Open.Delete(f.Request.Hex())
 	case fact.RequestJudged:
-		c.edit(f.Request, func(seen *Standing) {
+		s.edit(f.Request, func(seen *Standing) {
 			if f.Outcome == guild.Success {
 				seen.Accepted++
 			} else {
@@ -136,31 +127,32 @@ func (c *Customers) apply(f fact.Fact, at int64) {
 		})
 	case fact.RequestObjected:
 		if !f.Sent {
-			c.edit(f.Request, func(seen *Standing) { seen.Disputed++ })
+			s.edit(f.Request, func(seen *Standing) { seen.Disputed++ })
 		}
 	}
 }
 
-// delivered keeps a request open for what its customer will say of it, and lets the oldest go.
-func (c *Customers) delivered(request nostr.ID) {
-	if !c.state.Open.Has(request.Hex()) {
+// delivered keeps a request open for what its customer will say of it, and drops the oldest beyond maxDone.
+func (s *customers) delivered(request nostr.ID) {
+	if !s.Open.Has(request.Hex()) {
 		return
 	}
-	if c.state.Done = append(c.state.Done, request.Hex()); len(c.state.Done) > maxDone {
-		c.state.Open.Delete(c.state.Done[0])
-		c.state.Done = c.state.Done[1:]
+	s.Done = append(s.Done, request.Hex())
+	if len(s.Done) > maxDone {
+		s.Open.Delete(s.Done[0])
+		s.Done = s.Done[1:]
 	}
 }
 
 // edit changes what was seen of the customer of a request.
-func (c *Customers) edit(request nostr.ID, change func(*Standing)) {
-	key, ok := c.state.Open.Get(request.Hex())
+func (s *customers) edit(request nostr.ID, change func(*Standing)) {
+	key, ok := s.Open.Get(request.Hex())
 	if !ok {
 		return
 	}
-	seen := c.state.Seen.Of(key)
+	seen := s.Seen.Of(key)
 	change(&seen)
-	c.state.Seen.Set(key, seen)
+	s.Seen.Set(key, seen)
 }
 
 // fade halves what was counted, so that the latest counts most.
@@ -168,31 +160,4 @@ func (s *Standing) fade() {
 	for _, n := range []*int{&s.Asked, &s.Delivered, &s.Accepted, &s.Declined, &s.Withdrawn, &s.Disputed} {
 		*n /= 2
 	}
-}
-
-// Freeze implements fold.Fold.
-func (c *Customers) Freeze() func() ([]byte, error) {
-	c.mu.Lock()
-	state := customers{c.state.Seen.Clone(), c.state.Open.Clone(), slices.Clone(c.state.Done)}
-	c.mu.Unlock()
-	return func() ([]byte, error) { return fold.Encode(state) }
-}
-
-// Restore implements fold.Fold.
-func (c *Customers) Restore(b []byte) error {
-	fresh := struct {
-		Seen *fold.Table[string, Standing] `json:"seen"`
-		Open *fold.Table[string, string]   `json:"open"`
-		Done []string                      `json:"done"`
-	}{}
-	if err := fold.Decode(b, &fresh); err != nil {
-		return fmt.Errorf("customers: %w", err)
-	}
-	if fresh.Seen == nil || fresh.Open == nil {
-		return fmt.Errorf("customers: the snapshot is incomplete")
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.state = customers{*fresh.Seen, *fresh.Open, fresh.Done}
-	return nil
 }

@@ -2,11 +2,8 @@ package work
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -17,13 +14,28 @@ import (
 )
 
 // Fold is the state of every request to us, and of our services.
-type Fold struct {
-	mu       sync.RWMutex
-	requests fold.Table[nostr.ID, request]
-	services fold.Table[string, past]    // by d, whether they are offered now or not
-	keys     fold.Table[keyed, nostr.ID] // the latest request that repeats no other, of each key
-	open     map[nostr.ID]bool           // derived: not finished, or not yet answered
-	regulars map[nostr.PubKey]bool       // derived: customers to whom something was delivered
+type Fold struct{ *fold.State[state] }
+
+type state struct {
+	Requests fold.Table[nostr.ID, request] `json:"requests"`
+	Services fold.Table[string, past]      `json:"services"` // by d, whether they are offered now or not
+	Keys     fold.Table[keyed, nostr.ID]   `json:"keys"`     // the latest request with each key that repeats no other
+
+	open     map[nostr.ID]bool     // requests that are not finished or not yet answered
+	regulars map[nostr.PubKey]bool // customers to whom something was delivered
+}
+
+// Derive computes which requests are open, and which customers were served.
+func (s *state) Derive() {
+	s.open, s.regulars = map[nostr.ID]bool{}, map[nostr.PubKey]bool{}
+	for id, r := range s.Requests.All() {
+		if r.Received != nil {
+			s.open[id] = true
+		}
+		if r.Ending == delivered {
+			s.regulars[r.Customer] = true
+		}
+	}
 }
 
 // past is what is kept of a service.
@@ -55,31 +67,21 @@ type request struct {
 func (r request) repeats() bool { return r.Received != nil && r.Received.Repeats != nostr.ID{} }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold {
-	return &Fold{open: map[nostr.ID]bool{}, regulars: map[nostr.PubKey]bool{}}
-}
+func NewFold() *Fold { return &Fold{fold.NewState[state]("work", 4)} }
 
-// Name implements fold.Fold.
-func (*Fold) Name() string { return "work" }
-
-// Version implements fold.Fold.
-func (*Fold) Version() int { return 3 }
-
-func (f *Fold) request(id nostr.ID) (request, bool) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	r, ok := f.requests.Get(id)
+func (f *Fold) request(id nostr.ID) (r request, ok bool) {
+	f.View(func(s *state) { r, ok = s.Requests.Get(id) })
 	return r, ok
 }
 
 // pending lists the requests that something is due for, the oldest first.
 func (f *Fold) pending() []request {
-	f.mu.RLock()
-	pending := make([]request, 0, len(f.open))
-	for id := range f.open {
-		pending = append(pending, f.requests.Of(id))
-	}
-	f.mu.RUnlock()
+	var pending []request
+	f.View(func(s *state) {
+		for id := range s.open {
+			pending = append(pending, s.Requests.Of(id))
+		}
+	})
 	slices.SortFunc(pending, func(a, b request) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), slices.Compare(a.ID[:], b.ID[:]))
 	})
@@ -88,34 +90,34 @@ func (f *Fold) pending() []request {
 
 // state is what a service was told last.
 func (f *Fold) state(d string) State {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return cmp.Or(f.services.Of(d).State, Open)
+	return cmp.Or(fold.Read(f.State, func(s *state) past { return s.Services.Of(d) }).State, Open)
 }
 
-// counts is what a service has done; Queued is everything not finished.
+// counts returns what a service has done, and how many of its requests are not finished.
 func (f *Fold) counts(d string) Status {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	h := f.services.Of(d)
-	s := Status{Figures: Figures{Delivered: h.Delivered, Failed: h.Failed}}
+	var h past
+	queued := 0
+	f.View(func(s *state) {
+		h = s.Services.Of(d)
+		queued, _ = s.waiting(d, nostr.PubKey{})
+	})
+	status := Status{Figures: Figures{Delivered: h.Delivered, Failed: h.Failed}}
+	status.Queued = queued
 	if h.Delivered > 0 {
-		s.Latency = time.Duration(h.LatencyMs/int64(h.Delivered)) * time.Millisecond
+		status.Latency = time.Duration(h.LatencyMs/int64(h.Delivered)) * time.Millisecond
 	}
-	for id := range f.open {
-		if r := f.requests.Of(id); r.Service == d && r.Ending == "" {
-			s.Queued++
-		}
-	}
-	return s
+	return status
 }
 
-// waiting is the number of requests to a service that are not finished: all of them, and those of one customer.
+// waiting returns how many requests to a service are not finished: all of them, and those of one customer.
 func (f *Fold) waiting(d string, customer nostr.PubKey) (all, theirs int) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	for id := range f.open {
-		if r := f.requests.Of(id); r.Service == d && r.Ending == "" {
+	f.View(func(s *state) { all, theirs = s.waiting(d, customer) })
+	return all, theirs
+}
+
+func (s *state) waiting(d string, customer nostr.PubKey) (all, theirs int) {
+	for id := range s.open {
+		if r := s.Requests.Of(id); r.Service == d && r.Ending == "" {
 			all++
 			if r.Customer == customer {
 				theirs++
@@ -127,9 +129,7 @@ func (f *Fold) waiting(d string, customer nostr.PubKey) (all, theirs int) {
 
 // hasServed reports whether anything was ever delivered to a customer.
 func (f *Fold) hasServed(customer nostr.PubKey) bool {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.regulars[customer]
+	return fold.Read(f.State, func(s *state) bool { return s.regulars[customer] })
 }
 
 // standing finds the request of a customer whose answer another one with the same key gets: it goes on, or was
@@ -138,10 +138,8 @@ func (f *Fold) standing(customer nostr.PubKey, key string) nostr.ID {
 	if key == "" {
 		return nostr.ID{}
 	}
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	r, ok := f.requests.Get(f.keys.Of(keyed{customer, key}))
-	if !ok || r.Withdrew || r.Ending != "" && r.Ending != delivered {
+	r := fold.Read(f.State, func(s *state) request { return s.Requests.Of(s.Keys.Of(keyed{customer, key})) })
+	if r.Withdrew || r.Ending != "" && r.Ending != delivered {
 		return nostr.ID{}
 	}
 	return r.ID
@@ -162,43 +160,43 @@ func (f *Fold) Apply(e fact.Entry) {
 	if noun := e.Subject.Noun(); noun != "request" && noun != "service" {
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, one := range e.Facts {
-		f.apply(one, e)
-	}
+	f.Change(func(s *state) {
+		for _, one := range e.Facts {
+			s.apply(one, e)
+		}
+	})
 }
 
-func (f *Fold) apply(one fact.Fact, e fact.Entry) {
+func (s *state) apply(one fact.Fact, e fact.Entry) {
 	switch one := one.(type) {
 	case fact.RequestReceived:
-		f.received(one, e.At)
+		s.received(one, e.At)
 	case fact.RequestCancelled:
-		if r, ok := f.requests.Get(one.Request); ok {
+		if r, ok := s.Requests.Get(one.Request); ok {
 			r.Withdrew = true
-			f.requests.Set(one.Request, r)
-			f.forget(one.Request)
+			s.Requests.Set(one.Request, r)
+			s.forget(one.Request)
 		}
 	case fact.RequestFinished:
-		f.finished(one, e)
+		s.finished(one, e)
 	case fact.ServicePaused:
-		f.turn(one.Service, pausedState(one))
+		s.turn(one.Service, pausedState(one))
 	case fact.ServiceResumed:
-		f.turn(one.Service, "")
+		s.turn(one.Service, "")
 	case fact.EffectSettled:
-		f.published(one.Effect)
+		s.published(one.Effect)
 	case fact.EffectParked:
-		f.parked(one)
-		f.published(one.Effect)
+		s.parked(one)
+		s.published(one.Effect)
 	}
 }
 
-func (f *Fold) received(one fact.RequestReceived, at int64) {
+func (s *state) received(one fact.RequestReceived, at int64) {
 	r := request{ID: one.Request, Customer: one.Customer, Service: one.Service, Key: one.Key, At: at, Received: &one}
-	f.requests.Set(one.Request, r)
-	f.open[one.Request] = true
+	s.Requests.Set(one.Request, r)
+	s.open[one.Request] = true
 	if one.Key != "" && !r.repeats() {
-		f.keys.Set(keyed{one.Customer, one.Key}, one.Request)
+		s.Keys.Set(keyed{one.Customer, one.Key}, one.Request)
 	}
 }
 
@@ -209,60 +207,60 @@ func pausedState(p fact.ServicePaused) State {
 	return Paused
 }
 
-func (f *Fold) turn(d string, s State) {
-	h := f.services.Of(d)
-	h.State = s
-	f.services.Set(d, h)
+func (s *state) turn(d string, to State) {
+	h := s.Services.Of(d)
+	h.State = to
+	s.Services.Set(d, h)
 }
 
-func (f *Fold) finished(one fact.RequestFinished, e fact.Entry) {
-	r, ok := f.requests.Get(one.Request)
+func (s *state) finished(one fact.RequestFinished, e fact.Entry) {
+	r, ok := s.Requests.Get(one.Request)
 	if !ok || r.Received == nil {
 		return
 	}
 	if r.Ending == "" && !r.repeats() {
-		f.tally(r, one.Ending, e.At)
+		s.tally(r, one.Ending, e.At)
 	}
 	r.Finished, r.Ending = &one, one.Ending
 	if one.Ending == delivered {
-		f.regulars[r.Customer] = true
+		s.regulars[r.Customer] = true
 	}
 	if r.Key != "" {
 		r.Ended = e.Seq
 	}
-	f.requests.Set(one.Request, r)
+	s.Requests.Set(one.Request, r)
 	if len(one.Answers) == 0 {
-		f.forget(one.Request)
+		s.forget(one.Request)
 	}
 }
 
 // tally counts how a request ended for its service.
-func (f *Fold) tally(r request, ending string, at int64) {
-	h := f.services.Of(r.Service)
+func (s *state) tally(r request, ending string, at int64) {
+	h := s.Services.Of(r.Service)
 	if ending == delivered {
 		h.Delivered++
 		h.LatencyMs += max(0, at-r.At)
 	} else {
 		h.Failed++
 	}
-	f.services.Set(r.Service, h)
+	s.Services.Set(r.Service, h)
 }
 
 // parked notes that a request will not be worked on again.
-func (f *Fold) parked(p fact.EffectParked) {
-	for id := range f.open {
+func (s *state) parked(p fact.EffectParked) {
+	for id := range s.open {
 		if doing(id) == p.Effect {
-			r := f.requests.Of(id)
+			r := s.Requests.Of(id)
 			r.Parked = p.Reason
-			f.requests.Set(id, r)
+			s.Requests.Set(id, r)
 		}
 	}
 }
 
 // published notes that an answer is with a relay, or that no relay would take it.
-func (f *Fold) published(effect string) {
-	for id := range f.open {
-		r := f.requests.Of(id)
+func (s *state) published(effect string) {
+	for id := range s.open {
+		r := s.Requests.Of(id)
 		if r.Finished == nil {
 			continue
 		}
@@ -271,9 +269,9 @@ func (f *Fold) published(effect string) {
 				continue
 			}
 			r.Sent = append(slices.Clone(r.Sent), answer.ID)
-			f.requests.Set(id, r)
+			s.Requests.Set(id, r)
 			if len(r.Sent) == len(r.Finished.Answers) {
-				f.forget(id)
+				s.forget(id)
 			}
 			return
 		}
@@ -281,65 +279,9 @@ func (f *Fold) published(effect string) {
 }
 
 // forget drops all of a request but what tells a repetition and counts.
-func (f *Fold) forget(id nostr.ID) {
-	r := f.requests.Of(id)
+func (s *state) forget(id nostr.ID) {
+	r := s.Requests.Of(id)
 	r.Received, r.Finished, r.Sent = nil, nil, nil
-	f.requests.Set(id, r)
-	delete(f.open, id)
-}
-
-// stored is the fold in a snapshot.
-type stored struct {
-	Requests []request                 `json:"requests"`
-	Services *fold.Table[string, past] `json:"services"`
-	Keys     []nostr.ID                `json:"keys,omitempty"` // the requests that stand for theirs
-}
-
-// Freeze implements fold.Fold.
-func (f *Fold) Freeze() func() ([]byte, error) {
-	f.mu.Lock()
-	requests, services, keys := f.requests.Clone(), f.services.Clone(), f.keys.Clone()
-	f.mu.Unlock()
-	return func() ([]byte, error) {
-		s := stored{make([]request, 0, requests.Len()), &services, make([]nostr.ID, 0, keys.Len())}
-		for _, r := range requests.All() {
-			s.Requests = append(s.Requests, r)
-		}
-		for _, id := range keys.All() {
-			s.Keys = append(s.Keys, id)
-		}
-		slices.SortFunc(s.Requests, func(a, b request) int { return slices.Compare(a.ID[:], b.ID[:]) })
-		slices.SortFunc(s.Keys, func(a, b nostr.ID) int { return slices.Compare(a[:], b[:]) })
-		return fold.Encode(s)
-	}
-}
-
-// Restore implements fold.Fold.
-func (f *Fold) Restore(b []byte) error {
-	var s stored
-	if err := fold.Decode(b, &s); err != nil {
-		return fmt.Errorf("work: %w", err)
-	}
-	if s.Requests == nil || s.Services == nil {
-		return errors.New("work: the snapshot is empty")
-	}
-	fresh := NewFold()
-	fresh.services = *s.Services
-	for _, r := range s.Requests {
-		fresh.requests.Set(r.ID, r)
-		if r.Received != nil {
-			fresh.open[r.ID] = true
-		}
-		if r.Ending == delivered {
-			fresh.regulars[r.Customer] = true
-		}
-	}
-	for _, id := range s.Keys {
-		r := fresh.requests.Of(id)
-		fresh.keys.Set(keyed{r.Customer, r.Key}, id)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.requests, f.services, f.open, f.keys, f.regulars = fresh.requests, fresh.services, fresh.open, fresh.keys, fresh.regulars
-	return nil
+	s.Requests.Set(id, r)
+	delete(s.open, id)
 }

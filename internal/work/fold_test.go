@@ -8,7 +8,7 @@ import (
 
 	"guild/internal/due"
 	"guild/internal/fact"
-	"guild/internal/fold"
+	"guild/internal/fold/foldtest"
 )
 
 // history draws entries about a few requests, of which not all make sense.
@@ -32,57 +32,23 @@ func history(t *rapid.T) (all []fact.Entry) {
 	return all
 }
 
-func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		all := history(t)
-		cut := rapid.IntRange(0, len(all)).Draw(t, "cut")
-		whole, before, after := NewFold(), NewFold(), NewFold()
-		for i, e := range all {
-			whole.Apply(e)
-			if i < cut {
-				before.Apply(e)
-			}
+func TestFoldRestore(t *testing.T) {
+	foldtest.GoesOn(t, NewFold, history, func(t *rapid.T, whole, restored *Fold) {
+		if a, b := len(whole.pending()), len(restored.pending()); a != b {
+			t.Fatalf("%d pending, and %d in the restored fold", a, b)
 		}
-		if err := after.Restore([]byte(snapshot(t, before))); err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range all[cut:] {
-			after.Apply(e)
-		}
-		if a, b := snapshot(t, whole), snapshot(t, after); a != b {
-			t.Fatalf("%s\n%s", a, b)
-		}
-		if a, b := len(whole.pending()), len(after.pending()); a != b {
-			t.Fatalf("%d and %d pending", a, b)
-		}
-		if a, b := whole.counts("python"), after.counts("python"); a.Queued != b.Queued || a.Delivered != b.Delivered || a.Failed != b.Failed {
-			t.Fatalf("%+v and %+v", a, b)
+		if a, b := whole.counts("python"), restored.counts("python"); a.Queued != b.Queued || a.Delivered != b.Delivered || a.Failed != b.Failed {
+			t.Fatalf("counts %+v, and %+v in the restored fold", a, b)
 		}
 	})
 }
 
-func snapshot(t interface{ Fatal(...any) }, f fold.Fold) string {
-	b, err := f.Freeze()()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
-func TestAnEmptyFoldCanBeRestored(t *testing.T) {
-	if err := NewFold().Restore([]byte(snapshot(t, NewFold()))); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestAGarbledSnapshotIsRefusedAndChangesNothing(t *testing.T) {
+func TestFoldRefusesGarbledSnapshots(t *testing.T) {
 	f := NewFold()
 	f.Apply(fact.Entry{Seq: 1, Subject: "request.1", Facts: []fact.Fact{
 		fact.RequestReceived{Request: nostr.ID{1}, Customer: customer.key, Event: nostr.Event{PubKey: customer.key}}}})
-	before := snapshot(t, f)
-	for _, garbage := range []string{``, `null`, `{}`, `7`, `[7]`, before[:len(before)-1]} {
-		if err := f.Restore([]byte(garbage)); err == nil || snapshot(t, f) != before || len(f.pending()) != 1 {
-			t.Errorf("%q: %v", garbage, err)
-		}
+	foldtest.Refuses(t, f, append(foldtest.Partial(t, f), `7`, `[7]`)...)
+	if n := len(f.pending()); n != 1 {
+		t.Errorf("%d requests pending, want 1", n)
 	}
 }

@@ -332,7 +332,7 @@ func TestOfOldDeliveriesNobodySpeaks(t *testing.T) {
 			f.Apply(fact.Entry{Subject: fact.RequestSubject(id), Facts: []fact.Fact{one}})
 		}
 	}
-	if len(f.state.Done) != maxDone || f.state.Open.Len() != maxDone || len(f.Latest()) != maxLatest {
-		t.Errorf("%d delivered, %d requests, %d listed", len(f.state.Done), f.state.Open.Len(), len(f.Latest()))
+	if s := f.Copy(); len(s.Done) != maxDone || s.Open.Len() != maxDone || len(f.Latest()) != maxLatest {
+		t.Errorf("%d delivered, %d requests, %d listed", len(s.Done), s.Open.Len(), len(f.Latest()))
 	}
 }

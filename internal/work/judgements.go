@@ -2,10 +2,7 @@ package work
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"slices"
-	"sync"
 
 	"fiatjaf.com/nostr"
 
@@ -16,16 +13,13 @@ import (
 
 // Judgements is the fold of what customers say of our deliveries, and of what we say against that. It remembers the
 // latest deliveries.
-type Judgements struct {
-	mu    sync.RWMutex
-	state judgements
-}
+type Judgements struct{ *fold.State[judgements] }
 
 type judgements struct {
-	Open    fold.Table[string, served] `json:"open"`             // requests in hex: those that go on, and the latest delivered
-	Done    []string                   `json:"done,omitempty"`   // of those, what was delivered, the oldest first
-	Pending fold.Table[string, bool]   `json:"pending"`          // whose customer is to hear our objection
-	Latest  []string                   `json:"latest,omitempty"` // that customers spoke of, the latest last
+	Open    fold.Table[string, served] `json:"open"`    // requests in hex: those that go on, and the latest delivered
+	Done    []string                   `json:"done"`    // of those, what was delivered, the oldest first
+	Pending fold.Table[string, bool]   `json:"pending"` // whose customer is to hear our objection
+	Latest  []string                   `json:"latest"`  // that customers spoke of, the latest last
 }
 
 // served is a request as far as its customer may speak of it. What it points to is never changed in place.
@@ -62,13 +56,7 @@ const (
 )
 
 // NewJudgements returns an empty fold.
-func NewJudgements() *Judgements { return &Judgements{} }
-
-// Name implements fold.Fold.
-func (*Judgements) Name() string { return "judgements" }
-
-// Version implements fold.Fold.
-func (*Judgements) Version() int { return 1 }
+func NewJudgements() *Judgements { return &Judgements{fold.NewState[judgements]("judgements", 2)} }
 
 // Judgement is what a customer says of one delivery of ours, and what we say against that.
 type Judgement struct {
@@ -89,14 +77,14 @@ type Judgement struct {
 
 // Latest lists the deliveries that customers spoke of last, the latest first; at most 100.
 func (f *Judgements) Latest() []Judgement {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
 	var all []Judgement
-	for _, hex := range slices.Backward(f.state.Latest) {
-		if s, ok := f.state.Open.Get(hex); ok && len(s.Said) > 0 {
-			all = append(all, s.judgement())
+	f.View(func(s *judgements) {
+		for _, hex := range slices.Backward(s.Latest) {
+			if r, ok := s.Open.Get(hex); ok && len(r.Said) > 0 {
+				all = append(all, r.judgement())
+			}
 		}
-	}
+	})
 	return all
 }
 
@@ -123,20 +111,18 @@ func (s served) latest() nostr.ID {
 
 // of returns what is known of a request that was delivered.
 func (f *Judgements) of(request nostr.ID) (served, bool) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	s, ok := f.state.Open.Get(request.Hex())
-	return s, ok && s.Done
+	r := fold.Read(f.State, func(s *judgements) served { return s.Open.Of(request.Hex()) })
+	return r, r.Done
 }
 
 // pending lists the requests whose customer is to hear our objection, by their ids in hex.
 func (f *Judgements) pending() map[string]served {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	all := make(map[string]served, f.state.Pending.Len())
-	for hex := range f.state.Pending.All() {
-		all[hex] = f.state.Open.Of(hex)
-	}
+	all := map[string]served{}
+	f.View(func(s *judgements) {
+		for hex := range s.Pending.All() {
+			all[hex] = s.Open.Of(hex)
+		}
+	})
 	return all
 }
 
@@ -145,130 +131,103 @@ func (f *Judgements) Apply(e fact.Entry) {
 	if e.Subject.Noun() != "request" {
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, one := range e.Facts {
-		f.apply(one, e)
-	}
+	f.Change(func(s *judgements) {
+		for _, one := range e.Facts {
+			s.apply(one, e)
+		}
+	})
 }
 
-func (f *Judgements) apply(one fact.Fact, e fact.Entry) {
+func (s *judgements) apply(one fact.Fact, e fact.Entry) {
 	switch one := one.(type) {
 	case fact.RequestReceived:
 		homes := slices.Clip(slices.Compact(append([]string{one.From}, one.Relays...)))
-		f.state.Open.Set(one.Request.Hex(), served{Customer: one.Customer, Task: one.Task, Relays: homes[:min(len(homes), maxHomes)]})
+		s.Open.Set(one.Request.Hex(), served{Customer: one.Customer, Task: one.Task, Relays: homes[:min(len(homes), maxHomes)]})
 	case fact.RequestFinished:
-		f.finished(one)
+		s.finished(one)
 	case fact.RequestCancelled:
-		f.state.Open.Delete(one.Request.Hex())
+		s.Open.Delete(one.Request.Hex())
 	case fact.RequestJudged:
-		f.edit(one.Request.Hex(), func(s *served) { s.Said = append(slices.Clip(s.Said), remark{one, e.At}) })
-		f.spoken(one.Request.Hex())
+		s.edit(one.Request.Hex(), func(r *served) { r.Said = append(slices.Clip(r.Said), remark{one, e.At}) })
+		s.spoken(one.Request.Hex())
 	case fact.RequestObjected:
-		f.objected(one, e.At)
+		s.objected(one, e.At)
 	case fact.EffectParked:
-		f.gaveUp(one)
+		s.gaveUp(one)
 	}
 }
 
-func (f *Judgements) edit(request string, by func(*served)) {
-	if s, ok := f.state.Open.Get(request); ok {
-		by(&s)
-		f.state.Open.Set(request, s)
+func (s *judgements) edit(request string, by func(*served)) {
+	if r, ok := s.Open.Get(request); ok {
+		by(&r)
+		s.Open.Set(request, r)
 	}
 }
 
 // finished keeps what was delivered, and lets the oldest go.
-func (f *Judgements) finished(one fact.RequestFinished) {
+func (s *judgements) finished(one fact.RequestFinished) {
 	request := one.Request.Hex()
 	switch {
-	case !f.state.Open.Has(request):
+	case !s.Open.Has(request):
 	case one.Ending != delivered:
-		f.state.Open.Delete(request)
+		s.Open.Delete(request)
 	default:
-		f.edit(request, func(s *served) { s.Done = true })
-		if f.state.Done = append(f.state.Done, request); len(f.state.Done) > maxDone {
-			f.state.Open.Delete(f.state.Done[0])
-			f.state.Pending.Delete(f.state.Done[0])
-			f.state.Done = f.state.Done[1:]
+		s.edit(request, func(r *served) { r.Done = true })
+		s.Done = append(s.Done, request)
+		if len(s.Done) > maxDone {
+			s.Open.Delete(s.Done[0])
+			s.Pending.Delete(s.Done[0])
+			s.Done = s.Done[1:]
 		}
 	}
 }
 
 // spoken puts a request at the end of those that customers spoke of.
-func (f *Judgements) spoken(request string) {
-	latest := slices.DeleteFunc(slices.Clone(f.state.Latest), func(r string) bool { return r == request })
+func (s *judgements) spoken(request string) {
+	latest := slices.DeleteFunc(slices.Clone(s.Latest), func(other string) bool { return other == request })
 	latest = append(latest, request)
-	f.state.Latest = latest[max(0, len(latest)-maxLatest):]
+	s.Latest = latest[max(0, len(latest)-maxLatest):]
 }
 
-func (f *Judgements) objected(one fact.RequestObjected, at int64) {
+func (s *judgements) objected(one fact.RequestObjected, at int64) {
 	request := one.Request.Hex()
-	f.edit(request, func(s *served) {
+	s.edit(request, func(r *served) {
 		if one.Sent {
-			if s.Against != nil {
-				now := *s.Against
+			if r.Against != nil {
+				now := *r.Against
 				now.Sent = true
-				s.Against = &now
+				r.Against = &now
 			}
-			f.state.Pending.Delete(request)
+			s.Pending.Delete(request)
 			return
 		}
-		s.Against = &against{Message: one.Message, Answers: s.latest(), Reason: one.Reason, At: at}
-		f.state.Pending.Set(request, true)
+		r.Against = &against{Message: one.Message, Answers: r.latest(), Reason: one.Reason, At: at}
+		s.Pending.Set(request, true)
 	})
 }
 
 // gaveUp notes that an objection could not be sent.
-func (f *Judgements) gaveUp(p fact.EffectParked) {
-	for request := range f.pendingNow() {
+func (s *judgements) gaveUp(p fact.EffectParked) {
+	for request := range s.pendingNow() {
 		if objecting(request) != p.Effect {
 			continue
 		}
-		f.state.Pending.Delete(request)
-		f.edit(request, func(s *served) {
-			if s.Against != nil {
-				now := *s.Against
+		s.Pending.Delete(request)
+		s.edit(request, func(r *served) {
+			if r.Against != nil {
+				now := *r.Against
 				now.Failed = cmp.Or(p.Reason, "it failed")
-				s.Against = &now
+				r.Against = &now
 			}
 		})
 	}
 }
 
 // pendingNow is a copy, so that entries can be deleted.
-func (f *Judgements) pendingNow() map[string]bool {
+func (s *judgements) pendingNow() map[string]bool {
 	now := map[string]bool{}
-	for request := range f.state.Pending.All() {
+	for request := range s.Pending.All() {
 		now[request] = true
 	}
 	return now
-}
-
-// Freeze implements fold.Fold.
-func (f *Judgements) Freeze() func() ([]byte, error) {
-	f.mu.Lock() // a table notes that it was copied
-	state := judgements{f.state.Open.Clone(), slices.Clone(f.state.Done), f.state.Pending.Clone(), slices.Clone(f.state.Latest)}
-	f.mu.Unlock()
-	return func() ([]byte, error) { return fold.Encode(state) }
-}
-
-// Restore implements fold.Fold.
-func (f *Judgements) Restore(b []byte) error {
-	var fresh struct {
-		Open    *fold.Table[string, served] `json:"open"`
-		Done    []string                    `json:"done"`
-		Pending *fold.Table[string, bool]   `json:"pending"`
-		Latest  []string                    `json:"latest"`
-	}
-	if err := fold.Decode(b, &fresh); err != nil {
-		return fmt.Errorf("judgements: %w", err)
-	}
-	if fresh.Open == nil || fresh.Pending == nil {
-		return errors.New("judgements: the snapshot is incomplete")
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.state = judgements{*fresh.Open, fresh.Done, *fresh.Pending, fresh.Latest}
-	return nil
 }

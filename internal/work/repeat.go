@@ -1,6 +1,7 @@
 package work
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,17 @@ const maxKey = 256
 type keyed struct {
 	customer nostr.PubKey
 	key      string
+}
+
+// MarshalText writes the customer in hex, a space and the key.
+func (k keyed) MarshalText() ([]byte, error) { return []byte(k.customer.Hex() + " " + k.key), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (k *keyed) UnmarshalText(b []byte) (err error) {
+	customer, key, _ := bytes.Cut(b, []byte{' '})
+	k.key = string(key)
+	k.customer, err = nostr.PubKeyFromHexCheap(string(customer))
+	return err
 }
 
 // again lists what is due for a request that repeats another one: nothing until that is answered, and then the

@@ -15,6 +15,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/fold/foldtest"
 	"guild/nip90"
 )
 
@@ -535,7 +536,7 @@ func TestTheStateIsTheSameAfterAReplay(t *testing.T) {
 			}
 			replayed.Apply(e)
 		}
-		if live, again := snapshot(t, w.fold), snapshot(t, replayed); live != again {
+		if live, again := foldtest.Snapshot(t, w.fold), foldtest.Snapshot(t, replayed); live != again {
 			t.Errorf("live   %s\nreplay %s", live, again)
 		}
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/tiktoken-go/tokenizer/codec"
 )
 
-// Encodings are how models cut text into tokens.
+// Encodings of text as tokens.
 const (
 	O200k  = "o200k_base"  // of the models since 2024
 	CL100k = "cl100k_base" // of the ones before
@@ -31,16 +31,15 @@ func NewCounter(encoding string) (*Counter, error) {
 	return nil, fmt.Errorf("encoding %.40q is not one of %s, %s", encoding, O200k, CL100k)
 }
 
-// Count returns the number of tokens of a text. What looks like a control token of a model is text like any other. It
-// takes time in proportion to the length of the text: where one word, or one stretch of white space, goes on for
-// kilobytes, it is cut, and may count as one token more for each cut.
+// Count returns the number of tokens of a text. Control tokens of a model are counted as text. The time is proportional
+// to the length of the text: a word or white space of kilobytes is cut, and may count as one more token for each cut.
 func (c *Counter) Count(text string) (int64, error) {
 	n, _, err := c.countUpTo(text, -1)
 	return n, err
 }
 
-// countUpTo stops counting when there are more than most tokens, unless most is negative. It returns how many there
-// are in how many of the bytes.
+// countUpTo counts tokens until there are more than most, or to the end if most is negative. It returns the tokens and
+// the bytes that were counted.
 func (c *Counter) countUpTo(text string, most int64) (n int64, read int, err error) {
 	for chunk := range chunks(text) {
 		some, err := c.codec.Count(chunk)
@@ -55,7 +54,7 @@ func (c *Counter) countUpTo(text string, most int64) (n int64, read int, err err
 	return n, read, nil
 }
 
-// Bounds of what is counted at once, because the time that the library takes for one word grows faster than the word.
+// Bounds of what is counted at once. The library's time for one word grows faster than its length.
 const (
 	maxChunk = 16 << 10 // bytes
 	maxSpace = 512      // bytes of white space in one stretch; a multiple of the longest token
@@ -79,7 +78,8 @@ func chunks(text string) iter.Seq[string] {
 func cut(text string) int {
 	last, space := 0, 0 // the last good place, and where the white space began
 	for i, r := range text {
-		switch isSpace := unicode.IsSpace(r); {
+		isSpace := unicode.IsSpace(r)
+		switch {
 		case i >= maxChunk && last > 0:
 			return last
 		case i >= maxChunk || isSpace && i-space >= maxSpace:

@@ -29,7 +29,7 @@ func count(t testing.TB, c *brief.Counter, text string) int64 {
 }
 
 // The numbers are those that OpenAI publishes with its tokenizer and in its cookbook.
-func TestTokensAreCountedAsPublished(t *testing.T) {
+func TestPublishedTokenCounts(t *testing.T) {
 	for _, c := range []struct {
 		text          string
 		cl100k, o200k int64
@@ -51,7 +51,7 @@ func TestTokensAreCountedAsPublished(t *testing.T) {
 	}
 }
 
-func TestAnUnknownEncodingIsRefused(t *testing.T) {
+func TestUnknownEncoding(t *testing.T) {
 	if _, err := brief.NewCounter("p50k_base"); err == nil || !strings.Contains(err.Error(), brief.CL100k) {
 		t.Error(err)
 	}
@@ -63,7 +63,7 @@ var words = []string{
 	"\u3000", "\n", "\r\n", "\n\n", " \n", "\n ", "\n/", ";\n", ";\n\n/", "🎉", "_", "\x00", "\u200d", "ʰ", "ǅ",
 }
 
-func TestTheTokensOfChunksAddUpToThoseOfTheWhole(t *testing.T) {
+func TestChunksKeepTokenCount(t *testing.T) {
 	for _, encoding := range []string{brief.O200k, brief.CL100k} {
 		whole, err := tokenizer.Get(tokenizer.Encoding(encoding))
 		if err != nil {
@@ -90,7 +90,7 @@ func TestTheTokensOfChunksAddUpToThoseOfTheWhole(t *testing.T) {
 
 // The time that the library takes for some of these grows with the square of their length: a test that ends soon is
 // the proof that it is given no more than it can take. What is cut counts as at most one token more for each cut.
-func TestHostileTextIsCountedInLinearTime(t *testing.T) {
+func TestCountIsLinear(t *testing.T) {
 	c := counter(t, "")
 	for _, unit := range []string{"a", "Aa", " ", "\n", " \n", "\r ", "\t\n ", "\u3000\n", "=", "\x00", "\u0301", "9", "'s", "ʰ"} {
 		const small, large = 4 << 10, 64 << 10

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 )
 
-// exactly is how much text is counted to the end, in bytes. Of more, an even share of every file is.
+// exactly is how many bytes of text are counted completely. Of more text, the same share of every file is counted.
 const (
 	exactly     = 2 << 20
 	leastSample = 512
@@ -55,7 +55,7 @@ func Estimate(ctx context.Context, fsys fs.FS) (int64, error) {
 	return total, nil
 }
 
-// evenShare is the part of every file that is counted.
+// evenShare returns the share of every file that is counted.
 func evenShare(fsys fs.FS, files []candidate) (float64, error) {
 	total := int64(0)
 	for _, c := range files {

@@ -9,12 +9,12 @@ import (
 	"guild/nutshell"
 )
 
-// droppable are the members of a manifest that are left out, one after the other, until the rest fits.
+// droppable lists the members of a manifest that are left out, in this order, until the rest fits.
 var droppable = []string{
 	"files.tree", "compression", "completeness", "extensions", "resources", "publisher", "tags", "credentials", "apis", "acceptance", "harness", "context",
 }
 
-// shorten returns a manifest as compact as it must be to take at most so many tokens, and what it lacks.
+// shorten returns the manifest without as many members as necessary to have at most so many tokens, and what it lacks.
 func (w *writer) shorten(m *nutshell.Manifest, most int64) (text string, tokens int64, lacks string, err error) {
 	short, err := withoutHashes(m)
 	if err != nil {
@@ -52,7 +52,7 @@ func (w *writer) shorten(m *nutshell.Manifest, most int64) (text string, tokens 
 }
 
 // withoutHashes returns the manifest with a list of files that says only path, size and role: a hash takes forty
-// tokens, and tells an agent nothing.
+// tokens, and an agent has no use for it.
 func withoutHashes(m *nutshell.Manifest) (*nutshell.Manifest, error) {
 	type line struct {
 		Path string `json:"path"`
@@ -81,7 +81,7 @@ func quote(s string) []byte {
 	return b
 }
 
-// compact is a manifest's text without the white space.
+// compact returns the text of a manifest without white space.
 func compact(m *nutshell.Manifest) (string, error) {
 	v := jsontext.Value(m.Bytes())
 	if err := v.Compact(jsontext.PreserveRawStrings(true)); err != nil {

@@ -15,12 +15,12 @@ import (
 // candidate is a file that may be shown.
 type candidate struct {
 	path, role string
-	reason     string // why it cannot be
-	rank       int    // where its role stands
+	reason     string // why it cannot be shown; empty if it can
+	rank       int    // of its role
 	place      int    // in files.tree
 }
 
-// ranks are the roles in their order. Others come last.
+// ranks is the order of the roles. Other roles come last.
 var ranks = map[string]int{
 	"requirements": 0, "architecture": 1, "references": 2, "additional": 3,
 	"specification": 4, "scaffold": 5, "reference": 6, "result": 7, "criteria": 8, "endpoints": 9,
@@ -30,7 +30,9 @@ const otherRank = 10
 
 // plan lists the files of a bundle in the order in which they are shown, without the manifest.
 func plan(ctx context.Context, fsys fs.FS, m *nutshell.Manifest, exclude func(string, bool) bool) ([]candidate, error) {
-	there, err := list(ctx, fsys, exclude)
+	there, err := nutshell.RegularFiles(ctx, fsys, func(p string, isDir bool) bool {
+		return p == nutshell.HiddenDir || strings.HasPrefix(path.Base(p), ".") || exclude != nil && exclude(p, isDir)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +60,7 @@ func plan(ctx context.Context, fsys fs.FS, m *nutshell.Manifest, exclude func(st
 		all = append(all, newCandidate(p, cmp.Or(roles[p], "file"), place))
 	}
 	for i := range all {
-		if all[i].reason == "" && isCredential(m, all[i].path) {
+		if all[i].reason == "" && m.HoldsCredentials(all[i].path) {
 			all[i].reason = "credentials are not for the context"
 		}
 	}
@@ -76,7 +78,7 @@ func newCandidate(p, role string, place int) candidate {
 	return candidate{path: p, role: role, rank: rank, place: place}
 }
 
-// referenced are the files that the manifest's context names, whether they are there or not.
+// referenced returns the files that the manifest's context names, also those that are missing.
 func referenced(m *nutshell.Manifest, there []string) []candidate {
 	c := m.Context()
 	all := []candidate{newCandidate(c.Requirements, "requirements", 0), newCandidate(c.Architecture, "architecture", 0), newCandidate(c.References, "references", 0)}
@@ -99,7 +101,7 @@ func referenced(m *nutshell.Manifest, there []string) []candidate {
 	return all
 }
 
-// ownRoles are the roles of files that the manifest names elsewhere than in files.tree.
+// ownRoles returns the roles of the files that the manifest names outside of files.tree.
 func ownRoles(m *nutshell.Manifest) map[string]string {
 	roles := map[string]string{nutshell.ResultFile: "result", m.APIs().EndpointsSpec: "endpoints", m.Acceptance().CriteriaFile: "criteria"}
 	for _, p := range m.Acceptance().TestScripts {
@@ -109,7 +111,7 @@ func ownRoles(m *nutshell.Manifest) map[string]string {
 	return roles
 }
 
-// shortRole is a role as it can stand in a line of ours.
+// shortRole returns a role that is safe in a line of the brief, "file" for others.
 func shortRole(role string) string {
 	if len(role) > 40 || strings.Trim(role, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
 		return "file"
@@ -119,38 +121,4 @@ func shortRole(role string) string {
 		return "file" // the manifest says elsewhere which those are
 	}
 	return role
-}
-
-// list returns the paths of the files that are part of the bundle, sorted, without the manifest.
-func list(ctx context.Context, fsys fs.FS, exclude func(string, bool) bool) ([]string, error) {
-	var all []string
-	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
-		if err == nil {
-			err = ctx.Err()
-		}
-		switch {
-		case err != nil || p == "." || p == nutshell.ManifestFile:
-			return err
-		case p == nutshell.HiddenDir || strings.HasPrefix(d.Name(), ".") || exclude != nil && exclude(p, d.IsDir()):
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-		case d.Type().IsRegular():
-			all = append(all, p)
-		}
-		return nil
-	})
-	slices.Sort(all)
-	return all, err
-}
-
-// isCredential reports whether a file holds credentials by its place.
-func isCredential(m *nutshell.Manifest, p string) bool {
-	first, _, _ := strings.Cut(p, "/")
-	for _, vault := range []string{m.Credentials().Vault, m.APIs().CredentialRef} {
-		if vault != "" && path.Clean(vault) == p {
-			return true
-		}
-	}
-	return strings.EqualFold(first, "credentials")
 }

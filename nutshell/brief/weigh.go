@@ -9,9 +9,11 @@ import (
 	"io/fs"
 	"strings"
 	"unicode/utf8"
+
+	"guild/nutshell"
 )
 
-// Bounds of the work. What is beyond them is estimated by its beginning, and never shown.
+// Bounds of the work. Files beyond them are estimated from their first bytes, and not shown.
 const (
 	maxShown    = 4 << 20  // bytes of a file
 	maxRead     = 16 << 20 // bytes that are counted altogether, beyond what the budget takes
@@ -22,14 +24,14 @@ const (
 	secretLines = 1 << 10  // bytes that tell a private key
 )
 
-// weighed is what is known of a file.
+// weighed is the size of a file in tokens, and its text if it can be shown.
 type weighed struct {
 	tokens int64
-	reason string // why it cannot be shown, or nothing
+	reason string // why it cannot be shown; empty if it can
 	text   string // ends in a newline
 }
 
-// weigh reads a file, and counts its tokens as long as there are no more than most.
+// weigh reads a file and counts its tokens, but not many more than most.
 func (w *writer) weigh(p string, most int64) (weighed, error) {
 	f, size, err := open(w.fsys, p)
 	if err != nil {
@@ -57,14 +59,17 @@ func (w *writer) weigh(p string, most int64) (weighed, error) {
 	n, read, err := w.count.countUpTo(text, most)
 	w.read += int64(read)
 	if err != nil || !tooLarge && n <= most {
-		return weighed{n, "", endLines(text)}, err
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		return weighed{tokens: n, text: text}, err
 	}
 	exact := !tooLarge && read == len(text)
 	n = inProportion(n, int64(read), size)
 	return weighed{tokens: n, reason: needs(n, exact, most)}, nil
 }
 
-// needs says that a file does not fit.
+// needs returns the reason for a file that does not fit.
 func needs(tokens int64, exact bool, left int64) string {
 	about := "about "
 	if exact {
@@ -76,20 +81,12 @@ func needs(tokens int64, exact bool, left int64) string {
 	return fmt.Sprintf("needs %s%d tokens, %d are left", about, tokens, left)
 }
 
-// inProportion is how many tokens size bytes have if read of them have n.
+// inProportion returns how many tokens size bytes have if the first read bytes have n.
 func inProportion(n, read, size int64) int64 {
 	if read == 0 {
 		return 0
 	}
 	return int64(float64(n) * float64(size) / float64(read))
-}
-
-// endLines ends the last line of a text.
-func endLines(text string) string {
-	if text == "" || strings.HasSuffix(text, "\n") {
-		return text
-	}
-	return text + "\n"
 }
 
 func open(fsys fs.FS, p string) (fs.File, int64, error) {
@@ -110,8 +107,8 @@ type notText struct{ reason string }
 
 func (e *notText) Error() string { return e.reason }
 
-// readText reads the first bytes of a file that is text, without half a character at the end. It is a *notText if it
-// is none, or a private key.
+// readText reads the first bytes of a text file, up to a whole character. It is a *notText if the file is not text, or is
+// a private key.
 func readText(ctx context.Context, f io.Reader, most int64) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -128,7 +125,7 @@ func readText(ctx context.Context, f io.Reader, most int64) ([]byte, error) {
 		return nil, &notText{"binary"}
 	case !utf8.Valid(b):
 		return nil, &notText{"is not UTF-8 text"}
-	case isPrivateKey(b):
+	case nutshell.IsPrivateKey(b[:min(len(b), secretLines)]):
 		return nil, &notText{"is a private key"}
 	}
 	return b, nil
@@ -145,17 +142,4 @@ func wholeRunes(b []byte) []byte {
 		}
 	}
 	return b
-}
-
-// isPrivateKey recognises keys as nutshell.Pack does, by their first line that is no comment.
-func isPrivateKey(b []byte) bool {
-	for line := range bytes.Lines(b[:min(len(b), secretLines)]) {
-		line = bytes.TrimSpace(line)
-		if len(line) == 0 || line[0] == '#' {
-			continue
-		}
-		return bytes.HasPrefix(line, []byte("-----BEGIN ")) && bytes.Contains(line, []byte("PRIVATE KEY")) ||
-			bytes.HasPrefix(line, []byte("AGE-SECRET-KEY-")) || bytes.HasPrefix(line, []byte("nsec1")) && len(line) == 63
-	}
-	return false
 }

@@ -9,33 +9,35 @@ import (
 	"guild/nutshell"
 )
 
-// acceptance looks for the tests that the work will be judged by.
+// acceptance checks the tests by which the work will be judged.
 func (c *checker) acceptance() {
 	a := c.m.Acceptance()
 	tests := 0
-	var criteria []nutshell.Criterion
-	if !blank(a.CriteriaFile) {
-		criteria = c.criteria(a.CriteriaFile)
-	}
+	criteria := c.criteria(a.CriteriaFile)
 	for i, script := range a.TestScripts {
 		field := fmt.Sprintf("acceptance.test_scripts.%d", i)
 		if c.notBlank(field, script) {
 			tests++
-			c.present(reference{field: field, path: script, fix: "Create " + short(script) + " with a test that fails until the work is done"})
+			c.present(named(field, script))
 		}
 	}
-	tests += c.scripts(criteria)
+	for _, one := range criteria {
+		if !blank(one.Script) || !blank(one.Query) {
+			tests++
+		}
+		c.present(reference{field: "acceptance.criteria." + one.ID, path: one.Script, by: one.ID,
+			fix: "Create " + short(one.Script) + " with the test of " + short(one.ID)})
+	}
 	if tests == 0 && c.m.BundleType() != nutshell.TypeDelivery {
-		c.add(advice, "acceptance.test_scripts", "acceptance: no test scripts — agent can't self-verify",
-			"Create tests/scripts/test.sh, and name it with: "+c.command("set", "acceptance.test_scripts", "tests/scripts/test.sh"))
+		c.lacks(advice, "acceptance.test_scripts")
 	}
 	c.hidden()
 }
 
-// criteria looks at the machine-readable criteria.
+// criteria checks the machine-readable criteria, and returns them if they can be read.
 func (c *checker) criteria(file string) []nutshell.Criterion {
 	var doc *nutshell.Criteria
-	r := reference{field: "acceptance.criteria_file", path: file, fix: "Create " + short(file) + " with acceptance criteria"}
+	r := named("acceptance.criteria_file", file)
 	ok := c.document(r, func(b []byte) (err error) { doc, err = nutshell.ParseCriteria(b); return err })
 	if !ok {
 		return nil
@@ -46,21 +48,7 @@ func (c *checker) criteria(file string) []nutshell.Criterion {
 	return doc.Criteria
 }
 
-// scripts follows the scripts of criteria and returns how many criteria something can be run for.
-func (c *checker) scripts(criteria []nutshell.Criterion) (tests int) {
-	for _, one := range criteria {
-		if !blank(one.Script) || !blank(one.Query) {
-			tests++
-		}
-		if !blank(one.Script) {
-			c.present(reference{field: "acceptance.criteria." + one.ID, path: one.Script, by: one.ID,
-				fix: "Create " + short(one.Script) + " with the test of " + short(one.ID)})
-		}
-	}
-	return tests
-}
-
-// hidden looks at the tests that stay with the customer, and at the commitments to them.
+// hidden checks the hidden tests and the commitments to them.
 func (c *checker) hidden() {
 	committed := len(c.m.Acceptance().HiddenTests)
 	files := c.hiddenFiles()
@@ -76,7 +64,7 @@ func (c *checker) hidden() {
 	}
 }
 
-// isHidden reports whether a path is that of a test that stays with the customer.
+// isHidden reports whether a path is that of a hidden test.
 func (c *checker) isHidden(p string) bool { return strings.HasPrefix(p, nutshell.HiddenDir+"/") }
 
 // committed reports whether the manifest has a commitment to a hidden test.
@@ -84,13 +72,13 @@ func (c *checker) committed(p string) bool {
 	return slices.ContainsFunc(c.m.Acceptance().HiddenTests, func(h nutshell.HiddenTest) bool { return h.Path == p })
 }
 
-// hiddenFiles counts the hidden tests that are here.
+// hiddenFiles counts the hidden tests in the tree.
 func (c *checker) hiddenFiles() int {
 	n := 0
 	if _, err := fs.Stat(c.fsys, nutshell.HiddenDir); err != nil {
 		return 0
 	}
-	// A folder that cannot be read has no tests that anybody could see.
+	// Nobody can see the tests in a folder that cannot be read.
 	_ = fs.WalkDir(c.fsys, nutshell.HiddenDir, func(p string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() && p != nutshell.SaltsFile {
 			n++
@@ -100,7 +88,7 @@ func (c *checker) hiddenFiles() int {
 	return n
 }
 
-// delivery looks for what a delivery says that it delivers.
+// delivery checks the result of a delivery and the files that it names.
 func (c *checker) delivery() {
 	if c.m.BundleType() != nutshell.TypeDelivery {
 		return
@@ -112,25 +100,19 @@ func (c *checker) delivery() {
 	if !ok {
 		return
 	}
-	c.answers(result)
-	c.artifacts(append(result.Artifacts.FilesCreated, result.Artifacts.FilesModified...))
-	if log := result.ExecutionLog.FullLog; !blank(log) {
-		c.present(reference{field: "delivery.full_log", path: log, by: nutshell.ResultFile, fix: "Put the log at " + short(log)})
-	}
-}
-
-// answers asks which request a delivery answers.
-func (c *checker) answers(result *nutshell.Result) {
-	switch id := c.m.RequestID(); {
+	id := c.m.RequestID()
+	switch {
 	case id == "" && result.RequestID == "":
 		c.add(strange, "request_id", "request_id: missing — nobody can tell what it answers", "")
 	case id != "" && result.RequestID != "" && result.RequestID != id:
 		c.add(strange, "request_id", fmt.Sprintf("request_id: %s answers another request (%s)", nutshell.ResultFile, short(result.RequestID)), "")
 	}
+	c.artifacts(append(result.Artifacts.FilesCreated, result.Artifacts.FilesModified...))
+	log := result.ExecutionLog.FullLog
+	c.present(reference{field: "delivery.full_log", path: log, by: nutshell.ResultFile, fix: "Put the log at " + short(log)})
 }
 
-// artifacts looks for the files that the work made. Their paths are those of the bundle, or within its folder for
-// artifacts.
+// artifacts checks that the artifacts exist. Their paths are relative to the bundle, or to its folder for artifacts.
 func (c *checker) artifacts(made []nutshell.Artifact) {
 	listed, there := 0, 0
 	for _, a := range made {

@@ -12,7 +12,7 @@ import (
 	"guild/nutshell"
 )
 
-// apis looks at the interfaces that the task may call, and at the documents that describe them.
+// apis checks the interfaces that the task may call, and the documents that describe them.
 func (c *checker) apis() {
 	a := c.m.APIs()
 	for _, name := range slices.Sorted(maps.Keys(a.BaseURLs)) {
@@ -22,23 +22,20 @@ func (c *checker) apis() {
 		}
 	}
 	doc := &nutshell.Endpoints{}
-	if !blank(a.EndpointsSpec) {
-		r := reference{field: "apis.endpoints_spec", path: a.EndpointsSpec, fix: "Create " + short(a.EndpointsSpec) + " with the endpoints that may be called"}
-		if c.document(r, func(b []byte) error {
-			read, err := nutshell.ParseEndpoints(b)
-			if err == nil {
-				doc = read
-			}
-			return err
-		}) {
-			c.schemas(path.Dir(path.Clean(a.EndpointsSpec)), doc)
+	if c.document(named("apis.endpoints_spec", a.EndpointsSpec), func(b []byte) error {
+		read, err := nutshell.ParseEndpoints(b)
+		if err == nil {
+			doc = read
 		}
+		return err
+	}) {
+		c.schemas(path.Dir(path.Clean(a.EndpointsSpec)), doc)
 	}
 	c.credentialRefs(doc)
 }
 
-// schemas follows what endpoints say of bodies and responses, relative to the folder of their document. What is on
-// the web or within the document needs no file.
+// schemas follows the schemas of bodies and responses, whose paths are relative to the folder of the document. A schema
+// on the web or within the document needs no file.
 func (c *checker) schemas(folder string, doc *nutshell.Endpoints) {
 	for _, e := range doc.Endpoints {
 		for _, schema := range []string{e.BodySchema, e.ResponseSchema} {
@@ -63,40 +60,29 @@ func validJSON(b []byte) error {
 	return nil
 }
 
-// credentialRefs looks for the credentials that interfaces name: the vault itself, or one of its scopes. Where there
-// is no vault at all, that is told already.
+// credentialRefs checks that the credentials of the interfaces are the vault itself or one of its scopes. If there is no
+// vault, credentials reports it.
 func (c *checker) credentialRefs(doc *nutshell.Endpoints) {
-	a := c.m.APIs()
-	if blank(c.m.Credentials().Vault) {
+	a, creds := c.m.APIs(), c.m.Credentials()
+	if blank(creds.Vault) {
 		return
 	}
+	known := func(name string) bool {
+		return path.Clean(name) == path.Clean(creds.Vault) ||
+			slices.ContainsFunc(creds.Scopes, func(s nutshell.Scope) bool { return s.Name == name })
+	}
 	told := ""
-	for _, r := range []struct{ field, name, kind string }{
-		{"apis.credential_ref", a.CredentialRef, a.AuthMethod},
-		{"apis.endpoints_spec", doc.Auth.CredentialRef, doc.Auth.Type},
+	for _, r := range []struct{ field, label, name, kind string }{
+		{field: "apis.credential_ref", label: "apis", name: a.CredentialRef, kind: a.AuthMethod},
+		{field: "apis.endpoints_spec", label: a.EndpointsSpec, name: doc.Auth.CredentialRef, kind: doc.Auth.Type},
 	} {
-		if blank(r.name) || r.name == told || c.knownCredential(r.name) {
+		if blank(r.name) || r.name == told || known(r.name) {
 			continue
 		}
 		told = r.name
 		w := Credential{r.name, kindOr(r.kind)}
-		c.add(gap, r.field, fmt.Sprintf("%s: credential_ref %q is not a credential of the vault", short(c.labelOf(r.field)), short(r.name)),
+		c.add(gap, r.field, fmt.Sprintf("%s: credential_ref %q is not a credential of the vault", short(r.label), short(r.name)),
 			"Add it with: "+c.addCredential(w))
 		c.wants([]Credential{w})
 	}
-}
-
-// labelOf is what a line about a field of the interfaces begins with.
-func (c *checker) labelOf(field string) string {
-	if field == "apis.endpoints_spec" {
-		return c.m.APIs().EndpointsSpec
-	}
-	return "apis"
-}
-
-// knownCredential reports whether a name is that of the vault or of one of its credentials.
-func (c *checker) knownCredential(name string) bool {
-	creds := c.m.Credentials()
-	return path.Clean(name) == path.Clean(creds.Vault) && creds.Vault != "" ||
-		slices.ContainsFunc(creds.Scopes, func(s nutshell.Scope) bool { return s.Name == name })
 }

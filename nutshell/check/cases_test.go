@@ -289,7 +289,7 @@ var cases = []struct {
 	{
 		name: "criteria that are none, and criteria that cannot be used", manifest: task(`"acceptance":{"criteria_file":"c.json"}`), files: []string{`c.json={"criteria":[{"id":"a"},{"id":"a"}]}`},
 		want: []string{
-			"✗ c.json: cannot be used: criteria.1.id \"a\" stands there twice", "⚠ acceptance: no test scripts — agent can't self-verify",
+			"✗ c.json: cannot be used: criteria.1.id duplicate id \"a\"", "⚠ acceptance: no test scripts — agent can't self-verify",
 		},
 		missing: []string{"acceptance.criteria_file"},
 	},

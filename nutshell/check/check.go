@@ -11,8 +11,8 @@ import (
 	"guild/nutshell"
 )
 
-// Tree says whether the tree of a bundle has all that an agent needs to start (section 4 of the specification). It is
-// an error if there is no manifest (nutshell.ErrNoManifest), or one that cannot be read (*nutshell.ManifestError,
+// Tree reports whether the tree of a bundle has all that an agent needs to start (section 4 of the specification). It is
+// an error if there is no manifest (nutshell.ErrNoManifest), or it cannot be read (*nutshell.ManifestError,
 // *nutshell.LimitError).
 func Tree(fsys fs.FS, o Options) (Report, error) {
 	c, err := look(fsys, o)
@@ -22,10 +22,10 @@ func Tree(fsys fs.FS, o Options) (Report, error) {
 	return c.report(func(k kind) Mark { m, _ := k.marks(); return m }), nil
 }
 
-// Validate says whether an agent or a reader would fail with the tree of a bundle: a version that is not known, a
-// bundle that has expired, a path that leads nowhere, a document that cannot be read, or, in a directory, a file that
-// is not the one listed with its hash. What would only make the work harder is not its matter. The bytes of a packed
-// bundle are nutshell.Open's. It is an error only if the tree cannot be read.
+// Validate reports whether an agent or a reader would fail with the tree of a bundle: an unknown version, a bundle that
+// has expired, a missing file, a document that cannot be read, or, in a directory, a file whose hash is not the listed
+// one. Advice is left out. nutshell.Open checks the bytes of a packed bundle. It is an error only if the tree cannot be
+// read.
 func Validate(fsys fs.FS, o Options) (Report, error) {
 	c, err := look(fsys, o)
 	if fault, ok := unusable(err); ok {
@@ -40,7 +40,7 @@ func Validate(fsys fs.FS, o Options) (Report, error) {
 	return c.report(func(k kind) Mark { _, m := k.marks(); return m }), nil
 }
 
-// unusable is the fault of a manifest that cannot be read at all.
+// unusable returns the item for a manifest that cannot be parsed. It reports false for other errors.
 func unusable(err error) (Item, bool) {
 	fault := Item{Field: nutshell.ManifestFile, Mark: Missing, Path: nutshell.ManifestFile}
 	if wrong, ok := errors.AsType[*nutshell.ManifestError](err); ok {
@@ -53,35 +53,35 @@ func unusable(err error) (Item, bool) {
 	return fault, large
 }
 
-// checker goes through a bundle, section by section.
+// checker checks a bundle section by section.
 type checker struct {
 	o     Options
 	fsys  fs.FS
 	m     *nutshell.Manifest
-	odd   []string // what nutshell.Manifest.Validate warns about, not told yet
+	odd   []string // warnings of nutshell.Manifest.Validate that are not reported yet
 	found []finding
-	seen  map[string]bool // paths that have been told
+	seen  map[string]bool // paths that are reported
 }
 
-// finding is an item before it is known who asks.
+// finding is an item whose mark is not decided yet.
 type finding struct {
 	Item
 	kind kind
 }
 
-// kind is what a finding means to Tree and to Validate.
+// kind decides about the mark of a finding in Tree and in Validate.
 type kind int
 
 const (
 	fine     kind = iota // nothing is wrong
 	gap                  // an agent cannot start, and a reader fails
-	implied              // an agent cannot start, but a reader has nothing to fail at
-	outdated             // a reader fails; it was complete once
+	implied              // an agent cannot start; a reader does not fail
+	outdated             // a reader fails; the bundle was complete once
 	strange              // nobody fails
-	advice               // it would go better otherwise
+	advice               // the work would be easier otherwise
 )
 
-// marks returns the marks for Tree and for Validate. An empty one is that it does not matter.
+// marks returns the marks for Tree and for Validate. An empty one leaves the finding out.
 func (k kind) marks() (tree, valid Mark) {
 	switch k {
 	case fine:
@@ -98,11 +98,11 @@ func (k kind) marks() (tree, valid Mark) {
 	return Warning, ""
 }
 
-// look goes through everything.
+// look checks everything.
 func look(fsys fs.FS, o Options) (*checker, error) {
 	o.Program = cmp.Or(o.Program, "nutshell")
 	c := &checker{o: o, fsys: fsys, seen: make(map[string]bool)}
-	raw, err := c.read(nutshell.ManifestFile)
+	raw, err := nutshell.ReadDocument(fsys, nutshell.ManifestFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nutshell.ErrNoManifest
 	}
@@ -116,8 +116,8 @@ func look(fsys fs.FS, o Options) (*checker, error) {
 	return c, nil
 }
 
-// sections goes through the manifest in the specification's order. Only the list of files comes last, and is then put
-// in its place: a file that is missing is told where the manifest says what it is for.
+// sections checks the manifest in the specification's order. The list of files is checked last and then put in its place,
+// because a missing file is reported where the manifest says what it is for.
 func (c *checker) sections() {
 	for _, section := range []func(){c.identity, c.task, c.context} {
 		c.section(section)
@@ -134,10 +134,10 @@ func (c *checker) sections() {
 	c.found = slices.Concat(before, c.found, after)
 }
 
-// maxLines is how many lines one section of a report has at most. A stranger's manifest could fill a screen forever.
+// maxLines is how many lines one section of a report has at most: a stranger's manifest could have any number.
 const maxLines = 40
 
-// section adds what one section finds. Of too many lines, those that are fine go first.
+// section adds the findings of one section. Of too many, those without a fault are left out first.
 func (c *checker) section(find func()) {
 	start := len(c.found)
 	find()
@@ -158,7 +158,7 @@ func (c *checker) section(find func()) {
 	c.found = append(c.found[:start], append(kept, rest(left))...)
 }
 
-// rest is the line for those that are not told. It is as grave as the gravest of them.
+// rest returns the line for the findings that are left out. It has the mark of the worst of them.
 func rest(left []finding) finding {
 	worst := left[0]
 	for _, f := range left {
@@ -171,7 +171,7 @@ func rest(left []finding) finding {
 	return finding{Item{Field: worst.Field, Text: text}, worst.kind}
 }
 
-// report puts together what matters to who asks.
+// report makes the report of the findings that have a mark.
 func (c *checker) report(mark func(kind) Mark) Report {
 	r := Report{Status: Ready, Items: []Item{}, Delivery: c.m.BundleType() == nutshell.TypeDelivery}
 	for _, f := range c.found {
@@ -188,12 +188,12 @@ func (c *checker) report(mark func(kind) Mark) Report {
 	return r
 }
 
-// add tells a finding that is not about a file.
+// add adds a finding that is not about a file.
 func (c *checker) add(k kind, field, text, fix string) {
 	c.found = append(c.found, finding{Item{Field: field, Text: text, Fix: fix}, k})
 }
 
-// unknownValues tells the warnings of the manifest about the members of one section, unless more has been said.
+// unknownValues adds the warnings of Validate about one section, without those about fields that have a finding.
 func (c *checker) unknownValues(section string) {
 	var left []string
 	for _, w := range c.odd {

@@ -63,7 +63,7 @@ func lines(r check.Report) []string {
 	return all
 }
 
-func TestWhatATreeLacks(t *testing.T) {
+func TestTreeFindings(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			files := c.files
@@ -101,14 +101,14 @@ func contains(all, some []string) bool {
 	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
 }
 
-func TestADraftHasNoTitle(t *testing.T) {
+func TestDraft(t *testing.T) {
 	r, err := check.Tree(tree(`{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-1","task":{"title":" "}}`), check.Options{})
 	if err != nil || r.Status != check.Draft || r.Ready() {
 		t.Errorf("%s, %v", r.Status, err)
 	}
 }
 
-func TestAPackedBundleLacksWhatStaysBehind(t *testing.T) {
+func TestPackedBundle(t *testing.T) {
 	for name, c := range map[string]struct {
 		manifest string
 		files    []string
@@ -141,7 +141,7 @@ func TestAPackedBundleLacksWhatStaysBehind(t *testing.T) {
 	}
 }
 
-func TestAVaultThatAKeyAtHandOpens(t *testing.T) {
+func TestOpenedVault(t *testing.T) {
 	for name, c := range map[string]struct {
 		state check.VaultState
 		err   error
@@ -170,7 +170,7 @@ func TestAVaultThatAKeyAtHandOpens(t *testing.T) {
 	}
 }
 
-func TestAReferenceToWhatPackingLeavesOutIsDangling(t *testing.T) {
+func TestReferenceToExcludedFile(t *testing.T) {
 	fsys := tree(task(`"context":{"requirements":"r.log"}`), "t.sh", "r.log")
 	r, err := check.Tree(fsys, check.Options{Exclude: func(p string) bool { return strings.HasSuffix(p, ".log") }})
 	if got := lines(r); err != nil || !slices.Equal(got, []string{"✗ r.log: referenced but left out when packing"}) {
@@ -192,7 +192,7 @@ func TestCommandsNameTheProgram(t *testing.T) {
 	}
 }
 
-func TestNoSectionFillsTheScreenForever(t *testing.T) {
+func TestSectionLength(t *testing.T) {
 	var many strings.Builder
 	for i := range 1000 {
 		fmt.Fprintf(&many, `,{"path":"files/%d"}`, i)
@@ -207,7 +207,7 @@ func TestNoSectionFillsTheScreenForever(t *testing.T) {
 	}
 }
 
-func TestATreeWithoutAManifest(t *testing.T) {
+func TestTreeWithoutManifest(t *testing.T) {
 	if _, err := check.Tree(fstest.MapFS{}, check.Options{}); !errors.Is(err, nutshell.ErrNoManifest) {
 		t.Error(err)
 	}
@@ -221,7 +221,7 @@ func TestATreeWithoutAManifest(t *testing.T) {
 
 func second(_ check.Report, err error) error { return err }
 
-func TestWhatMakesABundleInvalid(t *testing.T) {
+func TestInvalidBundles(t *testing.T) {
 	hash := "sha256:" + strings.Repeat("ab", 32)
 	for name, c := range map[string]struct {
 		manifest string
@@ -236,7 +236,7 @@ func TestWhatMakesABundleInvalid(t *testing.T) {
 		"a path that leads nowhere":         {task(`"context":{"requirements":"r.md"}`), nil, []string{"✗ r.md: referenced but missing"}},
 		"not credentials without a vault":   {task(`"credentials":{` + scopes + `}`), nil, []string{"⚠ credentials: no vault configured — agent won't have DB access"}},
 		"a file that is not the one listed": {task(`"files":{"tree":[{"path":"t.sh","hash":"` + hash + `"}]}`), nil, []string{"✗ t.sh: is not the file that files.tree lists (sha256 differs)"}},
-		"a hash that is none":               {task(`"files":{"tree":[{"path":"t.sh","hash":"md5:1"}]}`), nil, []string{"✗ t.sh: its hash in files.tree is no hash: md5:1"}},
+		"an invalid hash":                   {task(`"files":{"tree":[{"path":"t.sh","hash":"md5:1"}]}`), nil, []string{"✗ t.sh: its hash in files.tree is invalid: md5:1"}},
 		"not a size, which packing writes":  {task(`"files":{"tree":[{"path":"t.sh","size":99}]}`), nil, nil},
 	} {
 		r, err := check.Validate(tree(c.manifest, append(c.files, "t.sh")...), check.Options{Now: now})
@@ -260,14 +260,14 @@ func (o odd) Open(name string) (fs.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
 }
 
-func TestAFileThatCannotBeRead(t *testing.T) {
+func TestUnreadableFile(t *testing.T) {
 	r, err := check.Tree(odd{tree(task(""), "t.sh")}, check.Options{})
 	if got := lines(r); err != nil || !slices.Equal(got, []string{"✗ t.sh: cannot be read: open t.sh: permission denied"}) {
 		t.Errorf("%v %q", err, got)
 	}
 }
 
-func TestManyScopesAreLookedThroughInNoTime(t *testing.T) {
+func TestManyScopes(t *testing.T) {
 	look := func(n int) func() {
 		var scopes strings.Builder
 		for i := range n {

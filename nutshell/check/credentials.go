@@ -11,7 +11,7 @@ import (
 	"guild/nutshell/vault"
 )
 
-// credentials looks for the vault, and at what the manifest says is in it.
+// credentials checks the vault and the scopes.
 func (c *checker) credentials() {
 	creds := c.m.Credentials()
 	want := c.wanted()
@@ -26,7 +26,7 @@ func (c *checker) credentials() {
 	c.unknownValues("credentials.")
 }
 
-// wanted is what an agent needs: what the scopes ask for, or else the data sources and the way to sign in.
+// wanted returns the credentials that an agent needs: those of the scopes, or else of the data sources and auth_method.
 func (c *checker) wanted() []Credential {
 	var all []Credential
 	known := make(map[Credential]bool)
@@ -56,7 +56,7 @@ func (c *checker) wanted() []Credential {
 	return all
 }
 
-// here reports whether a data source is a file of the bundle, for which nobody needs a credential.
+// here reports whether a data source is a file of the bundle, which needs no credential.
 func (c *checker) here(source string) bool {
 	p, reason := reference{path: source}.cleaned()
 	if reason != "" || strings.Contains(source, "://") {
@@ -83,7 +83,7 @@ func ofSource(source string) Credential {
 	return Credential{name, scheme}
 }
 
-// kindOr is a type of credential that can be named in a command.
+// kindOr returns kind, or a default that a command can name.
 func kindOr(kind string) string {
 	if blank(kind) {
 		return "bearer_token"
@@ -91,7 +91,7 @@ func kindOr(kind string) string {
 	return kind
 }
 
-// access says what an agent lacks without some credentials.
+// access names what an agent cannot reach without these credentials.
 func access(want []Credential) string {
 	db := slices.ContainsFunc(want, func(w Credential) bool { return oneOf(w.Type, databases) })
 	api := slices.ContainsFunc(want, func(w Credential) bool { return oneOf(w.Type, tokens) })
@@ -121,7 +121,7 @@ func (c *checker) addCredential(w Credential) string {
 	return c.command("add-credential", slices.Concat(option("name", w.Name), option("type", w.Type))...)
 }
 
-// addAll is the fix for credentials that are not there: one line for each, and not too many.
+// addAll returns the fix for missing credentials: one line for each, maxFixes at most.
 func (c *checker) addAll(want []Credential) string {
 	if len(want) == 0 {
 		return "Add credentials with: " + c.addCredential(Credential{"api", kindOr("")})
@@ -133,7 +133,7 @@ func (c *checker) addAll(want []Credential) string {
 	return fix
 }
 
-// wants says which credentials would mend what was told last.
+// wants sets the credentials that would fix the last finding.
 func (c *checker) wants(want []Credential) {
 	if n := len(c.found); n > 0 {
 		c.found[n-1].Wants = want[:min(len(want), maxFixes)]
@@ -143,7 +143,7 @@ func (c *checker) wants(want []Credential) {
 // maxFixes is how many credentials one fix names.
 const maxFixes = 8
 
-// vault looks at the file of the vault.
+// vault checks the file of the vault.
 func (c *checker) vault(creds nutshell.Credentials, want []Credential) {
 	r := reference{field: "credentials.vault", path: creds.Vault, fix: c.addAll(want)}
 	p, reason := r.cleaned()
@@ -161,7 +161,7 @@ func (c *checker) vault(creds nutshell.Credentials, want []Credential) {
 		c.file(gap, r, p, "is a folder", r.fix)
 		return
 	}
-	sealed, err := c.read(p)
+	sealed, err := nutshell.ReadDocument(c.fsys, p)
 	if err != nil {
 		c.file(gap, r, p, "cannot be read: "+err.Error(), "")
 		return
@@ -169,7 +169,7 @@ func (c *checker) vault(creds nutshell.Credentials, want []Credential) {
 	c.sealed(r, p, sealed, creds)
 }
 
-// vaultTravels tells about a vault that goes beside the bundle and is not in the tree, as it should be.
+// vaultTravels reports a vault that travels beside the bundle. It returns false if the vault is in the tree.
 func (c *checker) vaultTravels(r reference, p string, want []Credential) bool {
 	if c.there(p) {
 		if c.o.Packed {
@@ -195,7 +195,7 @@ func (c *checker) there(p string) bool {
 	return true
 }
 
-// sealed compares what the vault's file is with what the manifest says that it is.
+// sealed compares the form of the vault's file with credentials.encryption.
 func (c *checker) sealed(r reference, p string, sealed []byte, creds nutshell.Credentials) {
 	is, keys := formOf(sealed)
 	says := cmp.Or(creds.Encryption, is)
@@ -204,7 +204,7 @@ func (c *checker) sealed(r reference, p string, sealed []byte, creds nutshell.Cr
 		c.file(gap, r, p, "empty — agent won't have "+access(c.wanted()), r.fix)
 	case len(sealed) > vault.MaxSealed:
 		c.file(gap, r, p, "is larger than a vault can be ("+size(vault.MaxSealed)+")", "")
-	case !knownForm(says) && says != "":
+	case says != "" && !slices.Contains([]string{vault.Age, vault.Sops, vault.Transit, vault.Plaintext}, says):
 		c.file(fine, r, p, fmt.Sprintf("exists (%s), sealed with %s", size(int64(len(sealed))), short(says)), "")
 	case is == "":
 		c.file(gap, r, p, "not a sealed vault — nobody can open it", r.fix)
@@ -225,11 +225,7 @@ func (c *checker) sealAgain() string {
 	return c.command("vault rekey", "--encryption", vault.Age, "--insecure-plaintext")
 }
 
-func knownForm(form string) bool {
-	return slices.Contains([]string{vault.Age, vault.Sops, vault.Transit, vault.Plaintext}, form)
-}
-
-// whole tells about a vault that is what it should be.
+// whole reports a vault that has the right form, and what is in it if it can be opened.
 func (c *checker) whole(r reference, p string, sealed []byte, form string, keys int) {
 	text := fmt.Sprintf("exists (%s), sealed with %s", size(int64(len(sealed))), form)
 	if keys > 0 {
@@ -248,7 +244,7 @@ func (c *checker) whole(r reference, p string, sealed []byte, form string, keys 
 	c.inside(r, state)
 }
 
-// open asks who has keys. What is not encrypted anybody can read.
+// open opens the vault if it is not encrypted, or with Options.Vault.
 func (c *checker) open(sealed []byte, form string) (VaultState, error) {
 	if form != vault.Plaintext {
 		if c.o.Vault == nil {
@@ -263,7 +259,7 @@ func (c *checker) open(sealed []byte, form string) (VaultState, error) {
 	return State(v, c.o.Now), nil
 }
 
-// State is what is known of an open vault at now.
+// State returns the state of an open vault at the time now.
 func State(v *vault.Vault, now time.Time) VaultState {
 	s := VaultState{Opened: true, Expired: v.Expired(now)}
 	for _, one := range v.Credentials() {
@@ -272,7 +268,7 @@ func State(v *vault.Vault, now time.Time) VaultState {
 	return s
 }
 
-// inside compares the credentials in an open vault with the scopes of the manifest.
+// inside compares the credentials in an open vault with the scopes.
 func (c *checker) inside(r reference, state VaultState) {
 	if !state.Opened {
 		return
@@ -294,7 +290,7 @@ func (c *checker) inside(r reference, state VaultState) {
 
 func scopeField(i int) string { return fmt.Sprintf("credentials.scopes.%d", i) }
 
-// scopes looks at what the manifest says of each credential.
+// scopes checks the description of each credential.
 func (c *checker) scopes(scopes []nutshell.Scope) {
 	names := make(map[string]bool)
 	for i, s := range scopes {
@@ -319,7 +315,7 @@ func (c *checker) scopes(scopes []nutshell.Scope) {
 	}
 }
 
-// expired tells about a credential that nobody may use any more. The moment may be unknown.
+// expired reports an expired credential. The time is zero if it is unknown.
 func (c *checker) expired(field, name, kind string, at time.Time) {
 	on := ""
 	if !at.IsZero() {

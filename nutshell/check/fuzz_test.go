@@ -56,9 +56,9 @@ func sound(t interface{ Errorf(string, ...any) }, r check.Report) {
 	}
 }
 
-// TestWhatIsMissingCanBeMended builds trees out of the cases' parts: adding the files that a report names as missing
+// TestFixMissingFiles builds trees out of the cases' parts: adding the files that a report names as missing
 // leaves none of these lines.
-func TestWhatIsMissingCanBeMended(t *testing.T) {
+func TestFixMissingFiles(t *testing.T) {
 	path := rapid.SampledFrom([]string{"a.md", "context/b.md", "files/c", "tests/scripts/d.sh", "files/assets/e.png"})
 	rapid.Check(t, func(t *rapid.T) {
 		paths := rapid.SliceOfN(path, 5, 5).Draw(t, "paths")

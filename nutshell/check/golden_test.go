@@ -12,9 +12,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestTheReferencesTreesAreCheckedAsRecorded compares what is said of the trees that the reference program's bundles
+// TestReferenceTrees compares what is said of the trees that the reference program's bundles
 // were packed from with testdata.
-func TestTheReferencesTreesAreCheckedAsRecorded(t *testing.T) {
+func TestReferenceTrees(t *testing.T) {
 	for _, name := range []string{"delivery", "full-request", "init-default", "minimal"} {
 		fsys := os.DirFS(filepath.Join("../testdata/reference/src", name))
 		for verb, look := range map[string]func() (check.Report, error){

@@ -11,25 +11,24 @@ import (
 	"guild/nutshell"
 )
 
-// identity asks for what no reader can do without, and for the deadline.
+// identity checks the fields that every reader requires, and the deadline.
 func (c *checker) identity() {
 	m := c.m
 	complete := true
-	for _, required := range []struct{ field, value, fix string }{
-		{"nutshell_version", m.Version(), c.command("set", "nutshell_version", nutshell.Version)},
-		{"bundle_type", m.BundleType(), c.command("set", "bundle_type", nutshell.TypeRequest)},
-		{"id", m.ID(), c.command("set", "id", c.someID())},
+	for _, required := range []struct{ field, value string }{
+		{"nutshell_version", m.Version()}, {"bundle_type", m.BundleType()}, {"id", m.ID()},
 	} {
 		if required.value == "" {
 			complete = false
-			c.add(gap, required.field, required.field+": missing — no reader takes the bundle", "Set it with: "+required.fix)
+			c.lacks(gap, required.field)
 		}
 	}
 	odd, err := m.Validate()
 	c.odd = slices.DeleteFunc(odd, func(w string) bool { return strings.HasPrefix(w, "task.title") })
 	wrong, ok := errors.AsType[*nutshell.ManifestError](err)
 	if complete && ok && wrong.Field != "task.title" {
-		c.add(gap, wrong.Field, wrong.Field+": "+wrong.Reason, c.identityFix(wrong.Field))
+		f, _ := nutshell.FieldAt(wrong.Field) // of the table itself
+		c.add(gap, wrong.Field, wrong.Field+": "+wrong.Reason, c.words(f.Fix))
 	}
 	c.deadline()
 	for _, field := range []string{"nutshell_version", "bundle_type", "created_at", "expires_at"} {
@@ -37,14 +36,18 @@ func (c *checker) identity() {
 	}
 }
 
-func (c *checker) identityFix(field string) string {
-	if field == "nutshell_version" {
-		return "Set it with: " + c.command("set", field, nutshell.Version)
-	}
-	return "Set it with: " + c.command("set", field, c.someID())
+// lacks reports that a field of the manifest is missing, with the words of the table.
+func (c *checker) lacks(k kind, field string) {
+	f, _ := nutshell.FieldAt(field) // a path of ours
+	c.add(k, field, f.Gap, c.words(f.Fix))
 }
 
-// someID is an id that the bundle could have: a name-based UUID of its manifest.
+// words fills in the placeholders in a fix of the table.
+func (c *checker) words(fix string) string {
+	return strings.NewReplacer("{program}", c.o.Program, "{id}", c.someID()).Replace(fix)
+}
+
+// someID returns an id for the bundle: a name-based UUID of its manifest.
 func (c *checker) someID() string {
 	b := sha256.Sum256(c.m.Bytes())
 	b[6] = b[6]&0x0f | 0x80
@@ -52,7 +55,7 @@ func (c *checker) someID() string {
 	return fmt.Sprintf("nut-%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
-// deadline looks at expires_at.
+// deadline checks expires_at.
 func (c *checker) deadline() {
 	until := c.m.ExpiresAt()
 	if blank(string(until)) {
@@ -68,7 +71,7 @@ func (c *checker) deadline() {
 	}
 }
 
-// task asks what is to be done.
+// task checks the title and the summary.
 func (c *checker) task() {
 	t := c.m.Task()
 	delivery := c.m.BundleType() == nutshell.TypeDelivery
@@ -78,41 +81,32 @@ func (c *checker) task() {
 	case delivery:
 		c.add(strange, "task.title", "task.title: missing", "Set it with: "+c.command("set", "task.title", "title of the request"))
 	default:
-		c.add(gap, "task.title", "task.title: missing — agent doesn't know what to do",
-			"Give it a title with: "+c.command("set", "task.title", "what is to be done"))
+		c.lacks(gap, "task.title")
 	}
 	switch {
 	case !blank(t.Summary):
 		c.add(fine, "task.summary", "task.summary: provided", "")
 	case !delivery:
-		c.add(advice, "task.summary", "task.summary: empty — agent only has the title to go by",
-			"Add a summary with: "+c.command("set", "task.summary", "the task in one or two sentences"))
+		c.lacks(advice, "task.summary")
 	}
 	c.unknownValues("task.")
 }
 
-// context follows the pointers to the files that explain the task.
+// context checks the files that explain the task.
 func (c *checker) context() {
 	x := c.m.Context()
-	for _, r := range []reference{
-		{field: "context.requirements", path: x.Requirements, fix: "with detailed requirements"},
-		{field: "context.architecture", path: x.Architecture, fix: "with system architecture"},
-		{field: "context.references", path: x.References, fix: "with external references and links"},
-	} {
-		if !blank(r.path) {
-			r.fix = "Create " + short(r.path) + " " + r.fix
-			c.explains(r)
-		}
-	}
+	c.explains(named("context.requirements", x.Requirements))
+	c.explains(named("context.architecture", x.Architecture))
+	c.explains(named("context.references", x.References))
 	for i, p := range x.Additional {
 		field := fmt.Sprintf("context.additional.%d", i)
 		if c.notBlank(field, p) {
-			c.explains(reference{field: field, path: p, fix: "Create " + short(p) + ", or take it out of context.additional"})
+			c.explains(named(field, p))
 		}
 	}
 }
 
-// notBlank tells about a path in a list that is none.
+// notBlank reports an empty path in a list, and returns false then.
 func (c *checker) notBlank(field, p string) bool {
 	if blank(p) {
 		c.add(gap, field, field+": is an empty path", "Take it out of the list, or name a file")
@@ -121,7 +115,7 @@ func (c *checker) notBlank(field, p string) bool {
 	return true
 }
 
-// files looks for what the manifest lists. What is there and not listed, packing adds.
+// files checks that the listed files exist. Files that are not listed are added by packing.
 func (c *checker) files() {
 	tree := c.m.Files().Tree
 	total, listed, there := int64(0), 0, 0
@@ -129,7 +123,8 @@ func (c *checker) files() {
 		if e.Path == nutshell.ManifestFile || !c.notBlank("files.tree", e.Path) {
 			continue
 		}
-		r := reference{field: "files.tree", path: e.Path, fix: "Create " + short(e.Path) + ", or take it out of files.tree"}
+		r := named("files.tree.-.path", e.Path)
+		r.field = "files.tree"
 		if c.told(r) {
 			continue
 		}
@@ -144,16 +139,20 @@ func (c *checker) files() {
 	}
 }
 
-// harness looks at the advice to whatever runs the agent. Nothing runs on a delivery.
+// harness checks the advice to the program that runs the agent. A delivery needs none.
 func (c *checker) harness() {
 	h := c.m.Harness()
-	n := count(h.Constraints)
+	n := 0
+	for _, one := range h.Constraints {
+		if !blank(one) {
+			n++
+		}
+	}
 	switch {
 	case n > 0:
 		c.add(fine, "harness.constraints", fmt.Sprintf("harness.constraints: provided (%d)", n), "")
 	case c.m.BundleType() != nutshell.TypeDelivery:
-		c.add(advice, "harness.constraints", "harness.constraints: empty — agent has no guardrails",
-			"Add guardrails with: "+c.command("set", "harness.constraints", "Do not modify files outside files/"))
+		c.lacks(advice, "harness.constraints")
 	}
 	if b := h.ContextBudgetHint; b < 0 || b > 1 {
 		c.add(strange, "harness.context_budget_hint", fmt.Sprintf("harness.context_budget_hint: %g is not between 0 and 1", b),
@@ -162,7 +161,7 @@ func (c *checker) harness() {
 	c.unknownValues("harness.")
 }
 
-// exist says how many files of those listed are there.
+// exist says how many of the listed files exist.
 func exist(there, listed int) string {
 	switch {
 	case there < listed:
@@ -173,23 +172,14 @@ func exist(there, listed int) string {
 	return fmt.Sprintf("all %d exist", there)
 }
 
-// count returns how many texts are not blank.
-func count(texts []string) int {
-	n := 0
-	for _, t := range texts {
-		if !blank(t) {
-			n++
-		}
-	}
-	return n
-}
-
-// resources looks for the images, which are the only resources within a bundle.
+// resources checks the images, which are the only resources within a bundle.
 func (c *checker) resources() {
 	for i, image := range c.m.Resources().Images {
 		field := fmt.Sprintf("resources.images.%d", i)
 		if c.notBlank(field, image.Path) {
-			c.present(reference{field: field, path: image.Path, fix: "Put the image at " + short(image.Path) + ", or take it out of resources.images"})
+			r := named(field+".path", image.Path)
+			r.field = field
+			c.present(r)
 		}
 	}
 }

@@ -3,8 +3,6 @@ package check
 import (
 	"bytes"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"strings"
@@ -12,43 +10,24 @@ import (
 	"guild/nutshell"
 )
 
-// maxRead is how many bytes of one document are read: the bound of package nutshell and one more, so that its parsers
-// say what is too large.
-const maxRead = 8<<20 + 1
-
-// read returns the content of a document.
-func (c *checker) read(p string) ([]byte, error) {
-	f, err := c.fsys.Open(p)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxRead))
-	if err != nil {
-		return nil, fmt.Errorf("%.200q: %w", p, err)
-	}
-	return b, nil
-}
-
 // reference is a path that the bundle names.
 type reference struct {
 	field string // in which member
 	path  string
-	by    string // who names it if not the manifest: "AC-001"; may be empty
-	fix   string // what to do if it is not there
+	by    string // what names it if not the manifest: "AC-001"; may be empty
+	fix   string // what to do if it is missing
 }
 
-// words of a reference that leads nowhere.
-func (r reference) dangling() string {
-	if r.by != "" {
-		return "named by " + short(r.by) + " but missing"
-	}
-	return "referenced but missing"
+// named returns the reference for the path in a field of the manifest, with the fix of the table.
+func named(field, path string) reference {
+	f, _ := nutshell.FieldAt(field) // a path of ours
+	return reference{field: field, path: path, fix: strings.ReplaceAll(f.File, "{path}", short(path))}
 }
 
-// cleaned is the path within the tree, or why there is none.
+// cleaned returns the path within the tree, or why it is not one.
 func (r reference) cleaned() (p, reason string) {
-	switch p = path.Clean(r.path); {
+	p = path.Clean(r.path)
+	switch {
 	case strings.ContainsRune(r.path, '\\'):
 		return "", "the path has a backslash"
 	case path.IsAbs(r.path):
@@ -61,9 +40,12 @@ func (r reference) cleaned() (p, reason string) {
 	return p, ""
 }
 
-// follow looks for the file of a reference and tells about it unless it is there. It returns the path to go on with,
-// and whether there is a file that can be read.
+// follow finds the file of a reference, and reports it if it is missing. ok is false if there is no file to read: it is
+// missing, already reported, or the path is empty.
 func (c *checker) follow(r reference) (p string, info fs.FileInfo, ok bool) {
+	if blank(r.path) {
+		return "", nil, false
+	}
 	if strings.Contains(r.path, "://") {
 		c.add(strange, r.field, short(r.path)+": is not in the bundle — agent may not reach it", "")
 		return "", nil, false
@@ -82,7 +64,11 @@ func (c *checker) follow(r reference) (p string, info fs.FileInfo, ok bool) {
 	case c.isHidden(p) && (err == nil && !c.o.Packed || c.committed(p)):
 		c.file(strange, r, p, "a hidden test, which does not go into the bundle — agent can't see it", "")
 	case errors.Is(err, fs.ErrNotExist):
-		c.file(gap, r, p, r.dangling(), r.fix)
+		words := "referenced but missing"
+		if r.by != "" {
+			words = "named by " + short(r.by) + " but missing"
+		}
+		c.file(gap, r, p, words, r.fix)
 	case err != nil:
 		c.file(gap, r, p, "cannot be read: "+err.Error(), "")
 	case !info.IsDir() && !info.Mode().IsRegular():
@@ -95,25 +81,25 @@ func (c *checker) follow(r reference) (p string, info fs.FileInfo, ok bool) {
 	return p, info, false
 }
 
-// told reports whether something has been said about the file of a reference.
+// told returns whether the file of a reference is reported already.
 func (c *checker) told(r reference) bool {
 	p, reason := r.cleaned()
 	return reason == "" && c.seen[p]
 }
 
-// file tells a finding about a file.
+// file adds a finding about a file.
 func (c *checker) file(k kind, r reference, p, text, fix string) {
 	c.found = append(c.found, finding{Item{Field: r.field, Text: short(p) + ": " + text, Fix: fix, Path: p}, k})
 }
 
-// present follows a reference to a file that only has to be there.
+// present follows a reference to a file that only has to exist.
 func (c *checker) present(r reference) {
 	if p, info, ok := c.follow(r); ok {
 		c.exists(r, p, info)
 	}
 }
 
-// exists tells about a file or folder that is there.
+// exists reports a file or folder that exists.
 func (c *checker) exists(r reference, p string, info fs.FileInfo) {
 	switch {
 	case info.IsDir():
@@ -125,14 +111,14 @@ func (c *checker) exists(r reference, p string, info fs.FileInfo) {
 	}
 }
 
-// explains follows a reference to a file that an agent reads as text, and tells if nobody has written it yet.
+// explains follows a reference to a text for the agent, and reports a template that nobody has filled in.
 func (c *checker) explains(r reference) {
 	p, info, ok := c.follow(r)
 	if !ok {
 		return
 	}
 	if !info.IsDir() && info.Size() > 0 && info.Size() < maxTemplate {
-		if b, err := c.read(p); err == nil && unwritten(b) {
+		if b, err := nutshell.ReadDocument(c.fsys, p); err == nil && unwritten(b) {
 			c.file(advice, r, p, "only a template — agent has to guess", "Write "+short(p))
 			return
 		}
@@ -140,10 +126,10 @@ func (c *checker) explains(r reference) {
 	c.exists(r, p, info)
 }
 
-// maxTemplate is the size from which on a text is not looked through for words of its own.
+// maxTemplate is the size in bytes from which on a text is not taken for a template.
 const maxTemplate = 64 << 10
 
-// unwritten reports whether a text has nothing but headings, comments and places to fill in, as templates have.
+// unwritten reports whether a text has only the headings, comments and placeholders of a template.
 func unwritten(text []byte) bool {
 	comment := false
 	for line := range bytes.Lines(text) {
@@ -162,14 +148,14 @@ func unwritten(text []byte) bool {
 	return true
 }
 
-// placeholder reports whether a line says nothing yet: a heading, "(what belongs here)", "- FR-1: ...".
+// placeholder reports whether a line is a heading or a placeholder such as "(what belongs here)" or "- FR-1: ...".
 func placeholder(line string) bool {
 	return line == "" || strings.HasPrefix(line, "#") ||
 		strings.HasPrefix(line, "(") && strings.HasSuffix(line, ")") ||
 		strings.HasPrefix(line, "- ") && (strings.HasSuffix(line, "...") || strings.HasSuffix(line, "…"))
 }
 
-// document reads the JSON document behind a reference. It tells what is wrong with it, and reports false then.
+// document parses the JSON document of a reference. It returns false, and reports why, if it cannot be used.
 func (c *checker) document(r reference, parse func([]byte) error) bool {
 	p, info, ok := c.follow(r)
 	if !ok {
@@ -179,7 +165,7 @@ func (c *checker) document(r reference, parse func([]byte) error) bool {
 		c.file(gap, r, p, "is a folder", "")
 		return false
 	}
-	b, err := c.read(p)
+	b, err := nutshell.ReadDocument(c.fsys, p)
 	if err == nil {
 		err = parse(b)
 	}
@@ -191,7 +177,7 @@ func (c *checker) document(r reference, parse func([]byte) error) bool {
 	return true
 }
 
-// withoutFile words an error about a document for a line that names the document already.
+// withoutFile returns the text of an error about a document without the path of the document.
 func withoutFile(err error) string {
 	wrong, ok := errors.AsType[*nutshell.ManifestError](err)
 	switch {

@@ -13,10 +13,10 @@ const (
 	Ready      = "ready"
 )
 
-// Mark is how a line of a report is meant.
+// Mark is the mark of a line of a report.
 type Mark string
 
-// The marks. A line that is Missing is a gap that keeps an agent from starting, or with Validate a fault.
+// The marks. Missing is a gap that keeps an agent from starting, or with Validate a fault.
 const (
 	OK      Mark = "ok"
 	Missing Mark = "missing"
@@ -25,29 +25,29 @@ const (
 
 // Item is one line of a report.
 type Item struct {
-	Field string `json:"field"` // the dotted path in the manifest that it is about, as in "context.architecture"
+	Field string `json:"field"` // the dotted path of a member of the manifest, as in "context.architecture"
 	Mark  Mark   `json:"mark"`
 	Text  string `json:"text"`          // as in "context/architecture.md: referenced but missing"
 	Fix   string `json:"fix,omitempty"` // what to do about it: one line, or one line for each command
 
-	Path  string       `json:"-"` // the file of the tree that it is about, if it is about one
-	Wants []Credential `json:"-"` // the credentials that would mend it
+	Path  string       `json:"-"` // of the file that it is about; empty if it is not about a file
+	Wants []Credential `json:"-"` // credentials that would fix it
 }
 
-// Credential is one that an agent needs and does not get.
+// Credential is a credential that an agent needs and the bundle lacks.
 type Credential struct{ Name, Type string }
 
-// Report is what was found, in the order in which the specification lists the sections of a manifest.
+// Report is the result of a check. Its items are in the specification's order of the sections.
 type Report struct {
 	Status   string // Draft, Incomplete or Ready
 	Items    []Item
-	Delivery bool // it is about a delivery, which no agent starts on
+	Delivery bool // the bundle is a delivery, which no agent starts on
 }
 
 // Ready reports whether nothing is missing. There may be warnings.
 func (r Report) Ready() bool { return r.Status == Ready }
 
-// Missing returns the fields of what is missing, for completeness.missing: each once, in order.
+// Missing returns the fields of the missing items, each once, in order, for completeness.missing.
 func (r Report) Missing() []string {
 	fields := []string{}
 	for _, i := range r.Items {
@@ -80,7 +80,7 @@ func (r Report) Count(m Mark) int {
 	return n
 }
 
-// Verdict is what the status line of section 4 says.
+// Verdict returns the text of the status line of section 4.
 func (r Report) Verdict() string {
 	goal := "agent can start"
 	if r.Delivery {
@@ -95,23 +95,22 @@ func (r Report) Verdict() string {
 	return "READY — " + goal
 }
 
-// Options say how to look at a tree. The zero value looks at a directory in which somebody works, at a time at which
-// nothing has expired.
+// Options are the options of a check. The zero value checks a directory of work, without looking at expiry.
 type Options struct {
-	Now time.Time // what expires is held against it; not at all if zero
+	Now time.Time // times of expiry are compared with it, unless it is zero
 
-	Program string // how a person calls the program, for the commands in fixes; "nutshell" if empty
-	Packed  bool   // the tree is that of a packed bundle: what stays with the customer must not be in it
+	Program string // the name of the program in fixes; "nutshell" if empty
+	Packed  bool   // the tree is a packed bundle, which must not have hidden tests
 
-	// Exclude reports whether packing leaves a path out, so that a reference to it would lead nowhere. Nil: it does not.
+	// Exclude reports whether packing leaves a path out. May be nil.
 	Exclude func(path string) bool
 
-	// Vault is asked about the sealed vault; form is credentials.encryption, or what the bytes look like. Nil: only the
-	// outside of the vault is looked at. An error becomes a warning.
+	// Vault opens the sealed vault; form is credentials.encryption, or recognised from the bytes. Its error becomes a
+	// warning. If it is nil, an encrypted vault is not opened.
 	Vault func(sealed []byte, form string) (VaultState, error)
 }
 
-// VaultState is what somebody with keys knows of a vault. It holds no values.
+// VaultState lists the credentials in a vault, without their values.
 type VaultState struct {
 	Opened  bool     // a key at hand opens it
 	Names   []string // of the credentials in it, if Opened

@@ -6,7 +6,7 @@ import (
 	"guild/nutshell/check"
 )
 
-func TestTheStatusLineCountsInWords(t *testing.T) {
+func TestStatusLine(t *testing.T) {
 	gap := check.Item{Field: "f", Mark: check.Missing, Text: "t"}
 	warning := check.Item{Field: "f", Mark: check.Warning, Text: "t"}
 	for want, r := range map[string]check.Report{

@@ -11,8 +11,8 @@ import (
 
 const ageVersion = "age-encryption.org/v1\n"
 
-// formOf tells from the outside how a vault is sealed: one of the forms of package vault, or nothing. For age it also
-// counts the keys that open it; for the others that is not known.
+// formOf recognises how a vault is sealed: it returns one of the forms of package vault, or an empty string. For age it
+// also counts the keys that open it; for the others this is unknown.
 func formOf(sealed []byte) (form string, keys int) {
 	if armored, _ := pem.Decode(sealed); armored != nil && armored.Type == "AGE ENCRYPTED FILE" {
 		sealed = armored.Bytes
@@ -46,7 +46,7 @@ func formOfObject(object map[string]json.RawMessage) string {
 	return ""
 }
 
-// isTransit recognises what the transit engine returns: "vault:v1:…".
+// isTransit reports whether a text is a ciphertext of the transit engine: "vault:v1:…".
 func isTransit(text string) bool {
 	version, ok := strings.CutPrefix(text, "vault:v")
 	if !ok {
@@ -56,8 +56,7 @@ func isTransit(text string) bool {
 	return ok && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
-// stanzas counts the recipients in the header of an age file. Those that are only there to keep readers honest do not
-// count, and a header without an end has none.
+// stanzas counts the recipients in the header of an age file, without grease. It returns 0 if the header has no end.
 func stanzas(header []byte) int {
 	n := 0
 	for line := range bytes.Lines(header) {

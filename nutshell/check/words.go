@@ -9,7 +9,7 @@ import (
 	"guild/nutshell"
 )
 
-// plural counts things.
+// plural returns a number with the singular or plural of a noun.
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -17,7 +17,7 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// size writes bytes as the specification does: "2.1 KB".
+// size formats a number of bytes as the specification does: "2.1 KB".
 func size(n int64) string {
 	switch {
 	case n < 1<<10:
@@ -30,10 +30,10 @@ func size(n int64) string {
 	return fmt.Sprintf("%.1f GB", float64(n)/(1<<30))
 }
 
-// maxText is how many bytes of a stranger's text go into a line.
+// maxText is how many bytes of a stranger's text one line has at most.
 const maxText = 200
 
-// short cuts text.
+// short cuts a text to maxText bytes.
 func short(text string) string {
 	if len(text) <= maxText {
 		return text
@@ -45,10 +45,10 @@ func short(text string) string {
 	return text[:end] + "…"
 }
 
-// blank reports whether there is nothing to read in text.
+// blank reports whether a text is empty or white space.
 func blank(text string) bool { return strings.TrimSpace(text) == "" }
 
-// command is how a person calls a verb. The words come from the manifest and are quoted for a shell.
+// command returns a command line. The words may come from the manifest and are quoted for a shell.
 func (c *checker) command(verb string, words ...string) string {
 	line := c.o.Program + " " + verb
 	for _, w := range words {
@@ -59,7 +59,7 @@ func (c *checker) command(verb string, words ...string) string {
 
 const plainCharacters = letters + "0123456789-_./:@%+,="
 
-// quote makes one word of text for a shell.
+// quote quotes a text as one word for a shell.
 func quote(text string) string {
 	if text != "" && strings.Trim(text, plainCharacters) == "" {
 		return text
@@ -67,7 +67,7 @@ func quote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// option is a flag with its value, which cannot be taken for another flag.
+// option returns a flag with its value, written so that the value is not read as another flag.
 func option(name, value string) []string {
 	if strings.HasPrefix(value, "-") {
 		return []string{"--" + name + "=" + value}
@@ -75,7 +75,7 @@ func option(name, value string) []string {
 	return []string{"--" + name, value}
 }
 
-// address takes a URL apart as far as it matters here: scheme://user@host:port/path. It reports false if text is none.
+// address returns the scheme and the host of a URL scheme://user@host:port/path. It reports false if text is not one.
 func address(text string) (scheme, host string, ok bool) {
 	scheme, rest, _ := strings.Cut(text, "://")
 	rest, _, _ = strings.Cut(rest, "/")
@@ -87,7 +87,7 @@ func address(text string) (scheme, host string, ok bool) {
 
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// moment reads a time of a manifest, which may be a day: then its end is meant.
+// moment parses a time of a manifest. A date means the end of that day.
 func moment(t nutshell.Timestamp) (time.Time, error) {
 	if day, err := time.Parse(time.DateOnly, string(t)); err == nil {
 		return day.AddDate(0, 0, 1).Add(-time.Second), nil
@@ -95,11 +95,11 @@ func moment(t nutshell.Timestamp) (time.Time, error) {
 	return t.Time()
 }
 
-// past reports whether a moment lies before now.
+// past reports whether a time is not after now.
 func (c *checker) past(t time.Time) bool { return !c.o.Now.Before(t) }
 
-// nextWeek is a new date for what has expired.
+// nextWeek returns the time that fixes propose as a new date of expiry.
 func (c *checker) nextWeek() time.Time { return c.o.Now.UTC().AddDate(0, 0, 7).Truncate(time.Second) }
 
-// day writes the date of a moment.
+// day formats the date of a time.
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }

@@ -15,13 +15,13 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// Bounds of what is compared line by line. Beyond them sizes and hashes are all there is.
+// Bounds of what is compared line by line. Beyond them only sizes and hashes are compared.
 const (
 	maxText  = 1 << 20 // bytes of a file
 	maxTexts = 8 << 20 // bytes of all diffs together
 )
 
-// Notes about files whose content differs and is not shown.
+// Notes about files whose content differs but is not shown.
 const (
 	noteBinary = "binary files differ"
 	noteLarge  = "too large to be compared line by line"
@@ -29,7 +29,7 @@ const (
 	noteMany   = "too many differences to show them all"
 )
 
-// contents compares what is in files.
+// contents compares the contents of files.
 type contents struct {
 	ctx  context.Context
 	a, b *tree
@@ -98,29 +98,23 @@ func (c *contents) describe(f *File, p pair) error {
 	return nil
 }
 
-// isSecret reports whether a file is one whose content is not shown: a vault, an environment file, a private key by
-// its name.
+// isSecret reports whether the content of a file is not shown: it is a vault, or named like an environment file or a
+// private key.
 func (c *contents) isSecret(p pair) bool {
 	return p.a != nil && isSecretIn(c.a, p.a.path) || p.b != nil && isSecretIn(c.b, p.b.path)
 }
 
 func isSecretIn(t *tree, p string) bool {
-	for _, vault := range []string{t.manifest.Credentials().Vault, t.manifest.APIs().CredentialRef} {
-		if vault != "" && path.Clean(vault) == p {
-			return true
-		}
-	}
-	first, _, _ := strings.Cut(p, "/")
-	return strings.EqualFold(first, "credentials") || slices.ContainsFunc(secretNames, func(name string) bool {
+	return t.manifest.HoldsCredentials(p) || slices.ContainsFunc(secretNames, func(name string) bool {
 		matches, err := path.Match(name, strings.ToLower(path.Base(p)))
 		return err == nil && matches
 	})
 }
 
-// secretNames are what files of secrets are usually called.
+// secretNames are patterns of the usual names of files with secrets.
 var secretNames = []string{".env*", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*.key", "*.pem", ".netrc", ".npmrc"}
 
-// contentOf reads a file that is at most maxText long; one that is not there is empty.
+// contentOf reads the first maxText bytes of a file; e may be nil.
 func contentOf(fsys fs.FS, e *entry) ([]byte, error) {
 	if e == nil {
 		return nil, nil
@@ -135,7 +129,7 @@ func contentOf(fsys fs.FS, e *entry) ([]byte, error) {
 
 func isText(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 }
 
-// label names a side as unified diffs do.
+// label returns the label of one side in a unified diff.
 func label(prefix string, e *entry) string {
 	if e == nil {
 		return "/dev/null"
@@ -146,10 +140,12 @@ func label(prefix string, e *entry) string {
 	return prefix + e.path
 }
 
-// unify sets the difference as a unified diff, and counts its lines.
+// unify sets the unified diff and counts its lines.
 func (f *File) unify(oldLabel, newLabel, before, after string) {
 	f.Text = udiff.Unified(oldLabel, newLabel, before, after)
-	for line := range strings.Lines(afterLabels(f.Text)) {
+	_, lines, _ := strings.Cut(f.Text, "\n") // the labels
+	_, lines, _ = strings.Cut(lines, "\n")
+	for line := range strings.Lines(lines) {
 		switch line[0] {
 		case '+':
 			f.Added++
@@ -157,11 +153,4 @@ func (f *File) unify(oldLabel, newLabel, before, after string) {
 			f.Removed++
 		}
 	}
-}
-
-// afterLabels is a unified diff without its first two lines.
-func afterLabels(text string) string {
-	_, text, _ = strings.Cut(text, "\n")
-	_, text, _ = strings.Cut(text, "\n")
-	return text
 }

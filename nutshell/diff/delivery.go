@@ -9,7 +9,7 @@ import (
 	"guild/nutshell"
 )
 
-// Delivery is what was asked for beside what was delivered, by the delivery's own word.
+// Delivery compares what was asked for with what the delivery says that it delivers.
 type Delivery struct {
 	Status     string             `json:"status"`
 	Percentage float64            `json:"completion_percentage"`
@@ -22,22 +22,22 @@ type Delivery struct {
 	Scopes     []CredentialAnswer `json:"credentials"`
 }
 
-// Answer is a line of a checklist.
+// Answer is a line of a checklist and its status.
 type Answer struct {
 	Item   string `json:"item"`
 	Asked  bool   `json:"asked"`            // the request has it
-	Status string `json:"status,omitempty"` // what the delivery says; empty if nothing
+	Status string `json:"status,omitempty"` // by the delivery; empty if it does not say
 }
 
-// ArtifactClaim is a file that was delivered, or is said to have been.
+// ArtifactClaim is a file that is among the artifacts or named by the result.
 type ArtifactClaim struct {
 	Path    string `json:"path"`
 	Claimed string `json:"claimed,omitempty"` // "created" or "modified", by the result
 	There   bool   `json:"there"`
-	Request string `json:"request,omitempty"` // the file of the request that has the name
+	Request string `json:"request,omitempty"` // the file of the request that has the same name
 }
 
-// CredentialAnswer is a credential that the request offers or the delivery says it used.
+// CredentialAnswer is a credential that the request offers or the delivery says that it used.
 type CredentialAnswer struct {
 	Name    string             `json:"name"`
 	Offered bool               `json:"offered"`
@@ -78,7 +78,7 @@ func answers(asked []string, given []nutshell.ChecklistItem) []Answer {
 	return all
 }
 
-// claims lists the artifacts that are there and those that the result names.
+// claims lists the artifacts in the tree and those that the result names.
 func claims(request, delivery *tree) []ArtifactClaim {
 	byPath := map[string]*ArtifactClaim{}
 	claim := func(p string) *ArtifactClaim {
@@ -106,7 +106,7 @@ func claims(request, delivery *tree) []ArtifactClaim {
 	return all
 }
 
-// counterpart is the file of the request that an artifact has the name of: the same path, or the same below files.
+// counterpart returns the file of the request with the same path as an artifact, or with that path below files/.
 func counterpart(request *tree, artifact string) string {
 	name, ok := strings.CutPrefix(artifact, nutshell.ArtifactsDir+"/")
 	if !ok {

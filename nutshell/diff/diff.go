@@ -1,27 +1,24 @@
-// Package diff says what is different between two bundles: the members of their manifests, their files, and what is
-// in these, as text where they are text. A delivery is held against the request that it answers instead: what was
-// asked for beside what was delivered.
+// Package diff compares two bundles: the members of their manifests, their files, and the lines of text files. A delivery
+// is compared with the request that it answers: what was asked for and what was delivered.
 //
-// It compares what the bundles say and hold, and judges nothing. Files are read one after the other; those that are
-// large are compared by their hashes alone. Credentials are compared by their hashes too, so that no secret that
-// was left unencrypted shows. The package is pure.
+// Files are read one after the other. Large ones and credentials are compared by their hashes only; a secret that was
+// left unencrypted is never shown. The package is pure.
 package diff
 
 import (
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
 
 	"guild/nutshell"
 )
 
-// Options say what is not part of a bundle, as .nutignore does. Either may be nil.
+// Options say which paths are not part of the bundles, as .nutignore does. Either may be nil.
 type Options struct {
 	ExcludeA, ExcludeB func(path string, isDir bool) bool
 }
 
-// Diff is how the bundle B differs from the bundle A.
+// Diff is the difference between the bundles A and B.
 type Diff struct {
 	A        Side      `json:"a"`
 	B        Side      `json:"b"`
@@ -30,7 +27,7 @@ type Diff struct {
 	Delivery *Delivery `json:"delivery,omitempty"`
 }
 
-// Side is a bundle, by its own word.
+// Side identifies a bundle, by its manifest.
 type Side struct {
 	ID         string `json:"id"`
 	BundleType string `json:"bundle_type"`
@@ -38,7 +35,7 @@ type Side struct {
 	RequestID  string `json:"request_id,omitempty"`
 }
 
-// What may have happened to a member or a file from A to B.
+// Changes of a member or a file from A to B.
 const (
 	Added   = "added"
 	Removed = "removed"
@@ -49,9 +46,9 @@ const (
 // Differs reports whether there is any difference. A delivery always differs from its request.
 func (d Diff) Differs() bool { return len(d.Manifest) > 0 || len(d.Files) > 0 || d.Delivery != nil }
 
-// Bundles compares two bundles. If B is a delivery that answers A, it is held against it: Delivery is set, and Files
-// has the artifacts beside the files of the request that have their names. Its errors are nutshell.ErrNoManifest,
-// those of nutshell.ParseManifest, and those of reading.
+// Bundles compares two bundles. If B is a delivery that answers A, Delivery is set, and Files compares the artifacts with
+// the files of the request that have the same names. Its errors are nutshell.ErrNoManifest, those of
+// nutshell.ParseManifest, and those of reading.
 func Bundles(ctx context.Context, a, b fs.FS, o Options) (Diff, error) {
 	before, err := read(ctx, a, o.ExcludeA)
 	if err != nil {
@@ -78,7 +75,7 @@ type tree struct {
 	fsys     fs.FS
 	manifest *nutshell.Manifest
 	files    map[string]entry
-	result   *nutshell.Result // of a delivery; nil if there is none that can be read
+	result   *nutshell.Result // of a delivery; nil if there is none or it cannot be read
 }
 
 func read(ctx context.Context, fsys fs.FS, exclude func(string, bool) bool) (*tree, error) {
@@ -92,30 +89,18 @@ func read(ctx context.Context, fsys fs.FS, exclude func(string, bool) bool) (*tr
 	}
 	t := &tree{fsys: fsys, manifest: m, files: files}
 	if _, ok := files[nutshell.ResultFile]; ok {
-		raw, err := readBounded(fsys, nutshell.ResultFile)
+		raw, err := nutshell.ReadDocument(fsys, nutshell.ResultFile)
 		if err != nil {
 			return nil, err
 		}
-		t.result, _ = nutshell.ParseResult(raw) // one that is none is compared as the text that it is
+		t.result, _ = nutshell.ParseResult(raw) // an invalid one is compared as text
 	}
 	return t, nil
 }
 
-// maxDocument is more than the largest document that package nutshell takes, in bytes.
-const maxDocument = 16 << 20
-
-func readBounded(fsys fs.FS, name string) ([]byte, error) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxDocument))
-}
-
 func (t *tree) side() Side {
 	m := t.manifest
-	return Side{m.ID(), m.BundleType(), m.Task().Title, t.requestID()}
+	return Side{ID: m.ID(), BundleType: m.BundleType(), Title: m.Task().Title, RequestID: t.requestID()}
 }
 
 func (t *tree) requestID() string {

@@ -49,7 +49,7 @@ func words(all []diff.Member) (lines []string) {
 	return lines
 }
 
-func TestManifestsDifferByTheirMembers(t *testing.T) {
+func TestManifestChanges(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want []string
@@ -73,7 +73,7 @@ func TestManifestsDifferByTheirMembers(t *testing.T) {
 	}
 }
 
-func TestFilesAreAddedRemovedChangedAndMoved(t *testing.T) {
+func TestFileChanges(t *testing.T) {
 	a := tree("", map[string]string{"same": "s", "gone": "g\n", "text": "one\ntwo\n", "from/name": "moved", "from/other": "moved", "empty": "", "mode": "m", "bin": "\x00a"})
 	b := tree("", map[string]string{"same": "s", "new": "n\n", "text": "one\n2\n", "to/name": "moved", "nothing": "", "mode": "m", "bin": "\x00b"})
 	b["mode"].Mode = 0o755
@@ -99,7 +99,7 @@ func TestFilesAreAddedRemovedChangedAndMoved(t *testing.T) {
 	}
 }
 
-func TestSecretsAreComparedAndNotShown(t *testing.T) {
+func TestSecretsNotShown(t *testing.T) {
 	files := func(secret string) map[string]string {
 		all := map[string]string{}
 		for _, p := range []string{"credentials/vault.enc.json", "v/vault.json", "Credentials/x", "files/.env.local", "files/server.KEY", "files/id_rsa"} {
@@ -115,7 +115,7 @@ func TestSecretsAreComparedAndNotShown(t *testing.T) {
 	}
 }
 
-func TestLargeFilesAreComparedByTheirHashes(t *testing.T) {
+func TestLargeFiles(t *testing.T) {
 	large := strings.Repeat("line\n", 1<<18)
 	d := bundles(t, tree("", map[string]string{"l": large}), tree("", map[string]string{"l": large + "x"}))
 	if len(d.Files) != 1 || d.Files[0].Text != "" || !strings.Contains(d.Files[0].Note, "too large") {
@@ -134,7 +134,7 @@ func TestLargeFilesAreComparedByTheirHashes(t *testing.T) {
 	}
 }
 
-func TestWhatIsExcludedIsNotCompared(t *testing.T) {
+func TestExcludedFiles(t *testing.T) {
 	skip := func(p string, isDir bool) bool { return p == "x" && isDir || p == "y" }
 	d, err := diff.Bundles(context.Background(), tree("", map[string]string{"x/a": "1", "y": "1"}), tree("", nil), diff.Options{ExcludeA: skip})
 	if err != nil || d.Differs() {
@@ -142,7 +142,7 @@ func TestWhatIsExcludedIsNotCompared(t *testing.T) {
 	}
 }
 
-func TestADeliveryIsHeldAgainstItsRequest(t *testing.T) {
+func TestDeliveryAndRequest(t *testing.T) {
 	request := tree(`"acceptance":{"checklist":["one","two","two"]},"credentials":{"scopes":[{"name":"db"},{"name":"api"}]}`,
 		map[string]string{"files/main.go": "old\n", "go.mod": "module x\n", "files/same": "s", "context/r.md": "r"})
 	delivery := fstest.MapFS{nutshell.ManifestFile: {Data: []byte(`{"nutshell_version":"0.2.0","bundle_type":"delivery","id":"nut-2","request_id":"nut-1"}`)}}
@@ -187,7 +187,7 @@ func TestADeliveryIsHeldAgainstItsRequest(t *testing.T) {
 	}
 }
 
-func TestABundleThatIsNoneIsNamed(t *testing.T) {
+func TestErrorNamesBundle(t *testing.T) {
 	_, first := diff.Bundles(context.Background(), fstest.MapFS{}, tree("", nil), diff.Options{})
 	_, second := diff.Bundles(context.Background(), tree("", nil), fstest.MapFS{}, diff.Options{})
 	if !errors.Is(first, nutshell.ErrNoManifest) || !strings.Contains(fmt.Sprint(first), "first") || !strings.Contains(fmt.Sprint(second), "second") {
@@ -196,7 +196,7 @@ func TestABundleThatIsNoneIsNamed(t *testing.T) {
 }
 
 // Applying all differences to A gives B.
-func TestTheDifferencesAreAllThereIs(t *testing.T) {
+func TestDiffIsComplete(t *testing.T) {
 	content := rapid.Custom(func(t *rapid.T) string {
 		return strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a\n", "b\n", "c", "\n", "é\n", "-x\n", "+y\n", "@@\n"}), 0, 12).Draw(t, "lines"), "")
 	})

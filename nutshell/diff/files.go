@@ -15,7 +15,7 @@ import (
 	"guild/nutshell"
 )
 
-// File is a file that is not the same in both bundles.
+// File is a file that differs between the bundles.
 type File struct {
 	Path    string `json:"path"`               // in B, or in A if it was removed
 	OldPath string `json:"old_path,omitempty"` // in A, if it was moved or is another file's counterpart
@@ -24,12 +24,12 @@ type File struct {
 	New     *State `json:"new,omitempty"` // in B
 
 	Text    string `json:"text,omitempty"` // a unified diff, if both are text
-	Note    string `json:"note,omitempty"` // why there is none although the content differs
+	Note    string `json:"note,omitempty"` // why there is no Text although the content differs
 	Added   int    `json:"lines_added"`    // of Text
 	Removed int    `json:"lines_removed"`
 }
 
-// State is how a file is in one of the bundles.
+// State is the state of a file in one of the bundles.
 type State struct {
 	Size int64      `json:"size"` // bytes
 	Hash guild.Hash `json:"hash"`
@@ -44,27 +44,23 @@ type entry struct {
 
 // list finds and hashes the files of a bundle, without the manifest.
 func list(ctx context.Context, fsys fs.FS, exclude func(string, bool) bool) (map[string]entry, error) {
-	all := make(map[string]entry)
+	paths, err := nutshell.RegularFiles(ctx, fsys, exclude)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]entry, len(paths))
 	buf := make([]byte, 32<<10)
-	return all, fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
-		if err == nil {
-			err = ctx.Err()
-		}
-		switch {
-		case err != nil || p == "." || p == nutshell.ManifestFile:
-			return err
-		case exclude != nil && exclude(p, d.IsDir()):
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		case !d.Type().IsRegular():
-			return nil
+	for _, p := range paths {
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
 		state, err := stateOf(fsys, p, buf)
+		if err != nil {
+			return nil, err
+		}
 		all[p] = entry{p, state}
-		return err
-	})
+	}
+	return all, nil
 }
 
 func stateOf(fsys fs.FS, p string, buf []byte) (State, error) {
@@ -89,13 +85,13 @@ func stateOf(fsys fs.FS, p string, buf []byte) (State, error) {
 	return s, nil
 }
 
-// pair is a file of each bundle that are compared with one another; one of them may be missing.
+// pair is a file of A and the file of B that it is compared with. One of them may be nil.
 type pair struct {
 	a, b   *entry
 	change string
 }
 
-// changes pairs the files of two bundles that are not the same, sorted by path.
+// changes returns the pairs of files that differ, sorted by path.
 func changes(a, b map[string]entry) []pair {
 	var all []pair
 	gone, came := map[guild.Hash][]entry{}, []entry(nil)
@@ -137,8 +133,8 @@ func (p pair) path() string {
 	return p.a.path
 }
 
-// takeMoved takes out a file with the same content as one that came, rather one of the same name. Empty files have
-// nothing that could have been moved.
+// takeMoved removes a file with the same content as came from gone, if possible one of the same name. Empty files do not
+// count as moved.
 func takeMoved(gone map[guild.Hash][]entry, came entry) (entry, bool) {
 	left := gone[came.Hash]
 	if len(left) == 0 || came.Size == 0 {

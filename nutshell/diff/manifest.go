@@ -9,9 +9,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"guild/nutshell"
+	"guild/nutshell/object"
 )
 
-// Member is a member of the manifest, or an element of a list in it, that is not the same.
+// Member is a member of the manifest, or an element of a list in it, that differs.
 type Member struct {
 	Path   string          `json:"path"` // as nutshell.Manifest.Set takes it
 	Change string          `json:"change"`
@@ -19,8 +20,8 @@ type Member struct {
 	New    json.RawMessage `json:"new,omitempty"` // as it is written in B
 }
 
-// compareManifests compares two manifests by what they say: neither white space nor the order of members counts,
-// but 1.0 and 1 are not the same. The files are listed by path; their sizes and hashes are not compared here.
+// compareManifests compares two manifests without regard to white space and the order of members; 1.0 and 1 differ. Of
+// files.tree only the roles are compared, by path.
 func compareManifests(a, b *nutshell.Manifest) []Member {
 	var found []Member
 	compareValues(&found, nil, withoutTree(a), withoutTree(b))
@@ -35,7 +36,7 @@ func withoutTree(m *nutshell.Manifest) jsontext.Value {
 	return compact(raw)
 }
 
-// compact is a value without white space. What was parsed can be compacted.
+// compact returns a value without white space.
 func compact(raw []byte) jsontext.Value {
 	v := jsontext.Value(slices.Clone(raw))
 	if v.Compact(jsontext.PreserveRawStrings(true)) != nil {
@@ -44,39 +45,11 @@ func compact(raw []byte) jsontext.Value {
 	return v
 }
 
-// part is a member of an object or an element of a list.
-type part struct {
-	name  string
-	value jsontext.Value
-}
-
-// parts takes an object or a list apart. Of anything else there are none.
-func parts(v jsontext.Value) []part {
-	d := jsontext.NewDecoder(bytes.NewBuffer(v))
-	begin, err := d.ReadToken()
-	if err != nil {
-		return nil
-	}
-	isObject := begin.Kind() == '{'
-	if !isObject && begin.Kind() != '[' {
-		return nil
-	}
-	var all []part
-	for d.PeekKind() != '}' && d.PeekKind() != ']' {
-		p := part{name: strconv.Itoa(len(all))}
-		if isObject {
-			name, err := d.ReadToken()
-			if err != nil {
-				return all
-			}
-			p.name = name.String()
-		}
-		value, err := d.ReadValue()
-		if err != nil {
-			return all
-		}
-		p.value = value.Clone()
-		all = append(all, p)
+// members returns the members of an object, or the elements of a list with their numbers as names.
+func members(v jsontext.Value) object.Members {
+	all, _ := object.Parse(v) // what was parsed can be parsed again, if it is an object
+	for i, e := range object.Elements(v) {
+		all = append(all, object.Member{Name: strconv.Itoa(i), Value: e})
 	}
 	return all
 }
@@ -85,39 +58,39 @@ func compareValues(found *[]Member, path []string, a, b jsontext.Value) {
 	switch {
 	case bytes.Equal(a, b):
 	case a.Kind() == '{' && b.Kind() == '{':
-		compareObjects(found, path, parts(a), parts(b))
+		compareObjects(found, path, members(a), members(b))
 	case a.Kind() == '[' && b.Kind() == '[':
-		compareLists(found, path, parts(a), parts(b))
+		compareLists(found, path, members(a), members(b))
 	default:
-		*found = append(*found, Member{nutshell.Path(path...), Changed, json.RawMessage(a), json.RawMessage(b)})
+		*found = append(*found, Member{Path: nutshell.Path(path...), Change: Changed, Old: json.RawMessage(a), New: json.RawMessage(b)})
 	}
 }
 
-func compareObjects(found *[]Member, path []string, a, b []part) {
+func compareObjects(found *[]Member, path []string, a, b object.Members) {
 	there := make(map[string]jsontext.Value, len(b))
 	for _, p := range b {
-		there[p.name] = p.value
+		there[p.Name] = p.Value
 	}
 	for _, p := range a {
-		if other, ok := there[p.name]; ok {
-			compareValues(found, below(path, p), p.value, other)
-			delete(there, p.name)
+		if other, ok := there[p.Name]; ok {
+			compareValues(found, below(path, p), p.Value, other)
+			delete(there, p.Name)
 		} else {
-			*found = append(*found, Member{Path: nutshell.Path(below(path, p)...), Change: Removed, Old: json.RawMessage(p.value)})
+			*found = append(*found, Member{Path: nutshell.Path(below(path, p)...), Change: Removed, Old: json.RawMessage(p.Value)})
 		}
 	}
 	for _, p := range b {
-		if _, ok := there[p.name]; ok {
-			*found = append(*found, Member{Path: nutshell.Path(below(path, p)...), Change: Added, New: json.RawMessage(p.value)})
+		if _, ok := there[p.Name]; ok {
+			*found = append(*found, Member{Path: nutshell.Path(below(path, p)...), Change: Added, New: json.RawMessage(p.Value)})
 		}
 	}
 }
 
-func below(path []string, p part) []string { return append(slices.Clone(path), p.name) }
+func below(path []string, p object.Member) []string { return append(slices.Clone(path), p.Name) }
 
-// compareLists compares what is left of two lists when what they begin and end with alike is taken off.
-func compareLists(found *[]Member, path []string, a, b []part) {
-	same := func(x, y part) bool { return bytes.Equal(x.value, y.value) }
+// compareLists compares two lists without the elements that both begin or end with.
+func compareLists(found *[]Member, path []string, a, b object.Members) {
+	same := func(x, y object.Member) bool { return bytes.Equal(x.Value, y.Value) }
 	for len(a) > 0 && len(b) > 0 && same(a[0], b[0]) {
 		a, b = a[1:], b[1:]
 	}
@@ -126,13 +99,13 @@ func compareLists(found *[]Member, path []string, a, b []part) {
 	}
 	both := min(len(a), len(b))
 	for i := range both {
-		compareValues(found, below(path, a[i]), a[i].value, b[i].value)
+		compareValues(found, below(path, a[i]), a[i].Value, b[i].Value)
 	}
 	for _, p := range a[both:] {
-		*found = append(*found, Member{Path: nutshell.Path(below(path, p)...), Change: Removed, Old: json.RawMessage(p.value)})
+		*found = append(*found, Member{Path: nutshell.Path(below(path, p)...), Change: Removed, Old: json.RawMessage(p.Value)})
 	}
 	for _, p := range b[both:] {
-		*found = append(*found, Member{Path: nutshell.Path(below(path, p)...), Change: Added, New: json.RawMessage(p.value)})
+		*found = append(*found, Member{Path: nutshell.Path(below(path, p)...), Change: Added, New: json.RawMessage(p.Value)})
 	}
 }
 
@@ -160,7 +133,7 @@ func compareTrees(a, b []nutshell.TreeEntry) []Member {
 	return found
 }
 
-// text is a string in JSON, and nothing if it is empty.
+// text returns a string as JSON, nil if it is empty.
 func text(s string) json.RawMessage {
 	if s == "" {
 		return nil

@@ -108,7 +108,7 @@ func (g git) ask(all []sample) (map[string]bool, error) {
 	return yes, nil
 }
 
-func TestGitGivesTheSameAnswers(t *testing.T) {
+func TestRandomPatternsLikeGit(t *testing.T) {
 	g := newGit(t)
 	rapid.Check(t, func(r *rapid.T) {
 		all := rapid.SliceOfN(rapid.Custom(drawSample), 6, 6).Draw(r, "samples")
@@ -127,7 +127,7 @@ func TestGitGivesTheSameAnswers(t *testing.T) {
 	})
 }
 
-func TestGitKnowsTheSameClasses(t *testing.T) {
+func TestClassesLikeGit(t *testing.T) {
 	g := newGit(t)
 	var all []sample
 	for _, class := range []string{"alnum", "alpha", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "xdigit", "word"} {

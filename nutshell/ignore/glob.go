@@ -2,8 +2,8 @@ package ignore
 
 import "strings"
 
-// glob is a pattern with wildcards as the states of an automaton that reads a name byte by byte. All states that it
-// may be in are followed at once, so that nothing is tried twice. The zero glob matches the empty name.
+// glob is a pattern with wildcards as an automaton that reads a name byte by byte. All states that it may be in are
+// followed at once, so that there is no backtracking. The zero glob matches the empty name.
 type glob struct {
 	states []state
 	tail   string // the bytes after the last wildcard, which most names do not end in
@@ -15,7 +15,7 @@ type state struct {
 	takes set
 }
 
-// kind says where a state leads.
+// kind is the kind of a state.
 type kind byte
 
 const (
@@ -24,7 +24,7 @@ const (
 	fork             // takes nothing, and leads to the next state and past a "**/", which is two states
 )
 
-// compile reads a pattern. One that is malformed takes a byte that there is not.
+// compile compiles a pattern. A malformed one gets a state that takes no byte, and matches nothing.
 func compile(text string) glob {
 	var g glob
 	for i := 0; i < len(text); {
@@ -54,7 +54,7 @@ func compile(text string) glob {
 	return g
 }
 
-// add adds states; tail is the byte that they stand for, or nothing if they are a wildcard.
+// add adds states; tail is the byte that they match, empty for a wildcard.
 func (g *glob) add(tail string, states ...state) {
 	g.states = append(g.states, states...)
 	if tail == "" {
@@ -64,8 +64,8 @@ func (g *glob) add(tail string, states ...state) {
 	}
 }
 
-// stars reads one or more of them; begin tells whether a segment begins there. Two or more that are a whole segment
-// span folders, and are read with the slash that follows.
+// stars reads one or more stars; begin is whether a segment begins there. Two or more stars that are a whole segment span
+// folders, and are read with the slash that follows.
 func stars(text string, begin bool) (leads []state, after string) {
 	after = strings.TrimLeft(text, "*")
 	span := begin && len(text)-len(after) > 1
@@ -78,7 +78,7 @@ func stars(text string, begin bool) (leads []state, after string) {
 	return []state{{run, allBut('/')}}, after
 }
 
-// match reports whether the whole name is what the pattern says.
+// match reports whether the pattern matches the whole name.
 func (g glob) match(name string) bool {
 	if len(g.states) == 0 || !strings.HasSuffix(name, g.tail) {
 		return len(g.states) == 0 && name == ""
@@ -87,7 +87,8 @@ func (g glob) match(name string) bool {
 	now.enter(0)
 	for i := range len(name) {
 		for _, at := range now.states {
-			switch s := &g.states[at]; {
+			s := &g.states[at]
+			switch {
 			case !s.takes.has(name[i]):
 			case s.kind == run:
 				next.enter(at)
@@ -104,7 +105,7 @@ func (g glob) match(name string) bool {
 	return now.done
 }
 
-// frontier is the states that an automaton may be in.
+// frontier is the set of states that an automaton may be in.
 type frontier struct {
 	all     []state
 	states  []int // those that take bytes
@@ -114,7 +115,7 @@ type frontier struct {
 
 func newFrontier(all []state) *frontier { return &frontier{all: all, entered: make([]bool, len(all))} }
 
-// enter adds a state, and those that it leads to without taking a byte.
+// enter adds a state, and the states that it leads to without a byte.
 func (f *frontier) enter(at int) {
 	for ; at < len(f.all) && !f.entered[at]; at++ {
 		f.entered[at] = true

@@ -1,15 +1,13 @@
-// Package ignore reads .nutignore, the file that says what stays out of a bundle. Its patterns are those of a
-// .gitignore at the root of the tree, and mean what they mean to git: the last one that matches wins, "!" takes a
-// path back in, and nothing can be taken back in below a folder that is out.
+// Package ignore reads .nutignore, the list of what is left out of a bundle. Its patterns are those of a .gitignore at
+// the root of the tree: the last pattern that matches wins, "!" includes a path again, and nothing below an excluded
+// folder can be included again.
 //
-// It is our own because no library that can be required gives git's answers. Against `git check-ignore` and random
-// files of patterns, the best of them (go-git's) is wrong about one file in ten of the plainest kind (letters, "*",
-// "/") and one in six of all kinds; the others are further off or panic. The tests here ask git the same questions
-// and want the same answers.
+// We do not use a library because none that we could import agrees with git. Compared with `git check-ignore` on random
+// pattern files, the best of them (go-git's) is wrong about one file in ten of the simplest kind (letters, "*", "/") and
+// one in six of all kinds; the others are worse or panic. The tests here compare with git.
 //
-// Matching takes time in proportion to the length of a pattern times that of a path, whatever the pattern is, where
-// git's own matcher can take exponentially long. Upper and lower case are told apart on every system. The package is
-// pure: it is given the text, and never looks at the disk.
+// Matching takes time proportional to the length of the pattern times that of the path, where git's matcher can take
+// exponential time. Upper and lower case differ on every system. The package is pure: it gets the text from the caller.
 package ignore
 
 import (
@@ -31,14 +29,14 @@ const (
 	maxLine  = 4_096 // bytes; no path in a bundle is longer
 )
 
-// errText is what a file is that was saved as UTF-16, or is no text at all.
+// errText is returned for a file in UTF-16, or one that is not text.
 var errText = errors.New(File + " has a zero byte; save it as plain UTF-8")
 
 // Patterns are the lines of a .nutignore. The zero value matches nothing. They can be used by many goroutines.
 type Patterns struct{ lines []pattern }
 
 // Parse reads a .nutignore. It is a *nutshell.LimitError if the file is larger than 256 KiB, has more than 10,000
-// lines or one of more than 4,096 bytes. Any other text is a file of patterns: one that is malformed matches nothing.
+// lines or one of more than 4,096 bytes. A malformed pattern matches nothing.
 func Parse(b []byte) (*Patterns, error) {
 	if len(b) > maxBytes {
 		return nil, &nutshell.LimitError{What: "bytes", Limit: maxBytes, Path: File}
@@ -61,7 +59,7 @@ func Parse(b []byte) (*Patterns, error) {
 	return p, nil
 }
 
-// Match reports whether a path stays out of the bundle, because of its own name or because a folder above it does.
+// Match reports whether a path is left out of the bundle, by its own name or because a folder above it is.
 // The path is relative to the root of the tree, with slashes and without a dot for a segment.
 func (p *Patterns) Match(path string, isDir bool) bool {
 	if p == nil || len(p.lines) == 0 {
@@ -75,7 +73,7 @@ func (p *Patterns) Match(path string, isDir bool) bool {
 	return p.decide(path, isDir)
 }
 
-// decide asks the patterns about one path, and nothing about what is above it.
+// decide matches the patterns with one path, without the folders above it.
 func (p *Patterns) decide(path string, isDir bool) bool {
 	base := path[strings.LastIndexByte(path, '/')+1:]
 	for i := len(p.lines) - 1; i >= 0; i-- {

@@ -18,7 +18,7 @@ func parse(t testing.TB, text string) *ignore.Patterns {
 	return p
 }
 
-func TestAPatternMeansWhatItMeansToGit(t *testing.T) {
+func TestPatternsLikeGit(t *testing.T) {
 	for text, c := range map[string]struct{ out, in string }{
 		"*.log":                      {"a.log x/y/a.log .log a.log/x", "a.logs log"},
 		"/build":                     {"build build/x", "x/build"},
@@ -57,7 +57,7 @@ func TestAPatternMeansWhatItMeansToGit(t *testing.T) {
 	}
 }
 
-func TestAFileBeyondTheBoundsIsRefused(t *testing.T) {
+func TestBounds(t *testing.T) {
 	for what, text := range map[string]string{
 		"bytes":           strings.Repeat("aaaaaaa\n", 40_000),
 		"lines":           strings.Repeat("\n", 10_001),
@@ -81,7 +81,7 @@ func TestNoPatternsMatchNothing(t *testing.T) {
 }
 
 // What takes a matcher that tries again and again years takes this one an instant: a test that ends is the proof.
-func TestTheWorstPatternsTakeNoTime(t *testing.T) {
+func TestWorstPatterns(t *testing.T) {
 	for _, text := range []string{
 		strings.Repeat("*a", 2_000) + "[b]", strings.Repeat("**/a/", 800) + "[b]", strings.Repeat("a*", 2_000) + "*[b]",
 		strings.Repeat("[a]*", 1_000) + "[b]", strings.Repeat("**/", 1_300) + "[b]", strings.Repeat("?*", 2_000) + "/[b]",

@@ -4,17 +4,17 @@ import "strings"
 
 // pattern is one line. A name to match begins with the literal and goes on as the glob says.
 type pattern struct {
-	negated bool // "!": takes back in
+	negated bool // begins with "!": includes again
 	folders bool // ends in "/": matches folders only
 	base    bool // has no other "/": matches the last segment of a path, wherever it is
 	literal string
 	glob    glob
 }
 
-// special are the bytes that are not themselves in a pattern.
+// special are the bytes with a meaning in patterns.
 const special = `*?[\`
 
-// parseLine reads a line. It is false for a comment and for an empty line.
+// parseLine reads a line. It reports false for a comment and for an empty line.
 func parseLine(line string) (pattern, bool) {
 	line, _ = strings.CutSuffix(line, "\n")
 	line, _ = strings.CutSuffix(line, "\r")
@@ -32,8 +32,8 @@ func parseLine(line string) (pattern, bool) {
 	if !p.base {
 		text = strings.TrimPrefix(text, "/")
 	}
-	// Git takes the literal beginning off before it reads the rest, so that in "a**/b" the stars stand at a beginning
-	// and span folders. So do we.
+	// Like git, cut off the literal beginning before reading the rest, so that in "a**/b" the stars begin the rest and
+	// span folders.
 	if end := strings.IndexAny(text, special); end >= 0 {
 		p.literal, p.glob = text[:end], compile(text[end:])
 	} else {
@@ -42,7 +42,7 @@ func parseLine(line string) (pattern, bool) {
 	return p, true
 }
 
-// trimSpaces takes off the spaces at the end that no backslash protects.
+// trimSpaces removes the spaces at the end, except one after a backslash.
 func trimSpaces(line string) string {
 	end := 0
 	for i := 0; i < len(line); i++ {

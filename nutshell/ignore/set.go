@@ -22,15 +22,15 @@ func allBut(c byte) set {
 	return s
 }
 
-// addRange adds the bytes from low to high; none if low is the higher one.
+// addRange adds the bytes from low to high; none if low is greater.
 func (s *set) addRange(low, high byte) {
 	for c := int(low); c <= int(high); c++ {
 		s.add(byte(c))
 	}
 }
 
-// bracket reads what follows a "[", up to and with the "]" that ends it. It never has a slash. If it is malformed, it
-// is empty, and nothing is left of the pattern.
+// bracket reads what follows a "[", with the "]" that ends it. It never matches a slash. A malformed one matches nothing
+// and ends the pattern.
 func bracket(text string) (takes set, after string) {
 	negated := text != "" && (text[0] == '!' || text[0] == '^')
 	if negated {
@@ -76,7 +76,7 @@ func member(takes *set, text string, low byte) (next byte, after string, ok bool
 	return c, rest, ok
 }
 
-// plain reads a byte that means itself, because it does or because a backslash stands before it.
+// plain reads a byte without a special meaning, or one after a backslash.
 func plain(text string) (c byte, after string, ok bool) {
 	if text[0] == '\\' {
 		text = text[1:]
@@ -87,7 +87,7 @@ func plain(text string) (c byte, after string, ok bool) {
 	return text[0], text[1:], true
 }
 
-// addClass adds the ASCII bytes of a class as git counts them. It is false if there is no such class.
+// addClass adds the ASCII bytes of a class, as git defines it. It reports false if there is no such class.
 func addClass(takes *set, name string) bool {
 	in, ok := classes[name]
 	for c := range byte(128) {
@@ -98,7 +98,7 @@ func addClass(takes *set, name string) bool {
 	return ok
 }
 
-// classes are those that may stand in a bracket, as in [[:alpha:]].
+// classes are the classes of a bracket, as in [[:alpha:]].
 var classes = map[string]func(byte) bool{
 	"alnum":  func(c byte) bool { return isLetter(c) || isDigit(c) },
 	"alpha":  isLetter,

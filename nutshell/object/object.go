@@ -1,5 +1,5 @@
-// Package object changes JSON objects member by member. What a change does not name keeps its place and its spelling,
-// so that a program passes on what it does not know. It knows no field of any format.
+// Package object changes JSON objects member by member. All other members keep their place and their spelling, so that a
+// program passes on what it does not know. The package knows no format.
 package object
 
 import (
@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -20,10 +21,10 @@ type Member struct {
 	Value jsontext.Value
 }
 
-// ErrNotObject is JSON of another kind.
+// ErrNotObject is returned for a JSON value that is not an object.
 var ErrNotObject = errors.New("is not a JSON object")
 
-// Parse takes apart one object, whose names are unique, and nothing after it.
+// Parse returns the members of an object. Duplicate names and bytes after the object are errors.
 func Parse(text []byte) (Members, error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(text)) // reads from text itself
 	if d.PeekKind() != '{' {
@@ -60,6 +61,18 @@ func readMember(d *jsontext.Decoder) (Member, error) {
 	return m, err
 }
 
+// Elements returns the elements of a list, nil for any other value.
+func Elements(list jsontext.Value) []jsontext.Value {
+	if list.Kind() != '[' {
+		return nil
+	}
+	var all []jsontext.Value
+	if json.Unmarshal(list, &all) != nil {
+		return nil
+	}
+	return all
+}
+
 // Value returns the text of a member, nil if there is none.
 func (o Members) Value(name string) jsontext.Value {
 	if i := o.index(name); i >= 0 {
@@ -72,7 +85,7 @@ func (o Members) index(name string) int {
 	return slices.IndexFunc(o, func(m Member) bool { return m.Name == name })
 }
 
-// With returns the object with a member changed where it stands, or added at the end. An empty value takes it out.
+// With returns the object with a member changed in place, or added at the end. An empty value removes it.
 func (o Members) With(name string, value jsontext.Value) Members {
 	i := o.index(name)
 	switch {
@@ -88,7 +101,7 @@ func (o Members) With(name string, value jsontext.Value) Members {
 	return append(slices.Clip(o), Member{name, value})
 }
 
-// WithText is With for a string; an empty one takes the member out.
+// WithText is With for a string; an empty one removes the member.
 func (o Members) WithText(name, text string) Members {
 	if text == "" {
 		return o.With(name, nil)

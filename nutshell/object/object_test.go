@@ -22,7 +22,7 @@ func Example() {
 	// Output: {"status":"done","theirs":[1,  2],"by":"ann"}
 }
 
-func TestWhatIsNotOneObjectIsRefused(t *testing.T) {
+func TestParseRefusesOtherValues(t *testing.T) {
 	for _, text := range []string{`[]`, `"x"`, `null`, ``} {
 		if _, err := object.Parse([]byte(text)); !errors.Is(err, object.ErrNotObject) {
 			t.Errorf("%s: %v", text, err)
@@ -35,7 +35,7 @@ func TestWhatIsNotOneObjectIsRefused(t *testing.T) {
 	}
 }
 
-func TestAChangeLeavesTheObjectThatItWasMadeFrom(t *testing.T) {
+func TestWithKeepsOriginal(t *testing.T) {
 	o, err := object.Parse([]byte(`{"a":1,"b":2}`))
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestAChangeLeavesTheObjectThatItWasMadeFrom(t *testing.T) {
 	}
 }
 
-func TestAnObjectWithinAnotherKeepsItsOrder(t *testing.T) {
+func TestNestedOrder(t *testing.T) {
 	o := object.Members{{"z", jsontext.Value("1.0")}, {"a", jsontext.Value(`"<"`)}}
 	b, err := json.Marshal(map[string]any{"o": o})
 	if err != nil || string(b) != `{"o":{"z":1.0,"a":"<"}}` {
@@ -54,7 +54,7 @@ func TestAnObjectWithinAnotherKeepsItsOrder(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrittenIsReadAgain(t *testing.T) {
+func TestReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := object.Members{}
 		for name, text := range rapid.MapOf(rapid.String(), rapid.String()).Draw(t, "members") {

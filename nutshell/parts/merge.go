@@ -19,20 +19,20 @@ import (
 	"guild/nutshell/object"
 )
 
-// Input is what was delivered for one part: a delivery bundle, or the directory of the part with a delivery in it.
+// Input is the delivery of one part: a delivery bundle, or the directory of the part with a delivery in it.
 type Input struct {
-	Name string // what a person calls it, for errors
+	Name string // for errors
 	Tree fs.FS
 }
 
-// Whose file is taken when two parts have different ones of the same name.
+// Which file is used when two parts have different ones of the same name.
 const (
 	PreferNone  = ""
 	PreferFirst = "first"
 	PreferLast  = "last"
 )
 
-// MergeOptions say what the merged delivery is.
+// MergeOptions are the options of Merge.
 type MergeOptions struct {
 	ID     string    // of the delivery, "nut-…"
 	Now    time.Time // when it is merged
@@ -40,7 +40,7 @@ type MergeOptions struct {
 	Prefer string    // one of the Prefer constants
 }
 
-// ConflictError is a file of which two parts have delivered different ones, or that cannot stand beside another.
+// ConflictError is a file that two parts delivered with different content, or two files that cannot be in one bundle.
 type ConflictError struct{ Path, Other, A, B string }
 
 func (e *ConflictError) Error() string {
@@ -50,7 +50,7 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("%.200q is not the same in %s and %s", e.Path, e.A, e.B)
 }
 
-// What may be wrong with the parts as a whole.
+// Errors about the parts as a whole.
 var (
 	ErrNoResult = errors.New("there is no " + nutshell.ResultFile)
 	ErrNoParent = errors.New("the deliveries do not say which task they are parts of")
@@ -58,20 +58,20 @@ var (
 	ErrTwice    = errors.New("two of the deliveries are for the same part")
 )
 
-// Merged is a delivery of the whole.
+// Merged is the delivery of the whole task.
 type Merged struct {
 	RequestID string
 	Result    *nutshell.Result
 	Parts     []Number // in their order; zero for one that does not say
 	Missing   []int    // the parts that are not there, if it is known how many there are
-	Replaced  []string // the files of which another one was preferred
+	Replaced  []string // the files that were in conflict, where one was preferred
 	Tree      fs.FS    // the bundle; it reads from the trees that were merged
 }
 
-// Merge merges the deliveries of the parts of a task, in the order of the parts. Their artifacts stand beside one
-// another, the same paths as before; their logs are put into a folder for each. The result has the worst status of
-// all, and Partial at best if a part is missing; numbers are added up, lists put one after the other, and the
-// percentages weighed by how many items of the checklist each part had. What only one result says is kept.
+// Merge merges the deliveries of the parts of a task, in the order of the parts. The artifacts keep their
+// paths; the logs of each part get a folder of their own. The status of the result is the worst of all, at best Partial
+// if a part is missing. Numbers are added up, lists concatenated, and percentages weighted by the number of checklist
+// items of each part. Members that only one result has are kept.
 //
 // Its errors are ErrNoResult, ErrNoParent, ErrParents, ErrTwice, *ConflictError, those of nutshell.ParseManifest and
 // nutshell.ParseResult, and those of reading.
@@ -128,7 +128,7 @@ func readDelivered(ctx context.Context, in Input) (*delivered, error) {
 		return nil, err
 	}
 	d := &delivered{Input: in, manifest: m}
-	raw, err := readBounded(in.Tree, nutshell.ResultFile)
+	raw, err := nutshell.ReadDocument(in.Tree, nutshell.ResultFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNoResult
 	}
@@ -139,23 +139,23 @@ func readDelivered(ctx context.Context, in Input) (*delivered, error) {
 		return nil, err
 	}
 	d.number = numberOf(d.manifest)
-	d.files, err = list(ctx, in.Tree, d.excludes)
+	d.files, err = nutshell.RegularFiles(ctx, in.Tree, d.excludes)
 	return d, err
 }
 
-// excludes reports whether a file stays behind: the result and all credentials, and of the directory of a part what
-// is not delivered.
+// excludes reports whether a file is not part of the merged delivery: results, credentials, hidden tests, and in the
+// directory of a part all files outside of delivery.
 func (d *delivered) excludes(p string, isDir bool) bool {
 	delivery := path.Dir(nutshell.ResultFile)
 	isRequest := d.manifest.BundleType() != nutshell.TypeDelivery
-	return p == nutshell.ResultFile || isBelow(p, "credentials") || p == path.Clean(d.manifest.Credentials().Vault) ||
+	return p == nutshell.HiddenDir || p == nutshell.ResultFile || isBelow(p, "credentials") || p == path.Clean(d.manifest.Credentials().Vault) ||
 		isRequest && !isBelow(p, delivery) && !(isDir && p == delivery)
 }
 
-// place is where a part stands; those that do not say come last.
+// place returns the number of a part for sorting; parts without a number come last.
 func (d *delivered) place() int { return cmp.Or(d.number.Part, MaxParts+1) }
 
-// request is the id of the part that was delivered.
+// request returns the id of the part that was delivered.
 func (d *delivered) request() string {
 	if d.manifest.BundleType() != nutshell.TypeDelivery {
 		return d.manifest.ID()
@@ -163,7 +163,7 @@ func (d *delivered) request() string {
 	return cmp.Or(d.result.RequestID, d.manifest.RequestID())
 }
 
-// checkParts finds out what the whole is, and which of its parts are there.
+// checkParts sets the id of the whole, the parts and the missing parts.
 func (m *Merged) checkParts(all []*delivered) error {
 	of, seen := 0, make(map[int]bool)
 	for i, d := range all {
@@ -202,14 +202,18 @@ func (m *Merged) files(ctx context.Context, all []*delivered, prefer string) (ma
 		for _, name := range d.files {
 			as := d.mergedPath(name, len(all))
 			if other, twice := from[as]; twice {
-				same, err := sameContent(ctx, files[as], source{fsys: d.Tree, name: name})
+				was, err := files[as].hash(ctx)
+				if err != nil {
+					return nil, err
+				}
+				is, err := source{fsys: d.Tree, name: name}.hash(ctx)
 				switch {
 				case err != nil:
 					return nil, err
-				case same:
+				case was == is:
 					continue
 				case prefer == PreferNone:
-					return nil, &ConflictError{as, as, other.Name, d.Name}
+					return nil, &ConflictError{Path: as, Other: as, A: other.Name, B: d.Name}
 				}
 				m.Replaced = append(m.Replaced, as)
 				if prefer == PreferFirst {
@@ -221,7 +225,7 @@ func (m *Merged) files(ctx context.Context, all []*delivered, prefer string) (ma
 	}
 	m.Replaced = slices.Compact(slices.Sorted(slices.Values(m.Replaced)))
 	if a, b := clash(slices.Sorted(maps.Keys(files))); a != "" {
-		return nil, &ConflictError{a, b, from[a].Name, from[b].Name}
+		return nil, &ConflictError{Path: a, Other: b, A: from[a].Name, B: from[b].Name}
 	}
 	return files, nil
 }
@@ -229,21 +233,12 @@ func (m *Merged) files(ctx context.Context, all []*delivered, prefer string) (ma
 // logs is the folder for what was noted while working.
 var logs = path.Dir(nutshell.LogFile)
 
-// mergedPath is where a file goes. The logs of all parts have the same names.
+// mergedPath returns the path of a file in the merged delivery. The logs of all parts have the same names.
 func (d *delivered) mergedPath(name string, parts int) string {
 	if inside, ok := strings.CutPrefix(name, logs+"/"); ok && parts > 1 {
 		return path.Join(logs, d.label, inside)
 	}
 	return name
-}
-
-func sameContent(ctx context.Context, a, b source) (bool, error) {
-	x, err := a.hash(ctx)
-	if err != nil {
-		return false, err
-	}
-	y, err := b.hash(ctx)
-	return x == y, err
 }
 
 func (s source) hash(ctx context.Context) (sum [sha256.Size]byte, err error) {

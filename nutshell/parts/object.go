@@ -9,7 +9,7 @@ import (
 	"guild/nutshell/object"
 )
 
-// readObject takes an object apart. Nothing is an object without members.
+// readObject parses an object. Without text it is an object without members.
 func readObject(raw []byte) (object.Members, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -17,7 +17,7 @@ func readObject(raw []byte) (object.Members, error) {
 	return object.Parse(raw)
 }
 
-// add adds a member, unless there is one of the name.
+// add adds a member, unless there is one of that name.
 func add(o *object.Members, name string, value any) error {
 	if o.Value(name) != nil {
 		return nil
@@ -34,20 +34,8 @@ func encode(value any) (jsontext.Value, error) {
 	return json.Marshal(value, json.Deterministic(true), jsontext.PreserveRawStrings(true))
 }
 
-// document writes an object, laid out for people.
+// document returns an object as indented JSON.
 func document(o object.Members) ([]byte, error) {
 	b, err := json.Marshal(o, jsontext.WithIndent("  "), jsontext.PreserveRawStrings(true))
 	return append(b, '\n'), err
-}
-
-// elements takes a list apart. Of anything else there are none.
-func elements(list jsontext.Value) []jsontext.Value {
-	if list.Kind() != '[' {
-		return nil
-	}
-	var all []jsontext.Value
-	if json.Unmarshal(list, &all) != nil {
-		return nil
-	}
-	return all
 }

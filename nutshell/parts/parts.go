@@ -1,45 +1,41 @@
 // Package parts splits a task into parts that several agents can do at the same time, and merges what they deliver
 // into one delivery of the whole.
 //
-// What is to be done is what is dealt out: the acceptance criteria, the checklist and the test scripts, one after the
-// other, so that every part has about as many and each of them is in one part. A script goes where a criterion
-// needs it. Everything else (the context, the source files) is needed to do any of it, and is in every part. Hidden
-// tests stay with the whole: it is the merged delivery that is judged by them.
+// The acceptance criteria, the checklist items and the test scripts are dealt out in turn, so that all parts have about
+// the same number and each item is in one part. A script goes to the parts whose criteria use it. Everything else (the
+// context, the source files) is in every part. Hidden tests stay with the whole, because the merged delivery is judged
+// by them.
 //
-// A part names the whole as its parent_id, and says in extensions.split which one of how many it is.
+// The parent_id of a part is the id of the whole; extensions.split has its number and the number of parts.
 //
-// The package is pure. What it returns are trees that read from the ones it was given; nothing is copied until
-// somebody reads them.
+// The package is pure. The trees that it returns read from the trees that it was given.
 package parts
 
 import (
-	"context"
 	"fmt"
-	"io/fs"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
 	"guild/nutshell"
 )
 
-// Extension is the name under which a part says which one it is, and a merged delivery what it was made of.
+// Extension is the name of the extension with the number of a part, or the parts of a merged delivery.
 const Extension = "split"
 
-// Number is which part of how many.
+// Number is the number of a part and of all parts.
 type Number struct {
 	Part int `json:"part"` // from 1 on
 	Of   int `json:"of"`
 }
 
-// String is as it stands in a title.
+// String returns the form that titles have: "part 1 of 2".
 func (n Number) String() string { return fmt.Sprintf("part %d of %d", n.Part, n.Of) }
 
 var titleNumber = regexp.MustCompile(` \(part ([0-9]{1,4}) of ([0-9]{1,4})\)$`)
 
-// numberOf reads which part a bundle is: from its extension, or from its title, which a delivery has from its
-// request. The zero Number is that it does not say.
+// numberOf reads the number of a part from its extension, or from its title, which a delivery has from its request. It
+// is zero if there is none.
 func numberOf(m *nutshell.Manifest) Number {
 	var n Number
 	if ok, err := m.Extension(Extension, &n); ok && err == nil && n.valid() {
@@ -57,28 +53,5 @@ func numberOf(m *nutshell.Manifest) Number {
 
 func (n Number) valid() bool { return n.Part >= 1 && n.Part <= n.Of && n.Of <= MaxParts }
 
-// list returns the paths of the regular files of a tree, sorted, without the manifest.
-func list(ctx context.Context, fsys fs.FS, exclude func(path string, isDir bool) bool) ([]string, error) {
-	var all []string
-	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
-		if err == nil {
-			err = ctx.Err()
-		}
-		switch {
-		case err != nil || p == "." || p == nutshell.ManifestFile:
-			return err
-		case p == nutshell.HiddenDir || exclude != nil && exclude(p, d.IsDir()):
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-		case d.Type().IsRegular():
-			all = append(all, p)
-		}
-		return nil
-	})
-	slices.Sort(all)
-	return all, err
-}
-
-// isBelow reports whether a path is that of a folder or of something in it.
+// isBelow reports whether a path is folder or below it.
 func isBelow(p, folder string) bool { return p == folder || strings.HasPrefix(p, folder+"/") }

@@ -95,7 +95,7 @@ func task() fstest.MapFS {
 	})
 }
 
-func TestATaskIsSplitByWhatIsToBeDone(t *testing.T) {
+func TestSplitTask(t *testing.T) {
 	all := split(t, task(), 3, parts.SplitOptions{})
 	shared := []string{"context/r.md", "files/main.go", "nutshell.json", "tests/criteria.json", "tests/data.txt"}
 	for i, want := range []struct{ criteria, checklist, scripts, files string }{
@@ -127,7 +127,7 @@ func TestATaskIsSplitByWhatIsToBeDone(t *testing.T) {
 	}
 }
 
-func TestAPartSaysWhoseItIsAndKeepsTheRest(t *testing.T) {
+func TestPartManifest(t *testing.T) {
 	p := split(t, task(), 2, parts.SplitOptions{})[1]
 	m := manifest(t, p.Tree)
 	if m.ID() != "nut-2" || m.ParentID() != "nut-whole" || m.Task().Title != "T (part 2 of 2)" || p.Number != (parts.Number{Part: 2, Of: 2}) {
@@ -153,7 +153,7 @@ func TestAPartSaysWhoseItIsAndKeepsTheRest(t *testing.T) {
 	}
 }
 
-func TestAPartHasSomethingToDo(t *testing.T) {
+func TestTooManyParts(t *testing.T) {
 	for _, c := range []struct {
 		members string
 		n       int
@@ -281,7 +281,7 @@ func merge(t testing.TB, inputs []parts.Input, o parts.MergeOptions) *parts.Merg
 	return m
 }
 
-func TestTheDeliveriesOfThePartsBecomeOne(t *testing.T) {
+func TestMergeDeliveries(t *testing.T) {
 	all := split(t, task(), 2, parts.SplitOptions{})
 	m := merge(t, []parts.Input{deliver(t, all[1], map[string]string{"b": "B", "both": "same"}, "partial"), deliver(t, all[0], map[string]string{"a": "A", "both": "same"}, "completed")}, options())
 	r := m.Result
@@ -313,7 +313,7 @@ func TestTheDeliveriesOfThePartsBecomeOne(t *testing.T) {
 	}
 }
 
-func TestWhatWasSplitAndDeliveredIsWhole(t *testing.T) {
+func TestSplitAndMerge(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		checklist := rapid.SliceOfN(rapid.StringMatching("[a-d]{1,3}"), 5, 12).Draw(r, "checklist")
 		whole := tree(`"acceptance":`+marshal(t, map[string]any{"checklist": checklist}), nil)
@@ -351,7 +351,7 @@ func TestWhatWasSplitAndDeliveredIsWhole(t *testing.T) {
 	})
 }
 
-func TestAMissingPartIsSaid(t *testing.T) {
+func TestMissingPart(t *testing.T) {
 	all := split(t, task(), 3, parts.SplitOptions{})
 	m := merge(t, []parts.Input{deliver(t, all[2], nil, "completed"), deliver(t, all[0], nil, "completed")}, options())
 	if !slices.Equal(m.Missing, []int{2}) || m.Result.Status != "partial" || m.Result.CompletionPercentage != 66.67 {
@@ -359,7 +359,7 @@ func TestAMissingPartIsSaid(t *testing.T) {
 	}
 }
 
-func TestTheDirectoryOfAPartIsMergedWithoutTheTask(t *testing.T) {
+func TestMergePartDirectory(t *testing.T) {
 	p := split(t, task(), 2, parts.SplitOptions{WithVault: true})[0]
 	dir := fstest.MapFS{}
 	for _, name := range paths(t, p.Tree) {
@@ -380,7 +380,7 @@ func TestTheDirectoryOfAPartIsMergedWithoutTheTask(t *testing.T) {
 	}
 }
 
-func TestDifferentFilesOfOneNameAreAConflict(t *testing.T) {
+func TestMergeConflict(t *testing.T) {
 	all := split(t, task(), 2, parts.SplitOptions{})
 	for _, c := range []struct{ first, second, path string }{{"x", "x", "delivery/artifacts/x"}, {"x", "X", "delivery/artifacts/X"}, {"x", "x/y", "delivery/artifacts/x"}} {
 		inputs := []parts.Input{deliver(t, all[0], map[string]string{c.first: "1"}, "completed"), deliver(t, all[1], map[string]string{c.second: "2"}, "completed")}
@@ -400,7 +400,7 @@ func TestDifferentFilesOfOneNameAreAConflict(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotBelongTogetherIsNotMerged(t *testing.T) {
+func TestMergeErrors(t *testing.T) {
 	all, others := split(t, task(), 2, parts.SplitOptions{}), split(t, task(), 3, parts.SplitOptions{})
 	noParent, prefer := options(), options()
 	noParent.Parent, prefer.Prefer = "", "mine"

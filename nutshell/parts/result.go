@@ -16,10 +16,10 @@ import (
 	"guild/nutshell/object"
 )
 
-// worst are the statuses, the worst first.
+// worst lists the statuses, the worst first.
 var worst = []string{nutshell.Failed, nutshell.Blocked, nutshell.Partial, nutshell.Completed}
 
-// merger merges results member by member. The first error stays.
+// merger merges results member by member. It keeps the first error.
 type merger struct {
 	all  []*delivered
 	docs []object.Members
@@ -50,7 +50,7 @@ func mergeResults(all []*delivered, files map[string]source, o MergeOptions, m *
 	add("artifacts", r.artifacts(files))
 	add("acceptance_results", r.acceptance())
 	add("execution_log", r.log())
-	add("tags", r.lists("tags", "", "skills_used", "tools_used"))
+	add("tags", r.tags())
 	add("extensions", r.extensions())
 	r.rest(&merged, r.docs)
 	if r.err != nil {
@@ -59,10 +59,10 @@ func mergeResults(all []*delivered, files map[string]source, o MergeOptions, m *
 	return document(merged)
 }
 
-// moment writes a time as the specification does.
+// moment formats a time as the specification does.
 func moment(t time.Time) nutshell.Timestamp { return nutshell.Timestamp(t.UTC().Format(time.RFC3339)) }
 
-// section is one member of every result, as an object; nil where there is none.
+// section returns one member of every result as an object, nil where it is not one.
 func (r *merger) section(name string) []object.Members {
 	all := make([]object.Members, len(r.docs))
 	for i, doc := range r.docs {
@@ -75,7 +75,7 @@ func (r *merger) section(name string) []object.Members {
 	return all
 }
 
-// latest is when the last part was completed.
+// latest returns when the last part was completed.
 func (r *merger) latest() nutshell.Timestamp {
 	var latest nutshell.Timestamp
 	var at time.Time
@@ -87,7 +87,7 @@ func (r *merger) latest() nutshell.Timestamp {
 	return latest
 }
 
-// status is the worst one.
+// status returns the worst status.
 func (r *merger) status(missing bool) string {
 	all := map[string]bool{nutshell.Partial: missing, nutshell.Completed: true}
 	for _, d := range r.all {
@@ -96,8 +96,8 @@ func (r *merger) status(missing bool) string {
 	return worst[slices.IndexFunc(worst, func(s string) bool { return all[s] })]
 }
 
-// percentage weighs the parts by the items of their checklists. A part that is completed and states none is done; a
-// missing one counts as one like the average of the others, of which nothing is done.
+// percentage returns the average of the parts, weighted by the number of their checklist items. A completed part without
+// a percentage counts as 100. A missing part counts as 0 with the average weight.
 func (r *merger) percentage(m *Merged) float64 {
 	done, weights := 0.0, 0.0
 	for i, d := range r.all {
@@ -113,7 +113,7 @@ func (r *merger) percentage(m *Merged) float64 {
 	return math.Round(done/weights*100) / 100
 }
 
-// summary puts the summaries one below the other.
+// summary joins the summaries, one a line.
 func (r *merger) summary() string {
 	var lines []string
 	for _, d := range r.all {
@@ -124,7 +124,7 @@ func (r *merger) summary() string {
 	return strings.Join(lines, "\n")
 }
 
-// deliverer names everybody, and adds up what it took.
+// deliverer lists the names and models, and adds up sessions and tokens.
 func (r *merger) deliverer() object.Members {
 	var names, models []string
 	var sessions, tokens int64
@@ -156,7 +156,7 @@ func (r *merger) add(o *object.Members, name string, value any) {
 	}
 }
 
-// rest adds what sections have that has not been merged; the first has its way.
+// rest adds the members of sections that o lacks. Of several with the same name it takes the first.
 func (r *merger) rest(o *object.Members, sections []object.Members) {
 	there := make(map[string]bool)
 	for _, m := range *o {
@@ -172,7 +172,7 @@ func (r *merger) rest(o *object.Members, sections []object.Members) {
 	}
 }
 
-// join lists the different ones of some texts.
+// join lists the distinct texts.
 func join(all []string) string {
 	var unique []string
 	for _, s := range all {
@@ -183,7 +183,7 @@ func join(all []string) string {
 	return strings.Join(unique, ", ")
 }
 
-// sum adds, and stops at the largest number: what is added is somebody's word.
+// sum adds without overflow. Negative numbers, which a deliverer may claim, count as zero.
 func sum(a, b int64) int64 {
 	if b > 0 && a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -191,13 +191,12 @@ func sum(a, b int64) int64 {
 	return a + max(b, 0)
 }
 
-// lists merges a section by putting its lists one after the other, each element as it is written. Elements that are
-// the same by key (themselves, if it is empty) come once.
-func (r *merger) lists(section, key string, names ...string) object.Members {
-	sections := r.section(section)
+// tags puts the lists of labels one after the other, each label once.
+func (r *merger) tags() object.Members {
+	sections := r.section("tags")
 	var o object.Members
-	for _, name := range names {
-		if merged, ok := concat(sections, name, key); ok {
+	for _, name := range []string{"skills_used", "tools_used"} {
+		if merged, ok := concat(sections, name, ""); ok {
 			r.add(&o, name, merged)
 		}
 	}
@@ -205,7 +204,7 @@ func (r *merger) lists(section, key string, names ...string) object.Members {
 	return o
 }
 
-// artifacts lists what the results name, and what is there beside that.
+// artifacts lists the artifacts that the results name, and those that are only in the tree.
 func (r *merger) artifacts(files map[string]source) object.Members {
 	sections := r.section("artifacts")
 	created, _ := concat(sections, "files_created", "path")
@@ -235,7 +234,8 @@ func (r *merger) artifacts(files map[string]source) object.Members {
 // each is the key of lists whose elements all stay.
 const each = "*"
 
-// concat is false if there is no such list.
+// concat concatenates a list of all sections. Elements with the same key (idOf) come once, unless key is each. ok is
+// false if no section has the list.
 func concat(sections []object.Members, name, key string) (merged []jsontext.Value, ok bool) {
 	merged = []jsontext.Value{}
 	seen := make(map[string]bool)
@@ -244,7 +244,7 @@ func concat(sections []object.Members, name, key string) (merged []jsontext.Valu
 			continue
 		}
 		ok = true
-		for _, e := range elements(s.Value(name)) {
+		for _, e := range object.Elements(s.Value(name)) {
 			if id := idOf(e, key); key == each || !seen[id] {
 				seen[id] = true
 				merged = append(merged, e)
@@ -254,7 +254,7 @@ func concat(sections []object.Members, name, key string) (merged []jsontext.Valu
 	return merged, ok
 }
 
-// idOf is what makes an element the same as another one.
+// idOf returns the member key of an element, or its text if key is empty or it has no such member.
 func idOf(e jsontext.Value, key string) string {
 	if key != "" && e.Kind() == '{' {
 		if o, err := readObject(e); err == nil && o.Value(key) != nil {
@@ -282,7 +282,7 @@ func (r *merger) acceptance() object.Members {
 	return o
 }
 
-// log merges the execution logs. The full log of each part is named in the extension, because there are many.
+// log merges the execution logs. There are several full logs; extensions names them.
 func (r *merger) log() object.Members {
 	sections := r.section("execution_log")
 	var o object.Members
@@ -301,7 +301,7 @@ func (r *merger) log() object.Members {
 	return o
 }
 
-// made is what the extension of a merged delivery says of one part.
+// made is one part in the extension of a merged delivery.
 type made struct {
 	Part      int    `json:"part,omitzero"`
 	RequestID string `json:"request_id"`
@@ -310,7 +310,7 @@ type made struct {
 	FullLog   string `json:"full_log,omitempty"`
 }
 
-// extensions keeps those of all parts, and says what was merged.
+// extensions merges the extensions of all parts, and adds the list of parts.
 func (r *merger) extensions() object.Members {
 	var of []made
 	for _, d := range r.all {

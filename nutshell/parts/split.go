@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -12,28 +11,29 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"guild/nutshell"
+	"guild/nutshell/object"
 )
 
 // MaxParts is how many parts a task can have.
 const MaxParts = 100
 
-// TooFewError is a task with less to deal out than there are to be parts.
+// TooFewError is a task with fewer criteria, checklist items and scripts than parts.
 type TooFewError struct{ Have, Want int }
 
 func (e *TooFewError) Error() string {
 	return fmt.Sprintf("%d parts need as many criteria, checklist items or test scripts, and the task has %d", e.Want, e.Have)
 }
 
-// ErrNotTask is a bundle that cannot be split because it is none of a task.
+// ErrNotTask is returned for a bundle that is not a task.
 var ErrNotTask = errors.New("only a request can be split")
 
-// SplitOptions say what else is part of the parts, or is not.
+// SplitOptions are the options of Split.
 type SplitOptions struct {
-	WithVault bool                               // the vault is in every part; else no credential is
+	WithVault bool                               // put the vault in every part; otherwise no part has credentials
 	Exclude   func(path string, isDir bool) bool // what is not part of the bundle, as .nutignore says; may be nil
 }
 
-// Part is one of the parts of a task.
+// Part is one part of a task.
 type Part struct {
 	Number    Number
 	ID        string
@@ -44,9 +44,9 @@ type Part struct {
 	Tree      fs.FS    // the bundle; it reads from the tree that was split
 }
 
-// Split splits the task m with the files fsys into n parts, which newID names. The reward of the ClawNet extension
-// and where it was published stay with the whole, and so do hidden tests. It is a *TooFewError if there is not
-// something to do in every part; the other errors are those of nutshell.ParseCriteria and of reading.
+// Split splits the task m with the files fsys into n parts, with ids from newID. The reward of the ClawNet extension, the
+// place where it was published and hidden tests stay with the whole. It is a *TooFewError if a part would have nothing
+// to do; the other errors are those of nutshell.ParseCriteria and of reading.
 func Split(ctx context.Context, m *nutshell.Manifest, fsys fs.FS, n int, o SplitOptions, newID func() (string, error)) ([]Part, error) {
 	if n < 2 || n > MaxParts {
 		return nil, fmt.Errorf("%d parts are not between 2 and %d", n, MaxParts)
@@ -77,7 +77,7 @@ func Split(ctx context.Context, m *nutshell.Manifest, fsys fs.FS, n int, o Split
 	return all, nil
 }
 
-// splitter is a task that is split.
+// splitter splits a task.
 type splitter struct {
 	whole        *nutshell.Manifest
 	fsys         fs.FS
@@ -85,18 +85,21 @@ type splitter struct {
 	criteriaFile string             // its path; empty if there are none
 	criteria     *nutshell.Criteria // nil if there are none
 	scripts      map[string]bool    // the test scripts, wherever they are named
-	loose        []string           // those that no criterion uses
+	loose        []string           // scripts that no criterion uses
 	withVault    bool
 }
 
 func newSplitter(ctx context.Context, m *nutshell.Manifest, fsys fs.FS, o SplitOptions) (*splitter, error) {
 	s := &splitter{whole: m, fsys: fsys, scripts: make(map[string]bool), withVault: o.WithVault}
 	var err error
-	if s.files, err = list(ctx, fsys, o.Exclude); err != nil {
+	s.files, err = nutshell.RegularFiles(ctx, fsys, func(p string, isDir bool) bool {
+		return p == nutshell.HiddenDir || o.Exclude != nil && o.Exclude(p, isDir)
+	})
+	if err != nil {
 		return nil, err
 	}
 	if !o.WithVault {
-		s.files = slices.DeleteFunc(s.files, s.isCredential)
+		s.files = slices.DeleteFunc(s.files, m.HoldsCredentials)
 	}
 	if err := s.readCriteria(path.Clean(m.Acceptance().CriteriaFile)); err != nil {
 		return nil, err
@@ -116,21 +119,11 @@ func newSplitter(ctx context.Context, m *nutshell.Manifest, fsys fs.FS, o SplitO
 	return s, nil
 }
 
-// isCredential reports whether a file holds credentials by its place.
-func (s *splitter) isCredential(p string) bool {
-	for _, vault := range []string{s.whole.Credentials().Vault, s.whole.APIs().CredentialRef} {
-		if vault != "" && path.Clean(vault) == p {
-			return true
-		}
-	}
-	return isBelow(p, "credentials")
-}
-
 func (s *splitter) readCriteria(name string) error {
 	if _, ok := slices.BinarySearch(s.files, name); !ok {
 		return nil
 	}
-	raw, err := readBounded(s.fsys, name)
+	raw, err := nutshell.ReadDocument(s.fsys, name)
 	if err != nil {
 		return err
 	}
@@ -139,26 +132,14 @@ func (s *splitter) readCriteria(name string) error {
 	return err
 }
 
-// maxDocument is more than the largest document that package nutshell takes, in bytes.
-const maxDocument = 16 << 20
-
-func readBounded(fsys fs.FS, name string) ([]byte, error) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxDocument))
-}
-
-// share is what one part has to do.
+// share is the work of one part.
 type share struct {
 	criteria  []nutshell.Criterion
 	checklist []string
 	loose     []string
 }
 
-// deal deals everything out, going on with the next part from one kind to the next.
+// deal deals out criteria, checklist items and scripts in turn.
 func (s *splitter) deal(n int) ([]share, error) {
 	shares, next := make([]share, n), 0
 	hand := func() *share { next++; return &shares[(next-1)%n] }
@@ -216,7 +197,7 @@ func (s *splitter) part(number Number, id string, h share) (Part, error) {
 	return p, nil
 }
 
-// writeCriteria puts a criteria file with a part of the criteria in the place of the whole one.
+// writeCriteria replaces the criteria file by one with some of the criteria.
 func (s *splitter) writeCriteria(files map[string]source, some []nutshell.Criterion) error {
 	if s.criteria == nil {
 		return nil
@@ -242,7 +223,7 @@ func (s *splitter) writeCriteria(files map[string]source, some []nutshell.Criter
 	return err
 }
 
-// manifest is that of the whole with what is the part's own.
+// manifest returns the manifest of a part.
 func (s *splitter) manifest(p Part, hasCriteria bool, files map[string]source) ([]byte, error) {
 	m, err := nutshell.ParseManifest(s.whole.Bytes())
 	if err != nil {
@@ -289,10 +270,10 @@ func (s *splitter) manifest(p Part, hasCriteria bool, files map[string]source) (
 	return m.Bytes(), nil
 }
 
-// notNil is a list that is written as one even if it has nothing.
+// notNil returns a list that is written as [] if it is empty.
 func notNil(list []string) []string { return append([]string{}, list...) }
 
-// tree is the list of files without those that the part does not have, or has another text of.
+// tree returns files.tree with only the files that the part has unchanged.
 func (s *splitter) tree(files map[string]source) (lines []jsontext.Value, listed bool, err error) {
 	raw, listed := s.whole.Member("files.tree")
 	if !listed {
@@ -300,7 +281,7 @@ func (s *splitter) tree(files map[string]source) (lines []jsontext.Value, listed
 	}
 	lines = []jsontext.Value{}
 	known := s.whole.Files().Tree
-	for i, line := range elements(jsontext.Value(raw)) {
+	for i, line := range object.Elements(jsontext.Value(raw)) {
 		if i < len(known) {
 			if f, ok := files[path.Clean(known[i].Path)]; ok && f.fsys != nil {
 				lines = append(lines, line)

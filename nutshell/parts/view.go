@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// view is a tree of files that are elsewhere, or in memory.
+// view is a tree of files from other trees or in memory.
 type view struct {
 	files   map[string]source
 	folders map[string][]string // the names in each folder, sorted
 }
 
-// source is where a file is: in a tree under a name, or here.
+// source is a file in a tree, or its content.
 type source struct {
 	fsys fs.FS
 	name string
@@ -104,7 +104,7 @@ func (f renamed) Stat() (fs.FileInfo, error) {
 	return info{f.name, found.Size(), found.Mode()}, nil
 }
 
-// info describes a file or folder. Times say nothing in a bundle.
+// info describes a file or folder. It has no time, because bundles have none.
 type info struct {
 	name string
 	size int64
@@ -151,8 +151,8 @@ func (f *folder) ReadDir(n int) ([]fs.DirEntry, error) {
 	return some, nil
 }
 
-// clash returns two of the paths that cannot be written beside one another: they differ in case alone, or one is a
-// file where the other has a folder.
+// clash returns two of the paths that cannot be in one bundle: they differ in case alone, or one is a file and a folder
+// of the other.
 func clash(paths []string) (a, b string) {
 	seen := make(map[string]string, len(paths))
 	for _, p := range paths {

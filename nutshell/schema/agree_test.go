@@ -121,7 +121,7 @@ func change(t *rapid.T, v any) any {
 	return decode(t, []byte(by))
 }
 
-func TestASchemaAndItsReaderRefuseTheSame(t *testing.T) {
+func TestSchemaAgreesWithReader(t *testing.T) {
 	for name, read := range readers {
 		s := compiled(t, name)
 		text, err := schema.Of(name)

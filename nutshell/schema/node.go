@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
-	"reflect"
 	"slices"
-	"strings"
 
-	"guild"
 	"guild/nutshell"
 )
 
@@ -35,7 +32,7 @@ type node struct {
 	Else        *node       `json:"else,omitempty"`
 }
 
-// at is the schema of a member.
+// at returns the schema of a member.
 func (n *node) at(name string) *node {
 	i := slices.IndexFunc(n.Properties, func(p property) bool { return p.name == name })
 	return n.Properties[i].schema
@@ -79,98 +76,68 @@ func (p properties) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// value is the schema of a value of a Go type, at a path without the numbers of elements and the names in maps.
-func (d document) value(path string, t reflect.Type) *node {
-	switch t {
-	case reflect.TypeFor[json.RawMessage]():
-		return &node{}
-	case reflect.TypeFor[nutshell.Timestamp]():
-		return &node{Type: types{"string", "null"}, Format: "date-time"}
-	case reflect.TypeFor[guild.Hash]():
-		return &node{Type: types{"string", "null"}, Pattern: "^((sha256:)?[0-9A-Fa-f]{64})?$"}
-	}
-	switch t.Kind() {
-	case reflect.Pointer:
-		return d.value(path, t.Elem())
-	case reflect.Struct:
-		return d.object(path, t)
-	case reflect.Map:
-		return d.dictionary(path, t)
-	case reflect.Slice:
-		return &node{Type: types{"array", "null"}, Items: d.value(path, t.Elem())}
-	}
-	return d.scalar(path, t)
-}
-
-// object is the schema of a struct.
-func (d document) object(path string, t reflect.Type) *node {
-	n := &node{Type: types{"object", "null"}}
-	for _, f := range reflect.VisibleFields(t) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "" || name == "-" {
-			continue
+// of returns the schema of a field of a table.
+func of(f *nutshell.Field) *node {
+	n := &node{Description: f.About}
+	switch f.Kind {
+	case nutshell.KindAny:
+		return n
+	case nutshell.KindText:
+		n.text(f)
+		return n
+	case nutshell.KindTime:
+		n.Type, n.Format = types{"string"}, "date-time"
+	case nutshell.KindFlag:
+		n.Type = types{"boolean"}
+	case nutshell.KindWhole:
+		n.Type, n.Minimum, n.Maximum = types{"integer"}, number[int64](math.MinInt64), number[int64](math.MaxInt64)
+	case nutshell.KindNumber:
+		n.Type, n.Minimum, n.Maximum = types{"number"}, number(-math.MaxFloat64), number(math.MaxFloat64)
+	case nutshell.KindTexts, nutshell.KindList:
+		n.Type, n.Items = types{"array"}, of(f.Each)
+	case nutshell.KindObject:
+		n.Type = types{"object"}
+		if f.Each != nil && f.Each.Kind != nutshell.KindAny {
+			n.Values = of(f.Each)
 		}
-		member := join(path, name)
-		s := d.value(member, f.Type)
-		s.Description = d.text(member)
-		n.Properties = append(n.Properties, property{name, s})
-	}
-	for _, t := range d.texts {
-		if parent, name := cut(t.path); t.only && parent == path {
-			n.Properties = append(n.Properties, property{name, &node{Description: t.says}})
+		for _, m := range f.Members {
+			n.Properties = append(n.Properties, property{m.Name, of(m)})
+			if m.Required {
+				n.Required = append(n.Required, m.Name)
+			}
 		}
+	}
+	if !f.Required {
+		n.Type = append(n.Type, "null")
 	}
 	return n
 }
 
-// dictionary is the schema of a map. What may be anything is not described.
-func (d document) dictionary(path string, t reflect.Type) *node {
-	n := &node{Type: types{"object", "null"}, Values: d.value(path, t.Elem())}
-	if reflect.DeepEqual(n.Values, &node{}) {
-		n.Values = nil
+// text makes n the schema of a text. If other values than the known ones are allowed, it is anyOf both, so that editors
+// can offer the known ones.
+func (n *node) text(f *nutshell.Field) {
+	if f.Closed {
+		n.Type, n.Enum = types{"string"}, f.Values
+		return
 	}
-	return n
-}
-
-func (d document) scalar(path string, t reflect.Type) *node {
-	switch t.Kind() {
-	case reflect.Bool:
-		return &node{Type: types{"boolean", "null"}}
-	case reflect.Int64:
-		return &node{Type: types{"integer", "null"}, Minimum: number[int64](math.MinInt64), Maximum: number[int64](math.MaxInt64)}
-	case reflect.Float64:
-		return &node{Type: types{"number", "null"}, Minimum: number(-math.MaxFloat64), Maximum: number(math.MaxFloat64)}
+	one := n
+	if len(f.Values) > 0 {
+		one = &node{}
+		n.AnyOf = []*node{{Enum: f.Values}, one}
 	}
-	anything := &node{Type: types{"string", "null"}}
-	if known := nutshell.Values(d.file, path); known != nil {
-		return &node{AnyOf: []*node{{Enum: known}, anything}}
+	one.Type = types{"string"}
+	if f.Form != nil {
+		one.Pattern = f.Form.String()
 	}
-	return anything
+	switch {
+	case !f.Required:
+		one.Type = types{"string", "null"}
+	case f.Form == nil:
+		one.MinLength = 1
+	}
 }
 
 func number[N int64 | float64](n N) json.Number {
 	b, _ := json.Marshal(n) // finite
 	return json.Number(b)
-}
-
-// text is what is said of a member.
-type text struct {
-	path, says string
-	only       bool // it is described, and not read
-}
-
-func (d document) text(path string) string {
-	i := slices.IndexFunc(d.texts, func(t text) bool { return t.path == path })
-	if i < 0 {
-		return ""
-	}
-	return d.texts[i].says
-}
-
-func join(path, name string) string { return strings.TrimPrefix(path+"."+name, ".") }
-
-// cut takes the last name off a path.
-func cut(path string) (parent, name string) {
-	i := strings.LastIndexByte(path, '.')
-	return path[:max(0, i)], path[i+1:]
 }

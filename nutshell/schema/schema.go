@@ -1,13 +1,12 @@
-// Package schema is the JSON Schemas (draft 2020-12) of the documents in a bundle: nutshell.json,
-// delivery/result.json, apis/endpoints.json, tests/criteria.json and the open vault. They are generated from the Go
-// types that read the documents, so that the two cannot come apart; only the descriptions are written by hand.
+// Package schema makes the JSON Schemas (draft 2020-12) of the documents in a bundle: nutshell.json,
+// delivery/result.json, apis/endpoints.json, tests/criteria.json and the open vault. They are made from the
+// tables of the fields that package nutshell reads the documents with, so that the two cannot come apart.
 //
 // A schema refuses what the reader refuses, and no more. Unknown members are allowed everywhere, because bundles keep
-// them; null stands for a member that is absent; nothing is required but what the specification requires, and the
-// status of a result. Where the specification lists values, another one is only worth a warning: such a member is
+// them; null means an absent member; only what the specification requires is required, and the status of a result. Where the specification lists values, another one is only worth a warning: such a member is
 // anyOf an enum, from which editors complete, and any text. The status of a result is an enum and nothing else. What
-// a schema cannot say is left to the reader: duplicate keys, ids that stand there twice, and the bounds of size and
-// depth. Times have the format date-time, which the standard takes as a note unless a validator is told otherwise.
+// a schema cannot say is left to the reader: duplicate names, duplicate ids, and the bounds of size and depth. Times have
+// the format date-time, which validators ignore by default.
 package schema
 
 import (
@@ -29,31 +28,40 @@ const (
 	Vault     = "vault"
 )
 
-// ErrUnknown is a document that has no schema.
+// ErrUnknown is returned for a document that has no schema.
 var ErrUnknown = errors.New("there is no such schema")
 
-// document is what the schema of a document is made of.
+// document describes a document that has a schema.
 type document struct {
 	name, title string
 	about       string
-	file        string // for nutshell.Values; empty if the specification lists none
-	of          reflect.Type
-	texts       []text
-	finish      func(*node) // adds what the types do not say
+	table       *nutshell.Field
+	finish      func(root *node) // adds what the table does not say; may be nil
 }
 
 func documents() []document {
 	return []document{
-		{Manifest, "Nutshell manifest", "nutshell.json, the entry point of a bundle (section 3).",
-			nutshell.ManifestFile, reflect.TypeFor[nutshell.Sections](), manifestTexts(), finishManifest},
-		{Result, "Nutshell result", "delivery/result.json, what came of a task (section 5).",
-			nutshell.ResultFile, reflect.TypeFor[nutshell.Result](), resultTexts(), finishResult},
-		{Endpoints, "Nutshell endpoints", "apis/endpoints.json, the calls that a task may make (section 8).",
-			nutshell.EndpointsFile, reflect.TypeFor[nutshell.Endpoints](), endpointsTexts(), func(*node) {}},
-		{Criteria, "Nutshell acceptance criteria", "tests/criteria.json, machine-readable acceptance tests (section 9).",
-			nutshell.CriteriaFile, reflect.TypeFor[nutshell.Criteria](), criteriaTexts(), func(*node) {}},
-		{Vault, "Nutshell vault, open", "The document in credentials/vault.enc.json, once it is decrypted (section 7). Never keep it in clear.",
-			"", reflect.TypeFor[vault](), vaultTexts(), finishVault},
+		{
+			name: Manifest, title: "Nutshell manifest", about: "nutshell.json, the entry point of a bundle (section 3).",
+			table: nutshell.Describe(reflect.TypeFor[nutshell.Sections]()), finish: finishManifest,
+		},
+		{
+			name: Result, title: "Nutshell result", about: "delivery/result.json, what came of a task (section 5).",
+			table: nutshell.Describe(reflect.TypeFor[nutshell.Result]()),
+		},
+		{
+			name: Endpoints, title: "Nutshell endpoints", about: "apis/endpoints.json, the calls that a task may make (section 8).",
+			table: nutshell.Describe(reflect.TypeFor[nutshell.Endpoints]()), finish: finishEndpoints,
+		},
+		{
+			name: Criteria, title: "Nutshell acceptance criteria", about: "tests/criteria.json, machine-readable acceptance tests (section 9).",
+			table: nutshell.Describe(reflect.TypeFor[nutshell.Criteria]()), finish: finishCriteria,
+		},
+		{
+			name: Vault, title: "Nutshell vault, open",
+			about: "The document in credentials/vault.enc.json, once it is decrypted (section 7). Never keep it in clear.",
+			table: nutshell.Describe(reflect.TypeFor[vault]()), finish: finishVault,
+		},
 	}
 }
 
@@ -66,61 +74,32 @@ func Names() []string {
 	return names
 }
 
-// Of returns the schema of a document, as JSON laid out for people that ends with a newline. The same version gives
-// the same bytes. It is ErrUnknown if the name is none of Names.
+// Of returns the schema of a document as indented JSON that ends with a newline. The same version gives the same bytes.
+// It is ErrUnknown if the name is not one of Names.
 func Of(name string) ([]byte, error) {
 	all := documents()
 	i := slices.IndexFunc(all, func(d document) bool { return d.name == name })
 	if i < 0 {
 		return nil, fmt.Errorf("%.40q: %w", name, ErrUnknown)
 	}
-	b, err := json.MarshalIndent(all[i].schema(), "", "  ")
+	d := all[i]
+	root := of(d.table)
+	root.Draft = "https://json-schema.org/draft/2020-12/schema"
+	root.ID = "urn:nutshell:" + nutshell.Version + ":" + d.name
+	root.Title, root.Description = d.title, d.about
+	root.Type = types{"object"}
+	if d.finish != nil {
+		d.finish(root)
+	}
+	b, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("the schema %s: %w", name, err)
 	}
 	return append(b, '\n'), nil
 }
 
-// schema is the root of the schema.
-func (d document) schema() *node {
-	root := d.object("", d.of)
-	root.Draft = "https://json-schema.org/draft/2020-12/schema"
-	root.ID = "urn:nutshell:" + nutshell.Version + ":" + d.name
-	root.Title, root.Description = d.title, d.about
-	root.Type = types{"object"}
-	d.finish(root)
-	return root
-}
-
-// finishManifest adds what nutshell.Manifest.Validate asks for.
+// finishManifest requires a title, except of a delivery.
 func finishManifest(root *node) {
-	root.Required = []string{"nutshell_version", "bundle_type", "id"}
-	version, id := root.at("nutshell_version"), root.at("id")
-	version.Type, version.Pattern = types{"string"}, nutshell.VersionPattern
-	id.Type, id.Pattern = types{"string"}, nutshell.IDPattern
-	some := root.at("bundle_type").AnyOf
-	some[len(some)-1] = &node{Type: types{"string"}, MinLength: 1}
-
 	root.If = &node{Required: []string{"bundle_type"}, Properties: properties{{"bundle_type", &node{Const: nutshell.TypeDelivery}}}}
 	root.Else = &node{Required: []string{"task"}, Properties: properties{{"task", &node{Type: types{"object"}, Required: []string{"title"}}}}}
-}
-
-// finishResult adds what nutshell.ParseResult asks for.
-func finishResult(root *node) {
-	root.Required = []string{"status"}
-	status := root.at("status")
-	status.AnyOf, status.Type = nil, types{"string"}
-	status.Enum = nutshell.Values(nutshell.ResultFile, "status")
-}
-
-// finishVault adds what a vault cannot do without.
-func finishVault(root *node) {
-	root.Required = []string{"vault_version"}
-	version := root.at("vault_version")
-	version.Type, version.Pattern = types{"string"}, `^0\.`
-	one := root.at("credentials").Items
-	one.Type, one.Required = types{"object"}, []string{"name", "value"}
-	name, value, restrictions := one.at("name"), one.at("value"), one.at("restrictions")
-	name.Type, name.MinLength = types{"string"}, 1
-	value.Type, restrictions.Type = types{"object", "string"}, types{"object", "null"}
 }

@@ -68,7 +68,7 @@ func validate(t interface{ Fatal(...any) }, s *jsonschema.Schema, text []byte) e
 	return s.Validate(doc)
 }
 
-func TestEverySchemaIsOneAndAlwaysTheSame(t *testing.T) {
+func TestSchemasAreValidAndStable(t *testing.T) {
 	for _, name := range schema.Names() {
 		compiled(t, name)
 		first, _ := schema.Of(name)
@@ -118,7 +118,7 @@ func undescribed(prefix string, properties map[string]any) (paths []string) {
 	return paths
 }
 
-func TestTheDocumentsOfTheReferenceAreValid(t *testing.T) {
+func TestReferenceDocuments(t *testing.T) {
 	for pattern, name := range map[string]string{
 		"nutshell.json":        schema.Manifest,
 		"delivery/result.json": schema.Result,
@@ -142,7 +142,7 @@ func TestTheDocumentsOfTheReferenceAreValid(t *testing.T) {
 	}
 }
 
-func TestTheManifestsOfBundlesAreValid(t *testing.T) {
+func TestManifestsOfBundles(t *testing.T) {
 	files, err := filepath.Glob("../testdata/*/*.nut")
 	if err != nil || len(files) == 0 {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestTheManifestsOfBundlesAreValid(t *testing.T) {
 	}
 }
 
-func TestAVaultOfTheSpecificationIsValid(t *testing.T) {
+func TestVaultOfSpecification(t *testing.T) {
 	s := compiled(t, schema.Vault)
 	good := `{"vault_version":"0.2.0","created_at":"2026-03-14T10:00:00Z","expires_at":"2026-03-21T10:00:00Z","credentials":[
 		{"name":"staging-db","type":"postgresql","value":{"host":"staging-db.internal","port":5432,"password":"x"},
@@ -182,7 +182,7 @@ func TestAVaultOfTheSpecificationIsValid(t *testing.T) {
 	}
 }
 
-func TestHostileManifestsAreRefusedByBoth(t *testing.T) {
+func TestHostileManifests(t *testing.T) {
 	s := compiled(t, schema.Manifest)
 	good := `{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-1","task":{"title":"t"}%s}`
 	for _, more := range []string{
@@ -212,7 +212,7 @@ func TestHostileManifestsAreRefusedByBoth(t *testing.T) {
 	}
 }
 
-func TestWhatOnlyDeservesAWarningIsValid(t *testing.T) {
+func TestValidateWarnings(t *testing.T) {
 	s := compiled(t, schema.Manifest)
 	for _, text := range []string{
 		`{"nutshell_version":"0.3.0","bundle_type":"poem","id":"nut-1","task":{"title":"","priority":"urgent"},"x_future":{"a":[1]}}`,

@@ -1,11 +1,11 @@
-// Package signature is detached signatures of bundles: who vouches for a .nut file, with a Nostr key, and when.
+// Package signature makes and checks detached signatures of .nut files with Nostr keys.
 //
 // A signature is a Nostr event of kind 1063 (NIP-94, file metadata) whose x tag is the hash of the bundle file, so
-// that any Nostr program can read, check and publish it. It is kept beside the bundle, in <bundle>.sig: one inside
-// would change the hash that it signs. The file has one event on each line, one for each signer; the line of a single
-// signer is the event as it would be sent to a relay.
+// that any Nostr program can read, check and publish it. It is in a file of its own, <bundle>.sig, because one inside of
+// the bundle would change the hash that it signs. The file has one event on each line, one for each signer, as it would
+// be sent to a relay.
 //
-// The package is pure. It trusts nobody: that a key is the right one is the business of whoever asks.
+// The package is pure. It does not decide which keys to trust: the caller does.
 package signature
 
 import (
@@ -24,7 +24,7 @@ import (
 // Kind is the kind of the event: file metadata.
 const Kind nostr.Kind = 1063
 
-// Suffix is what the name of a bundle's file gets for that of its signatures.
+// Suffix is added to the name of a bundle's file to name the file of its signatures.
 const Suffix = ".sig"
 
 // Bounds of what is read.
@@ -41,7 +41,7 @@ const (
 	MIME     = "application/x-nutshell" // compressed otherwise, or not at all
 )
 
-// Why signatures are refused.
+// Errors of signatures.
 var (
 	ErrNotSignature = errors.New("not a signature of a bundle")
 	ErrOther        = errors.New("the signature is for another bundle")
@@ -49,18 +49,18 @@ var (
 	ErrTooMany      = errors.New("too many signatures for one bundle")
 )
 
-// Subject is the bundle file that is signed. Only Hash is what the signature rests on; the rest is for whoever comes
-// across the event without the file.
+// Subject is the bundle file that is signed. The signature depends on Hash only; the rest is for readers of the event who
+// do not have the file.
 type Subject struct {
 	Hash  guild.Hash // of the whole file
 	Size  int64      // of the whole file, in bytes
 	MIME  string     // MIMEGzip or MIME
 	ID    string     // of the bundle, "nut-…"
 	Title string     // of its task
-	URL   string     // where the file can be had; empty if that is not said
+	URL   string     // where the file is; may be empty
 }
 
-// Signature is one that holds: Signer has signed this bundle file, and said it did so at At.
+// Signature is a valid signature: Signer has signed this bundle file, and says that it was at At.
 type Signature struct {
 	Signer nostr.PubKey
 	At     time.Time
@@ -79,8 +79,8 @@ func MediaType(head []byte) string {
 	return MIME
 }
 
-// Event returns the event that says what s is, unsigned. Text in it is cut and cleaned of control characters, on
-// which other programs' event ids break.
+// Event returns the unsigned event for s. Texts are cut, and control characters removed, because other programs compute
+// wrong event ids with them.
 func Event(s Subject, at time.Time) nostr.Event {
 	title := guild.Cut(guild.Clean(s.Title), maxTitle)
 	tags := nostr.Tags{{"x", s.Hash.Hex()}, {"m", s.MIME}, {"size", strconv.FormatInt(s.Size, 10)}}
@@ -91,9 +91,9 @@ func Event(s Subject, at time.Time) nostr.Event {
 	return nostr.Event{Kind: Kind, CreatedAt: nostr.Timestamp(at.Unix()), Tags: tags, Content: title}
 }
 
-// Verify reads a file of signatures and checks each of them against the hash of the bundle file. The result is never
-// empty: where one signature is not sound, none is returned, and the error is ErrNotSignature, ErrOther, ErrForged or
-// ErrTooMany. Of two by the same key the newer one counts.
+// Verify reads a file of signatures and checks each of them against the hash of the bundle file. If one is invalid, none
+// is returned, and the error is ErrNotSignature, ErrOther, ErrForged or ErrTooMany; otherwise there is at least one. Of
+// two by the same key the newer one counts.
 func Verify(file []byte, hash guild.Hash) ([]Signature, error) {
 	events, err := parse(file)
 	if err != nil {
@@ -110,7 +110,7 @@ func Verify(file []byte, hash guild.Hash) ([]Signature, error) {
 	return all, nil
 }
 
-// verify checks what is cheap first.
+// verify checks one event, cheap checks first.
 func verify(e nostr.Event, hash guild.Hash) (Signature, error) {
 	s, x, err := read(e)
 	if err != nil {
@@ -127,7 +127,7 @@ func verify(e nostr.Event, hash guild.Hash) (Signature, error) {
 	return s, nil
 }
 
-// read takes an event for a signature, without checking it.
+// read returns the signature in an event, without verifying it.
 func read(e nostr.Event) (s Signature, hash guild.Hash, err error) {
 	wrong := func(why string) (Signature, guild.Hash, error) {
 		return Signature{}, guild.Hash{}, fmt.Errorf("%w: %s", ErrNotSignature, why)
@@ -135,7 +135,8 @@ func read(e nostr.Event) (s Signature, hash guild.Hash, err error) {
 	x, one := only(e.Tags, "x")
 	size, _ := only(e.Tags, "size")
 	id, _ := only(e.Tags, "bundle")
-	switch hash, err = guild.ParseHash(x); {
+	hash, err = guild.ParseHash(x)
+	switch {
 	case e.Kind != Kind:
 		return wrong(fmt.Sprintf("the event is of kind %d, not %d", e.Kind, Kind))
 	case !one || err != nil || x != hash.Hex():
@@ -148,7 +149,7 @@ func read(e nostr.Event) (s Signature, hash guild.Hash, err error) {
 	return s, hash, nil
 }
 
-// only returns the value of a tag that is there once.
+// only returns the value of a tag that the event has exactly once.
 func only(tags nostr.Tags, name string) (value string, one bool) {
 	n := 0
 	for _, tag := range tags {
@@ -163,7 +164,7 @@ func only(tags nostr.Tags, name string) (value string, one bool) {
 	return value, true
 }
 
-// with adds a signature, in the place of an older one by the same key.
+// with adds a signature, or replaces an older one by the same key.
 func with(all []Signature, s Signature) []Signature {
 	i := slices.IndexFunc(all, func(other Signature) bool { return other.Signer == s.Signer })
 	switch {
@@ -175,8 +176,8 @@ func with(all []Signature, s Signature) []Signature {
 	return all
 }
 
-// Add returns a file of signatures with one more. file is what there was before, nil for none: each signature in it
-// must hold for the same bundle, and the newer of two by one key stays.
+// Add returns a file of signatures with v added. file is the old file, nil if there is none; its signatures must be valid
+// for the same bundle. Of two by the same key the newer one is kept.
 func Add(file []byte, v guild.Verified) ([]byte, error) {
 	s, hash, err := read(v.Event())
 	if err != nil {

@@ -53,7 +53,7 @@ func file(t testing.TB, all ...guild.Verified) []byte {
 	return b
 }
 
-func TestASignatureHoldsForItsBundleAlone(t *testing.T) {
+func TestVerify(t *testing.T) {
 	b := file(t, signed(t, alice, signature.Event(subject(bundle), at)))
 	all, err := signature.Verify(b, bundle)
 	if err != nil {
@@ -69,7 +69,7 @@ func TestASignatureHoldsForItsBundleAlone(t *testing.T) {
 	}
 }
 
-func TestTheFileOfOneSignerIsTheEventAsRelaysTakeIt(t *testing.T) {
+func TestSingleSignerFile(t *testing.T) {
 	b := file(t, signed(t, alice, signature.Event(subject(bundle), at)))
 	var e nostr.Event
 	if err := json.Unmarshal(b, &e); err != nil {
@@ -85,7 +85,7 @@ func TestTheFileOfOneSignerIsTheEventAsRelaysTakeIt(t *testing.T) {
 	}
 }
 
-func TestManySignAndOneSignsAgain(t *testing.T) {
+func TestAddSigners(t *testing.T) {
 	older, newer := signed(t, alice, signature.Event(subject(bundle), at)), signed(t, alice, signature.Event(subject(bundle), at.Add(time.Hour)))
 	other := signed(t, bob, signature.Event(subject(bundle), at))
 	for name, b := range map[string][]byte{
@@ -99,7 +99,7 @@ func TestManySignAndOneSignsAgain(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSignatureIsRefused(t *testing.T) {
+func TestInvalidSignatures(t *testing.T) {
 	good := string(file(t, signed(t, alice, signature.Event(subject(bundle), at))))
 	made := func(change func(*nostr.Event)) string {
 		e := signature.Event(subject(bundle), at)
@@ -152,7 +152,7 @@ func TestWhatIsNoSignatureIsRefused(t *testing.T) {
 	}
 }
 
-func TestAFileOfAnotherBundleIsNotAddedTo(t *testing.T) {
+func TestAddToSignaturesOfAnotherBundle(t *testing.T) {
 	other := file(t, signed(t, alice, signature.Event(subject(guild.Hash{1}), at)))
 	if _, err := signature.Add(other, signed(t, bob, signature.Event(subject(bundle), at))); !errors.Is(err, signature.ErrOther) {
 		t.Error(err)
@@ -162,7 +162,7 @@ func TestAFileOfAnotherBundleIsNotAddedTo(t *testing.T) {
 	}
 }
 
-func TestOnlySoManySign(t *testing.T) {
+func TestTooManySigners(t *testing.T) {
 	var b []byte
 	for n := range signature.MaxSigners {
 		b, _ = signature.Add(b, signed(t, signer(byte(n+1)), signature.Event(subject(bundle), at)))
@@ -178,7 +178,7 @@ func TestOnlySoManySign(t *testing.T) {
 	}
 }
 
-func TestAnyTitleCanBeSigned(t *testing.T) {
+func TestSignedTitles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := subject(bundle)
 		s.Title, s.ID, s.URL = rapid.String().Draw(t, "title"), rapid.String().Draw(t, "id"), rapid.String().Draw(t, "url")
@@ -196,7 +196,7 @@ func TestAnyTitleCanBeSigned(t *testing.T) {
 	})
 }
 
-func TestTheMediaTypeIsThatOfTheCompression(t *testing.T) {
+func TestMediaType(t *testing.T) {
 	for head, want := range map[string]string{
 		"NUT\x01\x1f\x8b\x08": signature.MIMEGzip, "NUT\x01\x28\xb5\x2f\xfd": signature.MIME, "NUT\x01nutshell.json": signature.MIME, "NUT": signature.MIME,
 	} {

@@ -16,7 +16,7 @@ import (
 // maxTime is the last second of the year 9999.
 const maxTime = 253402300799
 
-// wire is an event as NIP-01 writes it. Every member must be there.
+// wire is an event in the JSON form of NIP-01. All members are required.
 type wire struct {
 	ID        *string     `json:"id"`
 	PubKey    *string     `json:"pubkey"`
@@ -27,7 +27,7 @@ type wire struct {
 	Sig       *string     `json:"sig"`
 }
 
-// parse reads the events of a file: at least one, one after the other, and nothing beside them.
+// parse reads the events of a file, which must have at least one and nothing else.
 func parse(file []byte) ([]nostr.Event, error) {
 	if len(file) > MaxFile {
 		return nil, fmt.Errorf("%w: more than %d bytes", ErrNotSignature, MaxFile)
@@ -66,7 +66,7 @@ func next(d *jsontext.Decoder) (nostr.Event, error) {
 	return w.event()
 }
 
-// notEOF is for an event that ends in its midst: that is not the end of the file.
+// notEOF turns io.EOF into io.ErrUnexpectedEOF: an event that ends too early is not the end of the file.
 func notEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -84,7 +84,7 @@ func (w wire) event() (nostr.Event, error) {
 		return e, fmt.Errorf("%d tags, more than %d", len(*w.Tags), maxTags)
 	}
 	if *w.CreatedAt < 0 || *w.CreatedAt > maxTime {
-		return e, errors.New("created_at is no moment")
+		return e, errors.New("created_at is out of range")
 	}
 	if err := cmp.Or(unhex(e.ID[:], "id", *w.ID), unhex(e.PubKey[:], "pubkey", *w.PubKey), unhex(e.Sig[:], "sig", *w.Sig)); err != nil {
 		return e, err
@@ -96,7 +96,7 @@ func (w wire) event() (nostr.Event, error) {
 	return e, nil
 }
 
-// unhex reads lower-case hex digits, as many as fit.
+// unhex decodes lower-case hex digits, which must fill to.
 func unhex(to []byte, name, text string) error {
 	b, err := hex.DecodeString(text)
 	if err != nil || len(b) != len(to) || hex.EncodeToString(b) != text {
@@ -113,7 +113,7 @@ func line(e nostr.Event) ([]byte, error) {
 	for _, tag := range e.Tags {
 		tags = append(tags, tag)
 	}
-	b, err := json.Marshal(wire{&id, &key, &at, &kind, &tags, &e.Content, &sig})
+	b, err := json.Marshal(wire{ID: &id, PubKey: &key, CreatedAt: &at, Kind: &kind, Tags: &tags, Content: &e.Content, Sig: &sig})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotSignature, err)
 	}

@@ -1,11 +1,11 @@
-"""What arrives from the subject: every value is checked before anything is made of it."""
+"""Reads what the subject sends. Every value is checked before anything is made of it."""
 
 
 class Arrival(Codec):
     """The part of the link that makes proxies of what the subject sends."""
 
     def take_class(self, payload, depth):
-        """A class of the submission's."""
+        """Read a class of the submission."""
         number, name, module, qualname, bases, base, operations, methods, doc, meta, derives = _is(payload, list)
         self.accept(number)
         for text in (name, module, qualname):
@@ -41,7 +41,8 @@ class Arrival(Codec):
         return cls
 
     def make_class(self, name, module, above, about):
-        """A class that has a name, a place in the hierarchy and operations that ask."""
+        """Make a class with the name, the bases and the operations of a class of the submission. The operations ask
+        the subject."""
         failing = [b for b in above if issubclass(b, BaseException)]
         members = {"__module__": module}
         for operation in about.operations:
@@ -86,7 +87,7 @@ class Arrival(Codec):
             raise Malformed("a class that cannot be")
 
     def take_handle(self, payload, depth):
-        """An object of the submission's."""
+        """Read an object of the submission."""
         number, cls, more = _is(payload, list)
         cls = self.decode(cls, depth)
         if not _is_class(cls) or cls not in self.about or issubclass(cls, BaseException):
@@ -98,7 +99,7 @@ class Arrival(Codec):
         return self.thing(number, cls, _is(more, dict), depth)
 
     def thing(self, number, cls, more=None, depth=0):
-        """Makes what stands for an object."""
+        """Make the proxy of an object."""
         base = _data_base(cls)
         more = more or {}
         if base in NATIVE:
@@ -123,7 +124,7 @@ class Arrival(Codec):
         return v
 
     def take_exception(self, payload, depth):
-        """An exception: one of the library's, or of a class of the submission's."""
+        """Read an exception: of the library, or of a class of the submission."""
         number, cls, args, text, cause, context, own = _is(payload, list)
         self.accept(number)
         cls, args, own = self.decode(cls, depth), tuple(self.values(args, depth)), _is(self.decode(own, depth), dict)
@@ -145,7 +146,7 @@ class Arrival(Codec):
         return e
 
     def library_exception(self, cls, args, own):
-        """An exception of the library's, with its arguments and its plain attributes."""
+        """Make an exception of the library, with its arguments and its plain attributes."""
         if cls in (FileNotFoundError, PermissionError) and len(args) == 3 and type(args[2]) is str:
             place = args[2] if self.given.below(args[2]) else self.files.place(args[2])
             if place and os.path.lexists(place):
@@ -162,7 +163,7 @@ class Arrival(Codec):
         return e
 
     def failure(self, number):
-        """What stands for an exception of the submission's own class."""
+        """Make the proxy of an exception of the submission's own class."""
         cls, (args, text) = self.classes[number], self.failures[number]
         try:
             e = cls.__new__(cls, *args)

@@ -1,11 +1,11 @@
-"""Watches what the tests assert, where only their own text tells that the submission decided it."""
+"""Watches the assertions of the tests where only their source text shows that the submission decides."""
 import functools
 
 
 class Marker(ast.NodeTransformer):
-    """Puts a note before and after each assertion of a module of the tests', and around what is used as a yes or no,
-    looked for, or held to be the same object. An assert statement that is true if all of its parts are is taken as a
-    statement for each part, which is the same to the test."""
+    """Adds a call before and after each assertion of a test module, and around values that are used as yes or no,
+    looked for, or compared by identity. An assert of several parts joined by "and" becomes one statement for each
+    part, which means the same."""
 
     def visit_Assert(self, node):
         marked = []
@@ -16,7 +16,7 @@ class Marker(ast.NodeTransformer):
         return marked
 
     def visit_Expr(self, node):
-        """An assertion in the manner of unittest."""
+        """Mark an assertion in the style of unittest."""
         name = _last(node.value.func) if isinstance(node.value, ast.Call) else None
         if name is None or not name.startswith("assert"):
             return self.generic_visit(node)
@@ -66,20 +66,20 @@ def _noted(node, repeats):
 
 
 def _note(node, name, *args):
-    """A call of a function of ours; no program can spell its name."""
+    """Return a call of a function of ours; its name cannot be spelled in a program."""
     call = ast.Expr(ast.Call(ast.Name(name, ast.Load()), list(args), []))
     return ast.fix_missing_locations(ast.copy_location(call, node))
 
 
 def _told(node, name="@told"):
-    """A value that is looked at on its way."""
+    """Return a value that is looked at when it is computed."""
     if not isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Await, ast.IfExp, ast.NamedExpr)):
         return node
     return ast.copy_location(ast.Call(ast.copy_location(ast.Name(name, ast.Load()), node), [node], []), node)
 
 
 def _truth(node):
-    """A value that is looked at when it is used as a yes or no."""
+    """Return a value that is looked at when it is used as yes or no."""
     if isinstance(node, ast.BoolOp):
         node.values = [_truth(v) for v in node.values]
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
@@ -88,12 +88,12 @@ def _truth(node):
 
 
 def without_notes(message):
-    """What pytest says of a failure, without what it says of our functions."""
+    """Return pytest's text about a failure without the parts about our functions."""
     return "\n".join(line for line in message.split("\n") if " = @told(" not in line and " = @truth(" not in line)
 
 
 def _look_at_items(node):
-    """Looks at what stands in a list or the like: Python takes two items that are the same object for equal."""
+    """Look at the items of a list or the like, because Python takes two items that are the same object for equal."""
     if isinstance(node, ast.Dict):
         node.values = [_told(v) for v in node.values]
     elif isinstance(node, (ast.List, ast.Tuple, ast.Set)):
@@ -103,7 +103,7 @@ def _look_at_items(node):
 
 
 def _repeats(test):
-    """Whether an expression uses something twice: as an argument and, perhaps, for what is expected."""
+    """Report whether an expression uses something twice, such as an argument that is also in the expected value."""
     functions = {id(n.func) for n in ast.walk(test) if isinstance(n, ast.Call)}
     inner = {id(n.value) for n in ast.walk(test) if isinstance(n, ast.Attribute)}
     used = [ast.dump(n) for n in ast.walk(test) if isinstance(n, (ast.Name, ast.Attribute))
@@ -112,8 +112,8 @@ def _repeats(test):
 
 
 class Asserts:
-    """Counts as the submission's decisions what it has not been asked for as such: it has changed, while an assertion
-    was evaluated, what was used twice in it, or the assertion was about which of its objects are one."""
+    """Counts as decisions of the submission what it was not asked about directly: it changed something that an
+    assertion uses twice, or the assertion compared its objects by identity."""
 
     YES = ("assertTrue", "assertFalse")
     SAME = ("assertIs", "assertIsNot", "assertIn", "assertNotIn")  # what unittest has for what Marker looks at
@@ -122,7 +122,7 @@ class Asserts:
         self.link, self.mutated, self.answers = link, link.mutated, link.answers
 
     def install(self, rewrite):
-        """Marks the modules that pytest rewrites, which are all of the tests', and watches unittest."""
+        """Mark the modules that pytest rewrites, which are all of the tests, and watch unittest."""
         import unittest
         original, tests = rewrite.rewrite_asserts, self.link.tests
         own = {os.path.basename(tests)} | {
@@ -144,7 +144,7 @@ class Asserts:
         return noted
 
     def begin(self):
-        """Begins a new test."""
+        """Begin a new test."""
         self.answers = self.link.answers
 
     def note_begin(self):
@@ -155,8 +155,8 @@ class Asserts:
             self.link.decided += 1
 
     def truth(self, value):
-        """Looks at a value that is used as a yes or no and is neither: a method may have said it in its place. An
-        object that has a truth of its own will be asked for it, which is counted then."""
+        """Look at a value that is used as yes or no but is neither: a method may have returned it instead. An object
+        with a truth of its own is asked for it, and that is counted then."""
         kind = type(value)
         asked = isinstance(value, Thing) and any("__bool__" in vars(c) for c in kind.__mro__)
         travels = kind in _ATOMS or kind in self.link.encoders or isinstance(value, Remote)

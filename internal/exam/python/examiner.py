@@ -1,8 +1,8 @@
 """Runs the customer's tests beside the submission, in one process, and reports on descriptor 3.
 
-The outline of the tests is taken from their source text and sent before any submitted code can run. The word that marks our records is read from standard input and
-kept in local variables only. What comes later shares a process with the submission and can be forged by it;
-the judge counts such a result as weak.
+The list of tests is taken from their source text and sent before any submitted code can run. The word that marks our
+records is read from standard input and kept in local variables only. Later records come from a process that the
+submission shares and can be forged by it; the judge counts such a result as weak.
 """
 import fcntl
 

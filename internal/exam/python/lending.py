@@ -1,5 +1,6 @@
-"""What the submission may do with what a test has given it: call it, compute with it, and use what of it is known to
-be harmless. What lies behind it is not given with it: its class, what a function is made of, what a mock remembers."""
+"""Says what the submission may do with an object that a test gave it: call it, compute with it, and use attributes
+that are known to be harmless. What is behind the object stays hidden: its class, the parts of a function, what a mock
+remembers."""
 
 _FILE = frozenset(
     "read read1 readline readlines readinto write writelines seek tell truncate close closed flush readable writable "
@@ -29,11 +30,12 @@ _ROUTINES = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, ty
 
 
 class Shape:
-    """What a number means that only describes the class of something lent: nothing can be done with it."""
+    """A number that only describes the class of a lent object. Nothing can be done with it."""
 
 
 def library_name(v):
-    """Where the submission finds its own copy of a class or function of the standard library: module and name."""
+    """Return the module and name under which the submission finds its own copy of a class or function of the
+    library."""
     owner = getattr(v, "__objclass__", v)
     module, name = getattr(owner, "__module__", None), getattr(v, "__qualname__", None)
     if type(module) is not str or type(name) is not str or module.partition(".")[0] not in STANDARD:
@@ -50,18 +52,18 @@ def is_mock(o):
 
 
 def _mocks_own(name):
-    """Whether a mock uses a name itself, to remember how it was called and to be asked about that."""
+    """Report whether a mock uses a name for itself, to remember calls and to be asked about them."""
     mock = sys.modules["unittest.mock"]
     return name in ("method_calls", "mock") or name.startswith("assert") or hasattr(mock.AsyncMock, name)
 
 
 def _definer(cls, name):
-    """The class that an object has an attribute from."""
+    """Return the class that an object has an attribute from."""
     return next((c for c in cls.__mro__ if name in vars(c)), None)
 
 
 def _own(o):
-    """The attributes of an object that are not its class's."""
+    """Return the attributes of an object that are not those of its class."""
     try:
         return object.__getattribute__(o, "__dict__")
     except AttributeError:
@@ -69,7 +71,7 @@ def _own(o):
 
 
 def may_get(o, name, tests):
-    """Whether the submission may ask for an attribute of something lent."""
+    """Report whether the submission may read an attribute of a lent object."""
     if isinstance(o, _ROUTINES):
         own = getattr(o, "__dict__", {})
         return name in own and "mock" not in own
@@ -93,13 +95,13 @@ def may_get(o, name, tests):
 
 
 def _acts(v):
-    """Whether something is there to be called. What the submission itself has put there is not the test's."""
+    """Report whether an attribute is there to be called. One that the submission has set is not the test's."""
     return not isinstance(v, (Remote, RemoteClass, Method)) and (callable(v) or is_mock(v) or hasattr(type(v), "__get__"))
 
 
 def may_set(o, name, value, tests):
-    """Whether the submission may replace an attribute of something lent, by value or, if that is NotImplemented,
-    by nothing. Methods, callbacks and mocks of the test's stay as they are."""
+    """Report whether the submission may replace an attribute of a lent object, by value or, if that is
+    NotImplemented, delete it. Methods, callbacks and mocks of the test stay as they are."""
     if is_mock(o):
         theirs = isinstance(value, (Remote, RemoteClass, Method)) or callable(value)
         return not _mocks_own(name) and not theirs and value is not NotImplemented
@@ -122,7 +124,7 @@ def may_set(o, name, value, tests):
 
 
 def is_outcome(e):
-    """Whether an exception says what a test has come to."""
+    """Report whether an exception is the result of a test."""
     return isinstance(e, AssertionError) or any(
         c.__module__ == "_pytest.outcomes" or (c.__module__, c.__name__) == ("unittest.case", "SkipTest")
         for c in type(e).__mro__)

@@ -1,4 +1,4 @@
-"""The examiner's side of the conversation: what tests do goes out, what the submission asks of them is answered."""
+"""The examiner's side of the conversation: it sends what tests do, and answers what the submission asks."""
 
 
 class Link(Arrival):

@@ -1,6 +1,6 @@
-"""Files below the temporary directory that a test and the submission both mean: what one side has written is
-written on the other before it looks. Only plain files and directories travel, and only below the temporary
-directory."""
+"""Keeps files below the temporary directory that a test and the submission share the same on both sides: what one
+side writes is written on the other before it looks. Only plain files and directories below the temporary directory
+are shared."""
 import stat
 
 MIRRORED = 8 << 20  # bytes that travel with one message
@@ -8,7 +8,7 @@ ENTRIES = 1000
 
 
 class Mirror:
-    """What one side knows of the files that both have."""
+    """What one side knows of the shared files."""
 
     def __init__(self):
         self.temporary = os.path.realpath("/tmp") + "/"
@@ -16,12 +16,12 @@ class Mirror:
         self.clear()
 
     def clear(self):
-        """Forgets all: a new test begins."""
+        """Forget everything: a new test begins."""
         self.roots = set()
         self.seen = {}  # path → what it was like when last told
 
     def place(self, path):
-        """A path as it is spelled on both sides; None if it is elsewhere."""
+        """Return a path as both sides spell it; None if it is outside."""
         if path.startswith("/tmp/"):
             path = self.temporary + path[5:]
         path = os.path.normpath(path)
@@ -30,8 +30,8 @@ class Mirror:
         return path
 
     def root(self, path):
-        """The part of a path that belongs together, a test's own directory or what lies in the temporary one; None
-        if the path is elsewhere."""
+        """Return the directory that a path is shared with: a test's own, or one in the temporary directory; None if
+        the path is outside."""
         path = self.place(path)
         if path is None:
             return None
@@ -40,13 +40,13 @@ class Mirror:
         return self.temporary + "/".join(parts[:depth]) if len(parts) >= depth else None
 
     def mention(self, path):
-        """Notes a path as one that both sides mean."""
+        """Note a path that both sides use."""
         root = self.root(path)
         if root:
             self.roots.add(root)
 
     def look(self):
-        """What there is now: path → (is a directory, size, time)."""
+        """Return the present state: path → (is a directory, size, time)."""
         found = {}
         for root in self.roots:
             stack = [root]
@@ -64,7 +64,8 @@ class Mirror:
         return found
 
     def changes(self):
-        """What is new, other or gone since the other side was last told: [path, bytes in hex, directory, gone]."""
+        """Return what is new, changed or gone since the other side was last told: [path, bytes in hex, directory,
+        gone]."""
         now, told, size = self.look(), [], 0
         for path in sorted(now):
             if self.seen.get(path) == now[path]:
@@ -85,8 +86,8 @@ class Mirror:
         return told
 
     def take(self, changes):
-        """Does here what was done there. What was here before and was not mentioned stays as it is. True in place
-        of contents says that a path is meant at which there is nothing yet."""
+        """Make the other side's changes here. Files that it does not mention stay as they are. True in place of
+        contents means that a path is used at which there is nothing yet."""
         for path, content in changes:
             root = self.root(path)
             if root not in self.ever and os.path.lexists(root):
@@ -98,7 +99,7 @@ class Mirror:
         self.seen = self.look()
 
     def straight(self, path):
-        """Whether no link leads elsewhere on the way to a path."""
+        """Report whether no link leads elsewhere on the way to a path."""
         return os.path.realpath(os.path.dirname(path)) == os.path.dirname(path) and not os.path.islink(path)
 
     def _write(self, path, content):

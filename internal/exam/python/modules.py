@@ -1,8 +1,8 @@
-"""The modules of the submission's, as the tests import them."""
+"""The submission's modules as the tests import them."""
 
 
 class RemoteModule(types.ModuleType):
-    """A module of the submission's."""
+    """A module of the submission."""
 
     def __getattr__(self, name):
         if name == "__all__":
@@ -22,7 +22,7 @@ class RemoteModule(types.ModuleType):
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the modules of the submission's, for the tests alone and after every other place."""
+    """Finds the submission's modules, for the tests alone and after every other place."""
 
     ASKING = ("/_pytest/outcomes.py", "/_pytest/monkeypatch.py", "/unittest/mock.py", "/pkgutil.py",
               "/importlib/__init__.py")
@@ -48,7 +48,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(name, self, is_package=found[1] is True)
 
     def for_test(self):
-        """Whether it is a test that imports, by itself or through pytest or mock."""
+        """Report whether a test imports, by itself or through pytest or mock."""
         frame = sys._getframe(2)
         while frame is not None:
             file = frame.f_code.co_filename
@@ -72,7 +72,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         vars(module).update(__doc__=doc if type(doc) is str else None, __file__=file if type(file) is str else None)
 
     def exported(self, names):
-        """The names that `import *` brings: none that the test has of its own, or that means something to the
+        """Return the names that `import *` brings: none that the test defines itself, or that means something to the
         interpreter or to pytest."""
         if type(names) is not list:
             return []
@@ -93,7 +93,8 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def absent(args, directory):
-    """The program, file or module that a command line names and that is not here; None if there is none."""
+    """Return the program, file or module that a command line names and that is missing here; None if there is
+    none."""
     words = args.split() if type(args) is str else [str(w) for w in args] if isinstance(args, (list, tuple)) else []
     for n, word in enumerate(words[:4]):
         if word == "-m" and n + 1 < len(words):
@@ -108,7 +109,7 @@ def absent(args, directory):
 
 
 def watch_programs(link):
-    """Begins to notice when a test starts a program that only the submission has."""
+    """Begin to notice when a test starts a program that only the submission has."""
     import subprocess
     begin = subprocess.Popen.__init__
 
@@ -122,7 +123,7 @@ def watch_programs(link):
 
 
 def words_of(tests):
-    """All names that the tests use."""
+    """Return all names that the tests use."""
     words = set()
     for directory, _, files in os.walk(tests):
         for name in files:
@@ -133,7 +134,7 @@ def words_of(tests):
 
 
 def bound_names(file, tests):
-    """The names that a source file binds by itself at its top, or has from a module of the tests'."""
+    """Return the names that a source file binds at its top, or imports from a module of the tests."""
     names = set()
     if file is None:
         return names
@@ -154,7 +155,7 @@ def bound_names(file, tests):
 
 
 def all_names(name, tests):
-    """The names that a module of the tests' gives to who imports all of them, if it is one and is imported."""
+    """Return the names that `import *` takes from a module of the tests, if it is one and is imported."""
     for full, module in list(sys.modules.items()):
         file = vars(module).get("__file__") if type(module) is types.ModuleType else None
         if full.rpartition(".")[2] == (name or "").rpartition(".")[2] and type(file) is str and file.startswith(tests + "/"):
@@ -163,8 +164,8 @@ def all_names(name, tests):
 
 
 def classes_of(tests):
-    """The names that the tests use as classes: in isinstance, or by calling them and then asking the result for
-    something that no plain value has."""
+    """Return the names that the tests use as classes: in isinstance, or by calling them and using an attribute of the
+    result that no plain value has."""
     names = set()
     for directory, _, files in os.walk(tests):
         for name in files:
@@ -175,7 +176,7 @@ def classes_of(tests):
 
 
 def _used_as_classes(tree):
-    """The names that one module uses as classes."""
+    """Return the names that one module uses as classes."""
     found, made = set(), []  # made: a name or attribute, and what was called to make it
     asked = set()  # names and attributes that are asked for what no plain value has
     for node in ast.walk(tree):
@@ -196,5 +197,5 @@ def _used_as_classes(tree):
 
 
 def _last(node):
-    """The last part of a name, dotted or not."""
+    """Return the last part of a dotted name."""
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None

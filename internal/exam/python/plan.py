@@ -1,4 +1,4 @@
-"""Finds out which tests there are from their source text alone, before anything runs."""
+"""Finds the tests in their source text alone, before anything runs."""
 import ast
 import json
 import os

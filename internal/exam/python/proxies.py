@@ -1,9 +1,8 @@
-"""What stands for the submission in the examiner: modules, classes and objects that pass on what a test does.
+"""Proxies of the submission in the examiner: modules, classes and objects that pass on what a test does.
 
-Whatever arrives is checked before it is used. A class of the submission becomes a class here that has its name and
-its place in the hierarchy, but none of its code; derived data (a namedtuple, an IntEnum, a list with methods)
-carries its plain value, and is compared by that. What only the submission could decide, such as whether two of
-its objects are equal, is counted.
+Everything that arrives is checked before it is used. A class of the submission becomes a class here with its name and
+its bases, but none of its code. Derived data (a namedtuple, an IntEnum, a list with methods) has its plain value here
+and is compared by it. What only the submission can decide, such as whether two of its objects are equal, is counted.
 """
 import abc
 import builtins
@@ -37,17 +36,17 @@ WATCHED = (  # functions of the library that tests like to replace, and that the
 
 
 class Unsupported(BaseException):
-    """The test does what split examination cannot; the criterion needs mode inproc."""
+    """The test does something that split examination cannot; the criterion needs mode inproc."""
 
 
 class Remote:
-    """What all that stands for something of the submission's has in common."""
+    """The base of all proxies."""
 
     __slots__ = ()
 
 
 class RemoteClass(type):
-    """The metaclass of the classes that stand for the submission's."""
+    """The metaclass of the proxies of classes."""
 
     def __new__(meta, name, bases, members, link=None, **more):
         if link is None:
@@ -94,12 +93,12 @@ LINK = []  # the one link to the subject
 
 
 class Thing(Remote, metaclass=RemoteClass, link=True):
-    """An object of the submission's."""
+    """The proxy of an object."""
 
     __slots__ = ("_remote", "__weakref__")
 
     def __eq__(self, other):
-        """Which of its objects are one is what the submission says."""
+        """Ask the submission: only it knows which of its objects are the same."""
         if isinstance(other, Remote):
             LINK[0].decided += 1
         return True if self is other else NotImplemented
@@ -160,7 +159,7 @@ OWN = {"__traceback__", "__cause__", "__context__", "__suppress_context__", "__n
 
 
 class Method:
-    """A method of an object of the submission's, which is asked for when it is called."""
+    """A method of an object of the submission, which is looked up when it is called."""
 
     __slots__ = ("_owner", "__name__")
 
@@ -207,8 +206,8 @@ def _call(self, *a, **k):
 
 
 def _binary(name):
-    """An operator. The other operand is shown to the submission only if it is the submission's own, or if the
-    test knows the class: a result that nobody expects must not learn what it is compared with."""
+    """Make an operator. The submission sees the other operand only if that is its own or the test knows the class: an
+    unexpected object must not learn what it is compared with."""
     def operation(self, other):
         return LINK[0].binary(name, self, other)
     return operation
@@ -269,7 +268,7 @@ ABSTRACT = {name: getattr(collections.abc, name) for name in collections.abc.__a
 
 
 class Description:
-    """What the subject says of a class."""
+    """The subject's description of a class."""
 
     def __init__(self, number, operations, methods, base, meta):
         self.number, self.methods, self.base = number, frozenset(methods), base
@@ -278,7 +277,7 @@ class Description:
         self.operations = [n for n in operations if n in MEMBERS]
 
     def abstract(self, name, module):
-        """The abstract classes that an object of this class is an instance of."""
+        """Return the abstract classes that an object of this class is an instance of."""
         found = {("builtins", "generator"): ["Generator"], ("builtins", "coroutine"): ["Coroutine"]}
         if {"__getitem__", "__iter__", "__len__"} <= self.all and {"keys", "items", "values"} <= self.methods:
             return ["Mapping", "MutableMapping"] if "__setitem__" in self.all else ["Mapping"]
@@ -332,7 +331,7 @@ def _inside(module, name, original):
 
 
 def _library_exception(module, qualname):
-    """An exception of the standard library that this process has imported already."""
+    """Return an exception of the library that this process has imported already."""
     top = module.partition(".")[0]
     if top in ("builtins", "unittest") or top not in STANDARD:
         return None
@@ -346,7 +345,7 @@ FOUNDATIONS = ("collections.abc", "numbers", "contextlib", "enum", "os", "io")  
 
 
 def _library_classes(names):
-    """The abstract classes and enumerations among what a class says it is derived from."""
+    """Return the abstract classes and enumerations among the bases that a class claims."""
     found = []
     for module, name in [_words(pair) for pair in _is(names, list)[:50]]:
         cls = getattr(importlib.import_module(module), name, None) if module in FOUNDATIONS else None
@@ -356,8 +355,8 @@ def _library_classes(names):
 
 
 def watch_enums(link):
-    """Lets isinstance and issubclass find the library's enumerations above a class of the submission's, and counts
-    where only the submission's word says that it is one."""
+    """Let isinstance and issubclass find the library's enumerations above a class of the submission, and count where
+    only the submission says so."""
     def told(cls, kind):
         about = link.about.get(cls) if type(cls) is RemoteClass else None
         if about is None or kind not in about.derives:
@@ -410,7 +409,8 @@ def _public(name):
 
 
 def _lendable(cls, tests):
-    """Whether the submission may be given an object: one that the tests have made, or of a few harmless classes."""
+    """Report whether the submission may be given an object: one that the tests have made, or of a few harmless
+    classes."""
     if cls.__module__ in ("unittest.mock", "_io", "io", "functools", "builtins", "itertools", "operator", "enum",
                           "types", "collections", "re", "string", "datetime", "zoneinfo", "queue", "threading",
                           "_thread", "_random", "random", "array", "pathlib", "weakref"):
@@ -419,6 +419,6 @@ def _lendable(cls, tests):
 
 
 def _of_tests(cls, tests):
-    """Whether a class is the customer's: of the tests, or of the bundle's files beside them."""
+    """Report whether a class is the customer's: of the tests, or of the bundle's files beside them."""
     file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
     return type(cls) is not RemoteClass and file.startswith(os.path.dirname(tests) + "/")

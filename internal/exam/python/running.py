@@ -1,6 +1,6 @@
-"""Watches that nothing of the submission's runs here. What a test may run of it is text: an expression, a module that
-was written while the tests ran, a pickle. Where a text comes from cannot be told, so only what was here before counts
-as the customer's. What runs here may change whatever it likes, so it is reported before it does."""
+"""Watches that no code of the submission runs here. A test may run text of it: an expression, a module written while
+the tests ran, a pickle. The origin of a text is unknown, so only what was here before counts as the customer's. What
+runs here can change anything, so it is reported before it runs."""
 import time
 
 PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn")
@@ -8,7 +8,8 @@ MAKING = {"/collections/__init__.py", "/dataclasses.py", "/unittest/mock.py"}  #
 
 
 class Running:
-    """An audit hook. It keeps what it needs for itself, for tests replace functions of the library."""
+    """An audit hook. It keeps copies of the functions that it needs, because tests replace functions of the
+    library."""
 
     def __init__(self, link, report):
         """report is called once, with what is about to run."""
@@ -31,20 +32,20 @@ class Running:
                 report("%s in %.200s" % (what, self.place(self.frame(1))))
 
     def place(self, frame):
-        """The test's file in which it happens."""
+        """Return the test file in which it happens."""
         while frame is not None and not frame.f_code.co_filename.startswith(self.tests):
             frame = frame.f_back
         return inside(frame.f_code.co_filename) if frame is not None else "pytest"
 
     def is_new(self, path, missing=False):
-        """Whether a file is not as it was when the tests began. The time that is looked at cannot be set."""
+        """Report whether a file has changed since the tests began, by a time that a program cannot set."""
         try:
             return self.stat(path).st_ctime_ns > self.began
         except (OSError, ValueError, TypeError):
             return missing
 
     def of_library(self, frame):
-        """Whether it is a module of a library that runs something of its own while it is being imported."""
+        """Report whether this is a library module that runs something of its own while it is imported."""
         while frame is not None and frame.f_code.co_filename.startswith(self.libraries + ("<",)):
             if frame.f_code.co_filename.startswith("<frozen importlib"):
                 return True

@@ -1,5 +1,5 @@
-"""The examiner's side of the files that are shared. What a test has named goes out, with what is below it. What comes
-back may be put there, or may be new; all else that a test has written is out of reach."""
+"""The examiner's side of shared files. A path that a test passes to the submission goes out, with what is below it.
+The submission may change that, or make new files; all other files of the test are out of its reach."""
 
 SECRET = ("criteria.json", "conftest.py")  # names below the tests that are never given away
 HELD = 32 << 20  # bytes that the submission may have written here in all
@@ -19,12 +19,12 @@ class Shared(Mirror):
         self.awaited = set()  # paths that the submission knows to be meant, though there is nothing yet
 
     def mention(self, path):
-        """Notes a path that a test gives the submission."""
+        """Note a path that a test gives the submission."""
         if self.root(path):
             self.roots.add(self.place(path))
 
     def look(self):
-        """What there is now, with the directories above, but not what is beside."""
+        """Return the present state of shared paths, with the directories above, without what is beside them."""
         found = super().look()
         for root in self.roots:
             above = os.path.dirname(root)
@@ -40,7 +40,7 @@ class Shared(Mirror):
         return told + [[r, True] for r in new]
 
     def take(self, changes):
-        """Does here what was done there, where that is allowed."""
+        """Make the submission's changes here, where that is allowed."""
         for path, content in _is(changes, list):
             root = self.root(_is(path, str))
             if root is None or self.place(path) != path or content is True:
@@ -52,7 +52,7 @@ class Shared(Mirror):
         self.seen = self.look()
 
     def allowed(self, path, root):
-        """Whether the submission may write a path: it was given it, has made it, or nobody has and it is beside
+        """Report whether the submission may write a path: it was given it, has made it, or it is new and beside
         something that it was given or in a new place of its own."""
         if any(path == r or path.startswith(r + "/") for r in self.roots):
             return True
@@ -73,7 +73,7 @@ class Shared(Mirror):
         return s.st_mode, s.st_ino, s.st_size if stat.S_ISREG(s.st_mode) else 0, s.st_mtime_ns if stat.S_ISREG(s.st_mode) else 0
 
     def charge(self, path, content):
-        """Counts what is about to be written, so that the submission cannot fill the examiner's disk."""
+        """Count what is about to be written, so that the submission cannot fill the examiner's disk."""
         before = self.like(path)
         if content is not False:
             self.entries += before is None
@@ -89,7 +89,7 @@ class Shared(Mirror):
 
 
 class Given:
-    """The customer's data files that tests pass to the submission, each of which it gets once, to read."""
+    """The customer's data files that tests pass to the submission. It gets each once, to read."""
 
     def __init__(self, tests):
         self.tests, self.known, self.meant = tests + "/", set(), []
@@ -98,7 +98,7 @@ class Given:
         return path.startswith(self.tests)
 
     def contents(self):
-        """What was meant and is new: [path, contents]."""
+        """Return the new files that are used: [path, contents]."""
         found, size = [], 0
         for path in self.meant:
             if path in self.known or not self.is_data(path):
@@ -112,7 +112,7 @@ class Given:
         return found
 
     def is_data(self, path):
-        """Whether a path is that of a plain file which is no test and nothing that the customer hides."""
+        """Report whether a path is a plain file that is neither a test nor hidden by the customer."""
         parts = path[len(self.tests):].split("/")
         secret = parts[0] == "hidden" or parts[-1] in SECRET or any(p.startswith(".") for p in parts)
         source = os.path.splitext(path)[1].startswith(".py")

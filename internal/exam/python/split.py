@@ -1,6 +1,6 @@
 """Runs the customer's tests with the submission in another sandbox, and reports on descriptor 3.
 
-Nothing of the submission's runs in this process, so what pytest says here is what the tests found.
+No code of the submission runs in this process, so pytest's results here are those of the tests.
 """
 import fcntl
 import time
@@ -24,7 +24,7 @@ class Reporter:
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item):
-        """What the subject decided and what it could not be asked belong to the test that was running."""
+        """Count for the running test what the subject decided, and what could not be asked."""
         self.link.fresh = True
         self.link.files.clear()
         self.link.refused, self.link.hint = None, None
@@ -86,7 +86,7 @@ class Reporter:
 
 
 def fail_only(outcome):
-    """Makes an interrupt, which would end the session, the failure of one test: nobody sits at a keyboard here."""
+    """Make an interrupt, which would end the session, the failure of one test: nobody is at a keyboard."""
     if outcome.excinfo is None or not isinstance(outcome.excinfo[1], KeyboardInterrupt):
         return
     failure = RuntimeError("KeyboardInterrupt")
@@ -97,7 +97,7 @@ def fail_only(outcome):
 
 
 def layer(item):
-    """The layer of a test, by its marker or else by its directory below tests/."""
+    """Return the layer of a test, by its marker or else by its directory below tests/."""
     for mark in item.iter_markers():
         if mark.name in LAYERS:
             return mark.name

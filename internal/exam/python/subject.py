@@ -1,7 +1,7 @@
-"""Runs the submission and answers what the examiner asks of it, on descriptor 4.
+"""Runs the submission and answers the examiner's requests on descriptor 4.
 
-This process belongs to the submission: it may change anything here. It has no tests, no expected values and no
-way to report a result, and whatever it sends is data to the examiner.
+This process belongs to the submission, which may change anything here. It has no tests, no expected values and no way
+to report a result, and the examiner takes everything that it sends as data.
 """
 import importlib
 import importlib.util

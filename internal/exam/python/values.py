@@ -1,4 +1,4 @@
-"""What travels by value beside the built-in types, and what can be asked of an object."""
+"""Says which types besides the built-in ones are sent by value, and which operations an object may have."""
 
 
 def _lazily(module, name):

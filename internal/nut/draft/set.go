@@ -3,7 +3,6 @@ package draft
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -187,7 +186,7 @@ func (s setting) value() (json.RawMessage, error) {
 	case s.unset:
 		return nil, nil
 	case f.Kind == nutshell.KindTexts && !s.jsonValue:
-		return json.Marshal(s.texts())
+		return json.Marshal(s.texts(f))
 	case len(s.values) > 1:
 		return nil, cli.WithHint(cli.Usage(fmt.Errorf("%s takes one value, not %d", s.key, len(s.values))), "put a text with spaces in quotes")
 	case s.jsonValue:
@@ -233,12 +232,9 @@ func (s setting) not(want nutshell.Kind) error {
 	return cli.Usage(fmt.Errorf("%s: %.80q is not %s", s.key, s.values[0], want))
 }
 
-// sentences are lists whose elements may have commas in them.
-var sentences = []string{"acceptance.checklist", "harness.constraints", "completeness.warnings"}
-
 // texts returns the elements of a list.
-func (s setting) texts() []string {
-	if slices.Contains(sentences, s.key) {
+func (s setting) texts(f nutshell.Field) []string {
+	if f.Sentences {
 		return s.values
 	}
 	all := []string{}

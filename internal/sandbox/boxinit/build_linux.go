@@ -9,14 +9,14 @@ import (
 	"guild/internal/sandbox/namespaces/plan"
 )
 
-// Directories to put a file system on for a moment; every host has one of each kind.
+// Directories to mount a file system on for a moment. Every host has one of each kind.
 var (
 	rootAnchors    = []string{"/tmp", "/usr"}
 	scratchAnchors = []string{"/etc", "/dev"}
 )
 
-// build makes the world of the plan and moves into it. What is shown of the host is held before the new root
-// hides it, and so is /proc: the kernel lets a new one be mounted only where an old one is in sight.
+// build makes the file system of the plan and moves into it. It takes copies of the host's mounts before the new
+// root hides them, and of /proc: the kernel allows a new /proc only while an old one is visible.
 func (f *first) build() error {
 	trees, err := f.hold()
 	if err != nil {
@@ -42,7 +42,7 @@ func (f *first) build() error {
 	return f.identify()
 }
 
-// identify gives the world its name and its loopback.
+// identify sets the host name and starts the loopback.
 func (f *first) identify() error {
 	if f.plan.Hostname != "" {
 		if err := unix.Sethostname([]byte(f.plan.Hostname)); err != nil {
@@ -55,7 +55,7 @@ func (f *first) identify() error {
 	return nil
 }
 
-// hold takes a copy of every mount to be shown, restricted as asked; -1 for what is not there.
+// hold takes a restricted copy of every mount of the plan; -1 for one that does not exist.
 func (f *first) hold() ([]int, error) {
 	held := make([]int, len(f.plan.Binds))
 	for i, b := range f.plan.Binds {
@@ -89,19 +89,19 @@ func (f *first) hold() ([]int, error) {
 	return held, nil
 }
 
-// restrict sets attributes of a whole tree, and cuts it off from what is mounted on the host later.
+// restrict sets attributes of a whole tree, and makes it private, so that later mounts of the host do not appear.
 func restrict(fd, attributes int) error {
 	return unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{
 		Attr_set: uint64(attributes), Propagation: unix.MS_PRIVATE,
 	})
 }
 
-// restrictMount sets attributes of what is mounted somewhere.
+// restrictMount sets attributes of the mount at a path.
 func restrictMount(at string, attributes, flags int) error {
 	return unix.MountSetattr(unix.AT_FDCWD, at, uint(flags), &unix.MountAttr{Attr_set: uint64(attributes)})
 }
 
-// mountNew makes a file system with its options, given as name and value.
+// mountNew makes a detached file system with options, given as pairs of name and value.
 func mountNew(kind string, attributes int, options ...string) (int, error) {
 	fs, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -125,7 +125,7 @@ func mountNew(kind string, attributes int, options ...string) (int, error) {
 
 const noCode = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 
-// openProc mounts /proc of our process namespace, nowhere yet; -1 for none.
+// openProc makes a detached mount of /proc of our process namespace; -1 for none.
 func openProc(p plan.Proc) (int, error) {
 	switch p {
 	case plan.NoProc:
@@ -137,7 +137,7 @@ func openProc(p plan.Proc) (int, error) {
 	}
 }
 
-// enterRoot makes an empty file system the root and forgets the old one.
+// enterRoot makes an empty file system the root and unmounts the old one.
 func enterRoot() error {
 	root, err := mountNew("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, "size", "2m", "nr_inodes", "4096", "mode", "0755")
 	if err != nil {
@@ -159,7 +159,7 @@ func enterRoot() error {
 	return chdir("/")
 }
 
-// attach puts a detached mount on the first of some directories that takes it, and says on which.
+// attach mounts a detached mount on the first of some directories that accepts it, and returns that directory.
 func attach(fd int, candidates []string) (string, error) {
 	var err error
 	for _, at := range candidates {
@@ -177,7 +177,7 @@ func chdir(dir string) error {
 	return nil
 }
 
-// furnish puts everything into the root, which is still writable.
+// furnish fills the root, which is still writable.
 func (f *first) furnish(trees []int, proc int, parts []int) error {
 	for _, dir := range f.plan.Dirs {
 		if err := f.makeDirs(dir); err != nil {
@@ -245,7 +245,7 @@ func (f *first) makeFile(file plan.File) error {
 	return nil
 }
 
-// makeTerminals mounts a /dev/pts of our own.
+// makeTerminals mounts a new /dev/pts.
 func (f *first) makeTerminals() error {
 	pts, err := mountNew("devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, "ptmxmode", "0666", "mode", "620")
 	if err != nil {
@@ -254,7 +254,7 @@ func (f *first) makeTerminals() error {
 	return f.mountAt(pts, "/dev/pts")
 }
 
-// mountAt puts a detached mount somewhere, makes the place if it must, and closes the descriptor.
+// mountAt mounts a detached mount at a path, makes its mount point if necessary, and closes the descriptor.
 func (f *first) mountAt(fd int, at string) error {
 	defer unix.Close(fd)
 	var st unix.Stat_t
@@ -274,7 +274,7 @@ func (f *first) mountAt(fd int, at string) error {
 	return nil
 }
 
-// makePlace makes an empty file for a file to be mounted on.
+// makePlace makes an empty file as the mount point of a file.
 func (f *first) makePlace(at string) error {
 	if err := f.makeDirs(path.Dir(at)); err != nil {
 		return err
@@ -289,7 +289,7 @@ func (f *first) makePlace(at string) error {
 	return nil
 }
 
-// makeDirs makes a directory and what is missing above it. In the scratch file system they are the command's.
+// makeDirs makes a directory and its parents. In the scratch file system they belong to the command's user.
 func (f *first) makeDirs(dir string) error {
 	err := unix.Mkdir(dir, 0o755)
 	if err == unix.ENOENT {
@@ -304,7 +304,7 @@ func (f *first) makeDirs(dir string) error {
 	case err != nil:
 		var st unix.Stat_t
 		if unix.Stat(dir, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
-			return nil // EROFS and the like for a directory that is there
+			return nil // such as EROFS for a directory that exists
 		}
 		return failure{"mkdir " + dir, err}
 	case f.inScratch(dir):

@@ -7,25 +7,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of what is sent out beside those of the plan, as sandbox.WriteFiles has them.
+// Bounds of the collected files beside those of the plan. They are the same as those of sandbox.WriteFiles.
 const (
 	maxDepth = 64
 	maxName  = 1024
 )
 
-// collector sends files and directories out as a tar stream. Everything of the run has ended, so nothing changes
-// meanwhile; but the names and what they lead to are whatever the run has left. No link is followed, no other file
-// system entered, and only plain files are opened.
+// collector sends files and directories as a tar stream. All processes of the run have ended, so nothing changes
+// meanwhile, but the run chose the names and the files. The collector follows no link, enters no other file system,
+// and opens only regular files and directories.
 type collector struct {
-	work    int // the directory that all names are below
+	work    int // the directory that contains all names
 	out     int
-	bytes   int64 // that may still be sent
+	bytes   int64 // bytes that may still be sent
 	entries int64
 	buffer  []byte
-	err     error // of the stream; nothing more is sent then
+	err     error // of writing the stream; nothing more is sent then
 }
 
-// collect sends out what the plan asks for.
+// collect sends the files that the plan names.
 func (f *first) collect() {
 	c := collector{work: f.work, out: f.files, bytes: f.plan.Bytes, entries: f.plan.Entries, buffer: make([]byte, bufferSize)}
 	for _, name := range f.plan.Collect {
@@ -40,7 +40,7 @@ func (c *collector) write(b []byte) {
 	}
 }
 
-// open opens a name for reading if it is a plain file or a directory.
+// open opens a name for reading if it is a regular file or a directory.
 func (c *collector) open(name string) (int, *unix.Stat_t) {
 	how := unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,
@@ -64,7 +64,7 @@ func (c *collector) open(name string) (int, *unix.Stat_t) {
 	return fd, &st
 }
 
-// add sends a file, or a directory with what is in it. What goes beyond the bounds is left out.
+// add sends a file, or a directory with its contents. It skips what exceeds the bounds.
 func (c *collector) add(name string) {
 	if c.err != nil || len(name) > maxName || strings.Count(name, "/") >= maxDepth {
 		return
@@ -86,7 +86,7 @@ func (c *collector) add(name string) {
 	c.file(fd, name, st)
 }
 
-// file sends exactly the size that it announces, with zeros for what cannot be read.
+// file sends exactly the size in its header, with zeros for bytes that cannot be read.
 func (c *collector) file(fd int, name string, st *unix.Stat_t) {
 	c.write(header(entry{name: name, mode: 0o644 | st.Mode&0o111, size: st.Size}))
 	left := st.Size
@@ -118,7 +118,7 @@ func (c *collector) directory(fd int, name string) {
 	}
 }
 
-// list names what is in a directory, at most so much of it.
+// list returns the names in a directory, up to a bound.
 func list(fd int, most int64) []string {
 	var names []string
 	b := make([]byte, 8<<10)

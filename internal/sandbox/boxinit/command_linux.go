@@ -12,19 +12,19 @@ import (
 	"guild/internal/sandbox/namespaces/plan"
 )
 
-// command is what was started, or, without a pid, the status that says why it was not.
+// command is the started command. Without a pid, its status says why it could not be started.
 type command struct {
 	pid    int
 	status uint32
 }
 
-// Exit codes of a command that cannot be started, as a shell has them.
+// Exit codes of a command that cannot be started, as in a shell.
 const (
 	notExecutable = 126
 	notFound      = 127
 )
 
-// start starts the command and reports it.
+// start starts the command and reports that.
 func (f *first) start() (command, error) {
 	if err := f.setRlimits(); err != nil {
 		return command{}, err
@@ -32,7 +32,7 @@ func (f *first) start() (command, error) {
 	if err := chdir(f.plan.Dir); err != nil {
 		return command{}, err
 	}
-	unix.Umask(0o022) // the command's; the world is built
+	unix.Umask(0o022) // for the command; the file system is complete
 	l := launch{f: f, filtered: make(chan int), told: make(chan struct{}), done: make(chan struct{})}
 	go l.run()
 	select {
@@ -53,7 +53,7 @@ func (f *first) start() (command, error) {
 	f.report.send(plan.Message{Kind: plan.Started}, pidfd)
 	unix.Close(pidfd)
 	for fd := range 3 + f.plan.Passed {
-		unix.Close(fd) // so that the last writer is the command's
+		unix.Close(fd) // so that the command is the last writer
 	}
 	return l.command, nil
 }
@@ -67,12 +67,12 @@ func (f *first) setRlimits() error {
 	return nil
 }
 
-// launch starts the command from a thread that has given up everything that the command must not have. No
-// second program is needed for that, and this process as a whole keeps what it has.
+// launch starts the command from a thread that has dropped everything that the command must not have. So no second
+// program is needed for that, and the rest of this process keeps its privileges.
 type launch struct {
 	f        *first
-	filtered chan int      // the listener of the filter, once it is in force
-	told     chan struct{} // closed when the supervisor has it
+	filtered chan int      // the listener of the filter, once it is installed
+	told     chan struct{} // closed when the supervisor has the listener
 	done     chan struct{}
 
 	command command
@@ -80,7 +80,7 @@ type launch struct {
 }
 
 func (l *launch) run() {
-	runtime.LockOSThread() // and never unlocked: the thread ends with this function
+	runtime.LockOSThread() // never unlocked: the thread ends with this function
 	defer close(l.done)
 	var name string
 	if l.f.plan.Trusted {
@@ -105,7 +105,7 @@ func (l *launch) run() {
 	}
 }
 
-// filter puts the system call filter in force.
+// filter installs the system call filter.
 func (l *launch) filter() error {
 	p := l.f.plan
 	if len(p.Filter) == 0 {
@@ -139,7 +139,7 @@ func (l *launch) exec(name string) {
 	}
 }
 
-// find looks for the file of a command as a shell does, and returns a status if there is none.
+// find looks up the file of a command as a shell does. It returns an exit status if there is none.
 func find(name string, env []string) (string, uint32) {
 	if strings.Contains(name, "/") {
 		return name, 0
@@ -170,7 +170,7 @@ func searchPath(env []string) string {
 	return "/usr/bin:/bin"
 }
 
-// complain says on the command's stderr what a shell would.
+// complain writes to the command's stderr what a shell would.
 func complain(name string, status uint32) {
 	what := ": cannot be executed\n"
 	if status == notFound<<8 {
@@ -179,10 +179,10 @@ func complain(name string, status uint32) {
 	unix.Write(2, []byte("sandbox: "+name+what))
 }
 
-// shrug takes the signals that would end this process. They are handled and not ignored, for what is ignored is
-// ignored by the command, too.
+// shrug handles the signals that would end this process. It does not ignore them, because the command would inherit
+// that.
 func shrug() {
-	c := make(chan os.Signal, 1) // what does not fit is dropped
+	c := make(chan os.Signal, 1) // further signals are dropped
 	signal.Notify(c, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS,
 		unix.SIGFPE, unix.SIGUSR1, unix.SIGSEGV, unix.SIGUSR2, unix.SIGPIPE, unix.SIGALRM, unix.SIGTERM, unix.SIGSTKFLT,
 		unix.SIGXCPU, unix.SIGXFSZ, unix.SIGVTALRM, unix.SIGIO, unix.SIGPWR, unix.SIGSYS)

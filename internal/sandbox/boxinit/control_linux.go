@@ -11,7 +11,7 @@ import (
 	"guild/internal/sandbox/namespaces/plan"
 )
 
-// failure is an error with what was being done.
+// failure is an error with the step that failed.
 type failure struct {
 	what string
 	err  error
@@ -19,7 +19,7 @@ type failure struct {
 
 func (f failure) Error() string { return f.what + ": " + f.err.Error() }
 
-// control is the socket to who started this process.
+// control is the socket to the process that started this one.
 type control int
 
 func (c control) send(m plan.Message, descriptors ...int) {
@@ -28,11 +28,11 @@ func (c control) send(m plan.Message, descriptors ...int) {
 		rights = unix.UnixRights(descriptors...)
 	}
 	if unix.Sendmsg(int(c), m.Encode(), rights, nil, unix.MSG_NOSIGNAL) != nil {
-		syscall.Exit(3) // nobody listens any more
+		syscall.Exit(3) // the other side has ended
 	}
 }
 
-// failed tells why there is no run.
+// failed reports why there is no run.
 func (c control) failed(err error) {
 	m := plan.Message{Kind: plan.Failed, Text: err.Error()}
 	if f, ok := err.(failure); ok {
@@ -46,7 +46,7 @@ func (c control) failed(err error) {
 	c.send(m)
 }
 
-// endWithParent waits for the socket's end and then for nothing more.
+// endWithParent waits for the end of the socket, and then ends this process.
 func (c control) endWithParent() {
 	var b [1]byte
 	for {
@@ -56,7 +56,7 @@ func (c control) endWithParent() {
 	}
 }
 
-// receive takes over what this process was started with.
+// receive reads the plan and takes the descriptors that this process was started with.
 func receive() (*first, error) {
 	next, err := planFD()
 	if err != nil {
@@ -88,7 +88,7 @@ func receive() (*first, error) {
 	for range f.plan.Trees {
 		f.trees = append(f.trees, take())
 	}
-	// What our starter had inherited itself is nobody's business here.
+	// Descriptors that the starter had inherited itself are not for the run.
 	if err := unix.CloseRange(uint(next), math.MaxUint32, 0); err != nil {
 		f.report.failed(failure{"close_range", err})
 		return nil, err
@@ -96,7 +96,7 @@ func receive() (*first, error) {
 	return f, nil
 }
 
-// planFD is the number in the first argument.
+// planFD returns the number in the first argument.
 func planFD() (int, error) {
 	if len(os.Args) != 2 {
 		return 0, unix.EINVAL

@@ -8,11 +8,11 @@ import (
 	"guild/internal/sandbox/namespaces/plan"
 )
 
-// lastCapability is more than any kernel has.
+// lastCapability is greater than any kernel's last capability.
 const lastCapability = 63
 
-// dropPrivileges makes this thread, and what it starts, an ordinary user for good. The calls are made as they
-// stand, for the wrappers of the syscall package change all threads.
+// dropPrivileges makes this thread, and what it starts, an ordinary user for good. It uses raw system calls, because
+// the wrappers of the syscall package change all threads.
 func dropPrivileges(p *plan.Plan) error {
 	for c := range lastCapability + 1 {
 		if unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(c), 0, 0, 0) != nil {
@@ -37,7 +37,7 @@ func dropPrivileges(p *plan.Plan) error {
 	return nil
 }
 
-// become changes to another user and group, with no further groups.
+// become changes to another user and group, without supplementary groups.
 func become(id uintptr) error {
 	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); errno != 0 {
 		return failure{"setgroups", errno}
@@ -51,7 +51,7 @@ func become(id uintptr) error {
 	return nil
 }
 
-// installFilter puts a filter on this thread. With asking it returns the filter's listener.
+// installFilter installs a filter on this thread. With asking it returns the filter's listener.
 func installFilter(program []byte, asking bool) (int, error) {
 	const size = int(unsafe.Sizeof(unix.SockFilter{}))
 	if len(program)%size != 0 || len(program)/size > unix.BPF_MAXINSNS {
@@ -68,7 +68,7 @@ func installFilter(program []byte, asking bool) (int, error) {
 		}
 		return -1, nil
 	}
-	// Only a signal that kills interrupts a call that waits for its answer, where the kernel can do that.
+	// While a call waits for the supervisor, only a fatal signal should interrupt it, if the kernel supports that.
 	fd, errno := set(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
 	if errno == unix.EINVAL {
 		fd, errno = set(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)

@@ -8,8 +8,8 @@ import (
 	"guild/internal/sandbox/namespaces/plan"
 )
 
-// Accesses that change something, since the versions of Landlock's interface that know them. Reading is not
-// restricted: what is not to be read is not there.
+// Accesses that change files, by the version of Landlock's interface that added them. Reading is not restricted:
+// files that must not be read are not in the file system.
 const (
 	changesDir = unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
 		unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG |
@@ -20,8 +20,8 @@ const (
 	changesFile5 = changesFile3 | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
 
-// obey puts this thread, and what it starts, under Landlock's rules: nothing is changed but below the writable
-// places, and no process outside the rules is sent a signal or reached by an abstract socket.
+// obey puts this thread, and what it starts, under Landlock's rules: files can be changed only below the writable
+// paths, and no outside process can be signalled or reached by an abstract socket.
 func obey(r plan.Rules) error {
 	if r.ABI == 0 {
 		return nil
@@ -54,7 +54,7 @@ func obey(r plan.Rules) error {
 	return nil
 }
 
-// rulesetSize is how much of the attributes a version knows: an older kernel takes no more.
+// rulesetSize returns the size of the attributes that a version knows. An older kernel accepts no longer ones.
 func rulesetSize(abi int) uintptr {
 	var a unix.LandlockRulesetAttr
 	switch {
@@ -67,7 +67,7 @@ func rulesetSize(abi int) uintptr {
 	}
 }
 
-// allow lets everything at or below a place be changed. What is not there needs no rule.
+// allow allows all changes to a path and everything below it. A path that does not exist is no error.
 func allow(ruleset uintptr, place string, file uint64) error {
 	fd, err := unix.Open(place, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {

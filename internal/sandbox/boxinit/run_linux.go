@@ -15,13 +15,13 @@ import (
 type first struct {
 	plan   *plan.Plan
 	report control
-	copies int   // descriptors of our own, -1 where the plan has none
+	copies int   // descriptors of our own, -1 if the plan has none
 	files  int   //
 	trees  []int //
-	work   int   // the directory to collect from, held before the command can move it
+	work   int   // the directory to collect from, opened before the command can move it
 }
 
-// hold is the argument of a process that only lends its namespaces, until its standard input ends.
+// hold is the argument of a process that only provides its namespaces, until its standard input ends.
 const hold = "hold"
 
 func run() {
@@ -29,11 +29,11 @@ func run() {
 		unix.Read(0, make([]byte, 1))
 		return
 	}
-	// What is particular to this thread, as whose files are made, stays on it.
+	// The owner of new files is set per thread, so stay on this one.
 	runtime.LockOSThread()
 	f, err := receive()
 	if err != nil {
-		syscall.Exit(2) // started by hand: there is nobody to tell
+		syscall.Exit(2) // started by hand, so there is no socket to report to
 	}
 	if err := f.run(); err != nil {
 		f.report.failed(err)
@@ -65,13 +65,13 @@ func (f *first) run() error {
 	return nil
 }
 
-// settle is what the first process does about itself: it hides from the others, and ends with those who started
+// settle prepares this process: the command cannot see its memory, and it ends with the process that started
 // it.
 func (f *first) settle() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return failure{"prctl dumpable", err}
 	}
-	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&[]byte("box\x00")[0])), 0, 0, 0) // else a number
+	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&[]byte("box\x00")[0])), 0, 0, 0) // else it is a number
 	unix.Umask(0)
 	if f.plan.Guard {
 		shrug()
@@ -80,8 +80,8 @@ func (f *first) settle() error {
 	return nil
 }
 
-// reap waits for everything there is until the command has ended, ends the rest, and returns the command's
-// status. A command that could not be started has one already.
+// reap waits for all children until the command has ended, kills the rest, and returns the command's status. A
+// command that could not be started has a status already.
 func reap(c command) uint32 {
 	status := c.status
 	for c.pid > 0 {
@@ -95,7 +95,7 @@ func reap(c command) uint32 {
 			break
 		}
 	}
-	// The kernel lets nobody be born between the look at all processes and the signal to them.
+	// The kernel lets no process be created while it sends a signal to all of them.
 	unix.Kill(-1, unix.SIGKILL)
 	for {
 		if _, err := unix.Wait4(-1, nil, 0, nil); err == unix.ECHILD {
@@ -104,7 +104,7 @@ func reap(c command) uint32 {
 	}
 }
 
-// measure says what the run, which has ended, used and leaves.
+// measure returns what the run used. It has ended.
 func (f *first) measure(m *plan.Message) {
 	var u unix.Rusage
 	unix.Getrusage(unix.RUSAGE_CHILDREN, &u)

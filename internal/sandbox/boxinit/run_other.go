@@ -2,5 +2,5 @@
 
 package main
 
-// run has nothing to do where there are no namespaces.
+// run does nothing: there are no namespaces.
 func run() {}

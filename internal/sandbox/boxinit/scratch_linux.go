@@ -10,11 +10,11 @@ import (
 	"guild/internal/sandbox/namespaces/plan"
 )
 
-// ownInodes is for the directories that the scratch file system begins with.
+// ownInodes is how many directories the scratch file system has at first, at most.
 const ownInodes = 16
 
-// makeScratch makes one temporary file system and returns its parts, as mounts that are nowhere yet. Its top is in
-// none of them, so that no part can be reached by way of another; it goes with the old root.
+// makeScratch makes one temporary file system and returns its parts as detached mounts. Its top is in none of them, so
+// that no part can be reached from another; it is unmounted with the old root.
 func (f *first) makeScratch() ([]int, error) {
 	s := f.plan.Scratch
 	if len(s.Parts) == 0 {
@@ -39,7 +39,7 @@ func (f *first) makeScratch() ([]int, error) {
 	return parts, nil
 }
 
-// makePart makes one directory and returns it as a mount of its own.
+// makePart makes one directory and returns it as a detached mount.
 func (f *first) makePart(p plan.Part, dir string) (int, error) {
 	if err := unix.Mkdir(dir, p.Mode); err != nil {
 		return -1, failure{"mkdir for " + p.Inside, err}
@@ -65,7 +65,7 @@ func (f *first) makePart(p plan.Part, dir string) (int, error) {
 	return fd, nil
 }
 
-// startLoopback switches the loopback on, which also gives it its addresses.
+// startLoopback sets the loopback up, which also gives it its addresses.
 func startLoopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A small part of the tar format (pax(1), "ustar" with extended headers for long names), both ways. The standard
-// library's is larger than all the rest of this program.
+// A part of the tar format (pax(1), "ustar" with extended headers for long names), reading and writing. The standard
+// library's package is larger than the rest of this program.
 
-// Sizes in the format, and the bounds of what is read.
+// Sizes in the format, and bounds for reading.
 const (
 	block       = 512
 	maxExtended = 64 << 10
 	bufferSize  = 64 << 10
 )
 
-// Places in a header.
+// Offsets in a header.
 const (
 	nameAt, nameSize     = 0, 100
 	modeAt, modeSize     = 100, 8
@@ -43,8 +43,8 @@ type entry struct {
 type tarReader struct {
 	read   func([]byte) (int, error)
 	buffer []byte // all of it
-	unread []byte // the part that is filled and not yet used
-	skip   int64  // to the end of the block
+	unread []byte // the part that was read from the descriptor and not used yet
+	skip   int64  // padding before the next header
 }
 
 func newTarReader(fd int) *tarReader {
@@ -58,7 +58,7 @@ func newTarReader(fd int) *tarReader {
 	return &tarReader{read: read, buffer: make([]byte, bufferSize)}
 }
 
-// some returns at least one and at most n bytes, which are good until the next call.
+// some returns between one and n bytes, which are valid until the next call.
 func (t *tarReader) some(n int64) ([]byte, error) {
 	if len(t.unread) == 0 {
 		got, err := t.read(t.buffer)
@@ -66,7 +66,7 @@ func (t *tarReader) some(n int64) ([]byte, error) {
 			return nil, err
 		}
 		if got <= 0 {
-			return nil, errTar // it ends early
+			return nil, errTar // unexpected end
 		}
 		t.unread = t.buffer[:got]
 	}
@@ -105,9 +105,9 @@ func (t *tarReader) content(size int64, to func([]byte) error) error {
 	return nil
 }
 
-// next returns the next entry, or nil at the end. The content of the one before must have been read.
+// next returns the next entry, or nil at the end. The content of the last one must have been read.
 func (t *tarReader) next() (*entry, error) {
-	var long entry // what an extended header says
+	var long entry // from an extended header
 	for {
 		if _, err := t.all(t.skip); err != nil {
 			return nil, err
@@ -117,7 +117,7 @@ func (t *tarReader) next() (*entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		if sum(h) == blankSum { // the end: a block of zeros
+		if sum(h) == blankSum { // a block of zeros is the end
 			return nil, nil
 		}
 		e, err := parseHeader(h)
@@ -146,7 +146,7 @@ func (t *tarReader) next() (*entry, error) {
 	}
 }
 
-// extend takes over what an extended header says instead.
+// extend replaces fields by those of an extended header.
 func (e *entry) extend(long entry) (*entry, error) {
 	if long.name != "" {
 		e.name = long.name
@@ -163,7 +163,7 @@ func (e *entry) extend(long entry) (*entry, error) {
 // blankSum is the sum of a block of zeros.
 const blankSum = sumSize * ' '
 
-// sum is a header's check sum, which counts itself as spaces.
+// sum returns a header's check sum. Its own bytes count as spaces.
 func sum(h []byte) int64 {
 	var n int64
 	for i, c := range h {
@@ -189,7 +189,7 @@ func parseHeader(h []byte) (*entry, error) {
 	return e, nil
 }
 
-// text is a field up to the first zero byte.
+// text returns a field up to the first zero byte.
 func text(b []byte) string {
 	s, _, _ := strings.Cut(string(b), "\x00")
 	return s
@@ -204,7 +204,7 @@ func octal(b []byte) (int64, error) {
 	return int64(n), err
 }
 
-// parseRecords reads an extended header: lines of "LENGTH KEY=VALUE\n". Only names and sizes matter.
+// parseRecords reads an extended header: lines of "LENGTH KEY=VALUE\n". It uses only names and sizes.
 func parseRecords(s string) (entry, error) {
 	var e entry
 	for s != "" {
@@ -229,7 +229,7 @@ func parseRecords(s string) (entry, error) {
 	return e, nil
 }
 
-// header returns the blocks that announce an entry. What does not fit the old fields goes into an extended one.
+// header returns the blocks before an entry's content. Values that do not fit the old fields go to an extended header.
 func header(e entry) []byte {
 	kind := byte('0')
 	if e.dir {
@@ -249,7 +249,7 @@ func plainHeader(name string, kind byte, mode uint32, size int64) []byte {
 	h := make([]byte, block)
 	copy(h[nameAt:nameAt+nameSize], name)
 	putOctal(h[modeAt:modeAt+modeSize], int64(mode))
-	putOctal(h[108:116], 0) // owner, group and time are nobody's and none
+	putOctal(h[108:116], 0) // owner, group and time are zero
 	putOctal(h[116:124], 0)
 	putOctal(h[sizeAt:sizeAt+sizeSize], size)
 	putOctal(h[136:148], 0)
@@ -260,7 +260,7 @@ func plainHeader(name string, kind byte, mode uint32, size int64) []byte {
 	return h
 }
 
-// putOctal fills a field, which ends with a zero byte.
+// putOctal fills a field with an octal number and a zero byte.
 func putOctal(field []byte, n int64) {
 	digits := strconv.FormatInt(n, 8)
 	for i := range len(field) - 1 {
@@ -269,7 +269,7 @@ func putOctal(field []byte, n int64) {
 	copy(field[len(field)-1-len(digits):], digits)
 }
 
-// record is one line of an extended header, whose length counts its own digits.
+// record returns a line of an extended header. Its length includes the digits of the length.
 func record(key, value string) string {
 	rest := " " + key + "=" + value + "\n"
 	n := len(rest)

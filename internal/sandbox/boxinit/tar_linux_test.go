@@ -14,7 +14,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-// fromBytes is a reader of a stream in memory, a few bytes at a time.
+// fromBytes returns a reader of a stream in memory that reads a few bytes at a time.
 func fromBytes(b []byte) *tarReader {
 	r := bytes.NewReader(b)
 	return &tarReader{buffer: make([]byte, 700), read: func(p []byte) (int, error) {
@@ -26,7 +26,7 @@ func fromBytes(b []byte) *tarReader {
 	}}
 }
 
-// unpackBytes unpacks a stream into a new directory and returns that.
+// unpackBytes unpacks a stream into a new directory and returns that directory.
 func unpackBytes(t *testing.T, b []byte) (string, error) {
 	dir := t.TempDir()
 	root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -39,7 +39,7 @@ func unpackBytes(t *testing.T, b []byte) (string, error) {
 	return dir, u.run()
 }
 
-func TestWhatWriteCopiesWritesIsUnpacked(t *testing.T) {
+func TestUnpackCopies(t *testing.T) {
 	from := t.TempDir()
 	long := strings.Repeat("d", 90) + "/" + strings.Repeat("e", 90) + "/" + strings.Repeat("f", 200)
 	files := map[string]string{
@@ -76,7 +76,7 @@ func TestWhatWriteCopiesWritesIsUnpacked(t *testing.T) {
 	}
 }
 
-func TestAStreamThatLeadsElsewhereIsRefused(t *testing.T) {
+func TestUnpackRejectsEscapes(t *testing.T) {
 	for name, entries := range map[string][]tar.Header{
 		"another place":         {{Name: "etc/passwd"}},
 		"upwards":               {{Name: "box/work/../../etc/passwd"}},
@@ -110,7 +110,7 @@ func TestAStreamThatLeadsElsewhereIsRefused(t *testing.T) {
 	}
 }
 
-func TestAStreamThatEndsEarlyIsRefused(t *testing.T) {
+func TestUnpackRejectsTruncated(t *testing.T) {
 	var b bytes.Buffer
 	tw := tar.NewWriter(&b)
 	tw.WriteHeader(&tar.Header{Name: "box/work/" + strings.Repeat("ü", 80), Size: 600, Mode: 0o644})
@@ -124,7 +124,7 @@ func TestAStreamThatEndsEarlyIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsSentOutIsATarStream(t *testing.T) {
+func TestCollectStream(t *testing.T) {
 	for _, e := range []entry{
 		{name: "a", mode: 0o644, size: 3}, {name: "dir/", mode: 0o755, dir: true},
 		{name: strings.Repeat("long/", 60) + "größe", mode: 0o755, size: 5}, {name: "huge", mode: 0o644, size: 1 << 34},

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// layOut unpacks the files of the run as its user, makes what is to stay as it is read-only, and takes hold of
-// the directory to collect from. Nothing of a stranger's runs yet, but names and contents are a stranger's.
+// layOut unpacks the run's files as its user, makes the read-only ones read-only, and opens the directory to collect
+// from. No code of a stranger runs yet, but names and contents are a stranger's.
 func (f *first) layOut() error {
 	if f.copies >= 0 {
 		if err := f.unpackCopies(); err != nil {
@@ -36,7 +36,7 @@ func (f *first) unpackCopies() error {
 		return failure{"open /", err}
 	}
 	defer unix.Close(root)
-	if f.plan.Change { // this thread's files are the command's user's
+	if f.plan.Change { // files that this thread makes belong to the command's user
 		unix.Setfsgid(f.plan.User)
 		unix.Setfsuid(f.plan.User)
 		defer unix.Setfsgid(0)
@@ -52,7 +52,7 @@ func (f *first) unpackCopies() error {
 	return nil
 }
 
-// freeze makes a directory read-only for everybody.
+// freeze makes a directory read-only for all processes.
 func (f *first) freeze(at string) error {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, at, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
@@ -71,10 +71,10 @@ func (f *first) freeze(at string) error {
 // unpacker writes the files of a tar stream below a directory.
 type unpacker struct {
 	root   int
-	places []string // where files may be
+	places []string // directories where files may be
 	from   *tarReader
-	name   string // of the entry that it is at
-	dir    string // the directory that parent is; most files follow one another in the same
+	name   string // of the current entry
+	dir    string // the directory that parent is open for; consecutive files are mostly in the same one
 	parent int    // -1 if none is open
 }
 
@@ -101,7 +101,7 @@ func (u *unpacker) run() error {
 	}
 }
 
-// allows reports whether a name is clean and lies in one of the places.
+// allows reports whether a name is clean and in one of the places.
 func (u *unpacker) allows(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
 		if part == "" || part == "." || part == ".." || len(part) > 255 || strings.IndexByte(part, 0) >= 0 {
@@ -116,7 +116,7 @@ func (u *unpacker) allows(name string) bool {
 	return false
 }
 
-// open makes a directory, with those above it, and keeps it open. No link is followed on the way.
+// open makes a directory and its parents, and keeps it open. It follows no link on the way.
 func (u *unpacker) open(dir string) error {
 	if u.parent >= 0 && dir == u.dir {
 		return nil
@@ -149,7 +149,7 @@ func (u *unpacker) close() {
 	u.parent = -1
 }
 
-// file writes one file, in the place of one that came earlier.
+// file writes one file. It replaces an earlier one of the same name.
 func (u *unpacker) file(e *entry) error {
 	slash := strings.LastIndexByte(u.name, '/')
 	if slash < 0 {

@@ -11,26 +11,26 @@ import (
 	"guild/internal/sandbox"
 )
 
-// What a run without namespaces must not do beside: touch what the host shares without a name in a file system,
-// change other processes of the same user, or change files that it may only read.
+// Calls that are refused only in a run without namespaces. There they would reach IPC objects of the host, change other
+// processes of the same user, or change files that the run may only read.
 var (
 	sharedWithHost = []uint32{
 		unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMDT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP,
 		unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL, unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL,
 		unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
 	}
-	// Landlock does not know these, so they succeed and do nothing: programs that copy a file with its mode go on.
+	// Landlock cannot confine these. They do nothing and return success, so that programs that copy a file with its mode work.
 	pretended = []uint32{
 		unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT,
 		unix.SYS_UTIMENSAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR,
 		unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR,
 	}
-	// These name a process in their first argument, or nobody for the caller.
+	// These have a process id as their first argument, 0 for the caller.
 	ofOneself = []uint32{
 		unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETSCHEDULER,
 		unix.SYS_SCHED_SETATTR,
 	}
-	// These do so in their second.
+	// These have it as their second.
 	ofOneself2 = []uint32{unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET}
 
 	signals = []uint32{
@@ -39,15 +39,16 @@ var (
 	}
 )
 
-// AloneFilter is the filter of a run that has no namespaces, and so no wall but Landlock's and this: no socket
-// reaches anything, and nothing that a run may change a moment later decides. What the machine's Landlock, of
-// version abi, does not know yet is refused or, as signals before version 6, put to the supervisor. Nil for a
-// processor that it does not know.
+// AloneFilter returns the filter of a run without namespaces, which only Landlock and this filter confine. No socket reaches
+// anything outside. No decision depends on memory that the run could change meanwhile. What Landlock of version abi
+// cannot confine is refused or, like signals before version 6, decided by the supervisor. It returns nil for an
+// unsupported processor.
 func AloneFilter(p sandbox.Profile, abi int) []byte { return alone(p, abi).bytes() }
 
 func alone(p sandbox.Profile, abi int) filter {
 	var f filter
 	f.entry(ask)
+	start := len(f)
 	f.each(sharedWithHost, fail(unix.ENOSYS))
 	f.each(slices.Concat(pretended, pretendedHere), fail(0))
 	f.each([]uint32{unix.SYS_BIND, unix.SYS_LISTEN}, fail(unix.EACCES))
@@ -71,18 +72,11 @@ func alone(p sandbox.Profile, abi int) filter {
 	if abi < 3 {
 		f.each([]uint32{unix.SYS_TRUNCATE}, fail(unix.ENOSYS))
 	}
-	return append(f, supervised(p)[len(preamble()):]...)
+	return append(f, supervised(p)[start:]...) // which begins with the same entry
 }
 
-// preamble is the beginning of every filter.
-func preamble() filter {
-	var f filter
-	f.entry(ask)
-	return f
-}
-
-// aloneSocketFilter lets sockets be made that lead nowhere, so that an attempt to connect one is seen. A datagram
-// would need no such attempt.
+// aloneSocketFilter allows stream sockets, so that the supervisor sees an attempt to connect one. It does not allow datagram
+// sockets, which can send without connecting.
 func aloneSocketFilter() filter {
 	var f filter
 	f.load(offsetArg0)
@@ -106,7 +100,7 @@ func streamFilter() filter {
 	return f
 }
 
-// connectedFilter is for the sockets of this machine: those that ignore the address of a message.
+// connectedFilter allows the kinds of Unix sockets that ignore the address of a message.
 func connectedFilter() filter {
 	var f filter
 	f.load(offsetArg1)
@@ -125,7 +119,7 @@ func aloneSendtoFilter() filter {
 	return append(f, sendtoFilter()...)
 }
 
-// fastOpenFilter refuses to connect by sending.
+// fastOpenFilter refuses sends that connect a socket. The flags are at an offset.
 func fastOpenFilter(offset uint32) filter {
 	var f filter
 	f.load(offset)
@@ -134,7 +128,7 @@ func fastOpenFilter(offset uint32) filter {
 	return f
 }
 
-// ownerFilter refuses to name a process that is to get a descriptor's signals, and which signal.
+// ownerFilter refuses to set the process that gets a descriptor's signals, and the signal.
 func ownerFilter() filter {
 	var f filter
 	f.load(offsetArg1)
@@ -145,8 +139,8 @@ func ownerFilter() filter {
 	return f
 }
 
-// ioctlFilter refuses the same for sockets, and what changes a file that is only open to be read: its flags, its
-// project, and whether it can ever be changed again (the groups f and X of the file systems).
+// ioctlFilter refuses the same for sockets. It also refuses the groups 'f' and 'X' of the file systems: they change flags and
+// project of a file that is open only for reading, and can make it immutable.
 func ioctlFilter() filter {
 	const setOwner, group = 0x8901, 0xff00 // FIOSETOWN
 	var f filter
@@ -162,7 +156,7 @@ func ioctlFilter() filter {
 	return f
 }
 
-// limitFilter keeps the mark. The resource's number is at an offset.
+// limitFilter refuses to change MarkLimit. The number of the resource is at an offset.
 func limitFilter(offset uint32) filter {
 	var f filter
 	f.load(offset)
@@ -171,7 +165,7 @@ func limitFilter(offset uint32) filter {
 	return f
 }
 
-// selfFilter lets a process change itself only.
+// selfFilter lets a process change only itself. The process id is at an offset. With limits, it may not change MarkLimit.
 func selfFilter(offset uint32, limits bool) filter {
 	var f filter
 	f.load(offset)
@@ -183,7 +177,7 @@ func selfFilter(offset uint32, limits bool) filter {
 	return f
 }
 
-// alone answers what only a run without namespaces asks.
+// alone answers the calls that only a run without namespaces puts to the supervisor.
 func (s *Supervisor) alone(n *notification, t thread) (v answer, decided bool) {
 	number := uint32(n.number)
 	switch {
@@ -214,15 +208,14 @@ func (s *Supervisor) reachAlone(n *notification, t thread) answer {
 	return v
 }
 
-// signal lets signals go to the run's own processes. The numbers are in registers, which nobody can change
-// meanwhile.
+// signal allows signals to the run's own processes. The process id is in a register, so the run cannot change it meanwhile.
 func (s *Supervisor) signal(n *notification) answer {
 	target := int(int32(n.args[0]))
 	if uint32(n.number) != unix.SYS_PIDFD_SEND_SIGNAL && target > 0 && s.member(target) {
 		return answer{verb: goOn}
 	}
 	if target == 0 && uint32(n.number) == unix.SYS_KILL && s.member(n.tid) {
-		return answer{verb: goOn} // its own group, which is within its own session
+		return answer{verb: goOn} // its process group, which is in the session of the run
 	}
 	return answer{errno: unix.EPERM, call: "kill", detail: fmt.Sprintf("of process %d was refused", target)}
 }

@@ -10,8 +10,8 @@ import (
 	"guild/internal/sandbox"
 )
 
-// plain are the calls of a computation that reads and writes files, has threads and starts a process now and
-// then: what an interpreter and a test framework make of an ordinary test.
+// plain are the system calls of a computation that reads and writes files, has threads and starts processes: what an
+// interpreter and a test framework need for an ordinary test.
 var plain = []uint32{
 	// Files that are open.
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_PREAD64, unix.SYS_PWRITE64,
@@ -31,7 +31,7 @@ var plain = []uint32{
 	unix.SYS_BRK, unix.SYS_MMAP, unix.SYS_MUNMAP, unix.SYS_MREMAP, unix.SYS_MPROTECT, unix.SYS_MADVISE,
 	unix.SYS_MEMBARRIER, unix.SYS_MAP_SHADOW_STACK, unix.SYS_MSEAL,
 
-	// Processes and threads. What clone makes is looked at.
+	// Processes and threads. The flags of clone are checked by cloneFilter.
 	unix.SYS_EXECVE, unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_WAIT4, unix.SYS_WAITID, unix.SYS_KILL,
 	unix.SYS_TKILL, unix.SYS_TGKILL, unix.SYS_GETPID, unix.SYS_GETPPID, unix.SYS_GETTID, unix.SYS_GETPGID,
 	unix.SYS_SETPGID, unix.SYS_GETSID, unix.SYS_SETSID, unix.SYS_GETUID, unix.SYS_GETEUID, unix.SYS_GETGID,
@@ -47,12 +47,12 @@ var plain = []uint32{
 	unix.SYS_CLOCK_NANOSLEEP, unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_GETRES, unix.SYS_GETTIMEOFDAY,
 	unix.SYS_GETITIMER, unix.SYS_SETITIMER,
 
-	// A socket that is there already, such as the channel. What socket makes and where it leads is looked at.
+	// Existing sockets, such as the channel. socket and connect are checked elsewhere.
 	unix.SYS_SOCKETPAIR, unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME, unix.SYS_GETSOCKOPT, unix.SYS_SETSOCKOPT,
 	unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_SHUTDOWN, unix.SYS_BIND,
 }
 
-// wide are the calls that the standard profile adds: event loops, servers on the loopback, shared memory,
+// wide are the system calls that the standard profile adds, for event loops, servers on the loopback, shared memory,
 // databases, and the runtimes of other languages.
 var wide = []uint32{
 	unix.SYS_PREADV, unix.SYS_PWRITEV, unix.SYS_PREADV2, unix.SYS_PWRITEV2, unix.SYS_SPLICE, unix.SYS_TEE,
@@ -90,8 +90,8 @@ var wide = []uint32{
 	unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_RECVMMSG,
 }
 
-// escapes are the calls that only somebody who wants to get out would make, or into another process. An attempt
-// ends the run.
+// escapes are system calls that only an attempt to leave the sandbox or to enter another process makes. An attempt ends the
+// run.
 var escapes = map[uint32]string{
 	unix.SYS_PTRACE: "ptrace", unix.SYS_PROCESS_VM_READV: "process_vm_readv",
 	unix.SYS_PROCESS_VM_WRITEV: "process_vm_writev", unix.SYS_PIDFD_GETFD: "pidfd_getfd",
@@ -109,16 +109,16 @@ var escapes = map[uint32]string{
 	unix.SYS_DELETE_MODULE: "delete_module", unix.SYS_REBOOT: "reboot",
 }
 
-// quiet is refused as a kernel without it would, and not counted: the C library tries it first for every thread,
-// and its arguments are where no filter can look.
+// quiet fails as on a kernel without it, and is not counted. The C library tries it first for every thread, and a filter
+// cannot read its arguments, which are in memory.
 const quiet = unix.SYS_CLONE3
 
-// unknown are refused as a kernel without them would.
+// unknown fail as on a kernel without them.
 var unknown = []uint32{
 	quiet, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 }
 
-// refused are refused as an ordinary user would be, and not counted.
+// refused fail as for an ordinary user, and are not counted.
 var refused = []uint32{
 	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_SYSLOG,
 	unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX,
@@ -126,7 +126,7 @@ var refused = []uint32{
 	unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_FANOTIFY_INIT, unix.SYS_KCMP,
 }
 
-// allowed are the calls of a profile that nobody looks at, in order.
+// allowed returns the calls of a profile that are always allowed, sorted.
 func allowed(p sandbox.Profile) []uint32 {
 	numbers := slices.Concat(plain, plainHere)
 	if p != sandbox.Strict {

@@ -2,14 +2,13 @@ package confine
 
 import "golang.org/x/sys/unix"
 
-// arch is what the kernel calls this processor.
+// arch is the kernel's number of this architecture.
 const arch = unix.AUDIT_ARCH_X86_64
 
-// otherABI is the bit that marks a system call of the x32 ABI, which would pass under other numbers.
+// otherABI is the bit in the number of a system call of the x32 ABI.
 const otherABI = 0x40000000
 
-// plainHere and wideHere are calls of the lists that only this processor has, nearly all of them older forms of
-// those there.
+// plainHere and wideHere are further calls of plain and wide that only this architecture has, mostly older forms.
 var (
 	plainHere = []uint32{
 		unix.SYS_ARCH_PRCTL, unix.SYS_OPEN, unix.SYS_STAT, unix.SYS_LSTAT, unix.SYS_ACCESS, unix.SYS_READLINK,
@@ -17,7 +16,7 @@ var (
 		unix.SYS_RMDIR, unix.SYS_UNLINK, unix.SYS_RENAME, unix.SYS_LINK, unix.SYS_SYMLINK, unix.SYS_CHMOD,
 		unix.SYS_CREAT, unix.SYS_UTIMES, unix.SYS_UTIME, unix.SYS_FUTIMESAT, unix.SYS_TIME, unix.SYS_ALARM,
 		unix.SYS_PAUSE, unix.SYS_GETPGRP, unix.SYS_FORK, unix.SYS_VFORK, unix.SYS_EPOLL_CREATE, unix.SYS_EPOLL_WAIT,
-		unix.SYS_URETPROBE, unix.SYS_UPROBE, // made by the kernel for whoever traces the host
+		unix.SYS_URETPROBE, unix.SYS_UPROBE, // the kernel inserts them when the host is traced
 	}
 	wideHere = []uint32{
 		unix.SYS_EVENTFD, unix.SYS_SIGNALFD, unix.SYS_INOTIFY_INIT,
@@ -25,7 +24,7 @@ var (
 	}
 )
 
-// pretendedHere is the same for pretended.
+// pretendedHere are further calls of pretended.
 var pretendedHere = []uint32{
 	unix.SYS_CHMOD, unix.SYS_CHOWN, unix.SYS_LCHOWN, unix.SYS_UTIME, unix.SYS_UTIMES, unix.SYS_FUTIMESAT,
 }

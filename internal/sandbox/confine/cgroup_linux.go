@@ -19,20 +19,20 @@ import (
 	"guild/internal/sandbox"
 )
 
-// cpuPeriod is the time in which a run may use as much processor time as it has processors, in microseconds.
+// cpuPeriod is the period of the limit of processors, in microseconds.
 const cpuPeriod = 100_000
 
-// Cgroup is the control group of one run, of version 1 (a directory for each controller) or 2 (one directory).
+// Cgroup is the control group of one run: of version 1, with a directory for each controller, or 2, with one directory.
 type Cgroup struct {
 	v2                         bool
 	memory, pids, cpuacct, cpu string   // directories; the last two may be empty in version 1
-	dir                        *os.File // of version 2
+	dir                        *os.File // nil in version 1
 
-	before atomic.Pointer[string] // what was exceeded before Kill, which makes that unreadable
+	before atomic.Pointer[string] // the exceeded limit before Kill, which changes the counters
 }
 
-// NewCgroup makes a control group below the calling process's own, or says why it cannot. Where version 2 demands
-// it, and the group was delegated, it moves this process into a group within its own first.
+// NewCgroup makes a control group below this process's own. In version 2, a group that has children with limits may have no
+// processes itself. So if this process's group was delegated to it, NewCgroup first moves the process into a child group.
 func NewCgroup(l sandbox.Limits) (*Cgroup, error) {
 	h, err := findHierarchies()
 	if err != nil {
@@ -48,7 +48,7 @@ func NewCgroup(l sandbox.Limits) (*Cgroup, error) {
 	return g, nil
 }
 
-// Version is 1 or 2.
+// Version returns 1 or 2.
 func (g *Cgroup) Version() int {
 	if g.v2 {
 		return 2
@@ -56,13 +56,13 @@ func (g *Cgroup) Version() int {
 	return 1
 }
 
-// FD is the directory for syscall.SysProcAttr.CgroupFD, which starts a process inside. It is nil in version 1; the
-// group closes it.
+// FD returns the directory for syscall.SysProcAttr.CgroupFD, to start a process in the group. It is nil in version 1.
+// Remove closes it.
 func (g *Cgroup) FD() *os.File { return g.dir }
 
-// Tasks opens the files through which a thread can move itself in: it writes "0" to each, and what it starts
-// later is in, too. That takes half a millisecond, where Add waits 10 for the kernel to have no process between
-// two states. Only in version 1; in version 2, which has FD, there are none. The caller closes them.
+// Tasks opens the files with which a thread moves itself into a group of version 1: it writes "0" to each. Processes that it
+// starts later are in the group too. That takes half a millisecond; Add takes ten. In version 2, which has FD, there
+// are none. The caller closes the files.
 func (g *Cgroup) Tasks() ([]*os.File, error) {
 	if g.v2 {
 		return nil, nil
@@ -92,7 +92,7 @@ func (g *Cgroup) limit(l sandbox.Limits) error {
 		return errors.Join(write(g.memory, "memory.max", memory), write(g.pids, "pids.max", pids))
 	}
 	err := errors.Join(write(g.memory, "memory.limit_in_bytes", memory), write(g.pids, "pids.max", pids))
-	optional(g.memory, "memory.memsw.limit_in_bytes", memory) // of memory and swap together
+	optional(g.memory, "memory.memsw.limit_in_bytes", memory) // memory and swap together
 	if g.cpu != "" && l.CPUs > 0 {
 		optional(g.cpu, "cpu.cfs_period_us", strconv.Itoa(cpuPeriod))
 		optional(g.cpu, "cpu.cfs_quota_us", strconv.Itoa(l.CPUs*cpuPeriod))
@@ -100,15 +100,15 @@ func (g *Cgroup) limit(l sandbox.Limits) error {
 	return err
 }
 
-// dirs are the group's directories, each once.
+// dirs returns the group's directories without duplicates.
 func (g *Cgroup) dirs() []string {
 	all := []string{g.memory, g.pids, g.cpuacct, g.cpu}
 	slices.Sort(all)
 	return slices.DeleteFunc(slices.Compact(all), func(d string) bool { return d == "" })
 }
 
-// Add moves a process in. What it starts later is in, too. The kernel makes each write wait; those of one moment
-// wait together where several runs start at once.
+// Add moves a process into the group. Processes that it starts later are in the group too. The kernel delays each write, so
+// the writes are made at the same time.
 func (g *Cgroup) Add(pid int) error {
 	dirs := g.dirs()
 	errs := make([]error, len(dirs))
@@ -116,7 +116,7 @@ func (g *Cgroup) Add(pid int) error {
 	for i, dir := range dirs {
 		all.Go(func() {
 			err := write(dir, "cgroup.procs", strconv.Itoa(pid))
-			if dir != g.cpu || dir == g.cpuacct || g.v2 { // a real-time process may not enter a group of shares
+			if dir != g.cpu || dir == g.cpuacct || g.v2 { // the kernel keeps real-time processes out of a cpu group
 				errs[i] = err
 			}
 		})
@@ -125,7 +125,7 @@ func (g *Cgroup) Add(pid int) error {
 	return errors.Join(errs...)
 }
 
-// CPUTime is the processor time used so far; false if this group does not count it.
+// CPUTime returns the processor time used so far; false if this group does not count it.
 func (g *Cgroup) CPUTime() (time.Duration, bool) {
 	switch {
 	case g.v2:
@@ -137,7 +137,7 @@ func (g *Cgroup) CPUTime() (time.Duration, bool) {
 	}
 }
 
-// MemoryPeak is the most memory ever used, in bytes; 0 on kernels that do not keep it.
+// MemoryPeak returns the highest memory use so far, in bytes; 0 on kernels that do not record it.
 func (g *Cgroup) MemoryPeak() int64 {
 	if g.v2 {
 		return number(g.memory, "memory.peak") // since Linux 5.19
@@ -145,7 +145,7 @@ func (g *Cgroup) MemoryPeak() int64 {
 	return number(g.memory, "memory.max_usage_in_bytes")
 }
 
-// Memory is what is used now, in bytes.
+// Memory returns the current memory use in bytes.
 func (g *Cgroup) Memory() int64 {
 	if g.v2 {
 		return number(g.memory, "memory.current")
@@ -153,13 +153,13 @@ func (g *Cgroup) Memory() int64 {
 	return number(g.memory, "memory.usage_in_bytes")
 }
 
-// Pids is how many processes and threads there were at most, where the kernel keeps that (version 2 since Linux
-// 6.5), and how many there are now where it does not.
+// Pids returns the highest number of processes and threads so far if the kernel records it (version 2 since Linux 6.5), and
+// the current number otherwise.
 func (g *Cgroup) Pids() int64 {
 	return max(number(g.pids, "pids.peak"), number(g.pids, "pids.current"))
 }
 
-// Exceeded names the limit that the group has run into.
+// Exceeded returns the limit that the group has reached, one of the Killed constants; empty if none.
 func (g *Cgroup) Exceeded() string {
 	if before := g.before.Load(); before != nil {
 		return *before
@@ -178,14 +178,14 @@ func (g *Cgroup) Exceeded() string {
 	}
 }
 
-// Kill ends every process of the group. It needs two seconds at most.
+// Kill kills every process of the group. It takes two seconds at most.
 func (g *Cgroup) Kill() {
 	before := g.Exceeded()
 	g.before.CompareAndSwap(nil, &before)
 	if g.v2 && write(g.memory, "cgroup.kill", "1") == nil { // since Linux 5.14
 		return
 	}
-	optional(g.pids, "pids.max", "0") // nobody is born meanwhile
+	optional(g.pids, "pids.max", "0") // no new processes
 	for range 2000 {
 		b, _ := os.ReadFile(filepath.Join(g.pids, "cgroup.procs"))
 		pids := strings.Fields(string(b))
@@ -201,7 +201,7 @@ func (g *Cgroup) Kill() {
 	}
 }
 
-// Remove takes the directories away. The kernel may still be busy with the last process for a moment.
+// Remove removes the directories. It waits up to ten seconds for the kernel to be done with the last process.
 func (g *Cgroup) Remove() error {
 	if g.dir != nil {
 		g.dir.Close()
@@ -222,7 +222,7 @@ func (g *Cgroup) Remove() error {
 	return errors.Join(errs...)
 }
 
-// field reads one "name value" line of a group's file.
+// field returns the value of a line "name value" of a group's file; 0 if there is none.
 func (g *Cgroup) field(dir, file, name string) int64 {
 	b, _ := os.ReadFile(filepath.Join(dir, file))
 	for s := bufio.NewScanner(bytes.NewReader(b)); s.Scan(); {
@@ -234,6 +234,7 @@ func (g *Cgroup) field(dir, file, name string) int64 {
 	return 0
 }
 
+// number returns the number in a group's file; 0 if there is none.
 func number(dir, file string) int64 {
 	b, _ := os.ReadFile(filepath.Join(dir, file))
 	n, _ := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
@@ -244,5 +245,5 @@ func write(dir, file, value string) error {
 	return os.WriteFile(filepath.Join(dir, file), []byte(value), 0)
 }
 
-// optional writes where some kernels have no such file.
+// optional writes to a file that some kernels do not have.
 func optional(dir, file, value string) { _ = write(dir, file, value) }

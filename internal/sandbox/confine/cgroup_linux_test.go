@@ -12,7 +12,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-// tree makes directories with files of one line, as a control group file system has.
+// tree makes directories with files of one line, like a control group file system.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -25,7 +25,7 @@ func tree(t *testing.T, files map[string]string) string {
 	return root
 }
 
-func TestRunsGoWhereControllersAreHandedOn(t *testing.T) {
+func TestBaseV2(t *testing.T) {
 	for name, c := range map[string]struct {
 		files     map[string]string
 		own, want string
@@ -60,7 +60,7 @@ func TestRunsGoWhereControllersAreHandedOn(t *testing.T) {
 	}
 }
 
-func TestTheHierarchiesOfThisProcessAreFoundInEitherVersion(t *testing.T) {
+func TestParseHierarchies(t *testing.T) {
 	h := parseHierarchies("4:cpu,cpuacct:/user.slice\n1:name=systemd:/a:b\n0::/session.scope\nx\n",
 		"cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\nproc\n")
 	if h.own["cpuacct"] != "/user.slice" || h.own[""] != "/session.scope" || h.own["name=systemd"] != "/a:b" {
@@ -71,7 +71,7 @@ func TestTheHierarchiesOfThisProcessAreFoundInEitherVersion(t *testing.T) {
 	}
 }
 
-// group makes a control group, if this machine lets us.
+// group makes a control group, or skips the test.
 func group(t *testing.T, l sandbox.Limits) *Cgroup {
 	t.Helper()
 	g, err := NewCgroup(l.WithDefaults())
@@ -86,7 +86,7 @@ func group(t *testing.T, l sandbox.Limits) *Cgroup {
 	return g
 }
 
-// inside runs a program of Python in the group and reports whether it ended by itself.
+// inside runs a Python program in the group and reports whether it exited with 0.
 func inside(t *testing.T, g *Cgroup, program string) bool {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/usr/bin/python3", "-I", "-c", "input()\n"+program)
@@ -109,7 +109,7 @@ func inside(t *testing.T, g *Cgroup, program string) bool {
 	return cmd.Wait() == nil
 }
 
-func TestAGroupHoldsMemory(t *testing.T) {
+func TestGroupMemory(t *testing.T) {
 	g := group(t, sandbox.Limits{Memory: 64 << 20})
 	if inside(t, g, "b = bytearray(500 << 20)") || g.Exceeded() != sandbox.KilledMemory {
 		t.Errorf("version %d: exceeded %q", g.Version(), g.Exceeded())
@@ -119,7 +119,7 @@ func TestAGroupHoldsMemory(t *testing.T) {
 	}
 }
 
-func TestAGroupHoldsProcesses(t *testing.T) {
+func TestGroupProcesses(t *testing.T) {
 	g := group(t, sandbox.Limits{Pids: 8})
 	fork := "import os, time\nfor _ in range(50):\n try:\n  if os.fork() == 0: time.sleep(0.2); os._exit(0)\n except OSError: break\n"
 	inside(t, g, fork)
@@ -129,7 +129,7 @@ func TestAGroupHoldsProcesses(t *testing.T) {
 	g.Kill()
 }
 
-func TestAGroupCountsAndKills(t *testing.T) {
+func TestGroupCountsAndKills(t *testing.T) {
 	g := group(t, sandbox.Limits{})
 	if !inside(t, g, "import os\nfor _ in range(3):\n if os.fork() == 0: os.execv('/bin/sleep', ['sleep', '100'])\nsum(range(3_000_000))") {
 		t.Error("it did not end by itself")
@@ -149,7 +149,7 @@ func TestAGroupCountsAndKills(t *testing.T) {
 	}
 }
 
-func TestAThreadCanMoveItselfIn(t *testing.T) {
+func TestGroupTasks(t *testing.T) {
 	g := group(t, sandbox.Limits{Memory: 64 << 20})
 	tasks, err := g.Tasks()
 	if err != nil {
@@ -169,7 +169,7 @@ func TestAThreadCanMoveItselfIn(t *testing.T) {
 	}
 }
 
-func TestAGroupLimitsProcessors(t *testing.T) {
+func TestGroupProcessors(t *testing.T) {
 	g := group(t, sandbox.Limits{CPUs: 1})
 	file := "cpu.cfs_quota_us"
 	if g.v2 {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestAttemptsWithoutARouteAreReadFromBothCounters(t *testing.T) {
+func TestNoRoutes(t *testing.T) {
 	for file, want := range map[string]int64{
 		"Ip: Forwarding OutNoRoutes ReasmOKs\nIp: 1 3 9\nTcp: a\nTcp: 1\n": 3,
 		"Ip6InReceives   \t7\nIp6OutNoRoutes  \t2\n":                       2,
@@ -19,7 +19,7 @@ func TestAttemptsWithoutARouteAreReadFromBothCounters(t *testing.T) {
 	}
 }
 
-func TestOutputIsKeptUpToTheLimitAndCountedBeyond(t *testing.T) {
+func TestFloodKeep(t *testing.T) {
 	var out strings.Builder
 	f := NewFlood(4)
 	k := &keep{&out, 4, f}
@@ -41,7 +41,7 @@ func TestOutputIsKeptUpToTheLimitAndCountedBeyond(t *testing.T) {
 	}
 }
 
-func TestAProcessWithSpacesAndBracketsInItsNameIsCounted(t *testing.T) {
+func TestFamilyCountsOddNames(t *testing.T) {
 	var f family
 	f.count("7 (a) b (c) S 1 1 1 0 -1 0 0 0 0 0 10 20 30 40 20 0 5 0 100 9999 3 rest")
 	if f.cpu.Milliseconds() != 1000 || f.threads != 5 || f.memory == 0 {

@@ -8,31 +8,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The ways to answer a call.
+// Answers to a system call.
 const (
-	refuse = iota // with an error
-	goOn          // let the kernel do it
-	wait          // not at all: the run is about to be killed
+	refuse = iota // it fails with an error
+	goOn          // the kernel executes it
+	wait          // it is not answered, because the run is about to be killed
 )
 
 // socketKind is the part of socket's second argument that is not a flag.
 const socketKind = 0xf
 
-// answer is what becomes of a call. One with neither a breach nor a name is only counted.
+// answer is the answer to a call and its report. Without a breach and a name, the call is only counted.
 type answer struct {
 	verb   int
 	errno  unix.Errno
 	breach bool
-	call   string // name, of a breach or a warning
+	call   string // name of the system call, in a breach or a warning
 	detail string
 }
 
-// escape ends the run.
+// escape returns the answer that ends the run.
 func escape(call, detail string) answer {
 	return answer{verb: wait, breach: true, call: call, detail: detail}
 }
 
-// decide answers a call and records it.
+// decide returns the answer to a call and records it.
 func (s *Supervisor) decide(n *notification) answer {
 	t := thread{n, s.listener}
 	v := s.answer(n, t)
@@ -44,7 +44,7 @@ func (s *Supervisor) decide(n *notification) answer {
 	return v
 }
 
-// answer decides by the number.
+// answer returns the answer to a call.
 func (s *Supervisor) answer(n *notification, t thread) answer {
 	switch {
 	case n.arch != arch:
@@ -76,7 +76,7 @@ func (s *Supervisor) answer(n *notification, t thread) answer {
 	return answer{errno: unix.ENOSYS}
 }
 
-// arguments shows what a call of escapes asked for.
+// arguments describes the arguments of a call of escapes.
 func arguments(n *notification, t thread) string {
 	switch uint32(n.number) {
 	case unix.SYS_UNSHARE:
@@ -104,7 +104,7 @@ func arguments(n *notification, t thread) string {
 	}
 }
 
-// word shows an argument that may be a small number, a negative one or an address.
+// word formats an argument: a negative number in decimal, any other as hexadecimal.
 func word(v uint64) string {
 	if n := int32(v); n < 0 && (v>>32 == 0 || int64(v) < 0) {
 		return strconv.Itoa(int(n))
@@ -123,7 +123,7 @@ var cloneFlags = []flag{
 	{unix.CLONE_NEWCGROUP, "CLONE_NEWCGROUP"}, {unix.CLONE_NEWTIME, "CLONE_NEWTIME"},
 }
 
-// flags names the bits that are known, and shows the word if none is.
+// flags returns the names of the known bits, or the number if it has none.
 func flags(word uint64, known []flag) string {
 	var names []string
 	for _, f := range known {

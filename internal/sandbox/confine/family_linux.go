@@ -15,18 +15,18 @@ import (
 // ticksPerSecond is USER_HZ, which is 100 on every Linux that Go runs on.
 const ticksPerSecond = 100
 
-// family is what the processes of a run use now. They are all descendants of the first one, for whoever loses
-// its parent in a process namespace gets that one.
+// family is what the processes of a run use now. They are all descendants of the first one, because a process namespace gives
+// orphans to it.
 type family struct {
-	proc    string // where the processes are shown
+	proc    string // the /proc that shows the processes
 	pids    []string
 	threads int
-	cpu     time.Duration // including children that are gone
+	cpu     time.Duration // including children that were waited for
 	memory  int64         // resident bytes; shared pages count once for each process
 }
 
-// familyOf looks at the first process of a run and all others of it, through the run's own /proc if it has one: who
-// looks for descendants misses those whose parent ends meanwhile. What ends meanwhile is left out.
+// familyOf measures the first process of a run and all others. It uses the run's own /proc if there is one, because a walk
+// over descendants misses those whose parent ends meanwhile. Processes that end meanwhile are omitted.
 func familyOf(first int) family {
 	f := family{proc: fmt.Sprintf("/proc/%d/root/proc", first)}
 	for _, pid := range shownIn(f.proc) {
@@ -40,7 +40,7 @@ func familyOf(first int) family {
 	return f
 }
 
-// shownIn lists the processes in the /proc of a run; none if it is ours, as before the run has one.
+// shownIn lists the processes in the /proc of a run. It returns none if that is our own /proc: the run has none yet.
 func shownIn(proc string) []string {
 	d, err := os.Open(proc)
 	if err != nil {
@@ -57,16 +57,7 @@ func shownIn(proc string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return name[0] < '0' || name[0] > '9' })
 }
 
-// familyOfAll looks at these processes only.
-func familyOfAll(pids []int) family {
-	f := family{proc: "/proc"}
-	for _, pid := range pids {
-		f.look(strconv.Itoa(pid))
-	}
-	return f
-}
-
-// look counts one process, and reports whether it is there.
+// look adds one process, and reports whether it exists.
 func (f *family) look(pid string) bool {
 	b, err := os.ReadFile(f.proc + "/" + pid + "/stat")
 	if err != nil {
@@ -77,6 +68,7 @@ func (f *family) look(pid string) bool {
 	return true
 }
 
+// visit adds a process and its descendants.
 func (f *family) visit(pid string) {
 	if !f.look(pid) {
 		return
@@ -90,7 +82,7 @@ func (f *family) visit(pid string) {
 	}
 }
 
-// count reads the line of /proc/PID/stat (proc(5)): times are fields 14 to 17, threads 20, pages 24.
+// count adds the numbers of a line of /proc/PID/stat (proc(5)): times are fields 14 to 17, threads 20, pages 24.
 func (f *family) count(stat string) {
 	_, after, _ := strings.Cut(stat[strings.LastIndexByte(stat, ')')+1:], " ")
 	fields := strings.Fields(after) // the first is field 3
@@ -102,12 +94,12 @@ func (f *family) count(stat string) {
 		return n
 	}
 	f.cpu += time.Duration(at(14)+at(15)+at(16)+at(17)) * time.Second / ticksPerSecond
-	f.threads += int(max(at(20), 1)) // one that has ended and is not waited for has no thread, and still takes a place
+	f.threads += int(max(at(20), 1)) // a zombie has no thread, but counts
 	f.memory += at(24) * int64(unix.Getpagesize())
 }
 
-// proportional is the memory in bytes with each shared page counted once. It costs more than memory, and is
-// never more.
+// proportional returns the memory in bytes with each shared page counted once. It is never more than f.memory, and takes
+// longer to read.
 func (f family) proportional() int64 {
 	var sum int64
 	for _, pid := range f.pids {

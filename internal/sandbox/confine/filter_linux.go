@@ -14,7 +14,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-// Offsets in struct seccomp_data; the low half of an argument, on the little-endian machines we know.
+// Offsets in struct seccomp_data. Those of arguments are of the low half, on little-endian machines.
 const (
 	offsetNumber = 0
 	offsetArch   = 4
@@ -25,26 +25,25 @@ const (
 	offsetArg4   = 48
 )
 
-// namespaces are the clone flags that make a namespace.
+// namespaces are the clone flags that create a namespace.
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
-// ask puts a call to the supervisor.
+// ask sends a call to the supervisor.
 const ask = unix.SECCOMP_RET_USER_NOTIF
 
-// Filter is the system call filter of a profile for a supervised run, as the kernel takes it (an array of struct
-// sock_filter): what it does not list is put to the supervisor. Nil for a processor that it does not know.
+// Filter returns the system call filter of a profile for a supervised run, an array of struct sock_filter. Calls that the
+// profile does not list go to the supervisor. It returns nil for an unsupported processor.
 //
-// Whoever installs it (SECCOMP_SET_MODE_FILTER with SECCOMP_FILTER_FLAG_NEW_LISTENER, and, where the kernel has
-// it, SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV) must hand the listener over without sendmsg(2), which is one of the
-// calls that wait for the supervisor: by a thread that is not under the filter, or by writing the descriptor's
-// number to whoever takes it by pidfd_getfd(2).
+// The filter is installed by SECCOMP_SET_MODE_FILTER with SECCOMP_FILTER_FLAG_NEW_LISTENER and, if the kernel has it,
+// SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV. The listener cannot be handed over by sendmsg(2) under the filter, because that
+// call waits for the supervisor. Use a thread that is not under the filter, or pidfd_getfd(2).
 func Filter(p sandbox.Profile) []byte { return supervised(p).bytes() }
 
-// ProfileHash identifies the rules of a profile's filter on this processor.
+// ProfileHash returns the hash of a profile's filter on this processor.
 func ProfileHash(p sandbox.Profile) guild.Hash { return guild.Sum(Filter(p)) }
 
-// supervised assembles the filter of a run with a network namespace of its own.
+// supervised returns the filter of a run with a network namespace of its own.
 func supervised(p sandbox.Profile) filter {
 	var f filter
 	f.entry(ask)
@@ -61,8 +60,8 @@ func supervised(p sandbox.Profile) filter {
 	return f
 }
 
-// Denylist is the filter for a runner that cannot supervise: a breach ends the process that tries it. Nil for a
-// processor that it does not know.
+// Denylist returns the filter of a run without a supervisor. It kills the process that tries a breach. It returns nil for an
+// unsupported processor.
 func Denylist() []byte { return denylist().bytes() }
 
 func denylist() filter {
@@ -78,7 +77,7 @@ func denylist() filter {
 	return f
 }
 
-// cloneFilter answers breach for new namespaces.
+// cloneFilter answers breach for flags that create a namespace.
 func cloneFilter(breach uint32) filter {
 	var f filter
 	f.load(offsetArg0)
@@ -87,9 +86,9 @@ func cloneFilter(breach uint32) filter {
 	return f
 }
 
-// socketFilter lets through what a network namespace confines: Unix sockets, streams and datagrams of the
-// Internet, and the routing netlink that libc asks for its addresses. Packets and raw sockets, and sockets to the
-// machine below a virtual one, are a breach; other families are as on a kernel without them.
+// socketFilter allows sockets that a network namespace confines: Unix sockets, TCP and UDP, and the routing netlink that
+// libc asks for addresses. Packet sockets, raw sockets and sockets to a hypervisor are a breach. Other families fail as
+// on a kernel without them.
 func socketFilter(breach uint32) filter {
 	var f filter
 	f.load(offsetArg0)
@@ -124,7 +123,7 @@ func internetFilter(breach uint32) filter {
 	return f
 }
 
-// sendtoFilter asks where an address is given: both halves of the pointer count.
+// sendtoFilter asks if there is an address, that is if either half of the pointer is not zero.
 func sendtoFilter() filter {
 	var f filter
 	f.load(offsetArg4)
@@ -135,7 +134,7 @@ func sendtoFilter() filter {
 	return f
 }
 
-// seccompFilter lets a program restrict itself further, but not answer for the supervisor.
+// seccompFilter lets a program restrict itself further, but not become a supervisor.
 func seccompFilter() filter {
 	var f filter
 	f.load(offsetArg1)
@@ -144,7 +143,7 @@ func seccompFilter() filter {
 	return f
 }
 
-// fail is the answer "the call fails with this error".
+// fail returns the answer that the call fails with an error.
 func fail(e unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(e) }
 
 // filter is a classic BPF program as seccomp(2) takes it.
@@ -154,7 +153,7 @@ func (f *filter) add(code uint16, jt, jf uint8, k uint32) {
 	*f = append(*f, unix.SockFilter{Code: code, Jt: jt, Jf: jf, K: k})
 }
 
-// entry answers for calls of another architecture or ABI, and leaves the number in the accumulator.
+// entry answers foreign for calls of another architecture or ABI, and loads the number of the call.
 func (f *filter) entry(foreign uint32) {
 	f.load(offsetArch)
 	f.unless(unix.BPF_JEQ, arch, foreign)
@@ -164,33 +163,33 @@ func (f *filter) entry(foreign uint32) {
 	}
 }
 
-// load takes a word of the call into the accumulator.
+// load loads a word of struct seccomp_data into the accumulator.
 func (f *filter) load(offset uint32) { f.add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, 0, 0, offset) }
 
-// end answers.
+// end returns an answer.
 func (f *filter) end(answer uint32) { f.add(unix.BPF_RET|unix.BPF_K, 0, 0, answer) }
 
-// when answers if the accumulator compares so with k.
+// when returns an answer if the comparison of the accumulator with k is true.
 func (f *filter) when(comparison uint16, k, answer uint32) {
 	f.add(unix.BPF_JMP|comparison|unix.BPF_K, 0, 1, k)
 	f.end(answer)
 }
 
-// unless answers if it does not.
+// unless returns an answer if the comparison is false.
 func (f *filter) unless(comparison uint16, k, answer uint32) {
 	f.add(unix.BPF_JMP|comparison|unix.BPF_K, 1, 0, k)
 	f.end(answer)
 }
 
-// each answers alike for a list of system calls.
+// each returns the same answer for each of the system calls.
 func (f *filter) each(numbers []uint32, answer uint32) {
 	for _, n := range numbers {
 		f.when(unix.BPF_JEQ, n, answer)
 	}
 }
 
-// allow lets sorted numbers through, a run of neighbours by two comparisons. The kernel keeps the answers of an
-// unconditional filter, so the length of the list costs nothing.
+// allow allows system calls, given by sorted numbers. It uses two comparisons for a range of consecutive numbers. The kernel
+// caches which calls are always allowed, so a long list costs no time.
 func (f *filter) allow(numbers []uint32) {
 	for i := 0; i < len(numbers); {
 		first, last := numbers[i], numbers[i]
@@ -203,15 +202,15 @@ func (f *filter) allow(numbers []uint32) {
 	}
 }
 
-// call goes through body, which answers in every case, if the system call is n.
+// call executes body, which must always return an answer, if the system call is n.
 func (f *filter) call(n uint32, body filter) {
 	f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 0, uint8(len(body)), n)
 	*f = append(*f, body...)
 }
 
-// bytes is the program as the kernel and bwrap read it.
+// bytes returns the program as the kernel reads it.
 func (f filter) bytes() []byte {
 	var b bytes.Buffer
-	binary.Write(&b, binary.NativeEndian, []unix.SockFilter(f)) // fixed-size structs into memory cannot fail
+	binary.Write(&b, binary.NativeEndian, []unix.SockFilter(f)) // cannot fail
 	return b.Bytes()
 }

@@ -7,16 +7,16 @@ import (
 	"guild/internal/sandbox"
 )
 
-// Filter is nil: the system calls of this processor are not known.
+// Filter returns nil: this processor is not supported.
 func Filter(sandbox.Profile) []byte { return nil }
 
-// Denylist is nil: the system calls of this processor are not known.
+// Denylist returns nil: this processor is not supported.
 func Denylist() []byte { return nil }
 
-// ProfileHash is zero: there is no filter.
+// ProfileHash returns zero: there is no filter.
 func ProfileHash(sandbox.Profile) guild.Hash { return guild.Hash{} }
 
-// What the supervisor would know of the processor.
+// The supervisor needs these to compile.
 const (
 	arch     = 0
 	otherABI = 0
@@ -24,7 +24,7 @@ const (
 
 var escapes map[uint32]string
 
-// AloneFilter is nil: the system calls of this processor are not known.
+// AloneFilter returns nil: this processor is not supported.
 func AloneFilter(sandbox.Profile, int) []byte { return nil }
 
 func (s *Supervisor) alone(*notification, thread) (v answer, decided bool) { return answer{}, false }

@@ -8,8 +8,8 @@ import (
 	"guild/internal/sandbox"
 )
 
-// Enclose puts a process in a control group of its own; what it starts later is in, too. Where that cannot be done
-// there is none, and Watch polls. The error is about a group that cannot be removed again.
+// Enclose puts a process in a new control group. Processes that it starts later are in it too. If that is impossible it
+// returns nil, and Watch polls. The error is about a group that could not be removed again.
 func Enclose(pid int, l sandbox.Limits) (*Cgroup, error) {
 	g, err := NewCgroup(l)
 	if err != nil {
@@ -21,18 +21,18 @@ func Enclose(pid int, l sandbox.Limits) (*Cgroup, error) {
 	return g, nil
 }
 
-// NoGroup says why no control group can be made for a run here; nil if one can. It says the same each time: names of
-// groups, which differ from run to run, are left out.
+// NoGroup returns why no control group can be made on this machine; nil if one can be made. The error is the same each time:
+// it omits the names of groups, which differ from run to run.
 func NoGroup() error {
 	g, err := NewCgroup(sandbox.Limits{}.WithDefaults())
 	if err != nil {
 		return withoutNames(err)
 	}
-	g.Remove() // made a moment ago and empty
+	g.Remove() // it is empty
 	return nil
 }
 
-// withoutNames is an error about a file that leaves its name out.
+// withoutNames removes the file name from an error.
 func withoutNames(err error) error {
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("%s: %w", failed.Op, failed.Err)
@@ -40,7 +40,7 @@ func withoutNames(err error) error {
 	return err
 }
 
-// GroupGaps are the gaps of a runner on this machine, as in sandbox.Caps, for want of control groups.
+// GroupGaps returns what a runner cannot do on this machine without control groups, for sandbox.Caps.Gaps.
 func GroupGaps() []string {
 	err := NoGroup()
 	if err == nil {

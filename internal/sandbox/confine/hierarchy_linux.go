@@ -14,16 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Names of the groups that we make. After groupPrefix comes the process id, so that each process knows its own.
+// Names of the groups that we make. After groupPrefix comes our process id, so that sweep knows whose they are.
 const (
 	groupPrefix     = "guild-run-"
-	supervisorGroup = "guild-supervisor" // where this process goes if its own group is to hold the runs
-	runsGroup       = "guild-runs"       // beside it, holds the runs
+	supervisorGroup = "guild-supervisor" // for this process, if its own group has to be the parent of the runs
+	runsGroup       = "guild-runs"       // beside it, the parent of the runs
 )
 
-// hierarchies says where the controllers are mounted and where in them this process is.
+// hierarchies has the mounts of the controllers and this process's groups.
 type hierarchies struct {
-	mounts map[string]string // controller, "" for version 2 → the directory it is mounted at
+	mounts map[string]string // controller, "" for version 2 → its mount point
 	own    map[string]string // controller, "" for version 2 → this process's group
 }
 
@@ -63,7 +63,7 @@ func parseHierarchies(groups, mounts string) hierarchies {
 	return h
 }
 
-// group makes the directories of a new group, of whichever version has the memory and pids controllers.
+// group makes the directories of a new group, in the version that has the memory and pids controllers.
 func (h hierarchies) group() (*Cgroup, error) {
 	if h.mounts["memory"] == "" || h.mounts["pids"] == "" {
 		return h.groupV2()
@@ -91,7 +91,7 @@ func (h hierarchies) group() (*Cgroup, error) {
 	return g, nil
 }
 
-// visible is where a group is mounted; in a container, its path may be one that only the host sees.
+// visible returns the directory of a group. In a container the group's path may be the host's; then it is the mount point.
 func visible(mount, at string) string {
 	base := filepath.Join(mount, at)
 	if _, err := os.Stat(base); err != nil {
@@ -100,7 +100,7 @@ func visible(mount, at string) string {
 	return base
 }
 
-// groupV2 makes the group where version 2 allows it.
+// groupV2 makes a group of version 2.
 func (h hierarchies) groupV2() (*Cgroup, error) {
 	mount := h.mounts[""]
 	if mount == "" {
@@ -121,15 +121,15 @@ func (h hierarchies) groupV2() (*Cgroup, error) {
 	return &Cgroup{v2: true, memory: dir, pids: dir, cpuacct: dir, cpu: dir, dir: file}, nil
 }
 
-// baseV2 is the group below which runs can have groups with memory and pids of their own. A group of version 2
-// that hands controllers on to its children has no processes itself, so one that was delegated to us is left for
-// a group within; otherwise the nearest group above that does hand them on is used, where we may write to it.
+// baseV2 returns the group in which runs can have groups with memory and pids controllers. In version 2 a group that passes
+// controllers on to its children may have no processes. So if our group was delegated to us, its processes move to a
+// child group. Otherwise it is the nearest parent that passes them on and that we may write to.
 func baseV2(mount, own string) (string, error) {
-	if filepath.Base(own) == supervisorGroup { // left before, by us or by who started us
+	if filepath.Base(own) == supervisorGroup { // moved before, by us or by our parent process
 		own = filepath.Dir(own)
 		return filepath.Join(own, runsGroup), makeRuns(own)
 	}
-	if handsOn(own) || offers(own) && handOn(own) == nil { // the latter at the root, which may have processes
+	if handsOn(own) || offers(own) && handOn(own) == nil { // the root group may have processes
 		return own, nil
 	}
 	if isDelegated(own) {
@@ -141,16 +141,16 @@ func baseV2(mount, own string) (string, error) {
 			return at, nil
 		}
 	}
-	if offers(own) && own == mount { // in a container of our own
+	if offers(own) && own == mount { // in a container
 		return filepath.Join(own, runsGroup), leave(own)
 	}
-	return "", errors.New("no cgroup that we may write to hands memory and pids on to its children")
+	return "", errors.New("no cgroup that we may write to passes memory and pids on to its children")
 }
 
-// handsOn reports whether the group's children can have limits of memory and processes.
+// handsOn reports whether the group passes memory and pids on to its children.
 func handsOn(group string) bool { return has(group, "cgroup.subtree_control") }
 
-// offers reports whether the group could hand them on.
+// offers reports whether the group could pass them on.
 func offers(group string) bool { return has(group, "cgroup.controllers") }
 
 func has(group, file string) bool {
@@ -159,7 +159,7 @@ func has(group, file string) bool {
 	return slices.Contains(controllers, "memory") && slices.Contains(controllers, "pids")
 }
 
-// isDelegated reports whether whoever manages the groups, which is systemd, has left this one to us.
+// isDelegated reports whether systemd, or a person, has given this group to us.
 func isDelegated(group string) bool {
 	for _, name := range []string{"user.delegate", "trusted.delegate"} {
 		var b [8]byte
@@ -167,7 +167,7 @@ func isDelegated(group string) bool {
 			return offers(group)
 		}
 	}
-	info, err := os.Stat(group) // or somebody gave it away by hand
+	info, err := os.Stat(group) // a person may have changed its owner by hand
 	if err != nil || os.Geteuid() == 0 {
 		return false
 	}
@@ -184,14 +184,14 @@ func owner(info fs.FileInfo) int {
 	return -1
 }
 
-// leave moves the processes of a group, of which this is one, into a group within, so that it can hand its
-// controllers on. Doing it again does nothing.
+// leave moves all processes of a group, including this one, into a child group, so that the group can pass controllers on.
+// It may be called again.
 func leave(group string) error {
 	inner := filepath.Join(group, supervisorGroup)
 	if err := os.Mkdir(inner, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	for range 10 { // for those that are started meanwhile
+	for range 10 { // processes may be started meanwhile
 		b, err := os.ReadFile(filepath.Join(group, "cgroup.procs"))
 		if err != nil {
 			return err
@@ -209,7 +209,7 @@ func leave(group string) error {
 	return makeRuns(group)
 }
 
-// makeRuns makes the group that holds the runs, beside the supervisor's.
+// makeRuns makes the parent group of the runs, beside the supervisor's group.
 func makeRuns(group string) error {
 	runs := filepath.Join(group, runsGroup)
 	if handsOn(runs) {
@@ -224,8 +224,8 @@ func makeRuns(group string) error {
 	return handOn(runs)
 }
 
-// handOn lets a group's children have limits. Processor time comes last: in a group that has processes, it alone
-// would be handed on, and leave children that nothing may enter.
+// handOn makes a group pass controllers on to its children. cpu is last: in a group with processes only cpu can be passed on,
+// and then nothing may enter the children.
 func handOn(group string) error {
 	err := write(group, "cgroup.subtree_control", "+memory +pids")
 	if err == nil {
@@ -234,13 +234,13 @@ func handOn(group string) error {
 	return err
 }
 
-// makeGroup makes the directory of one run.
+// makeGroup makes the directory of one run below base.
 func makeGroup(base string) (string, error) {
 	sweep(base)
 	return os.MkdirTemp(base, fmt.Sprintf("%s%d-", groupPrefix, os.Getpid()))
 }
 
-// sweep removes the groups that a process left because it was killed. Their runs ended with it.
+// sweep removes the groups of processes that were killed. Their runs ended with them.
 func sweep(base string) {
 	left, _ := filepath.Glob(filepath.Join(base, groupPrefix+"*"))
 	for _, dir := range left {
@@ -249,7 +249,7 @@ func sweep(base string) {
 			continue
 		}
 		if _, err := os.Stat("/proc/" + pid); errors.Is(err, os.ErrNotExist) {
-			unix.Rmdir(dir) // fails while something runs there
+			unix.Rmdir(dir) // fails while a process is in it
 		}
 	}
 }

@@ -12,30 +12,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sizes and offsets of struct seccomp_notif and struct seccomp_notif_resp. A kernel may have a longer first one.
+// Sizes of struct seccomp_notif and struct seccomp_notif_resp. Later kernels may have a longer seccomp_notif.
 const (
 	sizeNotif    = 80
 	sizeResponse = 24
 	roomForNotif = 4096
 )
 
-// notification is one system call that waits for an answer.
+// notification is a system call that waits for an answer.
 type notification struct {
 	id     uint64
-	tid    int // of the thread, as seen from here; 0 if it is not visible
+	tid    int // of the thread in our process namespace; 0 if it is not visible
 	number int32
 	arch   uint32
 	args   [6]uint64
 }
 
-// listener is the listener of a filter, waited for without holding a thread.
+// listener receives the notifications of a filter. Waiting for one does not block a thread.
 type listener struct {
 	file   *os.File
 	conn   syscall.RawConn
 	buffer [roomForNotif]byte
 }
 
-// newListener takes a file over.
+// newListener takes ownership of a file.
 func newListener(f *os.File) (*listener, error) {
 	defer f.Close()
 	file, err := duplicate(f)
@@ -49,7 +49,7 @@ func newListener(f *os.File) (*listener, error) {
 	return &listener{file: file, conn: conn}, nil
 }
 
-// duplicate returns a second descriptor of the same file, in the mode in which the runtime waits for it.
+// duplicate returns a second descriptor of the same file, non-blocking so that Go's runtime can poll it.
 func duplicate(f *os.File) (*os.File, error) {
 	conn, err := f.SyscallConn()
 	if err != nil {
@@ -67,15 +67,15 @@ func duplicate(f *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "seccomp"), nil
 }
 
-// receive waits for the next call. It returns nil and no error for one whose process is gone already, and io.EOF
-// when no process is left that could make one.
+// receive waits for the next call. It returns nil and no error if the process of the call has ended already, and io.EOF when
+// no process is left under the filter.
 func (l *listener) receive() (*notification, error) {
 	var n *notification
 	var end error
 	err := l.conn.Read(func(fd uintptr) bool {
 		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		if _, err := unix.Poll(poll, 0); err != nil {
-			return err != unix.EINTR // looked at again
+			return err != unix.EINTR // then poll again
 		}
 		switch {
 		case poll[0].Revents&unix.POLLIN != 0:
@@ -94,7 +94,7 @@ func (l *listener) receive() (*notification, error) {
 	return n, end
 }
 
-// read takes one call that is there: the kernel does not wait then.
+// read reads a call that is available, so it does not block. It returns nil if the call is gone.
 func (l *listener) read(fd uintptr) *notification {
 	clear(l.buffer[:])
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&l.buffer)))
@@ -116,7 +116,8 @@ func parseNotification(b []byte) *notification {
 	return n
 }
 
-// valid reports whether the call still waits: only then was what was read of its process, read of its process.
+// valid reports whether the call still waits. If it does not, its thread id may belong to another process by now, and what
+// was read of it is not to be used.
 func (l *listener) valid(n *notification) bool {
 	ok := false
 	l.conn.Control(func(fd uintptr) {
@@ -127,7 +128,7 @@ func (l *listener) valid(n *notification) bool {
 	return ok
 }
 
-// send answers. The process may be gone, which does not matter.
+// send answers a call. It ignores errors: the process may have ended.
 func (l *listener) send(n *notification, v answer) {
 	var b [sizeResponse]byte
 	order := binary.NativeEndian

@@ -11,20 +11,20 @@ import (
 // overflow is how many times Limits.Output a run may write before it is killed.
 const overflow = 16
 
-// Flood counts what one run writes on all its streams, and tells when it is too much.
+// Flood counts the bytes that a run writes to all its streams, and signals when they exceed the limit.
 type Flood struct {
 	written atomic.Int64
 	limit   int64
 	cut     atomic.Bool
-	over    chan struct{} // closed once the limit is passed
+	over    chan struct{} // closed when the limit is exceeded
 }
 
-// NewFlood returns the count for a run that may keep so many bytes of each stream.
+// NewFlood returns the count of a run of which so many bytes of each stream are kept.
 func NewFlood(kept int64) *Flood {
 	return &Flood{limit: kept * overflow, over: make(chan struct{})}
 }
 
-// Written is how many bytes were written so far, kept or not.
+// Written returns how many bytes were written so far, kept or not.
 func (f *Flood) Written() int64 { return f.written.Load() }
 
 // Cut reports whether a stream was longer than what is kept.
@@ -38,8 +38,8 @@ func (f *Flood) add(n int) {
 	}
 }
 
-// Keep returns a writer for one stream that passes the first bytes on to w, which may be nil; all of them to a
-// sandbox.Whole.
+// Keep returns a writer for one stream that passes the first bytes on to w, or all of them if w is a sandbox.Whole. w may be
+// nil.
 func (f *Flood) Keep(w io.Writer, bytes int64) io.Writer {
 	whole, ok := w.(sandbox.Whole)
 	switch {
@@ -51,8 +51,8 @@ func (f *Flood) Keep(w io.Writer, bytes int64) io.Writer {
 	return &keep{w, bytes, f}
 }
 
-// keep passes the first bytes of one stream on and swallows the rest, so that the writer inside never blocks
-// and never learns where the cut is.
+// keep passes the first bytes of a stream on and discards the rest, so that the run neither blocks nor learns where its
+// output was cut.
 type keep struct {
 	to    io.Writer
 	left  int64

@@ -7,7 +7,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-func TestAWholeStreamIsNotCut(t *testing.T) {
+func TestWholeStream(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		writer     func(to *bytes.Buffer) any

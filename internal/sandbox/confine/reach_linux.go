@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	namePort = 53 // where names are looked up
+	namePort = 53 // of DNS
 
-	sizeOfSockaddr = 128 // of the longest, struct sockaddr_storage
+	sizeOfSockaddr = 128 // struct sockaddr_storage, the longest
 	sizeOfMsghdr   = 56
 	sizeOfMmsghdr  = 64 // struct msghdr, a length and padding
-	messagesSeen   = 16 // of one sendmmsg
+	messagesSeen   = 16 // that are read of one sendmmsg
 )
 
-// reaching are the calls that may name an address.
+// reaching are the system calls that may name an address.
 var reaching = map[uint32]string{
 	unix.SYS_CONNECT: "connect", unix.SYS_SENDTO: "sendto", unix.SYS_SENDMSG: "sendmsg", unix.SYS_SENDMMSG: "sendmmsg",
 }
 
-// reach decides about a call that may name an address: on this machine, it goes on, and the run's empty network
-// namespace is the wall; outside, the answer is what that namespace would say.
+// reach answers a call that may name an address. For a local address the kernel executes it, and the run's empty network
+// namespace confines it. For an address outside the answer is the error that the kernel would return in that namespace.
 func (s *Supervisor) reach(n *notification, t thread) answer {
 	v := answer{verb: goOn}
 	if s.network {
@@ -33,30 +33,33 @@ func (s *Supervisor) reach(n *notification, t thread) answer {
 	}
 	call := reaching[uint32(n.number)]
 	for _, a := range t.addresses() {
-		switch where := a.where(); {
-		case where == outside:
+		switch a.where() {
+		case outside:
 			return t.outside(a)
-		case where == unreadable:
+		case unreadable:
 			v = answer{verb: goOn, call: call, detail: "to an address that cannot be read"}
-		case where == loopback && a.Port() == namePort:
-			v = answer{verb: goOn, call: call, detail: "to look up a name at " + a.String()}
+		case loopback:
+			if a.Port() == namePort {
+				v = answer{verb: goOn, call: call, detail: "to look up a name at " + a.String()}
+			}
 		}
 	}
 	return v
 }
 
-// outside is the answer to an attempt to reach out.
+// outside returns the answer to an attempt to reach an address outside.
 func (t thread) outside(a address) answer {
 	detail := strings.TrimSpace(a.String() + " " + t.protocol(int(int32(t.n.args[0]))))
 	return answer{errno: unix.ENETUNREACH, breach: true, call: reaching[uint32(t.n.number)], detail: detail}
 }
 
-// address is one that a call named; the zero one is none, or of a family that does not lead out.
+// address is an address that a call names. The zero value is none, or one of a family that does not lead out.
 type address struct {
 	netip.AddrPort
-	unreadable bool // the kernel does not show us the thread's memory
+	unreadable bool // the kernel does not let us read the thread's memory
 }
 
+// Kinds of addresses.
 const (
 	nowhere = iota
 	loopback
@@ -82,7 +85,7 @@ func (a address) String() string {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port()).String()
 }
 
-// addresses are those that the thread's call names.
+// addresses returns the addresses that the thread's call names.
 func (t thread) addresses() []address {
 	args := t.n.args
 	switch uint32(t.n.number) {
@@ -101,7 +104,7 @@ func (t thread) addresses() []address {
 	}
 }
 
-// message is the address in a struct msghdr.
+// message returns the address in a struct msghdr.
 func (t thread) message(at uint64) address {
 	b, err := t.memory(at, sizeOfMsghdr)
 	if err != nil || len(b) < 16 {
@@ -110,7 +113,7 @@ func (t thread) message(at uint64) address {
 	return t.address(binary.NativeEndian.Uint64(b), uint64(binary.NativeEndian.Uint32(b[8:])))
 }
 
-// address is the one in a struct sockaddr.
+// address returns the address in a struct sockaddr.
 func (t thread) address(at, length uint64) address {
 	if at == 0 || length == 0 {
 		return address{}
@@ -122,13 +125,13 @@ func (t thread) address(at, length uint64) address {
 	return parseAddress(b, t.n.number != unix.SYS_CONNECT)
 }
 
-// parseAddress reads a struct sockaddr of the Internet families. To send, the kernel takes no family for the
-// fourth version; to connect, it means to disconnect.
+// parseAddress reads a struct sockaddr of an Internet family. AF_UNSPEC means IPv4 in a send, and disconnects in a connect.
 func parseAddress(b []byte, sending bool) address {
 	if len(b) < 2 {
 		return address{}
 	}
-	switch family := binary.NativeEndian.Uint16(b); {
+	family := binary.NativeEndian.Uint16(b)
+	switch {
 	case (family == unix.AF_INET || family == unix.AF_UNSPEC && sending) && len(b) >= 8:
 		ip := netip.AddrFrom4([4]byte(b[4:8]))
 		return address{AddrPort: netip.AddrPortFrom(ip, binary.BigEndian.Uint16(b[2:]))}

@@ -12,12 +12,12 @@ import (
 	"guild/internal/sandbox"
 )
 
-// MarkLimit is the resource limit by which the processes of a run without namespaces are told from others: the
-// kernel ignores it, whoever is born has it from its parent, and AloneFilter lets nobody change it.
+// MarkLimit is the resource limit that marks the processes of a run without namespaces. The kernel does not use it, children
+// inherit it, and AloneFilter does not let the run change it.
 const MarkLimit = unix.RLIMIT_LOCKS
 
-// SetRlimits sets the resource limits of a process; what it starts inherits them. They are a second line behind
-// the control group, for each counts one process only.
+// SetRlimits sets the resource limits of a process; its children inherit them. They are a second line behind the control
+// group, because each is about one process only.
 func SetRlimits(pid int, l sandbox.Limits) error {
 	for resource, n := range Rlimits(l) {
 		if err := unix.Prlimit(pid, resource, &unix.Rlimit{Cur: n, Max: n}, nil); err != nil {
@@ -27,12 +27,11 @@ func SetRlimits(pid int, l sandbox.Limits) error {
 	return nil
 }
 
-// spare is how many processes more than Limits.Pids the resource limit lets a run have: the control group, or who
-// looks at the run, must come first, for nobody tells of a resource limit that was reached. To start so many takes
-// longer than the time between two looks.
+// spare is by how many processes RLIMIT_NPROC is above Limits.Pids. Nothing reports that a resource limit was reached, so the
+// control group or the polling must be first. Starting so many processes takes longer than the time between two polls.
 const spare = 512
 
-// Rlimits are the resource limits of every process of a run.
+// Rlimits returns the resource limits of each process of a run, by resource.
 func Rlimits(l sandbox.Limits) map[int]uint64 {
 	limits := map[int]uint64{
 		unix.RLIMIT_CPU:    uint64(l.CPU/time.Second) + 1,
@@ -41,22 +40,18 @@ func Rlimits(l sandbox.Limits) map[int]uint64 {
 		unix.RLIMIT_CORE:   0,
 	}
 	if os.Geteuid() != 0 && limitsByNamespace() {
-		limits[unix.RLIMIT_NPROC] = min(uint64(l.Pids)+spare, hardest(unix.RLIMIT_NPROC))
+		n := uint64(l.Pids) + spare
+		var own unix.Rlimit
+		if err := unix.Getrlimit(unix.RLIMIT_NPROC, &own); err == nil {
+			n = min(n, own.Max) // an ordinary user cannot set a higher one
+		}
+		limits[unix.RLIMIT_NPROC] = n
 	}
 	return limits
 }
 
-// hardest is the limit that this process has itself, above which it can set no other's.
-func hardest(resource int) uint64 {
-	var now unix.Rlimit
-	if err := unix.Getrlimit(resource, &now); err != nil {
-		return unix.RLIM_INFINITY
-	}
-	return now.Max
-}
-
-// limitsByNamespace reports whether RLIMIT_NPROC counts the processes of a user namespace, as since Linux 5.14.
-// Before, it counts all that the user has, and a busy desktop would be over the limit from the start.
+// limitsByNamespace reports whether RLIMIT_NPROC counts the processes of a user namespace, as since Linux 5.14. Before, it
+// counts all processes of the user, and those of a busy desktop alone would exceed it.
 func limitsByNamespace() bool {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {

@@ -9,47 +9,46 @@ import (
 	"guild"
 )
 
-// maxBreaches is how many different breaches and warnings are kept of a run; a hostile one could make millions.
+// maxBreaches is how many different breaches, and how many different warnings, are kept of a run.
 const maxBreaches = 20
 
-// differentCalls is how many numbers of calls are counted; there are fewer.
+// differentCalls is how many different system call numbers are counted. There are fewer real ones.
 const differentCalls = 600
 
-// A run that has been refused this often waits for each further answer, so that asking costs it more than us.
+// After patience refused calls each answer is delayed by slowly, so that a flood of calls costs the run more than us.
 const (
 	patience = 10_000
 	slowly   = time.Millisecond
 )
 
-// hangUp is how long Close waits for the end of a run that should be over.
+// hangUp is how long Close waits for the last process under the filter to end.
 const hangUp = 2 * time.Second
 
-// Supervisor answers the system calls that a run's filter puts to it. What it lets go on is confined by the run's
-// namespaces: it reads arguments that the run may change a moment later, so it reports and is no wall.
+// Supervisor answers the system calls that a run's filter sends to it. It reads arguments in memory that the run can change
+// before the kernel reads them, so it reports, and does not isolate: calls that it allows are confined by the run's
+// namespaces.
 type Supervisor struct {
 	listener *listener
 	network  bool
-	member   func(pid int) bool // of a run without namespaces; else nil
+	member   func(pid int) bool // whether a process belongs to a run without namespaces; nil for other runs
 	breach   chan struct{}
 	done     chan struct{}
 
 	mu       sync.Mutex
 	breaches tally
 	warnings tally
-	refused  map[int32]int64 // calls by number
+	refused  map[int32]int64 // how many calls were refused, by number
 	fatal    bool            // breach is closed
 }
 
-// Supervise answers what arrives at the listener of a run's filter, which it closes at the end. With network,
-// reaching out is no breach.
-//
-// It ends by itself when the last process under the filter has gone.
+// Supervise starts to answer the calls that arrive at the listener of a run's filter. It closes the listener when the last
+// process under the filter has ended. With network, an address outside is not a breach.
 func Supervise(listener *os.File, network bool) *Supervisor {
 	return supervise(listener, &Supervisor{network: network})
 }
 
-// SuperviseAlone answers for a run under an AloneFilter. Nothing goes on that a wall would have to stop: an
-// attempt to reach out is refused here. Member reports whether a process, as seen from here, belongs to the run.
+// SuperviseAlone is Supervise for a run under an AloneFilter, which has no namespaces. It refuses calls to the network
+// itself. member reports whether a process, by its id in our namespace, belongs to the run.
 func SuperviseAlone(listener *os.File, member func(pid int) bool) *Supervisor {
 	return supervise(listener, &Supervisor{member: member})
 }
@@ -57,7 +56,7 @@ func SuperviseAlone(listener *os.File, member func(pid int) bool) *Supervisor {
 func supervise(listener *os.File, s *Supervisor) *Supervisor {
 	s.breach, s.done, s.refused = make(chan struct{}), make(chan struct{}), map[int32]int64{}
 	l, err := newListener(listener)
-	if err != nil { // no descriptor is left: a run that nobody looks at must not go on
+	if err != nil { // no descriptors are left; a run without a supervisor must not go on
 		s.warnings.add("supervise", err.Error(), "")
 		close(s.breach)
 		close(s.done)
@@ -68,22 +67,22 @@ func supervise(listener *os.File, s *Supervisor) *Supervisor {
 	return s
 }
 
-// Breach is closed when a breach is to end the run. The call that did it is not answered: its thread waits there
-// for the kill.
+// Breach returns a channel that is closed when a breach is to end the run. The call is not answered: its thread waits until
+// the run is killed.
 func (s *Supervisor) Breach() <-chan struct{} { return s.breach }
 
-// Close waits for the supervisor's end, which comes with that of the last process under the filter.
+// Close waits for the end of the supervisor, which ends with the last process under the filter. After hangUp it calls Stop.
 func (s *Supervisor) Close() {
 	select {
 	case <-s.done:
 		return
-	case <-time.After(hangUp): // something of the run is still there, which the runner will find out
+	case <-time.After(hangUp):
 	}
 	s.Stop()
 }
 
-// Stop ends the supervisor at once, for whoever knows that no process under the filter runs any more: one that has
-// ended and whose parent has not asked how still counts for the kernel. Calls get ENOSYS from then on.
+// Stop ends the supervisor at once. Further calls fail with ENOSYS. It is for a caller who knows that no process under the
+// filter runs any more; for the kernel a zombie is still under the filter.
 func (s *Supervisor) Stop() {
 	if s.listener != nil {
 		s.listener.file.Close() // ends serve
@@ -91,7 +90,8 @@ func (s *Supervisor) Stop() {
 	<-s.done
 }
 
-// Breaches are the attempts to escape or to reach out, at most 20 different ones, each with how often it was made.
+// Breaches returns the attempts to escape or to reach the network, at most maxBreaches different ones, with how often each was
+// made.
 func (s *Supervisor) Breaches() []guild.Breach {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +102,7 @@ func (s *Supervisor) Breaches() []guild.Breach {
 	return found
 }
 
-// Refused is how many calls got ENOSYS or EPERM and decide nothing.
+// Refused returns how many calls were refused without being a breach.
 func (s *Supervisor) Refused() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +113,7 @@ func (s *Supervisor) Refused() int64 {
 	return n
 }
 
-// Warnings are what it saw and let be.
+// Warnings returns the calls that are reported and not a breach.
 func (s *Supervisor) Warnings() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +124,7 @@ func (s *Supervisor) Warnings() []string {
 	return found
 }
 
-// serve answers until the listener hangs up or is closed.
+// serve answers calls until the last process under the filter has ended, or the listener is closed.
 func (s *Supervisor) serve() {
 	defer close(s.done)
 	defer s.listener.file.Close()
@@ -134,14 +134,15 @@ func (s *Supervisor) serve() {
 			return
 		}
 		if n == nil {
-			continue // it was killed meanwhile
+			continue // its process was killed meanwhile
 		}
 		v := s.decide(n)
 		if v.verb == goOn {
 			s.listener.send(n, v)
 			continue
 		}
-		if answered++; answered > patience {
+		answered++
+		if answered > patience {
 			time.Sleep(slowly)
 		}
 		if v.verb == refuse {
@@ -150,7 +151,7 @@ func (s *Supervisor) serve() {
 	}
 }
 
-// record keeps what a decision is about.
+// record stores a breach or a warning and counts a refused call.
 func (s *Supervisor) record(n *notification, v answer, pid string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +171,7 @@ func (s *Supervisor) record(n *notification, v answer, pid string) {
 	}
 }
 
-// tally counts equal things, and keeps only so many different ones.
+// tally counts equal entries. It keeps at most maxBreaches different ones.
 type tally struct{ entries []*entry }
 
 type entry struct {
@@ -186,11 +187,11 @@ func (t *tally) add(call, detail, pid string) {
 		}
 	}
 	if len(t.entries) < maxBreaches {
-		t.entries = append(t.entries, &entry{call, detail, pid, 1})
+		t.entries = append(t.entries, &entry{call: call, detail: detail, pid: pid, times: 1})
 	}
 }
 
-// String is the detail with who did it first and how often it was done.
+// String returns the detail with the first process that did it and how often it was done.
 func (e *entry) String() string {
 	switch {
 	case e.pid != "" && e.times > 1:

@@ -23,11 +23,11 @@ import (
 	"guild/internal/sandbox"
 )
 
-// stageVariable makes the test binary the first step of a supervised run: it puts itself under the filter of the
-// profile named there and becomes its arguments.
+// stageVariable makes the test binary the first step of a supervised run: it installs the filter of the profile
+// that the variable names, and executes its arguments.
 const stageVariable = "CONFINE_TEST_STAGE"
 
-// unaccompanied stands for the filter of a run without namespaces, before Landlock knew signals.
+// unaccompanied is the name for the filter of a run without namespaces, for a Landlock without signals.
 const unaccompanied sandbox.Profile = "alone"
 
 func TestMain(m *testing.M) {
@@ -40,9 +40,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// stage tells the listener's number on descriptor 3 and goes on when descriptor 4 says so.
+// stage writes the listener's number to descriptor 3 and waits for a byte on descriptor 4.
 func stage(p sandbox.Profile) error {
-	runtime.LockOSThread() // the filter is one thread's, and exec keeps that one
+	runtime.LockOSThread() // the filter is for one thread, and exec keeps that one
 	if err := loopbackUp(); err != nil {
 		return err
 	}
@@ -82,14 +82,14 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, request)
 }
 
-// ran is how a supervised run ended.
+// ran says how a supervised run ended.
 type ran struct {
 	*Supervisor
 	out    string
-	killed bool // by a breach
+	killed bool // for a breach
 }
 
-// run runs a command under a profile's filter in an empty network and a process namespace of its own.
+// run runs a command under a profile's filter, with a network and a process namespace of its own.
 func run(t *testing.T, p sandbox.Profile, network bool, argv ...string) ran {
 	t.Helper()
 	self, err := os.Executable()
@@ -134,7 +134,7 @@ func run(t *testing.T, p sandbox.Profile, network bool, argv ...string) ran {
 	}
 	r := ran{}
 	if p == unaccompanied {
-		r.Supervisor = SuperviseAlone(listener, func(pid int) bool { return pid == 1 }) // by its number inside
+		r.Supervisor = SuperviseAlone(listener, func(pid int) bool { return pid == 1 }) // its id inside
 	} else {
 		r.Supervisor = Supervise(listener, network)
 	}
@@ -158,8 +158,8 @@ func python(t *testing.T, p sandbox.Profile, program string) ran {
 	return run(t, p, false, "/usr/bin/python3", "-I", "-c", program)
 }
 
-func TestAnAttemptToEscapeIsNamedAndEndsTheRun(t *testing.T) {
-	// The arguments are such that a kernel without the filter would refuse them, too.
+func TestEscapeEndsRun(t *testing.T) {
+	// Without the filter the kernel would refuse these arguments too.
 	for call, want := range map[string]guild.Breach{
 		"c.ptrace(0x4200, 7, 0, 0)":                     {Syscall: "ptrace", Detail: "request 0x4200 of process 7 (pid 1)"},
 		"c.mount(b'no', b'/no/such', b'none', 0, None)": {Syscall: "mount", Detail: `"no" at "/no/such", type "none" (pid 1)`},
@@ -193,7 +193,7 @@ func TestAnAttemptToEscapeIsNamedAndEndsTheRun(t *testing.T) {
 	}
 }
 
-func TestAGrandchildIsCaughtAndNamedByItsNumberInside(t *testing.T) {
+func TestBreachOfGrandchild(t *testing.T) {
 	r := python(t, sandbox.Standard, "import os, time, ctypes\nif os.fork() == 0:\n if os.fork() == 0: ctypes.CDLL(None).chroot(b'/no/such'); print('came back')\n time.sleep(9)\nos.wait()")
 	got := r.Breaches()
 	if !r.killed || r.out != "" || len(got) != 1 || got[0].Syscall != "chroot" || strings.HasSuffix(got[0].Detail, "(pid 1)") {
@@ -201,7 +201,7 @@ func TestAGrandchildIsCaughtAndNamedByItsNumberInside(t *testing.T) {
 	}
 }
 
-// machineCode runs bytes as a function.
+// machineCode executes bytes as a function.
 const machineCode = `
 import ctypes, mmap
 m = mmap.mmap(-1, 4096, prot=7)
@@ -210,7 +210,7 @@ f = ctypes.CFUNCTYPE(ctypes.c_long)(ctypes.addressof(ctypes.c_char.from_buffer(m
 print('came back', f())
 `
 
-func TestACallThroughTheGateOfAnOlderProcessorIsCaught(t *testing.T) {
+func TestBreachOfOtherABI(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("int 0x80 is of x86")
 	}
@@ -221,7 +221,7 @@ func TestACallThroughTheGateOfAnOlderProcessorIsCaught(t *testing.T) {
 	}
 }
 
-func TestReachingOutIsReportedWithItsAddressAndDoesNotEndTheRun(t *testing.T) {
+func TestNetworkBreachAddress(t *testing.T) {
 	const program = `
 import socket
 def attempt(kind, family, do):
@@ -251,8 +251,8 @@ TCP, UDP, V4, V6 = socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.AF_INET, socket
 	}
 }
 
-func TestWithoutNamespacesNothingGoesOnThatAWallWouldHaveToStop(t *testing.T) {
-	// The network of these runs is empty, in case one did.
+func TestAloneFilter(t *testing.T) {
+	// The network of these runs is empty, in case a call goes on.
 	for program, want := range map[string]struct {
 		out      string
 		breaches []guild.Breach
@@ -292,7 +292,7 @@ func TestWithoutNamespacesNothingGoesOnThatAWallWouldHaveToStop(t *testing.T) {
 	}
 }
 
-func TestWhatAnHonestProgramDoesIsNoBreach(t *testing.T) {
+func TestHonestProgram(t *testing.T) {
 	for name, program := range map[string]string{
 		"loopback":    "import socket\nl = socket.create_server(('127.0.0.1', 0))\nc = socket.create_connection(l.getsockname())\nl.accept()[0].send(b'fine')\nprint(c.recv(4).decode())",
 		"datagrams":   "import socket\na = socket.socket(2, 2)\na.bind(('127.0.0.1', 0))\nb = socket.socket(2, 2)\nb.sendto(b'fine', a.getsockname())\nprint(a.recv(4).decode())",
@@ -316,7 +316,7 @@ func TestWhatAnHonestProgramDoesIsNoBreach(t *testing.T) {
 	}
 }
 
-func TestAPlainTestNeedsNothingBeyondTheStrictProfile(t *testing.T) {
+func TestStrictProfile(t *testing.T) {
 	dir := t.TempDir()
 	os.Chmod(dir, 0o755)
 	file := dir + "/test_plain.py"
@@ -332,21 +332,21 @@ func TestAPlainTestNeedsNothingBeyondTheStrictProfile(t *testing.T) {
 	}
 }
 
-func TestALookUpOfANameIsAWarning(t *testing.T) {
+func TestNameLookupWarning(t *testing.T) {
 	r := python(t, sandbox.Standard, "import socket\ns = socket.socket(2, 2)\ns.connect(('127.0.0.1', 53))\nprint('fine')")
 	if r.out != "fine" || len(r.Breaches()) != 0 || !slices.Equal(r.Warnings(), []string{"connect to look up a name at 127.0.0.1:53"}) {
 		t.Errorf("out %q, breaches %+v, warnings %q", r.out, r.Breaches(), r.Warnings())
 	}
 }
 
-func TestACallThatNoProfileListsIsRefusedAndCounted(t *testing.T) {
+func TestRefusedCallsCounted(t *testing.T) {
 	r := python(t, sandbox.Standard, "import ctypes\nc = ctypes.CDLL(None, use_errno=True)\nfor _ in range(3): c.syscall(1000)\nprint(ctypes.get_errno())")
 	if r.killed || r.out != "38" || r.Refused() != 3 || !slices.Equal(refusedCalls(r.Supervisor), []int32{1000}) || len(r.Breaches()) != 0 {
 		t.Errorf("killed %v, out %q, refused %d %v", r.killed, r.out, r.Refused(), refusedCalls(r.Supervisor))
 	}
 }
 
-func TestAHostileRunCannotMakeTheReportLong(t *testing.T) {
+func TestBreachesBounded(t *testing.T) {
 	r := python(t, sandbox.Standard, "import socket\nfor i in range(200): socket.socket(2, 2).connect_ex(('192.0.2.1', 1000 + i))\nfor i in range(200): socket.socket(2, 2).connect_ex(('192.0.2.1', 1000))")
 	got := r.Breaches()
 	if len(got) != maxBreaches || !strings.HasSuffix(got[0].Detail, "201 times)") {
@@ -354,7 +354,7 @@ func TestAHostileRunCannotMakeTheReportLong(t *testing.T) {
 	}
 }
 
-func TestAFloodOfThreadsIsAnsweredAndTheSupervisorEnds(t *testing.T) {
+func TestThreadFlood(t *testing.T) {
 	before := descriptors(t)
 	r := python(t, sandbox.Standard, `
 import ctypes, threading
@@ -382,22 +382,22 @@ func descriptors(t *testing.T) int {
 	return len(all)
 }
 
-func TestWithTheNetworkReachingOutIsNoBreach(t *testing.T) {
-	// The network of this run is empty all the same: what comes back is the kernel's own answer.
+func TestSharedNetwork(t *testing.T) {
+	// The network of this run is empty anyway, so the error is the kernel's.
 	r := run(t, sandbox.Standard, true, "/usr/bin/python3", "-I", "-c", "import socket\nprint(socket.socket().connect_ex(('192.0.2.1', 80)))")
 	if r.out != "101" || len(r.Breaches()) != 0 {
 		t.Errorf("out %q, breaches %+v", r.out, r.Breaches())
 	}
 }
 
-func TestTheSupervisorEndsWithTheLastProcess(t *testing.T) {
+func TestSupervisorEnds(t *testing.T) {
 	r := python(t, sandbox.Standard, "print('fine')")
 	select {
 	case <-r.done:
 	case <-time.After(time.Minute):
 		t.Error("the supervisor is still there")
 	}
-	r.Close() // again
+	r.Close() // a second time
 }
 
 func FuzzAddress(f *testing.F) {
@@ -411,7 +411,7 @@ func FuzzAddress(f *testing.F) {
 	})
 }
 
-func TestOnlyAnAddressOutsideIsOutside(t *testing.T) {
+func TestAddressKinds(t *testing.T) {
 	v4 := func(a, b, c, d byte) []byte { return []byte{2, 0, 0, 80, a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0} }
 	for _, c := range []struct {
 		sockaddr []byte
@@ -437,7 +437,7 @@ func TestOnlyAnAddressOutsideIsOutside(t *testing.T) {
 	}
 }
 
-func TestAFilterEndsWithAnAnswerAndJumpsOnlyForwardInside(t *testing.T) {
+func TestFilterIsWellFormed(t *testing.T) {
 	for name, f := range map[string]filter{
 		"denylist": denylist(), "standard": supervised(sandbox.Standard), "strict": supervised(sandbox.Strict),
 		"alone": alone(sandbox.Standard, 1),
@@ -460,7 +460,7 @@ func TestAFilterEndsWithAnAnswerAndJumpsOnlyForwardInside(t *testing.T) {
 	}
 }
 
-// takeListener takes the listener of a filter out of a process, as seen from here, that has it as descriptor fd.
+// takeListener copies the listener of a filter from a process that has it as descriptor fd.
 func takeListener(pidfd, fd int) (*os.File, error) {
 	got, err := unix.PidfdGetfd(pidfd, fd, 0)
 	if err != nil {
@@ -469,7 +469,7 @@ func takeListener(pidfd, fd int) (*os.File, error) {
 	return os.NewFile(uintptr(got), "seccomp"), nil
 }
 
-// refusedCalls are the numbers of the calls that Refused counts, in order.
+// refusedCalls returns the numbers of the calls that Refused counts, sorted.
 func refusedCalls(s *Supervisor) []int32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

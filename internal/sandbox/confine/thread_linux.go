@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// longestText is how much of a string argument is shown.
+// longestText is how many bytes of a string argument are shown.
 const longestText = 100
 
-// thread is the one that made a call, looked at while it waits. All that is read of it is hostile.
+// thread is the thread that made a call and waits for the answer. What is read of it is untrusted.
 type thread struct {
 	n *notification
 	l *listener
 }
 
-// memory reads the bytes at an address of the thread's memory; fewer if fewer are mapped. An error says that
-// nothing could be read, or that the call has ended meanwhile and something else may have been read.
+// memory reads the bytes at an address of the thread's memory; fewer if fewer are mapped. It is an error if none could be
+// read, or if the call has ended meanwhile, because the bytes may then be another process's.
 func (t thread) memory(address uint64, size int) ([]byte, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/mem", t.n.tid))
 	if err != nil {
@@ -38,7 +38,7 @@ func (t thread) memory(address uint64, size int) ([]byte, error) {
 	return b[:got], nil
 }
 
-// text is a string argument, quoted.
+// text returns a string argument, quoted.
 func (t thread) text(address uint64) string {
 	if address == 0 {
 		return "NULL"
@@ -53,7 +53,7 @@ func (t thread) text(address uint64) string {
 	return strconv.Quote(string(b))
 }
 
-// pidInside is the process's number in its own namespace, or the thread's as seen from here.
+// pidInside returns the process id in the run's namespace, or else the thread id in ours.
 func (t thread) pidInside() string {
 	if pids := strings.Fields(t.status("NSpid:")); len(pids) > 0 {
 		return pids[len(pids)-1]
@@ -61,7 +61,7 @@ func (t thread) pidInside() string {
 	return strconv.Itoa(t.n.tid)
 }
 
-// status is a line of the thread's status file.
+// status returns the value of a line of the thread's status file; empty if there is none.
 func (t thread) status(name string) string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", t.n.tid))
 	if err != nil || !t.l.valid(t.n) {
@@ -75,7 +75,7 @@ func (t thread) status(name string) string {
 	return ""
 }
 
-// protocol is what a socket of the thread speaks, tcp or udp; empty if that cannot be found out.
+// protocol returns the protocol of a socket of the thread, as "tcp" or "udp"; empty if it is unknown.
 func (t thread) protocol(fd int) string {
 	tgid, err := strconv.Atoi(t.status("Tgid:"))
 	if err != nil {

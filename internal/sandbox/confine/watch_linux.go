@@ -1,6 +1,6 @@
-// Package confine is what the Linux kernel can be told to hold a process back with, and to report of it: system
-// call filters and their supervisor, control groups, resource limits, network counters, and a watch over a run's
-// limits from outside. It owns no sandbox; the runners are made of it.
+// Package confine has the means of the Linux kernel to confine and observe processes: system call filters and their
+// supervisor, control groups, resource limits, network counters, and a watch that enforces a run's limits from outside.
+// The runners of the other packages use it. It also knows what keeps a machine from having user namespaces.
 package confine
 
 import (
@@ -20,8 +20,8 @@ import (
 	"guild/internal/sandbox"
 )
 
-// How often the limits that the kernel does not enforce are looked at. Where processes are counted by looking, it is
-// more often while the run is young, for most are short, and while there are many, for they may be gone at once.
+// How often Watch polls the limits that the kernel does not enforce. If it also counts processes, it polls more often at the
+// start of a run, because most runs are short, and while there are many processes, because they may be gone soon.
 const (
 	firstLook = 10 * time.Millisecond
 	lookEvery = 50 * time.Millisecond
@@ -29,19 +29,19 @@ const (
 	young     = 300 * time.Millisecond
 )
 
-// Watch keeps one run to its limits from outside. Its fields are set once the run's first process is known.
+// Watch enforces the limits of one run from outside. Its fields are set when the run's first process is known.
 type Watch struct {
-	First   int             // process id, as seen from here, of the process by whose end all of the run ends
-	Pidfd   int             // the same, for sure
-	Group   *Cgroup         // nil where none can be made: memory and processes are polled then
+	First   int             // process id of the first process in our namespace; when it ends, all of the run ends
+	Pidfd   int             // its pidfd; -1 if there is none
+	Group   *Cgroup         // nil if none could be made: memory and processes are polled then
 	Limits  sandbox.Limits  // complete
-	Flood   *Flood          // what the run writes
-	Scratch string          // where in the run its bounded file system is mounted; empty if there is none
-	Breach  <-chan struct{} // closed when a breach is to end the run; nil if nothing tells
+	Flood   *Flood          // counts the output
+	Scratch string          // mount point of the bounded file system in the run; empty if there is none
+	Breach  <-chan struct{} // closed when a breach is to end the run; nil without a supervisor
 
 	// For a run without namespaces of its own; nil otherwise.
-	Members func() []int                    // its processes, where they need not descend from First
-	Used    func() (bytes int64, full bool) // what it has written, where Scratch is not a file system of its own
+	Members func() []int                    // its processes, which need not descend from First
+	Used    func() (bytes int64, full bool) // what it has written, because it has no file system of its own
 	End     func()                          // kills all of its processes
 
 	started time.Time
@@ -53,7 +53,7 @@ type Watch struct {
 	cpu     time.Duration
 }
 
-// Kill ends the first process, and with it, by the rules of a process namespace, all others.
+// Kill kills the first process. The kernel then kills all others of its process namespace.
 func (w *Watch) Kill() {
 	if w.End != nil {
 		w.End()
@@ -71,8 +71,8 @@ func (w *Watch) Gone() {
 	}
 }
 
-// Wait waits for the end, which it brings about when a limit is passed, a breach says so, or ctx ends. It returns
-// the limit, if one was passed; the error is ctx's cause, or about waiting.
+// Wait waits for the end of the run. It kills the run when it exceeds a limit, when Breach is closed, or when ctx ends. It
+// returns the limit, if it exceeded one. The error is ctx's cause or that of ended, unless that is only the exit code.
 func (w *Watch) Wait(ctx context.Context, ended <-chan error) (killed string, err error) {
 	w.started = time.Now()
 	wall := time.NewTimer(w.Limits.Wall)
@@ -92,7 +92,10 @@ func (w *Watch) Wait(ctx context.Context, ended <-chan error) (killed string, er
 		select {
 		case end := <-ended:
 			w.wall = time.Since(w.started)
-			return killed, errors.Join(err, waitError(end))
+			if _, exited := errors.AsType[*exec.ExitError](end); exited || errors.Is(end, exec.ErrWaitDelay) {
+				end = nil // it is about the command, not about the sandbox
+			}
+			return killed, errors.Join(err, end)
 		case <-cancelled:
 			err = context.Cause(ctx)
 		case <-breach:
@@ -109,7 +112,7 @@ func (w *Watch) Wait(ctx context.Context, ended <-chan error) (killed string, er
 	}
 }
 
-// nextLook is how long after a look the next one is.
+// nextLook returns the time until the next poll.
 func (w *Watch) nextLook() time.Duration {
 	switch {
 	case w.Group != nil:
@@ -123,15 +126,7 @@ func (w *Watch) nextLook() time.Duration {
 	}
 }
 
-// waitError leaves out what is about the command and not about the sandbox.
-func waitError(err error) error {
-	if _, exited := errors.AsType[*exec.ExitError](err); exited || errors.Is(err, exec.ErrWaitDelay) {
-		return nil
-	}
-	return err
-}
-
-// look names the limit that the run is over, if any.
+// look polls the run and returns the limit that it exceeds, if any.
 func (w *Watch) look(s *scratch) string {
 	used, full := s.look()
 	if w.Used != nil {
@@ -156,7 +151,7 @@ func (w *Watch) look(s *scratch) string {
 	}
 }
 
-// lookAtGroup asks the kernel, which keeps count.
+// lookAtGroup reads the counters of the control group.
 func (w *Watch) lookAtGroup() string {
 	w.pids, w.peak = max(w.pids, w.Group.Pids()), max(w.peak, w.Group.Memory())
 	t, counted := w.Group.CPUTime()
@@ -167,14 +162,19 @@ func (w *Watch) lookAtGroup() string {
 	return w.Group.Exceeded()
 }
 
+// family measures the run's processes.
 func (w *Watch) family() family {
 	if w.Members == nil {
 		return familyOf(w.First)
 	}
-	return familyOfAll(w.Members())
+	f := family{proc: "/proc"}
+	for _, pid := range w.Members() {
+		f.look(strconv.Itoa(pid))
+	}
+	return f
 }
 
-// lookAtFamily counts what the kernel does not.
+// lookAtFamily measures the processes, without a control group.
 func (w *Watch) lookAtFamily(used int64) string {
 	l, now := w.Limits, w.family()
 	w.peak, w.cpu = max(w.peak, now.memory), max(w.cpu, now.cpu)
@@ -189,39 +189,31 @@ func (w *Watch) lookAtFamily(used int64) string {
 	}
 }
 
-// Exceeded names, after the end, a limit that was reached before the polling could end the run for it.
+// Exceeded returns, after the end of the run, a limit that it reached before a poll noticed.
 func (w *Watch) Exceeded() string {
-	if limit := w.groupExceeded(); limit != "" {
-		return limit
-	}
-	if w.Group == nil && w.pids >= int64(w.Limits.Pids) {
-		return sandbox.KilledPids
-	}
-	return ""
-}
-
-// groupExceeded asks the control group, which keeps count.
-func (w *Watch) groupExceeded() string {
 	if w.Group == nil {
+		if w.pids >= int64(w.Limits.Pids) {
+			return sandbox.KilledPids
+		}
 		return ""
 	}
 	if limit := w.Group.Exceeded(); limit != "" {
 		return limit
 	}
-	// A resource limit ends a process a little above the limit, and nobody tells that it did.
+	// RLIMIT_CPU kills a process slightly above the limit, and nothing reports that.
 	if used, counted := w.Group.CPUTime(); counted && used >= w.Limits.CPU {
 		return sandbox.KilledCPU
 	}
 	return ""
 }
 
-// Filled reports whether a bounded file system of which so many bytes are in use has no room left: a page or two may
-// stay free, as where the limit is not a number of whole pages.
+// Filled reports whether a bounded file system with so many bytes in use is full. A page or two may stay free, because the
+// limit need not be a multiple of the page size.
 func Filled(used int64, l sandbox.Limits) bool {
 	return used > 0 && used >= l.Disk-2*int64(unix.Getpagesize())
 }
 
-// Usage is what the run used, after the end and before the control group is removed.
+// Usage returns what the run used. It is called after the end of the run, before its control group is removed.
 func (w *Watch) Usage() guild.Usage {
 	u := guild.Usage{
 		WallMs: w.wall.Milliseconds(), CPUMs: w.cpu.Milliseconds(), MemoryPeak: w.peak,
@@ -238,7 +230,7 @@ func (w *Watch) Usage() guild.Usage {
 	return u
 }
 
-// Warnings are the soft limits that the run passed.
+// Warnings returns the soft limits that the run exceeded.
 func (w *Watch) Warnings(u guild.Usage) []string {
 	var warnings []string
 	if soft := w.Limits.SoftCPU; u.CPUMs > soft.Milliseconds() {
@@ -250,14 +242,14 @@ func (w *Watch) Warnings(u guild.Usage) []string {
 	return warnings
 }
 
-// scratch looks at the run's bounded file system from outside.
+// scratch reads the use of the run's bounded file system from outside.
 type scratch struct {
 	first int
 	at    string
 	fd    int // 0 until it is mounted
 }
 
-// look is how many bytes are written, and whether nothing more can be.
+// look returns how many bytes are in use, and whether the file system is full.
 func (s *scratch) look() (used int64, full bool) {
 	var st unix.Statfs_t
 	if s.at == "" {
@@ -273,7 +265,7 @@ func (s *scratch) look() (used int64, full bool) {
 	if err := unix.Fstatfs(s.fd, &st); err != nil {
 		return 0, false
 	}
-	if st.Type != unix.TMPFS_MAGIC { // not there yet: this is the host's
+	if st.Type != unix.TMPFS_MAGIC { // it is not mounted yet, so this is the host's
 		s.close()
 		return 0, false
 	}
@@ -287,10 +279,10 @@ func (s *scratch) close() {
 	s.fd = 0
 }
 
-// Counters are those of a network namespace, held open so that they can be read after its last process has gone.
+// Counters are open files with the counters of a network namespace. They can be read after its last process has ended.
 type Counters []*os.File
 
-// OpenCounters holds the counters of a process's network namespace.
+// OpenCounters opens the counters of a process's network namespace.
 func OpenCounters(pid int) Counters {
 	var c Counters
 	for _, name := range []string{"snmp", "snmp6"} {
@@ -301,14 +293,14 @@ func OpenCounters(pid int) Counters {
 	return c
 }
 
-// Close lets go of them.
+// Close closes the files.
 func (c Counters) Close() {
 	for _, f := range c {
 		f.Close()
 	}
 }
 
-// Breaches are the attempts to reach out, which had nowhere to go.
+// Breaches returns a breach if the run tried to reach an address outside, for which its namespace had no route.
 func (c Counters) Breaches() []guild.Breach {
 	var n int64
 	for _, f := range c {
@@ -325,8 +317,8 @@ func (c Counters) Breaches() []guild.Breach {
 	return []guild.Breach{{Syscall: "connect", Detail: detail}}
 }
 
-// noRoutes reads the counter of packets and connections that had nowhere to go from /proc/net/snmp, where a
-// line of names precedes a line of numbers, or /proc/net/snmp6, where each line has a name and a number.
+// noRoutes returns the number of packets and connections without a route. file is /proc/net/snmp, which has a line of names
+// before each line of numbers, or /proc/net/snmp6, which has a name and a number in each line.
 func noRoutes(file string) int64 {
 	var names []string
 	for line := range strings.Lines(file) {
@@ -353,7 +345,7 @@ func atoi(s string) int64 {
 	return n
 }
 
-// Forbidden is the breach of a command that a filter without a supervisor has ended with SIGSYS.
+// Forbidden returns the breach of a command that a filter without a supervisor has killed with SIGSYS.
 func Forbidden() guild.Breach {
 	return guild.Breach{Syscall: "seccomp", Detail: "killed at a forbidden system call"}
 }

@@ -10,7 +10,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-func TestAPeakOfProcessesIsRememberedAfterTheEnd(t *testing.T) {
+func TestPeakOfProcesses(t *testing.T) {
 	limits := sandbox.Limits{Pids: 10}.WithDefaults()
 	for peak, want := range map[int64]string{0: "", 9: "", 10: sandbox.KilledPids, 11: sandbox.KilledPids} {
 		w := Watch{Limits: limits, pids: peak}
@@ -20,7 +20,7 @@ func TestAPeakOfProcessesIsRememberedAfterTheEnd(t *testing.T) {
 	}
 }
 
-func TestARunThatStartsManyIsLookedAtMoreOften(t *testing.T) {
+func TestNextLook(t *testing.T) {
 	old := time.Now().Add(-time.Minute)
 	for _, c := range []struct {
 		watch Watch
@@ -38,7 +38,7 @@ func TestARunThatStartsManyIsLookedAtMoreOften(t *testing.T) {
 	}
 }
 
-func TestADiskIsFilledWhenNoPageIsLeft(t *testing.T) {
+func TestFilled(t *testing.T) {
 	limits := sandbox.Limits{Disk: 100 << 20}
 	for used, want := range map[int64]bool{0: false, 99 << 20: false, 100<<20 - 4096: true, 100 << 20: true} {
 		if Filled(used, limits) != want {
@@ -47,7 +47,7 @@ func TestADiskIsFilledWhenNoPageIsLeft(t *testing.T) {
 	}
 }
 
-func TestWhoHasEndedAndIsNotWaitedForTakesAPlace(t *testing.T) {
+func TestZombieCounts(t *testing.T) {
 	var f family
 	f.count("7 (x) Z 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 0 0 100 0 0 rest")
 	if f.threads != 1 {
@@ -55,7 +55,7 @@ func TestWhoHasEndedAndIsNotWaitedForTakesAPlace(t *testing.T) {
 	}
 }
 
-func TestTheProcessesOfTheHostAreNotARuns(t *testing.T) {
+func TestFamilyExcludesHost(t *testing.T) {
 	if all := shownIn("/proc"); len(all) > 0 {
 		t.Errorf("%d processes", len(all))
 	}
@@ -70,7 +70,7 @@ func TestTheProcessesOfTheHostAreNotARuns(t *testing.T) {
 	}
 }
 
-func TestWhyThereIsNoGroupIsSaidWithoutNames(t *testing.T) {
+func TestNoGroupReason(t *testing.T) {
 	h := hierarchies{mounts: map[string]string{"memory": filepath.Join(t.TempDir(), "none"), "pids": "/none"}}
 	_, err := h.group()
 	if err == nil {

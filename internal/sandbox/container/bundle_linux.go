@@ -12,7 +12,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-// bundle is the part of an OCI runtime specification (config.json, version 1.0) that we write.
+// bundle is config.json of the OCI runtime specification, version 1.0, as far as we use it.
 type bundle struct {
 	Version  string     `json:"ociVersion"`
 	Process  process    `json:"process"`
@@ -70,19 +70,26 @@ type mapping struct {
 	Size    int `json:"size"`
 }
 
-// nobody is who root is inside where a run is sandbox.User, which the host's root is then.
+// nobody is the user of the host that is root inside if the run is sandbox.User; that one is the host's root then.
 const nobody = 65534
 
-// writeBundle writes the bundle of a run into its directory, as user uid inside.
+// writeBundle writes the bundle of a run into its directory. uid is the user inside.
 func (r *run) writeBundle(uid int) error {
 	_, binds, err := r.skeleton(uid, false)
 	if err != nil {
 		return err
 	}
 	b := bundle{Version: "1.0.2", Hostname: "box", Root: rootfs{Path: "root", Readonly: true}}
-	b.Process = process{
-		Args: entry(r.spec), Env: append([]string{}, r.spec.Env...), Cwd: "/", NoNewPrivileges: true,
-		Rlimits: ociRlimits(r.spec.Limits),
+	b.Process = process{Args: entry(r.spec), Env: append([]string{}, r.spec.Env...), Cwd: "/", NoNewPrivileges: true}
+	// Each process has these. gVisor's kernel counts more processor time than was used on a busy machine, so the watch from
+	// outside should end the run first.
+	for name, n := range map[string]uint64{
+		"RLIMIT_CPU":    4 * (uint64(r.spec.Limits.CPU/time.Second) + 1),
+		"RLIMIT_FSIZE":  uint64(r.spec.Limits.Disk),
+		"RLIMIT_NOFILE": 1024,
+		"RLIMIT_CORE":   0,
+	} {
+		b.Process.Rlimits = append(b.Process.Rlimits, rlimit{Type: name, Hard: n, Soft: n})
 	}
 	b.Process.User.UID, b.Process.User.GID = uid, uid
 	b.Mounts = r.ociMounts(binds)
@@ -106,10 +113,13 @@ func (r *run) writeBundle(uid int) error {
 
 func (r *run) ociMounts(binds []bind) []ociMount {
 	boxes, temp, shm, judged := shares(r.spec.Limits.Disk, r.spec.WritesJudge())
-	tmpfs := func(at, mode string, size int64) ociMount {
-		return ociMount{at, "tmpfs", "tmpfs", []string{"nosuid", "nodev", "mode=" + mode, "size=" + strconv.FormatInt(size, 10)}}
+	mount := func(at, kind string, options ...string) ociMount {
+		return ociMount{Destination: at, Type: kind, Source: kind, Options: options}
 	}
-	// gVisor would make the directories above a mount its own.
+	tmpfs := func(at, mode string, size int64) ociMount {
+		return mount(at, "tmpfs", "nosuid", "nodev", "mode="+mode, "size="+strconv.FormatInt(size, 10))
+	}
+	// gVisor would own the directories above a mount, so they get file systems of their own.
 	own := map[string]int64{}
 	for _, dir := range []string{sandbox.Workspace, sandbox.Home} {
 		if slices.ContainsFunc(binds, func(b bind) bool { return strings.HasPrefix(b.inside, dir+"/") }) {
@@ -118,9 +128,9 @@ func (r *run) ociMounts(binds []bind) []ociMount {
 		}
 	}
 	mounts := []ociMount{
-		{"/proc", "proc", "proc", []string{"nosuid", "noexec", "nodev"}},
-		{"/dev", "tmpfs", "tmpfs", []string{"ro", "nosuid", "mode=0755", "size=65536"}},
-		{"/sys", "tmpfs", "tmpfs", []string{"ro", "size=4096"}}, // or gVisor puts its own there
+		mount("/proc", "proc", "nosuid", "noexec", "nodev"),
+		mount("/dev", "tmpfs", "ro", "nosuid", "mode=0755", "size=65536"),
+		mount("/sys", "tmpfs", "ro", "size=4096"), // else gVisor mounts its own
 		tmpfs("/dev/shm", "1777", shm), tmpfs("/tmp", "1777", temp), tmpfs(sandbox.Box, "0777", boxes),
 	}
 	for dir, size := range own {
@@ -134,19 +144,9 @@ func (r *run) ociMounts(binds []bind) []ociMount {
 		if m.writable {
 			kind = "rw"
 		}
-		mounts = append(mounts, ociMount{m.inside, "bind", m.host, []string{"rbind", kind, "nosuid", "nodev"}})
+		mounts = append(mounts, ociMount{
+			Destination: m.inside, Type: "bind", Source: m.host, Options: []string{"rbind", kind, "nosuid", "nodev"},
+		})
 	}
 	return mounts
-}
-
-// ociRlimits are each process's own limits. Processor time is as gVisor's kernel counts it, which is more than it
-// was on a busy machine, so the watch from outside should be first.
-func ociRlimits(l sandbox.Limits) []rlimit {
-	var all []rlimit
-	for name, n := range map[string]uint64{
-		"RLIMIT_CPU": 4 * (uint64(l.CPU/time.Second) + 1), "RLIMIT_FSIZE": uint64(l.Disk), "RLIMIT_NOFILE": 1024, "RLIMIT_CORE": 0,
-	} {
-		all = append(all, rlimit{name, n, n})
-	}
-	return all
 }

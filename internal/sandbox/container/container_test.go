@@ -16,7 +16,7 @@ func TestPodman(t *testing.T) {
 	conform(t, container.Podman{})
 }
 
-// conform runs the suite if the machine has the runner.
+// conform runs the suite if the runner is usable.
 func conform(t *testing.T, r sandbox.Runner) {
 	if c := r.Probe(t.Context()); !c.Usable {
 		t.Skipf("not usable here: %s; %s", c.Reason, c.Remedy)

@@ -10,9 +10,8 @@ import (
 	"guild/internal/sandbox"
 )
 
-// Docker says what becomes of the docker command line here: it is found and its engine asked, but no run is made
-// with it. It connects a run's three streams only and hands on no descriptors, so neither results nor a channel
-// could flow; podman's, which is used alike, does.
+// Docker is never usable; its Probe tells a person why and what to use. The docker command connects only the three standard
+// streams and passes no other descriptors on, so a run would have no results and no channel. podman passes them on.
 type Docker struct {
 	Path string // the docker executable; found on PATH if empty
 }

@@ -13,17 +13,18 @@ import (
 	"syscall"
 
 	"guild/internal/sandbox"
+	"guild/internal/sandbox/confine"
 )
 
-// GVisor is the sandbox.Runner that calls gVisor's runsc: a kernel of its own, written in Go, stands between the
-// run and the host's. It needs runsc and unshare(1); neither a daemon nor root.
+// GVisor is the sandbox.Runner that calls gVisor's runsc, a kernel written in Go between the run and the host's kernel. It
+// needs runsc and unshare(1), but no daemon and no root.
 type GVisor struct {
 	Path string // the runsc executable; found on PATH if empty
 }
 
 const gvisorRemedy = "install gVisor's runsc on PATH: https://gvisor.dev/docs/user_guide/install/"
 
-// What gVisor itself takes: threads of its kernel and of those that hold the run's, and bytes.
+// What gVisor itself uses, beside the run: threads and bytes of memory.
 const (
 	gvisorThreads = 100
 	gvisorMemory  = 96 << 20
@@ -37,8 +38,10 @@ func (g GVisor) Probe(ctx context.Context) sandbox.Caps {
 		return c
 	}
 	if err := sandbox.Try(ctx, g); err != nil {
-		c.Reason, c.Remedy = err.Error(), "runsc needs unprivileged user namespaces and about 100 MB of memory: "+
-			"sysctl -w kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0"
+		c.Reason, c.Remedy = err.Error(), "runsc needs unprivileged user namespaces and about 100 MB of memory"
+		if obstacles := confine.ThisMachine().Obstacles(); len(obstacles) > 0 {
+			c.Reason, c.Remedy = c.Reason+": "+obstacles[0].Reason, obstacles[0].Remedy
+		}
 		return c
 	}
 	c.Usable, c.Remedy = true, ""
@@ -62,7 +65,7 @@ func (g GVisor) Probe(ctx context.Context) sandbox.Caps {
 	return c
 }
 
-// programs are what a run is started with.
+// programs are the paths of the programs that start a run.
 type programs struct{ runsc, unshare string }
 
 func (g GVisor) paths() (p programs, err error) {
@@ -85,30 +88,30 @@ func (g GVisor) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sa
 	return whole(TierGVisor, s, streams, func(r *run) (sandbox.Result, error) { return r.runsc(ctx, p) })
 }
 
-// Descriptors of the step before runsc, which are not handed on to it.
+// Descriptors of firstStep. It does not pass them on to runsc.
 const (
 	gateFD  = 8
 	readyFD = 9
 )
 
-// step is the first process of the namespace that runsc runs in: it says that it is there, and waits until
-// its limits are set.
-const step = `echo >&9; read x <&8; exec "$@" 8<&- 9>&-`
+// firstStep is the script of the first process in runsc's namespaces. It writes that it is there and waits until its limits
+// are set. Then it becomes runsc.
+const firstStep = `echo >&9; read x <&8; exec "$@" 8<&- 9>&-`
 
-// runsc runs a whole run.
+// runsc runs the command with runsc.
 func (r *run) runsc(ctx context.Context, p programs) (sandbox.Result, error) {
 	uid := sandbox.User
 	if os.Geteuid() != 0 {
-		uid = 0 // only one user can be mapped, and gVisor needs that to be root
+		uid = 0 // only one user can be mapped, and gVisor requires root
 	}
 	if err := r.writeBundle(uid); err != nil {
 		return sandbox.Result{}, err
 	}
-	seen, err := newTracer(r.dir, r.spec.Network)
+	trace, err := newTracer(r.dir, r.spec.Network)
 	if err != nil {
 		return sandbox.Result{}, err
 	}
-	defer seen.close()
+	defer trace.close()
 	ready, err := r.out(readyFD)
 	if err != nil {
 		return sandbox.Result{}, err
@@ -127,10 +130,10 @@ func (r *run) runsc(ctx context.Context, p programs) (sandbox.Result, error) {
 		r.cmd.Wait()
 		return sandbox.Result{}, fmt.Errorf("%w: %s", err, strings.TrimSpace(r.stderr.String()))
 	}
-	r.watch.Breach = seen.breach
+	r.watch.Breach = trace.breach
 	r.pump.Go(func() {
-		if r.stands() {
-			r.layOut()
+		if r.awaitReady() {
+			r.unpack()
 		} else {
 			r.copies.Close()
 		}
@@ -139,19 +142,19 @@ func (r *run) runsc(ctx context.Context, p programs) (sandbox.Result, error) {
 	if err != nil {
 		return sandbox.Result{}, err
 	}
-	seen.close()
+	trace.close()
 	res, err := r.result(killed)
 	if err != nil {
 		return sandbox.Result{}, err
 	}
-	if !seen.heard && res.Killed == "" { // at least of the end of a process it should have
+	if !trace.heard && res.Killed == "" { // it reports at least the end of a process
 		return sandbox.Result{}, errors.New("gVisor's kernel does not report what it sees")
 	}
-	res.Breaches = append(res.Breaches, seen.breaches()...)
+	res.Breaches = append(res.Breaches, trace.breaches()...)
 	return res, nil
 }
 
-// runscCommand is runsc in namespaces of its own, so that it cannot outlive us or leave anything running.
+// runscCommand returns the command line of runsc in namespaces of its own, so that it and all it starts end with us.
 func (r *run) runscCommand(p programs) []string {
 	argv := []string{p.unshare}
 	if os.Geteuid() != 0 {
@@ -162,7 +165,7 @@ func (r *run) runscCommand(p programs) []string {
 		network = "host"
 	}
 	argv = append(argv, "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
-		"--", "/bin/sh", "-c", step, "sandbox",
+		"--", "/bin/sh", "-c", firstStep, "sandbox",
 		p.runsc, "--root", filepath.Join(r.dir, "state"), "--rootless", "--network="+network, "--platform=systrap",
 		"--ignore-cgroups", "--overlay2=none", "--host-settings=ignore", "--oci-seccomp",
 		"--log", filepath.Join(r.dir, "log"), "--pod-init-config", filepath.Join(r.dir, traceConfig),
@@ -175,7 +178,7 @@ func (r *run) runscCommand(p programs) []string {
 	return append(argv, "box")
 }
 
-// limit puts the limits on the first process of runsc's namespace and lets it go on.
+// limit sets the limits of the first process in runsc's namespaces and lets it go on.
 func (r *run) limit(ready, gate *os.File) error {
 	var b [1]byte
 	if n, _ := ready.Read(b[:]); n == 0 {

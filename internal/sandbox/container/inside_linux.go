@@ -10,20 +10,20 @@ import (
 	"guild/internal/sandbox"
 )
 
-// Descriptors of the first process inside, beside those that the run has.
+// Descriptors of the first process inside that it does not pass on to the command.
 const (
-	copiesFD = 5 // it reads the tar stream of the copies; the command starts when that has ended
-	filesFD  = 6 // it writes the tar stream of what is collected
-	doneFD   = 7 // it writes a byte when the world stands, and one when the copies are laid out
+	copiesFD = 5 // the tar stream of the copies; the command starts at its end
+	filesFD  = 6 // the tar stream of the collected files
+	doneFD   = 7 // it writes a byte when the directories are there, and one when the copies are unpacked
 )
 
-// injected are environment variables that engines and shells add.
+// injected are environment variables that runtimes and shells add.
 var injected = []string{"HOME", "HOSTNAME", "OLDPWD", "TERM", "container"}
 
-// notLaidOut is the exit code of the first process before the command starts.
-const notLaidOut = 125
+// notUnpacked is the exit code of the first process if it fails before the command starts.
+const notUnpacked = 125
 
-// entry is the command line of the first process inside, for engines that set the environment themselves.
+// entry returns the command line of the first process inside, for runtimes that set the environment themselves.
 func entry(s sandbox.Spec) []string {
 	var start strings.Builder
 	for _, name := range injected {
@@ -35,31 +35,31 @@ func entry(s sandbox.Spec) []string {
 	return append([]string{"/bin/sh", "-c", script(s, start.String()), "sandbox"}, s.Command()...)
 }
 
-// wholeEntry is the script of the first process with everything in it, so that the engine's command line, which
-// others can see, tells nothing.
+// wholeEntry returns the script of the first process with the environment and the command in it, so that they are not in
+// the runtime's command line, which other users can see.
 func wholeEntry(s sandbox.Spec, channel bool) string {
 	words := []string{"/usr/bin/env", "-i"}
 	for _, w := range append(slices.Clone(s.Env), s.Command()...) {
 		words = append(words, quote(w))
 	}
-	if !channel { // the engine hands on a range of descriptors, so there is something
+	if !channel { // the runtime passes a range of descriptors on, so this one is open
 		words = append(words, fmt.Sprintf("%d>&-", sandbox.ChannelFD))
 	}
 	return script(s, strings.Join(words, " "))
 }
 
-// script is what the first process inside does: it lays the copies out, starts the command, ends all that is left
-// of it and hands out what is to be collected. It has no more rights than the command, so nothing is gained by
-// attacking it: whatever it says is as hostile as the command itself.
+// script returns what the first process inside does: it unpacks the copies, starts the command, kills what is left of it
+// and writes the collected files. It has the same privileges as the command, so its output is as untrusted as the
+// command's.
 func script(s sandbox.Spec, start string) string {
 	var b strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&b, format+"\n", a...) }
 	line("exec 9>&2 2>/dev/null")
-	line("/bin/mkdir -p %s %s /box/tmp /box/var || exit %d", sandbox.Workspace, sandbox.Home, notLaidOut)
+	line("/bin/mkdir -p %s %s /box/tmp /box/var || exit %d", sandbox.Workspace, sandbox.Home, notUnpacked)
 	line("/bin/chmod 1777 /box/tmp /box/var")
 	line("echo >&%d", doneFD)
-	line("/bin/tar -x -o -C / -f - <&%d || exit %d", copiesFD, notLaidOut)
-	line("cd %s || exit %d", quote(path.Clean(cmp.Or(s.Dir, sandbox.Workspace))), notLaidOut)
+	line("/bin/tar -x -o -C / -f - <&%d || exit %d", copiesFD, notUnpacked)
+	line("cd %s || exit %d", quote(path.Clean(cmp.Or(s.Dir, sandbox.Workspace))), notUnpacked)
 	line("echo >&%d", doneFD)
 	line(`%s 2>&9 %d<&- %d>&- %d>&- 9>&-`, start, copiesFD, filesFD, doneFD)
 	line("code=$?")
@@ -72,7 +72,7 @@ func script(s sandbox.Spec, start string) string {
 	return b.String()
 }
 
-// collect is the script that writes a tar stream of what the names hold. No link is followed to it.
+// collect returns the part of the script that writes the named files as a tar stream. It follows no links in the names.
 func collect(names []string) string {
 	quoted := make([]string, len(names))
 	for i, n := range names {
@@ -95,5 +95,5 @@ if [ ! -L %[1]s ] && cd %[1]s; then
 fi`, sandbox.Workspace, strings.Join(quoted, " "), filesFD)
 }
 
-// quote makes one word of a shell's command line.
+// quote returns s as one word for a shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -37,7 +37,7 @@ func (p Podman) Run(ctx context.Context, _ sandbox.Spec, streams sandbox.IO) (sa
 func elsewhere(tier string) sandbox.Caps {
 	return sandbox.Caps{
 		Tier:   tier,
-		Reason: "a run's results and files reach guild through the Linux kernel that runs it",
+		Reason: "a run passes its results to guild by descriptors, so both must be on one Linux kernel",
 		Remedy: "run guild itself on Linux, or in a Linux virtual machine such as podman machine",
 	}
 }

@@ -19,20 +19,20 @@ import (
 	"guild/internal/sandbox/confine"
 )
 
-// Podman is the sandbox.Runner that calls podman(1), version 4.3 or later, as root or not. It needs no image: the
-// host's own programs are shown in a root directory made for each run.
+// Podman is the sandbox.Runner that calls podman(1), version 4.3 or later, as root or as an ordinary user. It needs no
+// image: the host's own programs are mounted in a root directory made for each run.
 //
-// Of the walls, podman builds the namespaces, and installs our filter of system calls. The limits are set from
-// outside while the run's first process waits for its files, as for every tier on the host's kernel.
+// podman makes the namespaces and installs our system call filter. The limits are set from outside while the run's first
+// process waits for its files.
 type Podman struct {
 	Path string // the podman executable; found on PATH if empty
 
-	home string // where podman keeps what is its own, instead of the user's directories; empty for those
+	home string // directory for podman's own files; the user's directories if empty
 }
 
 const podmanRemedy = "install podman: apt-get install podman crun"
 
-// How long podman may take to start a run and to clear one away.
+// How long podman may take to start a run and to remove one.
 const (
 	podmanStarts = time.Minute
 	podmanClears = 30 * time.Second
@@ -69,7 +69,7 @@ func (p Podman) Probe(ctx context.Context) sandbox.Caps {
 	return c
 }
 
-// remedyFor knows how podman comes to refuse.
+// remedyFor returns what helps against a reason for which podman fails.
 func remedyFor(podman, reason string) string {
 	switch {
 	case strings.Contains(reason, "hybrid mode"):
@@ -94,7 +94,7 @@ func (p Podman) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sa
 	return whole(TierPodman, s, streams, func(r *run) (sandbox.Result, error) { return r.podman(ctx, podman, podmanEnv(p.home)) })
 }
 
-// podman runs a whole run.
+// podman runs the command with podman.
 func (r *run) podman(ctx context.Context, podman string, env []string) (sandbox.Result, error) {
 	name := "guild-" + strings.ToLower(rand.Text())
 	argv, err := r.podmanCommand(podman, name)
@@ -111,12 +111,12 @@ func (r *run) podman(ctx context.Context, podman string, env []string) (sandbox.
 	if err := r.begin(ctx); err != nil {
 		r.cmd.Process.Kill()
 		r.cmd.Wait()
-		clearAway(podman, env, name)
+		remove(podman, env, name)
 		return sandbox.Result{}, fmt.Errorf("%w: %s", err, complaint(r.stderr.String()))
 	}
 	killed, err := r.wait(ctx)
 	if err != nil || killed != "" {
-		clearAway(podman, env, name)
+		remove(podman, env, name)
 	}
 	if err != nil {
 		return sandbox.Result{}, err
@@ -128,15 +128,15 @@ func (r *run) podman(ctx context.Context, podman string, env []string) (sandbox.
 	return res, err
 }
 
-// complaint is what podman's log says last, which is why it gives up.
+// complaint returns the last error of podman's log.
 func complaint(log string) string {
 	if _, last, found := strings.Cut(log, "Error: "); found {
 		log = last
 	}
-	return strings.TrimSuffix(strings.TrimSpace(log), ": %!w(<nil>)") // podman's own slip
+	return strings.TrimSuffix(strings.TrimSpace(log), ": %!w(<nil>)") // a bug of podman
 }
 
-// podmanCommand is podman's command line.
+// podmanCommand returns podman's command line.
 func (r *run) podmanCommand(podman, name string) ([]string, error) {
 	uid := sandbox.User
 	root, binds, err := r.skeleton(uid, true)
@@ -197,7 +197,7 @@ func (r *run) podmanMounts(binds []bind) []string {
 
 func (r *run) pidfile() string { return filepath.Join(r.dir, "pid") }
 
-// fill puts something in the place of descriptors that this run does not have: podman hands on a range.
+// fill opens /dev/null for the descriptors that this run does not have, because podman passes a range on.
 func (r *run) fill() error {
 	for i, f := range r.child {
 		if f != nil {
@@ -212,16 +212,16 @@ func (r *run) fill() error {
 	return nil
 }
 
-// begin waits until the run's first process waits for its files, puts the limits on it, and sends them.
+// begin waits until the run's first process waits for its files, sets its limits, and sends the files.
 func (r *run) begin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, podmanStarts)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { r.done.SetReadDeadline(time.Unix(1, 0)) })
-	stands := r.stands()
+	ready := r.awaitReady()
 	if !stop() {
 		return fmt.Errorf("the run does not start: %w", context.Cause(ctx))
 	}
-	if !stands {
+	if !ready {
 		return errors.New("the run does not start")
 	}
 	first, err := os.ReadFile(r.pidfile())
@@ -238,11 +238,11 @@ func (r *run) begin(ctx context.Context) error {
 	if !r.spec.Network {
 		r.counters = confine.OpenCounters(r.watch.First)
 	}
-	r.layOut()
+	r.unpack()
 	return nil
 }
 
-// podmanEnv is what podman itself needs of the environment; what it writes goes below home, if that is not empty.
+// podmanEnv returns the environment for podman itself. If home is not empty, podman writes only below it.
 func podmanEnv(home string) []string {
 	env := []string{"PATH=" + cmp.Or(os.Getenv("PATH"), "/usr/bin:/bin:/usr/sbin:/sbin")}
 	for _, name := range []string{"HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "TMPDIR", "CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "DBUS_SESSION_BUS_ADDRESS"} {
@@ -253,20 +253,21 @@ func podmanEnv(home string) []string {
 	if home == "" {
 		return env
 	}
-	env = append(env, "HOME="+home, "TMPDIR="+home, "XDG_RUNTIME_DIR="+home, "XDG_DATA_HOME="+home) // the last one counts
-	if settings := cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(os.Getenv("HOME"), ".config")); hasSettings(settings) {
-		return append(env, "XDG_CONFIG_HOME="+settings)
+	settings := cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(os.Getenv("HOME"), ".config"))
+	if _, err := os.Stat(filepath.Join(settings, "containers")); err != nil { // the user has no settings of podman
+		settings = home
 	}
-	return append(env, "XDG_CONFIG_HOME="+home)
+	// Of a variable that is there twice the last value counts.
+	return append(env, "HOME="+home, "TMPDIR="+home, "XDG_RUNTIME_DIR="+home, "XDG_DATA_HOME="+home, "XDG_CONFIG_HOME="+settings)
 }
 
-// clearAway removes what podman may have left of a run that it did not see to its end.
-func clearAway(podman string, env []string, name string) {
+// remove removes the container of a run that podman did not see to its end.
+func remove(podman string, env []string, name string) {
 	ctx, cancel := context.WithTimeout(context.Background(), podmanClears)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, podman, "rm", "--force", "--time", "0", "--ignore", name)
 	cmd.Env = env
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.Run() // what is not there cannot be removed
+	cmd.Run() // fails if there is none
 }

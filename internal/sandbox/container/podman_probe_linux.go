@@ -16,8 +16,8 @@ import (
 	"guild/internal/sandbox"
 )
 
-// try makes a run. An ordinary user's podman leaves a process and directories behind, for the next time; whoever
-// only asks whether it works gets neither.
+// try makes a trial run. An ordinary user's podman leaves a process and directories behind for the next run; a probe must
+// not, so it uses a temporary directory and kills the process.
 func (p Podman) try(ctx context.Context) error {
 	if os.Geteuid() == 0 {
 		return sandbox.Try(ctx, p)
@@ -31,8 +31,8 @@ func (p Podman) try(ctx context.Context) error {
 	return sandbox.Try(ctx, p)
 }
 
-// stopPauses ends the processes by which an ordinary user's podman holds its namespaces. It writes their numbers
-// into files of one name.
+// stopPauses kills the processes that keep the namespaces of an ordinary user's podman. Their process ids are in files named
+// pause.pid.
 func stopPauses(home string) {
 	filepath.WalkDir(home, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.Name() != "pause.pid" {
@@ -51,8 +51,7 @@ func stopPauses(home string) {
 	})
 }
 
-// noRange says why podman cannot work for this user, who needs a range of ids to give to containers; empty if
-// nothing speaks against it.
+// noRange returns why this user has no range of ids for containers, which podman needs; empty if there may be one.
 func noRange() string {
 	if os.Geteuid() == 0 {
 		return ""
@@ -63,7 +62,7 @@ func noRange() string {
 		}
 	}
 	if b, _ := os.ReadFile("/etc/nsswitch.conf"); strings.Contains(string(b), "subid:") {
-		return "" // somebody else knows
+		return "" // ranges come from elsewhere
 	}
 	id := strconv.Itoa(os.Geteuid())
 	names := []string{id}
@@ -78,7 +77,7 @@ func noRange() string {
 	return ""
 }
 
-// givesRange reads a file as subuid(5) says, with lines as "name:100000:65536".
+// givesRange reports whether a file of subuid(5), with lines such as "name:100000:65536", has one of the names.
 func givesRange(file string, names []string) bool {
 	for line := range strings.Lines(file) {
 		name, _, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -89,10 +88,4 @@ func givesRange(file string, names []string) bool {
 		}
 	}
 	return false
-}
-
-// hasSettings reports whether a user's directory of settings has any for podman.
-func hasSettings(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, "containers"))
-	return err == nil
 }

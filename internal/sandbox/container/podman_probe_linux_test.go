@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestWhoHasIDsForContainers(t *testing.T) {
+func TestGivesRange(t *testing.T) {
 	const file = "alice:100000:65536\n1001:165536:65536\n"
 	for name, want := range map[string]bool{"alice": true, "1001": true, "ali": false, "bob": false, "": false} {
 		if givesRange(file, []string{name}) != want {
@@ -19,7 +19,7 @@ func TestWhoHasIDsForContainers(t *testing.T) {
 	}
 }
 
-func TestATrialOfPodmanLeavesNothing(t *testing.T) {
+func TestPodmanProbeLeavesNothing(t *testing.T) {
 	home := t.TempDir()
 	for _, name := range []string{"HOME", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_DATA_HOME"} {
 		if env := podmanEnv(home); !slices.Contains(env, name+"="+home) {
@@ -51,7 +51,7 @@ func TestATrialOfPodmanLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAComplaintOfPodmanIsItsLastWord(t *testing.T) {
+func TestPodmanComplaint(t *testing.T) {
 	if got := complaint("level=warning x\nError: no ids: %!w(<nil>)\n"); got != "no ids" {
 		t.Errorf("%q", got)
 	}

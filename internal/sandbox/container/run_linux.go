@@ -21,34 +21,34 @@ import (
 	"guild/internal/sandbox/confine"
 )
 
-// run is one run, whichever engine starts it.
+// run is one run, with either runtime.
 type run struct {
 	spec    sandbox.Spec
 	streams sandbox.IO
 	flood   *confine.Flood
-	dir     string // of the host, private to this run; removed at its end
+	dir     string // a directory of the host for this run; removed at its end
 
 	cmd    *exec.Cmd
-	child  []*os.File // its descriptors from 3 on; nil where there is none
+	child  []*os.File // the child's descriptors from 3 on; nil where there is none
 	ours   []*os.File // our ends of the pipes among them
 	copies *os.File
 	done   *os.File
-	stderr sandbox.Head // in case it is the engine that complains
+	stderr sandbox.Head // for the runtime's own errors
 	pump   sync.WaitGroup
 
-	laidOut bool
-	copied  error // of writing the copies
-	sifted  error // of reading what was collected
-	left    int   // how many files to collect were left out
+	unpacked  bool  // the copies are there
+	copied    error // of sending the copies
+	collected error // of receiving the collected files
+	skipped   int   // files of Spec.Collect that were skipped
 
 	watch    confine.Watch
-	counters confine.Counters // of the network namespace; nil where there is none of the host's
+	counters confine.Counters // of the network namespace; nil if the host cannot read any
 }
 
-// whole makes a run of a Spec and has an engine run it.
-func whole(tier string, s sandbox.Spec, streams sandbox.IO, engine func(*run) (sandbox.Result, error)) (sandbox.Result, error) {
+// whole checks a spec, makes its run, and calls runtime to run it.
+func whole(tier string, s sandbox.Spec, streams sandbox.IO, runtime func(*run) (sandbox.Result, error)) (sandbox.Result, error) {
 	if streams.Channel != nil {
-		defer streams.Channel.Close() // it is closed already once the sandbox has it
+		defer streams.Channel.Close() // closed already if the run was started
 	}
 	if err := s.Check(); err != nil {
 		return sandbox.Result{}, err
@@ -61,14 +61,15 @@ func whole(tier string, s sandbox.Spec, streams sandbox.IO, engine func(*run) (s
 	if err != nil {
 		return sandbox.Result{}, fmt.Errorf("%s: %w", tier, err)
 	}
-	res, err := engine(r)
+	res, err := runtime(r)
 	if err != nil {
 		return sandbox.Result{}, fmt.Errorf("%s: %w", tier, err)
 	}
 	return res, nil
 }
 
-// newRun makes what every engine needs: a directory, pipes and the child's descriptors.
+// newRun makes what both runtimes need: a directory, pipes and the child's descriptors. The run is to be closed even if
+// there is an error, unless it is nil.
 func newRun(s sandbox.Spec, streams sandbox.IO) (*run, error) {
 	r := &run{spec: s, streams: streams, flood: confine.NewFlood(s.Limits.Output)}
 	r.watch.Pidfd = -1
@@ -95,12 +96,19 @@ func newRun(s sandbox.Spec, streams sandbox.IO) (*run, error) {
 		if err != nil {
 			return r, err
 		}
-		r.pump.Go(func() { r.sift(files) })
+		r.pump.Go(func() {
+			to := r.streams.Files
+			if to == nil {
+				to = io.Discard
+			}
+			r.skipped, r.collected = sandbox.SiftFiles(to, files, s.Collect, s.Limits)
+			io.Copy(io.Discard, files) // so that nobody inside blocks on the pipe
+		})
 	}
 	return r, nil
 }
 
-// give makes f the child's descriptor of that number. The child may be nil.
+// give makes f, which may be nil, the child's descriptor of that number.
 func (r *run) give(number int, f *os.File) {
 	for len(r.child) <= number-sandbox.ResultsFD {
 		r.child = append(r.child, nil)
@@ -130,17 +138,7 @@ func (r *run) in(number int) (*os.File, error) {
 	return here, nil
 }
 
-// sift hands on what is collected, and swallows what is too much so that nobody inside waits for us.
-func (r *run) sift(files io.Reader) {
-	to := r.streams.Files
-	if to == nil {
-		to = io.Discard
-	}
-	r.left, r.sifted = sandbox.SiftFiles(to, files, r.spec.Collect, r.spec.Limits)
-	io.Copy(io.Discard, files)
-}
-
-// start starts the engine.
+// start starts the runtime.
 func (r *run) start(argv []string, env []string, attr *syscall.SysProcAttr) error {
 	kept := r.spec.Limits.Output
 	stderr := r.streams.Stderr
@@ -153,13 +151,13 @@ func (r *run) start(argv []string, env []string, attr *syscall.SysProcAttr) erro
 	r.cmd.Stdout = r.flood.Keep(r.streams.Stdout, kept)
 	r.cmd.Stderr = r.flood.Keep(io.MultiWriter(stderr, &r.stderr), kept)
 	r.cmd.ExtraFiles = r.child
-	r.cmd.WaitDelay = time.Second // for a Stdin that never ends
+	r.cmd.WaitDelay = time.Second // the caller's Stdin may never end
 	err := r.cmd.Start()
 	r.started()
 	return err
 }
 
-// started closes what is the child's alone.
+// started closes our copies of the child's descriptors.
 func (r *run) started() {
 	for i, f := range r.child {
 		if f != nil {
@@ -169,8 +167,8 @@ func (r *run) started() {
 	}
 }
 
-// layOut sends the copies that are not shown in place, and then lets the command start.
-func (r *run) layOut() {
+// unpack starts to send the writable copies; the others are mounted. The command starts at the end of the stream.
+func (r *run) unpack() {
 	r.pump.Go(func() {
 		defer r.copies.Close()
 		err := sandbox.WriteCopies(r.copies, r.spec.Writable())
@@ -181,18 +179,18 @@ func (r *run) layOut() {
 		r.copies.Close()
 		var b [1]byte
 		n, _ := r.done.Read(b[:])
-		r.laidOut = n > 0
+		r.unpacked = n > 0
 	})
 }
 
-// stands waits until the first process inside says that its world stands, or has ended.
-func (r *run) stands() bool {
+// awaitReady waits until the first process inside is ready for its files. It returns false if that process has ended.
+func (r *run) awaitReady() bool {
 	var b [1]byte
 	n, _ := r.done.Read(b[:])
 	return n > 0
 }
 
-// hold takes hold of the run's first process, whose number is given as text, and of all that it starts later.
+// hold starts to watch the run's first process, whose id is given as text, and puts it in a control group of its own.
 func (r *run) hold(number []byte, l sandbox.Limits) error {
 	first, err := strconv.Atoi(strings.TrimSpace(string(number)))
 	if err != nil {
@@ -207,21 +205,21 @@ func (r *run) hold(number []byte, l sandbox.Limits) error {
 	return err
 }
 
-// wait watches the run to its end.
+// wait watches the run until it has ended, and returns the limit that it was killed for, if any.
 func (r *run) wait(ctx context.Context) (killed string, err error) {
 	ended := make(chan error, 1)
 	go func() { ended <- r.cmd.Wait() }()
 	killed, err = r.watch.Wait(ctx, ended)
 	r.watch.Kill()
 	r.watch.Gone()
-	// Whoever holds the other ends for longer is not of the run.
+	// A process that keeps the other ends open for longer does not belong to the run.
 	late := time.AfterFunc(time.Second, r.closeOurs)
 	defer late.Stop()
 	r.pump.Wait()
 	return killed, err
 }
 
-// result says how a run ended that was watched to its end.
+// result returns how the run ended, after wait.
 func (r *run) result(killed string) (sandbox.Result, error) {
 	exit := r.cmd.ProcessState.ExitCode()
 	res := sandbox.Result{Exit: exit, Killed: cmp.Or(killed, r.watch.Exceeded()), Cut: r.flood.Cut(), Usage: r.watch.Usage()}
@@ -231,20 +229,20 @@ func (r *run) result(killed string) (sandbox.Result, error) {
 		res.Exit = 128 + int(unix.SIGKILL)
 	case r.copied != nil:
 		return sandbox.Result{}, r.copied
-	case !r.laidOut:
+	case !r.unpacked:
 		return sandbox.Result{}, fmt.Errorf("exit code %d: %s", exit, strings.TrimSpace(r.stderr.String()))
-	case r.sifted != nil:
-		return sandbox.Result{}, r.sifted
+	case r.collected != nil:
+		return sandbox.Result{}, r.collected
 	}
 	if res.Exit > 128 {
 		res.Signal = unix.SignalName(syscall.Signal(res.Exit - 128))
 	}
-	res.LeaveOut(r.left)
+	res.LeaveOut(r.skipped)
 	res.Breaches = append(res.Breaches, r.counters.Breaches()...)
 	return res, nil
 }
 
-// close lets go of everything.
+// close releases all resources.
 func (r *run) close() {
 	r.started()
 	r.closeOurs()
@@ -266,7 +264,7 @@ func (r *run) closeOurs() {
 	}
 }
 
-// pin keeps the calling goroutine on its thread: the kernel ends the child with the thread that started it.
+// pin keeps the calling goroutine on its thread until unpin: the kernel kills the child when the thread that started it ends.
 func pin() (unpin func()) {
 	runtime.LockOSThread()
 	return runtime.UnlockOSThread

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seccomp is the part of an OCI specification, and of the engines' profile files, that filters system calls.
+// seccomp is a system call filter, as in the OCI specification and in profile files of the runtimes.
 type seccomp struct {
 	Default       string   `json:"defaultAction"`
 	Architectures []string `json:"architectures"`
@@ -46,26 +46,27 @@ func newSeccomp(list []calls) *seccomp {
 	return &seccomp{Default: "SCMP_ACT_ALLOW", Architectures: []string{arch}, Calls: list}
 }
 
-// gvisorSeccomp ends a process that asks for what gVisor's own kernel would grant it and nobody here needs. What
-// that kernel refuses by itself is not listed: it is seen (traced) and then refused. No filter can see the flags of
-// clone3, so a run can make a user namespace of gVisor's, in which gVisor still decides everything.
+// gvisorSeccomp returns a filter that kills a process for calls that gVisor's kernel would allow and no run needs. Calls that
+// the kernel refuses are not in it; they are traced instead. A filter cannot read the flags of clone3, so a run can make a
+// user namespace inside gVisor, where gVisor's kernel still confines it.
 func gvisorSeccomp() *seccomp {
 	granted := []string{"ptrace", "process_vm_readv", "process_vm_writev", "unshare", "setns", "chroot"}
 	return newSeccomp(append([]calls{{Names: granted, Action: actKill}}, cloneNamespaces(actKill)...))
 }
 
-// cloneNamespaces are the rules against a clone that makes a namespace: one for each kind.
+// cloneNamespaces returns the rules against a clone that makes a namespace, one for each kind.
 func cloneNamespaces(action string) []calls {
 	var list []calls
 	for bit := uint64(1); bit <= flagsOfName; bit <<= 1 {
 		if bit&flagsOfName != 0 {
-			list = append(list, calls{Names: []string{"clone"}, Action: action, Args: []arg{{0, bit, bit, opMaskedEq}}})
+			flag := arg{Index: 0, Value: bit, ValueTwo: bit, Op: opMaskedEq}
+			list = append(list, calls{Names: []string{"clone"}, Action: action, Args: []arg{flag}})
 		}
 	}
 	return list
 }
 
-// engineSeccomp is the filter for an engine on the host's own kernel: an attempt to escape ends the process.
+// engineSeccomp returns the filter for a runtime on the host's kernel: an attempt to escape kills the process.
 func engineSeccomp() *seccomp {
 	list := []calls{{
 		Names: []string{
@@ -85,7 +86,7 @@ func engineSeccomp() *seccomp {
 		Action: actErrno, Errno: int(unix.EPERM),
 	}}
 	for _, family := range []uint64{unix.AF_PACKET, unix.AF_VSOCK} {
-		list = append(list, calls{Names: []string{"socket"}, Action: actKillAll, Args: []arg{{0, family, 0, opEqual}}})
+		list = append(list, calls{Names: []string{"socket"}, Action: actKillAll, Args: []arg{{Index: 0, Value: family, Op: opEqual}}})
 	}
 	return newSeccomp(append(list, cloneNamespaces(actKillAll)...))
 }

@@ -17,8 +17,8 @@ import (
 	"guild"
 )
 
-// traced are the system calls that gVisor's kernel tells us of, by number: at their end, with the error, those
-// that may reach out; at their beginning those that only an attempt to escape makes.
+// traced are the system calls that gVisor's kernel reports, by number: calls that may reach the network at their end, with
+// the error, and calls that only an attempt to escape makes at their start.
 var traced = map[int]tracedCall{
 	unix.SYS_SENDTO:            {"sendto", atEnd},
 	unix.SYS_SENDMSG:           {"sendmsg", atEnd},
@@ -49,7 +49,7 @@ var traced = map[int]tracedCall{
 	unix.SYS_PIDFD_GETFD:       {"pidfd_getfd", atStart},
 }
 
-// When a call is told of, as gVisor names it.
+// When a call is reported, in gVisor's words.
 const (
 	atStart = "enter"
 	atEnd   = "exit"
@@ -64,11 +64,11 @@ const (
 	messageConnect          = 10
 )
 
-// maxBreaches bounds what one run can make us keep.
+// maxBreaches is how many different breaches of a run are kept.
 const maxBreaches = 32
 
-// tracer receives what gVisor's kernel sees of a run. What arrives was written by that kernel, not by the run,
-// but it is read as if it were hostile.
+// tracer receives the reports of gVisor's kernel about a run. The kernel writes them, not the run, but they are read as if
+// they were hostile.
 type tracer struct {
 	listener *net.UnixListener
 	network  bool
@@ -77,14 +77,14 @@ type tracer struct {
 
 	mu    sync.Mutex
 	found []guild.Breach
-	heard bool // anything at all; to be read after close
+	heard bool // a report has arrived; read after close
 }
 
-// traceSession is the part of runsc's --pod-init-config that we write.
+// traceSession is the file of runsc's --pod-init-config, as far as we use it.
 type traceSession struct {
 	Session struct {
 		Name    string       `json:"name"`
-		Lenient bool         `json:"ignore_missing"` // of points that this version does not have
+		Lenient bool         `json:"ignore_missing"` // ignore points that this version does not have
 		Points  []tracePoint `json:"points"`
 		Sinks   []traceSink  `json:"sinks"`
 	} `json:"trace_session"`
@@ -102,7 +102,7 @@ type traceSink struct {
 
 const traceConfig = "trace.json"
 
-// writeTraceConfig tells runsc what to send where.
+// writeTraceConfig writes the file that tells runsc what to send to which socket.
 func writeTraceConfig(dir, socket string) error {
 	var t traceSession
 	t.Session.Name, t.Session.Lenient = "Default", true
@@ -119,7 +119,7 @@ func writeTraceConfig(dir, socket string) error {
 	return os.WriteFile(filepath.Join(dir, traceConfig), text, 0o644)
 }
 
-// newTracer listens in dir and writes the configuration there that makes runsc connect.
+// newTracer listens on a socket in dir and writes a configuration there with which runsc connects to it.
 func newTracer(dir string, network bool) (*tracer, error) {
 	socket := filepath.Join(dir, "trace")
 	if err := writeTraceConfig(dir, socket); err != nil {
@@ -134,7 +134,7 @@ func newTracer(dir string, network bool) (*tracer, error) {
 	return t, nil
 }
 
-// run takes the one connection and reads it to its end.
+// run accepts one connection and reads it to its end.
 func (t *tracer) run() {
 	conn, err := t.listener.Accept()
 	if err != nil {
@@ -156,7 +156,7 @@ func (t *tracer) run() {
 	}
 }
 
-// close ends the listening, and waits until all that was sent is read.
+// close stops listening and waits until everything that was sent has been read.
 func (t *tracer) close() {
 	t.listener.Close()
 	t.done.Wait()
@@ -168,7 +168,7 @@ func (t *tracer) breaches() []guild.Breach {
 	return t.found
 }
 
-// report keeps a breach, each once; an attempt to escape ends the run.
+// report stores a breach once. An attempt to escape ends the run.
 func (t *tracer) report(b guild.Breach, escape bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -189,8 +189,8 @@ func (t *tracer) report(b guild.Breach, escape bool) {
 	}
 }
 
-// take reads one message: a header of 8 bytes at least, whose first word is its own length and whose second is
-// the type of what follows.
+// take reads one message. Its header has at least 8 bytes; the first 16-bit word is the header's length and the second the
+// type of the message.
 func (t *tracer) take(message []byte) {
 	if len(message) < 8 {
 		return
@@ -204,7 +204,7 @@ func (t *tracer) take(message []byte) {
 		return
 	}
 	switch kind {
-	case messageExitNotifyParent: // number 2 is the wait status
+	case messageExitNotifyParent: // field 2 is the wait status
 		if unix.WaitStatus(e.numbers[2]).Signal() == unix.SIGSYS {
 			detail := fmt.Sprintf("%q was killed at a forbidden system call", e.process)
 			t.report(guild.Breach{Syscall: "seccomp", Detail: detail}, true)
@@ -216,7 +216,7 @@ func (t *tracer) take(message []byte) {
 	}
 }
 
-// connect looks at where a connect(2) wanted to go.
+// connect reports a connect(2) to an address outside.
 func (t *tracer) connect(e event) {
 	to, ok := address(e.bytes[6])
 	if !ok || t.network || to.Addr().IsLoopback() || to.Addr().IsUnspecified() {
@@ -225,7 +225,7 @@ func (t *tracer) connect(e event) {
 	t.report(guild.Breach{Syscall: "connect", Detail: fmt.Sprintf("%s by %q", to, e.process)}, false)
 }
 
-// call looks at a call that is not decoded: numbers 4 to 10 are its number and arguments.
+// call reports a system call that gVisor has not decoded: fields 4 to 10 are its number and arguments.
 func (t *tracer) call(e event) {
 	c, known := traced[int(e.numbers[4])]
 	switch {
@@ -249,7 +249,8 @@ func address(b []byte) (netip.AddrPort, bool) {
 		return netip.AddrPort{}, false
 	}
 	port := binary.BigEndian.Uint16(b[2:])
-	switch family := binary.LittleEndian.Uint16(b); {
+	family := binary.LittleEndian.Uint16(b)
+	switch {
 	case family == unix.AF_INET:
 		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[4:8])), port), true
 	case family == unix.AF_INET6 && len(b) >= 24:
@@ -259,8 +260,8 @@ func address(b []byte) (netip.AddrPort, bool) {
 	}
 }
 
-// event is what we read of a protocol buffers message of gVisor's: field 1 is about the process, and field 2 of a
-// system call's says how it ended.
+// event has the fields of a protocol buffers message of gVisor. Field 1 describes the process, and field 2 of a system call
+// its result.
 type event struct {
 	numbers [16]uint64
 	bytes   [16][]byte
@@ -268,7 +269,7 @@ type event struct {
 	exit    uint64 // the error number
 }
 
-var errEvent = errors.New("no event")
+var errEvent = errors.New("invalid event")
 
 func readEvent(b []byte) (e event, err error) {
 	if e.numbers, e.bytes, err = fields(b); err != nil {
@@ -283,7 +284,7 @@ func readEvent(b []byte) (e event, err error) {
 	return e, nil
 }
 
-// fields reads the fields 1 to 15 of a protocol buffers message, the last of each.
+// fields returns the fields 1 to 15 of a protocol buffers message. Of a repeated field it returns the last.
 func fields(b []byte) (numbers [16]uint64, bytes [16][]byte, err error) {
 	for len(b) > 0 {
 		key, n := binary.Uvarint(b)

@@ -9,7 +9,7 @@ import (
 	"guild"
 )
 
-// message is one of gVisor's: a header of eight bytes and what follows it.
+// message returns a message of gVisor: a header of eight bytes and its content.
 func message(kind uint16, parts ...[]byte) []byte {
 	b := binary.LittleEndian.AppendUint16(nil, 8)
 	b = binary.LittleEndian.AppendUint16(b, kind)
@@ -20,7 +20,7 @@ func message(kind uint16, parts ...[]byte) []byte {
 	return b
 }
 
-// number and text are fields of a protocol buffers message.
+// number and text encode fields of a protocol buffers message.
 func number(field, value uint64) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(nil, field<<3), value)
 }
@@ -30,7 +30,7 @@ func text(field uint64, value []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(value))), value...)
 }
 
-func TestWhatGVisorSeesIsABreachOrNot(t *testing.T) {
+func TestTraceBreaches(t *testing.T) {
 	python := text(1, text(9, []byte("python3")))
 	v4 := []byte{2, 0, 0, 80, 192, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0}
 	v6 := append([]byte{10, 0, 0, 53, 0, 0, 0, 0, 0x20, 0x01, 0x0d, 0xb8}, make([]byte, 16)...)
@@ -77,7 +77,7 @@ func TestWhatGVisorSeesIsABreachOrNot(t *testing.T) {
 	}
 }
 
-func TestWithTheNetworkReachingOutIsNoBreach(t *testing.T) {
+func TestSharedNetwork(t *testing.T) {
 	tr := &tracer{network: true, breach: make(chan struct{})}
 	tr.take(message(messageConnect, text(6, []byte{2, 0, 0, 80, 192, 0, 2, 1})))
 	if found := tr.breaches(); len(found) > 0 {
@@ -97,7 +97,7 @@ func FuzzEvent(f *testing.F) {
 	})
 }
 
-func TestAWordIsOneWord(t *testing.T) {
+func TestQuote(t *testing.T) {
 	if got, want := quote(`it's $HOME`), `'it'\''s $HOME'`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -11,14 +11,14 @@ import (
 	"guild/internal/sandbox"
 )
 
-// bind is a file or directory of the host that is shown inside, in the order in which they are mounted.
+// bind is a file or directory of the host that is mounted inside.
 type bind struct {
 	host, inside string
 	writable     bool
 }
 
-// skeleton makes a root directory below r.dir with the places where everything is mounted, and returns it with
-// what is to be shown there. With linked, /tmp leads to the one file system that is the workspace, too.
+// skeleton makes a root directory below r.dir with all mount points, and returns it with the mounts in their order. If
+// linked is true, /tmp is a link into the file system of the workspace.
 func (r *run) skeleton(uid int, linked bool) (root string, binds []bind, err error) {
 	root = filepath.Join(r.dir, "root")
 	for _, dir := range []string{"usr", "etc", "proc", "dev", "box", "judge", "var", "sys", "run"} {
@@ -26,7 +26,7 @@ func (r *run) skeleton(uid int, linked bool) (root string, binds []bind, err err
 			return "", nil, err
 		}
 	}
-	for _, dir := range []string{"box", "judge"} { // what is mounted there takes its mode from it
+	for _, dir := range []string{"box", "judge"} { // a mount gets the mode of its mount point
 		if err := os.Chmod(filepath.Join(root, dir), 0o777); err != nil {
 			return "", nil, err
 		}
@@ -38,7 +38,7 @@ func (r *run) skeleton(uid int, linked bool) (root string, binds []bind, err err
 		if err := os.Symlink("box/tmp", filepath.Join(root, "tmp")); err != nil {
 			return "", nil, err
 		}
-		for _, dir := range []string{"work", "home", "tmp"} { // the engine copies them to what it mounts there
+		for _, dir := range []string{"work", "home", "tmp"} { // the runtime copies them to the file system that it mounts
 			if err := os.Mkdir(filepath.Join(root, sandbox.Box, dir), 0o755); err != nil {
 				return "", nil, err
 			}
@@ -64,7 +64,7 @@ func (r *run) skeleton(uid int, linked bool) (root string, binds []bind, err err
 		}
 	}
 	files := sandbox.Etc(uid)
-	files["hostname"] = "box\n" // or the engine puts one there
+	files["hostname"] = "box\n" // else the runtime writes one
 	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(root, "etc", name), []byte(content), 0o644); err != nil {
 			return "", nil, err
@@ -79,7 +79,7 @@ func exists(p string) bool {
 	return err == nil
 }
 
-// binds are the parts of the host's /etc, the mounts and the read-only copies of this run.
+// binds returns the mounts of the host's /etc, of the spec and of its read-only copies.
 func (r *run) binds() ([]bind, error) {
 	var binds []bind
 	for _, name := range sandbox.HostEtc(r.spec.Network) {
@@ -97,8 +97,7 @@ func (r *run) binds() ([]bind, error) {
 	return append(binds, staged...), nil
 }
 
-// readOnly copies what may not be changed inside to a directory of the host's own, one for each place, and shows
-// that. A run that has many should have a runner that can show files one by one.
+// readOnly copies the read-only copies to directories of the host, one for each place inside, and returns their mounts.
 func (r *run) readOnly() ([]bind, error) {
 	var binds []bind
 	places := map[string]string{}
@@ -111,30 +110,27 @@ func (r *run) readOnly() ([]bind, error) {
 			places[inside] = filepath.Join(r.dir, fmt.Sprintf("copy%d", len(places)))
 			binds = append(binds, bind{host: places[inside], inside: inside})
 		}
-		if err := stage(c, places[inside]); err != nil {
+		to := places[inside]
+		err := c.Walk(func(e sandbox.Entry) error {
+			at := filepath.Join(to, e.Name)
+			if e.Content == nil {
+				return os.MkdirAll(at, 0o755)
+			}
+			out, err := os.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, e.Mode)
+			if err != nil {
+				return err
+			}
+			_, err = io.Copy(out, e.Content)
+			return errors.Join(err, out.Close())
+		})
+		if err != nil {
 			return nil, fmt.Errorf("copy %s: %w", c.Host, err)
 		}
 	}
 	return binds, nil
 }
 
-// stage copies a directory over what is at to.
-func stage(c sandbox.Copy, to string) error {
-	return c.Walk(func(e sandbox.Entry) error {
-		at := filepath.Join(to, e.Name)
-		if e.Content == nil {
-			return os.MkdirAll(at, 0o755)
-		}
-		out, err := os.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, e.Mode)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(out, e.Content)
-		return errors.Join(err, out.Close())
-	})
-}
-
-// shares divides a disk limit among the places that cannot be one file system here.
+// shares divides a disk limit among the places that need file systems of their own here.
 func shares(disk int64, judge bool) (boxes, temp, shm, judged int64) {
 	shm, temp = disk/8, disk/4
 	if judge {

@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cage is a thread under the rules of one run, whose processes are started from it and have them for good. All
-// of this process's other threads are as they were.
+// cage is a thread under the rules of one run. Processes that are started from it inherit the rules and cannot drop them.
+// The other threads of this process are not affected.
 type cage struct {
 	work chan func()
 	done chan struct{}
 
-	listener *os.File // of the filter
-	scoped   bool     // a signal of this thread's reaches the run's processes and nobody else
+	listener *os.File // of the system call filter
+	scoped   bool     // signals of this thread reach only processes of the run
 }
 
-// newCage makes the thread.
+// newCage starts a thread and puts it under the rules and the filter. scoped says that the rules confine signals.
 func newCage(r *rules, filter []byte, scoped bool) (*cage, error) {
 	c := &cage{work: make(chan func()), done: make(chan struct{})}
 	ready := make(chan error)
@@ -29,11 +29,11 @@ func newCage(r *rules, filter []byte, scoped bool) (*cage, error) {
 	return c, <-ready
 }
 
-// live is the thread's life: it locks itself up, does what it is given, and ends.
+// live is what the thread does: it puts itself under the rules, calls the functions that do sends it, and ends.
 func (c *cage) live(ready chan<- error, lock func() error) {
-	runtime.LockOSThread() // and never unlocked, so that the runtime ends the thread with the goroutine
+	runtime.LockOSThread() // never unlocked, so the runtime ends the thread with the goroutine
 	if unix.Gettid() == unix.Getpid() {
-		// The main thread cannot end. While this goroutine holds it, another one gets another.
+		// The main thread cannot end. While this goroutine holds it, the next one gets another.
 		go c.live(ready, lock)
 		<-c.done
 		runtime.UnlockOSThread()
@@ -50,7 +50,7 @@ func (c *cage) live(ready chan<- error, lock func() error) {
 	}
 }
 
-// do runs f on the thread. It may not open files: the thread must not.
+// do calls f on the thread and waits for it. f cannot open files, because the rules are for the thread too.
 func (c *cage) do(f func()) {
 	finished := make(chan struct{})
 	c.work <- func() { defer close(finished); f() }
@@ -68,27 +68,20 @@ func (c *cage) lock(r *rules, filter []byte, scoped bool) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
 	}
-	if err := dropCapabilities(); err != nil {
-		return err
-	}
-	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(r.fd), 0, 0); errno != 0 {
-		return fmt.Errorf("restrict a thread: %w", errno)
-	}
-	// Whoever is outside must be out of reach before anything may be sent to everybody who is in reach.
-	c.scoped = scoped && unix.Kill(1, 0) == unix.EPERM && unix.Kill(unix.Getppid(), 0) == unix.EPERM
-	return c.filter(filter)
-}
-
-// dropCapabilities leaves the thread none, for the case that guild runs as root. With no_new_privs, a program
-// that it executes gets none either.
-func dropCapabilities() error {
-	unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) // old kernels have none
+	// In case guild runs as root: the thread keeps no capabilities, and with no_new_privs the programs that it executes get
+	// none.
+	unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) // old kernels have no ambient ones
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData
 	if err := unix.Capset(&header, &none[0]); err != nil {
 		return fmt.Errorf("drop capabilities: %w", err)
 	}
-	return nil
+	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(r.fd), 0, 0); errno != 0 {
+		return fmt.Errorf("restrict a thread: %w", errno)
+	}
+	// killAll sends kill(-1). Check before that no outside process can be signalled.
+	c.scoped = scoped && unix.Kill(1, 0) == unix.EPERM && unix.Kill(unix.Getppid(), 0) == unix.EPERM
+	return c.filter(filter)
 }
 
 // filter installs a system call filter on the thread and keeps its listener.
@@ -100,7 +93,7 @@ func (c *cage) filter(program []byte) error {
 	p := unix.SockFprog{
 		Len: uint16(len(program) / instruction), Filter: (*unix.SockFilter)(unsafe.Pointer(&program[0])),
 	}
-	for _, more := range []uintptr{unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, 0} { // the former since Linux 5.19
+	for _, more := range []uintptr{unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, 0} { // the first since Linux 5.19
 		fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER,
 			unix.SECCOMP_FILTER_FLAG_NEW_LISTENER|more, uintptr(unsafe.Pointer(&p)))
 		if errno == 0 {
@@ -120,7 +113,7 @@ func (c *cage) start(argv []string, attr *syscall.ProcAttr) (pid int, err error)
 	return pid, err
 }
 
-// killAll sends SIGKILL to every process in the cage at one moment.
+// killAll sends SIGKILL to every process in the cage at once, if signals are scoped.
 func (c *cage) killAll() {
 	if c.scoped {
 		c.do(func() { unix.Kill(-1, unix.SIGKILL) })

@@ -1,6 +1,6 @@
-// Package landlock is the sandbox.Runner for machines that allow no namespaces, such as inside a container:
-// Landlock, a system call filter and resource limits. It is the weakest tier and says so.
+// Package landlock is the sandbox.Runner for machines without namespaces, such as inside a container. It uses Landlock, a
+// system call filter and resource limits. It is the weakest tier, and its gaps say so.
 //
-// It owns the rules of a run, the thread that its processes are started from, and the directory that stands in
-// for a file system of the run's own.
+// A run's processes are started from a thread that is under the run's rules. A directory of the host takes the place of a
+// file system of the run's own.
 package landlock

@@ -12,8 +12,8 @@ import (
 	"guild/internal/sandbox/confine"
 )
 
-// mark is what tells the processes of one run from all others, whoever their parent is: a resource limit without
-// effect that they cannot change.
+// mark identifies the processes of one run, whatever their parent is. It is the value of a resource limit that has no
+// effect and that the run cannot change.
 type mark uint64
 
 func newMark() mark {
@@ -28,13 +28,13 @@ func (m mark) limits(limits map[int]uint64) map[int]uint64 {
 	return limits
 }
 
-// has reports whether a process carries the mark.
+// has reports whether a process has the mark.
 func (m mark) has(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
 	return err == nil && m.in(b)
 }
 
-// in looks for the mark in a limits file of proc(5).
+// in reports whether a file /proc/PID/limits has the mark.
 func (m mark) in(limits []byte) bool {
 	for line := range bytes.Lines(limits) {
 		if value, found := strings.CutPrefix(string(line), "Max file locks"); found {
@@ -45,13 +45,14 @@ func (m mark) in(limits []byte) bool {
 	return false
 }
 
-// members are the processes that carry the mark and run.
+// members returns the running processes with the mark.
 func (m mark) members() []int {
 	running, _ := m.find()
 	return running
 }
 
-// find tells the processes that carry the mark by whether they run, or have ended and wait for their parent.
+// find returns the processes with the mark: those that run, and those that have ended but whose parent has not waited for
+// them.
 func (m mark) find() (running, ended []int) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

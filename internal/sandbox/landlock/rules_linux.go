@@ -12,7 +12,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-// What a rule can give, by the version of the interface that knows it.
+// Accesses that rules handle.
 const (
 	readFile  = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE
 	read      = readFile | unix.LANDLOCK_ACCESS_FS_READ_DIR
@@ -26,7 +26,7 @@ const (
 	scopes  = unix.LANDLOCK_SCOPE_SIGNAL | unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
 )
 
-// abi is the version of the kernel's Landlock; 0 without it.
+// abi returns the version of the kernel's Landlock; 0 without Landlock.
 func abi() int {
 	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -35,8 +35,14 @@ func abi() int {
 	return int(v)
 }
 
-// handled is what a ruleset of a version refuses unless a rule gives it.
-func handled(abi int) (unix.LandlockRulesetAttr, uintptr) {
+// rules are a Landlock ruleset under construction.
+type rules struct {
+	fd   int
+	able uint64 // the accesses to files that this kernel handles
+}
+
+// newRules makes a ruleset that refuses everything that a version of Landlock can refuse, until give allows it.
+func newRules(abi int) (*rules, error) {
 	a := unix.LandlockRulesetAttr{Handled_access_fs: read | changeDir | devices | write | control}
 	size := unsafe.Offsetof(a.Handled_access_net)
 	if abi < 5 {
@@ -54,25 +60,14 @@ func handled(abi int) (unix.LandlockRulesetAttr, uintptr) {
 	if abi >= 6 {
 		a.Scoped, size = scopes, unsafe.Offsetof(a.Quiet_access_fs)
 	}
-	return a, size
-}
-
-// rules are a ruleset that is being made.
-type rules struct {
-	fd   int
-	able uint64 // the accesses to files that this kernel handles
-}
-
-func newRules(abi int) (*rules, error) {
-	attr, size := handled(abi)
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&a)), size, 0)
 	if errno != 0 {
 		return nil, fmt.Errorf("make a ruleset: %w", errno)
 	}
-	return &rules{int(fd), attr.Handled_access_fs}, nil
+	return &rules{int(fd), a.Handled_access_fs}, nil
 }
 
-// give allows accesses to a file, or to a directory and all below it. What is not there is left out.
+// give allows accesses to a file, or to a directory and everything below it. A path that does not exist is no error.
 func (r *rules) give(path string, access uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,7 +93,7 @@ func (r *rules) give(path string, access uint64) error {
 	return nil
 }
 
-// system gives what every run sees of the host: programs, libraries and harmless devices.
+// system allows what every run may use of the host: programs, libraries and harmless devices.
 func (r *rules) system() error {
 	places := []string{"/bin", "/sbin"}
 	for _, pattern := range []string{"/lib*", "/usr/*", "/usr/local/*"} {
@@ -112,7 +107,7 @@ func (r *rules) system() error {
 		places = append(places, "/etc/"+name)
 	}
 	for _, place := range places {
-		if place == "/usr/local" || place == "/usr/local/etc" { // secrets may be in the latter
+		if place == "/usr/local" || place == "/usr/local/etc" { // /usr/local/etc may have secrets
 			continue
 		}
 		if err := r.give(place, read); err != nil {

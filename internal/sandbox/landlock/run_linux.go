@@ -19,8 +19,8 @@ import (
 	"guild/internal/sandbox/confine"
 )
 
-// firstStep is what a process in the cage does before it becomes the command: it waits on descriptor 5 until the
-// limits are in force.
+// firstStep is the script of the first process in the cage: it waits on descriptor 5 until the limits are set, and then
+// becomes the command.
 const firstStep = `read -r go <&5 && exec "$@" 5<&-`
 
 // run is one run.
@@ -35,18 +35,18 @@ type run struct {
 	flood   *confine.Flood
 	watch   confine.Watch
 
-	child   []*os.File // what the first step gets, by number
-	talks   bool       // over sandbox.ChannelFD
+	child   []*os.File // descriptors of the first process, from 0 on
+	talks   bool       // has sandbox.ChannelFD
 	gate    *os.File   // writing to it starts the command
-	inputs  []*os.File // our ends of what it reads
-	outputs []*os.File // our ends of what it writes
+	inputs  []*os.File // our ends of the pipes that it reads
+	outputs []*os.File // our ends of the pipes that it writes
 	output  sync.WaitGroup
 
 	status unix.WaitStatus
 	rusage unix.Rusage
 }
 
-// prepare makes the directory, the rules, the caged thread and the streams.
+// prepare makes the directory, the cage and the streams.
 func (r *run) prepare() (err error) {
 	r.watch.Pidfd = -1
 	r.flood = confine.NewFlood(r.spec.Limits.Output)
@@ -56,14 +56,14 @@ func (r *run) prepare() (err error) {
 	if err := r.scratch.unpack(r.spec.Copies); err != nil {
 		return err
 	}
-	if err := r.enter(); err != nil {
+	if err := r.makeCage(); err != nil {
 		return err
 	}
 	return r.connect()
 }
 
-// enter makes the cage.
-func (r *run) enter() error {
+// makeCage makes the rules, the cage, and the supervisor of its system calls.
+func (r *run) makeCage() error {
 	version := abi()
 	rules, err := newRules(version)
 	if err != nil {
@@ -91,11 +91,26 @@ func (r *run) enter() error {
 	return nil
 }
 
-// connect makes the streams.
+// connect makes the streams and the gate.
 func (r *run) connect() error {
 	kept := r.spec.Limits.Output
-	if err := r.input(r.streams.Stdin); err != nil {
-		return err
+	stdin := r.streams.Stdin
+	if stdin == nil {
+		null, err := os.Open(os.DevNull)
+		if err != nil {
+			return err
+		}
+		r.child = append(r.child, null)
+	} else {
+		from, to, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		r.child, r.inputs = append(r.child, from), append(r.inputs, to)
+		go func() { // not waited for, because the caller's reader may never end
+			io.Copy(to, stdin)
+			to.Close()
+		}()
 	}
 	for _, w := range []io.Writer{r.streams.Stdout, r.streams.Stderr, r.streams.Results} {
 		from, to, err := os.Pipe()
@@ -104,20 +119,20 @@ func (r *run) connect() error {
 		}
 		r.child, r.outputs = append(r.child, to), append(r.outputs, from)
 		r.output.Go(func() {
-			io.Copy(r.flood.Keep(w, kept), from) // ends when the last writer does
+			io.Copy(r.flood.Keep(w, kept), from) // until the last writer has closed it
 			from.Close()
 		})
 	}
 	channel := r.streams.Channel
 	r.talks = channel != nil
 	if !r.talks {
-		null, err := os.Open(os.DevNull) // so that the gate has its number; the first step closes it
+		null, err := os.Open(os.DevNull) // so that the gate is descriptor 5; the first process closes it
 		if err != nil {
 			return err
 		}
 		channel = null
 	}
-	r.streams.Channel = nil // its end comes with the run's
+	r.streams.Channel = nil // closed with the other descriptors of the child
 	r.child = append(r.child, channel)
 	gate, open, err := os.Pipe()
 	if err != nil {
@@ -127,26 +142,7 @@ func (r *run) connect() error {
 	return nil
 }
 
-// input gives the first step its standard input.
-func (r *run) input(stdin io.Reader) error {
-	if stdin == nil {
-		null, err := os.Open(os.DevNull)
-		r.child = append(r.child, null)
-		return err
-	}
-	from, to, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	r.child, r.inputs = append(r.child, from), append(r.inputs, to)
-	go func() { // not waited for: a reader may never end
-		io.Copy(to, stdin)
-		to.Close()
-	}()
-	return nil
-}
-
-// argv is the first step's command line.
+// argv returns the command line of the first process.
 func (r *run) argv() []string {
 	step := firstStep
 	if !r.talks {
@@ -155,7 +151,7 @@ func (r *run) argv() []string {
 	return slices.Concat([]string{"/bin/sh", "-c", step, "sh"}, r.scratch.translate(r.spec.Command()))
 }
 
-// environment is the run's, with the temporary directory that it can use.
+// environment returns the run's environment, with TMPDIR set to the temporary directory that it can use.
 func (r *run) environment() []string {
 	env := r.scratch.translate(r.spec.Env)
 	if !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "TMPDIR=") }) {
@@ -164,7 +160,7 @@ func (r *run) environment() []string {
 	return env
 }
 
-// run starts the command, watches it to its end and says how it ended.
+// run runs the command to its end.
 func (r *run) run(ctx context.Context) (sandbox.Result, error) {
 	if err := r.start(); err != nil {
 		return sandbox.Result{}, err
@@ -181,7 +177,7 @@ func (r *run) run(ctx context.Context) (sandbox.Result, error) {
 	}
 	if stuck := r.end(); stuck != nil {
 		err = errors.Join(err, stuck)
-		for _, from := range r.outputs { // who cannot be ended does not end its output either
+		for _, from := range r.outputs { // a process that cannot be killed keeps them open
 			from.Close()
 		}
 	}
@@ -192,9 +188,9 @@ func (r *run) run(ctx context.Context) (sandbox.Result, error) {
 	return r.result(killed)
 }
 
-// start starts the first step in the cage.
+// start starts the first process in the cage.
 func (r *run) start() error {
-	// What this process has inherited itself must not be handed on. Go's own files never are.
+	// Files that this process has inherited must not be passed on. Go's own files never are.
 	if err := unix.CloseRange(sandbox.ResultsFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("close_range: %w", err)
 	}
@@ -204,7 +200,7 @@ func (r *run) start() error {
 	}
 	attr := &syscall.ProcAttr{
 		Dir: r.scratch.translate([]string{dir})[0], Env: r.environment(),
-		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}, // when the cage's thread ends
+		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}, // sent when the cage's thread ends
 	}
 	for _, f := range r.child {
 		attr.Files = append(attr.Files, f.Fd())
@@ -222,7 +218,7 @@ func (r *run) start() error {
 	return nil
 }
 
-// open puts the limits on the first step and lets it become the command.
+// open sets the limits of the first process and lets it become the command.
 func (r *run) open() error {
 	fd, err := unix.PidfdOpen(r.watch.First, 0)
 	if err != nil {
@@ -233,7 +229,7 @@ func (r *run) open() error {
 		return err
 	}
 	limits := r.mark.limits(confine.Rlimits(r.spec.Limits))
-	delete(limits, unix.RLIMIT_NPROC) // would count all that the user has
+	delete(limits, unix.RLIMIT_NPROC) // counts all processes of the user here
 	for resource, n := range limits {
 		if err := unix.Prlimit(r.watch.First, resource, &unix.Rlimit{Cur: n, Max: n}, nil); err != nil {
 			return fmt.Errorf("resource limit %d: %w", resource, err)
@@ -253,7 +249,7 @@ func (r *run) wait() error {
 	}
 }
 
-// killAll sends SIGKILL to all that the run has.
+// killAll sends SIGKILL to all processes of the run.
 func (r *run) killAll() {
 	if r.watch.Group != nil {
 		r.watch.Group.Kill()
@@ -267,26 +263,26 @@ func (r *run) killAll() {
 	}
 }
 
-// end kills what the command has left behind, until nothing is there. It gives up after half a minute.
+// end kills processes that the command has left behind until there are none. It gives up after half a minute.
 func (r *run) end() error {
 	for late := time.After(30 * time.Second); ; {
 		r.killAll()
 		left, ended := r.mark.find()
 		for _, pid := range ended {
-			unix.Wait4(pid, nil, unix.WNOHANG, nil) // for a guild that is the first process of a container
+			unix.Wait4(pid, nil, unix.WNOHANG, nil) // they are our children if we are the first process of a container
 		}
 		if len(left) == 0 {
 			return nil
 		}
 		select {
 		case <-late:
-			return fmt.Errorf("%d processes of the run cannot be ended", len(left))
+			return fmt.Errorf("%d processes of the run cannot be killed", len(left))
 		case <-time.After(time.Millisecond):
 		}
 	}
 }
 
-// result reads what is left when everything has ended.
+// result returns how the run ended. All of its processes have ended. killed is the limit that it was killed for, if any.
 func (r *run) result(killed string) (sandbox.Result, error) {
 	if killed == "" {
 		killed = r.watch.Exceeded()
@@ -322,7 +318,7 @@ func (r *run) result(killed string) (sandbox.Result, error) {
 	return res, nil
 }
 
-// leave ends the cage, when no process is left in it.
+// leave ends the cage and its supervisor. All processes in it must have ended.
 func (r *run) leave() {
 	if r.cage != nil {
 		r.cage.close()
@@ -338,7 +334,7 @@ func (r *run) closeChild() {
 	r.child = nil
 }
 
-// close lets go of everything.
+// close releases all resources.
 func (r *run) close() {
 	if r.streams.Channel != nil {
 		r.streams.Channel.Close()

@@ -11,9 +11,9 @@ import (
 	"guild/internal/sandbox/confine"
 )
 
-// Runner is the sandbox.Runner that needs no namespaces. A run is a process of the same user, on the host's own
-// file system, that may read the host's programs and libraries and one directory of its own, reach no address
-// and no process but its own. Its zero value works.
+// Runner is the sandbox.Runner that needs no namespaces. A run is a process of the same user on the host's own file system.
+// It can read the host's programs and libraries, write one directory of its own, and reach no network address and
+// no process but its own. The zero value works.
 type Runner struct{}
 
 // Tier is the runner's name in verdicts.
@@ -38,24 +38,24 @@ func (r Runner) Probe(ctx context.Context) sandbox.Caps {
 	return c
 }
 
-// lacks are the features that no version of this tier has.
+// lacks are the features that this tier has with no version of Landlock.
 var lacks = []sandbox.Feature{
 	sandbox.LimitsShared, sandbox.SharesNetwork, sandbox.OrdinaryUser,
 }
 
-// gaps says what this tier does less well than one with namespaces.
+// gaps returns what this tier does less well than one with namespaces.
 func gaps(version int) []string {
 	g := []string{
 		"a run is a process of the user that runs guild, among all others: it sees that files of the host exist, and their names and times, though not their content",
 		"no /proc, no /dev/shm and no temporary directory but TMPDIR: programs that insist on them fail",
 		"no loopback: a program cannot talk to itself over the network, nor listen on a Unix socket",
-		"modes, owners, times and attributes of files cannot be changed; to try succeeds and does nothing",
-		"what a run writes lands on the host's disk and is counted by looking; a file that is open and has no name is not counted",
+		"modes, owners, times and attributes of files cannot be changed; the calls succeed and do nothing",
+		"a run writes to the host's disk and its files are counted by polling; an open file without a name is not counted",
 		"if guild is killed, what a run started in the background lives on until its processor time is used up",
 		"the host's /usr is visible, so a run depends on the versions installed here",
 	}
 	if version < 6 {
-		g = append(g, fmt.Sprintf("Landlock %d does not keep signals in (version 6 does): each is looked at, and processes are found by looking", version))
+		g = append(g, fmt.Sprintf("Landlock %d does not confine signals (version 6 does): the supervisor decides each one, and processes are found by polling", version))
 	}
 	if os.Geteuid() == 0 {
 		g = append(g, "runs share root's user id, without its capabilities; run guild as an ordinary user to avoid that")

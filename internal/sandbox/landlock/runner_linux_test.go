@@ -20,7 +20,7 @@ import (
 	"guild/internal/sandbox/confine"
 )
 
-// skipWithout skips where this tier cannot be.
+// skipWithout skips the test if this tier is not usable.
 func skipWithout(t *testing.T) {
 	t.Helper()
 	if abi() == 0 || confine.AloneFilter(sandbox.Standard, 7) == nil {
@@ -28,7 +28,7 @@ func skipWithout(t *testing.T) {
 	}
 }
 
-func TestACagedThreadReachesNobodyOutsideWithASignal(t *testing.T) {
+func TestCageSignals(t *testing.T) {
 	skipWithout(t)
 	if abi() < 6 {
 		t.Skip("this Landlock does not know signals")
@@ -58,13 +58,13 @@ func TestACagedThreadReachesNobodyOutsideWithASignal(t *testing.T) {
 	}
 }
 
-// ran is a result with what it wrote.
+// ran is a result with its output.
 type ran struct {
 	sandbox.Result
 	stdout, stderr, results string
 }
 
-// sh runs a script with small limits, but with time enough on a machine that has much else to do. Change may alter them.
+// sh runs a script with small limits, but enough time for a busy machine. change may alter them.
 func sh(t *testing.T, script string, change ...func(*sandbox.Spec)) ran {
 	t.Helper()
 	skipWithout(t)
@@ -93,7 +93,7 @@ func py(t *testing.T, program string, change ...func(*sandbox.Spec)) ran {
 	return sh(t, "", change...)
 }
 
-// prints wants exactly this output and an ordinary end.
+// prints fails the test unless the run exited with 0 and printed want.
 func (r ran) prints(t *testing.T, want string) {
 	t.Helper()
 	if r.Exit != 0 || r.Killed != "" || r.stdout != want || len(r.Breaches) != 0 {
@@ -101,7 +101,7 @@ func (r ran) prints(t *testing.T, want string) {
 	}
 }
 
-func TestItCanBeProbed(t *testing.T) {
+func TestProbe(t *testing.T) {
 	skipWithout(t)
 	c := Runner{}.Probe(t.Context())
 	if !c.Usable || c.Tier != Tier || c.Reason != "" || c.Remedy != "" || !strings.HasPrefix(c.MAC, "landlock ") || len(c.Gaps) == 0 {
@@ -109,7 +109,7 @@ func TestItCanBeProbed(t *testing.T) {
 	}
 }
 
-func TestWhatFlowsInAndOutArrives(t *testing.T) {
+func TestStreams(t *testing.T) {
 	got := sh(t, "cat; echo oops >&2; echo result >&3; ls -d /dev/fd/4 /dev/fd/5")
 	if got.stdout != "hello" || !strings.HasPrefix(got.stderr, "oops\n") || got.results != "result\n" || strings.Count(got.stderr, "No such file") != 2 {
 		t.Errorf("%+v", got)
@@ -118,7 +118,7 @@ func TestWhatFlowsInAndOutArrives(t *testing.T) {
 	py(t, "import os; print(*sorted(k for k in os.environ if k not in ('LC_CTYPE', 'PWD')))").prints(t, "LANG PATH TMPDIR")
 }
 
-func TestHowACommandEndsIsReported(t *testing.T) {
+func TestEndings(t *testing.T) {
 	if got := sh(t, "exit 7"); got.Exit != 7 || got.Signal != "" || got.Usage.MemoryPeak <= 0 {
 		t.Errorf("%+v", got.Result)
 	}
@@ -131,7 +131,7 @@ func TestHowACommandEndsIsReported(t *testing.T) {
 	}
 }
 
-func TestTheHostCannotBeReadOrWritten(t *testing.T) {
+func TestHostIsHidden(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("secret"), 0o644); err != nil {
 		t.Fatal(err)
@@ -157,12 +157,12 @@ func TestTheHostCannotBeReadOrWritten(t *testing.T) {
 	}
 }
 
-func TestNoCapabilityIsLeftAndNoneCanBeHad(t *testing.T) {
+func TestNoCapabilities(t *testing.T) {
 	py(t, "import ctypes\nh = (ctypes.c_uint32 * 2)(0x20080522, 0)\nd = (ctypes.c_uint32 * 6)(*[9] * 6)\n"+
 		"print(ctypes.CDLL(None).capget(h, d), list(d)[:2], list(d)[3:5], ctypes.CDLL(None).prctl(39, 0, 0, 0, 0))").prints(t, "0 [0, 0] [0, 0] 1")
 }
 
-func TestSocketsLeadNowhere(t *testing.T) {
+func TestSockets(t *testing.T) {
 	got := py(t, "import socket\ntry: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nexcept OSError as e: print(e.errno)")
 	got.prints(t, "13")
 	if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "datagrams was refused") || got.Usage.Refused == 0 {
@@ -184,8 +184,8 @@ func TestSocketsLeadNowhere(t *testing.T) {
 	py(t, "import socket\na, b = socket.socketpair()\na.sendmsg([b'fine'])\nprint(b.recv(9).decode())").prints(t, "fine")
 }
 
-func TestAnEscapeIsABreach(t *testing.T) {
-	for name, call := range map[string]string{ // a kernel without the filter would refuse these, too
+func TestEscapes(t *testing.T) {
+	for name, call := range map[string]string{ // a kernel without the filter would refuse these too
 		"ptrace": "ptrace(0x4200, 1, 0, 0)", "mount": "mount(b'no', b'/no/such', b'none', 0, None)",
 		"unshare": "unshare(0x10000001)", "chroot": "chroot(b'/no/such')", "setns": "setns(-1, 0)",
 		"process_vm_readv": "process_vm_readv(-1, None, 0, None, 0, 0)", "socket": "socket(17, 3, 0)",
@@ -197,7 +197,7 @@ func TestAnEscapeIsABreach(t *testing.T) {
 	}
 }
 
-func TestAnotherProcessIsNotReached(t *testing.T) {
+func TestOtherProcesses(t *testing.T) {
 	witness := exec.Command("/bin/sleep", "100")
 	if err := witness.Start(); err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func TestAnotherProcessIsNotReached(t *testing.T) {
 	}
 }
 
-func TestTheLimitsBite(t *testing.T) {
+func TestLimits(t *testing.T) {
 	quick := func(s *sandbox.Spec) { s.Limits.Wall = time.Second }
 	second := func(s *sandbox.Spec) { s.Limits.CPU = time.Second }
 	fill := "for i in 1 2 3 4 5 6 7 8 9; do head -c 9000000 /dev/zero >%s/$i || sleep 9; done; sleep 9"
@@ -240,7 +240,7 @@ func TestTheLimitsBite(t *testing.T) {
 	}
 }
 
-func TestTheMarkCannotBeShed(t *testing.T) {
+func TestMarkStays(t *testing.T) {
 	py(t, "import resource\nfor l in ((5, 5), (resource.RLIM_INFINITY,) * 2):\n try: resource.setrlimit(10, l); print('done')\n except (OSError, ValueError) as e: print(e)").
 		prints(t, "not allowed to raise maximum limit\nnot allowed to raise maximum limit")
 	m := mark(77)
@@ -250,7 +250,7 @@ func TestTheMarkCannotBeShed(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftBehind(t *testing.T) {
+func TestLeftovers(t *testing.T) {
 	skipWithout(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	before, fds := scratches(t), openFiles(t)
@@ -289,7 +289,7 @@ func openFiles(t *testing.T) int {
 	return len(all)
 }
 
-func TestCopiesGoInAndFilesComeOut(t *testing.T) {
+func TestCopiesAndCollect(t *testing.T) {
 	skipWithout(t)
 	in, tests := t.TempDir(), t.TempDir()
 	for _, f := range []struct{ dir, name, content string }{{in, "a", "one"}, {tests, "t", "two"}} {
@@ -321,7 +321,7 @@ func TestCopiesGoInAndFilesComeOut(t *testing.T) {
 	}
 }
 
-func TestAMountIsReadOnlyUnlessAskedOtherwise(t *testing.T) {
+func TestMounts(t *testing.T) {
 	in, out := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(in, "a"), []byte("from outside"), 0o644); err != nil {
 		t.Fatal(err)
@@ -338,7 +338,7 @@ func TestAMountIsReadOnlyUnlessAskedOtherwise(t *testing.T) {
 	}
 }
 
-func TestAWideProgramRuns(t *testing.T) {
+func TestWideProgram(t *testing.T) {
 	for name, program := range map[string]string{
 		"subprocess": "import subprocess\nprint(subprocess.run(['/bin/echo', 'fine'], capture_output=True, text=True).stdout)",
 		"asyncio":    "import asyncio\nasync def f(): return await asyncio.to_thread(lambda: 'fine')\nprint(asyncio.run(f()))",
@@ -350,7 +350,7 @@ func TestAWideProgramRuns(t *testing.T) {
 	}
 }
 
-func TestACallerCanStopARun(t *testing.T) {
+func TestStopped(t *testing.T) {
 	skipWithout(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	out := writer(func(p []byte) (int, error) { cancel(); return len(p), nil })
@@ -367,7 +367,7 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// exists reports whether a file is there.
+// exists reports whether a file exists.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

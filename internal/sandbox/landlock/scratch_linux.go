@@ -14,7 +14,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-// scratch is the directory of the host that holds what a run writes. Places of the sandbox are below it.
+// scratch is the directory of the host that a run writes to. It has the directories of the sandbox, such as Workspace.
 type scratch struct {
 	base string
 	root *os.Root
@@ -41,16 +41,16 @@ func newScratch() (*scratch, error) {
 	return s, nil
 }
 
-// local is a place of the sandbox, relative to the scratch directory.
+// local returns a path of the sandbox relative to the scratch directory.
 func local(place string) string { return strings.TrimPrefix(filepath.Clean(place), "/") }
 
-// at is where a place of the sandbox is on the host.
+// at returns the host's path for a path of the sandbox.
 func (s *scratch) at(place string) string { return filepath.Join(s.base, place) }
 
-// places finds the names of the sandbox's own places in a text, where they stand for themselves.
+// places matches the sandbox's own directories in a text, unless they are part of a longer word.
 var places = regexp.MustCompile(`(^|[^\w./-])(` + sandbox.Workspace + `|` + sandbox.Home + `|` + sandbox.Judge + `)\b`)
 
-// translate puts the host's names for the sandbox's places.
+// translate replaces the sandbox's directories in the texts by the host's.
 func (s *scratch) translate(texts []string) []string {
 	var all []string
 	for _, t := range texts {
@@ -59,7 +59,8 @@ func (s *scratch) translate(texts []string) []string {
 	return all
 }
 
-// unpack lays out the copies.
+// unpack writes the copies, and takes the right to write away from the read-only ones. No process of the run can give that
+// right back.
 func (s *scratch) unpack(copies []sandbox.Copy) error {
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(sandbox.WriteCopies(w, copies)) }()
@@ -77,10 +78,21 @@ func (s *scratch) unpack(copies []sandbox.Copy) error {
 		}
 	}
 	for _, c := range copies {
-		if c.ReadOnly {
-			if err := s.seal(local(c.Inside)); err != nil {
+		if !c.ReadOnly {
+			continue
+		}
+		err := fs.WalkDir(s.root.FS(), filepath.ToSlash(local(c.Inside)), func(name string, d fs.DirEntry, err error) error {
+			if err != nil {
 				return err
 			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			return s.root.Chmod(name, info.Mode().Perm()&0o555)
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -102,21 +114,7 @@ func (s *scratch) unpackOne(h *tar.Header, content io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// seal takes the right to write away, which nobody in the run can give back.
-func (s *scratch) seal(name string) error {
-	return fs.WalkDir(s.root.FS(), filepath.ToSlash(name), func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		return s.root.Chmod(name, info.Mode().Perm()&0o555)
-	})
-}
-
-// show makes a place of the sandbox stand for a path of the host.
+// show makes a mount visible. It can only be a link in the sandbox's own directories, or the host's own path.
 func (s *scratch) show(m sandbox.Mount) error {
 	if m.Host == m.Inside {
 		return nil
@@ -127,16 +125,16 @@ func (s *scratch) show(m sandbox.Mount) error {
 	if err := s.root.MkdirAll(local(filepath.Dir(m.Inside)), 0o755); err != nil {
 		return err
 	}
-	return os.Symlink(m.Host, s.at(m.Inside)) // nothing of the run is there yet
+	return os.Symlink(m.Host, s.at(m.Inside)) // the run has not started, so nothing can be in the way
 }
 
-// used is how much has been written, and whether that is all there may be. What was unlinked and is still open is
-// not seen.
+// used returns how many bytes have been written, and whether a limit is reached. Files that were unlinked and are still
+// open do not count.
 func (s *scratch) used(l sandbox.Limits) (bytes int64, full bool) {
 	var files int64
 	fs.WalkDir(s.root.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // it changes while we look
+			return nil // the run removed it meanwhile
 		}
 		files++
 		if info, err := d.Info(); err == nil && d.Type().IsRegular() {
@@ -151,8 +149,7 @@ func (s *scratch) used(l sandbox.Limits) (bytes int64, full bool) {
 	return bytes, full
 }
 
-// collect writes the named files and directories below the workspace as a tar stream. Nothing of the run runs
-// any more.
+// collect writes the files of Spec.Collect as a tar stream, after all processes have ended.
 func (s *scratch) collect(w io.Writer, spec sandbox.Spec) (left int, err error) {
 	root, err := s.root.OpenRoot(local(sandbox.Workspace))
 	if err != nil {
@@ -162,7 +159,7 @@ func (s *scratch) collect(w io.Writer, spec sandbox.Spec) (left int, err error) 
 	return sandbox.WriteFiles(w, root, spec.Collect, spec.Limits)
 }
 
-// remove takes the directory away, whatever rights the run has given its own directories.
+// remove removes the directory, whatever permissions the run has set in it.
 func (s *scratch) remove() error {
 	defer s.root.Close()
 	return sandbox.RemoveTree(s.base)

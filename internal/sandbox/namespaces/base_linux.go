@@ -1,6 +1,7 @@
 package namespaces
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,11 +12,13 @@ import (
 	"guild/internal/sandbox/namespaces/plan"
 )
 
-// base starts a trusted program in a world like that of a run, but with all privileges within it, so that it can
-// build a run's world for each process that it forks: it is root in its user namespace, which has idsEach users if
-// we are root outside and else that one; it sees all of its /proc, as mounting others demands; where a run's
-// scratch parts go there are empty directories. It finds files from descriptor 3 on. What is returned kills it,
-// and tells when it and everything that it has started have ended, which is at the latest when we do.
+// base starts a trusted program in the file system of a run, but with all privileges within its namespaces, so that it
+// can build the file system of a run for each process that it forks. The program is root in its user namespace, which
+// has idsEach users if we are root on the host, and one otherwise. It sees the whole /proc of its namespace, because the
+// kernel requires that for mounting another one. The directories of a run's scratch file system are there and empty. The
+// program has files as its descriptors from 3 on.
+//
+// kill kills the program. gone is closed when it and all that it started have ended, at the latest when we end.
 func (r *Runner) base(argv, env []string, stdio [3]*os.File, files []*os.File) (kill func(), gone <-chan struct{}, err error) {
 	who, err := takeIDs(0)
 	if err != nil {
@@ -23,11 +26,8 @@ func (r *Runner) base(argv, env []string, stdio [3]*os.File, files []*os.File) (
 	}
 	var t trees
 	defer t.close()
-	p, err := r.world(false)
-	if err == nil {
-		err = r.openRootfs(p, who, &t)
-	}
-	if err != nil {
+	p := world(cmp.Or(r.Rootfs, "/"), false)
+	if err := r.openRootfs(p, who, &t); err != nil {
 		who.release()
 		return nil, nil, err
 	}
@@ -36,7 +36,7 @@ func (r *Runner) base(argv, env []string, stdio [3]*os.File, files []*os.File) (
 	for _, part := range parts() {
 		p.Dirs = append(p.Dirs, part.Inside)
 	}
-	first, err := begin(beginning{plan: p, who: who, stdio: stdio, passed: files, own: t.files})
+	first, err := begin(processConfig{plan: p, who: who, stdio: stdio, passed: files, own: t.files})
 	if err != nil {
 		who.release()
 		return nil, nil, fmt.Errorf("base: %w", err)
@@ -53,13 +53,13 @@ func (r *Runner) base(argv, env []string, stdio [3]*os.File, files []*os.File) (
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		first.receive() // that the program has ended, or the end of the socket
+		first.receive() // a message that the program has ended, or the end of the socket
 		end()
 	}()
 	return first.kill, ended, nil
 }
 
-// awaitStart waits until the command runs.
+// awaitStart waits until the process has started its command.
 func (p *process) awaitStart() error {
 	m, file, err := p.receive()
 	if file != nil {
@@ -71,7 +71,7 @@ func (p *process) awaitStart() error {
 	case err != nil:
 		return err
 	case m.Kind == plan.Failed:
-		return &setupError{m.Text, unix.Errno(m.Errno)}
+		return &setupError{what: m.Text, errno: unix.Errno(m.Errno)}
 	case m.Kind == plan.Ended:
 		return fmt.Errorf("the program cannot be started: status %#x", m.Status)
 	default:

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// inBase runs a script in the base and returns what it writes.
+// inBase runs a script in the base namespaces and returns its output.
 func inBase(t *testing.T, script string, files ...*os.File) string {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -30,7 +30,7 @@ func inBase(t *testing.T, script string, files ...*os.File) string {
 	return strings.TrimSpace(string(b))
 }
 
-func TestTheBaseIsATrustedWorld(t *testing.T) {
+func TestBasePrivileges(t *testing.T) {
 	for script, want := range map[string]string{
 		"id -u; grep CapEff /proc/self/status; grep NoNewPrivs /proc/self/status": "0\nCapEff:\t000001ffffffffff\nNoNewPrivs:\t0",
 		"echo x 2>/dev/null >/tmp/x || echo read-only":                            "read-only",

@@ -11,9 +11,9 @@ import (
 	"guild/internal/sandbox/namespaces"
 )
 
-// fastest runs f for the benchmark and also reports its quickest run, which load does not change.
+// fastest benchmarks f and also reports its fastest run, which depends less on load.
 func fastest(b *testing.B, f func()) {
-	f() // what is made once
+	f() // warm up
 	best := time.Hour
 	for b.Loop() {
 		start := time.Now()
@@ -23,7 +23,7 @@ func fastest(b *testing.B, f func()) {
 	b.ReportMetric(float64(best.Microseconds()), "min-µs/op")
 }
 
-// bare is bwrap with about the world that a run has, and no limits, filter or supervision.
+// bare returns a bwrap command with about the files that a run sees, and no limits, filter or supervision.
 func bare(argv ...string) []string {
 	return append([]string{
 		"bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--uid", "1000", "--gid", "1000", "--hostname", "box",
@@ -33,6 +33,9 @@ func bare(argv ...string) []string {
 }
 
 func command(b *testing.B, argv ...string) func() {
+	if _, err := exec.LookPath(argv[0]); err != nil {
+		b.Skip(err)
+	}
 	return func() {
 		cmd := exec.Command(argv[0], argv[1:]...)
 		cmd.Env = []string{"PATH=/usr/bin:/bin", "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1"}

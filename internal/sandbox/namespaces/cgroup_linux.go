@@ -12,8 +12,8 @@ import (
 	"guild/internal/sandbox/confine"
 )
 
-// startIn starts a process in a control group. Version 2 has a clone flag for that; in version 1 a thread goes
-// there first, which is quicker than to move a process, and ends there.
+// startIn starts a process in a control group. Version 2 has a clone flag for that. In version 1 a thread moves into the
+// group, starts the process and ends; that is faster than moving the process afterwards.
 func startIn(g *confine.Cgroup, name string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	if g == nil {
 		return os.StartProcess(name, argv, attr)
@@ -30,7 +30,10 @@ func startIn(g *confine.Cgroup, name string, argv []string, attr *os.ProcAttr) (
 	var p *os.Process
 	onThread(func() {
 		for _, t := range tasks {
-			if _, err = t.Write([]byte("0")); err != nil && !isShares(t, err) {
+			_, err = t.Write([]byte("0"))
+			// A group that shares processors out refuses real-time threads. The process then runs without it.
+			realTime := errors.Is(err, unix.EINVAL) && strings.Contains(t.Name(), "/cpu")
+			if err != nil && !realTime {
 				err = fmt.Errorf("control group: %w", err)
 				return
 			}
@@ -40,22 +43,15 @@ func startIn(g *confine.Cgroup, name string, argv []string, attr *os.ProcAttr) (
 	return p, err
 }
 
-// isShares reports whether a group refused a thread because it shares processors out, which the kernel does not do
-// for a real-time thread; that one goes without.
-func isShares(tasks *os.File, err error) bool {
-	return errors.Is(err, unix.EINVAL) && strings.Contains(tasks.Name(), "/cpu")
-}
-
-// onThread calls f on a thread that ends afterwards, and waits for it. That is never the main thread, which
-// cannot end.
+// onThread calls f on a thread that ends afterwards, and waits for it. It is never the main thread, which cannot end.
 func onThread(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked
+		runtime.LockOSThread() // never unlocked, so the thread ends with the goroutine
 		if unix.Gettid() == unix.Getpid() {
 			defer runtime.UnlockOSThread()
-			onThread(f) // the main thread waits here, so this is another one
+			onThread(f) // this goroutine holds the main thread, so the next one gets another
 			return
 		}
 		f()

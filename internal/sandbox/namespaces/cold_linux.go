@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"sync"
 	"time"
@@ -16,7 +15,7 @@ import (
 	"guild/internal/sandbox/namespaces/plan"
 )
 
-// coldRun is one run that starts its command itself.
+// coldRun is a run whose first process starts the command. A fork embeds one for its streams, limits and result.
 type coldRun struct {
 	runner  *Runner
 	spec    sandbox.Spec // with complete limits
@@ -27,7 +26,7 @@ type coldRun struct {
 	who   *ids
 	trees trees
 	ends  streams
-	pump  sync.WaitGroup // what flows; its results are read after it
+	pump  sync.WaitGroup // the goroutines that copy streams; copied, collected and skipped are read after it
 
 	first      *process
 	command    *os.File // a pidfd
@@ -35,22 +34,34 @@ type coldRun struct {
 	counters   confine.Counters
 	supervisor *confine.Supervisor
 
-	last      *plan.Message // how it ended; nil if the first process was killed before it could say so
-	copied    error
-	collected error
-	left      int // files that were to be collected and were not
+	last      *plan.Message // how the command ended; nil if the first process was killed before it reported that
+	copied    error         // of sending the copies
+	collected error         // of receiving the collected files
+	skipped   int           // files of Spec.Collect that were skipped
 }
 
-// grace is how long the first process may take to end a run whose wall time is over.
+// grace is how long a run may last beyond its wall time before its first process is killed.
 const grace = 5 * time.Second
 
-// run brings the run to its end and says how that was.
+// run runs the command to its end.
 func (r *coldRun) run(ctx context.Context) (sandbox.Result, error) {
 	r.flood = confine.NewFlood(r.spec.Limits.Output)
 	r.watch = confine.Watch{Pidfd: -1, Limits: r.spec.Limits, Flood: r.flood, Scratch: sandbox.Box}
 	var group sync.WaitGroup
-	group.Go(r.makeGroup) // which takes as long as everything else
-	err := r.prepare()
+	group.Go(func() { // in parallel, because it takes as long as the rest of the preparation
+		limits := r.spec.Limits
+		limits.Pids += firstThreads
+		if g, err := confine.NewCgroup(limits); err == nil { // else Watch polls, and Probe reports it
+			r.watch.Group = g
+		}
+	})
+	var err error
+	if r.who, err = takeIDs(sandbox.User); err == nil {
+		err = r.makePlan()
+	}
+	if err == nil {
+		err = r.open()
+	}
 	group.Wait()
 	if err != nil {
 		return sandbox.Result{}, fmt.Errorf("sandbox: %w", err)
@@ -66,11 +77,23 @@ func (r *coldRun) run(ctx context.Context) (sandbox.Result, error) {
 	if err := r.awaitStart(); err != nil {
 		return r.notStarted(ctx, err)
 	}
-	killed, err := r.watchIt(ctx)
+	if r.streams.Channel != nil {
+		r.streams.Channel.Close() // the command has its own descriptor
+	}
+	r.copyStdin()
+	ended := make(chan error, 1)
+	go func() {
+		m, _, err := r.first.receive()
+		if err == nil {
+			r.last = m
+		}
+		ended <- nil
+	}()
+	killed, err := r.watch.Wait(ctx, ended)
 	hard.Stop()
 	r.first.wait()
 	r.first = nil
-	r.starve()
+	r.stopStdin()
 	r.pump.Wait()
 	if err != nil {
 		return sandbox.Result{}, fmt.Errorf("sandbox: %w", err)
@@ -81,38 +104,17 @@ func (r *coldRun) run(ctx context.Context) (sandbox.Result, error) {
 	return r.result(killed)
 }
 
-// prepare makes everything that the first process is started with.
-func (r *coldRun) prepare() error {
-	var err error
-	if r.who, err = takeIDs(sandbox.User); err != nil {
-		return err
-	}
-	if err := r.makePlan(); err != nil {
-		return err
-	}
-	return r.open()
-}
-
-// makeGroup makes the run's control group if that can be done. Else Watch polls, and Probe says so.
-func (r *coldRun) makeGroup() {
-	limits := r.spec.Limits
-	limits.Pids += firstThreads
-	if group, err := confine.NewCgroup(limits); err == nil {
-		r.watch.Group = group
-	}
-}
-
-// begin starts the first process, in the control group that the run is to be in.
+// begin starts the first process in the run's control group.
 func (r *coldRun) begin() error {
-	b := beginning{
+	c := processConfig{
 		plan: r.plan, who: r.who, stdio: r.ends.stdio, passed: r.ends.passed, own: r.ends.own,
 		network: r.spec.Network, group: r.watch.Group,
 	}
 	var err error
-	if r.first, err = begin(b); err != nil && b.group != nil { // which may be ours to make and not to use
-		b.group.Remove()
-		b.group, r.watch.Group = nil, nil
-		if r.first, err = begin(b); err == nil {
+	if r.first, err = begin(c); err != nil && c.group != nil { // some machines let us create groups, but not enter them
+		c.group.Remove()
+		c.group, r.watch.Group = nil, nil
+		if r.first, err = begin(c); err == nil {
 			r.runner.noGroup.Store(true)
 		}
 	}
@@ -124,17 +126,19 @@ func (r *coldRun) begin() error {
 	if !r.spec.Network {
 		r.counters = confine.OpenCounters(r.watch.First)
 	}
-	r.sendCopies()
+	if r.ends.copies != nil {
+		r.sendCopies(r.ends.copies, nil)
+	}
 	return nil
 }
 
-// firstThreads is how many threads the first process has, which count against the control group's limit.
+// firstThreads is how many threads the first process has. They count against the control group's limit.
 const firstThreads = 6
 
-// errEnded is why there is no run to watch: the command has ended, or was never there.
+// errEnded says that there is no run to watch: the command has ended already, or could not be started.
 var errEnded = errors.New("the command has ended")
 
-// awaitStart waits until the command runs and can be killed, and its calls are supervised.
+// awaitStart waits until the command runs under supervision and can be killed.
 func (r *coldRun) awaitStart() error {
 	for {
 		m, file, err := r.first.receive()
@@ -143,7 +147,7 @@ func (r *coldRun) awaitStart() error {
 		}
 		switch m.Kind {
 		case plan.Failed:
-			return &setupError{m.Text, unix.Errno(m.Errno)}
+			return &setupError{what: m.Text, errno: unix.Errno(m.Errno)}
 		case plan.Listener:
 			r.supervisor = confine.Supervise(file, r.spec.Network)
 			r.watch.Breach = r.supervisor.Breach()
@@ -158,12 +162,13 @@ func (r *coldRun) awaitStart() error {
 	}
 }
 
-// notStarted says why there is no run, which may be the run's own fault.
+// notStarted ends a run that did not start. That may be due to the spec, as when the copies exceed the disk limit; then
+// there is a result.
 func (r *coldRun) notStarted(ctx context.Context, err error) (sandbox.Result, error) {
 	r.first.kill()
 	r.first.wait()
 	r.first = nil
-	r.starve()
+	r.stopStdin()
 	r.pump.Wait()
 	e, failed := errors.AsType[*setupError](err)
 	switch {
@@ -179,24 +184,7 @@ func (r *coldRun) notStarted(ctx context.Context, err error) (sandbox.Result, er
 	return sandbox.Result{}, fmt.Errorf("sandbox: %w", err)
 }
 
-// watchIt keeps the run to its limits until the command, and everything that it has started, has ended.
-func (r *coldRun) watchIt(ctx context.Context) (killed string, err error) {
-	if r.streams.Channel != nil {
-		r.streams.Channel.Close() // the run has its own
-	}
-	r.feed()
-	ended := make(chan error, 1)
-	go func() {
-		m, _, err := r.first.receive()
-		if err == nil {
-			r.last = m
-		}
-		ended <- nil
-	}()
-	return r.watch.Wait(ctx, ended)
-}
-
-// close lets go of everything. The control group is removed last: it must be empty.
+// close releases all resources. The control group is removed last, because it must be empty.
 func (r *coldRun) close() {
 	if r.first != nil {
 		r.first.kill()
@@ -218,12 +206,4 @@ func (r *coldRun) close() {
 	if r.who != nil {
 		r.who.release()
 	}
-}
-
-// orDiscard is w, or what swallows everything.
-func orDiscard(w io.Writer) io.Writer {
-	if w == nil {
-		return io.Discard
-	}
-	return w
 }

@@ -22,7 +22,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-// attempt runs a command and returns what it wrote to stdout.
+// attempt runs a command and returns its stdout.
 func attempt(t *testing.T, r *Runner, s sandbox.Spec) (sandbox.Result, string) {
 	t.Helper()
 	var out, complaint bytes.Buffer
@@ -36,7 +36,7 @@ func attempt(t *testing.T, r *Runner, s sandbox.Spec) (sandbox.Result, string) {
 
 func shell(script string) sandbox.Spec { return sandbox.Spec{Argv: []string{"sh", "-c", script}} }
 
-func TestRunsAtOnceHaveUsersOfTheirOwn(t *testing.T) {
+func TestConcurrentRunUsers(t *testing.T) {
 	r := &Runner{}
 	var all sync.WaitGroup
 	var maps [8]string
@@ -60,7 +60,7 @@ func TestRunsAtOnceHaveUsersOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestARangeOfUsersIsGivenOnce(t *testing.T) {
+func TestUserRangeGivenOnce(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Log("an ordinary user has none to give")
 		return
@@ -81,7 +81,7 @@ func TestARangeOfUsersIsGivenOnce(t *testing.T) {
 	lock.Close()
 }
 
-// traces counts what runs may leave.
+// traces counts what runs may leave behind.
 func traces(t *testing.T) map[string]int {
 	t.Helper()
 	count := func(pattern string) int {
@@ -102,7 +102,7 @@ func traces(t *testing.T) map[string]int {
 	}
 }
 
-// children are the process's own.
+// children returns the children of this process.
 func children() []int {
 	var pids []int
 	tasks, _ := filepath.Glob("/proc/self/task/*/children")
@@ -116,7 +116,7 @@ func children() []int {
 	return pids
 }
 
-func TestManyRunsAtOnceLeaveNothing(t *testing.T) {
+func TestConcurrentRunsLeaveNothing(t *testing.T) {
 	r := &Runner{}
 	attempt(t, r, shell("true"))
 	before := traces(t)
@@ -134,7 +134,7 @@ func TestManyRunsAtOnceLeaveNothing(t *testing.T) {
 	settles(t, before, traces)
 }
 
-// settles waits until there is no more of anything than before: what has ended may take a moment to be gone.
+// settles waits until there is no more of anything than before. The cleanup may take a moment.
 func settles(t *testing.T, before map[string]int, count func(*testing.T) map[string]int) {
 	t.Helper()
 	for deadline := time.After(time.Minute); ; {
@@ -152,7 +152,7 @@ func settles(t *testing.T, before map[string]int, count func(*testing.T) map[str
 	}
 }
 
-// environment in which this binary plays a judge that is killed.
+// The variable that makes this binary a judge that is killed.
 const playsJudge = "GUILD_TEST_PLAYS_JUDGE"
 
 func TestMain(m *testing.M) {
@@ -163,15 +163,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestKillingTheJudgeEndsTheRun(t *testing.T) {
+func TestRunEndsWithJudge(t *testing.T) {
 	killJudges(t, 20, 2*time.Millisecond, playsJudge+"=echo started; (setsid sleep 1000 &) ; sleep 1000")
 }
 
-// killJudges lets this binary play a judge, as the variable and the arguments say, and kills it: the first one when
-// its run goes on, the others somewhere on the way there, each a little later than the one before.
+// killJudges starts this binary as a judge, with the variable and the arguments, and kills it several times: first
+// during its run, then at increasing times after its start.
 func killJudges(t *testing.T, judges int, later time.Duration, variable string, args ...string) {
 	t.Helper()
-	// What loses its parent becomes ours, so that we see it.
+	// Orphans become our children, so that we see them.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func killJudges(t *testing.T, judges int, later time.Duration, variable string, 
 			t.Fatal(err)
 		}
 		if i == 0 {
-			out.Read(make([]byte, 8)) // it runs
+			out.Read(make([]byte, 8)) // the run has started
 		} else {
 			<-time.After(time.Duration(i) * later)
 		}
@@ -199,7 +199,7 @@ func killJudges(t *testing.T, judges int, later time.Duration, variable string, 
 	}
 }
 
-// orphans are the children that do not end by themselves within a minute.
+// orphans returns the children that do not end by themselves within a minute.
 func orphans() []int {
 	deadline := time.After(time.Minute)
 	for {
@@ -218,7 +218,7 @@ func orphans() []int {
 	}
 }
 
-func TestACommandThatCannotBeStartedEndsAsInAShell(t *testing.T) {
+func TestCommandNotFound(t *testing.T) {
 	r := &Runner{}
 	for name, want := range map[string]int{
 		"/no/such/program": 127, "no-such-program": 127, "/etc/passwd": 126, "/etc": 126, "/etc/passwd/x": 127,
@@ -230,7 +230,7 @@ func TestACommandThatCannotBeStartedEndsAsInAShell(t *testing.T) {
 	}
 }
 
-func TestCopiesThatDoNotFitAreADiskLimit(t *testing.T) {
+func TestCopiesExceedDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a"), make([]byte, 5<<20), 0o644); err != nil {
 		t.Fatal(err)
@@ -243,10 +243,10 @@ func TestCopiesThatDoNotFitAreADiskLimit(t *testing.T) {
 	}
 }
 
-func TestWhatAMachineRefusesIsDoneWithout(t *testing.T) {
+func TestMissingKernelFeatures(t *testing.T) {
 	r := &Runner{}
 	r.noProc.Store(true)
-	r.unasked.Store(true)
+	r.noSupervisor.Store(true)
 	if _, out := attempt(t, r, shell("ls /proc; echo fine")); out != "fine" {
 		t.Errorf("without /proc: %q", out)
 	}
@@ -255,7 +255,7 @@ func TestWhatAMachineRefusesIsDoneWithout(t *testing.T) {
 	if out != "" || res.Signal != "SIGSYS" || len(res.Breaches) != 1 {
 		t.Errorf("without a supervisor: %q %+v", out, res)
 	}
-	if !r.adapt(&setupError{"seccomp", unix.EBUSY}) && !r.unasked.Load() {
+	if !r.adapt(&setupError{"seccomp", unix.EBUSY}) && !r.noSupervisor.Load() {
 		t.Error("it does not adapt")
 	}
 	c := r.Probe(t.Context())
@@ -264,7 +264,7 @@ func TestWhatAMachineRefusesIsDoneWithout(t *testing.T) {
 	}
 }
 
-func TestTheFirstProcessCannotBeKilledFromInside(t *testing.T) {
+func TestFirstProcessSurvivesSignals(t *testing.T) {
 	attack := `
 import os, signal
 for n in range(1, 65):
@@ -278,7 +278,7 @@ print("alive")
 	s := sandbox.Spec{Argv: []string{"python3", "-c", attack}}
 	known := landlockVersion
 	defer func() { landlockVersion = known }()
-	for _, abi := range []int{known(), 0} { // without Landlock an ordinary user's run could send them
+	for _, abi := range []int{known(), 0} { // without Landlock an ordinary user's run could send signals
 		landlockVersion = func() int { return abi }
 		if res, out := attempt(t, &Runner{}, s); out != "alive" || res.Exit != 0 {
 			t.Errorf("with Landlock %d: %q %+v", abi, out, res)
@@ -286,7 +286,7 @@ print("alive")
 	}
 }
 
-func TestARootFileSystemIsWhatARunSees(t *testing.T) {
+func TestRootfs(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "rootfs")
 	dash, err := exec.Command("ldd", "/bin/dash").Output()
 	if err != nil {
@@ -326,7 +326,7 @@ func TestARootFileSystemIsWhatARunSees(t *testing.T) {
 	}
 }
 
-func TestAnIdleRunIsSmall(t *testing.T) {
+func TestIdleRunMemory(t *testing.T) {
 	reads, out, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -352,7 +352,7 @@ func TestAnIdleRunIsSmall(t *testing.T) {
 	}
 }
 
-// proportional is the memory of a process and its descendants in kilobytes, with shared pages divided up.
+// proportional returns the memory of a process and its descendants in kilobytes. Shared pages count in parts.
 func proportional(pid int) int {
 	var kb int
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))

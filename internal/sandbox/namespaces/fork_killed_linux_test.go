@@ -9,10 +9,10 @@ import (
 	"guild/internal/sandbox"
 )
 
-// environment in which a test plays a judge with a warm interpreter that is killed.
+// The variable that makes a test a judge with a warm interpreter that is killed.
 const playsWarmJudge = "GUILD_TEST_PLAYS_WARM_JUDGE"
 
-func TestKillingTheJudgeEndsItsForks(t *testing.T) {
+func TestForkEndsWithJudge(t *testing.T) {
 	if os.Getenv(playsWarmJudge) != "" {
 		spec := does("print('started', flush=True)\nos.fork()\nimport time\ntime.sleep(1000)")
 		(&Runner{}).Run(context.Background(), spec, sandbox.IO{Stdout: os.Stdout})

@@ -14,8 +14,8 @@ import (
 	"guild/internal/sandbox"
 )
 
-// search counts, in the whole memory of a process, the words that are named backwards on standard input. It
-// never has them forwards.
+// search counts, in the whole memory of a process, the words whose reverse is on standard input. It never has the
+// words themselves.
 const search = `import os, sys
 
 def main():
@@ -33,7 +33,7 @@ def main():
     print(*words.values())
 `
 
-func TestNoRunFindsTheSecretsOfAnother(t *testing.T) {
+func TestForkSecrets(t *testing.T) {
 	r := warm(t)
 	secret := func(s string) func(*sandbox.Spec) {
 		dir := t.TempDir()
@@ -64,7 +64,7 @@ func backwards(s string) string {
 	return string(b)
 }
 
-// told runs a program that reads the text.
+// told runs a program with the text as input.
 func told(t *testing.T, r *Runner, s sandbox.Spec, text string) ran {
 	t.Helper()
 	var out [3]bytes.Buffer
@@ -75,7 +75,7 @@ func told(t *testing.T, r *Runner, s sandbox.Spec, text string) ran {
 	return result(res, &out)
 }
 
-// says wants a program that reads the text to print what is wanted.
+// says fails the test unless a program with the text as input prints want.
 func says(t *testing.T, r *Runner, s sandbox.Spec, text, want string) {
 	t.Helper()
 	if got := told(t, r, s, text); got.exit != 0 || strings.TrimSpace(got.stdout) != want {
@@ -83,7 +83,7 @@ func says(t *testing.T, r *Runner, s sandbox.Spec, text, want string) {
 	}
 }
 
-func TestNothingIsReusedBetweenRuns(t *testing.T) {
+func TestForkStateNotReused(t *testing.T) {
 	r := warm(t)
 	s := does(`
 print(os.path.exists("/tmp/x"), os.path.exists("/dev/shm/x"), hasattr(os, "mark"), os.getpid())
@@ -95,7 +95,7 @@ os.mark = open("/tmp/x", "w"), open("/dev/shm/x", "w")`)
 	}
 }
 
-func TestManyRunsLeaveNothing(t *testing.T) {
+func TestForkLeavesNothing(t *testing.T) {
 	runs, width := 300, 50
 	if testing.Short() {
 		runs, width = 60, 20
@@ -118,7 +118,7 @@ func TestManyRunsLeaveNothing(t *testing.T) {
 	settles(t, before, leftovers)
 }
 
-// leftovers counts what this process has: descriptors, descendants, mounts and control groups.
+// leftovers counts the descriptors, descendants, mounts and control groups of this process.
 func leftovers(t *testing.T) map[string]int {
 	t.Helper()
 	fds, err := os.ReadDir("/proc/self/fd")
@@ -126,7 +126,7 @@ func leftovers(t *testing.T) map[string]int {
 		t.Skip("this test looks at /proc: " + err.Error())
 	}
 	mounts, _ := os.ReadFile("/proc/self/mounts")
-	ours := strings.Count("\n"+string(mounts), "\nbox ") // as a run's file system is called
+	ours := strings.Count("\n"+string(mounts), "\nbox ") // the source of a run's mounts
 	groups := 0
 	filepath.WalkDir("/sys/fs/cgroup", func(_ string, d os.DirEntry, err error) error {
 		if err == nil && strings.HasPrefix(d.Name(), fmt.Sprintf("guild-run-%d-", os.Getpid())) {
@@ -139,7 +139,7 @@ func leftovers(t *testing.T) map[string]int {
 	}
 }
 
-// descendants counts a process's children, theirs, and so on.
+// descendants counts the descendants of a process.
 func descendants(pid string) int {
 	n := 0
 	tasks, _ := filepath.Glob("/proc/" + pid + "/task/*/children")

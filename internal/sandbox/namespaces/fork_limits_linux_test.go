@@ -15,7 +15,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-func TestTheLimitsOfAForkBite(t *testing.T) {
+func TestForkLimits(t *testing.T) {
 	r := warm(t)
 	quick := func(s *sandbox.Spec) { s.Limits.Wall = time.Second }
 	second := func(s *sandbox.Spec) { s.Limits.CPU = time.Second }
@@ -46,7 +46,7 @@ func TestTheLimitsOfAForkBite(t *testing.T) {
 	}
 }
 
-// atOnce are programs that reach a limit and end, before or after anybody looks.
+// atOnce are programs that reach a limit and end before a poll may see it.
 var atOnce = []struct{ name, lines, killed string }{
 	{"disk", "try: open('/tmp/x', 'wb').write(bytes(40 << 20))\nexcept OSError: pass", sandbox.KilledDisk},
 	{"shared memory", "try: open('/dev/shm/x', 'wb').write(bytes(40 << 20))\nexcept OSError: pass", sandbox.KilledDisk},
@@ -57,7 +57,7 @@ var atOnce = []struct{ name, lines, killed string }{
 	{"processes", "try:\n  while os.fork(): pass\n  os._exit(0)\nexcept OSError: pass", sandbox.KilledPids},
 }
 
-func TestTheLimitsOfAForkBiteThoughItEndsAtOnce(t *testing.T) {
+func TestForkLimitsOfShortRun(t *testing.T) {
 	r := warm(t)
 	for _, c := range atOnce {
 		t.Run(c.name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestTheLimitsOfAForkBiteThoughItEndsAtOnce(t *testing.T) {
 	}
 }
 
-func TestACommandThatReachesALimitAndEndsIsKilledByIt(t *testing.T) {
+func TestLimitsOfShortCommand(t *testing.T) {
 	for _, c := range atOnce {
 		t.Run(c.name, func(t *testing.T) {
 			s := sandbox.Spec{Argv: []string{"python3", "-c", "import os\n" + c.lines}}
@@ -80,7 +80,7 @@ func TestACommandThatReachesALimitAndEndsIsKilledByIt(t *testing.T) {
 	}
 }
 
-func TestBreachesOfAForkAreSeen(t *testing.T) {
+func TestForkBreaches(t *testing.T) {
 	r := warm(t)
 	call := "import ctypes\nc = ctypes.CDLL(None)\nprint(%s, 'came back')"
 	for name, expr := range map[string]string{
@@ -110,7 +110,7 @@ func TestBreachesOfAForkAreSeen(t *testing.T) {
 	}
 }
 
-func TestAForkCannotReachItsFirstProcess(t *testing.T) {
+func TestForkFirstProcess(t *testing.T) {
 	r := warm(t)
 	got := forked(t, r, does(`
 import signal
@@ -126,7 +126,7 @@ print("alive")`))
 	}
 }
 
-func TestCopiesOfAFork(t *testing.T) {
+func TestForkCopies(t *testing.T) {
 	r := warm(t)
 	in, over, tests := t.TempDir(), t.TempDir(), t.TempDir()
 	long := strings.Repeat("long", 60)
@@ -166,7 +166,7 @@ print(read("a"), read("/judge/tests/t/test_x.py"))`, copies))
 	}
 }
 
-func TestAForkTalksOverItsChannel(t *testing.T) {
+func TestForkChannel(t *testing.T) {
 	r := warm(t)
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -189,7 +189,7 @@ func TestAForkTalksOverItsChannel(t *testing.T) {
 	}
 }
 
-func TestACallerCanStopAFork(t *testing.T) {
+func TestForkStopped(t *testing.T) {
 	r := warm(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	started := writer(func([]byte) { cancel() })
@@ -206,7 +206,7 @@ type writer func([]byte)
 
 func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
 
-func TestAKilledTemplateIsStartedAgain(t *testing.T) {
+func TestForkAfterKilledTemplate(t *testing.T) {
 	r := warm(t)
 	s := does("print('fine')")
 	says(t, r, s, "", "fine")
@@ -220,7 +220,7 @@ func TestAKilledTemplateIsStartedAgain(t *testing.T) {
 	says(t, r, s, "", "fine")
 }
 
-func TestATemplateThatCannotStayWarmSaysWhy(t *testing.T) {
+func TestTemplateFailure(t *testing.T) {
 	r := warm(t)
 	for name, setup := range map[string]string{
 		"ModuleNotFoundError": "import nothing_of_that_name\n" + body("pass"),
@@ -233,7 +233,7 @@ func TestATemplateThatCannotStayWarmSaysWhy(t *testing.T) {
 	}
 }
 
-func TestNoMoreTemplatesAreWarmThanMayBe(t *testing.T) {
+func TestTemplateCount(t *testing.T) {
 	r := warm(t)
 	for i := range maxTemplates + 2 {
 		says(t, r, program(body(fmt.Sprintf("print(%d)", i))), "", fmt.Sprint(i))
@@ -243,7 +243,7 @@ func TestNoMoreTemplatesAreWarmThanMayBe(t *testing.T) {
 	}
 }
 
-func TestRandomNumbersDifferBetweenForks(t *testing.T) {
+func TestRandomOfForks(t *testing.T) {
 	r := warm(t)
 	s := program("import random, uuid, tempfile\n" + body("print(random.random(), os.urandom(8), uuid.uuid4(), tempfile.mktemp())"))
 	if a, b := forked(t, r, s), forked(t, r, s); a.stdout == b.stdout {

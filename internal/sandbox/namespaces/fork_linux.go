@@ -12,14 +12,14 @@ import (
 	"guild/internal/sandbox"
 )
 
-// What is kept warm, and for how long after its last run.
+// How many interpreters are kept warm, and for how long after their last run.
 const (
 	maxTemplates = 8
 	keepWarm     = 5 * time.Minute
 )
 
-// errNotForked is what the error of a run wraps that has not begun: nothing was read of its input and nothing
-// of its program has run, so that it can be run the other way.
+// errNotForked is wrapped by the error of a run that has not begun: none of its input was read and none of its program was
+// executed, so it can still be started cold.
 var errNotForked = errors.New("not forked")
 
 func notForked(err error) error { return fmt.Errorf("%w: %w", errNotForked, err) }
@@ -32,23 +32,23 @@ type templates struct {
 	warm   map[string]*template
 	asked  int
 	closed bool
-	gap    error // why the last run that could not be forked was not
+	gap    error // why the last run that was to be forked was not
 }
 
-// forkable reports whether a run is one for a warm interpreter. What a template's namespaces do not have, a
-// fork of it cannot get: a mount, the network. What this machine refuses is for the other way to get along without.
+// forkable reports whether a warm interpreter can do a run. A fork has the namespaces of its template, so it gets no
+// mounts and no network. On machines that refuse /proc or a supervisor only cold runs are adapted.
 func (r *Runner) forkable(s sandbox.Spec, streams sandbox.IO) bool {
 	return s.Program != nil && len(s.Mounts) == 0 && !s.Network && (len(s.Collect) == 0 || streams.Files == nil) &&
-		!r.noProc.Load() && !r.unasked.Load()
+		!r.noProc.Load() && !r.noSupervisor.Load()
 }
 
-// templateKey is what two runs have in common that can be forks of one template.
+// templateKey returns the same key for runs that can be forks of one template.
 func templateKey(s sandbox.Spec) string {
 	parts := slices.Concat(s.Argv, []string{"", s.Program.Setup}, interpreterEnv(s.Env))
 	return strings.Join(parts, "\x00")
 }
 
-// take returns the template for a run, started if need be. It is to be given back.
+// take returns the template for a run and starts it if necessary. The caller gives it back.
 func (ts *templates) take(launch launcher, s sandbox.Spec) (*template, error) {
 	t, err := ts.find(templateKey(s))
 	if err != nil {
@@ -62,8 +62,8 @@ func (ts *templates) take(launch launcher, s sandbox.Spec) (*template, error) {
 	return t, nil
 }
 
-// find returns the template of a key, not yet started if there was none or it has ended. One that could not be
-// started is not tried again until it has been forgotten.
+// find returns the template of a key. It is new and not yet started if there was none, or if the last one has ended. A
+// template that failed to start stays until it expires, so that it is not tried for each run.
 func (ts *templates) find(key string) (*template, error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -92,7 +92,7 @@ func (ts *templates) find(key string) (*template, error) {
 	return t, nil
 }
 
-// makeRoom ends the template that has not been used for longest if there are as many as there may be.
+// makeRoom ends the least recently used idle template if there are maxTemplates.
 func (ts *templates) makeRoom() error {
 	if len(ts.warm) < maxTemplates {
 		return nil
@@ -110,7 +110,7 @@ func (ts *templates) makeRoom() error {
 	return nil
 }
 
-// forget ends a template that has no run. The caller holds mu.
+// forget removes and ends a template without runs. The caller holds mu.
 func (ts *templates) forget(key string) {
 	t := ts.warm[key]
 	delete(ts.warm, key)
@@ -123,22 +123,22 @@ func (ts *templates) forget(key string) {
 	}
 }
 
-// giveBack ends a run's use of a template, which ends when nobody uses it for a while.
+// giveBack ends a run's use of a template. The template ends after keepWarm without a run.
 func (ts *templates) giveBack(t *template) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	t.runs--
-	switch {
-	case t.runs > 0 || ts.closed:
+	if t.runs > 0 || ts.closed {
 		return
-	case t.broken:
+	}
+	if t.broken {
 		t.end()
 		return
 	}
 	t.idle = time.AfterFunc(keepWarm, func() { ts.expire(t) })
 }
 
-// abandon keeps a template that does not answer from being asked again.
+// abandon removes a template that does not answer. It ends with its last run.
 func (ts *templates) abandon(t *template) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -146,7 +146,7 @@ func (ts *templates) abandon(t *template) {
 	maps.DeleteFunc(ts.warm, func(_ string, other *template) bool { return other == t })
 }
 
-// expire ends a template that has been idle, unless it is used again already.
+// expire ends a template that has been idle for keepWarm, unless it is in use again.
 func (ts *templates) expire(t *template) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -158,7 +158,7 @@ func (ts *templates) expire(t *template) {
 	}
 }
 
-// close ends all templates, and every run that is still a fork of one.
+// close ends all templates, and every run that is a fork of one.
 func (ts *templates) close() {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -168,14 +168,14 @@ func (ts *templates) close() {
 	}
 }
 
-// note remembers why a run was not forked.
+// note stores why a run was not forked, for gaps.
 func (ts *templates) note(err error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	ts.gap = err
 }
 
-// gaps says what kept the last run that was not forked from it.
+// gaps returns why the last run that was to be forked was not.
 func (ts *templates) gaps() []string {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

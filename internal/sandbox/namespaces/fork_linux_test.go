@@ -23,10 +23,10 @@ func (r *Runner) fork(t *testing.T, s sandbox.Spec, streams sandbox.IO) (sandbox
 	return r.warm.run(t.Context(), r.base, s, streams)
 }
 
-// stdin is what every program here can read.
+// stdin is the input of every program here.
 const stdin = "hello\n"
 
-// program is a run of main() with small limits, but with time enough on a machine that has much else to do.
+// program returns a run of main() with small limits, but enough time for a busy machine.
 func program(setup string, change ...func(*sandbox.Spec)) sandbox.Spec {
 	s := sandbox.Spec{
 		Argv:    []string{"/usr/bin/python3", "-I", "-B"},
@@ -43,7 +43,7 @@ func program(setup string, change ...func(*sandbox.Spec)) sandbox.Spec {
 	return s
 }
 
-// ran is how a run ended and what it wrote.
+// ran says how a run ended and what it printed.
 type ran struct {
 	exit                    int
 	signal, killed          string
@@ -82,19 +82,19 @@ func cold(t *testing.T, r *Runner, s sandbox.Spec) ran {
 	return result(res, &out)
 }
 
-// body makes a program of the lines of main().
+// body returns a program with these lines as main().
 func body(lines string) string {
 	return "import os, sys\n\ndef main():\n    " + strings.ReplaceAll(strings.TrimSpace(lines), "\n", "\n    ")
 }
 
-// does is a run of some lines for which no template of their own is needed.
+// does returns a run of some lines. All such runs share one template.
 func does(lines string, change ...func(*sandbox.Spec)) sandbox.Spec {
 	s := program(body("exec(os.environ.pop('LINES'), globals())"), change...)
 	s.Env = append(s.Env, "LINES="+strings.TrimSpace(lines))
 	return s
 }
 
-// run is a run in a fork, which may fail.
+// run runs a program in a fork, which may fail.
 func run(t *testing.T, r *Runner, s sandbox.Spec) (ran, error) {
 	t.Helper()
 	var out [3]bytes.Buffer

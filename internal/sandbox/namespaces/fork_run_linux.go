@@ -18,18 +18,18 @@ import (
 	"guild/internal/sandbox/namespaces/plan"
 )
 
-// fork is one run in a process that a template forked. Its streams, its watch and its result are those of any
-// run; its first process is template.py's and speaks in short words of its own.
+// fork is a run in a process that a template forked. Its streams, limits and result are those of a coldRun. Its first
+// process is template.py, which has a protocol of its own.
 type fork struct {
 	coldRun
 
-	control *net.UnixConn // to the run's first process
-	orders  *os.File      // our end of the pipe with its settings and files
-	tasks   []*os.File    // by which the first process enters its control group, until they are handed over
+	control  *net.UnixConn // to the run's first process
+	settings *os.File      // our end of the pipe with its settings and files
+	tasks    []*os.File    // the first process enters its control group with them; nil once they are handed over
 }
 
-// run runs a program in a fork of its template. An error that wraps errNotForked leaves the run to be run in
-// another way.
+// run runs a program in a fork of its template. If the error wraps errNotForked, nothing of the run has happened and it
+// can be started cold.
 func (ts *templates) run(ctx context.Context, launch launcher, s sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
 	t, err := ts.take(launch, s)
 	if err != nil {
@@ -52,7 +52,7 @@ func (ts *templates) run(ctx context.Context, launch launcher, s sandbox.Spec, s
 	return f.finish(ctx)
 }
 
-// begin brings the run to where its program starts.
+// begin prepares the run up to the start of its program.
 func (f *fork) begin(ctx context.Context, t *template, user uint32) error {
 	var err error
 	if f.control, err = t.ask(user); err != nil {
@@ -61,7 +61,7 @@ func (f *fork) begin(ctx context.Context, t *template, user uint32) error {
 	ctx, cancel := context.WithTimeout(ctx, templatePatience)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { f.control.SetDeadline(time.Unix(1, 0)) })
-	for _, step := range []func() error{f.meet, f.open, f.handOver, f.awaitStart} {
+	for _, step := range []func() error{f.awaitHello, f.open, f.handOver, f.awaitStart} {
 		if err := step(); err != nil {
 			stop()
 			return err
@@ -73,8 +73,10 @@ func (f *fork) begin(ctx context.Context, t *template, user uint32) error {
 	return nil
 }
 
-// meet waits for the run's first process and puts the limits on it before it does anything.
-func (f *fork) meet() error {
+// awaitHello waits for the run's first process and makes its control group. In version 1 the first process enters the
+// group itself, by files that it is given, before it does anything else: moving it would take ten milliseconds
+// more. If no group can be made, Watch polls.
+func (f *fork) awaitHello() error {
 	hello, err := receive(f.control)
 	if err != nil {
 		return fmt.Errorf("the fork: %w", err)
@@ -87,13 +89,6 @@ func (f *fork) meet() error {
 		return fmt.Errorf("pidfd: %w", err)
 	}
 	f.counters = confine.OpenCounters(hello.pid)
-	return f.enterGroup()
-}
-
-// enterGroup makes the run's control group. In version 1 the first process goes there itself, by files that it is
-// given, before it does anything else: to be moved would take ten milliseconds more. Where no group can be made,
-// Watch polls.
-func (f *fork) enterGroup() error {
 	limits := f.spec.Limits
 	limits.Pids++ // the first process
 	g, err := confine.NewCgroup(limits)
@@ -108,7 +103,7 @@ func (f *fork) enterGroup() error {
 	return err
 }
 
-// open makes what flows in and out, in the order of the payload's descriptors, and then the orders.
+// open makes the pipes, in the order of the command's descriptors, and then that of the settings.
 func (f *fork) open() error {
 	if err := f.coldRun.open(); err != nil {
 		return err
@@ -117,12 +112,12 @@ func (f *fork) open() error {
 	if err != nil {
 		return err
 	}
-	f.orders = ours
+	f.settings = ours
 	f.ends.own = append(f.ends.own, theirs)
 	return nil
 }
 
-// handOver gives the first process the run's descriptors, and then its settings and files.
+// handOver sends the first process the run's descriptors, and starts to send its settings and files.
 func (f *fork) handOver() error {
 	var fds []int
 	for _, file := range slices.Concat(f.ends.stdio[:], f.ends.passed, f.ends.own, f.tasks) {
@@ -133,28 +128,19 @@ func (f *fork) handOver() error {
 		return fmt.Errorf("hand over: %w", err)
 	}
 	f.handedOver()
-	f.pump.Go(func() {
-		defer f.orders.Close()
-		_, err := f.orders.Write(orders(f.spec))
-		if err == nil {
-			err = sandbox.WriteCopies(f.orders, f.spec.Copies)
-		}
-		if !errors.Is(err, unix.EPIPE) && !errors.Is(err, os.ErrClosed) {
-			f.copied = err
-		}
-	})
+	f.sendCopies(f.settings, settings(f.spec))
 	return nil
 }
 
-// handedOver closes what is the run's alone.
+// handedOver closes our copies of the run's ends.
 func (f *fork) handedOver() {
 	closeAll(f.ends.inside)
 	closeAll(f.tasks)
 	f.tasks = nil
 }
 
-// awaitStart waits for the word that the payload is about to call main(), which comes with the listener of its
-// filter if it has one.
+// awaitStart waits for the message that the program is about to call main(). The listener of its filter, if there is one,
+// comes with it.
 func (f *fork) awaitStart() error {
 	m, err := receive(f.control)
 	switch {
@@ -171,16 +157,16 @@ func (f *fork) awaitStart() error {
 	}
 }
 
-// finish follows the run to its end and says how it was.
+// finish waits for the end of the run and returns its result.
 func (f *fork) finish(ctx context.Context) (sandbox.Result, error) {
-	f.feed()
+	f.copyStdin()
 	ended := make(chan error, 1)
 	go func() {
 		f.listen()
 		ended <- nil
 	}()
 	killed, err := f.watch.Wait(ctx, ended)
-	f.starve()
+	f.stopStdin()
 	f.pump.Wait()
 	if err != nil {
 		return sandbox.Result{}, fmt.Errorf("sandbox: %w", err)
@@ -188,7 +174,7 @@ func (f *fork) finish(ctx context.Context) (sandbox.Result, error) {
 	return f.result(killed)
 }
 
-// listen takes the first process's report and returns when that process, and with it all others, has ended.
+// listen reads the first process's report. It returns when that process has ended, and with it all others of the run.
 func (f *fork) listen() {
 	for {
 		m, err := receive(f.control)
@@ -197,14 +183,15 @@ func (f *fork) listen() {
 			return
 		}
 		last, full := &plan.Message{Kind: plan.Ended}, 0
-		if n, _ := fmt.Sscanf(m.text, "s%d %d %d %d %d", &last.Status, &last.CPU, &last.Memory, &last.Disk, &full); n == 5 {
+		n, _ := fmt.Sscanf(m.text, "s%d %d %d %d %d", &last.Status, &last.CPU, &last.Memory, &last.Disk, &full)
+		if n == 5 {
 			last.Full = full != 0
 			f.last = last
 		}
 	}
 }
 
-// failure ends a run that did not begin, and says why.
+// failure ends a run that did not begin and returns why.
 func (f *fork) failure(ctx context.Context, err error) error {
 	f.stop()
 	f.pump.Wait()
@@ -218,7 +205,7 @@ func (f *fork) failure(ctx context.Context, err error) error {
 	}
 }
 
-// stop ends whatever there is of the run and waits until it is gone.
+// stop kills the run's processes and waits for their end.
 func (f *fork) stop() {
 	if f.control != nil {
 		f.control.Close()
@@ -228,12 +215,12 @@ func (f *fork) stop() {
 		f.watch.Kill()
 		f.watch.Gone()
 	}
-	if f.orders != nil {
-		f.orders.Close()
+	if f.settings != nil {
+		f.settings.Close()
 	}
 }
 
-// close lets go of everything.
+// close ends the run and releases all resources.
 func (f *fork) close() {
 	f.stop()
 	if f.watch.Pidfd >= 0 {

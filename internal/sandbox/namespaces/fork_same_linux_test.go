@@ -8,7 +8,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-func TestAForkDoesWhatAColdStartDoes(t *testing.T) {
+func TestForkMatchesCold(t *testing.T) {
 	r := warm(t)
 	for name, s := range map[string]sandbox.Spec{
 		"streams":           does("print(sys.stdin.read(), end='')\nprint('oops', file=sys.stderr)\nos.write(3, b'result')"),

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketpair makes a pair of connected sockets that keep messages apart: ours, and one to hand over.
+// socketpair makes a pair of connected sockets that preserve message boundaries: ours, and one to hand over.
 func socketpair(name string) (*net.UnixConn, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -27,7 +27,7 @@ func socketpair(name string) (*net.UnixConn, *os.File, error) {
 	return conn.(*net.UnixConn), theirs, nil
 }
 
-// passCredentials has the kernel add to each message who sent it.
+// passCredentials makes the kernel add the sender's credentials to each message.
 func passCredentials(c *net.UnixConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -43,14 +43,14 @@ func passCredentials(c *net.UnixConn) error {
 	return err
 }
 
-// message is what a run's first process says.
+// message is a message of a run's first process.
 type message struct {
 	text string
 	pid  int      // of the sender, as seen from here
-	file *os.File // a descriptor that came along, or nil
+	file *os.File // a file that was sent with it, or nil
 }
 
-// receive reads one message; io.EOF when the other side is gone.
+// receive reads one message. The error is io.EOF when the other side has closed its end.
 func receive(c *net.UnixConn) (message, error) {
 	var m message
 	text := make([]byte, 1024)
@@ -79,7 +79,7 @@ func receive(c *net.UnixConn) (message, error) {
 	return m, nil
 }
 
-// memory makes a file that exists in memory only.
+// memory makes a file in memory, to be read from its start.
 func memory(name string, content []byte) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {
@@ -94,24 +94,24 @@ func memory(name string, content []byte) (*os.File, error) {
 	return f, err
 }
 
-// silence makes the three streams of a process that has nothing to read and nothing to say, and what to hear
-// from it after all.
-func silence() (said *os.File, stdio [3]*os.File, err error) {
+// silentStreams makes the standard streams of a process that should read and write nothing. Input is empty; what the
+// process writes after all can be read from output.
+func silentStreams() (output *os.File, stdio [3]*os.File, err error) {
 	in, none, err := os.Pipe()
 	if err != nil {
 		return nil, stdio, err
 	}
 	none.Close()
-	said, out, err := os.Pipe()
+	output, out, err := os.Pipe()
 	if err != nil {
 		in.Close()
 		return nil, stdio, err
 	}
-	return said, [3]*os.File{in, out, out}, nil
+	return output, [3]*os.File{in, out, out}, nil
 }
 
-// waiting is what can be read from a pipe at once, its end if it is long.
-func waiting(pipe *os.File) string {
+// readAvailable returns what can be read from a pipe without waiting, of a long text the last 500 bytes.
+func readAvailable(pipe *os.File) string {
 	n, err := unix.IoctlGetInt(int(pipe.Fd()), unix.TIOCINQ)
 	if err != nil || n == 0 {
 		return ""
@@ -123,6 +123,6 @@ func waiting(pipe *os.File) string {
 
 func closeAll(files []*os.File) {
 	for _, f := range files {
-		f.Close() // some twice
+		f.Close() // some are closed already
 	}
 }

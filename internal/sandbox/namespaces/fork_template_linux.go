@@ -2,7 +2,6 @@ package namespaces
 
 import (
 	_ "embed"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -16,38 +15,40 @@ import (
 	"guild/internal/sandbox"
 )
 
-// templateSource is what a warm interpreter executes in place of main(); its own comment says what it promises.
+// templateSource is the Python program that a warm interpreter executes in place of main(). It forks a process for each
+// run.
 //
 //go:embed template.py
 var templateSource []byte
 
-// hook executes templateSource from descriptor 4. It stands in the line that Program.Source leaves blank before
-// main(), so that every line keeps its number.
+// hook executes templateSource from descriptor 4. It takes the blank line that Program.Source has before main(), so line
+// numbers in tracebacks are the same as in a cold run.
 const hook = `exec(__import__("posix").read(4, 1<<20), {})`
 
-// templatePatience is how long an interpreter may take to import what its program needs, and later to fork.
+// templatePatience is how long an interpreter may take to execute Program.Setup, and later to fork.
 const templatePatience = 20 * time.Second
 
 // template is one warm interpreter: a process in namespaces of its own that forks for each request.
 type template struct {
 	begin   sync.Once
-	failure error // why it does not serve; read after begin
+	failure error // why it could not be started; read after begin
 
 	requests *net.UnixConn
-	kill     func()        // ends the process, and with it whatever it has forked
-	gone     chan struct{} // closed when a process that served has ended
+	kill     func()        // kills the process and all its forks
+	gone     chan struct{} // closed when the process has ended
 
-	runs   int         // under way; guarded by templates.mu, as what follows
-	used   int         // when it was last asked, in calls
-	idle   *time.Timer // ends it; nil while it is used
-	broken bool        // it is asked no more, and ends with its last run
+	// Guarded by templates.mu.
+	runs   int         // current runs
+	used   int         // templates.asked at its last use
+	idle   *time.Timer // ends the template; nil while it is in use
+	broken bool        // gets no new runs, and ends with its last one
 }
 
-// launcher starts a program in base namespaces, where it finds files from descriptor 3 on. It returns what kills
-// it and a channel that is closed when it, and all that it had started, has ended.
+// launcher starts a program in base namespaces, with files as its descriptors from 3 on. kill kills it; gone is closed
+// when it and all that it started have ended.
 type launcher func(argv, env []string, stdio [3]*os.File, files []*os.File) (kill func(), gone <-chan struct{}, err error)
 
-// start starts the interpreter and waits until it serves.
+// start starts the interpreter and waits until it accepts requests.
 func (t *template) start(launch launcher, s sandbox.Spec) error {
 	source, err := memory("template", templateSource)
 	if err != nil {
@@ -59,11 +60,11 @@ func (t *template) start(launch launcher, s sandbox.Spec) error {
 		return err
 	}
 	defer theirs.Close()
-	said, stdio, err := silence()
+	output, stdio, err := silentStreams()
 	if err != nil {
 		return err
 	}
-	defer said.Close()
+	defer output.Close()
 	argv := append(slices.Clone(s.Argv), "-c", s.Program.Setup+"\n"+hook+"\nmain()\n")
 	kill, ended, err := launch(argv, interpreterEnv(s.Env), stdio, []*os.File{theirs, source})
 	closeAll(stdio[:])
@@ -72,7 +73,7 @@ func (t *template) start(launch launcher, s sandbox.Spec) error {
 		t.requests.Close()
 		return err
 	}
-	if err := t.awaitUp(said); err != nil {
+	if err := t.awaitUp(output); err != nil {
 		t.requests.Close()
 		kill()
 		<-ended
@@ -92,25 +93,25 @@ func (t *template) connect() (theirs *os.File, err error) {
 	return theirs, err
 }
 
-// awaitUp waits for the word that the program's first part has run. Whatever that part writes would be missing
-// from the runs, so it may write nothing.
-func (t *template) awaitUp(said *os.File) error {
+// awaitUp waits for the message that Program.Setup was executed. It is an error if that writes anything, because the output
+// would be missing from the runs.
+func (t *template) awaitUp(output *os.File) error {
 	defer time.AfterFunc(templatePatience, func() { t.requests.SetReadDeadline(time.Unix(1, 0)) }).Stop()
 	word := make([]byte, 4)
 	n, err := t.requests.Read(word)
-	if text := waiting(said); text != "" {
+	if text := readAvailable(output); text != "" {
 		return fmt.Errorf("it writes while it starts: %s", text)
 	}
 	if err != nil {
 		return err
 	}
 	if string(word[:n]) != "up" {
-		return errors.New("it says something else")
+		return fmt.Errorf("unexpected message %q", word[:n])
 	}
 	return nil
 }
 
-// ended reports whether the process has.
+// ended reports whether the process has ended.
 func (t *template) ended() bool {
 	select {
 	case <-t.gone:
@@ -127,8 +128,8 @@ func (t *template) end() {
 	<-t.gone
 }
 
-// ask has the template fork a process that will be user, a user id of the template's namespace, and talk over
-// the socket whose other end it returns.
+// ask makes the template fork a process with a user id of the template's namespace. It returns our end of the socket that
+// the process talks over.
 func (t *template) ask(user uint32) (*net.UnixConn, error) {
 	ours, theirs, err := socketpair("run")
 	if err != nil {
@@ -147,7 +148,7 @@ func (t *template) ask(user uint32) (*net.UnixConn, error) {
 	return ours, nil
 }
 
-// interpreterEnv is the part of an environment that Python and the C library read once, when they start.
+// interpreterEnv returns the part of an environment that Python and the C library read only at their start.
 func interpreterEnv(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")

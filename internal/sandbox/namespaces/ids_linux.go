@@ -11,26 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// User ids of the host that root gives to runs, 65536 to each that goes on at one time: beyond those that
-// distributions hand out, and below those that systemd keeps for itself.
+// User ids of the host that root gives to runs, 65536 to each concurrent one. They are above those that distributions
+// hand out and below those that systemd reserves.
 const (
 	firstID  = 0x7000_0000
 	idsEach  = 0x1_0000
 	idRanges = 4000
 )
 
-// ids is the user that a run is on the host, and what it may become there.
+// ids are the user ids of a run on the host.
 type ids struct {
-	ranged bool      // there are idsEach of them from first on; else only the caller's own
-	first  int       //
-	lock   *os.File  // held while the range is ours; nil without one
+	ranged bool // there are idsEach of them from first on; otherwise first is the only one, and our own
+	first  int
+	lock   *os.File  // keeps the range ours; nil without a range
 	maps   [2]idMaps // of users and of groups
 }
 
 type idMaps = []syscall.SysProcIDMap
 
-// takeIDs takes a range that no other run on this machine has, if the caller is a root that has ranges to give.
-// inside is who an ordinary user is inside.
+// takeIDs returns a range of ids that no other run on this machine has, if we are root with ranges to give. Otherwise it
+// returns our own id, which is inside in the run's namespace.
 func takeIDs(inside int) (*ids, error) {
 	if os.Geteuid() != 0 || !mapsEverything("/proc/self/uid_map") || !mapsEverything("/proc/self/gid_map") {
 		own := func(id int) idMaps { return idMaps{{ContainerID: inside, HostID: id, Size: 1}} }
@@ -52,7 +52,7 @@ func takeIDs(inside int) (*ids, error) {
 	return nil, errors.New("every range of user ids is in use")
 }
 
-// lockRange holds a range by a name in the abstract name space of sockets: the kernel lets it go with us.
+// lockRange reserves a range with an abstract socket name. The kernel frees the name when the file is closed or we end.
 func lockRange(n int) (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -65,21 +65,21 @@ func lockRange(n int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "ids"), nil
 }
 
-// mapsEverything reports whether a user namespace, as the first one, has all ids that we give away.
+// mapsEverything reports whether our user namespace has all the ids that we give to runs, as the initial one does.
 func mapsEverything(file string) bool {
 	b, _ := os.ReadFile(file)
 	for line := range strings.Lines(string(b)) {
 		var inside, outside, count int64
-		if n, _ := fmt.Sscan(line, &inside, &outside, &count); n == 3 &&
-			inside <= firstID && inside+count >= firstID+idRanges*idsEach {
+		n, _ := fmt.Sscan(line, &inside, &outside, &count)
+		if n == 3 && inside <= firstID && inside+count >= firstID+idRanges*idsEach {
 			return true
 		}
 	}
 	return false
 }
 
-// firstProcess is what the first process is to be: root in its range; else the one user there is, with the
-// capabilities in its namespaces that it would lose when it is executed.
+// firstProcess sets the user of the first process: root of its range, or the only user there is. That one would lose its
+// capabilities in the namespaces when the program is executed, so it gets them as ambient ones.
 func (i *ids) firstProcess(attr *syscall.SysProcAttr) {
 	attr.UidMappings, attr.GidMappings = i.maps[0], i.maps[1]
 	if i.ranged {
@@ -88,7 +88,7 @@ func (i *ids) firstProcess(attr *syscall.SysProcAttr) {
 		return
 	}
 	if i.maps[0][0].ContainerID == 0 {
-		return // root keeps them
+		return // root keeps its capabilities
 	}
 	attr.AmbientCaps = []uintptr{
 		unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP, unix.CAP_KILL, unix.CAP_SYS_PTRACE,

@@ -11,21 +11,20 @@ import (
 	"guild/internal/sandbox/confine"
 )
 
-// The first process of every run is built for each processor that guild knows, from the source beside this
-// package, and carried inside. A test builds it again and compares.
+// The program of the first process is built from internal/sandbox/boxinit for each supported processor and embedded. A
+// test builds it again and compares.
 //
 //go:generate env CGO_ENABLED=0 GOOS=linux GOARCH=amd64 GOAMD64=v1 GOFLAGS= go build -trimpath -buildvcs=false -ldflags "-s -w -buildid=" -o boxinit_amd64 guild/internal/sandbox/boxinit
 //go:generate env CGO_ENABLED=0 GOOS=linux GOARCH=arm64 GOARM64=v8.0 GOFLAGS= go build -trimpath -buildvcs=false -ldflags "-s -w -buildid=" -o boxinit_arm64 guild/internal/sandbox/boxinit
 //go:generate sh -c "go env GOVERSION >boxinit_version"
 
-// initFile is the program of the first process, in a file that exists in memory only and cannot be changed any
-// more. A process needs one, which stays open.
+// initFile returns the program of the first process as a sealed file in memory. It is made once and stays open.
 var initFile = sync.OnceValues(func() (*os.File, error) {
 	if len(initProgram) == 0 {
-		return nil, fmt.Errorf("no first process is built for this processor")
+		return nil, fmt.Errorf("the sandbox is not built for this processor")
 	}
 	fd, err := unix.MemfdCreate("guild-box", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
-	if err == unix.EINVAL { // before Linux 6.3
+	if err == unix.EINVAL { // MFD_EXEC is unknown before Linux 6.3
 		fd, err = unix.MemfdCreate("guild-box", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	}
 	if err != nil {
@@ -42,9 +41,9 @@ var initFile = sync.OnceValues(func() (*os.File, error) {
 	return f, nil
 })
 
-// startInit starts the first process's program, as os.StartProcess does, in a control group or, without one, in
-// our own. It finds the program among its files, as the last of them: any other number may mean another file by
-// the time it is executed.
+// startInit starts the program of the first process, as os.StartProcess does, in a control group; in our own if g is nil.
+// The program is executed by the number of its descriptor in the new process, where it is the last file: other
+// numbers may refer to other files by then.
 func startInit(g *confine.Cgroup, argument string, attr *os.ProcAttr) (*os.Process, error) {
 	program, err := initFile()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestTheFirstProcessIsBuiltFromThisSource builds it again, so that nobody needs to trust what is carried inside.
-func TestTheFirstProcessIsBuiltFromThisSource(t *testing.T) {
+// TestFirstProcessBuild builds the embedded programs again and compares them.
+func TestFirstProcessBuild(t *testing.T) {
 	version, err := os.ReadFile("boxinit_version")
 	if err != nil {
 		t.Skip("without its source: " + err.Error())

@@ -14,30 +14,61 @@ import (
 	"guild/internal/sandbox/namespaces/plan"
 )
 
-// makePlan says what the first process is to do.
+// makePlan makes the plan for the first process.
 func (r *coldRun) makePlan() error {
-	p, err := r.runner.world(r.spec.Network)
-	if err != nil {
-		return err
-	}
+	p := world(cmp.Or(r.runner.Rootfs, "/"), r.spec.Network)
 	r.plan = p
 	if err := r.runner.openRootfs(p, r.who, &r.trees); err != nil {
 		return err
 	}
-	if p.Proc = plan.ProcessesOnly; r.runner.noProc.Load() {
+	p.Proc = plan.ProcessesOnly
+	if r.runner.noProc.Load() {
 		p.Proc = plan.NoProc
 	}
 	p.Scratch = plan.Scratch{Bytes: r.spec.Limits.Disk, Inodes: r.spec.Limits.Inodes, Parts: parts()}
-	if err := r.mounts(); err != nil {
-		return err
+	for _, m := range r.spec.Mounts {
+		b := plan.Bind{From: path.Clean(m.Host), Inside: path.Clean(m.Inside), Writable: m.Writable}
+		if r.who.ranged {
+			var err error
+			if b.Tree, err = r.trees.openMount(m, r.who); err != nil {
+				return err
+			}
+		}
+		p.Binds = append(p.Binds, b)
 	}
 	p.Trees = len(r.trees.files)
-	r.planCommand()
-	r.planFiles()
+
+	p.Argv, p.Env = r.spec.Command(), r.spec.Env
+	p.Dir = path.Clean(cmp.Or(r.spec.Dir, sandbox.Workspace))
+	p.Passed = 1
+	if r.streams.Channel != nil {
+		p.Passed = 2
+	}
+	p.Change = r.who.ranged
+	p.Rules = plan.Rules{ABI: landlockVersion(), Writable: writable(r.spec.Mounts)}
+	p.Guard = !p.Change && p.Rules.ABI < abiOfSignals
+	if r.runner.noSupervisor.Load() {
+		p.Filter = confine.Denylist()
+	} else {
+		p.Filter = confine.Filter(cmp.Or(r.spec.Profile, sandbox.Standard))
+		p.Asking = len(p.Filter) > 0
+	}
+	for resource, value := range confine.Rlimits(r.spec.Limits) {
+		p.Rlimits = append(p.Rlimits, plan.Rlimit{Resource: resource, Value: value})
+	}
+
+	p.Copies = len(r.spec.Copies) > 0
+	p.Places = []string{sandbox.Workspace, sandbox.Home, sandbox.Judge}
+	p.ReadOnly = frozen(r.spec.Copies)
+	if r.streams.Files != nil {
+		p.Collect = r.spec.Collect
+	}
+	p.Workdir, p.Bytes, p.Entries = sandbox.Workspace, r.spec.Limits.Disk, r.spec.Limits.Inodes
 	return nil
 }
 
-// openRootfs opens on this side what the first process, as a stranger to the host, may not reach.
+// openRootfs opens the directories of Rootfs for a first process that has another user id than we have, and may have no
+// permission to open them itself.
 func (r *Runner) openRootfs(p *plan.Plan, who *ids, t *trees) error {
 	if r.Rootfs == "" || !who.ranged {
 		return nil
@@ -58,56 +89,8 @@ func (r *Runner) openRootfs(p *plan.Plan, who *ids, t *trees) error {
 	return nil
 }
 
-// mounts shows what the caller asks for.
-func (r *coldRun) mounts() error {
-	for _, m := range r.spec.Mounts {
-		b := plan.Bind{From: path.Clean(m.Host), Inside: path.Clean(m.Inside), Writable: m.Writable}
-		if r.who.ranged {
-			var err error
-			if b.Tree, err = r.trees.openMount(m, r.who); err != nil {
-				return err
-			}
-		}
-		r.plan.Binds = append(r.plan.Binds, b)
-	}
-	return nil
-}
-
-func (r *coldRun) planCommand() {
-	p := r.plan
-	p.Argv, p.Env = r.spec.Command(), r.spec.Env
-	p.Dir = path.Clean(cmp.Or(r.spec.Dir, sandbox.Workspace))
-	p.Passed = 1
-	if r.streams.Channel != nil {
-		p.Passed = 2
-	}
-	p.Change = r.who.ranged
-	p.Rules = plan.Rules{ABI: landlockVersion(), Writable: writable(r.spec.Mounts)}
-	p.Guard = !p.Change && p.Rules.ABI < abiOfSignals
-	if r.runner.unasked.Load() {
-		p.Filter = confine.Denylist()
-	} else {
-		p.Filter = confine.Filter(cmp.Or(r.spec.Profile, sandbox.Standard))
-		p.Asking = len(p.Filter) > 0
-	}
-	for resource, value := range confine.Rlimits(r.spec.Limits) {
-		p.Rlimits = append(p.Rlimits, plan.Rlimit{Resource: resource, Value: value})
-	}
-}
-
-func (r *coldRun) planFiles() {
-	p := r.plan
-	p.Copies = len(r.spec.Copies) > 0
-	p.Places = []string{sandbox.Workspace, sandbox.Home, sandbox.Judge}
-	p.ReadOnly = frozen(r.spec.Copies)
-	if r.streams.Files != nil {
-		p.Collect = r.spec.Collect
-	}
-	p.Workdir, p.Bytes, p.Entries = sandbox.Workspace, r.spec.Limits.Disk, r.spec.Limits.Inodes
-}
-
-// frozen are the places that nobody may change once the copies are there: the read-only copies, and Judge as a
-// whole unless something writable lies there.
+// frozen returns the directories that are made read-only once the copies are in them: those of the read-only copies, and
+// Judge as a whole unless a writable copy is in it.
 func frozen(copies []sandbox.Copy) []string {
 	var at []string
 	judge := true
@@ -128,21 +111,21 @@ func frozen(copies []sandbox.Copy) []string {
 	return slices.Compact(at)
 }
 
-// abiOfSignals is the version of Landlock's interface since which it confines signals.
+// abiOfSignals is the first version of Landlock's interface that confines signals.
 const abiOfSignals = 6
 
-// landlockVersion is the version of Landlock's interface here; 0 if it is not there, or so old that it forbids what
-// programs do every day.
+// landlockVersion returns the version of Landlock's interface. It is 0 without Landlock, and for the first version, under
+// which no file can be moved to another directory.
 var landlockVersion = sync.OnceValue(func() int {
-	const anythingMoves = 2 // since then files can be moved between directories
+	const canMove = 2
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
-	if errno != 0 || abi < anythingMoves {
+	if errno != 0 || abi < canMove {
 		return 0
 	}
 	return int(abi)
 })
 
-// writable is where a run may change something at all.
+// writable returns the paths that Landlock lets a run change.
 func writable(mounts []sandbox.Mount) []string {
 	w := []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/pts"}
 	for _, p := range parts() {

@@ -1,4 +1,4 @@
-// Package namespaces is guild's own sandbox.Runner, made of Linux namespaces and nothing else: no set-user-id
-// program, no daemon. It owns the world that a run sees, the small program that builds it from inside as the
-// run's first process, and the fork server that starts warm interpreters in it.
+// Package namespaces is guild's own sandbox.Runner. It uses Linux namespaces and needs no set-user-id program and no
+// daemon. A small program (boxinit) is the first process of each run and builds the run's file system from inside. A fork
+// server keeps Python interpreters warm.
 package namespaces

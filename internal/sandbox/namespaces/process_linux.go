@@ -13,31 +13,31 @@ import (
 	"guild/internal/sandbox/namespaces/plan"
 )
 
-// process is the first process of new namespaces.
+// process is the first process of a run's namespaces.
 type process struct {
 	os      *os.Process
 	pidfd   *os.File
 	control *net.UnixConn
 }
 
-// newNamespaces are those that every run has; without a network of the host's it has its own of that, too.
+// newNamespaces are the clone flags of every run. A run without the host's network gets CLONE_NEWNET too.
 const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
-// beginning is what a first process is started with.
-type beginning struct {
+// processConfig is what a first process is started with.
+type processConfig struct {
 	plan    *plan.Plan
 	who     *ids
 	stdio   [3]*os.File
-	passed  []*os.File      // the command's, from descriptor 3 on
-	own     []*os.File      // the first process's, behind the plan and the control socket
-	network bool            // the host's
-	group   *confine.Cgroup // nil for none
+	passed  []*os.File      // the command's descriptors from 3 on
+	own     []*os.File      // the first process's descriptors after the plan and the control socket
+	network bool            // share the host's network
+	group   *confine.Cgroup // may be nil
 }
 
-// begin starts a first process, which is in its control group before it does anything.
-func begin(b beginning) (*process, error) {
-	encoded, err := memory("plan", b.plan.Encode())
+// begin starts a first process. It is in its control group from the start.
+func begin(c processConfig) (*process, error) {
+	encoded, err := memory("plan", c.plan.Encode())
 	if err != nil {
 		return nil, err
 	}
@@ -47,18 +47,18 @@ func begin(b beginning) (*process, error) {
 		return nil, err
 	}
 	defer theirs.Close()
-	files := append(append([]*os.File{}, b.stdio[:]...), b.passed...)
+	files := append(append([]*os.File{}, c.stdio[:]...), c.passed...)
 	number := len(files)
-	files = append(append(files, encoded, theirs), b.own...)
+	files = append(append(files, encoded, theirs), c.own...)
 	pidfd := -1
 	attr := &os.ProcAttr{Env: []string{"GOMAXPROCS=2", "GOGC=off"}, Files: files, Dir: "/", Sys: &syscall.SysProcAttr{
 		Cloneflags: newNamespaces, Setsid: true, PidFD: &pidfd,
 	}}
-	if !b.network {
+	if !c.network {
 		attr.Sys.Cloneflags |= unix.CLONE_NEWNET
 	}
-	b.who.firstProcess(attr.Sys)
-	p, err := startInit(b.group, strconv.Itoa(number), attr)
+	c.who.firstProcess(attr.Sys)
+	p, err := startInit(c.group, strconv.Itoa(number), attr)
 	if err != nil {
 		control.Close()
 		return nil, err
@@ -66,7 +66,7 @@ func begin(b beginning) (*process, error) {
 	return &process{os: p, pidfd: os.NewFile(uintptr(pidfd), "pidfd"), control: control}, nil
 }
 
-// receive waits for the next message, and the descriptor that comes with it or nil. The error is io.EOF when the
+// receive waits for the next message and the file that comes with it, which may be nil. The error is io.EOF when the
 // process has ended.
 func (p *process) receive() (*plan.Message, *os.File, error) {
 	text, extra := make([]byte, plan.MaxMessage), make([]byte, unix.CmsgSpace(4))
@@ -92,18 +92,18 @@ func (p *process) receive() (*plan.Message, *os.File, error) {
 	return m, os.NewFile(uintptr(fds[0]), "received"), nil
 }
 
-// kill ends the process, and with it, by the rules of a process namespace, all others of its run.
+// kill kills the process. The kernel then kills all others of its process namespace.
 func (p *process) kill() {
 	raw, err := p.pidfd.SyscallConn()
 	if err != nil {
-		return // wait has closed it
+		return // wait has closed the pidfd
 	}
-	raw.Control(func(fd uintptr) { // which keeps wait from closing it meanwhile
-		unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) // it may have ended by itself
+	raw.Control(func(fd uintptr) { // wait cannot close it meanwhile
+		unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) // fails if it has ended already
 	})
 }
 
-// wait waits for the end, and lets go of everything.
+// wait waits for the end of the process and closes the pidfd and the socket.
 func (p *process) wait() *os.ProcessState {
 	state, _ := p.os.Wait()
 	p.control.Close()
@@ -111,7 +111,7 @@ func (p *process) wait() *os.ProcessState {
 	return state
 }
 
-// setupError is why a first process could not build its world.
+// setupError is why a first process could not prepare the run.
 type setupError struct {
 	what  string
 	errno unix.Errno

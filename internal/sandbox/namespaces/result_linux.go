@@ -12,7 +12,7 @@ import (
 	"guild/internal/sandbox/confine"
 )
 
-// result reads what is left when everything has ended.
+// result returns how the run ended. All of its processes have ended. killed is the limit that it was killed for, if any.
 func (r *coldRun) result(killed string) (sandbox.Result, error) {
 	if r.collected != nil && killed == "" && r.last != nil {
 		return sandbox.Result{}, r.collected
@@ -20,8 +20,20 @@ func (r *coldRun) result(killed string) (sandbox.Result, error) {
 	if r.supervisor != nil {
 		r.supervisor.Close()
 	}
-	res := sandbox.Result{Killed: cmp.Or(killed, r.watch.Exceeded()), Cut: r.flood.Cut(), Usage: r.usage()}
-	if res.Killed == "" && r.filled(res.Usage) {
+	res := sandbox.Result{Killed: cmp.Or(killed, r.watch.Exceeded()), Cut: r.flood.Cut(), Usage: r.watch.Usage()}
+	var status unix.WaitStatus
+	full := false
+	if r.last != nil { // the first process has seen at least this
+		status, full = unix.WaitStatus(r.last.Status), r.last.Full
+		res.Usage.CPUMs = max(res.Usage.CPUMs, r.last.CPU/1000)
+		res.Usage.MemoryPeak = max(res.Usage.MemoryPeak, r.last.Memory)
+		res.Usage.DiskPeak = max(res.Usage.DiskPeak, r.last.Disk)
+	}
+	if r.supervisor != nil {
+		res.Usage.Refused = r.supervisor.Refused()
+	}
+	// The disk may have been filled between two looks at it.
+	if res.Killed == "" && (full || confine.Filled(res.Usage.DiskPeak, r.spec.Limits)) {
 		res.Killed = sandbox.KilledDisk
 	}
 	res.Breaches = r.breaches()
@@ -29,49 +41,21 @@ func (r *coldRun) result(killed string) (sandbox.Result, error) {
 	if r.supervisor != nil {
 		res.Warnings = append(res.Warnings, r.supervisor.Warnings()...)
 	}
-	res.LeaveOut(r.left)
-	return res, r.ending(&res)
-}
-
-// filled reports whether the run has used all of its disk up, which it may have done between two looks at it.
-func (r *coldRun) filled(u guild.Usage) bool {
-	return r.last != nil && r.last.Full || confine.Filled(u.DiskPeak, r.spec.Limits)
-}
-
-// ending says how the command ended.
-func (r *coldRun) ending(res *sandbox.Result) error {
-	var status unix.WaitStatus
-	if r.last != nil {
-		status = unix.WaitStatus(r.last.Status)
-	}
+	res.LeaveOut(r.skipped)
 	switch {
 	case res.Killed != "" || r.last == nil && len(res.Breaches) > 0:
 		res.Exit, res.Signal = 128+int(unix.SIGKILL), unix.SignalName(unix.SIGKILL)
 	case r.last == nil:
-		return fmt.Errorf("sandbox: the run was ended from outside")
+		return res, fmt.Errorf("sandbox: the run was killed from outside")
 	case status.Signaled():
 		res.Exit, res.Signal = 128+int(status.Signal()), unix.SignalName(status.Signal())
 	default:
 		res.Exit = status.ExitStatus()
 	}
-	return nil
+	return res, nil
 }
 
-// usage adds what the first process has seen, at least.
-func (r *coldRun) usage() guild.Usage {
-	u := r.watch.Usage()
-	if r.last != nil {
-		u.CPUMs = max(u.CPUMs, r.last.CPU/1000)
-		u.MemoryPeak = max(u.MemoryPeak, r.last.Memory)
-		u.DiskPeak = max(u.DiskPeak, r.last.Disk)
-	}
-	if r.supervisor != nil {
-		u.Refused = r.supervisor.Refused()
-	}
-	return u
-}
-
-// breaches are what the supervisor saw and, where it saw nobody reach out, what the network counted.
+// breaches returns what the supervisor saw, and what the network counted if the supervisor saw no attempt to reach it.
 func (r *coldRun) breaches() []guild.Breach {
 	var found []guild.Breach
 	if r.supervisor != nil {

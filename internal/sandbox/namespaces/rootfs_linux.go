@@ -10,8 +10,8 @@ import (
 	"os"
 )
 
-// hashTree is the hash of everything that matters in a directory: the names, kinds, permissions, contents and
-// targets of what is there, in order. Owners and times do not matter, for no run sees or needs them.
+// hashTree returns the hash of a directory: of the names, kinds, permissions, contents and link targets in it, in order.
+// Owners and times are not part of it, because no run sees them.
 func hashTree(dir string) (string, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -24,43 +24,35 @@ func hashTree(dir string) (string, error) {
 		if err != nil {
 			return err
 		}
-		return hashEntry(w, root, name, d)
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		size := info.Size()
+		if !info.Mode().IsRegular() { // the file system chooses the size of anything else
+			size = 0
+		}
+		fmt.Fprintf(w, "%q %o %d\n", name, info.Mode(), size)
+		switch {
+		case info.Mode()&fs.ModeSymlink != 0:
+			to, err := root.Readlink(name)
+			fmt.Fprintf(w, "%q\n", to)
+			return err
+		case info.Mode().IsRegular():
+			f, err := root.Open(name)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			_, err = io.CopyN(w, f, size)
+			return err
+		default:
+			return nil
+		}
 	})
 	if err != nil {
 		return "", err
 	}
-	w.Flush() // a hash takes everything
+	w.Flush() // a hash never fails
 	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
-}
-
-func hashEntry(w io.Writer, root *os.Root, name string, d fs.DirEntry) error {
-	info, err := d.Info()
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "%q %o %d\n", name, info.Mode(), fileSize(info))
-	switch {
-	case info.Mode()&fs.ModeSymlink != 0:
-		to, err := root.Readlink(name)
-		fmt.Fprintf(w, "%q\n", to)
-		return err
-	case info.Mode().IsRegular():
-		f, err := root.Open(name)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		_, err = io.CopyN(w, f, info.Size())
-		return err
-	default:
-		return nil
-	}
-}
-
-// fileSize is 0 for what has a size of its file system's own making.
-func fileSize(info fs.FileInfo) int64 {
-	if !info.Mode().IsRegular() {
-		return 0
-	}
-	return info.Size()
 }

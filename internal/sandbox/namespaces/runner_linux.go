@@ -10,14 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"guild/internal/sandbox"
-	"guild/internal/sandbox/namespaces/plan"
 )
 
-// Runner is guild's own sandbox.Runner. It works for root, who gives each run that goes on at one time users of
-// its own, and for an ordinary user, whose runs are that user outside. It must not be copied after its first use.
+// Runner is guild's own sandbox.Runner. Under root each concurrent run gets user ids of its own on the host. Under an
+// ordinary user all runs have that user's id on the host. A Runner must not be copied after its first use.
 type Runner struct {
-	// Rootfs is a directory with the programs and libraries that runs see; the host's own if empty. It must not
-	// change while runs go on.
+	// Rootfs is a directory with the programs and libraries that runs see; the host's own if empty. It must not change
+	// during a run.
 	Rootfs string
 
 	hash      sync.Once // of Rootfs
@@ -26,17 +25,9 @@ type Runner struct {
 
 	warm templates // interpreters for Spec.Program
 
-	noProc  atomic.Bool // this machine refuses a new /proc
-	unasked atomic.Bool // this machine refuses a second supervisor of system calls
-	noGroup atomic.Bool // this machine lets us make control groups and nobody enter them
-}
-
-// world is what a run sees of the root directory.
-func (r *Runner) world(network bool) (*plan.Plan, error) {
-	if r.Rootfs == "" {
-		return world("/", network), nil
-	}
-	return world(r.Rootfs, network), nil
+	noProc       atomic.Bool // this machine refuses a new /proc
+	noSupervisor atomic.Bool // this machine refuses a second supervisor of system calls
+	noGroup      atomic.Bool // this machine lets us make control groups, but not enter them
 }
 
 // Run implements sandbox.Runner.
@@ -63,7 +54,7 @@ func (r *Runner) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (s
 	}
 }
 
-// Close ends the interpreters that are kept warm. Runs that are still going on end with them.
+// Close kills the warm interpreters. Runs that are forks of them are killed too.
 func (r *Runner) Close() error {
 	r.warm.close()
 	return nil
@@ -75,8 +66,8 @@ func (r *Runner) once(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (
 	return one.run(ctx)
 }
 
-// adapt reports whether a run that failed before it began may go better without something that the machine turns
-// out to refuse. Probe says what is missing then.
+// adapt reports whether to try a run again that failed before it began. It turns off a feature that the machine refuses;
+// Probe then reports the gap.
 func (r *Runner) adapt(err error) bool {
 	e, ok := errors.AsType[*setupError](err)
 	switch {
@@ -85,13 +76,13 @@ func (r *Runner) adapt(err error) bool {
 	case e.what == "mount proc":
 		return r.noProc.CompareAndSwap(false, true)
 	case e.what == "seccomp" && e.errno == unix.EBUSY:
-		return r.unasked.CompareAndSwap(false, true)
+		return r.noSupervisor.CompareAndSwap(false, true)
 	default:
 		return false
 	}
 }
 
-// rootfsHash names what runs see: "host", or the hash of Rootfs, which is read once.
+// rootfsHash returns "host", or the hash of Rootfs, which is computed once.
 func (r *Runner) rootfsHash() (string, error) {
 	if r.Rootfs == "" {
 		return "host", nil

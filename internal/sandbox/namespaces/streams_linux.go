@@ -11,18 +11,18 @@ import (
 	"guild/internal/sandbox"
 )
 
-// streams are our side of what flows in and out of a run.
+// streams are the pipes and sockets of a run.
 type streams struct {
-	inside []*os.File // the run's ends; they are the run's alone once it has begun
+	inside []*os.File // the run's ends, to be closed here once it has started
 	stdio  [3]*os.File
-	passed []*os.File // the command's from 3 on
-	own    []*os.File // the first process's
+	passed []*os.File // the command's descriptors from 3 on
+	own    []*os.File // the first process's further descriptors
 
-	stdin, copies *os.File // our ends
-	fed           chan struct{}
+	stdin, copies *os.File      // our ends
+	fed           chan struct{} // closed when the caller's input has been copied; nil if there is none
 }
 
-// out makes a pipe that the run writes, and copies it to w, until the last writer has ended.
+// out makes a pipe that the run writes to, and copies it to w until the last writer has closed it.
 func (r *coldRun) out(w io.Writer) (*os.File, error) {
 	ours, theirs, err := os.Pipe()
 	if err != nil {
@@ -33,13 +33,13 @@ func (r *coldRun) out(w io.Writer) (*os.File, error) {
 	r.pump.Go(func() {
 		defer ours.Close()
 		if _, err := io.Copy(kept, ours); err != nil {
-			io.Copy(io.Discard, ours) // the run does not suffer from the caller's writer
+			io.Copy(io.Discard, ours) // a caller's writer that fails does not block the run
 		}
 	})
 	return theirs, nil
 }
 
-// in makes a pipe that the run reads.
+// in makes a pipe that the run reads from.
 func (r *coldRun) in() (ours, theirs *os.File, err error) {
 	theirs, ours, err = os.Pipe()
 	if err == nil {
@@ -48,7 +48,7 @@ func (r *coldRun) in() (ours, theirs *os.File, err error) {
 	return ours, theirs, err
 }
 
-// open makes everything that flows.
+// open makes all pipes, those of the first process in the order of the plan.
 func (r *coldRun) open() error {
 	e := &r.ends
 	var err error
@@ -69,12 +69,6 @@ func (r *coldRun) open() error {
 	if r.streams.Channel != nil {
 		e.passed = append(e.passed, r.streams.Channel)
 	}
-	return r.openOwn()
-}
-
-// openOwn makes what the first process has for itself, in the order of the plan.
-func (r *coldRun) openOwn() error {
-	e := &r.ends
 	if r.plan.Copies {
 		ours, theirs, err := r.in()
 		if err != nil {
@@ -90,7 +84,7 @@ func (r *coldRun) openOwn() error {
 		e.inside, e.own = append(e.inside, theirs), append(e.own, theirs)
 		r.pump.Go(func() {
 			defer ours.Close()
-			r.left, r.collected = sandbox.SiftFiles(orDiscard(r.streams.Files), ours, r.plan.Collect, r.spec.Limits)
+			r.skipped, r.collected = sandbox.SiftFiles(r.streams.Files, ours, r.plan.Collect, r.spec.Limits)
 			io.Copy(io.Discard, ours)
 		})
 	}
@@ -98,22 +92,23 @@ func (r *coldRun) openOwn() error {
 	return nil
 }
 
-// sendCopies sends the run's files. The first process may end before it has read them.
-func (r *coldRun) sendCopies() {
-	if r.ends.copies == nil {
-		return
-	}
+// sendCopies writes header and then the run's copies to a pipe, and closes it. That the first process ends before it has
+// read them is no error.
+func (r *coldRun) sendCopies(to *os.File, header []byte) {
 	r.pump.Go(func() {
-		defer r.ends.copies.Close()
-		err := sandbox.WriteCopies(r.ends.copies, r.spec.Copies)
+		defer to.Close()
+		_, err := to.Write(header)
+		if err == nil {
+			err = sandbox.WriteCopies(to, r.spec.Copies)
+		}
 		if !errors.Is(err, unix.EPIPE) && !errors.Is(err, os.ErrClosed) {
 			r.copied = err
 		}
 	})
 }
 
-// feed copies the caller's input in.
-func (r *coldRun) feed() {
+// copyStdin starts to copy the caller's input to the command.
+func (r *coldRun) copyStdin() {
 	if r.streams.Stdin == nil {
 		r.ends.stdin.Close()
 		return
@@ -126,12 +121,12 @@ func (r *coldRun) feed() {
 	}()
 }
 
-// patience is how long a reader may take to notice that nobody wants its input any more. One that does not, a
-// terminal perhaps, is left to itself.
-const patience = 100 * time.Millisecond
+// stdinPatience is how long stopStdin waits for a blocked Read of the caller's input, such as a terminal. Then the
+// goroutine is left behind, and ends with that Read.
+const stdinPatience = 100 * time.Millisecond
 
-// starve ends feed.
-func (r *coldRun) starve() {
+// stopStdin ends copyStdin.
+func (r *coldRun) stopStdin() {
 	if r.ends.stdin != nil {
 		r.ends.stdin.Close()
 	}
@@ -145,11 +140,11 @@ func (r *coldRun) starve() {
 	}
 	select {
 	case <-r.ends.fed:
-	case <-time.After(patience):
+	case <-time.After(stdinPatience):
 	}
 }
 
-// close closes every end that is still open. Those of the run's streams end with it.
+// close closes every end that is still open. The goroutines that read the run's output end then.
 func (e *streams) close() {
 	closeAll(e.inside)
 	if e.stdin != nil {

@@ -1,18 +1,18 @@
 """Keeps an interpreter warm: forks it into a fresh sandbox for each request.
 
-The interpreter has run the first part of a program (its imports, the definition of main) and now executes this
-text instead of calling main(). It is trusted and stays so: it never runs submitted code, and never reads what a
-request is about. A request is one descriptor, the socket to talk about the new run, and a user id for it.
+The interpreter has executed the first part of a program (its imports and the definition of main) and then executes
+this program instead of calling main(). It is trusted: it never runs submitted code and never reads the content of a
+request. A request is a user id and one descriptor, a socket to the new run.
 
     template        forks once for each request
-    first process   number 1 in the run's own namespaces: mounts, unpacks, starts the payload, reaps, reports
-    payload         loses all rights, returns from this text as if it had not been there, and calls main()
+    first process   process 1 of the run's own namespaces: mounts, unpacks, starts the payload, reaps, reports
+    payload         drops all privileges, returns from this program, and calls main()
 
-Nothing of one run is left in the next: each is a fork of the template, which has seen none of them. Of this
-text the payload keeps no frame, no function and no descriptor.
+No run leaves anything to the next: each is a fork of the template, which has no contact with any run. The payload
+keeps no frame, function or descriptor of this program.
 """
 import sys
-present = set(sys.modules)  # what the program has imported itself
+present = set(sys.modules)  # imported by the program itself
 
 import _signal
 import _socket
@@ -38,15 +38,15 @@ NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND = 1, 2, 4, 8, 32, 4096
 PDEATHSIG, DUMPABLE, BOUNDING_DROP, NO_NEW_PRIVS = 1, 4, 24, 38
 
-USER = 1000  # who a run is, inside
+USER = 1000  # the user id of a run inside
 SERVER = 3  # the socket on which requests arrive
-SOURCE = 4  # this text
-HIGH = 64  # no descriptor of a payload is there
+SOURCE = 4  # this program
+HIGH = 64  # above all descriptors of a payload
 MOST = 16  # descriptors that come with one message
 
 
 def checked(result, what):
-    """The result of a call into libc, or the error it left."""
+    """Returns the result of a libc call, or raises its error."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, what + ": " + os.strerror(number))
@@ -54,7 +54,7 @@ def checked(result, what):
 
 
 def syscall(what, number, *arguments):
-    """A system call that libc has no function for."""
+    """Makes a system call that has no libc function."""
     return checked(libc.syscall(number, *(arguments + (0,) * (5 - len(arguments)))), what)
 
 
@@ -73,7 +73,7 @@ def prctl(what, option, value=0):
 
 
 def receive(sock, count):
-    """One message of up to four bytes with up to count descriptors."""
+    """Receives a message of up to four bytes with up to count descriptors."""
     data, extra, _, _ = sock.recvmsg(4, _socket.CMSG_SPACE(4 * count), _socket.MSG_CMSG_CLOEXEC)
     fds = []
     for _, _, raw in extra:
@@ -82,7 +82,7 @@ def receive(sock, count):
 
 
 def serve():
-    """Forks for each request. It returns, with the run's environment in place, only in a payload."""
+    """Forks for each request. It returns only in a payload, with the environment of the run."""
     interrupt = _signal.getsignal(_signal.SIGINT)
     _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # the kernel reaps
     server = _socket.socket(fileno=SERVER)
@@ -97,7 +97,7 @@ def serve():
     while True:
         user, fds = receive(server, 1)
         if not user:
-            os._exit(0)  # whoever started us has gone
+            os._exit(0)  # our parent has ended
         control = _socket.socket(fileno=fds[0])
         try:
             child, mapped, release = spawn()
@@ -117,7 +117,7 @@ def serve():
 
 
 def spawn():
-    """Forks into new namespaces: the child, or 0 in it, and both ends of the pipe by which it learns who it is."""
+    """Forks into new namespaces. Returns the child, or 0 in it, and both ends of a pipe that tells it its user id."""
     mapped, release = os.pipe()
     try:
         new = NEWUSER | NEWNS | NEWPID | NEWNET | NEWIPC | NEWUTS
@@ -129,16 +129,16 @@ def spawn():
 
 
 def refuse(control, error):
-    """Says that there is no run, and why. The run goes another way then."""
+    """Reports why there is no run. It is then started cold."""
     try:
         control.send(b"e" + str(error).encode()[:1000])
     except OSError:
-        pass  # nobody waits for it any more
+        pass  # the other side has closed the socket
     control.close()
 
 
 def identify(child, user, release):
-    """Says which of our users the run's one user is, and tells the child. Without a word it gives up."""
+    """Maps one of our user ids to the user of the run, and tells the child. The child ends if the pipe is closed."""
     try:
         for name in ("uid_map", "gid_map"):
             fd = os.open("/proc/%d/%s" % (child, name), os.O_WRONLY)
@@ -155,10 +155,10 @@ def identify(child, user, release):
 def begin(control, mapped):
     """Builds the run's sandbox and starts its payload, in which it returns."""
     try:
-        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # number 1 ignores what it does not handle
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # process 1 ignores signals without a handler
         _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
         become(mapped)
-        control.send(b"hello")  # the kernel adds who we are
+        control.send(b"hello")  # the kernel adds our process id
         word, fds = receive(control, MOST)
         if not word:
             os._exit(0)
@@ -169,7 +169,7 @@ def begin(control, mapped):
             build(settings, orders)
         gate, inside = gates()
         child = os.fork()
-    except Exception as e:  # whatever it is
+    except Exception as e:  # any error is reported
         give_up(control, e)
     if child:
         inside.close()
@@ -184,7 +184,7 @@ def begin(control, mapped):
 
 
 def gates():
-    """A pair of sockets between the first process and the payload, whose own is above its other descriptors."""
+    """Makes the sockets between the first process and the payload. The payload's is above its other descriptors."""
     gate, low = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     inside = _socket.socket(fileno=fcntl.fcntl(low.fileno(), fcntl.F_DUPFD, HIGH))
     low.close()
@@ -198,20 +198,20 @@ def enter(group):
 
 
 def give_up(control, error):
-    """Ends the first process with a reason."""
+    """Reports an error and ends the first process."""
     refuse(control, error)
     os._exit(1)
 
 
 def become(mapped):
-    """Waits until there is a user to be, and becomes that one. All rights in the new namespaces remain."""
+    """Waits for its user id and changes to it. All capabilities in the new namespaces remain."""
     if os.read(mapped, 1) != b"1":
         raise OSError("no user for the run")
     os.close(mapped)
     try:
         os.setgroups([])
     except OSError:
-        pass  # nobody can where an ordinary user began it
+        pass  # not permitted if an ordinary user started guild
     os.setresgid(USER, USER, USER)
     os.setresuid(USER, USER, USER)
     prctl("parent's death", PDEATHSIG, _signal.SIGKILL)
@@ -219,7 +219,7 @@ def become(mapped):
 
 
 def read_settings(orders):
-    """What comes before the files: a list of byte strings, each after its length."""
+    """Reads the settings, which come before the files: a list of byte strings, each after its length."""
     fields = []
     for _ in range(int.from_bytes(orders.read(4), "little")):
         fields.append(orders.read(int.from_bytes(orders.read(4), "little")))
@@ -228,15 +228,15 @@ def read_settings(orders):
 
 
 def strings(field):
-    """The strings of a field, each ended by a zero byte."""
+    """Returns the strings of a field, each followed by a zero byte."""
     return [os.fsdecode(s) for s in field.split(b"\0")[:-1]]
 
 
 def build(settings, orders):
-    """Mounts what a run has for itself, and unpacks its files."""
-    checked(libc.unshare(NEWCGROUP), "unshare")  # from here on our control group is the root of all
+    """Mounts the run's own file systems and unpacks its files."""
+    checked(libc.unshare(NEWCGROUP), "unshare")  # so that our control group appears as the root
     os.umask(0)
-    # The top of the temporary file system lies where one of its parts will hide it, so that there is one way to each.
+    # One of its parts will hide the top of the temporary file system, so that each part has only one path.
     mount("box", "/tmp", "tmpfs", NOSUID | NODEV, "mode=0755," + os.fsdecode(settings["scratch"]))
     parts = (("/box", 0o755), ("/var/tmp", 0o1777), ("/dev/shm", 0o1777), ("/judge", 0o755), ("/tmp", 0o1777))
     for number, (place, mode) in enumerate(parts):
@@ -258,7 +258,7 @@ def build(settings, orders):
 
 
 def loopback_up():
-    """Makes the run's own 127.0.0.1 answer."""
+    """Starts the loopback of the run."""
     s = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
     up, running, set_flags = 1, 64, 0x8914
     request = b"lo".ljust(16, b"\0") + (up | running).to_bytes(2, sys.byteorder)
@@ -267,7 +267,7 @@ def loopback_up():
 
 
 def unpack(orders):
-    """Writes the files of a tar stream. Its names are relative and clean; its contents may be a stranger's."""
+    """Writes the files of a tar stream. The names are relative and clean; the contents may be hostile."""
     made = set()
     for name, kind, mode, size in entries(orders):
         path = "/" + name.rstrip("/")
@@ -289,7 +289,7 @@ def unpack(orders):
 
 
 def entries(orders):
-    """The headers of a tar stream as Go writes it: name, kind, mode, size. Who asks reads the content."""
+    """Yields name, kind, mode and size of each entry of a tar stream as Go writes it. The caller reads the content."""
     extended = {}
     while True:
         header = orders.read(512)
@@ -310,12 +310,12 @@ def entries(orders):
 
 
 def field(header, start, length):
-    """A text in a tar header, which a zero byte or space may end."""
+    """Returns the text of a field of a tar header, which a zero byte or a space ends."""
     return header[start:start + length].split(b"\0")[0].rstrip(b" ")
 
 
 def records(data):
-    """The extended header of a tar stream: lines of "length key=value"."""
+    """Reads an extended header of a tar stream: lines of "length key=value"."""
     found = {}
     while data[:1].isdigit():
         length, _, _ = data.partition(b" ")
@@ -326,7 +326,7 @@ def records(data):
 
 
 def watch(control, gate, child, fds):
-    """Lives as number 1: hands the filter's listener over, reaps, and reports how the payload ended."""
+    """Acts as process 1: hands the filter's listener over, reaps, and reports how the payload ended."""
     try:
         for fd in fds:
             os.close(fd)
@@ -341,7 +341,7 @@ def watch(control, gate, child, fds):
 
 
 def used():
-    """What the payload took, at least: microseconds of processor time, bytes of memory, bytes of files; and whether no more fits."""
+    """Returns what the payload used: microseconds of processor time, bytes of memory, bytes of files; and whether the disk is full."""
     usage = (ctypes.c_long * 36)()
     children = -1
     libc.getrusage(children, usage)
@@ -352,7 +352,7 @@ def used():
 
 
 def take_listener(control, gate, child):
-    """Takes the listener of the payload's filter out of the payload and sends it outside."""
+    """Copies the listener of the filter from the payload and sends it to guild."""
     word = gate.recv(1001)
     if not word.isdigit():
         raise OSError(word.decode() or "the payload ended before it began")
@@ -374,7 +374,7 @@ def take_listener(control, gate, child):
 
 
 def surrender(settings, fds, gate):
-    """Gives up all rights, in the order in which each step still has those that it needs."""
+    """Drops all privileges, in an order in which each step still has those that it needs."""
     os.setsid()
     os.chdir(os.fsdecode(settings["directory"]))
     descriptors(fds, gate.fileno())
@@ -384,7 +384,7 @@ def surrender(settings, fds, gate):
         checked(libc.setrlimit(int(resource), both), "resource limit " + resource)
     environment(strings(settings["environment"]))
     drop_capabilities()
-    prctl("dumpable", DUMPABLE, 1)  # as any program is to itself; our parent is not
+    prctl("dumpable", DUMPABLE, 1)  # as usual for a program; our parent is not dumpable
     prctl("no new privileges", NO_NEW_PRIVS, 1)
     landlock(strings(settings["landlock"]))
     listener = install(settings["filter"])
@@ -397,7 +397,7 @@ def surrender(settings, fds, gate):
 
 
 def descriptors(fds, gate):
-    """Leaves 0, 1, 2, 3, with a channel 4, and the gate."""
+    """Closes all descriptors but 0 to 3, 4 if there is a channel, and the gate."""
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD, HIGH) for fd in fds]
     for number, fd in enumerate(high):
         os.dup2(fd, number)
@@ -414,18 +414,18 @@ def environment(pairs):
 
 
 def drop_capabilities():
-    """Empties every set, and the bounding set first, for which a capability is needed."""
+    """Clears all capability sets, the bounding set first because that needs a capability."""
     number = 0
     while libc.prctl(BOUNDING_DROP, number, 0, 0, 0) == 0:
         number += 1
-    header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3, ourselves
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3, this process
     nothing = (ctypes.c_uint32 * 6)()
     syscall("capset", CAPSET, ctypes.addressof(header), ctypes.addressof(nothing))
 
 
 def landlock(rules):
-    """Lets nothing be changed but below some places: what is handled, what is scoped, the size of both in the
-    kernel's eyes, what a file and what a directory may have done to it, and then the places."""
+    """Restricts changes to some paths. The rules are: handled accesses, scopes, the size of the kernel's struct for
+    both, accesses that a file and that a directory may have, and then the paths."""
     if not rules:
         return
     handled, scoped, size, file, directory = map(int, rules[:5])
@@ -435,7 +435,7 @@ def landlock(rules):
         try:
             fd = os.open(place, os.O_PATH | os.O_CLOEXEC)
         except OSError:
-            continue  # what is not there needs no rule
+            continue  # a missing path needs no rule
         allowed = directory if stat.S_ISDIR(os.fstat(fd).st_mode) else file
         beneath = (ctypes.c_uint32 * 3)(allowed & 0xffffffff, allowed >> 32, fd)
         syscall("landlock " + place, LANDLOCK_ADD, ruleset, 1, ctypes.addressof(beneath))
@@ -445,7 +445,7 @@ def landlock(rules):
 
 
 def install(code):
-    """Puts the system call filter in force and returns its listener's descriptor; 0 if there is no filter."""
+    """Installs the system call filter and returns its listener's descriptor; 0 if there is no filter."""
     if not code:
         return 0
     program = ctypes.create_string_buffer(code, len(code))
@@ -454,12 +454,12 @@ def install(code):
     for flags in (new_listener | wait_killable, new_listener):
         fd = libc.syscall(SECCOMP, set_mode_filter, flags, ctypes.addressof(sock_fprog), 0, 0)
         if fd >= 0 or ctypes.get_errno() != errno.EINVAL:
-            break  # before Linux 5.19 there was no waiting for signals that kill
+            break  # Linux before 5.19 does not have this flag
     return checked(fd, "seccomp")
 
 
 def forget():
-    """Leaves the interpreter as it was before this text: no module more, and the source as a cold start has it."""
+    """Removes what this program added to the interpreter: modules, and the traces in its source."""
     for name in set(sys.modules) - present:
         del sys.modules[name]
     if hasattr(sys, "orig_argv"):

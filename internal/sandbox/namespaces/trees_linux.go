@@ -11,15 +11,15 @@ import (
 	"guild/internal/sandbox"
 )
 
-// trees are mounts that root opens for a run, whose first process has no rights on the host and could not.
+// trees are mounts that root opens for a run. The first process has no permission to open them itself.
 type trees struct {
 	files    []*os.File
-	users    map[uint32]*os.File // user namespaces in which a user of the host's is a run's, by that user
+	users    map[uint32]*os.File // user namespaces that map a user of the host to the run's user, by the host's user
 	warnings []string
 }
 
-// openMount opens a mount for the run's user to read, and to write if it may: on the host's side it acts as
-// whoever owns the directory.
+// openMount opens a mount and returns its position among the files, from 1. On the host the run's user acts as the owner
+// of the directory.
 func (t *trees) openMount(m sandbox.Mount, who *ids) (position int, err error) {
 	fd, err := openTree(m.Host, attributes(m.Writable))
 	if err != nil {
@@ -40,12 +40,12 @@ func (t *trees) openMount(m sandbox.Mount, who *ids) (position int, err error) {
 	})
 	if err != nil {
 		t.warnings = append(t.warnings, fmt.Sprintf(
-			"the file system of %s cannot map users (%v): what not everybody may use, the run may not", m.Host, err))
+			"the file system of %s cannot map users (%v): the run may use only what everybody may use", m.Host, err))
 	}
 	return len(t.files), nil
 }
 
-// openDir opens a directory of a root file system.
+// openDir opens a directory of a root file system read-only and returns its position among the files, from 1.
 func (t *trees) openDir(path string) (position int, err error) {
 	fd, err := openTree(path, attributes(false))
 	if err != nil {
@@ -62,7 +62,7 @@ func attributes(writable bool) uint64 {
 	return unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_RDONLY
 }
 
-// openTree takes a copy of a mount, cut off from what is mounted below it later.
+// openTree returns a private copy of a mount. Later mounts below the original do not appear in it.
 func openTree(path string, attributes uint64) (int, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
@@ -78,7 +78,7 @@ func openTree(path string, attributes uint64) (int, error) {
 	return fd, nil
 }
 
-// mapped returns a user namespace in which a user and group of the host's are the run's.
+// mapped returns a user namespace that maps a user and group of the host to the run's.
 func (t *trees) mapped(uid, gid uint32, who *ids) (*os.File, error) {
 	if f := t.users[uid]; f != nil {
 		return f, nil
@@ -96,7 +96,7 @@ func (t *trees) mapped(uid, gid uint32, who *ids) (*os.File, error) {
 	return f, nil
 }
 
-// userNamespace makes one by way of a process, which is gone when it returns.
+// userNamespace makes a user namespace. A process has to be started for that, which has ended when it returns.
 func userNamespace(user, group syscall.SysProcIDMap) (*os.File, error) {
 	in, hold, err := os.Pipe()
 	if err != nil {

@@ -9,15 +9,16 @@ import (
 	"testing"
 )
 
-// ordinary is a user who has no rights and, usually, no processes.
+// ordinary is the id of a user without privileges and, usually, without processes.
 const ordinary = 61_234
 
-// ownTests are the ones that it is to pass.
-const ownTests = "^(TestNamespaces|TestTheBase.*|TestRunsAtOnce.*|TestManyRuns.*|TestKilling.*|TestACommand.*|TestCopies.*|" +
-	"TestWhatAMachine.*|TestTheFirstProcessCannot.*|TestARoot.*|TestAnIdle.*)$"
+// userTests are the tests that TestOrdinaryUser runs again.
+const userTests = "^(TestNamespaces|TestBasePrivileges|TestConcurrentRunUsers|TestConcurrentRunsLeaveNothing|TestForkLeavesNothing|" +
+	"TestRunEndsWithJudge|TestForkEndsWithJudge|TestCommandNotFound|TestLimitsOfShortCommand|TestCopiesExceedDisk|TestForkCopies|" +
+	"TestMissingKernelFeatures|TestFirstProcessSurvivesSignals|TestRootfs|TestIdleRunMemory)$"
 
-// TestAsAnOrdinaryUser runs this package's tests once more, if they run as root.
-func TestAsAnOrdinaryUser(t *testing.T) {
+// TestOrdinaryUser runs this package's tests again as an ordinary user, if we are root.
+func TestOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Log("all of this package's tests run as an ordinary user anyway")
 		return
@@ -25,13 +26,13 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the whole package again")
 	}
-	out, err := asOrdinaryUser(t, "-test.v", "-test.run", ownTests).CombinedOutput()
+	out, err := asOrdinaryUser(t, "-test.v", "-test.run", userTests).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-// asOrdinaryUser is this test binary with the given arguments, as a user of its own with its own home.
+// asOrdinaryUser returns a command that runs this test binary as another user with a home directory of its own.
 func asOrdinaryUser(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	home, err := os.MkdirTemp("/tmp", "gu")

@@ -11,18 +11,8 @@ import (
 	"guild/internal/sandbox/namespaces/plan"
 )
 
-// etcFiles are the files of a sandbox's /etc that are written for it.
-func etcFiles() []plan.File {
-	written := sandbox.Etc(sandbox.User)
-	var files []plan.File
-	for _, name := range slices.Sorted(maps.Keys(written)) {
-		files = append(files, plan.File{Inside: "/etc/" + name, Content: written[name]})
-	}
-	return files
-}
-
-// world is what every run sees of a root directory, "/" for the host's: its programs and libraries, a little of
-// its /etc, and a few devices. Where a run is in it, and what it may write, comes later.
+// world returns a plan for what every run sees of a root directory, "/" for the host's: its programs and libraries, a part
+// of its /etc, and some devices of the host. The caller adds the command, its mounts and the scratch file system.
 func world(root string, network bool) *plan.Plan {
 	p := &plan.Plan{Hostname: "box", Loopback: !network, Terminal: true, User: sandbox.User}
 	p.Dirs = []string{"/proc", "/usr"}
@@ -42,13 +32,10 @@ func world(root string, network bool) *plan.Plan {
 	for _, name := range sandbox.HostEtc(network) {
 		p.Binds = append(p.Binds, plan.Bind{From: path.Join(root, "etc", name), Inside: "/etc/" + name, Optional: true})
 	}
-	p.Files = etcFiles()
-	devices(p)
-	return p
-}
-
-// devices are the same everywhere, and the host's.
-func devices(p *plan.Plan) {
+	written := sandbox.Etc(sandbox.User)
+	for _, name := range slices.Sorted(maps.Keys(written)) {
+		p.Files = append(p.Files, plan.File{Inside: "/etc/" + name, Content: written[name]})
+	}
 	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
 		p.Binds = append(p.Binds, plan.Bind{From: "/dev/" + name, Inside: "/dev/" + name, Device: true, Optional: name == "tty"})
 	}
@@ -56,9 +43,10 @@ func devices(p *plan.Plan) {
 		plan.Link{To: "/proc/self/fd", Inside: "/dev/fd"}, plan.Link{To: "/proc/self/fd/0", Inside: "/dev/stdin"},
 		plan.Link{To: "/proc/self/fd/1", Inside: "/dev/stdout"}, plan.Link{To: "/proc/self/fd/2", Inside: "/dev/stderr"},
 		plan.Link{To: "pts/ptmx", Inside: "/dev/ptmx"})
+	return p
 }
 
-// parts are the places that share the bounded temporary file system.
+// parts returns the directories of the bounded temporary file system.
 func parts() []plan.Part {
 	return []plan.Part{
 		{Inside: sandbox.Box, Mode: 0o755, Mine: true, Dirs: []string{"work", "home"}},

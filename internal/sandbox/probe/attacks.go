@@ -3,11 +3,10 @@ package probe
 // attack is one hostile program.
 type attack struct {
 	name    string
-	program string // Python; it ends with succeeded(…), failed(…) or skipped(…), unless it is ended
+	program string // Python; it calls succeeded(…), failed(…) or skipped(…) at its end, unless it is killed before
 }
 
-// prelude is what the programs have in common. A network attempt is made only where nothing but an empty
-// loopback is to be seen.
+// prelude starts every program. A network attempt is made only where the program sees nothing but an empty loopback.
 const prelude = `
 import ctypes, errno, os, socket, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -46,7 +45,7 @@ def reach(kind, do):
     attempt(lambda: do(s))
 `
 
-// attacks are tried in this order. The addresses are of documentation, RFC 5737.
+// attacks are run in this order. The addresses are those for documentation of RFC 5737.
 var attacks = []attack{
 	{"connect to an address outside", `reach(socket.SOCK_STREAM, lambda s: s.connect(("192.0.2.1", 80)))`},
 	{"send a datagram outside", `reach(socket.SOCK_DGRAM, lambda s: s.sendto(b"x", ("192.0.2.1", 9)))`},

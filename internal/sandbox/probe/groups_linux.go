@@ -6,7 +6,7 @@ import (
 	"guild/internal/sandbox/confine"
 )
 
-// groupRemedies help where no control group can be made for a run.
+// groupRemedies returns what helps if no control group can be made for a run.
 func groupRemedies() []string {
 	err := confine.NoGroup()
 	if err == nil {

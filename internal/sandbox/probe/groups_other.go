@@ -2,5 +2,5 @@
 
 package probe
 
-// groupRemedies is empty: only Linux has control groups.
+// groupRemedies returns nothing: only Linux has control groups.
 func groupRemedies() []string { return nil }

@@ -1,5 +1,5 @@
-// Package probe finds out what a sandbox holds on this machine, by running small hostile programs in it. It owns
-// the list of what is tried and what a person could do about what did not hold; it builds no walls.
+// Package probe tests a sandbox on this machine by running small hostile programs in it. It has the list of programs,
+// and knows what a person can do about a sandbox that is missing or incomplete.
 package probe
 
 import (
@@ -9,27 +9,27 @@ import (
 	"strings"
 	"time"
 
-	"guild"
 	"guild/internal/sandbox"
+	"guild/internal/sandbox/confine"
 )
 
-// Check is one thing that was tried.
+// Check is the result of one hostile program.
 type Check struct {
-	Name     string // what was tried, as "connect to an address outside"
-	Held     bool   // it failed, or was ended
-	Reported bool   // the runner told of it: a breach, the name of a limit, or a warning
-	Skipped  bool   // it was not tried, and the other fields but Detail say nothing
+	Name     string // what it tries, as "connect to an address outside"
+	Held     bool   // the attempt failed, or the program was killed
+	Reported bool   // the runner reported it: as a breach, an exceeded limit, or a warning
+	Skipped  bool   // it was not tried; only Name and Detail are set
 	Detail   string // what happened, for people
 }
 
-// Report is what a runner holds.
+// Report says how a runner did.
 type Report struct {
 	Caps     sandbox.Caps
-	Checks   []Check  // none if it is not usable
-	Remedies []string // one line each, for this machine
+	Checks   []Check  // empty if the runner is not usable
+	Remedies []string // what helps on this machine, one line each
 }
 
-// Held reports whether everything that was tried failed.
+// Held reports whether every attempt failed.
 func (r Report) Held() bool {
 	for _, c := range r.Checks {
 		if !c.Held && !c.Skipped {
@@ -39,12 +39,11 @@ func (r Report) Held() bool {
 	return r.Caps.Usable
 }
 
-// Examine runs the hostile programs, one after the other. The error is about ctx or a sandbox that could not be
-// built; what the sandbox does not hold is in the report. A program is such that it does no harm where nothing
-// holds it.
+// Examine runs the hostile programs one after the other. The error is about ctx or a sandbox that could not be built; a
+// program that succeeds is in the report. The programs do no harm even if they succeed.
 func Examine(ctx context.Context, r sandbox.Runner) (Report, error) {
 	report := Report{Caps: r.Probe(ctx)}
-	report.Remedies = remedies(machine(), report.Caps)
+	report.Remedies = remedies(confine.ThisMachine(), report.Caps)
 	if !report.Caps.Usable {
 		return report, context.Cause(ctx)
 	}
@@ -58,20 +57,20 @@ func Examine(ctx context.Context, r sandbox.Runner) (Report, error) {
 	return report, nil
 }
 
-// Bounds of each hostile program: far below what the machine has.
-var bounds = sandbox.Limits{
+// limits of each hostile program are far below what the machine has.
+var limits = sandbox.Limits{
 	Wall: 10 * time.Second, CPU: 5 * time.Second, Memory: 192 << 20, Disk: 16 << 20, Output: 64 << 10, Pids: 40,
 }
 
-// longestDetail is how much of what a program says is kept, in bytes.
+// longestDetail is how many bytes of a program's output are kept.
 const longestDetail = 200
 
-// try runs one attack. The programs are ours, so what they print is believed.
+// try runs one attack. The programs are ours, so their output can be trusted.
 func (a attack) try(ctx context.Context, r sandbox.Runner) (Check, error) {
 	var out, complaints bytes.Buffer
 	s := sandbox.Spec{
 		Argv: []string{"/usr/bin/python3", "-I", "-S", "-c", prelude + a.program},
-		Env:  []string{"PATH=/usr/bin:/bin", "LANG=C.UTF-8"}, Limits: bounds,
+		Env:  []string{"PATH=/usr/bin:/bin", "LANG=C.UTF-8"}, Limits: limits,
 	}
 	res, err := r.Run(ctx, s, sandbox.IO{Stdout: &out, Stderr: &complaints})
 	if err != nil {
@@ -80,18 +79,10 @@ func (a attack) try(ctx context.Context, r sandbox.Runner) (Check, error) {
 	return a.judge(res, strings.TrimSpace(out.String()), strings.TrimSpace(complaints.String())), nil
 }
 
-// saidOf is a breach for people, whose detail may name the system call itself.
-func saidOf(b guild.Breach) string {
-	if strings.HasPrefix(b.Detail, b.Syscall+" ") {
-		return b.Detail
-	}
-	return b.Syscall + " " + b.Detail
-}
-
-// judge reads what a program said: one line that begins with a word of ours, or nothing if it was ended.
-func (a attack) judge(res sandbox.Result, said, complaint string) Check {
+// judge reads a program's output: one line that begins with a word of the prelude, or nothing if it was killed.
+func (a attack) judge(res sandbox.Result, output, complaint string) Check {
 	c := Check{Name: a.name, Reported: len(res.Breaches) > 0 || res.Killed != "" || len(res.Warnings) > 0}
-	word, detail, _ := strings.Cut(said, " ")
+	word, detail, _ := strings.Cut(output, " ")
 	switch {
 	case word == "skipped":
 		c.Skipped, c.Reported, c.Detail = true, false, detail
@@ -100,16 +91,20 @@ func (a attack) judge(res sandbox.Result, said, complaint string) Check {
 	case word == "failed":
 		c.Held, c.Detail = true, detail
 	case res.Killed != "":
-		c.Held, c.Detail = true, "ended by the limit of "+res.Killed
+		c.Held, c.Detail = true, "killed for the limit of "+res.Killed
 	case len(res.Breaches) > 0:
 		c.Held = true
 	case res.Signal != "":
-		c.Held, c.Detail = true, "ended by "+res.Signal
+		c.Held, c.Detail = true, "killed by "+res.Signal
 	default:
 		c.Skipped, c.Reported, c.Detail = true, false, "it did not run: "+complaint
 	}
 	if c.Held && len(res.Breaches) > 0 {
-		c.Detail = saidOf(res.Breaches[0])
+		b := res.Breaches[0]
+		c.Detail = b.Detail
+		if !strings.HasPrefix(b.Detail, b.Syscall+" ") {
+			c.Detail = b.Syscall + " " + b.Detail
+		}
 	}
 	c.Detail = strings.ToValidUTF8(c.Detail[:min(len(c.Detail), longestDetail)], "")
 	return c

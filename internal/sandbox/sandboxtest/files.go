@@ -29,7 +29,7 @@ func shared(t *testing.T, r runner) {
 		t.Errorf("%q, %v", b, err)
 	}
 
-	below := filepath.Join(sandbox.Temp, "guild", "in") // where a directory of the host's own /tmp would be
+	below := filepath.Join(sandbox.Temp, "guild", "in") // as for a directory of the host's /tmp
 	sh(t, r, "cat "+below+"/a; touch "+sandbox.Temp+"/b", func(s *sandbox.Spec) {
 		s.Mounts = []sandbox.Mount{{Host: in, Inside: below}}
 	}).prints(t, "from outside")
@@ -53,7 +53,7 @@ func shared(t *testing.T, r runner) {
 	}
 }
 
-// readOnly shows copies that the run tries to change in every way.
+// readOnly tries to change read-only copies in every way.
 func readOnly(t *testing.T, r runner) {
 	tests, over := t.TempDir(), t.TempDir()
 	write := func(dir, name, content string) {
@@ -100,7 +100,7 @@ func readOnly(t *testing.T, r runner) {
 	})
 }
 
-// attack tries to change what is at $1, and shows what is there then.
+// attack tries to change the files in $1 and then prints them.
 const attack = `
 cd "$1" || exit 1
 exec 2>/dev/null
@@ -117,7 +117,7 @@ echo $(cat a.py) $(cat deep/down/b.py) $(cat deep/c.py)
 find . -type f | sort
 `
 
-// collect takes what a hostile program left.
+// collect collects the files of hostile programs.
 func collect(t *testing.T, r runner) {
 	const leave = `
 import os, socket, subprocess
@@ -175,7 +175,7 @@ subprocess.Popen(["sh", "-c", "while :; do echo x >>out/growing; done"])
 	}
 }
 
-// gather runs and reads the files that were collected, all of which must be plain and within the limits.
+// gather runs s and returns the collected files, which must be plain and within the limits.
 func gather(t *testing.T, r runner, s sandbox.Spec) map[string]string {
 	t.Helper()
 	var files, complaint bytes.Buffer

@@ -13,7 +13,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-// program runs a Program twice, because a runner that keeps the first part must not keep more.
+// program runs a Program twice: a runner that keeps the first part warm must keep no other state.
 func program(t *testing.T, r runner) {
 	greeter := &sandbox.Program{Name: "greeter", Setup: `
 import os, sys
@@ -40,7 +40,7 @@ def main():
 	}
 }
 
-// channel connects two runs, and looks at how the end of one reaches the other.
+// channel connects two runs, and tests that one notices the end of the other.
 func channel(t *testing.T, r runner) {
 	const answerer = `
 import socket
@@ -100,7 +100,7 @@ func pyOn(t *testing.T, r runner, program string, end *os.File) ran {
 	return got
 }
 
-// socketPair is two ends of a connected stream socket.
+// socketPair returns two ends of a connected stream socket.
 func socketPair(t *testing.T) (a, b *os.File) {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(shortTemp(t), "s"))

@@ -20,7 +20,7 @@ func leftovers(t *testing.T, r runner) {
 		"time.sleep(0.1)\nprint('parent') # " + mark
 	temp := shortTemp(t)
 	t.Setenv("TMPDIR", temp)
-	sh(t, r, "true") // what a runner keeps from its first run on is no leftover
+	sh(t, r, "true") // what a runner keeps after its first run does not count
 	mounts, groups, goroutines, files := mounted(t), controlGroups(t), runtime.NumGoroutine(), descriptors(t)
 	py(t, r, daemon).prints(t, "parent")
 	for range 3 {
@@ -40,10 +40,10 @@ func leftovers(t *testing.T, r runner) {
 	}
 }
 
-// settled is how long what a run leaves behind may take to be gone, on a machine that has much else to do.
+// settled is how long the cleanup after a run may take on a busy machine.
 const settled = time.Minute
 
-// settles waits until there are no more of something than before: what ends it may end a moment after the run.
+// settles waits until there are no more of something than before. The cleanup may end a moment after the run.
 func settles(t *testing.T, what string, before int, count func(*testing.T) int) {
 	t.Helper()
 	for deadline := time.After(settled); count(t) > before; {
@@ -56,7 +56,7 @@ func settles(t *testing.T, what string, before int, count func(*testing.T) int) 
 	}
 }
 
-// shortTemp is a directory whose name leaves room for the names of sockets below it.
+// shortTemp makes a temporary directory with a name short enough for sockets in it.
 func shortTemp(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "gt")
@@ -67,7 +67,7 @@ func shortTemp(t *testing.T) string {
 	return dir
 }
 
-// descriptors is how many files this process has open.
+// descriptors returns how many files this process has open.
 func descriptors(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
@@ -77,7 +77,7 @@ func descriptors(t *testing.T) int {
 	return len(list)
 }
 
-// processes are those with mark in their command line.
+// processes returns the processes with mark in their command line.
 func processes(mark string) []string {
 	var left []string
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -89,7 +89,7 @@ func processes(mark string) []string {
 	return left
 }
 
-// mounted are the machine's mounts.
+// mounted returns the machine's mounts.
 func mounted(t *testing.T) map[string]bool {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/mounts")
@@ -103,7 +103,7 @@ func mounted(t *testing.T) map[string]bool {
 	return all
 }
 
-// stillMounted are mounts that came since before and stay: those of other programs on the machine may come and go.
+// stillMounted returns new mounts that stay. Those of other programs on the machine may come and go.
 func stillMounted(t *testing.T, before map[string]bool) []string {
 	t.Helper()
 	left := mounted(t)
@@ -120,7 +120,7 @@ func stillMounted(t *testing.T, before map[string]bool) []string {
 	return nil
 }
 
-// controlGroups counts the directories of this process's runs.
+// controlGroups returns the number of control groups of this process's runs.
 func controlGroups(t *testing.T) int {
 	t.Helper()
 	n := 0

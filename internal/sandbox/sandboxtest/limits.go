@@ -9,7 +9,7 @@ import (
 	"guild/internal/sandbox"
 )
 
-// stopped wants a run that the named limit ended, or, where the runner cannot name it, another.
+// stopped fails the test unless the run was killed for the named limit, or for any limit if the runner cannot name it.
 func (r ran) stopped(t *testing.T, of runner, by string) {
 	t.Helper()
 	if of.has(t, sandbox.NamesLimits) || r.Killed == "" {
@@ -29,7 +29,7 @@ func limits(t *testing.T, r runner) {
 	py(t, r, "b = []\nwhile True: b.append(bytearray(8<<20))").killed(t, sandbox.KilledMemory)
 	py(t, r, "import os,time\nwhile True:\n try: os.fork()\n except OSError: time.sleep(9)").stopped(t, r, sandbox.KilledPids)
 	if got := sh(t, r, "b() { b | b & }; b; sleep 9", quick); got.Exit == 0 && !strings.Contains(got.stderr, "fork") {
-		t.Errorf("a fork bomb had its way: %+v", got.Result)
+		t.Errorf("a fork bomb was not stopped: %+v", got.Result)
 	}
 	sh(t, r, "yes").killed(t, sandbox.KilledOutput)
 	sh(t, r, "yes >&2").killed(t, sandbox.KilledOutput)
@@ -50,7 +50,7 @@ func limits(t *testing.T, r runner) {
 	}
 }
 
-// metrics wants what a run used up to be seen, though it is gone when the run ends.
+// metrics tests that usage is measured although it is gone at the end of the run.
 func metrics(t *testing.T, r runner) {
 	const busy = `
 import os, subprocess, time
@@ -83,7 +83,7 @@ for c in children: c.wait()
 	}
 }
 
-// soft wants soft limits to be told, and to decide nothing.
+// soft tests that exceeding a soft limit is only a warning.
 func soft(t *testing.T, r runner) {
 	low := func(s *sandbox.Spec) { s.Limits.SoftCPU, s.Limits.SoftMemory = 200*time.Millisecond, 64<<20 }
 	const greedy = `

@@ -7,12 +7,12 @@ import (
 	"guild/internal/sandbox"
 )
 
-// wide uses about everything that an honest program does.
+// wide does almost everything that honest programs do.
 //
 //go:embed testdata/wide.py
 var wide string
 
-// profiles wants honest programs to be left in peace.
+// profiles tests that honest programs work and are no breach.
 func profiles(t *testing.T, r runner) {
 	got := py(t, r, wide, func(s *sandbox.Spec) { s.Profile = sandbox.Standard; s.Limits.Pids = 100 })
 	got.prints(t, "fine")

@@ -1,5 +1,5 @@
-// Package sandboxtest is what every sandbox.Runner must pass: the walls hold, the limits bite, what flows in and
-// out arrives, and nothing is left behind. It owns no sandbox and knows none.
+// Package sandboxtest tests a sandbox.Runner: that it isolates, enforces the limits, connects the streams, and leaves
+// nothing behind. Every Runner must pass it.
 package sandboxtest
 
 import (
@@ -15,8 +15,8 @@ import (
 	"guild/internal/sandbox"
 )
 
-// Test runs the suite. newRunner is called once for each part of it. What a runner says it lacks is not asked of
-// it, and the suite logs what it excused; that the walls hold is asked of all.
+// Test runs the suite. It calls newRunner once for each part. It skips, and logs, checks for features that the runner lacks;
+// none of those is about isolation.
 func Test(t *testing.T, newRunner func(*testing.T) sandbox.Runner) {
 	caps := newRunner(t).Probe(t.Context())
 	if !caps.Usable {
@@ -26,53 +26,53 @@ func Test(t *testing.T, newRunner func(*testing.T) sandbox.Runner) {
 		name string
 		test func(*testing.T, runner)
 	}{
-		{"it can be probed", probe},
-		{"what flows in and out arrives", streams},
-		{"how a command ends is reported", endings},
-		{"the host is not visible", host},
-		{"the network is not reachable", network},
-		{"the limits bite", limits},
-		{"what is used is measured", metrics},
-		{"a soft limit is a warning", soft},
-		{"escapes are refused", escapes},
-		{"a wide program is no breach", profiles},
-		{"what is shared is shared as asked", shared},
-		{"what is read-only stays as it was", readOnly},
-		{"a program in two parts runs", program},
-		{"two runs can talk", channel},
-		{"what is left can be collected", collect},
-		{"nothing is left behind", leftovers},
-		{"a caller can stop a run", stopped},
+		{"probe", probe},
+		{"streams", streams},
+		{"endings", endings},
+		{"host is hidden", host},
+		{"network", network},
+		{"limits", limits},
+		{"usage", metrics},
+		{"soft limits", soft},
+		{"escapes", escapes},
+		{"profiles", profiles},
+		{"mounts and copies", shared},
+		{"read-only copies", readOnly},
+		{"program in two parts", program},
+		{"channel", channel},
+		{"collect", collect},
+		{"leftovers", leftovers},
+		{"stopped", stopped},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, runner{newRunner(t), caps}) })
 	}
 	for _, f := range caps.Lacks {
-		t.Logf("excused for want of it: %s", f)
+		t.Logf("not tested, the runner lacks it: %s", f)
 	}
 }
 
-// runner is what is tested, and what it claims.
+// runner is the tested runner with its capabilities.
 type runner struct {
 	sandbox.Runner
 	caps sandbox.Caps
 }
 
-// has reports whether a feature can be asked for, and logs where it cannot.
+// has reports whether the runner has a feature, and logs if it does not.
 func (r runner) has(t *testing.T, f sandbox.Feature) bool {
 	t.Helper()
 	if !r.caps.Has(f) {
-		t.Logf("excused: the %s tier lacks: %s", r.caps.Tier, f)
+		t.Logf("not tested: the %s tier lacks: %s", r.caps.Tier, f)
 	}
 	return r.caps.Has(f)
 }
 
-// ran is a result with what it wrote.
+// ran is a result with its output.
 type ran struct {
 	sandbox.Result
 	stdout, stderr, results string
 }
 
-// sh runs a script with small limits, which change may alter.
+// sh runs a shell script with small limits, which change may alter.
 func sh(t *testing.T, r runner, script string, change ...func(*sandbox.Spec)) ran {
 	t.Helper()
 	return with(t, r, "", script, change...)
@@ -85,7 +85,7 @@ func py(t *testing.T, r runner, program string, change ...func(*sandbox.Spec)) r
 	return with(t, r, "", "", change...)
 }
 
-// small is a run with small limits.
+// small returns a spec with small limits.
 func small() sandbox.Spec {
 	return sandbox.Spec{
 		Env: []string{"PATH=/usr/bin:/bin", "LANG=C.UTF-8"},
@@ -95,6 +95,7 @@ func small() sandbox.Spec {
 	}
 }
 
+// with runs a shell script with this input.
 func with(t *testing.T, r runner, stdin, script string, change ...func(*sandbox.Spec)) ran {
 	t.Helper()
 	s := small()
@@ -111,7 +112,7 @@ func with(t *testing.T, r runner, stdin, script string, change ...func(*sandbox.
 	return ran{res, stdout.String(), stderr.String(), results.String()}
 }
 
-// prints wants exactly this output and an ordinary end.
+// prints fails the test unless the run exited with 0 and printed want.
 func (r ran) prints(t *testing.T, want string) {
 	t.Helper()
 	if r.Exit != 0 || r.Killed != "" || strings.TrimSpace(r.stdout) != want {
@@ -119,7 +120,7 @@ func (r ran) prints(t *testing.T, want string) {
 	}
 }
 
-// killed wants a run that the named limit ended.
+// killed fails the test unless the run was killed for the named limit.
 func (r ran) killed(t *testing.T, by string) {
 	t.Helper()
 	if r.Killed != by {
@@ -163,7 +164,7 @@ func streams(t *testing.T, r runner) {
 	t.Run("output arrives while the command runs", func(t *testing.T) { live(t, r) })
 }
 
-// live answers each line that the command prints, which goes on only then.
+// live answers each line that the command prints. The command waits for the answers.
 func live(t *testing.T, r runner) {
 	in, answer, err := os.Pipe()
 	if err != nil {
@@ -223,7 +224,7 @@ func stopped(t *testing.T, r runner) {
 	}
 }
 
-// patience is a second, or as many as GUILD_PATIENCE says, for machines that are emulated.
+// patience returns a second, or as many seconds as GUILD_PATIENCE says, for emulated machines.
 func patience() time.Duration {
 	n, err := strconv.Atoi(os.Getenv("GUILD_PATIENCE"))
 	if err != nil || n < 1 {

@@ -1,5 +1,4 @@
-// Package tiers knows every sandbox.Runner there is and which of them to prefer. It owns the order and nothing
-// else.
+// Package tiers lists every sandbox.Runner in order of preference and picks one.
 package tiers
 
 import (
@@ -8,36 +7,30 @@ import (
 	"strings"
 
 	"guild/internal/sandbox"
-	"guild/internal/sandbox/bubblewrap"
 	"guild/internal/sandbox/container"
 	"guild/internal/sandbox/landlock"
 	"guild/internal/sandbox/namespaces"
 )
 
-// tier is a runner with its name, which is known before it is asked.
+// tier is a runner with its name, which Probe also returns.
 type tier struct {
 	name   string
 	runner sandbox.Runner
 }
 
-// order is the preferred first: our own, which reports the most; then gVisor, whose walls are the strongest and
-// which costs the most, for whoever names it or has no namespaces; then what else makes namespaces, by how much it
-// reports; then what only restricts.
+// order returns all tiers, the preferred first: our own, because it reports the most; gVisor, which is the strongest
+// wall and the slowest; podman and docker, which report less; Landlock, which has no namespaces.
 func order() []tier {
 	return []tier{
 		{namespaces.Tier, new(namespaces.Runner)},
 		{container.TierGVisor, container.GVisor{}},
-		{bubblewrap.Tier, bubblewrap.Runner{}},
 		{container.TierPodman, container.Podman{}},
 		{container.TierDocker, container.Docker{}},
 		{landlock.Tier, landlock.Runner{}},
 	}
 }
 
-// own is the tier that needs nothing installed, so what it lacks is what to tell who has none.
-const own = namespaces.Tier
-
-// All are the runners there are, the preferred first.
+// All returns all runners, the preferred first.
 func All() []sandbox.Runner {
 	var all []sandbox.Runner
 	for _, t := range order() {
@@ -46,7 +39,7 @@ func All() []sandbox.Runner {
 	return all
 }
 
-// Names are the names of the tiers, the preferred first.
+// Names returns the names of all tiers, in the order of All.
 func Names() []string {
 	var names []string
 	for _, t := range order() {
@@ -55,45 +48,52 @@ func Names() []string {
 	return names
 }
 
-// byName returns the runner of a tier, usable or not.
-func byName(name string) (sandbox.Runner, error) {
-	for _, t := range order() {
-		if t.name == name {
-			return t.runner, nil
+// Unknown returns the error for a name that no tier has. It says which tier to use in place of one that an earlier
+// version of guild had.
+func Unknown(name string) *sandbox.UnusableError {
+	if name == "bubblewrap" {
+		return &sandbox.UnusableError{
+			Reason: "the bubblewrap sandbox is gone, guild does not call bwrap any more",
+			Remedy: `use namespaces, which needs the same user namespaces; or name no sandbox (remove judge.tier, or --tier) to get the best that works`,
 		}
 	}
-	return nil, fmt.Errorf("no sandbox is called %q, only %s", name, strings.Join(Names(), ", "))
+	return &sandbox.UnusableError{
+		Reason: fmt.Sprintf("no sandbox is called %q, only %s", name, strings.Join(Names(), ", ")),
+		Remedy: "guild judge doctor lists them",
+	}
 }
 
-// Best returns the preferred runner of those that work on this machine and what it can do, or an *UnusableError. It
-// tries a run in each until one works.
+// Best returns the first runner that works on this machine, with its capabilities, or an *UnusableError. It tries a run
+// in each until one works. The error is about the namespaces tier, which needs nothing installed.
 func Best(ctx context.Context) (sandbox.Runner, sandbox.Caps, error) {
-	var said sandbox.Caps
+	var own sandbox.Caps
 	for _, t := range order() {
 		c := t.runner.Probe(ctx)
 		if c.Usable {
 			return t.runner, c, nil
 		}
-		if t.name == own {
-			said = c
+		if t.name == namespaces.Tier {
+			own = c
 		}
 	}
-	return nil, said, &sandbox.UnusableError{Reason: said.Reason, Remedy: said.Remedy}
+	return nil, own, &sandbox.UnusableError{Reason: own.Reason, Remedy: own.Remedy}
 }
 
-// Pick returns the runner of a tier by its name, or the best if the name is empty. No other takes the place of one
-// that was asked for. The error is an *UnusableError.
+// Pick returns the runner of a tier by its name, or the best one if the name is empty. It never returns another tier
+// than the named one. The error is an *UnusableError.
 func Pick(ctx context.Context, name string) (sandbox.Runner, sandbox.Caps, error) {
 	if name == "" {
 		return Best(ctx)
 	}
-	r, err := byName(name)
-	if err != nil {
-		return nil, sandbox.Caps{}, &sandbox.UnusableError{Reason: err.Error(), Remedy: "guild judge doctor lists them"}
+	for _, t := range order() {
+		if t.name != name {
+			continue
+		}
+		c := t.runner.Probe(ctx)
+		if !c.Usable {
+			return nil, c, &sandbox.UnusableError{Reason: name + ": " + c.Reason, Remedy: c.Remedy}
+		}
+		return t.runner, c, nil
 	}
-	c := r.Probe(ctx)
-	if !c.Usable {
-		return nil, c, &sandbox.UnusableError{Reason: name + ": " + c.Reason, Remedy: c.Remedy}
-	}
-	return r, c, nil
+	return nil, sandbox.Caps{}, Unknown(name)
 }

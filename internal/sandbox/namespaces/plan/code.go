@@ -2,13 +2,13 @@ package plan
 
 import "errors"
 
-// Bounds of what is decoded: of a whole plan in bytes, and of one list in entries.
+// Bounds for decoding: bytes of a whole plan, and entries of one list.
 const (
 	maxBytes = 16 << 20
 	maxList  = 1 << 16
 )
 
-// version changes with the encoding, so that a first process built from other source says so.
+// version changes with the encoding, so that a first process built from other source reports an error.
 const version = 1
 
 var (
@@ -18,14 +18,14 @@ var (
 	errValue   = errors.New("plan: a value out of range")
 )
 
-// Encode returns the plan as bytes.
+// Encode returns the encoded plan.
 func (p *Plan) Encode() []byte {
 	c := &coder{writing: true}
 	p.code(c)
 	return c.b
 }
 
-// Decode reads a plan back.
+// Decode decodes a plan.
 func Decode(b []byte) (*Plan, error) {
 	if len(b) > maxBytes {
 		return nil, errLong
@@ -38,7 +38,7 @@ func Decode(b []byte) (*Plan, error) {
 	return p, c.err
 }
 
-// Encode returns the message as bytes. A long text is cut.
+// Encode returns the encoded message. A long text is cut.
 func (m *Message) Encode() []byte {
 	cut := *m
 	cut.Text = cut.Text[:min(len(cut.Text), MaxMessage/2)]
@@ -47,7 +47,7 @@ func (m *Message) Encode() []byte {
 	return c.b
 }
 
-// DecodeMessage reads a message back.
+// DecodeMessage decodes a message.
 func DecodeMessage(b []byte) (*Message, error) {
 	if len(b) > MaxMessage {
 		return nil, errLong
@@ -57,7 +57,7 @@ func DecodeMessage(b []byte) (*Message, error) {
 	return m, c.err
 }
 
-// code goes through the fields in either direction, so that the two cannot differ.
+// code encodes or decodes the fields. One function does both, so that they cannot differ.
 func (p *Plan) code(c *coder) {
 	c.version()
 	list(c, &p.Binds, func(b *Bind) {
@@ -114,7 +114,7 @@ func (m *Message) code(c *coder) {
 	c.flags(&m.Full)
 }
 
-// coder writes to b or reads from it. After an error it does nothing more.
+// coder writes to b or reads from it. After an error it does nothing.
 type coder struct {
 	b       []byte
 	writing bool
@@ -135,7 +135,7 @@ func (c *coder) version() {
 	}
 }
 
-// unsigned codes seven bits a byte, the lowest first.
+// unsigned codes seven bits in each byte, the lowest bits first.
 func (c *coder) unsigned(n uint64) uint64 {
 	if c.writing {
 		for ; n >= 0x80; n >>= 7 {
@@ -161,7 +161,7 @@ func (c *coder) unsigned(n uint64) uint64 {
 	return 0
 }
 
-// number codes a number that is not negative.
+// number codes a number that must not be negative.
 func number[T ~int | ~int64 | ~uint32 | ~uint64 | ~byte](c *coder, n *T) {
 	if c.writing {
 		c.unsigned(uint64(*n))
@@ -209,7 +209,7 @@ func (c *coder) text(s *string) {
 	}
 }
 
-// list codes how many there are, and each of them. An entry takes at least a byte.
+// list codes the number of entries and then each of them. An entry takes at least one byte.
 func list[T any](c *coder, all *[]T, each func(*T)) {
 	n := len(*all)
 	number(c, &n)

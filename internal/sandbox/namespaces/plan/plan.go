@@ -1,56 +1,56 @@
-// Package plan is what the starter of a run and the run's first process tell each other: a Plan, and then
-// Messages. Both sides are ours; the encoding is bounded all the same, because one of them stands in the midst of
-// strangers. It imports next to nothing, for the first process must start within a millisecond.
+// Package plan is the protocol between guild and the first process of a run: a Plan one way, and then Messages the
+// other. Both programs are ours, but decoding is bounded anyway, because the first process is close to hostile code.
+// The package imports almost nothing, because the first process must start within a millisecond.
 package plan
 
-// Plan says what the first process is to make of its namespaces, and what it is to start there.
+// Plan says what the first process sets up in its namespaces and what it starts there.
 //
-// The first process gets its own descriptors after those that the command gets (0, 1, 2 and Passed more), in
-// this order: the encoded plan, the control socket, then, if the plan has them, Copies, Collect's and the Trees.
+// The first process has its own descriptors after those of the command (0, 1, 2 and Passed more), in this order: the
+// encoded plan, the control socket, then, if the plan has them, those of Copies and Collect, and the Trees.
 type Plan struct {
 	Binds    []Bind // in order: a later one may lie below an earlier one
 	Links    []Link
 	Files    []File
 	Dirs     []string // empty directories
-	Hidden   []string // directories of the binds that appear empty
+	Hidden   []string // directories of the binds to be replaced by empty ones
 	Proc     Proc
 	Terminal bool    // a new /dev/pts
 	Scratch  Scratch // the bounded temporary file system
 	Trees    int     // how many descriptors are detached mounts
 
 	Hostname string
-	Loopback bool // the network namespace is new: start its loopback
-	Guard    bool // the command could send signals to the first process, which is to shrug them off
+	Loopback bool // start the loopback of the new network namespace
+	Guard    bool // handle signals, because the command can send them to the first process
 
 	Argv    []string
 	Env     []string
 	Dir     string
 	Passed  int    // descriptors of the command from 3 on
 	User    int    // user and group of the command
-	Change  bool   // the first process has another user, and changes for the command
-	Trusted bool   // the command is ours: it keeps all privileges within its user namespace
+	Change  bool   // the first process has another user and changes it for the command
+	Trusted bool   // the command is ours and keeps all privileges within its user namespace
 	Filter  []byte // of system calls: an array of struct sock_filter; empty for none
-	Asking  bool   // the filter puts calls to a supervisor
+	Asking  bool   // the filter sends calls to a supervisor
 	Rules   Rules
 	Rlimits []Rlimit
 
-	Copies   bool     // a tar stream of files is to be laid out
-	Places   []string // where its files may be
-	ReadOnly []string // what nobody may change from then on
-	Collect  []string // what is sent out in the end: names below Workspace
-	Workdir  string   // the directory that Collect's names are below
-	Bytes    int64    // of files, that are sent out at most
-	Entries  int64    // files and directories, that are sent out at most
+	Copies   bool     // there is a tar stream of files to unpack
+	Places   []string // directories where its files may be
+	ReadOnly []string // directories to make read-only afterwards
+	Collect  []string // files to send at the end: names below Workdir
+	Workdir  string   // the directory that contains the files of Collect
+	Bytes    int64    // limit of Collect: bytes of files
+	Entries  int64    // limit of Collect: files and directories
 }
 
-// Bind shows something of the host.
+// Bind mounts a file or directory of the host.
 type Bind struct {
-	From     string // a path of the host's, unless Tree says otherwise
+	From     string // a path of the host, unless there is a Tree
 	Tree     int    // 0, or the position of a detached mount among the Trees, from 1
 	Inside   string
 	Writable bool
-	Optional bool // leave it out where it is not there
-	Device   bool // it is, or holds, device nodes
+	Optional bool // a missing From is no error
+	Device   bool // it is or contains device nodes
 }
 
 // Link is a symbolic link.
@@ -62,15 +62,15 @@ type File struct{ Inside, Content string }
 // Proc says what /proc shows.
 type Proc int
 
-// What /proc shows: nothing at all; the processes of the run; everything that a process namespace allows, as
-// mounting another one below it demands.
+// Values of Proc: no /proc; only the processes of the run; everything that a process namespace shows, which the
+// kernel requires for mounting another /proc in a child namespace.
 const (
 	NoProc Proc = iota
 	ProcessesOnly
 	FullProc
 )
 
-// Scratch is one temporary file system, parts of which appear in several places. Without Bytes there is none.
+// Scratch is one temporary file system with parts that are mounted separately. Without Bytes there is none.
 type Scratch struct {
 	Bytes, Inodes int64
 	Parts         []Part
@@ -80,11 +80,11 @@ type Scratch struct {
 type Part struct {
 	Inside string
 	Mode   uint32
-	Mine   bool     // belongs to the command's user, else to the first process's
+	Mine   bool     // it belongs to the command's user, else to the first process's
 	Dirs   []string // directories in it that belong to the command's user
 }
 
-// Rules are Landlock's. Without ABI there are none.
+// Rules are the rules of Landlock. Without ABI there are none.
 type Rules struct {
 	ABI      int
 	Writable []string // files and directories
@@ -98,23 +98,23 @@ type Rlimit struct {
 
 // Kinds of messages.
 const (
-	Failed   = 'f' // the world could not be built: Errno, Text
-	Listener = 'l' // the filter is in force; its listener comes with the message
-	Started  = 's' // the command runs; a pidfd of it comes with the message
-	Ended    = 'e' // the command and everything that it started have ended: Status, CPU, Memory, Disk, Full
+	Failed   = 'f' // setting up failed: Errno, Text
+	Listener = 'l' // the filter is installed; its listener comes with the message
+	Started  = 's' // the command runs; its pidfd comes with the message
+	Ended    = 'e' // the command and all that it started have ended: Status, CPU, Memory, Disk, Full
 )
 
-// Message is what the first process reports on the control socket, in packets. When that socket ends, the first
-// process does, and with it, by the rules of a process namespace, the whole run.
+// Message is a report of the first process, one packet on the control socket. When we close that socket, the first
+// process ends, and the kernel kills all others of its process namespace.
 type Message struct {
 	Kind   byte
 	Errno  int
 	Text   string
-	Status uint32 // of the command, as wait(2) gives it
-	CPU    int64  // microseconds, user and system, of all that was waited for
-	Memory int64  // bytes that the largest process had resident
+	Status uint32 // of the command, as from wait(2)
+	CPU    int64  // microseconds, user and system, of all children
+	Memory int64  // resident bytes of the largest process
 	Disk   int64  // bytes in use in the scratch file system
-	Full   bool   // it has no room for another page or file
+	Full   bool   // the scratch file system is full
 }
 
 // MaxMessage is the longest encoded message in bytes.

@@ -24,7 +24,7 @@ func whole() *Plan {
 	}
 }
 
-func TestWhatIsEncodedIsDecoded(t *testing.T) {
+func TestEncodeDecode(t *testing.T) {
 	p := whole()
 	if got, err := Decode(p.Encode()); err != nil || !reflect.DeepEqual(got, p) {
 		t.Errorf("%v\n%+v\nwant\n%+v", err, got, p)
@@ -35,7 +35,7 @@ func TestWhatIsEncodedIsDecoded(t *testing.T) {
 	}
 }
 
-func TestAPlanThatIsNotWholeIsRefused(t *testing.T) {
+func TestDecodeRejects(t *testing.T) {
 	b := whole().Encode()
 	for n := range b {
 		if _, err := Decode(b[:n]); err == nil {

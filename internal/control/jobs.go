@@ -1,0 +1,127 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"guild"
+	"guild/internal/fact"
+	"guild/internal/jobs"
+	"guild/internal/journal"
+)
+
+func (s *Server) getJobs(*http.Request) ([]Job, error) {
+	views := []Job{}
+	for _, j := range s.c.Fold.All() {
+		views = append(views, s.job(j))
+	}
+	return views, nil
+}
+
+// find returns the job that the path names by its id or the beginning of it.
+func (s *Server) find(r *http.Request) (*jobs.Job, error) {
+	prefix := strings.ToLower(r.PathValue("id"))
+	var found []*jobs.Job
+	for _, j := range s.c.Fold.All() {
+		if strings.HasPrefix(j.Job.String(), prefix) {
+			found = append(found, j)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) == 0 || prefix == "":
+		return nil, missing("guild job ls lists the jobs", fmt.Errorf("no job %.40q", prefix))
+	}
+	return nil, ambiguous("give more digits", fmt.Errorf("%d jobs begin with %q", len(found), prefix))
+}
+
+func (s *Server) getJob(r *http.Request) (Job, error) {
+	j, err := s.find(r)
+	if err != nil {
+		return Job{}, err
+	}
+	view := s.job(j)
+	if s.c.Jobs != nil {
+		view.Waits = s.c.Jobs.Waits(j.Job)
+	}
+	return view, nil
+}
+
+func (s *Server) cancelJob(r *http.Request) (Job, error) {
+	j, err := s.find(r)
+	if err != nil {
+		return Job{}, err
+	}
+	err = s.c.Jobs.Cancel(r.Context(), j.Job)
+	return s.jobNow(j.Job), err
+}
+
+// jobNow shows a job that exists as it is by now.
+func (s *Server) jobNow(id guild.JobID) Job {
+	j, _ := s.c.Fold.Job(id)
+	return s.job(j)
+}
+
+// watchJob tells a job from its first fact to its end, a line for each thing.
+func (s *Server) watchJob(w http.ResponseWriter, r *http.Request) {
+	j, err := s.find(r)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	lines := newStream(w)
+	if s.archived(r.Context(), j) {
+		lines.out.Encode(s.end(j, fact.Entry{Seq: s.last(j), At: j.Closed}))
+		return
+	}
+	for e, err := range s.c.Journal.Watch(r.Context(), j.Seq) {
+		if err != nil {
+			lines.fail(err)
+		}
+		if !about(e, j.Job) {
+			continue
+		}
+		for _, u := range s.updates(e, j) {
+			lines.out.Encode(u)
+		}
+		now, _ := s.c.Fold.Job(j.Job)
+		over := s.settled(now) && e.Seq >= s.last(now) // so that a late watcher hears all of it
+		if over {
+			lines.out.Encode(s.end(now, e))
+		}
+		lines.flush.Flush()
+		if over {
+			return
+		}
+	}
+}
+
+// end is the last update of a job.
+func (s *Server) end(j *jobs.Job, e fact.Entry) Update {
+	view := s.job(j)
+	return Update{Seq: e.Seq, At: e.At, Job: view.ID, Step: "trust", Event: "ended", State: ended(j),
+		Text: fmt.Sprintf("the job is %s", j.Ending), Ended: &view}
+}
+
+// archived reports whether a job is over and nothing about it is in the journal any more.
+func (s *Server) archived(ctx context.Context, j *jobs.Job) bool {
+	if !s.settled(j) {
+		return false
+	}
+	_, err := s.c.Journal.Entry(ctx, s.last(j))
+	return errors.Is(err, journal.ErrNoEntry)
+}
+
+// last is the latest entry about a job.
+func (s *Server) last(j *jobs.Job) uint64 { return max(j.Last, s.c.Trust.Last(j.Job)) }
+
+func ended(j *jobs.Job) string {
+	if j.Ending == guild.JobAccepted {
+		return "done"
+	}
+	return "failed"
+}

@@ -1,0 +1,189 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/nip89"
+)
+
+// Deletes reports whether a deletion (kind 5) is about announcements or recommendations: by its tags, or because it names a
+// known announcement.
+func (r *Registry) Deletes(e nostr.Event) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, t := range e.Tags {
+		if len(t) < 2 {
+			continue
+		}
+		switch t[0] {
+		case "k":
+			if t[1] == fmt.Sprint(int(Kind)) || t[1] == fmt.Sprint(int(KindRecommendation)) {
+				return true
+			}
+		case "a":
+			if strings.HasPrefix(t[1], address(Kind, e.PubKey)) || strings.HasPrefix(t[1], address(KindRecommendation, e.PubKey)) {
+				return true
+			}
+		case "e":
+			if id, err := nostr.IDFromHex(t[1]); err == nil && r.index.event(id) != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// address returns the beginning of the addresses (NIP-01) of a kind and a key.
+func address(kind nostr.Kind, by nostr.PubKey) string { return fmt.Sprintf("%d:%s:", kind, by.Hex()) }
+
+// target is what a deletion is about: all versions of a service until a time.
+type target struct {
+	service guild.Service
+	until   nostr.Timestamp
+}
+
+// delete deletes what a deletion names, if its author wrote it (NIP-09): by address every version until then, by id the
+// version that counts.
+func (r *Registry) delete(ctx context.Context, e nostr.Event) error {
+	services, praises := r.targets(e)
+	if len(services) == 0 && len(praises) == 0 {
+		return guild.Drop(guild.Misdirected, "deletion of nothing known")
+	}
+	changed := false
+	for _, t := range services {
+		removed, err := r.withdraw(ctx, t)
+		changed = changed || removed
+		if err != nil {
+			return err
+		}
+	}
+	for _, key := range praises {
+		removed, err := r.unsay(ctx, key, e)
+		changed = changed || removed
+		if err != nil {
+			return err
+		}
+	}
+	if changed {
+		r.changed()
+	}
+	return nil
+}
+
+func (r *Registry) targets(e nostr.Event) (services []target, praises []praiseKey) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, t := range e.Tags[:min(len(e.Tags), nip89.MaxTags)] {
+		if len(t) < 2 {
+			continue
+		}
+		if d, ok := strings.CutPrefix(t[1], address(KindRecommendation, e.PubKey)); t[0] == "a" && ok {
+			praises = append(praises, praiseKey{e.PubKey, d})
+		}
+		if s, ok := nip89.ParseAddress(t[1]); t[0] == "a" && ok && s.PubKey == e.PubKey {
+			services = append(services, target{s, e.CreatedAt})
+		}
+		if id, err := nostr.IDFromHex(t[1]); t[0] == "e" && err == nil {
+			if c := r.index.event(id); c != nil && c.pubkey == e.PubKey {
+				services = append(services, target{c.service(), c.at})
+			}
+			for key, one := range r.praise.all {
+				if one.id == id && key.by == e.PubKey {
+					praises = append(praises, key)
+				}
+			}
+		}
+	}
+	return services, praises
+}
+
+// withdraw deletes a service, and writes that to SEEN if the service was known.
+func (r *Registry) withdraw(ctx context.Context, t target) (removed bool, err error) {
+	i := IDOf(t.service)
+	defer r.order(i)()
+	r.mu.Lock()
+	if c := r.index.find(i); c != nil && c.at <= t.until {
+		removed = true
+		r.tell(Change{What: Retracted, Service: t.service, Name: unpack(c.packed).name, At: t.until.Time()})
+	}
+	kept := r.retract(i, t.until)
+	r.mu.Unlock()
+	if !removed {
+		return false, nil
+	}
+	if !kept {
+		return true, r.c.Journal.Unsee(ctx, seenPrefix+i.place())
+	}
+	b, err := json.Marshal(sighting{Gone: &retraction{ID: i, Until: t.until}})
+	if err != nil {
+		return true, fmt.Errorf("deletion: %w", err)
+	}
+	return true, r.c.Journal.See(ctx, seenPrefix+i.place(), b)
+}
+
+// retract changes memory by a deletion, and reports whether there was room to keep the deletion. The lock must be held.
+func (r *Registry) retract(i ID, until nostr.Timestamp) (kept bool) {
+	c := r.index.find(i)
+	if c != nil && c.at <= until {
+		r.index.remove(i)
+		r.answers.forget()
+		r.partners.Announced(i)
+	}
+	room := most
+	if c != nil {
+		room = 2 * most // deletions of what was never announced must not take the room of the others
+	}
+	if _, known := r.deleted[i]; known || len(r.deleted) < room {
+		r.deleted[i] = max(r.deleted[i], until)
+		kept = true
+	}
+	return kept
+}
+
+// unsay deletes a recommendation.
+func (r *Registry) unsay(ctx context.Context, key praiseKey, e nostr.Event) (removed bool, err error) {
+	r.mu.Lock()
+	removed = r.praise.remove(key, e)
+	r.answers.forget()
+	r.mu.Unlock()
+	if !removed {
+		return false, nil
+	}
+	return true, r.keepEvent(ctx, praisePlace(key), e)
+}
+
+// remove deletes what was recommended until a deletion. It reports whether anything changed; of keys that are not followed
+// nothing is kept.
+func (p praise) remove(key praiseKey, e nostr.Event) bool {
+	old, ok := p.all[key]
+	if !p.follow[key.by] || ok && (len(old.services) == 0 || old.at > e.CreatedAt) {
+		return false
+	}
+	if !ok {
+		return p.put(key, recommendation{at: e.CreatedAt, id: e.ID}) == nil
+	}
+	p.all[key] = recommendation{at: max(old.at, e.CreatedAt), id: e.ID}
+	for _, i := range old.services {
+		p.count(i)
+	}
+	return true
+}
+
+// rememberDeletion takes a deletion of SEEN: of recommendations, or of announcements from before there were sightings.
+func (r *Registry) rememberDeletion(e nostr.Event) {
+	services, praises := r.targets(e)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range services {
+		r.retract(IDOf(t.service), t.until)
+	}
+	for _, key := range praises {
+		r.praise.remove(key, e)
+	}
+}
