@@ -310,7 +310,7 @@ func TestNoPackageKeepsStateInVariables(t *testing.T) {
 
 // resolve finds out what the names in a package mean. What it imports stays unknown, so errors are expected.
 func resolve(files *token.FileSet, s source) *types.Info {
-	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Types: map[ast.Expr]types.TypeAndValue{}}
 	conf := types.Config{Error: func(error) {}, Importer: noImports{}}
 	_, _ = conf.Check(s.dir, files, slices.Collect(maps.Values(s.files)), info)
 	return info

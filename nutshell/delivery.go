@@ -100,7 +100,7 @@ func deliveryManifest(req *Manifest, info DeliveryInfo) ([]byte, error) {
 		CreatedAt string    `json:"created_at"`
 		Task      task      `json:"task"`
 		Publisher publisher `json:"publisher"`
-	}{identify(req, info), moment(info.CompletedAt), task{req.Task().Title}, publisher{info.Deliverer}})
+	}{identity: identify(req, info), CreatedAt: moment(info.CompletedAt), Task: task{req.Task().Title}, Publisher: publisher{info.Deliverer}})
 	if err != nil {
 		return nil, err
 	}

@@ -82,7 +82,7 @@ func (h heat) row(contestant string) row {
 func (r *report) judge() {
 	add := func(name string, got, want float64, most bool) {
 		met := got > 0 && (most && got <= want || !most && got >= want)
-		r.Goals = append(r.Goals, goal{name, want, most, got, met})
+		r.Goals = append(r.Goals, goal{Name: name, Want: want, Most: most, Got: got, Met: met})
 	}
 	tests, empty := r.Heats[0], r.Heats[1]
 	add("own runtime, cold: time beside bare pytest", tests.row(ownCold).Time, 1.15, true)

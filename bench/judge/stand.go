@@ -191,7 +191,8 @@ func (s *stand) split() func(context.Context) error {
 func others(ctx context.Context) (usable map[string]sandbox.Runner, absent map[string]string) {
 	usable, absent = map[string]sandbox.Runner{}, map[string]string{}
 	for _, r := range tiers.All() {
-		switch c := r.Probe(ctx); {
+		c := r.Probe(ctx)
+		switch {
 		case c.Tier == namespaces.Tier:
 		case c.Usable:
 			usable[c.Tier] = r

@@ -54,7 +54,7 @@ func (n *node) publish(_ context.Context, v guild.Verified, _ []string) error {
 		return nil
 	}
 	o := n.arrives(p, job, r.Bid, now)
-	n.requests[e.ID] = request{p, o, job, now}
+	n.requests[e.ID] = request{provider: p, outcome: o, job: job, at: now}
 	n.going.Go(func() { n.answer(p, e.ID, o) })
 	return nil
 }

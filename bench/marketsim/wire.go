@@ -45,7 +45,7 @@ func (n *node) open(dir string) error {
 	if err != nil {
 		return err
 	}
-	f := folds{due.NewClaims(), jobs.NewFold(), partner.NewFold(n.policy), partner.NewObserved(), trusted, variables.NewFold(n.policy), meet.NewFold()}
+	f := folds{claims: due.NewClaims(), jobs: jobs.NewFold(), partners: partner.NewFold(n.policy), observed: partner.NewObserved(), trust: trusted, variables: variables.NewFold(n.policy), meet: meet.NewFold()}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	where := filepath.Join(dir, "journal")
 	if err := journal.Init(where); err != nil {

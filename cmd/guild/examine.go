@@ -28,20 +28,20 @@ const (
 
 func checkIdentity(c config.Config) finding {
 	if os.Getenv("NOSTR_SECRET_KEY") != "" {
-		return finding{"identity", stateOK, "from NOSTR_SECRET_KEY", ""}
+		return finding{Check: "identity", State: stateOK, Text: "from NOSTR_SECRET_KEY"}
 	}
 	form, err := key.Form(c.Paths.Data)
 	if err != nil {
-		return finding{"identity", stateFailed, err.Error(), hintOf(err)}
+		return finding{Check: "identity", State: stateFailed, Text: err.Error(), Remedy: hintOf(err)}
 	}
-	return finding{"identity", stateOK, form + " in " + filepath.Join(c.Paths.Data, key.File), ""}
+	return finding{Check: "identity", State: stateOK, Text: form + " in " + filepath.Join(c.Paths.Data, key.File)}
 }
 
 func checkJournal(c config.Config) finding {
 	if _, err := os.Stat(c.JournalDir()); err != nil {
-		return finding{"journal", stateFailed, "none in " + c.JournalDir(), "guild init"}
+		return finding{Check: "journal", State: stateFailed, Text: "none in " + c.JournalDir(), Remedy: "guild init"}
 	}
-	return finding{"journal", stateOK, c.JournalDir(), ""}
+	return finding{Check: "journal", State: stateOK, Text: c.JournalDir()}
 }
 
 // checkSandbox also lists what the sandbox does less well here than it should.
@@ -52,7 +52,7 @@ func checkSandbox(ctx context.Context, c config.Config) []finding {
 	}
 	all := []finding{{"sandbox", stateOK, caps.Tier, ""}}
 	for _, gap := range caps.Gaps {
-		all = append(all, finding{"sandbox", stateWarning, gap, ""})
+		all = append(all, finding{Check: "sandbox", State: stateWarning, Text: gap})
 	}
 	return all
 }
@@ -60,19 +60,19 @@ func checkSandbox(ctx context.Context, c config.Config) []finding {
 func checkProgram(check, program, remedy string) finding {
 	path, err := exec.LookPath(program)
 	if err != nil {
-		return finding{check, stateFailed, program + " is not installed", remedy}
+		return finding{Check: check, State: stateFailed, Text: program + " is not installed", Remedy: remedy}
 	}
-	return finding{check, stateOK, path, ""}
+	return finding{Check: check, State: stateOK, Text: path}
 }
 
 func checkDisk(c config.Config) finding {
 	dir := existing(c.Paths.Data)
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
-		return finding{"disk", stateFailed, dir + ": " + err.Error(), "choose another --home"}
+		return finding{Check: "disk", State: stateFailed, Text: dir + ": " + err.Error(), Remedy: "choose another --home"}
 	}
 	free := int64(s.Bavail) * s.Bsize
-	f := finding{"disk", stateOK, fmt.Sprintf("%d MB free for %s", free>>20, c.Paths.Data), "free some space"}
+	f := finding{Check: "disk", State: stateOK, Text: fmt.Sprintf("%d MB free for %s", free>>20, c.Paths.Data), Remedy: "free some space"}
 	switch {
 	case free < noDisk:
 		f.State = stateFailed
@@ -100,24 +100,24 @@ func (p *program) checkClock(c config.Config) finding {
 	for _, path := range []string{filepath.Join(c.Paths.Data, key.File), c.HighWater(), c.JournalDir()} {
 		info, err := os.Stat(path)
 		if err == nil && info.ModTime().Sub(now) > clockSlack {
-			return finding{"clock", stateFailed, fmt.Sprintf("%s is before %s was written", now.Format(time.DateTime), path), "set the clock right"}
+			return finding{Check: "clock", State: stateFailed, Text: fmt.Sprintf("%s is before %s was written", now.Format(time.DateTime), path), Remedy: "set the clock right"}
 		}
 	}
-	return finding{"clock", stateOK, now.UTC().Format(time.RFC3339), ""}
+	return finding{Check: "clock", State: stateOK, Text: now.UTC().Format(time.RFC3339)}
 }
 
 func checkNode(ctx context.Context, c config.Config) finding {
 	s, err := control.NodeStatus.Call(ctx, control.Dial(c.Socket()))
 	switch {
 	case errors.Is(err, control.ErrNotRunning):
-		return finding{"node", stateOK, "none is running; the socket will be " + c.Socket(), ""}
+		return finding{Check: "node", State: stateOK, Text: "none is running; the socket will be " + c.Socket()}
 	case err != nil:
-		return finding{"node", stateFailed, err.Error(), "remove " + c.Socket() + " if no node runs"}
+		return finding{Check: "node", State: stateFailed, Text: err.Error(), Remedy: "remove " + c.Socket() + " if no node runs"}
 	}
 	if n := len(s.Quarantined); n > 0 {
-		return finding{"node", stateWarning, fmt.Sprintf("%d guards lost entries and are in quarantine", n), "guild status lists them"}
+		return finding{Check: "node", State: stateWarning, Text: fmt.Sprintf("%d guards lost entries and are in quarantine", n), Remedy: "guild status lists them"}
 	}
-	return finding{"node", stateOK, s.Npub + " on " + c.Socket(), ""}
+	return finding{Check: "node", State: stateOK, Text: s.Npub + " on " + c.Socket()}
 }
 
 func (p *program) checkRelays(ctx context.Context, c config.Config) []finding {
@@ -143,13 +143,13 @@ func (p *program) checkRelay(ctx context.Context, url string) finding {
 	defer cancel()
 	conn, resp, err := websocket.Dial(ctx, url, nil)
 	if err != nil {
-		return finding{"relay", stateWarning, url + ": " + err.Error(), "check the address and the network"}
+		return finding{Check: "relay", State: stateWarning, Text: url + ": " + err.Error(), Remedy: "check the address and the network"}
 	}
 	conn.CloseNow()
 	if off := p.offset(resp); off > clockSlack || off < -clockSlack {
-		return finding{"relay", stateWarning, fmt.Sprintf("%s: its clock and ours differ by %v", url, off.Round(time.Second)), "set the clock right"}
+		return finding{Check: "relay", State: stateWarning, Text: fmt.Sprintf("%s: its clock and ours differ by %v", url, off.Round(time.Second)), Remedy: "set the clock right"}
 	}
-	return finding{"relay", stateOK, url, ""}
+	return finding{Check: "relay", State: stateOK, Text: url}
 }
 
 // offset is how far our clock is ahead of the one that answered, as far as it says.

@@ -75,7 +75,8 @@ func (p *program) runInit(_ context.Context, o initOptions) error {
 	if err := c.Paths.MakeDirs(); err != nil {
 		return err
 	}
-	switch initErr := journal.Init(c.JournalDir()); {
+	initErr := journal.Init(c.JournalDir())
+	switch {
 	case errors.Is(initErr, journal.ErrInitialised) && kept:
 		return err // nothing was missing
 	case initErr != nil && !errors.Is(initErr, journal.ErrInitialised):

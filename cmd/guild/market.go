@@ -74,7 +74,8 @@ func (p *program) runMarketLs(ctx context.Context, o marketOptions) error {
 // listProviders prints the table, those whom we know by experience first.
 func (p *program) listProviders(all []control.Provider, o marketOptions) error {
 	slices.SortStableFunc(all, func(a, b control.Provider) int {
-		switch known := isKnown(a); {
+		known := isKnown(a)
+		switch {
 		case known == isKnown(b):
 			return 0
 		case known:

@@ -88,7 +88,7 @@ func (p *program) runReceiptExport(ctx context.Context, id string, o exporting) 
 	switch {
 	case where == "-":
 	case o.asJSON:
-		err = cli.PrintJSON(p.out, exported{where, len(packed), report.OK(), report})
+		err = cli.PrintJSON(p.out, exported{File: where, Size: len(packed), OK: report.OK(), Report: report})
 	default:
 		_, err = fmt.Fprintf(p.out, "%s  %s\n", where, cli.Size(int64(len(packed))))
 	}

@@ -58,7 +58,8 @@ func (p *program) runReplayConvert(ctx context.Context, name, to string) error {
 
 // convertHint is for who converts the wrong way round.
 func convertHint(raw []byte, to string) string {
-	switch bundle := isBundle(raw); {
+	bundle := isBundle(raw)
+	switch {
 	case to == "bundle" && bundle:
 		return "it is a bundle; without --to it becomes a trajectory"
 	case to == "jsonl" && !bundle && bytes.Contains(raw, []byte(`"ReplayHeader"`)):

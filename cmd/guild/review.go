@@ -49,7 +49,8 @@ func (p *program) showReviews(all []control.Review) error {
 
 // when is a moment that has passed or is still to come.
 func (p *program) when(ms int64) string {
-	switch at := time.UnixMilli(ms); {
+	at := time.UnixMilli(ms)
+	switch {
 	case ms == 0:
 		return "-"
 	case at.After(p.now()):

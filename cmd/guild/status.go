@@ -36,7 +36,8 @@ func writeStatus(w io.Writer, s control.Status, now time.Time) error {
 	line("up", "%s, version %s", age(now, s.Started), s.Version)
 	tiers := map[int]int{}
 	for i, r := range s.Relays {
-		if tiers[r.Tier]++; r.Tier <= 1 {
+		tiers[r.Tier]++
+		if r.Tier <= 1 {
 			line(first(i, "relays"), "%s", describeRelay(r, s.Local))
 		}
 	}

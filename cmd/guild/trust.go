@@ -62,7 +62,8 @@ func (p *program) showTrust(m control.Matrix) error {
 // describeVariable says a variable's value, of what it is, and why.
 func describeVariable(v control.Variable) string {
 	text := v.Name
-	switch about := cli.Clean(v.Key); {
+	about := cli.Clean(v.Key)
+	switch {
 	case v.Npub != "" && v.Provider != "":
 		text += " " + cli.Cut(cli.Clean(v.Provider), 20) + " " + cli.ShortNpub(v.Npub)
 	case v.Npub != "":

@@ -107,7 +107,8 @@ func (s *Server) unoffered(key nostr.PubKey, asked Bench, err error) error {
 	}
 	slices.Sort(tasks)
 	offers := guild.Cut(strings.Join(slices.Compact(tasks), ", "), 200)
-	switch name := shortNpub(key); {
+	name := shortNpub(key)
+	switch {
 	case offers == "":
 		return fmt.Errorf("%s: %w", name, meet.ErrUnoffered)
 	case asked.Task == "":

@@ -54,7 +54,7 @@ func (s *state) bargained(one fact.Fact) {
 			if !job.Unbid {
 				return deal{Amount: a.Quote, Taken: true}, first && a.Quote > 0 && a.Quote <= a.Bid
 			}
-			return deal{a.Bid, true, job.Urgency, job.Target, a.Quote}, first && a.Quote <= a.Bid
+			return deal{Amount: a.Bid, Taken: true, Urgency: job.Urgency, Target: job.Target, Quote: a.Quote}, first && a.Quote <= a.Bid
 		})
 	}
 }

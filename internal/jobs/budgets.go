@@ -75,7 +75,8 @@ func (j *Jobs) allows(task string, amount guild.Msat, now time.Time) allowance {
 			final[e.Task] = p
 		}
 		loans, granted := grant(purses, task, amount, elapsed(of, now))
-		if a.loans[of] = loans; granted {
+		a.loans[of] = loans
+		if granted {
 			continue
 		}
 		until, least := granting(purses, of, task, amount, now), granting(final, of, task, amount, now)

@@ -136,7 +136,8 @@ func (j *Jobs) plan(job *Job, o guild.Offer, bid guild.Msat) due.Work {
 				return func(*journal.Tx) error { return nil }, nil // it has no room any more; the next look finds another
 			}
 			planned, err := j.request(ctx, job, o, bid)
-			if planned.Choice = choice; err != nil {
+			planned.Choice = choice
+			if err != nil {
 				j.forgo(job)
 			}
 			if lost, ok := errors.AsType[lostError](err); ok {

@@ -77,7 +77,8 @@ func (s *state) applyToAttempt(one fact.Fact, at int64) {
 		})
 	case fact.AttemptDisputed:
 		s.changeAttempt(one.Attempt, func(a *Attempt) {
-			if was := a.Outcome(); a.Move(guild.Disputed) == nil {
+			was := a.Outcome()
+			if a.Move(guild.Disputed) == nil {
 				a.Ended = was
 			}
 		})

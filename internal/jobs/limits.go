@@ -99,7 +99,8 @@ func (a *allotment) expire(since int64) (whose []nostr.PubKey) {
 	n := 0
 	for n < len(a.latest) && a.latest[n].at <= since {
 		p := a.latest[n].to
-		if a.had[p]--; a.had[p] == 0 {
+		a.had[p]--
+		if a.had[p] == 0 {
 			delete(a.had, p)
 		}
 		whose = append(whose, p)

@@ -169,7 +169,8 @@ func away(p nip90.Parcel) *fact.Place {
 // keep stores a result and the delivery that came along in it. A small one stands in the journal, and the
 // delivery is no more than a copy that can be had from there again (restore); a large one is two blobs.
 func (j *Jobs) keep(ctx context.Context, d *fact.AttemptDelivered, e nostr.Event, raw, inline []byte) (err error) {
-	if d.Event = guild.Sum(raw); inline != nil && len(raw) <= maxAnswer {
+	d.Event = guild.Sum(raw)
+	if inline != nil && len(raw) <= maxAnswer {
 		d.Answer = &e
 		if d.Plain { // how it is packed may change with the program
 			_, err = j.c.Blobs.PutBytes(ctx, inline)

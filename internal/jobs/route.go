@@ -39,7 +39,8 @@ func (j *Jobs) facts(task string, o guild.Offer, now time.Time) route.Facts {
 	f.Waiting, f.Recent = f.Waiting+taken, f.Recent+ofTask
 	f.Given = j.fold.given(o.Service) + j.slots.given(o.Service)
 	s := j.fold.backoffOf(o.Service)
-	if f.Paused = s.paused(j.c.Patience.Busy); s.unpaid() > now.UnixMilli() {
+	f.Paused = s.paused(j.c.Patience.Busy)
+	if s.unpaid() > now.UnixMilli() {
 		f.Unpaid, f.Quoted = s.unpaid(), s.Quote
 	}
 	return f

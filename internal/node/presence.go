@@ -272,7 +272,8 @@ func (p *presence) run(ctx context.Context) {
 		if err != nil {
 			continue
 		}
-		if quiet++; elder != nil {
+		quiet++
+		if elder != nil {
 			quiet = 0
 		}
 		p.settle(elder, quiet)

@@ -187,7 +187,8 @@ func (r *reader) number() int {
 	for i := range len(*r) {
 		c := (*r)[i]
 		n |= int(c&0x7f) << shift
-		if shift += 7; c < 0x80 {
+		shift += 7
+		if c < 0x80 {
 			*r = (*r)[i+1:]
 			break
 		}

@@ -89,7 +89,7 @@ type candidate struct {
 }
 
 func (r *Registry) candidate(i ID, c *card, rank int) candidate {
-	return candidate{i, c.id, r.c.Now().Sub(c.at.Time()) >= archivedAfter, rank, c.at}
+	return candidate{service: i, id: c.id, archived: r.c.Now().Sub(c.at.Time()) >= archivedAfter, rank: rank, at: c.at}
 }
 
 // compareCandidates orders candidates, the first to drop first: archived ones, then the stalest service of the key that has
@@ -133,7 +133,8 @@ func (r *Registry) firstCandidates() []candidate {
 			continue
 		}
 		c := r.index.cards[n]
-		if one := r.candidate(i, c, 0); len(r.index.keys[c.pubkey]) == 1 {
+		one := r.candidate(i, c, 0)
+		if len(r.index.keys[c.pubkey]) == 1 {
 			all = append(all, one)
 		} else {
 			several[c.pubkey] = append(several[c.pubkey], one)

@@ -133,7 +133,8 @@ type weighed struct {
 // weigh finds out how much a review counts here: as much as its reviewer does, less the older it is, and less without a
 // receipt that verifies.
 func (o *others) weigh(said opinion, now time.Time) (w weighed) {
-	if w.esteem = guild.Micro; !o.follow[said.reviewer] {
+	w.esteem = guild.Micro
+	if !o.follow[said.reviewer] {
 		w.esteem = o.fold.Esteem(said.reviewer)
 	}
 	if w.esteem <= 0 {

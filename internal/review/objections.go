@@ -135,7 +135,8 @@ func (m *Mail) Dispute(ctx context.Context, attempt nostr.ID, reason string) err
 	}
 	return m.c.Journal.Do(ctx, fact.JobSubject(x.Job), "", func(tx *journal.Tx) error {
 		err := error(nil)
-		switch now, _ := m.fold.of(attempt); {
+		now, _ := m.fold.of(attempt)
+		switch {
 		case now.Disputed:
 			err = ErrDisputed
 		case now.Recorded == 0:

@@ -262,10 +262,12 @@ func (o *others) remove(p place) {
 	delete(o.ids, old.id)
 	delete(o.untold, p)
 	o.stored -= old.stored
-	if delete(o.about[old.subject], p); len(o.about[old.subject]) == 0 {
+	delete(o.about[old.subject], p)
+	if len(o.about[old.subject]) == 0 {
 		delete(o.about, old.subject)
 	}
-	if o.count[old.reviewer]--; o.count[old.reviewer] == 0 {
+	o.count[old.reviewer]--
+	if o.count[old.reviewer] == 0 {
 		delete(o.count, old.reviewer)
 	}
 }

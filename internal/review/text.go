@@ -63,7 +63,8 @@ func (f figures) summary() string {
 	if f.alert {
 		s.WriteString("ALERT: security violation. Its delivery tried to escape from the sandbox or to reach out of it. ")
 	}
-	switch n := f.Tally.judged(); {
+	n := f.Tally.judged()
+	switch {
 	case n > 0:
 		fmt.Fprintf(&s, "%s: %d of %s passed every test", f.grade(), f.Tally.Passed, deliveries(n))
 	default:

@@ -93,7 +93,8 @@ func (w *Work) scored(s Service, p nostr.PubKey, unfinished int) *refusal {
 		return nil
 	}
 	limits := w.c.Customers.policy
-	switch score := w.c.Customers.Score(w.c.Customers.Of(p), w.doors.refusals(p, w.c.Now())); {
+	score := w.c.Customers.Score(w.c.Customers.Of(p), w.doors.refusals(p, w.c.Now()))
+	switch {
 	case score < limits.Lowest:
 		return refuse(lowScore, "not taken: too many of your earlier requests here came to nothing")
 	case score < limits.Low && unfinished > 0:

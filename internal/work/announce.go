@@ -136,7 +136,8 @@ func (p *notice) service(ctx context.Context, s Service, at nostr.Timestamp, aga
 	}
 	template := p.w.handler(s, p.figures[s.D]).Event()
 	text := template.Content + fmt.Sprint(template.Tags)
-	switch now := p.w.c.Now(); {
+	now := p.w.c.Now()
+	switch {
 	case !announced || before.back || before.text != text || now.Sub(before.at) >= refresh:
 		template.CreatedAt = at
 		p.last = at

@@ -65,7 +65,8 @@ func plainResult(result *nip90.Result, r fact.RequestReceived, text string) erro
 		return err
 	}
 	const longest = 48 << 10 // relays take no event of any size
-	if result.Content = text; len(request) > longest {
+	result.Content = text
+	if len(request) > longest {
 		return nil
 	}
 	result.RequestJSON = string(request)

@@ -308,7 +308,8 @@ func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b 
 		return d, err
 	}
 	d.recording = a.recording
-	if a.Inputs = m.inputs; m.plain {
+	a.Inputs = m.inputs
+	if m.plain {
 		a.Inputs = filepath.Join(a.Bundle, plainInputs)
 	}
 	if err := workdir.Unpack(ctx, b, a.Bundle); err != nil {

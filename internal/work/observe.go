@@ -104,7 +104,8 @@ func (w *Work) check(r nip90.Request) error {
 	if n := len(r.Get(nip90.ParamIdempotencyKey)); n > maxKey {
 		return fmt.Errorf("the %s has %d bytes, and %d are enough", nip90.ParamIdempotencyKey, n, maxKey)
 	}
-	switch _, err := r.Bundle(); {
+	_, err := r.Bundle()
+	switch {
 	case isPlain(r):
 	case errors.Is(err, nip90.ErrNoBundle):
 		return errors.New("there is nothing to do: no input, no content and no bundle")

@@ -156,7 +156,8 @@ func paramsOf(r nip90.Request) map[string]any {
 		for i := range all {
 			all[i] = guild.Clean(all[i])
 		}
-		if params[key] = all; len(all) == 1 {
+		params[key] = all
+		if len(all) == 1 {
 			params[key] = all[0]
 		}
 	}

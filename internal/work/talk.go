@@ -104,7 +104,8 @@ func (t *talk) reassure(ctx context.Context) {
 			continue
 		}
 		until, known := t.quiet[r.ID]
-		if quiet[r.ID] = until; !known {
+		quiet[r.ID] = until
+		if !known {
 			quiet[r.ID] = time.UnixMilli(r.At).Add(silence)
 		}
 		if !now.Before(quiet[r.ID]) {

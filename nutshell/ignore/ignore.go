@@ -46,7 +46,8 @@ func Parse(b []byte) (*Patterns, error) {
 	}
 	p, n := &Patterns{}, 0
 	for line := range strings.Lines(strings.TrimPrefix(string(b), "\ufeff")) {
-		if n++; n > maxLines {
+		n++
+		if n > maxLines {
 			return nil, &nutshell.LimitError{What: "lines", Limit: maxLines, Path: File}
 		}
 		if len(line) > maxLine {

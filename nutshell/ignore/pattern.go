@@ -50,7 +50,8 @@ func trimSpaces(line string) string {
 		case ' ':
 			continue
 		case '\\':
-			if i++; i == len(line) {
+			i++
+			if i == len(line) {
 				return line
 			}
 		}

@@ -73,7 +73,8 @@ func (p program) addCredential(ctx context.Context, f credentialFlags) (host.Res
 		if _, there := s.v.Credential(f.name); there {
 			return cli.WithHint(fmt.Errorf("the vault has a credential %s already", f.name), "'"+p.Hint("vault rotate "+f.name)+"' gives it a new value")
 		}
-		if c.ExpiresAt = until; f.expires == "" {
+		c.ExpiresAt = until
+		if f.expires == "" {
 			c.ExpiresAt = usualExpiry(s.m, p.Now())
 		}
 		promised(&c, s.m)

@@ -222,11 +222,11 @@ func Manifest(o Outline, id string, now time.Time) ([]byte, error) {
 		Tags      *tags     `json:"tags,omitempty"`
 		Context   *pointers `json:"context,omitempty"`
 		Harness   *harness  `json:"harness,omitempty"`
-	}{nutshell.Version, o.Type, id, now.UTC().Format(time.RFC3339), task{o.Title, o.Summary, o.Priority}, nil, nil, nil}
+	}{Version: nutshell.Version, Type: o.Type, ID: id, CreatedAt: now.UTC().Format(time.RFC3339), Task: task{o.Title, o.Summary, o.Priority}, Tags: nil, Context: nil, Harness: nil}
 	if o.Type != nutshell.TypeDelivery {
 		m.Tags = &tags{words(o.Skills), []string{}}
 		m.Context = &pointers{"context/requirements.md", []string{}}
-		m.Harness = &harness{"execution", 0.35, "incremental", true, []string{}}
+		m.Harness = &harness{Agent: "execution", Budget: 0.35, Strategy: "incremental", Checkpoints: true, Constraints: []string{}}
 	}
 	return document(m)
 }

@@ -100,7 +100,7 @@ func firstCriteria(description, script string) ([]byte, error) {
 		Framework  string      `json:"test_framework"`
 		Verifiable bool        `json:"auto_verifiable"`
 		Criteria   []criterion `json:"criteria"`
-	}{nutshell.Version, kind, script != "", []criterion{{"AC-001", description, kind, script}}})
+	}{Version: nutshell.Version, Framework: kind, Verifiable: script != "", Criteria: []criterion{{"AC-001", description, kind, script}}})
 }
 
 // firstEndpoints returns an endpoints.json with one endpoint.

@@ -167,7 +167,8 @@ func (u *unpacker) file(e *entry) error {
 		return err
 	}
 	err = u.from.content(e.size, func(b []byte) error { return writeAll(fd, b) })
-	if closed := unix.Close(fd); err == nil {
+	closed := unix.Close(fd)
+	if err == nil {
 		err = closed
 	}
 	return err

@@ -171,7 +171,8 @@ func (r *run) runscCommand(p programs) []string {
 		"--log", filepath.Join(r.dir, "log"), "--pod-init-config", filepath.Join(r.dir, traceConfig),
 		"run", "--bundle", r.dir)
 	for i, f := range r.child {
-		if n := strconv.Itoa(sandbox.ResultsFD + i); f != nil && sandbox.ResultsFD+i < gateFD {
+		n := strconv.Itoa(sandbox.ResultsFD + i)
+		if f != nil && sandbox.ResultsFD+i < gateFD {
 			argv = append(argv, "--pass-fd", n+":"+n)
 		}
 	}

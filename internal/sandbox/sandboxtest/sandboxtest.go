@@ -109,7 +109,7 @@ func with(t *testing.T, r runner, stdin, script string, change ...func(*sandbox.
 	if err != nil {
 		t.Fatalf("run: %v", err)
 	}
-	return ran{res, stdout.String(), stderr.String(), results.String()}
+	return ran{Result: res, stdout: stdout.String(), stderr: stderr.String(), results: results.String()}
 }
 
 // prints fails the test unless the run exited with 0 and printed want.
