@@ -104,7 +104,7 @@ func openMarket(t *testing.T, relay string) market {
 func build(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "guild")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, "guild/cmd/guild").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, "../../cmd/guild").CombinedOutput()
 	if err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}

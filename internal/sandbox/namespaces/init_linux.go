@@ -14,8 +14,8 @@ import (
 // The program of the first process is built from internal/sandbox/boxinit for each supported processor and embedded. A
 // test builds it again and compares.
 //
-//go:generate env CGO_ENABLED=0 GOOS=linux GOARCH=amd64 GOAMD64=v1 GOFLAGS= go build -trimpath -buildvcs=false -ldflags "-s -w -buildid=" -o boxinit_amd64 guild/internal/sandbox/boxinit
-//go:generate env CGO_ENABLED=0 GOOS=linux GOARCH=arm64 GOARM64=v8.0 GOFLAGS= go build -trimpath -buildvcs=false -ldflags "-s -w -buildid=" -o boxinit_arm64 guild/internal/sandbox/boxinit
+//go:generate env CGO_ENABLED=0 GOOS=linux GOARCH=amd64 GOAMD64=v1 GOFLAGS= go build -trimpath -buildvcs=false -ldflags "-s -w -buildid=" -o boxinit_amd64 ../boxinit
+//go:generate env CGO_ENABLED=0 GOOS=linux GOARCH=arm64 GOARM64=v8.0 GOFLAGS= go build -trimpath -buildvcs=false -ldflags "-s -w -buildid=" -o boxinit_arm64 ../boxinit
 //go:generate sh -c "go env GOVERSION >boxinit_version"
 
 // initFile returns the program of the first process as a sealed file in memory. It is made once and stays open.
