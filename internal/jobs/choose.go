@@ -81,13 +81,20 @@ func (j *Jobs) field(job *Job, want int, now time.Time) field {
 	}
 	found := j.search(job, s, want)
 	if found.when.IsZero() && found.count > 0 {
-		if o, _, ok := j.choose(job, now); ok {
-			found.best = &o
+		o, _, ok := j.choose(job, now)
+		if !ok { // a fact came in between, and took the room that the search saw
+			found.when, found.why = now.Add(lookAgain), allBusy
+			delete(j.looks, job.Job)
+			return found.field
 		}
+		found.best = &o
 	}
 	j.remember(found)
 	return found.field
 }
+
+// lookAgain is how soon a job is looked at again that found nobody although somebody was free.
+const lookAgain = time.Second
 
 // holds reports whether a new search would find the same.
 func (j *Jobs) holds(l look, job *Job, version uint64, want int, now time.Time) bool {
@@ -211,6 +218,7 @@ func (j *Jobs) fieldOf(job *Job, given []route.Facts, now time.Time) field {
 			f.best, f.why = &o, ""
 			return f
 		}
+		f.when = now.Add(lookAgain)
 	}
 	if f.count > 0 {
 		return f
