@@ -16,6 +16,7 @@ import (
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
+	"guild/internal/jobs"
 	"guild/nutshell"
 	"guild/nutshell/ignore"
 	"guild/nutshell/vault"
@@ -239,7 +240,7 @@ func (p *program) order(ctx context.Context, client *control.Client, o hireOptio
 	return client.Hire(ctx, bytes.NewReader(l.bundle), hire)
 }
 
-// check checks the flags. The order itself is checked by the node.
+// check checks the flags. The order itself is checked by the node; its words are checked here too, before it is packed.
 func (o hireOptions) check() error {
 	switch {
 	case o.Timeout < 0:
@@ -252,6 +253,10 @@ func (o hireOptions) check() error {
 		return fmt.Errorf("--tries %d is negative", o.Tries)
 	case o.Output != "" && o.Type == "":
 		return errors.New("--output is for the result of a typed job: name its --type")
+	}
+	worth := jobs.Order{Bid: guild.Msat(o.Bid), Free: o.Free, Class: o.Class, Urgency: o.Urgency}
+	if err := jobs.CheckBid(worth); err != nil {
+		return cli.WithHint(err, control.HintForWorth(worth))
 	}
 	if o.Open && o.Private {
 		return errors.New("--open shows everybody what the job is about, and --private nobody: choose one")

@@ -120,7 +120,7 @@ func (s *Server) order(r *http.Request) (jobs.Order, error) {
 		q.add(fmt.Errorf("kind %d is not a job request (5000 to 5999)", o.Kind))
 	}
 	if q.err != nil {
-		return o, wrongUsage(hireHint(o), q.err)
+		return o, wrongUsage(HintForWorth(o), q.err)
 	}
 	return o, nil
 }
@@ -141,8 +141,8 @@ func checkReplication(o jobs.Order) error {
 	return nil
 }
 
-// hireHint says what helps where an order contradicts itself about the bid.
-func hireHint(o jobs.Order) string {
+// HintForWorth returns what helps where jobs.CheckBid refuses an order.
+func HintForWorth(o jobs.Order) string {
 	switch {
 	case jobs.CheckBid(o) == nil:
 		return ""
