@@ -34,7 +34,7 @@ func (n *Node) partnerPart() part {
 		}, f)
 	}
 	return part{
-		name: "partner", folds: []fold.Fold{f, observed},
+		name: "registry", folds: []fold.Fold{f, observed},
 		open: func(ctx context.Context) (active, error) {
 			c := stopped()
 			c.Changed, c.Touched = n.offersChanged, n.touched
