@@ -72,4 +72,4 @@ fix: ## modernize and format
 
 module: ## make module PATH=host/owner/guild: rename the module throughout, to where it is published
 	scripts/module $(MODULE)
-	go generate ./verify/page ./internal/sandbox/namespaces
+	go generate ./verify/page ./internal/judging/sandbox/namespaces

@@ -14,6 +14,7 @@ import (
 	"path"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,29 +46,29 @@ var layers = map[string]int{
 	"nutshell/brief": 1, "nutshell/check": 1, "nutshell/clawnet": 1, "nutshell/diff": 1, "nutshell/ignore": 1, "nutshell/object": 1,
 	"nutshell/parts": 1, "nutshell/schema": 1, "nutshell/signature": 1, "nutshell/vault": 1,
 
-	"internal/fact": 2, "internal/letter": 2, "internal/policy": 2,
+	"internal/journal/fact": 2, "internal/letter": 2, "internal/policy": 2,
 
-	"internal/due": 3, "internal/fold": 3, "internal/journal": 3,
+	"internal/journal/due": 3, "internal/journal/fold": 3, "internal/journal": 3,
 
-	"internal/blob": 4, "internal/blossom": 4, "internal/bunker": 4, "internal/config": 4, "internal/dial": 4, "internal/fetch": 4,
-	"internal/key": 4, "internal/outbox": 4, "internal/relay": 4, "internal/relayd": 4, "internal/workdir": 4,
+	"internal/hand/blob": 4, "internal/hand/blossom": 4, "internal/hand/bunker": 4, "internal/config": 4, "internal/hand/dial": 4, "internal/hand/fetch": 4,
+	"internal/hand/key": 4, "internal/hand/outbox": 4, "internal/hand/relay": 4, "internal/hand/relayd": 4, "internal/hand/workdir": 4,
 
-	"internal/registry": 4, "internal/scout": 4, "internal/suite": 4, "internal/route": 4, "internal/dm": 4,
+	"internal/market/registry": 4, "internal/market/scout": 4, "internal/judging/suite": 4, "internal/market/route": 4, "internal/hand/dm": 4,
 
-	"internal/typed": 4, "internal/metric": 4,
+	"internal/judging/typed": 4, "internal/metric": 4,
 
-	"internal/ask": 4, "internal/cli": 4, "internal/taskserver": 4, "internal/viewer": 4,
+	"internal/cli/ask": 4, "internal/cli": 4, "internal/hand/taskserver": 4, "internal/cli/viewer": 4,
 
 	"nutshell/vault/age": 4, "nutshell/vault/plaintext": 4, "nutshell/vault/sops": 4, "nutshell/vault/transit": 4,
 
-	"internal/sandbox": 4, "internal/sandbox/confine": 4, "internal/sandbox/namespaces": 4,
-	"internal/sandbox/namespaces/plan": 4, "internal/sandbox/boxinit": 4,
-	"internal/sandbox/container": 4, "internal/sandbox/landlock": 4,
-	"internal/sandbox/probe": 4, "internal/sandbox/tiers": 4, "internal/exam": 4, "internal/analysis": 4, "internal/opinion": 4,
+	"internal/judging/sandbox": 4, "internal/judging/sandbox/confine": 4, "internal/judging/sandbox/namespaces": 4,
+	"internal/judging/sandbox/namespaces/plan": 4, "internal/judging/sandbox/boxinit": 4,
+	"internal/judging/sandbox/container": 4, "internal/judging/sandbox/landlock": 4,
+	"internal/judging/sandbox/probe": 4, "internal/judging/sandbox/tiers": 4, "internal/judging/exam": 4, "internal/judging/analysis": 4, "internal/judging/opinion": 4,
 
-	"internal/jobs": stepLayer, "internal/judge": stepLayer, "internal/record": stepLayer,
-	"internal/meet": stepLayer, "internal/partner": stepLayer, "internal/trust": stepLayer, "internal/work": stepLayer,
-	"internal/review": stepLayer, "internal/backup": stepLayer, "internal/trust/exchange": stepLayer, "internal/trust/variables": stepLayer, "internal/audit": stepLayer,
+	"internal/step/jobs": stepLayer, "internal/step/judge": stepLayer, "internal/step/record": stepLayer,
+	"internal/step/meet": stepLayer, "internal/step/partner": stepLayer, "internal/step/trust": stepLayer, "internal/step/work": stepLayer,
+	"internal/step/review": stepLayer, "internal/step/backup": stepLayer, "internal/step/trust/exchange": stepLayer, "internal/step/trust/variables": stepLayer, "internal/step/audit": stepLayer,
 
 	"internal/control": 6, "internal/node": 6, "internal/evidence": 6,
 
@@ -79,12 +80,12 @@ var layers = map[string]int{
 
 // clocks are the packages and files that may ask what time it is, and why.
 var clocks = map[string]string{
-	"cmd/guild":            "hands the clock to everything else",
-	"cmd/nutshell":         "hands the clock to the verbs",
-	"internal/node":        "hands the clock to the steps",
-	"internal/exam/api.go": "measures how long an answer took, and stamps nothing",
-	"internal/sandbox/confine/watch_linux.go": "measures how long a run took, and stamps nothing",
-	"internal/work/bare.go":                   "measures how long a run took, and stamps nothing",
+	"cmd/guild":                    "hands the clock to everything else",
+	"cmd/nutshell":                 "hands the clock to the verbs",
+	"internal/node":                "hands the clock to the steps",
+	"internal/judging/exam/api.go": "measures how long an answer took, and stamps nothing",
+	"internal/judging/sandbox/confine/watch_linux.go": "measures how long a run took, and stamps nothing",
+	"internal/step/work/bare.go":                      "measures how long a run took, and stamps nothing",
 }
 
 // pseudo are the modules that have no release to require.
@@ -228,6 +229,20 @@ func TestTheTableOfLayersNamesRealPackages(t *testing.T) {
 	for dir := range layers {
 		if !there[dir] {
 			t.Errorf("the table in arch_test.go names %s, which is not there", dir)
+		}
+	}
+}
+
+func TestPictureShowsEveryPackage(t *testing.T) {
+	page, err := os.ReadFile("docs/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, picture, _ := strings.Cut(string(page), "## Who imports whom")
+	picture, _, _ = strings.Cut(picture, "\n## ")
+	for dir := range layers {
+		if name := path.Base(dir); dir != "" && !regexp.MustCompile(`\b`+name+`\b`).MatchString(picture) {
+			t.Errorf("docs/ARCHITECTURE.md does not show %s among who imports whom", dir)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 type State string
 
 // The states of an attempt, in the order of its life. Which fact leads to each, and which step writes that
-// fact, is the table in docs/ARCHITECTURE.md.
+// fact, is the table in docs/STATES.md.
 const (
 	Planned   State = "planned"   // the request event is signed, not yet with a relay
 	Requested State = "requested" // a relay said OK

@@ -7,7 +7,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/key"
+	"guild/internal/hand/key"
 )
 
 // What every event costs whoever makes it or reads it. With -tags libsecp256k1 Verify is several times faster.

@@ -34,7 +34,7 @@ const (
 
 // nextProvider is the table of sections 3.2.3 and 3.4 of the partnership protocol: what a provider may become
 // from where it is. Which step of the ladder leads where, and which arrows are an owner's word or an overturned
-// verdict's, is in docs/ARCHITECTURE.md.
+// verdict's, is in docs/STATES.md.
 var nextProvider = map[ProviderState][]ProviderState{
 	Seen:         {Benchmarking, Active, Conditional, Unqualified, Unresponsive, Suspended, Removed, Stale},
 	Benchmarking: {Seen, Active, Conditional, Unqualified, Unresponsive, Reduced, Suspended, Removed, Stale},

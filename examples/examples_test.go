@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"guild"
-	"guild/internal/exam"
-	"guild/internal/judge"
-	"guild/internal/sandbox/tiers"
+	"guild/internal/judging/exam"
+	"guild/internal/step/judge"
+	"guild/internal/judging/sandbox/tiers"
 )
 
 // bundles returns the names of the example bundles.
@@ -114,7 +114,7 @@ func cache(t *testing.T) string {
 	return filepath.Join(dir, "guild-test")
 }
 
-// deliver runs a worker as internal/work does, without the sandbox, and returns the delivery's directory.
+// deliver runs a worker as internal/step/work does, without the sandbox, and returns the delivery's directory.
 func deliver(t *testing.T, worker, bundle string) string {
 	t.Helper()
 	delivery := t.TempDir()

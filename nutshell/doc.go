@@ -7,6 +7,6 @@
 // does not understand: unknown fields, the order of keys and the spelling of numbers survive.
 //
 // The package is pure. It reads from an fs.FS or an io.ReaderAt and writes to an io.Writer; it never touches
-// the disk (internal/workdir does), the network, a clock or a source of randomness, so the same input always
+// the disk (internal/hand/workdir does), the network, a clock or a source of randomness, so the same input always
 // gives the same bytes. It streams: no bundle is held in memory, however large.
 package nutshell

@@ -12,7 +12,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/key"
+	"guild/internal/hand/key"
 	"guild/receipt"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"guild"
 	"guild/canon"
-	"guild/internal/key"
+	"guild/internal/hand/key"
 )
 
 // rootOf is the Merkle tree hash as RFC 6962, section 2.1, defines it.

@@ -17,7 +17,7 @@ import (
 
 	"guild"
 	"guild/bolt11"
-	"guild/internal/key"
+	"guild/internal/hand/key"
 	"guild/nip90"
 	"guild/receipt"
 )

@@ -15,7 +15,7 @@ import (
 
 	"guild"
 	"guild/canon"
-	"guild/internal/key"
+	"guild/internal/hand/key"
 	"guild/nip90"
 	"guild/nipreview"
 	"guild/receipt"

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"guild"
-	"guild/internal/key"
+	"guild/internal/hand/key"
 	"guild/nip89"
 )
 

@@ -19,9 +19,9 @@ import (
 
 	"guild"
 	"guild/internal/journal"
-	"guild/internal/partner"
+	"guild/internal/market/registry"
 	"guild/internal/policy"
-	"guild/internal/registry"
+	"guild/internal/step/partner"
 )
 
 // report is what was measured. Times are in seconds, memory in bytes for each provider.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"guild/internal/sandbox"
+	"guild/internal/judging/sandbox"
 )
 
 // measure lets everybody run.

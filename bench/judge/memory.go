@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"guild/internal/sandbox"
+	"guild/internal/judging/sandbox"
 )
 
 // idlers is how many sandboxes wait at once while their memory is measured.

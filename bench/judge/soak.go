@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"guild/internal/sandbox"
+	"guild/internal/judging/sandbox"
 )
 
 // echo is a program that gives back the word it reads, and searches its memory for those of earlier runs, which

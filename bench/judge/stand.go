@@ -12,10 +12,10 @@ import (
 	"strings"
 
 	"guild"
-	"guild/internal/exam"
-	"guild/internal/sandbox"
-	"guild/internal/sandbox/namespaces"
-	"guild/internal/sandbox/tiers"
+	"guild/internal/judging/exam"
+	"guild/internal/judging/sandbox"
+	"guild/internal/judging/sandbox/namespaces"
+	"guild/internal/judging/sandbox/tiers"
 )
 
 // The names of the contestants that the goals are about.

@@ -13,7 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	"guild"
-	"guild/internal/key"
+	"guild/internal/hand/key"
 )
 
 // NIP-90 kinds of the floor's events.

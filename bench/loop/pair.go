@@ -14,12 +14,12 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/jobs"
+	"guild/internal/hand/key"
 	"guild/internal/journal"
-	"guild/internal/judge"
-	"guild/internal/key"
 	"guild/internal/node"
-	"guild/internal/work"
+	"guild/internal/step/jobs"
+	"guild/internal/step/judge"
+	"guild/internal/step/work"
 	"guild/nutshell"
 )
 

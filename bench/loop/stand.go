@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"guild/internal/relayd"
+	"guild/internal/hand/relayd"
 )
 
 const laps = 20 // of each contestant before anything is measured

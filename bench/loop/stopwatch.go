@@ -9,7 +9,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 // The spans that are set against the floor's.

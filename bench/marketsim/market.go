@@ -10,7 +10,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/key"
+	"guild/internal/hand/key"
 )
 
 // What a job is worth, and what waiting for it costs.

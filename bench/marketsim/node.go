@@ -12,15 +12,15 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/due"
-	"guild/internal/fact"
-	"guild/internal/jobs"
+	"guild/internal/hand/key"
 	"guild/internal/journal"
-	"guild/internal/key"
-	"guild/internal/meet"
-	"guild/internal/partner"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
+	"guild/internal/market/registry"
 	"guild/internal/policy"
-	"guild/internal/registry"
+	"guild/internal/step/jobs"
+	"guild/internal/step/meet"
+	"guild/internal/step/partner"
 )
 
 const (

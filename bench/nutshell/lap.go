@@ -18,7 +18,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"golang.org/x/sys/unix"
 
-	"guild/internal/workdir"
+	"guild/internal/hand/workdir"
 	"guild/nutshell"
 )
 

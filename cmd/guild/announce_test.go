@@ -13,8 +13,8 @@ import (
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
-	"guild/internal/key"
-	"guild/internal/relay"
+	"guild/internal/hand/key"
+	"guild/internal/hand/relay"
 	"guild/nip89"
 )
 

@@ -14,12 +14,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild/canon"
-	"guild/internal/audit"
 	"guild/internal/cli"
 	"guild/internal/config"
 	"guild/internal/control"
+	"guild/internal/hand/key"
 	"guild/internal/journal"
-	"guild/internal/key"
+	"guild/internal/step/audit"
 )
 
 func (p *program) auditCommand() *cobra.Command {

@@ -16,9 +16,9 @@ import (
 
 	"guild"
 	"guild/canon"
-	"guild/internal/audit"
 	"guild/internal/cli"
 	"guild/internal/control"
+	"guild/internal/step/audit"
 	"guild/seal"
 	"guild/verify"
 )

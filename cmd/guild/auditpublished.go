@@ -13,7 +13,7 @@ import (
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/config"
-	"guild/internal/relay"
+	"guild/internal/hand/relay"
 	"guild/seal"
 )
 

@@ -14,7 +14,7 @@ import (
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
-	"guild/internal/suite"
+	"guild/internal/judging/suite"
 )
 
 type benchOptions struct {

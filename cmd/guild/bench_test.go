@@ -8,13 +8,13 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 // solver is a command that solves benchmarks from nothing but what they tell a provider.
 func solver(t *testing.T) string {
 	t.Helper()
-	path, err := filepath.Abs("../../internal/suite/testdata/solver.py")
+	path, err := filepath.Abs("../../internal/judging/suite/testdata/solver.py")
 	if err != nil {
 		t.Fatal(err)
 	}

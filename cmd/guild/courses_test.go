@@ -17,9 +17,9 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/fact"
-	"guild/internal/key"
-	"guild/internal/relay"
+	"guild/internal/hand/key"
+	"guild/internal/hand/relay"
+	"guild/internal/journal/fact"
 	"guild/nip90"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"guild/internal/cli"
 	"guild/internal/config"
-	"guild/internal/opinion"
-	"guild/internal/typed"
+	"guild/internal/judging/opinion"
+	"guild/internal/judging/typed"
 	"guild/oa"
 )
 

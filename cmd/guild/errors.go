@@ -7,10 +7,10 @@ import (
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
+	"guild/internal/hand/key"
 	"guild/internal/journal"
-	"guild/internal/key"
-	"guild/internal/sandbox"
-	"guild/internal/suite"
+	"guild/internal/judging/sandbox"
+	"guild/internal/judging/suite"
 	"guild/oa"
 )
 

@@ -12,9 +12,9 @@ import (
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
+	"guild/internal/hand/key"
 	"guild/internal/journal"
-	"guild/internal/key"
-	"guild/internal/sandbox"
+	"guild/internal/judging/sandbox"
 )
 
 func TestEachEndingHasItsExitCode(t *testing.T) {

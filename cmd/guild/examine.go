@@ -15,8 +15,8 @@ import (
 
 	"guild/internal/config"
 	"guild/internal/control"
-	"guild/internal/key"
-	"guild/internal/sandbox/tiers"
+	"guild/internal/hand/key"
+	"guild/internal/judging/sandbox/tiers"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"guild"
-	"guild/internal/workdir"
+	"guild/internal/hand/workdir"
 	"guild/nutshell"
 )
 

@@ -16,7 +16,7 @@ import (
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
-	"guild/internal/jobs"
+	"guild/internal/step/jobs"
 	"guild/nutshell"
 	"guild/nutshell/ignore"
 	"guild/nutshell/vault"

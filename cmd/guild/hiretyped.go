@@ -13,7 +13,7 @@ import (
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
-	"guild/internal/typed"
+	"guild/internal/judging/typed"
 	"guild/oa"
 )
 

@@ -22,10 +22,10 @@ import (
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
-	"guild/internal/blob"
 	"guild/internal/control"
-	"guild/internal/fact"
+	"guild/internal/hand/blob"
 	"guild/internal/journal"
+	"guild/internal/journal/fact"
 	"guild/nutshell"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"guild/internal/cli"
 	"guild/internal/config"
-	"guild/internal/key"
+	"guild/internal/hand/key"
 )
 
 // identity loads who this node is. It asks for a passphrase when the key rests sealed.

@@ -14,8 +14,8 @@ import (
 
 	"guild/internal/cli"
 	"guild/internal/config"
+	"guild/internal/hand/key"
 	"guild/internal/journal"
-	"guild/internal/key"
 )
 
 type initOptions struct {

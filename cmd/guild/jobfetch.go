@@ -15,7 +15,7 @@ import (
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
-	"guild/internal/workdir"
+	"guild/internal/hand/workdir"
 	"guild/nutshell"
 )
 

@@ -15,10 +15,10 @@ import (
 	"guild/internal/cli"
 	"guild/internal/config"
 	"guild/internal/control"
-	"guild/internal/fact"
-	"guild/internal/judge"
-	"guild/internal/opinion"
-	"guild/internal/trust/variables"
+	"guild/internal/journal/fact"
+	"guild/internal/judging/opinion"
+	"guild/internal/step/judge"
+	"guild/internal/step/trust/variables"
 	"guild/oa"
 )
 

@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
-	"guild/internal/sandbox"
-	"guild/internal/sandbox/probe"
-	"guild/internal/sandbox/tiers"
+	"guild/internal/judging/sandbox"
+	"guild/internal/judging/sandbox/probe"
+	"guild/internal/judging/sandbox/tiers"
 )
 
 func (p *program) judgeDoctorCommand() *cobra.Command {

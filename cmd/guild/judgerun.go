@@ -13,8 +13,8 @@ import (
 
 	"guild"
 	"guild/internal/cli"
-	"guild/internal/exam"
-	"guild/internal/judge"
+	"guild/internal/judging/exam"
+	"guild/internal/step/judge"
 )
 
 // judgeOptions are the flags of judge run.

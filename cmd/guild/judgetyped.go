@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"guild/internal/cli"
-	"guild/internal/fetch"
-	"guild/internal/judge"
-	"guild/internal/sandbox"
-	"guild/internal/typed"
+	"guild/internal/hand/fetch"
+	"guild/internal/judging/sandbox"
+	"guild/internal/judging/typed"
+	"guild/internal/step/judge"
 )
 
 // readyForTyped lets a judge without a node check a typed job as a node does: its commands are run again, in the images of

@@ -16,7 +16,7 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 var killSeed = flag.Uint64("kill-seed", 0, "of the random kills; the time if zero")

@@ -13,7 +13,7 @@ import (
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 func TestWhatMakesNoSenseIsWrongUsage(t *testing.T) {

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"guild/internal/control"
+	"guild/internal/hand/key"
 	"guild/internal/journal"
-	"guild/internal/key"
-	"guild/internal/sandbox/tiers"
+	"guild/internal/judging/sandbox/tiers"
 	"guild/nutshell"
 )
 

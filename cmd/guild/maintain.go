@@ -15,9 +15,9 @@ import (
 	"guild/internal/cli"
 	"guild/internal/config"
 	"guild/internal/control"
-	"guild/internal/fact"
+	"guild/internal/hand/key"
 	"guild/internal/journal"
-	"guild/internal/key"
+	"guild/internal/journal/fact"
 	"guild/internal/node"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"guild/internal/cli"
 	"guild/internal/control"
-	"guild/internal/suite"
+	"guild/internal/judging/suite"
 )
 
 func (p *program) marketCommand() *cobra.Command {

@@ -12,7 +12,7 @@ import (
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 func (p *program) whyCommand() *cobra.Command {

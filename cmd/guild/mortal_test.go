@@ -15,7 +15,7 @@ import (
 
 	"guild/internal/cli"
 	"guild/internal/control"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 	"guild/internal/node"
 )
 

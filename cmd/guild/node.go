@@ -18,10 +18,10 @@ import (
 	"guild/internal/cli"
 	"guild/internal/config"
 	"guild/internal/control"
-	"guild/internal/jobs"
-	"guild/internal/key"
+	"guild/internal/hand/key"
 	"guild/internal/node"
 	"guild/internal/policy"
+	"guild/internal/step/jobs"
 )
 
 // nodeOptions are the options of the verbs that run a node.

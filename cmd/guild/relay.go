@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
-	"guild/internal/relayd"
+	"guild/internal/hand/relayd"
 )
 
 type relayOptions struct {

@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"guild/internal/ask"
 	"guild/internal/cli"
+	"guild/internal/cli/ask"
 	"guild/internal/control"
 	"guild/replay"
 )

@@ -21,8 +21,8 @@ import (
 	"guild/internal/cli"
 	"guild/internal/config"
 	"guild/internal/control"
+	"guild/internal/hand/key"
 	"guild/internal/journal"
-	"guild/internal/key"
 )
 
 // demoOptions are the flags of guild demo.

@@ -28,7 +28,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_RUNTIME_DIR", e.WorkDir+"/run")
 			e.Setenv("TZ", "UTC")
 			e.Setenv("GORACE", hasty)
-			solver, err := filepath.Abs("../../internal/suite/testdata/solver.py")
+			solver, err := filepath.Abs("../../internal/judging/suite/testdata/solver.py")
 			if err != nil {
 				return err
 			}

@@ -15,7 +15,7 @@ import (
 	"guild/internal/cli"
 	"guild/internal/control"
 	"guild/internal/journal"
-	"guild/internal/work"
+	"guild/internal/step/work"
 )
 
 func (p *program) statusCommand() *cobra.Command {

@@ -14,7 +14,7 @@ import (
 	"guild/internal/cli"
 	"guild/internal/control"
 	"guild/internal/durable"
-	"guild/internal/trust/exchange"
+	"guild/internal/step/trust/exchange"
 )
 
 // decimal reads a number as people write it.

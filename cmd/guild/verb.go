@@ -11,7 +11,7 @@ import (
 	"guild/internal/cli"
 	"guild/internal/config"
 	"guild/internal/control"
-	"guild/internal/key"
+	"guild/internal/hand/key"
 	"guild/internal/node"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"guild/internal/cli"
 	"guild/internal/config"
-	"guild/internal/work"
+	"guild/internal/step/work"
 )
 
 type workOptions struct {

@@ -9,10 +9,10 @@ import (
 
 	"guild"
 	"guild/internal/config"
+	"guild/internal/judging/opinion"
+	"guild/internal/judging/typed"
 	"guild/internal/node"
-	"guild/internal/opinion"
-	"guild/internal/typed"
-	"guild/internal/work"
+	"guild/internal/step/work"
 	"guild/nip89"
 	"guild/replay/session"
 )

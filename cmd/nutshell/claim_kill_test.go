@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"guild/internal/taskserver/taskservertest"
+	"guild/internal/hand/taskserver/taskservertest"
 	"guild/nutshell"
 	"guild/nutshell/clawnet"
 )

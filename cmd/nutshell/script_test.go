@@ -9,7 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
 
-	"guild/internal/taskserver/taskservertest"
+	"guild/internal/hand/taskserver/taskservertest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files and the cmp sections of the scripts")

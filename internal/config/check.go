@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"guild"
-	"guild/internal/dial"
+	"guild/internal/hand/dial"
 	"guild/internal/policy"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 func TestATrajectoryIsFoundByItsAttempt(t *testing.T) {

@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"strings"
 
-	"guild/internal/audit"
-	"guild/internal/fact"
-	"guild/internal/jobs"
 	"guild/internal/journal"
+	"guild/internal/journal/fact"
+	"guild/internal/step/audit"
+	"guild/internal/step/jobs"
 )
 
 func (s *Server) postSeal(r *http.Request) (audit.Sealed, error) {

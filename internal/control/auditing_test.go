@@ -11,14 +11,14 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/audit"
 	"guild/internal/control"
-	"guild/internal/fact"
-	"guild/internal/jobs"
+	"guild/internal/hand/key"
 	"guild/internal/journal"
+	"guild/internal/journal/fact"
 	"guild/internal/journal/journaltest"
-	"guild/internal/key"
-	"guild/internal/record"
+	"guild/internal/step/audit"
+	"guild/internal/step/jobs"
+	"guild/internal/step/record"
 )
 
 // archive is a server over a journal, of which all but the end can be put into archive files.

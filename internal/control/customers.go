@@ -6,7 +6,7 @@ import (
 	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
 
-	"guild/internal/work"
+	"guild/internal/step/work"
 )
 
 // KnownCustomer is one customer as this node, as a provider, knows it: GET /v1/customers, the latest first.

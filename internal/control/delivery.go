@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"strings"
 
-	"guild/internal/blob"
-	"guild/internal/jobs"
+	"guild/internal/hand/blob"
+	"guild/internal/step/jobs"
 )
 
 // getDelivery returns the delivery bundle of one attempt as it was judged: opened if it came encrypted, and made by us

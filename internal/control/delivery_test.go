@@ -8,7 +8,7 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 func TestDelivery(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
 
-	"guild/internal/review"
-	"guild/internal/work"
+	"guild/internal/step/review"
+	"guild/internal/step/work"
 )
 
 // Judgement is a customer's verdict on a delivery of ours: GET /v1/judgements, the latest first.

@@ -9,7 +9,7 @@ import (
 	"guild"
 	"guild/internal/evidence"
 	"guild/internal/journal"
-	"guild/internal/record"
+	"guild/internal/step/record"
 	"guild/verify"
 )
 

@@ -15,8 +15,8 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/sandbox"
-	"guild/internal/typed"
+	"guild/internal/judging/sandbox"
+	"guild/internal/judging/typed"
 	"guild/nutshell"
 	"guild/oa"
 )

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"guild"
-	"guild/internal/fact"
-	"guild/internal/jobs"
 	"guild/internal/journal"
+	"guild/internal/journal/fact"
+	"guild/internal/step/jobs"
 )
 
 func (s *Server) getJobs(*http.Request) ([]Job, error) {

@@ -12,8 +12,8 @@ import (
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
-	"guild/internal/jobs"
-	"guild/internal/judge"
+	"guild/internal/step/jobs"
+	"guild/internal/step/judge"
 	"guild/nutshell"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 // delivered writes a job with one delivery for each of the attempts.

@@ -14,10 +14,10 @@ import (
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
-	"guild/internal/fact"
 	"guild/internal/journal"
-	"guild/internal/partner"
-	"guild/internal/registry"
+	"guild/internal/journal/fact"
+	"guild/internal/market/registry"
+	"guild/internal/step/partner"
 	"guild/nip89"
 )
 

@@ -13,8 +13,8 @@ import (
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
-	"guild/internal/meet"
-	"guild/internal/suite"
+	"guild/internal/judging/suite"
+	"guild/internal/step/meet"
 )
 
 // Bench is the body of POST /v1/meetings: a provider that is to be met now, outside of the daily budget. The answer is

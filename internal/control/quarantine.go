@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"guild"
-	"guild/internal/fact"
 	"guild/internal/journal"
+	"guild/internal/journal/fact"
 )
 
 // Releasing is the body of POST /v1/journal/release: guards in quarantine, or the beginnings of their names, or all of them.

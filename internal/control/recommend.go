@@ -12,7 +12,7 @@ import (
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
-	"guild/internal/registry"
+	"guild/internal/market/registry"
 	"guild/nip89"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/key"
+	"guild/internal/hand/key"
 	"guild/nip89"
 )
 

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"guild/internal/fact"
-	"guild/internal/jobs"
 	"guild/internal/journal"
-	"guild/internal/record"
+	"guild/internal/journal/fact"
+	"guild/internal/step/jobs"
+	"guild/internal/step/record"
 )
 
 // maxDocument is the largest receipt or trajectory, in bytes.

@@ -13,8 +13,8 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/fact"
-	"guild/internal/key"
+	"guild/internal/hand/key"
+	"guild/internal/journal/fact"
 	"guild/nip89"
 )
 

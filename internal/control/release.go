@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"guild"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 	"guild/nip89"
 	"guild/nip90"
 	"guild/nutshell"

@@ -11,9 +11,9 @@ import (
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
+	"guild/internal/market/route"
 	"guild/internal/policy"
-	"guild/internal/route"
 )
 
 // RouterSettings is the body of POST /v1/market/replay: how the router would decide. What is absent is as in the policy in

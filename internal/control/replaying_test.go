@@ -9,7 +9,7 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 	"guild/internal/policy"
 )
 

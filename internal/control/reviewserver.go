@@ -11,9 +11,9 @@ import (
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
-	"guild/internal/backup"
 	"guild/internal/journal"
-	"guild/internal/review"
+	"guild/internal/step/backup"
+	"guild/internal/step/review"
 	"guild/nipreview"
 )
 

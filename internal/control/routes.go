@@ -1,6 +1,6 @@
 package control
 
-import "guild/internal/trust/exchange"
+import "guild/internal/step/trust/exchange"
 
 // The API, as docs/API.md describes it.
 var (

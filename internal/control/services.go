@@ -8,7 +8,7 @@ import (
 	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
 
-	"guild/internal/work"
+	"guild/internal/step/work"
 )
 
 // Service is one service that this node offers: GET /v1/services lists them, GET /v1/services/{d} shows one. POST

@@ -10,9 +10,9 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild/internal/control"
-	"guild/internal/jobs"
 	"guild/internal/journal/journaltest"
-	"guild/internal/work"
+	"guild/internal/step/jobs"
+	"guild/internal/step/work"
 )
 
 // shop is a client of a node that offers these services.

@@ -10,8 +10,8 @@ import (
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
-	"guild/internal/fact"
 	"guild/internal/journal"
+	"guild/internal/journal/fact"
 )
 
 // Request is a request that this node was asked to work on, and what came of it.

@@ -10,8 +10,8 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/fact"
-	"guild/internal/jobs"
+	"guild/internal/journal/fact"
+	"guild/internal/step/jobs"
 )
 
 // getStory tells what happened between us and a provider, from all subjects that can be about it.

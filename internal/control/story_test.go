@@ -12,7 +12,7 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 	"guild/nip89"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/fact"
 	"guild/internal/journal"
+	"guild/internal/journal/fact"
 	"guild/internal/journal/journaltest"
 )
 

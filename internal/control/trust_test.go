@@ -14,10 +14,10 @@ import (
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
-	"guild/internal/backup"
 	"guild/internal/control"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 	"guild/internal/policy"
+	"guild/internal/step/backup"
 	"guild/nip89"
 )
 

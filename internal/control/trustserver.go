@@ -16,10 +16,10 @@ import (
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
-	"guild/internal/fact"
-	"guild/internal/partner"
-	"guild/internal/trust"
-	"guild/internal/trust/exchange"
+	"guild/internal/journal/fact"
+	"guild/internal/step/partner"
+	"guild/internal/step/trust"
+	"guild/internal/step/trust/exchange"
 	"guild/nip89"
 )
 

@@ -10,8 +10,8 @@ import (
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
-	"guild/internal/fact"
-	"guild/internal/jobs"
+	"guild/internal/journal/fact"
+	"guild/internal/step/jobs"
 )
 
 // job shows one job.

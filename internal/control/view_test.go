@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"guild/internal/fact"
-	"guild/internal/jobs"
+	"guild/internal/journal/fact"
 	"guild/internal/journal/journaltest"
-	"guild/internal/partner"
+	"guild/internal/market/registry"
 	"guild/internal/policy"
-	"guild/internal/registry"
+	"guild/internal/step/jobs"
+	"guild/internal/step/partner"
 )
 
 // Whoever adds a fact about jobs decides here whether people who follow a job read a line about it.

@@ -11,7 +11,7 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 // life writes the life of a job from its first attempt to its end, an entry for each step, and calls after

@@ -8,7 +8,7 @@ import (
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 // Decision is why one provider was asked: GET /v1/jobs/{id}/choices answers with those of all attempts of a job, in

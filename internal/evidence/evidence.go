@@ -16,10 +16,10 @@ import (
 
 	"guild"
 	"guild/canon"
-	"guild/internal/blob"
-	"guild/internal/fact"
+	"guild/internal/hand/blob"
 	"guild/internal/journal"
-	"guild/internal/record"
+	"guild/internal/journal/fact"
+	"guild/internal/step/record"
 	"guild/nip90"
 	"guild/nipreview"
 	"guild/receipt"

@@ -13,10 +13,10 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/blob"
 	"guild/internal/evidence"
-	"guild/internal/fact"
+	"guild/internal/hand/blob"
 	"guild/internal/journal"
+	"guild/internal/journal/fact"
 	"guild/receipt"
 	"guild/verify"
 )

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 // behind is how far the wall clock may be before the last fact.

@@ -17,7 +17,7 @@ import (
 
 	"guild"
 	"guild/internal/durable"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 // Sign signs a checkpoint.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"guild/internal/fact"
 	"guild/internal/journal"
+	"guild/internal/journal/fact"
 )
 
 // archive moves everything older than an hour out of a journal that then goes on.

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 // ErrArchiveGone means that an archive file is not where Archive wrote it. The error that matches it names the file.

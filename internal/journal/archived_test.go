@@ -9,8 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"guild/internal/fact"
 	"guild/internal/journal"
+	"guild/internal/journal/fact"
 )
 
 // archivedOf lists the sequences of a subject's archived entries.

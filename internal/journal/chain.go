@@ -9,8 +9,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"guild"
-	"guild/internal/fact"
-	"guild/internal/fold"
+	"guild/internal/journal/fact"
+	"guild/internal/journal/fold"
 )
 
 // The name and version under which snapshots of the chain are kept.

@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"guild"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 // CheckOptions says what is checked.

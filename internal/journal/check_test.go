@@ -18,7 +18,7 @@ import (
 
 	"guild"
 	"guild/internal/durable"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 	"guild/seal"
 )
 

@@ -13,9 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"guild/internal/fact"
-	"guild/internal/fold"
 	"guild/internal/journal"
+	"guild/internal/journal/fact"
+	"guild/internal/journal/fold"
 )
 
 // options are those of most tests: no fsync, no log.

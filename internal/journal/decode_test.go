@@ -12,7 +12,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"guild"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 func TestTheTreeIsThatOfTheSumDatabase(t *testing.T) {

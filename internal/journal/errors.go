@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 // Errors that callers branch on. Each is matched with errors.Is; Hint says what a person can do about it.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 // maxSubject is the length of the longest guard, in bytes.

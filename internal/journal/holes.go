@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"guild"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 // holes finds out which guards lost entries, so that a repair can put them into quarantine.

@@ -28,8 +28,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"guild/internal/fact"
-	"guild/internal/fold"
+	"guild/internal/journal/fact"
+	"guild/internal/journal/fold"
 )
 
 // Options says how a journal is opened.

@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"guild"
-	"guild/internal/fact"
-	"guild/internal/fold"
 	"guild/internal/journal"
+	"guild/internal/journal/fact"
+	"guild/internal/journal/fold"
 	"guild/internal/journal/journaltest"
 )
 

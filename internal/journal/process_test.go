@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"guild/internal/fold"
 	"guild/internal/journal"
+	"guild/internal/journal/fold"
 	"guild/internal/journal/journaltest"
 )
 

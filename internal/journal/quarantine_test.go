@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 func quietly(dir string) Options {

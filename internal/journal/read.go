@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"iter"
 
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 // Entry reads one entry. One that was never there, or is archived, is ErrNoEntry.

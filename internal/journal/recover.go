@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"guild"
-	"guild/internal/fold"
+	"guild/internal/journal/fold"
 )
 
 // extent is what the server says it stores.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 // namedAtOnce bounds the guards that one entry names.

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"guild/internal/fact"
-	"guild/internal/fold"
+	"guild/internal/journal/fact"
+	"guild/internal/journal/fold"
 )
 
 const (

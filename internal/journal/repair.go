@@ -12,7 +12,7 @@ import (
 
 	"guild"
 	"guild/internal/durable"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 // lostSubject is where Repair puts an entry without facts for each one that is lost, so that all others keep

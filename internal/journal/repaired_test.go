@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 // after is later than anything that made decides.

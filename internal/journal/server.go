@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 // The streams, and the first word of their subjects.

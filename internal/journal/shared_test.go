@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"guild"
-	"guild/internal/fact"
-	"guild/internal/fold"
+	"guild/internal/journal/fact"
+	"guild/internal/journal/fold"
 )
 
 // neighbour is another writer: it appends to the same stream over a connection of its own to the journal's server.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"guild/internal/fold"
+	"guild/internal/journal/fold"
 )
 
 // Snapshot writes snapshots of all folds, unless there are some of the last entry already.

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 
 	"guild"
-	"guild/internal/fact"
-	"guild/internal/fold"
+	"guild/internal/journal/fact"
+	"guild/internal/journal/fold"
 )
 
 // state is the chain and the folds, brought forward one entry at a time in the order of the journal. Whoever

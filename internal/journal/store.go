@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 // publish appends an entry if the guard's last sequence is the expected one, and returns the entry's sequence.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 
-	"guild/internal/audit"
 	"guild/internal/control"
-	"guild/internal/due"
-	"guild/internal/fold"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fold"
+	"guild/internal/step/audit"
 )
 
 // auditPart is the step that seals the journal: at intervals, and once more when the node stops, for otherwise what the run

@@ -13,7 +13,7 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/fact"
+	"guild/internal/journal/fact"
 )
 
 // ledger is what happened to some jobs, as seen from all sides: the facts of the customer and of the providers,

@@ -19,7 +19,7 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/relay"
+	"guild/internal/hand/relay"
 )
 
 // puppet is a relay that takes everything, keeps nothing, and sends what a test makes it send.

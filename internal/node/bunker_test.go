@@ -6,9 +6,9 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/bunker/bunkertest"
 	"guild/internal/control"
-	"guild/internal/key"
+	"guild/internal/hand/bunker/bunkertest"
+	"guild/internal/hand/key"
 )
 
 func TestRemoteSigners(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"guild/internal/relay"
+	"guild/internal/hand/relay"
 )
 
 // jump is how far the wall clock may move beyond the time that has passed before we assume that this machine slept: then

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"guild/internal/control"
-	"guild/internal/relay"
+	"guild/internal/hand/relay"
 )
 
 // openControl makes the control API of what is open. A *Node answers it as a control.Node.

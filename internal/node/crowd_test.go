@@ -15,7 +15,7 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/work"
+	"guild/internal/step/work"
 )
 
 // crew is the worker of one provider: it counts how often it is called, for which jobs and how many at a time,

@@ -16,11 +16,11 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/judge"
-	"guild/internal/key"
+	"guild/internal/hand/key"
 	"guild/internal/policy"
-	"guild/internal/review"
-	"guild/internal/work"
+	"guild/internal/step/judge"
+	"guild/internal/step/review"
+	"guild/internal/step/work"
 	"guild/nipreview"
 )
 

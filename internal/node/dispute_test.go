@@ -11,10 +11,10 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/fact"
+	"guild/internal/hand/key"
 	"guild/internal/journal"
-	"guild/internal/judge"
-	"guild/internal/key"
+	"guild/internal/journal/fact"
+	"guild/internal/step/judge"
 )
 
 // tape keeps the facts that a node writes.

@@ -5,8 +5,8 @@ import (
 
 	"fiatjaf.com/nostr"
 
-	"guild/internal/audit"
 	"guild/internal/evidence"
+	"guild/internal/step/audit"
 	"guild/seal"
 )
 

@@ -20,10 +20,10 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/jobs"
-	"guild/internal/judge"
-	"guild/internal/relay/faulttest"
-	"guild/internal/work"
+	"guild/internal/hand/relay/faulttest"
+	"guild/internal/step/jobs"
+	"guild/internal/step/judge"
+	"guild/internal/step/work"
 )
 
 // seedVariable repeats a run: the seed of the run that failed is in its log.

@@ -7,7 +7,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	routing "guild/internal/route"
+	routing "guild/internal/market/route"
 )
 
 // hiringMarket is a jobs.Market.

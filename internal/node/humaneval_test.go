@@ -22,8 +22,8 @@ import (
 	"guild"
 	"guild/examples/humaneval"
 	"guild/internal/control"
-	"guild/internal/sandbox"
-	"guild/internal/sandbox/tiers"
+	"guild/internal/judging/sandbox"
+	"guild/internal/judging/sandbox/tiers"
 	"guild/nutshell"
 )
 

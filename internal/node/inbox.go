@@ -10,11 +10,11 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/bunker"
-	"guild/internal/dm"
+	"guild/internal/hand/bunker"
+	"guild/internal/hand/dm"
+	"guild/internal/hand/relay"
 	"guild/internal/letter"
-	"guild/internal/relay"
-	"guild/internal/work"
+	"guild/internal/step/work"
 )
 
 // Limits of the inbox.

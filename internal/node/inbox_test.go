@@ -14,9 +14,9 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/bunker"
 	"guild/internal/control"
-	"guild/internal/key"
+	"guild/internal/hand/bunker"
+	"guild/internal/hand/key"
 )
 
 // testInbox is an inbox and what came of the messages in it, by their content.

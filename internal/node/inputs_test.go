@@ -12,7 +12,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild/internal/control"
-	"guild/internal/work"
+	"guild/internal/step/work"
 	"guild/nip89"
 	"guild/nip90"
 )

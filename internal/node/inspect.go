@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"guild/internal/blob"
 	"guild/internal/control"
+	"guild/internal/hand/blob"
 )
 
 // Inspect opens the data of a stopped node to look at: no relay is asked, and nothing due is done. The client answers

@@ -19,8 +19,8 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/judge"
-	"guild/internal/work"
+	"guild/internal/step/judge"
+	"guild/internal/step/work"
 	"guild/nip90"
 	"guild/nutshell"
 )
@@ -45,7 +45,7 @@ import (
 //	nostrdvm       plain results carry status, expiration, alt            providers: nostr-tools NostrdvmPlain
 //	OpenAgents     31990 without d and k; handler, capability, price      providers: nostr-tools OpenAgents
 //	amounts        with and without bolt11, in 7000 and in 6xxx           providers: nostr-tools OpenAgents
-//	strfry, khatru live events late or never; limit:0                     internal/relay, faults_test.go
+//	strfry, khatru live events late or never; limit:0                     internal/hand/relay, faults_test.go
 //
 // The rest of what is known of others (pusher-js, TENEX) is not of relays and jobs.
 

@@ -15,11 +15,11 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/due"
 	"guild/internal/durable"
-	"guild/internal/fold"
-	"guild/internal/jobs"
-	"guild/internal/meet"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fold"
+	"guild/internal/step/jobs"
+	"guild/internal/step/meet"
 )
 
 // Meeting says how this node gets to know providers.

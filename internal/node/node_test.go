@@ -15,11 +15,11 @@ import (
 
 	"guild"
 	"guild/internal/control"
+	"guild/internal/hand/key"
+	"guild/internal/hand/relayd"
 	"guild/internal/journal"
-	"guild/internal/judge"
-	"guild/internal/key"
-	"guild/internal/relayd"
-	"guild/internal/work"
+	"guild/internal/step/judge"
+	"guild/internal/step/work"
 )
 
 // ample is how long anything may take of which it does not matter how long it takes: much longer than on any slow machine,

@@ -13,7 +13,7 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/work"
+	"guild/internal/step/work"
 )
 
 // keptAddress is a free address that stays the test's own while the relay there is down: a socket that does not listen

@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"guild/internal/control"
-	"guild/internal/due"
-	"guild/internal/fact"
-	"guild/internal/fold"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
+	"guild/internal/journal/fold"
 )
 
 // part is a step's place in the node. Each step has a function that makes its part, and newParts lists them.

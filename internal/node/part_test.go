@@ -9,7 +9,7 @@ import (
 
 	"fiatjaf.com/nostr"
 
-	"guild/internal/fold"
+	"guild/internal/journal/fold"
 )
 
 // foldOf returns the fold of a type.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"guild"
-	"guild/internal/blossom"
-	"guild/internal/fact"
+	"guild/internal/hand/blossom"
+	"guild/internal/journal/fact"
 )
 
 // payloads uploads and downloads what is too large for an event, by Blossom.

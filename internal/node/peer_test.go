@@ -12,8 +12,8 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/key"
-	"guild/internal/relay"
+	"guild/internal/hand/key"
+	"guild/internal/hand/relay"
 	"guild/nip89"
 	"guild/nip90"
 	"guild/nutshell"

@@ -14,7 +14,7 @@ import (
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
-	"guild/internal/relay"
+	"guild/internal/hand/relay"
 )
 
 // kindPresence is an event from one process with our key to the others: ephemeral (NIP-01), so that relays pass it on and do

@@ -16,9 +16,9 @@ import (
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
+	"guild/internal/hand/key"
+	"guild/internal/hand/relay"
 	"guild/internal/journal"
-	"guild/internal/key"
-	"guild/internal/relay"
 	"guild/nip89"
 )
 

@@ -21,8 +21,8 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/judge"
-	"guild/internal/work"
+	"guild/internal/step/judge"
+	"guild/internal/step/work"
 	"guild/nip90"
 )
 

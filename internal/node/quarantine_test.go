@@ -17,13 +17,13 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/due"
-	"guild/internal/fact"
+	"guild/internal/hand/key"
 	"guild/internal/journal"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
 	"guild/internal/journal/journaltest"
-	"guild/internal/judge"
-	"guild/internal/key"
-	"guild/internal/work"
+	"guild/internal/step/judge"
+	"guild/internal/step/work"
 )
 
 // everyLoss has every single entry of the course be lost. Otherwise a few are chosen.

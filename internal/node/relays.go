@@ -16,14 +16,14 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/blossom"
-	"guild/internal/bunker"
-	"guild/internal/dial"
-	"guild/internal/due"
-	"guild/internal/key"
-	"guild/internal/registry"
-	"guild/internal/relay"
-	"guild/internal/relayd"
+	"guild/internal/hand/blossom"
+	"guild/internal/hand/bunker"
+	"guild/internal/hand/dial"
+	"guild/internal/hand/key"
+	"guild/internal/hand/relay"
+	"guild/internal/hand/relayd"
+	"guild/internal/journal/due"
+	"guild/internal/market/registry"
 )
 
 // openRelays opens the embedded relay if we run one, connects to the signer, and makes the client for all relays.

@@ -6,9 +6,9 @@ import (
 
 	"fiatjaf.com/nostr"
 
+	"guild/internal/hand/relay"
 	"guild/internal/journal"
-	"guild/internal/relay"
-	"guild/internal/scout"
+	"guild/internal/market/scout"
 )
 
 // watermarksIn is the file in a data directory that remembers how far each relay was read.

@@ -11,8 +11,8 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild/internal/control"
+	"guild/internal/hand/relay"
 	"guild/internal/journal"
-	"guild/internal/relay"
 )
 
 // once runs a node until it is stopped.

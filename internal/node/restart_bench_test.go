@@ -25,12 +25,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"guild"
-	"guild/internal/fact"
-	"guild/internal/fold"
+	"guild/internal/hand/key"
 	"guild/internal/journal"
-	"guild/internal/key"
-	"guild/internal/partner"
-	"guild/internal/registry"
+	"guild/internal/journal/fact"
+	"guild/internal/journal/fold"
+	"guild/internal/market/registry"
+	"guild/internal/step/partner"
 	"guild/nip89"
 )
 

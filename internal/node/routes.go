@@ -13,7 +13,7 @@ import (
 	"guild"
 	"guild/internal/control"
 	"guild/internal/journal"
-	"guild/internal/registry"
+	"guild/internal/market/registry"
 	"guild/nip90"
 )
 

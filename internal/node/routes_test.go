@@ -8,7 +8,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild/internal/control"
-	"guild/internal/work"
+	"guild/internal/step/work"
 )
 
 // TestOpenRequestRouting publishes requests of the kind that a node

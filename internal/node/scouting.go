@@ -8,8 +8,8 @@ import (
 
 	"fiatjaf.com/nostr"
 
-	"guild/internal/registry"
-	"guild/internal/scout"
+	"guild/internal/market/registry"
+	"guild/internal/market/scout"
 )
 
 func (n *Node) openScout() (err error) {

@@ -10,18 +10,19 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/due"
-	"guild/internal/fold"
-	"guild/internal/jobs"
-	"guild/internal/judge"
-	"guild/internal/partner"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fold"
+	"guild/internal/market/registry"
 	"guild/internal/policy"
-	"guild/internal/record"
-	"guild/internal/registry"
+	"guild/internal/step/jobs"
+	"guild/internal/step/judge"
+	"guild/internal/step/partner"
+	"guild/internal/step/record"
 	"guild/nip89"
 )
 
-// partnerPart is the step that knows where each provider stands, with the registry of who offers what.
+// partnerPart is the registry of who offers what, which takes the events, with the step that decides where each provider
+// stands.
 func (n *Node) partnerPart() part {
 	f, observed := partner.NewFold(n.c.Policy), partner.NewObserved()
 	n.folds.partners, n.folds.observed = f, observed

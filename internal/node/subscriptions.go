@@ -6,7 +6,7 @@ import (
 
 	"fiatjaf.com/nostr"
 
-	"guild/internal/review"
+	"guild/internal/step/review"
 )
 
 // reviewsName is the subscription to reviews. Watermarks are kept by the names of subscriptions.

@@ -5,10 +5,10 @@ import (
 	"runtime"
 	"time"
 
-	"guild/internal/opinion"
-	"guild/internal/sandbox"
-	"guild/internal/typed"
-	"guild/internal/work"
+	"guild/internal/judging/opinion"
+	"guild/internal/judging/sandbox"
+	"guild/internal/judging/typed"
+	"guild/internal/step/work"
 	"guild/oa"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/opinion"
-	"guild/internal/typed"
+	"guild/internal/judging/opinion"
+	"guild/internal/judging/typed"
 	"guild/oa"
 )
 

@@ -13,12 +13,12 @@ import (
 
 	"guild"
 	"guild/internal/control"
-	"guild/internal/due"
-	"guild/internal/fetch"
-	"guild/internal/fold"
-	"guild/internal/sandbox"
-	"guild/internal/typed"
-	"guild/internal/work"
+	"guild/internal/hand/fetch"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fold"
+	"guild/internal/judging/sandbox"
+	"guild/internal/judging/typed"
+	"guild/internal/step/work"
 	"guild/replay/session"
 )
 

@@ -7,7 +7,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild/internal/cli"
-	"guild/internal/key"
+	"guild/internal/hand/key"
 )
 
 // Signer loads the Nostr key of an identity directory, asking for its passphrase if it has one.

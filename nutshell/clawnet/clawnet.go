@@ -3,7 +3,7 @@
 // a server.
 //
 // It reads and writes extensions.clawnet and nothing else of a manifest, and keeps members that it does not know. It is
-// pure: internal/taskserver talks to servers.
+// pure: internal/hand/taskserver talks to servers.
 package clawnet
 
 import (

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"guild"
-	"guild/internal/key"
+	"guild/internal/hand/key"
 	"guild/nutshell/signature"
 )
 

@@ -11,7 +11,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/key"
+	"guild/internal/hand/key"
 	"guild/nutshell/vault"
 )
 

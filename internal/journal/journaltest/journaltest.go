@@ -12,8 +12,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server/ats"
 
-	"guild/internal/fold"
 	"guild/internal/journal"
+	"guild/internal/journal/fold"
 )
 
 // Main runs the tests of a package that opens journals. It is the package's TestMain: the clock that all

@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
+	"guild/internal/cli/viewer"
 	"guild/internal/nut/host"
-	"guild/internal/viewer"
 )
 
 // servePort is the port that serve listens on by default.

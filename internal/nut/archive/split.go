@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
+	"guild/internal/hand/workdir"
 	"guild/internal/nut/host"
-	"guild/internal/workdir"
 	"guild/nutshell"
 	"guild/nutshell/parts"
 )

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
+	"guild/internal/hand/workdir"
 	"guild/internal/nut/host"
-	"guild/internal/workdir"
 	"guild/nutshell"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
-	"guild/internal/dial"
+	"guild/internal/hand/dial"
 	"guild/internal/nut/host"
 	"guild/nutshell"
 	"guild/nutshell/vault"

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 
 	"guild/internal/cli"
-	"guild/internal/key"
+	"guild/internal/hand/key"
 	"guild/internal/nut/host"
 	"guild/nutshell/vault"
 	"guild/nutshell/vault/age"

@@ -16,8 +16,8 @@ import (
 
 	"guild"
 	"guild/internal/cli"
-	"guild/internal/key"
-	"guild/internal/workdir"
+	"guild/internal/hand/key"
+	"guild/internal/hand/workdir"
 	"guild/nutshell"
 	"guild/nutshell/vault"
 )

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"guild/internal/ask"
 	"guild/internal/cli"
+	"guild/internal/cli/ask"
 	"guild/internal/nut/credential"
 	"guild/internal/nut/host"
 	"guild/nutshell"

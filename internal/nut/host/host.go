@@ -13,8 +13,8 @@ import (
 
 	"fiatjaf.com/nostr"
 
-	"guild/internal/ask"
 	"guild/internal/cli"
+	"guild/internal/cli/ask"
 )
 
 // Program is the program that the verbs are part of.

@@ -13,7 +13,7 @@ import (
 
 	"guild"
 	"guild/internal/cli"
-	"guild/internal/workdir"
+	"guild/internal/hand/workdir"
 	"guild/nutshell"
 	"guild/nutshell/ignore"
 )

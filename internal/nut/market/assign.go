@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
+	"guild/internal/hand/taskserver"
 	"guild/internal/nut/archive"
 	"guild/internal/nut/host"
-	"guild/internal/taskserver"
 )
 
 // assignFlags say who gets the task, and where its bundle comes from.

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
+	"guild/internal/hand/taskserver"
 	"guild/internal/nut/host"
-	"guild/internal/taskserver"
 	"guild/nutshell/clawnet"
 )
 

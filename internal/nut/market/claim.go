@@ -15,10 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
+	"guild/internal/hand/taskserver"
+	"guild/internal/hand/workdir"
 	"guild/internal/nut/draft"
 	"guild/internal/nut/host"
-	"guild/internal/taskserver"
-	"guild/internal/workdir"
 	"guild/nutshell"
 	"guild/nutshell/clawnet"
 )

@@ -14,8 +14,8 @@ import (
 
 	"guild"
 	"guild/internal/cli"
+	"guild/internal/hand/taskserver"
 	"guild/internal/nut/host"
-	"guild/internal/taskserver"
 	"guild/nutshell"
 	"guild/nutshell/vault"
 )

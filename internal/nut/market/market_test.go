@@ -21,10 +21,10 @@ import (
 
 	"guild"
 	"guild/internal/cli"
+	"guild/internal/hand/taskserver"
+	"guild/internal/hand/taskserver/taskservertest"
 	"guild/internal/nut/host"
 	"guild/internal/nut/market"
-	"guild/internal/taskserver"
-	"guild/internal/taskserver/taskservertest"
 	"guild/nutshell"
 )
 

@@ -12,10 +12,10 @@ import (
 
 	"guild"
 	"guild/internal/cli"
+	"guild/internal/hand/taskserver"
 	"guild/internal/nut/archive"
 	"guild/internal/nut/draft"
 	"guild/internal/nut/host"
-	"guild/internal/taskserver"
 	"guild/nutshell"
 	"guild/nutshell/clawnet"
 )

@@ -11,8 +11,8 @@ import (
 
 	"guild"
 	"guild/internal/cli"
+	"guild/internal/hand/taskserver"
 	"guild/internal/nut/host"
-	"guild/internal/taskserver"
 	"guild/nutshell"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"guild"
 	"guild/internal/cli"
+	"guild/internal/hand/workdir"
 	"guild/internal/nut/host"
-	"guild/internal/workdir"
 	"guild/nutshell"
 	"guild/nutshell/clawnet"
 	"guild/nutshell/ignore"

@@ -1,0 +1,46 @@
+package dm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/hand/bunker"
+	"guild/internal/hand/relay"
+)
+
+// Note makes a note to ourselves: a replaceable event (NIP-78) under a name, whose content only we can read. Unlike a
+// private message it can be asked for by its author, so nobody can hide it among others. ErrTooLarge is for notes beyond
+// MaxRumor.
+func Note(ctx context.Context, keyer nostr.Keyer, us nostr.PubKey, name, content string, at nostr.Timestamp) (nostr.Event, error) {
+	if len(content) > MaxRumor {
+		return nostr.Event{}, fmt.Errorf("note %s: %w, and this one %d", name, ErrTooLarge, len(content))
+	}
+	sealed, err := keyer.Encrypt(ctx, content, us)
+	if err != nil {
+		return nostr.Event{}, fmt.Errorf("note %s: %w", name, err)
+	}
+	v, err := guild.Sign(ctx, keyer, nostr.Event{Kind: nostr.KindApplicationSpecificData, CreatedAt: at, Tags: nostr.Tags{{"d", name}}, Content: sealed})
+	if err != nil {
+		return nostr.Event{}, fmt.Errorf("note %s: %w", name, err)
+	}
+	return v.Event(), nil
+}
+
+// ReadNote reads a note of ours. What is wrong with it is a *guild.DropError; another error says that the signer could
+// not be reached.
+func ReadNote(ctx context.Context, keyer nostr.Keyer, us nostr.PubKey, name string, v guild.Verified) (string, error) {
+	e := v.Event()
+	if e.Kind != nostr.KindApplicationSpecificData || e.PubKey != us || e.Tags.GetD() != name {
+		return "", guild.Drop(guild.Unexpected, "kind %d is no note of ours called %s", e.Kind, name)
+	}
+	return decrypt(ctx, keyer, e, maxSeal, maxRumor)
+}
+
+// unanswered reports whether nobody could decrypt, whatever it was.
+func unanswered(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, bunker.ErrNoAnswer) || errors.Is(err, relay.ErrNoRelay)
+}

@@ -1,0 +1,175 @@
+package relayd
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"golang.org/x/sync/errgroup"
+
+	"guild/internal/hand/blossom"
+	"guild/internal/hand/dial"
+)
+
+// Config says where a relay lives and whom it lets in.
+type Config struct {
+	Dir  string           // the events and the blobs live here
+	Addr string           // "127.0.0.1:7447"; port 0 takes a free one
+	Now  func() time.Time // what expires, and when a blob came
+
+	Name        string                         // in the NIP-11 document; "guild" if empty
+	Hosts       []string                       // values of Host that are allowed beside the loopback ones
+	Origins     []string                       // browser origins that may use the relay, as "https://example.com"
+	MaxEvent    int                            // bytes of one event; 512 KiB if zero
+	MaxBlob     int64                          // bytes of one blob; 64 MiB if zero
+	MaxStore    int64                          // bytes of all events, and as many of all blobs; 4 GiB if zero
+	Upload      func(pubkey nostr.PubKey) bool // who may upload blobs; any key that proves itself if nil; called concurrently
+	RequireAuth bool                           // only clients that have proved a key (NIP-42) publish and read
+	AllowRemote bool                           // listen on an address that is not loopback; demands TLS
+	TLS         *tls.Config                    // serve wss and https
+	SyncAlways  bool                           // fsync before every OK instead of once a second
+	Log         *slog.Logger                   // slog.Default() if nil
+}
+
+// Relay is one relay with its store open and its port bound.
+type Relay struct {
+	config   Config
+	listener net.Listener
+	store    *store
+	blobs    *blossom.Server
+	feed     feed
+	front    front
+	gate     gate
+}
+
+// Open opens the store and binds the port, so that URL is known. Nothing is served before Run. A relay that
+// is opened must be run, even with a context that has ended: Run closes what Open opened.
+func Open(c Config) (*Relay, error) {
+	c = c.withDefaults()
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("relay: %w", err)
+	}
+	store, err := openStore(filepath.Join(c.Dir, "events.db"), c)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", c.Addr)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("relay: %w", err), store.Close())
+	}
+	r := &Relay{config: c, listener: listener, store: store}
+	r.front = newFront(listener.Addr(), c)
+	r.blobs, err = blossom.Open(blossom.Config{
+		Dir: filepath.Join(c.Dir, "blobs"), URL: r.HTTP(), Now: c.Now,
+		MaxBlob: c.MaxBlob, MaxStore: c.MaxStore, Upload: c.Upload, Log: c.Log,
+	})
+	if err != nil {
+		return nil, errors.Join(err, listener.Close(), store.Close())
+	}
+	return r, nil
+}
+
+func (c Config) withDefaults() Config {
+	c.Name = cmp.Or(c.Name, "guild")
+	c.MaxEvent = cmp.Or(c.MaxEvent, 512<<10)
+	c.MaxBlob = cmp.Or(c.MaxBlob, 64<<20)
+	c.MaxStore = cmp.Or(c.MaxStore, 4<<30)
+	c.Log = cmp.Or(c.Log, slog.Default())
+	return c
+}
+
+// check refuses what would open the relay to the network by mistake.
+func (c Config) check() error {
+	if c.Now == nil {
+		return errors.New("relay: Config.Now is not set")
+	}
+	host, _, err := net.SplitHostPort(c.Addr)
+	if err != nil {
+		return fmt.Errorf("relay: address: %w", err)
+	}
+	if !dial.IsLoopback(host) && (!c.AllowRemote || c.TLS == nil) {
+		return fmt.Errorf("relay: %q is not a loopback address: listening for others must be allowed and needs TLS", c.Addr)
+	}
+	return nil
+}
+
+// URL is the relay's address, as "ws://127.0.0.1:7447".
+func (r *Relay) URL() string { return r.scheme("ws") + "://" + r.host() }
+
+// HTTP is the base of the blob server, as "http://127.0.0.1:7447".
+func (r *Relay) HTTP() string { return r.scheme("http") + "://" + r.host() }
+
+func (r *Relay) scheme(plain string) string {
+	if r.config.TLS != nil {
+		return plain + "s"
+	}
+	return plain
+}
+
+// host is the first configured name of a relay that listens for others, else its loopback address.
+func (r *Relay) host() string {
+	if r.config.AllowRemote && len(r.config.Hosts) > 0 {
+		return r.config.Hosts[0]
+	}
+	return r.listener.Addr().String()
+}
+
+// Run serves until ctx ends, then closes every connection and, last, the store. It returns nil after an
+// orderly end, and may be called once.
+func (r *Relay) Run(ctx context.Context) error {
+	live, cancel := context.WithCancel(ctx)
+	defer cancel()
+	server := &http.Server{
+		Handler:           r.handler(),
+		BaseContext:       func(net.Listener) context.Context { return live },
+		ConnContext:       keepConn,
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          slog.NewLogLogger(r.config.Log.Handler(), slog.LevelDebug),
+	}
+	group, groupCtx := errgroup.WithContext(live)
+	group.Go(func() error { return r.serve(server) })
+	group.Go(func() error { return r.store.keep(groupCtx) })
+	group.Go(func() error {
+		<-groupCtx.Done()
+		cancel() // ends the sessions, which Shutdown does not know
+		return r.stop(server)
+	})
+	err := group.Wait()
+	r.gate.close()
+	return errors.Join(err, r.store.Close(), r.blobs.Close())
+}
+
+func (r *Relay) serve(server *http.Server) error {
+	listener := r.listener
+	if r.config.TLS != nil {
+		listener = tls.NewListener(listener, r.config.TLS)
+	}
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("relay: %w", err)
+	}
+	return nil
+}
+
+// stop gives requests under way a moment, then cuts them.
+func (r *Relay) stop(server *http.Server) error {
+	patience, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if server.Shutdown(patience) == nil {
+		return nil
+	}
+	return server.Close()
+}

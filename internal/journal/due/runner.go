@@ -1,0 +1,371 @@
+package due
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"guild"
+	"guild/internal/journal"
+	"guild/internal/journal/fact"
+)
+
+// Runner does what is due, each effect in a goroutine of its own.
+type Runner struct {
+	Journal *journal.Journal
+	Claims  *Claims
+	Node    string
+	Sources []Source
+	Now     func() time.Time
+
+	Limits map[string]int  // of each class; one without a limit here runs freely
+	Waits  []time.Duration // between tries, the last one again and again; 5, 10 and 20 s if empty
+	Log    *slog.Logger    // slog.Default() if nil
+
+	mu      sync.Mutex
+	born    uint64 // last entry before this process
+	running map[string]bool
+	classes map[string]int
+	failed  map[string]failure
+	acted   map[string]uint64 // effect → the claim it was last acted under
+	once    sync.Once
+	wake    chan struct{}
+}
+
+type failure struct {
+	times int
+	retry time.Time
+	err   error // nil when nothing failed, but nothing changed either
+	later bool  // not counted, see ErrLater
+}
+
+// rest is how long an effect waits that is still due after it was done, so that a step that forgot to look at
+// what it had done cannot fill the journal.
+const rest = time.Second
+
+// Run does what is due until ctx ends, and returns when everything it started has ended.
+func (r *Runner) Run(ctx context.Context) error {
+	if r.Log == nil {
+		r.Log = slog.Default()
+	}
+	r.born = r.Journal.Last()
+	r.running, r.classes = map[string]bool{}, map[string]int{}
+	r.failed, r.acted = map[string]failure{}, map[string]uint64{}
+	changed, stop := r.Journal.Changed()
+	defer stop()
+
+	var started sync.WaitGroup
+	defer started.Wait()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		timer.Reset(r.look(ctx, &started))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-r.waker():
+		case <-timer.C:
+		}
+	}
+}
+
+// look starts everything that is ready, and returns how long until the next thing will be.
+func (r *Runner) look(ctx context.Context, started *sync.WaitGroup) time.Duration {
+	const idle = time.Minute
+	now, wait := r.Now(), idle
+	seen, due := r.Journal.Last(), map[string]bool{}
+	for _, source := range r.Sources {
+		for _, w := range source(now) {
+			if r.Journal.InQuarantine(w.Guard) {
+				continue // it may be done already, by an entry that is lost
+			}
+			due[w.Key] = true
+			ready := r.ready(w, now)
+			if d := ready.Sub(now); d > 0 {
+				wait = min(wait, d)
+				continue
+			}
+			if r.take(w, now) {
+				started.Go(func() { r.do(ctx, w, seen) })
+			}
+		}
+	}
+	r.forget(due)
+	return wait
+}
+
+// forget drops what is known of effects that are not due any more.
+func (r *Runner) forget(due map[string]bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.failed, func(key string, _ failure) bool { return !due[key] && !r.running[key] })
+	maps.DeleteFunc(r.acted, func(key string, _ uint64) bool { return !due[key] && !r.running[key] })
+}
+
+// ready says when an effect may be tried: by the state, by the last failure, by somebody else's claim.
+func (r *Runner) ready(w Work, now time.Time) time.Time {
+	r.mu.Lock()
+	ready := r.failed[w.Key].retry
+	r.mu.Unlock()
+	if w.Ready.After(ready) {
+		ready = w.Ready
+	}
+	claim := r.Claims.get(w.Key)
+	if claim.Parked != "" {
+		return now.Add(time.Hour)
+	}
+	if claim.Node != r.Node {
+		if until := time.UnixMilli(claim.Until); until.After(ready) {
+			ready = until
+		}
+	}
+	return ready
+}
+
+// take reserves an effect that was ready. The try before may have ended, and failed, since that was asked.
+func (r *Runner) take(w Work, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	limit, limited := r.Limits[w.Class]
+	if r.running[w.Key] || r.failed[w.Key].retry.After(now) || limited && r.classes[w.Class] >= limit {
+		return false
+	}
+	r.running[w.Key] = true
+	r.classes[w.Class]++
+	return true
+}
+
+func (r *Runner) release(w Work, err error) {
+	r.mu.Lock()
+	delete(r.running, w.Key)
+	r.classes[w.Class]--
+	f := r.failed[w.Key]
+	switch {
+	case err == nil && w.Free:
+		delete(r.failed, w.Key)
+	case err == nil || errors.Is(err, errIdle):
+		r.failed[w.Key] = failure{retry: r.Now().Add(rest)}
+	default:
+		r.failed[w.Key] = failure{times: f.times + 1, retry: r.Now().Add(r.backOff(f.times)), err: err, later: errors.Is(err, ErrLater)}
+	}
+	r.mu.Unlock()
+	r.Wake()
+}
+
+// Wake has the sources looked at again, after something changed that is no fact.
+func (r *Runner) Wake() {
+	select {
+	case r.waker() <- struct{}{}:
+	default:
+	}
+}
+
+func (r *Runner) waker() chan struct{} {
+	r.once.Do(func() { r.wake = make(chan struct{}, 1) })
+	return r.wake
+}
+
+// backOff is the one retry policy: the next of the waits, ±20 %.
+func (r *Runner) backOff(failures int) time.Duration {
+	waits := r.Waits
+	if len(waits) == 0 {
+		waits = []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second}
+	}
+	d := waits[min(failures, len(waits)-1)]
+	return d*4/5 + rand.N(d*2/5+1)
+}
+
+// do does an effect that was due when the journal ended at the entry seen.
+func (r *Runner) do(ctx context.Context, w Work, seen uint64) {
+	err := r.try(ctx, w, seen)
+	if errors.Is(err, errNotOurs) || ctx.Err() != nil {
+		err = nil
+	}
+	if errors.Is(err, journal.ErrQuarantined) {
+		err = fmt.Errorf("%w: %w", ErrLater, err)
+	}
+	if err == nil && w.Free && r.Journal.Last() == seen {
+		err = errIdle // it would be due again at once, for ever
+	}
+	if errors.Is(err, ErrLater) {
+		r.Log.Debug("an effect is not possible now and will be tried again", "effect", w.Key, "err", err)
+	} else if err != nil && !errors.Is(err, errIdle) {
+		r.Log.Warn("an effect failed and will be tried again", "effect", w.Key, "err", err)
+	}
+	r.release(w, err)
+}
+
+var (
+	errNotOurs = errors.New("somebody else's, or done, or parked")
+	errIdle    = errors.New("nothing changed")
+)
+
+func (r *Runner) try(ctx context.Context, w Work, seen uint64) error {
+	if !w.Free {
+		if err := r.claim(ctx, w, seen); err != nil {
+			return err
+		}
+	}
+	decide, err := r.act(ctx, w)
+	if err != nil {
+		return err
+	}
+	return r.record(ctx, w, decide)
+}
+
+// record appends what came of an effect, even when the node is stopping. What was done must not be done again
+// because the journal takes nothing just now: then it waits until the clock is right, or the disk has room.
+func (r *Runner) record(ctx context.Context, w Work, decide Decision) error {
+	for first := true; ; first = false {
+		err := r.Journal.Do(context.WithoutCancel(ctx), w.Guard, w.Key, func(tx *journal.Tx) error {
+			if !w.Free {
+				tx.Append(fact.EffectSettled{Effect: w.Key})
+			}
+			return decide(tx)
+		})
+		if w.Free || !errors.Is(err, journal.ErrClock) && !errors.Is(err, journal.ErrFull) {
+			return err
+		}
+		if first {
+			r.Log.Warn("what was done cannot be recorded yet", "effect", w.Key, "err", err)
+		}
+		select {
+		case <-time.After(r.backOff(0)):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// act does it, and renews the claim for as long as that lasts, so that no other node takes it for dead. When the
+// claim was lost all the same, to a node that could not see it renewed, the act is stopped.
+func (r *Runner) act(ctx context.Context, w Work) (Decision, error) {
+	if w.Free {
+		return w.Act(ctx)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var renewing sync.WaitGroup
+	defer renewing.Wait()
+	done := make(chan struct{})
+	defer close(done)
+	renewing.Go(func() {
+		every := time.NewTicker(cmp.Or(w.Lease, lease) / 2)
+		defer every.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-every.C:
+			}
+			if err := r.renew(context.WithoutCancel(ctx), w); errors.Is(err, errNotOurs) {
+				cancel(err)
+				return
+			} else if err != nil {
+				r.Log.Warn("a claim could not be renewed", "effect", w.Key, "err", err)
+			}
+		}
+	})
+	decide, err := w.Act(ctx)
+	if errors.Is(context.Cause(ctx), errNotOurs) {
+		return nil, errNotOurs
+	}
+	return decide, err
+}
+
+// renew keeps the claim for another lease, if it is still ours.
+func (r *Runner) renew(ctx context.Context, w Work) error {
+	ours := false
+	err := r.Journal.Do(ctx, w.Guard, w.Key, func(tx *journal.Tx) error {
+		if ours = r.Claims.get(w.Key).Node == r.Node; ours {
+			until := tx.Now().Add(cmp.Or(w.Lease, lease)).UnixMilli()
+			tx.Append(fact.EffectRenewed{Effect: w.Key, Node: r.Node, Until: until})
+		}
+		return nil
+	})
+	if err == nil && !ours {
+		return errNotOurs
+	}
+	return err
+}
+
+// claim makes the effect ours, or parks it when it was tried often enough. A claim that was made in this
+// process together with the effect itself (Claim) is used as it is. What somebody else has settled since the
+// journal ended at the entry seen may not be due any more, and is looked at again before it is claimed.
+func (r *Runner) claim(ctx context.Context, w Work, seen uint64) error {
+	now := r.Claims.get(w.Key)
+	r.mu.Lock()
+	unused := r.acted[w.Key] != now.Seq || r.failed[w.Key].later
+	fresh := now.Node == r.Node && now.Seq > r.born && now.Parked == "" && unused
+	if fresh {
+		r.acted[w.Key] = now.Seq
+	}
+	r.mu.Unlock()
+	if fresh {
+		return nil
+	}
+	taken := false
+	err := r.Journal.Do(ctx, w.Guard, w.Key, func(tx *journal.Tx) error {
+		taken = !r.Claims.settledAfter(w.Key, seen) && r.decideClaim(tx, w)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if !taken {
+		return errNotOurs
+	}
+	r.mu.Lock()
+	r.acted[w.Key] = r.Claims.get(w.Key).Seq
+	r.mu.Unlock()
+	return nil
+}
+
+func (r *Runner) decideClaim(tx *journal.Tx, w Work) bool {
+	c := r.Claims.get(w.Key)
+	switch {
+	case c.Parked != "":
+		return false
+	case c.Node != "" && c.Node != r.Node && c.Until > tx.Now().UnixMilli():
+		return false
+	}
+	failed := r.reason(w.Key)
+	if reason := w.enough(c.again(failed), failed); reason != "" {
+		tx.Append(fact.EffectParked{Effect: w.Key, Reason: reason})
+		if w.Park != nil {
+			w.Park(tx, reason)
+		}
+		return false
+	}
+	until := tx.Now().Add(cmp.Or(w.Lease, lease)).UnixMilli()
+	tx.Append(fact.EffectClaimed{Effect: w.Key, Node: r.Node, Until: until, Failed: failed})
+	return true
+}
+
+// enough says why an effect that was tried so often is not tried again, or nothing.
+func (w Work) enough(c claim, failed string) string {
+	switch {
+	case c.Failed >= cmp.Or(w.Tries, tries):
+		return cmp.Or(failed, "it failed too often")
+	case c.Died >= cmp.Or(w.Deaths, deaths):
+		return fmt.Sprintf("the node died %d times at it", c.Died)
+	}
+	return ""
+}
+
+// reason is why the latest try failed, as far as this process knows.
+func (r *Runner) reason(key string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f := r.failed[key]; f.err != nil {
+		return guild.Cut(f.err.Error(), 500)
+	}
+	return ""
+}

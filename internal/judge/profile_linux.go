@@ -1,9 +1,0 @@
-package judge
-
-import (
-	"guild/internal/sandbox"
-	"guild/internal/sandbox/confine"
-)
-
-// profileHash names the rules of a system call profile.
-func profileHash(p sandbox.Profile) string { return confine.ProfileHash(p).String() }

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package judge
-
-import "guild/internal/sandbox"
-
-// profileHash is empty: there is no filter of ours.
-func profileHash(sandbox.Profile) string { return "" }

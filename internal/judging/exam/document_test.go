@@ -1,0 +1,98 @@
+package exam
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"guild"
+	"guild/nutshell"
+)
+
+// TestDocumentExamples runs every example of docs/CRITERIA.md and compares the result with the lines above it.
+func TestDocumentExamples(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/CRITERIA.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := strings.Split(string(page), "```txtar\n")[1:]
+	if len(examples) < 9 {
+		t.Fatalf("%d examples", len(examples))
+	}
+	for i, text := range examples {
+		text, _, _ = strings.Cut(text, "```")
+		t.Run(fmt.Sprint(i+1), func(t *testing.T) { example(t, txtar.Parse([]byte(text))) })
+	}
+}
+
+// TestFrameworksDocumented holds docs/CRITERIA.md, and the values that nutshell proposes, against the code.
+func TestFrameworksDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/CRITERIA.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range frameworks {
+		names = append(names, f.name)
+	}
+	var want []string
+	for _, member := range nutshell.Describe(reflect.TypeFor[nutshell.Criteria]()).Members {
+		if member.Name != "criteria" {
+			continue
+		}
+		i := slices.IndexFunc(member.Each.Members, func(f *nutshell.Field) bool { return f.Name == "type" })
+		want = member.Each.Members[i].Values
+	}
+	if !slices.Equal(slices.Sorted(slices.Values(names)), slices.Sorted(slices.Values(want))) {
+		t.Errorf("frameworks %q, nutshell has %q", names, want)
+	}
+	for _, of := range []reflect.Type{reflect.TypeFor[Criteria](), reflect.TypeFor[Entry](), reflect.TypeFor[Expected](), reflect.TypeFor[Match]()} {
+		for _, field := range reflect.VisibleFields(of) {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if name != "" && name != "-" && name != "criteria_version" {
+				names = append(names, name)
+			}
+		}
+	}
+	for _, name := range names {
+		if !regexp.MustCompile(`[^a-z_]` + name + `[^a-z_]`).Match(page) {
+			t.Errorf("docs/CRITERIA.md has no %q", name)
+		}
+	}
+}
+
+func example(t *testing.T, a *txtar.Archive) {
+	bundle, delivery := t.TempDir(), t.TempDir()
+	for _, f := range a.Files {
+		dir := bundle
+		if strings.HasPrefix(f.Name, "delivery/") {
+			dir = delivery
+		}
+		lay(t, dir, map[string]string{f.Name: string(f.Data)})
+	}
+	e := newEngine(t)
+	if cache, err := os.UserCacheDir(); err == nil {
+		e.Cache = filepath.Join(cache, "guild-judge-test") // preparing it takes longer than all the rest
+	}
+	r, err := e.Examine(t.Context(), bundle, delivery)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.TrimSpace(string(a.Comment))
+	for _, strength := range []guild.Strength{guild.Strong, guild.Weak} {
+		if rest, said := strings.CutPrefix(want, string(strength)+"\n"); said {
+			r.wants(t, strength, strings.Split(rest, "\n")...)
+			return
+		}
+	}
+	if got := states(r); got != want {
+		t.Errorf("tests:\n%s\nwant:\n%s\n%+v", got, want, r.Findings)
+	}
+}

@@ -1,0 +1,224 @@
+// Package exam runs a request bundle's acceptance criteria on a delivery, in sandboxes, and finds out which of them hold.
+// It owns how each framework is run and how strong its answer is; the judge decides what the answers say of the provider.
+// It never trusts what it examines: a sandbox.Runner runs a delivery, or nothing does; delivered files cannot replace a
+// test or the examiner's configuration; and answers are compared outside the sandbox wherever the criterion allows it.
+//
+// # What is laid out
+//
+// The bundle's files/ and, over it, the delivery's delivery/artifacts/ are copied to the workspace of a fresh sandbox,
+// where the criteria run: artifacts/solution.py replaces files/solution.py, and so does artifacts/files/solution.py. The
+// bundle's tests/, without criteria.json, can be read at /judge/tests. Python finds modules in its library, then in tests/,
+// in the workspace, and in the workspace's src/.
+//
+// # How strong a finding is
+//
+// A finding is strong when everything was decided outside the process that ran the delivery: by a comparison with what the
+// delivery could not see (io, api_test, sql_check of a file), or by tests in a sandbox of their own (pytest) that did not
+// ask the delivery what is true. It is weak when tests ran in the process of the judged code (go-test, jest, node-test) or
+// beside it (shell, custom): hostile code can forge those, whatever the judge does. A verdict is as weak as its weakest
+// criterion. docs/CRITERIA.md has the whole list.
+//
+// # A framework
+//
+// Each framework has a file with its fields, their checks, its expected tests and its run, and a line in the table in
+// criteria.go.
+package exam
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"guild"
+	"guild/internal/judging/sandbox"
+)
+
+// Engine runs a request bundle's acceptance criteria on a delivery. The zero value of every field but Runner works.
+type Engine struct {
+	Runner sandbox.Runner
+
+	Python string // the real interpreter, no shim; /usr/bin/python3 if empty
+	Go     string // the Go installation; the one on PATH or /usr/local/go if empty
+	Cache  string // a directory for what makes judging Go code faster; nothing is kept if empty
+
+	preparing sync.Mutex // held while Cache is filled
+}
+
+// ErrUndecided means that the criteria cannot be decided here, however good the delivery is: they are missing, malformed, or
+// need a tool that is not installed.
+var ErrUndecided = errors.New("undecided")
+
+func undecided(format string, a ...any) error {
+	return fmt.Errorf("%w: %w", ErrUndecided, fmt.Errorf(format, a...))
+}
+
+// Examine runs the criteria of the request bundle unpacked at bundleDir on the hostile delivery unpacked at deliveryDir. An
+// error means that the examination failed and says nothing of the delivery: ErrUndecided, or a *sandbox.UnusableError when
+// there is no sandbox.
+func (e *Engine) Examine(ctx context.Context, bundleDir, deliveryDir string) (Report, error) {
+	return e.ExamineHidden(ctx, bundleDir, deliveryDir, "")
+}
+
+// ExamineHidden is Examine with the customer's hidden tests, to which the bundle only has commitments. hiddenDir is the
+// tests/hidden of the directory that the bundle was made from, with the file of salts; if it is empty, the tests/hidden of
+// bundleDir is used, if there is one. A hidden test that does not match its commitment, or is missing, leaves the criteria
+// undecided.
+func (e *Engine) ExamineHidden(ctx context.Context, bundleDir, deliveryDir, hiddenDir string) (r Report, err error) {
+	if e.Runner == nil {
+		return Report{}, &sandbox.UnusableError{
+			Reason: "the judge has no sandbox",
+			Remedy: "guild doctor says what to install",
+		}
+	}
+	j := &examination{engine: e}
+	for dir, given := range map[*string]string{&j.bundle: bundleDir, &deliveryDir: deliveryDir} {
+		if *dir, err = filepath.Abs(given); err != nil {
+			return Report{}, err
+		}
+	}
+	defer func() { err = errors.Join(err, j.clean()) }()
+	if err := j.readBundle(ctx, hiddenDir); err != nil {
+		return Report{}, err
+	}
+	if err := j.layOut(deliveryDir); err != nil {
+		return Report{}, err
+	}
+	for i := range j.criteria.Criteria {
+		e := &j.criteria.Criteria[i]
+		if late, ok := e.criterion.(interface{ unverifiable(layout) string }); ok {
+			e.Unverifiable = late.unverifiable(j.layout)
+		}
+	}
+	r = Report{
+		Criteria: j.criteria, Delivered: j.layout.Delivered,
+		Claims: claims(deliveryDir), Person: j.person(), Hidden: j.hidden,
+	}
+	if r.Findings, err = j.examineAll(ctx); err != nil {
+		return Report{}, err
+	}
+	if len(r.Findings) > 0 {
+		r.Findings[0].Warnings = append(r.Findings[0].Warnings, j.warnings...)
+	}
+	return r, nil
+}
+
+// Report is the result of an examination.
+type Report struct {
+	Criteria  Criteria  `json:"criteria"`
+	Delivered []string  `json:"delivered"` // names of the delivery's files
+	Findings  []Finding `json:"findings"`  // one for each criterion, in their order
+
+	Claims *guild.Claims      `json:"claims,omitempty"` // what the delivery says of itself
+	Person string             `json:"person,omitempty"` // why a person must decide; empty if the criteria suffice
+	Hidden []guild.Commitment `json:"hidden,omitempty"` // hidden tests that were used, each as it was committed to
+}
+
+// examination is one call of Examine.
+type examination struct {
+	engine     *Engine
+	criteria   Criteria
+	acceptance acceptance
+	bundle     string // directory of the request bundle
+	tests      string // directory on the host that runs see as tests/; empty if there is none
+	layout     layout
+	scratch    string // directory of this examination on the host; empty until something needs it
+
+	hidden      []guild.Commitment // hidden tests that are used
+	uncommitted bool               // some are used without a commitment
+	warnings    []string
+}
+
+// Finding is the result of one criterion.
+type Finding struct {
+	Criterion string            `json:"criterion"`
+	Framework string            `json:"framework"`
+	Strength  guild.Strength    `json:"strength"`
+	Because   string            `json:"because,omitempty"` // why it is that strong
+	Tests     []guild.Test      `json:"tests"`
+	Fault     string            `json:"fault,omitempty"`      // why it is an ERROR: a crash, or the limit passed
+	OverLimit bool              `json:"over_limit,omitempty"` // the fault is a limit
+	Breaches  []guild.Breach    `json:"violations,omitempty"`
+	Usage     guild.Usage       `json:"usage"`
+	Tools     map[string]string `json:"tools,omitempty"`    // name → version
+	Warnings  []string          `json:"warnings,omitempty"` // of the sandboxes
+	Decided   int               `json:"decided,omitempty"`  // as in guild.Test
+	Runs      []RunRecord       `json:"runs"`
+}
+
+// examineAll runs the criteria, those of the smoke layer first. After a failed smoke test or a breach nothing more is run:
+// the tests that are left are missing. The findings are in the criteria's order.
+func (j *examination) examineAll(ctx context.Context) ([]Finding, error) {
+	criteria := j.criteria.Criteria
+	var smoke, others []int
+	for i, e := range criteria {
+		if e.layer() == guild.LayerSmoke {
+			smoke = append(smoke, i)
+		} else {
+			others = append(others, i)
+		}
+	}
+	findings := make([]Finding, len(criteria))
+	stopped := ""
+	for _, i := range append(smoke, others...) {
+		f, err := j.examine(ctx, criteria[i], stopped)
+		if err != nil {
+			return nil, fmt.Errorf("criterion %s: %w", criteria[i].ID, err)
+		}
+		f.settle(criteria[i])
+		findings[i] = f
+		if stopped == "" {
+			stopped = f.stops()
+		}
+	}
+	return findings, nil
+}
+
+// stops says why nothing more is run after a finding; empty if the rest is.
+func (f Finding) stops() string {
+	if len(f.Breaches) > 0 {
+		return "not run: the delivery tried what it must not"
+	}
+	for _, t := range f.Tests {
+		if t.Layer == guild.LayerSmoke && t.State != guild.TestPassed {
+			return "not run: the smoke test " + t.ID + " did not pass"
+		}
+	}
+	return ""
+}
+
+// examine runs one criterion, unless there is a reason not to run anything any more.
+func (j *examination) examine(ctx context.Context, e Entry, stopped string) (Finding, error) {
+	f := Finding{Criterion: e.ID, Framework: e.Framework, Strength: guild.Weak}
+	switch {
+	case j.layout.fault != "":
+		f.Fault, stopped = j.layout.fault, j.layout.fault
+	case e.Unverifiable != "":
+		stopped = "this criterion cannot be verified: " + e.Unverifiable
+	}
+	if stopped == "" {
+		err := e.criterion.examine(ctx, j, &f)
+		return f, err
+	}
+	f.Strength, f.Because = guild.Strong, stopped // nothing ran that could have forged it
+	f.Tests = missing(e.criterion.planned(j))
+	for i := range f.Tests {
+		f.Tests[i].Message = cut(stopped)
+	}
+	return f, nil
+}
+
+// What a run may take on top of the bundle's time limit: an interpreter must start, and a busy machine makes honest code
+// wait.
+const (
+	startCPU  = 250 * time.Millisecond
+	startWall = 5 * time.Second
+)
+
+// limits returns those of one run. The limit of processor time ends a loop, that of wall time a sleeping process.
+func (j *examination) limits() sandbox.Limits {
+	t := j.criteria.timeLimit()
+	return sandbox.Limits{Wall: t + startWall, CPU: min(t+startCPU, sandbox.DefaultCPU)}
+}

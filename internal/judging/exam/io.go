@@ -1,0 +1,162 @@
+package exam
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"guild"
+	"guild/internal/judging/sandbox"
+)
+
+// maxCaseFiles bounds the files that a case brings along, and those that it expects.
+const maxCaseFiles = 100
+
+// ioInput is the input of a program.
+type ioInput struct {
+	Args  []string          `json:"args,omitempty"` // after the command
+	Stdin string            `json:"stdin,omitempty"`
+	Files map[string]string `json:"files,omitempty"` // laid over the workspace: name → content
+}
+
+// with returns the input of a case whose criterion has arguments and files for all cases.
+func (in ioInput) with(one ioInput) ioInput {
+	return ioInput{Args: slices.Concat(in.Args, one.Args), Stdin: one.Stdin, Files: overlay(in.Files, one.Files)}
+}
+
+// filesExpected says which files a program must leave below the workspace.
+type filesExpected struct {
+	Files map[string]Match `json:"files,omitempty"`
+}
+
+func (e filesExpected) given() []string { return names(map[string]bool{"files": len(e.Files) > 0}) }
+
+// differs says how the files that a run left differ from what was expected, empty if they do not.
+func (e filesExpected) differs(got map[string][]byte) string {
+	for _, name := range slices.Sorted(maps.Keys(e.Files)) {
+		content, there := got[name]
+		if !there {
+			return name + " is missing"
+		}
+		match := e.Files[name]
+		if why := match.differs(name, string(content)); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// checkFiles refuses files that cannot be laid out or collected.
+func checkFiles[V any](files map[string]V) error {
+	if len(files) > maxCaseFiles {
+		return fmt.Errorf("more than %d files", maxCaseFiles)
+	}
+	for name := range files {
+		if !local(name) {
+			return fmt.Errorf("file %q is not below the workspace", name)
+		}
+	}
+	return nil
+}
+
+// ioCriterion runs a command on each case, in a fresh sandbox without tests, and compares its output outside.
+type ioCriterion struct {
+	command []string
+	cases   []ioCase
+}
+
+type ioCase struct {
+	caseName
+	ioInput
+	output outputExpected
+	files  filesExpected
+}
+
+func readIO(e *Entry, _ *Criteria) (criterion, error) {
+	if len(e.Command) == 0 {
+		return nil, errors.New("an io criterion needs a command")
+	}
+	c := &ioCriterion{command: e.Command}
+	for _, one := range e.all() {
+		c.cases = append(c.cases, ioCase{
+			caseName: one.caseName, ioInput: one.ioInput, output: one.Expected.outputExpected, files: one.Expected.filesExpected,
+		})
+	}
+	return c, e.only("exit_code", "stdout", "stdout_contains", "stderr", "files")
+}
+
+func (c *ioCriterion) planned(*examination) map[string]int { return ids(c.cases) }
+
+func (c *ioCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
+	f.Strength, f.Because = guild.Strong, "what the program printed and wrote was compared outside of its sandbox"
+	for i, one := range c.cases {
+		if e := one.output; e.Stdout == nil && len(e.StdoutContains) == 0 && e.Stderr == nil && len(one.files.Files) == 0 {
+			f.Strength, f.Because = guild.Weak, "an exit code alone is soon guessed"
+		}
+		if f.OverLimit || len(f.Breaches) > 0 {
+			why := f.Fault
+			if len(f.Breaches) > 0 {
+				why = "the delivery tried what it must not"
+			}
+			f.Tests = append(f.Tests, tests(c.cases[i:], guild.TestMissing, "not run: "+why)...)
+			break
+		}
+		if err := c.run(ctx, j, one, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run runs one case.
+func (c *ioCriterion) run(ctx context.Context, j *examination, one ioCase, f *Finding) error {
+	if name := j.collision(one.Files); name != "" {
+		message := "the delivery has a directory or a file in the way of the case's file " + name
+		f.Tests = append(f.Tests, one.test(guild.TestFailed, message))
+		return nil
+	}
+	s := sandbox.Spec{
+		Argv: slices.Concat(c.command, one.Args), Env: environment(), Limits: j.limits(),
+		Copies:  j.layout.copies(true, nil),
+		Collect: slices.Sorted(maps.Keys(one.files.Files)),
+	}
+	if len(one.Files) > 0 {
+		dir, err := j.writeFiles(one.Files)
+		if err != nil {
+			return err
+		}
+		s.Copies = append(s.Copies, sandbox.Copy{Host: dir, Inside: sandbox.Workspace})
+	}
+	run, left, err := j.runFiles(ctx, f, s, one.Stdin)
+	if err != nil {
+		return err
+	}
+	f.Tests = append(f.Tests, one.judge(run, f, cmp.Or(one.output.differs(run), one.files.differs(left))))
+	return nil
+}
+
+// writeFiles writes a case's files for the host, to be copied into its sandbox.
+func (j *examination) writeFiles(files map[string]string) (dir string, err error) {
+	if dir, err = j.scratchDir("case"); err != nil {
+		return "", err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	for name, content := range files {
+		if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			return "", undecided("file %q: %w", name, err)
+		}
+		if err := root.WriteFile(name, []byte(content), 0o600); err != nil {
+			return "", undecided("file %q: %w", name, err)
+		}
+	}
+	return dir, nil
+}

@@ -1,0 +1,257 @@
+package exam
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"guild"
+	"guild/internal/judging/sandbox"
+)
+
+// reporter is a reporter for node --test that writes one line of JSON for each test.
+//
+//go:embed reporter.mjs
+var reporter string
+
+// nodeTests is the directory of the customer's tests in the workspace, so that they find the delivery's "../src/x.js".
+const nodeTests = sandbox.Workspace + "/tests"
+
+// testFile matches the names of test files.
+var testFile = regexp.MustCompile(`(^|/)(test-[^/]+|[^/]+[._-](test|spec)|test)\.[cm]?[jt]sx?$`)
+
+// nodeReport is a test as a JavaScript runner reports it.
+type nodeReport struct {
+	ID      string // "tests/a.test.js::group > name"
+	State   string
+	Message string
+}
+
+// nodeRunner runs test files in the sandbox s and reads what the runner reports.
+type nodeRunner func(ctx context.Context, j *examination, f *Finding, s sandbox.Spec, files []string) ([]nodeReport, *RunRecord, error)
+
+// nodeCriterion runs the customer's tests in JavaScript beside the delivery, by jest or by node --test. The tests that
+// count are those that the same runner reports without the delivery, or as many as the criterion says there are.
+type nodeCriterion struct {
+	id, script string
+	tests      int // how many there are; 0 if they are to be listed
+	run        nodeRunner
+}
+
+func readNodeTest(e *Entry, _ *Criteria) (criterion, error) { return readNode(e, runNode) }
+
+func readNode(e *Entry, run nodeRunner) (criterion, error) {
+	if err := e.noCases(); err != nil {
+		return nil, err
+	}
+	return &nodeCriterion{id: e.ID, script: e.Script, tests: e.Tests, run: run}, e.only()
+}
+
+func (c *nodeCriterion) planned(*examination) map[string]int { return map[string]int{c.id: 1} }
+
+func (c *nodeCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
+	f.Because = "the tests ran in the process of the code that they test"
+	files, err := nodeFiles(j.tests, c.script)
+	if err != nil {
+		return undecided("%w", err)
+	}
+	if !slices.ContainsFunc([]string{"/usr/local/bin/node", "/usr/bin/node", "/bin/node"}, isFile) {
+		return undecided("Node.js is not installed: apt-get install nodejs")
+	}
+	if name := j.inTheWay(j.tests, "tests"); name != "" {
+		f.Fault = "the delivery has a directory or a file in the way of " + name
+		f.Tests = missing(map[string]int{c.id: max(1, c.tests)})
+		return nil
+	}
+	var expected map[string]int
+	if c.tests == 0 {
+		if expected, err = c.list(ctx, j, files); err != nil {
+			return err
+		}
+	}
+	reports, run, err := c.run(ctx, j, f, j.nodeSpec(true), files)
+	if err != nil {
+		return err
+	}
+	if c.tests > 0 {
+		f.Tests = nodeCount(reports, c.id, c.tests)
+	} else {
+		f.Tests = nodeMatch(reports, expected)
+	}
+	f.distrust(run.Result)
+	return nil
+}
+
+// list finds the tests by running them without the delivery, on what the bundle's files/ has in its place.
+func (c *nodeCriterion) list(ctx context.Context, j *examination, files []string) (map[string]int, error) {
+	var f Finding
+	reports, run, err := c.run(ctx, j, &f, j.nodeSpec(false), files)
+	if err != nil {
+		return nil, err
+	}
+	expected := map[string]int{}
+	listed := map[string]bool{}
+	for _, r := range reports {
+		expected[r.ID]++
+		file, _, _ := strings.Cut(r.ID, "::")
+		listed[file] = true
+	}
+	for _, name := range files {
+		if !listed[name] {
+			return nil, undecided("the tests of %s cannot be listed without the delivery: put something into files/ that they "+
+				"can load, or say how many tests there are (%q): %s", name, "tests", cut(lastLine(run.Stderr)))
+		}
+	}
+	return expected, nil
+}
+
+// nodeSpec returns a run of JavaScript tests, with the delivery or without, but no command.
+func (j *examination) nodeSpec(delivered bool) sandbox.Spec {
+	s := sandbox.Spec{
+		Env:    environment("NODE_ENV=test", "CI=1"),
+		Copies: append(j.layout.copies(delivered, j.notNode), sandbox.Copy{Host: j.tests, Inside: nodeTests, Skip: private}),
+		Limits: j.limits(),
+	}
+	s.Limits.Output = buildOutput
+	return s
+}
+
+// runNode runs node --test with our own reporter.
+func runNode(ctx context.Context, j *examination, f *Finding, s sandbox.Spec, files []string) ([]nodeReport, *RunRecord, error) {
+	s.Argv = append([]string{"node", "--test", "--test-reporter-destination=stdout",
+		"--test-reporter=data:text/javascript;base64," + base64.StdEncoding.EncodeToString([]byte(reporter))}, files...)
+	run, err := j.run(ctx, f, s, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	return nodeReports(run.Results), run, nil
+}
+
+// notNode reports whether a delivered file stays out: one among the tests, one that configures the runner, or one that
+// replaces a package of the customer's.
+func (j *examination) notNode(name string) bool {
+	top, _, _ := strings.Cut(filepath.ToSlash(name), "/")
+	return top == "tests" || slices.Contains(jestConfigs, name) ||
+		top == "node_modules" && isDir(filepath.Join(j.layout.files, "node_modules"))
+}
+
+func isFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// nodeFiles lists the customer's test files below script, as "tests/a.test.js".
+func nodeFiles(tests, script string) ([]string, error) {
+	if tests == "" {
+		return nil, errors.New("the bundle has no tests/")
+	}
+	from := filepath.Join(tests, strings.TrimPrefix(script, "tests"))
+	if isFile(from) {
+		return []string{script}, nil
+	}
+	var files []string
+	err := filepath.WalkDir(from, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(tests, p)
+		if err == nil && d.Type().IsRegular() && testFile.MatchString(filepath.ToSlash(name)) {
+			files = append(files, path.Join("tests", filepath.ToSlash(name)))
+		}
+		return err
+	})
+	if err == nil && len(files) == 0 {
+		err = errors.New("no JavaScript tests")
+	}
+	return files, err
+}
+
+// nodeReports reads the lines of our own reporter. It skips suites, and files that are reported as a whole.
+func nodeReports(results string) []nodeReport {
+	var reports []nodeReport
+	above := map[string][]string{} // the names that a test of a file is in
+	lines := bufio.NewScanner(strings.NewReader(results))
+	lines.Buffer(nil, buildOutput)
+	for lines.Scan() {
+		var e struct {
+			Type, Name, File, Message string
+			Nesting                   int
+			Suite, Skip               bool
+		}
+		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Nesting < 0 || e.Nesting > len(above[e.File]) || e.Nesting > 50 {
+			continue
+		}
+		names := append(slices.Clone(above[e.File][:e.Nesting]), e.Name)
+		switch {
+		case e.Type == "test:start":
+			above[e.File] = names
+		case e.Suite || e.Name == e.File || e.Type != "test:pass" && e.Type != "test:fail":
+		default:
+			r := nodeReport{ID: relative(e.File) + "::" + strings.Join(names, " > "), State: guild.TestFailed, Message: e.Message}
+			if e.Skip {
+				r.State = guild.TestSkipped
+			} else if e.Type == "test:pass" {
+				r.State = guild.TestPassed
+			}
+			reports = append(reports, r)
+		}
+	}
+	return reports
+}
+
+// relative returns a file's name below the workspace, wherever a runner has the workspace.
+func relative(file string) string {
+	if _, name, inside := strings.Cut(file, sandbox.Workspace+"/"); inside {
+		return name
+	}
+	return file
+}
+
+// nodeMatch compares the reports with the expected tests. A test that is reported more or less often than it
+// exists has not passed.
+func nodeMatch(reports []nodeReport, expected map[string]int) []guild.Test {
+	got := map[string][]nodeReport{}
+	for _, r := range reports {
+		got[r.ID] = append(got[r.ID], r)
+	}
+	var tests []guild.Test
+	for _, id := range slices.Sorted(maps.Keys(expected)) {
+		list := missing(map[string]int{id: expected[id]})
+		for i := range list {
+			switch {
+			case len(got[id]) > expected[id]:
+				list[i].State, list[i].Message = guild.TestFailed, "it was reported more often than it exists"
+			case i < len(got[id]):
+				list[i].State, list[i].Message = got[id][i].State, cut(got[id][i].Message)
+			}
+		}
+		tests = append(tests, list...)
+	}
+	return tests
+}
+
+// nodeCount compares the reports with a number of tests. The failed ones come first, so that others cannot push them out.
+func nodeCount(reports []nodeReport, id string, n int) []guild.Test {
+	worst := func(r nodeReport) int {
+		return slices.Index([]string{guild.TestFailed, guild.TestSkipped, guild.TestPassed}, r.State)
+	}
+	slices.SortStableFunc(reports, func(a, b nodeReport) int { return cmp.Compare(worst(a), worst(b)) })
+	tests := missing(map[string]int{id: n})
+	for i := range min(n, len(reports)) {
+		tests[i] = guild.Test{ID: fmt.Sprintf("%s[%d] %s", id, i, cut(reports[i].ID)), State: reports[i].State, Message: cut(reports[i].Message)}
+	}
+	return tests
+}

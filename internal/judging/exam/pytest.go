@@ -1,0 +1,389 @@
+package exam
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+	"strings"
+
+	"guild"
+	"guild/internal/judging/sandbox"
+)
+
+// The parts of the programs that run in the sandboxes. Their own comments say what they promise.
+var (
+	//go:embed python/plan.py
+	planSource string
+	//go:embed python/examiner.py
+	inprocSource string
+	//go:embed python/wire.py
+	wireSource string
+	//go:embed python/values.py
+	valuesSource string
+	//go:embed python/mirror.py
+	mirrorSource string
+	//go:embed python/sharing.py
+	sharingSource string
+	//go:embed python/proxies.py
+	proxiesSource string
+	//go:embed python/lending.py
+	lendingSource string
+	//go:embed python/arrival.py
+	arrivalSource string
+	//go:embed python/link.py
+	linkSource string
+	//go:embed python/modules.py
+	modulesSource string
+	//go:embed python/asserts.py
+	assertsSource string
+	//go:embed python/running.py
+	runningSource string
+	//go:embed python/split.py
+	splitSource string
+	//go:embed python/subject.py
+	subjectSource string
+)
+
+// The programs, put together. A runner that forks keeps one interpreter warm for each.
+var (
+	inprocProgram   = &sandbox.Program{Name: "inproc.py", Setup: planSource + inprocSource}
+	examinerProgram = &sandbox.Program{
+		Name: "examiner.py",
+		Setup: planSource + wireSource + valuesSource + mirrorSource + sharingSource + proxiesSource + lendingSource +
+			arrivalSource + linkSource + modulesSource + assertsSource + runningSource + splitSource,
+	}
+	subjectProgram = &sandbox.Program{Name: "subject.py", Setup: wireSource + valuesSource + mirrorSource + subjectSource}
+)
+
+// Exit codes of pytest: some tests failed, none were found.
+const (
+	pytestFailed  = 1
+	pytestNothing = 5
+)
+
+// order tells the examiner, on standard input, what to do.
+type order struct {
+	Word       string `json:"word"` // marks the examiner's records
+	Script     string `json:"script"`
+	Descriptor int    `json:"descriptor"` // where it hides the results
+	Collect    bool   `json:"collect"`    // only list the tests
+}
+
+// record is one line of what the examiner reports.
+type record struct {
+	Word string `json:"word"`
+	Kind string `json:"kind"` // plan, test, broken, item, ran, end
+
+	ID      string `json:"id"`
+	State   string `json:"state"`
+	Message string `json:"message"`
+
+	Tests   map[string]int `json:"tests"` // test → how many of it, 0 if its source does not tell
+	Certain bool           `json:"certain"`
+	Python  string         `json:"python"`
+	Pytest  string         `json:"pytest"`
+
+	Layer   string `json:"layer"`   // one of the guild.Layer constants, or empty
+	Micros  int64  `json:"us"`      // of a test's call
+	Decided int    `json:"decided"` // as in guild.Test; at the end, in all and outside of tests too
+
+	Code     int      `json:"code"`
+	Reported int      `json:"reported"`
+	Notes    []string `json:"notes"`  // what the examiner could not do
+	Closed   string   `json:"closed"` // why the subject could not be asked any more
+}
+
+// report holds the examiner's records that are believed.
+type report struct {
+	plan   *record
+	tests  []record
+	broken []record
+	items  []string
+	ran    string // what may be the delivery's and ran among the tests
+	end    *record
+	forged int // lines that were not the examiner's, or came when it had nothing more to say
+}
+
+// How Python tests are run: the examiner in a sandbox of its own, or beside the delivery in one process.
+const (
+	modeSplit  = "split"
+	modeInproc = "inproc"
+)
+
+// pythonMode has the field that says how. Every criterion has it, because python_mode is a field of the whole file.
+type pythonMode struct {
+	Mode string `json:"mode,omitempty"` // of pytest, instead of python_mode
+}
+
+func (m pythonMode) check() error {
+	if m.Mode != modeSplit && m.Mode != modeInproc {
+		return fmt.Errorf("mode %q is neither %s nor %s", m.Mode, modeSplit, modeInproc)
+	}
+	return nil
+}
+
+// pytestCriterion runs the customer's Python tests. Their ids are fixed before any submitted code runs, or in a
+// sandbox where none does; only those count, and each must be reported as passed.
+type pytestCriterion struct {
+	id, script string
+	inproc     bool
+}
+
+func readPytest(e *Entry, _ *Criteria) (criterion, error) {
+	if err := e.noCases(); err != nil {
+		return nil, err
+	}
+	return &pytestCriterion{id: e.ID, script: cmp.Or(e.Script, "tests"), inproc: e.Mode == modeInproc}, e.only()
+}
+
+func (c *pytestCriterion) planned(*examination) map[string]int { return map[string]int{c.id: 1} }
+
+func (c *pytestCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
+	if !c.inproc {
+		return c.split(ctx, j, f)
+	}
+	f.Because = "the tests ran in the process of the code that they test"
+	rep, run, err := c.runInproc(ctx, j, f, false)
+	if err != nil {
+		return err
+	}
+	if err := c.believe(ctx, j, f, &rep, &run.Result, run.Stderr); err != nil {
+		return err
+	}
+	if rep.forged > 0 {
+		detail := fmt.Sprintf("%d records that are not the judge's own", rep.forged)
+		f.Breaches = append(f.Breaches, guild.Breach{Syscall: "results", Detail: detail})
+	}
+	if f.Fault == "" {
+		f.Fault = rep.fault(run.Result)
+	}
+	return nil
+}
+
+// believe adds to the finding what an examiner reported of the expected tests.
+func (c *pytestCriterion) believe(ctx context.Context, j *examination, f *Finding, rep *report, res *sandbox.Result, stderr string) error {
+	if rep.plan == nil {
+		if strings.Contains(stderr, "No module named 'pytest'") {
+			return undecided("pytest is not installed for %s: apt-get install python3-pytest", j.python()[0])
+		}
+		if f.Fault != "" || len(f.Breaches) > 0 || res.Killed != "" {
+			f.Tests = missing(c.planned(j))
+			return nil
+		}
+		return undecided("the tests cannot be read: %s", cut(lastLine(stderr)))
+	}
+	f.Tools = map[string]string{"python": rep.plan.Python, "pytest": rep.plan.Pytest}
+	expected, err := c.expected(ctx, j, rep)
+	if err != nil {
+		return err
+	}
+	if len(expected) == 0 {
+		return undecided("no tests")
+	}
+	f.Tests = rep.match(expected)
+	for _, t := range f.Tests {
+		f.Decided += t.Decided
+	}
+	if rep.end != nil {
+		f.Decided = max(f.Decided, rep.end.Decided)
+		f.Warnings = append(f.Warnings, rep.end.Notes...)
+	}
+	return nil
+}
+
+// newOrder makes an order. The word and the descriptor only keep out code that does not look for them.
+func (c *pytestCriterion) newOrder(collect bool) (order, []byte, error) {
+	n, err := rand.Int(rand.Reader, big.NewInt(800))
+	if err != nil {
+		return order{}, nil, err
+	}
+	o := order{Word: rand.Text(), Script: c.script, Descriptor: 100 + int(n.Int64()), Collect: collect}
+	stdin, err := json.Marshal(o)
+	return o, stdin, err
+}
+
+// places returns the environment variable with the directories of the tests and, after Python's library, of modules. A
+// runner that has other names for the sandbox's directories translates them in the environment.
+func places(more ...string) string {
+	return "GUILD_PLACES=" + strings.Join(append([]string{testsDir, judgeDir}, more...), ":")
+}
+
+// runInproc runs the examiner beside the delivery or, to list the tests, without it.
+func (c *pytestCriterion) runInproc(ctx context.Context, j *examination, f *Finding, collect bool) (report, *RunRecord, error) {
+	o, stdin, err := c.newOrder(collect)
+	if err != nil {
+		return report{}, nil, err
+	}
+	s := sandbox.Spec{
+		Argv: j.python(), Program: inprocProgram,
+		Env:    environment("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", places(sandbox.Workspace, sandbox.Workspace+"/src")),
+		Copies: j.layout.copies(!collect, nil), Limits: j.limits(),
+	}
+	j.showTests(&s)
+	run, err := j.run(ctx, f, s, string(stdin))
+	if err != nil {
+		return report{}, nil, err
+	}
+	run.Argv = append(j.python(), "-c", inprocProgram.Name)
+	return readReport(run.Results, o.Word), run, nil
+}
+
+// readReport sorts the records. The word only keeps out code that does not look for it.
+func readReport(results, word string) report {
+	var rep report
+	lines := bufio.NewScanner(strings.NewReader(results))
+	lines.Buffer(nil, sandbox.DefaultOutput+1)
+	for lines.Scan() {
+		var r record
+		if json.Unmarshal(lines.Bytes(), &r) != nil || r.Word != word || rep.end != nil || !rep.take(r) {
+			rep.forged++
+		}
+	}
+	return rep
+}
+
+// take stores a record; false if the report has no place for it.
+func (rep *report) take(r record) bool {
+	switch {
+	case r.Kind == "plan" && rep.plan == nil:
+		rep.plan = &r
+	case rep.plan == nil:
+		return false
+	case r.Kind == "test":
+		rep.tests = append(rep.tests, r)
+	case r.Kind == "broken":
+		rep.broken = append(rep.broken, r)
+	case r.Kind == "item":
+		rep.items = append(rep.items, r.ID)
+	case r.Kind == "ran":
+		rep.ran = cmp.Or(rep.ran, r.Message)
+	case r.Kind == "end":
+		rep.end = &r
+	default:
+		return false
+	}
+	return true
+}
+
+// fault says why a run did not end properly, or does not agree with its report; empty if it did.
+func (rep *report) fault(res sandbox.Result) string {
+	switch {
+	case res.Signal != "":
+		return "ended by " + res.Signal
+	case res.Cut:
+		return "the report is too long"
+	case rep.end == nil:
+		return fmt.Sprintf("the run ended before its tests did, with exit code %d", res.Exit)
+	case rep.end.Code != res.Exit || rep.end.Reported != len(rep.tests):
+		return "the report does not agree with how the run ended"
+	case rep.end.Code > pytestFailed && rep.end.Code != pytestNothing && len(rep.broken) == 0:
+		return fmt.Sprintf("pytest failed with exit code %d", rep.end.Code)
+	default:
+		return ""
+	}
+}
+
+// expected returns how many of each test there must be. Where the source does not tell, an examiner that shares
+// no process with the delivery is believed; otherwise, or if it could not import the tests, they are listed in a
+// sandbox without the delivery. If even that fails, one of each is expected.
+func (c *pytestCriterion) expected(ctx context.Context, j *examination, rep *report) (map[string]int, error) {
+	if rep.plan.Certain {
+		return rep.plan.Tests, nil
+	}
+	items := rep.items
+	if c.inproc || len(items) == 0 || len(rep.broken) > 0 {
+		var f Finding
+		listed, _, err := c.runInproc(ctx, j, &f, true)
+		if err != nil {
+			return nil, err
+		}
+		items = listed.items
+	}
+	expected := map[string]int{}
+	for _, id := range items {
+		expected[function(id)]++
+	}
+	for id, n := range rep.plan.Tests {
+		expected[id] = max(expected[id], n)
+	}
+	return expected, nil
+}
+
+// function returns a test's id without its parameters.
+func function(id string) string {
+	name, _, _ := strings.Cut(id, "[")
+	return name
+}
+
+// match compares the reported tests with the expected ones.
+func (rep *report) match(expected map[string]int) []guild.Test {
+	states := map[string]*guild.Test{}
+	var tests []*guild.Test
+	found := map[string]int{}
+	for _, r := range rep.tests {
+		t := states[r.ID]
+		if n, known := expected[function(r.ID)]; !known {
+			continue // the delivery's own
+		} else if t == nil && n > 0 && found[function(r.ID)] == n {
+			continue // more of it than there are
+		}
+		if t == nil {
+			t = &guild.Test{ID: r.ID, State: r.State, Layer: r.Layer, Micros: r.Micros}
+			states[r.ID] = t
+			tests = append(tests, t)
+			found[function(r.ID)]++
+		} else {
+			t.State = guild.TestFailed // reported twice: a failing teardown, or a forgery
+		}
+		t.Decided = max(t.Decided, r.Decided)
+		if t.State != guild.TestPassed {
+			t.Message = cut(r.Message)
+		}
+	}
+	all := make([]guild.Test, 0, len(tests))
+	for _, t := range tests {
+		all = append(all, *t)
+	}
+	return append(all, rep.unreported(expected, found)...)
+}
+
+// unreported returns the expected tests that were not reported.
+func (rep *report) unreported(expected, found map[string]int) []guild.Test {
+	left := map[string]int{}
+	for id, n := range expected {
+		if n = max(n, 1) - found[id]; n > 0 {
+			left[id] = n
+		}
+	}
+	tests := missing(left)
+	for i := range tests {
+		for _, b := range rep.broken {
+			if strings.HasPrefix(tests[i].ID, b.ID) {
+				tests[i].Message = cut(b.Message)
+			}
+		}
+	}
+	return tests
+}
+
+// missing returns missing tests: id → how many of it, in the order of the ids.
+func missing(count map[string]int) []guild.Test {
+	var tests []guild.Test
+	for _, id := range slices.Sorted(maps.Keys(count)) {
+		for i := range count[id] {
+			t := guild.Test{ID: id, State: guild.TestMissing}
+			if count[id] > 1 {
+				t.ID = fmt.Sprintf("%s[%d]", id, i)
+			}
+			tests = append(tests, t)
+		}
+	}
+	return tests
+}

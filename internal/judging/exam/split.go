@@ -1,0 +1,230 @@
+package exam
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"guild"
+	"guild/internal/judging/sandbox"
+)
+
+// How long the subject may go on after the examiner has ended, and how much longer than the subject the examiner may take, so
+// that it can still report what it was waiting for.
+const (
+	grace        = 5 * time.Second
+	examinerWall = 3 * time.Second
+	examinerCPU  = 5 * time.Second
+)
+
+// half is one of the two sandboxes of a split examination, with its results.
+type half struct {
+	spec                    sandbox.Spec
+	stdout, stderr, results bytes.Buffer
+	result                  sandbox.Result
+	err                     error
+}
+
+func (h *half) record(name string) RunRecord {
+	return RunRecord{
+		Argv:   append(h.spec.Argv[:len(h.spec.Argv):len(h.spec.Argv)], "-c", name), // the text would drown the evidence
+		Limits: h.spec.Limits.WithDefaults(), Result: h.result,
+		Stdout: h.stdout.String(), Stderr: h.stderr.String(), Results: h.results.String(),
+	}
+}
+
+// split runs the customer's tests in one sandbox and the delivery in another, joined by a socket. The tests reach the
+// delivery through proxies; no delivered code runs where the results are made, and none sees what is expected.
+func (c *pytestCriterion) split(ctx context.Context, j *examination, f *Finding) error {
+	f.Strength = guild.Strong
+	f.Because = "the tests ran in a sandbox of their own, and what decides was compared there"
+	o, stdin, err := c.newOrder(false)
+	if err != nil {
+		return err
+	}
+	empty, err := j.writeFiles(nil)
+	if err != nil {
+		return err
+	}
+	examiner := &half{spec: j.examinerSpec()}
+	subject := &half{spec: j.subjectSpec(empty)}
+	if err := j.runBoth(ctx, examiner, subject, stdin); err != nil {
+		return err
+	}
+	f.Runs = append(f.Runs, examiner.record(examinerProgram.Name), subject.record(subjectProgram.Name))
+	f.Usage = f.Usage.Add(subject.result.Usage)
+	f.Breaches = append(f.Breaches, subject.result.Breaches...)
+	f.Warnings = append(f.Warnings, subject.result.Warnings...)
+	if err := c.blame(ctx, j, f, examiner.result.Breaches); err != nil {
+		return err
+	}
+	rep := readReport(examiner.results.String(), o.Word)
+	if err := c.believe(ctx, j, f, &rep, &examiner.result, examiner.stderr.String()); err != nil {
+		return err
+	}
+	rep.weaken(f)
+	if f.Fault == "" {
+		f.Fault, f.OverLimit = splitFault(&rep, examiner, subject)
+	}
+	return nil
+}
+
+// blame decides who caused the breaches in the tests' sandbox. Those that happen without the delivery too are the tests' own,
+// and warnings; the others are the delivery's, because only its answers made the difference.
+func (c *pytestCriterion) blame(ctx context.Context, j *examination, f *Finding, breaches []guild.Breach) error {
+	if len(breaches) == 0 {
+		return nil
+	}
+	var alone Finding
+	if _, _, err := c.runInproc(ctx, j, &alone, true); err != nil {
+		return err
+	}
+	for _, b := range breaches {
+		if slices.ContainsFunc(alone.Breaches, func(own guild.Breach) bool { return own.Syscall == b.Syscall }) {
+			f.Warnings = append(f.Warnings, "the tests themselves: "+b.Syscall+": "+b.Detail)
+			continue
+		}
+		b.Detail = "in the tests, with what the delivery answered: " + b.Detail
+		f.Breaches = append(f.Breaches, b)
+	}
+	return nil
+}
+
+// weaken makes a finding weak that relies on the delivery's own answers: in a test that passed, or in what tests share, it
+// was asked whether its own objects are equal or the like, or the tests ran code that may be the delivery's.
+func (rep *report) weaken(f *Finding) {
+	if rep.ran != "" {
+		f.Strength, f.Decided = guild.Weak, max(f.Decided, 1)
+		f.Because = "what the delivery may have made ran beside the tests: " + cut(rep.ran)
+		return
+	}
+	if f.Decided == 0 || Passed(f.Tests) == 0 {
+		return
+	}
+	n := 0
+	for _, t := range f.Tests {
+		if t.State == guild.TestPassed && t.Decided > 0 {
+			n++
+		}
+	}
+	f.Strength = guild.Weak
+	f.Because = fmt.Sprintf("%d of the tests passed by what the delivery says of its own objects", n)
+	if n == 0 {
+		f.Because = "the delivery said of its own objects what tests may share"
+	}
+}
+
+// splitFault says why the two halves did not end properly. The subject's reasons come first, because its failure makes the
+// examiner fail.
+func splitFault(rep *report, examiner, subject *half) (fault string, limit bool) {
+	closed := rep.end == nil || rep.end.Closed != ""
+	res := subject.result
+	switch {
+	case res.Killed != "":
+		return overLimit(res, subject.spec.Limits.WithDefaults()), true
+	case errors.Is(subject.err, errLingers):
+		return "the delivery's process did not end", true
+	case closed && res.Signal != "":
+		return "the delivery's process was ended by " + res.Signal, false
+	case rep.end != nil && strings.HasPrefix(rep.end.Closed, "the connection"):
+		return fmt.Sprintf("the delivery's process ended, exit code %d", res.Exit), false
+	case rep.end != nil && rep.end.Closed != "":
+		return "the delivery's answers cannot be read: " + cut(rep.end.Closed), false
+	}
+	if res := examiner.result; res.Killed != "" {
+		return "the tests, with what the delivery answered: " + overLimit(res, examiner.spec.Limits.WithDefaults()), true
+	}
+	return rep.fault(examiner.result), false
+}
+
+// errLingers is the cause for stopping a subject that went on after the examiner had ended.
+var errLingers = errors.New("the examination is over")
+
+// runBoth runs the two sandboxes at the same time, each with one end of a socket, until both have ended.
+func (j *examination) runBoth(ctx context.Context, examiner, subject *half, stdin []byte) error {
+	ends, err := channelPair()
+	if err != nil {
+		return err
+	}
+	bounded, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		subject.result, subject.err = j.engine.Runner.Run(bounded, subject.spec, sandbox.IO{
+			Stdout: &subject.stdout, Stderr: &subject.stderr, Channel: ends[1],
+		})
+	}()
+	examiner.result, examiner.err = j.engine.Runner.Run(ctx, examiner.spec, sandbox.IO{
+		Stdin: bytes.NewReader(stdin), Stdout: &examiner.stdout, Stderr: &examiner.stderr, Results: &examiner.results,
+		Channel: ends[0],
+	})
+	late := time.AfterFunc(grace, func() { stop(errLingers) })
+	if examiner.err != nil {
+		stop(examiner.err)
+	}
+	<-done
+	late.Stop()
+	if subject.err != nil && errors.Is(context.Cause(bounded), errLingers) && ctx.Err() == nil {
+		subject.err = errLingers
+		return examiner.err
+	}
+	if examiner.err != nil {
+		return examiner.err // which has stopped the subject, too
+	}
+	return subject.err
+}
+
+// channelPair returns the two ends of a stream socket. A runner closes the end that it is given.
+func channelPair() (ends [2]*os.File, err error) {
+	syscall.ForkLock.RLock()
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(pair[0])
+		syscall.CloseOnExec(pair[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return ends, fmt.Errorf("channel: %w", err)
+	}
+	for i, fd := range pair {
+		ends[i] = os.NewFile(uintptr(fd), "channel")
+	}
+	return ends, nil
+}
+
+// examinerSpec returns the sandbox of the tests. It has the bundle's files, which tests may read, and nothing of the
+// delivery.
+func (j *examination) examinerSpec() sandbox.Spec {
+	l := j.limits()
+	l.Wall += examinerWall
+	l.CPU = min(l.CPU+examinerCPU, sandbox.DefaultCPU)
+	s := sandbox.Spec{
+		Argv: j.python(), Program: examinerProgram,
+		Env:    environment("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", places()),
+		Copies: j.layout.copies(false, nil), Limits: l,
+	}
+	j.showTests(&s)
+	return s
+}
+
+// subjectSpec returns the sandbox of the delivery, without tests: in their place it has an empty directory, which gets the
+// data files that a test passes to the delivery.
+func (j *examination) subjectSpec(empty string) sandbox.Spec {
+	return sandbox.Spec{
+		Argv: j.python(), Program: subjectProgram, Env: environment(), Limits: j.limits(),
+		Copies: append(j.layout.copies(true, nil), sandbox.Copy{Host: empty, Inside: testsDir}),
+	}
+}
+
+// python returns the command line of the interpreter: isolated, and without writing compiled files.
+func (j *examination) python() []string {
+	return []string{cmp.Or(j.engine.Python, "/usr/bin/python3"), "-I", "-B"}
+}

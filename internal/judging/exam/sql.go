@@ -1,0 +1,326 @@
+package exam
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"guild"
+	"guild/internal/judging/sandbox"
+)
+
+// querier is the program that queries a database.
+//
+//go:embed querier.py
+var querier string
+
+// maxRows bounds the rows of an answer.
+const maxRows = 1000
+
+// sqlOrder tells the querier, on standard input, what to do.
+type sqlOrder struct {
+	Engine   string   `json:"engine"`
+	Database string   `json:"database,omitempty"` // below the workspace
+	Programs string   `json:"programs,omitempty"` // directory of PostgreSQL's
+	Queries  []string `json:"queries"`
+	Most     int      `json:"most"`
+}
+
+// sqlAnswer is the querier's answer to one query.
+type sqlAnswer struct {
+	Rows  []json.RawMessage `json:"rows"`
+	Error string            `json:"error"`
+}
+
+// Engines of a sql_check.
+const (
+	sqlite   = "sqlite"
+	postgres = "postgresql"
+)
+
+// defaultDatabase is the file of a sql_check that names none.
+const defaultDatabase = "database.sqlite"
+
+// databaseFields say where the database of a sql_check is.
+type databaseFields struct {
+	Database string `json:"database,omitempty"` // the file below the workspace
+	Engine   string `json:"engine,omitempty"`   // sqlite if empty, or postgresql
+}
+
+// queryFields has the query of a case.
+type queryFields struct {
+	Query string `json:"query,omitempty"`
+}
+
+// rowsExpected says what a query must answer.
+type rowsExpected struct {
+	Result json.RawMessage   `json:"result,omitempty"` // the one value of the one row
+	Rows   []json.RawMessage `json:"rows,omitempty"`   // each an array of values
+}
+
+func (e rowsExpected) given() []string {
+	return names(map[string]bool{"result": e.Result != nil, "rows": e.Rows != nil})
+}
+
+// sqliteCriterion has the delivery make a database, and queries it in a sandbox where nothing of the delivery runs.
+type sqliteCriterion struct {
+	service  Service // makes the database; empty if it is one of the delivered files
+	database string
+	cases    []sqlCase
+}
+
+type sqlCase struct {
+	caseName
+	queryFields
+	rowsExpected
+}
+
+// readSQL finds the database of a criterion.
+func readSQL(e *Entry, _ *Criteria) (criterion, error) {
+	var cases []sqlCase
+	for _, one := range e.all() {
+		if one.Query == "" {
+			return nil, errors.New("a sql_check needs a query")
+		}
+		if len(one.Expected.rowsExpected.given()) == 0 {
+			return nil, errors.New("a sql_check needs expected.result or expected.rows")
+		}
+		cases = append(cases, sqlCase{caseName: one.caseName, queryFields: one.queryFields, rowsExpected: one.Expected.rowsExpected})
+	}
+	e.Engine = cmp.Or(e.Engine, sqlite)
+	switch {
+	case e.Engine != sqlite && e.Engine != postgres:
+		return nil, fmt.Errorf("engine %q is neither %s nor %s", e.Engine, sqlite, postgres)
+	case e.Database != "" && (!local(e.Database) || e.Engine == postgres):
+		return nil, fmt.Errorf("database %q is not a file below the workspace", e.Database)
+	case e.Service.empty() && e.Engine == postgres:
+		e.Unverifiable = "it has neither a script nor a command that fills the database"
+	}
+	unnamed := e.Database == ""
+	e.Database = cmp.Or(e.Database, defaultDatabase)
+	if err := e.only("result", "rows"); err != nil {
+		return nil, err
+	}
+	if e.Engine == postgres {
+		return &postgresCriterion{service: e.Service, cases: cases}, nil
+	}
+	c := &sqliteCriterion{service: e.Service, database: e.Database, cases: cases}
+	if unnamed && e.Service.empty() {
+		return &unnamedDatabase{c}, nil
+	}
+	return c, nil
+}
+
+// unnamedDatabase is a criterion that says neither how its database is made nor its name. A person must decide if no
+// defaultDatabase was delivered.
+type unnamedDatabase struct{ *sqliteCriterion }
+
+func (c *unnamedDatabase) unverifiable(l layout) string {
+	if isDir, there := l.seen[c.database]; isDir || !there {
+		return "it has neither a script nor a command that makes the database, and no " + c.database + " was delivered"
+	}
+	return ""
+}
+
+func (c *sqliteCriterion) planned(*examination) map[string]int { return ids(c.cases) }
+
+func (c *sqliteCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
+	f.Strength, f.Because = guild.Strong, "the database was asked where nothing of the delivery runs, and the answer compared outside"
+	database, err := c.make(ctx, j, f)
+	if err != nil {
+		return err
+	}
+	last := f.Runs[len(f.Runs)-1]
+	why := f.Fault
+	_, there := database[c.database]
+	switch {
+	case why != "":
+	case last.Result.Exit != 0:
+		why = fmt.Sprintf("what makes the database ended with exit code %d; %s", last.Result.Exit, lastLine(last.Stderr))
+	case !there:
+		why = "there is no database " + c.database
+	}
+	if why != "" {
+		f.Tests = tests(c.cases, guild.TestFailed, why)
+		return nil
+	}
+	dir, err := j.writeFiles(database)
+	if err != nil {
+		return err
+	}
+	return j.query(ctx, f, c.cases, sqlOrder{Engine: sqlite, Database: c.database}, sandbox.Spec{
+		Copies: []sandbox.Copy{{Host: dir, Inside: sandbox.Workspace}}, Env: environment(), Limits: j.limits(),
+	})
+}
+
+// make runs what makes the database and collects it, with the journals that SQLite may leave beside it.
+func (c *sqliteCriterion) make(ctx context.Context, j *examination, f *Finding) (map[string]string, error) {
+	argv := []string{"/bin/true"} // it is one of the delivered files
+	if !c.service.empty() {
+		var err error
+		if argv, err = j.start(c.service); err != nil {
+			return nil, err
+		}
+	}
+	s := sandbox.Spec{
+		Argv: argv, Copies: j.layout.copies(true, nil), Limits: j.limits(),
+		Env:     environment("DATABASE_URL=sqlite:///"+c.database, "DATABASE="+c.database),
+		Collect: []string{c.database, c.database + "-wal", c.database + "-journal"},
+	}
+	if c.service.Script != "" {
+		j.showTests(&s)
+	}
+	_, left, err := j.runFiles(ctx, f, s, "")
+	if err != nil {
+		return nil, err
+	}
+	database := map[string]string{}
+	for name, content := range left {
+		database[name] = string(content)
+	}
+	return database, nil
+}
+
+// query runs the querier with the arguments s.Argv, and compares its answers.
+func (j *examination) query(ctx context.Context, f *Finding, cases []sqlCase, o sqlOrder, s sandbox.Spec) error {
+	for _, one := range cases {
+		o.Queries = append(o.Queries, one.Query)
+	}
+	o.Most = maxRows
+	stdin, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	s.Argv = append([]string{j.engine.python(), "-I", "-B", "-c", querier}, s.Argv...)
+	run, err := j.run(ctx, f, s, string(stdin))
+	if err != nil {
+		return err
+	}
+	run.Argv = slices.Replace(slices.Clone(s.Argv), 4, 5, "querier.py")
+	results := run.Results
+	if o.Engine == postgres {
+		var up bool
+		if results, up = strings.CutPrefix(results, `{"up": true}`+"\n"); !up {
+			return undecided("PostgreSQL does not start in the sandbox: %s", cut(lastLine(run.Stderr)))
+		}
+	} else if results == "" && strings.Contains(run.Stderr, "No module named '_sqlite3'") {
+		return undecided("%s has no sqlite3 module", s.Argv[0])
+	}
+	answers := strings.Split(results, "\n")
+	for i, one := range cases {
+		t := one.test(guild.TestFailed, "")
+		var a sqlAnswer
+		switch {
+		case f.Fault != "":
+			t.Message = f.Fault
+		case i >= len(answers)-1 || strict([]byte(answers[i]), &a) != nil:
+			t.Message = cut("no answer; " + lastLine(run.Stderr))
+		default:
+			t.Message = cut(one.differs(a))
+			if t.Message == "" {
+				t.State = guild.TestPassed
+			}
+		}
+		f.Tests = append(f.Tests, t)
+	}
+	return nil
+}
+
+// differs says how an answer differs from what was expected, empty if it does not.
+func (e rowsExpected) differs(a sqlAnswer) string {
+	if a.Error != "" {
+		return a.Error
+	}
+	var exact tolerance
+	if e.Result != nil {
+		want := slices.Concat([]byte("["), e.Result, []byte("]"))
+		if len(a.Rows) != 1 || !exact.sameJSON(want, a.Rows[0]) {
+			return fmt.Sprintf("rows %s, want one with %s", quote(rowsText(a.Rows)), quote(string(e.Result)))
+		}
+	}
+	if e.Rows != nil && !slices.EqualFunc(e.Rows, a.Rows, func(w, g json.RawMessage) bool { return exact.sameJSON(w, g) }) {
+		return fmt.Sprintf("rows %s, want %s", quote(rowsText(a.Rows)), quote(rowsText(e.Rows)))
+	}
+	return ""
+}
+
+func rowsText(rows []json.RawMessage) string {
+	var texts []string
+	for _, r := range rows {
+		texts = append(texts, string(r))
+	}
+	return "[" + strings.Join(texts, ",") + "]"
+}
+
+// What a PostgreSQL server takes on top of the judged run's own limits.
+const (
+	postgresTime = 20 * time.Second
+	postgresDisk = 256 << 20
+)
+
+// postgresCriterion queries a PostgreSQL server that runs in the same sandbox as what fills it.
+type postgresCriterion struct {
+	service Service
+	cases   []sqlCase
+}
+
+func (c *postgresCriterion) planned(*examination) map[string]int { return ids(c.cases) }
+
+func (c *postgresCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
+	f.Because = "the database server ran beside the delivery"
+	programs, version, err := postgresPrograms()
+	if err != nil {
+		return err
+	}
+	f.Tools = map[string]string{"postgresql": version}
+	argv, err := j.start(c.service)
+	if err != nil {
+		return err
+	}
+	s := sandbox.Spec{
+		Argv:   argv, // of the querier
+		Copies: j.layout.copies(true, nil), Limits: j.limits(),
+		Env: environment(),
+	}
+	s.Limits.Wall += postgresTime
+	s.Limits.CPU += postgresTime
+	s.Limits.Disk = postgresDisk
+	if c.service.Script != "" {
+		j.showTests(&s)
+	}
+	return j.query(ctx, f, c.cases, sqlOrder{Engine: postgres, Programs: programs}, s)
+}
+
+// postgresPrograms finds the newest installation of PostgreSQL below /usr, where sandboxes can see it.
+func postgresPrograms() (dir, version string, err error) {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	byVersion := map[int]string{}
+	for _, p := range append(found, "/usr/bin/postgres", "/usr/local/bin/postgres") {
+		dir := filepath.Dir(p)
+		if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
+			continue
+		}
+		major := 0
+		fmt.Sscanf(strings.TrimPrefix(dir, "/usr/lib/postgresql/"), "%d", &major)
+		if byVersion[major] == "" {
+			byVersion[major] = dir
+		}
+	}
+	if len(byVersion) == 0 {
+		return "", "", undecided("PostgreSQL is not installed: apt-get install postgresql")
+	}
+	newest := slices.Max(slices.Collect(maps.Keys(byVersion)))
+	if newest == 0 {
+		return byVersion[newest], "unknown", nil
+	}
+	return byVersion[newest], fmt.Sprint(newest), nil
+}

@@ -1,0 +1,76 @@
+package confine
+
+import (
+	"io"
+	"math"
+	"sync/atomic"
+
+	"guild/internal/judging/sandbox"
+)
+
+// overflow is how many times Limits.Output a run may write before it is killed.
+const overflow = 16
+
+// Flood counts the bytes that a run writes to all its streams, and signals when they exceed the limit.
+type Flood struct {
+	written atomic.Int64
+	limit   int64
+	cut     atomic.Bool
+	over    chan struct{} // closed when the limit is exceeded
+}
+
+// NewFlood returns the count of a run of which so many bytes of each stream are kept.
+func NewFlood(kept int64) *Flood {
+	return &Flood{limit: kept * overflow, over: make(chan struct{})}
+}
+
+// Written returns how many bytes were written so far, kept or not.
+func (f *Flood) Written() int64 { return f.written.Load() }
+
+// Cut reports whether a stream was longer than what is kept.
+func (f *Flood) Cut() bool { return f.cut.Load() }
+
+// add counts n more bytes.
+func (f *Flood) add(n int) {
+	now := f.written.Add(int64(n))
+	if now > f.limit && now-int64(n) <= f.limit {
+		close(f.over)
+	}
+}
+
+// Keep returns a writer for one stream that passes the first bytes on to w, or all of them if w is a sandbox.Whole. w may be
+// nil.
+func (f *Flood) Keep(w io.Writer, bytes int64) io.Writer {
+	whole, ok := w.(sandbox.Whole)
+	switch {
+	case ok && whole.Free:
+		return whole.Writer
+	case ok:
+		return &keep{whole.Writer, math.MaxInt64, f}
+	}
+	return &keep{w, bytes, f}
+}
+
+// keep passes the first bytes of a stream on and discards the rest, so that the run neither blocks nor learns where its
+// output was cut.
+type keep struct {
+	to    io.Writer
+	left  int64
+	flood *Flood
+}
+
+func (k *keep) Write(p []byte) (int, error) {
+	k.flood.add(len(p))
+	n := min(int64(len(p)), k.left)
+	if n < int64(len(p)) {
+		k.flood.cut.Store(true)
+	}
+	k.left -= n
+	if n == 0 || k.to == nil {
+		return len(p), nil
+	}
+	if _, err := k.to.Write(p[:n]); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

@@ -1,0 +1,73 @@
+package namespaces
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"guild"
+	"guild/internal/judging/sandbox"
+	"guild/internal/judging/sandbox/confine"
+)
+
+// result returns how the run ended. All of its processes have ended. killed is the limit that it was killed for, if any.
+func (r *coldRun) result(killed string) (sandbox.Result, error) {
+	if r.collected != nil && killed == "" && r.last != nil {
+		return sandbox.Result{}, r.collected
+	}
+	if r.supervisor != nil {
+		r.supervisor.Close()
+	}
+	res := sandbox.Result{Killed: cmp.Or(killed, r.watch.Exceeded()), Cut: r.flood.Cut(), Usage: r.watch.Usage()}
+	var status unix.WaitStatus
+	full := false
+	if r.last != nil { // the first process has seen at least this
+		status, full = unix.WaitStatus(r.last.Status), r.last.Full
+		res.Usage.CPUMs = max(res.Usage.CPUMs, r.last.CPU/1000)
+		res.Usage.MemoryPeak = max(res.Usage.MemoryPeak, r.last.Memory)
+		res.Usage.DiskPeak = max(res.Usage.DiskPeak, r.last.Disk)
+	}
+	if r.supervisor != nil {
+		res.Usage.Refused = r.supervisor.Refused()
+	}
+	// The disk may have been filled between two looks at it.
+	if res.Killed == "" && (full || confine.Filled(res.Usage.DiskPeak, r.spec.Limits)) {
+		res.Killed = sandbox.KilledDisk
+	}
+	res.Breaches = r.breaches()
+	res.Warnings = append(r.watch.Warnings(res.Usage), r.trees.warnings...)
+	if r.supervisor != nil {
+		res.Warnings = append(res.Warnings, r.supervisor.Warnings()...)
+	}
+	res.LeaveOut(r.skipped)
+	switch {
+	case res.Killed != "" || r.last == nil && len(res.Breaches) > 0:
+		res.Exit, res.Signal = 128+int(unix.SIGKILL), unix.SignalName(unix.SIGKILL)
+	case r.last == nil:
+		return res, fmt.Errorf("sandbox: the run was killed from outside")
+	case status.Signaled():
+		res.Exit, res.Signal = 128+int(status.Signal()), unix.SignalName(status.Signal())
+	default:
+		res.Exit = status.ExitStatus()
+	}
+	return res, nil
+}
+
+// breaches returns what the supervisor saw, and what the network counted if the supervisor saw no attempt to reach it.
+func (r *coldRun) breaches() []guild.Breach {
+	var found []guild.Breach
+	if r.supervisor != nil {
+		found = r.supervisor.Breaches()
+	} else if r.last != nil && unix.WaitStatus(r.last.Status).Signal() == unix.SIGSYS {
+		found = append(found, confine.Forbidden())
+	}
+	reached := slices.ContainsFunc(found, func(b guild.Breach) bool {
+		return slices.Contains([]string{"connect", "sendto", "sendmsg", "sendmmsg"}, b.Syscall)
+	})
+	if reached {
+		return found
+	}
+	return append(found, r.counters.Breaches()...)
+}

@@ -1,0 +1,111 @@
+// Package probe tests a sandbox on this machine by running small hostile programs in it. It has the list of programs,
+// and knows what a person can do about a sandbox that is missing or incomplete.
+package probe
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"guild/internal/judging/sandbox"
+	"guild/internal/judging/sandbox/confine"
+)
+
+// Check is the result of one hostile program.
+type Check struct {
+	Name     string // what it tries, as "connect to an address outside"
+	Held     bool   // the attempt failed, or the program was killed
+	Reported bool   // the runner reported it: as a breach, an exceeded limit, or a warning
+	Skipped  bool   // it was not tried; only Name and Detail are set
+	Detail   string // what happened, for people
+}
+
+// Report says how a runner did.
+type Report struct {
+	Caps     sandbox.Caps
+	Checks   []Check  // empty if the runner is not usable
+	Remedies []string // what helps on this machine, one line each
+}
+
+// Held reports whether every attempt failed.
+func (r Report) Held() bool {
+	for _, c := range r.Checks {
+		if !c.Held && !c.Skipped {
+			return false
+		}
+	}
+	return r.Caps.Usable
+}
+
+// Examine runs the hostile programs one after the other. The error is about ctx or a sandbox that could not be built; a
+// program that succeeds is in the report. The programs do no harm even if they succeed.
+func Examine(ctx context.Context, r sandbox.Runner) (Report, error) {
+	report := Report{Caps: r.Probe(ctx)}
+	report.Remedies = remedies(confine.ThisMachine(), report.Caps)
+	if !report.Caps.Usable {
+		return report, context.Cause(ctx)
+	}
+	for _, a := range attacks {
+		c, err := a.try(ctx, r)
+		if err != nil {
+			return report, fmt.Errorf("probe: %s: %w", a.name, err)
+		}
+		report.Checks = append(report.Checks, c)
+	}
+	return report, nil
+}
+
+// limits of each hostile program are far below what the machine has.
+var limits = sandbox.Limits{
+	Wall: 10 * time.Second, CPU: 5 * time.Second, Memory: 192 << 20, Disk: 16 << 20, Output: 64 << 10, Pids: 40,
+}
+
+// longestDetail is how many bytes of a program's output are kept.
+const longestDetail = 200
+
+// try runs one attack. The programs are ours, so their output can be trusted.
+func (a attack) try(ctx context.Context, r sandbox.Runner) (Check, error) {
+	var out, complaints bytes.Buffer
+	s := sandbox.Spec{
+		Argv: []string{"/usr/bin/python3", "-I", "-S", "-c", prelude + a.program},
+		Env:  []string{"PATH=/usr/bin:/bin", "LANG=C.UTF-8"}, Limits: limits,
+	}
+	res, err := r.Run(ctx, s, sandbox.IO{Stdout: &out, Stderr: &complaints})
+	if err != nil {
+		return Check{}, err
+	}
+	return a.judge(res, strings.TrimSpace(out.String()), strings.TrimSpace(complaints.String())), nil
+}
+
+// judge reads a program's output: one line that begins with a word of the prelude, or nothing if it was killed.
+func (a attack) judge(res sandbox.Result, output, complaint string) Check {
+	c := Check{Name: a.name, Reported: len(res.Breaches) > 0 || res.Killed != "" || len(res.Warnings) > 0}
+	word, detail, _ := strings.Cut(output, " ")
+	switch {
+	case word == "skipped":
+		c.Skipped, c.Reported, c.Detail = true, false, detail
+	case word == "succeeded":
+		c.Detail = detail
+	case word == "failed":
+		c.Held, c.Detail = true, detail
+	case res.Killed != "":
+		c.Held, c.Detail = true, "killed for the limit of "+res.Killed
+	case len(res.Breaches) > 0:
+		c.Held = true
+	case res.Signal != "":
+		c.Held, c.Detail = true, "killed by "+res.Signal
+	default:
+		c.Skipped, c.Reported, c.Detail = true, false, "it did not run: "+complaint
+	}
+	if c.Held && len(res.Breaches) > 0 {
+		b := res.Breaches[0]
+		c.Detail = b.Detail
+		if !strings.HasPrefix(b.Detail, b.Syscall+" ") {
+			c.Detail = b.Syscall + " " + b.Detail
+		}
+	}
+	c.Detail = strings.ToValidUTF8(c.Detail[:min(len(c.Detail), longestDetail)], "")
+	return c
+}

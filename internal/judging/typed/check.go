@@ -1,0 +1,185 @@
+package typed
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
+	"github.com/go-json-experiment/json"
+
+	"guild"
+	"guild/internal/judging/opinion"
+	"guild/oa"
+)
+
+// sampled is the number of texts that are embedded again.
+const sampled = 8
+
+// Checker checks the results of others. A result that it cannot make again is checked by its schema only, and such a report
+// is weak.
+type Checker struct {
+	Types   oa.Registry       // the job types that are known
+	Sandbox *Sandbox          // runs commands again; nil if there is none
+	Vectors *opinion.Endpoint // embeds a sample again; nil if there is none
+
+	Log *slog.Logger // hears why an endpoint did not answer; slog.Default() if nil
+}
+
+// Report is what a check found.
+type Report struct {
+	Tests    []guild.Test   `json:"tests"` // each in the layer of correctness
+	Strength guild.Strength `json:"strength"`
+	Warnings []string       `json:"warnings,omitempty"` // such as gaps in the provenance; they decide nothing
+	How      string         `json:"how"`                // what was done
+	Ran      bool           `json:"ran"`                // in our own sandbox
+
+	Again *oa.SandboxResult `json:"again,omitempty"` // our own run
+	Twice *oa.SandboxResult `json:"twice,omitempty"` // our second one, where the first differs
+
+	Person string `json:"person,omitempty"` // why a person must decide; the tests are then what is known so far
+}
+
+// test adds a test, which passes if there are no faults.
+func (r *Report) test(id string, faults ...string) {
+	const longest = 500
+	t := guild.Test{ID: id, State: guild.TestPassed, Layer: guild.LayerCorrectness}
+	if len(faults) > 0 {
+		t.State, t.Message = guild.TestFailed, guild.Cut(guild.Clean(strings.Join(faults, "; ")), longest)
+	}
+	r.Tests = append(r.Tests, t)
+}
+
+// Passed reports whether every test did.
+func (r Report) Passed() bool {
+	return len(r.Tests) > 0 && !slices.ContainsFunc(r.Tests, func(t guild.Test) bool { return t.State != guild.TestPassed })
+}
+
+// Check checks a delivery: the directory of its artifacts, which is hostile. By is the provider who delivered it, zero if
+// unknown. An error means that this side could not check, as with an unknown job type, and says nothing of the delivery.
+func (c Checker) Check(ctx context.Context, e oa.Envelope, dir string, by nostr.PubKey) (Report, error) {
+	if err := c.Types.CheckRequest(e.JobType, e.Payload); err != nil {
+		return Report{}, fmt.Errorf("our own request: %w", err)
+	}
+	r := Report{Strength: guild.Weak, How: "by its schema"}
+	result, err := Result(dir)
+	if err == nil {
+		err = c.Types.CheckResult(e.JobType, e.Payload, result)
+	}
+	if err != nil {
+		r.test("schema", err.Error())
+		r.Strength = guild.Strong // the schema alone proves it
+		return r, nil
+	}
+	r.test("schema")
+	if another := r.provenance(c.Types, e, result, by); another != "" {
+		r.test("provenance", another)
+		r.Strength, r.How = guild.Strong, "by the provider that it names"
+		return r, nil
+	}
+	switch e.JobType.String() {
+	case oa.SandboxRun:
+		err = c.checkRun(ctx, e, result, dir, &r)
+	case oa.Embedding:
+		err = c.checkVectors(ctx, e, result, &r)
+	}
+	return r, err
+}
+
+// provenance warns of what is missing or wrong in a result's provenance. That decides nothing, unless another provider is
+// named: then the result is a copy, and another says whose.
+func (r *Report) provenance(types oa.Registry, e oa.Envelope, result []byte, by nostr.PubKey) (another string) {
+	if s, err := types.Schema(e.JobType); err == nil {
+		for _, lack := range s.Lacks(result) {
+			if lack.Rule == oa.Required {
+				r.Warnings = append(r.Warnings, lack.String())
+			}
+		}
+	}
+	var outputs struct {
+		Provenance oa.Provenance `json:"provenance"`
+	}
+	if json.Unmarshal(result, &outputs) != nil {
+		return ""
+	}
+	p := outputs.Provenance
+	if !p.InputSHA256.IsZero() && p.InputSHA256 != e.JobHash {
+		r.Warnings = append(r.Warnings, "provenance.input_sha256 is not that of the request")
+	}
+	if !p.OutputSHA256.IsZero() && p.OutputSHA256 != Essence(result) {
+		r.Warnings = append(r.Warnings, "provenance.output_sha256 is not that of the result without its provenance")
+	}
+	if p.ProviderPubKey == "" || by == nostr.ZeroPK {
+		return ""
+	}
+	named, err := keyOf(p.ProviderPubKey)
+	if err != nil {
+		r.Warnings = append(r.Warnings, "provenance.provider_pubkey is not a public key")
+		return ""
+	}
+	if named != by {
+		return fmt.Sprintf("outputs.provenance.provider_pubkey is %.8s…, and %.8s… delivered it", named.Hex(), by.Hex())
+	}
+	return ""
+}
+
+// keyOf reads a public key in hex or as npub.
+func keyOf(text string) (nostr.PubKey, error) {
+	if strings.HasPrefix(text, "npub1") {
+		prefix, value, err := nip19.Decode(text)
+		if key, ok := value.(nostr.PubKey); ok && err == nil && prefix == "npub" {
+			return key, nil
+		}
+	}
+	return nostr.PubKeyFromHex(strings.ToLower(text))
+}
+
+// checkVectors embeds a random sample of the texts again, where the request names the model.
+func (c Checker) checkVectors(ctx context.Context, e oa.Envelope, result []byte, r *Report) error {
+	q, theirs, err := both[oa.EmbeddingRequest, oa.EmbeddingResult](e.Payload, result)
+	if err != nil {
+		return err
+	}
+	if !q.Pinned() || c.Vectors == nil {
+		r.Warnings = append(r.Warnings, "nothing was embedded again: that needs a model and dimensions in the request, and an endpoint here")
+		return nil
+	}
+	sample := slices.DeleteFunc(rand.Perm(len(q.Texts)), func(i int) bool { return strings.TrimSpace(q.Texts[i]) == "" }) // no provider knows which
+	if len(sample) == 0 {
+		r.Warnings = append(r.Warnings, "nothing was embedded again: the texts are empty")
+		return nil
+	}
+	sample = sample[:min(len(sample), sampled)]
+	slices.Sort(sample)
+	var texts []string
+	for _, i := range sample {
+		texts = append(texts, q.Texts[i])
+	}
+	vectors, _, err := Model{Endpoint: *c.Vectors}.vectors(ctx, q.ModelHint, texts, q.Dimensions)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		cmp.Or(c.Log, slog.Default()).Warn("nothing was embedded again", "endpoint", c.Vectors.URL, "err", err)
+		r.Warnings = append(r.Warnings, guild.Cut("nothing was embedded again: "+opinion.Discreet(err).Error(), 500))
+		return nil
+	}
+	if slices.ContainsFunc(vectors, func(v []float32) bool { return len(v) != q.Dimensions || oa.Cosine(v, v) == 0 }) {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("nothing was embedded again: the endpoint here has no vectors of %d dimensions", q.Dimensions))
+		return nil
+	}
+	var faults []string
+	for i, at := range sample {
+		if cosine := oa.Cosine(theirs.Embeddings[at], vectors[i]); cosine < oa.SameVector {
+			faults = append(faults, fmt.Sprintf("outputs.embeddings[%d] has the cosine %.4f with our vector of the same text, want %g", at, cosine, oa.SameVector))
+		}
+	}
+	r.test("vectors", faults...)
+	r.Strength, r.How = guild.Strong, fmt.Sprintf("%d of %d texts were embedded again", len(sample), len(q.Texts))
+	return nil
+}

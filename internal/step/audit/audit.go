@@ -1,0 +1,177 @@
+// Package audit is the step that seals the journal: every so often it signs a checkpoint of the Merkle tree over all
+// entries (package seal), so that nothing before it can be changed any more without that being found. It owns the facts
+// journal.sealed and seal.published. It also finds what was changed, and proves to others what was not. It decides
+// nothing about jobs, and publishes nothing unless the owner wants that.
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
+	"guild/seal"
+)
+
+// Why there is no seal.
+var (
+	ErrEmpty    = errors.New("the journal is empty")
+	ErrUnsealed = errors.New("no seal covers it yet")
+)
+
+// Config says what the step needs.
+type Config struct {
+	Journal *journal.Journal
+	Signer  nostr.Signer     // nil if nobody can sign now
+	Now     func() time.Time // stamps checkpoints
+
+	Every   time.Duration                                                      // how long the journal may be without a seal after something was added; an hour if zero
+	Publish func(ctx context.Context, v guild.Verified, relays []string) error // nil when a relay took it; nothing is published if nil
+	Relays  func() []string                                                    // where to; of no use without Publish
+}
+
+// Step is the step.
+type Step struct {
+	c    Config
+	fold *Fold
+}
+
+// New returns the step on its fold.
+func New(c Config, f *Fold) *Step {
+	if c.Every == 0 {
+		c.Every = time.Hour
+	}
+	return &Step{c, f}
+}
+
+// Due lists the latest seal if no relay has it yet, and the next one. It implements due.Source.
+func (s *Step) Due(time.Time) []due.Work {
+	now, work := s.fold.view(), []due.Work(nil)
+	if s.c.Publish != nil && now.Last != nil && len(now.Last.Relays) == 0 {
+		work = append(work, s.publish(*now.Last))
+	}
+	if now.First != 0 {
+		work = append(work, due.Work{
+			Key: fmt.Sprintf("seal the journal after %d", now.size()), Guard: fact.SealSubject, Free: true,
+			Ready: time.UnixMilli(now.Since).Add(s.c.Every), Act: s.sign,
+		})
+	}
+	return work
+}
+
+// publish sends a checkpoint to relays: the same one, however often.
+func (s *Step) publish(l Sealed) due.Work {
+	return due.Work{
+		Key: due.Publishing(l.Event.ID), Guard: fact.SealSubject,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			v, err := guild.Verify(l.Event)
+			if err != nil {
+				return nil, fmt.Errorf("publish a seal: %w", err)
+			}
+			relays := s.c.Relays()
+			if err := s.c.Publish(ctx, v, relays); err != nil {
+				return nil, fmt.Errorf("publish the seal of %d entries: %w", l.Size, err)
+			}
+			return func(tx *journal.Tx) error {
+				tx.Append(fact.SealPublished{Seal: l.Event.ID, Relays: relays})
+				return nil
+			}, nil
+		},
+	}
+}
+
+// sign signs a checkpoint of the journal as it is now, and returns the decision that keeps it. Another node may have
+// sealed it meanwhile.
+func (s *Step) sign(ctx context.Context) (due.Decision, error) {
+	if s.c.Signer == nil {
+		return nil, fmt.Errorf("seal the journal: nobody can sign: %w", ErrUnsealed)
+	}
+	size, root, err := s.c.Journal.Tree(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("seal the journal: %w", err)
+	}
+	point := seal.Checkpoint{Journal: s.c.Journal.ID(), Size: size, Root: root}
+	v, err := guild.Sign(ctx, s.c.Signer, point.Event(s.c.Now().Unix()))
+	if err != nil {
+		return nil, fmt.Errorf("seal the journal: %w", err)
+	}
+	return func(tx *journal.Tx) error {
+		if s.fold.view().open(size) {
+			tx.Append(fact.JournalSealed{Size: size, Root: root, Event: v.Event()})
+		}
+		return nil
+	}, nil
+}
+
+// Seal seals the journal now, unless the latest seal covers everything but what is about seals. It returns the latest.
+func (s *Step) Seal(ctx context.Context) (Sealed, error) {
+	want := s.fold.view().Latest
+	for {
+		now := s.fold.view()
+		switch {
+		case now.Last != nil && (now.First == 0 || now.Last.Size >= want):
+			return *now.Last, nil
+		case now.First == 0:
+			return Sealed{}, fmt.Errorf("seal the journal: %w", ErrEmpty)
+		}
+		decide, err := s.sign(ctx)
+		if err != nil {
+			return Sealed{}, err
+		}
+		if err := s.c.Journal.Do(ctx, fact.SealSubject, "", decide); err != nil {
+			return Sealed{}, fmt.Errorf("seal the journal: %w", err)
+		}
+	}
+}
+
+// Proven is an entry with the proof that it is in a sealed journal.
+type Proven struct {
+	Seq        uint64      `json:"seq"`
+	Entry      string      `json:"entry"` // its subject, a newline, and its JSON as stored
+	Proof      seal.Proof  `json:"proof"`
+	Checkpoint nostr.Event `json:"checkpoint"`
+}
+
+// Prove proves that an entry is in the journal that the latest seal covers. If that does not cover the entry, the journal
+// is sealed first; without anybody to sign that is ErrUnsealed.
+func (s *Step) Prove(ctx context.Context, seq uint64) (Proven, error) {
+	p, err := s.prove(ctx, seq)
+	if err != nil {
+		return Proven{}, fmt.Errorf("prove entry %d: %w", seq, err)
+	}
+	return p, nil
+}
+
+func (s *Step) prove(ctx context.Context, seq uint64) (Proven, error) {
+	if end := s.c.Journal.Last(); seq == 0 || seq > end {
+		return Proven{}, fmt.Errorf("the journal has %d: %w", end, journal.ErrNoEntry)
+	}
+	last, ok := s.fold.Last()
+	if !ok || seq > last.Size {
+		var err error
+		if last, err = s.Seal(ctx); err != nil {
+			return Proven{}, err
+		}
+	}
+	if seq > last.Size { // it is about seals itself, and the next one will cover it
+		return Proven{}, ErrUnsealed
+	}
+	entry, err := s.c.Journal.Stored(ctx, seq)
+	if err != nil {
+		return Proven{}, err
+	}
+	proof, err := s.c.Journal.Prove(ctx, seq, last.Size)
+	if err != nil {
+		return Proven{}, err
+	}
+	if err := proof.Check(seal.Leaf(entry), last.Root); err != nil {
+		return Proven{}, fmt.Errorf("the journal is not the one that was sealed at %d entries: %w", last.Size, err)
+	}
+	return Proven{Seq: seq, Entry: string(entry), Proof: proof, Checkpoint: last.Event}, nil
+}

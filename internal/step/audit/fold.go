@@ -1,0 +1,83 @@
+package audit
+
+import (
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal/fact"
+	"guild/internal/journal/fold"
+)
+
+// Fold is the latest seal, and what came after it.
+type Fold struct{ *fold.State[state] }
+
+type state struct {
+	Last   *Sealed `json:"last"`
+	First  uint64  `json:"first"`  // an entry that Last does not cover and that is not about seals; 0 if there is none
+	Since  int64   `json:"since"`  // its time, Unix ms
+	Latest uint64  `json:"latest"` // the last such entry, covered or not
+}
+
+// Sealed is a seal of the journal.
+type Sealed struct {
+	Entry  uint64      `json:"entry"` // that holds it
+	At     int64       `json:"at"`    // Unix ms
+	Size   uint64      `json:"size"`  // entries that it covers
+	Root   guild.Hash  `json:"root"`
+	Event  nostr.Event `json:"event"`
+	Relays []string    `json:"relays,omitempty"` // that were given it
+}
+
+// NewFold returns an empty fold.
+func NewFold() *Fold { return &Fold{fold.NewState[state]("audit", 1)} }
+
+// Last is the latest seal, if there is one.
+func (f *Fold) Last() (Sealed, bool) {
+	s := f.view()
+	if s.Last == nil {
+		return Sealed{}, false
+	}
+	return *s.Last, true
+}
+
+func (f *Fold) view() state { return fold.Read(f.State, func(s *state) state { return *s }) }
+
+// size is how many entries the latest seal covers.
+func (s state) size() uint64 {
+	if s.Last == nil {
+		return 0
+	}
+	return s.Last.Size
+}
+
+// open reports whether a seal of so many entries would say something new.
+func (s state) open(size uint64) bool { return s.First != 0 && s.First <= size && size > s.size() }
+
+// Apply implements fold.Fold. A fact about seals is no reason for another seal.
+func (f *Fold) Apply(e fact.Entry) { f.Change(func(s *state) { s.apply(e) }) }
+
+func (s *state) apply(e fact.Entry) {
+	if e.Subject != fact.SealSubject {
+		s.Latest = e.Seq
+		if s.First == 0 {
+			s.First, s.Since = e.Seq, e.At
+		}
+		return
+	}
+	for _, one := range e.Facts {
+		switch one := one.(type) {
+		case fact.JournalSealed:
+			s.Last = &Sealed{Entry: e.Seq, At: e.At, Size: one.Size, Root: one.Root, Event: one.Event}
+			s.First, s.Since = 0, 0
+			if s.Latest > one.Size { // appended while the seal was signed; the first of them is not known any more
+				s.First, s.Since = s.Latest, e.At
+			}
+		case fact.SealPublished:
+			if s.Last != nil && s.Last.Event.ID == one.Seal {
+				published := *s.Last
+				published.Relays = one.Relays
+				s.Last = &published
+			}
+		}
+	}
+}

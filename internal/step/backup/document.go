@@ -1,0 +1,195 @@
+package backup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"fiatjaf.com/nostr"
+	"github.com/go-json-experiment/json"
+	"github.com/klauspost/compress/zstd"
+
+	"guild"
+	"guild/canon"
+	"guild/internal/hand/blossom"
+	"guild/internal/hand/dm"
+)
+
+// version is that of the snapshot and of the message.
+const version = 1
+
+// The bounds of what is made and read, in bytes.
+const (
+	maxDocument   = 256 << 20 // JSON
+	maxSealed     = 64 << 20  // what Blossom servers take as a rule, guild's own among them
+	maxDifference = 24 << 10
+	maxMessage    = dm.MaxRumor - 1024 // as it stands in the message, in quotes
+
+	maxURLs = 16
+	maxURL  = 1024
+)
+
+// ErrTooLarge is why a matrix is not backed up.
+var ErrTooLarge = fmt.Errorf("a backup has at most %d MiB of JSON, and %d MiB sealed", maxDocument>>20, maxSealed>>20)
+
+// document is the snapshot: canonical JSON, compressed with zstd, and sealed.
+type document struct {
+	Version int    `json:"version"`
+	Guild   string `json:"guild"`   // public key, hex
+	Made    int64  `json:"made"`    // Unix ms
+	Through uint64 `json:"through"` // the last entry that is surely in it
+	Parts   rows   `json:"parts"`
+}
+
+// seal writes the snapshot as it is stored.
+func (d document) seal() ([]byte, blossom.Sealed, error) {
+	plain, err := canon.Marshal(d)
+	if err != nil {
+		return nil, blossom.Sealed{}, err
+	}
+	if len(plain) > maxDocument {
+		return nil, blossom.Sealed{}, fmt.Errorf("%w, and this one %d bytes of JSON", ErrTooLarge, len(plain))
+	}
+	w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, blossom.Sealed{}, err
+	}
+	var stored bytes.Buffer
+	sealed, err := blossom.Seal(bytes.NewReader(w.EncodeAll(plain, nil)), &stored)
+	if err == nil && sealed.Size > maxSealed {
+		err = fmt.Errorf("%w, and this one %d bytes", ErrTooLarge, sealed.Size)
+	}
+	return stored.Bytes(), sealed, err
+}
+
+// open reads the snapshot that a message names, and checks that it is that one.
+func (m message) open(stored []byte, us nostr.PubKey) (rows, error) {
+	key, err := blossom.ParseKey(m.Key)
+	if err != nil {
+		return nil, err
+	}
+	if len(stored) > maxSealed || guild.Sum(stored) != m.Backup {
+		return nil, errors.New("what is stored there is another blob")
+	}
+	var packed bytes.Buffer
+	if err := blossom.OpenSealed(bytes.NewReader(stored), &packed, key, m.Plain, maxSealed); err != nil {
+		return nil, err
+	}
+	d, err := unpack(&packed)
+	if err != nil {
+		return nil, err
+	}
+	if d.Guild != us.Hex() || d.Made != m.Made || d.Through != m.Through {
+		return nil, errors.New("the snapshot is not the one of the message")
+	}
+	return d.Parts, m.check(d.Parts)
+}
+
+// unpack reads a compressed snapshot.
+func unpack(packed io.Reader) (document, error) {
+	var d document
+	r, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxDocument), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		return d, fmt.Errorf("snapshot: %w", err)
+	}
+	defer r.Close()
+	plain, err := io.ReadAll(io.LimitReader(r, maxDocument+1))
+	if err == nil && len(plain) > maxDocument {
+		err = ErrTooLarge
+	}
+	if err == nil {
+		err = json.Unmarshal(plain, &d)
+	}
+	switch {
+	case err != nil:
+		return document{}, fmt.Errorf("snapshot: %w", err)
+	case d.Version != version:
+		return document{}, fmt.Errorf("snapshot of version %d: %w", d.Version, ErrNewer)
+	case d.Parts == nil:
+		return document{}, errors.New("snapshot: no parts")
+	}
+	return d, nil
+}
+
+// check compares rows with the matrix that the message names.
+func (m message) check(all rows) error {
+	h, err := all.hash()
+	if err == nil && h != m.Matrix {
+		err = errors.New("the matrix is not the one of the message")
+	}
+	return err
+}
+
+// messageType tells our messages to ourselves from others.
+const messageType = "guild.backup"
+
+// message is what a private message to ourselves says of a backup, as JSON.
+type message struct {
+	Type    string     `json:"type"`
+	Version int        `json:"version"`
+	Backup  guild.Hash `json:"backup"` // of the sealed snapshot; addresses the blob
+	URLs    []string   `json:"urls"`
+	Key     string     `json:"key"`    // opens it; hex
+	Plain   guild.Hash `json:"plain"`  // of the compressed snapshot
+	Size    int64      `json:"size"`   // bytes, sealed
+	Matrix  guild.Hash `json:"matrix"` // see Hash
+	Rows    int        `json:"rows"`
+	Made    int64      `json:"made"`    // Unix ms
+	Through uint64     `json:"through"` // entry of the journal
+	Policy  guild.Hash `json:"policy"`  // in force
+
+	Previous   guild.Hash  `json:"previous,omitzero"` // the backup that Difference starts from; without one it starts from nothing
+	Difference *difference `json:"difference,omitempty"`
+	Truncated  bool        `json:"truncated,omitempty"` // it is too large, and left out
+}
+
+// encode writes the message, with what it says of the difference only if that is small enough.
+func (m message) encode(d difference) (string, error) {
+	m.Difference = &d
+	text, err := canon.Marshal(m)
+	if err != nil {
+		return "", err
+	}
+	alone, err := canon.Marshal(d)
+	if err != nil {
+		return "", err
+	}
+	quoted, err := json.Marshal(string(text))
+	if err != nil {
+		return "", err
+	}
+	if len(alone) > maxDifference || len(quoted) > maxMessage {
+		m.Difference, m.Truncated, m.Previous = nil, true, guild.Hash{}
+		text, err = canon.Marshal(m)
+	}
+	return string(text), err
+}
+
+// errOther is why a message is passed over: it is about something else, or says nothing.
+var errOther = errors.New("not a message about a backup")
+
+// decodeMessage reads the content of a message to ourselves. Errors to match: errOther, ErrNewer.
+func decodeMessage(content string) (message, error) {
+	var m message
+	if len(content) > dm.MaxContent || json.Unmarshal([]byte(content), &m) != nil || m.Type != messageType {
+		return message{}, errOther
+	}
+	if m.Version != version {
+		return message{}, fmt.Errorf("message about a backup, of version %d: %w", m.Version, ErrNewer)
+	}
+	if _, err := blossom.ParseKey(m.Key); err != nil || m.Backup.IsZero() || m.Plain.IsZero() || m.Matrix.IsZero() || m.Made <= 0 {
+		return message{}, fmt.Errorf("%w: something is missing", errOther)
+	}
+	if len(m.URLs) > maxURLs || slices.ContainsFunc(m.URLs, func(u string) bool { return len(u) > maxURL }) {
+		return message{}, fmt.Errorf("%w: too many places", errOther)
+	}
+	if m.Truncated {
+		m.Difference = nil
+	}
+	return m, nil
+}
+
+// id is how a backup is called in facts.
+func (m message) id() string { return m.Backup.Hex() }

@@ -1,0 +1,245 @@
+package backup
+
+import (
+	"fmt"
+	"slices"
+
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
+
+	"guild"
+	"guild/internal/journal/fact"
+	"guild/internal/journal/fold"
+	"guild/internal/policy"
+)
+
+// maxKnown is how many backups are listed.
+const maxKnown = 50
+
+// Restoring is the signal of a provider's move, and the rule of a variable's change, that a restored backup brings. It is
+// fact.RuleRestored for trust.
+const Restoring = fact.RuleRestored
+
+// Fold is what has changed since the latest backup, and which backups there were.
+type Fold struct {
+	*fold.State[state]
+	delta guild.Trust // of trust, that is significant
+}
+
+type state struct {
+	Bases   fold.Table[string, base] `json:"bases"`   // of the entries whose trust was moved since the latest backup
+	Changed uint64                   `json:"changed"` // entry of the latest significant change
+	Covered uint64                   `json:"covered"` // entry up to which those are backed up, or given up
+	Since   int64                    `json:"since"`   // Unix ms of the first of those that are not
+	Cause   string                   `json:"cause"`   // the latest significant change, for a person
+	At      int64                    `json:"at"`      // Unix ms when a backup was made or given up; 0 for never
+	Ended   int                      `json:"ended"`   // backups that were sent or given up
+	Pending *made                    `json:"pending"` // made, and not yet sent
+	Last    *made                    `json:"last"`    // the latest that was sent
+	Known   []Backup                 `json:"known"`   // at most maxKnown, the latest last
+	Chosen  *fact.BackupChosen       `json:"chosen"`  // being restored
+	Over    *fact.BackupRestored     `json:"over"`    // the latest that was restored
+	Noted   nostr.Timestamp          `json:"noted"`   // date of the latest note
+}
+
+// base is the trust in an entry as the latest backup has it.
+type base struct {
+	Trust guild.Trust `json:"trust"`
+	Seq   uint64      `json:"seq"` // entry that moved it last
+}
+
+// made is a backup with its message.
+type made struct {
+	Backup
+	Event nostr.Event  `json:"event"`
+	Note  *nostr.Event `json:"note,omitempty"`
+}
+
+// Backup is one that was made, as a person sees it.
+type Backup struct {
+	ID      string     `json:"backup"` // hash of the sealed snapshot, hex
+	Matrix  guild.Hash `json:"matrix"`
+	Through uint64     `json:"through"` // the last entry that is surely in it
+	URLs    []string   `json:"urls"`
+	Size    int64      `json:"size"` // bytes, sealed
+	Cause   string     `json:"cause"`
+	Made    int64      `json:"made"` // Unix ms
+	Message nostr.ID   `json:"message"`
+
+	Sent   int64    `json:"sent,omitempty"` // Unix ms; 0 while no relay has the message
+	Relays []string `json:"relays,omitempty"`
+	Failed string   `json:"failed,omitempty"` // why the message was given up
+}
+
+// NewFold returns an empty fold. What is significant follows from the policy.
+func NewFold(p policy.Backup) *Fold {
+	return &Fold{State: fold.NewState[state]("backup", 2), delta: p.Delta}
+}
+
+// List lists the latest backups, the latest first.
+func (f *Fold) List() []Backup {
+	all := []Backup{} // an array in JSON, if it is empty, too
+	f.View(func(s *state) { all = append(all, s.Known...) })
+	slices.Reverse(all)
+	return all
+}
+
+// Unfinished is the backup that was being restored when the process died; restoring it again finishes that.
+func (f *Fold) Unfinished() (backup string, ok bool) {
+	chosen := f.view().Chosen
+	if chosen == nil {
+		return "", false
+	}
+	return chosen.Backup, true
+}
+
+// view returns the state without Bases and Known, which decisions do not look at.
+func (f *Fold) view() state {
+	return fold.Read(f.State, func(s *state) state {
+		v := *s
+		v.Bases, v.Known = fold.Table[string, base]{}, nil
+		return v
+	})
+}
+
+// find returns a known backup.
+func (f *Fold) find(id string) (found Backup, ok bool) {
+	f.View(func(s *state) {
+		i := slices.IndexFunc(s.Known, func(b Backup) bool { return b.ID == id })
+		if i >= 0 {
+			found, ok = s.Known[i], true
+		}
+	})
+	return found, ok
+}
+
+// Apply implements fold.Fold.
+func (f *Fold) Apply(e fact.Entry) {
+	f.Change(func(s *state) {
+		for _, one := range e.Facts {
+			s.apply(one, e, f.delta)
+		}
+	})
+}
+
+func (s *state) apply(one fact.Fact, e fact.Entry, delta guild.Trust) {
+	switch one := one.(type) {
+	case fact.TrustChanged:
+		if one.Rule != fact.RuleRestored {
+			s.moved(one, e, delta)
+		}
+	case fact.ProviderMoved:
+		if one.From != one.To && one.Signal != Restoring {
+			s.changed(e, fmt.Sprintf("%s is %s now, and was %s", named(one.Service), one.To, one.From))
+		}
+	case fact.VariableChanged:
+		if one.Rule != Restoring {
+			s.changed(e, variableChanged(one))
+		}
+	case fact.BackupMade:
+		b := Backup{ID: one.Backup, Matrix: one.Matrix, Through: one.Through, URLs: one.URLs, Size: one.Size, Cause: one.Cause, Made: e.At, Message: one.Message.ID}
+		s.Pending, s.At, s.Chosen = &made{b, one.Message, one.Note}, e.At, nil
+		if one.Note != nil {
+			s.Noted = max(s.Noted, one.Note.CreatedAt)
+		}
+		s.Known = append(s.Known[max(0, len(s.Known)-maxKnown+1):], b)
+	case fact.BackupSent:
+		s.sent(one, e.At)
+	case fact.BackupFailed:
+		s.failed(one, e)
+	case fact.BackupChosen:
+		s.Chosen = &one
+	case fact.BackupRestored:
+		s.Chosen, s.Over = nil, &one
+	}
+}
+
+// moved compares trust with what the latest backup has: many small steps may add up to a significant change.
+func (s *state) moved(c fact.TrustChanged, e fact.Entry, delta guild.Trust) {
+	entry := c.Task + "\x00" + c.Service.PubKey.Hex() + "\x00" + c.Service.D
+	b, known := s.Bases.Get(entry)
+	if !known {
+		b.Trust = c.From
+	}
+	b.Seq = e.Seq
+	s.Bases.Set(entry, b)
+	if max(c.To-b.Trust, b.Trust-c.To) >= delta {
+		s.changed(e, fmt.Sprintf("trust in %s with %s is %s now, and was %s", named(c.Service), guild.Cut(c.Task, 80), c.To, b.Trust))
+	}
+}
+
+func (s *state) changed(e fact.Entry, cause string) {
+	if s.Changed <= s.Covered {
+		s.Since = e.At
+	}
+	s.Changed, s.Cause = e.Seq, cause
+}
+
+// named is a service for a person, whose key the verbs take as it is written here.
+func named(s guild.Service) string {
+	return fmt.Sprintf("%.10s… (%s)", nip19.EncodeNpub(s.PubKey), guild.Cut(s.D, 40))
+}
+
+// variableChanged says for a person what another value of a variable changes.
+func variableChanged(c fact.VariableChanged) string {
+	about := guild.Cut(c.Key, 80)
+	switch {
+	case c.Name == fact.TimeoutConfig:
+		return "how long is waited for " + about
+	case c.Name == fact.Parallelism && c.Key == "":
+		return "how many requests are made at once"
+	case c.Name == fact.Parallelism:
+		if key, err := nostr.PubKeyFromHexCheap(c.Key); err == nil {
+			about = fmt.Sprintf("%.10s…", nip19.EncodeNpub(key))
+		}
+		return "how many requests are made at once of " + about
+	case c.Name == fact.CostBudget:
+		return "the month's budget of " + about
+	case c.Name == fact.ModelPreference:
+		return "which models are preferred for " + about
+	}
+	return "the variable " + guild.Cut(c.Name, 80)
+}
+
+// sent forgets what is in the backup. What was moved while it was made may not be in it, and counts on.
+func (s *state) sent(one fact.BackupSent, at int64) {
+	p := s.Pending
+	if p == nil || p.ID != one.Backup {
+		return
+	}
+	now := *p
+	now.Sent, now.Relays = at, one.Relays
+	s.Pending, s.Last, s.Covered = nil, &now, p.Through
+	s.Ended++
+	s.note(now.Backup)
+	var rest fold.Table[string, base]
+	for entry, b := range s.Bases.All() {
+		if b.Seq > p.Through {
+			rest.Set(entry, b)
+		}
+	}
+	s.Bases = rest
+}
+
+// failed leaves everything to the next significant change.
+func (s *state) failed(one fact.BackupFailed, e fact.Entry) {
+	if p := s.Pending; p != nil && p.ID == one.Backup {
+		now := p.Backup
+		now.Failed = one.Reason
+		s.note(now)
+		s.Pending = nil
+	}
+	s.Covered, s.At = e.Seq, e.At
+	s.Ended++
+}
+
+// note replaces what is known of a backup.
+func (s *state) note(b Backup) {
+	known := slices.Clone(s.Known)
+	for i := range known {
+		if known[i].ID == b.ID {
+			known[i] = b
+		}
+	}
+	s.Known = known
+}

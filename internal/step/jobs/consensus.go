@@ -1,0 +1,375 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/hand/blob"
+	"guild/internal/journal"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
+	"guild/oa"
+)
+
+// count is how the attempts of a job stand, as far as its ending depends on it.
+type count struct {
+	waiting    int      // the provider may still answer
+	live       int      // those, and what is delivered and has no verdict
+	succeeded  int      // the delivery was accepted
+	uncompared int      // of those not compared yet
+	agreeing   int      // the most accepted deliveries that agree
+	chosen     nostr.ID // the first of those
+	tried      int      // attempts that use up a try; a provider without capacity was not tried
+}
+
+func (j *Job) count() count {
+	var c count
+	for _, a := range j.Attempts {
+		if a.State.Waiting() {
+			c.waiting++
+		}
+		if a.live() {
+			c.live++
+		}
+		if !a.Later {
+			c.tried++
+		}
+	}
+	accepted := j.successes()
+	if c.succeeded = len(accepted); c.succeeded == 0 {
+		return c
+	}
+	agreeing := map[nostr.ID]int{}
+	for _, a := range accepted {
+		switch {
+		case j.quorum() == 1:
+			agreeing[accepted[0].ID]++
+		case a.Agrees == nostr.ZeroID:
+			c.uncompared++
+		default:
+			agreeing[a.Agrees]++
+		}
+	}
+	for _, n := range agreeing {
+		c.agreeing = max(c.agreeing, n)
+	}
+	if i := slices.IndexFunc(accepted, func(a Attempt) bool {
+		return j.quorum() == 1 || a.Agrees != nostr.ZeroID && agreeing[a.Agrees] == c.agreeing
+	}); i >= 0 {
+		c.chosen = accepted[i].ID
+	}
+	return c
+}
+
+// quorum is how many accepted deliveries must agree.
+func (j *Job) quorum() int { return oa.Adjudication(j.Compare).Quorum(j.Criticality) }
+
+// live reports whether an attempt may still come to something: asked and not answered, or delivered and not judged. What
+// is judged a second time came to something before.
+func (a Attempt) live() bool {
+	return a.State.Waiting() || a.Verdict == nil && (a.State == guild.Delivered || a.State == guild.Undecided)
+}
+
+// successes lists the attempts whose delivery was accepted, the first verdict first.
+func (j *Job) successes() (accepted []Attempt) {
+	for _, a := range j.Attempts {
+		if s := a.stands(); s == guild.Accepted || s == guild.Paid || s == guild.Released {
+			accepted = append(accepted, a)
+		}
+	}
+	slices.SortStableFunc(accepted, func(a, b Attempt) int { return cmp.Compare(a.Over, b.Over) })
+	return accepted
+}
+
+// view is one look at a job. Who may be asked is found out at most once in it, and only if it matters.
+type view struct {
+	*Job
+	count
+
+	jobs *Jobs
+	now  time.Time
+	who  *field
+}
+
+func (j *Jobs) view(job *Job, now time.Time) *view {
+	return &view{Job: job, count: job.count(), jobs: j, now: now}
+}
+
+func (v *view) field() *field {
+	if v.who == nil {
+		missing := v.quorum() - v.agreeing - v.uncompared - v.live
+		found := v.jobs.field(v.Job, max(missing, 1), v.now)
+		v.who = &found
+	}
+	return v.who
+}
+
+// enough reports whether the job can be accepted: as many deliveries agree as its criticality asks for.
+func (v *view) enough() bool { return v.agreeing >= v.quorum() }
+
+// lost says why the job can come to nothing more, if that is so: those who were asked, and those who may be, are too
+// few for what is missing.
+func (v *view) lost() (why string, lost bool) {
+	quorum, have := v.quorum(), v.agreeing+v.uncompared+v.live
+	left := max(v.Tries-v.tried, 0)
+	switch {
+	case have >= quorum:
+		return "", false
+	case have+left < quorum:
+		return fmt.Sprintf("%s%d of %d tries used%s", v.disagreement(), v.tried, v.Tries, v.last("; the last: ")), true
+	case have+min(left, v.field().count) >= quorum || v.now.Before(v.heard()):
+		return v.broke()
+	}
+	why = v.field().why
+	if n := v.field().count; n > 0 {
+		why = fmt.Sprintf("of %d who offer the task %q %d may be asked", v.field().offers, v.Task, n)
+		if excluded := v.field().excluded; excluded != "" {
+			why += ": " + excluded
+		}
+	}
+	if len(v.Attempts) == 0 && v.Criticality.Replicas() > 1 && v.field().offers > 0 {
+		return fmt.Sprintf("a job of %s criticality needs %d providers that are trusted with it; %s", v.Criticality, quorum, why), true
+	}
+	if last := v.last(""); last != "" {
+		why = last + "; " + why
+	}
+	return v.disagreement() + why, true
+}
+
+// last says how the latest attempt came out, if there was one.
+func (v *view) last(prefix string) string {
+	if len(v.Attempts) == 0 {
+		return ""
+	}
+	return prefix + v.Attempts[len(v.Attempts)-1].why()
+}
+
+// disagreement tells why accepted deliveries do not make the job accepted.
+func (v *view) disagreement() string {
+	if v.succeeded == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d must agree, and of %d accepted %d do; ", v.quorum(), v.succeeded, v.agreeing)
+}
+
+// stops reports whether those who were asked need not go on: the job is over, or will be without them.
+func (v *view) stops() bool {
+	if v.Cancelled || v.Ending != guild.Open || v.enough() {
+		return true
+	}
+	if v.live == 0 {
+		return false // there is nobody
+	}
+	_, lost := v.lost()
+	return lost
+}
+
+// missing is how many providers more are to be asked at once: until as many are at work, or have been accepted, as the
+// criticality wants; and when those disagree, as many as could still tip the balance.
+func (v *view) missing() int {
+	replicas, quorum := v.Criticality.Replicas(), v.quorum()
+	return min(max(replicas-v.live-v.succeeded, quorum-v.agreeing-v.uncompared-v.live), v.Tries-v.tried)
+}
+
+// end says how the job ends, if it does now. It is decided once, from what is known then.
+func (v *view) end() (closed fact.JobClosed, ends bool) {
+	closed.Job = v.Job.Job
+	switch {
+	case v.Ending != guild.Open:
+		return closed, false
+	case v.enough():
+		closed.Ending, closed.Reason, closed.Chosen = v.comesTo(), v.accounts(), v.chosen
+		return closed, v.waiting == 0
+	case v.live > 0 || v.uncompared > 0:
+		return closed, false
+	case v.Cancelled:
+		closed.Ending, closed.Reason = guild.JobCancelled, "cancelled by the customer"
+		return closed, true
+	case len(v.Attempts) > 0 && !v.now.Before(v.deadline()):
+		closed.Ending, closed.Reason = timedOut(v.comesTo()), v.disagreement()+"the deadline passed"
+		return closed, true
+	case len(v.Attempts) == 0 && v.now.Before(v.patience()):
+		why, never := v.hopeless()
+		closed.Ending, closed.Reason = v.comesTo(), why
+		return closed, never
+	}
+	why, lost := v.lost()
+	if !lost && v.now.Before(v.deadline()) {
+		return closed, false
+	}
+	closed.Ending = v.comesTo()
+	closed.Reason = guild.Cut(cmp.Or(why, v.field().why, v.asks().why, "the deadline passed before anybody was asked"), 1000)
+	return closed, true
+}
+
+// comesTo is what the job comes to if nothing more is tried.
+func (v *view) comesTo() guild.Ending {
+	if v.quorum() == 1 {
+		return guild.EndingOf(v.vocabulary())
+	}
+	return v.Criticality.EndingOf(v.vocabulary(), v.agreeing)
+}
+
+// accounts says how several deliveries came to be one, and why there were fewer than the criticality wants.
+func (v *view) accounts() string {
+	replicas := v.Criticality.Replicas()
+	if replicas == 1 {
+		return ""
+	}
+	reason := fmt.Sprintf("%d of %d accepted agree", v.agreeing, v.succeeded)
+	switch {
+	case v.Compare == byOpinion:
+		reason = "the one that was chosen"
+	case v.Compare == byMerging:
+		reason = fmt.Sprintf("%d were made into one", v.succeeded)
+	case v.quorum() == 1:
+		reason = "the first that was accepted"
+	}
+	if asked := len(v.Attempts); asked < replicas {
+		reason += fmt.Sprintf("; %d instead of %d were asked: no more could be", asked, replicas)
+	}
+	return reason
+}
+
+// patience is until when the job waits for enough providers to appear.
+func (v *view) patience() time.Time {
+	until := time.UnixMilli(v.At).Add(v.jobs.c.Patience.Discover)
+	if heard := v.heard(); heard.After(until) {
+		until = heard
+	}
+	if v.deadline().Before(until) {
+		return v.deadline()
+	}
+	return until
+}
+
+// heard is when everybody who offers something has had the time to be heard of. A process begins with knowing nobody,
+// and nothing may follow from that for a job that it found open: those who were asked would be taken back in vain.
+func (v *view) heard() time.Time {
+	if !v.jobs.older[v.Job.Job] {
+		return time.Time{}
+	}
+	since := v.jobs.c.Network.Hears()
+	if since.IsZero() {
+		return v.deadline()
+	}
+	return since.Add(v.jobs.c.Patience.Discover)
+}
+
+// timedOut is what a job comes to at its deadline: a judged delivery still counts for what it was.
+func timedOut(e guild.Ending) guild.Ending {
+	if e == guild.JobUnclaimed {
+		return guild.JobTimedOut
+	}
+	return e
+}
+
+// conclude ends the job if that is still so when it is decided.
+func (j *Jobs) conclude(job *Job, ready time.Time) due.Work {
+	return due.Decide("close "+job.Job.String(), fact.JobSubject(job.Job), ready, func(tx *journal.Tx) error {
+		if now, ok := j.fold.Job(job.Job); ok {
+			if closed, ends := j.view(now, tx.Now()).end(); ends {
+				tx.Append(closed)
+			}
+		}
+		return nil
+	})
+}
+
+// compare finds out with which earlier delivery of its job an accepted one agrees. Deliveries are compared one after
+// the other, in the order of their verdicts.
+func (j *Jobs) compare(job *Job, a Attempt) due.Work {
+	return due.Work{
+		Key: "compare " + a.ID.Hex(), Guard: fact.JobSubject(job.Job), Free: true,
+		Act: func(context.Context) (due.Decision, error) {
+			compared, err := j.compareWith(job, a)
+			if err != nil {
+				return nil, fmt.Errorf("compare the delivery of %.8s: %w", a.ID.Hex(), err)
+			}
+			return func(tx *journal.Tx) error {
+				if now, ok := j.fold.Job(job.Job); ok && now.next() == a.ID && slices.Equal(now.firsts(), job.firsts()) {
+					tx.Append(compared)
+				}
+				return nil
+			}, nil
+		},
+	}
+}
+
+// next is the first accepted attempt that is to be compared, the zero id without one.
+func (j *Job) next() nostr.ID {
+	for _, a := range j.successes() {
+		if j.quorum() > 1 && a.Agrees == nostr.ZeroID {
+			return a.ID
+		}
+	}
+	return nostr.ZeroID
+}
+
+// firsts lists the accepted attempts that agreed with none before them.
+func (j *Job) firsts() (firsts []nostr.ID) {
+	for _, a := range j.successes() {
+		if a.Agrees == a.ID {
+			firsts = append(firsts, a.ID)
+		}
+	}
+	return firsts
+}
+
+func (j *Jobs) compareWith(job *Job, a Attempt) (fact.AttemptCompared, error) {
+	by, err := parseComparer(job.Compare)
+	if err != nil {
+		return fact.AttemptCompared{}, err
+	}
+	mine, err := j.essence(by, a)
+	if err != nil {
+		return fact.AttemptCompared{}, err
+	}
+	compared := fact.AttemptCompared{Attempt: a.ID, With: a.ID, Hash: mine.hash()}
+	for _, id := range job.firsts() {
+		first, err := j.essence(by, job.Attempts[job.index(id)])
+		if err != nil {
+			return fact.AttemptCompared{}, err
+		}
+		if by.agree(first, mine) {
+			compared.With = id
+			break
+		}
+	}
+	return compared, nil
+}
+
+// essence reads what of a delivery is compared. A blob that is lost for good is compared as nothing at all.
+func (j *Jobs) essence(by comparer, a Attempt) (essence, error) {
+	bundle, err := j.c.Blobs.ReadAll(a.Delivery, maxDelivery)
+	if gone(err) {
+		return essence{}, nil
+	}
+	if err != nil {
+		return essence{}, err
+	}
+	var v guild.Verdict
+	if !a.Stored.IsZero() {
+		const maxVerdict = 16 << 20
+		raw, err := j.c.Blobs.ReadAll(a.Stored, maxVerdict)
+		if err != nil && !gone(err) {
+			return essence{}, err
+		}
+		if err == nil && json.Unmarshal(raw, &v) != nil {
+			v = guild.Verdict{}
+		}
+	}
+	return by.of(bundle, v), nil
+}
+
+func gone(err error) bool {
+	return errors.Is(err, blob.ErrMissing) || errors.Is(err, blob.ErrDamaged) || errors.Is(err, blob.ErrTooLarge)
+}

@@ -1,0 +1,142 @@
+package jobs
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal/fold"
+	"guild/nip90"
+)
+
+// What is sent to us is subscribed to once and for all, by the p tag that NIP-90 asks of every result and feedback
+// event, and not by one filter with the id of each request (#e, section 3.1.1 of the partnership protocol): a request
+// is then never published before the relay listens for its answer, an answer that lacks its e tag arrives all the
+// same, and a relay has one filter from us instead of hundreds. What a relay loses between its stored events and the
+// live ones is asked for a second time by the pool.
+
+// How far the times of a request and of its answer may lie apart for one to belong to the other without saying so.
+const (
+	skew     = time.Minute      // of the provider's clock
+	aftertow = 10 * time.Minute // in which a request that was given up may still be answered
+)
+
+// correlate finds the attempt that a result or feedback answers, by the strategies of section 3.1.2: the e tag; else
+// the p tag, the provider and the time; else a reference in the content. Whatever fits, the answer must come from the
+// provider that was asked. An e tag that names something else says that the event belongs there, so that time says
+// nothing any more; and a reference to one of our requests is believed before the time is. Events that fit nothing
+// are errors that say why.
+func (j *Jobs) correlate(ctx context.Context, e nostr.Event) (Attempt, *Job, error) {
+	tagged := false
+	for _, tag := range e.Tags {
+		if len(tag) < 2 || tag[0] != "e" {
+			continue
+		}
+		id, err := nostr.IDFromHex(tag[1])
+		tagged = tagged || err == nil
+		if a, job, ok := j.fold.Attempt(id); err == nil && ok {
+			return ours(e, a, job)
+		}
+	}
+	for _, ref := range []nip90.Reference{nip90.Correlate(e), j.inside(ctx, e)} {
+		for _, id := range []nostr.ID{ref.Request, ref.Mentioned} {
+			if a, job, ok := j.fold.Attempt(id); ok {
+				return ours(e, a, job)
+			}
+		}
+	}
+	if tagged || e.Tags.FindWithValue("p", j.c.PubKey.Hex()) == nil {
+		return Attempt{}, nil, guild.Drop(guild.Unrequested, "kind %d from %.8s names no request of ours", e.Kind, e.PubKey.Hex())
+	}
+	return j.nearest(e)
+}
+
+// ours checks that the answer comes from the provider that was asked.
+func ours(e nostr.Event, a Attempt, job *Job) (Attempt, *Job, error) {
+	if e.PubKey != a.Provider.PubKey {
+		return Attempt{}, nil, guild.Drop(guild.Stranger, "%.8s answered for %.8s", e.PubKey.Hex(), a.Provider.PubKey.Hex())
+	}
+	return a, job, nil
+}
+
+// inside is the reference within an encrypted event. Only who was asked is worth the decryption.
+func (j *Jobs) inside(ctx context.Context, e nostr.Event) nip90.Reference {
+	if !e.Tags.Has("encrypted") || len(j.fold.attemptsOf(e.PubKey)) == 0 {
+		return nip90.Reference{}
+	}
+	return nip90.CorrelateInside(e, nip90.OpenWith(ctx, j.c.Keyer))
+}
+
+// nearest finds the one attempt that the provider may be answering now. With two of them nobody can tell, and a
+// delivery that is judged as another job's would be held against a provider that did its work.
+func (j *Jobs) nearest(e nostr.Event) (Attempt, *Job, error) {
+	asked := j.fold.attemptsOf(e.PubKey)
+	var found []Attempt
+	for _, id := range slices.Backward(asked[max(0, len(asked)-maxRecent):]) {
+		a, job, ok := j.fold.Attempt(id)
+		switch {
+		case !ok:
+		case e.ID == a.Result || e.ID == a.Answered:
+			return a, job, nil // a relay sends it again
+		case a.mayBeAnswered(e, job):
+			found = append(found, a)
+		}
+	}
+	if len(found) > 1 {
+		return Attempt{}, nil, guild.Drop(guild.Ambiguous, "kind %d from %.8s fits %d requests and names none", e.Kind, e.PubKey.Hex(), len(found))
+	}
+	if len(found) == 0 || !found[0].State.Waiting() {
+		return Attempt{}, nil, guild.Drop(guild.Unrequested, "kind %d from %.8s fits no request that waits", e.Kind, e.PubKey.Hex())
+	}
+	a, job, _ := j.fold.Attempt(found[0].ID)
+	return a, job, nil
+}
+
+// mayBeAnswered reports whether an answer that names no request may be the one to a, by its kind and time.
+func (a Attempt) mayBeAnswered(e nostr.Event, job *Job) bool {
+	if e.Kind != nip90.KindFeedback && int(e.Kind) != nip90.ResultKind(job.Kind) {
+		return false
+	}
+	said := e.CreatedAt.Time()
+	if said.Before(time.UnixMilli(a.At).Add(-skew)) {
+		return false
+	}
+	gone := a.State == guild.Expired || a.State == guild.Cancelled || a.State == guild.Parked
+	return a.State.Waiting() || gone && said.Before(time.UnixMilli(a.Over).Add(aftertow))
+}
+
+// maxRecent is how many attempts of one provider are looked at for an answer that names none.
+const maxRecent = 1000
+
+// attemptsOf lists the latest attempts of a provider, the latest last.
+func (f *Fold) attemptsOf(provider nostr.PubKey) []nostr.ID {
+	return fold.Read(f.State, func(s *state) []nostr.ID { return s.latest.Of(provider) })
+}
+
+// addAttempt adds an attempt to those of its provider. Whoever holds the list before keeps it.
+func (s *state) addAttempt(provider nostr.PubKey, attempt nostr.ID) {
+	latest := s.latest.Of(provider)
+	if len(latest) >= 2*maxRecent {
+		latest = slices.Clone(latest[len(latest)-maxRecent:])
+	}
+	s.latest.Set(provider, append(latest, attempt))
+}
+
+// With lists the jobs of a provider's latest attempts, at least the last thousand, in the order in which it was first
+// asked for each.
+func (f *Fold) With(provider nostr.PubKey) []guild.JobID {
+	var all []guild.JobID
+	known := map[guild.JobID]bool{}
+	f.View(func(s *state) {
+		for _, attempt := range s.latest.Of(provider) {
+			if id, ok := s.attempts.Get(attempt); ok && !known[id] {
+				known[id] = true
+				all = append(all, id)
+			}
+		}
+	})
+	return all
+}

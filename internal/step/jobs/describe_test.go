@@ -1,0 +1,186 @@
+package jobs
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal/fact"
+	"guild/nip90"
+)
+
+// asked reads the latest request that was published for p, with its key.
+func (w *world) asked(p person) (nip90.Request, publication) {
+	w.Helper()
+	for _, sent := range slices.Backward(w.sent(5000)) {
+		if sent.Tags.FindWithValue("p", p.key.Hex()) == nil {
+			continue
+		}
+		r, err := nip90.ParseRequest(sent.Event, opener(p))
+		if err != nil {
+			w.Fatal(err)
+		}
+		return r, sent
+	}
+	w.Fatalf("nothing was asked of %.8s", p.key.Hex())
+	return nip90.Request{}, publication{}
+}
+
+// TestWhatAJobBecomesInItsRequest is the table of section 4.1.2 of the partnership protocol.
+func TestWhatAJobBecomesInItsRequest(t *testing.T) {
+	quality := &fact.Quality{Accuracy: guild.Micro, Limit: 30}
+	for _, c := range []struct {
+		field  string
+		reader bool // the provider reads NIP-44
+		order  Order
+		want   func(nip90.Request, nostr.Event) bool
+	}{
+		{"task payload: inline when it is small", false, Order{}, func(r nip90.Request, _ nostr.Event) bool {
+			b, err := r.Bundle()
+			return err == nil && string(b.Inline) == "the task" && r.Inputs[0].Type == "text" && r.Get(nip90.ParamJobType) == "python"
+		}},
+		{"task payload: a reference when it is large", false, Order{Bundle: bytes.Repeat([]byte("x"), nip90.Inline+1)},
+			func(r nip90.Request, _ nostr.Event) bool {
+				b, err := r.Bundle()
+				return err == nil && b.URL == "https://blob.example/bundle" && r.Inputs[0].Type == "url"
+			}},
+		{"quality requirements: thresholds in parameters", false, Order{Quality: quality}, func(r nip90.Request, _ nostr.Event) bool {
+			return r.Get("accuracy") == "1.00" && r.TimeLimit() == 30*time.Second
+		}},
+		{"deadline: an absolute time in a parameter", false, Order{Timeout: 90 * time.Second}, func(r nip90.Request, e nostr.Event) bool {
+			return r.Deadline().Sub(e.CreatedAt.Time()) == 90*time.Second
+		}},
+		{"budget ceiling: the bid", false, Order{Bid: 1000}, func(r nip90.Request, e nostr.Event) bool {
+			return r.Bid == 1000 && slices.Equal(e.Tags.Find("bid"), nostr.Tag{"bid", "1000"})
+		}},
+		{"budget ceiling: outside of an encrypted request too", true, Order{Bid: 1000}, func(r nip90.Request, e nostr.Event) bool {
+			return r.Bid == 1000 && slices.Equal(e.Tags.Find("bid"), nostr.Tag{"bid", "1000"}) && e.Tags.Has("relays")
+		}},
+		{"privacy level: NIP-44 for who reads it", true, Order{Private: true}, func(r nip90.Request, e nostr.Event) bool {
+			return r.Encrypted == nip90.NIP44 && !strings.Contains(e.String(), "Do it") && !e.Tags.Has("i") && !e.Tags.Has("param")
+		}},
+		{"privacy level: in clear for who does not", false, Order{}, func(r nip90.Request, _ nostr.Event) bool { return r.Encrypted == "" }},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			o := alice.offers(0)
+			o.Encrypts = c.reader
+			w := newWorld(t, o)
+			w.opens(c.order)
+			if r, sent := w.asked(alice); !c.want(r, sent.Event) {
+				t.Errorf("%s: %+v", c.field, r)
+			}
+		})
+	}
+}
+
+// TestABenchmarkIsAskedForAsTheProtocolHasIt is the table of section 2.2.3, with 2.2.2 and 2.2.4 to 2.3.1.
+func TestABenchmarkIsAskedForAsTheProtocolHasIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(0))
+		w.opens(Order{Bid: 1000, Providers: []nostr.PubKey{alice.key}, Meeting: &fact.Benchmark{Meeting: "m", Run: 1, Suite: "std-v3",
+			Variant: "standard", Modules: []string{"computation", "memory", "io"}, Language: "python3.11"}})
+		r, sent := w.asked(alice)
+		for key, want := range map[string]string{
+			"benchmark-type": "standard", "time-limit": "300", "memory-limit": "512", "iterations": "5", "language": "python3.11",
+		} {
+			if got := r.Get(key); got != want {
+				t.Errorf("%s is %q, want %q", key, got, want)
+			}
+		}
+		i := slices.IndexFunc(r.Inputs, func(in nip90.Input) bool { return in.Marker == "benchmark_spec" })
+		if i < 0 || r.Inputs[i].Data != `{"benchmark_id":"std-v3","modules":["computation","memory","io"]}` {
+			t.Errorf("inputs %+v", r.Inputs)
+		}
+		if sent.Kind != 5000 || r.Output != "application/json" || r.Bid != 1000 || r.Relays[0] != "wss://ours.example" || *r.Provider != alice.key {
+			t.Errorf("kind %d, %+v", sent.Kind, r)
+		}
+		var names []string
+		for _, tag := range sent.Tags {
+			if len(names) == 0 || names[len(names)-1] != tag[0] {
+				names = append(names, tag[0])
+			}
+		}
+		if want := []string{"p", "d", "i", "param", "output", "bid", "relays"}; !slices.Equal(names, want) {
+			t.Errorf("tags in the order %v, want %v", names, want)
+		}
+	})
+}
+
+func TestTheBundleAndItsInputsStayBelowWhatRelaysTake(t *testing.T) {
+	for name, encrypts := range map[string]bool{"in clear": false, "encrypted": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := alice.offers(0)
+				o.Encrypts = encrypts
+				w := newWorld(t, o)
+				awkward := strings.Repeat("\"\n", 4000) // twice as long in JSON
+				w.opens(Order{Bundle: bytes.Repeat([]byte{0xA5}, nip90.Inline-len(awkward)), Inputs: []fact.Input{{Data: awkward, Type: "text"}}})
+				r, sent := w.asked(alice)
+				if n := len(sent.String()); n > nip90.MaxEvent {
+					t.Errorf("%d bytes", n)
+				}
+				if _, err := r.Bundle(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestAnAttemptHasOneKeyFromItsRequestToItsQuote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(1), bob.offers(2))
+		id := w.opens(Order{Timeout: 20 * time.Minute})
+		first := w.attempt(id)
+		r, _ := w.asked(alice)
+		want := nip90.IdempotencyKey(id, alice.key, 1)
+		if got := r.Get(nip90.ParamIdempotencyKey); got != want || first.Planned.Key != want {
+			t.Errorf("asked with the key %s, planned with %s, want %s", got, first.Planned.Key, want)
+		}
+		wanted := nip90.Feedback{Request: first.ID, Customer: customer.key, Status: nip90.PaymentRequired, Amount: 5000}
+		if err := w.says(alice, wanted.Event()); err != nil {
+			t.Fatal(err)
+		}
+		quoted := find[fact.AttemptQuoted](w)
+		if len(quoted) != 1 || quoted[0].Key != want || quoted[0].Amount != 5000 {
+			t.Errorf("quoted %+v", quoted)
+		}
+		r, _ = w.asked(bob)
+		if got := r.Get(nip90.ParamIdempotencyKey); got != nip90.IdempotencyKey(id, bob.key, 2) {
+			t.Errorf("the next provider is asked with the key %s", got)
+		}
+	})
+}
+
+// find lists the facts of one type.
+func find[T fact.Fact](w *world) (found []T) {
+	w.Helper()
+	for e, err := range w.journal.Entries(w.Context(), 1) {
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, f := range e.Facts {
+			if f, ok := f.(T); ok {
+				found = append(found, f)
+			}
+		}
+	}
+	return found
+}
+
+func TestAnOrderOfAKindThatIsNoRequestIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(0))
+		for _, kind := range []int{0, 4999, 6000, 7000} {
+			if _, err := w.Open(t.Context(), Order{Task: "python", Kind: kind, Bundle: []byte("x")}); err == nil {
+				t.Errorf("kind %d is taken", kind)
+			}
+		}
+	})
+}

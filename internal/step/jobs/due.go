@@ -1,0 +1,313 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/hand/blossom"
+	"guild/internal/journal"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
+)
+
+// Due lists what is due for the jobs that go on. It implements due.Source.
+func (j *Jobs) Due(now time.Time) []due.Work {
+	var work []due.Work
+	for _, job := range j.fold.active() {
+		v := j.view(job, now)
+		stops := v.stops()
+		for _, a := range job.Attempts {
+			work = j.dueForAttempt(work, job, a, stops)
+		}
+		if _, never := v.hopeless(); never && job.Ending == guild.Open && len(job.Attempts) == 0 {
+			work = append(work, j.conclude(job, time.Time{}))
+			continue
+		}
+		if w, waits := j.dueForInputs(job); waits {
+			work = append(work, w)
+			continue
+		}
+		offers, waits := j.dueForOffers(job, now)
+		work = append(work, offers...)
+		if w, ok := j.dueForJob(v, stops); ok && !waits {
+			work = append(work, w)
+		}
+	}
+	return append(work, j.dueForBids()...)
+}
+
+func (j *Jobs) dueForAttempt(work []due.Work, job *Job, a Attempt, stops bool) []due.Work {
+	switch {
+	case a.State.Waiting() && stops:
+		work = append(work, j.cancel(job, a))
+	case a.State == guild.Planned:
+		work = append(work, j.publish(job, a), j.expire(job, a, job.deadline(), "the job's deadline passed"))
+	case a.State.Waiting():
+		if w, ok := j.retry(job, a); ok {
+			work = append(work, w)
+		}
+		work = j.giveUp(work, job, a)
+	case a.State == guild.Delivered && a.Away != nil:
+		work = append(work, j.fetch(job, a), j.abandon(job, a, stops))
+	}
+	if a.Answer != nil && j.isOld(job, a) {
+		work = append(work, j.restore(job, a))
+	}
+	if a.Deletion != nil && !a.Withdrawn {
+		work = append(work, j.withdraw(job, a))
+	}
+	return work
+}
+
+// dueForJob decides what the job as a whole needs: deliveries compared, another provider, or its end.
+func (j *Jobs) dueForJob(v *view, stops bool) (due.Work, bool) {
+	if v.Ending != guild.Open {
+		return due.Work{}, false
+	}
+	if _, ends := v.end(); ends {
+		return j.conclude(v.Job, time.Time{}), true
+	}
+	if i := v.index(v.next()); i >= 0 && !v.enough() {
+		return j.compare(v.Job, v.Attempts[i]), true
+	}
+	if stops || v.missing() <= 0 || !v.now.Before(v.deadline()) {
+		return due.Work{}, false
+	}
+	for _, a := range v.Attempts {
+		if a.Deletion != nil && !a.Withdrawn {
+			return due.Work{}, false // the old one is told first
+		}
+	}
+	_, lost := v.lost()
+	who := v.field()
+	switch {
+	case lost:
+		return j.conclude(v.Job, v.patience()), true // unless somebody comes
+	case who.best != nil && j.c.UpToDate != nil && !j.c.UpToDate(v.Task):
+		return due.Work{}, false // the fact that trust learns from it brings us back
+	case who.best != nil:
+		if until := v.asks().until; !until.IsZero() {
+			return j.conclude(v.Job, sooner(until, v.deadline())), true // unless the budgets allow it before
+		}
+		return j.ask(v.Job, *who.best), true
+	case who.count > 0 && who.when.Before(v.deadline()):
+		return j.conclude(v.Job, who.when), true // somebody may be asked then
+	case who.count > 0:
+		return j.conclude(v.Job, v.deadline()), true
+	case v.now.Before(v.heard()):
+		return j.conclude(v.Job, v.patience()), true
+	}
+	return due.Work{}, false // those who were asked are enough
+}
+
+func sooner(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// decideClose ends the job for a reason that is not in its attempts, unless some go on or others came.
+func (j *Jobs) decideClose(tx *journal.Tx, job *Job, ending guild.Ending, reason string) error {
+	now, ok := j.fold.Job(job.Job)
+	if !ok || now.Ending != guild.Open || len(now.Attempts) != len(job.Attempts) {
+		return nil
+	}
+	if c := now.count(); c.live == 0 && c.uncompared == 0 {
+		tx.Append(fact.JobClosed{Job: job.Job, Ending: ending, Reason: reason})
+	}
+	return nil
+}
+
+// plan signs the request and records it together with our claim on publishing it.
+func (j *Jobs) plan(job *Job, o guild.Offer, bid guild.Msat) due.Work {
+	return due.Work{
+		Key: "plan " + job.Job.String(), Guard: fact.JobSubject(job.Job), Free: true,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			o, bid, choice := j.settleOn(job, o, bid)
+			if choice == nil {
+				return func(*journal.Tx) error { return nil }, nil // it has no room any more; the next look finds another
+			}
+			planned, err := j.request(ctx, job, o, bid)
+			planned.Choice = choice
+			if err != nil {
+				j.forgo(job)
+			}
+			if lost, ok := errors.AsType[lostError](err); ok {
+				return j.parkLost(job, lost), nil
+			}
+			if err != nil {
+				return nil, err
+			}
+			return func(tx *journal.Tx) error {
+				now, ok := j.fold.Job(job.Job)
+				if !ok || len(now.Attempts) != len(job.Attempts) {
+					return nil
+				}
+				if had, ok := j.fold.reserved(now); j.limited(job.Task, bid) && (!ok || had < bid) {
+					return nil
+				}
+				if v := j.view(now, tx.Now()); v.stops() || v.missing() <= 0 || !j.admit(planned, tx.Now()) {
+					return nil
+				}
+				tx.Append(planned)
+				due.Claim(tx, due.Publishing(planned.Attempt), j.c.Node)
+				return nil
+			}, nil
+		},
+	}
+}
+
+const deleting = "publish the deletion of "
+
+func withdrawing(attempt nostr.ID) string { return deleting + attempt.Hex() }
+
+// deletionOf reads what withdrawing wrote.
+func deletionOf(effect string) (nostr.ID, bool) {
+	digits, ok := strings.CutPrefix(effect, deleting)
+	if !ok {
+		return nostr.ID{}, false
+	}
+	id, err := nostr.IDFromHex(digits)
+	return id, err == nil
+}
+
+// publish hands the request to relays. It may be done again at any time: the event, and so its id, is the same.
+func (j *Jobs) publish(job *Job, a Attempt) due.Work {
+	return due.Work{
+		Key: due.Publishing(a.ID), Guard: fact.JobSubject(job.Job), Lease: 2 * time.Minute,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			relays, err := j.climb(ctx, a)
+			if err != nil {
+				return nil, err
+			}
+			return func(tx *journal.Tx) error {
+				if now, _, ok := j.fold.Attempt(a.ID); ok && now.State == guild.Planned {
+					silence := j.patienceWith(job, tx.Now())
+					tx.Append(fact.AttemptRequested{Attempt: a.ID, Relays: relays, Silence: silence.UnixMilli()})
+				}
+				return nil
+			}, nil
+		},
+		Park: func(tx *journal.Tx, reason string) {
+			now, _, ok := j.fold.Attempt(a.ID)
+			switch {
+			case !ok || now.State != guild.Planned:
+			case now.Heard > 0: // no relay said so, but the provider has it
+				tx.Append(fact.AttemptRequested{Attempt: a.ID, Relays: a.Planned.Relays, Silence: now.Silence})
+			default:
+				tx.Append(fact.AttemptParked{Attempt: a.ID, Reason: "no relay took the request: " + reason})
+			}
+		},
+	}
+}
+
+func (j *Jobs) cancel(job *Job, a Attempt) due.Work {
+	return due.Work{
+		Key: "cancel " + a.ID.Hex(), Guard: fact.JobSubject(job.Job), Free: true,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			deletion, err := j.deletion(ctx, a, "no longer needed")
+			if err != nil {
+				return nil, err
+			}
+			return func(tx *journal.Tx) error {
+				now, job, ok := j.fold.Attempt(a.ID)
+				if ok && now.State.Waiting() && j.view(job, tx.Now()).stops() {
+					tx.Append(fact.AttemptCancelled{Attempt: a.ID, Deletion: deletion})
+				}
+				return nil
+			}, nil
+		},
+	}
+}
+
+// withdraw publishes the kind 5 event, so that nobody works for nothing.
+func (j *Jobs) withdraw(job *Job, a Attempt) due.Work {
+	return due.Work{
+		Key: withdrawing(a.ID), Guard: fact.JobSubject(job.Job), Tries: 2,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			e, err := j.outbox.Own(*a.Deletion)
+			if err != nil {
+				return nil, fmt.Errorf("the deletion of %.8s: %w", a.ID.Hex(), err)
+			}
+			ctx, cancel := context.WithTimeout(ctx, j.c.Patience.Ladder[0])
+			defer cancel()
+			if err := j.c.Network.Publish(ctx, e, slices.Concat(a.Planned.Relays, j.c.Network.Relays())); err != nil {
+				return nil, err
+			}
+			return func(*journal.Tx) error { return nil }, nil
+		},
+	}
+}
+
+// fetch brings a delivery that was too large for an event.
+func (j *Jobs) fetch(job *Job, a Attempt) due.Work {
+	return due.Work{
+		Key: "fetch the delivery of " + a.ID.Hex(), Guard: fact.JobSubject(job.Job), Lease: 10 * time.Minute,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			refusal, err := j.bring(ctx, a)
+			if err != nil {
+				return nil, err
+			}
+			return func(tx *journal.Tx) error {
+				now, _, ok := j.fold.Attempt(a.ID)
+				switch {
+				case !ok || now.State != guild.Delivered || now.Away == nil:
+				case refusal != "":
+					tx.Append(fact.AttemptRefused{Attempt: a.ID, Reason: refusal})
+				default:
+					tx.Append(fact.AttemptFetched{Attempt: a.ID})
+				}
+				return nil
+			}, nil
+		},
+		Park: func(tx *journal.Tx, reason string) {
+			tx.Append(fact.AttemptParked{Attempt: a.ID, Reason: "the delivery cannot be fetched: " + reason})
+		},
+	}
+}
+
+// abandon gives a delivery up that could not be fetched by the job's deadline, or that nobody wants any more.
+func (j *Jobs) abandon(job *Job, a Attempt, stops bool) due.Work {
+	ready, reason := job.deadline(), "the delivery could not be fetched before the job's deadline"
+	if stops {
+		ready, reason = time.Time{}, "no longer needed"
+	}
+	return due.Decide("abandon "+a.ID.Hex(), fact.JobSubject(job.Job), ready, func(tx *journal.Tx) error {
+		if now, _, ok := j.fold.Attempt(a.ID); ok && now.State == guild.Delivered && now.Away != nil {
+			tx.Append(fact.AttemptRefused{Attempt: a.ID, Reason: reason})
+		}
+		return nil
+	})
+}
+
+// bring stores the delivery, and says why it is none when its own status does.
+func (j *Jobs) bring(ctx context.Context, a Attempt) (refusal string, err error) {
+	r, err := j.c.Fetch(ctx, *a.Away, a.Delivery, a.Size)
+	if errors.Is(err, blossom.ErrWrongContent) || errors.Is(err, blossom.ErrSealBroken) || errors.Is(err, blossom.ErrTooLarge) {
+		return fmt.Sprintf("the delivery is not what the result names: %v", err), nil // it never will be
+	}
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	hash, _, err := j.c.Blobs.Put(ctx, r)
+	if err != nil {
+		return "", err
+	}
+	if hash != a.Delivery {
+		return "", fmt.Errorf("what came is %s, not %s", hash, a.Delivery)
+	}
+	bundle, err := j.c.Blobs.ReadAll(hash, maxDelivery)
+	if err != nil {
+		return "", err
+	}
+	return declined(bundle), nil
+}

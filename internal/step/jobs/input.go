@@ -1,0 +1,258 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
+	"guild/nip90"
+)
+
+// Bounds on what a job works on beside its bundle.
+const (
+	maxInputs    = 16
+	maxInputText = nip90.Inline // bytes of all texts together
+	maxMarker    = 64           // bytes
+)
+
+// blobScheme begins the data of an input that is a blob of this node.
+const blobScheme = "blob:"
+
+// checkInputs says what is wrong with an order's inputs.
+func (j *Jobs) checkInputs(o Order) error {
+	if len(o.Inputs) > maxInputs {
+		return fmt.Errorf("%d inputs, and %d at most", len(o.Inputs), maxInputs)
+	}
+	text := 0
+	for i, in := range o.Inputs {
+		if err := j.checkInput(o, in); err != nil {
+			return fmt.Errorf("input %d: %w", i+1, err)
+		}
+		if in.Type == "text" {
+			text += len(in.Data)
+		}
+	}
+	if text > maxInputText {
+		return fmt.Errorf("inputs of %d bytes of text, and %d at most: put them into the bundle", text, maxInputText)
+	}
+	return nil
+}
+
+func (j *Jobs) checkInput(o Order, in fact.Input) error {
+	switch {
+	case in.Relay != "" && !nip90.IsRelay(in.Relay):
+		return fmt.Errorf("%.80q is not a relay URL", in.Relay)
+	case in.Marker == nip90.MarkerBundle || in.Marker == nip90.MarkerBenchmark:
+		return fmt.Errorf("the marker %q is reserved", in.Marker)
+	case len(in.Marker) > maxMarker || nip90.IsRelay(in.Marker) || guild.Clean(in.Marker) != in.Marker:
+		return fmt.Errorf("%.80q is not a marker", in.Marker)
+	}
+	switch in.Type {
+	case "text":
+		if in.Data == "" || !utf8.ValidString(in.Data) {
+			return errors.New("no text")
+		}
+		return nil
+	case "url":
+		return j.checkURL(o, in.Data)
+	case "event":
+		if _, err := nostr.IDFromHex(in.Data); err != nil {
+			return fmt.Errorf("%.80q is not an event id: want 64 hex digits", in.Data)
+		}
+		return nil
+	case "job":
+		return j.checkEarlier(o, in.Data)
+	}
+	return fmt.Errorf("type %.20q: want url, event, job or text", in.Type)
+}
+
+func (j *Jobs) checkURL(o Order, data string) error {
+	digits, isBlob := strings.CutPrefix(data, blobScheme)
+	switch {
+	case !isBlob && !nip90.IsWebURL(data):
+		return fmt.Errorf("%.80q is not a web URL", data)
+	case !isBlob:
+		return nil
+	}
+	hash, err := guild.ParseHash(digits)
+	switch {
+	case err != nil:
+		return err
+	case !j.c.Blobs.Has(hash):
+		return fmt.Errorf("the blob %s is not here: say where it is, as the URL of a Blossom server", hash)
+	case o.Private:
+		return fmt.Errorf("the blob %s would go to a server in clear, and the job is private: put it into the bundle", hash)
+	}
+	return nil
+}
+
+// checkEarlier looks at the job that an order builds on. Whether it was accepted is known when it is closed.
+func (j *Jobs) checkEarlier(o Order, data string) error {
+	if _, err := nostr.IDFromHex(data); err == nil {
+		return nil
+	}
+	id, err := guild.ParseJobID(data)
+	if err != nil {
+		return fmt.Errorf("%.80q is not a job: want the 64 hex digits of a request, or the 32 of a job of this node", data)
+	}
+	earlier, ok := j.fold.Job(id)
+	switch {
+	case !ok:
+		return fmt.Errorf("there is no job %s", id)
+	case earlier.Private && !o.Private:
+		return fmt.Errorf("job %s is private, and this one builds on it: make it private too", id.Short())
+	}
+	return nil
+}
+
+// earlier lists the jobs of ours that a job builds on.
+func (j *Job) earlier() []guild.JobID {
+	var ids []guild.JobID
+	for _, in := range j.Inputs {
+		if id, err := guild.ParseJobID(in.Data); err == nil && in.Type == "job" {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// dueForInputs is what a job needs before anybody is asked to do it, because of the jobs that it builds on: to wait for
+// their end, or to end itself because one of them came to nothing. waits is false once all were accepted.
+func (j *Jobs) dueForInputs(job *Job) (work due.Work, waits bool) {
+	if job.Ending != guild.Open || job.Cancelled || len(job.Attempts) > 0 {
+		return due.Work{}, false
+	}
+	for _, id := range job.earlier() {
+		earlier, ok := j.fold.Job(id)
+		switch {
+		case !ok:
+			return j.endBefore(job, time.Time{}, guild.JobUnclaimed, fmt.Sprintf("it builds on job %s, which is not known", id.Short())), true
+		case earlier.Ending == guild.Open && !waits:
+			waits = true
+			work = j.endBefore(job, job.deadline(), guild.JobTimedOut, fmt.Sprintf("the deadline passed before job %s was done, on which it builds", id.Short()))
+		case earlier.Ending != guild.Open && earlier.Ending != guild.JobAccepted:
+			return j.endBefore(job, time.Time{}, guild.JobUnclaimed, fmt.Sprintf("it builds on job %s, which is %s", id.Short(), earlier.Ending)), true
+		}
+	}
+	return work, waits
+}
+
+// endBefore ends a job before anybody was asked.
+func (j *Jobs) endBefore(job *Job, ready time.Time, ending guild.Ending, reason string) due.Work {
+	return due.Decide("close "+job.Job.String(), fact.JobSubject(job.Job), ready, func(tx *journal.Tx) error {
+		return j.decideClose(tx, job, ending, reason)
+	})
+}
+
+// attachInputs adds the job's inputs to the request as NIP-90 knows them, and returns how many bytes of text they are.
+func (j *Jobs) attachInputs(ctx context.Context, job *Job, o guild.Offer, r *nip90.Request) (written int, err error) {
+	for i, in := range job.Inputs {
+		resolved, err := j.resolve(ctx, job, o, in, maxInputText-written)
+		if err != nil {
+			return 0, fmt.Errorf("input %d of job %s: %w", i+1, job.Job.Short(), err)
+		}
+		r.Inputs = append(r.Inputs, resolved)
+		if resolved.Type == "text" {
+			written += len(resolved.Data)
+		}
+	}
+	return written, nil
+}
+
+// resolve turns what means something on this node only into what any provider can read. room is how many bytes of
+// text the request still takes.
+func (j *Jobs) resolve(ctx context.Context, job *Job, o guild.Offer, in fact.Input, room int) (nip90.Input, error) {
+	out := nip90.Input{Data: in.Data, Type: in.Type, Relay: in.Relay, Marker: in.Marker}
+	if digits, ok := strings.CutPrefix(in.Data, blobScheme); ok && in.Type == "url" {
+		return j.resolveBlob(ctx, digits, out)
+	}
+	if in.Type != "job" {
+		return out, nil
+	}
+	if id, err := nostr.IDFromHex(in.Data); err == nil {
+		if _, _, ours := j.fold.Attempt(id); ours && out.Relay == "" {
+			out.Relay = j.home()
+		}
+		return out, nil
+	}
+	id, err := guild.ParseJobID(in.Data)
+	if err != nil {
+		return out, err
+	}
+	earlier, ok := j.fold.Job(id)
+	if !ok {
+		return out, fmt.Errorf("there is no job %s", id.Short())
+	}
+	a, ok := earlier.outcome()
+	switch {
+	case !ok:
+		return out, fmt.Errorf("job %s is %s", id.Short(), earlier.Ending)
+	case a.Encrypted:
+		return j.enclose(ctx, o, a, out, room)
+	}
+	out.Data, out.Relay = a.ID.Hex(), j.home()
+	return out, nil
+}
+
+// home is a relay on which what was sent to us is found: the first that our requests ask for.
+func (j *Jobs) home() string {
+	if relays := j.c.Network.Relays(); len(relays) > 0 {
+		return relays[0]
+	}
+	return ""
+}
+
+// outcome is the attempt whose delivery is the job's.
+func (j *Job) outcome() (Attempt, bool) {
+	if i := j.index(j.Chosen); i >= 0 {
+		return j.Attempts[i], true
+	}
+	if all := j.successes(); len(all) > 0 {
+		return all[0], true
+	}
+	return Attempt{}, false
+}
+
+// resolveBlob puts a blob of this node where a provider can fetch it. Its URL ends in its hash.
+func (j *Jobs) resolveBlob(ctx context.Context, digits string, out nip90.Input) (nip90.Input, error) {
+	hash, err := guild.ParseHash(digits)
+	if err != nil {
+		return out, err
+	}
+	b, err := j.c.Blobs.ReadAll(hash, maxDelivery)
+	if err != nil {
+		return out, fmt.Errorf("the blob %s: %w", hash, err)
+	}
+	if out.Data, _, err = j.c.Upload(ctx, b, false); err != nil {
+		return out, fmt.Errorf("upload the blob %s: %w", hash, err)
+	}
+	return out, nil
+}
+
+// enclose sends along what only we can read on the relays: the result of an encrypted attempt.
+func (j *Jobs) enclose(ctx context.Context, o guild.Offer, a Attempt, out nip90.Input, room int) (nip90.Input, error) {
+	const wrapping = 512 // bytes of the parcel without the base64 of the delivery
+	p, err := j.pack(ctx, a.Delivery, a.Size, o.Encrypts, (room-wrapping)/4*3)
+	if err != nil {
+		return out, fmt.Errorf("the delivery of %.8s: %w", a.ID.Hex(), err)
+	}
+	if out.Data, err = p.Encode(); err != nil {
+		return out, err
+	}
+	out.Type, out.Relay = "text", ""
+	if out.Marker != "" {
+		out.Marker = nip90.MarkerJob + ":" + out.Marker
+	} else {
+		out.Marker = nip90.MarkerJob
+	}
+	return out, nil
+}

@@ -1,0 +1,340 @@
+// Package jobs is the customer's step: it opens jobs, asks as many providers at once as a job's criticality wants and
+// others in the place of those that fail (NIP-90), follows their feedback, takes a result from a provider that was
+// asked and from nobody else, and finds out which accepted deliveries agree. It computes what is bid, and keeps that
+// within the budgets. It owns the facts job.*, bid.*, and of attempt.* all but judged and undecided (judge), recorded
+// (record), and disputed and told (review); parked is written by the step that gives up. It never judges a delivery and
+// never pays.
+package jobs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/hand/blob"
+	"guild/internal/hand/outbox"
+	"guild/internal/journal"
+	"guild/internal/journal/fact"
+	"guild/internal/judging/opinion"
+	"guild/internal/market/route"
+	"guild/internal/policy"
+	"guild/nip90"
+	"guild/nutshell"
+	"guild/nutshell/vault"
+	"guild/oa"
+)
+
+// Config says what the step needs.
+type Config struct {
+	Journal *journal.Journal
+	Blobs   *blob.Store
+	Keyer   nostr.Keyer
+	PubKey  nostr.PubKey // Keyer's
+	Node    string
+	Now     func() time.Time
+
+	Market  Market
+	Network Network
+	Trust   func(task string, s guild.Service) (t guild.Trust, met bool) // how far a service is trusted with a task
+
+	// Upload puts what is too large for an event where a provider can fetch it, sealed with a key if seal is set. Fetch
+	// reads what a provider put somewhere.
+	Upload func(ctx context.Context, bundle []byte, seal bool) (url string, key *[32]byte, err error)
+	Fetch  func(ctx context.Context, p fact.Place, want guild.Hash, size int64) (io.ReadCloser, error)
+
+	// Unseal opens a vault that was sealed for this node. SealFor seals one for an age recipient.
+	Unseal  func(ctx context.Context, sealed []byte) (vault.Secret, error)
+	SealFor func(ctx context.Context, recipient string, document vault.Secret) ([]byte, error)
+
+	Patience   Patience
+	Limits     Limits
+	Budgets    map[string]Budget      // by task, and Others for every task without its own; no limit if empty
+	Thresholds map[string]guild.Trust // by task: trust below which its ordinary work is not given; the policy's if 0
+
+	Variables Variables                          // what experience has changed; nothing if nil
+	Policy    func() (policy.Policy, guild.Hash) // in force, and its hash; policy.Default() if nil
+	UpToDate  func(task string) bool             // trust has learned all there is to learn about a task; always if nil
+	// OfferOf is what Market.Offers says of one service; ok is false when that does not name it. With it, Touch must be
+	// called whenever an answer may change for another reason than time and the journal's facts. Without it all offers
+	// are read for each decision.
+	OfferOf func(s guild.Service, task string, kind int) (o guild.Offer, ok bool)
+}
+
+// Market is what is known of the providers.
+type Market interface {
+	Offers(task string, kind int) []guild.Offer
+	Provider(guild.Service) guild.Provider // announced or not
+	Measured(s guild.Service, now time.Time) route.Measured
+}
+
+// Network reaches the providers.
+type Network interface {
+	// Publish returns nil when a relay took the event.
+	Publish(ctx context.Context, e guild.Verified, relays []string) error
+	// Relays returns where answers reach us.
+	Relays() []string
+	// Look asks relays for the events of a kind by which a provider answered a request. It fails when no relay answers.
+	Look(ctx context.Context, provider nostr.PubKey, request nostr.ID, kind nostr.Kind, relays []string) ([]guild.Verified, error)
+	// Hears returns since when what providers say reaches us, zero while it does not.
+	Hears() time.Time
+}
+
+// Variables are the numbers that change with experience (the partnership protocol, section 5.3).
+type Variables interface {
+	Budget(task string) guild.Msat               // COST_BUDGET: what a month's budget has more, or less
+	Timeout(task string) guild.Trust             // TIMEOUT_CONFIGURATION: factor of Patience.Silence, in micro-units; 0 for one
+	Parallelism(p nostr.PubKey) (n int, ok bool) // PARALLELISM_LIMIT of a provider, instead of Limits.AtOnce
+	AtOnce() (n int, ok bool)                    // PARALLELISM_LIMIT of all providers together
+}
+
+// Patience is how long things may take. A zero field is the value given beside it.
+type Patience struct {
+	Discover time.Duration    // for a provider to appear: 10 s
+	Offers   time.Duration    // for offers for an open job: 10 s
+	Ladder   [3]time.Duration // for a relay to take the request: 10, 15 and 20 s
+	Silence  time.Duration    // for the first feedback after the request: 300 s
+	Extend   time.Duration    // that each feedback adds at least: 60 s
+	Job      time.Duration    // for the whole job: 1 h
+	Retries  [3]time.Duration // between publishing the request to a silent provider and doing so again: 5, 10 and 20 s, ± 20 %
+	Result   time.Duration    // for the result after the provider said that it was done: 60 s
+	Busy     time.Duration    // before a provider without capacity is asked again, and twice that the next time: 60 s
+}
+
+func (p Patience) orDefaults() Patience {
+	p.Discover = cmp.Or(p.Discover, 10*time.Second)
+	p.Offers = cmp.Or(p.Offers, 10*time.Second)
+	p.Ladder = cmp.Or(p.Ladder, [3]time.Duration{10 * time.Second, 15 * time.Second, 20 * time.Second})
+	p.Silence = cmp.Or(p.Silence, 300*time.Second)
+	p.Extend = cmp.Or(p.Extend, 60*time.Second)
+	p.Job = cmp.Or(p.Job, time.Hour)
+	p.Retries = cmp.Or(p.Retries, [3]time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second})
+	p.Result = cmp.Or(p.Result, 60*time.Second)
+	p.Busy = cmp.Or(p.Busy, 60*time.Second)
+	return p
+}
+
+// Jobs is the step.
+type Jobs struct {
+	c      Config
+	fold   *Fold
+	outbox *outbox.Outbox
+	born   uint64               // last entry about an open job before this process
+	older  map[guild.JobID]bool // jobs that were open before this process
+	whole  sync.Map             // nostr.ID → true: deliveries of before that were seen to be whole
+
+	matrix   *route.Matrix
+	choosing sync.Mutex // one provider is chosen after the other; nothing else is locked before it
+	slots    takenSlots
+	looks    map[guild.JobID]look // what was found for a job, see field
+}
+
+// New returns the step on its fold.
+func New(c Config, f *Fold) *Jobs {
+	c.Patience, c.Limits = c.Patience.orDefaults(), c.Limits.orDefaults()
+	if c.Policy == nil {
+		c.Policy = defaultPolicy()
+	}
+	j := &Jobs{c: c, fold: f, outbox: outbox.New(c.Keyer, c.Now), older: map[guild.JobID]bool{},
+		slots: newSlots(), looks: map[guild.JobID]look{}}
+	source := route.Source{One: c.OfferOf, Facts: j.facts}
+	if c.Market != nil {
+		source.All = c.Market.Offers
+	}
+	j.matrix = route.New(source, c.PubKey[:])
+	f.matrix.Store(j.matrix)
+	for _, job := range f.active() {
+		j.born = max(j.born, job.Last)
+		j.older[job.Job] = true
+	}
+	return j
+}
+
+// defaultPolicy returns the policy of a node that configures none.
+func defaultPolicy() func() (policy.Policy, guild.Hash) {
+	p := policy.Default()
+	hash, err := p.Hash()
+	if err != nil {
+		panic(err) // the default policy always has a hash
+	}
+	return func() (policy.Policy, guild.Hash) { return p, hash }
+}
+
+// Order is what a customer asks for.
+type Order struct {
+	Task    string
+	Title   string
+	Bundle  []byte        // packed
+	Hidden  []byte        // hidden tests as the files of a packed bundle, which never leaves this machine; nil without any
+	Kind    int           // NIP-90 request kind
+	Bid     guild.Msat    // most that is paid; computed for each request if zero, unless Free is set or it is a benchmark
+	Timeout time.Duration // for the whole job; Patience.Job if zero
+	Tries   int           // providers asked, at most; two more than are asked at once if zero, or as many as Providers
+	Private bool
+
+	Providers []nostr.PubKey // only these, in this order, whatever we think of them
+	Release   *fact.Release  // credentials for whoever is asked, whose blobs are kept already; nil without any
+
+	ID          guild.JobID       // opening the same one again does nothing; a random one if zero
+	Criticality guild.Criticality // low if empty
+	Compare     string            // hash, json, text, numbers:TOLERANCE, tests, or of a typed job its type, judge_model or merge; what the bundle names, or by what they are, if empty
+	Open        bool              // ask everybody for an offer first
+	Inputs      []fact.Input      // beside the bundle
+	Quality     *fact.Quality     // what the judge asks, as far as a number says it
+	Meeting     *fact.Benchmark   // the job is a benchmark: the provider's state does not matter
+
+	Free    bool        // nothing is bid
+	Class   string      // of the task, by which trust moves: one of guild.Classes, or none
+	Urgency string      // normal, urgent or critical, by which a computed bid rises; normal if empty
+	Target  guild.Trust // trust that a computed bid is meant for; any if zero
+}
+
+// Open takes an order. The job is due from here on, through any restart.
+func (j *Jobs) Open(ctx context.Context, o Order) (guild.JobID, error) {
+	if err := j.c.Journal.Free(); err != nil {
+		return guild.JobID{}, fmt.Errorf("open a job: %w", err)
+	}
+	if o.Compare == byWhatTheyAre && o.Criticality.Quorum() > 1 {
+		o.Compare = namedComparer(o.Bundle)
+	}
+	if err := j.check(o); err != nil {
+		return guild.JobID{}, fmt.Errorf("open a job: %w", err)
+	}
+	hash, err := j.c.Blobs.PutBytes(ctx, o.Bundle)
+	if err != nil {
+		return guild.JobID{}, fmt.Errorf("open a job: keep the bundle: %w", err)
+	}
+	var hidden guild.Hash
+	if len(o.Hidden) > 0 {
+		if hidden, err = j.c.Blobs.PutBytes(ctx, o.Hidden); err != nil {
+			return guild.JobID{}, fmt.Errorf("open a job: keep the hidden tests: %w", err)
+		}
+	}
+	id := o.ID
+	if id == (guild.JobID{}) {
+		id = guild.NewJobID()
+	}
+	opened := fact.JobOpened{
+		Job: id, Task: o.Task, Title: o.Title, Bundle: hash, Hidden: hidden, Size: int64(len(o.Bundle)), Kind: o.Kind, Bid: o.Bid,
+		Tries: cmp.Or(o.Tries, len(o.Providers), tries(o.Criticality)), Private: o.Private, Providers: o.Providers, Release: o.Release,
+		Criticality: o.Criticality, Compare: o.Compare, Open: o.Open, Inputs: o.Inputs, Meeting: o.Meeting, Quality: o.Quality,
+		Class: o.Class, Urgency: o.Urgency, Target: o.Target, Unbid: o.Bid == 0 && !o.Free && o.Meeting == nil,
+	}
+	err = j.c.Journal.Do(ctx, fact.JobSubject(id), "", func(tx *journal.Tx) error {
+		opened.Deadline = tx.Now().Add(cmp.Or(o.Timeout, j.c.Patience.Job)).UnixMilli()
+		if known, ok := j.fold.Job(id); ok {
+			return known.same(opened)
+		}
+		tx.Append(opened)
+		return nil
+	})
+	if err != nil {
+		return guild.JobID{}, fmt.Errorf("open a job: %w", err)
+	}
+	return id, nil
+}
+
+// tries is how many providers may be asked, unless the customer says: two beyond those that are asked at once.
+func tries(c guild.Criticality) int { return c.Replicas() + 2 }
+
+// same is nil for an order that was taken before.
+func (j *Job) same(o fact.JobOpened) error {
+	if j.Bundle != o.Bundle || j.Hidden != o.Hidden || j.Task != o.Task {
+		return fmt.Errorf("job %s exists already, and is a different one", j.Job)
+	}
+	return nil
+}
+
+// namedComparer is what a bundle says about comparing its deliveries: extensions.guild.compare.
+func namedComparer(bundle []byte) string {
+	b, err := nutshell.Open(bytes.NewReader(bundle), int64(len(bundle)), nutshell.DefaultLimits())
+	if err != nil {
+		return byWhatTheyAre
+	}
+	var ours struct {
+		Compare string `json:"compare"`
+	}
+	if ok, err := b.Manifest().Extension("guild", &ours); !ok || err != nil {
+		return byWhatTheyAre
+	}
+	return ours.Compare
+}
+
+// checkReplication says why so many providers cannot be asked.
+func checkReplication(o Order) error {
+	if _, err := guild.ParseCriticality(string(o.Criticality)); err != nil {
+		return err
+	}
+	quorum := oa.Adjudication(o.Compare).Quorum(o.Criticality)
+	named := slices.Clone(o.Providers)
+	slices.SortFunc(named, func(a, b nostr.PubKey) int { return slices.Compare(a[:], b[:]) })
+	if n := len(slices.Compact(named)); n > 0 && n < quorum {
+		return fmt.Errorf("%s criticality needs %d providers that agree, and %d may be asked", o.Criticality, quorum, n)
+	}
+	if o.Tries > 0 && o.Tries < quorum {
+		return fmt.Errorf("%s criticality needs %d providers that agree, and %d may be tried", o.Criticality, quorum, o.Tries)
+	}
+	return nil
+}
+
+// checkTogether says why deliveries cannot be looked at together.
+func checkTogether(o Order) error {
+	if !oa.Adjudication(o.Compare).Together() {
+		return nil
+	}
+	if _, err := oa.ParseID(o.Task); err != nil {
+		return fmt.Errorf("%s is for the results of typed jobs, and the task is %.40q", o.Compare, o.Task)
+	}
+	if o.Compare == byMerging && !opinion.Merges(o.Task) {
+		return fmt.Errorf("%s: %w", o.Task, opinion.ErrNoMerge)
+	}
+	return nil
+}
+
+// check says what is wrong with an order.
+func (j *Jobs) check(o Order) error {
+	if !nip90.IsRequest(o.Kind) {
+		return fmt.Errorf("kind %d is not a job request: want 5000 to 5999", o.Kind)
+	}
+	if len(o.Task) > fact.MaxTask {
+		return fmt.Errorf("task %.40q: %d bytes, at most %d", o.Task, len(o.Task), fact.MaxTask)
+	}
+	if err := checkReplication(o); err != nil {
+		return err
+	}
+	if _, err := parseComparer(o.Compare); err != nil {
+		return err
+	}
+	if err := checkTogether(o); err != nil {
+		return err
+	}
+	if err := checkOpen(o); err != nil {
+		return err
+	}
+	if err := CheckBid(o); err != nil {
+		return err
+	}
+	return j.checkInputs(o)
+}
+
+// Cancel asks for nothing more: the provider is told by a kind 5, and what it still sends is kept, never
+// judged, never paid. A job that has ended stays as it is.
+func (j *Jobs) Cancel(ctx context.Context, id guild.JobID) error {
+	err := j.c.Journal.Do(ctx, fact.JobSubject(id), "", func(tx *journal.Tx) error {
+		if job, ok := j.fold.Job(id); ok && job.Ending == guild.Open && !job.Cancelled {
+			tx.Append(fact.JobCancelled{Job: id})
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("cancel job %s: %w", id.Short(), err)
+	}
+	return nil
+}

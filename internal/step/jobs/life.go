@@ -1,0 +1,112 @@
+package jobs
+
+import (
+	"slices"
+
+	"guild"
+	"guild/internal/journal/fact"
+	"guild/nip90"
+)
+
+// applyToAttempt follows the life of an attempt. A step that the table does not allow cannot be in the journal,
+// because every decision checks it first; were it there all the same, the attempt stays where it is.
+func (s *state) applyToAttempt(one fact.Fact, at int64) {
+	s.bargained(one)
+	s.updateBackoff(one, at)
+	switch one := one.(type) {
+	case fact.AttemptRequested:
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
+			a.Move(guild.Requested)
+			a.Asked, a.Silence = at, max(a.Silence, one.Silence)
+		})
+	case fact.AttemptProgressed:
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
+			a.Silence, a.Heard, a.Last = max(a.Silence, one.Silence), a.Heard+1, at
+			if one.Capacity != nil {
+				a.Capacity, a.Reported = one.Capacity, at
+			}
+			a.Words = append(slices.Clip(a.Words), one.Event)
+			a.Words = a.Words[max(0, len(a.Words)-maxWords):]
+			if one.Status == string(nip90.Success) && a.Claimed == 0 {
+				a.Claimed = at
+			}
+			if one.Fault {
+				a.Broke = one.Text
+			}
+		})
+	case fact.AttemptQuoted:
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
+			if a.Move(guild.Quoted) == nil {
+				a.Quote = one.Amount
+			}
+		})
+	case fact.AttemptDelivered:
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
+			a.Move(guild.Delivered)
+			a.Result, a.Delivery, a.Size, a.Away, a.Over = one.Result, one.Delivery, one.Size, one.Away, at
+			a.Answer = one.Answer
+		})
+	case fact.AttemptCompared:
+		s.changeAttempt(one.Attempt, func(a *Attempt) { a.Agrees = one.With })
+	case fact.AttemptFetched:
+		s.changeAttempt(one.Attempt, func(a *Attempt) { a.Away = nil })
+	case fact.AttemptRefused:
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
+			a.Later = a.end(guild.Refused, one.Reason, at) == nil && one.Later
+			a.Answered = one.Event
+		})
+	case fact.AttemptExpired:
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
+			a.end(guild.Expired, one.Reason, at)
+			a.Deletion = one.Deletion
+		})
+	case fact.AttemptCancelled:
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
+			a.end(guild.Cancelled, "taken back", at)
+			a.Deletion = one.Deletion
+		})
+	case fact.AttemptParked:
+		s.changeAttempt(one.Attempt, func(a *Attempt) { a.end(guild.Parked, one.Reason, at) })
+	case fact.AttemptUndecided:
+		s.changeAttempt(one.Attempt, func(a *Attempt) { a.end(guild.Undecided, one.Reason, at) })
+	case fact.AttemptJudged:
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
+			if a.end(guild.StateFor(one.Verdict.Outcome), one.Verdict.Cause, at) == nil {
+				a.Verdict, a.Stored = short(one.Verdict), one.Stored
+			}
+		})
+	case fact.AttemptDisputed:
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
+			was := a.Outcome()
+			if a.Move(guild.Disputed) == nil {
+				a.Ended = was
+			}
+		})
+	case fact.AttemptRecorded:
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
+			a.Move(guild.Recorded)
+			a.Receipt = one.Receipt
+		})
+	}
+}
+
+func (a *Attempt) end(to guild.State, reason string, at int64) error {
+	err := a.Move(to)
+	if err == nil {
+		a.Reason, a.Over = reason, at
+	}
+	return err
+}
+
+// short keeps of a verdict's tests the first few that did not pass; the whole verdict is in the journal.
+func short(v guild.Verdict) *guild.Verdict {
+	const most = 10
+	var failed []guild.Test
+	for _, t := range v.Tests {
+		if t.State != guild.TestPassed && len(failed) < most {
+			failed = append(failed, t)
+		}
+	}
+	v.Tests = failed
+	return &v
+}

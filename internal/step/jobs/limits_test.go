@@ -1,0 +1,150 @@
+package jobs
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal/fact"
+	"guild/internal/journal/fold/foldtest"
+)
+
+func TestNobodyIsAskedForMoreAtOnceThanTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(1))
+		var jobs []guild.JobID
+		for range 20 {
+			id, err := w.Open(t.Context(), Order{Task: "python", Kind: 5000, Bundle: []byte("the task"), Timeout: 5 * time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			jobs = append(jobs, id)
+		}
+		w.pass(0)
+		if n := len(w.sent(5000)); n != 8 {
+			t.Fatalf("%d requests at once, want 8", n)
+		}
+		for done := range 20 {
+			for _, id := range jobs {
+				job, _ := w.fold.Job(id)
+				if len(job.Attempts) == 1 && job.Attempts[0].State.Waiting() {
+					w.delivers(alice, job.Attempts[0].ID, []byte("the work"))
+					w.judges(id, guild.Success)
+					break
+				}
+			}
+			if waiting, _ := w.fold.asked(alice.key, time.Now()); waiting > 8 || waiting != min(8, 19-done) {
+				t.Errorf("%d wait after %d are done", waiting, done+1)
+			}
+			w.pass(time.Second) // thirty a minute are enough for all of them
+		}
+		for _, id := range jobs {
+			w.ends(id, guild.JobAccepted)
+		}
+	})
+}
+
+func TestNobodyIsAskedMoreInAMinuteThanTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(1))
+		w.limits = Limits{AtOnce: 100, PerMinute: 3}
+		w.restart()
+		for range 8 {
+			w.opens(Order{})
+			w.pass(time.Second)
+		}
+		w.pass(5 * time.Minute)
+		var first []time.Duration
+		seen := map[nostr.ID]bool{}
+		for _, p := range w.sent(5000) {
+			if !seen[p.ID] {
+				seen[p.ID], first = true, append(first, p.at)
+			}
+		}
+		if len(first) != 8 {
+			t.Fatalf("%d jobs were asked for", len(first))
+		}
+		for i := range first[3:] {
+			if first[i+3]-first[i] < time.Minute {
+				t.Errorf("requests %d to %d came within %v", i+1, i+4, first[i+3]-first[i])
+			}
+			if first[i+3]-first[i] > 61*time.Second {
+				t.Errorf("request %d came after %v, and there was room after a minute", i+4, first[i+3]-first[i])
+			}
+		}
+	})
+}
+
+func TestAnotherIsAskedWhenTheBestIsAtItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(1), bob.offers(2))
+		w.limits = Limits{AtOnce: 1}
+		w.restart()
+		w.trust[alice.service()] = 900_000
+		for _, want := range []person{alice, bob} {
+			if a := w.attempt(w.opens(Order{})); a.Provider.PubKey != want.key {
+				t.Errorf("%v was asked", a.Provider)
+			}
+		}
+		third := w.opens(Order{Timeout: time.Minute})
+		w.wants(third)
+		w.pass(59 * time.Second)
+		w.ends(third, guild.Open)
+		w.pass(time.Second)
+		if job := w.ends(third, guild.JobUnclaimed); job.Reason != "all eligible providers are at their concurrency limit" {
+			t.Error(job.Reason)
+		}
+	})
+}
+
+func TestTwoDecisionsAtOneTimeDoNotShareTheLastPlace(t *testing.T) {
+	j := New(Config{Limits: Limits{AtOnce: 2, PerMinute: 3}}, NewFold())
+	now := time.UnixMilli(1_000_000)
+	plan := func(n byte, p person) fact.AttemptPlanned {
+		return fact.AttemptPlanned{Attempt: nostr.ID{n}, Job: guild.JobID{n}, Provider: p.service()}
+	}
+	for _, c := range []struct {
+		plan  fact.AttemptPlanned
+		after time.Duration
+		want  bool
+	}{
+		{plan(1, alice), 0, true}, {plan(2, alice), 0, true}, {plan(3, alice), 0, false}, {plan(4, bob), 0, true},
+		{plan(2, alice), 0, true},                 // decided once more
+		{plan(3, alice), 59 * time.Second, false}, // still on the way
+		{plan(3, alice), 2 * time.Minute, true},   // they came to nothing
+	} {
+		if got := j.admit(c.plan, now.Add(c.after)); got != c.want {
+			t.Errorf("attempt %d after %v: %t", c.plan.Attempt[0], c.after, got)
+		}
+	}
+	j.fold.Apply(fact.Entry{Seq: 1, At: now.Add(2 * time.Minute).UnixMilli(), Subject: fact.JobSubject(guild.JobID{3}),
+		Facts: []fact.Fact{fact.JobOpened{Job: guild.JobID{3}}, plan(3, alice)}})
+	if !j.admit(plan(5, alice), now.Add(2*time.Minute)) || j.admit(plan(6, alice), now.Add(2*time.Minute)) {
+		t.Error("what is in the fold is counted twice, or not at all")
+	}
+}
+
+func TestTheTrafficIsTheSameAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(1), bob.offers(2))
+		w.limits = Limits{AtOnce: 3}
+		w.restart()
+		for range 5 {
+			w.opens(Order{})
+			w.pass(10 * time.Second)
+		}
+		for _, p := range []person{alice, bob} {
+			waiting, minute := w.fold.asked(p.key, time.Now())
+			again := NewFold()
+			if err := again.Restore([]byte(foldtest.Snapshot(t, w.fold))); err != nil {
+				t.Fatal(err)
+			}
+			if n, times := again.asked(p.key, time.Now()); n != waiting || len(times) != len(minute) || n == 0 {
+				t.Errorf("%d waiting and %d in a minute were %d and %d", n, len(times), waiting, len(minute))
+			}
+		}
+	})
+}

@@ -1,0 +1,272 @@
+package jobs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"golang.org/x/sync/errgroup"
+
+	"guild"
+	"guild/internal/journal"
+	"guild/internal/journal/fact"
+	"guild/nip90"
+	"guild/nutshell"
+)
+
+// Bounds on what a provider may send.
+const (
+	maxDelivery = 64 << 20          // bytes of a packed delivery
+	maxAnswer   = fact.MaxEntry / 2 // bytes of a result event that is kept in the journal
+	maxHeard    = 100               // feedback events that are kept at any rate
+	slowly      = 30 * time.Second  // between those beyond that
+	maxWords    = 256               // feedback events of an attempt that are known again
+)
+
+// Observe takes a result (6000-6999) or feedback (7000). Only the provider that was asked is listened to. What
+// changes nothing is a *guild.DropError.
+func (j *Jobs) Observe(ctx context.Context, v guild.Verified) error {
+	e := v.Event()
+	if e.Kind != nip90.KindFeedback && !nip90.IsResult(int(e.Kind)) {
+		return guild.Drop(guild.Unexpected, "kind %d", e.Kind)
+	}
+	if len(e.Tags) > nip90.MaxTags {
+		return guild.Drop(guild.Unrequested, "kind %d from %.8s has %d tags", e.Kind, e.PubKey.Hex(), len(e.Tags))
+	}
+	if job, ok := j.isOffer(e); ok {
+		return j.observeOffer(ctx, e, job)
+	}
+	a, job, err := j.correlate(ctx, e)
+	switch {
+	case err != nil:
+		return err
+	case e.Kind == nip90.KindFeedback:
+		return j.hear(ctx, e, a, job)
+	case int(e.Kind) != nip90.ResultKind(job.Kind):
+		return j.mismatch(ctx, e, a, job)
+	}
+	return j.accept(ctx, e, a, job)
+}
+
+// mismatch holds it against a provider, once, that it answers in a kind that is not the request's + 1000 (the
+// partnership protocol, section 2.1.2). The right result may still come.
+func (j *Jobs) mismatch(ctx context.Context, e nostr.Event, a Attempt, job *Job) error {
+	if !a.State.Waiting() {
+		return over(e, a)
+	}
+	what := fmt.Sprintf("answered in kind %d instead of %d", e.Kind, nip90.ResultKind(job.Kind))
+	err := j.decide(ctx, e, a, job, func(tx *journal.Tx, now Attempt) {
+		if now.Broke == "" {
+			tx.Append(fact.AttemptProgressed{Attempt: a.ID, Event: e.ID, Status: "wrong-kind", Text: what, Fault: true})
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return guild.Drop(guild.WrongKind, "%.8s %s", e.PubKey.Hex(), what)
+}
+
+// decide runs a decision on an attempt that must still be waiting for the provider. An event that it has heard already
+// says nothing again: relays send what they have stored as often as they are asked.
+func (j *Jobs) decide(ctx context.Context, e nostr.Event, a Attempt, job *Job, d func(*journal.Tx, Attempt)) error {
+	var dropped error
+	err := j.c.Journal.Do(ctx, fact.JobSubject(job.Job), e.ID.Hex(), func(tx *journal.Tx) error {
+		now, job, ok := j.fold.Attempt(a.ID)
+		dropped = nil
+		switch {
+		case !ok || !now.State.Waiting():
+			dropped = over(e, now)
+		case slices.Contains(now.Words, e.ID):
+		case tx.Now().After(job.deadline()) && e.Kind != nip90.KindFeedback:
+			dropped = guild.Drop(guild.Late, "the deadline of job %s has passed", job.Job.Short())
+		default:
+			d(tx, now)
+		}
+		return nil
+	})
+	return errors.Join(err, dropped)
+}
+
+// over says why an attempt that has moved on takes nothing more. What a relay merely sends again is no reason
+// for a word.
+func over(e nostr.Event, a Attempt) error {
+	if e.ID == a.Result || e.ID == a.Answered || e.Kind == nip90.KindFeedback && int64(e.CreatedAt)*1000 <= a.Over {
+		return nil
+	}
+	if a.Delivery.IsZero() || e.Kind == nip90.KindFeedback {
+		return guild.Drop(guild.Late, "attempt %.8s is %s", a.ID.Hex(), a.State)
+	}
+	return guild.Drop(guild.Second, "attempt %.8s is %s", a.ID.Hex(), a.State)
+}
+
+func (j *Jobs) accept(ctx context.Context, e nostr.Event, a Attempt, job *Job) error {
+	if !a.State.Waiting() {
+		return over(e, a)
+	}
+	r, err := nip90.ParseResult(e, nip90.OpenWith(ctx, j.c.Keyer))
+	if err != nil {
+		return guild.Drop(guild.Malformed, "%v", err)
+	}
+	if a.Encrypted && r.Encrypted == "" {
+		return j.fault(ctx, e, a, job, "answered an encrypted request in clear")
+	}
+	p, plain, err := j.received(ctx, e, r, job)
+	switch {
+	case plain && err != nil && !errors.Is(err, errEmpty):
+		return fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
+	case err != nil:
+		return j.fault(ctx, e, a, job, plainly(err))
+	}
+	if p.Size > maxDelivery {
+		return j.fault(ctx, e, a, job, fmt.Sprintf("the delivery of %d bytes is too large", p.Size))
+	}
+	return j.deliver(ctx, e, a, job, p, plain)
+}
+
+// deliver keeps the event and the delivery as blobs before the fact that names them, and reads meanwhile whether
+// it is one at all.
+func (j *Jobs) deliver(ctx context.Context, e nostr.Event, a Attempt, job *Job, p nip90.Parcel, plain bool) error {
+	d := fact.AttemptDelivered{Attempt: a.ID, Result: e.ID, Delivery: p.Hash, Size: p.Size, Away: away(p), Plain: plain}
+	raw, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
+	}
+	var keeping errgroup.Group
+	keeping.Go(func() error { return j.keep(ctx, &d, e, raw, p.Inline) })
+	reason := declined(p.Inline)
+	if err := keeping.Wait(); err != nil {
+		return fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
+	}
+	if reason != "" {
+		return j.refuse(ctx, e, a, job, fact.AttemptRefused{Reason: reason})
+	}
+	return j.decide(ctx, e, a, job, func(tx *journal.Tx, now Attempt) {
+		d.LatencyMs = tx.Now().UnixMilli() - max(now.Asked, now.At)
+		tx.Append(d)
+	})
+}
+
+// away is where a delivery that did not come along is, nil for one that did.
+func away(p nip90.Parcel) *fact.Place {
+	if p.Inline != nil {
+		return nil
+	}
+	place := &fact.Place{URL: p.URL}
+	if p.Key != nil {
+		place.Key = hex.EncodeToString(p.Key[:])
+	}
+	return place
+}
+
+// keep stores a result and the delivery that came along in it. A small one stands in the journal, and the
+// delivery is no more than a copy that can be had from there again (restore); a large one is two blobs.
+func (j *Jobs) keep(ctx context.Context, d *fact.AttemptDelivered, e nostr.Event, raw, inline []byte) (err error) {
+	d.Event = guild.Sum(raw)
+	if inline != nil && len(raw) <= maxAnswer {
+		d.Answer = &e
+		if d.Plain { // how it is packed may change with the program
+			_, err = j.c.Blobs.PutBytes(ctx, inline)
+			return err
+		}
+		_, err = j.c.Blobs.PutCopy(ctx, inline)
+		return err
+	}
+	if _, err = j.c.Blobs.PutBytes(ctx, raw); err == nil && inline != nil {
+		_, err = j.c.Blobs.PutBytes(ctx, inline)
+	}
+	return err
+}
+
+// declined says why a delivery is none by its own word: blocked and failed are neither judged nor paid. What
+// cannot be read is for the judge to say.
+func declined(bundle []byte) string {
+	if len(bundle) == 0 {
+		return ""
+	}
+	b, err := nutshell.Open(bytes.NewReader(bundle), int64(len(bundle)), nutshell.DefaultLimits())
+	if err != nil {
+		return ""
+	}
+	raw, err := b.ReadFile("delivery/result.json")
+	if err != nil {
+		return ""
+	}
+	result, err := nutshell.ParseResult(raw)
+	if err != nil || result.Status != "blocked" && result.Status != "failed" {
+		return ""
+	}
+	return fmt.Sprintf("delivered as %s: %.200s", result.Status, result.Summary)
+}
+
+// hear follows feedback of any dialect.
+func (j *Jobs) hear(ctx context.Context, e nostr.Event, a Attempt, job *Job) error {
+	if !a.State.Waiting() {
+		return over(e, a)
+	}
+	f, err := nip90.ParseFeedback(e, nip90.OpenWith(ctx, j.c.Keyer))
+	if err != nil {
+		return guild.Drop(guild.Malformed, "%v", err)
+	}
+	switch f.Status {
+	case nip90.PaymentRequired:
+		return j.quote(ctx, e, a, job, f)
+	case nip90.Error:
+		return j.refuse(ctx, e, a, job, fact.AttemptRefused{Reason: guild.Cut(said(f), 500), Later: f.Busy(), Price: f.Amount})
+	case nip90.Partial:
+		return j.progress(ctx, e, a, job, fact.AttemptProgressed{Text: cmp.Or(f.Content, f.Text), Status: string(f.Status)}) // the part itself
+	case nip90.Other:
+		return j.progress(ctx, e, a, job, fact.AttemptProgressed{Text: strings.TrimSuffix(f.RawStatus+": "+said(f), ": "), Status: string(f.Status)})
+	case nip90.Processing:
+		text, capacity := processing(f)
+		return j.progress(ctx, e, a, job, fact.AttemptProgressed{Text: text, Status: string(f.Status), Capacity: capacity})
+	}
+	return j.progress(ctx, e, a, job, fact.AttemptProgressed{Text: said(f), Status: string(f.Status)})
+}
+
+// progress keeps feedback and extends the patience, as often as is reasonable: a provider must not be able to
+// fill a journal that nobody may delete from.
+func (j *Jobs) progress(ctx context.Context, e nostr.Event, a Attempt, job *Job, said fact.AttemptProgressed) error {
+	flood := false
+	err := j.decide(ctx, e, a, job, func(tx *journal.Tx, now Attempt) {
+		flood = now.Heard >= maxHeard && tx.Now().UnixMilli()-now.Last < slowly.Milliseconds()
+		if flood {
+			return
+		}
+		said.Attempt, said.Event, said.Text = a.ID, e.ID, guild.Cut(said.Text, 2000)
+		said.Silence = tx.Now().Add(j.c.Patience.Extend).UnixMilli()
+		tx.Append(said)
+	})
+	if err == nil && flood {
+		return guild.Drop(guild.Flood, "feedback on %.8s", a.ID.Hex())
+	}
+	return err
+}
+
+// quote keeps what the provider asks for, and ends the attempt: there is no way to pay yet.
+func (j *Jobs) quote(ctx context.Context, e nostr.Event, a Attempt, job *Job, f nip90.Feedback) error {
+	return j.decide(ctx, e, a, job, func(tx *journal.Tx, _ Attempt) {
+		reason := fmt.Sprintf("wants %s first, and no way to pay is configured", f.Amount)
+		tx.Append(fact.AttemptQuoted{Attempt: a.ID, Amount: f.Amount, Invoice: guild.Cut(f.Invoice, 4<<10), Key: a.Planned.Key},
+			fact.AttemptRefused{Attempt: a.ID, Reason: reason, Event: e.ID})
+	})
+}
+
+func (j *Jobs) refuse(ctx context.Context, e nostr.Event, a Attempt, job *Job, refused fact.AttemptRefused) error {
+	refused.Attempt, refused.Event = a.ID, e.ID
+	return j.decide(ctx, e, a, job, func(tx *journal.Tx, _ Attempt) { tx.Append(refused) })
+}
+
+// fault ends the attempt because the provider broke the protocol, and holds that against it.
+func (j *Jobs) fault(ctx context.Context, e nostr.Event, a Attempt, job *Job, reason string) error {
+	return j.decide(ctx, e, a, job, func(tx *journal.Tx, _ Attempt) {
+		tx.Append(fact.AttemptRefused{Attempt: a.ID, Reason: reason, Fault: true, Event: e.ID})
+	})
+}

@@ -1,0 +1,141 @@
+package jobs
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal/fact"
+	"guild/nip90"
+	"guild/nutshell"
+)
+
+// task is a request bundle.
+func task(t *testing.T) []byte {
+	t.Helper()
+	tree := fstest.MapFS{
+		"nutshell.json": {Data: []byte(`{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-task-1","task":{"title":"Add two numbers"}}`)},
+		"files/a.txt":   {Data: []byte("1 2")},
+	}
+	var b bytes.Buffer
+	if _, err := nutshell.Pack(t.Context(), tree, &b, nutshell.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestAPlainResultIsWrappedForTheJudge shows the graceful degradation of section 2.2.4 of the partnership protocol.
+func TestAPlainResultIsWrappedForTheJudge(t *testing.T) {
+	for _, c := range []struct{ name, content, file string }{
+		{"prose", "the answer is 3", "delivery/artifacts/output.txt"},
+		{"2020117: with a newline at the end", "3\n", "delivery/artifacts/output.txt"},
+		{"a number", "3", "delivery/artifacts/output.txt"},
+		{"an object with fields that nobody asked for", `{"answer":3,"model":"x"}`, "delivery/artifacts/output.json"},
+		{"a list", ` [1,2]`, "delivery/artifacts/output.json"},
+		{"almost JSON", `{"answer":`, "delivery/artifacts/output.txt"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, alice.offers(0))
+			id := w.opens(Order{Bundle: task(t)})
+			plain := nostr.Event{Kind: 6000, Content: c.content, Tags: nostr.Tags{{"e", w.attempt(id).ID.Hex()}}}
+			if err := w.says(alice, plain); err != nil {
+				t.Fatal(err)
+			}
+			w.wants(id, guild.Delivered)
+			raw, err := w.blobs.ReadAll(w.attempt(id).Delivery, 1<<20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := nutshell.Open(bytes.NewReader(raw), int64(len(raw)), nutshell.DefaultLimits())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := b.ReadFile(c.file); err != nil || string(got) != c.content {
+				t.Errorf("%s: %q, %v", c.name, got, err)
+			}
+			status, err := b.ReadFile("delivery/result.json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := nutshell.ParseResult(status)
+			if err != nil || r.Status != "completed" || b.Manifest().RequestID() != "nut-task-1" {
+				t.Errorf("%s: %+v, %v, answers %s", c.name, r, err, b.Manifest().RequestID())
+			}
+			if d := find[fact.AttemptDelivered](w); len(d) != 1 || !d[0].Plain || d[0].Size != int64(len(raw)) {
+				t.Errorf("%s: %+v", c.name, d)
+			}
+		})
+	}
+}
+
+func TestAPlainResultIsWrappedTheSameWayAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(0))
+		id := w.opens(Order{Bundle: task(t)})
+		plain := nostr.Event{Kind: 6000, Content: "the answer is 3", Tags: nostr.Tags{{"e", w.attempt(id).ID.Hex()}}}
+		if err := w.says(alice, plain); err != nil {
+			t.Fatal(err)
+		}
+		delivery := w.attempt(id).Delivery
+		w.stop()
+		if err := os.Remove(filepath.Join(w.blobDir, delivery.Hex())); err != nil {
+			t.Fatal(err)
+		}
+		w.restart()
+		if !w.blobs.Has(delivery) {
+			t.Error("it was not restored")
+		}
+	})
+}
+
+func TestAnEncryptedPlainResultIsWrappedToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader := alice.offers(0)
+		reader.Encrypts = true
+		w := newWorld(t, reader)
+		id := w.opens(Order{Bundle: task(t)})
+		r := nip90.Result{Kind: 6000, Request: w.attempt(id).ID, Customer: customer.key, Content: "the answer is 3"}
+		sealed, err := r.Sealed(func(text string) (string, error) { return alice.signer.Encrypt(t.Context(), text, customer.key) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.says(alice, sealed); err != nil {
+			t.Fatal(err)
+		}
+		w.wants(id, guild.Delivered)
+	})
+}
+
+func TestWhatIsMeantAsADeliveryAndIsNoneIsAFault(t *testing.T) {
+	for _, c := range []struct {
+		name, content string
+		encrypts      bool
+	}{
+		{"nothing", " \n", false},
+		{"a hash that is none", `{"v":1,"delivery_sha256":"zz"}`, false},
+		{"a version that nobody knows", `{"v":9,"delivery_sha256":"` + guild.Sum(nil).Hex() + `"}`, false},
+		{"one that was cut off", `{"v":1,"delivery_sha256":"` + guild.Sum(nil).Hex() + `","bundle":"AAA`, false},
+		{"a plain result in clear to an encrypted request", "the answer is 3", true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			o := alice.offers(0)
+			o.Encrypts = c.encrypts
+			w := newWorld(t, o)
+			id := w.opens(Order{Bundle: task(t)})
+			e := nostr.Event{Kind: 6000, Content: c.content, Tags: nostr.Tags{{"e", w.attempt(id).ID.Hex()}}}
+			if err := w.says(alice, e); err != nil {
+				t.Fatal(err)
+			}
+			w.wants(id, guild.Refused)
+			if r := find[fact.AttemptRefused](w); len(r) != 1 || !r[0].Fault || r[0].Event == nostr.ZeroID {
+				t.Errorf("%s: %+v", c.name, r)
+			}
+		})
+	}
+}

@@ -1,0 +1,165 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal/fact"
+	"guild/nip90"
+)
+
+// request builds and signs the request event for one provider. A provider that reads NIP-44 gets it encrypted.
+func (j *Jobs) request(ctx context.Context, job *Job, o guild.Offer, bid guild.Msat) (fact.AttemptPlanned, error) {
+	provider := o.Service.PubKey
+	key := nip90.IdempotencyKey(job.Job, provider, len(job.Attempts)+1)
+	r := j.describe(job)
+	r.Provider, r.Bid = &provider, bid
+	r.Set(nip90.ParamIdempotencyKey, key)
+	written, err := j.attachInputs(ctx, job, o, &r)
+	if err != nil {
+		return fact.AttemptPlanned{}, err
+	}
+	vaulted, err := j.attachVault(ctx, job, o, &r)
+	if err != nil {
+		return fact.AttemptPlanned{}, err
+	}
+	e, hash, err := j.carryTyped(ctx, job, o, r)
+	if errors.Is(err, errBundled) {
+		e, hash, err = j.carry(ctx, job, o, r, nip90.Inline-vaulted-written)
+	}
+	if err != nil {
+		return fact.AttemptPlanned{}, fmt.Errorf("request to %.8s: %w", provider.Hex(), err)
+	}
+	_, met := j.c.Trust(job.Task, o.Service)
+	return fact.AttemptPlanned{
+		Attempt: e.ID, Job: job.Job, Provider: o.Service, Request: e, JobHash: hash,
+		Encrypted: o.Encrypts, Relays: o.Relays, Unmet: !met, Key: key, Bid: bid,
+	}, nil
+}
+
+// describe is the part of a request that says what the job is, whoever does it (the partnership protocol, sections
+// 2.2 and 4.1.2).
+func (j *Jobs) describe(job *Job) nip90.Request {
+	r := nip90.Request{
+		Kind: job.Kind, Job: job.Job.String(), Output: "application/json", Bid: job.Bid, Relays: j.c.Network.Relays(), Content: job.Title,
+	}
+	r.Set(nip90.ParamJobType, job.Task)
+	r.Set(nip90.ParamDeadline, strconv.FormatInt((job.Deadline+999)/1000, 10))
+	r.Set(nip90.ParamBundleSHA256, job.Bundle.Hex())
+	r.Set(nip90.ParamBundleSize, strconv.FormatInt(job.Size, 10))
+	limit := 0
+	if q := job.Quality; q != nil {
+		r.Set(nip90.ParamAccuracy, q.Accuracy.String())
+		limit = q.Limit
+	}
+	if b := job.Meeting; b != nil {
+		limit = cmp.Or(b.Limit, limit, 300)
+		describeBenchmark(&r, *b)
+	}
+	if limit > 0 {
+		r.Set(nip90.ParamTimeLimit, strconv.Itoa(limit))
+	}
+	return r
+}
+
+// iterations is how often a benchmark repeats what it measures (section 2.2.3).
+const iterations = 5
+
+// describeBenchmark says which benchmark it is, in the terms of sections 2.2.2 and 2.2.3.
+func describeBenchmark(r *nip90.Request, b fact.Benchmark) {
+	r.Set(nip90.ParamBenchmarkType, cmp.Or(b.Variant, "standard"))
+	r.Set(nip90.ParamMemoryLimit, strconv.Itoa(cmp.Or(b.Memory, 512)))
+	r.Set(nip90.ParamIterations, strconv.Itoa(iterations))
+	r.Set(nip90.ParamLanguage, cmp.Or(b.Language, "python3"))
+	spec := nip90.Benchmark{ID: cmp.Or(b.Suite, r.Get(nip90.ParamJobType)), Modules: b.Modules}
+	r.Inputs = append(r.Inputs, spec.Input())
+}
+
+// carry puts the bundle into r and signs it: inside the event if that stays small enough for common relays, else by
+// its URL.
+func (j *Jobs) carry(ctx context.Context, job *Job, o guild.Offer, r nip90.Request, inline int) (nostr.Event, guild.Hash, error) {
+	var e nostr.Event
+	for {
+		parcel, err := j.parcel(ctx, job, o.Encrypts, inline)
+		if err == nil {
+			err = r.SetBundle(parcel)
+		}
+		if err != nil {
+			return nostr.Event{}, guild.Hash{}, err
+		}
+		hash, err := r.JobHash()
+		if err != nil {
+			return nostr.Event{}, guild.Hash{}, err
+		}
+		r.Set(nip90.ParamJobHash, hash.Hex())
+		if e, err = j.seal(ctx, r, *r.Provider, o.Encrypts); err != nil {
+			return nostr.Event{}, guild.Hash{}, err
+		}
+		if parcel.Inline != nil && size(e) > nip90.MaxEvent {
+			inline = 0
+			continue
+		}
+		e, err = j.outbox.Sign(ctx, e)
+		return e, hash, err
+	}
+}
+
+// size is that of an event as JSON, in bytes, once it is signed.
+func size(e nostr.Event) int { return len(e.String()) }
+
+// seal builds the event, encrypted for the provider or in clear.
+func (j *Jobs) seal(ctx context.Context, r nip90.Request, provider nostr.PubKey, encrypt bool) (nostr.Event, error) {
+	if !encrypt {
+		return r.Event()
+	}
+	return r.Sealed(func(plain string) (string, error) { return j.c.Keyer.Encrypt(ctx, plain, provider) })
+}
+
+// parcel is the bundle on its way: inside the event if it is at most inline bytes.
+func (j *Jobs) parcel(ctx context.Context, job *Job, encrypt bool, inline int) (nip90.Parcel, error) {
+	p, err := j.pack(ctx, job.Bundle, job.Size, encrypt, inline)
+	if err != nil {
+		return nip90.Parcel{}, fmt.Errorf("the bundle of job %s: %w", job.Job.Short(), err)
+	}
+	return p, nil
+}
+
+// pack makes a parcel of a blob: the bytes themselves if they are at most inline, else where they were put.
+func (j *Jobs) pack(ctx context.Context, hash guild.Hash, size int64, encrypt bool, inline int) (nip90.Parcel, error) {
+	b, err := j.c.Blobs.ReadAll(hash, size)
+	if err != nil {
+		return nip90.Parcel{}, err
+	}
+	p := nip90.Parcel{Hash: hash, Size: size}
+	if len(b) <= inline {
+		p.Inline = b
+		return p, nil
+	}
+	if p.URL, p.Key, err = j.c.Upload(ctx, b, encrypt); err != nil {
+		return nip90.Parcel{}, fmt.Errorf("upload: %w", err)
+	}
+	return p, nil
+}
+
+// deletion is the signed kind 5 event that takes a request back, also one that is only on its way: a relay may
+// have it and not have said so.
+func (j *Jobs) deletion(ctx context.Context, a Attempt, reason string) (*nostr.Event, error) {
+	e, err := j.outbox.Sign(ctx, nostr.Event{
+		Kind: 5, Content: reason,
+		Tags: nostr.Tags{
+			{"e", a.ID.Hex()},
+			{"k", strconv.Itoa(int(a.Planned.Request.Kind))},
+			{"p", a.Provider.PubKey.Hex()}, // so that the provider hears of it
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("take back %.8s: %w", a.ID.Hex(), err)
+	}
+	return &e, nil
+}

@@ -1,0 +1,217 @@
+package jobs
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
+	"guild/nip90"
+)
+
+// climb is the delivery ladder (the partnership protocol, section 2.3.2).
+func (j *Jobs) climb(ctx context.Context, a Attempt) (relays []string, err error) {
+	request, err := j.outbox.Own(a.Planned.Request)
+	if err != nil {
+		return nil, fmt.Errorf("the planned request: %w", err)
+	}
+	for i := range j.c.Patience.Ladder {
+		if relays, err = j.step(ctx, a, request, i); err == nil || ctx.Err() != nil {
+			return relays, err
+		}
+	}
+	return nil, err
+}
+
+// step publishes a request on one rung of the ladder.
+func (j *Jobs) step(ctx context.Context, a Attempt, request guild.Verified, rung int) ([]string, error) {
+	relays := rungs(a.Planned.Relays, j.c.Network.Relays())[rung]
+	ctx, cancel := context.WithTimeout(ctx, j.c.Patience.Ladder[rung])
+	defer cancel()
+	return relays, j.c.Network.Publish(ctx, request, relays)
+}
+
+// rungs are the relays of each step: the provider's first, its second or our closest one, all there are. Where it
+// names none, ours are all there are.
+func rungs(hints, ours []string) [3][]string {
+	var all []string
+	for _, url := range slices.Concat(hints, ours) {
+		if !slices.Contains(all, url) {
+			all = append(all, url)
+		}
+	}
+	rungs := [3][]string{all, all, all}
+	if len(hints) > 0 {
+		rungs[0] = hints[:1]
+		rungs[1] = slices.Concat(hints[1:], ours)
+		rungs[1] = rungs[1][:min(len(rungs[1]), 1)]
+	}
+	return rungs
+}
+
+const publishingAgain = "publish again "
+
+// again is the effect that publishes a request once more.
+func again(attempt nostr.ID, n int) string {
+	return fmt.Sprintf("%s%d %s", publishingAgain, n, attempt.Hex())
+}
+
+// againOf reads what again wrote.
+func againOf(effect string) (nostr.ID, bool) {
+	rest, ok := strings.CutPrefix(effect, publishingAgain)
+	_, digits, spaced := strings.Cut(rest, " ")
+	if !ok || !spaced {
+		return nostr.ID{}, false
+	}
+	id, err := nostr.IDFromHex(digits)
+	return id, err == nil
+}
+
+// retry publishes the request of a provider that is silent once more, the same event, one rung further up. A relay
+// that took it need not have handed it on.
+func (j *Jobs) retry(job *Job, a Attempt) (due.Work, bool) {
+	if a.Again >= len(j.c.Patience.Retries) || a.Heard > 0 || a.State != guild.Requested {
+		return due.Work{}, false
+	}
+	ready := time.UnixMilli(a.Asked)
+	for n := range a.Again + 1 {
+		ready = ready.Add(jitter(a.ID, n, j.c.Patience.Retries[n]))
+	}
+	if !ready.Before(job.deadline()) || !ready.Before(time.UnixMilli(a.Silence)) {
+		return due.Work{}, false
+	}
+	return due.Work{
+		Key: again(a.ID, a.Again+1), Guard: fact.JobSubject(job.Job), Ready: ready, Tries: 1,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			request, err := j.outbox.Own(a.Planned.Request)
+			if err != nil {
+				return nil, fmt.Errorf("the planned request: %w", err)
+			}
+			if _, err := j.step(ctx, a, request, min(a.Again+1, len(j.c.Patience.Ladder)-1)); err != nil {
+				return nil, err
+			}
+			return func(*journal.Tx) error { return nil }, nil
+		},
+	}, true
+}
+
+// jitter is d ± 20 %. It follows from the attempt, so that a restart changes nothing.
+func jitter(id nostr.ID, n int, d time.Duration) time.Duration {
+	const most = 1<<16 - 1
+	random := time.Duration(binary.BigEndian.Uint16(id[2*n:]))
+	return d*4/5 + d*2/5*random/most
+}
+
+// patienceWith returns when a new attempt is given up if the provider says nothing: after what is configured times the
+// factor of the task, and at the job's deadline at the latest (the partnership protocol, section 5.3.2).
+func (j *Jobs) patienceWith(job *Job, now time.Time) time.Time {
+	silence := j.c.Patience.Silence
+	if j.c.Variables != nil {
+		if factor := j.c.Variables.Timeout(job.Task); factor > 0 {
+			silence = time.Duration(silence.Milliseconds()*int64(factor)/guild.Micro) * time.Millisecond
+		}
+	}
+	return sooner(now.Add(min(silence, job.deadline().Sub(now))), job.deadline())
+}
+
+// giveUp ends the attempt when the provider's silence, the time for its result or the job's deadline has run out.
+// Before that the relays are asked once more for what may have been missed. As long as none of them answers, it is
+// not the provider that is out of reach.
+func (j *Jobs) giveUp(work []due.Work, job *Job, a Attempt) []due.Work {
+	until, reason := time.UnixMilli(a.Silence), "silent for too long"
+	switch {
+	case a.Claimed > 0:
+		until, reason = time.UnixMilli(a.Claimed).Add(j.c.Patience.Result), "said that it was done, and no result came"
+	case a.Broke != "":
+		reason = a.Broke + ", and nothing else"
+	case a.Heard == 0:
+		reason = "no answer"
+	}
+	until = j.audible(until, job)
+	if !until.Before(job.deadline()) {
+		return append(work, j.expire(job, a, job.deadline(), "the job's deadline passed"))
+	}
+	expire := j.expire(job, a, until, reason)
+	give := expire.Act
+	expire.Act = func(ctx context.Context) (due.Decision, error) {
+		if err := j.look(ctx, job, a); err != nil {
+			return nil, err
+		}
+		return give(ctx)
+	}
+	return append(work, expire, j.expireLate(job, a))
+}
+
+// audible moves the end of our patience for as long as nothing that a provider says can reach us. When it can again,
+// the provider has the time that one word of its is worth.
+func (j *Jobs) audible(until time.Time, job *Job) time.Time {
+	since := j.c.Network.Hears()
+	if since.IsZero() {
+		return job.deadline()
+	}
+	if again := since.Add(j.c.Patience.Extend); again.After(until) && since.After(time.UnixMilli(job.At)) {
+		return again
+	}
+	return until
+}
+
+// look asks the relays for what the provider answered, and takes it in: the result, and where there is none what it said
+// of its work. They are asked for apart, so that many words do not crowd out the result.
+func (j *Jobs) look(ctx context.Context, job *Job, a Attempt) error {
+	relays := rungs(a.Planned.Relays, j.c.Network.Relays())[2]
+	for _, kind := range [...]nostr.Kind{nostr.Kind(nip90.ResultKind(job.Kind)), nip90.KindFeedback} {
+		found, err := j.c.Network.Look(ctx, a.Provider.PubKey, a.ID, kind, relays)
+		if err != nil {
+			return fmt.Errorf("look for an answer to %.8s: %w", a.ID.Hex(), err)
+		}
+		for _, v := range found {
+			err := j.Observe(ctx, v)
+			if _, dropped := errors.AsType[*guild.DropError](err); err != nil && !dropped {
+				return err
+			}
+		}
+		if now, _, ok := j.fold.Attempt(a.ID); !ok || !now.State.Waiting() {
+			return nil
+		}
+	}
+	return nil
+}
+
+// expireLate ends at the deadline what could not be looked for.
+func (j *Jobs) expireLate(job *Job, a Attempt) due.Work {
+	w := j.expire(job, a, job.deadline(), "the job's deadline passed")
+	w.Key += " at the deadline"
+	return w
+}
+
+// deaf reports whether nothing that a provider says can reach us: then its silence is not its fault.
+func (j *Jobs) deaf() bool { return j.c.Network.Hears().IsZero() }
+
+func (j *Jobs) expire(job *Job, a Attempt, when time.Time, reason string) due.Work {
+	return due.Work{
+		Key: "expire " + a.ID.Hex(), Guard: fact.JobSubject(job.Job), Ready: when, Free: true,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			deletion, err := j.deletion(ctx, a, reason)
+			if err != nil {
+				return nil, err
+			}
+			return func(tx *journal.Tx) error {
+				now, _, ok := j.fold.Attempt(a.ID)
+				if ok && now.State == a.State && now.Silence == a.Silence && now.Claimed == a.Claimed {
+					tx.Append(fact.AttemptExpired{Attempt: a.ID, Reason: reason, Deletion: deletion,
+						Silent: now.Heard == 0 && now.State == guild.Requested && !j.deaf()})
+				}
+				return nil
+			}, nil
+		},
+	}
+}

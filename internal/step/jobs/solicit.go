@@ -1,0 +1,332 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
+	"guild/nip90"
+)
+
+// Bounds on the offers for one job. Each is a fact, and anybody may send them: of the places, providers that the
+// registry does not know get half, so that they cannot keep the others out.
+const (
+	maxOffers    = 64
+	maxStrangers = maxOffers / 2
+	maxChanges   = 3 // offers of one provider
+	maxReach     = 8 // relays of others that a solicitation is sent to
+)
+
+// checkOpen says why an order cannot ask everybody for an offer.
+func checkOpen(o Order) error {
+	switch {
+	case !o.Open:
+		return nil
+	case o.Private:
+		return fmt.Errorf("an open job shows everybody what it is about, and a private one nobody")
+	case o.Release != nil:
+		return fmt.Errorf("an open job asks anybody, and credentials are released to those who were chosen for them")
+	case o.Meeting != nil:
+		return fmt.Errorf("a benchmark is for one provider, and an open job for all")
+	}
+	return nil
+}
+
+// solicited notes that everybody was asked for an offer.
+func (j *Job) solicited(s fact.JobSolicited) { j.Solicited = &s }
+
+// offered notes an offer.
+func (j *Job) offered(o fact.JobOffered) { j.Offers = append(slices.Clip(j.Offers), o) }
+
+// offerOf is what a provider wants for the job, by its latest offer.
+func (j *Job) offerOf(provider nostr.PubKey) (price guild.Msat, ok bool) {
+	for _, o := range slices.Backward(j.Offers) {
+		if o.Provider == provider {
+			return o.Price, true
+		}
+	}
+	return 0, false
+}
+
+// dueForOffers is what an open job needs before anybody is asked to do it, and the end of asking for offers. waits is
+// false once the offers are in.
+func (j *Jobs) dueForOffers(job *Job, now time.Time) (work []due.Work, waits bool) {
+	goes := job.Ending == guild.Open && !job.Cancelled
+	switch {
+	case !job.Open:
+		return nil, false
+	case job.Solicited == nil && goes && now.Before(job.deadline()):
+		return []due.Work{j.solicit(job)}, true
+	case job.Solicited == nil:
+		return nil, false
+	}
+	until := time.UnixMilli(job.Solicited.Until)
+	waits = goes && now.Before(until)
+	if waits && !job.Sought {
+		work = append(work, j.seek(job))
+	}
+	if !job.Unsought {
+		w := j.unseek(job)
+		if goes {
+			w.Ready = until
+		}
+		work = append(work, w)
+	}
+	return work, waits
+}
+
+// solicit signs the request for offers and records it together with our claim on publishing it. It carries what the
+// job is called and its hashes, and never the bundle.
+func (j *Jobs) solicit(job *Job) due.Work {
+	return due.Work{
+		Key: "ask for offers for " + job.Job.String(), Guard: fact.JobSubject(job.Job), Free: true,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			e, err := j.solicitation(ctx, job)
+			if err != nil {
+				return nil, fmt.Errorf("ask for offers for job %s: %w", job.Job.Short(), err)
+			}
+			return func(tx *journal.Tx) error {
+				if now, ok := j.fold.Job(job.Job); !ok || now != job {
+					return nil
+				}
+				until := min(tx.Now().Add(j.c.Patience.Offers).UnixMilli(), job.Deadline)
+				tx.Append(fact.JobSolicited{Job: job.Job, Request: e, Until: until})
+				due.Claim(tx, seeking+e.ID.Hex(), j.c.Node)
+				return nil
+			}, nil
+		},
+	}
+}
+
+func (j *Jobs) solicitation(ctx context.Context, job *Job) (nostr.Event, error) {
+	r := j.describe(job)
+	r.Inputs = nil
+	r.Solicit()
+	hash, err := r.JobHash()
+	if err != nil {
+		return nostr.Event{}, err
+	}
+	r.Set(nip90.ParamJobHash, hash.Hex())
+	e, err := r.Event()
+	if err != nil {
+		return nostr.Event{}, err
+	}
+	return j.outbox.Sign(ctx, e)
+}
+
+// Keys of the two effects of a solicitation.
+const (
+	seeking   = "publish the solicitation "
+	unseeking = "take back the solicitation "
+)
+
+// seek publishes the solicitation, where our answers reach us and where known providers of the task read.
+func (j *Jobs) seek(job *Job) due.Work {
+	request := job.Solicited.Request
+	return due.Work{
+		Key: seeking + request.ID.Hex(), Guard: fact.JobSubject(job.Job),
+		Act: func(ctx context.Context) (due.Decision, error) {
+			e, err := j.outbox.Own(request)
+			if err != nil {
+				return nil, fmt.Errorf("the solicitation: %w", err)
+			}
+			ctx, cancel := context.WithTimeout(ctx, j.c.Patience.Ladder[0])
+			defer cancel()
+			return func(*journal.Tx) error { return nil }, j.c.Network.Publish(ctx, e, j.reach(job))
+		},
+	}
+}
+
+// reach lists our relays and the best ones of some providers that announce the task.
+func (j *Jobs) reach(job *Job) []string {
+	relays := slices.Clone(j.c.Network.Relays())
+	most := len(relays) + maxReach
+	for _, o := range j.c.Market.Offers(job.Task, job.Kind) {
+		if len(relays) < most && len(o.Relays) > 0 && !slices.Contains(relays, o.Relays[0]) {
+			relays = append(relays, o.Relays[0])
+		}
+	}
+	return relays
+}
+
+// unseek takes the solicitation back by a kind 5 event, so that nobody thinks about an offer in vain.
+func (j *Jobs) unseek(job *Job) due.Work {
+	request := job.Solicited.Request
+	return due.Work{
+		Key: unseeking + request.ID.Hex(), Guard: fact.JobSubject(job.Job), Tries: 2,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			deletion, err := j.outbox.Sign(ctx, nostr.Event{
+				Kind: 5, Content: "no more offers are wanted",
+				Tags: nostr.Tags{{"e", request.ID.Hex()}, {"k", strconv.Itoa(int(request.Kind))}},
+			})
+			if err != nil {
+				return nil, err
+			}
+			e, err := j.outbox.Own(deletion)
+			if err != nil {
+				return nil, err
+			}
+			ctx, cancel := context.WithTimeout(ctx, j.c.Patience.Ladder[0])
+			defer cancel()
+			return func(*journal.Tx) error { return nil }, j.c.Network.Publish(ctx, e, j.reach(job))
+		},
+	}
+}
+
+// sought follows both effects to their end; given up is an end as well.
+func (s *state) sought(effect string, done bool) {
+	for _, prefix := range []string{seeking, unseeking} {
+		digits, ok := strings.CutPrefix(effect, prefix)
+		if !ok {
+			continue
+		}
+		id, err := nostr.IDFromHex(digits)
+		if err != nil {
+			continue
+		}
+		s.change(s.solicitations.Of(id), func(j *Job) {
+			j.Sought = j.Sought || prefix == seeking && done
+			j.Unsought = j.Unsought || prefix == unseeking
+		})
+	}
+}
+
+// solicitation returns the job that a solicitation is for.
+func (f *Fold) solicitation(id nostr.ID) (job *Job, ok bool) {
+	f.View(func(s *state) { job, ok = s.Jobs.Get(s.solicitations.Of(id)) })
+	return job, ok
+}
+
+// isOffer reports whether an event answers one of our solicitations, and which job that was for.
+func (j *Jobs) isOffer(e nostr.Event) (*Job, bool) {
+	for _, tag := range e.Tags {
+		if len(tag) < 2 || tag[0] != "e" {
+			continue
+		}
+		if id, err := nostr.IDFromHex(tag[1]); err == nil {
+			if job, ok := j.fold.solicitation(id); ok {
+				return job, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// observeOffer takes an offer: feedback that says what the work would cost, or that it would be done for nothing.
+func (j *Jobs) observeOffer(ctx context.Context, e nostr.Event, job *Job) error {
+	if e.Kind != nip90.KindFeedback {
+		return guild.Drop(guild.Unrequested, "kind %d answers a solicitation: an offer was asked for and no work", e.Kind)
+	}
+	f, err := nip90.ParseFeedback(e, nip90.OpenWith(ctx, j.c.Keyer))
+	if err != nil {
+		return guild.Drop(guild.Malformed, "%v", err)
+	}
+	switch f.Status {
+	case nip90.PaymentRequired:
+		if f.Amount == 0 {
+			return guild.Drop(guild.Malformed, "the offer of %.8s names no price", e.PubKey.Hex())
+		}
+	case nip90.Processing:
+	case nip90.Other: // an unknown word may as well mean no: only its price makes it an offer
+		if f.Amount == 0 {
+			return guild.Drop(guild.Unrequested, "%.40q without a price is no offer", f.RawStatus)
+		}
+	default:
+		return guild.Drop(guild.Unrequested, "%s is no offer", f.Status)
+	}
+	offer := fact.JobOffered{Job: job.Job, Provider: e.PubKey, Event: e.ID, Price: f.Amount,
+		Text: guild.Cut(said(f), 500), Said: int64(e.CreatedAt)}
+	known := j.knows(job)
+	var dropped error
+	err = j.c.Journal.Do(ctx, fact.JobSubject(job.Job), e.ID.Hex(), func(tx *journal.Tx) error {
+		now, ok := j.fold.Job(job.Job)
+		if !ok {
+			now = job
+		}
+		dropped = now.takes(offer, known, tx.Now())
+		if dropped == nil && !now.has(offer.Event) {
+			tx.Append(offer)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("offer %.8s: %w", e.ID.Hex(), err)
+	}
+	return dropped
+}
+
+// said is what feedback says in words.
+func said(f nip90.Feedback) string {
+	if f.Text != "" {
+		return f.Text
+	}
+	return f.Content
+}
+
+// knows lists the providers of the job's task that announced themselves.
+func (j *Jobs) knows(job *Job) map[nostr.PubKey]bool {
+	known := map[nostr.PubKey]bool{}
+	for _, o := range j.c.Market.Offers(job.Task, job.Kind) {
+		known[o.Service.PubKey] = true
+	}
+	return known
+}
+
+func (j *Job) has(offer nostr.ID) bool {
+	return slices.ContainsFunc(j.Offers, func(o fact.JobOffered) bool { return o.Event == offer })
+}
+
+// takes says why an offer does not count, or nil.
+func (j *Job) takes(offer fact.JobOffered, known map[nostr.PubKey]bool, now time.Time) error {
+	strangers, changes := 0, 0
+	for _, o := range j.Offers {
+		switch {
+		case o.Event == offer.Event:
+			return nil // a relay sends it again
+		case o.Provider == offer.Provider && o.Said > offer.Said:
+			return guild.Drop(guild.Outdated, "%.8s has made a later offer", o.Provider.Hex())
+		case o.Provider == offer.Provider:
+			changes++
+		}
+		if !known[o.Provider] {
+			strangers++
+		}
+	}
+	switch {
+	case j.Ending != guild.Open || j.Cancelled || j.Solicited == nil || now.UnixMilli() >= j.Solicited.Until:
+		return guild.Drop(guild.Late, "the offers for job %s are in", j.Job.Short())
+	case len(j.Offers) >= maxOffers, changes >= maxChanges, strangers >= maxStrangers && !known[offer.Provider]:
+		return guild.Drop(guild.Flood, "offers for job %s", j.Job.Short())
+	}
+	return nil
+}
+
+// unannounced is the offer of somebody who made one and never announced itself.
+func (j *Jobs) unannounced(job *Job, provider nostr.PubKey) guild.Offer {
+	price, _ := job.offerOf(provider)
+	o := guild.Offer{Service: guild.Service{PubKey: provider}, Tasks: []string{job.Task}, Kinds: []int{job.Kind}, Price: price,
+		Relays: j.c.Network.Relays(), Confidence: 0.6, Confirmed: true}
+	p := j.c.Market.Provider(o.Service)
+	o.State, o.Until = p.State, p.Until
+	return o
+}
+
+// nobodyOffered says why there is nobody to choose from.
+func nobodyOffered(job *Job) string {
+	if !job.Sought {
+		return "no relay took the request for offers"
+	}
+	if len(job.Offers) > 0 {
+		return fmt.Sprintf("the offers came from providers that are not known, and the job is %s", job.Criticality)
+	}
+	return "nobody made an offer"
+}

@@ -1,0 +1,308 @@
+package jobs
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal/fact"
+	"guild/nip90"
+)
+
+// solicitation is what was published for offers last.
+func (w *world) solicitation() publication {
+	w.Helper()
+	for _, sent := range slices.Backward(w.sent(5000)) {
+		if !sent.Tags.Has("p") {
+			return sent
+		}
+	}
+	w.Fatal("nobody was asked for an offer")
+	return publication{}
+}
+
+// offers is feedback by which a provider makes an offer.
+func offers(request nostr.ID, price guild.Msat) nostr.Event {
+	f := nip90.Feedback{Request: request, Customer: customer.key, Status: nip90.Processing, Text: "I would"}
+	if price > 0 {
+		f.Status, f.Amount = nip90.PaymentRequired, price
+	}
+	return f.Event()
+}
+
+func TestEverybodyIsAskedForAnOfferAndTheBestIsAskedForTheWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(1), bob.offers(2), carol.offers(3))
+		id := w.opens(Order{Open: true, Bid: 1000})
+		w.wants(id)
+		asked := w.solicitation()
+		r, err := nip90.ParseRequest(asked.Event, nil)
+		if err != nil || !r.Solicits() || r.Job != id.String() || r.Get(nip90.ParamJobType) != "python" || r.Bid != 1000 || r.Content != "Do it" ||
+			r.Get(nip90.ParamBundleSHA256) != guild.Sum([]byte("the task")).Hex() || r.Get(nip90.ParamBundleSize) != "8" || r.Get(nip90.ParamJobHash) == "" ||
+			len(r.Inputs) != 0 || r.Relays[0] != "wss://ours.example" || r.Output != "application/json" || r.Deadline().IsZero() {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if want := []string{"wss://ours.example", "wss://first.example"}; !slices.Equal(asked.relays, want) {
+			t.Errorf("published to %v, want %v", asked.relays, want)
+		}
+		if err := w.says(bob, offers(asked.ID, 900)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.says(carol, offers(asked.ID, 800)); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(10*time.Second - time.Millisecond)
+		w.wants(id)
+		w.pass(time.Millisecond)
+		w.wants(id, guild.Requested)
+		if a := w.attempt(id); a.Provider.PubKey != carol.key {
+			t.Errorf("asked %.8s", a.Provider.PubKey.Hex())
+		}
+		work, _ := w.asked(carol)
+		if work.Solicits() || work.Get(nip90.ParamJobHash) != r.Get(nip90.ParamJobHash) {
+			t.Errorf("%+v", work)
+		}
+		taken := w.sent(5)
+		if len(taken) != 1 || taken[0].Tags.Find("e")[1] != asked.ID.Hex() || taken[0].Tags.Find("k")[1] != "5000" {
+			t.Errorf("taken back: %v", taken)
+		}
+		w.says(carol, feedback(w.attempt(id).ID, nip90.Error, "no compiler"))
+		w.wants(id, guild.Refused, guild.Requested)
+		if a := w.attempt(id); a.Provider.PubKey != bob.key {
+			t.Error("the next is who made the next best offer")
+		}
+		w.says(bob, feedback(w.attempt(id).ID, nip90.Error, "no compiler"))
+		w.pass(time.Minute)
+		w.ends(id, guild.JobUnclaimed)
+		if w.fold.Open() != 0 {
+			t.Error("something is still due")
+		}
+	})
+}
+
+func TestWhichOfferIsTaken(t *testing.T) {
+	trusted := map[guild.Service]guild.Trust{bob.service(): 900_000, carol.service(): 600_000}
+	type offer struct {
+		by    person
+		price guild.Msat
+	}
+	for _, c := range []struct {
+		name   string
+		offers []offer
+		trust  map[guild.Service]guild.Trust
+		order  Order
+		want   *person
+	}{
+		{"the cheapest of equals", []offer{{bob, 500}, {carol, 400}}, nil, Order{Bid: 1000}, &carol},
+		{"the most trusted", []offer{{bob, 900}, {carol, 400}}, trusted, Order{Bid: 1000}, &bob},
+		{"none above the bid", []offer{{bob, 1001}, {carol, 400}}, trusted, Order{Bid: 1000}, &carol},
+		{"the latest of each counts", []offer{{bob, 300}, {carol, 400}, {bob, 500}}, nil, Order{Bid: 1000}, &carol},
+		{"who is known before who is not", []offer{{mallory, 0}, {carol, 400}}, nil, Order{Bid: 1000}, &carol},
+		{"who is not known, if nobody else offers", []offer{{mallory, 10}}, nil, Order{Bid: 1000}, &mallory},
+		{"who is not known gets unimportant work only", []offer{{mallory, 10}}, nil, Order{Bid: 1000, Criticality: guild.Medium}, nil},
+		{"who announced a price and made no offer is not asked", nil, trusted, Order{Bid: 1000}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, alice.offers(1), bob.offers(2000), carol.offers(1))
+				w.trust = c.trust
+				c.order.Open = true
+				id := w.opens(c.order)
+				for _, o := range c.offers {
+					w.pass(time.Second)
+					if err := w.says(o.by, offers(w.solicitation().ID, o.price)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.pass(20 * time.Second)
+				if c.want == nil {
+					w.wants(id)
+					w.ends(id, guild.JobUnclaimed)
+					return
+				}
+				if a := w.attempt(id); a.Provider.PubKey != c.want.key {
+					t.Errorf("asked %.8s at %v", a.Provider.PubKey.Hex(), a.Planned.Relays)
+				}
+			})
+		})
+	}
+}
+
+// removed is a market whose owner removed all providers.
+type removed struct{ Market }
+
+func (removed) Provider(s guild.Service) guild.Provider {
+	return guild.Provider{Service: s, State: guild.Removed}
+}
+
+func TestWhoIsBarredIsNotAskedWhateverItOffers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.Jobs.c.Market = removed{w.Jobs.c.Market}
+		id := w.opens(Order{Open: true})
+		if err := w.says(mallory, offers(w.solicitation().ID, 0)); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(time.Minute)
+		w.wants(id)
+		w.ends(id, guild.JobUnclaimed)
+	})
+}
+
+func TestWhatIsNoOfferChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(1))
+		id := w.opens(Order{Open: true})
+		asked := w.solicitation().ID
+		before := w.journal.Last()
+		wantDrop(t, w.delivers(alice, asked, []byte("the work")), guild.Unrequested)
+		wantDrop(t, w.says(alice, feedback(asked, nip90.Error, "no")), guild.Unrequested)
+		wantDrop(t, w.says(alice, feedback(asked, nip90.PaymentRequired, "a lot")), guild.Malformed)
+		declined := nip90.Feedback{Request: asked, Customer: customer.key, Status: nip90.Other, RawStatus: "declined"}
+		wantDrop(t, w.says(alice, declined.Event()), guild.Unrequested)
+		if w.journal.Last() != before {
+			t.Error("a fact was written")
+		}
+		w.says(alice, offers(asked, 5))
+		w.pass(10 * time.Second)
+		w.wants(id, guild.Requested)
+		wantDrop(t, w.says(bob, offers(asked, 1)), guild.Late)
+	})
+}
+
+func TestAnOlderOfferDoesNotReplaceALaterOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(1))
+		id := w.opens(Order{Open: true})
+		old := offers(w.solicitation().ID, 5)
+		old.CreatedAt = nostr.Timestamp(time.Now().Unix())
+		first, err := guild.Sign(t.Context(), alice.signer, old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.pass(time.Second)
+		w.says(alice, offers(w.solicitation().ID, 7))
+		wantDrop(t, w.Observe(t.Context(), first), guild.Outdated)
+		if job, _ := w.fold.Job(id); len(job.Offers) != 1 || job.Offers[0].Price != 7 {
+			t.Errorf("%+v", job.Offers)
+		}
+	})
+}
+
+func TestStrangersCannotFillTheOffers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(1))
+		id := w.opens(Order{Open: true})
+		asked := w.solicitation().ID
+		for i := range maxStrangers {
+			if err := w.says(newPerson(byte(50+i)), offers(asked, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantDrop(t, w.says(mallory, offers(asked, 1)), guild.Flood)
+		for i := range maxChanges {
+			if err := w.says(alice, offers(asked, guild.Msat(1+i))); err != nil {
+				t.Errorf("a provider that is known: %v", err)
+			}
+		}
+		wantDrop(t, w.says(alice, offers(asked, 9)), guild.Flood)
+		if job, _ := w.fold.Job(id); len(job.Offers) != maxStrangers+maxChanges {
+			t.Errorf("%d offers", len(job.Offers))
+		}
+	})
+}
+
+func TestAnOpenJobThatNobodyWantsSaysSo(t *testing.T) {
+	for name, c := range map[string]struct {
+		relay func(context.Context, nostr.Event, []string) error
+		want  string
+	}{
+		"nobody made an offer":                 {nil, "nobody made an offer"},
+		"no relay took the request for offers": {deaf, "no relay took the request for offers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, alice.offers(1))
+				w.relays(c.relay)
+				id := w.opens(Order{Open: true})
+				w.pass(time.Minute)
+				if job := w.ends(id, guild.JobUnclaimed); !strings.Contains(job.Reason, c.want) {
+					t.Errorf("closed: %s", job.Reason)
+				}
+				w.pass(time.Hour)
+				if w.fold.Open() != 0 {
+					t.Error("something is still due")
+				}
+			})
+		})
+	}
+}
+
+func TestACancelledOpenJobTakesItsSolicitationBackAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(1))
+		id := w.opens(Order{Open: true})
+		w.says(alice, offers(w.solicitation().ID, 1))
+		if err := w.Cancel(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(0)
+		w.ends(id, guild.JobCancelled)
+		if len(w.sent(5)) != 1 || w.fold.Open() != 0 {
+			t.Errorf("%d deletions, %d open", len(w.sent(5)), w.fold.Open())
+		}
+		w.pass(time.Hour)
+		w.wants(id)
+	})
+}
+
+func TestAnOpenJobSurvivesARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(1))
+		id := w.opens(Order{Open: true})
+		asked := w.solicitation().ID
+		w.restart()
+		if err := w.says(alice, offers(asked, 1)); err != nil {
+			t.Fatal(err)
+		}
+		w.restart()
+		w.pass(10 * time.Second)
+		w.wants(id, guild.Requested)
+		if n := len(find[fact.JobSolicited](w)); n != 1 || len(w.sent(5)) != 1 {
+			t.Errorf("solicited %d times, taken back %d times", n, len(w.sent(5)))
+		}
+		state, err := w.fold.Freeze()()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := NewFold()
+		if err := again.Restore(state); err != nil {
+			t.Fatal(err)
+		}
+		if job, ok := again.solicitation(asked); !ok || job.Job != id {
+			t.Error("a restored fold does not know its solicitation")
+		}
+	})
+}
+
+func TestWhatCannotBeOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(1))
+		for name, o := range map[string]Order{
+			"a private job":      {Open: true, Private: true},
+			"one with a release": {Open: true, Release: &fact.Release{Names: []string{"x"}}},
+			"a benchmark":        {Open: true, Meeting: &fact.Benchmark{Meeting: "m", Run: 1}},
+		} {
+			o.Task, o.Kind, o.Bundle = "python", 5000, []byte("x")
+			if _, err := w.Open(t.Context(), o); err == nil {
+				t.Errorf("%s is taken", name)
+			}
+		}
+	})
+}

@@ -1,0 +1,304 @@
+package judge_test
+
+import (
+	"context"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"guild"
+	"guild/internal/judging/exam"
+	"guild/internal/judging/sandbox"
+	"guild/internal/judging/sandbox/tiers"
+	"guild/internal/step/judge"
+)
+
+// submission is a line of the tables in testdata/attacks, which the README there explains.
+type submission struct {
+	family   string
+	name     string
+	request  string
+	outcomes []guild.Outcome // any of them
+	unseen   bool            // a tier that does not see what processes of processes do may take it for harmless
+	causes   []string        // the cause of any other than a SUCCESS contains one of them
+	reason   string          // why it may be a SUCCESS
+	files    map[string]string
+}
+
+// How a table's reason for a SUCCESS begins.
+const (
+	harmless = "harmless: " // what it tried got nowhere, and the task is solved
+	decided  = "decided: "  // the tests ask the submission about itself, and the verdict counts how often
+	forged   = "forged: "   // the proof that tests beside the submission are weak; nowhere else
+)
+
+var (
+	tableHead = regexp.MustCompile(`(?m)^submission +request +outcome +cause contains\n`)
+	columns   = regexp.MustCompile(` {2,}`)
+)
+
+// corpus reads all families. What is wrong with a table fails the test.
+func corpus(t *testing.T) []submission {
+	t.Helper()
+	archives, err := filepath.Glob("testdata/attacks/*.txtar")
+	if err != nil || len(archives) == 0 {
+		t.Fatal("no archives", err)
+	}
+	var all []submission
+	for _, file := range archives {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, family(t, strings.TrimSuffix(filepath.Base(file), ".txtar"), archive)...)
+	}
+	return all
+}
+
+// family reads one archive: the table in its comment, and the files of each submission.
+func family(t *testing.T, name string, archive *txtar.Archive) []submission {
+	t.Helper()
+	files := map[string]map[string]string{}
+	for _, f := range archive.Files {
+		dir, inside, _ := strings.Cut(f.Name, "/")
+		if files[dir] == nil {
+			files[dir] = map[string]string{}
+		}
+		files[dir][inside] = string(f.Data)
+	}
+	comment := string(archive.Comment)
+	head := tableHead.FindStringIndex(comment)
+	if head == nil {
+		t.Fatalf("%s has no table", name)
+	}
+	var all []submission
+	listed := map[string]bool{}
+	for line := range strings.Lines(comment[head[1]:]) {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		s := parseSubmission(t, line)
+		s.family, s.files = name, files[s.name]
+		listed[s.name] = true
+		if len(s.files) == 0 {
+			t.Errorf("%s: %s has no files", name, s.name)
+		}
+		all = append(all, s)
+	}
+	for dir := range files {
+		if !listed[dir] {
+			t.Errorf("%s: %s is not in the table", name, dir)
+		}
+	}
+	return all
+}
+
+func parseSubmission(t *testing.T, line string) submission {
+	t.Helper()
+	f := append(columns.Split(line, 4), "")
+	if len(f) < 4 {
+		t.Fatalf("table: %q", line)
+	}
+	s := submission{name: f[0], request: f[1]}
+	allowed, unseen := strings.CutSuffix(f[2], "*")
+	for o := range strings.SplitSeq(allowed, "/") {
+		s.outcomes = append(s.outcomes, guild.Outcome(o))
+	}
+	s.unseen = unseen
+	for c := range strings.SplitSeq(f[3], " | ") {
+		switch {
+		case strings.HasPrefix(c, harmless), strings.HasPrefix(c, decided), strings.HasPrefix(c, forged) && s.isInproc():
+			s.reason = c
+		case c != "":
+			s.causes = append(s.causes, c)
+		}
+	}
+	if slices.Contains(s.outcomes, guild.Success) && s.reason == "" {
+		t.Errorf("table: %q may pass for no reason", line)
+	}
+	return s
+}
+
+// isInproc reports whether the tests run beside the submission because the request says so.
+func (s submission) isInproc() bool { return path.Base(s.request) == "inproc" }
+
+// waits reports whether it is the clock that is to end it.
+func (s submission) waits() bool { return slices.Contains(s.causes, "stopped after") }
+
+// spends reports whether it is the processor time that may end it.
+func (s submission) spends() bool {
+	return slices.ContainsFunc(s.causes, func(c string) bool { return c == "processor time" || c == "used more than" })
+}
+
+// check holds a verdict against the table.
+func (s submission) check(t *testing.T, caps sandbox.Caps, v guild.Verdict, evidence judge.Evidence) {
+	t.Helper()
+	t.Logf("%s %s (%s) %d of %d, decided %d, %d ms", v.Strength, v.Outcome, v.Cause, v.Passed, v.Expected, v.Decided, v.Usage.WallMs)
+	if s.unseen && v.Outcome == guild.Success && seesLess(caps) {
+		return
+	}
+	expected := v.Outcome == guild.Success || len(s.causes) == 0 ||
+		slices.ContainsFunc(s.causes, func(c string) bool { return strings.Contains(v.Cause, c) })
+	switch {
+	case !slices.Contains(s.outcomes, v.Outcome):
+		t.Errorf("%s (%s), want %v; %d of %d\n%.6000s", v.Outcome, v.Cause, s.outcomes, v.Passed, v.Expected, evidence)
+	case !expected:
+		t.Errorf("%s because of %q, want %q\n%.3000s", v.Outcome, v.Cause, s.causes, evidence)
+	case v.Outcome == guild.Success && strings.HasPrefix(s.reason, decided) && (v.Decided == 0 || v.Strength != guild.Weak):
+		t.Error("the verdict does not say what the submission decided")
+	case v.Outcome != guild.Success && v.Cause == "":
+		t.Errorf("%s without a cause", v.Outcome)
+	case v.Outcome == guild.Violation && len(v.Breaches) == 0:
+		t.Error("a violation of nothing")
+	}
+	if weak := v.Strength == guild.Weak; weak != s.isInproc() && (!weak || v.Decided == 0) {
+		t.Errorf("the verdict is %s", v.Strength)
+	}
+}
+
+// seesLess reports whether a tier says of itself that it notices a breach only in the command itself.
+func seesLess(caps sandbox.Caps) bool {
+	return slices.ContainsFunc(caps.Gaps, func(gap string) bool { return strings.Contains(gap, "reported only if it ends the command itself") })
+}
+
+// tight is a runner with smaller limits than the judge's, so that passing them takes little time. Only for
+// submissions that wait the clock is set forward, too, and only for those that spend it there is less processor time: a
+// busy or slow machine must not decide what ends the others.
+type tight struct {
+	sandbox.Runner
+	impatient, thrifty bool
+}
+
+func (r tight) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
+	l := s.Limits.WithDefaults()
+	if r.impatient {
+		l.Wall /= 2
+	} else {
+		l.Wall *= 4
+	}
+	if r.thrifty {
+		l.CPU /= 2
+	} else {
+		l.CPU *= 4
+	}
+	l.Memory = min(l.Memory, 256<<20)
+	l.Disk = min(l.Disk, 16<<20)
+	l.Pids = min(l.Pids, 40)
+	l.Inodes = min(l.Inodes, 4000)
+	s.Limits = l
+	return r.Runner.Run(ctx, s, streams)
+}
+
+func TestHostileDeliveries(t *testing.T) {
+	submissions := corpus(t)
+	t.Setenv("TMPDIR", t.TempDir()) // nobody else's files are there
+	before := traces(t)
+	runner, caps := bestRunner(t)
+	inproc := inprocRequests(t)
+	t.Run("submission", func(t *testing.T) {
+		seen := map[string]int{}
+		for _, s := range submissions {
+			if seen[s.family]++; testing.Short() && seen[s.family]%8 != 1 || s.isForeign() {
+				continue
+			}
+			bundle := filepath.Join("testdata", s.request)
+			if s.isInproc() {
+				bundle = inproc[path.Dir(s.request)]
+			}
+			t.Run(path.Join(s.family, s.name, s.request), func(t *testing.T) {
+				t.Parallel()
+				e := &judge.Judge{Exam: &exam.Engine{Runner: tight{runner, s.waits(), s.spends()}}, Caps: caps}
+				v, evidence := judged(t, e, bundle, deliver(t, s.files))
+				s.check(t, caps, v, evidence)
+			})
+		}
+	})
+	closeOne(t, runner)
+	before.compare(t, traces(t))
+}
+
+// isForeign reports whether the submission is for another kind of processor.
+func (s submission) isForeign() bool {
+	_, arch, found := strings.Cut(s.name, "_amd64")
+	return found && arch == "" && runtime.GOARCH != "amd64"
+}
+
+// inprocRequests are copies of the requests with pytest that ask for the tests to run beside the submission.
+func inprocRequests(t *testing.T) map[string]string {
+	t.Helper()
+	requests := map[string]string{}
+	for _, name := range []string{"add", "account", "tools"} {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", name))); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, "tests", "criteria.json")
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := strings.Replace(string(text), `"criteria":`, `"python_mode": "inproc", "criteria":`, 1)
+		if err := os.WriteFile(file, []byte(asked), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		requests[name] = dir
+	}
+	return requests
+}
+
+// bestRunner is the strongest runner of this machine, which keeps nothing warm beyond the test.
+func bestRunner(t testing.TB) (sandbox.Runner, sandbox.Caps) {
+	t.Helper()
+	runner, caps, err := tiers.Best(t.Context())
+	if err != nil {
+		t.Fatalf("%v; %s", err, caps.Remedy)
+	}
+	t.Cleanup(func() { closeOne(t, runner) })
+	return runner, caps
+}
+
+// closeOne ends what a runner keeps warm, if it does.
+func closeOne(t testing.TB, runner sandbox.Runner) {
+	t.Helper()
+	if c, ok := runner.(io.Closer); ok {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func newEngine(t testing.TB) *judge.Judge {
+	t.Helper()
+	runner, caps := bestRunner(t)
+	return &judge.Judge{Exam: &exam.Engine{Runner: runner}, Caps: caps}
+}
+
+// deliver makes the directory of an unpacked delivery with these artifacts.
+func deliver(t *testing.T, artifacts map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	lay(t, filepath.Join(dir, "delivery", "artifacts"), artifacts)
+	return dir
+}
+
+// lay writes files below dir.
+func lay(t testing.TB, dir string, files map[string]string) {
+	t.Helper()
+	for name, content := range files {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+// Package judge is the fourth step: it makes a verdict of what an examination of a delivery found, and owns it. Package
+// exam runs the criteria; the judge weighs their results, compares them with baselines, and asks a person where no
+// program can decide.
+package judge
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"guild"
+	"guild/internal/judging/analysis"
+	"guild/internal/judging/exam"
+	"guild/internal/judging/sandbox"
+	"guild/internal/judging/typed"
+)
+
+// Judge examines deliveries and scores what was found. The zero value of every field but Exam works.
+type Judge struct {
+	Exam *exam.Engine
+	Caps sandbox.Caps // of Exam.Runner
+
+	// Analysis reads the delivered code for the quality of the verdict; nothing is read if it is nil.
+	Analysis *analysis.Analyst
+
+	// Typed checks the results of typed jobs, whose bundles have no criteria.
+	Typed typed.Checker
+
+	// ProfileHash identifies what a system call profile allows, so that others can judge again. Nil adds nothing.
+	ProfileHash func(sandbox.Profile) string
+}
+
+// Evidence is the judge's full output as JSON, to be kept as a blob. With the bundle and the delivery, anybody can judge
+// again and compare.
+type Evidence []byte
+
+// Judge is Hear for a delivery of which nothing is known but its files.
+func (j *Judge) Judge(ctx context.Context, bundleDir, deliveryDir string) (guild.Verdict, Evidence, error) {
+	return j.Hear(ctx, Case{Bundle: bundleDir, Delivery: deliveryDir})
+}
+
+// Hear judges a case. Its errors are those of exam.Engine.ExamineHidden, and a *PersonNeeded, which comes with the verdict
+// so far and its evidence. A delivery that tried to break out needs no person.
+func (j *Judge) Hear(ctx context.Context, c Case) (guild.Verdict, Evidence, error) {
+	if v, evidence, ok, err := j.checkTyped(ctx, c); ok || err != nil {
+		return v, evidence, err
+	}
+	report, err := j.Exam.ExamineHidden(ctx, c.Bundle, c.Delivery, c.Hidden)
+	if err != nil {
+		return guild.Verdict{}, nil, err
+	}
+	read, err := j.read(ctx, c, report)
+	if err != nil {
+		return guild.Verdict{}, nil, err
+	}
+	v := j.verdict(c, report, read)
+	evidence, err := json.Marshal(struct {
+		Format   string          `json:"format"`
+		Verdict  guild.Verdict   `json:"verdict"`
+		Baseline Baseline        `json:"baseline"`
+		Analysis analysis.Report `json:"analysis"`
+		exam.Report
+	}{Format: "guild judge evidence 1", Verdict: v, Baseline: c.Baseline, Analysis: read, Report: report})
+	if err != nil {
+		return guild.Verdict{}, nil, fmt.Errorf("evidence: %w", err)
+	}
+	if report.Person != "" && v.Outcome != guild.Violation {
+		return v, evidence, &PersonNeeded{Reason: report.Person}
+	}
+	return v, evidence, nil
+}
+
+// read analyses the delivered code after the examination, so that the one does not slow down the other. A delivery that
+// tried to break out is not touched again.
+func (j *Judge) read(ctx context.Context, c Case, r exam.Report) (analysis.Report, error) {
+	sum := add(r.Findings)
+	switch {
+	case j.Analysis == nil:
+		return analysis.Report{Reason: "analysis is switched off"}, nil
+	case len(sum.breaches) > 0:
+		return analysis.Report{Reason: "it tried to break out"}, nil
+	case !sum.ran:
+		return analysis.Report{Reason: "nothing was run"}, nil
+	}
+	var scripts []string
+	for _, criterion := range r.Criteria.Criteria {
+		// A delivery that fails or does not end is not run again: its coverage would decide nothing.
+		if criterion.Framework == "pytest" && sum.fault == "" && exam.Passed(sum.tests) == len(sum.tests) {
+			scripts = append(scripts, criterion.Script)
+		}
+	}
+	return j.Analysis.Analyse(ctx, analysis.Subject{Bundle: c.Bundle, Delivery: c.Delivery, Scripts: scripts,
+		Took: time.Duration(sum.usage.WallMs) * time.Millisecond})
+}

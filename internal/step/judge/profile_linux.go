@@ -1,0 +1,9 @@
+package judge
+
+import (
+	"guild/internal/judging/sandbox"
+	"guild/internal/judging/sandbox/confine"
+)
+
+// profileHash names the rules of a system call profile.
+func profileHash(p sandbox.Profile) string { return confine.ProfileHash(p).String() }

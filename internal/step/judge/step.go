@@ -1,0 +1,405 @@
+package judge
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/canon"
+	"guild/internal/hand/blob"
+	"guild/internal/hand/workdir"
+	"guild/internal/journal"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
+	"guild/internal/journal/fold"
+	"guild/internal/judging/exam"
+	"guild/internal/judging/opinion"
+	"guild/internal/judging/sandbox"
+	"guild/nutshell"
+	"guild/oa"
+)
+
+// Class is the class of work whose limit all judgements share.
+const Class = "judge"
+
+// maxBundle is the largest packed bundle that is judged, in bytes.
+const maxBundle = 64 << 20
+
+// shown is the number of tests that a fact lists; the stored verdict lists all.
+const shown = 50
+
+// StepConfig says what the step needs.
+type StepConfig struct {
+	Blobs   *blob.Store
+	Scratch string // directory for unpacked bundles
+
+	// Examine judges a case, as (*Judge).Hear does.
+	Examine func(ctx context.Context, c Case) (guild.Verdict, Evidence, error)
+
+	Opinion opinion.Opinion // chooses between results where the order asks for that; a person does if nil
+
+	Baseline func(task string) Baseline // of the deliveries of a task; none is known if nil
+}
+
+// Step judges deliveries: each one that is here gets one verdict.
+type Step struct {
+	c    StepConfig
+	fold *Fold
+}
+
+// NewStep returns the step on its fold.
+func NewStep(c StepConfig, f *Fold) *Step { return &Step{c, f} }
+
+// Due lists the deliveries to be judged. It implements due.Source.
+func (s *Step) Due(time.Time) []due.Work {
+	var work []due.Work
+	together := map[guild.JobID][]pending{}
+	for _, c := range s.fold.ready() {
+		if c.Order.Together != "" {
+			together[c.Job] = append(together[c.Job], c)
+			continue
+		}
+		work = append(work, s.judge(c))
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(together), func(a, b guild.JobID) int { return bytes.Compare(a[:], b[:]) }) {
+		work = append(work, s.judgeTogether(together[id]))
+	}
+	return work
+}
+
+func (s *Step) judge(c pending) due.Work {
+	return due.Work{
+		Key: c.key(), Guard: fact.JobSubject(c.Job), Class: Class, Tries: 8, Lease: 2 * time.Minute,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			judged, err := s.verdict(ctx, c)
+			if person, ok := errors.AsType[*PersonNeeded](err); ok {
+				return s.hold(ctx, c, judged, person.Reason)
+			}
+			if hopeless(err) {
+				return func(tx *journal.Tx) error { s.park(tx, c, err.Error()); return nil }, nil
+			}
+			if err != nil {
+				return nil, err
+			}
+			return s.decide(ctx, c, judged, nil)
+		},
+		Park: func(tx *journal.Tx, reason string) { s.park(tx, c, reason) },
+	}
+}
+
+// hopeless reports whether trying again is of no use: the criteria cannot be decided here, or there is no sandbox.
+func hopeless(err error) bool {
+	_, unusable := errors.AsType[*sandbox.UnusableError](err)
+	return unusable || errors.Is(err, exam.ErrUndecided)
+}
+
+// key returns the key of the effect. A case that is heard again has another one.
+func (c pending) key() string {
+	if c.Again == 0 {
+		return "judge " + c.Attempt.Hex()
+	}
+	return fmt.Sprintf("judge %s again, for the %d. time", c.Attempt.Hex(), c.Again)
+}
+
+// park leaves a delivery to a person: the judge itself has failed.
+func (s *Step) park(tx *journal.Tx, c pending, reason string) {
+	if s.fold.waits(c.Attempt) {
+		tx.Append(fact.AttemptUndecided{Attempt: c.Attempt, Reason: reason},
+			fact.AttemptParked{Attempt: c.Attempt, Reason: "the judge failed: " + reason})
+	}
+}
+
+// hold leaves a delivery to a person, with what the programs found.
+func (s *Step) hold(ctx context.Context, c pending, v guild.Verdict, reason string) (due.Decision, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
+	}
+	held, err := s.c.Blobs.PutBytes(ctx, raw)
+	if err != nil {
+		return nil, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
+	}
+	return func(tx *journal.Tx) error {
+		if s.fold.waits(c.Attempt) {
+			tx.Append(fact.AttemptUndecided{Attempt: c.Attempt, Reason: guild.Cut(reason, maxCause), Held: held})
+		}
+		return nil
+	}, nil
+}
+
+// verdict judges, and keeps the evidence as a blob. The verdict counts also beside a *PersonNeeded.
+func (s *Step) verdict(ctx context.Context, c pending) (guild.Verdict, error) {
+	v, evidence, judged := s.examine(ctx, c)
+	if _, person := errors.AsType[*PersonNeeded](judged); judged != nil && !person {
+		return guild.Verdict{}, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), judged)
+	}
+	var err error
+	if v.Evidence, err = s.c.Blobs.PutBytes(ctx, evidence); err != nil {
+		return guild.Verdict{}, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
+	}
+	return v, judged
+}
+
+// keep stores the whole verdict as a blob before the fact that names it.
+func (s *Step) keep(ctx context.Context, attempt nostr.ID, v guild.Verdict) (fact.AttemptJudged, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fact.AttemptJudged{}, err
+	}
+	hash, err := canon.Hash(raw)
+	if err != nil {
+		return fact.AttemptJudged{}, err
+	}
+	stored, err := s.c.Blobs.PutBytes(ctx, raw)
+	if err != nil {
+		return fact.AttemptJudged{}, err
+	}
+	return fact.AttemptJudged{Attempt: attempt, Verdict: brief(v), Hash: hash, Stored: stored}, nil
+}
+
+// brief returns the verdict as a fact holds it, with short lists: the blob has all.
+func brief(v guild.Verdict) guild.Verdict {
+	v.Tests = v.Tests[:min(len(v.Tests), shown)]
+	v.Breaches = v.Breaches[:min(len(v.Breaches), shown)]
+	v.Warnings = v.Warnings[:min(len(v.Warnings), shown)]
+	v.Hidden = v.Hidden[:min(len(v.Hidden), shown)]
+	if q := v.Quality; q != nil && len(q.Findings) > shown {
+		short := *q
+		short.Findings = q.Findings[:shown]
+		v.Quality = &short
+	}
+	return v
+}
+
+// examine unpacks both bundles and judges. A delivery that is no bundle is a failure of the provider.
+func (s *Step) examine(ctx context.Context, c pending) (guild.Verdict, Evidence, error) {
+	dir, err := os.MkdirTemp(s.c.Scratch, "judge-")
+	if err != nil {
+		return guild.Verdict{}, nil, err
+	}
+	defer os.RemoveAll(dir)
+	bundle, delivery := filepath.Join(dir, "bundle"), filepath.Join(dir, "delivery")
+	if err := s.unpack(ctx, c.Order.Bundle, bundle); err != nil {
+		return guild.Verdict{}, nil, fmt.Errorf("our own bundle: %w", err)
+	}
+	if err := s.unpack(ctx, c.Delivery, delivery); ours(err) {
+		return guild.Verdict{}, nil, fmt.Errorf("the delivery: %w", err)
+	} else if err != nil {
+		v := guild.Verdict{Outcome: guild.Failure, Strength: guild.Strong, Tier: "none",
+			Cause: guild.Cut("the delivery is no bundle: "+err.Error(), 500)}
+		return v, Evidence(v.Cause), nil
+	}
+	hearing := Case{Bundle: bundle, Delivery: delivery, Task: c.Order.Task, Provider: c.Provider, Latency: time.Duration(c.Latency) * time.Millisecond}
+	if s.c.Baseline != nil {
+		hearing.Baseline = s.c.Baseline(c.Order.Task)
+	}
+	if !c.Order.Hidden.IsZero() {
+		hidden := filepath.Join(dir, "hidden")
+		if err := s.unpack(ctx, c.Order.Hidden, hidden); err != nil {
+			return guild.Verdict{}, nil, fmt.Errorf("our own hidden tests: %w", err)
+		}
+		hearing.Hidden = filepath.Join(hidden, "files")
+	}
+	return s.c.Examine(ctx, hearing)
+}
+
+// ours reports whether unpacking failed because of this machine and not because of the bundle.
+func ours(err error) bool {
+	return slices.ContainsFunc([]error{
+		blob.ErrMissing, blob.ErrDamaged, context.Canceled, context.DeadlineExceeded, syscall.ENOSPC, syscall.EDQUOT,
+		syscall.EIO, syscall.EROFS, syscall.EACCES, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM,
+	}, func(reason error) bool { return errors.Is(err, reason) })
+}
+
+func (s *Step) unpack(ctx context.Context, h guild.Hash, dir string) error {
+	raw, err := s.c.Blobs.ReadAll(h, maxBundle)
+	if err != nil {
+		return err
+	}
+	b, err := nutshell.Open(bytes.NewReader(raw), int64(len(raw)), nutshell.DefaultLimits())
+	if err != nil {
+		return err
+	}
+	return workdir.Unpack(ctx, b, dir)
+}
+
+// Fold has the deliveries that wait for a verdict.
+type Fold struct{ *fold.State[state] }
+
+type state struct {
+	Jobs  fold.Table[guild.JobID, order] `json:"jobs"`  // open jobs
+	Cases fold.Table[string, pending]    `json:"cases"` // by attempt, from planning to verdict
+	Heard fold.Table[string, pending]    `json:"heard"` // with a verdict that may still be disputed
+	Order []string                       `json:"order"` // of those, the oldest first; appended to and cut at the front
+}
+
+// disputable is how long a case is kept after its verdict, in ms: longer than a provider may object.
+const disputable = 48 * 60 * 60 * 1000
+
+// order says by what a job's deliveries are judged.
+type order struct {
+	Task   string     `json:"task"`
+	Bundle guild.Hash `json:"bundle"`
+	Hidden guild.Hash `json:"hidden,omitzero"` // tests that stay here, as a bundle
+
+	Together oa.Adjudication `json:"together,omitempty"` // how all deliveries are adjudicated together, if they are
+}
+
+type pending struct {
+	Job      guild.JobID  `json:"job"`
+	Attempt  nostr.ID     `json:"attempt"`
+	Provider nostr.PubKey `json:"provider"`
+	Order    order        `json:"order"`
+	Delivery guild.Hash   `json:"delivery"`
+	Latency  int64        `json:"latency_ms"`    // from the request to its result
+	Here     bool         `json:"here"`          // the delivery came, or was fetched
+	Held     guild.Hash   `json:"held,omitzero"` // blob: the verdict so far, when a person must rule
+	At       int64        `json:"at"`
+	Over     int64        `json:"over,omitempty"`  // Unix ms of the verdict
+	Again    int          `json:"again,omitempty"` // how often it was disputed
+}
+
+// NewFold returns an empty fold.
+func NewFold() *Fold { return &Fold{fold.NewState[state]("judge", 5)} }
+
+// ready lists the deliveries to be judged: each job's first before any job's second, so that a job with many attempts does
+// not hold up the others, and the oldest first among those.
+func (f *Fold) ready() []pending {
+	var ready []pending
+	f.View(func(s *state) {
+		waits := map[guild.JobID]bool{} // for another delivery
+		for _, c := range s.Cases.All() {
+			if c.Order.Together != "" && !c.Here {
+				waits[c.Job] = true
+			}
+		}
+		for _, c := range s.Cases.All() {
+			if c.Here && c.Held.IsZero() && !waits[c.Job] {
+				ready = append(ready, c)
+			}
+		}
+	})
+	slices.SortFunc(ready, func(a, b pending) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), bytes.Compare(a.Attempt[:], b.Attempt[:]))
+	})
+	turn := map[nostr.ID]int{}
+	seen := map[guild.JobID]int{}
+	for _, c := range ready {
+		turn[c.Attempt] = seen[c.Job]
+		seen[c.Job]++
+	}
+	slices.SortStableFunc(ready, func(a, b pending) int { return cmp.Compare(turn[a.Attempt], turn[b.Attempt]) })
+	return ready
+}
+
+// waits reports whether a delivery is to be judged.
+func (f *Fold) waits(attempt nostr.ID) bool {
+	c := f.of(attempt)
+	return c.Here && c.Held.IsZero()
+}
+
+// of returns an attempt that has no verdict yet, or the zero value.
+func (f *Fold) of(attempt nostr.ID) pending {
+	return fold.Read(f.State, func(s *state) pending { return s.Cases.Of(attempt.Hex()) })
+}
+
+// Held returns the verdict so far, as a blob, of a delivery that waits for a person.
+func (f *Fold) Held(attempt nostr.ID) (guild.Hash, bool) {
+	c, ok := f.held(attempt)
+	return c.Held, ok
+}
+
+// held returns a delivery that waits for a person.
+func (f *Fold) held(attempt nostr.ID) (pending, bool) {
+	c := f.of(attempt)
+	return c, !c.Held.IsZero()
+}
+
+// Apply implements fold.Fold.
+func (f *Fold) Apply(e fact.Entry) {
+	if e.Subject.Noun() != "job" {
+		return
+	}
+	f.Change(func(s *state) {
+		for _, one := range e.Facts {
+			s.apply(one, e.At)
+		}
+	})
+}
+
+func (s *state) apply(one fact.Fact, at int64) {
+	switch one := one.(type) {
+	case fact.JobOpened:
+		s.Jobs.Set(one.Job, order{Task: one.Task, Bundle: one.Bundle, Hidden: one.Hidden, Together: together(one.Compare)})
+	case fact.JobClosed:
+		s.Jobs.Delete(one.Job)
+	case fact.AttemptPlanned:
+		s.Cases.Set(one.Attempt.Hex(), pending{Job: one.Job, Attempt: one.Attempt, Provider: one.Provider.PubKey, Order: s.Jobs.Of(one.Job)})
+	case fact.AttemptDelivered:
+		s.change(one.Attempt, func(c *pending) {
+			c.Delivery, c.Here, c.At, c.Latency = one.Delivery, one.Away == nil, at, one.LatencyMs
+		})
+	case fact.AttemptFetched:
+		s.change(one.Attempt, func(c *pending) { c.Here = true })
+	case fact.AttemptUndecided:
+		s.change(one.Attempt, func(c *pending) { c.Held = one.Held })
+	case fact.AttemptJudged:
+		s.heard(one.Attempt, at)
+	case fact.AttemptDisputed:
+		s.disputed(one.Attempt, at)
+	case fact.AttemptRefused:
+		s.Cases.Delete(one.Attempt.Hex())
+	case fact.AttemptExpired:
+		s.Cases.Delete(one.Attempt.Hex())
+	case fact.AttemptCancelled:
+		s.Cases.Delete(one.Attempt.Hex())
+	case fact.AttemptParked:
+		s.Cases.Delete(one.Attempt.Hex())
+	}
+}
+
+// heard puts a case with its verdict aside, and drops those that cannot be disputed any more.
+func (s *state) heard(attempt nostr.ID, at int64) {
+	for len(s.Order) > 0 && at-s.Heard.Of(s.Order[0]).Over >= disputable {
+		s.Heard.Delete(s.Order[0])
+		s.Order = s.Order[1:]
+	}
+	if c, ok := s.Cases.Get(attempt.Hex()); ok {
+		c.Over, c.Held = at, guild.Hash{}
+		s.Heard.Set(attempt.Hex(), c)
+		s.Order = append(s.Order, attempt.Hex())
+	}
+	s.Cases.Delete(attempt.Hex())
+}
+
+// disputed opens a case again.
+func (s *state) disputed(attempt nostr.ID, at int64) {
+	c, ok := s.Heard.Get(attempt.Hex())
+	if !ok {
+		return
+	}
+	c.At, c.Again = at, c.Again+1
+	s.Heard.Delete(attempt.Hex())
+	s.Cases.Set(attempt.Hex(), c)
+}
+
+func (s *state) change(attempt nostr.ID, by func(*pending)) {
+	c, ok := s.Cases.Get(attempt.Hex())
+	if !ok {
+		return
+	}
+	by(&c)
+	s.Cases.Set(attempt.Hex(), c)
+}

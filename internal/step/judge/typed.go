@@ -1,0 +1,73 @@
+package judge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"guild"
+	"guild/internal/judging/exam"
+	"guild/internal/judging/typed"
+	"guild/nutshell"
+	"guild/oa"
+)
+
+// checkTyped judges the result of a typed job, and reports false for any other case. Its schema and doing it again decide,
+// not criteria. There is no partial success: exit codes and hashes are right or wrong. A *PersonNeeded comes with the
+// verdict so far, where doing it again does not decide.
+func (j *Judge) checkTyped(ctx context.Context, c Case) (v guild.Verdict, evidence Evidence, ok bool, err error) {
+	e, ok, err := typed.RequestedIn(c.Bundle)
+	if !ok || err != nil {
+		return v, nil, false, err
+	}
+	report, err := j.Typed.Check(ctx, e, filepath.Join(c.Delivery, nutshell.ArtifactsDir), c.Provider)
+	if errors.Is(err, oa.ErrUnknown) { // the owner may describe the type again: nobody is to lose work over it
+		v = guild.Verdict{Outcome: guild.Failure, Strength: guild.Weak, Tier: "none", Cause: guild.Cut(err.Error(), maxCause)}
+		return v, Evidence(v.Cause), true, &PersonNeeded{Reason: v.Cause}
+	}
+	if errors.Is(err, oa.ErrInvalid) { // of our own request: no use in trying again
+		err = fmt.Errorf("%w: %w", exam.ErrUndecided, err)
+	}
+	if err != nil {
+		return v, nil, true, fmt.Errorf("%s: %w", e.JobType, err)
+	}
+	v = j.checked(report)
+	evidence, err = json.Marshal(struct {
+		Format  string        `json:"format"`
+		Verdict guild.Verdict `json:"verdict"`
+		Request oa.Envelope   `json:"request"`
+		Report  typed.Report  `json:"report"`
+	}{Format: "guild typed evidence 1", Verdict: v, Request: e, Report: report})
+	if err != nil {
+		return v, nil, true, fmt.Errorf("evidence: %w", err)
+	}
+	if report.Person != "" {
+		return v, evidence, true, &PersonNeeded{Reason: report.Person}
+	}
+	return v, evidence, true, nil
+}
+
+// checked returns the verdict on what a check found.
+func (j *Judge) checked(r typed.Report) guild.Verdict {
+	v := guild.Verdict{
+		Outcome: guild.Success, Score: guild.Micro, Strength: r.Strength, Tier: "none",
+		Expected: len(r.Tests), Passed: exam.Passed(r.Tests), Tests: r.Tests, Warnings: r.Warnings,
+	}
+	if r.Ran {
+		v.Tier = j.Caps.Tier
+	}
+	if !r.Passed() {
+		v.Outcome, v.Score = guild.Failure, 0
+		for _, t := range r.Tests {
+			if t.State != guild.TestPassed {
+				v.Cause = guild.Cut(t.ID+": "+t.Message, maxCause)
+				break
+			}
+		}
+	}
+	v.Dimensions = []guild.Dimension{{Name: correctness, Weight: correctnessWeight, Value: v.Score, Known: true, Reason: r.How}}
+	v.Standing = StandingOf(v.Score, v.Outcome == guild.Success)
+	return v
+}

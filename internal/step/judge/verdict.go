@@ -1,0 +1,189 @@
+package judge
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/judging/analysis"
+	"guild/internal/judging/exam"
+)
+
+// maxCause is how long a cause may be, in bytes.
+const maxCause = 500
+
+// Case is a delivery to be judged, with what is known of it beside its files.
+type Case struct {
+	Bundle   string // directory of the unpacked request bundle
+	Delivery string // directory of the unpacked delivery; hostile
+	Hidden   string // directory of the hidden tests; empty for the bundle's own, if it has any
+
+	Task     string        // empty when it is judged by hand
+	Provider nostr.PubKey  // who delivered; zero if unknown
+	Latency  time.Duration // from the request to its result; 0 if unknown
+	Baseline Baseline      // of the task; the zero value if there is none
+}
+
+// findings is the sum of what an examination found.
+type findings struct {
+	tests     []guild.Test
+	breaches  []guild.Breach
+	warnings  []string
+	usage     guild.Usage
+	tools     map[string]string
+	decided   int
+	strength  guild.Strength
+	fault     string
+	overLimit bool
+	ran       bool
+}
+
+func add(list []exam.Finding) findings {
+	sum := findings{strength: guild.Strong, tools: map[string]string{}}
+	for _, f := range list {
+		sum.tests = append(sum.tests, f.Tests...)
+		sum.breaches = append(sum.breaches, f.Breaches...)
+		sum.warnings = append(sum.warnings, f.Warnings...)
+		sum.decided += f.Decided
+		sum.usage = sum.usage.Add(f.Usage)
+		sum.overLimit = sum.overLimit || f.OverLimit
+		sum.ran = sum.ran || len(f.Runs) > 0
+		maps.Copy(sum.tools, f.Tools)
+		if f.Strength != guild.Strong {
+			sum.strength = guild.Weak
+		}
+		if sum.fault == "" {
+			sum.fault = f.Fault
+		}
+	}
+	if len(list) == 0 {
+		sum.strength = guild.Weak // nothing was shown
+	}
+	return sum
+}
+
+// verdict makes a verdict of a report. A breach counts before all else, a crash or a limit before the tests, and a smoke
+// test that did not pass before the other tests.
+func (j *Judge) verdict(c Case, r exam.Report, read analysis.Report) guild.Verdict {
+	sum := add(r.Findings)
+	tests := count(sum.tests)
+	v := guild.Verdict{
+		Strength: sum.strength, Tier: j.Caps.Tier,
+		Expected: len(sum.tests), Passed: exam.Passed(sum.tests), Tests: sum.tests,
+		Quality: read.Quality, Decided: sum.decided, Claims: r.Claims, Hidden: r.Hidden,
+		Warnings: slices.Compact(sum.warnings), Breaches: sum.breaches, Usage: sum.usage,
+		Box: j.box(r.Findings), Tools: tools(sum.tools, read.Tools),
+	}
+	v.Dimensions = measured{
+		tests: tests, ran: sum.ran, fault: sum.fault != "", overLimit: sum.overLimit, wallMs: sum.usage.WallMs,
+		baseline: c.Baseline.wall(), why: c.Baseline.why(), quality: read.Quality, unread: read.Reason,
+	}.dimensions()
+	v.Score = composite(v.Dimensions)
+	v.Outcome, v.Cause = decide(sum, tests)
+	if v.Outcome == guild.Violation {
+		v.Score = 0
+	}
+	v.Standing = StandingOf(v.Score, v.Outcome == guild.Success)
+	if tests.smokeFailed() {
+		v.Standing = guild.StandingRejected
+	}
+	if v.Outcome == guild.Success || v.Outcome == guild.Partial {
+		v.Speed = speed(tests.performance, reference{
+			runMs: sum.usage.WallMs, baselineMs: c.Baseline.wall(),
+			testsUs: micros(sum.tests, guild.LayerPerformance), limitUs: int64(r.Criteria.TimeLimit) * guild.Micro,
+		})
+	}
+	v.Annotations = annotations(c, v)
+	return v
+}
+
+// decide returns the outcome, and why if it is not a success.
+func decide(sum findings, tests tallies) (guild.Outcome, string) {
+	var out guild.Outcome
+	var cause string
+	switch {
+	case len(sum.breaches) > 0:
+		out, cause = guild.Violation, sum.breaches[0].Syscall+": "+sum.breaches[0].Detail
+	case sum.fault != "":
+		out, cause = guild.Error, sum.fault
+	case tests.smokeFailed():
+		out, cause = guild.Failure, "a smoke test did not pass: "+strings.Join(unpassed(sum.tests, guild.LayerSmoke), ", ")
+	case len(sum.tests) == 0:
+		out, cause = guild.Failure, "nothing was run: there is no test"
+	default:
+		f := tests.functional
+		out = outcome(f)
+		if out != guild.Success {
+			cause = fmt.Sprintf("%d of %d tests did not pass: %s", f.expected-f.passed, f.expected, strings.Join(unpassed(sum.tests, ""), ", "))
+		}
+	}
+	return out, guild.Cut(cause, maxCause)
+}
+
+// rescored returns a verdict whose outcome a person has ruled: the ruling is the correctness, and the rest is weighed as it
+// was measured.
+func rescored(v guild.Verdict) guild.Verdict {
+	v.Dimensions = slices.Clone(v.Dimensions)
+	for i := range v.Dimensions {
+		d := &v.Dimensions[i]
+		if d.Name != correctness {
+			continue
+		}
+		d.Known, d.Reason = true, "a person's ruling"
+		switch v.Outcome {
+		case guild.Success:
+			d.Value = guild.Micro
+		case guild.Failure:
+			d.Value = 0
+		}
+	}
+	v.Score = composite(v.Dimensions)
+	v.Standing = StandingOf(v.Score, v.Outcome == guild.Success)
+	return v
+}
+
+// unpassed names the first three tests that did not pass: those of a layer or, if it is empty, those that decide.
+func unpassed(tests []guild.Test, layer string) []string {
+	var names []string
+	for _, t := range tests {
+		beside := t.Layer == guild.LayerEdge || t.Layer == guild.LayerPerformance || t.Layer == guild.LayerSecurity
+		if t.State != guild.TestPassed && (t.Layer == layer || layer == "" && !beside) && len(names) < 3 {
+			names = append(names, t.ID)
+		}
+	}
+	return names
+}
+
+// micros returns how long the tests of a layer took together.
+func micros(tests []guild.Test, layer string) int64 {
+	var sum int64
+	for _, t := range tests {
+		if t.Layer == layer {
+			sum += t.Micros
+		}
+	}
+	return sum
+}
+
+// annotations returns those of a success (the partnership protocol, section 3.2.2).
+func annotations(c Case, v guild.Verdict) []string {
+	if v.Outcome != guild.Success {
+		return nil
+	}
+	var notes []string
+	if c.Latency > 0 {
+		notes = Punctual([]time.Duration{c.Latency}, c.Baseline)
+	}
+	if v.Box != nil && efficient(v.Usage.MemoryPeak, v.Box.Memory) {
+		notes = append(notes, Efficient)
+	}
+	if thorough(v.Quality) {
+		notes = append(notes, Thorough)
+	}
+	return notes
+}

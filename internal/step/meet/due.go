@@ -1,0 +1,336 @@
+package meet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
+	"guild/internal/judging/suite"
+)
+
+// How often the offers, of which there may be a hundred thousand, are searched for a candidate, and how long a service is left
+// alone after a meeting.
+const (
+	soon  = 5 * time.Second // after the offers changed
+	later = time.Minute     // otherwise
+	again = 24 * time.Hour  // after a meeting
+)
+
+// Due lists what is due for meetings, without looking at the offers. It implements due.Source.
+func (m *Meet) Due(now time.Time) []due.Work {
+	var work []due.Work
+	going := m.fold.underWay()
+	for _, g := range going {
+		if w, ok := m.next(g); ok {
+			work = append(work, w)
+		}
+	}
+	if m.c.Auto && len(going) < m.c.AtOnce {
+		work = append(work, m.pick())
+	}
+	return work
+}
+
+// OffersChanged has the offers searched again soon.
+func (m *Meet) OffersChanged() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stale = true
+}
+
+// next returns what a meeting needs next, if no run is under way: its end, or its next run.
+func (m *Meet) next(g *Meeting) (due.Work, bool) {
+	for _, r := range g.Runs {
+		if r.Closed == 0 {
+			return due.Work{}, false
+		}
+	}
+	c, over := conclude(g, m.c.Enough)
+	if now := suite.Name(g.Task); !over && now != g.Suite {
+		// Runs of two suites cannot be compared.
+		c, over = Conclusion{Cause: fmt.Sprintf("it was begun with the benchmarks %s, and there are now %s", g.Suite, cmp.Or(now, "none for the task"))}, true
+	}
+	if over {
+		return m.end(g, c), true
+	}
+	return m.open(g, len(g.Runs)+1), true
+}
+
+// end records the conclusion of a meeting.
+func (m *Meet) end(g *Meeting, c Conclusion) due.Work {
+	return due.Decide("end meeting "+g.Meeting, fact.MeetingSubject, time.Time{}, func(tx *journal.Tx) error {
+		if now, ok := m.fold.Meeting(g.Meeting); ok && now.Ended == nil {
+			tx.Append(fact.MeetingEnded{Meeting: g.Meeting, Service: g.Service, Task: g.Task, To: c.To, Score: c.Score,
+				Runs: len(g.Runs), Cause: guild.Cut(c.Cause, 500)})
+		}
+		return nil
+	})
+}
+
+// open opens the job of a run, once however often it is done, because the id of the job follows from the run.
+func (m *Meet) open(g *Meeting, run int) due.Work {
+	return due.Work{
+		Key: fmt.Sprintf("open run %d of meeting %s", run, g.Meeting), Guard: fact.MeetingSubject, Free: true,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			seed := suite.SeedFor(m.c.Secret, g.Service, g.Meeting)
+			made, err := m.c.Make(suite.Spec{Task: g.Task, Variant: g.Variant, Modules: g.Modules, Seed: seed, Run: run})
+			if err != nil {
+				return nil, fmt.Errorf("run %d of meeting %.8s: %w", run, g.Meeting, err)
+			}
+			err = m.c.Run(ctx, Run{
+				Job: jobOf(g.Meeting, run), Task: g.Task, Kind: g.Kind, Service: g.Service, Bid: g.Bid,
+				Title: made.Title, Bundle: made.Bundle, Hidden: made.Hidden,
+				Meeting: fact.Benchmark{Meeting: g.Meeting, Run: run, Service: &g.Service, Suite: made.Name, Variant: g.Variant,
+					Modules: g.Modules, Limit: made.Limit, Language: made.Speaks},
+			})
+			return func(*journal.Tx) error { return nil }, err
+		},
+	}
+}
+
+// pick begins a meeting with the best candidate, if there is one. The search is part of the act, because Due runs after every
+// fact.
+func (m *Meet) pick() due.Work {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var ready time.Time
+	if !m.looked.IsZero() {
+		ready = m.looked.Add(later)
+		if m.stale {
+			ready = m.looked.Add(soon)
+		}
+	}
+	return due.Work{
+		Key: "meet somebody", Guard: fact.MeetingSubject, Ready: ready, Free: true,
+		Act: func(context.Context) (due.Decision, error) {
+			m.mu.Lock()
+			m.stale = false
+			m.mu.Unlock()
+			began, ok := m.candidate(m.c.Now())
+			if !ok {
+				m.rest()
+				return func(*journal.Tx) error { return nil }, nil
+			}
+			return func(tx *journal.Tx) error {
+				if m.affords(tx.Now(), began.Purpose) && !m.met(tx.Now()).excludes(began.Service, began.Purpose) {
+					tx.Append(began)
+				} else {
+					m.rest()
+				}
+				return nil
+			}, nil
+		},
+	}
+}
+
+// rest notes that there was no candidate.
+func (m *Meet) rest() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.looked = m.c.Now()
+}
+
+// affords reports whether one more automatic meeting may begin: by the number under way, and by the number and the bids of
+// those that began on the same UTC day. A meeting counts with the five runs that it may come to; the bids of an ended one
+// count by the runs that it had. A look has one run and counts as a fifth of a meeting. Known providers must leave a share of
+// both to newcomers.
+func (m *Meet) affords(now time.Time, purpose string) bool {
+	var all, known struct {
+		runs int
+		bids guild.Msat
+	}
+	for _, g := range m.fold.automatic(now) {
+		runs := runsOf(g.Purpose)
+		bids := g.Bid * guild.Msat(runs)
+		if g.Ended != nil {
+			bids = g.Bid * guild.Msat(len(g.Runs))
+		}
+		all.runs += runs
+		all.bids += bids
+		if g.Purpose != "" {
+			known.runs += runs
+			known.bids += bids
+		}
+	}
+	runs, daily := runsOf(purpose), m.c.Count*extended
+	bids := guild.Msat(runs) * m.c.Bid
+	if len(m.fold.underWay()) >= m.c.AtOnce || all.runs+runs > daily || all.bids+bids > m.c.Daily {
+		return false
+	}
+	if purpose == "" {
+		return true
+	}
+	return known.runs+runs <= daily-m.kept(daily, extended) &&
+		known.bids+bids <= m.c.Daily-guild.Msat(m.kept(int(m.c.Daily), extended*int(m.c.Bid)))
+}
+
+// kept returns the part of a budget that is kept for newcomers: at least enough for one of them, unless that is all of it.
+func (m *Meet) kept(all, one int) int {
+	part := max(int(int64(all)/guild.Micro*int64(m.c.Newcomers)+int64(all)%guild.Micro*int64(m.c.Newcomers)/guild.Micro), one)
+	if part >= all {
+		return 0
+	}
+	return part
+}
+
+// runsOf returns how many runs a meeting may come to.
+func runsOf(purpose string) int {
+	if guild.IsLook(purpose) {
+		return 1
+	}
+	return extended
+}
+
+// candidate returns the meeting to begin next: with a known provider whose benchmark is due, else with the first newcomer by
+// the order of before.
+func (m *Meet) candidate(now time.Time) (fact.MeetingBegan, bool) {
+	if began, ok := m.known(now); ok {
+		return began, true
+	}
+	if !m.affords(now, "") {
+		return fact.MeetingBegan{}, false
+	}
+	met := m.met(now)
+	var best guild.Offer
+	found := ""
+	for _, task := range suite.Tasks() {
+		for _, o := range m.c.Offers(task, m.c.Kind(task)) {
+			if o.State != guild.Seen || o.Until > now.UnixMilli() || o.Service.PubKey == m.c.Self || met.excludes(o.Service, "") {
+				continue
+			}
+			if found == "" || m.before(o, best) {
+				best, found = o, task
+			}
+		}
+	}
+	if found == "" {
+		return fact.MeetingBegan{}, false
+	}
+	return m.meeting(best.Service, found), true
+}
+
+// known returns the meeting with a known provider whose benchmark is due for longest.
+func (m *Meet) known(now time.Time) (fact.MeetingBegan, bool) {
+	if m.c.Checkups == nil || !m.affords(now, guild.PurposeProbe) {
+		return fact.MeetingBegan{}, false
+	}
+	met, whole := m.met(now), m.affords(now, guild.PurposeRetry)
+	due := slices.DeleteFunc(m.c.Checkups(now), func(c guild.Checkup) bool {
+		return !guild.IsLook(c.Purpose) && !whole || c.Service.PubKey == m.c.Self || met.excludes(c.Service, c.Purpose)
+	})
+	if len(due) == 0 {
+		return fact.MeetingBegan{}, false
+	}
+	tasks := m.offering(due)
+	for _, c := range due {
+		offered := tasks[c.Service]
+		if len(offered) == 0 {
+			continue // there is no benchmark for what it announces
+		}
+		task := c.Task
+		if !slices.Contains(offered, task) {
+			task = offered[0]
+		}
+		began := m.meeting(c.Service, task)
+		began.Purpose = c.Purpose
+		if guild.IsLook(c.Purpose) {
+			began.Modules = suite.Modules[:1]
+		}
+		return began, true
+	}
+	return fact.MeetingBegan{}, false
+}
+
+// offering returns the tasks with a benchmark that each service announces.
+func (m *Meet) offering(due []guild.Checkup) map[guild.Service][]string {
+	tasks := map[guild.Service][]string{}
+	wanted := map[guild.Service]bool{}
+	for _, c := range due {
+		wanted[c.Service] = true
+	}
+	for _, task := range suite.Tasks() {
+		for _, o := range m.c.Offers(task, m.c.Kind(task)) {
+			if wanted[o.Service] {
+				tasks[o.Service] = append(tasks[o.Service], task)
+			}
+		}
+	}
+	return tasks
+}
+
+// met tells which services are being met or were met lately. Newcomers are counted by key, because one key may announce any
+// number of services.
+type met struct {
+	fold  *Fold
+	now   time.Time
+	going map[guild.Service]bool
+	today map[nostr.PubKey]bool // being met, or met as a newcomer on this UTC day without a person asking
+}
+
+func (m *Meet) met(now time.Time) met {
+	met := met{fold: m.fold, now: now, going: map[guild.Service]bool{}, today: map[nostr.PubKey]bool{}}
+	for _, g := range m.fold.underWay() {
+		met.going[g.Service], met.today[g.Service.PubKey] = true, true
+	}
+	for _, g := range m.fold.automatic(now) {
+		if g.Purpose == "" {
+			met.today[g.Service.PubKey] = true
+		}
+	}
+	return met
+}
+
+// excludes reports whether a service may not be met now: it is being met; it is known, and nothing was learned in a recent
+// meeting; or it is a newcomer that was met recently, or whose key was met today.
+func (m met) excludes(s guild.Service, purpose string) bool {
+	if m.going[s] {
+		return true
+	}
+	last := m.fold.last(s)
+	recent := last != nil && last.Ended != nil && time.UnixMilli(last.Until).Add(last.pause()).After(m.now)
+	if purpose != "" {
+		return recent && last.Ended.To == ""
+	}
+	return recent || m.today[s.PubKey]
+}
+
+// pause returns how long a service is left alone after a meeting: a day, doubled by each inconclusive meeting in a row, so that
+// a provider that never has capacity is not asked every day.
+func (m *Meeting) pause() time.Duration {
+	const longest = 5 // doublings: about a month
+	return again << min(max(m.Vain-1, 0), longest)
+}
+
+// before reports whether a is met before b: keys that were never met come first, then those that are surest to do the task,
+// then the most recommended, then the best reviewed, and then by chance, but always the same. The chance depends on the
+// secret; otherwise somebody could search for keys that are always met first.
+func (m *Meet) before(a, b guild.Offer) bool {
+	if x, y := m.fold.ever(a.Service.PubKey), m.fold.ever(b.Service.PubKey); x != y {
+		return y
+	}
+	if sure := cmp.Or(cmp.Compare(b.Confidence, a.Confidence), cmp.Compare(b.Recommended, a.Recommended),
+		cmp.Compare(m.said(b.Service), m.said(a.Service))); sure != 0 {
+		return sure < 0
+	}
+	chance := func(s guild.Service) guild.Hash {
+		return guild.Sum(slices.Concat(m.c.Secret, s.PubKey[:], []byte(s.D)))
+	}
+	x, y := chance(a.Service), chance(b.Service)
+	return slices.Compare(x[:], y[:]) < 0
+}
+
+// said returns Config.Said of a service, a half without one.
+func (m *Meet) said(s guild.Service) guild.Trust {
+	if m.c.Said == nil {
+		return guild.Micro / 2
+	}
+	return m.c.Said(s)
+}

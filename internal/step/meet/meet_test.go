@@ -1,0 +1,573 @@
+package meet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal"
+	"guild/internal/journal/due"
+	"guild/internal/journal/due/duetest"
+	"guild/internal/journal/fact"
+	"guild/internal/journal/fold"
+	"guild/internal/journal/fold/foldtest"
+	"guild/internal/journal/journaltest"
+	"guild/internal/judging/suite"
+)
+
+func TestMain(m *testing.M) { journaltest.Main(m) }
+
+// key returns a public key by its number.
+func key(n byte) nostr.PubKey { return nostr.SecretKey{31: n}.Public() }
+
+var self = key(9)
+
+func service(n byte) guild.Service { return guild.Service{PubKey: key(n), D: "solver"} }
+
+// seen returns an offer of a service that was never tried.
+func seen(n byte, confidence float64) guild.Offer {
+	return guild.Offer{Service: service(n), State: guild.Seen, Confidence: confidence}
+}
+
+// world is a journal with the step, and stands for the rest of the node: it has offers and opens jobs.
+type world struct {
+	*testing.T
+	*Meet
+	dir     string
+	fold    *Fold
+	claims  *due.Claims
+	journal *journal.Journal
+	config  Config
+
+	mu     sync.Mutex
+	offers map[string][]guild.Offer // by task
+	opened []Run
+	looks  int
+}
+
+func newWorld(t *testing.T, c Config) *world {
+	t.Helper()
+	w := &world{T: t, dir: journaltest.Dir(t), config: c, offers: map[string][]guild.Offer{}}
+	if err := journal.Init(w.dir); err != nil {
+		t.Fatal(err)
+	}
+	w.open()
+	return w
+}
+
+// open opens the journal and makes the step.
+func (w *world) open() {
+	w.Helper()
+	w.fold, w.claims = NewFold(), due.NewClaims()
+	w.journal = journaltest.Reopen(w.T, w.dir, w.fold, w.claims)
+	c := w.config
+	c.Journal, c.Self, c.Now = w.journal, self, time.Now
+	if c.Secret == nil {
+		c.Secret = []byte("secret")
+	}
+	c.Kind = guild.KindOf
+	c.Offers = func(task string, _ int) []guild.Offer {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.looks++
+		return slices.Clone(w.offers[task])
+	}
+	c.Run = w.benchmark
+	w.Meet = New(c, w.fold)
+}
+
+// restart closes the journal and opens it anew.
+func (w *world) restart() {
+	w.Helper()
+	if err := w.journal.Close(); err != nil {
+		w.Fatal(err)
+	}
+	w.open()
+}
+
+// looked counts the calls of Offers since it was called last.
+func (w *world) looked() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, w.looks = w.looks, 0
+	return n
+}
+
+// run runs what is due until the test ends.
+func (w *world) run() {
+	duetest.Run(w.T, &due.Runner{Journal: w.journal, Claims: w.claims, Sources: []due.Source{w.Due}})
+}
+
+// benchmark opens a job as jobs does: once, however often it is called.
+func (w *world) benchmark(ctx context.Context, r Run) error {
+	w.mu.Lock()
+	w.opened = append(w.opened, r)
+	w.mu.Unlock()
+	return w.journal.Do(ctx, fact.JobSubject(r.Job), "", func(tx *journal.Tx) error {
+		for _, m := range w.fold.All() {
+			if slices.ContainsFunc(m.Runs, func(known Result) bool { return known.Job == r.Job }) {
+				return nil
+			}
+		}
+		tx.Append(fact.JobOpened{Job: r.Job, Task: r.Task, Bid: r.Bid, Meeting: &r.Meeting})
+		return nil
+	})
+}
+
+// attempt returns the id of the only attempt of a job.
+func attempt(job guild.JobID) nostr.ID { return nostr.ID(append(job[:], job[:]...)) }
+
+// planned returns the fact that plans it.
+func planned(job guild.JobID) fact.Fact {
+	return fact.AttemptPlanned{Attempt: attempt(job), Job: job, Provider: service(1), Request: nostr.Event{PubKey: self}}
+}
+
+// life returns the facts of a job that ends with a verdict.
+func life(job guild.JobID, v guild.Verdict) []fact.Fact {
+	return []fact.Fact{
+		planned(job),
+		fact.AttemptProgressed{Attempt: attempt(job)},
+		fact.AttemptJudged{Attempt: attempt(job), Verdict: v},
+		fact.JobClosed{Job: job, Ending: guild.JobAccepted},
+	}
+}
+
+// write appends facts about a job, each as an entry of its own.
+func (w *world) write(job guild.JobID, facts ...fact.Fact) {
+	w.Helper()
+	for _, f := range facts {
+		err := w.journal.Do(w.Context(), fact.JobSubject(job), "", func(tx *journal.Tx) error { tx.Append(f); return nil })
+		if err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// pending returns the run that waits for the provider.
+func (w *world) pending() (r Result, n int, ok bool) {
+	for _, m := range w.fold.underWay() {
+		for i, r := range m.Runs {
+			if r.Closed == 0 {
+				return r, i + 1, true
+			}
+		}
+	}
+	return Result{}, 0, false
+}
+
+func (w *world) only() *Meeting {
+	w.Helper()
+	all := w.fold.All()
+	if len(all) != 1 {
+		w.Fatalf("%d meetings", len(all))
+	}
+	return all[0]
+}
+
+func success950() guild.Verdict { return guild.Verdict{Outcome: guild.Success, Score: 950_000} }
+
+func TestMeetCandidate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{Auto: true})
+		w.offers["python"] = []guild.Offer{seen(1, 1)}
+		w.run()
+		for range 3 {
+			synctest.Wait()
+			r, _, ok := w.pending()
+			if !ok {
+				t.Fatal("no run is under way")
+			}
+			w.write(r.Job, life(r.Job, success950())...)
+		}
+		synctest.Wait()
+		m := w.only()
+		if m.Ended == nil || m.Ended.To != guild.Active || m.Ended.Score != 950_000 || m.Ended.Runs != 3 || m.Asked {
+			t.Errorf("%+v", m.Ended)
+		}
+		if m.Bid != 1000 || m.Task != "python" || m.Kind != 5000 || m.Suite != "python-v1" || m.Variant != "standard" ||
+			!slices.Equal(m.Modules, suite.Modules) || m.Service != service(1) {
+			t.Errorf("%+v", m.MeetingBegan)
+		}
+		if len(w.opened) != 3 {
+			t.Fatalf("%d jobs", len(w.opened))
+		}
+		for i, r := range w.opened {
+			if r.Job != jobOf(m.Meeting, i+1) || r.Meeting.Run != i+1 || *r.Meeting.Service != service(1) || r.Meeting.Limit == 0 || len(r.Hidden) == 0 ||
+				i > 0 && bytes.Equal(r.Bundle, w.opened[i-1].Bundle) {
+				t.Errorf("run %d: %+v", i+1, r.Meeting)
+			}
+		}
+	})
+}
+
+func TestSilenceAfterAnswer(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  func(id nostr.ID) []fact.Fact
+		want grade
+	}{
+		{"not one word", func(id nostr.ID) []fact.Fact {
+			return []fact.Fact{fact.AttemptExpired{Attempt: id, Silent: true, Reason: "no answer"}}
+		}, nothing},
+		{"it took the work and never delivered", func(id nostr.ID) []fact.Fact {
+			return []fact.Fact{fact.AttemptProgressed{Attempt: id}, fact.AttemptExpired{Attempt: id, Reason: "silent for too long"}}
+		}, failure},
+		{"at capacity", func(id nostr.ID) []fact.Fact {
+			return []fact.Fact{fact.AttemptRefused{Attempt: id, Later: true, Reason: "busy"}}
+		}, nothing},
+		{"an answer against the protocol", func(id nostr.ID) []fact.Fact { return []fact.Fact{fact.AttemptRefused{Attempt: id, Fault: true}} }, failure},
+		{"trouble of our own", func(id nostr.ID) []fact.Fact { return []fact.Fact{fact.AttemptParked{Attempt: id, Reason: "no relay"}} }, nothing},
+		{"cancelled by a person", func(id nostr.ID) []fact.Fact { return []fact.Fact{fact.AttemptCancelled{Attempt: id}} }, nothing},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := NewFold()
+			job := jobOf("m", 1)
+			facts := []fact.Fact{fact.MeetingBegan{Meeting: "m", Service: service(1), Task: "python"},
+				fact.JobOpened{Job: job, Meeting: &fact.Benchmark{Meeting: "m", Run: 1}}, planned(job)}
+			facts = append(append(facts, c.end(attempt(job))...), fact.JobClosed{Job: job, Ending: guild.JobUnclaimed, Reason: "no more tries"})
+			for i, one := range facts {
+				f.Apply(fact.Entry{Seq: uint64(i + 1), At: int64(i + 1), Facts: []fact.Fact{one}})
+			}
+			m, _ := f.Meeting("m")
+			if got := m.Runs[0]; got.grade() != c.want || got.Cause == "" || got.Closed == 0 {
+				t.Errorf("%+v", got)
+			}
+			if n := fold.Read(f.State, func(s *state) int { return s.Jobs.Len() + s.Attempts.Len() }); n != 0 {
+				t.Errorf("left over: %s", foldtest.Snapshot(t, f))
+			}
+		})
+	}
+}
+
+func TestSurestComesFirst(t *testing.T) {
+	w := newWorld(t, Config{Auto: true})
+	recommended := seen(3, 0.8)
+	recommended.Recommended = 2
+	tried, waiting, gone := seen(6, 1), seen(7, 1), seen(8, 1)
+	tried.State, gone.State = guild.Active, guild.Removed
+	waiting.Until = time.Now().Add(time.Hour).UnixMilli()
+	mine := seen(10, 1)
+	mine.Service.PubKey = self
+	w.offers["benchmark-task"] = []guild.Offer{seen(4, 0.6), seen(2, 0.8), recommended, tried, waiting, gone, mine}
+	w.offers["shell"] = []guild.Offer{seen(1, 1)}
+	var order []byte
+	people := map[nostr.PubKey]byte{}
+	for n := range byte(20) {
+		people[key(n+1)] = n + 1
+	}
+	for {
+		began, ok := w.candidate(time.Now())
+		if !ok {
+			break
+		}
+		order = append(order, people[began.Service.PubKey])
+		w.write(guild.JobID{}, began, fact.MeetingEnded{Meeting: began.Meeting, Service: began.Service})
+	}
+	if !slices.Equal(order, []byte{1, 3, 2, 4}) {
+		t.Errorf("met in the order %v", order)
+	}
+}
+
+func TestOrderIsUnpredictable(t *testing.T) {
+	offers := make([]guild.Offer, 20)
+	for n := range offers {
+		offers[n] = seen(byte(n+1), 1)
+	}
+	first := map[guild.Service]bool{}
+	for secret := range byte(8) {
+		m := New(Config{Secret: []byte{secret}, Now: time.Now, Self: self, Kind: guild.KindOf,
+			Offers: func(string, int) []guild.Offer { return offers }}, NewFold())
+		one, ok := m.candidate(time.Now())
+		slices.Reverse(offers)
+		again, _ := m.candidate(time.Now())
+		if !ok || again.Service != one.Service {
+			t.Errorf("%v, then %v", one.Service, again.Service)
+		}
+		first[one.Service] = true
+	}
+	if len(first) < 3 {
+		t.Errorf("eight nodes begin with the same %d services", len(first))
+	}
+}
+
+func TestSuiteChangedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{})
+		for task, name := range map[string]string{"python": "python-v0", "cobol": "cobol-v1"} {
+			began := w.meeting(service(1), task)
+			began.Suite = name
+			w.write(guild.JobID{1}, began)
+			job := jobOf(began.Meeting, 1)
+			w.write(job, append([]fact.Fact{fact.JobOpened{Job: job, Meeting: &fact.Benchmark{Meeting: began.Meeting, Run: 1}}}, life(job, success950())...)...)
+		}
+		w.run()
+		synctest.Wait()
+		for _, m := range w.fold.All() {
+			if m.Ended == nil || m.Ended.To != "" || m.Ended.Runs != 1 || !strings.Contains(m.Ended.Cause, m.Suite) {
+				t.Errorf("%s: %+v", m.Suite, m.Ended)
+			}
+		}
+		if len(w.opened) != 0 {
+			t.Errorf("%d more runs", len(w.opened))
+		}
+	})
+}
+
+func TestOffersAreReadRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{Auto: true})
+		w.run()
+		synctest.Wait()
+		first := w.looked()
+		for n := range 200 {
+			w.write(guild.JobID{byte(n)}, fact.JobCancelled{})
+			w.OffersChanged()
+			time.Sleep(10 * time.Millisecond)
+		}
+		tasks := len(suite.Tasks())
+		if more := w.looked(); first != tasks || more > tasks {
+			t.Errorf("looked %d times, then %d: want once for each task", first, more)
+		}
+		time.Sleep(time.Minute) // what is looked for at last
+		w.looked()
+		w.mu.Lock()
+		w.offers["python"] = []guild.Offer{seen(1, 1)}
+		w.mu.Unlock()
+		time.Sleep(time.Minute + time.Second)
+		synctest.Wait()
+		if n := w.looked(); n == 0 || n > 3*tasks || len(w.fold.All()) != 1 {
+			t.Errorf("looked %d times, %d meetings", n, len(w.fold.All()))
+		}
+	})
+}
+
+func TestNewOffersAreReadSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{Auto: true})
+		w.run()
+		synctest.Wait()
+		w.mu.Lock()
+		w.offers["python"] = []guild.Offer{seen(1, 1)}
+		w.mu.Unlock()
+		w.OffersChanged()
+		w.write(guild.JobID{1}, fact.JobCancelled{}) // the node wakes its runner
+		time.Sleep(soon + 2*time.Second)
+		synctest.Wait()
+		if len(w.fold.All()) != 1 {
+			t.Error("no meeting")
+		}
+	})
+}
+
+func TestPauseAfterMeeting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{Auto: true})
+		w.offers["python"] = []guild.Offer{seen(1, 1)}
+		w.run()
+		synctest.Wait()
+		r, _, _ := w.pending()
+		w.write(r.Job, planned(r.Job), fact.AttemptRefused{Attempt: attempt(r.Job), Later: true, Reason: "busy"},
+			fact.JobClosed{Job: r.Job, Ending: guild.JobUnclaimed})
+		synctest.Wait()
+		if m := w.only(); m.Ended == nil || m.Ended.To != "" || m.Ended.Cause != "busy" {
+			t.Fatalf("%+v", m.Ended)
+		}
+		time.Sleep(again - time.Minute)
+		w.only()
+		time.Sleep(3 * time.Minute)
+		if n := len(w.fold.All()); n != 2 {
+			t.Errorf("%d meetings after a day", n)
+		}
+	})
+}
+
+func TestPauseGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{})
+		w.offers["python"] = []guild.Offer{seen(1, 1)}
+		for _, days := range []int{1, 2, 4, 8, 16, 32, 32} {
+			began, ok := w.candidate(time.Now())
+			if !ok {
+				t.Fatalf("not met again before a pause of %d days", days)
+			}
+			w.write(guild.JobID{}, began)
+			w.write(guild.JobID{}, fact.MeetingEnded{Meeting: began.Meeting, Service: began.Service, Cause: "busy"})
+			time.Sleep(time.Duration(days)*24*time.Hour - time.Minute)
+			if _, ok := w.candidate(time.Now()); ok {
+				t.Errorf("met again within %d days", days)
+			}
+			time.Sleep(time.Minute)
+		}
+		began, _ := w.candidate(time.Now())
+		w.write(guild.JobID{}, began)
+		w.write(guild.JobID{}, fact.MeetingEnded{Meeting: began.Meeting, Service: began.Service, To: guild.Active})
+		if last := w.fold.last(began.Service); last.Vain != 0 || last.pause() != again {
+			t.Errorf("after something was learned it is left alone for %s", last.pause())
+		}
+	})
+}
+
+func TestAutoOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{})
+		w.offers["python"] = []guild.Offer{seen(1, 1)}
+		w.run()
+		time.Sleep(time.Hour)
+		if n := w.looked(); n != 0 || len(w.fold.All()) != 0 {
+			t.Errorf("looked %d times, %d meetings", n, len(w.fold.All()))
+		}
+	})
+}
+
+func TestBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{Count: 1, Daily: 1})
+		active, removed := seen(1, 1), seen(2, 1)
+		active.State, removed.State = guild.Active, guild.Removed
+		w.offers["python"] = []guild.Offer{active, removed}
+		w.offers["shell"] = []guild.Offer{seen(3, 0.8), {Service: guild.Service{PubKey: key(1), D: "other"}, State: guild.Seen, Confidence: 0.8}}
+		s, task, err := w.Find(key(1), nil, "")
+		if err != nil || s != service(1) || task != "python" {
+			t.Fatalf("%v %s %v", s, task, err)
+		}
+		other := "other"
+		if s, task, err := w.Find(key(1), &other, ""); err != nil || s.D != "other" || task != "shell" {
+			t.Errorf("%v %s %v", s, task, err)
+		}
+		id, err := w.Begin(t.Context(), s, task, "stress", []string{"io", "memory"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := w.Begin(t.Context(), s, task, "", nil)
+		if err != nil || again != id {
+			t.Errorf("a second meeting with the same service: %s, %v", again, err)
+		}
+		if m := w.only(); !m.Asked || m.Variant != "stress" || !slices.Equal(m.Modules, []string{"memory", "io"}) {
+			t.Errorf("%+v", m)
+		}
+		for _, bad := range []struct {
+			p    byte
+			task string
+			want error
+		}{{2, "python", ErrRemoved}, {2, "shell", ErrUnoffered}, {5, "", ErrUnoffered}, {9, "", ErrSelf}, {1, "cobol", suite.ErrUnknown}} {
+			if _, _, err := w.Find(key(bad.p), nil, bad.task); !errors.Is(err, bad.want) {
+				t.Errorf("%d %s: %v", bad.p, bad.task, err)
+			}
+		}
+		if _, err := w.Begin(t.Context(), service(2), "python", "", nil); !errors.Is(err, ErrRemoved) {
+			t.Errorf("%v", err)
+		}
+		if _, err := w.Begin(t.Context(), s, task, "easy", nil); !errors.Is(err, suite.ErrUnknown) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// step does the first thing that is due, and no more.
+func (w *world) step() bool {
+	w.Helper()
+	for _, work := range w.Due(time.Now()) {
+		if work.Ready.After(time.Now()) {
+			continue
+		}
+		before := w.journal.Last()
+		decide, err := work.Act(w.Context())
+		if err == nil {
+			err = w.journal.Do(w.Context(), work.Guard, work.Key, decide)
+		}
+		if err != nil {
+			w.Fatal(err)
+		}
+		if w.journal.Last() != before {
+			return true
+		}
+	}
+	return false
+}
+
+// TestKilledAtEveryFact restarts after every entry and does everything that is due twice, as a process does that was
+// killed before it recorded what it did.
+func TestKilledAtEveryFact(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		verdicts []guild.Verdict
+		want     guild.ProviderState
+	}{
+		{"three successes", []guild.Verdict{success950(), success950(), success950()}, guild.Active},
+		{"three failures", []guild.Verdict{{Outcome: guild.Failure}, {Outcome: guild.Error}, {Outcome: guild.Failure}}, guild.Unqualified},
+		{"five runs", []guild.Verdict{success950(), {Outcome: guild.Partial, Score: 700_000}, success950(), {Outcome: guild.Failure}, {Outcome: guild.Partial, Score: 650_000}}, guild.Conditional},
+		{"a violation", []guild.Verdict{success950(), {Outcome: guild.Violation}}, guild.Removed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, Config{Auto: true})
+			w.offers["python"] = []guild.Offer{seen(1, 1)}
+			for entries := 0; ; entries++ {
+				if entries > 100 {
+					t.Fatal("the meeting does not end")
+				}
+				w.restart()
+				again := w.Due(time.Now()) // decided on before the one below was noted
+				if w.step() {
+					for _, work := range again {
+						if decide, err := work.Act(t.Context()); err != nil {
+							t.Fatal(err)
+						} else if err := w.journal.Do(t.Context(), work.Guard, work.Key, decide); err != nil {
+							t.Fatal(err)
+						}
+					}
+					continue
+				}
+				r, n, ok := w.pending()
+				if !ok {
+					break
+				}
+				for _, f := range life(r.Job, c.verdicts[n-1]) {
+					w.write(r.Job, f)
+					w.restart()
+					if f.Type() != "job.closed" && w.step() {
+						t.Errorf("something was due after %s", f.Type())
+					}
+				}
+			}
+			m := w.only()
+			if m.Ended == nil || m.Ended.To != c.want || len(m.Runs) != len(c.verdicts) || m.Ended.Runs != len(c.verdicts) {
+				t.Errorf("%+v after %d runs, want %s after %d", m.Ended, len(m.Runs), c.want, len(c.verdicts))
+			}
+			jobs := map[guild.JobID][]byte{}
+			for _, r := range w.opened {
+				if first, known := jobs[r.Job]; known && !bytes.Equal(first, r.Bundle) {
+					t.Errorf("run %d was asked for with two bundles", r.Meeting.Run)
+				}
+				jobs[r.Job] = r.Bundle
+			}
+			counts := w.facts()
+			if counts["meeting.began"] != 1 || counts["meeting.ended"] != 1 || counts["job.opened"] != len(c.verdicts) {
+				t.Errorf("%v", counts)
+			}
+		})
+	}
+}
+
+// facts counts the facts by type.
+func (w *world) facts() map[string]int {
+	w.Helper()
+	counts := map[string]int{}
+	for e, err := range w.journal.Entries(w.Context(), 1) {
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, f := range e.Facts {
+			counts[f.Type()]++
+		}
+	}
+	return counts
+}

@@ -1,0 +1,153 @@
+package partner
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+	"time"
+
+	"guild"
+	"guild/internal/journal/fact"
+	"guild/internal/market/registry"
+	"guild/internal/policy"
+)
+
+// degraded begins the cause of a suspension for what a provider's deliveries add up to (the partnership protocol, section
+// 3.4.1).
+const degraded = "SUSPECTED_DEGRADED: "
+
+// examine returns the signal and the cause of the first trigger of section 3.4.1 that the ends of a service show, or "".
+func (f rules) examine(r record, now int64) (signal, cause string) {
+	recent := r.since(now - f.p.Window)
+	if n := lateness(recent); f.p.Timeouts > 0 && n >= f.p.Timeouts {
+		return fact.SignalTimeouts, fmt.Sprintf("%s%d timeouts in a row", degraded, n)
+	}
+	if done, ends := tally(recent); below(done, ends, f.p) {
+		return fact.SignalRate, fmt.Sprintf("%s%d of %d accepted in %s, and %.0f %% is the least", degraded, done, ends,
+			days(f.p.Window), 100*f.p.Rate.Float())
+	}
+	for _, task := range tasksOf(recent) {
+		p95, base, ok := f.slowness(r, recent, task, now)
+		if ok && p95 >= f.p.SlowFrom && p95*guild.Micro > int64(f.p.Slow)*base {
+			return fact.SignalLatency, fmt.Sprintf("%sp95 of %s is %d ms, and %d ms was usual", degraded, guild.Cut(task, maxTask), p95, base)
+		}
+	}
+	return "", ""
+}
+
+// days writes milliseconds for a person, in days if they are whole.
+func days(ms int64) string {
+	if ms%dayMs == 0 {
+		return fmt.Sprintf("%d days", ms/dayMs)
+	}
+	return time.Duration(ms * int64(time.Millisecond)).String()
+}
+
+// since returns the ends after a time, without past ones.
+func (r record) since(after int64) []end {
+	var recent []end
+	for _, e := range r.Ends {
+		if e.At > after && !e.Past {
+			recent = append(recent, e)
+		}
+	}
+	return recent
+}
+
+// lateness counts the timeouts at the end of a list of ends.
+func lateness(ends []end) (n int) {
+	for _, e := range slices.Backward(ends) {
+		if e.Kind != unheard && e.Kind != timedOut {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// tally counts the ends of ordinary work: those that succeeded, and all.
+func tally(ends []end) (done, all int) {
+	for _, e := range ends {
+		if !e.Bench {
+			all++
+			done += count(e.Kind.succeeded())
+		}
+	}
+	return done, all
+}
+
+// below reports whether a success rate of done in n is below the policy's by more than p.RateZ standard errors. It counts in
+// integers of micro-units: the rate lacks p.Rate·n − done, and a standard error of n ends is the square root of
+// p.Rate·(1 − p.Rate)·n.
+func below(done, n int, p policy.Lifecycle) bool {
+	if n < p.Sample || n == 0 {
+		return false
+	}
+	lacking := int64(p.Rate)*int64(n) - int64(done)*guild.Micro
+	spread := int64(root(uint64(p.Rate) * uint64(guild.Micro-p.Rate) * uint64(n)))
+	return lacking > int64(p.RateZ)*spread/guild.Micro
+}
+
+// root returns the integer part of the square root.
+func root(n uint64) uint64 {
+	if n == 0 {
+		return 0
+	}
+	x := uint64(1) << ((bits.Len64(n) + 1) / 2) // not below the root
+	for {
+		y := (x + n/x) / 2
+		if y >= x {
+			return x
+		}
+		x = y
+	}
+}
+
+// tasksOf lists the tasks of the deliveries among ends, in order.
+func tasksOf(ends []end) (tasks []string) {
+	for _, e := range ends {
+		if e.Ms > 0 && !e.Bench && !slices.Contains(tasks, e.Task) {
+			tasks = append(tasks, e.Task)
+		}
+	}
+	slices.SortFunc(tasks, strings.Compare)
+	return tasks
+}
+
+// slowness returns the 95th percentile of a service's latencies in a task, and that of its baseline: its own latencies from
+// before the window, or those of the task's other providers if there are too few. ok is false if there are too few of both.
+func (f rules) slowness(r record, recent []end, task string, now int64) (p95, base int64, ok bool) {
+	var mine, before []int64
+	for _, e := range recent {
+		if e.Task == task && e.Ms > 0 && !e.Bench {
+			mine = append(mine, e.Ms)
+		}
+	}
+	if len(mine) < max(f.p.SlowRuns, 1) {
+		return 0, 0, false
+	}
+	for _, p := range r.Before {
+		if p.Task == task {
+			before = append(before, p.Ms)
+		}
+	}
+	for _, e := range r.Ends {
+		if e.Task == task && e.Ms > 0 && !e.Bench && (e.At <= now-f.p.Window || e.Past) {
+			before = append(before, e.Ms)
+		}
+	}
+	if len(before) < f.p.SlowRuns {
+		before = before[:0]
+		i := registry.IDOf(r.Service)
+		for _, l := range f.state.Tasks.Of(task) {
+			if l.By != i {
+				before = append(before, l.Ms)
+			}
+		}
+	}
+	if len(before) < max(f.p.SlowRuns, 1) {
+		return 0, 0, false
+	}
+	return percentile(mine, 95), percentile(before, 95), true
+}

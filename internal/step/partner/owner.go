@@ -1,0 +1,132 @@
+package partner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal"
+	"guild/internal/journal/fact"
+	"guild/internal/market/registry"
+)
+
+// Order is what a person wants done with a provider.
+type Order string
+
+// The orders. Only a violation undoes suspend and force.
+const (
+	Suspend   Order = "suspend"   // it gets no work until a person says otherwise
+	Reinstate Order = "reinstate" // it is benchmarked again, and the rules decide from there on
+	Force     Order = "force"     // it gets work at once
+	Remove    Order = "remove"    // its key gets no more work, with all its services
+	Allow     Order = "allow"     // a removed key counts as new
+)
+
+// Errors of an order.
+var (
+	ErrOrder    = errors.New("unknown order: the orders are suspend, reinstate, force, remove and allow")
+	ErrNobody   = errors.New("no such service is known")
+	ErrRemoved  = errors.New("the key is removed: allow it first")
+	ErrArchived = errors.New("it was not heard of for so long that there is nobody to be benchmarked")
+)
+
+// Set carries out a person's order about the service d of a key, or about all known services of the key if d is nil. Remove
+// and Allow are always about the whole key. It returns the services that the order was about. Errors are ErrOrder,
+// ErrNobody, ErrRemoved, ErrArchived and those of the journal.
+func (p *Partners) Set(ctx context.Context, key nostr.PubKey, d *string, o Order, reason string) ([]guild.Service, error) {
+	if !slices.Contains([]Order{Suspend, Reinstate, Force, Remove, Allow}, o) {
+		return nil, fmt.Errorf("order %.20q: %w", o, ErrOrder)
+	}
+	services := p.of(key, d, o)
+	if len(services) == 0 {
+		return nil, fmt.Errorf("%.8s: %w", key.Hex(), ErrNobody)
+	}
+	err := p.c.Journal.Do(ctx, fact.ProviderSubject(key), "", func(tx *journal.Tx) error {
+		for _, s := range services {
+			m, wanted, err := p.fold.order(s, o, reason)
+			if err != nil {
+				return err
+			}
+			if wanted {
+				tx.Append(m)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s %.8s: %w", o, key.Hex(), err)
+	}
+	return services, nil
+}
+
+// of lists the services of a key that an order is about.
+func (p *Partners) of(key nostr.PubKey, d *string, o Order) []guild.Service {
+	known := map[guild.Service]bool{}
+	for _, s := range p.c.Services(key) {
+		known[s] = true
+	}
+	p.fold.View(func(st *state) {
+		for _, i := range st.keys[key] {
+			known[st.Services.Of(i).Service] = true
+		}
+	})
+	var all []guild.Service
+	for s := range known {
+		if d == nil || o == Remove || o == Allow || s.D == *d {
+			all = append(all, s)
+		}
+	}
+	if len(all) == 0 && (o == Remove || o == Allow) {
+		all = append(all, guild.Service{PubKey: key}) // an unknown key may be kept out too
+	}
+	slices.SortFunc(all, func(a, b guild.Service) int { return slices.Compare([]byte(a.D), []byte(b.D)) })
+	return all
+}
+
+// order returns the decision by which an order is carried out for one service; wanted is false if nothing is to change.
+func (f *Fold) order(s guild.Service, o Order, reason string) (m fact.ProviderMoved, wanted bool, err error) {
+	var r record
+	var blocked bool
+	f.View(func(st *state) { r, blocked = st.Services.Of(registry.IDOf(s)), st.blocked(s.PubKey) })
+	from := r.state()
+	m = fact.ProviderMoved{Service: s, From: from, Cause: guild.Cut(reason, maxCause), Signal: fact.SignalOwner, Policy: f.hash}
+	if m.Cause == "" {
+		m.Cause = string(o)
+	}
+	switch o {
+	case Remove:
+		m.To = guild.Removed
+		return m, from != guild.Removed, nil
+	case Allow:
+		m.From, m.To = guild.Removed, guild.Seen
+		return m, blocked, nil
+	}
+	if blocked {
+		return m, false, ErrRemoved
+	}
+	switch o {
+	case Suspend:
+		m.To = guild.Suspended
+		return m, from != m.To || !r.Owner, nil
+	case Force:
+		if from == guild.Archived {
+			return m, false, ErrArchived
+		}
+		m.To = guild.Active
+		return m, from != m.To || !r.Owner, nil
+	}
+	m.Signal = fact.SignalReleased
+	switch {
+	case from == guild.Archived:
+		return m, false, ErrArchived
+	case from.CanBecome(guild.Benchmarking):
+		m.To = guild.Benchmarking
+		return m, true, nil
+	}
+	m.To = from // it works or is being tried: only the person's hold on it ends
+	return m, r.Owner, nil
+}

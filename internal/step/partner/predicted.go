@@ -1,0 +1,95 @@
+package partner
+
+import (
+	"slices"
+	"time"
+
+	"guild"
+	"guild/internal/market/route"
+)
+
+// How a latency is predicted from the hour of the day.
+const (
+	hoursADay = 24
+	freshness = 30 // percent of a moving average that a new latency is
+	enough    = 12 // latencies of one hour after which its weight grows no more
+	doubt     = 3  // latencies of an hour that weigh as much as the median of all hours
+)
+
+// addHour adds a latency to the hour in which the request was made.
+func addHour(hours []hour, asked, latency int64) []hour {
+	fresh := make([]hour, hoursADay)
+	copy(fresh, hours)
+	h := &fresh[hourOf(asked)]
+	if h.Runs == 0 {
+		h.Mean = latency
+	} else {
+		h.Mean += (latency - h.Mean) * freshness / 100
+	}
+	h.Runs = min(h.Runs+1, enough)
+	return fresh
+}
+
+// hourOf returns the UTC hour of a time in Unix ms.
+func hourOf(at int64) int { return int(max(at, 0) / time.Hour.Milliseconds() % hoursADay) }
+
+// predict returns how long a request made now will take, in ms (the partnership protocol, section 4.1.1): the mean of this
+// hour, weighted by the latencies in it, and the median of all hours. It is 0 if nothing was measured.
+func (l *ledger) predict(now time.Time) int64 {
+	if len(l.Hours) != hoursADay {
+		return l.Measured.P50
+	}
+	h := l.Hours[hourOf(now.UnixMilli())]
+	return (h.Mean*int64(h.Runs) + l.Measured.P50*doubt) / int64(h.Runs+doubt)
+}
+
+// quoted notes a price that the provider asked for.
+func (l *ledger) quoted(price guild.Msat, t *request) {
+	l.Quoted, t.Quoted = price, true
+	quotes := append(slices.Clone(l.Quotes), price)
+	l.Quotes = quotes[max(0, len(quotes)-maxQuotes):]
+}
+
+// ended notes an end that the provider answers for.
+func (l *ledger) ended(at int64, accepted bool) {
+	l.Measured.Ended++
+	today := at / (hoursADay * time.Hour.Milliseconds())
+	days := slices.Clone(l.Days)
+	if n := len(days); n == 0 || days[n-1].Day < today {
+		days = append(days, dayCount{Day: today})
+	}
+	last := &days[len(days)-1]
+	last.Ended++
+	last.Accepted += count(accepted)
+	l.Days = slices.DeleteFunc(days, func(t dayCount) bool { return t.Day <= last.Day-maxDays })
+}
+
+// rate returns the share of accepted ends of the last thirty days; ok is false if there was none.
+func (l *ledger) rate(now time.Time) (rate guild.Trust, ok bool) {
+	today := now.UnixMilli() / (hoursADay * time.Hour.Milliseconds())
+	var sum dayCount
+	for _, t := range l.Days {
+		if t.Day > today-maxDays {
+			sum.Ended += t.Ended
+			sum.Accepted += t.Accepted
+		}
+	}
+	if sum.Ended == 0 {
+		return 0, false
+	}
+	return guild.Trust(sum.Accepted) * guild.Micro / guild.Trust(sum.Ended), true
+}
+
+// Routing returns what the router takes into account of what was measured.
+func (o *Observed) Routing(s guild.Service, now time.Time) route.Measured {
+	l, ok := o.ledger(s)
+	if !ok {
+		return route.Measured{}
+	}
+	m := route.Measured{Latency: l.predict(now), Samples: l.Measured.Ended, Verified: l.Judged, Hourly: len(l.Hours) > 0}
+	if n := len(l.Quotes); n > 0 {
+		m.Cost = slices.Sorted(slices.Values(l.Quotes))[(n-1)/2]
+	}
+	m.Rate, m.Rated = l.rate(now)
+	return m
+}

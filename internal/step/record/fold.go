@@ -1,0 +1,308 @@
+package record
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal/fact"
+	"guild/internal/journal/fold"
+)
+
+// Fold keeps what the records of open jobs will say, and where the records of the others are.
+type Fold struct{ *fold.State[state] }
+
+type state struct {
+	Jobs        fold.Table[guild.JobID, trace]    `json:"jobs"`     // with attempts that have no record yet, or open
+	Sessions    fold.Table[string, session]       `json:"sessions"` // of attempts without a record, by attempt
+	Stored      fold.Table[guild.JobID, []Stored] `json:"stored"`   // never changed in place
+	Young       fold.Table[string, session]       `json:"young"`    // of attempts with a record that may still be disputed
+	Order       []string                          `json:"order"`    // of those, the oldest first; appended to and cut at the front
+	Unpublished fold.Table[string, unpublished]   `json:"unsaid"`   // receipts to publish, by id
+}
+
+// disputable is how long an attempt's session is kept after its record, in ms: longer than an objection may take.
+const disputable = 48 * 60 * 60 * 1000
+
+// trace is what happened to a job so far.
+type trace struct {
+	Task   string     `json:"task"`
+	Bundle guild.Hash `json:"bundle"`
+	Acts   []act      `json:"acts"`
+	Closed bool       `json:"closed"`
+}
+
+// session is one attempt before its record.
+type session struct {
+	Job      guild.JobID         `json:"job"`
+	Attempt  nostr.ID            `json:"attempt"`
+	Provider guild.Service       `json:"provider"`
+	Task     string              `json:"task"`
+	Bundle   guild.Hash          `json:"bundle"`
+	JobHash  guild.Hash          `json:"job_hash"`
+	Key      string              `json:"key,omitempty"` // idempotency key
+	Result   nostr.ID            `json:"result"`
+	Delivery guild.Hash          `json:"delivery"`
+	Judged   *fact.AttemptJudged `json:"judged,omitempty"`
+	State    guild.State         `json:"state"`
+	Ended    int64               `json:"ended"`             // Unix ms, 0 before the end
+	Earlier  string              `json:"earlier,omitempty"` // id of the receipt that the next one supersedes
+	Receipt  string              `json:"receipt,omitempty"` // the latest
+	Acts     []act               `json:"acts,omitempty"`
+}
+
+// due reports whether the attempt needs its record now: it has ended, and nobody owes anything for it.
+func (s session) due() bool { return s.Ended != 0 && s.State.Settled() }
+
+// NewFold returns an empty fold.
+func NewFold() *Fold { return &Fold{fold.NewState[state]("record", 5)} }
+
+// Of returns the records of a job, the latest last.
+func (f *Fold) Of(job guild.JobID) []Stored {
+	return slices.Clone(fold.Read(f.State, func(st *state) []Stored { return st.Stored.Of(job) }))
+}
+
+// Receipt finds a record and its job by the receipt's id, or by a prefix of it that no other receipt has.
+func (f *Fold) Receipt(id string) (guild.JobID, Stored, bool) {
+	var stored fold.Table[guild.JobID, []Stored]
+	f.Change(func(st *state) { stored = st.Stored.Clone() }) // the search holds no lock
+	var of guild.JobID
+	var found []Stored
+	for job, all := range stored.All() {
+		for _, s := range all {
+			if s.Receipt != "" && strings.HasPrefix(s.Receipt, id) {
+				of, found = job, append(found, s)
+			}
+		}
+	}
+	if len(found) != 1 {
+		return guild.JobID{}, Stored{}, false
+	}
+	return of, found[0], true
+}
+
+// ended returns the attempts that need their record now, the oldest first.
+func (f *Fold) ended() []session {
+	var ended []session
+	f.View(func(st *state) {
+		for _, s := range st.Sessions.All() {
+			if s.due() {
+				ended = append(ended, s)
+			}
+		}
+	})
+	slices.SortFunc(ended, func(a, b session) int { return int(a.Ended - b.Ended) })
+	return ended
+}
+
+// unpublished returns the receipts to publish.
+func (f *Fold) unpublished() []unpublished {
+	var all []unpublished
+	f.View(func(st *state) {
+		for _, u := range st.Unpublished.All() {
+			all = append(all, u)
+		}
+	})
+	return all
+}
+
+func (f *Fold) isUnpublished(receipt string) bool {
+	return fold.Read(f.State, func(st *state) bool { return st.Unpublished.Has(receipt) })
+}
+
+// due reports whether an attempt needs its record now.
+func (f *Fold) due(attempt nostr.ID) bool {
+	return fold.Read(f.State, func(st *state) bool { return st.Sessions.Of(attempt.Hex()).due() })
+}
+
+// Apply implements fold.Fold.
+func (f *Fold) Apply(e fact.Entry) {
+	if e.Subject.Noun() != "job" {
+		return
+	}
+	f.Change(func(st *state) {
+		for _, one := range e.Facts {
+			st.apply(one, e.At)
+		}
+	})
+}
+
+// apply folds one fact of a job, and reports whether a record says anything of facts of that type. TestRecordedFacts lists
+// those of which it says nothing.
+func (st *state) apply(one fact.Fact, at int64) bool {
+	switch one := one.(type) {
+	case fact.JobOpened:
+		t := trace{Task: one.Task, Bundle: one.Bundle}
+		t.note(at, "bundle.pack", one, one.Bundle.String(), 0)
+		st.Jobs.Set(one.Job, t)
+	case fact.AttemptPlanned:
+		t := st.Jobs.Of(one.Job)
+		st.Sessions.Set(one.Attempt.Hex(), session{
+			Job: one.Job, Attempt: one.Attempt, Provider: one.Provider, Task: t.Task, Bundle: t.Bundle,
+			JobHash: one.JobHash, Key: one.Key,
+		})
+	case fact.JobClosed:
+		t := st.Jobs.Of(one.Job)
+		t.Closed = true
+		st.Jobs.Set(one.Job, t)
+		st.tidy(one.Job)
+	case fact.AttemptRecorded:
+		st.recorded(one, at)
+	case fact.ReceiptPublished:
+		st.Unpublished.Delete(one.Receipt)
+	case fact.AttemptDisputed:
+		st.disputed(one, at)
+	case fact.AttemptRequested:
+		st.act(one.Attempt, at, "nostr.publish", one, "OK from "+strings.Join(one.Relays, " "), 0)
+	case fact.AttemptQuoted:
+		st.act(one.Attempt, at, "nostr.quote", one, one.Amount.String(), 0)
+	case fact.AttemptProgressed:
+		st.act(one.Attempt, at, "nostr.feedback", one, one.Text, 0)
+	case fact.AttemptDelivered:
+		one.Answer = nil // its hash is enough
+		if one.Away != nil {
+			one.Away = &fact.Place{URL: one.Away.URL} // its key is a secret
+		}
+		st.act(one.Attempt, at, "nostr.result", one, one.Delivery.String(), 0)
+		st.change(one.Attempt, func(s *session) { s.Result, s.Delivery = one.Result, one.Delivery })
+	case fact.AttemptJudged:
+		exit := 1
+		if one.Verdict.Outcome == guild.Success {
+			exit = 0
+		}
+		st.act(one.Attempt, at, "judge.run", verdictParams{Attempt: one.Attempt, Verdict: one.Stored, Hash: one.Hash}, string(one.Verdict.Outcome), exit)
+		st.change(one.Attempt, func(s *session) { s.Judged = &one })
+		st.end(one.Attempt, at, guild.StateFor(one.Verdict.Outcome))
+	case fact.AttemptRefused:
+		st.act(one.Attempt, at, "nostr.refused", one, one.Reason, 1)
+		st.end(one.Attempt, at, guild.Refused)
+	case fact.AttemptExpired:
+		st.act(one.Attempt, at, "wait", one, one.Reason, 1)
+		st.end(one.Attempt, at, guild.Expired)
+	case fact.AttemptCancelled:
+		st.act(one.Attempt, at, "cancel", one, "", 0)
+		st.end(one.Attempt, at, guild.Cancelled)
+	case fact.AttemptParked:
+		st.act(one.Attempt, at, "park", one, one.Reason, 1)
+		st.end(one.Attempt, at, guild.Parked)
+	default:
+		return false
+	}
+	return true
+}
+
+// verdictParams is what a trajectory shows of a verdict, which may be too large for it.
+type verdictParams struct {
+	Attempt nostr.ID   `json:"attempt"`
+	Verdict guild.Hash `json:"verdict"`
+	Hash    guild.Hash `json:"hash"`
+}
+
+func (st *state) act(attempt nostr.ID, at int64, tool string, params any, output string, exit int) {
+	job := st.Sessions.Of(attempt.Hex()).Job
+	if t, ok := st.Jobs.Get(job); ok {
+		t.note(at, tool, params, output, exit)
+		st.Jobs.Set(job, t)
+	}
+}
+
+// note appends an act. Every fact can be marshaled.
+func (t *trace) note(at int64, tool string, params any, output string, exit int) {
+	raw, err := json.Marshal(params)
+	if err != nil {
+		raw = []byte("{}")
+	}
+	a := act{At: at, Tool: tool, Params: raw, Output: output, Exit: exit}
+	if n := len(t.Acts); n > 0 {
+		a.Ms = at - t.Acts[n-1].At
+	}
+	t.Acts = append(t.Acts[:len(t.Acts):len(t.Acts)], a)
+}
+
+func (st *state) change(attempt nostr.ID, by func(*session)) {
+	s, ok := st.Sessions.Get(attempt.Hex())
+	if !ok {
+		return
+	}
+	by(&s)
+	st.Sessions.Set(attempt.Hex(), s)
+}
+
+func (st *state) end(attempt nostr.ID, at int64, as guild.State) {
+	st.change(attempt, func(s *session) {
+		s.State, s.Ended, s.Acts = as, at, st.Jobs.Of(s.Job).Acts
+	})
+}
+
+func (st *state) recorded(r fact.AttemptRecorded, at int64) {
+	s, ok := st.Sessions.Get(r.Attempt.Hex())
+	if !ok {
+		return
+	}
+	st.Sessions.Delete(r.Attempt.Hex())
+	before := st.Stored.Of(s.Job)
+	stored := Stored{Attempt: r.Attempt, Receipt: r.Receipt, Blob: r.Stored, Replay: r.Replay}
+	st.Stored.Set(s.Job, append(before[:len(before):len(before)], stored))
+	if r.Public {
+		st.Unpublished.Set(r.Receipt, unpublished{Job: s.Job, Stored: stored})
+	}
+	if s.Judged != nil {
+		st.keep(s, r.Receipt, at)
+	}
+	st.tidy(s.Job)
+}
+
+// keep keeps a session as long as it may be disputed, and forgets the sessions that may not be any more.
+func (st *state) keep(s session, receipt string, at int64) {
+	for len(st.Order) > 0 && at-st.Young.Of(st.Order[0]).Ended >= disputable {
+		st.Young.Delete(st.Order[0])
+		st.Order = st.Order[1:]
+	}
+	s.Receipt = receipt
+	st.Young.Set(s.Attempt.Hex(), s)
+	st.Order = append(st.Order, s.Attempt.Hex())
+}
+
+// disputed reopens a session: its next record supersedes the one before.
+func (st *state) disputed(d fact.AttemptDisputed, at int64) {
+	s, ok := st.Young.Get(d.Attempt.Hex())
+	if !ok {
+		return
+	}
+	st.Young.Delete(d.Attempt.Hex())
+	if !st.Jobs.Has(s.Job) {
+		st.Jobs.Set(s.Job, trace{Task: s.Task, Bundle: s.Bundle, Acts: s.Acts, Closed: true})
+	}
+	s.Earlier, s.Ended = s.Receipt, 0
+	st.Sessions.Set(d.Attempt.Hex(), s)
+	st.act(d.Attempt, at, "nostr.objection", d, d.Reason, 1)
+}
+
+// tidy forgets the acts of a job that is closed and whose attempts all have a record.
+func (st *state) tidy(job guild.JobID) {
+	if !st.Jobs.Of(job).Closed {
+		return
+	}
+	for _, s := range st.Sessions.All() {
+		if s.Job == job {
+			return
+		}
+	}
+	st.Jobs.Delete(job)
+}
+
+// step returns the step of the trajectory that an act belongs to.
+func (a act) step() string {
+	switch a.Tool {
+	case "bundle.pack":
+		return "bundle"
+	case "nostr.publish":
+		return "request"
+	case "judge.run":
+		return "judge"
+	}
+	return "work"
+}

@@ -1,0 +1,280 @@
+package trust
+
+import (
+	"slices"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal/fact"
+	"guild/internal/policy"
+)
+
+// Standing is what trust in one service for one task rests on.
+type Standing struct {
+	Trust   guild.Trust `json:"trust"`
+	EMA     guild.Trust `json:"ema"`
+	Runs    int         `json:"runs"`              // successes in a row
+	Met     bool        `json:"met"`               // a verdict has fixed a first trust
+	Samples int         `json:"samples,omitempty"` // pieces of evidence that it rests on
+	Wrong   int         `json:"wrong,omitempty"`   // changes in a row against what was observed
+}
+
+// State is all that the next change of one standing depends on, beside the evidence and the policy.
+type State struct {
+	Standing
+	Spent guild.Trust // how far trust in the task has moved that day, for all services, as far as that counts against its limit
+	Fell  guild.Trust // how far trust in this one has fallen that day, where decreases have a limit of their own
+	Mean  guild.Trust // of trust, over the time that a policy says
+	Past  []Past      // changes since trust was last set outright, the oldest first
+	Last  nostr.ID    // the attempt of the latest of them
+}
+
+// Evidence is one finished attempt as the arithmetic sees it: the input of the hook of section 5.1.1.
+type Evidence struct {
+	Pattern    string      `json:"pattern"` // SUCCESS or one of policy.Trust.Decay
+	Score      guild.Score `json:"score"`
+	Class      string      `json:"class,omitempty"`       // of the task, section 5.2.3
+	LatencyMs  int64       `json:"latency_ms,omitempty"`  // request → result; 0 if there was none
+	BaselineMs int64       `json:"baseline_ms,omitempty"` // usual for the task; 0 if nobody knows
+	At         int64       `json:"at"`                    // Unix ms: when it came to be
+}
+
+// Proposal is what a piece of evidence should do to a standing (the partnership protocol, section 5.1.2). It is a
+// value: neither the state that it was made from nor anything else changes by it.
+type Proposal struct {
+	Next       Standing
+	Founded    bool        // false: nothing was there, and the evidence founds nothing
+	Rule       string      // "" for the formulas, or fact.RuleContradiction
+	Reverts    nostr.ID    // the attempt whose change is taken back by that rule
+	Confidence guild.Trust // 0 to 1, see confidence
+	Action     string      // ActionMerge, ActionReview or ActionAlert
+	Rationale  string      // the arithmetic, for a person
+	Oscillates bool        // trust went to and fro, so the change was made smaller
+	Suspends   bool        // the formula reached the floor
+	Held       guild.Trust // of a decrease, that the limit of the day kept back
+}
+
+// What is recommended to do with a proposal.
+const (
+	ActionMerge  = "AUTO_MERGE" // nobody needs to look at it
+	ActionReview = "REVIEW"     // somebody should, at leisure
+	ActionAlert  = "ALERT"      // somebody should, now
+)
+
+const (
+	success   = "SUCCESS"
+	partial   = "PARTIAL"
+	failed    = "VALIDATION_FAIL"
+	timeout   = "TIMEOUT"
+	violation = "SECURITY_VIOLATION"
+)
+
+// Adjust says what a piece of evidence does to a standing: it founds a first trust (section 3.3.2), takes back the
+// decrease right before it (5.5.3), or moves trust by the formulas (5.2).
+func Adjust(s State, e Evidence, p policy.Trust) Proposal {
+	switch {
+	case !s.Met:
+		return first(s, e, p)
+	case contradicts(s, e, p):
+		return takenBack(s, e, p)
+	}
+	return moved(s, e, p)
+}
+
+// first is section 3.3.2 of the partnership protocol: the trust of somebody new. A failure founds none.
+func first(s State, e Evidence, p policy.Trust) Proposal {
+	i := slices.IndexFunc(p.InitialFrom[:], func(from guild.Score) bool { return e.Score >= from })
+	if i == 0 && !fast(e, p) {
+		i = 1
+	}
+	if i >= 0 && e.Pattern == partial {
+		i = 2
+	}
+	if i < 0 || e.Pattern != success && e.Pattern != partial {
+		return Proposal{Rationale: founding(e) + " founds no trust", Action: action(Proposal{}, 0, e, p)}
+	}
+	next := Standing{Trust: p.Initial[i], EMA: p.Initial[i], Met: true, Samples: s.Samples + 1}
+	if e.Pattern == success {
+		next.Runs = 1
+	}
+	made := Proposal{Next: next, Founded: true, Confidence: confidence(next.Samples, false, false, p)}
+	made.Rationale = founding(e) + ": " + [3]string{"exceptional", "standard", "conditional"}[i] + ", first trust " + dec(next.Trust)
+	made.Action = action(made, 0, e, p)
+	return made
+}
+
+// fast reports whether a delivery was so much faster than usual that this counts.
+func fast(e Evidence, p policy.Trust) bool {
+	return e.LatencyMs > 0 && e.BaselineMs > 0 && e.LatencyMs*guild.Micro < e.BaselineMs*int64(p.FastFrom)
+}
+
+// moved is sections 5.2 and 5.1.3 in the order formula, multiplier of the task's class, moving average, most of one
+// step, less of it where trust oscillates, what is left of the day, bounds.
+func moved(s State, e Evidence, p policy.Trust) Proposal {
+	next := Standing{Met: true, Samples: s.Samples + 1}
+	raw, formula := decayed(s, e, p)
+	if e.Pattern == success {
+		next.Runs = s.Runs + 1
+		raw, formula = grown(s, e, next.Runs, p)
+	}
+	fresh := alpha(e.Class, p)
+	next.EMA = mul(raw, fresh) + mul(s.EMA, guild.Micro-fresh)
+	by := next.EMA - s.Trust
+	// Where a limit held trust back, the average is ahead of it: a failure must not raise it all the same.
+	if e.Pattern == success {
+		by = max(0, by)
+	} else {
+		by = min(0, by)
+	}
+	step := clamp(by, -p.Step, p.Step)
+	oscillates := step != 0 && reversals(s.Past, step, p.Recent) >= p.Reversals
+	slowed := step
+	if oscillates {
+		slowed = mul(step, p.Oscillating)
+	}
+	left := s.left(slowed, p)
+	change := clamp(slowed, -left, left)
+	next.Trust = clamp(s.Trust+change, p.Floor, p.Ceiling)
+	next.Wrong = wrongWay(s, e, next.Trust, p)
+	made := Proposal{Next: next, Founded: true, Oscillates: oscillates,
+		Suspends:   e.Pattern != success && raw <= p.Floor,
+		Confidence: confidence(next.Samples, oscillates, step != by || change != slowed, p)}
+	if slowed < 0 { // and no more than down to the floor
+		made.Held = s.Trust + change - max(p.Floor, s.Trust+slowed)
+		made.Held = max(0, made.Held)
+	}
+	made.Action = action(made, next.Trust-s.Trust, e, p)
+	made.Rationale = formula + averaged(s, raw, fresh, next.EMA) + limited(s, by, step, slowed, change, next.Trust, p)
+	return made
+}
+
+// left is what is left of the day for a change.
+func (s State) left(by guild.Trust, p policy.Trust) guild.Trust {
+	if own(by, p) {
+		return max(0, p.Daily-s.Fell)
+	}
+	return max(0, p.Daily-s.Spent)
+}
+
+// own reports whether a change counts against the service's own limit, and not against the task's.
+func own(by guild.Trust, p policy.Trust) bool { return by < 0 && p.DailyOf == policy.OfService }
+
+// grown is section 5.2.1 of the partnership protocol.
+func grown(s State, e Evidence, runs int, p policy.Trust) (guild.Trust, string) {
+	headroom := max(0, p.Ceiling-s.Trust)
+	increment := mul(p.Growth, headroom)
+	terms := dec(p.Growth) + " × headroom " + dec(headroom)
+	if e.Score > p.BonusFrom {
+		increment += p.Bonus
+		terms += " + " + dec(p.Bonus) + " for the score"
+	}
+	if fast(e, p) {
+		increment += p.Fast
+		terms += " + " + dec(p.Fast) + " for the latency"
+	}
+	damping := max(p.Dampest, guild.Micro-p.Damping*guild.Trust(runs-1))
+	raw := s.Trust + mul(mul(increment, multiplier(e.Class, p)), damping)
+	return raw, increased(s, e, runs, terms, damping, raw, p)
+}
+
+// decayed is section 5.2.2 of the partnership protocol.
+func decayed(s State, e Evidence, p policy.Trust) (guild.Trust, string) {
+	rate, ok := p.Decay[e.Pattern]
+	if !ok {
+		rate = p.Decay[failed]
+	}
+	raw := max(p.Floor, s.Trust-mul(rate, multiplier(e.Class, p)))
+	return raw, decreased(s, e, rate, raw, p)
+}
+
+// multiplier is section 5.2.3 of the partnership protocol.
+func multiplier(class string, p policy.Trust) guild.Trust {
+	if m, ok := p.Multipliers[class]; ok {
+		return m
+	}
+	return guild.Micro
+}
+
+// alpha is what a formula's result is of the moving average, as section 5.2.4 of the partnership protocol has it: one
+// number, and another for a class of tasks if the policy says so.
+func alpha(class string, p policy.Trust) guild.Trust {
+	if a, ok := p.Alphas[class]; ok {
+		return a
+	}
+	return p.Alpha
+}
+
+// reversals counts how often trust turned round in its latest changes, of which by is the last.
+func reversals(past []Past, by guild.Trust, recent int) (turned int) {
+	for i, seen := len(past)-1, 1; i >= 0 && seen < recent; i-- {
+		before := past[i].by()
+		if before == 0 {
+			continue
+		}
+		if (before < 0) != (by < 0) {
+			turned++
+		}
+		by, seen = before, seen+1
+	}
+	return turned
+}
+
+// confidence in a change grows with the evidence that a standing rests on: a half with the three verdicts that fix a
+// provider's status (section 3.2.3), 0.8 with twelve, 0.91 with thirty. Where trust goes to and fro, and where a limit
+// held the change back, half of it is left: in both cases it is not yet where the evidence says that it should be.
+func confidence(samples int, oscillates, held bool, p policy.Trust) guild.Trust {
+	c := guild.Trust(guild.Micro * int64(samples) / int64(max(1, samples+p.Sampled)))
+	if oscillates {
+		c = mul(c, p.Hedged)
+	}
+	if held {
+		c = mul(c, p.Hedged)
+	}
+	return c
+}
+
+// action is what a person should do about a proposal that moves trust by so much.
+func action(made Proposal, by guild.Trust, e Evidence, p policy.Trust) string {
+	switch {
+	case made.Oscillates || made.Suspends || e.Pattern == violation:
+		return ActionAlert
+	case made.Confidence > p.Sure && max(by, -by) < p.Large:
+		return ActionMerge
+	}
+	return ActionReview
+}
+
+// contradicts reports whether a success follows a decrease that it shows to have been a mistake. Only silence and
+// crashes are taken back: a cheat that takes turns would be forgiven else.
+func contradicts(s State, e Evidence, p policy.Trust) bool {
+	if e.Pattern != success || len(s.Past) == 0 {
+		return false
+	}
+	last := s.Past[len(s.Past)-1]
+	return last.Rule == "" && last.by() < 0 && slices.Contains(p.Contradicted, last.Pattern)
+}
+
+// takenBack restores trust as it was before the decrease (section 5.5.3). The success adds nothing more, but begins a
+// new row of them. It is no new adjustment, so no limit applies: what the decrease took of its day is free again.
+func takenBack(s State, e Evidence, p policy.Trust) Proposal {
+	last := s.Past[len(s.Past)-1]
+	next := Standing{Trust: last.From, EMA: last.From, Runs: 1, Met: true, Samples: s.Samples + 1}
+	turns := reversals(s.Past, next.Trust-s.Trust, p.Recent) >= p.Reversals
+	made := Proposal{Next: next, Founded: true, Rule: fact.RuleContradiction, Reverts: s.Last,
+		Confidence: confidence(next.Samples, turns, false, p)}
+	made.Action = action(Proposal{Confidence: made.Confidence, Oscillates: turns}, next.Trust-s.Trust, e, p)
+	made.Rationale = founding(e) + " right after " + last.Pattern + ": its decrease from " + dec(last.From) + " to " + dec(last.To) + " is taken back"
+	return made
+}
+
+// mul multiplies two numbers in micro-units, rounding half away from zero.
+func mul(a, b guild.Trust) guild.Trust {
+	product := a * b
+	if product < 0 {
+		return (product - guild.Micro/2) / guild.Micro
+	}
+	return (product + guild.Micro/2) / guild.Micro
+}
+
+func clamp(v, low, high guild.Trust) guild.Trust { return min(max(v, low), high) }

@@ -1,0 +1,418 @@
+package trust
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal/fact"
+	"guild/internal/policy"
+	"guild/oa"
+)
+
+// job is what the evidence of its attempts needs of a job.
+type job struct {
+	Task   string   `json:"task"`
+	Class  string   `json:"class,omitempty"`
+	Votes  bool     `json:"votes,omitempty"` // several deliveries must agree
+	Live   int      `json:"live,omitempty"`  // attempts that have not ended
+	Closed bool     `json:"closed,omitempty"`
+	Held   []string `json:"held,omitempty"` // accepted deliveries that wait for the others, the first verdict first
+}
+
+// asked is an attempt of which nothing was learned yet.
+type asked struct {
+	Job       guild.JobID         `json:"job"`
+	Service   guild.Service       `json:"service"`
+	Reached   bool                `json:"reached,omitempty"` // a relay took the request, or the provider spoke
+	LatencyMs int64               `json:"latency_ms,omitempty"`
+	Agrees    string              `json:"agrees,omitempty"` // the attempt whose delivery is the same
+	Held      *fact.AttemptJudged `json:"held,omitempty"`   // its verdict, until the job is closed
+}
+
+// owed is evidence that trust has not learned from.
+type owed struct {
+	Task    string        `json:"task"`
+	Job     guild.JobID   `json:"job"`
+	Attempt nostr.ID      `json:"attempt"`
+	Service guild.Service `json:"service"`
+	Evidence
+	Reason string `json:"reason"`
+	Again  bool   `json:"again,omitempty"` // another verdict on what was learned from
+}
+
+// verdict is what trust learned from a verdict, for as long as that may be contested.
+type verdict struct {
+	Job       guild.JobID   `json:"job"`
+	Task      string        `json:"task"`
+	Service   guild.Service `json:"service"`
+	Class     string        `json:"class,omitempty"`
+	LatencyMs int64         `json:"latency_ms,omitempty"`
+	Outcome   guild.Outcome `json:"outcome"`            // that was learned from, or is owed
+	Until     int64         `json:"until"`              // Unix ms: when it is final
+	Disputed  bool          `json:"disputed,omitempty"` // it is being judged again, however long that takes
+
+	Seq   uint64      `json:"seq,omitempty"` // entry of the change, 0 before there is one
+	At    int64       `json:"at,omitempty"`  // Unix ms: the time of the change
+	Delta guild.Trust `json:"delta"`         // that the change is of trust now
+	First bool        `json:"first,omitempty"`
+
+	Reverts string `json:"reverts,omitempty"` // the attempt whose decrease the change took back
+}
+
+// until is when an attempt's verdict is final.
+type until struct {
+	Attempt string `json:"attempt"`
+	At      int64  `json:"at"`
+}
+
+// mostLatencies is over how many accepted deliveries of a task the usual latency is found.
+const mostLatencies = 100
+
+func (s *state) apply(one fact.Fact, e fact.Entry, p *policy.Policy) {
+	switch one := one.(type) {
+	case fact.PolicyAdopted:
+		s.Adopted = one.Policy
+	case fact.JobOpened:
+		s.Jobs.Set(one.Job, job{Task: one.Task, Class: class(one), Votes: oa.Adjudication(one.Compare).Quorum(one.Criticality) > 1})
+	case fact.JobClosed:
+		s.close(one, e.At, p)
+	case fact.AttemptPlanned:
+		s.plan(one)
+	case fact.AttemptRequested:
+		s.ask(one.Attempt, func(a *asked) { a.Reached = true })
+	case fact.AttemptQuoted:
+		s.ask(one.Attempt, func(a *asked) { a.Reached = true })
+	case fact.AttemptProgressed:
+		s.ask(one.Attempt, func(a *asked) { a.Reached = true })
+	case fact.AttemptDelivered:
+		s.ask(one.Attempt, func(a *asked) { a.Reached, a.LatencyMs = true, one.LatencyMs })
+	case fact.AttemptCompared:
+		s.ask(one.Attempt, func(a *asked) { a.Agrees = one.With.Hex() })
+	case fact.AttemptJudged:
+		s.judge(one, e.At, p)
+	case fact.AttemptDisputed:
+		if v, ok := s.Judged.Get(one.Attempt.Hex()); ok {
+			v.Disputed = true
+			s.Judged.Set(one.Attempt.Hex(), v)
+		}
+	case fact.AttemptExpired:
+		if a := s.Asked.Of(one.Attempt.Hex()); a.Reached { // what never left is nobody's fault
+			s.owe(one.Attempt, a, Evidence{Pattern: timeout, At: e.At}, one.Reason)
+		}
+		s.end(one.Attempt)
+	case fact.AttemptRefused:
+		if a, ok := s.Asked.Get(one.Attempt.Hex()); ok && one.Fault {
+			s.owe(one.Attempt, a, Evidence{Pattern: failed, At: e.At}, one.Reason)
+		}
+		s.end(one.Attempt)
+	case fact.AttemptCancelled:
+		s.end(one.Attempt)
+	case fact.AttemptRecorded: // until then one that is parked may still be judged, or judged again
+		if a, ok := s.Asked.Get(one.Attempt.Hex()); ok && a.Held == nil {
+			s.end(one.Attempt)
+		}
+		if v, ok := s.Judged.Get(one.Attempt.Hex()); ok && v.Disputed {
+			s.contestable(one.Attempt.Hex(), v, e.At, p)
+		}
+	case fact.TrustChanged:
+		s.change(one, e, p)
+	}
+}
+
+// class is that of a job's task (the partnership protocol, section 5.2.3).
+func class(j fact.JobOpened) string {
+	if j.Meeting != nil {
+		return guild.ClassBenchmark
+	}
+	return j.Class
+}
+
+func (s *state) plan(p fact.AttemptPlanned) {
+	j, ok := s.Jobs.Get(p.Job)
+	if !ok || s.Asked.Has(p.Attempt.Hex()) {
+		return
+	}
+	j.Live++
+	s.Jobs.Set(p.Job, j)
+	s.Asked.Set(p.Attempt.Hex(), asked{Job: p.Job, Service: p.Provider})
+}
+
+func (s *state) ask(attempt nostr.ID, change func(*asked)) {
+	if a, ok := s.Asked.Get(attempt.Hex()); ok {
+		change(&a)
+		s.Asked.Set(attempt.Hex(), a)
+	}
+}
+
+// end forgets an attempt that no more will become of, and its job after the last of them.
+func (s *state) end(attempt nostr.ID) {
+	a, ok := s.Asked.Get(attempt.Hex())
+	if !ok {
+		return
+	}
+	s.Asked.Delete(attempt.Hex())
+	j := s.Jobs.Of(a.Job)
+	j.Live--
+	j.Held = slices.DeleteFunc(slices.Clone(j.Held), func(id string) bool { return id == attempt.Hex() })
+	s.keep(a.Job, j)
+}
+
+func (s *state) keep(id guild.JobID, j job) {
+	if j.Closed && j.Live <= 0 {
+		s.Jobs.Delete(id)
+		return
+	}
+	s.Jobs.Set(id, j)
+}
+
+// judge takes a verdict. An accepted delivery of a job in which several must agree says nothing before they were
+// compared; that is known when the job is closed.
+func (s *state) judge(v fact.AttemptJudged, at int64, p *policy.Policy) {
+	id := v.Attempt.Hex()
+	if _, again := s.Judged.Get(id); again {
+		s.judgeAgain(v, at, p)
+		return
+	}
+	a, ok := s.Asked.Get(id)
+	if !ok {
+		return
+	}
+	j := s.Jobs.Of(a.Job)
+	if j.Votes && !j.Closed && v.Verdict.Outcome == guild.Success {
+		if a.Held == nil {
+			j.Held = append(slices.Clip(j.Held), id)
+			s.Jobs.Set(a.Job, j)
+		}
+		v.Verdict = guild.Verdict{Outcome: v.Verdict.Outcome, Score: v.Verdict.Score}
+		a.Held = &v
+		s.Asked.Set(id, a)
+		return
+	}
+	s.conclude(v, a, s.evidence(v, j.Task, j.Class, a.LatencyMs, at, p), said(v), p)
+}
+
+// conclude owes what a verdict comes to, and keeps it for as long as it may be contested.
+func (s *state) conclude(v fact.AttemptJudged, a asked, e Evidence, reason string, p *policy.Policy) {
+	j := s.Jobs.Of(a.Job)
+	s.contestable(v.Attempt.Hex(), verdict{Job: a.Job, Task: j.Task, Service: a.Service, Class: j.Class, LatencyMs: a.LatencyMs,
+		Outcome: v.Verdict.Outcome}, e.At, p)
+	if e.Pattern == success && e.LatencyMs > 0 {
+		ms := s.Latencies.Of(j.Task)
+		s.Latencies.Set(j.Task, append(ms[max(0, len(ms)+1-mostLatencies):], e.LatencyMs))
+	}
+	s.owe(v.Attempt, a, e, reason)
+	s.end(v.Attempt)
+}
+
+// close learns what the accepted deliveries of a job are worth: one that disagrees with those that the job was closed
+// by is a wrong answer, whatever its tests say.
+func (s *state) close(c fact.JobClosed, at int64, p *policy.Policy) {
+	j, ok := s.Jobs.Get(c.Job)
+	if !ok {
+		return
+	}
+	j.Closed = true
+	s.keep(c.Job, j)
+	agreed := s.Asked.Of(c.Chosen.Hex()).Agrees
+	for _, id := range j.Held {
+		a := s.Asked.Of(id)
+		e, reason := s.evidence(*a.Held, j.Task, j.Class, a.LatencyMs, at, p), said(*a.Held)
+		if agreed != "" && a.Agrees != "" && a.Agrees != agreed {
+			e.Pattern, reason = failed, reason+", but the others agree on another answer"
+		}
+		s.conclude(*a.Held, a, e, reason, p)
+	}
+}
+
+// evidence is what a verdict says, beside what is usual for the task at that time.
+func (s *state) evidence(v fact.AttemptJudged, task, class string, latency, at int64, p *policy.Policy) Evidence {
+	return Evidence{Pattern: pattern(v.Verdict.Outcome), Score: v.Verdict.Score, Class: class,
+		LatencyMs: latency, BaselineMs: baseline(s.Latencies.Of(task), p.Trust), At: at}
+}
+
+func said(v fact.AttemptJudged) string {
+	return fmt.Sprintf("%s, score %s", v.Verdict.Outcome, v.Verdict.Score)
+}
+
+// pattern maps an outcome to the name it has in the partnership protocol, section 5.2.2.
+func pattern(o guild.Outcome) string {
+	if o == guild.Failure {
+		return failed
+	}
+	return string(o)
+}
+
+// baseline is the median of latencies by nearest rank, 0 where they are too few.
+func baseline(ms []int64, p policy.Trust) int64 {
+	if len(ms) == 0 || len(ms) < p.Latencies {
+		return 0
+	}
+	return slices.Sorted(slices.Values(ms))[(len(ms)+1)/2-1]
+}
+
+// owe notes evidence, in the order in which it came to be.
+func (s *state) owe(attempt nostr.ID, a asked, e Evidence, reason string) {
+	j := s.Jobs.Of(a.Job)
+	e.Class = j.Class
+	s.push(owed{Task: j.Task, Job: a.Job, Attempt: attempt, Service: a.Service, Evidence: e, Reason: reason})
+}
+
+func (s *state) push(o owed) {
+	s.Owed.Set(o.Task, append(s.Owed.Of(o.Task), o))
+	s.Owing.Set(o.Job, s.Owing.Of(o.Job)+1)
+}
+
+// pull takes the evidence of an attempt out of what is owed for a task.
+func (s *state) pull(task string, attempt nostr.ID) (owed, bool) {
+	q := s.Owed.Of(task)
+	i := slices.IndexFunc(q, func(o owed) bool { return o.Attempt == attempt })
+	if i < 0 {
+		return owed{}, false
+	}
+	o := q[i]
+	if i == 0 {
+		q = q[1:]
+	} else {
+		q = append(slices.Clip(q[:i]), q[i+1:]...)
+	}
+	if len(q) > 0 {
+		s.Owed.Set(task, q)
+	} else {
+		s.Owed.Delete(task)
+	}
+	if left := s.Owing.Of(o.Job) - 1; left > 0 {
+		s.Owing.Set(o.Job, left)
+	} else {
+		s.Owing.Delete(o.Job)
+	}
+	return o, true
+}
+
+// learned takes the evidence that a change was made from out of what is owed.
+func (s *state) learned(c fact.TrustChanged) (owed, bool) {
+	switch c.Rule {
+	case "", fact.RuleContradiction, fact.RuleRejudged:
+		return s.pull(c.Task, c.Attempt)
+	}
+	return owed{}, false
+}
+
+// contestable keeps a verdict until a day after it, or as long as the policy says.
+func (s *state) contestable(id string, v verdict, at int64, p *policy.Policy) {
+	v.Until, v.Disputed = at+p.Review.Objection, false
+	s.Judged.Set(id, v)
+	s.Young = append(s.Young, until{id, v.Until})
+}
+
+// prune forgets the verdicts that are final.
+func (s *state) prune(now int64) {
+	for len(s.Young) > 0 && s.Young[0].At <= now {
+		id := s.Young[0].Attempt
+		if v, ok := s.Judged.Get(id); ok && !v.Disputed && v.Until <= now {
+			s.Judged.Delete(id)
+		}
+		s.Young = s.Young[1:]
+	}
+}
+
+// judgeAgain takes another verdict on a delivery. What was not learned yet is replaced; the same outcome changes
+// nothing; another one is evidence that takes the place of the first.
+func (s *state) judgeAgain(v fact.AttemptJudged, at int64, p *policy.Policy) {
+	id := v.Attempt.Hex()
+	before := s.Judged.Of(id)
+	old, waits := s.pull(before.Task, v.Attempt)
+	e := s.evidence(v, before.Task, before.Class, before.LatencyMs, at, p)
+	now := owed{Task: before.Task, Job: before.Job, Attempt: v.Attempt, Service: before.Service, Evidence: e, Reason: said(v)}
+	switch {
+	case before.Seq == 0 && waits && v.Verdict.Outcome == before.Outcome:
+		s.push(old)
+	case before.Seq == 0 && waits:
+		s.push(now)
+	case v.Verdict.Outcome != before.Outcome:
+		now.Again, now.Reason = true, now.Reason+", where it was "+string(before.Outcome)
+		s.push(now)
+	}
+	if before.Seq == 0 {
+		before.Outcome = v.Verdict.Outcome
+	}
+	s.contestable(id, before, at, p)
+}
+
+// contested keeps what a change is of trust, should its verdict be contested, and returns what was kept before.
+func (s *state) contested(c fact.TrustChanged, r row, e fact.Entry, at int64) verdict {
+	if c.Rule == fact.RuleContradiction {
+		s.counts(c.Reverts.Hex(), 0) // it is taken back
+	}
+	before, ok := s.Judged.Get(c.Attempt.Hex())
+	if !ok || outright(c.Rule) {
+		return verdict{}
+	}
+	undone := effective(before, r, c.Attempt)
+	now := before
+	now.Seq, now.At, now.First, now.Reverts = e.Seq, at, c.First, ""
+	now.Delta = c.To - c.From
+	if c.Rule == fact.RuleContradiction {
+		now.Reverts = c.Reverts.Hex()
+	}
+	if c.Rule == fact.RuleRejudged {
+		s.counts(undone.Reverts, -undone.Delta)
+		now.Outcome = cmp.Or(outcome(c.Pattern), before.Outcome)
+		now.Delta += undone.Delta
+		now.First = before.First && undone.First && !c.Unfounded
+	}
+	if now.First || c.Unfounded {
+		now.Delta = 0
+	}
+	s.Judged.Set(c.Attempt.Hex(), now)
+	return undone
+}
+
+// counts sets what a change that was taken back, or is not any more, is of trust.
+func (s *state) counts(attempt string, delta guild.Trust) {
+	if v, ok := s.Judged.Get(attempt); ok {
+		v.Delta = delta
+		s.Judged.Set(attempt, v)
+	}
+}
+
+// refund is what undoing a change by a verdict frees of the day it was made on: what it took, or less than nothing where
+// it had given something back.
+func (v verdict) refund(day int64) guild.Trust {
+	switch {
+	case v.At/dayMs != day:
+		return 0
+	case v.Reverts != "":
+		return -abs(v.Delta)
+	}
+	return abs(v.Delta)
+}
+
+// direction is below zero where the change by a verdict, or the one that it took back, is a decrease.
+func (v verdict) direction() guild.Trust {
+	if v.Reverts != "" {
+		return -abs(v.Delta)
+	}
+	return v.Delta
+}
+
+// effective is what of the change by a verdict is still in trust: nothing, once it was set outright. A first trust can
+// be founded anew only as long as nothing was built on it.
+func effective(v verdict, r row, attempt nostr.ID) verdict {
+	if v.Seq <= r.Set {
+		v.Delta = 0
+	}
+	v.First = v.First && v.Seq > r.Set && r.Last == attempt
+	return v
+}
+
+// outcome is the inverse of pattern.
+func outcome(pattern string) guild.Outcome {
+	if pattern == failed {
+		return guild.Failure
+	}
+	return guild.Outcome(pattern)
+}

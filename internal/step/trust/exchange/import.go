@@ -1,0 +1,240 @@
+package exchange
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
+
+	"guild"
+	"guild/internal/journal"
+	"guild/internal/journal/fact"
+)
+
+// Imported says what became of a document's entries.
+type Imported struct {
+	Changed int      `json:"changed"`           // whose value in force changed
+	Noted   int      `json:"noted"`             // of which only is known now what others say
+	Same    int      `json:"same"`              // that were known
+	Skipped []string `json:"skipped,omitempty"` // that were not taken over, and why; at most 100 of them
+}
+
+func (i *Imported) skip(what string, err error) {
+	if len(i.Skipped) < 100 {
+		i.Skipped = append(i.Skipped, fmt.Sprintf("%s: %v", what, err))
+	}
+}
+
+// Reasons why an entry is not taken over.
+var (
+	errOwner   = errors.New("the owner of this guild set it, and another guild does not raise it")
+	errFuture  = errors.New("it knows changes of this guild that were never made, and would raise it")
+	errAhead   = errors.New("it claims to know more changes of this guild than there can have been")
+	errTooMany = errors.New("too many guilds disagree")
+)
+
+// maxAhead is by how much others may know more changes of ours than we do, of one value: so many at most were made after
+// the backup that this guild was restored from. Whatever is further ahead is a lie, and would use up the count.
+const maxAhead = 1_000_000
+
+// checkMerged says what is wrong with siblings that those of a document made of ours, or nil. Our next change must
+// still fit into a document.
+func checkMerged(merged, ours, theirs []fact.VariableSibling) error {
+	joined := joinClocks(merged)
+	counted := joinClocks(ours)[here]
+	joined[here]++
+	switch {
+	case joinClocks(theirs)[here] > counted+maxAhead:
+		return errAhead
+	case len(merged) > maxSiblings || len(joined) > maxGuilds:
+		return errTooMany
+	}
+	return nil
+}
+
+// Import takes over what another guild says (the partnership protocol, section 5.5.2). Where neither has seen the
+// other's value, the careful one counts: the lowest trust, the longest timeout, the lowest parallelism; a value that
+// was said in knowledge of ours takes its place. What the owner set is never raised, and somebody whom this guild
+// never met is trusted no more than after an ordinary first success. It may be called again after an error: what is
+// known already appends nothing.
+func (f *Fold) Import(ctx context.Context, j *journal.Journal, d Document) (Imported, error) {
+	var sum Imported
+	hash, err := f.policy.Hash()
+	if err != nil {
+		return sum, err
+	}
+	from := "another guild"
+	if d.Guild != "" {
+		from = fmt.Sprintf("guild %.8s", d.Guild)
+	}
+	for task, entries := range chunksBy(d.Entries, func(e TrustEntry) string { return e.Task }) {
+		err := f.record(ctx, j, fact.TrustSubject(task), &sum, func(tx *journal.Tx, sum *Imported) {
+			for _, e := range entries {
+				if c, ok := f.takeTrust(e, sum); ok {
+					c.Policy, c.Reason = hash, "imported from "+from
+					tx.Append(c)
+				}
+			}
+		})
+		if err != nil {
+			return sum, err
+		}
+	}
+	for name, entries := range chunksBy(incoming(d), func(v variableRegister) string { return v.Name }) {
+		err := f.record(ctx, j, fact.VariableSubject(name), &sum, func(tx *journal.Tx, sum *Imported) {
+			for _, v := range entries {
+				if c, ok := f.takeVariable(v, sum); ok {
+					c.Policy, c.Rationale = hash, "imported from "+from
+					tx.Append(c)
+				}
+			}
+		})
+		if err != nil {
+			return sum, err
+		}
+	}
+	return sum, nil
+}
+
+// record takes one decision, and counts what became of it once however often it is taken.
+func (f *Fold) record(ctx context.Context, j *journal.Journal, guard fact.Subject, sum *Imported, take func(*journal.Tx, *Imported)) error {
+	var after Imported
+	err := j.Do(ctx, guard, "", func(tx *journal.Tx) error {
+		after = Imported{Changed: sum.Changed, Noted: sum.Noted, Same: sum.Same, Skipped: slices.Clone(sum.Skipped)}
+		take(tx, &after)
+		return nil
+	})
+	if err == nil {
+		*sum = after
+	}
+	return err
+}
+
+// chunksBy yields runs of entries with the same name, each small enough for one decision.
+func chunksBy[E any](all []E, name func(E) string) iter.Seq2[string, []E] {
+	const most = 100 << 10 // bytes of facts
+	return func(yield func(string, []E) bool) {
+		for len(all) > 0 {
+			n, size := 0, 0
+			for ; n < len(all) && name(all[n]) == name(all[0]); n++ {
+				b, err := json.Marshal(all[n])
+				if size += 2*len(b) + 1024; err != nil || n > 0 && size > most {
+					break
+				}
+			}
+			n = max(n, 1)
+			if !yield(name(all[0]), all[:n]) {
+				return
+			}
+			all = all[n:]
+		}
+	}
+}
+
+// incoming is what a document says of variables.
+func incoming(d Document) []variableRegister {
+	var all []variableRegister
+	for _, e := range d.Timeouts {
+		all = append(all, variableRegister{Name: fact.TimeoutConfig, Key: e.Task, Siblings: e.Siblings})
+	}
+	for _, e := range d.Parallelism {
+		all = append(all, variableRegister{Name: fact.Parallelism, Key: e.PubKey.Hex(), Siblings: e.Siblings})
+	}
+	return all
+}
+
+// takeTrust decides on one entry of a document.
+func (f *Fold) takeTrust(e TrustEntry, sum *Imported) (fact.TrustChanged, bool) {
+	s := guild.Service{PubKey: e.PubKey, D: e.D}
+	what := fmt.Sprintf("%s of %.12s…", e.Task, nip19.EncodeNpub(e.PubKey))
+	e.Siblings = renamed(e.Siblings, f.key(), here, minimum)
+	r := f.trustOf(e.Task, s)
+	known := r.Trust != 0
+	merged := mergeSiblings(r.Siblings, e.Siblings, minimum)
+	to := resolveTrust(merged)
+	if sameSiblings(merged, r.Siblings) {
+		sum.Same++
+		return fact.TrustChanged{}, false
+	}
+	if err := checkMerged(merged, r.Siblings, e.Siblings); err != nil {
+		sum.skip(what, err)
+		return fact.TrustChanged{}, false
+	}
+	if to == 0 && !known {
+		sum.Same++
+		return fact.TrustChanged{}, false
+	}
+	switch {
+	case to == 0: // everybody has taken back what was said, and this guild sees no reason to
+		to = r.Trust
+	case !r.Met:
+		to = min(to, f.policy.Trust.Initial[1])
+	}
+	to = min(max(to, f.policy.Trust.Floor), f.policy.Trust.Ceiling)
+	switch {
+	case known && to > r.Trust && r.Owner:
+		sum.skip(what, errOwner)
+		return fact.TrustChanged{}, false
+	case known && to > r.Trust && joinClocks(e.Siblings)[here] > joinClocks(r.Siblings)[here]:
+		sum.skip(what, errFuture)
+		return fact.TrustChanged{}, false
+	}
+	c := fact.TrustChanged{
+		Task: e.Task, Service: s, From: r.Trust, To: to, EMA: to, Runs: r.Runs, First: !known,
+		Rule: fact.RuleMerged, Siblings: trustSiblings(merged),
+		Rationale: fmt.Sprintf("%d guilds that do not know of each other's values come to %s; it was %s", len(merged), to, r.Trust),
+	}
+	if known && to == r.Trust {
+		c.EMA = r.EMA
+		sum.Noted++
+		return c, true
+	}
+	sum.Changed++
+	return c, true
+}
+
+// takeVariable decides on one variable of a document.
+func (f *Fold) takeVariable(v variableRegister, sum *Imported) (fact.VariableChanged, bool) {
+	careful, least, most := maximum, int64(f.policy.Variables.TimeoutMin), int64(f.policy.Variables.TimeoutMax)
+	if v.Name == fact.Parallelism {
+		careful, least, most = minimum, 1, int64(f.policy.Variables.Parallel)
+	}
+	v.Siblings = renamed(v.Siblings, f.key(), here, careful)
+	r, known := f.variableOf(v.Name, v.Key)
+	merged := mergeSiblings(r.Siblings, v.Siblings, careful)
+	if sameSiblings(merged, r.Siblings) {
+		sum.Same++
+		return fact.VariableChanged{}, false
+	}
+	if err := checkMerged(merged, r.Siblings, v.Siblings); err != nil {
+		what := v.Key
+		if key, err := nostr.PubKeyFromHexCheap(v.Key); err == nil && v.Name == fact.Parallelism {
+			what = fmt.Sprintf("%.12s…", nip19.EncodeNpub(key))
+		}
+		sum.skip(v.Name+" of "+what, err)
+		return fact.VariableChanged{}, false
+	}
+	to := min(max(resolveSiblings(merged, careful), least), most)
+	c := fact.VariableChanged{Name: v.Name, Key: v.Key, To: fact.Number(to), Rule: fact.RuleMerged, Siblings: merged}
+	if known {
+		c.From = fact.Number(r.Value)
+	}
+	if known && to == r.Value {
+		sum.Noted++
+	} else {
+		sum.Changed++
+	}
+	return c, true
+}
+
+func sameSiblings(a, b []fact.VariableSibling) bool {
+	return slices.EqualFunc(a, b, func(a, b fact.VariableSibling) bool {
+		return a.Value == b.Value && maps.Equal(a.Clock, b.Clock)
+	})
+}

@@ -1,0 +1,180 @@
+package trust
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal"
+	"guild/internal/journal/fact"
+)
+
+// act is one thing that happens from outside, at its time. It may be done again where the process died during it.
+type act func(w *world) error
+
+// lived is a life of a node: what happens to it, two minutes after one another, and how it looks at the end.
+type lived struct {
+	entries []fact.Entry
+	ends    []uint64 // of each act, the last entry that is its own
+	hash    guild.Hash
+	rows    map[string]json.RawMessage
+}
+
+const between = 2 * time.Minute
+
+// acts has every rule by which trust changes: first trusts, formulas, a contradiction, the mean, a majority, a verdict
+// that is contested, the owner's word, a day's limit and a rollback of all tasks.
+func acts() (all []act) {
+	n := 0
+	attempt := func(task string, s guild.Service, life ...fact.Fact) nostr.ID {
+		n++
+		id, job := nostr.ID{3, byte(n)}, guild.JobID{3, byte(n)}
+		all = append(all, func(w *world) error {
+			facts := []fact.Fact{fact.JobOpened{Job: job, Task: task, Class: "critical-path"}, fact.AttemptPlanned{Attempt: id, Job: job, Provider: s}}
+			for _, f := range life {
+				facts = append(facts, about(id, f))
+			}
+			return w.try(job, append(facts, fact.JobClosed{Job: job})...)
+		})
+		return id
+	}
+	good, bad := judged(guild.Success, 900_000), judged(guild.Failure, 0)
+	for range 4 {
+		attempt("python", service(1), in(time.Second), good)
+	}
+	for range 3 {
+		attempt("python", service(1), bad) // the third restores the mean
+	}
+	attempt("go", service(2), in(400*time.Millisecond), good)
+	attempt("go", service(2), silent()...)
+	attempt("go", service(2), good) // and takes the silence back
+	for k := range byte(3) {
+		attempt("python", service(k+2), good)
+		attempt("python", service(k+2), judged(guild.Violation, 0)) // the day's limit
+	}
+	contested := attempt("go", service(2), bad)
+	job := guild.JobID{3, byte(n)}
+	all = append(all, func(w *world) error {
+		return w.try(job, fact.AttemptDisputed{Attempt: contested}, about(contested, good))
+	})
+	all = append(all, func(w *world) error {
+		job := guild.JobID{4}
+		facts := []fact.Fact{fact.JobOpened{Job: job, Task: "go", Criticality: guild.High}}
+		for k := range byte(3) {
+			id := nostr.ID{4, k}
+			facts = append(facts, fact.AttemptPlanned{Attempt: id, Job: job, Provider: service(k + 1)}, about(id, good),
+				fact.AttemptCompared{Attempt: id, With: nostr.ID{4, k / 2 * 2}})
+		}
+		return w.try(job, append(facts, fact.JobClosed{Job: job, Ending: guild.JobAccepted, Chosen: nostr.ID{4, 0}})...)
+	})
+	all = append(all, func(w *world) error { return w.step.Set(w.Context(), "go", service(3), 800_000, "") })
+	attempt("go", service(3), bad)
+	then := beginning().Add(14*between + 100*time.Second) // when also a process that died had learned
+	all = append(all, func(w *world) error {
+		_, err := w.step.Rollback(w.Context(), then, "")
+		return err
+	})
+	attempt("python", service(1), good)
+	return all
+}
+
+// beginning is when a bubble's clock starts.
+func beginning() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+func (w *world) try(job guild.JobID, facts ...fact.Fact) error {
+	return w.journal.Do(w.Context(), fact.JobSubject(job), "", appends(facts))
+}
+
+// live does what has not happened yet, each act at its time.
+func (w *world) live(all []act, done int) (l lived) {
+	w.Helper()
+	for i := done; i < len(all); i++ {
+		time.Sleep(time.Until(beginning().Add(time.Duration(i+1) * between)))
+		acted := w.journal.Last()
+		if err := all[i](w); err != nil {
+			w.Fatalf("act %d: %v", i, err)
+		}
+		synctest.Wait()
+		l.ends = append(l.ends, w.own(acted))
+	}
+	for e, err := range w.journal.Entries(context.Background(), 1) {
+		if err != nil {
+			w.Fatal(err)
+		}
+		l.entries = append(l.entries, e)
+	}
+	l.hash, l.rows = w.Hash(), w.Rows()
+	return l
+}
+
+// own is the last entry that is not learning, after the one given.
+func (w *world) own(after uint64) (last uint64) {
+	w.Helper()
+	for seq := after + 1; seq <= w.journal.Last(); seq++ {
+		e, err := w.journal.Entry(w.Context(), seq)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if c, ok := e.Facts[0].(fact.TrustChanged); !ok && e.Subject != fact.PolicySubject || ok && (c.Rule == fact.RuleOwner || c.Rule == fact.RuleRollback) {
+			last = seq
+		}
+	}
+	return last
+}
+
+func TestAProcessThatDiesAtAnyEntryComesToTheSameMatrix(t *testing.T) {
+	var whole lived
+	synctest.Test(t, func(t *testing.T) { whole = newWorld(t).live(acts(), 0) })
+	rules := map[string]int{}
+	for _, e := range whole.entries {
+		for _, f := range e.Facts {
+			if c, ok := f.(fact.TrustChanged); ok {
+				rules[c.Rule]++
+			}
+		}
+	}
+	for _, rule := range []string{"", fact.RuleContradiction, fact.RuleMean, fact.RuleOwner, fact.RuleRollback, fact.RuleRejudged} {
+		if rules[rule] == 0 {
+			t.Fatalf("nothing was changed by %q: %v", rule, rules)
+		}
+	}
+	for died := range whole.entries {
+		synctest.Test(t, func(t *testing.T) {
+			w := stillWorld(t)
+			for _, e := range whole.entries[:died] {
+				time.Sleep(time.Until(time.UnixMilli(e.At)))
+				if err := w.journal.Do(t.Context(), e.Subject, "", appends(e.Facts)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(90 * time.Second) // what was not learned is learned late
+			w.run()
+			synctest.Wait()
+			done := 0
+			for done < len(whole.ends) && whole.ends[done] <= uint64(died) {
+				done++
+			}
+			if l := w.live(acts(), done); l.hash != whole.hash {
+				t.Errorf("after %d of %d entries:\n%s\nwant\n%s", died, len(whole.entries), lines(l.rows), lines(whole.rows))
+			}
+		})
+	}
+}
+
+// appends is the decision that appends some facts.
+func appends(facts []fact.Fact) func(*journal.Tx) error {
+	return func(tx *journal.Tx) error { tx.Append(facts...); return nil }
+}
+
+func lines(rows map[string]json.RawMessage) (s string) {
+	for _, b := range rows {
+		s += fmt.Sprintf("  %s\n", b)
+	}
+	return s
+}

@@ -1,0 +1,311 @@
+package variables
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/canon"
+	"guild/internal/journal/fact"
+	"guild/internal/journal/fold"
+	"guild/internal/policy"
+)
+
+// Fold is the state of the variables beside trust (the partnership protocol, section 5.3): their values, and what
+// was observed since each was last changed. It keeps a bounded number of observations and weighs none of them; that
+// is done by Variables, asynchronously.
+type Fold struct {
+	*fold.State[folded]
+	policy policy.Policy
+}
+
+// Bounds of what is kept.
+const (
+	maxTimings = 64 // answers of one task
+	maxSamples = 64 // of the utilization
+	maxExpired = 16 // latest timeouts of all providers
+	maxScores  = 16 // verdicts on one service for one task
+	maxDone    = 64 // accepted results of one task
+	maxAlerts  = 20
+	maxModels  = 8 // names in one value
+	maxModel   = 100
+	maxWhy     = 300
+	maxKey     = 2 * fact.MaxTask // bytes of a key
+	maxAtOnce  = 1000             // requests
+	maxDelta   = 1 << 53          // msats of a month: what every reader of JSON can hold
+)
+
+// Keys of COST_BUDGET that are no tasks.
+const (
+	BudgetExperimental = guild.ClassExperimental // for jobs of that class
+	BudgetReserve      = "reserve"               // for jobs on which much depends
+	BudgetContingency  = "contingency"           // for whatever has used up its own
+)
+
+// FallbackChain is the key of MODEL_PREFERENCE that stands in for every use.
+const FallbackChain = "fallback_chain"
+
+// folded is what a snapshot holds. Slices in it are replaced, never changed in place.
+type folded struct {
+	Seq    uint64                              `json:"seq"`   // last entry applied
+	Began  int                                 `json:"began"` // month of the first bid; 0 for none
+	Values fold.Table[string, setting]         `json:"values"`
+	News   fold.Table[string, uint64]          `json:"news"`    // variable → the latest entry with an observation for it
+	Moved  fold.Table[string, uint64]          `json:"moved"`   // variable → the latest entry that changed it
+	Month  int                                 `json:"month"`   // in which a budget was last changed
+	Fired  fold.Table[string, int]             `json:"fired"`   // rule and task → month in which it moved that budget
+	Alerts []Alert                             `json:"alerts"`  // the latest
+	Jobs   fold.Table[string, observedJob]     `json:"jobs"`    // until they are closed
+	Asked  fold.Table[string, observedAttempt] `json:"asked"`   // until they are judged, or ended without a verdict
+	Timing fold.Table[string, []timing]        `json:"timings"` // by task
+
+	Waiting fold.Table[string, int]      `json:"waiting"` // provider → requests that it has not answered
+	Load    busyness                     `json:"load"`
+	Reports fold.Table[string, reported] `json:"reports"` // by provider
+	Samples []sample                     `json:"samples"`
+	Expired []expired                    `json:"expired"`
+
+	Scores fold.Table[string, []scored] `json:"scores"` // by scoreKey(task, service)
+
+	Done      fold.Table[string, []doneWork]   `json:"done"`      // by task
+	Important fold.Table[string, int64]        `json:"important"` // task → Unix ms of its latest important job
+	Spent     fold.Table[string, spending]     `json:"spent"`     // by task
+	Reserved  fold.Table[string, reservedBids] `json:"reserved"`  // by job
+}
+
+// setting is a value that differs from what is configured.
+type setting struct {
+	To      json.RawMessage `json:"to"`
+	Number  int64           `json:"number,omitempty"`
+	Names   []string        `json:"names,omitempty"`
+	Seq     uint64          `json:"seq"` // entry that set it
+	Through uint64          `json:"through"`
+	Why     string          `json:"why,omitempty"` // rationale of that entry
+}
+
+// Alert is a change that a person should hear of.
+type Alert struct {
+	At        int64  `json:"at"` // Unix ms
+	Name      string `json:"name"`
+	Key       string `json:"key"`
+	Rule      string `json:"rule"`
+	Rationale string `json:"rationale"`
+}
+
+type observedJob struct {
+	Task    string     `json:"task"`
+	Bid     guild.Msat `json:"bid"`
+	Meeting bool       `json:"meeting,omitempty"`
+}
+
+type observedAttempt struct {
+	Task    string        `json:"task"`
+	Service guild.Service `json:"service"`
+	Cost    guild.Msat    `json:"cost"`
+	Meeting bool          `json:"meeting,omitempty"`
+	Asked   int64         `json:"asked,omitempty"` // Unix ms when a relay took the request
+	Limit   int64         `json:"limit,omitempty"` // Unix ms until when a word was waited for
+	Seq     uint64        `json:"seq,omitempty"`   // entry of that
+	Heard   bool          `json:"heard,omitempty"`
+	Waits   bool          `json:"waits,omitempty"` // counted in Waiting
+}
+
+// timing is how long a provider took for its first word.
+type timing struct {
+	Seq   uint64      `json:"seq"`
+	Share guild.Trust `json:"share"`          // of the time it had
+	Limit int64       `json:"limit"`          // that time, in ms
+	Mute  bool        `json:"mute,omitempty"` // it said nothing
+}
+
+// busyness is how busy all providers are that are busy at all.
+type busyness struct {
+	Waiting int   `json:"waiting"` // requests
+	Own     int64 `json:"own"`     // sum of the limits of those with a limit of their own
+	Others  int   `json:"others"`  // number of the rest
+}
+
+type sample struct {
+	Seq uint64 `json:"seq"`
+	busyness
+}
+
+type reported struct {
+	Seq uint64 `json:"seq"`
+	fact.Capacity
+}
+
+type expired struct {
+	Seq      uint64 `json:"seq"`
+	At       int64  `json:"at"` // Unix ms
+	Provider string `json:"provider"`
+}
+
+type scored struct {
+	Seq   uint64      `json:"seq"`
+	Score guild.Score `json:"score"`
+}
+
+type doneWork struct {
+	Seq  uint64 `json:"seq"`
+	At   int64  `json:"at"` // Unix ms
+	Free bool   `json:"free,omitempty"`
+}
+
+// spending is what one task's bids come to in its latest month, and in the one before.
+type spending struct {
+	Month  int        `json:"month"`
+	Now    guild.Msat `json:"now"`
+	Before guild.Msat `json:"before"`
+}
+
+// reservedBids are a job's reservations by their turn.
+type reservedBids map[string]reservedBid
+
+type reservedBid struct {
+	Task   string     `json:"task"`
+	Month  int        `json:"month"`
+	Amount guild.Msat `json:"amount"`
+}
+
+// NewFold returns an empty fold under a policy.
+func NewFold(p policy.Policy) *Fold {
+	return &Fold{State: fold.NewState[folded]("variables", 1), policy: p}
+}
+
+func (f *Fold) value(name, key string) (set setting, ok bool) {
+	f.View(func(s *folded) { set, ok = s.Values.Get(keyOf(name, key)) })
+	return set, ok
+}
+
+// Timeout is the factor of the configured silence of a task's providers; guild.Micro is as configured.
+func (f *Fold) Timeout(task string) guild.Trust {
+	if set, ok := f.value(fact.TimeoutConfig, task); ok {
+		return guild.Trust(set.Number)
+	}
+	return guild.Micro
+}
+
+// Parallelism is how many requests a provider may have at once; false is as configured.
+func (f *Fold) Parallelism(p nostr.PubKey) (int, bool) {
+	set, ok := f.value(fact.Parallelism, p.Hex())
+	return int(set.Number), ok
+}
+
+// AtOnce is how many requests all providers together may have at once; false is as configured.
+func (f *Fold) AtOnce() (int, bool) {
+	set, ok := f.value(fact.Parallelism, "")
+	return int(set.Number), ok
+}
+
+// Budget is what a task, or one of the keys Budget…, has this month beside its configured budget; less than that if
+// it is negative.
+func (f *Fold) Budget(task string) guild.Msat {
+	set, _ := f.value(fact.CostBudget, task)
+	return guild.Msat(set.Number)
+}
+
+// Models are the models that did well for a use, the best first, and then the fallback chain.
+func (f *Fold) Models(use string) (models []string) {
+	f.View(func(s *folded) {
+		models = slices.Clone(s.Values.Of(keyOf(fact.ModelPreference, use)).Names)
+		for _, m := range s.Values.Of(keyOf(fact.ModelPreference, FallbackChain)).Names {
+			if !slices.Contains(models, m) {
+				models = append(models, m)
+			}
+		}
+	})
+	return models
+}
+
+// Alerts are the latest changes that a person should hear of, the oldest first.
+func (f *Fold) Alerts() []Alert {
+	return fold.Read(f.State, func(s *folded) []Alert { return slices.Clone(s.Alerts) })
+}
+
+// Rows is each value in canonical JSON, by "variable/", its name, a slash and its key, which is escaped.
+func (f *Fold) Rows() map[string]json.RawMessage {
+	state := f.Copy()
+	rows := map[string]json.RawMessage{}
+	for k, set := range state.Values.All() {
+		name, key := splitKey(k)
+		rows[rowName(name, key)] = set.To
+	}
+	return rows
+}
+
+const rowPrefix = "variable/"
+
+func rowName(name, key string) string { return rowPrefix + name + "/" + url.PathEscape(key) }
+
+// readNames reads a value that is a list of models.
+func readNames(raw json.RawMessage) ([]string, bool) {
+	var names []string
+	err := json.Unmarshal(raw, &names)
+	return names, err == nil && names != nil
+}
+
+func writeNames(names []string) json.RawMessage {
+	b, err := canon.Marshal(names)
+	if err != nil { // modelName lets nothing through that is not UTF-8
+		return json.RawMessage("[]")
+	}
+	return b
+}
+
+// monthOf counts the months of the UTC calendar.
+func monthOf(at int64) int {
+	t := time.UnixMilli(at).UTC()
+	return t.Year()*12 + int(t.Month()) - 1
+}
+
+// lastFew appends and keeps only the latest. The slice that was there is not changed.
+func lastFew[E any](all []E, e E, most int) []E {
+	all = append(slices.Clip(all), e)
+	return slices.Clip(all[max(0, len(all)-most):])
+}
+
+// newer is what of all came after an entry.
+func newer[E any](all []E, seq func(E) uint64, through uint64) []E {
+	at, _ := slices.BinarySearchFunc(all, through+1, func(e E, want uint64) int { return cmp.Compare(seq(e), want) })
+	return slices.Clip(all[at:])
+}
+
+// Value is what one variable is for one key.
+type Value struct {
+	Name, Key string
+	Value     json.RawMessage
+	Rationale string // of its latest change, cut to 300 bytes
+}
+
+// All lists the variables that have a value of their own, by name and key.
+func (f *Fold) All() []Value {
+	var all []Value
+	state := f.Copy()
+	for k, set := range state.Values.All() {
+		name, key := splitKey(k)
+		all = append(all, Value{Name: name, Key: key, Value: set.To, Rationale: set.Why})
+	}
+	slices.SortFunc(all, func(a, b Value) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key)) })
+	return all
+}
+
+// keyOf joins what a value is found by.
+func keyOf(name, key string) string { return name + "\x00" + key }
+
+// splitKey undoes keyOf.
+func splitKey(k string) (name, key string) {
+	name, key, _ = strings.Cut(k, "\x00")
+	return name, key
+}
+
+// scoreKey joins what scores are found by.
+func scoreKey(task string, s guild.Service) string {
+	return task + "\x00" + s.PubKey.Hex() + "\x00" + s.D
+}

@@ -1,0 +1,163 @@
+package work
+
+import (
+	"cmp"
+	"slices"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal/fact"
+	"guild/internal/journal/fold"
+	"guild/internal/policy"
+)
+
+// Customers is the other side of trust: what this node, as a provider, has seen of those who ask it. Payment is not
+// among it as long as nothing can be paid.
+type Customers struct {
+	*fold.State[customers]
+	policy policy.Customers
+}
+
+type customers struct {
+	Seen fold.Table[string, Standing] `json:"seen"` // by the customer's hex key
+	Open fold.Table[string, string]   `json:"open"` // request → its customer, until nothing more can come of it
+	Done []string                     `json:"done"` // of those, what was delivered, the oldest first
+}
+
+// maxDone is of how many delivered requests we still listen to what the customer says of them.
+const maxDone = 4096
+
+// Standing is what was seen of one customer. Counts that have grown old are halved together.
+type Standing struct {
+	Since     int64 `json:"since"` // Unix ms: the first request
+	Last      int64 `json:"last"`  // Unix ms: the latest
+	Asked     int   `json:"asked"`
+	Delivered int   `json:"delivered"`
+	Accepted  int   `json:"accepted"`  // deliveries that it told us it accepted
+	Declined  int   `json:"declined"`  // and those that it told us it did not
+	Withdrawn int   `json:"withdrawn"` // requests that it took back before they were done
+	Disputed  int   `json:"disputed"`  // verdicts of its that we object to
+}
+
+// NewCustomers returns an empty fold.
+func NewCustomers(p policy.Policy) *Customers {
+	return &Customers{fold.NewState[customers]("customers", 2), p.Customers}
+}
+
+// Of returns what was seen of a customer; the zero value of one who never asked.
+func (c *Customers) Of(p nostr.PubKey) Standing {
+	return fold.Read(c.State, func(s *customers) Standing { return s.Seen.Of(p.Hex()) })
+}
+
+// Score is how good a customer is, from 0 to guild.Micro; 0.5 for a stranger. Refused is how many of its requests were
+// refused lately for asking too often, which no fact says.
+func (c *Customers) Score(seen Standing, refused int) guild.Trust {
+	p := c.policy
+	good := p.Prior + seen.Delivered + p.Accepted*seen.Accepted
+	bad := p.Prior + p.Withdrawn*seen.Withdrawn + p.Disputed*seen.Disputed
+	if p.Spam > 0 {
+		bad += refused / p.Spam
+	}
+	if good+bad == 0 {
+		return guild.Micro / 2
+	}
+	return guild.Trust(int64(good) * guild.Micro / int64(good+bad))
+}
+
+// Known is one customer with its key.
+type Known struct {
+	PubKey string `json:"pubkey"` // hex
+	Standing
+}
+
+// All lists the customers, the latest first.
+func (c *Customers) All() []Known {
+	all := []Known{}
+	c.View(func(s *customers) {
+		for key, seen := range s.Seen.All() {
+			all = append(all, Known{key, seen})
+		}
+	})
+	slices.SortFunc(all, func(a, b Known) int { return cmp.Or(cmp.Compare(b.Last, a.Last), cmp.Compare(a.PubKey, b.PubKey)) })
+	return all
+}
+
+// Apply implements fold.Fold.
+func (c *Customers) Apply(e fact.Entry) {
+	if e.Subject.Noun() != "request" {
+		return
+	}
+	c.Change(func(s *customers) {
+		for _, f := range e.Facts {
+			s.apply(f, e.At, c.policy.Remember)
+		}
+	})
+}
+
+// apply takes one fact. Of a customer with remember requests, the counts are halved before the next one is counted.
+func (s *customers) apply(f fact.Fact, at int64, remember int) {
+	switch f := f.(type) {
+	case fact.RequestReceived:
+		s.Open.Set(f.Request.Hex(), f.Customer.Hex())
+		s.edit(f.Request, func(seen *Standing) {
+			if seen.Asked >= remember && remember > 0 {
+				seen.fade()
+			}
+			seen.Asked++
+			seen.Since, seen.Last = cmp.Or(seen.Since, at), at
+		})
+	case fact.RequestFinished:
+		if f.Ending == delivered {
+			s.edit(f.Request, func(seen *Standing) { seen.Delivered++ })
+			s.delivered(f.Request)
+			return
+		}
+		s.Open.Delete(f.Request.Hex())
+	case fact.RequestCancelled:
+		s.edit(f.Request, func(seen *Standing) { seen.Withdrawn++ })
+		s.Open.Delete(f.Request.Hex())
+	case fact.RequestJudged:
+		s.edit(f.Request, func(seen *Standing) {
+			if f.Outcome == guild.Success {
+				seen.Accepted++
+			} else {
+				seen.Declined++
+			}
+		})
+	case fact.RequestObjected:
+		if !f.Sent {
+			s.edit(f.Request, func(seen *Standing) { seen.Disputed++ })
+		}
+	}
+}
+
+// delivered keeps a request open for what its customer will say of it, and drops the oldest beyond maxDone.
+func (s *customers) delivered(request nostr.ID) {
+	if !s.Open.Has(request.Hex()) {
+		return
+	}
+	s.Done = append(s.Done, request.Hex())
+	if len(s.Done) > maxDone {
+		s.Open.Delete(s.Done[0])
+		s.Done = s.Done[1:]
+	}
+}
+
+// edit changes what was seen of the customer of a request.
+func (s *customers) edit(request nostr.ID, change func(*Standing)) {
+	key, ok := s.Open.Get(request.Hex())
+	if !ok {
+		return
+	}
+	seen := s.Seen.Of(key)
+	change(&seen)
+	s.Seen.Set(key, seen)
+}
+
+// fade halves what was counted, so that the latest counts most.
+func (s *Standing) fade() {
+	for _, n := range []*int{&s.Asked, &s.Delivered, &s.Accepted, &s.Declined, &s.Withdrawn, &s.Disputed} {
+		*n /= 2
+	}
+}

@@ -1,0 +1,123 @@
+package work
+
+import (
+	"testing"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"pgregory.net/rapid"
+
+	"guild"
+	"guild/internal/journal/fact"
+	"guild/internal/journal/fold/foldtest"
+	"guild/internal/policy"
+)
+
+func patron(n byte) nostr.PubKey { return nostr.PubKey{n} }
+
+// entry is one decision about requests.
+func entryOf(facts ...fact.Fact) fact.Entry {
+	return fact.Entry{Seq: 1, At: 1_000, Subject: "request.x", Facts: facts}
+}
+
+// asked gives a fold n requests of a customer, and what becomes of each.
+func asked(c *Customers, p nostr.PubKey, from, n int, life ...func(nostr.ID) fact.Fact) {
+	for i := range n {
+		id := nostr.ID{byte(from + i), byte((from + i) >> 8), p[0]}
+		facts := []fact.Fact{fact.RequestReceived{Request: id, Customer: p}}
+		for _, f := range life {
+			facts = append(facts, f(id))
+		}
+		c.Apply(entryOf(facts...))
+	}
+}
+
+func isDelivered(id nostr.ID) fact.Fact {
+	return fact.RequestFinished{Request: id, Ending: "delivered"}
+}
+func isWithdrawn(id nostr.ID) fact.Fact { return fact.RequestCancelled{Request: id} }
+func isAccepted(id nostr.ID) fact.Fact {
+	return fact.RequestJudged{Request: id, Outcome: guild.Success}
+}
+func isDeclined(id nostr.ID) fact.Fact {
+	return fact.RequestJudged{Request: id, Outcome: guild.Failure}
+}
+func isObjected(id nostr.ID) fact.Fact { return fact.RequestObjected{Request: id} }
+
+// With two good and two bad requests of a stranger's record: (2 + good) / (4 + good + bad).
+func TestACustomerIsScoredByWhatItDid(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		n       int
+		life    []func(nostr.ID) fact.Fact
+		refused int
+		want    guild.Trust
+	}{
+		{"a stranger", 0, nil, 0, 500_000},
+		{"who only asked", 4, nil, 0, 500_000},
+		{"four deliveries", 4, []func(nostr.ID) fact.Fact{isDelivered}, 0, 750_000},
+		{"four accepted deliveries", 4, []func(nostr.ID) fact.Fact{isDelivered, isAccepted}, 0, 833_333},
+		{"to decline is no fault by itself", 4, []func(nostr.ID) fact.Fact{isDelivered, isDeclined}, 0, 750_000},
+		{"four verdicts that we object to", 4, []func(nostr.ID) fact.Fact{isDelivered, isDeclined, isObjected}, 0, 375_000},
+		{"four requests taken back", 4, []func(nostr.ID) fact.Fact{isWithdrawn}, 0, 250_000},
+		{"sixteen taken back", 16, []func(nostr.ID) fact.Fact{isWithdrawn}, 0, 100_000},
+		{"forty refusals for asking too often", 0, nil, 40, 250_000},
+	} {
+		fold, p := NewCustomers(policy.Default()), patron(1)
+		asked(fold, p, 0, c.n, c.life...)
+		if got := fold.Score(fold.Of(p), c.refused); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestWhatACustomerDidLongAgoCountsLess(t *testing.T) {
+	fold, p := NewCustomers(policy.Default()), patron(1)
+	asked(fold, p, 0, 60, isWithdrawn)
+	before := fold.Score(fold.Of(p), 0)
+	asked(fold, p, 60, 100, isDelivered)
+	if after := fold.Score(fold.Of(p), 0); before > 50_000 || after < 600_000 {
+		t.Errorf("from %s to %s", before, after)
+	}
+}
+
+func TestRefusalsAreForgottenWithinHours(t *testing.T) {
+	d, p, now := newDoors(), patron(1), time.Unix(1_000_000, 0)
+	for range 64 {
+		d.refused(p, now)
+	}
+	for hours, want := range []int{64, 32, 16, 8} {
+		if got := d.refusals(p, now.Add(time.Duration(hours)*time.Hour)); got != want {
+			t.Errorf("after %d hours %d, want %d", hours, got, want)
+		}
+	}
+	if other := d.refusals(patron(2), now); other != 0 {
+		t.Errorf("%d of somebody else's", other)
+	}
+}
+
+func historyOfCustomers(t *rapid.T) (all []fact.Entry) {
+	lives := []func(nostr.ID) fact.Fact{isDelivered, isWithdrawn, isAccepted, isDeclined, isObjected}
+	keys := []nostr.PubKey{{1}, {2}, {3}}
+	for n := range rapid.IntRange(0, 12).Draw(t, "requests") {
+		id := nostr.ID{byte(n + 1)}
+		facts := []fact.Fact{fact.RequestReceived{Request: id, Customer: keys[n%3]}}
+		for _, life := range rapid.SliceOfN(rapid.SampledFrom(lives), 0, 3).Draw(t, "life") {
+			facts = append(facts, life(id))
+		}
+		for _, f := range facts {
+			all = append(all, fact.Entry{Seq: uint64(len(all) + 1), At: int64(len(all)), Subject: fact.RequestSubject(id), Facts: []fact.Fact{f}})
+		}
+	}
+	return all
+}
+
+func TestRestoredCustomersGoOnAsIfNothingHadHappened(t *testing.T) {
+	foldtest.GoesOn(t, func() *Customers { return NewCustomers(policy.Default()) }, historyOfCustomers, nil)
+}
+
+func TestAGarbledSnapshotOfCustomersIsRefused(t *testing.T) {
+	fold := NewCustomers(policy.Default())
+	asked(fold, patron(1), 0, 2, isDelivered)
+	foldtest.Refuses(t, fold, `{"seen":7}`)
+}

@@ -1,0 +1,155 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
+	"guild/nip90"
+)
+
+// oldest is the age beyond which a request without a deadline is not worth starting.
+const oldest = time.Hour
+
+// Observe takes a request (5000-5999) from a relay. What changes nothing is a *guild.DropError.
+func (w *Work) Observe(ctx context.Context, from string, v guild.Verified) error {
+	e := v.Event()
+	if _, known := w.fold.request(e.ID); known {
+		return nil // a relay sends it again
+	}
+	if len(w.services) == 0 {
+		return guild.Drop(guild.Misdirected, "we offer nothing")
+	}
+	if bits := w.leastWork(); difficulty(e) < bits && e.Tags.FindWithValue("p", w.c.PubKey.Hex()) != nil {
+		return w.turnDown(from, e, nip90.Request{Encrypted: isSealed(e)}, tooLittle(bits, e))
+	}
+	r, err := nip90.ParseRequest(e, nip90.OpenWith(ctx, w.c.Keyer))
+	if err != nil {
+		return w.unreadable(from, e, err)
+	}
+	if !r.Asks(w.c.PubKey) {
+		return guild.Drop(guild.Misdirected, "request %.8s is for somebody else", e.ID.Hex())
+	}
+	deadline := w.deadline(e, r)
+	if !deadline.After(w.c.Now()) {
+		return guild.Drop(guild.Late, "request %.8s ended %s", e.ID.Hex(), deadline)
+	}
+	if r.Solicits() || r.Provider == nil && !w.worksUnasked(r) {
+		return w.offer(from, e, r)
+	}
+	return w.receive(ctx, from, e, r, deadline)
+}
+
+// farthest is how far ahead a deadline counts, whatever the customer says.
+const farthest = 24 * time.Hour
+
+func (w *Work) deadline(e nostr.Event, r nip90.Request) time.Time {
+	if said := r.Deadline(); !said.IsZero() {
+		if latest := w.c.Now().Add(farthest); said.After(latest) {
+			return latest
+		}
+		return said
+	}
+	return e.CreatedAt.Time().Add(oldest)
+}
+
+// receive takes the request on, or tells the customer why not. What we refuse at once is no fact: strangers must
+// not be able to fill the journal. Requests are received one after the other, so that no two of them take the same
+// last place or repeat each other unnoticed.
+func (w *Work) receive(ctx context.Context, from string, e nostr.Event, r nip90.Request, deadline time.Time) error {
+	task := r.Get(nip90.ParamJobType)
+	s, ok := w.service(task, r.Kind)
+	if !ok {
+		return w.turnDown(from, e, r, refuse(guild.Misdirected, "this provider does not offer the task %q in kind %d", guild.Cut(task, 80), r.Kind))
+	}
+	w.receiving.Lock()
+	defer w.receiving.Unlock()
+	if refused := w.admit(s, e, r); refused != nil {
+		return w.turnDown(from, e, r, refused)
+	}
+	received := fact.RequestReceived{
+		Request: e.ID, Customer: e.PubKey, Task: cmp.Or(task, s.Task), Service: s.D, Kind: r.Kind, Job: r.Job, Event: e,
+		Encrypted: r.Encrypted != "", Relays: r.Relays, From: from, Deadline: deadline.UnixMilli(), Key: r.Get(nip90.ParamIdempotencyKey),
+	}
+	err := w.c.Journal.Do(ctx, fact.RequestSubject(e.ID), e.ID.Hex(), func(tx *journal.Tx) error {
+		if _, known := w.fold.request(e.ID); known {
+			return nil
+		}
+		received.Repeats = w.fold.standing(e.PubKey, received.Key)
+		tx.Append(received)
+		if received.Repeats == (nostr.ID{}) {
+			due.Claim(tx, doing(e.ID), w.c.Node)
+		}
+		return nil
+	})
+	if errors.Is(err, journal.ErrTooLarge) {
+		return w.turnDown(from, e, r, refuse(guild.Malformed, "the request is too large: send the bundle by URL"))
+	}
+	if err != nil {
+		return fmt.Errorf("request %.8s: %w", e.ID.Hex(), err)
+	}
+	return nil
+}
+
+// check says what is wrong with what a request carries.
+func (w *Work) check(r nip90.Request) error {
+	if n := len(r.Get(nip90.ParamIdempotencyKey)); n > maxKey {
+		return fmt.Errorf("the %s has %d bytes, and %d are enough", nip90.ParamIdempotencyKey, n, maxKey)
+	}
+	_, err := r.Bundle()
+	switch {
+	case isPlain(r):
+	case errors.Is(err, nip90.ErrNoBundle):
+		return errors.New("there is nothing to do: no input, no content and no bundle")
+	case err != nil:
+		return err
+	}
+	if _, err := r.Vault(); err != nil {
+		return err
+	}
+	return w.checkInputs(r)
+}
+
+// ObserveDeletion takes a kind 5 event by which a customer takes its request back.
+func (w *Work) ObserveDeletion(ctx context.Context, v guild.Verified) error {
+	e := v.Event()
+	for _, t := range e.Tags {
+		if len(t) < 2 || t[0] != "e" {
+			continue
+		}
+		id, err := nostr.IDFromHex(t[1])
+		if r, ok := w.fold.request(id); err == nil && ok && r.Customer == e.PubKey && r.Ending == "" && !r.Withdrew {
+			if !w.doors.spares(e.PubKey, w.c.Now()) {
+				return guild.Drop(guild.Flood, "too many requests are taken back: %.8s is worked on", id.Hex())
+			}
+			return w.cancelled(ctx, id, e)
+		}
+	}
+	return guild.Drop(guild.Misdirected, "deletion of no request that we work on")
+}
+
+func (w *Work) cancelled(ctx context.Context, id nostr.ID, e nostr.Event) error {
+	err := w.c.Journal.Do(ctx, fact.RequestSubject(id), e.ID.Hex(), func(tx *journal.Tx) error {
+		if r, ok := w.fold.request(id); ok && r.Ending == "" && !r.Withdrew {
+			tx.Append(fact.RequestCancelled{Request: id}, fact.EffectSettled{Effect: doing(id)})
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("cancel request %.8s: %w", id.Hex(), err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if one, runs := w.running[id]; runs {
+		one.stop()
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package work
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"fiatjaf.com/nostr"
+
+	"guild/internal/journal"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
+)
+
+// maxKey is the longest key that is taken, in bytes.
+const maxKey = 256
+
+// keyed tells the requests of one piece of work: a key means something within its customer's requests only.
+type keyed struct {
+	customer nostr.PubKey
+	key      string
+}
+
+// MarshalText writes the customer in hex, a space and the key.
+func (k keyed) MarshalText() ([]byte, error) { return []byte(k.customer.Hex() + " " + k.key), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (k *keyed) UnmarshalText(b []byte) (err error) {
+	customer, key, _ := bytes.Cut(b, []byte{' '})
+	k.key = string(key)
+	k.customer, err = nostr.PubKeyFromHexCheap(string(customer))
+	return err
+}
+
+// again lists what is due for a request that repeats another one: nothing until that is answered, and then the
+// same answer, signed for this one. It takes no worker and no turn.
+func (w *Work) again(r request) []due.Work {
+	first, known := w.fold.request(r.Received.Repeats)
+	switch {
+	case !known || first.Withdrew:
+		return []due.Work{w.giveUp(r, fmt.Sprintf("the request %.8s, which it repeats, was taken back", r.Received.Repeats.Hex()))}
+	case first.Ending == "":
+		return []due.Work{w.late(r)}
+	}
+	return []due.Work{{
+		Key: "answer again " + r.ID.Hex(), Guard: fact.RequestSubject(r.ID), Free: true,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			finished, err := w.repeated(ctx, r, first)
+			if errors.Is(err, errUnrepeatable) {
+				return w.giveUp(r, err.Error()).Act(ctx)
+			}
+			return w.settled(r.ID, finished), err
+		},
+	}}
+}
+
+// errUnrepeatable says that there is no answer that could be given again.
+var errUnrepeatable = errors.New("the answer cannot be given again")
+
+// repeated is the end of a request as that of the one that it repeats, in events of its own.
+func (w *Work) repeated(ctx context.Context, r, first request) (fact.RequestFinished, error) {
+	was, err := w.ended(ctx, first)
+	if err != nil {
+		return fact.RequestFinished{}, err
+	}
+	finished := was
+	finished.Request, finished.Answers = r.ID, nil
+	for _, e := range was.Answers {
+		if r.Received.Encrypted && !e.Tags.Has("encrypted") {
+			return finished, fmt.Errorf("%w: the request %.8s, which it repeats, was in clear", errUnrepeatable, first.ID.Hex())
+		}
+		again, err := w.outbox.Sign(ctx, readdressed(e, r.Received.Event))
+		if err != nil {
+			return finished, err
+		}
+		finished.Answers = append(finished.Answers, again)
+	}
+	return finished, nil
+}
+
+// ended finds how a request ended in the journal: the states do not keep answers.
+func (w *Work) ended(ctx context.Context, first request) (fact.RequestFinished, error) {
+	e, err := w.c.Journal.Entry(ctx, first.Ended)
+	if errors.Is(err, journal.ErrNoEntry) {
+		return fact.RequestFinished{}, fmt.Errorf("%w: that to %.8s is archived", errUnrepeatable, first.ID.Hex())
+	}
+	if err != nil {
+		return fact.RequestFinished{}, fmt.Errorf("the answer to %.8s: %w", first.ID.Hex(), err)
+	}
+	for _, f := range e.Facts {
+		if f, ok := f.(fact.RequestFinished); ok {
+			return f, nil
+		}
+	}
+	return fact.RequestFinished{}, fmt.Errorf("%w: there is none to %.8s", errUnrepeatable, first.ID.Hex())
+}
+
+// readdressed is an answer as the answer to another request of the same customer. What is encrypted stays so: it
+// is for the same two keys.
+func readdressed(answer, to nostr.Event) nostr.Event {
+	e := nostr.Event{Kind: answer.Kind, Content: answer.Content}
+	for _, tag := range answer.Tags {
+		switch {
+		case len(tag) > 1 && tag[0] == "e":
+			tag = nostr.Tag{"e", to.ID.Hex()}
+		case len(tag) > 1 && tag[0] == "request":
+			text, _ := json.Marshal(to) // an event that was received can be written
+			tag = nostr.Tag{"request", string(text)}
+		}
+		e.Tags = append(e.Tags, tag)
+	}
+	return e
+}

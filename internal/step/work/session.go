@@ -1,0 +1,187 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"guild"
+	"guild/canon"
+	"guild/internal/journal/fact"
+	"guild/internal/judging/sandbox"
+	"guild/replay"
+	"guild/replay/session"
+)
+
+// recording is the record of one run of a worker. A run that follows one which was cut short has its own.
+type recording struct {
+	*session.Recorder
+	now func() time.Time
+
+	began    bool // a command did: there is something to record
+	overtime bool // it ran until it was ended
+}
+
+// newRecording begins the record of a run on a request. The session has the request's id, which says whom it was for.
+func (w *Work) newRecording(s Service, r fact.RequestReceived, hide func(string) string) (*recording, error) {
+	policy, err := s.policyID()
+	if err != nil {
+		return nil, err
+	}
+	return &recording{now: w.c.Now, Recorder: session.New(session.Config{
+		Producer: cmp.Or(w.c.Producer, "guild"), SessionID: r.Request.Hex(), PolicyBundleID: policy, Created: w.c.Now(), Hide: hide,
+	})}, nil
+}
+
+// policyID names what a worker is run by: the canonical hash of a policy manifest (the OpenAgents surface) without files.
+func (s Service) policyID() (string, error) {
+	h, err := canon.HashValue(map[string]any{
+		"version": "1", "files": []string{}, "parent": nil,
+		"parameters": map[string]any{
+			"service": s.D, "tasks": s.Tasks, "network": s.Network, "walls": s.Walls, "time_limit_ms": s.Limit.Milliseconds(),
+		},
+	})
+	if err != nil {
+		return "", fmt.Errorf("the policy of the service %.80q: %w", s.D, err)
+	}
+	return h.String(), nil
+}
+
+// hearing is what listens to a command while it runs.
+type hearing struct {
+	*recording
+	id string // of the command's own call
+
+	all    digest         // of its standard output
+	said   io.Writer      // tells the customer
+	trace  *session.Lines // GUILD_TRACE
+	finish func()         // once nothing is written any more
+}
+
+// hear begins to listen to the command.
+func (x Exec) hear(a Assignment) *hearing {
+	h := &hearing{recording: a.recording, all: digest{hash: sha256.New(), Head: sandbox.Head{Most: 4 * replay.MaxPreview}}}
+	if h.recording == nil { // nobody keeps it
+		h.recording = &recording{now: func() time.Time { return time.Time{} }, Recorder: session.New(session.Config{})}
+	}
+	h.began = true
+	h.id, _ = h.Call(h.now(), "exec", map[string]string{"command": a.hide(x.Command)}) // the first call has room
+	h.trace = &session.Lines{To: h.Recorder, Format: session.Guild, Now: h.now}
+	if x.Trace == "" {
+		out, done := lines(func(line string) { a.Say(guild.Cut(a.hide(line), 2000)) }) // hidden before it is cut in half
+		h.said, h.finish = out, func() { out.Close(); <-done }
+		return h
+	}
+	events := &session.Lines{To: h.Recorder, Format: x.Trace, Now: h.now, Say: func(note string) { a.Say(guild.Cut(note, 2000)) }}
+	h.said, h.finish = events, events.Flush
+	return h
+}
+
+// streams are what the command writes to. Its trace has bounds of its own, so that it neither waits nor ends the run.
+func (h *hearing) streams(stdin io.Reader, stderr io.Writer) sandbox.IO {
+	return sandbox.IO{
+		Stdin: stdin, Stderr: stderr,
+		Stdout:  sandbox.Whole{Writer: io.MultiWriter(&h.all, h.said)},
+		Results: sandbox.Whole{Writer: h.trace, Free: true},
+	}
+}
+
+// end ends the command's own call.
+func (h *hearing) end(ctx context.Context, result sandbox.Result, err error) {
+	h.finish()
+	h.trace.Flush()
+	h.overtime = result.Killed == sandbox.KilledWall || errors.Is(ctx.Err(), context.DeadlineExceeded)
+	exit := &result.Exit
+	if err != nil {
+		exit = nil
+	}
+	h.Result(h.now(), h.id, h.all.output(), exit) // its call is open, and a result always has room
+}
+
+// digest is a writer that hashes all that it gets, and keeps the beginning.
+type digest struct {
+	sandbox.Head
+	hash hash.Hash
+}
+
+// Write implements io.Writer.
+func (d *digest) Write(p []byte) (int, error) {
+	d.hash.Write(p)
+	return d.Head.Write(p)
+}
+
+func (d *digest) output() session.Output {
+	return session.Output{Hash: guild.Hash(d.hash.Sum(nil)), Head: d.String()}
+}
+
+// documents are what is kept of a session. Zero ones could not be.
+type documents struct{ replay, receipt guild.Hash }
+
+// status is how a session ended whose request came to err.
+func (r *recording) status(ctx context.Context, err error) replay.Status {
+	switch {
+	case err == nil:
+		return replay.Success
+	case r.overtime:
+		return replay.Timeout
+	case ctx.Err() != nil:
+		return replay.Cancelled
+	}
+	return replay.Failed
+}
+
+// keepSession stores the trajectory of a run and its receipt. The request goes on without them: what a customer waits
+// for does not depend on our own records.
+func (w *Work) keepSession(ctx context.Context, r *recording, job string, failure error) (kept documents) {
+	if r == nil || !r.began {
+		return kept
+	}
+	s := r.End(w.c.Now(), r.status(ctx, failure))
+	if s.Report.Faults() > 0 {
+		w.c.Log.Warn("a worker's trace has faults", "job", job, "malformed", s.Report.Malformed, "too_long", s.Report.TooLong,
+			"dropped", s.Report.Dropped, "first", s.Report.First)
+	}
+	trajectory, receipt, err := encodeSession(s)
+	if err == nil {
+		err = w.putSession(context.WithoutCancel(ctx), trajectory, receipt, &kept)
+	}
+	if err != nil {
+		w.c.Log.Warn("the record of a worker's session is lost", "job", job, "err", err)
+		return documents{}
+	}
+	return kept
+}
+
+// encodeSession makes both documents.
+func encodeSession(s session.Session) (trajectory, receipt []byte, err error) {
+	trajectory, hash, err := session.Encode(s.Events)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := session.NewReceipt(s.Events, hash, s.Effects)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.Report.Lines > 0 {
+		r.Trace = &s.Report
+	}
+	if s.Provenance != (session.Provenance{}) {
+		r.Provenance = &s.Provenance
+	}
+	receipt, err = r.Encode()
+	return trajectory, receipt, err
+}
+
+func (w *Work) putSession(ctx context.Context, trajectory, receipt []byte, kept *documents) error {
+	var putting errgroup.Group
+	putting.Go(func() (err error) { kept.replay, err = w.c.Blobs.PutBytes(ctx, trajectory); return err })
+	putting.Go(func() (err error) { kept.receipt, err = w.c.Blobs.PutBytes(ctx, receipt); return err })
+	return putting.Wait()
+}

@@ -1,0 +1,173 @@
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"guild/internal/hand/workdir"
+	"guild/internal/judging/typed"
+	"guild/nip90"
+	"guild/nutshell"
+	"guild/oa"
+)
+
+// Where a command that does a typed job has its documents.
+const (
+	TypedRequest  = "request.json"  // in GUILD_BUNDLE: the payload of the request
+	TypedResponse = "response.json" // in GUILD_DELIVERY: the payload of the result, with what the command knows of its provenance
+)
+
+// Typed makes a service one for a job type of package oa: a request is checked before it is taken, and a result before it
+// is sent.
+type Typed struct {
+	Type   oa.ID
+	Author typed.Author
+
+	// Accept says why a request is none for this worker, although it is one; everything is accepted if nil.
+	Accept func(e oa.Envelope) error
+	// Do does the work and returns the payload of the result. Of what else it leaves in the delivery, only a customer who
+	// knows bundles hears.
+	Do func(ctx context.Context, a Assignment, e oa.Envelope) ([]byte, error)
+}
+
+// Check says why a request cannot be done here, for Service.Check. One whose bundle is elsewhere is checked when it is
+// there.
+func (t Typed) Check(r nip90.Request) error {
+	p, err := r.Bundle()
+	if errors.Is(err, nip90.ErrNoBundle) {
+		e, err := oa.ParseRequest(r)
+		if err != nil {
+			return err
+		}
+		return t.accept(e)
+	}
+	if err != nil || p.Inline == nil {
+		return err
+	}
+	e, ok, err := typed.Requested(p.Inline)
+	if err == nil && !ok {
+		err = fmt.Errorf("the bundle has no request of the type %s", t.Type)
+	}
+	if err != nil {
+		return err
+	}
+	return t.accept(e)
+}
+
+func (t Typed) accept(e oa.Envelope) error {
+	if e.JobType != t.Type {
+		return fmt.Errorf("job_type is %s, and this service is for %s", e.JobType, t.Type)
+	}
+	if err := t.Author.Types.CheckRequest(e.JobType, e.Payload); err != nil || t.Accept == nil {
+		return err
+	}
+	return t.Accept(e)
+}
+
+// Work is the worker, for Service.Do.
+func (t Typed) Work(ctx context.Context, a Assignment) error {
+	e, err := typedRequest(a)
+	if err == nil {
+		err = t.accept(e)
+	}
+	if err != nil {
+		return err
+	}
+	result, err := t.Author.Answer(ctx, e, func(ctx context.Context, e oa.Envelope) ([]byte, error) { return t.recorded(ctx, a, e) })
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(a.Delivery, typed.ResultFile), result, 0o644)
+}
+
+// isBundled reports whether the customer of an assignment sent a bundle, and so gets one.
+func (a Assignment) isBundled() bool {
+	_, ok, err := typed.RequestedIn(a.Bundle)
+	return ok && err == nil
+}
+
+// typedRequest reads the typed job out of what a worker gets: the bundle that it came in, or the one that was made of a
+// request without any.
+func typedRequest(a Assignment) (oa.Envelope, error) {
+	if e, ok, err := typed.RequestedIn(a.Bundle); ok || err != nil {
+		return e, err
+	}
+	var all []given
+	var params map[string]any
+	if err := readJSON(filepath.Join(a.Inputs, indexFile), &all); err != nil {
+		return oa.Envelope{}, err
+	}
+	if err := readJSON(filepath.Join(a.Bundle, plainParams), &params); err != nil {
+		return oa.Envelope{}, err
+	}
+	var r nip90.Request
+	for _, in := range all {
+		if in.Type != "text" || in.Marker != "" {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(a.Inputs, in.File))
+		if err != nil {
+			return oa.Envelope{}, err
+		}
+		r.Inputs = append(r.Inputs, nip90.Input{Type: in.Type, Data: string(text)})
+	}
+	for _, key := range []string{nip90.ParamJobType, nip90.ParamJobHash} {
+		if text, ok := params[key].(string); ok {
+			r.Set(key, text)
+		}
+	}
+	return oa.ParseRequest(r)
+}
+
+// readJSON reads a document that we have written.
+func readJSON(name string, v any) error {
+	b, err := os.ReadFile(name)
+	if err == nil {
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
+		return fmt.Errorf("the request: %w", err)
+	}
+	return nil
+}
+
+// DoTyped has the command do a typed job, for Typed.Do: it finds TypedRequest, and leaves TypedResponse.
+func (x Exec) DoTyped(ctx context.Context, a Assignment, e oa.Envelope) ([]byte, error) {
+	if err := os.WriteFile(filepath.Join(a.Bundle, TypedRequest), e.Payload, 0o644); err != nil {
+		return nil, err
+	}
+	a.Delivery = filepath.Join(filepath.Dir(a.Delivery), "response") // what else is left there goes nowhere
+	if err := os.Mkdir(a.Delivery, 0o755); err != nil {
+		return nil, err
+	}
+	if err := x.Do(ctx, a); err != nil {
+		return nil, err
+	}
+	left, err := workdir.FS(a.Delivery, nutshell.DefaultLimits())
+	if err != nil {
+		return nil, fmt.Errorf("what the worker left: %w", err)
+	}
+	defer left.Close()
+	f, err := left.Open(TypedResponse)
+	if err != nil {
+		return nil, fmt.Errorf("the worker left no %s in GUILD_DELIVERY", TypedResponse)
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, oa.MaxSize+1))
+}
+
+// DoRun runs a sandbox run, for Typed.Do. The artifacts travel where the request came in a bundle.
+func DoRun(s typed.Sandbox) func(ctx context.Context, a Assignment, e oa.Envelope) ([]byte, error) {
+	return func(ctx context.Context, a Assignment, e oa.Envelope) ([]byte, error) {
+		leave := ""
+		if a.isBundled() {
+			leave = filepath.Join(a.Delivery, typed.ArtifactsDir)
+		}
+		return s.DoInto(ctx, e, leave)
+	}
+}

@@ -1,0 +1,56 @@
+package work
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"guild"
+	"guild/internal/judging/typed"
+	"guild/oa"
+	"guild/replay/session"
+)
+
+// runner runs commands by saying what came of them.
+func runner(result oa.SandboxResult) Service {
+	id, err := oa.ParseID(oa.SandboxRun)
+	if err != nil {
+		panic(err)
+	}
+	one := Typed{Type: id, Author: typed.Author{PubKey: us.key.Hex(), Now: time.Now, Types: oa.Known()},
+		Do: func(context.Context, Assignment, oa.Envelope) ([]byte, error) { return oa.Encode(result) }}
+	return Service{Task: oa.SandboxRun, Check: one.Check, Do: one.Work}
+}
+
+func TestASandboxRunHasASessionWithItsCommands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := guild.Sum([]byte("hello\n"))
+		w := newWorld(t, runner(oa.SandboxResult{Status: oa.StatusFailed, Artifacts: []oa.Artifact{}, Runs: []oa.Run{
+			{Cmd: "echo hello", DurationMs: 20, StdoutSHA256: out, StderrSHA256: guild.Sum(nil), StdoutPreview: "hello\n"},
+			{Cmd: "false", ExitCode: 1, DurationMs: 5, StdoutSHA256: guild.Sum(nil), StderrSHA256: guild.Sum(nil)},
+		}}))
+		e, err := oa.NewEnvelope(oa.SandboxRequest{Sandbox: oa.Sandbox{ImageDigest: "host"}, Commands: []oa.Command{{Cmd: "echo hello"}, {Cmd: "false"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := w.asks(customer, asTyped(e))
+		w.pass(time.Minute)
+		f := w.finishedBy(id)
+		raw, err := w.blobs.ReadAll(f.Session, 1<<20)
+		if err != nil {
+			t.Fatalf("%+v, %v: %v", f, w.told(customer, id), err)
+		}
+		r, err := session.DecodeReceipt(raw)
+		if err != nil || r.Validate() != nil {
+			t.Fatal(err, r.Validate())
+		}
+		var tools []string
+		for _, call := range r.ToolCalls {
+			tools = append(tools, call.Tool)
+		}
+		if len(tools) != 3 || tools[0] != oa.SandboxRun || tools[1] != "exec" || tools[2] != "exec" || r.ToolCalls[1].OutputHash != out {
+			t.Errorf("%+v", r.ToolCalls)
+		}
+	})
+}

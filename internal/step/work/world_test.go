@@ -1,0 +1,392 @@
+package work
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/hand/blob"
+	"guild/internal/hand/key"
+	"guild/internal/journal"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
+	"guild/internal/journal/journaltest"
+	"guild/nip90"
+	"guild/nutshell"
+)
+
+func TestMain(m *testing.M) { journaltest.Main(m) }
+
+// person holds a key.
+type person struct {
+	signer *key.Signer
+	key    nostr.PubKey
+}
+
+func newPerson(n byte) person {
+	secret := key.NewSecret(nostr.SecretKey{31: n})
+	return person{key.NewSigner(secret), secret.PubKey()}
+}
+
+// The cast.
+var (
+	us       = newPerson(1)
+	customer = newPerson(2)
+	mallory  = newPerson(3)
+)
+
+// opener decrypts what was written to p.
+func (p person) opener() nip90.Opener {
+	return func(sender nostr.PubKey, ciphertext string) (string, error) {
+		return p.signer.Decrypt(context.Background(), ciphertext, sender)
+	}
+}
+
+// publication is an event on its way to relays.
+type publication struct {
+	nostr.Event
+	relays []string
+	at     time.Duration // since the world began
+}
+
+// world is a journal with the step at work, between the functions that are the rest of the node to it.
+type world struct {
+	*testing.T
+	*Work
+	dir      string
+	blobs    *blob.Store
+	journal  *journal.Journal
+	services []Service
+	keys     keyring // for credentials
+	secrets  string  // where they are opened
+	began    time.Time
+	stop     func()
+	worker   *runs // where a test needs to know it
+	heard    *Judgements
+
+	letterboxes []string // at which anybody reads private messages
+
+	mu        sync.Mutex
+	published []publication
+	deaf      bool              // no relay takes anything
+	remote    map[string][]byte // by URL
+}
+
+// newWorld begins a world in which we offer these services.
+func newWorld(t *testing.T, services ...Service) *world {
+	t.Helper()
+	w := &world{T: t, dir: journaltest.Dir(t), began: time.Now(), services: services, keys: newKeyring(t), secrets: journaltest.Dir(t), remote: map[string][]byte{}}
+	var err error
+	if w.blobs, err = blob.Open(journaltest.Dir(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := journal.Init(w.dir); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	return w
+}
+
+// start opens the journal and runs the step, until the test ends or stop is called.
+func (w *world) start() {
+	w.Helper()
+	fold, claims := NewFold(), due.NewClaims()
+	w.heard = NewJudgements()
+	w.journal = journaltest.Reopen(w.T, w.dir, fold, claims, w.heard)
+	w.Work = New(Config{
+		Journal: w.journal, Blobs: w.blobs, Keyer: us.signer, PubKey: us.key, Node: "test", Now: time.Now,
+		Services: w.services, Scratch: journaltest.Dir(w.T), Publish: w.publish, Relays: func() []string { return []string{"wss://ours.example"} },
+		Upload: w.upload, Fetch: w.fetched, Log: slog.New(slog.DiscardHandler),
+		Secrets: w.secrets, Recipient: w.keys.recipient, Unseal: w.keys.Open,
+		Judgements: w.heard, Letterbox: func(context.Context, nostr.PubKey) []string { return w.letterboxes },
+	}, fold)
+	runner := due.Runner{Journal: w.journal, Claims: claims, Node: "test", Now: time.Now, Limits: w.Classes(),
+		Sources: []due.Source{w.Due}, Log: slog.New(slog.DiscardHandler)}
+	ctx, cancel := context.WithCancel(w.Context())
+	var running sync.WaitGroup
+	running.Go(func() { runner.Run(ctx) })
+	running.Go(func() { w.Talk(ctx) })
+	w.stop = func() { cancel(); running.Wait() }
+	w.Cleanup(w.stop)
+}
+
+// restart stops everything and starts it on the same journal.
+func (w *world) restart() {
+	w.Helper()
+	w.stop()
+	if err := w.journal.Close(); err != nil {
+		w.Fatal(err)
+	}
+	w.start()
+	w.pass(0)
+}
+
+func (w *world) publish(_ context.Context, v guild.Verified, relays []string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.published = append(w.published, publication{v.Event(), relays, time.Since(w.began)})
+	if w.deaf {
+		return errors.New("no relay")
+	}
+	return nil
+}
+
+// relays says whether relays take anything from now on.
+func (w *world) relays(deaf bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.deaf = deaf
+}
+
+func (w *world) upload(_ context.Context, bundle []byte, seal bool) (string, *[32]byte, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.remote["https://blob.example/delivery"] = bundle
+	if !seal {
+		return "https://blob.example/delivery", nil, nil
+	}
+	return "https://blob.example/delivery", &[32]byte{7}, nil
+}
+
+func (w *world) fetched(_ context.Context, p fact.Place, _ guild.Hash, _ int64) (io.ReadCloser, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b, ok := w.remote[p.URL]
+	if !ok {
+		return nil, errors.New("404")
+	}
+	return io.NopCloser(bytes.NewReader(b)), nil
+}
+
+// pass lets time pass and everything that it brings about happen.
+func (w *world) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// task is a request to us for the task "python", to be changed and sent.
+func task(t *testing.T, bundle []byte) nip90.Request {
+	t.Helper()
+	r := nip90.Request{Kind: 5000, Provider: &us.key, Job: "job-1", Relays: []string{"wss://theirs.example"}}
+	r.Set(nip90.ParamJobType, "python")
+	if err := r.SetBundle(nip90.NewParcel(bundle)); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// sends has p sign a request, and the step observe it.
+func (w *world) sends(p person, r nip90.Request) (nostr.ID, error) {
+	w.Helper()
+	e, err := r.Event()
+	if err != nil {
+		w.Fatal(err)
+	}
+	return w.says(p, e)
+}
+
+// sendsSealed is sends for an encrypted request.
+func (w *world) sendsSealed(p person, r nip90.Request) (nostr.ID, error) {
+	w.Helper()
+	e, err := r.Sealed(func(text string) (string, error) { return p.signer.Encrypt(w.Context(), text, us.key) })
+	if err != nil {
+		w.Fatal(err)
+	}
+	return w.says(p, e)
+}
+
+// says has p sign an event and the step observe it. It is dated now unless it says otherwise.
+func (w *world) says(p person, e nostr.Event) (nostr.ID, error) {
+	w.Helper()
+	if e.CreatedAt == 0 {
+		e.CreatedAt = nostr.Timestamp(time.Now().Unix())
+	}
+	v, err := guild.Sign(w.Context(), p.signer, e)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if e.Kind == 5 {
+		err = w.ObserveDeletion(w.Context(), v)
+	} else {
+		err = w.Observe(w.Context(), "wss://from.example", v)
+	}
+	w.pass(0)
+	return v.Event().ID, err
+}
+
+// asks sends a request that must be taken.
+func (w *world) asks(p person, r nip90.Request) nostr.ID {
+	w.Helper()
+	id, err := w.sends(p, r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return id
+}
+
+// sent lists what was published of a kind in answer to a request.
+func (w *world) sent(kind nostr.Kind, request nostr.ID) (all []publication) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.published {
+		if p.Kind == kind && p.Tags.FindWithValue("e", request.Hex()) != nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// told lists the statuses of the feedback on a request.
+func (w *world) told(p person, request nostr.ID) (all []nip90.Feedback) {
+	w.Helper()
+	for _, e := range w.sent(nip90.KindFeedback, request) {
+		f, err := nip90.ParseFeedback(e.Event, p.opener())
+		if err != nil {
+			w.Fatal(err)
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// wantError wants the last feedback on a request to be an error with that text.
+func (w *world) wantError(id nostr.ID, text string) {
+	w.Helper()
+	all := w.told(customer, id)
+	if len(all) == 0 || all[len(all)-1].Status != nip90.Error || all[len(all)-1].Text != text {
+		w.Errorf("told %v, want the error %q", all, text)
+	}
+}
+
+// opened opens the delivery that was sent for a request.
+func (w *world) opened(p person, id nostr.ID) *nutshell.Bundle {
+	w.Helper()
+	results := w.sent(6000, id)
+	if len(results) == 0 {
+		w.Fatalf("no result; told %v", w.told(p, id))
+	}
+	r, err := nip90.ParseResult(results[0].Event, p.opener())
+	if err != nil {
+		w.Fatal(err)
+	}
+	d, err := r.Delivery()
+	if err != nil {
+		w.Fatal(err)
+	}
+	if d.URL != "" {
+		d.Inline = w.remote[d.URL]
+	}
+	b, err := nutshell.Open(bytes.NewReader(d.Inline), int64(len(d.Inline)), nutshell.DefaultLimits())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return b
+}
+
+// facts lists the types of the facts about a request.
+func (w *world) facts(id nostr.ID) (types []string) {
+	w.Helper()
+	for e, err := range w.journal.Entries(w.Context(), 1) {
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, f := range e.Facts {
+			if e.Subject == fact.RequestSubject(id) {
+				types = append(types, f.Type())
+			}
+		}
+	}
+	return types
+}
+
+func (w *world) count(id nostr.ID, fact string) (n int) {
+	for _, f := range w.facts(id) {
+		if f == fact {
+			n++
+		}
+	}
+	return n
+}
+
+func wantDrop(t *testing.T, err error, want guild.Reason) {
+	t.Helper()
+	if dropped, ok := errors.AsType[*guild.DropError](err); !ok || dropped.Reason != want {
+		t.Errorf("got %v, want %q dropped", err, want)
+	}
+}
+
+// bundle is a packed request bundle.
+func bundle(t *testing.T, input []byte) []byte {
+	t.Helper()
+	tree := fstest.MapFS{
+		"nutshell.json": {Data: []byte(`{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-1","task":{"title":"Echo"}}`)},
+		"files/in.txt":  {Data: input},
+	}
+	var b bytes.Buffer
+	if _, err := nutshell.Pack(t.Context(), tree, &b, nutshell.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// python is a service that a function does.
+func python(do func(ctx context.Context, a Assignment) error) Service {
+	return Service{Task: "python", Do: do}
+}
+
+// echo delivers what it got.
+func echo(_ context.Context, a Assignment) error {
+	b, err := os.ReadFile(filepath.Join(a.Bundle, "files", "in.txt"))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(a.Delivery, "out.txt"), b, 0o644)
+}
+
+// runs notes the runs of a worker.
+type runs struct {
+	takes time.Duration // each of them
+
+	mu          sync.Mutex
+	jobs        []string // what was begun
+	now, most   int      // at a time
+	interrupted int
+}
+
+// do is a worker that takes its time.
+func (r *runs) do(ctx context.Context, a Assignment) error {
+	r.mu.Lock()
+	r.jobs = append(r.jobs, a.Job)
+	r.now++
+	r.most = max(r.most, r.now)
+	r.mu.Unlock()
+	defer func() { r.mu.Lock(); r.now--; r.mu.Unlock() }()
+	select {
+	case <-time.After(r.takes):
+	case <-ctx.Done():
+		r.mu.Lock()
+		r.interrupted++
+		r.mu.Unlock()
+		return ctx.Err()
+	}
+	return os.WriteFile(filepath.Join(a.Delivery, "out.txt"), []byte("done"), 0o644)
+}
+
+func (r *runs) list() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.jobs)
+}
