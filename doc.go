@@ -5,15 +5,15 @@
 // another, they meet in the journal:
 //
 //	discover  internal/market/registry  reads announcements (NIP-89) and keeps who offers what
-//	meet      internal/step/meet      decides which provider is tried next, and what the trial comes to
-//	          internal/step/partner   decides which state each provider is in
-//	delegate  internal/step/jobs      asks providers (NIP-90), follows feedback, takes results
-//	          internal/step/work      the other side: takes requests, runs a command, returns a delivery
-//	judge     internal/step/judge     runs the customer's criteria on the delivery in a sandbox
-//	pay       (not yet)          a provider that wants payment first is refused, and the next is asked
-//	record    internal/step/record    writes the receipt and the trajectory
-//	learn     internal/step/trust     moves trust by the verdict
-//	show      internal/control   the same facts for the terminal
+//	meet      internal/step/meet        decides which provider is tried next, and what the trial comes to
+//	          internal/step/partner     decides which state each provider is in
+//	delegate  internal/step/jobs        asks providers (NIP-90), follows feedback, takes results
+//	          internal/step/work        the other side: takes requests, runs a command, returns a delivery
+//	judge     internal/step/judge       runs the customer's criteria on the delivery in a sandbox
+//	pay       (not yet)                 a provider that wants payment first is refused, and the next is asked
+//	record    internal/step/record      writes the receipt and the trajectory
+//	learn     internal/step/trust       moves trust by the verdict
+//	show      internal/control          the same facts for the terminal
 //
 // A step decides inside the journal (internal/journal) and appends facts (internal/journal/fact). Every state is a
 // fold of them (internal/journal/fold), so a restart is a replay. What a state makes due (a publication, a run of the
