@@ -10,8 +10,8 @@ import (
 
 	"guild"
 	"guild/internal/judging/exam"
-	"guild/internal/step/judge"
 	"guild/internal/judging/sandbox/tiers"
+	"guild/internal/step/judge"
 )
 
 // bundles returns the names of the example bundles.
