@@ -170,17 +170,24 @@ func wants(filters []nostr.Filter, e nostr.Event) bool {
 
 // announce publishes an announcement of now at one relay after the other.
 func (s *sea) announce(hosts ...string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.serial++
 	e := card(s.t, fmt.Sprint("service ", s.serial), nostr.Timestamp(time.Now().Unix()))
-	for _, host := range hosts {
-		s.events[host] = append(s.events[host], e)
-		for one := range s.open[host] {
-			for id, filters := range one.subs {
-				if wants(filters, e) {
-					_ = one.ws.Write(one.ctx, websocket.MessageText, fmt.Appendf(nil, `["EVENT",%s,%s]`, id, e.String()))
-				}
+	for i, host := range hosts {
+		if i > 0 {
+			synctest.Wait() // what the first one sends is received first
+		}
+		s.send(host, e)
+	}
+}
+
+func (s *sea) send(host string, e nostr.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events[host] = append(s.events[host], e)
+	for one := range s.open[host] {
+		for id, filters := range one.subs {
+			if wants(filters, e) {
+				_ = one.ws.Write(one.ctx, websocket.MessageText, fmt.Appendf(nil, `["EVENT",%s,%s]`, id, e.String()))
 			}
 		}
 	}
