@@ -111,7 +111,7 @@ func (n *node) openJobs(f folds, dir string) (*jobs.Jobs, error) {
 	}, f.jobs), nil
 }
 
-// hiringMarket is what the node knows of the providers.
+// hiringMarket answers jobs from what the node knows of the providers.
 type hiringMarket struct {
 	*registry.Registry
 	folds folds

@@ -49,7 +49,7 @@ func (e *HashError) Error() string {
 	return fmt.Sprintf("the bundle is not the one of the task: want %v, got %v", e.Want, e.Got)
 }
 
-// maxMessage is how many runes of a server's message are repeated.
+// maxMessage limits the runes of a server's message that are repeated.
 const maxMessage = 200
 
 // message returns the words for a person in the body of an error: those in the JSON of the three forms that servers

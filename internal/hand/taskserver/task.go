@@ -118,7 +118,7 @@ func (t *Tags) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// maxID is how long an id may be, in bytes.
+// maxID limits the length of an id, in bytes.
 const maxID = 128
 
 // CheckID returns an error if id cannot be the id of a task. The id becomes part of a path.

@@ -163,7 +163,7 @@ func (t Table[K, V]) MarshalJSONTo(out *jsontext.Encoder) error {
 	return out.WriteToken(jsontext.EndObject)
 }
 
-// batch is how many entries of a table are decoded at a time.
+// batch is the number of table entries decoded at a time.
 const batch = 1000
 
 // UnmarshalJSONFrom reads an object. A null is refused: a snapshot that lacks a table is not whole. The values are decoded

@@ -114,7 +114,7 @@ func quote(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// maxMessage is how long a guild.Test's message may be, in bytes.
+// maxMessage limits a guild.Test's message, in bytes.
 const maxMessage = 500
 
 // cut shortens a message without breaking a character.

@@ -21,7 +21,7 @@ import (
 	"guild/nutshell"
 )
 
-// MaxBundle is how large a bundle may be, in bytes, as in ClawNet.
+// MaxBundle limits the size of a bundle, in bytes, as in ClawNet.
 const MaxBundle = 50 << 20
 
 // Config says who may call. The zero Config refuses everybody.
