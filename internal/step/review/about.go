@@ -14,36 +14,36 @@ import (
 	"guild/nipreview"
 )
 
-// Aggregate is what others say of a provider, as far as this node trusts them.
+// Aggregate summarizes other reviewers' opinions of a provider, weighted by how much each reviewer counts here.
 type Aggregate struct {
 	Task    string          // "" for all tasks together
-	Stars   nipreview.Stars // weighted mean; 0 when nobody counts
-	Trust   guild.Trust     // weighted mean, as trust; 0 when nobody counts
-	Count   int             // reviews that are known, one of each reviewer for each task
-	Counted int             // of them, those with a weight
-	Weight  guild.Trust     // of all together; guild.Micro is that of one reviewer whom we follow, who says it now and proves it
-	Newest  nostr.Timestamp // of those that count
-	Reviews []Opinion       // the weightiest first, then the newest; at most 100
+	Stars   nipreview.Stars // weighted mean; 0 if no review has a weight
+	Trust   guild.Trust     // weighted mean, as trust; 0 if no review has a weight
+	Count   int             // known reviews, at most one of each reviewer and task
+	Counted int             // reviews with a weight above 0
+	Weight  guild.Trust     // the sum of the weights; guild.Micro is one fresh, proven review by a followed reviewer
+	Newest  nostr.Timestamp // of the reviews with a weight
+	Reviews []Opinion       // by weight, then the newest first; at most 100
 }
 
-// Opinion is one review by somebody else.
+// Opinion is one review by another key.
 type Opinion struct {
 	ID       nostr.ID
 	Reviewer nostr.PubKey
 	Task     string
-	Service  string // "" when it is about the provider as a whole
+	Service  string // "" if the review is about the provider as a whole
 	Stars    nipreview.Stars
 	At       nostr.Timestamp
 	Weight   guild.Trust // from 0 to guild.Micro
-	Why      string      // it weighs that much
+	Why      string      // explains Weight to a person
 	Proven   bool        // its receipt was verified
 	Summary  string      // the reviewer's words
 }
 
-// shown is how many reviews are listed.
+// shown limits the reviews that About lists.
 const shown = 100
 
-// About says what others say of a provider's work on a task, or on all if it is "".
+// About aggregates other reviewers' opinions of a provider's work on a task, or on all tasks if task is "".
 func (r *Review) About(provider nostr.PubKey, task string) Aggregate {
 	a := Aggregate{Task: task}
 	var stars, trust, weight int64
@@ -82,19 +82,19 @@ func (r *Review) Tasks(provider nostr.PubKey) []string {
 	return slices.Sorted(maps.Keys(tasks))
 }
 
-// known is how many reviews by others are kept.
+// known counts the reviews by others that are kept.
 func (r *Review) known() int {
 	r.others.mu.RLock()
 	defer r.others.mu.RUnlock()
 	return len(r.others.by)
 }
 
-// neutral is what Order gives whom nobody that counts has reviewed.
+// neutral is Order's value for a service without reviews that count.
 const neutral guild.Trust = guild.Micro / 2
 
-// Order is a value by which candidates for a benchmark may be ordered, the highest first: between whom others praise
-// and whom they warn of is everybody of whom nobody that counts speaks. It is the weighted mean, drawn to the middle by
-// the weight of one full review. It is no trust, and moves none.
+// Order returns a value for ordering the candidates for a benchmark, the highest first. It is the weighted mean of the
+// reviews, together with one neutral review of full weight: a service without reviews is between a praised one and a
+// criticized one, and a few reviews move it little. The value is not trust and changes none.
 func (r *Review) Order(s guild.Service) guild.Trust {
 	sum, weight := int64(neutral)*guild.Micro, int64(guild.Micro)
 	for _, said := range r.others.of(s.PubKey, "") {
@@ -108,7 +108,7 @@ func (r *Review) Order(s guild.Service) guild.Trust {
 	return guild.Trust(sum / weight)
 }
 
-// of lists what is said of a provider's work on a task, or on all.
+// of lists the opinions of a provider's work on a task, or on all tasks if task is "".
 func (o *others) of(provider nostr.PubKey, task string) (all []opinion) {
 	task = nip89.Word(task)
 	o.mu.RLock()
@@ -121,17 +121,20 @@ func (o *others) of(provider nostr.PubKey, task string) (all []opinion) {
 	return all
 }
 
-// weighed is how much a review counts here, and what that is made of, in micro-units.
+// weighed holds the weight of one review and its factors, in micro-units.
 type weighed struct {
 	weight guild.Trust
-	esteem guild.Trust // of the reviewer
+	esteem guild.Trust // how much the reviewer counts
 	age    int64       // ms
-	faded  guild.Trust // what age has left
-	proof  guild.Trust // one, or less without a receipt that verifies
+	faded  guild.Trust // the factor for the age
+	proof  guild.Trust // guild.Micro with a receipt that verifies, less without
 }
 
-// weigh finds out how much a review counts here: as much as its reviewer does, less the older it is, and less without a
-// receipt that verifies.
+// weigh returns the weight of a review: how much its reviewer counts, reduced by the review's age, and reduced further
+// if no receipt of it verifies.
+//
+// A key counts only if the owner follows it or if it is trusted as a provider. Anybody can make any number of keys, so
+// the number of reviewers says nothing, and reviews by unknown keys have no weight at all.
 func (o *others) weigh(said opinion, now time.Time) (w weighed) {
 	w.esteem = guild.Micro
 	if !o.follow[said.reviewer] {
@@ -150,7 +153,7 @@ func (o *others) weigh(said opinion, now time.Time) (w weighed) {
 	return w
 }
 
-// why says it for a person.
+// why explains a weight to a person.
 func (w weighed) why(followed, proven bool) string {
 	who, proof := fmt.Sprintf("trusted as a provider with %s", w.esteem), "the receipt verifies"
 	switch {
@@ -165,11 +168,12 @@ func (w weighed) why(followed, proven bool) string {
 	return fmt.Sprintf("%s, %d days old: × %s, %s", who, w.age/(24*time.Hour).Milliseconds(), w.faded, proof)
 }
 
-// eighths are 2^(-n/8), in micro-units.
+// eighths holds 2^(-n/8), in micro-units.
 var eighths = [...]guild.Trust{1_000_000, 917_004, 840_896, 771_105, 707_107, 648_420, 594_604, 545_254, 500_000}
 
-// fade is what is left of one after a time, both in ms, of which each half-life takes half: between eighths of a
-// half-life along a straight line, which is never off by more than a thousandth.
+// fade returns the factor for a review's age: it halves with each half-life. Both arguments are in ms. Between eighths
+// of a half-life it interpolates linearly, which is never off by more than a thousandth. It uses integers only, so that
+// all machines compute the same weight.
 func fade(age, half int64) guild.Trust {
 	if age <= 0 || half <= 0 {
 		return guild.Micro
@@ -179,7 +183,7 @@ func fade(age, half int64) guild.Trust {
 		return 0
 	}
 	n := rest * 8 / half
-	over := rest*8 - n*half // of half, within the eighth
+	over := rest*8 - n*half // how much of half is over, within the eighth
 	left := eighths[n] - guild.Trust(int64(eighths[n]-eighths[n+1])*over/half)
 	return left >> halves
 }

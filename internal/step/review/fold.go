@@ -12,47 +12,47 @@ import (
 	"guild/nipreview"
 )
 
-// Fold is what this node knows and has said of services.
+// Fold holds this node's knowledge of services and the reviews that it has published of them.
 type Fold struct{ *fold.State[state] }
 
 type state struct {
 	Lines    fold.Table[string, line]     `json:"lines"`    // by lineKey(task, service)
-	Jobs     fold.Table[guild.JobID, job] `json:"jobs"`     // open ones
-	Attempts fold.Table[string, attempt]  `json:"attempts"` // by the hex of its id; those that go on, and the latest judged of each line
-	Keys     fold.Table[string, []string] `json:"keys"`     // provider's key in hex → its lines with trust
+	Jobs     fold.Table[guild.JobID, job] `json:"jobs"`     // the open ones
+	Attempts fold.Table[string, attempt]  `json:"attempts"` // by the id in hex; the open ones, and the latest judged ones of each line
+	Keys     fold.Table[string, []string] `json:"keys"`     // provider's key in hex → the keys of its lines with trust
 	Removed  fold.Table[string, bool]     `json:"removed"`  // provider's key in hex
 	Dates    fold.Table[string, dates]    `json:"dates"`    // by the address of an opinion
-	Reviews  fold.Table[string, string]   `json:"reviews"`  // review in hex → its line
-	Undoing  fold.Table[string, string]   `json:"undoing"`  // effect that publishes a deletion → its line
+	Reviews  fold.Table[string, string]   `json:"reviews"`  // review id in hex → the key of its line
+	Undoing  fold.Table[string, string]   `json:"undoing"`  // key of the effect that publishes a deletion → the key of its line
 
-	dirty map[string]bool // lines that changed since they were looked at
-	all   bool            // all are to be looked at
+	dirty map[string]bool // lines that changed since changed was last called
+	all   bool            // every line counts as changed
 }
 
-// Derive has all lines be looked at.
+// Derive marks all lines as changed, so that the step looks at each of them once after a start.
 func (s *state) Derive() { s.all, s.dirty = true, map[string]bool{} }
 
-// job is what a review needs of an open one.
+// job holds the properties of an open job that a review needs.
 type job struct {
 	Task    string `json:"task"`
-	Private bool   `json:"private,omitempty"` // never in clear, or with credentials
+	Private bool   `json:"private,omitempty"` // encrypted, or with credentials
 }
 
-// attempt is one on its way, or one that was judged.
+// attempt is an open attempt, or a judged one.
 type attempt struct {
 	Line    string        `json:"line"`
 	Kind    int           `json:"kind"`
-	Reached bool          `json:"reached,omitempty"` // a relay took the request, or the provider spoke
+	Reached bool          `json:"reached,omitempty"` // a relay took the request, or the provider answered
 	Outcome guild.Outcome `json:"outcome,omitempty"`
 	Score   guild.Score   `json:"score,omitempty"`
 	Verdict guild.Hash    `json:"verdict,omitzero"`
-	Private bool          `json:"private,omitempty"` // nothing of it is ever said
+	Private bool          `json:"private,omitempty"` // no review may mention it
 }
 
-// dates are those of our latest events about an opinion, drafts among them.
+// dates holds the dates of this node's latest events about an opinion, including drafts.
 type dates struct {
-	Last nostr.Timestamp `json:"last"` // of opinions and deletions
-	Said nostr.Timestamp `json:"said"` // of opinions
+	Last nostr.Timestamp `json:"last"` // of reviews and deletions
+	Said nostr.Timestamp `json:"said"` // of reviews
 }
 
 // NewFold returns an empty fold.
@@ -62,7 +62,7 @@ func lineKey(task string, s guild.Service) string {
 	return task + "\x00" + s.PubKey.Hex() + "\x00" + s.D
 }
 
-// line returns a line.
+// line returns the line with the key k.
 func (f *Fold) line(k string) (found line, ok bool) {
 	f.View(func(s *state) { found, ok = s.Lines.Get(k) })
 	return found, ok
@@ -79,7 +79,7 @@ func (f *Fold) lines() (all []line) {
 	return all
 }
 
-// changed returns the lines that have changed since it was last called, by their key.
+// changed returns the lines that have changed since its last call, by their key.
 func (f *Fold) changed() (lines map[string]line) {
 	f.Change(func(s *state) {
 		lines = make(map[string]line, len(s.dirty))
@@ -97,7 +97,7 @@ func (f *Fold) changed() (lines map[string]line) {
 	return lines
 }
 
-// of finds the line of a review of ours.
+// of finds the line that a review of this node belongs to.
 func (f *Fold) of(review nostr.ID) (found line, ok bool) {
 	f.View(func(s *state) {
 		var k string
@@ -114,8 +114,8 @@ func (f *Fold) dated(address string) dates {
 	return fold.Read(f.State, func(s *state) dates { return s.Dates.Of(address) })
 }
 
-// Esteem is how far a key is trusted as a provider: for the task that it is trusted with most, and not at all once it
-// was removed.
+// Esteem returns how far a key is trusted as a provider: the most that it is trusted with any task, and 0 once it was
+// removed.
 func (f *Fold) Esteem(p nostr.PubKey) (most guild.Trust) {
 	f.View(func(s *state) {
 		if s.Removed.Has(p.Hex()) {
@@ -128,7 +128,7 @@ func (f *Fold) Esteem(p nostr.PubKey) (most guild.Trust) {
 	return most
 }
 
-// change changes a line, which may not be there yet.
+// change changes the line of a task and a service, and creates it if necessary.
 func (s *state) change(task string, service guild.Service, by func(*line)) {
 	k := lineKey(task, service)
 	l, ok := s.Lines.Get(k)
@@ -140,7 +140,7 @@ func (s *state) change(task string, service guild.Service, by func(*line)) {
 	s.dirty[k] = true
 }
 
-// changeKnown changes a line that is there.
+// changeKnown changes the line with the key k, if it exists.
 func (s *state) changeKnown(k string, by func(*line)) {
 	if l, ok := s.Lines.Get(k); ok {
 		s.change(l.Task, l.Service, by)
@@ -175,7 +175,7 @@ func (s *state) apply(one fact.Fact, e fact.Entry) {
 	}
 }
 
-// learned takes what trust came to.
+// learned applies a change of trust.
 func (s *state) learned(c fact.TrustChanged, e fact.Entry) {
 	s.change(c.Task, c.Service, func(l *line) {
 		if l.Latest.Attempt == c.Attempt {
@@ -198,7 +198,7 @@ func (s *state) learned(c fact.TrustChanged, e fact.Entry) {
 	}
 }
 
-// ended takes what a meeting came to. What broke out is said at once, by its verdict.
+// ended applies the end of a meeting. A violation waits for nothing here: its verdict has raised an alarm already.
 func (s *state) ended(m fact.MeetingEnded, e fact.Entry) {
 	s.change(m.Task, m.Service, func(l *line) {
 		l.Meeting = ""
@@ -222,7 +222,7 @@ func (s *state) moved(m fact.ProviderMoved) {
 	}
 }
 
-// happened follows an attempt.
+// happened applies the facts of jobs and attempts.
 func (s *state) happened(one fact.Fact, e fact.Entry) {
 	switch one := one.(type) {
 	case fact.JobOpened:
@@ -272,7 +272,7 @@ func (s *state) happened(one fact.Fact, e fact.Entry) {
 	}
 }
 
-// undisputed ends a dispute: the verdict stands.
+// undisputed ends a dispute without a new verdict. The old verdict stays.
 func (s *state) undisputed(id nostr.ID) {
 	s.changeKnown(s.Attempts.Of(id.Hex()).Line, func(l *line) {
 		l.Disputed = slices.DeleteFunc(slices.Clone(l.Disputed), func(d string) bool { return d == id.Hex() })
@@ -298,7 +298,8 @@ func (s *state) over(id nostr.ID, count func(attempt, *line)) {
 	}
 }
 
-// judged takes a verdict, or another one on the same delivery, which ends a dispute.
+// judged applies a verdict. A second verdict on the same delivery replaces the first one in the tally and ends a
+// dispute.
 func (s *state) judged(j fact.AttemptJudged, e fact.Entry) {
 	id := j.Attempt.Hex()
 	a, ok := s.Attempts.Get(id)
@@ -314,12 +315,14 @@ func (s *state) judged(j fact.AttemptJudged, e fact.Entry) {
 		if j.Verdict.Outcome == guild.Violation && a.Outcome != guild.Violation {
 			l.Alarm = &cause{Why: causeViolation, At: e.At, Seq: e.Seq}
 		}
-		if l.Tally.Violated == 0 && a.Outcome == guild.Violation { // the verdict that raised an alarm does not stand
+		if l.Tally.Violated == 0 && a.Outcome == guild.Violation { // the verdict that raised the alarm was overturned
 			l.Alarm = nil
 			if slices.ContainsFunc(l.Said, func(review said) bool { return review.Why == causeViolation }) {
 				l.False = &cause{Why: causeChange, At: e.At, Seq: e.Seq}
 			}
 		}
+		// At most maxRecent judged attempts are kept. A disputed one is not dropped, because its next verdict has to replace
+		// the present one in the tally.
 		l.Recent = append(slices.DeleteFunc(slices.Clone(l.Recent), func(r string) bool { return r == id }), id)
 		oldest := slices.IndexFunc(l.Recent, func(r string) bool { return !slices.Contains(l.Disputed, r) })
 		if len(l.Recent) > maxRecent && oldest >= 0 {
@@ -331,7 +334,7 @@ func (s *state) judged(j fact.AttemptJudged, e fact.Entry) {
 	s.Attempts.Set(id, a)
 }
 
-// recorded takes the receipt of a verdict. That of a private job proves nothing in public.
+// recorded applies the receipt of a verdict. The receipt of a private job must not be named in public.
 func (s *state) recorded(r fact.AttemptRecorded) {
 	a, ok := s.Attempts.Get(r.Attempt.Hex())
 	if !ok || r.Receipt == "" {
@@ -347,7 +350,7 @@ func (s *state) recorded(r fact.AttemptRecorded) {
 	})
 }
 
-// said follows what we say.
+// said applies the facts about this node's own reviews.
 func (s *state) said(one fact.Fact, e fact.Entry) {
 	switch one := one.(type) {
 	case fact.ReviewDrafted:
@@ -383,7 +386,8 @@ func (s *state) drafted(d fact.ReviewDrafted, e fact.Entry) {
 	s.change(d.Task, d.Service, func(l *line) { l.Draft = &draft{made, d.Events} })
 }
 
-// published ends a draft and what it was written for. A change is judged by what is public, and needs no end.
+// published ends a draft and the causes that it was written for. Causes that came after the draft stay. A change of
+// trust needs no end: wants compares the trust with the last published one.
 func (s *state) published(p fact.ReviewPublished, e fact.Entry) {
 	s.changeKnown(s.Reviews.Of(p.Review.Hex()), func(l *line) {
 		if l.Draft == nil || l.Draft.Review != p.Review {
@@ -435,7 +439,7 @@ func (s *state) dropped(d fact.ReviewDropped, e fact.Entry) {
 	})
 }
 
-// undone forgets a deletion that was published, or that no relay will take.
+// undone forgets a deletion that was published or that no relay accepts.
 func (s *state) undone(effect string) {
 	k, ok := s.Undoing.Get(effect)
 	if !ok {

@@ -11,22 +11,23 @@ import (
 	"guild/internal/journal/fold"
 )
 
-// Letters is the fold of what providers are told of verdicts, and of what they say against them. Its memory is short:
-// what nobody may object to any more is forgotten.
+// Letters is the fold of the verdicts that providers are told of, and of their objections. It forgets an attempt once
+// nobody may object to its verdict any more.
 type Letters struct{ *fold.State[letters] }
 
-// letters is the state of the fold. Order is only appended to and cut at the front, because a snapshot shares it.
+// letters is the state of the fold. Order may only be appended to and cut at the front, because a snapshot shares its
+// array.
 type letters struct {
 	Jobs     fold.Table[guild.JobID, string] `json:"jobs"`     // open job → task
-	Open     fold.Table[string, exchange]    `json:"open"`     // attempts without a verdict, by the hex of their id
-	Judged   fold.Table[string, exchange]    `json:"judged"`   // those with one that is young, or disputed
-	Order    []judgedAt                      `json:"order"`    // of those, the oldest first
-	Owed     fold.Table[string, bool]        `json:"owed"`     // those of which the provider is to be told
-	Messages fold.Table[string, string]      `json:"messages"` // ours → the attempt that it is about
-	Objected fold.Table[string, []int64]     `json:"objected"` // provider's key → Unix ms of what it objected lately
+	Open     fold.Table[string, exchange]    `json:"open"`     // attempts without a verdict, by the id in hex
+	Judged   fold.Table[string, exchange]    `json:"judged"`   // attempts with a recent or disputed verdict
+	Order    []judgedAt                      `json:"order"`    // of the judged ones, the oldest first
+	Owed     fold.Table[string, bool]        `json:"owed"`     // judged attempts whose provider has to be told
+	Messages fold.Table[string, string]      `json:"messages"` // id of our message → the attempt that it is about
+	Objected fold.Table[string, []int64]     `json:"objected"` // provider's key → times of its recent objections, in Unix ms
 }
 
-// exchange is what is told of one attempt, and answered. What it points to is never changed in place.
+// exchange holds one attempt, its verdict, and the messages about it. The slices in it are never changed in place.
 type exchange struct {
 	Job      guild.JobID   `json:"job"`
 	Attempt  nostr.ID      `json:"attempt"`
@@ -41,38 +42,38 @@ type exchange struct {
 	Cause    string        `json:"cause,omitempty"`
 	Verdict  guild.Hash    `json:"verdict,omitzero"`
 
-	Recorded int64      `json:"recorded,omitempty"` // Unix ms; 0 while the record of the latest verdict is not written
+	Recorded int64      `json:"recorded,omitempty"` // Unix ms; 0 until the record of the latest verdict is written
 	Receipt  string     `json:"receipt,omitempty"`
 	Stored   guild.Hash `json:"stored,omitzero"`
-	Round    int        `json:"round,omitempty"` // how often it was recorded
+	Round    int        `json:"round,omitempty"` // number of records
 
 	Disputed bool     `json:"disputed,omitempty"` // it is being judged again
-	Objected bool     `json:"objected,omitempty"` // the provider has objected, which it may once
+	Objected bool     `json:"objected,omitempty"` // the provider has used its one objection
 	Failed   bool     `json:"failed,omitempty"`   // it could not be judged again
-	Kept     int64    `json:"kept,omitempty"`     // Unix ms: since when
-	Messages []string `json:"messages,omitempty"` // ours, in hex
+	Kept     int64    `json:"kept,omitempty"`     // Unix ms: the start of the time for which it is kept
+	Messages []string `json:"messages,omitempty"` // the ids of ours, in hex
 }
 
-// judgedAt says when an attempt got a verdict.
+// judgedAt holds the time of an attempt's verdict, in Unix ms.
 type judgedAt struct {
 	Attempt string `json:"attempt"`
 	At      int64  `json:"at"`
 }
 
-// young is how long after its verdict an attempt is kept, in ms: longer than anybody may object, and as long as it can be
-// judged again.
+// young is the time in ms for which an attempt is kept after its verdict. It is longer than the time to object, and as
+// long as the delivery can be judged again.
 const young = 48 * 60 * 60 * 1000
 
 // NewLetters returns an empty fold.
 func NewLetters() *Letters { return &Letters{fold.NewState[letters]("letters", 2)} }
 
-// of returns what is known of an attempt that has a verdict.
+// of returns the exchange of an attempt that has a verdict.
 func (f *Letters) of(attempt nostr.ID) (x exchange, ok bool) {
 	f.View(func(s *letters) { x, ok = s.Judged.Get(attempt.Hex()) })
 	return x, ok
 }
 
-// about finds the attempt that a message of ours is about.
+// about finds the exchange that a message of ours is about.
 func (f *Letters) about(message nostr.ID) (x exchange, ok bool) {
 	f.View(func(s *letters) {
 		var id string
@@ -84,7 +85,7 @@ func (f *Letters) about(message nostr.ID) (x exchange, ok bool) {
 	return x, ok
 }
 
-// owed lists the attempts of which the provider is to be told, the first recorded first.
+// owed lists the attempts whose providers have to be told, in the order of their records.
 func (f *Letters) owed() (all []exchange) {
 	f.View(func(s *letters) {
 		all = make([]exchange, 0, s.Owed.Len())
@@ -98,18 +99,18 @@ func (f *Letters) owed() (all []exchange) {
 	return all
 }
 
-// owes reports whether the provider is to be told of this verdict.
+// owes reports whether the provider has yet to be told of this record of the verdict.
 func (f *Letters) owes(x exchange) bool {
 	id := x.Attempt.Hex()
 	return fold.Read(f.State, func(s *letters) bool { return s.Owed.Has(id) && s.Judged.Of(id).Round == x.Round })
 }
 
-// objections counts what a provider has objected to within a day.
+// objections counts a provider's objections in the 24 hours before now (Unix ms).
 func (f *Letters) objections(p nostr.PubKey, now int64) (count int) {
 	return fold.Read(f.State, func(s *letters) int { return len(lately(s.Objected.Of(p.Hex()), now)) })
 }
 
-// lately are the moments of the day before now.
+// lately returns those of the times that are within the 24 hours before now.
 func lately(at []int64, now int64) []int64 {
 	return slices.DeleteFunc(slices.Clone(at), func(t int64) bool { return now-t >= 24*60*60*1000 })
 }
@@ -166,7 +167,8 @@ func (s *letters) change(attempt nostr.ID, by func(*exchange)) {
 	}
 }
 
-// judged takes a verdict, or another one on the same delivery, and forgets what is no longer young.
+// judged applies a verdict and forgets attempts that are no longer young. A second verdict on the same delivery
+// replaces the first one.
 func (s *letters) judged(j fact.AttemptJudged, at int64) {
 	for len(s.Order) > 0 && at-s.Order[0].At >= young {
 		s.forget(s.Order[0].Attempt, at)
@@ -187,7 +189,7 @@ func (s *letters) judged(j fact.AttemptJudged, at int64) {
 	s.Order = append(s.Order, judgedAt{id, at})
 }
 
-// forget lets an attempt go, unless it is being judged again or was so lately.
+// forget drops an attempt, unless it is being judged again or was kept anew less than young ago.
 func (s *letters) forget(id string, now int64) {
 	x, ok := s.Judged.Get(id)
 	if !ok || x.Disputed || now-x.Kept < young {
@@ -220,7 +222,8 @@ func (s *letters) told(t fact.AttemptTold) {
 	})
 }
 
-// disputed notes that an attempt is judged again. Of a verdict that may not stand nobody is told.
+// disputed marks an attempt as being judged again. The provider is no longer told of the present verdict, because the
+// next one may replace it.
 func (s *letters) disputed(d fact.AttemptDisputed, at int64) {
 	s.change(d.Attempt, func(x *exchange) {
 		x.Disputed = true

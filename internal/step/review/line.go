@@ -11,56 +11,57 @@ import (
 	"guild/internal/policy"
 )
 
-// Why something is published, as facts have it.
+// The reasons for a review, as they are named in facts.
 const (
 	causeBenchmark = "benchmark" // a meeting ended
-	causeFirst     = "first"     // trust was founded without one
-	causeChange    = "change"    // trust is far from what was published
+	causeFirst     = "first"     // trust was set for the first time, without a meeting
+	causeChange    = "change"    // trust differs too much from the published rating
 	causeViolation = "violation"
 	causeOwner     = "owner"
 )
 
-// Bounds on what is remembered of a line.
+// Limits on the memory of a line.
 const (
-	maxRecent = 16 // judged attempts, which may be disputed
-	maxSaid   = 16 // reviews, which may be taken back
+	maxRecent = 16 // judged attempts; a verdict on them can be disputed
+	maxSaid   = 16 // published reviews; they can be retracted
 )
 
-// settling is how long a verdict waits for its receipt and for trust to have learned from it, before something is said
-// without them.
+// settling limits how long a review waits for the latest verdict's receipt and change of trust. After that it is
+// written without them.
 const settling = time.Minute
 
-// line is what this node knows and has said of a service's work on a task. What it points to is never changed in place.
+// line holds this node's knowledge of a service's work on a task, and its reviews of it. The pointers and slices in it
+// are never changed in place.
 type line struct {
 	Service guild.Service `json:"service"`
 	Task    string        `json:"task"`
 
 	Trust     guild.Trust `json:"trust"`
-	Met       bool        `json:"met,omitempty"`       // trust was founded
-	Merged    bool        `json:"merged,omitempty"`    // it is what another guild said, and nothing was learned since
-	Concluded *concluded  `json:"concluded,omitempty"` // by the latest meeting
-	Meeting   string      `json:"meeting,omitempty"`   // that goes on
+	Met       bool        `json:"met,omitempty"`       // trust was set
+	Merged    bool        `json:"merged,omitempty"`    // the trust was imported from another guild, and no verdict has changed it since
+	Concluded *concluded  `json:"concluded,omitempty"` // result of the latest meeting
+	Meeting   string      `json:"meeting,omitempty"`   // id of the meeting that is running
 	Tally     tally       `json:"tally"`
 	Latest    latest      `json:"latest,omitzero"`
 	Proof     *proof      `json:"proof,omitempty"`
 	Recent    []string    `json:"recent,omitempty"` // attempts in hex, the latest last
-	Open      bool        `json:"open,omitempty"`   // some of it was no private job
+	Open      bool        `json:"open,omitempty"`   // some of it came from a job that was not private
 
 	Waiting *cause `json:"waiting,omitempty"` // benchmark or first
 	Alarm   *cause `json:"alarm,omitempty"`   // violation
-	False   *cause `json:"false,omitempty"`   // change: a violation that was published is none after all
-	Failed  int64  `json:"failed,omitempty"`  // Unix ms: when no relay took a review
+	False   *cause `json:"false,omitempty"`   // change: a published violation was overturned
+	Failed  int64  `json:"failed,omitempty"`  // Unix ms of the last time that no relay took a review
 
 	Draft  *draft        `json:"draft,omitempty"`
 	Said   []said        `json:"said,omitempty"`      // the latest last
-	Public *guild.Trust  `json:"public,omitempty"`    // that the last published rating says, taken back or not
-	Undone []nostr.Event `json:"deletions,omitempty"` // deletions that are to be published
+	Public *guild.Trust  `json:"public,omitempty"`    // the trust in the last published rating, retracted or not
+	Undone []nostr.Event `json:"deletions,omitempty"` // deletions to be published
 
 	Held     *held    `json:"held,omitempty"`
 	Disputed []string `json:"disputed,omitempty"` // attempts in hex
 }
 
-// concluded is what a meeting came to.
+// concluded is the result of a meeting.
 type concluded struct {
 	Meeting string              `json:"meeting"`
 	To      guild.ProviderState `json:"to"`
@@ -68,21 +69,21 @@ type concluded struct {
 	Runs    int                 `json:"runs"`
 }
 
-// tally counts what became of the attempts.
+// tally counts the endings of the attempts.
 type tally struct {
 	Passed   int         `json:"passed,omitempty"`
 	Partial  int         `json:"partial,omitempty"`
 	Failed   int         `json:"failed,omitempty"`
 	Crashed  int         `json:"crashed,omitempty"`
 	Violated int         `json:"violated,omitempty"`
-	Expired  int         `json:"expired,omitempty"` // the request arrived, and nothing came in time
+	Expired  int         `json:"expired,omitempty"` // the request arrived, but no answer in time
 	Faults   int         `json:"faults,omitempty"`  // answers that broke the protocol
-	Scores   guild.Score `json:"scores,omitempty"`  // of all verdicts together
+	Scores   guild.Score `json:"scores,omitempty"`  // the sum over all verdicts
 }
 
 func (t tally) judged() int { return t.Passed + t.Partial + t.Failed + t.Crashed + t.Violated }
 
-// count adds a verdict, or takes it out again.
+// count adds a verdict (by is 1) or subtracts it (by is -1).
 func (t *tally) count(o guild.Outcome, score guild.Score, by int) {
 	switch o {
 	case guild.Success:
@@ -101,7 +102,7 @@ func (t *tally) count(o guild.Outcome, score guild.Score, by int) {
 	t.Scores += guild.Score(by) * score
 }
 
-// latest is the verdict that came last.
+// latest is the newest verdict.
 type latest struct {
 	Attempt  nostr.ID `json:"attempt"`
 	At       int64    `json:"at"` // Unix ms
@@ -109,7 +110,7 @@ type latest struct {
 	Learned  bool     `json:"learned,omitempty"`
 }
 
-// proof is the latest recorded attempt with a verdict that was of no private job.
+// proof is the latest recorded attempt that has a verdict and belongs to no private job.
 type proof struct {
 	Attempt nostr.ID   `json:"attempt"`
 	Kind    int        `json:"kind"` // of the request
@@ -118,7 +119,7 @@ type proof struct {
 	Verdict guild.Hash `json:"verdict"`
 }
 
-// cause makes something due.
+// cause is a reason for a review.
 type cause struct {
 	Why     string `json:"why"`
 	At      int64  `json:"at"` // Unix ms
@@ -126,26 +127,26 @@ type cause struct {
 	Meeting string `json:"meeting,omitempty"`
 }
 
-// draft is a signed review on its way to relays.
+// draft is a signed review that is not published yet.
 type draft struct {
 	said
 	Events []nostr.Event `json:"events"`
 }
 
-// said is one review.
+// said is one review of this node.
 type said struct {
 	Review    nostr.ID        `json:"review"`
 	Trust     guild.Trust     `json:"trust"`
 	Why       string          `json:"why"`
-	Seq       uint64          `json:"seq"` // entry that has the events
-	At        int64           `json:"at"`  // Unix ms when it was drafted, and then when it was published
+	Seq       uint64          `json:"seq"` // the journal entry with the events
+	At        int64           `json:"at"`  // Unix ms: when it was drafted, later when it was published
 	Date      nostr.Timestamp `json:"date"`
 	Summary   string          `json:"summary"`
 	Events    []written       `json:"written"`
 	Retracted bool            `json:"retracted,omitempty"`
 }
 
-// written is an event of a review.
+// written identifies an event of a review.
 type written struct {
 	ID   nostr.ID   `json:"id"`
 	Kind nostr.Kind `json:"kind"`
@@ -157,7 +158,8 @@ type held struct {
 	At     int64  `json:"at"` // Unix ms
 }
 
-// rating is the trust that a rating is made of: our own; of somebody who founded none, what its benchmarks came to.
+// rating returns the trust to publish: this node's own, or the score of the benchmarks if trust was never set. A
+// provider with a violation always has one, which is 0 if nothing else is known.
 func (l *line) rating() (t guild.Trust, ok bool) {
 	switch {
 	case l.Met:
@@ -168,7 +170,7 @@ func (l *line) rating() (t guild.Trust, ok bool) {
 	return 0, l.Tally.Violated > 0
 }
 
-// rest says why nothing is published for now.
+// rest returns why nothing may be published for now, or "".
 func (l *line) rest() string {
 	switch {
 	case l.Held != nil:
@@ -179,8 +181,8 @@ func (l *line) rest() string {
 	return ""
 }
 
-// quiet says why nothing is published by itself for now. What is known from private jobs alone is nobody's business,
-// unless the owner says it.
+// quiet returns why nothing is published automatically for now, or "". A review that rests on private jobs alone would
+// reveal that they exist, so only the owner may publish it.
 func (l *line) quiet() string {
 	if rest := l.rest(); rest != "" {
 		return rest
@@ -191,7 +193,11 @@ func (l *line) quiet() string {
 	return ""
 }
 
-// wants is what is to be said, and when (the table of section 4.3.3), as if nothing were held.
+// wants returns the review that is due and from when (the table of section 4.3.3), regardless of holds.
+//
+// The zero time means at once. A benchmark's result waits for the policy's delay. Every review waits until the latest
+// verdict is recorded and trust has followed it, but not longer than settling, so that it can name the receipt and
+// shows the new trust. After a review that no relay took, the next one waits for the policy's delay, too.
 func (l *line) wants(p policy.Review) (why string, ready time.Time, ok bool) {
 	rating, ok := l.rating()
 	if !ok {
@@ -218,7 +224,7 @@ func (l *line) wants(p policy.Review) (why string, ready time.Time, ok bool) {
 	return why, ready, true
 }
 
-// outdated says why a draft is not to be published any more.
+// outdated returns why a draft must not be published any more, or "".
 func (l *line) outdated(p policy.Review) string {
 	rating, _ := l.rating()
 	switch {
@@ -232,7 +238,7 @@ func (l *line) outdated(p policy.Review) string {
 	return ""
 }
 
-// find looks one of our latest reviews up.
+// find finds one of this node's latest reviews on the line.
 func (l *line) find(review nostr.ID) (said, bool) {
 	i := slices.IndexFunc(l.Said, func(s said) bool { return s.Review == review })
 	if i < 0 {
@@ -245,7 +251,7 @@ func (l *line) subject() fact.Subject { return fact.ReviewSubject(l.Task, l.Serv
 
 func distance(a, b guild.Trust) guild.Trust { return max(a-b, b-a) }
 
-// after is a moment in Unix ms and some ms more.
+// after returns the time that is ms after at, both in milliseconds.
 func after(at, ms int64) time.Time { return time.UnixMilli(at + ms) }
 
 func later(a, b time.Time) time.Time {

@@ -16,21 +16,21 @@ import (
 	"guild/nip90"
 )
 
-// Who has a verdict given again.
+// The parties that can have a verdict judged again, as they are named in facts.
 const (
 	byProvider = "provider"
 	byOwner    = "owner"
 )
 
-// Why a verdict is not given again.
+// The reasons why a verdict is not judged again.
 var (
 	ErrNoVerdict = errors.New("there is no recorded verdict that is young enough")
 	ErrDisputed  = errors.New("it is being judged again already")
 	ErrFinal     = errors.New("the verdict is final")
 )
 
-// Read takes a private message from somebody: an objection, or an answer to what we said of a verdict. What changes
-// nothing is a *guild.DropError.
+// Read handles a private message: an objection, or an answer to a message about a verdict. It returns a
+// *guild.DropError for a message that changes nothing.
 func (m *Mail) Read(ctx context.Context, from nostr.PubKey, message, reply nostr.ID, content string) error {
 	if letter.TypeOf(content) == letter.TypeObjection {
 		o, err := letter.DecodeObjection(content)
@@ -44,13 +44,13 @@ func (m *Mail) Read(ctx context.Context, from nostr.PubKey, message, reply nostr
 	case !ok:
 		return guild.Drop(guild.Unrequested, "a private message that answers nothing we said")
 	case x.Outcome == guild.Success:
-		return guild.Drop(guild.Unrequested, "an answer to a verdict of SUCCESS") // thanks, as a rule
+		return guild.Drop(guild.Unrequested, "an answer to a verdict of SUCCESS") // usually thanks
 	}
 	return m.Objected(ctx, from, x.Attempt, content, message)
 }
 
-// Objects reports whether feedback (kind 7000) is an objection: an error by the provider of an attempt that has a verdict,
-// and not from before it.
+// Objects reports whether feedback (kind 7000) is an objection: it has the status error, comes from the provider of an
+// attempt that has a verdict, and is not older than the verdict.
 func (m *Mail) Objects(e nostr.Event) bool {
 	if e.Kind != nip90.KindFeedback {
 		return false
@@ -63,7 +63,7 @@ func (m *Mail) Objects(e nostr.Event) bool {
 	return status != nil && status[1] == string(nip90.Error)
 }
 
-// named finds the attempt that an event names.
+// named finds the attempt that an event names in its e tag.
 func (m *Mail) named(e nostr.Event) (exchange, bool) {
 	tag := e.Tags.Find("e")
 	if tag == nil {
@@ -76,7 +76,7 @@ func (m *Mail) named(e nostr.Event) (exchange, bool) {
 	return m.fold.of(id)
 }
 
-// Observe takes feedback that Objects. What changes nothing is a *guild.DropError.
+// Observe handles feedback for which Objects is true. It returns a *guild.DropError for feedback that changes nothing.
 func (m *Mail) Observe(ctx context.Context, v guild.Verified) error {
 	e := v.Event()
 	x, ok := m.named(e)
@@ -90,8 +90,11 @@ func (m *Mail) Observe(ctx context.Context, v guild.Verified) error {
 	return m.Objected(ctx, e.PubKey, x.Attempt, reason, e.ID)
 }
 
-// Objected has a verdict given again, because the provider of the attempt says so in an event: once for each attempt, as
-// long as the policy says after the verdict, and so many times a day. What changes nothing is a *guild.DropError.
+// Objected has a verdict judged again because the provider of the attempt has objected in event. A provider may object
+// once to each attempt, within the policy's time after the verdict, and only so often a day. Objected returns a
+// *guild.DropError if the objection changes nothing.
+//
+// Judging costs this node a sandboxed run, so the limits also keep a provider from using it up.
 func (m *Mail) Objected(ctx context.Context, from nostr.PubKey, request nostr.ID, reason string, event nostr.ID) error {
 	m.turn.Lock()
 	defer m.turn.Unlock()
@@ -109,7 +112,7 @@ func (m *Mail) Objected(ctx context.Context, from nostr.PubKey, request nostr.ID
 	})
 }
 
-// refuse says why an objection is not heard.
+// refuse returns the reason to ignore an objection, or nil.
 func (m *Mail) refuse(x exchange, from nostr.PubKey, now time.Time) error {
 	rules := m.c.Policy().Review
 	switch {
@@ -127,7 +130,7 @@ func (m *Mail) refuse(x exchange, from nostr.PubKey, now time.Time) error {
 	return nil
 }
 
-// Dispute has a verdict given again, because the owner doubts it. Errors match ErrNoVerdict, ErrDisputed or ErrFinal.
+// Dispute has a verdict judged again because the owner doubts it. Errors match ErrNoVerdict, ErrDisputed or ErrFinal.
 func (m *Mail) Dispute(ctx context.Context, attempt nostr.ID, reason string) error {
 	x, ok := m.fold.of(attempt)
 	if !ok {
@@ -142,7 +145,7 @@ func (m *Mail) Dispute(ctx context.Context, attempt nostr.ID, reason string) err
 		case now.Recorded == 0:
 			err = ErrNoVerdict
 		case tx.Now().UnixMilli()-now.At >= m.c.Policy().Review.Objection:
-			err = ErrFinal // what was learned from it is not kept any longer
+			err = ErrFinal // the change of trust can no longer be replaced
 		}
 		if err != nil {
 			return fmt.Errorf("dispute the verdict on %.8s: %w", attempt.Hex(), err)

@@ -20,25 +20,25 @@ import (
 	"guild/nipreview"
 )
 
-// Bounds on what is kept of others' reviews, for anybody can write them and make keys to do so. SEEN has room for it
-// beside what the registry keeps there.
+// Limits on the reviews by others that are kept. They are needed because anybody can write reviews and make keys to do
+// so. They leave room in SEEN for the entries of the registry.
 const (
 	most         = 20_000   // reviews
 	mostStored   = 48 << 20 // bytes in SEEN
-	mostGone     = 5_000    // reviews that were taken back
-	mostOfKey    = 1_000    // reviews by one reviewer who counts
-	mostOfNobody = 32       // reviews by one who does not
+	mostGone     = 5_000    // retracted reviews
+	mostOfKey    = 1_000    // reviews by one reviewer that counts
+	mostOfNobody = 32       // reviews by one that does not
 
 	mostBytes = 32 << 10 // of one review, as JSON
-	mostWords = 4 << 10  // of one by somebody who does not count
-	framing   = 256      // bytes that a message takes in SEEN beside what is in it, roughly
+	mostWords = 4 << 10  // of one review by a reviewer that does not count
+	framing   = 256      // bytes that a message in SEEN takes beside its data, roughly
 	maxShown  = 300      // bytes of a summary that are kept in memory
 )
 
-// seenPrefix is where others' reviews are in SEEN.
+// seenPrefix begins the subjects of others' reviews in SEEN.
 const seenPrefix = "review"
 
-// place is what a review is about and whose it is: the newest one counts.
+// place identifies a reviewer, a subject and a task. Only the newest review of a place counts.
 type place [16]byte
 
 func placeOf(reviewer, subject nostr.PubKey, task string) place {
@@ -48,7 +48,7 @@ func placeOf(reviewer, subject nostr.PubKey, task string) place {
 
 func (p place) subject() string { return fmt.Sprintf("%s.%x", seenPrefix, p[:]) }
 
-// opinion is a review by somebody else, as far as it is used.
+// opinion is a review by another key, reduced to the parts that are used.
 type opinion struct {
 	id, request       nostr.ID
 	reviewer, subject nostr.PubKey
@@ -58,26 +58,29 @@ type opinion struct {
 	summary           string
 	evidence          nipreview.Evidence // its receipt and the two hashes
 	proven            bool               // the receipt was verified
-	tried             int                // attempts to do so
+	tried             int                // attempts to verify it
 	stored            int                // bytes in SEEN
 }
 
-// others is what others say, in memory; SEEN has it whole.
+// others holds other keys' reviews in memory. SEEN holds the whole events.
+//
+// writes is locked before mu. It is held while memory and SEEN change together, so that both end with the same review
+// of a place. mu guards the memory alone, so that readers do not wait for the journal.
 type others struct {
 	c      Config
 	fold   *Fold
 	follow map[nostr.PubKey]bool
 
-	writes sync.Mutex // one change of the memory and of SEEN at a time
+	writes sync.Mutex // serializes changes of memory and SEEN
 	mu     sync.RWMutex
 	by     map[place]*opinion
 	ids    map[nostr.ID]place
 	about  map[nostr.PubKey]map[place]bool // by subject
 	count  map[nostr.PubKey]int            // by reviewer
 	stored int
-	gone   map[place]nostr.Timestamp // taken back, with all before
-	untold map[place]bool            // receipts to be verified
-	line   []leaving                 // who goes next when there is no room, the first first
+	gone   map[place]nostr.Timestamp // retracted, with everything up to that time
+	untold map[place]bool            // reviews with a receipt to verify
+	line   []leaving                 // the next reviews to be removed when there is no room, the first first
 	limit  int                       // most, or less in tests
 }
 
@@ -90,8 +93,8 @@ func newOthers(c Config, f *Fold) *others {
 	return o
 }
 
-// Observe takes a review by somebody else, or a deletion of one, that came from a relay. What changes nothing is a
-// *guild.DropError. Our own reviews change nothing either, and nobody is told. It may be called from many goroutines.
+// Observe handles a review by another key, or a deletion of one, that came from a relay. It returns a *guild.DropError
+// for an event that changes nothing, but nil for this node's own events. It may be called from many goroutines.
 func (r *Review) Observe(ctx context.Context, from string, v guild.Verified) error {
 	e, o := v.Event(), r.others
 	switch {
@@ -146,13 +149,13 @@ func opinionOf(said nipreview.Review, size int) *opinion {
 	}
 }
 
-// counts reports whether what a key says has any weight.
+// counts reports whether reviews by a key have any weight.
 func (o *others) counts(reviewer nostr.PubKey) bool {
 	return o.follow[reviewer] || o.fold.Esteem(reviewer) > 0
 }
 
-// put changes the memory by a review, and returns those that had to go for it. There is no news in one that is sent
-// again, or in the other kind of one that is known.
+// put stores a review in memory and returns the places that were removed to make room for it. news is false for a
+// review that is known, also in the other of the two kinds.
 func (o *others) put(p place, now *opinion) (left []place, news bool, err error) {
 	counts := o.counts(now.reviewer)
 	o.mu.Lock()
@@ -184,7 +187,7 @@ func (o *others) put(p place, now *opinion) (left []place, news bool, err error)
 	return left, true, nil
 }
 
-// add takes a review into the memory. The lock must be held.
+// add stores a review in memory. The caller holds mu.
 func (o *others) add(p place, now *opinion) {
 	o.by[p], o.ids[now.id] = now, p
 	if o.about[now.subject] == nil {
@@ -196,20 +199,20 @@ func (o *others) add(p place, now *opinion) {
 	delete(o.gone, p)
 }
 
-// newer says whether a review replaces another: the later one does, and of two of a second the one with the lower id.
+// newer reports whether o replaces a review: it is later, or of the same second with the lower id.
 func newer(o *opinion, at nostr.Timestamp, id nostr.ID) bool {
 	return o.at > at || o.at == at && slices.Compare(o.id[:], id[:]) < 0
 }
 
-// leaving is a review that may have to go.
+// leaving is a candidate for removal.
 type leaving struct {
 	place place
 	id    nostr.ID
 	at    nostr.Timestamp
 }
 
-// makeRoom forgets the oldest reviews by keys that do not count, as many as it takes until there is room, or none. Only
-// what is older gives way to somebody who does not count either.
+// makeRoom removes the oldest reviews by keys that do not count until fits is true. It removes none if that is not
+// enough. A newcomer that does not count either only replaces older reviews.
 func (o *others) makeRoom(newcomer *opinion, counts bool, fits func(gone, freed int) bool) (left []place) {
 	for range 2 {
 		left = nil
@@ -235,8 +238,8 @@ func (o *others) makeRoom(newcomer *opinion, counts bool, fits func(gone, freed 
 	return nil
 }
 
-// lineUp lists the reviews that go first. The line is made for many at a time, so that a flood does not have all
-// reviews looked at for each of its events.
+// lineUp lists the reviews to remove next. It sorts once for many removals. Otherwise each event of a flood would make
+// the node look at all reviews.
 func (o *others) lineUp() []leaving {
 	var all []leaving
 	known := map[nostr.PubKey]bool{}
@@ -252,7 +255,7 @@ func (o *others) lineUp() []leaving {
 	return slices.Clone(all[:min(len(all), len(all)/64+1)])
 }
 
-// remove takes a review out of the memory. The lock must be held.
+// remove removes a review from memory. The caller holds mu.
 func (o *others) remove(p place) {
 	old := o.by[p]
 	if old == nil {
@@ -272,12 +275,12 @@ func (o *others) remove(p place) {
 	}
 }
 
-// sighting is what SEEN holds of a review, in two lines of JSON: this, and the event as it came. One that was taken
-// back has the first line only.
+// sighting is the first line of a message in SEEN, as JSON. The second line is the event as it came. A retracted review
+// has no second line.
 type sighting struct {
 	From   string          `json:"from,omitempty"` // relay
 	Proven bool            `json:"proven,omitempty"`
-	Gone   nostr.Timestamp `json:"gone,omitempty"` // everything that was said until then was taken back
+	Gone   nostr.Timestamp `json:"gone,omitempty"` // everything up to this time was retracted
 }
 
 // keep writes a review to SEEN.
@@ -291,8 +294,8 @@ func (o *others) keep(ctx context.Context, p place, from string, raw []byte) err
 	return o.c.Journal.See(ctx, p.subject(), append(append(head, '\n'), raw...))
 }
 
-// recall reads SEEN into the memory. What is stored was verified when it came. What there is no room for goes from
-// there, too.
+// recall reads SEEN into memory. The events were verified before they were stored. Reviews for which there is no room
+// are removed from SEEN as well.
 func (o *others) recall(ctx context.Context) error {
 	var left []string
 	for m, err := range o.c.Journal.Seen(ctx, seenPrefix) {
@@ -309,7 +312,7 @@ func (o *others) recall(ctx context.Context) error {
 	return nil
 }
 
-// remember takes one message of SEEN, and names those that are to be forgotten.
+// remember reads one message of SEEN and returns the subjects that recall has to remove.
 func (o *others) remember(m journal.SeenMessage) (left []string) {
 	p, s, e, err := parseSighting(m)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"guild/nipreview"
 )
 
-// Deletes reports whether a deletion (kind 5) is about reviews: by its tags, or because it names one that is known
+// Deletes reports whether a deletion (kind 5) is about reviews: its tags say so, or it names a review that is known
 // here.
 func (r *Review) Deletes(e nostr.Event) bool {
 	r.others.mu.RLock()
@@ -42,11 +42,11 @@ func (r *Review) Deletes(e nostr.Event) bool {
 	return false
 }
 
-// address is how the addresses (NIP-01) of the opinions of a key begin.
+// address returns the prefix of the addresses (NIP-01) of a key's opinions.
 func address(by nostr.PubKey) string { return fmt.Sprintf("%d:%s:", KindSet, by.Hex()) }
 
-// deleted takes back what a deletion names and its author wrote (NIP-09): by address everything until then, by id the
-// review that counts.
+// deleted retracts the reviews that a deletion names, if they have the same author (NIP-09). An address retracts
+// everything up to the deletion's date, an id only the review that counts.
 func (o *others) deleted(ctx context.Context, e nostr.Event) error {
 	o.writes.Lock()
 	defer o.writes.Unlock()
@@ -63,7 +63,7 @@ func (o *others) deleted(ctx context.Context, e nostr.Event) error {
 	return nil
 }
 
-// targets are the reviews that a deletion takes back, each with all that was said until a time.
+// targets returns the reviews that a deletion retracts, each with the time up to which it does.
 func (o *others) targets(e nostr.Event) map[place]nostr.Timestamp {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -87,8 +87,8 @@ func (o *others) targets(e nostr.Event) map[place]nostr.Timestamp {
 	return targets
 }
 
-// withdraw takes a review back, and writes that to SEEN if it was known: what never was need not be forgotten. Half of
-// the room is kept for those who count: anybody can make keys, and take back what it never said.
+// withdraw retracts a review. It writes that to SEEN only if the review was known. Keys that do not count get half of
+// the room, because anybody can make keys and send deletions of reviews that never existed.
 func (o *others) withdraw(ctx context.Context, p place, until nostr.Timestamp, counts bool) error {
 	room := mostGone
 	if !counts {

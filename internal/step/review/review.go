@@ -1,6 +1,6 @@
-// Package review is the step that says in public what a provider's work was like (kinds 2020 and 32020), reads what
-// others say, and hears objections. It owns the facts review.*, attempt.disputed and attempt.told. What others say is
-// kept in the journal's SEEN stream and never becomes a fact. It never moves trust and never judges.
+// Package review is the step that publishes reviews of providers' work (kinds 2020 and 32020), reads the reviews of
+// others, and handles objections. It owns the facts review.*, attempt.disputed and attempt.told. Others' reviews are
+// kept in the journal's SEEN stream and never become facts. The step never moves trust and never judges.
 package review
 
 import (
@@ -25,14 +25,14 @@ import (
 	"guild/nipreview"
 )
 
-// Kinds that the step takes.
+// The kinds of events that the step handles.
 const (
 	Kind         = nipreview.Kind
 	KindSet      = nipreview.KindSet
 	KindDeletion = nostr.Kind(5)
 )
 
-// Why nothing can be published or taken back.
+// The reasons why a review cannot be published or retracted.
 var (
 	ErrOff     = errors.New("this node publishes no reviews")
 	ErrNothing = errors.New("nothing is known that could be said")
@@ -40,32 +40,32 @@ var (
 	ErrUnknown = errors.New("no review of ours that is public")
 )
 
-// Config says what the step needs.
+// Config configures the step.
 type Config struct {
 	Journal *journal.Journal
 	Keyer   nostr.Keyer
 	PubKey  nostr.PubKey // Keyer's
 	Now     func() time.Time
 
-	Policy  func() policy.Policy // in force
-	Relays  func() []string      // ours
+	Policy  func() policy.Policy // returns the policy in force
+	Relays  func() []string      // returns this node's relays
 	Offer   func(guild.Service) (guild.Offer, bool)
-	Publish func(ctx context.Context, e guild.Verified, relays []string) error // nil when a relay took it
+	Publish func(ctx context.Context, e guild.Verified, relays []string) error // returns nil once a relay took the event
 
-	Measured func(guild.Service) (p50, p95 int64) // latency in ms, 0 when nothing was measured; nothing if nil
-	// Receipt finds the bytes of a receipt by their hash, here or elsewhere. Without it nobody's receipt is verified.
+	Measured func(guild.Service) (p50, p95 int64) // latency in ms, 0 if not measured; optional
+	// Receipt returns the bytes of a receipt by their hash, from here or elsewhere. If nil, no receipt is verified.
 	Receipt func(ctx context.Context, hash guild.Hash) ([]byte, error)
-	// Share puts a receipt where others find it, before a review names it; what it cannot share is named all the same.
-	// Nothing is shared if nil.
+	// Share uploads a receipt before a review names it, so that others can verify it. The review names the receipt even if
+	// that fails. If nil, nothing is shared.
 	Share   func(ctx context.Context, receipt guild.Hash) error
-	Follow  []nostr.PubKey // whose reviews count in full
-	Mirrors bool           // also as kind 31117 and as a label
-	CID     string         // IPFS reference to full logs, named in each review if not empty
-	Off     bool           // no reviews are published; what was published can still be taken back
+	Follow  []nostr.PubKey // reviewers that count in full
+	Mirrors bool           // publish each review also as kind 31117 and as a label
+	CID     string         // IPFS reference to full logs, which each review names if not empty
+	Off     bool           // publish no reviews; published ones can still be retracted
 
-	// Letterbox says at which relays somebody reads private messages (kind 10050), if that is known.
+	// Letterbox returns the relays at which p reads private messages (kind 10050), or nothing if that is unknown.
 	Letterbox func(ctx context.Context, p nostr.PubKey) []string
-	Quiet     bool // nobody is told our verdicts
+	Quiet     bool // do not tell providers their verdicts
 }
 
 // Review is the step.
@@ -76,11 +76,11 @@ type Review struct {
 	others *others
 
 	mu    sync.Mutex
-	due   map[string][]due.Work      // by line: what it makes due
-	dates map[string]nostr.Timestamp // address of an opinion → the latest date that was given to an event about it
+	due   map[string][]due.Work      // by the key of a line: its due effects
+	dates map[string]nostr.Timestamp // address of an opinion → the latest date of an event about it
 }
 
-// Open reads back what was seen of others' reviews.
+// Open returns the step after reading others' reviews back from SEEN.
 func Open(ctx context.Context, c Config, f *Fold) (*Review, error) {
 	r := &Review{c: c, fold: f, outbox: outbox.New(c.Keyer, c.Now), due: map[string][]due.Work{}, dates: map[string]nostr.Timestamp{}}
 	f.Change(func(s *state) { s.all = true })
@@ -91,7 +91,7 @@ func Open(ctx context.Context, c Config, f *Fold) (*Review, error) {
 	return r, nil
 }
 
-// Due lists what is to be published, and the receipts that are to be looked at. It implements due.Source.
+// Due lists the reviews and deletions to publish, and the receipts to verify. It implements due.Source.
 func (r *Review) Due(time.Time) []due.Work {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,8 +110,8 @@ func (r *Review) Due(time.Time) []due.Work {
 	return append(work, r.others.due()...)
 }
 
-// next is what a line makes due: a deletion, and its draft on its way to relays or the next draft. Nobody reviews
-// itself.
+// next returns the effects that a line makes due: its deletions, and either its draft or the next draft. A node does
+// not review itself.
 func (r *Review) next(l line) (work []due.Work) {
 	for _, e := range l.Undone {
 		work = append(work, r.send(l, e.ID, []nostr.Event{e}, nil, nil))
@@ -132,8 +132,8 @@ func (r *Review) next(l line) (work []due.Work) {
 	return work
 }
 
-// drop gives a draft up that is not to be published any more. Where a relay took it all the same, it is public, and the
-// next one follows.
+// drop gives up an outdated draft. If a relay took the draft nevertheless, it is public, and the next review corrects
+// it.
 func (r *Review) drop(l line, reason string) due.Work {
 	return due.Decide("drop review "+l.Draft.Review.Hex(), l.subject(), time.Time{}, func(tx *journal.Tx) error {
 		now, _ := r.fold.line(lineKey(l.Task, l.Service))
@@ -144,7 +144,10 @@ func (r *Review) drop(l line, reason string) due.Work {
 	})
 }
 
-// write signs what is due and records it, so that publishing it again publishes the same.
+// write signs a review and records it as a draft before anything is sent. After a crash the same events are published
+// again, so that relays do not get two reviews for one cause.
+//
+// Signing happens before the decision, which checks again that this review is still due: facts can change meanwhile.
 func (r *Review) write(l line, why string, ready time.Time) due.Work {
 	return due.Work{Key: "write " + string(l.subject()), Guard: l.subject(), Ready: ready, Free: true,
 		Act: func(ctx context.Context) (due.Decision, error) {
@@ -164,7 +167,7 @@ func (r *Review) write(l line, why string, ready time.Time) due.Work {
 		}}
 }
 
-// publish hands a draft to our relays and the provider's.
+// publish sends a draft to this node's relays and to the provider's.
 func (r *Review) publish(l line) due.Work {
 	review := l.Draft.Review
 	return r.send(l, review, l.Draft.Events, func(tx *journal.Tx, relays []string) {
@@ -178,10 +181,11 @@ func (r *Review) publish(l line) due.Work {
 	})
 }
 
-// patience is how long relays may take for one event.
+// patience limits the time for one event at the relays.
 const patience = 20 * time.Second
 
-// send publishes events that belong together. All of them are published again if one failed: they are the same.
+// send publishes events that belong together. After a failure it publishes all of them again, which is harmless because
+// they are the same events.
 func (r *Review) send(l line, id nostr.ID, events []nostr.Event, done func(*journal.Tx, []string), park func(*journal.Tx, string)) due.Work {
 	return due.Work{Key: due.Publishing(id), Guard: l.subject(), Lease: 2 * time.Minute, Park: park,
 		Act: func(ctx context.Context) (due.Decision, error) {
@@ -205,8 +209,8 @@ func (r *Review) send(l line, id nostr.ID, events []nostr.Event, done func(*jour
 		}}
 }
 
-// share offers the receipt that a review names to whoever verifies it. Where that fails the review is
-// published all the same, and whoever looks for the receipt finds none.
+// share uploads the receipt that a review names. If that fails the review is published anyway, and readers cannot
+// verify it.
 func (r *Review) share(ctx context.Context, e nostr.Event) {
 	said, err := nipreview.Parse(e)
 	if err != nil || r.c.Share == nil || said.Evidence.ReceiptHash.IsZero() {
@@ -223,7 +227,7 @@ func (r *Review) pass(ctx context.Context, v guild.Verified, relays []string) er
 	return r.c.Publish(ctx, v, relays)
 }
 
-// relays are the provider's and ours, each once.
+// relays returns the provider's relays and this node's, each once.
 func (r *Review) relays(s guild.Service) (urls []string) {
 	offer, _ := r.c.Offer(s)
 	for _, url := range slices.Concat(offer.Relays, r.c.Relays()) {
@@ -279,8 +283,8 @@ func (r *Review) draft(ctx context.Context, l line, why string) (fact.ReviewDraf
 	return drafted, nil
 }
 
-// date is the date of the next event about an opinion: now, and later than all before, or relays would keep the wrong
-// one.
+// date returns the date of the next event about an opinion. It is now, but later than all earlier ones, because relays
+// keep the event with the latest date.
 func (r *Review) date(address string) nostr.Timestamp {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -291,8 +295,8 @@ func (r *Review) date(address string) nostr.Timestamp {
 	return at
 }
 
-// Publish says at once what is known of a service's work on a task, instead of what is on its way. Errors match
-// ErrOff, ErrNothing or ErrHeld.
+// Publish drafts a review of a service's work on a task at once, and replaces a draft that is not published yet. Errors
+// match ErrOff, ErrNothing or ErrHeld.
 func (r *Review) Publish(ctx context.Context, s guild.Service, task string) error {
 	l, known := r.fold.line(lineKey(task, s))
 	switch {
@@ -318,7 +322,7 @@ func (r *Review) Publish(ctx context.Context, s guild.Service, task string) erro
 	})
 }
 
-// Hold has nothing published of a service's work on a task until Resume.
+// Hold stops all reviews of a service's work on a task until Resume.
 func (r *Review) Hold(ctx context.Context, s guild.Service, task, reason string) error {
 	return r.c.Journal.Do(ctx, fact.ReviewSubject(task, s), "", func(tx *journal.Tx) error {
 		if l, _ := r.fold.line(lineKey(task, s)); l.Held == nil {
@@ -328,8 +332,8 @@ func (r *Review) Hold(ctx context.Context, s guild.Service, task, reason string)
 	})
 }
 
-// Resume ends every hold, also that of a dispute: the owner has the last word. What was due meanwhile is published at
-// once, as things are then.
+// Resume ends every hold, including that of a dispute, because the owner decides. A review that became due meanwhile is
+// published at once, with the present numbers.
 func (r *Review) Resume(ctx context.Context, s guild.Service, task, reason string) error {
 	return r.c.Journal.Do(ctx, fact.ReviewSubject(task, s), "", func(tx *journal.Tx) error {
 		if l, _ := r.fold.line(lineKey(task, s)); l.rest() != "" {
@@ -339,8 +343,8 @@ func (r *Review) Resume(ctx context.Context, s guild.Service, task, reason strin
 	})
 }
 
-// Retract takes one of our latest reviews back (NIP-09). What it said stays what changes are measured against, so that
-// it is not said again at once. Errors match ErrUnknown.
+// Retract takes one of this node's latest reviews back (NIP-09). Later changes are still measured against it, so that
+// the same review does not become due at once. Errors match ErrUnknown.
 func (r *Review) Retract(ctx context.Context, review nostr.ID, reason string) error {
 	l, _ := r.fold.of(review)
 	said, ok := l.find(review)
@@ -352,7 +356,7 @@ func (r *Review) Retract(ctx context.Context, review nostr.ID, reason string) er
 	newest := r.fold.dated(address).Said == said.Date
 	for _, e := range said.Events {
 		deletion.Tags = append(deletion.Tags, nostr.Tag{"e", e.ID.Hex()})
-		if e.Kind == KindSet && newest { // else it would take a later one back, too
+		if e.Kind == KindSet && newest { // else the address would retract a later review, too
 			deletion.Tags = append(deletion.Tags, nostr.Tag{"a", fmt.Sprintf("%d:%s:%s", KindSet, r.c.PubKey.Hex(), address)})
 		}
 	}

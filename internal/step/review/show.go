@@ -13,18 +13,18 @@ import (
 	"guild/nipreview"
 )
 
-// Where one of our reviews is.
+// The states of one of this node's reviews.
 const (
 	Waiting   = "waiting"   // it will be written
-	Held      = "held"      // it will be written once a hold ends
-	Drafted   = "drafted"   // it is on its way to relays
-	Published = "published" // relays have it
-	Retracted = "retracted" // and were told to forget it
+	Held      = "held"      // it will be written when a hold ends
+	Drafted   = "drafted"   // it is not published yet
+	Published = "published" // a relay took it
+	Retracted = "retracted" // a deletion of it was published or is due
 )
 
-// Ours is one of our reviews, or one to come.
+// Ours is one of this node's reviews, or one that is due later.
 type Ours struct {
-	Review  nostr.ID // zero for one to come
+	Review  nostr.ID // zero for one that is not written yet
 	Service guild.Service
 	Task    string
 	State   string
@@ -32,10 +32,10 @@ type Ours struct {
 	At      int64  // Unix ms: when it was drafted or published, or will be
 	Cause   string // benchmark, first, change, violation or owner
 	Summary string
-	Reason  string // of a hold
+	Reason  string // why it is held
 }
 
-// Ours lists our latest reviews and those to come, the latest first; of one task if it is not "".
+// Ours lists this node's latest and coming reviews of a task, or of all tasks if task is "". The latest come first.
 func (r *Review) Ours(task string) (all []Ours) {
 	for _, l := range r.fold.lines() {
 		if (task == "" || l.Task == task) && l.Service.PubKey != r.c.PubKey {
@@ -48,7 +48,7 @@ func (r *Review) Ours(task string) (all []Ours) {
 	return all
 }
 
-// OursOf lists those of one service's work on a task.
+// OursOf lists the reviews of one service's work on a task.
 func (r *Review) OursOf(s guild.Service, task string) []Ours {
 	l, ok := r.fold.line(lineKey(task, s))
 	if !ok {
@@ -89,7 +89,7 @@ func (o Ours) of(s said, state string) Ours {
 	return o
 }
 
-// Events returns the signed events of one of our latest reviews, that of kind 2020 first. Errors match ErrUnknown.
+// Events returns the signed events of one of this node's latest reviews, kind 2020 first. Errors match ErrUnknown.
 func (r *Review) Events(ctx context.Context, review nostr.ID) ([]nostr.Event, error) {
 	l, _ := r.fold.of(review)
 	s, ok := l.find(review)

@@ -15,33 +15,33 @@ import (
 	"guild/internal/letter"
 )
 
-// Mail is the part of the step that speaks with providers in private: it tells them what their deliveries were found to
-// be, and hears what they say against that.
+// Mail is the part of the step that exchanges private messages with providers: it tells them the verdicts on their
+// deliveries and handles their objections.
 type Mail struct {
 	c    Config
 	fold *Letters
-	turn sync.Mutex // held while an objection is weighed, so that no two of them take a provider's last one
+	turn sync.Mutex // held while an objection is checked, so that two at once cannot both pass a provider's limit
 }
 
-// NewMail returns the step on its fold. Of c it needs the journal, the keys, the clock, the policy, the relays, Offer and
-// Publish.
+// NewMail returns the step on its fold. Of c it uses Journal, Keyer, PubKey, Policy, Relays, Offer, Publish,
+// Letterbox and Quiet.
 func NewMail(c Config, f *Letters) *Mail { return &Mail{c: c, fold: f} }
 
-// Due lists the verdicts that providers are to be told of. It implements due.Source.
+// Due lists the verdicts to send to providers. It implements due.Source.
 func (m *Mail) Due(now time.Time) (work []due.Work) {
 	if m.c.Quiet {
 		return nil
 	}
 	for _, x := range m.fold.owed() {
-		if x.Provider.PubKey != m.c.PubKey && now.UnixMilli()-x.Kept < young { // what is older interests nobody
+		if x.Provider.PubKey != m.c.PubKey && now.UnixMilli()-x.Kept < young { // later it is of no use
 			work = append(work, m.tell(x))
 		}
 	}
 	return work
 }
 
-// tell sends a provider what its delivery was found to be. The message is made of facts alone: sent again, it is the
-// same one to whoever opens it.
+// tell sends a provider the verdict on its delivery. The message contains facts only, and its date is that of the
+// record. Sent again after a crash it has the same id, so that the provider sees it once.
 func (m *Mail) tell(x exchange) due.Work {
 	told := func(given string) func(*journal.Tx) error {
 		return func(tx *journal.Tx) error {
@@ -60,7 +60,7 @@ func (m *Mail) tell(x exchange) due.Work {
 			}
 			return told(""), nil
 		},
-		Park: func(tx *journal.Tx, reason string) { _ = told(reason)(tx) }, // it has no error
+		Park: func(tx *journal.Tx, reason string) { _ = told(reason)(tx) }, // it returns no error
 	}
 }
 
@@ -82,7 +82,8 @@ func (m *Mail) send(ctx context.Context, x exchange) error {
 	return m.c.Publish(ctx, v, m.relays(ctx, x.Provider))
 }
 
-// relays are those at which a provider reads private messages; if it does not say, those of its announcement and ours.
+// relays returns the relays at which a provider reads private messages. If they are unknown, it returns those of the
+// provider's announcement and this node's.
 func (m *Mail) relays(ctx context.Context, s guild.Service) (urls []string) {
 	if m.c.Letterbox != nil {
 		if urls = m.c.Letterbox(ctx, s.PubKey); len(urls) > 0 {
@@ -98,7 +99,7 @@ func (m *Mail) relays(ctx context.Context, s guild.Service) (urls []string) {
 	return urls
 }
 
-// telling is the key of the effect: every record of an attempt is told of once.
+// telling returns the key of the effect. Each record of an attempt is told once.
 func (x exchange) telling() string {
 	if x.Round <= 1 {
 		return "tell " + x.Attempt.Hex()
@@ -106,10 +107,10 @@ func (x exchange) telling() string {
 	return fmt.Sprintf("tell %s, for the %d. time", x.Attempt.Hex(), x.Round)
 }
 
-// said is the date of the message.
+// said returns the date of the message.
 func (x exchange) said() time.Time { return time.UnixMilli(x.Recorded) }
 
-// until is when the latest verdict becomes final, zero for one that is.
+// until returns when the latest verdict becomes final, or zero if it is final.
 func (m *Mail) until(x exchange) time.Time {
 	if x.Objected {
 		return time.Time{}
@@ -117,7 +118,7 @@ func (m *Mail) until(x exchange) time.Time {
 	return time.UnixMilli(x.At + m.c.Policy().Review.Objection)
 }
 
-// content is the message to the provider.
+// content returns the message to the provider.
 func (m *Mail) content(x exchange) (dm.Message, error) {
 	v := letter.Verdict{
 		Request: x.Attempt, Task: x.Task, Outcome: x.Outcome, Score: x.Score, Passed: x.Passed, Expected: x.Expected, Cause: x.Cause,
@@ -130,7 +131,7 @@ func (m *Mail) content(x exchange) (dm.Message, error) {
 	return dm.Message{Content: content, Subject: fmt.Sprintf("Verdict on request %.8s", x.Attempt.Hex())}, err
 }
 
-// sentence says the verdict to a person, and until when it can be contested.
+// sentence tells a person the verdict and until when it can be contested.
 func (x exchange) sentence(until time.Time) string {
 	found := fmt.Sprintf("%s, with the score %s", x.Outcome, x.Score)
 	if x.Cause != "" {
@@ -147,8 +148,8 @@ func (x exchange) sentence(until time.Time) string {
 		what, found, until.UTC().Format("2006-01-02 15:04 MST"))
 }
 
-// publicCause is why a delivery was not accepted, as its provider may know it: in words of our own. A verdict's own cause
-// names tests, which may be kept from providers, and may repeat what the judged code has printed.
+// publicCause tells the provider why its delivery was not accepted, in fixed words. The cause in a verdict must not be
+// sent: it names tests, which may be hidden from providers, and may repeat output of the judged code.
 func publicCause(v guild.Verdict) string {
 	switch {
 	case v.Outcome == guild.Success:
@@ -162,7 +163,7 @@ func publicCause(v guild.Verdict) string {
 	case v.Expected == 0:
 		return "nothing in it could be tested"
 	case v.Passed == v.Expected:
-		return "" // what did not pass was no test
+		return "" // it failed something other than a test
 	}
 	return fmt.Sprintf("%d of %d tests did not pass", v.Expected-v.Passed, v.Expected)
 }

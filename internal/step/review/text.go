@@ -10,18 +10,19 @@ import (
 	"guild/nipreview"
 )
 
-// enough is how many verdicts there must be before something is said of their share.
+// enough is the number of verdicts from which on a text mentions their share.
 const enough = 3
 
-// wavering is how many times the median the 95th percentile of latency may be without being called a variance.
+// wavering limits the 95th percentile of latency, in medians. Above it, a review says that latency varies.
 const wavering = 2
 
-// figures are what a text is made of: numbers that this node has counted or measured, and no word of the provider's.
+// figures holds the numbers that a text is written from. All were counted or measured by this node. Text of the
+// provider never gets into a review.
 type figures struct {
 	line
 	rating   guild.Trust
 	alert    bool
-	p50, p95 int64 // ms; 0 when nothing was measured
+	p50, p95 int64 // ms; 0 if not measured
 }
 
 // content writes the text of a review (section 4.3.2.4).
@@ -47,7 +48,7 @@ func (f figures) content() nipreview.Content {
 	return c
 }
 
-// score is the mean of all verdicts, or what the benchmarks came to where there are none to add up.
+// score returns the mean score of all verdicts, or the score of the latest meeting if there are none.
 func (f figures) score() (guild.Score, bool) {
 	if n := f.Tally.judged(); n > 0 {
 		return f.Tally.Scores / guild.Score(n), true
@@ -83,7 +84,7 @@ func (f figures) summary() string {
 	return s.String()
 }
 
-// grade is the rating in a word.
+// grade returns the rating in words.
 func (f figures) grade() string {
 	switch {
 	case f.Tally.Violated > 0:
@@ -154,7 +155,7 @@ func (f figures) recommendation() string {
 // wavers reports whether the slowest answers take much longer than the usual ones.
 func (f figures) wavers() bool { return f.p50 > 0 && f.p95 > wavering*f.p50 }
 
-// tenths is a/b with one digit after the point, rounded.
+// tenths returns a/b with one digit after the point, rounded.
 func tenths(a, b int64) string {
 	n := (a*10 + b/2) / b
 	return fmt.Sprintf("%d.%d", n/10, n%10)

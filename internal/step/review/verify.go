@@ -15,13 +15,13 @@ import (
 	"guild/receipt"
 )
 
-// atOnce is how many receipts are looked for at a time, and looks how often each is.
+// Limits on verifying receipts.
 const (
 	atOnce = 4
 	looks  = 3
 )
 
-// errFalse says that a receipt does not prove a review, and never will.
+// errFalse matches errors about a receipt that does not prove a review. Another try would not help.
 var errFalse = errors.New("the receipt does not prove it")
 
 // verifiable reports whether a review names a receipt that could be verified.
@@ -29,9 +29,11 @@ func (o *opinion) verifiable() bool {
 	return o.evidence.Receipt != "" && !o.evidence.ReceiptHash.IsZero()
 }
 
-// verify says whether a receipt proves that there was a job of the kind that a review speaks of: it is the one that is
-// named, whole and valid, and of this provider, task and verdict. A receipt does not say who the customer was, so that
-// it adds to the word of a reviewer who is trusted, and makes nobody trusted.
+// verify returns an error unless a receipt proves a review. It must be valid, have the hash and id that the review
+// names, and be of the same provider, task and verdict.
+//
+// A receipt does not name the customer, so anybody can cite it. It therefore raises the weight of a reviewer that
+// counts already, and gives no weight to one that does not.
 func (o *opinion) verify(raw []byte) error {
 	r, err := receipt.Decode(raw)
 	if err == nil {
@@ -59,7 +61,8 @@ func (o *opinion) verify(raw []byte) error {
 	return nil
 }
 
-// due lists receipts that are to be verified: of reviewers who count, for nobody else can have us fetch anything.
+// due lists the receipts to verify. Only those of reviewers that count are in it, so that strangers cannot make this
+// node fetch anything.
 func (o *others) due() (work []due.Work) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -86,7 +89,7 @@ func (o *others) look(p place, said opinion) due.Work {
 		}}
 }
 
-// looked notes what came of looking at a receipt.
+// looked notes the result of verifying a receipt.
 func (o *others) looked(ctx context.Context, p place, said opinion, failed error) error {
 	o.writes.Lock()
 	defer o.writes.Unlock()
@@ -94,7 +97,7 @@ func (o *others) looked(ctx context.Context, p place, said opinion, failed error
 	now := o.by[p]
 	if now == nil || now.id != said.id {
 		o.mu.Unlock()
-		return nil // another one came meanwhile
+		return nil // replaced meanwhile by another review
 	}
 	changed := *now
 	changed.tried++
