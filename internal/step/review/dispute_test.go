@@ -39,7 +39,7 @@ import (
 
 const python = "python"
 
-// party is a node's key.
+// party is a node's key pair.
 type party struct {
 	signer *key.Signer
 	key    nostr.PubKey
@@ -50,15 +50,15 @@ func newParty(n byte) party {
 	return party{key.NewSigner(secret), secret.PubKey()}
 }
 
-// court is a customer with every step that a verdict goes through, and the provider that it judges, each with a journal
-// of its own. What one publishes reaches the other at once.
+// court is a customer with every step that handles a verdict, and the provider that it judges. Each has its own
+// journal. What one of them publishes reaches the other at once.
 type court struct {
 	*testing.T
 	customer, provider party
 	service            guild.Service
 	task               guild.Hash // blob: the bundle, which is its own delivery, too
 
-	journal  *journal.Journal // the customer's
+	journal  *journal.Journal // of the customer
 	blobs    *blob.Store
 	jobs     *jobs.Fold
 	partners *partner.Fold
@@ -66,14 +66,14 @@ type court struct {
 	record   *record.Fold
 	mail     *review.Mail
 
-	theirs *journal.Journal // the provider's
+	theirs *journal.Journal // of the provider
 	work   *work.Work
 	heard  *work.Judgements
 	scores *work.Customers
 
 	mu       sync.Mutex
-	verdicts []guild.Verdict // that the judge will give, the next one first
-	takes    time.Duration   // to give one
+	verdicts []guild.Verdict // the verdicts that the judge will give, in order
+	takes    time.Duration   // the time for one verdict
 	reviews  []published
 	attempts int
 }
@@ -151,7 +151,7 @@ func (c *court) runs(j *journal.Journal, claims *due.Claims, sources ...due.Sour
 	duetest.Run(c.T, &due.Runner{Journal: j, Claims: claims, Sources: sources})
 }
 
-// examine is the judge: it gives the next of the verdicts that the test says.
+// examine stands in for the judge. It returns the next verdict of the test.
 func (c *court) examine(context.Context, judge.Case) (guild.Verdict, judge.Evidence, error) {
 	c.mu.Lock()
 	takes := c.takes
@@ -167,7 +167,7 @@ func (c *court) examine(context.Context, judge.Case) (guild.Verdict, judge.Evide
 	return v, judge.Evidence("as the test says"), nil
 }
 
-// publish is a relay, and the node of whoever a gift wrap is for.
+// publish stands in for a relay and for the node that a gift wrap is addressed to.
 func (c *court) publish(ctx context.Context, v guild.Verified, _ []string) error {
 	e := v.Event()
 	switch {
@@ -207,7 +207,7 @@ func (c *court) delivers() nostr.ID {
 	c.attempts++
 	id, job := nostr.ID{0xa, byte(c.attempts)}, guild.JobID{byte(c.attempts)}
 	request := nostr.Event{ID: id, Kind: 5000, PubKey: c.customer.key}
-	c.decides(c.theirs, fact.RequestSubject(id), // at once, or else the provider does the work
+	c.decides(c.theirs, fact.RequestSubject(id), // at once, so that the provider does not do the work
 		fact.RequestReceived{Request: id, Customer: c.customer.key, Task: python, Event: request}, fact.RequestFinished{Request: id, Ending: "delivered"})
 	guard := fact.JobSubject(job)
 	c.decides(c.journal, guard, fact.JobOpened{Job: job, Task: python, Kind: 5000, Bundle: c.task})
@@ -223,13 +223,13 @@ func (c *court) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// trusts is how far the customer trusts the provider.
+// trusts returns the customer's trust in the provider.
 func (c *court) trusts() guild.Trust {
 	t, _ := c.trust.Trust(python, c.service)
 	return t
 }
 
-// receipts lists those of an attempt, the latest last.
+// receipts lists the receipts of an attempt, the latest last.
 func (c *court) receipts(id nostr.ID) (all []receipt.Receipt) {
 	c.Helper()
 	for _, s := range c.record.Of(guild.JobID{id[1]}) {
@@ -253,7 +253,7 @@ func (c *court) public() []published {
 	return slices.Clone(c.reviews)
 }
 
-// changes lists those of trust by an attempt.
+// changes lists the changes of trust that an attempt caused.
 func (c *court) changes(id nostr.ID) (all []fact.TrustChanged) {
 	c.Helper()
 	for e, err := range c.journal.Entries(c.Context(), 1) {
@@ -275,8 +275,8 @@ var (
 	violates = guild.Verdict{Outcome: guild.Violation, Strength: guild.Strong, Tier: "none", Expected: 10, Breaches: []guild.Breach{{Syscall: "ptrace"}}}
 )
 
-// A first job founds trust, so a review is due a day later. An hour before that, a second one fails; the provider
-// objects; the judge takes two hours, until after the review was due, and finds that all was well.
+// A first job sets trust, so a review is due a day later. An hour before that, a second job fails and the provider
+// objects. The judge takes two hours, so that the review becomes due meanwhile, and then finds a success.
 func TestObjectionBeforeReview(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t, passed, fails, passed)
@@ -312,7 +312,7 @@ func TestObjectionBeforeReview(t *testing.T) {
 	})
 }
 
-// isCorrected is that a second verdict has taken the place of the first everywhere.
+// isCorrected checks that the second verdict has replaced the first one in every step.
 func (c *court) isCorrected(id nostr.ID, before guild.Trust) {
 	c.Helper()
 	if a, _, _ := c.jobs.Attempt(id); a.State != guild.Recorded || a.Ended != guild.Accepted {

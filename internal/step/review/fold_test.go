@@ -13,7 +13,7 @@ import (
 	"guild/internal/journal/fold/foldtest"
 )
 
-// history draws entries as the journal could hold them, and some that it could not.
+// history draws entries that a journal could hold, and some that it could not.
 func history(t *rapid.T) (all []fact.Entry) {
 	pick := rapid.IntRange(0, 2)
 	for seq := range rapid.IntRange(0, 60).Draw(t, "entries") {

@@ -14,8 +14,8 @@ import (
 	"guild/internal/policy"
 )
 
-// A service's life with a review for every cause but the owner's word, and a hold: of which a process may die after any
-// entry.
+// The history of a service has a review for every cause except the owner's command, and a hold. The process dies after
+// each of its entries in turn.
 func TestKilledAtEveryEntry(t *testing.T) {
 	var whole []fact.Entry
 	var causes []string
@@ -70,7 +70,7 @@ func TestKilledAtEveryEntry(t *testing.T) {
 	}
 }
 
-// until waits for a moment, in Unix ms.
+// until waits until a time in Unix ms.
 func (w *world) until(at int64) { w.pass(time.Until(time.UnixMilli(at))) }
 
 // relive writes the history of a process that died to the journal, each entry at its time.
@@ -85,7 +85,7 @@ func (w *world) relive(history []fact.Entry) {
 	}
 }
 
-// foreign are the facts that other steps write, or the owner.
+// foreign returns the facts that other steps or the owner write.
 func foreign(facts []fact.Fact) []fact.Fact {
 	return slices.DeleteFunc(slices.Clone(facts), func(f fact.Fact) bool {
 		switch f.(type) {
@@ -96,8 +96,8 @@ func foreign(facts []fact.Fact) []fact.Fact {
 	})
 }
 
-// saidOnce is that each cause led to one review, that relays got no other, and that what was signed before the process
-// died is what they got.
+// saidOnce checks that each cause led to one review, that relays got no others, and that they got the events that were
+// signed before the process died.
 func (w *world) saidOnce(died string, before []fact.Entry, causes []string) {
 	w.Helper()
 	if got := w.causes(); !slices.Equal(got, causes) {

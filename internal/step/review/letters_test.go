@@ -14,7 +14,7 @@ import (
 	"guild/internal/journal/fold/foldtest"
 )
 
-// letterHistory draws entries as the journal could hold them, and some that it could not.
+// letterHistory draws entries that a journal could hold, and some that it could not.
 func letterHistory(t *rapid.T) (all []fact.Entry) {
 	pick := rapid.IntRange(0, 3)
 	at := int64(0)
@@ -56,7 +56,7 @@ func TestDisputeHoldsReview(t *testing.T) {
 			w, s := newWorld(t, nil), alice.service()
 			id := w.works(s, 600_000)
 			w.decides(jobOf(id), fact.AttemptDisputed{Attempt: id, By: byProvider, Reason: "why"})
-			for range maxRecent + 1 { // meanwhile it works a lot
+			for range maxRecent + 1 { // many other jobs meanwhile
 				w.works(s, 600_000)
 			}
 			w.pass(10 * day)

@@ -13,8 +13,8 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// A verdict that is told, objected to, given again and told again: a process may die after any entry of that, or before
-// it could write that a message was sent.
+// A verdict is told, objected to, given again and told again. The process dies after each entry of that, and also
+// before it could write that a message was sent.
 func TestMailKilledAtEveryEntry(t *testing.T) {
 	var whole []fact.Entry
 	var want []nostr.ID
@@ -70,7 +70,7 @@ func (o *office) ids() (ids []nostr.ID) {
 	return ids
 }
 
-// goOn has the rest of the world do what it did: other steps decide, and the provider objects, which relays say twice.
+// goOn does what the rest of the world did: other steps decide, and the provider objects, which relays send twice.
 func (o *office) goOn(rest []fact.Entry) {
 	o.Helper()
 	for _, e := range rest {
@@ -91,7 +91,7 @@ func (o *office) goOn(rest []fact.Entry) {
 	wantDrop(o.T, o.objects(alice, nostr.ID{0xa, 1}, 1), guild.Repeated)
 }
 
-// endsAlike is that both verdicts were told in the same messages, and the objection was heard once.
+// endsAlike checks that both verdicts were told in the same messages and that the objection was accepted once.
 func (o *office) endsAlike(died string, want []nostr.ID, before []fact.Entry) {
 	o.Helper()
 	told := o.all("attempt.told")

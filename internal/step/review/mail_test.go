@@ -24,7 +24,7 @@ import (
 	"guild/nip90"
 )
 
-// office is a journal with the mail at work.
+// office is a journal with a running Mail.
 type office struct {
 	*testing.T
 	*Mail
@@ -36,7 +36,7 @@ type office struct {
 
 	mu       sync.Mutex
 	sent     []guild.Verified
-	relays   [][]string // to which
+	relays   [][]string // the relays of each
 	refuses  error
 	attempts int
 }
@@ -111,7 +111,7 @@ func (o *office) asks(p person) nostr.ID {
 	return id
 }
 
-// failed is a verdict whose cause names what nobody may know.
+// failed returns a verdict whose cause names a hidden test.
 func failed(passed, expected int) guild.Verdict {
 	return guild.Verdict{Outcome: guild.Failure, Score: guild.Score(passed * guild.Micro / expected), Passed: passed, Expected: expected,
 		Cause: "7 of 10 tests did not pass: test_secret_edge", Tests: []guild.Test{{ID: "test_secret_edge", State: guild.TestFailed, Message: "want 42"}},
@@ -132,7 +132,7 @@ func (o *office) records(attempt nostr.ID) {
 	o.pass(0)
 }
 
-// inbox is what a person reads of what was sent, each message once.
+// inbox returns the messages that a person can read, each once.
 func (o *office) inbox(p person) (all []dm.Message) {
 	o.Helper()
 	o.mu.Lock()
@@ -151,7 +151,7 @@ func (o *office) inbox(p person) (all []dm.Message) {
 	return all
 }
 
-// hears is the last message that a person got, as a verdict.
+// hears returns the last message that a person got, as a verdict.
 func (o *office) hears(p person, count int) (letter.Verdict, dm.Message) {
 	o.Helper()
 	all := o.inbox(p)
@@ -180,7 +180,7 @@ func (o *office) all(kind string) (facts []fact.Fact) {
 	return facts
 }
 
-// objects has a person object to a verdict, in the form that guild has for it.
+// objects has a person object to a verdict by guild's own kind of message.
 func (o *office) objects(p person, attempt nostr.ID, event byte) error {
 	o.Helper()
 	content, err := letter.Objection{Request: attempt, Reason: "the test wants Python 2"}.Encode()
@@ -313,18 +313,18 @@ func TestTellGivesUp(t *testing.T) {
 		if len(told) != 1 || !strings.Contains(told[0].(fact.AttemptTold).Given, errNoRelay.Error()) {
 			t.Fatalf("%+v", told)
 		}
-		if err := o.objects(alice, id, 1); err != nil { // it may have learned of it otherwise
+		if err := o.objects(alice, id, 1); err != nil { // the provider may have learned of the verdict otherwise
 			t.Error(err)
 		}
 	})
 }
 
-// The table of the partnership protocol, section 4.3.3, has as its last row: a disputed result (platform objection) is
-// held pending investigation. Who may bring that about, by what, and until when:
+// In the table of the partnership protocol, section 4.3.3, the last row is: a disputed result (platform objection) is
+// held pending investigation. The cases below show who may object, how, and until when.
 func TestObjection(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		after time.Duration // the verdict
+		after time.Duration // the time since the verdict
 		by    func(o *office, id, message nostr.ID) error
 		want  guild.Reason // "" for a dispute
 	}{
@@ -368,7 +368,7 @@ func TestObjection(t *testing.T) {
 	}
 }
 
-// says has a person publish feedback on an attempt, dated so far from now.
+// says has a person publish feedback on an attempt, dated off from now.
 func (o *office) says(p person, id nostr.ID, status nip90.Status, off time.Duration) error {
 	o.Helper()
 	e := nip90.Feedback{Request: id, Customer: owner.key, Status: status, Text: "the test is wrong"}.Event()
@@ -387,7 +387,7 @@ func TestNoObjection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOffice(t, nil)
 		id := o.asks(alice)
-		wantDrop(t, o.says(alice, id, nip90.Error, 0), guild.Unexpected) // it refuses to do it
+		wantDrop(t, o.says(alice, id, nip90.Error, 0), guild.Unexpected) // a refusal of the request
 		o.pass(time.Hour)
 		o.judges(id, failed(3, 10))
 		wantDrop(t, o.says(alice, id, nip90.Success, 0), guild.Unexpected)
@@ -513,7 +513,7 @@ func TestOwnerDispute(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 		o.judges(id, failed(3, 10))
-		if err := o.objects(alice, id, 1); err != nil { // against the second verdict, which is news to it
+		if err := o.objects(alice, id, 1); err != nil { // against the second verdict, which it has just learned of
 			t.Error(err)
 		}
 		o.judges(id, failed(3, 10))
@@ -556,7 +556,7 @@ func TestOldVerdictsAreDropped(t *testing.T) {
 		if s := o.fold.Copy(); s.Judged.Len() != 2 || s.Messages.Len() != 2 || s.Open.Len() != 0 || s.Owed.Len() != 0 {
 			t.Errorf("%d attempts, %d messages", s.Judged.Len(), s.Messages.Len())
 		}
-		o.judges(doubted, failed(4, 10)) // it takes as long as it takes
+		o.judges(doubted, failed(4, 10)) // judged again only now
 		if v, _ := o.hears(bob, 2); v.Passed != 4 {
 			t.Errorf("%+v", v)
 		}

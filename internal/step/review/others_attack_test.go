@@ -12,8 +12,8 @@ import (
 	"guild/nipreview"
 )
 
-// TestRetractionsOfStrangers: anybody can take back what it never said, as often as it likes. What
-// somebody who counts has taken back stays so all the same when a relay sends it again.
+// TestRetractionsOfStrangers floods the node with deletions of reviews that never existed, which anybody can send. A
+// deletion by a reviewer that counts still has to stay in effect when a relay sends the review again.
 func TestRetractionsOfStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, follows(bob))
@@ -43,8 +43,7 @@ func TestRetractionsOfStrangers(t *testing.T) {
 	})
 }
 
-// BenchmarkReviewWithoutRoom is what one costs that is older than all that are known: anybody can send any
-// number of them.
+// BenchmarkReviewWithoutRoom measures a review that is older than all known ones. Anybody can send any number of them.
 func BenchmarkReviewWithoutRoom(b *testing.B) {
 	o := newOthers(Config{}, NewFold())
 	review := func(n int, at nostr.Timestamp) (place, *opinion) {

@@ -29,7 +29,7 @@ func follows(people ...person) func(*Config) {
 	}
 }
 
-// mustSay is says of a review that is taken.
+// mustSay is like says, for a review that has to be accepted.
 func (w *world) mustSay(p person, r nipreview.Review, at time.Time) nostr.ID {
 	w.Helper()
 	id, err := w.says(p, r, at)
@@ -45,9 +45,9 @@ func (w *world) trusts(p person, task string, so guild.Trust) {
 	w.decides(fact.TrustSubject(task), fact.TrustChanged{Task: task, Service: p.service(), To: so})
 }
 
-// TestWeights: as much as we trust the reviewer, times what age has left of it, times a half without a receipt. With
-// a half-life of 90 days: 0.60 · 1 · 0.5 = 0.30; 1 · 0.5 · 0.5 = 0.25 after 90 days; 1 · 0.25 · 0.5 = 0.125 after 180;
-// 1 · 0.707107 · 0.5 = 0.353553 after 45.
+// TestWeights multiplies the trust in the reviewer by the factor for age and by a half if there is no receipt. With a
+// half-life of 90 days: 0.60 · 1 · 0.5 = 0.30; 1 · 0.5 · 0.5 = 0.25 after 90 days; 1 · 0.25 · 0.5 = 0.125 after 180; 1
+// · 0.707107 · 0.5 = 0.353553 after 45.
 func TestWeights(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -94,7 +94,7 @@ func TestHalfLife(t *testing.T) {
 	})
 }
 
-// TestWeightedMean: bob's 5 stars with 0.5 and carol's 3 with 0.3 are (5·0.5 + 3·0.3)/0.8 = 4.25.
+// TestWeightedMean combines bob's 5 stars with weight 0.5 and carol's 3 with 0.3: (5·0.5 + 3·0.3)/0.8 = 4.25.
 func TestWeightedMean(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, follows(bob))
@@ -124,8 +124,8 @@ func TestWeightedMean(t *testing.T) {
 	})
 }
 
-// TestOrderByWeight: nobody's word gives 0.5; bob's five stars with a weight of 0.5 give
-// (0.5·1 + 1·0.5)/1.5 = 0.666666, his one star (0.5·1 + 0·0.5)/1.5 = 0.333333.
+// TestOrderByWeight expects 0.5 without reviews; bob's five stars with a weight of 0.5 give (0.5·1 + 1·0.5)/1.5 =
+// 0.666666, his one star (0.5·1 + 0·0.5)/1.5 = 0.333333.
 func TestOrderByWeight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, follows(bob))
@@ -199,7 +199,7 @@ func TestDroppedReviews(t *testing.T) {
 		w.mustSay(bob, of(alice, 500_000), now) // a relay sends it again
 		set := of(alice, 500_000)
 		set.Kind = KindSet
-		w.mustSay(bob, set, now) // the other kind of it
+		w.mustSay(bob, set, now) // the same review as the other kind
 		if got := w.About(alice.key, ""); got.Count != 1 {
 			t.Errorf("%+v", got)
 		}
@@ -282,7 +282,7 @@ func TestReviewsOfOneKey(t *testing.T) {
 		}
 		_, err := w.says(bob, of(alice, 500_000), time.Now())
 		wantDrop(t, err, guild.Flood)
-		w.mustSay(bob, of(newPerson(100), 600_000), time.Now().Add(time.Second)) // but it may change its mind
+		w.mustSay(bob, of(newPerson(100), 600_000), time.Now().Add(time.Second)) // it may replace its own review
 		w.trusts(bob, python, 600_000)
 		w.mustSay(bob, of(alice, 500_000), time.Now())
 	})
@@ -310,7 +310,7 @@ func TestStrangersGiveWay(t *testing.T) {
 	})
 }
 
-// proven is a review of alice's work with the receipt that it names.
+// proven returns a review of alice's work and the receipt that it names.
 func proven(t *testing.T) (nipreview.Review, []byte) {
 	t.Helper()
 	job, attempt, result := guild.JobID{1}, nostr.ID{2}, nostr.ID{3}
@@ -360,7 +360,7 @@ func TestVerifiedReceipt(t *testing.T) {
 				if c.proves {
 					want = 1_000_000
 				}
-				w.works(carol.service(), 600_000) // something happens
+				w.works(carol.service(), 600_000) // anything that changes the journal
 				w.pass(time.Minute)
 				for range 2 {
 					if got := w.About(r.Subject, ""); got.Reviews[0].Proven != c.proves || got.Weight < want-1_000 || got.Weight > want {

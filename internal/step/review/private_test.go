@@ -16,7 +16,7 @@ import (
 	"guild/nipreview"
 )
 
-// asksFor has a service asked for work by a job of any form, and returns the attempt.
+// asksFor plans an attempt of a service in a job, and returns the attempt.
 func (w *world) asksFor(s guild.Service, j fact.JobOpened) nostr.ID {
 	w.Helper()
 	w.attempts++
@@ -30,7 +30,7 @@ func (w *world) asksFor(s guild.Service, j fact.JobOpened) nostr.ID {
 
 var secret = fact.JobOpened{Private: true}
 
-// worksInSecret is works for a private job.
+// worksInSecret is like works, for a private job.
 func (w *world) worksInSecret(s guild.Service, to guild.Trust) nostr.ID {
 	w.Helper()
 	id := w.asksFor(s, secret)
@@ -87,7 +87,7 @@ func TestOnlyPrivateJobs(t *testing.T) {
 				if shared != 0 || len(w.sent(nipreview.KindJobReview)) != 0 {
 					t.Errorf("%d receipts are shared, %d mirrors name a job", shared, len(w.sent(nipreview.KindJobReview)))
 				}
-				open := w.works(s, 900_000) // a job that everybody may know of is a reason to speak
+				open := w.works(s, 900_000) // a public job is a reason to publish a review
 				w.pass(time.Second)
 				if said := w.wants(2, "4.6"); said.Request != open {
 					t.Errorf("it names %.8s", said.Request.Hex())
@@ -97,8 +97,8 @@ func TestOnlyPrivateJobs(t *testing.T) {
 	}
 }
 
-// A review is there for others to verify: its receipt is where they find it before they read of it. What cannot be shared
-// is no reason to say nothing.
+// Others must be able to verify a review, so its receipt is uploaded before the review is published. The review is
+// published even if the upload fails.
 func TestReceiptBeforeReview(t *testing.T) {
 	for name, refused := range map[string]error{"taken": nil, "refused": errors.New("507 Insufficient Storage")} {
 		t.Run(name, func(t *testing.T) {

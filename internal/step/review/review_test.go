@@ -48,7 +48,7 @@ func TestBenchmarkReview(t *testing.T) {
 	})
 }
 
-// A change of more than 0.2 in trust is one of more than 0.8 stars: from 0.60 to 0.80 it is not more, to 0.800001 it is.
+// A change of more than 0.2 in trust is one of more than 0.8 stars: from 0.60 to 0.80 is not enough, to 0.800001 is.
 func TestGreatChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
@@ -65,7 +65,7 @@ func TestGreatChange(t *testing.T) {
 		w.works(s, 610_000)
 		w.pass(0)
 		w.wants(2, "4.200004")
-		w.works(s, 600_000) // against what was published last, and not against the change before
+		w.works(s, 600_000) // measured against the last published rating, not the last change
 		w.pass(0)
 		w.wants(3, "3.4")
 		equal(t, w.causes(), "first", "change", "change")
@@ -82,7 +82,7 @@ func TestViolationAlert(t *testing.T) {
 		id := w.asks(s)
 		w.decides(jobOf(id), fact.AttemptJudged{Attempt: id, Hash: guild.Sum(id[:]), Verdict: guild.Verdict{Outcome: guild.Violation}})
 		w.pass(time.Second)
-		w.wants(1, "4") // not before there is a receipt, and trust has learned from it
+		w.wants(1, "4") // waits for the receipt and the change of trust
 		w.decides(jobOf(id), fact.AttemptRecorded{Attempt: id, Receipt: "r-9", Stored: guild.Sum([]byte("r-9"))})
 		w.learns(s, id, 600_000)
 		w.pass(0)
@@ -112,11 +112,11 @@ func TestDisputeUntilRejudged(t *testing.T) {
 		equal(t, states(w.OursOf(s, python)), Held, Published)
 		w.decides(jobOf(id), fact.AttemptJudged{Attempt: id, Hash: guild.Sum(nil), Verdict: guild.Verdict{Outcome: guild.Success, Score: 950_000}})
 		w.pass(time.Second)
-		w.wants(1, "3.4") // trust has not learned of it yet
+		w.wants(1, "3.4") // trust has not followed the verdict yet
 		w.decides(jobOf(id), fact.AttemptRecorded{Attempt: id, Receipt: "r-8", Stored: guild.Sum(nil)})
 		w.learns(s, id, 610_000)
 		w.pass(day)
-		w.wants(1, "3.4") // as things are now there is nothing to be said
+		w.wants(1, "3.4") // nothing to say with the present numbers
 		l, _ := w.fold.line(lineKey(python, s))
 		if l.Tally.Passed != 2 || l.Tally.Failed != 0 || l.Tally.Scores != 1_900_000 {
 			t.Errorf("the verdict that does not stand is counted: %+v", l.Tally)
@@ -173,7 +173,7 @@ func TestTrustWaitsForMeeting(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		w.decides(fact.MeetingSubject, fact.MeetingBegan{Meeting: "m1", Service: s, Task: python})
 		w.works(s, 600_000)
-		w.pass(day + time.Hour) // the runs take their time
+		w.pass(day + time.Hour) // the runs of the meeting take a while
 		w.wants(0, "")
 		w.decides(fact.MeetingSubject, fact.MeetingEnded{Meeting: "m1", Service: s, Task: python, To: guild.Active, Score: 950_000, Runs: 3})
 		w.pass(day - time.Second)
@@ -227,7 +227,7 @@ func TestOwnerHoldsAndPublishes(t *testing.T) {
 			}
 		}
 		w.pass(0)
-		w.wants(1, "3.6") // with the trust of then
+		w.wants(1, "3.6") // with the trust at that time
 		if err := w.Publish(t.Context(), s, python); err != nil {
 			t.Fatal(err)
 		}
@@ -392,7 +392,7 @@ func TestRetract(t *testing.T) {
 			}
 		}
 		w.pass(day + time.Hour)
-		w.wants(2, "3.4") // it is not said again
+		w.wants(2, "3.4") // it is not published again
 		w.works(s, 801_000)
 		w.pass(time.Second)
 		w.wants(3, "4.204")
@@ -443,7 +443,7 @@ func TestTrustFromOtherGuild(t *testing.T) {
 		w.decides(fact.TrustSubject(python), fact.TrustChanged{Task: python, Service: s, From: 600_000, To: 300_000, Rule: fact.RuleMerged})
 		w.pass(time.Hour)
 		w.wants(1, "3.4")
-		w.works(s, 320_000) // now it is what we found, too
+		w.works(s, 320_000) // now this node has found the same itself
 		w.pass(0)
 		w.wants(2, "2.28")
 	})

@@ -8,7 +8,7 @@ import (
 	"guild"
 )
 
-// TestReviewText has the figures of the example in section 4.3.2.4: p95 / p50 = 5300/2300 = 2.3.
+// TestReviewText uses the figures of the example in section 4.3.2.4: p95 / p50 = 5300/2300 = 2.3.
 func TestReviewText(t *testing.T) {
 	good := tally{Passed: 19, Failed: 1, Scores: 20 * 940_000}
 	for _, c := range []struct {

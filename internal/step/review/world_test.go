@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { journaltest.Main(m) }
 
-// person holds a key.
+// person is a key pair.
 type person struct {
 	signer *key.Signer
 	key    nostr.PubKey
@@ -36,7 +36,7 @@ func newPerson(n int) person {
 	return person{key.NewSigner(secret), secret.PubKey()}
 }
 
-// The cast: who writes the reviews, a provider, and others.
+// The keys in these tests: the owner writes the reviews, alice is the provider.
 var (
 	owner = newPerson(1)
 	alice = newPerson(2)
@@ -48,14 +48,14 @@ const python = "python"
 
 func (p person) service() guild.Service { return guild.Service{PubKey: p.key, D: "runner"} }
 
-// publication is an event on its way to relays.
+// publication is an event that the step published.
 type publication struct {
 	nostr.Event
 	relays []string
-	at     time.Duration // since the world began
+	at     time.Duration // since the test began
 }
 
-// world is a journal with the step at work, between the functions that are the rest of the node to it.
+// world is a journal with a running step. Functions of the test stand in for the rest of the node.
 type world struct {
 	*testing.T
 	*Review
@@ -68,12 +68,12 @@ type world struct {
 
 	mu        sync.Mutex
 	published []publication
-	refuses   error // what relays say; nil takes all
+	refuses   error // what relays answer; nil accepts all
 	attempts  int
 	p50, p95  int64
 }
 
-// newWorld begins a world; change, if there is one, changes the configuration.
+// newWorld starts a world. change, if not nil, changes the configuration.
 func newWorld(t *testing.T, change func(*Config)) *world {
 	t.Helper()
 	w := &world{T: t, dir: journaltest.Dir(t), began: time.Now(), change: change}
@@ -84,7 +84,7 @@ func newWorld(t *testing.T, change func(*Config)) *world {
 	return w
 }
 
-// start opens the journal and runs the step, until the test ends or stop is called.
+// start opens the journal and runs the step until the test ends or stop is called.
 func (w *world) start() {
 	w.Helper()
 	claims := due.NewClaims()
@@ -129,7 +129,7 @@ func (w *world) publish(_ context.Context, v guild.Verified, relays []string) er
 	return w.refuses
 }
 
-// relays say this to whatever is published from now on.
+// relays sets the answer of the relays from now on.
 func (w *world) relays(say error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,7 +138,7 @@ func (w *world) relays(say error) {
 
 var errNoRelay = errors.New("no relay")
 
-// pass lets time pass, and then everything that is due be done.
+// pass lets time pass, then waits until all due effects are done.
 func (w *world) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -152,7 +152,7 @@ func (w *world) decides(guard fact.Subject, facts ...fact.Fact) {
 	}
 }
 
-// asks has a service asked for work, and returns the attempt.
+// asks plans an attempt of a service, and returns the attempt.
 func (w *world) asks(s guild.Service) nostr.ID {
 	w.Helper()
 	w.attempts++
@@ -173,14 +173,14 @@ func (w *world) judges(attempt nostr.ID, outcome guild.Outcome, score guild.Scor
 	w.decides(jobOf(attempt), fact.AttemptRecorded{Attempt: attempt, Receipt: "r-" + attempt.Hex()[:4], Stored: guild.Sum(attempt[:])})
 }
 
-// learns moves trust for an attempt.
+// learns moves trust because of an attempt.
 func (w *world) learns(s guild.Service, attempt nostr.ID, to guild.Trust) {
 	w.Helper()
 	l, _ := w.fold.line(lineKey(python, s))
 	w.decides(fact.TrustSubject(python), fact.TrustChanged{Task: python, Service: s, From: l.Trust, To: to, First: !l.Met, Attempt: attempt})
 }
 
-// works is an attempt that succeeds, after which the service is trusted so far.
+// works has an attempt succeed, which moves trust to to.
 func (w *world) works(s guild.Service, to guild.Trust) nostr.ID {
 	w.Helper()
 	id := w.asks(s)
@@ -189,14 +189,14 @@ func (w *world) works(s guild.Service, to guild.Trust) nostr.ID {
 	return id
 }
 
-// meets has a service go through a meeting, which comes to this.
+// meets has a service complete a meeting with the given result.
 func (w *world) meets(s guild.Service, id string, to guild.ProviderState, score guild.Score) {
 	w.Helper()
 	w.decides(fact.MeetingSubject, fact.MeetingBegan{Meeting: id, Service: s, Task: python})
 	w.decides(fact.MeetingSubject, fact.MeetingEnded{Meeting: id, Service: s, Task: python, To: to, Score: score, Runs: 3})
 }
 
-// sent lists what relays took of a kind.
+// sent lists the events of a kind that relays took.
 func (w *world) sent(kind nostr.Kind) (of []publication) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -208,7 +208,7 @@ func (w *world) sent(kind nostr.Kind) (of []publication) {
 	return of
 }
 
-// reviews reads what relays took of kind 2020.
+// reviews lists the reviews of kind 2020 that relays took.
 func (w *world) reviews() (all []nipreview.Review) {
 	w.Helper()
 	for _, p := range w.sent(Kind) {
@@ -224,7 +224,7 @@ func (w *world) reviews() (all []nipreview.Review) {
 	return all
 }
 
-// wants is that so many reviews were published, and the rating of the latest.
+// wants checks the number of published reviews and the rating of the latest, which it returns.
 func (w *world) wants(count int, stars string) nipreview.Review {
 	w.Helper()
 	all := w.reviews()
@@ -240,7 +240,7 @@ func (w *world) wants(count int, stars string) nipreview.Review {
 	return all[count-1]
 }
 
-// causes lists why reviews were drafted.
+// causes lists the causes of the drafted reviews.
 func (w *world) causes() (all []string) {
 	for _, f := range w.facts() {
 		if d, ok := f.(fact.ReviewDrafted); ok {
@@ -268,7 +268,7 @@ func (w *world) entries() (all []fact.Entry) {
 	return all
 }
 
-// says has a person publish a review, and the world hear it.
+// says has a person publish a review, which the step then observes.
 func (w *world) says(p person, r nipreview.Review, at time.Time) (nostr.ID, error) {
 	w.Helper()
 	e := r.Event()
@@ -296,7 +296,7 @@ func (w *world) hears(p person, e nostr.Event) (nostr.ID, error) {
 	return back.ID, w.Observe(w.Context(), "wss://relay.example", v)
 }
 
-// of is a review of a provider's Python, without evidence.
+// of returns a review of a provider's Python work, without evidence.
 func of(p person, trust guild.Trust) nipreview.Review {
 	return nipreview.Review{Kind: Kind, Subject: p.key, Stars: nipreview.StarsOf(trust), Task: python}
 }

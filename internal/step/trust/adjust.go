@@ -10,56 +10,56 @@ import (
 	"guild/internal/policy"
 )
 
-// Standing is what trust in one service for one task rests on.
+// Standing is the trust in one service for one task, with the values that its next change is computed from.
 type Standing struct {
 	Trust   guild.Trust `json:"trust"`
 	EMA     guild.Trust `json:"ema"`
 	Runs    int         `json:"runs"`              // successes in a row
-	Met     bool        `json:"met"`               // a verdict has fixed a first trust
-	Samples int         `json:"samples,omitempty"` // pieces of evidence that it rests on
-	Wrong   int         `json:"wrong,omitempty"`   // changes in a row against what was observed
+	Met     bool        `json:"met"`               // there is trust
+	Samples int         `json:"samples,omitempty"` // pieces of evidence behind it
+	Wrong   int         `json:"wrong,omitempty"`   // changes in a row in the wrong direction
 }
 
-// State is all that the next change of one standing depends on, beside the evidence and the policy.
+// State is everything that the next change of a standing depends on besides the evidence and the policy.
 type State struct {
 	Standing
-	Spent guild.Trust // how far trust in the task has moved that day, for all services, as far as that counts against its limit
-	Fell  guild.Trust // how far trust in this one has fallen that day, where decreases have a limit of their own
-	Mean  guild.Trust // of trust, over the time that a policy says
+	Spent guild.Trust // how far trust in the task has moved that day, for all services, counting only what its limit counts
+	Fell  guild.Trust // how far trust in this service has fallen that day, if decreases have a limit of their own
+	Mean  guild.Trust // of trust, over the policy's time
 	Past  []Past      // changes since trust was last set outright, the oldest first
-	Last  nostr.ID    // the attempt of the latest of them
+	Last  nostr.ID    // the attempt of the latest change
 }
 
-// Evidence is one finished attempt as the arithmetic sees it: the input of the hook of section 5.1.1.
+// Evidence is one finished attempt as the arithmetic sees it, the input of the hook of section 5.1.1.
 type Evidence struct {
 	Pattern    string      `json:"pattern"` // SUCCESS or one of policy.Trust.Decay
 	Score      guild.Score `json:"score"`
 	Class      string      `json:"class,omitempty"`       // of the task, section 5.2.3
 	LatencyMs  int64       `json:"latency_ms,omitempty"`  // request → result; 0 if there was none
-	BaselineMs int64       `json:"baseline_ms,omitempty"` // usual for the task; 0 if nobody knows
-	At         int64       `json:"at"`                    // Unix ms: when it came to be
+	BaselineMs int64       `json:"baseline_ms,omitempty"` // usual for the task; 0 if unknown
+	At         int64       `json:"at"`                    // Unix ms: when the attempt ended
 }
 
-// Proposal is what a piece of evidence should do to a standing (the partnership protocol, section 5.1.2). It is a
-// value: neither the state that it was made from nor anything else changes by it.
+// Proposal is the change that a piece of evidence should make to a standing (the partnership protocol, section 5.1.2).
+// It is a value: making one changes nothing.
 type Proposal struct {
 	Next       Standing
-	Founded    bool        // false: nothing was there, and the evidence founds nothing
+	Founded    bool        // false if there was no trust and the evidence sets none
 	Rule       string      // "" for the formulas, or fact.RuleContradiction
-	Reverts    nostr.ID    // the attempt whose change is taken back by that rule
+	Reverts    nostr.ID    // the attempt whose change that rule takes back
 	Confidence guild.Trust // 0 to 1, see confidence
 	Action     string      // ActionMerge, ActionReview or ActionAlert
 	Rationale  string      // the arithmetic, for a person
-	Oscillates bool        // trust went to and fro, so the change was made smaller
+	Oscillates bool        // trust changed direction often, so the change was reduced
 	Suspends   bool        // the formula reached the floor
-	Held       guild.Trust // of a decrease, that the limit of the day kept back
+	Held       guild.Trust // the part of a decrease that the daily limit prevented
 }
 
-// What is recommended to do with a proposal.
+// The recommended handling of a proposal.
 const (
-	ActionMerge  = "AUTO_MERGE" // nobody needs to look at it
-	ActionReview = "REVIEW"     // somebody should, at leisure
-	ActionAlert  = "ALERT"      // somebody should, now
+	ActionMerge  = "AUTO_MERGE" // no person needs to look at it
+	ActionReview = "REVIEW"     // a person should look at it at some time
+	ActionAlert  = "ALERT"      // a person should look at it now
 )
 
 const (
@@ -70,8 +70,8 @@ const (
 	violation = "SECURITY_VIOLATION"
 )
 
-// Adjust says what a piece of evidence does to a standing: it founds a first trust (section 3.3.2), takes back the
-// decrease right before it (5.5.3), or moves trust by the formulas (5.2).
+// Adjust returns the change that a piece of evidence makes to a standing: it sets a first trust (section 3.3.2), takes
+// back the decrease right before it (5.5.3), or moves trust by the formulas (5.2).
 func Adjust(s State, e Evidence, p policy.Trust) Proposal {
 	switch {
 	case !s.Met:
@@ -82,7 +82,7 @@ func Adjust(s State, e Evidence, p policy.Trust) Proposal {
 	return moved(s, e, p)
 }
 
-// first is section 3.3.2 of the partnership protocol: the trust of somebody new. A failure founds none.
+// first applies section 3.3.2 of the partnership protocol, the first trust of a provider. A failure sets none.
 func first(s State, e Evidence, p policy.Trust) Proposal {
 	i := slices.IndexFunc(p.InitialFrom[:], func(from guild.Score) bool { return e.Score >= from })
 	if i == 0 && !fast(e, p) {
@@ -104,13 +104,13 @@ func first(s State, e Evidence, p policy.Trust) Proposal {
 	return made
 }
 
-// fast reports whether a delivery was so much faster than usual that this counts.
+// fast reports whether a delivery was fast enough for the bonus.
 func fast(e Evidence, p policy.Trust) bool {
 	return e.LatencyMs > 0 && e.BaselineMs > 0 && e.LatencyMs*guild.Micro < e.BaselineMs*int64(p.FastFrom)
 }
 
-// moved is sections 5.2 and 5.1.3 in the order formula, multiplier of the task's class, moving average, most of one
-// step, less of it where trust oscillates, what is left of the day, bounds.
+// moved applies sections 5.2 and 5.1.3 in this order: formula, multiplier of the task's class, moving average, limit of
+// one step, reduction if trust oscillates, rest of the day's limit, bounds.
 func moved(s State, e Evidence, p policy.Trust) Proposal {
 	next := Standing{Met: true, Samples: s.Samples + 1}
 	raw, formula := decayed(s, e, p)
@@ -121,7 +121,7 @@ func moved(s State, e Evidence, p policy.Trust) Proposal {
 	fresh := alpha(e.Class, p)
 	next.EMA = mul(raw, fresh) + mul(s.EMA, guild.Micro-fresh)
 	by := next.EMA - s.Trust
-	// Where a limit held trust back, the average is ahead of it: a failure must not raise it all the same.
+	// If a limit held trust back, the average is ahead of it. Without this, a failure could still raise trust.
 	if e.Pattern == success {
 		by = max(0, by)
 	} else {
@@ -140,7 +140,7 @@ func moved(s State, e Evidence, p policy.Trust) Proposal {
 	made := Proposal{Next: next, Founded: true, Oscillates: oscillates,
 		Suspends:   e.Pattern != success && raw <= p.Floor,
 		Confidence: confidence(next.Samples, oscillates, step != by || change != slowed, p)}
-	if slowed < 0 { // and no more than down to the floor
+	if slowed < 0 { // no more than down to the floor
 		made.Held = s.Trust + change - max(p.Floor, s.Trust+slowed)
 		made.Held = max(0, made.Held)
 	}
@@ -149,7 +149,7 @@ func moved(s State, e Evidence, p policy.Trust) Proposal {
 	return made
 }
 
-// left is what is left of the day for a change.
+// left returns how much of the day's limit is left for a change.
 func (s State) left(by guild.Trust, p policy.Trust) guild.Trust {
 	if own(by, p) {
 		return max(0, p.Daily-s.Fell)
@@ -157,10 +157,10 @@ func (s State) left(by guild.Trust, p policy.Trust) guild.Trust {
 	return max(0, p.Daily-s.Spent)
 }
 
-// own reports whether a change counts against the service's own limit, and not against the task's.
+// own reports whether a change counts against the service's own limit instead of the task's.
 func own(by guild.Trust, p policy.Trust) bool { return by < 0 && p.DailyOf == policy.OfService }
 
-// grown is section 5.2.1 of the partnership protocol.
+// grown applies section 5.2.1 of the partnership protocol, the formula for a success.
 func grown(s State, e Evidence, runs int, p policy.Trust) (guild.Trust, string) {
 	headroom := max(0, p.Ceiling-s.Trust)
 	increment := mul(p.Growth, headroom)
@@ -178,7 +178,7 @@ func grown(s State, e Evidence, runs int, p policy.Trust) (guild.Trust, string) 
 	return raw, increased(s, e, runs, terms, damping, raw, p)
 }
 
-// decayed is section 5.2.2 of the partnership protocol.
+// decayed applies section 5.2.2 of the partnership protocol, the formula for everything but a success.
 func decayed(s State, e Evidence, p policy.Trust) (guild.Trust, string) {
 	rate, ok := p.Decay[e.Pattern]
 	if !ok {
@@ -188,7 +188,7 @@ func decayed(s State, e Evidence, p policy.Trust) (guild.Trust, string) {
 	return raw, decreased(s, e, rate, raw, p)
 }
 
-// multiplier is section 5.2.3 of the partnership protocol.
+// multiplier returns the factor of a task's class (section 5.2.3 of the partnership protocol).
 func multiplier(class string, p policy.Trust) guild.Trust {
 	if m, ok := p.Multipliers[class]; ok {
 		return m
@@ -196,8 +196,8 @@ func multiplier(class string, p policy.Trust) guild.Trust {
 	return guild.Micro
 }
 
-// alpha is what a formula's result is of the moving average, as section 5.2.4 of the partnership protocol has it: one
-// number, and another for a class of tasks if the policy says so.
+// alpha returns the share of a formula's result in the moving average (section 5.2.4 of the partnership protocol). A
+// policy may have another share for a class of tasks.
 func alpha(class string, p policy.Trust) guild.Trust {
 	if a, ok := p.Alphas[class]; ok {
 		return a
@@ -205,7 +205,7 @@ func alpha(class string, p policy.Trust) guild.Trust {
 	return p.Alpha
 }
 
-// reversals counts how often trust turned round in its latest changes, of which by is the last.
+// reversals counts the changes of direction among the latest recent changes, the last of which is by.
 func reversals(past []Past, by guild.Trust, recent int) (turned int) {
 	for i, seen := len(past)-1, 1; i >= 0 && seen < recent; i-- {
 		before := past[i].by()
@@ -220,9 +220,9 @@ func reversals(past []Past, by guild.Trust, recent int) (turned int) {
 	return turned
 }
 
-// confidence in a change grows with the evidence that a standing rests on: a half with the three verdicts that fix a
-// provider's status (section 3.2.3), 0.8 with twelve, 0.91 with thirty. Where trust goes to and fro, and where a limit
-// held the change back, half of it is left: in both cases it is not yet where the evidence says that it should be.
+// confidence returns how sure a change is. It grows with the evidence: a half with the three verdicts that fix a
+// provider's status (section 3.2.3), 0.8 with twelve, 0.91 with thirty. It is halved if trust oscillates, and halved if
+// a limit held the change back, because in both cases trust is not yet where the evidence says that it should be.
 func confidence(samples int, oscillates, held bool, p policy.Trust) guild.Trust {
 	c := guild.Trust(guild.Micro * int64(samples) / int64(max(1, samples+p.Sampled)))
 	if oscillates {
@@ -234,7 +234,7 @@ func confidence(samples int, oscillates, held bool, p policy.Trust) guild.Trust 
 	return c
 }
 
-// action is what a person should do about a proposal that moves trust by so much.
+// action recommends how to handle a proposal that moves trust by by.
 func action(made Proposal, by guild.Trust, e Evidence, p policy.Trust) string {
 	switch {
 	case made.Oscillates || made.Suspends || e.Pattern == violation:
@@ -245,8 +245,9 @@ func action(made Proposal, by guild.Trust, e Evidence, p policy.Trust) string {
 	return ActionReview
 }
 
-// contradicts reports whether a success follows a decrease that it shows to have been a mistake. Only silence and
-// crashes are taken back: a cheat that takes turns would be forgiven else.
+// contradicts reports whether a success shows the decrease right before it to be a mistake. Only decreases for the
+// policy's patterns, silence and crashes, are taken back. Otherwise a provider could alternate wrong answers with good
+// ones and lose no trust.
 func contradicts(s State, e Evidence, p policy.Trust) bool {
 	if e.Pattern != success || len(s.Past) == 0 {
 		return false
@@ -255,8 +256,9 @@ func contradicts(s State, e Evidence, p policy.Trust) bool {
 	return last.Rule == "" && last.by() < 0 && slices.Contains(p.Contradicted, last.Pattern)
 }
 
-// takenBack restores trust as it was before the decrease (section 5.5.3). The success adds nothing more, but begins a
-// new row of them. It is no new adjustment, so no limit applies: what the decrease took of its day is free again.
+// takenBack restores trust to its value before the decrease (section 5.5.3). The success adds nothing, but begins a new
+// row of successes. No limit applies, because this is no new adjustment, and the decrease's share of its day's limit is
+// free again.
 func takenBack(s State, e Evidence, p policy.Trust) Proposal {
 	last := s.Past[len(s.Past)-1]
 	next := Standing{Trust: last.From, EMA: last.From, Runs: 1, Met: true, Samples: s.Samples + 1}
@@ -268,7 +270,7 @@ func takenBack(s State, e Evidence, p policy.Trust) Proposal {
 	return made
 }
 
-// mul multiplies two numbers in micro-units, rounding half away from zero.
+// mul multiplies two numbers in micro-units and rounds half away from zero.
 func mul(a, b guild.Trust) guild.Trust {
 	product := a * b
 	if product < 0 {

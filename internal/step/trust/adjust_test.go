@@ -13,15 +13,15 @@ import (
 	"guild/internal/policy"
 )
 
-// numbers are those of the specification.
+// numbers returns the numbers of the specification.
 func numbers() policy.Trust { return policy.Default().Trust }
 
-// at is a standing that nothing has held back: the average is the trust itself.
+// at returns a standing that no limit has held back: the average equals the trust.
 func at(t guild.Trust, runs int) State {
 	return State{Standing: Standing{Trust: t, EMA: t, Runs: runs, Met: true, Samples: 20}}
 }
 
-// ahead is a standing whose average is not the trust, because a limit held that back.
+// ahead returns a standing whose average differs from the trust, because a limit held trust back.
 func ahead(t, ema guild.Trust) State {
 	s := at(t, 0)
 	s.EMA = ema
@@ -36,11 +36,11 @@ func lost(pattern string) Evidence { return Evidence{Pattern: pattern} }
 
 func of(class string, e Evidence) Evidence { e.Class = class; return e }
 
-// within is a delivery that took so many milliseconds where 1,000 are usual.
+// within changes e to a delivery after ms where 1,000 ms are usual.
 func within(ms int64, e Evidence) Evidence { e.LatencyMs, e.BaselineMs = ms, 1000; return e }
 
-// The numbers are those of sections 5.2.1 and 5.2.2 of the partnership protocol, done by hand: raw is their
-// formula, and trust moves to the average 0.3·raw + 0.7·trust (5.2.4).
+// The expected numbers apply sections 5.2.1 and 5.2.2 of the partnership protocol by hand: raw is the formula's result,
+// and trust moves to the average 0.3·raw + 0.7·trust (5.2.4).
 func TestTrustMovesByTheFormulas(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -106,8 +106,8 @@ func TestTrustMovesByTheFormulas(t *testing.T) {
 	}
 }
 
-// Section 5.2.3. Both formulas from 0.6, after a failure.
-func TestTheClassOfATaskMultipliesTheChange(t *testing.T) {
+// Section 5.2.3. Both formulas start from 0.6, after a failure.
+func TestClassMultiplier(t *testing.T) {
 	for _, c := range []struct {
 		class          string
 		success, wrong guild.Trust
@@ -129,8 +129,8 @@ func TestTheClassOfATaskMultipliesTheChange(t *testing.T) {
 	}
 }
 
-// Section 5.2.4: the average's share of what is new is one number, and may be another for a class of tasks.
-func TestAClassMayHaveAnAverageOfItsOwn(t *testing.T) {
+// Section 5.2.4: the average's share of new evidence is one number, and may be another for a class of tasks.
+func TestAlphaOfClass(t *testing.T) {
 	p := numbers()
 	p.Alphas = map[string]guild.Trust{guild.ClassExperimental: 100_000, guild.ClassFinancial: 500_000}
 	for _, c := range []struct {
@@ -150,8 +150,8 @@ func TestAClassMayHaveAnAverageOfItsOwn(t *testing.T) {
 	}
 }
 
-// Section 5.2.2: the formula says FLOOR_REACHED_SUSPEND where it comes to 0.1.
-func TestAFormulaThatReachesTheFloorSuspends(t *testing.T) {
+// Section 5.2.2: the formula returns FLOOR_REACHED_SUSPEND if its result is 0.1.
+func TestFloorSuspends(t *testing.T) {
 	for _, c := range []struct {
 		trust guild.Trust
 		by    Evidence
@@ -172,7 +172,7 @@ func TestAFormulaThatReachesTheFloorSuspends(t *testing.T) {
 }
 
 // Seeds/001 section 3.3.2.
-func TestTheFirstTrustIsOfTheFirstVerdict(t *testing.T) {
+func TestFirstTrust(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		by      Evidence
@@ -194,14 +194,14 @@ func TestTheFirstTrustIsOfTheFirstVerdict(t *testing.T) {
 		{"a violation founds nothing, whatever its score", Evidence{Pattern: violation, Score: 1_000_000}, 0, false},
 		{"silence founds nothing", lost("TIMEOUT"), 0, false},
 	} {
-		got := Adjust(State{Spent: 300_000}, c.by, numbers()) // the day's limit is for changes
+		got := Adjust(State{Spent: 300_000}, c.by, numbers()) // the daily limit is for changes
 		if got.Next.Trust != c.want || got.Next.EMA != c.want || got.Founded != c.founded || got.Next.Met != c.founded {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 	}
 }
 
-// moves is a past of changes up and down, each by 0.01 from 0.6, by verdicts.
+// moves returns past changes by verdicts, each of 0.01 up or down, from 0.6.
 func moves(signs string) (past []Past) {
 	now := guild.Trust(600_000)
 	for i, sign := range signs {
@@ -219,7 +219,7 @@ func moves(signs string) (past []Past) {
 }
 
 // Section 5.1.3: three reversals in the last ten changes, this one among them, halve it and alert.
-func TestTrustThatGoesToAndFroMovesHalf(t *testing.T) {
+func TestOscillationHalvesChange(t *testing.T) {
 	for _, c := range []struct {
 		past string
 		by   Evidence
@@ -230,11 +230,11 @@ func TestTrustThatGoesToAndFroMovesHalf(t *testing.T) {
 		{"+-+", lost(failed), true}, // + − + −: three
 		{"-+-", won(900_000), true},
 		{"+-+", won(900_000), false},           // + − + +: two
-		{"+0-00+", lost(failed), true},         // what moved nothing is no change of direction
+		{"+0-00+", lost(failed), true},         // a change of 0 does not reverse the direction
 		{"+-+-+++++++", won(900_000), false},   // of the last ten + − + + + + + + + +: two
 		{"-+-+++++++", lost(failed), true},     // − + + …: and one more
 		{"+-+++++++++", lost(failed), false},   // the first turns are more than ten changes ago
-		{"+-+-+-+-+-+-", lost(failed), true},   // it has gone to and fro before
+		{"+-+-+-+-+-+-", lost(failed), true},   // it has oscillated before
 		{"------------", won(900_000), false},  // one
 		{"++++++++++++", lost(failed), false},  // one
 		{"-++-+++++++++", lost(failed), false}, // long ago
@@ -244,7 +244,7 @@ func TestTrustThatGoesToAndFroMovesHalf(t *testing.T) {
 		got, calm := Adjust(s, c.by, numbers()), Adjust(at(600_000, 0), c.by, numbers())
 		want := calm.Next.Trust
 		if c.want {
-			want = 600_000 + (calm.Next.Trust-600_000)/2 // +0.009 and −0.045 are even
+			want = 600_000 + (calm.Next.Trust-600_000)/2 // 0.009 and −0.045 can be halved exactly
 		}
 		if got.Oscillates != c.want || got.Next.Trust != want || (got.Action == ActionAlert) != c.want {
 			t.Errorf("after %q %s: %d, oscillates %v, %s", c.past, c.by.Pattern, got.Next.Trust, got.Oscillates, got.Action)
@@ -253,7 +253,7 @@ func TestTrustThatGoesToAndFroMovesHalf(t *testing.T) {
 }
 
 // Section 5.5.3, first row, narrowed to silence and crashes.
-func TestASuccessRightAfterADecreaseTakesItBack(t *testing.T) {
+func TestContradictionRestoresTrust(t *testing.T) {
 	before := func(pattern, rule string, by guild.Trust) State {
 		s := at(600_000+by, 0)
 		s.Past = []Past{{Seq: 1, From: 600_000, To: 600_000 + by, Pattern: pattern, Rule: rule}}
@@ -288,8 +288,8 @@ func TestASuccessRightAfterADecreaseTakesItBack(t *testing.T) {
 }
 
 // Seven of the latest ten outcomes were good, so 0.7 was observed.
-func TestAChangeIsInTheWrongDirectionWhenItLeavesWhatWasObserved(t *testing.T) {
-	seven := []Past{{Pattern: failed}} // the eleventh, which is not looked at
+func TestWrongDirection(t *testing.T) {
+	seven := []Past{{Pattern: failed}} // the eleventh is not counted
 	for _, good := range []bool{true, true, true, true, true, true, true, false, false} {
 		p := Past{Pattern: failed}
 		if good {
@@ -311,7 +311,7 @@ func TestAChangeIsInTheWrongDirectionWhenItLeavesWhatWasObserved(t *testing.T) {
 		{"and again", 690_000, lost(failed), 2, 3},
 		{"down from just there is right", 700_000, lost(failed), 2, 0},
 		{"down from above is right", 800_000, lost(failed), 2, 0},
-		// with a success it is eight of ten
+		// a success makes it eight of ten
 		{"up from below is right", 790_000, won(900_000), 1, 0},
 		{"up from above", 810_000, won(900_000), 1, 2},
 	} {
@@ -327,7 +327,7 @@ func TestAChangeIsInTheWrongDirectionWhenItLeavesWhatWasObserved(t *testing.T) {
 		t.Errorf("what moved nothing made it %d", got)
 	}
 	late := lost(failed)
-	late.At = numbers().Mean + 9 // of the nine before only the last is young enough: nothing of two is observed
+	late.At = numbers().Mean + 9 // only the last of the nine before is young enough: of these two outcomes none is good
 	s = at(300_000, 0)
 	s.Past = seven
 	if got := Adjust(s, late, numbers()).Next.Wrong; got != 0 {
@@ -336,13 +336,13 @@ func TestAChangeIsInTheWrongDirectionWhenItLeavesWhatWasObserved(t *testing.T) {
 }
 
 // Section 5.5.3, second row.
-func TestThreeChangesInTheWrongDirectionRestoreTheMean(t *testing.T) {
+func TestWrongChangesRestoreMean(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		wrong    int
 		from, to guild.Trust
 		mean     guild.Trust
-		want     guild.Trust // 0: nothing
+		want     guild.Trust // 0: no change
 	}{
 		{"the third one down", 3, 600_000, 555_000, 650_000, 650_000},
 		{"two are not enough", 2, 600_000, 555_000, 650_000, 0},
@@ -360,7 +360,7 @@ func TestThreeChangesInTheWrongDirectionRestoreTheMean(t *testing.T) {
 	}
 }
 
-func TestTheMeanWeighsTrustWithItsTime(t *testing.T) {
+func TestTimeWeightedMean(t *testing.T) {
 	const hour = dayMs / 24
 	start := int64(1000 * dayMs)
 	var areas []area
@@ -384,7 +384,7 @@ func TestTheMeanWeighsTrustWithItsTime(t *testing.T) {
 	}
 }
 
-// n/(n+3), halved by each of what makes a change doubtful.
+// n/(n+3), halved by each reason to doubt a change.
 func TestConfidenceGrowsWithTheSample(t *testing.T) {
 	for _, c := range []struct {
 		n                int
@@ -400,9 +400,9 @@ func TestConfidenceGrowsWithTheSample(t *testing.T) {
 	}
 }
 
-func TestWhatIsDoneWithAProposalFollowsFromIt(t *testing.T) {
+func TestProposalAction(t *testing.T) {
 	young := at(600_000, 0)
-	young.Samples = 11 // the twelfth makes 0.8, which is not above 0.8
+	young.Samples = 11 // the twelfth gives 0.8, which is not above 0.8
 	for _, c := range []struct {
 		name string
 		s    State
@@ -451,7 +451,7 @@ func evidence() *rapid.Generator[Evidence] {
 	})
 }
 
-// follow applies a proposal to a state as the fold does, without days.
+// follow applies a proposal to a state as the fold does, but without days.
 func follow(s State, e Evidence, made Proposal) State {
 	seq := uint64(len(s.Past) + 1)
 	s.Past = append(slices.Clone(s.Past), Past{Seq: seq, At: e.At, From: s.Trust, To: made.Next.Trust, Rule: made.Rule, Pattern: e.Pattern, First: !s.Met})
@@ -517,7 +517,7 @@ func TestAProposalChangesNothing(t *testing.T) {
 	})
 }
 
-// again is v as it comes back from JSON.
+// again returns v after a round trip through JSON.
 func again[T any](t interface{ Fatal(...any) }, v T) T {
 	b, err := json.Marshal(v)
 	var back T

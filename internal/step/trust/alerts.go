@@ -13,7 +13,7 @@ import (
 	"guild/internal/policy"
 )
 
-// What alerts are about (the partnership protocol, section 5.5.4).
+// The rules of alerts (the partnership protocol, section 5.5.4).
 const (
 	AlertFrequency   = "mutation frequency"
 	AlertOscillation = "oscillation"
@@ -23,24 +23,24 @@ const (
 	AlertLimit       = "daily limit"
 )
 
-// Alert is something about trust that a person should look at.
+// Alert reports a state of trust that a person should look at.
 type Alert struct {
 	Rule    string        `json:"rule"`             // one of the constants Alert…
-	Task    string        `json:"task,omitempty"`   // "" where it is about all of them
-	Service guild.Service `json:"service,omitzero"` // where it is about one
+	Task    string        `json:"task,omitempty"`   // "" if it is about all tasks
+	Service guild.Service `json:"service,omitzero"` // zero if it is about no single service
 	Text    string        `json:"text"`             // what was found
-	Means   string        `json:"means"`            // what that says
+	Means   string        `json:"means"`            // its likely cause
 	Advice  string        `json:"advice"`           // what to do
 }
 
-// seen is what the alerts about one task depend on.
+// seen summarizes one task for its alerts.
 type seen struct {
 	hour  int   // changes in the last hour
 	moved int64 // Unix ms of the latest change that moved trust
-	heard int64 // and of the latest verdict on a service that trust could have been moved of
+	heard int64 // Unix ms of the latest verdict on a service whose trust was within the bounds
 }
 
-// Alerts lists what a person should look at now. It reads nothing but the state.
+// Alerts lists what a person should look at now. It depends on the fold's state alone.
 func (f *Fold) Alerts(now time.Time) []Alert {
 	rows, p := f.rows(), f.policy.Trust
 	tasks, sure := map[string]seen{}, []guild.Trust(nil)
@@ -108,8 +108,8 @@ func (t seen) warn(task string, now int64, p policy.Alerts) (found []Alert) {
 	return found
 }
 
-// heldBack reports whether the limit of a day kept trust in one service from falling as it should have, within the last
-// day. What was before trust was set outright is of no matter any more.
+// heldBack returns an alert if the daily limit prevented a decrease of trust in one service within the last day.
+// Changes from before trust was set outright do not count.
 func heldBack(r row, now int64, p policy.Trust) (Alert, bool) {
 	held := guild.Trust(0)
 	for _, c := range r.relevant() {
@@ -125,7 +125,7 @@ func heldBack(r row, now int64, p policy.Trust) (Alert, bool) {
 	}, held > 0
 }
 
-// oscillating reports whether trust in one service went to and fro lately.
+// oscillating returns an alert if trust in one service changed direction often lately.
 func oscillating(r row, p policy.Trust) (Alert, bool) {
 	past := r.relevant()
 	i := len(past) - 1

@@ -10,7 +10,7 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// told is a fold that changes of trust are told to, by the hour.
+// told is a fold to which a test applies changes of trust, hour by hour.
 type told struct {
 	*Fold
 	t   *testing.T
@@ -25,7 +25,7 @@ func (f *told) change(at time.Duration, task string, n byte, from, to guild.Trus
 		From: from, To: to, EMA: to, First: from == 0, Pattern: pattern, Confidence: sure}}})
 }
 
-// wants checks which alerts there are, in their order, "rule task" each.
+// wants compares the alerts with want, in order, each as "rule task".
 func (f *told) wants(what string, at time.Duration, want ...string) {
 	f.t.Helper()
 	var got []string
@@ -42,7 +42,7 @@ func (f *told) wants(what string, at time.Duration, want ...string) {
 
 const week = 7 * 24 * time.Hour
 
-// Section 5.5.4, a row each.
+// The subtests are the rows of section 5.5.4.
 func TestAlerts(t *testing.T) {
 	fresh := func(t *testing.T) *told { return &told{Fold: newFold(t), t: t} }
 	t.Run("more than ten changes of a task in an hour", func(t *testing.T) {

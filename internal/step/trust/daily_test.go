@@ -11,7 +11,7 @@ import (
 	"guild/internal/policy"
 )
 
-// worldWithLimit is a world with a day's limit of 0.045, which one failure at 0.6 takes: 0.3·0.15.
+// worldWithLimit is a world with a daily limit of 0.045, which one failure at 0.6 uses up: 0.3·0.15.
 func worldWithLimit(t *testing.T, of string) *world {
 	t.Helper()
 	w := stillWorld(t)
@@ -31,7 +31,7 @@ func limits(all []Alert) (of []guild.Service) {
 	return of
 }
 
-func TestByTheSpecificationAllServicesOfATaskShareTheLimitOfADay(t *testing.T) {
+func TestDailyLimitIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := worldWithLimit(t, policy.OfTask)
 		w.attempt(service(1), judged(guild.Failure, 0))
@@ -54,14 +54,14 @@ func TestByTheSpecificationAllServicesOfATaskShareTheLimitOfADay(t *testing.T) {
 	})
 }
 
-func TestNobodyIsShieldedByTheFailuresOfOthers(t *testing.T) {
+func TestDailyLimitOfService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := worldWithLimit(t, policy.OfService)
 		w.attempt(service(1), judged(guild.Failure, 0))
 		w.wants(service(1), 555_000)
 		w.attempt(service(2), judged(guild.Failure, 0))
 		w.wants(service(2), 555_000)
-		w.attempt(service(2), judged(guild.Failure, 0)) // its own limit is spent
+		w.attempt(service(2), judged(guild.Failure, 0)) // its own limit is used up
 		w.wants(service(2), 555_000)
 		if got := limits(w.Alerts(time.Now())); !slices.Equal(got, []guild.Service{service(2)}) {
 			t.Errorf("alerts about %v", got)
@@ -77,8 +77,8 @@ func TestNobodyIsShieldedByTheFailuresOfOthers(t *testing.T) {
 	})
 }
 
-// What a success takes back, or another verdict, is free again of the service's own limit.
-func TestWhatIsTakenBackIsFreeOfTheServicesOwnLimit(t *testing.T) {
+// A change that a success or a second verdict takes back is refunded to the service's own limit.
+func TestServiceLimitRefund(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := stillWorld(t)
 		w.policy.Trust.DailyOf = policy.OfService
@@ -101,7 +101,7 @@ func TestWhatIsTakenBackIsFreeOfTheServicesOwnLimit(t *testing.T) {
 	})
 }
 
-func TestWhatWasHeldBackIsInTheSnapshot(t *testing.T) {
+func TestSnapshotKeepsHeld(t *testing.T) {
 	want := pasts{{Seq: 3, At: 5, From: 600_000, To: 600_000, Pattern: failed, Held: 45_000}, {Seq: 4, At: 6, From: 1, To: 2, First: true, Rule: fact.RuleOwner}}
 	text, err := want.MarshalText()
 	if err != nil {

@@ -13,27 +13,27 @@ import (
 	"guild/oa"
 )
 
-// job is what the evidence of its attempts needs of a job.
+// job holds the properties of a job that the evidence of its attempts needs.
 type job struct {
 	Task   string   `json:"task"`
 	Class  string   `json:"class,omitempty"`
 	Votes  bool     `json:"votes,omitempty"` // several deliveries must agree
 	Live   int      `json:"live,omitempty"`  // attempts that have not ended
 	Closed bool     `json:"closed,omitempty"`
-	Held   []string `json:"held,omitempty"` // accepted deliveries that wait for the others, the first verdict first
+	Held   []string `json:"held,omitempty"` // accepted deliveries that wait for the comparison, in the order of their verdicts
 }
 
-// asked is an attempt of which nothing was learned yet.
+// asked is an attempt without evidence so far.
 type asked struct {
 	Job       guild.JobID         `json:"job"`
 	Service   guild.Service       `json:"service"`
-	Reached   bool                `json:"reached,omitempty"` // a relay took the request, or the provider spoke
+	Reached   bool                `json:"reached,omitempty"` // a relay took the request, or the provider answered
 	LatencyMs int64               `json:"latency_ms,omitempty"`
 	Agrees    string              `json:"agrees,omitempty"` // the attempt whose delivery is the same
-	Held      *fact.AttemptJudged `json:"held,omitempty"`   // its verdict, until the job is closed
+	Held      *fact.AttemptJudged `json:"held,omitempty"`   // its verdict, kept until the job is closed
 }
 
-// owed is evidence that trust has not learned from.
+// owed is evidence that trust has not followed yet.
 type owed struct {
 	Task    string        `json:"task"`
 	Job     guild.JobID   `json:"job"`
@@ -41,35 +41,35 @@ type owed struct {
 	Service guild.Service `json:"service"`
 	Evidence
 	Reason string `json:"reason"`
-	Again  bool   `json:"again,omitempty"` // another verdict on what was learned from
+	Again  bool   `json:"again,omitempty"` // a second verdict on an attempt from which trust was changed
 }
 
-// verdict is what trust learned from a verdict, for as long as that may be contested.
+// verdict holds the effect of a verdict on trust, for as long as the verdict can be disputed.
 type verdict struct {
 	Job       guild.JobID   `json:"job"`
 	Task      string        `json:"task"`
 	Service   guild.Service `json:"service"`
 	Class     string        `json:"class,omitempty"`
 	LatencyMs int64         `json:"latency_ms,omitempty"`
-	Outcome   guild.Outcome `json:"outcome"`            // that was learned from, or is owed
+	Outcome   guild.Outcome `json:"outcome"`            // that trust followed, or will follow
 	Until     int64         `json:"until"`              // Unix ms: when it is final
-	Disputed  bool          `json:"disputed,omitempty"` // it is being judged again, however long that takes
+	Disputed  bool          `json:"disputed,omitempty"` // it is being judged again, which may take any time
 
-	Seq   uint64      `json:"seq,omitempty"` // entry of the change, 0 before there is one
+	Seq   uint64      `json:"seq,omitempty"` // the entry of the change, 0 before there is one
 	At    int64       `json:"at,omitempty"`  // Unix ms: the time of the change
-	Delta guild.Trust `json:"delta"`         // that the change is of trust now
+	Delta guild.Trust `json:"delta"`         // the part of the present trust that comes from the change
 	First bool        `json:"first,omitempty"`
 
 	Reverts string `json:"reverts,omitempty"` // the attempt whose decrease the change took back
 }
 
-// until is when an attempt's verdict is final.
+// until holds the time at which an attempt's verdict is final, in Unix ms.
 type until struct {
 	Attempt string `json:"attempt"`
 	At      int64  `json:"at"`
 }
 
-// mostLatencies is over how many accepted deliveries of a task the usual latency is found.
+// mostLatencies limits the accepted deliveries of a task whose latencies are kept.
 const mostLatencies = 100
 
 func (s *state) apply(one fact.Fact, e fact.Entry, p *policy.Policy) {
@@ -100,7 +100,7 @@ func (s *state) apply(one fact.Fact, e fact.Entry, p *policy.Policy) {
 			s.Judged.Set(one.Attempt.Hex(), v)
 		}
 	case fact.AttemptExpired:
-		if a := s.Asked.Of(one.Attempt.Hex()); a.Reached { // what never left is nobody's fault
+		if a := s.Asked.Of(one.Attempt.Hex()); a.Reached { // a request that reached nobody is not the provider's fault
 			s.owe(one.Attempt, a, Evidence{Pattern: timeout, At: e.At}, one.Reason)
 		}
 		s.end(one.Attempt)
@@ -111,7 +111,7 @@ func (s *state) apply(one fact.Fact, e fact.Entry, p *policy.Policy) {
 		s.end(one.Attempt)
 	case fact.AttemptCancelled:
 		s.end(one.Attempt)
-	case fact.AttemptRecorded: // until then one that is parked may still be judged, or judged again
+	case fact.AttemptRecorded: // before that, a parked attempt may still be judged, or judged again
 		if a, ok := s.Asked.Get(one.Attempt.Hex()); ok && a.Held == nil {
 			s.end(one.Attempt)
 		}
@@ -123,7 +123,7 @@ func (s *state) apply(one fact.Fact, e fact.Entry, p *policy.Policy) {
 	}
 }
 
-// class is that of a job's task (the partnership protocol, section 5.2.3).
+// class returns the class of a job's task (the partnership protocol, section 5.2.3).
 func class(j fact.JobOpened) string {
 	if j.Meeting != nil {
 		return guild.ClassBenchmark
@@ -148,7 +148,7 @@ func (s *state) ask(attempt nostr.ID, change func(*asked)) {
 	}
 }
 
-// end forgets an attempt that no more will become of, and its job after the last of them.
+// end forgets an attempt that will have no evidence any more, and its job after the last attempt.
 func (s *state) end(attempt nostr.ID) {
 	a, ok := s.Asked.Get(attempt.Hex())
 	if !ok {
@@ -169,8 +169,8 @@ func (s *state) keep(id guild.JobID, j job) {
 	s.Jobs.Set(id, j)
 }
 
-// judge takes a verdict. An accepted delivery of a job in which several must agree says nothing before they were
-// compared; that is known when the job is closed.
+// judge applies a verdict. If several deliveries must agree, an accepted delivery is no evidence until they were
+// compared, which is known when the job is closed.
 func (s *state) judge(v fact.AttemptJudged, at int64, p *policy.Policy) {
 	id := v.Attempt.Hex()
 	if _, again := s.Judged.Get(id); again {
@@ -195,7 +195,7 @@ func (s *state) judge(v fact.AttemptJudged, at int64, p *policy.Policy) {
 	s.conclude(v, a, s.evidence(v, j.Task, j.Class, a.LatencyMs, at, p), said(v), p)
 }
 
-// conclude owes what a verdict comes to, and keeps it for as long as it may be contested.
+// conclude queues the evidence of a verdict and keeps the verdict for as long as it can be disputed.
 func (s *state) conclude(v fact.AttemptJudged, a asked, e Evidence, reason string, p *policy.Policy) {
 	j := s.Jobs.Of(a.Job)
 	s.contestable(v.Attempt.Hex(), verdict{Job: a.Job, Task: j.Task, Service: a.Service, Class: j.Class, LatencyMs: a.LatencyMs,
@@ -208,8 +208,8 @@ func (s *state) conclude(v fact.AttemptJudged, a asked, e Evidence, reason strin
 	s.end(v.Attempt)
 }
 
-// close learns what the accepted deliveries of a job are worth: one that disagrees with those that the job was closed
-// by is a wrong answer, whatever its tests say.
+// close turns the accepted deliveries of a job into evidence. A delivery that disagrees with the one that the job was
+// closed with is a wrong answer, whatever its tests say.
 func (s *state) close(c fact.JobClosed, at int64, p *policy.Policy) {
 	j, ok := s.Jobs.Get(c.Job)
 	if !ok {
@@ -228,7 +228,7 @@ func (s *state) close(c fact.JobClosed, at int64, p *policy.Policy) {
 	}
 }
 
-// evidence is what a verdict says, beside what is usual for the task at that time.
+// evidence returns the evidence of a verdict, with the usual latency of the task at that time.
 func (s *state) evidence(v fact.AttemptJudged, task, class string, latency, at int64, p *policy.Policy) Evidence {
 	return Evidence{Pattern: pattern(v.Verdict.Outcome), Score: v.Verdict.Score, Class: class,
 		LatencyMs: latency, BaselineMs: baseline(s.Latencies.Of(task), p.Trust), At: at}
@@ -238,7 +238,7 @@ func said(v fact.AttemptJudged) string {
 	return fmt.Sprintf("%s, score %s", v.Verdict.Outcome, v.Verdict.Score)
 }
 
-// pattern maps an outcome to the name it has in the partnership protocol, section 5.2.2.
+// pattern returns the name of an outcome in the partnership protocol, section 5.2.2.
 func pattern(o guild.Outcome) string {
 	if o == guild.Failure {
 		return failed
@@ -246,7 +246,7 @@ func pattern(o guild.Outcome) string {
 	return string(o)
 }
 
-// baseline is the median of latencies by nearest rank, 0 where they are too few.
+// baseline returns the median of latencies by nearest rank, or 0 if there are too few.
 func baseline(ms []int64, p policy.Trust) int64 {
 	if len(ms) == 0 || len(ms) < p.Latencies {
 		return 0
@@ -254,7 +254,8 @@ func baseline(ms []int64, p policy.Trust) int64 {
 	return slices.Sorted(slices.Values(ms))[(len(ms)+1)/2-1]
 }
 
-// owe notes evidence, in the order in which it came to be.
+// owe queues evidence behind that of the same task. Trust follows evidence in the order in which it arose, so that a
+// replay of the journal computes the same trust.
 func (s *state) owe(attempt nostr.ID, a asked, e Evidence, reason string) {
 	j := s.Jobs.Of(a.Job)
 	e.Class = j.Class
@@ -266,7 +267,7 @@ func (s *state) push(o owed) {
 	s.Owing.Set(o.Job, s.Owing.Of(o.Job)+1)
 }
 
-// pull takes the evidence of an attempt out of what is owed for a task.
+// pull removes the evidence of an attempt from the queue of a task and returns it.
 func (s *state) pull(task string, attempt nostr.ID) (owed, bool) {
 	q := s.Owed.Of(task)
 	i := slices.IndexFunc(q, func(o owed) bool { return o.Attempt == attempt })
@@ -292,7 +293,7 @@ func (s *state) pull(task string, attempt nostr.ID) (owed, bool) {
 	return o, true
 }
 
-// learned takes the evidence that a change was made from out of what is owed.
+// learned removes the evidence of a change from its queue and returns it. A rule that follows no evidence removes none.
 func (s *state) learned(c fact.TrustChanged) (owed, bool) {
 	switch c.Rule {
 	case "", fact.RuleContradiction, fact.RuleRejudged:
@@ -301,7 +302,7 @@ func (s *state) learned(c fact.TrustChanged) (owed, bool) {
 	return owed{}, false
 }
 
-// contestable keeps a verdict until a day after it, or as long as the policy says.
+// contestable keeps a verdict for the policy's time to object, usually a day.
 func (s *state) contestable(id string, v verdict, at int64, p *policy.Policy) {
 	v.Until, v.Disputed = at+p.Review.Objection, false
 	s.Judged.Set(id, v)
@@ -319,8 +320,8 @@ func (s *state) prune(now int64) {
 	}
 }
 
-// judgeAgain takes another verdict on a delivery. What was not learned yet is replaced; the same outcome changes
-// nothing; another one is evidence that takes the place of the first.
+// judgeAgain applies another verdict on a delivery. It replaces evidence that is still queued. If trust has followed
+// the first verdict, the same outcome changes nothing, and another one becomes evidence that replaces the first.
 func (s *state) judgeAgain(v fact.AttemptJudged, at int64, p *policy.Policy) {
 	id := v.Attempt.Hex()
 	before := s.Judged.Of(id)
@@ -342,10 +343,15 @@ func (s *state) judgeAgain(v fact.AttemptJudged, at int64, p *policy.Policy) {
 	s.contestable(id, before, at, p)
 }
 
-// contested keeps what a change is of trust, should its verdict be contested, and returns what was kept before.
+// contested updates the verdict that a change of trust comes from, in case it is disputed later, and returns it as it
+// was before the change.
+//
+// It tracks how much of the present trust comes from each verdict (Delta). Undoing a verdict then subtracts exactly
+// that, also after limits, averages and later changes. A rule that takes a decrease back sets the Delta of that
+// decrease to 0, because there is nothing left to undo.
 func (s *state) contested(c fact.TrustChanged, r row, e fact.Entry, at int64) verdict {
 	if c.Rule == fact.RuleContradiction {
-		s.counts(c.Reverts.Hex(), 0) // it is taken back
+		s.counts(c.Reverts.Hex(), 0) // its change is taken back
 	}
 	before, ok := s.Judged.Get(c.Attempt.Hex())
 	if !ok || outright(c.Rule) {
@@ -371,7 +377,7 @@ func (s *state) contested(c fact.TrustChanged, r row, e fact.Entry, at int64) ve
 	return undone
 }
 
-// counts sets what a change that was taken back, or is not any more, is of trust.
+// counts sets the part of the present trust that comes from a verdict's change.
 func (s *state) counts(attempt string, delta guild.Trust) {
 	if v, ok := s.Judged.Get(attempt); ok {
 		v.Delta = delta
@@ -379,8 +385,8 @@ func (s *state) counts(attempt string, delta guild.Trust) {
 	}
 }
 
-// refund is what undoing a change by a verdict frees of the day it was made on: what it took, or less than nothing where
-// it had given something back.
+// refund returns how much of the daily limit is free again if a verdict's change is undone. It is 0 if the change was
+// made on another day, and negative if the change took a decrease back, because that had freed the same amount.
 func (v verdict) refund(day int64) guild.Trust {
 	switch {
 	case v.At/dayMs != day:
@@ -391,7 +397,7 @@ func (v verdict) refund(day int64) guild.Trust {
 	return abs(v.Delta)
 }
 
-// direction is below zero where the change by a verdict, or the one that it took back, is a decrease.
+// direction returns a negative number if the verdict's change is a decrease, or took a decrease back.
 func (v verdict) direction() guild.Trust {
 	if v.Reverts != "" {
 		return -abs(v.Delta)
@@ -399,8 +405,8 @@ func (v verdict) direction() guild.Trust {
 	return v.Delta
 }
 
-// effective is what of the change by a verdict is still in trust: nothing, once it was set outright. A first trust can
-// be founded anew only as long as nothing was built on it.
+// effective returns a verdict with the part of its change that is still in trust. Once trust was set outright, that is
+// nothing. A first trust can only be replaced while it is the latest change.
 func effective(v verdict, r row, attempt nostr.ID) verdict {
 	if v.Seq <= r.Set {
 		v.Delta = 0

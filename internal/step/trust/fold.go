@@ -12,36 +12,37 @@ import (
 	"guild/internal/policy"
 )
 
-// maxChanges is of how many attempts the fold tells what they changed.
+// maxChanges limits the attempts for which Change and Last remember the change.
 const maxChanges = 50_000
 
-// Fold is all trust, and the evidence that has not moved it yet.
+// Fold holds all trust, and the evidence that trust has not followed yet.
 type Fold struct {
 	*fold.State[state]
 	policy policy.Policy
 	hash   guild.Hash
 }
 
-// state is the state of the fold. Its slices are only appended to and cut at the front, because a snapshot shares them.
+// state is the state of the fold. Its slices may only be appended to and cut at the front, because a snapshot shares
+// their arrays.
 type state struct {
 	Adopted   guild.Hash                    `json:"adopted"`   // the policy in force
 	Table     fold.Table[string, row]       `json:"table"`     // by key(task, service)
-	Days      fold.Table[string, day]       `json:"days"`      // task → what moved in its latest day
-	Jobs      fold.Table[guild.JobID, job]  `json:"jobs"`      // until they and their attempts are over
-	Asked     fold.Table[string, asked]     `json:"asked"`     // attempt → whom; until there is evidence
-	Owed      fold.Table[string, []owed]    `json:"owed"`      // task → evidence not learned from, in its order
-	Owing     fold.Table[guild.JobID, int]  `json:"owing"`     // job → how much of that is of it
-	Judged    fold.Table[string, verdict]   `json:"judged"`    // attempts whose verdict may still be contested
-	Young     []until                       `json:"young"`     // when it may not any more
-	Moved     fold.Table[string, changed]   `json:"moved"`     // attempt → what it changed
-	Order     []string                      `json:"order"`     // of those, the oldest first
-	Lasts     fold.Table[guild.JobID, last] `json:"lasts"`     // job → latest change for it, while that is among those
-	Latencies fold.Table[string, []int64]   `json:"latencies"` // task → of accepted deliveries, in ms, the newest last
+	Days      fold.Table[string, day]       `json:"days"`      // task → how far trust moved on its latest day
+	Jobs      fold.Table[guild.JobID, job]  `json:"jobs"`      // until they are closed and their attempts have ended
+	Asked     fold.Table[string, asked]     `json:"asked"`     // attempt → its provider and progress, until there is evidence
+	Owed      fold.Table[string, []owed]    `json:"owed"`      // task → evidence that trust has not followed, in order
+	Owing     fold.Table[guild.JobID, int]  `json:"owing"`     // job → number of its entries in Owed
+	Judged    fold.Table[string, verdict]   `json:"judged"`    // attempts whose verdict can still be disputed
+	Young     []until                       `json:"young"`     // when their verdicts become final
+	Moved     fold.Table[string, changed]   `json:"moved"`     // attempt → its change of trust
+	Order     []string                      `json:"order"`     // of Moved, the oldest first
+	Lasts     fold.Table[guild.JobID, last] `json:"lasts"`     // job → its latest change in Moved
+	Latencies fold.Table[string, []int64]   `json:"latencies"` // task → latencies of accepted deliveries in ms, the newest last
 
-	tasks fold.Table[string, []string] // service → the tasks that it was ever trusted with
+	tasks fold.Table[string, []string] // service → the tasks for which there ever was trust
 }
 
-// Derive finds the tasks of each service.
+// Derive rebuilds the index of each service's tasks.
 func (s *state) Derive() {
 	s.tasks = fold.Table[string, []string]{}
 	for _, r := range s.Table.All() {
@@ -49,20 +50,20 @@ func (s *state) Derive() {
 	}
 }
 
-// row is a standing and what its next change depends on.
+// row is a standing with the values that its next change depends on.
 type row struct {
 	Standing
 	Task    string        `json:"task"`
 	Service guild.Service `json:"service"`
 	Last    nostr.ID      `json:"last,omitzero"`   // the attempt of the latest change
-	Set     uint64        `json:"set,omitempty"`   // the entry that set trust outright; what was before counts no more
-	Since   int64         `json:"since,omitempty"` // Unix ms: when the latest change was due
-	Areas   []area        `json:"areas,omitempty"` // of trust up to then
+	Set     uint64        `json:"set,omitempty"`   // the entry that last set trust outright; changes before it do not count
+	Since   int64         `json:"since,omitempty"` // Unix ms: time of the latest change
+	Areas   []area        `json:"areas,omitempty"` // trust over time, up to Since
 	Past    pasts         `json:"past,omitempty"`
-	Fell    day           `json:"fell,omitzero"` // of its latest day with decreases, where these have a limit of their own
+	Fell    day           `json:"fell,omitzero"` // on its latest day with decreases, if decreases have a limit of their own
 }
 
-// relevant is the changes since trust was last set outright.
+// relevant returns the changes since trust was last set outright.
 func (r row) relevant() []Past {
 	i := slices.IndexFunc(r.Past, func(p Past) bool { return p.Seq > r.Set })
 	if i < 0 {
@@ -96,10 +97,10 @@ func NewFold(p policy.Policy) (*Fold, error) {
 	return &Fold{State: fold.NewState[state]("trust", 3), policy: p, hash: hash}, nil
 }
 
-// Policy is the hash of the policy that this node decides by.
+// Policy returns the hash of the policy that this node decides by.
 func (f *Fold) Policy() guild.Hash { return f.hash }
 
-// Adopted is the hash of the policy that was last adopted, zero for none.
+// Adopted returns the hash of the policy that was last adopted, or zero.
 func (f *Fold) Adopted() guild.Hash {
 	return fold.Read(f.State, func(s *state) guild.Hash { return s.Adopted })
 }
@@ -108,13 +109,13 @@ func key(task string, s guild.Service) string { return task + "\x00" + s.PubKey.
 
 func serviceKey(s guild.Service) string { return s.PubKey.Hex() + "\x00" + s.D }
 
-// Trust is how far a service is trusted with a task; met is false when no verdict has founded any.
+// Trust returns how far a service is trusted with a task. met is false if there is no trust yet.
 func (f *Fold) Trust(task string, s guild.Service) (t guild.Trust, met bool) {
 	standing := f.Standing(task, s)
 	return standing.Trust, standing.Met
 }
 
-// Standing is what trust in a service for a task rests on; the zero value where nothing has founded any.
+// Standing returns the standing of a service for a task, or the zero value if there is no trust yet.
 func (f *Fold) Standing(task string, s guild.Service) Standing {
 	r := f.rowOf(task, s)
 	if !r.Met {
@@ -123,12 +124,12 @@ func (f *Fold) Standing(task string, s guild.Service) Standing {
 	return r.Standing
 }
 
-// rowOf is a standing with all that belongs to it.
+// rowOf returns the row of a service for a task.
 func (f *Fold) rowOf(task string, of guild.Service) row {
 	return fold.Read(f.State, func(s *state) row { return s.Table.Of(key(task, of)) })
 }
 
-// Of lists the trust in a service, by task.
+// Of returns the trust in a service, by task.
 func (f *Fold) Of(service guild.Service) map[string]guild.Trust {
 	of := map[string]guild.Trust{}
 	f.View(func(s *state) {
@@ -142,20 +143,21 @@ func (f *Fold) Of(service guild.Service) map[string]guild.Trust {
 	return of
 }
 
-// rows returns a copy of all standings, which may be read while they change.
+// rows returns a copy of all rows, which may be read while the fold changes.
 func (f *Fold) rows() (all fold.Table[string, row]) {
-	f.State.Change(func(s *state) { all = s.Table.Clone() }) // a table that is copied is written to
+	f.State.Change(func(s *state) { all = s.Table.Clone() }) // Clone marks the table as shared, which is a write
 	return all
 }
 
-// Change is what one attempt did to trust.
+// Change is the effect of one attempt on trust.
 type Change struct {
 	From, To  guild.Trust
-	First     bool // nothing was there before
-	Unfounded bool // and nothing is there now
+	First     bool // there was no trust before
+	Unfounded bool // there is no trust after it
 }
 
-// Change returns what an attempt did to trust, once that is decided, as long as it is one of the last 50,000.
+// Change returns the effect of an attempt on trust. ok is false if there is none yet, or if the attempt is not among
+// the last 50,000.
 func (f *Fold) Change(attempt nostr.ID) (change Change, ok bool) {
 	f.View(func(s *state) {
 		var c changed
@@ -165,18 +167,18 @@ func (f *Fold) Change(attempt nostr.ID) (change Change, ok bool) {
 	return change, ok
 }
 
-// Last is the latest entry that moved trust for a job, 0 for none, or where that is as long ago as Change forgets.
+// Last returns the latest entry that moved trust for a job, or 0 if there is none or it is older than Change remembers.
 func (f *Fold) Last(job guild.JobID) uint64 {
 	return fold.Read(f.State, func(s *state) uint64 { return s.Lasts.Of(job).Seq })
 }
 
-// Settled reports whether nothing is left to learn from what is known of the attempts of a job.
+// Settled reports whether trust has followed all evidence of a job so far.
 func (f *Fold) Settled(job guild.JobID) bool {
 	return fold.Read(f.State, func(s *state) bool { return s.Owing.Of(job) == 0 && len(s.Jobs.Of(job).Held) == 0 })
 }
 
-// UpToDate reports whether all evidence about a task has moved trust. Until then nobody should be chosen for it by
-// trust (the partnership protocol, section 5.5.1).
+// UpToDate reports whether trust has followed all evidence of a task. Until then no provider should be chosen by trust
+// (the partnership protocol, section 5.5.1).
 func (f *Fold) UpToDate(task string) bool {
 	return fold.Read(f.State, func(s *state) bool { return len(s.Owed.Of(task)) == 0 })
 }
@@ -191,13 +193,13 @@ func (f *Fold) Apply(e fact.Entry) {
 	})
 }
 
-// change takes over what was decided about trust.
+// change applies a decided change of trust.
 func (s *state) change(c fact.TrustChanged, e fact.Entry, p *policy.Policy) {
 	k := key(c.Task, c.Service)
 	r := s.Table.Of(k)
 	at := max(e.At, r.Since)
 	if c.Rule == fact.RuleMean {
-		at = r.Since // together with the change that led to it
+		at = r.Since // at the same time as the change that led to it
 	}
 	o, ok := s.learned(c)
 	if ok {
@@ -206,7 +208,7 @@ func (s *state) change(c fact.TrustChanged, e fact.Entry, p *policy.Policy) {
 	undone := s.contested(c, r, e, at)
 	s.remember(c, e.Seq)
 	if c.Unfounded && !r.Met || c.Rule == fact.RuleMerged && r.Met && c.To == r.Trust {
-		return // nothing is there, or another guild only agrees
+		return // there was and is no trust, or another guild has the same
 	}
 	if !c.First {
 		s.spend(c, &r, undone, at, p.Trust)
@@ -240,7 +242,7 @@ func outright(rule string) bool {
 	return false
 }
 
-// without takes the outcome out of a change whose attempt was judged again: it is observed once.
+// without removes the outcome from a change whose attempt was judged again, so that the attempt is observed once.
 func without(past []Past, seq uint64) []Past {
 	past = slices.Clone(past)
 	for i := range past {
@@ -259,9 +261,9 @@ func (s *state) index(task string, service guild.Service) {
 	}
 }
 
-// spend charges the day of a task, or that of a service for a decrease that counts against its own. A change that sets
-// trust outright is outside of the limit. One that takes back a decrease frees what that took of the same day, and one by
-// another verdict frees what the first verdict took.
+// spend charges a change to the daily limit of its task, or to that of its service for a decrease with a limit of its
+// own. Changes that set trust outright are not charged. A change that takes a decrease back frees what the decrease
+// used on the same day, and a change by a second verdict frees what the first one used.
 func (s *state) spend(c fact.TrustChanged, r *row, undone verdict, at int64, p policy.Trust) {
 	today, fell := s.today(c.Task, at), r.Fell.at(at)
 	of := func(by guild.Trust) *day {
@@ -280,7 +282,7 @@ func (s *state) spend(c fact.TrustChanged, r *row, undone verdict, at int64, p p
 		}
 	case fact.RuleRejudged:
 		if undone.First {
-			return // a first trust is free, and so is another in its place
+			return // a first trust is not charged, and neither is its replacement
 		}
 		now := c.To - (c.From - undone.Delta)
 		of(now).Spent += abs(now)
@@ -297,8 +299,8 @@ func (s *state) spend(c fact.TrustChanged, r *row, undone verdict, at int64, p p
 
 func abs(t guild.Trust) guild.Trust { return max(t, -t) }
 
-// today is what trust in a task has moved on the UTC day of at. Evidence that is older than what was learned before it
-// counts for that day.
+// today returns how far trust in a task has moved on the UTC day of at. If evidence of a later day came first, it
+// returns that day instead.
 func (s *state) today(task string, at int64) day {
 	return s.Days.Of(task).at(at)
 }
@@ -310,7 +312,7 @@ func (d day) at(at int64) day {
 	return day{Day: at / dayMs}
 }
 
-// remember keeps what an attempt changed, and forgets the oldest.
+// remember stores an attempt's change and forgets the oldest one.
 func (s *state) remember(c fact.TrustChanged, seq uint64) {
 	if c.Attempt == nostr.ZeroID {
 		return

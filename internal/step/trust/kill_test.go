@@ -15,21 +15,21 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// act is one thing that happens from outside, at its time. It may be done again where the process died during it.
+// act is one event from outside. It may be done again if the process died during it.
 type act func(w *world) error
 
-// lived is a life of a node: what happens to it, two minutes after one another, and how it looks at the end.
+// lived is the history of a node, with two minutes between its events, and its state at the end.
 type lived struct {
 	entries []fact.Entry
-	ends    []uint64 // of each act, the last entry that is its own
+	ends    []uint64 // for each act, the last entry that it wrote itself
 	hash    guild.Hash
 	rows    map[string]json.RawMessage
 }
 
 const between = 2 * time.Minute
 
-// acts has every rule by which trust changes: first trusts, formulas, a contradiction, the mean, a majority, a verdict
-// that is contested, the owner's word, a day's limit and a rollback of all tasks.
+// acts returns events for every rule by which trust changes: first trusts, formulas, a contradiction, the mean, a
+// majority, a disputed verdict, the owner's commands, a daily limit and a rollback of all tasks.
 func acts() (all []act) {
 	n := 0
 	attempt := func(task string, s guild.Service, life ...fact.Fact) nostr.ID {
@@ -56,7 +56,7 @@ func acts() (all []act) {
 	attempt("go", service(2), good) // and takes the silence back
 	for k := range byte(3) {
 		attempt("python", service(k+2), good)
-		attempt("python", service(k+2), judged(guild.Violation, 0)) // the day's limit
+		attempt("python", service(k+2), judged(guild.Violation, 0)) // uses up the daily limit
 	}
 	contested := attempt("go", service(2), bad)
 	job := guild.JobID{3, byte(n)}
@@ -75,7 +75,7 @@ func acts() (all []act) {
 	})
 	all = append(all, func(w *world) error { return w.step.Set(w.Context(), "go", service(3), 800_000, "") })
 	attempt("go", service(3), bad)
-	then := beginning().Add(14*between + 100*time.Second) // when also a process that died had learned
+	then := beginning().Add(14*between + 100*time.Second) // when a process that died has caught up, too
 	all = append(all, func(w *world) error {
 		_, err := w.step.Rollback(w.Context(), then, "")
 		return err
@@ -84,14 +84,14 @@ func acts() (all []act) {
 	return all
 }
 
-// beginning is when a bubble's clock starts.
+// beginning is the time at which a bubble's clock starts.
 func beginning() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 func (w *world) try(job guild.JobID, facts ...fact.Fact) error {
 	return w.journal.Do(w.Context(), fact.JobSubject(job), "", appends(facts))
 }
 
-// live does what has not happened yet, each act at its time.
+// live does the acts that are not done yet, each at its time.
 func (w *world) live(all []act, done int) (l lived) {
 	w.Helper()
 	for i := done; i < len(all); i++ {
@@ -113,7 +113,7 @@ func (w *world) live(all []act, done int) (l lived) {
 	return l
 }
 
-// own is the last entry that is not learning, after the one given.
+// own returns the last entry after the given one that is not a change of trust.
 func (w *world) own(after uint64) (last uint64) {
 	w.Helper()
 	for seq := after + 1; seq <= w.journal.Last(); seq++ {
@@ -128,7 +128,7 @@ func (w *world) own(after uint64) (last uint64) {
 	return last
 }
 
-func TestAProcessThatDiesAtAnyEntryComesToTheSameMatrix(t *testing.T) {
+func TestKilledAtEveryEntry(t *testing.T) {
 	var whole lived
 	synctest.Test(t, func(t *testing.T) { whole = newWorld(t).live(acts(), 0) })
 	rules := map[string]int{}
@@ -153,7 +153,7 @@ func TestAProcessThatDiesAtAnyEntryComesToTheSameMatrix(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			time.Sleep(90 * time.Second) // what was not learned is learned late
+			time.Sleep(90 * time.Second) // then the rest is learned, later than usual
 			w.run()
 			synctest.Wait()
 			done := 0
@@ -167,7 +167,7 @@ func TestAProcessThatDiesAtAnyEntryComesToTheSameMatrix(t *testing.T) {
 	}
 }
 
-// appends is the decision that appends some facts.
+// appends returns the decision that appends facts.
 func appends(facts []fact.Fact) func(*journal.Tx) error {
 	return func(tx *journal.Tx) error { tx.Append(facts...); return nil }
 }

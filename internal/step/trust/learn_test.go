@@ -13,12 +13,12 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// silent is the life of an attempt that nobody answered.
+// silent is the life of an attempt that got no answer.
 func silent() []fact.Fact {
 	return []fact.Fact{fact.AttemptRequested{}, fact.AttemptExpired{Silent: true}}
 }
 
-// in is a delivery that took so long.
+// in returns a delivery after d.
 func in(d time.Duration) fact.Fact { return fact.AttemptDelivered{LatencyMs: d.Milliseconds()} }
 
 func (w *world) wantsChange(what string, got fact.TrustChanged, rule string, from, to guild.Trust) {
@@ -28,7 +28,7 @@ func (w *world) wantsChange(what string, got fact.TrustChanged, rule string, fro
 	}
 }
 
-func TestTheClassOfAJobIsThatOfItsEvidence(t *testing.T) {
+func TestEvidenceHasJobClass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.attempt(service(1), judged(guild.Success, 900_000))
@@ -41,15 +41,15 @@ func TestTheClassOfAJobIsThatOfItsEvidence(t *testing.T) {
 	})
 }
 
-// The baseline is the median of what was accepted, of all providers, once there are three.
-func TestLatencyIsComparedWithWhatIsUsualForTheTask(t *testing.T) {
+// The baseline is the median of all providers' accepted deliveries, from the third on.
+func TestLatencyBaseline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.attempt(service(1), in(3*time.Second), judged(guild.Success, 900_000))
 		w.attempt(service(2), in(2*time.Second), judged(guild.Success, 900_000))
-		w.attempt(service(3), in(time.Millisecond), judged(guild.Failure, 0)) // says nothing of how long the work takes
+		w.attempt(service(3), in(time.Millisecond), judged(guild.Failure, 0)) // a failure is not part of the baseline
 		w.attempt(service(3), in(time.Second), judged(guild.Success, 1_000_000))
-		w.wants(service(3), 600_000) // two are no baseline
+		w.wants(service(3), 600_000) // two are too few for a baseline
 		w.attempt(service(4), in(999*time.Millisecond), judged(guild.Success, 1_000_000))
 		w.wants(service(4), 750_000)
 		if c := w.lastChange(); c.LatencyMs != 999 || c.BaselineMs != 2000 {
@@ -75,7 +75,7 @@ func TestLatenciesAreKeptWithinBounds(t *testing.T) {
 	}
 }
 
-func TestASuccessAfterSilenceGivesBackWhatItTook(t *testing.T) {
+func TestSuccessAfterSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.attempt(service(1), judged(guild.Success, 900_000))
@@ -96,7 +96,7 @@ func TestASuccessAfterSilenceGivesBackWhatItTook(t *testing.T) {
 	})
 }
 
-func TestWhatWasTakenAnotherDayIsNotGivenBackOfThisOne(t *testing.T) {
+func TestNoRefundOfEarlierDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // it is midnight UTC
 		w := newWorld(t)
 		w.attempt(service(1), judged(guild.Success, 900_000))
@@ -112,7 +112,7 @@ func TestWhatWasTakenAnotherDayIsNotGivenBackOfThisOne(t *testing.T) {
 	})
 }
 
-func TestEvidenceIsOfTheDayOnWhichItCameToBe(t *testing.T) {
+func TestDayOfEvidence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // it is midnight UTC
 		w := stillWorld(t)
 		time.Sleep(23*time.Hour + 59*time.Minute)
@@ -131,8 +131,8 @@ func TestEvidenceIsOfTheDayOnWhichItCameToBe(t *testing.T) {
 	})
 }
 
-// Seven good outcomes, then three bad ones while less than 0.7 is trusted.
-func TestThreeWrongChangesRestoreTheMeanOfAWeek(t *testing.T) {
+// Seven good outcomes, then three bad ones while trust is below 0.7.
+func TestMeanOfWeekRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		s := service(1)
@@ -160,7 +160,7 @@ func TestThreeWrongChangesRestoreTheMeanOfAWeek(t *testing.T) {
 		if c, _ := w.Change(mean.Attempt); c.From != third.From || c.To != want {
 			t.Errorf("the attempt changed %+v", c)
 		}
-		w.attempt(s, judged(guild.Failure, 0)) // nothing of before is counted any more
+		w.attempt(s, judged(guild.Failure, 0)) // earlier changes no longer count
 		if c := w.lastChange(); c.Rule != "" || c.Consecutive != 0 {
 			t.Errorf("%+v", c)
 		}
@@ -170,7 +170,7 @@ func TestThreeWrongChangesRestoreTheMeanOfAWeek(t *testing.T) {
 // vote is one provider's part in a job of which several must agree.
 type vote struct {
 	outcome guild.Outcome
-	with    int // the vote that its delivery is the same as; −1: it was not compared
+	with    int // the vote whose delivery is the same; −1 if it was not compared
 }
 
 func (w *world) voting(c guild.Criticality, chosen int, votes ...vote) []nostr.ID {
@@ -202,7 +202,7 @@ func (w *world) voting(c guild.Criticality, chosen int, votes ...vote) []nostr.I
 	return ids
 }
 
-func TestWhoeverDisagreesWithTheMajorityWasWrong(t *testing.T) {
+func TestMinorityWasWrong(t *testing.T) {
 	yes, no := guild.Success, guild.Failure
 	for name, c := range map[string]struct {
 		level  guild.Criticality
@@ -238,7 +238,7 @@ func TestWhoeverDisagreesWithTheMajorityWasWrong(t *testing.T) {
 	}
 }
 
-func TestWhoWasNotChosenDidNotDisagree(t *testing.T) {
+func TestNotChosenIsNotWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		job := jobID(1)
@@ -260,9 +260,9 @@ func (w *world) judgeAgain(n int, id nostr.ID, o guild.Outcome) {
 	w.do(fact.JobSubject(jobID(n)), about(id, judged(o, 900_000)))
 }
 
-func TestAnotherVerdictTakesThePlaceOfTheFirst(t *testing.T) {
+func TestVerdictReplacesFirst(t *testing.T) {
 	for name, c := range map[string]struct {
-		life    func(w *world) (int, nostr.ID) // and which attempt is disputed
+		life    func(w *world) (int, nostr.ID) // also returns which attempt is disputed
 		outcome guild.Outcome
 		rule    string
 		want    guild.Trust
@@ -277,7 +277,8 @@ func TestAnotherVerdictTakesThePlaceOfTheFirst(t *testing.T) {
 			w.attempt(service(1), judged(guild.Success, 900_000))
 			return 2, w.attempt(service(1), judged(guild.Failure, 0))
 		}, guild.Failure, "", 555_000, 45_000},
-		// 0.6, 0.555, then −0.06·(0.555 … 0.3·0.355 + 0.7·0.555 = 0.495): without −0.045 it is 0.54, and 0.3·(0.036) = 0.0108 more
+		// 0.6, 0.555, then −0.06·(0.555 … 0.3·0.355 + 0.7·0.555 = 0.495): without −0.045 it is 0.54, and 0.3·(0.036) = 0.0108
+		// more
 		"what came later stays": {func(w *world) (int, nostr.ID) {
 			w.attempt(service(1), judged(guild.Success, 900_000))
 			id := w.attempt(service(1), judged(guild.Failure, 0))
@@ -298,13 +299,13 @@ func TestAnotherVerdictTakesThePlaceOfTheFirst(t *testing.T) {
 		"where there was none it is founded": {func(w *world) (int, nostr.ID) {
 			return 1, w.attempt(service(1), judged(guild.Failure, 0))
 		}, guild.Success, fact.RuleRejudged, 600_000, 0},
-		// 0.6 and 0.6081; others build upon the first, so the failure only takes 0.045.
+		// 0.6 and 0.6081; later changes build on the first, so the failure only takes 0.045.
 		"a first trust that others build upon stays": {func(w *world) (int, nostr.ID) {
 			id := w.attempt(service(1), judged(guild.Success, 900_000))
 			w.attempt(service(1), judged(guild.Success, 900_000))
 			return 1, id
 		}, guild.Failure, fact.RuleRejudged, 563_100, 53_100},
-		// The success took 0.03 back; without that it is 0.57, and a wrong answer takes 0.045. Both are of the day again.
+		// The success took 0.03 back; without that it is 0.57, and a wrong answer takes 0.045. Both count for the day again.
 		"a success that took back a crash was none": {func(w *world) (int, nostr.ID) {
 			w.attempt(service(1), judged(guild.Success, 900_000))
 			w.attempt(service(1), judged(guild.Error, 0))
@@ -317,7 +318,7 @@ func TestAnotherVerdictTakesThePlaceOfTheFirst(t *testing.T) {
 			w.attempt(service(1), judged(guild.Success, 900_000))
 			return 2, id
 		}, guild.Success, fact.RuleRejudged, 609_000, 9_000},
-		// What the owner set does not rest on the first verdict: 0.7 + 0.3·0.02.
+		// The owner's value does not depend on the first verdict: 0.7 + 0.3·0.02.
 		"what the owner set stays": {func(w *world) (int, nostr.ID) {
 			w.attempt(service(1), judged(guild.Success, 900_000))
 			id := w.attempt(service(1), judged(guild.Failure, 0))
@@ -364,7 +365,7 @@ func TestAVerdictMayBeContestedTwice(t *testing.T) {
 	})
 }
 
-func TestAVerdictThatIsNotLearnedYetIsReplaced(t *testing.T) {
+func TestQueuedVerdictIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := stillWorld(t)
 		id := w.attempt(service(1), judged(guild.Failure, 0))
@@ -377,7 +378,7 @@ func TestAVerdictThatIsNotLearnedYetIsReplaced(t *testing.T) {
 	})
 }
 
-func TestAVerdictIsFinalAfterADay(t *testing.T) {
+func TestVerdictBecomesFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.attempt(service(1), judged(guild.Success, 900_000))
@@ -401,7 +402,7 @@ func TestAVerdictIsFinalAfterADay(t *testing.T) {
 
 		again := w.attempt(service(1), judged(guild.Failure, 0))
 		w.do(fact.JobSubject(jobID(5)), fact.AttemptDisputed{Attempt: again})
-		w.do(fact.JobSubject(jobID(5)), fact.AttemptParked{Attempt: again}, fact.AttemptRecorded{Attempt: again}) // nobody could judge it
+		w.do(fact.JobSubject(jobID(5)), fact.AttemptParked{Attempt: again}, fact.AttemptRecorded{Attempt: again}) // it could not be judged again
 		time.Sleep(24 * time.Hour)
 		w.attempt(service(2), judged(guild.Success, 900_000))
 		if w.inside().Judged.Has(again.Hex()) {
@@ -410,8 +411,8 @@ func TestAVerdictIsFinalAfterADay(t *testing.T) {
 	})
 }
 
-// A hundred verdicts at once on ten providers, each of which would take 0.045: a day has room for 0.3.
-func TestADayHasItsLimitUnderAHundredVerdictsAtOnce(t *testing.T) {
+// A hundred verdicts arrive at once on ten providers. Each would take 0.045, but the daily limit is 0.3.
+func TestDailyLimitOfConcurrentVerdicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for n := range byte(10) {
@@ -447,7 +448,7 @@ func TestADayHasItsLimitUnderAHundredVerdictsAtOnce(t *testing.T) {
 	})
 }
 
-func TestWhatAnAttemptChangedIsForgottenAfterManyOthers(t *testing.T) {
+func TestOldChangesAreForgotten(t *testing.T) {
 	f := newFold(t)
 	const most = maxChanges + 10
 	for n := range most {

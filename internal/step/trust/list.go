@@ -7,15 +7,15 @@ import (
 	"guild"
 )
 
-// Entry is trust in one service for one task, as a list of all shows it.
+// Entry is the trust in one service for one task.
 type Entry struct {
 	Task    string
 	Service guild.Service
 	Standing
-	Changed int64 // Unix ms: the latest change; 0 when none is remembered
+	Changed int64 // Unix ms of the latest change; 0 if none is kept
 }
 
-// All lists all trust, by task, the most trusted first.
+// All lists all trust by task, the most trusted services first.
 func (f *Fold) All() []Entry {
 	var all []Entry
 	rows := f.rows()

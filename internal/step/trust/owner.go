@@ -15,17 +15,16 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// maxDecision is how much one decision about many standings takes, in bytes of its facts.
+// maxDecision limits the facts of one decision about many standings, in bytes.
 const maxDecision = 90_000
 
-// UsageError is what makes no sense of what a person asked for; nothing was changed.
+// UsageError reports a request of a person that cannot be fulfilled. Nothing was changed.
 type UsageError struct{ text string }
 
 func (e *UsageError) Error() string { return e.text }
 
-// Set sets trust in a service for a task, as the owner says. It may be anything within the bounds of the policy, and
-// takes nothing of what the task may move that day. The reason is for whoever reads the history. Anything else is a
-// *UsageError.
+// Set sets trust in a service for a task to the owner's value, which must be within the policy's bounds. It is not
+// charged to the daily limit. The reason is shown in the history. Set returns a *UsageError for invalid arguments.
 func (t *Trust) Set(ctx context.Context, task string, s guild.Service, value guild.Trust, reason string) error {
 	if p := t.fold.policy.Trust; value < p.Floor || value > p.Ceiling {
 		return &UsageError{fmt.Sprintf("trust of %s: it is %s to %s", value, p.Floor, p.Ceiling)}
@@ -40,21 +39,21 @@ func (t *Trust) Set(ctx context.Context, task string, s guild.Service, value gui
 	return err
 }
 
-// maxD is the longest name of a service that trust is set for, in bytes.
+// maxD limits the name of a service that trust is set for, in bytes.
 const maxD = 1024
 
-// wanted is what a standing is to be.
+// wanted is the standing that a service should get.
 type wanted struct {
 	Task    string        `json:"task"`
 	Service guild.Service `json:"service"`
 	Trust   guild.Trust   `json:"trust_micro"`
-	EMA     guild.Trust   `json:"ema_micro"` // 0 for the same as trust
+	EMA     guild.Trust   `json:"ema_micro"` // 0 if equal to Trust
 	Runs    int           `json:"runs"`
 	Samples int           `json:"samples"`
-	Gone    bool          `json:"-"` // there is to be no trust
+	Gone    bool          `json:"-"` // trust is to be removed
 }
 
-// is reports whether a standing is as wanted. Where only trust is wanted the rest of it follows from trust.
+// is reports whether a row is as wanted. A rollback wants trust only, and leaves the rest to follow from it.
 func (w wanted) is(r row, rule string) bool {
 	switch {
 	case w.Gone || !r.Met:
@@ -67,8 +66,8 @@ func (w wanted) is(r row, rule string) bool {
 	return false
 }
 
-// put decides standings of one task, as many in one decision as fit. What is as wanted is left alone, so that it may be
-// done again after a process died in the middle. It returns how many it changed.
+// put sets the standings of one task and returns how many it changed. It writes as many in one decision as fit, and
+// skips those that are as wanted already, so that it can be called again after the process died in the middle.
 func (t *Trust) put(ctx context.Context, task string, all []wanted, rule, reason string) (changed int, err error) {
 	if err := t.adopt(ctx); err != nil {
 		return 0, fmt.Errorf("trust for %s: %w", task, err)
@@ -115,12 +114,12 @@ func (t *Trust) decidePut(tx *journal.Tx, all []wanted, rule, reason string) (lo
 	return looked, made, nil
 }
 
-// Rollback restores trust as it was at a time, for one task or, where that is "", for all. Averages begin anew from
-// what is restored, and so do the rows of successes. What trust did not exist then is taken away; evidence that is not
-// learned from yet will still be. It may be called again after the process died in the middle. It returns how many
-// standings it changed.
+// Rollback restores trust as it was at a time, for one task or for all if task is "". It returns how many standings it
+// changed. Averages and rows of successes begin anew from the restored values. Trust that did not exist then is
+// removed. Evidence that trust has not followed yet will still be followed. Rollback may be called again after the
+// process died in the middle.
 //
-// The journal says what was. It must reach back to that time: what is archived is not looked at.
+// The journal must reach back to that time, because Rollback reads the old values there and not in the archive.
 func (t *Trust) Rollback(ctx context.Context, to time.Time, task string) (changed int, err error) {
 	if to.After(t.c.Now()) {
 		return 0, &UsageError{fmt.Sprintf("trust as it was at %s: that is to come", to.UTC().Format(time.RFC3339))}
@@ -140,7 +139,7 @@ func (t *Trust) Rollback(ctx context.Context, to time.Time, task string) (change
 	return changed, nil
 }
 
-// was is what all standings were at a time, by task.
+// was returns the standings at a time, by task.
 func (t *Trust) was(ctx context.Context, to int64, task string) (map[string][]wanted, error) {
 	if err := t.reaches(ctx, to); err != nil {
 		return nil, err
@@ -176,7 +175,7 @@ func (t *Trust) was(ctx context.Context, to int64, task string) (map[string][]wa
 	return was, nil
 }
 
-// reaches checks that the journal begins before a time.
+// reaches returns an error unless the journal begins before a time.
 func (t *Trust) reaches(ctx context.Context, to int64) error {
 	for e, err := range t.c.Journal.Entries(ctx, 1) {
 		switch {

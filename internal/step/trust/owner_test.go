@@ -25,9 +25,9 @@ func TestTheOwnerSetsTrust(t *testing.T) {
 			to   guild.Trust
 			from guild.Trust
 		}{
-			{service(1), 900_000, 555_000}, // by more than a step, and than a day
+			{service(1), 900_000, 555_000}, // by more than the limits of a step and of a day
 			{service(1), 100_000, 900_000},
-			{service(2), 300_000, 0}, // whom nobody met
+			{service(2), 300_000, 0}, // a provider without trust
 		} {
 			if err := w.step.Set(t.Context(), "python", c.s, c.to, "I know them"); err != nil {
 				t.Fatal(err)
@@ -55,7 +55,7 @@ func TestTheOwnerSetsTrust(t *testing.T) {
 	})
 }
 
-func TestWhatTheOwnerDoesIsUnderTheAdoptedPolicy(t *testing.T) {
+func TestOwnerUsesAdoptedPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := stillWorld(t)
 		if err := w.step.Set(t.Context(), "python", service(1), 500_000, ""); err != nil {
@@ -67,7 +67,7 @@ func TestWhatTheOwnerDoesIsUnderTheAdoptedPolicy(t *testing.T) {
 	})
 }
 
-func TestTheMatrixIsRestoredAsItWasAtATime(t *testing.T) {
+func TestRollback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.attempt(service(1), judged(guild.Success, 900_000))
@@ -81,7 +81,7 @@ func TestTheMatrixIsRestoredAsItWasAtATime(t *testing.T) {
 			w.attempt(service(1), judged(guild.Failure, 0))
 			w.hired(fact.JobOpened{Task: "other"}, service(1), judged(guild.Failure, 0))
 		}
-		w.attempt(service(3), judged(guild.Success, 900_000)) // who was not known then
+		w.attempt(service(3), judged(guild.Success, 900_000)) // a provider that was unknown at that time
 		time.Sleep(time.Hour)
 
 		n, err := w.step.Rollback(t.Context(), then, "python")
@@ -121,7 +121,7 @@ func TestTheMatrixIsRestoredAsItWasAtATime(t *testing.T) {
 			}
 		}
 
-		w.attempt(service(3), judged(guild.Success, 900_000)) // gone, so it is met anew
+		w.attempt(service(3), judged(guild.Success, 900_000)) // its trust was removed, so this sets a first trust
 		w.wants(service(3), 600_000)
 		if c := w.lastChange(); !c.First {
 			t.Errorf("%+v", c)
@@ -134,7 +134,7 @@ func TestTheMatrixIsRestoredAsItWasAtATime(t *testing.T) {
 	})
 }
 
-func TestWhatIsArchivedIsNotGuessedAt(t *testing.T) {
+func TestRollbackIntoArchive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.attempt(service(1), judged(guild.Success, 900_000))
@@ -150,12 +150,12 @@ func TestWhatIsArchivedIsNotGuessedAt(t *testing.T) {
 	})
 }
 
-func TestRowsAreTheMatrixAndNothingElse(t *testing.T) {
+func TestRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		odd := guild.Service{PubKey: service(1).PubKey, D: "a/b %"}
 		w.hired(fact.JobOpened{Task: "py/thon"}, odd, judged(guild.Success, 900_000))
-		w.attempt(service(2), judged(guild.Failure, 0)) // founds nothing
+		w.attempt(service(2), judged(guild.Failure, 0)) // sets no trust
 		rows := w.Rows()
 		k := odd.PubKey.Hex() + "/a%2Fb%20%25/py%2Fthon"
 		want := fmt.Sprintf(`{"ema_micro":600000,"runs":1,"samples":1,"service":{"d":"a/b %%","pubkey":"%s"},"task":"py/thon","trust_micro":600000}`, odd.PubKey.Hex())
@@ -165,7 +165,7 @@ func TestRowsAreTheMatrixAndNothingElse(t *testing.T) {
 	})
 }
 
-func TestABackupIsRestoredIntoAnEmptyNode(t *testing.T) {
+func TestRestoreIntoEmptyNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for n := range byte(5) {
@@ -221,7 +221,7 @@ func TestALargeBackupIsManyDecisions(t *testing.T) {
 	})
 }
 
-func TestARowThatIsNoneIsRefused(t *testing.T) {
+func TestBadRow(t *testing.T) {
 	w := newWorld(t)
 	good, err := json.Marshal(wanted{Task: "python", Service: service(1), Trust: 600_000, EMA: 600_000})
 	if err != nil {
@@ -267,7 +267,7 @@ func FuzzARowIsReadOrRefused(f *testing.F) {
 	})
 }
 
-func TestTwoNodesWithTheSameFactsHaveTheSameHash(t *testing.T) {
+func TestHashOfEqualNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for n := range 9 {

@@ -8,17 +8,17 @@ import (
 	"guild"
 )
 
-// pasts is the changes of a standing. In a snapshot there are as many as all verdicts of a year, so they are written as
-// numbers of few bytes each and not as JSON, which would take a start several seconds to read.
+// pasts holds the changes of a standing. A snapshot contains as many as a year has verdicts. They are written as binary
+// numbers, because reading them as JSON would delay a start by several seconds.
 type pasts []Past
 
 // Flags of a change in a snapshot.
 const (
 	flagFirst = 1
-	flagHeld  = 2 // and how much follows
+	flagHeld  = 2 // the amount follows
 )
 
-// MarshalText writes each change as the differences of its numbers from the one before, in base64.
+// MarshalText writes each change as the differences to the one before, in base64.
 func (p pasts) MarshalText() ([]byte, error) {
 	b := make([]byte, 0, 40*len(p))
 	var last Past
@@ -42,7 +42,7 @@ func (p pasts) MarshalText() ([]byte, error) {
 	return base64.RawStdEncoding.AppendEncode(nil, b), nil
 }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText reads the form that MarshalText writes.
 func (p *pasts) UnmarshalText(text []byte) error {
 	b, err := base64.RawStdEncoding.AppendDecode(nil, text)
 	if err != nil {

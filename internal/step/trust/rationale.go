@@ -18,7 +18,7 @@ func dec[T ~int64](v T) string {
 	return sign + strings.TrimSuffix(strings.TrimRight(whole, "0"), ".")
 }
 
-// founding says what the evidence is.
+// founding describes the evidence.
 func founding(e Evidence) string {
 	s := e.Pattern
 	if e.Pattern == success || e.Pattern == partial {
@@ -30,7 +30,7 @@ func founding(e Evidence) string {
 	return s
 }
 
-// classed says what a class does to a change, if anything.
+// classed describes the effect of a class on a change, if it has one.
 func classed(class string, p policy.Trust) string {
 	if m := multiplier(class, p); m != guild.Micro {
 		return " × " + dec(m) + " for " + class
@@ -55,7 +55,7 @@ func averaged(s State, raw, alpha, ema guild.Trust) string {
 	return fmt.Sprintf("; average %s × %s + %s × %s = %s", dec(alpha), dec(raw), dec(guild.Micro-alpha), dec(s.EMA), dec(ema))
 }
 
-// limited says what became of a change on its way through the limits.
+// limited describes how the limits reduced a change.
 func limited(s State, by, step, slowed, change, to guild.Trust, p policy.Trust) string {
 	said := "; change " + dec(by)
 	if step != by {

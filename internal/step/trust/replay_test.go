@@ -29,7 +29,7 @@ func (j *tape) append(facts ...fact.Fact) {
 	j.Apply(e)
 }
 
-// learn decides all that is owed, and checks each change.
+// learn decides all queued evidence, and checks each change.
 func (j *tape) learn() {
 	for first := j.next(); len(first) > 0; first = j.next() {
 		o := first[0]
@@ -58,7 +58,7 @@ func (j *tape) check(c fact.TrustChanged, spent guild.Trust) {
 	}
 }
 
-func TestWhateverHappensTheLimitsHoldAndAReplayAgrees(t *testing.T) {
+func TestLimitsHoldInReplay(t *testing.T) {
 	outcomes := []guild.Outcome{guild.Success, guild.Success, guild.Success, guild.Partial, guild.Failure, guild.Error, guild.Violation}
 	rapid.Check(t, func(t *rapid.T) {
 		j := &tape{Fold: newFold(t), t: t, at: 1000 * dayMs}
@@ -129,15 +129,15 @@ func FuzzChangesAreReadOrRefused(f *testing.F) {
 	})
 }
 
-// What a snapshot sees stays as it was while entries go on being applied; the race detector looks on.
-func TestASnapshotIsWrittenWhileEntriesGoOn(t *testing.T) {
+// A snapshot must not change while later entries are applied. The race detector checks that, too.
+func TestSnapshotDuringApply(t *testing.T) {
 	f := newFold(t)
 	add := func(n int) {
 		id, job := nostr.ID{5, byte(n), byte(n >> 8)}, guild.JobID{5, byte(n), byte(n >> 8)}
 		f.Apply(fact.Entry{Seq: uint64(2*n + 1), At: int64(n), Facts: []fact.Fact{fact.JobOpened{Job: job, Task: "python"},
 			fact.AttemptPlanned{Attempt: id, Job: job, Provider: service(byte(n%3 + 1))}, fact.AttemptDelivered{Attempt: id, LatencyMs: 5},
 			about(id, judged(guild.Success, 900_000))}})
-		if n%2 == 0 { // the others are owed for ever
+		if n%2 == 0 { // the others stay queued
 			f.Apply(fact.Entry{Seq: uint64(2*n + 2), At: int64(n), Facts: f.decide(f.inside(), f.next()[0])})
 		}
 	}
@@ -176,7 +176,7 @@ func BenchmarkAppliedEvidence(b *testing.B) {
 	}
 }
 
-// crowd is a matrix of 100,000 services, each with ten changes.
+// crowd returns a matrix of 100,000 services, each with ten changes.
 func crowd(b *testing.B) *Fold {
 	f := newFold(b)
 	for n := range 1_000_000 {

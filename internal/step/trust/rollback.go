@@ -10,7 +10,7 @@ import (
 const (
 	dayMs = 24 * 60 * 60 * 1000
 
-	// keptDays bounds the days of which a standing keeps the mean, and so how far back a policy can look.
+	// keptDays limits the days of which a standing keeps the mean, and so how far back a policy can look.
 	keptDays = 8
 )
 
@@ -18,10 +18,10 @@ const (
 type area struct {
 	Day  int64 `json:"day"` // days since 1970
 	Area int64 `json:"area"`
-	Ms   int64 `json:"ms"` // for how long there was any
+	Ms   int64 `json:"ms"` // how long there was trust
 }
 
-// addArea adds that trust was t from one time to another. Days that nobody asks about any more are left out.
+// addArea adds that trust was t between two times in Unix ms. It drops days that are too old to matter.
 func addArea(areas []area, t guild.Trust, from, to int64) []area {
 	oldest := to/dayMs - keptDays + 1
 	var kept []area
@@ -44,8 +44,8 @@ func addArea(areas []area, t guild.Trust, from, to int64) []area {
 	return kept
 }
 
-// meanOf is the mean of trust over the UTC days that a time and the days before it make up, each weighed with how
-// long trust was what it was. now is what it is where there was no time.
+// meanOf returns the mean of trust over the UTC days up to that of at, weighted by time. over is in ms and rounded up
+// to whole days. It returns now if there was no trust on these days.
 func meanOf(areas []area, now guild.Trust, at, over int64) guild.Trust {
 	days := min((over+dayMs-1)/dayMs, keptDays)
 	var sum, ms int64
@@ -61,9 +61,9 @@ func meanOf(areas []area, now guild.Trust, at, over int64) guild.Trust {
 	return guild.Trust((sum + ms/2) / ms)
 }
 
-// observed is how good a service was: the mean of its latest outcomes, this one included, of which a success is one, a
-// part of the work a half and everything else nothing. It counts as many outcomes as are looked at for oscillation,
-// none older than the mean that would be restored, and stays within the bounds of trust.
+// observed returns how good a service was: the mean of its latest outcomes, including e, where a success counts 1, a
+// part of the work 0.5 and anything else 0. It uses as many outcomes as oscillation does, none older than the mean that
+// would be restored, and stays within the bounds of trust.
 func observed(past []Past, e Evidence, p policy.Trust) guild.Trust {
 	sum, n := worth(e.Pattern), guild.Trust(1)
 	for i := len(past) - 1; i >= 0 && n < guild.Trust(p.Recent); i-- {
@@ -88,9 +88,9 @@ func worth(pattern string) guild.Trust {
 	return 0
 }
 
-// wrongWay counts the changes in a row that were in the wrong direction. A change is when it takes trust away from what
-// was observed: down from where the latest outcomes are above trust, or up from where they are below it. One that did
-// not move trust says nothing.
+// wrongWay counts the changes in a row that were in the wrong direction. That is a change that moves trust away from
+// what was observed: down while the latest outcomes are above trust, or up while they are below it. A change of 0
+// leaves the count as it is.
 func wrongWay(s State, e Evidence, to guild.Trust, p policy.Trust) int {
 	by, seen := to-s.Trust, observed(s.Past, e, p)
 	switch {
@@ -102,9 +102,9 @@ func wrongWay(s State, e Evidence, to guild.Trust, p policy.Trust) int {
 	return 0
 }
 
-// restored is the second rule of section 5.5.3: after so many changes in the wrong direction trust is its mean again.
-// by is the latest of them. A mean that lies further in the wrong direction restores nothing: the rule is there to undo
-// a mistake.
+// restored applies the second rule of section 5.5.3: after the policy's number of changes in the wrong direction, the
+// last of which is by, trust returns to its mean. Nothing is restored if the mean is further in the wrong direction,
+// because the rule exists to undo a mistake.
 func restored(s State, by Proposal, p policy.Trust) (Proposal, bool) {
 	to, from := clamp(s.Mean, p.Floor, p.Ceiling), by.Next.Trust
 	if p.WrongWay <= 0 || by.Next.Wrong < p.WrongWay || (from < s.Trust) != (to > from) || to == from {

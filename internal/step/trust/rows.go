@@ -14,14 +14,14 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// Bounds of a row.
+// Limits of a row.
 const (
 	maxRow  = 4 << 10 // bytes
-	maxRuns = 1 << 30 // successes, and samples: more would overflow the arithmetic
+	maxRuns = 1 << 30 // successes, or samples; more would overflow the arithmetic
 )
 
-// Rows is the matrix: one row for each task and service that there is trust in, as canonical JSON, without anything
-// that only this node's history determines.
+// Rows returns the matrix: one row as canonical JSON for each task and service with trust. It contains nothing that
+// depends on this node's own history, so that two nodes that learned the same have equal rows.
 func (f *Fold) Rows() map[string]json.RawMessage {
 	all, rows := f.rows(), map[string]json.RawMessage{}
 	for _, r := range all.All() {
@@ -31,29 +31,29 @@ func (f *Fold) Rows() map[string]json.RawMessage {
 		w := wanted{Task: r.Task, Service: r.Service, Trust: r.Trust, EMA: r.EMA, Runs: r.Runs, Samples: r.Samples}
 		b, err := canon.Marshal(w)
 		if err != nil {
-			b = json.RawMessage("null") // a struct of strings and integers has a canonical form
+			b = json.RawMessage("null") // cannot happen: a struct of strings and integers has a canonical form
 		}
 		rows[rowKey(r.Task, r.Service)] = b
 	}
 	return rows
 }
 
-// rowKey names a row: provider, service and task, of which the latter two are escaped.
+// rowKey returns the name of a row: provider, service and task, of which the latter two are escaped.
 func rowKey(task string, s guild.Service) string {
 	return s.PubKey.Hex() + "/" + url.PathEscape(s.D) + "/" + url.PathEscape(task)
 }
 
-// Hash is the hash of all rows: two nodes that learned the same have the same.
+// Hash returns the hash of all rows. Two nodes that learned the same have the same hash.
 func (f *Fold) Hash() guild.Hash {
 	h, err := canon.HashValue(f.Rows())
 	if err != nil {
-		return guild.Hash{} // as above
+		return guild.Hash{} // cannot happen, as in Rows
 	}
 	return h
 }
 
-// Restore makes standings what the rows of a backup say, and leaves alone those that it does not have. It may be called
-// again after the process died in the middle.
+// Restore sets standings to the rows of a backup, and leaves all others as they are. It may be called again after the
+// process died in the middle.
 func (t *Trust) Restore(ctx context.Context, rows map[string]json.RawMessage, backup string) error {
 	byTask := map[string][]wanted{}
 	for k, raw := range rows {

@@ -1,7 +1,7 @@
-// Package trust is the step that learns: it moves the trust in a service for a task by what became of an attempt, and
-// owns the facts trust.changed and policy.adopted. The arithmetic is a pure function (Adjust); the step applies it once
-// for each attempt, in the order of the evidence, in one decision. It never chooses a provider, and never blacklists one.
-// In rooms of their own below it, exchange takes over what other guilds say, and variables moves what is not trust.
+// Package trust is the step that moves the trust in a service for a task by the endings of its attempts. It owns the
+// facts trust.changed and policy.adopted. The arithmetic is a pure function (Adjust). The step applies it once for each
+// attempt, in the order of the evidence, each in one decision. It never chooses a provider and never blacklists one.
+// Its subpackage exchange imports the trust of other guilds, and variables moves the values that are not trust.
 package trust
 
 import (
@@ -18,7 +18,7 @@ import (
 	"guild/internal/policy"
 )
 
-// Config says what the step needs.
+// Config configures the step.
 type Config struct {
 	Journal *journal.Journal
 	Now     func() time.Time
@@ -28,15 +28,17 @@ type Config struct {
 type Trust struct {
 	c    Config
 	fold *Fold
-	ours atomic.Bool // our policy was in force since this process began
+	ours atomic.Bool // this node's policy was in force since the process began
 }
 
 // New returns the step on its fold.
 func New(c Config, f *Fold) *Trust { return &Trust{c: c, fold: f} }
 
-// Due lists the evidence that is to be learned from, the first of each task, once the policy is adopted that it is
-// learned by. It implements due.Source. A node whose policy another node of the same journal has replaced learns nothing
-// more: they would replace each other's for ever.
+// Due lists the evidence to learn from, the first piece of each task. Before that it adopts the policy. It implements
+// due.Source.
+//
+// If another node on the same journal has replaced this node's policy, Due returns nothing any more. Otherwise the two
+// nodes would replace each other's policy for ever.
 func (t *Trust) Due(time.Time) []due.Work {
 	adopted := t.fold.Adopted()
 	switch {
@@ -67,7 +69,7 @@ func (t *Trust) decideAdopt(tx *journal.Tx) error {
 	return nil
 }
 
-// adopt makes sure that our policy is in force before something is decided under it.
+// adopt makes sure that this node's policy is in force before anything is decided under it.
 func (t *Trust) adopt(ctx context.Context) error {
 	if t.fold.Adopted() == t.fold.hash {
 		return nil
@@ -78,7 +80,7 @@ func (t *Trust) adopt(ctx context.Context) error {
 	return nil
 }
 
-// next is the first evidence of each task.
+// next returns the first evidence of each task.
 func (f *Fold) next() (firsts []owed) {
 	f.View(func(s *state) {
 		firsts = make([]owed, 0, s.Owed.Len())
@@ -89,7 +91,7 @@ func (f *Fold) next() (firsts []owed) {
 	return firsts
 }
 
-// learn decides what the first evidence of a task changes, if that is still the one of the given attempt.
+// learn decides the change by the first evidence of a task, if that is still the one of the given attempt.
 func (f *Fold) learn(tx *journal.Tx, task string, attempt nostr.ID) {
 	f.View(func(s *state) {
 		q := s.Owed.Of(task)
@@ -117,7 +119,7 @@ func (f *Fold) decide(now *state, o owed) []fact.Fact {
 	return facts
 }
 
-// before returns what the change by a piece of evidence depends on.
+// before returns the state that the change by a piece of evidence depends on.
 func (s *state) before(r row, o owed, p policy.Trust) State {
 	at := max(o.At, r.Since)
 	before := State{
@@ -129,7 +131,7 @@ func (s *state) before(r row, o owed, p policy.Trust) State {
 	return before
 }
 
-// fact is a proposal as it is recorded.
+// fact returns the fact that records a proposal.
 func (f *Fold) fact(r row, made Proposal, o owed) fact.TrustChanged {
 	return fact.TrustChanged{
 		Task: o.Task, Service: o.Service, From: r.Trust, To: made.Next.Trust, EMA: made.Next.EMA, Runs: made.Next.Runs,
@@ -140,8 +142,8 @@ func (f *Fold) fact(r row, made Proposal, o owed) fact.TrustChanged {
 	}
 }
 
-// judgedAgain puts another verdict in the place of the first: what that changed is taken off exactly, as far as it is
-// still in trust, and the new evidence moves trust from there.
+// judgedAgain replaces a first verdict by a second one. It subtracts the part of the first change that is still in
+// trust, and then moves trust by the new evidence.
 func (f *Fold) judgedAgain(now *state, r row, s State, o owed) fact.TrustChanged {
 	p := f.policy.Trust
 	undone := effective(now.Judged.Of(o.Attempt.Hex()), r, o.Attempt)
@@ -173,7 +175,7 @@ func (f *Fold) judgedAgain(now *state, r row, s State, o owed) fact.TrustChanged
 	return c
 }
 
-// withoutChange leaves out the change of one entry.
+// withoutChange returns the changes except that of one entry.
 func withoutChange(past []Past, seq uint64) []Past {
 	var kept []Past
 	for _, p := range past {

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { journaltest.Main(m) }
 
-// service is one of a few providers' services.
+// service returns the service of provider n.
 func service(n byte) guild.Service {
 	return guild.Service{PubKey: nostr.GetPublicKey(nostr.SecretKey{31: n}), D: "python"}
 }
@@ -34,13 +34,13 @@ func newFold(t interface{ Fatal(...any) }) *Fold {
 	return f
 }
 
-// inside returns the state itself. Nothing may be applied meanwhile.
+// inside returns the state itself. Nothing may be applied while it is used.
 func (f *Fold) inside() (now *state) {
 	f.View(func(s *state) { now = s })
 	return now
 }
 
-// world is a journal with the step at work.
+// world is a journal with a running step.
 type world struct {
 	*testing.T
 	*Fold
@@ -70,7 +70,7 @@ func (w *world) run() {
 	duetest.Run(w.T, &due.Runner{Journal: w.journal, Claims: w.claims, Sources: []due.Source{w.step.Due}})
 }
 
-// do appends facts in one decision, and lets trust learn from them.
+// do appends facts in one decision, and waits until trust has followed.
 func (w *world) do(guard fact.Subject, facts ...fact.Fact) {
 	w.Helper()
 	if err := w.journal.Do(w.Context(), guard, "", func(tx *journal.Tx) error { tx.Append(facts...); return nil }); err != nil {
@@ -79,13 +79,13 @@ func (w *world) do(guard fact.Subject, facts ...fact.Fact) {
 	synctest.Wait()
 }
 
-// attempt writes the whole life of one attempt, and lets trust learn from it.
+// attempt writes the whole life of one attempt, and waits until trust has followed.
 func (w *world) attempt(s guild.Service, life ...fact.Fact) nostr.ID {
 	w.Helper()
 	return w.hired(fact.JobOpened{Task: "python"}, s, life...)
 }
 
-// hired is attempt for a job of some kind.
+// hired is like attempt, for a job that open describes.
 func (w *world) hired(open fact.JobOpened, s guild.Service, life ...fact.Fact) nostr.ID {
 	w.Helper()
 	w.attempts++
@@ -120,7 +120,7 @@ func (w *world) changes() (all []fact.TrustChanged) {
 	return all
 }
 
-// lastChange is the latest of them.
+// lastChange returns the latest change of trust.
 func (w *world) lastChange() fact.TrustChanged {
 	w.Helper()
 	all := w.changes()
@@ -130,7 +130,7 @@ func (w *world) lastChange() fact.TrustChanged {
 	return all[len(all)-1]
 }
 
-// about makes a fact one about an attempt.
+// about sets the attempt of a fact.
 func about(id nostr.ID, f fact.Fact) fact.Fact {
 	switch f := f.(type) {
 	case fact.AttemptRequested:
@@ -181,7 +181,7 @@ func (w *world) wants(s guild.Service, want guild.Trust) {
 	}
 }
 
-func TestTrustIsMovedOnceForEachAttempt(t *testing.T) {
+func TestOneChangePerAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.attempt(service(1), judged(guild.Success, 1_000_000))
@@ -209,7 +209,7 @@ func TestTrustIsMovedOnceForEachAttempt(t *testing.T) {
 	})
 }
 
-func TestTheHistoryHasThePolicyBeforeAnythingIsLearned(t *testing.T) {
+func TestPolicyAdoptedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := stillWorld(t)
 		w.attempt(service(1), judged(guild.Success, 1_000_000))
@@ -289,7 +289,7 @@ func TestOnlyWhatAProviderDidCounts(t *testing.T) {
 	}
 }
 
-func TestAFailureOfSomebodyNewFoundsNoTrust(t *testing.T) {
+func TestFirstFailureSetsNoTrust(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		id := w.attempt(service(1), judged(guild.Failure, 300_000))
@@ -302,7 +302,7 @@ func TestAFailureOfSomebodyNewFoundsNoTrust(t *testing.T) {
 	})
 }
 
-func TestADayHasItsLimitForAllProvidersOfATask(t *testing.T) {
+func TestDailyLimitOfTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // it is midnight UTC
 		w := newWorld(t)
 		for n := range byte(6) {
@@ -378,7 +378,7 @@ func history(t *rapid.T) (all []fact.Entry) {
 	return all
 }
 
-func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
+func TestFoldSnapshot(t *testing.T) {
 	foldtest.GoesOn(t, func() *Fold { return newFold(t) }, history, func(t *rapid.T, whole, restored *Fold) {
 		if whole.Hash() != restored.Hash() || fmt.Sprint(whole.Of(service(1))) != fmt.Sprint(restored.Of(service(1))) {
 			t.Fatal("trust differs")
@@ -386,7 +386,7 @@ func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
 	})
 }
 
-func TestAGarbledSnapshotIsRefusedAndChangesNothing(t *testing.T) {
+func TestBadSnapshot(t *testing.T) {
 	f := newFold(t)
 	f.Apply(fact.Entry{Seq: 1, Facts: []fact.Fact{fact.JobOpened{Job: guild.JobID{1}, Task: "python"}}})
 	foldtest.Refuses(t, f, append(foldtest.Partial(t, f), `{"table":7}`)...)
