@@ -10,11 +10,11 @@ import (
 	"guild/internal/journal/fact"
 )
 
-func TestNobodyUsesUpTheCountOfThisGuild(t *testing.T) {
+func TestClockCountLimit(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		before bool   // we have said something, once
-		count  uint64 // of our changes, as the document has it
+		before bool   // this guild has set a value, once
+		count  uint64 // this guild's changes according to the document
 		value  int64
 		want   guild.Trust
 		skips  bool
@@ -50,7 +50,7 @@ func TestNobodyUsesUpTheCountOfThisGuild(t *testing.T) {
 	}
 }
 
-// isRead wants others to read what a guild exports, and the guild itself what it backs up.
+// isRead checks that others can read a guild's export, and the guild its own backup.
 func (o *other) isRead(t *testing.T) Document {
 	t.Helper()
 	b, err := o.Document().Encode()

@@ -2,11 +2,11 @@ package exchange
 
 import "maps"
 
-// VectorClock says how often each guild has changed something, by the guild's public key in hex (the partnership
-// protocol, section 5.5.2). A guild that is not in it has changed it never.
+// VectorClock counts the changes that each guild has made to a value, by the guild's public key in hex (the partnership
+// protocol, section 5.5.2). A missing guild has made none.
 type VectorClock map[string]uint64
 
-// Dominates reports whether whoever has c has seen everything that o has seen. A clock dominates itself.
+// Dominates reports whether c includes every change that o includes. A clock dominates itself.
 func (c VectorClock) Dominates(o VectorClock) bool {
 	for guild, n := range o {
 		if c[guild] < n {
@@ -16,10 +16,10 @@ func (c VectorClock) Dominates(o VectorClock) bool {
 	return true
 }
 
-// Concurrent reports whether neither has seen all of the other: a conflict.
+// Concurrent reports a conflict: each clock includes a change that the other does not.
 func (c VectorClock) Concurrent(o VectorClock) bool { return !c.Dominates(o) && !o.Dominates(c) }
 
-// Join is the clock of somebody who has seen both.
+// Join returns the clock that includes the changes of both.
 func (c VectorClock) Join(o VectorClock) VectorClock {
 	joined := VectorClock{}
 	maps.Copy(joined, c)

@@ -17,7 +17,7 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// Bounds of a document that another guild wrote.
+// Limits of a document that another guild wrote.
 const (
 	MaxDocument = 32 << 20 // bytes
 	maxEntries  = 100_000  // of each of its lists
@@ -25,15 +25,15 @@ const (
 	maxGuilds   = 64       // in one clock
 	maxTask     = fact.MaxTask
 	maxD        = 1024    // bytes
-	maxCount    = 1 << 53 // of a clock: what every reader of JSON can hold
+	maxCount    = 1 << 53 // of a clock: the largest integer that every reader of JSON can hold
 	maxFactor   = 100 * guild.Micro
 	maxAtOnce   = 1000
 )
 
-// Document is what a guild tells another of whom it trusts (the partnership protocol, section 5.5.2). Each value
-// stands with the clock of when it was said; values that were said without knowledge of each other stand side by
-// side, because only a set of them can be merged in any order. Which one counts is decided by whoever reads it: the
-// lowest trust, the longest timeout, the lowest parallelism.
+// Document contains the trust that a guild exports to others (the partnership protocol, section 5.5.2). Each value has
+// the vector clock of its guild at that time. Values that were set without knowledge of each other are siblings and are
+// all kept, because only sets of values can be merged in any order. The reader decides which of the siblings counts:
+// the lowest trust, the longest timeout, the lowest parallelism.
 type Document struct {
 	Version     int                `json:"version"`
 	Guild       string             `json:"guild"`       // the exporter's public key in hex; "" for a merger of several
@@ -42,8 +42,8 @@ type Document struct {
 	Parallelism []ParallelismEntry `json:"parallelism"` // sorted by key
 }
 
-// TrustEntry is trust in one service for one task, in micro-units. A value of 0 takes back what was said before: trust
-// in force is never that low.
+// TrustEntry is the trust in one service for one task, in micro-units. The value 0 withdraws an earlier one. Trust in
+// force is never that low.
 type TrustEntry struct {
 	Task     string                 `json:"task"`
 	PubKey   nostr.PubKey           `json:"pubkey"`
@@ -51,13 +51,13 @@ type TrustEntry struct {
 	Siblings []fact.VariableSibling `json:"siblings"`
 }
 
-// TimeoutEntry is the factor of a task's configured patience, in micro-units.
+// TimeoutEntry is the factor of a task's configured silence, in micro-units.
 type TimeoutEntry struct {
 	Task     string                 `json:"task"`
 	Siblings []fact.VariableSibling `json:"siblings"`
 }
 
-// ParallelismEntry is how many requests a provider has at once.
+// ParallelismEntry is the number of requests that a provider gets at once.
 type ParallelismEntry struct {
 	PubKey   nostr.PubKey           `json:"pubkey"`
 	Siblings []fact.VariableSibling `json:"siblings"`
@@ -73,11 +73,11 @@ func (e ParallelismEntry) compare(o ParallelismEntry) int {
 	return bytes.Compare(e.PubKey[:], o.PubKey[:])
 }
 
-// minimum and maximum resolve siblings: what is decided by when guilds disagree.
+// minimum and maximum resolve siblings. Of two values they return the one to use while guilds disagree.
 func minimum(a, b int64) int64 { return min(a, b) }
 func maximum(a, b int64) int64 { return max(a, b) }
 
-// Resolve is the trust that the siblings come to; 0 if whoever said something has taken it back.
+// Resolve returns the trust that the siblings resolve to, or 0 if all of them are withdrawn.
 func (e TrustEntry) Resolve() guild.Trust { return resolveTrust(e.Siblings) }
 
 func resolveTrust(all []fact.VariableSibling) guild.Trust {
@@ -88,7 +88,7 @@ func resolveTrust(all []fact.VariableSibling) guild.Trust {
 	return guild.Trust(resolveSiblings(all, minimum))
 }
 
-// resolveSiblings is what siblings come to. There is at least one.
+// resolveSiblings returns the value that siblings resolve to. There must be at least one.
 func resolveSiblings(all []fact.VariableSibling, careful func(a, b int64) int64) int64 {
 	value := all[0].Value
 	for _, s := range all[1:] {
@@ -97,8 +97,11 @@ func resolveSiblings(all []fact.VariableSibling, careful func(a, b int64) int64)
 	return value
 }
 
-// mergeSiblings keeps of both what no other has seen. Two values of one clock cannot come from one history: a guild
-// was restored from a backup, or lies. The careful one of them stays. Commutative, associative and idempotent.
+// mergeSiblings returns the values of both lists that are not superseded by another one. It is commutative, associative
+// and idempotent.
+//
+// Two different values with equal clocks cannot come from one history: a guild was restored from a backup, or lies.
+// Then the more careful value stays.
 func mergeSiblings(a, b []fact.VariableSibling, careful func(a, b int64) int64) []fact.VariableSibling {
 	var kept []fact.VariableSibling
 	all := slices.Concat(a, b)
@@ -125,7 +128,7 @@ func mergeSiblings(a, b []fact.VariableSibling, careful func(a, b int64) int64) 
 	return kept
 }
 
-// compareClocks is a total order of clocks, which means nothing but that everybody writes them in the same one.
+// compareClocks is a total order of clocks. It has no meaning, but makes all guilds write them in the same order.
 func compareClocks(a, b VectorClock) int {
 	guilds := slices.Collect(maps.Keys(a.Join(b)))
 	slices.Sort(guilds)
@@ -137,7 +140,7 @@ func compareClocks(a, b VectorClock) int {
 	return 0
 }
 
-// joinClocks is the clock of somebody who has seen all siblings.
+// joinClocks returns the clock that includes the changes of all siblings.
 func joinClocks(all []fact.VariableSibling) VectorClock {
 	joined := VectorClock{}
 	for _, s := range all {
@@ -146,8 +149,8 @@ func joinClocks(all []fact.VariableSibling) VectorClock {
 	return joined
 }
 
-// Merge is what is known to whoever has both documents. It is commutative, associative and idempotent, and touches
-// neither of them.
+// Merge returns a document with the knowledge of both. It is commutative, associative and idempotent, and changes
+// neither.
 func Merge(a, b Document) Document {
 	m := Document{Version: documentVersion}
 	if a.Guild == b.Guild {
@@ -168,7 +171,7 @@ func Merge(a, b Document) Document {
 	return m
 }
 
-// mergeEntries sorts both lists into one, with one entry for each key.
+// mergeEntries merges both lists into one sorted list, with one entry for each key.
 func mergeEntries[E any](a, b []E, compare func(E, E) int, merge func(E, E) E) []E {
 	all := slices.Concat(a, b)
 	slices.SortStableFunc(all, compare)
@@ -185,7 +188,7 @@ func mergeEntries[E any](a, b []E, compare func(E, E) int, merge func(E, E) E) [
 
 const documentVersion = 1
 
-// Encode writes the document as canonical JSON.
+// Encode returns the document as canonical JSON.
 func (d Document) Encode() ([]byte, error) {
 	b, err := canon.Marshal(d)
 	if err != nil {
@@ -197,8 +200,8 @@ func (d Document) Encode() ([]byte, error) {
 	return b, nil
 }
 
-// Decode reads a document that another guild wrote. It is refused whole if anything in it is out of its
-// bounds, not in the order of Encode, or twice.
+// Decode reads a document that another guild wrote. It refuses the whole document if a part of it is outside the
+// limits, not in the order of Encode, or duplicated.
 func Decode(b []byte) (Document, error) {
 	d, err := decode(b)
 	if err != nil {
@@ -243,7 +246,7 @@ func decode(b []byte) (Document, error) {
 			return Document{}, fmt.Errorf("parallelism %d: %w", i, err)
 		}
 	}
-	return Merge(d, d), nil // what dominates another inside one entry, or is there twice, goes
+	return Merge(d, d), nil // removes superseded and duplicate siblings within an entry
 }
 
 func (e TrustEntry) check() error {
@@ -258,7 +261,8 @@ func (e ParallelismEntry) check() error {
 	return errors.Join(checkProvider(e.PubKey), checkSiblings(e.Siblings, 1, maxAtOnce))
 }
 
-// checkForeign refuses a clock that names the key which stands for ourselves in rows: restored, it would be of ours.
+// checkForeign refuses a clock with the key that stands for this guild in rows. In a backup such a clock would become
+// this guild's own.
 func checkForeign(all []fact.VariableSibling) error {
 	for _, s := range all {
 		if _, ok := s.Clock[ourselves]; ok {
@@ -268,7 +272,7 @@ func checkForeign(all []fact.VariableSibling) error {
 	return nil
 }
 
-// ascending reports whether all is sorted and holds nothing twice.
+// ascending reports whether all is sorted and has no duplicates.
 func ascending[E any](all []E, compare func(E, E) int) bool {
 	for i := range all {
 		if i > 0 && compare(all[i-1], all[i]) >= 0 {
@@ -278,7 +282,7 @@ func ascending[E any](all []E, compare func(E, E) int) bool {
 	return true
 }
 
-// checkProvider refuses an entry about nobody. Whatever else is no key is no JSON of one.
+// checkProvider refuses an entry without a provider. JSON decoding has refused anything else that is not a key.
 func checkProvider(p nostr.PubKey) error {
 	if p == (nostr.PubKey{}) {
 		return errors.New("it names no provider")
@@ -313,7 +317,7 @@ func checkSiblings(all []fact.VariableSibling, least, most int64) error {
 	return nil
 }
 
-// isGuild reports whether s could be a public key in lower-case hex.
+// isGuild reports whether s can be a public key in lower-case hex.
 func isGuild(s string) bool {
 	key, err := nostr.PubKeyFromHexCheap(s)
 	return err == nil && key.Hex() == s

@@ -13,7 +13,7 @@ import (
 	"guild/internal/journal/fact"
 )
 
-func TestAClockDominatesWhatItHasSeen(t *testing.T) {
+func TestClockDominates(t *testing.T) {
 	for _, c := range []struct {
 		name                   string
 		a, b                   VectorClock
@@ -38,15 +38,16 @@ func TestAClockDominatesWhatItHasSeen(t *testing.T) {
 	}
 }
 
-// service is one of a few providers' services.
+// service returns the service of provider n.
 func service(n byte) guild.Service {
 	return guild.Service{PubKey: nostr.GetPublicKey(nostr.SecretKey{31: n}), D: "python"}
 }
 
-// guildKey is the key of one of a few guilds.
+// guildKey returns the key of guild n.
 func guildKey(n byte) nostr.PubKey { return nostr.GetPublicKey(nostr.SecretKey{0: 7, 31: n}) }
 
-// says is a value of one or more guilds: says(750_000, 2, 1) has seen two changes of guild 1 and one of guild 2.
+// says returns a value with the given counts of guilds 1, 2, …: says(750_000, 2, 1) includes two changes of guild 1 and
+// one of guild 2.
 func says(value int64, counts ...uint64) fact.VariableSibling {
 	clock := map[string]uint64{}
 	for i, n := range counts {
@@ -65,8 +66,8 @@ func documentOf(entries ...TrustEntry) Document {
 	return Document{Version: 1, Entries: entries, Timeouts: []TimeoutEntry{}, Parallelism: []ParallelismEntry{}}
 }
 
-// TestConflicts is section 5.5.2 of the partnership protocol: concurrent changes are resolved to the minimum trust,
-// the maximum timeout and the minimum parallelism.
+// TestConflicts checks section 5.5.2 of the partnership protocol: concurrent changes resolve to the minimum trust, the
+// maximum timeout and the minimum parallelism.
 func TestConflicts(t *testing.T) {
 	for _, c := range []struct {
 		name                        string
@@ -100,9 +101,9 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// Values that are collapsed where they meet depend on the order in which they meet: 0.4 of guild 2 and 0.7 of guild 1
-// would be 0.4 with a joined clock, which dominates the 0.9 that guild 2 said later in knowledge of its 0.4.
-func TestALaterWordTakesBackWhatLoweredTrustInAnyOrder(t *testing.T) {
+// If siblings were replaced by their resolved value, the result would depend on the order of merging: 0.4 of guild 2
+// and 0.7 of guild 1 would become 0.4 with a joined clock, which dominates the 0.9 that guild 2 set after its 0.4.
+func TestMergeInAnyOrder(t *testing.T) {
 	ours, lower, later := documentOf(trustOf("go", 1, says(700_000, 1))), documentOf(trustOf("go", 1, says(400_000, 0, 1))), documentOf(trustOf("go", 1, says(900_000, 0, 2)))
 	for _, m := range []Document{Merge(Merge(ours, lower), later), Merge(ours, Merge(lower, later)), Merge(later, Merge(ours, lower))} {
 		if got := m.Entries[0].Resolve(); got != 700_000 {
@@ -111,8 +112,8 @@ func TestALaterWordTakesBackWhatLoweredTrustInAnyOrder(t *testing.T) {
 	}
 }
 
-// documents draws documents with few keys, guilds and counts, so that everything happens: conflicts, later words,
-// clocks that are equal and values that are not.
+// documents draws documents with few keys, guilds and counts, so that all cases are frequent: conflicts, superseded
+// values, equal clocks with different values.
 func documents(t *rapid.T, name string) Document {
 	siblings := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) fact.VariableSibling {
 		counts := rapid.SliceOfN(rapid.Uint64Range(0, 2), 3, 3).Draw(t, "counts")
@@ -161,7 +162,7 @@ func TestMergingIsCommutativeAssociativeAndIdempotent(t *testing.T) {
 	})
 }
 
-func TestADocumentReadsAsItWasWritten(t *testing.T) {
+func TestDocumentRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := documents(t, "d")
 		b, err := d.Encode()
@@ -175,7 +176,7 @@ func TestADocumentReadsAsItWasWritten(t *testing.T) {
 	})
 }
 
-func TestADocumentOutOfBoundsIsRefused(t *testing.T) {
+func TestDocumentLimits(t *testing.T) {
 	good := func() Document {
 		d := documentOf(trustOf("go", 1, says(500_000, 1)), trustOf("python", 1, says(500_000, 1)))
 		d.Timeouts = []TimeoutEntry{{"go", []fact.VariableSibling{says(guild.Micro, 1)}}}
@@ -239,7 +240,7 @@ func FuzzDecodeDocument(f *testing.F) {
 	}
 	f.Add(b)
 	f.Add([]byte(`{"version":1,"guild":"","entries":[],"timeouts":[],"parallelism":[]}`))
-	f.Add([]byte(`{"version":1,"entries":[{"task":"go","siblings":[{"clock":{"` + guildKey(1).Hex() + `":1}}]}]}`)) // about nobody
+	f.Add([]byte(`{"version":1,"entries":[{"task":"go","siblings":[{"clock":{"` + guildKey(1).Hex() + `":1}}]}]}`)) // without a provider
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d, err := Decode(b)
 		if err != nil {

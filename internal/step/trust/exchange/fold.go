@@ -1,6 +1,6 @@
-// Package exchange is where separate guilds tell each other whom they trust, in documents with vector clocks (the
-// partnership protocol, section 5.5.2). It writes the facts trust.changed and variable.changed for what it takes over, and
-// only those. It never raises trust that the owner set, and says nothing of jobs, customers or money.
+// Package exchange merges the trust of separate guilds, by documents with vector clocks (the partnership protocol,
+// section 5.5.2). It writes the facts trust.changed and variable.changed for the values that it imports, and no others.
+// It never raises trust that the owner set, and exports nothing of jobs, customers or money.
 package exchange
 
 import (
@@ -16,8 +16,8 @@ import (
 	"guild/internal/policy"
 )
 
-// Fold is the state of what this guild and others have said of whom they trust, each with the vector clock of
-// when it was said. What this guild changes itself counts one up in its own place of the clock.
+// Fold holds the values that this guild and others have set, each with its vector clock. A change by this guild counts
+// its own entry of the clock up by one.
 type Fold struct {
 	*fold.State[state]
 	policy policy.Policy
@@ -29,15 +29,16 @@ type state struct {
 	Variables fold.Table[string, variableRegister] `json:"variables"` // by variableKey(name, key)
 }
 
-// trustRegister is all that is said of one service for one task. What it points to is never changed in place.
+// trustRegister holds the values that all guilds have set for one service and task. Its slices are never changed in
+// place.
 type trustRegister struct {
 	Task     string                 `json:"task"`
 	Service  guild.Service          `json:"service"`
-	Trust    guild.Trust            `json:"trust"` // in force; 0 for none
+	Trust    guild.Trust            `json:"trust"` // in force; 0 if there is none
 	EMA      guild.Trust            `json:"ema"`
 	Runs     int                    `json:"runs"`
-	Met      bool                   `json:"met,omitempty"`   // a verdict, or the owner, of this guild said something
-	Owner    bool                   `json:"owner,omitempty"` // a person said the latest
+	Met      bool                   `json:"met,omitempty"`   // a verdict or the owner of this guild has set trust
+	Owner    bool                   `json:"owner,omitempty"` // this guild's latest value is its owner's
 	Siblings []fact.VariableSibling `json:"siblings"`
 }
 
@@ -48,8 +49,8 @@ type variableRegister struct {
 	Siblings []fact.VariableSibling `json:"siblings"`
 }
 
-// here is this guild's own place in a clock, as the state and the facts have it: a journal is read before it is known
-// whose it is. In documents it is the guild's public key.
+// here is the name of this guild in the clocks of the state and of facts, because a journal is read before its key is
+// known. Documents have the guild's public key instead.
 const here = ""
 
 // NewFold returns an empty fold.
@@ -57,13 +58,13 @@ func NewFold(p policy.Policy) *Fold {
 	return &Fold{State: fold.NewState[state]("exchange", 1), policy: p}
 }
 
-// Become says which guild this is, before anything is exchanged.
+// Become sets this guild's public key. It must be called before anything is exchanged.
 func (f *Fold) Become(self nostr.PubKey) {
 	key := self.Hex()
 	f.self.Store(&key)
 }
 
-// key is this guild's public key in hex.
+// key returns this guild's public key in hex.
 func (f *Fold) key() string {
 	if key := f.self.Load(); key != nil {
 		return *key
@@ -71,7 +72,7 @@ func (f *Fold) key() string {
 	return nostr.PubKey{}.Hex()
 }
 
-// renamed is siblings with a place of their clocks under another name.
+// renamed returns the siblings with a guild of their clocks renamed.
 func renamed(all []fact.VariableSibling, from, to string, careful func(a, b int64) int64) []fact.VariableSibling {
 	other := make([]fact.VariableSibling, len(all))
 	for i, s := range all {
@@ -108,7 +109,7 @@ func (f *Fold) Apply(e fact.Entry) {
 func (s *state) trustChanged(c fact.TrustChanged) {
 	key := trustKey(c.Task, c.Service)
 	r, known := s.Trust.Get(key)
-	if c.Unfounded { // nothing is there, or what founded it was judged again
+	if c.Unfounded { // there was no trust, or its first verdict was overturned
 		if known && r.Trust != 0 {
 			r.Trust, r.EMA, r.Runs, r.Met, r.Owner, r.Siblings = 0, 0, 0, false, false, said(r.Siblings, 0)
 			s.Trust.Set(key, r)
@@ -132,8 +133,8 @@ func (s *state) trustChanged(c fact.TrustChanged) {
 	s.Trust.Set(key, r)
 }
 
-// said is what is left of siblings after this guild, which has seen them all, says a value. The count ends where
-// documents do.
+// said returns the siblings after this guild sets a value: one value, whose clock includes all earlier ones. The count
+// stops at the limit of documents.
 func said(before []fact.VariableSibling, value int64) []fact.VariableSibling {
 	clock := joinClocks(before)
 	clock[here] = min(clock[here]+1, maxCount)
@@ -156,18 +157,18 @@ func (s *state) variableChanged(c fact.VariableChanged) {
 	s.Variables.Set(key, r)
 }
 
-// trustOf returns what is said of a service for a task; the zero value if nothing is.
+// trustOf returns the values for a service and a task, or the zero value if there are none.
 func (f *Fold) trustOf(task string, of guild.Service) trustRegister {
 	return fold.Read(f.State, func(s *state) trustRegister { return s.Trust.Of(trustKey(task, of)) })
 }
 
-// variableOf returns what is said of a variable for a key.
+// variableOf returns the values of a variable for a key.
 func (f *Fold) variableOf(name, key string) (r variableRegister, known bool) {
 	f.View(func(s *state) { r, known = s.Variables.Get(variableKey(name, key)) })
 	return r, known
 }
 
-// exchanges reports whether guilds tell each other of a variable: how many requests this node has in all is its own.
+// exchanges reports whether guilds exchange a variable. The total number of this node's requests is its own affair.
 func exchanges(name, key string) bool {
 	return key != "" && (name == fact.TimeoutConfig || name == fact.Parallelism)
 }
@@ -180,8 +181,9 @@ func trustSiblings(all []fact.VariableSibling) []fact.Sibling {
 	return siblings
 }
 
-// Document is what this guild tells others. It holds nothing of jobs, customers or money. What is beyond the bounds of
-// a document, such as a service with a name of several kilobytes, is left out: a document with it would be refused whole.
+// Document returns the document that this guild exports. It contains nothing of jobs, customers or money. Entries
+// outside the limits, such as a service with a name of several kilobytes, are left out, because others would refuse the
+// whole document.
 func (f *Fold) Document() Document {
 	all := f.Copy()
 	d := Document{Version: documentVersion, Guild: f.key(), Entries: []TrustEntry{}, Timeouts: []TimeoutEntry{}, Parallelism: []ParallelismEntry{}}

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { journaltest.Main(m) }
 
-// other is one of several guilds, with a journal of its own.
+// other is one of several guilds, with its own journal.
 type other struct {
 	*testing.T
 	*Fold
@@ -36,7 +36,7 @@ func newOther(t *testing.T, n byte) *other {
 	return &other{t, x, journaltest.Open(t, x)}
 }
 
-// trusts is a change by a verdict of the guild's own, or by a rule.
+// trusts changes trust by a verdict of the guild's own, or by the given rule.
 func (o *other) trusts(task string, n byte, to guild.Trust, rule string) {
 	o.Helper()
 	before := o.inForce(task, n)
@@ -54,7 +54,7 @@ func (o *other) inForce(task string, n byte) guild.Trust {
 	return o.trustOf(task, service(n)).Trust
 }
 
-// hears imports what another guild exports, by way of the bytes.
+// hears imports the encoded document of another guild.
 func (o *other) hears(from *other) Imported {
 	o.Helper()
 	b, err := from.Document().Encode()
@@ -77,7 +77,7 @@ func (o *other) takes(d Document) Imported {
 	return sum
 }
 
-// tells is what a guild would tell, without who it is.
+// tells returns the guild's document without its key.
 func (o *other) tells() string {
 	o.Helper()
 	d := o.Document()
@@ -89,9 +89,9 @@ func (o *other) tells() string {
 	return string(b)
 }
 
-func TestThreeGuildsThatExchangeInAnyOrderAgree(t *testing.T) {
+func TestExchangeOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		orders := [][][2]int{ // who hears whom; at the end everybody has heard of everything
+		orders := [][][2]int{ // pairs of importer and exporter; in the end all have everything
 			{{0, 1}, {1, 2}, {2, 0}, {0, 1}, {1, 2}, {2, 0}},
 			{{2, 1}, {1, 0}, {0, 2}, {2, 1}, {1, 0}, {0, 2}},
 			{{0, 1}, {0, 2}, {1, 0}, {2, 0}, {1, 2}},
@@ -152,7 +152,7 @@ func TestWhatIsKnownAppendsNothing(t *testing.T) {
 	})
 }
 
-func TestTheNextChangeOfOursGoesOnFromWhatWasResolved(t *testing.T) {
+func TestNextChangeAfterImport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newOther(t, 1), newOther(t, 2)
 		a.trusts("go", 1, 800_000, "")
@@ -166,7 +166,7 @@ func TestTheNextChangeOfOursGoesOnFromWhatWasResolved(t *testing.T) {
 		if got := a.Document().Entries[0].Siblings; len(got) != 1 || got[0].Value != want.Value || !maps.Equal(got[0].Clock, want.Clock) {
 			t.Errorf("%v, want one word: %v", got, want)
 		}
-		b.hears(a) // it has seen what b said: it may raise
+		b.hears(a) // its clock includes b's value, so it may raise trust
 		if got := b.inForce("go", 1); got != 650_000 {
 			t.Errorf("%s, want the later word", got)
 		}
@@ -176,8 +176,8 @@ func TestTheNextChangeOfOursGoesOnFromWhatWasResolved(t *testing.T) {
 func TestAnImportIsCareful(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		before   []guild.Trust // of ours
-		rule     string        // by which ours was made
+		before   []guild.Trust // of this guild
+		rule     string        // of this guild's change
 		incoming fact.VariableSibling
 		want     guild.Trust
 		skipped  string
@@ -252,7 +252,7 @@ func TestAnImportSaysWhatItDid(t *testing.T) {
 	})
 }
 
-func TestWhatIsTakenBackCountsNoMore(t *testing.T) {
+func TestWithdrawnTrust(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newOther(t, 1), newOther(t, 2)
 		a.trusts("go", 1, 450_000, "")
@@ -272,7 +272,7 @@ func TestWhatIsTakenBackCountsNoMore(t *testing.T) {
 	})
 }
 
-func TestAGuildThatWasRestoredIsHeardAgain(t *testing.T) {
+func TestRestoredGuildIsHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newOther(t, 1), newOther(t, 2)
 		for range 5 {
@@ -296,7 +296,7 @@ func TestAGuildThatWasRestoredIsHeardAgain(t *testing.T) {
 		}
 		again.trusts("go", 1, 750_000, "")
 		b.hears(again)
-		if got := b.inForce("go", 1); got != 600_000 { // never met: no more than after an ordinary first success
+		if got := b.inForce("go", 1); got != 600_000 { // never met, so no more than an ordinary first success
 			t.Errorf("%s", got)
 		}
 		if got := b.Document().Entries[0].Siblings; len(got) != 1 || got[0].Value != 750_000 || got[0].Clock[guildKey(1).Hex()] != 6 {
@@ -338,7 +338,7 @@ func TestALargeImportIsManyDecisions(t *testing.T) {
 	})
 }
 
-func TestTooManyWhoDisagreeAreNotTakenOver(t *testing.T) {
+func TestTooManySiblings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOther(t, 1)
 		for n := range byte(maxSiblings + 2) {
@@ -367,7 +367,7 @@ func history(t *rapid.T) (all []fact.Entry) {
 	return all
 }
 
-func TestARestoredExchangeGoesOnAsIfNothingHadHappened(t *testing.T) {
+func TestFoldSnapshot(t *testing.T) {
 	fresh := func() *Fold { return NewFold(policy.Default()) }
 	foldtest.GoesOn(t, fresh, history, func(t *rapid.T, whole, restored *Fold) {
 		a, b := Merge(whole.Document(), Document{}), Merge(restored.Document(), Document{})

@@ -17,12 +17,12 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// Imported says what became of a document's entries.
+// Imported counts the entries of a document by their effect.
 type Imported struct {
-	Changed int      `json:"changed"`           // whose value in force changed
-	Noted   int      `json:"noted"`             // of which only is known now what others say
-	Same    int      `json:"same"`              // that were known
-	Skipped []string `json:"skipped,omitempty"` // that were not taken over, and why; at most 100 of them
+	Changed int      `json:"changed"`           // the value in force changed
+	Noted   int      `json:"noted"`             // only the siblings changed
+	Same    int      `json:"same"`              // known already
+	Skipped []string `json:"skipped,omitempty"` // not imported, with the reason; at most 100
 }
 
 func (i *Imported) skip(what string, err error) {
@@ -31,7 +31,7 @@ func (i *Imported) skip(what string, err error) {
 	}
 }
 
-// Reasons why an entry is not taken over.
+// The reasons why an entry is not imported.
 var (
 	errOwner   = errors.New("the owner of this guild set it, and another guild does not raise it")
 	errFuture  = errors.New("it knows changes of this guild that were never made, and would raise it")
@@ -39,12 +39,12 @@ var (
 	errTooMany = errors.New("too many guilds disagree")
 )
 
-// maxAhead is by how much others may know more changes of ours than we do, of one value: so many at most were made after
-// the backup that this guild was restored from. Whatever is further ahead is a lie, and would use up the count.
+// maxAhead limits how many more changes of this guild a document may include than the guild knows, for one value. A few
+// more are possible if the guild was restored from a backup. A larger number is a lie that would use up the count.
 const maxAhead = 1_000_000
 
-// checkMerged says what is wrong with siblings that those of a document made of ours, or nil. Our next change must
-// still fit into a document.
+// checkMerged returns an error if merged siblings cannot be stored. This guild's next change must still fit into a
+// document.
 func checkMerged(merged, ours, theirs []fact.VariableSibling) error {
 	joined := joinClocks(merged)
 	counted := joinClocks(ours)[here]
@@ -58,11 +58,10 @@ func checkMerged(merged, ours, theirs []fact.VariableSibling) error {
 	return nil
 }
 
-// Import takes over what another guild says (the partnership protocol, section 5.5.2). Where neither has seen the
-// other's value, the careful one counts: the lowest trust, the longest timeout, the lowest parallelism; a value that
-// was said in knowledge of ours takes its place. What the owner set is never raised, and somebody whom this guild
-// never met is trusted no more than after an ordinary first success. It may be called again after an error: what is
-// known already appends nothing.
+// Import merges another guild's document (the partnership protocol, section 5.5.2). A value that includes ours in its
+// clock replaces ours. Of concurrent values the careful one counts: the lowest trust, the longest timeout, the lowest
+// parallelism. Import never raises trust that the owner set, and trusts a service that this guild never met no more
+// than an ordinary first success would. It may be called again after an error, because known values append nothing.
 func (f *Fold) Import(ctx context.Context, j *journal.Journal, d Document) (Imported, error) {
 	var sum Imported
 	hash, err := f.policy.Hash()
@@ -102,7 +101,7 @@ func (f *Fold) Import(ctx context.Context, j *journal.Journal, d Document) (Impo
 	return sum, nil
 }
 
-// record takes one decision, and counts what became of it once however often it is taken.
+// record makes one decision. A decision may be tried several times, but its entries are counted in sum once.
 func (f *Fold) record(ctx context.Context, j *journal.Journal, guard fact.Subject, sum *Imported, take func(*journal.Tx, *Imported)) error {
 	var after Imported
 	err := j.Do(ctx, guard, "", func(tx *journal.Tx) error {
@@ -137,7 +136,7 @@ func chunksBy[E any](all []E, name func(E) string) iter.Seq2[string, []E] {
 	}
 }
 
-// incoming is what a document says of variables.
+// incoming returns the variables of a document.
 func incoming(d Document) []variableRegister {
 	var all []variableRegister
 	for _, e := range d.Timeouts {
@@ -150,6 +149,9 @@ func incoming(d Document) []variableRegister {
 }
 
 // takeTrust decides on one entry of a document.
+//
+// It refuses a value that raises trust and whose clock includes changes that this guild does not know of itself. A
+// guild could otherwise invent such changes, so that its own value replaces ours instead of being compared with it.
 func (f *Fold) takeTrust(e TrustEntry, sum *Imported) (fact.TrustChanged, bool) {
 	s := guild.Service{PubKey: e.PubKey, D: e.D}
 	what := fmt.Sprintf("%s of %.12s…", e.Task, nip19.EncodeNpub(e.PubKey))
@@ -171,7 +173,7 @@ func (f *Fold) takeTrust(e TrustEntry, sum *Imported) (fact.TrustChanged, bool) 
 		return fact.TrustChanged{}, false
 	}
 	switch {
-	case to == 0: // everybody has taken back what was said, and this guild sees no reason to
+	case to == 0: // all guilds have withdrawn their values, so this guild keeps its own
 		to = r.Trust
 	case !r.Met:
 		to = min(to, f.policy.Trust.Initial[1])

@@ -17,15 +17,15 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// Rows is what is said of each service for each task, in canonical JSON, by "clock/" and the key of its row of trust. A
-// backup needs them: without the clocks a guild that was restored would count from one again, and nobody who heard it
-// before would listen.
+// Rows returns the siblings of each service and task as canonical JSON, by "clock/" and the key of its row of trust.
+// They are part of a backup. Without the clocks a restored guild would count from one again, and guilds that know its
+// earlier values would ignore the new ones.
 func (f *Fold) Rows() (map[string]json.RawMessage, error) {
 	all, rows := f.Copy(), map[string]json.RawMessage{}
 	for _, r := range all.Trust.All() {
 		siblings := renamed(r.Siblings, here, ourselves, minimum)
 		if checkSiblings(siblings, 0, guild.Micro) != nil {
-			continue // it could not be restored, and all that is with it neither
+			continue // with this row, restoring would fail for all rows
 		}
 		b, err := canon.Marshal(siblings)
 		if err != nil {
@@ -38,15 +38,15 @@ func (f *Fold) Rows() (map[string]json.RawMessage, error) {
 
 const clockRows = "clock/"
 
-// ourselves stands for this guild in rows: whoever looks at what a stopped node left need not know whose it is, and finds
-// the same rows. Nobody has that key.
+// ourselves stands for this guild in rows, so that the rows of a stopped node can be computed without its key. No guild
+// has that key.
 const ourselves = "0000000000000000000000000000000000000000000000000000000000000000"
 
 func clockRow(task string, s guild.Service) string {
 	return clockRows + s.PubKey.Hex() + "/" + url.PathEscape(s.D) + "/" + url.PathEscape(task)
 }
 
-// readClockRow reads one of Rows.
+// readClockRow reads one row of Rows.
 func readClockRow(k string, raw json.RawMessage) (TrustEntry, error) {
 	parts := strings.Split(k, "/")
 	if len(parts) != 3 {
@@ -69,8 +69,8 @@ func readClockRow(k string, raw json.RawMessage) (TrustEntry, error) {
 	return e, checkSiblings(e.Siblings, 0, guild.Micro)
 }
 
-// RestoreRows sets the clocks to what a backup says of them, after trust itself was restored. Rows of something else, and
-// of services that nothing is known of, are passed over. It may be called again: what is as wanted appends nothing.
+// RestoreRows restores the clocks of a backup. Trust must be restored before. It ignores other rows, and those of
+// services without trust. It may be called again, because known clocks append nothing.
 func (f *Fold) RestoreRows(ctx context.Context, j *journal.Journal, rows map[string]json.RawMessage) error {
 	hash, err := f.policy.Hash()
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// budgets is section 5.3.4. Values are of one month: what is shifted between tasks in it comes to nothing in sum, and
-// when it ends every budget is as configured again, but for the share of what was left over that goes on.
+// budgets applies section 5.3.4. Its values apply to one month. Amounts that are shifted between tasks add up to 0.
+// When the month ends every budget is as configured again, apart from the share of the rest that is carried over.
 func (s *Variables) budgets(state *folded, at int64) []fact.VariableChanged {
 	month := monthOf(at)
 	if last := cmp.Or(state.Month, state.Began); last != 0 && month > last {
 		if changes := s.rollover(state, month); len(changes) > 0 {
-			return changes // the rest is considered once they are in force
+			return changes // the other rules run once these are applied
 		}
 	}
 	if changes := s.abundance(state, at); len(changes) > 0 {
@@ -25,8 +25,8 @@ func (s *Variables) budgets(state *folded, at int64) []fact.VariableChanged {
 	return s.scarcity(state, at)
 }
 
-// rollover ends a month (underspend detected). Of what a task has left a share goes on, part of it to the task and part
-// to the contingency; the rest lapses.
+// rollover ends a month (underspend detected). A share of a task's rest is carried over, part of it to the task and
+// part to the contingency. The remainder lapses.
 func (s *Variables) rollover(state *folded, month int) []fact.VariableChanged {
 	p := s.fold.policy.Variables
 	after, why := map[string]guild.Msat{BudgetExperimental: 0, BudgetReserve: 0, BudgetContingency: 0}, map[string]string{}
@@ -46,7 +46,7 @@ func (s *Variables) rollover(state *folded, month int) []fact.VariableChanged {
 		after[BudgetContingency] += common
 		why[task] = fmt.Sprintf("%s were left, of which %s go on: %s to itself and %s to the contingency", left, carried, carried-common, common)
 	}
-	for k := range state.Values.All() { // what was shifted to or from others ends with the month
+	for k := range state.Values.All() { // shifts end with the month
 		if name, key := splitKey(k); name == fact.CostBudget {
 			after[key] += 0
 		}
@@ -61,7 +61,7 @@ func (s *Variables) rollover(state *folded, month int) []fact.VariableChanged {
 	return changes
 }
 
-// abundance shifts part of a paid budget to experiments, where much of the accepted work was done for nothing.
+// abundance shifts part of a paid budget to experiments if much of the accepted work was free.
 func (s *Variables) abundance(state *folded, at int64) []fact.VariableChanged {
 	p := s.fold.policy.Variables
 	for _, task := range slices.Sorted(maps.Keys(s.c.Budgets)) {
@@ -88,8 +88,8 @@ func (s *Variables) abundance(state *folded, at int64) []fact.VariableChanged {
 	return nil
 }
 
-// scarcity shifts part of the budgets of tasks without important work to the reserve, where a task with important
-// work has too few good providers.
+// scarcity shifts part of the budgets of tasks without important work to the reserve if a task with important work has
+// too few good providers.
 func (s *Variables) scarcity(state *folded, at int64) []fact.VariableChanged {
 	p := s.fold.policy.Variables
 	if s.c.Trusted == nil {
@@ -136,8 +136,8 @@ func (s *folded) fired(rule, task string, at int64) bool {
 	return s.Fired.Of(rule+"\x00"+task) == monthOf(at)
 }
 
-// portion is a share of an amount, in micro-units, rounded down.
+// portion returns a share (in micro-units) of an amount, rounded down.
 func portion(amount guild.Msat, share guild.Trust) guild.Msat {
-	whole, rest := amount/guild.Micro, amount%guild.Micro // an amount and a share multiplied may be too much for an int64
+	whole, rest := amount/guild.Micro, amount%guild.Micro // amount times share may overflow an int64
 	return whole*guild.Msat(share) + rest*guild.Msat(share)/guild.Micro
 }

@@ -12,7 +12,7 @@ import (
 	"guild/internal/policy"
 )
 
-// does is accepted work for a task.
+// does has a result for a task accepted.
 func (m *market) does(task string, bid guild.Msat) {
 	m.Helper()
 	id := m.asks(1, fact.JobOpened{Task: task, Bid: bid})
@@ -44,7 +44,7 @@ func (m *market) sumsToNothing(rule string) {
 	}
 }
 
-func TestExperimentsGetAFifthOfWhatIsDoneForNothingAnyway(t *testing.T) {
+func TestExperimentBudget(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		free, paid int
@@ -73,7 +73,7 @@ func TestExperimentsGetAFifthOfWhatIsDoneForNothingAnyway(t *testing.T) {
 	}
 }
 
-func TestOnlyTheWorkOfAWeekSaysThatMuchIsFree(t *testing.T) {
+func TestFreeWorkOfWeek(t *testing.T) {
 	for age, want := range map[time.Duration]guild.Msat{7*24*time.Hour - time.Minute: 20_000, 7 * 24 * time.Hour: 0} {
 		l := newLedger(t, map[string]guild.Msat{"go": 100_000})
 		l.does("go", 10)
@@ -83,7 +83,7 @@ func TestOnlyTheWorkOfAWeekSaysThatMuchIsFree(t *testing.T) {
 	}
 }
 
-func TestTheReserveGetsAThirdOfUnimportantWork(t *testing.T) {
+func TestReserveBudget(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		job       fact.JobOpened
@@ -144,7 +144,7 @@ func (l *ledger) spends(task string, reserved, spent guild.Msat) {
 	l.append(fact.BidReserved{Job: job, Turn: 1, Task: task, Amount: reserved, At: l.now.UnixMilli()}, fact.BidFreed{Job: job, Turn: 1, Spent: spent})
 }
 
-// does is so much work for a task that is accepted, and cost nothing.
+// does has n results for a task accepted that cost nothing.
 func (l *ledger) does(task string, n int) {
 	for range n {
 		id, job := nostr.ID{byte(l.inside().Seq)}, guild.JobID{byte(l.inside().Seq)}
@@ -153,7 +153,7 @@ func (l *ledger) does(task string, n int) {
 	}
 }
 
-// considers takes what the rules decide into force, and returns how much that was.
+// considers applies the decisions of the rules, and returns their number.
 func (l *ledger) considers() int {
 	state := l.Copy()
 	changes := l.step.budgets(&state, l.now.UnixMilli())
@@ -173,14 +173,14 @@ func (l *ledger) budgetsAre(want map[string]guild.Msat) {
 	}
 }
 
-func TestWhatAMonthLeavesGoesOnInPart(t *testing.T) {
+func TestRollover(t *testing.T) {
 	l := newLedger(t, map[string]guild.Msat{"go": 100_000, "python": 10_000, "rust": 1_000})
 	if l.considers(); l.Budget(BudgetContingency) != 0 {
 		t.Error("there is something left of a month before the first bid")
 	}
-	l.spends("go", 80_000, 60_000) // 40,000 are left: 20,000 go on, half of them to the contingency
+	l.spends("go", 80_000, 60_000) // 40,000 are left: 20,000 are carried over, half of them to the contingency
 	l.spends("python", 10_000, 10_000)
-	l.spends("rust", 3_000, 3_000) // more than there was
+	l.spends("rust", 3_000, 3_000) // more than the budget
 	if n := l.considers(); n != 0 {
 		t.Errorf("%d changes before the month ends", n)
 	}
@@ -192,11 +192,11 @@ func TestWhatAMonthLeavesGoesOnInPart(t *testing.T) {
 	}
 	l.spends("go", 70_000, 70_000) // 40,000 of 110,000 are left again
 	l.spends("python", 10_000, 10_000)
-	l.spends("rust", 500, 500) // 500 are left: 250 go on
+	l.spends("rust", 500, 500) // 500 are left: 250 are carried over
 	l.now = l.now.AddDate(0, 1, 0)
 	l.considers()
 	l.budgetsAre(map[string]guild.Msat{"go": 10_000, "python": 0, "rust": 125, BudgetContingency: 10_125})
-	l.now = l.now.AddDate(0, 1, 0) // nobody bids anything
+	l.now = l.now.AddDate(0, 1, 0) // a month without bids
 	for range 10 {
 		l.considers()
 		l.now = l.now.AddDate(0, 1, 0)
@@ -217,7 +217,7 @@ func TestAShiftEndsWithItsMonth(t *testing.T) {
 	l.budgetsAre(map[string]guild.Msat{"go": 0, BudgetExperimental: 0, BudgetContingency: 0})
 }
 
-func TestABudgetGivesOnceAMonthAndForNewWorkOnly(t *testing.T) {
+func TestOneShiftPerMonth(t *testing.T) {
 	l := newLedger(t, map[string]guild.Msat{"go": 100_000})
 	l.now = time.Date(2026, 1, 30, 0, 0, 0, 0, time.UTC)
 	l.spends("go", 80_000, 80_000)
@@ -251,10 +251,10 @@ func TestABudgetGivesOnceAMonthAndForNewWorkOnly(t *testing.T) {
 	l.considers()
 	l.does("go", 9)
 	l.considers()
-	l.budgetsAre(map[string]guild.Msat{"go": 0, BudgetExperimental: 0}) // what counted in January does not count again
+	l.budgetsAre(map[string]guild.Msat{"go": 0, BudgetExperimental: 0}) // results that counted in January do not count again
 }
 
-func TestAMonthEndsWhileTheNodeRuns(t *testing.T) {
+func TestMonthEndsWhileRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(31*24*time.Hour - time.Hour) // it is January 31, 2000, 23:00
 		m := newMarket(t, Config{Budgets: map[string]guild.Msat{"go": 100_000}})
@@ -268,7 +268,7 @@ func TestAMonthEndsWhileTheNodeRuns(t *testing.T) {
 	})
 }
 
-func TestABudgetThatIsNotConfiguredIsLeftAlone(t *testing.T) {
+func TestUnconfiguredBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMarket(t, Config{})
 		for range 20 {
@@ -288,7 +288,7 @@ func TestAPortionDoesNotOverflow(t *testing.T) {
 		want   guild.Msat
 	}{
 		{100_000, 200_000, 20_000}, {999, 300_000, 299}, {0, 500_000, 0},
-		{2_100_000_000_000_000_000, 500_000, 1_050_000_000_000_000_000}, // all there is
+		{2_100_000_000_000_000_000, 500_000, 1_050_000_000_000_000_000}, // all bitcoin that there can be
 	} {
 		if got := portion(c.amount, c.share); got != c.want {
 			t.Errorf("%s of %d is %d, want %d", c.share, c.amount, got, c.want)

@@ -17,15 +17,15 @@ import (
 	"guild/internal/policy"
 )
 
-// Fold is the state of the variables beside trust (the partnership protocol, section 5.3): their values, and what
-// was observed since each was last changed. It keeps a bounded number of observations and weighs none of them; that
-// is done by Variables, asynchronously.
+// Fold holds the variables beside trust (the partnership protocol, section 5.3): their values, and the observations
+// since each was last changed. It keeps a limited number of observations and does not evaluate them. Variables does
+// that, asynchronously.
 type Fold struct {
 	*fold.State[folded]
 	policy policy.Policy
 }
 
-// Bounds of what is kept.
+// Limits of the state.
 const (
 	maxTimings = 64 // answers of one task
 	maxSamples = 64 // of the utilization
@@ -38,28 +38,28 @@ const (
 	maxWhy     = 300
 	maxKey     = 2 * fact.MaxTask // bytes of a key
 	maxAtOnce  = 1000             // requests
-	maxDelta   = 1 << 53          // msats of a month: what every reader of JSON can hold
+	maxDelta   = 1 << 53          // msats of a month: the largest integer that every reader of JSON can hold
 )
 
-// Keys of COST_BUDGET that are no tasks.
+// Keys of COST_BUDGET that are not tasks.
 const (
 	BudgetExperimental = guild.ClassExperimental // for jobs of that class
-	BudgetReserve      = "reserve"               // for jobs on which much depends
-	BudgetContingency  = "contingency"           // for whatever has used up its own
+	BudgetReserve      = "reserve"               // for important jobs
+	BudgetContingency  = "contingency"           // for tasks that have used up their own budget
 )
 
-// FallbackChain is the key of MODEL_PREFERENCE that stands in for every use.
+// FallbackChain is the key of MODEL_PREFERENCE that applies to every use.
 const FallbackChain = "fallback_chain"
 
-// folded is what a snapshot holds. Slices in it are replaced, never changed in place.
+// folded is the content of a snapshot. Its slices are replaced, never changed in place.
 type folded struct {
 	Seq    uint64                              `json:"seq"`   // last entry applied
-	Began  int                                 `json:"began"` // month of the first bid; 0 for none
+	Began  int                                 `json:"began"` // month of the first bid; 0 before it
 	Values fold.Table[string, setting]         `json:"values"`
 	News   fold.Table[string, uint64]          `json:"news"`    // variable → the latest entry with an observation for it
 	Moved  fold.Table[string, uint64]          `json:"moved"`   // variable → the latest entry that changed it
-	Month  int                                 `json:"month"`   // in which a budget was last changed
-	Fired  fold.Table[string, int]             `json:"fired"`   // rule and task → month in which it moved that budget
+	Month  int                                 `json:"month"`   // month of the latest change of a budget
+	Fired  fold.Table[string, int]             `json:"fired"`   // rule and task → the month in which it moved that budget
 	Alerts []Alert                             `json:"alerts"`  // the latest
 	Jobs   fold.Table[string, observedJob]     `json:"jobs"`    // until they are closed
 	Asked  fold.Table[string, observedAttempt] `json:"asked"`   // until they are judged, or ended without a verdict
@@ -79,7 +79,7 @@ type folded struct {
 	Reserved  fold.Table[string, reservedBids] `json:"reserved"`  // by job
 }
 
-// setting is a value that differs from what is configured.
+// setting is a value that differs from the configured one.
 type setting struct {
 	To      json.RawMessage `json:"to"`
 	Number  int64           `json:"number,omitempty"`
@@ -89,7 +89,7 @@ type setting struct {
 	Why     string          `json:"why,omitempty"` // rationale of that entry
 }
 
-// Alert is a change that a person should hear of.
+// Alert is a change that a person should know of.
 type Alert struct {
 	At        int64  `json:"at"` // Unix ms
 	Name      string `json:"name"`
@@ -110,25 +110,25 @@ type observedAttempt struct {
 	Cost    guild.Msat    `json:"cost"`
 	Meeting bool          `json:"meeting,omitempty"`
 	Asked   int64         `json:"asked,omitempty"` // Unix ms when a relay took the request
-	Limit   int64         `json:"limit,omitempty"` // Unix ms until when a word was waited for
-	Seq     uint64        `json:"seq,omitempty"`   // entry of that
+	Limit   int64         `json:"limit,omitempty"` // Unix ms of the time-out of its first answer
+	Seq     uint64        `json:"seq,omitempty"`   // the entry of the request
 	Heard   bool          `json:"heard,omitempty"`
 	Waits   bool          `json:"waits,omitempty"` // counted in Waiting
 }
 
-// timing is how long a provider took for its first word.
+// timing is the time that a provider took for its first answer.
 type timing struct {
 	Seq   uint64      `json:"seq"`
-	Share guild.Trust `json:"share"`          // of the time it had
+	Share guild.Trust `json:"share"`          // of the time that it had
 	Limit int64       `json:"limit"`          // that time, in ms
-	Mute  bool        `json:"mute,omitempty"` // it said nothing
+	Mute  bool        `json:"mute,omitempty"` // no answer came
 }
 
-// busyness is how busy all providers are that are busy at all.
+// busyness is the load of all providers that have requests.
 type busyness struct {
 	Waiting int   `json:"waiting"` // requests
-	Own     int64 `json:"own"`     // sum of the limits of those with a limit of their own
-	Others  int   `json:"others"`  // number of the rest
+	Own     int64 `json:"own"`     // sum of the limits of providers with a limit of their own
+	Others  int   `json:"others"`  // number of the other providers
 }
 
 type sample struct {
@@ -158,14 +158,14 @@ type doneWork struct {
 	Free bool   `json:"free,omitempty"`
 }
 
-// spending is what one task's bids come to in its latest month, and in the one before.
+// spending is the sum of one task's bids in its latest month, and in the month before.
 type spending struct {
 	Month  int        `json:"month"`
 	Now    guild.Msat `json:"now"`
 	Before guild.Msat `json:"before"`
 }
 
-// reservedBids are a job's reservations by their turn.
+// reservedBids holds a job's reservations by their turn.
 type reservedBids map[string]reservedBid
 
 type reservedBid struct {
@@ -184,7 +184,7 @@ func (f *Fold) value(name, key string) (set setting, ok bool) {
 	return set, ok
 }
 
-// Timeout is the factor of the configured silence of a task's providers; guild.Micro is as configured.
+// Timeout returns the factor of the configured silence of a task's providers. guild.Micro leaves it as configured.
 func (f *Fold) Timeout(task string) guild.Trust {
 	if set, ok := f.value(fact.TimeoutConfig, task); ok {
 		return guild.Trust(set.Number)
@@ -192,26 +192,25 @@ func (f *Fold) Timeout(task string) guild.Trust {
 	return guild.Micro
 }
 
-// Parallelism is how many requests a provider may have at once; false is as configured.
+// Parallelism returns how many requests a provider may have at once. ok is false if that is as configured.
 func (f *Fold) Parallelism(p nostr.PubKey) (int, bool) {
 	set, ok := f.value(fact.Parallelism, p.Hex())
 	return int(set.Number), ok
 }
 
-// AtOnce is how many requests all providers together may have at once; false is as configured.
+// AtOnce returns how many requests all providers together may have at once. ok is false if that is as configured.
 func (f *Fold) AtOnce() (int, bool) {
 	set, ok := f.value(fact.Parallelism, "")
 	return int(set.Number), ok
 }
 
-// Budget is what a task, or one of the keys Budget…, has this month beside its configured budget; less than that if
-// it is negative.
+// Budget returns the change of a budget in this month, for a task or one of the keys Budget…. It may be negative.
 func (f *Fold) Budget(task string) guild.Msat {
 	set, _ := f.value(fact.CostBudget, task)
 	return guild.Msat(set.Number)
 }
 
-// Models are the models that did well for a use, the best first, and then the fallback chain.
+// Models returns the models that did well for a use, the best first, followed by the fallback chain.
 func (f *Fold) Models(use string) (models []string) {
 	f.View(func(s *folded) {
 		models = slices.Clone(s.Values.Of(keyOf(fact.ModelPreference, use)).Names)
@@ -224,12 +223,12 @@ func (f *Fold) Models(use string) (models []string) {
 	return models
 }
 
-// Alerts are the latest changes that a person should hear of, the oldest first.
+// Alerts returns the latest changes that a person should know of, the oldest first.
 func (f *Fold) Alerts() []Alert {
 	return fold.Read(f.State, func(s *folded) []Alert { return slices.Clone(s.Alerts) })
 }
 
-// Rows is each value in canonical JSON, by "variable/", its name, a slash and its key, which is escaped.
+// Rows returns each value as canonical JSON. Its key is "variable/", the variable's name, a slash and the escaped key.
 func (f *Fold) Rows() map[string]json.RawMessage {
 	state := f.Copy()
 	rows := map[string]json.RawMessage{}
@@ -244,7 +243,7 @@ const rowPrefix = "variable/"
 
 func rowName(name, key string) string { return rowPrefix + name + "/" + url.PathEscape(key) }
 
-// readNames reads a value that is a list of models.
+// readNames decodes a value that is a list of models.
 func readNames(raw json.RawMessage) ([]string, bool) {
 	var names []string
 	err := json.Unmarshal(raw, &names)
@@ -253,31 +252,31 @@ func readNames(raw json.RawMessage) ([]string, bool) {
 
 func writeNames(names []string) json.RawMessage {
 	b, err := canon.Marshal(names)
-	if err != nil { // modelName lets nothing through that is not UTF-8
+	if err != nil { // impossible: modelName accepts only UTF-8
 		return json.RawMessage("[]")
 	}
 	return b
 }
 
-// monthOf counts the months of the UTC calendar.
+// monthOf returns the number of a UTC month.
 func monthOf(at int64) int {
 	t := time.UnixMilli(at).UTC()
 	return t.Year()*12 + int(t.Month()) - 1
 }
 
-// lastFew appends and keeps only the latest. The slice that was there is not changed.
+// lastFew returns all with e appended, cut to the latest most elements. It does not change all.
 func lastFew[E any](all []E, e E, most int) []E {
 	all = append(slices.Clip(all), e)
 	return slices.Clip(all[max(0, len(all)-most):])
 }
 
-// newer is what of all came after an entry.
+// newer returns the elements of all that came after an entry.
 func newer[E any](all []E, seq func(E) uint64, through uint64) []E {
 	at, _ := slices.BinarySearchFunc(all, through+1, func(e E, want uint64) int { return cmp.Compare(seq(e), want) })
 	return slices.Clip(all[at:])
 }
 
-// Value is what one variable is for one key.
+// Value is the value of one variable for one key.
 type Value struct {
 	Name, Key string
 	Value     json.RawMessage
@@ -296,16 +295,16 @@ func (f *Fold) All() []Value {
 	return all
 }
 
-// keyOf joins what a value is found by.
+// keyOf returns the key of a value in the tables.
 func keyOf(name, key string) string { return name + "\x00" + key }
 
-// splitKey undoes keyOf.
+// splitKey is the inverse of keyOf.
 func splitKey(k string) (name, key string) {
 	name, key, _ = strings.Cut(k, "\x00")
 	return name, key
 }
 
-// scoreKey joins what scores are found by.
+// scoreKey returns the key of a service's scores.
 func scoreKey(task string, s guild.Service) string {
 	return task + "\x00" + s.PubKey.Hex() + "\x00" + s.D
 }

@@ -78,7 +78,7 @@ func (s *folded) applyToAttempt(one fact.Fact, e fact.Entry) {
 	}
 }
 
-// isImportant reports whether much depends on a job.
+// isImportant reports whether a job is important for budgets.
 func isImportant(j fact.JobOpened) bool {
 	return j.Class == guild.ClassCriticalPath || j.Class == guild.ClassFinancial || j.Urgency == "critical" ||
 		j.Criticality == guild.High || j.Criticality == guild.Critical
@@ -96,7 +96,7 @@ func (s *folded) requested(one fact.AttemptRequested, e fact.Entry) {
 	s.News.Set(fact.Parallelism, e.Seq)
 }
 
-// wait counts requests that a provider has, and keeps the sum of the limits of all that have any.
+// wait counts a provider's requests, and keeps the sum of the limits of all providers with requests.
 func (s *folded) wait(provider string, more int) {
 	before := s.Waiting.Of(provider)
 	after := before + more
@@ -112,7 +112,7 @@ func (s *folded) wait(provider string, more int) {
 	}
 }
 
-// busy adds a provider to the sum of limits, or takes it out.
+// busy adds a provider's limit to the sum (sign is 1) or subtracts it (sign is -1).
 func (s *folded) busy(provider string, sign int) {
 	if set, ok := s.Values.Get(keyOf(fact.Parallelism, provider)); ok {
 		s.Load.Own += int64(sign) * set.Number
@@ -121,8 +121,8 @@ func (s *folded) busy(provider string, sign int) {
 	}
 }
 
-// heard is the first word of a provider: what the patience after the request was for. One that comes before any relay
-// said that it took the request came at once.
+// heard records a provider's first answer, for which the silence after the request was waited. An answer that comes
+// before a relay confirms the request counts as one without delay.
 func (s *folded) heard(attempt nostr.ID, e fact.Entry) {
 	a, ok := s.Asked.Get(attempt.Hex())
 	if !ok || a.Heard {
@@ -140,7 +140,7 @@ func (s *folded) heard(attempt nostr.ID, e fact.Entry) {
 	s.timed(a, t)
 }
 
-// timed keeps an observation, unless the attempt began under another timeout than the one in force.
+// timed keeps an observation, unless the request was sent under another timeout than the present one.
 func (s *folded) timed(a observedAttempt, t timing) {
 	if set, ok := s.Values.Get(keyOf(fact.TimeoutConfig, a.Task)); ok && a.Seq != 0 && a.Seq <= set.Seq {
 		return
@@ -149,7 +149,7 @@ func (s *folded) timed(a observedAttempt, t timing) {
 	s.News.Set(fact.TimeoutConfig, t.Seq)
 }
 
-// extended moves the end of the patience by a word.
+// extended moves the time-out of an attempt after an answer.
 func (s *folded) extended(attempt nostr.ID, silence int64) {
 	if a, ok := s.Asked.Get(attempt.Hex()); ok && a.Asked != 0 && silence > a.Limit {
 		a.Limit = silence
@@ -166,8 +166,8 @@ func (s *folded) report(one fact.AttemptProgressed, e fact.Entry) {
 	s.News.Set(fact.Parallelism, e.Seq)
 }
 
-// expired is a timeout if the time was up, and neither the job's deadline nor our own deafness cut it short. The
-// silence of somebody who was only to be met says nothing about the timeout: most such announcements are dead.
+// expired records a timeout, unless the job's deadline cut the wait short or this node could not receive answers. The
+// silence in a meeting is not counted for the timeout, because most announcements that were never tried are dead.
 func (s *folded) expired(one fact.AttemptExpired, e fact.Entry) {
 	a, ok := s.Asked.Get(one.Attempt.Hex())
 	if !ok || a.Meeting || a.Asked == 0 || e.At < a.Limit {
@@ -258,7 +258,7 @@ func (s *folded) spend(task string, month int, amount guild.Msat) {
 	s.Spent.Set(task, sp)
 }
 
-// changed takes a value over, and drops the observations that led to it: they count once.
+// changed applies a new value, and drops the observations that led to it, so that they count once.
 func (s *folded) changed(c fact.VariableChanged, e fact.Entry) {
 	set := setting{To: c.To, Seq: e.Seq, Through: c.Through, Why: guild.Cut(c.Rationale, maxWhy)}
 	number, isNumber := fact.ParseNumber(c.To)

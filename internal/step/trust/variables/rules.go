@@ -35,7 +35,7 @@ const (
 	ruleEnsemble = "reliable-family"
 )
 
-// sortedKeys are the keys of a table in order, so that a decision is the same wherever it is taken.
+// sortedKeys returns the keys of a table in order, so that every node makes the same decision.
 func sortedKeys[V any](all func(yield func(string, V) bool)) []string {
 	var keys []string
 	for k := range all {
@@ -45,8 +45,8 @@ func sortedKeys[V any](all func(yield func(string, V) bool)) []string {
 	return keys
 }
 
-// timeouts is section 5.3.2: the timeout of a task is how long we wait for a provider's first word after a relay took
-// the request, and an observation is how much of that time the provider took.
+// timeouts applies section 5.3.2. The timeout of a task limits the wait for a provider's first answer after a relay
+// took the request. An observation is the part of that time that the provider took.
 func (s *Variables) timeouts(state *folded) []fact.VariableChanged {
 	var changes []fact.VariableChanged
 	for _, task := range sortedKeys(state.Timing.All()) {
@@ -68,8 +68,8 @@ func (s *Variables) timeouts(state *folded) []fact.VariableChanged {
 	return changes
 }
 
-// adjustTimeout is the table of section 5.3.2. Where several rows apply, the one that waits longer does. Early answers
-// must be consistent: the latest ones, without another between them.
+// adjustTimeout applies the table of section 5.3.2. If several rows apply, the one with the longest wait is chosen.
+// Early answers must be the latest ones, without any other answer between them.
 func adjustTimeout(p policy.Variables, now guild.Trust, seen []timing) (to guild.Trust, rule string) {
 	early, near, mute := 0, 0, 0
 	for _, t := range seen {
@@ -103,10 +103,10 @@ func adjustTimeout(p policy.Variables, now guild.Trust, seen []timing) (to guild
 	return now, ""
 }
 
-// shareOf is a share of a number, both in micro-units, rounded towards zero.
+// shareOf returns a share of a number, both in micro-units, rounded towards zero.
 func shareOf(n, share guild.Trust) guild.Trust { return n * share / guild.Micro }
 
-// parallelism is section 5.3.3.
+// parallelism applies section 5.3.3.
 func (s *Variables) parallelism(state *folded) []fact.VariableChanged {
 	p := s.fold.policy.Variables
 	changes := s.total(state)
@@ -125,7 +125,8 @@ func (s *Variables) parallelism(state *folded) []fact.VariableChanged {
 	return changes
 }
 
-// adjustParallelism is the table of section 5.3.3 for one provider. What is said of both is taken as a full queue.
+// adjustParallelism applies the table of section 5.3.3 to one provider. If a provider reports a full queue and idle
+// capacity, the queue counts.
 func adjustParallelism(p policy.Variables, now int, said fact.Capacity) (to int, rule string) {
 	switch {
 	case said.Queue > p.Queue:
@@ -136,7 +137,7 @@ func adjustParallelism(p policy.Variables, now int, said fact.Capacity) (to int,
 	return now, ""
 }
 
-// total is the table of section 5.3.3 for all providers together.
+// total applies the table of section 5.3.3 to all providers together.
 func (s *Variables) total(state *folded) []fact.VariableChanged {
 	p := s.fold.policy.Variables
 	now, limited := s.c.Total, s.c.Total > 0
@@ -145,7 +146,7 @@ func (s *Variables) total(state *folded) []fact.VariableChanged {
 	}
 	if providers := cascade(p, state.Expired); len(providers) > 0 {
 		if !limited {
-			now = state.Load.Waiting + len(providers) // what was asked at once when it happened
+			now = state.Load.Waiting + len(providers) // the number of requests when it happened
 		}
 		to := max(1, now/2)
 		if limited && to == now {
@@ -164,8 +165,8 @@ func (s *Variables) total(state *folded) []fact.VariableChanged {
 			len(state.Samples), used, now, now+1)}}
 }
 
-// utilization is how much of the limits of the providers that had any request was used, each time one more was sent,
-// and how much those limits were on average.
+// utilization returns the part of the limits that was used, and the mean of the limits. It counts the providers with
+// requests, each time another request was sent.
 func (s *Variables) utilization(samples []sample) (used guild.Trust, mean int64) {
 	var waiting, limits int64
 	for _, one := range samples {
@@ -178,7 +179,7 @@ func (s *Variables) utilization(samples []sample) (used guild.Trust, mean int64)
 	return guild.Trust(waiting * guild.Micro / limits), limits / int64(len(samples))
 }
 
-// cascade is the providers that timed out within the span, if they are enough for a cascade.
+// cascade returns the providers that timed out within the span, or nil if they are too few for a cascade.
 func cascade(p policy.Variables, all []expired) []string {
 	for i, last := range all {
 		providers := map[string]bool{}
@@ -194,7 +195,7 @@ func cascade(p policy.Variables, all []expired) []string {
 	return nil
 }
 
-// modelRecord is how one model did.
+// modelRecord counts the verdicts on one model.
 type modelRecord struct {
 	runs int
 	sum  guild.Score
@@ -209,8 +210,8 @@ func (r modelRecord) add(all []scored) modelRecord {
 	return r
 }
 
-// models is section 5.3.1: the models of providers that did well for a task are preferred for it, and those of
-// families that several providers do well with are fallbacks for everything.
+// models applies section 5.3.1: the models of providers that did well for a task are preferred for that task. A family
+// of models becomes a fallback for everything once several providers do well with it.
 func (s *Variables) models(state *folded) []fact.VariableChanged {
 	if s.c.Model == nil {
 		return nil
@@ -245,8 +246,8 @@ func addScores(all map[string]map[string]modelRecord, key, model string, scores 
 	all[key][model] = all[key][model].add(scores)
 }
 
-// preferred is the models that did well, the best first, and then those that were preferred and have not shown
-// anything else. Differences below one percent do not change an order that there is.
+// preferred returns the models that did well, the best first, followed by those that were preferred before and have too
+// few new verdicts. Differences below one percent do not change the present order.
 func (s *Variables) preferred(before []string, models map[string]modelRecord) []string {
 	p := s.fold.policy.Variables
 	rank := func(m string) int {
@@ -273,7 +274,7 @@ func (s *Variables) preferred(before []string, models map[string]modelRecord) []
 	return all[:min(len(all), maxModels)]
 }
 
-// fallbacks appends to the chain the best model of each family that several providers do well with.
+// fallbacks appends the best model of each family with several good providers to the chain.
 func (s *Variables) fallbacks(state *folded, families map[string]map[string]modelRecord) []fact.VariableChanged {
 	p := s.fold.policy.Variables
 	before := state.Values.Of(keyOf(fact.ModelPreference, FallbackChain)).Names
@@ -303,7 +304,7 @@ func (s *Variables) fallbacks(state *folded, families map[string]map[string]mode
 		Rationale: fmt.Sprintf("at least %d providers each do well with one family: %s", p.ModelProviders, strings.Join(after[len(before):], ", "))}}
 }
 
-// modelName is the name of a model that a stranger says, or nothing if it is none.
+// modelName returns the name of a model in a stranger's announcement, or "" if it is invalid.
 func modelName(said string) string {
 	name := strings.TrimSpace(said)
 	if len(name) > maxModel || guild.Clean(name) != name || strings.ContainsFunc(name, unicode.IsSpace) {
@@ -312,7 +313,7 @@ func modelName(said string) string {
 	return name
 }
 
-// familyOf is the first word of a model's name: "claude" of "anthropic/claude-3-opus".
+// familyOf returns the first word of a model's name: "claude" of "anthropic/claude-3-opus".
 func familyOf(model string) string {
 	model = strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
 	if i := strings.IndexFunc(model, func(r rune) bool { return !unicode.IsLetter(r) }); i > 0 {
@@ -321,7 +322,7 @@ func familyOf(model string) string {
 	return model
 }
 
-// splitScoreKey undoes scoreKey.
+// splitScoreKey is the inverse of scoreKey.
 func splitScoreKey(k string) (task string, s guild.Service) {
 	task, rest, _ := strings.Cut(k, "\x00")
 	digits, d, _ := strings.Cut(rest, "\x00")

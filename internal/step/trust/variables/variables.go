@@ -1,7 +1,7 @@
-// Package variables is the step that learns how to ask: it moves how long is waited for an answer, how many requests are
-// made at once, which models are preferred and what each task may spend, by what was observed (the partnership protocol,
-// section 5.3). It owns the fact variable.changed, beside exchange, which takes over what other guilds say. It acts
-// beside the critical path, and never touches trust.
+// Package variables is the step that adapts how providers are asked: how long to wait for an answer, how many requests
+// are made at once, which models are preferred and what each task may spend. It follows what was observed (the
+// partnership protocol, section 5.3). It owns the fact variable.changed, together with exchange, which imports the
+// values of other guilds. It never delays a job, and never changes trust.
 package variables
 
 import (
@@ -23,19 +23,19 @@ import (
 	"guild/internal/journal/fold"
 )
 
-// Config is what the rules of section 5.3 start from.
+// Config holds the configured values, from which the rules of section 5.3 start.
 type Config struct {
 	Journal *journal.Journal
 
 	AtOnce  int                                         // requests that one provider may have at once; 8 if 0
-	Total   int                                         // that all together may have; 0 for any number
-	Budgets map[string]guild.Msat                       // task → what it may spend in a month; nothing is reallocated without any
-	Model   func(guild.Service) string                  // that a service says it runs, "" if it says none, or several; nil: nobody says
-	Trusted func(task string, from guild.Trust) (n int) // services that are trusted with a task so far; nil: scarcity is not looked for
+	Total   int                                         // requests that all together may have; 0 is unlimited
+	Budgets map[string]guild.Msat                       // task → budget of a month; without budgets nothing is reallocated
+	Model   func(guild.Service) string                  // returns the model that a service announces, "" for none or several; optional
+	Trusted func(task string, from guild.Trust) (n int) // counts the services with at least this trust for a task; if nil, scarcity is not looked for
 }
 
-// Variables moves the variables beside trust by what was observed: at most once a minute each, for all their keys
-// in one decision, so that nothing waits for it. Only an emergency is decided at once.
+// Variables changes the variables beside trust by what was observed. It considers each at most once a minute, and all
+// its keys in one decision, so that jobs never wait for it. Only an emergency is decided at once.
 type Variables struct {
 	c    Config
 	fold *Fold
@@ -45,22 +45,22 @@ type Variables struct {
 	looked map[string]lookedAt
 }
 
-// lookedAt is when a variable was last considered in this process.
+// lookedAt records when a variable was last considered in this process.
 type lookedAt struct {
 	at    time.Time
-	seen  uint64 // the latest observation then
-	moved uint64 // the latest entry that had changed it then
-	wrote bool   // changes were appended, and count as decided once they are applied
-	more  bool   // there were more than one decision holds
+	seen  uint64 // the latest observation at that time
+	moved uint64 // the latest entry that had changed the variable at that time
+	wrote bool   // changes were appended; they count as decided once they are applied
+	more  bool   // there were more changes than one decision holds
 }
 
-// pause is how long a variable is left alone after it was considered.
+// pause limits how often a variable is considered.
 const pause = time.Minute
 
-// mostChanges is how many changes one decision holds.
+// mostChanges limits the changes of one decision.
 const mostChanges = 150
 
-// New returns the step. The error is about the fold's policy, which cannot be hashed.
+// New returns the step. It returns an error if the fold's policy cannot be hashed.
 func New(c Config, f *Fold) (*Variables, error) {
 	hash, err := f.policy.Hash()
 	if err != nil {
@@ -70,14 +70,17 @@ func New(c Config, f *Fold) (*Variables, error) {
 	return &Variables{c: c, fold: f, hash: hash, looked: map[string]lookedAt{}}, nil
 }
 
-// Due lists the variables for which something was observed since they were last considered. It implements due.Source.
+// Due lists the variables with observations since they were last considered. It implements due.Source.
 func (s *Variables) Due(now time.Time) []due.Work {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return fold.Read(s.fold.State, func(state *folded) []due.Work { return s.due(state, now) })
 }
 
-// due is Due of a state.
+// due is Due for a given state. The caller holds mu.
+//
+// A decision may fail to be recorded, for example if the disk is full. Then no entry has changed the variable since
+// (failed), and it is considered again.
 func (s *Variables) due(state *folded, now time.Time) (work []due.Work) {
 	for _, name := range [...]string{fact.Parallelism, fact.TimeoutConfig, fact.ModelPreference, fact.CostBudget} {
 		last, known := s.looked[name]
@@ -101,7 +104,7 @@ func (s *Variables) due(state *folded, now time.Time) (work []due.Work) {
 	return work
 }
 
-// consider decides on one variable. It works on a copy, so that entries go on being applied meanwhile.
+// consider decides on one variable. It works on a copy, so that entries can be applied meanwhile.
 func (s *Variables) consider(tx *journal.Tx, name string) {
 	state := s.fold.Copy()
 	var changes []fact.VariableChanged
@@ -115,7 +118,7 @@ func (s *Variables) consider(tx *journal.Tx, name string) {
 	case fact.CostBudget:
 		changes = s.budgets(&state, tx.Now().UnixMilli())
 	}
-	more := len(changes) > mostChanges && name != fact.CostBudget // a reallocation is one whole
+	more := len(changes) > mostChanges && name != fact.CostBudget // a reallocation must not be split
 	if more {
 		changes = changes[:mostChanges]
 	}
@@ -131,8 +134,8 @@ func (s *Variables) consider(tx *journal.Tx, name string) {
 	s.looked[name] = lookedAt{at: tx.Now(), seen: state.News.Of(name), moved: state.Moved.Of(name), wrote: len(changes) > 0, more: more}
 }
 
-// Restore sets variables to what a backup says of them (the rows that Rows made), and leaves others alone. Rows of
-// something else are passed over. It may be called again: what is as wanted appends nothing.
+// Restore sets variables to the rows of a backup (see Fold.Rows), and leaves the others as they are. It ignores other
+// rows. It may be called again, because values that are as wanted append nothing.
 func (s *Variables) Restore(ctx context.Context, rows map[string]json.RawMessage, backup string) error {
 	wanted := map[string][]fact.VariableChanged{}
 	for _, row := range slices.Sorted(maps.Keys(rows)) {
@@ -172,7 +175,7 @@ func (s *Variables) Restore(ctx context.Context, rows map[string]json.RawMessage
 	return nil
 }
 
-// checkValue refuses what no rule could have made.
+// checkValue refuses a value that no rule can produce.
 func (s *Variables) checkValue(name, key string, raw json.RawMessage) error {
 	p := s.fold.policy.Variables
 	if len(key) > maxKey {

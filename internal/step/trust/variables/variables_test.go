@@ -25,18 +25,18 @@ import (
 
 func TestMain(m *testing.M) { journaltest.Main(m) }
 
-// service is one of a few providers' services.
+// service returns the service of provider n.
 func service(n byte) guild.Service {
 	return guild.Service{PubKey: nostr.GetPublicKey(nostr.SecretKey{31: n}), D: "python"}
 }
 
-// inside returns the state itself. Nothing may be applied meanwhile.
+// inside returns the state itself. Nothing may be applied while it is used.
 func (f *Fold) inside() (now *folded) {
 	f.View(func(s *folded) { now = s })
 	return now
 }
 
-// market is a journal in which attempts are made, with the step at work.
+// market is a journal with attempts and a running step.
 type market struct {
 	*testing.T
 	*Fold
@@ -68,10 +68,10 @@ func (m *market) append(facts ...fact.Fact) {
 	}
 }
 
-// limit is the patience with a provider in these tests.
+// limit is the time that a provider has for its first answer in these tests.
 const limit = 100 * time.Second
 
-// asks opens a job and sends its request. The time that the provider has is limit times the factor in force.
+// asks opens a job and sends its request. The provider has limit times the factor in force.
 func (m *market) asks(n byte, job fact.JobOpened) nostr.ID {
 	m.Helper()
 	m.attempts++
@@ -86,7 +86,7 @@ func (m *market) asks(n byte, job fact.JobOpened) nostr.ID {
 	return id
 }
 
-// answers is a provider's result after a time, and the verdict on it.
+// answers has a provider deliver after a time, and judges the result.
 func (m *market) answers(n byte, after time.Duration, score guild.Score) {
 	m.Helper()
 	id := m.asks(n, fact.JobOpened{Bid: 1000})
@@ -94,7 +94,7 @@ func (m *market) answers(n byte, after time.Duration, score guild.Score) {
 	m.append(fact.AttemptDelivered{Attempt: id}, fact.AttemptJudged{Attempt: id, Verdict: guild.Verdict{Outcome: guild.Success, Score: score}})
 }
 
-// isSilent is a provider that lets the time pass.
+// isSilent has a provider let the time pass.
 func (m *market) isSilent(n byte, job fact.JobOpened) {
 	m.Helper()
 	id := m.asks(n, job)
@@ -108,7 +108,7 @@ func (m *market) settle() {
 	synctest.Wait()
 }
 
-// changes lists the facts of one variable.
+// changes lists the facts about one variable.
 func (m *market) changes(name string) (all []fact.VariableChanged) {
 	m.Helper()
 	for seq := uint64(1); seq <= m.journal.Last(); seq++ {
@@ -128,7 +128,7 @@ func (m *market) changes(name string) (all []fact.VariableChanged) {
 	return all
 }
 
-// TestTheTimeoutTable is section 5.3.2 of the partnership protocol.
+// TestTheTimeoutTable checks section 5.3.2 of the partnership protocol.
 func TestTheTimeoutTable(t *testing.T) {
 	answers := func(shares ...guild.Trust) (all []timing) {
 		for _, s := range shares {
@@ -209,7 +209,7 @@ func TestPatienceFollowsWhatProvidersTake(t *testing.T) {
 	})
 }
 
-func TestWhoWasAskedUnderAnotherTimeoutSaysNothingOfThisOne(t *testing.T) {
+func TestEarlierTimeoutIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMarket(t, Config{})
 		var early []nostr.ID
@@ -230,7 +230,7 @@ func TestWhoWasAskedUnderAnotherTimeoutSaysNothingOfThisOne(t *testing.T) {
 	})
 }
 
-func TestWhatSaysNothingOfATimeoutIsNotCounted(t *testing.T) {
+func TestNoTimeoutEvidence(t *testing.T) {
 	for name, life := range map[string]func(m *market){
 		"somebody who is to be met and is dead": func(m *market) { m.isSilent(1, fact.JobOpened{Meeting: &fact.Benchmark{}}) },
 		"a job's deadline": func(m *market) {
@@ -263,7 +263,7 @@ func TestWhatSaysNothingOfATimeoutIsNotCounted(t *testing.T) {
 	}
 }
 
-func TestTheFirstWordIsWhatATimeoutWaitsFor(t *testing.T) {
+func TestTimeoutOfFirstAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		word fact.Fact
 		want guild.Trust
@@ -287,7 +287,7 @@ func TestTheFirstWordIsWhatATimeoutWaitsFor(t *testing.T) {
 			})
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // a relay may be slower to say that it took a request than the provider to answer it
+	synctest.Test(t, func(t *testing.T) { // a relay may confirm a request after the provider has answered it
 		m := newMarket(t, Config{})
 		m.append(fact.JobOpened{Job: guild.JobID{1}, Task: "go"}, fact.AttemptPlanned{Attempt: nostr.ID{1}, Job: guild.JobID{1}, Provider: service(1)},
 			fact.AttemptProgressed{Attempt: nostr.ID{1}}, fact.AttemptRequested{Attempt: nostr.ID{1}}, fact.AttemptDelivered{Attempt: nostr.ID{1}})
@@ -304,7 +304,7 @@ func toAttempt(id nostr.ID, f fact.Fact) fact.Fact {
 	return v.Interface().(fact.Fact)
 }
 
-// TestTheParallelismTable is section 5.3.3 of the partnership protocol.
+// TestTheParallelismTable checks section 5.3.3 of the partnership protocol.
 func TestTheParallelismTable(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -328,7 +328,7 @@ func TestTheParallelismTable(t *testing.T) {
 	}
 }
 
-func TestAProviderIsAskedAsItSaysItCan(t *testing.T) {
+func TestReportedCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMarket(t, Config{AtOnce: 8})
 		says := func(n byte, c *fact.Capacity) {
@@ -353,7 +353,7 @@ func TestAProviderIsAskedAsItSaysItCan(t *testing.T) {
 		}
 		first, second := m.asks(1, fact.JobOpened{}), m.asks(1, fact.JobOpened{})
 		m.append(fact.AttemptProgressed{Attempt: first, Capacity: &fact.Capacity{Queue: 12}}, fact.AttemptDelivered{Attempt: first},
-			fact.AttemptProgressed{Attempt: second, Capacity: &fact.Capacity{Queue: 12}}, fact.AttemptDelivered{Attempt: second}) // the latest word is what counts
+			fact.AttemptProgressed{Attempt: second, Capacity: &fact.Capacity{Queue: 12}}, fact.AttemptDelivered{Attempt: second}) // the latest report counts
 		m.settle()
 		if got, _ := m.Parallelism(service(1).PubKey); got != 6 {
 			t.Errorf("%d, want 6", got)
@@ -361,12 +361,12 @@ func TestAProviderIsAskedAsItSaysItCan(t *testing.T) {
 	})
 }
 
-func TestACascadeOfTimeoutsHalvesWhatIsAskedAtOnce(t *testing.T) {
+func TestTimeoutCascade(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		c     Config
-		at    []time.Duration // when each of several providers times out
-		same  bool            // it is one and the same provider
+		at    []time.Duration // the times at which the providers time out
+		same  bool            // it is one provider each time
 		want  int
 		found bool
 	}{
@@ -393,12 +393,12 @@ func TestACascadeOfTimeoutsHalvesWhatIsAskedAtOnce(t *testing.T) {
 					time.Sleep(at - time.Since(start))
 					m.append(fact.AttemptExpired{Attempt: ids[i], Silent: true})
 				}
-				synctest.Wait() // an emergency does not wait for its minute
+				synctest.Wait() // an emergency does not wait a minute
 				if got, ok := m.AtOnce(); got != c.want || ok != c.found {
 					t.Fatalf("%d %v, want %d %v", got, ok, c.want, c.found)
 				}
 				m.settle()
-				m.asks(9, fact.JobOpened{}) // what is seen later does not make the same timeouts count again
+				m.asks(9, fact.JobOpened{}) // later observations must not make the same timeouts count again
 				m.settle()
 				if got := m.changes(fact.Parallelism); (len(got) == 1) != c.found || c.found && (got[0].Rule != ruleCascade || !got[0].Alert) {
 					t.Errorf("%+v", got)
@@ -412,12 +412,12 @@ func TestACascadeOfTimeoutsHalvesWhatIsAskedAtOnce(t *testing.T) {
 	}
 }
 
-func TestMoreIsAskedWhereProvidersHaveRoom(t *testing.T) {
+func TestLowUtilization(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		total     int
 		providers int
-		each      int // requests to each at the same time
+		each      int // concurrent requests to each
 		want      int
 	}{
 		{"two of 32 places are used at a time: one more", 4, 4, 1, 5},
@@ -443,7 +443,7 @@ func TestMoreIsAskedWhereProvidersHaveRoom(t *testing.T) {
 					apply(fact.AttemptDelivered{Attempt: id})
 				}
 			}
-			for range 2 { // what was seen counts once
+			for range 2 { // observations count once
 				for _, change := range step.parallelism(v.inside()) {
 					change.Name, change.Through = fact.Parallelism, v.inside().Seq
 					apply(change)
@@ -456,7 +456,7 @@ func TestMoreIsAskedWhereProvidersHaveRoom(t *testing.T) {
 	}
 }
 
-// TestTheModelTable is section 5.3.1 of the partnership protocol.
+// TestTheModelTable checks section 5.3.1 of the partnership protocol.
 func TestTheModelTable(t *testing.T) {
 	models := map[byte]string{1: "gpt-4-class", 2: "code-davinci", 3: "anthropic/claude-3-opus", 4: "claude-2", 5: ""}
 	synctest.Test(t, func(t *testing.T) {
@@ -487,7 +487,7 @@ func TestTheModelTable(t *testing.T) {
 			m.answers(2, 0, 960_000)
 			m.answers(3, 0, 920_000)
 			m.answers(4, 0, 950_000)
-			m.answers(5, 0, 1_000_000) // of a model that nobody says
+			m.answers(5, 0, 1_000_000) // of an unknown model
 		}
 		m.settle()
 		want := []string{"code-davinci", "claude-2", "anthropic/claude-3-opus", "gpt-4-class"}
@@ -513,7 +513,7 @@ func TestTheModelTable(t *testing.T) {
 	})
 }
 
-func TestANameThatIsNoneIsNotTakenForAModel(t *testing.T) {
+func TestBadModelName(t *testing.T) {
 	for said, want := range map[string]string{
 		" gpt-4-class ": "gpt-4-class", "": "", "a model\nof mine": "", "\x00": "", "two words": "", strings.Repeat("x", 101): "", "\xff": "",
 	} {
@@ -528,7 +528,7 @@ func TestANameThatIsNoneIsNotTakenForAModel(t *testing.T) {
 	}
 }
 
-func TestAVariableIsConsideredAtMostOnceAMinute(t *testing.T) {
+func TestVariableOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMarket(t, Config{AtOnce: 1})
 		start := time.Now()
@@ -544,7 +544,7 @@ func TestAVariableIsConsideredAtMostOnceAMinute(t *testing.T) {
 	})
 }
 
-func TestADecisionThatCouldNotBeRecordedIsTakenAgain(t *testing.T) {
+func TestUnrecordedDecisionIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMarket(t, Config{})
 		f := NewFold(policy.Default())
@@ -564,7 +564,7 @@ func TestADecisionThatCouldNotBeRecordedIsTakenAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := decide(&journal.Tx{}); err != nil { // and the disk is full
+			if err := decide(&journal.Tx{}); err != nil { // the decision is not recorded, as if the disk were full
 				t.Fatal(err)
 			}
 			now = now.Add(pause)
@@ -647,7 +647,7 @@ func history(t *rapid.T) (all []fact.Entry) {
 	return all
 }
 
-func TestRestoredVariablesGoOnAsIfNothingHadHappened(t *testing.T) {
+func TestFoldSnapshot(t *testing.T) {
 	foldtest.GoesOn(t, func() *Fold { return NewFold(policy.Default()) }, history, nil)
 }
 
@@ -657,9 +657,8 @@ func TestGarbledVariablesAreRefused(t *testing.T) {
 	foldtest.Refuses(t, v, append(foldtest.Partial(t, v), `{"values":7}`)...)
 }
 
-// The counts of waiting requests and of the limits of those who have any are kept one by one. They must be what
-// counting anew would give.
-func TestTheLoadIsWhatTheWaitingRequestsComeTo(t *testing.T) {
+// The counts of waiting requests and of their providers' limits are updated incrementally. They must equal a new count.
+func TestLoad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := NewFold(policy.Default())
 		for _, e := range history(t) {
