@@ -10,13 +10,14 @@ import (
 	"guild/internal/market/registry"
 )
 
-// agenda lists the services to look at: at once those with a new fact or announcement, the others at their time. So a fact
-// costs nothing for the services that it is not about. It is not part of the state: New makes it anew from the records.
+// agenda lists the services to look at: those with a new fact or announcement now, the others at their time. A fact
+// therefore costs nothing for the services that it is not about. The agenda is not part of the state. New fills it from
+// the records.
 type agenda struct {
 	mu       sync.Mutex
 	now      map[registry.ID]bool  // to look at now
 	alarms   alarms                // to look at later
-	at       map[registry.ID]int64 // Unix ms: the alarm that counts
+	at       map[registry.ID]int64 // Unix ms: the valid alarm of each service; others in alarms are ignored
 	checkups map[registry.ID]guild.Checkup
 }
 
@@ -46,13 +47,13 @@ func (a *agenda) take(now int64) []registry.ID {
 	for i := range a.now {
 		all = append(all, i)
 	}
-	a.now = map[registry.ID]bool{} // clear would take as long as the map ever was large
+	a.now = map[registry.ID]bool{} // clear would visit all buckets of the largest size that the map ever had
 	slices.SortFunc(all, func(a, b registry.ID) int { return slices.Compare(a[:], b[:]) })
 	return all
 }
 
-// set has a service looked at by a time, in Unix ms. An earlier alarm stays: it costs one look, and so no alarm has to be
-// moved whenever a provider answers.
+// set has a service looked at by a time, in Unix ms. An earlier alarm is kept. It costs one look in vain, but no alarm
+// has to be moved each time a provider answers.
 func (a *agenda) set(i registry.ID, at int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -87,7 +88,7 @@ func (a *agenda) first() (alarm, bool) {
 	return a.alarms[0], true
 }
 
-// setCheckup notes which benchmark is due for a service, if one is.
+// setCheckup sets the benchmark that is due for a service, or removes it.
 func (a *agenda) setCheckup(i registry.ID, c guild.Checkup, due bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

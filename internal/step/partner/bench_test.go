@@ -12,7 +12,7 @@ import (
 	"guild/internal/market/registry"
 )
 
-// many is a world in which something was decided about so many providers.
+// many returns a world with decisions about n providers.
 func many(b *testing.B, n int) (*world, []guild.Service) {
 	w := &world{fold: newFold(), clock: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
 	latest := registry.Latest{At: w.clock.UnixMilli(), Announced: true}
@@ -29,7 +29,7 @@ func many(b *testing.B, n int) (*world, []guild.Service) {
 	return w, all
 }
 
-// BenchmarkFactAmongManyProviders is what one end of an attempt costs, and asking what is due after it.
+// BenchmarkFactAmongManyProviders measures the end of an attempt and the list of due work after it.
 func BenchmarkFactAmongManyProviders(b *testing.B) {
 	for _, n := range []int{100, 100_000} {
 		b.Run(map[int]string{100: "hundred", 100_000: "100000"}[n], func(b *testing.B) {
@@ -48,7 +48,7 @@ func BenchmarkFactAmongManyProviders(b *testing.B) {
 	}
 }
 
-// BenchmarkSnapshot is how long decisions wait for one.
+// BenchmarkSnapshot measures the time for which a snapshot delays decisions.
 func BenchmarkSnapshot(b *testing.B) {
 	w, _ := many(b, 100_000)
 	for b.Loop() {

@@ -14,11 +14,11 @@ import (
 	"guild/internal/market/registry"
 )
 
-// live is what relays say of a service, and since when they can say anything.
+// live is a service's latest announcement, and the times from which its silence or absence means something.
 type live struct {
 	registry.Latest
-	connected int64 // Unix ms: since when the node hears what others say; 0 while it does not
-	complete  int64 // Unix ms: when all announcements should have come; 0 while the node hears nothing
+	connected int64 // Unix ms: the start of the connection to relays; 0 without one
+	complete  int64 // Unix ms: when all announcements should have arrived; 0 without a connection
 }
 
 func (p *Partners) live(i registry.ID) live {
@@ -31,15 +31,15 @@ func (p *Partners) live(i registry.ID) live {
 	return l
 }
 
-// move is a decision, and when it is due.
+// move is a decision and the time at which it is due.
 type move struct {
 	fact.ProviderMoved
 	at int64 // Unix ms
 }
 
 // Due lists the moves that are due, and the next one that will be. It looks only at services with a new fact or
-// announcement and at those whose time has come. Services that no fact is about are not moved: registry derives their state
-// from the age of their announcement. It implements due.Source.
+// announcement and at those whose time has come. Services without facts are never moved, because registry derives their
+// state from the age of their announcement. It implements due.Source.
 func (p *Partners) Due(now time.Time) []due.Work {
 	work := p.look(now)
 	if next, ok := p.fold.agenda.first(); ok {
@@ -48,14 +48,14 @@ func (p *Partners) Due(now time.Time) []due.Work {
 	return work
 }
 
-// look works off the agenda: for each service on it, it lists the move that is due, notes the benchmark that is due, and
-// sets the time of the next look.
+// look empties the agenda. For each service it lists the move that is due, notes the benchmark that is due, and sets
+// the time of the next look.
 func (p *Partners) look(now time.Time) (work []due.Work) {
 	ms := now.UnixMilli()
 	for _, i := range p.fold.agenda.take(ms) {
 		next, ok, checkup, checkupAt := p.upcoming(i, ms)
 		if ok && next.at <= ms {
-			p.fold.agenda.touch(i) // until the move is recorded
+			p.fold.agenda.touch(i) // look again until the move is recorded
 			work = append(work, p.advance(i, time.Time{}))
 			ok = false
 		}
@@ -79,12 +79,16 @@ func (p *Partners) look(now time.Time) (work []due.Work) {
 	return work
 }
 
-// recheck is how often services are looked at while the node hears nothing, and so cannot tell who is silent.
+// recheck is the interval of looks while the node is not connected to relays. Silence means nothing then, so no other
+// time can be computed.
 const recheck = time.Minute
 
-// upcoming returns the next move of a service, if there is one, and its next benchmark with its time, 0 for none.
+// upcoming returns the next move of a service, if there is one, and its next benchmark with its time in Unix ms, or 0.
+//
+// The registry is asked before the fold is locked, because it asks the fold while it holds its own lock. The other
+// order would be a deadlock.
 func (p *Partners) upcoming(i registry.ID, now int64) (next move, ok bool, checkup guild.Checkup, at int64) {
-	l := p.live(i) // before the fold is locked: the registry asks the fold with its own lock held
+	l := p.live(i) // see above for the order of locks
 	p.fold.View(func(st *state) {
 		rec, known := st.Services.Get(i)
 		if !known {
@@ -97,7 +101,7 @@ func (p *Partners) upcoming(i registry.ID, now int64) (next move, ok bool, check
 	return next, ok, checkup, at
 }
 
-// advance is the decision that moves a service once, by what is due when it is taken.
+// advance returns the decision that moves a service once. It computes the move again when it is made.
 func (p *Partners) advance(i registry.ID, ready time.Time) due.Work {
 	rec, _, _ := p.fold.record(i)
 	return due.Decide("move "+i.String(), fact.ProviderSubject(rec.Service.PubKey), ready, func(tx *journal.Tx) error {
@@ -110,9 +114,9 @@ func (p *Partners) advance(i registry.ID, ready time.Time) due.Work {
 	})
 }
 
-// next returns the move that comes next. The rules go in this order: a removed key comes back only by an overturned
-// verdict; degradation comes before single events; a return comes before events from the time away; events come in their
-// order; and time counts when nothing is pending.
+// next returns the next move of a service. The rules have this order: a removed key comes back only by an overturned
+// verdict; degradation comes before single events; a return comes before events from the time of absence; events follow
+// in their order; and time counts when nothing is pending.
 func (f rules) next(r record, l live, now int64) (move, bool) {
 	if f.state.blocked(r.Service.PubKey) {
 		if r.state() == guild.Removed && len(r.Pending) > 0 && r.Pending[0].What == overturned {
@@ -136,7 +140,7 @@ func (f *Fold) move(r record, to guild.ProviderState, at int64, signal, cause st
 	return move{fact.ProviderMoved{Service: r.Service, From: r.state(), To: to, Cause: cause, Signal: signal, Policy: f.hash}, at}
 }
 
-// degradation suspends a working provider whose deliveries add up to a trigger of section 3.4.1.
+// degradation suspends a working provider whose deliveries together show a trigger of section 3.4.1.
 func (f rules) degradation(r record, now int64) (move, bool) {
 	fromWork := r.Rung == guild.Warned || r.Rung == guild.Reduced
 	if r.Owner || !working(r.state()) && !(r.state() == guild.Unresponsive && fromWork) {
@@ -154,8 +158,8 @@ func (f rules) degradation(r record, now int64) (move, bool) {
 	return m, true
 }
 
-// comeback is the move of an absent provider that is heard of again: back to where it was, because silence must not clear a
-// record. A proven provider that was away until it was archived starts anew.
+// comeback returns the move of an absent provider that was heard of again. It returns to its former state, because
+// absence must not clear a bad record. A proven provider that was archived starts anew.
 func (f *Fold) comeback(r record, l live, now int64) (move, bool) {
 	if !absent(r.state()) || !f.fresh(r, l, now) {
 		return move{}, false
@@ -175,7 +179,7 @@ func (f *Fold) comeback(r record, l live, now int64) (move, bool) {
 	return m, true
 }
 
-// fresh reports whether an absent provider has announced something or answered lately.
+// fresh reports whether an absent provider has announced something or answered recently.
 func (f *Fold) fresh(r record, l live, now int64) bool {
 	if l.Announced {
 		return now-max(l.At, r.Heard) < f.p.Stale
@@ -183,7 +187,7 @@ func (f *Fold) fresh(r record, l live, now int64) bool {
 	return r.Heard > 0 && r.Heard >= r.Since && now-r.Heard < f.p.Stale
 }
 
-// follow is the move that the first pending event leads to.
+// follow returns the move to which the first pending event leads.
 func (f rules) follow(r record, l live) (move, bool) {
 	e := r.Pending[0]
 	to := f.step(r, e)
@@ -202,7 +206,7 @@ func (f rules) follow(r record, l live) (move, bool) {
 	return m, true
 }
 
-// timed is the move that comes with time, unless a person has set the state.
+// timed returns the move that follows from the passing of time, unless a person has set the state.
 func (f *Fold) timed(r record, l live) (move, bool) {
 	if r.Owner || r.State == "" {
 		return move{}, false
@@ -238,11 +242,11 @@ func (f *Fold) timed(r record, l live) (move, bool) {
 	return slices.MinFunc(all, func(a, b move) int { return cmp.Compare(a.at, b.at) }), true
 }
 
-// silent returns when a provider counts as silent if nothing is heard of it until then, in Unix ms.
+// silent returns the time at which a provider counts as silent if nothing is heard of it until then, in Unix ms.
 func (f *Fold) silent(r record, l live) int64 { return max(l.At, r.Heard, l.connected) + f.p.Silence }
 
-// aging is the move by which a provider becomes stale or archived: by the age of its announcement, or, once all
-// announcements should have come, because there is none (the partnership protocol, section 3.3.4).
+// aging returns the move by which a provider becomes stale or archived. The cause is the age of its announcement, or
+// that it has none once all announcements should have arrived (the partnership protocol, section 3.3.4).
 func (f *Fold) aging(r record, l live) (move, bool) {
 	state, last := r.state(), max(l.At, r.Heard)
 	if state == guild.Stale && last == 0 {
@@ -267,8 +271,8 @@ func (f *Fold) aging(r record, l live) (move, bool) {
 	return f.move(r, guild.Stale, max(l.complete, last+f.p.Silence), fact.SignalStale, "not announced, and "+since), true
 }
 
-// checkup returns the benchmark that a service needs next and from when on, in Unix ms; 0 for none. While an event is
-// pending the state that counts is not known yet.
+// checkup returns the next benchmark that a service needs and the time from which it is due, in Unix ms, or 0. It
+// returns none while an event is pending, because the state may change by it.
 func (f rules) checkup(r record, l live) (guild.Checkup, int64) {
 	if r.Owner || r.Meeting != "" || len(r.Pending) > 0 || f.state.blocked(r.Service.PubKey) {
 		return guild.Checkup{}, 0
@@ -300,16 +304,17 @@ func (f rules) checkup(r record, l live) (guild.Checkup, int64) {
 	if at == 0 {
 		return guild.Checkup{}, 0
 	}
-	task := "" // that it did last
+	task := "" // the task that it did last
 	if len(r.Ends) > 0 {
 		task = r.Ends[len(r.Ends)-1].Task
 	}
 	return guild.Checkup{Service: r.Service, Purpose: purpose, Task: task, Since: at}, at
 }
 
-// retry returns when a rejected provider is evaluated again, in Unix ms, and 0 while it is not: the table of section 3.4.3
-// of the partnership protocol. The cooldown must be over in any case. After three failures it must announce something else,
-// after more than three another version.
+// retry returns when a rejected provider is evaluated again, in Unix ms, or 0 if it is not (the table of section 3.4.3 of
+// the partnership protocol). The cooldown must be over in any case. After three failures the provider must announce
+// something else, after more than three another version. There is no wait if a verdict of the failed evaluation was
+// overturned.
 func (f *Fold) retry(r record, l live) int64 {
 	cooled := max(r.Until, 1)
 	switch {
@@ -325,8 +330,8 @@ func (f *Fold) retry(r record, l live) int64 {
 	return 0
 }
 
-// significant reports whether the major or minor number of two semantic versions differs. Versions of another form differ
-// unless they are equal.
+// significant reports whether the major or minor numbers of two semantic versions differ. Other versions differ unless
+// they are equal.
 func significant(from, to string) bool {
 	major, minor, ok := semantic(from)
 	toMajor, toMinor, toOK := semantic(to)
@@ -355,19 +360,20 @@ func semantic(version string) (major, minor uint64, ok bool) {
 	return numbers[0], numbers[1], true
 }
 
-// Checkups lists the benchmarks that are due for services that facts are about, the longest due first.
+// Checkups lists the benchmarks that are due for services with facts, the longest due first.
 func (p *Partners) Checkups(now time.Time) []guild.Checkup {
 	p.look(now)
 	return p.fold.agenda.dueCheckups()
 }
 
-// Coming is something that will come for a provider, unless something else happens first.
+// Coming is something that will happen to a provider, unless something else happens first.
 type Coming struct {
-	At   time.Time // zero when it waits for the provider or a person
+	At   time.Time // zero if it waits for the provider or a person
 	What string
 }
 
-// Next lists what comes next for a service, the earliest first and what waits for somebody last.
+// Next lists what will happen to a service, the earliest first. Entries that wait for the provider or a person are
+// last.
 func (p *Partners) Next(s guild.Service) (coming []Coming) {
 	now := p.c.Now().UnixMilli()
 	i := registry.IDOf(s)

@@ -15,24 +15,24 @@ import (
 	"guild/internal/policy"
 )
 
-// Fold is the state of every provider, and the events that have not moved one yet.
+// Fold holds the state of every provider, and the events that have not moved a provider yet.
 type Fold struct {
 	*fold.State[state]
 	p    policy.Lifecycle
-	hash guild.Hash // of the policy that p is of
+	hash guild.Hash // of the policy that contains p
 
 	changes atomic.Uint64 // of standings
 	agenda  agenda
 }
 
-// state is what follows from the facts.
+// state is the part of Fold that follows from the facts.
 type state struct {
 	Services fold.Table[registry.ID, record]       `json:"services"`
-	Blocked  fold.Table[string, block]             `json:"blocked"`  // by key in hex: removed with all its services
-	Asked    fold.Table[registry.ID, openAttempt]  `json:"asked"`    // by the beginning of the attempt's id
-	Ended    fold.Table[registry.ID, endedAttempt] `json:"ended"`    // as above, those whose end a record still has
+	Blocked  fold.Table[string, block]             `json:"blocked"`  // by key in hex: keys that were removed with all their services
+	Asked    fold.Table[registry.ID, openAttempt]  `json:"asked"`    // by the first 16 bytes of the attempt's id
+	Ended    fold.Table[registry.ID, endedAttempt] `json:"ended"`    // the same key; attempts whose end a record still has
 	Jobs     fold.Table[guild.JobID, openJob]      `json:"jobs"`     // open ones
-	Meetings fold.Table[string, meeting]           `json:"meetings"` // under way
+	Meetings fold.Table[string, meeting]           `json:"meetings"` // running ones
 	Tasks    fold.Table[string, []latency]         `json:"tasks"`    // latest latencies of each task, of all providers
 
 	keys map[nostr.PubKey][]registry.ID // the services of a key that have a record
@@ -51,7 +51,7 @@ func (st *state) blocked(key nostr.PubKey) bool {
 	return st.Blocked.Len() > 0 && st.Blocked.Has(key.Hex())
 }
 
-// rules are the rules by which a state changes; its lock must be held. They need the state and the policy.
+// rules evaluates the rules by which a state changes. The lock of the state must be held.
 type rules struct {
 	*Fold
 	state *state
@@ -60,13 +60,13 @@ type rules struct {
 // openAttempt is an attempt that has not ended.
 type openAttempt struct {
 	Service guild.Service `json:"service"`
-	Meeting string        `json:"meeting,omitempty"` // that it is a run of
+	Meeting string        `json:"meeting,omitempty"` // the meeting that the attempt is a run of
 	Task    string        `json:"task,omitempty"`
 	Heard   bool          `json:"heard,omitempty"` // the provider has answered
 	Ms      int64         `json:"ms,omitempty"`    // from the request to the result
 }
 
-// endedAttempt is an attempt that has ended, and may be judged once more.
+// endedAttempt is an attempt that has ended and may be judged again.
 type endedAttempt struct {
 	Service registry.ID `json:"service"`
 	Meeting string      `json:"meeting,omitempty"`
@@ -78,30 +78,31 @@ type openJob struct {
 	Meeting string `json:"meeting,omitempty"`
 }
 
-// block says why a key was removed.
+// block records the removal of a key.
 type block struct {
-	Service registry.ID         `json:"service"` // of the key, for which it was
+	Service registry.ID         `json:"service"` // the service of the key that caused it
 	From    guild.ProviderState `json:"from"`
 	Attempt nostr.ID            `json:"attempt,omitzero"`
 	Meeting string              `json:"meeting,omitempty"`
 }
 
-// latency is how long one delivery of a task took.
+// latency is the latency of one delivery of a task, in ms.
 type latency struct {
 	By registry.ID `json:"by"`
 	Ms int64       `json:"ms"`
 }
 
-// NewFold returns an empty fold that decides by a policy. Its snapshots are called "registry", of which it was a part.
+// NewFold returns an empty fold that decides by a policy. The name of its snapshots is "registry", because the fold was
+// once a part of that package.
 func NewFold(p policy.Policy) *Fold {
 	hash, err := p.Hash()
 	if err != nil {
-		hash = guild.Hash{} // a policy that was read has a hash
+		hash = guild.Hash{} // cannot happen: a policy that was read has a hash
 	}
 	return &Fold{State: fold.NewState[state]("registry", 4), p: p.Lifecycle, hash: hash, agenda: newAgenda()}
 }
 
-// Provider returns what was decided about a service; one that nothing was decided about is merely seen.
+// Provider returns the state of a service. A service about which nothing was decided is seen.
 func (f *Fold) Provider(s guild.Service) guild.Provider { return f.Standing(s).Provider }
 
 // Standing implements registry.Partners.
@@ -122,17 +123,17 @@ func (f *Fold) Standing(s guild.Service) registry.Standing {
 	return known
 }
 
-// Has implements registry.Partners: it reports whether facts are about a service.
+// Has implements registry.Partners: it reports whether there are facts about a service.
 func (f *Fold) Has(i registry.ID) bool {
 	return fold.Read(f.State, func(st *state) bool { return st.Services.Has(i) })
 }
 
-// Deals reports whether facts are about a service of a key.
+// Deals reports whether there are facts about a service of a key.
 func (f *Fold) Deals(key nostr.PubKey) bool {
 	return fold.Read(f.State, func(st *state) bool { return len(st.keys[key]) > 0 })
 }
 
-// Announced implements registry.Partners: it puts a service on the agenda if facts are about it.
+// Announced implements registry.Partners: it puts a service on the agenda if there are facts about it.
 func (f *Fold) Announced(i registry.ID) {
 	if f.Has(i) {
 		f.agenda.touch(i)
@@ -142,7 +143,7 @@ func (f *Fold) Announced(i registry.ID) {
 // Changes implements registry.Partners.
 func (f *Fold) Changes() uint64 { return f.changes.Load() }
 
-// record returns what is known of a service; blocked says that its key was removed.
+// record returns the record of a service. blocked is true if its key was removed.
 func (f *Fold) record(i registry.ID) (r record, blocked, ok bool) {
 	f.View(func(st *state) {
 		r, ok = st.Services.Get(i)
@@ -219,8 +220,8 @@ func (f rules) apply(one fact.Fact, at int64) {
 	}
 }
 
-// short returns the first 16 bytes of an attempt's id. The node makes these ids, so nobody can search for two that begin
-// alike.
+// short returns the first 16 bytes of an attempt's id. They are enough, because the node makes these ids itself: a
+// provider cannot search for two ids with the same beginning.
 func short(attempt nostr.ID) registry.ID { return registry.ID(attempt[:len(registry.ID{})]) }
 
 // edit changes the record of a service, and puts it on the agenda.
@@ -236,7 +237,8 @@ func (f rules) edit(s guild.Service, change func(*record)) {
 	f.agenda.touch(i)
 }
 
-// add notes an event of a service, unless nothing follows from it. Of a removed key only overturned verdicts count.
+// add queues an event of a service and drops it if nothing follows from it. For a removed key only overturned verdicts
+// count.
 func (f rules) add(s guild.Service, e event) {
 	e.Cause = guild.Cut(e.Cause, maxCause)
 	f.edit(s, func(r *record) {
@@ -247,7 +249,7 @@ func (f rules) add(s guild.Service, e event) {
 	})
 }
 
-// hear notes that a provider answered.
+// hear notes that a provider has answered.
 func (f rules) hear(one fact.Fact, at int64) {
 	var attempt nostr.ID
 	switch one := one.(type) {
@@ -271,7 +273,7 @@ func (f rules) hear(one fact.Fact, at int64) {
 		f.state.Asked.Set(short(attempt), a)
 	}
 	f.edit(a.Service, func(r *record) {
-		if at-r.Heard >= dayMs { // the age of a service that was only seen counts in days
+		if at-r.Heard >= dayMs { // the registry counts the age of a service in days
 			f.changes.Add(1)
 		}
 		r.Heard = max(r.Heard, at)
@@ -300,12 +302,12 @@ func (f rules) expired(x fact.AttemptExpired, at int64) {
 	case a.Heard:
 		f.end(x.Attempt, timedOut, at, x.Reason)
 	case a.Meeting != "":
-		f.state.ran(a.Meeting, failed) // nothing was learned, and the meeting counts a failed run
+		f.state.ran(a.Meeting, failed) // it does not move the provider, but the meeting counts a failed run
 	}
 	f.state.Asked.Delete(short(x.Attempt))
 }
 
-// gradeOf returns what one verdict is worth: below 0.6 it is a failure, and so is a crash.
+// gradeOf returns the kind of end that a verdict means. A partial result below 0.6 and a crash are failures.
 func gradeOf(v guild.Verdict) kind {
 	switch {
 	case v.Outcome == guild.Violation:
@@ -337,8 +339,8 @@ func (f rules) judged(j fact.AttemptJudged, at int64) {
 	f.rejudged(j.Attempt, grade, at, cause)
 }
 
-// end notes the end of an attempt for which the provider answers. Of a run of a meeting, only a violation moves the
-// provider at once; the rest counts when the meeting ends.
+// end records the end of an attempt for which the provider is responsible. In a meeting only a violation moves the
+// provider at once. The other runs count when the meeting ends.
 func (f rules) end(attempt nostr.ID, k kind, at int64, cause string) {
 	a, ok := f.state.Asked.Get(short(attempt))
 	if !ok {
@@ -364,8 +366,8 @@ func (f rules) end(attempt nostr.ID, k kind, at int64, cause string) {
 	f.add(a.Service, event{What: k, Attempt: attempt, At: at, Cause: cause, InARow: f.state.Services.Of(i).inARow(k)})
 }
 
-// rejudged notes another verdict on a delivery that was judged before. A new violation, or a failure of what had passed, is
-// an event like any other; everything else overturns the first verdict.
+// rejudged records a second verdict on a delivery. A new violation, or a failure of a delivery that had passed, is an
+// event like any other. Everything else overturns the first verdict.
 func (f rules) rejudged(attempt nostr.ID, k kind, at int64, cause string) {
 	a, ok := f.state.Ended.Get(short(attempt))
 	if !ok {
@@ -391,7 +393,7 @@ func (f rules) rejudged(attempt nostr.ID, k kind, at int64, cause string) {
 	f.add(r.Service, e)
 }
 
-// moved takes over a decision, and drops the pending events from which nothing follows in the new state.
+// moved applies a decision, and drops the pending events from which nothing follows in the new state.
 func (f rules) moved(m fact.ProviderMoved, at int64) {
 	key := m.Service.PubKey.Hex()
 	i := registry.IDOf(m.Service)

@@ -13,11 +13,11 @@ import (
 	"guild/internal/policy"
 )
 
-// degraded begins the cause of a suspension for what a provider's deliveries add up to (the partnership protocol, section
-// 3.4.1).
+// degraded begins the cause of a suspension that several deliveries led to (the partnership protocol, section 3.4.1).
 const degraded = "SUSPECTED_DEGRADED: "
 
-// examine returns the signal and the cause of the first trigger of section 3.4.1 that the ends of a service show, or "".
+// examine returns the signal and the cause of the first trigger of section 3.4.1 that a service's ended attempts show,
+// or "".
 func (f rules) examine(r record, now int64) (signal, cause string) {
 	recent := r.since(now - f.p.Window)
 	if n := lateness(recent); f.p.Timeouts > 0 && n >= f.p.Timeouts {
@@ -36,7 +36,7 @@ func (f rules) examine(r record, now int64) (signal, cause string) {
 	return "", ""
 }
 
-// days writes milliseconds for a person, in days if they are whole.
+// days formats milliseconds for a person, in days if they are whole.
 func days(ms int64) string {
 	if ms%dayMs == 0 {
 		return fmt.Sprintf("%d days", ms/dayMs)
@@ -44,7 +44,7 @@ func days(ms int64) string {
 	return time.Duration(ms * int64(time.Millisecond)).String()
 }
 
-// since returns the ends after a time, without past ones.
+// since returns the ends after a time in Unix ms, without those marked as past.
 func (r record) since(after int64) []end {
 	var recent []end
 	for _, e := range r.Ends {
@@ -66,7 +66,7 @@ func lateness(ends []end) (n int) {
 	return n
 }
 
-// tally counts the ends of ordinary work: those that succeeded, and all.
+// tally counts the ends of ordinary work: the successes, and all.
 func tally(ends []end) (done, all int) {
 	for _, e := range ends {
 		if !e.Bench {
@@ -77,9 +77,9 @@ func tally(ends []end) (done, all int) {
 	return done, all
 }
 
-// below reports whether a success rate of done in n is below the policy's by more than p.RateZ standard errors. It counts in
-// integers of micro-units: the rate lacks p.Rate·n − done, and a standard error of n ends is the square root of
-// p.Rate·(1 − p.Rate)·n.
+// below reports whether a success rate of done in n is below the policy's by more than p.RateZ standard errors. Few
+// deliveries therefore do not suspend a provider by chance. It computes in integers of micro-units: the rate lacks
+// p.Rate·n − done, and a standard error of n ends is the square root of p.Rate·(1 − p.Rate)·n.
 func below(done, n int, p policy.Lifecycle) bool {
 	if n < p.Sample || n == 0 {
 		return false
@@ -89,12 +89,12 @@ func below(done, n int, p policy.Lifecycle) bool {
 	return lacking > int64(p.RateZ)*spread/guild.Micro
 }
 
-// root returns the integer part of the square root.
+// root returns the integer part of the square root of n.
 func root(n uint64) uint64 {
 	if n == 0 {
 		return 0
 	}
-	x := uint64(1) << ((bits.Len64(n) + 1) / 2) // not below the root
+	x := uint64(1) << ((bits.Len64(n) + 1) / 2) // at least the root
 	for {
 		y := (x + n/x) / 2
 		if y >= x {
@@ -104,7 +104,7 @@ func root(n uint64) uint64 {
 	}
 }
 
-// tasksOf lists the tasks of the deliveries among ends, in order.
+// tasksOf lists the tasks of the deliveries among ends, sorted.
 func tasksOf(ends []end) (tasks []string) {
 	for _, e := range ends {
 		if e.Ms > 0 && !e.Bench && !slices.Contains(tasks, e.Task) {
@@ -115,8 +115,9 @@ func tasksOf(ends []end) (tasks []string) {
 	return tasks
 }
 
-// slowness returns the 95th percentile of a service's latencies in a task, and that of its baseline: its own latencies from
-// before the window, or those of the task's other providers if there are too few. ok is false if there are too few of both.
+// slowness returns the 95th percentile of a service's latencies in a task, and that of its baseline, in ms. The
+// baseline is the service's own latencies from before the window, or those of the task's other providers if there are
+// too few. ok is false if there are too few of both.
 func (f rules) slowness(r record, recent []end, task string, now int64) (p95, base int64, ok bool) {
 	var mine, before []int64
 	for _, e := range recent {

@@ -17,7 +17,7 @@ import (
 	"guild/internal/market/registry"
 )
 
-// mortal is a step whose process is killed.
+// mortal is a step whose process can be killed.
 type mortal struct {
 	*testing.T
 	dir     string
@@ -42,7 +42,7 @@ func (m *mortal) die() {
 	m.open()
 }
 
-// decide takes the first decision that is due, and takes it again, as a process does that was killed after the first time.
+// decide makes the first due decision, and makes it again, as a process does that was killed after the first time.
 func (m *mortal) decide() bool {
 	m.Helper()
 	for _, w := range m.step.Due(time.Now()) {
@@ -69,8 +69,8 @@ func (m *mortal) decide() bool {
 	return false
 }
 
-// lives writes a history and takes the decisions that follow. If dies is set it is killed after every entry. It returns what
-// was decided.
+// lives writes a history and makes the decisions that follow. If dies is set, the process is killed after every entry.
+// It returns the decisions.
 func lives(t *testing.T, history [][]fact.Fact, pauses map[int]time.Duration, dies bool) (rows map[string]string, stories string) {
 	m := &mortal{T: t, dir: journaltest.Dir(t)}
 	if err := journal.Init(m.dir); err != nil {
@@ -102,14 +102,14 @@ func lives(t *testing.T, history [][]fact.Fact, pauses map[int]time.Duration, di
 	}
 	for n := range byte(5) {
 		for _, turn := range m.fold.Story(newProvider(n + 1).service("a")) {
-			stories += fmt.Sprintf("%d: %s → %s, %s: %s\n", n, turn.From, turn.To, turn.Signal, turn.Cause) // starting anew takes time
+			stories += fmt.Sprintf("%d: %s → %s, %s: %s\n", n, turn.From, turn.To, turn.Signal, turn.Cause) // without times, because starting anew takes time
 		}
 	}
 	return rows, stories
 }
 
-// TestKilledAtEveryEntry compares ladders, heartbeats, removals and overturned verdicts of a process that is killed with those
-// of one that is not.
+// TestKilledAtEveryEntry compares a process that is killed with one that is not: ladders, heartbeats, removals and
+// overturned verdicts.
 func TestKilledAtEveryEntry(t *testing.T) {
 	var history [][]fact.Fact
 	pauses := map[int]time.Duration{}

@@ -10,7 +10,7 @@ import (
 	"guild/internal/market/registry"
 )
 
-// settle drops pending events up to the first that leads to another state, or that waits.
+// settle drops pending events up to the first that leads to another state or that waits.
 func (f rules) settle(r *record) {
 	for len(r.Pending) > 0 {
 		e := r.Pending[0]
@@ -22,10 +22,10 @@ func (f rules) settle(r *record) {
 	r.Pending = r.Pending[max(0, len(r.Pending)-maxPending):]
 }
 
-// absent reports whether a provider is put aside because nothing was heard of it.
+// absent reports whether a provider is stale or archived.
 func absent(s guild.ProviderState) bool { return s == guild.Stale || s == guild.Archived }
 
-// waits reports whether an event waits until its provider, which is absent, has come back by it.
+// waits reports whether an event has to wait until its absent provider has come back because of it.
 func (r record) waits(e event) bool { return absent(r.state()) && e.answered() }
 
 // working reports whether a provider gets ordinary work, or some of it.
@@ -33,8 +33,8 @@ func working(s guild.ProviderState) bool {
 	return s == guild.Active || s == guild.Conditional || s == guild.Warned || s == guild.Reduced
 }
 
-// step returns the state that an event leads to, which is the present one if nothing follows. Only a violation undoes what
-// a person has set.
+// step returns the state to which an event leads. That is the present state if nothing follows from the event. Only a
+// violation overrides a state that a person has set.
 func (f rules) step(r record, e event) guild.ProviderState {
 	state := r.state()
 	switch {
@@ -62,9 +62,9 @@ func (f rules) step(r record, e event) guild.ProviderState {
 	return r.better(e)
 }
 
-// worse goes down the ladder of section 3.4.2 of the partnership protocol, one rung for each signal. A failure rejects a
-// provider that never worked for us. A silent provider is left alone for a day first and comes back to the rung that the
-// signal led to; more silence meanwhile does not count.
+// worse moves a provider down the ladder of section 3.4.2 of the partnership protocol, one rung for each signal. A
+// failure rejects a provider that never worked for us. A silent provider is not asked for a day, and then continues on
+// the rung to which the signal led. More silence meanwhile does not count.
 func (r record) worse(k kind) guild.ProviderState {
 	state := r.state()
 	switch state {
@@ -96,12 +96,12 @@ func (r record) worse(k kind) guild.ProviderState {
 	return state
 }
 
-// fixed is how many deliveries in a row change the status of an active or conditional provider: one gives a provisional
-// status, three fix it (the partnership protocol, section 3.2.3).
+// fixed is the number of deliveries in a row that change the status of an active or conditional provider. One gives a
+// provisional status, three fix it (the partnership protocol, section 3.2.3).
 const fixed = 3
 
-// better goes up the ladder of section 3.4.2: a success ends a warning; only a benchmark brings back a provider that is
-// further down.
+// better moves a provider up the ladder of section 3.4.2. A success ends a warning. A provider further down needs a
+// benchmark.
 func (r record) better(e event) guild.ProviderState {
 	state, proves := r.state(), guild.Conditional
 	if e.What == good {
@@ -130,7 +130,7 @@ func (r record) better(e event) guild.ProviderState {
 	return state
 }
 
-// base returns the state that a provider had proved before it declined.
+// base returns the state that a provider had before it declined.
 func (r record) base() guild.ProviderState {
 	if r.Base == "" {
 		return guild.Active
@@ -138,7 +138,7 @@ func (r record) base() guild.ProviderState {
 	return r.Base
 }
 
-// rung returns the state that a number of signals leads to.
+// rung returns the state to which a number of signals leads.
 func (r record) rung(signals int) guild.ProviderState {
 	switch signals {
 	case 0:
@@ -151,8 +151,8 @@ func (r record) rung(signals int) guild.ProviderState {
 	return guild.Suspended
 }
 
-// evaluated returns the state that the end of a meeting leads to. A look counts as one more delivery; a whole evaluation
-// decides.
+// evaluated returns the state to which the end of a meeting leads. A look counts as one more delivery. A whole
+// evaluation decides.
 func (r record) evaluated(e event) guild.ProviderState {
 	switch {
 	case e.To == "":
@@ -171,8 +171,8 @@ func (r record) evaluated(e event) guild.ProviderState {
 	return r.state()
 }
 
-// failedEvaluation returns the state that a failed evaluation leads to: a failed re-verification suspends, a failed retry
-// after a suspension removes, a newcomer is rejected.
+// failedEvaluation returns the state to which a failed evaluation leads: a failed re-verification suspends, a failed
+// retry after a suspension removes, a newcomer is rejected.
 func (r record) failedEvaluation(e event) guild.ProviderState {
 	if r.state() == guild.Seen {
 		return guild.Unqualified
@@ -189,8 +189,8 @@ func (r record) failedEvaluation(e event) guild.ProviderState {
 	return guild.Unqualified
 }
 
-// inconclusive returns the state that a meeting leads to from which nothing was learned, or in which the provider never
-// answered: mostly where it was before.
+// inconclusive returns the state after a meeting that taught nothing or in which the provider never answered. Mostly
+// that is the state before the meeting.
 func (r record) inconclusive(e event) guild.ProviderState {
 	tried := r.state() == guild.Benchmarking
 	switch {
@@ -210,7 +210,7 @@ func (r record) inconclusive(e event) guild.ProviderState {
 	return guild.Seen
 }
 
-// overturn returns the state that an overturned verdict leads to.
+// overturn returns the state to which an overturned verdict leads.
 func (f rules) overturn(r record, e event) guild.ProviderState {
 	state := r.state()
 	n := r.signal(e.Attempt, e.Meeting)
@@ -239,7 +239,7 @@ func (f rules) overturn(r record, e event) guild.ProviderState {
 		}
 		if suspected {
 			if signal, _ := f.examine(r, e.At); signal != "" {
-				return state // its deliveries still add up to a trigger
+				return state // its deliveries still show a trigger
 			}
 		}
 		if to := r.rung(len(r.without(n))); state.CanBecome(to) {
@@ -249,7 +249,7 @@ func (f rules) overturn(r record, e event) guild.ProviderState {
 	return state
 }
 
-// without returns the signals without the one at index n, if n is not -1, and without a suspicion that no longer holds.
+// without returns the signals without the one at index n, if n is not -1, and without a suspicion.
 func (r record) without(n int) []signal {
 	left := slices.Clone(r.Signals)
 	if r.suspected() {
@@ -261,7 +261,7 @@ func (r record) without(n int) []signal {
 	return left
 }
 
-// suspected reports whether a provider is suspended for what its deliveries add up to, not for one of them.
+// suspected reports whether a provider is suspended for several deliveries together, and not for one of them.
 func (r record) suspected() bool {
 	if r.state() != guild.Suspended || len(r.Signals) == 0 {
 		return false
@@ -296,7 +296,7 @@ func (r record) signalOf(e event, to guild.ProviderState) string {
 	return fact.SignalResumed
 }
 
-// quarantine returns until when a provider is left alone in the state that an event led to, in Unix ms; 0 for no limit.
+// quarantine returns the end of the quarantine in the state to which an event led, in Unix ms, or 0 if there is none.
 func (f *Fold) quarantine(r record, e event, to guild.ProviderState, signal string) int64 {
 	switch to {
 	case guild.Unresponsive:

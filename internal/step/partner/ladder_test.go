@@ -30,7 +30,7 @@ func (w *world) works(s guild.Service, ends ...func(nostr.ID) fact.Fact) {
 	}
 }
 
-// promised is an attempt that the provider took and never delivered.
+// promised has the provider accept a request and never deliver.
 func (w *world) promised(s guild.Service) {
 	w.Helper()
 	w.attempts++
@@ -38,7 +38,7 @@ func (w *world) promised(s guild.Service) {
 	w.append(fact.AttemptPlanned{Attempt: id, Provider: s}, fact.AttemptProgressed{Attempt: id}, fact.AttemptExpired{Attempt: id, Reason: "silent for too long"})
 }
 
-// delivers is a number of deliveries with a latency that were accepted.
+// delivers has deliveries with a latency accepted.
 func (w *world) delivers(s guild.Service, times int, latency time.Duration) {
 	w.Helper()
 	for range times {
@@ -73,8 +73,8 @@ func (w *world) lastTurn(s guild.Service) Transition {
 	return story[len(story)-1]
 }
 
-// TestDegradationTriggers covers the table of section 3.4.1: success rate < 95 % over 7 days, p95 latency > 200 % of the
-// baseline, 3 consecutive timeouts.
+// TestDegradationTriggers follows the table of section 3.4.1: success rate < 95 % over 7 days, p95 latency > 200 % of
+// the baseline, 3 consecutive timeouts.
 func TestDegradationTriggers(t *testing.T) {
 	type deeds func(w *world, s guild.Service)
 	work := func(ends ...func(nostr.ID) fact.Fact) deeds {
@@ -166,8 +166,8 @@ func TestDegradationTriggers(t *testing.T) {
 	}
 }
 
-// TestRateBelowPolicy: of 20 ends, 18 accepted lack 19 − 18 = 1 to 95 %, and the standard error is
-// √(0.95 · 0.05 · 20) = 0.97; 17 lack 2.
+// TestRateBelowPolicy: 95 % of 20 ends are 19. 18 accepted ends lack 1, and the standard error is √(0.95 · 0.05 · 20) =
+// 0.97; 17 lack 2.
 func TestRateBelowPolicy(t *testing.T) {
 	for _, c := range []struct {
 		done int
@@ -192,8 +192,8 @@ func TestRateBelowPolicy(t *testing.T) {
 	}
 }
 
-// TestMonitoring covers the table of section 3.4.1: 24 h of silence lead to a probe, a heartbeat is weekly,
-// and outcomes of tasks count at once (TestDegradationTriggers).
+// TestMonitoring follows the table of section 3.4.1: 24 h of silence lead to a probe, a heartbeat is weekly, and
+// outcomes of tasks count at once (TestDegradationTriggers).
 func TestMonitoring(t *testing.T) {
 	t.Run("", func(t *testing.T) {
 		w := newLight(t)
@@ -211,7 +211,7 @@ func TestMonitoring(t *testing.T) {
 		w.meetsFor(guild.PurposeHeartbeat, s, guild.Unqualified, badly)
 		w.wantState(s, guild.Warned)
 		w.meetsFor(guild.PurposeHeartbeat, s, guild.Conditional, parted)
-		w.wantState(s, guild.Warned) // a part is no success
+		w.wantState(s, guild.Warned) // a partial result is not a success
 		w.meetsFor(guild.PurposeHeartbeat, s, guild.Active, well)
 		w.wantState(s, guild.Active)
 	})
@@ -225,7 +225,7 @@ func TestMonitoring(t *testing.T) {
 		w.sleep(day - time.Millisecond)
 		w.wantState(s, guild.Active)
 		w.wantCheckup(s, "")
-		w.sees(alice, python("a")) // it is there
+		w.sees(alice, python("a")) // it is reachable
 		w.sleep(day - time.Second)
 		w.wantState(s, guild.Active)
 		w.sleep(time.Second)
@@ -239,11 +239,11 @@ func TestMonitoring(t *testing.T) {
 		w.wantCheckup(s, "")
 		w.sleep(day)
 		w.meetsFor(guild.PurposeProbe, s, "", silent)
-		w.wantState(s, guild.Unresponsive) // the second sign
+		w.wantState(s, guild.Unresponsive) // the second sign of decline
 		w.sleep(quiet)
 		w.wantState(s, guild.Reduced)
 	})
-	t.Run("", func(t *testing.T) { // nobody is silent while we hear nothing
+	t.Run("", func(t *testing.T) { // no silence counts while the node is not connected
 		w := newLight(t)
 		w.c.Hears = func() time.Time { return time.Time{} }
 		w.sees(newProvider(1), python("a"))
@@ -258,7 +258,7 @@ func TestMonitoring(t *testing.T) {
 	})
 }
 
-// TestLadder covers the table of section 3.4.2: each stage by its condition, and its recovery path.
+// TestLadder follows the table of section 3.4.2: each stage by its condition, and its recovery path.
 func TestLadder(t *testing.T) {
 	type deeds func(w *world, s guild.Service)
 	work := func(ends ...func(nostr.ID) fact.Fact) deeds {
@@ -275,7 +275,7 @@ func TestLadder(t *testing.T) {
 		name string
 		do   []deeds
 		want guild.ProviderState
-		due  string // benchmark
+		due  string // the benchmark that is due
 	}{
 		{"1: the first signal warns", []deeds{work(badly)}, guild.Warned, ""},
 		{"1: automatic on the next success", []deeds{work(badly, well)}, guild.Active, ""},
@@ -335,8 +335,8 @@ func TestLadder(t *testing.T) {
 	}
 }
 
-// TestRetryAfterRejection covers the table of section 3.4.3: the cooldown by the number of failed evaluations, and what starts
-// another evaluation then.
+// TestRetryAfterRejection follows the table of section 3.4.3: the cooldown by the number of failed evaluations, and the
+// cause of the next evaluation.
 func TestRetryAfterRejection(t *testing.T) {
 	const none, kinds, patch, minor, other = "nothing", "another task", "1.0.1", "1.1.0", "two"
 	for _, c := range []struct {
@@ -348,7 +348,7 @@ func TestRetryAfterRejection(t *testing.T) {
 		{1, 1 * day, none, true}, // scheduled
 		{2, 3 * day, none, true},
 		{2, 3 * day, kinds, true},
-		{3, 7 * day, none, false}, // only once its announcement is another
+		{3, 7 * day, none, false}, // only with another announcement
 		{3, 7 * day, kinds, true},
 		{3, 7 * day, patch, true},
 		{4, 30 * day, none, false},
@@ -367,7 +367,7 @@ func TestRetryAfterRejection(t *testing.T) {
 			for range c.failures {
 				w.meets(s, guild.Unqualified, badly, well)
 			}
-			w.meetsFor(guild.PurposeRetry, s, "") // nothing is learned, and nothing counted
+			w.meetsFor(guild.PurposeRetry, s, "") // nothing is learned, and nothing is counted
 			rec, _, _ := w.fold.record(registry.IDOf(s))
 			if rec.Failed != c.failures {
 				t.Fatalf("%d failed evaluations", rec.Failed)
@@ -383,7 +383,7 @@ func TestRetryAfterRejection(t *testing.T) {
 			w.sleep(time.Second)
 			w.sees(alice, h)
 			w.sleep(c.cooldown / 2)
-			w.sees(alice, h) // a new date is no news
+			w.sees(alice, h) // a new date alone is no other announcement
 			w.sleep(c.cooldown / 2)
 			want := ""
 			if c.want {
@@ -438,8 +438,8 @@ func TestSignificantVersions(t *testing.T) {
 	}
 }
 
-// TestOverturnedVerdict: what followed from a verdict is lifted when the delivery is judged again with
-// another outcome.
+// TestOverturnedVerdict checks that the effects of a verdict end when the delivery is judged again with another
+// outcome.
 func TestOverturnedVerdict(t *testing.T) {
 	again := func(w *world, n int, end func(nostr.ID) fact.Fact) { w.append(end(nostr.ID{byte(w.attempts + n)})) }
 	for _, c := range []struct {
@@ -487,7 +487,7 @@ func TestOverturnedVerdict(t *testing.T) {
 		w.works(s, badly)
 		w.wantState(s, guild.Unqualified)
 		again(w, 0, well)
-		w.wantState(s, guild.Active) // as if it had been judged so at first
+		w.wantState(s, guild.Active) // as if this had been the first verdict
 		if r, _, _ := w.fold.record(registry.IDOf(s)); r.Failed != 0 {
 			t.Errorf("%d failed evaluations", r.Failed)
 		}

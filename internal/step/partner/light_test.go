@@ -14,8 +14,8 @@ import (
 	"guild/nip89"
 )
 
-// newLight returns a world without a journal and a registry, for what takes months: decisions are applied as they come due
-// by a clock of its own.
+// newLight returns a world without a journal and a registry, for tests that take months. It has its own clock, and
+// applies decisions when they become due.
 func newLight(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, fold: newFold(), clock: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
@@ -35,7 +35,7 @@ func (w *world) now() time.Time {
 
 func (w *world) light() bool { return w.journal == nil }
 
-// sleep lets time pass, and takes every decision that comes due meanwhile.
+// sleep lets time pass, and makes every decision that becomes due meanwhile.
 func (w *world) sleep(d time.Duration) {
 	w.Helper()
 	if !w.light() {
@@ -61,7 +61,7 @@ func (w *world) write(facts ...fact.Fact) {
 	w.fold.Apply(fact.Entry{Seq: w.seq, At: w.now().UnixMilli(), Facts: facts})
 }
 
-// settle takes every decision that is due.
+// settle makes every decision that is due.
 func (w *world) settle() {
 	w.Helper()
 	for n := 0; ; n++ {

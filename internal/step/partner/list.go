@@ -8,12 +8,12 @@ import (
 	"guild"
 )
 
-// Services lists the services that something was decided about, in no order.
+// Services lists the services about which something was decided, in no order.
 func (f *Fold) Services() []guild.Service {
 	return f.list(func(r record) bool { return r.State != "" })
 }
 
-// Known lists the services that facts are about, if only that they were asked, in no order.
+// Known lists the services with facts, including those that were only asked, in no order.
 func (f *Fold) Known() []guild.Service { return f.list(func(record) bool { return true }) }
 
 func (f *Fold) list(wanted func(record) bool) (all []guild.Service) {
@@ -26,8 +26,8 @@ func (f *Fold) list(wanted func(record) bool) (all []guild.Service) {
 	return all
 }
 
-// Dealt lists the keys of at most max providers about whose services something was decided, in the order of their keys.
-// Those that may get work come before the others if there are too many.
+// Dealt lists the keys of at most max providers with decided services, in the order of the keys. If there are too many,
+// those that may get work are preferred.
 func (f *Fold) Dealt(max int) []nostr.PubKey {
 	var eligible, others []nostr.PubKey
 	f.View(func(st *state) {

@@ -8,10 +8,10 @@ import (
 	"guild/internal/market/registry"
 )
 
-// meeting is a provider being benchmarked, and what the runs have come to so far.
+// meeting is a running meeting, with the results of its runs so far.
 type meeting struct {
 	Service guild.Service       `json:"service"`
-	Before  guild.ProviderState `json:"before"` // where the provider was
+	Before  guild.ProviderState `json:"before"` // state of the provider before it
 	Purpose string              `json:"purpose,omitempty"`
 	Runs    int                 `json:"runs"`
 	Failed  int                 `json:"failed"` // of the runs
@@ -37,7 +37,8 @@ func (f rules) meetingBegan(m fact.MeetingBegan, at int64) {
 	f.add(m.Service, event{What: meetingBegan, Meeting: m.Meeting, Purpose: m.Purpose, At: at, Cause: "a meeting began"})
 }
 
-// meetingEnded notes what a meeting came to. That it began, if that is still pending, leads nowhere any more.
+// meetingEnded records the result of a meeting. If its beginning is still pending, it is dropped, because it leads
+// nowhere any more.
 func (f rules) meetingEnded(e fact.MeetingEnded, at int64) {
 	m := f.state.Meetings.Of(e.Meeting)
 	f.state.Meetings.Delete(e.Meeting)

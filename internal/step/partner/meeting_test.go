@@ -16,7 +16,7 @@ import (
 	"guild/nip89"
 )
 
-// append writes facts as some other step would, and lets the step follow.
+// append writes facts as another step would, and waits until the step has followed.
 func (w *world) append(facts ...fact.Fact) {
 	w.Helper()
 	if w.light() {
@@ -40,7 +40,7 @@ func (w *world) meets(s guild.Service, to guild.ProviderState, ends ...func(nost
 	w.meetsFor("", s, to, ends...)
 }
 
-// meetsFor is meets for a purpose.
+// meetsFor is like meets, for a purpose.
 func (w *world) meetsFor(purpose string, s guild.Service, to guild.ProviderState, ends ...func(nostr.ID) fact.Fact) {
 	w.Helper()
 	w.attempts++
@@ -106,14 +106,14 @@ func TestBenchmarkingDuringMeeting(t *testing.T) {
 		w.append(fact.MeetingEnded{Meeting: "m", Service: s, To: guild.Active})
 		w.wantState(s, guild.Active)
 		w.append(fact.MeetingBegan{Meeting: "n", Service: s})
-		w.wantState(s, guild.Active) // asked for by hand: it goes on working
+		w.wantState(s, guild.Active) // it was ordered by hand, so the provider keeps its work
 		w.append(fact.MeetingEnded{Meeting: "n", Service: s, To: guild.Unqualified})
 		w.wantState(s, guild.Warned)
 	})
 }
 
-// TestMeetingBegunTooLate: the move that begins a meeting must not swallow what the meeting came to. The two have different
-// guards, so the end may be recorded while the move is being decided.
+// TestMeetingBegunTooLate checks that the move that begins a meeting does not hide the meeting's result. The two have
+// different guards, so the end may be recorded while the move is being decided.
 func TestMeetingBegunTooLate(t *testing.T) {
 	f, s := NewFold(policy.Default()), guild.Service{PubKey: nostr.GetPublicKey(nostr.SecretKey{31: 3}), D: "d"}
 	for i, one := range []fact.Fact{
@@ -150,7 +150,7 @@ func TestCooldownGrows(t *testing.T) { // section 3.4.3
 	})
 }
 
-// announcedAt has p announce a service at some time before now.
+// announcedAt has p announce a service some time before now.
 func (w *world) announcedAt(p provider, h nip89.Handler, ago time.Duration) {
 	w.Helper()
 	e := h.Event()
@@ -158,7 +158,7 @@ func (w *world) announcedAt(p provider, h nip89.Handler, ago time.Duration) {
 	if err := w.observe(p, e); err != nil {
 		w.Fatal(err)
 	}
-	w.append(fact.JobOpened{}) // a fact like any other wakes the runner
+	w.append(fact.JobOpened{}) // any fact wakes the runner
 }
 
 func TestStaleAndArchived(t *testing.T) {
@@ -167,13 +167,13 @@ func TestStaleAndArchived(t *testing.T) {
 		s := alice.service("alice")
 		w.announcedAt(alice, python("alice"), 90*day-time.Minute)
 		w.append(fact.ProviderMoved{Service: s, From: guild.Seen, To: guild.Active})
-		w.wantState(s, guild.Stale) // 30 days are over
+		w.wantState(s, guild.Stale) // 30 days have passed
 		w.attempt(s, func(id nostr.ID) fact.Fact { return fact.AttemptProgressed{Attempt: id} })
-		w.wantState(s, guild.Active) // an answered probe lifts that
+		w.wantState(s, guild.Active) // an answered probe brings it back
 		w.attempt(s, func(id nostr.ID) fact.Fact {
 			return fact.ProviderMoved{Service: s, From: guild.Active, To: guild.Stale}
 		})
-		w.wantState(s, guild.Active) // and goes on doing so
+		w.wantState(s, guild.Active) // and keeps it active
 	})
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)

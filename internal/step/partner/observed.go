@@ -13,20 +13,20 @@ import (
 	"guild/internal/market/registry"
 )
 
-// Bounds on what is remembered of one service.
+// Limits of the memory of one service.
 const (
-	maxSample  = 100 // latencies, the latest
+	maxSample  = 100 // latest latencies
 	maxPaths   = 16  // relays
 	maxPathLog = 64  // requests over one relay before the older ones count half
 	maxServed  = 32  // kinds
-	maxQuotes  = 21  // prices, the latest
+	maxQuotes  = 21  // latest prices
 	maxDays    = 30  // of the rate of success
 )
 
-// inClear is part of the reason that jobs gives when it refuses a plain answer to an encrypted request.
+// inClear is part of the reason with which jobs refuses an unencrypted answer to an encrypted request.
 const inClear = "in clear"
 
-// Observed measures how each service that this node asked answers.
+// Observed measures how each service answers this node's requests.
 type Observed struct {
 	*fold.State[observed]
 	changes atomic.Uint64 // of paths
@@ -37,23 +37,23 @@ type observed struct {
 	Open     fold.Table[string, request]     `json:"open"` // attempts that have not ended
 }
 
-// ledger is what is kept of one service. What its slices refer to is replaced and never changed in place.
+// ledger holds the measurements of one service. Its slices are replaced and never changed in place.
 type ledger struct {
 	Measured
 	Sample []int64      `json:"sample,omitempty"` // latencies in ms, the latest last
 	Hours  []hour       `json:"hours,omitempty"`  // latencies by the UTC hour of the request: none, or 24
 	Quotes []guild.Msat `json:"quotes,omitempty"` // prices asked for, the latest last
-	Days   []dayCount   `json:"days,omitempty"`   // the latest with an end, the last one last
+	Days   []dayCount   `json:"days,omitempty"`   // the latest days with an ended request, the last one last
 	Judged int64        `json:"judged,omitempty"` // Unix ms of the latest verdict
 }
 
 // hour is the latency of a service at one hour of the day.
 type hour struct {
-	Mean int64 `json:"mean"` // moving average, ms
+	Mean int64 `json:"mean"` // number of latencies in it, counted up to enough
 	Runs int   `json:"runs"` // latencies in it, counted up to enough
 }
 
-// dayCount counts how the requests of one UTC day ended.
+// dayCount counts the ended requests of one UTC day.
 type dayCount struct {
 	Day      int64 `json:"day"` // since 1970
 	Ended    int   `json:"ended"`
@@ -65,45 +65,45 @@ type request struct {
 	Service   guild.Service `json:"service"`
 	Kind      int           `json:"kind"`
 	Encrypted bool          `json:"encrypted,omitempty"`
-	Relays    []string      `json:"relays,omitempty"` // that took it
+	Relays    []string      `json:"relays,omitempty"` // relays that took it
 	Answered  bool          `json:"answered,omitempty"`
 	Quoted    bool          `json:"quoted,omitempty"`
 }
 
-// Measured is what was measured of one service. Times are in milliseconds; what was never measured is zero.
+// Measured holds the measurements of one service. Times are in milliseconds. A value that was never measured is zero.
 type Measured struct {
 	Since     int64      `json:"since"`     // Unix ms: the first request
 	Asked     int        `json:"asked"`     // requests that a relay took
-	Answered  int        `json:"answered"`  // of them, those with any answer
-	Delivered int        `json:"delivered"` // results that held a delivery
+	Answered  int        `json:"answered"`  // requests with any answer
+	Delivered int        `json:"delivered"` // results that contained a delivery
 	Accepted  int        `json:"accepted"`  // deliveries whose verdict was SUCCESS
-	Ended     int        `json:"ended"`     // requests whose end the provider answers for
-	Expired   int        `json:"expired"`   // nothing, or not enough, in time
+	Ended     int        `json:"ended"`     // requests for whose end the provider is responsible
+	Expired   int        `json:"expired"`   // no answer, or no result, in time
 	Refused   int        `json:"refused"`
 	Faults    int        `json:"faults"`     // answers that broke the protocol
-	P50       int64      `json:"p50_ms"`     // request to result, of the latest hundred
+	P50       int64      `json:"p50_ms"`     // request to result, of the latest hundred results
 	P95       int64      `json:"p95_ms"`     // as P50
 	Quoted    guild.Msat `json:"quoted"`     // the latest price asked for
-	Encrypted int        `json:"encrypted"`  // results that came encrypted for encrypted requests
-	InClear   int        `json:"in_clear"`   // and in clear for encrypted ones
-	Kinds     []int      `json:"kinds"`      // of the requests that were delivered, ascending
+	Encrypted int        `json:"encrypted"`  // encrypted results for encrypted requests
+	InClear   int        `json:"in_clear"`   // unencrypted results for encrypted requests
+	Kinds     []int      `json:"kinds"`      // of the requests with a delivery, ascending
 	Relays    []Path     `json:"relays"`     // over which it was asked, the best first
 	Heard     int64      `json:"last_heard"` // Unix ms: the last answer
 }
 
-// Path counts the requests to a provider over one relay (the partnership protocol, section 1.4.3): those that were answered,
-// and those that never were. Older ones count less.
+// Path counts the answered and the lost requests to a provider over one relay (the partnership protocol, section
+// 1.4.3). Older ones count less.
 type Path struct {
 	URL    string `json:"url"`
 	Worked int    `json:"worked"`
 	Lost   int    `json:"lost"`
 }
 
-// lossy reports whether a path comes after all others: it lost two requests or more, and more than it carried.
+// lossy reports whether a relay is used only after all others: it lost at least two requests, and more than it carried.
 func (p Path) lossy() bool { return p.Lost >= 2 && p.Lost > p.Worked }
 
-// SuccessRate returns the share of ended requests whose delivery was accepted, from 0 to 1; ok is false if none has ended.
-// The provider does not answer for what was put off, cancelled or not paid for.
+// SuccessRate returns the share of ended requests whose delivery was accepted, from 0 to 1. ok is false if none has
+// ended. Requests that were postponed, cancelled or not paid for do not count.
 func (m Measured) SuccessRate() (rate float64, ok bool) {
 	if m.Ended == 0 {
 		return 0, false
@@ -126,7 +126,7 @@ func (o *Observed) Of(s guild.Service) (Measured, bool) {
 	return m, ok
 }
 
-// ledger returns what is kept of a service.
+// ledger returns the measurements of a service.
 func (o *Observed) ledger(s guild.Service) (l ledger, ok bool) {
 	o.View(func(st *observed) {
 		if st.Services.Len() > 0 {
@@ -150,7 +150,7 @@ func (o *Observed) Lossy(s guild.Service) (urls []string) {
 // Changes implements registry.Reach.
 func (o *Observed) Changes() uint64 { return o.changes.Load() }
 
-// percentile returns the smallest value that p percent of a sample do not exceed, 0 of an empty one.
+// percentile returns the smallest value that p percent of a sample do not exceed, or 0 for an empty sample.
 func percentile(sample []int64, p int) int64 {
 	if len(sample) == 0 {
 		return 0
@@ -199,7 +199,7 @@ func (o *Observed) apply(st *observed, one fact.Fact, at int64) {
 	}
 }
 
-// edit changes what is known of an attempt that has not ended, and of its service.
+// edit changes an open attempt and the ledger of its service.
 func (st *observed) edit(attempt string, change func(*ledger, *request)) {
 	t, ok := st.Open.Get(attempt)
 	if !ok {
@@ -212,7 +212,7 @@ func (st *observed) edit(attempt string, change func(*ledger, *request)) {
 	st.Open.Set(attempt, t)
 }
 
-// sent counts a request once, however many relays take it.
+// sent counts a request once, even if several relays take it.
 func (st *observed) sent(r fact.AttemptRequested, at int64) {
 	st.edit(r.Attempt.Hex(), func(l *ledger, t *request) {
 		if len(t.Relays) == 0 {
@@ -227,7 +227,7 @@ func (st *observed) sent(r fact.AttemptRequested, at int64) {
 	})
 }
 
-// answer notes an answer of a provider. The first answer counts for the relays of the request.
+// answer records an answer of a provider. Only the first one counts for the relays of the request.
 func (o *Observed) answer(st *observed, attempt string, at int64, change func(*ledger, *request)) {
 	st.edit(attempt, func(l *ledger, t *request) {
 		l.Heard = max(l.Heard, at)
@@ -285,7 +285,7 @@ func (l *ledger) delivered(d fact.AttemptDelivered, t request, at int64) {
 	}
 }
 
-// refused counts a refusal. It is not an end that the provider answers for if it is busy, or if we did not pay.
+// refused counts a refusal. The provider is not responsible if it is busy or wanted a payment.
 func (l *ledger) refused(r fact.AttemptRefused, t request, at int64) {
 	l.Refused++
 	l.Faults += count(r.Fault)

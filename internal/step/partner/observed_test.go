@@ -15,7 +15,7 @@ import (
 	"guild/internal/journal/fold/foldtest"
 )
 
-// requests returns the entries of a request that went over relays, and of what came of it.
+// requests returns the entries of a request that was sent over relays, and of the facts that follow.
 func requests(n int, s guild.Service, encrypted bool, relays []string, then ...func(nostr.ID) fact.Fact) (all []fact.Entry) {
 	id := nostr.ID{byte(n), byte(n >> 8), 1}
 	facts := []fact.Fact{
@@ -31,7 +31,7 @@ func requests(n int, s guild.Service, encrypted bool, relays []string, then ...f
 	return all
 }
 
-// asks applies them.
+// asks applies the entries of requests.
 func asks(o *Observed, n int, s guild.Service, encrypted bool, relays []string, then ...func(nostr.ID) fact.Fact) {
 	for _, e := range requests(n, s, encrypted, relays, then...) {
 		o.Apply(e)
@@ -64,7 +64,7 @@ func TestMeasured(t *testing.T) {
 	asks(o, 5, alice, false, relays, refused(fact.AttemptRefused{Later: true}))
 	asks(o, 6, alice, false, relays, quoted, refused(fact.AttemptRefused{}))
 	asks(o, 7, alice, false, relays, silent)
-	asks(o, 8, alice, false, relays) // still under way
+	asks(o, 8, alice, false, relays) // still open
 	got, _ := o.Of(alice)
 	want := Measured{
 		Since: 1001, Asked: 8, Answered: 6, Delivered: 3, Accepted: 1, Ended: 5, Expired: 1, Refused: 3, Faults: 2, P50: 200, P95: 300, Quoted: 21_000,

@@ -14,19 +14,19 @@ import (
 	"guild/internal/market/registry"
 )
 
-// Order is what a person wants done with a provider.
+// Order is a person's order about a provider.
 type Order string
 
-// The orders. Only a violation undoes suspend and force.
+// The orders. Only a violation overrides suspend and force.
 const (
-	Suspend   Order = "suspend"   // it gets no work until a person says otherwise
-	Reinstate Order = "reinstate" // it is benchmarked again, and the rules decide from there on
+	Suspend   Order = "suspend"   // it gets no work until another order
+	Reinstate Order = "reinstate" // it is benchmarked again, and the rules apply from then on
 	Force     Order = "force"     // it gets work at once
-	Remove    Order = "remove"    // its key gets no more work, with all its services
+	Remove    Order = "remove"    // its key gets no more work, with any service
 	Allow     Order = "allow"     // a removed key counts as new
 )
 
-// Errors of an order.
+// The errors of orders.
 var (
 	ErrOrder    = errors.New("unknown order: the orders are suspend, reinstate, force, remove and allow")
 	ErrNobody   = errors.New("no such service is known")
@@ -34,9 +34,9 @@ var (
 	ErrArchived = errors.New("it was not heard of for so long that there is nobody to be benchmarked")
 )
 
-// Set carries out a person's order about the service d of a key, or about all known services of the key if d is nil. Remove
-// and Allow are always about the whole key. It returns the services that the order was about. Errors are ErrOrder,
-// ErrNobody, ErrRemoved, ErrArchived and those of the journal.
+// Set carries out a person's order about the service d of a key, or about all known services of the key if d is nil.
+// Remove and Allow always apply to the whole key. Set returns the services that the order applies to. Errors match
+// ErrOrder, ErrNobody, ErrRemoved or ErrArchived, or are those of the journal.
 func (p *Partners) Set(ctx context.Context, key nostr.PubKey, d *string, o Order, reason string) ([]guild.Service, error) {
 	if !slices.Contains([]Order{Suspend, Reinstate, Force, Remove, Allow}, o) {
 		return nil, fmt.Errorf("order %.20q: %w", o, ErrOrder)
@@ -63,7 +63,7 @@ func (p *Partners) Set(ctx context.Context, key nostr.PubKey, d *string, o Order
 	return services, nil
 }
 
-// of lists the services of a key that an order is about.
+// of lists the services of a key to which an order applies.
 func (p *Partners) of(key nostr.PubKey, d *string, o Order) []guild.Service {
 	known := map[guild.Service]bool{}
 	for _, s := range p.c.Services(key) {
@@ -81,13 +81,13 @@ func (p *Partners) of(key nostr.PubKey, d *string, o Order) []guild.Service {
 		}
 	}
 	if len(all) == 0 && (o == Remove || o == Allow) {
-		all = append(all, guild.Service{PubKey: key}) // an unknown key may be kept out too
+		all = append(all, guild.Service{PubKey: key}) // an unknown key can be removed, too
 	}
 	slices.SortFunc(all, func(a, b guild.Service) int { return slices.Compare([]byte(a.D), []byte(b.D)) })
 	return all
 }
 
-// order returns the decision by which an order is carried out for one service; wanted is false if nothing is to change.
+// order returns the decision that carries out an order for one service. wanted is false if it changes nothing.
 func (f *Fold) order(s guild.Service, o Order, reason string) (m fact.ProviderMoved, wanted bool, err error) {
 	var r record
 	var blocked bool
@@ -127,6 +127,6 @@ func (f *Fold) order(s guild.Service, o Order, reason string) (m fact.ProviderMo
 		m.To = guild.Benchmarking
 		return m, true, nil
 	}
-	m.To = from // it works or is being tried: only the person's hold on it ends
+	m.To = from // it works or is being benchmarked: only the hold by a person ends
 	return m, r.Owner, nil
 }

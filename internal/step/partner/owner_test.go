@@ -120,7 +120,7 @@ func TestRemoveAndAllow(t *testing.T) {
 		}
 		synctest.Wait()
 		for _, s := range []guild.Service{s, other} {
-			w.wantState(s, guild.Seen) // as new
+			w.wantState(s, guild.Seen) // as if they were new
 			if r, _, _ := w.fold.record(registry.IDOf(s)); r.Base != "" || r.Failed != 0 || len(r.Signals) != 0 {
 				t.Errorf("%+v", r)
 			}
@@ -139,8 +139,8 @@ func TestRemoveAndAllow(t *testing.T) {
 	})
 }
 
-// TestNotAnnouncedBecomesStale covers the recovery of section 3.3.4: services that nobody announces become stale once relays
-// have had the time to answer.
+// TestNotAnnouncedBecomesStale covers the recovery of section 3.3.4: services without an announcement become stale once
+// relays have had the time to answer.
 func TestNotAnnouncedBecomesStale(t *testing.T) {
 	w := newLight(t)
 	s, alice := w.partner(1), newProvider(1)
@@ -164,12 +164,12 @@ func TestNotAnnouncedBecomesStale(t *testing.T) {
 	w.append(fact.MeetingBegan{Meeting: "p", Service: s, Purpose: guild.PurposeProbe})
 	w.wantState(s, guild.Stale)
 	w.works(s, func(id nostr.ID) fact.Fact { return fact.AttemptProgressed{Attempt: id} })
-	w.wantState(s, guild.Warned) // an answered probe lifts it
+	w.wantState(s, guild.Warned) // an answered probe ends it
 	w.append(fact.MeetingEnded{Meeting: "p", Service: s, To: guild.Active})
 	w.wantState(s, guild.Active)
 	w.withdraws(s)
 	w.sleep(day - time.Second)
-	w.wantState(s, guild.Active) // gone for nearly a day: it may be starting anew
+	w.wantState(s, guild.Active) // away for nearly a day: it may be restarting
 	w.sleep(time.Second)
 	w.wantState(s, guild.Stale)
 }
@@ -267,7 +267,7 @@ func TestRestoreRows(t *testing.T) {
 		}
 		w.wantState(newProvider(6).service("another"), guild.Removed)
 		w.works(warned, well)
-		w.wantState(warned, guild.Active) // and goes on from there
+		w.wantState(warned, guild.Active) // and the rules apply from then on
 		w.wantState(good, guild.Active)
 		if turn := w.fold.Story(good)[0]; turn.Signal != fact.SignalRestored || turn.Cause != "restored from backup b1" {
 			t.Errorf("%+v", turn)
@@ -299,10 +299,10 @@ func TestRestoredNotAnnounced(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.sleep(time.Hour)
-		w.wantState(gone, guild.Active) // no relay has answered: nobody can say who is not announced
+		w.wantState(gone, guild.Active) // no relay has answered, so a missing announcement means nothing
 		start = time.Now()
 		w.announces(newProvider(2), python(stays.D))
-		w.sleep(recheck + time.Second) // until it is looked at again
+		w.sleep(recheck + time.Second) // until the next look
 		w.sleep(time.Minute)
 		w.wantState(gone, guild.Stale)
 		w.wantState(stays, guild.Active)
@@ -335,8 +335,8 @@ func FuzzParseRow(f *testing.F) {
 	})
 }
 
-// TestRandomHistories: whatever happens in whatever order, every decision is in the table of states, decisions come to an
-// end, and what is kept stays bounded. settle of the light world checks the first two.
+// TestRandomHistories checks for random events in a random order that every decision is in the table of states, that
+// decisions come to an end, and that the memory stays bounded. settle of the light world checks the first two.
 func TestRandomHistories(t *testing.T) {
 	deeds := []func(w *world, s guild.Service){
 		func(w *world, s guild.Service) { w.works(s, well) },

@@ -1,7 +1,8 @@
-// Package partner is the step that decides about providers. It owns the state of each service (the fact provider.moved):
-// from what attempts and meetings come to, from what a person orders and from the passing of time it moves a service along
-// the table in provider.go of the vocabulary, and it lists the benchmarks that are due. Beside that it measures how each
-// service answers (Observed). What a provider announces is package registry's. It never asks a provider for anything.
+// Package partner is the step that decides about providers. It owns the state of each service (the fact
+// provider.moved). It moves a service along the table in provider.go of the vocabulary, by the results of attempts and
+// meetings, by a person's orders and by the passing of time, and lists the benchmarks that are due. It also measures
+// how each service answers (Observed). It does not read announcements, which package registry does, and sends nothing
+// to providers.
 package partner
 
 import (
@@ -15,26 +16,26 @@ import (
 	"guild/internal/market/registry"
 )
 
-// Config says what Partners needs.
+// Config configures Partners.
 type Config struct {
 	Journal  *journal.Journal
 	Now      func() time.Time
-	Latest   func(registry.ID) registry.Latest  // what a service announced last
-	Services func(nostr.PubKey) []guild.Service // that a key announces
+	Latest   func(registry.ID) registry.Latest  // returns the latest announcement of a service
+	Services func(nostr.PubKey) []guild.Service // returns the services that a key announces
 
-	// Hears returns since when the node has been connected to relays, zero while it is not. Without it a provider's
-	// silence, or a missing announcement, means nothing.
+	// Hears returns the time since which the node has been connected to relays, or zero if it is not. If nil, neither
+	// silence nor a missing announcement counts against a provider.
 	Hears    func() time.Time
-	Patience time.Duration // from then on, until all announcements should have come; a minute if zero
+	Patience time.Duration // time from then until all announcements should have arrived; default 1 minute
 }
 
-// Partners decides about providers.
+// Partners is the step.
 type Partners struct {
 	c    Config
 	fold *Fold
 }
 
-// New returns a step that decides by the fold, and has it look at every service anew.
+// New returns the step on its fold, and has it look at every service anew.
 func New(c Config, f *Fold) *Partners {
 	c.Patience = cmp.Or(c.Patience, time.Minute)
 	f.touchAll()

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { journaltest.Main(m) }
 
-// provider is somebody who announces services.
+// provider is a key that announces services.
 type provider struct {
 	signer *key.Signer
 	key    nostr.PubKey
@@ -43,11 +43,11 @@ func python(d string) nip89.Handler {
 		Relays: []string{"wss://" + d + ".example"}, Price: 7, MaxConcurrent: 3}
 }
 
-// world is a journal with the step at work, beside a registry.
+// world is a journal with a running step, and a registry.
 type world struct {
 	*testing.T
 	*Partners
-	running  atomic.Pointer[Partners] // for the runner, which goes on while the test opens another
+	running  atomic.Pointer[Partners] // for the runner, which continues while the test opens another
 	registry *registry.Registry       // nil in a light world
 	fold     *Fold
 	claims   *due.Claims
@@ -58,7 +58,7 @@ type world struct {
 
 	clock  time.Time                       // of a light world
 	seq    uint64                          // its latest entry
-	latest map[registry.ID]registry.Latest // what was announced in it
+	latest map[registry.ID]registry.Latest // its announcements
 }
 
 // newWorld opens a journal in a directory of its own and runs the step on it.
@@ -71,7 +71,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// The numbers that the tests count with, as the specification has them.
+// The numbers of the specification.
 const (
 	day      = 24 * time.Hour
 	quiet    = day      // after silence, section 2.3.3
@@ -81,7 +81,7 @@ const (
 
 func newFold() *Fold { return NewFold(policy.Default()) }
 
-// open makes the step anew.
+// open creates the step anew.
 func (w *world) open() {
 	w.Helper()
 	var err error
@@ -93,7 +93,7 @@ func (w *world) open() {
 	w.running.Store(w.Partners)
 }
 
-// leftover counts what the fold still has of attempts and meetings that are over, and events that moved nobody.
+// leftover counts what the fold still keeps of ended attempts and meetings, and pending events.
 func (w *world) leftover() (n int) {
 	w.fold.View(func(st *state) {
 		n = st.Asked.Len() + st.Jobs.Len() + st.Meetings.Len()
@@ -107,7 +107,7 @@ func (w *world) leftover() (n int) {
 	return n
 }
 
-// observe signs an event as p and has the registry take it. It is dated now unless it says otherwise.
+// observe signs an event as p and gives it to the registry. If it has no date, it is dated now.
 func (w *world) observe(p provider, e nostr.Event) error {
 	w.Helper()
 	if e.CreatedAt == 0 {
@@ -128,7 +128,7 @@ func (w *world) announces(p provider, h nip89.Handler) {
 	}
 }
 
-// attempt writes the life of one attempt with a service, and lets the step follow.
+// attempt writes the life of one attempt with a service, and waits until the step has followed.
 func (w *world) attempt(s guild.Service, end func(nostr.ID) fact.Fact) {
 	w.Helper()
 	w.attempts++
@@ -158,7 +158,7 @@ func judged(o guild.Outcome, s guild.Score) func(nostr.ID) fact.Fact {
 	}
 }
 
-// wantCheckup checks for what a service is due to be benchmarked, "" for nothing.
+// wantCheckup checks the purpose of the benchmark that is due for a service, "" for none.
 func (w *world) wantCheckup(s guild.Service, want string) {
 	w.Helper()
 	got := ""
@@ -243,7 +243,7 @@ func TestRejectedIsRetried(t *testing.T) {
 		w.wantCheckup(alice.service("alice"), "")
 		w.sleep(time.Millisecond)
 		w.wantCheckup(alice.service("alice"), guild.PurposeRetry)
-		w.wantState(alice.service("alice"), guild.Unqualified) // and gets no work before it has passed
+		w.wantState(alice.service("alice"), guild.Unqualified) // and it gets no work before it has passed
 	})
 }
 

@@ -8,12 +8,12 @@ import (
 	"guild/internal/market/route"
 )
 
-// How a latency is predicted from the hour of the day.
+// The numbers by which a latency is predicted from the hour of the day.
 const (
 	hoursADay = 24
-	freshness = 30 // percent of a moving average that a new latency is
-	enough    = 12 // latencies of one hour after which its weight grows no more
-	doubt     = 3  // latencies of an hour that weigh as much as the median of all hours
+	freshness = 30 // percent of a new latency in the moving average
+	enough    = 12 // latencies of one hour from which on its weight grows no more
+	doubt     = 3  // weight of the median of all hours, in latencies
 )
 
 // addHour adds a latency to the hour in which the request was made.
@@ -33,8 +33,9 @@ func addHour(hours []hour, asked, latency int64) []hour {
 // hourOf returns the UTC hour of a time in Unix ms.
 func hourOf(at int64) int { return int(max(at, 0) / time.Hour.Milliseconds() % hoursADay) }
 
-// predict returns how long a request made now will take, in ms (the partnership protocol, section 4.1.1): the mean of this
-// hour, weighted by the latencies in it, and the median of all hours. It is 0 if nothing was measured.
+// predict returns the expected latency of a request made now, in ms (the partnership protocol, section 4.1.1): the mean
+// of this hour, weighted by the number of its latencies, and the median of all hours. It returns 0 if nothing was
+// measured.
 func (l *ledger) predict(now time.Time) int64 {
 	if len(l.Hours) != hoursADay {
 		return l.Measured.P50
@@ -43,14 +44,14 @@ func (l *ledger) predict(now time.Time) int64 {
 	return (h.Mean*int64(h.Runs) + l.Measured.P50*doubt) / int64(h.Runs+doubt)
 }
 
-// quoted notes a price that the provider asked for.
+// quoted records a price that the provider asked for.
 func (l *ledger) quoted(price guild.Msat, t *request) {
 	l.Quoted, t.Quoted = price, true
 	quotes := append(slices.Clone(l.Quotes), price)
 	l.Quotes = quotes[max(0, len(quotes)-maxQuotes):]
 }
 
-// ended notes an end that the provider answers for.
+// ended records the end of a request for which the provider is responsible.
 func (l *ledger) ended(at int64, accepted bool) {
 	l.Measured.Ended++
 	today := at / (hoursADay * time.Hour.Milliseconds())
@@ -64,7 +65,8 @@ func (l *ledger) ended(at int64, accepted bool) {
 	l.Days = slices.DeleteFunc(days, func(t dayCount) bool { return t.Day <= last.Day-maxDays })
 }
 
-// rate returns the share of accepted ends of the last thirty days; ok is false if there was none.
+// rate returns the share of accepted requests among those that ended in the last thirty days. ok is false if there were
+// none.
 func (l *ledger) rate(now time.Time) (rate guild.Trust, ok bool) {
 	today := now.UnixMilli() / (hoursADay * time.Hour.Milliseconds())
 	var sum dayCount
@@ -80,7 +82,7 @@ func (l *ledger) rate(now time.Time) (rate guild.Trust, ok bool) {
 	return guild.Trust(sum.Accepted) * guild.Micro / guild.Trust(sum.Ended), true
 }
 
-// Routing returns what the router takes into account of what was measured.
+// Routing returns the measurements that the router uses.
 func (o *Observed) Routing(s guild.Service, now time.Time) route.Measured {
 	l, ok := o.ledger(s)
 	if !ok {

@@ -11,12 +11,12 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// at returns an hour of a day, in UTC and Unix ms.
+// at returns the time of an hour of a day in UTC, in Unix ms.
 func at(day, hour int) int64 {
 	return time.Date(2026, 3, 1+day, hour, 0, 0, 0, time.UTC).UnixMilli()
 }
 
-// attempted applies one request that was made at a time and ended as given.
+// attempted applies one request that ended at a time with the given facts.
 func attempted(o *Observed, n int, s guild.Service, ended int64, ends ...fact.Fact) {
 	id := nostr.ID{byte(n), byte(n >> 8), 7}
 	facts := []fact.Fact{fact.AttemptPlanned{Attempt: id, Provider: s}, fact.AttemptRequested{Attempt: id, Relays: []string{"wss://one.example"}}}
@@ -36,7 +36,8 @@ func attempted(o *Observed, n int, s guild.Service, ended int64, ends ...fact.Fa
 	o.Apply(fact.Entry{Seq: uint64(n), At: ended, Facts: facts})
 }
 
-// A provider is quick by night and slow at noon. The average of an hour counts as much as its runs, all others as three.
+// A provider is fast at night and slow at noon. The mean of an hour counts as much as its runs, the median of all hours
+// as three.
 func TestPredictedLatency(t *testing.T) {
 	o, alice := NewObserved(), newProvider(1).service("a")
 	if got := o.Routing(alice, time.UnixMilli(at(0, 12))); got.Latency != 0 || got.Hourly || got.Rated {
@@ -55,7 +56,7 @@ func TestPredictedLatency(t *testing.T) {
 	}{
 		{3, 1000},  // (1000·6 + 1000·3) / 9: the median of all twelve, the lower of those in the middle, is 1000 too
 		{12, 6333}, // (9000·6 + 1000·3) / 9
-		{5, 1000},  // nothing was seen at five: the median
+		{5, 1000},  // nothing was measured at five: the median
 	} {
 		if got := o.Routing(alice, time.UnixMilli(at(9, c.hour)+59*60_000)); got.Latency != c.want || !got.Hourly {
 			t.Errorf("at %d: %+v, want %d ms", c.hour, got, c.want)
@@ -67,7 +68,7 @@ func TestPredictedLatency(t *testing.T) {
 	}
 }
 
-// A request that takes from one hour into the next counts for the hour in which it was made.
+// A request that takes longer than its hour counts for the hour in which it was made.
 func TestLatencyHour(t *testing.T) {
 	hours := addHour(nil, at(0, 23), 2*time.Hour.Milliseconds())
 	if hours[23].Runs != 1 || slices.ContainsFunc(hours[:23], func(h hour) bool { return h.Runs > 0 }) {
@@ -107,7 +108,7 @@ func TestSuccessRateWindow(t *testing.T) {
 	}{
 		{29, 500_000, true}, // two of four
 		{30, 666_666, true}, // the first is thirty days ago
-		{31, 0, true},       // only the last is left
+		{31, 0, true},       // only the last one is left
 		{59, 0, false},
 	} {
 		got := o.Routing(alice, time.UnixMilli(at(c.day, 5)))
@@ -116,5 +117,3 @@ func TestSuccessRateWindow(t *testing.T) {
 		}
 	}
 }
-
-// Who follows the offers of single services misses none: each that comes, changes or goes is named.

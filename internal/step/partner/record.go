@@ -10,10 +10,10 @@ import (
 	"guild/internal/market/registry"
 )
 
-// Bounds on what is kept of one service.
+// Limits of the memory of one service.
 const (
-	maxEnds        = 128 // ends of attempts, the latest
-	maxEarlier     = 32  // latencies from before them
+	maxEnds        = 128 // latest ends of attempts
+	maxEarlier     = 32  // latencies of older ends
 	maxSignals     = 8
 	maxTransitions = 32
 	maxPending     = 64
@@ -25,24 +25,24 @@ const (
 	dayMs = 24 * 60 * 60 * 1000
 )
 
-// kind is what happened: the end of an attempt, or something else that a provider's state follows from.
+// kind names an event that can change a provider's state, such as the end of an attempt.
 type kind string
 
-// The ends of an attempt, by what they are worth.
+// The kinds of ends of an attempt.
 const (
-	good     kind = "good"     // every functional test passed, and 0.8 or more
-	fair     kind = "fair"     // every functional test passed, and less
-	partly   kind = "partial"  // 0.6 or more
-	failed   kind = "failure"  // or an answer against the protocol
-	timedOut kind = "timeout"  // it took the work and never delivered
+	good     kind = "good"     // every functional test passed, with a score from 0.8
+	fair     kind = "fair"     // every functional test passed, with a lower score
+	partly   kind = "partial"  // a score from 0.6
+	failed   kind = "failure"  // a lower score, a crash, or an answer against the protocol
+	timedOut kind = "timeout"  // it answered, but did not deliver
 	unheard  kind = "silent"   // it never answered
-	violated kind = "violated" // it tried to break out
+	violated kind = "violated" // it tried to escape the sandbox
 )
 
-// Other events.
+// The other events.
 const (
-	floored      kind = "floor"      // its trust reached the floor
-	overturned   kind = "overturned" // a delivery was judged again, with another outcome
+	floored      kind = "floor"      // trust in it reached the floor
+	overturned   kind = "overturned" // a delivery was judged again with another outcome
 	meetingBegan kind = "began"
 	meetingEnded kind = "ended"
 )
@@ -53,7 +53,7 @@ func (k kind) succeeded() bool { return k == good || k == fair }
 // bad reports whether an end is a sign of decline.
 func (k kind) bad() bool { return k == failed || k == timedOut || k == unheard || k == violated }
 
-// end is how one attempt ended.
+// end is the end of one attempt.
 type end struct {
 	Attempt registry.ID `json:"attempt"`
 	At      int64       `json:"at"` // Unix ms
@@ -61,7 +61,7 @@ type end struct {
 	Task    string      `json:"task,omitempty"`
 	Ms      int64       `json:"ms,omitempty"`    // latency, 0 without a delivery
 	Bench   bool        `json:"bench,omitempty"` // a run of a meeting
-	Past    bool        `json:"past,omitempty"`  // from before it proved itself anew
+	Past    bool        `json:"past,omitempty"`  // from before the provider proved itself anew
 }
 
 // earlier is the latency of an end that is no longer kept.
@@ -77,29 +77,29 @@ type signal struct {
 	Meeting string   `json:"meeting,omitempty"`
 }
 
-// event is something that happened and has not moved the provider yet.
+// event is an event that has not moved the provider yet.
 type event struct {
 	What      kind                `json:"what"`
-	As        kind                `json:"as,omitempty"` // of an overturned verdict: the new one
-	To        guild.ProviderState `json:"to,omitempty"` // of a meeting that ended: what it came to, "" if nothing was learned
+	As        kind                `json:"as,omitempty"` // of an overturned verdict: the new kind
+	To        guild.ProviderState `json:"to,omitempty"` // of an ended meeting: its result, "" if nothing was learned
 	Attempt   nostr.ID            `json:"attempt,omitzero"`
 	Meeting   string              `json:"meeting,omitempty"`
 	Purpose   string              `json:"purpose,omitempty"` // of the meeting
 	Mute      bool                `json:"mute,omitempty"`    // the provider never answered in the meeting
-	WasTried  bool                `json:"stays,omitempty"`   // it was being tried before the meeting began
+	WasTried  bool                `json:"stays,omitempty"`   // it was benchmarking before the meeting began
 	AllFailed bool                `json:"flat,omitempty"`    // all runs of the meeting failed, three or more
-	InARow    int                 `json:"row,omitempty"`     // ends like this one
+	InARow    int                 `json:"row,omitempty"`     // number of ends like this one
 	At        int64               `json:"at"`                // Unix ms
 	Cause     string              `json:"cause,omitempty"`
 }
 
-// answered reports whether the event shows that the provider is there.
+// answered reports whether the event shows that the provider is reachable.
 func (e event) answered() bool {
 	return slices.Contains([]kind{good, fair, partly, failed, timedOut}, e.What)
 }
 
-// ledTo reports whether a decision follows from the event. A move to benchmarking may be decided while its meeting ends;
-// it does not follow from the end.
+// ledTo reports whether a decision follows from the event. A move to benchmarking does not follow from the end of its
+// meeting, although it may be decided while the meeting ends.
 func (e event) ledTo(m fact.ProviderMoved) bool {
 	if e.What == meetingEnded && m.To == guild.Benchmarking {
 		return false
@@ -119,37 +119,37 @@ type Transition struct {
 	Meeting string              `json:"meeting,omitempty"`
 }
 
-// record is what is known of one service. What its slices refer to is replaced and never changed in place.
+// record holds everything about one service. Its slices are replaced and never changed in place.
 type record struct {
 	Service guild.Service       `json:"service"`
-	Name    string              `json:"name,omitempty"`  // when it was asked last
+	Name    string              `json:"name,omitempty"`  // its name at the last request
 	State   guild.ProviderState `json:"state,omitempty"` // "" is seen
 	Until   int64               `json:"until,omitempty"` // Unix ms: end of a quarantine
-	Since   int64               `json:"since,omitempty"` // Unix ms: when it came to that state
+	Since   int64               `json:"since,omitempty"` // Unix ms: the last change of State
 
-	Base     guild.ProviderState `json:"base,omitempty"`      // active or conditional, whichever it last proved to be
-	Rung     guild.ProviderState `json:"rung,omitempty"`      // of the ladder, where a quarantine for silence leads; "" is seen
-	Was      guild.ProviderState `json:"was,omitempty"`       // before it became stale, or was being tried
-	WasUntil int64               `json:"was_until,omitempty"` // its Until of then
+	Base     guild.ProviderState `json:"base,omitempty"`      // the last proven state: active or conditional
+	Rung     guild.ProviderState `json:"rung,omitempty"`      // the rung of the ladder to which a quarantine for silence leads; "" is seen
+	Was      guild.ProviderState `json:"was,omitempty"`       // the state before it became stale or benchmarking
+	WasUntil int64               `json:"was_until,omitempty"` // the value of Until in that state
 	Owner    bool                `json:"owner,omitempty"`     // a person has set its state
 
-	Failed    int        `json:"failed,omitempty"`    // evaluations in a row
+	Failed    int        `json:"failed,omitempty"`    // failed evaluations in a row
 	Suspended int        `json:"suspended,omitempty"` // suspensions since its last accepted delivery
-	Signals   []signal   `json:"signals,omitempty"`   // that led down from its base, or to its rejection
-	Sum       guild.Hash `json:"said,omitzero"`       // of what it announced when an evaluation failed last
-	Version   string     `json:"version,omitempty"`   // that it announced then
+	Signals   []signal   `json:"signals,omitempty"`   // signals that led down from its base, or to its rejection
+	Sum       guild.Hash `json:"said,omitzero"`       // hash of its announcement at the last failed evaluation
+	Version   string     `json:"version,omitempty"`   // version in that announcement
 	Excused   bool       `json:"excused,omitempty"`   // a verdict of that evaluation was overturned
 
 	Asked  int64 `json:"asked,omitempty"`  // Unix ms: the last request
 	Heard  int64 `json:"heard,omitempty"`  // Unix ms: the last answer
-	Tried  int64 `json:"tried,omitempty"`  // Unix ms: the last meeting that taught something
-	Proved int64 `json:"proved,omitempty"` // Unix ms: since when it has a base
+	Tried  int64 `json:"tried,omitempty"`  // Unix ms: the last meeting with a result
+	Proved int64 `json:"proved,omitempty"` // Unix ms: the time since which it has a base
 
-	Meeting string `json:"meeting,omitempty"` // the one under way
+	Meeting string `json:"meeting,omitempty"` // the running meeting
 
 	Ends        []end        `json:"ends,omitempty"` // the latest
 	Before      []earlier    `json:"before,omitempty"`
-	Pending     []event      `json:"owed,omitempty"` // in their order; the first leads somewhere
+	Pending     []event      `json:"owed,omitempty"` // in order; the first one leads to another state
 	Transitions []Transition `json:"turns,omitempty"`
 }
 
@@ -160,7 +160,7 @@ func (r *record) state() guild.ProviderState {
 	return r.State
 }
 
-// add appends an end, and returns the attempts whose ends had to go.
+// add appends an end, and returns the attempts whose ends were dropped for it.
 func (r *record) add(e end) (dropped []registry.ID) {
 	r.Ends = append(slices.Clip(r.Ends), e)
 	if e.Kind.succeeded() && !e.Bench {
@@ -177,7 +177,7 @@ func (r *record) add(e end) (dropped []registry.ID) {
 	return dropped
 }
 
-// inARow counts the latest ends in a row that prove the same as k.
+// inARow counts the latest ends in a row that prove the same state as k.
 func (r record) inARow(k kind) (n int) {
 	for _, e := range slices.Backward(r.Ends) {
 		if e.Past || (e.Kind == good) != (k == good) || e.Kind.bad() {
@@ -195,8 +195,8 @@ func (r *record) signal(attempt nostr.ID, meeting string) int {
 	})
 }
 
-// declines reports whether a decision holds something against the provider. Decisions had no signals at first; those
-// count by the state that they lead to.
+// declines reports whether a decision counts against the provider. The oldest journals have decisions without signals,
+// which are judged by the state that they lead to.
 func declines(m fact.ProviderMoved) bool {
 	switch m.Signal {
 	case fact.SignalTimeout, fact.SignalFailure, fact.SignalSilence, fact.SignalSustained, fact.SignalRate, fact.SignalLatency,
@@ -208,13 +208,14 @@ func declines(m fact.ProviderMoved) bool {
 	return false
 }
 
-// moved takes over a decision.
+// moved applies a decision.
 func (r *record) moved(m fact.ProviderMoved, at int64) {
 	r.Transitions = append(slices.Clip(r.Transitions), Transition{
 		At: at, From: m.From, To: m.To, Until: m.Until, Signal: m.Signal, Cause: guild.Cut(m.Cause, maxCause), Attempt: m.Attempt, Meeting: m.Meeting,
 	})
 	r.Transitions = r.Transitions[max(0, len(r.Transitions)-maxTransitions):]
-	// Events before the one that led to the decision led nowhere by the rules of then, which may have been others.
+	// Events before the one that led to the decision led nowhere. They must not be evaluated again, because the rules may
+	// have changed since.
 	if n := slices.IndexFunc(r.Pending, func(e event) bool { return e.ledTo(m) }); n >= 0 {
 		r.Pending = r.Pending[n+1:]
 	}
@@ -240,7 +241,7 @@ func (r *record) moved(m fact.ProviderMoved, at int64) {
 	r.enter(m, from, until, at)
 }
 
-// enter changes what is remembered by the state that a decision leads to.
+// enter updates the record for the state that a decision leads to.
 func (r *record) enter(m fact.ProviderMoved, from guild.ProviderState, until, at int64) {
 	if declines(m) && (r.Base != "" || m.To == guild.Unqualified) {
 		if m.To == guild.Unqualified {
@@ -282,8 +283,8 @@ func (r *record) enter(m fact.ProviderMoved, from guild.ProviderState, until, at
 	}
 }
 
-// proved notes that a provider became active or conditional. What it did before it proved itself by a benchmark no longer
-// counts against it.
+// proved records that a provider became active or conditional. If it did so by a benchmark, earlier ends no longer
+// count against it.
 func (r *record) proved(m fact.ProviderMoved, from guild.ProviderState, at int64) {
 	if r.Base == "" || r.Proved == 0 {
 		r.Proved = at

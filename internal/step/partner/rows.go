@@ -18,12 +18,12 @@ import (
 	"guild/internal/market/registry"
 )
 
-// row is what a backup keeps of one service: all that decisions follow from, but for single deliveries and this node's
-// times.
+// row is the part of a record that goes into a backup: everything that decisions depend on, except single deliveries
+// and this node's times.
 type row struct {
 	Service   guild.Service       `json:"service"`
 	State     guild.ProviderState `json:"state"`
-	Hours     int64               `json:"hours,omitempty"` // of its quarantine, which begins anew when the row is restored
+	Hours     int64               `json:"hours,omitempty"` // length of its quarantine, which begins anew when the row is restored
 	Base      guild.ProviderState `json:"base,omitempty"`
 	Rung      guild.ProviderState `json:"rung,omitempty"`
 	Was       guild.ProviderState `json:"was,omitempty"`
@@ -41,7 +41,7 @@ const hourMs = 60 * 60 * 1000
 // rowPrefix begins the names of rows.
 const rowPrefix = "provider "
 
-// asRow returns what a backup keeps of a record.
+// asRow returns the row of a record.
 func (r record) asRow() row {
 	one := row{Service: r.Service, State: r.state(), Base: r.Base, Rung: r.Rung, Was: r.Was, Owner: r.Owner,
 		Failed: r.Failed, Suspended: r.Suspended, Sum: r.Sum, Version: r.Version, Excused: r.Excused}
@@ -54,7 +54,7 @@ func (r record) asRow() row {
 	return one
 }
 
-// Rows returns what was decided about every provider, as a row of canonical JSON for each service that ever moved.
+// Rows returns a row of canonical JSON for each service that was ever moved.
 func (f *Fold) Rows() map[string]json.RawMessage {
 	records, rows := f.records(), map[string]json.RawMessage{}
 	for i, r := range records.All() {
@@ -68,15 +68,15 @@ func (f *Fold) Rows() map[string]json.RawMessage {
 	return rows
 }
 
-// maxHours bounds a quarantine.
+// maxHours limits a quarantine, in hours.
 const maxHours = 10 * 365 * 24
 
-// maxRow bounds a row, in bytes.
+// maxRow limits a row, in bytes.
 const maxRow = 50 << 10
 
-// Restore puts every provider in the state that a backup has for it, whatever the rules say about the way there. A
-// quarantine begins anew, with its whole length. Rows of other steps are skipped. It may be called again: nothing is
-// appended for a service that is as the backup has it.
+// Restore puts every provider into the state of a backup, without regard to the table of states. A quarantine begins
+// anew with its whole length. Rows of other steps are skipped. Restore may be called again, because it appends nothing
+// for a service that is as the backup has it.
 func (p *Partners) Restore(ctx context.Context, rows map[string]json.RawMessage, backup string) error {
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		if !strings.HasPrefix(name, rowPrefix) {
@@ -116,7 +116,7 @@ func (p *Partners) restore(ctx context.Context, raw json.RawMessage, backup stri
 	})
 }
 
-// parseRow reads and checks a row, which may come from anybody.
+// parseRow reads and checks a row. A backup is not trusted to be well-formed.
 func parseRow(raw []byte) (row, error) {
 	var one row
 	if len(raw) > maxRow {
@@ -137,11 +137,11 @@ func parseRow(raw []byte) (row, error) {
 	return one, nil
 }
 
-// states are those that a row may name; "" stands for none.
+// states lists the states that a row may name. "" stands for none.
 var states = []guild.ProviderState{"", guild.Seen, guild.Benchmarking, guild.Active, guild.Conditional, guild.Unqualified, guild.Unresponsive,
 	guild.Warned, guild.Reduced, guild.Suspended, guild.Removed, guild.Stale, guild.Archived}
 
-// restore takes over a row.
+// restore applies a restored row.
 func (r *record) restore(m fact.ProviderMoved, at int64) {
 	one, err := parseRow(m.Row)
 	if err != nil {
