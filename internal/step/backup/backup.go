@@ -1,7 +1,7 @@
-// Package backup is the step that keeps what the node has learned away from this machine: sealed snapshots on Blossom
-// servers, and private messages and a note to ourselves that name them (the partnership protocol, section 3.3.4). It owns the facts
-// backup.*. What is in a backup, and what restoring it means, is said by those whose state it is. It deletes nothing:
-// neither the snapshots nor the messages before.
+// Package backup is the step that backs up what the node has learned: sealed snapshots on Blossom servers, and private
+// messages and a note to itself that name them (the partnership protocol, section 3.3.4). It owns the facts backup.*.
+// The steps that own the state decide what a backup contains and how it is restored. The step deletes neither old
+// snapshots nor old messages.
 package backup
 
 import (
@@ -22,7 +22,7 @@ import (
 	"guild/internal/policy"
 )
 
-// Config says what the step needs.
+// Config configures the step.
 type Config struct {
 	Journal *journal.Journal
 	Keyer   nostr.Keyer
@@ -31,30 +31,31 @@ type Config struct {
 	Parts   []Part
 	Policy  policy.Backup
 
-	// Upload puts what is sealed already on every Blossom server, and returns where it is. The error is nil when at
-	// least one has it.
+	// Upload stores sealed bytes on every Blossom server, and returns their URLs. It returns a nil error if at least one
+	// server has them.
 	Upload func(ctx context.Context, sealed []byte) (urls []string, err error)
-	// Fetch brings it from the first of the places that has it.
+	// Fetch returns the bytes from the first URL that has them.
 	Fetch   func(ctx context.Context, urls []string, hash guild.Hash) ([]byte, error)
 	Publish func(ctx context.Context, v guild.Verified, relays []string) error
-	Relays  func() []string // where our messages to ourselves are
+	Relays  func() []string // relays of the node's messages to itself
 
-	InForce func() guild.Hash // hash of the whole policy; named in the message. None if nil
-	// Settle checks the services of a restored matrix against what is announced now, and quarantines what is stale. It
-	// may be called again. Nothing is checked if nil.
+	InForce func() guild.Hash // hash of the whole policy, named in the message; optional
+	// Settle compares the services of a restored matrix with present announcements, and quarantines stale ones. It may be
+	// called again. If nil, nothing is compared.
 	Settle func(ctx context.Context, backup string) (services, unclaimed int, err error)
 
-	Off bool // no backup is made unless a person asks for it
+	Off bool // make no backup unless a person asks for it
 }
 
-// rest is how long what follows from a first significant change is waited for: a verdict moves trust, and that a status.
+// rest is the time between a first significant change and its backup, because one change causes others: a verdict moves
+// trust, and trust moves a status.
 const rest = time.Minute
 
-// Part is a share of the matrix whose state is another step's.
+// Part is the part of the matrix that one step owns.
 type Part struct {
 	Name string
-	Rows func() map[string]json.RawMessage // JSON, without anything that only this node's history determines
-	// Restore makes rows those of a backup; nil restores nothing. It may be called again.
+	Rows func() map[string]json.RawMessage // JSON that does not depend on this node's own history
+	// Restore sets rows to those of a backup. It may be called again. If nil, nothing is restored.
 	Restore func(ctx context.Context, rows map[string]json.RawMessage, backup string) error
 }
 
@@ -64,7 +65,7 @@ type Step struct {
 	fold *Fold
 
 	mu   sync.Mutex
-	idle uint64 // significant entry up to which there was nothing to be backed up
+	idle uint64 // the significant entry up to which there was nothing to back up
 
 	restoring sync.Mutex
 }
@@ -75,10 +76,10 @@ func New(c Config, f *Fold) *Step { return &Step{c: c, fold: f} }
 // List lists the latest backups that this node made, the latest first.
 func (s *Step) List() []Backup { return s.fold.List() }
 
-// Unfinished is the backup that was being restored when the process died.
+// Unfinished returns the backup that was being restored when the process died.
 func (s *Step) Unfinished() (backup string, ok bool) { return s.fold.Unfinished() }
 
-// Due lists the message that no relay has yet, else the backup to be made. It implements due.Source.
+// Due lists the message that no relay has yet, or else the backup that is due. It implements due.Source.
 func (s *Step) Due(time.Time) []due.Work {
 	now := s.fold.view()
 	if now.Pending != nil {
@@ -113,7 +114,7 @@ func (s *Step) Due(time.Time) []due.Work {
 	}}
 }
 
-// record notes a backup, unless there was another one meanwhile, or one is being restored.
+// record records a backup, unless another one was made meanwhile or one is being restored.
 func (s *Step) record(made fact.BackupMade, ended int, asked bool) due.Decision {
 	return func(tx *journal.Tx) error {
 		if now := s.fold.view(); now.Pending == nil && now.Ended == ended && (asked || now.Chosen == nil) {
@@ -123,7 +124,7 @@ func (s *Step) record(made fact.BackupMade, ended int, asked bool) due.Decision 
 	}
 }
 
-// send publishes the message of a backup: the same one, however often.
+// send publishes the message of a backup. Each try sends the same event.
 func (s *Step) send(m made) due.Work {
 	return due.Work{
 		Key: due.Publishing(m.Event.ID), Guard: fact.BackupSubject,
@@ -143,8 +144,8 @@ func (s *Step) send(m made) due.Work {
 	}
 }
 
-// tell publishes the message, and the note that says the same. Either names the backup, so that it is enough when relays
-// take one of them; what no relay could be asked for is tried again.
+// tell publishes the message and the note with the same content. Each of them names the backup, so it is enough if
+// relays take one. If no relay could be reached for one of them, the effect is tried again later.
 func (s *Step) tell(ctx context.Context, m made, relays []string) error {
 	err := s.pass(ctx, m.Event, relays)
 	if m.Note == nil || errors.Is(err, due.ErrLater) {
@@ -168,9 +169,9 @@ func (s *Step) pass(ctx context.Context, e nostr.Event, relays []string) error {
 	return s.c.Publish(ctx, v, relays)
 }
 
-// Now makes a backup that a person asks for, and waits until its message is at a relay or was given up. If nothing has
-// changed since the latest one, and that can still be fetched, it is that one; and if one is on its way, it is that. Errors
-// to match: ErrEmpty, ErrTooLarge, ErrRestoring.
+// Now makes a backup at a person's request, and waits until a relay has its message or the effect was given up. If
+// nothing has changed since the latest backup, and that can still be fetched, it returns that one. If a backup is being
+// sent, it waits for that one. Errors match ErrEmpty, ErrTooLarge or ErrRestoring.
 func (s *Step) Now(ctx context.Context) (Backup, error) {
 	if !s.restoring.TryLock() {
 		return Backup{}, fmt.Errorf("back up: %w", ErrRestoring)
@@ -198,7 +199,7 @@ func (s *Step) Now(ctx context.Context) (Backup, error) {
 	}
 }
 
-// ask makes the backup that a person asks for, and returns its id.
+// ask makes the backup for Now, and returns its id.
 func (s *Step) ask(ctx context.Context) (id string, err error) {
 	now := s.fold.view()
 	if now.Pending != nil {
@@ -215,12 +216,12 @@ func (s *Step) ask(ctx context.Context) (id string, err error) {
 		return "", err
 	}
 	if now = s.fold.view(); now.Pending != nil {
-		return now.Pending.ID, nil // this one, or another that was made meanwhile
+		return now.Pending.ID, nil // the new one, or another that was made meanwhile
 	}
 	return made.Backup, nil
 }
 
-// ErrEmpty is why nothing is backed up: nothing was learned yet.
+// ErrEmpty is returned if there is nothing to back up, because nothing was learned yet.
 var ErrEmpty = fmt.Errorf("the matrix is empty: %w", errNothing)
 
 var (
@@ -275,7 +276,7 @@ func (s *Step) make(ctx context.Context, cause string, asked bool) (fact.BackupM
 	if err != nil {
 		return fact.BackupMade{}, err
 	}
-	at := max(nostr.Timestamp(now.Unix()), s.fold.view().Noted+1) // or relays would keep the one before
+	at := max(nostr.Timestamp(now.Unix()), s.fold.view().Noted+1) // relays keep the note with the latest date
 	note, err := dm.Note(ctx, s.c.Keyer, s.c.PubKey, messageType, content, at)
 	if err != nil {
 		return fact.BackupMade{}, err
@@ -283,8 +284,9 @@ func (s *Step) make(ctx context.Context, cause string, asked bool) (fact.BackupM
 	return fact.BackupMade{Backup: m.id(), Matrix: matrix, Through: through, URLs: m.URLs, Size: m.Size, Cause: cause, Message: wrap, Note: &note}, nil
 }
 
-// take has the parts write their rows, as nearly at one moment as they can: what the journal had before they began is in
-// them. While entries go on being added it is tried a few times.
+// take returns the rows of all parts and the last entry that is certainly in them. The parts are not locked together,
+// so an entry may be added between two of them. Then take tries again, a few times. After that a later entry may be in
+// some parts only. It counts as not backed up.
 func (s *Step) take() (through uint64, all rows, err error) {
 	const times = 3
 	for range times {
@@ -296,8 +298,8 @@ func (s *Step) take() (through uint64, all rows, err error) {
 	return through, all, err
 }
 
-// previous is the matrix of the latest backup, from where that is stored. One that is not there any more is as good as
-// none: the message then has to say everything.
+// previous returns the id and the matrix of the latest backup, if it can still be fetched. Otherwise the next message
+// cannot refer to it and has to contain everything.
 func (s *Step) previous(ctx context.Context, last *made) (guild.Hash, rows) {
 	if last == nil {
 		return guild.Hash{}, nil
@@ -317,7 +319,8 @@ func (s *Step) previous(ctx context.Context, last *made) (guild.Hash, rows) {
 	return m.Backup, all
 }
 
-// read opens a message or a note of ours to ourselves about a backup. What is none is errOther, or ErrNewer.
+// read opens a message or a note of this node to itself about a backup. It returns errOther if it is something else,
+// and ErrNewer for a later version.
 func (s *Step) read(ctx context.Context, v guild.Verified) (message, error) {
 	if v.Event().Kind == kindNote {
 		content, err := dm.ReadNote(ctx, s.c.Keyer, s.c.PubKey, messageType, v)

@@ -22,7 +22,7 @@ import (
 	"guild/internal/policy"
 )
 
-// A change is significant if a status changed, or if trust moved by 0.1 or more since the latest backup (section 3.3.4,
+// A change is significant if a status changed, or if trust moved by 0.1 or more since the latest backup (section 3.3.4
 // and what was decided about it).
 func TestWhichChangesAreSignificant(t *testing.T) {
 	const before = 1 // trust of 0.50 in service 1 is backed up
@@ -59,7 +59,7 @@ func TestWhichChangesAreSignificant(t *testing.T) {
 	}
 }
 
-func TestTheFirstSignificantChangeIsBackedUpAfterAMinuteAndTheNextAfterAnHour(t *testing.T) {
+func TestBackupDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, newCloud())
 		w.run()
@@ -96,11 +96,11 @@ func TestTheFirstSignificantChangeIsBackedUpAfterAMinuteAndTheNextAfterAnHour(t 
 	})
 }
 
-func TestNothingIsBackedUpTwiceAndNothingIsNot(t *testing.T) {
+func TestNoNeedlessBackup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, newCloud())
 		w.run()
-		w.happens(fact.VariableChanged{Name: fact.Parallelism}) // of which neither part has a row
+		w.happens(fact.VariableChanged{Name: fact.Parallelism}) // no part has a row for it
 		w.pass(2 * time.Hour)
 		if len(w.cloud.messages()) != 0 || w.puts != 0 {
 			t.Error("an empty matrix was backed up")
@@ -124,7 +124,7 @@ func TestNothingIsBackedUpTwiceAndNothingIsNot(t *testing.T) {
 	})
 }
 
-func TestOffMakesNoBackupUnlessAskedTo(t *testing.T) {
+func TestOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, newCloud())
 		w.config.Off = true
@@ -141,7 +141,7 @@ func TestOffMakesNoBackupUnlessAskedTo(t *testing.T) {
 	})
 }
 
-func TestAPersonHasABackupMadeWithoutWaiting(t *testing.T) {
+func TestNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, newCloud())
 		w.run()
@@ -167,7 +167,7 @@ func TestAPersonHasABackupMadeWithoutWaiting(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeStoredIsGivenUpUntilTheNextSignificantChange(t *testing.T) {
+func TestUploadGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, newCloud())
 		w.run()
@@ -190,7 +190,7 @@ func TestWhatCannotBeStoredIsGivenUpUntilTheNextSignificantChange(t *testing.T) 
 	})
 }
 
-func TestAMessageThatNoRelayTakesIsGivenUp(t *testing.T) {
+func TestMessageGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, newCloud())
 		w.run()
@@ -213,7 +213,7 @@ func TestAMessageThatNoRelayTakesIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestAMessageWaitsForARelayAsLongAsNoneCanBeReached(t *testing.T) {
+func TestMessageWaitsForRelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, newCloud())
 		w.run()
@@ -228,7 +228,7 @@ func TestAMessageWaitsForARelayAsLongAsNoneCanBeReached(t *testing.T) {
 	})
 }
 
-func TestWhatIsMovedWhileABackupIsMadeCountsOn(t *testing.T) {
+func TestChangeDuringBackup(t *testing.T) {
 	f := NewFold(policy.Default().Backup)
 	f.Apply(fact.Entry{Seq: 1, Facts: []fact.Fact{trusted(1, 0, 500_000), trusted(2, 0, 500_000)}})
 	f.Apply(fact.Entry{Seq: 2, Facts: []fact.Fact{trusted(1, 500_000, 540_000)}})
@@ -242,8 +242,8 @@ func TestWhatIsMovedWhileABackupIsMadeCountsOn(t *testing.T) {
 	}
 }
 
-// A message of 28 KiB is what relays take. What has changed is left out where it would not fit, and the snapshot has it.
-func TestTheDifferenceIsLeftOutWhereItIsTooLarge(t *testing.T) {
+// Relays accept a message of 28 KiB. A larger difference is left out, but it is in the snapshot.
+func TestLargeDifferenceIsLeftOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, newCloud())
 		w.run()
@@ -276,9 +276,9 @@ func TestTheDifferenceIsLeftOutWhereItIsTooLarge(t *testing.T) {
 	})
 }
 
-// The process dies after any entry of a history with three backups. What is published is never anything else than it would
-// have been, and nothing is backed up twice.
-func TestAProcessThatDiesAtAnyEntryBacksUpTheSame(t *testing.T) {
+// The process dies after each entry of a history with three backups. It publishes the same as a process that does not
+// die, and backs nothing up twice.
+func TestKilledAtEveryEntry(t *testing.T) {
 	script := [][]fact.Fact{
 		{trusted(1, 0, 600_000), moved(1, "", guild.Active)},
 		{trusted(2, 0, 450_000), trusted(1, 600_000, 640_000)},
@@ -382,7 +382,7 @@ func (w *world) agrees(end guild.Hash) {
 	}
 }
 
-// history draws entries of a node that backs up, of which not all make sense.
+// history draws entries of a node that makes backups, some of them contradictory.
 func history(t *rapid.T) (all []fact.Entry) {
 	one := rapid.SampledFrom([]fact.Fact{
 		trusted(1, 0, 450_000), trusted(1, 450_000, 500_000), trusted(2, 0, 900_000), moved(1, guild.Active, guild.Suspended),
@@ -398,11 +398,11 @@ func history(t *rapid.T) (all []fact.Entry) {
 
 var event = mustSign()
 
-func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
+func TestFoldSnapshot(t *testing.T) {
 	foldtest.GoesOn(t, func() *Fold { return NewFold(policy.Default().Backup) }, history, nil)
 }
 
-func TestAGarbledSnapshotIsRefusedAndChangesNothing(t *testing.T) {
+func TestBadSnapshot(t *testing.T) {
 	f := NewFold(policy.Default().Backup)
 	f.Apply(fact.Entry{Seq: 1, Facts: []fact.Fact{trusted(1, 0, 500_000)}})
 	foldtest.Refuses(t, f, foldtest.Partial(t, f)...)

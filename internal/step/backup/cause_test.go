@@ -11,7 +11,7 @@ import (
 	"guild/internal/policy"
 )
 
-func TestAPersonReadsWhatMadeABackupDue(t *testing.T) {
+func TestCauseText(t *testing.T) {
 	s := service(1)
 	short := nip19.EncodeNpub(s.PubKey)[:10] + "…"
 	for _, c := range []struct {

@@ -17,21 +17,21 @@ import (
 	"guild/internal/hand/dm"
 )
 
-// version is that of the snapshot and of the message.
+// version is the version of the snapshot and of the message.
 const version = 1
 
-// The bounds of what is made and read, in bytes.
+// Limits of the data that is written and read, in bytes.
 const (
 	maxDocument   = 256 << 20 // JSON
-	maxSealed     = 64 << 20  // what Blossom servers take as a rule, guild's own among them
+	maxSealed     = 64 << 20  // what Blossom servers usually accept, including guild's own
 	maxDifference = 24 << 10
-	maxMessage    = dm.MaxRumor - 1024 // as it stands in the message, in quotes
+	maxMessage    = dm.MaxRumor - 1024 // as a JSON string
 
 	maxURLs = 16
 	maxURL  = 1024
 )
 
-// ErrTooLarge is why a matrix is not backed up.
+// ErrTooLarge is returned for a matrix that is too large for a backup.
 var ErrTooLarge = fmt.Errorf("a backup has at most %d MiB of JSON, and %d MiB sealed", maxDocument>>20, maxSealed>>20)
 
 // document is the snapshot: canonical JSON, compressed with zstd, and sealed.
@@ -39,11 +39,11 @@ type document struct {
 	Version int    `json:"version"`
 	Guild   string `json:"guild"`   // public key, hex
 	Made    int64  `json:"made"`    // Unix ms
-	Through uint64 `json:"through"` // the last entry that is surely in it
+	Through uint64 `json:"through"` // the last entry that is certainly in it
 	Parts   rows   `json:"parts"`
 }
 
-// seal writes the snapshot as it is stored.
+// seal returns the snapshot as it is stored.
 func (d document) seal() ([]byte, blossom.Sealed, error) {
 	plain, err := canon.Marshal(d)
 	if err != nil {
@@ -64,7 +64,7 @@ func (d document) seal() ([]byte, blossom.Sealed, error) {
 	return stored.Bytes(), sealed, err
 }
 
-// open reads the snapshot that a message names, and checks that it is that one.
+// open opens the snapshot that a message names, and checks that it belongs to the message.
 func (m message) open(stored []byte, us nostr.PubKey) (rows, error) {
 	key, err := blossom.ParseKey(m.Key)
 	if err != nil {
@@ -87,7 +87,7 @@ func (m message) open(stored []byte, us nostr.PubKey) (rows, error) {
 	return d.Parts, m.check(d.Parts)
 }
 
-// unpack reads a compressed snapshot.
+// unpack decompresses and decodes a snapshot.
 func unpack(packed io.Reader) (document, error) {
 	var d document
 	r, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxDocument), zstd.WithDecoderLowmem(true))
@@ -113,7 +113,7 @@ func unpack(packed io.Reader) (document, error) {
 	return d, nil
 }
 
-// check compares rows with the matrix that the message names.
+// check compares the hash of rows with the matrix that the message names.
 func (m message) check(all rows) error {
 	h, err := all.hash()
 	if err == nil && h != m.Matrix {
@@ -122,10 +122,10 @@ func (m message) check(all rows) error {
 	return err
 }
 
-// messageType tells our messages to ourselves from others.
+// messageType distinguishes messages about backups from others.
 const messageType = "guild.backup"
 
-// message is what a private message to ourselves says of a backup, as JSON.
+// message is the content of a private message to this node about a backup, as JSON.
 type message struct {
 	Type    string     `json:"type"`
 	Version int        `json:"version"`
@@ -134,18 +134,18 @@ type message struct {
 	Key     string     `json:"key"`    // opens it; hex
 	Plain   guild.Hash `json:"plain"`  // of the compressed snapshot
 	Size    int64      `json:"size"`   // bytes, sealed
-	Matrix  guild.Hash `json:"matrix"` // see Hash
+	Matrix  guild.Hash `json:"matrix"` // see the function Hash
 	Rows    int        `json:"rows"`
 	Made    int64      `json:"made"`    // Unix ms
-	Through uint64     `json:"through"` // entry of the journal
+	Through uint64     `json:"through"` // the last entry of the journal that is certainly in it
 	Policy  guild.Hash `json:"policy"`  // in force
 
-	Previous   guild.Hash  `json:"previous,omitzero"` // the backup that Difference starts from; without one it starts from nothing
+	Previous   guild.Hash  `json:"previous,omitzero"` // the backup on which Difference is based; zero if it is based on nothing
 	Difference *difference `json:"difference,omitempty"`
-	Truncated  bool        `json:"truncated,omitempty"` // it is too large, and left out
+	Truncated  bool        `json:"truncated,omitempty"` // the difference is too large and left out
 }
 
-// encode writes the message, with what it says of the difference only if that is small enough.
+// encode returns the message as JSON. It leaves the difference out if that is too large.
 func (m message) encode(d difference) (string, error) {
 	m.Difference = &d
 	text, err := canon.Marshal(m)
@@ -167,10 +167,10 @@ func (m message) encode(d difference) (string, error) {
 	return string(text), err
 }
 
-// errOther is why a message is passed over: it is about something else, or says nothing.
+// errOther matches errors about a message that is ignored: it is about something else, or invalid.
 var errOther = errors.New("not a message about a backup")
 
-// decodeMessage reads the content of a message to ourselves. Errors to match: errOther, ErrNewer.
+// decodeMessage decodes the content of a message to this node. Errors match errOther or ErrNewer.
 func decodeMessage(content string) (message, error) {
 	var m message
 	if len(content) > dm.MaxContent || json.Unmarshal([]byte(content), &m) != nil || m.Type != messageType {
@@ -191,5 +191,5 @@ func decodeMessage(content string) (message, error) {
 	return m, nil
 }
 
-// id is how a backup is called in facts.
+// id returns the name of the backup in facts.
 func (m message) id() string { return m.Backup.Hex() }

@@ -11,31 +11,34 @@ import (
 	"guild"
 )
 
-// The bounds of looking for messages. Anybody may send us any number, of which nothing is kept but the ids.
+// Limits of the search for messages. Anybody can send this node any number of messages. Only their ids are kept in
+// memory.
 const (
-	page     = 500       // events asked for at once
-	maxFound = 1_000_000 // at one relay
+	page     = 500       // events of one query
+	maxFound = 1_000_000 // of one relay
 	maxLook  = 10 * time.Minute
-	noteLook = time.Minute // where a note names a backup already
+	noteLook = time.Minute // if a note has named a backup already
 )
 
-// kindNote is the kind of our note about the latest backup.
+// kindNote is the kind of the note about the latest backup.
 const kindNote = nostr.KindApplicationSpecificData
 
-// Query is the Query of a relay.Pool.
+// Query is the method Query of relay.Pool.
 type Query func(ctx context.Context, filters []nostr.Filter, urls ...string) ([]guild.Verified, error)
 
-// Find brings from relays what names backups of ours, each once: our note, which nobody can hide, and the private messages
-// to us among those of others. Gift wraps are dated at random, so that none is too old to be looked at; how many were is
-// looked. It takes ten minutes at most, and one where there is a note. The error is nil when at least one relay was read,
-// to its end or as far as that went.
+// Find reads from relays the events that name backups of this node: its note, and the private messages among those that
+// anybody has sent. It returns each once, and how many events it looked at. It takes ten minutes at most, and one
+// minute if it finds a note. The error is nil if at least one relay was read, at least in part.
+//
+// Others can hide the messages behind any number of gift wraps, because only the recipient can tell whose they are, and
+// because their dates are random. They cannot hide the note, which is found by the node's own key.
 func (s *Step) Find(ctx context.Context, query Query, relays []string) (found []guild.Verified, looked int, err error) {
 	all := map[nostr.ID]guild.Verified{}
 	for _, url := range relays {
 		notes, err := query(ctx, []nostr.Filter{{Kinds: []nostr.Kind{kindNote}, Authors: []nostr.PubKey{s.c.PubKey},
 			Tags: nostr.TagMap{"d": {messageType}}, Limit: page}}, url)
 		if err != nil {
-			continue // it fails once more below
+			continue // the search below reports the error
 		}
 		if err := s.sift(ctx, notes, all); err != nil {
 			return nil, looked, fmt.Errorf("look for backups: %w", err)
@@ -63,13 +66,13 @@ func (s *Step) Find(ctx context.Context, query Query, relays []string) (found []
 	return found, looked, fmt.Errorf("look for private messages: %w", errors.Join(errs...))
 }
 
-// find reads the gift wraps at one relay page by page, back from the newest.
+// find reads the gift wraps at one relay page by page, from the newest to the oldest.
 func (s *Step) find(ctx context.Context, query Query, url string, patience time.Duration, all map[nostr.ID]guild.Verified) (looked int, err error) {
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	filter := nostr.Filter{Kinds: []nostr.Kind{nostr.KindGiftWrap}, Tags: nostr.TagMap{"p": {s.c.PubKey.Hex()}}, Limit: page}
 	seen := map[nostr.ID]bool{}
-	barren := 0 // pages in a row with nothing new
+	barren := 0 // pages in a row without a new event
 	for len(seen) < maxFound {
 		events, err := query(limited, []nostr.Filter{filter}, url)
 		if err == nil {
@@ -78,7 +81,7 @@ func (s *Step) find(ctx context.Context, query Query, url string, patience time.
 		}
 		switch {
 		case err != nil && limited.Err() != nil && ctx.Err() == nil && len(seen) > 0:
-			return len(seen), nil // it has more than there is time for
+			return len(seen), nil // the relay has more than there is time for
 		case err != nil:
 			return len(seen), err
 		}
@@ -90,15 +93,16 @@ func (s *Step) find(ctx context.Context, query Query, url string, patience time.
 		case filter.Until <= 0:
 			return len(seen), nil
 		case barren > 1:
-			return len(seen), nil // it was asked for what is older than all of these, and does not look at that
+			return len(seen), nil // the relay returns the same events for an earlier date
 		case barren == 1:
-			filter.Until-- // that second has been read as far as the relay gives it
+			filter.Until-- // the relay returns no more events of this second
 		}
 	}
 	return len(seen), nil
 }
 
-// unseen leaves the events that were not seen before, and finds the date of the oldest of all, 0 where there are none.
+// unseen returns the events that were not seen before, and the date of the oldest of all events, or 0 if there are
+// none.
 func unseen(events []guild.Verified, until nostr.Timestamp, seen map[nostr.ID]bool) (fresh []guild.Verified, oldest nostr.Timestamp) {
 	if len(events) == 0 {
 		return nil, 0
@@ -116,7 +120,7 @@ func unseen(events []guild.Verified, until nostr.Timestamp, seen map[nostr.ID]bo
 	return fresh, until
 }
 
-// sift keeps what names a backup of ours.
+// sift keeps the events that name a backup of this node.
 func (s *Step) sift(ctx context.Context, events []guild.Verified, all map[nostr.ID]guild.Verified) error {
 	for _, v := range events {
 		_, err := s.read(ctx, v)

@@ -17,7 +17,7 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// junk are gift wraps for us that only say so, dated by the second from the newest on back.
+// junk returns gift wraps that are addressed to this node but cannot be opened, one for each second back from newest.
 func junk(t *testing.T, count int, newest nostr.Timestamp) (all []guild.Verified) {
 	t.Helper()
 	for n := range count {
@@ -30,7 +30,7 @@ func junk(t *testing.T, count int, newest nostr.Timestamp) (all []guild.Verified
 	return all
 }
 
-// gives is a relay that has these events, the newest first, and keeps no notes.
+// gives returns the Query of a relay that has these events, the newest first, and no notes.
 func gives(all []guild.Verified) Query {
 	return func(_ context.Context, filters []nostr.Filter, _ ...string) (events []guild.Verified, err error) {
 		f := filters[0]
@@ -46,7 +46,7 @@ func gives(all []guild.Verified) Query {
 	}
 }
 
-func TestABackupIsFoundBehindTenThousandWrapsOfOthers(t *testing.T) {
+func TestFindBehindForeignWraps(t *testing.T) {
 	w := newWorld(t, newCloud())
 	content, err := message{Type: messageType, Version: version, Backup: guild.Sum([]byte("b")), Key: guild.Sum([]byte("k")).Hex(),
 		Plain: guild.Sum([]byte("p")), Matrix: guild.Sum([]byte("m")), Made: 1}.encode(difference{})
@@ -68,8 +68,8 @@ func TestABackupIsFoundBehindTenThousandWrapsOfOthers(t *testing.T) {
 	}
 }
 
-// A relay gives more of others' gift wraps than anybody can read, and none of ours. The note is asked for by our key.
-func TestNobodyCanHideTheNoteAboutABackup(t *testing.T) {
+// A relay returns more of others' gift wraps than can be read, and none of ours. The note is found by our key.
+func TestNoteCannotBeHidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := lived(t)
 		want, newest := w.hash(), w.opened()[0]
@@ -97,7 +97,7 @@ func TestNobodyCanHideTheNoteAboutABackup(t *testing.T) {
 	})
 }
 
-func TestTheNoteIsOfTheLatestBackupAndSaysNothingToOthers(t *testing.T) {
+func TestNoteOfLatestBackup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, newCloud())
 		w.run()
@@ -127,8 +127,8 @@ func TestTheNoteIsOfTheLatestBackupAndSaysNothingToOthers(t *testing.T) {
 	})
 }
 
-// Some relays take no gift wraps, and others no notes. Either names the backup.
-func TestOneOfTheMessageAndTheNoteIsEnough(t *testing.T) {
+// Some relays accept no gift wraps, and others no notes. Each of the two names the backup.
+func TestMessageOrNoteSuffices(t *testing.T) {
 	for refused, sent := range map[nostr.Kind]bool{nostr.KindGiftWrap: true, kindNote: true, 0: false} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, newCloud())
@@ -148,7 +148,7 @@ func TestOneOfTheMessageAndTheNoteIsEnough(t *testing.T) {
 	}
 }
 
-func TestABackupWaitsForARelayThatCanBeAskedForItsNote(t *testing.T) {
+func TestNoteWaitsForRelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, newCloud())
 		var back atomic.Bool

@@ -13,78 +13,78 @@ import (
 	"guild/internal/policy"
 )
 
-// maxKnown is how many backups are listed.
+// maxKnown limits the backups that are listed.
 const maxKnown = 50
 
-// Restoring is the signal of a provider's move, and the rule of a variable's change, that a restored backup brings. It is
-// fact.RuleRestored for trust.
+// Restoring is the signal of provider moves and the rule of variable changes that restore a backup. For trust the rule
+// is fact.RuleRestored.
 const Restoring = fact.RuleRestored
 
-// Fold is what has changed since the latest backup, and which backups there were.
+// Fold holds the changes since the latest backup, and the backups that were made.
 type Fold struct {
 	*fold.State[state]
-	delta guild.Trust // of trust, that is significant
+	delta guild.Trust // the change of trust from which on it is significant
 }
 
 type state struct {
-	Bases   fold.Table[string, base] `json:"bases"`   // of the entries whose trust was moved since the latest backup
+	Bases   fold.Table[string, base] `json:"bases"`   // trust that moved since the latest backup, by task and service
 	Changed uint64                   `json:"changed"` // entry of the latest significant change
-	Covered uint64                   `json:"covered"` // entry up to which those are backed up, or given up
-	Since   int64                    `json:"since"`   // Unix ms of the first of those that are not
+	Covered uint64                   `json:"covered"` // entry up to which changes are backed up, or given up
+	Since   int64                    `json:"since"`   // Unix ms of the first change after Covered
 	Cause   string                   `json:"cause"`   // the latest significant change, for a person
-	At      int64                    `json:"at"`      // Unix ms when a backup was made or given up; 0 for never
+	At      int64                    `json:"at"`      // Unix ms of the latest backup that was made or given up; 0 if there is none
 	Ended   int                      `json:"ended"`   // backups that were sent or given up
-	Pending *made                    `json:"pending"` // made, and not yet sent
-	Last    *made                    `json:"last"`    // the latest that was sent
+	Pending *made                    `json:"pending"` // made, but not sent yet
+	Last    *made                    `json:"last"`    // the latest one that was sent
 	Known   []Backup                 `json:"known"`   // at most maxKnown, the latest last
-	Chosen  *fact.BackupChosen       `json:"chosen"`  // being restored
-	Over    *fact.BackupRestored     `json:"over"`    // the latest that was restored
+	Chosen  *fact.BackupChosen       `json:"chosen"`  // the one that is being restored
+	Over    *fact.BackupRestored     `json:"over"`    // the latest one that was restored
 	Noted   nostr.Timestamp          `json:"noted"`   // date of the latest note
 }
 
-// base is the trust in an entry as the latest backup has it.
+// base is the trust in the latest backup.
 type base struct {
 	Trust guild.Trust `json:"trust"`
-	Seq   uint64      `json:"seq"` // entry that moved it last
+	Seq   uint64      `json:"seq"` // the entry that last moved it
 }
 
-// made is a backup with its message.
+// made is a backup and its message.
 type made struct {
 	Backup
 	Event nostr.Event  `json:"event"`
 	Note  *nostr.Event `json:"note,omitempty"`
 }
 
-// Backup is one that was made, as a person sees it.
+// Backup describes a backup of this node to a person.
 type Backup struct {
 	ID      string     `json:"backup"` // hash of the sealed snapshot, hex
 	Matrix  guild.Hash `json:"matrix"`
-	Through uint64     `json:"through"` // the last entry that is surely in it
+	Through uint64     `json:"through"` // the last entry that is certainly in it
 	URLs    []string   `json:"urls"`
 	Size    int64      `json:"size"` // bytes, sealed
 	Cause   string     `json:"cause"`
 	Made    int64      `json:"made"` // Unix ms
 	Message nostr.ID   `json:"message"`
 
-	Sent   int64    `json:"sent,omitempty"` // Unix ms; 0 while no relay has the message
+	Sent   int64    `json:"sent,omitempty"` // Unix ms; 0 until a relay has the message
 	Relays []string `json:"relays,omitempty"`
 	Failed string   `json:"failed,omitempty"` // why the message was given up
 }
 
-// NewFold returns an empty fold. What is significant follows from the policy.
+// NewFold returns an empty fold. The policy defines which changes are significant.
 func NewFold(p policy.Backup) *Fold {
 	return &Fold{State: fold.NewState[state]("backup", 2), delta: p.Delta}
 }
 
 // List lists the latest backups, the latest first.
 func (f *Fold) List() []Backup {
-	all := []Backup{} // an array in JSON, if it is empty, too
+	all := []Backup{} // not nil, so that it is an array in JSON
 	f.View(func(s *state) { all = append(all, s.Known...) })
 	slices.Reverse(all)
 	return all
 }
 
-// Unfinished is the backup that was being restored when the process died; restoring it again finishes that.
+// Unfinished returns the backup that was being restored when the process died. Restoring it again completes it.
 func (f *Fold) Unfinished() (backup string, ok bool) {
 	chosen := f.view().Chosen
 	if chosen == nil {
@@ -93,7 +93,7 @@ func (f *Fold) Unfinished() (backup string, ok bool) {
 	return chosen.Backup, true
 }
 
-// view returns the state without Bases and Known, which decisions do not look at.
+// view returns the state without Bases and Known, which decisions do not need and which are expensive to copy.
 func (f *Fold) view() state {
 	return fold.Read(f.State, func(s *state) state {
 		v := *s
@@ -154,7 +154,7 @@ func (s *state) apply(one fact.Fact, e fact.Entry, delta guild.Trust) {
 	}
 }
 
-// moved compares trust with what the latest backup has: many small steps may add up to a significant change.
+// moved compares trust with that in the latest backup, because many small steps may add up to a significant change.
 func (s *state) moved(c fact.TrustChanged, e fact.Entry, delta guild.Trust) {
 	entry := c.Task + "\x00" + c.Service.PubKey.Hex() + "\x00" + c.Service.D
 	b, known := s.Bases.Get(entry)
@@ -175,12 +175,12 @@ func (s *state) changed(e fact.Entry, cause string) {
 	s.Changed, s.Cause = e.Seq, cause
 }
 
-// named is a service for a person, whose key the verbs take as it is written here.
+// named formats a service for a person. Commands accept the key in this form.
 func named(s guild.Service) string {
 	return fmt.Sprintf("%.10s… (%s)", nip19.EncodeNpub(s.PubKey), guild.Cut(s.D, 40))
 }
 
-// variableChanged says for a person what another value of a variable changes.
+// variableChanged tells a person what a change of a variable affects.
 func variableChanged(c fact.VariableChanged) string {
 	about := guild.Cut(c.Key, 80)
 	switch {
@@ -201,7 +201,8 @@ func variableChanged(c fact.VariableChanged) string {
 	return "the variable " + guild.Cut(c.Name, 80)
 }
 
-// sent forgets what is in the backup. What was moved while it was made may not be in it, and counts on.
+// sent forgets the changes that are in the backup. Trust that moved while the backup was made may not be in it, and is
+// kept.
 func (s *state) sent(one fact.BackupSent, at int64) {
 	p := s.Pending
 	if p == nil || p.ID != one.Backup {
@@ -221,7 +222,7 @@ func (s *state) sent(one fact.BackupSent, at int64) {
 	s.Bases = rest
 }
 
-// failed leaves everything to the next significant change.
+// failed gives up the changes so far. The next significant change makes another backup due.
 func (s *state) failed(one fact.BackupFailed, e fact.Entry) {
 	if p := s.Pending; p != nil && p.ID == one.Backup {
 		now := p.Backup
@@ -233,7 +234,7 @@ func (s *state) failed(one fact.BackupFailed, e fact.Entry) {
 	s.Ended++
 }
 
-// note replaces what is known of a backup.
+// note replaces the entry of a known backup.
 func (s *state) note(b Backup) {
 	known := slices.Clone(s.Known)
 	for i := range known {

@@ -13,7 +13,7 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// Why a backup is not restored.
+// The reasons why a backup is not restored.
 var (
 	ErrNone      = errors.New("no backup of this key was found")
 	ErrGone      = errors.New("no snapshot can be had any more")
@@ -22,16 +22,16 @@ var (
 	ErrRestoring = errors.New("a backup is being restored already")
 )
 
-// maxChain is how many differences are put together at most.
+// maxChain limits the differences that are applied to one snapshot.
 const maxChain = 100
 
-// Options say which backup is restored, and on what.
+// Options choose the backup to restore.
 type Options struct {
-	Backup string // its id or the beginning of it; the newest that can be had if empty
-	Force  bool   // even if the node has learned something else
+	Backup string // its id or the beginning of it; if empty, the newest that can be fetched
+	Force  bool   // also if the node has learned something else
 }
 
-// Report says what was restored.
+// Report is the result of a restore.
 type Report struct {
 	Backup      string     `json:"backup"`
 	Matrix      guild.Hash `json:"matrix"`
@@ -40,13 +40,13 @@ type Report struct {
 	Policy      guild.Hash `json:"policy,omitzero"` // in force when it was made
 	Rows        int        `json:"rows"`
 	Services    int        `json:"services"`
-	Unclaimed   int        `json:"unclaimed"`        // services that nobody announces any more
-	Differences int        `json:"differences"`      // that were put together, for the snapshot itself was gone
-	Passed      []string   `json:"passed,omitempty"` // newer backups that could not be had
-	Exact       bool       `json:"exact"`            // the matrix is that of the backup now
+	Unclaimed   int        `json:"unclaimed"`        // services without an announcement
+	Differences int        `json:"differences"`      // number of differences that were applied, because the snapshot itself was gone
+	Passed      []string   `json:"passed,omitempty"` // newer backups that could not be fetched
+	Exact       bool       `json:"exact"`            // the matrix is now that of the backup
 }
 
-// Found is a backup that the messages at relays name.
+// Found is a backup that is named by messages at relays.
 type Found struct {
 	Backup  string     `json:"backup"`
 	Matrix  guild.Hash `json:"matrix"`
@@ -57,7 +57,7 @@ type Found struct {
 	URLs    []string   `json:"urls"`
 }
 
-// Look lists the backups that gift wraps to us name, the newest first. Whatever others sent us is passed over.
+// Look lists the backups that this node's own gift wraps name, the newest first. It ignores those of others.
 func (s *Step) Look(ctx context.Context, wraps []guild.Verified) ([]Found, error) {
 	all, err := s.messages(ctx, wraps)
 	if err != nil {
@@ -70,9 +70,10 @@ func (s *Step) Look(ctx context.Context, wraps []guild.Verified) ([]Found, error
 	return found, nil
 }
 
-// Restore takes over the matrix of a backup that gift wraps to us name: the newest whose snapshot can be had, or can be
-// put together from an older one and what the messages since say has changed. Errors to match: ErrNone, ErrGone,
-// ErrNotEmpty, ErrNewer, ErrRestoring. After a kill it is called again, and ends what was begun.
+// Restore restores the matrix of a backup that this node's own gift wraps name. It takes the newest whose snapshot can
+// be fetched, or can be computed from an older snapshot and the differences in the messages since. Errors match
+// ErrNone, ErrGone, ErrNotEmpty, ErrNewer or ErrRestoring. After a crash it has to be called again, and completes the
+// restore.
 func (s *Step) Restore(ctx context.Context, wraps []guild.Verified, o Options) (Report, error) {
 	if !s.restoring.TryLock() {
 		return Report{}, ErrRestoring
@@ -88,7 +89,7 @@ func (s *Step) Restore(ctx context.Context, wraps []guild.Verified, o Options) (
 	return Report{}, fmt.Errorf("restore: %w", err)
 }
 
-// messages opens what is ours, each backup once, the newest first. Those made at the same moment are in the order of
+// messages returns the messages of this node, each backup once, the newest first and those of one time in the order of
 // their ids.
 func (s *Step) messages(ctx context.Context, wraps []guild.Verified) ([]message, error) {
 	seen := map[guild.Hash]bool{}
@@ -121,7 +122,7 @@ type choice struct {
 	passed      []string
 }
 
-// choose finds the newest backup that can be had. One whose restoring was begun goes first.
+// choose returns the newest backup that can be fetched. A backup whose restore was begun comes first.
 func (s *Step) choose(ctx context.Context, all []message, o Options) (choice, error) {
 	wanted := all
 	begun, unfinished := s.fold.Unfinished()
@@ -155,15 +156,15 @@ func (s *Step) choose(ctx context.Context, all []message, o Options) (choice, er
 	return choice{}, why
 }
 
-// chain puts matrices together.
+// chain computes matrices from snapshots and differences.
 type chain struct {
 	step *Step
 	all  map[guild.Hash]message
 	gone map[guild.Hash]error
 }
 
-// matrix is the matrix that a message names: its snapshot, or that of the nearest before it that is still there, and
-// what has changed since.
+// matrix returns the matrix that a message names. It is its snapshot, or the nearest earlier snapshot with the
+// differences since.
 func (c *chain) matrix(ctx context.Context, m message) (found rows, differences int, err error) {
 	var later []message
 	for at := m; ; {
@@ -187,7 +188,7 @@ func (c *chain) matrix(ctx context.Context, m message) (found rows, differences 
 	return found, len(later), m.check(found)
 }
 
-// snapshot fetches a snapshot; one that was not there is not asked for again.
+// snapshot fetches a snapshot. It asks only once for one that is gone.
 func (c *chain) snapshot(ctx context.Context, m message) (rows, error) {
 	if err := c.gone[m.Backup]; err != nil {
 		return nil, err
@@ -199,8 +200,10 @@ func (c *chain) snapshot(ctx context.Context, m message) (rows, error) {
 	return found, err
 }
 
-// restore takes a matrix over. The choice is on record before anything of it is: a node that dies between has no backup
-// made of a part, and goes on with it.
+// restore restores a matrix.
+//
+// It records the choice before anything else changes. A node that dies in between then makes no backup of a part of the
+// matrix, which would be newer than the whole one, and can complete the restore without being forced.
 func (s *Step) restore(ctx context.Context, c choice, o Options) (Report, error) {
 	r := Report{Backup: c.id(), Matrix: c.Matrix, Made: c.Made, Through: c.Through, Policy: c.Policy, Rows: c.rows.count(),
 		Differences: c.differences, Passed: c.passed}

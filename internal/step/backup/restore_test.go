@@ -36,7 +36,7 @@ func mustSign() nostr.Event {
 	return v.Event()
 }
 
-// lived is a world with three backups.
+// lived returns a world with three backups.
 func lived(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, newCloud())
@@ -54,8 +54,8 @@ func lived(t *testing.T) *world {
 }
 
 // A machine is lost with its disk. Another one with the same key finds its messages at a relay and the snapshot on a
-// Blossom server, both real.
-func TestALostNodeIsRebuiltFromARelayAndABlossomServer(t *testing.T) {
+// Blossom server. Relay and server are real.
+func TestRestoreLostNode(t *testing.T) {
 	r, err := relayd.Open(relayd.Config{Dir: t.TempDir(), Addr: "127.0.0.1:0", Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestALostNodeIsRebuiltFromARelayAndABlossomServer(t *testing.T) {
 	}
 }
 
-// A relay gives 500 events at once, and anybody may send us any number of them, many of one second too.
+// A relay returns at most 500 events at once. Anybody can send any number of events, also many of the same second.
 func TestMessagesAreFoundBehindManyOthers(t *testing.T) {
 	var all []guild.Verified
 	for n := range 1_300 {
@@ -155,7 +155,7 @@ func TestMessagesAreFoundBehindManyOthers(t *testing.T) {
 	}
 }
 
-func TestARelayThatAlwaysSaysTheSameIsLeft(t *testing.T) {
+func TestRepeatingRelay(t *testing.T) {
 	wrap, err := guild.Sign(t.Context(), us, nostr.Event{Kind: nostr.KindGiftWrap, CreatedAt: 1_790_000_000, Tags: nostr.Tags{{"p", us.key.Hex()}}})
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestARelayThatAlwaysSaysTheSameIsLeft(t *testing.T) {
 		if asked++; asked > 10 {
 			return nil, errors.New("it is asked again and again")
 		}
-		return []guild.Verified{wrap}, nil // whatever time is asked for
+		return []guild.Verified{wrap}, nil // for any time
 	}
 	_, looked, err := newWorld(t, newCloud()).Find(t.Context(), relay, []string{"wss://relay.example.com"})
 	if err != nil || looked != 2 {
@@ -173,7 +173,7 @@ func TestARelayThatAlwaysSaysTheSameIsLeft(t *testing.T) {
 	}
 }
 
-func TestTheNewestBackupThatCanBeHadIsRestored(t *testing.T) {
+func TestRestoreNewest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := lived(t)
 		messages, end := w.opened(), w.hash()
@@ -211,7 +211,7 @@ func TestTheNewestBackupThatCanBeHadIsRestored(t *testing.T) {
 	})
 }
 
-// forget has relays lose a message.
+// forget removes a message from the relays.
 func (w *world) forget(m message) {
 	w.wraps = slices.DeleteFunc(w.wraps, func(v guild.Verified) bool {
 		got, err := w.read(w.Context(), v)
@@ -219,7 +219,7 @@ func (w *world) forget(m message) {
 	})
 }
 
-func TestASnapshotThatIsNotTheOneOfItsMessageIsPassedOver(t *testing.T) {
+func TestWrongSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := lived(t)
 		newest := w.opened()[0]
@@ -236,7 +236,7 @@ func TestASnapshotThatIsNotTheOneOfItsMessageIsPassedOver(t *testing.T) {
 	})
 }
 
-// say wraps a message about a backup as somebody.
+// say wraps a message about a backup, signed by a person.
 func say(t *testing.T, by person, m message) guild.Verified {
 	t.Helper()
 	text, err := canon.Marshal(m)
@@ -301,7 +301,7 @@ func request(t *testing.T) guild.Verified {
 	return v
 }
 
-func TestANodeThatHasLearnedSomethingElseIsNotOverwrittenUnlessForced(t *testing.T) {
+func TestRestoreNeedsForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := lived(t)
 		fresh := newWorld(t, w.cloud)
@@ -315,7 +315,7 @@ func TestANodeThatHasLearnedSomethingElseIsNotOverwrittenUnlessForced(t *testing
 	})
 }
 
-func TestABackupWithWhatThisProgramDoesNotKnowIsNotRestored(t *testing.T) {
+func TestRestoreNewerBackup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := lived(t)
 		fresh := newWorld(t, w.cloud)
@@ -326,7 +326,7 @@ func TestABackupWithWhatThisProgramDoesNotKnowIsNotRestored(t *testing.T) {
 	})
 }
 
-func TestARestoredMatrixIsCheckedAgainstWhatIsAnnounced(t *testing.T) {
+func TestRestoreChecksAnnouncements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := lived(t)
 		fresh := newWorld(t, w.cloud)
@@ -347,9 +347,9 @@ func TestARestoredMatrixIsCheckedAgainstWhatIsAnnounced(t *testing.T) {
 
 var errDied = errors.New("killed")
 
-// The process dies before any row is restored. Until the restoring is over no backup is made, of a part of the matrix, that
-// would be newer than the whole one; and it goes on without being forced.
-func TestAProcessThatDiesWhileItRestoresGoesOn(t *testing.T) {
+// The process dies before any row is restored. Until the restore is complete no backup is made, because a backup of a
+// part of the matrix would be newer than the whole one. The restore is continued without being forced.
+func TestKilledBeforeRow(t *testing.T) {
 	for row := range 5 {
 		synctest.Test(t, func(t *testing.T) {
 			w := lived(t)
@@ -392,8 +392,8 @@ func TestAProcessThatDiesWhileItRestoresGoesOn(t *testing.T) {
 	}
 }
 
-// The same, with the process dying after any entry of a restoring.
-func TestAProcessThatDiesAtAnyEntryOfARestoringComesToTheSameMatrix(t *testing.T) {
+// The process dies after each entry of a restore.
+func TestRestoreKilledAtEveryEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := lived(t)
 		whole, _, err := restored(t, w.cloud, Options{})
@@ -419,7 +419,7 @@ func TestAProcessThatDiesAtAnyEntryOfARestoringComesToTheSameMatrix(t *testing.T
 	})
 }
 
-func TestAPersonGivesUpRestoringByBackingUp(t *testing.T) {
+func TestBackupEndsRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := lived(t)
 		fresh := newWorld(t, w.cloud)
@@ -442,7 +442,7 @@ func TestAPersonGivesUpRestoringByBackingUp(t *testing.T) {
 	})
 }
 
-func TestTheHashOfAMatrixIsThatOfWhatWasLearned(t *testing.T) {
+func TestMatrixHash(t *testing.T) {
 	part := func(name, row string) Part {
 		return Part{Name: name, Rows: func() map[string]json.RawMessage {
 			if row == "" {
@@ -470,7 +470,7 @@ func TestTheHashOfAMatrixIsThatOfWhatWasLearned(t *testing.T) {
 	}
 }
 
-func TestADifferenceMakesOneMatrixOfAnother(t *testing.T) {
+func TestDifference(t *testing.T) {
 	row := func(s string) json.RawMessage { return json.RawMessage(s) }
 	a := rows{"trust": {"x": row("1"), "y": row("2"), "z": row("3")}, "state": {"x": row("4")}}
 	b := rows{"trust": {"x": row("1"), "y": row("5"), "w": row("6")}, "more": {"v": row("7")}}
@@ -507,7 +507,7 @@ func FuzzAMessageIsReadOrRefused(f *testing.F) {
 		rows{}.with(d)
 		again, err := m.encode(d)
 		if err != nil {
-			return // a row that has no canonical form
+			return // a row without a canonical form
 		}
 		if back, err := decodeMessage(again); err != nil || back.Backup != m.Backup || back.Made != m.Made {
 			t.Errorf("%q came back as %+v, %v", text, back, err)
@@ -515,7 +515,7 @@ func FuzzAMessageIsReadOrRefused(f *testing.F) {
 	})
 }
 
-// packed compresses as a snapshot is.
+// packed compresses as snapshots are compressed.
 func packed(plain []byte) ([]byte, error) {
 	w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"guild/canon"
 )
 
-// rows are a matrix: by the name of the part and the row's key. Parts without rows are left out.
+// rows is a matrix, by the name of the part and the key of the row. Parts without rows are left out.
 type rows map[string]map[string]json.RawMessage
 
-// Hash is the hash of a matrix: the same for two nodes that have learned the same, whatever their histories. A part
-// without rows changes nothing.
+// Hash returns the hash of a matrix. It is the same for two nodes that have learned the same, whatever their histories.
+// A part without rows does not change it.
 func Hash(parts []Part) (guild.Hash, error) {
 	all, err := rowsOf(parts)
 	if err != nil {
@@ -24,7 +24,7 @@ func Hash(parts []Part) (guild.Hash, error) {
 	return all.hash()
 }
 
-// rowsOf has all parts write their rows, each in canonical form.
+// rowsOf returns the rows of all parts in canonical form.
 func rowsOf(parts []Part) (rows, error) {
 	all := rows{}
 	for _, p := range parts {
@@ -65,13 +65,13 @@ func (r rows) equal(other rows) bool {
 	})
 }
 
-// difference is what makes one matrix of another.
+// difference contains the changes from one matrix to another.
 type difference struct {
 	Changed rows                `json:"changed,omitempty"`
-	Removed map[string][]string `json:"removed,omitempty"` // keys, in order
+	Removed map[string][]string `json:"removed,omitempty"` // keys, sorted
 }
 
-// since is what makes r of before.
+// since returns the difference from before to r.
 func (r rows) since(before rows) difference {
 	d := difference{rows{}, map[string][]string{}}
 	for name, of := range r {
@@ -100,7 +100,7 @@ func (r rows) since(before rows) difference {
 	return d
 }
 
-// with is r after a difference. It changes r.
+// with applies a difference to r and returns r.
 func (r rows) with(d difference) rows {
 	for name, of := range d.Changed {
 		if r[name] == nil {

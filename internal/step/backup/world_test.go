@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { journaltest.Main(m) }
 
-// person holds a key.
+// person is a key pair.
 type person struct {
 	*key.Signer
 	key nostr.PubKey
@@ -46,24 +46,24 @@ func service(n byte) guild.Service {
 	return guild.Service{PubKey: nostr.SecretKey{31: n + 10}.Public(), D: "solver"}
 }
 
-// trusted is trust in a service, moved by an attempt of ours.
+// trusted returns a change of trust in a service by an attempt of this node.
 func trusted(n byte, from, to guild.Trust) fact.Fact {
 	return fact.TrustChanged{Task: "python", Service: service(n), From: from, To: to, First: from == 0}
 }
 
-// moved is a service in another state.
+// moved returns a move of a service to another state.
 func moved(n byte, from, to guild.ProviderState) fact.Fact {
 	return fact.ProviderMoved{Service: service(n), From: from, To: to, Signal: "owner"}
 }
 
-// matrix is what the facts come to, and its own two parts: the trust in each service, and the state of each.
+// matrix is a fold with two parts: the trust in each service, and the state of each.
 type matrix struct {
 	mu    sync.RWMutex
 	trust map[string]trustRow
 	state map[string]stateRow
 }
 
-// saved is a matrix as its snapshot has it.
+// saved is the snapshot of a matrix.
 type saved struct {
 	Trust map[string]trustRow `json:"trust"`
 	State map[string]stateRow `json:"state"`
@@ -136,20 +136,20 @@ func (m *matrix) trustIn(n byte) guild.Trust {
 	return m.trust[service(n).PubKey.Hex()].Trust
 }
 
-// cloud is what outlives a machine: a server for blobs, and relays.
+// cloud outlives a machine: it is a blob server, and relays.
 type cloud struct {
 	mu    sync.Mutex
 	blobs map[guild.Hash][]byte
 	puts  int
 	wraps []guild.Verified
-	note  guild.Verified // the latest
-	down  error          // why nothing is taken or given
-	deaf  error          // why no relay takes anything
+	note  guild.Verified // the latest one
+	down  error          // if not nil, blobs are neither accepted nor returned
+	deaf  error          // if not nil, relays accept nothing
 }
 
 func newCloud() *cloud { return &cloud{blobs: map[guild.Hash][]byte{}} }
 
-// fails has what was stored be refused from now on; nil ends that.
+// fails sets the errors of the blob server and of the relays from now on; nil ends them.
 func (c *cloud) fails(blobs, relays error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,7 +198,7 @@ func (c *cloud) messages() []guild.Verified {
 	return slices.Clone(c.wraps)
 }
 
-// world is a journal with the step and a matrix, and a cloud.
+// world is a journal with the step, a matrix and a cloud.
 type world struct {
 	*testing.T
 	*Step
@@ -209,7 +209,7 @@ type world struct {
 	matrix  *matrix
 	claims  *due.Claims
 	config  Config
-	dies    func(part string) error // before a part is restored
+	dies    func(part string) error // called before a part is restored
 	stop    func()
 }
 
@@ -243,13 +243,13 @@ func (w *world) open() {
 	w.stop = func() {}
 }
 
-// run does what is due until the test ends or the world stops.
+// run does due work until the test ends or the world is stopped.
 func (w *world) run() {
 	w.Helper()
 	w.stop = duetest.Run(w.T, &due.Runner{Journal: w.journal, Claims: w.claims, Sources: []due.Source{w.Due}})
 }
 
-// restart does what a process does that died and was started again.
+// restart closes everything and opens it again, as a restarted process does.
 func (w *world) restart() {
 	w.Helper()
 	w.stop()
@@ -315,7 +315,7 @@ func (w *world) dying(part string) error {
 	return w.dies(part)
 }
 
-// happens appends facts, each an entry of its own.
+// happens appends facts, each as an entry of its own.
 func (w *world) happens(facts ...fact.Fact) {
 	w.Helper()
 	for _, f := range facts {
@@ -329,7 +329,7 @@ func (w *world) happens(facts ...fact.Fact) {
 	}
 }
 
-// pass lets time pass and everything that it brings about happen.
+// pass lets time pass and waits until due work is done.
 func (w *world) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -368,7 +368,7 @@ func (w *world) count(kind string) (n int) {
 	return n
 }
 
-// restored is a new machine with the same key, and what it restores from the cloud.
+// restored returns a new machine with the same key, and the report of restoring the cloud's backup to it.
 func restored(t *testing.T, c *cloud, o Options) (*world, Report, error) {
 	t.Helper()
 	w := newWorld(t, c)
@@ -376,7 +376,7 @@ func restored(t *testing.T, c *cloud, o Options) (*world, Report, error) {
 	return w, r, err
 }
 
-// opened are the messages in the cloud, the newest first.
+// opened returns the messages in the cloud, the newest first.
 func (w *world) opened() []message {
 	w.Helper()
 	all, err := w.Step.messages(w.Context(), w.cloud.messages())

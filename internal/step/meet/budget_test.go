@@ -103,7 +103,7 @@ func TestBudgetWithManyCandidates(t *testing.T) {
 	})
 }
 
-// silence is a job that the provider never answered.
+// silence returns the facts of a job that the provider never answered.
 func silence(job guild.JobID) []fact.Fact {
 	return []fact.Fact{planned(job), fact.AttemptExpired{Attempt: attempt(job), Silent: true, Reason: "no answer"},
 		fact.JobClosed{Job: job, Ending: guild.JobTimedOut}}
@@ -122,7 +122,7 @@ func TestOneMeetingPerKeyADay(t *testing.T) {
 		w.run()
 		midnight := time.Now().UTC().Truncate(24 * time.Hour)
 		for day := 1; day <= 2; day++ {
-			evening := midnight.Add(time.Duration(day)*24*time.Hour - 15*time.Minute) // at midnight the next meeting begins
+			evening := midnight.Add(time.Duration(day)*24*time.Hour - 15*time.Minute) // the next meeting begins at midnight
 			for time.Now().UTC().Before(evening) {
 				synctest.Wait()
 				if r, _, ok := w.pending(); ok {
@@ -183,7 +183,7 @@ func TestConcurrentDecisions(t *testing.T) {
 	w := newWorld(t, Config{Auto: true, AtOnce: 10, Daily: 10_000})
 	var ready sync.WaitGroup
 	for n := range byte(8) {
-		w.offers["python"] = []guild.Offer{seen(100+n/2, 1)} // two choose the same, the others somebody else
+		w.offers["python"] = []guild.Offer{seen(100+n/2, 1)} // pairs choose the same service
 		work := w.pick()
 		decide, err := work.Act(t.Context())
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// due returns checkups for partners, all with one purpose.
+// checkups returns checkups of partners, one for each purpose.
 func checkups(purposes ...string) func(time.Time) []guild.Checkup {
 	return func(time.Time) (all []guild.Checkup) {
 		for n, purpose := range purposes {
@@ -19,7 +19,7 @@ func checkups(purposes ...string) func(time.Time) []guild.Checkup {
 	}
 }
 
-// partners announces partners and a number of newcomers.
+// partners announces n partners and a number of newcomers.
 func (w *world) partners(n, newcomers int) {
 	for i := range n {
 		o := seen(byte(50+i), 1)
@@ -31,8 +31,8 @@ func (w *world) partners(n, newcomers int) {
 	}
 }
 
-// TestLookIsOneRun: a heartbeat and a probe are lightweight (section 3.4.1 of the partnership protocol),
-// a re-verification and a retry a complete evaluation (section 3.4.3).
+// TestLookIsOneRun: a heartbeat and a probe are lightweight (section 3.4.1 of the partnership protocol), a
+// re-verification and a retry are complete evaluations (section 3.4.3).
 func TestLookIsOneRun(t *testing.T) {
 	for _, c := range []struct {
 		purpose string
@@ -80,8 +80,8 @@ func TestLookIsOneRun(t *testing.T) {
 	}
 }
 
-// TestShareForNewcomers: of a day of 8 meetings of 5 runs, a quarter, 10 runs, is kept
-// for newcomers: 30 heartbeats or 6 retries are the most.
+// TestShareForNewcomers: a day has 8 meetings of 5 runs. A quarter of that, 10 runs, is reserved for newcomers, so that
+// known providers get at most 30 heartbeats or 6 retries.
 func TestShareForNewcomers(t *testing.T) {
 	for _, c := range []struct {
 		purpose        string
@@ -113,7 +113,7 @@ func TestShareForNewcomers(t *testing.T) {
 					t.Errorf("%s after a newcomer", began.Purpose)
 				}
 				w.write(guild.JobID{}, began, fact.MeetingEnded{Meeting: began.Meeting, Service: began.Service})
-				// As if it had cost all that it may.
+				// The meeting ends after the largest possible number of runs.
 				w.fold.Change(func(s *state) {
 					s.change(began.Meeting, func(m *Meeting) { m.Runs = make([]Result, runsOf(began.Purpose)) })
 				})

@@ -8,8 +8,8 @@ import (
 	"guild"
 )
 
-// The number of runs of a meeting: three, or fewer if the policy is content with fewer successes, or five if three do not
-// agree.
+// The number of runs of a meeting: three, or fewer if the policy requires fewer successes, or five if three do not
+// decide.
 const (
 	usual    = 3
 	extended = 5
@@ -17,7 +17,7 @@ const (
 
 // Conclusion is the result of a meeting.
 type Conclusion struct {
-	To    guild.ProviderState // that the provider deserves; "" if nothing was learned
+	To    guild.ProviderState // the state for the provider; "" if nothing was learned
 	Score guild.Score         // the median
 	Cause string
 }
@@ -33,8 +33,8 @@ const (
 	success
 )
 
-// grade returns the grade of a run by its verdict. A success passed every functional test with a score of 0.8 or more, which
-// makes an active partner; a partial run has a score that makes a conditional one.
+// grade returns the grade of a run by its verdict. A success passed every functional test with a score from 0.8, enough
+// for an active partner. A partial run has a score from 0.6, enough for a conditional one.
 func (r Result) grade() grade {
 	switch {
 	case r.Outcome == guild.Violation:
@@ -50,7 +50,8 @@ func (r Result) grade() grade {
 	}
 }
 
-// conclude concludes a meeting: a look by its one run, all others by Conclude. over is false if another run is needed.
+// conclude returns the result of a meeting: that of its one run if it is a look, otherwise that of Conclude. over is
+// false if another run is needed.
 func conclude(m *Meeting, enough int) (c Conclusion, over bool) {
 	if !guild.IsLook(m.Purpose) || len(m.Runs) == 0 {
 		return Conclude(m.Runs, enough)
@@ -67,10 +68,11 @@ func conclude(m *Meeting, enough int) (c Conclusion, over bool) {
 	return Conclusion{guild.Unqualified, r.Score, cmp.Or(r.Cause, string(r.Outcome), "it failed")}, true
 }
 
-// Conclude concludes the runs of a meeting, which are over and in their order (the partnership protocol, section 3.2.3); over
-// is false if another run is needed. Enough successes in a row, three in the specification, make an active partner, three
-// failures a rejected one. One success and two failures make a conditional one. Every other mix of three is extended to five,
-// and the median decides. A violation ends the meeting, and so does a run from which nothing was learned.
+// Conclude returns the result of the ended runs of a meeting, in their order (the partnership protocol, section 3.2.3).
+// over is false if another run is needed. Enough successes in a row, three in the specification, make an active
+// partner, three failures a rejected one. One success and two failures make a conditional one. Every other mix of three
+// is extended to five, and the median decides. A violation ends the meeting, and so does a run from which nothing was
+// learned.
 func Conclude(runs []Result, enough int) (c Conclusion, over bool) {
 	var count [success + 1]int
 	for _, r := range runs {
@@ -101,7 +103,7 @@ func Conclude(runs []Result, enough int) (c Conclusion, over bool) {
 	return Conclusion{byMedian(runs, middle), middle, cause}, true
 }
 
-// byMedian returns the state that the median score makes, which is active only if most runs were successes.
+// byMedian returns the state for a median score. It is active only if most runs were successes.
 func byMedian(runs []Result, middle guild.Score) guild.ProviderState {
 	grades := make([]grade, len(runs))
 	for i, r := range runs {
@@ -118,7 +120,7 @@ func byMedian(runs []Result, middle guild.Score) guild.ProviderState {
 	}
 }
 
-// median returns the score in the middle, the lower one of two.
+// median returns the median score, the lower one of two.
 func median(runs []Result) guild.Score {
 	if len(runs) == 0 {
 		return 0

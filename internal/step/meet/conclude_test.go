@@ -23,8 +23,8 @@ var (
 	astray  = Result{Ending: guild.JobUnclaimed, Heard: true, Failed: true, Closed: 1}
 )
 
-// TestConclude covers the table of section 3.2.3 of the partnership protocol, with the mixes that it leaves
-// open, and the thresholds of section 3.2.1.
+// TestConclude covers the table of section 3.2.3 of the partnership protocol, the mixes that it does not mention, and
+// the limits of section 3.2.1.
 func TestConclude(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -16,15 +16,15 @@ import (
 	"guild/internal/judging/suite"
 )
 
-// How often the offers, of which there may be a hundred thousand, are searched for a candidate, and how long a service is left
-// alone after a meeting.
+// The intervals of searches for a candidate, and the pause of a service after a meeting. There may be a hundred
+// thousand offers, so they are not searched for each fact.
 const (
 	soon  = 5 * time.Second // after the offers changed
 	later = time.Minute     // otherwise
 	again = 24 * time.Hour  // after a meeting
 )
 
-// Due lists what is due for meetings, without looking at the offers. It implements due.Source.
+// Due lists the due effects of meetings. It does not look at the offers. It implements due.Source.
 func (m *Meet) Due(now time.Time) []due.Work {
 	var work []due.Work
 	going := m.fold.underWay()
@@ -46,7 +46,7 @@ func (m *Meet) OffersChanged() {
 	m.stale = true
 }
 
-// next returns what a meeting needs next, if no run is under way: its end, or its next run.
+// next returns the next effect of a meeting, its end or its next run, unless a run is open.
 func (m *Meet) next(g *Meeting) (due.Work, bool) {
 	for _, r := range g.Runs {
 		if r.Closed == 0 {
@@ -75,7 +75,7 @@ func (m *Meet) end(g *Meeting, c Conclusion) due.Work {
 	})
 }
 
-// open opens the job of a run, once however often it is done, because the id of the job follows from the run.
+// open opens the job of a run. Doing it again opens no second job, because the job's id follows from the run.
 func (m *Meet) open(g *Meeting, run int) due.Work {
 	return due.Work{
 		Key: fmt.Sprintf("open run %d of meeting %s", run, g.Meeting), Guard: fact.MeetingSubject, Free: true,
@@ -96,8 +96,8 @@ func (m *Meet) open(g *Meeting, run int) due.Work {
 	}
 }
 
-// pick begins a meeting with the best candidate, if there is one. The search is part of the act, because Due runs after every
-// fact.
+// pick begins a meeting with the best candidate, if there is one. The search is part of the act, because Due runs after
+// every fact and has to be cheap.
 func (m *Meet) pick() due.Work {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -131,17 +131,17 @@ func (m *Meet) pick() due.Work {
 	}
 }
 
-// rest notes that there was no candidate.
+// rest records that there was no candidate.
 func (m *Meet) rest() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.looked = m.c.Now()
 }
 
-// affords reports whether one more automatic meeting may begin: by the number under way, and by the number and the bids of
-// those that began on the same UTC day. A meeting counts with the five runs that it may come to; the bids of an ended one
-// count by the runs that it had. A look has one run and counts as a fifth of a meeting. Known providers must leave a share of
-// both to newcomers.
+// affords reports whether another automatic meeting may begin. It counts the running ones, and the number and the bids
+// of those that began on the same UTC day. A meeting counts as the five runs that it may need, but the bids of an ended
+// one count by its actual runs. A look has one run and counts as a fifth of a meeting. Meetings with known providers
+// must leave a share of both to newcomers.
 func (m *Meet) affords(now time.Time, purpose string) bool {
 	var all, known struct {
 		runs int
@@ -172,7 +172,8 @@ func (m *Meet) affords(now time.Time, purpose string) bool {
 		known.bids+bids <= m.c.Daily-guild.Msat(m.kept(int(m.c.Daily), extended*int(m.c.Bid)))
 }
 
-// kept returns the part of a budget that is kept for newcomers: at least enough for one of them, unless that is all of it.
+// kept returns the part of a budget that is reserved for newcomers: at least enough for one of them, but 0 if that
+// would be the whole budget.
 func (m *Meet) kept(all, one int) int {
 	part := max(int(int64(all)/guild.Micro*int64(m.c.Newcomers)+int64(all)%guild.Micro*int64(m.c.Newcomers)/guild.Micro), one)
 	if part >= all {
@@ -181,7 +182,7 @@ func (m *Meet) kept(all, one int) int {
 	return part
 }
 
-// runsOf returns how many runs a meeting may come to.
+// runsOf returns the largest number of runs of a meeting.
 func runsOf(purpose string) int {
 	if guild.IsLook(purpose) {
 		return 1
@@ -189,8 +190,8 @@ func runsOf(purpose string) int {
 	return extended
 }
 
-// candidate returns the meeting to begin next: with a known provider whose benchmark is due, else with the first newcomer by
-// the order of before.
+// candidate returns the next meeting to begin: with a known provider whose benchmark is due, or else with the first
+// newcomer in the order of before.
 func (m *Meet) candidate(now time.Time) (fact.MeetingBegan, bool) {
 	if began, ok := m.known(now); ok {
 		return began, true
@@ -217,7 +218,7 @@ func (m *Meet) candidate(now time.Time) (fact.MeetingBegan, bool) {
 	return m.meeting(best.Service, found), true
 }
 
-// known returns the meeting with a known provider whose benchmark is due for longest.
+// known returns the meeting with the known provider whose benchmark has been due for the longest time.
 func (m *Meet) known(now time.Time) (fact.MeetingBegan, bool) {
 	if m.c.Checkups == nil || !m.affords(now, guild.PurposeProbe) {
 		return fact.MeetingBegan{}, false
@@ -233,7 +234,7 @@ func (m *Meet) known(now time.Time) (fact.MeetingBegan, bool) {
 	for _, c := range due {
 		offered := tasks[c.Service]
 		if len(offered) == 0 {
-			continue // there is no benchmark for what it announces
+			continue // it announces no task with a benchmark
 		}
 		task := c.Task
 		if !slices.Contains(offered, task) {
@@ -266,13 +267,13 @@ func (m *Meet) offering(due []guild.Checkup) map[guild.Service][]string {
 	return tasks
 }
 
-// met tells which services are being met or were met lately. Newcomers are counted by key, because one key may announce any
-// number of services.
+// met knows the services that are in a meeting or were recently. Newcomers are counted by key, because one key may
+// announce any number of services.
 type met struct {
 	fold  *Fold
 	now   time.Time
 	going map[guild.Service]bool
-	today map[nostr.PubKey]bool // being met, or met as a newcomer on this UTC day without a person asking
+	today map[nostr.PubKey]bool // in a meeting, or met as a newcomer by an automatic meeting on this UTC day
 }
 
 func (m *Meet) met(now time.Time) met {
@@ -288,8 +289,8 @@ func (m *Meet) met(now time.Time) met {
 	return met
 }
 
-// excludes reports whether a service may not be met now: it is being met; it is known, and nothing was learned in a recent
-// meeting; or it is a newcomer that was met recently, or whose key was met today.
+// excludes reports whether a meeting with a service may not begin now. That is so while another one is running; for a
+// known service if a recent meeting taught nothing; and for a newcomer if it was met recently, or its key today.
 func (m met) excludes(s guild.Service, purpose string) bool {
 	if m.going[s] {
 		return true
@@ -302,16 +303,16 @@ func (m met) excludes(s guild.Service, purpose string) bool {
 	return recent || m.today[s.PubKey]
 }
 
-// pause returns how long a service is left alone after a meeting: a day, doubled by each inconclusive meeting in a row, so that
-// a provider that never has capacity is not asked every day.
+// pause returns the time between a meeting and the next one: a day, doubled by each inconclusive meeting in a row, so
+// that a provider without free capacity is not asked every day.
 func (m *Meeting) pause() time.Duration {
 	const longest = 5 // doublings: about a month
 	return again << min(max(m.Vain-1, 0), longest)
 }
 
-// before reports whether a is met before b: keys that were never met come first, then those that are surest to do the task,
-// then the most recommended, then the best reviewed, and then by chance, but always the same. The chance depends on the
-// secret; otherwise somebody could search for keys that are always met first.
+// before reports whether a is met before b. Keys that were never met come first, then the higher confidence in the
+// task, then the more recommended, then the better reviewed. The rest of the order is pseudo-random but stable. It
+// depends on the node's secret, because otherwise somebody could search for keys that are always first.
 func (m *Meet) before(a, b guild.Offer) bool {
 	if x, y := m.fold.ever(a.Service.PubKey), m.fold.ever(b.Service.PubKey); x != y {
 		return y
@@ -327,7 +328,7 @@ func (m *Meet) before(a, b guild.Offer) bool {
 	return slices.Compare(x[:], y[:]) < 0
 }
 
-// said returns Config.Said of a service, a half without one.
+// said returns Config.Said of a service, or a half if that is nil.
 func (m *Meet) said(s guild.Service) guild.Trust {
 	if m.c.Said == nil {
 		return guild.Micro / 2

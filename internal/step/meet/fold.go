@@ -12,58 +12,58 @@ import (
 	"guild/internal/journal/fold"
 )
 
-// Fold is the state of every meeting.
+// Fold holds the state of every meeting.
 type Fold struct{ *fold.State[state] }
 
 type state struct {
 	Meetings fold.Table[string, *Meeting]     `json:"meetings"` // by id
-	Jobs     fold.Table[guild.JobID, run]     `json:"jobs"`     // runs that are not over
+	Jobs     fold.Table[guild.JobID, run]     `json:"jobs"`     // open ones
 	Attempts fold.Table[nostrID, guild.JobID] `json:"attempts"` // of these runs
 
 	// Derived, so that no reader looks through all meetings.
-	open   map[string]bool            // those under way
+	open   map[string]bool            // running ones
 	latest map[guild.Service]*Meeting // of each service
-	keys   map[nostr.PubKey]bool      // that were ever met
+	keys   map[nostr.PubKey]bool      // keys that were ever met
 	days   map[int64][]string         // automatic meetings by the UTC day on which they began
 }
 
-// run is a benchmark job that is not over.
+// run is an open benchmark job.
 type run struct {
 	fact.Benchmark
 	Attempts []nostrID `json:"attempts,omitempty"`
 }
 
-// nostrID is the id of an event as the key of a JSON object: hex.
+// nostrID is the id of an event in hex, as the key of a JSON object.
 type nostrID string
 
 // Meeting is one meeting. It is never changed in place, so readers may keep it.
 type Meeting struct {
 	fact.MeetingBegan
-	At    int64              `json:"at"`              // Unix ms when it began
+	At    int64              `json:"at"`              // Unix ms: when it began
 	Order uint64             `json:"order"`           // the entry that began it
-	Runs  []Result           `json:"runs,omitempty"`  // in their order
-	Ended *fact.MeetingEnded `json:"ended,omitempty"` // nil while it is under way
-	Until int64              `json:"until,omitempty"` // Unix ms when it ended
+	Runs  []Result           `json:"runs,omitempty"`  // in order
+	Ended *fact.MeetingEnded `json:"ended,omitempty"` // nil while it is running
+	Until int64              `json:"until,omitempty"` // Unix ms: when it ended
 	Vain  int                `json:"vain,omitempty"`  // inconclusive meetings with the service in a row, this one included
 }
 
-// Result is one run: a benchmark job and what came of it.
+// Result is the result of one run, which is a benchmark job.
 type Result struct {
 	Job     guild.JobID   `json:"job"`
 	Opened  int64         `json:"opened"`            // Unix ms
-	Closed  int64         `json:"closed,omitempty"`  // Unix ms; 0 while it is under way
+	Closed  int64         `json:"closed,omitempty"`  // Unix ms; 0 while it is open
 	Ending  guild.Ending  `json:"ending,omitempty"`  // of the job
 	Outcome guild.Outcome `json:"outcome,omitempty"` // of the verdict; "" without one
 	Score   guild.Score   `json:"score"`
 	Heard   bool          `json:"heard,omitempty"` // the provider answered
 	Failed  bool          `json:"failed,omitempty"`
-	Cause   string        `json:"cause,omitempty"` // why it did not succeed
+	Cause   string        `json:"cause,omitempty"` // the reason if it did not succeed
 }
 
 // NewFold returns an empty fold.
 func NewFold() *Fold { return &Fold{fold.NewState[state]("meet", 3)} }
 
-// Check refuses a meeting that is null.
+// Check returns an error if a meeting is null.
 func (s *state) Check() error {
 	for id, m := range s.Meetings.All() {
 		if m == nil {
@@ -73,7 +73,7 @@ func (s *state) Check() error {
 	return nil
 }
 
-// Derive computes what follows from the meetings.
+// Derive computes the maps that follow from the meetings.
 func (s *state) Derive() {
 	s.open, s.latest = map[string]bool{}, map[guild.Service]*Meeting{}
 	s.keys, s.days = map[nostr.PubKey]bool{}, map[int64][]string{}
@@ -103,7 +103,7 @@ func (s *state) note(m *Meeting) {
 // dayMs is a day in milliseconds. Unix days are UTC days.
 const dayMs = 24 * 60 * 60 * 1000
 
-// automatic lists the meetings that began on a UTC day without a person asking.
+// automatic lists the automatic meetings that began on the UTC day of now.
 func (f *Fold) automatic(now time.Time) (all []*Meeting) {
 	f.View(func(s *state) {
 		for _, id := range s.days[now.UTC().Truncate(24*time.Hour).UnixMilli()] {
@@ -148,7 +148,7 @@ func newest(a, b *Meeting) int {
 	return 1
 }
 
-// underWay lists the meetings that have not ended, the oldest first.
+// underWay lists the running meetings, the oldest first.
 func (f *Fold) underWay() (all []*Meeting) {
 	f.View(func(s *state) {
 		for id := range s.open {
@@ -214,7 +214,7 @@ func (s *state) apply(one fact.Fact, e fact.Entry) {
 	}
 }
 
-// applyToAttempt notes what became of an attempt of a run.
+// applyToAttempt applies the facts of an attempt in a run.
 func (s *state) applyToAttempt(one fact.Fact) {
 	switch one := one.(type) {
 	case fact.AttemptProgressed:
@@ -226,7 +226,7 @@ func (s *state) applyToAttempt(one fact.Fact) {
 	case fact.AttemptRefused:
 		s.changeAttempt(one.Attempt, func(r *Result) { r.Heard, r.Failed, r.Cause = true, one.Fault, one.Reason })
 	case fact.AttemptExpired:
-		// A provider that took the work and never delivered has failed. From one that never answered nothing was learned.
+		// A provider that answered and never delivered has failed. From one that never answered nothing was learned.
 		s.changeAttempt(one.Attempt, func(r *Result) { r.Failed, r.Cause = r.Heard && !one.Silent, one.Reason })
 	case fact.AttemptParked:
 		s.changeAttempt(one.Attempt, func(r *Result) { r.Cause = one.Reason })

@@ -1,7 +1,7 @@
-// Package meet is the step that benchmarks providers: within a daily budget it decides which provider is tried next (the
-// partnership protocol, chapter 2), has its runs done as jobs, and concludes what they came to (section 3.2.3). Such a series
-// of runs is a meeting. It owns the facts meeting.*. It sends no request itself: each run is a job like any other. What a
-// meeting means for a provider's state and for trust is decided by partner and trust.
+// Package meet is the step that benchmarks providers. Within a daily budget it decides which provider is tried next
+// (the partnership protocol, chapter 2), has the runs done as jobs, and computes their result (section 3.2.3). Such a
+// series of runs is a meeting. The step owns the facts meeting.*. It sends no request itself, because each run is a job
+// like any other. partner and trust decide what a meeting changes in a provider's state and in trust.
 package meet
 
 import (
@@ -21,43 +21,43 @@ import (
 	"guild/internal/judging/suite"
 )
 
-// Errors of Begin and Find.
+// The errors of Begin and Find.
 var (
 	ErrUnoffered = errors.New("it announces no such service")
 	ErrRemoved   = errors.New("its key was removed")
 	ErrSelf      = errors.New("it is this node itself")
 )
 
-// Config says what the step needs.
+// Config configures the step.
 type Config struct {
 	Journal *journal.Journal
 	Self    nostr.PubKey // the node's own key, which is never met
 	Now     func() time.Time
-	Secret  []byte // from which instances of benchmarks are made; see suite.SeedFor
+	Secret  []byte // from which the instances of benchmarks are derived; see suite.SeedFor
 
-	Offers func(task string, kind int) []guild.Offer // who offers a task, the surest first
-	Kind   func(task string) int                     // NIP-90 kind of requests for a task
+	Offers func(task string, kind int) []guild.Offer // returns the offers for a task, by confidence
+	Kind   func(task string) int                     // returns the NIP-90 kind of requests for a task
 	Run    func(ctx context.Context, r Run) error    // opens the job of one run; a second call for the same run does nothing
-	Make   func(suite.Spec) (suite.Made, error)      // makes the benchmark of one run; suite.Make if nil
+	Make   func(suite.Spec) (suite.Made, error)      // makes the benchmark of one run; default suite.Make
 
-	// Checkups lists the benchmarks that are due for known services, the most urgent first; nil for none.
+	// Checkups lists the benchmarks that are due for known services, the most urgent first; optional.
 	Checkups func(now time.Time) []guild.Checkup
 
-	// Said returns how well the reviews that count speak of a service, from 0 to guild.Micro; a half if there are none. Of
-	// services that are as sure to do a task and as much recommended, the best reviewed is met first.
+	// Said returns the rating of a service by the reviews that count, from 0 to guild.Micro, and a half without reviews.
+	// It orders services with the same confidence and the same number of recommendations.
 	Said func(guild.Service) guild.Trust
 
-	Auto   bool       // begin meetings without a person asking
-	Daily  guild.Msat // bids of the automatic meetings of a UTC day, at most; 100,000 if zero
-	Count  int        // automatic meetings that begin on a UTC day, at most; 20 if zero
-	AtOnce int        // meetings under way at the same time; 2 if zero
-	Bid    guild.Msat // of one run; 1,000 if zero
+	Auto   bool       // begin meetings automatically
+	Daily  guild.Msat // limit of the bids of the automatic meetings of a UTC day; default 100,000
+	Count  int        // limit of the automatic meetings that begin on a UTC day; default 20
+	AtOnce int        // limit of running meetings; default 2
+	Bid    guild.Msat // bid of one run; default 1,000
 
-	// Enough is how many successes in a row from the first run on make an active partner; 3 if zero.
+	// Enough is the number of successes in a row from the first run on that make an active partner; default 3.
 	Enough int
 
-	// Newcomers is the share of a day's budget, in micro-units, that is kept for providers that were never tried; a quarter if
-	// zero.
+	// Newcomers is the share of a day's budget, in micro-units, that is reserved for providers that were never tried;
+	// default a quarter.
 	Newcomers guild.Trust
 }
 
@@ -80,8 +80,8 @@ type Meet struct {
 	fold *Fold
 
 	mu     sync.Mutex
-	looked time.Time // when there was no candidate
-	stale  bool      // the offers have changed since
+	looked time.Time // when the latest search found no candidate
+	stale  bool      // the offers have changed since the latest search
 }
 
 // New returns the step on its fold.
@@ -101,9 +101,10 @@ func New(c Config, f *Fold) *Meet {
 // Meetings returns the state of all meetings.
 func (m *Meet) Meetings() *Fold { return m.fold }
 
-// Begin begins a meeting that a person asks for, outside the budget, and returns its id. If one with the service for the task
-// is under way, it returns the id of that one. An unknown task, variant or module is suite.ErrUnknown; a service that does not
-// offer the task is ErrUnoffered, one that was removed ErrRemoved, and one of this node ErrSelf.
+// Begin begins a meeting at a person's request, outside the budget, and returns its id. If a meeting with the service
+// for the task is running, it returns that one's id. It returns suite.ErrUnknown for an unknown task, variant or
+// module, ErrUnoffered for a service that does not offer the task, ErrRemoved for a removed one, and ErrSelf for one of
+// this node.
 func (m *Meet) Begin(ctx context.Context, s guild.Service, task, variant string, modules []string) (string, error) {
 	variant, modules, err := suite.Check(task, variant, modules)
 	if err != nil {
@@ -130,8 +131,9 @@ func (m *Meet) Begin(ctx context.Context, s guild.Service, task, variant string,
 	return id, nil
 }
 
-// Find returns the service of a provider that offers a task, and the task: the service d, or any if d is nil; the given task,
-// or any with a suite if that is "". Of several it returns the one that is surest to do the task. Errors are those of Begin.
+// Find returns the service of a provider that offers a task, and the task. It looks for the service d, or any if d is
+// nil, and the given task, or any with a suite if that is "". Of several it returns the one with the highest
+// confidence. Errors are those of Begin.
 func (m *Meet) Find(p nostr.PubKey, d *string, task string) (guild.Service, string, error) {
 	tasks := suite.Tasks()
 	if task != "" {
@@ -158,7 +160,8 @@ func (m *Meet) Find(p nostr.PubKey, d *string, task string) (guild.Service, stri
 	return best.Service, found, nil
 }
 
-// offered returns a provider's offer for a task: that of the service d, or the surest if d is nil.
+// offered returns a provider's offer for a task: that of the service d, or the one with the highest confidence if d is
+// nil.
 func (m *Meet) offered(p nostr.PubKey, d *string, task string) (guild.Offer, error) {
 	if p == m.c.Self {
 		return guild.Offer{}, ErrSelf
@@ -183,7 +186,7 @@ func (m *Meet) meeting(s guild.Service, task string) fact.MeetingBegan {
 	}
 }
 
-// with returns the meeting with a service for a task that is under way, or nil.
+// with returns the running meeting with a service for a task, or nil.
 func (f *Fold) with(s guild.Service, task string) *Meeting {
 	for _, g := range f.underWay() {
 		if g.Service == s && g.Task == task {
@@ -193,7 +196,7 @@ func (f *Fold) with(s guild.Service, task string) *Meeting {
 	return nil
 }
 
-// jobOf returns the id of a run's job. It follows from the run, so that opening the job again does nothing.
+// jobOf returns the id of a run's job. It is derived from the run, so that opening the job again does nothing.
 func jobOf(meeting string, run int) guild.JobID {
 	sum := sha256.Sum256(fmt.Appendf(nil, "guild meeting %s run %d", meeting, run))
 	return guild.JobID(sum[:len(guild.JobID{})])

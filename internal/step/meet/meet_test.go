@@ -38,7 +38,7 @@ func seen(n byte, confidence float64) guild.Offer {
 	return guild.Offer{Service: service(n), State: guild.Seen, Confidence: confidence}
 }
 
-// world is a journal with the step, and stands for the rest of the node: it has offers and opens jobs.
+// world is a journal with the step. It also stands in for the rest of the node: it has offers and opens jobs.
 type world struct {
 	*testing.T
 	*Meet
@@ -64,7 +64,7 @@ func newWorld(t *testing.T, c Config) *world {
 	return w
 }
 
-// open opens the journal and makes the step.
+// open opens the journal and creates the step.
 func (w *world) open() {
 	w.Helper()
 	w.fold, w.claims = NewFold(), due.NewClaims()
@@ -94,7 +94,7 @@ func (w *world) restart() {
 	w.open()
 }
 
-// looked counts the calls of Offers since it was called last.
+// looked counts the calls of Offers since its own last call.
 func (w *world) looked() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,12 +102,12 @@ func (w *world) looked() (n int) {
 	return n
 }
 
-// run runs what is due until the test ends.
+// run does due work until the test ends.
 func (w *world) run() {
 	duetest.Run(w.T, &due.Runner{Journal: w.journal, Claims: w.claims, Sources: []due.Source{w.Due}})
 }
 
-// benchmark opens a job as jobs does: once, however often it is called.
+// benchmark opens a job as jobs does: calling it again opens no second one.
 func (w *world) benchmark(ctx context.Context, r Run) error {
 	w.mu.Lock()
 	w.opened = append(w.opened, r)
@@ -126,7 +126,7 @@ func (w *world) benchmark(ctx context.Context, r Run) error {
 // attempt returns the id of the only attempt of a job.
 func attempt(job guild.JobID) nostr.ID { return nostr.ID(append(job[:], job[:]...)) }
 
-// planned returns the fact that plans it.
+// planned returns the fact that plans the attempt of a job.
 func planned(job guild.JobID) fact.Fact {
 	return fact.AttemptPlanned{Attempt: attempt(job), Job: job, Provider: service(1), Request: nostr.Event{PubKey: self}}
 }
@@ -337,7 +337,7 @@ func TestOffersAreReadRarely(t *testing.T) {
 		if more := w.looked(); first != tasks || more > tasks {
 			t.Errorf("looked %d times, then %d: want once for each task", first, more)
 		}
-		time.Sleep(time.Minute) // what is looked for at last
+		time.Sleep(time.Minute) // the last search
 		w.looked()
 		w.mu.Lock()
 		w.offers["python"] = []guild.Offer{seen(1, 1)}
@@ -359,7 +359,7 @@ func TestNewOffersAreReadSoon(t *testing.T) {
 		w.offers["python"] = []guild.Offer{seen(1, 1)}
 		w.mu.Unlock()
 		w.OffersChanged()
-		w.write(guild.JobID{1}, fact.JobCancelled{}) // the node wakes its runner
+		w.write(guild.JobID{1}, fact.JobCancelled{}) // any fact wakes the runner
 		time.Sleep(soon + 2*time.Second)
 		synctest.Wait()
 		if len(w.fold.All()) != 1 {
@@ -472,7 +472,7 @@ func TestBegin(t *testing.T) {
 	})
 }
 
-// step does the first thing that is due, and no more.
+// step does the first due effect, and no other.
 func (w *world) step() bool {
 	w.Helper()
 	for _, work := range w.Due(time.Now()) {
@@ -494,8 +494,8 @@ func (w *world) step() bool {
 	return false
 }
 
-// TestKilledAtEveryFact restarts after every entry and does everything that is due twice, as a process does that was
-// killed before it recorded what it did.
+// TestKilledAtEveryFact restarts after every entry and does all due work twice, as a process does that was killed
+// before it recorded what it did.
 func TestKilledAtEveryFact(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -515,7 +515,7 @@ func TestKilledAtEveryFact(t *testing.T) {
 					t.Fatal("the meeting does not end")
 				}
 				w.restart()
-				again := w.Due(time.Now()) // decided on before the one below was noted
+				again := w.Due(time.Now()) // decided before the fact below was applied
 				if w.step() {
 					for _, work := range again {
 						if decide, err := work.Act(t.Context()); err != nil {
