@@ -1,7 +1,7 @@
-// Package audit is the step that seals the journal: every so often it signs a checkpoint of the Merkle tree over all
-// entries (package seal), so that nothing before it can be changed any more without that being found. It owns the facts
-// journal.sealed and seal.published. It also finds what was changed, and proves to others what was not. It decides
-// nothing about jobs, and publishes nothing unless the owner wants that.
+// Package audit is the step that seals the journal. At intervals it signs a checkpoint of the Merkle tree over all
+// entries (package seal), so that a later change to these entries is detected. It owns the facts journal.sealed and
+// seal.published. It also verifies a journal, and proves to others that an entry is in it. It decides nothing about
+// jobs, and publishes seals only if the owner wants that.
 package audit
 
 import (
@@ -19,21 +19,21 @@ import (
 	"guild/seal"
 )
 
-// Why there is no seal.
+// The reasons why there is no seal.
 var (
 	ErrEmpty    = errors.New("the journal is empty")
 	ErrUnsealed = errors.New("no seal covers it yet")
 )
 
-// Config says what the step needs.
+// Config configures the step.
 type Config struct {
 	Journal *journal.Journal
-	Signer  nostr.Signer     // nil if nobody can sign now
+	Signer  nostr.Signer     // nil if this process cannot sign
 	Now     func() time.Time // stamps checkpoints
 
-	Every   time.Duration                                                      // how long the journal may be without a seal after something was added; an hour if zero
-	Publish func(ctx context.Context, v guild.Verified, relays []string) error // nil when a relay took it; nothing is published if nil
-	Relays  func() []string                                                    // where to; of no use without Publish
+	Every   time.Duration                                                      // time from the first unsealed entry to the next seal; default 1 hour
+	Publish func(ctx context.Context, v guild.Verified, relays []string) error // returns nil once a relay took the event; if nil, nothing is published
+	Relays  func() []string                                                    // relays to publish to; required with Publish
 }
 
 // Step is the step.
@@ -50,7 +50,7 @@ func New(c Config, f *Fold) *Step {
 	return &Step{c, f}
 }
 
-// Due lists the latest seal if no relay has it yet, and the next one. It implements due.Source.
+// Due lists the latest seal, if no relay has it yet, and the next seal. It implements due.Source.
 func (s *Step) Due(time.Time) []due.Work {
 	now, work := s.fold.view(), []due.Work(nil)
 	if s.c.Publish != nil && now.Last != nil && len(now.Last.Relays) == 0 {
@@ -65,7 +65,7 @@ func (s *Step) Due(time.Time) []due.Work {
 	return work
 }
 
-// publish sends a checkpoint to relays: the same one, however often.
+// publish sends a checkpoint to relays. Each try sends the same event.
 func (s *Step) publish(l Sealed) due.Work {
 	return due.Work{
 		Key: due.Publishing(l.Event.ID), Guard: fact.SealSubject,
@@ -86,8 +86,8 @@ func (s *Step) publish(l Sealed) due.Work {
 	}
 }
 
-// sign signs a checkpoint of the journal as it is now, and returns the decision that keeps it. Another node may have
-// sealed it meanwhile.
+// sign signs a checkpoint of the journal in its present state, and returns the decision that records it. The decision
+// records nothing if another node has sealed the journal meanwhile.
 func (s *Step) sign(ctx context.Context) (due.Decision, error) {
 	if s.c.Signer == nil {
 		return nil, fmt.Errorf("seal the journal: nobody can sign: %w", ErrUnsealed)
@@ -109,7 +109,8 @@ func (s *Step) sign(ctx context.Context) (due.Decision, error) {
 	}, nil
 }
 
-// Seal seals the journal now, unless the latest seal covers everything but what is about seals. It returns the latest.
+// Seal seals the journal now and returns the latest seal. It makes no new one if the latest covers every entry that is
+// not about seals.
 func (s *Step) Seal(ctx context.Context) (Sealed, error) {
 	want := s.fold.view().Latest
 	for {
@@ -138,8 +139,8 @@ type Proven struct {
 	Checkpoint nostr.Event `json:"checkpoint"`
 }
 
-// Prove proves that an entry is in the journal that the latest seal covers. If that does not cover the entry, the journal
-// is sealed first; without anybody to sign that is ErrUnsealed.
+// Prove proves that an entry is in the journal that the latest seal covers. If that does not cover the entry, Prove
+// seals the journal first. It returns ErrUnsealed if it cannot sign.
 func (s *Step) Prove(ctx context.Context, seq uint64) (Proven, error) {
 	p, err := s.prove(ctx, seq)
 	if err != nil {
@@ -159,7 +160,7 @@ func (s *Step) prove(ctx context.Context, seq uint64) (Proven, error) {
 			return Proven{}, err
 		}
 	}
-	if seq > last.Size { // it is about seals itself, and the next one will cover it
+	if seq > last.Size { // it is about seals, and the next seal will cover it
 		return Proven{}, ErrUnsealed
 	}
 	entry, err := s.c.Journal.Stored(ctx, seq)

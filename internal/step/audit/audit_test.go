@@ -66,7 +66,7 @@ func (r *relay) open(open bool) {
 	r.closed = !open
 }
 
-// world is a journal with the step on it.
+// world is a journal with the step.
 type world struct {
 	*testing.T
 	dir     string
@@ -89,7 +89,7 @@ func newWorld(t *testing.T, r *relay) *world {
 	return w
 }
 
-// start opens the journal and runs what is due.
+// start opens the journal and does due work.
 func (w *world) start() {
 	w.Helper()
 	w.fold, w.claims = NewFold(), due.NewClaims()
@@ -119,7 +119,7 @@ func (w *world) run(node string, s *Step) (stop func()) {
 	})
 }
 
-// stop ends the process without giving it the time to do anything more.
+// stop ends the process without time to do anything more.
 func (w *world) stop() {
 	w.halt()
 	if err := w.journal.Close(); err != nil {
@@ -132,7 +132,7 @@ func (w *world) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// decide decides something about a job.
+// decide records n decisions about jobs.
 func (w *world) decide(n int) {
 	w.Helper()
 	for i := range n {
@@ -174,7 +174,7 @@ func (w *world) verify(checkpoints ...nostr.Event) Report {
 	return r
 }
 
-func TestTheJournalIsSealedAnHourAfterSomethingWasAddedAndOnlyThen(t *testing.T) {
+func TestSealInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &relay{})
 		w.pass(24 * time.Hour)
@@ -206,7 +206,7 @@ func TestTheJournalIsSealedAnHourAfterSomethingWasAddedAndOnlyThen(t *testing.T)
 	})
 }
 
-func TestWithoutTheOwnersWishNothingIsPublished(t *testing.T) {
+func TestPublishingIsOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.decide(5)
@@ -217,7 +217,7 @@ func TestWithoutTheOwnersWishNothingIsPublished(t *testing.T) {
 	})
 }
 
-func TestAProcessThatDiesBetweenSigningAndPublishingPublishesTheSame(t *testing.T) {
+func TestKilledBeforePublishing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &relay{closed: true})
 		w.decide(5)
@@ -247,8 +247,8 @@ func TestAProcessThatDiesBetweenSigningAndPublishingPublishesTheSame(t *testing.
 	})
 }
 
-// A snapshot or none, the timer goes on from what the journal says.
-func TestARestartDoesNotPutTheSealOff(t *testing.T) {
+// With or without a snapshot, the timer continues from the time in the journal.
+func TestRestartKeepsTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.decide(5)
@@ -264,7 +264,7 @@ func TestARestartDoesNotPutTheSealOff(t *testing.T) {
 	})
 }
 
-func TestTwoNodesOnOneJournalSealItOnce(t *testing.T) {
+func TestTwoNodesSealOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &relay{})
 		stop := w.run("second", w.another())
@@ -283,7 +283,7 @@ func TestTwoNodesOnOneJournalSealItOnce(t *testing.T) {
 	})
 }
 
-func TestSealsAskedForAtOnceAreOneSeal(t *testing.T) {
+func TestConcurrentSeals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		if _, err := w.step.Seal(t.Context()); !errors.Is(err, ErrEmpty) {
@@ -312,8 +312,8 @@ func TestSealsAskedForAtOnceAreOneSeal(t *testing.T) {
 	})
 }
 
-// Whatever is decided while a seal is signed, the next one covers it.
-func TestWhatIsDecidedWhileASealIsSignedIsSealedNext(t *testing.T) {
+// An entry that is recorded while a seal is signed is covered by the next seal.
+func TestEntryDuringSealing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.decide(10)
@@ -336,7 +336,7 @@ func TestWhatIsDecidedWhileASealIsSignedIsSealedNext(t *testing.T) {
 	})
 }
 
-func TestAnEntryIsProvenToWhoeverHasTheCheckpoint(t *testing.T) {
+func TestProve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.decide(20)
@@ -374,7 +374,7 @@ func TestAnEntryIsProvenToWhoeverHasTheCheckpoint(t *testing.T) {
 	})
 }
 
-// forge appends a seal as it is, however wrong.
+// forge appends a seal without any check.
 func (w *world) forge(f fact.JournalSealed) {
 	w.Helper()
 	if err := w.journal.Do(w.Context(), fact.SealSubject, "", func(tx *journal.Tx) error { tx.Append(f); return nil }); err != nil {
@@ -400,7 +400,7 @@ func (w *world) sign(by *key.Signer, c seal.Checkpoint) nostr.Event {
 	return v.Event()
 }
 
-func TestASealThatIsNotOursIsFound(t *testing.T) {
+func TestForeignSealIsFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		forge func(w *world, c seal.Checkpoint) fact.JournalSealed
 		want  string
@@ -461,8 +461,8 @@ func TestASealThatIsNotOursIsFound(t *testing.T) {
 	}
 }
 
-// The whole journal is put in the place of an older one, together with all that is kept on this machine.
-func TestAnOlderJournalPutBackIsFoundByACheckpointFromElsewhere(t *testing.T) {
+// The whole journal is replaced by an older copy, together with everything that is kept on this machine.
+func TestRolledBackJournalIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.decide(10)

@@ -8,30 +8,30 @@ import (
 	"guild/internal/journal/fold"
 )
 
-// Fold is the latest seal, and what came after it.
+// Fold holds the latest seal, and the first entry that it does not cover.
 type Fold struct{ *fold.State[state] }
 
 type state struct {
 	Last   *Sealed `json:"last"`
 	First  uint64  `json:"first"`  // an entry that Last does not cover and that is not about seals; 0 if there is none
-	Since  int64   `json:"since"`  // its time, Unix ms
-	Latest uint64  `json:"latest"` // the last such entry, covered or not
+	Since  int64   `json:"since"`  // its time in Unix ms
+	Latest uint64  `json:"latest"` // the last entry that is not about seals
 }
 
 // Sealed is a seal of the journal.
 type Sealed struct {
-	Entry  uint64      `json:"entry"` // that holds it
+	Entry  uint64      `json:"entry"` // the entry that contains it
 	At     int64       `json:"at"`    // Unix ms
 	Size   uint64      `json:"size"`  // entries that it covers
 	Root   guild.Hash  `json:"root"`
 	Event  nostr.Event `json:"event"`
-	Relays []string    `json:"relays,omitempty"` // that were given it
+	Relays []string    `json:"relays,omitempty"` // relays that took it
 }
 
 // NewFold returns an empty fold.
 func NewFold() *Fold { return &Fold{fold.NewState[state]("audit", 1)} }
 
-// Last is the latest seal, if there is one.
+// Last returns the latest seal, if there is one.
 func (f *Fold) Last() (Sealed, bool) {
 	s := f.view()
 	if s.Last == nil {
@@ -42,7 +42,7 @@ func (f *Fold) Last() (Sealed, bool) {
 
 func (f *Fold) view() state { return fold.Read(f.State, func(s *state) state { return *s }) }
 
-// size is how many entries the latest seal covers.
+// size returns the number of entries that the latest seal covers.
 func (s state) size() uint64 {
 	if s.Last == nil {
 		return 0
@@ -50,10 +50,11 @@ func (s state) size() uint64 {
 	return s.Last.Size
 }
 
-// open reports whether a seal of so many entries would say something new.
+// open reports whether a seal of size entries would cover a new entry that is not about seals.
 func (s state) open(size uint64) bool { return s.First != 0 && s.First <= size && size > s.size() }
 
-// Apply implements fold.Fold. A fact about seals is no reason for another seal.
+// Apply implements fold.Fold. Entries about seals do not make another seal due, because otherwise each seal would make
+// the next one due.
 func (f *Fold) Apply(e fact.Entry) { f.Change(func(s *state) { s.apply(e) }) }
 
 func (s *state) apply(e fact.Entry) {
@@ -69,7 +70,7 @@ func (s *state) apply(e fact.Entry) {
 		case fact.JournalSealed:
 			s.Last = &Sealed{Entry: e.Seq, At: e.At, Size: one.Size, Root: one.Root, Event: one.Event}
 			s.First, s.Since = 0, 0
-			if s.Latest > one.Size { // appended while the seal was signed; the first of them is not known any more
+			if s.Latest > one.Size { // appended while the seal was signed; the fold no longer knows the first of them
 				s.First, s.Since = s.Latest, e.At
 			}
 		case fact.SealPublished:

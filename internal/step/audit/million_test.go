@@ -35,7 +35,7 @@ func BenchmarkMillion(b *testing.B) {
 			if err := os.RemoveAll(filepath.Join(dir, "hashes")); err != nil {
 				b.Fatal(err)
 			}
-			if _, err := s.sign(b.Context()); err != nil { // all hashes, and the signature
+			if _, err := s.sign(b.Context()); err != nil { // computes all hashes and a signature
 				b.Fatal(err)
 			}
 		}
@@ -71,7 +71,7 @@ func BenchmarkMillion(b *testing.B) {
 	})
 }
 
-// many makes a journal of that many entries, about a tenth as many subjects.
+// many creates a journal of entries entries with about a tenth as many subjects.
 func many(b *testing.B, dir string, f *Fold, entries int) *journal.Journal {
 	b.Helper()
 	if err := journal.Init(dir); err != nil {

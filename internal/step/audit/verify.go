@@ -18,32 +18,32 @@ import (
 	"guild/seal"
 )
 
-// VerifyOptions says what is verified.
+// VerifyOptions configures Verify.
 type VerifyOptions struct {
 	Dir         string        // of the journal
 	HighWater   string        // as in journal.Options
-	Signer      nostr.PubKey  // who seals it; whoever signed the first one if zero
-	Checkpoints []nostr.Event // that were kept elsewhere
-	Published   []nostr.Event // by the signer, as relays keep them: of any journal, and perhaps what is none
+	Signer      nostr.PubKey  // the key that seals the journal; if zero, the key of its first seal
+	Checkpoints []nostr.Event // checkpoints that were kept elsewhere
+	Published   []nostr.Event // events of the signer from relays; they may be about other journals, or not be checkpoints
 
-	Progress func(entries uint64) // called now and then; may be nil
+	Progress func(entries uint64) // called now and then; optional
 }
 
-// Report is what was found of a journal.
+// Report is the result of Verify.
 type Report struct {
 	journal.Checked
-	Sealed  uint64       `json:"sealed"` // entries that its latest seal covers; what came after it can be changed without that being found
+	Sealed  uint64       `json:"sealed"` // entries that the latest seal covers; changes to later ones are not detected
 	Signer  nostr.PubKey `json:"signer,omitzero"`
-	Assumed bool         `json:"assumed,omitempty"` // nobody said who seals it: Signer is whoever signed the first seal
-	Others  []string     `json:"others,omitempty"`  // ids of other journals of which there are published seals
+	Assumed bool         `json:"assumed,omitempty"` // no signer was given, and Signer is the key of the first seal
+	Others  []string     `json:"others,omitempty"`  // ids of other journals with published seals
 }
 
-// OK reports whether everything is as it was.
+// OK reports whether nothing was changed.
 func (r Report) OK() bool { return len(r.Faults) == 0 }
 
-// Verify reads a whole journal as it lies on the disk and writes nothing: every entry, whether each follows from the one
-// before it, and whether all of them are what each seal says that they were. An error means that it could not be read;
-// what is wrong is a fault.
+// Verify reads a whole journal from the disk and writes nothing. It checks every entry, that each follows from the one
+// before it, and that the entries match every seal. It returns an error if the journal cannot be read. What is wrong
+// with the journal is in the faults of the report.
 func Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 	v := verification{signer: o.Signer, signed: map[sized]said{}}
 	var claims []journal.Claim
@@ -76,10 +76,10 @@ func Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 	return Report{Checked: found, Sealed: v.sealed, Signer: v.signer, Assumed: o.Signer == nostr.ZeroPK && v.signer != nostr.ZeroPK, Others: others}, nil
 }
 
-// published reads what relays keep. A key may have sealed other journals, or signed what is no checkpoint; those are told
-// and no claims. Of a journal that has no id any more, all are.
+// published returns the claims of checkpoints from relays. A key may have sealed other journals or signed other events.
+// Other journals are listed and make no claims. If this journal has lost its id, all checkpoints are used.
 func (v *verification) published(o VerifyOptions) (claims []journal.Claim, others []string, err error) {
-	id, _ := journal.Identity(o.Dir) // Check says what is wrong with it
+	id, _ := journal.Identity(o.Dir) // Check reports what is wrong with it
 	for _, e := range o.Published {
 		signed, err := guild.Verify(e)
 		if err != nil {
@@ -104,20 +104,20 @@ func (v *verification) published(o VerifyOptions) (claims []journal.Claim, other
 	return claims, others, nil
 }
 
-// verification reads the seals of a journal.
+// verification collects the seals of a journal.
 type verification struct {
 	signer   nostr.PubKey
 	sealed   uint64
-	journals []string       // that the checkpoints are of, each once
-	signed   map[sized]said // the first checkpoint of each
+	journals []string       // the journals of the checkpoints, each once
+	signed   map[sized]said // the first checkpoint for each
 
-	fold      *Fold           // over the entries so far
+	fold      *Fold           // of the entries so far
 	snapshots []fold.Snapshot // of the fold
 	faults    []journal.Fault
-	given     int // of the faults, those of the checkpoints that were given
+	given     int // number of the faults that come from given checkpoints
 }
 
-// sized is what only one checkpoint can be of.
+// sized identifies a state of a journal, of which there is only one root.
 type sized struct {
 	journal string
 	entries uint64
@@ -128,7 +128,7 @@ type said struct {
 	by   string
 }
 
-// claim reads what an entry says that the journal was, if it is a seal.
+// claim returns what an entry claims about the journal, if the entry is a seal.
 func (v *verification) claim(e fact.Entry) (journal.Claim, error) {
 	for _, f := range e.Facts {
 		s, ok := f.(fact.JournalSealed)
@@ -152,7 +152,7 @@ func (v *verification) claim(e fact.Entry) (journal.Claim, error) {
 	return journal.Claim{}, nil
 }
 
-// checkpoint reads a checkpoint and its signature. by names it, for a person.
+// checkpoint parses a checkpoint and checks its signature. by names it for a person.
 func (v *verification) checkpoint(e nostr.Event, by string) (seal.Checkpoint, error) {
 	signed, err := guild.Verify(e)
 	if err != nil {
@@ -175,7 +175,8 @@ func (v *verification) checkpoint(e nostr.Event, by string) (seal.Checkpoint, er
 	return point, nil
 }
 
-// compare tells of two checkpoints that no one journal can have: somebody signed two histories.
+// compare adds a fault if two checkpoints have different roots for the same state of a journal: the signer has signed
+// two histories.
 func (v *verification) compare(point seal.Checkpoint, by string) {
 	of := sized{point.Journal, point.Size}
 	before, known := v.signed[of]
@@ -189,10 +190,11 @@ func (v *verification) compare(point seal.Checkpoint, by string) {
 	}
 }
 
-// snapshotDir is where a journal has its snapshots.
+// snapshotDir is the directory of a journal's snapshots.
 const snapshotDir = "snapshot"
 
-// snapshotsIn are the snapshots of the audit fold beside a journal. None is needed, and none is made.
+// snapshotsIn returns the snapshots of the audit fold of a journal. They are optional, and a missing directory is not
+// created.
 func snapshotsIn(dir string) []fold.Snapshot {
 	dir = filepath.Join(dir, snapshotDir)
 	if _, err := os.Stat(dir); err != nil {
@@ -206,20 +208,20 @@ func snapshotsIn(dir string) []fold.Snapshot {
 	return slices.Collect(store.Load(f.Name(), f.Version()))
 }
 
-// follow folds the entries, and holds each snapshot against what they came to. What a node has from a snapshot decides
-// what it seals next.
+// follow folds an entry, and compares each snapshot with the state that the entries lead to. A changed snapshot would
+// make a node believe that everything is sealed, because a node decides by its snapshot what to seal next.
 func (v *verification) follow(e fact.Entry, root func() guild.Hash) {
-	if e.Seq == 1 { // also where the reading began anew, since something was archived meanwhile
+	if e.Seq == 1 { // also if the reading has started again, because entries were archived meanwhile
 		v.fold, v.sealed, v.faults = NewFold(), 0, v.faults[:v.given]
 	}
 	v.fold.Apply(e)
 	for _, snap := range v.snapshots {
-		if snap.Seq != e.Seq || snap.Prefix != root() { // one of other entries is passed over by the node too
+		if snap.Seq != e.Seq || snap.Prefix != root() { // a node ignores a snapshot of other entries, too
 			continue
 		}
 		restored := NewFold()
 		if err := restored.Restore(snap.State); err != nil {
-			continue // this too
+			continue // and this one
 		}
 		want, wantErr := v.fold.Freeze()()
 		got, gotErr := restored.Freeze()()

@@ -15,7 +15,7 @@ func saying(faults []journal.Fault, what string) bool {
 	return slices.ContainsFunc(faults, func(f journal.Fault) bool { return strings.Contains(f.What, what) })
 }
 
-func TestTwoHistoriesThatWereSignedAreCalledThat(t *testing.T) {
+func TestTwoSignedHistories(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.decide(40)
@@ -43,8 +43,8 @@ func TestTwoHistoriesThatWereSignedAreCalledThat(t *testing.T) {
 	})
 }
 
-// Whoever can write the journal's directory makes the node believe that all is sealed.
-func TestASnapshotThatSaysSomethingElseIsFound(t *testing.T) {
+// An attacker that can write to the journal's directory makes the node believe that everything is sealed.
+func TestForgedSnapshotIsFound(t *testing.T) {
 	for name, forge := range map[string]func(s *state){
 		"nothing to seal":     func(s *state) { s.First, s.Since = 0, 0 },
 		"more that is sealed": func(s *state) { last := *s.Last; last.Size++; s.Last = &last },
@@ -89,7 +89,7 @@ func TestASnapshotThatSaysSomethingElseIsFound(t *testing.T) {
 	}
 }
 
-func TestWhoeverSealedItFirstIsOnlyAssumedToBeTheOwner(t *testing.T) {
+func TestAssumedSigner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.decide(5)

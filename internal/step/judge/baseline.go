@@ -9,12 +9,12 @@ import (
 	"guild/internal/journal/fold"
 )
 
-// Bounds of the baselines.
+// Limits of the baselines.
 const (
-	window    = 100   // remembered runs of a task
-	fewest    = 5     // runs that make a baseline: fewer say more about one machine's day than about the task
-	noise     = 50    // milliseconds: below that, what else the machine does decides how long a run takes
-	mostTasks = 1_000 // remembered tasks; more would be made-up names
+	window    = 100   // runs of a task that are kept
+	fewest    = 5     // runs from which on there is a baseline
+	noise     = 50    // milliseconds; below this, the load of the machine decides the time of a run
+	mostTasks = 1_000 // tasks that are kept
 )
 
 // Distribution describes some durations, in milliseconds.
@@ -23,10 +23,10 @@ type Distribution struct {
 	P95    int64 `json:"p95_ms"`
 }
 
-// Baseline says how long successful deliveries of a task usually take. Others do not count: one that fails at once must
-// not make the honest look slow.
+// Baseline describes the usual times of a task's successful deliveries. Others do not count, because one that fails at
+// once must not make honest ones look slow.
 type Baseline struct {
-	Runs    int          `json:"runs"`    // number of runs that it is made of
+	Runs    int          `json:"runs"`    // number of runs in it
 	Wall    Distribution `json:"wall"`    // of the judged runs, by the judge's clock
 	CPU     Distribution `json:"cpu"`     // processor time of the judged runs
 	Latency Distribution `json:"latency"` // from the request to its result
@@ -35,7 +35,7 @@ type Baseline struct {
 // Known reports whether there were enough runs to compare with.
 func (b Baseline) Known() bool { return b.Runs >= fewest }
 
-// wall returns the median run time to compare with, in milliseconds; 0 if there is none.
+// wall returns the median run time for comparisons, in milliseconds, or 0 if there is none.
 func (b Baseline) wall() int64 {
 	if !b.Known() || b.Wall.Median < noise {
 		return 0
@@ -43,7 +43,7 @@ func (b Baseline) wall() int64 {
 	return b.Wall.Median
 }
 
-// why says why there is no baseline.
+// why explains why there is no baseline.
 func (b Baseline) why() string {
 	if b.Known() {
 		return fmt.Sprintf("the baseline of %d ms is too short to compare with", b.Wall.Median)
@@ -51,7 +51,7 @@ func (b Baseline) why() string {
 	return fmt.Sprintf("no baseline yet: %d of %d successful deliveries of the task", b.Runs, fewest)
 }
 
-// distribution uses the nearest rank, so that both are durations that were measured.
+// distribution computes the median and the 95th percentile by nearest rank, so that both are times that were measured.
 func distribution(ms []int64) Distribution {
 	if len(ms) == 0 {
 		return Distribution{}
@@ -61,14 +61,14 @@ func distribution(ms []int64) Distribution {
 	return Distribution{Median: rank(50), P95: rank(95)}
 }
 
-// Baselines is a fold of the last successful runs of each task.
+// Baselines is a fold of the latest successful runs of each task.
 type Baselines struct{ *fold.State[memory] }
 
 type memory struct {
 	Jobs     fold.Table[guild.JobID, string] `json:"jobs"`     // the task of each open job
 	Attempts fold.Table[string, underway]    `json:"attempts"` // by event id, from planning to the end
 	Tasks    fold.Table[string, []sample]    `json:"tasks"`    // the newest last, window at most
-	Order    []string                        `json:"order"`    // of the tasks, the last one to be judged last; never changed in place
+	Order    []string                        `json:"order"`    // of the tasks, the last judged one last; never changed in place
 }
 
 type underway struct {
@@ -86,7 +86,7 @@ type sample struct {
 // NewBaselines returns an empty fold.
 func NewBaselines() *Baselines { return &Baselines{fold.NewState[memory]("baselines", 1)} }
 
-// Check refuses a snapshot in which Order does not have all tasks.
+// Check returns an error unless Order has as many entries as there are tasks.
 func (h *memory) Check() error {
 	if len(h.Order) != h.Tasks.Len() {
 		return fmt.Errorf("the order of the snapshot has %d of %d tasks", len(h.Order), h.Tasks.Len())
@@ -94,7 +94,7 @@ func (h *memory) Check() error {
 	return nil
 }
 
-// Baseline returns that of a task, made of the last hundred deliveries that succeeded.
+// Baseline returns the baseline of a task, from its last hundred successful deliveries.
 func (b *Baselines) Baseline(task string) Baseline {
 	samples := fold.Read(b.State, func(h *memory) []sample { return h.Tasks.Of(task) }) // never changed in place
 	of := func(part func(sample) int64) Distribution {
@@ -141,7 +141,7 @@ func (h *memory) apply(one fact.Fact) {
 		if a, ok := h.Attempts.Get(one.Attempt.Hex()); ok && a.Task != "" && one.Verdict.Outcome == guild.Success {
 			h.remember(a, one.Verdict.Usage)
 		}
-		h.Attempts.Delete(one.Attempt.Hex()) // judged again, it does not count again
+		h.Attempts.Delete(one.Attempt.Hex()) // a second verdict does not count again
 	case fact.AttemptRefused:
 		h.Attempts.Delete(one.Attempt.Hex())
 	case fact.AttemptExpired:
@@ -149,15 +149,15 @@ func (h *memory) apply(one fact.Fact) {
 	case fact.AttemptCancelled:
 		h.Attempts.Delete(one.Attempt.Hex())
 	case fact.AttemptRecorded:
-		h.Attempts.Delete(one.Attempt.Hex()) // a parked one may still be judged until then
+		h.Attempts.Delete(one.Attempt.Hex()) // a parked one may be judged until then
 	}
 }
 
-// remember adds a run, and drops the oldest runs and the task that was not seen for longest.
+// remember adds a run. It drops the oldest runs, and the task whose last run is the oldest.
 func (h *memory) remember(a underway, u guild.Usage) {
 	samples := append(slices.Clone(h.Tasks.Of(a.Task)), sample{WallMs: u.WallMs, CPUMs: u.CPUMs, LatencyMs: a.LatencyMs})
 	h.Tasks.Set(a.Task, samples[max(0, len(samples)-window):])
-	others := slices.DeleteFunc(slices.Clone(h.Order), func(task string) bool { return task == a.Task }) // a snapshot may have the old ones
+	others := slices.DeleteFunc(slices.Clone(h.Order), func(task string) bool { return task == a.Task }) // a snapshot may share the old slice
 	h.Order = append(others, a.Task)
 	if len(h.Order) > mostTasks {
 		h.Tasks.Delete(h.Order[0])

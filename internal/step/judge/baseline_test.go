@@ -15,7 +15,7 @@ import (
 
 var _ fold.Fold = (*Baselines)(nil)
 
-// told is a journal that baselines are folded from.
+// told is a fold of baselines and the number of its entries.
 type told struct {
 	b *Baselines
 	n int
@@ -25,7 +25,7 @@ func (j *told) tell(facts ...fact.Fact) {
 	j.b.Apply(fact.Entry{Subject: fact.JobSubject(guild.JobID{1}), Facts: facts})
 }
 
-// delivered tells of one attempt from end to end.
+// delivered applies the life of one attempt.
 func (j *told) delivered(task string, o guild.Outcome, wallMs, latencyMs int64) {
 	j.n++
 	id, job := nostr.ID{byte(j.n), byte(j.n >> 8), 1}, guild.JobID{byte(j.n), byte(j.n >> 8), 2}

@@ -10,7 +10,7 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// box describes the sandboxes of a report's runs, with the widest of each limit; nil if nothing ran.
+// box describes the sandboxes of a report's runs, with the largest value of each limit. It returns nil if nothing ran.
 func (j *Judge) box(list []exam.Finding) *guild.Box {
 	var widest sandbox.Limits
 	runs := 0
@@ -30,7 +30,7 @@ func (j *Judge) box(list []exam.Finding) *guild.Box {
 	}
 }
 
-// profile names a system call profile, with the hash of what it allows where that is known.
+// profile returns the name of a system call profile, with the hash of its rules if that is known.
 func (j *Judge) profile(p sandbox.Profile) string {
 	if j.ProfileHash == nil {
 		return string(p)
@@ -45,7 +45,7 @@ func wider(a, b sandbox.Limits) sandbox.Limits {
 	}
 }
 
-// tools lists what took part, by name.
+// tools lists the tools that took part, by name.
 func tools(examined map[string]string, analysed []guild.Tool) []guild.Tool {
 	var list []guild.Tool
 	for _, name := range slices.Sorted(maps.Keys(examined)) {

@@ -21,23 +21,23 @@ import (
 	"guild/internal/step/judge"
 )
 
-// submission is a line of the tables in testdata/attacks, which the README there explains.
+// submission is a line of the tables in testdata/attacks, which are explained in the README there.
 type submission struct {
 	family   string
 	name     string
 	request  string
-	outcomes []guild.Outcome // any of them
-	unseen   bool            // a tier that does not see what processes of processes do may take it for harmless
-	causes   []string        // the cause of any other than a SUCCESS contains one of them
+	outcomes []guild.Outcome // the allowed outcomes
+	unseen   bool            // a tier that does not see nested processes may take it for harmless
+	causes   []string        // a cause of an outcome other than SUCCESS contains one of them
 	reason   string          // why it may be a SUCCESS
 	files    map[string]string
 }
 
-// How a table's reason for a SUCCESS begins.
+// The prefixes of a table's reason for a SUCCESS.
 const (
-	harmless = "harmless: " // what it tried got nowhere, and the task is solved
-	decided  = "decided: "  // the tests ask the submission about itself, and the verdict counts how often
-	forged   = "forged: "   // the proof that tests beside the submission are weak; nowhere else
+	harmless = "harmless: " // its attempts failed, and it solves the task
+	decided  = "decided: "  // the tests ask the submission about itself, and the verdict counts that
+	forged   = "forged: "   // it proves that tests in one process with the code are weak; allowed nowhere else
 )
 
 var (
@@ -45,7 +45,7 @@ var (
 	columns   = regexp.MustCompile(` {2,}`)
 )
 
-// corpus reads all families. What is wrong with a table fails the test.
+// corpus reads all families. A faulty table fails the test.
 func corpus(t *testing.T) []submission {
 	t.Helper()
 	archives, err := filepath.Glob("testdata/attacks/*.txtar")
@@ -127,18 +127,18 @@ func parseSubmission(t *testing.T, line string) submission {
 	return s
 }
 
-// isInproc reports whether the tests run beside the submission because the request says so.
+// isInproc reports whether the request makes the tests run in one process with the submission.
 func (s submission) isInproc() bool { return path.Base(s.request) == "inproc" }
 
-// waits reports whether it is the clock that is to end it.
+// waits reports whether the submission is to be ended by the clock.
 func (s submission) waits() bool { return slices.Contains(s.causes, "stopped after") }
 
-// spends reports whether it is the processor time that may end it.
+// spends reports whether the submission may be ended by the limit of processor time.
 func (s submission) spends() bool {
 	return slices.ContainsFunc(s.causes, func(c string) bool { return c == "processor time" || c == "used more than" })
 }
 
-// check holds a verdict against the table.
+// check compares a verdict with the table.
 func (s submission) check(t *testing.T, caps sandbox.Caps, v guild.Verdict, evidence judge.Evidence) {
 	t.Helper()
 	t.Logf("%s %s (%s) %d of %d, decided %d, %d ms", v.Strength, v.Outcome, v.Cause, v.Passed, v.Expected, v.Decided, v.Usage.WallMs)
@@ -164,14 +164,14 @@ func (s submission) check(t *testing.T, caps sandbox.Caps, v guild.Verdict, evid
 	}
 }
 
-// seesLess reports whether a tier says of itself that it notices a breach only in the command itself.
+// seesLess reports whether a tier declares that it notices a breach only in the command itself.
 func seesLess(caps sandbox.Caps) bool {
 	return slices.ContainsFunc(caps.Gaps, func(gap string) bool { return strings.Contains(gap, "reported only if it ends the command itself") })
 }
 
-// tight is a runner with smaller limits than the judge's, so that passing them takes little time. Only for
-// submissions that wait the clock is set forward, too, and only for those that spend it there is less processor time: a
-// busy or slow machine must not decide what ends the others.
+// tight is a runner with smaller limits than the judge's, so that reaching them takes less time. The clock is limited
+// only for submissions that wait, and the processor time only for those that use it. Otherwise a busy or slow machine
+// would end other submissions, too.
 type tight struct {
 	sandbox.Runner
 	impatient, thrifty bool
@@ -199,7 +199,7 @@ func (r tight) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (san
 
 func TestHostileDeliveries(t *testing.T) {
 	submissions := corpus(t)
-	t.Setenv("TMPDIR", t.TempDir()) // nobody else's files are there
+	t.Setenv("TMPDIR", t.TempDir()) // a directory without files of others
 	before := traces(t)
 	runner, caps := bestRunner(t)
 	inproc := inprocRequests(t)
@@ -225,13 +225,13 @@ func TestHostileDeliveries(t *testing.T) {
 	before.compare(t, traces(t))
 }
 
-// isForeign reports whether the submission is for another kind of processor.
+// isForeign reports whether the submission is for another processor architecture.
 func (s submission) isForeign() bool {
 	_, arch, found := strings.Cut(s.name, "_amd64")
 	return found && arch == "" && runtime.GOARCH != "amd64"
 }
 
-// inprocRequests are copies of the requests with pytest that ask for the tests to run beside the submission.
+// inprocRequests returns copies of the pytest requests that make the tests run in one process with the submission.
 func inprocRequests(t *testing.T) map[string]string {
 	t.Helper()
 	requests := map[string]string{}
@@ -254,7 +254,7 @@ func inprocRequests(t *testing.T) map[string]string {
 	return requests
 }
 
-// bestRunner is the strongest runner of this machine, which keeps nothing warm beyond the test.
+// bestRunner returns the strongest runner of this machine. It is closed at the end of the test.
 func bestRunner(t testing.TB) (sandbox.Runner, sandbox.Caps) {
 	t.Helper()
 	runner, caps, err := tiers.Best(t.Context())
@@ -265,7 +265,7 @@ func bestRunner(t testing.TB) (sandbox.Runner, sandbox.Caps) {
 	return runner, caps
 }
 
-// closeOne ends what a runner keeps warm, if it does.
+// closeOne closes a runner, if it can be closed.
 func closeOne(t testing.TB, runner sandbox.Runner) {
 	t.Helper()
 	if c, ok := runner.(io.Closer); ok {
@@ -281,7 +281,7 @@ func newEngine(t testing.TB) *judge.Judge {
 	return &judge.Judge{Exam: &exam.Engine{Runner: runner}, Caps: caps}
 }
 
-// deliver makes the directory of an unpacked delivery with these artifacts.
+// deliver creates the directory of an unpacked delivery with these artifacts.
 func deliver(t *testing.T, artifacts map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -38,7 +38,7 @@ func problems(t testing.TB) []problem {
 	return all
 }
 
-// files are the request bundle of a problem.
+// files returns the request bundle of a problem.
 func (p problem) files() map[string]string {
 	return map[string]string{
 		"tests/test_solution.py": "from solution import *  # some tests use helpers of the prompt\n" + p.Test +
@@ -48,7 +48,7 @@ func (p problem) files() map[string]string {
 	}
 }
 
-// faults are ways to get a problem wrong, each with what it comes to.
+// faults are ways to fail a problem, each with the expected outcome.
 var faults = []struct {
 	name string
 	code string // %s is the function's name

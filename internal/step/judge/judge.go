@@ -1,6 +1,5 @@
-// Package judge is the fourth step: it makes a verdict of what an examination of a delivery found, and owns it. Package
-// exam runs the criteria; the judge weighs their results, compares them with baselines, and asks a person where no
-// program can decide.
+// Package judge is the step that judges deliveries. It owns the verdicts. Package exam runs the criteria. The judge
+// weighs their results, compares them with baselines, and asks a person if no program can decide.
 package judge
 
 import (
@@ -16,32 +15,33 @@ import (
 	"guild/internal/judging/typed"
 )
 
-// Judge examines deliveries and scores what was found. The zero value of every field but Exam works.
+// Judge examines deliveries and scores the results. Only Exam is required.
 type Judge struct {
 	Exam *exam.Engine
 	Caps sandbox.Caps // of Exam.Runner
 
-	// Analysis reads the delivered code for the quality of the verdict; nothing is read if it is nil.
+	// Analysis grades the delivered code for the quality of the verdict; optional.
 	Analysis *analysis.Analyst
 
 	// Typed checks the results of typed jobs, whose bundles have no criteria.
 	Typed typed.Checker
 
-	// ProfileHash identifies what a system call profile allows, so that others can judge again. Nil adds nothing.
+	// ProfileHash returns the hash of a system call profile's rules, so that others can judge again with the same rules;
+	// optional.
 	ProfileHash func(sandbox.Profile) string
 }
 
-// Evidence is the judge's full output as JSON, to be kept as a blob. With the bundle and the delivery, anybody can judge
-// again and compare.
+// Evidence is the judge's full output as JSON, which is stored as a blob. With the bundle and the delivery, anybody can
+// judge again and compare.
 type Evidence []byte
 
-// Judge is Hear for a delivery of which nothing is known but its files.
+// Judge judges a delivery of which only the files are known. It is otherwise like Hear.
 func (j *Judge) Judge(ctx context.Context, bundleDir, deliveryDir string) (guild.Verdict, Evidence, error) {
 	return j.Hear(ctx, Case{Bundle: bundleDir, Delivery: deliveryDir})
 }
 
-// Hear judges a case. Its errors are those of exam.Engine.ExamineHidden, and a *PersonNeeded, which comes with the verdict
-// so far and its evidence. A delivery that tried to break out needs no person.
+// Hear judges a case. It returns the errors of exam.Engine.ExamineHidden, or a *PersonNeeded together with the verdict
+// so far and its evidence. A delivery that tried to escape the sandbox needs no person.
 func (j *Judge) Hear(ctx context.Context, c Case) (guild.Verdict, Evidence, error) {
 	if v, evidence, ok, err := j.checkTyped(ctx, c); ok || err != nil {
 		return v, evidence, err
@@ -71,8 +71,8 @@ func (j *Judge) Hear(ctx context.Context, c Case) (guild.Verdict, Evidence, erro
 	return v, evidence, nil
 }
 
-// read analyses the delivered code after the examination, so that the one does not slow down the other. A delivery that
-// tried to break out is not touched again.
+// read analyses the delivered code. It runs after the examination, so that it does not slow that down. A delivery that
+// tried to escape is not touched again.
 func (j *Judge) read(ctx context.Context, c Case, r exam.Report) (analysis.Report, error) {
 	sum := add(r.Findings)
 	switch {
@@ -85,7 +85,7 @@ func (j *Judge) read(ctx context.Context, c Case, r exam.Report) (analysis.Repor
 	}
 	var scripts []string
 	for _, criterion := range r.Criteria.Criteria {
-		// A delivery that fails or does not end is not run again: its coverage would decide nothing.
+		// A delivery that fails or does not end is not run again, because its coverage would not decide anything.
 		if criterion.Framework == "pytest" && sum.fault == "" && exam.Passed(sum.tests) == len(sum.tests) {
 			scripts = append(scripts, criterion.Script)
 		}

@@ -16,7 +16,7 @@ import (
 	"guild/internal/step/judge"
 )
 
-// request makes the directory of an unpacked request bundle.
+// request creates the directory of an unpacked request bundle.
 func request(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -34,7 +34,7 @@ func judged(t *testing.T, e *judge.Judge, bundle, delivery string) (guild.Verdic
 	return v, evidence
 }
 
-// wants checks the parts of a verdict that say how it came out.
+// wants checks the parts of a verdict that describe its result.
 func wants(t *testing.T, v guild.Verdict, outcome guild.Outcome, strength guild.Strength, passed, expected int) {
 	t.Helper()
 	if v.Outcome != outcome || v.Strength != strength || v.Passed != passed || v.Expected != expected {
@@ -97,7 +97,7 @@ func TestGoCriterion(t *testing.T) {
 	e := newEngine(t)
 	e.Exam.Cache = t.TempDir()
 	if dir, err := os.UserCacheDir(); err == nil {
-		e.Exam.Cache = filepath.Join(dir, "guild-judge-test") // preparing it takes longer than all the rest
+		e.Exam.Cache = filepath.Join(dir, "guild-judge-test") // filling it takes longer than the rest of the test
 	}
 	for name, c := range map[string]struct {
 		source string

@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// trace is what a run could leave on the host, each as one line.
+// trace lists what a run can leave behind on the host, one line each.
 type trace struct{ processes, mounts, groups, files, descriptors []string }
 
-// traces looks for what is there now. Orphans below this process are found because it adopts them.
+// traces lists what is there now. Orphans below this process are found because it adopts them.
 func traces(t *testing.T) trace {
 	t.Helper()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -37,12 +37,13 @@ func traces(t *testing.T) trace {
 	}
 }
 
-// ofAnother reports whether a mount belongs to a container of somebody else's, who may be at work meanwhile.
+// ofAnother reports whether a mount belongs to a container that other software runs at the same time.
 func ofAnother(mount string) bool {
 	return strings.Contains(mount, "/containers/") || strings.Contains(mount, "/docker/")
 }
 
-// compare wants nothing now that was not there before. What the kernel is still busy with gets a moment.
+// compare fails the test if there is anything now that was not there before. It waits a moment for the kernel to clean
+// up.
 func (before trace) compare(t *testing.T, now trace) {
 	t.Helper()
 	late := time.After(10 * time.Second)
@@ -58,7 +59,7 @@ func (before trace) compare(t *testing.T, now trace) {
 	}
 }
 
-// left is what is there now and was not before, by kind.
+// left returns what is there now and was not before, by kind.
 func (before trace) left(now trace) map[string][]string {
 	all := map[string][]string{}
 	for _, c := range []struct {
@@ -78,7 +79,7 @@ func (before trace) left(now trace) map[string][]string {
 	return all
 }
 
-// without is a minus b, each line as often as it is there.
+// without returns a minus b, as multisets.
 func without(a, b []string) []string {
 	b = slices.Clone(b)
 	return slices.DeleteFunc(slices.Clone(a), func(s string) bool {
@@ -90,8 +91,7 @@ func without(a, b []string) []string {
 	})
 }
 
-// descendants are the command lines of all processes below pid. One that has ended and is only waited for has
-// none, and does not count.
+// descendants returns the command lines of all processes below pid. Zombies have none and do not count.
 func descendants(pid string) []string {
 	var all []string
 	tasks, _ := filepath.Glob("/proc/" + pid + "/task/*/children")
@@ -112,7 +112,7 @@ func commandLine(pid string) string {
 	return strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " "))
 }
 
-// groups are the control groups of this process's runs.
+// groups returns the control groups of this process's runs.
 func groups() []string {
 	var all []string
 	filepath.WalkDir("/sys/fs/cgroup", func(name string, d os.DirEntry, err error) error {
@@ -124,20 +124,20 @@ func groups() []string {
 	return all
 }
 
-// descriptors are what this process has open.
+// descriptors returns the targets of this process's open descriptors.
 func descriptors() []string {
-	runtime.GC() // closes what nobody has any more
+	runtime.GC() // closes unreachable files
 	var all []string
 	for _, fd := range names("/proc/self/fd") {
 		to, err := os.Readlink("/proc/self/fd/" + fd)
-		if err == nil && !strings.HasPrefix(to, "/memfd:guild-box") { // our own first process, kept for good
+		if err == nil && !strings.HasPrefix(to, "/memfd:guild-box") { // this program's own first process, which is kept for good
 			all = append(all, to)
 		}
 	}
 	return all
 }
 
-// marks are files and shared objects of the host that bear the name by which the submissions try to make some.
+// marks returns the files and shared objects of the host whose names are those that the submissions use.
 func marks() []string {
 	var all []string
 	for _, dir := range []string{"/", "/tmp", "/var/tmp", "/dev", "/dev/shm", "/dev/mqueue", "/etc", "/usr", "/usr/bin", "/lib", "/run"} {
@@ -186,7 +186,7 @@ func TestHostileDeliveriesAsUser(t *testing.T) {
 		}
 	}
 	open(t, dir)
-	// What the channel and the examiner make of a submission does not depend on who the judge is; the walls do.
+	// The results of the channel and the examiner do not depend on the judge's user, but the sandbox does.
 	const walls = "^TestHostileDeliveries$/^submission$/^(plain|escape|exhaustion|network|program)$"
 	args := []string{"-test.run=" + walls}
 	if end, ok := t.Deadline(); ok {
@@ -212,7 +212,7 @@ func TestHostileDeliveriesAsUser(t *testing.T) {
 	}
 }
 
-// open lets everybody pass through the directories that the testing package made for this test alone.
+// open makes the directories that the testing package has created for this test accessible to all users.
 func open(t *testing.T, dir string) {
 	t.Helper()
 	for ; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
@@ -222,7 +222,7 @@ func open(t *testing.T, dir string) {
 	}
 }
 
-// copyProgram copies the running program, which lies where only its builder can read.
+// copyProgram copies the running program, which only its builder can read where it is.
 func copyProgram(t *testing.T, to string) {
 	t.Helper()
 	from, err := os.Executable()
@@ -238,7 +238,7 @@ func copyProgram(t *testing.T, to string) {
 	}
 }
 
-// processesOf are the command lines of a user's processes.
+// processesOf returns the command lines of a user's processes.
 func processesOf(user int) []string {
 	var all []string
 	dirs, _ := filepath.Glob("/proc/[0-9]*")

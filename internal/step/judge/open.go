@@ -11,17 +11,16 @@ import (
 	"guild/internal/judging/typed"
 )
 
-// Config says how to judge on this machine. The zero value works.
+// Config configures the judge of this machine. The zero value works.
 type Config struct {
-	Tier     string // the sandbox; the best that works if empty
-	Cache    string // directory for what makes judging faster; nothing is kept if empty
-	Analysis bool   // whether linters read what was delivered
+	Tier     string // name of the sandbox; the best one that works if empty
+	Cache    string // directory for data that makes judging faster; nothing is kept if empty
+	Analysis bool   // analyse the delivered code with linters
 
-	Typed typed.Checker // of typed jobs' results; the zero one can do nothing again
+	Typed typed.Checker // checks the results of typed jobs; the zero value cannot run anything again
 }
 
-// Open returns a judge in the sandbox that c names, or a *sandbox.UnusableError. Close ends what the sandbox keeps
-// warm.
+// Open returns a judge with the sandbox that c names, or a *sandbox.UnusableError. The caller must call Close.
 func Open(ctx context.Context, c Config) (*Judge, error) {
 	runner, caps, err := tiers.Pick(ctx, c.Tier)
 	if err != nil {
@@ -30,7 +29,7 @@ func Open(ctx context.Context, c Config) (*Judge, error) {
 	return On(runner, caps, c), nil
 }
 
-// On returns a judge in a sandbox that was opened already.
+// On returns a judge with a sandbox that is open already.
 func On(runner sandbox.Runner, caps sandbox.Caps, c Config) *Judge {
 	j := &Judge{Exam: &exam.Engine{Runner: runner, Cache: c.Cache}, Caps: caps, ProfileHash: profileHash, Typed: c.Typed}
 	if c.Analysis {
@@ -39,7 +38,7 @@ func On(runner sandbox.Runner, caps sandbox.Caps, c Config) *Judge {
 	return j
 }
 
-// Close ends what the judge's sandbox keeps warm.
+// Close stops the processes that the sandbox keeps ready.
 func (j *Judge) Close() error {
 	if warm, ok := j.Exam.Runner.(io.Closer); ok {
 		return warm.Close()

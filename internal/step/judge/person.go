@@ -14,22 +14,22 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// PersonNeeded means that a person must decide: the criteria ask for it, or no program can verify one of them. The verdict
-// that comes with it has what the programs found so far.
+// PersonNeeded is returned if a person must decide: the criteria ask for one, or no program can verify one of them. The
+// verdict that is returned with it contains the results of the programs.
 type PersonNeeded struct{ Reason string }
 
 func (e *PersonNeeded) Error() string { return "a person must decide: " + e.Reason }
 
-// ErrNotHeld is the error of a ruling on a delivery that does not wait for one.
+// ErrNotHeld is returned for a ruling on a delivery that does not wait for one.
 var ErrNotHeld = errors.New("it does not wait for a ruling")
 
-// Ruled is a person's decision on a delivery that waits for one.
+// Ruled is a person's ruling on a delivery.
 type Ruled struct {
 	Outcome guild.Outcome // SUCCESS, PARTIAL or FAILURE
 	Ruling  guild.Ruling
 }
 
-// Check refuses an outcome that a person cannot give.
+// Check returns an error for an outcome that a person cannot give.
 func (r Ruled) Check() error {
 	switch r.Outcome {
 	case guild.Success, guild.Partial, guild.Failure:
@@ -39,7 +39,8 @@ func (r Ruled) Check() error {
 	}
 }
 
-// Rule makes a person's ruling the verdict on an attempt that waits for one. What the programs found stays in it.
+// Rule records a person's ruling as the verdict on an attempt that waits for one. The verdict keeps the results of the
+// programs.
 func (s *Step) Rule(ctx context.Context, j *journal.Journal, attempt nostr.ID, r Ruled) error {
 	if err := r.Check(); err != nil {
 		return err
@@ -65,7 +66,7 @@ func (s *Step) Rule(ctx context.Context, j *journal.Journal, attempt nostr.ID, r
 	})
 }
 
-// apply returns the verdict with the ruling as its outcome.
+// apply returns the verdict with the outcome of the ruling.
 func (r Ruled) apply(v guild.Verdict) guild.Verdict {
 	v.Outcome, v.Cause = r.Outcome, ""
 	if r.Outcome != guild.Success {
@@ -76,7 +77,7 @@ func (r Ruled) apply(v guild.Verdict) guild.Verdict {
 	return rescored(v)
 }
 
-// provisional reads the verdict that waits.
+// provisional reads the verdict so far of a delivery that waits for a ruling.
 func (s *Step) provisional(c pending) (guild.Verdict, error) {
 	var v guild.Verdict
 	raw, err := s.c.Blobs.ReadAll(c.Held, maxBundle)

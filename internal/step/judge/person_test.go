@@ -15,7 +15,7 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// undecided is a judge whose criteria ask for a person.
+// undecided stands in for a judge whose criteria ask for a person.
 func undecided(context.Context, Case) (guild.Verdict, Evidence, error) {
 	v := guild.Verdict{Outcome: guild.Success, Score: 700_000, Strength: guild.Strong, Tier: "none", Expected: 2, Passed: 2}
 	return v, Evidence("so far"), &PersonNeeded{"the checklist has 3 points"}
@@ -73,7 +73,7 @@ func TestJudgesOnTwoNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t)
 		c.does = func(context.Context, Case) (guild.Verdict, Evidence, error) {
-			time.Sleep(10 * time.Minute) // several leases long
+			time.Sleep(10 * time.Minute) // longer than several leases
 			return guild.Verdict{Outcome: guild.Success, Strength: guild.Strong}, nil, nil
 		}
 		step := NewStep(StepConfig{Blobs: c.blobs, Scratch: c.scratch, Examine: c.examine}, c.fold)
@@ -86,7 +86,7 @@ func TestJudgesOnTwoNodes(t *testing.T) {
 		for n := range byte(4) {
 			c.delivered(n+1, delivery, nil)
 		}
-		time.Sleep(21 * time.Minute) // two at a time: half of what one node would take
+		time.Sleep(21 * time.Minute) // two at a time: half of the time that one node would take
 		synctest.Wait()
 		nodes := map[string]int{}
 		for n := range byte(4) {

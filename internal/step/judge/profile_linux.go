@@ -5,5 +5,5 @@ import (
 	"guild/internal/judging/sandbox/confine"
 )
 
-// profileHash names the rules of a system call profile.
+// profileHash returns the hash of the rules of a system call profile.
 func profileHash(p sandbox.Profile) string { return confine.ProfileHash(p).String() }

@@ -4,5 +4,5 @@ package judge
 
 import "guild/internal/judging/sandbox"
 
-// profileHash is empty: there is no filter of ours.
+// profileHash returns "", because there is no system call filter here.
 func profileHash(sandbox.Profile) string { return "" }

@@ -12,7 +12,7 @@ import (
 	"guild/internal/step/judge"
 )
 
-// reader is a judge that also analyses.
+// reader returns a judge with analysis.
 func reader(t *testing.T) *judge.Judge {
 	t.Helper()
 	j := newEngine(t)
@@ -28,7 +28,7 @@ def add(first: int, second: int) -> int:
     return first + second
 `
 
-// addition is a request with one test of each layer that a customer writes.
+// addition returns a request with one test of each layer for which customers write tests.
 func addition(t *testing.T) string {
 	return request(t, map[string]string{
 		"tests/criteria.json":       `{"test_framework": "pytest", "time_limit_seconds": 5, "criteria": [{"id": "all", "type": "pytest"}]}`,

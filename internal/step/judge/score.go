@@ -17,19 +17,19 @@ const (
 	quality, qualityWeight         = "quality", 10
 )
 
-// What lowers the quality.
+// The limits that lower the quality.
 const (
-	fineGrade = 7_000           // pylint's grade in thousandths, below which quality is at most halfGood
-	halfGood  = guild.Micro / 2 // as above
+	fineGrade = 7_000           // pylint's grade in thousandths below which the quality is at most halfGood
+	halfGood  = guild.Micro / 2 // the quality that such a grade is limited to
 )
 
-// severities says what a static finding takes from the quality.
+// severities maps the severity of a static finding to the quality that it costs.
 var severities = map[string]guild.Score{"high": guild.Micro / 5, "medium": guild.Micro / 10, "low": guild.Micro / 50}
 
 // tally counts tests.
 type tally struct{ passed, expected int }
 
-// share returns the part that passed, rounded down.
+// share returns the share of passed tests, rounded down.
 func (t tally) share() guild.Score {
 	if t.expected == 0 {
 		return 0
@@ -39,7 +39,7 @@ func (t tally) share() guild.Score {
 
 func (t tally) whole() bool { return t.expected > 0 && t.passed == t.expected }
 
-// tallies counts tests by what they decide. An unknown layer, or none, counts as correctness.
+// tallies counts tests by what they decide. Tests without a known layer count as correctness.
 type tallies struct {
 	smoke       tally
 	functional  tally // smoke and correctness
@@ -47,7 +47,8 @@ type tallies struct {
 	performance tally
 }
 
-// count sorts the tests. Where no test is functional, all of them count as that: they are meant to decide.
+// count counts the tests by layer. If no test is functional, all of them count as functional, because otherwise nothing
+// would decide.
 func count(tests []guild.Test) tallies {
 	var t tallies
 	var all tally
@@ -76,24 +77,24 @@ func count(tests []guild.Test) tallies {
 	return t
 }
 
-// smokeFailed reports whether a smoke test did not pass, which rejects at once.
+// smokeFailed reports whether a smoke test did not pass, which rejects the delivery at once.
 func (t tallies) smokeFailed() bool { return t.smoke.passed < t.smoke.expected }
 
-// measured has all that a score is computed from.
+// measured holds the values from which a score is computed.
 type measured struct {
 	tests     tallies
-	ran       bool   // anything of the delivery was run
-	fault     bool   // a run did not come to its end
-	overLimit bool   // because it ran over a limit
-	wallMs    int64  // how long it ran
+	ran       bool   // a part of the delivery was run
+	fault     bool   // a run did not end by itself
+	overLimit bool   // a run exceeded a limit
+	wallMs    int64  // the time of all runs
 	baseline  int64  // milliseconds, 0 if there is none
 	why       string // why there is no baseline
 
-	quality *guild.Quality // nil if nothing was analysed
+	quality *guild.Quality // nil without an analysis
 	unread  string         // why there is no grade
 }
 
-// dimensions returns the four parts of the score, known or not.
+// dimensions returns the four parts of the score, including unknown ones.
 func (m measured) dimensions() []guild.Dimension {
 	return []guild.Dimension{m.correctness(), m.performance(), m.resources(), m.qualityOf()}
 }
@@ -110,7 +111,7 @@ func (m measured) correctness() guild.Dimension {
 	return d
 }
 
-// performance compares the run time with the baseline. It is unknown for a run that broke off.
+// performance compares the run time with the baseline. It is unknown if a run was aborted.
 func (m measured) performance() guild.Dimension {
 	d := guild.Dimension{Name: performance, Weight: performanceWeight}
 	switch {
@@ -127,14 +128,14 @@ func (m measured) performance() guild.Dimension {
 	return d
 }
 
-// pace scores a time against a baseline, both in milliseconds and the baseline not 0: 1 up to it, from there straight down
-// to 0 at half as much again.
+// pace scores a time against a baseline, both in milliseconds. The baseline must not be 0. The score is 1 up to the
+// baseline and falls linearly to 0 at 150 % of it.
 func pace(wallMs, baseline int64) guild.Score {
 	over := wallMs - baseline
 	switch {
 	case over <= 0:
 		return guild.Micro
-	case over >= baseline-over: // half as much again
+	case over >= baseline-over: // at least 150 % of the baseline
 		return 0
 	default:
 		return guild.Score(guild.Micro - 2*over*guild.Micro/baseline)
@@ -154,8 +155,9 @@ func (m measured) resources() guild.Dimension {
 	return d
 }
 
-// qualityOf takes pylint's grade, at most one half if that is below 7, subtracts what static analysis found, and multiplies
-// by the part of the edge and security tests that passed. Without a grade only those tests count, if there are any.
+// qualityOf starts with pylint's grade, at most one half if the grade is below 7, subtracts the cost of static
+// findings, and multiplies by the share of edge and security tests that passed. Without a grade only these tests count,
+// if there are any.
 func (m measured) qualityOf() guild.Dimension {
 	d := guild.Dimension{Name: quality, Weight: qualityWeight}
 	linted, side := m.quality != nil && m.quality.Linted, m.tests.side
@@ -187,8 +189,8 @@ func (m measured) qualityOf() guild.Dimension {
 	return d
 }
 
-// weigh returns what findings of bandit and of our patterns take from the quality. Several findings in one place cost as
-// much as the worst of them.
+// weigh returns how much quality the findings of bandit and of our patterns cost. Several findings in one place cost as
+// much as the worst of them, so that two tools that report the same do not count twice.
 func weigh(found []guild.Notice) (places int, cost guild.Score) {
 	type place struct {
 		file string
@@ -224,8 +226,8 @@ func composite(dimensions []guild.Dimension) guild.Score {
 	return guild.Score(sum / weights)
 }
 
-// StandingOf returns the standing that a score alone gives, at most conditional unless whole: unless every functional test
-// passed.
+// StandingOf returns the standing for a score alone. If whole is false, because a functional test did not pass, it is
+// at most conditional.
 func StandingOf(s guild.Score, whole bool) guild.Standing {
 	switch {
 	case s >= guild.ActiveFrom && whole:
@@ -237,7 +239,7 @@ func StandingOf(s guild.Score, whole bool) guild.Standing {
 	}
 }
 
-// outcome classifies a delivery by the functional tests that passed (the partnership protocol, section 4.2.4).
+// outcome returns the outcome for the functional tests (the partnership protocol, section 4.2.4).
 func outcome(functional tally) guild.Outcome {
 	switch {
 	case functional.whole():

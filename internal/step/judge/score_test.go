@@ -12,7 +12,7 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// tests makes tests of one layer, of which some passed.
+// tests returns tests of one layer, the first of which passed.
 func tests(layer string, passed, expected int) []guild.Test {
 	list := make([]guild.Test, expected)
 	for i := range list {
@@ -24,8 +24,8 @@ func tests(layer string, passed, expected int) []guild.Test {
 	return list
 }
 
-// suite is the suite of the partnership protocol, section 4.2.2: 5 smoke, 25 correctness, 15 edge, 5 performance
-// and 5 security tests, of which some did not pass.
+// suite returns the suite of the partnership protocol, section 4.2.2: 5 smoke, 25 correctness, 15 edge, 5 performance
+// and 5 security tests. The arguments are the numbers of those that did not pass.
 func suite(smoke, correct, edge, fast, secure int) []guild.Test {
 	list := tests(guild.LayerSmoke, 5-smoke, 5)
 	list = append(list, tests(guild.LayerCorrectness, 25-correct, 25)...)
@@ -171,7 +171,7 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// finding is one of a criterion that was run.
+// finding returns the finding of a criterion that was run.
 func finding(tests ...guild.Test) exam.Finding {
 	return exam.Finding{Strength: guild.Strong, Tests: tests, Runs: []exam.RunRecord{{Limits: sandbox.Limits{}.WithDefaults()}}}
 }

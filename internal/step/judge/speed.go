@@ -6,7 +6,7 @@ import (
 	"guild"
 )
 
-// Annotations of a verdict (the partnership protocol, section 3.2.2).
+// The annotations of a verdict (the partnership protocol, section 3.2.2).
 const (
 	Fast      = "fast"      // the median latency is below 75 % of the task's
 	Reliable  = "reliable"  // the 95th percentile of the latency is below the task's
@@ -14,21 +14,21 @@ const (
 	Thorough  = "thorough"  // more than 90 % of the lines and branches were run by the tests
 )
 
-// thoroughFrom is the coverage that must be exceeded.
+// thoroughFrom is the coverage that Thorough must exceed.
 const thoroughFrom = 9 * guild.Micro / 10
 
-// reference has the times by which performance tests are classified.
+// reference holds the times by which performance tests are classified.
 type reference struct {
-	runMs      int64 // how long the judged run took
-	baselineMs int64 // as usual for the task; 0 if that is not known
+	runMs      int64 // time of the judged run
+	baselineMs int64 // usual for the task; 0 if unknown
 
-	testsUs int64 // how long the performance tests took, in microseconds; 0 if that was not measured
-	limitUs int64 // the time limit of the criteria
+	testsUs int64 // time of the performance tests in microseconds; 0 if not measured
+	limitUs int64 // the time limit of the criteria, in microseconds
 }
 
-// speed returns the class of a delivery by its performance tests; empty if there are none. SLOW: fewer than 80 % of them
-// passed, or it ran more than 150 % of the baseline. FAST: all passed, in at most 75 % of the baseline or, without one,
-// within half of the time limit.
+// speed returns the class of a delivery by its performance tests, or "" if there are none. SLOW: fewer than 80 % of
+// them passed, or the run took more than 150 % of the baseline. FAST: all passed, in at most 75 % of the baseline or,
+// without one, in at most half of the time limit.
 func speed(tests tally, r reference) guild.Speed {
 	switch {
 	case tests.expected == 0:
@@ -48,7 +48,7 @@ func speed(tests tally, r reference) guild.Speed {
 	}
 }
 
-// Punctual returns which of Fast and Reliable the latencies of one provider earn, compared with those of all in the task.
+// Punctual returns which of Fast and Reliable one provider's latencies earn, compared with those of all in the task.
 func Punctual(latencies []time.Duration, b Baseline) []string {
 	if len(latencies) == 0 || !b.Known() {
 		return nil
@@ -68,10 +68,10 @@ func Punctual(latencies []time.Duration, b Baseline) []string {
 	return notes
 }
 
-// efficient reports whether a run stayed well below its memory limit.
+// efficient reports whether a run used less than 80 % of its memory limit.
 func efficient(peak, limit int64) bool { return peak > 0 && limit > 0 && peak < limit/10*8 }
 
-// thorough reports whether the tests ran more than nine tenths of the lines and of the branches.
+// thorough reports whether the tests ran more than 90 % of the lines and of the branches.
 func thorough(q *guild.Quality) bool {
 	return q != nil && q.Covered && q.Lines > thoroughFrom && q.Branches > thoroughFrom
 }

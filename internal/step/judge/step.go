@@ -31,16 +31,16 @@ import (
 	"guild/oa"
 )
 
-// Class is the class of work whose limit all judgements share.
+// Class is the class of work that judging belongs to. All judgements share its limit.
 const Class = "judge"
 
-// maxBundle is the largest packed bundle that is judged, in bytes.
+// maxBundle limits the packed bundles that are judged, in bytes.
 const maxBundle = 64 << 20
 
-// shown is the number of tests that a fact lists; the stored verdict lists all.
+// shown limits the tests that a fact lists. The stored verdict lists all.
 const shown = 50
 
-// StepConfig says what the step needs.
+// StepConfig configures the step.
 type StepConfig struct {
 	Blobs   *blob.Store
 	Scratch string // directory for unpacked bundles
@@ -48,12 +48,12 @@ type StepConfig struct {
 	// Examine judges a case, as (*Judge).Hear does.
 	Examine func(ctx context.Context, c Case) (guild.Verdict, Evidence, error)
 
-	Opinion opinion.Opinion // chooses between results where the order asks for that; a person does if nil
+	Opinion opinion.Opinion // chooses between results if the job asks for that; if nil, a person does
 
-	Baseline func(task string) Baseline // of the deliveries of a task; none is known if nil
+	Baseline func(task string) Baseline // returns the baseline of a task; optional
 }
 
-// Step judges deliveries: each one that is here gets one verdict.
+// Step judges deliveries. Each delivery that is here gets one verdict.
 type Step struct {
 	c    StepConfig
 	fold *Fold
@@ -62,7 +62,7 @@ type Step struct {
 // NewStep returns the step on its fold.
 func NewStep(c StepConfig, f *Fold) *Step { return &Step{c, f} }
 
-// Due lists the deliveries to be judged. It implements due.Source.
+// Due lists the deliveries to judge. It implements due.Source.
 func (s *Step) Due(time.Time) []due.Work {
 	var work []due.Work
 	together := map[guild.JobID][]pending{}
@@ -99,13 +99,13 @@ func (s *Step) judge(c pending) due.Work {
 	}
 }
 
-// hopeless reports whether trying again is of no use: the criteria cannot be decided here, or there is no sandbox.
+// hopeless reports whether another try is useless, because the criteria cannot be decided here or there is no sandbox.
 func hopeless(err error) bool {
 	_, unusable := errors.AsType[*sandbox.UnusableError](err)
 	return unusable || errors.Is(err, exam.ErrUndecided)
 }
 
-// key returns the key of the effect. A case that is heard again has another one.
+// key returns the key of the effect. A disputed case has another key each time.
 func (c pending) key() string {
 	if c.Again == 0 {
 		return "judge " + c.Attempt.Hex()
@@ -113,7 +113,7 @@ func (c pending) key() string {
 	return fmt.Sprintf("judge %s again, for the %d. time", c.Attempt.Hex(), c.Again)
 }
 
-// park leaves a delivery to a person: the judge itself has failed.
+// park leaves a delivery to a person, because the judge itself has failed.
 func (s *Step) park(tx *journal.Tx, c pending, reason string) {
 	if s.fold.waits(c.Attempt) {
 		tx.Append(fact.AttemptUndecided{Attempt: c.Attempt, Reason: reason},
@@ -121,7 +121,7 @@ func (s *Step) park(tx *journal.Tx, c pending, reason string) {
 	}
 }
 
-// hold leaves a delivery to a person, with what the programs found.
+// hold leaves a delivery to a person, with the results of the programs.
 func (s *Step) hold(ctx context.Context, c pending, v guild.Verdict, reason string) (due.Decision, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Step) hold(ctx context.Context, c pending, v guild.Verdict, reason stri
 	}, nil
 }
 
-// verdict judges, and keeps the evidence as a blob. The verdict counts also beside a *PersonNeeded.
+// verdict judges a delivery and stores the evidence as a blob. It returns a verdict also with a *PersonNeeded.
 func (s *Step) verdict(ctx context.Context, c pending) (guild.Verdict, error) {
 	v, evidence, judged := s.examine(ctx, c)
 	if _, person := errors.AsType[*PersonNeeded](judged); judged != nil && !person {
@@ -152,7 +152,8 @@ func (s *Step) verdict(ctx context.Context, c pending) (guild.Verdict, error) {
 	return v, judged
 }
 
-// keep stores the whole verdict as a blob before the fact that names it.
+// keep stores the whole verdict as a blob, and returns the fact that names it. The blob is stored before the fact is
+// recorded, so that no fact names a missing blob after a crash.
 func (s *Step) keep(ctx context.Context, attempt nostr.ID, v guild.Verdict) (fact.AttemptJudged, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -169,7 +170,7 @@ func (s *Step) keep(ctx context.Context, attempt nostr.ID, v guild.Verdict) (fac
 	return fact.AttemptJudged{Attempt: attempt, Verdict: brief(v), Hash: hash, Stored: stored}, nil
 }
 
-// brief returns the verdict as a fact holds it, with short lists: the blob has all.
+// brief returns the verdict in the form of the fact, with shortened lists.
 func brief(v guild.Verdict) guild.Verdict {
 	v.Tests = v.Tests[:min(len(v.Tests), shown)]
 	v.Breaches = v.Breaches[:min(len(v.Breaches), shown)]
@@ -183,7 +184,7 @@ func brief(v guild.Verdict) guild.Verdict {
 	return v
 }
 
-// examine unpacks both bundles and judges. A delivery that is no bundle is a failure of the provider.
+// examine unpacks both bundles and judges the delivery. A delivery that is not a bundle is a failure of the provider.
 func (s *Step) examine(ctx context.Context, c pending) (guild.Verdict, Evidence, error) {
 	dir, err := os.MkdirTemp(s.c.Scratch, "judge-")
 	if err != nil {
@@ -215,7 +216,8 @@ func (s *Step) examine(ctx context.Context, c pending) (guild.Verdict, Evidence,
 	return s.c.Examine(ctx, hearing)
 }
 
-// ours reports whether unpacking failed because of this machine and not because of the bundle.
+// ours reports whether unpacking failed because of this machine and not because of the bundle. Such an error must not
+// count against the provider.
 func ours(err error) bool {
 	return slices.ContainsFunc([]error{
 		blob.ErrMissing, blob.ErrDamaged, context.Canceled, context.DeadlineExceeded, syscall.ENOSPC, syscall.EDQUOT,
@@ -235,26 +237,26 @@ func (s *Step) unpack(ctx context.Context, h guild.Hash, dir string) error {
 	return workdir.Unpack(ctx, b, dir)
 }
 
-// Fold has the deliveries that wait for a verdict.
+// Fold holds the deliveries that wait for a verdict.
 type Fold struct{ *fold.State[state] }
 
 type state struct {
 	Jobs  fold.Table[guild.JobID, order] `json:"jobs"`  // open jobs
 	Cases fold.Table[string, pending]    `json:"cases"` // by attempt, from planning to verdict
-	Heard fold.Table[string, pending]    `json:"heard"` // with a verdict that may still be disputed
-	Order []string                       `json:"order"` // of those, the oldest first; appended to and cut at the front
+	Heard fold.Table[string, pending]    `json:"heard"` // cases with a verdict that can still be disputed
+	Order []string                       `json:"order"` // of these, the oldest first; may only be appended to and cut at the front
 }
 
-// disputable is how long a case is kept after its verdict, in ms: longer than a provider may object.
+// disputable is the time in ms for which a case is kept after its verdict. It is longer than the time to object.
 const disputable = 48 * 60 * 60 * 1000
 
-// order says by what a job's deliveries are judged.
+// order holds the parts of a job by which its deliveries are judged.
 type order struct {
 	Task   string     `json:"task"`
 	Bundle guild.Hash `json:"bundle"`
-	Hidden guild.Hash `json:"hidden,omitzero"` // tests that stay here, as a bundle
+	Hidden guild.Hash `json:"hidden,omitzero"` // hidden tests, as a bundle
 
-	Together oa.Adjudication `json:"together,omitempty"` // how all deliveries are adjudicated together, if they are
+	Together oa.Adjudication `json:"together,omitempty"` // the adjudication if all deliveries are judged together, else ""
 }
 
 type pending struct {
@@ -263,23 +265,23 @@ type pending struct {
 	Provider nostr.PubKey `json:"provider"`
 	Order    order        `json:"order"`
 	Delivery guild.Hash   `json:"delivery"`
-	Latency  int64        `json:"latency_ms"`    // from the request to its result
-	Here     bool         `json:"here"`          // the delivery came, or was fetched
-	Held     guild.Hash   `json:"held,omitzero"` // blob: the verdict so far, when a person must rule
+	Latency  int64        `json:"latency_ms"`    // ms from the request to its result
+	Here     bool         `json:"here"`          // the delivery is stored here
+	Held     guild.Hash   `json:"held,omitzero"` // blob of the verdict so far, if a person must rule
 	At       int64        `json:"at"`
 	Over     int64        `json:"over,omitempty"`  // Unix ms of the verdict
-	Again    int          `json:"again,omitempty"` // how often it was disputed
+	Again    int          `json:"again,omitempty"` // number of disputes
 }
 
 // NewFold returns an empty fold.
 func NewFold() *Fold { return &Fold{fold.NewState[state]("judge", 5)} }
 
-// ready lists the deliveries to be judged: each job's first before any job's second, so that a job with many attempts does
-// not hold up the others, and the oldest first among those.
+// ready lists the deliveries to judge. The first delivery of each job comes before the second of any, so that a job
+// with many attempts does not delay the others. Otherwise the oldest comes first.
 func (f *Fold) ready() []pending {
 	var ready []pending
 	f.View(func(s *state) {
-		waits := map[guild.JobID]bool{} // for another delivery
+		waits := map[guild.JobID]bool{} // jobs that wait for another delivery
 		for _, c := range s.Cases.All() {
 			if c.Order.Together != "" && !c.Here {
 				waits[c.Job] = true
@@ -304,18 +306,18 @@ func (f *Fold) ready() []pending {
 	return ready
 }
 
-// waits reports whether a delivery is to be judged.
+// waits reports whether a delivery has to be judged.
 func (f *Fold) waits(attempt nostr.ID) bool {
 	c := f.of(attempt)
 	return c.Here && c.Held.IsZero()
 }
 
-// of returns an attempt that has no verdict yet, or the zero value.
+// of returns the case of an attempt without a verdict, or the zero value.
 func (f *Fold) of(attempt nostr.ID) pending {
 	return fold.Read(f.State, func(s *state) pending { return s.Cases.Of(attempt.Hex()) })
 }
 
-// Held returns the verdict so far, as a blob, of a delivery that waits for a person.
+// Held returns the blob of the verdict so far, for a delivery that waits for a person.
 func (f *Fold) Held(attempt nostr.ID) (guild.Hash, bool) {
 	c, ok := f.held(attempt)
 	return c.Held, ok
@@ -370,7 +372,7 @@ func (s *state) apply(one fact.Fact, at int64) {
 	}
 }
 
-// heard puts a case with its verdict aside, and drops those that cannot be disputed any more.
+// heard moves a judged case to Heard, and drops those that can no longer be disputed.
 func (s *state) heard(attempt nostr.ID, at int64) {
 	for len(s.Order) > 0 && at-s.Heard.Of(s.Order[0]).Over >= disputable {
 		s.Heard.Delete(s.Order[0])

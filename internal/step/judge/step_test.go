@@ -36,7 +36,7 @@ import (
 
 func TestMain(m *testing.M) { journaltest.Main(m) }
 
-// court is a journal with the judge's step at work, and a function for the engine.
+// court is a journal with the running step, and a function in place of the engine.
 type court struct {
 	*testing.T
 	fold    *Fold
@@ -76,7 +76,7 @@ func (c *court) examine(ctx context.Context, hearing Case) (guild.Verdict, Evide
 	return does(ctx, hearing)
 }
 
-// cases counts those that have no verdict yet.
+// cases counts the cases without a verdict.
 func (c *court) cases() int {
 	return fold.Read(c.fold.State, func(s *state) int { return s.Cases.Len() })
 }
@@ -90,7 +90,7 @@ func (c *court) put(b []byte) guild.Hash {
 	return h
 }
 
-// packed is a bundle with one file.
+// packed returns a bundle with one file.
 func packed(t *testing.T, kind, name, content string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -104,7 +104,7 @@ func packed(t *testing.T, kind, name, content string) []byte {
 	return b.Bytes()
 }
 
-// delivered writes a job with an attempt and its delivery.
+// delivered records a job with an attempt and its delivery.
 func (c *court) delivered(n byte, delivery guild.Hash, away *fact.Place) nostr.ID {
 	c.Helper()
 	id, job := nostr.ID{n}, guild.JobID{n}
@@ -122,10 +122,10 @@ func (c *court) append(job guild.JobID, facts ...fact.Fact) {
 	synctest.Wait()
 }
 
-// written lists the facts that followed those of delivered.
+// written lists the facts after those of delivered.
 func (c *court) written(n byte) (all []fact.Fact) {
 	c.Helper()
-	// The first entry is a request by nobody, which cannot be read back.
+	// The first entry has a request without a key, which cannot be decoded.
 	for seq := uint64(2); seq <= c.journal.Last(); seq++ {
 		e, err := c.journal.Entry(c.Context(), seq)
 		if err == nil && e.Subject == fact.JobSubject(guild.JobID{n}) {
@@ -338,7 +338,7 @@ func TestJudgingOrder(t *testing.T) {
 	})
 }
 
-// history draws entries about a few attempts, of which not all make sense.
+// history draws entries about a few attempts, some of them contradictory.
 func history(t *rapid.T) (all []fact.Entry) {
 	for n := range byte(rapid.IntRange(0, 5).Draw(t, "attempts")) {
 		id, job := nostr.ID{n + 1}, guild.JobID{n/2 + 1}

@@ -8,14 +8,15 @@ import (
 	"guild/oa"
 )
 
-// Scores of results that an opinion did not choose.
+// The scores of results that an opinion did not choose.
 const (
-	outdone guild.Score = guild.ConditionalFrom // another result was better: this one may still be good
+	outdone guild.Score = guild.ConditionalFrom // another result was better, but this one may be good
 	outvote guild.Score = 0                     // most results say something else
 )
 
-// Opine returns a verdict on each of n results of a subjective job, in their order, by what an opinion chose. All are weak:
-// MayPay says what that means for money. An undecided opinion is a *PersonNeeded.
+// Opine returns a verdict on each of n results of a subjective job, in their order, according to the choice of an
+// opinion. All are weak; see MayPay for what may be paid on them. It also returns a *PersonNeeded if the opinion is
+// undecided.
 func Opine(adjudication oa.Adjudication, n int, c opinion.Choice) ([]guild.Verdict, error) {
 	verdicts := make([]guild.Verdict, n)
 	for i := range verdicts {

@@ -17,7 +17,7 @@ import (
 	"guild/oa"
 )
 
-// together returns an order's adjudication if that compares all deliveries at once, else nothing.
+// together returns an order's adjudication if it compares all deliveries at once, else "".
 func together(compare string) oa.Adjudication {
 	if a := oa.Adjudication(compare); a.Together() {
 		return a
@@ -25,8 +25,8 @@ func together(compare string) oa.Adjudication {
 	return ""
 }
 
-// judgeTogether judges the deliveries of a job between which an opinion chooses. All providers that were asked have
-// answered, or will not any more.
+// judgeTogether judges the deliveries of a job between which an opinion chooses. It is due once each provider that was
+// asked has answered or failed to.
 func (s *Step) judgeTogether(all []pending) due.Work {
 	return due.Work{
 		Key: all[0].key(), Guard: fact.JobSubject(all[0].Job), Class: Class, Tries: 8, Lease: 10 * time.Minute,
@@ -47,9 +47,9 @@ func (s *Step) parkAll(tx *journal.Tx, all []pending, reason string) {
 	}
 }
 
-// adjudicate judges each delivery by itself, and then has an opinion choose one of the successful ones, or merge them.
+// adjudicate judges each delivery by itself, and then has an opinion choose one of the successful ones or merge them.
 func (s *Step) adjudicate(ctx context.Context, all []pending) (due.Decision, error) {
-	var sound []int // of all
+	var sound []int // indices in all
 	verdicts := make([]guild.Verdict, len(all))
 	persons := make([]*PersonNeeded, len(all))
 	for i, c := range all {
@@ -92,7 +92,8 @@ func (s *Step) adjudicate(ctx context.Context, all []pending) (due.Decision, err
 	}, nil
 }
 
-// decide records the verdict on one delivery or, if a person is needed, that it waits for one.
+// decide returns the decision that records the verdict on one delivery or, if a person is needed, that it waits for
+// one.
 func (s *Step) decide(ctx context.Context, c pending, v guild.Verdict, person *PersonNeeded) (due.Decision, error) {
 	if person != nil {
 		return s.hold(ctx, c, v, person.Reason)
@@ -109,8 +110,8 @@ func (s *Step) decide(ctx context.Context, c pending, v guild.Verdict, person *P
 	}, nil
 }
 
-// choose asks for an opinion on the results and returns a verdict on each, or none where there is nothing to choose. A
-// *PersonNeeded comes with the verdicts so far.
+// choose asks for an opinion on the results and returns a verdict on each, or none if there is nothing to choose. It
+// also returns a *PersonNeeded if a person must decide.
 func (s *Step) choose(ctx context.Context, all []pending, sound []int) ([]guild.Verdict, error) {
 	adjudication := all[0].Order.Together
 	switch {
@@ -156,7 +157,7 @@ func (s *Step) choose(ctx context.Context, all []pending, sound []int) ([]guild.
 	return verdicts, err
 }
 
-// weighed returns an opinion's verdict on a result, with what the verdict on the result alone had.
+// weighed returns an opinion's verdict on a result, combined with the verdict on the result alone.
 func weighed(v, opined guild.Verdict) guild.Verdict {
 	opined.Tests = append(v.Tests[:len(v.Tests):len(v.Tests)], opined.Tests...)
 	opined.Expected, opined.Passed = v.Expected+opined.Expected, v.Passed+opined.Passed

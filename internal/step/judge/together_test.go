@@ -23,7 +23,7 @@ import (
 	"guild/oa"
 )
 
-// rivals opens a job with two providers at work, whose results are adjudicated together.
+// rivals opens a job with two providers, whose results are adjudicated together.
 func (c *court) rivals(adjudication oa.Adjudication) (a, b nostr.ID) {
 	c.Helper()
 	verification := oa.Verification{Mode: oa.Subjective, Redundancy: 2, Adjudication: adjudication}
@@ -69,7 +69,7 @@ func (c *court) ranks(attempt nostr.ID, result string) {
 	c.append(guild.JobID{1}, fact.AttemptDelivered{Attempt: attempt, Delivery: c.put(b.Bytes())})
 }
 
-// outcomes are the verdicts so far, by attempt.
+// outcomes returns the verdicts so far, by attempt.
 func (c *court) outcomes() map[nostr.ID]guild.Verdict {
 	all := map[nostr.ID]guild.Verdict{}
 	for _, f := range c.written(1) {
@@ -80,10 +80,10 @@ func (c *court) outcomes() map[nostr.ID]guild.Verdict {
 	return all
 }
 
-// chooser prefers the second of two results, and notes how often it was asked.
+// chooser prefers the second of two results, and counts how often it is asked.
 type chooser struct {
 	asked  int
-	model  string // that the question names
+	model  string // named by the question
 	choice opinion.Choice
 	err    error
 }

@@ -14,20 +14,20 @@ import (
 	"guild/oa"
 )
 
-// checkTyped judges the result of a typed job, and reports false for any other case. Its schema and doing it again decide,
-// not criteria. There is no partial success: exit codes and hashes are right or wrong. A *PersonNeeded comes with the
-// verdict so far, where doing it again does not decide.
+// checkTyped judges the result of a typed job. ok is false for any other case. The result is decided by its schema and
+// by doing the work again, and not by criteria. There is no partial success, because exit codes and hashes are right or
+// wrong. A *PersonNeeded is returned with the verdict so far if doing it again does not decide.
 func (j *Judge) checkTyped(ctx context.Context, c Case) (v guild.Verdict, evidence Evidence, ok bool, err error) {
 	e, ok, err := typed.RequestedIn(c.Bundle)
 	if !ok || err != nil {
 		return v, nil, false, err
 	}
 	report, err := j.Typed.Check(ctx, e, filepath.Join(c.Delivery, nutshell.ArtifactsDir), c.Provider)
-	if errors.Is(err, oa.ErrUnknown) { // the owner may describe the type again: nobody is to lose work over it
+	if errors.Is(err, oa.ErrUnknown) { // the owner may describe the type later, so the provider must not lose its work
 		v = guild.Verdict{Outcome: guild.Failure, Strength: guild.Weak, Tier: "none", Cause: guild.Cut(err.Error(), maxCause)}
 		return v, Evidence(v.Cause), true, &PersonNeeded{Reason: v.Cause}
 	}
-	if errors.Is(err, oa.ErrInvalid) { // of our own request: no use in trying again
+	if errors.Is(err, oa.ErrInvalid) { // an error in our own request: another try is useless
 		err = fmt.Errorf("%w: %w", exam.ErrUndecided, err)
 	}
 	if err != nil {
@@ -49,7 +49,7 @@ func (j *Judge) checkTyped(ctx context.Context, c Case) (v guild.Verdict, eviden
 	return v, evidence, true, nil
 }
 
-// checked returns the verdict on what a check found.
+// checked returns the verdict for the report of a check.
 func (j *Judge) checked(r typed.Report) guild.Verdict {
 	v := guild.Verdict{
 		Outcome: guild.Success, Score: guild.Micro, Strength: r.Strength, Tier: "none",

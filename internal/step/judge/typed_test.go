@@ -19,7 +19,7 @@ import (
 	"guild/oa"
 )
 
-// runs is a sandbox run as a request, and its bundle as a directory.
+// runs returns the request of a sandbox run, and its bundle as a directory.
 func runs(t *testing.T, q oa.SandboxRequest) (e oa.Envelope, bundle string) {
 	t.Helper()
 	e, err := oa.NewEnvelope(q)

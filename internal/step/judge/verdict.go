@@ -14,22 +14,22 @@ import (
 	"guild/internal/judging/exam"
 )
 
-// maxCause is how long a cause may be, in bytes.
+// maxCause limits a cause, in bytes.
 const maxCause = 500
 
-// Case is a delivery to be judged, with what is known of it beside its files.
+// Case is a delivery to judge, with what is known about it besides its files.
 type Case struct {
 	Bundle   string // directory of the unpacked request bundle
 	Delivery string // directory of the unpacked delivery; hostile
-	Hidden   string // directory of the hidden tests; empty for the bundle's own, if it has any
+	Hidden   string // directory of the hidden tests; if empty, those of the bundle, if it has any
 
-	Task     string        // empty when it is judged by hand
-	Provider nostr.PubKey  // who delivered; zero if unknown
+	Task     string        // empty if judged by hand
+	Provider nostr.PubKey  // the provider; zero if unknown
 	Latency  time.Duration // from the request to its result; 0 if unknown
-	Baseline Baseline      // of the task; the zero value if there is none
+	Baseline Baseline      // of the task; zero if there is none
 }
 
-// findings is the sum of what an examination found.
+// findings is the sum of the findings of an examination.
 type findings struct {
 	tests     []guild.Test
 	breaches  []guild.Breach
@@ -62,13 +62,13 @@ func add(list []exam.Finding) findings {
 		}
 	}
 	if len(list) == 0 {
-		sum.strength = guild.Weak // nothing was shown
+		sum.strength = guild.Weak // there is no result that could be strong
 	}
 	return sum
 }
 
-// verdict makes a verdict of a report. A breach counts before all else, a crash or a limit before the tests, and a smoke
-// test that did not pass before the other tests.
+// verdict computes a verdict from a report. A breach counts before everything else, a crash or an exceeded limit before
+// the tests, and a failed smoke test before the other tests.
 func (j *Judge) verdict(c Case, r exam.Report, read analysis.Report) guild.Verdict {
 	sum := add(r.Findings)
 	tests := count(sum.tests)
@@ -102,7 +102,7 @@ func (j *Judge) verdict(c Case, r exam.Report, read analysis.Report) guild.Verdi
 	return v
 }
 
-// decide returns the outcome, and why if it is not a success.
+// decide returns the outcome, and its cause if it is not a success.
 func decide(sum findings, tests tallies) (guild.Outcome, string) {
 	var out guild.Outcome
 	var cause string
@@ -125,8 +125,8 @@ func decide(sum findings, tests tallies) (guild.Outcome, string) {
 	return out, guild.Cut(cause, maxCause)
 }
 
-// rescored returns a verdict whose outcome a person has ruled: the ruling is the correctness, and the rest is weighed as it
-// was measured.
+// rescored returns a verdict with a person's ruling as its outcome. The ruling becomes the correctness, and the other
+// dimensions stay as measured.
 func rescored(v guild.Verdict) guild.Verdict {
 	v.Dimensions = slices.Clone(v.Dimensions)
 	for i := range v.Dimensions {
@@ -147,7 +147,7 @@ func rescored(v guild.Verdict) guild.Verdict {
 	return v
 }
 
-// unpassed names the first three tests that did not pass: those of a layer or, if it is empty, those that decide.
+// unpassed names the first three tests that did not pass: those of a layer or, if layer is empty, those that decide.
 func unpassed(tests []guild.Test, layer string) []string {
 	var names []string
 	for _, t := range tests {
@@ -159,7 +159,7 @@ func unpassed(tests []guild.Test, layer string) []string {
 	return names
 }
 
-// micros returns how long the tests of a layer took together.
+// micros returns the time of all tests of a layer together, in microseconds.
 func micros(tests []guild.Test, layer string) int64 {
 	var sum int64
 	for _, t := range tests {
@@ -170,7 +170,7 @@ func micros(tests []guild.Test, layer string) int64 {
 	return sum
 }
 
-// annotations returns those of a success (the partnership protocol, section 3.2.2).
+// annotations returns the annotations of a success (the partnership protocol, section 3.2.2).
 func annotations(c Case, v guild.Verdict) []string {
 	if v.Outcome != guild.Success {
 		return nil

@@ -12,22 +12,23 @@ import (
 	"guild/internal/journal/fold"
 )
 
-// Fold keeps what the records of open jobs will say, and where the records of the others are.
+// Fold holds the future content of the records of open jobs, and the places of the other records.
 type Fold struct{ *fold.State[state] }
 
 type state struct {
-	Jobs        fold.Table[guild.JobID, trace]    `json:"jobs"`     // with attempts that have no record yet, or open
-	Sessions    fold.Table[string, session]       `json:"sessions"` // of attempts without a record, by attempt
+	Jobs        fold.Table[guild.JobID, trace]    `json:"jobs"`     // open jobs, and closed ones with attempts without a record
+	Sessions    fold.Table[string, session]       `json:"sessions"` // attempts without a record, by id
 	Stored      fold.Table[guild.JobID, []Stored] `json:"stored"`   // never changed in place
-	Young       fold.Table[string, session]       `json:"young"`    // of attempts with a record that may still be disputed
-	Order       []string                          `json:"order"`    // of those, the oldest first; appended to and cut at the front
+	Young       fold.Table[string, session]       `json:"young"`    // recorded attempts that can still be disputed, by id
+	Order       []string                          `json:"order"`    // of these, the oldest first; may only be appended to and cut at the front
 	Unpublished fold.Table[string, unpublished]   `json:"unsaid"`   // receipts to publish, by id
 }
 
-// disputable is how long an attempt's session is kept after its record, in ms: longer than an objection may take.
+// disputable is the time in ms for which an attempt's session is kept after its end. It is longer than the time to
+// object.
 const disputable = 48 * 60 * 60 * 1000
 
-// trace is what happened to a job so far.
+// trace holds what has happened to a job so far.
 type trace struct {
 	Task   string     `json:"task"`
 	Bundle guild.Hash `json:"bundle"`
@@ -35,7 +36,7 @@ type trace struct {
 	Closed bool       `json:"closed"`
 }
 
-// session is one attempt before its record.
+// session is an attempt whose record is not written yet, or can still be disputed.
 type session struct {
 	Job      guild.JobID         `json:"job"`
 	Attempt  nostr.ID            `json:"attempt"`
@@ -48,24 +49,24 @@ type session struct {
 	Delivery guild.Hash          `json:"delivery"`
 	Judged   *fact.AttemptJudged `json:"judged,omitempty"`
 	State    guild.State         `json:"state"`
-	Ended    int64               `json:"ended"`             // Unix ms, 0 before the end
+	Ended    int64               `json:"ended"`             // Unix ms; 0 before the end
 	Earlier  string              `json:"earlier,omitempty"` // id of the receipt that the next one supersedes
 	Receipt  string              `json:"receipt,omitempty"` // the latest
 	Acts     []act               `json:"acts,omitempty"`
 }
 
-// due reports whether the attempt needs its record now: it has ended, and nobody owes anything for it.
+// due reports whether the attempt's record has to be written now: it has ended, and nothing is owed for it.
 func (s session) due() bool { return s.Ended != 0 && s.State.Settled() }
 
 // NewFold returns an empty fold.
 func NewFold() *Fold { return &Fold{fold.NewState[state]("record", 5)} }
 
-// Of returns the records of a job, the latest last.
+// Of returns the places of a job's records, the latest last.
 func (f *Fold) Of(job guild.JobID) []Stored {
 	return slices.Clone(fold.Read(f.State, func(st *state) []Stored { return st.Stored.Of(job) }))
 }
 
-// Receipt finds a record and its job by the receipt's id, or by a prefix of it that no other receipt has.
+// Receipt returns the job and the places of a record by the receipt's id, or by a prefix of the id that is unique.
 func (f *Fold) Receipt(id string) (guild.JobID, Stored, bool) {
 	var stored fold.Table[guild.JobID, []Stored]
 	f.Change(func(st *state) { stored = st.Stored.Clone() }) // the search holds no lock
@@ -84,7 +85,7 @@ func (f *Fold) Receipt(id string) (guild.JobID, Stored, bool) {
 	return of, found[0], true
 }
 
-// ended returns the attempts that need their record now, the oldest first.
+// ended returns the attempts whose record has to be written now, the oldest first.
 func (f *Fold) ended() []session {
 	var ended []session
 	f.View(func(st *state) {
@@ -113,7 +114,7 @@ func (f *Fold) isUnpublished(receipt string) bool {
 	return fold.Read(f.State, func(st *state) bool { return st.Unpublished.Has(receipt) })
 }
 
-// due reports whether an attempt needs its record now.
+// due reports whether an attempt's record has to be written now.
 func (f *Fold) due(attempt nostr.ID) bool {
 	return fold.Read(f.State, func(st *state) bool { return st.Sessions.Of(attempt.Hex()).due() })
 }
@@ -130,8 +131,8 @@ func (f *Fold) Apply(e fact.Entry) {
 	})
 }
 
-// apply folds one fact of a job, and reports whether a record says anything of facts of that type. TestRecordedFacts lists
-// those of which it says nothing.
+// apply applies one fact of a job. It reports whether a record contains facts of this type. TestRecordedFacts lists the
+// types that records leave out.
 func (st *state) apply(one fact.Fact, at int64) bool {
 	switch one := one.(type) {
 	case fact.JobOpened:
@@ -194,7 +195,7 @@ func (st *state) apply(one fact.Fact, at int64) bool {
 	return true
 }
 
-// verdictParams is what a trajectory shows of a verdict, which may be too large for it.
+// verdictParams stands for a verdict in a trajectory. The verdict itself may be too large.
 type verdictParams struct {
 	Attempt nostr.ID   `json:"attempt"`
 	Verdict guild.Hash `json:"verdict"`
@@ -209,7 +210,7 @@ func (st *state) act(attempt nostr.ID, at int64, tool string, params any, output
 	}
 }
 
-// note appends an act. Every fact can be marshaled.
+// note appends an act. All facts can be marshaled.
 func (t *trace) note(at int64, tool string, params any, output string, exit int) {
 	raw, err := json.Marshal(params)
 	if err != nil {
@@ -255,7 +256,7 @@ func (st *state) recorded(r fact.AttemptRecorded, at int64) {
 	st.tidy(s.Job)
 }
 
-// keep keeps a session as long as it may be disputed, and forgets the sessions that may not be any more.
+// keep keeps a session for as long as it can be disputed, and forgets older ones.
 func (st *state) keep(s session, receipt string, at int64) {
 	for len(st.Order) > 0 && at-st.Young.Of(st.Order[0]).Ended >= disputable {
 		st.Young.Delete(st.Order[0])
@@ -266,7 +267,7 @@ func (st *state) keep(s session, receipt string, at int64) {
 	st.Order = append(st.Order, s.Attempt.Hex())
 }
 
-// disputed reopens a session: its next record supersedes the one before.
+// disputed opens a session again. Its next record supersedes the present one.
 func (st *state) disputed(d fact.AttemptDisputed, at int64) {
 	s, ok := st.Young.Get(d.Attempt.Hex())
 	if !ok {
@@ -281,7 +282,7 @@ func (st *state) disputed(d fact.AttemptDisputed, at int64) {
 	st.act(d.Attempt, at, "nostr.objection", d, d.Reason, 1)
 }
 
-// tidy forgets the acts of a job that is closed and whose attempts all have a record.
+// tidy forgets the acts of a closed job once all its attempts have a record.
 func (st *state) tidy(job guild.JobID) {
 	if !st.Jobs.Of(job).Closed {
 		return
@@ -294,7 +295,7 @@ func (st *state) tidy(job guild.JobID) {
 	st.Jobs.Delete(job)
 }
 
-// step returns the step of the trajectory that an act belongs to.
+// step returns the name of the trajectory's step to which an act belongs.
 func (a act) step() string {
 	switch a.Tool {
 	case "bundle.pack":

@@ -14,7 +14,7 @@ import (
 	"guild/receipt"
 )
 
-// publishTime is how long relays may take for one receipt.
+// publishTime limits the time for one receipt at the relays.
 const publishTime = 20 * time.Second
 
 // unpublished is a receipt to publish.
@@ -23,7 +23,7 @@ type unpublished struct {
 	Stored
 }
 
-// publish makes it due to publish a receipt. If it is signed again, it is the same event.
+// publish returns the effect that publishes a receipt. Signing it again gives the same event.
 func (r *Record) publish(u unpublished) due.Work {
 	settle := func(tx *journal.Tx, event nostr.ID, reason string) {
 		if r.fold.isUnpublished(u.Receipt) {

@@ -14,7 +14,7 @@ import (
 	"guild/receipt"
 )
 
-// board is a relay that keeps what it is given, once it gives way.
+// board is a relay that refuses a number of events and then keeps the others.
 type board struct {
 	refusals int
 	events   []nostr.Event

@@ -1,8 +1,8 @@
-// Package record is the step that writes the proof of an attempt once it has ended: the trajectory of the job so far
-// (REPLAY.jsonl) and, if there was a verdict, the receipt that binds request, delivery, verdict and policy. It publishes the
-// receipt if the owner wants that. It owns the facts attempt.recorded and receipt.published. Both documents are computed from
-// facts alone, so computing them again gives the same bytes. It never changes a record: a verdict after a dispute has a
-// receipt of its own, which names the first.
+// Package record is the step that writes the documents of an attempt once it has ended: the trajectory of the job so
+// far (REPLAY.jsonl) and, if there was a verdict, the receipt that binds request, delivery, verdict and policy. It
+// publishes receipts if the owner wants that. It owns the facts attempt.recorded and receipt.published. Both documents
+// are computed from facts alone, so that computing them again gives the same bytes. It never changes a record: a
+// verdict after a dispute has its own receipt, which names the first one.
 package record
 
 import (
@@ -26,13 +26,13 @@ import (
 	"guild/replay"
 )
 
-// Config says what the step needs.
+// Config configures the step.
 type Config struct {
 	Blobs    *blob.Store
-	Policy   func() guild.Hash // of the trust policy in force
+	Policy   func() guild.Hash // returns the hash of the trust policy in force
 	Producer string            // program and version, as "guild@0.1.0"
 
-	// Publish publishes receipts, signed by Signer; nil when the owner does not want that.
+	// Publish publishes receipts, which Signer signs. If nil, they are not published.
 	Publish func(ctx context.Context, e guild.Verified, relays []string) error
 	Signer  nostr.Signer
 }
@@ -46,7 +46,7 @@ type Record struct {
 // New returns the step on its fold.
 func New(c Config, f *Fold) *Record { return &Record{c, f} }
 
-// Due lists the attempts that need their record now, and the receipts to publish. It implements due.Source.
+// Due lists the attempts whose record has to be written now, and the receipts to publish. It implements due.Source.
 func (r *Record) Due(time.Time) []due.Work {
 	var work []due.Work
 	for _, ended := range r.fold.ended() {
@@ -81,7 +81,7 @@ func (r *Record) write(s session) due.Work {
 // documents writes both documents and returns the fact that names them.
 func (r *Record) documents(ctx context.Context, s session) (fact.AttemptRecorded, error) {
 	var trajectory bytes.Buffer
-	policy := r.c.Policy().String() // of both
+	policy := r.c.Policy().String() // the same in both documents
 	hash, err := r.replay(&trajectory, s, policy)
 	if err != nil {
 		return fact.AttemptRecorded{}, err
@@ -190,7 +190,7 @@ func status(s session) replay.Status {
 
 func moment(ms int64) string { return replay.Time(time.UnixMilli(ms)) }
 
-// act is one thing that the node did for a job, or that happened to it.
+// act is one action of the node for a job, or one event.
 type act struct {
 	At     int64           `json:"at"` // Unix ms
 	Ms     int64           `json:"ms"` // since the act before
@@ -217,10 +217,10 @@ func (a act) events(id string) (replay.ToolCall, replay.ToolResult, error) {
 	return call, result, nil
 }
 
-// Stored says where the documents of a record are.
+// Stored holds the places of a record's documents.
 type Stored struct {
 	Attempt nostr.ID
 	Receipt string
-	Blob    guild.Hash // the receipt, zero when there is none
+	Blob    guild.Hash // the receipt; zero if there is none
 	Replay  guild.Hash
 }

@@ -38,7 +38,7 @@ var (
 	delivery = guild.Sum([]byte("delivery"))
 )
 
-// archive is a journal with the step at work.
+// archive is a journal with a running step.
 type archive struct {
 	*testing.T
 	fold    *Fold
@@ -48,7 +48,7 @@ type archive struct {
 	dir     string
 	stop    func()
 
-	publish func(context.Context, guild.Verified, []string) error // nil: nothing is published
+	publish func(context.Context, guild.Verified, []string) error // if nil, nothing is published
 }
 
 func newArchive(t *testing.T) *archive { t.Helper(); return newPublicArchive(t, nil) }
@@ -67,7 +67,7 @@ func newPublicArchive(t *testing.T, publish func(context.Context, guild.Verified
 	return a
 }
 
-// start opens the journal and runs the step, until the test ends or stop is called.
+// start opens the journal and runs the step until the test ends or stop is called.
 func (a *archive) start() {
 	a.Helper()
 	a.fold = NewFold()
@@ -88,7 +88,7 @@ func (a *archive) append(job guild.JobID, facts ...fact.Fact) {
 	synctest.Wait()
 }
 
-// opened writes a job and its nth attempt up to the relay's OK.
+// opened records a job and its nth attempt up to the relay's OK.
 func (a *archive) opened(job guild.JobID, n byte) nostr.ID {
 	a.Helper()
 	id := nostr.ID{job[0], n}
@@ -101,7 +101,7 @@ func (a *archive) opened(job guild.JobID, n byte) nostr.ID {
 	return id
 }
 
-// judged lets an attempt be delivered and judged.
+// judged has an attempt delivered and judged.
 func (a *archive) judged(job guild.JobID, id nostr.ID, o guild.Outcome, s guild.Score) {
 	a.Helper()
 	a.append(job, fact.AttemptProgressed{Attempt: id, Event: nostr.ID{9}, Status: "partial", Text: strings.Repeat("ü", 900)})
@@ -129,7 +129,7 @@ func (a *archive) replayed(h guild.Hash) (events []replay.Event, hash guild.Hash
 	return events, hash
 }
 
-// recorded is the latest fact that was written for an attempt.
+// recorded returns the latest fact about the record of an attempt.
 func (a *archive) recorded(id nostr.ID) (last fact.AttemptRecorded) {
 	a.Helper()
 	for e, err := range a.journal.Entries(a.Context(), 1) {
@@ -419,7 +419,7 @@ func TestAmbiguousReceiptPrefix(t *testing.T) {
 	}
 }
 
-// history draws entries about a few attempts, of which not all make sense.
+// history draws entries about a few attempts, some of them contradictory.
 func history(t *rapid.T) (all []fact.Entry) {
 	for n := range byte(rapid.IntRange(0, 5).Draw(t, "attempts")) {
 		id, job := nostr.ID{n + 1}, guild.JobID{n/2 + 1}
@@ -448,7 +448,7 @@ func TestInvalidSnapshot(t *testing.T) {
 	foldtest.Refuses(t, f, foldtest.Partial(t, f)...)
 }
 
-// Whoever adds a fact about jobs decides here whether records say anything of it.
+// For each new fact about jobs a decision is needed whether records contain it.
 func TestRecordedFacts(t *testing.T) {
 	unrecorded := []string{
 		"attempt.compared",  // between deliveries; each has a record of its own
