@@ -31,8 +31,8 @@ type Config struct {
 	Signer  nostr.Signer     // nil if this process cannot sign
 	Now     func() time.Time // stamps checkpoints
 
-	Every   time.Duration                                                      // time from the first unsealed entry to the next seal; default 1 hour
-	Publish func(ctx context.Context, v guild.Verified, relays []string) error // returns nil once a relay took the event; if nil, nothing is published
+	Every   time.Duration                                                      // from the first unsealed entry to the next seal; default 1 hour
+	Publish func(ctx context.Context, v guild.Verified, relays []string) error // nil error once a relay took the event; optional
 	Relays  func() []string                                                    // relays to publish to; required with Publish
 }
 
@@ -125,6 +125,7 @@ func (s *Step) Seal(ctx context.Context) (Sealed, error) {
 		if err != nil {
 			return Sealed{}, err
 		}
+		// The decision records nothing if another seal came first. The loop then returns that one, or signs again.
 		if err := s.c.Journal.Do(ctx, fact.SealSubject, "", decide); err != nil {
 			return Sealed{}, fmt.Errorf("seal the journal: %w", err)
 		}

@@ -126,6 +126,9 @@ func (m message) check(all rows) error {
 const messageType = "guild.backup"
 
 // message is the content of a private message to this node about a backup, as JSON.
+//
+// Key opens the snapshot, so the message is only ever sent encrypted to this node itself. Whoever has the node's
+// identity can restore what it has learned.
 type message struct {
 	Type    string     `json:"type"`
 	Version int        `json:"version"`
@@ -160,6 +163,7 @@ func (m message) encode(d difference) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// Relays refuse large events. The snapshot has everything, so only the possibility to restore without it is lost.
 	if len(alone) > maxDifference || len(quoted) > maxMessage {
 		m.Difference, m.Truncated, m.Previous = nil, true, guild.Hash{}
 		text, err = canon.Marshal(m)

@@ -165,6 +165,9 @@ type chain struct {
 
 // matrix returns the matrix that a message names. It is its snapshot, or the nearest earlier snapshot with the
 // differences since.
+//
+// A result is used only if its hash is the one in the message, so a wrong or missing difference cannot lead to a wrong
+// matrix.
 func (c *chain) matrix(ctx context.Context, m message) (found rows, differences int, err error) {
 	var later []message
 	for at := m; ; {

@@ -157,7 +157,7 @@ func (h *memory) apply(one fact.Fact) {
 func (h *memory) remember(a underway, u guild.Usage) {
 	samples := append(slices.Clone(h.Tasks.Of(a.Task)), sample{WallMs: u.WallMs, CPUMs: u.CPUMs, LatencyMs: a.LatencyMs})
 	h.Tasks.Set(a.Task, samples[max(0, len(samples)-window):])
-	others := slices.DeleteFunc(slices.Clone(h.Order), func(task string) bool { return task == a.Task }) // a snapshot may share the old slice
+	others := slices.DeleteFunc(slices.Clone(h.Order), func(task string) bool { return task == a.Task }) // a snapshot may share it
 	h.Order = append(others, a.Task)
 	if len(h.Order) > mostTasks {
 		h.Tasks.Delete(h.Order[0])

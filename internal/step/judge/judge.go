@@ -73,6 +73,9 @@ func (j *Judge) Hear(ctx context.Context, c Case) (guild.Verdict, Evidence, erro
 
 // read analyses the delivered code. It runs after the examination, so that it does not slow that down. A delivery that
 // tried to escape is not touched again.
+//
+// Linters read the code in sandboxes of their own and never execute it. Only the coverage run executes it again, with
+// the bundle's own pytest tests.
 func (j *Judge) read(ctx context.Context, c Case, r exam.Report) (analysis.Report, error) {
 	sum := add(r.Findings)
 	switch {

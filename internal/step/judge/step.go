@@ -106,6 +106,8 @@ func hopeless(err error) bool {
 }
 
 // key returns the key of the effect. A disputed case has another key each time.
+//
+// The runner counts tries by the key, and the tries for the first verdict must not count for the second.
 func (c pending) key() string {
 	if c.Again == 0 {
 		return "judge " + c.Attempt.Hex()
@@ -114,6 +116,9 @@ func (c pending) key() string {
 }
 
 // park leaves a delivery to a person, because the judge itself has failed.
+//
+// A delivery can make the judge fail or crash each time. After a limited number of tries it must not occupy the node
+// any more.
 func (s *Step) park(tx *journal.Tx, c pending, reason string) {
 	if s.fold.waits(c.Attempt) {
 		tx.Append(fact.AttemptUndecided{Attempt: c.Attempt, Reason: reason},
@@ -244,7 +249,7 @@ type state struct {
 	Jobs  fold.Table[guild.JobID, order] `json:"jobs"`  // open jobs
 	Cases fold.Table[string, pending]    `json:"cases"` // by attempt, from planning to verdict
 	Heard fold.Table[string, pending]    `json:"heard"` // cases with a verdict that can still be disputed
-	Order []string                       `json:"order"` // of these, the oldest first; may only be appended to and cut at the front
+	Order []string                       `json:"order"` // of these, the oldest first; only appended to and cut at the front
 }
 
 // disputable is the time in ms for which a case is kept after its verdict. It is longer than the time to object.

@@ -119,6 +119,8 @@ func (m *Meet) pick() due.Work {
 				m.rest()
 				return func(*journal.Tx) error { return nil }, nil
 			}
+			// The search takes a while and another node may work on the same journal, so the decision checks the budget and the
+			// candidate again.
 			return func(tx *journal.Tx) error {
 				if m.affords(tx.Now(), began.Purpose) && !m.met(tx.Now()).excludes(began.Service, began.Purpose) {
 					tx.Append(began)

@@ -207,6 +207,9 @@ func (f rules) follow(r record, l live) (move, bool) {
 }
 
 // timed returns the move that follows from the passing of time, unless a person has set the state.
+//
+// Silence alone leads no further than a warning: a warned provider is reduced only if it was asked since. A provider
+// that nobody asks and that announces nothing becomes stale, which does not count against it.
 func (f *Fold) timed(r record, l live) (move, bool) {
 	if r.Owner || r.State == "" {
 		return move{}, false

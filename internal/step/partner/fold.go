@@ -394,6 +394,8 @@ func (f rules) rejudged(attempt nostr.ID, k kind, at int64, cause string) {
 }
 
 // moved applies a decision, and drops the pending events from which nothing follows in the new state.
+//
+// A removal applies to the key, so all its services are looked at again.
 func (f rules) moved(m fact.ProviderMoved, at int64) {
 	key := m.Service.PubKey.Hex()
 	i := registry.IDOf(m.Service)

@@ -80,6 +80,9 @@ func tally(ends []end) (done, all int) {
 // below reports whether a success rate of done in n is below the policy's by more than p.RateZ standard errors. Few
 // deliveries therefore do not suspend a provider by chance. It computes in integers of micro-units: the rate lacks
 // p.Rate·n − done, and a standard error of n ends is the square root of p.Rate·(1 − p.Rate)·n.
+//
+// A provider that is right 97 times of a hundred has two failures among twenty sooner or later, which is below 95 %. A
+// policy with RateZ above 0 requires more than such a chance.
 func below(done, n int, p policy.Lifecycle) bool {
 	if n < p.Sample || n == 0 {
 		return false

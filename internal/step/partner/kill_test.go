@@ -102,7 +102,7 @@ func lives(t *testing.T, history [][]fact.Fact, pauses map[int]time.Duration, di
 	}
 	for n := range byte(5) {
 		for _, turn := range m.fold.Story(newProvider(n + 1).service("a")) {
-			stories += fmt.Sprintf("%d: %s → %s, %s: %s\n", n, turn.From, turn.To, turn.Signal, turn.Cause) // without times, because starting anew takes time
+			stories += fmt.Sprintf("%d: %s → %s, %s: %s\n", n, turn.From, turn.To, turn.Signal, turn.Cause) // without times, which differ
 		}
 	}
 	return rows, stories

@@ -211,6 +211,9 @@ func (r record) inconclusive(e event) guild.ProviderState {
 }
 
 // overturn returns the state to which an overturned verdict leads.
+//
+// A removed key comes back only if the verdict or the meeting that caused the removal is overturned. In the other
+// states the signal of the verdict is taken away, and the remaining signals give the state.
 func (f rules) overturn(r record, e event) guild.ProviderState {
 	state := r.state()
 	n := r.signal(e.Attempt, e.Meeting)

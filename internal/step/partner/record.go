@@ -128,7 +128,7 @@ type record struct {
 	Since   int64               `json:"since,omitempty"` // Unix ms: the last change of State
 
 	Base     guild.ProviderState `json:"base,omitempty"`      // the last proven state: active or conditional
-	Rung     guild.ProviderState `json:"rung,omitempty"`      // the rung of the ladder to which a quarantine for silence leads; "" is seen
+	Rung     guild.ProviderState `json:"rung,omitempty"`      // of the ladder, after a quarantine for silence; "" is seen
 	Was      guild.ProviderState `json:"was,omitempty"`       // the state before it became stale or benchmarking
 	WasUntil int64               `json:"was_until,omitempty"` // the value of Until in that state
 	Owner    bool                `json:"owner,omitempty"`     // a person has set its state

@@ -20,7 +20,7 @@ type state struct {
 	Sessions    fold.Table[string, session]       `json:"sessions"` // attempts without a record, by id
 	Stored      fold.Table[guild.JobID, []Stored] `json:"stored"`   // never changed in place
 	Young       fold.Table[string, session]       `json:"young"`    // recorded attempts that can still be disputed, by id
-	Order       []string                          `json:"order"`    // of these, the oldest first; may only be appended to and cut at the front
+	Order       []string                          `json:"order"`    // of these, the oldest first; only appended to and cut at the front
 	Unpublished fold.Table[string, unpublished]   `json:"unsaid"`   // receipts to publish, by id
 }
 
@@ -211,6 +211,8 @@ func (st *state) act(attempt nostr.ID, at int64, tool string, params any, output
 }
 
 // note appends an act. All facts can be marshaled.
+//
+// The slice is copied on append, because sessions and snapshots share the old one.
 func (t *trace) note(at int64, tool string, params any, output string, exit int) {
 	raw, err := json.Marshal(params)
 	if err != nil {
@@ -232,6 +234,8 @@ func (st *state) change(attempt nostr.ID, by func(*session)) {
 	st.Sessions.Set(attempt.Hex(), s)
 }
 
+// end records the end of an attempt. The acts up to now are kept with the attempt: a record that is written late must
+// not contain later acts, because writing it again must give the same bytes.
 func (st *state) end(attempt nostr.ID, at int64, as guild.State) {
 	st.change(attempt, func(s *session) {
 		s.State, s.Ended, s.Acts = as, at, st.Jobs.Of(s.Job).Acts

@@ -60,6 +60,8 @@ func (r *Record) Due(time.Time) []due.Work {
 	return work
 }
 
+// write returns the effect that writes an attempt's record. It is free of claims: two tries write the same documents,
+// and only the first records the fact.
 func (r *Record) write(s session) due.Work {
 	return due.Work{
 		Key: "record " + s.Attempt.Hex(), Guard: fact.JobSubject(s.Job), Free: true,

@@ -18,7 +18,7 @@ type Fold struct{ *fold.State[state] }
 type state struct {
 	Lines    fold.Table[string, line]     `json:"lines"`    // by lineKey(task, service)
 	Jobs     fold.Table[guild.JobID, job] `json:"jobs"`     // the open ones
-	Attempts fold.Table[string, attempt]  `json:"attempts"` // by the id in hex; the open ones, and the latest judged ones of each line
+	Attempts fold.Table[string, attempt]  `json:"attempts"` // by the id in hex: open ones, and the latest judged ones of each line
 	Keys     fold.Table[string, []string] `json:"keys"`     // provider's key in hex → the keys of its lines with trust
 	Removed  fold.Table[string, bool]     `json:"removed"`  // provider's key in hex
 	Dates    fold.Table[string, dates]    `json:"dates"`    // by the address of an opinion
@@ -317,6 +317,7 @@ func (s *state) judged(j fact.AttemptJudged, e fact.Entry) {
 		}
 		if l.Tally.Violated == 0 && a.Outcome == guild.Violation { // the verdict that raised the alarm was overturned
 			l.Alarm = nil
+			// An alert that was published is corrected at once by another review.
 			if slices.ContainsFunc(l.Said, func(review said) bool { return review.Why == causeViolation }) {
 				l.False = &cause{Why: causeChange, At: e.At, Seq: e.Seq}
 			}

@@ -38,7 +38,7 @@ type line struct {
 
 	Trust     guild.Trust `json:"trust"`
 	Met       bool        `json:"met,omitempty"`       // trust was set
-	Merged    bool        `json:"merged,omitempty"`    // the trust was imported from another guild, and no verdict has changed it since
+	Merged    bool        `json:"merged,omitempty"`    // imported from another guild, with no verdict since
 	Concluded *concluded  `json:"concluded,omitempty"` // result of the latest meeting
 	Meeting   string      `json:"meeting,omitempty"`   // id of the meeting that is running
 	Tally     tally       `json:"tally"`
@@ -225,6 +225,9 @@ func (l *line) wants(p policy.Review) (why string, ready time.Time, ok bool) {
 }
 
 // outdated returns why a draft must not be published any more, or "".
+//
+// A draft that waits for relays can become wrong meanwhile. It is dropped then, and the next draft has the present
+// numbers.
 func (l *line) outdated(p policy.Review) string {
 	rating, _ := l.rating()
 	switch {

@@ -95,6 +95,9 @@ func (m *Mail) Observe(ctx context.Context, v guild.Verified) error {
 // *guild.DropError if the objection changes nothing.
 //
 // Judging costs this node a sandboxed run, so the limits also keep a provider from using it up.
+//
+// The limit is a provider's, but the decision is guarded by the job alone. Two objections to verdicts on different jobs
+// could therefore both pass as a provider's last one. The lock turn prevents that.
 func (m *Mail) Objected(ctx context.Context, from nostr.PubKey, request nostr.ID, reason string, event nostr.ID) error {
 	m.turn.Lock()
 	defer m.turn.Unlock()

@@ -156,6 +156,9 @@ func (o *others) counts(reviewer nostr.PubKey) bool {
 
 // put stores a review in memory and returns the places that were removed to make room for it. news is false for a
 // review that is known, also in the other of the two kinds.
+//
+// The limits for one key apply to new places only. A reviewer that has reached its limit can still replace its own
+// reviews, which need no more room.
 func (o *others) put(p place, now *opinion) (left []place, news bool, err error) {
 	counts := o.counts(now.reviewer)
 	o.mu.Lock()

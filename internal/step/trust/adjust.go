@@ -128,6 +128,7 @@ func moved(s State, e Evidence, p policy.Trust) Proposal {
 		by = min(0, by)
 	}
 	step := clamp(by, -p.Step, p.Step)
+	// The change that completes an oscillation is itself halved.
 	oscillates := step != 0 && reversals(s.Past, step, p.Recent) >= p.Reversals
 	slowed := step
 	if oscillates {
@@ -137,6 +138,7 @@ func moved(s State, e Evidence, p policy.Trust) Proposal {
 	change := clamp(slowed, -left, left)
 	next.Trust = clamp(s.Trust+change, p.Floor, p.Ceiling)
 	next.Wrong = wrongWay(s, e, next.Trust, p)
+	// The formula suspends, and not trust itself: trust follows the moving average and never quite reaches the floor.
 	made := Proposal{Next: next, Founded: true, Oscillates: oscillates,
 		Suspends:   e.Pattern != success && raw <= p.Floor,
 		Confidence: confidence(next.Samples, oscillates, step != by || change != slowed, p)}

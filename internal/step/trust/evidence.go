@@ -210,6 +210,9 @@ func (s *state) conclude(v fact.AttemptJudged, a asked, e Evidence, reason strin
 
 // close turns the accepted deliveries of a job into evidence. A delivery that disagrees with the one that the job was
 // closed with is a wrong answer, whatever its tests say.
+//
+// A provider that is in a minority has given a wrong answer or agreed with another wrong one. Tests that accept both
+// cannot tell them apart, so the majority decides.
 func (s *state) close(c fact.JobClosed, at int64, p *policy.Policy) {
 	j, ok := s.Jobs.Get(c.Job)
 	if !ok {

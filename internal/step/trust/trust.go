@@ -49,6 +49,7 @@ func (t *Trust) Due(time.Time) []due.Work {
 	default:
 		return []due.Work{due.Decide("adopt policy "+t.fold.hash.String(), fact.PolicySubject, time.Time{}, t.decideAdopt)}
 	}
+	// All services of a task share one guard, because they share its daily limit.
 	var work []due.Work
 	for _, o := range t.fold.next() {
 		work = append(work, due.Decide("learn from "+o.Attempt.Hex(), fact.TrustSubject(o.Task), time.Time{},
@@ -144,6 +145,9 @@ func (f *Fold) fact(r row, made Proposal, o owed) fact.TrustChanged {
 
 // judgedAgain replaces a first verdict by a second one. It subtracts the part of the first change that is still in
 // trust, and then moves trust by the new evidence.
+//
+// The first change is subtracted exactly, instead of computing all later changes again without it: these stay as they
+// were recorded. The rows of successes and of wrong changes begin anew.
 func (f *Fold) judgedAgain(now *state, r row, s State, o owed) fact.TrustChanged {
 	p := f.policy.Trust
 	undone := effective(now.Judged.Of(o.Attempt.Hex()), r, o.Attempt)

@@ -202,6 +202,8 @@ func (d Document) Encode() ([]byte, error) {
 
 // Decode reads a document that another guild wrote. It refuses the whole document if a part of it is outside the
 // limits, not in the order of Encode, or duplicated.
+//
+// Documents are not signed. The owner decides whose document to import.
 func Decode(b []byte) (Document, error) {
 	d, err := decode(b)
 	if err != nil {

@@ -73,6 +73,8 @@ func (f *Fold) key() string {
 }
 
 // renamed returns the siblings with a guild of their clocks renamed.
+//
+// It is needed where clocks enter or leave the state, because state and facts have no name for this guild.
 func renamed(all []fact.VariableSibling, from, to string, careful func(a, b int64) int64) []fact.VariableSibling {
 	other := make([]fact.VariableSibling, len(all))
 	for i, s := range all {

@@ -141,6 +141,9 @@ func (s *folded) heard(attempt nostr.ID, e fact.Entry) {
 }
 
 // timed keeps an observation, unless the request was sent under another timeout than the present one.
+//
+// Such an observation is a share of another time. Requests that were sent before a change would otherwise cause the
+// same change again.
 func (s *folded) timed(a observedAttempt, t timing) {
 	if set, ok := s.Values.Get(keyOf(fact.TimeoutConfig, a.Task)); ok && a.Seq != 0 && a.Seq <= set.Seq {
 		return

@@ -30,8 +30,8 @@ type Config struct {
 	AtOnce  int                                         // requests that one provider may have at once; 8 if 0
 	Total   int                                         // requests that all together may have; 0 is unlimited
 	Budgets map[string]guild.Msat                       // task → budget of a month; without budgets nothing is reallocated
-	Model   func(guild.Service) string                  // returns the model that a service announces, "" for none or several; optional
-	Trusted func(task string, from guild.Trust) (n int) // counts the services with at least this trust for a task; if nil, scarcity is not looked for
+	Model   func(guild.Service) string                  // model that a service announces, "" for none or several; optional
+	Trusted func(task string, from guild.Trust) (n int) // number of services with at least this trust; optional
 }
 
 // Variables changes the variables beside trust by what was observed. It considers each at most once a minute, and all
