@@ -498,7 +498,7 @@ func TestRolledBackJournalIsFound(t *testing.T) {
 	})
 }
 
-func TestTheFoldSurvivesASnapshot(t *testing.T) {
+func TestFoldSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &relay{})
 		w.decide(3)
@@ -526,7 +526,7 @@ func TestTheFoldSurvivesASnapshot(t *testing.T) {
 	})
 }
 
-func TestAPartialSnapshotIsReplayed(t *testing.T) {
+func TestPartialSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &relay{closed: true})
 		w.decide(3)

@@ -24,7 +24,7 @@ import (
 
 // A change is significant if a status changed, or if trust moved by 0.1 or more since the latest backup (section 3.3.4
 // and what was decided about it).
-func TestWhichChangesAreSignificant(t *testing.T) {
+func TestSignificantChanges(t *testing.T) {
 	const before = 1 // trust of 0.50 in service 1 is backed up
 	for _, c := range []struct {
 		name  string
@@ -408,7 +408,7 @@ func TestBadSnapshot(t *testing.T) {
 	foldtest.Refuses(t, f, foldtest.Partial(t, f)...)
 }
 
-func TestTheListIsBounded(t *testing.T) {
+func TestListLimit(t *testing.T) {
 	f := NewFold(policy.Default().Backup)
 	for n := range 3 * maxKnown {
 		id := fmt.Sprint(n)

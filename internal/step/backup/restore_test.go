@@ -254,7 +254,7 @@ func say(t *testing.T, by person, m message) guild.Verified {
 	return v
 }
 
-func TestWhatOthersSayChangesNothing(t *testing.T) {
+func TestForeignMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := lived(t)
 		forged := w.opened()[0]

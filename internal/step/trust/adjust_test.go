@@ -41,7 +41,7 @@ func within(ms int64, e Evidence) Evidence { e.LatencyMs, e.BaselineMs = ms, 100
 
 // The expected numbers apply sections 5.2.1 and 5.2.2 of the partnership protocol by hand: raw is the formula's result,
 // and trust moves to the average 0.3·raw + 0.7·trust (5.2.4).
-func TestTrustMovesByTheFormulas(t *testing.T) {
+func TestFormulas(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		before State
@@ -385,7 +385,7 @@ func TestTimeWeightedMean(t *testing.T) {
 }
 
 // n/(n+3), halved by each reason to doubt a change.
-func TestConfidenceGrowsWithTheSample(t *testing.T) {
+func TestConfidence(t *testing.T) {
 	for _, c := range []struct {
 		n                int
 		oscillates, held bool
@@ -424,7 +424,7 @@ func TestProposalAction(t *testing.T) {
 	}
 }
 
-func TestTheRationaleIsTheArithmetic(t *testing.T) {
+func TestRationale(t *testing.T) {
 	s := spent(285_000, at(600_000, 1))
 	got := Adjust(s, of("financial", within(499, won(1_000_000))), numbers()).Rationale
 	// (0.03 + 0.05 + 0.03)·1.5·0.9 = 0.1485; 0.3·0.7485 + 0.42 = 0.64455
@@ -459,7 +459,7 @@ func follow(s State, e Evidence, made Proposal) State {
 	return s
 }
 
-func TestNoHistoryBreaksTheBounds(t *testing.T) {
+func TestTrustBounds(t *testing.T) {
 	p := numbers()
 	rapid.Check(t, func(t *rapid.T) {
 		var s State
@@ -499,7 +499,7 @@ func TestNoHistoryBreaksTheBounds(t *testing.T) {
 	})
 }
 
-func TestAProposalChangesNothing(t *testing.T) {
+func TestAdjustIsPure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := at(guild.Trust(rapid.Int64Range(100_000, 900_000).Draw(t, "trust")), rapid.IntRange(0, 30).Draw(t, "runs"))
 		s.EMA = guild.Trust(rapid.Int64Range(0, guild.Micro).Draw(t, "ema"))
@@ -530,7 +530,7 @@ func again[T any](t interface{ Fatal(...any) }, v T) T {
 	return back
 }
 
-func TestNumbersAreWrittenInFull(t *testing.T) {
+func TestDecimals(t *testing.T) {
 	for v, want := range map[guild.Trust]string{0: "0", 1: "0.000001", 600_000: "0.6", 1_000_000: "1", -45_000: "−0.045", 1_500_000: "1.5"} {
 		if got := dec(v); got != want || strings.HasSuffix(got, ".") {
 			t.Errorf("%d: %s", v, got)

@@ -350,7 +350,7 @@ func TestVerdictReplacesFirst(t *testing.T) {
 	}
 }
 
-func TestAVerdictMayBeContestedTwice(t *testing.T) {
+func TestSecondDispute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.attempt(service(1), judged(guild.Success, 900_000))

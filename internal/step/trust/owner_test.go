@@ -15,7 +15,7 @@ import (
 	"guild/internal/journal/fold/foldtest"
 )
 
-func TestTheOwnerSetsTrust(t *testing.T) {
+func TestOwnerSetsTrust(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.attempt(service(1), judged(guild.Success, 900_000))
@@ -193,7 +193,7 @@ func TestRestoreIntoEmptyNode(t *testing.T) {
 	})
 }
 
-func TestALargeBackupIsManyDecisions(t *testing.T) {
+func TestRestoreLargeBackup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFold(t)
 		const providers = 1000

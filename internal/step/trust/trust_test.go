@@ -258,7 +258,7 @@ func TestPolicyAdoptedFirst(t *testing.T) {
 	})
 }
 
-func TestOnlyWhatAProviderDidCounts(t *testing.T) {
+func TestProvidersOwnFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		life []fact.Fact
 		want guild.Trust

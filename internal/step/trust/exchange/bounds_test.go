@@ -71,7 +71,7 @@ func (o *other) isRead(t *testing.T) Document {
 	return d
 }
 
-func TestWhatIsExportedCanBeRead(t *testing.T) {
+func TestExportCanBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crowd := says(500_000)
 		for n := range byte(maxGuilds) {
@@ -101,7 +101,7 @@ func TestWhatIsExportedCanBeRead(t *testing.T) {
 	})
 }
 
-func TestAClockOfNobodyIsRefused(t *testing.T) {
+func TestReservedClockKey(t *testing.T) {
 	nobody := fact.VariableSibling{Value: 500_000, Clock: map[string]uint64{ourselves: maxCount}}
 	d := documentOf(trustOf("go", 1, nobody))
 	if b, err := d.Encode(); err != nil {

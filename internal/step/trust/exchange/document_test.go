@@ -132,7 +132,7 @@ func documents(t *rapid.T, name string) Document {
 	return Merge(d, d)
 }
 
-func TestMergingIsCommutativeAssociativeAndIdempotent(t *testing.T) {
+func TestMergeLaws(t *testing.T) {
 	same := func(t *rapid.T, law string, a, b Document) {
 		x, err := a.Encode()
 		if err != nil {

@@ -135,7 +135,7 @@ func TestExchangeOrder(t *testing.T) {
 	})
 }
 
-func TestWhatIsKnownAppendsNothing(t *testing.T) {
+func TestKnownValuesAppendNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newOther(t, 1), newOther(t, 2)
 		a.trusts("go", 1, 500_000, "")
@@ -173,7 +173,7 @@ func TestNextChangeAfterImport(t *testing.T) {
 	})
 }
 
-func TestAnImportIsCareful(t *testing.T) {
+func TestImport(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		before   []guild.Trust // of this guild
@@ -224,7 +224,7 @@ func TestAnImportIsCareful(t *testing.T) {
 	}
 }
 
-func TestAnImportSaysWhatItDid(t *testing.T) {
+func TestImportReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newOther(t, 1), newOther(t, 2)
 		a.trusts("go", 1, 500_000, "")
@@ -311,7 +311,7 @@ func TestRestoredGuildIsHeard(t *testing.T) {
 	})
 }
 
-func TestALargeImportIsManyDecisions(t *testing.T) {
+func TestLargeImport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOther(t, 1)
 		var d Document
@@ -381,7 +381,7 @@ func TestFoldSnapshot(t *testing.T) {
 	})
 }
 
-func TestAGarbledExchangeIsRefused(t *testing.T) {
+func TestBadSnapshot(t *testing.T) {
 	x := NewFold(policy.Default())
 	x.Apply(fact.Entry{Seq: 1, Facts: []fact.Fact{fact.TrustChanged{Task: "go", Service: service(1), To: 500_000, First: true}}})
 	foldtest.Refuses(t, x, append(foldtest.Partial(t, x), `{"trust":7,"variables":{}}`)...)

@@ -206,7 +206,7 @@ func TestRollover(t *testing.T) {
 	}
 }
 
-func TestAShiftEndsWithItsMonth(t *testing.T) {
+func TestShiftEndsWithMonth(t *testing.T) {
 	l := newLedger(t, map[string]guild.Msat{"go": 100_000})
 	l.does("go", 10)
 	l.considers()
@@ -281,7 +281,7 @@ func TestUnconfiguredBudget(t *testing.T) {
 	})
 }
 
-func TestAPortionDoesNotOverflow(t *testing.T) {
+func TestPortion(t *testing.T) {
 	for _, c := range []struct {
 		amount guild.Msat
 		share  guild.Trust

@@ -128,8 +128,8 @@ func (m *market) changes(name string) (all []fact.VariableChanged) {
 	return all
 }
 
-// TestTheTimeoutTable checks section 5.3.2 of the partnership protocol.
-func TestTheTimeoutTable(t *testing.T) {
+// TestTimeoutTable checks section 5.3.2 of the partnership protocol.
+func TestTimeoutTable(t *testing.T) {
 	answers := func(shares ...guild.Trust) (all []timing) {
 		for _, s := range shares {
 			all = append(all, timing{Share: s})
@@ -168,7 +168,7 @@ func TestTheTimeoutTable(t *testing.T) {
 	}
 }
 
-func TestPatienceFollowsWhatProvidersTake(t *testing.T) {
+func TestTimeoutAdapts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMarket(t, Config{})
 		for range 10 {
@@ -304,8 +304,8 @@ func toAttempt(id nostr.ID, f fact.Fact) fact.Fact {
 	return v.Interface().(fact.Fact)
 }
 
-// TestTheParallelismTable checks section 5.3.3 of the partnership protocol.
-func TestTheParallelismTable(t *testing.T) {
+// TestParallelismTable checks section 5.3.3 of the partnership protocol.
+func TestParallelismTable(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		now  int
@@ -456,8 +456,8 @@ func TestLowUtilization(t *testing.T) {
 	}
 }
 
-// TestTheModelTable checks section 5.3.1 of the partnership protocol.
-func TestTheModelTable(t *testing.T) {
+// TestModelTable checks section 5.3.1 of the partnership protocol.
+func TestModelTable(t *testing.T) {
 	models := map[byte]string{1: "gpt-4-class", 2: "code-davinci", 3: "anthropic/claude-3-opus", 4: "claude-2", 5: ""}
 	synctest.Test(t, func(t *testing.T) {
 		m := newMarket(t, Config{Model: func(s guild.Service) string {
@@ -651,7 +651,7 @@ func TestFoldSnapshot(t *testing.T) {
 	foldtest.GoesOn(t, func() *Fold { return NewFold(policy.Default()) }, history, nil)
 }
 
-func TestGarbledVariablesAreRefused(t *testing.T) {
+func TestBadSnapshot(t *testing.T) {
 	v := NewFold(policy.Default())
 	v.Apply(fact.Entry{Seq: 1, Facts: []fact.Fact{fact.JobOpened{Job: guild.JobID{1}, Task: "python"}}})
 	foldtest.Refuses(t, v, append(foldtest.Partial(t, v), `{"values":7}`)...)
