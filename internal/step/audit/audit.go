@@ -150,6 +150,8 @@ func (s *Step) Prove(ctx context.Context, seq uint64) (Proven, error) {
 	return p, nil
 }
 
+// prove checks the proof against the root of the seal before it returns it. If an entry was changed on the disk since
+// it was sealed, that is reported here and not by the reader of the proof.
 func (s *Step) prove(ctx context.Context, seq uint64) (Proven, error) {
 	if end := s.c.Journal.Last(); seq == 0 || seq > end {
 		return Proven{}, fmt.Errorf("the journal has %d: %w", end, journal.ErrNoEntry)

@@ -57,6 +57,8 @@ func (s state) open(size uint64) bool { return s.First != 0 && s.First <= size &
 // the next one due.
 func (f *Fold) Apply(e fact.Entry) { f.Change(func(s *state) { s.apply(e) }) }
 
+// apply folds one entry. Since is kept from the first unsealed entry on, so that a restart does not delay the next
+// seal.
 func (s *state) apply(e fact.Entry) {
 	if e.Subject != fact.SealSubject {
 		s.Latest = e.Seq

@@ -91,6 +91,7 @@ func (s *Step) Due(time.Time) []due.Work {
 	if s.c.Off || now.Chosen != nil || now.Changed <= max(now.Covered, idle) {
 		return nil
 	}
+	// A backup waits for the changes that follow from the first one, and for the policy's interval since the last backup.
 	ready := time.UnixMilli(now.Since).Add(rest)
 	if next := time.UnixMilli(now.At + s.c.Policy.Every); now.At != 0 && next.After(ready) {
 		ready = next

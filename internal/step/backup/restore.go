@@ -210,6 +210,8 @@ func (c *chain) snapshot(ctx context.Context, m message) (rows, error) {
 func (s *Step) restore(ctx context.Context, c choice, o Options) (Report, error) {
 	r := Report{Backup: c.id(), Matrix: c.Matrix, Made: c.Made, Through: c.Through, Policy: c.Policy, Rows: c.rows.count(),
 		Differences: c.differences, Passed: c.passed}
+	// A part that this program does not know comes from a newer one. Restoring the rest alone would lose it with the next
+	// backup.
 	for name := range c.rows {
 		if !slices.ContainsFunc(s.c.Parts, func(p Part) bool { return p.Name == name && p.Restore != nil }) {
 			return Report{}, fmt.Errorf("restore backup %.8s: %w: it has %.40q", r.Backup, ErrNewer, name)
@@ -233,6 +235,9 @@ func (s *Step) restore(ctx context.Context, c choice, o Options) (Report, error)
 	return r, nil
 }
 
+// takeOver writes the rows of a backup by the steps that own them. Each part can be restored again, so that a process
+// that died in the middle starts with the first part again. Announcements are compared last, because that needs the
+// restored state.
 func (s *Step) takeOver(ctx context.Context, c choice, r *Report) error {
 	err := s.c.Journal.Do(ctx, fact.BackupSubject, "", func(tx *journal.Tx) error {
 		if now := s.fold.view(); now.Chosen == nil || now.Chosen.Backup != r.Backup {

@@ -99,6 +99,7 @@ func (m measured) dimensions() []guild.Dimension {
 	return []guild.Dimension{m.correctness(), m.performance(), m.resources(), m.qualityOf()}
 }
 
+// correctness is the share of functional tests that passed. It is unknown without tests.
 func (m measured) correctness() guild.Dimension {
 	f := m.tests.functional
 	d := guild.Dimension{Name: correctness, Weight: correctnessWeight, Known: f.expected > 0, Value: f.share()}
@@ -142,6 +143,7 @@ func pace(wallMs, baseline int64) guild.Score {
 	}
 }
 
+// resources is all or nothing: 1 if no run exceeded a limit, and 0 otherwise. It is unknown if nothing was run.
 func (m measured) resources() guild.Dimension {
 	d := guild.Dimension{Name: resources, Weight: resourcesWeight, Known: m.ran}
 	switch {

@@ -79,6 +79,8 @@ func (s *Step) Due(time.Time) []due.Work {
 	return work
 }
 
+// judge returns the effect that judges one delivery. A claim keeps other nodes from judging the same delivery at the
+// same time.
 func (s *Step) judge(c pending) due.Work {
 	return due.Work{
 		Key: c.key(), Guard: fact.JobSubject(c.Job), Class: Class, Tries: 8, Lease: 2 * time.Minute,
@@ -230,6 +232,8 @@ func ours(err error) bool {
 	}, func(reason error) bool { return errors.Is(err, reason) })
 }
 
+// unpack unpacks a bundle from the blob store into a directory, within the limits of package nutshell, because a
+// delivery can be hostile.
 func (s *Step) unpack(ctx context.Context, h guild.Hash, dir string) error {
 	raw, err := s.c.Blobs.ReadAll(h, maxBundle)
 	if err != nil {

@@ -115,6 +115,7 @@ func (s *Step) decide(ctx context.Context, c pending, v guild.Verdict, person *P
 func (s *Step) choose(ctx context.Context, all []pending, sound []int) ([]guild.Verdict, error) {
 	adjudication := all[0].Order.Together
 	switch {
+	// A disputed choice goes to a person, and not to the same opinion again.
 	case all[0].Again > 0:
 		return nil, &PersonNeeded{Reason: "the choice between results is disputed"}
 	case len(sound) < 2:

@@ -43,6 +43,8 @@ type findings struct {
 	ran       bool
 }
 
+// add sums up findings. One weak finding makes all of them weak, because the weakest part is where a verdict can be
+// forged. The first fault is kept.
 func add(list []exam.Finding) findings {
 	sum := findings{strength: guild.Strong, tools: map[string]string{}}
 	for _, f := range list {

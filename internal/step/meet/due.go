@@ -278,6 +278,7 @@ type met struct {
 	today map[nostr.PubKey]bool // in a meeting, or met as a newcomer by an automatic meeting on this UTC day
 }
 
+// met returns the services and keys that are in a meeting or were met on the UTC day of now.
 func (m *Meet) met(now time.Time) met {
 	met := met{fold: m.fold, now: now, going: map[guild.Service]bool{}, today: map[nostr.PubKey]bool{}}
 	for _, g := range m.fold.underWay() {

@@ -280,6 +280,7 @@ func (f rules) hear(one fact.Fact, at int64) {
 	})
 }
 
+// planned records a request. It takes the name of the provider from the candidates of the routing decision.
 func (f rules) planned(p fact.AttemptPlanned, at int64) {
 	job := f.state.Jobs.Of(p.Job)
 	f.state.Asked.Set(short(p.Attempt), openAttempt{Service: p.Provider, Meeting: job.Meeting, Task: job.Task})
@@ -293,6 +294,8 @@ func (f rules) planned(p fact.AttemptPlanned, at int64) {
 	f.edit(p.Provider, func(r *record) { r.Asked, r.Name = at, cmp.Or(name, r.Name) })
 }
 
+// expired records the end of an attempt without a delivery in time. An attempt that is neither silent nor answered does
+// not count against the provider, because this node may not have received its answers.
 func (f rules) expired(x fact.AttemptExpired, at int64) {
 	a, ok := f.state.Asked.Get(short(x.Attempt))
 	switch {
@@ -322,6 +325,7 @@ func gradeOf(v guild.Verdict) kind {
 	return failed
 }
 
+// judged records a verdict. If the attempt has ended before, this is a second verdict on it.
 func (f rules) judged(j fact.AttemptJudged, at int64) {
 	v, grade := j.Verdict, gradeOf(j.Verdict)
 	cause := "score " + v.Score.String()

@@ -141,6 +141,7 @@ func (f rules) slowness(r record, recent []end, task string, now int64) (p95, ba
 			before = append(before, e.Ms)
 		}
 	}
+	// A new provider has no history of its own. It is compared with the others in the task.
 	if len(before) < f.p.SlowRuns {
 		before = before[:0]
 		i := registry.IDOf(r.Service)

@@ -240,6 +240,7 @@ func (o *Observed) answer(st *observed, attempt string, at int64, change func(*l
 	})
 }
 
+// expired counts a timeout. Only complete silence counts against the relays, because an answer shows that they work.
 func (o *Observed) expired(st *observed, x fact.AttemptExpired, at int64) {
 	st.edit(x.Attempt.Hex(), func(l *ledger, t *request) {
 		l.Expired++
@@ -273,6 +274,7 @@ func (o *Observed) countPaths(l *ledger, t request, worked bool) {
 	o.changes.Add(1)
 }
 
+// delivered counts a delivery and its latency, in all and in the hour of the request.
 func (l *ledger) delivered(d fact.AttemptDelivered, t request, at int64) {
 	l.Delivered++
 	l.Encrypted += count(t.Encrypted) // jobs refuses a plain answer to an encrypted request

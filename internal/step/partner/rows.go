@@ -89,6 +89,8 @@ func (p *Partners) Restore(ctx context.Context, rows map[string]json.RawMessage,
 	return nil
 }
 
+// restore appends the move to the state of one row. The move carries the whole row, so that the fold restores the
+// counters and signals with the state.
 func (p *Partners) restore(ctx context.Context, raw json.RawMessage, backup string) error {
 	one, err := parseRow(raw)
 	if err != nil {

@@ -242,6 +242,8 @@ func (st *state) end(attempt nostr.ID, at int64, as guild.State) {
 	})
 }
 
+// recorded applies the end of an attempt's record. An attempt with a verdict is kept for a while, because a dispute
+// opens it again.
 func (st *state) recorded(r fact.AttemptRecorded, at int64) {
 	s, ok := st.Sessions.Get(r.Attempt.Hex())
 	if !ok {

@@ -108,6 +108,8 @@ func (r *Record) documents(ctx context.Context, s session) (fact.AttemptRecorded
 	return recorded, err
 }
 
+// receipt computes the receipt of a session. Its time is the end of the attempt and not the time of writing, so that a
+// receipt that is written late has the same bytes.
 func (r *Record) receipt(s session, trajectory guild.Hash, policy string) (receipt.Receipt, error) {
 	v := s.Judged
 	document := receipt.Receipt{
@@ -202,6 +204,7 @@ type act struct {
 	Exit   int             `json:"exit"`
 }
 
+// events returns the tool call and the result that describe an act in a trajectory.
 func (a act) events(id string) (replay.ToolCall, replay.ToolResult, error) {
 	hash, err := canon.Hash(a.Params)
 	if err != nil {

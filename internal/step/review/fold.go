@@ -371,6 +371,8 @@ func (s *state) said(one fact.Fact, e fact.Entry) {
 	}
 }
 
+// drafted applies a draft. Its date is remembered for the address, because another service of the same key and task has
+// the same address and must not get an earlier date.
 func (s *state) drafted(d fact.ReviewDrafted, e fact.Entry) {
 	address := nipreview.Address(d.Service.PubKey, d.Task)
 	made := said{Review: d.Review, Trust: d.Trust, Why: d.Cause, Seq: e.Seq, At: e.At}
@@ -415,6 +417,8 @@ func (s *state) published(p fact.ReviewPublished, e fact.Entry) {
 	})
 }
 
+// dropped applies a dropped draft, or the retraction of a published review. A deletion stays in the line until it is
+// published or given up.
 func (s *state) dropped(d fact.ReviewDropped, e fact.Entry) {
 	k := s.Reviews.Of(d.Review.Hex())
 	s.changeKnown(k, func(l *line) {

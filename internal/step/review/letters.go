@@ -202,6 +202,8 @@ func (s *letters) forget(id string, now int64) {
 	s.Judged.Delete(id)
 }
 
+// recorded makes it due to tell the provider, but only for a record with a receipt: an attempt without a verdict has
+// none.
 func (s *letters) recorded(r fact.AttemptRecorded, at int64) {
 	s.Open.Delete(r.Attempt.Hex())
 	if r.Receipt == "" {

@@ -117,6 +117,8 @@ func (r *Review) Observe(ctx context.Context, from string, v guild.Verified) err
 	return o.observe(ctx, from, e, said)
 }
 
+// observe stores a review in memory and in SEEN. Large reviews of keys that do not count are refused, so that strangers
+// cannot fill the store with few events.
 func (o *others) observe(ctx context.Context, from string, e nostr.Event, said nipreview.Review) error {
 	raw, err := e.MarshalJSON()
 	if err != nil {

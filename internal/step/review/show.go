@@ -57,6 +57,7 @@ func (r *Review) OursOf(s guild.Service, task string) []Ours {
 	return r.ours(l)
 }
 
+// ours lists the reviews of one line: the one that is due or held, the draft, and the published ones, the latest first.
 func (r *Review) ours(l line) (all []Ours) {
 	one := Ours{Service: l.Service, Task: l.Task, Reason: l.quiet()}
 	if why, ready, ok := l.wants(r.c.Policy().Review); ok && l.Draft == nil || l.Held != nil {

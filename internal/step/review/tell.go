@@ -64,6 +64,7 @@ func (m *Mail) tell(x exchange) due.Work {
 	}
 }
 
+// send publishes the gift wrap (NIP-59) of a verdict. The wrap differs at each try, but the message in it does not.
 func (m *Mail) send(ctx context.Context, x exchange) error {
 	content, err := m.content(x)
 	if err != nil {

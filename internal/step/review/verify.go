@@ -75,6 +75,8 @@ func (o *others) due() (work []due.Work) {
 	return work
 }
 
+// look returns the effect that fetches and verifies the receipt of a review. It appends no facts and can be repeated,
+// so it needs no claim.
 func (o *others) look(p place, said opinion) due.Work {
 	return due.Work{Key: "verify the receipt of review " + said.id.Hex(), Guard: fact.ReviewSubject(said.task, guild.Service{PubKey: said.subject}), Free: true,
 		Act: func(ctx context.Context) (due.Decision, error) {

@@ -91,6 +91,7 @@ func (t seen) add(r row, now int64, p policy.Trust) seen {
 	return t
 }
 
+// warn returns the alerts about one task.
 func (t seen) warn(task string, now int64, p policy.Alerts) (found []Alert) {
 	if t.hour > p.Often {
 		found = append(found, Alert{Rule: AlertFrequency, Task: task,
@@ -143,6 +144,7 @@ func oscillating(r row, p policy.Trust) (Alert, bool) {
 	}, turns >= p.Reversals
 }
 
+// overall returns the alerts about all tasks together.
 func overall(bound, entries int, sure []guild.Trust, p policy.Trust) (found []Alert) {
 	if entries > 0 && int64(bound)*guild.Micro > int64(p.Alerts.Saturated)*int64(entries) {
 		found = append(found, Alert{Rule: AlertSaturation,

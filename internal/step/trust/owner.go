@@ -86,6 +86,8 @@ func (t *Trust) put(ctx context.Context, task string, all []wanted, rule, reason
 	return changed, nil
 }
 
+// decidePut appends the changes of as many standings as fit into one decision. It returns how many it looked at and how
+// many it changed.
 func (t *Trust) decidePut(tx *journal.Tx, all []wanted, rule, reason string) (looked, made int, err error) {
 	size := 0
 	for looked < len(all) && size < maxDecision {

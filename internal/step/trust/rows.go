@@ -72,6 +72,8 @@ func (t *Trust) Restore(ctx context.Context, rows map[string]json.RawMessage, ba
 	return nil
 }
 
+// readRow decodes and checks a row of a backup. Its key must match its content, so that a row cannot restore trust in
+// another service.
 func (t *Trust) readRow(k string, raw json.RawMessage) (wanted, error) {
 	if len(raw) > maxRow {
 		return wanted{}, fmt.Errorf("%d bytes, at most %d", len(raw), maxRow)

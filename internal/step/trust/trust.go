@@ -58,6 +58,8 @@ func (t *Trust) Due(time.Time) []due.Work {
 	return work
 }
 
+// decideAdopt records the policy with its whole document, so that later decisions can be explained by their policy's
+// hash alone, also after the program has other numbers.
 func (t *Trust) decideAdopt(tx *journal.Tx) error {
 	if t.fold.Adopted() == t.fold.hash {
 		return nil

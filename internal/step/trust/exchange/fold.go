@@ -108,6 +108,9 @@ func (f *Fold) Apply(e fact.Entry) {
 	})
 }
 
+// trustChanged applies a change of trust. A change by this guild replaces all siblings, because it was made with
+// knowledge of them. An import brings the merged siblings along. Trust that was removed becomes a value of 0, so that
+// other guilds learn of the removal.
 func (s *state) trustChanged(c fact.TrustChanged) {
 	key := trustKey(c.Task, c.Service)
 	r, known := s.Trust.Get(key)

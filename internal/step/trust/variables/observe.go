@@ -84,6 +84,7 @@ func isImportant(j fact.JobOpened) bool {
 		j.Criticality == guild.High || j.Criticality == guild.Critical
 }
 
+// requested starts the wait of an attempt, and samples the load of all providers for utilization.
 func (s *folded) requested(one fact.AttemptRequested, e fact.Entry) {
 	a, ok := s.Asked.Get(one.Attempt.Hex())
 	if !ok || a.Asked != 0 {
@@ -185,6 +186,7 @@ func (s *folded) expired(one fact.AttemptExpired, e fact.Entry) {
 	}
 }
 
+// judged keeps the score of the service, from which models are preferred, and whether accepted work was free.
 func (s *folded) judged(one fact.AttemptJudged, e fact.Entry) {
 	a, ok := s.Asked.Get(one.Attempt.Hex())
 	if !ok {
@@ -213,6 +215,7 @@ func (s *folded) over(attempt nostr.ID) {
 	s.Asked.Delete(attempt.Hex())
 }
 
+// reserved books a bid in its month. Reservations are kept by job and turn until the actual cost is known.
 func (s *folded) reserved(one fact.BidReserved) {
 	month, job := monthOf(one.At), one.Job.String()
 	bids := maps.Clone(s.Reserved.Of(job))
@@ -227,6 +230,7 @@ func (s *folded) reserved(one fact.BidReserved) {
 	s.spend(one.Task, month, one.Amount)
 }
 
+// freed corrects the month of a reservation by the difference to what was spent.
 func (s *folded) freed(one fact.BidFreed) {
 	job, turn := one.Job.String(), strconv.Itoa(one.Turn)
 	freed, ok := s.Reserved.Of(job)[turn]
@@ -242,6 +246,8 @@ func (s *folded) freed(one fact.BidFreed) {
 	s.spend(freed.Task, freed.Month, one.Spent-freed.Amount)
 }
 
+// spend adds an amount to a task's month. Only the latest month and the one before are kept, because rollover needs no
+// others.
 func (s *folded) spend(task string, month int, amount guild.Msat) {
 	sp := s.Spent.Of(task)
 	if month > sp.Month {
@@ -284,6 +290,7 @@ func (s *folded) changed(c fact.VariableChanged, e fact.Entry) {
 	s.consume(c, e)
 }
 
+// consume drops the observations up to the entry through which the decision has looked.
 func (s *folded) consume(c fact.VariableChanged, e fact.Entry) {
 	switch c.Name {
 	case fact.TimeoutConfig:
