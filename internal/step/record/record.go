@@ -1,8 +1,8 @@
 // Package record is the step that writes the documents of an attempt once it has ended: the trajectory of the job so
 // far (REPLAY.jsonl) and, if there was a verdict, the receipt that binds request, delivery, verdict and policy. It
 // publishes receipts if the owner wants that. It owns the facts attempt.recorded and receipt.published. Both documents
-// are computed from facts alone, so that computing them again gives the same bytes. It never changes a record: a
-// verdict after a dispute has its own receipt, which names the first one.
+// are computed from facts, the policy and the program's version, and from no clock, so that computing them again gives
+// the same bytes. It never changes a record: a verdict after a dispute has its own receipt, which names the first one.
 package record
 
 import (
@@ -29,7 +29,7 @@ import (
 // Config configures the step.
 type Config struct {
 	Blobs    *blob.Store
-	Policy   func() guild.Hash // returns the hash of the trust policy in force
+	Policy   func() guild.Hash // returns the hash of this node's trust policy
 	Producer string            // program and version, as "guild@0.1.0"
 
 	// Publish publishes receipts, which Signer signs. If nil, they are not published.
