@@ -12,7 +12,7 @@ import (
 	"guild/nip89"
 )
 
-// flooded reports whether an event was dropped as one too many.
+// flooded reports whether an event was dropped because there were too many.
 func flooded(err error) bool {
 	drop, ok := errors.AsType[*guild.DropError](err)
 	return ok && drop.Reason == guild.Flood

@@ -13,20 +13,20 @@ import (
 	"guild/nip89"
 )
 
-// Bounds on what memory keeps of one announcement; SEEN has the whole. A service is not found by a task or a kind beyond
-// these.
+// Limits on the part of an announcement that is kept in memory; SEEN has all of it. A service is not found by a task or
+// a kind beyond these limits.
 const (
 	maxName  = 100 // bytes
 	maxKinds = 64
 	maxTasks = 32
 	maxTask  = 64 // bytes
 	maxNamed = 8  // relays
-	maxFrom  = 4  // relays that it was seen on
+	maxFrom  = 4  // relays that the announcement was seen on
 
 	maxVersion = 64 // bytes
 )
 
-// number is the place of a card in the index. It is used again after the card was removed.
+// number is the index of a card in index.cards. It is reused after the card was removed.
 type number uint32
 
 // ID identifies a service in maps and on disk: the first 16 bytes of the hash of its key and its d.
@@ -38,14 +38,14 @@ func IDOf(s guild.Service) ID {
 	return ID(sum[:16])
 }
 
-// place returns the subject under which SEEN keeps the announcement of a service, one message for each. It is short because
-// the journal's server keeps all subjects in memory.
+// place returns the subject under which SEEN keeps the announcement of a service; each subject has one message. It is
+// short because the journal's server keeps all subjects in memory.
 func (i ID) place() string { return "card." + i.String() }
 
 // String returns the ID as hex.
 func (i ID) String() string { return hex.EncodeToString(i[:]) }
 
-// MarshalText makes an ID a key of JSON objects.
+// MarshalText lets an ID be a key of a JSON object.
 func (i ID) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
 
 // UnmarshalText reads what MarshalText wrote.
@@ -57,7 +57,7 @@ func (i *ID) UnmarshalText(b []byte) error {
 	return err
 }
 
-// card is an announcement in memory. There may be a hundred thousand, so it takes few bytes.
+// card is the form of an announcement in memory. There may be a hundred thousand of them, so it is small.
 type card struct {
 	pubkey nostr.PubKey
 	id     nostr.ID
@@ -65,12 +65,12 @@ type card struct {
 	packed string // see summary.pack
 	at     nostr.Timestamp
 	first  int64           // Unix ms: when the service was first seen
-	stored uint32          // bytes in SEEN, roughly
-	from   [maxFrom]uint16 // relays that it came from, by their numbers in sources; 0 for none
+	stored uint32          // approximate bytes in SEEN
+	from   [maxFrom]uint16 // numbers in sources of the relays that it came from; 0 if there are fewer
 }
 
-// weight returns roughly how many bytes a card takes, with its share of the maps: each task that only this card names has a
-// list of its own.
+// weight returns the approximate number of bytes that a card takes, with its share of the maps. It assumes the worst
+// case: that no other card names its tasks, so each has its own list.
 func (c *card) weight(says summary) int {
 	w := 400 + len(c.d) + len(c.packed) + 8*len(says.kinds)
 	for _, task := range says.tasks {
@@ -81,7 +81,7 @@ func (c *card) weight(says summary) int {
 
 func (c *card) service() guild.Service { return guild.Service{PubKey: c.pubkey, D: c.d} }
 
-// summary is the part of an announcement that offers need.
+// summary holds the fields of an announcement that offers need.
 type summary struct {
 	name, recipient string
 	version         string
@@ -100,7 +100,7 @@ const (
 	flagNip44
 )
 
-// summarize returns what memory keeps of an announcement.
+// summarize returns the fields of an announcement that are kept in memory.
 func summarize(h nip89.Handler, relays []string) summary {
 	s := summary{
 		name: guild.Cut(h.Name, maxName), recipient: h.AgeRecipient, version: guild.Cut(h.Version, maxVersion),
@@ -173,13 +173,14 @@ func unpack(packed string) summary {
 	return s
 }
 
-// sum returns the hash of what is announced without its relays: where a service is reached does not change what it is.
+// sum returns a hash of the summary without its relays, because a service remains the same when it moves to other
+// relays.
 func (s summary) sum() guild.Hash {
 	s.relays = nil
 	return guild.Sum([]byte(s.pack()))
 }
 
-// reader decodes what pack encoded, which needs no checks: it never comes from outside.
+// reader decodes what pack encoded. It checks nothing, because the bytes never come from outside.
 type reader string
 
 func (r *reader) number() int {
@@ -208,7 +209,7 @@ func (r *reader) list() []string {
 
 // sources numbers the relays that events came from, so that a card can name one in two bytes.
 type sources struct {
-	urls    []string // by number, from 1 on
+	urls    []string // number n is at index n-1
 	numbers map[string]uint16
 }
 
@@ -227,7 +228,7 @@ func (s *sources) number(url string) uint16 {
 	return s.numbers[url]
 }
 
-// names returns the relays of a card, the first one first.
+// names returns the relays of a card, in the order in which they sent it.
 func (s *sources) names(from [maxFrom]uint16) (urls []string) {
 	for _, n := range from {
 		if n != 0 {
@@ -237,7 +238,7 @@ func (s *sources) names(from [maxFrom]uint16) (urls []string) {
 	return urls
 }
 
-// note adds a relay to those that a card came from, and reports whether it was new and there was room.
+// note adds a relay to those of a card. It reports whether it was added: it was new and there was room.
 func (c *card) note(n uint16) bool {
 	for i, known := range c.from {
 		if known == n {

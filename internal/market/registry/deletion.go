@@ -12,8 +12,8 @@ import (
 	"guild/nip89"
 )
 
-// Deletes reports whether a deletion (kind 5) is about announcements or recommendations: by its tags, or because it names a
-// known announcement.
+// Deletes reports whether a deletion (kind 5) concerns announcements or recommendations: by its tags, or because it
+// names a known announcement.
 func (r *Registry) Deletes(e nostr.Event) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -39,17 +39,17 @@ func (r *Registry) Deletes(e nostr.Event) bool {
 	return false
 }
 
-// address returns the beginning of the addresses (NIP-01) of a kind and a key.
+// address returns the prefix of all addresses (NIP-01) of a kind and a key.
 func address(kind nostr.Kind, by nostr.PubKey) string { return fmt.Sprintf("%d:%s:", kind, by.Hex()) }
 
-// target is what a deletion is about: all versions of a service until a time.
+// target names all versions of a service up to a time.
 type target struct {
 	service guild.Service
 	until   nostr.Timestamp
 }
 
-// delete deletes what a deletion names, if its author wrote it (NIP-09): by address every version until then, by id the
-// version that counts.
+// delete applies a deletion to the events of its own author (NIP-09): by address to every version up to its date, by id
+// to the current version.
 func (r *Registry) delete(ctx context.Context, e nostr.Event) error {
 	services, praises := r.targets(e)
 	if len(services) == 0 && len(praises) == 0 {
@@ -103,7 +103,7 @@ func (r *Registry) targets(e nostr.Event) (services []target, praises []praiseKe
 	return services, praises
 }
 
-// withdraw deletes a service, and writes that to SEEN if the service was known.
+// withdraw deletes a service. If the service was known, it also records that in SEEN.
 func (r *Registry) withdraw(ctx context.Context, t target) (removed bool, err error) {
 	i := IDOf(t.service)
 	defer r.order(i)()
@@ -127,7 +127,10 @@ func (r *Registry) withdraw(ctx context.Context, t target) (removed bool, err er
 	return true, r.c.Journal.See(ctx, seenPrefix+i.place(), b)
 }
 
-// retract changes memory by a deletion, and reports whether there was room to keep the deletion. The lock must be held.
+// retract applies a deletion to memory, and reports whether the deletion itself could be kept. The lock must be held.
+//
+// The deletion is kept so that a relay cannot bring back the announcement by sending it again. Deletions of services
+// that were never announced get only half of the room: anyone can invent them, and they must not displace the others.
 func (r *Registry) retract(i ID, until nostr.Timestamp) (kept bool) {
 	c := r.index.find(i)
 	if c != nil && c.at <= until {
@@ -137,7 +140,7 @@ func (r *Registry) retract(i ID, until nostr.Timestamp) (kept bool) {
 	}
 	room := most
 	if c != nil {
-		room = 2 * most // deletions of what was never announced must not take the room of the others
+		room = 2 * most
 	}
 	if _, known := r.deleted[i]; known || len(r.deleted) < room {
 		r.deleted[i] = max(r.deleted[i], until)
@@ -158,8 +161,8 @@ func (r *Registry) unsay(ctx context.Context, key praiseKey, e nostr.Event) (rem
 	return true, r.keepEvent(ctx, praisePlace(key), e)
 }
 
-// remove deletes what was recommended until a deletion. It reports whether anything changed; of keys that are not followed
-// nothing is kept.
+// remove deletes a recommendation that is not newer than a deletion. It reports whether anything changed. Nothing is
+// kept for keys that are not followed.
 func (p praise) remove(key praiseKey, e nostr.Event) bool {
 	old, ok := p.all[key]
 	if !p.follow[key.by] || ok && (len(old.services) == 0 || old.at > e.CreatedAt) {
@@ -175,7 +178,8 @@ func (p praise) remove(key praiseKey, e nostr.Event) bool {
 	return true
 }
 
-// rememberDeletion takes a deletion of SEEN: of recommendations, or of announcements from before there were sightings.
+// rememberDeletion applies a deletion from SEEN: of recommendations, or of announcements if an old version wrote it,
+// which kept the events themselves.
 func (r *Registry) rememberDeletion(e nostr.Event) {
 	services, praises := r.targets(e)
 	r.mu.Lock()

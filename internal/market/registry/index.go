@@ -11,18 +11,18 @@ import (
 	"guild/nip89"
 )
 
-// index holds every known announcement, and finds them. It is not safe for concurrent use.
+// index stores all known announcements and finds them by task, kind and key. It is not safe for concurrent use.
 type index struct {
 	cards []*card                   // by number; nil if the number is free
 	free  []number                  // free numbers
 	at    map[ID]number             // by service
 	byID  map[uint64]number         // by the beginning of the event's id
-	words map[string][]number       // by task or pattern, ascending
-	kinds map[int][]number          // by kind, only those that publish performance: others are not found by a kind alone
-	keys  map[nostr.PubKey][]number // by key, in no order
-	bytes int                       // the weight of all cards
+	words map[string][]number       // by the first 8 bytes of the event's id
+	kinds map[int][]number          // by kind; only services that publish performance figures, since others are not found by a kind alone
+	keys  map[nostr.PubKey][]number // by key, unordered
+	bytes int                       // sum of the weights of all cards
 
-	stored int // bytes of all cards in SEEN, roughly
+	stored int // approximate bytes of all cards in SEEN
 
 	touched func(guild.Service) // see Config
 }
@@ -97,7 +97,7 @@ func (x *index) remove(i ID) {
 	delete(x.at, i)
 }
 
-// forget removes a card from everything but its number.
+// forget removes a card from all lists, but keeps its number.
 func (x *index) forget(n number) {
 	c := x.cards[n]
 	if x.byID[head(c.id)] == n {
@@ -121,7 +121,8 @@ func (x *index) forget(n number) {
 	}
 }
 
-// insert inserts n into the sorted list of a key. The key of a new list must not keep a whole card alive, so own copies it.
+// insert inserts n into the sorted list of a key. For a new list, own copies the key: a substring of a packed card
+// would keep the whole card in memory.
 func insert[K comparable](lists map[K][]number, key K, n number, own func(K) K) {
 	list, ok := lists[key]
 	if !ok {
@@ -143,8 +144,8 @@ func drop[K comparable](lists map[K][]number, key K, n number) {
 	}
 }
 
-// matches finds the services that do a task under a kind, and how sure that is. It agrees with nip89.Handler.Confidence, but
-// does not look at every card. The synonyms are in the form of nip89.Word.
+// matches returns the services that do a task under a kind, with the confidence. It agrees with
+// nip89.Handler.Confidence, but does not read every card. The synonyms must have the form of nip89.Word.
 func (x *index) matches(task string, kind int, synonyms []string) map[number]nip89.Confidence {
 	found := map[number]nip89.Confidence{}
 	find := func(list []number, fit nip89.Confidence) {

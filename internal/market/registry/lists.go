@@ -12,7 +12,7 @@ import (
 	"guild"
 )
 
-// lists are the relays that keys read from, by their NIP-65 lists.
+// lists holds the relays that keys read from, by their NIP-65 lists.
 type lists map[nostr.PubKey]list
 
 type list struct {
@@ -28,7 +28,7 @@ func (l lists) of(p nostr.PubKey) []string {
 	return strings.Split(l[p].urls, "\n")
 }
 
-// put takes a list, or returns an error if it has a newer one.
+// put stores a list. It returns an error if it has a newer one.
 func (l lists) put(e nostr.Event, urls []string) error {
 	old, ok := l[e.PubKey]
 	if ok && !newer(e.CreatedAt, e.ID, old.at, old.id) {
@@ -38,7 +38,7 @@ func (l lists) put(e nostr.Event, urls []string) error {
 	return nil
 }
 
-// reads returns the relays of a NIP-65 list that its author reads from, in alphabetical order, because the list states no
+// reads returns the relays of a NIP-65 list that its author reads from. They are sorted, because the list states no
 // preference.
 func (r *Registry) reads(e nostr.Event) []string {
 	var urls []string
@@ -52,8 +52,8 @@ func (r *Registry) reads(e nostr.Event) []string {
 	return urls
 }
 
-// listed takes the relay list of a key that announces something, is followed or was dealt with. It keeps only the relays
-// that are used.
+// listed takes the relay list of a key that announces a service, is followed, or has done jobs with us. It keeps only
+// the relays that are used.
 func (r *Registry) listed(ctx context.Context, e nostr.Event) error {
 	urls := r.reads(e)
 	r.mu.Lock()
@@ -82,13 +82,13 @@ func (r *Registry) listed(ctx context.Context, e nostr.Event) error {
 
 func listPlace(key nostr.PubKey) string { return "relays." + key.Hex() }
 
-// matters reports whether a relay list of a key may be used. The lock must be held.
+// matters reports whether the relay list of a key may be used. The lock must be held.
 func (r *Registry) matters(key nostr.PubKey) bool {
 	return len(r.index.keys[key]) > 0 || r.praise.follow[key] || r.partners.Deals(key)
 }
 
-// boundLists drops lists while there are too many: first of keys that announce nothing any more, then the oldest of
-// strangers. The lock must be held.
+// boundLists drops lists while there are too many: first those of keys that announce nothing any more, then the oldest
+// ones of strangers. It never drops the list of the key but. The lock must be held.
 func (r *Registry) boundLists(but nostr.PubKey) {
 	for len(r.lists) > mostLists {
 		var first nostr.PubKey
@@ -113,7 +113,7 @@ func (r *Registry) dropList(key nostr.PubKey) {
 	r.left = append(r.left, leftover{place: listPlace(key)})
 }
 
-// pruneLists drops the lists of keys that announce nothing any more.
+// pruneLists drops the lists of keys that no longer matter.
 func (r *Registry) pruneLists() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

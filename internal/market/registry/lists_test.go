@@ -31,14 +31,14 @@ func TestRecommendations(t *testing.T) {
 		s := alice.service("alice")
 		w.announces(alice, python("alice"))
 		wantDrop(t, w.recommends(stranger, "5000", s), guild.Stranger)
-		wantDrop(t, w.recommends(alice, "5000", s), guild.Stranger) // herself
+		wantDrop(t, w.recommends(alice, "5000", s), guild.Stranger) // herself, who is not followed
 		want := func(n int) {
 			t.Helper()
 			if o, _ := w.Offer(s); o.Recommended != n || len(w.Recommenders(s)) != n || w.Offers("python", 5000)[0].Recommended != n {
 				t.Errorf("recommended by %d, want %d", o.Recommended, n)
 			}
 		}
-		for _, handles := range []string{"5000", "5050"} { // twice by one key is once
+		for _, handles := range []string{"5000", "5050"} { // two by one key count once
 			if err := w.recommends(friend, handles, s); err != nil {
 				t.Fatal(err)
 			}
@@ -171,7 +171,7 @@ func TestWatch(t *testing.T) {
 		w.announces(alice, python("alice"))
 		time.Sleep(time.Second)
 		w.announces(alice, python("alice"))
-		w.announces(alice, python("alice")) // again
+		w.announces(alice, python("alice")) // the same again
 		if err := w.observe(alice, deletion(alice, "alice")); err != nil {
 			t.Fatal(err)
 		}

@@ -13,16 +13,16 @@ import (
 	"guild/nip89"
 )
 
-// When an announcement of a stranger is stale and when it is archived, if nothing was heard of it since, as NIP-89 readers
-// count.
+// The age at which a stranger's announcement becomes stale, and archived, if nothing was heard of the service since, as
+// package nip89 counts it.
 const (
 	staleAfter    = 30 * 24 * time.Hour
 	archivedAfter = 90 * 24 * time.Hour
 )
 
-// Offers lists the services that offer a task under a kind, whatever was decided about them: those that name the task first,
-// then those that name a synonym, then those that seem to do it. With no task it lists all services. Archived services are
-// left out. It is called often, so an answer is kept until something changes.
+// Offers returns the services that offer a task under a kind, whatever was decided about them: first those that name
+// the task, then those that name a synonym, then those that seem to do it. If task is empty it returns all services.
+// Archived services are omitted. Callers ask often, so an answer is cached until something changes.
 func (r *Registry) Offers(task string, kind int) []guild.Offer {
 	now := r.c.Now()
 	q := query{nip89.Word(task), kind}
@@ -73,7 +73,7 @@ func (r *Registry) Offer(s guild.Service) (offer guild.Offer, ok bool) {
 	return r.offer(c, p, nip89.None, 0), true
 }
 
-// OfferOf returns what Offers lists of one service; ok is false if Offers leaves it out.
+// OfferOf returns one service as Offers lists it; ok is false if Offers omits it.
 func (r *Registry) OfferOf(s guild.Service, task string, kind int) (offer guild.Offer, ok bool) {
 	i, now, task := IDOf(s), r.c.Now(), nip89.Word(task)
 	r.mu.RLock()
@@ -93,7 +93,7 @@ func (r *Registry) OfferOf(s guild.Service, task string, kind int) (offer guild.
 	return r.offer(c, p, fit, kind), p.State != guild.Archived
 }
 
-// fits returns how sure it is that a service does a task under a kind; it agrees with index.matches.
+// fits returns the confidence that a service does a task under a kind. It agrees with index.matches.
 func (s summary) fits(task string, kind int, synonyms []string) nip89.Confidence {
 	fit := nip89.None
 	for _, word := range s.tasks {
@@ -114,7 +114,7 @@ func (s summary) fits(task string, kind int, synonyms []string) nip89.Confidence
 	return fit
 }
 
-// offer makes an offer of a card. The lock must be held.
+// offer returns the offer of a card. The lock must be held.
 func (r *Registry) offer(c *card, p guild.Provider, fit nip89.Confidence, kind int) guild.Offer {
 	says := unpack(c.packed)
 	return guild.Offer{
@@ -125,8 +125,8 @@ func (r *Registry) offer(c *card, p guild.Provider, fit nip89.Confidence, kind i
 	}
 }
 
-// standing returns what was decided about a service or, if nothing was, the state by the age of its announcement. until is
-// when that changes by itself.
+// standing returns what was decided about a service or, if nothing was, the state by the age of its announcement. until
+// is the time at which that state changes by itself.
 func (r *Registry) standing(c *card, now time.Time) (p guild.Provider, until time.Time) {
 	known := r.partners.Standing(c.service())
 	p = known.Provider
@@ -145,10 +145,10 @@ func (r *Registry) standing(c *card, now time.Time) (p guild.Provider, until tim
 	return p, last.Add(staleAfter)
 }
 
-// never is a time that no clock reaches.
+// never returns a time in the far future.
 func never() time.Time { return time.Unix(1<<40, 0) }
 
-// changes counts the changes of everything that an offer is made from but the cards.
+// changes returns counters that grow when any input of an offer changes, except for the cards.
 func (r *Registry) changes() [2]uint64 {
 	n := [2]uint64{r.partners.Changes()}
 	if r.c.Observed != nil {
@@ -157,15 +157,15 @@ func (r *Registry) changes() [2]uint64 {
 	return n
 }
 
-// Latest is what a service announced last.
+// Latest describes the last announcement of a service.
 type Latest struct {
-	At        int64 // Unix ms: of the announcement, or of its deletion; 0 if neither is known
-	Announced bool  // it is announced now
+	At        int64 // Unix ms: date of the announcement, or of its deletion; 0 if neither is known
+	Announced bool  // it was not deleted since
 	Version   string
-	Sum       guild.Hash // of what is announced, without the relays
+	Sum       guild.Hash // hash of the announcement without its relays
 }
 
-// Latest returns what a service announced last.
+// Latest returns the last announcement of a service.
 func (r *Registry) Latest(i ID) Latest {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -177,7 +177,7 @@ func (r *Registry) Latest(i ID) Latest {
 	return Latest{At: int64(c.at) * 1000, Announced: true, Version: says.version, Sum: says.sum()}
 }
 
-// Services lists the services that a key announces, in no order.
+// Services returns the services that a key announces, unordered.
 func (r *Registry) Services(key nostr.PubKey) (all []guild.Service) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -187,26 +187,26 @@ func (r *Registry) Services(key nostr.PubKey) (all []guild.Service) {
 	return all
 }
 
-// Bounds on the answers that are kept.
+// Limits on the cached answers.
 const (
 	maxAnswers  = 32
 	maxAnswered = 1 << 14 // offers, in all answers together
 )
 
-// answers keeps the answers of Offers since the announcements last changed.
+// answers caches the results of Offers since the announcements last changed.
 type answers struct {
 	mu   sync.Mutex
 	all  map[query]answer
 	size int // offers in all of them
 }
 
-// query is what Offers is asked.
+// query holds the arguments of Offers.
 type query struct {
 	task string
 	kind int
 }
 
-// answer is what Offers returned. It holds while nothing was decided or announced since, and no announcement became stale
+// answer is a result of Offers. It is valid until something is decided or announced, or an announcement becomes stale
 // or archived.
 type answer struct {
 	offers      []guild.Offer
@@ -214,7 +214,8 @@ type answer struct {
 	from, until time.Time
 }
 
-// of returns an earlier answer, if it still holds. The slice is the caller's own; what its offers refer to is shared.
+// of returns a cached answer if it is still valid. The caller owns the slice, but not the memory that its offers refer
+// to.
 func (a *answers) of(q query, changes [2]uint64, now time.Time) ([]guild.Offer, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -241,7 +242,8 @@ func (a *answers) keep(q query, one answer) {
 	a.size += len(one.offers)
 }
 
-// forget drops all answers. The registry's lock must be held for writing, so that no answer from before is kept after it.
+// forget drops all answers. The registry's lock must be held for writing: otherwise a reader could store an old answer
+// afterwards.
 func (a *answers) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

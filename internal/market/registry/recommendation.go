@@ -12,11 +12,11 @@ import (
 	"guild/nip89"
 )
 
-// praise holds the recommendations of followed keys. Others are not kept, because anybody can make keys.
+// praise holds the recommendations by followed keys. Those by other keys are not kept, because anyone can create keys.
 type praise struct {
 	follow map[nostr.PubKey]bool
 	all    map[praiseKey]recommendation
-	by     map[ID][]nostr.PubKey // who recommends a service, in order
+	by     map[ID][]nostr.PubKey // keys that recommend a service, sorted
 }
 
 type praiseKey struct {
@@ -27,7 +27,7 @@ type praiseKey struct {
 type recommendation struct {
 	at       nostr.Timestamp
 	id       nostr.ID
-	services []ID // none once it was deleted
+	services []ID // empty if it was deleted
 }
 
 func newPraise(follow []nostr.PubKey) praise {
@@ -38,7 +38,7 @@ func newPraise(follow []nostr.PubKey) praise {
 	return p
 }
 
-// of lists who recommends a service.
+// of returns the keys that recommend a service.
 func (p praise) of(s guild.Service) []nostr.PubKey {
 	if len(p.by) == 0 {
 		return nil
@@ -46,10 +46,10 @@ func (p praise) of(s guild.Service) []nostr.PubKey {
 	return p.by[IDOf(s)]
 }
 
-// maxPraise bounds the recommendations of one key.
+// maxPraise limits the recommendations of one key.
 const maxPraise = 100
 
-// put takes a recommendation. One without services was deleted.
+// put stores a recommendation. One without services is a deletion.
 func (p praise) put(key praiseKey, one recommendation) error {
 	old, ok := p.all[key]
 	if ok && !newer(one.at, one.id, old.at, old.id) {
@@ -73,7 +73,7 @@ func (p praise) put(key praiseKey, one recommendation) error {
 	return nil
 }
 
-// count computes who recommends a service.
+// count recomputes which keys recommend a service.
 func (p praise) count(i ID) {
 	by := map[nostr.PubKey]bool{}
 	for key, one := range p.all {
@@ -134,10 +134,10 @@ func (r *Registry) rememberPraise(e nostr.Event) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.praise.put(key, one) // an error means that it does not count
+	r.praise.put(key, one) // on an error it is outdated, or one too many
 }
 
-// Recommenders lists the followed keys that recommend a service.
+// Recommenders returns the followed keys that recommend a service.
 func (r *Registry) Recommenders(s guild.Service) []nostr.PubKey {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

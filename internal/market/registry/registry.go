@@ -1,8 +1,8 @@
-// Package registry discovers: it reads announcements (NIP-89), relay lists (NIP-65), recommendations and their deletions,
-// and answers who offers a task. It writes no facts. Announcements come from strangers and relays can send them again, so
-// they are kept in the journal's SEEN stream, whole and within bounds; memory holds only what finding a provider takes.
-// What was decided about a provider is package partner's, and comes in through the interface Partners. The registry never
-// asks a provider for anything.
+// Package registry finds providers: it reads announcements (NIP-89), relay lists (NIP-65), recommendations and their
+// deletions, and lists the services for a task. It writes no facts. Announcements come from strangers, and relays can
+// send them again; so they are kept in the journal's SEEN stream, complete and within limits. Memory has only the
+// fields that are needed to find a provider. Decisions about providers belong to package partner, and the registry
+// reads them through the interface Partners. It never sends anything to a provider.
 package registry
 
 import (
@@ -29,7 +29,7 @@ const (
 	KindDeletion       = nostr.Kind(5)
 )
 
-// Config says what a registry needs.
+// Config holds the dependencies of a registry.
 type Config struct {
 	Journal *journal.Journal
 	Now     func() time.Time
@@ -37,35 +37,39 @@ type Config struct {
 	Synonyms map[string][]string // task → other words for it, beside nip89.Synonyms
 	Changed  func()              // called after the offers changed; may be nil
 	Touched  func(guild.Service) // called with locks held for a service whose announcement is new, changed or gone; may be nil
-	Observed Reach               // how well relays reach services; nil if nothing was measured
-	Follow   []nostr.PubKey      // whose recommendations count
+	Observed Reach               // which relays reach services; nil if nothing was measured
+	Follow   []nostr.PubKey      // keys whose recommendations count
 	Own      []string            // relays of the owner, which are taken even if they are not public
 }
 
-// Partners says what was decided about services; partner.Fold implements it. The registry calls it with its lock held, so
+// Partners returns decisions about services; partner.Fold implements it. The registry calls it with its lock held, so
 // it must not call the registry.
 type Partners interface {
 	Standing(guild.Service) Standing
-	Has(ID) bool             // facts are about the service
-	Deals(nostr.PubKey) bool // facts are about a service of the key
+	Has(ID) bool             // the journal has facts about the service
+	Deals(nostr.PubKey) bool // the journal has facts about a service of the key
 	Announced(ID)            // the announcement of the service is new, changed or deleted
 	Changes() uint64         // grows whenever a Standing may have changed
 }
 
-// Standing is what was decided about a service. That of an unknown service is merely Seen.
+// Standing holds the decisions about a service. An unknown service is in state Seen.
 type Standing struct {
 	guild.Provider
-	Name  string // under which it was asked last
+	Name  string // its name in the last request
 	Heard int64  // Unix ms: its last answer, 0 if there is none
 }
 
-// Reach says how well relays reach services; partner.Observed implements it.
+// Reach reports how well relays reach services; partner.Observed implements it.
 type Reach interface {
 	Lossy(guild.Service) []string // relays that lose requests to the service
 	Changes() uint64              // grows whenever Lossy may have changed
 }
 
-// Registry keeps who announced what.
+// Registry knows the announced services. Its methods may be called concurrently.
+//
+// Memory and SEEN are two copies of one state, and writing to SEEN must not block readers of memory. So mu protects
+// memory only and is never held during a write. One of orders is held during both changes for a service, so that two
+// events about it cannot reach memory and SEEN in different orders. An order is taken before mu.
 type Registry struct {
 	c        Config
 	partners Partners
@@ -75,7 +79,7 @@ type Registry struct {
 
 	mu       sync.RWMutex
 	index    index
-	deleted  map[ID]nostr.Timestamp // until when announcements were deleted by their author
+	deleted  map[ID]nostr.Timestamp // up to which time announcements were deleted by their author
 	lists    lists                  // NIP-65
 	praise   praise                 // NIP-89 recommendations
 	sources  sources
@@ -110,7 +114,7 @@ func Open(ctx context.Context, c Config, p Partners) (*Registry, error) {
 	return r, nil
 }
 
-// synonymsOf joins tables of synonyms, with all words in the form of nip89.Word.
+// synonymsOf joins tables of synonyms, and converts all words to the form of nip89.Word.
 func synonymsOf(tables ...map[string][]string) map[string][]string {
 	all := map[string][]string{}
 	for _, table := range tables {
@@ -128,8 +132,8 @@ func synonymsOf(tables ...map[string][]string) map[string][]string {
 	return all
 }
 
-// Observe takes an announcement, a recommendation, a relay list or a deletion of one of these, which came from a relay. An
-// event that is turned down is a *guild.DropError. Observe may be called from many goroutines.
+// Observe processes an announcement, a recommendation, a relay list, or a deletion of one of these, received from a
+// relay. It returns a *guild.DropError for an event that it rejects. It may be called concurrently.
 func (r *Registry) Observe(ctx context.Context, from string, v guild.Verified) error {
 	e := v.Event()
 	if e.CreatedAt > nostr.Timestamp(r.c.Now().Add(time.Hour).Unix()) {
@@ -148,7 +152,7 @@ func (r *Registry) Observe(ctx context.Context, from string, v guild.Verified) e
 	return guild.Drop(guild.Unexpected, "kind %d", e.Kind)
 }
 
-// announced takes an announcement. Of one that is known, only the relay is noted.
+// announced processes an announcement. If the same event is known, it only records the relay.
 func (r *Registry) announced(ctx context.Context, from string, e nostr.Event) error {
 	if again, err := r.again(ctx, from, e); again {
 		return err
@@ -170,7 +174,7 @@ func (r *Registry) announced(ctx context.Context, from string, e nostr.Event) er
 	return r.sweep(ctx)
 }
 
-// replace changes memory and SEEN by an announcement.
+// replace applies an announcement to memory and to SEEN.
 func (r *Registry) replace(ctx context.Context, i ID, c *card, e nostr.Event, from, name string) error {
 	defer r.order(i)()
 	what, err := r.take(i, c, from, name)
@@ -180,7 +184,8 @@ func (r *Registry) replace(ctx context.Context, i ID, c *card, e nostr.Event, fr
 	return r.keep(ctx, i, c, e)
 }
 
-// fitting returns the length of an announcement as JSON, and an error if it is too large for a stranger's.
+// fitting returns the length of an announcement as JSON. It returns an error if the author is a stranger and the length
+// exceeds the limit for strangers.
 func (r *Registry) fitting(i ID, e nostr.Event) (size int, err error) {
 	raw, err := e.MarshalJSON()
 	if err != nil {
@@ -192,14 +197,14 @@ func (r *Registry) fitting(i ID, e nostr.Event) (size int, err error) {
 	return len(raw), nil
 }
 
-// order lets one goroutine at a time change memory and SEEN for a service, so that both end with the same announcement.
+// order serializes the changes of memory and SEEN for a service, so that both end with the same announcement.
 func (r *Registry) order(i ID) (unlock func()) {
 	m := &r.orders[int(i[0])%len(r.orders)]
 	m.Lock()
 	return m.Unlock
 }
 
-// again reports whether an announcement is known, and notes that it came from another relay too.
+// again reports whether an announcement is known. If so, it records the relay that sent it again.
 func (r *Registry) again(ctx context.Context, from string, e nostr.Event) (bool, error) {
 	r.mu.Lock()
 	c := r.index.event(e.ID)
@@ -218,13 +223,13 @@ func (r *Registry) again(ctx context.Context, from string, e nostr.Event) (bool,
 	return true, r.keep(ctx, i, c, e)
 }
 
-// noted adds a relay to those that a card came from, and reports whether it was new. The lock must be held.
+// noted adds a relay to those of a card, and reports whether it was new. The lock must be held.
 func (r *Registry) noted(c *card, from string) bool {
 	urls := r.relays([]string{from}, 1)
 	return len(urls) == 1 && c.note(r.sources.number(urls[0]))
 }
 
-// current returns the id of the announcement that counts for a service.
+// current returns the id of the current announcement of a service.
 func (r *Registry) current(i ID) (id nostr.ID) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -234,7 +239,8 @@ func (r *Registry) current(i ID) (id nostr.ID) {
 	return id
 }
 
-// take changes memory by an announcement and tells the watchers. It returns what changed, "" if it was known already.
+// take applies an announcement to memory and notifies the watchers. It returns the kind of change, or "" if the event
+// was known.
 func (r *Registry) take(i ID, c *card, from, name string) (what What, err error) {
 	r.mu.Lock()
 	what, err = r.put(i, c, from)
@@ -255,7 +261,7 @@ func (r *Registry) changed() {
 	}
 }
 
-// put changes memory by an announcement. The lock must be held.
+// put applies an announcement to memory. The lock must be held.
 func (r *Registry) put(i ID, c *card, from string) (What, error) {
 	old := r.index.find(i)
 	what := Announced
@@ -279,12 +285,13 @@ func (r *Registry) put(i ID, c *card, from string) (What, error) {
 	return what, nil
 }
 
-// newer reports whether one event replaces another: the newest counts, then the lowest id.
+// newer reports whether one event replaces another: the later one does and, at equal times, the one with the lower id
+// (NIP-01).
 func newer(at nostr.Timestamp, id nostr.ID, thanAt nostr.Timestamp, thanID nostr.ID) bool {
 	return at > thanAt || at == thanAt && slices.Compare(id[:], thanID[:]) < 0
 }
 
-// Name returns the name of a service: the announced one, else the one under which it was asked last, else "".
+// Name returns the name of a service: the announced one, else its name in the last request, else "".
 func (r *Registry) Name(s guild.Service) string {
 	i := IDOf(s)
 	r.mu.RLock()
@@ -295,7 +302,7 @@ func (r *Registry) Name(s guild.Service) string {
 	return r.partners.Standing(s).Name
 }
 
-// Announces reports whether a key announces a service.
+// Announces reports whether a key announces any service.
 func (r *Registry) Announces(key nostr.PubKey) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { journaltest.Main(m) }
 
-// provider is somebody who announces services.
+// provider is a key that announces services.
 type provider struct {
 	signer *key.Signer
 	key    nostr.PubKey
@@ -32,11 +32,11 @@ func newProvider(n byte) provider {
 
 func (p provider) service(d string) guild.Service { return guild.Service{PubKey: p.key, D: d} }
 
-// decisions implements Partners with what a test sets.
+// decisions implements Partners with values that a test sets.
 type decisions struct {
 	standings map[guild.Service]Standing
 	moves     uint64
-	announced []ID // services whose announcement changed
+	announced []ID // services with a changed announcement
 }
 
 // move puts a service in a state.
@@ -76,7 +76,7 @@ func (d *decisions) Announced(i ID) { d.announced = append(d.announced, i) }
 
 func (d *decisions) Changes() uint64 { return d.moves }
 
-// world is a registry on a journal.
+// world is a registry with a journal.
 type world struct {
 	*testing.T
 	*Registry
@@ -86,7 +86,7 @@ type world struct {
 	changes int // calls of Changed
 }
 
-// newWorld opens a journal in a directory of its own and a registry on it.
+// newWorld opens a journal in a directory of its own, and a registry for it.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, decisions: &decisions{standings: map[guild.Service]Standing{}}, journal: journaltest.Open(t), follow: []nostr.PubKey{newProvider(200).key}}
@@ -96,7 +96,7 @@ func newWorld(t *testing.T) *world {
 
 const day = 24 * time.Hour
 
-// open opens the registry anew.
+// open opens the registry again.
 func (w *world) open() {
 	w.Helper()
 	r, err := Open(w.Context(), Config{Journal: w.journal, Now: time.Now, Changed: func() { w.changes++ },
@@ -107,7 +107,7 @@ func (w *world) open() {
 	w.Registry = r
 }
 
-// observe signs an event as p and has it observed. Its date is now if it has none.
+// observe passes an event signed by p to the registry. If it has no date, the date is now.
 func (w *world) observe(p provider, e nostr.Event) error {
 	w.Helper()
 	if e.CreatedAt == 0 {
@@ -120,7 +120,7 @@ func (w *world) observe(p provider, e nostr.Event) error {
 	return w.Observe(w.Context(), "wss://relay.example.com", v)
 }
 
-// announces has p announce a service now.
+// announces announces a service of p now.
 func (w *world) announces(p provider, h nip89.Handler) {
 	w.Helper()
 	if err := w.observe(p, h.Event()); err != nil {
@@ -133,7 +133,7 @@ func python(d string) nip89.Handler {
 		Relays: []string{"wss://" + d + ".example"}, Price: 7, MaxConcurrent: 3}
 }
 
-// names lists the names of the offers for a task.
+// names returns the names of the offers for a task.
 func (w *world) names(task string) (names []string) {
 	for _, o := range w.Offers(task, 5000) {
 		names = append(names, o.Name)
@@ -251,7 +251,7 @@ func TestDroppedEvents(t *testing.T) {
 	})
 }
 
-// deletion deletes services by their addresses.
+// deletion returns an event that deletes services by their addresses.
 func deletion(p provider, ds ...string) nostr.Event {
 	e := nostr.Event{Kind: KindDeletion}
 	for _, d := range ds {

@@ -8,12 +8,12 @@ import (
 	"guild/internal/hand/relay"
 )
 
-// maxRelays bounds the relays of an offer.
+// maxRelays limits the relays of an offer.
 const maxRelays = 16
 
-// relays returns the valid ones of the relays that a stranger names, normalized, without duplicates and at most so many.
-// ws:// is valid only for this machine. An address that is not public is valid only if it is the owner's. Nothing is
-// connected.
+// relays filters the relay URLs of a stranger: it returns the valid ones, normalized, without duplicates, and at most
+// most. A ws:// URL is valid only for this machine. A non-public address is valid only if the owner configured it:
+// otherwise an announcement could make the node connect to hosts in its private network. No connection is made here.
 func (r *Registry) relays(urls []string, most int) []string {
 	var good []string
 	for _, raw := range urls {
@@ -34,8 +34,8 @@ func leadsOut(relay string) bool {
 	return err == nil && (dial.IsLoopback(u.Hostname()) || dial.MayBePublic(u.Hostname()))
 }
 
-// rank orders the relays of a service (the partnership protocol, sections 1.2.4 and 1.4.3): those it advertises, then those
-// its announcement was seen on, then its NIP-65 list. Those that lose its requests come last in any case.
+// rank orders the relays of a service (the partnership protocol, sections 1.2.4 and 1.4.3): the advertised ones, then
+// those on which its announcement was seen, then its NIP-65 list. Relays that lose its requests come last in any case.
 func rank(advertised, observed, listed, lossy []string) []string {
 	all := make([]string, 0, len(advertised)+len(observed)+len(listed))
 	for _, source := range [][]string{advertised, observed, listed} {
@@ -53,7 +53,7 @@ func rank(advertised, observed, listed, lossy []string) []string {
 		slices.DeleteFunc(all, func(url string) bool { return !bad(url) })...)
 }
 
-// ranked is rank for a card. The lock must be held.
+// ranked calls rank for a card. The lock must be held.
 func (r *Registry) ranked(c *card, says summary) []string {
 	var lossy []string
 	if r.c.Observed != nil {

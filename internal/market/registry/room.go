@@ -11,29 +11,31 @@ import (
 	"guild"
 )
 
-// Bounds on what is kept of announcements, because anybody can write them and make keys to do so.
+// Limits on stored announcements, because anyone can write them, under any number of keys.
 //
-// SEEN holds 512 MiB; beyond that it drops its oldest message, whoever wrote it. That never happens, because all that is put
-// there is bounded: announcements by mostStored (256 MiB), retractions by their number (twice most, 200 bytes each: 76 MiB),
-// relay lists by theirs (mostLists, each of at most maxNamed relays of 512 bytes: 80 MiB), and recommendations by whom the
-// owner follows. An announcement takes about 1.3 KB, so the bounds most and mostStored are reached at about the same time.
+// SEEN holds 512 MiB; beyond that it drops its oldest message, whoever wrote it. This never happens, because everything
+// stored there is limited: announcements by mostStored (256 MiB), retractions by their number (twice most, 200 bytes
+// each: 76 MiB), relay lists by theirs (mostLists, each with at most maxNamed relays of 512 bytes: 80 MiB), and
+// recommendations by the list of followed keys. An announcement takes about 1.3 KB, so most and mostStored are reached
+// at about the same time.
 const (
-	most       = 200_000   // services; half of the deleted services
+	most       = 200_000   // services; also deletions, of which half may be of services never announced
 	mostBytes  = 384 << 20 // of announcements in memory
 	mostStored = 256 << 20 // of announcements in SEEN
 	mostLists  = 16_384
 
-	mostOfKey      = 32       // services of one key, not counting those that facts are about
-	mostOfStranger = 16 << 10 // bytes of an announcement that no fact is about, as JSON
-	framing        = 256      // bytes that a message in SEEN takes beside its data, roughly
+	mostOfKey      = 32       // services of one key, not counting those that the journal has facts about
+	mostOfStranger = 16 << 10 // bytes as JSON of an announcement of a service that no fact is about
+	framing        = 256      // approximate bytes of a message in SEEN besides its data
 )
 
-// room bounds what is kept.
+// room holds the limits of a registry; tests use smaller ones.
 type room struct {
 	services, bytes, stored int
 }
 
-// full reports whether there is no room for an announcement. One that replaces another needs room only if it is larger.
+// full reports whether there is no room for an announcement. A replacement needs room only if it is larger than the old
+// one.
 func (r *Registry) full(c, old *card) bool {
 	x := &r.index
 	if old == nil {
@@ -42,8 +44,12 @@ func (r *Registry) full(c, old *card) bool {
 	return len(c.packed) > len(old.packed) && x.bytes >= r.room.bytes || c.stored > old.stored && x.stored >= r.room.stored
 }
 
-// admit makes room for an announcement, or returns an error if there is none. A service that facts are about always gets
-// in. The lock must be held.
+// admit makes room for an announcement, or returns an error if it cannot. A service that the journal has facts about is
+// always admitted. The lock must be held.
+//
+// A flood of announcements must not displace honest services. So admit drops only services of strangers, and only one
+// that comes before the new service in the order of compareCandidates. A key with many services therefore displaces its
+// own services first.
 func (r *Registry) admit(i ID, c, old *card) error {
 	known := r.partners.Has(i)
 	others := r.strangersOf(c.pubkey, i)
@@ -79,12 +85,12 @@ func (r *Registry) strangersOf(key nostr.PubKey, but ID) (count int) {
 	return count
 }
 
-// candidate is a stranger's service that may be dropped to make room.
+// candidate is a service of a stranger that may be dropped to make room.
 type candidate struct {
 	service  ID
 	id       nostr.ID // of its announcement
 	archived bool
-	rank     int // services of its key that were announced later
+	rank     int // number of services of its key that were announced later
 	at       nostr.Timestamp
 }
 
@@ -92,8 +98,8 @@ func (r *Registry) candidate(i ID, c *card, rank int) candidate {
 	return candidate{service: i, id: c.id, archived: r.c.Now().Sub(c.at.Time()) >= archivedAfter, rank: rank, at: c.at}
 }
 
-// compareCandidates orders candidates, the first to drop first: archived ones, then the stalest service of the key that has
-// the most services, over and over, until at last each key has one and the stalest goes.
+// compareCandidates orders candidates, the first to drop first: archived ones, then the oldest service of the key with
+// the most services, until each key has one left, and then the oldest service of all.
 func compareCandidates(a, b candidate) int {
 	if a.archived != b.archived {
 		if a.archived {
@@ -104,9 +110,8 @@ func compareCandidates(a, b candidate) int {
 	return cmp.Or(cmp.Compare(b.rank, a.rank), cmp.Compare(a.at, b.at), slices.Compare(a.service[:], b.service[:]))
 }
 
-// firstToGo returns the first candidate other than the given service. The queue is filled with many at a time, so that not
-// every event of a flood costs a look at all cards. A candidate that changed since is skipped until the queue is filled
-// again.
+// firstToGo returns the first candidate other than the given service. It fills the queue with many candidates at once,
+// so that not every event of a flood needs a scan of all cards. A candidate that changed since then is skipped.
 func (r *Registry) firstToGo(but ID) (candidate, bool) {
 	for range 2 {
 		for len(r.queue) > 0 {
@@ -123,8 +128,8 @@ func (r *Registry) firstToGo(but ID) (candidate, bool) {
 	return candidate{}, false
 }
 
-// firstCandidates lists the candidates to drop first. A service is none if facts are about it or a followed key recommends
-// it.
+// firstCandidates returns the candidates to drop first. A service is not a candidate if facts are about it or a
+// followed key recommends it.
 func (r *Registry) firstCandidates() []candidate {
 	var all []candidate
 	several := map[nostr.PubKey][]candidate{}
@@ -153,14 +158,14 @@ func (r *Registry) firstCandidates() []candidate {
 	return slices.Clone(all[:min(len(all), len(all)/64+1)])
 }
 
-// leftover is a message in SEEN of a service or a key that was dropped from memory.
+// leftover is a message in SEEN whose service or key was dropped from memory.
 type leftover struct {
-	service ID // none for a relay list
+	service ID // zero for a relay list
 	place   string
 }
 
-// sweep removes from SEEN what was dropped from memory, so that it does not come back at the next start. No order may be
-// held.
+// sweep removes from SEEN what was dropped from memory, so that it does not return at the next start. The caller must
+// not hold an order, because sweep takes the orders of other services.
 func (r *Registry) sweep(ctx context.Context) error {
 	r.mu.Lock()
 	left := r.left

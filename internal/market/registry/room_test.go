@@ -29,7 +29,7 @@ func aged(h nip89.Handler, ago time.Duration) nostr.Event {
 	return e
 }
 
-// inSeen counts what is kept in SEEN under a prefix, and its bytes.
+// inSeen returns the number and the size of the messages in SEEN under a prefix.
 func (w *world) inSeen(prefix string) (count, bytes int) {
 	w.Helper()
 	for m, err := range w.journal.Seen(w.Context(), seenPrefix+prefix) {
@@ -42,7 +42,7 @@ func (w *world) inSeen(prefix string) (count, bytes int) {
 	return count, bytes
 }
 
-// ds lists the d of all services, in order.
+// ds returns the d of all services, sorted.
 func (w *world) ds() []string {
 	var all []string
 	for _, o := range w.Offers("", 0) {
@@ -83,10 +83,10 @@ func TestServicesOfOneKey(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		w.announces(bob, python("bob"))
-		w.announces(mallory, python("d7")) // who is known may go on
+		w.announces(mallory, python("d7")) // its services that are known can still be updated
 		w.announces(mallory, python("known"))
 		w.move(mallory.service("met"), guild.Active)
-		w.announces(mallory, python("met")) // has a place of its own
+		w.announces(mallory, python("met")) // a service with facts does not count
 		for range 2 {
 			if n, _ := w.inSeen("card"); w.Len() != 35 || n != 35 {
 				t.Errorf("%d services are known and %d are in SEEN, want 35", w.Len(), n)
@@ -148,16 +148,16 @@ func TestDropOrder(t *testing.T) {
 			who  provider
 			d    string
 			ago  time.Duration
-			want []string // nil when it is refused
+			want []string // nil if it is refused
 		}{
 			{stranger(5), "archived too", 92 * day, nil},
-			{stranger(6), "a", 0, []string{"a", "m1", "m2", "m3", "old", "older"}}, // the archived one went
-			{mallory, "m4", 0, nil},                                                // its key has the most already
+			{stranger(6), "a", 0, []string{"a", "m1", "m2", "m3", "old", "older"}}, // the archived one was dropped
+			{mallory, "m4", 0, nil},                                                // its key already has the most services
 			{stranger(7), "b", 0, []string{"a", "b", "m1", "m3", "old", "older"}},
-			{stranger(8), "c", 25 * day, []string{"a", "b", "c", "m1", "old", "older"}}, // stale, but the only one of its key
+			{stranger(8), "c", 25 * day, []string{"a", "b", "c", "m1", "old", "older"}}, // the oldest that is not archived, but the only one of its key
 			{mallory, "m5", 0, nil},
-			{stranger(9), "d", 0, []string{"a", "b", "d", "m1", "old", "older"}}, // each has one: the stalest goes
-			{stranger(10), "e", 22 * day, nil},                                   // it is the stalest itself
+			{stranger(9), "d", 0, []string{"a", "b", "d", "m1", "old", "older"}}, // each key has one: the oldest is dropped
+			{stranger(10), "e", 22 * day, nil},                                   // it would be the oldest itself
 		}
 		for _, step := range steps {
 			before := w.ds()
@@ -174,7 +174,7 @@ func TestDropOrder(t *testing.T) {
 		if err := w.recommends(newProvider(200), "5000", old.service("old")); err != nil {
 			t.Fatal(err)
 		}
-		for n := range 20 { // whom we know and whom friends recommend never go
+		for n := range 20 { // services with facts, and those that friends recommend, are never dropped
 			time.Sleep(time.Second)
 			if err := announce(stranger(20+n), fmt.Sprint("z", n), 0); err != nil {
 				t.Fatal(err)
@@ -233,7 +233,7 @@ func TestStrangersAnnouncementSize(t *testing.T) {
 		time.Sleep(time.Second)
 		wantDrop(t, w.observe(alice, long.Event()), guild.TooLarge)
 		w.move(alice.service("a"), guild.Active)
-		w.announces(alice, long) // the specification's 64 KB are for those that we know
+		w.announces(alice, long) // the specification's 64 KB apply to known services
 		w.open()
 		if c := w.card(alice.service("a")); len(c.About) != 60<<10 {
 			t.Errorf("%d bytes are kept", len(c.About))
@@ -251,7 +251,7 @@ func TestStrangersRelayLists(t *testing.T) {
 		wantDrop(t, w.observe(mallory, long), guild.Stranger)
 		w.announces(alice, python("a"))
 		w.move(met.service("gone"), guild.Warned)
-		for _, p := range []provider{alice, met, newProvider(200)} { // announces, met, followed
+		for _, p := range []provider{alice, met, newProvider(200)} { // announces, has done a job, is followed
 			if err := w.observe(p, long); err != nil {
 				t.Error(err)
 			}
@@ -283,7 +283,7 @@ func TestTooManyRelayLists(t *testing.T) {
 		}
 		stale := stranger(1)
 		w.announces(stale, python("b"))
-		w.lists[stale.key] = list{} // the oldest, but of somebody who announces something
+		w.lists[stale.key] = list{} // the oldest, but its key announces a service
 		before := maps.Clone(w.lists)
 		if err := w.observe(alice, nostr.Event{Kind: KindRelays, Tags: nostr.Tags{{"r", "wss://r.example"}}}); err != nil {
 			t.Fatal(err)

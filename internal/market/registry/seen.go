@@ -17,16 +17,17 @@ import (
 	"guild/nip89"
 )
 
-// sighting is the first of the two lines of JSON that SEEN holds of a service; the second is the announcement as it came. A
-// deleted service has only the first. Other events, and announcements from before there were sightings, stand alone.
+// sighting is the first of the two lines of JSON that SEEN holds for a service; the second is the announcement as
+// received. A deleted service has only the first line. Other events, and announcements written before sightings
+// existed, have no first line.
 type sighting struct {
 	First int64       `json:"first"`          // Unix ms: when the service was first seen
 	From  []string    `json:"from,omitempty"` // relays that the announcement came from
 	Gone  *retraction `json:"gone,omitempty"`
 }
 
-// retraction says that everything that a service had announced until a time was deleted. An ID takes the same room however
-// long the service's d is.
+// retraction records that everything announced by a service up to a time was deleted. It names the service by an ID,
+// whose length does not depend on that of d.
 type retraction struct {
 	ID      ID              `json:"id,omitzero"`
 	Service guild.Service   `json:"service,omitzero"` // instead of the ID, in old retractions
@@ -40,7 +41,7 @@ func (r retraction) of() ID {
 	return r.ID
 }
 
-// encode writes a sighting of an event.
+// encode returns a sighting followed by its event.
 func (s sighting) encode(e nostr.Event) ([]byte, error) {
 	head, err := json.Marshal(s)
 	if err != nil {
@@ -53,7 +54,7 @@ func (s sighting) encode(e nostr.Event) ([]byte, error) {
 	return append(append(head, '\n'), raw...), nil
 }
 
-// parseSighting reads what encode wrote, a retraction, or an event alone.
+// parseSighting parses the output of encode, a retraction, or an event alone.
 func parseSighting(data []byte) (s sighting, e nostr.Event, err error) {
 	head, raw, ok := bytes.Cut(data, []byte{'\n'})
 	if ok || bytes.HasPrefix(data, []byte(`{"first":`)) {
@@ -67,7 +68,7 @@ func parseSighting(data []byte) (s sighting, e nostr.Event, err error) {
 	return s, e, err
 }
 
-// keep writes the announcement of a service to SEEN. Its order must be held.
+// keep writes the announcement of a service to SEEN. The service's order must be held.
 func (r *Registry) keep(ctx context.Context, i ID, c *card, e nostr.Event) error {
 	r.mu.RLock()
 	from := r.sources.names(c.from)
@@ -85,7 +86,7 @@ func (r *Registry) keep(ctx context.Context, i ID, c *card, e nostr.Event) error
 	return r.c.Journal.See(ctx, seenPrefix+i.place(), b)
 }
 
-// keepEvent writes an event to SEEN as it is.
+// keepEvent writes an event to SEEN unchanged.
 func (r *Registry) keepEvent(ctx context.Context, place string, e nostr.Event) error {
 	raw, err := json.Marshal(e)
 	if err != nil {
@@ -96,7 +97,7 @@ func (r *Registry) keepEvent(ctx context.Context, place string, e nostr.Event) e
 
 const seenPrefix = "registry."
 
-// recall reads SEEN into memory, on all processors. Events in SEEN were verified when they came.
+// recall reads SEEN into memory, on all processors. It does not verify the events again: they were verified on arrival.
 func (r *Registry) recall(ctx context.Context) error {
 	const batch = 256
 	readers, ctx := errgroup.WithContext(ctx)
@@ -130,7 +131,7 @@ func (r *Registry) recall(ctx context.Context) error {
 	return readers.Wait()
 }
 
-// remember takes one message of SEEN. Their order does not matter.
+// remember processes one message of SEEN. The order of the messages does not matter.
 func (r *Registry) remember(m journal.SeenMessage) {
 	s, e, err := parseSighting(m.Data)
 	if err != nil {
@@ -159,7 +160,7 @@ func (r *Registry) remember(m journal.SeenMessage) {
 	}
 }
 
-// rememberCard takes an announcement of SEEN. One that there is no room for is dropped from SEEN too.
+// rememberCard processes an announcement from SEEN. If there is no room for it, it is dropped from SEEN too.
 func (r *Registry) rememberCard(e nostr.Event, s sighting, m journal.SeenMessage) {
 	h, err := nip89.Parse(e)
 	if err != nil {
@@ -169,7 +170,7 @@ func (r *Registry) rememberCard(e nostr.Event, s sighting, m journal.SeenMessage
 	c := &card{pubkey: e.PubKey, id: e.ID, d: service.D, packed: summarize(h, r.relays(h.Relays, maxNamed)).pack(),
 		at: e.CreatedAt, first: s.First, stored: uint32(len(m.Data) + framing)}
 	i := IDOf(service)
-	if len(m.Data) > mostOfStranger { // it is shorter than what holds it
+	if len(m.Data) > mostOfStranger { // the message contains the event, so a shorter one needs no check
 		_, err = r.fitting(i, e)
 	}
 	r.mu.Lock()

@@ -14,26 +14,26 @@ import (
 	"guild/nip89"
 )
 
-// Card is all that is known of a service: the fields of section 1.4.1 of the partnership protocol.
+// Card holds everything that is known of a service: the fields of section 1.4.1 of the partnership protocol.
 type Card struct {
-	nip89.Handler // as published, contradictions included; only what memory has of it if Whole is false
+	nip89.Handler // as published, with contradictions; if Whole is false, only the fields that memory has
 
 	Service guild.Service
-	Display string // the canonical d; with the beginning of the npub when others use that d too
+	Display string // the canonical d, with a prefix of the npub if other keys use that d too
 	Shared  int    // other keys that use the same canonical d
 
 	ID    nostr.ID // of the announcement
 	First int64    // Unix ms: when the service was first seen
-	From  []string // relays that the announcement was seen on, in the order of time
-	Reach []string // relays over which it is asked, the best first
+	From  []string // relays that the announcement was seen on, the earliest first
+	Reach []string // relays for requests to it, the best first
 
 	State        guild.ProviderState
 	Until        int64 // Unix ms: when a quarantine ends
 	Recommenders []nostr.PubKey
-	Whole        bool // the announcement is still in the journal
+	Whole        bool // the announcement was found in the journal
 }
 
-// Card returns the whole announcement of a service, read from SEEN; ok is false if there is none.
+// Card returns the complete announcement of a service, read from SEEN; ok is false if there is none.
 func (r *Registry) Card(ctx context.Context, s guild.Service) (c Card, ok bool, err error) {
 	c, ok = r.card(s)
 	if !ok {
@@ -46,7 +46,7 @@ func (r *Registry) Card(ctx context.Context, s guild.Service) (c Card, ok bool, 
 		}
 		_, e, err := parseSighting(m.Data)
 		if err != nil || e.ID != c.ID {
-			continue // another version is just being written
+			continue // another version is being written at this moment
 		}
 		if h, err := nip89.Parse(e); err == nil {
 			c.Handler, c.Whole = h, true
@@ -55,7 +55,7 @@ func (r *Registry) Card(ctx context.Context, s guild.Service) (c Card, ok bool, 
 	return c, true, nil
 }
 
-// card returns what memory has of a service.
+// card returns the fields that memory has of a service.
 func (r *Registry) card(s guild.Service) (Card, bool) {
 	now := r.c.Now()
 	r.mu.RLock()
@@ -78,15 +78,15 @@ func (r *Registry) card(s guild.Service) (Card, bool) {
 	return known, true
 }
 
-// display returns a name that tells a service from those of other keys with the same canonical d, and counts these keys (the
-// partnership protocol, section 1.2.3). The lock must be held.
+// display returns a name that distinguishes a service from those of other keys with the same canonical d, and counts
+// these keys (the partnership protocol, section 1.2.3). The lock must be held.
 func (r *Registry) display(c *card) (name string, shared int) {
 	for _, other := range r.index.cards {
 		if other != nil && other.d == c.d && other.pubkey != c.pubkey {
 			shared++
 		}
 	}
-	const prefix = len("npub1") + 16 // 80 bits: too many to make a key that matches them
+	const prefix = len("npub1") + 16 // 80 bits: nobody can compute a key with the same prefix
 	npub := nip19.EncodeNpub(c.pubkey)[:prefix]
 	switch {
 	case c.d == "":
@@ -97,7 +97,7 @@ func (r *Registry) display(c *card) (name string, shared int) {
 	return c.d, 0
 }
 
-// RelaysNamed lists at most max relays that announcements name, those named most often first.
+// RelaysNamed returns at most max relays that announcements name, those named most often first.
 func (r *Registry) RelaysNamed(max int) []string {
 	named := map[string]int{}
 	r.mu.RLock()

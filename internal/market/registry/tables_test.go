@@ -16,7 +16,7 @@ import (
 	"guild/nip89"
 )
 
-// card reads a service's card, which must be there.
+// card returns the card of a service, which must exist.
 func (w *world) card(s guild.Service) Card {
 	w.Helper()
 	c, ok, err := w.Card(w.Context(), s)
@@ -26,7 +26,7 @@ func (w *world) card(s guild.Service) Card {
 	return c
 }
 
-// says has p announce with exactly these tags and this content.
+// says announces an event of p with exactly these tags and this content.
 func (w *world) says(p provider, content string, tags ...nostr.Tag) {
 	w.Helper()
 	if err := w.observe(p, nostr.Event{Kind: Kind, Tags: tags, Content: content}); err != nil {
@@ -41,8 +41,8 @@ func TestKTags(t *testing.T) { // section 1.2.2
 		kind int
 		want float64 // 0 for no offer
 	}{
-		{"5000", "benchmark-task", 5000, 0.6},         // a generic job request, with performance figures: in the pool
-		{"benchmark-task", "benchmark-task", 5000, 1}, // with high priority
+		{"5000", "benchmark-task", 5000, 0.6},         // a generic job request, with performance figures: eligible
+		{"benchmark-task", "benchmark-task", 5000, 1}, // named, so with high confidence
 		{"5000,5100,5200", "anything", 5000, 0.6},
 		{"5000,5100,5200", "anything", 5100, 0.6},
 		{"5000,5100,5200", "anything", 5200, 0.6},
@@ -75,7 +75,7 @@ func TestConfirmedKinds(t *testing.T) { // section 1.2.2
 				t.Errorf("%d: %+v", kind, offers)
 			}
 		}
-		w.open() // what contradicts itself is on the record
+		w.open() // contradictions are kept
 		want := []string{"kind 5100 is not in the content", "kind 5200 is not in the tags"}
 		if got := w.card(alice.service("a")).Contradictions; !slices.Equal(got, want) {
 			t.Errorf("%q", got)
@@ -88,7 +88,7 @@ func TestDisplayNames(t *testing.T) { // section 1.2.3
 		w, alice, bob := newWorld(t), newProvider(1), newProvider(2)
 		w.announces(alice, python("Vision  Pro"))
 		time.Sleep(time.Second)
-		w.announces(alice, python("vision pro")) // the same, for it is spelled almost so
+		w.announces(alice, python("vision pro")) // the same, because the canonical spelling is equal
 		w.announces(alice, python("speech"))
 		w.announces(bob, python("ＶＩＳＩＯＮ pro"))
 		w.announces(bob, python(""))
@@ -177,7 +177,7 @@ func TestRequiredFields(t *testing.T) { // section 1.3.1
 		for _, c := range []struct {
 			name  string
 			event nostr.Event
-			want  guild.Reason // "" for taken
+			want  guild.Reason // "" if it is accepted
 		}{
 			{"another kind", nostr.Event{Kind: 31991}, guild.Unexpected},
 			{"an hour ahead", nostr.Event{Kind: Kind, CreatedAt: now + 3600, Tags: nostr.Tags{{"d", "1"}}}, ""},
@@ -215,7 +215,7 @@ func TestContent(t *testing.T) { // section 1.3.2
 	})
 }
 
-func TestCardFields(t *testing.T) { // section 1.4.1; trust is the trust step's
+func TestCardFields(t *testing.T) { // section 1.4.1; its trust belongs to another step
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		w.announces(alice, python("a"))

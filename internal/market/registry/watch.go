@@ -8,7 +8,7 @@ import (
 	"guild"
 )
 
-// What says what became of an announcement.
+// What is the kind of a change.
 type What string
 
 // The values of What.
@@ -18,7 +18,7 @@ const (
 	Retracted What = "retracted"
 )
 
-// Change is one change of what is offered.
+// Change describes one change of the announced services.
 type Change struct {
 	What    What
 	Service guild.Service
@@ -27,13 +27,13 @@ type Change struct {
 	Missed  int       // changes before this one that were dropped because the watcher was too slow
 }
 
-// watcher receives changes. Nothing waits for a slow one: it misses changes.
+// watcher receives changes. A slow watcher loses changes; it never blocks the registry.
 type watcher struct {
 	changes chan Change
 	missed  int
 }
 
-// Watch yields the changes from now on, until ctx ends. A slow reader misses changes, and Change.Missed counts them.
+// Watch yields the changes from now on, until ctx ends. A slow reader loses changes; Change.Missed counts them.
 func (r *Registry) Watch(ctx context.Context) iter.Seq[Change] {
 	w := &watcher{changes: make(chan Change, 256)}
 	r.mu.Lock()

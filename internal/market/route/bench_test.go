@@ -6,9 +6,9 @@ import (
 	"guild"
 )
 
-// BenchmarkADecisionAmong100000 decides among 100,000 services of all tiers, of which the fifth that is best is excluded
-// by turns, and puts the one that was chosen in its new place: it has one request more, and the one chosen a hundred
-// decisions before has one less.
+// BenchmarkADecisionAmong100000 decides among 100,000 services of all tiers. The best fifth is excluded in turn. Each
+// decision also updates the chosen service, which has one more request, and the one chosen a hundred decisions before,
+// which has one less.
 func BenchmarkADecisionAmong100000(b *testing.B) {
 	var all []Facts
 	for n := range 100_000 {

@@ -9,24 +9,25 @@ import (
 	"guild"
 )
 
-// maxChanges is how many changes are remembered for lists that nobody asks for; who missed some is made anew.
+// maxChanges limits the changes that are kept for lists in no current use. A list that has missed some is rebuilt.
 const maxChanges = 1 << 16
 
-// changes is what may have changed, in order, for lists that are brought up to date when somebody asks.
+// changes is a log of the services that may have changed. A list reads it when it is next used.
 //
-// A fact reaches one fold after the other. Whoever reads between two of them sees one with it and one without. So the
-// changes of the latest entry stay apart, and are looked at each time: once there is a later entry, all folds have had
-// this one, and what it changed is looked at for the last time.
+// The folds apply an entry one after the other. A reader between two folds sees the entry in one of them and not in the
+// other. So the changes of the latest entry stay apart in fresh, and every read looks at them again. When a later entry
+// arrives, all folds have applied the earlier one, and its changes move to items, where each list reads them for the
+// last time.
 type changes struct {
 	mu     sync.Mutex
 	items  []change
-	first  uint64   // number of items[0]
-	fresh  []change // of the latest entry
-	latest uint64   // entry
-	wanted bool     // there are lists
+	first  uint64   // number of items[0]; it only grows
+	fresh  []change // changes of the latest entry
+	latest uint64   // sequence number of the latest entry
+	wanted bool     // a list exists, so changes must be kept
 }
 
-// apply notes what an entry changes.
+// apply records the changes of an entry.
 func (c *changes) apply(seq uint64, of ...change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,7 +38,7 @@ func (c *changes) apply(seq uint64, of ...change) {
 	c.fresh = append(c.fresh, of...)
 }
 
-// add notes a change that is not an entry's.
+// add records a change that does not come from an entry.
 func (c *changes) add(one change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +60,7 @@ func (c *changes) drop(n int) {
 	c.first += uint64(n)
 }
 
-// begin is the number from which a list that is made now must look.
+// begin starts the log, and returns the position from which a new list must read.
 func (c *changes) begin() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +68,8 @@ func (c *changes) begin() uint64 {
 	return c.first + uint64(len(c.items))
 }
 
-// since lists the changes from a number on, and the number to go on from. ok is false when some are not known any more.
+// since returns the changes from a position on, and the position to continue from. ok is false if some of them were
+// dropped.
 func (c *changes) since(from uint64) (all []change, next uint64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,7 +79,8 @@ func (c *changes) since(from uint64) (all []change, next uint64, ok bool) {
 	return slices.Concat(c.items[from-c.first:], c.fresh), c.first + uint64(len(c.items)), true
 }
 
-// forget drops what every list has seen.
+// forget drops the changes that every list has read. It drops small numbers only if nothing remains, because
+// slices.Delete moves the rest.
 func (c *changes) forget(before uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,17 +89,17 @@ func (c *changes) forget(before uint64) {
 	}
 }
 
-// Touch notes that what is known of a service may have changed: its announcement came, went, or says something else.
-// It may be called with any lock held that the source takes.
+// Touch records that a service may have changed: its announcement is new, was deleted, or has other content. The caller
+// may hold any lock that the source takes.
 func (m *Matrix) Touch(s guild.Service) { m.changes.add(change{service: s}) }
 
-// TouchAll notes that of all services of a provider.
+// TouchAll does the same as Touch for all services of a provider.
 func (m *Matrix) TouchAll(p nostr.PubKey) {
 	m.changes.add(change{service: guild.Service{PubKey: p}, key: true})
 }
 
-// Applied notes that an entry of the journal is being applied, and may change what is known of some services and of
-// all services of some providers. Every entry is noted.
+// Applied records that an entry of the journal is being applied, and that it may change some services and all services
+// of some providers. It must be called for every entry.
 func (m *Matrix) Applied(seq uint64, services []guild.Service, providers []nostr.PubKey) {
 	var of []change
 	for _, s := range services {

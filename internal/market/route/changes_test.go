@@ -6,19 +6,19 @@ import (
 	"guild"
 )
 
-// Folds get an entry one after the other. A decision between two of them sees one with it and one without; the next one
-// looks again.
-func TestWhatAnEntryChangesIsLookedAtUntilAllFoldsHaveIt(t *testing.T) {
+// Folds apply an entry one after the other. A decision between two of them sees it in one only; the next decision must
+// look again.
+func TestEntryChangesReadUntilApplied(t *testing.T) {
 	alice, bob := met(1, 850_000), met(2, 820_000)
 	m := newMarket(t, true, alice, bob)
 	m.settings.Epsilon, m.settings.EpsilonFloor = 0, 0
 	first := func() guild.Service { f, _, _ := m.asks(1, nil); return f.Offer.Service }
-	m.Applied(6, []guild.Service{bob.Offer.Service}, nil) // before there is any list
+	m.Applied(6, []guild.Service{bob.Offer.Service}, nil) // before any list exists
 	if first() != alice.Offer.Service {
 		t.Fatal("bob is trusted less")
 	}
 	bob.Trust = 900_000
-	m.services[bob.Offer.Service] = bob // the other fold has it now
+	m.services[bob.Offer.Service] = bob // now the other fold has applied it
 	if first() != bob.Offer.Service {
 		t.Error("what an entry changed was read too early, and never again")
 	}
@@ -31,8 +31,8 @@ func TestWhatAnEntryChangesIsLookedAtUntilAllFoldsHaveIt(t *testing.T) {
 	}
 }
 
-// A list that nobody asks for while too much happens is made anew.
-func TestWhoMissesTooManyChangesLooksAtEverybody(t *testing.T) {
+// A list that is unused during too many changes is rebuilt.
+func TestChangeLogOverflowRebuildsList(t *testing.T) {
 	alice, bob := met(1, 850_000), met(2, 820_000)
 	m := newMarket(t, true, alice, bob)
 	m.settings.Epsilon, m.settings.EpsilonFloor = 0, 0
@@ -53,9 +53,9 @@ func TestWhoMissesTooManyChangesLooksAtEverybody(t *testing.T) {
 	}
 }
 
-// Announcements come and go without any entry: what they changed is looked at once, and no more of it is kept than there
-// is room for, whatever the latest entry changed.
-func TestWhatChangesWithoutAnEntryIsLookedAtOnce(t *testing.T) {
+// Announcements change without an entry. Such a change is read once, and the log stays within its limit whatever the
+// latest entry changed.
+func TestTouchedServiceReadOnce(t *testing.T) {
 	m := newMarket(t, true, met(1, 850_000), met(2, 820_000))
 	m.asks(1, nil)
 	m.Applied(7, []guild.Service{service(1)}, nil)
@@ -76,8 +76,8 @@ func TestWhatChangesWithoutAnEntryIsLookedAtOnce(t *testing.T) {
 	}
 }
 
-// Some things change by time alone, and nobody says so: who would be chosen is looked at once more.
-func TestWhoIsChosenIsStillThere(t *testing.T) {
+// Some facts change with time only, without notice. So the chosen service is read once more.
+func TestChosenServiceIsReadAgain(t *testing.T) {
 	alice, bob := met(1, 850_000), met(2, 820_000)
 	m := newMarket(t, true, alice, bob)
 	m.settings.Epsilon, m.settings.EpsilonFloor = 0, 0

@@ -14,64 +14,66 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// Bounds on what is kept of a decision.
+// Limits on the explanation that a decision records.
 const (
 	maxCandidates = 16
 	maxExclusions = 16
-	maxThrows     = 64 // to explore; then nobody is explored
+	maxThrows     = 64 // draws of a service to explore; after these the decision does not explore
 )
 
-// The rules that choose (fact.Choice.Rule).
+// The rules by which a provider is chosen (fact.Choice.Rule).
 const (
 	Best     = "best"
 	Explored = "explored"
-	Unmet    = "unmet" // nobody is trusted with the task
+	Unmet    = "unmet" // no eligible provider is trusted with the task
 	Named    = "named"
 	Offered  = "offered"
 	Meeting  = "meeting"
 )
 
-// Scope is what of the matrix is looked at: the services that do a task under a kind, by a policy's numbers, at a time.
+// Scope selects the part of the matrix that a query reads: the services for a task and a kind, scored with a policy's
+// settings at a time.
 type Scope struct {
 	Task     string
 	Kind     int
 	Settings Settings
 	Now      time.Time
-	Low      bool // for unimportant work, which those may do too who are not trusted with the task
+	Low      bool // unimportant work: providers that are not trusted with the task may get it
 }
 
-// Query is one decision to make.
+// Query describes one decision.
 type Query struct {
 	Scope
 	Job     guild.JobID
-	Turn    int // requests of the job before
-	Decided int // decisions for the task before
+	Turn    int // earlier requests of the job
+	Decided int // earlier decisions for the task
 	Total   int // requests for the task within the policy's window
-	Active  int // providers of those
+	Active  int // number of providers that got those
 
-	// Exclude says in a word what keeps a service out of this job, "" for nothing, or ByBusy.
+	// Exclude returns the word for a reason that excludes a service from this job, "" if there is none, or ByBusy.
 	Exclude func(*Facts) (by string)
-	// Explain says the same for a person.
+	// Explain returns the reason as text for a person.
 	Explain func(f *Facts, by string) string
 }
 
-// grades are how gladly one is taken.
+// Grades of preference, the best first. A service that breaks a rule gets a lower grade, not an exclusion, so that a
+// job still finds a provider if no other is left.
 const (
 	gladly = iota
-	spread // others should have some of the work too
-	anyway // it has its share
+	spread // other providers should get some of the work
+	anyway // it has had its share
 	atLast // it has no capacity
-	unpaid // it would have to be paid
+	unpaid // it asks for payment first
 	grades
 )
 
-// found is who there is in one tier.
+// found holds the candidates of one tier.
 type found struct {
-	first [grades]slot // the best of each grade, -1 for nobody
-	seen  []slot       // the best few
+	first [grades]slot // the best of each grade; -1 if there is none
+	seen  []slot       // the best few, for the explanation
 }
 
-// decision is a query on its way.
+// decision holds the state of a query while it is decided.
 type decision struct {
 	Query
 	*list
@@ -82,15 +84,16 @@ type decision struct {
 	tiers [tiers]found
 }
 
-// Choose picks one service for a task, and says why it. ok is false when nobody may be asked; the choice then says
-// whom what excluded.
+// Choose selects one service for a task and explains the selection. ok is false if no service may be asked; the choice
+// then lists the exclusions.
 func (m *Matrix) Choose(q Query) (f Facts, c fact.Choice, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.list(q.Scope).choose(q, true)
 }
 
-// Offered is Choose among services that offered to do a job. They are measured by those that do the task.
+// Offered does the same as Choose among services that offered to do a job. Their costs and latencies are compared with
+// those of all services for the task.
 func (m *Matrix) Offered(q Query, offered []Facts) (f Facts, c fact.Choice, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,7 +115,7 @@ func (m *Matrix) Offered(q Query, offered []Facts) (f Facts, c fact.Choice, ok b
 	return f, c, ok
 }
 
-// Given explains a choice that was not ours: these services, in this order.
+// Given explains a choice that the router did not make: these services, in this order.
 func (m *Matrix) Given(q Query, rule string, given []Facts) fact.Choice {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,7 +143,8 @@ func (l *list) decide(q Query) *decision {
 	return d
 }
 
-// choose decides. What it would choose is read once more: some things change by time alone.
+// choose decides. It then reads the chosen service once more, because some facts change with time and cause no entry
+// and no Touch. If what it reads would change the decision, it decides again, at most 8 times.
 func (l *list) choose(q Query, again bool) (Facts, fact.Choice, bool) {
 	const most = 8
 	for try := 1; ; try++ {
@@ -166,7 +170,7 @@ func (l *list) choose(q Query, again bool) (Facts, fact.Choice, bool) {
 	}
 }
 
-// pick is who is chosen, -1 for nobody.
+// pick returns the chosen service, or -1 if no service may be asked.
 func (d *decision) pick() slot {
 	there, busy := [tiers]bool{}, [tiers]bool{}
 	for t := range d.tiers {
@@ -201,11 +205,11 @@ func (d *decision) pick() slot {
 	return -1
 }
 
-// try is whom to ask.
+// try is a tier and a grade to look for a service in.
 type try struct{ tier, grade int }
 
-// order is in which order it is tried to keep to the tier that the dice chose and to the rules. What matters less than
-// both is not to leave those who are trusted with the task.
+// order returns the order in which the combinations of tier and grade are tried. It keeps to the drawn tier and to the
+// rules as long as possible. It leaves the tiers of trusted services only after all their grades with capacity.
 func order(tier int) []try {
 	if tier == tertiary {
 		return []try{{tertiary, gladly}, {primary, gladly}, {secondary, gladly}, {tertiary, spread}, {primary, spread}, {secondary, spread},
@@ -218,7 +222,7 @@ func order(tier int) []try {
 		{tier, unpaid}, {other, unpaid}, {tertiary, unpaid}}
 }
 
-// search finds the best of a tier, and a few more to tell of.
+// search finds the best service of a tier for each grade, and a few more for the explanation.
 func (d *decision) search(tier int) {
 	in := &d.tiers[tier]
 	d.Choice.Count += d.count[tier]
@@ -241,7 +245,7 @@ func (d *decision) search(tier int) {
 	})
 }
 
-// grade is how gladly one is taken, grades for not at all, and why not most gladly.
+// grade returns the grade of a service, or grades if it must not be asked, and the reason if it is not the best grade.
 func (d *decision) grade(s slot) (grade int, by string) {
 	f := &d.facts[s]
 	if by = d.Exclude(f); by == "" || by == ByBusy && f.Unpaid > 0 {
@@ -253,7 +257,7 @@ func (d *decision) grade(s slot) (grade int, by string) {
 	return gradeOf(by), by
 }
 
-// gradeOf is how gladly one is taken that something is said against.
+// gradeOf returns the grade that a reason leads to.
 func gradeOf(by string) int {
 	switch by {
 	case "":
@@ -270,7 +274,8 @@ func gradeOf(by string) int {
 	return grades
 }
 
-// breaks says which rule that can be broken it would break to choose one (sections 3.3.3 and 3.4.2), or "".
+// breaks returns the rule that choosing a service would break, or "" if none. These rules may be broken if no other
+// service is left (sections 3.3.3 and 3.4.2).
 func (d *decision) breaks(s slot, f *Facts) string {
 	r := &d.settings.Routing
 	switch {
@@ -284,8 +289,8 @@ func (d *decision) breaks(s slot, f *Facts) string {
 	return ""
 }
 
-// explore draws one of a tier's services that have few samples; a service without any has the most tickets. It returns -1
-// when none of those drawn may be asked.
+// explore draws a service with few samples from a tier. The fewer samples, the more tickets a service has. It returns
+// -1 if no drawn service may be asked.
 func (d *decision) explore(tier int) slot {
 	var holders []slot
 	var upTo []uint64 // tickets of the holders through each one
@@ -312,8 +317,8 @@ func (d *decision) explore(tier int) slot {
 	return -1
 }
 
-// exclude notes who is kept out, or was taken for less, and by what. What is said of a candidate goes before what is said
-// of others: it was decided by.
+// exclude records the reason why a service is excluded or has a lower grade. If the list is full, a lower grade
+// replaces an exclusion: Replay needs the grades of candidates to repeat the decision.
 func (d *decision) exclude(s slot, by string) {
 	d.barred(by, 1)
 	full := len(d.Choice.Excluded) == maxExclusions
@@ -346,7 +351,7 @@ func (d *decision) explain(f *Facts, by string) string {
 	return d.Explain(f, by)
 }
 
-// passedOver says for a person what a word of PassedOver means.
+// passedOver explains a reason that PassedOver returned.
 func (f *Facts) passedOver(by string) string {
 	switch by {
 	case BySlots:
@@ -361,7 +366,7 @@ func clock(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC333
 
 func percent(t guild.Trust) string { return fmt.Sprintf("%d %%", t*100/guild.Micro) }
 
-// exclusions fills up the exclusions with some of those that are kept out of every job.
+// exclusions fills the list with services that are excluded from every job.
 func (d *decision) exclusions() {
 	if !d.Low && d.count[tertiary] > 0 {
 		d.barred(ByCriticality, d.count[tertiary])
@@ -377,7 +382,7 @@ func (d *decision) exclusions() {
 	}
 }
 
-// name adds one to the exclusions, and reports whether there is room for more.
+// name adds a service to the exclusions, and reports whether there is room for more.
 func (d *decision) name(s slot, by string) bool {
 	if len(d.Choice.Excluded) < maxExclusions {
 		f := &d.facts[s]
@@ -386,7 +391,7 @@ func (d *decision) name(s slot, by string) bool {
 	return len(d.Choice.Excluded) < maxExclusions
 }
 
-// tell writes down who was there to choose from, and what could not be kept to.
+// tell records the candidates of the decision, and the rules that were relaxed.
 func (d *decision) tell(chosen slot) {
 	var seen []slot
 	for t := range d.tiers {
@@ -403,7 +408,7 @@ func (d *decision) tell(chosen slot) {
 	d.relaxed(chosen)
 }
 
-// relaxed says which rules could not be kept.
+// relaxed records the rules that the choice breaks.
 func (d *decision) relaxed(chosen slot) {
 	f := &d.facts[chosen]
 	if by := f.PassedOver(d.Now); by != "" {
@@ -427,7 +432,7 @@ func (d *decision) relaxed(chosen slot) {
 
 func (d *decision) nobodyIn(tier int) bool { return len(d.tiers[tier].seen) == 0 }
 
-// candidate is a service as it is written down.
+// candidate returns a service in the form that the choice records.
 func (l *list) candidate(f *Facts) fact.Candidate {
 	c := fact.Candidate{Service: f.Offer.Service, Name: guild.Cut(f.Offer.Name, 40), Trust: f.Trust, Met: f.Met, Cost: f.cost(),
 		LatencyMs: f.Measured.Latency, Load: f.Waiting, Samples: f.Measured.Samples, Unsure: unsure(f)}
@@ -438,15 +443,16 @@ func (l *list) candidate(f *Facts) fact.Candidate {
 	return c
 }
 
-// Version is the same as long as only trust within a tier, measurements and what each service has to do have changed.
+// Version returns a number that changes when other services may be eligible. It does not change with trust within a
+// tier, with measurements or with the load of a service.
 func (m *Matrix) Version(s Scope) uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.list(s).version
 }
 
-// Visit shows services that may get work, those of the better tiers and scores first, until visit says no more, and
-// returns the version that they are of.
+// Visit calls visit for the services that may get work, in the order of tiers and scores, until visit returns false. It
+// returns the version of the list.
 func (m *Matrix) Visit(s Scope, visit func(*Facts) bool) (version uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -459,8 +465,9 @@ func (m *Matrix) Visit(s Scope, visit func(*Facts) bool) (version uint64) {
 	return l.version
 }
 
-// VisitAgain shows the services that get no work only because they are being tried once more, until visit says no more.
-// Those are left out that will not be trusted with work that matters, where it does.
+// VisitAgain calls visit for the services that get no work only because they are being benchmarked again, until visit
+// returns false. For important work it omits services below the threshold, because they could not get the work after a
+// success either.
 func (m *Matrix) VisitAgain(s Scope, visit func(*Facts) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -473,7 +480,7 @@ func (m *Matrix) VisitAgain(s Scope, visit func(*Facts) bool) {
 	}
 }
 
-// Of lists a provider's services.
+// Of lists the services of a provider.
 func (m *Matrix) Of(s Scope, p nostr.PubKey) (all []Facts) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -485,8 +492,8 @@ func (m *Matrix) Of(s Scope, p nostr.PubKey) (all []Facts) {
 	return all
 }
 
-// Out is how many services there are, and one of those that get no work, or none of importance, with what keeps it out;
-// "" when there is none.
+// Out returns the number of services, and one service that gets no work, or no important work, with the reason. by is
+// "" if there is no such service.
 func (m *Matrix) Out(s Scope) (count int, f Facts, by string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

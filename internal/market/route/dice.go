@@ -9,8 +9,8 @@ import (
 	"guild/internal/policy"
 )
 
-// Epsilon is the share of the decisions that explore, after so many for the task: half as large each time that the
-// policy's number of them has been made, in a straight line between, and never below the floor (section 4.1.1).
+// Epsilon returns the share of decisions that explore, after a number of decisions for the task. It is halved after
+// each r.EpsilonHalf decisions, falls linearly in between, and never falls below the floor (section 4.1.1).
 func Epsilon(r policy.Routing, decided int) guild.Trust {
 	e := r.Epsilon
 	if half := r.EpsilonHalf; half > 0 && decided > 0 {
@@ -20,10 +20,11 @@ func Epsilon(r policy.Routing, decided int) guild.Trust {
 	return max(e, min(r.EpsilonFloor, r.Epsilon))
 }
 
-// dice are thrown by hashing the job and the turn, so that the same decision is made from the same state.
+// dice holds the random numbers of a decision. They are a hash of the job and the turn, so that a decision can be
+// repeated from the same state.
 type dice struct {
 	seed  guild.Hash
-	Faces [3]guild.Trust // whether to explore, which tier, whom
+	Faces [3]guild.Trust // for whether to explore, for the tier, and for the service
 }
 
 func throw(job guild.JobID, turn int) dice {
@@ -34,7 +35,7 @@ func throw(job guild.JobID, turn int) dice {
 	return d
 }
 
-// more is the n-th of any number of further throws, 64 bits wide (SplitMix64).
+// more returns the n-th further random number, of 64 bits (SplitMix64).
 func (d *dice) more(n uint64) uint64 {
 	z := binary.BigEndian.Uint64(d.seed[24:]) + (n+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -42,9 +43,9 @@ func (d *dice) more(n uint64) uint64 {
 	return z ^ z>>31
 }
 
-// drawTier picks a tier by its share, -1 when none is there. The share of one that is not there goes to the next better
-// one, or to the best: that there are no proven providers is no reason to give more to the unproven. Where none of
-// those that are there has a share, it is the best.
+// drawTier draws a tier by the shares, or returns -1 if there is none. The share of a missing tier goes to the next
+// better tier, or to the best present one: a lack of proven providers is no reason to give more work to unproven ones.
+// If none of the present tiers has a share, the best is chosen.
 func drawTier(r policy.Routing, there [tiers]bool, face guild.Trust) int {
 	best := slices.Index(there[:], true)
 	if best < 0 {

@@ -15,15 +15,15 @@ import (
 	"guild"
 )
 
-// Bounds on what is kept. What is not is made anew when it is asked for.
+// Limits on the lists in memory. A list that was dropped is rebuilt when it is next used.
 const (
 	maxLists   = 32
-	maxEntries = 1 << 18 // in all lists but the one in use
+	maxEntries = 1 << 18 // services in all lists except the one in use
 )
 
-// Matrix knows the services that do each task, and the tasks of each provider (section 3.3.1). The list of a task is made
-// when it is first asked for. From then on only services that may have changed are read again, since to read all of
-// 100,000 takes much longer than to scan them. It may be used by many goroutines.
+// Matrix indexes the services by task and by provider (section 3.3.1). It builds the list of a task on first use. From
+// then on it reads only services that may have changed, because reading all of 100,000 takes much longer than scanning
+// them. Its methods may be called concurrently.
 type Matrix struct {
 	source  Source
 	salt    []byte
@@ -39,8 +39,8 @@ type question struct {
 	kind int
 }
 
-// New returns an empty matrix. The salt decides the order of those that are equally good, so that nobody can make
-// itself a key that comes first everywhere.
+// New returns an empty matrix. The salt determines the order of services with equal scores. It must be secret:
+// otherwise a provider could search for a key that comes first at every customer.
 func New(s Source, salt []byte) *Matrix {
 	return &Matrix{source: s, salt: slices.Clone(salt), lists: map[question]*list{}}
 }
@@ -52,11 +52,11 @@ func (m *Matrix) Forget() {
 	clear(m.lists)
 }
 
-// slot is the place of a service in the arrays of its list. The slots of services that went are used again.
+// slot is the index of a service in the arrays of its list. The slots of removed services are reused.
 type slot = int32
 
-// list is what is known of the services of one task. A decision scans the small arrays, and reads the facts of those
-// services only that it may choose.
+// list holds the services for one task. A decision scans the small arrays, and reads the large Facts only of the
+// services that it may choose.
 type list struct {
 	question
 	matrix   *Matrix
@@ -66,22 +66,22 @@ type list struct {
 	keys    map[nostr.PubKey][]slot
 	free    []slot
 	facts   []Facts
-	places  []int8  // a tier, or tiers and more for what bars the service, see placeOf; -1 in a free slot
-	ranks   []rank  // of services in a tier
-	tickets []int32 // in the lottery of those to explore
+	places  []int8  // the tier, or tiers plus the index of the reason that bars the service (see placeOf); -1 in a free slot
+	ranks   []rank  // meaningful for services in a tier
+	tickets []int32 // tickets in the draw of services to explore
 
-	recent map[slot]bool // services with requests within the window
+	recent map[slot]bool // services with requests in the window
 
 	references
-	unread int // changes since the references were computed that may change them
+	unread int // changes that may affect the references, since these were computed
 
 	hour    int64
-	next    uint64 // change to go on from
-	version uint64 // grows when other services may be asked than before
+	next    uint64 // position in the log of changes
+	version uint64 // grows when other services may be eligible than before
 	used    uint64
 }
 
-// list brings a task's list up to date, and returns it. The lock must be held.
+// list returns the list of a task, up to date. The caller must hold m.mu.
 func (m *Matrix) list(s Scope) *list {
 	q := question{s.Task, s.Kind}
 	l := m.lists[q]
@@ -116,7 +116,7 @@ func (m *Matrix) empty(q question, s Settings) *list {
 		slots: map[guild.Service]slot{}, keys: map[nostr.PubKey][]slot{}, recent: map[slot]bool{}}
 }
 
-// limit drops the lists that were not used for the longest time.
+// limit drops the least recently used lists, and the changes that all remaining lists have read.
 func (m *Matrix) limit(using *list) {
 	entries, oldest := 0, uint64(0)
 	others := slices.SortedFunc(maps.Values(m.lists), func(a, b *list) int { return cmp.Compare(b.used, a.used) })
@@ -134,7 +134,8 @@ func (m *Matrix) limit(using *list) {
 
 func hourOf(t time.Time) int64 { return t.Unix() / int64(time.Hour/time.Second) }
 
-// follow looks at what has changed. It is false when that is not known any more.
+// follow applies the logged changes. It returns false if some were dropped, so the list must be rebuilt. Latencies that
+// depend on the hour are read again once an hour.
 func (l *list) follow(now time.Time) bool {
 	if l.matrix.source.One == nil {
 		l.compare(now)
@@ -165,7 +166,7 @@ func (l *list) follow(now time.Time) bool {
 	return true
 }
 
-// look reads one service anew.
+// look reads one service again.
 func (l *list) look(s guild.Service, now time.Time) {
 	o, ok := l.matrix.source.One(s, l.task, l.kind)
 	if !ok {
@@ -175,7 +176,7 @@ func (l *list) look(s guild.Service, now time.Time) {
 	l.put(l.matrix.source.Facts(l.task, o, now))
 }
 
-// compare reads all services anew, where nobody says what changes.
+// compare reads all services again. It is used if the source has no One and so reports no changes.
 func (l *list) compare(now time.Time) {
 	there := map[guild.Service]bool{}
 	for _, o := range l.matrix.source.All(l.task, l.kind) {
@@ -189,9 +190,9 @@ func (l *list) compare(now time.Time) {
 	}
 }
 
-// put takes the facts of a service.
+// put stores the facts of a service.
 func (l *list) put(f Facts) {
-	f.Offer.Tasks, f.Offer.Kinds = nil, nil // not needed, and large
+	f.Offer.Tasks, f.Offer.Kinds = nil, nil // not needed here, and large
 	place := l.settings.placeOf(&f)
 	s, known := l.slots[f.Offer.Service]
 	if !known {
@@ -213,15 +214,15 @@ func (l *list) put(f Facts) {
 	l.score(s)
 }
 
-// sameToJobs reports whether two facts about a service differ in nothing that may keep it out of a job, but for what
-// it has to do at the time.
+// sameToJobs reports whether two facts about a service are equal in everything that can exclude it from a job, except
+// for its load.
 func sameToJobs(a, b *Facts) bool {
 	x, y := &a.Offer, &b.Offer
 	return a.Met == b.Met && x.State == y.State && x.Until == y.Until && x.Encrypts == y.Encrypts && x.Recipient == y.Recipient &&
 		x.Price == y.Price && x.Confirmed == y.Confirmed
 }
 
-// slot gives a service a slot.
+// slot assigns a slot to a service.
 func (l *list) slot(service guild.Service) slot {
 	var s slot
 	if n := len(l.free); n > 0 {
@@ -238,7 +239,7 @@ func (l *list) slot(service guild.Service) slot {
 	return s
 }
 
-// remove takes a service out.
+// remove removes a service from the list.
 func (l *list) remove(service guild.Service) {
 	s, ok := l.slots[service]
 	if !ok {
@@ -258,15 +259,15 @@ func (l *list) remove(service guild.Service) {
 	l.unread++
 }
 
-// score computes the score of a service by the references.
+// score computes the score of a service relative to the references.
 func (l *list) score(s slot) {
 	f := &l.facts[s]
 	_, score := l.settings.weigh(l.settings.terms(f, &l.references))
 	l.ranks[s].score = score - unsure(f)
 }
 
-// measure computes the references anew, and all scores if they changed. That takes a look at every service, so it is done
-// only once a 64th of them have changed: a few dozen services for each change.
+// measure computes the references again, and all scores if they changed. This reads every service. So it happens only
+// after a 64th of them have changed, which costs about 64 reads for each change.
 func (l *list) measure() {
 	if l.unread == 0 || l.unread*64 < len(l.slots) {
 		return
@@ -282,7 +283,7 @@ func (l *list) measure() {
 	}
 }
 
-// medianCost is the median cost of all services, or of those that were met.
+// medianCost returns the median cost of all services, or only of those that were met.
 func (l *list) medianCost(met bool) int64 {
 	return median(l.of(func(f *Facts) int64 {
 		if met && !f.Met {
@@ -292,7 +293,7 @@ func (l *list) medianCost(met bool) int64 {
 	}))
 }
 
-// of yields a number of each service.
+// of yields one number for each service.
 func (l *list) of(number func(*Facts) int64) iter.Seq[int64] {
 	return func(yield func(int64) bool) {
 		for s := range l.facts {
@@ -311,7 +312,8 @@ func (l *list) rescore() {
 	}
 }
 
-// outOf sets how many requests there were in the window, of which each service had a part.
+// outOf sets the number of requests in the window, by which each service's number of recent requests is divided. It is
+// rounded down, so that the scores are not computed again for each request.
 func (l *list) outOf(total int) {
 	coarse := least(bucket(int64(max(total, 1))))
 	if coarse == l.references.total {
@@ -323,7 +325,7 @@ func (l *list) outOf(total int) {
 	}
 }
 
-// counts is how many services there are in each place.
+// counts holds the number of services in each place: the tiers, then the reasons of bars.
 type counts [tiers + len(bars)]int
 
 func (l *list) counts() (n counts) {
@@ -335,7 +337,7 @@ func (l *list) counts() (n counts) {
 	return n
 }
 
-// barred returns how many services are barred by each reason.
+// barred returns the number of services that each reason bars.
 func (n *counts) barred() map[string]int {
 	barred := map[string]int{}
 	for i, by := range bars {
@@ -346,10 +348,10 @@ func (n *counts) barred() map[string]int {
 	return barred
 }
 
-// walk visits the services of a tier, the best first, until visit returns false. Few are needed as a rule, so it finds and
-// sorts the best 32, and eight times as many each time that those were not enough.
+// walk calls visit for the services of a tier, the best first, until visit returns false. Usually a few suffice, so it
+// first sorts only the best 32, and then eight times as many each time it needs more.
 func (l *list) walk(tier int, visit func(slot) bool) {
-	after := rank{score: math.MaxInt64} // before all
+	after := rank{score: math.MaxInt64} // ranks before every other
 	for size := 32; ; size *= 8 {
 		best := l.best(int8(tier), after, size)
 		for _, s := range best {
@@ -364,10 +366,11 @@ func (l *list) walk(tier int, visit func(slot) bool) {
 	}
 }
 
-// best returns the best services of a tier with a rank after a given one, sorted.
+// best returns up to size services of a tier, sorted, that rank after a given rank. It keeps at most 2*size at a time,
+// and sorts and cuts them when that is reached, so it does not sort the whole tier.
 func (l *list) best(tier int8, after rank, size int) []slot {
 	found := make([]slot, 0, min(2*size, len(l.places)))
-	worst := rank{score: math.MinInt64} // of the best, once there are enough of them
+	worst := rank{score: math.MinInt64} // rank of the last of the best size, once there are that many
 	for i, place := range l.places {
 		if place != tier {
 			continue
@@ -386,7 +389,7 @@ func (l *list) best(tier int8, after rank, size int) []slot {
 	return found[:min(len(found), size)]
 }
 
-// sort sorts services, the best first.
+// sort sorts services by rank, the best first.
 func (l *list) sort(all []slot) {
 	slices.SortFunc(all, func(a, b slot) int {
 		switch {
@@ -399,14 +402,14 @@ func (l *list) sort(all []slot) {
 	})
 }
 
-// order is what stands for a service among its equals.
+// order returns the number that orders a service among those with an equal score. It depends on the salt.
 func (m *Matrix) order(s guild.Service) uint64 {
 	b := append(slices.Clone(m.salt), s.PubKey[:]...)
 	sum := guild.Sum(append(b, s.D...))
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
-// Entries lists the services: those that get work first, the best of each tier first; at most so many.
+// Entries lists up to most services: those that get work first, by tier and score.
 func (m *Matrix) Entries(s Scope, most int) []Entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -441,7 +444,7 @@ func (l *list) entry(s slot) Entry {
 	return e
 }
 
-// Tasks lists the tasks that a provider's services are known to do, of those that were asked for.
+// Tasks lists the tasks that a provider's services do, out of the tasks that have a list.
 func (m *Matrix) Tasks(p nostr.PubKey) (tasks []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -15,13 +15,13 @@ import (
 
 type choice fact.Choice
 
-// naive makes the decision by looking at everybody, from the definitions.
+// naive decides by reading all services, directly from the definitions.
 type naive struct {
 	*market
 	Query
 }
 
-// standing is what the sections say of one service for the query.
+// standing holds what the protocol's sections say of one service for the query.
 type standing struct {
 	Facts
 	tier  int
@@ -63,7 +63,7 @@ func (n naive) skips(order uint64) bool {
 	return guild.Trust((d.more(0)^order*0x9e3779b97f4a7c15)>>11%guild.Micro) >= n.settings.Reduced
 }
 
-// references are medians, found by sorting.
+// references computes the medians by sorting.
 func (n naive) references() references {
 	var costs, trusted, latencies []int64
 	for _, f := range n.services {
@@ -91,7 +91,7 @@ func middle(numbers []int64) int64 {
 	return least(bucket(numbers[(len(numbers)-1)/2]))
 }
 
-// best is who is chosen when nothing is explored, the zero service for nobody.
+// best returns the chosen service when nothing is explored, or the zero service if none may be asked.
 func (n naive) best() guild.Service {
 	all := n.all()
 	first := func(tier, grade int) (guild.Service, bool) {
@@ -145,9 +145,9 @@ func anyFacts(t *rapid.T, n int) Facts {
 	return f
 }
 
-// Whatever happened before, and whether the matrix is told of changes or looks at everybody itself, the choice is that
-// of somebody who looks at all services each time.
-func TestTheMatrixChoosesWhomAFullScanWould(t *testing.T) {
+// After any history, and whether the matrix is told of changes or compares everything itself, it must choose the same
+// service as a full scan.
+func TestMatrixAgreesWithFullScan(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		t.Run(fmt.Sprint("told ", told), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) { followsTheModel(t, told) })
@@ -216,7 +216,7 @@ func decidesAlike(t *rapid.T, m *market, step, turn int) {
 	}
 }
 
-// quiet is a testing.TB for what cannot fail.
+// quiet is a testing.TB that ignores failures, for code that cannot fail.
 type quiet struct{ testing.TB }
 
 func (quiet) Helper() {}

@@ -9,7 +9,7 @@ import (
 	"guild/internal/policy"
 )
 
-// Decision is one decision of the past, and what became of it.
+// Decision is a past decision with its outcome.
 type Decision struct {
 	Job     guild.JobID
 	Turn    int // from 1
@@ -17,57 +17,57 @@ type Decision struct {
 	At      int64 // Unix ms
 	Service guild.Service
 	Choice  fact.Choice
-	Routing policy.Routing // by which it was made
+	Routing policy.Routing // the settings of the decision
 
-	Ended int64       // Unix ms of the end for which the provider answers; 0 when there is none yet
-	Score guild.Score // of the verdict; 0 for an end without one
-	Cost  guild.Msat  // what was bid or quoted
+	Ended int64       // Unix ms of the attempt's end, if the provider answers for it; 0 if there is none yet
+	Score guild.Score // of the verdict; 0 if it ended without one
+	Cost  guild.Msat  // the bid, or the quoted amount
 }
 
-// Replayed is a decision made again.
+// Replayed is a decision made again with other settings.
 type Replayed struct {
 	Decision
-	Again      fact.Candidate   // whom the other settings choose
-	Rule       string           // by which
-	Same       bool             // it is the one that was chosen
+	Again      fact.Candidate   // the service that the other settings choose
+	Rule       string           // the rule of that choice
+	Same       bool             // the choice has not changed
 	Candidates []fact.Candidate // with the new terms and scores, the best first
-	Kept       bool             // it was not the router's to decide: named, offered, a meeting; or nothing is known of it
+	Kept       bool             // not replayed: the router did not decide it (named, offered, meeting), or its candidate is unknown
 
-	WouldCost guild.Msat  // of Again, as it was estimated then
-	Then      Expectation // of Again's score, by its verdicts until then
-	Overall   Expectation // by all of its verdicts but those of this decision
+	WouldCost guild.Msat  // estimated cost of Again at the time
+	Then      Expectation // of Again's score, from its verdicts up to then
+	Overall   Expectation // from all its verdicts except that of this decision
 }
 
-// Expectation is a score that is expected, and how sure that is.
+// Expectation is an expected score with its certainty.
 type Expectation struct {
 	Score    guild.Score
-	Verdicts int         // that it rests on
-	Sure     guild.Trust // the part that these are of it; the rest is the mean of all verdicts on the task
+	Verdicts int         // number of verdicts that it is based on
+	Sure     guild.Trust // the part of it that these determine; the mean of all verdicts on the task determines the rest
 }
 
-// Report is what other settings would have done.
+// Report summarizes the effect of other settings.
 type Report struct {
 	Decisions []Replayed
-	Changed   int // decisions that choose somebody else
+	Changed   int // decisions that choose another service
 	Kept      int
-	Exact     bool // every term could be computed anew; false where a weight was 0 at the time
+	Exact     bool // every term could be recomputed; false if a weight that is now used was 0 at the time
 
-	// Of the decisions that have ended: what they cost and what they scored, the mean in micro-units, and what they
-	// would have, by the services' other verdicts. For what stays the same that is what it was.
+	// For the decisions that have ended: the actual cost and score (mean, in micro-units), and the estimated ones, by the
+	// other verdicts of the services. For an unchanged decision the estimate is the actual value.
 	Ended               int
 	Cost, WouldCost     guild.Msat
 	Score, Would        guild.Score
-	WouldThen           guild.Score // by the verdicts until then only
-	Sure                guild.Trust // mean certainty of Would
-	Explored, DidBefore int         // decisions that explore, by the other settings and before
+	WouldThen           guild.Score // by the verdicts up to then only
+	Sure                guild.Trust // mean of the certainty of Would
+	Explored, DidBefore int         // decisions that explore, with the other settings and originally
 }
 
-// prior is how many verdicts of its own a service must have before they weigh more than the task's mean.
+// prior is the number of verdicts from which a service's own verdicts weigh more than the mean of the task.
 const prior = 3
 
-// Replay makes the router's decisions of the past again by other settings: other weights, another epsilon, other shares
-// of the tiers. The candidates are those that were written down, at most sixteen for each, and each decision is made
-// from what was known then: what the others would have learned from other choices is not known.
+// Replay makes past decisions of the router again with other settings: other weights, another epsilon, other shares of
+// the tiers. It considers only the recorded candidates, at most sixteen for each decision, and what was known at the
+// time. It cannot know what the router would have learned from other choices.
 func Replay(history []Decision, by policy.Routing) Report {
 	history = slices.Clone(history)
 	slices.SortStableFunc(history, func(a, b Decision) int { return cmp.Compare(a.At, b.At) })
@@ -137,7 +137,8 @@ func again(d Decision, by policy.Routing, exact *bool) Replayed {
 	return r
 }
 
-// reweigh replaces the weights in a candidate's score.
+// reweigh replaces the weights in the score of a candidate. A recorded term is already multiplied by its weight. So a
+// term with a weight of 0 is lost, and the replay is not exact.
 func reweigh(c *fact.Candidate, was, by policy.Routing, exact *bool) {
 	term := func(weighed, was, by guild.Trust) guild.Trust {
 		if was == 0 {
@@ -154,8 +155,8 @@ func reweigh(c *fact.Candidate, was, by policy.Routing, exact *bool) {
 	c.Score = t.Trust + t.Cost + t.Latency + t.Load + t.Exploration
 }
 
-// redraw chooses among candidates, the best first, by the dice that were thrown then. Who was taken for less then, because
-// it had its share or was reduced, is so again. Where both explore, it is whom the dice chose then.
+// redraw chooses among candidates, the best first, with the recorded dice. A candidate that had a lower grade then,
+// because it had its share or was reduced, has it again. If both explore, the choice is the recorded one.
 func redraw(d Decision, candidates []fact.Candidate, by policy.Routing) (fact.Candidate, string) {
 	var in [tiers][grades][]fact.Candidate
 	var there, busy [tiers]bool
@@ -192,7 +193,7 @@ func redraw(d Decision, candidates []fact.Candidate, by policy.Routing) (fact.Ca
 	return candidates[0], d.Choice.Rule
 }
 
-// gradeThen is how gladly a candidate was taken then.
+// gradeThen returns the grade that a candidate had in the recorded decision.
 func gradeThen(c fact.Choice, s guild.Service) int {
 	at := slices.IndexFunc(c.Excluded, func(e fact.Exclusion) bool { return e.Service == s })
 	if at < 0 {
@@ -201,7 +202,7 @@ func gradeThen(c fact.Choice, s guild.Service) int {
 	return gradeOf(c.Excluded[at].By)
 }
 
-// reexplore draws one of those with few samples.
+// reexplore draws a candidate with few samples.
 func reexplore(d Decision, from []fact.Candidate, by policy.Routing) (fact.Candidate, bool) {
 	if at := slices.IndexFunc(from, func(c fact.Candidate) bool { return c.Service == d.Service }); at >= 0 && d.Choice.Rule == Explored {
 		return from[at], true
@@ -219,11 +220,11 @@ func reexplore(d Decision, from []fact.Candidate, by policy.Routing) (fact.Candi
 	return fact.Candidate{}, false
 }
 
-// record is what the verdicts say.
+// record sums up the verdicts of a history.
 type record struct {
 	history []Decision
-	byEnd   []int // places in the history of those that have ended, the first first
-	counted int   // of byEnd
+	byEnd   []int // indexes in the history of the ended decisions, by the time of the end
+	counted int   // number of elements of byEnd that are counted
 	own     map[owned]sum
 	tasks   map[string]sum
 }
@@ -251,7 +252,7 @@ func newRecord(history []Decision) *record {
 	return r
 }
 
-// through counts the verdicts until a time, Unix ms.
+// through counts the verdicts up to a time, Unix ms.
 func (r *record) through(at int64) {
 	for r.counted < len(r.byEnd) && r.history[r.byEnd[r.counted]].Ended <= at {
 		r.add(r.byEnd[r.counted], 1)
@@ -259,7 +260,7 @@ func (r *record) through(at int64) {
 	}
 }
 
-// without takes the verdict of one decision out, and with puts it back.
+// without subtracts the verdict of one decision, so that a decision is not used to judge itself; with adds it again.
 func (r *record) without(place int) *record {
 	if r.history[place].Ended > 0 {
 		r.add(place, -1)
@@ -281,8 +282,8 @@ func (r *record) add(place, by int) {
 	r.tasks[d.Task] = sum{task.scores + int64(by)*int64(d.Score), task.n + by}
 }
 
-// expect is the score that a service's own verdicts let expect, pulled to the mean of the task by as much as few verdicts
-// say little.
+// expect returns the score to expect of a service. It is the mean of its own verdicts and of prior verdicts that have
+// the mean score of the task, so a few verdicts move it only a little.
 func (r *record) expect(task string, s guild.Service) Expectation {
 	own, all := r.own[owned{task, s}], r.tasks[task]
 	e := Expectation{Verdicts: own.n, Sure: guild.Trust(int64(own.n) * guild.Micro / int64(own.n+prior))}

@@ -10,7 +10,7 @@ import (
 	"guild/internal/policy"
 )
 
-// past has a market decide so many jobs, each of which ends a minute later with the score of whom it chose.
+// past lets a market decide a number of jobs. Each ends a minute later with the score of the chosen service.
 func past(t testing.TB, m *market, jobs int, score func(guild.Service) guild.Score) (history []Decision) {
 	t.Helper()
 	for n := range jobs {
@@ -27,8 +27,8 @@ func past(t testing.TB, m *market, jobs int, score func(guild.Service) guild.Sco
 
 func good(guild.Service) guild.Score { return guild.Micro }
 
-// The same settings choose the same, whoever is there: what was written down is all that the decision was made from.
-func TestAReplayWithTheSameSettingsChangesNothing(t *testing.T) {
+// Replaying with the same settings must change nothing: the record has everything that the decision used.
+func TestReplaySameSettings(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newMarket(quiet{}, true)
 		for n := range rapid.IntRange(1, 8).Draw(t, "services") {
@@ -51,9 +51,10 @@ func TestAReplayWithTheSameSettingsChangesNothing(t *testing.T) {
 	})
 }
 
-// Two are there: one is trusted more and costs 1800, the other is trusted less and costs 600. By trust alone the first is
-// asked, by cost alone the second. It did its four jobs well, and the first half of its own.
-func TestAReplayByOtherWeightsSaysWhatTheyWouldHaveCost(t *testing.T) {
+// There are two services: one has more trust and costs 1800, the other has less and costs 600. By trust alone the first
+// is chosen, by cost alone the second. The second did its four jobs well, the first did well in the first half of its
+// own.
+func TestReplayOtherWeights(t *testing.T) {
 	dear, cheap := met(1, 900_000), met(2, 810_000)
 	dear.Offer.Price, cheap.Offer.Price = 1800, 600
 	m := newMarket(t, true, dear, cheap)
@@ -62,25 +63,26 @@ func TestAReplayByOtherWeightsSaysWhatTheyWouldHaveCost(t *testing.T) {
 	history := past(t, m, 10, func(guild.Service) guild.Score { return 500_000 })
 	known := past(t, newMarket(t, true, cheap), 4, good)
 	for i := range known {
-		known[i].At -= 1_000_000 // it did those before
+		known[i].At -= 1_000_000 // these were earlier
 		known[i].Ended -= 1_000_000
 	}
 	by := m.settings.Routing
 	by.Weights = policy.Weights{Trust: 100_000, Cost: 800_000, Latency: 50_000, Load: 25_000, Exploration: 25_000}
 	r := Replay(append(known, history...), by)
-	// Ten of fourteen choose the cheap one instead: 14·600 instead of 4·600 + 10·1800.
+	// Ten of fourteen choose the cheap service instead: 14·600 instead of 4·600 + 10·1800.
 	if r.Changed != 10 || r.Cost != 20_400 || r.WouldCost != 8_400 || !r.Exact || r.Ended != 14 {
 		t.Errorf("%d changed, %d would have cost %d", r.Changed, r.Cost, r.WouldCost)
 	}
-	// The fifth decision knows four verdicts of 1 on the cheap one, and no others: (4·1 + 3·1) / 7 = 1, 4 parts of 7 of it sure.
+	// The fifth decision knows four verdicts of 1, all on the cheap service: (4·1 + 3·1) / 7 = 1, of which 4/7 is certain.
 	if got := r.Decisions[4].Then; got != (Expectation{guild.Micro, 4, 571_428}) {
 		t.Errorf("then: %+v", got)
 	}
-	// Of all but its own, thirteen verdicts: 4 of 1 and 9 of 0.5 have the mean 8.5/13 = 0.653846. (4 + 3·0.653846) / 7 = 0.851648.
+	// Thirteen verdicts without its own: 4 of 1 and 9 of 0.5 have the mean 8.5/13 = 0.653846. (4 + 3·0.653846) / 7 =
+	// 0.851648.
 	if got := r.Decisions[4].Overall; got != (Expectation{851_648, 4, 571_428}) {
 		t.Errorf("overall: %+v", got)
 	}
-	// The mean of what was is (4 + 5)/14; of what would have been (4 + 10·0.851648)/14.
+	// The actual mean is (4 + 5)/14; the estimated one is (4 + 10·0.851648)/14.
 	if r.Score != 642_857 || r.Would != 894_034 {
 		t.Errorf("%d and %d", r.Score, r.Would)
 	}
@@ -108,7 +110,7 @@ func TestAReplayWithoutEpsilonExploresNothing(t *testing.T) {
 	}
 }
 
-func TestWhatTheRouterDidNotDecideIsKept(t *testing.T) {
+func TestReplayKeepsForeignDecisions(t *testing.T) {
 	m := newMarket(t, true, met(1, 900_000), met(2, 850_000))
 	history := past(t, m, 3, good)
 	for i, rule := range []string{Named, Meeting, Offered} {
@@ -122,7 +124,7 @@ func TestWhatTheRouterDidNotDecideIsKept(t *testing.T) {
 	}
 }
 
-func TestAWeightThatWasNothingCannotBeReplayedExactly(t *testing.T) {
+func TestReplayZeroWeightIsInexact(t *testing.T) {
 	m := newMarket(t, true, met(1, 900_000), met(2, 850_000))
 	m.settings.Weights.Load = 0
 	history := past(t, m, 3, good)

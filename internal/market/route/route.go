@@ -1,6 +1,6 @@
-// Package route chooses among services that do a task: it scores them, excludes those that must not be asked, throws the
-// dice, and says why (the partnership protocol, sections 3.3 and 4.1.1). It keeps what it knows of the services in memory
-// and scans it for each decision. It has no clock and records nothing: the caller does.
+// Package route chooses among the services for a task: it scores them, excludes those that must not be asked, draws
+// random numbers, and explains the choice (the partnership protocol, sections 3.3 and 4.1.1). It keeps the services in
+// memory and scans them for each decision. It has no clock and records nothing; its caller does.
 package route
 
 import (
@@ -11,36 +11,36 @@ import (
 	"guild/internal/policy"
 )
 
-// Facts is what is known of one service for a task.
+// Facts holds what a node knows of one service for a task.
 type Facts struct {
-	Offer    guild.Offer // what it announces, and its state
-	Trust    guild.Trust // with the task
-	Met      bool        // a verdict has founded that
+	Offer    guild.Offer // from its announcement, with its state
+	Trust    guild.Trust // for the task
+	Met      bool        // Trust is based on a verdict
 	Measured Measured
-	Waiting  int // our requests that its provider has not answered
-	Queue    int // requests that wait there, as it says
-	Recent   int // requests for the task to its provider, within the policy's window
+	Waiting  int // our requests that its provider has not answered yet
+	Queue    int // requests that wait at the provider, as it reports
+	Recent   int // requests for the task to its provider, in the policy's window
 
-	Free bool // it offered to do this for nothing
+	Free bool // it offered to do this job for nothing
 
-	Given  int        // our requests that the service itself has not answered
-	Paused int64      // Unix ms: end of its cooldown after it had no capacity for another job
-	Unpaid int64      // Unix ms: end of its cooldown after it asked to be paid first
-	Quoted guild.Msat // what it asked for then; 0 after the cooldown, or if it named no amount
+	Given  int        // our requests that the service itself has not answered yet
+	Paused int64      // Unix ms: end of its cooldown after it reported no capacity
+	Unpaid int64      // Unix ms: end of its cooldown after it asked for payment first
+	Quoted guild.Msat // the amount that it asked for then; 0 after the cooldown, or if it named none
 }
 
-// Measured is what was seen of a service that was asked before. What was never seen is zero.
+// Measured holds measurements of a service that was asked before. Unknown values are zero.
 type Measured struct {
-	Cost     guild.Msat  // median of what it quoted
-	Latency  int64       // predicted for the hour that is looked at, ms
-	Samples  int         // ends for which it answers
+	Cost     guild.Msat  // median of its quotes
+	Latency  int64       // predicted for the given hour, ms
+	Samples  int         // ended attempts that the provider answers for
 	Verified int64       // Unix ms of the latest verdict
-	Rate     guild.Trust // of success, in 30 days
-	Rated    bool        // there is one
-	Hourly   bool        // the latency is another one in the next hour
+	Rate     guild.Trust // success rate of the last 30 days
+	Rated    bool        // Rate is known
+	Hourly   bool        // the latency differs in the next hour
 }
 
-// cost is what a request is expected to cost, 0 when nothing says it.
+// cost returns the expected cost of a request, or 0 if unknown.
 func (f *Facts) cost() guild.Msat {
 	if f.Quoted > 0 {
 		return f.Quoted
@@ -51,36 +51,37 @@ func (f *Facts) cost() guild.Msat {
 	return f.Offer.Price
 }
 
-// Entry is what the matrix holds of a service for a task (section 3.3.1).
+// Entry is a row of the matrix: a service for a task (section 3.3.1).
 type Entry struct {
 	Facts
-	Tier        string      // primary, secondary or tertiary; "" when it gets no work
-	Performance guild.Speed // by its latency against the median of those that do the task: FAST below 75 %, SLOW above 150 %
+	Tier        string      // primary, secondary or tertiary; "" if it gets no work
+	Performance guild.Speed // its latency relative to the median of the services for the task: FAST below 75 %, SLOW above 150 %
 	Score       guild.Trust
-	Barred      string // why it gets no work, in a word; one of the By constants
+	Barred      string // the reason why it gets no work, one of the By constants
 }
 
-// What bars a service from every job. What bars it from one job is said in the caller's words.
+// Reasons that bar a service from every job. The caller has its own words for reasons that bar it from one job.
 const (
-	ByState       = "state"       // it is suspended, stale, … (section 3.4)
-	ByTrust       = "trust"       // below the lowest
-	ByAgain       = "again"       // it is being tried once more
+	ByState       = "state"       // it is suspended, stale or in another state without work (section 3.4)
+	ByTrust       = "trust"       // its trust is below the lowest
+	ByAgain       = "again"       // it is being benchmarked again
 	ByUnconfirmed = "unconfirmed" // its announcement does not confirm the kind, and it has passed no benchmark
-	ByCriticality = "criticality" // the job is too important for whoever is not trusted with the task
+	ByCriticality = "criticality" // the job is too important for a service that is not trusted with the task
 )
 
-// What the router avoids as long as there is somebody else.
+// Reasons to prefer other services, if there are any.
 const (
-	ByShare     = "share"     // it has its share of the task's jobs in the window (section 3.3.3)
-	ByProviders = "providers" // too few others were asked in the window (section 3.3.3)
-	ByReduced   = "reduced"   // it gets a part of its share only (section 3.4.2)
-	ByBusy      = "busy"      // it was asked for this job, and had no capacity
-	BySlots     = "slots"     // it has as many requests of ours as it does at a time, as it announces
-	ByRefused   = "refused"   // it had no capacity for another job a moment ago
-	ByPayment   = "payment"   // it wanted to be paid first, which cannot be done
+	ByShare     = "share"     // it has had its share of the task's jobs in the window (section 3.3.3)
+	ByProviders = "providers" // too few other providers were asked in the window (section 3.3.3)
+	ByReduced   = "reduced"   // it gets only a part of its share (section 3.4.2)
+	ByBusy      = "busy"      // it was asked for this job and had no capacity
+	BySlots     = "slots"     // it has as many requests of ours as it says it does at a time
+	ByRefused   = "refused"   // it had no capacity for another job recently
+	ByPayment   = "payment"   // it asked for payment first, which is not possible
 )
 
-// PassedOver returns one of the By constants if a service is asked only when nobody else may be, whatever the job is, or "".
+// PassedOver returns one of the By constants if a service should be asked only when no other may be, whatever the job
+// is; otherwise "".
 func (f *Facts) PassedOver(now time.Time) string {
 	at := now.UnixMilli()
 	switch {
@@ -94,7 +95,7 @@ func (f *Facts) PassedOver(now time.Time) string {
 	return ""
 }
 
-// Places of the tiers of section 3.3.3.
+// Indexes of the tiers of section 3.3.3.
 const (
 	primary = iota
 	secondary
@@ -102,15 +103,15 @@ const (
 	tiers
 )
 
-// Settings are the policy's numbers for one task.
+// Settings holds the policy's numbers for one task.
 type Settings struct {
 	policy.Routing
 	Hash guild.Hash // of the whole policy
-	// Threshold is the trust below which the task's ordinary work is not given; the policy's where it is 0.
+	// Threshold is the trust below which a service gets no ordinary work for the task; 0 means the policy's threshold.
 	Threshold guild.Trust
 }
 
-// threshold is never below what anybody needs.
+// threshold returns the task's threshold, which is never below the lowest trust for any work.
 func (s *Settings) threshold() guild.Trust {
 	t := s.Threshold
 	if t == 0 {
@@ -119,8 +120,8 @@ func (s *Settings) threshold() guild.Trust {
 	return max(t, s.Lowest)
 }
 
-// place is the tier of a service, or says what keeps it out of all. Below the threshold, not met or on probation it
-// is in the last one, which is for unimportant work only.
+// place returns the tier of a service, or tiers and the reason that bars it. A service that was not met, is below the
+// threshold or on probation is in the last tier, which gets only unimportant work.
 func (s *Settings) place(f *Facts) (tier int, by string) {
 	state := f.Offer.State
 	switch {
@@ -140,10 +141,10 @@ func (s *Settings) place(f *Facts) (tier int, by string) {
 	return secondary, ""
 }
 
-// bars are the reasons of place.
+// bars lists the reasons that place returns.
 var bars = [...]string{ByState, ByTrust, ByAgain, ByUnconfirmed}
 
-// placeOf is place as one number: the tier, or tiers and the index of the reason among bars.
+// placeOf returns the result of place as one number: the tier, or tiers plus the index of the reason in bars.
 func (s *Settings) placeOf(f *Facts) int8 {
 	tier, by := s.place(f)
 	if by == "" {
@@ -152,32 +153,32 @@ func (s *Settings) placeOf(f *Facts) int8 {
 	return int8(tiers + slices.Index(bars[:], by))
 }
 
-// Bars says in a word what keeps a service out of every job, or "".
+// Bars returns the reason that bars a service from every job, or "".
 func (s *Settings) Bars(f *Facts) string {
 	_, by := s.place(f)
 	return by
 }
 
-// Qualifies reports whether a service may be given what matters: met, trusted, and not on probation.
+// Qualifies reports whether a service may get important work: it was met, is trusted, and is not on probation.
 func (s *Settings) Qualifies(f *Facts) bool {
 	tier, _ := s.place(f)
 	return tier < tertiary
 }
 
-// working are the states in which a provider gets work.
+// working lists the states in which a provider gets work.
 var working = [...]guild.ProviderState{guild.Seen, guild.Benchmarking, guild.Active, guild.Conditional, guild.Warned, guild.Reduced}
 
-// Source is where a matrix reads. It is read with the matrix locked.
+// Source provides the data of a matrix. The matrix calls it with its lock held.
 type Source struct {
-	All func(task string, kind int) []guild.Offer // who offers a task
-	// One is what one service offers for it, ok is false for nothing. Without it All is asked at each look, and the
-	// matrix needs no Touch.
+	All func(task string, kind int) []guild.Offer // returns the offers for a task
+	// One returns the offer of one service for the task; ok is false if there is none. If One is nil, the matrix calls All
+	// at each use, and needs no Touch.
 	One   func(s guild.Service, task string, kind int) (o guild.Offer, ok bool)
-	Facts func(task string, o guild.Offer, now time.Time) Facts // all of them; the offer is as given
+	Facts func(task string, o guild.Offer, now time.Time) Facts // returns all facts, with the offer as given
 }
 
-// change is that something about a service may have changed.
+// change names a service that may have changed.
 type change struct {
 	service guild.Service
-	key     bool // of all its provider's
+	key     bool // all services of its provider
 }

@@ -8,7 +8,8 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// median returns the median of the numbers above 0, to an eighth below so that it seldom changes; 0 without any.
+// median returns the median of the positive numbers, rounded down to an eighth so that it seldom changes; 0 if there
+// are none.
 func median(numbers iter.Seq[int64]) int64 {
 	var counts [64 * 8]int
 	n := 0
@@ -28,7 +29,7 @@ func median(numbers iter.Seq[int64]) int64 {
 	return 0
 }
 
-// bucket numbers intervals of numbers above 0, eight for each doubling.
+// bucket returns the number of the interval that a positive number is in. Each doubling has eight intervals.
 func bucket(v int64) int {
 	if v < 8 {
 		return int(v)
@@ -37,7 +38,7 @@ func bucket(v int64) int {
 	return e*8 + int(v>>e)
 }
 
-// least is the smallest number of a bucket.
+// least returns the smallest number of a bucket.
 func least(bucket int) int64 {
 	if bucket < 16 {
 		return int64(bucket)
@@ -45,15 +46,15 @@ func least(bucket int) int64 {
 	return int64(bucket%8+8) << (bucket/8 - 1)
 }
 
-// references are what costs, latencies and recent requests are measured by.
+// references holds the values that costs, latencies and recent requests are compared with.
 type references struct {
-	cost    int64 // msat: median of the services that were met, or of all where none was
-	latency int64 // ms: median of those measured
-	total   int64 // requests for the task in the window, to an eighth below
+	cost    int64 // msat: median of the services that were met, or of all if none was met
+	latency int64 // ms: median of the measured services
+	total   int64 // requests for the task in the window, rounded down to an eighth
 }
 
-// The shares of the median latency below which a service is FAST (section 3.2.2) and above which it is SLOW: the
-// share above which a run gets nothing for its performance (section 3.2.1).
+// Percentages of the median latency: a service below fastBelow is FAST (section 3.2.2), one above slowAbove is SLOW.
+// Above the latter a run also gets no points for performance (section 3.2.1).
 const (
 	fastBelow = 75
 	slowAbove = 150
@@ -71,17 +72,18 @@ func (r *references) performance(latency int64) guild.Speed {
 	return guild.Steady
 }
 
-// usualSlots is how many requests a provider is thought to take at once that does not say.
+// usualSlots is the assumed number of concurrent requests of a provider that announces none.
 const usualSlots = 8
 
-// terms are the five criteria of section 4.1.1, each from 0 (worst) to one:
+// terms returns the five criteria of section 4.1.1, each from 0 (worst) to one:
 //
-//   - trust: the trust. Who was not met is taken for as good as the worst that gets work.
-//   - cost: one for nothing, a half for the task's base cost, 0 from twice that on. The base cost where nothing says it.
-//   - latency: the same of the predicted latency against the task's median.
-//   - load: one without requests; each full slot, of those announced, takes from the first half, and each part of the
-//     window's requests from the second.
-//   - exploration: one without samples, falling to 0 at as many as the policy calls enough.
+//   - trust: the trust; for a service that was not met, the lowest trust that gets work.
+//   - cost: one if it is free, a half at the task's reference cost, 0 from twice that on. An unknown cost counts as the
+//     reference.
+//   - latency: the same, of the predicted latency and the task's median.
+//   - load: one without requests. Full slots (of those announced) take up to a half, and its part of the window's
+//     requests the other half.
+//   - exploration: one without samples, falling to 0 at the number of samples that the policy requires.
 func (s *Settings) terms(f *Facts, r *references) fact.Terms {
 	t := fact.Terms{Trust: f.Trust, Cost: falling(int64(f.cost()), r.cost), Latency: falling(f.Measured.Latency, r.latency)}
 	if !f.Met {
@@ -101,11 +103,11 @@ func (s *Settings) terms(f *Facts, r *references) fact.Terms {
 	return t
 }
 
-// thirst is how many samples of a service are missing.
+// thirst returns the number of samples that a service lacks.
 func (s *Settings) thirst(f *Facts) int { return max(s.Samples-f.Measured.Samples, 0) }
 
-// falling is one at 0 and 0 at twice the reference. What is not known is taken for the reference, and where there is
-// none all are alike.
+// falling returns one for a value near 0 and 0 from twice the reference on. An unknown value counts as the reference.
+// Without a reference the result is one for every service.
 func falling(v, reference int64) guild.Trust {
 	switch {
 	case reference <= 0:
@@ -118,7 +120,7 @@ func falling(v, reference int64) guild.Trust {
 	return guild.Micro - guild.Trust(ratio(v, 2*reference))
 }
 
-// part is how much of the whole a number is, at most one.
+// part returns n as a part of the whole, at most one.
 func part(n, whole int64) guild.Trust {
 	switch {
 	case n <= 0:
@@ -129,14 +131,14 @@ func part(n, whole int64) guild.Trust {
 	return guild.Trust(ratio(n, whole))
 }
 
-// ratio is n in micro-units of the whole, which is larger.
+// ratio returns n/whole in micro-units. n must be smaller than whole.
 func ratio(n, whole int64) int64 {
 	hi, lo := bits.Mul64(uint64(n), guild.Micro)
 	q, _ := bits.Div64(hi, lo, uint64(whole))
 	return int64(q)
 }
 
-// weigh multiplies the terms by the policy's weights.
+// weigh multiplies the terms by the policy's weights, and returns them with their sum.
 func (s *Settings) weigh(t fact.Terms) (weighed fact.Terms, score guild.Trust) {
 	w := s.Weights
 	weighed = fact.Terms{
@@ -146,9 +148,9 @@ func (s *Settings) weigh(t fact.Terms) (weighed fact.Terms, score guild.Trust) {
 	return weighed, weighed.Trust + weighed.Cost + weighed.Latency + weighed.Load + weighed.Exploration
 }
 
-// unsure is what stands before the score of a service that was not met and may not do the task at all: who names it
-// exactly comes before who names a synonym, and that before who only seems to do it (section 1.4.2). Of one that was
-// met the verdicts say so.
+// unsure returns what is subtracted from the score of a service that was not met, because it may not do the task at
+// all. It is larger than any score, so exact names of the task rank before synonyms, and synonyms before services that
+// only seem to do it (section 1.4.2). For a service that was met, its verdicts decide.
 func unsure(f *Facts) guild.Trust {
 	if f.Met {
 		return 0
@@ -156,7 +158,7 @@ func unsure(f *Facts) guild.Trust {
 	return guild.Trust((1-f.Offer.Confidence)*5+0.5) * guild.Micro * 2
 }
 
-// rank orders services, the best first: by score, and where that is the same by a number that follows from the service.
+// rank orders services, the best first: by score, then by a number derived from the service.
 type rank struct {
 	score guild.Trust
 	order uint64

@@ -26,9 +26,9 @@ func TestTheTableOfSelectionCriteria(t *testing.T) {
 		// load 2 of 4 slots and 2 of 8 requests leave 1 - (0.5+0.25)/2 = 0.625·0.10 = 0.0625; 5 samples of 10 leave 0.5·0.05 = 0.025.
 		{"one that is met", Facts{Offer: guild.Offer{Price: 900, Slots: 4}, Trust: 800_000, Met: true, Waiting: 1, Queue: 1, Recent: 2,
 			Measured: Measured{Cost: 500, Latency: 1000, Samples: 5}}, fact.Terms{Trust: 320_000, Cost: 187_500, Latency: 150_000, Load: 62_500, Exploration: 25_000}, 745_000},
-		// nobody knows it: 0.3·0.40 = 0.12; half of cost and latency, 0.125 and 0.1; no load; all of exploration.
+		// unknown service: 0.3·0.40 = 0.12; half of cost and latency, 0.125 and 0.1; no load; all of exploration.
 		{"one of whom nothing is known", Facts{}, fact.Terms{Trust: 120_000, Cost: 125_000, Latency: 100_000, Load: 100_000, Exploration: 50_000}, 495_000},
-		// 2500 is beyond twice the base cost, 4000 ms is twice the median, and it has no room left.
+		// 2500 is beyond twice the reference cost, 4000 ms is twice the median, and no slot is free.
 		{"the worst", Facts{Offer: guild.Offer{Price: 2500, Slots: 2}, Met: true, Trust: 300_000, Waiting: 5, Recent: 8,
 			Measured: Measured{Latency: 4000, Samples: 10}}, fact.Terms{Trust: 120_000}, 120_000},
 		{"the best there can be", Facts{Met: true, Trust: 900_000, Free: true, Measured: Measured{Latency: 1, Samples: 10}},
@@ -51,7 +51,7 @@ func TestTheTableOfPerformanceTiers(t *testing.T) {
 	}
 }
 
-// Section 3.3.3, and what falls outside its tiers.
+// Section 3.3.3, and the services outside its tiers.
 func TestTheTableOfTiers(t *testing.T) {
 	in := func(f Facts, s guild.ProviderState) Facts { f.Offer.State = s; return f }
 	unconfirmed := func(f Facts) Facts { f.Offer.Confirmed = false; return f }
@@ -90,7 +90,7 @@ func TestTheTableOfTiers(t *testing.T) {
 	}
 }
 
-// within fails unless k of n is what a share leads to, within four standard deviations.
+// within fails unless k of n differs from a share by less than four standard deviations.
 func within(t *testing.T, what string, k, n int, share float64) {
 	t.Helper()
 	mean, deviation := float64(n)*share, math.Sqrt(float64(n)*share*(1-share))
@@ -99,7 +99,8 @@ func within(t *testing.T, what string, k, n int, share float64) {
 	}
 }
 
-// Section 3.3.3: 70, 25 and 5 % of the decisions. The share of a tier that is not there is the next better one's, or the best's.
+// Section 3.3.3: 70, 25 and 5 % of the decisions. The share of a missing tier goes to the next better one, or to the
+// best.
 func TestTheTableOfTierShares(t *testing.T) {
 	const decisions = 10_000
 	all := map[string][]Facts{"primary": {met(1, 900_000), met(2, 850_000)}, "secondary": {met(3, 700_000), met(4, 500_000)},
@@ -140,7 +141,7 @@ func TestTheTableOfTierShares(t *testing.T) {
 	}
 }
 
-// ε = 0.1 at first, half of it after each hundred decisions, and 0.01 in the end.
+// ε starts at 0.1, is halved after each hundred decisions, and ends at 0.01.
 func TestTheTableOfEpsilon(t *testing.T) {
 	r := policy.Default().Routing
 	for decided, want := range map[int]guild.Trust{0: 100_000, 50: 75_000, 100: 50_000, 150: 37_500, 200: 25_000, 300: 12_500, 350: 10_000, 1_000_000: 10_000} {
@@ -153,9 +154,9 @@ func TestTheTableOfEpsilon(t *testing.T) {
 	}
 }
 
-// Of those with few samples, one with none is explored twice as often as one with half of what is enough; who has enough
+// A service without samples is explored twice as often as one with half the required samples; one with all of them
 // never is.
-func TestExploringIsForThoseWithFewSamples(t *testing.T) {
+func TestExploringPrefersFewSamples(t *testing.T) {
 	const decisions = 20_000
 	fresh, half, known := met(1, 810_000), met(2, 810_000), met(3, 900_000)
 	fresh.Measured.Samples, half.Measured.Samples, known.Offer.Price = 0, 5, 100
@@ -175,8 +176,8 @@ func TestExploringIsForThoseWithFewSamples(t *testing.T) {
 	within(t, "with half of them", of[half.Offer.Service], explored, 1.0/3)
 }
 
-// Section 3.4.2: a provider that is reduced gets half of what it would get; one that is warned gets all of it.
-func TestAReducedProviderGetsHalfOfItsShare(t *testing.T) {
+// Section 3.4.2: a reduced provider gets half of its work; a warned one gets all of it.
+func TestReducedProviderGetsHalf(t *testing.T) {
 	const decisions = 10_000
 	for state, share := range map[guild.ProviderState]float64{guild.Active: 1, guild.Warned: 1, guild.Reduced: 0.5} {
 		best, other := met(1, 900_000), met(2, 810_000)
@@ -192,7 +193,7 @@ func TestAReducedProviderGetsHalfOfItsShare(t *testing.T) {
 	}
 }
 
-func TestAReducedProviderIsAskedWhereNobodyElseMayBe(t *testing.T) {
+func TestReducedProviderAsLastResort(t *testing.T) {
 	f := met(1, 900_000)
 	f.Offer.State = guild.Reduced
 	m, said := newMarket(t, true, f), 0
@@ -208,7 +209,7 @@ func TestAReducedProviderIsAskedWhereNobodyElseMayBe(t *testing.T) {
 	}
 }
 
-func TestTheSameDecisionIsMadeFromTheSameState(t *testing.T) {
+func TestDecisionIsDeterministic(t *testing.T) {
 	var all []Facts
 	for n := range 50 {
 		all = append(all, met(n, guild.Trust(300_000+n*12_000)))
@@ -223,7 +224,7 @@ func TestTheSameDecisionIsMadeFromTheSameState(t *testing.T) {
 	}
 }
 
-// Section 3.3.1: both indexes, and an entry's fields.
+// Section 3.3.1: both indexes, and the fields of an entry.
 func TestTheMatrixHoldsTasksAndProviders(t *testing.T) {
 	slow, fast := met(1, 700_000), met(2, 900_000)
 	slow.Measured.Latency, slow.Measured.Rate, slow.Measured.Rated = 9000, 800_000, true
@@ -255,8 +256,9 @@ func TestTheMatrixHoldsTasksAndProviders(t *testing.T) {
 	}
 }
 
-// What depends on the time of day is read again when the hour is another one, and only of those it is measured of.
-func TestTheHourIsLookedAtOnlyWhereItMatters(t *testing.T) {
+// Facts that depend on the time of day are read again when the hour changes, and only for services with such
+// measurements.
+func TestHourlyFactsReadAgain(t *testing.T) {
 	f := met(1, 900_000)
 	f.Measured.Hourly = true
 	m := newMarket(t, true, f, met(2, 890_000), met(3, 880_000))

@@ -12,7 +12,7 @@ import (
 	"guild/internal/policy"
 )
 
-// market is a source that a test changes, and that counts how often it is read.
+// market is a source that a test can change. It counts how often it is read.
 type market struct {
 	*Matrix
 	settings Settings
@@ -21,7 +21,7 @@ type market struct {
 	reads    int
 }
 
-// newMarket begins with these services. Told, the matrix relies on Touch.
+// newMarket starts with the given services. If told is true, the matrix relies on Touch.
 func newMarket(t testing.TB, told bool, all ...Facts) *market {
 	t.Helper()
 	p := policy.Default()
@@ -54,24 +54,24 @@ func (m *market) one(s guild.Service, _ string, _ int) (guild.Offer, bool) {
 	return f.Offer, ok
 }
 
-// sets changes a service, and says so.
+// sets changes a service and reports it.
 func (m *market) sets(f Facts) {
 	m.services[f.Offer.Service] = f
 	m.Touch(f.Offer.Service)
 }
 
-// loses takes a service away, and says so.
+// loses removes a service and reports it.
 func (m *market) loses(s guild.Service) {
 	delete(m.services, s)
 	m.Touch(s)
 }
 
-// scope is a task, for unimportant work.
+// scope returns the scope of a task, for unimportant work.
 func (m *market) scope(task string) Scope {
 	return Scope{Task: task, Kind: 5000, Settings: m.settings, Now: m.now, Low: true}
 }
 
-// asks has the matrix decide for the n-th job.
+// asks lets the matrix decide the n-th job.
 func (m *market) asks(n int, change func(*Query)) (Facts, choice, bool) {
 	q := Query{Scope: m.scope("python"), Job: jobOf(n), Exclude: func(*Facts) string { return "" }, Explain: func(*Facts, string) string { return "because" }}
 	if change != nil {
@@ -92,13 +92,13 @@ func service(n int) guild.Service {
 	return guild.Service{PubKey: key, D: "python"}
 }
 
-// met is the n-th service, trusted so far and known well.
+// met returns the n-th service, with the given trust and full measurements.
 func met(n int, trust guild.Trust) Facts {
 	return Facts{Offer: guild.Offer{Service: service(n), Name: fmt.Sprint("service ", n), State: guild.Active, Confidence: 1, Confirmed: true, Price: 1000},
 		Trust: trust, Met: true, Measured: Measured{Samples: 20, Latency: 1000, Verified: 1}}
 }
 
-// unmet is the n-th service, of which nothing is known.
+// unmet returns the n-th service without any measurements.
 func unmet(n int) Facts {
 	return Facts{Offer: guild.Offer{Service: service(n), State: guild.Seen, Confidence: 1, Confirmed: true}}
 }

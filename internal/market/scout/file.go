@@ -15,7 +15,7 @@ import (
 	"guild/internal/hand/relay"
 )
 
-// file is what a scout keeps over a restart.
+// file is the format in which a scout stores its relays over a restart.
 type file struct {
 	Version int     `json:"version"`
 	Relays  []place `json:"relays"`
@@ -26,7 +26,7 @@ const (
 	maxFile = 1 << 20 // bytes
 )
 
-// load reads the file, and leaves out what is invalid. A missing file is not an error.
+// load reads the file and omits invalid relays. A missing file is not an error.
 func load(path string) ([]place, error) {
 	if path == "" {
 		return nil, nil
@@ -46,7 +46,7 @@ func load(path string) ([]place, error) {
 	return decode(b), nil
 }
 
-// decode reads what encode wrote, and leaves out relays that a scout would not have written.
+// decode parses the output of encode, and omits relays that a scout would not have written.
 func decode(b []byte) []place {
 	var kept file
 	if json.Unmarshal(b, &kept) != nil || kept.Version != version {

@@ -13,23 +13,23 @@ import (
 	"guild/nip89"
 )
 
-// Queries to a relay (the partnership protocol, section 1.2.1). No filter has a tag of a task, because a provider that names a
-// task in its own words would be missed; the registry tells what an announcement is about.
+// Queries to a relay (the partnership protocol, section 1.2.1). No filter has a tag for a task, because providers that
+// name the task differently would be missed; the registry decides which task an announcement is about.
 const (
-	lookBack   = 24 * time.Hour // at a relay that was never read; at others since the watermark
-	mostStored = 1000           // announcements of any age, asked for once after a start
+	lookBack   = 24 * time.Hour // for a relay that was never read; later queries start at the watermark
+	mostStored = 1000           // announcements of any age, queried once after each start
 
 	kindDeletion  = nostr.Kind(5)
 	kindRelays    = nostr.Kind(10002)
 	kindRecommend = nostr.Kind(31989)
 
-	mostPeople   = 500  // whose lists and announcements are read
-	mostAuthors  = 100  // of a filter
+	mostPeople   = 500  // people and providers whose relay lists are read, and providers whose announcements are
+	mostAuthors  = 100  // in one filter
 	mostFollowed = 100  // people whose recommendations are read
-	mostAdvice   = 1000 // recommendations of theirs
+	mostAdvice   = 1000 // recommendations by them
 )
 
-// recent returns the filters for what was announced or deleted lately.
+// recent returns the filters for recent announcements and deletions.
 func recent(now time.Time) []nostr.Filter {
 	since := nostr.Timestamp(now.Add(-lookBack).Unix())
 	return []nostr.Filter{
@@ -38,8 +38,9 @@ func recent(now time.Time) []nostr.Filter {
 	}
 }
 
-// stored returns the filters for announcements of any age: they are replaced, not repeated, so most are old. A stranger with
-// many new announcements can fill an answer, so those of known providers are asked for by author.
+// stored returns the filters for announcements of any age. They are replaceable events that are published once, so most
+// are old. A stranger with many new announcements can fill the answer to a query; so those of known providers are
+// queried by author.
 func stored(providers []nostr.PubKey) []nostr.Filter {
 	filters := []nostr.Filter{{Kinds: []nostr.Kind{nip89.Kind}, Limit: mostStored}}
 	for some := range slices.Chunk(providers[:min(len(providers), mostPeople)], mostAuthors) {
@@ -48,7 +49,8 @@ func stored(providers []nostr.PubKey) []nostr.Filter {
 	return filters
 }
 
-// recentAt and storedAt name subscriptions and their watermarks. A relay has the same watermark in every tier.
+// recentAt and storedAt return names of subscriptions and of their watermarks. The name of a relay's subscription is
+// the same in every tier, so its watermark remains valid when the tier changes.
 func recentAt(url string) string { return "announcements at " + url }
 func storedAt(url string) string { return "all announcements at " + url }
 
@@ -59,7 +61,7 @@ func Reads(sub string) bool {
 	return sub == listsName || strings.HasPrefix(sub, recentAt("")) || strings.HasPrefix(sub, storedAt(""))
 }
 
-// look reads what is new at a relay of the second or third tier.
+// look reads new events from a relay of the second or third tier.
 func (s *Scout) look(ctx context.Context, url string) {
 	events, err := s.whole(ctx, url)
 	if err == nil {
@@ -68,7 +70,7 @@ func (s *Scout) look(ctx context.Context, url string) {
 		events += more
 	}
 	if ctx.Err() != nil {
-		return // it was cut short, which says nothing of the relay
+		return // it was interrupted, which says nothing about the relay
 	}
 	if err != nil {
 		s.c.Log.Debug("a relay was not read", "url", url, "err", err)
@@ -79,7 +81,7 @@ func (s *Scout) look(ctx context.Context, url string) {
 	})
 }
 
-// whole reads all that a relay has stored, once after each start.
+// whole reads everything that a relay has stored, once after each start.
 func (s *Scout) whole(ctx context.Context, url string) (events int, err error) {
 	done := false
 	s.put(url, func(p *place) { done = p.whole })
@@ -99,8 +101,8 @@ func (s *Scout) whole(ctx context.Context, url string) (events int, err error) {
 	return events, err
 }
 
-// read receives what a relay has stored for a subscription since it was last read. It returns an error if the relay does not
-// answer in time.
+// read receives the stored events of a subscription since the watermark. It returns an error if the relay does not
+// answer within patience.
 func (s *Scout) read(ctx context.Context, name, url string, filters []nostr.Filter) (events int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -116,7 +118,7 @@ func (s *Scout) read(ctx context.Context, name, url string, filters []nostr.Filt
 	return int(n.Load()), nil
 }
 
-// keepFirstTier keeps a subscription at each relay of the first tier, and at no other.
+// keepFirstTier maintains a subscription at each relay of the first tier, and at no other.
 func (s *Scout) keepFirstTier(ctx context.Context) {
 	first := s.firstTier()
 	for url, leave := range s.stays {
@@ -139,7 +141,7 @@ func (s *Scout) firstTier() []string {
 	defer s.mu.Unlock()
 	var first []string
 	for _, p := range s.places {
-		if p.Tier == Persistent && !p.busy { // a look that is under way has the subscription's name
+		if p.Tier == Persistent && !p.busy { // a running look uses the same subscription name
 			first = append(first, p.URL)
 		}
 	}
@@ -147,7 +149,7 @@ func (s *Scout) firstTier() []string {
 	return first
 }
 
-// stay reads a relay until ctx ends.
+// stay keeps a subscription at a relay until ctx ends.
 func (s *Scout) stay(ctx context.Context, url string) {
 	stop, err := s.c.Pool.Listen(ctx, recentAt(url), recent(s.c.Now()), s.counted(url), url)
 	if err != nil {
@@ -167,7 +169,7 @@ func (s *Scout) stay(ctx context.Context, url string) {
 	<-ctx.Done()
 }
 
-// counted returns a receiver that counts the events of one relay of the first tier.
+// counted returns a receiver that counts the events of a relay in the first tier.
 func (s *Scout) counted(url string) func(context.Context, string, guild.Verified) {
 	return func(ctx context.Context, from string, v guild.Verified) {
 		s.put(url, func(p *place) { p.came++ })
@@ -175,7 +177,7 @@ func (s *Scout) counted(url string) func(context.Context, string, guild.Verified
 	}
 }
 
-// lists is the subscription to the lists of followed people and known providers.
+// lists holds the subscription to the lists of followed people and known providers.
 type lists struct {
 	next      time.Time
 	at        []string
@@ -184,8 +186,8 @@ type lists struct {
 	stop      func()
 }
 
-// readLists reads the relay lists of providers and the recommendations of followed people at the first tier. When people are
-// added, all lists are read again, because the new ones are older than the watermark.
+// readLists subscribes at the first tier to the relay lists of providers and the recommendations of followed people. If
+// the set of people changes, it reads all lists again, because those of new people may be older than the watermark.
 func (s *Scout) readLists(now time.Time) {
 	if s.c.People == nil || now.Before(s.lists.next) {
 		return

@@ -11,7 +11,7 @@ import (
 	"guild/internal/hand/relay"
 )
 
-// TestPrivateAddress announces a relay on this machine that the configuration does not name.
+// TestPrivateAddress checks an announced relay on this machine that the configuration does not name.
 func TestPrivateAddress(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

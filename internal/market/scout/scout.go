@@ -1,6 +1,6 @@
-// Package scout reads announcements from more relays than can be kept connected: from the first tier all the time, from the
-// second every five minutes, from the third about hourly (the partnership protocol, section 1.2.1). It owns which relay is
-// in which tier, by its yield and its stability. It hands events to a receiver and does not look into them.
+// Package scout reads announcements from more relays than can be kept connected: from the first tier continuously, from
+// the second every five minutes, from the third about hourly (the partnership protocol, section 1.2.1). It decides the
+// tier of each relay by its yield and stability. It passes events to a receiver and does not interpret them.
 package scout
 
 import (
@@ -17,56 +17,56 @@ import (
 	"guild/internal/hand/relay"
 )
 
-// Tier says how often a relay is read.
+// Tier determines how often a relay is read.
 type Tier int
 
 // The tiers.
 const (
-	Persistent Tier = 1 // a subscription that stays
-	Polled     Tier = 2 // asked every five minutes
-	Sampled    Tier = 3 // one of them asked now and then, each about hourly
+	Persistent Tier = 1 // a permanent subscription
+	Polled     Tier = 2 // queried every five minutes
+	Sampled    Tier = 3 // queried about hourly, at random times
 )
 
-// Config says what a scout needs.
+// Config holds the dependencies of a scout.
 type Config struct {
 	Pool    *relay.Pool
-	Receive relay.Receiver // gets each event once, like the pool's own
+	Receive relay.Receiver // gets each event once, like the pool's receiver
 	Now     func() time.Time
-	File    string          // remembers the tiers; none if empty
-	Ours    []string        // relays of the configuration: always in the first tier
-	Known   func() []string // relays that announcements name; none if nil
+	File    string          // stores the tiers; "" stores nothing
+	Ours    []string        // relays of the configuration, always in the first tier
+	Known   func() []string // returns relays that announcements name; none if nil
 
-	// People lists those whose recommendations and relay lists are read, and providers whose relay lists are read; nobody if
-	// nil.
+	// People returns the people whose recommendations and relay lists are read, and the providers whose relay lists are
+	// read. Nil means none.
 	People func() (followed, providers []nostr.PubKey)
 	Log    *slog.Logger // slog.Default() if nil
 }
 
 const (
-	beat     = 15 * time.Second // between two turns
-	patience = 30 * time.Second // for one relay to send what it has
-	looksMax = 8                // at a time
-	saving   = time.Minute      // between two writes of the file, at least
+	beat     = 15 * time.Second // between two turns of Run
+	patience = 30 * time.Second // for one relay to send its stored events
+	looksMax = 8                // concurrent looks
+	saving   = time.Minute      // minimum between two writes of the file
 )
 
-// Scout reads relays by their tiers.
+// Scout reads relays according to their tiers. Other goroutines may call Status during Run.
 type Scout struct {
 	c     Config
-	looks chan struct{} // holds one value for each look under way
+	looks chan struct{} // semaphore: one value for each running look
 	tasks sync.WaitGroup
 
 	mu     sync.Mutex
 	places map[string]*place
 
-	// For Run alone.
+	// Only Run uses these.
 	stays map[string]context.CancelFunc // relays of the first tier
 	lists lists
-	admit time.Time // when to ask for newcomers
+	admit time.Time // next time to ask Known for new relays
 	saved time.Time
 }
 
-// Open returns a scout with the tiers in its file. A file that cannot be decoded is begun anew, because all of it can be
-// learned again; a file that cannot be read is an error.
+// Open returns a scout with the tiers from its file. A file that cannot be decoded is replaced, because its contents
+// can be learned again. A file that cannot be read is an error.
 func Open(c Config) (*Scout, error) {
 	c.Log = cmp.Or(c.Log, slog.Default())
 	s := &Scout{c: c, looks: make(chan struct{}, looksMax), places: map[string]*place{}, stays: map[string]context.CancelFunc{}}
@@ -95,7 +95,7 @@ func Open(c Config) (*Scout, error) {
 	return s, nil
 }
 
-// all lists the relays. The caller holds s.mu, or is alone.
+// all returns the relays. The caller must hold s.mu, or have the only reference.
 func (s *Scout) all() []*place {
 	all := make([]*place, 0, len(s.places))
 	for _, p := range s.places {
@@ -124,7 +124,7 @@ func (s *Scout) Run(ctx context.Context) error {
 	}
 }
 
-// turn does what is due.
+// turn runs all actions that are due.
 func (s *Scout) turn(ctx context.Context, now time.Time) {
 	if s.c.Known != nil && !now.Before(s.admit) {
 		s.admit = now.Add(everyPolled)
@@ -141,7 +141,7 @@ func (s *Scout) turn(ctx context.Context, now time.Time) {
 				s.look(ctx, url)
 			})
 		default:
-			s.put(url, func(p *place) { p.busy = false }) // tried again at the next turn
+			s.put(url, func(p *place) { p.busy = false }) // retried at the next turn
 		}
 	}
 	if now.Sub(s.saved) >= saving {
@@ -152,7 +152,7 @@ func (s *Scout) turn(ctx context.Context, now time.Time) {
 	}
 }
 
-// welcome admits relays that strangers name, in random order, so that nobody can choose it.
+// welcome admits relays that strangers name, in random order, so that a stranger cannot choose which ones are admitted.
 func (s *Scout) welcome(known []string, now time.Time) {
 	known = slices.Clone(known)
 	rand.Shuffle(len(known), func(i, j int) { known[i], known[j] = known[j], known[i] })
@@ -165,7 +165,7 @@ func (s *Scout) welcome(known []string, now time.Time) {
 	}
 }
 
-// attend notes how the relays of the first tier did since the last look.
+// attend records a look for each relay of the first tier that is due.
 func (s *Scout) attend(now time.Time) {
 	connected := map[string]bool{}
 	for _, r := range s.c.Pool.Status() {
@@ -182,7 +182,7 @@ func (s *Scout) attend(now time.Time) {
 	settle(s.all(), now)
 }
 
-// due returns the relays to look at, and marks them busy; the longest due come first.
+// due returns the relays whose look is due, the longest due first, and marks them busy.
 func (s *Scout) due(now time.Time) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +201,7 @@ func (s *Scout) due(now time.Time) []string {
 	return urls
 }
 
-// put changes what is kept of a relay, if it is still known.
+// put changes the state of a relay, if it is still known.
 func (s *Scout) put(url string, change func(*place)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,17 +210,17 @@ func (s *Scout) put(url string, change func(*place)) {
 	}
 }
 
-// Status is what a scout knows of one relay.
+// Status describes one relay.
 type Status struct {
 	URL    string
 	Tier   Tier
 	Ours   bool
-	Yield  float64   // new events an hour; recent hours count most
-	Stable float64   // share of answered looks, 0 to 1; the latest count most
-	Looked time.Time // last; zero if never
+	Yield  float64   // new events per hour; recent hours weigh most
+	Stable float64   // share of successful looks, 0 to 1; recent looks weigh most
+	Looked time.Time // last look; zero if never
 }
 
-// Status lists the relays, the best first.
+// Status returns the relays, the best first.
 func (s *Scout) Status() []Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()

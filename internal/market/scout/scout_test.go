@@ -26,29 +26,30 @@ import (
 	"guild/nip89"
 )
 
-// sea is many relays in one process, by host. They are reached by pipes, so that hours pass at once in a bubble.
+// sea simulates many relays in one process, by host. They are connected by pipes, so that hours pass at once in a
+// synctest bubble.
 type sea struct {
 	t     *testing.T
 	conns chan net.Conn
 	done  chan struct{}
 
 	mu     sync.Mutex
-	events map[string][]nostr.Event // host → what it has stored
+	events map[string][]nostr.Event // host → stored events
 	away   map[string]bool          // hosts that cannot be reached
 	asked  map[string][]asking
-	open   map[string]map[*session]bool // connections now
+	open   map[string]map[*session]bool // current connections
 	serial int
 	once   sync.Once
 }
 
-// session is one connection with the filters of its subscriptions.
+// session is one connection with its subscriptions.
 type session struct {
 	ws   *websocket.Conn
 	ctx  context.Context
 	subs map[string][]nostr.Filter
 }
 
-// asking is one REQ.
+// asking records one REQ.
 type asking struct {
 	at      time.Time
 	filters []nostr.Filter
@@ -134,7 +135,7 @@ func (s *sea) exit(host string, one *session) {
 	delete(s.open[host], one)
 }
 
-// answer returns what a relay sends for a message.
+// answer returns the messages that a relay sends in reply.
 func (s *sea) answer(host string, one *session, raw []byte) (messages []string) {
 	var parts []json.RawMessage
 	if json.Unmarshal(raw, &parts) != nil {
@@ -168,13 +169,13 @@ func wants(filters []nostr.Filter, e nostr.Event) bool {
 	return slices.ContainsFunc(filters, func(f nostr.Filter) bool { return f.Matches(e) })
 }
 
-// announce publishes an announcement of now at one relay after the other.
+// announce publishes a new announcement at several relays, one after the other.
 func (s *sea) announce(hosts ...string) {
 	s.serial++
 	e := card(s.t, fmt.Sprint("service ", s.serial), nostr.Timestamp(time.Now().Unix()))
 	for i, host := range hosts {
 		if i > 0 {
-			synctest.Wait() // what the first one sends is received first
+			synctest.Wait() // so that the first relay's event arrives first
 		}
 		s.send(host, e)
 	}
@@ -199,20 +200,20 @@ func (s *sea) leave(host string, away bool) {
 	s.away[host] = away
 }
 
-// looks returns the times at which a relay was asked for recent announcements.
+// looks returns the times at which a relay was queried for recent announcements.
 func (s *sea) looks(host string) (times []time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.asked[host] {
 		recent := a.filters[0].Kinds[0] == nip89.Kind && a.filters[0].Limit == 0
-		if recent && (len(times) == 0 || a.at.Sub(times[len(times)-1]) > time.Second) { // the second look belongs to the first
+		if recent && (len(times) == 0 || a.at.Sub(times[len(times)-1]) > time.Second) { // a second query within a second belongs to the same look
 			times = append(times, a.at)
 		}
 	}
 	return times
 }
 
-// all returns everything that a relay was asked.
+// all returns all queries that a relay received.
 func (s *sea) all(host string) []asking {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,7 +245,7 @@ type world struct {
 	stop func()
 }
 
-// start runs a scout until the end of the test, or stop.
+// start runs a scout until the end of the test, or until stop is called.
 func start(t *testing.T, c scout.Config, p relay.Config) *world {
 	t.Helper()
 	w := &world{got: map[string]int{}}
@@ -356,7 +357,7 @@ func TestRelayTierPromotion(t *testing.T) {
 		if n := s.connected(host); n != 1 || len(s.looks(host)) > before+1 {
 			t.Errorf("%d connections, %d looks", n, len(s.looks(host))-before)
 		}
-		time.Sleep(7 * 24 * time.Hour) // in which nothing is announced
+		time.Sleep(7 * 24 * time.Hour) // nothing is announced
 		if got := w.tier(url); got != scout.Sampled {
 			t.Errorf("after a week without anything new it is in tier %d", got)
 		}
@@ -529,7 +530,7 @@ func TestListsOfPeople(t *testing.T) {
 	})
 }
 
-// TestRealRelay reads more than a relay sends at a time, and what is older than a day.
+// TestRealRelay reads more events than a relay sends at once, and events older than a day.
 func TestRealRelay(t *testing.T) {
 	r, err := relayd.Open(relayd.Config{Dir: t.TempDir(), Addr: "127.0.0.1:0", Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -542,7 +543,7 @@ func TestRealRelay(t *testing.T) {
 	writer := relay.New(relay.Config{URLs: []string{r.URL()}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	go func() { _ = writer.Run(ctx) }()
 	const recent, old = 700, 30
-	now := nostr.Now() // each is of another second, however long it takes to publish them
+	now := nostr.Now() // each event has another second, however long publishing takes
 	for i := range recent + old {
 		at := now - nostr.Timestamp(i)
 		if i >= recent {

@@ -9,43 +9,43 @@ import (
 	"time"
 )
 
-// How often a relay is looked at (the partnership protocol, section 1.2.1).
+// Intervals between looks at a relay (the partnership protocol, section 1.2.1).
 const (
 	everyPolled  = 5 * time.Minute
 	everySampled = time.Hour // on average
 )
 
-// Bounds on relays. Anybody can name relays in an announcement; that must not make a node connect everywhere, or to one host
-// again and again.
+// Limits on relays. Anyone can name relays in an announcement. That must not make a node connect to every host, or to
+// one host many times.
 const (
-	mostPersistent = 8 // beside those of the configuration
+	mostPersistent = 8 // besides those of the configuration
 	mostPolled     = 32
 	mostSampled    = 200
 	mostOfHost     = 2
 )
 
-// place is one relay and how it did. The file has the exported fields.
+// place holds one relay and its record. The file has the exported fields.
 type place struct {
 	URL    string  `json:"url"`
 	Tier   Tier    `json:"tier"`
-	Looks  int     `json:"looks"`  // since it came into the tier
+	Looks  int     `json:"looks"`  // since it entered the tier
 	Yield  float64 `json:"yield"`  // see Status
 	Stable float64 `json:"stable"` // see Status
 	Looked int64   `json:"looked"` // Unix ms
 
 	ours  bool
-	busy  bool      // is being looked at
+	busy  bool      // a look is running
 	whole bool      // all its announcements were read since the start
-	due   time.Time // next look
-	came  int       // new events since the last look, in the first tier
+	due   time.Time // time of the next look
+	came  int       // new events since the last look; used in the first tier
 }
 
 const (
-	memory  = 12 * time.Hour // after which a yield counts 1/e
+	memory  = 12 * time.Hour // age at which the weight of a yield is 1/e
 	trusted = 0.2            // weight of one look in Stable
 )
 
-// looked notes one look: whether the relay answered, and how many events it was the first to send.
+// looked records one look: whether the relay answered, and how many events it was the first to send.
 func (p *place) looked(now time.Time, answered bool, events int) {
 	stable := 0.0
 	if answered {
@@ -61,7 +61,8 @@ func (p *place) looked(now time.Time, answered bool, events int) {
 	p.due = p.again(now)
 }
 
-// gave counts the events since the look before. Those of the first look count as the events of a day.
+// gave adds the events since the previous look to the yield. Those of the first look count as the events of a day,
+// because the query goes back a day.
 func (p *place) gave(now time.Time, events int) {
 	since := lookBack
 	if p.Looked != 0 {
@@ -74,7 +75,8 @@ func (p *place) gave(now time.Time, events int) {
 	p.Yield += weight * (rate - p.Yield)
 }
 
-// again returns when the next look is due. Looks of the third tier are spread, so that they do not come all at once.
+// again returns the time of the next look. Looks of the third tier are spread at random, so that they do not all happen
+// at once.
 func (p *place) again(now time.Time) time.Time {
 	last := time.UnixMilli(p.Looked)
 	if p.Looked == 0 || last.After(now) || now.Sub(last) > 2*everySampled {
@@ -86,8 +88,8 @@ func (p *place) again(now time.Time) time.Time {
 	return last.Add(everyPolled)
 }
 
-// Thresholds between tiers. A relay goes down well below where it went up, and only after some looks in its tier; otherwise
-// it would go up and down with every look.
+// Thresholds between tiers. The thresholds to fall are well below those to rise, and a relay can fall only after some
+// looks in its tier. Otherwise it could move up and down with every look.
 const (
 	looksToPoll = 3 // about as many hours
 	looksToStay = 12
@@ -98,11 +100,11 @@ const (
 	stableToPoll, stableToStay = 0.8, 0.95
 	stableOfStay, stableOfPoll = 0.8, 0.5
 
-	yieldToPoll, yieldToStay = 0.05, 0.5 // an hour: about one a day, and a dozen
+	yieldToPoll, yieldToStay = 0.05, 0.5 // per hour: about one a day, and twelve a day
 	yieldOfStay, yieldOfPoll = 0.1, 0.01
 )
 
-// next returns the tier that a relay has earned.
+// next returns the tier that a relay qualifies for.
 func (p *place) next() Tier {
 	rises := func(looks int, stable, yield float64) bool {
 		return p.Looks >= looks && p.Stable >= stable && p.Yield >= yield
@@ -132,7 +134,7 @@ func (p *place) move(to Tier, now time.Time) {
 	}
 }
 
-// settle moves each relay to the tier that it has earned, if there is room.
+// settle moves each relay to the tier that it qualifies for, if there is room.
 func settle(all []*place, now time.Time) {
 	for _, p := range all {
 		p.move(p.next(), now)
@@ -141,8 +143,8 @@ func settle(all []*place, now time.Time) {
 	crowd(all, Polled, mostPolled, now)
 }
 
-// crowd moves the worst relays of a tier down while it has too many. A relay that was there before has twice the weight of a
-// new one.
+// crowd moves the worst relays of a tier down while it has too many. A relay that was there before counts twice as much
+// as a new one, so that two similar relays do not keep replacing each other.
 func crowd(all []*place, tier Tier, most int, now time.Time) {
 	var in []*place
 	for _, p := range all {
@@ -167,7 +169,8 @@ func crowd(all []*place, tier Tier, most int, now time.Time) {
 	}
 }
 
-// admit takes a new relay into the third tier, if there is room. It reports whether there may be room for another.
+// admit takes a new relay into the third tier if there is room, and may drop an idle one for it. It returns false if
+// there is no room for any more.
 func admit(places map[string]*place, url string, now time.Time) bool {
 	if places[url] != nil {
 		return true
@@ -201,7 +204,7 @@ func admit(places map[string]*place, url string, now time.Time) bool {
 	return true
 }
 
-// idle reports whether a relay of the third tier was unstable or yielded nothing for long enough, and may be dropped.
+// idle reports whether a relay of the third tier may be dropped: it was unstable, or yielded nothing for a day.
 func (p *place) idle() bool {
 	return !p.busy && (p.Looks >= looksToPoll && p.Stable < stableOfPoll || p.Looks >= looksToGiveWay && p.Yield < yieldOfPoll)
 }

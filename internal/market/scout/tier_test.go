@@ -73,7 +73,7 @@ func TestTierIsStable(t *testing.T) {
 			now = noon
 		}
 		before := p.Tier
-		p.looked(now, hour%7 != 0, hour%2) // now and then one event, now and then away
+		p.looked(now, hour%7 != 0, hour%2) // sometimes one event, sometimes unreachable
 		settle([]*place{p}, now)
 		if p.Tier != before {
 			moves++
@@ -136,7 +136,7 @@ func TestAdmitIsBounded(t *testing.T) {
 	if admit(places, "wss://late.example", noon) || places["wss://late.example"] != nil {
 		t.Error("one more was admitted")
 	}
-	places["wss://r007.example"].Looks = 3 // and none was answered
+	places["wss://r007.example"].Looks = 3 // none was answered
 	if !admit(places, "wss://late.example", noon) || places["wss://late.example"] == nil || places["wss://r007.example"] != nil {
 		t.Error("a relay that never answers was kept")
 	}
