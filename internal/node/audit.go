@@ -10,8 +10,8 @@ import (
 	"guild/internal/step/audit"
 )
 
-// auditPart is the step that seals the journal: at intervals, and once more when the node stops, for otherwise what the run
-// added would be without a seal until the next run. A stopped node seals only when asked to.
+// auditPart makes the step that seals the journal: at intervals, and once more when the node stops. Without the last
+// seal, the entries of this run would have no seal until the next run. A stopped node seals only on request.
 func (n *Node) auditPart() part {
 	f := audit.NewFold()
 	var step *audit.Step

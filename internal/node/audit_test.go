@@ -16,26 +16,26 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// ledger is what happened to some jobs, as seen from all sides: the facts of the customer and of the providers,
-// the workers, and the judge.
+// ledger records the history of some jobs from all sides: the facts of the customer and of the providers, the workers,
+// and the judge.
 type ledger struct {
 	mu        sync.Mutex
-	asked     int                           // jobs that were to be opened
+	asked     int                           // jobs that are opened in total
 	opened    []guild.JobID                 // by job.opened
 	closed    map[guild.JobID][]closing     // by job.closed
-	over      map[guild.JobID]chan struct{} // closed by the first of those
+	over      map[guild.JobID]chan struct{} // closed by the first entry of closed
 	attempts  map[nostr.ID]guild.JobID      // by attempt.planned
 	providers map[nostr.ID]nostr.PubKey     // by attempt.planned
 	count     map[nostr.ID]map[string]int   // request event → fact, on either side → times
-	runs      map[run1]int                  // how often a worker was started
-	delivered map[string]int                // input of a job → the provider whose delivery was judged as good
-	jobs      map[guild.JobID]control.Job   // as the customer shows them in the end
+	runs      map[run1]int                  // number of starts of a worker
+	delivered map[string]int                // input of a job → the provider whose delivery was accepted
+	jobs      map[guild.JobID]control.Job   // final state of the jobs at the customer
 	inputs    map[guild.JobID]string
 	keys      []nostr.PubKey // of the providers, by number
-	busy      []string       // what is still going on when all is over
+	busy      []string       // work that is still running at the end
 }
 
-// run1 is one request as a worker sees it: a provider is asked at most once for a job.
+// run1 identifies a request at a worker: a provider is asked at most once for a job.
 type run1 struct {
 	provider int
 	job      string
@@ -54,7 +54,7 @@ func newLedger(asked int) *ledger {
 	}
 }
 
-// enter takes an entry of the journal of the customer or of a provider.
+// enter records an entry of the customer's or a provider's journal.
 func (l *ledger) enter(e fact.Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,7 +92,7 @@ func (l *ledger) add(request nostr.ID, f fact.Fact) {
 	l.count[request][f.Type()]++
 }
 
-// end is closed once a job is. The lock must be held.
+// end returns a channel that is closed when a job is. The lock must be held.
 func (l *ledger) end(job guild.JobID) chan struct{} {
 	if l.over[job] == nil {
 		l.over[job] = make(chan struct{})
@@ -100,7 +100,7 @@ func (l *ledger) end(job guild.JobID) chan struct{} {
 	return l.over[job]
 }
 
-// follow waits for the end of a job, and notes what it is about.
+// follow waits for the end of a job, and records its input.
 func (l *ledger) follow(ctx context.Context, job guild.JobID, input string) error {
 	l.mu.Lock()
 	l.inputs[job] = input
@@ -114,21 +114,22 @@ func (l *ledger) follow(ctx context.Context, job guild.JobID, input string) erro
 	}
 }
 
-// ran notes that a worker was started.
+// ran records that a worker was started.
 func (l *ledger) ran(provider int, job string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.runs[run1{provider, job}]++
 }
 
-// judged notes whose delivery was good.
+// judged records the provider of an accepted delivery.
 func (l *ledger) judged(input string, provider int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.delivered[input] = provider
 }
 
-// audit lists what must never be, whatever the relays do. An honest ending other than success is none of it.
+// audit returns violations of what must hold whatever the relays do. An honest ending other than success is not a
+// violation.
 func (l *ledger) audit() (wrong []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -198,7 +199,7 @@ func (l *ledger) auditJob(id guild.JobID) (wrong []string) {
 	return wrong
 }
 
-// endings counts how the jobs came out.
+// endings counts the jobs by ending.
 func (l *ledger) endings() map[guild.Ending]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -211,7 +212,7 @@ func (l *ledger) endings() map[guild.Ending]int {
 	return all
 }
 
-// sound is a ledger of two jobs, one done by provider 0 and one that nobody answered, in which all is well.
+// sound returns a ledger without violations, of two jobs: provider 0 did one, and no provider answered the other.
 func sound() *ledger {
 	l := newLedger(2)
 	done, silent := guild.JobID{1}, guild.JobID{2}
@@ -236,7 +237,7 @@ func sound() *ledger {
 	return l
 }
 
-// TestLedgerAudit breaks a sound ledger in every way that the audit is there for.
+// TestLedgerAudit breaks a sound ledger in every way that audit must detect.
 func TestLedgerAudit(t *testing.T) {
 	if wrong := sound().audit(); len(wrong) != 0 {
 		t.Fatalf("in a sound ledger: %q", wrong)
@@ -278,7 +279,7 @@ func TestLedgerAudit(t *testing.T) {
 	}
 }
 
-// counts writes counts for a table, the largest first.
+// counts formats counts for a table, the largest first.
 func counts[K ~string](of map[K]int) string {
 	keys := slices.SortedFunc(maps.Keys(of), func(a, b K) int {
 		if of[a] != of[b] {

@@ -22,14 +22,14 @@ import (
 	"guild/internal/hand/relay"
 )
 
-// puppet is a relay that takes everything, keeps nothing, and sends what a test makes it send.
+// puppet is a relay that accepts everything, stores nothing, and sends what the test tells it to.
 type puppet struct {
 	t   *testing.T
 	url string
 
 	mu   sync.Mutex
 	ws   *websocket.Conn
-	subs map[string][]string // "inbox", "announcements", "letters", "reviews" or "" → ids of those that are open, the oldest first
+	subs map[string][]string // "inbox", "announcements", "letters", "reviews" or "" → ids of open subscriptions, the oldest first
 }
 
 func startPuppet(t *testing.T) *puppet {
@@ -62,7 +62,7 @@ func (p *puppet) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer says what every relay says to a REQ and an EVENT, and keeps the subscriptions that are open.
+// answer returns the usual answers to a REQ and an EVENT, and records the open subscriptions.
 func (p *puppet) answer(m []json.RawMessage) {
 	switch string(m[0]) {
 	case `"REQ"`:
@@ -78,7 +78,7 @@ func (p *puppet) answer(m []json.RawMessage) {
 			sort = "reviews"
 		case strings.Contains(filter, `"#p"`):
 			sort = "inbox"
-		case strings.Contains(filter, "31990") && strings.Contains(filter, "since"): // not what is stored already
+		case strings.Contains(filter, "31990") && strings.Contains(filter, "since"): // not the query for stored announcements
 			sort = "announcements"
 		}
 		p.mu.Lock()
@@ -103,7 +103,7 @@ func (p *puppet) answer(m []json.RawMessage) {
 	}
 }
 
-// send sends a message as it stands.
+// send sends a message unchanged.
 func (p *puppet) send(message string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +112,7 @@ func (p *puppet) send(message string) {
 	}
 }
 
-// event sends something in the place of an event, under the subscription that an event of that kind comes by.
+// event sends any text as an event, in the subscription for events of that kind.
 func (p *puppet) event(kind nostr.Kind, event string) {
 	sort := "inbox"
 	if kind == 31990 {
@@ -130,7 +130,7 @@ func (p *puppet) event(kind nostr.Kind, event string) {
 	p.send(fmt.Sprintf(`["EVENT",%q,%s]`, sub, event))
 }
 
-// trial is a customer with an open job, the provider that it has asked, and a relay that lies.
+// trial has a customer with an open job, the provider that it has asked, and a relay that forges.
 type trial struct {
 	*testing.T
 	customer *control.Client
@@ -142,7 +142,7 @@ type trial struct {
 	request  nostr.Event
 }
 
-// newTrial opens a job and has the provider's first word arrive.
+// newTrial opens a job and waits for the provider's first feedback.
 func newTrial(t *testing.T, change func(*Config)) *trial {
 	t.Helper()
 	url := startRelay(t)
@@ -157,7 +157,7 @@ func newTrial(t *testing.T, change func(*Config)) *trial {
 	return r
 }
 
-// ask opens a job and has the provider say that it works on it.
+// ask opens a job, and the provider reports that it is working.
 func (r *trial) ask() {
 	r.Helper()
 	r.job = open(r.T, r.customer, bundle(r.T), control.Hire{Providers: []string{r.provider.pubkey.Hex()}})
@@ -169,8 +169,8 @@ func (r *trial) ask() {
 	})
 }
 
-// state is everything that must not change: the job as it is shown, the journal, and what is known of providers.
-// It waits for what is under way.
+// state returns everything that must not change: the job as shown, the journal, and what is known of providers. It
+// first waits for running work.
 func (r *trial) state() string {
 	r.Helper()
 	eventually(r.T, "nothing is under way", func() bool {
@@ -199,7 +199,7 @@ func (r *trial) state() string {
 	return string(b)
 }
 
-// dropped is how many events were dropped for a reason.
+// dropped returns the number of events dropped for a reason.
 func (r *trial) dropped(reason string) int64 {
 	r.Helper()
 	s, err := control.NodeStatus.Call(r.Context(), r.customer)
@@ -209,7 +209,7 @@ func (r *trial) dropped(reason string) int64 {
 	return s.Dropped[reason]
 }
 
-// mustDrop does something, and looks that an event is dropped for the reason, kept, and changes nothing.
+// mustDrop checks that do causes one event to be dropped for the reason and to be kept, and that nothing else changes.
 func (r *trial) mustDrop(reason string, do func()) {
 	r.Helper()
 	before, state := r.dropped(reason), r.state()
@@ -224,7 +224,7 @@ func (r *trial) mustDrop(reason string, do func()) {
 	eventually(r.T, "what was dropped as "+reason+" is kept", func() bool { return slices.Contains(r.rejected(), reason) })
 }
 
-// difference is where two texts part.
+// difference returns the first place where two texts differ.
 func difference(a, b string) string {
 	at := 0
 	for at < min(len(a), len(b)) && a[at] == b[at] {
@@ -234,7 +234,7 @@ func difference(a, b string) string {
 	return fmt.Sprintf("%.500s\nbecame\n%.500s", a[from:], b[from:])
 }
 
-// rejected lists the reasons of the events that were dropped and kept.
+// rejected returns the reasons of the dropped events that were kept.
 func (r *trial) rejected() (reasons []string) {
 	r.Helper()
 	kept, err := control.Rejected.Call(r.Context(), r.customer)
@@ -247,7 +247,7 @@ func (r *trial) rejected() (reasons []string) {
 	return reasons
 }
 
-// TestForgedEventsAreDropped has a relay send what no honest one lets through.
+// TestForgedEventsAreDropped lets a relay send events that no honest relay would send.
 func TestForgedEventsAreDropped(t *testing.T) {
 	t.Parallel()
 	r := newTrial(t, func(*Config) {})
@@ -279,7 +279,7 @@ func TestForgedEventsAreDropped(t *testing.T) {
 	r.mustFinish()
 }
 
-// mustFinish has the provider deliver: nothing that came before may be in the way.
+// mustFinish lets the provider deliver: nothing that came before may prevent it.
 func (r *trial) mustFinish() {
 	r.Helper()
 	r.provider.publish(r.provider.result(r.request))
@@ -292,7 +292,7 @@ func (r *trial) mustFinish() {
 	})
 }
 
-// TestStrangersEventsAreDropped has events come that are well signed and mean nothing good.
+// TestStrangersEventsAreDropped sends events with valid signatures and harmful contents.
 func TestStrangersEventsAreDropped(t *testing.T) {
 	t.Parallel()
 	r := newTrial(t, func(*Config) {})
@@ -372,7 +372,7 @@ func TestResultOfWrongKind(t *testing.T) {
 	r.mustFinish()
 }
 
-// dated makes an event of another time.
+// dated returns an event with another date.
 func dated(e nostr.Event, off time.Duration) nostr.Event {
 	e.CreatedAt = nostr.Timestamp(time.Now().Add(off).Unix())
 	return e
@@ -404,7 +404,7 @@ func TestResultAfterCancel(t *testing.T) {
 	r.mustDrop(string(guild.Late), func() { r.provider.publish(r.provider.result(r.request)) })
 }
 
-// checkDeletion looks at the kind 5 event that takes a request back.
+// checkDeletion checks the kind 5 event that withdraws a request.
 func checkDeletion(t *testing.T, deletion, request nostr.Event) {
 	t.Helper()
 	if deletion.PubKey != request.PubKey || deletion.Tags.FindWithValue("e", request.ID.Hex()) == nil ||
@@ -434,7 +434,7 @@ func TestFeedbackFlood(t *testing.T) {
 		e.Content = fmt.Sprint("line ", i)
 		r.puppet.event(e.Kind, r.provider.sign(e).Event().String())
 	}
-	eventually(t, "the flood is dropped", func() bool { return r.dropped(string(guild.Flood)) == more+1 }) // one was there before
+	eventually(t, "the flood is dropped", func() bool { return r.dropped(string(guild.Flood)) == more+1 }) // one was counted before
 	progressed := 0
 	for _, f := range facts(t, r.customer, "job."+r.job) {
 		if f == "attempt.progressed" {
@@ -447,7 +447,7 @@ func TestFeedbackFlood(t *testing.T) {
 	r.mustFinish()
 }
 
-// TestHostileHTTPRequests knocks at the relay of a running node.
+// TestHostileHTTPRequests sends invalid HTTP requests to the relay of a running node.
 func TestHostileHTTPRequests(t *testing.T) {
 	t.Parallel()
 	n, _ := start(t, "", func(c *Config) {
@@ -480,7 +480,7 @@ func TestHostileHTTPRequests(t *testing.T) {
 	}
 }
 
-// answerTo sends bytes as they stand and returns the status of the answer.
+// answerTo sends bytes unchanged and returns the status of the answer.
 func answerTo(t *testing.T, host, request string) int {
 	t.Helper()
 	conn, err := net.Dial("tcp", host)

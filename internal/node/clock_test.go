@@ -13,7 +13,7 @@ import (
 	"guild/internal/control"
 )
 
-// clock is a wall clock that somebody sets.
+// clock is a wall clock that a test can set.
 type clock struct{ offset atomic.Int64 }
 
 func (c *clock) now() time.Time       { return time.Now().Add(time.Duration(c.offset.Load())) }
@@ -24,7 +24,7 @@ func (c *clock) impatient(cfg *Config) {
 }
 func patient(timeout time.Duration) int64 { return timeout.Milliseconds() }
 
-// tries counts the effects that were tried in vain because no relay was there.
+// tries counts the tries of effects that failed because no relay was reachable.
 type tries struct {
 	slog.Handler
 	n *atomic.Int64
@@ -41,9 +41,9 @@ func (h tries) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// TestRelaysGoneForAnHour has two jobs meet an outage: the one is worked on when it begins, the other is
-// opened while it lasts. Patience for a provider's silence (five minutes) and for a relay (four tries) is over
-// many times before the relay is back.
+// TestRelaysGoneForAnHour has two jobs during an outage: one is running when it begins, the other is opened meanwhile.
+// The limits for a silent provider (five minutes) and for publishing (four tries) pass many times before the relay
+// returns.
 func TestRelaysGoneForAnHour(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -67,9 +67,9 @@ func TestRelaysGoneForAnHour(t *testing.T) {
 	close(team.may)
 	for range 60 {
 		wall.jump(time.Minute)
-		time.Sleep(20 * time.Millisecond) // for everybody to notice
+		time.Sleep(20 * time.Millisecond) // until all nodes notice
 	}
-	const most = 20 // more than any effect may fail
+	const most = 20 // more than the number of tries of any effect
 	eventually(t, "the request and the answer were tried often", func() bool { return theirs.n.Load() > most && ours.n.Load() > most })
 	startRelayAt(t, dir, strings.TrimPrefix(url, "ws://"))
 
@@ -90,7 +90,7 @@ func TestRelaysGoneForAnHour(t *testing.T) {
 	}
 }
 
-// known is what the node knows of a provider.
+// known returns the node's record of a provider.
 func known(t *testing.T, c *control.Client, pubkey string) control.Provider {
 	t.Helper()
 	all, err := control.Providers.Call(t.Context(), c)
@@ -147,8 +147,8 @@ func TestClockJumpsForward(t *testing.T) {
 	}
 }
 
-// TestClockJumpsBack has the worker finish, and its result come, while the journal takes
-// no facts: the last one is dated later than it is now. It goes on when the clock has been set right.
+// TestClockJumpsBack lets the worker finish and its result arrive while the journal accepts no facts, because its last
+// entry has a later date than now. Everything continues when the clock is set right.
 func TestClockJumpsBack(t *testing.T) {
 	t.Parallel()
 	for _, whose := range []string{"the customer's", "the provider's", "both"} {
@@ -196,7 +196,7 @@ func TestClockJumpsBack(t *testing.T) {
 	}
 }
 
-// checkClock has a node say that it decides nothing.
+// checkClock checks that a node reports that it decides nothing.
 func checkClock(t *testing.T, c *control.Client) {
 	t.Helper()
 	_, err := c.Hire(t.Context(), strings.NewReader(string(bundle(t))), control.Hire{})
@@ -205,7 +205,7 @@ func checkClock(t *testing.T, c *control.Client) {
 	}
 }
 
-// TestClockSetBackALittle stays within the minute that the journal allows.
+// TestClockSetBackALittle stays within the minute that the journal tolerates.
 func TestClockSetBackALittle(t *testing.T) {
 	t.Parallel()
 	url := startRelay(t)

@@ -9,12 +9,15 @@ import (
 	"guild/internal/hand/relay"
 )
 
-// jump is how far the wall clock may move beyond the time that has passed before we assume that this machine slept: then
-// events of the meantime have still to arrive.
+// jump is the difference between the wall clock and the elapsed time from which the node assumes that the machine
+// slept. Events of the meantime have then still to arrive.
 const jump = 30 * time.Second
 
-// connectivity knows since when events of others have been able to reach us: since one of our relays is connected and this
+// connectivity tracks since when events of others can reach this node: since a relay of ours is connected and the
 // machine is awake.
+//
+// A time limit for a provider must not include a time in which its answer could not arrive. So the steps count a
+// provider's silence from here, not from the moment of the request.
 type connectivity struct {
 	pool *relay.Pool
 	urls []string
@@ -42,8 +45,8 @@ func (c *connectivity) offline() bool {
 	return !slices.ContainsFunc(c.pool.Status(), func(r relay.Status) bool { return r.Connected && slices.Contains(c.urls, r.URL) })
 }
 
-// since returns since when events of others have been able to reach us, zero while they cannot. A caller may be the first
-// to run after this machine slept, before the next update.
+// since returns the time since which events of others can reach us, or zero if they cannot now. It checks the clock
+// itself, because its caller may run after a sleep of the machine but before the next update.
 func (c *connectivity) since() time.Time {
 	now := c.now().Round(0)
 	c.mu.Lock()
@@ -54,10 +57,11 @@ func (c *connectivity) since() time.Time {
 	return c.start
 }
 
-// slept reports whether the wall clock has jumped since the last update. The caller holds c.mu.
+// slept reports whether the wall clock has jumped since the last update. The caller must hold c.mu.
 func (c *connectivity) slept(now time.Time) bool { return !c.last.IsZero() && now.Sub(c.last) > jump }
 
-// run updates every second until ctx ends. It goes by the wall clock: the monotonic one stands still while a machine sleeps.
+// run updates the state every second until ctx ends. It uses the wall clock, because the monotonic clock stops while a
+// machine sleeps.
 func (c *connectivity) run(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

@@ -10,7 +10,7 @@ func TestConnectedSince(t *testing.T) {
 	at := func(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
 	tests := []struct {
 		name  string
-		looks []bool // offline, second by second
+		looks []bool // whether offline, for each second
 		jump  time.Duration
 		want  time.Time
 	}{

@@ -11,7 +11,8 @@ import (
 	"guild/internal/hand/relay"
 )
 
-// openControl makes the control API of what is open. A *Node answers it as a control.Node.
+// openControl creates the server of the control API for the parts that are open. The Node implements control.Node for
+// it.
 func (n *Node) openControl() {
 	c := control.ServerConfig{Journal: n.journal, Blobs: n.blobs, Policy: n.c.Policy, PubKey: n.pubkey.Hex(), Now: n.c.Now, Log: n.c.Log, Node: n}
 	for _, p := range n.parts {
@@ -35,13 +36,13 @@ func (n *Node) serveControl(ctx context.Context, tasks *errgroup.Group) error {
 	return nil
 }
 
-// Class is the class that the configuration gives a task, "" for none.
+// Class returns the class that the configuration gives a task, or "".
 func (n *Node) Class(task string) string { return n.c.Learning.Classes[task] }
 
-// Recipient is the age recipient of the node's own key for credentials.
+// Recipient returns the age recipient of the node's own key for credentials.
 func (n *Node) Recipient() (string, error) { return n.vaultKey.recipient() }
 
-// Sandbox returns why nothing can be judged here, or nil.
+// Sandbox returns the reason why this node cannot judge anything, or nil.
 func (n *Node) Sandbox(context.Context) error {
 	if n.c.Examine != nil {
 		return nil
@@ -83,7 +84,7 @@ func (n *Node) Status() control.Status {
 	return s
 }
 
-// relayLines lists our relays, and those that announcements are read from, the best first.
+// relayLines returns our relays, and those that announcements are read from, the best first.
 func (n *Node) relayLines() []control.Relay {
 	links, events := map[string]relay.Status{}, n.metrics.relayEvents.Values()
 	for _, r := range n.pool.Status() {

@@ -18,15 +18,14 @@ import (
 	"guild/internal/step/work"
 )
 
-// crew is the worker of one provider: it counts how often it is called, for which jobs and how many at a time,
-// and works only once it may.
+// crew is the worker of one provider. It counts its calls, by job and running at once, and works only when allowed.
 type crew struct {
-	may chan struct{} // closed when work may be done
+	may chan struct{} // closed when it may work
 
 	mu      sync.Mutex
 	jobs    map[string]int // job → calls
 	running int
-	most    int // running at a time
+	most    int // maximum running at once
 }
 
 func newCrew() *crew { return &crew{may: make(chan struct{}), jobs: map[string]int{}} }
@@ -52,21 +51,21 @@ func (c *crew) count(job string, change int) {
 	c.most = max(c.most, c.running)
 }
 
-// busy is the number of requests that are worked on right now.
+// busy returns the number of requests that run now.
 func (c *crew) busy() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.running
 }
 
-// called is the number of times that a job was worked on.
+// called returns the number of calls for a job.
 func (c *crew) called(job string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.jobs[job]
 }
 
-// peak is the largest number of requests that were worked on at one time.
+// peak returns the maximum number of requests that ran at once.
 func (c *crew) peak() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,7 +112,7 @@ func TestTwentyJobsAtOnce(t *testing.T) {
 	checkServed(t, providers[:], jobs)
 }
 
-// openAll opens jobs at the same time.
+// openAll opens jobs concurrently.
 func openAll(t *testing.T, customer *control.Client, n int) []string {
 	t.Helper()
 	ids, packed := make([]string, n), bundle(t)
@@ -131,7 +130,7 @@ func openAll(t *testing.T, customer *control.Client, n int) []string {
 	return ids
 }
 
-// awaitQueues waits until all requests have come in, and every provider has its hands full and a queue.
+// awaitQueues waits until all requests have arrived, and each provider has no free slot and a queue.
 func awaitQueues(t *testing.T, providers []*control.Client, jobs, slots int) {
 	t.Helper()
 	eventually(t, "both providers are busy and have a queue", func() bool {
@@ -147,7 +146,7 @@ func awaitQueues(t *testing.T, providers []*control.Client, jobs, slots int) {
 	})
 }
 
-// service is the one service of a provider.
+// service returns the only service of a provider.
 func service(t *testing.T, provider *control.Client) control.Service {
 	t.Helper()
 	s, err := control.NodeStatus.Call(t.Context(), provider)
@@ -157,7 +156,7 @@ func service(t *testing.T, provider *control.Client) control.Service {
 	return s.Services[0]
 }
 
-// checkOnce looks at the journal: each attempt was planned, delivered, judged and recorded once.
+// checkOnce checks in the journal that each attempt was planned, delivered, judged and recorded once.
 func checkOnce(t *testing.T, customer *control.Client, attempts map[string]bool, jobs int) {
 	t.Helper()
 	if len(attempts) != jobs {
@@ -232,7 +231,7 @@ func TestRefusalAsksNextProvider(t *testing.T) {
 	}
 }
 
-// checkRefused looks for a first attempt that was refused for a reason, and a second one that was accepted.
+// checkRefused checks that the first attempt was refused for a reason, and the second was accepted.
 func checkRefused(t *testing.T, job control.Job, reason string) {
 	t.Helper()
 	if job.Ending != guild.JobAccepted || len(job.Attempts) != 2 {
@@ -269,7 +268,7 @@ func TestFullQueueRefuses(t *testing.T) {
 		c.Workers = []Worker{{Task: "echo", Do: slow.do, Slots: 1, Queue: 1}}
 	})
 	_, able := start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })
-	customer, _ := start(t, url, func(*Config) {}) // who knows nothing of what others ask
+	customer, _ := start(t, url, func(*Config) {}) // it does not know the other customers' requests
 	other, _ := start(t, url, func(*Config) {})
 	awaitProviders(t, customer, 2)
 	awaitProviders(t, other, 2)
@@ -300,7 +299,7 @@ func TestNodeCannotHireItself(t *testing.T) {
 	}
 }
 
-// facts lists the types of the facts in a journal whose subject begins with a prefix, in order.
+// facts returns the types of the facts in a journal whose subject has a prefix, in order.
 func facts(t *testing.T, c *control.Client, subject string) (types []string) {
 	t.Helper()
 	for r, err := range control.Entries.Lines(t.Context(), c, "", subject) {
@@ -312,7 +311,7 @@ func facts(t *testing.T, c *control.Client, subject string) (types []string) {
 	return types
 }
 
-// factTypes lists the types of the facts in one entry.
+// factTypes returns the types of the facts in one entry.
 func factTypes(t *testing.T, r control.Record) (types []string) {
 	t.Helper()
 	var entry struct {

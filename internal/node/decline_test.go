@@ -24,8 +24,8 @@ import (
 	"guild/nipreview"
 )
 
-// hasty is the specification's policy without its waits: the first review at once, and trust that follows each verdict
-// whole, as far on one day as on many, and is not put back to its mean, so that three failures take more than 0.3 of it.
+// hasty returns the specification's policy without its waits: the first review is immediate, trust follows each verdict
+// without a daily limit, and it is not restored to the mean, so that three failures subtract more than 0.3.
 func hasty() policy.Policy {
 	p := policy.Default()
 	p.Name = "hasty"
@@ -34,7 +34,7 @@ func hasty() policy.Policy {
 	return p
 }
 
-// strict judges a delivery by what echo is to leave in it.
+// strict judges a delivery by the output that echo must produce.
 func strict(_ context.Context, c judge.Case) (guild.Verdict, judge.Evidence, error) {
 	v := guild.Verdict{Outcome: guild.Failure, Strength: guild.Strong, Tier: "none", Expected: 1, Cause: "it says something else"}
 	if b, err := os.ReadFile(filepath.Join(c.Delivery, "delivery", "artifacts", "out.txt")); err == nil && string(b) == "hello" {
@@ -43,14 +43,14 @@ func strict(_ context.Context, c judge.Case) (guild.Verdict, judge.Evidence, err
 	return v, judge.Evidence("looked at"), nil
 }
 
-// declining is a customer that learns, the provider that it hires, and the relay between them.
+// declining has a customer that learns, its provider, and their relay.
 type declining struct {
 	*testing.T
 	url      string
 	identity key.Identity
 	customer *control.Client
 	provider nostr.PubKey
-	failing  atomic.Bool // the provider's worker
+	failing  atomic.Bool // the provider's worker fails
 	quit     chan struct{}
 }
 
@@ -86,7 +86,7 @@ func (m *declining) wantState(want guild.ProviderState) {
 	})
 }
 
-// wantTrust waits until the provider is trusted so far.
+// wantTrust waits until the provider has this trust.
 func (m *declining) wantTrust(want float64) {
 	m.Helper()
 	eventually(m.T, "its failures have been learned from", func() bool {
@@ -95,7 +95,7 @@ func (m *declining) wantTrust(want float64) {
 	})
 }
 
-// published waits until so many reviews are public, and returns them, the newest first.
+// published waits until that many reviews are public, and returns them, the newest first.
 func (m *declining) published(count int) (all []control.Review) {
 	m.Helper()
 	eventually(m.T, "reviews are public", func() bool {
@@ -106,7 +106,7 @@ func (m *declining) published(count int) (all []control.Review) {
 	return all
 }
 
-// decline has the provider do two jobs well and three badly.
+// decline lets the provider do two jobs well and three badly.
 func (m *declining) decline() {
 	m.Helper()
 	for range 2 {
@@ -124,8 +124,8 @@ func (m *declining) decline() {
 	}
 }
 
-// A provider that begins to fail is warned, reduced and suspended, one rung for each failure (section 3.4.2); then nobody
-// is left, and who hires is told why.
+// A provider that begins to fail is warned, reduced and suspended, one state for each failure (section 3.4.2). Then no
+// provider is left, and hiring reports why.
 func TestDecliningProvider(t *testing.T) {
 	m := newDeclining(t)
 	m.decline()
@@ -148,8 +148,8 @@ func TestDecliningProvider(t *testing.T) {
 	}
 }
 
-// A review is published first after the first verdicts, and again when trust has moved by more than 0.2 since (section
-// 4.3.3). Who follows the reviewer counts it; who does not has heard of it.
+// A review is published after the first verdicts, and again when trust has moved by more than 0.2 (section 4.3.3). A
+// follower of the reviewer counts it; another node only knows of it.
 func TestReviewReachesFollowers(t *testing.T) {
 	m := newDeclining(t)
 	reader := newPeer(t, m.url)
@@ -185,7 +185,7 @@ func TestReviewReachesFollowers(t *testing.T) {
 	}
 }
 
-// checkStored reads the reviews from the relay as anybody does: each as kind 2020, and the newest as kind 32020.
+// checkStored reads the reviews from the relay like any client: each as kind 2020, and the newest as kind 32020.
 func checkStored(t *testing.T, reader *peer, m *declining, newest control.Review) {
 	t.Helper()
 	var single, sets []nostr.Event
@@ -207,8 +207,8 @@ func checkStored(t *testing.T, reader *peer, m *declining, newest control.Review
 	}
 }
 
-// What was learned goes to the relay, sealed in a private message to the same key, and a new node with that key has the
-// same matrix.
+// The matrix is stored at the relay, encrypted in a private message to the node's own key. A new node with that key
+// restores the same matrix.
 func TestRestoreBackupFromRelay(t *testing.T) {
 	m := newDeclining(t)
 	reader := newPeer(t, m.url)

@@ -17,7 +17,7 @@ import (
 	"guild/internal/step/judge"
 )
 
-// tape keeps the facts that a node writes.
+// tape records the facts that a node writes.
 type tape struct{ entries chan fact.Entry }
 
 func newTape() tape { return tape{make(chan fact.Entry, 1000)} }
@@ -47,7 +47,7 @@ func until[F fact.Fact](t *testing.T, n tape, fits func(F) bool) (found F) {
 
 func whatever[F fact.Fact](F) bool { return true }
 
-// startNode runs a node on a relay until the test ends, and returns it once it is ready.
+// startNode runs a node with a relay until the test ends, and returns it once it is ready.
 func startNode(t *testing.T, relay string, change func(*Config)) *Node {
 	t.Helper()
 	dir, secret, ready := t.TempDir(), key.NewSecret(nostr.Generate()), make(chan struct{})
@@ -67,7 +67,8 @@ func startNode(t *testing.T, relay string, change func(*Config)) *Node {
 	return n
 }
 
-// A provider hears a verdict over a real relay; its owner objects; the customer judges again and tells the other verdict.
+// A provider receives a verdict over a real relay and its owner objects. The customer judges again and sends the new
+// verdict.
 func TestDispute(t *testing.T) {
 	url := startRelay(t)
 	theirs, ours := newTape(), newTape()

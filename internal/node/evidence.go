@@ -10,8 +10,8 @@ import (
 	"guild/seal"
 )
 
-// collector gathers the evidence of receipts. A receipt's event and the proof that it is in the journal, which sealer seals
-// for that if needed, are left out without an identity.
+// collector returns a collector for the evidence of receipts. sealer proves that a receipt is in the journal, and seals
+// the journal if needed. Without an identity, the event of a receipt and its proof are omitted.
 func (n *Node) collector(sealer *audit.Step) *evidence.Collector {
 	signer := n.signer()
 	c := evidence.Config{Journal: n.journal, Blobs: n.blobs, Signer: signer}
@@ -21,7 +21,7 @@ func (n *Node) collector(sealer *audit.Step) *evidence.Collector {
 			return []byte(p.Entry), p.Proof, p.Checkpoint, err
 		}
 	}
-	// Only a key on this machine can tell the key of one message; a remote signer cannot.
+	// Only a local key can derive the key of a single message; a remote signer cannot.
 	if k, ok := signer.(interface {
 		MessageKeys(payload string, with nostr.PubKey) ([]byte, error)
 	}); ok {

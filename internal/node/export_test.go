@@ -17,7 +17,7 @@ import (
 	"guild/verify"
 )
 
-// exports are the exports of jobs, each in a file.
+// exports stores the exports of jobs, each in a file.
 type exports struct {
 	dir string
 
@@ -29,10 +29,10 @@ func newExports(t *testing.T) *exports {
 	return &exports{dir: t.TempDir(), files: map[string]verify.Report{}}
 }
 
-// absences are the checks that nothing can be said about: nothing was paid, nothing was disputed, and reviews come later.
+// absences lists the checks without a result here: nothing was paid or disputed, and reviews come later.
 var absences = []string{"payment", "reviews", "supersedes"}
 
-// add exports the receipt of a job and checks it. Everything but the absences must be there, and hold.
+// add exports the receipt of a job and verifies it. All checks except the absences must pass.
 func (x *exports) add(t *testing.T, customer *control.Client, job control.Job) {
 	t.Helper()
 	packed, err := control.ReceiptExport.Call(t.Context(), customer, job.ID)
@@ -62,7 +62,7 @@ func (x *exports) add(t *testing.T, customer *control.Client, job control.Job) {
 	x.files[file] = report
 }
 
-// agree has the verifier that is written in Python check all exports, and compares line by line.
+// agree verifies all exports with the verifier that is written in Python, and compares the results line by line.
 func (x *exports) agree(t *testing.T) {
 	t.Helper()
 	var files []string
@@ -89,7 +89,7 @@ func (x *exports) agree(t *testing.T) {
 	}
 }
 
-// states is how each check came out, without words.
+// states returns the result of each check, without text.
 func states(r verify.Report) (s string) {
 	for _, c := range r.Checks {
 		s += fmt.Sprintf("%s: %s\n", c.Name, c.State)

@@ -26,7 +26,7 @@ import (
 	"guild/internal/step/work"
 )
 
-// seedVariable repeats a run: the seed of the run that failed is in its log.
+// seedVariable sets the seed, to repeat a failed run: its log has the seed.
 const seedVariable = "GUILD_FAULT_SEED"
 
 func seed(t *testing.T) uint64 {
@@ -42,10 +42,10 @@ func seed(t *testing.T) uint64 {
 	return s
 }
 
-// hostileWorld is a customer and three providers, who meet on two relays that cannot be trusted.
+// hostileWorld has a customer and three providers that communicate over two unreliable relays.
 type hostileWorld struct {
 	t         *testing.T
-	mix       faulttest.Mix // what the relays do wrong
+	mix       faulttest.Mix // the faults of the relays
 	ledger    *ledger
 	relays    [2]*faulttest.Relay
 	customer  *control.Client
@@ -53,8 +53,8 @@ type hostileWorld struct {
 	keys      []string // of the providers, in hex
 }
 
-// impatient are waits that suit a test: what is lost is missed soon, and who is slow is not taken for silent. Where relays
-// end connections nothing is lost, but one that ends many is left alone for up to a minute, by each side.
+// impatient sets short waits: losses are noticed soon, but a slow provider is not taken for silent. With faults that
+// end connections nothing is lost; but each side avoids a relay that ends many of them for up to a minute.
 func impatient(c *Config, mix faulttest.Mix) {
 	silence := 10 * time.Second
 	if max(mix[faulttest.Disconnect], mix[faulttest.Cut]) >= 0.01 {
@@ -69,14 +69,14 @@ func impatient(c *Config, mix faulttest.Mix) {
 	c.Log = slog.New(slog.DiscardHandler)
 }
 
-// newHostileWorld starts everything, with relays that behave until hireAll has them commit their faults.
+// newHostileWorld starts all nodes. The relays commit no faults until hireAll.
 func newHostileWorld(t *testing.T, asked int, seed uint64, mix faulttest.Mix, do func(ctx context.Context, a work.Assignment) error) *hostileWorld {
 	w := &hostileWorld{t: t, mix: mix, ledger: newLedger(asked)}
 	for i := range w.relays {
 		w.relays[i] = faulttest.Start(t, startRelay(t), seed+uint64(i))
 	}
 	for i := range 3 {
-		first, second := w.relays[i%2].URL(), w.relays[1-i%2].URL() // they do not all like the same one best
+		first, second := w.relays[i%2].URL(), w.relays[1-i%2].URL() // the providers do not all prefer the same relay
 		c, key := start(t, first, func(c *Config) {
 			impatient(c, mix)
 			c.Relays, c.Appended = []string{first, second}, w.ledger.enter
@@ -99,7 +99,7 @@ func newHostileWorld(t *testing.T, asked int, seed uint64, mix faulttest.Mix, do
 	return w
 }
 
-// compare is an honest judge: what was delivered is what was asked for, or it is not.
+// compare is an honest judge: it checks that the delivery is what was asked for.
 func (w *hostileWorld) compare(_ context.Context, c judge.Case) (guild.Verdict, judge.Evidence, error) {
 	read := func(parts ...string) string {
 		b, err := os.ReadFile(filepath.Join(parts...))
@@ -118,14 +118,14 @@ func (w *hostileWorld) compare(_ context.Context, c judge.Case) (guild.Verdict, 
 	return guild.Verdict{Outcome: guild.Success, Score: guild.Micro, Strength: guild.Strong, Tier: "none", Expected: 1, Passed: 1}, judge.Evidence("compared"), nil
 }
 
-// hireAll opens all jobs, a few at a time, and follows each to its end. Every provider is the first choice of a
-// third of them, and the others are named too: it is not their standing that is tried here.
+// hireAll opens all jobs, a few at a time, and follows each to its end. Each provider is the first choice of a third of
+// them, and the others are named too, because this test is not about routing.
 func (w *hostileWorld) hireAll() {
 	w.t.Helper()
 	for _, r := range w.relays {
 		r.Set(w.mix)
 	}
-	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Minute) // many times what it takes on a slow machine
+	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Minute) // many times the usual duration on a slow machine
 	defer cancel()
 	var all errgroup.Group
 	all.SetLimit(24)
@@ -153,7 +153,7 @@ func (w *hostileWorld) hireAll() {
 	}
 }
 
-// settle lets the relays behave again and waits until the providers are done. Then it takes stock.
+// settle stops the faults and waits until the providers are done. Then it collects the results.
 func (w *hostileWorld) settle() {
 	w.t.Helper()
 	for _, r := range w.relays {
@@ -193,7 +193,7 @@ func (w *hostileWorld) busy() (what []string) {
 		what = append(what, fmt.Sprintf("%d jobs", n))
 	}
 	for _, effect := range s.Parked {
-		if !strings.HasPrefix(effect, "publish ") { // a request or a deletion that no relay would take: that is said, and not waited for
+		if !strings.HasPrefix(effect, "publish ") { // a request or deletion that no relay accepted: it is reported, not waited for
 			what = append(what, effect)
 		}
 	}
@@ -214,7 +214,7 @@ func (w *hostileWorld) status(c *control.Client) control.Status {
 	return s
 }
 
-// committed counts the faults of both relays.
+// committed returns the number of faults of both relays.
 func (w *hostileWorld) committed() map[faulttest.Fault]int {
 	all := map[faulttest.Fault]int{}
 	for _, r := range w.relays {
@@ -225,7 +225,7 @@ func (w *hostileWorld) committed() map[faulttest.Fault]int {
 	return all
 }
 
-// row is a line of the table.
+// row returns a line of the table.
 func (w *hostileWorld) row(name string, took time.Duration) string {
 	endings, attempts, dropped := w.ledger.endings(), 0, map[string]int{}
 	for _, job := range w.ledger.jobs {
@@ -245,9 +245,8 @@ func (w *hostileWorld) row(name string, took time.Duration) string {
 		attempts-w.ledger.asked, took.Seconds(), counts(dropped))
 }
 
-// harsh is how probable each fault is when it is alone, mild when it is one of all. A relay that ends one connection
-// after another within seconds is left alone for up to a minute: more of that would show how long a job may wait, which
-// is known.
+// harsh returns the probability of a fault that is alone, mild that of one among all. A relay that ends several
+// connections within seconds is avoided for up to a minute; higher probabilities would only measure that wait.
 func harsh(f faulttest.Fault) float64 {
 	switch f {
 	case faulttest.Disconnect, faulttest.Cut:
@@ -262,7 +261,7 @@ func mild(f faulttest.Fault) float64 {
 	switch f {
 	case faulttest.Disconnect, faulttest.Cut:
 		return 0.001
-	case faulttest.Ignore, faulttest.Withhold: // there is little that they can befall
+	case faulttest.Ignore, faulttest.Withhold: // they have few opportunities
 		return 0.125
 	case faulttest.Auth:
 		return 0.5
@@ -270,7 +269,7 @@ func mild(f faulttest.Fault) float64 {
 	return 0.03
 }
 
-// TestFaultyRelays tries each fault alone, and all of them together.
+// TestFaultyRelays runs each fault alone, and all of them together.
 func TestFaultyRelays(t *testing.T) {
 	base := seed(t)
 	var mu sync.Mutex
@@ -301,7 +300,7 @@ func TestFaultyRelays(t *testing.T) {
 		names = append(names, string(f))
 		all[f] = mild(f)
 	}
-	var tries errgroup.Group // the tries mostly wait, so more of them go on at a time than there are processors
+	var tries errgroup.Group // the runs mostly wait, so more of them run at once than there are processors
 	tries.SetLimit(6)
 	tries.Go(func() error { try(t, "all", 200, all); return nil })
 	tries.Go(func() error { try(t, "none", 40, nil); return nil })
@@ -321,7 +320,7 @@ func TestFaultyRelays(t *testing.T) {
 	t.Logf("what became of jobs on hostile relays:\n%s", &table)
 }
 
-// TestLedgerFindsSecondRun shows that the test above can fail.
+// TestLedgerFindsSecondRun checks that the previous test can fail.
 func TestLedgerFindsSecondRun(t *testing.T) {
 	t.Parallel()
 	var w *hostileWorld

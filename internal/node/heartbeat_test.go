@@ -9,8 +9,8 @@ import (
 	"guild/internal/control"
 )
 
-// TestSilentWorkerKeepsItsJob has a worker say nothing for twelve minutes, and another request wait for it all that
-// time. A customer's patience with silence is five minutes, and one more for each word that comes later.
+// TestSilentWorkerKeepsItsJob has a worker without output for twelve minutes, while another request waits. A customer
+// waits five minutes for the first feedback, and one minute after each later one.
 func TestSilentWorkerKeepsItsJob(t *testing.T) {
 	t.Parallel()
 	url := startRelay(t)

@@ -10,7 +10,7 @@ import (
 	routing "guild/internal/market/route"
 )
 
-// hiringMarket is a jobs.Market.
+// hiringMarket implements jobs.Market.
 type hiringMarket struct{ *Node }
 
 func (m hiringMarket) Offers(task string, kind int) []guild.Offer {
@@ -23,7 +23,7 @@ func (m hiringMarket) Measured(s guild.Service, now time.Time) routing.Measured 
 	return m.folds.observed.Routing(s, now)
 }
 
-// hiringNetwork is a jobs.Network.
+// hiringNetwork implements jobs.Network.
 type hiringNetwork struct{ *Node }
 
 func (n hiringNetwork) Publish(ctx context.Context, e guild.Verified, relays []string) error {

@@ -30,16 +30,16 @@ import (
 // canonical is the variant that must be accepted.
 const canonical = "canonical"
 
-// TestHumanEval hires for every problem of HumanEval and every variant
-// of its solution: over a relay, from a provider in a process of its own ("guild work" with a shell script), with
-// the judge in earnest. What the canonical solutions came to is exported, and verified twice: by us, and by a program
-// that somebody could have written who has docs/VERIFY.md alone. With -short it is the canonical solutions alone.
+// TestHumanEval hires for every problem of HumanEval and every variant of its solution: over a relay, from a provider
+// in another process ("guild work" with a shell script), with the real judge. The jobs of the canonical solutions are
+// exported and verified twice: by this program, and by one that is written from docs/VERIFY.md alone. With -short it
+// runs only the canonical solutions.
 func TestHumanEval(t *testing.T) {
 	needSandbox(t)
 	relay := startRelay(t)
 	customer, _ := start(t, relay, func(c *Config) {
 		c.Examine = nil
-		c.Hiring.Limits.PerMinute = 10_000 // one provider is asked for all solutions of a sort
+		c.Hiring.Limits.PerMinute = 10_000 // one provider is asked for all solutions of a variant
 	})
 	market := openMarket(t, relay)
 	awaitProviders(t, customer, len(market.providers))
@@ -67,7 +67,7 @@ func TestHumanEval(t *testing.T) {
 	}
 }
 
-// needSandbox fails the test where nothing can be judged, and says what to do about it.
+// needSandbox fails the test if there is no sandbox, and says what to do.
 func needSandbox(t *testing.T) {
 	t.Helper()
 	_, _, err := tiers.Best(t.Context())
@@ -78,7 +78,7 @@ func needSandbox(t *testing.T) {
 	}
 }
 
-// market is one provider process for each variant of a solution.
+// market has one provider process for each variant of a solution.
 type market struct {
 	problems  []humaneval.Problem
 	providers map[string]string // variant → npub
@@ -100,7 +100,7 @@ func openMarket(t *testing.T, relay string) market {
 	return m
 }
 
-// build builds guild itself.
+// build builds the guild program.
 func build(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "guild")
@@ -111,7 +111,7 @@ func build(t *testing.T) string {
 	return program
 }
 
-// workerScript is the shell script of the examples that looks a request up in a directory of solutions.
+// workerScript returns the example script that finds the solution of a request in a directory.
 func workerScript(t *testing.T) string {
 	t.Helper()
 	script, err := filepath.Abs("../../examples/workers/able")
@@ -121,7 +121,7 @@ func workerScript(t *testing.T) string {
 	return script
 }
 
-// writeSolutions lays out what each variant delivers, as DIR/<bundle id>/solution.py.
+// writeSolutions writes what each variant delivers, as DIR/<bundle id>/solution.py.
 func (m market) writeSolutions(t *testing.T) (dirs map[string]string) {
 	t.Helper()
 	dirs = map[string]string{}
@@ -148,7 +148,7 @@ func solution(p humaneval.Problem, variant string) string {
 	return p.Mutants()[variant]
 }
 
-// variants lists what is hired for; the endless loops take longest and come last.
+// variants returns the variants to hire for; the endless loops take longest and are last.
 func variants() []string {
 	if testing.Short() {
 		return []string{canonical}
@@ -160,7 +160,7 @@ func variants() []string {
 func startProvider(t *testing.T, program, relay string, args ...string) (npub string) {
 	t.Helper()
 	home := t.TempDir()
-	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "GUILD_WORK_PER_MINUTE=0"} // one customer asks for all at once
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "GUILD_WORK_PER_MINUTE=0"} // one customer sends all requests at once
 	made := exec.CommandContext(t.Context(), program, "init", "--home", home, "--json")
 	made.Env = env
 	out, err := made.Output()
@@ -186,7 +186,7 @@ func startProvider(t *testing.T, program, relay string, args ...string) (npub st
 	return identity.Npub
 }
 
-// awaitProviders waits until a customer has seen so many services announced.
+// awaitProviders waits until a customer knows n announced services.
 func awaitProviders(t *testing.T, customer *control.Client, n int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d services are announced", n), func() bool {
@@ -195,14 +195,14 @@ func awaitProviders(t *testing.T, customer *control.Client, n int) {
 	})
 }
 
-// check is one job whose end is known.
+// check is a job with a known result.
 type check struct {
 	problem humaneval.Problem
 	variant string
 	bundle  []byte
 }
 
-// checks lists all jobs. The endless loops are spread among the others, so that the judge always has both.
+// checks returns all jobs. The endless loops are spread among the others, so that the judge always has both.
 func (m market) checks(t *testing.T) []check {
 	t.Helper()
 	var all []check
@@ -242,7 +242,7 @@ func (c check) run(t *testing.T, customer *control.Client, provider string) cont
 	return job
 }
 
-// want is what the judge must come to.
+// want returns the verdicts that the judge may reach.
 func (c check) want() []guild.Outcome {
 	switch c.variant {
 	case canonical:
@@ -261,11 +261,11 @@ func (c check) ending() guild.Ending {
 	return guild.JobRejected
 }
 
-// tally counts the checks.
+// tally counts the results of the checks.
 type tally struct {
 	mu             sync.Mutex
 	passed, failed int
-	longest        int64 // ms of processor time of a canonical run
+	longest        int64 // processor time of the longest canonical run, in ms
 }
 
 func (y *tally) add(t *testing.T, c check, job control.Job) {

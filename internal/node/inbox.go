@@ -19,25 +19,25 @@ import (
 
 // Limits of the inbox.
 const (
-	maxWaiting   = 256 // private messages that wait to be read
-	maxStrangers = 60  // messages of keys without dealings with us that are read in a minute
+	maxWaiting   = 256 // private messages in the queue
+	maxStrangers = 60  // messages of unknown keys read per minute
 	shortWait    = time.Second
-	longestWait  = time.Minute // between tries while the signer does not answer
+	longestWait  = time.Minute // maximum wait between tries while the signer does not answer
 )
 
-// inbox holds the private messages that wait to be read. The signer is asked twice to read one, and a remote signer may
-// take long, so no other event waits for that. A message that waits when the process ends comes again: relays are read two
-// days back for private messages.
+// inbox queues private messages for decryption. The signer is called twice for each, and a remote signer may be slow;
+// so decryption has its own goroutine and delays no other event. A message that is queued when the process ends is
+// received again, because the subscription reads two more days back for private messages.
 type inbox struct {
 	read  func(context.Context, guild.Verified) error
-	done  func(ctx context.Context, from string, v guild.Verified, err error) // gets what came of a message
+	done  func(ctx context.Context, from string, v guild.Verified, err error) // receives the result of reading a message
 	log   *slog.Logger
-	added chan struct{} // has room for one
+	added chan struct{} // has a capacity of one
 
 	mu        sync.Mutex
 	waiting   []message // the oldest first
 	minute    int64     // Unix time in minutes
-	strangers int       // read in it
+	strangers int       // strangers' messages read in that minute
 }
 
 // message is a private message and the relay that it came from.
@@ -46,7 +46,8 @@ type message struct {
 	v    guild.Verified
 }
 
-// put adds a message. If too many wait, the oldest is dropped, whoever it is from: that is unknown until it is read.
+// put queues a message. If the queue is full, the oldest message is dropped. It cannot prefer known senders, because
+// the sender is unknown until a message is decrypted.
 func (b *inbox) put(ctx context.Context, from string, v guild.Verified) error {
 	b.mu.Lock()
 	b.waiting = append(b.waiting, message{from, v})
@@ -63,7 +64,8 @@ func (b *inbox) put(ctx context.Context, from string, v guild.Verified) error {
 	return nil
 }
 
-// run reads one message after the other until ctx ends. A message that cannot be read now is tried again after all others.
+// run reads one message after another until ctx ends. A message that cannot be read at the moment goes to the end of
+// the queue, and the next try waits.
 func (b *inbox) run(ctx context.Context) error {
 	for wait := shortWait; ctx.Err() == nil; {
 		next, ok := b.take()
@@ -75,7 +77,7 @@ func (b *inbox) run(ctx context.Context) error {
 			continue
 		}
 		err := b.read(ctx, next.v)
-		// The signer, or the journal, will work again; any other error is about the message.
+		// These errors end by themselves when the signer or the journal works again; any other error is about the message.
 		if !errors.Is(err, bunker.ErrNoAnswer) && !errors.Is(err, relay.ErrNoRelay) && !unrecordable(err) {
 			b.done(ctx, next.from, next.v, err)
 			wait = shortWait
@@ -105,7 +107,7 @@ func (b *inbox) take() (next message, ok bool) {
 	return next, true
 }
 
-// admits counts a stranger's message, and reports whether it is within the limit of its minute.
+// admits counts a message of a stranger, and reports whether it is within the limit for this minute.
 func (b *inbox) admits(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,10 +118,10 @@ func (b *inbox) admits(now time.Time) bool {
 	return b.strangers <= maxStrangers
 }
 
-// readMessage opens a private message to us and hands it to the step that its content is for. Our own messages to
-// ourselves are backups, which are read when they are asked for.
+// readMessage decrypts a private message and passes it to the step for its content. Messages from ourselves are
+// backups, which are read only on request.
 func (n *Node) readMessage(ctx context.Context, v guild.Verified) error {
-	// Known peers are read always, strangers up to a rate limit.
+	// Accept known peers always, strangers up to a rate limit.
 	admits := func(p nostr.PubKey) bool {
 		return p == n.pubkey || n.folds.customers.Of(p).Asked > 0 || n.folds.partners.Deals(p) || n.inbox.admits(n.c.Now())
 	}
@@ -136,14 +138,14 @@ func (n *Node) readMessage(ctx context.Context, v guild.Verified) error {
 	return n.mail.Read(ctx, m.From, m.ID, m.Reply, m.Content)
 }
 
-// How many keys' inbox relays are remembered, for how long, and how long they are looked for.
+// Limits on the cache of inbox relays: number of keys, age of an entry, and duration of a query.
 const (
 	maxInboxes  = 4096
 	inboxAge    = time.Hour
 	inboxSearch = 5 * time.Second
 )
 
-// inboxRelays remembers at which relays others read private messages (NIP-17, kind 10050).
+// inboxRelays caches the relays where others read private messages (NIP-17, kind 10050).
 type inboxRelays struct {
 	mu    sync.Mutex
 	known map[nostr.PubKey]inboxList
@@ -151,7 +153,7 @@ type inboxRelays struct {
 
 type inboxList struct {
 	relays []string
-	at     time.Time // when our relays were asked
+	at     time.Time // time of the query
 }
 
 func (r *inboxRelays) get(p nostr.PubKey, now time.Time) (inboxList, bool) {
@@ -170,8 +172,8 @@ func (r *inboxRelays) set(p nostr.PubKey, l inboxList) {
 	r.known[p] = l
 }
 
-// inboxRelaysOf returns the relays where p reads private messages, as far as our relays know. If they cannot be asked now,
-// they are with the next message.
+// inboxRelaysOf returns the relays where p reads private messages, if our relays know them. A failed query is not
+// cached, so the next message repeats it.
 func (n *Node) inboxRelaysOf(ctx context.Context, p nostr.PubKey) []string {
 	now := n.c.Now()
 	if l, ok := n.inboxRelays.get(p, now); ok {
@@ -184,7 +186,7 @@ func (n *Node) inboxRelaysOf(ctx context.Context, p nostr.PubKey) []string {
 		return nil
 	}
 	l := inboxList{at: now}
-	if len(found) > 0 { // the newest first
+	if len(found) > 0 { // sorted, the newest first
 		l.relays = dm.Relays(found[0].Event())
 	}
 	n.inboxRelays.set(p, l)

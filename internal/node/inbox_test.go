@@ -19,11 +19,11 @@ import (
 	"guild/internal/hand/key"
 )
 
-// testInbox is an inbox and what came of the messages in it, by their content.
+// testInbox records what happened to the messages of an inbox, by their content.
 type testInbox struct {
 	*inbox
 	mu      sync.Mutex
-	silent  int // how many more times the signer will not answer
+	silent  int // number of further calls that the signer does not answer
 	read    []string
 	dropped []string
 }
@@ -71,7 +71,7 @@ func (m *testInbox) gets(t *testing.T, content string) {
 
 func TestMessagesWaitForTheSigner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newTestInbox(20) // for some quarter of an hour
+		m := newTestInbox(20) // about a quarter of an hour
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- m.run(ctx) }()
@@ -110,7 +110,7 @@ func TestFullInboxDropsOldest(t *testing.T) {
 
 func TestStrangersMessageLimit(t *testing.T) {
 	m, now, read := newTestInbox(0), time.Unix(1_790_000_000, 0).Truncate(time.Minute), 0
-	for n := range 300 { // in two minutes
+	for n := range 300 { // within two minutes
 		if m.admits(now.Add(time.Duration(n) * 400 * time.Millisecond)) {
 			read++
 		}
@@ -120,7 +120,7 @@ func TestStrangersMessageLimit(t *testing.T) {
 	}
 }
 
-// slowSigner is a signer elsewhere that takes very long to find out that junk is nothing.
+// slowSigner is a remote signer that takes very long for messages that it cannot decrypt.
 type slowSigner struct {
 	*key.Signer
 	asked chan struct{}
@@ -138,8 +138,8 @@ func (s slowSigner) Decrypt(ctx context.Context, text string, from nostr.PubKey)
 	return "", ctx.Err()
 }
 
-// A stranger sends what nobody can read, to a node whose signer takes its time to find that out. The result of a job comes
-// on the same connection behind it.
+// A stranger sends undecryptable messages to a node with a slow signer. The result of a job arrives on the same
+// connection behind them.
 func TestSlowSignerDelaysNoEvents(t *testing.T) {
 	t.Parallel()
 	url := startRelay(t)

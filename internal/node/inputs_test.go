@@ -17,7 +17,7 @@ import (
 	"guild/nip90"
 )
 
-// A customer that knows NIP-90 alone, over a real relay: its inputs are brought, and its answer is plain.
+// A customer that implements only NIP-90, over a real relay: its inputs are fetched, and it gets a plain answer.
 func TestPlainCustomer(t *testing.T) {
 	url := startRelay(t)
 	join := func(_ context.Context, a work.Assignment) error {
@@ -96,7 +96,7 @@ func TestRecommendationsAreKept(t *testing.T) {
 	two.announce()
 	awaitProviders(t, client, 2)
 	var events []string
-	for i, p := range []*peer{one, two, two} { // in one second
+	for i, p := range []*peer{one, two, two} { // within one second
 		all, err := control.RecommendProvider.Call(t.Context(), client, control.Recommend{Provider: p.pubkey.Hex()})
 		if err != nil || len(all) != 1 || all[0].Kind != 5000 || all[0].D != "echo" || all[0].Others != min(i, 1) {
 			t.Fatalf("%+v, %v", all, err)

@@ -10,13 +10,13 @@ import (
 	"guild/internal/hand/blob"
 )
 
-// Inspect opens the data of a stopped node to look at: no relay is asked, and nothing due is done. The client answers
-// everything that needs no running node. close unlocks the directory.
+// Inspect opens the data of a stopped node for reading: it connects to no relay and performs no effects. The client
+// answers every request that needs no running node. close unlocks the directory.
 func Inspect(ctx context.Context, c Config) (client *control.Client, close func() error, err error) {
 	return inspect(ctx, c, true)
 }
 
-// InspectJournal is Inspect for the journal alone: what others published is not read.
+// InspectJournal does the same as Inspect, but does not load data that others published.
 func InspectJournal(ctx context.Context, c Config) (client *control.Client, close func() error, err error) {
 	return inspect(ctx, c, false)
 }

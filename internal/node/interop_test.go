@@ -49,7 +49,7 @@ import (
 //
 // The rest of what is known of others (pusher-js, TENEX) is not of relays and jobs.
 
-// program is one of the programs in interop.
+// program is a running program of interop.
 type program struct {
 	t     *testing.T
 	name  string
@@ -76,7 +76,7 @@ func startProgram(t *testing.T, name string, config any) *program {
 	if there, err := os.ReadFile(filepath.Join(packages, "installed")); err != nil || !bytes.Equal(there, wanted) {
 		t.Fatalf("nostr-tools and NDK are not there in the versions of interop/package-lock.json: %s", hint)
 	}
-	dir := t.TempDir() // modules are looked for beside the program
+	dir := t.TempDir() // Node.js looks for modules beside the program
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "interop"))); err != nil {
 		t.Fatal(err)
 	}
@@ -117,11 +117,11 @@ func (p *program) run(command *exec.Cmd) {
 		}
 	})
 	p.t.Cleanup(func() {
-		in.Close() // that is how it is told to leave
+		in.Close() // closing its input tells it to end
 		kill := time.AfterFunc(10*time.Second, func() { command.Process.Kill() })
 		defer kill.Stop()
 		go func() {
-			for range p.lines { // nobody reads on
+			for range p.lines { // discard the remaining output
 			}
 		}()
 		reading.Wait()
@@ -131,7 +131,7 @@ func (p *program) run(command *exec.Cmd) {
 	})
 }
 
-// next reads the next thing that the program says. What it says went wrong ends the test.
+// next reads the next line of the program's output. A reported error ends the test.
 func (p *program) next(into any) {
 	p.t.Helper()
 	select {
@@ -151,8 +151,8 @@ func (p *program) next(into any) {
 	}
 }
 
-// upper is a worker that delivers in capitals what it finds: the file of a bundle, or the first input of a request
-// that came without one.
+// upper is a worker that delivers its input in capitals: the file of a bundle, or the first input of a request without
+// one.
 func upper(ctx context.Context, a work.Assignment) error {
 	a.Say("halfway there")
 	found := ""
@@ -172,19 +172,19 @@ func upper(ctx context.Context, a work.Assignment) error {
 	return os.WriteFile(filepath.Join(a.Delivery, "out.txt"), bytes.ToUpper(b), 0o644)
 }
 
-// wish is a request as a customer's program is to publish it.
+// wish is a request for a customer's program to publish.
 type wish struct {
 	Name       string     `json:"name"`
 	Kind       int        `json:"kind"`
 	Tags       [][]string `json:"tags"`
 	Encryption string     `json:"encryption,omitempty"`
 
-	want   string // the result, in clear
-	bundle bool   // it is a delivery
-	fails  string // the reason, if it is to be refused
+	want   string // the result in clear
+	bundle bool   // the result is a delivery bundle
+	fails  string // the reason, if it must be refused
 }
 
-// answersTo is what a customer's program heard on a wish.
+// answersTo holds what a customer's program received for a wish.
 type answersTo struct {
 	Name    string
 	Answers []answer
@@ -193,10 +193,10 @@ type answersTo struct {
 type answer struct {
 	Kind      int
 	Tags      [][]string
-	Raw       string // the content as it came
-	Content   string // opened
-	Status    string // NDK's reading of it
-	Request   string // likewise
+	Raw       string // content as received
+	Content   string // decrypted content
+	Status    string // status as NDK parses it
+	Request   string // request as NDK parses it
 	Encrypted bool
 }
 
@@ -209,7 +209,7 @@ func (a answer) tag(name string) string {
 	return ""
 }
 
-// wishes are what each customer asks for.
+// wishes returns the requests of each customer.
 func wishes(t *testing.T, encryptions ...string) (all []wish) {
 	t.Helper()
 	for _, encryption := range encryptions {
@@ -264,7 +264,7 @@ func TestForeignCustomers(t *testing.T) {
 	}
 }
 
-// check compares what a customer heard with what it asked for.
+// check compares the answers with the wish.
 func (w wish) check(t *testing.T, heard []answer) {
 	t.Helper()
 	if len(heard) == 0 {
@@ -298,7 +298,7 @@ func (w wish) check(t *testing.T, heard []answer) {
 	}
 }
 
-// delivered is the one file of a delivery.
+// delivered returns the one file of a delivery.
 func delivered(t *testing.T, content string) string {
 	t.Helper()
 	p, err := nip90.DecodeParcel(content)
@@ -316,16 +316,16 @@ func delivered(t *testing.T, content string) string {
 	return string(file)
 }
 
-// stranger is a provider of somebody else's making, and how a job that it gets is to come out.
+// stranger is a provider of another implementation, with the expected result of a job.
 type stranger struct {
 	persona   string
-	encrypted bool        // it gets its request encrypted
+	encrypted bool        // it gets an encrypted request
 	state     guild.State // of the attempt
-	reason    string      // of the attempt, in part
-	fault     bool        // it is held against it
-	later     bool        // it is no failure: another time
-	bid       bool        // it says which bid it saw
-	progress  int         // feedback that is kept
+	reason    string      // part of the attempt's reason
+	fault     bool        // the attempt counts against it
+	later     bool        // not a failure; it may be asked later
+	bid       bool        // it reports the bid that it saw
+	progress  int         // number of feedback events that are kept
 }
 
 func TestForeignProviders(t *testing.T) {
@@ -386,12 +386,12 @@ func (p *program) meet() map[string]string {
 	}
 }
 
-// try hires one provider, and looks at how that came out.
+// try hires one provider, and checks the result.
 func (s stranger) try(t *testing.T, customer *control.Client, providers *program, key string) {
 	t.Helper()
 	began, timeout := time.Now(), time.Minute
 	if s.later {
-		timeout = 10 * time.Second // it would be asked again after a minute
+		timeout = 10 * time.Second // the customer would wait a minute before it asks again
 	}
 	id := open(t, customer, bundleOf(t, []byte("hello, "+s.persona)), control.Hire{
 		Providers: []string{key}, Bid: 50_000, Timeout: timeout.Milliseconds(), Tries: 1,
@@ -434,7 +434,7 @@ func (s stranger) try(t *testing.T, customer *control.Client, providers *program
 
 type refusal struct{ Fault, Later bool }
 
-// facts finds in the journal how an attempt was refused, and how often its provider said how it goes.
+// facts returns how an attempt was refused, according to the journal, and the number of progress reports.
 func (s stranger) facts(t *testing.T, customer *control.Client, id string) (r refusal, progressed int) {
 	t.Helper()
 	for record, err := range control.Entries.Lines(t.Context(), customer, "", "job."+id) {
@@ -462,7 +462,7 @@ func (s stranger) facts(t *testing.T, customer *control.Client, id string) (r re
 	return r, progressed
 }
 
-// examineCapitals is a judge that accepts the bundle's file in capitals, in whatever file it is delivered.
+// examineCapitals is a judge that accepts the bundle's file in capitals, under any file name.
 func examineCapitals(_ context.Context, c judge.Case) (guild.Verdict, judge.Evidence, error) {
 	asked, err := os.ReadFile(filepath.Join(c.Bundle, "files", "in.txt"))
 	if err != nil {

@@ -40,14 +40,15 @@ import (
 
 func TestMain(m *testing.M) { journaltest.Main(m) }
 
-// everyDeath has the node die after each single entry, with and without a snapshot before. Otherwise a few are chosen.
+// everyDeath makes the test kill the node after each single entry, with and without a snapshot before it. Otherwise a
+// sample is chosen.
 const everyDeath = "GUILD_EVERY_DEATH"
 
-// deaths is how many are chosen.
+// deaths is the size of the sample.
 const deaths = 15
 
-// learner is a node of which only the jobs, their judge and the relays are played by the test: everything that learns
-// from them is the real thing on the real journal.
+// learner is a node in which the test replaces only the jobs, their judge and the relays. Everything that learns from
+// them is real, with a real journal.
 type learner struct {
 	*testing.T
 	*Node
@@ -56,7 +57,7 @@ type learner struct {
 	server *server
 }
 
-// server keeps blobs. It outlives a process.
+// server stores blobs. It outlives a process.
 type server struct {
 	mu    sync.Mutex
 	blobs map[guild.Hash][]byte
@@ -80,7 +81,7 @@ func (s *server) fetch(_ context.Context, _ []string, hash guild.Hash) ([]byte, 
 
 const taskLearned, otherTask = "python", "go"
 
-// newLearner opens a node in a directory. Nothing is due before it runs.
+// newLearner opens a node in a directory. Nothing runs until run.
 func newLearner(t *testing.T, dir string, server *server) *learner {
 	t.Helper()
 	secret := key.NewSecret(nostr.SecretKey{31: 1})
@@ -128,10 +129,10 @@ func (l *learner) openSteps() {
 	l.steps = []due.Source{l.trust.Due, l.partners.Due, l.meet.Due, l.variables.Due, l.review.Due, l.mail.Due, l.backup.Due}
 }
 
-// take is a relay that takes everything.
+// take is a relay that accepts every event.
 func (l *learner) take(context.Context, guild.Verified, []string) error { return nil }
 
-// run has everything decided that is due, until the test or the process ends.
+// run executes everything that is due, until the test or the process ends.
 func (l *learner) run() {
 	runner := due.Runner{Journal: l.journal, Claims: l.claims, Node: "learner", Now: time.Now, Sources: l.steps, Log: l.c.Log}
 	ctx, cancel := context.WithCancel(l.Context())
@@ -140,7 +141,7 @@ func (l *learner) run() {
 	l.stop = func() { cancel(); <-done }
 }
 
-// close ends the process in order, and is all there is to be waited for.
+// end stops the process in order, and waits for it.
 func (l *learner) end() {
 	l.Helper()
 	if l.stop != nil {
@@ -151,7 +152,7 @@ func (l *learner) end() {
 	}
 }
 
-// bench is a benchmark job, played to its end in one decision: what a meeting is learned from.
+// bench runs a benchmark job to its end in one decision. Meetings learn from it.
 func (l *learner) bench(_ context.Context, r meet.Run) error {
 	attempt := nostr.ID(sha256.Sum256(r.Job[:]))
 	return l.journal.Do(l.Context(), fact.JobSubject(r.Job), "", func(tx *journal.Tx) error {
@@ -175,7 +176,7 @@ func learnedService(n byte) guild.Service {
 	return guild.Service{PubKey: learnedProvider(n).PubKey(), D: "runner"}
 }
 
-// hear has the announcements of four providers come in. They are no facts: a node hears them again.
+// hear delivers the announcements of four providers. They are not facts, so a restarted node hears them again.
 func (l *learner) hear(at time.Time) {
 	l.Helper()
 	for n := byte(1); n <= 4; n++ {
@@ -192,13 +193,13 @@ func (l *learner) hear(at time.Time) {
 	}
 }
 
-// deed is one thing that happens from outside, at its time. It may be done again where the process died during it.
+// deed is one external event, at a time. It may be repeated if the process died during it.
 type deed struct {
-	at time.Duration // since the beginning
+	at time.Duration // since the start
 	do func(l *learner) error
 }
 
-// course is everything that is to happen.
+// course is a sequence of deeds.
 type course struct {
 	deeds []deed
 	at    time.Duration
@@ -210,17 +211,17 @@ func (c *course) then(after time.Duration, do func(l *learner) error) {
 	c.deeds = append(c.deeds, deed{c.at, do})
 }
 
-// decides is a deed of one decision under the guard of a job.
+// decides adds a deed that is one decision under the guard of a job.
 func (c *course) decides(after time.Duration, job guild.JobID, facts ...fact.Fact) {
 	c.then(after, func(l *learner) error {
 		return l.journal.Do(l.Context(), fact.JobSubject(job), deedCause, func(tx *journal.Tx) error { tx.Append(facts...); return nil })
 	})
 }
 
-// deedCause marks the entries of what happens from outside.
+// deedCause marks the entries of external events.
 const deedCause = "deed"
 
-// job is one job for a service, which ends as the facts say.
+// job adds a job for a service, which ends with the given facts.
 func (c *course) job(task string, s guild.Service, ending guild.Ending, life ...func(nostr.ID) fact.Fact) (guild.JobID, nostr.ID) {
 	c.jobs++
 	job, attempt := guild.JobID{7, c.jobs}, nostr.ID{7, c.jobs}
@@ -235,7 +236,7 @@ func (c *course) job(task string, s guild.Service, ending guild.Ending, life ...
 	return job, attempt
 }
 
-// meets is a meeting that a person asks for. Whom a node meets by itself, and when, is another question.
+// meets adds a meeting that a person requests. Automatic meetings are tested elsewhere.
 func (c *course) meets(s guild.Service) {
 	c.then(10*time.Minute, func(l *learner) error {
 		_, err := l.meet.Begin(l.Context(), s, taskLearned, "standard", nil)
@@ -260,9 +261,9 @@ func unheardOf(id nostr.ID) fact.Fact {
 	return fact.AttemptExpired{Attempt: id, Reason: "nothing in time", Silent: true}
 }
 
-// learning is the course: meetings, successes, timeouts, a success that takes a decrease back, three changes in the wrong
-// direction, the owner's word and his rollback, an import, a suspension and its end, a violation, and a verdict that is
-// given again. Reviews and backups follow from it.
+// learning returns the course: meetings, successes, timeouts, a success that reverses a decrease, three changes in the
+// wrong direction, an override by the owner and its rollback, an import, a suspension and its end, a violation, and a
+// repeated verdict. Reviews and backups follow from these.
 func learning() []deed {
 	c := &course{}
 	good, bad := judgedAs(guild.Success, 900_000), judgedAs(guild.Failure, 200_000)
@@ -275,9 +276,9 @@ func learning() []deed {
 	}
 	c.job(otherTask, two, guild.JobAccepted, deliveredAfter(400), good)
 	c.job(otherTask, two, guild.JobTimedOut, unheardOf)
-	c.job(otherTask, two, guild.JobAccepted, deliveredAfter(500), good) // takes the decrease back
+	c.job(otherTask, two, guild.JobAccepted, deliveredAfter(500), good) // reverses the decrease
 	for range 3 {
-		c.job(taskLearned, one, guild.JobRejected, deliveredAfter(900), bad) // the third restores the mean
+		c.job(taskLearned, one, guild.JobRejected, deliveredAfter(900), bad) // the third one restores the mean
 	}
 	c.job(otherTask, three, guild.JobAccepted, deliveredAfter(700), good)
 	c.then(2*time.Minute, func(l *learner) error { return l.trust.Set(l.Context(), otherTask, three, 800_000, "a friend") })
@@ -306,34 +307,34 @@ func learning() []deed {
 	for range 3 {
 		c.job(otherTask, two, guild.JobTimedOut, unheardOf) // until it is suspended
 	}
-	c.then(26*time.Hour, func(*learner) error { return nil }) // the reviews that waited a day, and the cooldown
+	c.then(26*time.Hour, func(*learner) error { return nil }) // for the reviews that waited a day, and the cooldown
 	c.meets(two)
 	c.job(otherTask, two, guild.JobAccepted, deliveredAfter(450), good)
 	c.then(2*time.Hour, func(*learner) error { return nil })
 	return c.deeds
 }
 
-// heardOf is what another guild says of a service.
+// heardOf returns what another guild reports of a service.
 func heardOf(s guild.Service, value int64) exchange.Document {
 	other := key.NewSecret(nostr.SecretKey{29: 5}).PubKey().Hex()
 	return exchange.Document{Version: 1, Guild: other, Timeouts: []exchange.TimeoutEntry{}, Parallelism: []exchange.ParallelismEntry{},
 		Entries: []exchange.TrustEntry{{Task: otherTask, PubKey: s.PubKey, D: s.D, Siblings: []fact.VariableSibling{{Value: value, Clock: map[string]uint64{other: 3}}}}}}
 }
 
-// beganAt is when a bubble's clock starts.
+// beganAt returns the time at which a bubble's clock starts.
 func beganAt() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// outcome is what a life of a node came to.
+// outcome holds the results of a node's life.
 type outcome struct {
 	entries []fact.Entry
-	ends    []uint64 // of each deed, the last entry that is its own
+	ends    []uint64 // last entry of each deed
 	matrix  guild.Hash
 	told    guild.Hash
 	rows    string
 	stories string
 }
 
-// live does what has not happened yet, each deed at its time.
+// live performs the remaining deeds, each at its time.
 func (l *learner) live(deeds []deed, done int) (o outcome) {
 	l.Helper()
 	for i := done; i < len(deeds); i++ {
@@ -375,7 +376,7 @@ func sorted(rows map[string]json.RawMessage) (keys []string) {
 	return keys
 }
 
-// own is the last entry after another that came from outside, 0 if none did.
+// own returns the last entry after another that an external event caused, or 0.
 func (l *learner) own(after uint64) (last uint64) {
 	l.Helper()
 	for seq := after + 1; seq <= l.journal.Last(); seq++ {
@@ -399,8 +400,8 @@ func (l *learner) own(after uint64) (last uint64) {
 	return last
 }
 
-// told is what this node has told others: its reviews as they say things, its backups, and the verdicts. What was told
-// at one time comes in any order. The ids of meetings are drawn, so those that follow from them are left out.
+// told returns what this node has published: its reviews, its backups, and the verdicts. Items of one time are sorted,
+// since their order is arbitrary. Ids that derive from the random ids of meetings are omitted.
 func told(entries []fact.Entry) string {
 	drafts, backups, runs, says := map[nostr.ID]fact.ReviewDrafted{}, map[string]fact.BackupMade{}, map[nostr.ID]string{}, []string{}
 	for _, e := range entries {
@@ -464,7 +465,7 @@ func TestKillAtEveryFact(t *testing.T) {
 	}
 }
 
-// dies has a node die after some entry, with a snapshot halfway to it or none, and compares where it comes to then.
+// dies kills a node after an entry, with a snapshot halfway to it or none, and compares the state after a restart.
 func dies(t *testing.T, blobs *server, whole outcome, died int, saved bool) {
 	t.Helper()
 	dir := initialised(t)
@@ -503,7 +504,7 @@ func dies(t *testing.T, blobs *server, whole outcome, died int, saved bool) {
 	}
 }
 
-// initialised is a directory with an empty journal.
+// initialised returns a directory with an empty journal.
 func initialised(t *testing.T) string {
 	t.Helper()
 	dir := journaltest.Dir(t)
@@ -513,7 +514,8 @@ func initialised(t *testing.T) string {
 	return dir
 }
 
-// forgetSnapshots removes the snapshots that an orderly stop wrote after its last entry, and all if none is to be left.
+// forgetSnapshots removes the snapshots that an orderly stop wrote after the last entry; or all of them if some is
+// false.
 func forgetSnapshots(t *testing.T, dir string, last uint64, some bool) {
 	t.Helper()
 	left, err := filepath.Glob(filepath.Join(dir, "journal", "snapshot", "*.snapshot"))
@@ -530,7 +532,7 @@ func forgetSnapshots(t *testing.T, dir string, last uint64, some bool) {
 	}
 }
 
-// checkCourse makes sure that everything happened in the course that a death is to be compared in.
+// checkCourse checks that the course contains everything that the test is meant to cover.
 func checkCourse(t *testing.T, whole outcome) {
 	t.Helper()
 	happened := map[string]int{}

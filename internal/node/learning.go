@@ -20,18 +20,18 @@ import (
 	"guild/receipt"
 )
 
-// Learning says what is learned of providers, published of them, and backed up.
+// Learning configures what the node learns about providers, publishes and backs up.
 type Learning struct {
-	Thresholds map[string]guild.Trust // by task, where it is not the policy's
+	Thresholds map[string]guild.Trust // trust thresholds by task; the policy's for other tasks
 	Classes    map[string]string      // by task
 	Budgets    map[string]jobs.Budget // by task, and jobs.Others
-	Mirrors    bool                   // reviews are published in other kinds too
-	CID        string                 // that reviews name
-	Silent     bool                   // no reviews are published
-	Unsaved    bool                   // no backups are made unless a person asks
+	Mirrors    bool                   // publish reviews in other kinds too
+	CID        string                 // named by reviews
+	Silent     bool                   // publish no reviews
+	Unsaved    bool                   // make no backups unless a person asks
 }
 
-// trustPart is the step that learns how far each provider can be trusted.
+// trustPart makes the step that learns how much each provider can be trusted.
 func (n *Node) trustPart() (part, error) {
 	f, err := trust.NewFold(n.c.Policy)
 	if err != nil {
@@ -48,14 +48,14 @@ func (n *Node) trustPart() (part, error) {
 	}, nil
 }
 
-// variablesPart is the step that learns timeouts, budgets and parallelism.
+// variablesPart makes the step that learns timeouts, budgets and parallelism.
 func (n *Node) variablesPart() part {
 	f := variables.NewFold(n.c.Policy)
 	n.folds.variables = f
 	return part{
 		name: "variables", folds: []fold.Fold{f},
 		open: func(context.Context) (active, error) {
-			monthly := map[string]guild.Msat{} // what each task may spend in a month
+			monthly := map[string]guild.Msat{} // monthly limit of each task
 			for task, b := range n.c.Learning.Budgets {
 				if b.Monthly > 0 {
 					monthly[task] = b.Monthly
@@ -74,7 +74,7 @@ func (n *Node) variablesPart() part {
 	}
 }
 
-// exchangePart keeps what guilds tell each other of their trust. It does nothing of its own accord.
+// exchangePart makes the step that stores the trust that guilds tell each other. It has no effects of its own.
 func (n *Node) exchangePart() part {
 	f := exchange.NewFold(n.c.Policy)
 	n.folds.exchange = f
@@ -85,7 +85,8 @@ func (n *Node) exchangePart() part {
 	}
 }
 
-// reviewPart is the step that tells providers their verdicts, hears their objections, and publishes and reads reviews.
+// reviewPart makes the step that sends verdicts to providers, receives their objections, and publishes and reads
+// reviews.
 func (n *Node) reviewPart() part {
 	f, letters := review.NewFold(), review.NewLetters()
 	rules := func() policy.Policy { return n.c.Policy }
@@ -123,7 +124,7 @@ func (n *Node) reviewPart() part {
 	}
 }
 
-// backupPart is the step that keeps what was learned at relays and Blossom servers.
+// backupPart makes the step that stores the matrix at relays and Blossom servers.
 func (n *Node) backupPart() part {
 	f := backup.NewFold(n.c.Policy.Backup)
 	return part{
@@ -140,14 +141,14 @@ func (n *Node) backupPart() part {
 	}
 }
 
-// matrixParts are the parts of the matrix, which is all that was learned of providers: a backup holds them, and Matrix is
-// their hash.
+// matrixParts returns the parts of the matrix: everything that was learned about providers. A backup contains them, and
+// Matrix returns their hash.
 func (n *Node) matrixParts() []backup.Part {
 	parts := []backup.Part{
 		{Name: "providers", Rows: n.folds.partners.Rows},
 		{Name: "trust", Rows: n.folds.trust.Rows},
 		{Name: "variables", Rows: n.folds.variables.Rows},
-		n.clocks(), // after trust, which says what there are clocks of
+		n.clocks(), // after trust, because clocks belong to values of trust
 	}
 	if n.trust != nil {
 		parts[0].Restore, parts[1].Restore, parts[2].Restore = n.partners.Restore, n.trust.Restore, n.variables.Restore
@@ -155,8 +156,8 @@ func (n *Node) matrixParts() []backup.Part {
 	return parts
 }
 
-// clocks are how often this guild has changed what it tells others. A restored one must count on from there: others ignore
-// a count that they have seen.
+// clocks returns the counters of this guild's changes to shared values. A restored guild must continue its counters:
+// others ignore a count that they have seen before.
 func (n *Node) clocks() backup.Part {
 	return backup.Part{
 		Name: "clocks",
@@ -173,10 +174,10 @@ func (n *Node) clocks() backup.Part {
 	}
 }
 
-// Matrix is the hash of everything that was learned of providers.
+// Matrix returns the hash of everything that was learned about providers.
 func (n *Node) Matrix() (guild.Hash, error) { return backup.Hash(n.matrixParts()) }
 
-// model is the model that a service says it runs, "" if it says none or several.
+// model returns the model that a service announces, or "" if it announces none or several.
 func (n *Node) model(s guild.Service) string {
 	card, ok, err := n.registry.Card(context.Background(), s)
 	if err != nil || !ok || len(card.Models) != 1 {
@@ -201,7 +202,7 @@ func (n *Node) latencies(s guild.Service) (p50, p95 int64) {
 	return m.P50, m.P95
 }
 
-// receiptOf returns a receipt by its hash, from the blobs or from our servers.
+// receiptOf returns a receipt by its hash, from the local blobs or from our servers.
 func (n *Node) receiptOf(ctx context.Context, hash guild.Hash) ([]byte, error) {
 	if b, err := n.blobs.ReadAll(hash, receipt.MaxSize); err == nil {
 		return b, nil
@@ -209,7 +210,8 @@ func (n *Node) receiptOf(ctx context.Context, hash guild.Hash) ([]byte, error) {
 	return n.payloads.load(ctx, n.payloads.urls(hash), hash)
 }
 
-// shareReceipt puts a receipt on our servers, where readers of a review find it by its hash. It contains no text of the job.
+// shareReceipt uploads a receipt to our servers, where readers of a review find it by its hash. A receipt contains no
+// text of the job.
 func (n *Node) shareReceipt(ctx context.Context, hash guild.Hash) error {
 	b, err := n.blobs.ReadAll(hash, receipt.MaxSize)
 	if err != nil {
@@ -219,8 +221,8 @@ func (n *Node) shareReceipt(ctx context.Context, hash guild.Hash) error {
 	return err
 }
 
-// settle counts the restored services, and those of them without an announcement, which registry puts into quarantine. It
-// waits until announcements have had the time to reach us.
+// settle counts the restored services, and how many of them have no announcement; the registry quarantines these. It
+// first waits until announcements had time to arrive.
 func (n *Node) settle(ctx context.Context, _ string) (services, unclaimed int, err error) {
 	const heard = 5 * time.Second
 	for waited := time.Duration(0); waited < heard; waited += time.Second {
@@ -242,8 +244,8 @@ func (n *Node) settle(ctx context.Context, _ string) (services, unclaimed int, e
 	return services, unclaimed, nil
 }
 
-// RestoreBackup restores the matrix from the newest backup at our relays. It also returns how many messages were read to
-// find it.
+// RestoreBackup restores the matrix from the newest backup at our relays. It also returns the number of messages that
+// it read to find the backup.
 func (n *Node) RestoreBackup(ctx context.Context, force bool) (backup.Report, int, error) {
 	found, looked, err := n.backup.Find(ctx, n.pool.Query, n.urls)
 	if err != nil {

@@ -22,22 +22,22 @@ import (
 	"guild/internal/step/meet"
 )
 
-// Meeting says how this node gets to know providers.
+// Meeting configures how the node gets to know providers.
 type Meeting struct {
-	Auto    bool          // providers are met without a command
-	Daily   guild.Msat    // most that the automatic meetings of a UTC day may bid; 100,000 if zero
-	Count   int           // how many may begin on a day; as many as the policy says if zero
-	AtOnce  int           // under way at the same time; 2 if zero
-	Timeout time.Duration // for one run; 10 minutes if zero
+	Auto    bool          // meet providers without a command
+	Daily   guild.Msat    // limit on the sum of the bids of automatic meetings in a UTC day; 100,000 if zero
+	Count   int           // meetings per day; the policy's limit if zero
+	AtOnce  int           // concurrent meetings; 2 if zero
+	Timeout time.Duration // per run; 10 minutes if zero
 }
 
-// meetingKeyFile holds the secret that benchmarks are generated from, so that nobody can predict them.
+// meetingKeyFile stores the secret from which benchmarks are generated, so that providers cannot predict them.
 const meetingKeyFile = "meeting.key"
 
-// meetingKeySize is in bytes.
+// meetingKeySize is the length of the secret, in bytes.
 const meetingKeySize = 32
 
-// meetPart is the step that gets to know providers.
+// meetPart makes the step that benchmarks providers.
 func (n *Node) meetPart() part {
 	f := meet.NewFold()
 	return part{
@@ -59,7 +59,7 @@ func (n *Node) meetPart() part {
 	}
 }
 
-// reputation is how well others speak of a service, one half before any reviews are read.
+// reputation returns the reputation of a service by others' reviews; one half if the reviews are not loaded yet.
 func (n *Node) reputation(s guild.Service) guild.Trust {
 	if n.review == nil {
 		return guild.Micro / 2
@@ -67,7 +67,7 @@ func (n *Node) reputation(s guild.Service) guild.Trust {
 	return n.review.Order(s)
 }
 
-// meetingKey reads the key, or makes one. If it is lost, only benchmarks that are not asked for yet change.
+// meetingKey reads the secret, or creates it. If it is lost, only benchmarks of the future change.
 func meetingKey(path string) ([]byte, error) {
 	secret, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -81,7 +81,7 @@ func meetingKey(path string) ([]byte, error) {
 	return secret, err
 }
 
-// benchmark opens the job of one run of a benchmark.
+// benchmark opens the job for one run of a benchmark.
 func (n *Node) benchmark(ctx context.Context, r meet.Run) error {
 	_, err := n.jobs.Open(ctx, jobs.Order{
 		ID: r.Job, Task: r.Task, Kind: r.Kind, Title: r.Title, Bundle: r.Bundle, Hidden: r.Hidden, Bid: r.Bid, Tries: 1,

@@ -6,7 +6,7 @@ import (
 	"guild/internal/metric"
 )
 
-// metrics are the numbers of a node. They are in the registry with their names, units and help; Status shows them.
+// metrics holds the metrics of a node. The registry has them with their names, units and help; Status reports them.
 type metrics struct {
 	registry metric.Registry
 
@@ -17,7 +17,7 @@ type metrics struct {
 	relayEvents *metric.Metric
 }
 
-// newMetrics is the one list of a node's metrics.
+// newMetrics defines all metrics of a node.
 func newMetrics(n *Node) *metrics {
 	m := new(metrics)
 	m.dropped = m.registry.Counter(metric.Info{

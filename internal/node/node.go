@@ -1,6 +1,6 @@
-// Package node wires the steps together: the journal with their folds, the relays, the table of which step takes which kind
-// of event, the runner that does what is due, and the control socket. Each step has one function here that makes its part
-// (newParts lists them), and the node loops over the parts. It has no rules of its own.
+// Package node connects the steps: it opens the journal with their folds and the relays, routes events to steps by
+// kind, runs the effects that are due, and serves the control socket. Each step has one function here that makes its
+// part (newParts lists them), and the node iterates over the parts. It makes no decisions of its own.
 package node
 
 import (
@@ -50,78 +50,78 @@ import (
 	"guild/oa"
 )
 
-// Config says what a node is: first what every node has, then what each step is set to. The part of a step, which is made in
-// a function of its own (newParts), reads the latter.
+// Config configures a node: first the settings of every node, then those of the steps. The function that makes a step's
+// part reads the latter (see newParts).
 type Config struct {
-	Dir      string // identity, journal, blobs and the embedded relay's store live here
-	Socket   string // of the control API; none if empty
+	Dir      string // directory of the identity, journal, blobs and the embedded relay's data
+	Socket   string // path of the control API's socket; none if empty
 	Identity key.Identity
 	Version  string
 	Now      func() time.Time
 
-	Name       string          // for people and for claims; the start of the npub if empty
+	Name       string          // for people and for claims; the prefix of the npub if empty
 	JournalDir string          // Dir/journal if empty
-	HighWater  string          // a file elsewhere that remembers how far the journal got; none if empty
-	NoSync     bool            // no fsync for each fact
-	Relays     []string        // to meet others on
-	Embed      bool            // run a relay of our own
-	Addr       string          // where; "127.0.0.1:7447" if empty
+	HighWater  string          // a file elsewhere that also stores how far the journal got, to detect lost entries; none if empty
+	NoSync     bool            // no fsync after each fact
+	Relays     []string        // relays to use
+	Embed      bool            // run an embedded relay
+	Addr       string          // its address; "127.0.0.1:7447" if empty
 	Blossom    []string        // servers for bundles too large for an event; the embedded relay's if empty
-	Policy     policy.Policy   // the numbers that are decided by; policy.Default() if it has no name
-	Retry      []time.Duration // waits between tries of one effect; 5, 10 and 20 s if empty
-	Grace      time.Duration   // for running work when the node is stopped; 10 s if zero
-	Hearing    time.Duration   // for another node with our key to say so, before we offer anything; 1 s if zero
+	Policy     policy.Policy   // the parameters of all decisions; policy.Default() if it has no name
+	Retry      []time.Duration // waits between tries of an effect; 5, 10 and 20 s if empty
+	Grace      time.Duration   // for running work when the node stops; 10 s if zero
+	Hearing    time.Duration   // wait for an answer of another node with our key, before offering services; 1 s if zero
 	Log        *slog.Logger    // slog.Default() if nil
 
-	Ready    func(Ready)      // called once the node can be used; nil for nothing
-	Appended func(fact.Entry) // called after each fact; nil for nothing
-	Quit     <-chan struct{}  // once closed, the node ends as soon as no job is open and no client is connected; never if nil
+	Ready    func(Ready)      // called once the node can be used; may be nil
+	Appended func(fact.Entry) // called after each entry; may be nil
+	Quit     <-chan struct{}  // once closed, the node ends as soon as no job is open and no client is connected; may be nil
 
-	Hiring   Hiring            // how providers are found and asked
-	Workers  []Worker          // services that we offer
-	Fetch    Fetch             // what workers' inputs may be fetched from
-	Types    oa.Registry       // of typed jobs; those of the surface if it has none
-	Images   map[string]string // digest → directory with the root file system that it is, for typed jobs
+	Hiring   Hiring            // how providers are found and hired
+	Workers  []Worker          // services to offer
+	Fetch    Fetch             // limits for fetching the inputs of requests
+	Types    oa.Registry       // typed jobs; those of the OpenAgents surface if empty
+	Images   map[string]string // digest → directory with that root file system, for typed jobs
 	Judging  Judging           // how deliveries are judged
-	Meeting  Meeting           // getting to know providers
-	Learning Learning          // what is learned of providers, published of them, and backed up
+	Meeting  Meeting           // how providers are benchmarked
+	Learning Learning          // what is learned, published and backed up
 	Records  Records           // what others can check
 
-	// Examine replaces the judge, for measuring everything but it.
+	// Examine replaces the judge, to measure everything else.
 	Examine func(context.Context, judge.Case) (guild.Verdict, judge.Evidence, error)
 }
 
-// Hiring says how providers are found and asked.
+// Hiring configures how providers are found and hired.
 type Hiring struct {
 	Patience jobs.Patience       // zero fields have defaults
-	Limits   jobs.Limits         // how much one provider is asked; zero fields have defaults
-	Kinds    map[string]int      // task → NIP-90 kind of its requests, where it is not the usual one
+	Limits   jobs.Limits         // limits on requests to one provider; zero fields have defaults
+	Kinds    map[string]int      // task → NIP-90 kind of its requests, if it is not the usual one
 	Synonyms map[string][]string // task → other words for it
-	Follow   []nostr.PubKey      // whose recommendations of providers count
+	Follow   []nostr.PubKey      // keys whose recommendations of providers count
 }
 
-// Judging says how deliveries are judged.
+// Judging configures how deliveries are judged.
 type Judging struct {
-	AtOnce   int               // deliveries judged at a time; the number of CPUs if zero
-	Tier     string            // the sandbox for the judge and the workers; the best that works if empty
-	Analysis bool              // whether linters read what was delivered
-	Vectors  *opinion.Endpoint // where samples of embeddings are made again; nowhere if nil
-	Opinion  opinion.Opinion   // chooses between results that no test decides; a person does if nil
+	AtOnce   int               // concurrent judgements; the number of CPUs if zero
+	Tier     string            // sandbox for the judge and the workers; the best available if empty
+	Analysis bool              // run linters on deliveries
+	Vectors  *opinion.Endpoint // endpoint that recomputes samples of embeddings; nil skips that check
+	Opinion  opinion.Opinion   // chooses between results that no test decides; nil leaves it to a person
 }
 
-// Records says how a node's records are made known.
+// Records configures the publication of a node's records.
 type Records struct {
-	Publish   bool          // receipts and the journal's seals are published at our relays
-	SealEvery time.Duration // how long the journal may be without a seal after something was added; an hour if zero
+	Publish   bool          // publish receipts and seals of the journal at our relays
+	SealEvery time.Duration // maximum age of an unsealed entry; an hour if zero
 }
 
-// Ready describes a node that can be used.
+// Ready describes a node that has started.
 type Ready struct {
 	PubKey nostr.PubKey
 	Relays []string
 }
 
-// Node is an opened node.
+// Node is an open node.
 type Node struct {
 	c       Config
 	started time.Time
@@ -133,8 +133,8 @@ type Node struct {
 	claims  *due.Claims
 	metrics *metrics
 
-	local        *relayd.Relay // nil when we use others' relays only
-	urls         []string      // of all our relays
+	local        *relayd.Relay // nil if the node only uses others' relays
+	urls         []string      // all our relays
 	marks        *relay.Marks
 	pool         *relay.Pool
 	connectivity *connectivity
@@ -151,7 +151,7 @@ type Node struct {
 	active []active
 	routes []route
 
-	// The steps and states that others ask. Each is set by its part.
+	// Steps and folds that others use. Each is set by its own part.
 	folds     folds
 	registry  *registry.Registry
 	partners  *partner.Partners
@@ -165,17 +165,17 @@ type Node struct {
 	meet      *meet.Meet
 
 	vaultKey *vaultKey
-	secrets  string // directory of the credentials that workers have
+	secrets  string // directory for the credentials of running workers
 
-	images    typed.Sandbox // what commands of typed jobs run in
+	images    typed.Sandbox // sandboxes for the commands of typed jobs
 	runnerBox sandbox.Runner
 	caps      sandbox.Caps
-	unboxed   error // why there is no sandbox
+	unboxed   error // the reason why there is no sandbox
 
-	stopSigner func() // ends the connection to a remote signer; nil without one
+	stopSigner func() // closes the connection to a remote signer; nil without one
 }
 
-// folds are the states that more than one part reads.
+// folds holds the folds that more than one part reads.
 type folds struct {
 	jobs      *jobs.Fold
 	partners  *partner.Fold
@@ -186,8 +186,8 @@ type folds struct {
 	customers *work.Customers
 }
 
-// Run runs a node until ctx ends, and then stops it in order: it takes no new work, finishes running work or leaves it for
-// the next start, deletes its announcements, and seals and closes the journal.
+// Run runs a node until ctx ends, and then stops it in order: it accepts no new work, finishes running work or leaves
+// it for the next start, deletes its announcements, and seals and closes the journal.
 func Run(ctx context.Context, c Config) error {
 	n := &Node{c: c.withDefaults()}
 	n.started = n.c.Now()
@@ -216,7 +216,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// open opens everything. The journal comes first: its lock makes sure that no other process uses the directory.
+// open opens everything. The journal comes first, because its lock ensures that no other process uses the directory.
 func (n *Node) open(ctx context.Context) (err error) {
 	if err := n.openJournal(ctx, readAgain(n.c)); err != nil {
 		return err
@@ -248,7 +248,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 
 func (n *Node) scratch() string { return filepath.Join(n.c.Dir, "scratch") }
 
-// emptyScratch removes the unpacked bundles that a killed process left.
+// emptyScratch removes unpacked bundles that a killed process left.
 func (n *Node) emptyScratch() error {
 	if err := os.RemoveAll(n.scratch()); err != nil {
 		n.c.Log.Warn("files of an earlier run cannot be removed", "err", err)
@@ -256,10 +256,11 @@ func (n *Node) emptyScratch() error {
 	return os.MkdirAll(n.scratch(), 0o700)
 }
 
-// inspectionWait is how long the journal's lock is waited for: a verb that only looks at a stopped node holds it that long.
+// inspectionWait is the maximum wait for the journal's lock: a command that reads a stopped node holds the lock for a
+// short time.
 const inspectionWait = 3 * time.Second
 
-// openJournal opens the journal with all folds. renew is as in journal.Options.
+// openJournal opens the journal with all folds. renew is passed on as journal.Options.Renew.
 func (n *Node) openJournal(ctx context.Context, renew func(stream string) error) error {
 	o, err := n.journalOptions()
 	if err != nil {
@@ -270,7 +271,7 @@ func (n *Node) openJournal(ctx context.Context, renew func(stream string) error)
 	return err
 }
 
-// journalOptions makes the parts, and returns how the journal is opened with their folds.
+// journalOptions makes the parts, and returns the options to open the journal with their folds.
 func (n *Node) journalOptions() (journal.Options, error) {
 	var err error
 	if n.parts, err = n.newParts(); err != nil {
@@ -290,7 +291,7 @@ func (n *Node) journalOptions() (journal.Options, error) {
 	}, nil
 }
 
-// name is the node's name in claims and announcements.
+// name returns the node's name in claims and announcements.
 func (n *Node) name() string {
 	if n.c.Name != "" {
 		return n.c.Name
@@ -301,7 +302,7 @@ func (n *Node) name() string {
 	return "guild"
 }
 
-// openSteps opens the parts one after the other, and what acts on them: the routes, the runner and the control API.
+// openSteps opens the parts in order, and then the things that use them: the routes, the runner and the control API.
 func (n *Node) openSteps(ctx context.Context) error {
 	n.runnerBox, n.caps, n.unboxed = tiers.Pick(ctx, n.c.Judging.Tier)
 	if err := n.openImages(ctx); err != nil {
@@ -326,6 +327,10 @@ func (n *Node) openSteps(ctx context.Context) error {
 }
 
 // run runs everything until ctx ends.
+//
+// It stops in an order: first the services are withdrawn and running work drains, while relays and the runner still
+// work, since both need to publish. Only then base ends. Functions in last run when nothing else does, because the
+// final seal must cover every entry. That is why base does not inherit the cancellation of ctx.
 func (n *Node) run(ctx context.Context) error {
 	base, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -371,7 +376,7 @@ func (n *Node) run(ctx context.Context) error {
 	return err
 }
 
-// finish calls a function of each part that has it, all within Grace, and logs errors.
+// finish calls the selected function of each part, all together within Grace, and logs errors.
 func (n *Node) finish(failed string, of func(active) func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), n.c.Grace)
 	defer cancel()
@@ -386,7 +391,7 @@ func (n *Node) finish(failed string, of func(active) func(context.Context) error
 	}
 }
 
-// idle returns a channel that is closed once Quit is closed, no job is open and no client is connected.
+// idle returns a channel that is closed as soon as Quit is closed, no job is open and no client is connected.
 func (n *Node) idle(ctx context.Context) <-chan struct{} {
 	idle := make(chan struct{})
 	go func() {
@@ -407,7 +412,7 @@ func (n *Node) idle(ctx context.Context) <-chan struct{} {
 	return idle
 }
 
-// claimServices returns an *AnotherError if we offer services and an older process with our key does.
+// claimServices returns an *AnotherError if we offer services and an older process with our key offers them too.
 func (n *Node) claimServices(ctx context.Context, tasks *errgroup.Group) error {
 	if len(n.c.Workers) == 0 {
 		return nil
@@ -424,8 +429,8 @@ func (n *Node) claimServices(ctx context.Context, tasks *errgroup.Group) error {
 	return nil
 }
 
-// announce announces our services until ctx ends, except while they are left to another process with our key. It calls Ready
-// after the first try, whether or not a relay took the announcement, which is tried again.
+// announce announces our services until ctx ends, except while another process with our key offers them. It calls Ready
+// after the first try even if that failed, because a failed announcement is retried.
 func (n *Node) announce(ctx context.Context) {
 	ready := false
 	announced := func(err error) {

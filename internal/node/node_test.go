@@ -22,8 +22,8 @@ import (
 	"guild/internal/step/work"
 )
 
-// ample is how long anything may take of which it does not matter how long it takes: much longer than on any slow machine,
-// and less than the five minutes for which a node is patient with a silent provider.
+// ample is the limit for steps whose duration does not matter: much longer than on any slow machine, but less than the
+// five minutes after which a node stops waiting for a silent provider.
 const ample = 3 * time.Minute
 
 // startRelay runs a real relay for the test.
@@ -33,7 +33,7 @@ func startRelay(t *testing.T) (url string) {
 	return url
 }
 
-// startRelayAt runs a real relay in a directory at an address.
+// startRelayAt runs a real relay in a directory and at an address.
 func startRelayAt(t *testing.T, dir, addr string) (url string, stop func()) {
 	t.Helper()
 	r, err := relayd.Open(relayd.Config{Dir: dir, Addr: addr, Now: time.Now})
@@ -43,7 +43,7 @@ func startRelayAt(t *testing.T, dir, addr string) (url string, stop func()) {
 	return r.URL(), run(t, r.Run)
 }
 
-// run runs something until the test ends, and fails the test if it fails.
+// run runs a function until the test ends, and fails the test if it returns an error.
 func run(t *testing.T, f func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -69,7 +69,7 @@ func run(t *testing.T, f func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// start runs a node on a relay and returns a client once it is ready.
+// start runs a node with a relay, and returns a client once it is ready.
 func start(t *testing.T, relay string, change func(*Config)) (*control.Client, nostr.PubKey) {
 	t.Helper()
 	dir := t.TempDir()
@@ -97,7 +97,7 @@ func start(t *testing.T, relay string, change func(*Config)) (*control.Client, n
 	return control.Dial(c.Socket), pubkey
 }
 
-// socket is a short path for a control socket.
+// socket returns a short path for a control socket.
 func socket(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "guild")
@@ -108,10 +108,10 @@ func socket(t *testing.T) string {
 	return filepath.Join(dir, "s")
 }
 
-// bundle is a small request for the task "echo".
+// bundle returns a small request for the task "echo".
 func bundle(t *testing.T) []byte { return bundleOf(t, []byte("hello")) }
 
-// bundleOf is a request for the task "echo" with that in its only file.
+// bundleOf returns a request for the task "echo" with the input in its only file.
 func bundleOf(t *testing.T, input []byte) []byte {
 	t.Helper()
 	return pack(t, fstest.MapFS{
@@ -121,7 +121,7 @@ func bundleOf(t *testing.T, input []byte) []byte {
 	})
 }
 
-// echo is a worker that delivers what it got.
+// echo is a worker that delivers its input.
 func echo(ctx context.Context, a work.Assignment) error {
 	b, err := os.ReadFile(filepath.Join(a.Bundle, "files", "in.txt"))
 	if err != nil {
@@ -171,7 +171,7 @@ func watch(ctx context.Context, c *control.Client, id string) (control.Job, erro
 	return control.Job{}, errors.New("the stream ended before the job")
 }
 
-// eventually waits for what real sockets and processes bring about in their own time.
+// eventually waits for an effect of real sockets and processes.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	late := time.After(ample)

@@ -7,8 +7,8 @@ import (
 	"guild/internal/control"
 )
 
-// Two nodes over a real relay: everybody is asked for an offer, the one who makes one for the work, and the next job
-// builds on its result.
+// Two nodes over a real relay: an open job asks for offers, the work goes to the one that makes an offer, and the next
+// job uses its result.
 func TestOpenJob(t *testing.T) {
 	t.Parallel()
 	url := startRelay(t)

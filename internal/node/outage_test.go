@@ -16,8 +16,8 @@ import (
 	"guild/internal/step/work"
 )
 
-// keptAddress is a free address that stays the test's own while the relay there is down: a socket that does not listen
-// holds it.
+// keptAddress returns a free address that stays reserved for the test while the relay is down: a bound socket that does
+// not listen holds it.
 func keptAddress(t *testing.T) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -25,7 +25,7 @@ func keptAddress(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { syscall.Close(fd) })
-	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil { // the relay may have it, too
+	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil { // so that the relay can bind it too
 		t.Fatal(err)
 	}
 	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
@@ -38,7 +38,7 @@ func keptAddress(t *testing.T) string {
 	return fmt.Sprintf("127.0.0.1:%d", held.(*syscall.SockaddrInet4).Port)
 }
 
-// connected waits until a node is connected to its relay, or is not.
+// connected waits until a node is connected to its relay, or disconnected.
 func connected(t *testing.T, c *control.Client, want bool) {
 	t.Helper()
 	eventually(t, "the connection changes", func() bool {
@@ -47,7 +47,7 @@ func connected(t *testing.T, c *control.Client, want bool) {
 	})
 }
 
-// TestJobSurvivesRelayRestart has the only relay die while the worker works, and come back after it has delivered.
+// TestJobSurvivesRelayRestart stops the only relay while the worker works, and starts it again after the delivery.
 func TestJobSurvivesRelayRestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -76,7 +76,7 @@ func TestJobSurvivesRelayRestart(t *testing.T) {
 	}
 }
 
-// TestJobOpenedWithoutRelay has the relay gone when the job is opened.
+// TestJobOpenedWithoutRelay opens a job while the relay is down.
 func TestJobOpenedWithoutRelay(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -96,7 +96,7 @@ func TestJobOpenedWithoutRelay(t *testing.T) {
 	}
 }
 
-// TestJobDeadline has a provider that promises and does not deliver.
+// TestJobDeadline has a provider that reports progress and does not deliver.
 func TestJobDeadline(t *testing.T) {
 	t.Parallel()
 	url := startRelay(t)
@@ -119,7 +119,7 @@ func TestJobDeadline(t *testing.T) {
 	checkDeletion(t, p.next(5), request)
 }
 
-// TestWorkerDeadline follows the deadline to the provider.
+// TestWorkerDeadline checks that the deadline also applies at the provider.
 func TestWorkerDeadline(t *testing.T) {
 	t.Parallel()
 	url, stopped := startRelay(t), make(chan struct{})
@@ -144,14 +144,14 @@ func TestWorkerDeadline(t *testing.T) {
 	})
 }
 
-// TestSilentProvider has the first provider say nothing at all.
+// TestSilentProvider has a first provider that sends nothing at all.
 func TestSilentProvider(t *testing.T) {
 	t.Parallel()
 	url := startRelay(t)
 	silent := newPeer(t, url)
 	silent.announce()
 	_, able := start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: echo}} })
-	customer, _ := start(t, url, func(c *Config) { c.Hiring.Patience.Silence, c.Hiring.Patience.Extend = 10*time.Second, 10*time.Second }) // for the able one, too
+	customer, _ := start(t, url, func(c *Config) { c.Hiring.Patience.Silence, c.Hiring.Patience.Extend = 10*time.Second, 10*time.Second }) // for the second provider too
 	awaitProviders(t, customer, 2)
 	id := open(t, customer, bundle(t), control.Hire{Providers: []string{silent.pubkey.Hex(), able.Hex()}})
 	request := silent.next(5000)
@@ -163,7 +163,7 @@ func TestSilentProvider(t *testing.T) {
 	checkDeletion(t, silent.next(5), request)
 }
 
-// TestCancelStopsWorker follows a cancellation to the provider's worker.
+// TestCancelStopsWorker checks that a cancellation stops the provider's worker.
 func TestCancelStopsWorker(t *testing.T) {
 	t.Parallel()
 	url, begun, stopped := startRelay(t), make(chan struct{}), make(chan struct{})
@@ -195,7 +195,7 @@ func TestCancelStopsWorker(t *testing.T) {
 	}
 }
 
-// TestCancelKillsCommand is the same for a command in the sandbox that would never end.
+// TestCancelKillsCommand does the same with an endless command in the sandbox.
 func TestCancelKillsCommand(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

@@ -9,26 +9,26 @@ import (
 	"guild/internal/journal/fold"
 )
 
-// part is a step's place in the node. Each step has a function that makes its part, and newParts lists them.
+// part connects one step to the node. Each step has a function that makes its part, and newParts lists them.
 type part struct {
-	name  string      // of the step's package
-	folds []fold.Fold // the step's states, made before the journal is opened
+	name  string      // the step's package
+	folds []fold.Fold // created before the journal is opened
 
-	open     func(context.Context) (active, error)      // makes the step, once journal and relays are open
-	inspect  func(ctx context.Context, seen bool) error // makes it in a stopped node, to look at; what others published is read if seen; nil for nothing
-	show     func(*control.Parts)                       // tells the control API of the step and its folds; nil for nothing
-	finished func(guard fact.Subject) bool              // reports that nothing follows under a guard any more (journal.Options); nil for never
+	open     func(context.Context) (active, error)      // creates the step, once the journal and relays are open
+	inspect  func(ctx context.Context, seen bool) error // creates it in a stopped node, for reading; with others' publications if seen; may be nil
+	show     func(*control.Parts)                       // adds the step and its folds to the control API; may be nil
+	finished func(guard fact.Subject) bool              // reports that a guard will get no more facts (journal.Options); nil means never
 }
 
-// active is what the node does with an open step. Every member may be empty.
+// active holds the functions of an open step that the node calls. Every field may be empty.
 type active struct {
 	due    []due.Source
-	limits map[string]int // how many effects of a class run at a time
-	routes []route        // the events that the step takes
+	limits map[string]int // class of effects → maximum running at once
+	routes []route        // events for the step
 
 	run   func(context.Context) error // runs until the context ends
-	drain func(context.Context) error // finishes what runs, while the relays are still connected
-	last  func(context.Context) error // runs when everything else has ended
+	drain func(context.Context) error // finishes running work, while the relays are still connected
+	last  func(context.Context) error // runs after everything else has ended
 }
 
 // newParts makes the parts of all steps, in the order in which they are opened.

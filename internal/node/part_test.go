@@ -24,7 +24,7 @@ func foldOf[F fold.Fold](n *Node) (f F) {
 	return f
 }
 
-// The table in docs/ARCHITECTURE.md says which step takes which kind. It is compared with the routes of each part.
+// The table in docs/ARCHITECTURE.md lists the kinds that each step takes. It must agree with the routes of the parts.
 func TestRoutesAreDocumented(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, startRelay(t), func(*Config) {})

@@ -16,15 +16,15 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// payloads uploads and downloads what is too large for an event, by Blossom.
+// payloads transfers data that is too large for an event, by Blossom.
 type payloads struct {
 	client  *blossom.Client
-	home    []string // servers, tried in turn
+	home    []string // servers, in order of preference
 	scratch string
 }
 
-// upload puts a bundle on the first server that takes it, sealed with a new key if seal is set, and returns its URL and the
-// key.
+// upload stores a bundle on the first server that accepts it, and returns its URL. If seal is set, it encrypts the
+// bundle with a new key and returns the key too.
 func (p payloads) upload(ctx context.Context, bundle []byte, seal bool) (url string, key *[32]byte, err error) {
 	body, hash := bundle, guild.Sum(bundle)
 	if seal {
@@ -45,17 +45,17 @@ func (p payloads) upload(ctx context.Context, bundle []byte, seal bool) (url str
 	return "", nil, err
 }
 
-// fetch downloads a bundle. A sealed one is addressed by the hash of its ciphertext, which the URL ends with. The caller
-// closes the file.
+// fetch downloads a bundle to a file, which the caller closes. An encrypted bundle is addressed by the hash of its
+// ciphertext, which is the end of the URL.
 func (p payloads) fetch(ctx context.Context, at fact.Place, want guild.Hash, size int64) (io.ReadCloser, error) {
-	const overhead = 1 << 20                               // of sealing
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // the server is a stranger's
+	const overhead = 1 << 20                               // of the encryption
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // a stranger chose the server
 	defer cancel()
 	f, err := os.CreateTemp(p.scratch, "payload-")
 	if err != nil {
 		return nil, err
 	}
-	os.Remove(f.Name()) // it exists as long as it is open
+	os.Remove(f.Name()) // the file exists until it is closed
 	if at.Key == "" {
 		_, err = p.client.Download(ctx, at.URL, want, size, f)
 	} else {
@@ -99,7 +99,7 @@ func (p payloads) unseal(ctx context.Context, at fact.Place, want guild.Hash, si
 	return blossom.OpenSealed(sealed, to, key, want, size)
 }
 
-// store puts a blob on every server, and returns its URLs. The error is nil if at least one server has it.
+// store uploads a blob to every server, and returns its URLs. It returns an error only if no server accepted it.
 func (p payloads) store(ctx context.Context, b []byte) (urls []string, err error) {
 	if len(p.home) == 0 {
 		return nil, errors.New("no Blossom server is configured")
@@ -122,7 +122,7 @@ func (p payloads) store(ctx context.Context, b []byte) (urls []string, err error
 // maxLoaded is the largest blob that load returns, in bytes.
 const maxLoaded = 64 << 20
 
-// load downloads a blob from the first URL that has it.
+// load downloads a blob from the first URL that serves it.
 func (p payloads) load(ctx context.Context, urls []string, hash guild.Hash) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -136,7 +136,7 @@ func (p payloads) load(ctx context.Context, urls []string, hash guild.Hash) ([]b
 	return nil, fmt.Errorf("blob %s: %w", hash, err)
 }
 
-// urls returns the URLs of a blob on our servers, whether or not they have it.
+// urls returns the URLs of a blob on our servers, whether or not it is there.
 func (p payloads) urls(hash guild.Hash) (urls []string) {
 	for _, server := range p.home {
 		if at, err := url.JoinPath(server, hash.Hex()); err == nil {

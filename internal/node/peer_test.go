@@ -19,13 +19,13 @@ import (
 	"guild/nutshell"
 )
 
-// peer is somebody else on a relay: not a guild node, so it can say what no guild node would.
+// peer is a client of a relay that is not a guild node, so it can send what no guild node would.
 type peer struct {
 	t      *testing.T
 	key    *key.Signer
 	pubkey nostr.PubKey
 	pool   *relay.Pool
-	inbox  chan nostr.Event // what is addressed to it
+	inbox  chan nostr.Event // events addressed to it
 }
 
 func newPeer(t *testing.T, url string) *peer {
@@ -41,7 +41,7 @@ func newPeer(t *testing.T, url string) *peer {
 	return p
 }
 
-// sign makes an event of the peer's.
+// sign returns an event signed by the peer.
 func (p *peer) sign(e nostr.Event) guild.Verified {
 	p.t.Helper()
 	if e.CreatedAt == 0 {
@@ -54,7 +54,7 @@ func (p *peer) sign(e nostr.Event) guild.Verified {
 	return v
 }
 
-// publish signs an event and has the relay take it.
+// publish signs an event and publishes it at the relay.
 func (p *peer) publish(e nostr.Event) nostr.Event {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), ample)
@@ -66,7 +66,7 @@ func (p *peer) publish(e nostr.Event) nostr.Event {
 	return v.Event()
 }
 
-// announce offers the task "echo".
+// announce announces a service for the task "echo".
 func (p *peer) announce(encryption ...string) {
 	p.t.Helper()
 	p.publish(p.announcement(encryption...))
@@ -91,12 +91,12 @@ func (p *peer) next(kind nostr.Kind) nostr.Event {
 	}
 }
 
-// feedback answers a request with the tags of a kind 7000 as they stand.
+// feedback returns a kind 7000 event for a request with exactly these tags.
 func (p *peer) feedback(request nostr.Event, tags ...nostr.Tag) nostr.Event {
 	return nostr.Event{Kind: nip90.KindFeedback, Tags: append(answers(request), tags...)}
 }
 
-// result answers a request with a delivery, in clear.
+// result returns a result for a request, in clear.
 func (p *peer) result(request nostr.Event) nostr.Event {
 	p.t.Helper()
 	r := nip90.Result{Kind: nip90.ResultKind(int(request.Kind)), Request: request.ID, Customer: request.PubKey}
@@ -114,7 +114,7 @@ func answers(request nostr.Event) nostr.Tags {
 	return nostr.Tags{{"e", request.ID.Hex()}, {"p", request.PubKey.Hex()}}
 }
 
-// delivery is a small delivery bundle, as a worker of "echo" leaves it.
+// delivery returns a small delivery bundle, as a worker of "echo" produces it.
 func delivery(t *testing.T) []byte {
 	t.Helper()
 	packed := bundle(t)
@@ -132,7 +132,7 @@ func delivery(t *testing.T) []byte {
 	return pack(t, tree)
 }
 
-// stored lists what a relay keeps, each event as it stands there.
+// stored returns the events that a relay stores, parsed and as text.
 func (p *peer) stored(kinds ...nostr.Kind) (events []nostr.Event, text string) {
 	p.t.Helper()
 	found, err := p.pool.Query(p.t.Context(), []nostr.Filter{{Kinds: kinds}})

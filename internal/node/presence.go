@@ -17,30 +17,31 @@ import (
 	"guild/internal/hand/relay"
 )
 
-// kindPresence is an event from one process with our key to the others: ephemeral (NIP-01), so that relays pass it on and do
-// not keep it. It has no p tag, so that the subscription to what is addressed to us does not match it.
+// kindPresence is the kind of the events by which processes with our key find each other. It is ephemeral (NIP-01), so
+// relays forward it and do not store it. The events have no p tag, so that our subscription to events addressed to us
+// does not match them.
 const kindPresence nostr.Kind = 21990
 
 const (
-	reaching  = 3 * time.Second // how long a relay is waited for before we start without one
+	reaching  = 3 * time.Second // maximum wait for a relay before we start without one
 	second    = 1100 * time.Millisecond
-	quietEnds = 2 // questions in a row without an answer, after which an older process counts as gone
+	quietEnds = 2 // unanswered questions in a row after which an older process counts as stopped
 )
 
-// process describes a process with our key, in the content of its events.
+// process describes a process with our key. It is the content of its events.
 type process struct {
 	Instance string `json:"instance"`
 	Started  int64  `json:"started"` // Unix ms
 	Node     string `json:"node"`
-	Offers   bool   `json:"offers"` // may have announced its services
+	Offers   bool   `json:"offers"` // it may have announced its services
 }
 
-// older reports whether p is older. Of two processes, both come to the same answer.
+// older reports whether p is older than another process. Two processes that compare each other get the same answer.
 func (p process) older(than process) bool {
 	return p.Started < than.Started || p.Started == than.Started && p.Instance < than.Instance
 }
 
-// AnotherError says that the services of our key are offered by an older process.
+// AnotherError reports that an older process with our key offers services.
 type AnotherError struct {
 	PubKey  nostr.PubKey
 	Node    string
@@ -52,14 +53,17 @@ func (e *AnotherError) Error() string {
 		nip19.EncodeNpub(e.PubKey), guild.Cut(e.Node, 64), e.Started.UTC().Format(time.RFC3339))
 }
 
-// Hint says what to do instead.
+// Hint returns what to do instead.
 func (*AnotherError) Hint() string {
 	return "stop that one, or give this node a key of its own; hiring with the same key is fine"
 }
 
-// presence makes sure that only one of the processes with our key offers services (docs/adr/0015). They ask and answer each
-// other over the relays. Only an answer to a question of our own counts: a relay can repeat old events, but cannot predict
-// the id of our question.
+// presence ensures that only one of the processes with our key offers services (docs/adr/0015). They ask and answer
+// each other over the relays. Only an answer to our own current question counts: a relay can replay old events, but
+// cannot predict the id of a question.
+//
+// The oldest process wins, because every process can determine that from the same two numbers, without a lock anywhere.
+// A younger one that starts refuses to; one that meets an older one later pauses, and resumes when that is gone.
 type presence struct {
 	pool   *relay.Pool
 	keyer  nostr.Keyer
@@ -68,20 +72,20 @@ type presence struct {
 	log    *slog.Logger
 	now    func() time.Time
 
-	hearing time.Duration // how long answers are waited for
-	recheck time.Duration // between two questions while another process offers our services
+	hearing time.Duration // wait for answers
+	recheck time.Duration // interval of questions while another process offers our services
 
-	questions chan nostr.ID // to be answered
-	ask       chan struct{} // holds a value when we have a reason to ask
-	free      chan struct{} // holds a value when services may be offered again
+	questions chan nostr.ID // received questions
+	ask       chan struct{} // signals a reason to ask
+	free      chan struct{} // signals that services may be offered again
 
 	mu       sync.Mutex
 	self     process
-	asked    nostr.ID           // our question
-	elder    *process           // the oldest that answered it, if older than we are
-	yields   *process           // to which our services are left
-	renewing bool               // our announcements are to be published again
-	retract  context.CancelFunc // ends the announcing
+	asked    nostr.ID           // our latest question
+	elder    *process           // the oldest process that answered it, if it is older than this one
+	yields   *process           // the process that offers our services instead; nil if we do
+	renewing bool               // our announcements must be published again
+	retract  context.CancelFunc // stops announcing
 }
 
 func (n *Node) openPresence() {
@@ -92,8 +96,8 @@ func (n *Node) openPresence() {
 	}
 }
 
-// begin asks for other processes, and returns an *AnotherError if an older one answers. If no relay can be reached, it
-// returns nil and run asks once there is one. Until stop, the questions of others are answered.
+// begin asks for other processes, and returns an *AnotherError if an older one answers. If no relay is reachable, it
+// returns nil, and run asks as soon as one is. Questions of others are answered until stop is called.
 func (p *presence) begin(ctx context.Context) (stop func(), err error) {
 	live, end := context.WithCancel(ctx)
 	var tasks sync.WaitGroup
@@ -118,7 +122,8 @@ func (p *presence) begin(ctx context.Context) (stop func(), err error) {
 	return stop, nil
 }
 
-// listen subscribes to the events of processes with our key until ctx ends. It closes ready once a relay is subscribed to.
+// listen subscribes to the events of processes with our key until ctx ends. It closes ready when a relay has accepted
+// the subscription.
 func (p *presence) listen(ctx context.Context, ready chan<- struct{}) {
 	name := "presence of " + p.self.Instance
 	defer func() {
@@ -137,7 +142,7 @@ func (p *presence) listen(ctx context.Context, ready chan<- struct{}) {
 	stop()
 }
 
-// receive takes one event of a process with our key.
+// receive processes an event of a process with our key.
 func (p *presence) receive(_ context.Context, _ string, v guild.Verified) {
 	const most = 1 << 10
 	e := v.Event()
@@ -158,7 +163,7 @@ func (p *presence) receive(_ context.Context, _ string, v guild.Verified) {
 		return
 	}
 	if other.older(p.self) {
-		pulse(p.ask) // the event may be an old one, so we ask
+		pulse(p.ask) // ask, because this event may be a replay
 	}
 	p.renewAfter(other)
 	select {
@@ -167,8 +172,8 @@ func (p *presence) receive(_ context.Context, _ string, v guild.Verified) {
 	}
 }
 
-// renewAfter has our services announced again if other is younger and has announced them: its announcements have replaced
-// ours, which have the same address. The caller holds p.mu.
+// renewAfter makes us announce our services again if other is younger and has announced them: its announcements have
+// the same addresses as ours and have replaced them. The caller must hold p.mu.
 func (p *presence) renewAfter(other process) {
 	if !p.self.older(other) || !other.Offers || p.yields != nil || p.retract == nil {
 		return
@@ -178,7 +183,8 @@ func (p *presence) renewAfter(other process) {
 	p.retract = nil
 }
 
-// answer answers the questions of others until ctx ends, unless our services are left to an older process, which answers.
+// answer answers the questions of others until ctx ends. While an older process offers our services, that one answers
+// instead.
 func (p *presence) answer(ctx context.Context) {
 	for {
 		select {
@@ -200,7 +206,7 @@ func (p *presence) answer(ctx context.Context) {
 	}
 }
 
-// publish publishes a question, or an answer to the question answers.
+// publish publishes a question or, if answers is set, an answer to that question.
 func (p *presence) publish(ctx context.Context, answers nostr.ID) (nostr.ID, error) {
 	p.mu.Lock()
 	content, err := json.Marshal(p.self)
@@ -227,8 +233,8 @@ func (p *presence) publish(ctx context.Context, answers nostr.ID) (nostr.ID, err
 	return v.Event().ID, err
 }
 
-// askOthers asks, and returns the oldest process that is older than this one, or nil. It returns an error if no relay took
-// the question, or ctx ended.
+// askOthers publishes a question, and returns the oldest process that is older than this one, or nil. It returns an
+// error if no relay accepted the question or ctx ended.
 func (p *presence) askOthers(ctx context.Context) (*process, error) {
 	if _, err := p.publish(ctx, nostr.ID{}); err != nil {
 		return nil, err
@@ -243,7 +249,8 @@ func (p *presence) askOthers(ctx context.Context) (*process, error) {
 	return p.elder, nil
 }
 
-// run asks again when a relay is connected, and when an older process sent something.
+// run asks again when a relay was connected, when an older process sent something, and every recheck while another
+// process offers our services.
 func (p *presence) run(ctx context.Context) {
 	connections := p.connections()
 	tick := time.NewTicker(time.Second)
@@ -280,7 +287,7 @@ func (p *presence) run(ctx context.Context) {
 	}
 }
 
-// connections identifies the present connections to our relays.
+// connections returns identifiers of the current connections to our relays.
 func (p *presence) connections() []string {
 	var all []string
 	for _, r := range p.pool.Status() {
@@ -291,7 +298,8 @@ func (p *presence) connections() []string {
 	return all
 }
 
-// settle leaves our services to an older process, or resumes them when it is gone: after quiet questions without an answer.
+// settle leaves our services to an older process. It resumes them when that process is gone: after quiet unanswered
+// questions in a row.
 func (p *presence) settle(elder *process, quiet int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -311,7 +319,7 @@ func (p *presence) settle(elder *process, quiet int) {
 	}
 }
 
-// yielding returns why our services are paused, "" if they are not.
+// yielding returns the reason why our services are paused, or "".
 func (p *presence) yielding() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -321,18 +329,18 @@ func (p *presence) yielding() string {
 	return (&AnotherError{p.pubkey, p.yields.Node, time.UnixMilli(p.yields.Started)}).Error()
 }
 
-// keepsAnnouncements reports whether our announcements must not be deleted when we stop announcing: another process offers
-// the same services, or we announce them again at once.
+// keepsAnnouncements reports whether our announcements must not be deleted when announcing stops: another process
+// offers the same services, or we announce them again immediately.
 func (p *presence) keepsAnnouncements() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.yields != nil || p.renewing
 }
 
-// turn waits until services may be announced, and returns a context that ends when they must not be any more. The caller
-// must not be announcing.
+// turn waits until services may be announced, and returns a context that ends when they must not be announced any more.
+// Only one turn may be active.
 func (p *presence) turn(ctx context.Context) (context.Context, context.CancelFunc) {
-	if p.keepsAnnouncements() { // relays may keep either of two announcements with the same time
+	if p.keepsAnnouncements() { // of two announcements with the same time, relays may keep either
 		select {
 		case <-time.After(second):
 		case <-ctx.Done():
@@ -360,14 +368,14 @@ func (p *presence) turn(ctx context.Context) (context.Context, context.CancelFun
 	}
 }
 
-// sayStopped tells an older process that we had announced our services and do not any longer, so that it announces them
-// again. The event is not a question, so it names ours.
+// sayStopped tells an older process that we had announced our services and have stopped, so that it announces them
+// again. The event refers to our own question, so that it is not taken for a question.
 func (p *presence) sayStopped(ctx context.Context) {
 	p.mu.Lock()
 	asked := p.asked
 	p.mu.Unlock()
 	if _, err := p.publish(ctx, asked); err != nil {
-		return // turn tries again
+		return // turn calls it again
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

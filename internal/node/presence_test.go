@@ -22,7 +22,7 @@ import (
 	"guild/nip89"
 )
 
-// notes is what a node logs at warning level and above.
+// notes records the log of a node from level warning on.
 type notes struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -44,17 +44,17 @@ func (n *notes) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(n, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// identity is a key that several nodes may have.
+// identity returns a key that several nodes may share.
 func identity() key.Identity {
 	secret := key.NewSecret(nostr.Generate())
 	return key.Identity{Signer: key.NewSigner(secret), PubKey: secret.PubKey()}
 }
 
-// notStarted runs a node that is expected not to start.
+// notStarted runs a node that must fail to start.
 func notStarted(t *testing.T, relay string, change func(*Config)) error {
 	t.Helper()
 	c := Config{Dir: t.TempDir(), NoSync: true, Relays: []string{relay}, Log: slog.New(slog.DiscardHandler),
-		Hearing: 5 * time.Second, // the other one may be slow to answer
+		Hearing: 5 * time.Second, // the other node may answer slowly
 		Ready:   func(Ready) { t.Error("it is ready") }}
 	change(&c)
 	if err := journal.Init(c.Dir + "/journal"); err != nil {
@@ -78,14 +78,14 @@ func TestSecondNodeOfKeyFails(t *testing.T) {
 		t.Fatalf("it ended with %v", err)
 	}
 	customer, _ := start(t, url, func(*Config) {})
-	awaitProviders(t, customer, 1) // what the second left did not take the first one's offer back
+	awaitProviders(t, customer, 1) // the second node must not have deleted the offer of the first
 	if job := hire(t, customer, control.Hire{}); job.Ending != guild.JobAccepted || first.called(job.ID) != 1 {
 		t.Errorf("%s after %d calls: %s", job.Ending, first.called(job.ID), job.Reason)
 	}
 }
 
-// TestSimultaneousStart has both ask while the other one starts. The younger one ends, or
-// is paused, where it began to listen so much earlier that it had been alone.
+// TestSimultaneousStart lets both nodes ask while the other one starts. The younger one must end; or pause, if it
+// started to listen so early that it found no other.
 func TestSimultaneousStart(t *testing.T) {
 	t.Parallel()
 	url, id := startRelay(t), identity()
@@ -151,8 +151,8 @@ func TestOlderProcess(t *testing.T) {
 	}
 }
 
-// TestCustomerSharesProviderKey hires with the key of a node that works for others. What comes for the one
-// comes to the other, too.
+// TestCustomerSharesProviderKey hires with the key of a node that works for others. Each of them receives the events
+// for the other too.
 func TestCustomerSharesProviderKey(t *testing.T) {
 	t.Parallel()
 	url, id := startRelay(t), identity()
@@ -176,7 +176,7 @@ func TestCustomerSharesProviderKey(t *testing.T) {
 	}
 }
 
-// TestNodesOfOneKeyMeetLater starts both while no relay can be asked.
+// TestNodesOfOneKeyMeetLater starts both while no relay is reachable.
 func TestNodesOfOneKeyMeetLater(t *testing.T) {
 	t.Parallel()
 	dir, id := t.TempDir(), identity()
@@ -276,11 +276,11 @@ func TestPausedNodeResumes(t *testing.T) {
 	younger, _ := newProcess(t, url, id, "younger", 2)
 	turn, end := younger.turn(t.Context())
 	defer end()
-	_, stop := newProcess(t, url, id, "older", 1) // it was started elsewhere, and is connected only now
+	_, stop := newProcess(t, url, id, "older", 1) // started elsewhere, and connected only now
 	eventually(t, "the younger one is paused", func() bool { return younger.yielding() != "" })
 	<-turn.Done()
 	stop()
-	again, end := younger.turn(t.Context()) // waits
+	again, end := younger.turn(t.Context()) // blocks until the older process stops
 	defer end()
 	if younger.yielding() != "" || again.Err() != nil {
 		t.Error("it does not come back")
@@ -303,7 +303,7 @@ func TestOlderProcessAnnouncesAgain(t *testing.T) {
 	}
 }
 
-// hear lets a process hear another one of its key.
+// hear passes an event of another process with the key to a process.
 func hear(t *testing.T, p *presence, w process, tags nostr.Tags) {
 	t.Helper()
 	content, err := json.Marshal(w)
@@ -325,10 +325,10 @@ func TestRepeatedPresenceEvents(t *testing.T) {
 	asked := nostr.Tags{{"e", p.asked.Hex()}}
 	p.mu.Unlock()
 	gone := process{Instance: "gone", Started: 1, Offers: true}
-	hear(t, p, gone, nil)                                  // its question of long ago
-	hear(t, p, gone, nostr.Tags{{"e", nostr.ID{1}.Hex()}}) // its answer to a question of long ago
-	hear(t, p, process{}, asked)                           // no process at all
-	hear(t, p, process{Instance: "now"}, asked)            // ourselves
+	hear(t, p, gone, nil)                                  // its old question
+	hear(t, p, gone, nostr.Tags{{"e", nostr.ID{1}.Hex()}}) // its answer to an old question
+	hear(t, p, process{}, asked)                           // not a process
+	hear(t, p, process{Instance: "now"}, asked)            // this process itself
 	if elder, err := p.askOthers(t.Context()); elder != nil || err != nil {
 		t.Errorf("%+v, %v", elder, err)
 	}

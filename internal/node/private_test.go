@@ -26,7 +26,7 @@ import (
 	"guild/nip90"
 )
 
-// inside are words that only those who may read a job may read.
+// inside returns texts that only readers of a job may see.
 func inside(packed []byte) []string {
 	encoded := base64.StdEncoding.EncodeToString(packed)
 	return []string{"Echo what is there", nip90.ParamJobType, nip90.ParamBundleSHA256, guild.Sum(packed).Hex(), encoded[:40], "halfway there"}
@@ -68,7 +68,7 @@ func TestEncryptedJob(t *testing.T) {
 	}
 }
 
-// talkUntil tells the customer the same thing again and again: the node leaves out what comes too fast.
+// talkUntil sends the same progress repeatedly, because the node omits feedback that comes too fast.
 func talkUntil(a work.Assignment, heard <-chan struct{}) {
 	for tick := time.Tick(50 * time.Millisecond); ; {
 		a.Say("halfway there")
@@ -92,7 +92,7 @@ func TestPrivateJobNeedsEncryption(t *testing.T) {
 		t.Errorf("%s after %d attempts: %s", job.Ending, len(job.Attempts), job.Reason)
 	}
 
-	id := open(t, customer, bundle(t), control.Hire{}) // any other job goes to it in clear
+	id := open(t, customer, bundle(t), control.Hire{}) // other jobs go to it in clear
 	plain.publish(plain.result(plain.next(5000)))
 	if job := finish(t, customer, id); job.Ending != guild.JobAccepted {
 		t.Errorf("%s: %s", job.Ending, job.Reason)
@@ -131,7 +131,7 @@ func TestClearAnswerToEncryptedRequest(t *testing.T) {
 	})
 }
 
-// sealedResult answers a request with a delivery, encrypted.
+// sealedResult answers a request with an encrypted delivery.
 func (p *peer) sealedResult(request nostr.Event) nostr.Event {
 	p.t.Helper()
 	r := nip90.Result{Kind: nip90.ResultKind(int(request.Kind)), Request: request.ID, Customer: request.PubKey}
@@ -154,7 +154,7 @@ func only(t *testing.T, job control.Job) control.Attempt {
 	return job.Attempts[0]
 }
 
-// noise is what no compression makes small.
+// noise returns data that cannot be compressed.
 func noise(t *testing.T) []byte {
 	t.Helper()
 	b := make([]byte, 100<<10)
@@ -162,7 +162,7 @@ func noise(t *testing.T) []byte {
 	return b
 }
 
-// examineDelivered is a judge that accepts exactly one content of out.txt.
+// examineDelivered returns a judge that accepts exactly one content of out.txt.
 func examineDelivered(want []byte) func(context.Context, judge.Case) (guild.Verdict, judge.Evidence, error) {
 	return func(_ context.Context, c judge.Case) (guild.Verdict, judge.Evidence, error) {
 		v := guild.Verdict{Outcome: guild.Failure, Strength: guild.Strong, Tier: "none", Expected: 1, Cause: "another content"}
@@ -196,7 +196,7 @@ func TestLargeBundlesUseBlossom(t *testing.T) {
 	}
 }
 
-// largeFiles reads the files below a directory that could hold what noise makes.
+// largeFiles returns the files below a directory that are large enough for the result of noise.
 func largeFiles(t *testing.T, dir string) (all [][]byte) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -215,7 +215,7 @@ func largeFiles(t *testing.T, dir string) (all [][]byte) {
 	return all
 }
 
-// startForger runs a Blossom server that gives back something else than what it was given.
+// startForger runs a Blossom server that returns other content than it was given.
 func startForger(t *testing.T, forge func([]byte) []byte) (url string) {
 	t.Helper()
 	var kept sync.Map
@@ -270,8 +270,8 @@ func TestForgedBlob(t *testing.T) {
 	}
 }
 
-// checkForgery hires with something large, when one of the two sides keeps it with a forger. Each server must be
-// listed by both, or a node would not connect to it: it has a private address.
+// checkForgery hires with a large bundle, while one of the two sides stores it at the forger. Each server must be
+// listed by both sides: a node connects to a private address only if its owner configured it.
 func checkForgery(t *testing.T, customers, providers []string, reason string) {
 	t.Helper()
 	url, content := startRelay(t), noise(t)

@@ -26,10 +26,10 @@ import (
 	"guild/internal/step/work"
 )
 
-// everyLoss has every single entry of the course be lost. Otherwise a few are chosen.
+// everyLoss makes the test lose each single entry of the course. Otherwise a sample is chosen.
 const everyLoss = "GUILD_EVERY_LOSS"
 
-// dueOf lists what sources make due now that is not in quarantine.
+// dueOf returns the effects that sources make due now, without quarantined ones.
 func (n *Node) dueOf(sources []due.Source) (keys []string) {
 	now := time.Now()
 	for _, source := range sources {
@@ -43,7 +43,7 @@ func (n *Node) dueOf(sources []due.Source) (keys []string) {
 	return keys
 }
 
-// lose copies what a stopped node left, but its blobs, and repairs it after it has lost an entry.
+// lose copies the data of a stopped node without its blobs, removes an entry and repairs the copy.
 func lose(t *testing.T, dir string, seq uint64) (left string, r Repaired) {
 	t.Helper()
 	return repairedAfter(t, dir, func(journal string) { journaltest.Lose(t, journal, seq) })
@@ -63,8 +63,9 @@ func repairedAfter(t *testing.T, dir string, damage func(journal string)) (left 
 	return left, r
 }
 
-// A hole in the history of everything that learns makes nothing due, under whatever guard, that was not due before.
-func TestALostEntryMakesNothingDue(t *testing.T) {
+// A missing entry in the history of the learning steps must not make anything due that was not due before, under any
+// guard.
+func TestLostEntryMakesNothingDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, blobs := initialised(t), &server{blobs: map[guild.Hash][]byte{}}
 		l := newLearner(t, dir, blobs)
@@ -98,10 +99,10 @@ func TestALostEntryMakesNothingDue(t *testing.T) {
 	})
 }
 
-// home is a node that is stopped and started again.
+// home is a node that can be stopped and started again.
 type home struct {
 	c       Config
-	entries []fact.Entry // as they are when it is stopped
+	entries []fact.Entry // the entries when it was last stopped
 }
 
 func newHome(t *testing.T, relay string, workers ...Worker) *home {
@@ -133,7 +134,7 @@ func (h *home) up(t *testing.T) (client *control.Client, stop func()) {
 	}
 }
 
-// read reads the whole journal of the stopped node.
+// read returns the whole journal of the stopped node.
 func (h *home) read(t *testing.T) (all []fact.Entry) {
 	t.Helper()
 	j, err := journal.Open(t.Context(), journal.Options{Dir: filepath.Join(h.c.Dir, "journal"), Now: time.Now, Log: h.c.Log})
@@ -152,7 +153,7 @@ func (h *home) read(t *testing.T) (all []fact.Entry) {
 	return all
 }
 
-// losing is a copy of the node that lost an entry and was repaired.
+// losing returns a copy of the node that lost an entry and was repaired.
 func (h *home) losing(t *testing.T, seq uint64) (*home, Repaired) {
 	t.Helper()
 	left, r := lose(t, h.c.Dir, seq)
@@ -164,7 +165,7 @@ func (h *home) losing(t *testing.T, seq uint64) (*home, Repaired) {
 	return &home{c: c}, r
 }
 
-// due lists what is due when the node starts.
+// due returns the effects that are due when the node starts.
 func (h *home) due(t *testing.T) []string {
 	t.Helper()
 	n := &Node{c: h.c.withDefaults()}
@@ -179,7 +180,7 @@ func (h *home) due(t *testing.T) []string {
 	return keys
 }
 
-// traded is a customer and a provider that are stopped after two jobs.
+// traded returns a customer and a provider that are stopped after two jobs.
 func traded(t *testing.T, relay string) (customer, provider *home, jobs []control.Job) {
 	t.Helper()
 	provider, customer = newHome(t, relay, Worker{Task: "echo", Do: echo}), newHome(t, relay)
@@ -215,7 +216,7 @@ func TestFinishedJobsAreNotRepeated(t *testing.T) {
 	}
 }
 
-// entryOf finds the entry with a fact under a guard.
+// entryOf returns the entry with a fact under a guard.
 func entryOf[F fact.Fact](t *testing.T, h *home, guard fact.Subject) uint64 {
 	t.Helper()
 	for _, e := range h.entries {
@@ -230,7 +231,7 @@ func entryOf[F fact.Fact](t *testing.T, h *home, guard fact.Subject) uint64 {
 	return 0
 }
 
-// about counts the entries of a guard, and how often trust was changed for its job.
+// about counts the entries of a guard, and the changes of trust for its job.
 func (h *home) about(guard fact.Subject) (entries, changes int) {
 	for _, e := range h.entries {
 		if e.Subject == guard {
@@ -295,7 +296,7 @@ func TestNodeAfterRepair(t *testing.T) {
 	}
 }
 
-func TestAReleasedJobGoesOn(t *testing.T) {
+func TestReleasedJobContinues(t *testing.T) {
 	customer, _, jobs := traded(t, startRelay(t))
 	guard := "job." + jobs[0].ID
 	left, _ := customer.losing(t, entryOf[fact.JobClosed](t, customer, fact.Subject(guard)))
@@ -315,7 +316,7 @@ func TestAReleasedJobGoesOn(t *testing.T) {
 	}
 }
 
-// Who asked for what is in quarantine asks in vain, and nobody else waits for that.
+// Events for a quarantined job are dropped, and other events do not wait for them.
 func TestEventForQuarantinedJobIsDropped(t *testing.T) {
 	customer, provider, jobs := traded(t, startRelay(t))
 	request, err := nostr.IDFromHex(jobs[0].Attempts[0].ID)
@@ -343,7 +344,7 @@ func TestEventForQuarantinedJobIsDropped(t *testing.T) {
 	}
 }
 
-// A verb that runs a node of its own for one job does not wait for another one that nothing is done for.
+// A command that runs its own node for one job does not wait for a job in quarantine.
 func TestIdleNodeEndsDespiteQuarantine(t *testing.T) {
 	customer, _, jobs := traded(t, startRelay(t))
 	left, _ := customer.losing(t, entryOf[fact.JobClosed](t, customer, fact.Subject("job."+jobs[0].ID)))
@@ -357,11 +358,12 @@ func TestIdleNodeEndsDespiteQuarantine(t *testing.T) {
 	}
 }
 
-// Nothing shows of what guards the entries were that a journal has lost at its end: of any but those that were finished.
+// Entries lost at the end of a journal leave no trace of their guards. So every guard is quarantined except the
+// finished ones.
 func TestLostEndKeepsFinishedJobs(t *testing.T) {
 	customer, provider, jobs := traded(t, startRelay(t))
 	first, second := fact.Subject("job."+jobs[0].ID), fact.Subject("job."+jobs[1].ID)
-	planned := entryOf[fact.AttemptPlanned](t, customer, second) // in an entry of its own, after that which opened the job
+	planned := entryOf[fact.AttemptPlanned](t, customer, second) // in a separate entry, after the one that opened the job
 	_, r := repairedAfter(t, customer.c.Dir, func(journal string) { journaltest.CutOff(t, journal, planned+1) })
 	for guard, want := range map[fact.Subject]bool{first: false, second: true, fact.TrustSubject("echo"): true, fact.JournalSubject: false} {
 		if got := slices.Contains(r.Quarantined, guard); got != want {

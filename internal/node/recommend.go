@@ -13,9 +13,9 @@ import (
 	"guild/nip89"
 )
 
-// Recommend publishes that the owner recommends an announcement for a kind of request (NIP-89, kind 31989). The event
-// replaces the one before, so the other recommendations for that kind are copied from that one; it returns the event's id
-// and their number. If the one before cannot be read, nothing is published.
+// Recommend publishes the owner's recommendation of an announcement for a kind of request (NIP-89, kind 31989). The
+// event replaces the previous one for that kind, so its other recommendations are copied. It returns the event's id and
+// their number. If the previous event cannot be read, nothing is published, because that would delete them.
 func (n *Node) Recommend(ctx context.Context, kind int, r nip89.Recommended) (id nostr.ID, others int, err error) {
 	const patience = 30 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -29,7 +29,7 @@ func (n *Node) Recommend(ctx context.Context, kind int, r nip89.Recommended) (id
 	}
 	at := nostr.Timestamp(n.c.Now().Unix())
 	all := nip89.Recommendation{Handles: handles, Handlers: []nip89.Recommended{r}}
-	if len(found) > 0 { // the newest first
+	if len(found) > 0 { // sorted, the newest first
 		before, err := nip89.ParseRecommendation(found[0].Event())
 		if err != nil {
 			return id, 0, fmt.Errorf("what was recommended before: %w", err)

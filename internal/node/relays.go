@@ -26,7 +26,7 @@ import (
 	"guild/internal/market/registry"
 )
 
-// openRelays opens the embedded relay if we run one, connects to the signer, and makes the client for all relays.
+// openRelays opens the embedded relay if configured, connects to the signer, and creates the client for all relays.
 func (n *Node) openRelays(ctx context.Context) (err error) {
 	n.urls = append(n.urls, n.c.Relays...)
 	if n.c.Embed {
@@ -55,7 +55,7 @@ func (n *Node) openRelays(ctx context.Context) (err error) {
 	return nil
 }
 
-// embed opens a relay of our own, or uses the one that another node of this machine runs at the same address.
+// embed opens the embedded relay. If another node of this machine has one at the same address, it uses that one.
 func (n *Node) embed(ctx context.Context) error {
 	config := relayd.Config{Dir: filepath.Join(n.c.Dir, "relay"), Addr: n.c.Addr, Now: n.c.Now, Log: n.c.Log}
 	local, err := relayd.Open(config)
@@ -64,7 +64,7 @@ func (n *Node) embed(ctx context.Context) error {
 			n.urls = append(n.urls, "ws://"+n.c.Addr)
 			return nil
 		}
-		host, _, _ := net.SplitHostPort(n.c.Addr) // it was bound, so it has that form
+		host, _, _ := net.SplitHostPort(n.c.Addr) // Open has parsed it, so it has this form
 		config.Addr = net.JoinHostPort(host, "0")
 		local, err = relayd.Open(config)
 	}
@@ -93,7 +93,7 @@ func speaksNostr(ctx context.Context, addr string) bool {
 	return resp.StatusCode == http.StatusOK && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/nostr+json")
 }
 
-// signer is the signer of the running node, or of the stopped one's configuration; nil without an identity.
+// signer returns the signer of the running node, or of the stopped node's configuration; nil without an identity.
 func (n *Node) signer() nostr.Keyer {
 	if n.keyer != nil {
 		return n.keyer
@@ -101,7 +101,7 @@ func (n *Node) signer() nostr.Keyer {
 	return n.c.Identity.Signer
 }
 
-// identify sets who we are. A remote signer is reached over relays of its own.
+// identify sets our key. A remote signer is reached over relays of its own.
 func (n *Node) identify(ctx context.Context) (err error) {
 	n.keyer, n.pubkey = n.c.Identity.Signer, n.c.Identity.PubKey
 	if n.keyer != nil {
@@ -125,13 +125,14 @@ func (n *Node) identify(ctx context.Context) (err error) {
 	return err
 }
 
-// runPool runs a pool until stop, which waits for its end. It does not end with ctx, because a node that stops still signs.
+// runPool runs a pool until stop is called, which waits for its end. It ignores the cancellation of ctx, because a
+// stopping node still signs.
 func runPool(ctx context.Context, pool *relay.Pool) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = pool.Run(ctx) // fails only for a wrong URL, and it has none
+		_ = pool.Run(ctx) // it fails only for an invalid URL, and has none
 	}()
 	return func() {
 		cancel()
@@ -141,8 +142,8 @@ func runPool(ctx context.Context, pool *relay.Pool) (stop func()) {
 
 func (n *Node) relays() []string { return n.urls }
 
-// publish publishes an event at relays, ours if none are named. The error matches due.ErrLater if none of ours can be
-// reached: then it is not the event's fault, and no failed try.
+// publish publishes an event at relays, or at ours if none are given. The error matches due.ErrLater if none of our
+// relays is connected: the cause is then not the event, and the try does not count as failed.
 func (n *Node) publish(ctx context.Context, e guild.Verified, relays []string) error {
 	if len(relays) == 0 {
 		relays = n.urls
@@ -154,8 +155,8 @@ func (n *Node) publish(ctx context.Context, e guild.Verified, relays []string) e
 	return err
 }
 
-// publishAsProvider is publish for the provider's step. Deletions of announcements that another process with our key needs
-// are left out.
+// publishAsProvider publishes for the provider's step. It skips deletions of announcements that another process with
+// our key needs.
 func (n *Node) publishAsProvider(ctx context.Context, e guild.Verified, relays []string) error {
 	if n.presence.keepsAnnouncements() && deletesAnnouncement(e.Event()) {
 		return nil
@@ -168,8 +169,8 @@ func deletesAnnouncement(e nostr.Event) bool {
 	return e.Kind == registry.KindDeletion && e.Tags.FindWithValue("k", "31990") != nil
 }
 
-// blossomServers returns the servers for large bundles: the configured ones, else the relays with the scheme ws, which run on
-// this machine and are guild's own, with a Blossom server.
+// blossomServers returns the servers for large bundles: the configured ones, or else the relays with the scheme ws.
+// These run on this machine and belong to guild, so they have a Blossom server.
 func (n *Node) blossomServers() []string {
 	if len(n.c.Blossom) > 0 {
 		return n.c.Blossom
@@ -183,7 +184,7 @@ func (n *Node) blossomServers() []string {
 	return servers
 }
 
-// localHosts returns the hosts of URLs that the owner configured, as they are written there. They may have private addresses.
+// localHosts returns the hosts of URLs that the owner configured, as written. They may have private addresses.
 func localHosts(urls []string) []string {
 	var hosts []string
 	for _, u := range urls {
@@ -194,7 +195,7 @@ func localHosts(urls []string) []string {
 	return hosts
 }
 
-// localAddresses returns the same hosts as they are dialled: in lower case, each with its port.
+// localAddresses returns the same hosts in the form in which they are dialled: lower case, with a port.
 func localAddresses(urls []string) []string {
 	var addresses []string
 	for _, u := range urls {

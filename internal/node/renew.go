@@ -11,12 +11,12 @@ import (
 	"guild/internal/market/scout"
 )
 
-// watermarksIn is the file in a data directory that remembers how far each relay was read.
+// watermarksIn returns the path of the file in a data directory that stores how far each relay was read.
 func watermarksIn(dir string) string { return filepath.Join(dir, "watermarks.json") }
 
-// readAgain returns a function for journal.Options.Renew. When a damaged stream of events seen at relays is begun anew, it
-// has them read again: reviews from the start, announcements as far back as they are not stale. Events to us are not in
-// that stream.
+// readAgain returns a function for journal.Options.Renew. When a damaged stream of seen events is replaced by an empty
+// one, it rewinds the watermarks so that these events are read again: all reviews, and announcements that are not
+// stale. Events addressed to us are not in that stream.
 func readAgain(c Config) func(stream string) error {
 	c = c.withDefaults()
 	return func(stream string) error {

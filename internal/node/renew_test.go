@@ -30,7 +30,7 @@ func once(t *testing.T, c Config) (client *control.Client, stop func()) {
 	return control.Dial(c.Socket), stop
 }
 
-// rot changes a byte in the middle of what strangers wrote.
+// rot changes a byte in the middle of the stream of seen events.
 func rot(t *testing.T, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, "journal/stream/jetstream/$G/streams/SEEN/msgs/1.blk")
@@ -93,7 +93,7 @@ func TestWatermarksRewindAfterLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	subs := map[string]nostr.Timestamp{ // what is left of each mark
+	subs := map[string]nostr.Timestamp{ // expected marks
 		"inbox": recently, "letters": recently, "open requests": recently, "reviews": 0,
 		"announcements at wss://a": 70 * 24 * 60 * 60, "all announcements at wss://a": 70 * 24 * 60 * 60,
 	}

@@ -8,18 +8,18 @@ import (
 	"guild/internal/journal"
 )
 
-// Repaired reports what Repair did, and the jobs that it put into quarantine.
+// Repaired reports the result of Repair, and the jobs that it quarantined.
 type Repaired struct {
 	journal.Report
 	Jobs []RepairedJob
 }
 
-// RepairedJob is a job that lost entries, or may have, as far as its other entries show it.
+// RepairedJob describes a job that lost entries, or may have lost some, from its remaining entries.
 type RepairedJob struct {
 	Job    guild.JobID
 	Title  string       // "" if lost
 	Ending guild.Ending // guild.Open if lost
-	Known  bool         // the entry that opened it is not lost
+	Known  bool         // the entry that opened it is intact
 }
 
 // Repair rebuilds the damaged journal of a stopped node.
@@ -42,7 +42,7 @@ func Repair(ctx context.Context, c Config) (Repaired, error) {
 		}
 		one := RepairedJob{}
 		if one.Job, err = guild.ParseJobID(id); err != nil {
-			continue // a guard of a newer version
+			continue // a guard that a newer version wrote
 		}
 		if job, ok := n.folds.jobs.Job(one.Job); ok {
 			one.Title, one.Ending, one.Known = job.Title, job.Ending, true

@@ -34,20 +34,21 @@ import (
 	"guild/nip89"
 )
 
-// What the node in these benchmarks knows. With -short it is a tenth of that.
+// Size of the history in these benchmarks. With -short it is a tenth.
 const (
 	knownProviders = 100_000
 	knownFacts     = 1_000_000
 	knownTasks     = 50
-	askedProviders = 20_000 // of the providers, those that jobs went to
+	askedProviders = 20_000 // number of providers that jobs went to
 )
 
-// restartDir names a directory in which the history is kept for the next run. Writing it takes longer than measuring.
+// restartDir names a directory in which the history is kept for later runs, because writing it takes longer than
+// measuring.
 const restartDir = "GUILD_RESTART_DIR"
 
-// BenchmarkRestart measures a node that knows a hundred thousand providers and has a million facts: how long it takes to
-// start from snapshots, and beside that, by replaying everything; how long a decision waits while snapshots are taken;
-// and what the snapshot of each fold takes. Run it with -benchtime 3x.
+// BenchmarkRestart measures a node that knows a hundred thousand providers and has a million facts: the time to start
+// from snapshots and, for comparison, by replaying everything; the latency of decisions while snapshots are taken; and
+// the cost of each fold's snapshot. Run it with -benchtime 3x.
 func BenchmarkRestart(b *testing.B) {
 	h := history{dir: os.Getenv(restartDir), providers: knownProviders, facts: knownFacts}
 	if testing.Short() {
@@ -90,7 +91,7 @@ func BenchmarkRestart(b *testing.B) {
 	b.Run("snapshot", func(b *testing.B) { h.snapshots(b) })
 }
 
-// history is a directory with the journal of a node that did a lot.
+// history is a directory with the journal of a node that was busy for a long time.
 type history struct {
 	dir              string
 	providers, facts int
@@ -101,7 +102,7 @@ func (h history) config() Config {
 		Log: slog.New(slog.DiscardHandler)}.withDefaults()
 }
 
-// open opens the journal with all folds of a node, and the registry on what was seen.
+// open opens the journal with all folds of a node, and the registry from SEEN.
 func (h history) open(b *testing.B) (*Node, time.Duration) {
 	b.Helper()
 	runtime.GC()
@@ -121,7 +122,7 @@ func (h history) open(b *testing.B) (*Node, time.Duration) {
 	return n, took
 }
 
-// processorTime is what all processors together have spent on this process: it suffers least on a busy machine.
+// processorTime returns the processor time of this process on all processors. It varies least on a busy machine.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -145,7 +146,7 @@ func (h history) forget(b *testing.B) {
 	}
 }
 
-// decide takes decisions from several sides while snapshots are taken, and says how long they took.
+// decide makes concurrent decisions while snapshots are taken, and reports their latency.
 func (h history) decide(b *testing.B) {
 	n, _ := h.open(b)
 	defer h.takeLeave(b, n)
@@ -175,7 +176,7 @@ func (h history) decide(b *testing.B) {
 	b.ReportMetric(float64(slices.Max(held).Microseconds())/1000, "ms-longest-copy")
 }
 
-// deciding takes decisions until something is done.
+// deciding makes decisions until the function until returns.
 func (n *Node) deciding(b *testing.B, until func()) (took []time.Duration) {
 	b.Helper()
 	var done atomic.Bool
@@ -235,7 +236,7 @@ func (h history) snapshots(b *testing.B) {
 	}
 }
 
-// write makes the journal, unless an earlier run did.
+// write writes the journal, unless an earlier run did.
 func (h history) write(ctx context.Context) error {
 	done := filepath.Join(h.dir, fmt.Sprintf("history-%d-%d", h.providers, h.facts))
 	if _, err := os.Stat(done); !errors.Is(err, fs.ErrNotExist) {
@@ -260,10 +261,10 @@ func (h history) write(ctx context.Context) error {
 	return os.WriteFile(done, nil, 0o600)
 }
 
-// lasted is how long it took for all of that to happen.
+// lasted is the time span of the history.
 const lasted = 60 * 24 * time.Hour
 
-// clock goes from the beginning of the history to now, a little with each look at it.
+// clock returns a clock that advances from the start of the history to now, a little with each call.
 func (h history) clock() func() time.Time {
 	end, looks, step := time.Now(), new(atomic.Int64), lasted/time.Duration(2*h.facts)
 	return func() time.Time {
@@ -307,7 +308,7 @@ func (h history) announce(ctx context.Context, j *journal.Journal) ([]guild.Serv
 
 func taskOf(i int) string { return fmt.Sprint("task-", i%knownTasks) }
 
-// record appends the facts, many at a time.
+// record appends the facts, with many concurrent writers.
 func (h history) record(ctx context.Context, j *journal.Journal, known []guild.Service, now func() time.Time) error {
 	var written atomic.Int64
 	appends := func(guard fact.Subject, cause string, facts ...fact.Fact) error {
@@ -349,8 +350,8 @@ func (h history) record(ctx context.Context, j *journal.Journal, known []guild.S
 	return work.Wait()
 }
 
-// aJob records the whole life of a job: one of twenty comes to nothing, and every fifth is reviewed. Its shapes and sizes
-// are those that a node writes for a job of a small encrypted bundle.
+// aJob records the whole life of a job: one of twenty fails, and every fifth is reviewed. The facts have the form and
+// size that a node writes for a job with a small encrypted bundle.
 func aJob(n int, at int64, s guild.Service, task string, policy guild.Hash, appends func(fact.Subject, string, ...fact.Fact) error) error {
 	dice := rand.New(rand.NewPCG(uint64(n), 6))
 	bytes := func(size int) []byte {
@@ -418,7 +419,7 @@ func aJob(n int, at int64, s guild.Service, task string, policy guild.Hash, appe
 		appends(about, "", fact.EffectSettled{Effect: "publish " + review.ID.Hex()}, fact.ReviewPublished{Review: review.ID, Relays: relays}))
 }
 
-// aChoice is a choice among a few candidates.
+// aChoice returns a choice among a few candidates.
 func aChoice(s guild.Service, policy guild.Hash) *fact.Choice {
 	c := &fact.Choice{Policy: policy, Rule: "best", Tier: "trusted", Epsilon: 10_000, Dice: [3]guild.Trust{400_000, 200_000, 700_000}, Decided: 50, Count: 3}
 	for k := range 3 {

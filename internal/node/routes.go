@@ -17,25 +17,26 @@ import (
 	"guild/nip90"
 )
 
-// Kinds that two steps take events of.
+// Kinds that two steps take.
 const (
-	kindFeedback nostr.Kind = 7000 // what a provider says while it works (NIP-90), and how it may object to a verdict
+	kindFeedback nostr.Kind = 7000 // progress of a provider (NIP-90), or its objection to a verdict
 	kindDeletion nostr.Kind = registry.KindDeletion
 )
 
-// route sends events of a range of kinds to a step.
+// route passes events of a range of kinds to a step.
 type route struct {
 	from, to nostr.Kind             // to is from if zero
-	only     func(nostr.Event) bool // which events of these kinds; nil for those that no other route takes
+	only     func(nostr.Event) bool // selects events of these kinds; nil takes those that no other route takes
 	take     func(ctx context.Context, relay string, v guild.Verified) error
 }
 
-// anyRelay is for a step that does not ask which relay an event came from.
+// anyRelay adapts a function that does not need the relay of an event.
 func anyRelay(take func(context.Context, guild.Verified) error) func(context.Context, string, guild.Verified) error {
 	return func(ctx context.Context, _ string, v guild.Verified) error { return take(ctx, v) }
 }
 
-// setRoutes makes the one table of where an incoming event goes, from the routes of all steps and of the inbox.
+// setRoutes builds the table of routes for incoming events, from the inbox and all steps. Routes with a condition come
+// first.
 func (n *Node) setRoutes() {
 	n.routes = []route{{from: nostr.KindGiftWrap, take: n.inbox.put}}
 	for _, a := range n.active {
@@ -52,7 +53,7 @@ func (n *Node) setRoutes() {
 	})
 }
 
-// take hands an event to its step.
+// take passes an event to its step.
 func (n *Node) take(ctx context.Context, from string, v guild.Verified) error {
 	e := v.Event()
 	for _, r := range n.routes {
@@ -63,14 +64,14 @@ func (n *Node) take(ctx context.Context, from string, v guild.Verified) error {
 	return guild.Drop(guild.Unexpected, "kind %d", e.Kind)
 }
 
-// unrecordable reports whether the journal takes no facts now and will again.
+// unrecordable reports whether the journal accepts no facts for now. It will accept them later.
 func unrecordable(err error) bool {
 	return errors.Is(err, journal.ErrClock) || errors.Is(err, journal.ErrFull)
 }
 
-// receive hands an event to its step. Our own events come back to us, and only our announcements and deletions are read.
-// While the journal takes no facts, an event that leads to one holds up those behind it: the relays keep them, and the
-// watermark stays before it.
+// receive passes an event to its step. Relays also return our own events; only our announcements and deletions are
+// processed. While the journal accepts no facts, an event that would cause one blocks those behind it. This loses
+// nothing: the relays keep the events, and the watermark stays before the blocked one.
 func (n *Node) receive(ctx context.Context, from string, v guild.Verified) {
 	e := v.Event()
 	if e.PubKey == n.pubkey && e.Kind != registry.Kind && e.Kind != kindDeletion {
@@ -91,8 +92,8 @@ func (n *Node) receive(ctx context.Context, from string, v guild.Verified) {
 	n.taken(ctx, from, v, err)
 }
 
-// taken counts an event that was dropped, and logs an error. An event for a guard in quarantine is dropped: the quarantine
-// lasts until a person ends it, and the events of others must not wait for that.
+// taken counts a dropped event, and logs an error. An event for a quarantined guard is dropped too: only a person ends
+// a quarantine, and other events must not wait for that.
 func (n *Node) taken(ctx context.Context, from string, v guild.Verified, err error) {
 	e := v.Event()
 	reason := ""
@@ -103,15 +104,15 @@ func (n *Node) taken(ctx context.Context, from string, v guild.Verified, err err
 	}
 	switch {
 	case reason != "":
-		raw, _ := json.Marshal(nip90.Redacted(e)) // an event always marshals
+		raw, _ := json.Marshal(nip90.Redacted(e)) // an event can always be marshalled
 		n.drop(ctx, reason, from, raw)
 	case err != nil && ctx.Err() == nil:
 		n.c.Log.Error("an event could not be taken", "event", e.ID.Hex(), "kind", int(e.Kind), "err", err)
 	}
 }
 
-// drop counts an event that changed nothing, and keeps it in the journal's stream of rejected events if there are not too
-// many: a flood must cost nothing.
+// drop counts an event that changed nothing. It also keeps the event in the journal's stream of rejected events, up to
+// a rate limit, so that a flood of invalid events does not fill the disk.
 func (n *Node) drop(ctx context.Context, reason, from string, raw []byte) {
 	n.metrics.dropped.Add(reason, 1)
 	if !n.limiter.allow(n.c.Now()) {
@@ -127,11 +128,11 @@ func (n *Node) drop(ctx context.Context, reason, from string, raw []byte) {
 	}
 }
 
-// limiter allows twenty events a second.
+// limiter allows twenty events per second.
 type limiter struct {
 	mu      sync.Mutex
 	second  int64 // Unix time of the latest event
-	allowed int   // in that second, or more than that
+	allowed int   // events in that second, with those over the limit
 }
 
 func (l *limiter) allow(now time.Time) bool {

@@ -11,9 +11,8 @@ import (
 	"guild/internal/step/work"
 )
 
-// TestOpenRequestRouting publishes requests of the kind that a node
-// does. What came is seen by what was dropped: an open request is the work step's to take or leave, one to somebody
-// else is no fault of anybody's.
+// TestOpenRequestRouting publishes requests of a kind that the node serves, and checks the drops: an open request
+// belongs to the work step, and one to another provider is ignored without counting as dropped.
 func TestOpenRequestRouting(t *testing.T) {
 	t.Parallel()
 	url := startRelay(t)
@@ -35,7 +34,7 @@ func TestOpenRequestRouting(t *testing.T) {
 	}
 }
 
-// dropped reports whether an event that holds a text was turned down.
+// dropped reports whether an event that contains a text was dropped.
 func dropped(t *testing.T, c *control.Client, text string) bool {
 	t.Helper()
 	all, err := control.Rejected.Call(t.Context(), c)

@@ -13,7 +13,7 @@ import (
 )
 
 func (n *Node) openScout() (err error) {
-	const relays, people = 1000, 500 // that may name new relays; the scout takes fewer
+	const relays, people = 1000, 500 // limits; the scout uses fewer
 	n.scout, err = scout.Open(scout.Config{
 		Pool: n.pool, Receive: n.receive, Now: n.c.Now, File: filepath.Join(n.c.Dir, "relays.json"), Ours: n.urls, Log: n.c.Log,
 		Known:  func() []string { return n.registry.RelaysNamed(relays) },
@@ -22,8 +22,8 @@ func (n *Node) openScout() (err error) {
 	return err
 }
 
-// Seek asks our relays for the announcements of those keys of which none is known: a provider that the owner names may have
-// announced long ago, or its announcement was dropped for others. It takes three seconds at most.
+// Seek queries our relays for the announcements of those keys that have none here. A provider that the owner names may
+// have announced long ago, or its announcement was dropped to make room. It takes at most three seconds.
 func (n *Node) Seek(ctx context.Context, keys []nostr.PubKey) {
 	keys = slices.DeleteFunc(slices.Clone(keys), n.registry.Announces)
 	if len(keys) == 0 {

@@ -13,7 +13,7 @@ func TestSeekNamedProvider(t *testing.T) {
 	url := startRelay(t)
 	customer, _ := start(t, url, func(*Config) {})
 	p := newPeer(t, url)
-	p.announce() // once this has come, the relay has told what it has stored
+	p.announce() // once this arrives, the relay has sent its stored events
 	awaitProviders(t, customer, 1)
 	named := newPeer(t, url)
 	old := named.announcement()

@@ -21,8 +21,8 @@ import (
 	"guild/nip89"
 )
 
-// partnerPart is the registry of who offers what, which takes the events, with the step that decides where each provider
-// stands.
+// partnerPart makes the registry of announced services, which takes the events, and the step that decides the state of
+// each provider.
 func (n *Node) partnerPart() part {
 	f, observed := partner.NewFold(n.c.Policy), partner.NewObserved()
 	n.folds.partners, n.folds.observed = f, observed
@@ -68,20 +68,21 @@ func (n *Node) partnerPart() part {
 	}
 }
 
-// offersChanged has those that wait for a provider look again.
+// offersChanged wakes whatever waits for a provider.
 func (n *Node) offersChanged() {
 	n.meet.OffersChanged()
 	n.runner.Wake()
 }
 
-// touched has the router read a service again. What is announced before there is a router is read when it first looks.
+// touched tells the router to read a service again. Before the router exists, nothing needs to be done: it reads all
+// services on first use.
 func (n *Node) touched(s guild.Service) {
 	if n.jobs != nil {
 		n.jobs.Touch(s)
 	}
 }
 
-// jobsPart is the customer's step.
+// jobsPart makes the customer's step.
 func (n *Node) jobsPart() part {
 	f := jobs.NewFold()
 	n.folds.jobs = f
@@ -105,22 +106,24 @@ func (n *Node) jobsPart() part {
 	}
 }
 
-// Kind is the NIP-90 kind of requests for a task.
+// Kind returns the NIP-90 kind of requests for a task.
 func (n *Node) Kind(task string) int { return cmp.Or(n.c.Hiring.Kinds[task], guild.KindOf(task)) }
 
-// learned reports whether trust has learned all there is about a task, or does not learn here any more.
+// learned reports whether trust has processed all evidence about a task, or learns no more because another policy was
+// adopted.
 func (n *Node) learned(task string) bool {
 	return n.folds.trust.Adopted() != n.folds.trust.Policy() || n.folds.trust.UpToDate(task)
 }
 
-// answers asks relays for what a provider answered to a request.
+// answers queries relays for a provider's answers to a request.
 func (n *Node) answers(ctx context.Context, provider nostr.PubKey, request nostr.ID, kind nostr.Kind, relays []string) ([]guild.Verified, error) {
 	return n.find(ctx, nostr.Filter{
 		Kinds: []nostr.Kind{kind}, Authors: []nostr.PubKey{provider}, Tags: nostr.TagMap{"e": {request.Hex()}}, Limit: 100,
 	}, relays)
 }
 
-// judgePart is the step that judges deliveries. Nothing is ever judged outside a sandbox.
+// judgePart makes the step that judges deliveries. It never runs code outside a sandbox; without one, each judgement
+// fails with the reason.
 func (n *Node) judgePart() part {
 	f, baselines := judge.NewFold(), judge.NewBaselines()
 	var step *judge.Step
@@ -148,7 +151,7 @@ func (n *Node) judgePart() part {
 	}
 }
 
-// recordPart is the step that writes receipts and trajectories.
+// recordPart makes the step that writes receipts and trajectories.
 func (n *Node) recordPart() part {
 	f := record.NewFold()
 	return part{
@@ -164,8 +167,8 @@ func (n *Node) recordPart() part {
 	}
 }
 
-// find asks relays for stored events. Relays that are not ours are connected to for the purpose, and only if they are
-// public.
+// find queries relays for stored events. Connections to relays that are not ours are temporary, and only to public
+// addresses.
 func (n *Node) find(ctx context.Context, f nostr.Filter, relays []string) ([]guild.Verified, error) {
 	return n.pool.Query(ctx, []nostr.Filter{f}, relays...)
 }

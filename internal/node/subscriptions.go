@@ -9,14 +9,15 @@ import (
 	"guild/internal/step/review"
 )
 
-// reviewsName is the subscription to reviews. Watermarks are kept by the names of subscriptions.
+// reviewsName is the name of the subscription to reviews. A watermark is stored under the name of its subscription.
 const reviewsName = "reviews"
 
-// subscribe asks our relays for what is addressed to us, for requests of the kinds that we do, for private messages and for
-// reviews. Requests to nobody cannot be asked for alone, so those to others come too. Announcements are the scout's.
+// subscribe subscribes at our relays to events addressed to us, requests of the kinds that we serve, private messages
+// and reviews. A filter cannot select requests without a p tag, so requests to other providers arrive too.
+// Announcements are read by the scout.
 func (n *Node) subscribe() {
 	const maxReviews = 1000
-	const wrapAge = 2 * 24 * 60 * 60 // seconds: NIP-59 lets a gift wrap be dated back so far
+	const wrapAge = 2 * 24 * 60 * 60 // seconds; NIP-59 allows gift wraps to be backdated by that much
 	day := nostr.Timestamp(n.c.Now().Add(-24 * time.Hour).Unix())
 	us := nostr.TagMap{"p": {n.pubkey.Hex()}}
 	n.pool.Subscribe("inbox", []nostr.Filter{{Tags: us, Since: day}}, n.urls...)
@@ -27,7 +28,7 @@ func (n *Node) subscribe() {
 	n.pool.Subscribe(reviewsName, []nostr.Filter{{Kinds: []nostr.Kind{review.Kind, review.KindSet}, Limit: maxReviews}}, n.urls...)
 }
 
-// openKinds returns the kinds of the requests that our services do, sorted, each once.
+// openKinds returns the kinds of requests that our services take, sorted, without duplicates.
 func (n *Node) openKinds() []nostr.Kind {
 	var kinds []nostr.Kind
 	for _, s := range n.work.Services() {

@@ -12,7 +12,7 @@ import (
 	"guild/oa"
 )
 
-// typedService makes the service for a job type.
+// typedService creates the service for a job type.
 func (n *Node) typedService(ctx context.Context, w Worker) (work.Service, error) {
 	id, err := oa.ParseID(w.Type)
 	if err == nil {
@@ -53,7 +53,8 @@ func (n *Node) typedService(ctx context.Context, w Worker) (work.Service, error)
 	return s, nil
 }
 
-// openImages makes the sandboxes for commands of oa.sandbox_run.v1: one for each configured image, and one for this machine.
+// openImages creates the sandboxes for commands of oa.sandbox_run.v1: one for each configured image, and one with this
+// machine's files.
 func (n *Node) openImages(ctx context.Context) error {
 	if n.unboxed != nil {
 		return nil
@@ -65,19 +66,20 @@ func (n *Node) openImages(ctx context.Context) error {
 	return err
 }
 
-// checker returns the check of typed jobs' results: it runs commands again in the images that are here, and embeds samples
-// again.
+// checker returns the checker for results of typed jobs. It runs commands again in the available images, and recomputes
+// samples of embeddings.
 func (n *Node) checker() typed.Checker {
 	c := typed.Checker{Types: n.c.Types, Vectors: n.c.Judging.Vectors}
 	if n.unboxed == nil {
 		box := n.images
-		box.Network, box.Most.Wall = true, time.Hour // as our own requests ask for
+		box.Network, box.Most.Wall = true, time.Hour // as in our own requests
 		c.Sandbox = &box
 	}
 	return c
 }
 
-// opinion returns what the owner configured to choose between results. A chat without a model prefers the one that did best.
+// opinion returns the configured opinion, which chooses between results. A chat without a model uses the model with the
+// best record.
 func (n *Node) opinion() opinion.Opinion {
 	chat, ok := n.c.Judging.Opinion.(opinion.Chat)
 	if !ok {

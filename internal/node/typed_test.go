@@ -17,7 +17,7 @@ import (
 	"guild/oa"
 )
 
-// embedder plays an endpoint whose vectors follow from the texts, turned by an angle.
+// embedder simulates an endpoint whose vectors are computed from the texts and turned by an angle.
 func embedder(t *testing.T, turned float64) opinion.Endpoint {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -36,7 +36,7 @@ func embedder(t *testing.T, turned float64) opinion.Endpoint {
 	return opinion.Endpoint{URL: server.URL + "/v1"}
 }
 
-// hireTyped has a typed job done once somebody offers it.
+// hireTyped hires for a typed job once a provider offers it.
 func hireTyped[Q oa.Payload](t *testing.T, c *control.Client, request Q) control.Job {
 	t.Helper()
 	e, err := oa.NewEnvelope(request)
@@ -72,7 +72,7 @@ func TestEmbeddingsAreRepeated(t *testing.T) {
 				ours := embedder(t, 0)
 				o.Judging.Vectors, o.Examine = &ours, nil
 			})
-			texts := slices.Repeat([]string{"one", "three"}, 700) // whose vectors are too long for an event
+			texts := slices.Repeat([]string{"one", "three"}, 700) // the vectors are too long for an event
 			job := hireTyped(t, client, oa.EmbeddingRequest{Texts: texts, ModelHint: "m", Dimensions: 2})
 			if job.Ending != c.want || len(job.Attempts) == 0 {
 				t.Fatalf("%+v", job)

@@ -19,14 +19,14 @@ import (
 	"guild/nutshell/vault/age"
 )
 
-// vaultKeyFile is the age key that credentials for this node are sealed for.
+// vaultKeyFile stores the age key for which credentials are sealed for this node.
 const vaultKeyFile = "vault.key"
 
-// vaultKey is the node's own key for credentials. It is made on first use.
+// vaultKey manages the node's own key for credentials. It is created on first use.
 type vaultKey struct {
 	path string
 	now  func() time.Time
-	mu   sync.Mutex // held while it is made
+	mu   sync.Mutex // held while the key is created
 }
 
 // recipient returns the age recipient of the key.
@@ -58,16 +58,16 @@ func (k *vaultKey) identity() (age.Identity, error) {
 	return age.Identity{Name: k.path, Text: vault.NewSecret(raw)}, nil
 }
 
-// create makes the key, in a file that only the owner can read.
+// create creates the key in a file that only the owner can read.
 func (k *vaultKey) create() ([]byte, error) {
 	text, _, err := age.Generate(k.now())
 	if err != nil {
 		return nil, err
 	}
-	return text.Reveal(), durable.WriteBytes(k.path, text.Reveal()) // 0600
+	return text.Reveal(), durable.WriteBytes(k.path, text.Reveal()) // mode 0600
 }
 
-// open decrypts what was sealed for this node.
+// open decrypts a document that was sealed for this node.
 func (k *vaultKey) open(ctx context.Context, sealed []byte) (vault.Secret, error) {
 	id, err := k.identity()
 	if err != nil {
@@ -80,7 +80,7 @@ func (k *vaultKey) open(ctx context.Context, sealed []byte) (vault.Secret, error
 	return s.Open(ctx, sealed)
 }
 
-// sealFor seals for another key, which must be a native one of age: the others run a plugin, and the key is a stranger's.
+// sealFor seals for another key. It must be a native age key: other kinds run a plugin, and a stranger chose the key.
 func (*vaultKey) sealFor(ctx context.Context, recipient string, document vault.Secret) ([]byte, error) {
 	if !age.IsNative(recipient) {
 		return nil, fmt.Errorf("%.24q is not a native age key", recipient)
@@ -92,11 +92,12 @@ func (*vaultKey) sealFor(ctx context.Context, recipient string, document vault.S
 	return s.Seal(ctx, document)
 }
 
-// memory is a file system in memory.
+// memory is a directory in a memory file system.
 const memory = "/dev/shm"
 
-// secretsDir makes the directory for the credentials of running workers: in memory, or among the unpacked bundles if that is
-// not possible. It removes what an earlier process left there; the journal's lock makes sure that no other process uses it.
+// secretsDir creates the directory for the credentials of running workers: in memory or, if that is not possible, in
+// the scratch directory. It removes files of an earlier process; the journal's lock ensures that no other process uses
+// them.
 func (n *Node) secretsDir() (string, error) {
 	home, err := filepath.Abs(n.c.Dir)
 	if err != nil {
@@ -111,7 +112,8 @@ func (n *Node) secretsDir() (string, error) {
 	return dir, nil
 }
 
-// emptyOwn makes an empty directory that only this user can enter. One that another user made is left alone.
+// emptyOwn creates an empty directory that only this user can enter. It refuses an existing one of another user:
+// /dev/shm is writable for everyone, and the other user could read the credentials.
 func emptyOwn(dir string) error {
 	info, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {

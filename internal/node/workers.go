@@ -22,26 +22,26 @@ import (
 	"guild/replay/session"
 )
 
-// Worker is a service that this node offers, done by a command.
+// Worker configures a service that this node offers, and the command for it.
 type Worker struct {
 	Task    string
-	Tasks   []string // all of them; Task alone if empty
+	Tasks   []string // all tasks; Task alone if empty
 	D       string
 	Name    string
 	About   string
 	Kind    int
-	Kinds   []int          // all of them; Kind, or the usual ones of the tasks, if empty
-	Schema  string         // of its inputs, as announced
+	Kinds   []int          // all kinds; Kind, or the usual ones of the tasks, if empty
+	Schema  string         // schema of its inputs, as announced
 	Open    bool           // accepts requests that name no provider
-	Trace   session.Format // of the lines on the command's standard output; plain text if empty
+	Trace   session.Format // format of the command's standard output; plain text if empty
 	Claims  work.Claims
-	Type    string       // the job type of package oa, done by Command, Model or the sandbox; "" for bundles
-	Model   *typed.Model // behind an endpoint; nil without one
-	Command string       // for /bin/sh -c
-	Env     []string     // names of our variables that it may see
+	Type    string       // job type of package oa, served by Command, Model or the sandbox; "" for bundles
+	Model   *typed.Model // model behind an endpoint; may be nil
+	Command string       // run by /bin/sh -c
+	Env     []string     // names of environment variables that it may see
 	Mounts  []string     // host directories that it may read
 
-	Network     work.Network // NetworkNone if empty; unsandboxed commands always have it all
+	Network     work.Network // NetworkNone if empty; unsandboxed commands always have full access
 	Unsandboxed bool
 	Slots       int
 	Queue       int
@@ -49,18 +49,18 @@ type Worker struct {
 	Price       guild.Msat
 	Terms       work.Terms
 
-	// Do replaces the command, for workers that are part of a program.
+	// Do replaces the command, for workers that are part of the program.
 	Do func(ctx context.Context, a work.Assignment) error
 }
 
-// Fetch says what inputs of requests may be fetched for our workers (NIP-90, i tags of type url).
+// Fetch limits which inputs of requests may be fetched for our workers (NIP-90, i tags of type url).
 type Fetch struct {
 	Hosts []string      // exact names of https hosts; none if empty
 	Size  int64         // bytes; 16 MiB if zero
-	Time  time.Duration // for one; 30 s if zero
+	Time  time.Duration // per input; 30 s if zero
 }
 
-// workPart is the provider's step.
+// workPart makes the provider's step.
 func (n *Node) workPart() part {
 	f, customers, judgements := work.NewFold(), work.NewCustomers(n.c.Policy), work.NewJudgements()
 	n.folds.customers = customers
@@ -71,7 +71,7 @@ func (n *Node) workPart() part {
 			if err != nil {
 				return active{}, err
 			}
-			recipient := "" // without a service no credentials are sent to us
+			recipient := "" // without services nobody needs to send us credentials
 			if len(services) > 0 {
 				if recipient, err = n.vaultKey.recipient(); err != nil {
 					return active{}, err
@@ -97,8 +97,8 @@ func (n *Node) workPart() part {
 	}
 }
 
-// requested passes on requests to us and to nobody. Requests to others come with the latter, and are ignored. While our
-// services are left to another process with our key, that one has our requests.
+// requested passes on requests that name us or no provider. It ignores those to others, which the same subscription
+// returns. While another process with our key offers our services, that process takes the requests.
 func (n *Node) requested(ctx context.Context, from string, v guild.Verified) error {
 	tags := v.Event().Tags
 	if tags.Find("p") != nil && tags.FindWithValue("p", n.pubkey.Hex()) == nil || n.presence.yielding() != "" {
@@ -107,19 +107,19 @@ func (n *Node) requested(ctx context.Context, from string, v guild.Verified) err
 	return n.work.Observe(ctx, from, v)
 }
 
-// inputs downloads what customers' requests point to.
+// inputs returns the client that downloads the inputs of customers' requests.
 func (n *Node) inputs() fetch.Client {
 	f := n.c.Fetch
 	return fetch.Client{Hosts: f.Hosts, Size: f.Size, Time: f.Time, Blobs: n.payloads.client, Servers: n.payloads.home}
 }
 
-// published finds what our relays have of our own events of some kinds.
+// published returns our own events of some kinds that our relays have.
 func (n *Node) published(ctx context.Context, kinds ...nostr.Kind) ([]guild.Verified, error) {
 	const enough = 100
 	return n.find(ctx, nostr.Filter{Kinds: kinds, Authors: []nostr.PubKey{n.pubkey}, Limit: enough}, n.urls)
 }
 
-// services turns the workers into services. If there is no sandbox, only Unsandboxed ones can be offered.
+// services converts the workers to services. Without a sandbox, only Unsandboxed ones are accepted.
 func (n *Node) services(ctx context.Context) ([]work.Service, error) {
 	var services []work.Service
 	for _, w := range n.c.Workers {
@@ -165,7 +165,7 @@ func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error
 	return s
 }
 
-// warnIfMissing warns of a command that will not be found where it runs.
+// warnIfMissing logs a warning if a command will not be found where it runs.
 func (n *Node) warnIfMissing(ctx context.Context, w Worker, x work.Exec) {
 	found, err := x.Find(ctx)
 	if err != nil || !found {
@@ -195,8 +195,8 @@ func (n *Node) command(w Worker) (work.Exec, error) {
 	return x, nil
 }
 
-// mounts returns what a worker sees of this machine: the directories that its owner names, and the one of its program, or
-// the program alone if the node's own files are in that directory.
+// mounts returns the host paths that a worker can read: the configured directories, and that of its program. If the
+// node's own files are in the program's directory, it is the program alone.
 func (n *Node) mounts(program string, w Worker) ([]string, error) {
 	for _, dir := range w.Mounts {
 		if err := n.mayShow(dir); err != nil && !w.Unsandboxed {
@@ -213,19 +213,20 @@ func (n *Node) mounts(program string, w Worker) ([]string, error) {
 	return append([]string{dir}, w.Mounts...), nil
 }
 
-// MountError says that a worker must not see a directory.
+// MountError reports that a worker must not see a directory.
 type MountError struct{ Dir, Secret string }
 
 func (e *MountError) Error() string {
 	return fmt.Sprintf("a worker in %s would see this node's own files in %s", e.Dir, e.Secret)
 }
 
-// Hint says what to do instead.
+// Hint returns what to do instead.
 func (*MountError) Hint() string {
 	return "name a directory apart from the home of the node"
 }
 
-// mayShow returns an error for a directory that holds, or lies in, one of the node's own, where its key is.
+// mayShow returns an error for a directory that contains, or is inside, one of the node's own directories. These hold
+// its keys, and a worker runs a stranger's input.
 func (n *Node) mayShow(dir string) error {
 	shown, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -245,13 +246,13 @@ func (n *Node) mayShow(dir string) error {
 	return nil
 }
 
-// holds reports whether above is below or a parent of it.
+// holds reports whether above equals below or is a parent of it.
 func holds(above, below string) bool {
 	rel, err := filepath.Rel(above, below)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
-// workerLimits are wider than the judge's: an agent takes more than a test.
+// workerLimits are larger than the judge's, because an agent needs more than a test.
 var workerLimits = sandbox.Limits{CPU: time.Hour, Memory: 8 << 30, Disk: 1 << 30, Output: 4 << 20, Pids: 500}
 
 // pick returns the named environment variables that are set, as "name=value".
