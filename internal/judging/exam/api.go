@@ -26,10 +26,10 @@ import (
 //go:embed forwarder.py
 var forwarder string
 
-// maxAnswer bounds one answer of a service, in bytes.
+// maxAnswer limits one answer of a service, in bytes.
 const maxAnswer = 1 << 20
 
-// defaultPort is the port of a service whose criterion names none.
+// defaultPort is the port of a service whose criterion gives none.
 const defaultPort = 8080
 
 // requestFields describes a request to a service.
@@ -37,10 +37,10 @@ type requestFields struct {
 	Method   string            `json:"method,omitempty"`   // GET, or POST if there is a body
 	Endpoint string            `json:"endpoint,omitempty"` // "/users?page=2", "POST /users" or "http://127.0.0.1:8080/users"
 	Headers  map[string]string `json:"headers,omitempty"`
-	Body     json.RawMessage   `json:"body,omitempty"` // a string is sent as it is, anything else as JSON
+	Body     json.RawMessage   `json:"body,omitempty"` // a string is sent unchanged, any other value as JSON
 }
 
-// with returns the request of a case whose criterion has a method, an endpoint and headers for all cases.
+// with returns the request of a case; r has the method, endpoint and headers that hold for all cases of the criterion.
 func (r requestFields) with(one requestFields) requestFields {
 	return requestFields{
 		Method: cmp.Or(one.Method, r.Method), Endpoint: cmp.Or(one.Endpoint, r.Endpoint),
@@ -48,15 +48,15 @@ func (r requestFields) with(one requestFields) requestFields {
 	}
 }
 
-// asks reports whether a case says what the judge must request.
+// asks reports whether a case contains a request for the judge to send.
 func (r requestFields) asks() bool { return r.Endpoint != "" || r.Method != "" }
 
-// answerExpected says how the answer of a service must be.
+// answerExpected is the expected answer of a service.
 type answerExpected struct {
 	StatusCode     int              `json:"status_code,omitempty"` // any 2xx if 0
 	Body           *Match           `json:"body,omitempty"`
 	BodyContains   Texts            `json:"body_contains,omitempty"`
-	HeaderContains Texts            `json:"header_contains,omitempty"` // each in a line "Name: value" of the answer, in any case
+	HeaderContains Texts            `json:"header_contains,omitempty"` // each must be in a line "Name: value" of the header; case is ignored
 	Headers        map[string]Match `json:"headers,omitempty"`
 }
 
@@ -67,8 +67,9 @@ func (e answerExpected) given() []string {
 	})
 }
 
-// apiCriterion starts a service in a sandbox and sends it requests. The requests are written and the answers compared
-// outside; what runs inside, forwarder included, sees only the requests.
+// apiCriterion starts a service in a sandbox and sends it requests. The judge writes the requests and compares the
+// answers outside the sandbox. Code inside, with the forwarder, sees only the requests, so it cannot read the expected
+// answers.
 type apiCriterion struct {
 	service Service
 	cases   []apiCase
@@ -76,12 +77,12 @@ type apiCriterion struct {
 
 type apiCase struct {
 	caseName
-	request *http.Request // is sent once
+	request *http.Request // sent once
 	answerExpected
 }
 
-// readAPI finds the service of a criterion. A script for which no answer is expected is judged as a shell criterion. A
-// script without a request makes the request itself.
+// readAPI determines the service of a criterion. A script without an expected answer is judged as a shell criterion. A
+// script without a request sends the request itself.
 func readAPI(e *Entry, all *Criteria) (criterion, error) {
 	if e.Script != "" && len(e.Cases) == 0 && e.Endpoint == "" && len(e.Expected.answerExpected.given()) == 0 {
 		e.Framework = "shell"
@@ -149,17 +150,17 @@ func (c *apiCriterion) examine(ctx context.Context, j *examination, f *Finding) 
 	asked := make(chan conversation, 1)
 	go func() {
 		talk := converse(channel, c.cases)
-		channel.Close() // which ends the forwarder, and with it everything inside
+		channel.Close() // this ends the forwarder, and with it everything inside
 		asked <- talk
 	}()
 	run, err := j.runWith(ctx, f, s, sandbox.IO{Channel: theirs})
 	if err != nil {
-		theirs.Close() // the runner may not have closed it; the conversation must end
+		theirs.Close() // the runner may not have closed it, and the conversation must end
 		<-asked
 		return err
 	}
 	talk := <-asked
-	run.Argv = slices.Replace(slices.Clone(s.Argv), 4, 5, "forwarder.py") // its text would drown the evidence
+	run.Argv = slices.Replace(slices.Clone(s.Argv), 4, 5, "forwarder.py") // the program's text would hide the rest of the evidence
 	if talk.closed != "" {
 		return undecided("this sandbox has no loopback for a service: %s", cut(talk.closed))
 	}
@@ -173,13 +174,14 @@ func (e *Engine) python() string { return cmp.Or(e.Python, "/usr/bin/python3") }
 
 // conversation holds the answers of a service.
 type conversation struct {
-	closed     string // why no service can listen, if the forwarder said so before the delivery ran
+	closed     string // why no service can listen, if the forwarder reported that before the delivery ran
 	up         string // why the service did not listen; empty if it did
 	list       []guild.Test
 	transcript strings.Builder
 }
 
-// tests returns those that were asked, and the others as missing; fault is why the run broke off, empty if it did not.
+// tests returns the tests of the requests that were sent, and the others as missing. fault is the reason why the run
+// was interrupted, or empty.
 func (t *conversation) tests(cases []apiCase, fault string) []guild.Test {
 	if t.up != "" && fault == "" {
 		return tests(cases, guild.TestFailed, t.up)
@@ -188,7 +190,8 @@ func (t *conversation) tests(cases []apiCase, fault string) []guild.Test {
 	return append(t.list, rest...)
 }
 
-// converse asks every case, in order, on the judge's end of a channel. It ends when the channel does.
+// converse sends the requests of all cases, in order, through the judge's end of a channel. It returns early if the
+// channel is closed.
 func converse(channel io.ReadWriter, cases []apiCase) (t conversation) {
 	frames := &frameReader{r: bufio.NewReader(channel)}
 	if open, err := frames.whole(); err != nil {
@@ -224,7 +227,7 @@ func converse(channel io.ReadWriter, cases []apiCase) (t conversation) {
 	return t
 }
 
-// ask sends one request and reads the answer to it.
+// ask sends one request and reads its answer.
 func ask(channel io.Writer, frames *frameReader, req *http.Request) (answer, error) {
 	var raw bytes.Buffer
 	if err := req.Write(&raw); err != nil {
@@ -246,7 +249,7 @@ type answer struct {
 	body   string
 }
 
-// readAnswer reads one answer, past informational ones such as 100 Continue.
+// readAnswer reads one answer. It skips informational ones such as 100 Continue, up to four.
 func readAnswer(r io.Reader, req *http.Request) (answer, error) {
 	in := bufio.NewReader(io.LimitReader(r, 2*maxAnswer))
 	for range 5 {
@@ -269,14 +272,14 @@ func readAnswer(r io.Reader, req *http.Request) (answer, error) {
 	return answer{}, errors.New("no answer, only the promise of one")
 }
 
-// lines returns the header's lines.
+// lines returns the header as lines.
 func (a answer) lines() string {
 	var b strings.Builder
 	a.header.Write(&b)
 	return b.String()
 }
 
-// differs says how an answer differs from what was expected, empty if it does not; err is why there is no answer.
+// differs returns how an answer differs from the expected one, or "". err is the reason if there is no answer.
 func (e answerExpected) differs(a answer, err error) string {
 	switch {
 	case err != nil:
@@ -305,7 +308,7 @@ func (e answerExpected) differs(a answer, err error) string {
 	return ""
 }
 
-// request makes the request to the service on a port of the loopback, which the endpoint may name too.
+// request builds the request to the service on a port of the loopback address. The endpoint may include that port.
 func (r requestFields) request(port int) (*http.Request, error) {
 	method, target := r.Method, r.Endpoint
 	if verb, rest, ok := strings.Cut(r.Endpoint, " "); ok {

@@ -8,7 +8,7 @@ import (
 	"guild"
 )
 
-// users is a service with a memory, in the standard library alone.
+// users is a service that stores users, written with the standard library only.
 const users = `
 import json, os
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -31,7 +31,7 @@ class Handler(BaseHTTPRequestHandler):
 HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
 `
 
-// asksUsers asks the service three times in a row.
+// asksUsers sends three requests to the service.
 const asksUsers = `{"criteria": [{"id": "users", "type": "api_test", "command": ["/usr/bin/python3", "server.py"], "cases": [
 	{"id": "create", "endpoint": "POST /users", "body": {"name": "ann"}, "expected": {"status_code": 201, "body_contains": "id", "headers": {"Location": "/users/1"}}},
 	{"id": "list", "endpoint": "/users", "expected": {"status_code": 200, "body": {"json": {"users": [{"id": 1, "name": "ann"}]}}}},
@@ -77,7 +77,7 @@ func TestSharedService(t *testing.T) {
 			{"id": "b", "type": "api_test", "endpoint": "POST /users", "body": {}, "expected": {"status_code": 201, "body_contains": "1"}}]}`,
 		"tests/start.sh": "mkfifo ready; python3 server.py & cat ready",
 	})
-	// It comes up when what started it has ended, and has all else behind it then.
+	// It starts listening after its parent process has ended, when nothing else is left running.
 	late := strings.Replace(users, "HTTPServer((", `import time
 starter = os.getppid()
 open("ready", "w").close()
@@ -114,7 +114,7 @@ func TestScriptCallsService(t *testing.T) {
 	}
 }
 
-// FuzzConversation has a hostile run on the other end of the channel.
+// FuzzConversation has a hostile run at the other end of the channel.
 func FuzzConversation(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x04open\x00\x00\x00\x05ready\x00\x00\x00\x13HTTP/1.1 200 OK\r\n\r\n\x00\x00\x00\x00"))
 	f.Add([]byte("\x00\x00\x00\x04open\x00\x00\x00\x05ready\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"))

@@ -35,12 +35,13 @@ const (
 	saltsName          = "hidden/.salts.json"
 )
 
-// private reports whether no run may see a file below tests/: it has expected outputs, or opens the commitments.
+// private reports whether a file below tests/ is hidden from every run: it contains expected outputs, or the salts that
+// open the commitments.
 func private(name string) bool {
 	return shortcuts(name) || slices.Contains([]string{criteriaName, hiddenCriteriaName, saltsName}, name)
 }
 
-// readBundle reads and checks the request bundle: its criteria, and its tests with the hidden ones.
+// readBundle reads and checks the request bundle: its criteria and its tests, with the hidden ones.
 func (j *examination) readBundle(ctx context.Context, hiddenDir string) error {
 	root, err := os.OpenRoot(j.bundle)
 	if err != nil {
@@ -67,7 +68,7 @@ func (j *examination) readBundle(ctx context.Context, hiddenDir string) error {
 	return j.addHiddenCriteria()
 }
 
-// readCriteria reads the public criteria. A bundle that has only a checklist has none.
+// readCriteria reads the public criteria. A bundle with only a checklist has no criteria.
 func readCriteria(root *os.Root, a acceptance) (Criteria, error) {
 	file := a.File
 	if file == "" {
@@ -87,7 +88,7 @@ func readCriteria(root *os.Root, a acceptance) (Criteria, error) {
 	}
 }
 
-// addHiddenCriteria adds the criteria of tests/hidden/criteria.json, if the hidden tests have that.
+// addHiddenCriteria adds the criteria of tests/hidden/criteria.json, if that exists.
 func (j *examination) addHiddenCriteria() error {
 	if j.tests == "" || len(j.hidden) == 0 && !j.uncommitted {
 		return nil
@@ -117,7 +118,7 @@ func (j *examination) addHiddenCriteria() error {
 	return nil
 }
 
-// readSome reads a small file of the bundle.
+// readSome reads a file of the bundle, up to maxCriteriaFile bytes.
 func readSome(root *os.Root, name string) ([]byte, error) {
 	f, err := root.Open(path.Clean(name))
 	if err != nil {
@@ -131,7 +132,7 @@ func readSome(root *os.Root, name string) ([]byte, error) {
 	return b, err
 }
 
-// person says why a person must decide; empty if the criteria suffice.
+// person returns the reasons why a person must decide, or "" if the criteria suffice.
 func (j *examination) person() string {
 	var why []string
 	add := func(holds bool, reason string) {
@@ -149,7 +150,7 @@ func (j *examination) person() string {
 	return cut(strings.Join(append(why, j.unverifiable()...), "; "))
 }
 
-// unverifiable says which criteria no program can judge, those with the same reason together.
+// unverifiable returns the criteria that no program can judge, grouped by reason.
 func (j *examination) unverifiable() []string {
 	var reasons []string
 	ids := map[string][]string{}
@@ -168,7 +169,8 @@ func (j *examination) unverifiable() []string {
 	return reasons
 }
 
-// claims reads what a delivery says of itself. The file is hostile and decides nothing: one that cannot be read is ignored.
+// claims reads the delivery's own claims about its tests. The file is hostile and decides nothing, so an unreadable one
+// is ignored.
 func claims(deliveryDir string) *guild.Claims {
 	root, err := os.OpenRoot(deliveryDir)
 	if err != nil {
@@ -194,10 +196,10 @@ func claims(deliveryDir string) *guild.Claims {
 	return &c
 }
 
-// count keeps a stranger's number within reason.
+// count limits a number that a stranger wrote to a plausible range.
 func count(n int64) int { return int(min(max(n, 0), 1_000_000)) }
 
-// scratchDir makes a directory on the host for this examination.
+// scratchDir creates a directory on the host for this examination.
 func (j *examination) scratchDir(name string) (string, error) {
 	if j.scratch == "" {
 		dir, err := os.MkdirTemp("", "exam-")
@@ -213,7 +215,7 @@ func (j *examination) scratchDir(name string) (string, error) {
 	return filepath.Abs(dir)
 }
 
-// clean removes the directories that scratchDir made.
+// clean removes the directories that scratchDir created.
 func (j *examination) clean() error {
 	if j.scratch == "" {
 		return nil

@@ -87,7 +87,7 @@ func TestFailedSmokeTest(t *testing.T) {
 	}
 }
 
-// hiddenBundle is a customer's directory with hidden tests, and the same as everybody has it: packed, opened again.
+// hiddenBundle returns a customer's directory with hidden tests, and the public form of it: packed and unpacked again.
 func hiddenBundle(t *testing.T) (own, public string) {
 	t.Helper()
 	own = request(t, map[string]string{

@@ -10,15 +10,15 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// Bounds of the files that a run leaves.
+// Limits on the files that a run leaves.
 const (
 	maxCollected  = sandbox.DefaultDisk / 2 // bytes of all files together
 	maxArchive    = maxCollected + 4<<20    // with the headers
 	maxCollection = 1000                    // entries of the archive
 )
 
-// collected reads the files of these names from a hostile archive that a run left. Only regular files count, of several with
-// the same name the first one, and the archive ends where it is damaged.
+// collected reads the named files from a hostile archive that a run left. It accepts only regular files, and the first
+// of several with the same name. It stops where the archive is damaged.
 func collected(archive []byte, names []string) map[string][]byte {
 	files := map[string][]byte{}
 	if len(names) == 0 {

@@ -17,33 +17,33 @@ import (
 	"guild"
 )
 
-// Bounds of what is read.
+// Limits on a criteria file.
 const (
 	maxCriteriaFile = 1 << 20
-	maxCriteria     = 1000 // and cases, and tests of one criterion
+	maxCriteria     = 1000 // also limits the cases, and the tests of one criterion
 	defaultTime     = 10   // seconds
 	maxTime         = 3600 // seconds
 )
 
-// criterion is a checked criterion. Each framework has a struct for it, in a file of its own, with the fields of that
-// framework and no others.
+// criterion is a parsed and checked criterion. Each framework has its own struct, in its own file, with only the fields
+// of that framework.
 type criterion interface {
-	// planned returns the tests of a criterion that is not run, as far as their ids are known without running it: id
-	// → how many of it.
+	// planned returns the tests of a criterion that was not run, as far as their ids are known without running it: id →
+	// number of tests with that id.
 	planned(j *examination) map[string]int
 
-	// examine runs the criterion and adds what came of it to f. An error means that nothing is known of the delivery.
+	// examine runs the criterion and adds the results to f. An error means that the run says nothing about the delivery.
 	examine(ctx context.Context, j *examination, f *Finding) error
 }
 
 // framework is a kind of criterion.
 type framework struct {
-	name   string                                         // as a criterion's type or test_framework
-	counts bool                                           // the bundle may say how many tests there are
-	read   func(e *Entry, c *Criteria) (criterion, error) // fills in what e leaves out
+	name   string                                         // name in a criterion's type or test_framework
+	counts bool                                           // the bundle may give the number of tests
+	read   func(e *Entry, c *Criteria) (criterion, error) // parses e, and sets the defaults
 }
 
-// frameworks lists all frameworks. CONTRIBUTING.md has the recipe for another one.
+// frameworks lists all frameworks. CONTRIBUTING.md explains how to add one.
 var frameworks = []framework{
 	{name: "shell", read: readShell},
 	{name: "pytest", read: readPytest},
@@ -59,22 +59,22 @@ var frameworks = []framework{
 // Criteria is the part of tests/criteria.json (the Nutshell specification, section 9) that the judge reads.
 // docs/CRITERIA.md explains it, with a tested example of each framework.
 //
-// A type that is no framework is the bundle's own word; test_framework judges such a criterion, which needs a script. A
-// bundle without criteria.json has its acceptance.test_scripts run as shell criteria.
+// A type that is not a framework is a word of the bundle's own; test_framework then judges the criterion, which needs a
+// script. For a bundle without criteria.json, the judge runs acceptance.test_scripts as shell criteria.
 type Criteria struct {
 	Version    string   `json:"criteria_version"`
-	Framework  string   `json:"test_framework"` // judges criteria without a type of their own
+	Framework  string   `json:"test_framework"` // framework of criteria whose type is not a framework
 	Verifiable *bool    `json:"auto_verifiable,omitempty"`
 	Review     bool     `json:"human_review_required,omitempty"`
-	TimeLimit  int      `json:"time_limit_seconds"`    // processor time of each run, and wall time with a few seconds to start; 10 if absent
-	PythonMode string   `json:"python_mode,omitempty"` // split if empty, or inproc
-	Service    *Service `json:"service,omitempty"`     // for api_test criteria that have none of their own
+	TimeLimit  int      `json:"time_limit_seconds"`    // processor time of each run; the wall time is a few seconds longer, for the start; 10 if absent
+	PythonMode string   `json:"python_mode,omitempty"` // split (default) or inproc
+	Service    *Service `json:"service,omitempty"`     // for api_test criteria without a service
 	Criteria   []Entry  `json:"criteria"`
 }
 
-// Entry is one criterion as the file has it and the evidence shows it, with defaults filled in. A single case may be in the
-// entry itself; with cases, the entry's own arguments, files and headers hold for each of them. The embedded structs have
-// the fields that belong to some frameworks only; a framework ignores those of others.
+// Entry is one criterion of the file, with defaults filled in; the evidence contains it in this form. A single case may
+// be in the entry itself. With several cases, the entry's own arguments, files and headers apply to each of them. The
+// embedded structs have fields of particular frameworks; other frameworks ignore them.
 type Entry struct {
 	Case
 	Cases Cases `json:"cases,omitempty"`
@@ -93,14 +93,14 @@ type Entry struct {
 	criterion criterion
 }
 
-// Service is a command, or a script of the bundle, and the port of a service that it starts.
+// Service is a command, or a script of the bundle, that starts a service on a port.
 type Service struct {
 	Script  string   `json:"script,omitempty"`
 	Command []string `json:"command,omitempty"`
 	Port    int      `json:"port,omitempty"` // 8080 if 0
 }
 
-// empty reports whether there is nothing to start.
+// empty reports whether there is neither a command nor a script.
 func (s Service) empty() bool { return s.Script == "" && len(s.Command) == 0 }
 
 // Case is one test of a criterion of type io, api_test or sql_check.
@@ -112,19 +112,19 @@ type Case struct {
 	Expected Expected `json:"expected,omitzero"`
 }
 
-// caseName has the fields of a case in any framework.
+// caseName has the fields that a case has in every framework.
 type caseName struct {
 	ID          string `json:"id"`
 	Description string `json:"description,omitempty"`
 	Layer       string `json:"layer,omitempty"` // one of the guild.Layer constants
 }
 
-// test returns the case's test in a state.
+// test returns the test of a case, with a state.
 func (n caseName) test(state, message string) guild.Test {
 	return guild.Test{ID: n.ID, State: state, Message: cut(message), Layer: n.Layer}
 }
 
-// tests returns those of cases that all came out the same.
+// tests returns the tests of cases that all have the same result.
 func tests[C interface {
 	test(state, message string) guild.Test
 }](cases []C, state, message string) []guild.Test {
@@ -135,7 +135,7 @@ func tests[C interface {
 	return list
 }
 
-// ids returns those of the cases' tests, each once.
+// ids returns the ids of the cases' tests, each with a count of one.
 func ids[C interface {
 	test(state, message string) guild.Test
 }](cases []C) map[string]int {
@@ -149,7 +149,7 @@ func ids[C interface {
 // Cases lists the cases of a criterion.
 type Cases []Case
 
-// UnmarshalJSON refuses members that it does not know: a case with a misspelt expectation would always pass.
+// UnmarshalJSON rejects unknown members: otherwise a case with a misspelt expectation would always pass.
 func (c *Cases) UnmarshalJSON(b []byte) error {
 	if err := strict(b, (*[]Case)(c)); err != nil {
 		return fmt.Errorf("cases: %w", err)
@@ -157,7 +157,7 @@ func (c *Cases) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Expected says what must come of a run, a request or a query. All of it must hold.
+// Expected is the expected result of a run, a request or a query. All of its parts must hold.
 type Expected struct {
 	outputExpected
 	filesExpected
@@ -165,7 +165,7 @@ type Expected struct {
 	rowsExpected
 }
 
-// UnmarshalJSON refuses what the judge would otherwise silently not check.
+// UnmarshalJSON rejects unknown members, which the judge would otherwise ignore without a notice.
 func (e *Expected) UnmarshalJSON(b []byte) error {
 	type plain Expected
 	if err := strict(b, (*plain)(e)); err != nil {
@@ -174,12 +174,12 @@ func (e *Expected) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// given lists the names of the expectations that are there.
+// given returns the names of the expectations that are set.
 func (e Expected) given() []string {
 	return slices.Concat(e.outputExpected.given(), e.filesExpected.given(), e.answerExpected.given(), e.rowsExpected.given())
 }
 
-// names returns the names that are there, sorted.
+// names returns the keys with the value true, sorted.
 func names(there map[string]bool) []string {
 	var list []string
 	for name, is := range there {
@@ -191,17 +191,17 @@ func names(there map[string]bool) []string {
 	return list
 }
 
-// strict decodes JSON without unknown members.
+// strict decodes JSON and rejects unknown members.
 func strict(b []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	return d.Decode(v)
 }
 
-// timeLimit returns the processor time of one run.
+// timeLimit returns the limit on the processor time of one run.
 func (c Criteria) timeLimit() time.Duration { return time.Duration(c.TimeLimit) * time.Second }
 
-// scripts returns the criteria of a bundle that only lists its scripts.
+// scripts returns the criteria of a bundle that only lists scripts.
 func scripts(list []string) (Criteria, error) {
 	c := Criteria{Framework: "shell"}
 	for _, s := range list {
@@ -210,7 +210,7 @@ func scripts(list []string) (Criteria, error) {
 	return c, c.resolve()
 }
 
-// parseCriteria reads and checks criteria.json. Its errors are ErrUndecided.
+// parseCriteria parses and checks criteria.json. Its errors match ErrUndecided.
 func parseCriteria(b []byte) (Criteria, error) {
 	var c Criteria
 	if err := json.Unmarshal(b, &c); err != nil {
@@ -219,7 +219,7 @@ func parseCriteria(b []byte) (Criteria, error) {
 	return c, c.resolve()
 }
 
-// resolve fills in what was left out and refuses what cannot be judged.
+// resolve sets defaults and rejects criteria that cannot be judged.
 func (c *Criteria) resolve() error {
 	c.TimeLimit = cmp.Or(c.TimeLimit, defaultTime)
 	if c.TimeLimit < 1 || c.TimeLimit > maxTime {
@@ -249,7 +249,8 @@ func (c *Criteria) resolve() error {
 	return nil
 }
 
-// resolve finds the entry's framework, checks what all of them have in common, and has the framework read the rest.
+// resolve selects the framework of the entry, checks the fields that all frameworks share, and lets the framework parse
+// the others.
 func (e *Entry) resolve(all *Criteria) error {
 	i := slices.IndexFunc(frameworks, func(f framework) bool { return f.name == e.Type })
 	if i < 0 {
@@ -288,8 +289,8 @@ func (e *Entry) resolve(all *Criteria) error {
 	return err
 }
 
-// cleanScript wants a script below tests/, the only part of a bundle that the judge shows to a run as tests. Its name
-// may go on with "::" and a test's name.
+// cleanScript checks that the script is below tests/, the only part of a bundle that the judge shows to a run as tests.
+// The script may end with "::" and the name of a test.
 func (e *Entry) cleanScript() error {
 	if e.Script == "" {
 		return nil
@@ -306,7 +307,7 @@ func (e *Entry) cleanScript() error {
 	return nil
 }
 
-// noCases refuses cases, and a type of the bundle's own that has no script.
+// noCases rejects cases, and a type of the bundle's own without a script.
 func (e *Entry) noCases() error {
 	if e.Script == "" && e.Type != "" && e.Type != e.Framework {
 		return fmt.Errorf("%q needs a script", e.Type)
@@ -317,7 +318,8 @@ func (e *Entry) noCases() error {
 	return nil
 }
 
-// only refuses expectations that the entry's framework would not check. Exit code 0 is expected anyway.
+// only rejects expectations that the entry's framework would not check. Exit code 0 is allowed, because it is always
+// expected.
 func (e *Entry) only(checked ...string) error {
 	for _, one := range e.all() {
 		for _, name := range one.Expected.given() {
@@ -330,8 +332,7 @@ func (e *Entry) only(checked ...string) error {
 	return nil
 }
 
-// all returns the cases of a criterion, at least one. A single case has the criterion's id, each of several has its
-// own after it.
+// all returns the cases of a criterion, at least one. A single case has the criterion's id; several have ids below it.
 func (e *Entry) all() []Case {
 	if len(e.Cases) == 0 {
 		return []Case{e.Case}
@@ -347,7 +348,7 @@ func (e *Entry) all() []Case {
 	return list
 }
 
-// overlay returns what both maps have; where both have a key, the second counts.
+// overlay merges two maps; values of the second take precedence.
 func overlay(a, b map[string]string) map[string]string {
 	both := map[string]string{}
 	for _, m := range []map[string]string{a, b} {
@@ -358,7 +359,7 @@ func overlay(a, b map[string]string) map[string]string {
 	return both
 }
 
-// local reports whether a name, as it is written, is that of a file below a directory.
+// local reports whether a name is a clean relative path of a file below a directory.
 func local(name string) bool {
 	return filepath.IsLocal(name) && path.Clean(name) == name && name != "." && !strings.ContainsRune(name, 0)
 }

@@ -102,7 +102,7 @@ func FuzzCriteria(f *testing.F) {
 	})
 }
 
-// FuzzReport feeds what a hostile run may write: nothing of it counts unless it was expected.
+// FuzzReport reads arbitrary output of a hostile run: only expected tests may count.
 func FuzzReport(f *testing.F) {
 	f.Add(`{"word":"w","kind":"plan","tests":{"a":1}}` + "\n" + `{"word":"w","kind":"test","id":"a[1]","state":"passed"}`)
 	f.Add("{}\n\n{")

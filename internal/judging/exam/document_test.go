@@ -32,7 +32,7 @@ func TestDocumentExamples(t *testing.T) {
 	}
 }
 
-// TestFrameworksDocumented holds docs/CRITERIA.md, and the values that nutshell proposes, against the code.
+// TestFrameworksDocumented compares docs/CRITERIA.md, and the values that nutshell suggests, with the code.
 func TestFrameworksDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/CRITERIA.md")
 	if err != nil {
@@ -79,7 +79,7 @@ func example(t *testing.T, a *txtar.Archive) {
 	}
 	e := newEngine(t)
 	if cache, err := os.UserCacheDir(); err == nil {
-		e.Cache = filepath.Join(cache, "guild-judge-test") // preparing it takes longer than all the rest
+		e.Cache = filepath.Join(cache, "guild-judge-test") // preparing it takes longer than everything else
 	}
 	r, err := e.Examine(t.Context(), bundle, delivery)
 	if err != nil {

@@ -36,36 +36,37 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// Engine runs a request bundle's acceptance criteria on a delivery. The zero value of every field but Runner works.
+// Engine runs the acceptance criteria of request bundles on deliveries. Only Runner is required.
 type Engine struct {
 	Runner sandbox.Runner
 
-	Python string // the real interpreter, no shim; /usr/bin/python3 if empty
+	Python string // the real interpreter, not a wrapper script; /usr/bin/python3 if empty
 	Go     string // the Go installation; the one on PATH or /usr/local/go if empty
-	Cache  string // a directory for what makes judging Go code faster; nothing is kept if empty
+	Cache  string // directory for a build cache of Go's standard library; no cache if empty
 
 	preparing sync.Mutex // held while Cache is filled
 }
 
-// ErrUndecided means that the criteria cannot be decided here, however good the delivery is: they are missing, malformed, or
-// need a tool that is not installed.
+// ErrUndecided means that the criteria cannot be decided on this machine, whatever the delivery is: they are missing or
+// malformed, or need a tool that is not installed.
 var ErrUndecided = errors.New("undecided")
 
 func undecided(format string, a ...any) error {
 	return fmt.Errorf("%w: %w", ErrUndecided, fmt.Errorf(format, a...))
 }
 
-// Examine runs the criteria of the request bundle unpacked at bundleDir on the hostile delivery unpacked at deliveryDir. An
-// error means that the examination failed and says nothing of the delivery: ErrUndecided, or a *sandbox.UnusableError when
-// there is no sandbox.
+// Examine runs the criteria of the request bundle unpacked in bundleDir on the hostile delivery unpacked in
+// deliveryDir. An error means that the examination failed and says nothing about the delivery: it matches ErrUndecided,
+// or is a *sandbox.UnusableError if there is no sandbox.
 func (e *Engine) Examine(ctx context.Context, bundleDir, deliveryDir string) (Report, error) {
 	return e.ExamineHidden(ctx, bundleDir, deliveryDir, "")
 }
 
-// ExamineHidden is Examine with the customer's hidden tests, to which the bundle only has commitments. hiddenDir is the
-// tests/hidden of the directory that the bundle was made from, with the file of salts; if it is empty, the tests/hidden of
-// bundleDir is used, if there is one. A hidden test that does not match its commitment, or is missing, leaves the criteria
-// undecided.
+// ExamineHidden does the same as Examine, and also runs the customer's hidden tests. The bundle contains only
+// commitments to them. hiddenDir is the tests/hidden of the directory from which the bundle was packed, with the file
+// of salts; if it is empty, bundleDir's tests/hidden is used, if any. A hidden test that is missing or does not match
+// its commitment leaves the criteria undecided: otherwise the customer could change a test after it has seen the
+// delivery.
 func (e *Engine) ExamineHidden(ctx context.Context, bundleDir, deliveryDir, hiddenDir string) (r Report, err error) {
 	if e.Runner == nil {
 		return Report{}, &sandbox.UnusableError{
@@ -108,15 +109,15 @@ func (e *Engine) ExamineHidden(ctx context.Context, bundleDir, deliveryDir, hidd
 // Report is the result of an examination.
 type Report struct {
 	Criteria  Criteria  `json:"criteria"`
-	Delivered []string  `json:"delivered"` // names of the delivery's files
-	Findings  []Finding `json:"findings"`  // one for each criterion, in their order
+	Delivered []string  `json:"delivered"` // names of the delivered files
+	Findings  []Finding `json:"findings"`  // one for each criterion, in the same order
 
-	Claims *guild.Claims      `json:"claims,omitempty"` // what the delivery says of itself
+	Claims *guild.Claims      `json:"claims,omitempty"` // the delivery's own claims
 	Person string             `json:"person,omitempty"` // why a person must decide; empty if the criteria suffice
-	Hidden []guild.Commitment `json:"hidden,omitempty"` // hidden tests that were used, each as it was committed to
+	Hidden []guild.Commitment `json:"hidden,omitempty"` // hidden tests that were used, each with its commitment
 }
 
-// examination is one call of Examine.
+// examination holds the state of one call of Examine.
 type examination struct {
 	engine     *Engine
 	criteria   Criteria
@@ -124,7 +125,7 @@ type examination struct {
 	bundle     string // directory of the request bundle
 	tests      string // directory on the host that runs see as tests/; empty if there is none
 	layout     layout
-	scratch    string // directory of this examination on the host; empty until something needs it
+	scratch    string // directory on the host for this examination; created on first use
 
 	hidden      []guild.Commitment // hidden tests that are used
 	uncommitted bool               // some are used without a commitment
@@ -136,20 +137,20 @@ type Finding struct {
 	Criterion string            `json:"criterion"`
 	Framework string            `json:"framework"`
 	Strength  guild.Strength    `json:"strength"`
-	Because   string            `json:"because,omitempty"` // why it is that strong
+	Because   string            `json:"because,omitempty"` // reason for the strength
 	Tests     []guild.Test      `json:"tests"`
-	Fault     string            `json:"fault,omitempty"`      // why it is an ERROR: a crash, or the limit passed
-	OverLimit bool              `json:"over_limit,omitempty"` // the fault is a limit
+	Fault     string            `json:"fault,omitempty"`      // why the outcome is ERROR: a crash, or an exceeded limit
+	OverLimit bool              `json:"over_limit,omitempty"` // the fault is an exceeded limit
 	Breaches  []guild.Breach    `json:"violations,omitempty"`
 	Usage     guild.Usage       `json:"usage"`
 	Tools     map[string]string `json:"tools,omitempty"`    // name → version
-	Warnings  []string          `json:"warnings,omitempty"` // of the sandboxes
-	Decided   int               `json:"decided,omitempty"`  // as in guild.Test
+	Warnings  []string          `json:"warnings,omitempty"` // warnings of the sandboxes
+	Decided   int               `json:"decided,omitempty"`  // sum of guild.Test.Decided, see there
 	Runs      []RunRecord       `json:"runs"`
 }
 
-// examineAll runs the criteria, those of the smoke layer first. After a failed smoke test or a breach nothing more is run:
-// the tests that are left are missing. The findings are in the criteria's order.
+// examineAll runs the criteria, those of the smoke layer first. After a failed smoke test or a breach it runs nothing
+// more, and the remaining tests are missing. The findings are in the order of the criteria.
 func (j *examination) examineAll(ctx context.Context) ([]Finding, error) {
 	criteria := j.criteria.Criteria
 	var smoke, others []int
@@ -176,7 +177,7 @@ func (j *examination) examineAll(ctx context.Context) ([]Finding, error) {
 	return findings, nil
 }
 
-// stops says why nothing more is run after a finding; empty if the rest is.
+// stops returns the reason to run nothing more after a finding, or "".
 func (f Finding) stops() string {
 	if len(f.Breaches) > 0 {
 		return "not run: the delivery tried what it must not"
@@ -189,7 +190,7 @@ func (f Finding) stops() string {
 	return ""
 }
 
-// examine runs one criterion, unless there is a reason not to run anything any more.
+// examine runs one criterion, unless stopped gives a reason to run nothing more.
 func (j *examination) examine(ctx context.Context, e Entry, stopped string) (Finding, error) {
 	f := Finding{Criterion: e.ID, Framework: e.Framework, Strength: guild.Weak}
 	switch {
@@ -202,7 +203,7 @@ func (j *examination) examine(ctx context.Context, e Entry, stopped string) (Fin
 		err := e.criterion.examine(ctx, j, &f)
 		return f, err
 	}
-	f.Strength, f.Because = guild.Strong, stopped // nothing ran that could have forged it
+	f.Strength, f.Because = guild.Strong, stopped // strong, because no code ran that could have forged it
 	f.Tests = missing(e.criterion.planned(j))
 	for i := range f.Tests {
 		f.Tests[i].Message = cut(stopped)
@@ -210,14 +211,14 @@ func (j *examination) examine(ctx context.Context, e Entry, stopped string) (Fin
 	return f, nil
 }
 
-// What a run may take on top of the bundle's time limit: an interpreter must start, and a busy machine makes honest code
-// wait.
+// Additions to the bundle's time limit: an interpreter needs time to start, and a busy machine delays honest code.
 const (
 	startCPU  = 250 * time.Millisecond
 	startWall = 5 * time.Second
 )
 
-// limits returns those of one run. The limit of processor time ends a loop, that of wall time a sleeping process.
+// limits returns the limits of one run. The limit on processor time ends a busy loop; the one on wall time ends a
+// sleeping process.
 func (j *examination) limits() sandbox.Limits {
 	t := j.criteria.timeLimit()
 	return sandbox.Limits{Wall: t + startWall, CPU: min(t+startCPU, sandbox.DefaultCPU)}

@@ -10,7 +10,7 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// RunRecord records one run of a sandbox: what was started, under which limits, and its results.
+// RunRecord records one run of a sandbox: its command, limits and results.
 type RunRecord struct {
 	Argv    []string       `json:"argv"`
 	Limits  sandbox.Limits `json:"limits"`
@@ -18,15 +18,16 @@ type RunRecord struct {
 	Stdout  string         `json:"stdout"`
 	Stderr  string         `json:"stderr"`
 	Results string         `json:"results,omitempty"`
-	Channel string         `json:"channel,omitempty"` // what a service answered
+	Channel string         `json:"channel,omitempty"` // answers of a service
 }
 
-// run runs one sandbox for a finding and records it there.
+// run runs one sandbox for a finding, and records the run there.
 func (j *examination) run(ctx context.Context, f *Finding, s sandbox.Spec, stdin string) (*RunRecord, error) {
 	return j.runWith(ctx, f, s, sandbox.IO{Stdin: strings.NewReader(stdin)})
 }
 
-// runFiles is run, and returns the content of those of the files s.Collect that the command left, by name.
+// runFiles does the same as run, and also returns the content of the files in s.Collect that exist after the run, by
+// name.
 func (j *examination) runFiles(ctx context.Context, f *Finding, s sandbox.Spec, stdin string) (*RunRecord, map[string][]byte, error) {
 	archive := &sandbox.Head{Most: maxArchive}
 	run, err := j.runWith(ctx, f, s, sandbox.IO{Stdin: strings.NewReader(stdin), Files: archive})
@@ -36,7 +37,7 @@ func (j *examination) runFiles(ctx context.Context, f *Finding, s sandbox.Spec, 
 	return run, collected(archive.Bytes(), s.Collect), nil
 }
 
-// runWith runs one sandbox with streams of the caller's; what it writes is recorded.
+// runWith runs one sandbox with the caller's streams, and records its output.
 func (j *examination) runWith(ctx context.Context, f *Finding, s sandbox.Spec, streams sandbox.IO) (*RunRecord, error) {
 	var stdout, stderr, results bytes.Buffer
 	streams.Stdout, streams.Stderr, streams.Results = &stdout, &stderr, &results
@@ -57,7 +58,7 @@ func (j *examination) runWith(ctx context.Context, f *Finding, s sandbox.Spec, s
 	return &f.Runs[len(f.Runs)-1], nil
 }
 
-// overLimit says which limit ended a run, with its size.
+// overLimit returns which limit ended a run, and its value.
 func overLimit(res sandbox.Result, l sandbox.Limits) string {
 	switch res.Killed {
 	case sandbox.KilledWall:
@@ -75,7 +76,7 @@ func overLimit(res sandbox.Result, l sandbox.Limits) string {
 	}
 }
 
-// environment returns the environment of every judged command.
+// environment returns the environment variables of every judged command.
 func environment(more ...string) []string {
 	return append([]string{
 		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + sandbox.Home, "LANG=C.UTF-8",
@@ -83,7 +84,8 @@ func environment(more ...string) []string {
 	}, more...)
 }
 
-// distrust sets the fault of a finding whose report does not agree with how its run ended.
+// distrust sets the fault of a finding whose report contradicts the exit of its run: only a forged or broken report
+// can.
 func (f *Finding) distrust(res sandbox.Result) {
 	if f.Fault != "" {
 		return

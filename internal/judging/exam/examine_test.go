@@ -27,7 +27,7 @@ func lay(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// request makes the directory of an unpacked request bundle.
+// request creates the directory of an unpacked request bundle.
 func request(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -35,7 +35,7 @@ func request(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// deliver makes the directory of an unpacked delivery of these artifacts.
+// deliver creates the directory of an unpacked delivery with these artifacts.
 func deliver(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,7 +43,7 @@ func deliver(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// newEngine examines in real sandboxes: those of the tier that GUILD_TIER names, else our own.
+// newEngine returns an engine with real sandboxes: those of the tier in GUILD_TIER, else namespaces.
 func newEngine(t *testing.T) *Engine {
 	t.Helper()
 	runner, _, err := tiers.Pick(t.Context(), cmp.Or(os.Getenv("GUILD_TIER"), namespaces.Tier))
@@ -56,7 +56,7 @@ func newEngine(t *testing.T) *Engine {
 	return &Engine{Runner: runner}
 }
 
-// examined examines and expects no error.
+// examined examines a delivery and expects no error.
 func examined(t *testing.T, bundle, delivery string) Report {
 	t.Helper()
 	r, err := newEngine(t).Examine(t.Context(), bundle, delivery)
@@ -66,7 +66,7 @@ func examined(t *testing.T, bundle, delivery string) Report {
 	return r
 }
 
-// states writes the tests of a report as "id state" in one line each.
+// states returns the tests of a report, one line "id state" for each.
 func states(r Report) string {
 	var lines []string
 	for _, f := range r.Findings {

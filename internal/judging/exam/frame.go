@@ -10,10 +10,10 @@ import (
 	"os"
 )
 
-// maxFrame bounds one frame of a channel, in bytes.
+// maxFrame limits one frame of a channel, in bytes.
 const maxFrame = 64 << 10
 
-// newChannel returns the judge's end of a channel to a run, and the end for sandbox.IO.Channel.
+// newChannel returns the judge's end of a channel to a run, and the end to pass as sandbox.IO.Channel.
 func newChannel() (ours net.Conn, theirs *os.File, err error) {
 	ends, err := channelPair()
 	if err != nil {
@@ -26,17 +26,18 @@ func newChannel() (ours net.Conn, theirs *os.File, err error) {
 	return ours, ends[1], nil
 }
 
-// writeFrame writes a length of four bytes, and that many bytes.
+// writeFrame writes the length in four bytes, and then the bytes.
 func writeFrame(w io.Writer, b []byte) error {
 	head := binary.BigEndian.AppendUint32(nil, uint32(len(b)))
 	_, err := w.Write(append(head, b...))
 	return err
 }
 
-// frameReader reads the frames of a hostile run. As an io.Reader it reads one answer, which an empty frame ends.
+// frameReader reads frames that a hostile run writes. As an io.Reader it reads one answer, which ends with an empty
+// frame.
 type frameReader struct {
 	r      *bufio.Reader
-	left   int  // bytes of the current frame
+	left   int  // unread bytes of the current frame
 	open   bool // the end of the current answer was not read yet
 	broken bool // the channel cannot be used any more
 }
@@ -69,7 +70,7 @@ func (f *frameReader) whole() ([]byte, error) {
 	return b, err
 }
 
-// next goes to the next answer, past what is left of the one before.
+// next skips the rest of the current answer, so that Read reads the next one.
 func (f *frameReader) next() error {
 	var rest [4 << 10]byte
 	for f.open {

@@ -23,18 +23,19 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// What compiling may take on top of the judged run's own limits.
+// Additions to the limits of a judged run, for compiling.
 const (
 	buildTime   = 2 * time.Minute
 	buildDisk   = 1 << 30
 	buildOutput = 8 << 20
 )
 
-// goCache is the directory of the build cache in a sandbox.
+// goCache is the directory of the build cache inside a sandbox.
 const goCache = sandbox.Home + "/.cache"
 
-// goCriterion compiles the customer's tests with the delivery and runs them, all in one sandbox. The delivery's own
-// tests are left out: they could have a TestMain. The tests that count are read from the customer's source.
+// goCriterion compiles the customer's tests with the delivery and runs them, in one sandbox. The delivery's own test
+// files are omitted, because they could define a TestMain that reports anything. The expected tests are read from the
+// customer's source.
 type goCriterion struct{ id, script string }
 
 func readGoTest(e *Entry, _ *Criteria) (criterion, error) {
@@ -92,7 +93,7 @@ func (c *goCriterion) examine(ctx context.Context, j *examination, f *Finding) e
 	return nil
 }
 
-// goSpec returns the run of go test on the packages that have tests.
+// goSpec returns the sandbox for go test on the packages with tests.
 func (j *examination) goSpec(goroot, cache string, packages []string) sandbox.Spec {
 	own := func(name string) bool { return strings.HasSuffix(name, "_test.go") || path.Base(name) == "go.work" }
 	copies := append(j.layout.copies(true, own), sandbox.Copy{
@@ -102,7 +103,7 @@ func (j *examination) goSpec(goroot, cache string, packages []string) sandbox.Sp
 		copies = append(copies, sandbox.Copy{Host: cache, Inside: goCache})
 	}
 	l := j.limits()
-	stop := fmt.Sprintf("-exec=timeout -s KILL %d", j.criteria.TimeLimit) // go's own -timeout asks the judged process
+	stop := fmt.Sprintf("-exec=timeout -s KILL %d", j.criteria.TimeLimit) // the judged process would handle go's own -timeout itself
 	argv := []string{goroot + "/bin/go", "test", "-json", "-vet=off", "-count=1", "-timeout=0", stop}
 	l.Wall += buildTime
 	l.CPU += buildTime
@@ -113,14 +114,14 @@ func (j *examination) goSpec(goroot, cache string, packages []string) sandbox.Sp
 	}
 }
 
-// goEnvironment keeps go from using the network, settings in files, and other toolchains.
+// goEnvironment prevents the go command from using the network, configuration files and other toolchains.
 func goEnvironment(goroot, cache string) []string {
 	return environment("GOROOT="+goroot, "GOCACHE="+cache, "GOPATH="+sandbox.Home+"/go", "GOENV=off", "GOWORK=off",
 		"GOPROXY=off", "GOSUMDB=off", "GOTOOLCHAIN=local", "GOTELEMETRY=off", "GOFLAGS=-mod=mod", "CGO_ENABLED=0",
 		"GOMAXPROCS=2")
 }
 
-// gorootMount shows the Go installation if it is not below /usr, which is there anyway.
+// gorootMount mounts the Go installation, unless it is below /usr, which every run sees.
 func gorootMount(goroot string) []sandbox.Mount {
 	if strings.HasPrefix(goroot, "/usr/") {
 		return nil
@@ -128,7 +129,7 @@ func gorootMount(goroot string) []sandbox.Mount {
 	return []sandbox.Mount{{Host: goroot, Inside: goroot}}
 }
 
-// goroot finds the Go installation and its version.
+// goroot returns the Go installation and its version.
 func (e *Engine) goroot() (dir, version string, err error) {
 	candidates := []string{e.Go}
 	if e.Go == "" {
@@ -148,11 +149,11 @@ func (e *Engine) goroot() (dir, version string, err error) {
 	return "", "", undecided("Go is not installed: see https://go.dev/doc/install")
 }
 
-// usual lists packages of the standard library that, with their imports, cover what most tests need.
+// usual lists packages of the standard library which, with their imports, most tests need.
 var usual = []string{"testing", "testing/internal/testdeps", "encoding/json", "math/big", "os/exec", "maps", "slices"}
 
-// goCache prepares, once for each version of Go, a build cache of the standard library; runs get a copy. Without
-// Engine.Cache there is none, and each run compiles all it needs.
+// goCache prepares a build cache of the standard library, once for each version of Go, and returns its directory; runs
+// get a copy. Without Engine.Cache there is no cache, and each run compiles all packages that it needs.
 func (e *Engine) goCache(ctx context.Context, goroot, version string) (string, error) {
 	if e.Cache == "" {
 		return "", nil
@@ -184,13 +185,13 @@ func (e *Engine) goCache(ctx context.Context, goroot, version string) (string, e
 	if res.Exit != 0 {
 		return "", fmt.Errorf("prepare Go's build cache: exit code %d %s", res.Exit, res.Killed)
 	}
-	if err := os.Rename(fresh, dir); err != nil && !isDir(dir) { // somebody else may have been faster
+	if err := os.Rename(fresh, dir); err != nil && !isDir(dir) { // another process may have been faster
 		return "", err
 	}
 	return dir, nil
 }
 
-// goTests lists the tests of the customer's source below script as "dir.TestName", in the top directory as
+// goTests returns the tests in the customer's source below script, as "dir.TestName" or, in the top directory,
 // "TestName", and the packages to test.
 func goTests(tests, script string) (expected map[string]int, packages []string, err error) {
 	if tests == "" {
@@ -225,7 +226,7 @@ func goTests(tests, script string) (expected map[string]int, packages []string, 
 	return expected, slices.Compact(packages), err
 }
 
-// testName returns the name of a test function, by the rules of go test, and "" for any other declaration.
+// testName returns the name of a test function by the rules of go test, or "" for any other declaration.
 func testName(d ast.Decl) string {
 	f, ok := d.(*ast.FuncDecl)
 	if !ok || f.Recv != nil || f.Name.Name == "TestMain" || len(f.Type.Params.List) != 1 {
@@ -238,7 +239,8 @@ func testName(d ast.Decl) string {
 	return f.Name.Name
 }
 
-// readGoEvents reads the output of go test -json: the states of each test by its bare name, and the compiler's messages.
+// readGoEvents parses the output of go test -json. It returns the states of each test by its bare name, and the
+// compiler's messages.
 func readGoEvents(stdout string) (states map[string][]string, failure string) {
 	states = map[string][]string{}
 	lines := bufio.NewScanner(strings.NewReader(stdout))
@@ -258,8 +260,9 @@ func readGoEvents(stdout string) (states map[string][]string, failure string) {
 	return states, failure
 }
 
-// goMatch holds what was reported against what was expected. A test that is reported more often than it exists
-// has not passed.
+// goMatch compares the reported tests with the expected ones. The events have only bare names, so tests of the same
+// name in several packages count together. A test with more reports than expected has not passed: the extra one may be
+// forged.
 func goMatch(expected map[string]int, states map[string][]string, failure string) []guild.Test {
 	named := map[string]int{}
 	for id := range expected {

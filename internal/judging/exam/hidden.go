@@ -14,8 +14,8 @@ import (
 	"guild/nutshell"
 )
 
-// stage finds the directory that runs see as tests/. With hidden tests it is a copy of the bundle's that has them too, each
-// checked against its commitment; without, it is the bundle's own.
+// stage determines the directory that runs see as tests/. With hidden tests it is a copy of the bundle's tests with the
+// hidden ones added, each checked against its commitment. Without, it is the bundle's own directory.
 func (j *examination) stage(ctx context.Context, hiddenDir string) error {
 	own := filepath.Join(j.bundle, "tests")
 	if hiddenDir == "" {
@@ -46,7 +46,7 @@ func (j *examination) stage(ctx context.Context, hiddenDir string) error {
 	return j.openCommitments(ctx)
 }
 
-// openCommitments checks the hidden tests that were just copied to tests-…/hidden.
+// openCommitments checks the hidden tests that were copied to the staged directory.
 func (j *examination) openCommitments(ctx context.Context) error {
 	salts, err := readSalts(filepath.Join(j.tests, hiddenName))
 	if err != nil {
@@ -83,8 +83,8 @@ func (j *examination) openCommitments(ctx context.Context) error {
 	return nil
 }
 
-// takeUncommitted uses the hidden tests of a customer's own directory, whose manifest has no commitments yet: packing adds
-// them. Those with a salt in the side file are listed, and a warning names the others.
+// takeUncommitted uses the hidden tests of a directory whose manifest has no commitments yet, because packing adds
+// them. It lists those with a salt in the side file, and a warning names the others.
 func (j *examination) takeUncommitted(files map[string][]byte, salts map[string]guild.Commitment) {
 	var unknown []string
 	for name, content := range files {
@@ -102,7 +102,7 @@ func (j *examination) takeUncommitted(files map[string][]byte, salts map[string]
 	}
 }
 
-// readSalts reads the side file by path; without one there are no salts.
+// readSalts reads the side file with the salts, by path; without the file there are none.
 func readSalts(dir string) (map[string]guild.Commitment, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -124,7 +124,7 @@ func readSalts(dir string) (map[string]guild.Commitment, error) {
 	return salts, err
 }
 
-// copyTree copies files and directories, and nothing else, within the limits of what is laid out for a run.
+// copyTree copies files and directories within the limits of survey. Anything else in the tree is an error.
 func copyTree(ctx context.Context, from, to string, skip func(string) bool) error {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err
@@ -141,11 +141,11 @@ func copyTree(ctx context.Context, from, to string, skip func(string) bool) erro
 		if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 			return err
 		}
-		return root.WriteFile(name, content, 0o700) // a script may be run as it is
+		return root.WriteFile(name, content, 0o700) // executable, because a script may be run directly
 	})
 }
 
-// eachFile reads the regular files of a tree; a link, device or socket in it is an error.
+// eachFile reads the regular files of a tree. A link, device or socket in it is an error.
 func eachFile(ctx context.Context, dir string, fn func(name string, content []byte) error) error {
 	names, err := survey(dir, map[string]bool{})
 	if err != nil {

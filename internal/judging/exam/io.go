@@ -14,29 +14,29 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// maxCaseFiles bounds the files that a case brings along, and those that it expects.
+// maxCaseFiles limits the input files of a case, and its expected files.
 const maxCaseFiles = 100
 
 // ioInput is the input of a program.
 type ioInput struct {
-	Args  []string          `json:"args,omitempty"` // after the command
+	Args  []string          `json:"args,omitempty"` // appended to the command
 	Stdin string            `json:"stdin,omitempty"`
-	Files map[string]string `json:"files,omitempty"` // laid over the workspace: name → content
+	Files map[string]string `json:"files,omitempty"` // copied over the workspace: name → content
 }
 
-// with returns the input of a case whose criterion has arguments and files for all cases.
+// with returns the input of a case; in has the arguments and files that apply to all cases of the criterion.
 func (in ioInput) with(one ioInput) ioInput {
 	return ioInput{Args: slices.Concat(in.Args, one.Args), Stdin: one.Stdin, Files: overlay(in.Files, one.Files)}
 }
 
-// filesExpected says which files a program must leave below the workspace.
+// filesExpected lists the files that a program must leave below the workspace.
 type filesExpected struct {
 	Files map[string]Match `json:"files,omitempty"`
 }
 
 func (e filesExpected) given() []string { return names(map[string]bool{"files": len(e.Files) > 0}) }
 
-// differs says how the files that a run left differ from what was expected, empty if they do not.
+// differs returns how the files of a run differ from the expected ones, or "".
 func (e filesExpected) differs(got map[string][]byte) string {
 	for _, name := range slices.Sorted(maps.Keys(e.Files)) {
 		content, there := got[name]
@@ -51,7 +51,7 @@ func (e filesExpected) differs(got map[string][]byte) string {
 	return ""
 }
 
-// checkFiles refuses files that cannot be laid out or collected.
+// checkFiles rejects names of files that cannot be copied or collected.
 func checkFiles[V any](files map[string]V) error {
 	if len(files) > maxCaseFiles {
 		return fmt.Errorf("more than %d files", maxCaseFiles)
@@ -64,7 +64,7 @@ func checkFiles[V any](files map[string]V) error {
 	return nil
 }
 
-// ioCriterion runs a command on each case, in a fresh sandbox without tests, and compares its output outside.
+// ioCriterion runs a command on each case, in a new sandbox without tests, and compares the output outside the sandbox.
 type ioCriterion struct {
 	command []string
 	cases   []ioCase
@@ -140,7 +140,7 @@ func (c *ioCriterion) run(ctx context.Context, j *examination, one ioCase, f *Fi
 	return nil
 }
 
-// writeFiles writes a case's files for the host, to be copied into its sandbox.
+// writeFiles writes files to a host directory, from which they are copied into a sandbox.
 func (j *examination) writeFiles(files map[string]string) (dir string, err error) {
 	if dir, err = j.scratchDir("case"); err != nil {
 		return "", err

@@ -30,7 +30,7 @@ else: print('no', a[0], file=sys.stderr); sys.exit(2)
 		t.Errorf("%+v", tests)
 	}
 
-	// One that prints the answer to another case passes that case alone, wherever it got it from.
+	// A program that always prints the answer to one case passes only that case.
 	r = examined(t, bundle, deliver(t, map[string]string{"wc.py": "print(2)"}))
 	r.wants(t, guild.Strong, "wc/lines passed", "wc/json failed", "wc/file failed", "wc/refuses failed")
 }
@@ -64,7 +64,7 @@ func TestHostileLeftFiles(t *testing.T) {
 	examined(t, bundle, deliver(t, map[string]string{"p.py": right})).wants(t, guild.Strong, "c passed")
 }
 
-// FuzzCollected reads an archive that a hostile run made.
+// FuzzCollected reads arbitrary archives of a hostile run.
 func FuzzCollected(f *testing.F) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)

@@ -12,18 +12,18 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// jestConfigs lists the files that configure jest, in the order in which they are looked for.
+// jestConfigs lists the names of jest's configuration files, in the order of the search.
 var jestConfigs = []string{"jest.config.js", "jest.config.cjs", "jest.config.mjs", "jest.config.json"}
 
 func readJest(e *Entry, _ *Criteria) (criterion, error) { return readNode(e, runJest) }
 
-// runJest runs jest, which leaves its results in a file.
+// runJest runs jest, which writes its results to a file.
 func runJest(ctx context.Context, j *examination, f *Finding, s sandbox.Spec, files []string) ([]nodeReport, *RunRecord, error) {
 	program, config, err := j.findJest()
 	if err != nil {
 		return nil, nil, err
 	}
-	results := "jest-" + rand.Text() + ".json" // what nobody has by accident
+	results := "jest-" + rand.Text() + ".json" // random, so that no other file has the name
 	s.Argv = append([]string{"node", program, "--ci", "--runInBand", "--rootDir", sandbox.Workspace, "--config", config,
 		"--json", "--outputFile=" + sandbox.Workspace + "/" + results, "--runTestsByPath"}, files...)
 	s.Collect = []string{results}
@@ -34,7 +34,7 @@ func runJest(ctx context.Context, j *examination, f *Finding, s sandbox.Spec, fi
 	return jestReports(left[results]), run, nil
 }
 
-// findJest finds jest in the bundle's files or on this machine, and its configuration.
+// findJest returns jest's program, from the bundle's files or this machine, and its configuration.
 func (j *examination) findJest() (program, config string, err error) {
 	config = `{"testEnvironment":"node","testMatch":["**/*"]}`
 	for _, name := range slices.Backward(jestConfigs) {
@@ -56,7 +56,7 @@ func (j *examination) findJest() (program, config string, err error) {
 	return "", "", undecided("jest is neither in the bundle's files/node_modules nor installed: npm install --global jest")
 }
 
-// jestReports reads the JSON that jest writes when it is done.
+// jestReports parses the results that jest writes at its end.
 func jestReports(results []byte) []nodeReport {
 	var all struct {
 		TestResults []struct {

@@ -8,19 +8,18 @@ import (
 	"guild"
 )
 
-// layer returns the layer of all tests of a criterion: its own, else that of its script's directory; empty if neither is
-// known.
+// layer returns the layer of all tests of a criterion: its own, or else that of its script's directory, or "".
 func (e Entry) layer() string {
 	file, _, _ := strings.Cut(e.Script, "::")
 	return cmp.Or(e.Layer, layerOf(file))
 }
 
-// layers returns those that a test may be in.
+// layers returns the layers that a test may be in.
 func layers() []string {
 	return []string{guild.LayerSmoke, guild.LayerCorrectness, guild.LayerEdge, guild.LayerPerformance, guild.LayerSecurity}
 }
 
-// layerOf finds the layer of a test by the directories above it: tests/smoke/test_import.py is a smoke test.
+// layerOf returns the layer of a test by its directories: tests/smoke/test_import.py is a smoke test.
 func layerOf(file string) string {
 	parts := strings.Split(strings.TrimPrefix(file, "/"), "/")
 	for _, dir := range parts[:len(parts)-1] {
@@ -31,8 +30,8 @@ func layerOf(file string) string {
 	return ""
 }
 
-// settle puts every test of a finding in a layer: its own (a marker, a case), else that of its criterion, else that of its
-// directory.
+// settle assigns a layer to every test of a finding: its own (from a marker or a case), else that of its criterion,
+// else that of its directory, else correctness.
 func (f *Finding) settle(e Entry) {
 	for i := range f.Tests {
 		t := &f.Tests[i]

@@ -12,25 +12,25 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// Places in a judged sandbox.
+// Directories in a judged sandbox.
 const (
 	judgeDir = sandbox.Judge
 	testsDir = judgeDir + "/tests"
 )
 
-// maxFiles bounds what is laid out for one run.
+// maxFiles limits the number of files for one run.
 const maxFiles = 20_000
 
-// layout has the files for the sandboxes of one examination.
+// layout describes the files for the sandboxes of one examination.
 type layout struct {
 	files     string          // the request bundle's files/; empty if it has none
-	artifacts []string        // the delivery's directories, the later over the earlier
+	artifacts []string        // the delivery's directories; a later one replaces files of an earlier one
 	seen      map[string]bool // names in the workspace → whether it is a directory
 	fault     string          // why nothing of the delivery can be run; empty if it can
-	Delivered []string        // names of the delivery's files, for the evidence
+	Delivered []string        // names of the delivered files, for the evidence
 }
 
-// layOut finds the directories, and checks the delivery before any of it is used.
+// layOut finds the directories. It checks the delivery before any of it is used.
 func (j *examination) layOut(deliveryDir string) error {
 	seen := map[string]bool{}
 	j.layout.seen = seen
@@ -64,8 +64,8 @@ func (j *examination) layOut(deliveryDir string) error {
 	return nil
 }
 
-// collision returns the name of a file that cannot be laid over the workspace, because the delivery has a directory
-// there, or a file where a directory would be; empty if all can.
+// collision returns the name of a file that cannot be copied over the workspace, because the delivery has a directory
+// there, or a file in place of a parent directory. It returns "" if all can.
 func (j *examination) collision(files map[string]string) string {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if j.layout.seen[name] {
@@ -80,8 +80,7 @@ func (j *examination) collision(files map[string]string) string {
 	return ""
 }
 
-// inTheWay returns the name of a file below dir that cannot be laid over the workspace at a place there; empty if all
-// can.
+// inTheWay returns the name of a file below dir that cannot be copied to the directory at of the workspace, or "".
 func (j *examination) inTheWay(dir, at string) string {
 	names, err := survey(dir, map[string]bool{})
 	if err != nil {
@@ -99,8 +98,8 @@ func isDir(dir string) bool {
 	return err == nil && info.IsDir()
 }
 
-// survey lists a tree that will be laid over the names seen before, to which it adds. It refuses links, devices, too many
-// files or bytes, and a file where there is a directory.
+// survey lists the files of a tree, and adds its names to seen. It rejects links, devices, too many files or bytes, and
+// a name that is a file in one tree and a directory in another.
 func survey(dir string, seen map[string]bool) (files []string, err error) {
 	var size int64
 	err = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -148,7 +147,8 @@ func (j *examination) showTests(s *sandbox.Spec) {
 	}
 }
 
-// copies returns the workspace: the request's files and, if delivered, the delivery's over them without those to skip.
+// copies returns the copies for the workspace: the request's files and, if delivered is set, the delivery's files over
+// them, except those that skip selects.
 func (l layout) copies(delivered bool, skip func(string) bool) []sandbox.Copy {
 	var c []sandbox.Copy
 	if l.files != "" {
@@ -164,7 +164,7 @@ func (l layout) copies(delivered bool, skip func(string) bool) []sandbox.Copy {
 	return c
 }
 
-// shortcuts reports whether a name is that of npm's directory of links to programs, which no run needs and which cannot be
+// shortcuts reports whether a name is npm's directory of links to programs. No run needs it, and links cannot be
 // copied.
 func shortcuts(name string) bool {
 	return strings.HasSuffix("/"+filepath.ToSlash(name), "/node_modules/.bin")

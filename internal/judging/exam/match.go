@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// maxPattern bounds a regular expression, in bytes.
+// maxPattern limits the length of a regular expression, in bytes.
 const maxPattern = 1000
 
-// Texts are texts that must all be found.
+// Texts lists texts that must all occur.
 type Texts []string
 
-// UnmarshalJSON takes a string or an array of strings.
+// UnmarshalJSON accepts a string or an array of strings.
 func (t *Texts) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		*t = Texts{""}
@@ -23,7 +23,7 @@ func (t *Texts) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(t))
 }
 
-// missing says which of the texts got does not contain; what names got in the message.
+// missing returns a message about a text that got does not contain, or "". what is the name of got in the message.
 func (t Texts) missing(what, got string) string {
 	for _, text := range t {
 		if !strings.Contains(got, text) {
@@ -33,22 +33,22 @@ func (t Texts) missing(what, got string) string {
 	return ""
 }
 
-// Match says how a text must be. In JSON it is a string, which the text must equal to the byte, or an object with one
-// or more ways to compare, all of which must hold.
+// Match is a condition on a text. In JSON it is a string, which the text must equal exactly, or an object with one or
+// more conditions, which must all hold.
 type Match struct {
 	Equals   *string         `json:"equals,omitempty"`
-	Trimmed  *string         `json:"trimmed,omitempty"`  // equal without white space at both ends and at the ends of lines
-	Contains Texts           `json:"contains,omitempty"` // each is in it
-	Matches  string          `json:"matches,omitempty"`  // a regular expression (RE2) for the whole of it
-	JSON     json.RawMessage `json:"json,omitempty"`     // the same JSON value
-	Numbers  *string         `json:"numbers,omitempty"`  // the same words between white space, numbers among them within abs or rel
-	Abs      float64         `json:"abs,omitempty"`      // how far numbers of json and numbers may be apart
-	Rel      float64         `json:"rel,omitempty"`      // the same, as a part of the expected number
+	Trimmed  *string         `json:"trimmed,omitempty"`  // equal, ignoring white space at both ends and at the ends of lines
+	Contains Texts           `json:"contains,omitempty"` // contains each of these
+	Matches  string          `json:"matches,omitempty"`  // a regular expression (RE2) that must match the whole text
+	JSON     json.RawMessage `json:"json,omitempty"`     // an equal JSON value
+	Numbers  *string         `json:"numbers,omitempty"`  // the same words between white space, where numbers may differ by abs or rel
+	Abs      float64         `json:"abs,omitempty"`      // allowed difference of numbers in json and numbers
+	Rel      float64         `json:"rel,omitempty"`      // the same, as a fraction of the expected number
 
 	pattern *regexp.Regexp
 }
 
-// UnmarshalJSON takes a string or an object, and refuses an invalid pattern.
+// UnmarshalJSON accepts a string or an object, and rejects an invalid pattern.
 func (m *Match) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		m.Equals = new(string)
@@ -75,7 +75,8 @@ func (m *Match) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// differs says why got is not as it must be, empty if it is; what names got in the message. A nil Match is always met.
+// differs returns how got violates the condition, or "". what is the name of got in the message. A nil Match accepts
+// every text.
 func (m *Match) differs(what, got string) string {
 	if m == nil {
 		return ""
@@ -96,7 +97,7 @@ func (m *Match) differs(what, got string) string {
 	return m.Contains.missing(what, got)
 }
 
-// trimmed drops white space at both ends and at the ends of lines.
+// trimmed removes white space at both ends and at the ends of lines.
 func trimmed(s string) string {
 	lines := strings.Split(strings.ReplaceAll(s, "\r\n", "\n"), "\n")
 	for i := range lines {
@@ -105,7 +106,7 @@ func trimmed(s string) string {
 	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
-// quote makes text short and printable for a message.
+// quote returns a short, printable form of a text for a message.
 func quote(s string) string {
 	const most = 150
 	if len(s) > most {
@@ -114,10 +115,10 @@ func quote(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// maxMessage limits a guild.Test's message, in bytes.
+// maxMessage limits the message of a guild.Test, in bytes.
 const maxMessage = 500
 
-// cut shortens a message without breaking a character.
+// cut shortens a message to maxMessage, at a character boundary.
 func cut(s string) string {
 	if len(s) > maxMessage {
 		s = s[:maxMessage]

@@ -27,27 +27,28 @@ import (
 //go:embed reporter.mjs
 var reporter string
 
-// nodeTests is the directory of the customer's tests in the workspace, so that they find the delivery's "../src/x.js".
+// nodeTests is the directory of the customer's tests in the workspace, so that they can import the delivery as
+// "../src/x.js".
 const nodeTests = sandbox.Workspace + "/tests"
 
-// testFile matches the names of test files.
+// testFile matches names of test files.
 var testFile = regexp.MustCompile(`(^|/)(test-[^/]+|[^/]+[._-](test|spec)|test)\.[cm]?[jt]sx?$`)
 
-// nodeReport is a test as a JavaScript runner reports it.
+// nodeReport is one test in the report of a JavaScript runner.
 type nodeReport struct {
 	ID      string // "tests/a.test.js::group > name"
 	State   string
 	Message string
 }
 
-// nodeRunner runs test files in the sandbox s and reads what the runner reports.
+// nodeRunner runs test files in the sandbox s and returns the tests that the runner reports.
 type nodeRunner func(ctx context.Context, j *examination, f *Finding, s sandbox.Spec, files []string) ([]nodeReport, *RunRecord, error)
 
-// nodeCriterion runs the customer's tests in JavaScript beside the delivery, by jest or by node --test. The tests that
-// count are those that the same runner reports without the delivery, or as many as the criterion says there are.
+// nodeCriterion runs the customer's JavaScript tests beside the delivery, by jest or node --test. The expected tests
+// are those that the same runner reports without the delivery, or the number that the criterion gives.
 type nodeCriterion struct {
 	id, script string
-	tests      int // how many there are; 0 if they are to be listed
+	tests      int // number of tests; 0 means that they must be listed
 	run        nodeRunner
 }
 
@@ -95,7 +96,7 @@ func (c *nodeCriterion) examine(ctx context.Context, j *examination, f *Finding)
 	return nil
 }
 
-// list finds the tests by running them without the delivery, on what the bundle's files/ has in its place.
+// list returns the tests by running them without the delivery, with the bundle's files/ in its place.
 func (c *nodeCriterion) list(ctx context.Context, j *examination, files []string) (map[string]int, error) {
 	var f Finding
 	reports, run, err := c.run(ctx, j, &f, j.nodeSpec(false), files)
@@ -118,7 +119,7 @@ func (c *nodeCriterion) list(ctx context.Context, j *examination, files []string
 	return expected, nil
 }
 
-// nodeSpec returns a run of JavaScript tests, with the delivery or without, but no command.
+// nodeSpec returns the sandbox for JavaScript tests, with or without the delivery. The caller sets the command.
 func (j *examination) nodeSpec(delivered bool) sandbox.Spec {
 	s := sandbox.Spec{
 		Env:    environment("NODE_ENV=test", "CI=1"),
@@ -129,7 +130,7 @@ func (j *examination) nodeSpec(delivered bool) sandbox.Spec {
 	return s
 }
 
-// runNode runs node --test with our own reporter.
+// runNode runs node --test with the reporter above.
 func runNode(ctx context.Context, j *examination, f *Finding, s sandbox.Spec, files []string) ([]nodeReport, *RunRecord, error) {
 	s.Argv = append([]string{"node", "--test", "--test-reporter-destination=stdout",
 		"--test-reporter=data:text/javascript;base64," + base64.StdEncoding.EncodeToString([]byte(reporter))}, files...)
@@ -140,8 +141,8 @@ func runNode(ctx context.Context, j *examination, f *Finding, s sandbox.Spec, fi
 	return nodeReports(run.Results), run, nil
 }
 
-// notNode reports whether a delivered file stays out: one among the tests, one that configures the runner, or one that
-// replaces a package of the customer's.
+// notNode reports whether a delivered file is omitted: one among the tests, one that configures the runner, or one that
+// replaces a package of the customer's. Each could change the results.
 func (j *examination) notNode(name string) bool {
 	top, _, _ := strings.Cut(filepath.ToSlash(name), "/")
 	return top == "tests" || slices.Contains(jestConfigs, name) ||
@@ -153,7 +154,7 @@ func isFile(name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// nodeFiles lists the customer's test files below script, as "tests/a.test.js".
+// nodeFiles returns the customer's test files below script, as "tests/a.test.js".
 func nodeFiles(tests, script string) ([]string, error) {
 	if tests == "" {
 		return nil, errors.New("the bundle has no tests/")
@@ -179,10 +180,10 @@ func nodeFiles(tests, script string) ([]string, error) {
 	return files, err
 }
 
-// nodeReports reads the lines of our own reporter. It skips suites, and files that are reported as a whole.
+// nodeReports parses the lines of the reporter. It skips suites, and files that are reported as a whole.
 func nodeReports(results string) []nodeReport {
 	var reports []nodeReport
-	above := map[string][]string{} // the names that a test of a file is in
+	above := map[string][]string{} // names of the suites around the current test of a file
 	lines := bufio.NewScanner(strings.NewReader(results))
 	lines.Buffer(nil, buildOutput)
 	for lines.Scan() {
@@ -212,7 +213,7 @@ func nodeReports(results string) []nodeReport {
 	return reports
 }
 
-// relative returns a file's name below the workspace, wherever a runner has the workspace.
+// relative returns a file's name relative to the workspace, wherever the runner has the workspace.
 func relative(file string) string {
 	if _, name, inside := strings.Cut(file, sandbox.Workspace+"/"); inside {
 		return name
@@ -220,8 +221,8 @@ func relative(file string) string {
 	return file
 }
 
-// nodeMatch compares the reports with the expected tests. A test that is reported more or less often than it
-// exists has not passed.
+// nodeMatch compares the reports with the expected tests. A test with more or fewer reports than expected has not
+// passed.
 func nodeMatch(reports []nodeReport, expected map[string]int) []guild.Test {
 	got := map[string][]nodeReport{}
 	for _, r := range reports {
@@ -243,7 +244,8 @@ func nodeMatch(reports []nodeReport, expected map[string]int) []guild.Test {
 	return tests
 }
 
-// nodeCount compares the reports with a number of tests. The failed ones come first, so that others cannot push them out.
+// nodeCount compares the reports with a number of tests. Failed ones come first, so that additional reports cannot
+// displace them.
 func nodeCount(reports []nodeReport, id string, n int) []guild.Test {
 	worst := func(r nodeReport) int {
 		return slices.Index([]string{guild.TestFailed, guild.TestSkipped, guild.TestPassed}, r.State)

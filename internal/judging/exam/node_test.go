@@ -11,7 +11,7 @@ import (
 	"guild"
 )
 
-// sums are a customer's tests for a module that adds.
+// sums contains a customer's tests for a module that adds.
 const sums = `
 const test = require('node:test'), assert = require('node:assert');
 const { add } = require('../src/add.js');
@@ -90,7 +90,7 @@ func FuzzNodeReports(f *testing.F) {
 	})
 }
 
-// TestJest runs where GUILD_JEST names a directory with jest in its node_modules, as "npm install jest" leaves it.
+// TestJest needs GUILD_JEST: a directory with jest in its node_modules, as "npm install jest" creates it.
 func TestJest(t *testing.T) {
 	installed := os.Getenv("GUILD_JEST")
 	if installed == "" {

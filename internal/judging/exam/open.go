@@ -11,9 +11,9 @@ import (
 	"guild/nutshell"
 )
 
-// Open returns the directory of a bundle that is a directory or packed (.nut). It unpacks a packed one into a new directory
-// below scratch, or in the system's temporary directory if that is empty, and close removes it; a directory stays as it is.
-// The bundle may be hostile: the errors are those of nutshell.Open.
+// Open returns the directory of a bundle, which may be a directory or packed (.nut). It unpacks a packed bundle into a
+// new directory below scratch, or in the system's temporary directory if scratch is empty; close removes it. The bundle
+// may be hostile: the errors are those of nutshell.Open.
 func Open(ctx context.Context, path, scratch string) (dir string, close func() error, err error) {
 	nothing := func() error { return nil }
 	info, err := os.Stat(path)

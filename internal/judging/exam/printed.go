@@ -15,8 +15,8 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// printedCriterion is an api_test without an endpoint: its script calls the service, beside the delivery, and prints the
-// answer.
+// printedCriterion is an api_test without an endpoint: its script calls the service, in the same sandbox as the
+// delivery, and prints the answer.
 type printedCriterion struct {
 	caseName
 	service Service
@@ -57,8 +57,8 @@ func (c *printedCriterion) examine(ctx context.Context, j *examination, f *Findi
 	return nil
 }
 
-// printedAnswer reads the answer that a script printed: all of it, as curl -i does, the last one if there are
-// several; or the body with the status code in a line of its own before or after it, as curl -w does.
+// printedAnswer parses the answer that a script printed: the complete answer, as by curl -i, and the last one of
+// several; or the body with the status code in a separate line before or after it, as by curl -w.
 func printedAnswer(text string) (answer, error) {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	if i := strings.LastIndex("\n"+text, "\nHTTP/"); i >= 0 {
@@ -76,8 +76,8 @@ func printedAnswer(text string) (answer, error) {
 	return answer{}, errors.New("the script printed no answer: it must print the whole of it, as curl -i does, or the criterion must have an endpoint")
 }
 
-// wholeAnswer reads an answer from its status line on. The header's length and coding do not count, because what printed it
-// has decoded the body.
+// wholeAnswer parses an answer from its status line on. It ignores the length and encoding in the header, because the
+// program that printed it has decoded the body.
 func wholeAnswer(text string) (answer, error) {
 	in := textproto.NewReader(bufio.NewReader(strings.NewReader(text)))
 	line, err := in.ReadLine()
@@ -96,7 +96,7 @@ func wholeAnswer(text string) (answer, error) {
 	return answer{status: statusCode(words[1]), header: http.Header(header), body: string(body)}, err
 }
 
-// statusCode reads a line that is nothing but a status code; 0 if it is not.
+// statusCode parses a line that contains only a status code; it returns 0 for any other line.
 func statusCode(line string) int {
 	code, err := strconv.Atoi(strings.TrimSpace(line))
 	if err != nil || code < 100 || code > 599 {

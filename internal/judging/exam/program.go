@@ -14,16 +14,16 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// reportTAP names the report of a program that prints one line for each test (the Test Anything Protocol).
+// reportTAP is the report format with one line for each test (the Test Anything Protocol).
 const reportTAP = "tap"
 
-// reportFields has the fields of programs that report each test.
+// reportFields has the fields for programs that report single tests.
 type reportFields struct {
-	Report string `json:"report,omitempty"` // of shell and custom: empty, or tap
-	Tests  int    `json:"tests,omitempty"`  // of tap, jest and node-test: how many there must be
+	Report string `json:"report,omitempty"` // for shell and custom: "" or tap
+	Tests  int    `json:"tests,omitempty"`  // for tap, jest and node-test: the required number of tests
 }
 
-// outputExpected says how a program must end and what it must print.
+// outputExpected is the expected exit code and output of a program.
 type outputExpected struct {
 	ExitCode       *int   `json:"exit_code,omitempty"` // 0 if absent
 	Stdout         *Match `json:"stdout,omitempty"`
@@ -38,7 +38,7 @@ func (e outputExpected) given() []string {
 	})
 }
 
-// differs says how a run differs from what was expected, empty if it does not.
+// differs returns how a run differs from the expected one, or "".
 func (e outputExpected) differs(run *RunRecord) string {
 	want := 0
 	if e.ExitCode != nil {
@@ -51,17 +51,18 @@ func (e outputExpected) differs(run *RunRecord) string {
 		e.Stderr.differs("stderr", run.Stderr))
 }
 
-// programCriterion is a shell or custom criterion: a script or command of the customer's that runs in the workspace and sees
-// the tests. It decides beside the delivery, which can read it and change what it looks at: it is weak.
+// programCriterion is a shell or custom criterion: a script or command of the customer's that runs in the workspace and
+// sees the tests. It runs beside the delivery, which can read it and change the files that it checks; so its findings
+// are weak.
 type programCriterion struct {
 	caseName
 	service Service
-	tap     int // how many tests its report must have; 0 if it makes none
+	tap     int // required number of tests in its report; 0 if it makes no report
 	stdin   string
 	outputExpected
 }
 
-// readShell wants a script.
+// readShell parses a criterion that needs a script.
 func readShell(e *Entry, _ *Criteria) (criterion, error) {
 	if e.Script == "" {
 		return nil, fmt.Errorf("%q needs a script", cmp.Or(e.Type, e.Framework))
@@ -69,7 +70,7 @@ func readShell(e *Entry, _ *Criteria) (criterion, error) {
 	return readProgram(e)
 }
 
-// readCustom wants a script or a command.
+// readCustom parses a criterion that needs a script or a command.
 func readCustom(e *Entry, _ *Criteria) (criterion, error) {
 	if e.Service.empty() {
 		return nil, fmt.Errorf("%q needs a script or a command", cmp.Or(e.Type, e.Framework))
@@ -117,7 +118,7 @@ func (c *programCriterion) examine(ctx context.Context, j *examination, f *Findi
 	return nil
 }
 
-// judge returns the test that one run decides; why says how it differs from what was expected, empty if it does not.
+// judge returns the test that one run decides. why is the difference from the expected result, or "".
 func (n caseName) judge(run *RunRecord, f *Finding, why string) guild.Test {
 	t := n.test(guild.TestPassed, "")
 	t.Micros = run.Result.Usage.WallMs * 1000
@@ -135,7 +136,7 @@ func (n caseName) judge(run *RunRecord, f *Finding, why string) guild.Test {
 	return t
 }
 
-// start returns the command line of a service's command, or of its script with the interpreter of the #! line.
+// start returns the command line of a service: its command, or its script with the interpreter from the #! line.
 func (j *examination) start(s Service) ([]string, error) {
 	if len(s.Command) > 0 {
 		return s.Command, nil
@@ -153,14 +154,14 @@ func (j *examination) start(s Service) ([]string, error) {
 	return append(interpreter, judgeDir+"/"+s.Script), nil
 }
 
-// lastLine returns the last line that is not blank.
+// lastLine returns the last non-blank line.
 func lastLine(s string) string {
 	s = strings.TrimSpace(s)
 	return s[strings.LastIndexByte(s, '\n')+1:]
 }
 
-// readTAP reads lines such as "ok 3 - adds # SKIP no reason". The tests are those with the numbers 1 to n; what
-// is reported twice, skipped or still to do has not passed.
+// readTAP parses lines such as "ok 3 - adds # SKIP no reason". The expected tests have the numbers 1 to n. A test that
+// is reported twice, skipped or marked as TODO has not passed.
 func readTAP(stdout, id string, n int) []guild.Test {
 	tests := missing(map[string]int{id: n})
 	for line := range strings.Lines(stdout) {
@@ -180,7 +181,7 @@ func readTAP(stdout, id string, n int) []guild.Test {
 	return tests
 }
 
-// tapLine reads one line; the number is 0 if it is not the result of a test.
+// tapLine parses one line. The number is 0 if the line is not a test result.
 func tapLine(line string) (number int, state, message string) {
 	rest, failed := strings.CutPrefix(line, "not ok ")
 	if !failed {

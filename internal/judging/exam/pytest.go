@@ -17,7 +17,7 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// The parts of the programs that run in the sandboxes. Their own comments say what they promise.
+// Parts of the programs that run in the sandboxes. Their own comments say what they guarantee.
 var (
 	//go:embed python/plan.py
 	planSource string
@@ -51,7 +51,7 @@ var (
 	subjectSource string
 )
 
-// The programs, put together. A runner that forks keeps one interpreter warm for each.
+// The programs, composed of the parts. A runner that forks keeps one warm interpreter for each program.
 var (
 	inprocProgram   = &sandbox.Program{Name: "inproc.py", Setup: planSource + inprocSource}
 	examinerProgram = &sandbox.Program{
@@ -62,21 +62,21 @@ var (
 	subjectProgram = &sandbox.Program{Name: "subject.py", Setup: wireSource + valuesSource + mirrorSource + subjectSource}
 )
 
-// Exit codes of pytest: some tests failed, none were found.
+// Exit codes of pytest: some tests failed; no tests were found.
 const (
 	pytestFailed  = 1
 	pytestNothing = 5
 )
 
-// order tells the examiner, on standard input, what to do.
+// order is the examiner's task, passed on standard input.
 type order struct {
-	Word       string `json:"word"` // marks the examiner's records
+	Word       string `json:"word"` // marks the examiner's own records
 	Script     string `json:"script"`
-	Descriptor int    `json:"descriptor"` // where it hides the results
+	Descriptor int    `json:"descriptor"` // where it hides the descriptor of the results
 	Collect    bool   `json:"collect"`    // only list the tests
 }
 
-// record is one line of what the examiner reports.
+// record is one line of the examiner's report.
 type record struct {
 	Word string `json:"word"`
 	Kind string `json:"kind"` // plan, test, broken, item, ran, end
@@ -85,41 +85,41 @@ type record struct {
 	State   string `json:"state"`
 	Message string `json:"message"`
 
-	Tests   map[string]int `json:"tests"` // test → how many of it, 0 if its source does not tell
+	Tests   map[string]int `json:"tests"` // test → number of its cases, 0 if the source does not show it
 	Certain bool           `json:"certain"`
 	Python  string         `json:"python"`
 	Pytest  string         `json:"pytest"`
 
 	Layer   string `json:"layer"`   // one of the guild.Layer constants, or empty
-	Micros  int64  `json:"us"`      // of a test's call
-	Decided int    `json:"decided"` // as in guild.Test; at the end, in all and outside of tests too
+	Micros  int64  `json:"us"`      // duration of a test's call
+	Decided int    `json:"decided"` // as in guild.Test; in the last record, for all tests and for code outside of tests
 
 	Code     int      `json:"code"`
 	Reported int      `json:"reported"`
 	Notes    []string `json:"notes"`  // what the examiner could not do
-	Closed   string   `json:"closed"` // why the subject could not be asked any more
+	Closed   string   `json:"closed"` // why the subject could no longer be asked
 }
 
-// report holds the examiner's records that are believed.
+// report holds the accepted records of an examiner.
 type report struct {
 	plan   *record
 	tests  []record
 	broken []record
 	items  []string
-	ran    string // what may be the delivery's and ran among the tests
+	ran    string // code that may be the delivery's and ran among the tests
 	end    *record
-	forged int // lines that were not the examiner's, or came when it had nothing more to say
+	forged int // lines that the examiner did not write, or that came after its last record
 }
 
-// How Python tests are run: the examiner in a sandbox of its own, or beside the delivery in one process.
+// Modes of Python tests: the examiner in its own sandbox, or in one process with the delivery.
 const (
 	modeSplit  = "split"
 	modeInproc = "inproc"
 )
 
-// pythonMode has the field that says how. Every criterion has it, because python_mode is a field of the whole file.
+// pythonMode has the field for the mode. Every criterion has it, because python_mode is a field of the whole file.
 type pythonMode struct {
-	Mode string `json:"mode,omitempty"` // of pytest, instead of python_mode
+	Mode string `json:"mode,omitempty"` // of pytest; overrides python_mode
 }
 
 func (m pythonMode) check() error {
@@ -129,8 +129,8 @@ func (m pythonMode) check() error {
 	return nil
 }
 
-// pytestCriterion runs the customer's Python tests. Their ids are fixed before any submitted code runs, or in a
-// sandbox where none does; only those count, and each must be reported as passed.
+// pytestCriterion runs the customer's Python tests. Their ids are determined before any submitted code runs, or in a
+// sandbox without it. Only those tests count, and each must be reported as passed.
 type pytestCriterion struct {
 	id, script string
 	inproc     bool
@@ -167,7 +167,7 @@ func (c *pytestCriterion) examine(ctx context.Context, j *examination, f *Findin
 	return nil
 }
 
-// believe adds to the finding what an examiner reported of the expected tests.
+// believe adds the examiner's report on the expected tests to the finding.
 func (c *pytestCriterion) believe(ctx context.Context, j *examination, f *Finding, rep *report, res *sandbox.Result, stderr string) error {
 	if rep.plan == nil {
 		if strings.Contains(stderr, "No module named 'pytest'") {
@@ -198,7 +198,8 @@ func (c *pytestCriterion) believe(ctx context.Context, j *examination, f *Findin
 	return nil
 }
 
-// newOrder makes an order. The word and the descriptor only keep out code that does not look for them.
+// newOrder creates an order. The word and the descriptor are no protection against code that searches for them; they
+// only keep out code that does not.
 func (c *pytestCriterion) newOrder(collect bool) (order, []byte, error) {
 	n, err := rand.Int(rand.Reader, big.NewInt(800))
 	if err != nil {
@@ -209,13 +210,13 @@ func (c *pytestCriterion) newOrder(collect bool) (order, []byte, error) {
 	return o, stdin, err
 }
 
-// places returns the environment variable with the directories of the tests and, after Python's library, of modules. A
-// runner that has other names for the sandbox's directories translates them in the environment.
+// places returns the environment variable with the directories of the tests and of modules, which are searched after
+// Python's library. It is an environment variable, because a runner with other directory names translates them there.
 func places(more ...string) string {
 	return "GUILD_PLACES=" + strings.Join(append([]string{testsDir, judgeDir}, more...), ":")
 }
 
-// runInproc runs the examiner beside the delivery or, to list the tests, without it.
+// runInproc runs the examiner in one process with the delivery or, to list the tests, without the delivery.
 func (c *pytestCriterion) runInproc(ctx context.Context, j *examination, f *Finding, collect bool) (report, *RunRecord, error) {
 	o, stdin, err := c.newOrder(collect)
 	if err != nil {
@@ -235,7 +236,7 @@ func (c *pytestCriterion) runInproc(ctx context.Context, j *examination, f *Find
 	return readReport(run.Results, o.Word), run, nil
 }
 
-// readReport sorts the records. The word only keeps out code that does not look for it.
+// readReport sorts the records. The word only keeps out code that does not search for it.
 func readReport(results, word string) report {
 	var rep report
 	lines := bufio.NewScanner(strings.NewReader(results))
@@ -249,7 +250,7 @@ func readReport(results, word string) report {
 	return rep
 }
 
-// take stores a record; false if the report has no place for it.
+// take stores a record. It returns false if the record is not allowed at this point.
 func (rep *report) take(r record) bool {
 	switch {
 	case r.Kind == "plan" && rep.plan == nil:
@@ -272,7 +273,7 @@ func (rep *report) take(r record) bool {
 	return true
 }
 
-// fault says why a run did not end properly, or does not agree with its report; empty if it did.
+// fault returns why a run did not end properly or contradicts its report, or "".
 func (rep *report) fault(res sandbox.Result) string {
 	switch {
 	case res.Signal != "":
@@ -290,9 +291,9 @@ func (rep *report) fault(res sandbox.Result) string {
 	}
 }
 
-// expected returns how many of each test there must be. Where the source does not tell, an examiner that shares
-// no process with the delivery is believed; otherwise, or if it could not import the tests, they are listed in a
-// sandbox without the delivery. If even that fails, one of each is expected.
+// expected returns the number of cases of each test. If the source does not show it, an examiner in its own sandbox is
+// believed, because no delivered code can influence it. Otherwise, or if the examiner could not import the tests, they
+// are listed in a sandbox without the delivery. If that fails too, one case of each test is expected.
 func (c *pytestCriterion) expected(ctx context.Context, j *examination, rep *report) (map[string]int, error) {
 	if rep.plan.Certain {
 		return rep.plan.Tests, nil
@@ -316,7 +317,7 @@ func (c *pytestCriterion) expected(ctx context.Context, j *examination, rep *rep
 	return expected, nil
 }
 
-// function returns a test's id without its parameters.
+// function returns the id of a test without its parameters.
 func function(id string) string {
 	name, _, _ := strings.Cut(id, "[")
 	return name
@@ -330,9 +331,9 @@ func (rep *report) match(expected map[string]int) []guild.Test {
 	for _, r := range rep.tests {
 		t := states[r.ID]
 		if n, known := expected[function(r.ID)]; !known {
-			continue // the delivery's own
+			continue // a test of the delivery's own
 		} else if t == nil && n > 0 && found[function(r.ID)] == n {
-			continue // more of it than there are
+			continue // more cases than expected
 		}
 		if t == nil {
 			t = &guild.Test{ID: r.ID, State: r.State, Layer: r.Layer, Micros: r.Micros}
@@ -373,7 +374,7 @@ func (rep *report) unreported(expected, found map[string]int) []guild.Test {
 	return tests
 }
 
-// missing returns missing tests: id → how many of it, in the order of the ids.
+// missing returns missing tests in the order of their ids; count has the number for each id.
 func missing(count map[string]int) []guild.Test {
 	var tests []guild.Test
 	for _, id := range slices.Sorted(maps.Keys(count)) {

@@ -16,8 +16,8 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// How long the subject may go on after the examiner has ended, and how much longer than the subject the examiner may take, so
-// that it can still report what it was waiting for.
+// grace is the time that the subject may continue after the examiner has ended. The other two are how much more the
+// examiner may use than the subject, so that it can still report a request that was not answered.
 const (
 	grace        = 5 * time.Second
 	examinerWall = 3 * time.Second
@@ -34,14 +34,18 @@ type half struct {
 
 func (h *half) record(name string) RunRecord {
 	return RunRecord{
-		Argv:   append(h.spec.Argv[:len(h.spec.Argv):len(h.spec.Argv)], "-c", name), // the text would drown the evidence
+		Argv:   append(h.spec.Argv[:len(h.spec.Argv):len(h.spec.Argv)], "-c", name), // the program's text would hide the rest of the evidence
 		Limits: h.spec.Limits.WithDefaults(), Result: h.result,
 		Stdout: h.stdout.String(), Stderr: h.stderr.String(), Results: h.results.String(),
 	}
 }
 
-// split runs the customer's tests in one sandbox and the delivery in another, joined by a socket. The tests reach the
-// delivery through proxies; no delivered code runs where the results are made, and none sees what is expected.
+// split runs the customer's tests in one sandbox and the delivery in another, connected by a socket. The tests call the
+// delivery through proxies.
+//
+// This is why a finding can be strong. No delivered code runs in the process that writes the results, so it cannot
+// forge them; and none can read the expected values, so it cannot return them without computing them. What remains is a
+// test that asks the delivery's own objects, for example whether two of them are equal: weaken handles that.
 func (c *pytestCriterion) split(ctx context.Context, j *examination, f *Finding) error {
 	f.Strength = guild.Strong
 	f.Because = "the tests ran in a sandbox of their own, and what decides was compared there"
@@ -76,8 +80,9 @@ func (c *pytestCriterion) split(ctx context.Context, j *examination, f *Finding)
 	return nil
 }
 
-// blame decides who caused the breaches in the tests' sandbox. Those that happen without the delivery too are the tests' own,
-// and warnings; the others are the delivery's, because only its answers made the difference.
+// blame determines the cause of breaches in the tests' sandbox. Breaches that also happen without the delivery are
+// caused by the tests, and become warnings. The others are attributed to the delivery, because only its answers made
+// the difference.
 func (c *pytestCriterion) blame(ctx context.Context, j *examination, f *Finding, breaches []guild.Breach) error {
 	if len(breaches) == 0 {
 		return nil
@@ -97,8 +102,9 @@ func (c *pytestCriterion) blame(ctx context.Context, j *examination, f *Finding,
 	return nil
 }
 
-// weaken makes a finding weak that relies on the delivery's own answers: in a test that passed, or in what tests share, it
-// was asked whether its own objects are equal or the like, or the tests ran code that may be the delivery's.
+// weaken makes a finding weak if it relies on the delivery's own answers: in a test that passed, or in code shared by
+// tests, the delivery was asked about its own objects, for example whether they are equal; or the tests ran code that
+// may be the delivery's.
 func (rep *report) weaken(f *Finding) {
 	if rep.ran != "" {
 		f.Strength, f.Decided = guild.Weak, max(f.Decided, 1)
@@ -121,8 +127,8 @@ func (rep *report) weaken(f *Finding) {
 	}
 }
 
-// splitFault says why the two halves did not end properly. The subject's reasons come first, because its failure makes the
-// examiner fail.
+// splitFault returns why the two halves did not end properly. The subject's reasons come first, because a failure of
+// the subject makes the examiner fail too.
 func splitFault(rep *report, examiner, subject *half) (fault string, limit bool) {
 	closed := rep.end == nil || rep.end.Closed != ""
 	res := subject.result
@@ -144,10 +150,10 @@ func splitFault(rep *report, examiner, subject *half) (fault string, limit bool)
 	return rep.fault(examiner.result), false
 }
 
-// errLingers is the cause for stopping a subject that went on after the examiner had ended.
+// errLingers is the cause of stopping a subject that continues after the examiner has ended.
 var errLingers = errors.New("the examination is over")
 
-// runBoth runs the two sandboxes at the same time, each with one end of a socket, until both have ended.
+// runBoth runs the two sandboxes concurrently, each with one end of a socket, until both have ended.
 func (j *examination) runBoth(ctx context.Context, examiner, subject *half, stdin []byte) error {
 	ends, err := channelPair()
 	if err != nil {
@@ -177,12 +183,12 @@ func (j *examination) runBoth(ctx context.Context, examiner, subject *half, stdi
 		return examiner.err
 	}
 	if examiner.err != nil {
-		return examiner.err // which has stopped the subject, too
+		return examiner.err // that also stopped the subject
 	}
 	return subject.err
 }
 
-// channelPair returns the two ends of a stream socket. A runner closes the end that it is given.
+// channelPair returns the two ends of a stream socket. A runner closes the end that it receives.
 func channelPair() (ends [2]*os.File, err error) {
 	syscall.ForkLock.RLock()
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -200,8 +206,8 @@ func channelPair() (ends [2]*os.File, err error) {
 	return ends, nil
 }
 
-// examinerSpec returns the sandbox of the tests. It has the bundle's files, which tests may read, and nothing of the
-// delivery.
+// examinerSpec returns the sandbox of the tests. It contains the bundle's files, which tests may read, and nothing of
+// the delivery.
 func (j *examination) examinerSpec() sandbox.Spec {
 	l := j.limits()
 	l.Wall += examinerWall
@@ -215,8 +221,8 @@ func (j *examination) examinerSpec() sandbox.Spec {
 	return s
 }
 
-// subjectSpec returns the sandbox of the delivery, without tests: in their place it has an empty directory, which gets the
-// data files that a test passes to the delivery.
+// subjectSpec returns the sandbox of the delivery, without tests. In their place it has an empty directory, for data
+// files that a test passes to the delivery.
 func (j *examination) subjectSpec(empty string) sandbox.Spec {
 	return sandbox.Spec{
 		Argv: j.python(), Program: subjectProgram, Env: environment(), Limits: j.limits(),
@@ -224,7 +230,7 @@ func (j *examination) subjectSpec(empty string) sandbox.Spec {
 	}
 }
 
-// python returns the command line of the interpreter: isolated, and without writing compiled files.
+// python returns the interpreter's command line: isolated, and without writing compiled files.
 func (j *examination) python() []string {
 	return []string{cmp.Or(j.engine.Python, "/usr/bin/python3"), "-I", "-B"}
 }

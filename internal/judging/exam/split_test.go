@@ -17,7 +17,7 @@ import (
 	"guild/internal/judging/sandbox/namespaces"
 )
 
-// programs reads an archive of NAME/… files: name → files.
+// programs reads an archive of NAME/… files, and returns name → files.
 func programs(t *testing.T, archive string) map[string]map[string]string {
 	t.Helper()
 	a, err := txtar.ParseFile(filepath.Join("testdata", archive))
@@ -35,7 +35,7 @@ func programs(t *testing.T, archive string) map[string]map[string]string {
 	return all
 }
 
-// under are the files whose names begin with a directory, without it.
+// under returns the files below a directory, with as in place of its name.
 func under(files map[string]string, dir, as string) map[string]string {
 	found := map[string]string{}
 	for name, content := range files {
@@ -46,7 +46,7 @@ func under(files map[string]string, dir, as string) map[string]string {
 	return found
 }
 
-// bundleOf makes a request bundle of tests and files.
+// bundleOf creates a request bundle of tests and files.
 func bundleOf(t *testing.T, tests, files map[string]string, mode string) string {
 	t.Helper()
 	all := map[string]string{"tests/criteria.json": fmt.Sprintf(
@@ -59,7 +59,8 @@ func bundleOf(t *testing.T, tests, files map[string]string, mode string) string 
 	return request(t, all)
 }
 
-// some lets two run at one time: a machine that is too busy makes honest programs late.
+// some limits concurrent runs to half of the processors: an overloaded machine makes honest programs exceed their
+// limits.
 func some() (wait func(), done func()) {
 	gate := make(chan struct{}, max(1, runtime.NumCPU()/2+1))
 	return func() { gate <- struct{}{} }, func() { <-gate }
@@ -82,7 +83,7 @@ func TestHonestProgramsPass(t *testing.T) {
 	}
 }
 
-// coldRunner starts an interpreter for each run, where namespaces.Runner would fork a warm one.
+// coldRunner starts an interpreter for each run, while namespaces.Runner would fork a warm one.
 type coldRunner struct{ *namespaces.Runner }
 
 func (r coldRunner) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
@@ -90,7 +91,8 @@ func (r coldRunner) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO)
 	return r.Runner.Run(ctx, s, streams)
 }
 
-// engines examine in our own sandbox, in both ways of starting a program: cold, or by forking a warm interpreter.
+// engines returns engines for both ways in which our own sandbox starts a program: cold, or by forking a warm
+// interpreter.
 func engines(t *testing.T) map[string]*Engine {
 	t.Helper()
 	own := &namespaces.Runner{}
@@ -132,7 +134,7 @@ func honestPass(t *testing.T, e *Engine, all map[string]map[string]string) {
 	}
 }
 
-// unpassed shows what a finding says of tests that did not pass.
+// unpassed logs what a finding says about tests that did not pass.
 func unpassed(t *testing.T, f Finding) {
 	t.Helper()
 	for _, test := range f.Tests {
@@ -149,7 +151,7 @@ func unpassed(t *testing.T, f Finding) {
 func TestUnsupportedInSplit(t *testing.T) {
 	for name, files := range programs(t, "honest.txtar") {
 		if _, inproc := files["inproc"]; !inproc || name == "output_of_children" || name == "own_equality" {
-			continue // of these two, the one is seen by nobody, and the other is named as a warning
+			continue // neither of these two is refused: the first cannot be detected, and a warning names the second
 		}
 		bundle := bundleOf(t, under(files, "t", "tests/"), nil, modeSplit)
 		f := examined(t, bundle, deliver(t, under(files, "a", ""))).Findings[0]
@@ -174,10 +176,10 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// forgeries is the table of testdata/forgeries.txtar: what a delivery comes to.
+// forgeries has the expected results of the deliveries in testdata/forgeries.txtar.
 var forgeries = map[string]struct {
-	passed int    // of the tests in "tests", at most
-	fault  string // part of the fault; empty if there must be none, * for any or none
+	passed int    // maximum number of passed tests in "tests"
+	fault  string // part of the fault; "" if there must be none, * for any or none
 }{
 	"honest":                    {6, ""},
 	"always_equal":              {0, ""},
@@ -237,7 +239,7 @@ func nothingForged(t *testing.T, e *Engine, all map[string]map[string]string) {
 			wait()
 			defer done()
 			bundle := bundleOf(t, tests, nil, "")
-			if want.fault == "*" { // it may be the time limit that ends it
+			if want.fault == "*" { // the time limit may end it
 				lay(t, bundle, map[string]string{"tests/criteria.json": `{"time_limit_seconds": 4, "criteria": [{"id": "AC-1", "type": "pytest"}]}`})
 			}
 			r, err := e.Examine(t.Context(), bundle, deliver(t, all[name]))
@@ -325,7 +327,7 @@ func TestUsageOfDelivery(t *testing.T) {
 	}
 }
 
-// TestWire runs the tests of the protocol in Python, on plain values and on hostile frames.
+// TestWire runs the Python tests of the protocol, with plain values and hostile frames.
 func TestWire(t *testing.T) {
 	python := "/usr/bin/python3"
 	if _, err := os.Stat(python); err != nil {
@@ -337,7 +339,7 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// BenchmarkSplit judges fifteen tests of six calls each, and beside it runs them as pytest alone does.
+// BenchmarkSplit judges fifteen tests of six calls each, and for comparison runs them with pytest alone.
 func BenchmarkSplit(b *testing.B) {
 	tests := "import solution\n"
 	for i := range 15 {

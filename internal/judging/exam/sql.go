@@ -23,14 +23,14 @@ import (
 //go:embed querier.py
 var querier string
 
-// maxRows bounds the rows of an answer.
+// maxRows limits the rows of an answer.
 const maxRows = 1000
 
-// sqlOrder tells the querier, on standard input, what to do.
+// sqlOrder is the querier's task, passed on standard input.
 type sqlOrder struct {
 	Engine   string   `json:"engine"`
 	Database string   `json:"database,omitempty"` // below the workspace
-	Programs string   `json:"programs,omitempty"` // directory of PostgreSQL's
+	Programs string   `json:"programs,omitempty"` // directory of PostgreSQL's programs
 	Queries  []string `json:"queries"`
 	Most     int      `json:"most"`
 }
@@ -41,7 +41,7 @@ type sqlAnswer struct {
 	Error string            `json:"error"`
 }
 
-// Engines of a sql_check.
+// Database engines of a sql_check.
 const (
 	sqlite   = "sqlite"
 	postgres = "postgresql"
@@ -50,9 +50,9 @@ const (
 // defaultDatabase is the file of a sql_check that names none.
 const defaultDatabase = "database.sqlite"
 
-// databaseFields say where the database of a sql_check is.
+// databaseFields has the location of a sql_check's database.
 type databaseFields struct {
-	Database string `json:"database,omitempty"` // the file below the workspace
+	Database string `json:"database,omitempty"` // file below the workspace
 	Engine   string `json:"engine,omitempty"`   // sqlite if empty, or postgresql
 }
 
@@ -61,9 +61,9 @@ type queryFields struct {
 	Query string `json:"query,omitempty"`
 }
 
-// rowsExpected says what a query must answer.
+// rowsExpected is the expected answer to a query.
 type rowsExpected struct {
-	Result json.RawMessage   `json:"result,omitempty"` // the one value of the one row
+	Result json.RawMessage   `json:"result,omitempty"` // the only value of the only row
 	Rows   []json.RawMessage `json:"rows,omitempty"`   // each an array of values
 }
 
@@ -71,9 +71,9 @@ func (e rowsExpected) given() []string {
 	return names(map[string]bool{"result": e.Result != nil, "rows": e.Rows != nil})
 }
 
-// sqliteCriterion has the delivery make a database, and queries it in a sandbox where nothing of the delivery runs.
+// sqliteCriterion lets the delivery create a database, and queries it in another sandbox, where no delivered code runs.
 type sqliteCriterion struct {
-	service  Service // makes the database; empty if it is one of the delivered files
+	service  Service // creates the database; empty if it is a delivered file
 	database string
 	cases    []sqlCase
 }
@@ -84,7 +84,7 @@ type sqlCase struct {
 	rowsExpected
 }
 
-// readSQL finds the database of a criterion.
+// readSQL determines the database of a criterion.
 func readSQL(e *Entry, _ *Criteria) (criterion, error) {
 	var cases []sqlCase
 	for _, one := range e.all() {
@@ -120,8 +120,8 @@ func readSQL(e *Entry, _ *Criteria) (criterion, error) {
 	return c, nil
 }
 
-// unnamedDatabase is a criterion that says neither how its database is made nor its name. A person must decide if no
-// defaultDatabase was delivered.
+// unnamedDatabase is a criterion that gives neither the name of its database nor a way to create it. A person must
+// decide if no defaultDatabase was delivered.
 type unnamedDatabase struct{ *sqliteCriterion }
 
 func (c *unnamedDatabase) unverifiable(l layout) string {
@@ -162,9 +162,10 @@ func (c *sqliteCriterion) examine(ctx context.Context, j *examination, f *Findin
 	})
 }
 
-// make runs what makes the database and collects it, with the journals that SQLite may leave beside it.
+// make runs the program that creates the database, and collects the file with the journals that SQLite may leave beside
+// it.
 func (c *sqliteCriterion) make(ctx context.Context, j *examination, f *Finding) (map[string]string, error) {
-	argv := []string{"/bin/true"} // it is one of the delivered files
+	argv := []string{"/bin/true"} // the database is a delivered file
 	if !c.service.empty() {
 		var err error
 		if argv, err = j.start(c.service); err != nil {
@@ -235,7 +236,7 @@ func (j *examination) query(ctx context.Context, f *Finding, cases []sqlCase, o 
 	return nil
 }
 
-// differs says how an answer differs from what was expected, empty if it does not.
+// differs returns how an answer differs from the expected one, or "".
 func (e rowsExpected) differs(a sqlAnswer) string {
 	if a.Error != "" {
 		return a.Error
@@ -261,13 +262,13 @@ func rowsText(rows []json.RawMessage) string {
 	return "[" + strings.Join(texts, ",") + "]"
 }
 
-// What a PostgreSQL server takes on top of the judged run's own limits.
+// Additions to the limits of a judged run, for a PostgreSQL server.
 const (
 	postgresTime = 20 * time.Second
 	postgresDisk = 256 << 20
 )
 
-// postgresCriterion queries a PostgreSQL server that runs in the same sandbox as what fills it.
+// postgresCriterion queries a PostgreSQL server that runs in the same sandbox as the program that fills it.
 type postgresCriterion struct {
 	service Service
 	cases   []sqlCase
@@ -287,7 +288,7 @@ func (c *postgresCriterion) examine(ctx context.Context, j *examination, f *Find
 		return err
 	}
 	s := sandbox.Spec{
-		Argv:   argv, // of the querier
+		Argv:   argv, // arguments of the querier
 		Copies: j.layout.copies(true, nil), Limits: j.limits(),
 		Env: environment(),
 	}
@@ -300,7 +301,7 @@ func (c *postgresCriterion) examine(ctx context.Context, j *examination, f *Find
 	return j.query(ctx, f, c.cases, sqlOrder{Engine: postgres, Programs: programs}, s)
 }
 
-// postgresPrograms finds the newest installation of PostgreSQL below /usr, where sandboxes can see it.
+// postgresPrograms returns the newest installation of PostgreSQL below /usr, which sandboxes can see.
 func postgresPrograms() (dir, version string, err error) {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	byVersion := map[int]string{}

@@ -8,14 +8,14 @@ import (
 	"guild"
 )
 
-// quick examines in the sandbox that takes the least time here.
+// quick returns an engine with the fastest sandbox on this machine.
 func quick(t *testing.T) *Engine {
 	t.Helper()
 	all := engines(t)
 	return cmp.Or(all["forked"], all["cold"])
 }
 
-// found examines a delivery by tests with pytest and returns the finding.
+// found examines a delivery with pytest tests and returns the finding.
 func found(t *testing.T, e *Engine, tests, delivery map[string]string) Finding {
 	t.Helper()
 	r, err := e.Examine(t.Context(), bundleOf(t, tests, nil, ""), deliver(t, delivery))
@@ -25,7 +25,7 @@ func found(t *testing.T, e *Engine, tests, delivery map[string]string) Finding {
 	return r.Findings[0]
 }
 
-// TestForgedDecisionsAreWeak holds deliveries that pass by their own word against tests by which an honest one
+// TestForgedDecisionsAreWeak examines deliveries that pass by their own answers, with tests in which an honest delivery
 // is strong.
 func TestForgedDecisionsAreWeak(t *testing.T) {
 	archive, e := programs(t, "strength.txtar"), quick(t)
@@ -113,8 +113,8 @@ func TestTestNamesNotShadowed(t *testing.T) {
 	}
 }
 
-// TestRunningDeliveredTextIsWeak tries the ways in which a test may run what the delivery has made. What runs there
-// removes what is known of it, which must change nothing.
+// TestRunningDeliveredTextIsWeak tries the ways in which a test may run code that the delivery has made. That code
+// removes the judge's records of it, which must not change the result.
 func TestRunningDeliveredTextIsWeak(t *testing.T) {
 	const patch = `[setattr(link, n, 0) for link in __import__('gc').get_objects() if type(link).__name__ == 'Link'` +
 		` for n in ('decided',)]`

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// tolerance says how far two numbers may be apart and still count as the same.
+// tolerance is the allowed difference of two numbers that count as equal.
 type tolerance struct{ abs, rel float64 }
 
 // exact reports whether the tolerance is zero.
 func (t tolerance) exact() bool { return t.abs == 0 && t.rel == 0 }
 
-// sameNumber compares two JSON numbers by value. Whole numbers are compared to the last digit, however many
-// there are, unless there is a tolerance.
+// sameNumber compares two JSON numbers by value. Without a tolerance, integers are compared exactly, however many
+// digits they have.
 func (t tolerance) sameNumber(want, got string) bool {
 	if isWhole(want) && isWhole(got) && t.exact() {
 		return wholeDigits(want) == wholeDigits(got)
@@ -30,7 +30,7 @@ func (t tolerance) sameNumber(want, got string) bool {
 	return t.near(a, b)
 }
 
-// near compares two numbers. NaN equals NaN, and an infinity only itself.
+// near reports whether two numbers are equal within the tolerance. NaN equals NaN, and an infinity equals only itself.
 func (t tolerance) near(want, got float64) bool {
 	if want == got || math.IsNaN(want) && math.IsNaN(got) {
 		return true
@@ -41,7 +41,7 @@ func (t tolerance) near(want, got float64) bool {
 	return math.Abs(want-got) <= max(t.abs, t.rel*math.Abs(want))
 }
 
-// sameWords compares the words between white space, numbers among them by value.
+// sameWords compares the words between white space; numbers are compared by value.
 func (t tolerance) sameWords(want, got string) bool {
 	wanted := strings.Fields(want)
 	i := 0
@@ -57,7 +57,7 @@ func (t tolerance) sameWords(want, got string) bool {
 // isNumber reports whether a word is a decimal number.
 func isNumber(word string) bool {
 	if strings.ContainsAny(word, "xX_pP") {
-		return false // Go's own notations
+		return false // notations that only Go has
 	}
 	_, err := strconv.ParseFloat(word, 64)
 	return err == nil || errors.Is(err, strconv.ErrRange)
@@ -68,7 +68,7 @@ func isWhole(s string) bool {
 	return digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
-// wholeDigits returns the one normal form of a whole number.
+// wholeDigits returns the normal form of an integer.
 func wholeDigits(s string) string {
 	digits, negative := strings.CutPrefix(s, "-")
 	digits = strings.TrimLeft(digits, "0")
@@ -81,14 +81,14 @@ func wholeDigits(s string) string {
 	return digits
 }
 
-// sameJSON compares two JSON texts by value: the order of members does not count, that of elements does.
+// sameJSON compares two JSON texts by value: the order of members is ignored, that of elements is not.
 func (t tolerance) sameJSON(want, got []byte) bool {
 	a, errA := decodeJSON(want)
 	b, errB := decodeJSON(got)
 	return errA == nil && errB == nil && t.sameValue(a, b)
 }
 
-// decodeJSON reads one JSON value and nothing after it. Numbers keep their digits.
+// decodeJSON decodes exactly one JSON value. Numbers keep all digits.
 func decodeJSON(b []byte) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
