@@ -34,10 +34,13 @@ func WriteFiles(w io.Writer, root *os.Root, names []string, l Limits) (skipped i
 	return c.skipped, c.tw.Close()
 }
 
-// SiftFiles copies a tar stream that hostile code may have made, and passes on only entries that WriteFiles could
-// have written for names. It returns the number of skipped entries. It stops without an error where the stream is no
-// longer a valid tar. The error wraps io.ErrUnexpectedEOF if the stream ends within a file; the output is then not a
-// valid tar either.
+// SiftFiles copies a tar stream that hostile code may have made, and passes on only entries that WriteFiles could have
+// written for names. It returns the number of skipped entries. It stops without an error where the stream is no longer
+// a valid tar. The error wraps io.ErrUnexpectedEOF if the stream ends within a file; the output is then not a valid tar
+// either.
+//
+// A runner uses it if a process inside the sandbox reads the files. That process has no more privileges than the run,
+// so the run may have written its output: links, names outside the workspace, or any number of files.
 func SiftFiles(w io.Writer, r io.Reader, names []string, l Limits) (skipped int, err error) {
 	c := newCollector(w, l)
 	tr := tar.NewReader(r)
@@ -68,7 +71,7 @@ func newCollector(w io.Writer, l Limits) *collector {
 	return &collector{tw: tar.NewWriter(w), bytes: l.Disk, entries: l.Inodes}
 }
 
-// admits reports whether one more entry of this name and size is within the bounds, and counts it.
+// admits reports whether one more entry of this name and size is within the limits, and counts it.
 func (c *collector) admits(name string, size int64) bool {
 	if c.entries == 0 || size > c.bytes || len(name) > maxName || strings.Count(name, "/") >= maxDepth {
 		c.skipped++
@@ -111,6 +114,8 @@ func (c *collector) walk(root *os.Root, top string) error {
 			c.skipped++
 			return nil
 		}
+		// A link could have replaced the file since WalkDir saw it, and a pipe would block. os.Root refuses a link that leads
+		// out, and O_NONBLOCK prevents the wait.
 		f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
 			c.skipped++
@@ -125,7 +130,7 @@ func (c *collector) walk(root *os.Root, top string) error {
 	})
 }
 
-// sift passes an entry on if it is a plain file or directory that one of names contains.
+// sift passes on an entry if it is a regular file or directory below one of names.
 func (c *collector) sift(h *tar.Header, r io.Reader, names []string) error {
 	name := path.Clean(h.Name)
 	wanted := slices.ContainsFunc(names, func(n string) bool {

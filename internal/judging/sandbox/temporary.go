@@ -11,7 +11,7 @@ import (
 )
 
 // TempDir creates a temporary directory for this process. It also removes directories with the same prefix that killed
-// processes have left: their runs ended with them, or have no use for the files any more.
+// processes have left: their runs have ended with them, or no longer need the files.
 func TempDir(prefix string) (string, error) {
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*-*"))
 	for _, dir := range left {
@@ -42,7 +42,7 @@ func RemoveTree(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// isGone reports whether /proc shows that there is no such process. Without a /proc it returns false.
+// isGone reports whether /proc shows that a process does not exist. Without a /proc it returns false.
 func isGone(pid int) bool {
 	if _, err := os.Stat("/proc/self"); err != nil {
 		return false

@@ -26,8 +26,8 @@ func Etc(user int) map[string]string {
 	}
 }
 
-// HostEtc returns the names below /etc that a run sees of the host: those that programs need and that hold no secrets.
-// A run with a network sees more of them.
+// HostEtc returns the names of the host's files below /etc that a run sees: those that programs need and that contain
+// no secrets. A run with a network sees more of them.
 func HostEtc(network bool) []string {
 	names := []string{"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types"}
 	if !network {
@@ -74,7 +74,7 @@ func Refuse(c Caps, streams IO) (Result, error) {
 	return Result{}, &UnusableError{Reason: c.Reason, Remedy: c.Remedy}
 }
 
-// LeaveOut adds a warning if files of Spec.Collect were skipped.
+// LeaveOut adds a warning if some files of Spec.Collect were skipped.
 func (r *Result) LeaveOut(files int) {
 	if files > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d of the files to collect were left out", files))

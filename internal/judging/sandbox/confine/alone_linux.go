@@ -19,18 +19,19 @@ var (
 		unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL, unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL,
 		unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
 	}
-	// Landlock cannot confine these. They do nothing and return success, so that programs that copy a file with its mode work.
+	// Landlock cannot confine these. They do nothing and return success, so that programs that copy a file with its mode
+	// still work.
 	pretended = []uint32{
 		unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT,
 		unix.SYS_UTIMENSAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR,
 		unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR,
 	}
-	// These have a process id as their first argument, 0 for the caller.
+	// Calls with a process id as the first argument, 0 for the caller.
 	ofOneself = []uint32{
 		unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETSCHEDULER,
 		unix.SYS_SCHED_SETATTR,
 	}
-	// These have it as their second.
+	// Calls with a process id as the second argument.
 	ofOneself2 = []uint32{unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET}
 
 	signals = []uint32{
@@ -39,10 +40,13 @@ var (
 	}
 )
 
-// AloneFilter returns the filter of a run without namespaces, which only Landlock and this filter confine. No socket reaches
-// anything outside. No decision depends on memory that the run could change meanwhile. What Landlock of version abi
-// cannot confine is refused or, like signals before version 6, decided by the supervisor. It returns nil for an
-// unsupported processor.
+// AloneFilter returns the filter of a run without namespaces, which only Landlock and this filter confine. No socket
+// can reach anything outside. Calls that Landlock of version abi cannot confine are refused or, like signals before
+// version 6, decided by the supervisor. It returns nil for an unsupported processor.
+//
+// Here the supervisor's answer is the protection, not only a report. So no answer depends on memory of the run, which
+// another thread could change between the check and the call. The supervisor decides by registers only, and refuses
+// calls whose address is in memory, whatever the address is.
 func AloneFilter(p sandbox.Profile, abi int) []byte { return alone(p, abi).bytes() }
 
 func alone(p sandbox.Profile, abi int) filter {
@@ -72,11 +76,11 @@ func alone(p sandbox.Profile, abi int) filter {
 	if abi < 3 {
 		f.each([]uint32{unix.SYS_TRUNCATE}, fail(unix.ENOSYS))
 	}
-	return append(f, supervised(p)[start:]...) // which begins with the same entry
+	return append(f, supervised(p)[start:]...) // without its first instructions, which are the same entry
 }
 
-// aloneSocketFilter allows stream sockets, so that the supervisor sees an attempt to connect one. It does not allow datagram
-// sockets, which can send without connecting.
+// aloneSocketFilter allows stream sockets, so that the supervisor sees an attempt to connect one. It refuses datagram
+// sockets, because they can send without connecting.
 func aloneSocketFilter() filter {
 	var f filter
 	f.load(offsetArg0)
@@ -128,7 +132,7 @@ func fastOpenFilter(offset uint32) filter {
 	return f
 }
 
-// ownerFilter refuses to set the process that gets a descriptor's signals, and the signal.
+// ownerFilter refuses to change which process gets the signals of a descriptor, and which signal.
 func ownerFilter() filter {
 	var f filter
 	f.load(offsetArg1)
@@ -139,8 +143,8 @@ func ownerFilter() filter {
 	return f
 }
 
-// ioctlFilter refuses the same for sockets. It also refuses the groups 'f' and 'X' of the file systems: they change flags and
-// project of a file that is open only for reading, and can make it immutable.
+// ioctlFilter refuses the same for sockets. It also refuses the command groups 'f' and 'X' of the file systems: they
+// change the flags and the project of a file that is open only for reading, and can make it immutable.
 func ioctlFilter() filter {
 	const setOwner, group = 0x8901, 0xff00 // FIOSETOWN
 	var f filter
@@ -156,7 +160,7 @@ func ioctlFilter() filter {
 	return f
 }
 
-// limitFilter refuses to change MarkLimit. The number of the resource is at an offset.
+// limitFilter refuses to change MarkLimit. The resource's number is at an offset.
 func limitFilter(offset uint32) filter {
 	var f filter
 	f.load(offset)
@@ -165,7 +169,8 @@ func limitFilter(offset uint32) filter {
 	return f
 }
 
-// selfFilter lets a process change only itself. The process id is at an offset. With limits, it may not change MarkLimit.
+// selfFilter lets a process change only itself. The process id is at an offset. If limits is true, it may not change
+// MarkLimit.
 func selfFilter(offset uint32, limits bool) filter {
 	var f filter
 	f.load(offset)
@@ -177,7 +182,7 @@ func selfFilter(offset uint32, limits bool) filter {
 	return f
 }
 
-// alone answers the calls that only a run without namespaces puts to the supervisor.
+// alone answers the calls that only a filter for runs without namespaces sends to the supervisor.
 func (s *Supervisor) alone(n *notification, t thread) (v answer, decided bool) {
 	number := uint32(n.number)
 	switch {
@@ -208,14 +213,15 @@ func (s *Supervisor) reachAlone(n *notification, t thread) answer {
 	return v
 }
 
-// signal allows signals to the run's own processes. The process id is in a register, so the run cannot change it meanwhile.
+// signal allows signals to the run's own processes. The process id is in a register, so the run cannot change it after
+// the check.
 func (s *Supervisor) signal(n *notification) answer {
 	target := int(int32(n.args[0]))
 	if uint32(n.number) != unix.SYS_PIDFD_SEND_SIGNAL && target > 0 && s.member(target) {
 		return answer{verb: goOn}
 	}
 	if target == 0 && uint32(n.number) == unix.SYS_KILL && s.member(n.tid) {
-		return answer{verb: goOn} // its process group, which is in the session of the run
+		return answer{verb: goOn} // its process group, which is in the run's session
 	}
 	return answer{errno: unix.EPERM, call: "kill", detail: fmt.Sprintf("of process %d was refused", target)}
 }

@@ -10,8 +10,8 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// plain are the system calls of a computation that reads and writes files, has threads and starts processes: what an
-// interpreter and a test framework need for an ordinary test.
+// plain lists the system calls of a computation that reads and writes files, has threads and starts processes. An
+// interpreter and a test framework need these for an ordinary test.
 var plain = []uint32{
 	// Files that are open.
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_PREAD64, unix.SYS_PWRITE64,
@@ -52,7 +52,7 @@ var plain = []uint32{
 	unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_SHUTDOWN, unix.SYS_BIND,
 }
 
-// wide are the system calls that the standard profile adds, for event loops, servers on the loopback, shared memory,
+// wide lists the system calls that the standard profile adds: for event loops, servers on the loopback, shared memory,
 // databases, and the runtimes of other languages.
 var wide = []uint32{
 	unix.SYS_PREADV, unix.SYS_PWRITEV, unix.SYS_PREADV2, unix.SYS_PWRITEV2, unix.SYS_SPLICE, unix.SYS_TEE,
@@ -90,8 +90,8 @@ var wide = []uint32{
 	unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_RECVMMSG,
 }
 
-// escapes are system calls that only an attempt to leave the sandbox or to enter another process makes. An attempt ends the
-// run.
+// escapes lists system calls that only an attempt to leave the sandbox or to enter another process makes. Such an
+// attempt ends the run.
 var escapes = map[uint32]string{
 	unix.SYS_PTRACE: "ptrace", unix.SYS_PROCESS_VM_READV: "process_vm_readv",
 	unix.SYS_PROCESS_VM_WRITEV: "process_vm_writev", unix.SYS_PIDFD_GETFD: "pidfd_getfd",
@@ -109,16 +109,16 @@ var escapes = map[uint32]string{
 	unix.SYS_DELETE_MODULE: "delete_module", unix.SYS_REBOOT: "reboot",
 }
 
-// quiet fails as on a kernel without it, and is not counted. The C library tries it first for every thread, and a filter
-// cannot read its arguments, which are in memory.
+// quiet fails as on a kernel without it, and is not counted. The C library tries clone3 first for every thread, and
+// falls back to clone. A filter can check clone but not clone3, whose arguments are in memory.
 const quiet = unix.SYS_CLONE3
 
-// unknown fail as on a kernel without them.
+// unknown lists calls that fail as on a kernel without them.
 var unknown = []uint32{
 	quiet, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 }
 
-// refused fail as for an ordinary user, and are not counted.
+// refused lists calls that fail as for an ordinary user, and are not counted.
 var refused = []uint32{
 	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_SYSLOG,
 	unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX,

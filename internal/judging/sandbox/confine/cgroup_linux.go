@@ -19,20 +19,22 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// cpuPeriod is the period of the limit of processors, in microseconds.
+// cpuPeriod is the period of the limit on processors, in microseconds.
 const cpuPeriod = 100_000
 
-// Cgroup is the control group of one run: of version 1, with a directory for each controller, or 2, with one directory.
+// Cgroup is the control group of one run. In version 1 it has a directory for each controller, in version 2 one
+// directory.
 type Cgroup struct {
 	v2                         bool
 	memory, pids, cpuacct, cpu string   // directories; the last two may be empty in version 1
 	dir                        *os.File // nil in version 1
 
-	before atomic.Pointer[string] // the exceeded limit before Kill, which changes the counters
+	before atomic.Pointer[string] // the exceeded limit before Kill, because killing changes the counters
 }
 
-// NewCgroup makes a control group below this process's own. In version 2, a group that has children with limits may have no
-// processes itself. So if this process's group was delegated to it, NewCgroup first moves the process into a child group.
+// NewCgroup creates a control group below this process's own. In version 2, a group whose children have limits may
+// contain no processes. So if this process's group was delegated to it, NewCgroup first moves the process into a child
+// group.
 func NewCgroup(l sandbox.Limits) (*Cgroup, error) {
 	h, err := findHierarchies()
 	if err != nil {
@@ -60,9 +62,9 @@ func (g *Cgroup) Version() int {
 // Remove closes it.
 func (g *Cgroup) FD() *os.File { return g.dir }
 
-// Tasks opens the files with which a thread moves itself into a group of version 1: it writes "0" to each. Processes that it
-// starts later are in the group too. That takes half a millisecond; Add takes ten. In version 2, which has FD, there
-// are none. The caller closes the files.
+// Tasks opens the files with which a thread moves itself into a group of version 1: it writes "0" to each. Processes
+// that it starts later are in the group too. That takes half a millisecond, while Add takes ten. In version 2 it
+// returns none, because FD is faster. The caller closes the files.
 func (g *Cgroup) Tasks() ([]*os.File, error) {
 	if g.v2 {
 		return nil, nil
@@ -107,8 +109,8 @@ func (g *Cgroup) dirs() []string {
 	return slices.DeleteFunc(slices.Compact(all), func(d string) bool { return d == "" })
 }
 
-// Add moves a process into the group. Processes that it starts later are in the group too. The kernel delays each write, so
-// the writes are made at the same time.
+// Add moves a process into the group. Processes that it starts later are in the group too. The kernel delays each
+// write, so they run concurrently.
 func (g *Cgroup) Add(pid int) error {
 	dirs := g.dirs()
 	errs := make([]error, len(dirs))
@@ -116,7 +118,7 @@ func (g *Cgroup) Add(pid int) error {
 	for i, dir := range dirs {
 		all.Go(func() {
 			err := write(dir, "cgroup.procs", strconv.Itoa(pid))
-			if dir != g.cpu || dir == g.cpuacct || g.v2 { // the kernel keeps real-time processes out of a cpu group
+			if dir != g.cpu || dir == g.cpuacct || g.v2 { // the kernel does not allow real-time processes in a cpu group
 				errs[i] = err
 			}
 		})
@@ -153,8 +155,8 @@ func (g *Cgroup) Memory() int64 {
 	return number(g.memory, "memory.usage_in_bytes")
 }
 
-// Pids returns the highest number of processes and threads so far if the kernel records it (version 2 since Linux 6.5), and
-// the current number otherwise.
+// Pids returns the highest number of processes and threads so far, if the kernel records it (version 2 since Linux
+// 6.5); otherwise the current number.
 func (g *Cgroup) Pids() int64 {
 	return max(number(g.pids, "pids.peak"), number(g.pids, "pids.current"))
 }
@@ -178,7 +180,7 @@ func (g *Cgroup) Exceeded() string {
 	}
 }
 
-// Kill kills every process of the group. It takes two seconds at most.
+// Kill kills every process of the group. It takes at most two seconds.
 func (g *Cgroup) Kill() {
 	before := g.Exceeded()
 	g.before.CompareAndSwap(nil, &before)
@@ -201,7 +203,7 @@ func (g *Cgroup) Kill() {
 	}
 }
 
-// Remove removes the directories. It waits up to ten seconds for the kernel to be done with the last process.
+// Remove removes the directories. It waits up to ten seconds until the kernel has released the last process.
 func (g *Cgroup) Remove() error {
 	if g.dir != nil {
 		g.dir.Close()
@@ -222,7 +224,7 @@ func (g *Cgroup) Remove() error {
 	return errors.Join(errs...)
 }
 
-// field returns the value of a line "name value" of a group's file; 0 if there is none.
+// field returns the value of a line "name value" in a group's file; 0 if there is no such line.
 func (g *Cgroup) field(dir, file, name string) int64 {
 	b, _ := os.ReadFile(filepath.Join(dir, file))
 	for s := bufio.NewScanner(bytes.NewReader(b)); s.Scan(); {
@@ -234,7 +236,7 @@ func (g *Cgroup) field(dir, file, name string) int64 {
 	return 0
 }
 
-// number returns the number in a group's file; 0 if there is none.
+// number returns the number in a group's file; 0 if the file does not exist.
 func number(dir, file string) int64 {
 	b, _ := os.ReadFile(filepath.Join(dir, file))
 	n, _ := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
@@ -245,5 +247,5 @@ func write(dir, file, value string) error {
 	return os.WriteFile(filepath.Join(dir, file), []byte(value), 0)
 }
 
-// optional writes to a file that some kernels do not have.
+// optional writes to a file that not every kernel has.
 func optional(dir, file, value string) { _ = write(dir, file, value) }

@@ -12,7 +12,7 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// tree makes directories with files of one line, like a control group file system.
+// tree creates directories with files of one line, like a control group file system.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -71,7 +71,7 @@ func TestParseHierarchies(t *testing.T) {
 	}
 }
 
-// group makes a control group, or skips the test.
+// group creates a control group, or skips the test.
 func group(t *testing.T, l sandbox.Limits) *Cgroup {
 	t.Helper()
 	g, err := NewCgroup(l.WithDefaults())

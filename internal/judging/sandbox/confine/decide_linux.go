@@ -12,13 +12,13 @@ import (
 const (
 	refuse = iota // it fails with an error
 	goOn          // the kernel executes it
-	wait          // it is not answered, because the run is about to be killed
+	wait          // it gets no answer, because the run is about to be killed
 )
 
-// socketKind is the part of socket's second argument that is not a flag.
+// socketKind masks the part of socket's second argument that is not a flag.
 const socketKind = 0xf
 
-// answer is the answer to a call and its report. Without a breach and a name, the call is only counted.
+// answer is the answer to a call, with its report. Without a breach and a name, the call is only counted.
 type answer struct {
 	verb   int
 	errno  unix.Errno

@@ -15,8 +15,8 @@ import (
 // ticksPerSecond is USER_HZ, which is 100 on every Linux that Go runs on.
 const ticksPerSecond = 100
 
-// family is what the processes of a run use now. They are all descendants of the first one, because a process namespace gives
-// orphans to it.
+// family holds the current resource use of a run's processes. They are all descendants of the first one, because a
+// process namespace gives orphans to it.
 type family struct {
 	proc    string // the /proc that shows the processes
 	pids    []string
@@ -25,8 +25,8 @@ type family struct {
 	memory  int64         // resident bytes; shared pages count once for each process
 }
 
-// familyOf measures the first process of a run and all others. It uses the run's own /proc if there is one, because a walk
-// over descendants misses those whose parent ends meanwhile. Processes that end meanwhile are omitted.
+// familyOf measures all processes of a run, given the first one. It reads the run's own /proc if there is one, because
+// a walk over descendants misses those whose parent ends meanwhile. Processes that end meanwhile are omitted.
 func familyOf(first int) family {
 	f := family{proc: fmt.Sprintf("/proc/%d/root/proc", first)}
 	for _, pid := range shownIn(f.proc) {
@@ -40,7 +40,8 @@ func familyOf(first int) family {
 	return f
 }
 
-// shownIn lists the processes in the /proc of a run. It returns none if that is our own /proc: the run has none yet.
+// shownIn returns the processes in the /proc of a run. It returns none if that is our own /proc, because the run has
+// not mounted one yet.
 func shownIn(proc string) []string {
 	d, err := os.Open(proc)
 	if err != nil {
@@ -82,10 +83,11 @@ func (f *family) visit(pid string) {
 	}
 }
 
-// count adds the numbers of a line of /proc/PID/stat (proc(5)): times are fields 14 to 17, threads 20, pages 24.
+// count adds the numbers of a line of /proc/PID/stat (proc(5)): times are in fields 14 to 17, threads in 20, pages in
+// 24.
 func (f *family) count(stat string) {
 	_, after, _ := strings.Cut(stat[strings.LastIndexByte(stat, ')')+1:], " ")
-	fields := strings.Fields(after) // the first is field 3
+	fields := strings.Fields(after) // starts at field 3
 	if len(fields) < 22 {
 		return
 	}
@@ -94,12 +96,12 @@ func (f *family) count(stat string) {
 		return n
 	}
 	f.cpu += time.Duration(at(14)+at(15)+at(16)+at(17)) * time.Second / ticksPerSecond
-	f.threads += int(max(at(20), 1)) // a zombie has no thread, but counts
+	f.threads += int(max(at(20), 1)) // a zombie has no thread, but occupies a process id
 	f.memory += at(24) * int64(unix.Getpagesize())
 }
 
-// proportional returns the memory in bytes with each shared page counted once. It is never more than f.memory, and takes
-// longer to read.
+// proportional returns the memory in bytes, with each shared page counted once. It is never more than f.memory, but
+// takes longer to read.
 func (f family) proportional() int64 {
 	var sum int64
 	for _, pid := range f.pids {

@@ -14,7 +14,7 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// Offsets in struct seccomp_data. Those of arguments are of the low half, on little-endian machines.
+// Offsets in struct seccomp_data. Those of arguments are for the low half, on little-endian machines.
 const (
 	offsetNumber = 0
 	offsetArch   = 4
@@ -29,7 +29,7 @@ const (
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
-// ask sends a call to the supervisor.
+// ask sends a call to the supervisor and makes its thread wait for the answer.
 const ask = unix.SECCOMP_RET_USER_NOTIF
 
 // Filter returns the system call filter of a profile for a supervised run, an array of struct sock_filter. Calls that the
@@ -60,8 +60,8 @@ func supervised(p sandbox.Profile) filter {
 	return f
 }
 
-// Denylist returns the filter of a run without a supervisor. It kills the process that tries a breach. It returns nil for an
-// unsupported processor.
+// Denylist returns the filter of a run without a supervisor. It kills a process that attempts a breach. It returns nil
+// for an unsupported processor.
 func Denylist() []byte { return denylist().bytes() }
 
 func denylist() filter {
@@ -77,7 +77,7 @@ func denylist() filter {
 	return f
 }
 
-// cloneFilter answers breach for flags that create a namespace.
+// cloneFilter returns the answer breach for flags that create a namespace.
 func cloneFilter(breach uint32) filter {
 	var f filter
 	f.load(offsetArg0)
@@ -86,9 +86,9 @@ func cloneFilter(breach uint32) filter {
 	return f
 }
 
-// socketFilter allows sockets that a network namespace confines: Unix sockets, TCP and UDP, and the routing netlink that
-// libc asks for addresses. Packet sockets, raw sockets and sockets to a hypervisor are a breach. Other families fail as
-// on a kernel without them.
+// socketFilter allows sockets that a network namespace confines: Unix sockets, TCP and UDP, and the routing netlink
+// that libc uses to list addresses. Packet sockets, raw sockets and sockets to a hypervisor are a breach. Other
+// families fail as on a kernel without them.
 func socketFilter(breach uint32) filter {
 	var f filter
 	f.load(offsetArg0)
@@ -123,7 +123,7 @@ func internetFilter(breach uint32) filter {
 	return f
 }
 
-// sendtoFilter asks if there is an address, that is if either half of the pointer is not zero.
+// sendtoFilter asks the supervisor if the call has an address, that is if either half of the pointer is not zero.
 func sendtoFilter() filter {
 	var f filter
 	f.load(offsetArg4)
@@ -134,7 +134,8 @@ func sendtoFilter() filter {
 	return f
 }
 
-// seccompFilter lets a program restrict itself further, but not become a supervisor.
+// seccompFilter lets a program restrict itself further, but not become a supervisor: a newer listener would receive the
+// calls instead of ours.
 func seccompFilter() filter {
 	var f filter
 	f.load(offsetArg1)
@@ -143,17 +144,18 @@ func seccompFilter() filter {
 	return f
 }
 
-// fail returns the answer that the call fails with an error.
+// fail returns the answer that makes a call fail with an error.
 func fail(e unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(e) }
 
-// filter is a classic BPF program as seccomp(2) takes it.
+// filter is a classic BPF program for seccomp(2).
 type filter []unix.SockFilter
 
 func (f *filter) add(code uint16, jt, jf uint8, k uint32) {
 	*f = append(*f, unix.SockFilter{Code: code, Jt: jt, Jf: jf, K: k})
 }
 
-// entry answers foreign for calls of another architecture or ABI, and loads the number of the call.
+// entry returns foreign for calls of another architecture or ABI, and loads the number of the call. Without this check
+// a run could make a forbidden call under its number in another ABI.
 func (f *filter) entry(foreign uint32) {
 	f.load(offsetArch)
 	f.unless(unix.BPF_JEQ, arch, foreign)
@@ -166,30 +168,30 @@ func (f *filter) entry(foreign uint32) {
 // load loads a word of struct seccomp_data into the accumulator.
 func (f *filter) load(offset uint32) { f.add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, 0, 0, offset) }
 
-// end returns an answer.
+// end adds an instruction that returns an answer.
 func (f *filter) end(answer uint32) { f.add(unix.BPF_RET|unix.BPF_K, 0, 0, answer) }
 
-// when returns an answer if the comparison of the accumulator with k is true.
+// when adds instructions that return an answer if the comparison of the accumulator with k is true.
 func (f *filter) when(comparison uint16, k, answer uint32) {
 	f.add(unix.BPF_JMP|comparison|unix.BPF_K, 0, 1, k)
 	f.end(answer)
 }
 
-// unless returns an answer if the comparison is false.
+// unless adds instructions that return an answer if the comparison is false.
 func (f *filter) unless(comparison uint16, k, answer uint32) {
 	f.add(unix.BPF_JMP|comparison|unix.BPF_K, 1, 0, k)
 	f.end(answer)
 }
 
-// each returns the same answer for each of the system calls.
+// each adds the same answer for each of the system calls.
 func (f *filter) each(numbers []uint32, answer uint32) {
 	for _, n := range numbers {
 		f.when(unix.BPF_JEQ, n, answer)
 	}
 }
 
-// allow allows system calls, given by sorted numbers. It uses two comparisons for a range of consecutive numbers. The kernel
-// caches which calls are always allowed, so a long list costs no time.
+// allow adds the answer allow for system calls, given as sorted numbers. A range of consecutive numbers takes two
+// comparisons. The kernel caches which calls are always allowed, so a long list costs no time.
 func (f *filter) allow(numbers []uint32) {
 	for i := 0; i < len(numbers); {
 		first, last := numbers[i], numbers[i]
@@ -202,13 +204,13 @@ func (f *filter) allow(numbers []uint32) {
 	}
 }
 
-// call executes body, which must always return an answer, if the system call is n.
+// call adds body for the system call n. body must always return an answer.
 func (f *filter) call(n uint32, body filter) {
 	f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 0, uint8(len(body)), n)
 	*f = append(*f, body...)
 }
 
-// bytes returns the program as the kernel reads it.
+// bytes returns the program in the kernel's format.
 func (f filter) bytes() []byte {
 	var b bytes.Buffer
 	binary.Write(&b, binary.NativeEndian, []unix.SockFilter(f)) // cannot fail

@@ -16,7 +16,7 @@ func Denylist() []byte { return nil }
 // ProfileHash returns zero: there is no filter.
 func ProfileHash(sandbox.Profile) guild.Hash { return guild.Hash{} }
 
-// The supervisor needs these to compile.
+// The supervisor needs these declarations to compile.
 const (
 	arch     = 0
 	otherABI = 0

@@ -9,7 +9,7 @@ import (
 )
 
 // Enclose puts a process in a new control group. Processes that it starts later are in it too. If that is impossible it
-// returns nil, and Watch polls. The error is about a group that could not be removed again.
+// returns nil, and Watch polls instead. It returns an error only for a group that could not be removed again.
 func Enclose(pid int, l sandbox.Limits) (*Cgroup, error) {
 	g, err := NewCgroup(l)
 	if err != nil {
@@ -21,8 +21,8 @@ func Enclose(pid int, l sandbox.Limits) (*Cgroup, error) {
 	return g, nil
 }
 
-// NoGroup returns why no control group can be made on this machine; nil if one can be made. The error is the same each time:
-// it omits the names of groups, which differ from run to run.
+// NoGroup returns the reason why no control group can be created on this machine; nil if one can. The error is the same
+// each time: it omits the names of groups, which differ from run to run.
 func NoGroup() error {
 	g, err := NewCgroup(sandbox.Limits{}.WithDefaults())
 	if err != nil {
@@ -40,7 +40,7 @@ func withoutNames(err error) error {
 	return err
 }
 
-// GroupGaps returns what a runner cannot do on this machine without control groups, for sandbox.Caps.Gaps.
+// GroupGaps returns the gaps of a runner on this machine without control groups, for sandbox.Caps.Gaps.
 func GroupGaps() []string {
 	err := NoGroup()
 	if err == nil {

@@ -14,14 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Names of the groups that we make. After groupPrefix comes our process id, so that sweep knows whose they are.
+// Names of the groups that we create. groupPrefix is followed by our process id, so that sweep can tell which process a
+// group belongs to.
 const (
 	groupPrefix     = "guild-run-"
-	supervisorGroup = "guild-supervisor" // for this process, if its own group has to be the parent of the runs
-	runsGroup       = "guild-runs"       // beside it, the parent of the runs
+	supervisorGroup = "guild-supervisor" // for this process, if its own group must be the parent of the runs
+	runsGroup       = "guild-runs"       // its sibling, the parent of the runs
 )
 
-// hierarchies has the mounts of the controllers and this process's groups.
+// hierarchies holds the mount points of the controllers, and this process's groups.
 type hierarchies struct {
 	mounts map[string]string // controller, "" for version 2 → its mount point
 	own    map[string]string // controller, "" for version 2 → this process's group
@@ -63,7 +64,7 @@ func parseHierarchies(groups, mounts string) hierarchies {
 	return h
 }
 
-// group makes the directories of a new group, in the version that has the memory and pids controllers.
+// group creates the directories of a new group, in the version that has the memory and pids controllers.
 func (h hierarchies) group() (*Cgroup, error) {
 	if h.mounts["memory"] == "" || h.mounts["pids"] == "" {
 		return h.groupV2()
@@ -91,7 +92,8 @@ func (h hierarchies) group() (*Cgroup, error) {
 	return g, nil
 }
 
-// visible returns the directory of a group. In a container the group's path may be the host's; then it is the mount point.
+// visible returns the directory of a group. In a container the group's path may be that on the host; then the directory
+// is the mount point.
 func visible(mount, at string) string {
 	base := filepath.Join(mount, at)
 	if _, err := os.Stat(base); err != nil {
@@ -100,7 +102,7 @@ func visible(mount, at string) string {
 	return base
 }
 
-// groupV2 makes a group of version 2.
+// groupV2 creates a group of version 2.
 func (h hierarchies) groupV2() (*Cgroup, error) {
 	mount := h.mounts[""]
 	if mount == "" {
@@ -121,9 +123,9 @@ func (h hierarchies) groupV2() (*Cgroup, error) {
 	return &Cgroup{v2: true, memory: dir, pids: dir, cpuacct: dir, cpu: dir, dir: file}, nil
 }
 
-// baseV2 returns the group in which runs can have groups with memory and pids controllers. In version 2 a group that passes
-// controllers on to its children may have no processes. So if our group was delegated to us, its processes move to a
-// child group. Otherwise it is the nearest parent that passes them on and that we may write to.
+// baseV2 returns the group in which runs can have groups with memory and pids controllers. In version 2, a group that
+// passes controllers on to its children may contain no processes. So if our group was delegated to us, its processes
+// move to a child group. Otherwise the result is the nearest parent that passes them on and that we may write to.
 func baseV2(mount, own string) (string, error) {
 	if filepath.Base(own) == supervisorGroup { // moved before, by us or by our parent process
 		own = filepath.Dir(own)
@@ -159,7 +161,7 @@ func has(group, file string) bool {
 	return slices.Contains(controllers, "memory") && slices.Contains(controllers, "pids")
 }
 
-// isDelegated reports whether systemd, or a person, has given this group to us.
+// isDelegated reports whether systemd or a person delegated this group to us.
 func isDelegated(group string) bool {
 	for _, name := range []string{"user.delegate", "trusted.delegate"} {
 		var b [8]byte
@@ -167,7 +169,7 @@ func isDelegated(group string) bool {
 			return offers(group)
 		}
 	}
-	info, err := os.Stat(group) // a person may have changed its owner by hand
+	info, err := os.Stat(group) // a person may have changed the owner manually
 	if err != nil || os.Geteuid() == 0 {
 		return false
 	}
@@ -184,8 +186,8 @@ func owner(info fs.FileInfo) int {
 	return -1
 }
 
-// leave moves all processes of a group, including this one, into a child group, so that the group can pass controllers on.
-// It may be called again.
+// leave moves all processes of a group, including this one, into a child group, so that the group can pass controllers
+// on. It may be called repeatedly.
 func leave(group string) error {
 	inner := filepath.Join(group, supervisorGroup)
 	if err := os.Mkdir(inner, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -209,7 +211,7 @@ func leave(group string) error {
 	return makeRuns(group)
 }
 
-// makeRuns makes the parent group of the runs, beside the supervisor's group.
+// makeRuns creates the parent group of the runs, as a sibling of the supervisor's group.
 func makeRuns(group string) error {
 	runs := filepath.Join(group, runsGroup)
 	if handsOn(runs) {
@@ -224,8 +226,8 @@ func makeRuns(group string) error {
 	return handOn(runs)
 }
 
-// handOn makes a group pass controllers on to its children. cpu is last: in a group with processes only cpu can be passed on,
-// and then nothing may enter the children.
+// handOn makes a group pass controllers on to its children. cpu comes last: in a group with processes only cpu can be
+// passed on, and then no process could enter the children.
 func handOn(group string) error {
 	err := write(group, "cgroup.subtree_control", "+memory +pids")
 	if err == nil {
@@ -234,13 +236,13 @@ func handOn(group string) error {
 	return err
 }
 
-// makeGroup makes the directory of one run below base.
+// makeGroup creates the directory of one run below base.
 func makeGroup(base string) (string, error) {
 	sweep(base)
 	return os.MkdirTemp(base, fmt.Sprintf("%s%d-", groupPrefix, os.Getpid()))
 }
 
-// sweep removes the groups of processes that were killed. Their runs ended with them.
+// sweep removes the groups of processes that were killed. Their runs have ended with them.
 func sweep(base string) {
 	left, _ := filepath.Glob(filepath.Join(base, groupPrefix+"*"))
 	for _, dir := range left {

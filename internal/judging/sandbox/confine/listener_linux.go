@@ -28,7 +28,7 @@ type notification struct {
 	args   [6]uint64
 }
 
-// listener receives the notifications of a filter. Waiting for one does not block a thread.
+// listener receives the notifications of a filter. Waiting for one does not occupy a thread.
 type listener struct {
 	file   *os.File
 	conn   syscall.RawConn
@@ -67,8 +67,8 @@ func duplicate(f *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "seccomp"), nil
 }
 
-// receive waits for the next call. It returns nil and no error if the process of the call has ended already, and io.EOF when
-// no process is left under the filter.
+// receive waits for the next call. It returns nil and no error if the process of the call has already ended, and io.EOF
+// if no process is left under the filter.
 func (l *listener) receive() (*notification, error) {
 	var n *notification
 	var end error
@@ -94,7 +94,7 @@ func (l *listener) receive() (*notification, error) {
 	return n, end
 }
 
-// read reads a call that is available, so it does not block. It returns nil if the call is gone.
+// read reads a notification that is available, so it does not block. It returns nil if the call is gone.
 func (l *listener) read(fd uintptr) *notification {
 	clear(l.buffer[:])
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&l.buffer)))
@@ -116,8 +116,8 @@ func parseNotification(b []byte) *notification {
 	return n
 }
 
-// valid reports whether the call still waits. If it does not, its thread id may belong to another process by now, and what
-// was read of it is not to be used.
+// valid reports whether the call still waits. If not, its thread id may belong to another process by now, so data read
+// by that id must be discarded.
 func (l *listener) valid(n *notification) bool {
 	ok := false
 	l.conn.Control(func(fd uintptr) {
@@ -128,7 +128,7 @@ func (l *listener) valid(n *notification) bool {
 	return ok
 }
 
-// send answers a call. It ignores errors: the process may have ended.
+// send answers a call. It ignores errors, because the process may have ended.
 func (l *listener) send(n *notification, v answer) {
 	var b [sizeResponse]byte
 	order := binary.NativeEndian

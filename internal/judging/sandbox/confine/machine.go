@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Machine is what a program can find out about the machine that it runs on.
+// Machine describes the machine that a program runs on, as far as the program can see it.
 type Machine struct {
 	Files   fs.FS  // the machine's files, from the root directory
 	User    int    // effective user id of the program
@@ -25,16 +25,16 @@ func ThisMachine() Machine {
 
 const (
 	defaultProgram = "/usr/local/bin/guild"
-	notPlain       = "\"'*?[]{}^\\\n" // characters with a meaning in a profile of AppArmor or in a shell
+	notPlain       = "\"'*?[]{}^\\\n" // characters with a meaning in an AppArmor profile or in a shell
 )
 
-// Obstacle is a setting of a machine that keeps a program from creating user namespaces.
+// Obstacle is a setting of a machine that prevents a program from creating user namespaces.
 type Obstacle struct {
 	Reason string
 	Remedy string // one line with the commands that help
 }
 
-// Obstacles returns what keeps the program from creating user namespaces, as far as the machine's settings tell.
+// Obstacles returns the settings that prevent the program from creating user namespaces, as far as they can be read.
 func (m Machine) Obstacles() []Obstacle {
 	var all []Obstacle
 	if m.Setting("user/max_user_namespaces") == "0" {
@@ -70,14 +70,14 @@ func profile(program string) string {
 		`profile guild "%s" flags=(unconfined) { userns, include if exists <local/guild> }`, program)
 }
 
-// hasProfile reports whether the program runs under a profile of AppArmor. The restriction of user namespaces is for
-// programs without one; what a profile forbids, another one does not help against.
+// hasProfile reports whether the program runs under an AppArmor profile. The restriction of user namespaces applies to
+// programs without one. If the profile forbids them, a second profile would not help.
 func (m Machine) hasProfile() bool {
 	b, err := fs.ReadFile(m.Files, "proc/self/attr/current")
 	return err == nil && strings.Trim(string(b), "\x00\n") != "unconfined"
 }
 
-// Setting returns a value below /proc/sys, without space around it; empty if the kernel has none of that name.
+// Setting returns a value below /proc/sys, without surrounding space; empty if the kernel does not have it.
 func (m Machine) Setting(name string) string {
 	b, _ := fs.ReadFile(m.Files, "proc/sys/"+name)
 	return strings.TrimSpace(string(b))

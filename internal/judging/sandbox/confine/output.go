@@ -8,7 +8,7 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// overflow is how many times Limits.Output a run may write before it is killed.
+// overflow limits a run's output: it is killed after writing this multiple of Limits.Output.
 const overflow = 16
 
 // Flood counts the bytes that a run writes to all its streams, and signals when they exceed the limit.
@@ -19,15 +19,15 @@ type Flood struct {
 	over    chan struct{} // closed when the limit is exceeded
 }
 
-// NewFlood returns the count of a run of which so many bytes of each stream are kept.
+// NewFlood returns a Flood for a run; kept is the number of bytes kept of each stream.
 func NewFlood(kept int64) *Flood {
 	return &Flood{limit: kept * overflow, over: make(chan struct{})}
 }
 
-// Written returns how many bytes were written so far, kept or not.
+// Written returns the number of bytes written so far, kept or not.
 func (f *Flood) Written() int64 { return f.written.Load() }
 
-// Cut reports whether a stream was longer than what is kept.
+// Cut reports whether a stream was longer than its kept part.
 func (f *Flood) Cut() bool { return f.cut.Load() }
 
 // add counts n more bytes.
@@ -38,8 +38,8 @@ func (f *Flood) add(n int) {
 	}
 }
 
-// Keep returns a writer for one stream that passes the first bytes on to w, or all of them if w is a sandbox.Whole. w may be
-// nil.
+// Keep returns a writer for one stream that passes on the first bytes to w, or all of them if w is a sandbox.Whole. w
+// may be nil.
 func (f *Flood) Keep(w io.Writer, bytes int64) io.Writer {
 	whole, ok := w.(sandbox.Whole)
 	switch {
@@ -51,8 +51,8 @@ func (f *Flood) Keep(w io.Writer, bytes int64) io.Writer {
 	return &keep{w, bytes, f}
 }
 
-// keep passes the first bytes of a stream on and discards the rest, so that the run neither blocks nor learns where its
-// output was cut.
+// keep passes on the first bytes of a stream and discards the rest. So the run neither blocks nor can find out where
+// its output was cut.
 type keep struct {
 	to    io.Writer
 	left  int64

@@ -16,16 +16,20 @@ const (
 	sizeOfSockaddr = 128 // struct sockaddr_storage, the longest
 	sizeOfMsghdr   = 56
 	sizeOfMmsghdr  = 64 // struct msghdr, a length and padding
-	messagesSeen   = 16 // that are read of one sendmmsg
+	messagesSeen   = 16 // maximum that is read of one sendmmsg
 )
 
-// reaching are the system calls that may name an address.
+// reaching lists the system calls that may have an address.
 var reaching = map[uint32]string{
 	unix.SYS_CONNECT: "connect", unix.SYS_SENDTO: "sendto", unix.SYS_SENDMSG: "sendmsg", unix.SYS_SENDMMSG: "sendmmsg",
 }
 
-// reach answers a call that may name an address. For a local address the kernel executes it, and the run's empty network
-// namespace confines it. For an address outside the answer is the error that the kernel would return in that namespace.
+// reach answers a call that may have an address. For a local address the kernel executes it, and the run's empty
+// network namespace confines it. For an outside address the answer is the error that the kernel would return in that
+// namespace.
+//
+// The address is in memory that the run can change after it was read here. That does not help it: if the kernel then
+// connects to another address, the namespace still has no route. Only the report would be missing.
 func (s *Supervisor) reach(n *notification, t thread) answer {
 	v := answer{verb: goOn}
 	if s.network {
@@ -53,7 +57,7 @@ func (t thread) outside(a address) answer {
 	return answer{errno: unix.ENETUNREACH, breach: true, call: reaching[uint32(t.n.number)], detail: detail}
 }
 
-// address is an address that a call names. The zero value is none, or one of a family that does not lead out.
+// address is the address of a call. The zero value is none, or one of a family that does not lead outside.
 type address struct {
 	netip.AddrPort
 	unreadable bool // the kernel does not let us read the thread's memory
@@ -85,7 +89,7 @@ func (a address) String() string {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port()).String()
 }
 
-// addresses returns the addresses that the thread's call names.
+// addresses returns the addresses in the thread's call.
 func (t thread) addresses() []address {
 	args := t.n.args
 	switch uint32(t.n.number) {
@@ -125,7 +129,8 @@ func (t thread) address(at, length uint64) address {
 	return parseAddress(b, t.n.number != unix.SYS_CONNECT)
 }
 
-// parseAddress reads a struct sockaddr of an Internet family. AF_UNSPEC means IPv4 in a send, and disconnects in a connect.
+// parseAddress parses a struct sockaddr of an Internet family. AF_UNSPEC means IPv4 in a send, and disconnects in a
+// connect.
 func parseAddress(b []byte, sending bool) address {
 	if len(b) < 2 {
 		return address{}

@@ -16,8 +16,8 @@ import (
 // inherit it, and AloneFilter does not let the run change it.
 const MarkLimit = unix.RLIMIT_LOCKS
 
-// SetRlimits sets the resource limits of a process; its children inherit them. They are a second line behind the control
-// group, because each is about one process only.
+// SetRlimits sets the resource limits of a process; its children inherit them. They only back up the control group,
+// because each applies to one process.
 func SetRlimits(pid int, l sandbox.Limits) error {
 	for resource, n := range Rlimits(l) {
 		if err := unix.Prlimit(pid, resource, &unix.Rlimit{Cur: n, Max: n}, nil); err != nil {
@@ -27,8 +27,9 @@ func SetRlimits(pid int, l sandbox.Limits) error {
 	return nil
 }
 
-// spare is by how many processes RLIMIT_NPROC is above Limits.Pids. Nothing reports that a resource limit was reached, so the
-// control group or the polling must be first. Starting so many processes takes longer than the time between two polls.
+// spare is the amount by which RLIMIT_NPROC exceeds Limits.Pids. Nothing reports that a resource limit was reached, so
+// the control group or the polling must notice first. Starting so many processes takes longer than the time between two
+// polls.
 const spare = 512
 
 // Rlimits returns the resource limits of each process of a run, by resource.
@@ -50,8 +51,8 @@ func Rlimits(l sandbox.Limits) map[int]uint64 {
 	return limits
 }
 
-// limitsByNamespace reports whether RLIMIT_NPROC counts the processes of a user namespace, as since Linux 5.14. Before, it
-// counts all processes of the user, and those of a busy desktop alone would exceed it.
+// limitsByNamespace reports whether RLIMIT_NPROC counts the processes of a user namespace, as since Linux 5.14. Older
+// kernels count all processes of the user, and a busy desktop alone would exceed the limit.
 func limitsByNamespace() bool {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {

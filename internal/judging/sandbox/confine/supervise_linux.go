@@ -9,19 +9,20 @@ import (
 	"guild"
 )
 
-// maxBreaches is how many different breaches, and how many different warnings, are kept of a run.
+// maxBreaches limits the different breaches, and the different warnings, that are kept of a run.
 const maxBreaches = 20
 
-// differentCalls is how many different system call numbers are counted. There are fewer real ones.
+// differentCalls limits the different system call numbers that are counted. There are fewer real ones.
 const differentCalls = 600
 
-// After patience refused calls each answer is delayed by slowly, so that a flood of calls costs the run more than us.
+// After patience refused calls, each answer is delayed by slowly, so that a flood of calls costs the run more than it
+// costs us.
 const (
 	patience = 10_000
 	slowly   = time.Millisecond
 )
 
-// hangUp is how long Close waits for the last process under the filter to end.
+// hangUp limits how long Close waits for the last process under the filter.
 const hangUp = 2 * time.Second
 
 // Supervisor answers the system calls that a run's filter sends to it. It reads arguments in memory that the run can change
@@ -30,14 +31,14 @@ const hangUp = 2 * time.Second
 type Supervisor struct {
 	listener *listener
 	network  bool
-	member   func(pid int) bool // whether a process belongs to a run without namespaces; nil for other runs
+	member   func(pid int) bool // reports whether a process belongs to a run without namespaces; nil for other runs
 	breach   chan struct{}
 	done     chan struct{}
 
 	mu       sync.Mutex
 	breaches tally
 	warnings tally
-	refused  map[int32]int64 // how many calls were refused, by number
+	refused  map[int32]int64 // number of refused calls, by system call number
 	fatal    bool            // breach is closed
 }
 
@@ -47,8 +48,8 @@ func Supervise(listener *os.File, network bool) *Supervisor {
 	return supervise(listener, &Supervisor{network: network})
 }
 
-// SuperviseAlone is Supervise for a run under an AloneFilter, which has no namespaces. It refuses calls to the network
-// itself. member reports whether a process, by its id in our namespace, belongs to the run.
+// SuperviseAlone does the same as Supervise for a run under an AloneFilter, which has no namespaces. It refuses calls
+// to the network itself. member reports whether a process, by its id in our namespace, belongs to the run.
 func SuperviseAlone(listener *os.File, member func(pid int) bool) *Supervisor {
 	return supervise(listener, &Supervisor{member: member})
 }
@@ -56,7 +57,7 @@ func SuperviseAlone(listener *os.File, member func(pid int) bool) *Supervisor {
 func supervise(listener *os.File, s *Supervisor) *Supervisor {
 	s.breach, s.done, s.refused = make(chan struct{}), make(chan struct{}), map[int32]int64{}
 	l, err := newListener(listener)
-	if err != nil { // no descriptors are left; a run without a supervisor must not go on
+	if err != nil { // no descriptors are left; a run without a supervisor must not continue
 		s.warnings.add("supervise", err.Error(), "")
 		close(s.breach)
 		close(s.done)
@@ -67,11 +68,12 @@ func supervise(listener *os.File, s *Supervisor) *Supervisor {
 	return s
 }
 
-// Breach returns a channel that is closed when a breach is to end the run. The call is not answered: its thread waits until
-// the run is killed.
+// Breach returns a channel that is closed when a breach must end the run. The call gets no answer, so its thread waits
+// until the run is killed.
 func (s *Supervisor) Breach() <-chan struct{} { return s.breach }
 
-// Close waits for the end of the supervisor, which ends with the last process under the filter. After hangUp it calls Stop.
+// Close waits for the end of the supervisor, which ends with the last process under the filter. After hangUp it calls
+// Stop.
 func (s *Supervisor) Close() {
 	select {
 	case <-s.done:
@@ -81,8 +83,8 @@ func (s *Supervisor) Close() {
 	s.Stop()
 }
 
-// Stop ends the supervisor at once. Further calls fail with ENOSYS. It is for a caller who knows that no process under the
-// filter runs any more; for the kernel a zombie is still under the filter.
+// Stop ends the supervisor at once. Further calls fail with ENOSYS. Call it only if no process under the filter runs
+// any more. Close would wait for zombies, which the kernel still counts as under the filter.
 func (s *Supervisor) Stop() {
 	if s.listener != nil {
 		s.listener.file.Close() // ends serve
@@ -90,8 +92,8 @@ func (s *Supervisor) Stop() {
 	<-s.done
 }
 
-// Breaches returns the attempts to escape or to reach the network, at most maxBreaches different ones, with how often each was
-// made.
+// Breaches returns the attempts to escape or to reach the network, at most maxBreaches different ones, each with the
+// number of times.
 func (s *Supervisor) Breaches() []guild.Breach {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +104,7 @@ func (s *Supervisor) Breaches() []guild.Breach {
 	return found
 }
 
-// Refused returns how many calls were refused without being a breach.
+// Refused returns the number of refused calls that are not a breach.
 func (s *Supervisor) Refused() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +173,7 @@ func (s *Supervisor) record(n *notification, v answer, pid string) {
 	}
 }
 
-// tally counts equal entries. It keeps at most maxBreaches different ones.
+// tally counts equal entries, and keeps at most maxBreaches different ones.
 type tally struct{ entries []*entry }
 
 type entry struct {
@@ -191,7 +193,7 @@ func (t *tally) add(call, detail, pid string) {
 	}
 }
 
-// String returns the detail with the first process that did it and how often it was done.
+// String returns the detail, with the first process and the number of times.
 func (e *entry) String() string {
 	switch {
 	case e.pid != "" && e.times > 1:

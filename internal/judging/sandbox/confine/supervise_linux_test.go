@@ -23,11 +23,11 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// stageVariable makes the test binary the first step of a supervised run: it installs the filter of the profile
-// that the variable names, and executes its arguments.
+// stageVariable makes the test binary the first step of a supervised run: it installs the filter of the profile that
+// the variable names, and executes its arguments.
 const stageVariable = "CONFINE_TEST_STAGE"
 
-// unaccompanied is the name for the filter of a run without namespaces, for a Landlock without signals.
+// unaccompanied stands for the filter of a run without namespaces, with a Landlock that does not confine signals.
 const unaccompanied sandbox.Profile = "alone"
 
 func TestMain(m *testing.M) {
@@ -82,7 +82,7 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, request)
 }
 
-// ran says how a supervised run ended.
+// ran holds the result of a supervised run.
 type ran struct {
 	*Supervisor
 	out    string
@@ -134,7 +134,7 @@ func run(t *testing.T, p sandbox.Profile, network bool, argv ...string) ran {
 	}
 	r := ran{}
 	if p == unaccompanied {
-		r.Supervisor = SuperviseAlone(listener, func(pid int) bool { return pid == 1 }) // its id inside
+		r.Supervisor = SuperviseAlone(listener, func(pid int) bool { return pid == 1 }) // its id in its namespace
 	} else {
 		r.Supervisor = Supervise(listener, network)
 	}
@@ -252,7 +252,7 @@ TCP, UDP, V4, V6 = socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.AF_INET, socket
 }
 
 func TestAloneFilter(t *testing.T) {
-	// The network of these runs is empty, in case a call goes on.
+	// These runs have an empty network, in case the kernel executes a call.
 	for program, want := range map[string]struct {
 		out      string
 		breaches []guild.Breach
@@ -383,7 +383,7 @@ func descriptors(t *testing.T) int {
 }
 
 func TestSharedNetwork(t *testing.T) {
-	// The network of this run is empty anyway, so the error is the kernel's.
+	// This run has an empty network too, so the error is the kernel's.
 	r := run(t, sandbox.Standard, true, "/usr/bin/python3", "-I", "-c", "import socket\nprint(socket.socket().connect_ex(('192.0.2.1', 80)))")
 	if r.out != "101" || len(r.Breaches()) != 0 {
 		t.Errorf("out %q, breaches %+v", r.out, r.Breaches())
@@ -460,7 +460,7 @@ func TestFilterIsWellFormed(t *testing.T) {
 	}
 }
 
-// takeListener copies the listener of a filter from a process that has it as descriptor fd.
+// takeListener copies the listener of a filter from a process, where it is descriptor fd.
 func takeListener(pidfd, fd int) (*os.File, error) {
 	got, err := unix.PidfdGetfd(pidfd, fd, 0)
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// longestText is how many bytes of a string argument are shown.
+// longestText limits the shown part of a string argument, in bytes.
 const longestText = 100
 
-// thread is the thread that made a call and waits for the answer. What is read of it is untrusted.
+// thread is the thread that made a call and waits for the answer. Data read from it is untrusted.
 type thread struct {
 	n *notification
 	l *listener
 }
 
-// memory reads the bytes at an address of the thread's memory; fewer if fewer are mapped. It is an error if none could be
-// read, or if the call has ended meanwhile, because the bytes may then be another process's.
+// memory reads bytes at an address of the thread; fewer if fewer are mapped. It returns an error if none could be read,
+// or if the call has ended meanwhile, because the bytes may then be another process's.
 func (t thread) memory(address uint64, size int) ([]byte, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/mem", t.n.tid))
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package confine has the means of the Linux kernel to confine and observe processes: system call filters and their
+// Package confine provides the means of the Linux kernel to confine and observe processes: system call filters with a
 // supervisor, control groups, resource limits, network counters, and a watch that enforces a run's limits from outside.
-// The runners of the other packages use it. It also knows what keeps a machine from having user namespaces.
+// The runners of the other packages use it. It also detects the settings that prevent user namespaces.
 package confine
 
 import (
@@ -20,8 +20,9 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// How often Watch polls the limits that the kernel does not enforce. If it also counts processes, it polls more often at the
-// start of a run, because most runs are short, and while there are many processes, because they may be gone soon.
+// Intervals at which Watch polls the limits that the kernel does not enforce. If it also counts processes, it polls
+// more often at the start of a run, because most runs are short, and while there are many processes, because they may
+// soon end.
 const (
 	firstLook = 10 * time.Millisecond
 	lookEvery = 50 * time.Millisecond
@@ -31,25 +32,25 @@ const (
 
 // Watch enforces the limits of one run from outside. Its fields are set when the run's first process is known.
 type Watch struct {
-	First   int             // process id of the first process in our namespace; when it ends, all of the run ends
+	First   int             // process id of the first process in our namespace; the run ends when it ends
 	Pidfd   int             // its pidfd; -1 if there is none
-	Group   *Cgroup         // nil if none could be made: memory and processes are polled then
+	Group   *Cgroup         // nil if none could be created; memory and processes are polled then
 	Limits  sandbox.Limits  // complete
 	Flood   *Flood          // counts the output
 	Scratch string          // mount point of the bounded file system in the run; empty if there is none
-	Breach  <-chan struct{} // closed when a breach is to end the run; nil without a supervisor
+	Breach  <-chan struct{} // closed when a breach must end the run; nil without a supervisor
 
 	// For a run without namespaces of its own; nil otherwise.
 	Members func() []int                    // its processes, which need not descend from First
-	Used    func() (bytes int64, full bool) // what it has written, because it has no file system of its own
+	Used    func() (bytes int64, full bool) // bytes that it has written, because it has no file system of its own
 	End     func()                          // kills all of its processes
 
 	started time.Time
 	wall    time.Duration
-	peak    int64 // bytes of memory, seen by polling
-	disk    int64 // bytes written, seen by polling
-	pids    int64 // processes and threads at most
-	threads int   // at the last look; 0 where a control group counts
+	peak    int64 // highest memory use at any poll, in bytes
+	disk    int64 // highest disk use at any poll, in bytes
+	pids    int64 // highest number of processes and threads
+	threads int   // at the last poll; 0 if a control group counts them
 	cpu     time.Duration
 }
 
@@ -58,7 +59,7 @@ func (w *Watch) Kill() {
 	if w.End != nil {
 		w.End()
 	}
-	unix.PidfdSendSignal(w.Pidfd, unix.SIGKILL, nil, 0) // it may have ended by itself
+	unix.PidfdSendSignal(w.Pidfd, unix.SIGKILL, nil, 0) // fails if it has ended already
 }
 
 // Gone waits until the first process has ended.
@@ -71,8 +72,12 @@ func (w *Watch) Gone() {
 	}
 }
 
-// Wait waits for the end of the run. It kills the run when it exceeds a limit, when Breach is closed, or when ctx ends. It
-// returns the limit, if it exceeded one. The error is ctx's cause or that of ended, unless that is only the exit code.
+// Wait waits for the end of the run. It kills the run when it exceeds a limit, when Breach is closed, or when ctx ends.
+// It returns the exceeded limit, if any. The error is ctx's cause or that of ended, unless the latter is only the exit
+// code.
+//
+// After a kill it goes on waiting for ended, with all other channels off: the caller may release the run's resources
+// only when its processes are gone.
 func (w *Watch) Wait(ctx context.Context, ended <-chan error) (killed string, err error) {
 	w.started = time.Now()
 	wall := time.NewTimer(w.Limits.Wall)
@@ -93,7 +98,7 @@ func (w *Watch) Wait(ctx context.Context, ended <-chan error) (killed string, er
 		case end := <-ended:
 			w.wall = time.Since(w.started)
 			if _, exited := errors.AsType[*exec.ExitError](end); exited || errors.Is(end, exec.ErrWaitDelay) {
-				end = nil // it is about the command, not about the sandbox
+				end = nil // it concerns the command, not the sandbox
 			}
 			return killed, errors.Join(err, end)
 		case <-cancelled:
@@ -174,7 +179,7 @@ func (w *Watch) family() family {
 	return f
 }
 
-// lookAtFamily measures the processes, without a control group.
+// lookAtFamily measures the processes if there is no control group.
 func (w *Watch) lookAtFamily(used int64) string {
 	l, now := w.Limits, w.family()
 	w.peak, w.cpu = max(w.peak, now.memory), max(w.cpu, now.cpu)
@@ -189,7 +194,7 @@ func (w *Watch) lookAtFamily(used int64) string {
 	}
 }
 
-// Exceeded returns, after the end of the run, a limit that it reached before a poll noticed.
+// Exceeded returns a limit that the run reached before a poll noticed. Call it after the end of the run.
 func (w *Watch) Exceeded() string {
 	if w.Group == nil {
 		if w.pids >= int64(w.Limits.Pids) {
@@ -200,20 +205,21 @@ func (w *Watch) Exceeded() string {
 	if limit := w.Group.Exceeded(); limit != "" {
 		return limit
 	}
-	// RLIMIT_CPU kills a process slightly above the limit, and nothing reports that.
+	// RLIMIT_CPU kills a process slightly above the limit, and the kernel does not report that.
 	if used, counted := w.Group.CPUTime(); counted && used >= w.Limits.CPU {
 		return sandbox.KilledCPU
 	}
 	return ""
 }
 
-// Filled reports whether a bounded file system with so many bytes in use is full. A page or two may stay free, because the
-// limit need not be a multiple of the page size.
+// Filled reports whether a bounded file system is full with this many bytes in use. A page or two may stay free,
+// because the limit need not be a multiple of the page size.
 func Filled(used int64, l sandbox.Limits) bool {
 	return used > 0 && used >= l.Disk-2*int64(unix.Getpagesize())
 }
 
-// Usage returns what the run used. It is called after the end of the run, before its control group is removed.
+// Usage returns the resources that the run used. Call it after the end of the run, and before its control group is
+// removed.
 func (w *Watch) Usage() guild.Usage {
 	u := guild.Usage{
 		WallMs: w.wall.Milliseconds(), CPUMs: w.cpu.Milliseconds(), MemoryPeak: w.peak,
@@ -249,7 +255,7 @@ type scratch struct {
 	fd    int // 0 until it is mounted
 }
 
-// look returns how many bytes are in use, and whether the file system is full.
+// look returns the number of bytes in use, and whether the file system is full.
 func (s *scratch) look() (used int64, full bool) {
 	var st unix.Statfs_t
 	if s.at == "" {
@@ -265,7 +271,7 @@ func (s *scratch) look() (used int64, full bool) {
 	if err := unix.Fstatfs(s.fd, &st); err != nil {
 		return 0, false
 	}
-	if st.Type != unix.TMPFS_MAGIC { // it is not mounted yet, so this is the host's
+	if st.Type != unix.TMPFS_MAGIC { // not mounted yet, so this is the host's
 		s.close()
 		return 0, false
 	}
@@ -279,7 +285,8 @@ func (s *scratch) close() {
 	s.fd = 0
 }
 
-// Counters are open files with the counters of a network namespace. They can be read after its last process has ended.
+// Counters holds open files with the counters of a network namespace. They can be read after its last process has
+// ended.
 type Counters []*os.File
 
 // OpenCounters opens the counters of a process's network namespace.
@@ -300,7 +307,7 @@ func (c Counters) Close() {
 	}
 }
 
-// Breaches returns a breach if the run tried to reach an address outside, for which its namespace had no route.
+// Breaches returns a breach if the run tried to reach an outside address, for which its namespace had no route.
 func (c Counters) Breaches() []guild.Breach {
 	var n int64
 	for _, f := range c {
@@ -345,7 +352,7 @@ func atoi(s string) int64 {
 	return n
 }
 
-// Forbidden returns the breach of a command that a filter without a supervisor has killed with SIGSYS.
+// Forbidden returns the breach of a command that a filter without a supervisor killed with SIGSYS.
 func Forbidden() guild.Breach {
 	return guild.Breach{Syscall: "seccomp", Detail: "killed at a forbidden system call"}
 }

@@ -12,7 +12,7 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// bundle is config.json of the OCI runtime specification, version 1.0, as far as we use it.
+// bundle is config.json of the OCI runtime specification, version 1.0, with the fields that we use.
 type bundle struct {
 	Version  string     `json:"ociVersion"`
 	Process  process    `json:"process"`
@@ -70,10 +70,10 @@ type mapping struct {
 	Size    int `json:"size"`
 }
 
-// nobody is the user of the host that is root inside if the run is sandbox.User; that one is the host's root then.
+// nobody is the host user that is root inside, if the run is sandbox.User and thus the host's root.
 const nobody = 65534
 
-// writeBundle writes the bundle of a run into its directory. uid is the user inside.
+// writeBundle writes the bundle of a run to its directory. uid is the user inside.
 func (r *run) writeBundle(uid int) error {
 	_, binds, err := r.skeleton(uid, false)
 	if err != nil {
@@ -81,8 +81,8 @@ func (r *run) writeBundle(uid int) error {
 	}
 	b := bundle{Version: "1.0.2", Hostname: "box", Root: rootfs{Path: "root", Readonly: true}}
 	b.Process = process{Args: entry(r.spec), Env: append([]string{}, r.spec.Env...), Cwd: "/", NoNewPrivileges: true}
-	// Each process has these. gVisor's kernel counts more processor time than was used on a busy machine, so the watch from
-	// outside should end the run first.
+	// These apply to each process. gVisor's kernel counts more processor time than was used on a busy machine, so the
+	// limit is four times as high, and the watch from outside ends the run first.
 	for name, n := range map[string]uint64{
 		"RLIMIT_CPU":    4 * (uint64(r.spec.Limits.CPU/time.Second) + 1),
 		"RLIMIT_FSIZE":  uint64(r.spec.Limits.Disk),
@@ -119,7 +119,7 @@ func (r *run) ociMounts(binds []bind) []ociMount {
 	tmpfs := func(at, mode string, size int64) ociMount {
 		return mount(at, "tmpfs", "nosuid", "nodev", "mode="+mode, "size="+strconv.FormatInt(size, 10))
 	}
-	// gVisor would own the directories above a mount, so they get file systems of their own.
+	// gVisor would own the parent directories of a mount, so they are file systems of their own.
 	own := map[string]int64{}
 	for _, dir := range []string{sandbox.Workspace, sandbox.Home} {
 		if slices.ContainsFunc(binds, func(b bind) bool { return strings.HasPrefix(b.inside, dir+"/") }) {
@@ -130,7 +130,7 @@ func (r *run) ociMounts(binds []bind) []ociMount {
 	mounts := []ociMount{
 		mount("/proc", "proc", "nosuid", "noexec", "nodev"),
 		mount("/dev", "tmpfs", "ro", "nosuid", "mode=0755", "size=65536"),
-		mount("/sys", "tmpfs", "ro", "size=4096"), // else gVisor mounts its own
+		mount("/sys", "tmpfs", "ro", "size=4096"), // otherwise gVisor mounts its own
 		tmpfs("/dev/shm", "1777", shm), tmpfs("/tmp", "1777", temp), tmpfs(sandbox.Box, "0777", boxes),
 	}
 	for dir, size := range own {

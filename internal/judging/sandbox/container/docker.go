@@ -10,8 +10,9 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// Docker is never usable; its Probe tells a person why and what to use. The docker command connects only the three standard
-// streams and passes no other descriptors on, so a run would have no results and no channel. podman passes them on.
+// Docker is never usable; its Probe explains why and what to use instead. The docker command connects only the three
+// standard streams and passes on no other descriptors, so a run would have no results and no channel. podman passes
+// them on.
 type Docker struct {
 	Path string // the docker executable; found on PATH if empty
 }

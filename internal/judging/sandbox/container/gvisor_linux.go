@@ -24,7 +24,7 @@ type GVisor struct {
 
 const gvisorRemedy = "install gVisor's runsc on PATH: https://gvisor.dev/docs/user_guide/install/"
 
-// What gVisor itself uses, beside the run: threads and bytes of memory.
+// Resources of gVisor itself, in addition to the run's: threads and bytes of memory.
 const (
 	gvisorThreads = 100
 	gvisorMemory  = 96 << 20
@@ -65,7 +65,7 @@ func (g GVisor) Probe(ctx context.Context) sandbox.Caps {
 	return c
 }
 
-// programs are the paths of the programs that start a run.
+// programs holds the paths of the programs that start a run.
 type programs struct{ runsc, unshare string }
 
 func (g GVisor) paths() (p programs, err error) {
@@ -94,15 +94,15 @@ const (
 	readyFD = 9
 )
 
-// firstStep is the script of the first process in runsc's namespaces. It writes that it is there and waits until its limits
-// are set. Then it becomes runsc.
+// firstStep is the script of the first process in runsc's namespaces. It reports that it runs and waits until its
+// limits are set; then it becomes runsc. So runsc never runs without limits.
 const firstStep = `echo >&9; read x <&8; exec "$@" 8<&- 9>&-`
 
 // runsc runs the command with runsc.
 func (r *run) runsc(ctx context.Context, p programs) (sandbox.Result, error) {
 	uid := sandbox.User
 	if os.Geteuid() != 0 {
-		uid = 0 // only one user can be mapped, and gVisor requires root
+		uid = 0 // only one user can be mapped, and gVisor requires it to be root
 	}
 	if err := r.writeBundle(uid); err != nil {
 		return sandbox.Result{}, err
@@ -147,14 +147,14 @@ func (r *run) runsc(ctx context.Context, p programs) (sandbox.Result, error) {
 	if err != nil {
 		return sandbox.Result{}, err
 	}
-	if !trace.heard && res.Killed == "" { // it reports at least the end of a process
+	if !trace.heard && res.Killed == "" { // a tracer reports at least the end of a process
 		return sandbox.Result{}, errors.New("gVisor's kernel does not report what it sees")
 	}
 	res.Breaches = append(res.Breaches, trace.breaches()...)
 	return res, nil
 }
 
-// runscCommand returns the command line of runsc in namespaces of its own, so that it and all it starts end with us.
+// runscCommand returns the command line of runsc in its own namespaces, so that it and all its processes end with us.
 func (r *run) runscCommand(p programs) []string {
 	argv := []string{p.unshare}
 	if os.Geteuid() != 0 {
@@ -179,7 +179,7 @@ func (r *run) runscCommand(p programs) []string {
 	return append(argv, "box")
 }
 
-// limit sets the limits of the first process in runsc's namespaces and lets it go on.
+// limit sets the limits of the first process in runsc's namespaces and lets it continue.
 func (r *run) limit(ready, gate *os.File) error {
 	var b [1]byte
 	if n, _ := ready.Read(b[:]); n == 0 {

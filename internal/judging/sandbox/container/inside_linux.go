@@ -10,11 +10,11 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// Descriptors of the first process inside that it does not pass on to the command.
+// Descriptors of the first process inside, which it does not pass on to the command.
 const (
 	copiesFD = 5 // the tar stream of the copies; the command starts at its end
 	filesFD  = 6 // the tar stream of the collected files
-	doneFD   = 7 // it writes a byte when the directories are there, and one when the copies are unpacked
+	doneFD   = 7 // it writes a byte when the directories exist, and another when the copies are unpacked
 )
 
 // injected are environment variables that runtimes and shells add.
@@ -35,22 +35,22 @@ func entry(s sandbox.Spec) []string {
 	return append([]string{"/bin/sh", "-c", script(s, start.String()), "sandbox"}, s.Command()...)
 }
 
-// wholeEntry returns the script of the first process with the environment and the command in it, so that they are not in
+// wholeEntry returns the script of the first process with the environment and the command in it. So these are not in
 // the runtime's command line, which other users can see.
 func wholeEntry(s sandbox.Spec, channel bool) string {
 	words := []string{"/usr/bin/env", "-i"}
 	for _, w := range append(slices.Clone(s.Env), s.Command()...) {
 		words = append(words, quote(w))
 	}
-	if !channel { // the runtime passes a range of descriptors on, so this one is open
+	if !channel { // the runtime passes on a range of descriptors, so this one is open
 		words = append(words, fmt.Sprintf("%d>&-", sandbox.ChannelFD))
 	}
 	return script(s, strings.Join(words, " "))
 }
 
-// script returns what the first process inside does: it unpacks the copies, starts the command, kills what is left of it
-// and writes the collected files. It has the same privileges as the command, so its output is as untrusted as the
-// command's.
+// script returns the script of the first process inside: it unpacks the copies, starts the command, kills the remaining
+// processes and writes the collected files. It has the same privileges as the command, so its output is as untrusted as
+// the command's.
 func script(s sandbox.Spec, start string) string {
 	var b strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&b, format+"\n", a...) }

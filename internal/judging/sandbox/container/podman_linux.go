@@ -32,7 +32,7 @@ type Podman struct {
 
 const podmanRemedy = "install podman: apt-get install podman crun"
 
-// How long podman may take to start a run and to remove one.
+// Limits on the time that podman takes to start a run and to remove one.
 const (
 	podmanStarts = time.Minute
 	podmanClears = 30 * time.Second
@@ -69,7 +69,7 @@ func (p Podman) Probe(ctx context.Context) sandbox.Caps {
 	return c
 }
 
-// remedyFor returns what helps against a reason for which podman fails.
+// remedyFor returns a remedy for the reason why podman fails.
 func remedyFor(podman, reason string) string {
 	switch {
 	case strings.Contains(reason, "hybrid mode"):
@@ -197,7 +197,7 @@ func (r *run) podmanMounts(binds []bind) []string {
 
 func (r *run) pidfile() string { return filepath.Join(r.dir, "pid") }
 
-// fill opens /dev/null for the descriptors that this run does not have, because podman passes a range on.
+// fill opens /dev/null for the descriptors that this run does not use, because podman passes on a range.
 func (r *run) fill() error {
 	for i, f := range r.child {
 		if f != nil {
@@ -212,7 +212,8 @@ func (r *run) fill() error {
 	return nil
 }
 
-// begin waits until the run's first process waits for its files, sets its limits, and sends the files.
+// begin waits until the run's first process waits for its files; then it sets the limits, and sends the files. So the
+// command never runs without limits.
 func (r *run) begin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, podmanStarts)
 	defer cancel()
@@ -254,14 +255,14 @@ func podmanEnv(home string) []string {
 		return env
 	}
 	settings := cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(os.Getenv("HOME"), ".config"))
-	if _, err := os.Stat(filepath.Join(settings, "containers")); err != nil { // the user has no settings of podman
+	if _, err := os.Stat(filepath.Join(settings, "containers")); err != nil { // the user has not configured podman
 		settings = home
 	}
-	// Of a variable that is there twice the last value counts.
+	// If a variable occurs twice, the last value counts.
 	return append(env, "HOME="+home, "TMPDIR="+home, "XDG_RUNTIME_DIR="+home, "XDG_DATA_HOME="+home, "XDG_CONFIG_HOME="+settings)
 }
 
-// remove removes the container of a run that podman did not see to its end.
+// remove removes the container of a run that podman did not finish.
 func remove(podman string, env []string, name string) {
 	ctx, cancel := context.WithTimeout(context.Background(), podmanClears)
 	defer cancel()

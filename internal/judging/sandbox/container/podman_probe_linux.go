@@ -16,8 +16,8 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// try makes a trial run. An ordinary user's podman leaves a process and directories behind for the next run; a probe must
-// not, so it uses a temporary directory and kills the process.
+// try makes a trial run. An ordinary user's podman leaves a process and directories for the next run. A probe must not,
+// so it uses a temporary directory and kills that process.
 func (p Podman) try(ctx context.Context) error {
 	if os.Geteuid() == 0 {
 		return sandbox.Try(ctx, p)
@@ -31,8 +31,8 @@ func (p Podman) try(ctx context.Context) error {
 	return sandbox.Try(ctx, p)
 }
 
-// stopPauses kills the processes that keep the namespaces of an ordinary user's podman. Their process ids are in files named
-// pause.pid.
+// stopPauses kills the processes that hold the namespaces of an ordinary user's podman. Files named pause.pid contain
+// their process ids.
 func stopPauses(home string) {
 	filepath.WalkDir(home, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.Name() != "pause.pid" {
@@ -51,7 +51,8 @@ func stopPauses(home string) {
 	})
 }
 
-// noRange returns why this user has no range of ids for containers, which podman needs; empty if there may be one.
+// noRange returns the reason why this user has no range of ids for containers, which podman needs; empty if there may
+// be one.
 func noRange() string {
 	if os.Geteuid() == 0 {
 		return ""
@@ -62,7 +63,7 @@ func noRange() string {
 		}
 	}
 	if b, _ := os.ReadFile("/etc/nsswitch.conf"); strings.Contains(string(b), "subid:") {
-		return "" // ranges come from elsewhere
+		return "" // ranges come from another service
 	}
 	id := strconv.Itoa(os.Geteuid())
 	names := []string{id}

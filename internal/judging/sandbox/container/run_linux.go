@@ -21,7 +21,7 @@ import (
 	"guild/internal/judging/sandbox/confine"
 )
 
-// run is one run, with either runtime.
+// run is one run, with any runtime.
 type run struct {
 	spec    sandbox.Spec
 	streams sandbox.IO
@@ -29,26 +29,26 @@ type run struct {
 	dir     string // a directory of the host for this run; removed at its end
 
 	cmd    *exec.Cmd
-	child  []*os.File // the child's descriptors from 3 on; nil where there is none
+	child  []*os.File // the child's descriptors from 3 on; nil for an unused number
 	ours   []*os.File // our ends of the pipes among them
 	copies *os.File
 	done   *os.File
-	stderr sandbox.Head // for the runtime's own errors
+	stderr sandbox.Head // the runtime's own errors
 	pump   sync.WaitGroup
 
-	unpacked  bool  // the copies are there
-	copied    error // of sending the copies
-	collected error // of receiving the collected files
+	unpacked  bool  // the copies were unpacked
+	copied    error // error of sending the copies
+	collected error // error of receiving the collected files
 	skipped   int   // files of Spec.Collect that were skipped
 
 	watch    confine.Watch
-	counters confine.Counters // of the network namespace; nil if the host cannot read any
+	counters confine.Counters // of the network namespace; nil if the host cannot read them
 }
 
-// whole checks a spec, makes its run, and calls runtime to run it.
+// whole checks a spec, creates its run, and calls runtime to execute it.
 func whole(tier string, s sandbox.Spec, streams sandbox.IO, runtime func(*run) (sandbox.Result, error)) (sandbox.Result, error) {
 	if streams.Channel != nil {
-		defer streams.Channel.Close() // closed already if the run was started
+		defer streams.Channel.Close() // already closed if the run was started
 	}
 	if err := s.Check(); err != nil {
 		return sandbox.Result{}, err
@@ -68,8 +68,8 @@ func whole(tier string, s sandbox.Spec, streams sandbox.IO, runtime func(*run) (
 	return res, nil
 }
 
-// newRun makes what both runtimes need: a directory, pipes and the child's descriptors. The run is to be closed even if
-// there is an error, unless it is nil.
+// newRun creates the resources that all runtimes need: a directory, pipes and the child's descriptors. The caller must
+// close the run even after an error, unless the run is nil.
 func newRun(s sandbox.Spec, streams sandbox.IO) (*run, error) {
 	r := &run{spec: s, streams: streams, flood: confine.NewFlood(s.Limits.Output)}
 	r.watch.Pidfd = -1
@@ -102,13 +102,13 @@ func newRun(s sandbox.Spec, streams sandbox.IO) (*run, error) {
 				to = io.Discard
 			}
 			r.skipped, r.collected = sandbox.SiftFiles(to, files, s.Collect, s.Limits)
-			io.Copy(io.Discard, files) // so that nobody inside blocks on the pipe
+			io.Copy(io.Discard, files) // so that no process inside blocks on the pipe
 		})
 	}
 	return r, nil
 }
 
-// give makes f, which may be nil, the child's descriptor of that number.
+// give sets the child's descriptor of a number to f, which may be nil.
 func (r *run) give(number int, f *os.File) {
 	for len(r.child) <= number-sandbox.ResultsFD {
 		r.child = append(r.child, nil)
@@ -116,7 +116,7 @@ func (r *run) give(number int, f *os.File) {
 	r.child[number-sandbox.ResultsFD] = f
 }
 
-// out makes a pipe that the child writes, and returns our end.
+// out creates a pipe that the child writes, and returns our end.
 func (r *run) out(number int) (*os.File, error) {
 	here, there, err := os.Pipe()
 	if err != nil {
@@ -127,7 +127,7 @@ func (r *run) out(number int) (*os.File, error) {
 	return here, nil
 }
 
-// in makes a pipe that the child reads, and returns our end.
+// in creates a pipe that the child reads, and returns our end.
 func (r *run) in(number int) (*os.File, error) {
 	there, here, err := os.Pipe()
 	if err != nil {
@@ -167,7 +167,8 @@ func (r *run) started() {
 	}
 }
 
-// unpack starts to send the writable copies; the others are mounted. The command starts at the end of the stream.
+// unpack starts to send the writable copies; the read-only ones are mounted. The command starts at the end of the
+// stream.
 func (r *run) unpack() {
 	r.pump.Go(func() {
 		defer r.copies.Close()
@@ -190,7 +191,7 @@ func (r *run) awaitReady() bool {
 	return n > 0
 }
 
-// hold starts to watch the run's first process, whose id is given as text, and puts it in a control group of its own.
+// hold starts to watch the run's first process, given by its id as text, and puts it in its own control group.
 func (r *run) hold(number []byte, l sandbox.Limits) error {
 	first, err := strconv.Atoi(strings.TrimSpace(string(number)))
 	if err != nil {
@@ -212,14 +213,14 @@ func (r *run) wait(ctx context.Context) (killed string, err error) {
 	killed, err = r.watch.Wait(ctx, ended)
 	r.watch.Kill()
 	r.watch.Gone()
-	// A process that keeps the other ends open for longer does not belong to the run.
+	// A process that holds the other ends open for longer does not belong to the run.
 	late := time.AfterFunc(time.Second, r.closeOurs)
 	defer late.Stop()
 	r.pump.Wait()
 	return killed, err
 }
 
-// result returns how the run ended, after wait.
+// result returns the result of the run, after wait.
 func (r *run) result(killed string) (sandbox.Result, error) {
 	exit := r.cmd.ProcessState.ExitCode()
 	res := sandbox.Result{Exit: exit, Killed: cmp.Or(killed, r.watch.Exceeded()), Cut: r.flood.Cut(), Usage: r.watch.Usage()}
@@ -257,14 +258,15 @@ func (r *run) close() {
 	os.RemoveAll(r.dir)
 }
 
-// closeOurs closes our ends of all pipes; some are closed already.
+// closeOurs closes our ends of all pipes; some are already closed.
 func (r *run) closeOurs() {
 	for _, f := range r.ours {
 		f.Close()
 	}
 }
 
-// pin keeps the calling goroutine on its thread until unpin: the kernel kills the child when the thread that started it ends.
+// pin keeps the calling goroutine on its thread until unpin is called: the kernel kills the child when the thread that
+// started it ends.
 func pin() (unpin func()) {
 	runtime.LockOSThread()
 	return runtime.UnlockOSThread

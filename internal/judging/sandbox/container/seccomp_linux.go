@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seccomp is a system call filter, as in the OCI specification and in profile files of the runtimes.
+// seccomp is a system call filter in the format of the OCI specification and of the runtimes' profile files.
 type seccomp struct {
 	Default       string   `json:"defaultAction"`
 	Architectures []string `json:"architectures"`
@@ -30,7 +30,7 @@ type arg struct {
 	Op       string `json:"op"`
 }
 
-// Actions and comparisons.
+// Actions and comparison operators.
 const (
 	actKill     = "SCMP_ACT_KILL"
 	actKillAll  = "SCMP_ACT_KILL_PROCESS"
@@ -46,15 +46,15 @@ func newSeccomp(list []calls) *seccomp {
 	return &seccomp{Default: "SCMP_ACT_ALLOW", Architectures: []string{arch}, Calls: list}
 }
 
-// gvisorSeccomp returns a filter that kills a process for calls that gVisor's kernel would allow and no run needs. Calls that
-// the kernel refuses are not in it; they are traced instead. A filter cannot read the flags of clone3, so a run can make a
-// user namespace inside gVisor, where gVisor's kernel still confines it.
+// gvisorSeccomp returns a filter that kills a process for calls that gVisor's kernel allows and no run needs. Calls
+// that the kernel refuses are not in it, because they are traced instead. A filter cannot read the flags of clone3, so
+// a run can create a user namespace inside gVisor, where gVisor's kernel still confines it.
 func gvisorSeccomp() *seccomp {
 	granted := []string{"ptrace", "process_vm_readv", "process_vm_writev", "unshare", "setns", "chroot"}
 	return newSeccomp(append([]calls{{Names: granted, Action: actKill}}, cloneNamespaces(actKill)...))
 }
 
-// cloneNamespaces returns the rules against a clone that makes a namespace, one for each kind.
+// cloneNamespaces returns the rules against a clone that creates a namespace, one for each kind.
 func cloneNamespaces(action string) []calls {
 	var list []calls
 	for bit := uint64(1); bit <= flagsOfName; bit <<= 1 {
@@ -91,7 +91,7 @@ func engineSeccomp() *seccomp {
 	return newSeccomp(append(list, cloneNamespaces(actKillAll)...))
 }
 
-// writeSeccomp writes a filter into the run's directory and returns its path.
+// writeSeccomp writes a filter to the run's directory and returns its path.
 func (r *run) writeSeccomp(s *seccomp) (string, error) {
 	text, err := json.Marshal(s)
 	if err != nil {

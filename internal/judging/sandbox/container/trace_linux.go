@@ -17,8 +17,8 @@ import (
 	"guild"
 )
 
-// traced are the system calls that gVisor's kernel reports, by number: calls that may reach the network at their end, with
-// the error, and calls that only an attempt to escape makes at their start.
+// traced lists the system calls that gVisor's kernel reports, by number: calls that may reach the network, at their end
+// with the error; and calls that only an attempt to escape makes, at their start.
 var traced = map[int]tracedCall{
 	unix.SYS_SENDTO:            {"sendto", atEnd},
 	unix.SYS_SENDMSG:           {"sendmsg", atEnd},
@@ -49,7 +49,7 @@ var traced = map[int]tracedCall{
 	unix.SYS_PIDFD_GETFD:       {"pidfd_getfd", atStart},
 }
 
-// When a call is reported, in gVisor's words.
+// The time of a report, in gVisor's words.
 const (
 	atStart = "enter"
 	atEnd   = "exit"
@@ -64,11 +64,11 @@ const (
 	messageConnect          = 10
 )
 
-// maxBreaches is how many different breaches of a run are kept.
+// maxBreaches limits the different breaches that are kept of a run.
 const maxBreaches = 32
 
-// tracer receives the reports of gVisor's kernel about a run. The kernel writes them, not the run, but they are read as if
-// they were hostile.
+// tracer receives the reports of gVisor's kernel about a run. The kernel writes them, not the run, but they are parsed
+// like hostile input, because they contain data of the run.
 type tracer struct {
 	listener *net.UnixListener
 	network  bool
@@ -77,10 +77,10 @@ type tracer struct {
 
 	mu    sync.Mutex
 	found []guild.Breach
-	heard bool // a report has arrived; read after close
+	heard bool // a report has arrived; read it after close
 }
 
-// traceSession is the file of runsc's --pod-init-config, as far as we use it.
+// traceSession is the file for runsc's --pod-init-config, with the fields that we use.
 type traceSession struct {
 	Session struct {
 		Name    string       `json:"name"`
@@ -102,7 +102,7 @@ type traceSink struct {
 
 const traceConfig = "trace.json"
 
-// writeTraceConfig writes the file that tells runsc what to send to which socket.
+// writeTraceConfig writes the file that tells runsc which reports to send to which socket.
 func writeTraceConfig(dir, socket string) error {
 	var t traceSession
 	t.Session.Name, t.Session.Lenient = "Default", true
@@ -119,7 +119,7 @@ func writeTraceConfig(dir, socket string) error {
 	return os.WriteFile(filepath.Join(dir, traceConfig), text, 0o644)
 }
 
-// newTracer listens on a socket in dir and writes a configuration there with which runsc connects to it.
+// newTracer listens on a socket in dir, and writes the configuration with which runsc connects to it.
 func newTracer(dir string, network bool) (*tracer, error) {
 	socket := filepath.Join(dir, "trace")
 	if err := writeTraceConfig(dir, socket); err != nil {
@@ -134,7 +134,7 @@ func newTracer(dir string, network bool) (*tracer, error) {
 	return t, nil
 }
 
-// run accepts one connection and reads it to its end.
+// run accepts one connection and reads it to the end.
 func (t *tracer) run() {
 	conn, err := t.listener.Accept()
 	if err != nil {
@@ -156,7 +156,7 @@ func (t *tracer) run() {
 	}
 }
 
-// close stops listening and waits until everything that was sent has been read.
+// close stops listening, and waits until all sent reports have been read.
 func (t *tracer) close() {
 	t.listener.Close()
 	t.done.Wait()
@@ -189,8 +189,8 @@ func (t *tracer) report(b guild.Breach, escape bool) {
 	}
 }
 
-// take reads one message. Its header has at least 8 bytes; the first 16-bit word is the header's length and the second the
-// type of the message.
+// take parses one message. Its header has at least 8 bytes: the first 16-bit word is the header's length, the second
+// the type of the message.
 func (t *tracer) take(message []byte) {
 	if len(message) < 8 {
 		return
@@ -216,7 +216,7 @@ func (t *tracer) take(message []byte) {
 	}
 }
 
-// connect reports a connect(2) to an address outside.
+// connect reports a connect(2) to an outside address.
 func (t *tracer) connect(e event) {
 	to, ok := address(e.bytes[6])
 	if !ok || t.network || to.Addr().IsLoopback() || to.Addr().IsUnspecified() {
@@ -243,7 +243,7 @@ func (t *tracer) call(e event) {
 	}
 }
 
-// address reads a struct sockaddr_in or sockaddr_in6.
+// address parses a struct sockaddr_in or sockaddr_in6.
 func address(b []byte) (netip.AddrPort, bool) {
 	if len(b) < 8 {
 		return netip.AddrPort{}, false
@@ -260,8 +260,8 @@ func address(b []byte) (netip.AddrPort, bool) {
 	}
 }
 
-// event has the fields of a protocol buffers message of gVisor. Field 1 describes the process, and field 2 of a system call
-// its result.
+// event has the fields of a protocol buffers message of gVisor. Field 1 describes the process; field 2 of a system call
+// is its result.
 type event struct {
 	numbers [16]uint64
 	bytes   [16][]byte
@@ -284,7 +284,7 @@ func readEvent(b []byte) (e event, err error) {
 	return e, nil
 }
 
-// fields returns the fields 1 to 15 of a protocol buffers message. Of a repeated field it returns the last.
+// fields returns the fields 1 to 15 of a protocol buffers message; the last one of a repeated field.
 func fields(b []byte) (numbers [16]uint64, bytes [16][]byte, err error) {
 	for len(b) > 0 {
 		key, n := binary.Uvarint(b)

@@ -11,13 +11,13 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// bind is a file or directory of the host that is mounted inside.
+// bind is a file or directory of the host to mount inside.
 type bind struct {
 	host, inside string
 	writable     bool
 }
 
-// skeleton makes a root directory below r.dir with all mount points, and returns it with the mounts in their order. If
+// skeleton creates a root directory below r.dir with all mount points, and returns it with the mounts in order. If
 // linked is true, /tmp is a link into the file system of the workspace.
 func (r *run) skeleton(uid int, linked bool) (root string, binds []bind, err error) {
 	root = filepath.Join(r.dir, "root")
@@ -38,7 +38,7 @@ func (r *run) skeleton(uid int, linked bool) (root string, binds []bind, err err
 		if err := os.Symlink("box/tmp", filepath.Join(root, "tmp")); err != nil {
 			return "", nil, err
 		}
-		for _, dir := range []string{"work", "home", "tmp"} { // the runtime copies them to the file system that it mounts
+		for _, dir := range []string{"work", "home", "tmp"} { // the runtime copies these to the file system that it mounts
 			if err := os.Mkdir(filepath.Join(root, sandbox.Box, dir), 0o755); err != nil {
 				return "", nil, err
 			}
@@ -64,7 +64,7 @@ func (r *run) skeleton(uid int, linked bool) (root string, binds []bind, err err
 		}
 	}
 	files := sandbox.Etc(uid)
-	files["hostname"] = "box\n" // else the runtime writes one
+	files["hostname"] = "box\n" // otherwise the runtime writes one
 	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(root, "etc", name), []byte(content), 0o644); err != nil {
 			return "", nil, err
@@ -130,7 +130,7 @@ func (r *run) readOnly() ([]bind, error) {
 	return binds, nil
 }
 
-// shares divides a disk limit among the places that need file systems of their own here.
+// shares divides a disk limit among the places that have their own file systems here.
 func shares(disk int64, judge bool) (boxes, temp, shm, judged int64) {
 	shm, temp = disk/8, disk/4
 	if judge {

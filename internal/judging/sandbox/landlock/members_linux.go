@@ -12,8 +12,8 @@ import (
 	"guild/internal/judging/sandbox/confine"
 )
 
-// mark identifies the processes of one run, whatever their parent is. It is the value of a resource limit that has no
-// effect and that the run cannot change.
+// mark identifies the processes of one run, whatever their parent is: a process that detaches from its parent would
+// otherwise escape the cleanup. It is the value of a resource limit that has no effect and that the run cannot change.
 type mark uint64
 
 func newMark() mark {
@@ -51,8 +51,8 @@ func (m mark) members() []int {
 	return running
 }
 
-// find returns the processes with the mark: those that run, and those that have ended but whose parent has not waited for
-// them.
+// find returns the processes with the mark: those that run, and those that have ended but whose parent has not waited
+// for them.
 func (m mark) find() (running, ended []int) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -73,6 +73,6 @@ func (m mark) find() (running, ended []int) {
 
 func isZombie(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	after := b[bytes.LastIndexByte(b, ')')+1:] // the state follows the name, which may contain anything
+	after := b[bytes.LastIndexByte(b, ')')+1:] // the state follows the name, which may contain any character
 	return err != nil || bytes.HasPrefix(after, []byte(" Z")) || bytes.HasPrefix(after, []byte(" X"))
 }

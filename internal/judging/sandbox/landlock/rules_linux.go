@@ -12,7 +12,7 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// Accesses that rules handle.
+// Accesses that the rules handle.
 const (
 	readFile  = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE
 	read      = readFile | unix.LANDLOCK_ACCESS_FS_READ_DIR
@@ -35,13 +35,13 @@ func abi() int {
 	return int(v)
 }
 
-// rules are a Landlock ruleset under construction.
+// rules is a Landlock ruleset under construction.
 type rules struct {
 	fd   int
-	able uint64 // the accesses to files that this kernel handles
+	able uint64 // accesses to files that this kernel handles
 }
 
-// newRules makes a ruleset that refuses everything that a version of Landlock can refuse, until give allows it.
+// newRules creates a ruleset that refuses everything that this version of Landlock can refuse, until give allows it.
 func newRules(abi int) (*rules, error) {
 	a := unix.LandlockRulesetAttr{Handled_access_fs: read | changeDir | devices | write | control}
 	size := unsafe.Offsetof(a.Handled_access_net)
@@ -67,7 +67,7 @@ func newRules(abi int) (*rules, error) {
 	return &rules{int(fd), a.Handled_access_fs}, nil
 }
 
-// give allows accesses to a file, or to a directory and everything below it. A path that does not exist is no error.
+// give allows accesses to a file, or to a directory and everything below it. A missing path is not an error.
 func (r *rules) give(path string, access uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -93,7 +93,7 @@ func (r *rules) give(path string, access uint64) error {
 	return nil
 }
 
-// system allows what every run may use of the host: programs, libraries and harmless devices.
+// system allows the files of the host that every run may use: programs, libraries and harmless devices.
 func (r *rules) system() error {
 	places := []string{"/bin", "/sbin"}
 	for _, pattern := range []string{"/lib*", "/usr/*", "/usr/local/*"} {
@@ -107,7 +107,7 @@ func (r *rules) system() error {
 		places = append(places, "/etc/"+name)
 	}
 	for _, place := range places {
-		if place == "/usr/local" || place == "/usr/local/etc" { // /usr/local/etc may have secrets
+		if place == "/usr/local" || place == "/usr/local/etc" { // /usr/local/etc may contain secrets
 			continue
 		}
 		if err := r.give(place, read); err != nil {

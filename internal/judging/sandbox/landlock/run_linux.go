@@ -19,8 +19,8 @@ import (
 	"guild/internal/judging/sandbox/confine"
 )
 
-// firstStep is the script of the first process in the cage: it waits on descriptor 5 until the limits are set, and then
-// becomes the command.
+// firstStep is the script of the first process in the cage. It waits on descriptor 5 until the limits are set, and then
+// becomes the command. So the command never runs without limits.
 const firstStep = `read -r go <&5 && exec "$@" 5<&-`
 
 // run is one run.
@@ -36,7 +36,7 @@ type run struct {
 	watch   confine.Watch
 
 	child   []*os.File // descriptors of the first process, from 0 on
-	talks   bool       // has sandbox.ChannelFD
+	talks   bool       // the run has sandbox.ChannelFD
 	gate    *os.File   // writing to it starts the command
 	inputs  []*os.File // our ends of the pipes that it reads
 	outputs []*os.File // our ends of the pipes that it writes
@@ -46,7 +46,7 @@ type run struct {
 	rusage unix.Rusage
 }
 
-// prepare makes the directory, the cage and the streams.
+// prepare creates the directory, the cage and the streams.
 func (r *run) prepare() (err error) {
 	r.watch.Pidfd = -1
 	r.flood = confine.NewFlood(r.spec.Limits.Output)
@@ -62,7 +62,7 @@ func (r *run) prepare() (err error) {
 	return r.connect()
 }
 
-// makeCage makes the rules, the cage, and the supervisor of its system calls.
+// makeCage creates the rules, the cage, and the supervisor of its system calls.
 func (r *run) makeCage() error {
 	version := abi()
 	rules, err := newRules(version)
@@ -91,7 +91,7 @@ func (r *run) makeCage() error {
 	return nil
 }
 
-// connect makes the streams and the gate.
+// connect creates the streams and the gate.
 func (r *run) connect() error {
 	kept := r.spec.Limits.Output
 	stdin := r.streams.Stdin
@@ -177,7 +177,7 @@ func (r *run) run(ctx context.Context) (sandbox.Result, error) {
 	}
 	if stuck := r.end(); stuck != nil {
 		err = errors.Join(err, stuck)
-		for _, from := range r.outputs { // a process that cannot be killed keeps them open
+		for _, from := range r.outputs { // a process that cannot be killed holds them open
 			from.Close()
 		}
 	}
@@ -190,7 +190,7 @@ func (r *run) run(ctx context.Context) (sandbox.Result, error) {
 
 // start starts the first process in the cage.
 func (r *run) start() error {
-	// Files that this process has inherited must not be passed on. Go's own files never are.
+	// Descriptors that this process has inherited must not be passed on. Go opens its own with close-on-exec.
 	if err := unix.CloseRange(sandbox.ResultsFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("close_range: %w", err)
 	}
@@ -218,7 +218,7 @@ func (r *run) start() error {
 	return nil
 }
 
-// open sets the limits of the first process and lets it become the command.
+// open sets the limits of the first process, and then lets it become the command.
 func (r *run) open() error {
 	fd, err := unix.PidfdOpen(r.watch.First, 0)
 	if err != nil {
@@ -229,7 +229,7 @@ func (r *run) open() error {
 		return err
 	}
 	limits := r.mark.limits(confine.Rlimits(r.spec.Limits))
-	delete(limits, unix.RLIMIT_NPROC) // counts all processes of the user here
+	delete(limits, unix.RLIMIT_NPROC) // it counts all processes of the user here
 	for resource, n := range limits {
 		if err := unix.Prlimit(r.watch.First, resource, &unix.Rlimit{Cur: n, Max: n}, nil); err != nil {
 			return fmt.Errorf("resource limit %d: %w", resource, err)
@@ -263,7 +263,7 @@ func (r *run) killAll() {
 	}
 }
 
-// end kills processes that the command has left behind until there are none. It gives up after half a minute.
+// end kills the processes that the command has left, until there are none. It gives up after half a minute.
 func (r *run) end() error {
 	for late := time.After(30 * time.Second); ; {
 		r.killAll()
@@ -282,7 +282,8 @@ func (r *run) end() error {
 	}
 }
 
-// result returns how the run ended. All of its processes have ended. killed is the limit that it was killed for, if any.
+// result returns the result of the run. All of its processes have ended. killed is the limit that it was killed for, if
+// any.
 func (r *run) result(killed string) (sandbox.Result, error) {
 	if killed == "" {
 		killed = r.watch.Exceeded()

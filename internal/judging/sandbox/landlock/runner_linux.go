@@ -11,9 +11,9 @@ import (
 	"guild/internal/judging/sandbox/confine"
 )
 
-// Runner is the sandbox.Runner that needs no namespaces. A run is a process of the same user on the host's own file system.
-// It can read the host's programs and libraries, write one directory of its own, and reach no network address and
-// no process but its own. The zero value works.
+// Runner is the sandbox.Runner that needs no namespaces. A run is a process of the same user on the host's own file
+// system. It can read the host's programs and libraries and write one directory of its own. It can reach no network
+// address, and no process except its own. The zero value works.
 type Runner struct{}
 
 // Tier is the runner's name in verdicts.
@@ -38,12 +38,12 @@ func (r Runner) Probe(ctx context.Context) sandbox.Caps {
 	return c
 }
 
-// lacks are the features that this tier has with no version of Landlock.
+// lacks lists the features that this tier does not have with any version of Landlock.
 var lacks = []sandbox.Feature{
 	sandbox.LimitsShared, sandbox.SharesNetwork, sandbox.OrdinaryUser,
 }
 
-// gaps returns what this tier does less well than one with namespaces.
+// gaps returns the gaps of this tier, compared with one that has namespaces.
 func gaps(version int) []string {
 	g := []string{
 		"a run is a process of the user that runs guild, among all others: it sees that files of the host exist, and their names and times, though not their content",

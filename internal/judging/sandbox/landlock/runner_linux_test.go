@@ -64,7 +64,7 @@ type ran struct {
 	stdout, stderr, results string
 }
 
-// sh runs a script with small limits, but enough time for a busy machine. change may alter them.
+// sh runs a script with small limits, but with enough time for a busy machine. change may alter them.
 func sh(t *testing.T, script string, change ...func(*sandbox.Spec)) ran {
 	t.Helper()
 	skipWithout(t)

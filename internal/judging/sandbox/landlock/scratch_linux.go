@@ -14,7 +14,7 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// scratch is the directory of the host that a run writes to. It has the directories of the sandbox, such as Workspace.
+// scratch is the host directory that a run writes to. It contains the directories of the sandbox, such as Workspace.
 type scratch struct {
 	base string
 	root *os.Root
@@ -47,10 +47,10 @@ func local(place string) string { return strings.TrimPrefix(filepath.Clean(place
 // at returns the host's path for a path of the sandbox.
 func (s *scratch) at(place string) string { return filepath.Join(s.base, place) }
 
-// places matches the sandbox's own directories in a text, unless they are part of a longer word.
+// places matches the sandbox's directories in a text, unless they are part of a longer path or word.
 var places = regexp.MustCompile(`(^|[^\w./-])(` + sandbox.Workspace + `|` + sandbox.Home + `|` + sandbox.Judge + `)\b`)
 
-// translate replaces the sandbox's directories in the texts by the host's.
+// translate replaces the sandbox's directories in texts by the host's.
 func (s *scratch) translate(texts []string) []string {
 	var all []string
 	for _, t := range texts {
@@ -59,8 +59,8 @@ func (s *scratch) translate(texts []string) []string {
 	return all
 }
 
-// unpack writes the copies, and takes the right to write away from the read-only ones. No process of the run can give that
-// right back.
+// unpack writes the copies, and removes the write permission of the read-only ones. No process of the run can restore
+// it, because under the filter chmod does nothing.
 func (s *scratch) unpack(copies []sandbox.Copy) error {
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(sandbox.WriteCopies(w, copies)) }()
@@ -114,7 +114,8 @@ func (s *scratch) unpackOne(h *tar.Header, content io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// show makes a mount visible. It can only be a link in the sandbox's own directories, or the host's own path.
+// show makes a mount visible. Without namespaces it can only be a link in the sandbox's own directories, or the host's
+// own path.
 func (s *scratch) show(m sandbox.Mount) error {
 	if m.Host == m.Inside {
 		return nil
@@ -125,11 +126,11 @@ func (s *scratch) show(m sandbox.Mount) error {
 	if err := s.root.MkdirAll(local(filepath.Dir(m.Inside)), 0o755); err != nil {
 		return err
 	}
-	return os.Symlink(m.Host, s.at(m.Inside)) // the run has not started, so nothing can be in the way
+	return os.Symlink(m.Host, s.at(m.Inside)) // the run has not started, so nothing can be at this path
 }
 
-// used returns how many bytes have been written, and whether a limit is reached. Files that were unlinked and are still
-// open do not count.
+// used returns the number of bytes written, and whether a limit is reached. Files that were unlinked but are still open
+// are not counted.
 func (s *scratch) used(l sandbox.Limits) (bytes int64, full bool) {
 	var files int64
 	fs.WalkDir(s.root.FS(), ".", func(_ string, d fs.DirEntry, err error) error {

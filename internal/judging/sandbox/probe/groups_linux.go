@@ -6,7 +6,7 @@ import (
 	"guild/internal/judging/sandbox/confine"
 )
 
-// groupRemedies returns what helps if no control group can be made for a run.
+// groupRemedies returns remedies if no control group can be created for a run.
 func groupRemedies() []string {
 	err := confine.NoGroup()
 	if err == nil {

@@ -19,14 +19,14 @@ type Check struct {
 	Held     bool   // the attempt failed, or the program was killed
 	Reported bool   // the runner reported it: as a breach, an exceeded limit, or a warning
 	Skipped  bool   // it was not tried; only Name and Detail are set
-	Detail   string // what happened, for people
+	Detail   string // a description of the result, for people
 }
 
-// Report says how a runner did.
+// Report holds the results for one runner.
 type Report struct {
 	Caps     sandbox.Caps
 	Checks   []Check  // empty if the runner is not usable
-	Remedies []string // what helps on this machine, one line each
+	Remedies []string // improvements for this machine, one line each
 }
 
 // Held reports whether every attempt failed.
@@ -57,12 +57,12 @@ func Examine(ctx context.Context, r sandbox.Runner) (Report, error) {
 	return report, nil
 }
 
-// limits of each hostile program are far below what the machine has.
+// limits of a hostile program. They are far below the machine's resources, so a program that succeeds does no harm.
 var limits = sandbox.Limits{
 	Wall: 10 * time.Second, CPU: 5 * time.Second, Memory: 192 << 20, Disk: 16 << 20, Output: 64 << 10, Pids: 40,
 }
 
-// longestDetail is how many bytes of a program's output are kept.
+// longestDetail limits the kept part of a program's output, in bytes.
 const longestDetail = 200
 
 // try runs one attack. The programs are ours, so their output can be trusted.

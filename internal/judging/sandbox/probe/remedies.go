@@ -8,11 +8,12 @@ import (
 	"guild/internal/judging/sandbox/confine"
 )
 
-// inContainer helps a guild inside docker. Docker's filter forbids namespaces, and its /proc is partly hidden, so the
-// kernel lets nobody mount another one.
+// inContainer is the remedy for a guild inside docker. Docker's filter forbids namespaces. It also hides parts of
+// /proc, and then the kernel does not allow another /proc to be mounted.
 const inContainer = "inside a container: docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined …"
 
-// remedies returns what a person can do on a machine for a runner of these capabilities, one line each.
+// remedies returns improvements that a person can make on a machine for a runner with these capabilities, one line
+// each.
 func remedies(m confine.Machine, c sandbox.Caps) []string {
 	var all []string
 	if !c.Usable && c.Remedy != "" {

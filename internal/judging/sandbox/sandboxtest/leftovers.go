@@ -40,7 +40,7 @@ func leftovers(t *testing.T, r runner) {
 	}
 }
 
-// settled is how long the cleanup after a run may take on a busy machine.
+// settled limits the duration of the cleanup after a run on a busy machine.
 const settled = time.Minute
 
 // settles waits until there are no more of something than before. The cleanup may end a moment after the run.
@@ -67,7 +67,7 @@ func shortTemp(t *testing.T) string {
 	return dir
 }
 
-// descriptors returns how many files this process has open.
+// descriptors returns the number of files that this process has open.
 func descriptors(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
