@@ -12,13 +12,14 @@ import (
 	"guild/internal/judging/sandbox/namespaces/plan"
 )
 
-// base starts a trusted program in the file system of a run, but with all privileges within its namespaces, so that it
-// can build the file system of a run for each process that it forks. The program is root in its user namespace, which
-// has idsEach users if we are root on the host, and one otherwise. It sees the whole /proc of its namespace, because the
-// kernel requires that for mounting another one. The directories of a run's scratch file system are there and empty. The
-// program has files as its descriptors from 3 on.
+// base starts a trusted program in the file system of a run, but with all privileges in its namespaces, so that it can
+// build the file system of a run for each process that it forks. The program is root in its user namespace, which has
+// idsEach users if we are root on the host, and one otherwise. It sees the whole /proc of its namespace, because the
+// kernel requires that for mounting another one. The directories of a run's scratch file system exist and are empty.
+// The program has files as its descriptors from 3 on.
 //
-// kill kills the program. gone is closed when it and all that it started have ended, at the latest when we end.
+// kill kills the program. gone is closed when the program and all processes that it started have ended; they end at the
+// latest with this process.
 func (r *Runner) base(argv, env []string, stdio [3]*os.File, files []*os.File) (kill func(), gone <-chan struct{}, err error) {
 	who, err := takeIDs(0)
 	if err != nil {

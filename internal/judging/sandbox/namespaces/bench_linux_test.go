@@ -23,7 +23,7 @@ func fastest(b *testing.B, f func()) {
 	b.ReportMetric(float64(best.Microseconds()), "min-µs/op")
 }
 
-// bare returns a bwrap command with about the files that a run sees, and no limits, filter or supervision.
+// bare returns a bwrap command with roughly the files that a run sees, and without limits, filter or supervision.
 func bare(argv ...string) []string {
 	return append([]string{
 		"bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--uid", "1000", "--gid", "1000", "--hostname", "box",

@@ -31,7 +31,7 @@ func startIn(g *confine.Cgroup, name string, argv []string, attr *os.ProcAttr) (
 	onThread(func() {
 		for _, t := range tasks {
 			_, err = t.Write([]byte("0"))
-			// A group that shares processors out refuses real-time threads. The process then runs without it.
+			// A group that limits processors refuses real-time threads. The process then runs without that limit.
 			realTime := errors.Is(err, unix.EINVAL) && strings.Contains(t.Name(), "/cpu")
 			if err != nil && !realTime {
 				err = fmt.Errorf("control group: %w", err)
@@ -43,7 +43,8 @@ func startIn(g *confine.Cgroup, name string, argv []string, attr *os.ProcAttr) (
 	return p, err
 }
 
-// onThread calls f on a thread that ends afterwards, and waits for it. It is never the main thread, which cannot end.
+// onThread calls f on a thread that ends afterwards, and waits for it. The thread is never the main thread, because
+// that cannot end.
 func onThread(f func()) {
 	done := make(chan struct{})
 	go func() {

@@ -15,7 +15,7 @@ import (
 	"guild/internal/judging/sandbox/namespaces/plan"
 )
 
-// coldRun is a run whose first process starts the command. A fork embeds one for its streams, limits and result.
+// coldRun is a run whose first process starts the command. A fork embeds a coldRun for its streams, limits and result.
 type coldRun struct {
 	runner  *Runner
 	spec    sandbox.Spec // with complete limits
@@ -26,7 +26,7 @@ type coldRun struct {
 	who   *ids
 	trees trees
 	ends  streams
-	pump  sync.WaitGroup // the goroutines that copy streams; copied, collected and skipped are read after it
+	pump  sync.WaitGroup // the goroutines that copy streams; read copied, collected and skipped after it
 
 	first      *process
 	command    *os.File // a pidfd
@@ -34,16 +34,20 @@ type coldRun struct {
 	counters   confine.Counters
 	supervisor *confine.Supervisor
 
-	last      *plan.Message // how the command ended; nil if the first process was killed before it reported that
-	copied    error         // of sending the copies
-	collected error         // of receiving the collected files
+	last      *plan.Message // the end of the command; nil if the first process was killed before it reported that
+	copied    error         // error of sending the copies
+	collected error         // error of receiving the collected files
 	skipped   int           // files of Spec.Collect that were skipped
 }
 
-// grace is how long a run may last beyond its wall time before its first process is killed.
+// grace is added to the wall time before the run's first process is killed. The watch is meant to end the run first;
+// grace is for a run that does not get as far as being watched.
 const grace = 5 * time.Second
 
 // run runs the command to its end.
+//
+// The wall limit must hold even while the run is being prepared, for example while the copies are sent. So two timers
+// exist: hard kills the first process in any case, and Watch measures from the start of the command.
 func (r *coldRun) run(ctx context.Context) (sandbox.Result, error) {
 	r.flood = confine.NewFlood(r.spec.Limits.Output)
 	r.watch = confine.Watch{Pidfd: -1, Limits: r.spec.Limits, Flood: r.flood, Scratch: sandbox.Box}
@@ -132,10 +136,10 @@ func (r *coldRun) begin() error {
 	return nil
 }
 
-// firstThreads is how many threads the first process has. They count against the control group's limit.
+// firstThreads is the number of threads of the first process. They count against the control group's limit.
 const firstThreads = 6
 
-// errEnded says that there is no run to watch: the command has ended already, or could not be started.
+// errEnded means that there is no run to watch: the command has already ended, or could not be started.
 var errEnded = errors.New("the command has ended")
 
 // awaitStart waits until the command runs under supervision and can be killed.
@@ -162,8 +166,8 @@ func (r *coldRun) awaitStart() error {
 	}
 }
 
-// notStarted ends a run that did not start. That may be due to the spec, as when the copies exceed the disk limit; then
-// there is a result.
+// notStarted ends a run that did not start. The spec may be the cause, for example if the copies exceed the disk limit;
+// then the run has a result.
 func (r *coldRun) notStarted(ctx context.Context, err error) (sandbox.Result, error) {
 	r.first.kill()
 	r.first.wait()

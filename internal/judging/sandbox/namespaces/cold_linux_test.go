@@ -81,7 +81,7 @@ func TestUserRangeGivenOnce(t *testing.T) {
 	lock.Close()
 }
 
-// traces counts what runs may leave behind.
+// traces counts resources that runs may leave.
 func traces(t *testing.T) map[string]int {
 	t.Helper()
 	count := func(pattern string) int {
@@ -134,7 +134,7 @@ func TestConcurrentRunsLeaveNothing(t *testing.T) {
 	settles(t, before, traces)
 }
 
-// settles waits until there is no more of anything than before. The cleanup may take a moment.
+// settles waits until no count is higher than before. The cleanup may end shortly after the run.
 func settles(t *testing.T, before map[string]int, count func(*testing.T) map[string]int) {
 	t.Helper()
 	for deadline := time.After(time.Minute); ; {
@@ -152,7 +152,7 @@ func settles(t *testing.T, before map[string]int, count func(*testing.T) map[str
 	}
 }
 
-// The variable that makes this binary a judge that is killed.
+// playsJudge is the variable that makes this binary act as a judge that is killed.
 const playsJudge = "GUILD_TEST_PLAYS_JUDGE"
 
 func TestMain(m *testing.M) {
@@ -171,7 +171,7 @@ func TestRunEndsWithJudge(t *testing.T) {
 // during its run, then at increasing times after its start.
 func killJudges(t *testing.T, judges int, later time.Duration, variable string, args ...string) {
 	t.Helper()
-	// Orphans become our children, so that we see them.
+	// Orphans become our children, so that we can see them.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ print("alive")
 	s := sandbox.Spec{Argv: []string{"python3", "-c", attack}}
 	known := landlockVersion
 	defer func() { landlockVersion = known }()
-	for _, abi := range []int{known(), 0} { // without Landlock an ordinary user's run could send signals
+	for _, abi := range []int{known(), 0} { // without Landlock, the run of an ordinary user could send signals
 		landlockVersion = func() int { return abi }
 		if res, out := attempt(t, &Runner{}, s); out != "alive" || res.Exit != 0 {
 			t.Errorf("with Landlock %d: %q %+v", abi, out, res)

@@ -9,7 +9,7 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// The variable that makes a test a judge with a warm interpreter that is killed.
+// playsWarmJudge is the variable that makes a test act as a judge with a warm interpreter that is killed.
 const playsWarmJudge = "GUILD_TEST_PLAYS_WARM_JUDGE"
 
 func TestForkEndsWithJudge(t *testing.T) {

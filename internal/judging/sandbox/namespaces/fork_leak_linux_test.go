@@ -14,7 +14,7 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// search counts, in the whole memory of a process, the words whose reverse is on standard input. It never has the
+// search counts, in the whole memory of a process, the words whose reverse is on standard input. It never contains the
 // words themselves.
 const search = `import os, sys
 

@@ -46,7 +46,7 @@ func TestForkLimits(t *testing.T) {
 	}
 }
 
-// atOnce are programs that reach a limit and end before a poll may see it.
+// atOnce lists programs that reach a limit and end before a poll may notice it.
 var atOnce = []struct{ name, lines, killed string }{
 	{"disk", "try: open('/tmp/x', 'wb').write(bytes(40 << 20))\nexcept OSError: pass", sandbox.KilledDisk},
 	{"shared memory", "try: open('/dev/shm/x', 'wb').write(bytes(40 << 20))\nexcept OSError: pass", sandbox.KilledDisk},

@@ -12,19 +12,19 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// How many interpreters are kept warm, and for how long after their last run.
+// Limits on warm interpreters: their number, and the time after their last run.
 const (
 	maxTemplates = 8
 	keepWarm     = 5 * time.Minute
 )
 
-// errNotForked is wrapped by the error of a run that has not begun: none of its input was read and none of its program was
+// errNotForked is wrapped by the error of a run that has not begun: no input was read and no code of its program was
 // executed, so it can still be started cold.
 var errNotForked = errors.New("not forked")
 
 func notForked(err error) error { return fmt.Errorf("%w: %w", errNotForked, err) }
 
-// templates are the warm interpreters of one Runner.
+// templates holds the warm interpreters of one Runner.
 type templates struct {
 	users users
 
@@ -32,23 +32,26 @@ type templates struct {
 	warm   map[string]*template
 	asked  int
 	closed bool
-	gap    error // why the last run that was to be forked was not
+	gap    error // the reason why the last run that should have been forked was not
 }
 
-// forkable reports whether a warm interpreter can do a run. A fork has the namespaces of its template, so it gets no
-// mounts and no network. On machines that refuse /proc or a supervisor only cold runs are adapted.
+// forkable reports whether a warm interpreter can execute a run. A fork has the namespaces of its template, so it can
+// have no mounts and no network. On machines that refuse /proc or a supervisor, only cold runs are adapted.
 func (r *Runner) forkable(s sandbox.Spec, streams sandbox.IO) bool {
 	return s.Program != nil && len(s.Mounts) == 0 && !s.Network && (len(s.Collect) == 0 || streams.Files == nil) &&
 		!r.noProc.Load() && !r.noSupervisor.Load()
 }
 
 // templateKey returns the same key for runs that can be forks of one template.
+//
+// A template executes Setup before it forks. So the key contains everything that can influence that: the command line,
+// the source, and the environment variables that the interpreter reads at its start.
 func templateKey(s sandbox.Spec) string {
 	parts := slices.Concat(s.Argv, []string{"", s.Program.Setup}, interpreterEnv(s.Env))
 	return strings.Join(parts, "\x00")
 }
 
-// take returns the template for a run and starts it if necessary. The caller gives it back.
+// take returns the template for a run, and starts it if necessary. The caller must give it back.
 func (ts *templates) take(launch launcher, s sandbox.Spec) (*template, error) {
 	t, err := ts.find(templateKey(s))
 	if err != nil {
@@ -62,8 +65,8 @@ func (ts *templates) take(launch launcher, s sandbox.Spec) (*template, error) {
 	return t, nil
 }
 
-// find returns the template of a key. It is new and not yet started if there was none, or if the last one has ended. A
-// template that failed to start stays until it expires, so that it is not tried for each run.
+// find returns the template of a key. It is new and not yet started if there was none or the last one has ended. A
+// template that failed to start stays until it expires, so that not every run tries to start it.
 func (ts *templates) find(key string) (*template, error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -110,7 +113,7 @@ func (ts *templates) makeRoom() error {
 	return nil
 }
 
-// forget removes and ends a template without runs. The caller holds mu.
+// forget removes and ends a template without runs. The caller must hold mu.
 func (ts *templates) forget(key string) {
 	t := ts.warm[key]
 	delete(ts.warm, key)
@@ -123,7 +126,7 @@ func (ts *templates) forget(key string) {
 	}
 }
 
-// giveBack ends a run's use of a template. The template ends after keepWarm without a run.
+// giveBack ends the use of a template by a run. The template ends after keepWarm without a run.
 func (ts *templates) giveBack(t *template) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -168,14 +171,14 @@ func (ts *templates) close() {
 	}
 }
 
-// note stores why a run was not forked, for gaps.
+// note stores the reason why a run was not forked, for gaps.
 func (ts *templates) note(err error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	ts.gap = err
 }
 
-// gaps returns why the last run that was to be forked was not.
+// gaps returns the reason why the last run that should have been forked was not.
 func (ts *templates) gaps() []string {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

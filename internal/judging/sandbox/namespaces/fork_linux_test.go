@@ -43,7 +43,7 @@ func program(setup string, change ...func(*sandbox.Spec)) sandbox.Spec {
 	return s
 }
 
-// ran says how a run ended and what it printed.
+// ran holds the result and the output of a run.
 type ran struct {
 	exit                    int
 	signal, killed          string
@@ -67,7 +67,7 @@ func forked(t *testing.T, r *Runner, s sandbox.Spec) ran {
 	return res
 }
 
-// cold runs it in an interpreter of its own.
+// cold runs a program in its own interpreter.
 func cold(t *testing.T, r *Runner, s sandbox.Spec) ran {
 	t.Helper()
 	s.Argv = s.Command()

@@ -18,18 +18,18 @@ import (
 	"guild/internal/judging/sandbox/namespaces/plan"
 )
 
-// fork is a run in a process that a template forked. Its streams, limits and result are those of a coldRun. Its first
-// process is template.py, which has a protocol of its own.
+// fork is a run in a process that a template forked. It uses the streams, limits and result of a coldRun. Its first
+// process is template.py, which has its own protocol.
 type fork struct {
 	coldRun
 
 	control  *net.UnixConn // to the run's first process
 	settings *os.File      // our end of the pipe with its settings and files
-	tasks    []*os.File    // the first process enters its control group with them; nil once they are handed over
+	tasks    []*os.File    // with these the first process enters its control group; nil once they are handed over
 }
 
-// run runs a program in a fork of its template. If the error wraps errNotForked, nothing of the run has happened and it
-// can be started cold.
+// run runs a program in a fork of its template. If the error wraps errNotForked, nothing of the run has happened, and
+// it can be started cold.
 func (ts *templates) run(ctx context.Context, launch launcher, s sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
 	t, err := ts.take(launch, s)
 	if err != nil {
@@ -73,9 +73,9 @@ func (f *fork) begin(ctx context.Context, t *template, user uint32) error {
 	return nil
 }
 
-// awaitHello waits for the run's first process and makes its control group. In version 1 the first process enters the
-// group itself, by files that it is given, before it does anything else: moving it would take ten milliseconds
-// more. If no group can be made, Watch polls.
+// awaitHello waits for the run's first process and creates its control group. In version 1 the first process enters the
+// group itself, by files that it receives, before it does anything else: moving it would take ten milliseconds more. If
+// no group can be created, Watch polls.
 func (f *fork) awaitHello() error {
 	hello, err := receive(f.control)
 	if err != nil {
@@ -103,7 +103,7 @@ func (f *fork) awaitHello() error {
 	return err
 }
 
-// open makes the pipes, in the order of the command's descriptors, and then that of the settings.
+// open creates the pipes in the order of the command's descriptors, and then the pipe for the settings.
 func (f *fork) open() error {
 	if err := f.coldRun.open(); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (f *fork) open() error {
 	return nil
 }
 
-// handOver sends the first process the run's descriptors, and starts to send its settings and files.
+// handOver sends the run's descriptors to the first process, and starts to send its settings and files.
 func (f *fork) handOver() error {
 	var fds []int
 	for _, file := range slices.Concat(f.ends.stdio[:], f.ends.passed, f.ends.own, f.tasks) {
@@ -139,8 +139,8 @@ func (f *fork) handedOver() {
 	f.tasks = nil
 }
 
-// awaitStart waits for the message that the program is about to call main(). The listener of its filter, if there is one,
-// comes with it.
+// awaitStart waits for the message that the program is about to call main(). It may come with the listener of the run's
+// filter.
 func (f *fork) awaitStart() error {
 	m, err := receive(f.control)
 	switch {
@@ -191,7 +191,7 @@ func (f *fork) listen() {
 	}
 }
 
-// failure ends a run that did not begin and returns why.
+// failure ends a run that did not begin and returns the reason.
 func (f *fork) failure(ctx context.Context, err error) error {
 	f.stop()
 	f.pump.Wait()

@@ -15,8 +15,8 @@ import (
 	"guild/internal/judging/sandbox/confine"
 )
 
-// settings encodes what the first process of a fork reads before its files: the number of fields, and each field after
-// its length. read_settings in template.py decodes it.
+// settings encodes the settings that the first process of a fork reads before its files: the number of fields, and then
+// the length and the bytes of each. read_settings in template.py decodes it.
 func settings(s sandbox.Spec) []byte {
 	var rlimits []string
 	for resource, n := range confine.Rlimits(s.Limits) {
@@ -40,10 +40,11 @@ func settings(s sandbox.Spec) []byte {
 	return b
 }
 
-// ownInodes is how many directories the scratch file system has at first, at most. They do not count for the run.
+// ownInodes limits the directories that the scratch file system contains at first. They do not count against the run's
+// limit.
 const ownInodes = 16
 
-// list joins strings without zero bytes, each followed by a zero byte.
+// list joins strings, each followed by a zero byte. The strings must not contain one.
 func list(of []string) string {
 	var b strings.Builder
 	for _, s := range of {
@@ -53,8 +54,8 @@ func list(of []string) string {
 	return b.String()
 }
 
-// landlockRules encodes the rules that landlock in template.py applies. They are the same as for a cold run: files can be
-// changed only below the writable paths, and no outside process can be signalled or reached by an abstract socket.
+// landlockRules encodes the rules that landlock in template.py applies. They are the same as for a cold run: files can
+// be changed only below the writable paths, and no outside process can be signalled or reached by an abstract socket.
 func landlockRules(abi int, writable []string) []string {
 	if abi == 0 {
 		return nil
@@ -64,7 +65,7 @@ func landlockRules(abi int, writable []string) []string {
 		unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG |
 		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK |
 		unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER)
-	scoped, size := uint64(0), uint64(8) // of struct landlock_ruleset_attr on an old kernel
+	scoped, size := uint64(0), uint64(8) // size of struct landlock_ruleset_attr on an old kernel
 	if abi >= 3 {
 		file |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketpair makes a pair of connected sockets that preserve message boundaries: ours, and one to hand over.
+// socketpair creates a pair of connected sockets that preserve message boundaries: our end, and one to pass on.
 func socketpair(name string) (*net.UnixConn, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -27,7 +27,8 @@ func socketpair(name string) (*net.UnixConn, *os.File, error) {
 	return conn.(*net.UnixConn), theirs, nil
 }
 
-// passCredentials makes the kernel add the sender's credentials to each message.
+// passCredentials makes the kernel add the sender's credentials to each message. So the process id of a message cannot
+// be forged.
 func passCredentials(c *net.UnixConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -50,7 +51,7 @@ type message struct {
 	file *os.File // a file that was sent with it, or nil
 }
 
-// receive reads one message. The error is io.EOF when the other side has closed its end.
+// receive reads one message. The error is io.EOF if the other side has closed its end.
 func receive(c *net.UnixConn) (message, error) {
 	var m message
 	text := make([]byte, 1024)
@@ -79,7 +80,7 @@ func receive(c *net.UnixConn) (message, error) {
 	return m, nil
 }
 
-// memory makes a file in memory, to be read from its start.
+// memory creates a file in memory, positioned at its start.
 func memory(name string, content []byte) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {
@@ -94,8 +95,8 @@ func memory(name string, content []byte) (*os.File, error) {
 	return f, err
 }
 
-// silentStreams makes the standard streams of a process that should read and write nothing. Input is empty; what the
-// process writes after all can be read from output.
+// silentStreams creates the standard streams of a process that should read and write nothing. Input is empty; output
+// returns anything that the process writes nevertheless.
 func silentStreams() (output *os.File, stdio [3]*os.File, err error) {
 	in, none, err := os.Pipe()
 	if err != nil {
@@ -110,7 +111,7 @@ func silentStreams() (output *os.File, stdio [3]*os.File, err error) {
 	return output, [3]*os.File{in, out, out}, nil
 }
 
-// readAvailable returns what can be read from a pipe without waiting, of a long text the last 500 bytes.
+// readAvailable returns the text that can be read from a pipe without waiting, at most its last 500 bytes.
 func readAvailable(pipe *os.File) string {
 	n, err := unix.IoctlGetInt(int(pipe.Fd()), unix.TIOCINQ)
 	if err != nil || n == 0 {
@@ -123,6 +124,6 @@ func readAvailable(pipe *os.File) string {
 
 func closeAll(files []*os.File) {
 	for _, f := range files {
-		f.Close() // some are closed already
+		f.Close() // some are already closed
 	}
 }

@@ -21,17 +21,17 @@ import (
 //go:embed template.py
 var templateSource []byte
 
-// hook executes templateSource from descriptor 4. It takes the blank line that Program.Source has before main(), so line
+// hook executes templateSource from descriptor 4. It replaces the blank line before main() in Program.Source, so line
 // numbers in tracebacks are the same as in a cold run.
 const hook = `exec(__import__("posix").read(4, 1<<20), {})`
 
-// templatePatience is how long an interpreter may take to execute Program.Setup, and later to fork.
+// templatePatience limits the time in which an interpreter must execute Program.Setup, and later fork.
 const templatePatience = 20 * time.Second
 
-// template is one warm interpreter: a process in namespaces of its own that forks for each request.
+// template is one warm interpreter: a process in its own namespaces that forks for each request.
 type template struct {
 	begin   sync.Once
-	failure error // why it could not be started; read after begin
+	failure error // the reason why it could not be started; read it after begin
 
 	requests *net.UnixConn
 	kill     func()        // kills the process and all its forks
@@ -41,11 +41,11 @@ type template struct {
 	runs   int         // current runs
 	used   int         // templates.asked at its last use
 	idle   *time.Timer // ends the template; nil while it is in use
-	broken bool        // gets no new runs, and ends with its last one
+	broken bool        // it gets no new runs, and ends with its last one
 }
 
 // launcher starts a program in base namespaces, with files as its descriptors from 3 on. kill kills it; gone is closed
-// when it and all that it started have ended.
+// when it and all processes that it started have ended.
 type launcher func(argv, env []string, stdio [3]*os.File, files []*os.File) (kill func(), gone <-chan struct{}, err error)
 
 // start starts the interpreter and waits until it accepts requests.
@@ -87,14 +87,14 @@ func (t *template) start(launch launcher, s sandbox.Spec) error {
 	return nil
 }
 
-// connect makes the socket of requests and returns the template's end.
+// connect creates the socket for requests and returns the template's end.
 func (t *template) connect() (theirs *os.File, err error) {
 	t.requests, theirs, err = socketpair("requests")
 	return theirs, err
 }
 
-// awaitUp waits for the message that Program.Setup was executed. It is an error if that writes anything, because the output
-// would be missing from the runs.
+// awaitUp waits for the message that Program.Setup was executed. Output of Setup is an error, because the runs would
+// miss it.
 func (t *template) awaitUp(output *os.File) error {
 	defer time.AfterFunc(templatePatience, func() { t.requests.SetReadDeadline(time.Unix(1, 0)) }).Stop()
 	word := make([]byte, 4)
@@ -128,8 +128,8 @@ func (t *template) end() {
 	<-t.gone
 }
 
-// ask makes the template fork a process with a user id of the template's namespace. It returns our end of the socket that
-// the process talks over.
+// ask makes the template fork a process with a user id of the template's namespace. It returns our end of the socket to
+// that process.
 func (t *template) ask(user uint32) (*net.UnixConn, error) {
 	ours, theirs, err := socketpair("run")
 	if err != nil {
@@ -148,7 +148,7 @@ func (t *template) ask(user uint32) (*net.UnixConn, error) {
 	return ours, nil
 }
 
-// interpreterEnv returns the part of an environment that Python and the C library read only at their start.
+// interpreterEnv returns the variables of an environment that Python and the C library read only at their start.
 func interpreterEnv(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")

@@ -11,26 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// User ids of the host that root gives to runs, 65536 to each concurrent one. They are above those that distributions
-// hand out and below those that systemd reserves.
+// User ids of the host that root assigns to runs, 65536 to each concurrent run. They are above the ids that
+// distributions assign and below those that systemd reserves.
 const (
 	firstID  = 0x7000_0000
 	idsEach  = 0x1_0000
 	idRanges = 4000
 )
 
-// ids are the user ids of a run on the host.
+// ids holds the user ids of a run on the host.
 type ids struct {
-	ranged bool // there are idsEach of them from first on; otherwise first is the only one, and our own
+	ranged bool // there are idsEach ids from first on; otherwise first is the only one, and our own
 	first  int
-	lock   *os.File  // keeps the range ours; nil without a range
+	lock   *os.File  // reserves the range; nil without a range
 	maps   [2]idMaps // of users and of groups
 }
 
 type idMaps = []syscall.SysProcIDMap
 
-// takeIDs returns a range of ids that no other run on this machine has, if we are root with ranges to give. Otherwise it
-// returns our own id, which is inside in the run's namespace.
+// takeIDs returns a range of ids that no other run on this machine has, if we are root with ranges to assign. Otherwise
+// it returns our own id, mapped to inside in the run's namespace.
 func takeIDs(inside int) (*ids, error) {
 	if os.Geteuid() != 0 || !mapsEverything("/proc/self/uid_map") || !mapsEverything("/proc/self/gid_map") {
 		own := func(id int) idMaps { return idMaps{{ContainerID: inside, HostID: id, Size: 1}} }
@@ -52,7 +52,8 @@ func takeIDs(inside int) (*ids, error) {
 	return nil, errors.New("every range of user ids is in use")
 }
 
-// lockRange reserves a range with an abstract socket name. The kernel frees the name when the file is closed or we end.
+// lockRange reserves a range by binding an abstract socket name. The kernel frees the name when the file is closed or
+// this process ends, so a killed guild leaves no lock.
 func lockRange(n int) (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -65,7 +66,7 @@ func lockRange(n int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "ids"), nil
 }
 
-// mapsEverything reports whether our user namespace has all the ids that we give to runs, as the initial one does.
+// mapsEverything reports whether our user namespace has all the ids that we assign to runs, as the initial one does.
 func mapsEverything(file string) bool {
 	b, _ := os.ReadFile(file)
 	for line := range strings.Lines(string(b)) {
@@ -78,7 +79,7 @@ func mapsEverything(file string) bool {
 	return false
 }
 
-// firstProcess sets the user of the first process: root of its range, or the only user there is. That one would lose its
+// firstProcess sets the user of the first process: root of its range, or else the only user. The latter would lose its
 // capabilities in the namespaces when the program is executed, so it gets them as ambient ones.
 func (i *ids) firstProcess(attr *syscall.SysProcAttr) {
 	attr.UidMappings, attr.GidMappings = i.maps[0], i.maps[1]

@@ -18,7 +18,7 @@ import (
 //go:generate env CGO_ENABLED=0 GOOS=linux GOARCH=arm64 GOARM64=v8.0 GOFLAGS= go build -trimpath -buildvcs=false -ldflags "-s -w -buildid=" -o boxinit_arm64 ../boxinit
 //go:generate sh -c "go env GOVERSION >boxinit_version"
 
-// initFile returns the program of the first process as a sealed file in memory. It is made once and stays open.
+// initFile returns the program of the first process as a sealed file in memory. It is created once and stays open.
 var initFile = sync.OnceValues(func() (*os.File, error) {
 	if len(initProgram) == 0 {
 		return nil, fmt.Errorf("the sandbox is not built for this processor")
@@ -41,9 +41,9 @@ var initFile = sync.OnceValues(func() (*os.File, error) {
 	return f, nil
 })
 
-// startInit starts the program of the first process, as os.StartProcess does, in a control group; in our own if g is nil.
-// The program is executed by the number of its descriptor in the new process, where it is the last file: other
-// numbers may refer to other files by then.
+// startInit starts the program of the first process like os.StartProcess, in a control group, or in our own if g is
+// nil. The program is executed by the number of its descriptor in the new process, where it is the last file. Our own
+// number would not do, because it may refer to another file there.
 func startInit(g *confine.Cgroup, argument string, attr *os.ProcAttr) (*os.Process, error) {
 	program, err := initFile()
 	if err != nil {

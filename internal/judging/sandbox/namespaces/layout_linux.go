@@ -14,7 +14,7 @@ import (
 	"guild/internal/judging/sandbox/namespaces/plan"
 )
 
-// makePlan makes the plan for the first process.
+// makePlan creates the plan for the first process.
 func (r *coldRun) makePlan() error {
 	p := world(cmp.Or(r.runner.Rootfs, "/"), r.spec.Network)
 	r.plan = p
@@ -67,7 +67,7 @@ func (r *coldRun) makePlan() error {
 	return nil
 }
 
-// openRootfs opens the directories of Rootfs for a first process that has another user id than we have, and may have no
+// openRootfs opens the directories of Rootfs for a first process whose user id differs from ours, and which may have no
 // permission to open them itself.
 func (r *Runner) openRootfs(p *plan.Plan, who *ids, t *trees) error {
 	if r.Rootfs == "" || !who.ranged {
@@ -89,8 +89,8 @@ func (r *Runner) openRootfs(p *plan.Plan, who *ids, t *trees) error {
 	return nil
 }
 
-// frozen returns the directories that are made read-only once the copies are in them: those of the read-only copies, and
-// Judge as a whole unless a writable copy is in it.
+// frozen returns the directories that become read-only after the copies were unpacked: those of the read-only copies,
+// and Judge as a whole unless it contains a writable copy.
 func frozen(copies []sandbox.Copy) []string {
 	var at []string
 	judge := true
@@ -114,8 +114,8 @@ func frozen(copies []sandbox.Copy) []string {
 // abiOfSignals is the first version of Landlock's interface that confines signals.
 const abiOfSignals = 6
 
-// landlockVersion returns the version of Landlock's interface. It is 0 without Landlock, and for the first version, under
-// which no file can be moved to another directory.
+// landlockVersion returns the version of Landlock's interface. It returns 0 without Landlock, and also for version 1,
+// under which no file can be moved to another directory.
 var landlockVersion = sync.OnceValue(func() int {
 	const canMove = 2
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)

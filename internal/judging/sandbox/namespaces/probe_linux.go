@@ -44,7 +44,7 @@ func (r *Runner) Probe(ctx context.Context) sandbox.Caps {
 	return c
 }
 
-// gaps returns the shortcomings on this machine, for people and for programs.
+// gaps returns the gaps on this machine, for people and for programs.
 func (r *Runner) gaps() (gaps []string, lacks []sandbox.Feature) {
 	if r.noProc.Load() {
 		gaps = append(gaps, "this machine refuses a new /proc, so runs have none; in docker, add --security-opt systempaths=unconfined")
@@ -76,7 +76,7 @@ func (r *Runner) gaps() (gaps []string, lacks []sandbox.Feature) {
 	return gaps, lacks
 }
 
-// explain returns why no sandbox could be built on a machine, and what a person can do about it, in one line.
+// explain returns the reason why no sandbox could be built on a machine, and a remedy, each in one line.
 func explain(err error, m confine.Machine) (reason, remedy string) {
 	reason = strings.TrimPrefix(err.Error(), "sandbox: ")
 	_, building := errors.AsType[*setupError](err) // the namespaces were created

@@ -24,7 +24,7 @@ type process struct {
 const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
-// processConfig is what a first process is started with.
+// processConfig configures the start of a first process.
 type processConfig struct {
 	plan    *plan.Plan
 	who     *ids
@@ -35,7 +35,8 @@ type processConfig struct {
 	group   *confine.Cgroup // may be nil
 }
 
-// begin starts a first process. It is in its control group from the start.
+// begin starts a first process. It is in its control group from the start, so no process of the run is ever without
+// limits.
 func begin(c processConfig) (*process, error) {
 	encoded, err := memory("plan", c.plan.Encode())
 	if err != nil {
@@ -66,7 +67,7 @@ func begin(c processConfig) (*process, error) {
 	return &process{os: p, pidfd: os.NewFile(uintptr(pidfd), "pidfd"), control: control}, nil
 }
 
-// receive waits for the next message and the file that comes with it, which may be nil. The error is io.EOF when the
+// receive waits for the next message and the file that comes with it, which may be nil. The error is io.EOF if the
 // process has ended.
 func (p *process) receive() (*plan.Message, *os.File, error) {
 	text, extra := make([]byte, plan.MaxMessage), make([]byte, unix.CmsgSpace(4))
@@ -99,7 +100,7 @@ func (p *process) kill() {
 		return // wait has closed the pidfd
 	}
 	raw.Control(func(fd uintptr) { // wait cannot close it meanwhile
-		unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) // fails if it has ended already
+		unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) // fails if it has already ended
 	})
 }
 
@@ -111,7 +112,7 @@ func (p *process) wait() *os.ProcessState {
 	return state
 }
 
-// setupError is why a first process could not prepare the run.
+// setupError is the reason why a first process could not prepare the run.
 type setupError struct {
 	what  string
 	errno unix.Errno

@@ -12,7 +12,8 @@ import (
 	"guild/internal/judging/sandbox/confine"
 )
 
-// result returns how the run ended. All of its processes have ended. killed is the limit that it was killed for, if any.
+// result returns the result of the run. All of its processes have ended. killed is the limit that it was killed for, if
+// any.
 func (r *coldRun) result(killed string) (sandbox.Result, error) {
 	if r.collected != nil && killed == "" && r.last != nil {
 		return sandbox.Result{}, r.collected
@@ -23,7 +24,7 @@ func (r *coldRun) result(killed string) (sandbox.Result, error) {
 	res := sandbox.Result{Killed: cmp.Or(killed, r.watch.Exceeded()), Cut: r.flood.Cut(), Usage: r.watch.Usage()}
 	var status unix.WaitStatus
 	full := false
-	if r.last != nil { // the first process has seen at least this
+	if r.last != nil { // the first process measured at least this
 		status, full = unix.WaitStatus(r.last.Status), r.last.Full
 		res.Usage.CPUMs = max(res.Usage.CPUMs, r.last.CPU/1000)
 		res.Usage.MemoryPeak = max(res.Usage.MemoryPeak, r.last.Memory)
@@ -32,7 +33,7 @@ func (r *coldRun) result(killed string) (sandbox.Result, error) {
 	if r.supervisor != nil {
 		res.Usage.Refused = r.supervisor.Refused()
 	}
-	// The disk may have been filled between two looks at it.
+	// The disk may have been filled between two polls.
 	if res.Killed == "" && (full || confine.Filled(res.Usage.DiskPeak, r.spec.Limits)) {
 		res.Killed = sandbox.KilledDisk
 	}
@@ -55,7 +56,8 @@ func (r *coldRun) result(killed string) (sandbox.Result, error) {
 	return res, nil
 }
 
-// breaches returns what the supervisor saw, and what the network counted if the supervisor saw no attempt to reach it.
+// breaches returns the breaches that the supervisor saw and, if it saw no attempt to reach the network, those that the
+// network counters show.
 func (r *coldRun) breaches() []guild.Breach {
 	var found []guild.Breach
 	if r.supervisor != nil {

@@ -10,8 +10,8 @@ import (
 	"os"
 )
 
-// hashTree returns the hash of a directory: of the names, kinds, permissions, contents and link targets in it, in order.
-// Owners and times are not part of it, because no run sees them.
+// hashTree returns the hash of a directory: of the names, kinds, permissions, contents and link targets in it, in
+// order. It omits owners and times, because no run sees them.
 func hashTree(dir string) (string, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -29,7 +29,7 @@ func hashTree(dir string) (string, error) {
 			return err
 		}
 		size := info.Size()
-		if !info.Mode().IsRegular() { // the file system chooses the size of anything else
+		if !info.Mode().IsRegular() { // the size of anything else depends on the file system
 			size = 0
 		}
 		fmt.Fprintf(w, "%q %o %d\n", name, info.Mode(), size)

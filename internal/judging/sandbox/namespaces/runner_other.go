@@ -30,5 +30,5 @@ func (r *Runner) Run(ctx context.Context, _ sandbox.Spec, streams sandbox.IO) (s
 	return sandbox.Refuse(r.Probe(ctx), streams)
 }
 
-// Close has nothing to end.
+// Close does nothing.
 func (r *Runner) Close() error { return nil }

@@ -11,9 +11,9 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// streams are the pipes and sockets of a run.
+// streams holds the pipes and sockets of a run.
 type streams struct {
-	inside []*os.File // the run's ends, to be closed here once it has started
+	inside []*os.File // the run's ends, closed here once it has started
 	stdio  [3]*os.File
 	passed []*os.File // the command's descriptors from 3 on
 	own    []*os.File // the first process's further descriptors
@@ -22,7 +22,7 @@ type streams struct {
 	fed           chan struct{} // closed when the caller's input has been copied; nil if there is none
 }
 
-// out makes a pipe that the run writes to, and copies it to w until the last writer has closed it.
+// out creates a pipe that the run writes to, and copies it to w until the last writer has closed it.
 func (r *coldRun) out(w io.Writer) (*os.File, error) {
 	ours, theirs, err := os.Pipe()
 	if err != nil {
@@ -33,13 +33,13 @@ func (r *coldRun) out(w io.Writer) (*os.File, error) {
 	r.pump.Go(func() {
 		defer ours.Close()
 		if _, err := io.Copy(kept, ours); err != nil {
-			io.Copy(io.Discard, ours) // a caller's writer that fails does not block the run
+			io.Copy(io.Discard, ours) // a failing writer of the caller must not block the run
 		}
 	})
 	return theirs, nil
 }
 
-// in makes a pipe that the run reads from.
+// in creates a pipe that the run reads from.
 func (r *coldRun) in() (ours, theirs *os.File, err error) {
 	theirs, ours, err = os.Pipe()
 	if err == nil {
@@ -48,7 +48,7 @@ func (r *coldRun) in() (ours, theirs *os.File, err error) {
 	return ours, theirs, err
 }
 
-// open makes all pipes, those of the first process in the order of the plan.
+// open creates all pipes, those of the first process in the order of the plan.
 func (r *coldRun) open() error {
 	e := &r.ends
 	var err error
@@ -92,8 +92,8 @@ func (r *coldRun) open() error {
 	return nil
 }
 
-// sendCopies writes header and then the run's copies to a pipe, and closes it. That the first process ends before it has
-// read them is no error.
+// sendCopies writes header and then the run's copies to a pipe, and closes it. It is not an error if the first process
+// ends before it has read them.
 func (r *coldRun) sendCopies(to *os.File, header []byte) {
 	r.pump.Go(func() {
 		defer to.Close()
@@ -121,8 +121,8 @@ func (r *coldRun) copyStdin() {
 	}()
 }
 
-// stdinPatience is how long stopStdin waits for a blocked Read of the caller's input, such as a terminal. Then the
-// goroutine is left behind, and ends with that Read.
+// stdinPatience limits the time that stopStdin waits for a blocked Read of the caller's input, such as a terminal.
+// After that, the goroutine remains and ends with that Read.
 const stdinPatience = 100 * time.Millisecond
 
 // stopStdin ends copyStdin.
@@ -144,7 +144,7 @@ func (r *coldRun) stopStdin() {
 	}
 }
 
-// close closes every end that is still open. The goroutines that read the run's output end then.
+// close closes all ends that are still open. Then the goroutines that read the run's output end.
 func (e *streams) close() {
 	closeAll(e.inside)
 	if e.stdin != nil {

@@ -11,15 +11,15 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// trees are mounts that root opens for a run. The first process has no permission to open them itself.
+// trees holds mounts that root opens for a run, because the first process has no permission to open them itself.
 type trees struct {
 	files    []*os.File
-	users    map[uint32]*os.File // user namespaces that map a user of the host to the run's user, by the host's user
+	users    map[uint32]*os.File // by the host's user: user namespaces that map it to the run's user
 	warnings []string
 }
 
-// openMount opens a mount and returns its position among the files, from 1. On the host the run's user acts as the owner
-// of the directory.
+// openMount opens a mount and returns its position among the files, from 1. The run's user acts on the host as the
+// owner of the directory.
 func (t *trees) openMount(m sandbox.Mount, who *ids) (position int, err error) {
 	fd, err := openTree(m.Host, attributes(m.Writable))
 	if err != nil {
@@ -78,7 +78,7 @@ func openTree(path string, attributes uint64) (int, error) {
 	return fd, nil
 }
 
-// mapped returns a user namespace that maps a user and group of the host to the run's.
+// mapped returns a user namespace that maps a user and group of the host to those of the run.
 func (t *trees) mapped(uid, gid uint32, who *ids) (*os.File, error) {
 	if f := t.users[uid]; f != nil {
 		return f, nil
@@ -96,7 +96,8 @@ func (t *trees) mapped(uid, gid uint32, who *ids) (*os.File, error) {
 	return f, nil
 }
 
-// userNamespace makes a user namespace. A process has to be started for that, which has ended when it returns.
+// userNamespace creates a user namespace. The kernel creates one only for a process, so it starts one, which has ended
+// when the function returns.
 func userNamespace(user, group syscall.SysProcIDMap) (*os.File, error) {
 	in, hold, err := os.Pipe()
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"guild/internal/judging/sandbox/namespaces/plan"
 )
 
-// world returns a plan for what every run sees of a root directory, "/" for the host's: its programs and libraries, a part
-// of its /etc, and some devices of the host. The caller adds the command, its mounts and the scratch file system.
+// world returns a plan with the files that every run sees of a root directory, "/" for the host's: programs and
+// libraries, a part of /etc, and some devices of the host. The caller adds the command, its mounts and the scratch file
+// system.
 func world(root string, network bool) *plan.Plan {
 	p := &plan.Plan{Hostname: "box", Loopback: !network, Terminal: true, User: sandbox.User}
 	p.Dirs = []string{"/proc", "/usr"}
