@@ -1,11 +1,11 @@
-// Package analysis reads delivered code without running it, and measures how much of it the tests reach: pylint,
-// mypy, bandit, patterns of its own, and coverage. Every tool runs in a sandbox, because a linter's plugins
-// and configuration are code too, and a parser that reads a stranger's file may have holes. Findings lower a score; they
-// never decide one alone.
+// Package analysis reads delivered code without running it, and measures how much of it the tests reach: pylint, mypy,
+// bandit, patterns of its own, and coverage. Every tool runs in a sandbox, because a linter's plugins and configuration
+// are code too, and a parser that reads a stranger's file may have vulnerabilities. Findings lower a score; they never
+// decide one alone.
 //
-// Only delivered Python files are read. Delivered configuration files and comments that silence a check are ignored, and
-// no tool loads a delivered module. Coverage is the exception: it runs the customer's tests beside the delivery, in a
-// sandbox of its own, so the delivery may forge its numbers. They earn an annotation, and nothing else.
+// Only delivered Python files are read. Delivered configuration files and comments that silence a check are ignored,
+// and no tool loads a delivered module. Coverage is the exception: it runs the customer's tests beside the delivery, in
+// its own sandbox, so the delivery may forge its numbers. They earn an annotation, and nothing else.
 package analysis
 
 import (
@@ -31,46 +31,46 @@ const (
 	Coverage = "coverage"
 )
 
-// Bounds of an analysis.
+// Limits of an analysis.
 const (
 	defaultTime = 2 * time.Minute
-	spare       = 10 * time.Second // for coverage beside what the tests took
-	atOnce      = 2                // tools that run at one time
+	spare       = 10 * time.Second // for coverage, in addition to a multiple of the tests' duration
+	atOnce      = 2                // tools that run concurrently
 	shown       = 50               // findings in a verdict; the report has all
 )
 
-// Analyst runs the tools. The zero value of every field but Runner works. It must not be copied after its first use.
+// Analyst runs the tools. Only Runner is required. It must not be copied after its first use.
 type Analyst struct {
 	Runner sandbox.Runner
 
-	Python string        // the real interpreter, no shim; /usr/bin/python3 if empty
+	Python string        // the real interpreter, not a wrapper script; /usr/bin/python3 if empty
 	Time   time.Duration // for all tools together; two minutes if zero
-	Cache  string        // a directory for what makes mypy faster; nothing is kept if empty
+	Cache  string        // directory for mypy's cache; no cache if empty
 
 	learning sync.Mutex // held while Cache is filled
-	gaveUp   bool       // filling it failed and is not tried again; guarded by learning
+	gaveUp   bool       // filling it failed and is not retried; guarded by learning
 }
 
 // Subject is a delivery to be analysed.
 type Subject struct {
 	Bundle   string   // directory of the unpacked request bundle
 	Delivery string   // directory of the unpacked delivery; hostile
-	Scripts  []string // what pytest runs, as "tests/test_x.py"; coverage is not measured if empty
+	Scripts  []string // scripts for pytest, as "tests/test_x.py"; if empty, coverage is not measured
 
-	Took time.Duration // how long the tests took; coverage may take a multiple of it
+	Took time.Duration // duration of the tests; coverage may take a multiple of it
 }
 
-// Report holds what the tools found.
+// Report holds the findings of the tools.
 type Report struct {
 	Quality  *guild.Quality    `json:"quality,omitempty"`  // nil if there is nothing to read
-	Tools    []guild.Tool      `json:"tools,omitempty"`    // that answered
+	Tools    []guild.Tool      `json:"tools,omitempty"`    // tools that answered
 	Reason   string            `json:"reason,omitempty"`   // why there is no grade
 	Unknown  map[string]string `json:"unknown,omitempty"`  // tool → why it has no answer
-	Findings []guild.Notice    `json:"findings,omitempty"` // all of them; Quality has the worst
+	Findings []guild.Notice    `json:"findings,omitempty"` // all findings; Quality has the worst
 	Usage    guild.Usage       `json:"usage"`              // of all tools
 }
 
-// Analyse lets every tool read the delivery. A tool that is not installed, fails or takes too long leaves its part
+// Analyse runs every tool on the delivery. A tool that is not installed, fails or takes too long leaves its part
 // unknown; the only error is that of ctx.
 func (a *Analyst) Analyse(ctx context.Context, s Subject) (Report, error) {
 	files, err := survey(s.Delivery)
@@ -92,14 +92,14 @@ func (a *Analyst) Analyse(ctx context.Context, s Subject) (Report, error) {
 			return nil
 		})
 	}
-	_ = crew.Wait() // no job has an error, only an answer
+	_ = crew.Wait() // jobs return no errors, only answers
 	if err := ctx.Err(); err != nil {
 		return Report{}, fmt.Errorf("analysis: %w", err)
 	}
 	return combine(jobs, answers), nil
 }
 
-// jobs returns the tools to run, with what each is to do.
+// jobs returns the tools to run, with their tasks.
 func (a *Analyst) jobs(s Subject, f files) []job {
 	order := order{Files: f.inside()}
 	list := []job{
@@ -119,7 +119,7 @@ func (a *Analyst) jobs(s Subject, f files) []job {
 	return append(list, job{tool: Coverage, source: coverageSource, order: order, bundle: s.Bundle, most: 5*s.Took + spare})
 }
 
-// combine makes one report of the answers.
+// combine makes one report from the answers.
 func combine(jobs []job, answers []answer) Report {
 	r := Report{Quality: new(guild.Quality), Unknown: map[string]string{}}
 	for i, j := range jobs {
@@ -137,7 +137,7 @@ func combine(jobs []job, answers []answer) Report {
 	if !r.Quality.Linted {
 		r.Reason = "pylint: " + cmp.Or(r.Unknown[Pylint], "no statement to grade")
 	}
-	slices.SortStableFunc(r.Findings, func(a, b guild.Notice) int { // what lowers the score first, then the severe
+	slices.SortStableFunc(r.Findings, func(a, b guild.Notice) int { // first what lowers the score, then by severity
 		return cmp.Or(
 			cmp.Compare(rank(a.Tool), rank(b.Tool)),
 			cmp.Compare(slices.Index(severities(), a.Severity), slices.Index(severities(), b.Severity)),
@@ -151,7 +151,7 @@ func combine(jobs []job, answers []answer) Report {
 // take adds a tool's answer to the report.
 func (r *Report) take(tool string, a answer) {
 	q := r.Quality
-	if tool != Coverage { // the delivery may forge what coverage says
+	if tool != Coverage { // the delivery may forge coverage's findings
 		for _, n := range a.Findings {
 			n.Tool = tool
 			r.Findings = append(r.Findings, n)
@@ -168,7 +168,7 @@ func (r *Report) take(tool string, a answer) {
 	}
 }
 
-// part returns some of all as a score, 1 if there are none.
+// part returns some/all as a score, or 1 if all is 0.
 func part(some, all int64) guild.Score {
 	if all <= 0 {
 		return guild.Micro
@@ -176,7 +176,7 @@ func part(some, all int64) guild.Score {
 	return guild.Score(some * guild.Micro / all)
 }
 
-// rank is 0 for the tools whose findings lower the quality, 1 for the others.
+// rank returns 0 for the tools whose findings lower the quality, and 1 for the others.
 func rank(tool string) int {
 	if tool == Bandit || tool == Patterns {
 		return 0
@@ -184,5 +184,5 @@ func rank(tool string) int {
 	return 1
 }
 
-// severities returns those that a finding may have, the worst first.
+// severities returns the severities of findings, the worst first.
 func severities() []string { return []string{"high", "medium", "low"} }

@@ -14,7 +14,7 @@ import (
 	"guild/internal/judging/sandbox/tiers"
 )
 
-// analyst runs the tools in the best sandbox there is.
+// analyst returns an analyst with the best sandbox on this machine.
 func analyst(t testing.TB) *Analyst {
 	t.Helper()
 	runner, _, err := tiers.Best(t.Context())
@@ -24,7 +24,7 @@ func analyst(t testing.TB) *Analyst {
 	return &Analyst{Runner: runner}
 }
 
-// lay writes files below dir.
+// lay writes files below dir, and returns dir.
 func lay(t testing.TB, dir string, files map[string]string) string {
 	t.Helper()
 	for name, text := range files {
@@ -39,7 +39,7 @@ func lay(t testing.TB, dir string, files map[string]string) string {
 	return dir
 }
 
-// delivery makes an unpacked delivery of some artifacts.
+// delivery creates an unpacked delivery of some artifacts.
 func delivery(t testing.TB, artifacts map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,7 +47,7 @@ func delivery(t testing.TB, artifacts map[string]string) string {
 	return dir
 }
 
-// analysed expects no error.
+// analysed analyses a delivery and expects no error.
 func analysed(t *testing.T, s Subject) Report {
 	t.Helper()
 	r, err := analyst(t).Analyse(t.Context(), s)
@@ -57,7 +57,7 @@ func analysed(t *testing.T, s Subject) Report {
 	return r
 }
 
-// told is what one tool says of some artifacts.
+// told returns the answer of one tool about some artifacts.
 func told(t *testing.T, tool string, artifacts map[string]string) answer {
 	t.Helper()
 	a, s := analyst(t), Subject{Delivery: delivery(t, artifacts)}
@@ -69,7 +69,7 @@ func told(t *testing.T, tool string, artifacts map[string]string) answer {
 	return a.ask(t.Context(), jobs[slices.IndexFunc(jobs, func(j job) bool { return j.tool == tool })], f)
 }
 
-// codes are what a tool found, as "file code".
+// codes returns the findings of a tool, as "file code".
 func codes(a answer) []string {
 	var list []string
 	for _, n := range a.Findings {
@@ -146,7 +146,7 @@ func TestDangerousCode(t *testing.T) {
 	}
 }
 
-// poor is code that pylint does not like.
+// poor is code with many pylint findings.
 const poor = "import os\nimport sys\ndef F(a,b):\n  x = 1\n  return a\nclass c: pass\n"
 
 func TestDeliveredConfigurationIgnored(t *testing.T) {
@@ -261,7 +261,7 @@ func TestFindingOrder(t *testing.T) {
 	}
 }
 
-// failing is a machine on which no sandbox works.
+// failing is a runner on a machine without a working sandbox.
 type failing struct{ sandbox.Runner }
 
 func (failing) Run(context.Context, sandbox.Spec, sandbox.IO) (sandbox.Result, error) {

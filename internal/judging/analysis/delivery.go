@@ -13,20 +13,20 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// Bounds of what is read.
+// Limits on what is read.
 const (
 	maxEntries = 20_000  // files and directories of a delivery
 	maxFiles   = 200     // Python files
 	maxSource  = 4 << 20 // bytes of Python
 )
 
-// files lists what a delivery lays over the workspace.
+// files lists the files that a delivery puts into the workspace.
 type files struct {
-	dirs   []string // the later over the earlier
+	dirs   []string // a later one replaces files of an earlier one
 	python []string // Python files, relative to the workspace
 }
 
-// survey finds the Python files. artifacts/files/x.py means the same as artifacts/x.py.
+// survey lists the Python files. artifacts/files/x.py is the same file as artifacts/x.py.
 func survey(delivery string) (files, error) {
 	delivery, err := filepath.Abs(delivery)
 	if err != nil {
@@ -61,7 +61,7 @@ func survey(delivery string) (files, error) {
 	return f, nil
 }
 
-// walk visits the regular files of a hostile tree. Anything but files and directories is an error.
+// walk calls visit for the regular files of a hostile tree. Anything except files and directories is an error.
 func walk(dir string, visit func(name string, info fs.FileInfo)) error {
 	n := 0
 	return filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -99,7 +99,7 @@ func (f files) inside() []string {
 	return places
 }
 
-// copies lays out the Python files and nothing else, so that no file configures a tool.
+// copies returns copies of the Python files only, so that no delivered file can configure a tool.
 func (f files) copies() []sandbox.Copy {
 	wanted := map[string]bool{}
 	for _, name := range f.python {
@@ -117,8 +117,8 @@ func (f files) copies() []sandbox.Copy {
 	return list
 }
 
-// workspace lays out what a judged run sees: the bundle's files, the delivery over them, and the tests without the hidden
-// ones, which a delivery must never read.
+// workspace returns the copies for a judged run: the bundle's files, the delivery over them, and the tests without the
+// hidden ones, which a delivery must never read.
 func (f files) workspace(bundle string) []sandbox.Copy {
 	var list []sandbox.Copy
 	for _, place := range []struct{ dir, inside string }{{"files", sandbox.Workspace}, {"tests", sandbox.Judge + "/tests"}} {

@@ -14,16 +14,17 @@ import (
 // keptInside is the directory of the cache in a run.
 const keptInside = sandbox.Judge + "/kept"
 
-// maxKept bounds the cache, in bytes.
+// maxKept limits the size of the cache, in bytes.
 const maxKept = 32 << 20
 
-// kept returns the directory of mypy's cache of the library, which takes it a second to make. It comes from a run
-// without a delivery, and a run with one sees a read-only copy, so that no delivery can change it.
+// kept returns the directory of mypy's cache of the standard library, which takes a second to create. The cache is
+// created in a run without a delivery, and runs with one get a read-only copy. So no delivery can change it.
 func (a *Analyst) kept() string { return filepath.Join(a.Cache, "mypy") }
 
 func (a *Analyst) keptFile() string { return filepath.Join(a.kept(), "cache") }
 
-// useCache tells mypy where its cache is, and has it made first if there is none. Without it mypy does the same, slowly.
+// useCache tells mypy where its cache is, and first creates it if there is none. Without a cache mypy gives the same
+// results, slowly.
 func (a *Analyst) useCache(ctx context.Context, j *job) {
 	if a.Cache == "" {
 		return
@@ -39,7 +40,7 @@ func (a *Analyst) useCache(ctx context.Context, j *job) {
 	j.order.Kept = keptInside + "/cache"
 }
 
-// learn has mypy make the cache.
+// learn lets mypy create the cache.
 func (a *Analyst) learn(ctx context.Context, j job) error {
 	j.order = order{Learn: true}
 	spec := a.spec(j)
@@ -54,7 +55,7 @@ func (a *Analyst) learn(ctx context.Context, j job) error {
 	return durable.WriteBytes(a.keptFile(), raw)
 }
 
-// dropCache removes a cache that is of no use any more, so that the next analysis makes it anew.
+// dropCache removes a cache that has become invalid, so that the next analysis creates a new one.
 func (a *Analyst) dropCache() {
 	a.learning.Lock()
 	defer a.learning.Unlock()

@@ -16,7 +16,7 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// The tools' own sources: reading.py is put before each of the others.
+// The tools' own sources. reading.py is prepended to each of the others.
 var (
 	//go:embed tools/reading.py
 	readingSource string
@@ -32,27 +32,27 @@ var (
 	coverageSource string
 )
 
-// job is one tool and what it is to read.
+// job is one tool with its task.
 type job struct {
 	tool   string
 	source string
 	order  order
-	bundle string // directory of the bundle whose files and tests are laid out too; empty if none are
+	bundle string // directory of the bundle whose files and tests are copied too; "" for none
 
-	most time.Duration // limit; that of all tools together if zero
+	most time.Duration // limit; zero means that of all tools together
 }
 
-// order tells a tool, on standard input, what to do.
+// order is a tool's task, passed on standard input.
 type order struct {
-	Files   []string `json:"files"`             // places in the sandbox
-	Root    string   `json:"root,omitempty"`    // of the tests
+	Files   []string `json:"files"`             // paths in the sandbox
+	Root    string   `json:"root,omitempty"`    // directory of the tests
 	Scripts []string `json:"scripts,omitempty"` // for pytest
 	Path    []string `json:"path,omitempty"`    // appended to sys.path
-	Learn   bool     `json:"learn,omitempty"`   // only make the cache for other runs
-	Kept    string   `json:"kept,omitempty"`    // where the cache is
+	Learn   bool     `json:"learn,omitempty"`   // only create the cache for later runs
+	Kept    string   `json:"kept,omitempty"`    // path of the cache
 }
 
-// ask runs one tool in a sandbox of its own.
+// ask runs one tool in its own sandbox.
 func (a *Analyst) ask(ctx context.Context, j job, f files) answer {
 	if j.tool == Mypy {
 		a.useCache(ctx, &j)
@@ -74,7 +74,7 @@ func (a *Analyst) ask(ctx context.Context, j job, f files) answer {
 	return got
 }
 
-// spec returns the run of a tool without the files that it reads.
+// spec returns the sandbox of a tool, without the files that it reads.
 func (a *Analyst) spec(j job) sandbox.Spec {
 	s := sandbox.Spec{
 		Argv:    []string{cmp.Or(a.Python, "/usr/bin/python3"), "-I", "-B"},
@@ -94,7 +94,7 @@ func (a *Analyst) spec(j job) sandbox.Spec {
 	return s
 }
 
-// run runs a tool and returns its answer, or why there is none.
+// run runs a tool and returns its answer, or the reason why there is none.
 func (a *Analyst) run(ctx context.Context, s sandbox.Spec, o order) (raw []byte, used guild.Usage, failed string) {
 	stdin, err := json.Marshal(o)
 	if err != nil {
@@ -117,36 +117,36 @@ func (a *Analyst) run(ctx context.Context, s sandbox.Spec, o order) (raw []byte,
 // brief shortens and cleans a reason, which strangers may have written.
 func brief(s string) string { return guild.Cut(guild.Clean(s), maxText) }
 
-// Bounds of an answer.
+// Limits of an answer.
 const (
 	maxText     = 300
 	maxCode     = 40
 	maxFindings = 200
-	maxCount    = 1_000_000_000 // of lines, branches, complaints
+	maxCount    = 1_000_000_000 // of lines, branches and findings
 	maxGrade    = 10_000
 )
 
-// answer is a tool's answer, as far as it is believed.
+// answer is a tool's answer. Only checked values are kept in it.
 type answer struct {
 	Version  string         `json:"version"`
-	Absent   bool           `json:"absent"` // it is not installed
+	Absent   bool           `json:"absent"` // the tool is not installed
 	Failed   string         `json:"failed"` // why it could not read the files
-	Stale    bool           `json:"stale"`  // the cache is of no use any more
-	Count    int            `json:"count"`  // of all findings
+	Stale    bool           `json:"stale"`  // the cache is invalid
+	Count    int            `json:"count"`  // number of all findings
 	Findings []guild.Notice `json:"findings"`
 
-	Grade      int64 `json:"grade"` // pylint's, in thousandths
+	Grade      int64 `json:"grade"` // pylint's grade, in thousandths
 	Statements int64 `json:"statements"`
 
 	Covered  int64 `json:"covered"`  // statements that ran
-	Branches int64 `json:"branches"` // in all
+	Branches int64 `json:"branches"` // all branches
 	Taken    int64 `json:"taken"`    // branches that ran
 
-	unknown string // why nothing is known
+	unknown string // the reason if the answer is unknown
 	usage   guild.Usage
 }
 
-// read reads an answer that came out of a sandbox, and may be forged: numbers out of bounds make the whole answer
+// read parses an answer from a sandbox, which may be forged. A number outside its limits makes the whole answer
 // unknown, and findings in files that were not delivered are dropped.
 func read(raw []byte, delivered []string) answer {
 	var a answer
@@ -177,7 +177,7 @@ func read(raw []byte, delivered []string) answer {
 	return a
 }
 
-// plausible reports whether the numbers are within bounds.
+// plausible reports whether the numbers are within their limits.
 func (a answer) plausible() bool {
 	within := func(n, most int64) bool { return 0 <= n && n <= most }
 	return a.Version != "" && within(a.Grade, maxGrade) && within(int64(a.Count), maxCount) && within(a.Statements, maxCount) &&

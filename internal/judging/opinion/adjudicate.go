@@ -9,11 +9,11 @@ import (
 	"guild/oa"
 )
 
-// ErrNoJudge is the error of adjudication by judge_model without a judge.
+// ErrNoJudge is the error of an adjudication by judge_model if no judge is configured.
 var ErrNoJudge = errors.New("no judge configured")
 
-// Adjudicate decides a question as its job asks for. Only judge_model asks the judge, which may be nil otherwise. For
-// merge it also returns one result made of all.
+// Adjudicate decides a question by the method that its job asks for. judge is used only for judge_model, and may
+// otherwise be nil. For merge, it also returns the merged result.
 func Adjudicate(ctx context.Context, adjudication oa.Adjudication, q Question, judge Opinion) (Choice, json.RawMessage, error) {
 	switch adjudication {
 	case oa.NoAdjudication:

@@ -11,7 +11,7 @@ import (
 	"guild/oa"
 )
 
-// asks makes a question of texts.
+// asks returns a question about texts.
 func asks(task, request string, results ...string) Question {
 	q := Question{Task: task, Request: json.RawMessage(request)}
 	for _, r := range results {

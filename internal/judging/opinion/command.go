@@ -15,14 +15,14 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// Command asks a program. It gets one comparison as JSON on standard input, {"task", "request", "a", "b"}, all
-// strings, and writes {"choice": "A" | "B" | "tie", "reason": "..."} to standard output.
+// Command asks a program. The program receives one comparison as JSON on standard input, {"task", "request", "a", "b"},
+// all strings, and writes {"choice": "A" | "B" | "tie", "reason": "..."} to standard output.
 type Command struct {
 	Argv []string
 	Env  []string // "NAME=value"; complete: nothing is inherited
 
-	// Runner runs the command in a sandbox. It is nil for a trusted command of the owner's, such as one that asks a
-	// model over the network.
+	// Runner runs the command in a sandbox. Nil is for a trusted command of the owner's, such as one that asks a model
+	// over the network.
 	Runner   sandbox.Runner
 	Patience time.Duration // for one answer; a minute if zero
 }
@@ -71,13 +71,13 @@ func (c Command) boxed(ctx context.Context, stdin []byte) ([]byte, error) {
 	}
 }
 
-// bare runs the owner's command, in a process group of its own that is killed as a whole.
+// bare runs the owner's command in its own process group, which is killed as a whole.
 func (c Command) bare(ctx context.Context, stdin []byte) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, cmp.Or(c.Patience, defaultPatience))
 	defer cancel()
 	var stdout bytes.Buffer
 	cmd := exec.CommandContext(limited, c.Argv[0], c.Argv[1:]...)
-	cmd.Env = append([]string{}, c.Env...) // not nil: that would inherit ours
+	cmd.Env = append([]string{}, c.Env...) // not nil, because nil would inherit our environment
 	cmd.Stdin, cmd.Stdout = bytes.NewReader(stdin), &limitedBuffer{&stdout}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	killGroup := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -86,7 +86,7 @@ func (c Command) bare(ctx context.Context, stdin []byte) ([]byte, error) {
 		return nil, fmt.Errorf("the command: %w", err)
 	}
 	err := cmd.Wait()
-	killGroup() // what it left running goes with it
+	killGroup() // kills processes that it left running
 	if limited.Err() != nil {
 		return nil, fmt.Errorf("the command: %w", limited.Err())
 	}
@@ -96,7 +96,7 @@ func (c Command) bare(ctx context.Context, stdin []byte) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
-// limitedBuffer refuses more than maxAnswer bytes.
+// limitedBuffer accepts at most maxAnswer bytes.
 type limitedBuffer struct{ kept *bytes.Buffer }
 
 func (b *limitedBuffer) Write(p []byte) (int, error) {

@@ -15,22 +15,22 @@ import (
 	"time"
 )
 
-// Bounds of a conversation.
+// Limits of a conversation.
 const (
 	defaultPatience = time.Minute
-	maxAnswer       = 256 << 10 // bytes of a response, envelope and all
+	maxAnswer       = 256 << 10 // bytes of a whole response
 )
 
-// Endpoint is an OpenAI-compatible API. The zero value of every field but URL works.
+// Endpoint is an OpenAI-compatible API. Only URL is required.
 type Endpoint struct {
-	URL string // its base, as "https://host/v1"
+	URL string // base URL, as "https://host/v1"
 	Key Key
 
-	Client   *http.Client  // one that follows no redirects if nil: a key goes where its owner sent it
+	Client   *http.Client  // nil means a client that follows no redirects, so that the key is sent only to the configured host
 	Patience time.Duration // for one answer; a minute if zero
 }
 
-// Check refuses an endpoint that cannot be asked, or that would carry the key in clear across a network.
+// Check returns an error if the endpoint is not usable, or the key would be sent unencrypted over a network.
 func (e Endpoint) Check() error {
 	u, err := url.Parse(e.URL)
 	switch {
@@ -50,11 +50,11 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// mostModels bounds the models that are tried for one question.
+// mostModels limits the models that are tried for one question.
 const mostModels = 4
 
-// Models returns the models to ask for a task, in turn: the named one or, where that is empty or Auto, those that prefer
-// returns (see Chat.Prefer), the best first and at most four. It is an error if there are none.
+// Models returns the models to try for a task, in order: the named one or, if that is empty or Auto, those that prefer
+// returns (see Chat.Prefer), at most four. It returns an error if there are none.
 func Models(named string, prefer func(task string) []string, task string) ([]string, error) {
 	if named != "" && named != Auto {
 		return []string{named}, nil
@@ -69,23 +69,23 @@ func Models(named string, prefer func(task string) []string, task string) ([]str
 	return models[:min(len(models), mostModels)], nil
 }
 
-// Prompt is one request to a model. User may hold what strangers wrote, and should hold it as JSON, which escapes <, >
-// and &, so that no marker of a model's own format survives.
+// Prompt is one request to a model. User may contain text of strangers. It should be JSON, which escapes <, > and &, so
+// that the text can contain no control marker of a model's own format.
 type Prompt struct {
 	Model     string
 	System    string // the instruction
 	User      string // the data
-	MaxTokens int    // of the answer
+	MaxTokens int    // limit of the answer
 }
 
 // Reply is the answer of a model.
 type Reply struct {
 	Text          string
-	Input, Output int64 // tokens, as the endpoint counts them; 0 if it does not
+	Input, Output int64 // tokens, as counted by the endpoint; 0 if it does not
 }
 
-// Complete asks for one answer that is a JSON object (POST /chat/completions). More than one choice, or one that was
-// cut, is no answer. That the text is JSON is for the caller to check.
+// Complete requests one answer that is a JSON object (POST /chat/completions). It returns an error if the response has
+// several choices or was cut. The caller must check that the text is JSON.
 func (e Endpoint) Complete(ctx context.Context, p Prompt) (Reply, error) {
 	raw, err := e.Post(ctx, "/chat/completions", map[string]any{
 		"model": p.Model, "temperature": 0, "max_tokens": p.MaxTokens, "stream": false,
@@ -124,7 +124,8 @@ func readCompletion(raw []byte) (Reply, error) {
 	return Reply{Text: r.Choices[0].Message.Content, Input: r.Usage.Prompt, Output: r.Usage.Completion}, nil
 }
 
-// Post sends body as JSON to a path below the endpoint's address and returns the response, at most most bytes of it.
+// Post sends body as JSON to a path below the endpoint's URL and returns the response. More than most bytes are an
+// error.
 func (e Endpoint) Post(ctx context.Context, path string, body any, most int) ([]byte, error) {
 	if err := e.Check(); err != nil {
 		return nil, err
@@ -166,20 +167,20 @@ func (e Endpoint) Post(ctx context.Context, path string, body any, most int) ([]
 	}
 }
 
-// EndpointError means that an endpoint did not answer. Its text is for the endpoint's owner: it may have the address and
-// what the endpoint wrote. Discreet is for others.
+// EndpointError means that an endpoint did not answer. Its text is for the endpoint's owner: it may contain the address
+// and the endpoint's text. Discreet returns a text for others.
 type EndpointError struct {
-	says  string // without either
+	says  string // without the address and the endpoint's text
 	cause error
 }
 
 // Error implements error.
 func (e *EndpointError) Error() string { return e.cause.Error() }
 
-// Unwrap returns what went wrong.
+// Unwrap returns the cause.
 func (e *EndpointError) Unwrap() error { return e.cause }
 
-// unreached says why a connection failed, without an address.
+// unreached returns why a connection failed, without the address.
 func unreached(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "the endpoint did not answer in time"
@@ -187,7 +188,7 @@ func unreached(err error) string {
 	return "the endpoint could not be reached"
 }
 
-// Discreet returns an error that a stranger may read: without an endpoint's address and what the endpoint wrote.
+// Discreet returns an error that a stranger may read: without an endpoint's address and text.
 func Discreet(err error) error {
 	if e, ok := errors.AsType[*EndpointError](err); ok {
 		return errors.New(e.says)

@@ -12,10 +12,10 @@ var ErrKey = errors.New("a key is not serialised")
 
 const redacted = "[key]"
 
-// Key is an endpoint's key, which cannot be printed, logged or serialised. The zero value is no key.
+// Key is an endpoint's key. It cannot be printed, logged or serialised. The zero value means no key.
 type Key struct{ reveal func() string }
 
-// NewKey hides a key; the empty text is no key.
+// NewKey returns a key; an empty text means no key.
 func NewKey(text string) Key {
 	if text == "" {
 		return Key{}
@@ -38,8 +38,8 @@ func (Key) Format(w fmt.State, _ rune) { io.WriteString(w, redacted) }
 // LogValue returns a placeholder.
 func (Key) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// MarshalJSON refuses.
+// MarshalJSON returns ErrKey.
 func (Key) MarshalJSON() ([]byte, error) { return nil, ErrKey }
 
-// MarshalText refuses.
+// MarshalText returns ErrKey.
 func (Key) MarshalText() ([]byte, error) { return nil, ErrKey }

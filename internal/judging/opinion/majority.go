@@ -10,15 +10,15 @@ import (
 	"guild/oa"
 )
 
-// Majority lets the results vote for themselves: those that agree are one party, and the party with more than half of
-// all results, and at least two, is chosen.
+// Majority chooses by the results alone: those that agree form a group, and a group with more than half of all results,
+// and at least two, is chosen.
 type Majority struct {
-	// Same reports whether two results agree. Nil compares the order of rankings, and of anything else the
-	// canonical JSON without the member provenance.
+	// Same reports whether two results agree. Nil compares the order of rankings, and for anything else the canonical JSON
+	// without the member provenance.
 	Same func(a, b json.RawMessage) bool
 }
 
-// Best implements Opinion. It asks nobody.
+// Best implements Opinion. It asks no model.
 func (m Majority) Best(ctx context.Context, q Question) (Choice, error) {
 	if err := q.Check(); err != nil {
 		return Choice{}, err
@@ -54,7 +54,7 @@ func (m Majority) Best(ctx context.Context, q Question) (Choice, error) {
 	return c, nil
 }
 
-// agree reports whether two results have the same contentHash. One that cannot be read agrees with none.
+// agree reports whether two results have the same contentHash. An unreadable result agrees with none.
 func agree(task string, a, b json.RawMessage) bool {
 	one, err := contentHash(task, a)
 	if err != nil {
@@ -77,6 +77,6 @@ func contentHash(task string, result json.RawMessage) (guild.Hash, error) {
 	if json.Unmarshal(result, &members) != nil {
 		return canon.Hash(result)
 	}
-	delete(members, "provenance") // who made it, and when
+	delete(members, "provenance") // differs between providers in any case
 	return canon.HashValue(members)
 }

@@ -13,16 +13,16 @@ import (
 	"guild/oa"
 )
 
-// maxMerged is how many entries of one list a merged result keeps.
+// maxMerged limits the entries of one list in a merged result.
 const maxMerged = 1000
 
-// ErrNoMerge is the error of merging results of another type than Merges knows.
+// ErrNoMerge is the error of merging results of a type that Merges does not accept.
 var ErrNoMerge = errors.New("results of this type cannot be merged")
 
 // Merges reports whether results of a job type can be merged.
 func Merges(task string) bool { return task == oa.RetrievalRerank || task == oa.CodeChunkAnalysis }
 
-// Merge makes one result of several. The choice lists those that were used: the ones that can be read.
+// Merge makes one result from several. The choice lists the results that were used, which are the readable ones.
 func Merge(q Question) (json.RawMessage, Choice, error) {
 	if err := q.Check(); err != nil {
 		return nil, Choice{}, err
@@ -48,15 +48,15 @@ func Merge(q Question) (json.RawMessage, Choice, error) {
 	return raw, c, err
 }
 
-// place is a place in a merged ranking.
+// place is an entry of a merged ranking.
 type place struct {
 	Rank  int         `json:"rank"`
 	ID    string      `json:"id"`
-	Score json.Number `json:"score"` // part of the possible points, to three digits
+	Score json.Number `json:"score"` // fraction of the possible points, with three digits
 }
 
-// mergeRankings is a Borda count: the first of k places is worth k points, the last one 1. A ranking with an id that is
-// not one of the request's candidates is left out. Ties are in the order of the ids.
+// mergeRankings computes a Borda count: the first of k places is worth k points, the last one 1. It omits a ranking
+// with an id that is not one of the request's candidates. Ties are ordered by id.
 func mergeRankings(q Question) (merged any, used []int) {
 	var request struct {
 		Candidates []struct {
@@ -108,8 +108,8 @@ type analysis struct {
 	Confidence json.Number       `json:"confidence"`
 }
 
-// mergeAnalyses keeps the first summary, the lowest confidence, and every entry of any, each once and at most as many as
-// the request wants.
+// mergeAnalyses returns the first summary, the lowest confidence, and the entries of all results without duplicates,
+// limited as the request asks.
 func mergeAnalyses(q Question) (merged any, used []int) {
 	var request struct {
 		Most struct {
@@ -118,7 +118,7 @@ func mergeAnalyses(q Question) (merged any, used []int) {
 			Probes  *int `json:"max_next_probes"`
 		} `json:"output_constraints"`
 	}
-	_ = json.Unmarshal(q.Request, &request) // another request sets no limits
+	_ = json.Unmarshal(q.Request, &request) // a request that cannot be read sets no limits
 	var sum analysis
 	lowest := 1.0
 	for i, result := range q.Results {
@@ -146,7 +146,7 @@ func mergeAnalyses(q Question) (merged any, used []int) {
 	return sum, used
 }
 
-// once drops repeated entries, and those beyond the number wanted.
+// once drops duplicate entries, and those beyond the wanted number.
 func once(entries []json.RawMessage, wanted *int) []json.RawMessage {
 	most := maxMerged
 	if wanted != nil {

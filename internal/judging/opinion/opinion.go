@@ -1,10 +1,10 @@
-// Package opinion compares what no test can decide: several results of a subjective job, by majority, by a
-// command, or by a model. It owns how opinions are asked and combined, and never what they are worth: whoever pays
-// on them sets a cap (guild.Verdict.MayPay).
+// Package opinion compares results that no test can decide: several results of a subjective job, by majority, by a
+// command, or by a model. It defines how opinions are asked and combined, but not what they are worth: a customer that
+// pays on them sets a cap (guild.Verdict.MayPay).
 //
-// Results are written by strangers who know that they are judged. They are data everywhere: quoted, bounded, never
-// part of an instruction, and whoever is asked can only answer A, B or tie. Every pair is asked in both orders, and
-// an answer that follows the place instead of the content counts for nothing.
+// Results are written by strangers who know that they are judged. They are treated as data everywhere: quoted, limited,
+// never part of an instruction; and the only answers are A, B and tie. Every pair is asked in both orders, and an
+// answer that depends on the order is discarded.
 package opinion
 
 import (
@@ -19,7 +19,7 @@ import (
 	"guild/oa"
 )
 
-// Bounds of a question.
+// Limits of a question.
 const (
 	maxResults = 10
 	maxResult  = 64 << 10  // bytes
@@ -31,11 +31,11 @@ const (
 type Question struct {
 	Task    string            // the job's type, as "oa.retrieval_rerank.v1"
 	Request json.RawMessage   // what was asked for
-	Results []json.RawMessage // what came; hostile
-	Model   string            // the model that the request asks for; ignored where it cannot be chosen
+	Results []json.RawMessage // the results; hostile
+	Model   string            // the model that the request asks for; ignored if it cannot be chosen
 }
 
-// Check refuses a question that is too large, and what is not JSON.
+// Check rejects a question that is too large or not JSON.
 func (q Question) Check() error {
 	switch {
 	case len(q.Results) == 0:
@@ -56,16 +56,16 @@ func (q Question) Check() error {
 // Choice is an answer to a Question.
 type Choice struct {
 	Best     []int    // indexes of the best results, or of those that agree, ascending; empty if undecided
-	Voters   int      // results that voted, or answers that were asked for
-	Agreeing int      // of those, with the choice
-	Models   []string // that answered
-	Reason   string   // in a few words; may be a stranger's
+	Voters   int      // results that voted, or answers that were requested
+	Agreeing int      // of those, the number that agree with the choice
+	Models   []string // models that answered
+	Reason   string   // short; a stranger may have written it
 }
 
 // Opinion chooses among results. Its methods may be called concurrently.
 type Opinion interface {
-	// Best chooses. An error means that there was no answer, or none that can be read: the same question may be
-	// asked again. An undecided Choice is no error.
+	// Best chooses. An error means that there was no readable answer; the same question may be asked again. An undecided
+	// Choice is not an error.
 	Best(ctx context.Context, q Question) (Choice, error)
 }
 
@@ -79,7 +79,7 @@ const (
 	Tie Side = "tie"
 )
 
-// other returns the same answer for the two results in the other order.
+// other returns the same answer for the two results in the opposite order.
 func (s Side) other() Side {
 	switch s {
 	case A:
@@ -91,13 +91,13 @@ func (s Side) other() Side {
 	}
 }
 
-// answer is all that a judge of two results may write.
+// answer is everything that a judge of two results may write.
 type answer struct {
 	Choice Side   `json:"choice"`
 	Reason string `json:"reason"`
 }
 
-// readAnswer reads an answer, and refuses anything around it.
+// readAnswer parses an answer, and rejects any text around it.
 func readAnswer(raw []byte) (answer, error) {
 	var a answer
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -115,10 +115,10 @@ func readAnswer(raw []byte) (answer, error) {
 	return a, nil
 }
 
-// brief shortens and cleans a reason, which strangers may have written.
+// brief shortens and cleans a reason that strangers may have written.
 func brief(s string) string { return guild.Cut(guild.Clean(s), maxReason) }
 
-// Record returns the choice as a verdict shows it.
+// Record returns the choice in the form of a verdict.
 func (c Choice) Record(adjudication oa.Adjudication) *guild.Opinion {
 	return &guild.Opinion{
 		Adjudication: string(adjudication), Voters: c.Voters, Agreeing: c.Agreeing, Models: c.Models, Reason: brief(c.Reason),

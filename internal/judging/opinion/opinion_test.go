@@ -17,7 +17,7 @@ import (
 	"guild/internal/judging/sandbox/tiers"
 )
 
-// answering makes the test binary the command that is asked.
+// answering is the argument that makes the test binary act as the command.
 const answering = "answer-in-mode"
 
 func TestMain(m *testing.M) {
@@ -73,7 +73,7 @@ func TestCommandInSandbox(t *testing.T) {
 
 const secret = "sk-do-not-tell"
 
-// endpoint plays an OpenAI-compatible server and returns its address. Handle makes the body of an answer.
+// endpoint runs an OpenAI-compatible server and returns its URL. handle writes the body of an answer.
 func endpoint(t *testing.T, handle func(w http.ResponseWriter, question []byte)) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -99,7 +99,7 @@ func endpoint(t *testing.T, handle func(w http.ResponseWriter, question []byte))
 	return server.URL + "/v1"
 }
 
-// says is the envelope of an answer.
+// says writes a response with an answer.
 func says(w http.ResponseWriter, content string) {
 	json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{
 		"finish_reason": "stop", "message": map[string]string{"role": "assistant", "content": content}}}})

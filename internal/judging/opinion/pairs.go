@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// pair is one question to a judge: which of A and B does better what the request asks for? The results are strings in
-// it, not JSON, so that no text of theirs can look like a part of the question.
+// pair is one question to a judge: which of A and B does better what the request asks for. The results are strings in
+// it, not JSON, so that their text cannot look like a part of the question.
 type pair struct {
 	Task    string `json:"task"`
 	Request string `json:"request"`
@@ -21,6 +21,9 @@ type ask func(ctx context.Context, p pair) (answer, error)
 
 // knockOut compares the best result so far with the next one, each time in both orders. The choice is undecided if an
 // answer changes with the order.
+//
+// A model may prefer the first of two texts, and a hostile result may tell it to. Such an answer follows the position
+// instead of the content, and asking in both orders reveals it.
 func knockOut(ctx context.Context, q Question, ask ask) (Choice, error) {
 	if err := q.Check(); err != nil {
 		return Choice{}, err
@@ -49,8 +52,8 @@ func knockOut(ctx context.Context, q Question, ask ask) (Choice, error) {
 	return c, nil
 }
 
-// both asks about two results in both orders; sure reports whether the answers agree. Equal results are a tie, and
-// nobody is asked. It adds the answers to c.
+// both asks about two results in both orders; sure reports whether the answers agree. Equal results are a tie without a
+// question. It adds the answers to c.
 func both(ctx context.Context, q Question, i, j int, ask ask, c *Choice) (side Side, sure bool, err error) {
 	if bytes.Equal(q.Results[i], q.Results[j]) {
 		return Tie, true, nil

@@ -12,13 +12,14 @@ import (
 	"guild/internal/judging/opinion/opiniontest"
 )
 
-// asked is the models that an endpoint was asked for, each once. It answers with those that it has.
+// asked returns the models that an endpoint was asked for, without duplicates. The endpoint answers only for the models
+// in has.
 func asked(t *testing.T, model string, prefer func(string) []string, has ...string) (models []string, c opinion.Choice, err error) {
 	t.Helper()
 	return askedFor(t, "", model, prefer, has...)
 }
 
-// askedFor is asked with the model that the request names.
+// askedFor does the same as asked, with a model named by the request.
 func askedFor(t *testing.T, named, model string, prefer func(string) []string, has ...string) (models []string, c opinion.Choice, err error) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -57,7 +58,7 @@ func TestModelFallback(t *testing.T) {
 		name, model string
 		variable    []string
 		want        []string
-		answers     string // the model whose answer counts; "" for none
+		answers     string // the model whose answer counts; "" if none
 	}{
 		{"a model that the owner names is asked, whatever is preferred", "mine", []string{"gpt-4-class"}, []string{"mine"}, "mine"},
 		{"without one, the preferred model is", "", []string{"gpt-4-class", "claude"}, []string{"gpt-4-class"}, "gpt-4-class"},

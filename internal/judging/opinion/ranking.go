@@ -8,16 +8,16 @@ import (
 	"slices"
 )
 
-// maxRanked is the longest ranking that is read.
+// maxRanked limits the length of a ranking.
 const maxRanked = 1000
 
-// ranked is one place in a ranking.
+// ranked is one entry of a ranking.
 type ranked struct {
 	Rank int    `json:"rank"` // from 1
 	ID   string `json:"id"`
 }
 
-// ranking returns the ids of a ranking in their order. A missing or repeated place, or a repeated id, is an error.
+// ranking returns the ids of a ranking in order. A missing or repeated rank, or a repeated id, is an error.
 func ranking(result json.RawMessage) ([]string, error) {
 	var r struct {
 		TopK []ranked `json:"topk"`

@@ -8,26 +8,26 @@ import (
 	"guild"
 )
 
-// benchmark is one benchmark before it is written down.
+// benchmark is one benchmark before it is written to files.
 type benchmark struct {
 	form
 	variant   string
 	modules   []string
-	id        string // of the bundle
+	id        string // id of the bundle
 	exercises []exercise
 	cases     []check
 	dice      *dice // for the salts
 }
 
-// exercise is one thing to be programmed: lines in, lines out.
+// exercise is one programming exercise, with lines as input and output.
 type exercise struct {
 	name  string
-	text  string                                // the rules for the provider; what was drawn is between back quotes
-	solve func(lines []string) ([]string, bool) // the oracle; false if the lines must be refused
+	text  string                                // the rules for the provider; drawn values are in backquotes
+	solve func(lines []string) ([]string, bool) // the reference solution; false if the lines must be refused
 
-	sample  func(d *dice, n int) []string // n good lines, of which some meet every rule
-	edges   [][]string                    // inputs at the limits of the rules, good and bad
-	hostile func(token string) []string   // an input that carries a token which must not be obeyed
+	sample  func(d *dice, n int) []string // n valid lines; some of them match every rule
+	edges   [][]string                    // inputs at the limits of the rules, valid and invalid
+	hostile func(token string) []string   // an input with a token that must not be interpreted
 	size    int                           // lines of a performance test
 }
 
@@ -40,7 +40,7 @@ type check struct {
 	refused  bool
 }
 
-// family makes exercises of one kind.
+// family generates exercises of one kind.
 type family struct {
 	module string
 	make   func(d *dice) exercise
@@ -58,7 +58,7 @@ func families() []family {
 // exercises is the number of exercises in a benchmark.
 const exercises = 6
 
-// draw makes the exercises of a benchmark and their tests.
+// draw creates the exercises of a benchmark and their tests.
 func draw(s Spec, f form, variant string, modules []string) *benchmark {
 	d := newDice(s.Seed, fmt.Sprintf("%s\n%s\n%s\n%d", Name(s.Task), variant, strings.Join(modules, ","), s.Run))
 	b := &benchmark{form: f, variant: variant, modules: modules, id: fmt.Sprintf("nut-benchmark-%016x", d.roll()), dice: d}
@@ -75,8 +75,8 @@ func draw(s Spec, f form, variant string, modules []string) *benchmark {
 	return b
 }
 
-// choose draws the families of a benchmark, the same number of each module. A single module has too few, so that some come
-// twice, with other numbers.
+// choose draws the families of a benchmark, the same number from each module. One module alone has too few, so some of
+// its families occur twice, with other values.
 func (d *dice) choose(modules []string) []family {
 	var chosen []family
 	for i, m := range modules {
@@ -114,7 +114,7 @@ func (b *benchmark) checks(d *dice, e exercise) []check {
 	return all
 }
 
-// samples draws good inputs of least to most lines.
+// samples draws valid inputs of least to most lines.
 func (d *dice) samples(e exercise, n, least, most int) [][]string {
 	inputs := make([][]string, n)
 	for i := range inputs {
@@ -123,8 +123,8 @@ func (d *dice) samples(e exercise, n, least, most int) [][]string {
 	return inputs
 }
 
-// edges draws from the inputs at the limits, each at most once, and fills up with short samples. The first input has no
-// line.
+// edges draws from the inputs at the limits, each at most once, and adds short samples if there are too few. The first
+// input has no lines.
 func (d *dice) edges(e exercise, n int) [][]string {
 	rest := slices.Clone(e.edges)
 	d.shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
@@ -139,7 +139,7 @@ func (d *dice) edges(e exercise, n int) [][]string {
 	return inputs
 }
 
-// attacks draws inputs with tokens that a careless program would run, open or expand, between harmless lines.
+// attacks draws inputs with tokens that a careless program would execute, open or expand, between harmless lines.
 func (d *dice) attacks(e exercise, n int) [][]string {
 	inputs := make([][]string, n)
 	for i := range inputs {
@@ -148,7 +148,7 @@ func (d *dice) attacks(e exercise, n int) [][]string {
 	return inputs
 }
 
-// large draws inputs of size lines, or fewer where the file of all performance tests would get too large.
+// large draws inputs of size lines, or fewer if the file of all performance tests would become too large.
 func (b *benchmark) large(d *dice, e exercise, n, size int) [][]string {
 	most := b.budget / (n * exercises)
 	inputs := make([][]string, n)
@@ -163,7 +163,7 @@ func (b *benchmark) large(d *dice, e exercise, n, size int) [][]string {
 	return inputs
 }
 
-// length returns about how many bytes lines have in a file of tests.
+// length returns the approximate bytes of lines in a file of tests.
 func length(lines []string) int {
 	n := 0
 	for _, l := range lines {
@@ -172,8 +172,8 @@ func length(lines []string) int {
 	return n
 }
 
-// attacks are words that a program must treat like any other: as text where text is allowed, and refuse where a number is
-// required.
+// attacks lists words that a program must treat like any other: as text where text is allowed, and as an error where a
+// number is required.
 var attacks = []string{
 	"$(touch,pwned)", "`id`", "__import__('os').getpid()", "../../../../../../etc/passwd", ";cat</etc/passwd", "%s%s%n%d",
 	"{0.__class__}", "$HOME", "*", "~root", "a[$(id)]", "'||id||'", "2*3", "0x1f", "1e3", "1_000", "$((1+2))", "len('abc')",

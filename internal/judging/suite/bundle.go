@@ -17,7 +17,7 @@ import (
 // files is a tree of files in memory: name → content.
 type files map[string][]byte
 
-// tree returns the files as a file system: that of a zip archive in memory.
+// tree returns the files as a file system, a zip archive in memory.
 func (f files) tree() (fs.FS, error) {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
@@ -51,7 +51,7 @@ func (f files) pack(o nutshell.Options) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// hiddenManifest is the manifest of the bundle with the hidden tests, which never leaves the machine.
+// hiddenManifest is the manifest of the bundle with the hidden tests, which never leaves this machine.
 const hiddenManifest = `{"nutshell_version": "0.2.0", "bundle_type": "partial", "id": "nut-hidden", "task": {"title": "hidden tests"}}`
 
 // pack packs the request bundle and the hidden tests.
@@ -63,7 +63,7 @@ func (b *benchmark) pack() (bundle, hidden []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// The salts are as secret as the seed that they are drawn from.
+	// The salts are as secret as the seed from which they are drawn.
 	commitments, err := nutshell.Commit(context.Background(), tree, b.dice, nil)
 	if err != nil {
 		return nil, nil, err
@@ -84,7 +84,7 @@ func (b *benchmark) pack() (bundle, hidden []byte, err error) {
 	return bundle, hidden, err
 }
 
-// public returns what the provider sees: the manifest, the requirements, and the examples as tests.
+// public returns the files for the provider: the manifest, the requirements, and the examples as tests.
 func (b *benchmark) public() files {
 	examples := b.examples()
 	f := files{
@@ -115,7 +115,7 @@ func (b *benchmark) manifest() []byte {
 	})
 }
 
-// encode writes JSON as the files of a bundle have it.
+// encode writes JSON in the form used in the files of a bundle.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// number reads a number as the requirements define it: a minus or none, and one to nine digits.
+// number parses a number as the requirements define it: an optional minus and one to nine digits.
 func number(s string) (int, bool) {
 	digits := s
 	if len(digits) > 0 && digits[0] == '-' {
@@ -25,7 +25,7 @@ func number(s string) (int, bool) {
 	return n, err == nil
 }
 
-// numbers reads lines that are all numbers.
+// numbers parses lines that must all be numbers.
 func numbers(lines []string) ([]int, bool) {
 	all := make([]int, len(lines))
 	for i, l := range lines {
@@ -38,7 +38,7 @@ func numbers(lines []string) ([]int, bool) {
 	return all, true
 }
 
-// remainder returns n modulo by, never negative.
+// remainder returns n modulo by; it is never negative.
 func remainder(n, by int) int { return ((n % by) + by) % by }
 
 // sampleNumbers draws lines that are numbers.
@@ -50,7 +50,7 @@ func sampleNumbers(d *dice, n int) []string {
 	return lines
 }
 
-// badNumbers returns inputs that must be refused, and some that must not.
+// badNumbers returns inputs that must be refused, and some that must be accepted.
 func badNumbers() [][]string {
 	return [][]string{
 		{"7"}, {"-0", "0"}, {"999999999", "-999999999", "999999999"}, {"007", "7"}, {"1", "", "2"}, {"1", "+2"},
@@ -60,7 +60,7 @@ func badNumbers() [][]string {
 
 func itself(token string) []string { return []string{token} }
 
-// pairs counts pairs of lines by the remainder of their sum; trying each pair takes too long.
+// pairs counts pairs of lines by the remainder of their sum. Trying every pair takes too long.
 func pairs(d *dice) exercise {
 	by := d.between(3, 11)
 	rest, times, plus := d.below(by), d.between(2, 9), d.between(1, 99)
@@ -82,7 +82,7 @@ func pairs(d *dice) exercise {
 	}
 }
 
-// stretch finds the longest run of lines with a sum that can be divided; trying each run takes too long.
+// stretch finds the longest run of lines with a divisible sum. Trying every run takes too long.
 func stretch(d *dice) exercise {
 	by, base := d.between(5, 23), d.below(2)
 	which, none := pick(d, []string{"first", "last"}), pick(d, []string{"none", "nothing", "-", "0"})
@@ -114,7 +114,7 @@ func stretch(d *dice) exercise {
 	}
 }
 
-// ranges joins ranges that are close to each other; comparing each with each takes too long.
+// ranges joins ranges that are close to each other. Comparing each with each takes too long.
 func ranges(d *dice) exercise {
 	gap := d.between(1, 9)
 	sep := pick(d, []string{"..", "-", " ", "~"})

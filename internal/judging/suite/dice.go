@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 )
 
-// dice draws everything that differs from one benchmark to the next. The same seed gives the same.
+// dice draws everything that differs between benchmarks. The same seed gives the same values.
 type dice struct{ source *rand.ChaCha8 }
 
 // newDice returns dice for a purpose.
@@ -17,13 +17,13 @@ func newDice(seed [32]byte, purpose string) *dice {
 // roll draws 64 bits.
 func (d *dice) roll() uint64 { return d.source.Uint64() }
 
-// below draws a number from 0 to n - 1. n is so small that the bias of the remainder does not matter.
+// below draws a number from 0 to n-1. n is so small that the bias of the remainder does not matter.
 func (d *dice) below(n int) int { return int(d.roll() % uint64(n)) }
 
 // between draws a number from least to most.
 func (d *dice) between(least, most int) int { return least + d.below(most-least+1) }
 
-// pick draws one of several.
+// pick draws one element.
 func pick[T any](d *dice, from []T) T { return from[d.below(len(from))] }
 
 // shuffle puts n things in random order.
@@ -52,10 +52,10 @@ var (
 // name draws the name of an exercise.
 func (d *dice) name() string { return pick(d, verbs) + "_" + pick(d, nouns) }
 
-// syllables make the words of inputs.
+// syllables are combined to the words of inputs.
 var syllables = []string{"ka", "lo", "mi", "ne", "pu", "ra", "si", "to", "vu", "ze", "Ba", "Do", "Fi"}
 
-// word draws one of the given number of words, 169 at most.
+// word draws one of a number of words, at most 169.
 func (d *dice) word(of int) string {
 	n := d.below(of)
 	return syllables[n%len(syllables)] + syllables[n/len(syllables)%len(syllables)]

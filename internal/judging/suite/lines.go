@@ -123,7 +123,7 @@ func accounts(d *dice) exercise {
 	}
 }
 
-// disguise changes characters of every line, and the order of some.
+// disguise replaces characters of every line, and reverses some lines.
 func disguise(d *dice) exercise {
 	by, every := d.between(2, 24), d.between(2, 5)
 	const stay, flip = "stay as they are", "become 9 minus the digit"
@@ -168,7 +168,7 @@ func disguise(d *dice) exercise {
 	}
 }
 
-// paths resolves paths without ever looking at a file.
+// paths resolves paths without looking at any file.
 func paths(d *dice) exercise {
 	denied, root := pick(d, []string{"denied", "outside", "no", "!"}), pick(d, []string{"/", ".", "root", "top"})
 	joiner := pick(d, []string{"/", ".", ">", " "})
@@ -203,7 +203,7 @@ func paths(d *dice) exercise {
 	}
 }
 
-// resolve answers one path of the exercise.
+// resolve returns the answer to one path of the exercise.
 func resolve(path, denied, joiner, root string) string {
 	var at []string
 	for part := range strings.SplitSeq(path, "/") {

@@ -13,7 +13,7 @@ func split(line, sep string) (before, after string, ok bool) {
 	return before, after, ok && !strings.Contains(after, sep)
 }
 
-// sampleWords draws lines that are words, of which many come again.
+// sampleWords draws lines that are words, many of them repeated.
 func sampleWords(d *dice, n int) []string {
 	lines := make([]string, n)
 	for i := range lines {
@@ -34,7 +34,7 @@ func cache(d *dice) exercise {
 			"The answer has one line for each `get`: the value of the key, or `%s` if it is not in the cache.", room, rule, miss),
 		solve: func(lines []string) ([]string, bool) {
 			values := map[string]string{}
-			var order, out []string // order: the first key leaves first
+			var order, out []string // order: the first key is dropped first
 			touch := func(key string) {
 				if i := slices.Index(order, key); i >= 0 && rule == byUse {
 					order = append(slices.Delete(order, i, i+1), key)
@@ -83,7 +83,7 @@ func cache(d *dice) exercise {
 	}
 }
 
-// words ranks words by their number; counting each by itself takes too long.
+// words ranks words by frequency. Counting each one separately takes too long.
 func words(d *dice) exercise {
 	most := d.between(3, 8)
 	form := pick(d, []string{"COUNT:WORD", "WORD:COUNT", "COUNT WORD", "WORD=COUNT", "COUNT*WORD"})
@@ -113,7 +113,7 @@ func words(d *dice) exercise {
 			})
 			var out []string
 			for _, w := range all[:min(most, len(all))] {
-				// The word is put in last: it may hold anything.
+				// The word is inserted last, because it may contain anything.
 				out = append(out, strings.Replace(strings.Replace(form, "COUNT", fmt.Sprint(count[w]), 1), "WORD", w, 1))
 			}
 			return out, true
@@ -127,7 +127,7 @@ func words(d *dice) exercise {
 	}
 }
 
-// returns measures how many lines ago each line came before; looking back for each takes too long.
+// returns measures the distance to the previous occurrence of each line. Searching back for each line takes too long.
 func returns(d *dice) exercise {
 	plus, never := d.between(1, 50), pick(d, []string{"new", "never", "first", "!"})
 	const exactly, folded = "exactly", "without regard to the case of the letters A to Z"

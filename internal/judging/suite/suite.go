@@ -1,6 +1,6 @@
-// Package suite makes benchmarks: request bundles with hidden tests, to try a provider (the partnership protocol, sections
-// 2.2 and 4.2.2). Each provider gets instances of its own, so that answers cannot be shared, and the expected answers are
-// computed beforehand. The package hires nobody and judges nothing.
+// Package suite makes benchmarks: request bundles with hidden tests, to test a provider (the partnership protocol,
+// sections 2.2 and 4.2.2). Each provider gets its own instances, so that answers cannot be shared, and the expected
+// answers are computed in advance. The package hires no provider and judges nothing.
 //
 // A benchmark has six exercises. Each turns lines of text into lines of text by rules whose names and numbers are drawn
 // from a seed, so that a delivery for another provider or an earlier run is wrong. The rules and two examples of each
@@ -27,37 +27,37 @@ var (
 	Modules  = []string{"computation", "memory", "io"}
 )
 
-// Iterations is the least number of performance tests, each with an input of its own, because one time says little (the
-// partnership protocol, section 2.2.3).
+// Iterations is the minimum number of performance tests, each with its own input, because a single time is not
+// conclusive (the partnership protocol, section 2.2.3).
 const Iterations = 5
 
-// Spec says which benchmark to make.
+// Spec describes a benchmark to make.
 type Spec struct {
 	Task    string
 	Variant string   // standard if empty
-	Modules []string // all if empty
+	Modules []string // all modules if empty
 	Seed    [32]byte // the same seed always gives the same instances
-	Run     int      // number of the run in a meeting, from 1: each has instances of its own
+	Run     int      // number of the run in a meeting, from 1; each run has its own instances
 }
 
 // Made is one benchmark, ready to be requested.
 type Made struct {
-	Name   string // of the suite with its version
+	Name   string // name and version of the suite
 	Title  string
-	Limit  int    // seconds of processor time of a judged run
+	Limit  int    // processor time of a judged run, in seconds
 	Speaks string // language of the delivery, as "python3"
 	Bundle []byte // the packed request bundle, with commitments to the hidden tests
-	Hidden []byte // the hidden tests as the files of a packed bundle, which never leaves this machine
+	Hidden []byte // the hidden tests as files of a packed bundle, which never leaves this machine
 }
 
-// form says how the exercises of a task are delivered and tested.
+// form describes how the exercises of a task are delivered and tested.
 type form struct {
 	task    string
 	speaks  string
-	file    string   // to be delivered
-	command []string // runs it, before the name of an exercise; nil where pytest imports it
-	limit   int      // seconds of processor time of one run
-	budget  int      // bytes of performance tests of one file
+	file    string   // the file to deliver
+	command []string // runs it, with the name of an exercise appended; nil if pytest imports it
+	limit   int      // processor time of one run, in seconds
+	budget  int      // bytes of performance tests in one file
 }
 
 // forms lists the tasks that have a suite.
@@ -67,7 +67,7 @@ var forms = []form{
 	{task: "shell", speaks: "sh", file: "solve.sh", command: []string{"sh", "solve.sh"}, limit: 3, budget: 600 << 10},
 }
 
-// counts has the least number of tests of each layer.
+// counts has the minimum number of tests in each layer.
 type counts struct{ smoke, correctness, edge, performance, security int }
 
 // plan has the numbers of a variant.
@@ -76,7 +76,7 @@ type plan struct {
 	percent int // of the usual size of a performance test
 }
 
-// plans has the variants. The standard one has the numbers of the partnership protocol, section 4.2.2.
+// plans lists the variants. The standard one has the numbers of the partnership protocol, section 4.2.2.
 var plans = map[string]plan{
 	"standard":    {counts{smoke: 5, correctness: 25, edge: 15, performance: Iterations, security: 5}, 100},
 	"stress":      {counts{smoke: 5, correctness: 25, edge: 15, performance: 3 * Iterations, security: 5}, 200},
@@ -100,8 +100,7 @@ func Name(task string) string {
 	return task + "-v1"
 }
 
-// Check fills in a missing variant and missing modules, and puts the modules in their usual order. Its error is
-// ErrUnknown.
+// Check sets a missing variant and missing modules, and sorts the modules. Its error matches ErrUnknown.
 func Check(task, variant string, modules []string) (string, []string, error) {
 	if variant == "" {
 		variant = Variants[0]
@@ -145,13 +144,14 @@ func Make(s Spec) (Made, error) {
 	return made, nil
 }
 
-// SeedFor returns the seed of a meeting's benchmarks with a provider. Secret is this node's own and stays here.
+// SeedFor returns the seed of a meeting's benchmarks with a provider. secret belongs to this node and must not leave
+// it: it keeps providers from computing the seed from the public values.
 func SeedFor(secret []byte, s guild.Service, meeting string) [32]byte {
 	info := fmt.Sprintf("guild benchmark 1\n%s\n%q\n%s", s.PubKey.Hex(), s.D, meeting)
 	var seed [32]byte
 	key, err := hkdf.Key(sha256.New, secret, nil, info, len(seed))
 	if err != nil {
-		panic(err) // it fails for lengths that a seed does not have
+		panic(err) // fails only for longer keys
 	}
 	copy(seed[:], key)
 	return seed

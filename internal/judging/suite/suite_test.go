@@ -23,12 +23,12 @@ import (
 	"guild/nutshell"
 )
 
-// seed is one of many.
+// seed returns one of many seeds.
 func seed(n byte) [32]byte { return [32]byte{n} }
 
 func spec(task string, n byte) Spec { return Spec{Task: task, Seed: seed(n), Run: 1} }
 
-// drawn is the benchmark of a specification, before it is packed.
+// drawn returns the benchmark of a specification, before it is packed.
 func drawn(t *testing.T, s Spec) *benchmark {
 	t.Helper()
 	variant, modules, err := Check(s.Task, s.Variant, s.Modules)
@@ -74,8 +74,8 @@ func TestSuiteDeterministic(t *testing.T) {
 	}
 }
 
-// TestSuiteVersionStable keeps scores comparable: a change of what is asked is a new version, and a
-// meeting that was begun with the old one ends.
+// TestSuiteVersionStable keeps scores comparable: a change of the exercises needs a new version, and meetings that
+// began with the old one end.
 func TestSuiteVersionStable(t *testing.T) {
 	for _, c := range []struct{ task, version, sum string }{
 		{"python", "python-v1", "a17217b73de7d14d"}, {"benchmark-task", "benchmark-task-v1", "d6b99e7d81127417"}, {"shell", "shell-v1", "22c7d0af2ea0685c"},
@@ -93,7 +93,7 @@ func TestSuiteVersionStable(t *testing.T) {
 	}
 }
 
-// TestLayerSizes is the table of section 4.2.2 of the partnership protocol.
+// TestLayerSizes checks the table of section 4.2.2 of the partnership protocol.
 func TestLayerSizes(t *testing.T) {
 	t.Parallel()
 	least := map[string]int{guild.LayerSmoke: 5, guild.LayerCorrectness: 25, guild.LayerEdge: 15, guild.LayerPerformance: 5, guild.LayerSecurity: 5}
@@ -101,7 +101,7 @@ func TestLayerSizes(t *testing.T) {
 		for _, variant := range Variants {
 			for _, modules := range [][]string{nil, {"computation"}, {"memory"}, {"io"}, {"io", "memory"}} {
 				if modules != nil && task == "shell" {
-					continue // it asks for what benchmark-task asks for, of another program
+					continue // its tests are those of benchmark-task, for another program
 				}
 				b := drawn(t, Spec{Task: task, Variant: variant, Modules: modules, Seed: seed(9), Run: 1})
 				for layer, n := range least {
@@ -188,7 +188,7 @@ func TestRulesDifferByProvider(t *testing.T) {
 		for n := range byte(20) {
 			mine, yours := f.make(newDice(seed(n), "mine")), f.make(newDice(seed(n), "yours"))
 			if mine.text == yours.text {
-				continue // now and then two get the same; they have five other exercises
+				continue // sometimes two are equal; their other five exercises differ
 			}
 			d := newDice(seed(n), "input")
 			for _, in := range d.samples(mine, 5, 20, 40) {
@@ -227,7 +227,7 @@ func TestOracleEdges(t *testing.T) {
 	}
 }
 
-// TestRuleExamples holds the oracles against examples worked out by hand.
+// TestRuleExamples compares the reference solutions with examples that were solved manually.
 func TestRuleExamples(t *testing.T) {
 	all := []string{}
 	for _, c := range []struct{ in, out string }{
@@ -267,7 +267,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// delivery has the reference provider work on a bundle. It sees what any provider sees.
+// delivery runs the reference provider on a bundle. It sees the same files as any provider.
 func delivery(t *testing.T, bundle string, how ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -282,7 +282,7 @@ func delivery(t *testing.T, bundle string, how ...string) string {
 	return dir
 }
 
-// laid lays a benchmark out as a node does before it has it judged.
+// laid writes a benchmark to directories as a node does before it is judged.
 func laid(t *testing.T, s Spec) (bundle, hidden string) {
 	t.Helper()
 	made, err := Make(s)
@@ -301,7 +301,7 @@ func laid(t *testing.T, s Spec) (bundle, hidden string) {
 	return filepath.Join(dir, "bundle"), filepath.Join(dir, "hidden", "files")
 }
 
-// judged judges by the real judge.
+// judged judges a delivery with the real judge.
 func judged(t *testing.T, bundle, hidden, delivery string) guild.Verdict {
 	t.Helper()
 	runner, caps, err := tiers.Best(t.Context())
@@ -316,7 +316,7 @@ func judged(t *testing.T, bundle, hidden, delivery string) guild.Verdict {
 	return v
 }
 
-// failures names the tests that did not pass.
+// failures returns the tests that did not pass.
 func failures(v guild.Verdict) string {
 	var all []string
 	for _, one := range v.Tests {
@@ -352,7 +352,7 @@ func TestSolverPassesHidden(t *testing.T) {
 	}
 }
 
-// TestSolverAgreesWithOracle is the same without the judge, for more of what may be drawn.
+// TestSolverAgreesWithOracle checks more drawn exercises, without the judge.
 func TestSolverAgreesWithOracle(t *testing.T) {
 	t.Parallel()
 	for i, s := range []Spec{
@@ -371,7 +371,7 @@ func TestSolverAgreesWithOracle(t *testing.T) {
 	}
 }
 
-// disagreements has one process answer all cases with the solution in dir, and names those that it answers otherwise.
+// disagreements runs all cases with the solution in dir, in one process, and returns those with another answer.
 func disagreements(t *testing.T, dir string, cases []check) (wrong []string) {
 	t.Helper()
 	const program = `import json, sys
@@ -400,7 +400,7 @@ for line in sys.stdin:
 	}
 	answers := json.NewDecoder(&out)
 	for _, c := range cases {
-		var got []string // nil when it was refused
+		var got []string // nil if it was refused
 		if err := answers.Decode(&got); err != nil {
 			t.Fatal(err)
 		}
@@ -433,8 +433,8 @@ func TestCopiedDeliveryFails(t *testing.T) {
 	}
 }
 
-// renamed gives what was delivered for one bundle the names that another asks for, kind by kind, as somebody would
-// who was given it.
+// renamed adapts a delivery for one bundle to the names in another bundle, for each kind of exercise, as a provider
+// could that got it from another.
 func renamed(t *testing.T, dir, from, to string) string {
 	t.Helper()
 	names := func(bundle string) []string {
@@ -471,7 +471,7 @@ func renamed(t *testing.T, dir, from, to string) string {
 
 func TestQuadraticTooSlow(t *testing.T) {
 	t.Parallel()
-	// The computation module alone has the exercises that tempt to it.
+	// Only the exercises of the computation module have an obvious quadratic solution.
 	bundle, hidden := laid(t, Spec{Task: "python", Modules: []string{"computation"}, Seed: seed(41)})
 	v := judged(t, bundle, hidden, delivery(t, bundle, "--square"))
 	if v.Outcome != guild.Error {
@@ -484,8 +484,7 @@ func TestQuadraticTooSlow(t *testing.T) {
 	}
 }
 
-// TestQuadraticStopped is that for a task whose program is run once for each test, and
-// whose inputs are shorter.
+// TestQuadraticStopped does the same for a task whose program runs once for each test, with shorter inputs.
 func TestQuadraticStopped(t *testing.T) {
 	t.Parallel()
 	s := Spec{Task: "benchmark-task", Modules: []string{"computation"}, Seed: seed(41)}

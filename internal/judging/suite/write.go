@@ -10,10 +10,10 @@ import (
 	"guild/nutshell"
 )
 
-// layers lists those of the tests, in the order in which they are run.
+// layers lists the layers of the tests, in the order in which they are run.
 var layers = []string{guild.LayerSmoke, guild.LayerCorrectness, guild.LayerEdge, guild.LayerSecurity, guild.LayerPerformance}
 
-// examples returns two public tests of each exercise. No hidden test is among them.
+// examples returns two public tests of each exercise, none of which is a hidden test.
 func (b *benchmark) examples() []check {
 	const each = 2
 	d := newDice([32]byte{}, b.id) // public, so it must not depend on the seed
@@ -73,7 +73,7 @@ What stands between back quotes is meant to the character. The tests that decide
 	return t.Bytes()
 }
 
-// indented returns lines as a block of Markdown.
+// indented returns lines as a Markdown code block.
 func indented(lines []string) string {
 	var b strings.Builder
 	for _, l := range lines {
@@ -103,7 +103,7 @@ func only(cases []check, layer string) []check {
 	return some
 }
 
-// criteria writes a criteria.json with a criterion for each layer.
+// criteria writes a criteria.json with one criterion for each layer.
 func (b *benchmark) criteria(prefix string, cases []check) []byte {
 	type object = map[string]any
 	var list []object
@@ -131,7 +131,7 @@ func (b *benchmark) criteria(prefix string, cases []check) []byte {
 		"time_limit_seconds": b.limit, "criteria": list})
 }
 
-// ioCases returns tests of a program.
+// ioCases returns the tests of a program.
 func ioCases(cases []check) []any {
 	type expected struct {
 		Exit   int    `json:"exit_code,omitempty"`
@@ -156,7 +156,7 @@ func ioCases(cases []check) []any {
 	return all
 }
 
-// text joins lines, each with its end.
+// text joins lines, with a newline after each.
 func text(lines []string) string {
 	if len(lines) == 0 {
 		return ""
@@ -164,7 +164,7 @@ func text(lines []string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// pytestFile writes tests of a module's functions.
+// pytestFile writes the tests of a module's functions.
 func pytestFile(cases []check) []byte {
 	var t bytes.Buffer
 	fmt.Fprint(&t, "import pytest\nimport solution\n")
@@ -179,7 +179,8 @@ func pytestFile(cases []check) []byte {
 	return t.Bytes()
 }
 
-// literal writes lines as a Python list. Many lines are one text that is split, which Python reads faster.
+// literal writes lines as a Python list. Many lines are written as one text that is split, because Python parses that
+// faster.
 func literal(lines []string) string {
 	const many = 200
 	if len(lines) > many {

@@ -16,7 +16,11 @@ import (
 	"guild/oa"
 )
 
-// checkRun compares a sandbox run with the artifacts that were delivered, and with our own run.
+// checkRun compares a sandbox run with the delivered artifacts and with our own run.
+//
+// A difference from our own run proves a wrong result only if the commands are deterministic. So in case of a
+// difference the commands run a second time, and only parts that are equal in both of our runs count against the
+// provider.
 func (c Checker) checkRun(ctx context.Context, e oa.Envelope, result []byte, dir string, r *Report) error {
 	q, theirs, err := both[oa.SandboxRequest, oa.SandboxResult](e.Payload, result)
 	if err != nil {
@@ -56,11 +60,11 @@ func (c Checker) checkRun(ctx context.Context, e oa.Envelope, result []byte, dir
 	return nil
 }
 
-// apart is the least time between our two runs: archives count time in steps of two seconds.
+// apart is the minimum time between our two runs, because archives store times in steps of two seconds.
 const apart = 2 * time.Second
 
-// runTwice runs the commands a second time and returns the result. Where a limit ended one of our runs, a person must say
-// who is right: this machine may be slower or smaller, and a command that never ends would have the same excuse.
+// runTwice runs the commands a second time and returns the result. If a limit ended one of our runs, a person must
+// decide: this machine may be slower or smaller, but a provider whose command never ends could claim the same.
 func (c Checker) runTwice(ctx context.Context, q oa.SandboxRequest, theirs, ours oa.SandboxResult, limited bool, r *Report) (oa.SandboxResult, error) {
 	if limited && theirs.Status != oa.StatusCancelled {
 		r.Person = guild.Cut(fmt.Sprintf("the provider says %s, and our own run came to %s: %s", theirs.Status, ours.Status, ours.Error), 500)
@@ -83,8 +87,8 @@ func (c Checker) runTwice(ctx context.Context, q oa.SandboxRequest, theirs, ours
 	return twice, nil
 }
 
-// compare makes tests of the differences from our own run. What differs between our own two runs, as random bytes do, proves
-// nothing: where nothing else differs, the report is weak.
+// compare turns the differences from our own run into tests. A part that differs between our own two runs, such as
+// random bytes, proves nothing. If nothing else differs, the report is weak.
 func (r *Report) compare(theirs, ours, twice oa.SandboxResult) {
 	steadyTheirs, steadyOurs := steady(theirs, ours, twice)
 	remaining := steadyTheirs.Differences(steadyOurs, false)
@@ -115,7 +119,7 @@ func (r *Report) compare(theirs, ours, twice oa.SandboxResult) {
 	}
 }
 
-// steady returns the parts of the provider's run and of ours that can be compared: those that are the same in both of ours.
+// steady returns the comparable parts of the provider's run and of ours: those that are equal in both of our runs.
 func steady(theirs, ours, twice oa.SandboxResult) (oa.SandboxResult, oa.SandboxResult) {
 	if ours.Status != twice.Status {
 		theirs.Status = ours.Status
@@ -130,7 +134,7 @@ func steady(theirs, ours, twice oa.SandboxResult) (oa.SandboxResult, oa.SandboxR
 		}
 	}
 	first, second := byPath(ours.Artifacts), byPath(twice.Artifacts)
-	renamed := false // a file has another name each time
+	renamed := false // a file has another name in each run
 	for name := range first {
 		_, again := second[name]
 		renamed = renamed || !again
@@ -160,7 +164,7 @@ func byPath(all []oa.Artifact) map[string]oa.Artifact {
 	return named
 }
 
-// besideOurs describes a difference of the provider's run from ours.
+// besideOurs describes a difference between the provider's run and ours.
 func besideOurs(d oa.Fault) string {
 	says, compared := strings.CutSuffix(d.Says, " of the other")
 	switch {
@@ -174,7 +178,7 @@ func besideOurs(d oa.Fault) string {
 	return d.String()
 }
 
-// ended tests that a run which is not repeated at least claims that its commands were run.
+// ended tests a run that is not repeated: it must at least claim that its commands were run.
 func (r *Report) ended(theirs oa.SandboxResult) {
 	if theirs.Status == oa.StatusCancelled || theirs.Status == oa.StatusError {
 		r.test("status", fmt.Sprintf("outputs.status is %s", theirs.Status))

@@ -8,9 +8,9 @@ import (
 	"guild/oa"
 )
 
-// Agree reports whether two results of one request agree: a sandbox run by its status, exit codes and artifacts, an
-// embedding by vectors that are near, a ranking by its order, and any other by its canonical form without the provenance.
-// A result that cannot be read agrees with none.
+// Agree reports whether two results of one request agree: a sandbox run by status, exit codes and artifacts, an
+// embedding by similar vectors, a ranking by its order, and any other by its canonical form without the provenance. An
+// unreadable result agrees with none.
 func Agree(id oa.ID, a, b []byte) bool {
 	switch id.String() {
 	case oa.SandboxRun:
@@ -45,7 +45,7 @@ func order(r oa.RerankResult) (ids []string) {
 	return ids
 }
 
-// Essence returns the canonical hash of a result without its provenance; zero if it is not an object.
+// Essence returns the canonical hash of a result without its provenance; zero if the result is not an object.
 func Essence(result []byte) guild.Hash {
 	h, err := oa.OutputHash(result)
 	if err != nil {

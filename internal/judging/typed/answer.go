@@ -13,19 +13,19 @@ import (
 	"guild/oa"
 )
 
-// Do does a typed job and returns the result's payload, with what it knows of the provenance. The customer reads the
-// error.
+// Do does a typed job and returns the result's payload, with the parts of the provenance that it knows. The customer
+// sees the error.
 type Do func(ctx context.Context, e oa.Envelope) ([]byte, error)
 
 // Author signs results.
 type Author struct {
 	PubKey string           // hex
 	Now    func() time.Time // stamps results
-	Types  oa.Registry      // the job types that are known
+	Types  oa.Registry      // known job types
 }
 
-// Answer does a job, completes the provenance of the result, and checks request and result as the customer will: what is
-// wrong is an error, and not sent. It returns the result in its canonical form.
+// Answer does a job, completes the provenance of the result, and checks request and result in the same way as the
+// customer will. An invalid result is an error and is not sent. It returns the result in canonical form.
 func (a Author) Answer(ctx context.Context, e oa.Envelope, do Do) ([]byte, error) {
 	if err := a.Types.CheckRequest(e.JobType, e.Payload); err != nil {
 		return nil, err
@@ -45,8 +45,8 @@ func (a Author) Answer(ctx context.Context, e oa.Envelope, do Do) ([]byte, error
 	return result, nil
 }
 
-// sign adds to a result's provenance who made it, of what, when and how long it took. The worker's model, sampling and
-// tokens stay.
+// sign completes a result's provenance with the provider, the request, the time and the duration. The worker's model,
+// sampling and tokens remain.
 func (a Author) sign(e oa.Envelope, raw []byte, start time.Time) ([]byte, error) {
 	if len(raw) > oa.MaxSize {
 		return nil, fmt.Errorf("%d bytes: %w", len(raw), oa.ErrTooBig)

@@ -21,28 +21,28 @@ import (
 // sampled is the number of texts that are embedded again.
 const sampled = 8
 
-// Checker checks the results of others. A result that it cannot make again is checked by its schema only, and such a report
-// is weak.
+// Checker checks the results of others. A result that it cannot recompute is checked only by its schema, and that
+// report is weak.
 type Checker struct {
-	Types   oa.Registry       // the job types that are known
-	Sandbox *Sandbox          // runs commands again; nil if there is none
-	Vectors *opinion.Endpoint // embeds a sample again; nil if there is none
+	Types   oa.Registry       // known job types
+	Sandbox *Sandbox          // runs commands again; may be nil
+	Vectors *opinion.Endpoint // embeds a sample again; may be nil
 
-	Log *slog.Logger // hears why an endpoint did not answer; slog.Default() if nil
+	Log *slog.Logger // logs why an endpoint did not answer; slog.Default() if nil
 }
 
-// Report is what a check found.
+// Report holds the result of a check.
 type Report struct {
-	Tests    []guild.Test   `json:"tests"` // each in the layer of correctness
+	Tests    []guild.Test   `json:"tests"` // each in the correctness layer
 	Strength guild.Strength `json:"strength"`
 	Warnings []string       `json:"warnings,omitempty"` // such as gaps in the provenance; they decide nothing
-	How      string         `json:"how"`                // what was done
-	Ran      bool           `json:"ran"`                // in our own sandbox
+	How      string         `json:"how"`                // how it was checked
+	Ran      bool           `json:"ran"`                // commands were run in our own sandbox
 
 	Again *oa.SandboxResult `json:"again,omitempty"` // our own run
-	Twice *oa.SandboxResult `json:"twice,omitempty"` // our second one, where the first differs
+	Twice *oa.SandboxResult `json:"twice,omitempty"` // our second run, if the first one differs from the provider's
 
-	Person string `json:"person,omitempty"` // why a person must decide; the tests are then what is known so far
+	Person string `json:"person,omitempty"` // why a person must decide; the tests are then only what is known so far
 }
 
 // test adds a test, which passes if there are no faults.
@@ -55,13 +55,14 @@ func (r *Report) test(id string, faults ...string) {
 	r.Tests = append(r.Tests, t)
 }
 
-// Passed reports whether every test did.
+// Passed reports whether every test passed.
 func (r Report) Passed() bool {
 	return len(r.Tests) > 0 && !slices.ContainsFunc(r.Tests, func(t guild.Test) bool { return t.State != guild.TestPassed })
 }
 
-// Check checks a delivery: the directory of its artifacts, which is hostile. By is the provider who delivered it, zero if
-// unknown. An error means that this side could not check, as with an unknown job type, and says nothing of the delivery.
+// Check checks a delivery: the directory of its artifacts, which is hostile. by is the provider that delivered it, zero
+// if unknown. An error means that this node could not check it, for example because the job type is unknown, and says
+// nothing about the delivery.
 func (c Checker) Check(ctx context.Context, e oa.Envelope, dir string, by nostr.PubKey) (Report, error) {
 	if err := c.Types.CheckRequest(e.JobType, e.Payload); err != nil {
 		return Report{}, fmt.Errorf("our own request: %w", err)
@@ -91,8 +92,8 @@ func (c Checker) Check(ctx context.Context, e oa.Envelope, dir string, by nostr.
 	return r, err
 }
 
-// provenance warns of what is missing or wrong in a result's provenance. That decides nothing, unless another provider is
-// named: then the result is a copy, and another says whose.
+// provenance adds warnings about missing or wrong parts of a result's provenance. They decide nothing. The exception is
+// another provider's key: the result is then a copy, and another describes that.
 func (r *Report) provenance(types oa.Registry, e oa.Envelope, result []byte, by nostr.PubKey) (another string) {
 	if s, err := types.Schema(e.JobType); err == nil {
 		for _, lack := range s.Lacks(result) {
@@ -128,7 +129,7 @@ func (r *Report) provenance(types oa.Registry, e oa.Envelope, result []byte, by 
 	return ""
 }
 
-// keyOf reads a public key in hex or as npub.
+// keyOf parses a public key in hex or as npub.
 func keyOf(text string) (nostr.PubKey, error) {
 	if strings.HasPrefix(text, "npub1") {
 		prefix, value, err := nip19.Decode(text)
@@ -139,7 +140,7 @@ func keyOf(text string) (nostr.PubKey, error) {
 	return nostr.PubKeyFromHex(strings.ToLower(text))
 }
 
-// checkVectors embeds a random sample of the texts again, where the request names the model.
+// checkVectors embeds a random sample of the texts again, if the request names the model.
 func (c Checker) checkVectors(ctx context.Context, e oa.Envelope, result []byte, r *Report) error {
 	q, theirs, err := both[oa.EmbeddingRequest, oa.EmbeddingResult](e.Payload, result)
 	if err != nil {
@@ -149,7 +150,7 @@ func (c Checker) checkVectors(ctx context.Context, e oa.Envelope, result []byte,
 		r.Warnings = append(r.Warnings, "nothing was embedded again: that needs a model and dimensions in the request, and an endpoint here")
 		return nil
 	}
-	sample := slices.DeleteFunc(rand.Perm(len(q.Texts)), func(i int) bool { return strings.TrimSpace(q.Texts[i]) == "" }) // no provider knows which
+	sample := slices.DeleteFunc(rand.Perm(len(q.Texts)), func(i int) bool { return strings.TrimSpace(q.Texts[i]) == "" }) // random, so that no provider knows which texts are checked
 	if len(sample) == 0 {
 		r.Warnings = append(r.Warnings, "nothing was embedded again: the texts are empty")
 		return nil

@@ -20,7 +20,7 @@ import (
 	"guild/oa"
 )
 
-// left is a directory in which a provider left a result, and perhaps artifacts.
+// left returns a directory with a delivered result, and perhaps artifacts.
 func left(t *testing.T, result string, artifacts map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,7 +48,7 @@ func checked(t *testing.T, c typed.Checker, e oa.Envelope, dir string) typed.Rep
 	return r
 }
 
-// wants checks how a report came out: passed and how strong, or which test failed and where.
+// wants checks a report: that it passed and its strength, or which test failed and where.
 func wants(t *testing.T, r typed.Report, strength guild.Strength, failed, where string) {
 	t.Helper()
 	if r.Strength != strength || r.Passed() != (failed == "") {
@@ -61,7 +61,7 @@ func wants(t *testing.T, r typed.Report, strength guild.Strength, failed, where 
 	}
 }
 
-// answered is the honest result of a request, as text.
+// answered returns the honest result of a request, as text.
 func answered(t *testing.T, e oa.Envelope, do typed.Do) string {
 	t.Helper()
 	raw, err := author.Answer(t.Context(), e, do)
@@ -122,7 +122,7 @@ func TestCheckRunNondeterministic(t *testing.T) {
 	}
 }
 
-// However much comes out otherwise each time, what does not is compared.
+// Even if many parts differ in each run, the others are compared.
 func TestCheckRunMixed(t *testing.T) {
 	s := host(t)
 	c := typed.Checker{Types: oa.Known(), Sandbox: &s}
@@ -140,13 +140,13 @@ func TestCheckRunMixed(t *testing.T) {
 	wants(t, checked(t, c, e, left(t, without, nil)), guild.Strong, "artifacts", "outputs.artifacts.z is only there when we run it")
 }
 
-// Archives and clocks count in seconds, and a short command is done within one.
+// Archives and clocks have a resolution of seconds, and a short command ends within one.
 func TestCheckRunClock(t *testing.T) {
 	s := host(t)
 	c := typed.Checker{Types: oa.Known(), Sandbox: &s}
 	e := envelope(t, commands("date +%s >f"))
 	now := regexp.MustCompile(`"path":"f","sha256":"sha256:[0-9a-f]{64}"`)
-	honest := now.ReplaceAllString(answered(t, e, s.Do), `"path":"f","sha256":"`+guild.Sum([]byte("1700000000\n")).String()+`"`) // earlier
+	honest := now.ReplaceAllString(answered(t, e, s.Do), `"path":"f","sha256":"`+guild.Sum([]byte("1700000000\n")).String()+`"`) // an earlier run
 	wants(t, checked(t, c, e, left(t, honest, nil)), guild.Weak, "", "")
 }
 
@@ -304,7 +304,7 @@ func TestCheckVectorDimensions(t *testing.T) {
 	}
 }
 
-// zeros is a vector that has no direction, for one text.
+// zeros returns a vector without a direction, for one text.
 func zeros(index int, q question) any {
 	return map[string]any{"index": index, "embedding": make([]float32, q.Dimensions)}
 }

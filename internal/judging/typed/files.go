@@ -21,14 +21,14 @@ import (
 	"guild/oa"
 )
 
-// Bounds on files.
+// Limits on files.
 const (
-	maxArchive   = 64 << 20 // bytes, packed
+	maxArchive   = 64 << 20 // packed bytes
 	maxArtifacts = 1000     // listed files
 	maxLeft      = 16 << 20 // bytes of delivered artifacts
 )
 
-// fill makes a directory with the files of an archive, or an empty one without a source.
+// fill creates a directory with the files of an archive, or an empty one if there is no source.
 func (s Sandbox) fill(ctx context.Context, source, dir string) error {
 	if source == "" {
 		return os.Mkdir(dir, 0o755)
@@ -59,7 +59,7 @@ func (s Sandbox) fill(ctx context.Context, source, dir string) error {
 	return untar(unpacked, dir, s.Most.WithDefaults())
 }
 
-// limited is a buffer that takes at most maxArchive bytes.
+// limited is a buffer that accepts at most maxArchive bytes.
 type limited struct{ bytes.Buffer }
 
 // Write implements io.Writer.
@@ -70,7 +70,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// untar writes the regular files and directories of a tar archive below dir. It leaves out links and devices, and refuses a
+// untar writes the regular files and directories of a tar archive below dir. It omits links and devices, and rejects a
 // name that leads out of dir.
 func untar(r io.Reader, dir string, limits sandbox.Limits) error {
 	root, err := os.OpenRoot(dir)
@@ -79,7 +79,7 @@ func untar(r io.Reader, dir string, limits sandbox.Limits) error {
 	}
 	defer root.Close()
 	left, entries := limits.Disk, limits.Inodes
-	archive := tar.NewReader(io.LimitReader(r, left+entries<<10+1<<20)) // a small archive may unpack to very much
+	archive := tar.NewReader(io.LimitReader(r, left+entries<<10+1<<20)) // a small archive may unpack to a very large one
 	for {
 		h, err := archive.Next()
 		if errors.Is(err, io.EOF) {
@@ -112,7 +112,7 @@ func untar(r io.Reader, dir string, limits sandbox.Limits) error {
 	}
 }
 
-// write makes one new file, and the directories above it.
+// write creates a new file, and its parent directories.
 func write(root *os.Root, name string, mode fs.FileMode, r io.Reader) error {
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
@@ -130,7 +130,8 @@ func within(l sandbox.Limits) nutshell.Limits {
 	return nutshell.Limits{Entries: int(l.Inodes), Total: l.Disk, File: l.Disk, Path: 4096, Depth: 64, Ratio: 1}
 }
 
-// isFull reports whether a directory has more than the limits allow. A directory that changes meanwhile counts as not full: the next look sees it.
+// isFull reports whether a directory exceeds the limits. A directory that changes during the check counts as not full,
+// because the next check sees it.
 func isFull(dir string, l sandbox.Limits) bool {
 	tree, err := workdir.FS(dir, within(l))
 	if err == nil {
@@ -140,7 +141,7 @@ func isFull(dir string, l sandbox.Limits) bool {
 	return full
 }
 
-// look hashes the files in a directory, by their paths.
+// look returns the hashes of the files in a directory, by path.
 func look(dir string, l sandbox.Limits) (map[string]guild.Hash, error) {
 	hashes := map[string]guild.Hash{}
 	err := eachFile(dir, l, func(tree fs.FS, name string) error {
@@ -151,7 +152,7 @@ func look(dir string, l sandbox.Limits) (map[string]guild.Hash, error) {
 	return hashes, err
 }
 
-// eachFile calls visit with every regular file in a directory, in the order of their paths.
+// eachFile calls visit for every regular file in a directory, in the order of the paths.
 func eachFile(dir string, l sandbox.Limits, visit func(tree fs.FS, name string) error) error {
 	tree, err := workdir.FS(dir, within(l))
 	if err != nil {
@@ -166,8 +167,8 @@ func eachFile(dir string, l sandbox.Limits, visit func(tree fs.FS, name string) 
 	})
 }
 
-// artifacts lists the files that were made or changed. Unless leave is empty, it copies them there, as far as there is room.
-// Too many are a *nutshell.LimitError.
+// artifacts returns the files that were created or changed. Unless leave is empty, it copies them there, as far as
+// maxLeft allows. Too many files are a *nutshell.LimitError.
 func artifacts(dir string, l sandbox.Limits, before map[string]guild.Hash, leave string) ([]oa.Artifact, error) {
 	all := []oa.Artifact{}
 	room := int64(maxLeft)
@@ -192,7 +193,7 @@ func artifacts(dir string, l sandbox.Limits, before map[string]guild.Hash, leave
 	return all, err
 }
 
-// keep copies a file into a directory, which is made.
+// keep copies a file into a directory, which it creates if needed.
 func keep(tree fs.FS, name, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -210,14 +211,14 @@ func keep(tree fs.FS, name, dir string) error {
 	return write(root, name, 0o644, f)
 }
 
-// artifact hashes one file. Its MIME type is a guess that is the same on every machine.
+// artifact hashes one file. Its MIME type is a guess, but the same on every machine.
 func artifact(tree fs.FS, name string) (oa.Artifact, error) {
 	f, err := tree.Open(name)
 	if err != nil {
 		return oa.Artifact{}, err
 	}
 	defer f.Close()
-	head := sandbox.Head{Most: 512} // what DetectContentType looks at
+	head := sandbox.Head{Most: 512} // the part that DetectContentType reads
 	sum := newStream()
 	size, err := io.Copy(io.MultiWriter(sum, &head), f)
 	if err != nil {

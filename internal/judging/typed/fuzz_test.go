@@ -47,7 +47,7 @@ func FuzzUntar(f *testing.F) {
 	})
 }
 
-// answers is an endpoint that answers one thing.
+// answers is an endpoint that always gives the same answer.
 type answers []byte
 
 // RoundTrip implements http.RoundTripper.

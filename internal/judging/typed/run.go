@@ -25,25 +25,26 @@ import (
 	"guild/replay"
 )
 
-// Host stands for the digest of an image: the machine's own programs and libraries.
+// Host stands in place of an image's digest for the machine's own programs and libraries.
 const Host = "host"
 
-// maxCommands bounds the commands of one request.
+// maxCommands limits the commands of one request.
 const maxCommands = 256
 
 // Sandbox runs oa.sandbox_run.v1.
 type Sandbox struct {
-	Images  map[string]sandbox.Runner // digest → what runs commands in that image
-	Network bool                      // whether a request may have the host's network
-	Most    sandbox.Limits            // the largest limits that a request may have, and those that it has if it names none
+	Images  map[string]sandbox.Runner // digest → runner for commands in that image
+	Network bool                      // requests may use the host's network
+	Most    sandbox.Limits            // the maximum limits of a request, and the default ones
 	Scratch string                    // directory for the files of runs
 
-	// Fetch writes what is at a location, as fetch.Client.Fetch does. Requests with a repository are refused if it is nil.
+	// Fetch writes the content of a location, as fetch.Client.Fetch does. If it is nil, requests with a repository are
+	// refused.
 	Fetch func(ctx context.Context, location string, w io.Writer) (int64, error)
 }
 
-// OpenImages opens the sandboxes for Sandbox.Images: host for this machine's own programs, and one for each image, given as
-// digest → directory.
+// OpenImages opens the sandboxes for Sandbox.Images: host for this machine's own programs, and one for each image,
+// given as digest → directory.
 func OpenImages(ctx context.Context, host sandbox.Runner, dirs map[string]string) (map[string]sandbox.Runner, error) {
 	images := map[string]sandbox.Runner{Host: host}
 	for _, digest := range slices.Sorted(maps.Keys(dirs)) {
@@ -52,7 +53,7 @@ func OpenImages(ctx context.Context, host sandbox.Runner, dirs map[string]string
 			return nil, fmt.Errorf("the image %s: %w", digest, err)
 		}
 		runner := &namespaces.Runner{Rootfs: dir}
-		if err := sandbox.Try(ctx, runner); err != nil { // a Probe would read all of it
+		if err := sandbox.Try(ctx, runner); err != nil { // Try and not Probe, because Probe would read the whole image
 			return nil, fmt.Errorf("the image %s in %s: %w", digest, dir, err)
 		}
 		images[digest] = runner
@@ -60,7 +61,7 @@ func OpenImages(ctx context.Context, host sandbox.Runner, dirs map[string]string
 	return images, nil
 }
 
-// Check returns why a request would not be run here, nil if it would.
+// Check returns the reason why a request would not be run here, or nil.
 func (s Sandbox) Check(q oa.SandboxRequest) error {
 	if err := q.Validate(); err != nil {
 		return err
@@ -114,7 +115,7 @@ func (s Sandbox) Check(q oa.SandboxRequest) error {
 	return nil
 }
 
-// Accept is Check for a request in its envelope.
+// Accept does the same as Check for a request in its envelope.
 func (s Sandbox) Accept(e oa.Envelope) error {
 	q, err := oa.Decode[oa.SandboxRequest](e.Payload)
 	if err != nil {
@@ -123,10 +124,11 @@ func (s Sandbox) Accept(e oa.Envelope) error {
 	return s.Check(q)
 }
 
-// mountPath returns where the commands find the files.
+// mountPath returns the directory in which the commands find the files.
 func mountPath(q oa.SandboxRequest) string { return cmp.Or(q.Repo.MountPath, "/workspace") }
 
-// limits returns those that a request asks for. A number beyond any machine becomes one that is refused.
+// limits returns the limits that a request asks for. A number beyond the size of any machine becomes one that Check
+// refuses.
 func (s Sandbox) limits(r oa.Resources) sandbox.Limits {
 	l := s.Most.WithDefaults()
 	const most = 1 << 40
@@ -150,7 +152,8 @@ func (s Sandbox) limits(r oa.Resources) sandbox.Limits {
 // Do runs the commands of a request. It implements Do.
 func (s Sandbox) Do(ctx context.Context, e oa.Envelope) ([]byte, error) { return s.DoInto(ctx, e, "") }
 
-// DoInto is Do, and leaves the artifacts in the directory leave, which it makes, unless that is empty.
+// DoInto does the same as Do and copies the artifacts into the directory leave, which it creates, unless leave is
+// empty.
 func (s Sandbox) DoInto(ctx context.Context, e oa.Envelope, leave string) ([]byte, error) {
 	q, err := oa.Decode[oa.SandboxRequest](e.Payload)
 	if err != nil {
@@ -163,12 +166,12 @@ func (s Sandbox) DoInto(ctx context.Context, e oa.Envelope, leave string) ([]byt
 	return oa.Encode(result)
 }
 
-// run runs commands; limited reports whether a limit ended one. An error means that the sandbox failed; a command that fails
-// is a result.
+// run runs commands; limited reports whether a limit ended one. An error means that the sandbox failed; a failing
+// command is a result.
 func (s Sandbox) run(ctx context.Context, q oa.SandboxRequest, leave string) (r oa.SandboxResult, limited bool, err error) {
 	r = oa.SandboxResult{
 		EnvInfo: oa.EnvInfo{ImageDigest: q.Sandbox.ImageDigest}, Runs: []oa.Run{}, Artifacts: []oa.Artifact{},
-		Provenance: &oa.Provenance{ModelID: q.Sandbox.ImageDigest, Tokens: &oa.Tokens{}}, // the image is the model, and it counts none
+		Provenance: &oa.Provenance{ModelID: q.Sandbox.ImageDigest, Tokens: &oa.Tokens{}}, // the image counts as the model, without tokens
 	}
 	if err := s.Check(q); err != nil {
 		return r, false, err
@@ -199,7 +202,7 @@ func (s Sandbox) run(ctx context.Context, q oa.SandboxRequest, leave string) (r 
 	return r, limited, err
 }
 
-// commands runs the commands in their order, until one fails or the time is over; limited reports whether a limit ended one.
+// commands runs the commands in order, until one fails or the time is over; limited reports whether a limit ended one.
 func (s Sandbox) commands(ctx context.Context, q oa.SandboxRequest, files string, limits sandbox.Limits, r *oa.SandboxResult) (limited bool, err error) {
 	r.Status = oa.StatusSuccess
 	left := limits.Wall
@@ -213,7 +216,7 @@ func (s Sandbox) commands(ctx context.Context, q oa.SandboxRequest, files string
 			return true, nil
 		case err != nil:
 			return false, fmt.Errorf("command %d: the sandbox: %w", i, err)
-		case len(result.Breaches) > 0: // all refused; what became of the command is its exit code
+		case len(result.Breaches) > 0: // all were refused; the exit code shows how the command ended
 			r.Error = fmt.Sprintf("command %d tried what it must not: %s", i, result.Breaches[0].Syscall)
 		}
 		r.Runs = append(r.Runs, one)
@@ -256,10 +259,11 @@ func specOf(q oa.SandboxRequest, c oa.Command, files string, limits sandbox.Limi
 	return spec
 }
 
-// errDisk means that the files grew beyond the limit.
+// errDisk means that the files exceed the limit.
 var errDisk = errors.New("the files are larger than the limit")
 
-// runOne runs one command and watches the size of its files, which no runner bounds because they are mounted.
+// runOne runs one command and polls the size of its files. No runner limits that, because the files are in a mounted
+// directory of the host.
 func runOne(ctx context.Context, runner sandbox.Runner, spec sandbox.Spec, cmd string) (oa.Run, sandbox.Result, error) {
 	running, stop := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
@@ -291,12 +295,12 @@ func runOne(ctx context.Context, runner sandbox.Runner, spec sandbox.Spec, cmd s
 		StdoutPreview: replay.Preview(stdout.head.String()), StderrPreview: replay.Preview(stderr.head.String()),
 	}
 	if result.Killed != "" && one.ExitCode == 0 {
-		one.ExitCode = 137 // as after SIGKILL: it passed a limit, and has not succeeded
+		one.ExitCode = 137 // as after SIGKILL, because it exceeded a limit and has not succeeded
 	}
 	return one, result, err
 }
 
-// stream hashes all of a stream and keeps its beginning.
+// stream hashes a whole stream and keeps its beginning.
 type stream struct {
 	hash hash.Hash
 	head sandbox.Head

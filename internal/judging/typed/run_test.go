@@ -20,7 +20,7 @@ import (
 	"guild/oa"
 )
 
-// host is a sandbox whose only image is this machine.
+// host returns a sandbox whose only image is this machine.
 func host(t *testing.T) typed.Sandbox {
 	t.Helper()
 	runner, _, err := tiers.Best(t.Context())
@@ -30,7 +30,7 @@ func host(t *testing.T) typed.Sandbox {
 	return typed.Sandbox{Images: map[string]sandbox.Runner{typed.Host: runner}, Scratch: t.TempDir()}
 }
 
-// commands is a request for commands on this machine.
+// commands returns a request for commands on this machine.
 func commands(cmds ...string) oa.SandboxRequest {
 	q := oa.SandboxRequest{Sandbox: oa.Sandbox{ImageDigest: typed.Host}}
 	for _, cmd := range cmds {
@@ -50,7 +50,7 @@ func envelope[P oa.Payload](t *testing.T, request P) oa.Envelope {
 
 var author = typed.Author{PubKey: strings.Repeat("ab", 32), Now: func() time.Time { return time.Unix(1_700_000_000, 0) }, Types: oa.Known()}
 
-// ran is what comes of a request, by way of all that a provider does with it.
+// ran returns the result of a request, produced by the same steps as at a provider.
 func ran(t *testing.T, s typed.Sandbox, q oa.SandboxRequest) oa.SandboxResult {
 	t.Helper()
 	raw, err := author.Answer(t.Context(), envelope(t, q), s.Do)
@@ -177,7 +177,7 @@ func TestRefusedRequests(t *testing.T) {
 }
 
 func TestNegativeResources(t *testing.T) {
-	const wraps = -1<<44 + 512 // megabytes: shifted, they are 512 again
+	const wraps = -1<<44 + 512 // in megabytes; shifted, they wrap round to 512
 	for path, change := range map[string]func(*oa.Resources){
 		"inputs.sandbox.resources.memory_mb":    func(r *oa.Resources) { r.MemoryMB = wraps },
 		"inputs.sandbox.resources.timeout_secs": func(r *oa.Resources) { r.TimeoutSecs = -1 },
@@ -193,7 +193,7 @@ func TestNegativeResources(t *testing.T) {
 	}
 }
 
-// tarball packs files, by name; a name that ends in @ is a link to what is its content.
+// tarball packs files, by name. A name that ends in @ is a link to its content.
 func tarball(t *testing.T, gz bool, files map[string]string) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -1,11 +1,11 @@
 // Package typed does the typed jobs of the OpenAgents surface and checks the results of others: it runs commands in a
-// sandbox (oa.sandbox_run.v1), asks a model behind an OpenAI-compatible endpoint to embed, rerank and read code, and does
-// a job again to compare. Package oa owns the formats; this one makes and compares documents. It keeps no fact, and knows
-// nothing of trust or money: the judge weighs what a check found.
+// sandbox (oa.sandbox_run.v1), asks a model behind an OpenAI-compatible endpoint to embed, rerank and read code, and
+// repeats a job to compare the results. Package oa owns the formats; this one makes and compares documents. It writes
+// no facts, and knows nothing of trust or money: the judge weighs the result of a check.
 //
-// A typed job is a bundle whose manifest says so and which has the request's envelope in RequestFile. It is opened,
-// routed, judged and recorded like any other job. Only on the wire it is what other NIP-90 providers know: the payload as
-// an input, and no bundle.
+// A typed job is a bundle with an extension in its manifest and the request's envelope in RequestFile. It is opened,
+// routed, judged and recorded like any other job. Only its events are different: they have the form that other NIP-90
+// providers know, with the payload as an input and without a bundle.
 package typed
 
 import (
@@ -26,12 +26,12 @@ import (
 	"guild/oa"
 )
 
-// Where a bundle and a delivery of a typed job have their documents.
+// Paths of the documents in a bundle and a delivery of a typed job.
 const (
 	RequestFile   = "files/request.json" // the envelope, in the bundle
 	ResultFile    = "output.json"        // the result's payload, below the delivered artifacts
-	ArtifactsDir  = "artifacts"          // what a sandbox run made, if it travels, below the delivered artifacts
-	extensionName = "oa"                 // of the manifest
+	ArtifactsDir  = "artifacts"          // the artifacts of a sandbox run, if they are delivered, below the delivered artifacts
+	extensionName = "oa"                 // name of the extension in the manifest
 )
 
 // extension is the manifest's extension in the bundle of a typed job.
@@ -64,7 +64,7 @@ func Bundle(ctx context.Context, e oa.Envelope) ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
-// files makes a file system in memory.
+// files returns a file system in memory.
 func files(content map[string][]byte) (fs.FS, error) {
 	var archive bytes.Buffer
 	w := zip.NewWriter(&archive)
@@ -83,7 +83,7 @@ func files(content map[string][]byte) (fs.FS, error) {
 	return zip.NewReader(bytes.NewReader(archive.Bytes()), int64(archive.Len()))
 }
 
-// Requested reads the typed job in a packed bundle, and reports false for a bundle of another kind.
+// Requested reads the typed job in a packed bundle. ok is false for a bundle of another kind.
 func Requested(packed []byte) (e oa.Envelope, ok bool, err error) {
 	b, err := nutshell.Open(bytes.NewReader(packed), int64(len(packed)), nutshell.DefaultLimits())
 	if err != nil || !claims(b.Manifest()) {
@@ -96,7 +96,7 @@ func Requested(packed []byte) (e oa.Envelope, ok bool, err error) {
 	return e, true, err
 }
 
-// RequestedIn is Requested for a bundle that was unpacked in dir.
+// RequestedIn does the same as Requested for a bundle that was unpacked in dir.
 func RequestedIn(dir string) (e oa.Envelope, ok bool, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -117,7 +117,7 @@ func RequestedIn(dir string) (e oa.Envelope, ok bool, err error) {
 	return e, true, err
 }
 
-// claims reports whether a bundle says that it is a typed job.
+// claims reports whether a manifest says that the bundle is a typed job.
 func claims(m *nutshell.Manifest) bool {
 	var x extension
 	ok, err := m.Extension(extensionName, &x)
@@ -132,13 +132,13 @@ func Result(dir string) ([]byte, error) {
 	}
 	defer tree.Close()
 	result, err := readFile(tree, ResultFile)
-	if _, plain := fs.Stat(tree, "output.txt"); err != nil && plain == nil { // jobs delivers a text there that is not JSON
+	if _, plain := fs.Stat(tree, "output.txt"); err != nil && plain == nil { // package jobs delivers a text there if it is not JSON
 		return nil, errors.New("outputs is not JSON")
 	}
 	return result, err
 }
 
-// Delivered reads the payload of the result in a packed delivery; nil if there is none that can be read.
+// Delivered reads the payload of the result in a packed delivery; nil if it cannot be read.
 func Delivered(packed []byte) []byte {
 	b, err := nutshell.Open(bytes.NewReader(packed), int64(len(packed)), nutshell.DefaultLimits())
 	if err != nil {
@@ -151,7 +151,7 @@ func Delivered(packed []byte) []byte {
 	return result
 }
 
-// readFile reads a document of at most oa.MaxSize.
+// readFile reads a document of at most oa.MaxSize bytes.
 func readFile(tree fs.FS, name string) ([]byte, error) {
 	f, err := tree.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -161,7 +161,7 @@ func readFile(tree fs.FS, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, oa.MaxSize+1<<10)) // an envelope is a little more than its payload
+	text, err := io.ReadAll(io.LimitReader(f, oa.MaxSize+1<<10)) // an envelope is a little larger than its payload
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -178,13 +178,13 @@ func both[Q, A oa.Payload](request, result []byte) (q Q, a A, err error) {
 	return q, a, err
 }
 
-// VerificationOf returns how a result is to be verified: by its request, else by its job type.
+// VerificationOf returns how a result must be verified, by its request or else by its job type.
 func VerificationOf(types oa.Registry, e oa.Envelope) (oa.Verification, error) {
 	s, err := types.Schema(e.JobType)
 	if err != nil {
 		return oa.Verification{}, err
 	}
-	if e.JobType.String() == oa.Embedding { // its default depends on the rest
+	if e.JobType.String() == oa.Embedding { // its default depends on other members
 		q, err := oa.Decode[oa.EmbeddingRequest](e.Payload)
 		return q.Verification, err
 	}
@@ -201,7 +201,7 @@ func VerificationOf(types oa.Registry, e oa.Envelope) (oa.Verification, error) {
 	return inputs.Verification, nil
 }
 
-// JudgeModel returns the model that a request wants to compare its results; empty if it names none.
+// JudgeModel returns the model that a request wants for comparing its results, or "".
 func JudgeModel(e oa.Envelope) string {
 	var inputs struct {
 		Verification oa.Verification `json:"verification"`
@@ -212,8 +212,8 @@ func JudgeModel(e oa.Envelope) string {
 	return inputs.Verification.JudgeModel
 }
 
-// CriticalityOf returns the lowest criticality that asks at least as many providers and, for a vote, needs more than one to
-// agree. It is an error to ask for more than the highest one does.
+// CriticalityOf returns the lowest criticality that asks enough providers and, for a vote, needs more than one to
+// agree. A redundancy above that of the highest criticality is an error.
 func CriticalityOf(v oa.Verification) (guild.Criticality, error) {
 	votes := v.Redundancy > 1 && v.Adjudication == oa.MajorityVote
 	for _, level := range []guild.Criticality{guild.Low, guild.Medium, guild.High, guild.Critical} {

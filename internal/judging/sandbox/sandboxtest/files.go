@@ -29,7 +29,7 @@ func shared(t *testing.T, r runner) {
 		t.Errorf("%q, %v", b, err)
 	}
 
-	below := filepath.Join(sandbox.Temp, "guild", "in") // as for a directory of the host's /tmp
+	below := filepath.Join(sandbox.Temp, "guild", "in") // like a directory in the host's /tmp
 	sh(t, r, "cat "+below+"/a; touch "+sandbox.Temp+"/b", func(s *sandbox.Spec) {
 		s.Mounts = []sandbox.Mount{{Host: in, Inside: below}}
 	}).prints(t, "from outside")

@@ -13,7 +13,7 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// program runs a Program twice: a runner that keeps the first part warm must keep no other state.
+// program runs a Program twice: a runner that keeps its first part warm must keep no other state.
 func program(t *testing.T, r runner) {
 	greeter := &sandbox.Program{Name: "greeter", Setup: `
 import os, sys
@@ -40,7 +40,7 @@ def main():
 	}
 }
 
-// channel connects two runs, and tests that one notices the end of the other.
+// channel connects two runs, and checks that one notices the end of the other.
 func channel(t *testing.T, r runner) {
 	const answerer = `
 import socket

@@ -20,7 +20,7 @@ func leftovers(t *testing.T, r runner) {
 		"time.sleep(0.1)\nprint('parent') # " + mark
 	temp := shortTemp(t)
 	t.Setenv("TMPDIR", temp)
-	sh(t, r, "true") // what a runner keeps after its first run does not count
+	sh(t, r, "true") // resources that a runner keeps after its first run are not leftovers
 	mounts, groups, goroutines, files := mounted(t), controlGroups(t), runtime.NumGoroutine(), descriptors(t)
 	py(t, r, daemon).prints(t, "parent")
 	for range 3 {
@@ -43,7 +43,7 @@ func leftovers(t *testing.T, r runner) {
 // settled limits the duration of the cleanup after a run on a busy machine.
 const settled = time.Minute
 
-// settles waits until there are no more of something than before. The cleanup may end a moment after the run.
+// settles waits until no count is higher than before. The cleanup may end shortly after the run.
 func settles(t *testing.T, what string, before int, count func(*testing.T) int) {
 	t.Helper()
 	for deadline := time.After(settled); count(t) > before; {
@@ -56,7 +56,7 @@ func settles(t *testing.T, what string, before int, count func(*testing.T) int) 
 	}
 }
 
-// shortTemp makes a temporary directory with a name short enough for sockets in it.
+// shortTemp creates a temporary directory with a name short enough for sockets in it.
 func shortTemp(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "gt")
@@ -103,7 +103,7 @@ func mounted(t *testing.T) map[string]bool {
 	return all
 }
 
-// stillMounted returns new mounts that stay. Those of other programs on the machine may come and go.
+// stillMounted returns new mounts that remain. Mounts of other programs on the machine may come and go.
 func stillMounted(t *testing.T, before map[string]bool) []string {
 	t.Helper()
 	left := mounted(t)

@@ -50,7 +50,7 @@ func limits(t *testing.T, r runner) {
 	}
 }
 
-// metrics tests that usage is measured although it is gone at the end of the run.
+// metrics checks that usage is measured even if it is released before the end of the run.
 func metrics(t *testing.T, r runner) {
 	const busy = `
 import os, subprocess, time
@@ -83,7 +83,7 @@ for c in children: c.wait()
 	}
 }
 
-// soft tests that exceeding a soft limit is only a warning.
+// soft checks that exceeding a soft limit is only a warning.
 func soft(t *testing.T, r runner) {
 	low := func(s *sandbox.Spec) { s.Limits.SoftCPU, s.Limits.SoftMemory = 200*time.Millisecond, 64<<20 }
 	const greedy = `

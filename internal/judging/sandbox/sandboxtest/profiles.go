@@ -12,7 +12,7 @@ import (
 //go:embed testdata/wide.py
 var wide string
 
-// profiles tests that honest programs work and are no breach.
+// profiles checks that honest programs work and are not a breach.
 func profiles(t *testing.T, r runner) {
 	got := py(t, r, wide, func(s *sandbox.Spec) { s.Profile = sandbox.Standard; s.Limits.Pids = 100 })
 	got.prints(t, "fine")

@@ -18,7 +18,7 @@ func host(t *testing.T, r runner) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/root", "/home", "/etc/shadow", "/sys/kernel", "/boot", "/var/lib", "/run", "/mnt", "/srv", secret} {
-		// A runtime may have made an empty directory or a file of its own there.
+		// A runtime may have created an empty directory or a file of its own there.
 		sh(t, r, "ls -A "+path+" 2>/dev/null | grep -v containerenv; echo nothing").prints(t, "nothing")
 	}
 	for _, path := range []string{"/x", "/usr/x", "/etc/x", "/dev/x", "/proc/sys/kernel/core_pattern", "/usr/bin/x"} {
@@ -78,7 +78,7 @@ l.accept()[0].send(b"hello"); print(c.recv(5).decode())
 	}
 }
 
-// refused tests that an attempt to escape failed, and that it was reported if the runner can.
+// refused checks that an attempt to escape failed, and that it was reported if the runner can.
 func refused(t *testing.T, r runner, got ran) {
 	t.Helper()
 	reports := r.has(t, sandbox.ReportsEscapes)
@@ -124,7 +124,7 @@ func escapes(t *testing.T, r runner) {
 	t.Run("of the first process", func(t *testing.T) {
 		end := py(t, r, "import os\nfor p in (1, -1):\n try: os.kill(p, 0 if p < 0 else 9)\n except OSError: pass\nprint('alive')")
 		stop := sh(t, r, "kill -STOP 1; echo on", func(s *sandbox.Spec) {
-			if !r.has(t, sandbox.KeepsFirst) { // it stops, so the limit must end it
+			if !r.has(t, sandbox.KeepsFirst) { // it stops itself, so the limit must end it
 				s.Limits.Wall = 3 * time.Second
 			}
 		})
