@@ -13,7 +13,7 @@ import (
 	"guild/internal/policy"
 )
 
-// check refuses values that would fail later, and less clearly.
+// check rejects values that would fail later with a less clear error.
 func (c Config) check() error {
 	for _, u := range c.Relays {
 		if err := checkRelay(u); err != nil {
@@ -78,7 +78,7 @@ func (c Config) checkCounts() error {
 	return nil
 }
 
-// checkRelay refuses what the relay client would: a connection in clear to another machine.
+// checkRelay rejects the URLs that the relay client would reject: unencrypted connections to other machines.
 func checkRelay(text string) error {
 	if err := checkURL(text, "ws", "wss"); err != nil {
 		return err
@@ -100,7 +100,7 @@ func checkURL(text string, schemes ...string) error {
 	return nil
 }
 
-// checkLoopback refuses to listen for other machines: that would need TLS and a password.
+// checkLoopback rejects addresses that other machines can reach, because that would need TLS and a password.
 func checkLoopback(addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -112,7 +112,7 @@ func checkLoopback(addr string) error {
 	return nil
 }
 
-// checkDurations finds durations written without a unit: 300 is 300 ns, and nobody means that.
+// checkDurations rejects durations without a unit: 300 is 300 ns, which is never intended.
 func checkDurations(v reflect.Value, prefix string) error {
 	for f, value := range v.Fields() {
 		key := prefix + f.Tag.Get("koanf")

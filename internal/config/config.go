@@ -1,6 +1,5 @@
-// Package config owns what a person may set: defaults, the config file (TOML), the environment, and where the
-// node's files live. Zero configuration works. It opens nothing but the config file, and creates
-// directories but no files.
+// Package config owns the settings: defaults, the config file (TOML), the environment, and the paths of the node's
+// files. Everything has a default. It opens no file except the config file, and creates directories but no files.
 package config
 
 import (
@@ -10,9 +9,9 @@ import (
 	"guild/internal/policy"
 )
 
-// Config is everything that can be set. The zero value is not useful; Default and Load make one.
+// Config holds all settings. The zero value is not usable; Default and Load return one.
 type Config struct {
-	Relays   []string           `koanf:"relays"` // ws(s):// URLs to meet others on; none means the embedded one
+	Relays   []string           `koanf:"relays"` // ws(s):// URLs to use; none means the embedded relay
 	Relay    Relay              `koanf:"relay"`
 	Blossom  []string           `koanf:"blossom"` // http(s):// servers for bundles too large for an event
 	Journal  Journal            `koanf:"journal"`
@@ -27,126 +26,125 @@ type Config struct {
 	Backup   Backup             `koanf:"backup"`
 	Records  Records            `koanf:"records"`
 	Follow   []string           `koanf:"follow"`   // npubs whose recommendations of providers count
-	Synonyms map[string]string  `koanf:"synonyms"` // word in an announcement → task it means (match confidence 0.8)
-	Tasks    map[string]TaskSet `koanf:"tasks"`    // task → what differs from the defaults
-	Services map[string]Service `koanf:"services"` // d of an announcement → what is offered under it
-	Images   map[string]string  `koanf:"images"`   // digest → directory with the root file system that it is, for oa.sandbox_run.v1
+	Synonyms map[string]string  `koanf:"synonyms"` // word in an announcement → its task (confidence 0.8)
+	Tasks    map[string]TaskSet `koanf:"tasks"`    // task → settings that differ from the defaults
+	Services map[string]Service `koanf:"services"` // d of an announcement → the service offered under it
+	Images   map[string]string  `koanf:"images"`   // digest → directory with that root file system, for oa.sandbox_run.v1
 
 	Paths Paths `koanf:"-"`
 }
 
-// Relay is the embedded relay with its Blossom server.
+// Relay configures the embedded relay with its Blossom server.
 type Relay struct {
-	Embedded *bool  `koanf:"embedded"` // nil: on when Relays is empty
-	Addr     string `koanf:"addr"`     // loopback address; a busy port is replaced by a free one
+	Embedded *bool  `koanf:"embedded"` // nil: on if Relays is empty
+	Addr     string `koanf:"addr"`     // loopback address; if its port is in use, a free one is taken
 }
 
-// Journal is the store of facts.
+// Journal configures the store of facts.
 type Journal struct {
 	NoSync bool   `koanf:"no_sync"`
-	Dir    string `koanf:"dir"` // <data>/journal when empty
+	Dir    string `koanf:"dir"` // <data>/journal if empty
 }
 
-// Work is what holds for every service this node offers, unless the service has a setting of its own.
+// Work holds the settings for all services of this node. A service can override them.
 type Work struct {
-	Jobs      int           `koanf:"jobs"`       // at the same time
-	Queue     int           `koanf:"queue"`      // waiting beyond those; more are refused as busy
-	TimeLimit time.Duration `koanf:"time_limit"` // of one command
+	Jobs      int           `koanf:"jobs"`       // concurrent jobs
+	Queue     int           `koanf:"queue"`      // waiting jobs beyond those; further ones are refused as busy
+	TimeLimit time.Duration `koanf:"time_limit"` // for one command
 	Price     guild.Msat    `koanf:"price_msat"`
 
-	Allow     []string   `koanf:"allow"`        // npubs that may ask; everybody if empty
-	MinBid    guild.Msat `koanf:"min_bid_msat"` // below that a request is refused
-	PoW       int        `koanf:"pow"`          // leading zero bits that a request's id must have (NIP-13)
-	PerMinute int        `koanf:"per_minute"`   // requests of one customer; 0 for any number
-	Fetch     []string   `koanf:"fetch"`        // https hosts that inputs may be fetched from
+	Allow     []string   `koanf:"allow"`        // npubs that may send requests; empty means everyone
+	MinBid    guild.Msat `koanf:"min_bid_msat"` // requests with a lower bid are refused
+	PoW       int        `koanf:"pow"`          // leading zero bits required in a request's id (NIP-13)
+	PerMinute int        `koanf:"per_minute"`   // requests of one customer; 0 means no limit
+	Fetch     []string   `koanf:"fetch"`        // https hosts from which inputs may be fetched
 }
 
-// Meeting is how a node that is up gets to know providers by itself.
+// Meeting configures how a running node benchmarks providers by itself.
 type Meeting struct {
-	Auto      bool          `koanf:"auto"`       // new candidates are benchmarked without being asked to
-	Daily     guild.Msat    `koanf:"daily_msat"` // most that the benchmarks of a UTC day may bid
-	Count     int           `koanf:"count"`      // how many providers may be met on one; as many as the policy says if zero
-	AtOnce    int           `koanf:"at_once"`    // at the same time
-	TimeLimit time.Duration `koanf:"time_limit"` // of one benchmark
+	Auto      bool          `koanf:"auto"`       // benchmark new providers without a command
+	Daily     guild.Msat    `koanf:"daily_msat"` // limit on the sum of the bids for benchmarks in a UTC day
+	Count     int           `koanf:"count"`      // limit on providers per day; the policy's if zero
+	AtOnce    int           `koanf:"at_once"`    // concurrent meetings
+	TimeLimit time.Duration `koanf:"time_limit"` // for one benchmark
 }
 
-// Limits is how much one provider is asked.
+// Limits limits the requests to one provider.
 type Limits struct {
 	AtOnce    int `koanf:"at_once"`    // requests that it has not answered
 	PerMinute int `koanf:"per_minute"` // new requests
 }
 
-// Trust is how providers are learned about and chosen.
+// Trust configures how providers are rated and chosen.
 type Trust struct {
-	Policy string `koanf:"policy"` // name of the policy in force; internal/policy has them
+	Policy string `koanf:"policy"` // name of the policy in force; see internal/policy
 }
 
-// Budget is the most that the bids of all tasks together may come to, where a task has no budget of its own. Zero is
-// any amount.
+// Budget limits the sum of the bids of all tasks that have no budget of their own. Zero means no limit.
 type Budget struct {
-	Daily   guild.Msat `koanf:"daily_msat"`   // of a UTC day
-	Monthly guild.Msat `koanf:"monthly_msat"` // of a UTC month
+	Daily   guild.Msat `koanf:"daily_msat"`   // per UTC day
+	Monthly guild.Msat `koanf:"monthly_msat"` // per UTC month
 }
 
-// Review is what is said in public of providers' work.
+// Review configures the public reviews of providers.
 type Review struct {
-	Publish bool   `koanf:"publish"` // whether reviews are published at all
+	Publish bool   `koanf:"publish"` // publish reviews
 	Mirrors bool   `koanf:"mirrors"` // also as kind 31117 and as NIP-32 labels
-	CID     string `koanf:"cid"`     // IPFS CID that reviews name beside their receipt
+	CID     string `koanf:"cid"`     // IPFS CID that reviews name beside the receipt
 }
 
-// Backup is what is kept away from this machine.
+// Backup configures copies of the matrix outside this machine.
 type Backup struct {
-	Auto bool `koanf:"auto"` // whether significant changes are backed up to relays and Blossom servers
+	Auto bool `koanf:"auto"` // back up significant changes to relays and Blossom servers
 }
 
-// Records is what is kept so that others can check it.
+// Records configures the records that others can check.
 type Records struct {
-	Publish   bool          `koanf:"publish"`    // whether receipts and the journal's seals are published at relays
-	SealEvery time.Duration `koanf:"seal_every"` // how long the journal may be without a seal after something was added
+	Publish   bool          `koanf:"publish"`    // publish receipts and seals of the journal at relays
+	SealEvery time.Duration `koanf:"seal_every"` // maximum age of an unsealed entry
 }
 
-// Judge is how deliveries are judged.
+// Judge configures how deliveries are judged.
 type Judge struct {
-	Jobs     int    `koanf:"jobs"`     // at the same time; 0 is one for each processor
-	Tier     string `koanf:"tier"`     // the sandbox to use; the best that works if empty
-	Analysis bool   `koanf:"analysis"` // whether linters look at what was delivered
+	Jobs     int    `koanf:"jobs"`     // concurrent judgements; 0 means one for each processor
+	Tier     string `koanf:"tier"`     // sandbox to use; the best available if empty
+	Analysis bool   `koanf:"analysis"` // run linters on deliveries
 
 	Opinion Opinion `koanf:"opinion"`
 }
 
-// Opinion is who is asked about what no test can decide.
+// Opinion configures a command or a model that decides between results if no test can.
 type Opinion struct {
-	Command string `koanf:"command"` // of the owner's, run without a sandbox
-	URL     string `koanf:"url"`     // of an OpenAI-compatible endpoint, as "https://host/v1"
+	Command string `koanf:"command"` // command of the owner's, run without a sandbox
+	URL     string `koanf:"url"`     // OpenAI-compatible endpoint, as "https://host/v1"
 	Model   string `koanf:"model"`
 	KeyEnv  string `koanf:"key_env"`      // name of the environment variable with the endpoint's key
-	Cap     int64  `koanf:"max_pay_msat"` // most that a weak verdict or an opinion may release alone
+	Cap     int64  `koanf:"max_pay_msat"` // most that a weak verdict or an opinion alone may release
 }
 
-// Timeouts is the patience of the customer's side.
+// Timeouts limits the waits of the customer's side.
 type Timeouts struct {
 	Discover time.Duration   `koanf:"discover"` // for the first answer of a relay
-	Offers   time.Duration   `koanf:"offers"`   // of those whom an open job asks
-	Delivery []time.Duration `koanf:"delivery"` // ladder: one wait for a relay's OK after another
-	Silence  time.Duration   `koanf:"silence"`  // of a provider that took a request
+	Offers   time.Duration   `koanf:"offers"`   // for offers to an open job
+	Delivery []time.Duration `koanf:"delivery"` // successive waits for a relay's OK
+	Silence  time.Duration   `koanf:"silence"`  // for a provider that took a request
 	Result   time.Duration   `koanf:"result"`   // for the result after the last feedback
 	Retry    []time.Duration `koanf:"retry"`    // pauses before publishing the same request again
-	Job      time.Duration   `koanf:"job"`      // of a whole job, unless hire says otherwise
+	Job      time.Duration   `koanf:"job"`      // for a whole job, unless the hire command sets another
 }
 
-// TaskSet is what one task sets for itself.
+// TaskSet holds the settings of one task.
 type TaskSet struct {
-	Kind int `koanf:"kind"` // NIP-90 kind of its requests; 5050 for oa.* and 5000 otherwise when 0
+	Kind int `koanf:"kind"` // NIP-90 kind of its requests; if 0, 5050 for oa.* and 5000 otherwise
 
-	Class     string     `koanf:"class"`        // critical-path, experimental, background, financial, or none
+	Class     string     `koanf:"class"`        // critical-path, experimental, background, financial, or "" for none
 	Threshold float64    `koanf:"threshold"`    // trust below which a provider gets no ordinary work; 0.5 if 0
-	Bid       guild.Msat `koanf:"bid_msat"`     // for a job as long as nothing is known of what such jobs cost
-	Daily     guild.Msat `koanf:"daily_msat"`   // most that its bids of a UTC day come to
-	Monthly   guild.Msat `koanf:"monthly_msat"` // and of a UTC month
+	Bid       guild.Msat `koanf:"bid_msat"`     // for a job of unknown cost
+	Daily     guild.Msat `koanf:"daily_msat"`   // limit on its bids in a UTC day
+	Monthly   guild.Msat `koanf:"monthly_msat"` // limit on its bids in a UTC month
 }
 
-// Embeds reports whether this node runs a relay of its own.
+// Embeds reports whether this node runs an embedded relay.
 func (c Config) Embeds() bool {
 	if c.Relay.Embedded != nil {
 		return *c.Relay.Embedded
@@ -154,7 +152,7 @@ func (c Config) Embeds() bool {
 	return len(c.Relays) == 0
 }
 
-// Default is the configuration of somebody who never set anything.
+// Default returns the configuration without any settings.
 func Default() Config {
 	return Config{
 		Relay:   Relay{Addr: "127.0.0.1:7447"},

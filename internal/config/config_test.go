@@ -15,7 +15,7 @@ import (
 	"guild/internal/config"
 )
 
-// load writes text as the config file of a fresh home, when there is any, and loads it.
+// load writes text, if any, as the config file of a new home, and loads it.
 func load(t *testing.T, text string, environ ...string) (config.Config, error) {
 	t.Helper()
 	home := t.TempDir()
@@ -27,7 +27,7 @@ func load(t *testing.T, text string, environ ...string) (config.Config, error) {
 	return config.Load(home, environ)
 }
 
-// same reports whether two configurations set the same.
+// same reports whether two configurations have the same settings.
 func same(a, b config.Config) bool {
 	a.Paths, b.Paths = config.Paths{}, config.Paths{}
 	return reflect.DeepEqual(a, b)
@@ -46,7 +46,7 @@ func TestZeroConfigurationWorks(t *testing.T) {
 	}
 }
 
-func TestTheWrittenConfigFileShowsTheDefaults(t *testing.T) {
+func TestTemplateShowsDefaults(t *testing.T) {
 	c, err := load(t, string(config.Template))
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestTheWrittenConfigFileShowsTheDefaults(t *testing.T) {
 	}
 }
 
-func TestTheEnvironmentOverridesTheFile(t *testing.T) {
+func TestEnvironmentOverridesFile(t *testing.T) {
 	c, err := load(t, `
 relays = ["wss://file.example"]
 [timeouts]
@@ -99,7 +99,7 @@ kind = 5051
 	}
 }
 
-func TestARemovedKeySaysWhyItIsGone(t *testing.T) {
+func TestRemovedKeyExplained(t *testing.T) {
 	for _, tt := range []struct{ text, environ, key, hint string }{
 		{"[journal]\nlisten = \"127.0.0.1:4222\"\n", "", "journal.listen", "delete the line that sets journal.listen"},
 		{"", "GUILD_JOURNAL_LISTEN=127.0.0.1:4222", "GUILD_JOURNAL_LISTEN", "unset GUILD_JOURNAL_LISTEN"},
@@ -112,7 +112,7 @@ func TestARemovedKeySaysWhyItIsGone(t *testing.T) {
 	}
 }
 
-func TestAnUnknownKeyNamesTheNearest(t *testing.T) {
+func TestUnknownKeyNamesNearest(t *testing.T) {
 	for text, want := range map[string][2]string{
 		"relayz = []":                      {"relayz", "relays"},
 		"[timeouts]\nsilense = \"1m\"":     {"timeouts.silense", "timeouts.silence"},
@@ -135,7 +135,7 @@ func TestAnUnknownKeyNamesTheNearest(t *testing.T) {
 	}
 }
 
-func TestAKeyBelowTheWrongTableIsToldWhereItBelongs(t *testing.T) {
+func TestKeyBelowWrongTable(t *testing.T) {
 	for text, want := range map[string]string{
 		"[timeouts]\njob = \"1h\"\nrelays = []":       "relays belongs above the first table: where it stands it is part of [timeouts]",
 		"[services.x]\nexec = \"true\"\nfollow = []":  "follow belongs above the first table: where it stands it is part of [services.x]",
@@ -149,7 +149,7 @@ func TestAKeyBelowTheWrongTableIsToldWhereItBelongs(t *testing.T) {
 	}
 }
 
-func TestWhoIsUnknownAsksOnlySoOftenUnlessTheOwnerSaysOtherwise(t *testing.T) {
+func TestDefaultRequestRate(t *testing.T) {
 	if n := config.Default().Work.PerMinute; n != 30 {
 		t.Errorf("%d requests of one customer in a minute", n)
 	}
@@ -158,7 +158,7 @@ func TestWhoIsUnknownAsksOnlySoOftenUnlessTheOwnerSaysOtherwise(t *testing.T) {
 	}
 }
 
-func TestValuesThatWouldFailLaterAreRefused(t *testing.T) {
+func TestInvalidValuesRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		`relays = ["https://a.example"]`:       "relays",
 		`relays = ["wss://"]`:                  "relays",

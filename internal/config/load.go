@@ -17,16 +17,16 @@ import (
 	"github.com/knadh/koanf/v2"
 )
 
-// UnknownKeyError is a key of the config file that means nothing.
+// UnknownKeyError reports a key of the config file that does not exist.
 type UnknownKeyError struct {
 	Path string // of the file
 	Key  string
-	Near string // the known key that is most like it
+	Near string // the most similar known key
 }
 
 func (e *UnknownKeyError) Error() string { return fmt.Sprintf("%s: unknown key %q", e.Path, e.Key) }
 
-// Hint names the nearest key, or the place for a key that only stands below the wrong line.
+// Hint names the nearest key, or the right place for a key that is below the wrong table.
 func (e *UnknownKeyError) Hint() string {
 	at := strings.LastIndexByte(e.Key, '.')
 	if at >= 0 && isTop(e.Key[at+1:]) {
@@ -35,10 +35,10 @@ func (e *UnknownKeyError) Hint() string {
 	return fmt.Sprintf("did you mean %q?", e.Near)
 }
 
-// RemovedKeyError is a key, or its environment variable, that an earlier version knew.
+// RemovedKeyError reports a key, or its environment variable, that only an earlier version had.
 type RemovedKeyError struct {
 	Path string // of the file; empty for the environment
-	Key  string // as it was set
+	Key  string // as it was written
 	Why  string
 }
 
@@ -46,7 +46,7 @@ func (e *RemovedKeyError) Error() string {
 	return fmt.Sprintf("%s: %s was removed: %s", cmp.Or(e.Path, "environment"), e.Key, e.Why)
 }
 
-// Hint says how to go on without the key.
+// Hint returns how to remove the key.
 func (e *RemovedKeyError) Hint() string {
 	if e.Path == "" {
 		return "unset " + e.Key
@@ -54,21 +54,21 @@ func (e *RemovedKeyError) Hint() string {
 	return "delete the line that sets " + e.Key
 }
 
-// removed says of each key that an earlier version knew why it is gone.
+// removed returns the keys that only earlier versions had, with the reason for their removal.
 func removed() map[string]string {
 	return map[string]string{
 		"journal.listen": "whoever reached the port could write to the journal and delete from it, not only read",
 	}
 }
 
-// isTop reports whether a key stands in no table.
+// isTop reports whether a key belongs outside of tables.
 func isTop(key string) bool {
 	t, ok := member(reflect.TypeFor[Config](), key)
 	return ok && t.Kind() == reflect.Slice
 }
 
-// Load returns the defaults, overridden by the config file if there is one, overridden by the environment
-// (GUILD_RELAYS, GUILD_TIMEOUTS_SILENCE, … as Variables lists them). environ is os.Environ() outside tests.
+// Load returns the defaults, overridden by the config file if there is one, and these overridden by the environment
+// (GUILD_RELAYS, GUILD_TIMEOUTS_SILENCE, … as Variables lists them). environ is os.Environ() except in tests.
 func Load(home string, environ []string) (Config, error) {
 	paths, err := Locate(home, lookup(environ))
 	if err != nil {
@@ -125,7 +125,7 @@ func loadFile(k *koanf.Koanf, path string) error {
 	return nil
 }
 
-// stray returns the first key of m, by name, that t has no field for.
+// stray returns the first key of m, in alphabetical order, for which t has no field.
 func stray(m map[string]any, t reflect.Type, prefix string) string {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		inner, ok := member(t, name)
@@ -141,7 +141,7 @@ func stray(m map[string]any, t reflect.Type, prefix string) string {
 	return ""
 }
 
-// member returns the type behind the key name in a struct or map of the configuration.
+// member returns the type of the key name in a struct or map of the configuration.
 func member(t reflect.Type, name string) (reflect.Type, bool) {
 	switch t.Kind() {
 	case reflect.Map:
@@ -162,7 +162,7 @@ type leaf struct {
 	list bool
 }
 
-// leaves lists every fixed key; what is inside the maps is named by the person.
+// leaves returns all fixed keys. Keys inside of maps are not included, because the owner chooses them.
 func leaves(t reflect.Type, prefix string) []leaf {
 	var all []leaf
 	for f := range t.Fields() {
@@ -178,10 +178,10 @@ func leaves(t reflect.Type, prefix string) []leaf {
 	return all
 }
 
-// Variable is one environment variable that overrides a key.
+// Variable is an environment variable that overrides a key.
 type Variable struct{ Name, Key string }
 
-// Variables lists the environment variables that Load reads, in the order of Config.
+// Variables returns the environment variables that Load reads, in the order of Config.
 func Variables() []Variable {
 	var all []Variable
 	for _, l := range leaves(reflect.TypeFor[Config](), "") {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// nearest returns the known key with the fewest edits from key.
+// nearest returns the known key with the smallest edit distance to key.
 func nearest(key string) string {
 	known := leaves(reflect.TypeFor[Config](), "")
-	if strings.HasPrefix(key, "services.") { // the person named the table; its keys are ours
+	if strings.HasPrefix(key, "services.") { // the owner chose the table's name; its keys are fixed
 		known = leaves(reflect.TypeFor[Service](), key[:strings.LastIndexByte(key, '.')+1])
 	}
 	best, fewest := "", -1
@@ -20,7 +20,7 @@ func nearest(key string) string {
 	return best
 }
 
-// edits is the Levenshtein distance in bytes.
+// edits returns the Levenshtein distance in bytes.
 func edits(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

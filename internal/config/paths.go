@@ -12,21 +12,21 @@ import (
 	"syscall"
 )
 
-// Paths is where the node's files live. Without a home they follow the XDG base directories; with one
-// (--home, GUILD_HOME) all of them are inside it.
+// Paths holds the locations of the node's files. Without a home they follow the XDG base directories; with one (--home,
+// GUILD_HOME) all of them are inside it.
 type Paths struct {
 	Config  string // config.toml
-	Data    string // identity, journal, blobs, the embedded relay's store
-	State   string // logs: what may be lost
+	Data    string // identity, journal, blobs, the embedded relay's data
+	State   string // logs and other files that may be lost
 	Runtime string // control socket, address of the embedded relay
 
-	short string // where a socket goes whose path would be too long
+	short string // directory for a socket whose path would be too long
 }
 
-// maxSocket is the longest path of a unix socket on Linux, without the final zero byte.
+// maxSocket is the maximum length of a Unix socket's path on Linux, without the final zero byte.
 const maxSocket = 107
 
-// Locate finds the paths. An empty home is GUILD_HOME, else the XDG directories.
+// Locate returns the paths. If home is empty, it is GUILD_HOME, or else the XDG directories are used.
 func Locate(home string, getenv func(string) string) (Paths, error) {
 	if home == "" {
 		home = getenv("GUILD_HOME")
@@ -59,7 +59,7 @@ func locateXDG(getenv func(string) string) (Paths, error) {
 		{&p.State, "XDG_STATE_HOME", ".local/state"},
 	} {
 		base := getenv(d.variable)
-		if !filepath.IsAbs(base) { // the specification: a relative one is ignored
+		if !filepath.IsAbs(base) { // the XDG specification says to ignore a relative path
 			base = filepath.Join(getenv("HOME"), d.underHome)
 		}
 		if !filepath.IsAbs(base) {
@@ -71,7 +71,7 @@ func locateXDG(getenv func(string) string) (Paths, error) {
 	return p, nil
 }
 
-// shortDir is the user's runtime directory, or one of theirs under /tmp where that is missing.
+// shortDir returns the user's runtime directory or, if there is none, a directory of the user under /tmp.
 func shortDir(getenv func(string) string) string {
 	if dir := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) && len(dir) < maxSocket/2 {
 		return filepath.Join(dir, "guild")
@@ -79,8 +79,8 @@ func shortDir(getenv func(string) string) string {
 	return filepath.Join("/tmp", "guild-"+strconv.Itoa(os.Getuid()))
 }
 
-// Socket is the path of the control socket. Where it would be too long for a unix socket it is a short name,
-// made from the long one, in the user's runtime directory.
+// Socket returns the path of the control socket. If it would be too long for a Unix socket, it is a short name in the
+// user's runtime directory, derived from the long one.
 func (c Config) Socket() string {
 	path := filepath.Join(c.Paths.Runtime, "guild.sock")
 	if len(path) <= maxSocket {
@@ -90,10 +90,10 @@ func (c Config) Socket() string {
 	return filepath.Join(c.Paths.short, hex.EncodeToString(sum[:8])+".sock")
 }
 
-// RelayFile is where the node notes the URL of its embedded relay while it runs.
+// RelayFile returns the path of the file in which a running node stores the URL of its embedded relay.
 func (p Paths) RelayFile() string { return filepath.Join(p.Runtime, "relay.url") }
 
-// JournalDir is where the journal lives.
+// JournalDir returns the directory of the journal.
 func (c Config) JournalDir() string {
 	if c.Journal.Dir != "" {
 		return c.Journal.Dir
@@ -101,17 +101,17 @@ func (c Config) JournalDir() string {
 	return filepath.Join(c.Paths.Data, "journal")
 }
 
-// HighWater is a file outside the journal that also remembers how far it got, so that an old copy of it is found
-// out.
+// HighWater returns the path of a file outside the journal that also stores how far the journal got. It reveals that
+// the journal was replaced by an old copy.
 func (c Config) HighWater() string { return filepath.Join(c.Paths.State, "journal.high") }
 
-// MakeDirs makes the directories of the data and the state, for this user only.
+// MakeDirs creates the directories for data and state, accessible only to this user.
 func (p Paths) MakeDirs() error {
 	return errors.Join(os.MkdirAll(p.Data, 0o700), os.MkdirAll(p.State, 0o700))
 }
 
-// PrepareRuntime makes every directory that a node needs. It refuses one for the control socket that somebody
-// else made, and closes one that others can enter.
+// PrepareRuntime creates all directories that a node needs. It refuses a directory for the control socket that belongs
+// to another user, and removes the access of others: a client of the socket controls the node.
 func (c Config) PrepareRuntime() error {
 	dir := filepath.Dir(c.Socket())
 	if err := errors.Join(c.Paths.MakeDirs(), os.MkdirAll(dir, 0o700)); err != nil {

@@ -10,7 +10,7 @@ import (
 	"guild/internal/config"
 )
 
-func TestAHomeHoldsEverything(t *testing.T) {
+func TestHomeHoldsEverything(t *testing.T) {
 	home := t.TempDir()
 	for name, load := range map[string]func() (config.Config, error){
 		"flag": func() (config.Config, error) { return config.Load(home, nil) },
@@ -30,7 +30,7 @@ func TestAHomeHoldsEverything(t *testing.T) {
 	}
 }
 
-func TestWithoutAHomeTheXDGDirectoriesHold(t *testing.T) {
+func TestXDGDirectories(t *testing.T) {
 	c, err := config.Load("", []string{"HOME=/home/a", "XDG_CONFIG_HOME=/c", "XDG_STATE_HOME=relative", "XDG_RUNTIME_DIR=/run/user/7"})
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestWithoutAHomeTheXDGDirectoriesHold(t *testing.T) {
 	}
 }
 
-func TestASocketPathFitsAUnixSocket(t *testing.T) {
+func TestSocketPathLength(t *testing.T) {
 	deep := filepath.Join(t.TempDir(), strings.Repeat("deep/", 40))
 	for _, environ := range [][]string{nil, {"XDG_RUNTIME_DIR=/" + strings.Repeat("x", 100)}, {"XDG_RUNTIME_DIR=/run/user/7"}} {
 		a, err := config.Load(deep, environ)
@@ -90,7 +90,7 @@ func TestTheSocketDirectoryIsPrivate(t *testing.T) {
 	l.Close()
 }
 
-func TestASocketDirectoryThatIsALinkIsRefused(t *testing.T) {
+func TestLinkedSocketDirectoryRefused(t *testing.T) {
 	c, err := config.Load(t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)

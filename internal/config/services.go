@@ -19,29 +19,29 @@ import (
 	"guild/replay/session"
 )
 
-// Service is one service that "guild up" offers: a table [services.NAME]. What is nil is as in [work].
+// Service is one service that "guild up" offers: a table [services.NAME]. Nil fields are taken from [work].
 type Service struct {
-	Task        []string `koanf:"task"`    // one or several; NAME if there is none
+	Task        []string `koanf:"task"`    // one or several; NAME if empty
 	Kind        []int    `koanf:"kind"`    // NIP-90 kinds of its requests; the usual ones of its tasks if empty
 	Exec        string   `koanf:"exec"`    // command for each request
 	Name        string   `koanf:"name"`    // for people
 	About       string   `koanf:"about"`   // for people
-	Env         []string `koanf:"env"`     // names of variables that the command may see
-	Mounts      []string `koanf:"mounts"`  // directories that it may read
+	Env         []string `koanf:"env"`     // names of environment variables that the command may see
+	Mounts      []string `koanf:"mounts"`  // directories that the command may read
 	Network     string   `koanf:"network"` // none or full; none if empty
 	Unsandboxed bool     `koanf:"unsandboxed"`
-	Schema      string   `koanf:"schema"` // of its inputs: the id of a JSON schema, or the path of one
-	Open        bool     `koanf:"open"`   // works on requests that name nobody, instead of offering to
-	Trace       string   `koanf:"trace"`  // form of the lines on the command's standard output (docs/SESSIONS.md); for people if empty
+	Schema      string   `koanf:"schema"` // schema of its inputs: the id of a JSON schema, or the path of one
+	Open        bool     `koanf:"open"`   // does requests that name no provider, instead of making an offer
+	Trace       string   `koanf:"trace"`  // format of the command's standard output (docs/SESSIONS.md); plain text if empty
 
-	// A service for a job type of package oa: Exec does it, or a model, or for oa.sandbox_run.v1 the sandbox.
-	Type      string `koanf:"type"`       // as "oa.embedding.v1"; then it is the task, too
-	URL       string `koanf:"url"`        // of an OpenAI-compatible endpoint, as "https://host/v1"
-	Model     string `koanf:"model"`      // "auto" takes the one that did best here
+	// For a job type of package oa. Exec, a model, or for oa.sandbox_run.v1 the sandbox does the job.
+	Type      string `koanf:"type"`       // as "oa.embedding.v1"; it is also the task
+	URL       string `koanf:"url"`        // OpenAI-compatible endpoint, as "https://host/v1"
+	Model     string `koanf:"model"`      // "auto" uses the model with the best results here
 	KeyEnv    string `koanf:"key_env"`    // name of the environment variable with the endpoint's key
-	MaxTokens int    `koanf:"max_tokens"` // of one answer; 4096 if zero
+	MaxTokens int    `koanf:"max_tokens"` // limit of one answer; 4096 if zero
 
-	// What else is announced, by the owner's word.
+	// Other fields of the announcement, which the owner claims.
 	SupplyClass string   `koanf:"supply_class"` // SingleNode if empty
 	Models      []string `koanf:"models"`
 	MemoryGB    float64  `koanf:"memory_gb"`
@@ -53,13 +53,13 @@ type Service struct {
 	Queue     *int           `koanf:"queue"`
 	TimeLimit *time.Duration `koanf:"time_limit"`
 	Price     *guild.Msat    `koanf:"price_msat"`
-	Allow     *[]string      `koanf:"allow"` // an empty list is everybody
+	Allow     *[]string      `koanf:"allow"` // an empty list means everyone
 	MinBid    *guild.Msat    `koanf:"min_bid_msat"`
 	PoW       *int           `koanf:"pow"`
 	PerMinute *int           `koanf:"per_minute"`
 }
 
-// Under returns what holds for the service: its own settings, and those of w where it has none.
+// Under returns the settings of the service: its own and, for nil fields, those of w.
 func (s Service) Under(w Work) Work {
 	set(&w.Jobs, s.Jobs)
 	set(&w.Queue, s.Queue)
@@ -78,7 +78,7 @@ func set[T any](field *T, value *T) {
 	}
 }
 
-// Tasks lists the tasks of the service NAME.
+// Tasks returns the tasks of the service NAME.
 func (s Service) Tasks(name string) []string {
 	switch {
 	case s.Type != "":
@@ -89,7 +89,7 @@ func (s Service) Tasks(name string) []string {
 	return s.Task
 }
 
-// checkServices refuses a service that could not be offered, and two that are for the same requests.
+// checkServices rejects a service that could not be offered, and two services for the same task.
 func (c Config) checkServices() error {
 	taken := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
@@ -110,7 +110,7 @@ func (c Config) checkServices() error {
 	return nil
 }
 
-// supplyClasses are those of the OpenAgents surface ("Announcement Content"); the first stands for SingleNode.
+// supplyClasses lists the supply classes of the OpenAgents surface ("Announcement Content"); "" means SingleNode.
 var supplyClasses = [...]string{"", "SingleNode", "BundleLAN", "BundleRack", "InstanceMarket", "ReservePool"}
 
 func (s Service) check(w Work) error {
@@ -139,7 +139,7 @@ func (s Service) check(w Work) error {
 	return s.Under(w).check()
 }
 
-// checkType refuses a job type that nobody knows, and more or less than one that does it.
+// checkType rejects an invalid job type, and a service with no or more than one way to do the job.
 func (s Service) checkType() error {
 	if s.Type == "" {
 		if s.URL != "" || s.Model != "" || s.KeyEnv != "" || s.MaxTokens != 0 {
@@ -147,7 +147,7 @@ func (s Service) checkType() error {
 		}
 		return nil
 	}
-	id, err := oa.ParseID(s.Type) // whether it is described, the node finds out
+	id, err := oa.ParseID(s.Type) // the node checks whether the type is known
 	runs := err == nil && id.String() == oa.SandboxRun
 	switch {
 	case err != nil:
@@ -172,7 +172,7 @@ func (s Service) checkType() error {
 	return nil
 }
 
-// check refuses numbers that mean nothing, and customers who are none.
+// check rejects invalid numbers, and allowed customers that are not keys.
 func (w Work) check() error {
 	switch {
 	case w.Jobs < 1:
@@ -195,10 +195,10 @@ func (w Work) check() error {
 	return nil
 }
 
-// maxPoW is the most work that a request can be asked for: weeks of one machine.
+// maxPoW is the maximum work that a request can require: weeks on one machine.
 const maxPoW = 48
 
-// Keys reads keys as people write them: npub1… or 64 hex digits.
+// Keys parses keys in the forms that people use: npub1… or 64 hex digits.
 func Keys(texts []string) ([]nostr.PubKey, error) {
 	var keys []nostr.PubKey
 	for _, text := range texts {
@@ -209,7 +209,7 @@ func Keys(texts []string) ([]nostr.PubKey, error) {
 			if err != nil || !ok {
 				return nil, fmt.Errorf("%.80q is not an npub", text)
 			}
-			hex = key.Hex() // nip19 does not check that it is a key
+			hex = key.Hex() // nip19 does not check that it is a valid key
 		}
 		key, err := nostr.PubKeyFromHex(hex)
 		if err != nil {
@@ -220,11 +220,11 @@ func Keys(texts []string) ([]nostr.PubKey, error) {
 	return keys, nil
 }
 
-// maxSchema is the largest JSON schema that is announced, in bytes: an announcement has no more than 64 KB.
+// maxSchema limits an announced JSON schema, in bytes: an announcement has at most 64 KB.
 const maxSchema = 16 << 10
 
-// ReadSchema returns what is announced of a service's inputs: the file that schema names, or schema itself where
-// that is an id.
+// ReadSchema returns the schema to announce for a service's inputs: the content of the file that schema names, or
+// schema itself if it is an id.
 func ReadSchema(schema string) (string, error) {
 	info, err := os.Stat(schema)
 	if schema == "" || err != nil || info.IsDir() {

@@ -14,7 +14,7 @@ import (
 
 const npub = "npub180cvv07tjdrrgpa0j7j7tmnyl2yr6yr7l8j4s3evf6u64th6gkwsyjh6w6"
 
-func TestAServiceHasItsOwnSettingsAndTheRestOfWork(t *testing.T) {
+func TestServiceOverridesWork(t *testing.T) {
 	c, err := load(t, `
 [work]
 jobs = 3
@@ -51,14 +51,14 @@ exec = "./run.sh"
 	}
 }
 
-func TestOneTaskAndOneKindNeedNoList(t *testing.T) {
+func TestSingleTaskAndKind(t *testing.T) {
 	c, err := load(t, "[services.x]\ntask = \"python\"\nkind = 5050\nexec = \"true\"")
 	if s := c.Services["x"]; err != nil || !reflect.DeepEqual(s.Task, []string{"python"}) || !reflect.DeepEqual(s.Kind, []int{5050}) {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
 
-func TestAServiceThatCouldNotBeOfferedIsRefused(t *testing.T) {
+func TestInvalidServiceRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"[services.x]": "services.x: exec is missing",
 		"[services.x]\nexec = \"true\"\ntask = [\"\"]":                     "services.x: task is empty",
@@ -82,14 +82,14 @@ func TestAServiceThatCouldNotBeOfferedIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnUnknownKeyOfAServiceNamesTheNearest(t *testing.T) {
+func TestUnknownServiceKeyNamesNearest(t *testing.T) {
 	_, err := load(t, "[services.x]\nexce = \"true\"")
 	if e, ok := errors.AsType[*config.UnknownKeyError](err); !ok || e.Key != "services.x.exce" || e.Near != "services.x.exec" {
 		t.Errorf("%+v", err)
 	}
 }
 
-func TestASchemaIsAnIdOrAFile(t *testing.T) {
+func TestSchemaIsIdOrFile(t *testing.T) {
 	dir := t.TempDir()
 	file, large := filepath.Join(dir, "a.json"), filepath.Join(dir, "large.json")
 	if err := errors.Join(os.WriteFile(file, []byte(`{"type":"object"}`), 0o600), os.WriteFile(large, make([]byte, 17<<10), 0o600)); err != nil {
@@ -107,7 +107,7 @@ func TestASchemaIsAnIdOrAFile(t *testing.T) {
 	}
 }
 
-func TestATypedServiceIsDoneByOneOfThree(t *testing.T) {
+func TestTypedServiceBackends(t *testing.T) {
 	c, err := load(t, `
 [services.run]
 type = "oa.sandbox_run.v1"
