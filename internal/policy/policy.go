@@ -1,7 +1,8 @@
-// Package policy holds every number that the node decides by about providers: how trust moves, how a provider is
-// chosen, when one is suspended, what is bid, when a review is published. The numbers of the partnership protocol are
-// the default; others ship under a name. A policy is data: canonical JSON, whose hash stands in each decision that was
-// made by it and in each receipt, so that anybody can redo the arithmetic. The package computes nothing but that hash.
+// Package policy holds every number that determines the node's decisions about providers: how trust moves, how a
+// provider is chosen, when one is suspended, what is bid, when a review is published. The numbers of the partnership
+// protocol are the default; others ship under a name. A policy is data: canonical JSON, whose hash is in each decision
+// that was made by it and in each receipt, so that anyone can recompute the decision. The package computes nothing
+// except that hash.
 package policy
 
 import (
@@ -14,7 +15,7 @@ import (
 	"guild/canon"
 )
 
-// Policy is the whole of it. Shares, factors and trust are in micro-units (guild.Micro is one), times in milliseconds.
+// Policy holds all numbers. Shares, factors and trust are in micro-units (guild.Micro is one), times in milliseconds.
 type Policy struct {
 	Version   int       `json:"version"`
 	Name      string    `json:"name"`
@@ -28,74 +29,74 @@ type Policy struct {
 	Customers Customers `json:"customers"`
 }
 
-// Trust is how trust moves (the partnership protocol, sections 3.3.2, 5.1.3, 5.2 and 5.5.3).
+// Trust determines how trust moves (the partnership protocol, sections 3.3.2, 5.1.3, 5.2 and 5.5.3).
 type Trust struct {
 	Floor   guild.Trust `json:"floor_micro"`
 	Ceiling guild.Trust `json:"ceiling_micro"`
-	Step    guild.Trust `json:"step_micro"`  // most by one verdict
-	Daily   guild.Trust `json:"daily_micro"` // most for one task in a UTC day
+	Step    guild.Trust `json:"step_micro"`  // maximum change by one verdict
+	Daily   guild.Trust `json:"daily_micro"` // maximum change for one task in a UTC day
 
-	Initial     [3]guild.Trust `json:"initial_micro"`      // exceptional, standard, conditional
-	InitialFrom [3]guild.Score `json:"initial_from_micro"` // the scores that these take
+	Initial     [3]guild.Trust `json:"initial_micro"`      // first trust: exceptional, standard, conditional
+	InitialFrom [3]guild.Score `json:"initial_from_micro"` // minimum scores for these
 	Growth      guild.Trust    `json:"growth_micro"`       // share of the headroom that a success adds
-	Bonus       guild.Trust    `json:"bonus_micro"`        // for a score above BonusFrom
+	Bonus       guild.Trust    `json:"bonus_micro"`        // added for a score above BonusFrom
 	BonusFrom   guild.Score    `json:"bonus_from_micro"`
-	Fast        guild.Trust    `json:"fast_micro"`      // for a latency below FastFrom of the baseline
-	FastFrom    guild.Trust    `json:"fast_from_micro"` // as above; an exceptional first verdict takes it too
-	Damping     guild.Trust    `json:"damping_micro"`   // that each further success in a row takes away
-	Dampest     guild.Trust    `json:"dampest_micro"`   // what is left at least
+	Fast        guild.Trust    `json:"fast_micro"`      // added for a latency below FastFrom of the baseline
+	FastFrom    guild.Trust    `json:"fast_from_micro"` // share of the baseline; an exceptional first verdict also requires it
+	Damping     guild.Trust    `json:"damping_micro"`   // reduction of the factor on an increase for each further success in a row
+	Dampest     guild.Trust    `json:"dampest_micro"`   // minimum of that factor
 	Alpha       guild.Trust    `json:"alpha_micro"`     // of the moving average
 
-	Decay       map[string]guild.Trust `json:"decay_micro"`       // by what went wrong
+	Decay       map[string]guild.Trust `json:"decay_micro"`       // by kind of failure
 	Multipliers map[string]guild.Trust `json:"multipliers_micro"` // by the class of a task; one if absent
 
-	Reversals   int         `json:"reversals"`         // changes of direction among Recent that are an oscillation
-	Recent      int         `json:"recent"`            // changes that are looked at
-	Oscillating guild.Trust `json:"oscillating_micro"` // what is left of a change then
+	Reversals   int         `json:"reversals"`         // changes of direction among Recent changes that count as an oscillation
+	Recent      int         `json:"recent"`            // number of latest changes that are considered
+	Oscillating guild.Trust `json:"oscillating_micro"` // share of a change that remains during an oscillation
 
-	Contradicted []string `json:"contradicted"` // decreases that a success right after them takes back
-	WrongWay     int      `json:"wrong_way"`    // changes in a row against what was observed, that restore the mean
-	Mean         int64    `json:"mean_ms"`      // of that long
+	Contradicted []string `json:"contradicted"` // decreases that a success right after them reverses
+	WrongWay     int      `json:"wrong_way"`    // consecutive changes against the observations after which the mean is restored
+	Mean         int64    `json:"mean_ms"`      // period of that mean
 
-	Latencies int         `json:"latency_sample"` // accepted deliveries of a task before their latencies are a baseline
-	Sampled   int         `json:"sampled"`        // pieces of evidence with which confidence in a change is half
-	Hedged    guild.Trust `json:"hedged_micro"`   // of confidence, that is left where a limit held the change back or trust oscillates
-	Sure      guild.Trust `json:"sure_micro"`     // confidence above which a change needs nobody's look
-	Large     guild.Trust `json:"large_micro"`    // change from which it needs one all the same
+	Latencies int         `json:"latency_sample"` // accepted deliveries of a task before their latencies form a baseline
+	Sampled   int         `json:"sampled"`        // pieces of evidence at which the confidence in a change is one half
+	Hedged    guild.Trust `json:"hedged_micro"`   // share of the confidence that remains if a limit held the change back or trust oscillates
+	Sure      guild.Trust `json:"sure_micro"`     // confidence above which no person needs to check a change
+	Large     guild.Trust `json:"large_micro"`    // size from which a person must check a change anyway
 	Alerts    Alerts      `json:"alerts"`
 
 	Alphas map[string]guild.Trust `json:"alphas_micro,omitempty"` // instead of Alpha, by the class of a task
 
-	DailyOf string `json:"daily_of,omitempty"` // whose limit Daily is for decreases: OfTask if empty, or OfService
+	DailyOf string `json:"daily_of,omitempty"` // limit that decreases count against: OfTask (if empty) or OfService
 }
 
-// Alerts is what about trust a person is told of (section 5.5.4).
+// Alerts determines which events about trust are reported to a person (section 5.5.4).
 type Alerts struct {
-	Often      int         `json:"often"`           // changes for one task in an hour; more alert
-	Saturated  guild.Trust `json:"saturated_micro"` // share of the entries at a bound; more alert
-	Suppressed int64       `json:"suppressed_ms"`   // without a change of a task, although verdicts come
-	Unsure     guild.Trust `json:"unsure_micro"`    // median confidence in the changes; less alerts
-	UnsureFor  int64       `json:"unsure_ms"`       // of that long
+	Often      int         `json:"often"`           // changes for one task in an hour; more are an alert
+	Saturated  guild.Trust `json:"saturated_micro"` // share of the entries at a bound; more is an alert
+	Suppressed int64       `json:"suppressed_ms"`   // time without a change for a task although verdicts arrive
+	Unsure     guild.Trust `json:"unsure_micro"`    // median confidence in the changes; less is an alert
+	UnsureFor  int64       `json:"unsure_ms"`       // period of that median
 }
 
-// Routing is how a provider is chosen (sections 3.3.3 and 4.1.1).
+// Routing determines how a provider is chosen (sections 3.3.3 and 4.1.1).
 type Routing struct {
 	Weights   Weights     `json:"weights_micro"`
 	Tiers     [3]Tier     `json:"tiers"`
-	Threshold guild.Trust `json:"threshold_micro"` // below it a provider gets no ordinary work, unless its task has its own
-	Lowest    guild.Trust `json:"lowest_micro"`    // below it a provider gets none
-	Share     guild.Trust `json:"share_micro"`     // most of a task's jobs in Window that one provider gets
+	Threshold guild.Trust `json:"threshold_micro"` // trust below which a provider gets no ordinary work, unless its task has its own threshold
+	Lowest    guild.Trust `json:"lowest_micro"`    // trust below which a provider gets no work
+	Share     guild.Trust `json:"share_micro"`     // maximum share of a task's jobs in Window for one provider
 	Window    int64       `json:"window_ms"`
-	Providers int         `json:"providers"`     // that a task should have
-	Reduced   guild.Trust `json:"reduced_micro"` // share that is left to a provider that is reduced
+	Providers int         `json:"providers"`     // minimum number of providers for a task
+	Reduced   guild.Trust `json:"reduced_micro"` // share of its work that a reduced provider keeps
 
-	Epsilon      guild.Trust `json:"epsilon_micro"`       // share of decisions that explore, at first
-	EpsilonHalf  int         `json:"epsilon_half"`        // decisions for a task until that is half
-	EpsilonFloor guild.Trust `json:"epsilon_floor_micro"` // what it never falls below
-	Samples      int         `json:"samples"`             // ends of requests, below which a provider is explored
+	Epsilon      guild.Trust `json:"epsilon_micro"`       // initial share of decisions that explore
+	EpsilonHalf  int         `json:"epsilon_half"`        // decisions for a task after which that share is halved
+	EpsilonFloor guild.Trust `json:"epsilon_floor_micro"` // minimum of that share
+	Samples      int         `json:"samples"`             // ended requests below which a provider is explored
 }
 
-// Weights are the terms of a candidate's score; together they are one.
+// Weights holds the weights of the terms of a candidate's score. Their sum is one.
 type Weights struct {
 	Trust       guild.Trust `json:"trust"`
 	Cost        guild.Trust `json:"cost"`
@@ -104,51 +105,51 @@ type Weights struct {
 	Exploration guild.Trust `json:"exploration"`
 }
 
-// Tier is providers that are trusted at least so far, and the share of the work that is for them.
+// Tier contains the providers with a minimum trust, and has a share of the work.
 type Tier struct {
 	Name  string      `json:"name"`
 	From  guild.Trust `json:"from_micro"`
 	Share guild.Trust `json:"share_micro"`
 }
 
-// Lifecycle is when a provider's state changes (sections 2.3.3, 3.2.3 and 3.4).
+// Lifecycle determines when a provider's state changes (sections 2.3.3, 3.2.3 and 3.4).
 type Lifecycle struct {
-	Window    int64       `json:"window_ms"`    // of the success rate
-	Rate      guild.Trust `json:"rate_micro"`   // below it a provider is suspended
-	Sample    int         `json:"sample"`       // ends in the window before its rate says anything; 20 is the fewest of which one failure is not below 95 %
+	Window    int64       `json:"window_ms"`    // period of the success rate
+	Rate      guild.Trust `json:"rate_micro"`   // rate below which a provider is suspended
+	Sample    int         `json:"sample"`       // ended requests in the window before the rate counts; 20 is the smallest number of which one failure is not below 95 %
 	RateZ     guild.Trust `json:"rate_z_micro"` // standard errors by which the rate must be below; 0 for none
-	Slow      guild.Trust `json:"slow_micro"`   // p95 over the baseline that suspends
-	SlowRuns  int         `json:"slow_sample"`  // latencies, before p95 says anything
-	Timeouts  int         `json:"timeouts"`     // in a row, that suspend
-	Silence   int64       `json:"silence_ms"`   // without an event of the provider, before it is probed
-	Heartbeat int64       `json:"heartbeat_ms"` // between benchmarks of a provider that works for us
-	Cooldowns []int64     `json:"cooldowns_ms"` // after so many failed evaluations; the last for all further ones
-	Hopeless  int64       `json:"hopeless_ms"`  // after an evaluation in which everything failed
-	Quiet     int64       `json:"quiet_ms"`     // quarantine of one that did not answer
-	Retry     int64       `json:"retry_ms"`     // after a suspension
-	Persist   int         `json:"persistent"`   // suspensions without an acceptance between them, that remove
-	Stale     int64       `json:"stale_ms"`     // without being heard of
-	Archived  int64       `json:"archived_ms"`  // as above
+	Slow      guild.Trust `json:"slow_micro"`   // ratio of p95 to the baseline that suspends
+	SlowRuns  int         `json:"slow_sample"`  // latencies before p95 counts
+	Timeouts  int         `json:"timeouts"`     // consecutive timeouts that suspend
+	Silence   int64       `json:"silence_ms"`   // time without an event of the provider before it is probed
+	Heartbeat int64       `json:"heartbeat_ms"` // interval of benchmarks for a provider that works for us
+	Cooldowns []int64     `json:"cooldowns_ms"` // by number of failed evaluations; the last one for all further ones
+	Hopeless  int64       `json:"hopeless_ms"`  // after an evaluation in which every run failed
+	Quiet     int64       `json:"quiet_ms"`     // quarantine of a provider that did not answer
+	Retry     int64       `json:"retry_ms"`     // time from a suspension to the next benchmark
+	Persist   int         `json:"persistent"`   // suspensions without an acceptance in between that remove a provider
+	Stale     int64       `json:"stale_ms"`     // time without a sign of life
+	Archived  int64       `json:"archived_ms"`  // the same
 
-	Sustained int64       `json:"sustained_ms"`    // warned and asked, without a success, that reduces
-	SlowFrom  int64       `json:"slow_from_ms"`    // p95 below it is never slow: what differs there is the network
-	Newcomers guild.Trust `json:"newcomers_micro"` // share of a day's benchmarks that is kept for providers never tried
-	Meetings  int         `json:"meetings"`        // that may begin on a UTC day, unless the owner says otherwise
-	Enough    int         `json:"enough"`          // successes at once that make an active partner (section 3.2.3)
+	Sustained int64       `json:"sustained_ms"`    // time as warned with requests but without a success, after which it is reduced
+	SlowFrom  int64       `json:"slow_from_ms"`    // p95 that is never slow if below, because such differences come from the network
+	Newcomers guild.Trust `json:"newcomers_micro"` // share of a day's benchmarks reserved for providers that were never tried
+	Meetings  int         `json:"meetings"`        // meetings that may begin in a UTC day, unless the owner sets another number
+	Enough    int         `json:"enough"`          // successes without a failure that make an active provider (section 3.2.3)
 }
 
-// Bids is how much is bid where the customer does not say (section 4.1.4).
+// Bids determines the bid if the customer names none (section 4.1.4).
 type Bids struct {
 	Base      guild.Msat             `json:"base_msat"` // for a task without history
 	Urgency   map[string]guild.Trust `json:"urgency_micro"`
-	BaseTrust guild.Trust            `json:"base_trust_micro"` // trust that has no premium
+	BaseTrust guild.Trust            `json:"base_trust_micro"` // trust without a premium
 	MarketMin guild.Trust            `json:"market_min_micro"`
 	MarketMax guild.Trust            `json:"market_max_micro"`
 }
 
-// Variables is how the variables beside trust move (section 5.3).
+// Variables determines how the variables beside trust move (section 5.3).
 type Variables struct {
-	Early       guild.Trust `json:"early_micro"` // share of the timeout below which an end is early
+	Early       guild.Trust `json:"early_micro"` // share of the timeout below which an end counts as early
 	EarlyCount  int         `json:"early_count"`
 	EarlyChange guild.Trust `json:"early_change_micro"`
 	Near        guild.Trust `json:"near_micro"` // share of the timeout from which an end is near it
@@ -156,62 +157,62 @@ type Variables struct {
 	NearChange  guild.Trust `json:"near_change_micro"`
 	MuteCount   int         `json:"mute_count"` // timeouts without feedback
 	MuteChange  guild.Trust `json:"mute_change_micro"`
-	TimeoutMin  guild.Trust `json:"timeout_min_micro"` // of the configured timeout, that is never gone below
-	TimeoutMax  guild.Trust `json:"timeout_max_micro"` // as above
-	Queue       int         `json:"queue"`             // depth above which a provider is asked less at once
-	Parallel    int         `json:"parallel"`          // most that a provider is ever asked at once
-	Utilization guild.Trust `json:"utilization_micro"` // below which more is asked of all
-	Cascade     int         `json:"cascade"`           // timeouts of different providers in CascadeSpan
+	TimeoutMin  guild.Trust `json:"timeout_min_micro"` // minimum share of the configured timeout
+	TimeoutMax  guild.Trust `json:"timeout_max_micro"` // maximum multiple of the configured timeout
+	Queue       int         `json:"queue"`             // queue length above which a provider gets fewer concurrent requests
+	Parallel    int         `json:"parallel"`          // maximum concurrent requests to a provider
+	Utilization guild.Trust `json:"utilization_micro"` // utilization below which all providers get more requests
+	Cascade     int         `json:"cascade"`           // timeouts of different providers within CascadeSpan
 	CascadeSpan int64       `json:"cascade_ms"`
-	FreeShift   guild.Trust `json:"free_shift_micro"`   // of a paid budget to experiments
-	ScarceShift guild.Trust `json:"scarce_shift_micro"` // of unimportant work's budget to important work
-	Rollover    guild.Trust `json:"rollover_micro"`     // of what is left of a month
+	FreeShift   guild.Trust `json:"free_shift_micro"`   // part of a paid budget that moves to experiments
+	ScarceShift guild.Trust `json:"scarce_shift_micro"` // part of the budget for unimportant work that moves to important work
+	Rollover    guild.Trust `json:"rollover_micro"`     // part of the rest of a month
 	ModelRuns   int         `json:"model_runs"`         // verdicts of one model before it is preferred
-	ModelScore  guild.Score `json:"model_score_micro"`  // that they come to
+	ModelScore  guild.Score `json:"model_score_micro"`  // their minimum score
 
 	UtilizationCount int         `json:"utilization_count"` // requests over which utilization is measured
-	ModelProviders   int         `json:"model_providers"`   // of one family that make it a fallback
-	Recent           int64       `json:"recent_ms"`         // how far back work counts for budgets
-	FreeCount        int         `json:"free_count"`        // accepted results in that time before they say anything
-	FreeShare        guild.Trust `json:"free_share_micro"`  // of them for nothing, that is abundance
+	ModelProviders   int         `json:"model_providers"`   // providers of one family that make it a fallback
+	Recent           int64       `json:"recent_ms"`         // period of the work that counts for budgets
+	FreeCount        int         `json:"free_count"`        // accepted results in that period before they count
+	FreeShare        guild.Trust `json:"free_share_micro"`  // share of free results that means abundance
 	ScarceTrust      guild.Trust `json:"scarce_trust_micro"`
-	ScarceProviders  int         `json:"scarce_providers"`  // with that trust; fewer for a task with important work are scarcity
-	Contingency      guild.Trust `json:"contingency_micro"` // share of what is rolled over that no task has for itself
+	ScarceProviders  int         `json:"scarce_providers"`  // minimum number with that trust; fewer mean scarcity for a task with important work
+	Contingency      guild.Trust `json:"contingency_micro"` // share of the rolled over budget that belongs to no task
 }
 
-// Review is when reviews are published and how others' count (section 4.3).
+// Review determines when reviews are published, and how others' reviews count (section 4.3).
 type Review struct {
 	Delay     int64       `json:"delay_ms"`       // after a benchmark
-	Delta     guild.Trust `json:"delta_micro"`    // of trust, that is published at once
-	Objection int64       `json:"objection_ms"`   // how long a provider may object
+	Delta     guild.Trust `json:"delta_micro"`    // change of trust that is published at once
+	Objection int64       `json:"objection_ms"`   // time in which a provider may object
 	HalfLife  int64       `json:"half_life_ms"`   // of others' reviews
 	Unproven  guild.Trust `json:"unproven_micro"` // weight of a review without a receipt that verifies
-	Disputes  int         `json:"disputes"`       // verdicts that one provider may have judged again in a day
+	Disputes  int         `json:"disputes"`       // verdicts per day that one provider may have judged again
 }
 
-// Backup is when the matrix is sent to ourselves (section 3.3.4).
+// Backup determines when the matrix is backed up (section 3.3.4).
 type Backup struct {
-	Delta guild.Trust `json:"delta_micro"` // of trust, that is significant
-	Every int64       `json:"every_ms"`    // at most
+	Delta guild.Trust `json:"delta_micro"` // change of trust that is significant
+	Every int64       `json:"every_ms"`    // minimum interval
 }
 
-// Customers is how a provider scores those who ask it. What somebody did is counted against a stranger's record of Prior
-// good and Prior bad requests.
+// Customers determines how a provider scores its customers: by their good and bad requests, to which Prior of each are
+// added, so that a stranger starts in the middle and a few requests change little.
 type Customers struct {
 	Prior     int         `json:"prior"`
-	Accepted  int         `json:"accepted"`     // good requests that one counts as whose delivery was accepted
-	Withdrawn int         `json:"withdrawn"`    // bad ones that one counts as that was taken back before it was done
-	Disputed  int         `json:"disputed"`     // as above, whose verdict we object to
-	Spam      int         `json:"spam"`         // refusals for asking too often that count as a bad one
-	Low       guild.Trust `json:"low_micro"`    // below it a customer has one request at a time
-	Lowest    guild.Trust `json:"lowest_micro"` // below it none
-	Remember  int         `json:"remember"`     // requests after which what was before counts half
+	Accepted  int         `json:"accepted"`     // number of good requests that an accepted delivery counts as
+	Withdrawn int         `json:"withdrawn"`    // number of bad requests that a withdrawal before the delivery counts as
+	Disputed  int         `json:"disputed"`     // the same for a verdict that we object to
+	Spam      int         `json:"spam"`         // refusals for too many requests that count as one bad request
+	Low       guild.Trust `json:"low_micro"`    // score below which a customer gets one request at a time
+	Lowest    guild.Trust `json:"lowest_micro"` // score below which a customer gets none
+	Remember  int         `json:"remember"`     // requests after which earlier ones count half
 }
 
-// Whose limit of a day a decrease counts against.
+// Values of Trust.DailyOf.
 const (
-	OfTask    = "task"    // all changes for the task together, as the specification has it
-	OfService = "service" // the decreases of that service for the task: what others do wrong protects nobody
+	OfTask    = "task"    // all changes for the task together, as in the specification
+	OfService = "service" // the decreases of that service for the task, so that others' failures do not protect it
 )
 
 func ms(d time.Duration) int64 { return d.Milliseconds() }
@@ -221,13 +222,13 @@ const day = 24 * time.Hour
 // The names of the policies that ship.
 const (
 	Partnership = "partnership" // the numbers of the specification
-	Measured    = "measured"    // what does better in bench/marketsim
+	Measured    = "measured"    // better results in bench/marketsim
 )
 
-// Names lists the policies that ship, the default first.
+// Names returns the names of the policies that ship, the default first.
 func Names() []string { return []string{Partnership, Measured} }
 
-// Default is the partnership protocol's own numbers.
+// Default returns the policy with the partnership protocol's own numbers.
 func Default() Policy {
 	return Policy{
 		Version: 1, Name: Partnership,
@@ -280,7 +281,7 @@ func Default() Policy {
 	}
 }
 
-// Named returns a policy that ships.
+// Named returns a policy that ships, by its name.
 func Named(name string) (Policy, error) {
 	switch name {
 	case "", Partnership:
@@ -291,7 +292,7 @@ func Named(name string) (Policy, error) {
 	return Policy{}, fmt.Errorf("policy %.40q: there are %s", name, strings.Join(Names(), ", "))
 }
 
-// Encode writes the policy as canonical JSON.
+// Encode returns the policy as canonical JSON.
 func (p Policy) Encode() ([]byte, error) {
 	b, err := canon.Marshal(p)
 	if err != nil {
@@ -300,7 +301,7 @@ func (p Policy) Encode() ([]byte, error) {
 	return b, nil
 }
 
-// Hash is the hash of the canonical form. A policy of this package always has one.
+// Hash returns the hash of the canonical form. Policies of this package always have one.
 func (p Policy) Hash() (guild.Hash, error) {
 	b, err := p.Encode()
 	if err != nil {
@@ -309,10 +310,10 @@ func (p Policy) Hash() (guild.Hash, error) {
 	return guild.Sum(b), nil
 }
 
-// MaxSize is the largest policy that is read, in bytes.
+// MaxSize limits a policy that is read, in bytes.
 const MaxSize = 64 << 10
 
-// Decode reads a policy that Encode wrote.
+// Decode parses a policy that Encode wrote.
 func Decode(b []byte) (Policy, error) {
 	if len(b) > MaxSize {
 		return Policy{}, fmt.Errorf("policy: %d bytes, at most %d", len(b), MaxSize)
@@ -324,7 +325,7 @@ func Decode(b []byte) (Policy, error) {
 	return p, nil
 }
 
-// Cooldown is how long a provider is left alone after so many failed evaluations in a row.
+// Cooldown returns the time without requests to a provider after a number of consecutive failed evaluations.
 func (l Lifecycle) Cooldown(failed int) time.Duration {
 	if len(l.Cooldowns) == 0 {
 		return 0

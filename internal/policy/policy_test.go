@@ -8,9 +8,9 @@ import (
 	"guild"
 )
 
-// The numbers of the partnership protocol, by section. Times are in milliseconds, everything else that is no count in
-// micro-units.
-func TestTheDefaultIsTheSpecification(t *testing.T) {
+// The numbers of the partnership protocol, by section. Times are in milliseconds; all other numbers that are not counts
+// are in micro-units.
+func TestDefaultMatchesSpecification(t *testing.T) {
 	const (
 		hour = int64(3_600_000)
 		day  = 24 * hour
@@ -122,7 +122,7 @@ func TestTheDefaultIsTheSpecification(t *testing.T) {
 	}
 }
 
-func TestEachPolicyThatShipsIsWhole(t *testing.T) {
+func TestShippedPoliciesAreComplete(t *testing.T) {
 	hashes := map[guild.Hash]string{}
 	for _, name := range Names() {
 		p, err := Named(name)
@@ -162,7 +162,7 @@ func TestEachPolicyThatShipsIsWhole(t *testing.T) {
 	}
 }
 
-func TestAPolicyReadsAsItWasWritten(t *testing.T) {
+func TestPolicyRoundTrip(t *testing.T) {
 	p := Default()
 	p.Trust.Alphas = map[string]guild.Trust{guild.ClassFinancial: 500_000}
 	b, err := p.Encode()
@@ -185,7 +185,7 @@ func TestAPolicyReadsAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatIsNoneIsRefused(t *testing.T) {
+func TestInvalidPolicyRefused(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"nothing":   nil,
 		"no JSON":   []byte("{"),
