@@ -1,6 +1,6 @@
-// Package evidence gathers what proves one receipt to somebody else: the files of an export, as package verify checks
-// them and docs/VERIFY.md describes them. It reads the journal and the blobs, and has the receipt's event and the openings
-// made by whoever holds the key. It owns no fact and changes nothing.
+// Package evidence gathers the proof of one receipt for another person: the files of an export, as package verify
+// checks them and docs/VERIFY.md describes them. It reads the journal and the blobs; the owner's key makes the
+// receipt's event and the openings. It writes no facts and changes nothing.
 package evidence
 
 import (
@@ -27,33 +27,36 @@ import (
 	"guild/verify"
 )
 
-// Limits of what is put into an export, in bytes: those of package verify.
+// Limits of documents in an export, in bytes; the same as in package verify.
 const (
 	maxDocument = 64 << 20
 	maxVerdict  = 16 << 20
 )
 
-// ErrNoFile means that a file is to be left out that no export has, or that every one has.
+// ErrNoFile means that a file cannot be omitted, because no export has it or every export must.
 var ErrNoFile = errors.New("no file of an export that can be left out")
 
-// Config says where evidence is.
+// Config has the sources of the evidence.
 type Config struct {
 	Journal *journal.Journal
 	Blobs   *blob.Store
-	Signer  nostr.Signer // of the customer; nil when nobody can sign now
-	// Open returns the keys that open one message between us and somebody, and no other; nil when the key cannot tell.
+	Signer  nostr.Signer // of the customer; nil if no key is available to sign
+	// Open returns the keys that open one message between us and another key, and no other message. It is nil if our
+	// signer cannot derive them.
 	Open func(payload string, with nostr.PubKey) ([]byte, error)
-	// Prove returns an entry of the journal, the proof that it is in it, and the checkpoint that the proof is for.
+	// Prove returns an entry of the journal, the proof that the entry is in it, and the checkpoint to which the proof
+	// leads.
 	Prove func(ctx context.Context, seq uint64) (entry []byte, proof seal.Proof, checkpoint nostr.Event, err error)
 }
 
-// Options is what is left out of an export.
+// Options selects what an export omits.
 type Options struct {
-	Without []string // names of files, as Optional lists them
+	Without []string // names of files that Optional lists
 }
 
-// Optional lists what can be left out of an export: everything but the receipt. All reviews have one name, "reviews". What
-// is about a file goes with it: the key that opens a message, the proof and the checkpoint of the journal's entry.
+// Optional lists the files that an export can omit: all except the receipt. All reviews have one name, "reviews". A
+// file that belongs to an omitted one is omitted too: the key that opens a message, the proof and the checkpoint of the
+// journal's entry.
 func Optional() []string {
 	return []string{
 		verify.FileReceiptEvent, verify.FileRequest, verify.FileRequestKey, verify.FileResult, verify.FileResultKey, verify.FileBundle,
@@ -62,26 +65,26 @@ func Optional() []string {
 	}
 }
 
-// Error says which file an export cannot be made with, and why.
+// Error reports a file with which an export cannot be made, and the reason.
 type Error struct {
-	File string // one that can be left out
-	Err  error  // as blob.ErrMissing, blob.ErrTooLarge or journal.ErrArchiveGone
+	File string // a file that can be omitted
+	Err  error  // such as blob.ErrMissing, blob.ErrTooLarge or journal.ErrArchiveGone
 }
 
-// Error names the file.
+// Error implements error.
 func (e *Error) Error() string { return e.File + ": " + e.Err.Error() }
 
 // Unwrap returns the reason.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Collector gathers evidence.
+// Collector makes exports.
 type Collector struct{ c Config }
 
 // New returns a collector.
 func New(c Config) *Collector { return &Collector{c} }
 
-// Of returns the files of a receipt's export, by name. What of it lies in archive files is read from there. A file that
-// cannot be made is an *Error; a name that cannot be left out is ErrNoFile.
+// Of returns the files of a receipt's export, by name. It also reads archive files of the journal. The error is an
+// *Error if a file cannot be made, and matches ErrNoFile if a name cannot be omitted.
 func (c *Collector) Of(ctx context.Context, job guild.JobID, s record.Stored, o Options) (map[string][]byte, error) {
 	for _, name := range o.Without {
 		if !slices.Contains(Optional(), name) {
@@ -95,7 +98,7 @@ func (c *Collector) Of(ctx context.Context, job guild.JobID, s record.Stored, o 
 	return x.files, nil
 }
 
-// export is one receipt's evidence on its way.
+// export holds the evidence of one receipt while it is gathered.
 type export struct {
 	c       Config
 	job     guild.JobID
@@ -106,8 +109,8 @@ type export struct {
 
 	planned   *fact.AttemptPlanned
 	delivered *fact.AttemptDelivered
-	judged    *fact.AttemptJudged // the verdict that the receipt is of
-	recorded  uint64              // sequence of the entry that names the receipt
+	judged    *fact.AttemptJudged // the verdict that the receipt refers to
+	recorded  uint64              // sequence number of the entry that names the receipt
 	archived  bool                // that entry is in an archive file
 }
 
@@ -128,7 +131,7 @@ func (x *export) gather(ctx context.Context) error {
 	return nil
 }
 
-// read takes the receipt itself.
+// read reads the receipt itself.
 func (x *export) read() error {
 	raw, err := x.c.Blobs.ReadAll(x.stored.Blob, receipt.MaxSize)
 	if err != nil {
@@ -141,7 +144,7 @@ func (x *export) read() error {
 	return nil
 }
 
-// find looks up the facts that the receipt is about: in the journal, and in its archive files if not all are there.
+// find looks up the facts of the receipt: in the journal, and then in its archive files if some are missing.
 func (x *export) find(ctx context.Context) error {
 	subject := fact.JobSubject(x.job)
 	if err := x.search(x.c.Journal.Of(ctx, subject)); err != nil {
@@ -160,7 +163,8 @@ func (x *export) find(ctx context.Context) error {
 	return nil
 }
 
-// search takes what entries say up to the one that names the receipt.
+// search reads entries up to the one that names the receipt. Later entries, such as the verdict after a dispute, belong
+// to another receipt.
 func (x *export) search(entries iter.Seq2[fact.Entry, error]) error {
 	for e, err := range entries {
 		if err != nil {
@@ -197,10 +201,10 @@ func (x *export) take(f fact.Fact, seq uint64) {
 	}
 }
 
-// wants reports whether a file is to be in the export.
+// wants reports whether the export includes a file.
 func (x *export) wants(name string) bool { return !slices.Contains(x.without, name) }
 
-// sayReceipt signs the event that says the receipt. It is the same event each time, under another signature.
+// sayReceipt signs the event that publishes the receipt. The event is the same each time; only its signature differs.
 func (x *export) sayReceipt(ctx context.Context) error {
 	if x.c.Signer == nil || !x.wants(verify.FileReceiptEvent) {
 		return nil
@@ -223,7 +227,7 @@ func (x *export) addRequest(context.Context) error {
 	if err := x.add(verify.FileRequest, x.planned.Request); err != nil {
 		return err
 	}
-	if !x.planned.Encrypted || !x.wants(verify.FileBundle) { // the request brings the bundle along, or says where it is
+	if !x.planned.Encrypted || !x.wants(verify.FileBundle) { // the request contains the bundle, or says where it is
 		return nil
 	}
 	if err := x.addKey(verify.FileRequestKey, x.planned.Request.Content); err != nil {
@@ -232,7 +236,8 @@ func (x *export) addRequest(context.Context) error {
 	return x.keepCredentials()
 }
 
-// keepCredentials takes the key of the request out again if credentials went with the request: for the provider alone.
+// keepCredentials removes the key of the request if the request came with credentials. They are for the provider only,
+// and that key would open them.
 func (x *export) keepCredentials() error {
 	key, there := x.files[verify.FileRequestKey]
 	if !there {
@@ -277,7 +282,7 @@ func (x *export) addResult(context.Context) error {
 	return x.addKey(verify.FileResultKey, e.Content)
 }
 
-// addKey adds what opens one encrypted content. A key that lies with a remote signer cannot tell.
+// addKey adds the key that opens one encrypted message. A remote signer cannot derive it.
 func (x *export) addKey(name, payload string) error {
 	if x.c.Open == nil || !x.wants(name) {
 		return nil
@@ -319,8 +324,8 @@ func (x *export) addDocuments(context.Context) error {
 	return nil
 }
 
-// addPolicy adds the policy that the receipt names. It is in an archive file more often than the job is, and left out if
-// that was moved away.
+// addPolicy adds the policy that the receipt names. The policy is in an archive file more often than the job is. It is
+// omitted if that file was moved away.
 func (x *export) addPolicy(ctx context.Context) error {
 	if !x.wants(verify.FilePolicy) {
 		return nil
@@ -343,7 +348,7 @@ func (x *export) addPolicy(ctx context.Context) error {
 	return nil
 }
 
-// policy is the document of the policy that the receipt names, nil if it is not among the entries.
+// policy returns the document of the policy that the receipt names; nil if it is not among the entries.
 func (x *export) policy(entries iter.Seq2[fact.Entry, error]) ([]byte, error) {
 	for e, err := range entries {
 		if err != nil {
@@ -358,7 +363,7 @@ func (x *export) policy(entries iter.Seq2[fact.Entry, error]) ([]byte, error) {
 	return nil, nil
 }
 
-// addProof shows that the journal says so too.
+// addProof adds the proof that the journal contains the receipt.
 func (x *export) addProof(ctx context.Context) error {
 	if x.c.Prove == nil || !x.wants(verify.FileEntry) {
 		return nil
@@ -379,7 +384,7 @@ func (x *export) addProof(ctx context.Context) error {
 	return x.add(verify.FileCheckpoint, checkpoint)
 }
 
-// addReviews adds what we said in public because of this receipt. Nobody did before it was recorded.
+// addReviews adds the reviews that we published because of this receipt. There are none before it was recorded.
 func (x *export) addReviews(ctx context.Context) error {
 	if !x.wants(verify.DirReviews) {
 		return nil
@@ -426,7 +431,7 @@ func (x *export) addReview(d fact.ReviewDrafted) error {
 	return nil
 }
 
-// add puts a document into the export, in its canonical form.
+// add adds an event to the export, in canonical form.
 func (x *export) add(name string, e nostr.Event) error {
 	raw, err := canon.Marshal(e)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 
 func has(files map[string][]byte, name string) bool { _, ok := files[name]; return ok }
 
-func TestAnExportHoldsWithAllThatProvesIt(t *testing.T) {
+func TestExportIsComplete(t *testing.T) {
 	for _, sealed := range []bool{false, true} {
 		w := newWorld(t)
 		j, s := w.done(1, sealed)
@@ -50,7 +50,7 @@ func TestAnExportHoldsWithAllThatProvesIt(t *testing.T) {
 	}
 }
 
-func TestWithoutAnybodyToSignTheRestIsExported(t *testing.T) {
+func TestExportWithoutSigner(t *testing.T) {
 	w := newWorld(t)
 	j, s := w.done(1, true)
 	files, err := evidence.New(evidence.Config{Journal: w.journal, Blobs: w.blobs}).Of(t.Context(), j.id, s, evidence.Options{})
@@ -67,7 +67,7 @@ func TestWithoutAnybodyToSignTheRestIsExported(t *testing.T) {
 	}
 }
 
-func TestAnArchivedJobIsExportedAsBefore(t *testing.T) {
+func TestExportOfArchivedJob(t *testing.T) {
 	w := newWorld(t)
 	j, s := w.done(1, true)
 	w.reviewed(j, s)
@@ -87,7 +87,7 @@ func TestAnArchivedJobIsExportedAsBefore(t *testing.T) {
 		}
 	}
 
-	later, recorded := w.done(2, false) // of which only the policy is archived
+	later, recorded := w.done(2, false) // only the policy of this one is archived
 	w.holds(w.export(later, recorded))
 	away := filepath.Join(w.dir, "elsewhere")
 	ok(t, os.Rename(file, away))
@@ -104,7 +104,7 @@ func TestAnArchivedJobIsExportedAsBefore(t *testing.T) {
 	}
 }
 
-func TestAJobThatIsArchivedInTheMiddleIsExported(t *testing.T) {
+func TestExportOfPartlyArchivedJob(t *testing.T) {
 	w := newWorld(t)
 	j := w.asked(1, true)
 	w.archived()
@@ -125,7 +125,7 @@ func TestAJobThatIsArchivedInTheMiddleIsExported(t *testing.T) {
 	}
 }
 
-func TestAReceiptAndTheOneThatStandsForItAreBothExported(t *testing.T) {
+func TestExportOfSupersededReceipt(t *testing.T) {
 	w := newWorld(t)
 	j := w.asked(1, false)
 	w.delivered(&j)
@@ -154,7 +154,7 @@ func TestAReceiptAndTheOneThatStandsForItAreBothExported(t *testing.T) {
 	}
 }
 
-func TestReviewsBecauseOfOtherJobsAreNotInIt(t *testing.T) {
+func TestExportOmitsOtherReviews(t *testing.T) {
 	w := newWorld(t)
 	j, s := w.done(1, false)
 	other, of := w.done(2, false) // of the same service, for the same task
@@ -183,10 +183,10 @@ func TestReviewsBecauseOfOtherJobsAreNotInIt(t *testing.T) {
 	}
 }
 
-func TestTheOpeningsOfASealedJobOpenItsTwoMessagesAndNoOther(t *testing.T) {
+func TestOpeningsOpenOneJobOnly(t *testing.T) {
 	w := newWorld(t)
 	j, s := w.done(1, true)
-	other, _ := w.done(2, true) // between the same two
+	other, _ := w.done(2, true) // between the same two keys
 	files := w.export(j, s)
 	for _, c := range []struct {
 		file           string
@@ -209,8 +209,8 @@ func TestTheOpeningsOfASealedJobOpenItsTwoMessagesAndNoOther(t *testing.T) {
 	}
 }
 
-// Credentials are for the provider, and who has an export is somebody else.
-func TestTheKeyOfARequestWithCredentialsStaysHere(t *testing.T) {
+// Credentials are for the provider only, not for the reader of an export.
+func TestCredentialKeyIsNotExported(t *testing.T) {
 	w := newWorld(t)
 	w.vault = `{"DB_PASSWORD":"hunter2"}`
 	j, s := w.done(1, true)
@@ -229,7 +229,7 @@ func TestTheKeyOfARequestWithCredentialsStaysHere(t *testing.T) {
 	w.holds(files)
 }
 
-func TestTheKeyOfAMessageGoesWithWhatTheMessageBrought(t *testing.T) {
+func TestKeyOmittedWithItsFile(t *testing.T) {
 	w := newWorld(t)
 	j, s := w.done(1, true)
 	for _, c := range []struct{ without, gone, stays string }{
@@ -247,17 +247,17 @@ func TestTheKeyOfAMessageGoesWithWhatTheMessageBrought(t *testing.T) {
 	}
 }
 
-func TestWhateverIsLeftOutTheRestHolds(t *testing.T) {
+func TestExportWithoutOptionalFile(t *testing.T) {
 	w := newWorld(t)
 	j, s := w.done(1, true)
 	w.reviewed(j, s)
 	whole := w.export(j, s)
 	for _, name := range evidence.Optional() {
 		files := w.export(j, s, name)
-		if has(files, name) || len(files) >= len(whole) && name != verify.FileEvidence { // nobody made any
+		if has(files, name) || len(files) >= len(whole) && name != verify.FileEvidence { // this job has no such file
 			t.Errorf("%s is still there", name)
 		}
-		if name != verify.FileReceiptEvent { // without it nobody says that it is so
+		if name != verify.FileReceiptEvent { // without it, nothing states the receipt
 			w.holds(files)
 		}
 	}
@@ -272,7 +272,7 @@ func TestWhateverIsLeftOutTheRestHolds(t *testing.T) {
 	}
 }
 
-func TestABundleThatIsGoneIsNamedAndTheRestExportedWithoutIt(t *testing.T) {
+func TestExportWithMissingBundle(t *testing.T) {
 	w := newWorld(t)
 	j, s := w.done(1, true)
 	ok(t, os.Remove(w.blob(j.bundle)))
@@ -286,10 +286,10 @@ func TestABundleThatIsGoneIsNamedAndTheRestExportedWithoutIt(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooLargeIsNamedAndTheRestExportedWithoutIt(t *testing.T) {
+func TestExportWithTooLargeDelivery(t *testing.T) {
 	w := newWorld(t)
 	j, s := w.done(1, false)
-	ok(t, os.Truncate(w.blob(j.delivery), 64<<20+1)) // of which not one byte is read
+	ok(t, os.Truncate(w.blob(j.delivery), 64<<20+1)) // too large to be read
 	_, err := w.collect.Of(t.Context(), j.id, s, evidence.Options{})
 	if file, is := errors.AsType[*evidence.Error](err); !is || file.File != verify.FileDelivery || !errors.Is(err, blob.ErrTooLarge) {
 		t.Errorf("%v, want that %s is too large", err, verify.FileDelivery)
@@ -299,7 +299,7 @@ func TestWhatIsTooLargeIsNamedAndTheRestExportedWithoutIt(t *testing.T) {
 	}
 }
 
-func TestOfAJobThatTheJournalDoesNotKnowNothingIsExported(t *testing.T) {
+func TestExportOfUnknownJob(t *testing.T) {
 	w := newWorld(t)
 	j, s := w.done(1, false)
 	j.id = guild.JobID{9}

@@ -48,10 +48,10 @@ var (
 	policy             = []byte(`{"name":"cautious","version":1}`)
 )
 
-// world is a customer's journal and blobs, with the real steps that record and seal.
+// world has a customer's journal and blobs, with the real steps that record and seal.
 type world struct {
 	*testing.T
-	dir     string // of the journal
+	dir     string // directory of the journal
 	journal *journal.Journal
 	blobDir string
 	blobs   *blob.Store
@@ -59,7 +59,7 @@ type world struct {
 	records *record.Fold
 	audit   *audit.Step
 	collect *evidence.Collector
-	vault   string // that goes with the requests
+	vault   string // sent with the requests
 }
 
 func newWorld(t *testing.T) *world {
@@ -107,7 +107,7 @@ func (w *world) sign(s *key.Signer, e nostr.Event) nostr.Event {
 	return v.Event()
 }
 
-// sealer encrypts from one to the other.
+// sealer returns a function that encrypts from one key to the other.
 func (w *world) sealer(from, to *key.Signer) nip90.Sealer {
 	return func(plain string) (string, error) { return from.Encrypt(w.Context(), plain, pubkey(to)) }
 }
@@ -120,7 +120,7 @@ type job struct {
 	request, result  nostr.Event
 }
 
-// asked opens the nth job, and asks the provider to do it.
+// asked opens the nth job and sends its request to the provider.
 func (w *world) asked(n byte, sealed bool) job {
 	w.Helper()
 	j := job{id: guild.JobID{n}, sealed: sealed, bundle: fmt.Appendf(nil, "NUT\x01 task %d", n), delivery: fmt.Appendf(nil, "NUT\x01 work %d", n)}
@@ -165,7 +165,7 @@ func (w *world) delivered(j *job) {
 		Delivery: w.put(j.delivery), Size: int64(len(j.delivery))})
 }
 
-// judged gives a verdict on what was delivered, records it, and returns where the record is.
+// judged judges the delivery, records the attempt, and returns the location of the record.
 func (w *world) judged(j job, o guild.Outcome) record.Stored {
 	w.Helper()
 	v := guild.Verdict{Outcome: o, Strength: guild.Strong, Tier: "none", Expected: 2, Passed: 1, Score: guild.Micro / 2, Cause: "test_b"}
@@ -184,7 +184,7 @@ func (w *world) judged(j job, o guild.Outcome) record.Stored {
 	return all[len(all)-1]
 }
 
-// done is a job from its start to its receipt.
+// done runs a job from its start to its receipt.
 func (w *world) done(n byte, sealed bool) (job, record.Stored) {
 	w.Helper()
 	j := w.asked(n, sealed)
@@ -192,7 +192,7 @@ func (w *world) done(n byte, sealed bool) (job, record.Stored) {
 	return j, w.judged(j, guild.Success)
 }
 
-// reviewed says in public what we think of a job.
+// reviewed publishes a review of a job.
 func (w *world) reviewed(j job, s record.Stored) nostr.Event {
 	w.Helper()
 	raw, err := w.blobs.ReadAll(s.Blob, receipt.MaxSize)
@@ -206,10 +206,10 @@ func (w *world) reviewed(j job, s record.Stored) nostr.Event {
 	return e
 }
 
-// archived moves all that happened so far into an archive file, and returns its name.
+// archived moves all entries so far to an archive file, and returns its name.
 func (w *world) archived() string {
 	w.Helper()
-	w.append("trust.00", fact.TrustChanged{Task: "x", Service: service}) // the last entry always stays, and then the archive is noted
+	w.append("trust.00", fact.TrustChanged{Task: "x", Service: service}) // the last entry always stays, and then the archive is recorded
 	report, err := w.journal.Archive(w.Context(), time.Now().Add(time.Hour), nil)
 	ok(w, err)
 	if report.File == "" || report.Kept != 2 {
@@ -218,7 +218,7 @@ func (w *world) archived() string {
 	return report.File
 }
 
-// export gathers the evidence of a receipt.
+// export returns the export of a receipt.
 func (w *world) export(j job, s record.Stored, without ...string) map[string][]byte {
 	w.Helper()
 	files, err := w.collect.Of(w.Context(), j.id, s, evidence.Options{Without: without})
@@ -226,10 +226,10 @@ func (w *world) export(j job, s record.Stored, without ...string) map[string][]b
 	return files
 }
 
-// blob is the file of a blob.
+// blob returns the path of a blob.
 func (w *world) blob(b []byte) string { return filepath.Join(w.blobDir, guild.Sum(b).Hex()) }
 
-// holds wants an export that verify finds nothing wrong with, and returns the lines that found something.
+// holds checks that verify accepts an export, and returns the checks that had something to check.
 func (w *world) holds(files map[string][]byte) (passed []string) {
 	w.Helper()
 	packed, err := verify.Pack(files)
@@ -247,7 +247,8 @@ func (w *world) holds(files map[string][]byte) (passed []string) {
 	return passed
 }
 
-// same reports whether two exports have the same files, but for signatures and proofs, which are made anew.
+// same reports whether two exports have the same files, except for signatures and proofs, which are made again each
+// time.
 func same(a, b map[string][]byte) bool {
 	for name := range a {
 		if _, there := b[name]; !there {
