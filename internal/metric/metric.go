@@ -1,5 +1,5 @@
-// Package metric counts what a program does. A registry holds every counter and gauge with its name, unit and help, so that
-// whoever shows or exports them finds them in one place. It keeps numbers in memory only, and writes them nowhere.
+// Package metric counts what a program does. A registry holds every counter and gauge with its name, unit and help, so
+// that code that shows or exports them finds them in one place. It keeps numbers in memory only.
 package metric
 
 import (
@@ -15,16 +15,16 @@ type Registry struct {
 
 // Info describes a metric.
 type Info struct {
-	Name  string // as "events.dropped"; no other metric of the registry has it
-	Unit  string // what one of it is, as "events" or "ms"
+	Name  string // as "events.dropped"; unique in the registry
+	Unit  string // as "events" or "ms"
 	Help  string // one sentence for people
-	Label string // what its values are told apart by, as "reason"; "" for a metric with one value
+	Label string // name of the values' label, as "reason"; "" for a metric with one value
 }
 
-// Metric is a counter or a gauge. Its values have a label each, which is "" if Info has no label.
+// Metric is a counter or a gauge. Each value has a label, which is "" if Info has no label.
 type Metric struct {
 	Info
-	Counts bool // only grows, from 0 at the start of the program; otherwise it is a gauge
+	Counts bool // it is a counter: it only grows, from 0 at the start of the program
 
 	read   func() map[string]int64 // nil for a metric that Add changes
 	mu     sync.Mutex
@@ -36,12 +36,12 @@ func (r *Registry) Counter(i Info) *Metric {
 	return r.add(&Metric{Info: i, Counts: true, values: map[string]int64{}})
 }
 
-// Gauge adds a metric that is read when somebody asks for it. Every call of read returns a new map.
+// Gauge adds a metric that is read on request. Every call of read must return a new map.
 func (r *Registry) Gauge(i Info, read func() map[string]int64) *Metric {
 	return r.add(&Metric{Info: i, read: read})
 }
 
-// add adds a metric. Two of one name are a mistake of the program, so it panics.
+// add adds a metric. A duplicate name is a programming error, so it panics.
 func (r *Registry) add(m *Metric) *Metric {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,14 +61,14 @@ func (r *Registry) All() []*Metric {
 	return r.all[:len(r.all):len(r.all)]
 }
 
-// Add adds n to the value of a label. It is for counters only.
+// Add adds n to the value of a label. It may be called only for counters.
 func (m *Metric) Add(label string, n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.values[label] += n
 }
 
-// Values returns the values by label. The map is the caller's.
+// Values returns the values by label. The caller owns the map.
 func (m *Metric) Values() map[string]int64 {
 	if m.read != nil {
 		return m.read()

@@ -21,7 +21,7 @@ func TestCounter(t *testing.T) {
 	}
 	adders.Wait()
 	c.Add("forged", 1)
-	c.Values()["forged"] = 100 // the caller's own map
+	c.Values()["forged"] = 100 // changes only the caller's map
 	if got, want := c.Values(), (map[string]int64{"late": 20, "forged": 1}); !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
