@@ -238,6 +238,8 @@ func (x *export) addRequest(context.Context) error {
 
 // keepCredentials removes the key of the request if the request came with credentials. They are for the provider only,
 // and that key would open them.
+//
+// The check needs the decrypted request, so the key is added first and removed if a credential parameter is found.
 func (x *export) keepCredentials() error {
 	key, there := x.files[verify.FileRequestKey]
 	if !there {

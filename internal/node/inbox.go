@@ -120,6 +120,9 @@ func (b *inbox) admits(now time.Time) bool {
 
 // readMessage decrypts a private message and passes it to the step for its content. Messages from ourselves are
 // backups, which are read only on request.
+//
+// The limit applies after the outer layer was decrypted, because only that shows the sender, and before the inner one.
+// So a flood of strangers costs one call of the signer for each message, not two.
 func (n *Node) readMessage(ctx context.Context, v guild.Verified) error {
 	// Accept known peers always, strangers up to a rate limit.
 	admits := func(p nostr.PubKey) bool {

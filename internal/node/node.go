@@ -303,6 +303,9 @@ func (n *Node) name() string {
 }
 
 // openSteps opens the parts in order, and then the things that use them: the routes, the runner and the control API.
+//
+// Parts open in the order of newParts, because a step may use those opened before it: jobs use the registry, and the
+// backup uses trust.
 func (n *Node) openSteps(ctx context.Context) error {
 	n.runnerBox, n.caps, n.unboxed = tiers.Pick(ctx, n.c.Judging.Tier)
 	if err := n.openImages(ctx); err != nil {

@@ -47,6 +47,8 @@ func (p payloads) upload(ctx context.Context, bundle []byte, seal bool) (url str
 
 // fetch downloads a bundle to a file, which the caller closes. An encrypted bundle is addressed by the hash of its
 // ciphertext, which is the end of the URL.
+//
+// The file is removed while it is open, so a crash leaves no payload behind.
 func (p payloads) fetch(ctx context.Context, at fact.Place, want guild.Hash, size int64) (io.ReadCloser, error) {
 	const overhead = 1 << 20                               // of the encryption
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // a stranger chose the server

@@ -143,6 +143,10 @@ func (p *presence) listen(ctx context.Context, ready chan<- struct{}) {
 }
 
 // receive processes an event of a process with our key.
+//
+// An answer counts only if it names the question that is open now. An old event of an older process can therefore make
+// this one ask, but not pause. The content is checked although our own key signed it, because a relay can replay events
+// of any age.
 func (p *presence) receive(_ context.Context, _ string, v guild.Verified) {
 	const most = 1 << 10
 	e := v.Event()
@@ -300,6 +304,9 @@ func (p *presence) connections() []string {
 
 // settle leaves our services to an older process. It resumes them when that process is gone: after quiet unanswered
 // questions in a row.
+//
+// One lost answer must not end a pause, because two nodes would then announce at once. So it takes quietEnds questions
+// without an answer.
 func (p *presence) settle(elder *process, quiet int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -339,6 +346,9 @@ func (p *presence) keepsAnnouncements() bool {
 
 // turn waits until services may be announced, and returns a context that ends when they must not be announced any more.
 // Only one turn may be active.
+//
+// It first waits until the clock's second has changed if announcements were replaced or are published again: a relay
+// may keep either of two replaceable events with the same time.
 func (p *presence) turn(ctx context.Context) (context.Context, context.CancelFunc) {
 	if p.keepsAnnouncements() { // of two announcements with the same time, relays may keep either
 		select {

@@ -37,6 +37,9 @@ func anyRelay(take func(context.Context, guild.Verified) error) func(context.Con
 
 // setRoutes builds the table of routes for incoming events, from the inbox and all steps. Routes with a condition come
 // first.
+//
+// The sort is stable and looks at nothing else, so two conditional routes of one kind are tried in the order of the
+// steps.
 func (n *Node) setRoutes() {
 	n.routes = []route{{from: nostr.KindGiftWrap, take: n.inbox.put}}
 	for _, a := range n.active {

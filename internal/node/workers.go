@@ -99,6 +99,8 @@ func (n *Node) workPart() part {
 
 // requested passes on requests that name us or no provider. It ignores those to others, which the same subscription
 // returns. While another process with our key offers our services, that process takes the requests.
+//
+// It returns no error for a request to another provider: that would count as a dropped event and be stored as one.
 func (n *Node) requested(ctx context.Context, from string, v guild.Verified) error {
 	tags := v.Event().Tags
 	if tags.Find("p") != nil && tags.FindWithValue("p", n.pubkey.Hex()) == nil || n.presence.yielding() != "" {

@@ -43,9 +43,9 @@ func (h *half) record(name string) RunRecord {
 // split runs the customer's tests in one sandbox and the delivery in another, connected by a socket. The tests call the
 // delivery through proxies.
 //
-// So a finding can be strong: no delivered code runs in the process that writes the results, so it cannot
-// forge them; and none can read the expected values, so it cannot return them without computing them. What remains is a
-// test that asks the delivery's own objects, for example whether two of them are equal: weaken handles that.
+// So a finding can be strong: no delivered code runs in the process that writes the results, so it cannot forge them;
+// and none can read the expected values, so it cannot return them without computing them. What remains is a test that
+// asks the delivery's own objects, for example whether two of them are equal: weaken handles that.
 func (c *pytestCriterion) split(ctx context.Context, j *examination, f *Finding) error {
 	f.Strength = guild.Strong
 	f.Because = "the tests ran in a sandbox of their own, and what decides was compared there"

@@ -50,6 +50,9 @@ type target struct {
 
 // delete applies a deletion to the events of its own author (NIP-09): by address to every version up to its date, by id
 // to the current version.
+//
+// An event of another author is ignored, even if its tags name the right address: otherwise anyone could remove a
+// competitor's services.
 func (r *Registry) delete(ctx context.Context, e nostr.Event) error {
 	services, praises := r.targets(e)
 	if len(services) == 0 && len(praises) == 0 {
@@ -104,6 +107,9 @@ func (r *Registry) targets(e nostr.Event) (services []target, praises []praiseKe
 }
 
 // withdraw deletes a service. If the service was known, it also records that in SEEN.
+//
+// A deletion of an unknown service is kept in memory only. Writing it would let strangers fill SEEN with services that
+// never existed.
 func (r *Registry) withdraw(ctx context.Context, t target) (removed bool, err error) {
 	i := IDOf(t.service)
 	defer r.order(i)()

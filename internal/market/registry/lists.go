@@ -54,6 +54,9 @@ func (r *Registry) reads(e nostr.Event) []string {
 
 // listed takes the relay list of a key that announces a service, is followed, or has done jobs with us. It keeps only
 // the relays that are used.
+//
+// It stores only the used relays, and not the event: a list may have thousands of tags, and its signature is not needed
+// again.
 func (r *Registry) listed(ctx context.Context, e nostr.Event) error {
 	urls := r.reads(e)
 	r.mu.Lock()

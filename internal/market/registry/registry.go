@@ -205,6 +205,8 @@ func (r *Registry) order(i ID) (unlock func()) {
 }
 
 // again reports whether an announcement is known. If so, it records the relay that sent it again.
+//
+// It runs before anything is parsed. Every relay sends the same announcements, so this is the common case.
 func (r *Registry) again(ctx context.Context, from string, e nostr.Event) (bool, error) {
 	r.mu.Lock()
 	c := r.index.event(e.ID)
@@ -217,6 +219,7 @@ func (r *Registry) again(ctx context.Context, from string, e nostr.Event) (bool,
 	r.mu.Unlock()
 	r.changed()
 	defer r.order(i)()
+	// A newer announcement may have arrived between the two locks.
 	if r.current(i) != e.ID {
 		return true, nil
 	}
@@ -262,6 +265,9 @@ func (r *Registry) changed() {
 }
 
 // put applies an announcement to memory. The lock must be held.
+//
+// An announcement that is not newer than a known deletion is rejected too, so that a relay cannot bring a deleted
+// service back.
 func (r *Registry) put(i ID, c *card, from string) (What, error) {
 	old := r.index.find(i)
 	what := Announced

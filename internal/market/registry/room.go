@@ -130,6 +130,9 @@ func (r *Registry) firstToGo(but ID) (candidate, bool) {
 
 // firstCandidates returns the candidates to drop first. A service is not a candidate if facts are about it or a
 // followed key recommends it.
+//
+// It returns only a 64th of them: enough that a flood rarely needs another scan, and few enough that the order is still
+// about right when the last one is used.
 func (r *Registry) firstCandidates() []candidate {
 	var all []candidate
 	several := map[nostr.PubKey][]candidate{}

@@ -62,6 +62,8 @@ func (r *Registry) Watch(ctx context.Context) iter.Seq[Change] {
 }
 
 // tell sends a change to all watchers. The lock must be held.
+//
+// It must not block, since it runs with the registry locked.
 func (r *Registry) tell(c Change) {
 	for w := range r.watchers {
 		c.Missed = w.missed

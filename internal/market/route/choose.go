@@ -171,6 +171,10 @@ func (l *list) choose(q Query, again bool) (Facts, fact.Choice, bool) {
 }
 
 // pick returns the chosen service, or -1 if no service may be asked.
+//
+// A tier is drawn first and a service of it second, so that the shares of section 3.3.3 hold however many services a
+// tier has. A tier with only busy or unpaid services counts as present only if no tier has others: else a job would
+// wait for capacity that another tier has.
 func (d *decision) pick() slot {
 	there, busy := [tiers]bool{}, [tiers]bool{}
 	for t := range d.tiers {
@@ -191,6 +195,8 @@ func (d *decision) pick() slot {
 		return -1
 	}
 	d.Choice.Tier = d.settings.Tiers[tier].Name
+	// A job explores only with a service that breaks no rule. Exploring is optional, so it must not use up a share or a
+	// slot.
 	if d.Faces[0] < d.Choice.Epsilon && d.tiers[tier].first[gladly] >= 0 {
 		if s := d.explore(tier); s >= 0 {
 			d.Choice.Rule = Explored
@@ -223,6 +229,9 @@ func order(tier int) []try {
 }
 
 // search finds the best service of a tier for each grade, and a few more for the explanation.
+//
+// It visits services in the order of their rank, and stops as soon as it has one without objection and enough for the
+// explanation. So a decision among 100,000 services reads the facts of a few dozen.
 func (d *decision) search(tier int) {
 	in := &d.tiers[tier]
 	d.Choice.Count += d.count[tier]
@@ -392,6 +401,8 @@ func (d *decision) name(s slot, by string) bool {
 }
 
 // tell records the candidates of the decision, and the rules that were relaxed.
+//
+// The chosen service is always recorded, even if sixteen others rank before it, because Replay needs its terms.
 func (d *decision) tell(chosen slot) {
 	var seen []slot
 	for t := range d.tiers {

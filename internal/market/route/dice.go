@@ -36,6 +36,8 @@ func throw(job guild.JobID, turn int) dice {
 }
 
 // more returns the n-th further random number, of 64 bits (SplitMix64).
+//
+// Faces use other parts of the hash, so they are independent of these numbers.
 func (d *dice) more(n uint64) uint64 {
 	z := binary.BigEndian.Uint64(d.seed[24:]) + (n+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

@@ -117,6 +117,8 @@ func (m *Matrix) empty(q question, s Settings) *list {
 }
 
 // limit drops the least recently used lists, and the changes that all remaining lists have read.
+//
+// The list in use is never dropped, whatever its size: it would be rebuilt for each decision.
 func (m *Matrix) limit(using *list) {
 	entries, oldest := 0, uint64(0)
 	others := slices.SortedFunc(maps.Values(m.lists), func(a, b *list) int { return cmp.Compare(b.used, a.used) })
@@ -191,6 +193,9 @@ func (l *list) compare(now time.Time) {
 }
 
 // put stores the facts of a service.
+//
+// It updates only this service's score. A change that may move a reference counts in unread, and measure decides when
+// all scores are computed again.
 func (l *list) put(f Facts) {
 	f.Offer.Tasks, f.Offer.Kinds = nil, nil // not needed here, and large
 	place := l.settings.placeOf(&f)

@@ -253,6 +253,9 @@ func newRecord(history []Decision) *record {
 }
 
 // through counts the verdicts up to a time, Unix ms.
+//
+// A decision of the past may only use verdicts that existed then, so through is called with growing times and counts
+// each verdict once.
 func (r *record) through(at int64) {
 	for r.counted < len(r.byEnd) && r.history[r.byEnd[r.counted]].Ended <= at {
 		r.add(r.byEnd[r.counted], 1)

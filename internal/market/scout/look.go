@@ -82,6 +82,9 @@ func (s *Scout) look(ctx context.Context, url string) {
 }
 
 // whole reads everything that a relay has stored, once after each start.
+//
+// The watermark of this query is dropped before and after it. Before, because a query of all stored events must not
+// start at a mark; after, because a mark would never be used again.
 func (s *Scout) whole(ctx context.Context, url string) (events int, err error) {
 	done := false
 	s.put(url, func(p *place) { done = p.whole })

@@ -126,6 +126,7 @@ func (s *Scout) Run(ctx context.Context) error {
 
 // turn runs all actions that are due.
 func (s *Scout) turn(ctx context.Context, now time.Time) {
+	// Tiers are settled before the subscriptions follow them.
 	if s.c.Known != nil && !now.Before(s.admit) {
 		s.admit = now.Add(everyPolled)
 		s.welcome(s.c.Known(), now)
@@ -183,6 +184,8 @@ func (s *Scout) attend(now time.Time) {
 }
 
 // due returns the relays whose look is due, the longest due first, and marks them busy.
+//
+// A busy relay is not due, so at most one look at it runs at a time.
 func (s *Scout) due(now time.Time) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
