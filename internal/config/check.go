@@ -45,6 +45,7 @@ func (c Config) check() error {
 	return checkDurations(reflect.ValueOf(c), "")
 }
 
+// check rejects invalid settings of a task.
 func (s TaskSet) check() error {
 	switch {
 	case s.Kind != 0 && (s.Kind < 5000 || s.Kind > 5999):
@@ -59,6 +60,7 @@ func (s TaskSet) check() error {
 	return nil
 }
 
+// checkCounts rejects numbers outside their ranges.
 func (c Config) checkCounts() error {
 	if err := c.Work.check(); err != nil {
 		return fmt.Errorf("work.%w", err)
@@ -89,6 +91,7 @@ func checkRelay(text string) error {
 	return nil
 }
 
+// checkURL rejects a URL without a host or with another scheme.
 func checkURL(text string, schemes ...string) error {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -97,6 +97,7 @@ func Load(home string, environ []string) (Config, error) {
 	return c, nil
 }
 
+// lookup returns a function like os.Getenv for an environment. The last value of a variable counts, as in os/exec.
 func lookup(environ []string) func(string) string {
 	return func(name string) string {
 		value := ""
@@ -109,6 +110,8 @@ func lookup(environ []string) func(string) string {
 	}
 }
 
+// loadFile reads the config file, if it exists. An unknown key is an error, because a misspelt setting would be ignored
+// without a notice.
 func loadFile(k *koanf.Koanf, path string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -196,6 +199,7 @@ func variable(key string) string {
 	return "GUILD_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
+// envOptions returns the options to read the variables that Variables lists.
 func envOptions(environ []string) env.Opt {
 	known := map[string]leaf{}
 	for _, l := range leaves(reflect.TypeFor[Config](), "") {

@@ -47,6 +47,7 @@ func Locate(home string, getenv func(string) string) (Paths, error) {
 	}, nil
 }
 
+// locateXDG returns the paths according to the XDG base directory specification.
 func locateXDG(getenv func(string) string) (Paths, error) {
 	p := Paths{Runtime: shortDir(getenv), short: shortDir(getenv)}
 	for _, d := range []struct {
@@ -120,6 +121,8 @@ func (c Config) PrepareRuntime() error {
 	return private(dir)
 }
 
+// private makes a directory accessible only to its owner. Lstat does not follow a link, which another user may have
+// placed in /tmp.
 func private(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {

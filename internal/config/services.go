@@ -113,6 +113,7 @@ func (c Config) checkServices() error {
 // supplyClasses lists the supply classes of the OpenAgents surface ("Announcement Content"); "" means SingleNode.
 var supplyClasses = [...]string{"", "SingleNode", "BundleLAN", "BundleRack", "InstanceMarket", "ReservePool"}
 
+// check rejects a service that could not be offered with the defaults of w.
 func (s Service) check(w Work) error {
 	for _, kind := range s.Kind {
 		if kind < 5000 || kind > 5999 {

@@ -114,6 +114,7 @@ type export struct {
 	archived  bool                // that entry is in an archive file
 }
 
+// gather reads the receipt and its facts first, because all other files are found by them.
 func (x *export) gather(ctx context.Context) error {
 	if err := x.read(); err != nil {
 		return err
@@ -180,6 +181,8 @@ func (x *export) search(entries iter.Seq2[fact.Entry, error]) error {
 	return nil
 }
 
+// take stores a fact if it belongs to the receipt. The verdict must have the receipt's hash, because an attempt can
+// have several after a dispute.
 func (x *export) take(f fact.Fact, seq uint64) {
 	switch f := f.(type) {
 	case fact.AttemptPlanned:
@@ -220,6 +223,7 @@ func (x *export) sayReceipt(ctx context.Context) error {
 	return x.add(verify.FileReceiptEvent, v.Event())
 }
 
+// addRequest adds the request event and, if it is encrypted, the key that opens it.
 func (x *export) addRequest(context.Context) error {
 	if !x.wants(verify.FileRequest) {
 		return nil
@@ -259,6 +263,8 @@ func (x *export) keepCredentials() error {
 	return nil
 }
 
+// addResult adds the result event and, if it is encrypted, the key that opens it. A large event is not in the entry but
+// in a blob.
 func (x *export) addResult(context.Context) error {
 	if x.delivered == nil || !x.wants(verify.FileResult) {
 		return nil
@@ -401,6 +407,7 @@ func (x *export) addReviews(ctx context.Context) error {
 	return nil
 }
 
+// review adds the reviews of entries.
 func (x *export) review(entries iter.Seq2[fact.Entry, error]) error {
 	for e, err := range entries {
 		if err != nil {
@@ -417,6 +424,7 @@ func (x *export) review(entries iter.Seq2[fact.Entry, error]) error {
 	return nil
 }
 
+// addReview adds the review events that name the receipt. Mirrors in other kinds are not evidence.
 func (x *export) addReview(d fact.ReviewDrafted) error {
 	for _, e := range d.Events {
 		if e.Kind != nipreview.Kind && e.Kind != nipreview.KindSet {

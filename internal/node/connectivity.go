@@ -75,6 +75,8 @@ func (c *connectivity) run(ctx context.Context) error {
 	}
 }
 
+// update records whether a relay is connected. A new start is noted after a connection, a sleep of the machine, or a
+// clock that was set back; then the runner is woken, because waits that depended on it change.
 func (c *connectivity) update(now time.Time, offline bool) {
 	c.mu.Lock()
 	before := c.start

@@ -24,6 +24,7 @@ func (n *Node) openControl() {
 	n.control = control.NewServer(c)
 }
 
+// serveControl serves the control API on the socket, if one is configured.
 func (n *Node) serveControl(ctx context.Context, tasks *errgroup.Group) error {
 	if n.c.Socket == "" {
 		return nil

@@ -96,6 +96,7 @@ func (b *inbox) run(ctx context.Context) error {
 	return nil
 }
 
+// take removes the oldest message from the queue.
 func (b *inbox) take() (next message, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -166,6 +167,7 @@ func (r *inboxRelays) get(p nostr.PubKey, now time.Time) (inboxList, bool) {
 	return l, ok && now.Sub(l.at) < inboxAge
 }
 
+// set caches a list. A full cache is emptied, because its entries are cheap to query again.
 func (r *inboxRelays) set(p nostr.PubKey, l inboxList) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

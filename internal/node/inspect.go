@@ -33,6 +33,8 @@ func inspect(ctx context.Context, c Config, seen bool) (client *control.Client, 
 	}, nil
 }
 
+// openStopped opens the parts for reading. It passes no function to renew damaged streams: an inspection must not
+// change the data.
 func (n *Node) openStopped(ctx context.Context, seen bool) (err error) {
 	if err := n.openJournal(ctx, nil); err != nil {
 		return err

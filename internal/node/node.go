@@ -197,6 +197,7 @@ func Run(ctx context.Context, c Config) error {
 	return errors.Join(n.run(ctx), n.close())
 }
 
+// withDefaults replaces zero values by the defaults.
 func (c Config) withDefaults() Config {
 	c.JournalDir = cmp.Or(c.JournalDir, filepath.Join(c.Dir, "journal"))
 	c.Addr = cmp.Or(c.Addr, "127.0.0.1:7447")
@@ -403,6 +404,7 @@ func (n *Node) idle(ctx context.Context) <-chan struct{} {
 			return
 		case <-n.c.Quit:
 		}
+		// Jobs in quarantine do not end by themselves, so they do not count as open.
 		for tick := time.Tick(50 * time.Millisecond); n.control.Clients() > 0 || n.folds.jobs.OpenUnless(n.journal.InQuarantine) > 0; {
 			select {
 			case <-ctx.Done():
@@ -458,6 +460,8 @@ func (n *Node) announce(ctx context.Context) {
 	}
 }
 
+// close closes what is open, after everything has stopped. The journal is last: its lock protects the directory from
+// other processes.
 func (n *Node) close() error {
 	var errs []error
 	if n.stopSigner != nil {

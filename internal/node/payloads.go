@@ -73,6 +73,8 @@ func (p payloads) fetch(ctx context.Context, at fact.Place, want guild.Hash, siz
 	return f, nil
 }
 
+// unseal downloads a ciphertext and decrypts it to a file. The hash and the size of the plaintext are checked while
+// decrypting.
 func (p payloads) unseal(ctx context.Context, at fact.Place, want guild.Hash, size, overhead int64, to io.Writer) error {
 	key, err := blossom.ParseKey(at.Key)
 	if err != nil {

@@ -226,6 +226,7 @@ func (p *presence) publish(ctx context.Context, answers nostr.ID) (nostr.ID, err
 	if err != nil {
 		return nostr.ID{}, err
 	}
+	// The id must be known before the event is published, because an answer may arrive before Publish returns.
 	if answers == (nostr.ID{}) {
 		p.mu.Lock()
 		p.asked, p.elder = v.Event().ID, nil
@@ -270,6 +271,7 @@ func (p *presence) run(ctx context.Context) {
 		case now := <-tick.C:
 			before := connections
 			connections = p.connections()
+			// A new connection may lead to a process that could not be reached before.
 			ask = slices.ContainsFunc(connections, func(c string) bool { return !slices.Contains(before, c) }) ||
 				p.yielding() != "" && now.Sub(last) >= p.recheck
 			if ask {

@@ -138,6 +138,7 @@ type limiter struct {
 	allowed int   // events in that second, with those over the limit
 }
 
+// allow reports whether another event may be stored in this second.
 func (l *limiter) allow(now time.Time) bool {
 	const most = 20
 	l.mu.Lock()

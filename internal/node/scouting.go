@@ -12,6 +12,7 @@ import (
 	"guild/internal/market/scout"
 )
 
+// openScout opens the scout, which reads announcements for the registry.
 func (n *Node) openScout() (err error) {
 	const relays, people = 1000, 500 // limits; the scout uses fewer
 	n.scout, err = scout.Open(scout.Config{

@@ -45,6 +45,8 @@ func (k *vaultKey) recipient() (string, error) {
 	return all[0], nil
 }
 
+// identity returns the key, and creates it if there is no file. An invalid file is never replaced, because credentials
+// may be sealed for the key in it.
 func (k *vaultKey) identity() (age.Identity, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -147,6 +147,8 @@ func (n *Node) services(ctx context.Context) ([]work.Service, error) {
 	return services, nil
 }
 
+// service returns the service of a worker. The service lists the values of the worker's variables as secrets, so that
+// deliveries can be searched for them.
 func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error) work.Service {
 	s := work.Service{
 		Task: w.Task, Tasks: w.Tasks, D: w.D, Name: w.Name, About: w.About, Kind: w.Kind, Kinds: w.Kinds, Schema: w.Schema, Open: w.Open, Claims: w.Claims,
@@ -175,6 +177,8 @@ func (n *Node) warnIfMissing(ctx context.Context, w Worker, x work.Exec) {
 	}
 }
 
+// command returns the command of a worker with its sandbox. Without a sandbox it returns an error, unless the worker is
+// Unsandboxed: a command never runs unprotected because of a missing sandbox.
 func (n *Node) command(w Worker) (work.Exec, error) {
 	command, program, err := work.Resolve(w.Command)
 	if err != nil {

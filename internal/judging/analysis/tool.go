@@ -68,6 +68,7 @@ func (a *Analyst) ask(ctx context.Context, j job, f files) answer {
 		got = read(raw, f.python)
 	}
 	got.usage = used
+	// Such as after an update of mypy.
 	if got.Stale {
 		a.dropCache()
 	}

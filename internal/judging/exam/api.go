@@ -125,6 +125,9 @@ func readAPI(e *Entry, all *Criteria) (criterion, error) {
 
 func (c *apiCriterion) planned(*examination) map[string]int { return ids(c.cases) }
 
+// examine runs the forwarder with the service in a sandbox, and asks it from a goroutine. The goroutine closes the
+// channel after the last answer, which ends the run; the end of the run closes the other end, which ends the
+// conversation. So neither waits for the other after a failure.
 func (c *apiCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
 	f.Strength, f.Because = guild.Strong, "the judge made the requests, and compared the answers outside of the sandbox"
 	argv, err := j.start(c.service)

@@ -232,6 +232,7 @@ func (c *Criteria) resolve() error {
 	for i := range c.Criteria {
 		e := &c.Criteria[i]
 		e.ID = cmp.Or(e.ID, fmt.Sprintf("AC-%d", i+1))
+		// Each of these becomes a test in the verdict, so a bundle must not ask for too many.
 		total += max(1, len(e.Cases), e.Tests)
 		if total > maxCriteria {
 			return undecided("criteria: more than %d of them and their cases", maxCriteria)

@@ -89,6 +89,7 @@ func (e *Engine) ExamineHidden(ctx context.Context, bundleDir, deliveryDir, hidd
 	}
 	for i := range j.criteria.Criteria {
 		e := &j.criteria.Criteria[i]
+		// Whether these can be verified depends on the delivered files.
 		if late, ok := e.criterion.(interface{ unverifiable(layout) string }); ok {
 			e.Unverifiable = late.unverifiable(j.layout)
 		}

@@ -52,6 +52,8 @@ func (c *goCriterion) planned(j *examination) map[string]int {
 	return map[string]int{c.id: 1}
 }
 
+// examine runs go test once for all packages. go itself reports only that a test failed, so a run that timeout(1) has
+// killed is recognised by its exit code in go's output.
 func (c *goCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
 	goroot, version, err := j.engine.goroot()
 	if err != nil {
@@ -63,6 +65,7 @@ func (c *goCriterion) examine(ctx context.Context, j *examination, f *Finding) e
 	if err != nil {
 		return undecided("%w", err)
 	}
+	// Copying would fail, and that must count as a fault of the delivery, not of the judge.
 	if name := j.inTheWay(j.tests, "."); name != "" {
 		f.Fault = "the delivery has a directory or a file in the way of " + name
 		f.Tests = missing(expected)

@@ -77,6 +77,7 @@ func (j *examination) openCommitments(ctx context.Context) error {
 		j.hidden = append(j.hidden, c)
 		delete(files, promised.Path)
 	}
+	// A file without a commitment could have been added after the delivery was seen.
 	for name := range files {
 		return undecided("hidden test %q was not committed to", name)
 	}

@@ -77,6 +77,7 @@ type ioCase struct {
 	files  filesExpected
 }
 
+// readIO parses a criterion that needs a command.
 func readIO(e *Entry, _ *Criteria) (criterion, error) {
 	if len(e.Command) == 0 {
 		return nil, errors.New("an io criterion needs a command")
@@ -92,6 +93,8 @@ func readIO(e *Entry, _ *Criteria) (criterion, error) {
 
 func (c *ioCriterion) planned(*examination) map[string]int { return ids(c.cases) }
 
+// examine runs the cases, each in its own sandbox, so that a case cannot depend on an earlier one. After an exceeded
+// limit or a breach it stops: each further case would cost as much again.
 func (c *ioCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
 	f.Strength, f.Because = guild.Strong, "what the program printed and wrote was compared outside of its sandbox"
 	for i, one := range c.cases {

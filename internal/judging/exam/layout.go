@@ -131,6 +131,7 @@ func survey(dir string, seen map[string]bool) (files []string, err error) {
 		if err != nil {
 			return err
 		}
+		// The run needs room for the files that it writes.
 		if size += info.Size(); size > sandbox.DefaultDisk/2 {
 			return fmt.Errorf("more than %d bytes", sandbox.DefaultDisk/2)
 		}

@@ -63,6 +63,8 @@ func readNode(e *Entry, run nodeRunner) (criterion, error) {
 
 func (c *nodeCriterion) planned(*examination) map[string]int { return map[string]int{c.id: 1} }
 
+// examine first lists the tests without the delivery, unless their number is given: a hostile delivery could otherwise
+// remove tests from the list.
 func (c *nodeCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
 	f.Because = "the tests ran in the process of the code that they test"
 	files, err := nodeFiles(j.tests, c.script)

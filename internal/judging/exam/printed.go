@@ -25,6 +25,8 @@ type printedCriterion struct {
 
 func (c *printedCriterion) planned(*examination) map[string]int { return map[string]int{c.ID: 1} }
 
+// examine runs the script and compares the answer that it printed. The finding is weak, because the script runs beside
+// the delivery.
 func (c *printedCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
 	f.Because = "the script asked the service itself, beside the delivery"
 	argv, err := j.start(c.service)

@@ -78,6 +78,7 @@ func readCustom(e *Entry, _ *Criteria) (criterion, error) {
 	return readProgram(e)
 }
 
+// readProgram parses a shell or custom criterion.
 func readProgram(e *Entry) (criterion, error) {
 	switch {
 	case len(e.Cases) > 0:
@@ -97,6 +98,7 @@ func (c *programCriterion) planned(*examination) map[string]int {
 	return map[string]int{c.ID: max(1, c.tap)}
 }
 
+// examine runs the program once. Its exit code and output are one test, or its report has several.
 func (c *programCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
 	f.Because = "the script decided beside the delivery, which can read it and change what it looks at"
 	argv, err := j.start(c.service)

@@ -145,6 +145,8 @@ func readPytest(e *Entry, _ *Criteria) (criterion, error) {
 
 func (c *pytestCriterion) planned(*examination) map[string]int { return map[string]int{c.id: 1} }
 
+// examine runs the tests in the mode of the criterion. In one process with the delivery, a record without the word can
+// only come from delivered code, so it is a breach.
 func (c *pytestCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
 	if !c.inproc {
 		return c.split(ctx, j, f)

@@ -172,6 +172,7 @@ func (j *examination) runBoth(ctx context.Context, examiner, subject *half, stdi
 		Stdin: bytes.NewReader(stdin), Stdout: &examiner.stdout, Stderr: &examiner.stderr, Results: &examiner.results,
 		Channel: ends[0],
 	})
+	// The subject reads the end of its socket and should end by itself.
 	late := time.AfterFunc(grace, func() { stop(errLingers) })
 	if examiner.err != nil {
 		stop(examiner.err)

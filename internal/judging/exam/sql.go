@@ -133,6 +133,8 @@ func (c *unnamedDatabase) unverifiable(l layout) string {
 
 func (c *sqliteCriterion) planned(*examination) map[string]int { return ids(c.cases) }
 
+// examine collects the database file and queries a copy of it in a new sandbox. SQLite itself parses a hostile file
+// there, so a vulnerability in it is confined too.
 func (c *sqliteCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
 	f.Strength, f.Because = guild.Strong, "the database was asked where nothing of the delivery runs, and the answer compared outside"
 	database, err := c.make(ctx, j, f)
@@ -276,6 +278,8 @@ type postgresCriterion struct {
 
 func (c *postgresCriterion) planned(*examination) map[string]int { return ids(c.cases) }
 
+// examine runs the server, the program that fills it and the queries in one sandbox. A data directory cannot be moved
+// to another sandbox like an SQLite file; so the finding is weak.
 func (c *postgresCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
 	f.Because = "the database server ran beside the delivery"
 	programs, version, err := postgresPrograms()

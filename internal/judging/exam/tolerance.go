@@ -101,6 +101,7 @@ func decodeJSON(b []byte) (v any, err error) {
 	return v, nil
 }
 
+// sameValue compares decoded JSON values. Numbers are compared by value, members without regard to order.
 func (t tolerance) sameValue(want, got any) bool {
 	switch want := want.(type) {
 	case json.Number:

@@ -37,6 +37,7 @@ func (c Command) Best(ctx context.Context, q Question) (Choice, error) {
 	return choice, err
 }
 
+// ask runs the command for one comparison.
 func (c Command) ask(ctx context.Context, p pair) (answer, error) {
 	stdin, err := json.Marshal(p)
 	if err != nil {

@@ -32,6 +32,8 @@ func (m Majority) Best(ctx context.Context, q Question) (Choice, error) {
 	}
 	var parties [][]int
 	for i, r := range q.Results {
+		// A result is compared with the first of a group only. Agreement within a tolerance need not be transitive, and a
+		// fixed reference keeps a group from drifting.
 		joined := false
 		for p := range parties {
 			if same(q.Results[parties[p][0]], r) {

@@ -95,6 +95,7 @@ func (c *collector) file(name string, mode, size int64, r io.Reader) error {
 	return err
 }
 
+// walk writes the entry top and everything below it.
 func (c *collector) walk(root *os.Root, top string) error {
 	if _, err := root.Lstat(top); errors.Is(err, fs.ErrNotExist) {
 		return nil

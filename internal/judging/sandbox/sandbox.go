@@ -251,6 +251,7 @@ func (s Spec) Check() error {
 		return errors.New("sandbox: no command")
 	}
 	for _, v := range append(slices.Clone(s.Env), s.Argv...) {
+		// execve(2) would cut the string there.
 		if strings.ContainsRune(v, 0) {
 			return fmt.Errorf("sandbox: %.40q contains a zero byte", v)
 		}
@@ -279,6 +280,8 @@ func (s Spec) Check() error {
 	return nil
 }
 
+// checkCopies rejects copies outside of the sandbox's own directories, and copies in each other if one is read-only: a
+// runner makes a read-only copy unwritable as a whole.
 func (s Spec) checkCopies() error {
 	for i, c := range s.Copies {
 		inside := path.Clean(c.Inside)

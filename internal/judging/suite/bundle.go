@@ -98,6 +98,7 @@ func (b *benchmark) public() files {
 	return f
 }
 
+// manifest returns the manifest of the request bundle. It names the suite and its modules, but nothing that was drawn.
 func (b *benchmark) manifest() []byte {
 	type section = map[string]any
 	return encode(section{

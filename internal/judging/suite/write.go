@@ -93,6 +93,7 @@ func (b *benchmark) hidden() files {
 	return f
 }
 
+// only returns the tests of one layer.
 func only(cases []check, layer string) []check {
 	var some []check
 	for _, c := range cases {

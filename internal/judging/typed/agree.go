@@ -27,6 +27,7 @@ func Agree(id oa.ID, a, b []byte) bool {
 	return !x.IsZero() && x == y
 }
 
+// agree decodes two results and compares them. It returns false if one cannot be decoded.
 func agree[A oa.Payload](a, b []byte, same func(A, A) bool) bool {
 	x, err := oa.Decode[A](a)
 	if err != nil {

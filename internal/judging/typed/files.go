@@ -38,6 +38,7 @@ func (s Sandbox) fill(ctx context.Context, source, dir string) error {
 		return err
 	}
 	raw := archive.Bytes()
+	// The formats are recognised by their first bytes, because a URL need not have a suffix.
 	if bytes.HasPrefix(raw, []byte("NUT\x01")) {
 		b, err := nutshell.Open(bytes.NewReader(raw), int64(len(raw)), nutshell.DefaultLimits())
 		if err != nil {

@@ -68,6 +68,7 @@ func (m Model) Do(ctx context.Context, e oa.Envelope) ([]byte, error) {
 	return nil, failed
 }
 
+// ask does a job with one model.
 func (m Model) ask(ctx context.Context, e oa.Envelope, model string) ([]byte, error) {
 	switch e.JobType.String() {
 	case oa.Embedding:
@@ -107,6 +108,7 @@ func (m Model) vectors(ctx context.Context, model string, texts []string, dimens
 	if dimensions > 0 {
 		body["dimensions"] = dimensions
 	}
+	// The size that an honest response can have, so that an endpoint cannot fill our memory.
 	most := min(maxVectors, 64<<10+len(texts)*max(dimensions, maxVector)*maxNumber)
 	raw, err := m.Endpoint.Post(ctx, "/embeddings", body, most)
 	if err != nil {

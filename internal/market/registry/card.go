@@ -183,6 +183,7 @@ func (s summary) sum() guild.Hash {
 // reader decodes what pack encoded. It checks nothing, because the bytes never come from outside.
 type reader string
 
+// number reads a varint.
 func (r *reader) number() int {
 	n, shift := 0, 0
 	for i := range len(*r) {
@@ -197,6 +198,7 @@ func (r *reader) number() int {
 	return n
 }
 
+// list reads a list of strings.
 func (r *reader) list() []string {
 	all := make([]string, r.number())
 	for i := range all {

@@ -79,6 +79,8 @@ func (r *Registry) delete(ctx context.Context, e nostr.Event) error {
 	return nil
 }
 
+// targets returns the services and recommendations of the author that a deletion names. By address a service is deleted
+// up to the date of the deletion, by id only up to the date of that event.
 func (r *Registry) targets(e nostr.Event) (services []target, praises []praiseKey) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

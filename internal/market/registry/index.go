@@ -133,6 +133,7 @@ func insert[K comparable](lists map[K][]number, key K, n number, own func(K) K) 
 	}
 }
 
+// drop removes n from the sorted list of a key, and the key with its last number.
 func drop[K comparable](lists map[K][]number, key K, n number) {
 	list := lists[key]
 	if at, there := slices.BinarySearch(list, n); there {

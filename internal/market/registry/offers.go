@@ -226,6 +226,7 @@ func (a *answers) of(q query, changes [2]uint64, now time.Time) ([]guild.Offer, 
 	return slices.Clone(old.offers), true
 }
 
+// keep stores an answer. If there are too many it drops all others, because they are cheap to compute again.
 func (a *answers) keep(q query, one answer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -112,6 +112,7 @@ func praisePlace(key praiseKey) string {
 	return fmt.Sprintf("recommends.%s.%s", key.by.Hex(), guild.Sum([]byte(key.d)).Hex()[:16])
 }
 
+// parsePraise parses a recommendation. It returns an error if its author is not followed.
 func (r *Registry) parsePraise(e nostr.Event) (praiseKey, recommendation, error) {
 	if !r.praise.follow[e.PubKey] {
 		return praiseKey{}, recommendation{}, guild.Drop(guild.Stranger, "recommendation by %.8s, who is not followed", e.PubKey.Hex())
@@ -127,6 +128,7 @@ func (r *Registry) parsePraise(e nostr.Event) (praiseKey, recommendation, error)
 	return praiseKey{e.PubKey, parsed.Handles}, recommendation{at: e.CreatedAt, id: e.ID, services: services}, nil
 }
 
+// rememberPraise processes a recommendation from SEEN.
 func (r *Registry) rememberPraise(e nostr.Event) {
 	key, one, err := r.parsePraise(e)
 	if err != nil {

@@ -104,6 +104,7 @@ func (r *Registry) recall(ctx context.Context) error {
 	batches := make(chan []journal.SeenMessage, runtime.GOMAXPROCS(0))
 	for range runtime.GOMAXPROCS(0) {
 		readers.Go(func() error {
+			// Messages come in batches to save channel operations.
 			for messages := range batches {
 				for _, m := range messages {
 					r.remember(m)

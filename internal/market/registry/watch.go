@@ -44,6 +44,7 @@ func (r *Registry) Watch(ctx context.Context) iter.Seq[Change] {
 		delete(r.watchers, w)
 		r.mu.Unlock()
 	}
+	// A sequence that is never iterated must not stay registered.
 	stop := context.AfterFunc(ctx, leave)
 	return func(yield func(Change) bool) {
 		defer leave()

@@ -45,6 +45,8 @@ func (c *changes) add(one change) {
 	c.append(one)
 }
 
+// append adds to the log. If that is full, it drops all of it: lists that have missed a part must be rebuilt anyway, so
+// a part of the log is of no use.
 func (c *changes) append(all ...change) {
 	if !c.wanted {
 		return

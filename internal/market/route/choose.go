@@ -134,6 +134,7 @@ func (m *Matrix) Given(q Query, rule string, given []Facts) fact.Choice {
 	return d.Choice
 }
 
+// decide starts a decision, with the services that are barred from every job counted.
 func (l *list) decide(q Query) *decision {
 	d := &decision{Query: q, list: l, dice: throw(q.Job, q.Turn), count: l.counts()}
 	d.Choice = fact.Choice{Policy: l.settings.Hash, Rule: Best, Dice: d.Faces, Decided: q.Decided, Epsilon: Epsilon(l.settings.Routing, q.Decided)}
@@ -346,6 +347,8 @@ func (d *decision) barred(by string, n int) {
 	d.Choice.Barred[by] += n
 }
 
+// explain returns a reason as text for a person. The router explains its own rules, and Query.Explain those of the
+// caller.
 func (d *decision) explain(f *Facts, by string) string {
 	switch by {
 	case ByShare:

@@ -102,6 +102,8 @@ func (m *Matrix) list(s Scope) *list {
 	return l
 }
 
+// make builds the list of a task. It takes its position in the log before it reads the services, so a change in between
+// is read twice and not missed.
 func (m *Matrix) make(q question, s Settings, now time.Time) *list {
 	l := m.empty(q, s)
 	l.next, l.hour = m.changes.begin(), hourOf(now)
@@ -157,6 +159,7 @@ func (l *list) follow(now time.Time) bool {
 			l.look(l.facts[s].Offer.Service, now)
 		}
 	}
+	// Predicted latencies depend on the hour of the day, and no entry says that an hour has passed.
 	if hour := hourOf(now); hour != l.hour {
 		l.hour = hour
 		for s := range l.facts {

@@ -76,6 +76,7 @@ func Replay(history []Decision, by policy.Routing) Report {
 	past := record{history: history, byEnd: all.byEnd, own: map[owned]sum{}, tasks: map[string]sum{}}
 	sums := struct{ cost, would, score, wouldScore, wouldThen, sure int64 }{}
 	for i, d := range history {
+		// Then uses the verdicts that existed at the time of the decision, Overall all except the decision's own.
 		one := again(d, by, &r.Exact)
 		past.through(d.At)
 		one.Then, one.Overall = past.expect(d.Task, one.Again.Service), all.without(i).expect(d.Task, one.Again.Service)

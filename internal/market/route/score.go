@@ -60,6 +60,7 @@ const (
 	slowAbove = 150
 )
 
+// performance returns the speed class of a latency relative to the median; steady if either is unknown.
 func (r *references) performance(latency int64) guild.Speed {
 	switch {
 	case latency <= 0 || r.latency <= 0:

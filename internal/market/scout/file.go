@@ -62,6 +62,8 @@ func decode(b []byte) []place {
 	})
 }
 
+// encode returns the file's content. Relays of the configuration are omitted: their tier is fixed, and a relay that is
+// removed from the configuration must not remain.
 func encode(places []*place) ([]byte, error) {
 	kept := file{Version: version, Relays: []place{}}
 	for _, p := range places {

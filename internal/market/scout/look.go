@@ -139,6 +139,7 @@ func (s *Scout) keepFirstTier(ctx context.Context) {
 	}
 }
 
+// firstTier returns the relays to keep subscribed.
 func (s *Scout) firstTier() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,6 +213,7 @@ func (s *Scout) readLists(now time.Time) {
 	if len(filters) == 0 {
 		return
 	}
+	// The new subscription must also return events that are older than the marks of the old one.
 	for _, url := range l.at {
 		s.c.Pool.Forget(listsName, url)
 	}

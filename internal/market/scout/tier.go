@@ -192,6 +192,7 @@ func admit(places map[string]*place, url string, now time.Time) bool {
 	if sameHost >= mostOfHost {
 		return true
 	}
+	// The tier is full: replace the idle relay with the most looks, for which the verdict is the surest.
 	if sampled >= mostSampled {
 		if least == nil {
 			return false

@@ -49,6 +49,8 @@ var (
 // calls whose address is in memory, whatever the address is.
 func AloneFilter(p sandbox.Profile, abi int) []byte { return alone(p, abi).bytes() }
 
+// alone returns the rules of this tier, followed by those of every supervised run. The first matching rule decides, so
+// calls that are refused here cannot be allowed by the profile.
 func alone(p sandbox.Profile, abi int) filter {
 	var f filter
 	f.entry(ask)
@@ -95,6 +97,7 @@ func aloneSocketFilter() filter {
 	return f
 }
 
+// streamFilter allows stream sockets, and sends every other kind to the supervisor.
 func streamFilter() filter {
 	var f filter
 	f.load(offsetArg1)
@@ -198,6 +201,7 @@ func (s *Supervisor) alone(n *notification, t thread) (v answer, decided bool) {
 	}
 }
 
+// reachAlone refuses a call that may have an address. It reads the address only to report it.
 func (s *Supervisor) reachAlone(n *notification, t thread) answer {
 	v, call := answer{errno: unix.EACCES}, reaching[uint32(n.number)]
 	for _, a := range t.addresses() {

@@ -83,9 +83,13 @@ func (g *Cgroup) Tasks() ([]*os.File, error) {
 	return files, nil
 }
 
+// limit writes the limits to the group. Only memory and processes are required; kernels without the other files are
+// common.
 func (g *Cgroup) limit(l sandbox.Limits) error {
 	memory, pids := strconv.FormatInt(l.Memory, 10), strconv.Itoa(l.Pids)
 	if g.v2 {
+		// Swapping would hide a run's memory use from the limit. memory.oom.group kills the whole run and not one of its
+		// processes, which the others might not notice.
 		optional(g.memory, "memory.swap.max", "0")
 		optional(g.memory, "memory.oom.group", "1")
 		if l.CPUs > 0 {

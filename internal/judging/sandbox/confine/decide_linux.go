@@ -66,6 +66,7 @@ func (s *Supervisor) answer(n *notification, t thread) answer {
 	case unix.SYS_SOCKET:
 		return escape("socket", socketArguments(n.args))
 	case unix.SYS_SECCOMP:
+		// A filter of the run with a listener would receive its calls before our supervisor.
 		if n.args[1]&unix.SECCOMP_FILTER_FLAG_NEW_LISTENER != 0 {
 			return escape("seccomp", "a filter with a listener")
 		}
@@ -137,6 +138,7 @@ func flags(word uint64, known []flag) string {
 	return strings.Join(names, "|")
 }
 
+// socketArguments describes the arguments of socket(2).
 func socketArguments(args [6]uint64) string {
 	family := map[int32]string{
 		unix.AF_PACKET: "AF_PACKET", unix.AF_VSOCK: "AF_VSOCK", unix.AF_INET: "AF_INET", unix.AF_INET6: "AF_INET6",

@@ -64,6 +64,7 @@ func supervised(p sandbox.Profile) filter {
 // for an unsupported processor.
 func Denylist() []byte { return denylist().bytes() }
 
+// denylist returns the rules of Denylist. Calls that it does not list are allowed.
 func denylist() filter {
 	const kill = unix.SECCOMP_RET_KILL_PROCESS
 	var f filter
@@ -109,6 +110,7 @@ func socketFilter(breach uint32) filter {
 	return f
 }
 
+// internetFilter allows TCP and UDP sockets. Raw and packet sockets are a breach.
 func internetFilter(breach uint32) filter {
 	var f filter
 	f.load(offsetArg1)

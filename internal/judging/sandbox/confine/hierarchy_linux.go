@@ -28,6 +28,7 @@ type hierarchies struct {
 	own    map[string]string // controller, "" for version 2 → this process's group
 }
 
+// findHierarchies reads the hierarchies of this process from /proc.
 func findHierarchies() (hierarchies, error) {
 	groups, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -40,6 +41,7 @@ func findHierarchies() (hierarchies, error) {
 	return parseHierarchies(string(groups), string(mounts)), nil
 }
 
+// parseHierarchies parses /proc/self/cgroup and /proc/self/mounts.
 func parseHierarchies(groups, mounts string) hierarchies {
 	h := hierarchies{mounts: map[string]string{}, own: map[string]string{}}
 	for line := range strings.Lines(groups) { // 4:cpu,cpuacct:/user.slice

@@ -96,6 +96,7 @@ func (l *listener) receive() (*notification, error) {
 
 // read reads a notification that is available, so it does not block. It returns nil if the call is gone.
 func (l *listener) read(fd uintptr) *notification {
+	// The kernel refuses a buffer that is not zero.
 	clear(l.buffer[:])
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&l.buffer)))
 	if errno != 0 {
@@ -104,6 +105,7 @@ func (l *listener) read(fd uintptr) *notification {
 	return parseNotification(l.buffer[:sizeNotif])
 }
 
+// parseNotification parses a struct seccomp_notif.
 func parseNotification(b []byte) *notification {
 	order := binary.NativeEndian
 	n := &notification{

@@ -59,6 +59,7 @@ type keep struct {
 	flood *Flood
 }
 
+// Write implements io.Writer. It fails only if the underlying writer fails.
 func (k *keep) Write(p []byte) (int, error) {
 	k.flood.add(len(p))
 	n := min(int64(len(p)), k.left)

@@ -71,6 +71,7 @@ const (
 	unreadable
 )
 
+// where returns the kind of an address.
 func (a address) where() int {
 	ip := a.Addr().Unmap()
 	switch {

@@ -54,6 +54,8 @@ func SuperviseAlone(listener *os.File, member func(pid int) bool) *Supervisor {
 	return supervise(listener, &Supervisor{member: member})
 }
 
+// supervise starts the goroutine that answers calls. If it cannot, it reports a breach at once, so that the run is
+// killed.
 func supervise(listener *os.File, s *Supervisor) *Supervisor {
 	s.breach, s.done, s.refused = make(chan struct{}), make(chan struct{}), map[int32]int64{}
 	l, err := newListener(listener)
@@ -181,6 +183,7 @@ type entry struct {
 	times             int
 }
 
+// add counts an entry. A new entry beyond the limit is dropped, so a run cannot fill our memory with reports.
 func (t *tally) add(call, detail, pid string) {
 	for _, e := range t.entries {
 		if e.call == call && e.detail == detail {

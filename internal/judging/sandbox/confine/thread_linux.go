@@ -81,6 +81,7 @@ func (t thread) protocol(fd int) string {
 	if err != nil {
 		return ""
 	}
+	// The pidfd is opened by a number. Only if the call still waits afterwards, the number has not been reused.
 	pidfd, err := unix.PidfdOpen(tgid, 0)
 	if err != nil {
 		return ""

@@ -111,6 +111,8 @@ func (r *run) writeBundle(uid int) error {
 	return os.WriteFile(filepath.Join(r.dir, "config.json"), text, 0o644)
 }
 
+// ociMounts returns the mounts of a run. Each writable directory has its own file system here, and gets a part of the
+// disk limit.
 func (r *run) ociMounts(binds []bind) []ociMount {
 	boxes, temp, shm, judged := shares(r.spec.Limits.Disk, r.spec.WritesJudge())
 	mount := func(at, kind string, options ...string) ociMount {

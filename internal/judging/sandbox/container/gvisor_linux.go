@@ -68,6 +68,7 @@ func (g GVisor) Probe(ctx context.Context) sandbox.Caps {
 // programs holds the paths of the programs that start a run.
 type programs struct{ runsc, unshare string }
 
+// paths returns the paths of the programs, or an error if one is not installed.
 func (g GVisor) paths() (p programs, err error) {
 	if p.runsc, err = exec.LookPath(cmp.Or(g.Path, "runsc")); err != nil {
 		return p, err

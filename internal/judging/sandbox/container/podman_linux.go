@@ -174,6 +174,8 @@ func (r *run) podmanCommand(podman, name string) ([]string, error) {
 	return append(argv, "--rootfs", root, "/bin/sh", "/etc/sandbox"), nil
 }
 
+// podmanMounts returns the arguments for the mounts of a run. /dev/shm and a writable /judge get fixed parts of the
+// disk limit, because podman mounts a file system for each.
 func (r *run) podmanMounts(binds []bind) []string {
 	shm, judged := r.spec.Limits.Disk/8, int64(0)
 	tmpfs := func(at string, size int64) []string {

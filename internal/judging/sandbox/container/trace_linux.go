@@ -271,6 +271,7 @@ type event struct {
 
 var errEvent = errors.New("invalid event")
 
+// readEvent parses an event, with the name of its process and the result of its system call.
 func readEvent(b []byte) (e event, err error) {
 	if e.numbers, e.bytes, err = fields(b); err != nil {
 		return e, err

@@ -20,6 +20,7 @@ type scratch struct {
 	root *os.Root
 }
 
+// newScratch creates the directory with those of the sandbox in it. base is its real path, without links.
 func newScratch() (*scratch, error) {
 	base, err := sandbox.TempDir("guild-landlock-")
 	if err != nil {
@@ -98,6 +99,7 @@ func (s *scratch) unpack(copies []sandbox.Copy) error {
 	return nil
 }
 
+// unpackOne writes one entry of the copies.
 func (s *scratch) unpackOne(h *tar.Header, content io.Reader) error {
 	name := filepath.Clean(h.Name)
 	if h.Typeflag == tar.TypeDir {

@@ -73,6 +73,7 @@ func (r *coldRun) run(ctx context.Context) (sandbox.Result, error) {
 	if err := r.begin(); err != nil {
 		return sandbox.Result{}, fmt.Errorf("sandbox: %w", err)
 	}
+	// Watch takes over once the command runs. Until then these two end the run.
 	stop := context.AfterFunc(ctx, r.first.kill)
 	defer stop()
 	hard := time.AfterFunc(r.spec.Limits.Wall+grace, r.first.kill)

@@ -57,6 +57,7 @@ func (ts *templates) take(launch launcher, s sandbox.Spec) (*template, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Outside of ts.mu, because starting takes long. Concurrent runs of one template wait here for the same start.
 	t.begin.Do(func() { t.failure = t.start(launch, s) })
 	if t.failure != nil {
 		ts.giveBack(t)

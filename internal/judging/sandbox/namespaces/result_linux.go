@@ -46,6 +46,7 @@ func (r *coldRun) result(killed string) (sandbox.Result, error) {
 	switch {
 	case res.Killed != "" || r.last == nil && len(res.Breaches) > 0:
 		res.Exit, res.Signal = 128+int(unix.SIGKILL), unix.SignalName(unix.SIGKILL)
+	// Nothing in the run can kill the first process, and it was not killed for a limit.
 	case r.last == nil:
 		return res, fmt.Errorf("sandbox: the run was killed from outside")
 	case status.Signaled():

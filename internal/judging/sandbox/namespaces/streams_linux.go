@@ -88,6 +88,7 @@ func (r *coldRun) open() error {
 			io.Copy(io.Discard, ours)
 		})
 	}
+	// The plan refers to these by their position after the pipes.
 	e.own = append(e.own, r.trees.files...)
 	return nil
 }

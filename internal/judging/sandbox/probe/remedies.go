@@ -33,6 +33,7 @@ func remedies(m confine.Machine, c sandbox.Caps) []string {
 	return append(all, groupRemedies()...)
 }
 
+// isContainer reports whether the machine is a docker or podman container.
 func isContainer(m fs.FS) bool {
 	for _, name := range []string{".dockerenv", "run/.containerenv"} {
 		if _, err := fs.Stat(m, name); err == nil {
