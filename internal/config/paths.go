@@ -82,6 +82,8 @@ func shortDir(getenv func(string) string) string {
 
 // Socket returns the path of the control socket. If it would be too long for a Unix socket, it is a short name in the
 // user's runtime directory, derived from the long one.
+//
+// The hash in the short name keeps several homes apart.
 func (c Config) Socket() string {
 	path := filepath.Join(c.Paths.Runtime, "guild.sock")
 	if len(path) <= maxSocket {

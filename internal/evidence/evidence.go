@@ -146,6 +146,8 @@ func (x *export) read() error {
 }
 
 // find looks up the facts of the receipt: in the journal, and then in its archive files if some are missing.
+//
+// Archive files are read only if needed, because they may be large or may have been moved away.
 func (x *export) find(ctx context.Context) error {
 	subject := fact.JobSubject(x.job)
 	if err := x.search(x.c.Journal.Of(ctx, subject)); err != nil {

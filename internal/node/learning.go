@@ -223,6 +223,9 @@ func (n *Node) shareReceipt(ctx context.Context, hash guild.Hash) error {
 
 // settle counts the restored services, and how many of them have no announcement; the registry quarantines these. It
 // first waits until announcements had time to arrive.
+//
+// Announcements need a few seconds after the connection to arrive. Without the wait, services would be quarantined that
+// have one.
 func (n *Node) settle(ctx context.Context, _ string) (services, unclaimed int, err error) {
 	const heard = 5 * time.Second
 	for waited := time.Duration(0); waited < heard; waited += time.Second {

@@ -34,6 +34,7 @@ func (n *Node) Recommend(ctx context.Context, kind int, r nip89.Recommended) (id
 		if err != nil {
 			return id, 0, fmt.Errorf("what was recommended before: %w", err)
 		}
+		// Of two events with the same time, relays may keep either.
 		at = max(at, before.At+1)
 		rest := slices.DeleteFunc(before.Handlers, func(h nip89.Recommended) bool { return h.Service() == r.Service() })
 		all.Handlers, others = append(all.Handlers, rest...), len(rest)

@@ -43,6 +43,7 @@ func (n *Node) openRelays(ctx context.Context) (err error) {
 	n.metrics = newMetrics(n)
 	n.pool = relay.New(relay.Config{
 		URLs: n.urls, Now: n.c.Now, Receive: n.receive, Signer: n.keyer, Watermarks: n.marks, Log: n.c.Log,
+		// Relays that strangers name are connected to only at public addresses; those of the owner may be private.
 		Dial: dial.Except(localAddresses(n.urls)),
 		Reject: func(ctx context.Context, from string, reason relay.Reason, raw []byte) {
 			n.drop(ctx, string(reason), from, raw)
@@ -60,6 +61,7 @@ func (n *Node) embed(ctx context.Context) error {
 	config := relayd.Config{Dir: filepath.Join(n.c.Dir, "relay"), Addr: n.c.Addr, Now: n.c.Now, Log: n.c.Log}
 	local, err := relayd.Open(config)
 	if errors.Is(err, syscall.EADDRINUSE) {
+		// Two nodes of one machine share a relay, so that they meet. If another program has the port, a free one is used.
 		if speaksNostr(ctx, n.c.Addr) {
 			n.urls = append(n.urls, "ws://"+n.c.Addr)
 			return nil

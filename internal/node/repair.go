@@ -23,6 +23,8 @@ type RepairedJob struct {
 }
 
 // Repair rebuilds the damaged journal of a stopped node.
+//
+// It makes the folds but opens no step: no step may act on a state that may lack entries.
 func Repair(ctx context.Context, c Config) (Repaired, error) {
 	n := &Node{c: c.withDefaults()}
 	o, err := n.journalOptions()

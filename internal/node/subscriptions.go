@@ -18,6 +18,7 @@ const reviewsName = "reviews"
 func (n *Node) subscribe() {
 	const maxReviews = 1000
 	const wrapAge = 2 * 24 * 60 * 60 // seconds; NIP-59 allows gift wraps to be backdated by that much
+	// For a relay without a watermark; at others the pool starts at the watermark.
 	day := nostr.Timestamp(n.c.Now().Add(-24 * time.Hour).Unix())
 	us := nostr.TagMap{"p": {n.pubkey.Hex()}}
 	n.pool.Subscribe("inbox", []nostr.Filter{{Tags: us, Since: day}}, n.urls...)

@@ -100,6 +100,8 @@ const memory = "/dev/shm"
 // secretsDir creates the directory for the credentials of running workers: in memory or, if that is not possible, in
 // the scratch directory. It removes files of an earlier process; the journal's lock ensures that no other process uses
 // them.
+//
+// Plaintext credentials should not reach a disk, where they could be recovered after they are deleted.
 func (n *Node) secretsDir() (string, error) {
 	home, err := filepath.Abs(n.c.Dir)
 	if err != nil {

@@ -72,6 +72,8 @@ type Report struct {
 
 // Analyse runs every tool on the delivery. A tool that is not installed, fails or takes too long leaves its part
 // unknown; the only error is that of ctx.
+//
+// A missing part must not be counted as a bad one: otherwise a provider's score would depend on the customer's machine.
 func (a *Analyst) Analyse(ctx context.Context, s Subject) (Report, error) {
 	files, err := survey(s.Delivery)
 	switch {

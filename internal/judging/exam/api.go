@@ -355,6 +355,7 @@ func (r requestFields) request(port int) (*http.Request, error) {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	for name, value := range r.Headers {
+		// A line break in a name or value would end the header, so that the rest is another request.
 		plain := name != "" && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789-_") == ""
 		if !plain || strings.ContainsAny(value, "\r\n\x00") {
 			return nil, fmt.Errorf("header %q cannot be sent", name)

@@ -42,6 +42,8 @@ func private(name string) bool {
 }
 
 // readBundle reads and checks the request bundle: its criteria and its tests, with the hidden ones.
+//
+// The tests are staged before the criteria are read, since hidden criteria come with the hidden tests.
 func (j *examination) readBundle(ctx context.Context, hiddenDir string) error {
 	root, err := os.OpenRoot(j.bundle)
 	if err != nil {

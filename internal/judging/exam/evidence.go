@@ -38,6 +38,8 @@ func (j *examination) runFiles(ctx context.Context, f *Finding, s sandbox.Spec, 
 }
 
 // runWith runs one sandbox with the caller's streams, and records its output.
+//
+// A killed run is a fault of the finding and not an error, because the delivery caused it.
 func (j *examination) runWith(ctx context.Context, f *Finding, s sandbox.Spec, streams sandbox.IO) (*RunRecord, error) {
 	var stdout, stderr, results bytes.Buffer
 	streams.Stdout, streams.Stderr, streams.Results = &stdout, &stderr, &results

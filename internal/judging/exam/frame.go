@@ -83,6 +83,8 @@ func (f *frameReader) next() error {
 }
 
 // Read implements io.Reader for one answer.
+//
+// A missing end of an answer is io.ErrUnexpectedEOF, so that an interrupted answer cannot pass for a complete one.
 func (f *frameReader) Read(p []byte) (int, error) {
 	if !f.open {
 		return 0, io.EOF

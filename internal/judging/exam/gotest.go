@@ -98,6 +98,7 @@ func (c *goCriterion) examine(ctx context.Context, j *examination, f *Finding) e
 
 // goSpec returns the sandbox for go test on the packages with tests.
 func (j *examination) goSpec(goroot, cache string, packages []string) sandbox.Spec {
+	// A delivered test file could define a TestMain, and a delivered go.work could replace modules.
 	own := func(name string) bool { return strings.HasSuffix(name, "_test.go") || path.Base(name) == "go.work" }
 	copies := append(j.layout.copies(true, own), sandbox.Copy{
 		Host: j.tests, Inside: sandbox.Workspace, Skip: private,

@@ -32,6 +32,8 @@ func layerOf(file string) string {
 
 // settle assigns a layer to every test of a finding: its own (from a marker or a case), else that of its criterion,
 // else that of its directory, else correctness.
+//
+// Every test needs a layer, because the layers decide how it counts in the score.
 func (f *Finding) settle(e Entry) {
 	for i := range f.Tests {
 		t := &f.Tests[i]

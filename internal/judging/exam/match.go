@@ -71,6 +71,7 @@ func (m *Match) UnmarshalJSON(b []byte) error {
 		return nil
 	}
 	var err error
+	// The whole text must match: a pattern for a part would accept any output that contains it.
 	m.pattern, err = regexp.Compile(`\A(?:` + m.Matches + `)\z`)
 	return err
 }

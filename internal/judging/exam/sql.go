@@ -85,6 +85,8 @@ type sqlCase struct {
 }
 
 // readSQL determines the database of a criterion.
+//
+// A query without an expected answer is refused, because it would pass whatever the database contains.
 func readSQL(e *Entry, _ *Criteria) (criterion, error) {
 	var cases []sqlCase
 	for _, one := range e.all() {

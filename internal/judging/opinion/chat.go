@@ -57,6 +57,9 @@ func (c Chat) endpoint() Endpoint {
 }
 
 // Best implements Opinion. It tries the question's model first, and then our own.
+//
+// All comparisons of a question go to one model. If it fails in the middle, the next model starts again, because
+// answers of two models cannot be combined.
 func (c Chat) Best(ctx context.Context, q Question) (Choice, error) {
 	if err := c.Check(); err != nil {
 		return Choice{}, err

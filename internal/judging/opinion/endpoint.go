@@ -197,6 +197,8 @@ func Discreet(err error) error {
 }
 
 // hide removes the key from a text of the endpoint.
+//
+// An endpoint may repeat the key in an error message, and that message is logged.
 func (e Endpoint) hide(text string) string {
 	if e.Key.IsZero() {
 		return text

@@ -57,6 +57,8 @@ type place struct {
 
 // mergeRankings computes a Borda count: the first of k places is worth k points, the last one 1. It omits a ranking
 // with an id that is not one of the request's candidates. Ties are ordered by id.
+//
+// Only ranks count, not the scores in the results, because a provider can choose any score.
 func mergeRankings(q Question) (merged any, used []int) {
 	var request struct {
 		Candidates []struct {

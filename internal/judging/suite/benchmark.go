@@ -59,6 +59,9 @@ func families() []family {
 const exercises = 6
 
 // draw creates the exercises of a benchmark and their tests.
+//
+// The order of the draws is part of the suite's version: another order changes every benchmark, and then Name must
+// change too.
 func draw(s Spec, f form, variant string, modules []string) *benchmark {
 	d := newDice(s.Seed, fmt.Sprintf("%s\n%s\n%s\n%d", Name(s.Task), variant, strings.Join(modules, ","), s.Run))
 	b := &benchmark{form: f, variant: variant, modules: modules, id: fmt.Sprintf("nut-benchmark-%016x", d.roll()), dice: d}
@@ -140,6 +143,8 @@ func (d *dice) edges(e exercise, n int) [][]string {
 }
 
 // attacks draws inputs with tokens that a careless program would execute, open or expand, between harmless lines.
+//
+// The harmless lines show that the program still works after the token, and not only that it survives it.
 func (d *dice) attacks(e exercise, n int) [][]string {
 	inputs := make([][]string, n)
 	for i := range inputs {

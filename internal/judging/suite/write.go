@@ -14,6 +14,9 @@ import (
 var layers = []string{guild.LayerSmoke, guild.LayerCorrectness, guild.LayerEdge, guild.LayerSecurity, guild.LayerPerformance}
 
 // examples returns two public tests of each exercise, none of which is a hidden test.
+//
+// They are drawn from the public id of the bundle. Examples that were drawn from the seed would reveal a part of the
+// sequence from which the hidden tests are drawn.
 func (b *benchmark) examples() []check {
 	const each = 2
 	d := newDice([32]byte{}, b.id) // public, so it must not depend on the seed

@@ -26,6 +26,9 @@ type Author struct {
 
 // Answer does a job, completes the provenance of the result, and checks request and result in the same way as the
 // customer will. An invalid result is an error and is not sent. It returns the result in canonical form.
+//
+// The request is checked first, so that an invalid one costs no work, and the result last, so that an invalid one costs
+// no trust.
 func (a Author) Answer(ctx context.Context, e oa.Envelope, do Do) ([]byte, error) {
 	if err := a.Types.CheckRequest(e.JobType, e.Payload); err != nil {
 		return nil, err

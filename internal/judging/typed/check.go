@@ -141,6 +141,9 @@ func keyOf(text string) (nostr.PubKey, error) {
 }
 
 // checkVectors embeds a random sample of the texts again, if the request names the model.
+//
+// Vectors of different models cannot be compared. If our endpoint does not answer, or has no such model, the report has
+// a warning and no failed test: that is not the provider's fault.
 func (c Checker) checkVectors(ctx context.Context, e oa.Envelope, result []byte, r *Report) error {
 	q, theirs, err := both[oa.EmbeddingRequest, oa.EmbeddingResult](e.Payload, result)
 	if err != nil {

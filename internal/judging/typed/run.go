@@ -132,6 +132,7 @@ func mountPath(q oa.SandboxRequest) string { return cmp.Or(q.Repo.MountPath, "/w
 func (s Sandbox) limits(r oa.Resources) sandbox.Limits {
 	l := s.Most.WithDefaults()
 	const most = 1 << 40
+	// A larger number would overflow in the shift and become a small limit, which Check would accept.
 	megabytes := func(n int) int64 { return int64(min(n, most>>20)) << 20 }
 	if r.MemoryMB != 0 {
 		l.Memory = megabytes(r.MemoryMB)
