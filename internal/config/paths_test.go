@@ -68,7 +68,7 @@ func TestSocketPathLength(t *testing.T) {
 	}
 }
 
-func TestTheSocketDirectoryIsPrivate(t *testing.T) {
+func TestSocketDirectoryIsPrivate(t *testing.T) {
 	c, err := config.Load(t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -88,7 +88,7 @@ func TestReplayOtherWeights(t *testing.T) {
 	}
 }
 
-func TestAReplayWithoutEpsilonExploresNothing(t *testing.T) {
+func TestReplayWithoutEpsilon(t *testing.T) {
 	known, fresh := met(1, 900_000), met(2, 810_000)
 	known.Offer.Price, fresh.Measured.Samples = 100, 0
 	m := newMarket(t, true, known, fresh)

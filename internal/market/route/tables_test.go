@@ -13,7 +13,7 @@ import (
 )
 
 // Section 4.1.1: trust 40 %, cost 25 %, latency 20 %, load 10 %, exploration 5 %.
-func TestTheTableOfSelectionCriteria(t *testing.T) {
+func TestSelectionCriteria(t *testing.T) {
 	s := newMarket(t, true).settings
 	refs := references{cost: 1000, latency: 2000, total: 8}
 	for _, c := range []struct {
@@ -42,7 +42,7 @@ func TestTheTableOfSelectionCriteria(t *testing.T) {
 }
 
 // Sections 3.2.2 and 3.3.1: below 75 % of the median is FAST; SLOW is above 150 %.
-func TestTheTableOfPerformanceTiers(t *testing.T) {
+func TestPerformanceTiers(t *testing.T) {
 	r := references{latency: 1000}
 	for latency, want := range map[int64]guild.Speed{0: guild.Steady, 1: guild.Fast, 749: guild.Fast, 750: guild.Steady, 1500: guild.Steady, 1501: guild.Slow} {
 		if got := r.performance(latency); got != want {
@@ -52,7 +52,7 @@ func TestTheTableOfPerformanceTiers(t *testing.T) {
 }
 
 // Section 3.3.3, and the services outside its tiers.
-func TestTheTableOfTiers(t *testing.T) {
+func TestTiers(t *testing.T) {
 	in := func(f Facts, s guild.ProviderState) Facts { f.Offer.State = s; return f }
 	unconfirmed := func(f Facts) Facts { f.Offer.Confirmed = false; return f }
 	for _, c := range []struct {
@@ -101,7 +101,7 @@ func within(t *testing.T, what string, k, n int, share float64) {
 
 // Section 3.3.3: 70, 25 and 5 % of the decisions. The share of a missing tier goes to the next better one, or to the
 // best.
-func TestTheTableOfTierShares(t *testing.T) {
+func TestTierShares(t *testing.T) {
 	const decisions = 10_000
 	all := map[string][]Facts{"primary": {met(1, 900_000), met(2, 850_000)}, "secondary": {met(3, 700_000), met(4, 500_000)},
 		"tertiary": {unmet(5), unmet(6), met(7, 400_000)}}
@@ -142,7 +142,7 @@ func TestTheTableOfTierShares(t *testing.T) {
 }
 
 // ε starts at 0.1, is halved after each hundred decisions, and ends at 0.01.
-func TestTheTableOfEpsilon(t *testing.T) {
+func TestEpsilon(t *testing.T) {
 	r := policy.Default().Routing
 	for decided, want := range map[int]guild.Trust{0: 100_000, 50: 75_000, 100: 50_000, 150: 37_500, 200: 25_000, 300: 12_500, 350: 10_000, 1_000_000: 10_000} {
 		if got := Epsilon(r, decided); got != want {
@@ -225,7 +225,7 @@ func TestDecisionIsDeterministic(t *testing.T) {
 }
 
 // Section 3.3.1: both indexes, and the fields of an entry.
-func TestTheMatrixHoldsTasksAndProviders(t *testing.T) {
+func TestMatrixIndexes(t *testing.T) {
 	slow, fast := met(1, 700_000), met(2, 900_000)
 	slow.Measured.Latency, slow.Measured.Rate, slow.Measured.Rated = 9000, 800_000, true
 	barred := met(4, 200_000)
