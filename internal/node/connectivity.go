@@ -29,7 +29,7 @@ type connectivity struct {
 	last  time.Time // of the last update
 }
 
-// normalized returns the valid URLs in the pool's spelling.
+// normalized returns the valid URLs in the form that the pool uses.
 func normalized(urls []string) []string {
 	var clean []string
 	for _, raw := range urls {

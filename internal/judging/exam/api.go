@@ -21,7 +21,7 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// forwarder starts a service inside the sandbox and carries bytes to it.
+// forwarder is a program that starts a service inside the sandbox and forwards bytes to it.
 //
 //go:embed forwarder.py
 var forwarder string

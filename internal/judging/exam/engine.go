@@ -1,24 +1,25 @@
-// Package exam runs a request bundle's acceptance criteria on a delivery, in sandboxes, and finds out which of them hold.
-// It owns how each framework is run and how strong its answer is; the judge decides what the answers say of the provider.
-// It never trusts what it examines: a sandbox.Runner runs a delivery, or nothing does; delivered files cannot replace a
-// test or the examiner's configuration; and answers are compared outside the sandbox wherever the criterion allows it.
+// Package exam runs the acceptance criteria of a request bundle on a delivery, in sandboxes, and determines which of
+// them hold. It defines how each framework is run and how strong its result is; the judge decides what the results say
+// about the provider. The package never trusts a delivery: only a sandbox.Runner runs it; delivered files cannot
+// replace a test or the examiner's configuration; and results are compared outside the sandbox if the criterion allows
+// it.
 //
-// # What is laid out
+// # Files of a run
 //
-// The bundle's files/ and, over it, the delivery's delivery/artifacts/ are copied to the workspace of a fresh sandbox,
-// where the criteria run: artifacts/solution.py replaces files/solution.py, and so does artifacts/files/solution.py. The
-// bundle's tests/, without criteria.json, can be read at /judge/tests. Python finds modules in its library, then in tests/,
-// in the workspace, and in the workspace's src/.
+// The bundle's files/ and, over it, the delivery's delivery/artifacts/ are copied to the workspace of a new sandbox,
+// where the criteria run: artifacts/solution.py replaces files/solution.py, and so does artifacts/files/solution.py.
+// The bundle's tests/, without criteria.json, can be read at /judge/tests. Python finds modules in its library, then in
+// tests/, in the workspace, and in the workspace's src/.
 //
-// # How strong a finding is
+// # Strength of a finding
 //
-// A finding is strong when everything was decided outside the process that ran the delivery: by a comparison with what the
-// delivery could not see (io, api_test, sql_check of a file), or by tests in a sandbox of their own (pytest) that did not
-// ask the delivery what is true. It is weak when tests ran in the process of the judged code (go-test, jest, node-test) or
-// beside it (shell, custom): hostile code can forge those, whatever the judge does. A verdict is as weak as its weakest
-// criterion. docs/CRITERIA.md has the whole list.
+// A finding is strong if everything was decided outside the process that ran the delivery: by a comparison with values
+// that the delivery could not see (io, api_test, sql_check of a file), or by tests in their own sandbox (pytest) that
+// did not ask the delivery about its own objects. It is weak if tests ran in the process of the judged code (go-test,
+// jest, node-test) or beside it (shell, custom), because hostile code can forge their results. A verdict is as weak as
+// its weakest criterion. docs/CRITERIA.md has the complete list.
 //
-// # A framework
+// # Frameworks
 //
 // Each framework has a file with its fields, their checks, its expected tests and its run, and a line in the table in
 // criteria.go.

@@ -21,7 +21,7 @@ import (
 	"guild/nip89"
 )
 
-// Kinds of events that the registry takes.
+// Kinds of events that the registry processes.
 const (
 	Kind               = nip89.Kind
 	KindRecommendation = nip89.KindRecommendation
